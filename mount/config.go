@@ -1,0 +1,57 @@
+package mount
+
+// Config configures a [Mounter]. The zero value is ready for use.
+type Config struct {
+	// Allow grants what requests are refused otherwise.
+	Allow Allow
+
+	// StagingDir is used on kernels before 5.12 only: mounts are made in a
+	// directory below it and moved to their target when they are complete. It is
+	// created if need be, must not be writable for others, and is left empty.
+	// Empty: "/run/volumekit", or a directory of the user's in os.TempDir() where
+	// that cannot be made.
+	StagingDir string
+
+	// Tier fixes the system calls to mount with. The zero value takes the best
+	// that the kernel offers; tests set it to run the others.
+	Tier Tier
+}
+
+// Allow says which options a request may have beyond the safe ones. Mounts are
+// nosuid and nodev unless it says otherwise.
+type Allow struct {
+	SUID    bool // honour set-user-ID files: accept "suid", do not add "nosuid"
+	Dev     bool // honour device files: accept "dev", do not add "nodev"
+	Context bool // accept the SELinux options "context=", "fscontext=", ...
+}
+
+// A Tier names the system calls that a [Mounter] mounts with. All keep the same
+// promises.
+type Tier int
+
+const (
+	// TierAuto is the best tier that the kernel offers.
+	TierAuto Tier = iota
+	// TierClassic is mount(2) in a private staging directory, any kernel.
+	TierClassic
+	// TierDetached is fsopen, open_tree and mount_setattr: Linux 5.12.
+	TierDetached
+	// TierTreeAttr clones a tree and sets its flags in one call, open_tree_attr:
+	// Linux 6.15.
+	TierTreeAttr
+)
+
+var tierNames = map[Tier]string{
+	TierAuto:     "auto",
+	TierClassic:  "classic",
+	TierDetached: "detached",
+	TierTreeAttr: "tree-attr",
+}
+
+// String returns the tier's name.
+func (t Tier) String() string {
+	if name, ok := tierNames[t]; ok {
+		return name
+	}
+	return "unknown tier"
+}

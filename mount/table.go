@@ -1,0 +1,171 @@
+package mount
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// A Table is a mount table, such as [Interface.List] returns.
+type Table []Info
+
+// At returns the mount that is visible at path, if path is a mount point.
+func (t Table) At(p string) (Info, bool) {
+	v := newVisibility(t)
+	for _, info := range t {
+		if info.Mountpoint == p && v.visible(info) {
+			return info, true
+		}
+	}
+	return Info{}, false
+}
+
+// Containing returns the mount that path is in or at. Path is taken as it is
+// written; a symbolic link in it is not known here.
+func (t Table) Containing(p string) (Info, bool) {
+	v := newVisibility(t)
+	var best Info
+	found := false
+	for _, info := range t {
+		if _, ok := below(info.Mountpoint, p); !ok || !v.visible(info) {
+			continue
+		}
+		if !found || len(info.Mountpoint) > len(best.Mountpoint) {
+			best, found = info, true
+		}
+	}
+	return best, found
+}
+
+// Refs returns the other mount points at which what is at path is visible,
+// sorted, each once.
+func (t Table) Refs(p string) []string {
+	in, ok := t.Containing(p)
+	if !ok {
+		return nil
+	}
+	return t.refs(in, p)
+}
+
+// refs is Refs for a path that is known to be in the mount in.
+func (t Table) refs(in Info, p string) []string {
+	rest, ok := below(in.Mountpoint, p)
+	if !ok {
+		return nil
+	}
+	in.Root = path.Join(in.Root, rest)
+	v := newVisibility(t)
+	var refs []string
+	for _, info := range t {
+		if info.Mountpoint != p && sameContent(info, in) && v.visible(info) {
+			refs = append(refs, info.Mountpoint)
+		}
+	}
+	slices.Sort(refs)
+	return slices.Compact(refs)
+}
+
+// Origins returns the paths at which the content of the mount at target can be
+// reached through other visible mounts, the mount with the most of the file
+// system first: where a bind mount came from, as far as the table still knows.
+func (t Table) Origins(target string) []string {
+	at, ok := t.At(target)
+	if !ok {
+		return nil
+	}
+	v := newVisibility(t)
+	var through []Info
+	for _, info := range t {
+		if info.ID == at.ID || info.Major != at.Major || info.Minor != at.Minor || !v.visible(info) {
+			continue
+		}
+		if _, ok := below(info.Root, at.Root); ok {
+			through = append(through, info)
+		}
+	}
+	slices.SortStableFunc(through, func(a, b Info) int { return len(a.Root) - len(b.Root) })
+	var origins []string
+	for _, info := range through {
+		rest, _ := below(info.Root, at.Root)
+		origin := path.Join(info.Mountpoint, rest)
+		// Another mount on the way hides what this one has there.
+		if in, ok := t.Containing(origin); ok && in.ID == info.ID {
+			origins = append(origins, origin)
+		}
+	}
+	return origins
+}
+
+// below returns what of path comes after dir, and whether path is dir or in it.
+func below(dir, p string) (rest string, ok bool) {
+	if dir == "/" {
+		return strings.TrimPrefix(p, "/"), strings.HasPrefix(p, "/")
+	}
+	rest, ok = strings.CutPrefix(p, dir)
+	if !ok || rest != "" && rest[0] != '/' {
+		return "", false
+	}
+	return strings.TrimPrefix(rest, "/"), true
+}
+
+// visibility tells which mounts of a table a path lookup still reaches.
+type visibility struct {
+	byID   map[int]Info
+	at     map[place]bool
+	shaded map[int]bool // answers of inShade so far
+}
+
+// A place is a path in a mount: the mounts attached there.
+type place struct {
+	parent int
+	path   string
+}
+
+func newVisibility(t Table) *visibility {
+	v := &visibility{
+		byID:   make(map[int]Info, len(t)),
+		at:     make(map[place]bool, len(t)),
+		shaded: make(map[int]bool, len(t)),
+	}
+	for _, info := range t {
+		v.byID[info.ID] = info
+		v.at[place{info.Parent, info.Mountpoint}] = true
+	}
+	return v
+}
+
+// visible reports whether looking up the mount's mount point arrives at it.
+func (v *visibility) visible(info Info) bool {
+	covered := info.ID != info.Parent && v.at[place{info.ID, info.Mountpoint}]
+	return !covered && !v.inShade(info)
+}
+
+// inShade reports whether a lookup is led away before it arrives at the place
+// where the mount is attached: by a mount on a directory above it in the same
+// parent, or because the parent itself is out of reach.
+func (v *visibility) inShade(info Info) bool {
+	if shaded, ok := v.shaded[info.ID]; ok {
+		return shaded
+	}
+	v.shaded[info.ID] = true // a table whose parents form a circle shows none of them
+	shaded := v.isInShade(info)
+	v.shaded[info.ID] = shaded
+	return shaded
+}
+
+func (v *visibility) isInShade(info Info) bool {
+	parent, ok := v.byID[info.Parent]
+	if !ok || info.Parent == info.ID {
+		return false
+	}
+	for dir := info.Mountpoint; dir != "/" && dir != parent.Mountpoint; {
+		dir = path.Dir(dir)
+		if dir == "." {
+			break
+		}
+		if v.at[place{info.Parent, dir}] {
+			return true
+		}
+	}
+	return v.inShade(parent)
+}

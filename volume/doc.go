@@ -1,0 +1,2 @@
+// Package volume holds the nouns of the Kubernetes volume lifecycle.
+package volume
