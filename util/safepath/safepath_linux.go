@@ -1,0 +1,201 @@
+package safepath
+
+import (
+	"errors"
+	"io/fs"
+	"path"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// Open returns an O_PATH descriptor of what is at name, relative to dirfd (or
+// absolute, with unix.AT_FDCWD). No symbolic link is followed, neither on the way
+// nor at the end: each is ELOOP. Flags may add O_DIRECTORY.
+//
+// Nothing is asked of the file system at name itself, so a dead server there
+// does not hold it up; one that serves a parent does.
+func Open(dirfd int, name string, flags int) (int, error) {
+	if !hasOpenat2() {
+		return walk(dirfd, name, flags)
+	}
+	return openat2(dirfd, name, flags, unix.RESOLVE_NO_SYMLINKS)
+}
+
+// OpenBeneath is Open for a name that must not leave the mount of dirfd or climb
+// above it: a mount point on the way, or at the end, is EXDEV.
+func OpenBeneath(dirfd int, name string, flags int) (int, error) {
+	if hasOpenat2() {
+		const resolve = unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_BENEATH | unix.RESOLVE_NO_XDEV
+		return openat2(dirfd, name, flags, resolve)
+	}
+	if path.IsAbs(name) || hasDotDot(name) {
+		return -1, unix.EXDEV
+	}
+	fd, err := walk(dirfd, name, flags)
+	if err != nil {
+		return -1, err
+	}
+	if same, err := sameMount(dirfd, fd); err != nil || !same {
+		_ = unix.Close(fd)
+		return -1, errors.Join(err, unix.EXDEV)
+	}
+	return fd, nil
+}
+
+// OpenParent opens the directory that holds name, which is absolute, and returns
+// it with name's last component.
+func OpenParent(name string) (fd int, base string, err error) {
+	dir, base := path.Split(path.Clean(name))
+	fd, err = Open(unix.AT_FDCWD, dir, unix.O_DIRECTORY)
+	return fd, base, err
+}
+
+func openat2(dirfd int, name string, flags int, resolve uint64) (int, error) {
+	how := unix.OpenHow{Flags: uint64(unix.O_PATH | unix.O_CLOEXEC | flags), Resolve: resolve}
+	for {
+		fd, err := unix.Openat2(dirfd, name, &how)
+		// EAGAIN: a rename elsewhere interfered with the look at "..", or may have.
+		if !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.EAGAIN) {
+			return fd, err
+		}
+	}
+}
+
+// walk is openat2 with RESOLVE_NO_SYMLINKS for kernels before 5.6.
+func walk(dirfd int, name string, flags int) (int, error) {
+	if path.IsAbs(name) {
+		root, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return -1, err
+		}
+		defer func() { _ = unix.Close(root) }()
+		dirfd = root
+	}
+	at, err := step(dirfd, ".", unix.O_DIRECTORY)
+	parts := strings.FieldsFunc(name, func(r rune) bool { return r == '/' })
+	for i, part := range parts {
+		if err != nil {
+			return -1, err
+		}
+		wants := unix.O_DIRECTORY
+		if i == len(parts)-1 {
+			wants = flags
+		}
+		next, stepErr := step(at, part, wants)
+		_ = unix.Close(at)
+		at, err = next, stepErr
+	}
+	return at, err
+}
+
+// step opens one component. A symbolic link is ELOOP, whatever the flags.
+func step(dirfd int, part string, flags int) (int, error) {
+	fd, err := unix.Openat(dirfd, part, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC|flags, 0)
+	if err != nil {
+		return -1, err
+	}
+	var stat unix.Statx_t
+	// Unlike fstat, this does not wait for a server.
+	const quiet = unix.AT_EMPTY_PATH | unix.AT_NO_AUTOMOUNT | unix.AT_STATX_DONT_SYNC
+	if err := unix.Statx(fd, "", quiet, unix.STATX_TYPE, &stat); err != nil {
+		_ = unix.Close(fd)
+		return -1, err
+	}
+	if stat.Mode&unix.S_IFMT == unix.S_IFLNK {
+		_ = unix.Close(fd)
+		return -1, unix.ELOOP
+	}
+	return fd, nil
+}
+
+// withoutOpenat2 makes tests take the way of older kernels.
+var withoutOpenat2 bool
+
+func hasOpenat2() bool { return !withoutOpenat2 && probeOpenat2() }
+
+var probeOpenat2 = sync.OnceValue(func() bool {
+	fd, err := openat2(unix.AT_FDCWD, "/", unix.O_DIRECTORY, unix.RESOLVE_NO_SYMLINKS)
+	if err == nil {
+		_ = unix.Close(fd)
+	}
+	return err == nil
+})
+
+func mkdirAll(root string, parts []string, perm fs.FileMode) (bool, error) {
+	rootfd, err := Open(unix.AT_FDCWD, root, unix.O_DIRECTORY)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = unix.Close(rootfd) }()
+	last := len(parts) - 1
+	if last == 0 {
+		return mkdirAt(rootfd, parts[0], perm)
+	}
+	parent, err := Open(rootfd, strings.Join(parts[:last], "/"), unix.O_DIRECTORY)
+	if errors.Is(err, fs.ErrNotExist) {
+		parent, err = mkdirEach(rootfd, parts[:last], perm)
+	}
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = unix.Close(parent) }()
+	return mkdirAt(parent, parts[last], perm)
+}
+
+// mkdirEach creates what is missing of the parts, one after the other, and
+// returns the last.
+func mkdirEach(rootfd int, parts []string, perm fs.FileMode) (int, error) {
+	at, err := Open(rootfd, ".", unix.O_DIRECTORY)
+	for _, part := range parts {
+		if err != nil {
+			return -1, err
+		}
+		next := -1
+		if _, err = mkdirAt(at, part, perm); err == nil {
+			if next, err = Open(at, part, unix.O_DIRECTORY); errors.Is(err, fs.ErrNotExist) {
+				err = errRemoved
+			}
+		}
+		_ = unix.Close(at)
+		at = next
+	}
+	return at, err
+}
+
+// mkdirAt creates one directory, or finds one there. What else may stand there
+// is for the next to open it to refuse.
+func mkdirAt(dirfd int, part string, perm fs.FileMode) (created bool, err error) {
+	switch err := unix.Mkdirat(dirfd, part, uint32(perm.Perm())); {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, unix.ENOENT):
+		return false, errRemoved
+	case !errors.Is(err, unix.EEXIST):
+		return false, err
+	}
+	return false, isDir(dirfd, part)
+}
+
+// isDir fails unless a directory, or something mounted, is at part. It does not
+// look at a mounted file system itself.
+func isDir(dirfd int, part string) error {
+	fd, err := Open(dirfd, part, unix.O_DIRECTORY)
+	if errors.Is(err, fs.ErrNotExist) {
+		return errRemoved
+	}
+	if err != nil {
+		return err
+	}
+	return unix.Close(fd)
+}
+
+func rmdir(name string) error {
+	parent, base, err := OpenParent(name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(parent) }()
+	return unix.Unlinkat(parent, base, unix.AT_REMOVEDIR)
+}

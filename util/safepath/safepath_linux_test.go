@@ -1,0 +1,147 @@
+package safepath
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// onEachKernel runs a test with openat2 and without.
+func onEachKernel(t *testing.T, test func(t *testing.T)) {
+	t.Run("openat2", func(t *testing.T) {
+		if !hasOpenat2() {
+			t.Skip("this kernel has no openat2")
+		}
+		test(t)
+	})
+	t.Run("walk", func(t *testing.T) {
+		withoutOpenat2 = true
+		t.Cleanup(func() { withoutOpenat2 = false })
+		test(t)
+	})
+}
+
+// realTempDir is a temporary directory without a symbolic link in its path.
+func realTempDir(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	return dir
+}
+
+func TestOpenFollowsNoLink(t *testing.T) {
+	onEachKernel(t, func(t *testing.T) {
+		dir := realTempDir(t)
+		require.NoError(t, os.MkdirAll(dir+"/a/b", 0o755))
+		require.NoError(t, os.WriteFile(dir+"/a/file", nil, 0o644))
+		require.NoError(t, os.Symlink("a", dir+"/link"))
+		for _, test := range []struct {
+			name  string
+			flags int
+			err   error
+		}{
+			{name: "/a/b"},
+			{name: "/a/b/"},
+			{name: "/a/file"},
+			{name: "/link", err: unix.ELOOP},
+			{name: "/link/b", err: unix.ELOOP},
+			{name: "/a/none", err: fs.ErrNotExist},
+			{name: "/a/file/x", err: unix.ENOTDIR},
+			{name: "/a/file", flags: unix.O_DIRECTORY, err: unix.ENOTDIR},
+		} {
+			fd, err := Open(unix.AT_FDCWD, dir+test.name, test.flags)
+			if test.err == nil {
+				require.NoError(t, err, test.name)
+				require.NoError(t, unix.Close(fd))
+				continue
+			}
+			require.Error(t, err, test.name)
+			// Without openat2 a link to a directory on the way is ENOTDIR.
+			if err != unix.ENOTDIR || test.err != unix.ELOOP {
+				require.ErrorIs(t, err, test.err, test.name)
+			}
+		}
+	})
+}
+
+func TestOpenBeneath(t *testing.T) {
+	onEachKernel(t, func(t *testing.T) {
+		root, err := Open(unix.AT_FDCWD, "/", unix.O_DIRECTORY)
+		require.NoError(t, err)
+		defer func() { _ = unix.Close(root) }()
+
+		_, err = OpenBeneath(root, "proc", 0)
+		require.ErrorIs(t, err, unix.EXDEV, "a mount point")
+		_, err = OpenBeneath(root, "etc/../..", 0)
+		require.Error(t, err)
+		_, err = OpenBeneath(root, "/etc", 0)
+		require.ErrorIs(t, err, unix.EXDEV, "an absolute name")
+
+		fd, err := OpenBeneath(root, "etc", 0)
+		require.NoError(t, err)
+		require.NoError(t, unix.Close(fd))
+	})
+}
+
+func TestNoDescriptorIsLeft(t *testing.T) {
+	onEachKernel(t, func(t *testing.T) {
+		dir := realTempDir(t)
+		before, err := os.ReadDir("/proc/self/fd")
+		require.NoError(t, err)
+		for range 8 {
+			_, err := MkdirAll(dir, dir+"/a/b/c", 0o700)
+			require.NoError(t, err)
+			_, err = MkdirAll(dir, dir+"/a/b/c/\xff\n/d", 0o700)
+			require.NoError(t, err)
+			_ = Rmdir(dir + "/a/b/c")
+			_ = Rmdir(dir + "/a/none/c")
+			_, _ = OpenBeneath(unix.AT_FDCWD, dir, 0)
+		}
+		after, err := os.ReadDir("/proc/self/fd")
+		require.NoError(t, err)
+		require.Len(t, after, len(before))
+	})
+}
+
+func TestMkdirAllKeepsToRealDirectories(t *testing.T) {
+	onEachKernel(t, func(t *testing.T) {
+		dir := realTempDir(t)
+		outside := realTempDir(t)
+		require.NoError(t, os.Symlink(outside, dir+"/link"))
+		require.NoError(t, os.WriteFile(dir+"/file", nil, 0o644))
+		for _, name := range []string{"/link/x", "/link", "/link/x/y", "/file", "/file/x"} {
+			_, err := MkdirAll(dir, dir+name, 0o755)
+			require.Error(t, err, name)
+		}
+		left, err := os.ReadDir(outside)
+		require.NoError(t, err)
+		require.Empty(t, left)
+
+		created, err := MkdirAll(dir, dir+"/new/deep", 0o750)
+		require.NoError(t, err)
+		require.True(t, created)
+		created, err = MkdirAll(dir, dir+"/new/deep", 0o750)
+		require.NoError(t, err)
+		require.False(t, created)
+	})
+}
+
+func TestRmdirNeverDescends(t *testing.T) {
+	onEachKernel(t, func(t *testing.T) {
+		dir := realTempDir(t)
+		require.NoError(t, os.MkdirAll(dir+"/full/x", 0o755))
+		require.NoError(t, os.WriteFile(dir+"/file", nil, 0o644))
+		require.NoError(t, os.Symlink("full", dir+"/link"))
+		require.ErrorIs(t, Rmdir(dir+"/full"), unix.ENOTEMPTY)
+		require.ErrorIs(t, Rmdir(dir+"/file"), unix.ENOTDIR)
+		require.ErrorIs(t, Rmdir(dir+"/link"), unix.ENOTDIR)
+		require.Error(t, Rmdir(dir+"/link/x"))
+		require.ErrorIs(t, Rmdir(dir+"/none"), fs.ErrNotExist)
+		require.ErrorIs(t, Rmdir("/proc"), unix.EBUSY)
+		require.NoError(t, Rmdir(dir+"/full/x/"))
+	})
+}

@@ -1,0 +1,49 @@
+//go:build !linux
+
+package safepath
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+)
+
+// os.Root keeps every step below the root, by descriptor where the system can.
+
+func mkdirAll(root string, parts []string, perm fs.FileMode) (bool, error) {
+	dir, err := os.OpenRoot(filepath.FromSlash(root))
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = dir.Close() }()
+	name := ""
+	created := false
+	for _, part := range parts {
+		name = filepath.Join(name, part)
+		err := dir.Mkdir(name, perm.Perm())
+		if created = err == nil; err != nil && !errors.Is(err, fs.ErrExist) {
+			return false, err
+		}
+		if info, err := dir.Lstat(name); err != nil || !info.IsDir() {
+			return false, errors.Join(err, errNotDir)
+		}
+	}
+	return created, nil
+}
+
+var errNotDir = errors.New("not a directory")
+
+func rmdir(name string) error {
+	dir, err := os.OpenRoot(filepath.FromSlash(path.Dir(name)))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = dir.Close() }()
+	base := path.Base(name)
+	if info, err := dir.Lstat(base); err != nil || !info.IsDir() {
+		return errors.Join(err, errNotDir)
+	}
+	return dir.Remove(base)
+}
