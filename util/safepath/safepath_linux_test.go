@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -90,6 +91,7 @@ func TestOpenBeneath(t *testing.T) {
 func TestNoDescriptorIsLeft(t *testing.T) {
 	onEachKernel(t, func(t *testing.T) {
 		dir := realTempDir(t)
+		runtime.GC() // closes what earlier tests dropped
 		before, err := os.ReadDir("/proc/self/fd")
 		require.NoError(t, err)
 		for range 8 {
@@ -103,7 +105,7 @@ func TestNoDescriptorIsLeft(t *testing.T) {
 		}
 		after, err := os.ReadDir("/proc/self/fd")
 		require.NoError(t, err)
-		require.Len(t, after, len(before))
+		require.LessOrEqual(t, len(after), len(before))
 	})
 }
 

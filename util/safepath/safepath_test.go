@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/util/safepath"
@@ -39,7 +40,7 @@ func TestParentsMayVanishMeanwhile(t *testing.T) {
 			select {
 			case <-stop:
 				return
-			default:
+			case <-time.After(20 * time.Microsecond):
 				_ = safepath.Rmdir(root + "/a/b")
 				_ = safepath.Rmdir(root + "/a")
 			}
