@@ -1,0 +1,17 @@
+// Package mounttest tests programs that mount.
+//
+// [Fake] is a kernel in memory: a [mount.Interface] with a mount table of its
+// own. Unit tests give it to the code under test instead of a mount.Mounter;
+// they need no privilege, run on every system that Go builds for, and can make
+// any call fail or hang. It reads the real file system, to know which sources
+// and targets exist and of what kind they are, and never writes to it: what it
+// mounts is seen through the Fake alone.
+//
+// Use it to test what a program asks of the kernel and how it takes the
+// kernel's answers. It is no proof of what the kernel does with real files:
+//
+//   - File systems that it mounts (tmpfs, ext4, ...) are empty and stay so.
+//   - It knows mounts by path: a directory that is renamed leaves them behind,
+//     and a directory that is mounted on can be removed.
+//   - Mounts do not propagate to other mounts, and open files keep none busy.
+package mounttest

@@ -1,0 +1,171 @@
+package mounttest
+
+import (
+	"context"
+	"errors"
+	"path"
+	"sync"
+
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/util/keylock"
+)
+
+// The operations of a [Fake], named as in mount.Error.Op.
+const (
+	OpMount        = "mount"
+	OpUnmount      = "unmount"
+	OpIsMountPoint = "is mount point"
+	OpMountRefs    = "mount refs"
+	OpList         = "list"
+)
+
+// A Fake is a kernel in memory that keeps the promises of [mount.Interface].
+// Make one with [NewFake]. It is safe for concurrent use; a call that is delayed
+// by a [Fault] holds up calls of Mount and Unmount for the same target only.
+//
+// Mount and Unmount refuse a path with a symbolic link on the way with ELOOP.
+// Queries follow links, except one that the path itself is. On systems other than Linux the links that lead to os.TempDir() are
+// followed (on a Mac that directory is always behind one).
+type Fake struct {
+	allow   mount.Allow
+	trusted string // symbolic links that lead to this path are followed
+
+	targets keylock.Map // one change at a time for each; taken before mu
+
+	mu     sync.Mutex // guards the rest; never held while a call is delayed
+	kernel kernel
+	faults []*Fault
+	log    []Action
+}
+
+var _ mount.Interface = (*Fake)(nil)
+
+// NewFake returns a Fake in which only "/" is mounted: the real file system. Of
+// the configuration only Allow matters to it.
+func NewFake(config mount.Config) *Fake {
+	return &Fake{
+		allow:   config.Allow,
+		trusted: trustedLinks(),
+		kernel:  newKernel(),
+	}
+}
+
+// Mount implements [mount.Interface]. The source of a device or pseudo file
+// system need not exist. Two mounts of one device ("/dev/...") show the same
+// file system; every other file system is new with each mount.
+func (f *Fake) Mount(ctx context.Context, req mount.Request) error {
+	if req.FSType == "" {
+		req.Source = slashed(req.Source)
+	}
+	req.Target = slashed(req.Target)
+	options, err := req.Parse(f.allow)
+	if err != nil {
+		return f.finish(mountAction(req, options), err)
+	}
+	req.Target = path.Clean(req.Target)
+	action := mountAction(req, options)
+	return f.change(ctx, action, func() error { return f.mount(req, options) })
+}
+
+// Unmount implements [mount.Interface]. A mount is in use (EBUSY) as long as
+// others are mounted inside it.
+func (f *Fake) Unmount(ctx context.Context, target string) error {
+	target = slashed(target)
+	if err := checkTarget(target); err != nil {
+		return f.finish(Action{Op: OpUnmount, Target: target}, err)
+	}
+	target = path.Clean(target)
+	action := Action{Op: OpUnmount, Target: target}
+	return f.change(ctx, action, func() error { return f.unmount(target) })
+}
+
+// IsMountPoint implements [mount.Interface].
+func (f *Fake) IsMountPoint(p string) (bool, error) {
+	var is bool
+	err := f.query(OpIsMountPoint, p, func(p string) error {
+		at, err := f.find(p)
+		is = err == nil && at.isMountPoint()
+		return err
+	})
+	return is && err == nil, err
+}
+
+// MountRefs implements [mount.Interface].
+func (f *Fake) MountRefs(p string) ([]string, error) {
+	var refs []string
+	err := f.query(OpMountRefs, p, func(p string) error {
+		at, err := f.find(p)
+		if err == nil {
+			refs = f.kernel.table.Refs(at.path)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i, ref := range refs {
+		refs[i] = native(ref)
+	}
+	return refs, nil
+}
+
+// List implements [mount.Interface]. The caller may change what it returns.
+func (f *Fake) List() ([]mount.Info, error) {
+	var list []mount.Info
+	err := f.query(OpList, "", func(string) error {
+		list = f.kernel.list()
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
+// change carries out an operation that changes what is mounted at a target:
+// one at a time for each, and none for a context that has ended.
+func (f *Fake) change(ctx context.Context, action Action, work func() error) error {
+	unlock, err := f.targets.Lock(ctx, action.Target)
+	if err != nil {
+		return f.finish(action, contextError(ctx))
+	}
+	defer unlock()
+	return f.finish(action, f.faulty(ctx, action, work))
+}
+
+// query carries out an operation that changes nothing.
+func (f *Fake) query(op, p string, work func(p string) error) error {
+	p = slashed(p)
+	if op != OpList && p != "/" {
+		if err := checkTarget(p); err != nil {
+			return f.finish(Action{Op: op, Target: p}, err)
+		}
+		p = path.Clean(p)
+	}
+	action := Action{Op: op, Target: p}
+	return f.finish(action, f.faulty(context.Background(), action, func() error { return work(p) }))
+}
+
+// locked does work alone.
+func (f *Fake) locked(work func() error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return work()
+}
+
+// finish gives err the form that mount.Interface promises and logs the action.
+func (f *Fake) finish(action Action, err error) error {
+	var input *mount.InputError
+	if err != nil && !errors.As(err, &input) {
+		err = &mount.Error{Op: action.Op, Source: action.Source, Target: action.Target, Err: err}
+	}
+	action.Err = err
+	f.record(action)
+	return err
+}
+
+// checkTarget accepts the paths that a request may have as its target.
+func checkTarget(target string) error {
+	_, err := mount.Request{Source: "none", FSType: "none", Target: target}.Parse(mount.Allow{})
+	return err
+}

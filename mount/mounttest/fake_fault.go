@@ -1,0 +1,119 @@
+package mounttest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"time"
+
+	"github.com/volumekit/volumekit/mount"
+)
+
+// A Fault makes calls of a [Fake] slow, or makes them fail.
+type Fault struct {
+	// Op is the operation that is hit: OpMount, OpUnmount, ... Empty: any.
+	Op string
+	// Path is the target (of the other operations the path) that is hit. Empty:
+	// any.
+	Path string
+
+	// Err is the cause of the error that the call returns: a syscall.Errno, say.
+	// Nil: the call is only slow.
+	Err error
+	// Delay is how long the call hangs. It ends early, with an error, when the
+	// context of the call does.
+	Delay time.Duration
+	// After lets the call do its work first, and hang and fail then. The error of
+	// a Mount or Unmount wraps mount.ErrUncertain. Without After a call that fails
+	// has changed nothing.
+	After bool
+
+	// Times is how many calls are hit before the fault is used up. Zero: all.
+	Times int
+}
+
+// Inject adds a fault. A call is hit by the first fault that matches and is not
+// used up. Requests that are refused for what they say (mount.InputError), and
+// calls whose context has ended, do not count.
+func (f *Fake) Inject(fault Fault) {
+	if fault.Path != "" {
+		fault.Path = path.Clean(slashed(fault.Path))
+	}
+	if fault.Times == 0 {
+		fault.Times = -1
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.faults = append(f.faults, &fault)
+}
+
+// ClearFaults removes all faults. Calls that hang already are not woken.
+func (f *Fake) ClearFaults() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.faults = nil
+}
+
+// faulty does the work of action as well as the injected faults let it.
+func (f *Fake) faulty(ctx context.Context, action Action, work func() error) error {
+	fault := f.take(action.Op, action.Target)
+	if !fault.After {
+		if err := fault.strike(ctx); err != nil {
+			return err
+		}
+		return f.locked(work)
+	}
+	if err := f.locked(work); err != nil {
+		return err
+	}
+	err := fault.strike(ctx)
+	if err != nil && (action.Op == OpMount || action.Op == OpUnmount) {
+		return fmt.Errorf("%w: %w", mount.ErrUncertain, err)
+	}
+	return err
+}
+
+// take returns the fault that hits a call, or one that does nothing.
+func (f *Fake) take(op, target string) Fault {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, fault := range f.faults {
+		if fault.hits(op, target) {
+			fault.Times--
+			return *fault
+		}
+	}
+	return Fault{}
+}
+
+// hits reports whether the fault is for a call. Times counts down to 0; one that
+// began below it never gets there.
+func (fault *Fault) hits(op, target string) bool {
+	return fault.Times != 0 &&
+		(fault.Op == "" || fault.Op == op) &&
+		(fault.Path == "" || fault.Path == target)
+}
+
+// strike hangs, and returns what the call is to fail with.
+func (fault Fault) strike(ctx context.Context) error {
+	if fault.Delay > 0 {
+		timer := time.NewTimer(fault.Delay)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return contextError(ctx)
+		}
+	}
+	return fault.Err
+}
+
+// contextError returns an error that is ctx.Err() as well as ctx's cause.
+func contextError(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	if errors.Is(cause, ctx.Err()) {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", ctx.Err(), cause)
+}

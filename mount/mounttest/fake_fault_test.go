@@ -1,0 +1,135 @@
+package mounttest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
+)
+
+func TestFakeFaultsHitTheirCalls(t *testing.T) {
+	s := newStage(t)
+	s.Inject(mounttest.Fault{Op: mounttest.OpMount, Path: s.path("other"), Err: syscall.EIO, Times: 1})
+	require.NoError(t, s.bind("source", "target"))
+	require.ErrorIs(t, s.bind("source", "other"), syscall.EIO)
+	require.Len(t, s.table(), 2, "a call that fails has changed nothing")
+	require.NoError(t, s.bind("source", "other"), "used up")
+
+	s.Inject(mounttest.Fault{Err: syscall.ENOMEM})
+	for range 2 {
+		require.ErrorIs(t, s.unmount("target"), syscall.ENOMEM)
+		_, err := s.List()
+		require.ErrorIs(t, err, syscall.ENOMEM)
+		_, err = s.IsMountPoint("/")
+		require.ErrorIs(t, err, syscall.ENOMEM)
+		_, err = s.MountRefs("/")
+		require.ErrorIs(t, err, syscall.ENOMEM)
+	}
+	s.ClearFaults()
+	require.NoError(t, s.unmount("target"))
+}
+
+func TestFakeFaultAfterTheWork(t *testing.T) {
+	s := newStage(t)
+	s.Inject(mounttest.Fault{Op: mounttest.OpMount, Err: syscall.EIO, After: true})
+	s.Inject(mounttest.Fault{Op: mounttest.OpUnmount, Err: syscall.EINTR, After: true})
+
+	err := s.bind("source", "target")
+	require.ErrorIs(t, err, syscall.EIO)
+	require.ErrorIs(t, err, mount.ErrUncertain)
+	s.at("target")
+
+	err = s.unmount("target")
+	require.ErrorIs(t, err, syscall.EINTR)
+	require.ErrorIs(t, err, mount.ErrUncertain)
+	require.Len(t, s.table(), 1)
+
+	err = s.bind("none", "target")
+	require.NotErrorIs(t, err, mount.ErrUncertain, "no work was done")
+	require.ErrorIs(t, err, syscall.ENOENT)
+}
+
+func TestFakeDelayEndsWithTheContext(t *testing.T) {
+	gaveUp := errors.New("gave up")
+	for _, after := range []bool{false, true} {
+		t.Run(fmt.Sprint("after ", after), func(t *testing.T) {
+			s := newStage(t)
+			require.NoError(t, s.bind("source", "target"))
+			s.Inject(mounttest.Fault{Delay: time.Hour, After: after, Times: 1})
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, gaveUp)
+				defer cancel()
+				err := s.Unmount(ctx, s.path("target"))
+				var mountError *mount.Error
+				require.ErrorAs(t, err, &mountError)
+				require.ErrorIs(t, err, gaveUp)
+				require.Equal(t, after, errors.Is(err, mount.ErrUncertain))
+			})
+			is, err := s.IsMountPoint(s.path("target"))
+			require.NoError(t, err)
+			require.Equal(t, !after, is)
+		})
+	}
+}
+
+func TestFakeDelayAlone(t *testing.T) {
+	s := newStage(t)
+	s.Inject(mounttest.Fault{Delay: time.Minute})
+	synctest.Test(t, func(t *testing.T) {
+		s := s
+		s.t = t
+		start := time.Now()
+		require.NoError(t, s.bind("source", "target"))
+		require.Equal(t, time.Minute, time.Since(start))
+		_, err := s.IsMountPoint(s.path("target"))
+		require.NoError(t, err)
+		require.Equal(t, 2*time.Minute, time.Since(start))
+	})
+}
+
+func TestFakeContextHasEnded(t *testing.T) {
+	s := newStage(t)
+	gaveUp := errors.New("gave up")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(gaveUp)
+	err := s.Mount(ctx, mount.Request{Source: s.path("source"), Target: s.path("target")})
+	require.ErrorIs(t, err, gaveUp)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Len(t, s.table(), 1)
+
+	require.NoError(t, s.bind("source", "target"))
+	require.ErrorIs(t, s.Unmount(ctx, s.path("target")), gaveUp)
+	s.at("target")
+}
+
+func TestFakeTargetsWaitForThemselvesOnly(t *testing.T) {
+	s := newStage(t)
+	s.Inject(mounttest.Fault{Path: s.path("target"), Delay: time.Hour, Times: 1})
+	synctest.Test(t, func(t *testing.T) {
+		s := s
+		s.t = t
+		start := time.Now()
+		done := make(chan error)
+		go func() { done <- s.bind("source", "target") }()
+		synctest.Wait()
+
+		require.NoError(t, s.bind("source", "other"))
+		require.Zero(t, time.Since(start), "another target is free")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.ErrorIs(t, s.Unmount(ctx, s.path("target")), context.DeadlineExceeded)
+		require.Equal(t, time.Minute, time.Since(start))
+		require.NoError(t, s.unmount("target"))
+		require.Equal(t, time.Hour, time.Since(start))
+		require.NoError(t, <-done)
+	})
+	require.Len(t, s.table(), 2)
+}

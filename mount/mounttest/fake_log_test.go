@@ -1,0 +1,55 @@
+package mounttest_test
+
+import (
+	"fmt"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
+)
+
+func TestFakeLog(t *testing.T) {
+	s := newStage(t)
+	require.NoError(t, s.bind("source", "target", "ro"))
+	require.NoError(t, s.unmount("target"))
+	bad := s.bind("source", "target", "suid")
+	require.Error(t, bad)
+	s.Inject(mounttest.Fault{Err: syscall.EIO})
+	_, failed := s.IsMountPoint(s.path("target"))
+
+	source, target := slashed(s.path("source")), slashed(s.path("target"))
+	require.Equal(t, []mounttest.Action{
+		{
+			Op: mounttest.OpMount, Source: source, Target: target,
+			Flags: mount.ReadOnly | mount.NoSUID | mount.NoDev, Options: []string{"ro"},
+		},
+		{Op: mounttest.OpUnmount, Target: target},
+		{Op: mounttest.OpMount, Source: source, Target: target, Options: []string{"suid"}, Err: bad},
+		{Op: mounttest.OpIsMountPoint, Target: target, Err: failed},
+	}, s.Log())
+
+	s.ResetLog()
+	require.Empty(t, s.Log())
+}
+
+func TestFakeKeepsSecrets(t *testing.T) {
+	s := newStage(t)
+	const password = "hunter2"
+	req := mount.Request{
+		Source: "//server/share", Target: s.path("target"), FSType: "cifs",
+		Options: []string{"vers=3.0"}, Secrets: []mount.Secret{mount.NewSecret("password=" + password)},
+	}
+	s.Inject(mounttest.Fault{Op: mounttest.OpMount, Err: syscall.EACCES, Times: 1})
+	err := s.Mount(t.Context(), req)
+	require.ErrorIs(t, err, syscall.EACCES)
+	require.NoError(t, s.Mount(t.Context(), req))
+	req.Secrets = []mount.Secret{mount.NewSecret("ro," + password)}
+	bad := s.Mount(t.Context(), req)
+	require.Error(t, bad)
+	for _, thing := range []any{err, bad, s.Log(), s.table(), s.Fake} {
+		require.NotContains(t, fmt.Sprintf("%v %+v %#v", thing, thing, thing), password)
+	}
+}

@@ -1,0 +1,52 @@
+package mounttest_test
+
+import (
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/volumekit/volumekit/mount"
+)
+
+// The fake's own way through its mounts and mount.Table's agree on what is
+// visible, whatever is mounted on whatever.
+func TestFakeAgreesWithTable(t *testing.T) {
+	s := newStage(t)
+	paths := []string{"source", "source/sub", "target", "target/sub", "other", "other/sub"}
+	random := rand.New(rand.NewPCG(1, 2))
+	pick := func() string { return s.path(paths[random.IntN(len(paths))]) }
+	for range 1000 {
+		if random.IntN(3) == 0 {
+			_ = s.Unmount(t.Context(), pick())
+		} else {
+			_ = s.Mount(t.Context(), mount.Request{
+				Source: pick(), Target: pick(), Stack: random.IntN(2) == 0,
+			})
+		}
+		p := pick()
+		is, err := s.IsMountPoint(p)
+		_, want := s.table().At(slashed(p))
+		require.Equal(t, want, is && err == nil)
+	}
+}
+
+func TestFakeIsSafeForConcurrentUse(t *testing.T) {
+	s := newStage(t)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 50 {
+				_ = s.bind("source", "target")
+				_, _ = s.MountRefs(s.path("source"))
+				_, _ = s.List()
+				_ = s.unmount("target")
+				_ = s.Log()
+			}
+		})
+	}
+	all.Wait()
+	require.NoError(t, s.unmount("target"))
+	require.Len(t, s.table(), 1)
+}

@@ -1,0 +1,75 @@
+package mounttest
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"syscall"
+
+	"github.com/volumekit/volumekit/mount"
+)
+
+// maxLinks is how many symbolic links Linux follows in a path.
+const maxLinks = 40
+
+// Resolve returns where a program that opens path would end up: the path in the
+// real file system, and whether it could not write there. It follows symbolic
+// links, as the program would. Dry runs use it to do to the real files what a
+// program does through the mounts.
+//
+// The last component may be missing: real is where it would be created. Any
+// other missing path is an error that wraps fs.ErrNotExist, and so is one in a
+// file system that the Fake has mounted, which has no real files.
+func (f *Fake) Resolve(p string) (real string, readOnly bool, err error) {
+	if err := checkTarget(slashed(p)); err != nil && p != "/" {
+		return "", false, err
+	}
+	var at spot
+	err = f.locked(func() error {
+		found, rest, err := f.follow(path.Clean(slashed(p)))
+		at, err = create(found, rest, err)
+		return err
+	})
+	if err == nil && at.real == "" {
+		err = syscall.ENOENT
+	}
+	if err != nil {
+		return "", false, &mount.Error{Op: "resolve", Target: p, Err: err}
+	}
+	return native(at.real), isReadOnly(at.in), nil
+}
+
+// follow is walk for a path whose symbolic links are to be followed.
+func (f *Fake) follow(p string) (at spot, rest string, err error) {
+	for range maxLinks {
+		at, rest, err = f.walk(p)
+		if !at.isLink() {
+			return at, rest, err
+		}
+		target, err := os.Readlink(native(at.real))
+		if err != nil {
+			return at, rest, cause(err)
+		}
+		if target = slashed(target); !path.IsAbs(target) {
+			target = path.Join(path.Dir(at.path), target)
+		}
+		p = path.Join(target, rest)
+	}
+	return at, rest, errLink
+}
+
+// create turns a walk that failed for want of the last component into the spot
+// of a file that could be created.
+func create(at spot, rest string, err error) (spot, error) {
+	if !errors.Is(err, fs.ErrNotExist) || at.real == "" || path.Base(rest) != rest {
+		return at, err
+	}
+	return spot{path.Join(at.path, rest), at.in, path.Join(at.root, rest), path.Join(at.real, rest), 0}, nil
+}
+
+// isReadOnly reports whether the mount, or the file system in it, is read-only.
+func isReadOnly(in mount.Info) bool {
+	return in.Flags&mount.ReadOnly != 0 || slices.Contains(in.SuperOptions, "ro")
+}

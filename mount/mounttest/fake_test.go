@@ -1,0 +1,354 @@
+package mounttest_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
+)
+
+// A stage is a Fake and some real directories and files to use it with.
+type stage struct {
+	*mounttest.Fake
+	t    *testing.T
+	root string
+}
+
+func newStage(t *testing.T) stage {
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	s := stage{mounttest.NewFake(mount.Config{}), t, root}
+	for _, dir := range []string{"source/sub", "target", "other"} {
+		require.NoError(t, os.MkdirAll(s.path(dir), 0o755))
+	}
+	for _, file := range []string{"file", "source/file", "target-file"} {
+		require.NoError(t, os.WriteFile(s.path(file), nil, 0o644))
+	}
+	if err := os.Symlink(s.path("source"), s.path("link")); err != nil {
+		t.Skip("symbolic links are not to be had here:", err)
+	}
+	return s
+}
+
+func (s stage) path(rel string) string { return filepath.Join(s.root, filepath.FromSlash(rel)) }
+
+func (s stage) bind(source, target string, options ...string) error {
+	return s.Mount(s.t.Context(), mount.Request{
+		Source: s.path(source), Target: s.path(target), Options: options,
+	})
+}
+
+func (s stage) mount(fsType, source, target string, options ...string) error {
+	return s.Mount(s.t.Context(), mount.Request{
+		Source: source, Target: s.path(target), FSType: fsType, Options: options,
+	})
+}
+
+func (s stage) unmount(target string) error { return s.Unmount(s.t.Context(), s.path(target)) }
+
+func (s stage) table() mount.Table {
+	list, err := s.List()
+	require.NoError(s.t, err)
+	return list
+}
+
+// at returns the mount that is visible at a target.
+func (s stage) at(target string) mount.Info {
+	is, err := s.IsMountPoint(s.path(target))
+	require.NoError(s.t, err)
+	require.True(s.t, is)
+	info, ok := s.table().At(slashed(s.path(target)))
+	require.True(s.t, ok)
+	return info
+}
+
+// slashed is how the table of a Fake writes a path.
+func slashed(p string) string {
+	if filepath.VolumeName(p) != "" {
+		p = "/" + p
+	}
+	return filepath.ToSlash(p)
+}
+
+func TestFakeRefusals(t *testing.T) {
+	tests := map[string]struct {
+		source, target string
+		want           error
+	}{
+		"missing source":        {"none", "target", fs.ErrNotExist},
+		"missing target":        {"source", "none", fs.ErrNotExist},
+		"missing parent":        {"source", "none/dir", fs.ErrNotExist},
+		"source is a link":      {"link", "target", syscall.ELOOP},
+		"source behind a link":  {"link/sub", "target", syscall.ELOOP},
+		"target is a link":      {"source", "link", syscall.ELOOP},
+		"target behind a link":  {"source", "link/sub", syscall.ELOOP},
+		"file on a directory":   {"file", "target", syscall.ENOTDIR},
+		"directory on a file":   {"source", "target-file", syscall.ENOTDIR},
+		"target below a file":   {"source", "file/dir", syscall.ENOTDIR},
+		"file where a file is":  {"file", "target-file", nil},
+		"directory inside that": {"source", "source/sub", nil},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			err := s.bind(test.source, test.target)
+			require.ErrorIs(t, err, test.want)
+			if test.want == nil {
+				s.at(test.target)
+				return
+			}
+			var mountError *mount.Error
+			require.ErrorAs(t, err, &mountError)
+			require.Equal(t, mounttest.OpMount, mountError.Op)
+			require.Len(t, s.table(), 1)
+		})
+	}
+}
+
+func TestFakeRefusesBadRequests(t *testing.T) {
+	s := newStage(t)
+	var input *mount.InputError
+	require.ErrorAs(t, s.bind("source", "target", "suid"), &input)
+	require.Equal(t, "Options[0]", input.Field)
+	require.ErrorAs(t, s.Unmount(t.Context(), "relative"), &input)
+	_, err := s.IsMountPoint("/a/../b")
+	require.ErrorAs(t, err, &input)
+	_, err = s.MountRefs("")
+	require.ErrorAs(t, err, &input)
+	require.Len(t, s.table(), 1)
+
+	allowing := stage{mounttest.NewFake(mount.Config{Allow: mount.Allow{SUID: true}}), t, s.root}
+	require.NoError(t, allowing.bind("source", "target", "suid"))
+	require.Equal(t, mount.NoDev, allowing.at("target").Flags)
+}
+
+func TestFakeTableOfBinds(t *testing.T) {
+	s := newStage(t)
+	require.NoError(t, s.bind("source", "target", "ro", "noatime"))
+	require.NoError(t, s.bind("target/sub", "other", "relatime", "nosymfollow"))
+	require.NoError(t, s.bind("file", "target-file", "rw", "strictatime"))
+
+	const added = mount.NoSUID | mount.NoDev
+	real := s.table()[0]
+	require.Equal(t, mount.Info{
+		ID: 2, Parent: real.ID, Minor: real.Minor,
+		Root: slashed(s.path("source")), Mountpoint: slashed(s.path("target")),
+		Flags:   mount.ReadOnly | mount.NoAtime | added,
+		Options: []string{"ro", "nosuid", "nodev", "noatime"},
+		FSType:  real.FSType, Source: real.Source, SuperOptions: real.SuperOptions,
+	}, s.at("target"))
+
+	other := s.at("other")
+	require.Equal(t, slashed(s.path("source/sub")), other.Root)
+	require.Equal(t, mount.ReadOnly|mount.NoSymFollow|added, other.Flags, "inherited, and changed")
+	require.Equal(t, []string{"ro", "nosuid", "nodev", "relatime", "nosymfollow"}, other.Options)
+	require.Equal(t, []string{"rw", "nosuid", "nodev"}, s.at("target-file").Options)
+}
+
+func TestFakeTableOfFileSystems(t *testing.T) {
+	s := newStage(t)
+	require.NoError(t, s.mount("tmpfs", "tmpfs", "target", "size=1M", "noexec"))
+	require.NoError(t, s.mount("tmpfs", "", "other"))
+	require.NoError(t, s.mount("ext4", "/dev/a", "source", "ro"))
+	require.NoError(t, os.Mkdir(s.path("more"), 0o755))
+	require.NoError(t, s.mount("ext4", "/dev/a", "more", "ro"))
+
+	target := s.at("target")
+	require.Equal(t, "/", target.Root)
+	require.Equal(t, "tmpfs", target.FSType)
+	require.Equal(t, []string{"rw", "size=1M"}, target.SuperOptions)
+	require.Equal(t, []string{"rw", "nosuid", "nodev", "noexec", "relatime"}, target.Options)
+	require.NotEqual(t, target.Minor, s.at("other").Minor)
+	require.Empty(t, s.at("other").Source)
+
+	require.Equal(t, []string{"ro"}, s.at("source").SuperOptions)
+	require.Equal(t, s.at("source").Minor, s.at("more").Minor, "one device")
+	refs, err := s.MountRefs(s.path("more"))
+	require.NoError(t, err)
+	require.Equal(t, []string{s.path("source")}, refs)
+}
+
+func TestFakeIsIdempotent(t *testing.T) {
+	type verb func(s stage) error
+	bind := func(source string, options ...string) verb {
+		return func(s stage) error { return s.bind(source, "target", options...) }
+	}
+	file := func(fsType, source string, options ...string) verb {
+		return func(s stage) error { return s.mount(fsType, source, "target", options...) }
+	}
+	tests := map[string]struct {
+		first, second verb
+		want          error
+	}{
+		"same bind":              {bind("source", "ro"), bind("source", "ro"), nil},
+		"bind, other source":     {bind("source"), bind("other"), mount.ErrMounted},
+		"bind, other flags":      {bind("source"), bind("source", "ro"), mount.ErrMounted},
+		"same tmpfs":             {file("tmpfs", "a"), file("tmpfs", "a", "size=1M"), nil},
+		"tmpfs, other source":    {file("tmpfs", "a"), file("tmpfs", "b"), mount.ErrMounted},
+		"tmpfs, other flags":     {file("tmpfs", "a"), file("tmpfs", "a", "ro"), mount.ErrMounted},
+		"other type":             {file("tmpfs", "a"), file("ramfs", "a"), mount.ErrMounted},
+		"same device":            {file("ext4", "/dev/a"), file("ext4", "/dev/a"), nil},
+		"other device":           {file("ext4", "/dev/a"), file("ext4", "/dev/b"), mount.ErrMounted},
+		"device, other type":     {file("ext4", "/dev/a"), file("xfs", "/dev/a"), mount.ErrMounted},
+		"device, other flags":    {file("ext4", "/dev/a"), file("ext4", "/dev/a", "ro"), mount.ErrMounted},
+		"bind on a device":       {file("ext4", "/dev/a"), bind("source"), mount.ErrMounted},
+		"file system on a bind":  {bind("source"), file("tmpfs", "a"), mount.ErrMounted},
+		"device on a bind":       {bind("source"), file("ext4", "/dev/a"), mount.ErrMounted},
+		"bind of what it covers": {bind("target"), bind("target"), nil},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			require.NoError(t, test.first(s))
+			before := s.table()
+			require.ErrorIs(t, test.second(s), test.want)
+			require.Equal(t, before, s.table())
+		})
+	}
+}
+
+func TestFakeStacks(t *testing.T) {
+	s := newStage(t)
+	for _, source := range []string{"source", "other"} {
+		require.NoError(t, s.Mount(t.Context(), mount.Request{
+			Source: s.path(source), Target: s.path("target"), Stack: true,
+		}))
+	}
+	table := s.table()
+	require.Equal(t, table[1].ID, table[2].Parent)
+	require.Equal(t, slashed(s.path("other")), s.at("target").Root)
+
+	require.NoError(t, s.unmount("target"))
+	require.Equal(t, slashed(s.path("source")), s.at("target").Root)
+	require.NoError(t, s.unmount("target"))
+	require.Len(t, s.table(), 1)
+	require.NoError(t, s.bind("other", "target"))
+	require.Equal(t, 4, s.at("target").ID, "IDs are not used again")
+}
+
+func TestFakeUnmount(t *testing.T) {
+	s := newStage(t)
+	require.NoError(t, s.unmount("source"), "not a mount point")
+	require.NoError(t, s.unmount("file"), "not a mount point")
+	require.NoError(t, s.unmount("link"), "a symbolic link")
+	require.ErrorIs(t, s.unmount("none"), fs.ErrNotExist)
+	require.ErrorIs(t, s.unmount("link/sub"), syscall.ELOOP)
+
+	require.NoError(t, s.bind("source", "target"))
+	require.NoError(t, s.bind("other", "target/sub"))
+	require.ErrorIs(t, s.unmount("target"), syscall.EBUSY)
+	require.Len(t, s.table(), 3)
+	require.NoError(t, s.unmount("target/sub"))
+	require.NoError(t, s.unmount("target"))
+	require.Len(t, s.table(), 1)
+}
+
+func TestFakeIsMountPoint(t *testing.T) {
+	s := newStage(t)
+	require.NoError(t, s.bind("source", "target"))
+	require.NoError(t, s.bind("source", "other/"))
+	for p, want := range map[string]bool{
+		"target": true, "other": true, "source": false, "file": false, "link": false, "target/sub": false,
+	} {
+		is, err := s.IsMountPoint(s.path(p))
+		require.NoError(t, err, p)
+		require.Equal(t, want, is, p)
+	}
+	require.NoError(t, s.bind("other", "source/sub"))
+	is, err := s.IsMountPoint(s.path("link/sub"))
+	require.NoError(t, err)
+	require.True(t, is, "links on the way are followed")
+	is, err = s.IsMountPoint("/")
+	require.NoError(t, err)
+	require.True(t, is)
+	_, err = s.IsMountPoint(s.path("none"))
+	require.ErrorIs(t, err, fs.ErrNotExist)
+}
+
+func TestFakeMountRefs(t *testing.T) {
+	s := newStage(t)
+	require.NoError(t, s.bind("source", "target"))
+	require.NoError(t, s.bind("target", "other"))
+	for p, want := range map[string][]string{
+		"source": {s.path("other"), s.path("target")},
+		"target": {s.path("other")},
+		"file":   nil,
+		"link":   nil,
+	} {
+		refs, err := s.MountRefs(s.path(p))
+		require.NoError(t, err, p)
+		require.Equal(t, want, refs, p)
+	}
+	_, err := s.MountRefs(s.path("none"))
+	require.ErrorIs(t, err, fs.ErrNotExist)
+}
+
+func TestFakePathsInsideMounts(t *testing.T) {
+	s := newStage(t)
+	require.NoError(t, s.bind("source", "target"))
+	require.NoError(t, s.bind("other", "target/sub"), "sub exists where target leads")
+	sub := s.at("target/sub")
+	require.Equal(t, s.at("target").ID, sub.Parent)
+	is, err := s.IsMountPoint(s.path("source/sub"))
+	require.NoError(t, err)
+	require.False(t, is, "mounts do not propagate")
+
+	require.NoError(t, s.mount("tmpfs", "tmpfs", "source"))
+	_, err = s.IsMountPoint(s.path("source/sub"))
+	require.ErrorIs(t, err, fs.ErrNotExist, "a fake file system is empty")
+	require.NoError(t, s.bind("source", "other"), "but can be bound")
+	require.Equal(t, "tmpfs", s.at("other").FSType)
+}
+
+func TestFakeListIsACopy(t *testing.T) {
+	s := newStage(t)
+	require.NoError(t, s.bind("source", "target"))
+	table := s.table()
+	table[1].Root = "/changed"
+	table[1].Options[0] = "changed"
+	table[1].SuperOptions[0] = "changed"
+	require.NotContains(t, s.at("target").Options, "changed")
+	require.NotContains(t, s.at("target").SuperOptions, "changed")
+	require.NotEqual(t, "/changed", s.at("target").Root)
+}
+
+func TestFakeResolve(t *testing.T) {
+	s := newStage(t)
+	require.NoError(t, s.bind("source", "target", "ro"))
+	require.NoError(t, s.mount("tmpfs", "tmpfs", "other"))
+	require.NoError(t, os.Symlink(s.path("target/sub"), s.path("absolute")))
+	require.NoError(t, os.Symlink("sub", s.path("source/relative")))
+	require.NoError(t, os.Symlink("loop", s.path("loop")))
+	tests := map[string]struct {
+		want     string
+		readOnly bool
+		err      error
+	}{
+		"file":                {"file", false, nil},
+		"target":              {"source", true, nil},
+		"target/file":         {"source/file", true, nil},
+		"target/new":          {"source/new", true, nil},
+		"link/file":           {"source/file", false, nil},
+		"absolute/new":        {"source/sub/new", true, nil},
+		"target/relative/new": {"source/sub/new", true, nil},
+		"none/new":            {"", false, fs.ErrNotExist},
+		"other":               {"", false, fs.ErrNotExist},
+		"other/new":           {"", false, fs.ErrNotExist},
+		"loop":                {"", false, syscall.ELOOP},
+		"file/new":            {"", false, syscall.ENOTDIR},
+	}
+	for p, test := range tests {
+		real, readOnly, err := s.Resolve(s.path(p))
+		require.ErrorIs(t, err, test.err, p)
+		if test.err == nil {
+			require.Equal(t, s.path(test.want), real, p)
+		}
+		require.Equal(t, test.readOnly, readOnly, p)
+	}
+}

@@ -1,0 +1,124 @@
+package mounttest
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"syscall"
+
+	"github.com/volumekit/volumekit/mount"
+)
+
+// A spot is where a path leads.
+type spot struct {
+	path string     // the path, as it is written
+	in   mount.Info // the mount that it ends in
+	root string     // the path inside the mounted file system
+	real string     // the path in the real file system; empty in one that is fake
+	mode fs.FileMode
+}
+
+func (s spot) isMountPoint() bool { return s.path == s.in.Mountpoint }
+
+func (s spot) isLink() bool { return s.mode&fs.ModeSymlink != 0 }
+
+// errLink is met by a walk that has come to a symbolic link before its end.
+var errLink error = syscall.ELOOP
+
+// lookup returns the spot of a clean path. A symbolic link on the way there is
+// refused; the spot itself may be one.
+func (f *Fake) lookup(p string) (spot, error) {
+	at, _, err := f.walk(p)
+	return at, err
+}
+
+// find is lookup for queries: it follows the links on the way.
+func (f *Fake) find(p string) (spot, error) {
+	if p == "/" {
+		return f.lookup(p)
+	}
+	dir, _, err := f.follow(path.Dir(p))
+	if err != nil {
+		return dir, err
+	}
+	return f.lookup(path.Join(dir.path, path.Base(p)))
+}
+
+// walk goes down a clean path. If it fails, it returns the spot where it had to
+// stop and the rest of the path that it did not take.
+func (f *Fake) walk(p string) (at spot, rest string, err error) {
+	at = f.top(mount.Info{}, "/")
+	rest = strings.TrimPrefix(p, "/")
+	for rest != "" {
+		name, after, _ := strings.Cut(rest, "/")
+		next, err := f.step(at, name)
+		if err != nil {
+			return at, rest, err
+		}
+		at, rest = next, after
+	}
+	return at, "", nil
+}
+
+// step goes from a directory to what is called name in it.
+func (f *Fake) step(at spot, name string) (spot, error) {
+	if at.isLink() {
+		return spot{}, errLink
+	}
+	if !at.mode.IsDir() {
+		return spot{}, syscall.ENOTDIR
+	}
+	next := path.Join(at.path, name)
+	if _, ok := f.kernel.attached(at.in.ID, next); ok {
+		return f.top(at.in, next), nil
+	}
+	if at.real == "" {
+		return spot{}, syscall.ENOENT
+	}
+	mode, err := f.mode(next, path.Join(at.real, name))
+	return spot{next, at.in, path.Join(at.root, name), path.Join(at.real, name), mode}, err
+}
+
+// top returns the root of the uppermost mount at p in the mount in.
+func (f *Fake) top(in mount.Info, p string) spot {
+	for {
+		above, ok := f.kernel.attached(in.ID, p)
+		if !ok {
+			break
+		}
+		in = above
+	}
+	at := spot{path: p, in: in, root: in.Root, mode: fs.ModeDir}
+	if isReal(in) {
+		at.real = in.Root
+	}
+	if f.kernel.files[in.ID] {
+		at.mode = 0
+	}
+	return at
+}
+
+// mode returns the kind of the real file, which is called p by the caller.
+func (f *Fake) mode(p, real string) (fs.FileMode, error) {
+	stat := os.Lstat
+	if f.trusted == p || strings.HasPrefix(f.trusted, p+"/") {
+		stat = os.Stat
+	}
+	info, err := stat(native(real))
+	if err != nil {
+		return 0, cause(err)
+	}
+	return info.Mode().Type(), nil
+}
+
+// cause takes the operation and path off an error of package os; the caller
+// adds its own.
+func cause(err error) error {
+	var pathError *fs.PathError
+	if errors.As(err, &pathError) {
+		return pathError.Err
+	}
+	return err
+}
