@@ -247,6 +247,17 @@ func (r Request) checkSecrets(allow Allow) error {
 
 // checkPath accepts an absolute path strictly below the root.
 func checkPath(field, p string) error {
+	if err := checkAbsolute(field, p); err != nil {
+		return err
+	}
+	if path.Clean(p) == "/" {
+		return inputError(field, p, `the path must be below "/"`)
+	}
+	return nil
+}
+
+// checkAbsolute accepts an absolute path without "..".
+func checkAbsolute(field, p string) error {
 	switch {
 	case p == "":
 		return inputError(field, p, "a path is needed")
@@ -259,9 +270,6 @@ func checkPath(field, p string) error {
 		if part == ".." {
 			return inputError(field, p, `the path must not contain ".."`)
 		}
-	}
-	if path.Clean(p) == "/" {
-		return inputError(field, p, `the path must be below "/"`)
 	}
 	return nil
 }

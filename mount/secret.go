@@ -1,5 +1,7 @@
 package mount
 
+import "strings"
+
 // A Secret is a mount option that is shown to the file system only: it prints
 // as "[redacted]" with every verb of package fmt, in JSON and as text, also
 // when it is a field of something else that is printed.
@@ -32,3 +34,18 @@ func (Secret) GoString() string { return redacted }
 
 // MarshalText returns a text without the option.
 func (Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
+
+// redact takes the request's secrets, and their values, out of a text that the
+// kernel wrote.
+func (r Request) redact(text string) string {
+	for _, secret := range r.Secrets {
+		option := secret.Reveal()
+		_, value, _ := strings.Cut(option, "=")
+		for _, part := range []string{option, value} {
+			if part != "" {
+				text = strings.ReplaceAll(text, part, redacted)
+			}
+		}
+	}
+	return text
+}

@@ -1,0 +1,40 @@
+package mount_test
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
+)
+
+func TestContractFake(t *testing.T) {
+	mounttest.TestInterface(t, func(_ *testing.T, config mount.Config) mount.Interface {
+		return mounttest.NewFake(config)
+	})
+}
+
+func TestContract(t *testing.T) {
+	for _, tier := range []mount.Tier{mount.TierAuto, mount.TierClassic, mount.TierDetached, mount.TierTreeAttr} {
+		t.Run(tier.String(), func(t *testing.T) {
+			needTier(t, tier)
+			if !mounttest.Namespace(t) {
+				return
+			}
+			mounttest.TestInterface(t, func(t *testing.T, config mount.Config) mount.Interface {
+				config.Tier = tier
+				config.StagingDir = filepath.Join(t.TempDir(), "staging")
+				return mount.New(config)
+			})
+		})
+	}
+}
+
+// needTier skips a test of a tier that this kernel is too old for.
+func needTier(t *testing.T, tier mount.Tier) {
+	t.Helper()
+	if tier != mount.TierAuto && !slices.Contains(mount.Tiers(), tier) {
+		mounttest.SkipWithout(t, "tier "+tier.String(), "the kernel is too old")
+	}
+}

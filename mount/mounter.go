@@ -1,0 +1,151 @@
+package mount
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"sync/atomic"
+	"time"
+
+	"github.com/volumekit/volumekit/util/keylock"
+)
+
+// A Mounter is the [Interface] to the running kernel, by system call. It works
+// in the mount namespace of the process. It holds nothing that has to be closed.
+type Mounter struct {
+	config Config
+	// locks has the target of every operation that the kernel is still at, also
+	// when its caller has given up: a later one must not overtake it.
+	locks keylock.Map
+}
+
+var _ Interface = (*Mounter)(nil)
+
+// New returns a Mounter. It asks the system nothing.
+func New(config Config) *Mounter { return &Mounter{config: config} }
+
+// Mount implements [Interface].
+func (m *Mounter) Mount(ctx context.Context, req Request) error {
+	options, err := req.Parse(m.config.Allow)
+	if err != nil {
+		return err
+	}
+	req.Target = path.Clean(req.Target)
+	err = m.exclusively(ctx, req.Target, func(c *claim) error {
+		return m.mount(c, req, options)
+	})
+	return wrap("mount", req.Source, req.Target, err)
+}
+
+// Unmount implements [Interface].
+func (m *Mounter) Unmount(ctx context.Context, target string) error {
+	if err := checkPath("Target", target); err != nil {
+		return err
+	}
+	target = path.Clean(target)
+	err := m.exclusively(ctx, target, func(c *claim) error {
+		return unmount(c, target)
+	})
+	return wrap("unmount", "", target, err)
+}
+
+// IsMountPoint implements [Interface].
+func (m *Mounter) IsMountPoint(p string) (bool, error) {
+	if err := checkAbsolute("Path", p); err != nil {
+		return false, err
+	}
+	mounted, err := isMountPoint(p)
+	return mounted, wrap("is mount point", "", p, err)
+}
+
+// MountRefs implements [Interface].
+func (m *Mounter) MountRefs(p string) ([]string, error) {
+	if err := checkAbsolute("Path", p); err != nil {
+		return nil, err
+	}
+	refs, err := mountRefs(p)
+	return refs, wrap("mount refs", "", p, err)
+}
+
+// List implements [Interface].
+func (m *Mounter) List() ([]Info, error) {
+	table, err := readTable()
+	return table, wrap("list", "", "", err)
+}
+
+func wrap(op, source, target string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Error{Op: op, Source: source, Target: target, Err: err}
+}
+
+// A claim is the right to change what is mounted. Either the work takes it, and
+// then its caller waits for the change; or the caller takes it back when its
+// context has ended, and then the work must end without a change.
+type claim struct{ state atomic.Int32 }
+
+const (
+	claimFree int32 = iota
+	claimTaken
+	claimRevoked
+)
+
+// take reports whether the work may change the world, now and from now on.
+func (c *claim) take() bool {
+	return c.state.CompareAndSwap(claimFree, claimTaken) || c.state.Load() == claimTaken
+}
+
+// revoke reports whether the claim was still free; the work cannot take it then.
+func (c *claim) revoke() bool { return c.state.CompareAndSwap(claimFree, claimRevoked) }
+
+// errAbandoned is what work returns when its claim was taken back.
+var errAbandoned = errors.New("abandoned")
+
+// settle is how long a caller whose context has ended waits for a change that is
+// being made: the kernel needs microseconds, or is stuck.
+const settle = 50 * time.Millisecond
+
+// exclusively runs work when no other is running for the target. It returns soon
+// after ctx ends. The target stays locked until the work itself has ended.
+func (m *Mounter) exclusively(ctx context.Context, target string, work func(*claim) error) error {
+	unlock, err := m.locks.Lock(ctx, target)
+	if err != nil {
+		return contextError(ctx)
+	}
+	c := new(claim)
+	if ctx.Done() == nil {
+		defer unlock()
+		return work(c)
+	}
+	done := make(chan error, 1)
+	go func() {
+		err := work(c)
+		unlock()
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	if c.revoke() {
+		return contextError(ctx)
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(settle):
+		return fmt.Errorf("%w: %w", ErrUncertain, contextError(ctx))
+	}
+}
+
+// contextError returns an error that is ctx.Err() as well as ctx's cause.
+func contextError(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	if errors.Is(cause, ctx.Err()) {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", ctx.Err(), cause)
+}

@@ -1,0 +1,119 @@
+package mount
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/volumekit/volumekit/util/safepath"
+	"golang.org/x/sys/unix"
+)
+
+// A target is where a mount goes, resolved once.
+type target struct {
+	parent  int    // the directory that holds it
+	name    string // its name in there
+	fd      int    // what is there; if mounted, the root of the top mount
+	mounted bool
+	dir     bool
+	mountID uint64 // that fd is in
+}
+
+func openTarget(path string) (*target, error) {
+	parent, name, err := safepath.OpenParent(path)
+	if err != nil {
+		return nil, err
+	}
+	t := &target{parent: parent, name: name, fd: -1}
+	if err := t.open(); err != nil {
+		t.close()
+		return nil, err
+	}
+	return t, nil
+}
+
+func (t *target) open() (err error) {
+	t.fd, err = safepath.OpenBeneath(t.parent, t.name, 0)
+	if errors.Is(err, unix.EXDEV) {
+		t.mounted = true
+		t.fd, err = safepath.Open(t.parent, t.name, 0)
+	}
+	if err != nil {
+		return err
+	}
+	id, err := identify(t.fd)
+	t.dir, t.mountID = id.dir, id.mount
+	return err
+}
+
+func (t *target) close() {
+	closeFD(t.fd)
+	closeFD(t.parent)
+}
+
+// A source is the directory or file that is bound, resolved once.
+type source struct {
+	fd int
+	id identity
+}
+
+func openBindSource(path string, wantDir bool) (*source, error) {
+	fd, err := safepath.Open(unix.AT_FDCWD, path, 0)
+	if err != nil {
+		return nil, fmt.Errorf("source: %w", err)
+	}
+	src := &source{fd: fd}
+	if src.id, err = identify(fd); err != nil {
+		src.close()
+		return nil, fmt.Errorf("source: %w", err)
+	}
+	if src.id.dir != wantDir {
+		src.close()
+		return nil, fmt.Errorf("one of source and target is a directory, the other is not: %w", unix.ENOTDIR)
+	}
+	return src, nil
+}
+
+func (s *source) close() { closeFD(s.fd) }
+
+// An identity says what a descriptor refers to.
+type identity struct {
+	major, minor uint32
+	inode        uint64
+	mount        uint64 // the mount's number in the mount table; 0: unknown
+	dir          bool
+}
+
+// sameObject reports whether both are the same directory or file, through
+// whichever mount.
+func (i identity) sameObject(j identity) bool {
+	return i.major == j.major && i.minor == j.minor && i.inode == j.inode
+}
+
+// identify asks no server: what the kernel remembers is enough.
+func identify(fd int) (identity, error) {
+	var x unix.Statx_t
+	const mask = unix.STATX_TYPE | unix.STATX_INO | unix.STATX_MNT_ID
+	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH|quiet, mask, &x); err != nil {
+		return identity{}, err
+	}
+	id := identity{
+		major: x.Dev_major, minor: x.Dev_minor, inode: x.Ino,
+		dir: x.Mode&unix.S_IFMT == unix.S_IFDIR,
+	}
+	if x.Mask&unix.STATX_MNT_ID != 0 {
+		id.mount = x.Mnt_id
+		return id, nil
+	}
+	mountID, err := safepath.MountID(fd) // Linux before 5.8
+	id.mount = uint64(mountID)
+	return id, err
+}
+
+// procFD is a path that leads to the descriptor, for calls that take only paths.
+func procFD(fd int) string { return fmt.Sprintf("/proc/self/fd/%d", fd) }
+
+func closeFD(fd int) {
+	if fd >= 0 {
+		_ = unix.Close(fd)
+	}
+}
