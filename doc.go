@@ -1,0 +1,32 @@
+// Package volumekit is the map of a library with which a program embeds the
+// Kubernetes volume lifecycle: find the plugin for a volume, mount it for a pod,
+// take it down again. This package itself is empty; the rooms of the house are
+// packages of their own, to be imported one by one.
+//
+// # The rooms
+//
+//   - mount: the kernel. Mount, unmount, ask the mount table, by system call.
+//     [github.com/volumekit/volumekit/mount]
+//   - mount/mounttest: an in-memory kernel for unit tests, and namespaces in
+//     which tests mount for real without being root.
+//     [github.com/volumekit/volumekit/mount/mounttest]
+//   - volume: the nouns. Spec, VolumePlugin, VolumePluginMgr, VolumeHost,
+//     Mounter, Unmounter, and the errors that say what is true after a failure.
+//     [github.com/volumekit/volumekit/volume]
+//   - volume/volumetest: a fake plugin, and the contract that every plugin
+//     passes. [github.com/volumekit/volumekit/volume/volumetest]
+//   - local: the plugin kubernetes.io/local-volume.
+//     [github.com/volumekit/volumekit/local]
+//   - util: taking mount points down, and helpers for options and modes.
+//     [github.com/volumekit/volumekit/util]
+//   - util/...: small packages that depend on none of the above, such as
+//     util/safepath, which no symbolic link leads astray, and util/keylock.
+//   - examples: programs, one in each folder. Nothing imports them.
+//
+// # Who may enter
+//
+// Doors open inwards: a plugin imports volume, mount and util; util imports
+// mount and volume; mount and volume do not know each other. A program that only
+// mounts imports mount and links nothing of Kubernetes. A test in this folder
+// holds the whole table of who may import whom.
+package volumekit
