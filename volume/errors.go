@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -27,6 +28,44 @@ var (
 	// [ErrTransient] is final: nothing has changed, and the same call fails again.
 	ErrUncertain = errors.New("what has changed is not known")
 )
+
+// An ErrorKind is what is true of a volume after an operation.
+type ErrorKind int
+
+// The kinds, from the best to the worst for who has to go on from there.
+const (
+	Success   ErrorKind = iota // no error: the volume is as asked
+	Transient                  // nothing has changed, try again
+	Final                      // nothing has changed, trying again does not help
+	Uncertain                  // something may have changed: treat it as mounted
+)
+
+var kindNames = [...]string{"success", "transient", "final", "uncertain"}
+
+// String returns the kind in one word.
+func (k ErrorKind) String() string {
+	if k < 0 || int(k) >= len(kindNames) {
+		return "unknown kind of error"
+	}
+	return kindNames[k]
+}
+
+// KindOf returns the kind of an error of this module. An error that wraps both
+// [ErrUncertain] and [ErrTransient], such as one joined from several, is
+// uncertain. The error of a context that ended is transient, unless it is
+// uncertain: with more time the same call may succeed.
+func KindOf(err error) ErrorKind {
+	switch {
+	case err == nil:
+		return Success
+	case errors.Is(err, ErrUncertain):
+		return Uncertain
+	case errors.Is(err, ErrTransient), errors.Is(err, context.Canceled),
+		errors.Is(err, context.DeadlineExceeded):
+		return Transient
+	}
+	return Final
+}
 
 // MultiplePluginsError is a lookup that more than one plugin answers to.
 type MultiplePluginsError struct {
