@@ -9,27 +9,53 @@ import (
 
 // MkdirAll creates the directory at name and its missing parents, which all are
 // strictly below root, with permissions perm (before umask). The root must
-// exist. It reports whether it has created the last component; a directory that
-// is there already is no error. A component that is a symbolic link or a file
-// is one, as is a name that is not strictly below root.
+// exist. It returns the topmost directory that it created, or "" if all were
+// there already, also along with an error: what [RemoveMade] takes back. A
+// component that is a symbolic link or a file is an error, as is a name that is
+// not strictly below root.
 //
 // Parents that somebody removes while it works are created again.
-func MkdirAll(root, name string, perm fs.FileMode) (created bool, err error) {
+func MkdirAll(root, name string, perm fs.FileMode) (made string, err error) {
 	parts, err := split("mkdir", root, name)
 	if err != nil {
-		return false, err
+		return "", err
 	}
+	root = path.Clean(root)
+	kept := len(parts)
 	const tries = 256
 	for range tries {
-		created, err = mkdirAll(path.Clean(root), parts, perm)
+		var found int
+		found, err = mkdirAll(root, parts, perm)
+		kept = min(kept, found)
 		if !errors.Is(err, errRemoved) {
 			break
 		}
 	}
-	if err != nil {
-		return false, &fs.PathError{Op: "mkdir", Path: name, Err: err}
+	if kept < len(parts) {
+		made = path.Join(root, path.Join(parts[:kept+1]...))
 	}
-	return created, nil
+	if err != nil {
+		return made, &fs.PathError{Op: "mkdir", Path: name, Err: err}
+	}
+	return made, nil
+}
+
+// RemoveMade takes back what MkdirAll made on the way to name: it removes the
+// directory at name and its parents, the last of which is made, as far as they
+// are empty. It does nothing if made is "" or not name or a parent of it. The
+// error is that of the first directory that stays; one that is missing is none.
+func RemoveMade(made, name string) error {
+	name = path.Clean(name)
+	for at := name; made != "" && isOrIsBelow(at, made); at = path.Dir(at) {
+		if err := Rmdir(at); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+func isOrIsBelow(name, dir string) bool {
+	return name == dir || strings.HasPrefix(name, strings.TrimSuffix(dir, "/")+"/")
 }
 
 // Rmdir removes the empty directory at name, which must be absolute and not the

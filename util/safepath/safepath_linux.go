@@ -123,45 +123,60 @@ var probeOpenat2 = sync.OnceValue(func() bool {
 	return err == nil
 })
 
-func mkdirAll(root string, parts []string, perm fs.FileMode) (bool, error) {
+// mkdirAll returns how many of the parts were there already, counted from the
+// root, also along with an error.
+func mkdirAll(root string, parts []string, perm fs.FileMode) (found int, err error) {
 	rootfd, err := Open(unix.AT_FDCWD, root, unix.O_DIRECTORY)
 	if err != nil {
-		return false, err
+		return len(parts), err
 	}
 	defer func() { _ = unix.Close(rootfd) }()
-	last := len(parts) - 1
-	if last == 0 {
-		return mkdirAt(rootfd, parts[0], perm)
+	last, at := len(parts)-1, rootfd
+	// Mostly the parents are there: one look instead of one for each.
+	if last > 0 {
+		parent, err := Open(rootfd, strings.Join(parts[:last], "/"), unix.O_DIRECTORY)
+		if errors.Is(err, fs.ErrNotExist) {
+			return mkdirEach(rootfd, parts, perm)
+		}
+		if err != nil {
+			return len(parts), err
+		}
+		defer func() { _ = unix.Close(parent) }()
+		at = parent
 	}
-	parent, err := Open(rootfd, strings.Join(parts[:last], "/"), unix.O_DIRECTORY)
-	if errors.Is(err, fs.ErrNotExist) {
-		parent, err = mkdirEach(rootfd, parts[:last], perm)
+	created, err := mkdirAt(at, parts[last], perm)
+	if created {
+		return last, err
 	}
-	if err != nil {
-		return false, err
-	}
-	defer func() { _ = unix.Close(parent) }()
-	return mkdirAt(parent, parts[last], perm)
+	return len(parts), err
 }
 
-// mkdirEach creates what is missing of the parts, one after the other, and
-// returns the last.
-func mkdirEach(rootfd int, parts []string, perm fs.FileMode) (int, error) {
+// mkdirEach creates what is missing of the parts, one after the other.
+func mkdirEach(rootfd int, parts []string, perm fs.FileMode) (found int, err error) {
+	found = len(parts)
 	at, err := Open(rootfd, ".", unix.O_DIRECTORY)
-	for _, part := range parts {
+	for i, part := range parts {
 		if err != nil {
-			return -1, err
+			return found, err
 		}
+		var created bool
 		next := -1
-		if _, err = mkdirAt(at, part, perm); err == nil {
-			if next, err = Open(at, part, unix.O_DIRECTORY); errors.Is(err, fs.ErrNotExist) {
-				err = errRemoved
-			}
+		if created, err = mkdirAt(at, part, perm); created {
+			found = min(found, i)
+		}
+		if err == nil {
+			next, err = Open(at, part, unix.O_DIRECTORY)
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			err = errRemoved
 		}
 		_ = unix.Close(at)
 		at = next
 	}
-	return at, err
+	if at >= 0 {
+		_ = unix.Close(at)
+	}
+	return found, err
 }
 
 // mkdirAt creates one directory, or finds one there. What else may stand there

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -123,12 +124,29 @@ func TestMkdirAllKeepsToRealDirectories(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, left)
 
-		created, err := MkdirAll(dir, dir+"/new/deep", 0o750)
+		made, err := MkdirAll(dir, dir+"/new/deep/er", 0o750)
 		require.NoError(t, err)
-		require.True(t, created)
-		created, err = MkdirAll(dir, dir+"/new/deep", 0o750)
+		require.Equal(t, dir+"/new", made)
+		again, err := MkdirAll(dir, dir+"/new/deep/er", 0o750)
 		require.NoError(t, err)
-		require.False(t, created)
+		require.Empty(t, again)
+		last, err := MkdirAll(dir, dir+"/new/deep/est", 0o750)
+		require.NoError(t, err)
+		require.Equal(t, dir+"/new/deep/est", last)
+
+		require.ErrorIs(t, RemoveMade(made, dir+"/new/deep/er"), unix.ENOTEMPTY, "somebody else's est stays")
+		require.NoError(t, RemoveMade(last, dir+"/new/deep/est"))
+		require.NoError(t, RemoveMade("", dir+"/new/deep"))
+		require.NoError(t, RemoveMade(dir+"/elsewhere", dir+"/new/deep"))
+		require.DirExists(t, dir+"/new/deep")
+		require.NoError(t, RemoveMade(made, dir+"/new/deep"))
+		require.NoDirExists(t, dir+"/new")
+
+		made, err = MkdirAll(dir, dir+"/some/file/x", 0o750)
+		require.NoError(t, err)
+		require.NoError(t, RemoveMade(made, dir+"/some/file/x"))
+		_, err = MkdirAll(dir, dir+"/b/"+strings.Repeat("n", 256), 0o750)
+		require.ErrorIs(t, err, unix.ENAMETOOLONG)
 	})
 }
 

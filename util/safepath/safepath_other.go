@@ -12,25 +12,26 @@ import (
 
 // os.Root keeps every step below the root, by descriptor where the system can.
 
-func mkdirAll(root string, parts []string, perm fs.FileMode) (bool, error) {
+func mkdirAll(root string, parts []string, perm fs.FileMode) (found int, err error) {
+	found = len(parts)
 	dir, err := os.OpenRoot(filepath.FromSlash(root))
 	if err != nil {
-		return false, err
+		return found, err
 	}
 	defer func() { _ = dir.Close() }()
 	name := ""
-	created := false
-	for _, part := range parts {
+	for i, part := range parts {
 		name = filepath.Join(name, part)
-		err := dir.Mkdir(name, perm.Perm())
-		if created = err == nil; err != nil && !errors.Is(err, fs.ErrExist) {
-			return false, err
+		if err := dir.Mkdir(name, perm.Perm()); err == nil {
+			found = min(found, i)
+		} else if !errors.Is(err, fs.ErrExist) {
+			return found, err
 		}
 		if info, err := dir.Lstat(name); err != nil || !info.IsDir() {
-			return false, errors.Join(err, errNotDir)
+			return found, errors.Join(err, errNotDir)
 		}
 	}
-	return created, nil
+	return found, nil
 }
 
 var errNotDir = errors.New("not a directory")

@@ -63,12 +63,15 @@ func FuzzMkdirAll(f *testing.F) {
 		top, err := filepath.EvalSymlinks(t.TempDir())
 		require.NoError(t, err)
 		require.NoError(t, os.Mkdir(top+"/root", 0o755))
-		created, err := safepath.MkdirAll(top+"/root", top+"/root/"+name, 0o755)
+		made, err := safepath.MkdirAll(top+"/root", top+"/root/"+name, 0o755)
 		beside, readErr := os.ReadDir(top)
 		require.NoError(t, readErr)
 		require.Len(t, beside, 1, "something was made outside the root")
-		if err == nil && created {
-			require.NoError(t, safepath.Rmdir(top+"/root/"+name))
+		if err == nil && made != "" {
+			require.NoError(t, safepath.RemoveMade(made, top+"/root/"+name))
 		}
+		left, readErr := os.ReadDir(top + "/root")
+		require.NoError(t, readErr)
+		require.True(t, err != nil || len(left) == 0, "something was left")
 	})
 }
