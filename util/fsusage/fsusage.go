@@ -1,0 +1,63 @@
+// Package fsusage tells how full a file system is, without waiting for ever for
+// one whose server is gone.
+package fsusage
+
+import (
+	"context"
+	"fmt"
+	"sync"
+)
+
+// Usage is what a file system holds and has room for.
+type Usage struct {
+	Capacity, Used, Available      int64 // bytes; Available is for ordinary users
+	Inodes, InodesUsed, InodesFree int64
+}
+
+// Stat asks the file system at path, statfs(2). It returns when ctx ends, with
+// ctx's cause. The system call may then still wait for its server: as long as it
+// does, further calls for the same path wait for that one, so that there is
+// never more than one for each.
+func Stat(ctx context.Context, path string) (Usage, error) {
+	if err := context.Cause(ctx); err != nil {
+		return Usage{}, err
+	}
+	q := ask(path)
+	select {
+	case <-q.done:
+		return q.usage, q.err
+	case <-ctx.Done():
+		return Usage{}, fmt.Errorf("statfs %s does not return: %w", path, context.Cause(ctx))
+	}
+}
+
+// A question is a statfs under way. Its answer may be read once done is closed.
+type question struct {
+	done  chan struct{}
+	usage Usage
+	err   error
+}
+
+var (
+	mu    sync.Mutex // guards asked
+	asked = map[string]*question{}
+)
+
+// ask joins the question about path that is under way, or asks it.
+func ask(path string) *question {
+	mu.Lock()
+	defer mu.Unlock()
+	if q, ok := asked[path]; ok {
+		return q
+	}
+	q := &question{done: make(chan struct{})}
+	asked[path] = q
+	go func() {
+		q.usage, q.err = statfs(path)
+		mu.Lock()
+		delete(asked, path)
+		mu.Unlock()
+		close(q.done)
+	}()
+	return q
+}
