@@ -1,0 +1,19 @@
+// Package local is the volume plugin "kubernetes.io/local-volume": directories of
+// this node as persistent volumes.
+//
+// A local volume is bound where the pod expects it, read-only if its claim, its
+// mount options or the pod say so. The directory stays what it is: nothing is
+// created, changed or removed in it, neither by SetUp nor by TearDown.
+//
+// Which directories may be volumes is for the embedder to say, in [Config.Roots]:
+// whoever writes PersistentVolumes must not reach the rest of the node. Below a
+// root no symbolic link is followed, so a pod that swaps a directory inside its
+// volume for a link gains nothing.
+//
+// The options of a volume are those of mount(8) that are flags of a bind mount:
+// ro, noexec, noatime, ... It is mounted nosuid and nodev unless the mounter
+// allows otherwise.
+//
+// Not here: block devices as sources, raw block volumes, ownership (fsGroup) and
+// expansion.
+package local

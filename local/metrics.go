@@ -1,0 +1,40 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/volumekit/volumekit/util/fsusage"
+	"github.com/volumekit/volumekit/volume"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// GetMetrics measures the file system that the directory is in, which other
+// volumes may share.
+func (v podVolume) GetMetrics(ctx context.Context) (*volume.Metrics, error) {
+	mounted, err := v.plugin.config.Mounter.IsMountPoint(v.path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if !mounted {
+		return nil, fmt.Errorf("%w: %s", volume.ErrNotMounted, v.path)
+	}
+	usage, err := fsusage.Stat(ctx, v.path)
+	if err != nil {
+		return nil, err
+	}
+	return &volume.Metrics{
+		Time:       metav1.Now(),
+		Capacity:   bytes(usage.Capacity),
+		Used:       bytes(usage.Used),
+		Available:  bytes(usage.Available),
+		Inodes:     bytes(usage.Inodes),
+		InodesUsed: bytes(usage.InodesUsed),
+		InodesFree: bytes(usage.InodesFree),
+	}, nil
+}
+
+func bytes(n int64) *resource.Quantity { return resource.NewQuantity(n, resource.BinarySI) }

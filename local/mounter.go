@@ -1,0 +1,136 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/util"
+	"github.com/volumekit/volumekit/util/safepath"
+	"github.com/volumekit/volumekit/volume"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// A podVolume is a volume's place for a pod.
+type podVolume struct {
+	plugin *Plugin
+	path   string
+}
+
+// GetPath returns the path of the volume for the pod.
+func (v podVolume) GetPath() string { return v.path }
+
+// exclusively runs work as the only one for dir, which must be below the host's
+// root.
+func (v podVolume) exclusively(ctx context.Context, dir string, work func() error) error {
+	if _, ok := below(v.plugin.host.Root(), dir); !ok {
+		return field.Invalid(field.NewPath("dir"), dir, "not below "+v.plugin.host.Root())
+	}
+	unlock, err := v.plugin.locks.Lock(ctx, dir)
+	if err != nil {
+		return transient(fmt.Errorf("waiting for another operation on %s: %w", dir, err))
+	}
+	defer unlock()
+	return work()
+}
+
+type mounter struct {
+	podVolume
+	source   string
+	options  []string
+	readOnly bool
+}
+
+// GetAttributes says whether the specification is read-only.
+func (m *mounter) GetAttributes() volume.Attributes {
+	return volume.Attributes{ReadOnly: m.readOnly, SELinuxRelabel: true}
+}
+
+// SetUp implements [volume.Mounter].
+func (m *mounter) SetUp(ctx context.Context, args volume.MounterArgs) error {
+	return m.SetUpAt(ctx, m.path, args)
+}
+
+// SetUpAt implements [volume.Mounter]. The directory must be below the host's
+// root. If something else is mounted there, or the volume with other flags, the
+// error wraps [mount.ErrMounted] and is final: tear it down first.
+func (m *mounter) SetUpAt(ctx context.Context, dir string, args volume.MounterArgs) error {
+	return m.exclusively(ctx, dir, func() error {
+		return m.setUp(ctx, m.request(dir, args))
+	})
+}
+
+// request is the mount that the volume needs.
+func (m *mounter) request(dir string, args volume.MounterArgs) mount.Request {
+	options := slices.Clone(m.options)
+	if m.readOnly || args.ReadOnly {
+		options = append(options, "ro")
+	}
+	return mount.Request{Source: m.source, Target: dir, Options: options}
+}
+
+// checkOptions refuses options that no mounter accepts. What the mounter's own
+// configuration forbids, SetUp refuses.
+func (m *mounter) checkOptions() error {
+	req := m.request(m.path, volume.MounterArgs{})
+	_, err := req.Parse(mount.Allow{SUID: true, Dev: true})
+	return err
+}
+
+// setUp mounts, and makes the directory only when that is what is missing: then a
+// request that is refused has changed nothing, and a volume that is up already
+// is not touched.
+func (m *mounter) setUp(ctx context.Context, req mount.Request) error {
+	err := m.plugin.config.Mounter.Mount(ctx, req)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return classify(err)
+	}
+	made, err := safepath.MkdirAll(m.plugin.host.Root(), req.Target, 0o750)
+	if err == nil {
+		err = m.plugin.config.Mounter.Mount(ctx, req)
+	}
+	if err == nil {
+		return nil
+	}
+	if undo := safepath.RemoveMade(made, req.Target); undo != nil {
+		return fmt.Errorf("%w: %w (cleaning up: %w)", volume.ErrUncertain, err, undo)
+	}
+	return classify(err)
+}
+
+// classify says what is true of the volume after the mounter's error.
+func classify(err error) error {
+	var refused *mount.InputError
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, mount.ErrUncertain):
+		return fmt.Errorf("%w: %w", volume.ErrUncertain, err)
+	case errors.As(err, &refused), errors.Is(err, mount.ErrMounted), errors.Is(err, errors.ErrUnsupported):
+		return err
+	default:
+		return transient(err)
+	}
+}
+
+func transient(err error) error { return fmt.Errorf("%w: %w", volume.ErrTransient, err) }
+
+type unmounter struct{ podVolume }
+
+// TearDown implements [volume.Unmounter].
+func (u *unmounter) TearDown(ctx context.Context) error { return u.TearDownAt(ctx, u.path) }
+
+// TearDownAt implements [volume.Unmounter]. The directory must be below the
+// host's root. Its parents stay: they are the pod's.
+func (u *unmounter) TearDownAt(ctx context.Context, dir string) error {
+	return u.exclusively(ctx, dir, func() error {
+		err := util.UnmountMountPoint(ctx, u.plugin.config.Mounter, dir)
+		if errors.Is(err, mount.ErrUncertain) {
+			err = fmt.Errorf("%w: %w", volume.ErrUncertain, err)
+		}
+		return err
+	})
+}

@@ -1,0 +1,142 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/util/keylock"
+	"github.com/volumekit/volumekit/volume"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// PluginName is the name of the plugin.
+const PluginName = "kubernetes.io/local-volume"
+
+// Config is what the plugin needs.
+type Config struct {
+	// Mounter mounts. Required.
+	Mounter mount.Interface
+	// Roots are the directories below which volumes may be, such as "/mnt/disks".
+	// They must exist when the plugin is initialised; symbolic links on the way to
+	// them are resolved then. A root is no volume itself. None: no volume is
+	// accepted.
+	Roots []string
+}
+
+// Plugin is the volume plugin. Make one with [New].
+type Plugin struct {
+	config Config
+	host   volume.VolumeHost
+	roots  []root
+	locks  keylock.Map // by path of the volume for the pod
+}
+
+var (
+	_ volume.VolumePlugin             = (*Plugin)(nil)
+	_ volume.PersistentVolumePlugin   = (*Plugin)(nil)
+	_ volume.MountOptionsVolumePlugin = (*Plugin)(nil)
+)
+
+// New returns the plugin. What is wrong with the configuration is an error of
+// Init.
+func New(config Config) *Plugin { return &Plugin{config: config} }
+
+// Init resolves the roots. A configuration without a mounter, or with a root
+// that is missing or not absolute, is an error.
+func (p *Plugin) Init(host volume.VolumeHost) error {
+	if p.config.Mounter == nil {
+		return errors.New("local: Config.Mounter is missing")
+	}
+	roots, err := resolveRoots(p.config.Roots)
+	if err != nil {
+		return fmt.Errorf("local: %w", err)
+	}
+	p.host, p.roots = host, roots
+	return nil
+}
+
+// GetPluginName returns [PluginName].
+func (p *Plugin) GetPluginName() string { return PluginName }
+
+// GetVolumeName returns the name of the persistent volume: the same path is
+// another volume on another node.
+func (p *Plugin) GetVolumeName(spec *volume.Spec) (string, error) {
+	if err := p.check(spec); err != nil {
+		return "", err
+	}
+	return spec.Name(), nil
+}
+
+// CanSupport reports whether the volume is a local one.
+func (p *Plugin) CanSupport(spec *volume.Spec) bool {
+	return spec != nil && spec.PersistentVolume != nil && spec.PersistentVolume.Spec.Local != nil
+}
+
+// GetAccessModes returns all modes: any number of pods of this node may share
+// the directory, which no other node has.
+func (p *Plugin) GetAccessModes() []v1.PersistentVolumeAccessMode {
+	return []v1.PersistentVolumeAccessMode{
+		v1.ReadWriteOnce, v1.ReadOnlyMany, v1.ReadWriteMany, v1.ReadWriteOncePod,
+	}
+}
+
+// SupportsMountOption returns true.
+func (p *Plugin) SupportsMountOption() bool { return true }
+
+// NewMounter checks the specification: a path strictly below one of the roots,
+// mount options that a bind mount has, none that contradicts read-only. The
+// error is a [*field.Error] or a [*mount.InputError]; a block volume's wraps
+// [volume.ErrNotSupported].
+func (p *Plugin) NewMounter(spec *volume.Spec, pod *v1.Pod) (volume.Mounter, error) {
+	if err := p.check(spec); err != nil {
+		return nil, err
+	}
+	if pod == nil {
+		return nil, field.Required(field.NewPath("pod"), "a volume is mounted for a pod")
+	}
+	source, err := p.source(spec.PersistentVolume.Spec.Local.Path)
+	if err != nil {
+		return nil, err
+	}
+	v, err := p.volume(spec.Name(), pod.UID)
+	if err != nil {
+		return nil, err
+	}
+	m := &mounter{podVolume: v, source: source, options: spec.MountOptions(), readOnly: spec.IsReadOnly()}
+	return m, m.checkOptions()
+}
+
+// NewUnmounter needs the names alone.
+func (p *Plugin) NewUnmounter(volumeName string, podUID types.UID) (volume.Unmounter, error) {
+	v, err := p.volume(volumeName, podUID)
+	if err != nil {
+		return nil, err
+	}
+	return &unmounter{v}, nil
+}
+
+// check accepts a specification of a local volume that is a directory.
+func (p *Plugin) check(spec *volume.Spec) error {
+	if err := spec.Validate(); err != nil {
+		return err
+	}
+	if !p.CanSupport(spec) {
+		return field.Required(field.NewPath("spec", "persistentVolume", "spec", "local"), "not a local volume")
+	}
+	if spec.IsBlock() {
+		return fmt.Errorf("block volume %s: %w", spec.Name(), volume.ErrNotSupported)
+	}
+	return nil
+}
+
+// volume returns the volume's place for the pod, once its names are in order.
+func (p *Plugin) volume(name string, podUID types.UID) (podVolume, error) {
+	if p.host == nil {
+		return podVolume{}, errors.New("local: the plugin is not initialised")
+	}
+	dir, err := p.host.PodVolumeDir(podUID, PluginName, name)
+	return podVolume{plugin: p, path: dir}, err
+}

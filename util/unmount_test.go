@@ -1,0 +1,191 @@
+package util_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/util"
+)
+
+func ExampleUnmountMountPoint() {
+	dir, err := os.MkdirTemp("", "example")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	mounter := mounttest.NewFake(mount.Config{}) // mount.New(mount.Config{}) for real
+	err = util.UnmountMountPoint(context.Background(), mounter, dir)
+	_, statErr := os.Stat(dir)
+	fmt.Println(err, os.IsNotExist(statErr))
+	// Output: <nil> true
+}
+
+// onEach runs a test on the in-memory kernel and on the real one.
+func onEach(t *testing.T, test func(t *testing.T, m mount.Interface)) {
+	t.Run("fake", func(t *testing.T) { test(t, mounttest.NewFake(mount.Config{})) })
+	t.Run("real", func(t *testing.T) {
+		if mounttest.Namespace(t) {
+			test(t, mount.New(mount.Config{}))
+		}
+	})
+}
+
+func tempDir(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	return dir
+}
+
+func mkdir(t *testing.T, elem ...string) string {
+	t.Helper()
+	dir := filepath.Join(elem...)
+	require.NoError(t, os.MkdirAll(dir, 0o755))
+	return dir
+}
+
+func bind(t *testing.T, m mount.Interface, source, target string) {
+	t.Helper()
+	require.NoError(t, m.Mount(t.Context(), mount.Request{Source: source, Target: target, Stack: true}))
+	t.Cleanup(func() {
+		_ = util.UnmountMountPoint(context.Background(), m, target, util.KeepDirectory())
+	})
+}
+
+func TestUnmountMountPoint(t *testing.T) {
+	onEach(t, func(t *testing.T, m mount.Interface) {
+		dir := tempDir(t)
+		source, target := mkdir(t, dir, "source"), filepath.Join(dir, "target")
+		precious := filepath.Join(source, "precious")
+		require.NoError(t, os.WriteFile(precious, nil, 0o600))
+
+		require.NoError(t, util.UnmountPath(t.Context(), m, target), "missing: nothing to do")
+		require.NoError(t, util.UnmountPath(t.Context(), m, target+"/deeper"))
+
+		mkdir(t, target)
+		require.NoError(t, util.UnmountPath(t.Context(), m, target), "not a mount point: removed")
+		require.NoDirExists(t, target)
+
+		mkdir(t, target)
+		for range 3 {
+			bind(t, m, source, target)
+		}
+		require.NoError(t, util.UnmountMountPoint(t.Context(), m, target, util.KeepDirectory()))
+		require.DirExists(t, target)
+		bind(t, m, source, target)
+		bind(t, m, source, target)
+		require.NoError(t, util.UnmountPath(t.Context(), m, target), "all of the stack")
+		require.NoDirExists(t, target)
+		require.FileExists(t, precious)
+	})
+}
+
+func TestUnmountRemovesNothingElse(t *testing.T) {
+	onEach(t, func(t *testing.T, m mount.Interface) {
+		dir := tempDir(t)
+		full := mkdir(t, dir, "full")
+		require.NoError(t, os.WriteFile(full+"/data", nil, 0o600))
+		require.ErrorIs(t, util.UnmountPath(t.Context(), m, full), syscall.ENOTEMPTY)
+		require.FileExists(t, full+"/data")
+
+		file := filepath.Join(dir, "file")
+		require.NoError(t, os.WriteFile(file, nil, 0o600))
+		require.ErrorIs(t, util.UnmountPath(t.Context(), m, file), syscall.ENOTDIR)
+		require.FileExists(t, file)
+
+		victim := mkdir(t, dir, "victim/empty")
+		require.NoError(t, os.Symlink(filepath.Dir(victim), dir+"/way"))
+		require.NoError(t, os.Symlink(victim, dir+"/link"))
+		require.Error(t, util.UnmountPath(t.Context(), m, dir+"/way/empty"))
+		require.Error(t, util.UnmountPath(t.Context(), m, dir+"/link"))
+		require.DirExists(t, victim)
+		require.Error(t, util.UnmountPath(t.Context(), m, "relative"))
+		require.Error(t, util.UnmountPath(t.Context(), m, "/"))
+	})
+}
+
+func TestUnmountBusy(t *testing.T) {
+	onEach(t, func(t *testing.T, m mount.Interface) {
+		dir := tempDir(t)
+		source, target := mkdir(t, dir, "source"), mkdir(t, dir, "target")
+		mkdir(t, source, "inner")
+		bind(t, m, source, target)
+		bind(t, m, source, target+"/inner")
+		require.ErrorIs(t, util.UnmountPath(t.Context(), m, target), syscall.EBUSY)
+		require.DirExists(t, source+"/inner")
+	})
+}
+
+// TestUnmountFailedCheck: whatever call fails, and however, nothing is removed
+// before it is certain that nothing is mounted.
+func TestUnmountFailedCheck(t *testing.T) {
+	failure := errors.New("injected")
+	for _, fault := range []mounttest.Fault{
+		{Op: mounttest.OpIsMountPoint, Err: failure},
+		{Op: mounttest.OpIsMountPoint, Err: syscall.EACCES},
+		{Op: mounttest.OpUnmount, Err: failure},
+		{Op: mounttest.OpUnmount, Err: failure, After: true},
+	} {
+		m := mounttest.NewFake(mount.Config{})
+		dir := tempDir(t)
+		source, target := mkdir(t, dir, "source"), mkdir(t, dir, "target")
+		bind(t, m, source, target)
+		m.Inject(fault)
+		require.ErrorIs(t, util.UnmountPath(t.Context(), m, target), fault.Err)
+		require.DirExists(t, target)
+		m.ClearFaults()
+		require.NoError(t, util.UnmountPath(t.Context(), m, target), "the next call finishes it")
+		require.NoDirExists(t, target)
+	}
+}
+
+func TestUnmountEndedContext(t *testing.T) {
+	onEach(t, func(t *testing.T, m mount.Interface) {
+		dir := tempDir(t)
+		source, target := mkdir(t, dir, "source"), mkdir(t, dir, "target")
+		bind(t, m, source, target)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.ErrorIs(t, util.UnmountPath(ctx, m, target), context.Canceled)
+		is, err := m.IsMountPoint(target)
+		require.NoError(t, err)
+		require.True(t, is)
+	})
+}
+
+// liar says that it has unmounted.
+type liar struct{ mount.Interface }
+
+func (liar) Unmount(context.Context, string) error { return nil }
+
+func TestUnmountVerifies(t *testing.T) {
+	m := mounttest.NewFake(mount.Config{})
+	dir := tempDir(t)
+	source, target := mkdir(t, dir, "source"), mkdir(t, dir, "target")
+	bind(t, m, source, target)
+	require.ErrorContains(t, util.UnmountPath(t.Context(), liar{m}, target), "still mounted")
+	require.DirExists(t, target)
+}
+
+func TestRemoveEmptyParents(t *testing.T) {
+	root := tempDir(t)
+	deep := mkdir(t, root, "pods/1/volumes/p")
+	mkdir(t, root, "pods/2")
+	require.NoError(t, util.RemoveEmptyParents(root, deep+"/v"))
+	require.NoDirExists(t, root+"/pods/1")
+	require.DirExists(t, root+"/pods/2", "somebody else's stays, and what holds it")
+	require.NoError(t, util.RemoveEmptyParents(root, deep+"/v"), "missing ones are no error")
+	require.NoError(t, util.RemoveEmptyParents(root, root+"/pods"))
+	require.DirExists(t, root+"/pods/2")
+	for _, name := range []string{root, "/", "", root + "/../x", filepath.Dir(root)} {
+		require.Error(t, util.RemoveEmptyParents(root, name), "%q", name)
+	}
+}
