@@ -90,6 +90,9 @@ func reexec(t *testing.T, thing string, flags uintptr) (inside bool) {
 	c := command(flags, "/proc/self/exe", testArgs(t)...)
 	c.Env = append(os.Environ(), insideVar+"=1")
 	output, err := c.CombinedOutput()
+	if testing.Verbose() {
+		t.Logf("in its namespace:\n%s", output)
+	}
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 		SkipWithout(t, thing, err)
 	}

@@ -1,0 +1,187 @@
+package mounttest
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// changing are the system calls that change what is mounted or on disk. Openat
+// is one if it may create a file.
+var changing = map[uint64]string{
+	unix.SYS_MOUNT:          "mount",
+	unix.SYS_UMOUNT2:        "umount2",
+	unix.SYS_OPEN_TREE:      "open_tree",
+	unix.SYS_OPEN_TREE_ATTR: "open_tree_attr",
+	unix.SYS_MOUNT_SETATTR:  "mount_setattr",
+	unix.SYS_MOVE_MOUNT:     "move_mount",
+	unix.SYS_FSOPEN:         "fsopen",
+	unix.SYS_FSCONFIG:       "fsconfig",
+	unix.SYS_FSMOUNT:        "fsmount",
+	unix.SYS_OPENAT:         "openat",
+	unix.SYS_MKDIRAT:        "mkdirat",
+	unix.SYS_UNLINKAT:       "unlinkat",
+	unix.SYS_RENAMEAT2:      "renameat2",
+	unix.SYS_FCHOWNAT:       "fchownat",
+	unix.SYS_FCHMODAT:       "fchmodat",
+	unix.SYS_FTRUNCATE:      "ftruncate",
+}
+
+// KillAtEachCall shows that a program may be killed at any moment. It runs the
+// program that command returns again and again, and kills it with SIGKILL before
+// the first system call that changes something, after it, before the second, and
+// so on, until the program ends by itself, which it must do with success. After
+// each run, also the last, it calls check with the place of death. It returns
+// the number of kills.
+//
+// The program has to start in a known state each time: command sees to that. It
+// is traced (ptrace(2)); where that is forbidden the test is skipped. No other
+// child of this process may run meanwhile.
+func KillAtEachCall(t *testing.T, command func() *exec.Cmd, check func(place string)) int {
+	t.Helper()
+	// Only the thread that started the program may trace it.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for n := 1; ; n++ {
+		place, err := runAndKill(command(), n)
+		if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSYS) {
+			SkipWithout(t, "ptrace", err)
+		}
+		if err != nil {
+			t.Fatalf("kill %d: %v", n, err)
+		}
+		check(place)
+		if place == "" {
+			return n - 1
+		}
+	}
+}
+
+// A tracee is a traced program and what its threads are at.
+type tracee struct {
+	pid   int
+	at    map[int]string // the changing call that a thread is in
+	left  int            // changes to pass before the kill
+	place string         // of the kill
+}
+
+// runAndKill kills the program at the nth entry to or exit from a changing call
+// and says which that was: "" if the program ended before, with success.
+func runAndKill(c *exec.Cmd, n int) (place string, err error) {
+	c.SysProcAttr = &syscall.SysProcAttr{Ptrace: true}
+	if err := c.Start(); err != nil {
+		return "", err
+	}
+	tr := &tracee{pid: c.Process.Pid, at: map[int]string{}, left: n}
+	defer func() { _ = c.Process.Release() }()
+	var status unix.WaitStatus
+	if _, err := unix.Wait4(tr.pid, &status, 0, nil); err != nil {
+		return "", err
+	}
+	const options = unix.PTRACE_O_TRACECLONE | unix.PTRACE_O_TRACESYSGOOD | unix.PTRACE_O_EXITKILL
+	if err := unix.PtraceSetOptions(tr.pid, options); err != nil {
+		return "", err
+	}
+	if err := unix.PtraceSyscall(tr.pid, 0); err != nil {
+		return "", err
+	}
+	return tr.follow()
+}
+
+// follow lets all threads run from stop to stop until the program is gone.
+func (tr *tracee) follow() (place string, err error) {
+	for {
+		var status unix.WaitStatus
+		tid, err := unix.Wait4(-1, &status, unix.WALL, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return "", err
+		case tid == tr.pid && (status.Exited() || status.Signaled()):
+			return tr.ended(status)
+		case !status.Stopped():
+			continue
+		}
+		if err := tr.stopped(tid, status); err != nil && !errors.Is(err, unix.ESRCH) {
+			return "", err
+		}
+	}
+}
+
+func (tr *tracee) ended(status unix.WaitStatus) (string, error) {
+	if tr.place == "" && status.ExitStatus() != 0 {
+		return "", fmt.Errorf("the program failed: exit status %d", status.ExitStatus())
+	}
+	return tr.place, nil
+}
+
+// stopped looks at one stop of one thread, and lets it go on or kills them all.
+func (tr *tracee) stopped(tid int, status unix.WaitStatus) error {
+	deliver := 0
+	switch signal := status.StopSignal(); {
+	case signal == unix.SIGTRAP|0x80:
+		if err := tr.syscallStop(tid); err != nil {
+			return err
+		}
+	case signal == unix.SIGTRAP || signal == unix.SIGSTOP: // a new thread
+	default:
+		deliver = int(signal)
+	}
+	return unix.PtraceSyscall(tid, deliver)
+}
+
+func (tr *tracee) syscallStop(tid int) error {
+	info, err := syscallInfo(tid)
+	if err != nil {
+		return err
+	}
+	place := "after " + tr.at[tid]
+	if info.op == unix.PTRACE_SYSCALL_INFO_ENTRY {
+		tr.at[tid] = info.change()
+		place = "before " + tr.at[tid]
+	}
+	if tr.at[tid] == "" || tr.place != "" {
+		return nil
+	}
+	if tr.left--; tr.left == 0 {
+		tr.place = place
+		return unix.Kill(tr.pid, unix.SIGKILL)
+	}
+	return nil
+}
+
+// ptraceSyscallInfo is struct ptrace_syscall_info of linux/ptrace.h at the entry
+// to a call.
+type ptraceSyscallInfo struct {
+	op   uint8
+	_    [3]byte
+	arch uint32
+	_    [2]uint64 // instruction and stack pointer
+	nr   uint64
+	args [6]uint64
+	_    [16]byte
+}
+
+// change returns the name of the call if it changes something.
+func (i ptraceSyscallInfo) change() string {
+	if i.nr == unix.SYS_OPENAT && i.args[2]&unix.O_CREAT == 0 {
+		return ""
+	}
+	return changing[i.nr]
+}
+
+func syscallInfo(tid int) (info ptraceSyscallInfo, err error) {
+	_, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_GET_SYSCALL_INFO, uintptr(tid),
+		unsafe.Sizeof(info), uintptr(unsafe.Pointer(&info)), 0, 0)
+	if errno != 0 {
+		return info, errno
+	}
+	return info, nil
+}
