@@ -19,8 +19,9 @@
 //     [github.com/volumekit/volumekit/local]
 //   - util: taking mount points down, and helpers for options and modes.
 //     [github.com/volumekit/volumekit/util]
-//   - util/...: small packages that depend on none of the above, such as
-//     util/safepath, which no symbolic link leads astray, and util/keylock.
+//   - util/safepath, util/keylock, util/fsusage: paths that no symbolic link
+//     leads astray, locks by name, how full a file system is. Packages under
+//     util depend on nothing else of ours.
 //   - examples: programs, one in each folder. Nothing imports them.
 //
 // # Who may enter

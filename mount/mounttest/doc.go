@@ -14,4 +14,10 @@
 //   - It knows mounts by path: a directory that is renamed leaves them behind,
 //     and a directory that is mounted on can be removed.
 //   - Mounts do not propagate to other mounts, and open files keep none busy.
+//
+// [Namespace] is for that proof: it runs a test where it may mount for real,
+// without being root and seen by nobody else.
+//
+// [TestInterface] is the contract of mount.Interface, for whoever writes another
+// implementation.
 package mounttest

@@ -109,7 +109,8 @@ func (f *Fake) MountRefs(p string) ([]string, error) {
 	return refs, nil
 }
 
-// List implements [mount.Interface]. The caller may change what it returns.
+// List implements [mount.Interface]. The caller may change what it returns. On
+// Windows, too, paths in the table have slashes: "/C:/dir".
 func (f *Fake) List() ([]mount.Info, error) {
 	var list []mount.Info
 	err := f.query(OpList, "", func(string) error {
