@@ -1,0 +1,186 @@
+package volumetest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/volume"
+)
+
+// Config tells [TestPlugin] about a plugin. New and Spec are needed.
+type Config struct {
+	// New returns a new plugin that mounts with mounter. Init has not been called
+	// on it: the test registers it, which does.
+	New func(t *testing.T, host volume.VolumeHost, mounter mount.Interface) volume.VolumePlugin
+
+	// NewMounter returns the kernel of one test. Nil: a new mounttest.Fake. With
+	// one that is real the test has to run where it may mount, see
+	// mounttest.Namespace.
+	NewMounter func(t *testing.T) mount.Interface
+
+	// Spec returns a volume that is the plugin's, writable, with storage behind it
+	// that is not shared with any it returned before.
+	Spec func(t *testing.T) *volume.Spec
+	// ReadOnlySpec is like Spec; the volume's source says that it is read-only.
+	// Nil: the kind of volume has no way to say so.
+	ReadOnlySpec func(t *testing.T) *volume.Spec
+	// Unsupported are volumes of other kinds.
+	Unsupported []*volume.Spec
+	// Invalid are volumes of the plugin's kind, by what is wrong with them, that
+	// NewMounter refuses with a *field.Error or *mount.InputError. Those without
+	// a good name need not be listed.
+	Invalid map[string]*volume.Spec
+
+	// Backing returns the directory that a volume of Spec shows. Nil: there is
+	// none on this node, and it is not tested that files in it survive.
+	Backing func(spec *volume.Spec) string
+	// NoMetrics says that GetMetrics of a volume that is up is not tested: a fake
+	// kernel has nothing to measure.
+	NoMetrics bool
+}
+
+// TestPlugin is the contract of [volume.VolumePlugin], [volume.Mounter] and
+// [volume.Unmounter]: each promise of theirs as a test.
+func TestPlugin(t *testing.T, config Config) {
+	for name, test := range map[string]func(*contract){
+		"Name":                  (*contract).name,
+		"VolumeName":            (*contract).volumeName,
+		"CanSupport":            (*contract).canSupport,
+		"Registry":              (*contract).registry,
+		"NewChangesNothing":     (*contract).newChangesNothing,
+		"NothingToNew":          (*contract).nothingToNew,
+		"InvalidSpecs":          (*contract).invalidSpecs,
+		"BadNames":              (*contract).badNames,
+		"SetUp":                 (*contract).setUp,
+		"SetUpAt":               (*contract).setUpAt,
+		"SetUpAtNoPath":         (*contract).setUpAtNoPath,
+		"SetUpConcurrently":     (*contract).setUpConcurrently,
+		"UpAndDownConcurrently": (*contract).upAndDownConcurrently,
+		"TearDown":              (*contract).tearDown,
+		"TearDownNothing":       (*contract).tearDownNothing,
+		"TearDownStacked":       (*contract).tearDownStacked,
+		"KeepsData":             (*contract).keepsData,
+		"KeepsStrayData":        (*contract).keepsStrayData,
+		"ReadOnlySource":        (*contract).readOnlySource,
+		"ReadOnlyClaim":         (*contract).readOnlyClaim,
+		"ReadOnlyPod":           (*contract).readOnlyPod,
+		"ReadOnlyLater":         (*contract).readOnlyLater,
+		"ConstructVolumeSpec":   (*contract).constructVolumeSpec,
+		"NotMounted":            (*contract).notMounted,
+		"Metrics":               (*contract).metrics,
+		"EndedContext":          (*contract).endedContext,
+		"MountFails":            (*contract).mountFails,
+		"MountHangs":            (*contract).mountHangs,
+		"MountUncertain":        (*contract).mountUncertain,
+		"UnmountFails":          (*contract).unmountFails,
+	} {
+		t.Run(name, func(t *testing.T) { test(newContract(t, config)) })
+	}
+}
+
+// A contract is one test of the contract, with a host of its own.
+type contract struct {
+	*testing.T
+	Config
+	host    *volume.Host
+	mounter mount.Interface
+	plugin  volume.VolumePlugin
+	mgr     *volume.VolumePluginMgr
+	pod     *v1.Pod
+}
+
+func newContract(t *testing.T, config Config) *contract {
+	t.Helper()
+	host, err := volume.NewHost(t.TempDir(), volume.WithNodeName("node-1"))
+	require.NoError(t, err)
+	c := &contract{T: t, Config: config, host: host, pod: newPod("pod-uid-1")}
+	if config.NewMounter == nil {
+		c.mounter = mounttest.NewFake(mount.Config{})
+	} else {
+		c.mounter = config.NewMounter(t)
+	}
+	c.plugin = config.New(t, host, c.mounter)
+	c.mgr, err = volume.NewVolumePluginMgr(host, c.plugin)
+	require.NoError(t, err)
+	return c
+}
+
+func newPod(uid types.UID) *v1.Pod {
+	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod", Namespace: "default", UID: uid}}
+}
+
+// spec returns a new volume and sees to it that the plugin does not change it.
+func (c *contract) spec() *volume.Spec { return c.guarded(c.Spec(c.T)) }
+
+func (c *contract) guarded(spec *volume.Spec) *volume.Spec {
+	before := copyOf(spec)
+	c.Cleanup(func() { require.Equal(c, before, spec, "the plugin changed the specification") })
+	return spec
+}
+
+func copyOf(spec *volume.Spec) *volume.Spec {
+	return &volume.Spec{
+		Volume:           spec.Volume.DeepCopy(),
+		PersistentVolume: spec.PersistentVolume.DeepCopy(),
+		ReadOnly:         spec.ReadOnly,
+	}
+}
+
+func (c *contract) newMounter(spec *volume.Spec) volume.Mounter {
+	c.Helper()
+	mounter, err := c.plugin.NewMounter(spec, c.pod)
+	require.NoError(c, err)
+	return mounter
+}
+
+func (c *contract) newUnmounter(spec *volume.Spec) volume.Unmounter {
+	c.Helper()
+	unmounter, err := c.plugin.NewUnmounter(spec.Name(), c.pod.UID)
+	require.NoError(c, err)
+	return unmounter
+}
+
+// up returns a new volume that is set up.
+func (c *contract) up() (*volume.Spec, volume.Mounter) {
+	c.Helper()
+	spec := c.spec()
+	mounter := c.newMounter(spec)
+	require.NoError(c, mounter.SetUp(c.Context(), volume.MounterArgs{}))
+	return spec, mounter
+}
+
+// down takes a volume down and checks that nothing is left of it.
+func (c *contract) down(spec *volume.Spec) {
+	c.Helper()
+	unmounter := c.newUnmounter(spec)
+	require.NoError(c, unmounter.TearDown(c.Context()))
+	c.requireGone(unmounter.GetPath())
+}
+
+// fake returns the kernel if calls of it can be made to fail, and ends the test
+// if not.
+func (c *contract) fake() *mounttest.Fake {
+	fake, ok := c.mounter.(*mounttest.Fake)
+	if !ok {
+		c.Skip("the kernel is real: it cannot be made to fail")
+	}
+	return fake
+}
+
+// nobodysSpecs are specifications that are nobody's.
+func nobodysSpecs() map[string]*volume.Spec {
+	return map[string]*volume.Spec{
+		"nil":                   nil,
+		"empty":                 {},
+		"empty volume":          volume.NewSpecFromVolume(&v1.Volume{}),
+		"empty pv":              volume.NewSpecFromPersistentVolume(&v1.PersistentVolume{}, false),
+		"nil volume":            volume.NewSpecFromVolume(nil),
+		"nil persistent volume": volume.NewSpecFromPersistentVolume(nil, false),
+	}
+}

@@ -1,0 +1,73 @@
+package volumetest
+
+import (
+	"context"
+	"errors"
+	"syscall"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/volume"
+)
+
+func (c *contract) mountFails() {
+	fake, spec := c.fake(), c.spec()
+	mounter := c.newMounter(spec)
+	fake.Inject(mounttest.Fault{Op: mounttest.OpMount, Err: syscall.EIO})
+	for range 2 {
+		err := mounter.SetUp(c.Context(), volume.MounterArgs{})
+		require.ErrorIs(c, err, syscall.EIO)
+		require.NotErrorIs(c, err, volume.ErrUncertain)
+		c.requireGone(mounter.GetPath())
+	}
+	fake.ClearFaults()
+	require.NoError(c, mounter.SetUp(c.Context(), volume.MounterArgs{}))
+	c.down(spec)
+}
+
+func (c *contract) mountHangs() {
+	fake, spec := c.fake(), c.spec()
+	mounter := c.newMounter(spec)
+	fake.Inject(mounttest.Fault{Op: mounttest.OpMount, Delay: time.Hour})
+	ctx, cancel := context.WithTimeout(c.Context(), 20*time.Millisecond)
+	defer cancel()
+	err := mounter.SetUp(ctx, volume.MounterArgs{})
+	require.ErrorIs(c, err, context.DeadlineExceeded)
+	require.Empty(c, c.mounts(), "it was mounted after all")
+	if !errors.Is(err, volume.ErrUncertain) {
+		c.requireGone(mounter.GetPath())
+	}
+	fake.ClearFaults()
+	require.NoError(c, mounter.SetUp(c.Context(), volume.MounterArgs{}))
+	c.down(spec)
+}
+
+// The kernel has mounted, and says that it does not know.
+func (c *contract) mountUncertain() {
+	fake, spec := c.fake(), c.spec()
+	mounter := c.newMounter(spec)
+	fake.Inject(mounttest.Fault{Op: mounttest.OpMount, Err: syscall.EIO, After: true, Times: 1})
+	err := mounter.SetUp(c.Context(), volume.MounterArgs{})
+	require.Error(c, err)
+	if len(c.mounts()) > 0 {
+		require.ErrorIs(c, err, volume.ErrUncertain, "something is mounted, and the error does not say so")
+	}
+	require.NoError(c, mounter.SetUp(c.Context(), volume.MounterArgs{}), "the same call, once more")
+	c.requireUp(mounter.GetPath())
+	c.down(spec)
+}
+
+func (c *contract) unmountFails() {
+	fake := c.fake()
+	spec, mounter := c.up()
+	fake.Inject(mounttest.Fault{Op: mounttest.OpUnmount, Err: syscall.EBUSY})
+	ctx, cancel := context.WithTimeout(c.Context(), 5*time.Second)
+	defer cancel()
+	require.Error(c, c.newUnmounter(spec).TearDown(ctx))
+	c.requireUp(mounter.GetPath())
+	require.DirExists(c, mounter.GetPath())
+	fake.ClearFaults()
+	c.down(spec)
+}

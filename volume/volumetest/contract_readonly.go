@@ -1,0 +1,51 @@
+package volumetest
+
+import (
+	"github.com/stretchr/testify/require"
+
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/volume"
+)
+
+func (c *contract) readOnlySource() {
+	if c.ReadOnlySpec == nil {
+		c.Skip("the plugin's volumes cannot say that they are read-only")
+	}
+	c.requireReadOnly(c.guarded(c.ReadOnlySpec(c.T)), volume.MounterArgs{})
+}
+
+func (c *contract) readOnlyClaim() {
+	spec := c.Spec(c.T)
+	spec.ReadOnly = true
+	c.requireReadOnly(c.guarded(spec), volume.MounterArgs{})
+}
+
+func (c *contract) readOnlyPod() {
+	c.requireReadOnly(c.spec(), volume.MounterArgs{ReadOnly: true})
+}
+
+func (c *contract) requireReadOnly(spec *volume.Spec, args volume.MounterArgs) {
+	c.Helper()
+	mounter := c.newMounter(spec)
+	require.Equal(c, spec.IsReadOnly(), mounter.GetAttributes().ReadOnly)
+	for range 2 {
+		require.NoError(c, mounter.SetUp(c.Context(), args))
+		at := c.requireUp(mounter.GetPath())
+		require.NotZero(c, at.Flags&mount.ReadOnly, "a read-only volume is writable")
+	}
+	c.down(spec)
+}
+
+// A volume that is up in one way is not as asked in the other: the plugin may
+// refuse, or change it, but not say that all is well.
+func (c *contract) readOnlyLater() {
+	spec, mounter := c.up()
+	at := c.requireUp(mounter.GetPath())
+	require.Zero(c, at.Flags&mount.ReadOnly, "a writable volume is read-only")
+	err := mounter.SetUp(c.Context(), volume.MounterArgs{ReadOnly: true})
+	at = c.requireUp(mounter.GetPath())
+	if err == nil {
+		require.NotZero(c, at.Flags&mount.ReadOnly, "SetUp says that a writable volume is read-only")
+	}
+	c.down(spec)
+}

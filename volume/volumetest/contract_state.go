@@ -1,0 +1,85 @@
+package volumetest
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/volumekit/volumekit/mount"
+)
+
+// mounts returns what is mounted in the host's directories.
+func (c *contract) mounts() mount.Table {
+	c.Helper()
+	list, err := c.mounter.List()
+	require.NoError(c, err)
+	var ours mount.Table
+	for _, info := range list {
+		if strings.HasPrefix(info.Mountpoint, tablePath(c.host.Root())+"/") {
+			ours = append(ours, info)
+		}
+	}
+	return ours
+}
+
+// requireUp checks that one mount is at path, and none elsewhere, and returns it.
+func (c *contract) requireUp(path string) mount.Info {
+	c.Helper()
+	mounts := c.mounts()
+	require.Len(c, mounts, 1, "one mount for one volume")
+	require.Equal(c, tablePath(path), mounts[0].Mountpoint)
+	return mounts[0]
+}
+
+// requireGone checks that no mount is left, and nothing at path.
+func (c *contract) requireGone(path string) {
+	c.Helper()
+	require.Empty(c, c.mounts(), "a mount is left")
+	_, err := os.Lstat(path)
+	require.ErrorIs(c, err, fs.ErrNotExist, "the volume's directory is left")
+}
+
+// A state is what can be seen of the host: files, by path, and mounts.
+type state struct {
+	files  map[string]string
+	mounts mount.Table
+}
+
+func (c *contract) state() state {
+	c.Helper()
+	s := state{files: map[string]string{}, mounts: c.mounts()}
+	err := filepath.WalkDir(c.host.Root(), func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := os.Lstat(path)
+		if err == nil {
+			s.files[path] = info.Mode().String()
+		}
+		return err
+	})
+	require.NoError(c, err)
+	return s
+}
+
+// requireUnchanged checks that nothing has changed since before.
+func (c *contract) requireUnchanged(before state, msg string) {
+	c.Helper()
+	require.Equal(c, before, c.state(), msg)
+}
+
+// requireRefused checks that an error names the field that is at fault.
+func (c *contract) requireRefused(err error, what string) {
+	c.Helper()
+	require.Error(c, err, "%s was not refused", what)
+	var ofField *field.Error
+	var ofMount *mount.InputError
+	require.True(c, errors.As(err, &ofField) || errors.As(err, &ofMount),
+		"%s: want a *field.Error or *mount.InputError, have %T: %v", what, err, err)
+	require.Less(c, len(err.Error()), 1024, "%s: hostile text fills the log", what)
+}

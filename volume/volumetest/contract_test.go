@@ -1,0 +1,69 @@
+package volumetest_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/volume"
+	"github.com/volumekit/volumekit/volume/volumetest"
+)
+
+var volumes atomic.Int32
+
+// tempDir returns a new directory whose path has no symbolic link.
+func tempDir(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	return dir
+}
+
+func newSpec(t *testing.T) *volume.Spec {
+	name := fmt.Sprintf("volume-%d", volumes.Add(1))
+	return volumetest.NewFakePlugin(volumetest.FakeConfig{}).NewSpec(name, tempDir(t))
+}
+
+func fakeConfig() volumetest.Config {
+	noDirectory := volumetest.NewFakePlugin(volumetest.FakeConfig{}).NewSpec("invalid", "")
+	relative := volumetest.NewFakePlugin(volumetest.FakeConfig{}).NewSpec("invalid", "a/b")
+	return volumetest.Config{
+		New: func(_ *testing.T, _ volume.VolumeHost, mounter mount.Interface) volume.VolumePlugin {
+			return volumetest.NewFakePlugin(volumetest.FakeConfig{Mounter: mounter})
+		},
+		Spec: newSpec,
+		ReadOnlySpec: func(t *testing.T) *volume.Spec {
+			spec := newSpec(t)
+			spec.PersistentVolume.Spec.CSI.ReadOnly = true
+			return spec
+		},
+		Unsupported: []*volume.Spec{
+			volume.NewSpecFromVolume(&v1.Volume{Name: "none"}),
+			volume.NewSpecFromVolume(&v1.Volume{
+				Name:         "nfs",
+				VolumeSource: v1.VolumeSource{NFS: &v1.NFSVolumeSource{Server: "a.example", Path: "/"}},
+			}),
+		},
+		Invalid: map[string]*volume.Spec{"no directory": noDirectory, "relative path": relative},
+		Backing: func(spec *volume.Spec) string { return spec.PersistentVolume.Spec.CSI.VolumeHandle },
+	}
+}
+
+func TestFakePluginKeepsTheContract(t *testing.T) {
+	volumetest.TestPlugin(t, fakeConfig())
+}
+
+func TestFakePluginKeepsTheContractOnTheRealKernel(t *testing.T) {
+	if !mounttest.Namespace(t) {
+		return
+	}
+	config := fakeConfig()
+	config.NewMounter = func(*testing.T) mount.Interface { return mount.New(mount.Config{}) }
+	volumetest.TestPlugin(t, config)
+}

@@ -1,0 +1,167 @@
+package volumetest
+
+import (
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/volume"
+)
+
+func (c *contract) setUp() {
+	spec, mounter := c.up()
+	for range 2 {
+		require.NoError(c, mounter.SetUp(c.Context(), volume.MounterArgs{}))
+		// As after a restart.
+		require.NoError(c, c.newMounter(copyOf(spec)).SetUp(c.Context(), volume.MounterArgs{}))
+	}
+	c.requireUp(mounter.GetPath())
+	c.down(spec)
+}
+
+func (c *contract) setUpAt() {
+	spec := c.spec()
+	dir, err := c.host.PodVolumeDir(c.pod.UID, c.plugin.GetPluginName(), "elsewhere")
+	require.NoError(c, err)
+	mounter := c.newMounter(spec)
+	for range 2 {
+		require.NoError(c, mounter.SetUpAt(c.Context(), dir, volume.MounterArgs{}))
+	}
+	c.requireUp(dir)
+	unmounter := c.newUnmounter(spec)
+	require.NoError(c, unmounter.TearDown(c.Context()), "nothing is at the volume's own path")
+	c.requireUp(dir)
+	require.NoError(c, unmounter.TearDownAt(c.Context(), dir))
+	c.requireGone(dir)
+}
+
+func (c *contract) setUpAtNoPath() {
+	spec := c.spec()
+	before := c.state()
+	for _, dir := range []string{"", ".", "..", "relative/path", "/", "/a\x00b", "/a/../b"} {
+		require.Error(c, c.newMounter(spec).SetUpAt(c.Context(), dir, volume.MounterArgs{}), "%q", dir)
+	}
+	c.requireUnchanged(before, "a refused path changed something")
+}
+
+func (c *contract) setUpConcurrently() {
+	spec := c.spec()
+	c.allAtOnce(func() error {
+		mounter, err := c.plugin.NewMounter(spec, c.pod)
+		if err != nil {
+			return err
+		}
+		return mounter.SetUp(c.Context(), volume.MounterArgs{})
+	})
+	c.requireUp(c.newMounter(spec).GetPath())
+	c.allAtOnce(func() error {
+		unmounter, err := c.plugin.NewUnmounter(spec.Name(), c.pod.UID)
+		if err != nil {
+			return err
+		}
+		return unmounter.TearDown(c.Context())
+	})
+	c.requireGone(c.newMounter(spec).GetPath())
+}
+
+func (c *contract) upAndDownConcurrently() {
+	spec := c.spec()
+	mounter, unmounter := c.newMounter(spec), c.newUnmounter(spec)
+	c.allAtOnce(func() error {
+		for range 5 {
+			if err := mounter.SetUp(c.Context(), volume.MounterArgs{}); err != nil {
+				return err
+			}
+			if err := unmounter.TearDown(c.Context()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	c.requireGone(mounter.GetPath())
+}
+
+// allAtOnce calls work from eight goroutines.
+func (c *contract) allAtOnce(work func() error) {
+	c.Helper()
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			if err := work(); err != nil {
+				c.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func (c *contract) tearDown() {
+	spec, _ := c.up()
+	c.down(spec)
+	c.down(spec)
+	require.NoError(c, c.newMounter(spec).SetUp(c.Context(), volume.MounterArgs{}), "up again")
+	c.requireUp(c.newMounter(spec).GetPath())
+	c.down(spec)
+}
+
+func (c *contract) tearDownNothing() {
+	before := c.state()
+	c.down(c.spec())
+	unmounter, err := c.plugin.NewUnmounter("nobody-s", "of-no-pod")
+	require.NoError(c, err)
+	require.NoError(c, unmounter.TearDown(c.Context()))
+	c.requireUnchanged(before, "taking nothing down changed something")
+}
+
+// An older program may have mounted a volume twice.
+func (c *contract) tearDownStacked() {
+	spec, mounter := c.up()
+	c.requireUp(mounter.GetPath())
+	req := mount.Request{Source: c.dir(), Target: mounter.GetPath(), Stack: true}
+	require.NoError(c, c.mounter.Mount(c.Context(), req))
+	c.down(spec)
+}
+
+// dir returns a new directory whose path has no symbolic link.
+func (c *contract) dir() string {
+	c.Helper()
+	dir, err := filepath.EvalSymlinks(c.TempDir())
+	require.NoError(c, err)
+	return dir
+}
+
+func (c *contract) keepsData() {
+	if c.Backing == nil {
+		c.Skip("the plugin's volumes show no directory of this node")
+	}
+	spec := c.spec()
+	deep := filepath.Join(c.Backing(spec), "deep", "er")
+	require.NoError(c, os.MkdirAll(deep, 0o750))
+	file := filepath.Join(deep, "file")
+	require.NoError(c, os.WriteFile(file, []byte("precious"), 0o600))
+	mounter := c.newMounter(spec)
+	for range 3 {
+		require.NoError(c, mounter.SetUp(c.Context(), volume.MounterArgs{}))
+		c.down(spec)
+	}
+	data, err := os.ReadFile(file)
+	require.NoError(c, err)
+	require.Equal(c, "precious", string(data))
+}
+
+// What is in the directory of a volume that is not mounted was written by
+// somebody who took it for mounted: it may be all there is of their data.
+func (c *contract) keepsStrayData() {
+	spec := c.spec()
+	unmounter := c.newUnmounter(spec)
+	file := filepath.Join(unmounter.GetPath(), "deep", "file")
+	require.NoError(c, os.MkdirAll(filepath.Dir(file), 0o750))
+	require.NoError(c, os.WriteFile(file, []byte("precious"), 0o600))
+	require.Error(c, unmounter.TearDown(c.Context()), "the directory cannot have been removed")
+	data, err := os.ReadFile(file)
+	require.NoError(c, err)
+	require.Equal(c, "precious", string(data))
+}
