@@ -48,8 +48,9 @@ func (c *contract) mountHangs() {
 func (c *contract) mountUncertain() {
 	fake, spec := c.fake(), c.spec()
 	mounter := c.newMounter(spec)
-	fake.Inject(mounttest.Fault{Op: mounttest.OpMount, Err: syscall.EIO, After: true, Times: 1})
+	fake.Inject(mounttest.Fault{Op: mounttest.OpMount, Err: syscall.EIO, After: true})
 	err := mounter.SetUp(c.Context(), volume.MounterArgs{})
+	fake.ClearFaults()
 	require.Error(c, err)
 	if len(c.mounts()) > 0 {
 		require.ErrorIs(c, err, volume.ErrUncertain, "something is mounted, and the error does not say so")
