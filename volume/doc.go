@@ -31,7 +31,8 @@
 //     given to anybody else;
 //   - final, wraps neither: nothing has changed, and the same call fails again.
 //
-// [KindOf] tells them apart. Input that is refused is a *field.Error of package
+// [KindOf] tells them apart. The error of a context that ended counts as
+// transient unless it is uncertain. Input that is refused is a *field.Error of package
 // k8s.io/apimachinery/pkg/util/validation/field, which names the field and the
 // value (shortened, since anybody may have written it).
 //
