@@ -116,6 +116,8 @@ func TestRegisterRefuses(t *testing.T) {
 		"no namespace": {[]VolumePlugin{&stub{name: "nfs"}}, "plugins[0]"},
 		"two slashes":  {[]VolumePlugin{&stub{name: "a/b/c"}}, "plugins[0]"},
 		"tilde":        {[]VolumePlugin{&stub{name: "a~b/c"}}, "plugins[0]"},
+		"blank":        {[]VolumePlugin{&stub{name: "example.com/a b"}}, "plugins[0]"},
+		"no domain":    {[]VolumePlugin{&stub{name: "Example_com/nfs"}}, "plugins[0]"},
 		"dots":         {[]VolumePlugin{&stub{name: "../.."}}, "plugins[0]"},
 		"taken":        {[]VolumePlugin{&stub{name: "example.com/taken"}}, "plugins[0]"},
 		"twice":        {[]VolumePlugin{&stub{name: "a/b"}, &stub{name: "a/b"}}, "plugins[1]"},

@@ -67,6 +67,7 @@ func TestPlugin(t *testing.T, config Config) {
 		"TearDownStacked":       (*contract).tearDownStacked,
 		"KeepsData":             (*contract).keepsData,
 		"KeepsStrayData":        (*contract).keepsStrayData,
+		"KeepsStrayFile":        (*contract).keepsStrayFile,
 		"ReadOnlySource":        (*contract).readOnlySource,
 		"ReadOnlyClaim":         (*contract).readOnlyClaim,
 		"ReadOnlyPod":           (*contract).readOnlyPod,

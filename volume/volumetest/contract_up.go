@@ -165,3 +165,15 @@ func (c *contract) keepsStrayData() {
 	require.NoError(c, err)
 	require.Equal(c, "precious", string(data))
 }
+
+// A file in the place of the directory is nobody's to remove, either.
+func (c *contract) keepsStrayFile() {
+	unmounter := c.newUnmounter(c.spec())
+	file := unmounter.GetPath()
+	require.NoError(c, os.MkdirAll(filepath.Dir(file), 0o750))
+	require.NoError(c, os.WriteFile(file, []byte("precious"), 0o600))
+	_ = unmounter.TearDown(c.Context()) // it may see nothing to do, or say what is in the way
+	data, err := os.ReadFile(file)
+	require.NoError(c, err)
+	require.Equal(c, "precious", string(data))
+}

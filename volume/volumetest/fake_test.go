@@ -15,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/volume"
 	"github.com/volumekit/volumekit/volume/volumetest"
 )
@@ -272,4 +274,18 @@ func TestExpand(t *testing.T) {
 	done, err := p.NodeExpand(t.Context(), volume.NodeResizeOptions{NewSize: large})
 	require.NoError(t, err)
 	require.True(t, done)
+}
+
+// A kernel in memory lets a directory be removed under its mount. The plugin
+// does not.
+func TestKeepsTheDirectoryUnderAMount(t *testing.T) {
+	kernel := mounttest.NewFake(mount.Config{})
+	p, _ := registered(t, volumetest.FakeConfig{Mounter: kernel})
+	mounter, err := p.NewMounter(newSpec(t), pod)
+	require.NoError(t, err)
+	kernel.Inject(mounttest.Fault{Op: mounttest.OpMount, Err: errors.New("boom"), After: true, Times: 1})
+	require.ErrorIs(t, mounter.SetUp(t.Context(), volume.MounterArgs{}), volume.ErrUncertain)
+	require.DirExists(t, mounter.GetPath())
+	require.ErrorIs(t, mounter.SetUp(t.Context(), volume.MounterArgs{ReadOnly: true}), mount.ErrMounted)
+	require.DirExists(t, mounter.GetPath())
 }
