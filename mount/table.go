@@ -11,85 +11,44 @@ type Table []Info
 
 // At returns the mount that is visible at path, if path is a mount point.
 func (t Table) At(p string) (Info, bool) {
-	v := newVisibility(t)
-	for _, info := range t {
-		if info.Mountpoint == p && v.visible(info) {
-			return info, true
-		}
-	}
-	return Info{}, false
+	info, ok := newVisibility(t).top[p]
+	return info, ok
 }
 
 // Containing returns the mount that path is in or at. Path is taken as it is
 // written; a symbolic link in it is not known here.
 func (t Table) Containing(p string) (Info, bool) {
-	v := newVisibility(t)
-	var best Info
-	found := false
-	for _, info := range t {
-		if _, ok := below(info.Mountpoint, p); !ok || !v.visible(info) {
-			continue
-		}
-		if !found || len(info.Mountpoint) > len(best.Mountpoint) {
-			best, found = info, true
-		}
-	}
-	return best, found
+	return newVisibility(t).containing(p)
 }
 
 // Refs returns the other mount points at which what is at path is visible,
 // sorted, each once.
 func (t Table) Refs(p string) []string {
-	in, ok := t.Containing(p)
-	if !ok {
-		return nil
-	}
-	return t.refs(in, p)
-}
-
-// refs is Refs for a path that is known to be in the mount in.
-func (t Table) refs(in Info, p string) []string {
-	rest, ok := below(in.Mountpoint, p)
-	if !ok {
-		return nil
-	}
-	in.Root = path.Join(in.Root, rest)
 	v := newVisibility(t)
-	var refs []string
-	for _, info := range t {
-		if info.Mountpoint != p && sameContent(info, in) && v.visible(info) {
-			refs = append(refs, info.Mountpoint)
-		}
+	in, ok := v.containing(p)
+	if !ok {
+		return nil
 	}
-	slices.Sort(refs)
-	return slices.Compact(refs)
+	return v.refs(in, p)
 }
 
 // Origins returns the paths at which the content of the mount at target can be
 // reached through other visible mounts, the mount with the most of the file
 // system first: where a bind mount came from, as far as the table still knows.
 func (t Table) Origins(target string) []string {
-	at, ok := t.At(target)
+	v := newVisibility(t)
+	at, ok := v.top[target]
 	if !ok {
 		return nil
 	}
-	v := newVisibility(t)
-	var through []Info
-	for _, info := range t {
-		if info.ID == at.ID || info.Major != at.Major || info.Minor != at.Minor || !v.visible(info) {
-			continue
-		}
-		if _, ok := below(info.Root, at.Root); ok {
-			through = append(through, info)
-		}
-	}
+	through := slices.DeleteFunc(slices.Clone(t), func(info Info) bool { return !v.showsMore(info, at) })
 	slices.SortStableFunc(through, func(a, b Info) int { return len(a.Root) - len(b.Root) })
 	var origins []string
 	for _, info := range through {
 		rest, _ := below(info.Root, at.Root)
 		origin := path.Join(info.Mountpoint, rest)
 		// Another mount on the way hides what this one has there.
-		if in, ok := t.Containing(origin); ok && in.ID == info.ID {
+		if in, ok := v.containing(origin); ok && in.ID == info.ID {
 			origins = append(origins, origin)
 		}
 	}
@@ -110,12 +69,14 @@ func below(dir, p string) (rest string, ok bool) {
 
 // visibility tells which mounts of a table a path lookup still reaches.
 type visibility struct {
+	table  Table
 	byID   map[int]Info
 	at     map[place]bool
-	shaded map[int]bool // answers of inShade so far
+	shaded map[int]bool    // answers of inShade so far
+	top    map[string]Info // the visible mount at each mount point
 }
 
-// A place is a path in a mount: the mounts attached there.
+// A place is a path in a mount: where others are attached.
 type place struct {
 	parent int
 	path   string
@@ -123,15 +84,60 @@ type place struct {
 
 func newVisibility(t Table) *visibility {
 	v := &visibility{
+		table:  t,
 		byID:   make(map[int]Info, len(t)),
 		at:     make(map[place]bool, len(t)),
 		shaded: make(map[int]bool, len(t)),
+		top:    make(map[string]Info, len(t)),
 	}
 	for _, info := range t {
 		v.byID[info.ID] = info
 		v.at[place{info.Parent, info.Mountpoint}] = true
 	}
+	for _, info := range t {
+		if v.visible(info) {
+			v.top[info.Mountpoint] = info
+		}
+	}
 	return v
+}
+
+// containing returns the mount that path is in or at.
+func (v *visibility) containing(p string) (Info, bool) {
+	for {
+		if info, ok := v.top[p]; ok {
+			return info, true
+		}
+		if p == "/" || !strings.HasPrefix(p, "/") {
+			return Info{}, false
+		}
+		p = path.Dir(p)
+	}
+}
+
+// refs returns the mount points, apart from path, of what is at path in a mount.
+func (v *visibility) refs(in Info, p string) []string {
+	rest, ok := below(in.Mountpoint, p)
+	if !ok {
+		return nil
+	}
+	in.Root = path.Join(in.Root, rest)
+	var refs []string
+	for _, info := range v.table {
+		if info.Mountpoint != p && sameContent(info, in) && v.top[info.Mountpoint].ID == info.ID {
+			refs = append(refs, info.Mountpoint)
+		}
+	}
+	slices.Sort(refs)
+	return slices.Compact(refs)
+}
+
+// showsMore reports whether the other mount is visible, too, and shows what at
+// shows.
+func (v *visibility) showsMore(other, at Info) bool {
+	_, ok := below(other.Root, at.Root)
+	return ok && other.ID != at.ID && other.Major == at.Major && other.Minor == at.Minor &&
+		v.top[other.Mountpoint].ID == other.ID
 }
 
 // visible reports whether looking up the mount's mount point arrives at it.

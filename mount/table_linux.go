@@ -63,5 +63,5 @@ func mountRefs(path string) ([]string, error) {
 	if !strings.HasPrefix(where, "/") {
 		return nil, fmt.Errorf("%q is out of sight: %w", where, fs.ErrNotExist)
 	}
-	return table.refs(table[in], where), nil
+	return newVisibility(table).refs(table[in], where), nil
 }
