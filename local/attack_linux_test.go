@@ -131,7 +131,7 @@ func testAttack(t *testing.T, tier mount.Tier) {
 	end := b.attack(t)
 	mounter, unmounter := b.mounter(t, spec(b.disks+"/disk/sub", "ro"), "1"), b.unmounter(t, "1")
 	var up, down int
-	for i := range rounds {
+	for i := 0; i < rounds || up == 0 && i < 100*rounds; i++ {
 		if mounter.SetUp(t.Context(), volume.MounterArgs{}) == nil {
 			up++
 			require.Empty(t, b.escaped(t), "round %d, set up", i)

@@ -92,8 +92,8 @@ func (m *mounter) setUp(ctx context.Context, req mount.Request) error {
 	if err == nil {
 		err = m.plugin.config.Mounter.Mount(ctx, req)
 	}
-	if err == nil {
-		return nil
+	if err == nil || errors.Is(err, mount.ErrUncertain) {
+		return classify(err)
 	}
 	if undo := safepath.RemoveMade(made, req.Target); undo != nil {
 		return fmt.Errorf("%w: %w (cleaning up: %w)", volume.ErrUncertain, err, undo)

@@ -36,9 +36,29 @@ func verifyTree(built *tree, src *source, o Options) error {
 	return nil
 }
 
-// verifyAttached asks whether looking up the target arrives at the mount, with
-// the flags that it was given, right on what was there before.
+// verifyAttached asks what became of the mount: it must be right on what was at
+// the target before, with the flags that it was given. What others mount on top
+// of it in the same instant is theirs to answer for.
+//
+// Kernels before 6.8 cannot be asked what a mount is on. There it must be what
+// the target leads to; that another process has mounted in the same instant,
+// below it, goes unnoticed.
 func verifyAttached(built *tree, t *target, req Request, o Options) error {
+	status, err := statMount(built.fd)
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
+		return verifyByLookup(built, t)
+	case err != nil:
+		return err
+	case status.flags&o.Set != o.Set:
+		return fmt.Errorf("%w: attached, it is %v", ErrNotAsRequested, status.flags)
+	case status.parent != t.mountID && !req.Stack:
+		return errOvertaken
+	}
+	return nil
+}
+
+func verifyByLookup(built *tree, t *target) error {
 	want, err := identify(built.fd)
 	if err != nil {
 		return err
@@ -47,26 +67,13 @@ func verifyAttached(built *tree, t *target, req Request, o Options) error {
 	if err != nil {
 		return err
 	}
-	if at != want.mount {
-		return fmt.Errorf("%w: the target leads to mount %d, not to %d", ErrNotAsRequested, at, want.mount)
-	}
-	status, err := statMount(built.fd)
-	if errors.Is(err, errors.ErrUnsupported) {
-		return nil // the flags were verified before; the parent cannot be had cheaply
-	}
-	if err != nil {
-		return err
-	}
-	if status.flags&o.Set != o.Set {
-		return fmt.Errorf("%w: attached, it is %v", ErrNotAsRequested, status.flags)
-	}
-	if status.parent != t.mountID && !req.Stack {
-		return errOvertaken
+	if at != want.mount && at == t.mountID {
+		return fmt.Errorf("%w: the target does not lead to it", ErrNotAsRequested)
 	}
 	return nil
 }
 
-// mountAt returns the number of the mount that name, a mount point, leads to.
+// mountAt returns the number of the mount that name leads to.
 func mountAt(parent int, name string) (uint64, error) {
 	fd, err := unix.Openat(parent, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {

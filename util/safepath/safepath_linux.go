@@ -90,24 +90,35 @@ func walk(dirfd int, name string, flags int) (int, error) {
 	return at, err
 }
 
-// step opens one component. A symbolic link is ELOOP, whatever the flags.
+// step opens one component. A symbolic link is ELOOP; O_DIRECTORY, the one flag
+// that there is, would make it ENOTDIR.
 func step(dirfd int, part string, flags int) (int, error) {
-	fd, err := unix.Openat(dirfd, part, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC|flags, 0)
+	fd, err := unix.Openat(dirfd, part, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return -1, err
 	}
-	var stat unix.Statx_t
-	// Unlike fstat, this does not wait for a server.
-	const quiet = unix.AT_EMPTY_PATH | unix.AT_NO_AUTOMOUNT | unix.AT_STATX_DONT_SYNC
-	if err := unix.Statx(fd, "", quiet, unix.STATX_TYPE, &stat); err != nil {
+	if err := checkType(fd, flags&unix.O_DIRECTORY != 0); err != nil {
 		_ = unix.Close(fd)
 		return -1, err
 	}
-	if stat.Mode&unix.S_IFMT == unix.S_IFLNK {
-		_ = unix.Close(fd)
-		return -1, unix.ELOOP
-	}
 	return fd, nil
+}
+
+// checkType asks for no more than the kernel remembers: unlike fstat, it does not
+// wait for a server.
+func checkType(fd int, wantDir bool) error {
+	var x unix.Statx_t
+	const quiet = unix.AT_EMPTY_PATH | unix.AT_NO_AUTOMOUNT | unix.AT_STATX_DONT_SYNC
+	if err := unix.Statx(fd, "", quiet, unix.STATX_TYPE, &x); err != nil {
+		return err
+	}
+	switch kind := x.Mode & unix.S_IFMT; {
+	case kind == unix.S_IFLNK:
+		return unix.ELOOP
+	case wantDir && kind != unix.S_IFDIR:
+		return unix.ENOTDIR
+	}
+	return nil
 }
 
 // withoutOpenat2 makes tests take the way of older kernels.

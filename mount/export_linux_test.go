@@ -1,0 +1,23 @@
+package mount
+
+import "golang.org/x/sys/unix"
+
+// WithoutMountRoot makes the package ask as it does on kernels before 5.8.
+func WithoutMountRoot(without bool) { withoutMountRoot = without }
+
+// Tier returns the tier that the mounter mounts with.
+func (m *Mounter) Tier() Tier {
+	tier, _ := m.tier()
+	return tier
+}
+
+// HasStatmount reports whether the kernel can say what a mount is on.
+func HasStatmount() bool {
+	fd, err := unix.Open("/", unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer closeFD(fd)
+	_, err = statMount(fd)
+	return err == nil
+}

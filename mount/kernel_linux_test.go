@@ -1,0 +1,284 @@
+package mount_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"golang.org/x/sys/unix"
+)
+
+// onEachTier runs a test in a namespace of its own with a mounter of each tier.
+func onEachTier(t *testing.T, namespace func(*testing.T) bool, test func(t *testing.T, m *mount.Mounter)) {
+	for _, tier := range mount.Tiers() {
+		t.Run(tier.String(), func(t *testing.T) {
+			if namespace(t) {
+				test(t, mount.New(mount.Config{Tier: tier, StagingDir: filepath.Join(t.TempDir(), "staging")}))
+			}
+		})
+	}
+}
+
+func mkdirs(t *testing.T, names ...string) (dir string) {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	for _, name := range names {
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, name), 0o755))
+	}
+	// What a test leaves mounted would be in the way of the directory's removal.
+	t.Cleanup(func() {
+		table, err := mount.New(mount.Config{}).List()
+		require.NoError(t, err)
+		for i := len(table) - 1; i >= 0; i-- {
+			if strings.HasPrefix(table[i].Mountpoint, dir+"/") {
+				_ = unix.Unmount(table[i].Mountpoint, unix.MNT_DETACH)
+			}
+		}
+	})
+	return dir
+}
+
+func isMountPoint(t *testing.T, path string) bool {
+	t.Helper()
+	is, err := mount.New(mount.Config{}).IsMountPoint(path)
+	require.NoError(t, err)
+	return is
+}
+
+func TestContractWithoutMountRoot(t *testing.T) {
+	if !mounttest.Namespace(t) {
+		return
+	}
+	mount.WithoutMountRoot(true)
+	mounttest.TestInterface(t, func(t *testing.T, config mount.Config) mount.Interface {
+		config.Tier, config.StagingDir = mount.TierClassic, filepath.Join(t.TempDir(), "staging")
+		return mount.New(config)
+	})
+	is, err := mount.New(mount.Config{}).IsMountPoint("/")
+	require.NoError(t, err)
+	require.True(t, is)
+}
+
+// TestContractFiltered: where a system call filter forbids the new calls, as
+// container runtimes' do, mounting works all the same.
+func TestContractFiltered(t *testing.T) {
+	if !mounttest.Namespace(t) {
+		return
+	}
+	forbid(t, unix.SYS_OPEN_TREE, unix.SYS_OPEN_TREE_ATTR, unix.SYS_MOVE_MOUNT, unix.SYS_MOUNT_SETATTR,
+		unix.SYS_FSOPEN, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_OPENAT2, unix.SYS_STATMOUNT)
+	require.Equal(t, []mount.Tier{mount.TierClassic}, mount.Tiers())
+	mounttest.TestInterface(t, func(t *testing.T, config mount.Config) mount.Interface {
+		config.StagingDir = filepath.Join(t.TempDir(), "staging")
+		return mount.New(config)
+	})
+}
+
+// TestFilteredInPart: the calls that were asked for are there, another one that
+// is needed is not.
+func TestFilteredInPart(t *testing.T) {
+	if !mounttest.Namespace(t) {
+		return
+	}
+	forbid(t, unix.SYS_FSOPEN)
+	dir := mkdirs(t, "target")
+	m := mount.New(mount.Config{StagingDir: dir + "/staging"})
+	require.NoError(t, m.Mount(t.Context(), mount.Request{Source: "x", Target: dir + "/target", FSType: "tmpfs"}))
+	require.True(t, isMountPoint(t, dir+"/target"))
+}
+
+// forbid makes system calls fail with EPERM in all threads of the process.
+func forbid(t *testing.T, calls ...uint32) {
+	t.Helper()
+	const loadNumber, jumpIfEqual, ret = 0x20, 0x15, 0x06 // BPF_LD|W|ABS, BPF_JMP|JEQ|K, BPF_RET|K
+	filter := []unix.SockFilter{{Code: loadNumber}}
+	for i, call := range calls {
+		filter = append(filter, unix.SockFilter{Code: jumpIfEqual, K: call, Jt: uint8(len(calls) - i)})
+	}
+	const allow, fail = 0x7fff0000, 0x00050000 // SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO
+	filter = append(filter, unix.SockFilter{Code: ret, K: allow}, unix.SockFilter{Code: ret, K: fail | uint32(unix.EPERM)})
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	const setModeFilter, allThreads = 1, 1
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, setModeFilter, allThreads, uintptr(unsafe.Pointer(&program)))
+	if errno != 0 {
+		mounttest.SkipWithout(t, "seccomp", errno)
+	}
+}
+
+// TestManyMounters: mounters that know nothing of each other, as in several
+// processes, mount one target at once.
+func TestManyMounters(t *testing.T) {
+	if !mounttest.Namespace(t) {
+		return
+	}
+	dir := mkdirs(t, "source", "target")
+	req := mount.Request{Source: dir + "/source", Target: dir + "/target", Options: []string{"ro"}}
+	for range 200 {
+		var mounters sync.WaitGroup
+		for range 4 {
+			mounters.Go(func() {
+				if err := mount.New(mount.Config{}).Mount(t.Context(), req); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		mounters.Wait()
+		require.NoError(t, mount.New(mount.Config{}).Unmount(t.Context(), req.Target))
+		if isMountPoint(t, req.Target) {
+			if mount.HasStatmount() {
+				t.Fatal("it was mounted more than once")
+			}
+			mounttest.SkipWithout(t, "statmount", "the kernel cannot say what a mount is on")
+		}
+	}
+}
+
+// TestNotAsRequested: a file system that is read-only itself cannot be bound
+// writable, and one that would not be writable is not left mounted.
+func TestNotAsRequested(t *testing.T) {
+	onEachTier(t, mounttest.Namespace, func(t *testing.T, m *mount.Mounter) {
+		dir := mkdirs(t, "source", "target")
+		require.NoError(t, m.Mount(t.Context(), mount.Request{Source: "x", Target: dir + "/source", FSType: "tmpfs", Options: []string{"ro"}}))
+		req := mount.Request{Source: dir + "/source", Target: dir + "/target"}
+		req.Options = []string{"rw"}
+		require.ErrorIs(t, m.Mount(t.Context(), req), mount.ErrNotAsRequested)
+		require.False(t, isMountPoint(t, req.Target))
+		req.Options = nil
+		require.NoError(t, m.Mount(t.Context(), req), "without the word it may be what it is")
+	})
+}
+
+// TestKernelsReason: what the kernel says about an option is in the error, and
+// what a secret option holds is not.
+func TestKernelsReason(t *testing.T) {
+	onEachTier(t, mounttest.Namespace, func(t *testing.T, m *mount.Mounter) {
+		dir := mkdirs(t, "target")
+		req := mount.Request{Source: "x", Target: dir + "/target", FSType: "tmpfs", Options: []string{"no-such-option=1"}}
+		err := m.Mount(t.Context(), req)
+		require.ErrorIs(t, err, unix.EINVAL)
+		if m.Tier() != mount.TierClassic {
+			require.ErrorContains(t, err, "Unknown parameter 'no-such-option'")
+			require.ErrorContains(t, err, "option no-such-option=1")
+		}
+		req.Options = nil
+		req.Secrets = []mount.Secret{mount.NewSecret("size=hunter2")}
+		err = m.Mount(t.Context(), req)
+		require.ErrorIs(t, err, unix.EINVAL)
+		require.NotContains(t, err.Error(), "hunter2")
+		req.Secrets = []mount.Secret{mount.NewSecret("hunter2=x")}
+		require.Error(t, m.Mount(t.Context(), req))
+
+		req.Secrets, req.FSType = nil, "nosuchfs"
+		err = m.Mount(t.Context(), req)
+		require.ErrorIs(t, err, unix.ENODEV)
+		require.ErrorContains(t, err, "nosuchfs")
+		require.False(t, isMountPoint(t, req.Target))
+	})
+}
+
+// TestPrivate: a bind of something below a shared mount does not join its peers.
+func TestPrivate(t *testing.T) {
+	onEachTier(t, mounttest.Namespace, func(t *testing.T, m *mount.Mounter) {
+		dir := mkdirs(t, "shared", "target")
+		shared := dir + "/shared"
+		require.NoError(t, m.Mount(t.Context(), mount.Request{Source: "x", Target: shared, FSType: "tmpfs"}))
+		require.NoError(t, unix.Mount("", shared, "", unix.MS_SHARED, ""))
+		require.NoError(t, os.MkdirAll(shared+"/a/b", 0o755))
+		require.NoError(t, m.Mount(t.Context(), mount.Request{Source: shared + "/a", Target: dir + "/target"}))
+		table, err := m.List()
+		require.NoError(t, err)
+		at, ok := mount.Table(table).At(dir + "/target")
+		require.True(t, ok)
+		require.Empty(t, at.Tags)
+	})
+}
+
+func TestStagingDirIsOurs(t *testing.T) {
+	if !mounttest.Namespace(t) {
+		return
+	}
+	dir := mkdirs(t, "source", "target", "staging", "elsewhere")
+	require.NoError(t, os.Chmod(dir+"/staging", 0o777))
+	require.NoError(t, os.Symlink(dir+"/elsewhere", dir+"/link"))
+	require.NoError(t, os.WriteFile(dir+"/file", nil, 0o600))
+	for _, staging := range []string{"/staging", "/link", "/file", "/none/deeper"} {
+		m := mount.New(mount.Config{Tier: mount.TierClassic, StagingDir: dir + staging})
+		require.ErrorContains(t, m.Mount(t.Context(), mount.Request{Source: dir + "/source", Target: dir + "/target"}), dir+staging)
+		require.False(t, isMountPoint(t, dir+"/target"))
+	}
+}
+
+func TestTierIsUnknown(t *testing.T) {
+	if !mounttest.Namespace(t) {
+		return
+	}
+	dir := mkdirs(t, "source", "target")
+	for _, tier := range []mount.Tier{-1, 99} {
+		err := mount.New(mount.Config{Tier: tier}).Mount(t.Context(), mount.Request{Source: dir + "/source", Target: dir + "/target"})
+		var input *mount.InputError
+		require.ErrorAs(t, err, &input)
+		require.Equal(t, "Config.Tier", input.Field)
+	}
+}
+
+// TestLoopDevice mounts a real file system from a block device.
+func TestLoopDevice(t *testing.T) {
+	onEachTier(t, mounttest.RootNamespace, func(t *testing.T, m *mount.Mounter) {
+		dir := mkdirs(t, "target", "again")
+		device := ext4(t, dir+"/image")
+		req := mount.Request{Source: device, Target: dir + "/target", FSType: "ext4", Options: []string{"noatime", "errors=remount-ro"}}
+		for range 2 {
+			require.NoError(t, m.Mount(t.Context(), req))
+		}
+		require.NoError(t, os.WriteFile(req.Target+"/file", []byte("x"), 0o600))
+		require.NoError(t, m.Mount(t.Context(), mount.Request{Source: device, Target: dir + "/again", FSType: "ext4"}))
+		require.FileExists(t, dir+"/again/file")
+		refs, err := m.MountRefs(req.Target)
+		require.NoError(t, err)
+		require.Equal(t, []string{dir + "/again"}, refs)
+		table, err := m.List()
+		require.NoError(t, err)
+		at, _ := mount.Table(table).At(req.Target)
+		require.Equal(t, "ext4", at.FSType)
+		require.Equal(t, device, at.Source)
+		require.Contains(t, at.SuperOptions, "errors=remount-ro")
+		require.NoError(t, m.Unmount(t.Context(), dir+"/again"))
+		require.NoError(t, m.Unmount(t.Context(), req.Target))
+
+		req.Options = []string{"ro"}
+		require.NoError(t, m.Mount(t.Context(), req))
+		require.ErrorIs(t, os.WriteFile(req.Target+"/file", nil, 0o600), unix.EROFS)
+		require.NoError(t, m.Unmount(t.Context(), req.Target))
+
+		req.FSType = "xfs"
+		require.Error(t, m.Mount(t.Context(), req), "it is not xfs")
+		req.FSType, req.Source = "ext4", "/dev/no-such-device"
+		require.ErrorIs(t, m.Mount(t.Context(), req), unix.ENOENT)
+		require.False(t, isMountPoint(t, req.Target))
+	})
+}
+
+// ext4 makes a file system in a file, and a loop device of it.
+func ext4(t *testing.T, image string) (device string) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(image, nil, 0o600))
+	require.NoError(t, os.Truncate(image, 16<<20))
+	if out, err := exec.Command("mkfs.ext4", "-q", "-F", image).CombinedOutput(); err != nil {
+		mounttest.SkipWithout(t, "loop", string(out)+err.Error())
+	}
+	out, err := exec.Command("losetup", "--find", "--show", image).CombinedOutput()
+	if err != nil {
+		mounttest.SkipWithout(t, "loop", string(out)+err.Error())
+	}
+	device = strings.TrimSpace(string(out))
+	t.Cleanup(func() { require.NoError(t, exec.Command("losetup", "--detach", device).Run()) })
+	return device
+}
