@@ -1,0 +1,67 @@
+// Bench measures this library beside k8s.io/mount-utils: the same work in turns,
+// in one run, with more and more mounts in the mount namespace, and prints the
+// medians and their ratio. It runs in a user and mount namespace of its own, and
+// needs mount(8) and umount(8) for the other side.
+//
+//	go run ./bench
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+
+	"github.com/volumekit/volumekit/mount/mounttest"
+)
+
+const insideVar = "VOLUMEKIT_BENCH_INSIDE"
+
+func main() {
+	rounds := flag.Int("rounds", 25, "how often each side is measured")
+	counts := flag.String("mounts", "10,1000,10000", "how many `mounts` there are in the namespace")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, *rounds, *counts); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, rounds int, counts string) error {
+	if os.Getenv(insideVar) == "" {
+		return rerun()
+	}
+	if err := mounttest.Privatize(); err != nil {
+		return err
+	}
+	var numbers []int
+	for _, text := range strings.Split(counts, ",") {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			return err
+		}
+		numbers = append(numbers, n)
+	}
+	return measureAll(ctx, rounds, numbers)
+}
+
+// rerun runs the program again in a namespace of its own.
+func rerun() error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	if _, err := exec.LookPath("mount"); err != nil {
+		return err
+	}
+	c := mounttest.Command(self, os.Args[1:]...)
+	c.Env = append(os.Environ(), insideVar+"=1")
+	c.Stdout, c.Stderr = os.Stdout, os.Stderr
+	return c.Run()
+}
