@@ -1,0 +1,89 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// options are the program's flags.
+type options struct {
+	file   string   // of the manifest; empty: the built-in one
+	root   string   // empty: a fresh temporary directory
+	disks  pathList // below which the manifest's local volumes may be
+	wait   time.Duration
+	keep   bool
+	down   bool
+	dryRun bool
+}
+
+// A pathList is a flag that may be given several times, with commas.
+type pathList []string
+
+func (l *pathList) String() string { return strings.Join(*l, ",") }
+
+func (l *pathList) Set(list string) error {
+	for dir := range strings.SplitSeq(list, ",") {
+		if dir == "" {
+			return errors.New("an empty path")
+		}
+		abs, err := filepath.Abs(dir)
+		if err != nil {
+			return err
+		}
+		*l = append(*l, abs)
+	}
+	return nil
+}
+
+func (o *options) flagSet() *flag.FlagSet {
+	set := flag.NewFlagSet("podvolumes", flag.ContinueOnError)
+	set.StringVar(&o.file, "f", "", "the `FILE` with the manifest, \"-\" for standard input (default: a built-in one)")
+	set.StringVar(&o.root, "root", "", "the `DIR` below which the volumes are set up (default: a temporary one)")
+	set.Var(&o.disks, "disks", "with -f: `DIR`s, with commas, below which local volumes may be (default: none)")
+	set.DurationVar(&o.wait, "wait", 0, "keep the volumes up for so `long` before they are taken down")
+	set.BoolVar(&o.keep, "keep", false, "leave the volumes up; needs root")
+	set.BoolVar(&o.down, "down", false, "take down all volumes below -root, from what is on disk alone")
+	set.BoolVar(&o.dryRun, "dry-run", false, "mount nothing: use an in-memory kernel")
+	return set
+}
+
+// parseOptions prints the usage if it is asked for, with flag.ErrHelp.
+func parseOptions(args []string, help io.Writer) (options, error) {
+	var o options
+	set := o.flagSet()
+	set.SetOutput(io.Discard)
+	err := set.Parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		set.SetOutput(help)
+		_, _ = fmt.Fprintln(help, "podvolumes mounts the volumes of a pod, shows them, and takes them down again.")
+		set.PrintDefaults()
+	}
+	if err != nil {
+		return o, err
+	}
+	return o, o.check(set.Args())
+}
+
+// check refuses what makes no sense together.
+func (o *options) check(rest []string) error {
+	switch {
+	case len(rest) > 0:
+		return fmt.Errorf("unexpected argument %q", rest[0])
+	case o.down && o.root == "":
+		return errors.New("-down: say with -root where the volumes are")
+	case o.down && (o.file != "" || o.keep || o.dryRun || o.wait != 0 || len(o.disks) > 0):
+		return errors.New("-down takes no other flag than -root: it goes by what is on disk")
+	case o.keep && o.dryRun:
+		return errors.New("-keep: an in-memory kernel ends with the program")
+	case len(o.disks) > 0 && o.file == "":
+		return errors.New("-disks is for manifests of -f: the built-in one has disks of its own")
+	case o.wait < 0:
+		return fmt.Errorf("-wait %v: less than nothing", o.wait)
+	}
+	return nil
+}
