@@ -48,7 +48,7 @@ func (f *field) measure(rounds int, counts []int) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", d.name, err)
 			}
-			lines[i] = append(lines[i], fmt.Sprintf("| %s | %d | %.1f | %.0f | %.0f |", d.name, n, ours, peer, peer/ours))
+			lines[i] = append(lines[i], fmt.Sprintf("| %s | %d | %.1f | %.0f | %.0f× |", d.name, n, ours, peer, peer/ours))
 		}
 	}
 	for _, line := range slices.Concat(lines...) {

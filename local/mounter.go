@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 
 	"github.com/volumekit/volumekit/mount"
@@ -80,14 +79,9 @@ func (m *mounter) checkOptions() error {
 	return err
 }
 
-// setUp mounts, and makes the directory only when that is what is missing: then a
-// request that is refused has changed nothing, and a volume that is up already
-// is not touched.
+// setUp makes the directory and mounts. What it made it takes back if the mount
+// fails, also if the mounter refuses the request.
 func (m *mounter) setUp(ctx context.Context, req mount.Request) error {
-	err := m.plugin.config.Mounter.Mount(ctx, req)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return classify(err)
-	}
 	made, err := safepath.MkdirAll(m.plugin.host.Root(), req.Target, 0o750)
 	if err == nil {
 		err = m.plugin.config.Mounter.Mount(ctx, req)
