@@ -1,6 +1,17 @@
 package mount
 
-import "golang.org/x/sys/unix"
+import (
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// inNamespace is for the tests inside this package, which the helper that makes
+// namespaces imports: those outside set it.
+var inNamespace func(t *testing.T) bool
+
+// SetNamespace sets inNamespace.
+func SetNamespace(f func(t *testing.T) bool) { inNamespace = f }
 
 // WithoutMountRoot makes the package ask as it does on kernels before 5.8.
 func WithoutMountRoot(without bool) { withoutMountRoot = without }

@@ -15,6 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+func TestMain(m *testing.M) {
+	mount.SetNamespace(mounttest.Namespace)
+	os.Exit(m.Run())
+}
+
 // onEachTier runs a test in a namespace of its own with a mounter of each tier.
 func onEachTier(t *testing.T, namespace func(*testing.T) bool, test func(t *testing.T, m *mount.Mounter)) {
 	for _, tier := range mount.Tiers() {
@@ -173,8 +178,11 @@ func TestKernelsReason(t *testing.T) {
 		err = m.Mount(t.Context(), req)
 		require.ErrorIs(t, err, unix.EINVAL)
 		require.NotContains(t, err.Error(), "hunter2")
-		req.Secrets = []mount.Secret{mount.NewSecret("hunter2=x")}
-		require.Error(t, m.Mount(t.Context(), req))
+		// This file system repeats in its message what it does not know.
+		req.Secrets, req.FSType = []mount.Secret{mount.NewSecret("subset=hunter2")}, "proc"
+		err = m.Mount(t.Context(), req)
+		require.ErrorIs(t, err, unix.EINVAL)
+		require.NotContains(t, err.Error(), "hunter2")
 
 		req.Secrets, req.FSType = nil, "nosuchfs"
 		err = m.Mount(t.Context(), req)
@@ -199,6 +207,26 @@ func TestPrivate(t *testing.T) {
 		require.True(t, ok)
 		require.Empty(t, at.Tags)
 	})
+}
+
+// TestRefsThroughLinks: a query may come by a link, and by a path that says less
+// than the kernel knows.
+func TestRefsThroughLinks(t *testing.T) {
+	if !mounttest.Namespace(t) {
+		return
+	}
+	dir := mkdirs(t, "real/source", "target")
+	m := mount.New(mount.Config{})
+	require.NoError(t, os.Symlink("real", dir+"/way"))
+	require.NoError(t, m.Mount(t.Context(), mount.Request{Source: dir + "/real/source", Target: dir + "/target"}))
+	for _, path := range []string{"/real/source", "/way/source", "/real/./source/", "/way//source"} {
+		refs, err := m.MountRefs(dir + path)
+		require.NoError(t, err)
+		require.Equal(t, []string{dir + "/target"}, refs, path)
+	}
+	is, err := m.IsMountPoint(dir + "/way/../target")
+	require.Error(t, err, "dot dot")
+	require.False(t, is)
 }
 
 func TestStagingDirIsOurs(t *testing.T) {
