@@ -41,23 +41,45 @@ func makeBase(dir string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		return dir, os.Mkdir(filepath.Join(dir, mark), 0o755)
+		return dir, setMark(dir)
 	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return "", err
 	}
-	if info, err := os.Stat(dir); err == nil && info.IsDir() {
-		return dir, nil
+	info, err := os.Stat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return dir, makeMarked(dir)
 	}
-	return dir, makeMarked(dir)
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is not a directory", dir)
+	}
+	return dir, err
+}
+
+// checkUnused refuses to mix this run's volumes with those of an earlier one.
+func (b base) checkUnused() error {
+	if _, err := os.Lstat(b.pods()); err == nil || isMarked(b.disks()) {
+		return fmt.Errorf("-root: %s holds volumes already: take them down first, with -down -root %s",
+			b, quoted(string(b)))
+	}
+	return nil
 }
 
 func makeMarked(dir string) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
 	}
-	return os.Mkdir(filepath.Join(dir, mark), 0o755)
+	return setMark(dir)
+}
+
+// setMark marks a directory that was made just now, or removes it.
+func setMark(dir string) error {
+	err := os.Mkdir(filepath.Join(dir, mark), 0o755)
+	if err != nil {
+		err = errors.Join(err, os.Remove(dir))
+	}
+	return err
 }
 
 func isMarked(dir string) bool {

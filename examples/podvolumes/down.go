@@ -74,14 +74,17 @@ func (t takeDown) prove(taken int) {
 		t.fail(fmt.Errorf("left: %s", strings.Join(left, ", ")))
 		return
 	}
-	t.printf("Took down %s: no mount and no directory is left.\n", count(taken, "volume"))
+	t.printf("%s: no mount and no directory is left.\n", summary(taken))
 }
 
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
+func summary(taken int) string {
+	switch taken {
+	case 0:
+		return "Nothing is up"
+	case 1:
+		return "Took down 1 volume"
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return fmt.Sprintf("Took down %d volumes", taken)
 }
 
 // A volumeDir is a directory where a volume may be, by the names in its path.

@@ -35,20 +35,35 @@ func newJob(o options, stdin io.Reader, where place, c *console) (*job, error) {
 	if j.uses, j.pod, err = load(o.file, stdin); err != nil {
 		return j, err
 	}
-	j.base, err = openBase(o.root)
+	if err := checkDisks(o.disks); err != nil {
+		return j, err
+	}
+	b, err := openBase(o.root)
+	if err == nil {
+		err = b.checkUnused()
+	}
+	if err == nil {
+		j.base = b // from here on it is for this run to tidy up
+	}
 	return j, err
+}
+
+func checkDisks(disks []string) error {
+	for _, dir := range disks {
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			return fmt.Errorf("-disks: %s: no such directory", dir)
+		}
+	}
+	return nil
 }
 
 // prepare finds out all that can be known before anything is mounted.
 func (j *job) prepare() error {
-	if err := j.checkUnused(); err != nil {
-		return err
+	err := j.makeDisks()
+	if err == nil {
+		j.plugins, err = pluginsFor(j.base, j.place, j.disks)
 	}
-	if err := j.makeDisks(); err != nil {
-		return err
-	}
-	var err error
-	if j.plugins, err = pluginsFor(j.base, j.place, j.disks); err != nil {
+	if err != nil {
 		return err
 	}
 	for _, u := range j.uses {
@@ -68,20 +83,6 @@ func pluginsFor(b base, where place, disks []string) (*volume.VolumePluginMgr, e
 		return nil, err
 	}
 	return volume.NewVolumePluginMgr(host, local.New(local.Config{Mounter: where, Roots: disks}))
-}
-
-// checkUnused refuses to mix this run's volumes with those of an earlier one.
-func (j *job) checkUnused() error {
-	if _, err := os.Lstat(j.base.pods()); err == nil {
-		return fmt.Errorf("-root: %s is there already: take the volumes down first, with -down -root %s",
-			j.base.pods(), quoted(string(j.base)))
-	}
-	for _, dir := range j.disks {
-		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-			return fmt.Errorf("-disks: %s: no such directory", dir)
-		}
-	}
-	return nil
 }
 
 func (j *job) makeDisks() error {
@@ -106,7 +107,7 @@ func (j *job) hint(err error) error {
 	if len(j.disks) > 0 {
 		allowed = j.disks.String()
 	}
-	return fmt.Errorf("%w (-disks: %s)", err, allowed)
+	return fmt.Errorf("%w (allowed by -disks: %s)", err, allowed)
 }
 
 // abandon removes what prepare has made.
@@ -143,7 +144,7 @@ func (j *job) run(ctx context.Context) {
 func (j *job) upAndCheck(ctx context.Context) error {
 	for _, v := range j.volumes {
 		if err := v.mounter.SetUp(ctx, v.args); err != nil {
-			return v.refuse(fmt.Errorf("set up: %w", err))
+			return v.refuse(v.inDocument(fmt.Errorf("set up: %w", err)))
 		}
 	}
 	table, err := j.place.List()
@@ -162,7 +163,7 @@ func (j *job) upAndCheck(ctx context.Context) error {
 // linger keeps the volumes up for somebody who wants to look at them.
 func (j *job) linger(ctx context.Context) error {
 	if j.wait > 0 {
-		j.printf("Waiting for %v.\n", j.wait)
+		j.printf("Waiting for %v; an interrupt ends it.\n", j.wait)
 	}
 	select {
 	case <-ctx.Done():

@@ -18,7 +18,7 @@ const builtinName = "pod.yaml"
 func load(file string, stdin io.Reader) ([]use, *manifest, error) {
 	name, text, err := read(file, stdin)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("-f: %w", err)
 	}
 	m, err := parse(name, text)
 	if err != nil {
@@ -42,14 +42,14 @@ func read(file string, stdin io.Reader) (name string, text []byte, err error) {
 	}
 	defer func() { _ = f.Close() }()
 	text, err = readAll(f)
-	return filepath.Base(file), text, err
+	return file, text, err
 }
 
 func readAll(r io.Reader) ([]byte, error) {
 	const limit = 1 << 20
 	text, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err == nil && len(text) > limit {
-		err = fmt.Errorf("-f: the manifest has more than %d bytes", limit)
+		err = fmt.Errorf("the manifest has more than %d bytes", limit)
 	}
 	return text, err
 }

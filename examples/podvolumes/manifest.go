@@ -40,10 +40,10 @@ func parse(name string, text []byte) (*manifest, error) {
 		if errors.Is(err, io.EOF) {
 			return m, m.check()
 		}
-		if err == nil {
-			err = m.add(where, text)
-		}
 		if err != nil {
+			return nil, fmt.Errorf("%s: %w", where, err)
+		}
+		if err := m.add(where, text); err != nil {
 			return nil, err
 		}
 	}
@@ -62,26 +62,29 @@ var decoder = func() runtime.Decoder {
 func (m *manifest) add(where string, text []byte) error {
 	var content any
 	if err := yaml.Unmarshal(text, &content); err != nil {
-		return fmt.Errorf("%s: %w", where, err)
+		return fmt.Errorf("%s: %w (lines count from the start of the document)", where, err)
 	}
 	if content == nil {
 		return nil
 	}
-	version, kind, name := identify(content)
+	fields, ok := content.(map[string]any)
+	if !ok {
+		return fmt.Errorf("%s: %q is not an object", where, short(fmt.Sprint(content)))
+	}
+	version, kind, name := identify(fields)
 	where = fmt.Sprintf("%s (%s/%s)", where, short(kind), short(name))
 	object, err := decode(version, kind, text)
 	if err == nil {
 		err = m.keep(where, object)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", where, err)
+		return fmt.Errorf("%s: %w", where, clearer(err, fields))
 	}
 	return nil
 }
 
 // identify says what a document is about, before it is known to be right.
-func identify(content any) (version, kind, name string) {
-	document, _ := content.(map[string]any)
+func identify(document map[string]any) (version, kind, name string) {
 	version, _ = document["apiVersion"].(string)
 	kind, _ = document["kind"].(string)
 	metadata, _ := document["metadata"].(map[string]any)

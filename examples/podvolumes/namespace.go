@@ -104,6 +104,9 @@ func (d deps) tryMount(ctx context.Context) (err error) {
 		return err
 	}
 	err = d.mounter.Mount(ctx, mount.Request{Source: dir, Target: dir})
+	if errors.Is(err, errors.ErrUnsupported) {
+		return errors.Join(err, os.Remove(dir))
+	}
 	return errors.Join(err, util.UnmountPath(context.WithoutCancel(ctx), d.mounter, dir))
 }
 

@@ -120,15 +120,20 @@ func (u use) inDocument(err error) error {
 	if !errors.As(err, &refused) {
 		return err
 	}
-	prefix := "spec.persistentVolume"
-	if u.spec.Volume != nil {
-		prefix = "spec.volume"
-	}
-	rest, ok := strings.CutPrefix(refused.Field, prefix)
-	if !ok {
-		return err
-	}
 	moved := *refused
-	moved.Field = strings.TrimPrefix(u.at.path.String()+rest, ".")
+	moved.Field = u.fieldOf(refused.Field)
 	return &moved
+}
+
+func (u use) fieldOf(name string) string {
+	if u.spec.Volume == nil {
+		return strings.TrimPrefix(name, "spec.persistentVolume.")
+	}
+	if rest, ok := strings.CutPrefix(name, "spec.volume."); ok {
+		return u.at.path.String() + "." + rest
+	}
+	if name == "spec" {
+		return u.at.path.String()
+	}
+	return name
 }

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// podWith is a pod with a claim for each volume.
+func podWith(kind string, claims ...string) string {
+	var b strings.Builder
+	b.WriteString("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  volumes:\n")
+	for _, name := range claims {
+		switch kind {
+		case "claim":
+			b.WriteString("  - {name: v-" + name + ", persistentVolumeClaim: {claimName: " + name + "}}\n")
+		case "template":
+			b.WriteString("  - {name: v-" + name + ", ephemeral: {volumeClaimTemplate: {spec: {volumeName: " + name + "}}}}\n")
+		}
+	}
+	return b.String()
+}
+
+func podWithVolume(volume string) string {
+	return podWith("") + "  - " + volume + "\n"
+}
+
+func claimFor(name, pv string, more ...string) string {
+	return "---\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: " + name + "}\nspec:\n  volumeName: " + pv + "\n" +
+		lines(more)
+}
+
+func diskAt(name, path string, more ...string) string {
+	return "---\napiVersion: v1\nkind: PersistentVolume\nmetadata: {name: " + name + "}\nspec:\n  local: {path: " + path + "}\n" +
+		lines(more)
+}
+
+// lines are further ones of a spec.
+func lines(more []string) string {
+	var b strings.Builder
+	for _, line := range more {
+		b.WriteString("  " + line + "\n")
+	}
+	return b.String()
+}
+
+// badManifests are refused, each with a line that says this.
+var badManifests = map[string]struct{ text, says string }{
+	"empty":               {"", "test.yaml: kind: Required value"},
+	"only comments":       {"# nothing\n---\n# either\n", "kind: Required value"},
+	"no pod":              {diskAt("one", "/x"), "kind: Required value"},
+	"two pods":            {podWith("claim", "x") + "---\n" + podWith("claim", "x"), "document 2 (Pod/p): kind: Forbidden"},
+	"not YAML":            {podWith("claim", "x") + "---\n{[\n", "document 2: error converting YAML"},
+	"tab":                 {"a:\n\tb: c\n", "document 1: error converting YAML"},
+	"separator":           {podWith("claim", "x") + "--- and\n", "document 1: invalid Yaml document separator"},
+	"a word":              {"hello\n", `document 1: "hello" is not an object`},
+	"a list":              {"- a\n- b\n", "document 1:"},
+	"no kind":             {"apiVersion: v1\n", `kind: Unsupported value: ""`},
+	"no version":          {"kind: Pod\n", `apiVersion: Unsupported value: ""`},
+	"other version":       {"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\n", `(Deployment/d): apiVersion: Unsupported value: "apps/v1"`},
+	"other kind":          {"apiVersion: v1\nkind: Service\nmetadata: {name: s}\n", `(Service/s): kind: Unsupported value: "Service"`},
+	"unknown field":       {podWithVolume("{name: x, persistantVolumeClaim: {}}"), `(Pod/p): strict decoding error: unknown field "spec.volumes[0].persistantVolumeClaim"`},
+	"field twice":         {podWithVolume("{name: x, name: z}"), `key "name" already set`},
+	"wrong type":          {podWithVolume("{name: x}\n  - {name: 5}"), `spec.volumes[1].name: Invalid value: 5: should be a string`},
+	"wrong type, list":    {"apiVersion: v1\nkind: Pod\nspec: {volumes: all}\n", `spec.volumes: Invalid value: "all": should be a list`},
+	"no name":             {"apiVersion: v1\nkind: Pod\nspec: {}\n", "metadata.name: Required value"},
+	"bad name":            {"apiVersion: v1\nkind: Pod\nmetadata: {name: ../x}\n", `metadata.name: Invalid value: "../x"`},
+	"bad namespace":       {"apiVersion: v1\nkind: Pod\nmetadata: {name: x, namespace: a/b}\n", `metadata.namespace: Invalid value: "a/b"`},
+	"bad UID":             {"apiVersion: v1\nkind: Pod\nmetadata: {name: x, uid: a/b}\n", `metadata.uid: Invalid value: "a/b"`},
+	"namespaced PV":       {podWith("claim", "x") + strings.Replace(diskAt("one", "/x"), "{name: one", "{namespace: ns, name: one", 1), `(PersistentVolume/one): metadata.namespace: Invalid value: "ns"`},
+	"bad volume name":     {podWithVolume(`{name: "a\e[31m\nb"}`), "spec.volumes[0].name: Invalid value"},
+	"volume name twice":   {podWithVolume("{name: x}\n  - {name: x}"), `spec.volumes[1].name: Duplicate value: "x"`},
+	"no volumes":          {"apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n", "spec.volumes: Required value"},
+	"PV twice":            {podWith("claim", "x") + diskAt("one", "/x") + diskAt("one", "/y"), `document 3 (PersistentVolume/one): metadata.name: Duplicate value: "one"`},
+	"claim twice":         {podWith("claim", "x") + claimFor("x", "one") + claimFor("x", "one"), `metadata.name: Duplicate value: "x"`},
+	"emptyDir":            {podWithVolume("{name: x, emptyDir: {}}"), `(Pod/p): spec.volumes[0].emptyDir: volume "x" of kind emptyDir: no volume plugin matched`},
+	"no source":           {podWithVolume("{name: x}"), `spec.volumes[0]: volume "x" without a source`},
+	"two sources":         {podWithVolume("{name: x, emptyDir: {}, nfs: {server: a, path: /b}}"), `spec.volumes[0]: Invalid value`},
+	"two claims":          {podWithVolume("{name: x, persistentVolumeClaim: {claimName: a}, ephemeral: {}}"), `spec.volumes[0].ephemeral: Forbidden`},
+	"no template":         {podWithVolume("{name: x, ephemeral: {}}"), "spec.volumes[0].ephemeral.volumeClaimTemplate: Required value"},
+	"nfs PV":              {podWith("template", "one") + strings.Replace(diskAt("one", "/x"), "local: {", "nfs: {server: s, ", 1), `(PersistentVolume/one): spec.nfs: persistent volume "one" of kind nfs: no volume plugin matched`},
+	"missing claim":       {podWith("claim", "x"), `spec.volumes[0].persistentVolumeClaim.claimName: Invalid value: "x"`},
+	"claim elsewhere":     {podWith("claim", "x") + strings.Replace(claimFor("x", "one"), "{name", "{namespace: other, name", 1), `in namespace default, only in other`},
+	"unbound claim":       {podWith("claim", "x") + claimFor("x", `""`), "(PersistentVolumeClaim/x): spec.volumeName: Required value"},
+	"missing PV":          {podWith("claim", "x") + claimFor("x", "one"), `(PersistentVolumeClaim/x): spec.volumeName: Invalid value: "one"`},
+	"missing PV, inline":  {podWith("template", "one"), `(Pod/p): spec.volumes[0].ephemeral.volumeClaimTemplate.spec.volumeName: Invalid value: "one"`},
+	"PV of another":       {podWith("claim", "x") + claimFor("x", "one") + diskAt("one", "$DIR/disks/one", "claimRef: {namespace: default, name: other}"), "claimRef to default/other, not to default/x"},
+	"PV of an older one":  {podWith("claim", "x") + strings.Replace(claimFor("x", "one"), "{name", "{uid: new, name", 1) + diskAt("one", "$DIR/disks/one", "claimRef: {namespace: default, name: x, uid: old}"), "claimRef to default/x with UID old"},
+	"two PVs for it":      {podWith("claim", "x") + claimFor("x", `""`) + diskAt("one", "/a", "claimRef: {name: x}") + diskAt("two", "/b", "claimRef: {name: x}"), "several PersistentVolumes is default/x: one, two"},
+	"one PV, two volumes": {podWith("template", "one", "one") + diskAt("one", "$DIR/disks/one"), `spec.volumes[1]`},
+	"volume mode":         {podWith("claim", "x") + claimFor("x", "one", "volumeMode: Block") + diskAt("one", "$DIR/disks/one"), `spec.volumeMode: Invalid value: "Block": PersistentVolume one has Filesystem`},
+	"block":               {podWith("claim", "x") + claimFor("x", "one", "volumeMode: Block") + diskAt("one", "$DIR/disks/one", "volumeMode: Block"), "(PersistentVolume/one): block volume one: not supported"},
+	"access modes":        {podWith("claim", "x") + claimFor("x", "one", "accessModes: [ReadWriteMany]") + diskAt("one", "$DIR/disks/one", "accessModes: [ReadWriteOnce]"), `spec.accessModes: Invalid value: "ReadWriteMany": PersistentVolume one has ReadWriteOnce`},
+	"relative path":       {podWith("template", "one") + diskAt("one", "disks/one"), `(PersistentVolume/one): spec.local.path: Invalid value: "disks/one": the path must be absolute`},
+	"no path":             {podWith("template", "one") + diskAt("one", `""`), `spec.local.path: Required value`},
+	"dot dot":             {podWith("template", "one") + diskAt("one", "$DIR/disks/../disks/one"), `spec.local.path: Invalid value: "$DIR/disks/../disks/one"`},
+	"not allowed":         {podWith("template", "one") + diskAt("one", "/etc"), `spec.local.path: Invalid value: "/etc": the path is not below`},
+	"placeholder":         {podWith("template", "one") + diskAt("one", `"${ROOT}/disks/a"`), `spec.local.path: Invalid value: "${ROOT}/disks/a"`},
+	"missing path":        {podWith("template", "one") + diskAt("one", "$DIR/disks/none"), `spec.local.path: Invalid value: "$DIR/disks/none": no such directory`},
+	"symbolic link":       {podWith("template", "one") + diskAt("one", "$DIR/disks/link"), `spec.local.path: Invalid value: "$DIR/disks/link": a symbolic link`},
+	"file":                {podWith("template", "one") + diskAt("one", "$DIR/disks/file"), `spec.local.path: Invalid value: "$DIR/disks/file": not a directory`},
+	"bind option":         {podWith("template", "one") + diskAt("one", "$DIR/disks/one", "mountOptions: [noexec, bind]"), `(PersistentVolume/one): spec.mountOptions: Options[1] "bind"`},
+	"second one is bad":   {podWith("template", "one", "two") + diskAt("one", "$DIR/disks/one") + diskAt("two", "$DIR/disks/two"), `document 3 (PersistentVolume/two): spec.local.path`},
+}
+
+func TestBuiltin(t *testing.T) {
+	m, err := parse(builtinName, builtin)
+	require.NoError(t, err)
+	m.place("/base")
+	uses, err := m.uses()
+	require.NoError(t, err)
+	require.Len(t, uses, 2)
+	require.Equal(t, "data", uses[0].name)
+	require.Equal(t, "disk-a", uses[0].spec.Name())
+	require.False(t, uses[0].readOnly())
+	require.Equal(t, "config", uses[1].name)
+	require.Equal(t, "disk-b", uses[1].spec.Name())
+	require.True(t, uses[1].spec.ReadOnly)
+	require.Equal(t, []string{"/base/disks/a", "/base/disks/b"}, builtinDisks("/base"))
+}
+
+func TestGoodManifests(t *testing.T) {
+	for name, test := range map[string]struct {
+		text     string
+		readOnly bool
+	}{
+		"by name":          {podWith("claim", "x") + claimFor("x", "one") + diskAt("one", "/a"), false},
+		"by reference":     {podWith("claim", "x") + claimFor("x", `""`) + diskAt("one", "/a", "claimRef: {namespace: default, name: x}"), false},
+		"both":             {podWith("claim", "x") + claimFor("x", "one") + diskAt("one", "/a", "claimRef: {name: x, uid: u}"), false},
+		"template":         {podWith("template", "one") + diskAt("one", "/a"), false},
+		"template, by ref": {podWithVolume("{name: x, ephemeral: {volumeClaimTemplate: {spec: {}}}}") + diskAt("one", "/a", "claimRef: {name: p-x}"), false},
+		"any order":        {diskAt("one", "/a") + claimFor("x", "one") + "---\n" + podWith("claim", "x"), false},
+		"comments":         {"# a\n---\n---\n# b\n" + podWith("template", "one") + "---\n" + diskAt("one", "/a"), false},
+		"read-only claim":  {podWithVolume("{name: x, persistentVolumeClaim: {claimName: x, readOnly: true}}") + claimFor("x", "one") + diskAt("one", "/a"), true},
+		"read-only pod":    {podWith("template", "one") + "  containers: [{name: c, volumeMounts: [{name: v-one, mountPath: /x, readOnly: true}]}]\n" + diskAt("one", "/a"), true},
+		"read-only option": {podWith("template", "one") + diskAt("one", "/a", "mountOptions: [ro]"), true},
+	} {
+		m, err := parse("test.yaml", []byte(test.text))
+		require.NoError(t, err, name)
+		uses, err := m.uses()
+		require.NoError(t, err, name)
+		require.Len(t, uses, 1, name)
+		require.Equal(t, "one", uses[0].spec.Name(), name)
+		require.Equal(t, test.readOnly, uses[0].readOnly(), name)
+		require.Equal(t, types.UID("default_p"), m.pods[0].object.UID, name)
+	}
+}
+
+// FuzzManifest: whatever is in a manifest, nothing panics, and what is wrong with
+// it fits into a line.
+func FuzzManifest(f *testing.F) {
+	f.Add(string(builtin))
+	for _, bad := range badManifests {
+		f.Add(bad.text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		m, err := parse("test.yaml", []byte(text))
+		if err == nil {
+			_, err = m.uses()
+		}
+		if err != nil {
+			line := oneLine(err.Error())
+			require.NotEmpty(t, line)
+			require.NotContains(t, line, "\n")
+			require.LessOrEqual(t, len(line), 803)
+		}
+	})
+}

@@ -1,0 +1,325 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/mount/mounttest"
+)
+
+const proof = "no mount and no directory is left.\n"
+
+// asAnybody runs a test as whoever runs the tests, and for root once more as an
+// ordinary user.
+func asAnybody(t *testing.T, test func(*testing.T, *session)) {
+	t.Run("as we are", func(t *testing.T) { test(t, newSession(t)) })
+	t.Run("ordinary user", func(t *testing.T) {
+		if os.Geteuid() != 0 {
+			t.Skip("as we are")
+		}
+		s := newSession(t)
+		const nobody = 65534
+		require.NoError(t, os.Chown(s.tmp, nobody, nobody))
+		s.setup = func(cmd *exec.Cmd) {
+			cmd.Path = "/proc/self/exe" // the test's binary may be where only root finds it
+			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+		}
+		if err := s.command("-help").Run(); errors.Is(err, os.ErrPermission) {
+			t.Skipf("an ordinary user cannot get there: %v", err)
+		}
+		test(t, s)
+	})
+}
+
+func TestBuiltinManifest(t *testing.T) {
+	asAnybody(t, func(t *testing.T, s *session) {
+		r := s.run()
+		require.Equal(t, 0, r.status, r)
+		require.Empty(t, r.stderr)
+		isReal(t, r)
+		lines := strings.Split(strings.TrimSuffix(r.stdout, "\n"), "\n")
+		require.Len(t, lines, 8, r.stdout)
+		require.Regexp(t, "^(Root|Not root on this machine): mounting ", lines[0])
+		require.Regexp(t, "^Pod default/web, below "+s.tmp+"/podvolumes-[0-9]+:$", lines[1])
+		require.Equal(t, []string{"VOLUME", "PLUGIN", "MODE", "PATH", "MOUNTED", "FROM"}, strings.Fields(lines[2]))
+		const volumes = "pods/default_web/volumes/kubernetes.io~local-volume/"
+		require.Equal(t, []string{"data", "kubernetes.io/local-volume", "rw", volumes + "disk-a", "disks/a"},
+			strings.Fields(lines[3])[:5])
+		require.Equal(t, []string{"config", "kubernetes.io/local-volume", "ro", volumes + "disk-b", "disks/b"},
+			strings.Fields(lines[4])[:5])
+		require.Equal(t, "data: wrote a file, and read the same in disks/a.", lines[5])
+		require.Equal(t, "config: a write is refused: read-only file system.", lines[6])
+		require.Equal(t, "Took down 2 volumes: no mount and no directory is left.", lines[7])
+		s.nothingIsLeft()
+	})
+}
+
+func TestRootDirectory(t *testing.T) {
+	asAnybody(t, func(t *testing.T, s *session) {
+		r := s.run("-root", filepath.Join(s.tmp, "new"))
+		require.Equal(t, 0, r.status, r)
+		s.nothingIsLeft()
+
+		root := s.mkdir("it's here")
+		require.NoError(t, os.WriteFile(filepath.Join(root, "mine"), nil, 0o600))
+		r = s.run("-root", root)
+		require.Equal(t, 0, r.status, r)
+		require.Equal(t, []string{filepath.Join(root, "mine")}, files(t, root), "what is not ours stays")
+
+		s.mkdir("it's here", "disks", "a")
+		r = s.run("-root", root)
+		require.Equal(t, 1, r.status, r)
+		require.DirExists(t, filepath.Join(root, "disks", "a"))
+	})
+}
+
+func TestSymbolicLinkInTMPDIR(t *testing.T) {
+	s := newSession(t)
+	link := filepath.Join(s.dir, "link")
+	require.NoError(t, os.Symlink(s.tmp, link))
+	cmd := s.command()
+	cmd.Env = append(cmd.Env, "TMPDIR="+link)
+	r := finish(t, cmd)
+	require.Equal(t, 0, r.status, r)
+	s.nothingIsLeft()
+}
+
+func TestManifestOfTheUser(t *testing.T) {
+	asAnybody(t, func(t *testing.T, s *session) {
+		s.mkdir("disks", "one")
+		precious := filepath.Join(s.dir, "disks", "one", "precious")
+		require.NoError(t, os.WriteFile(precious, []byte("text"), 0o600))
+		name := s.manifest(podWith("claim", "x") + claimFor("x", "one") + diskAt("one", "$DIR/disks/one"))
+
+		r := s.run("-f", name, "-disks", filepath.Join(s.dir, "disks"))
+		require.Equal(t, 0, r.status, r)
+		require.Contains(t, r.stdout, proof)
+		require.Equal(t, []string{precious}, files(t, filepath.Join(s.dir, "disks", "one")))
+
+		cmd := s.command("-f", "-", "-disks", filepath.Join(s.dir, "disks"))
+		var err error
+		cmd.Stdin, err = os.Open(name)
+		require.NoError(t, err)
+		r = finish(t, cmd)
+		require.Equal(t, 0, r.status, r)
+		s.nothingIsLeft()
+	})
+}
+
+// TestFailureHalfWay: the second volume's option is one that only the mounter
+// refuses, when the first volume is up.
+func TestFailureHalfWay(t *testing.T) {
+	asAnybody(t, func(t *testing.T, s *session) {
+		s.mkdir("disks", "one")
+		s.mkdir("disks", "two")
+		name := s.manifest(podWith("claim", "x", "x2") + claimFor("x", "one") + claimFor("x2", "two") +
+			diskAt("one", "$DIR/disks/one") + diskAt("two", "$DIR/disks/two", "mountOptions: [suid]"))
+		r := s.run("-f", name, "-disks", filepath.Join(s.dir, "disks"))
+		require.Equal(t, 1, r.status, r)
+		isReal(t, r)
+		require.Equal(t, 1, strings.Count(r.stderr, "\n"), r.stderr)
+		require.Contains(t, r.stderr, `document 5 (PersistentVolume/two): spec.mountOptions: `)
+		require.Contains(t, r.stderr, `"suid"`)
+		require.Contains(t, r.stdout, "Took down 1 volume: "+proof)
+		s.nothingIsLeft()
+	})
+}
+
+// waiting starts the program and returns when its volumes are up.
+func (s *session) waiting(args ...string) (cmd *exec.Cmd, stdout io.ReadCloser, stderr *strings.Builder) {
+	s.t.Helper()
+	cmd = s.command(append([]string{"-wait", "1m"}, args...)...)
+	stderr = &strings.Builder{}
+	cmd.Stderr = stderr
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(s.t, err)
+	require.NoError(s.t, cmd.Start())
+	line := bufio.NewReaderSize(stdout, 1) // takes no more than it needs
+	for {
+		text, err := line.ReadString('\n')
+		require.NoError(s.t, err, stderr)
+		if strings.Contains(text, "Waiting") {
+			return cmd, stdout, stderr
+		}
+	}
+}
+
+func TestInterrupt(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		t.Run(sig.String(), func(t *testing.T) {
+			asAnybody(t, func(t *testing.T, s *session) {
+				cmd, stdout, stderr := s.waiting()
+				require.NoError(t, cmd.Process.Signal(sig))
+				rest, err := io.ReadAll(stdout)
+				require.NoError(t, err)
+				require.Error(t, cmd.Wait())
+				require.Equal(t, 1, cmd.ProcessState.ExitCode())
+				require.Contains(t, string(rest), "Took down 2 volumes: "+proof)
+				require.Contains(t, stderr.String(), "podvolumes: interrupted\n")
+				s.nothingIsLeft()
+			})
+		})
+	}
+}
+
+// TestNobodyReads: a reader who has gone away, as "| head" does.
+func TestNobodyReads(t *testing.T) {
+	asAnybody(t, func(t *testing.T, s *session) {
+		cmd, stdout, _ := s.waiting()
+		require.NoError(t, stdout.Close())
+		require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
+		require.Error(t, cmd.Wait())
+		require.Equal(t, 1, cmd.ProcessState.ExitCode())
+		s.nothingIsLeft()
+	})
+}
+
+func TestKeepAndDown(t *testing.T) {
+	if !mounttest.Namespace(t) {
+		return
+	}
+	s := newSession(t)
+	r := s.run("-keep")
+	require.Equal(t, 0, r.status, r)
+	require.NotContains(t, r.stdout, proof)
+	_, command, ok := strings.Cut(r.stdout, "go run ./examples/podvolumes ")
+	require.True(t, ok, r.stdout)
+	down := strings.Fields(command)
+	root := down[len(down)-1]
+	table, err := os.ReadFile("/proc/self/mountinfo")
+	require.NoError(t, err)
+	require.Equal(t, 2, strings.Count(string(table), " "+root+"/pods/"))
+
+	r = s.run("-root", root)
+	require.Equal(t, 1, r.status, "not on top of those that are there")
+	require.Contains(t, r.stderr, "-down -root "+root)
+
+	r = s.run(down...)
+	require.Equal(t, 0, r.status, r)
+	require.Contains(t, r.stdout, "default_web/disk-a: kubernetes.io/local-volume, rw from "+root+"/disks/a\n")
+	require.Contains(t, r.stdout, "default_web/disk-b: kubernetes.io/local-volume, ro from "+root+"/disks/b\n")
+	require.Contains(t, r.stdout, "Took down 2 volumes: "+proof)
+	s.nothingIsLeft()
+
+	require.Equal(t, 0, s.run(down...).status, "there is nothing to do")
+	require.Equal(t, 0, s.run("-down", "-root", s.tmp).status)
+	s.nothingIsLeft()
+}
+
+// TestDownKeepsFiles: what somebody has written to a volume is not ours.
+func TestDownKeepsFiles(t *testing.T) {
+	if !mounttest.Namespace(t) {
+		return
+	}
+	s := newSession(t)
+	root := filepath.Join(s.tmp, "root")
+	require.Equal(t, 0, s.run("-keep", "-root", root).status)
+	mine := filepath.Join(root, "disks", "a", "mine")
+	require.NoError(t, os.WriteFile(mine, nil, 0o600))
+	r := s.run("-down", "-root", root)
+	require.Equal(t, 1, r.status, r)
+	require.FileExists(t, mine)
+	require.NoDirExists(t, filepath.Join(root, "pods"))
+	require.NoError(t, os.Remove(mine))
+	require.Equal(t, 0, s.run("-down", "-root", root).status)
+	s.nothingIsLeft()
+}
+
+// TestDownAfterKill: no matter how the volumes were left behind. Those in the
+// namespace of an ordinary user's program go with it, their directories do not.
+func TestDownAfterKill(t *testing.T) {
+	t.Run("mounts", func(t *testing.T) {
+		if mounttest.Namespace(t) {
+			downAfterKill(t, newSession(t), "rw from ")
+		}
+	})
+	t.Run("directories", func(t *testing.T) {
+		asAnybody(t, func(t *testing.T, s *session) {
+			if s.setup == nil && os.Geteuid() == 0 {
+				t.Skip("see mounts")
+			}
+			downAfterKill(t, s, "a directory where nothing is mounted")
+		})
+	})
+}
+
+func downAfterKill(t *testing.T, s *session, says string) {
+	root := filepath.Join(s.tmp, "root")
+	cmd, _, _ := s.waiting("-root", root)
+	require.NoError(t, cmd.Process.Kill())
+	require.Error(t, cmd.Wait())
+	var r result
+	// The copy in the namespace, and the mounts with it, end a moment later.
+	require.Eventually(t, func() bool {
+		r = s.run("-down", "-root", root)
+		return r.status == 0
+	}, 20*time.Second, 10*time.Millisecond)
+	_ = says
+	s.nothingIsLeft()
+}
+
+func TestDownFindsRubbish(t *testing.T) {
+	s := newSession(t)
+	for _, dir := range []string{
+		"pods/empty",
+		"pods/1/volumes",
+		"pods/2/volumes/kubernetes.io~local-volume",
+		"pods/3/volumes/kubernetes.io~local-volume/v",
+	} {
+		require.NoError(t, os.MkdirAll(filepath.Join(s.tmp, dir), 0o755))
+	}
+	r := s.run("-down", "-root", s.tmp)
+	require.Equal(t, 0, r.status, r)
+	s.nothingIsLeft()
+
+	for _, dir := range []string{
+		"pods/1/volumes/kubernetes.io~unknown/v",
+		"pods/2/volumes/no~plugin~name/v",
+		"pods/3/volumes/kubernetes.io~local-volume/v/precious",
+	} {
+		require.NoError(t, os.MkdirAll(filepath.Join(s.tmp, dir), 0o755))
+	}
+	r = s.run("-down", "-root", s.tmp)
+	require.Equal(t, 1, r.status, r)
+	require.Equal(t, 4, strings.Count(r.stderr, "\n"), r.stderr)
+	require.DirExists(t, filepath.Join(s.tmp, "pods/3/volumes/kubernetes.io~local-volume/v/precious"))
+	require.DirExists(t, filepath.Join(s.tmp, "pods/1/volumes/kubernetes.io~unknown/v"))
+}
+
+func TestKeepNeedsRoot(t *testing.T) {
+	asAnybody(t, func(t *testing.T, s *session) {
+		if s.setup == nil && os.Geteuid() == 0 {
+			t.Skip("root")
+		}
+		r := s.run("-keep")
+		require.Equal(t, 1, r.status)
+		require.Contains(t, r.stderr, "-keep: needs root")
+		require.Equal(t, 1, strings.Count(r.stderr, "\n"))
+		s.nothingIsLeft()
+	})
+}
+
+func TestBadManifestsForReal(t *testing.T) {
+	asAnybody(t, func(t *testing.T, s *session) {
+		s.mkdir("disks", "one")
+		require.NoError(t, os.Symlink("one", filepath.Join(s.dir, "disks", "link")))
+		require.NoError(t, os.WriteFile(filepath.Join(s.dir, "disks", "file"), nil, 0o600))
+		for name, bad := range badManifests {
+			r := s.run("-f", s.manifest(bad.text), "-disks", filepath.Join(s.dir, "disks"))
+			require.Equal(t, 1, r.status, name)
+			require.Equal(t, 1, strings.Count(r.stderr, "\n"), "%s: %s", name, r.stderr)
+			require.Contains(t, r.stderr, strings.ReplaceAll(bad.says, "$DIR", s.dir), name)
+			require.Empty(t, r.stdout, name)
+			s.nothingIsLeft()
+		}
+	})
+}
