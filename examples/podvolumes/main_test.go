@@ -61,7 +61,7 @@ func (s *session) command(args ...string) *exec.Cmd {
 	require.NoError(s.t, err)
 	cmd := exec.CommandContext(ctx, executable, args...)
 	cmd.Dir = s.dir
-	cmd.Env = append(os.Environ(), mainVar+"=1", "TMPDIR="+s.tmp, insideVar+"=")
+	cmd.Env = append(os.Environ(), mainVar+"=1", "TMPDIR="+s.tmp, insideVar+"=", "GORACE=atexit_sleep_ms=0")
 	if s.setup != nil {
 		s.setup(cmd)
 	}
