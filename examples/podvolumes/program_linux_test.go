@@ -29,7 +29,9 @@ func asAnybody(t *testing.T, test func(*testing.T, *session)) {
 		s := newSession(t)
 		const nobody = 65534
 		require.NoError(t, os.Chown(s.tmp, nobody, nobody))
+		coverage := s.mkdir("coverage")
 		s.setup = func(cmd *exec.Cmd) {
+			cmd.Env = append(cmd.Env, "GOCOVERDIR="+coverage)
 			cmd.Path = "/proc/self/exe" // the test's binary may be where only root finds it
 			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 		}
