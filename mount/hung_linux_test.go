@@ -1,0 +1,81 @@
+package mount_test
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
+)
+
+// within makes sure that a call returns, and soon. The bound is far above what
+// any machine needs, and far below for ever.
+func within(t *testing.T, call func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() { call(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(30 * time.Second):
+		t.Fatal("it hangs")
+	}
+}
+
+// TestHungMount: no question about a file system that does not answer, and no
+// call with a context, waits for it; and what waited in the kernel does nothing
+// when the answer comes.
+func TestHungMount(t *testing.T) {
+	onEachTier(t, mounttest.RootNamespace, func(t *testing.T, m *mount.Mounter) {
+		dir := mkdirs(t, "hung", "source", "target")
+		hung := mountHungFS(t, dir+"/hung")
+		within(t, func() {
+			is, err := m.IsMountPoint(dir + "/hung")
+			require.NoError(t, err)
+			require.True(t, is)
+			refs, err := m.MountRefs(dir + "/hung")
+			require.NoError(t, err)
+			require.Empty(t, refs)
+			_, err = m.List()
+			require.NoError(t, err)
+		})
+		for _, req := range []mount.Request{
+			{Source: dir + "/hung", Target: dir + "/target"},
+			{Source: dir + "/hung/inside", Target: dir + "/target"},
+			{Source: dir + "/source", Target: dir + "/hung/inside"},
+		} {
+			within(t, func() {
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+				defer cancel()
+				err := m.Mount(ctx, req)
+				require.ErrorIs(t, err, context.DeadlineExceeded, "%+v", req)
+				require.NotErrorIs(t, err, mount.ErrUncertain)
+			})
+		}
+		hung.release()
+		// The abandoned calls hold the targets until they have ended.
+		for _, target := range []string{"/target", "/hung/inside"} {
+			within(t, func() { _ = m.Unmount(t.Context(), dir+target) })
+		}
+		require.False(t, isMountPoint(t, dir+"/target"), "an abandoned mount came late")
+
+		require.NoError(t, m.Mount(t.Context(), mount.Request{Source: dir + "/source", Target: dir + "/target"}))
+		require.NoError(t, m.Unmount(t.Context(), dir+"/target"))
+		within(t, func() { require.NoError(t, m.Unmount(t.Context(), dir+"/hung")) })
+	})
+}
+
+// TestUnmountHung: an idle mount whose server is gone is unmounted like any other.
+func TestUnmountHung(t *testing.T) {
+	if !mounttest.RootNamespace(t) {
+		return
+	}
+	dir := mkdirs(t, "hung")
+	mountHungFS(t, dir+"/hung")
+	m := mount.New(mount.Config{})
+	within(t, func() { require.NoError(t, m.Unmount(t.Context(), dir+"/hung")) })
+	require.False(t, isMountPoint(t, dir+"/hung"))
+	require.NoError(t, os.Remove(dir+"/hung"))
+}
