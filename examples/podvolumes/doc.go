@@ -35,6 +35,8 @@
 //
 //	go run ./examples/podvolumes -down -root DIR
 //
+// The same removes what a run has left that was killed.
+//
 // The exit status is 0 if everything was as it should be, 2 if the command line
 // was wrong, and 1 otherwise, also after an interrupt. Whatever happens, the
 // program takes down what it has set up; -keep is for volumes that are in order.

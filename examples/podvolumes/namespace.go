@@ -65,7 +65,7 @@ func (d deps) choose(ctx context.Context, o options) (place, error) {
 	case o.down: // what is to be taken down is here, and nowhere else
 		return d.real(""), nil
 	case o.dryRun:
-		return d.dry("as asked for"), nil
+		return d.dry("-dry-run"), nil
 	case d.inside:
 		return d.insideNamespace(ctx)
 	case d.root && d.tryMount(ctx) == nil:
@@ -116,7 +116,7 @@ func (d deps) real(says string) place {
 }
 
 func (d deps) dry(why string) place {
-	says := "Nothing is mounted for real, " + why + ": using an in-memory kernel."
+	says := "Nothing is mounted, this is an in-memory kernel: " + oneLine(why) + "."
 	return place{Interface: d.fake, says: says, dry: true, resolve: d.fake.Resolve}
 }
 

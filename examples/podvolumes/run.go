@@ -20,19 +20,26 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, d deps) i
 	}
 	c := &console{stdout: stdout, stderr: stderr}
 	where, err := d.choose(ctx, o)
-	if errors.Is(err, errElsewhere) {
-		var status int
-		if status, err = d.reexec(ctx, args, c); err == nil {
-			return status
-		}
-		where = d.dry(fmt.Sprintf("not root on this machine, and no user namespace to be had (%v)", err))
-		err = nil
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, errElsewhere):
+		return d.elsewhere(ctx, o, args, c)
+	case err != nil:
 		c.fail(err)
-		return c.status()
+	default:
+		perform(ctx, o, d, c, where)
 	}
-	perform(ctx, o, d, c, where)
+	return c.status()
+}
+
+// elsewhere has a copy of the program do it, or, where there cannot be one, does
+// it dry.
+func (d deps) elsewhere(ctx context.Context, o options, args []string, c *console) int {
+	status, err := d.reexec(ctx, args, c)
+	if err == nil {
+		return status
+	}
+	why := fmt.Sprintf("not root on this machine, and no user namespace to be had (%v)", err)
+	perform(ctx, o, d, c, d.dry(why))
 	return c.status()
 }
 

@@ -67,7 +67,7 @@ func TestDryRun(t *testing.T) {
 			r := s.inProcess(t.Context(), d, change(&d)...)
 			require.Equal(t, 0, r.status, r)
 			isDry(t, r)
-			require.Contains(t, r.stdout, "dry run: Nothing is mounted for real, ")
+			require.Contains(t, r.stdout, "dry run: Nothing is mounted, this is an in-memory kernel: ")
 			require.Contains(t, r.stdout, "dry run: data: wrote a file, and read the same in disks/a.")
 			require.Contains(t, r.stdout, "dry run: config: a write is refused: read-only file system.")
 			require.Contains(t, r.stdout, "dry run: Took down 2 volumes: no mount and no directory is left.")
