@@ -88,7 +88,8 @@ func reexec(t *testing.T, thing string, flags uintptr) (inside bool) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	c := command(flags, "/proc/self/exe", testArgs(t)...)
-	c.Env = append(os.Environ(), insideVar+"=1")
+	// Without the last a test with the race detector sleeps a second in the end.
+	c.Env = append(os.Environ(), insideVar+"=1", "GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0")
 	output, err := c.CombinedOutput()
 	if testing.Verbose() {
 		t.Logf("in its namespace:\n%s", output)
