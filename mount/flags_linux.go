@@ -66,14 +66,6 @@ func statfsFlags(fd int) (Flags, error) {
 	return flags, nil
 }
 
-// over returns the flags that the options make of the flags before.
-func (o Options) over(before Flags) Flags {
-	if (o.Set|o.Clear)&atime != 0 {
-		before &^= atime
-	}
-	return before&^o.Clear | o.Set
-}
-
 // setattr is what the options ask of mount_setattr(2).
 func (o Options) setattr() unix.MountAttr {
 	set, clear := o.Set.attrs(), (o.Clear &^ atime).attrs()

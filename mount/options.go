@@ -19,6 +19,14 @@ type Options struct {
 // ReadOnly reports whether the mount is to be read-only.
 func (o Options) ReadOnly() bool { return o.Set&ReadOnly != 0 }
 
+// Apply returns what the options make of the flags that a mount has.
+func (o Options) Apply(flags Flags) Flags {
+	if (o.Set|o.Clear)&atime != 0 {
+		flags &^= atime
+	}
+	return flags&^o.Clear | o.Set
+}
+
 // superOptions are flags of the file system itself: for all of its mounts.
 var superOptions = map[string]bool{
 	"sync": true, "async": true, "dirsync": true, "lazytime": true,

@@ -71,7 +71,7 @@ func stageBind(place string, src *source, o Options) error {
 	if err := unix.Mount("", place, "", unix.MS_PRIVATE, ""); err != nil {
 		return err
 	}
-	return unix.Mount("", place, "", unix.MS_REMOUNT|unix.MS_BIND|o.over(before).ms(), "")
+	return unix.Mount("", place, "", unix.MS_REMOUNT|unix.MS_BIND|o.Apply(before).ms(), "")
 }
 
 // stageFileSystem passes the options as text; those that are flags of the file

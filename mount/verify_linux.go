@@ -105,7 +105,7 @@ func checkMounted(t *target, src *source, req Request, o Options) error {
 	if err != nil {
 		return err
 	}
-	return sameFlags(o.over(before), flags)
+	return sameFlags(o.Apply(before), flags)
 }
 
 // checkMountedFileSystem goes by the mount table: the file system itself may not
@@ -122,7 +122,7 @@ func checkMountedFileSystem(t *target, req Request, o Options) error {
 		if info.Root != "/" || info.FSType != req.FSType || info.Source != req.Source {
 			return fmt.Errorf("%w: %s %s", ErrMounted, quote(info.FSType), quote(info.Source))
 		}
-		return sameFlags(o.over(0), info.Flags)
+		return sameFlags(o.Apply(0), info.Flags)
 	}
 	return ErrMounted
 }

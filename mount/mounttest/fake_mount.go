@@ -73,19 +73,9 @@ func (f *Fake) wanted(req mount.Request, options mount.Options) (tree, error) {
 	}
 	bind := at.in
 	bind.Root = at.root
-	bind.Flags = changed(bind.Flags, options)
+	bind.Flags = options.Apply(bind.Flags)
 	bind.Options = tableOptions(bind.Flags)
 	return tree{bind, !at.mode.IsDir()}, nil
-}
-
-// changed returns what the options make of flags. The access times are one
-// property with several values.
-func changed(flags mount.Flags, options mount.Options) mount.Flags {
-	const atime = mount.NoAtime | mount.StrictAtime
-	if (options.Set|options.Clear)&atime != 0 {
-		flags &^= atime
-	}
-	return flags&^options.Clear | options.Set
 }
 
 func newFileSystem(req mount.Request, options mount.Options) tree {
