@@ -174,6 +174,7 @@ func (f *field) ourVolume() error {
 // peerVolume makes the calls that the kubelet's plugin for local volumes makes.
 func (f *field) peerVolume() error {
 	dir := filepath.Join(f.pods, "pods/2/volumes/kubernetes.io~local-volume/pv")
+	//lint:ignore SA1019 it is what the kubelet calls
 	if _, err := peer.IsNotMountPoint(f.peer, dir); err != nil && !os.IsNotExist(err) {
 		return err
 	}

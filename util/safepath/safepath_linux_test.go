@@ -157,7 +157,9 @@ func TestRmdirNeverDescends(t *testing.T) {
 		require.ErrorIs(t, Rmdir(dir+"/link"), unix.ENOTDIR)
 		require.Error(t, Rmdir(dir+"/link/x"))
 		require.ErrorIs(t, Rmdir(dir+"/none"), fs.ErrNotExist)
-		require.ErrorIs(t, Rmdir("/proc"), unix.EBUSY)
+		if os.Geteuid() == 0 {
+			require.ErrorIs(t, Rmdir("/proc"), unix.EBUSY, "a mount point")
+		}
 		require.NoError(t, Rmdir(dir+"/full/x/"))
 	})
 }
