@@ -7,6 +7,7 @@ type Info struct {
 
 	Major, Minor uint32 // the device, as stat(2) reports it for the files inside
 	Root         string // the directory or file of the file system that is mounted
+	Deleted      bool   // it has been removed since; Root is where it was
 	Mountpoint   string // where, as seen from the process's root
 
 	Flags   Flags    // of the mount
@@ -20,5 +21,5 @@ type Info struct {
 
 // sameContent reports whether a and b show the same directory or file.
 func sameContent(a, b Info) bool {
-	return a.Major == b.Major && a.Minor == b.Minor && a.Root == b.Root
+	return a.Major == b.Major && a.Minor == b.Minor && a.Root == b.Root && a.Deleted == b.Deleted
 }

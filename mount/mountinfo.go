@@ -53,6 +53,8 @@ func parseMountinfoLine(line string) (Info, error) {
 	for i, option := range info.SuperOptions {
 		info.SuperOptions[i] = unescapeOctal(option)
 	}
+	// No path has two slashes, so this is the kernel's remark.
+	info.Root, info.Deleted = strings.CutSuffix(info.Root, "//deleted")
 	info.Flags = tableFlags(info.Options)
 	return info, info.setNumbers(fields)
 }

@@ -48,6 +48,12 @@ func TestParseMountinfo(t *testing.T) {
 				Tags: []string{}, FSType: "tmpfs", Source: "-", SuperOptions: []string{"rw"},
 			},
 		}, {
+			"removed source", `1 1 0:1 /a//deleted /x rw,relatime - tmpfs t rw`,
+			Info{
+				ID: 1, Parent: 1, Minor: 1, Root: "/a", Deleted: true, Mountpoint: "/x",
+				Options: []string{"rw", "relatime"}, Tags: []string{}, FSType: "tmpfs", Source: "t", SuperOptions: []string{"rw"},
+			},
+		}, {
 			"no escape", `1 1 0:1 /\04 /\9999\0 rw,relatime - tmpfs a rw`,
 			Info{
 				ID: 1, Parent: 1, Minor: 1, Root: `/\04`, Mountpoint: `/\9999\0`, Options: []string{"rw", "relatime"},

@@ -34,11 +34,12 @@ func (t Table) Refs(p string) []string {
 
 // Origins returns the paths at which the content of the mount at target can be
 // reached through other visible mounts, the mount with the most of the file
-// system first: where a bind mount came from, as far as the table still knows.
+// system first: where a bind mount came from, as far as the table still knows. If
+// what is mounted has been removed there are none.
 func (t Table) Origins(target string) []string {
 	v := newVisibility(t)
 	at, ok := v.top[target]
-	if !ok {
+	if !ok || at.Deleted {
 		return nil
 	}
 	through := slices.DeleteFunc(slices.Clone(t), func(info Info) bool { return !v.showsMore(info, at) })
@@ -136,7 +137,7 @@ func (v *visibility) refs(in Info, p string) []string {
 // shows.
 func (v *visibility) showsMore(other, at Info) bool {
 	_, ok := below(other.Root, at.Root)
-	return ok && other.ID != at.ID && other.Major == at.Major && other.Minor == at.Minor &&
+	return ok && other.ID != at.ID && !other.Deleted && other.Major == at.Major && other.Minor == at.Minor &&
 		v.top[other.Mountpoint].ID == other.ID
 }
 

@@ -27,7 +27,10 @@ func TestTable(t *testing.T) {
 		entry(11, 1, 2, "/a/inner/x", "/pod/x"),   // under it
 		entry(12, 1, 2, "/ab", "/pod/ab"),         // a name that begins alike
 		entry(13, 99, 2, "/a", "/outside/of/all"), // its parent is not listed
+		entry(14, 1, 2, "/gone", "/pod/gone"),     // removed, and made again
+		entry(15, 1, 2, "/gone", "/pod/new"),
 	}
+	table[13].Deleted = true
 	at := func(path string) int { info, _ := table.At(path); return info.ID }
 	require.Equal(t, 1, at("/"))
 	require.Equal(t, 5, at("/pod/stacked"))
@@ -52,6 +55,9 @@ func TestTable(t *testing.T) {
 	require.Equal(t, []string{"/pod/a/inner/x", "/over/a/inner/x", "/outside/of/all/inner/x"},
 		table.Origins("/pod/x"), "/disk/a/inner is another mount")
 	require.Empty(t, table.Origins("/disk/a"))
+	require.Empty(t, table.Origins("/pod/gone"))
+	require.Equal(t, []string{"/disk/gone"}, table.Origins("/pod/new"))
+	require.Equal(t, []string{"/pod/new"}, table.Refs("/disk/gone"))
 	require.Empty(t, table.Origins("/over"))
 }
 
