@@ -49,12 +49,15 @@ var house = []room{
 	{"local", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery, sys}},
 	{"util", []string{"mount", "volume", leaves}, []string{api, apimachinery, sys}},
 	{leaves, nil, []string{sys}},
+	{"internal/kerneltest", nil, nil},
+	{"internal/kerneltest/cmd/*", []string{"internal/kerneltest/*"}, nil},
+	{"internal/kerneltest/*", []string{"internal/kerneltest/*"}, []string{sys}},
 	{"examples/*", []string{"*", "*/*"}, []string{""}},
 	{"bench", []string{"*", "*/*"}, []string{""}},
 }
 
 // closed are the rooms that nobody imports, tests included.
-var closed = []string{"examples", "bench"}
+var closed = []string{"examples", "bench", "internal/kerneltest/cmd"}
 
 // direct are the modules that go.mod may require for our own sake.
 var direct = []string{

@@ -1,0 +1,87 @@
+package boot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/volumekit/volumekit/internal/kerneltest/guest"
+	"github.com/volumekit/volumekit/internal/kerneltest/kernels"
+)
+
+// A Test is a test binary to run.
+type Test struct {
+	Kernel kernels.Kernel
+	// Program is the test binary. This process' own program has to be one that
+	// calls guest.Main when it is the first process.
+	Program string
+	Args    []string
+	Output  io.Writer
+	// BootTime is how long a kernel may take until the test begins. Kernels
+	// sometimes hang there, so it gets a second chance. Zero means 30 seconds.
+	BootTime time.Duration
+}
+
+// Run runs a test in a kernel of its own, in the directory and environment of
+// this process, and returns the test's exit code. When ctx ends, the kernel does.
+func Run(ctx context.Context, t Test) (code int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, timeLimit(t.Args))
+	defer cancel()
+	r, err := t.boot(ctx)
+	if err == nil && !r.began && ctx.Err() == nil {
+		r, err = t.boot(ctx)
+	}
+	switch {
+	case err != nil:
+		return guest.Failed, err
+	case r.ended:
+		return r.code, nil
+	case ctx.Err() != nil:
+		return guest.Failed, context.Cause(ctx)
+	case r.began:
+		return guest.Failed, errors.New("the kernel ended before the test did")
+	}
+	return guest.Failed, fmt.Errorf("the kernel did not start:\n%s", r.kernel)
+}
+
+// boot starts the kernel once, and brings back what the test counted.
+func (t Test) boot(ctx context.Context) (r report, err error) {
+	work, err := os.MkdirTemp("", "umlrun-")
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	results := filepath.Join(work, "results")
+	if err := os.Mkdir(results, 0o755); err != nil {
+		return r, err
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return r, err
+	}
+	image := filepath.Join(work, "initrd")
+	task := newTask(t.Args, os.Environ(), dir, results)
+	if err := writeImage(image, t.Program, t.Kernel.Modules, task); err != nil {
+		return r, err
+	}
+	r, err = t.start(ctx, work, image)
+	return r, errors.Join(err, appendFile(os.Getenv(countVar), countFile(results)))
+}
+
+// appendFile appends a file to another one, if both are there to be had.
+func appendFile(to, from string) error {
+	data, err := os.ReadFile(from)
+	if err != nil || to == "" {
+		return nil
+	}
+	f, err := os.OpenFile(to, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o666)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Close())
+}

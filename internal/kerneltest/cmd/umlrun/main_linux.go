@@ -1,0 +1,54 @@
+// Umlrun runs a test binary in a kernel that is an ordinary program. It is for
+//
+//	CGO_ENABLED=0 go test -exec "$PWD/bin/umlrun -kernel 6.1" ./mount
+//
+// and exits with the test's exit code, or 125 if the test could not be run. It
+// is also the first program in that kernel, so it has to be built with
+// CGO_ENABLED=0 itself. The kernel has to be there: see fetchkernels.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/volumekit/volumekit/internal/kerneltest/boot"
+	"github.com/volumekit/volumekit/internal/kerneltest/guest"
+	"github.com/volumekit/volumekit/internal/kerneltest/kernels"
+)
+
+func main() {
+	if os.Getpid() == 1 {
+		guest.Main()
+	}
+	kernel := flag.String("kernel", "6.1", "name of the kernel")
+	flag.Usage = func() {
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: umlrun [-kernel NAME] TEST [ARGUMENT]...")
+		flag.PrintDefaults()
+	}
+	flag.Parse()
+	if flag.NArg() == 0 {
+		flag.Usage()
+		os.Exit(2)
+	}
+	code, err := run(*kernel, flag.Arg(0), flag.Args()[1:])
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "umlrun: kernel %s: %v\n", *kernel, err)
+	}
+	os.Exit(code)
+}
+
+func run(kernel, program string, args []string) (code int, err error) {
+	k, err := kernels.Find(kernel)
+	if err != nil {
+		return guest.Failed, err
+	}
+	// If nobody listens any more, end in good order.
+	signal.Ignore(syscall.SIGPIPE)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGQUIT)
+	defer stop()
+	return boot.Run(ctx, boot.Test{Kernel: k, Program: program, Args: args, Output: os.Stdout})
+}

@@ -1,0 +1,83 @@
+package guest
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Main is the life of the guest. It does not return.
+func Main() {
+	code := Failed
+	err := openConsole()
+	if err == nil {
+		fmt.Print(Begin)
+		code, err = work()
+	}
+	if err != nil {
+		fmt.Println("guest:", err)
+	}
+	unix.Sync()
+	fmt.Print(End(code))
+	for {
+		_ = unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
+		time.Sleep(time.Second)
+	}
+}
+
+// openConsole connects the program with the host, byte by byte.
+func openConsole() error {
+	if err := mount("devtmpfs", "devtmpfs", "/dev", "", 0); err != nil {
+		return err
+	}
+	fd, err := unix.Open("/dev/console", unix.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		return err
+	}
+	for std := range 3 {
+		if err := unix.Dup3(fd, std, 0); err != nil && fd != std {
+			return err
+		}
+	}
+	term, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+	if err != nil {
+		return err
+	}
+	term.Oflag &^= unix.OPOST
+	return unix.IoctlSetTermios(fd, unix.TCSETS, term)
+}
+
+func work() (code int, err error) {
+	task, err := readTask()
+	if err != nil {
+		return Failed, err
+	}
+	if err := loadModules(task.Modules); err != nil {
+		return Failed, err
+	}
+	test, err := os.ReadFile("/" + TestFile)
+	if err != nil {
+		return Failed, err
+	}
+	if err := settle(task.Writable); err != nil {
+		return Failed, err
+	}
+	if err := linkUp("lo"); err != nil {
+		return Failed, err
+	}
+	if err := os.WriteFile(program, test, 0o755); err != nil {
+		return Failed, err
+	}
+	return run(task)
+}
+
+func readTask() (task Task, err error) {
+	text, err := os.ReadFile("/" + TaskFile)
+	if err != nil {
+		return task, err
+	}
+	return task, json.Unmarshal(text, &task)
+}

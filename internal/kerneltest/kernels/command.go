@@ -1,0 +1,22 @@
+package kernels
+
+import (
+	"context"
+	"os"
+	"os/exec"
+)
+
+// memory is where the kernel keeps its memory, in a file, if it is there.
+const memory = "/dev/shm"
+
+// Command returns a command that runs the kernel with arguments, which are the
+// kernel's command line.
+func (k Kernel) Command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, k.Program, args...)
+	cmd.Dir = k.Dir
+	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+k.Libraries)
+	if _, err := os.Stat(memory); err == nil {
+		cmd.Env = append(cmd.Env, "TMPDIR="+memory)
+	}
+	return cmd
+}
