@@ -142,12 +142,15 @@ func (tr *tracee) syscallStop(tid int) error {
 	if err != nil {
 		return err
 	}
-	place := "after " + tr.at[tid]
-	if info.op == unix.PTRACE_SYSCALL_INFO_ENTRY {
-		tr.at[tid] = info.change()
-		place = "before " + tr.at[tid]
+	call := tr.at[tid]
+	place := "after " + call
+	delete(tr.at, tid)
+	if call == "" && info.op == unix.PTRACE_SYSCALL_INFO_ENTRY {
+		call = info.change()
+		place = "before " + call
+		tr.at[tid] = call
 	}
-	if tr.at[tid] == "" || tr.place != "" {
+	if call == "" || tr.place != "" {
 		return nil
 	}
 	if tr.left--; tr.left == 0 {
@@ -180,8 +183,11 @@ func (i ptraceSyscallInfo) change() string {
 func syscallInfo(tid int) (info ptraceSyscallInfo, err error) {
 	_, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_GET_SYSCALL_INFO, uintptr(tid),
 		unsafe.Sizeof(info), uintptr(unsafe.Pointer(&info)), 0, 0)
-	if errno != 0 {
-		return info, errno
+	switch errno {
+	case 0:
+		return info, nil
+	case unix.EIO: // the kernel does not know the request
+		return registerInfo(tid)
 	}
-	return info, nil
+	return info, errno
 }

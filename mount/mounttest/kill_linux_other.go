@@ -1,0 +1,8 @@
+//go:build linux && !amd64
+
+package mounttest
+
+import "golang.org/x/sys/unix"
+
+// registerInfo fails: the registers are known on amd64 only.
+func registerInfo(int) (info ptraceSyscallInfo, err error) { return info, unix.ENOSYS }
