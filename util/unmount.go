@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"syscall"
+	"time"
 
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util/safepath"
@@ -24,6 +26,10 @@ type unmountOptions struct{ keep bool }
 // KeepDirectory leaves the directory, or file, on which the mounts were.
 func KeepDirectory() UnmountOption { return func(o *unmountOptions) { o.keep = true } }
 
+// ErrPartlyUnmounted is wrapped by the error of a call that failed after it had
+// unmounted something: a further mount is left, or the directory.
+var ErrPartlyUnmounted = errors.New("unmounted in part")
+
 // UnmountMountPoint takes down what is at path:
 //
 //   - missing: there is nothing to do;
@@ -36,21 +42,38 @@ func KeepDirectory() UnmountOption { return func(o *unmountOptions) { o.keep = t
 // or is mounted on it in the same instant, stays and is an error (ENOTEMPTY,
 // EBUSY). A check that fails is an error, too, and nothing is removed then. A
 // path that is, or leads through, a symbolic link is refused. Mounts below path
-// are not taken down: they make it busy.
+// are not taken down: they make it busy. For a file that is a mount point use
+// [KeepDirectory]: a file is never removed, and is an error (ENOTDIR) without.
 //
-// When ctx ends, an error that wraps its cause is returned.
+// A mount that is busy is tried again for some 30 ms: a look at its file system,
+// or at the mount table, holds it for an instant.
+//
+// The error wraps [ErrPartlyUnmounted] if something was unmounted before,
+// [mount.ErrUncertain] if that is not known. With neither, what was mounted
+// still is.
+//
+// When ctx ends, an error that wraps its cause is returned. The directories on
+// the way to path are taken to be on file systems that answer: the question
+// whether something is mounted there takes no context.
 func UnmountMountPoint(ctx context.Context, mounter mount.Interface, path string, options ...UnmountOption) error {
 	var o unmountOptions
 	for _, option := range options {
 		option(&o)
 	}
-	err := unmountAll(ctx, mounter, path)
-	if errors.Is(err, errMissing) {
+	undone, err := unmountAll(ctx, mounter, path)
+	if err == nil && !o.keep {
+		err = removeMountPoint(path)
+	}
+	switch {
+	case errors.Is(err, errMissing):
 		return nil
+	case err != nil && undone:
+		return fmt.Errorf("%w: %w", ErrPartlyUnmounted, err)
 	}
-	if err != nil || o.keep {
-		return err
-	}
+	return err
+}
+
+func removeMountPoint(path string) error {
 	if err := safepath.Rmdir(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove mount point: %w", err)
 	}
@@ -63,22 +86,48 @@ var errMissing = errors.New("the path is missing")
 // that says it has unmounted them is no longer believed.
 const mostStacked = 1 << 16
 
-// unmountAll unmounts until the mount table says that nothing is mounted at path.
-func unmountAll(ctx context.Context, mounter mount.Interface, path string) error {
+// unmountAll unmounts until the mount table says that nothing is mounted at
+// path, and reports whether it unmounted anything, also along with an error.
+func unmountAll(ctx context.Context, mounter mount.Interface, path string) (undone bool, err error) {
+	var gone error // what Unmount said of a path that it did not find
 	for range mostStacked {
 		if err := context.Cause(ctx); err != nil {
-			return fmt.Errorf("unmount %s: %w", path, err)
+			return undone, fmt.Errorf("unmount %s: %w", path, err)
 		}
 		mounted, err := mounter.IsMountPoint(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return errMissing
+			return undone, errMissing
 		}
 		if err != nil || !mounted {
-			return err
+			return undone, err
 		}
-		if err := mounter.Unmount(ctx, path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
+		if gone != nil {
+			return undone, gone
+		}
+		switch err := unmountBusy(ctx, mounter, path); {
+		case err == nil:
+			undone = true
+		case errors.Is(err, fs.ErrNotExist) && !errors.Is(err, mount.ErrUncertain):
+			gone = err
+		default:
+			return undone, err
 		}
 	}
-	return fmt.Errorf("unmount %s: still mounted after %d times", path, mostStacked)
+	return undone, fmt.Errorf("unmount %s: still mounted after %d times", path, mostStacked)
+}
+
+// unmountBusy unmounts once, and tries again while the mount is busy: after 1,
+// 2, 4, 8 and 16 ms.
+func unmountBusy(ctx context.Context, mounter mount.Interface, path string) error {
+	for wait := time.Millisecond; ; wait *= 2 {
+		err := mounter.Unmount(ctx, path)
+		if !errors.Is(err, syscall.EBUSY) || errors.Is(err, mount.ErrUncertain) || wait > 16*time.Millisecond {
+			return err
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		}
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/mount"
@@ -159,6 +160,112 @@ func TestUnmountEndedContext(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, is)
 	})
+}
+
+// unmounter is a mounter whose Unmount is another.
+type unmounter struct {
+	mount.Interface
+	unmount func(ctx context.Context, target string) error
+}
+
+func (u unmounter) Unmount(ctx context.Context, target string) error { return u.unmount(ctx, target) }
+
+// stacked mounts so many times on one directory.
+func stacked(t *testing.T, m mount.Interface, mounts int) (target string) {
+	dir := tempDir(t)
+	source, target := mkdir(t, dir, "source"), mkdir(t, dir, "target")
+	for range mounts {
+		bind(t, m, source, target)
+	}
+	return target
+}
+
+// TestUnmountHowFar: the error says whether something has been unmounted.
+func TestUnmountHowFar(t *testing.T) {
+	failure := errors.New("injected")
+	for times, part := range map[int]bool{1: false, 2: true} {
+		m := mounttest.NewFake(mount.Config{})
+		target := stacked(t, m, 2)
+		calls := 0
+		err := util.UnmountPath(t.Context(), unmounter{m, func(ctx context.Context, target string) error {
+			if calls++; calls == times {
+				return failure
+			}
+			return m.Unmount(ctx, target)
+		}}, target)
+		require.ErrorIs(t, err, failure)
+		require.Equal(t, part, errors.Is(err, util.ErrPartlyUnmounted))
+	}
+	m := mounttest.NewFake(mount.Config{})
+	target := stacked(t, m, 1)
+	require.NoError(t, os.WriteFile(target+"/stray", nil, 0o600))
+	err := util.UnmountPath(t.Context(), m, target)
+	require.ErrorIs(t, err, syscall.ENOTEMPTY)
+	require.ErrorIs(t, err, util.ErrPartlyUnmounted)
+	err = util.UnmountPath(t.Context(), m, target)
+	require.ErrorIs(t, err, syscall.ENOTEMPTY)
+	require.NotErrorIs(t, err, util.ErrPartlyUnmounted, "nothing was mounted any more")
+}
+
+// TestUnmountEndsInBetween: the context is asked before each of the mounts.
+func TestUnmountEndsInBetween(t *testing.T) {
+	m := mounttest.NewFake(mount.Config{})
+	target := stacked(t, m, 2)
+	ctx, cancel := context.WithCancel(t.Context())
+	calls := 0
+	err := util.UnmountPath(ctx, unmounter{m, func(_ context.Context, target string) error {
+		calls++
+		cancel()
+		return m.Unmount(t.Context(), target)
+	}}, target)
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, util.ErrPartlyUnmounted)
+	require.Equal(t, 1, calls)
+	is, err := m.IsMountPoint(target)
+	require.NoError(t, err)
+	require.True(t, is, "the other stays")
+}
+
+// TestUnmountOfAMissingPath: the mounter says that the path is missing, and that
+// it is mounted.
+func TestUnmountOfAMissingPath(t *testing.T) {
+	m := mounttest.NewFake(mount.Config{})
+	target := stacked(t, m, 1)
+	calls := 0
+	err := util.UnmountPath(t.Context(), unmounter{m, func(context.Context, string) error {
+		calls++
+		return syscall.ENOENT
+	}}, target)
+	require.ErrorIs(t, err, syscall.ENOENT)
+	require.Equal(t, 1, calls)
+	require.DirExists(t, target)
+}
+
+func TestUnmountTriesABusyMountAgain(t *testing.T) {
+	m := mounttest.NewFake(mount.Config{})
+	target := stacked(t, m, 1)
+	m.Inject(mounttest.Fault{Op: mounttest.OpUnmount, Err: syscall.EBUSY, Times: 5})
+	require.NoError(t, util.UnmountPath(t.Context(), m, target))
+	require.NoDirExists(t, target)
+
+	target = stacked(t, m, 1)
+	m.Inject(mounttest.Fault{Op: mounttest.OpUnmount, Err: syscall.EBUSY})
+	start := time.Now()
+	err := util.UnmountPath(t.Context(), m, target)
+	require.ErrorIs(t, err, syscall.EBUSY)
+	require.NotErrorIs(t, err, util.ErrPartlyUnmounted)
+	require.Less(t, time.Since(start), 5*time.Second)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	calls := 0
+	err = util.UnmountPath(ctx, unmounter{m, func(context.Context, string) error {
+		calls++
+		cancel()
+		return syscall.EBUSY
+	}}, target)
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, syscall.EBUSY)
+	require.Equal(t, 1, calls)
 }
 
 // liar says that it has unmounted.
