@@ -42,14 +42,20 @@ func MkdirAll(root, name string, perm fs.FileMode) (made string, err error) {
 
 // RemoveMade takes back what MkdirAll made on the way to name: it removes the
 // directory at name and its parents, the last of which is made, as far as they
-// are empty. It does nothing if made is "" or not name or a parent of it. The
-// error is that of the first directory that stays; one that is missing is none.
+// are empty. It does nothing if made is "" or not name or a parent of it. That
+// name itself stays is an error, unless it is missing. The first parent that
+// stays ends it, which is none: somebody else's directory may be in it by now.
 func RemoveMade(made, name string) error {
 	name = path.Clean(name)
 	for at := name; made != "" && isOrIsBelow(at, made); at = path.Dir(at) {
-		if err := Rmdir(at); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
+		err := Rmdir(at)
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			continue
 		}
+		if at != name {
+			return nil
+		}
+		return err
 	}
 	return nil
 }

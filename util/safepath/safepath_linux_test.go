@@ -130,7 +130,12 @@ func TestMkdirAllKeepsToRealDirectories(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, dir+"/new/deep/est", last)
 
-		require.ErrorIs(t, RemoveMade(made, dir+"/new/deep/er"), unix.ENOTEMPTY, "somebody else's est stays")
+		require.NoError(t, os.Mkdir(dir+"/new/deep/er/x", 0o750))
+		require.ErrorIs(t, RemoveMade(made, dir+"/new/deep/er"), unix.ENOTEMPTY, "the directory itself stays")
+		require.NoError(t, os.Remove(dir+"/new/deep/er/x"))
+		require.NoError(t, RemoveMade(made, dir+"/new/deep/er"), "somebody else's est stays, and what holds it")
+		require.NoDirExists(t, dir+"/new/deep/er")
+		require.DirExists(t, dir+"/new/deep/est")
 		require.NoError(t, RemoveMade(last, dir+"/new/deep/est"))
 		require.NoError(t, RemoveMade("", dir+"/new/deep"))
 		require.NoError(t, RemoveMade(dir+"/elsewhere", dir+"/new/deep"))
