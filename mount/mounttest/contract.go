@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/mount"
@@ -33,7 +34,9 @@ func TestInterface(t *testing.T, newMounter func(t *testing.T, config mount.Conf
 		"EmptySource":          (*contract).emptySource,
 		"Idempotent":           (*contract).idempotent,
 		"IdempotentTmpfs":      (*contract).idempotentTmpfs,
+		"IdempotentData":       (*contract).idempotentData,
 		"SomethingElseMounted": (*contract).somethingElse,
+		"PartOfFileSystem":     (*contract).partOfFileSystem,
 		"Stack":                (*contract).stack,
 		"UnmountNothing":       (*contract).unmountNothing,
 		"UnmountBusy":          (*contract).unmountBusy,
@@ -41,11 +44,15 @@ func TestInterface(t *testing.T, newMounter func(t *testing.T, config mount.Conf
 		"Missing":              (*contract).missing,
 		"DirectoryOrFile":      (*contract).directoryOrFile,
 		"BadInput":             (*contract).badInput,
+		"Root":                 (*contract).root,
 		"StrangeNames":         (*contract).strangeNames,
 		"Refs":                 (*contract).refs,
 		"RefsOfHidden":         (*contract).refsOfHidden,
+		"Deleted":              (*contract).deleted,
+		"DeletedFile":          (*contract).deletedFile,
 		"EndedContext":         (*contract).endedContext,
 		"Concurrent":           (*contract).concurrent,
+		"QueriesBesideChanges": (*contract).queriesBesideChanges,
 	} {
 		t.Run(name, func(t *testing.T) {
 			test(newContract(t, newMounter))
@@ -309,6 +316,36 @@ func (c *contract) idempotentTmpfs() {
 	}
 }
 
+// Options for the file system are not compared: what it makes of them is not
+// told in their words.
+func (c *contract) idempotentData() {
+	target := c.mkdir("target")
+	for _, data := range [][]string{{"size=1m", "mode=700"}, {"size=1m", "mode=700"}, {"size=2m"}, nil} {
+		req := mount.Request{Source: "a", Target: target, FSType: "tmpfs", Options: append(data, "noexec")}
+		c.mount(req)
+		require.Len(c, c.at(target), 1)
+	}
+	options := c.at(target)[0].SuperOptions
+	c.mount(mount.Request{Source: "a", Target: target, FSType: "tmpfs", Options: []string{"size=2m", "noexec"}})
+	require.Equal(c, options, c.at(target)[0].SuperOptions, "the mount that is there stays as it is")
+	c.fails(mount.ErrMounted, func() error {
+		return c.m.Mount(c.Context(), mount.Request{Source: "a", Target: target, FSType: "tmpfs", Options: []string{"size=1m", "mode=700"}})
+	})
+}
+
+// partOfFileSystem: a part of a file system is not the file system.
+func (c *contract) partOfFileSystem() {
+	if c.fake != nil {
+		c.Skip("the file systems that a Fake mounts have no parts")
+	}
+	tmpfs, target := c.mkdir("tmpfs"), c.mkdir("target")
+	req := mount.Request{Source: "a", Target: tmpfs, FSType: "tmpfs"}
+	c.mount(req)
+	c.mount(mount.Request{Source: c.mkdir("tmpfs/sub"), Target: target})
+	req.Target = target
+	c.fails(mount.ErrMounted, func() error { return c.m.Mount(c.Context(), req) })
+}
+
 func (c *contract) somethingElse() {
 	source, other, target := c.mkdir("source"), c.mkdir("other"), c.mkdir("target")
 	c.mount(mount.Request{Source: source, Target: target})
@@ -423,6 +460,9 @@ func (c *contract) directoryOrFile() {
 	require.NoError(c, os.WriteFile(file, nil, 0o644))
 	c.fails(syscall.ENOTDIR, func() error { return c.m.Mount(c.Context(), mount.Request{Source: dir, Target: file}) })
 	c.fails(syscall.ENOTDIR, func() error { return c.m.Mount(c.Context(), mount.Request{Source: file, Target: dir}) })
+	c.fails(syscall.ENOTDIR, func() error {
+		return c.m.Mount(c.Context(), mount.Request{Source: "x", Target: file, FSType: "tmpfs"})
+	})
 	c.isMountPoint(file, false)
 }
 
@@ -445,6 +485,18 @@ func (c *contract) badInput() {
 		c.refuses("Target", mount.Request{Source: dir, Target: target})
 		var input *mount.InputError
 		require.ErrorAs(c, c.m.Unmount(c.Context(), target), &input, "%q", target)
+		require.Equal(c, "Target", input.Field)
+	}
+	for _, path := range []string{"", "relative", dir + "/../dir", "/..", dir + "\x00"} {
+		for _, query := range []func() error{
+			func() error { _, err := c.m.IsMountPoint(path); return err },
+			func() error { _, err := c.m.MountRefs(path); return err },
+		} {
+			var input *mount.InputError
+			require.ErrorAs(c, query(), &input, "%q", path)
+			require.Equal(c, "Path", input.Field)
+			require.Equal(c, path, input.Value)
+		}
 	}
 	for _, source := range []string{"", "relative", dir + "/../dir", dir + "\x00"} {
 		c.refuses("Source", mount.Request{Source: source, Target: dir})
@@ -456,6 +508,17 @@ func (c *contract) badInput() {
 	c.refuses("FSType", mount.Request{Source: dir, Target: dir, FSType: "a/b"})
 	c.refuses("Secrets[0]", mount.Request{Source: dir, Target: dir, Secrets: []mount.Secret{mount.NewSecret("a=b")}})
 	c.isMountPoint(dir, false)
+}
+
+// root: queries may be about the root, which nothing can be mounted on.
+func (c *contract) root() {
+	for _, path := range []string{"/", "//", "/.", "/./", "/.//."} {
+		is, err := c.m.IsMountPoint(path)
+		require.NoError(c, err, path)
+		require.True(c, is, path)
+		_, err = c.m.MountRefs(path)
+		require.NoError(c, err, path)
+	}
 }
 
 func (c *contract) strangeNames() {
@@ -530,6 +593,73 @@ func (c *contract) refsAre(path string, want ...string) {
 	require.ElementsMatch(c, want, refs)
 }
 
+func (c *contract) deleted() {
+	source, target := c.mkdir("source"), c.mkdir("target")
+	other, empty := c.mkdir("other"), c.mkdir("empty")
+	c.mount(mount.Request{Source: source, Target: target})
+	c.mount(mount.Request{Source: source, Target: other})
+	root := c.at(target)[0].Root
+	require.False(c, c.at(target)[0].Deleted)
+	require.NoError(c, os.Remove(source))
+	c.isDeleted(root, target)
+	c.refsAre(target, other)
+	c.fails(fs.ErrNotExist, func() error {
+		return c.m.Mount(c.Context(), mount.Request{Source: source, Target: target})
+	})
+
+	// A new directory at the same path is another one.
+	require.NoError(c, os.Mkdir(source, 0o755))
+	c.isDeleted(root, target)
+	c.refsAre(source)
+	c.refsAre(target, other)
+	again := mount.Request{Source: source, Target: target}
+	c.fails(mount.ErrMounted, func() error { return c.m.Mount(c.Context(), again) })
+	again.Stack = true
+	c.fails(fs.ErrNotExist, func() error { return c.m.Mount(c.Context(), again) })
+	_, err := c.m.IsMountPoint(filepath.Join(target, "file"))
+	require.ErrorIs(c, err, fs.ErrNotExist, "what is removed is empty")
+
+	// What was bound elsewhere before is still the same; it is not bound again.
+	c.isDeleted(root, other)
+	c.mount(mount.Request{Source: target, Target: other})
+	c.fails(fs.ErrNotExist, func() error {
+		return c.m.Mount(c.Context(), mount.Request{Source: target, Target: empty})
+	})
+	c.unmount(other)
+	c.unmount(target)
+	c.isMountPoint(target, false)
+	again.Stack = false
+	c.mount(again)
+	require.False(c, c.at(target)[0].Deleted)
+	c.refsAre(source, target)
+}
+
+func (c *contract) deletedFile() {
+	source, target, other := c.path("source"), c.path("target"), c.path("other")
+	for _, file := range []string{source, target, other} {
+		require.NoError(c, os.WriteFile(file, nil, 0o644))
+	}
+	c.Cleanup(func() { c.unmountAll(target) })
+	c.mount(mount.Request{Source: source, Target: target})
+	root := c.at(target)[0].Root
+	require.NoError(c, os.Rename(other, source))
+	c.isDeleted(root, target)
+	c.refsAre(source)
+	c.unmount(target)
+}
+
+// isDeleted makes sure that what is mounted at target is known to be removed.
+func (c *contract) isDeleted(root, target string) {
+	c.Helper()
+	c.isMountPoint(target, true)
+	info := c.at(target)[0]
+	require.True(c, info.Deleted, "%+v", info)
+	require.Equal(c, root, info.Root)
+	list, err := c.m.List()
+	require.NoError(c, err)
+	require.Empty(c, mount.Table(list).Origins(target))
+}
+
 func (c *contract) endedContext() {
 	source, target := c.mkdir("source"), c.mkdir("target")
 	cause := errors.New("the pod is gone")
@@ -565,5 +695,54 @@ func (c *contract) concurrent() {
 		require.Len(c, c.at(target), 1)
 		each(func() error { return c.m.Unmount(c.Context(), target) })
 		c.isMountPoint(target, false)
+	}
+}
+
+// queriesBesideChanges: whoever only asks does not disturb whoever mounts. A
+// query may keep a mount busy for as long as the kernel is at it.
+func (c *contract) queriesBesideChanges() {
+	source, target := c.mkdir("source"), c.mkdir("target")
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer close(stop)
+	for range 4 {
+		wg.Go(func() { c.askUntil(stop, target) })
+	}
+	for range 200 {
+		c.mount(mount.Request{Source: source, Target: target})
+		c.unmountRetrying(target, 100*time.Millisecond)
+		c.isMountPoint(target, false)
+	}
+}
+
+// askUntil asks all there is to ask about the target, again and again.
+func (c *contract) askUntil(stop <-chan struct{}, target string) {
+	for {
+		select {
+		case <-stop:
+			return
+		default:
+		}
+		_, listErr := c.m.List()
+		_, refsErr := c.m.MountRefs(target)
+		_, isErr := c.m.IsMountPoint(target)
+		for _, err := range []error{listErr, refsErr, isErr} {
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				c.Error(err)
+			}
+		}
+	}
+}
+
+func (c *contract) unmountRetrying(target string, patience time.Duration) {
+	c.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		err := c.m.Unmount(c.Context(), target)
+		if err == nil {
+			return
+		}
+		require.ErrorIs(c, err, syscall.EBUSY)
+		require.True(c, time.Now().Before(deadline), "busy for too long")
 	}
 }

@@ -12,7 +12,8 @@
 //
 //   - File systems that it mounts (tmpfs, ext4, ...) are empty and stay so.
 //   - It knows mounts by path: a directory that is renamed leaves them behind,
-//     and a directory that is mounted on can be removed.
+//     and counts as removed where it is mounted itself. A directory that is
+//     mounted on can be removed.
 //   - Mounts do not propagate to other mounts, and open files keep none busy.
 //
 // [Namespace] is for that proof: it runs a test where it may mount for real,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path"
+	"strings"
 	"sync"
 
 	"github.com/volumekit/volumekit/mount"
@@ -24,8 +25,16 @@ const (
 // by a [Fault] holds up calls of Mount and Unmount for the same target only.
 //
 // Mount and Unmount refuse a path with a symbolic link on the way with ELOOP.
-// Queries follow links, except one that the path itself is. On systems other than Linux the links that lead to os.TempDir() are
-// followed (on a Mac that directory is always behind one).
+// Queries follow links, except one that the path itself is. On systems other
+// than Linux the links that lead to os.TempDir() are followed (on a Mac that
+// directory is always behind one).
+//
+// What is for the kernel to know is not checked: a file system may be of any
+// type and have any options.
+//
+// A bind mount whose source is removed or replaced (by another directory or
+// file of its name) shows what is gone, as mount.Info.Deleted says. The Fake
+// finds out when it is next asked about the mount, and sticks to it.
 type Fake struct {
 	allow   mount.Allow
 	trusted string // symbolic links that lead to this path are followed
@@ -96,6 +105,7 @@ func (f *Fake) MountRefs(p string) ([]string, error) {
 	err := f.query(OpMountRefs, p, func(p string) error {
 		at, err := f.find(p)
 		if err == nil {
+			f.kernel.lookAtAll()
 			refs = f.kernel.table.Refs(at.path)
 		}
 		return err
@@ -137,8 +147,8 @@ func (f *Fake) change(ctx context.Context, action Action, work func() error) err
 // query carries out an operation that changes nothing.
 func (f *Fake) query(op, p string, work func(p string) error) error {
 	p = slashed(p)
-	if op != OpList && p != "/" {
-		if err := checkTarget(p); err != nil {
+	if op != OpList {
+		if err := checkPath(p); err != nil {
 			return f.finish(Action{Op: op, Target: p}, err)
 		}
 		p = path.Clean(p)
@@ -168,5 +178,18 @@ func (f *Fake) finish(action Action, err error) error {
 // checkTarget accepts the paths that a request may have as its target.
 func checkTarget(target string) error {
 	_, err := mount.Request{Source: "none", FSType: "none", Target: target}.Parse(mount.Allow{})
+	return err
+}
+
+// checkPath accepts the paths that a query may be about: the root as well.
+func checkPath(p string) error {
+	if path.Clean(p) == "/" && !strings.Contains(p, "..") {
+		return nil
+	}
+	err := checkTarget(p)
+	var input *mount.InputError
+	if errors.As(err, &input) {
+		return &mount.InputError{Field: "Path", Value: input.Value, Reason: input.Reason}
+	}
 	return err
 }

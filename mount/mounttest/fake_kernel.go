@@ -1,8 +1,12 @@
 package mounttest
 
 import (
+	"errors"
+	"io/fs"
+	"os"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/volumekit/volumekit/mount"
 )
@@ -10,7 +14,7 @@ import (
 // A kernel is the state that mounting changes.
 type kernel struct {
 	table   mount.Table
-	files   map[int]bool      // the mounts, by ID, that show a file and no directory
+	trees   map[int]tree      // what each mount shows, by ID
 	devices map[string]uint32 // the minor number of each block device mounted so far
 	lastID  int
 	minor   uint32 // the last one of an anonymous device
@@ -32,7 +36,7 @@ func newKernel() kernel {
 	}
 	return kernel{
 		table:   mount.Table{root},
-		files:   map[int]bool{},
+		trees:   map[int]tree{rootID: {Info: root}},
 		devices: map[string]uint32{},
 		lastID:  rootID,
 		minor:   realMinor,
@@ -47,25 +51,31 @@ func isReal(info mount.Info) bool { return info.Major == 0 && info.Minor == real
 func isDevice(source string) bool { return strings.HasPrefix(source, "/dev/") }
 
 // attach adds a mount. IDs are not used again.
-func (k *kernel) attach(info mount.Info, isFile bool) {
+func (k *kernel) attach(t tree) {
 	k.lastID++
-	info.ID = k.lastID
-	if isFile {
-		k.files[info.ID] = true
-	}
-	k.table = append(k.table, info)
+	t.ID = k.lastID
+	k.trees[t.ID] = t
+	k.table = append(k.table, t.Info)
+}
+
+// tree returns what a mount of the table shows now.
+func (k *kernel) tree(info mount.Info) tree {
+	t := k.trees[info.ID]
+	t.Info = info
+	return t
 }
 
 func (k *kernel) detach(id int) {
-	delete(k.files, id)
+	delete(k.trees, id)
 	k.table = slices.DeleteFunc(k.table, func(info mount.Info) bool { return info.ID == id })
 }
 
 // attached returns the mount that a lookup in the mount parent is led to at p.
 func (k *kernel) attached(parent int, p string) (mount.Info, bool) {
-	for _, info := range k.table {
-		if info.Parent == parent && info.Mountpoint == p {
-			return info, true
+	for i := range k.table {
+		if info := &k.table[i]; info.Parent == parent && info.Mountpoint == p {
+			k.lookAt(info)
+			return *info, true
 		}
 	}
 	return mount.Info{}, false
@@ -89,8 +99,28 @@ func (k *kernel) device(source string) (major, minor uint32) {
 	return deviceMajor, k.devices[source]
 }
 
+// lookAt marks a mount of real files if what it shows is no longer there.
+func (k *kernel) lookAt(info *mount.Info) {
+	if tree := k.trees[info.ID]; tree.real != nil && !info.Deleted {
+		now, err := os.Lstat(native(info.Root))
+		info.Deleted = isGone(err) || err == nil && !os.SameFile(tree.real, now)
+	}
+}
+
+func (k *kernel) lookAtAll() {
+	for i := range k.table {
+		k.lookAt(&k.table[i])
+	}
+}
+
+// isGone reports whether an error of Lstat means that nothing is there.
+func isGone(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+}
+
 // list returns the table without sharing memory with it.
 func (k *kernel) list() []mount.Info {
+	k.lookAtAll()
 	list := slices.Clone(k.table)
 	for i, info := range list {
 		list[i].Options = slices.Clone(info.Options)

@@ -2,6 +2,8 @@ package mounttest
 
 import (
 	"fmt"
+	"io/fs"
+	"os"
 	"path"
 	"slices"
 	"syscall"
@@ -13,6 +15,15 @@ import (
 type tree struct {
 	mount.Info
 	isFile bool
+	real   fs.FileInfo // the real directory or file at its root, if it has one
+}
+
+// shows reports whether both are the same directory or file.
+func (t tree) shows(other tree) bool {
+	if t.Major != other.Major || t.Minor != other.Minor || t.Root != other.Root || t.Deleted != other.Deleted {
+		return false
+	}
+	return t.real == nil || other.real == nil || os.SameFile(t.real, other.real)
 }
 
 func (f *Fake) mount(req mount.Request, options mount.Options) error {
@@ -28,14 +39,17 @@ func (f *Fake) mount(req mount.Request, options mount.Options) error {
 		return syscall.ENOTDIR
 	}
 	if at.isMountPoint() && !req.Stack {
-		return compare(at.in, wanted.Info, req)
+		return compare(f.kernel.tree(at.in), wanted, req)
+	}
+	if wanted.Deleted || at.in.Deleted {
+		return syscall.ENOENT // as Linux: what is removed is not mounted again, nor on
 	}
 	if req.FSType != "" {
 		wanted.Major, wanted.Minor = f.kernel.device(req.Source)
 	}
 	wanted.Parent = at.in.ID
 	wanted.Mountpoint = req.Target
-	f.kernel.attach(wanted.Info, wanted.isFile)
+	f.kernel.attach(wanted)
 	return nil
 }
 
@@ -75,7 +89,17 @@ func (f *Fake) wanted(req mount.Request, options mount.Options) (tree, error) {
 	bind.Root = at.root
 	bind.Flags = options.Apply(bind.Flags)
 	bind.Options = tableOptions(bind.Flags)
-	return tree{bind, !at.mode.IsDir()}, nil
+	real, err := f.realRoot(at)
+	return tree{bind, !at.mode.IsDir(), real}, err
+}
+
+// realRoot returns the real file at a spot, nil if there is none.
+func (f *Fake) realRoot(at spot) (fs.FileInfo, error) {
+	if at.real == "" { // in a fake file system, or removed
+		return f.kernel.trees[at.in.ID].real, nil
+	}
+	info, err := os.Lstat(native(at.real))
+	return info, cause(err)
 }
 
 func newFileSystem(req mount.Request, options mount.Options) tree {
@@ -91,12 +115,12 @@ func newFileSystem(req mount.Request, options mount.Options) tree {
 
 // compare returns nil if the mount that is there is the wanted one. File systems
 // are told apart by what they were mounted from.
-func compare(there, wanted mount.Info, req mount.Request) error {
-	same := there.Major == wanted.Major && there.Minor == wanted.Minor
+func compare(there, wanted tree, req mount.Request) error {
+	same := there.shows(wanted)
 	if req.FSType != "" {
-		same = there.FSType == wanted.FSType && there.Source == wanted.Source
+		same = there.FSType == wanted.FSType && there.Source == wanted.Source && there.Root == wanted.Root
 	}
-	if !same || there.Root != wanted.Root {
+	if !same {
 		return mount.ErrMounted
 	}
 	if there.Flags != wanted.Flags {

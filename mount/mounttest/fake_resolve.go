@@ -23,7 +23,7 @@ const maxLinks = 40
 // other missing path is an error that wraps fs.ErrNotExist, and so is one in a
 // file system that the Fake has mounted, which has no real files.
 func (f *Fake) Resolve(p string) (real string, readOnly bool, err error) {
-	if err := checkTarget(slashed(p)); err != nil && p != "/" {
+	if err := checkPath(slashed(p)); err != nil {
 		return "", false, err
 	}
 	var at spot

@@ -91,10 +91,10 @@ func (f *Fake) top(in mount.Info, p string) spot {
 		in = above
 	}
 	at := spot{path: p, in: in, root: in.Root, mode: fs.ModeDir}
-	if isReal(in) {
+	if isReal(in) && !in.Deleted {
 		at.real = in.Root
 	}
-	if f.kernel.files[in.ID] {
+	if f.kernel.trees[in.ID].isFile {
 		at.mode = 0
 	}
 	return at
