@@ -7,7 +7,8 @@ type Config struct {
 
 	// StagingDir is used on kernels before 5.12 only: mounts are made in a
 	// directory below it and moved to their target when they are complete. It is
-	// created if need be, must not be writable for others, and is left empty.
+	// created if need be, and must be absolute and not writable for others. What a
+	// killed process has left in it is removed by the first call of the next one.
 	// Empty: "/run/volumekit", or a directory of the user's in os.TempDir() where
 	// that cannot be made.
 	StagingDir string

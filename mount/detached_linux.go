@@ -69,6 +69,12 @@ func configure(context int, req Request, o Options) error {
 	if err := unix.FsconfigSetString(context, "source", req.Source); err != nil {
 		return fmt.Errorf("source: %w", err)
 	}
+	// As mount(2) does: "fuse.sshfs" is the type fuse with a subtype.
+	if _, subtype, ok := strings.Cut(req.FSType, "."); ok {
+		if err := unix.FsconfigSetString(context, "subtype", subtype); err != nil {
+			return fsTypeError(req.FSType, err)
+		}
+	}
 	if o.ReadOnly() {
 		if err := unix.FsconfigSetFlag(context, "ro"); err != nil {
 			return fmt.Errorf("option %q: %w", "ro", err)

@@ -11,7 +11,7 @@ import (
 )
 
 // TestAbandonedWork: a caller whose context ends returns; the work goes on, may
-// change nothing any more, and keeps the target locked until it has ended.
+// change nothing any more, and therefore holds up no other change.
 func TestAbandonedWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := New(Config{})
@@ -20,7 +20,8 @@ func TestAbandonedWork(t *testing.T) {
 		defer cancel()
 		kernel := make(chan struct{})
 		took := make(chan bool, 1)
-		err := m.exclusively(ctx, "/t", func(c *claim) error {
+		ended := false
+		err := m.exclusively(ctx, "/t", func() { ended = true }, func(c *claim) error {
 			<-kernel
 			took <- c.take()
 			return nil
@@ -28,21 +29,17 @@ func TestAbandonedWork(t *testing.T) {
 		require.ErrorIs(t, err, cause)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.NotErrorIs(t, err, ErrUncertain, "nothing was changed and nothing will be")
-
-		later, cancelLater := context.WithTimeout(t.Context(), time.Second)
-		defer cancelLater()
-		ran := func(*claim) error { t.Error("it overtook the work before"); return nil }
-		require.ErrorIs(t, m.exclusively(later, "/t", ran), context.DeadlineExceeded)
-		require.NoError(t, m.exclusively(t.Context(), "/other", func(*claim) error { return nil }))
-
-		close(kernel)
-		require.False(t, <-took, "late work must not change the world")
-		require.NoError(t, m.exclusively(t.Context(), "/t", func(c *claim) error {
+		require.False(t, ended)
+		require.NoError(t, m.exclusively(t.Context(), "/t", func() {}, func(c *claim) error {
 			require.True(t, c.take())
 			require.True(t, c.take(), "again, for a second try")
 			return nil
 		}))
-		require.Zero(t, m.locks.Len())
+		close(kernel)
+		require.False(t, <-took, "late work must not change the world")
+		synctest.Wait()
+		require.True(t, ended)
+		require.Zero(t, m.changing.Len())
 	})
 }
 
@@ -60,7 +57,7 @@ func TestChangeUnderWay(t *testing.T) {
 		} {
 			ctx, cancel := context.WithCancel(t.Context())
 			begin := time.Now()
-			err := m.exclusively(ctx, "/t", func(c *claim) error {
+			err := m.exclusively(ctx, "/t", func() {}, func(c *claim) error {
 				require.True(t, c.take())
 				cancel()
 				time.Sleep(test.takes)
@@ -68,9 +65,16 @@ func TestChangeUnderWay(t *testing.T) {
 			})
 			require.ErrorIs(t, err, test.want)
 			require.LessOrEqual(t, time.Since(begin), 100*time.Millisecond)
+			if test.want != nil {
+				later, cancel := context.WithTimeout(t.Context(), time.Second)
+				overtake := func(*claim) error { t.Error("it overtook a change that was under way"); return nil }
+				require.ErrorIs(t, m.exclusively(later, "/t", func() {}, overtake), context.DeadlineExceeded)
+				require.NoError(t, m.exclusively(t.Context(), "/other", func() {}, func(*claim) error { return nil }))
+				cancel()
+			}
 			time.Sleep(test.takes)
 			synctest.Wait()
 		}
-		require.Zero(t, m.locks.Len())
+		require.Zero(t, m.changing.Len())
 	})
 }

@@ -2,24 +2,21 @@ package mount
 
 import "golang.org/x/sys/unix"
 
-// kernelFlags has each flag as mount_setattr(2), mount(2) and statfs(2) spell it.
+// kernelFlags has each flag as mount_setattr(2) and mount(2) spell it.
 var kernelFlags = []struct {
-	flag   Flags
-	attr   uint64
-	ms     uintptr
-	statfs int64
+	flag Flags
+	attr uint64
+	ms   uintptr
 }{
-	{ReadOnly, unix.MOUNT_ATTR_RDONLY, unix.MS_RDONLY, unix.ST_RDONLY},
-	{NoSUID, unix.MOUNT_ATTR_NOSUID, unix.MS_NOSUID, unix.ST_NOSUID},
-	{NoDev, unix.MOUNT_ATTR_NODEV, unix.MS_NODEV, unix.ST_NODEV},
-	{NoExec, unix.MOUNT_ATTR_NOEXEC, unix.MS_NOEXEC, unix.ST_NOEXEC},
-	{NoSymFollow, unix.MOUNT_ATTR_NOSYMFOLLOW, unix.MS_NOSYMFOLLOW, stNoSymFollow},
-	{NoDirAtime, unix.MOUNT_ATTR_NODIRATIME, unix.MS_NODIRATIME, unix.ST_NODIRATIME},
-	{NoAtime, unix.MOUNT_ATTR_NOATIME, unix.MS_NOATIME, unix.ST_NOATIME},
-	{StrictAtime, unix.MOUNT_ATTR_STRICTATIME, unix.MS_STRICTATIME, 0},
+	{ReadOnly, unix.MOUNT_ATTR_RDONLY, unix.MS_RDONLY},
+	{NoSUID, unix.MOUNT_ATTR_NOSUID, unix.MS_NOSUID},
+	{NoDev, unix.MOUNT_ATTR_NODEV, unix.MS_NODEV},
+	{NoExec, unix.MOUNT_ATTR_NOEXEC, unix.MS_NOEXEC},
+	{NoSymFollow, unix.MOUNT_ATTR_NOSYMFOLLOW, unix.MS_NOSYMFOLLOW},
+	{NoDirAtime, unix.MOUNT_ATTR_NODIRATIME, unix.MS_NODIRATIME},
+	{NoAtime, unix.MOUNT_ATTR_NOATIME, unix.MS_NOATIME},
+	{StrictAtime, unix.MOUNT_ATTR_STRICTATIME, unix.MS_STRICTATIME},
 }
-
-const stNoSymFollow = 0x2000 // ST_NOSYMFOLLOW, linux/statfs.h
 
 // attrs spells flags for fsmount(2) and mount_setattr(2).
 func (f Flags) attrs() uint64 {
@@ -44,26 +41,6 @@ func (f Flags) ms() uintptr {
 		ms |= unix.MS_RELATIME
 	}
 	return ms
-}
-
-// statfsFlags asks the kernel for the flags of the mount that fd is in. A file
-// system that is read-only itself counts as read-only. It asks the file system,
-// too, and waits for it.
-func statfsFlags(fd int) (Flags, error) {
-	var stat unix.Statfs_t
-	if err := unix.Fstatfs(fd, &stat); err != nil {
-		return 0, err
-	}
-	var flags Flags
-	for _, k := range kernelFlags {
-		if int64(stat.Flags)&k.statfs != 0 {
-			flags |= k.flag
-		}
-	}
-	if int64(stat.Flags)&(unix.ST_NOATIME|unix.ST_RELATIME) == 0 {
-		flags |= StrictAtime
-	}
-	return flags, nil
 }
 
 // setattr is what the options ask of mount_setattr(2).

@@ -42,17 +42,26 @@ type Request struct {
 // A method that takes a context returns soon after it ends, with an error that
 // wraps context.Cause(ctx), whatever the file system at the path does. A call
 // that the kernel still holds then goes on in the background, but can no longer
-// attach a mount; until it has ended, later calls for the same target wait for
-// it (as long as their own context lets them).
+// attach a mount, unless the error wraps [ErrUncertain]: then the change itself was
+// under way. There is never more than one such call for a target: a later one of
+// the same kind waits for it, as long as its own context lets it.
+//
+// The directories that lead to a path are taken to be on file systems that answer:
+// the calls without a context wait for them.
 type Interface interface {
 	// Mount makes req.Source visible at req.Target. What it mounts appears there
 	// complete (read-only from the first instant, if asked) or not at all, and is
 	// verified before Mount returns nil.
 	//
 	// Mount is idempotent: if the top mount at req.Target is what req asks for
-	// already, with the same flags, it returns nil and has changed nothing. If
-	// something else is mounted there the error wraps [ErrMounted]. After an error
-	// nothing of the request is mounted, unless the error wraps [ErrUncertain].
+	// already, with the same flags, it returns nil and has changed nothing. (Of a
+	// bind mount the directory or file is compared; of a file system its type and
+	// source, not the options that are left for it.) If something else is mounted
+	// there the error wraps [ErrMounted]. After an error nothing of the request is
+	// mounted, unless the error wraps [ErrUncertain].
+	//
+	// A bind mount shows one mount: what is mounted below the source is not in it.
+	// It does not join the source's peer group (mount_namespaces(7)).
 	//
 	// The error of a missing source or target wraps fs.ErrNotExist, of a symbolic
 	// link on the way unix.ELOOP, of a file to be bound on a directory (or the

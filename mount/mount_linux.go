@@ -17,13 +17,15 @@ type tree struct {
 }
 
 func (m *Mounter) mount(c *claim, req Request, o Options) error {
-	err := m.mountOnce(c, req, o)
-	if errors.Is(err, errOvertaken) {
-		// Another process has mounted something in the same instant. It is
-		// there now, so this finds it.
-		err = m.mountOnce(c, req, o)
+	const tries = 8
+	for range tries - 1 {
+		// Another process has mounted something in the same instant, which the
+		// next try finds; unless that process has unmounted it by then.
+		if err := m.mountOnce(c, req, o); !errors.Is(err, errOvertaken) {
+			return err
+		}
 	}
-	return err
+	return m.mountOnce(c, req, o)
 }
 
 func (m *Mounter) mountOnce(c *claim, req Request, o Options) error {
@@ -33,6 +35,9 @@ func (m *Mounter) mountOnce(c *claim, req Request, o Options) error {
 	}
 	defer t.close()
 	var src *source
+	if req.FSType != "" && !t.dir {
+		return fmt.Errorf("target: a file system has a directory for its root: %w", unix.ENOTDIR)
+	}
 	if req.FSType == "" {
 		if src, err = openBindSource(req.Source, t.dir); err != nil {
 			return err
@@ -47,7 +52,7 @@ func (m *Mounter) mountOnce(c *claim, req Request, o Options) error {
 		return err
 	}
 	defer built.release()
-	if err := verifyTree(built, src, o); err != nil {
+	if err := verifyTree(built, src); err != nil {
 		return err
 	}
 	return attach(c, built, t, req, o)
@@ -74,7 +79,11 @@ func attach(c *claim, built *tree, t *target, req Request, o Options) error {
 // unmountTree unmounts an attached tree, by its descriptor: that mount, and none
 // that has come to its place.
 func unmountTree(built *tree) error {
-	return unix.Unmount(procFD(built.fd), unix.MNT_DETACH)
+	err := unix.Unmount(procFD(built.fd), unix.MNT_DETACH)
+	if errors.Is(err, unix.EINVAL) {
+		return nil // it is not attached any more
+	}
+	return err
 }
 
 // build makes the mount with the tier's system calls. If those are refused, as

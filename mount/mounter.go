@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,9 +16,13 @@ import (
 // in the mount namespace of the process. It holds nothing that has to be closed.
 type Mounter struct {
 	config Config
-	// locks has the target of every operation that the kernel is still at, also
-	// when its caller has given up: a later one must not overtake it.
-	locks keylock.Map
+	// mounting has the target of every Mount that the kernel is still at, also
+	// when its caller has given up: there is never more than one in the kernel.
+	mounting keylock.Map
+	// changing has the target of every operation that may still change what is
+	// mounted there: no other must overtake it. It is taken after mounting.
+	changing keylock.Map
+	sweep    sync.Once // of what killed processes have left
 }
 
 var _ Interface = (*Mounter)(nil)
@@ -32,7 +37,12 @@ func (m *Mounter) Mount(ctx context.Context, req Request) error {
 		return err
 	}
 	req.Target = path.Clean(req.Target)
-	err = m.exclusively(ctx, req.Target, func(c *claim) error {
+	m.sweep.Do(m.sweepStages)
+	unlock, err := m.mounting.Lock(ctx, req.Target)
+	if err != nil {
+		return wrap("mount", req.Source, req.Target, contextError(ctx))
+	}
+	err = m.exclusively(ctx, req.Target, unlock, func(c *claim) error {
 		return m.mount(c, req, options)
 	})
 	return wrap("mount", req.Source, req.Target, err)
@@ -44,7 +54,8 @@ func (m *Mounter) Unmount(ctx context.Context, target string) error {
 		return err
 	}
 	target = path.Clean(target)
-	err := m.exclusively(ctx, target, func(c *claim) error {
+	m.sweep.Do(m.sweepStages)
+	err := m.exclusively(ctx, target, func() {}, func(c *claim) error {
 		return unmount(c, target)
 	})
 	return wrap("unmount", "", target, err)
@@ -107,22 +118,27 @@ var errAbandoned = errors.New("abandoned")
 // being made: the kernel needs microseconds, or is stuck.
 const settle = 50 * time.Millisecond
 
-// exclusively runs work when no other is running for the target. It returns soon
-// after ctx ends. The target stays locked until the work itself has ended.
-func (m *Mounter) exclusively(ctx context.Context, target string, work func(*claim) error) error {
-	unlock, err := m.locks.Lock(ctx, target)
+// exclusively runs work when no other may change the target. It returns soon after
+// ctx ends. The target stays locked until the work has ended, or can change
+// nothing any more. It calls ended when the work has ended, or is not to begin.
+func (m *Mounter) exclusively(ctx context.Context, target string, ended func(), work func(*claim) error) error {
+	unlock, err := m.changing.Lock(ctx, target)
 	if err != nil {
+		ended()
 		return contextError(ctx)
 	}
 	c := new(claim)
 	if ctx.Done() == nil {
+		defer ended()
 		defer unlock()
 		return work(c)
 	}
+	unlock = sync.OnceFunc(unlock)
 	done := make(chan error, 1)
 	go func() {
 		err := work(c)
 		unlock()
+		ended()
 		done <- err
 	}()
 	select {
@@ -131,6 +147,7 @@ func (m *Mounter) exclusively(ctx context.Context, target string, work func(*cla
 	case <-ctx.Done():
 	}
 	if c.revoke() {
+		unlock()
 		return contextError(ctx)
 	}
 	select {

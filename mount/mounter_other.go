@@ -11,6 +11,7 @@ import (
 var errOnlyLinux = fmt.Errorf("mounting on %s: %w", runtime.GOOS, errors.ErrUnsupported)
 
 func (m *Mounter) mount(*claim, Request, Options) error { return errOnlyLinux }
+func (m *Mounter) sweepStages()                         {}
 func unmount(*claim, string) error                      { return errOnlyLinux }
 func isMountPoint(string) (bool, error)                 { return false, errOnlyLinux }
 func mountRefs(string) ([]string, error)                { return nil, errOnlyLinux }

@@ -46,11 +46,13 @@ var forbiddenOptions = map[string]string{
 	"user": "", "users": "", "owner": "", "group": "",
 	"private": "", "rprivate": "", "slave": "", "rslave": "",
 	"shared": "", "rshared": "", "unbindable": "", "runbindable": "",
-	"addr": "", "clientaddr": "", "mountaddr": "", "source": "",
+	"addr": "", "clientaddr": "", "mountaddr": "", "mounthost": "", "source": "",
+	"comment": "", "subtype": "",
 	"suid":    "set-user-ID files are not allowed here",
 	"dev":     "device files are not allowed here",
 	"context": notGranted, "fscontext": notGranted,
 	"defcontext": notGranted, "rootcontext": notGranted,
+	"errors=panic": "a file system must not take the node down",
 }
 
 const (
@@ -109,20 +111,24 @@ func checkOption(field, option string, allow Allow) error {
 		return inputError(field, option, "an option has a name")
 	case strings.ContainsAny(option, ",\x00\n"):
 		return inputError(field, option, "an option holds no comma, NUL or newline")
-	case strings.HasPrefix(key, "x-"), strings.HasPrefix(key, "X-"):
+	case strings.HasPrefix(key, "x-"), strings.HasPrefix(key, "X-"), strings.HasPrefix(key, "smackfs"):
 		return inputError(field, option, notForUsers)
 	case allow.SUID && option == "suid", allow.Dev && option == "dev":
 		return nil
 	case allow.Context && forbiddenOptions[key] == notGranted:
 		return nil
 	}
-	if reason, ok := forbiddenOptions[key]; ok {
+	reason, forbidden := forbiddenOptions[key]
+	if !forbidden {
+		reason, forbidden = forbiddenOptions[option]
+	}
+	if forbidden {
 		if reason == "" {
 			reason = notForUsers
 		}
 		return inputError(field, option, reason)
 	}
-	if _, ok := flagOptions[key]; ok && key != option {
+	if _, flag := flagOptions[key]; key != option && (flag || ignoredOptions[key]) {
 		return inputError(field, option, "this option takes no value")
 	}
 	return nil

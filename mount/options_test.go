@@ -64,7 +64,8 @@ func TestParseOptionsRefuses(t *testing.T) {
 		"user", "users", "owner", "group", "user=me", "shared", "rshared", "slave", "private", "unbindable",
 		"addr=1.2.3.4", "clientaddr=1.2.3.4", "mountaddr=1.2.3.4", "source=/dev/sda",
 		"suid", "dev", "context=a", "fscontext=a", "defcontext=a", "rootcontext=a",
-		"ro=1", "nosuid=", "suid=1", "noexec=no",
+		"ro=1", "nosuid=", "suid=1", "noexec=no", "nofail=x", "defaults=",
+		"errors=panic", "comment=x", "smackfsroot=x", "mounthost=x", "subtype=x",
 	} {
 		_, err := mount.ParseOptions([]string{"noatime", option}, mount.Allow{})
 		var input *mount.InputError

@@ -61,7 +61,7 @@ func makeNode(place string, dir bool) error {
 
 // stageBind binds and then remounts, since mount(2) ignores the flags of a bind.
 func stageBind(place string, src *source, o Options) error {
-	before, err := statfsFlags(src.fd)
+	before, err := statusOf(src.fd)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func stageBind(place string, src *source, o Options) error {
 	if err := unix.Mount("", place, "", unix.MS_PRIVATE, ""); err != nil {
 		return err
 	}
-	return unix.Mount("", place, "", unix.MS_REMOUNT|unix.MS_BIND|o.Apply(before).ms(), "")
+	return unix.Mount("", place, "", unix.MS_REMOUNT|unix.MS_BIND|o.Apply(before.flags).ms(), "")
 }
 
 // stageFileSystem passes the options as text; those that are flags of the file

@@ -27,7 +27,7 @@ func openStage(configured string) (*stageArea, error) {
 	if err != nil {
 		return nil, err
 	}
-	sweepStages(parent)
+	sweepDir(parent)
 	lock, err := lockNew(parent)
 	if err != nil {
 		return nil, err
@@ -67,8 +67,25 @@ func clearStage(dir string) {
 	_ = unix.Rmdir(dir)
 }
 
-// sweepStages removes the areas whose processes are gone.
-func sweepStages(parent string) {
+// sweepStages removes what killed processes have left, whatever this one mounts
+// with: the kernel may have been a newer one since.
+func (m *Mounter) sweepStages() {
+	for _, dir := range m.stagingDirs() {
+		if checkOwn(dir) == nil {
+			sweepDir(dir)
+		}
+	}
+}
+
+func (m *Mounter) stagingDirs() []string {
+	if m.config.StagingDir != "" {
+		return []string{m.config.StagingDir}
+	}
+	return []string{systemStaging, userStaging()}
+}
+
+// sweepDir removes the areas whose processes are gone.
+func sweepDir(parent string) {
 	locks, _ := filepath.Glob(filepath.Join(parent, "*"+lockSuffix))
 	for _, name := range locks {
 		lock, err := os.OpenFile(name, os.O_RDWR|unix.O_NOFOLLOW, 0)
@@ -109,24 +126,39 @@ func stillThere(f *os.File) bool {
 	return unix.Fstat(int(f.Fd()), &stat) == nil && stat.Nlink > 0
 }
 
-// stagingDir returns the directory for the areas, which nobody else may write.
+// systemStaging is where root has its areas.
+const systemStaging = "/run/volumekit"
+
+func userStaging() string {
+	return filepath.Join(os.TempDir(), fmt.Sprintf("volumekit-%d", os.Getuid()))
+}
+
+// stagingDir makes sure of the directory for the areas, which nobody else may
+// write.
 func stagingDir(configured string) (string, error) {
 	if configured != "" {
 		return configured, ownDir(configured)
 	}
-	const system = "/run/volumekit"
-	if err := ownDir(system); err == nil {
-		return system, nil
+	if err := ownDir(systemStaging); err == nil {
+		return systemStaging, nil
 	}
-	own := filepath.Join(os.TempDir(), fmt.Sprintf("volumekit-%d", os.Getuid()))
+	own := userStaging()
 	return own, ownDir(own)
 }
 
-// ownDir makes sure of a directory that belongs to this user and to no one else.
+// ownDir makes the directory if need be.
 func ownDir(dir string) error {
+	if !filepath.IsAbs(dir) {
+		return inputError("Config.StagingDir", dir, "the path must be absolute")
+	}
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
+	return checkOwn(dir)
+}
+
+// checkOwn accepts a directory that belongs to this user and to no one else.
+func checkOwn(dir string) error {
 	var stat unix.Stat_t
 	if err := unix.Lstat(dir, &stat); err != nil {
 		return err

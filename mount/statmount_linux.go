@@ -2,15 +2,19 @@ package mount
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// A mountStatus is what statmount(2) tells of a mount.
+// A mountStatus is what the mount table says of a mount.
 type mountStatus struct {
-	parent uint64
-	flags  Flags
+	parent        uint64
+	flags         Flags // of the mount alone
+	superReadOnly bool  // its file system is read-only, at least for now
 }
 
 // statMount asks the kernel about one mount, not about its file system (Linux
@@ -24,7 +28,7 @@ func statMount(fd int) (mountStatus, error) {
 	if x.Mask&unix.STATX_MNT_ID_UNIQUE == 0 {
 		return mountStatus{}, errors.ErrUnsupported
 	}
-	request := statmountRequest{size: uint32(unsafe.Sizeof(statmountRequest{})), mount: x.Mnt_id, mask: statmountBasic}
+	request := statmountRequest{size: uint32(unsafe.Sizeof(statmountRequest{})), mount: x.Mnt_id, mask: statmountWanted}
 	var answer statmountAnswer
 	_, _, errno := unix.Syscall6(unix.SYS_STATMOUNT, uintptr(unsafe.Pointer(&request)),
 		uintptr(unsafe.Pointer(&answer)), unsafe.Sizeof(answer), 0, 0, 0)
@@ -33,13 +37,20 @@ func statMount(fd int) (mountStatus, error) {
 		return mountStatus{}, errors.ErrUnsupported
 	case errno != 0:
 		return mountStatus{}, errno
-	case answer.mask&statmountBasic == 0:
+	case answer.mask&statmountWanted != statmountWanted:
 		return mountStatus{}, errors.ErrUnsupported
 	}
-	return mountStatus{parent: uint64(answer.parentOld), flags: flagsOf(answer.attrs)}, nil
+	return mountStatus{
+		parent:        uint64(answer.parentOld),
+		flags:         flagsOf(answer.attrs),
+		superReadOnly: answer.superFlags&superReadOnly != 0,
+	}, nil
 }
 
-const statmountBasic = 0x2 // STATMOUNT_MNT_BASIC
+const (
+	statmountWanted = 0x1 | 0x2 // STATMOUNT_SB_BASIC, STATMOUNT_MNT_BASIC
+	superReadOnly   = 0x1       // SB_RDONLY
+)
 
 // statmountRequest is struct mnt_id_req of linux/mount.h, in its first version.
 type statmountRequest struct {
@@ -53,11 +64,47 @@ type statmountRequest struct {
 type statmountAnswer struct {
 	size, _            uint32
 	mask               uint64
-	_                  [24]byte // the file system
+	_                  [16]byte // the device and the magic number
+	superFlags, _      uint32
 	id, parent         uint64
 	idOld, parentOld   uint32 // as in the mount table
 	attrs, propagation uint64
 	_                  [512 - 80]byte
+}
+
+// statusOf asks about an attached mount in any case: where statmount(2) is missing,
+// the mount table is read.
+func statusOf(fd int) (mountStatus, error) {
+	status, err := statMount(fd)
+	if !errors.Is(err, errors.ErrUnsupported) {
+		return status, err
+	}
+	info, err := tableEntry(fd)
+	if err != nil {
+		return mountStatus{}, err
+	}
+	return mountStatus{
+		parent:        uint64(info.Parent),
+		flags:         info.Flags,
+		superReadOnly: slices.Contains(info.SuperOptions, "ro"),
+	}, nil
+}
+
+// tableEntry returns the line of the mount table for the mount that fd is in.
+func tableEntry(fd int) (Info, error) {
+	id, err := identify(fd)
+	if err != nil {
+		return Info{}, err
+	}
+	table, err := readTable()
+	if err != nil {
+		return Info{}, err
+	}
+	at := slices.IndexFunc(table, func(i Info) bool { return uint64(i.ID) == id.mount })
+	if at < 0 {
+		return Info{}, fmt.Errorf("mount %d is not in the table: %w", id.mount, fs.ErrNotExist)
+	}
+	return table[at], nil
 }
 
 // flagsOf reads the flags off the attributes of a mount.

@@ -6,8 +6,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -37,18 +37,15 @@ func readTable() (Table, error) {
 }
 
 // mountRefs finds the mount that path is in by its number, since another may be
-// hidden under it, and the path's place in it as the kernel spells it.
-func mountRefs(path string) ([]string, error) {
-	fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
+// hidden under it, and the path's place in it as the kernel spells it. It opens
+// the directory above alone: a descriptor of the mount would keep it busy.
+func mountRefs(p string) ([]string, error) {
+	p = path.Clean(p)
+	var x unix.Statx_t
+	if err := unix.Statx(unix.AT_FDCWD, p, quiet, unix.STATX_MNT_ID, &x); err != nil {
 		return nil, err
 	}
-	defer closeFD(fd)
-	id, err := identify(fd)
-	if err != nil {
-		return nil, err
-	}
-	where, err := os.Readlink(procFD(fd))
+	where, err := spelledOut(p)
 	if err != nil {
 		return nil, err
 	}
@@ -56,12 +53,46 @@ func mountRefs(path string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	in := slices.IndexFunc(table, func(i Info) bool { return uint64(i.ID) == id.mount })
-	if in < 0 {
-		return nil, fmt.Errorf("mount %d is not in the table: %w", id.mount, fs.ErrNotExist)
+	id := x.Mnt_id
+	if x.Mask&unix.STATX_MNT_ID == 0 { // before Linux 5.8
+		if id, err = mountIDAt(p); err != nil {
+			return nil, err
+		}
 	}
-	if !strings.HasPrefix(where, "/") {
-		return nil, fmt.Errorf("%q is out of sight: %w", where, fs.ErrNotExist)
+	in := slices.IndexFunc(table, func(i Info) bool { return uint64(i.ID) == id })
+	if in < 0 {
+		return nil, fmt.Errorf("mount %d is not in the table: %w", id, fs.ErrNotExist)
 	}
 	return newVisibility(table).refs(table[in], where), nil
+}
+
+// spelledOut returns the path without the symbolic links on its way.
+func spelledOut(p string) (string, error) {
+	if p == "/" {
+		return p, nil
+	}
+	dir, base := path.Split(p)
+	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", err
+	}
+	defer closeFD(fd)
+	where, err := os.Readlink(procFD(fd))
+	if err != nil {
+		return "", err
+	}
+	if !path.IsAbs(where) {
+		return "", fmt.Errorf("%q is out of sight: %w", where, fs.ErrNotExist)
+	}
+	return path.Join(where, base), nil
+}
+
+func mountIDAt(p string) (uint64, error) {
+	fd, err := unix.Open(p, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer closeFD(fd)
+	id, err := identify(fd)
+	return id.mount, err
 }

@@ -34,14 +34,18 @@ func openTarget(path string) (*target, error) {
 func (t *target) open() (err error) {
 	t.fd, err = safepath.OpenBeneath(t.parent, t.name, 0)
 	if errors.Is(err, unix.EXDEV) {
-		t.mounted = true
 		t.fd, err = safepath.Open(t.parent, t.name, 0)
 	}
 	if err != nil {
 		return err
 	}
 	id, err := identify(t.fd)
-	t.dir, t.mountID = id.dir, id.mount
+	if err != nil {
+		return err
+	}
+	// What was mounted there a moment ago need not be any more.
+	above, err := identify(t.parent)
+	t.dir, t.mountID, t.mounted = id.dir, id.mount, id.mount != above.mount
 	return err
 }
 

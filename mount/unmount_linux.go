@@ -24,14 +24,25 @@ func unmount(c *claim, path string) error {
 }
 
 // umountAt goes by the open directory, not by the mount's own descriptor: that
-// would keep the mount busy. EINVAL means "no mount point" or "not yours to
-// unmount"; the mount table knows which.
+// would keep the mount busy. EINVAL means "no mount point", since another process
+// was faster, or "not yours to unmount"; the mount table knows which. ENOENT of a
+// mount that is there means that the path through /proc leads nowhere.
 func umountAt(parent int, name string) error {
-	err := unix.Unmount(fmt.Sprintf("%s/%s", procFD(parent), name), unix.UMOUNT_NOFOLLOW)
-	if errors.Is(err, unix.EINVAL) {
-		if mounted, checkErr := isMountPointAt(parent, name); checkErr == nil && !mounted {
-			return nil
-		}
+	err := unix.Unmount(procFD(parent)+"/"+name, unix.UMOUNT_NOFOLLOW)
+	if !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
+		return err
+	}
+	mounted, checkErr := isMountPointAt(parent, name)
+	switch {
+	case checkErr != nil:
+		return checkErr
+	case !mounted:
+		return nil
+	case errors.Is(err, unix.ENOENT):
+		return errNoProc
 	}
 	return err
 }
+
+// errNoProc is no ENOENT: the mount is there.
+var errNoProc = fmt.Errorf("it takes /proc, which is not mounted: %w", errors.ErrUnsupported)

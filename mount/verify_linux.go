@@ -3,26 +3,18 @@ package mount
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"golang.org/x/sys/unix"
 )
 
 // errOvertaken: between the look at the target and the mount something else was
 // mounted there.
-var errOvertaken = errors.New("another mount came first")
+var errOvertaken = fmt.Errorf("%w, in the same instant", ErrMounted)
 
-// verifyTree compares the mount with what was asked, before anyone sees it.
-func verifyTree(built *tree, src *source, o Options) error {
-	flags, err := statfsFlags(built.fd)
-	if err != nil {
-		return err
-	}
-	if missing := o.Set &^ flags; missing != 0 {
-		return fmt.Errorf("%w: it is %v, without %v", ErrNotAsRequested, flags, missing)
-	}
-	if extra := o.Clear & flags; extra != 0 {
-		return fmt.Errorf("%w: it is %v", ErrNotAsRequested, flags)
-	}
+// verifyTree compares the mount with its source, before anyone sees it. It waits
+// for no server.
+func verifyTree(built *tree, src *source) error {
 	if src == nil {
 		return nil
 	}
@@ -36,29 +28,43 @@ func verifyTree(built *tree, src *source, o Options) error {
 	return nil
 }
 
-// verifyAttached asks what became of the mount: it must be right on what was at
-// the target before, with the flags that it was given. What others mount on top
-// of it in the same instant is theirs to answer for.
+// verifyAttached asks the mount table what became of the mount: it must be right
+// on what was at the target before, with the flags that it was given. What others
+// mount on top of it in the same instant is theirs to answer for.
 //
-// Kernels before 6.8 cannot be asked what a mount is on. There it must be what
+// Before Linux 6.8 one mount cannot be asked about alone. There it must be what
 // the target leads to; that another process has mounted in the same instant,
-// below it, goes unnoticed.
+// below it, goes unnoticed, and of the flags the word of the call that set them
+// is taken, all or none.
 func verifyAttached(built *tree, t *target, req Request, o Options) error {
 	status, err := statMount(built.fd)
-	switch {
-	case errors.Is(err, errors.ErrUnsupported):
-		return verifyByLookup(built, t)
-	case err != nil:
+	if errors.Is(err, errors.ErrUnsupported) {
+		return verifyByLookup(built, t, o)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return errOvertaken // and taken down with the one that it had come to lie on
+	}
+	if err != nil {
 		return err
-	case status.flags&o.Set != o.Set:
-		return fmt.Errorf("%w: attached, it is %v", ErrNotAsRequested, status.flags)
-	case status.parent != t.mountID && !req.Stack:
+	}
+	if status.parent != t.mountID && !req.Stack {
 		return errOvertaken
+	}
+	return status.verify(o)
+}
+
+// verify compares what a mount is with what was asked for by name.
+func (s mountStatus) verify(o Options) error {
+	switch {
+	case s.flags&o.Set != o.Set, s.flags&o.Clear != 0:
+		return fmt.Errorf("%w: it is %v", ErrNotAsRequested, s.flags)
+	case s.superReadOnly && o.Clear&ReadOnly != 0:
+		return fmt.Errorf("%w: its file system is read-only", ErrNotAsRequested)
 	}
 	return nil
 }
 
-func verifyByLookup(built *tree, t *target) error {
+func verifyByLookup(built *tree, t *target, o Options) error {
 	want, err := identify(built.fd)
 	if err != nil {
 		return err
@@ -70,7 +76,14 @@ func verifyByLookup(built *tree, t *target) error {
 	if at != want.mount && at == t.mountID {
 		return fmt.Errorf("%w: the target does not lead to it", ErrNotAsRequested)
 	}
-	return nil
+	if o.Clear&ReadOnly == 0 {
+		return nil
+	}
+	status, err := statusOf(built.fd) // reads the table, but hardly anyone says "rw"
+	if err != nil {
+		return err
+	}
+	return status.verify(o)
 }
 
 // mountAt returns the number of the mount that name leads to.
@@ -97,34 +110,35 @@ func checkMounted(t *target, src *source, req Request, o Options) error {
 	if !there.sameObject(src.id) {
 		return ErrMounted
 	}
-	before, err := statfsFlags(src.fd)
+	before, err := statusOf(src.fd)
 	if err != nil {
 		return err
 	}
-	flags, err := statfsFlags(t.fd)
+	now, err := statusOf(t.fd)
+	if errors.Is(err, fs.ErrNotExist) {
+		return errOvertaken // it has been unmounted meanwhile
+	}
 	if err != nil {
 		return err
 	}
-	return sameFlags(o.Apply(before), flags)
+	return sameFlags(o.Apply(before.flags), now.flags)
 }
 
 // checkMountedFileSystem goes by the mount table: the file system itself may not
-// answer, and each new tmpfs is another one.
+// answer, and each new tmpfs is another one. Options for the file system are not
+// compared: the table shows them as the file system spells them, if at all.
 func checkMountedFileSystem(t *target, req Request, o Options) error {
-	table, err := readTable()
+	info, err := tableEntry(t.fd)
+	if errors.Is(err, fs.ErrNotExist) {
+		return errOvertaken
+	}
 	if err != nil {
 		return err
 	}
-	for _, info := range table {
-		if uint64(info.ID) != t.mountID {
-			continue
-		}
-		if info.Root != "/" || info.FSType != req.FSType || info.Source != req.Source {
-			return fmt.Errorf("%w: %s %s", ErrMounted, quote(info.FSType), quote(info.Source))
-		}
-		return sameFlags(o.Apply(0), info.Flags)
+	if info.Root != "/" || info.FSType != req.FSType || info.Source != req.Source {
+		return fmt.Errorf("%w: %s %s", ErrMounted, quote(info.FSType), quote(info.Source))
 	}
-	return ErrMounted
+	return sameFlags(o.Apply(0), info.Flags)
 }
 
 func sameFlags(want, have Flags) error {
