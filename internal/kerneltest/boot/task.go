@@ -9,6 +9,10 @@ import (
 	"github.com/volumekit/volumekit/internal/kerneltest/guest"
 )
 
+// threads lets several goroutines run in turns of the kernel's, which are shorter
+// than those that Go makes where there is one processor.
+const threads = "GOMAXPROCS=4"
+
 // Programs in the guest do without wide vector registers, whose contents may get
 // lost there: see hideWideRegisters. So much for Go and for the C library.
 const (
@@ -84,7 +88,7 @@ func timeLimit(args []string) time.Duration {
 
 // guestEnv is the part of an environment that means the same in the guest.
 func guestEnv(environ []string, results string) []string {
-	env := []string{"TMPDIR=" + guest.TempDir, narrowGo, narrowC}
+	env := []string{"TMPDIR=" + guest.TempDir, threads, narrowGo, narrowC}
 	for _, variable := range environ {
 		name, _, _ := strings.Cut(variable, "=")
 		switch {

@@ -46,7 +46,7 @@ func TestGuestEnv(t *testing.T) {
 		"VOLUMEKIT_REQUIRE=userns,root", "VOLUMEKIT_COUNT_FILE=/c/count",
 	}, "/r")
 	require.Equal(t, []string{
-		"TMPDIR=/run/tmp", narrowGo, narrowC, "PATH=/bin", "HOME=/h", "GOMAXPROCS=1",
+		"TMPDIR=/run/tmp", threads, narrowGo, narrowC, "PATH=/bin", "HOME=/h", "GOMAXPROCS=1",
 		"VOLUMEKIT_REQUIRE=userns,root", "VOLUMEKIT_COUNT_FILE=/r/count",
 	}, got)
 }
