@@ -4,10 +4,13 @@ GO        ?= go
 FUZZTIME  ?= 5s
 PLATFORMS ?= darwin/arm64 darwin/amd64 windows/amd64 linux/arm64
 
+# The kernels that test-kernels runs on: see internal/kerneltest/kernels.
+KERNELS ?= 6.1 6.12
+
 # The tools have a module of their own, so that ours does not require them.
 TOOL = $(GO) tool -modfile=tools/go.mod
 
-.PHONY: all help fmt-check vet lint test race cross bench fuzz
+.PHONY: all help fmt-check vet lint test race test-kernels cross bench fuzz
 
 all: fmt-check vet lint race cross
 
@@ -18,6 +21,8 @@ help:
 	@echo "make lint       staticcheck and errorlint"
 	@echo "make test       the tests"
 	@echo "make race       the tests with the race detector"
+	@echo "make test-kernels"
+	@echo "                the tests that mount for real, on Linux $(KERNELS)"
 	@echo "make cross      build and vet for $(PLATFORMS)"
 	@echo "make bench      measure against k8s.io/mount-utils"
 	@echo "make fuzz       each fuzz test for $(FUZZTIME)"
@@ -38,6 +43,18 @@ test:
 
 race:
 	$(GO) test -race ./...
+
+# No race detector: its programs do not start in these kernels.
+test-kernels: export CGO_ENABLED = 0
+test-kernels: export VOLUMEKIT_REQUIRE = userns,root,loop,ptrace,kernels
+test-kernels:
+	$(GO) run ./internal/kerneltest/cmd/fetchkernels $(KERNELS)
+	$(GO) build -o bin/umlrun ./internal/kerneltest/cmd/umlrun
+	@set -e; for kernel in $(KERNELS); do \
+		echo "Linux $$kernel"; \
+		VOLUMEKIT_KERNEL="$$kernel" $(GO) test -count=1 ./internal/kerneltest/...; \
+		$(GO) test -count=1 -exec "'$(CURDIR)/bin/umlrun' -kernel $$kernel" ./mount/... ./util/... ./local/...; \
+	done
 
 cross:
 	@set -e; for platform in $(PLATFORMS); do \
