@@ -19,6 +19,11 @@ var (
 	// when it is not.
 	ErrNotMounted = errors.New("volume is not mounted")
 
+	// ErrAlreadyMounted is wrapped by the error of a SetUp for a path at which the
+	// volume is up in another way (read-only, other options), or something else
+	// is. It stays as it is. Trying again does not help: tear it down first.
+	ErrAlreadyMounted = errors.New("the volume, or something else, is mounted there in another way")
+
 	// ErrTransient is wrapped by an error after which nothing has changed; the
 	// same call may succeed later.
 	ErrTransient = errors.New("nothing has changed, try again")

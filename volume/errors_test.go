@@ -17,6 +17,7 @@ func TestKindOf(t *testing.T) {
 		"none":                   {nil, Success},
 		"neither":                {errors.New("no such export"), Final},
 		"not supported":          {fmt.Errorf("expand: %w", ErrNotSupported), Final},
+		"in another way":         {fmt.Errorf("set up: %w", ErrAlreadyMounted), Final},
 		"transient":              {fmt.Errorf("%w: %w", ErrTransient, errors.New("busy")), Transient},
 		"uncertain":              {fmt.Errorf("unmount: %w", ErrUncertain), Uncertain},
 		"joined":                 {errors.Join(ErrTransient, ErrUncertain), Uncertain},

@@ -84,6 +84,12 @@ func (h *Host) NodeName() types.NodeName { return h.nodeName }
 // Root returns the directory that holds all the others, without symbolic links.
 func (h *Host) Root() string { return h.root }
 
+// OwnDirs returns <root>/pods and <root>/plugins.
+func (h *Host) OwnDirs() []string { return []string{h.pods(), h.plugins()} }
+
+func (h *Host) pods() string    { return filepath.Join(h.root, "pods") }
+func (h *Host) plugins() string { return filepath.Join(h.root, "plugins") }
+
 // PodVolumeDir returns the directory of a pod's volume.
 func (h *Host) PodVolumeDir(podUID types.UID, pluginName, volumeName string) (string, error) {
 	plugin, err := h.podPlugin("volumes", podUID, pluginName)
@@ -100,11 +106,11 @@ func (h *Host) PodVolumeDeviceDir(podUID types.UID, pluginName string) (string, 
 
 // PluginDir returns the directory that a plugin has to itself.
 func (h *Host) PluginDir(pluginName string) (string, error) {
-	return h.plugin(filepath.Join(h.root, "plugins"), pluginName)
+	return h.plugin(h.plugins(), pluginName)
 }
 
 func (h *Host) podPlugin(kind string, podUID types.UID, pluginName string) (string, error) {
-	pod, err := h.below(field.NewPath("podUID"), filepath.Join(h.root, "pods"), string(podUID))
+	pod, err := h.below(field.NewPath("podUID"), h.pods(), string(podUID))
 	if err != nil {
 		return "", err
 	}

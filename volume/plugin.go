@@ -18,8 +18,9 @@ type VolumePlugin interface {
 	// GetPluginName returns the plugin's name, unique and namespaced:
 	// "kubernetes.io/nfs". It asks nothing and needs no Init.
 	GetPluginName() string
-	// GetVolumeName returns a name that is equal for specifications that share
-	// their backing storage, and different for others. It is no path component.
+	// GetVolumeName returns a name that is equal for specifications that the plugin
+	// knows to share their backing storage, and different for others. It is no
+	// path component.
 	GetVolumeName(spec *Spec) (string, error)
 	// CanSupport reports whether the volume is of the plugin's kind. It does not
 	// fail; a specification that is of the kind but invalid is refused by NewMounter.
@@ -32,7 +33,8 @@ type VolumePlugin interface {
 	NewUnmounter(volumeName string, podUID types.UID) (Unmounter, error)
 	// ConstructVolumeSpec recovers the specification of the volume that is up at
 	// mountPath from what is on disk and in the mount table, after a restart. If
-	// nothing is up there the error wraps [ErrNotMounted].
+	// nothing is up there the error wraps [ErrNotMounted]; if something is, and it
+	// cannot be told what, [ErrUncertain].
 	ConstructVolumeSpec(ctx context.Context, volumeName, mountPath string) (*Spec, error)
 }
 
@@ -43,6 +45,11 @@ type VolumeHost interface {
 	NodeName() types.NodeName
 	// Root is the directory that holds all the others.
 	Root() string
+	// OwnDirs returns the directories below Root in which all the others are. What
+	// is in them is the pods' and the plugins': a plugin that is told by a
+	// specification which directory to mount refuses them, what is in them and
+	// what they are in.
+	OwnDirs() []string
 	// PodVolumeDir returns the directory of a pod's volume. It need not exist.
 	PodVolumeDir(podUID types.UID, pluginName, volumeName string) (string, error)
 	// PodVolumeDeviceDir returns the directory of a pod's block volumes.

@@ -23,9 +23,13 @@ type Mounter interface {
 	// SetUp is SetUpAt with GetPath.
 	SetUp(ctx context.Context, args MounterArgs) error
 	// SetUpAt mounts the volume at dir, which it creates. It is idempotent: on a
-	// volume that is up already, as asked, it changes nothing. After an error the
-	// volume is not up and nothing is left on disk, unless the error wraps
-	// [ErrUncertain]. It returns soon after ctx ends, with ctx's error.
+	// volume that is up already, as asked, it changes nothing. After an error
+	// nothing of this call remains, mounted or on disk, and what was up before is
+	// up as it was, unless the error wraps [ErrUncertain]. If the volume is up in
+	// another way than asked, or something else is mounted there, it wraps
+	// [ErrAlreadyMounted]. An argument that the plugin cannot honour is an error
+	// that wraps [ErrNotSupported]. It returns soon after ctx ends, with ctx's
+	// error.
 	SetUpAt(ctx context.Context, dir string, args MounterArgs) error
 	// GetAttributes says what the volume is. It asks the specification alone.
 	GetAttributes() Attributes
@@ -38,8 +42,13 @@ type Unmounter interface {
 	TearDown(ctx context.Context) error
 	// TearDownAt unmounts the volume at dir and removes the directory. It is
 	// idempotent: a volume that is not there is no error. It never removes
-	// anything that is in the volume. After an error the volume may still be up.
-	// It returns soon after ctx ends, with ctx's error.
+	// anything that is in the volume. It returns soon after ctx ends, with ctx's
+	// error.
+	//
+	// An error is transient if nothing has been unmounted: the volume is in use, a
+	// check failed, ctx ended before. It is uncertain once something has been
+	// unmounted, or if that is not known; the same call goes on from there. It is
+	// final only if the input is at fault.
 	TearDownAt(ctx context.Context, dir string) error
 }
 
