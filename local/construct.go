@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	"github.com/volumekit/volumekit/mount"
@@ -13,15 +14,31 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// errNoOrigin: the directory behind a mount is not to be found below the roots.
-var errNoOrigin = errors.New("what is mounted there is not below one of the directories where local volumes may be")
+var (
+	// errNoOrigin: the directory behind a mount is not to be found below the roots.
+	errNoOrigin = errors.New("what is mounted there is not below one of the directories where local volumes may be")
+	// errNotInTable: the path leads to a mount point that has another name.
+	errNotInTable = errors.New("something is mounted there that the mount table does not show")
+)
 
 // ConstructVolumeSpec recovers the path of the directory that is mounted at
-// mountPath, and its flags as mount options, from the mount table. If nothing is
-// mounted there the error wraps [volume.ErrNotMounted]; if the directory cannot be
-// found below the roots, [volume.ErrUncertain]: something is mounted.
+// mountPath, and its flags as mount options, from the mount table: all of them, so
+// that a SetUp with the specification finds the mount as asked whatever the flags
+// are where the directory comes from.
+//
+// A path that is not below the host's root is a [*field.Error]. If nothing is
+// mounted there the error wraps [volume.ErrNotMounted]; if something is, and the
+// directory cannot be found below the roots (it may have been removed), or the
+// path does not lead to it as it is written, [volume.ErrUncertain].
 func (p *Plugin) ConstructVolumeSpec(ctx context.Context, volumeName, mountPath string) (*volume.Spec, error) {
 	if err := volume.ValidatePathComponent(field.NewPath("volumeName"), volumeName); err != nil {
+		return nil, err
+	}
+	if p.host == nil {
+		return nil, errNotInitialised
+	}
+	mountPath, err := p.belowHost(field.NewPath("mountPath"), mountPath)
+	if err != nil {
 		return nil, err
 	}
 	if err := context.Cause(ctx); err != nil {
@@ -29,44 +46,84 @@ func (p *Plugin) ConstructVolumeSpec(ctx context.Context, volumeName, mountPath 
 	}
 	list, err := p.config.Mounter.List()
 	if err != nil {
-		return nil, err
+		return nil, transient(err)
 	}
 	table := mount.Table(list)
 	at, ok := table.At(mountPath)
 	if !ok {
-		return nil, fmt.Errorf("%w: %s", volume.ErrNotMounted, mountPath)
+		return nil, p.notInTable(mountPath)
 	}
-	path, ok := p.origin(table, mountPath)
+	path, there, ok := p.origin(table, mountPath)
 	if !ok {
 		return nil, fmt.Errorf("%w: %s: %w", volume.ErrUncertain, mountPath, errNoOrigin)
 	}
-	return specFor(volumeName, path, at.Flags), nil
+	return specFor(volumeName, path, optionsFor(at.Flags, there), at.Flags&mount.ReadOnly != 0), nil
 }
 
-// origin returns the path that a volume at mountPath has in its specification.
-func (p *Plugin) origin(table mount.Table, mountPath string) (string, bool) {
+// notInTable says what is true of a path at which the table shows no mount.
+func (p *Plugin) notInTable(mountPath string) error {
+	mounted, err := p.config.Mounter.IsMountPoint(mountPath)
+	switch {
+	case mounted:
+		return fmt.Errorf("%w: %s: %w", volume.ErrUncertain, mountPath, errNotInTable)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return transient(err)
+	}
+	return fmt.Errorf("%w: %s", volume.ErrNotMounted, mountPath)
+}
+
+// origin returns the path that a volume at mountPath has in its specification,
+// and the flags of the mount in which that path is.
+func (p *Plugin) origin(table mount.Table, mountPath string) (path string, flags mount.Flags, ok bool) {
 	for _, origin := range table.Origins(mountPath) {
 		if path, ok := p.written(origin); ok {
-			return path, true
+			in, _ := table.Containing(origin)
+			return path, in.Flags, true
 		}
 	}
-	return "", false
+	return "", 0, false
 }
 
-// specFor is a specification that would be set up with just these flags.
-func specFor(name, path string, flags mount.Flags) *volume.Spec {
+// negatives are the options that clear a flag.
+var negatives = []struct {
+	flag mount.Flags
+	name string
+}{
+	{mount.NoSUID, "suid"},
+	{mount.NoDev, "dev"},
+	{mount.NoExec, "exec"},
+	{mount.NoSymFollow, "symfollow"},
+	{mount.NoDirAtime, "diratime"},
+	{mount.NoAtime | mount.StrictAtime, "relatime"},
+}
+
+// optionsFor are options with which just these flags come of a mount, whatever
+// the flags are there where it comes from. The mounter must allow "suid" and
+// "dev" to be given; it did, since the volume is mounted so.
+func optionsFor(flags, there mount.Flags) []string {
+	// The first word is "ro" or "rw". Read-only is said by the specification.
+	options := strings.Split(flags.String(), ",")[1:]
+	for _, no := range negatives {
+		if flags&no.flag == 0 {
+			options = append(options, no.name)
+		}
+	}
+	// A pod may still ask for read-only, unless somebody had to say "rw".
+	if there&^flags&mount.ReadOnly != 0 {
+		options = append(options, "rw")
+	}
+	return options
+}
+
+func specFor(name, path string, options []string, readOnly bool) *volume.Spec {
 	mode := v1.PersistentVolumeFilesystem
 	pv := &v1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: v1.PersistentVolumeSpec{
 			PersistentVolumeSource: v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: path}},
 			VolumeMode:             &mode,
+			MountOptions:           options,
 		},
 	}
-	// The first word is "ro" or "rw", which the specification says otherwise.
-	_, options, _ := strings.Cut(flags.String(), ",")
-	if options != "" {
-		pv.Spec.MountOptions = strings.Split(options, ",")
-	}
-	return volume.NewSpecFromPersistentVolume(pv, flags&mount.ReadOnly != 0)
+	return volume.NewSpecFromPersistentVolume(pv, readOnly)
 }

@@ -14,6 +14,13 @@
 // ro, noexec, noatime, ... It is mounted nosuid and nodev unless the mounter
 // allows otherwise.
 //
-// Not here: block devices as sources, raw block volumes, ownership (fsGroup) and
-// expansion.
+// The directories of the pods and the plugins, volume.VolumeHost.OwnDirs, are no
+// local volumes: a path that is one of them, is in one or has one in it is
+// refused.
+//
+// Ownership is not managed yet, nor are sizes and SELinux labels: a SetUp with
+// FsUser, FsGroup, DesiredSize or SELinuxLabel is refused with an error that wraps
+// volume.ErrNotSupported, and nothing is changed.
+//
+// Not here: block devices as sources, raw block volumes and expansion.
 package local

@@ -1,19 +1,26 @@
 package local_test
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/local"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // A node is a host with a plugin, and a directory with local disks.
@@ -263,6 +270,287 @@ func TestConstructVolumeSpecOfSomethingElse(t *testing.T) {
 	require.ErrorIs(t, err, volume.ErrUncertain)
 	_, err = n.plugin.ConstructVolumeSpec(t.Context(), "../pv", target)
 	require.Error(t, err)
+}
+
+func TestConstructVolumeSpecOfAPath(t *testing.T) {
+	onEach(t, func(t *testing.T, m mount.Interface) {
+		n := newNode(t, m)
+		mounter := n.mounter(t, spec(n.disks+"/disk"), "1")
+		require.NoError(t, mounter.SetUp(t.Context(), volume.MounterArgs{}))
+		root, at := n.host.Root(), mounter.GetPath()
+		link, inside := filepath.Dir(n.disks)+"/link", root+"/link"
+		require.NoError(t, os.Symlink(root, link))
+		require.NoError(t, os.Symlink(root+"/pods", inside))
+
+		for _, same := range []string{at + "/", at + "//.", strings.Replace(at, "/pods/", "//pods/./", 1)} {
+			_, err := n.plugin.ConstructVolumeSpec(t.Context(), "pv", same)
+			require.NoError(t, err, same)
+		}
+		outside := []string{
+			strings.Replace(at, root, link, 1), root, root + "/", "/", "", "relative",
+			root + "/../root" + at[len(root):], root + "/pods/../" + at[len(root):], root + "/a\x00b",
+		}
+		for _, path := range outside {
+			_, err := n.plugin.ConstructVolumeSpec(t.Context(), "pv", path)
+			var refused *field.Error
+			require.ErrorAs(t, err, &refused, "%q", path)
+			require.NotErrorIs(t, err, volume.ErrNotMounted)
+		}
+		_, err := n.plugin.ConstructVolumeSpec(t.Context(), "pv", inside+at[len(root+"/pods"):])
+		require.ErrorIs(t, err, volume.ErrUncertain, "it is mounted, under another name")
+		_, err = n.plugin.ConstructVolumeSpec(t.Context(), "pv", root+"/pods/none")
+		require.ErrorIs(t, err, volume.ErrNotMounted)
+
+		require.NoError(t, os.Remove(n.disks+"/disk"))
+		_, err = n.plugin.ConstructVolumeSpec(t.Context(), "pv", at)
+		if _, fake := m.(*mounttest.Fake); !fake {
+			require.ErrorIs(t, err, volume.ErrUncertain, "the directory was removed")
+		}
+		require.NoError(t, n.unmounter(t, "1").TearDown(t.Context()))
+	})
+}
+
+func TestConstructVolumeSpecFailedCheck(t *testing.T) {
+	m := mounttest.NewFake(mount.Config{})
+	n := newNode(t, m)
+	for _, op := range []string{mounttest.OpList, mounttest.OpIsMountPoint} {
+		m.Inject(mounttest.Fault{Op: op, Err: syscall.EIO, Times: 1})
+		_, err := n.plugin.ConstructVolumeSpec(t.Context(), "pv", n.host.Root()+"/x")
+		require.ErrorIs(t, err, syscall.EIO)
+		require.Equal(t, volume.Transient, volume.KindOf(err))
+	}
+	_, err := local.New(local.Config{Mounter: m}).ConstructVolumeSpec(t.Context(), "pv", "/x")
+	require.ErrorContains(t, err, "not initialised")
+}
+
+// TestConstructVolumeSpecFlags: a volume that had to take back a flag of the file
+// system that it is in is recovered as one that does.
+func TestConstructVolumeSpecFlags(t *testing.T) {
+	for name, allow := range map[string]mount.Allow{"strict": {}, "allowed": {SUID: true, Dev: true}} {
+		t.Run(name, func(t *testing.T) {
+			if mounttest.Namespace(t) {
+				testConstructFlags(t, mount.New(mount.Config{Allow: allow}), allow)
+			}
+		})
+	}
+}
+
+func testConstructFlags(t *testing.T, m mount.Interface, allow mount.Allow) {
+	n := newNode(t, m)
+	cases := map[string][][]string{ // by the flags of the file system
+		"":                          {nil, {"noexec"}, {"strictatime"}, {"ro", "noatime"}},
+		"noexec,noatime":            {nil, {"exec", "relatime"}, {"exec"}, {"strictatime", "nodiratime"}},
+		"nosymfollow,nodiratime,ro": {nil, {"symfollow", "diratime"}, {"rw"}, {"atime"}},
+	}
+	if allow.SUID {
+		cases["nosuid,nodev"] = [][]string{nil, {"suid"}, {"suid", "dev"}, {"nosuid"}}
+	}
+	for flags, volumes := range cases {
+		req := mount.Request{Source: "disks", Target: n.disks, FSType: "tmpfs"}
+		require.NoError(t, m.Mount(t.Context(), req))
+		require.NoError(t, os.Mkdir(n.disks+"/disk", 0o755))
+		if flags != "" {
+			again := mount.Request{Source: n.disks, Target: n.disks, Options: strings.Split(flags, ","), Stack: true}
+			require.NoError(t, m.Mount(t.Context(), again))
+		}
+		for _, options := range volumes {
+			mounter := n.mounter(t, spec(n.disks+"/disk", options...), "1")
+			require.NoError(t, mounter.SetUp(t.Context(), volume.MounterArgs{}))
+			up := mountsBelow(t, m, mounter.GetPath())
+
+			found, err := n.plugin.ConstructVolumeSpec(t.Context(), "pv", mounter.GetPath())
+			require.NoError(t, err, "%s, %v", flags, options)
+			again := n.mounter(t, found, "1")
+			require.NoError(t, again.SetUp(t.Context(), volume.MounterArgs{}), "%s, %v", flags, options)
+			require.Equal(t, up, mountsBelow(t, m, mounter.GetPath()))
+
+			require.NoError(t, n.unmounter(t, "1").TearDown(t.Context()))
+			require.NoError(t, again.SetUp(t.Context(), volume.MounterArgs{}), "%s, %v", flags, options)
+			require.Equal(t, up[0].Flags, mountsBelow(t, m, mounter.GetPath())[0].Flags)
+			require.NoError(t, n.unmounter(t, "1").TearDown(t.Context()))
+		}
+		require.NoError(t, util.UnmountMountPoint(t.Context(), m, n.disks, util.KeepDirectory()))
+	}
+}
+
+// TestNestedRoots: of roots in one another the innermost counts, in both
+// directions.
+func TestNestedRoots(t *testing.T) {
+	onEach(t, func(t *testing.T, m mount.Interface) {
+		n := newNode(t, m)
+		data := filepath.Dir(n.disks) + "/data"
+		require.NoError(t, os.MkdirAll(data+"/inner/volume", 0o755))
+		require.NoError(t, os.Symlink(data, n.disks+"/ssd"))
+		require.NoError(t, os.Symlink(data+"/inner", n.disks+"/short"))
+		plugin := local.New(local.Config{Mounter: m, Roots: []string{n.disks, n.disks + "/ssd", n.disks + "/short"}})
+		require.NoError(t, plugin.Init(n.host))
+		for written, recovered := range map[string]string{
+			n.disks + "/disk":             n.disks + "/disk",
+			n.disks + "/ssd/inner":        n.disks + "/ssd/inner",
+			n.disks + "/ssd/inner/volume": n.disks + "/short/volume",
+			n.disks + "/short/volume":     n.disks + "/short/volume",
+		} {
+			mounter, err := plugin.NewMounter(spec(written), pod("1"))
+			require.NoError(t, err)
+			require.NoError(t, mounter.SetUp(t.Context(), volume.MounterArgs{}), written)
+			found, err := plugin.ConstructVolumeSpec(t.Context(), "pv", mounter.GetPath())
+			require.NoError(t, err)
+			require.Equal(t, recovered, found.PersistentVolume.Spec.Local.Path)
+			require.NoError(t, n.unmounter(t, "1").TearDown(t.Context()))
+		}
+		_, err := plugin.NewMounter(spec(n.disks+"/ssd"), pod("1"))
+		require.NoError(t, err, "a link in the outer root: for the mounter to refuse")
+	})
+}
+
+// TestHostsOwnDirectories are no volumes: what is in them is other pods'.
+func TestHostsOwnDirectories(t *testing.T) {
+	m := mounttest.NewFake(mount.Config{})
+	n := newNode(t, m)
+	root, above := n.host.Root(), filepath.Dir(n.host.Root())
+	for _, dir := range []string{"/pods/1", "/plugins/p", "/disks/disk", "/podsandmore"} {
+		require.NoError(t, os.MkdirAll(root+dir, 0o755))
+	}
+	require.NoError(t, os.Symlink(root+"/pods", above+"/link"))
+	for _, dir := range []string{"/root/pods", "/root/pods/1", "/root/plugins", "/root/plugins/p", "/link", "/link/1"} {
+		err := local.New(local.Config{Mounter: m, Roots: []string{n.disks, above + dir}}).Init(n.host)
+		require.ErrorContains(t, err, above+dir)
+		require.ErrorContains(t, err, root+"/p", "both are named")
+	}
+	plugin := local.New(local.Config{Mounter: m, Roots: []string{filepath.Dir(above)}})
+	require.NoError(t, plugin.Init(n.host))
+	for _, dir := range []string{"", "/root", "/root/pods", "/root/pods/1", "/root/pods/2/x", "/root/plugins", "/root/plugins/p"} {
+		_, err := plugin.NewMounter(spec(above+dir), pod("1"))
+		var refused *field.Error
+		require.ErrorAs(t, err, &refused, dir)
+	}
+	for _, dir := range []string{"/root/disks", "/root/disks/disk", "/root/podsandmore", "/disks/disk"} {
+		mounter, err := plugin.NewMounter(spec(above+dir), pod("1"))
+		require.NoError(t, err)
+		require.NoError(t, mounter.SetUp(t.Context(), volume.MounterArgs{}), dir)
+		require.NoError(t, n.unmounter(t, "1").TearDown(t.Context()))
+	}
+}
+
+func TestArgsThatAreNotHonoured(t *testing.T) {
+	m := mounttest.NewFake(mount.Config{})
+	n := newNode(t, m)
+	id, size := int64(0), resource.MustParse("1Gi")
+	for name, args := range map[string]volume.MounterArgs{
+		"FsUser":       {FsUser: &id},
+		"FsGroup":      {FsGroup: &id},
+		"DesiredSize":  {DesiredSize: &size},
+		"SELinuxLabel": {SELinuxLabel: "system_u:object_r:t:s0"},
+	} {
+		err := n.mounter(t, spec(n.disks+"/disk"), "1").SetUp(t.Context(), args)
+		require.ErrorIs(t, err, volume.ErrNotSupported)
+		require.ErrorContains(t, err, "MounterArgs."+name)
+		require.NoDirExists(t, n.host.Root()+"/pods")
+	}
+}
+
+// TestSiblings: volumes of one new pod come up all at once, and half of them
+// cannot. The directories that they share are nobody's failure.
+func TestSiblings(t *testing.T) {
+	onEach(t, func(t *testing.T, m mount.Interface) {
+		n := newNode(t, m)
+		for round := range 20 {
+			uid := types.UID(fmt.Sprint("pod-", round))
+			var wg sync.WaitGroup
+			for i := range 16 {
+				path := n.disks + "/disk"
+				if i%2 > 0 {
+					path = n.disks + "/missing"
+				}
+				s := spec(path)
+				s.PersistentVolume.Name = fmt.Sprint("pv-", i)
+				mounter := n.mounter(t, s, uid)
+				wg.Go(func() {
+					err := mounter.SetUp(t.Context(), volume.MounterArgs{})
+					want := volume.ErrorKind(i % 2) // success or transient
+					if volume.KindOf(err) != want {
+						t.Errorf("%v: %v", volume.KindOf(err), err)
+					}
+				})
+			}
+			wg.Wait()
+			require.Len(t, mountsBelow(t, m, n.host.Root()), 8)
+			for i := range 16 {
+				u, err := n.plugin.NewUnmounter(fmt.Sprint("pv-", i), uid)
+				require.NoError(t, err)
+				if i%2 > 0 {
+					require.NoDirExists(t, u.GetPath(), "a failed one leaves nothing")
+				}
+				require.NoError(t, u.TearDown(t.Context()))
+			}
+		}
+	})
+}
+
+// hooked is a mounter with something that happens before each mount.
+type hooked struct {
+	mount.Interface
+	before func(mount.Request)
+}
+
+func (h hooked) Mount(ctx context.Context, req mount.Request) error {
+	h.before(req)
+	return h.Interface.Mount(ctx, req)
+}
+
+func TestSiblingComesUpMeanwhile(t *testing.T) {
+	for name, test := range map[string]struct {
+		made string
+		want volume.ErrorKind
+	}{"beside it": {"/../sibling", volume.Transient}, "in it": {"/stray", volume.Uncertain}} {
+		n := newNode(t, hooked{mounttest.NewFake(mount.Config{}), func(req mount.Request) {
+			require.NoError(t, os.MkdirAll(filepath.Join(req.Target, test.made), 0o755))
+		}})
+		mounter := n.mounter(t, spec(n.disks+"/missing"), "1")
+		err := mounter.SetUp(t.Context(), volume.MounterArgs{})
+		require.Equal(t, test.want, volume.KindOf(err), "%s: %v", name, err)
+	}
+}
+
+// TestTearDownKinds: the error says what is true. The contract has the others.
+func TestTearDownKinds(t *testing.T) {
+	m := mounttest.NewFake(mount.Config{})
+	n := newNode(t, m)
+	mounter, unmounter := n.mounter(t, spec(n.disks+"/disk"), "1"), n.unmounter(t, "1")
+	require.Equal(t, volume.Final, volume.KindOf(unmounter.TearDownAt(t.Context(), "/etc")))
+	require.Equal(t, volume.Final, volume.KindOf(unmounter.TearDownAt(t.Context(), n.host.Root()+"/../x")))
+
+	require.NoError(t, mounter.SetUp(t.Context(), volume.MounterArgs{}))
+	second := mount.Request{Source: n.disks + "/disk", Target: mounter.GetPath(), Stack: true}
+	require.NoError(t, m.Mount(t.Context(), second))
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := unmounter.TearDown(ended)
+	require.Equal(t, volume.Transient, volume.KindOf(err), "nothing was unmounted: %v", err)
+	require.Len(t, mountsBelow(t, m, mounter.GetPath()), 2)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	half := local.New(local.Config{Mounter: ending{m, cancel}})
+	require.NoError(t, half.Init(n.host))
+	u, err := half.NewUnmounter("pv", "1")
+	require.NoError(t, err)
+	err = u.TearDown(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, volume.Uncertain, volume.KindOf(err), "one of two was unmounted: %v", err)
+	require.Len(t, mountsBelow(t, m, mounter.GetPath()), 1)
+	require.NoError(t, unmounter.TearDownAt(t.Context(), mounter.GetPath()+"/."), "however it is written")
+	require.NoDirExists(t, mounter.GetPath())
+}
+
+// ending ends a context after each unmount.
+type ending struct {
+	mount.Interface
+	end context.CancelFunc
+}
+
+func (e ending) Unmount(_ context.Context, target string) error {
+	defer e.end()
+	return e.Interface.Unmount(context.Background(), target)
 }
 
 func TestMetrics(t *testing.T) {

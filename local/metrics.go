@@ -15,15 +15,15 @@ import (
 // GetMetrics measures the file system that the directory is in, which other
 // volumes may share.
 func (v podVolume) GetMetrics(ctx context.Context) (*volume.Metrics, error) {
-	mounted, err := v.plugin.config.Mounter.IsMountPoint(v.path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := v.checkMounted(); err != nil {
 		return nil, err
 	}
-	if !mounted {
-		return nil, fmt.Errorf("%w: %s", volume.ErrNotMounted, v.path)
-	}
 	usage, err := fsusage.Stat(ctx, v.path)
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, transient(err)
+	}
+	// Without the volume the numbers are those of the file system below it.
+	if err := errors.Join(v.checkMounted(), err); err != nil {
 		return nil, err
 	}
 	return &volume.Metrics{
@@ -35,6 +35,18 @@ func (v podVolume) GetMetrics(ctx context.Context) (*volume.Metrics, error) {
 		InodesUsed: bytes(usage.InodesUsed),
 		InodesFree: bytes(usage.InodesFree),
 	}, nil
+}
+
+// checkMounted fails with [volume.ErrNotMounted] if nothing is mounted there.
+func (v podVolume) checkMounted() error {
+	mounted, err := v.plugin.config.Mounter.IsMountPoint(v.path)
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return transient(err)
+	case !mounted:
+		return fmt.Errorf("%w: %s", volume.ErrNotMounted, v.path)
+	}
+	return nil
 }
 
 func bytes(n int64) *resource.Quantity { return resource.NewQuantity(n, resource.BinarySI) }

@@ -23,17 +23,18 @@ type podVolume struct {
 func (v podVolume) GetPath() string { return v.path }
 
 // exclusively runs work as the only one for dir, which must be below the host's
-// root.
-func (v podVolume) exclusively(ctx context.Context, dir string, work func() error) error {
-	if _, ok := below(v.plugin.host.Root(), dir); !ok {
-		return field.Invalid(field.NewPath("dir"), dir, "not below "+v.plugin.host.Root())
+// root, and is passed on as it is written shortest.
+func (v podVolume) exclusively(ctx context.Context, dir string, work func(dir string) error) error {
+	dir, err := v.plugin.belowHost(field.NewPath("dir"), dir)
+	if err != nil {
+		return err
 	}
 	unlock, err := v.plugin.locks.Lock(ctx, dir)
 	if err != nil {
 		return transient(fmt.Errorf("waiting for another operation on %s: %w", dir, err))
 	}
 	defer unlock()
-	return work()
+	return work(dir)
 }
 
 type mounter struct {
@@ -55,11 +56,32 @@ func (m *mounter) SetUp(ctx context.Context, args volume.MounterArgs) error {
 
 // SetUpAt implements [volume.Mounter]. The directory must be below the host's
 // root. If something else is mounted there, or the volume with other flags, the
-// error wraps [mount.ErrMounted] and is final: tear it down first.
+// error wraps [volume.ErrAlreadyMounted] and [mount.ErrMounted].
 func (m *mounter) SetUpAt(ctx context.Context, dir string, args volume.MounterArgs) error {
-	return m.exclusively(ctx, dir, func() error {
+	if err := checkArgs(args); err != nil {
+		return err
+	}
+	return m.exclusively(ctx, dir, func(dir string) error {
 		return m.setUp(ctx, m.request(dir, args))
 	})
+}
+
+// checkArgs refuses what a pod asks for and would not get.
+func checkArgs(args volume.MounterArgs) error {
+	for _, arg := range []struct {
+		name  string
+		given bool
+	}{
+		{"FsUser", args.FsUser != nil},
+		{"FsGroup", args.FsGroup != nil},
+		{"DesiredSize", args.DesiredSize != nil},
+		{"SELinuxLabel", args.SELinuxLabel != ""},
+	} {
+		if arg.given {
+			return fmt.Errorf("MounterArgs.%s for a local volume: %w", arg.name, volume.ErrNotSupported)
+		}
+	}
+	return nil
 }
 
 // request is the mount that the volume needs.
@@ -80,7 +102,8 @@ func (m *mounter) checkOptions() error {
 }
 
 // setUp makes the directory and mounts. What it made it takes back if the mount
-// fails, also if the mounter refuses the request.
+// fails, also if the mounter refuses the request. Parents in which other volumes
+// have come up meanwhile stay.
 func (m *mounter) setUp(ctx context.Context, req mount.Request) error {
 	made, err := safepath.MkdirAll(m.plugin.host.Root(), req.Target, 0o750)
 	if err == nil {
@@ -103,7 +126,9 @@ func classify(err error) error {
 		return nil
 	case errors.Is(err, mount.ErrUncertain):
 		return fmt.Errorf("%w: %w", volume.ErrUncertain, err)
-	case errors.As(err, &refused), errors.Is(err, mount.ErrMounted), errors.Is(err, errors.ErrUnsupported):
+	case errors.Is(err, mount.ErrMounted):
+		return fmt.Errorf("%w: %w", volume.ErrAlreadyMounted, err)
+	case errors.As(err, &refused), errors.Is(err, errors.ErrUnsupported):
 		return err
 	default:
 		return transient(err)
@@ -120,11 +145,21 @@ func (u *unmounter) TearDown(ctx context.Context) error { return u.TearDownAt(ct
 // TearDownAt implements [volume.Unmounter]. The directory must be below the
 // host's root. Its parents stay: they are the pod's.
 func (u *unmounter) TearDownAt(ctx context.Context, dir string) error {
-	return u.exclusively(ctx, dir, func() error {
-		err := util.UnmountMountPoint(ctx, u.plugin.config.Mounter, dir)
-		if errors.Is(err, mount.ErrUncertain) {
-			err = fmt.Errorf("%w: %w", volume.ErrUncertain, err)
-		}
-		return err
+	return u.exclusively(ctx, dir, func(dir string) error {
+		return classifyUnmount(util.UnmountMountPoint(ctx, u.plugin.config.Mounter, dir))
 	})
+}
+
+// classifyUnmount says what is true of the volume after an unmount's error.
+func classifyUnmount(err error) error {
+	var refused *mount.InputError
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, mount.ErrUncertain), errors.Is(err, util.ErrPartlyUnmounted):
+		return fmt.Errorf("%w: %w", volume.ErrUncertain, err)
+	case errors.As(err, &refused):
+		return err
+	}
+	return transient(err)
 }

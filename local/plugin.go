@@ -21,8 +21,12 @@ type Config struct {
 	Mounter mount.Interface
 	// Roots are the directories below which volumes may be, such as "/mnt/disks".
 	// They must exist when the plugin is initialised; symbolic links on the way to
-	// them are resolved then. A root is no volume itself. None: no volume is
-	// accepted.
+	// them are resolved then. A root is no volume itself. Of roots that are in one
+	// another the innermost counts. None: no volume is accepted.
+	//
+	// The directories of the pods and the plugins, VolumeHost.OwnDirs, are nobody's
+	// volume: a root must not be one of them or in one, and a path below a root
+	// that is, or that one of them is in, is refused.
 	Roots []string
 }
 
@@ -45,7 +49,7 @@ var (
 func New(config Config) *Plugin { return &Plugin{config: config} }
 
 // Init resolves the roots. A configuration without a mounter, or with a root
-// that is missing or not absolute, is an error.
+// that is missing, not absolute or in a directory of the host's own, is an error.
 func (p *Plugin) Init(host volume.VolumeHost) error {
 	if p.config.Mounter == nil {
 		return errors.New("local: Config.Mounter is missing")
@@ -53,6 +57,14 @@ func (p *Plugin) Init(host volume.VolumeHost) error {
 	roots, err := resolveRoots(p.config.Roots)
 	if err != nil {
 		return fmt.Errorf("local: %w", err)
+	}
+	for i, r := range roots {
+		for _, own := range host.OwnDirs() {
+			if isOrIsBelow(own, r.resolved) {
+				return fmt.Errorf("local: Config.Roots[%d] %q: %s is in %s, where the volumes of pods are",
+					i, r.declared, r.resolved, own)
+			}
+		}
 	}
 	p.host, p.roots = host, roots
 	return nil
@@ -62,7 +74,8 @@ func (p *Plugin) Init(host volume.VolumeHost) error {
 func (p *Plugin) GetPluginName() string { return PluginName }
 
 // GetVolumeName returns the name of the persistent volume: the same path is
-// another volume on another node.
+// another volume on another node. That two volumes show one directory, or one a
+// part of the other, it does not know.
 func (p *Plugin) GetVolumeName(spec *volume.Spec) (string, error) {
 	if err := p.check(spec); err != nil {
 		return "", err
@@ -132,10 +145,12 @@ func (p *Plugin) check(spec *volume.Spec) error {
 	return nil
 }
 
+var errNotInitialised = errors.New("local: the plugin is not initialised")
+
 // volume returns the volume's place for the pod, once its names are in order.
 func (p *Plugin) volume(name string, podUID types.UID) (podVolume, error) {
 	if p.host == nil {
-		return podVolume{}, errors.New("local: the plugin is not initialised")
+		return podVolume{}, errNotInitialised
 	}
 	dir, err := p.host.PodVolumeDir(podUID, PluginName, name)
 	return podVolume{plugin: p, path: dir}, err

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -34,8 +35,9 @@ func resolveRoots(declared []string) ([]root, error) {
 var pathField = field.NewPath("spec", "persistentVolume", "spec", "local", "path")
 
 // source returns the path to bind for a path that somebody wrote into a
-// persistent volume. It looks at the text alone: that no symbolic link leads
-// elsewhere is the mounter's to see, in the moment when it opens the path.
+// persistent volume. Of roots that are in one another the innermost counts. It
+// looks at the text alone: that no symbolic link leads elsewhere is the mounter's
+// to see, in the moment when it opens the path.
 func (p *Plugin) source(written string) (string, error) {
 	switch {
 	case written == "":
@@ -44,29 +46,77 @@ func (p *Plugin) source(written string) (string, error) {
 		return "", invalid(written, "a path holds no NUL")
 	case !path.IsAbs(written):
 		return "", invalid(written, "the path must be absolute")
+	case hasDotDot(written):
+		return "", invalid(written, `the path must not contain ".."`)
 	}
-	for part := range strings.SplitSeq(written, "/") {
-		if part == ".." {
-			return "", invalid(written, `the path must not contain ".."`)
+	source, ok := replaceLongest(p.roots, path.Clean(written), func(r root) (from, to string) {
+		return r.declared, r.resolved
+	})
+	if !ok {
+		return "", invalid(written, "the path is not below one of the directories where local volumes may be")
+	}
+	if own, ok := p.ownDir(source); ok {
+		return "", invalid(written, "the path is in, or leads to, "+own+", where the volumes of pods are")
+	}
+	return source, nil
+}
+
+// ownDir returns the directory of the host that is at, above or below the path.
+func (p *Plugin) ownDir(at string) (string, bool) {
+	for _, own := range p.host.OwnDirs() {
+		if isOrIsBelow(own, at) || isOrIsBelow(at, own) {
+			return own, true
 		}
 	}
-	clean := path.Clean(written)
-	for _, r := range p.roots {
-		if rest, ok := below(r.declared, clean); ok {
-			return path.Join(r.resolved, rest), nil
-		}
-	}
-	return "", invalid(written, "the path is not below one of the directories where local volumes may be")
+	return "", false
 }
 
 // written undoes source: the path as a persistent volume has it.
 func (p *Plugin) written(source string) (string, bool) {
-	for _, r := range p.roots {
-		if rest, ok := below(r.resolved, source); ok {
-			return path.Join(r.declared, rest), true
+	written, ok := replaceLongest(p.roots, source, func(r root) (from, to string) {
+		return r.resolved, r.declared
+	})
+	if !ok {
+		return "", false
+	}
+	again, err := p.source(written)
+	return written, err == nil && again == source
+}
+
+// replaceLongest exchanges the part of a path that the innermost of the roots has
+// in common with it.
+func replaceLongest(roots []root, name string, by func(root) (from, to string)) (string, bool) {
+	var longest, replaced string
+	for _, r := range roots {
+		from, to := by(r)
+		if rest, ok := below(from, name); ok && len(from) > len(longest) {
+			longest, replaced = from, path.Join(to, rest)
 		}
 	}
-	return "", false
+	return replaced, longest != ""
+}
+
+// belowHost returns the path as it is written shortest, if it is strictly below
+// the host's root.
+func (p *Plugin) belowHost(at *field.Path, written string) (string, error) {
+	clean := path.Clean(written)
+	_, ok := below(p.host.Root(), clean)
+	switch {
+	case !ok:
+		return "", field.Invalid(at, shorten(written), "not below "+p.host.Root())
+	case hasDotDot(written):
+		return "", field.Invalid(at, shorten(written), `the path must not contain ".."`)
+	case strings.ContainsRune(written, 0):
+		return "", field.Invalid(at, shorten(written), "a path holds no NUL")
+	}
+	return clean, nil
+}
+
+func hasDotDot(p string) bool { return slices.Contains(strings.Split(p, "/"), "..") }
+
+func isOrIsBelow(dir, p string) bool {
+	_, ok := below(dir, p)
+	return ok || p == dir
 }
 
 // below returns what comes after dir in a path strictly below it.
@@ -75,10 +125,13 @@ func below(dir, p string) (string, bool) {
 	return rest, ok && rest != ""
 }
 
-func invalid(value, detail string) error {
+func invalid(value, detail string) error { return field.Invalid(pathField, shorten(value), detail) }
+
+// shorten keeps hostile text from filling a log.
+func shorten(s string) string {
 	const limit = 128
-	if len(value) > limit {
-		value = value[:limit] + "..."
+	if len(s) <= limit {
+		return s
 	}
-	return field.Invalid(pathField, value, detail)
+	return s[:limit] + "..."
 }
