@@ -80,6 +80,7 @@ func TestPlugin(t *testing.T, config Config) {
 		"MountHangs":            (*contract).mountHangs,
 		"MountUncertain":        (*contract).mountUncertain,
 		"UnmountFails":          (*contract).unmountFails,
+		"UnmountUncertain":      (*contract).unmountUncertain,
 	} {
 		t.Run(name, func(t *testing.T) { test(newContract(t, config)) })
 	}

@@ -36,16 +36,14 @@ func (c *contract) requireReadOnly(spec *volume.Spec, args volume.MounterArgs) {
 	c.down(spec)
 }
 
-// A volume that is up in one way is not as asked in the other: the plugin may
-// refuse, or change it, but not say that all is well.
+// A volume that is up in one way is not as asked in the other, and stays as it is.
 func (c *contract) readOnlyLater() {
 	spec, mounter := c.up()
 	at := c.requireUp(mounter.GetPath())
 	require.Zero(c, at.Flags&mount.ReadOnly, "a writable volume is read-only")
 	err := mounter.SetUp(c.Context(), volume.MounterArgs{ReadOnly: true})
-	at = c.requireUp(mounter.GetPath())
-	if err == nil {
-		require.NotZero(c, at.Flags&mount.ReadOnly, "SetUp says that a writable volume is read-only")
-	}
+	require.ErrorIs(c, err, volume.ErrAlreadyMounted)
+	require.Equal(c, volume.Final, volume.KindOf(err))
+	require.Equal(c, at, c.requireUp(mounter.GetPath()), "a refused SetUp changed what was up")
 	c.down(spec)
 }

@@ -43,20 +43,34 @@ func (p *FakePlugin) takeDown(ctx context.Context, dir string) error {
 		return err
 	}
 	defer unlock()
+	undone, err := p.unmountAndRemove(ctx, dir)
+	var refused *mount.InputError
+	switch {
+	case err == nil, !undone && errors.As(err, &refused):
+		return err
+	case undone, errors.Is(err, mount.ErrUncertain):
+		return fmt.Errorf("%w: %w", volume.ErrUncertain, err)
+	}
+	return fmt.Errorf("%w: %w", volume.ErrTransient, err)
+}
+
+// unmountAndRemove reports whether it unmounted anything, also along with an error.
+func (p *FakePlugin) unmountAndRemove(ctx context.Context, dir string) (undone bool, err error) {
 	for {
 		mounted, err := p.config.Mounter.IsMountPoint(dir)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil
+			return undone, nil
 		}
 		if err != nil {
-			return err
+			return undone, err
 		}
 		if !mounted {
-			return p.removeUnmounted(dir)
+			return undone, p.removeUnmounted(dir)
 		}
 		if err := p.config.Mounter.Unmount(ctx, dir); err != nil {
-			return certainty(err)
+			return undone, err
 		}
+		undone = true
 	}
 }
 
@@ -85,10 +99,13 @@ func checkPaths(source, target string) error {
 }
 
 // certainty says in the words of package volume that it is not known what is
-// mounted.
+// mounted, or that something else is.
 func certainty(err error) error {
-	if errors.Is(err, mount.ErrUncertain) {
+	switch {
+	case errors.Is(err, mount.ErrUncertain):
 		return fmt.Errorf("%w: %w", volume.ErrUncertain, err)
+	case errors.Is(err, mount.ErrMounted):
+		return fmt.Errorf("%w: %w", volume.ErrAlreadyMounted, err)
 	}
 	return err
 }
