@@ -6,6 +6,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/volumekit/volumekit/mount"
@@ -43,6 +44,9 @@ func (f *Fake) mount(req mount.Request, options mount.Options) error {
 	}
 	if wanted.Deleted || at.in.Deleted {
 		return syscall.ENOENT // as Linux: what is removed is not mounted again, nor on
+	}
+	if options.Clear&mount.ReadOnly != 0 && isReadOnly(wanted.Info) {
+		return mount.ErrNotAsRequested // the file system itself is read-only
 	}
 	if req.FSType != "" {
 		wanted.Major, wanted.Minor = f.kernel.device(req.Source)
@@ -85,6 +89,9 @@ func (f *Fake) wanted(req mount.Request, options mount.Options) (tree, error) {
 	if err != nil {
 		return tree{}, err
 	}
+	if namesDirectory(req.Source) && !at.mode.IsDir() {
+		return tree{}, syscall.ENOTDIR
+	}
 	bind := at.in
 	bind.Root = at.root
 	bind.Flags = options.Apply(bind.Flags)
@@ -92,6 +99,9 @@ func (f *Fake) wanted(req mount.Request, options mount.Options) (tree, error) {
 	real, err := f.realRoot(at)
 	return tree{bind, !at.mode.IsDir(), real}, err
 }
+
+// namesDirectory reports whether a path can only be one of a directory.
+func namesDirectory(p string) bool { return strings.HasSuffix(p, "/") || path.Base(p) == "." }
 
 // realRoot returns the real file at a spot, nil if there is none.
 func (f *Fake) realRoot(at spot) (fs.FileInfo, error) {

@@ -48,6 +48,9 @@ func (f *Fake) follow(p string) (at spot, rest string, err error) {
 		if !at.isLink() {
 			return at, rest, err
 		}
+		if at.in.Flags&mount.NoSymFollow != 0 {
+			break
+		}
 		target, err := os.Readlink(native(at.real))
 		if err != nil {
 			return at, rest, cause(err)

@@ -352,3 +352,32 @@ func TestFakeResolve(t *testing.T) {
 		require.Equal(t, test.readOnly, readOnly, p)
 	}
 }
+
+func TestFakeReadOnlyFileSystemStaysSo(t *testing.T) {
+	s := newStage(t)
+	require.NoError(t, s.mount("tmpfs", "tmpfs", "source", "ro"))
+	require.ErrorIs(t, s.bind("source", "target", "rw"), mount.ErrNotAsRequested)
+	require.NoError(t, s.bind("source", "target"))
+	require.Len(t, s.table(), 3)
+}
+
+func TestFakePathThatNamesADirectory(t *testing.T) {
+	s := newStage(t)
+	for _, end := range []string{"/", "/.", "/./"} {
+		req := mount.Request{Source: s.path("file") + end, Target: s.path("target-file")}
+		require.ErrorIs(t, s.Mount(t.Context(), req), syscall.ENOTDIR)
+	}
+}
+
+func TestFakeNoSymFollow(t *testing.T) {
+	s := newStage(t)
+	require.NoError(t, os.Symlink("sub", s.path("source/way")))
+	require.NoError(t, os.Mkdir(s.path("source/sub/deep"), 0o755))
+	require.NoError(t, s.bind("source", "target", "nosymfollow"))
+	_, err := s.IsMountPoint(s.path("source/way/deep"))
+	require.NoError(t, err)
+	_, err = s.IsMountPoint(s.path("target/way/deep"))
+	require.ErrorIs(t, err, syscall.ELOOP)
+	_, _, err = s.Resolve(s.path("target/way"))
+	require.ErrorIs(t, err, syscall.ELOOP)
+}

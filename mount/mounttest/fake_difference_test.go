@@ -1,0 +1,312 @@
+package mounttest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
+)
+
+// The Fake and the kernel give the same answers to the same random calls, and
+// have the same table after each. A failure names its seed: VOLUMEKIT_SEED=seed
+// replays that sequence alone.
+func TestFakeDiffersNotFromKernel(t *testing.T) {
+	if !mounttest.Namespace(t) {
+		return
+	}
+	seed, sequences := rand.Uint64N(1_000_000_000), uint64(200)
+	if text := os.Getenv("VOLUMEKIT_SEED"); text != "" {
+		var err error
+		seed, err = strconv.ParseUint(text, 10, 64)
+		require.NoError(t, err)
+		sequences = 1
+	}
+	t.Logf("seeds %d to %d", seed, seed+sequences-1)
+	for range sequences {
+		of := seed
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			newDuel(t, of).run(40)
+		})
+		seed++
+	}
+}
+
+// A duel is one sequence of calls to the kernel and to a Fake.
+type duel struct {
+	*testing.T
+	random *rand.Rand
+	worlds [2]world // the kernel's and the Fake's
+	seed   uint64
+	past   []string // the calls so far
+}
+
+func newDuel(t *testing.T, seed uint64) *duel {
+	t.Helper()
+	tiers := mount.Tiers()
+	real := mount.New(mount.Config{
+		Tier:       tiers[seed%uint64(len(tiers))],
+		StagingDir: filepath.Join(t.TempDir(), "staging"),
+		Allow:      mount.Allow{SUID: true, Dev: true},
+	})
+	d := &duel{T: t, random: rand.New(rand.NewPCG(seed, 0)), seed: seed}
+	fake := mounttest.NewFake(mount.Config{Allow: mount.Allow{SUID: true, Dev: true}})
+	d.worlds[0] = newWorld(t, real, real)
+	d.worlds[1] = newWorld(t, real, fake)
+	return d
+}
+
+// A call is made in a world and returns its answer, apart from the error.
+type call struct {
+	name string
+	make func(w world) (answer any, err error)
+}
+
+func (d *duel) run(calls int) {
+	d.Helper()
+	real, fake := d.worlds[0], d.worlds[1]
+	for range calls {
+		call := d.pick()
+		d.past = append(d.past, call.name)
+		realAnswer, realErr := call.make(real)
+		fakeAnswer, fakeErr := call.make(fake)
+		about := fmt.Sprintf("VOLUMEKIT_SEED=%d\n%s\nkernel: %v\nfake: %v",
+			d.seed, strings.Join(d.past, "\n"), realErr, fakeErr)
+		require.Equal(d, kindOf(realErr), kindOf(fakeErr), about)
+		require.Equal(d, realAnswer, fakeAnswer, about)
+		require.Equal(d, real.shape(d.T), fake.shape(d.T), about)
+	}
+}
+
+func (d *duel) pick() call {
+	switch n := d.random.IntN(20); {
+	case n < 9:
+		return d.mount()
+	case n < 14:
+		target := d.target()
+		return call{fmt.Sprintf("unmount %q", target), func(w world) (any, error) {
+			return nil, w.Unmount(d.Context(), w.path(target))
+		}}
+	case n < 16:
+		path := d.path()
+		return call{fmt.Sprintf("is mount point %q", path), func(w world) (any, error) {
+			return w.IsMountPoint(w.path(path))
+		}}
+	case n < 19:
+		path := d.path()
+		return call{fmt.Sprintf("refs of %q", path), func(w world) (any, error) {
+			refs, err := w.MountRefs(w.path(path))
+			return w.relative(refs), err
+		}}
+	}
+	return d.replace()
+}
+
+func (d *duel) mount() call {
+	source, target, options := d.path(), d.target(), oneOf(d, someOptions)
+	fsType, stack := "", d.random.IntN(3) == 0
+	if d.random.IntN(5) == 0 {
+		fsType, source = "tmpfs", oneOf(d, []string{"x", "y", "", "a b"})
+	}
+	name := fmt.Sprintf("mount %s %q on %q %q stack=%t", fsType, source, target, options, stack)
+	return call{name, func(w world) (any, error) {
+		req := mount.Request{Source: source, Target: w.path(target), FSType: fsType, Options: options, Stack: stack}
+		if fsType == "" {
+			req.Source = w.path(source)
+		}
+		return nil, w.Mount(d.Context(), req)
+	}}
+}
+
+// replace puts a new directory or file in the place of one that is only a source
+// of mounts.
+func (d *duel) replace() call {
+	name := oneOf(d, []string{"/gone", "/gone-file"})
+	file := name == "/gone-file"
+	back := d.random.IntN(2) == 0
+	busy := false
+	return call{fmt.Sprintf("replace %q, put back: %t", name, back), func(w world) (any, error) {
+		if busy {
+			return nil, nil
+		}
+		err := os.Remove(w.path(name))
+		if busy = w.real && errors.Is(err, syscall.EBUSY); busy || !back {
+			return nil, nil // the kernel keeps what is mounted on, somewhere
+		}
+		if file {
+			return nil, os.WriteFile(w.path(name), nil, 0o644)
+		}
+		return nil, os.Mkdir(w.path(name), 0o755)
+	}}
+}
+
+func oneOf[T any](d *duel, of []T) T { return of[d.random.IntN(len(of))] }
+
+func (d *duel) path() string {
+	if d.random.IntN(8) == 0 {
+		return oneOf(d, sources)
+	}
+	return d.target()
+}
+
+func (d *duel) target() string {
+	if d.random.IntN(12) == 0 {
+		return oneOf(d, badPaths)
+	}
+	return oneOf(d, goodPaths)
+}
+
+var (
+	someOptions = [][]string{
+		nil, nil, nil, {"ro"}, {"rw"}, {"noexec"}, {"exec"}, {"noatime"}, {"relatime"}, {"atime"}, {"strictatime"},
+		{"nodiratime"}, {"diratime"}, {"norelatime"}, {"nostrictatime"}, {"nosymfollow"}, {"symfollow"},
+		{"suid"}, {"dev", "suid"}, {"nosuid"}, {"ro", "noexec", "noatime"}, {"_netdev", "nofail"},
+		{"ro", "rw"}, {"sync"}, {"bind"}, {"x-y"}, {"ro", ""}, {"size=1m"}, {"size=1m", "mode=700", "ro"}, {"ro=1"},
+	}
+	directories = []string{"/a", "/a/b", "/a/b/c", "/d", "/d/e", "/sp ace", "/new\nline", `/octal\040`, "/\xff#,"}
+	files       = []string{"/f", "/a/g"}
+	links       = map[string]string{"/l": "a", "/a/m": "../d", "/lf": "f", "/loop": "loop", "/dangling": "none"}
+	sources     = []string{"/gone", "/gone-file"} // never mounted on
+	// Links and odd spellings of the others.
+	goodPaths = append(slices.Concat(directories, directories, files, files),
+		"/l", "/l/b", "/a/m", "/a/m/e", "/lf", "/a/", "/a/./b", "//d", "/d/e/.")
+	badPaths = []string{
+		"", "relative", "/a/../d", "/a\x00", "/none", "/a/none/x", "/f/x", "/f/", "/l/", "/lf/", "/loop", "/loop/x",
+		"/dangling", "/dangling/x", "/" + strings.Repeat("n", 300),
+	}
+)
+
+// A world is one side of a duel, with a directory that both have alike.
+type world struct {
+	mount.Interface
+	dir  string
+	base mount.Info // the mount that dir is in
+	real bool
+}
+
+// newWorld makes the directory a file system of its own: its mount may get any
+// flag, and numbers of inodes are not used again.
+func newWorld(t *testing.T, kernel *mount.Mounter, m mount.Interface) world {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	require.NoError(t, kernel.Mount(t.Context(), mount.Request{
+		Source: "world", Target: dir, FSType: "tmpfs", Options: []string{"suid", "dev"},
+	}))
+	w := world{Interface: m, dir: dir, real: m == mount.Interface(kernel)}
+	t.Cleanup(func() { w.clear(t, kernel) })
+	for _, dir := range append(directories, "/gone") {
+		require.NoError(t, os.Mkdir(w.path(dir), 0o755))
+	}
+	for _, file := range append(files, "/gone-file") {
+		require.NoError(t, os.WriteFile(w.path(file), nil, 0o644))
+	}
+	for link, target := range links {
+		require.NoError(t, os.Symlink(target, w.path(link)))
+	}
+	table, err := m.List()
+	require.NoError(t, err)
+	w.base, _ = mount.Table(table).Containing(dir)
+	return w
+}
+
+// path returns the path of a name in the world; names without a slash are left
+// as they are.
+func (w world) path(name string) string {
+	if strings.HasPrefix(name, "/") {
+		return w.dir + name
+	}
+	return name
+}
+
+func (w world) relative(paths []string) []string {
+	out := []string{}
+	for _, p := range paths {
+		out = append(out, strings.TrimPrefix(p, w.dir))
+	}
+	return out
+}
+
+// shape returns what is mounted in the world in words that both worlds share.
+func (w world) shape(t *testing.T) []string {
+	t.Helper()
+	table, err := w.List()
+	require.NoError(t, err)
+	place := map[int]string{w.base.ID: ""}
+	shape := []string{}
+	for pending := table; len(pending) > 0; {
+		later := slices.DeleteFunc(slices.Clone(pending), func(info mount.Info) bool {
+			_, found := place[info.Parent]
+			if found && info.ID != w.base.ID {
+				place[info.ID] = place[info.Parent] + " > " + strconv.Quote(strings.TrimPrefix(info.Mountpoint, w.dir))
+				shape = append(shape, place[info.ID]+" "+w.describe(info))
+			}
+			return found
+		})
+		if len(later) == len(pending) {
+			break // the rest is not of this world
+		}
+		pending = later
+	}
+	slices.Sort(shape)
+	return shape
+}
+
+func (w world) describe(info mount.Info) string {
+	what := fmt.Sprintf("%s %q", info.FSType, info.Source)
+	if info.Major == w.base.Major && info.Minor == w.base.Minor {
+		what = "of the world"
+		if !w.real {
+			info.Root = strings.TrimPrefix(info.Root, w.dir)
+		}
+	}
+	return fmt.Sprintf("shows %q %s, deleted: %t, %v %v", info.Root, what, info.Deleted, info.Flags, info.Options)
+}
+
+// clear unmounts all of the world and the world.
+func (w world) clear(t *testing.T, kernel *mount.Mounter) {
+	t.Helper()
+	for range 100 {
+		table, err := kernel.List()
+		require.NoError(t, err)
+		for _, info := range slices.Backward(table) {
+			if info.Mountpoint == w.dir || strings.HasPrefix(info.Mountpoint, w.dir+"/") {
+				_ = kernel.Unmount(context.Background(), info.Mountpoint)
+			}
+		}
+		if is, err := kernel.IsMountPoint(w.dir); err == nil && !is {
+			return
+		}
+	}
+	t.Errorf("%s cannot be unmounted", w.dir)
+}
+
+// kindOf returns what a caller can tell about an error.
+func kindOf(err error) string {
+	var input *mount.InputError
+	if errors.As(err, &input) {
+		return "input " + input.Field
+	}
+	for _, known := range []error{mount.ErrMounted, mount.ErrUncertain, mount.ErrNotAsRequested} {
+		if errors.Is(err, known) {
+			return known.Error()
+		}
+	}
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		return errno.Error()
+	}
+	return fmt.Sprint(err)
+}
