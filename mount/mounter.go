@@ -114,8 +114,9 @@ func (c *claim) revoke() bool { return c.state.CompareAndSwap(claimFree, claimRe
 // errAbandoned is what work returns when its claim was taken back.
 var errAbandoned = errors.New("abandoned")
 
-// settle is how long a caller whose context has ended waits for a change that is
-// being made: the kernel needs microseconds, or is stuck.
+// settle is how long a caller whose context has ended waits for the work: the
+// kernel needs microseconds, or is stuck. What it has open until then would keep
+// the target busy for the next call.
 const settle = 50 * time.Millisecond
 
 // exclusively runs work when no other may change the target. It returns soon after
@@ -146,16 +147,20 @@ func (m *Mounter) exclusively(ctx context.Context, target string, ended func(), 
 		return err
 	case <-ctx.Done():
 	}
-	if c.revoke() {
+	revoked := c.revoke()
+	select {
+	case err := <-done:
+		if errors.Is(err, errAbandoned) {
+			return contextError(ctx)
+		}
+		return err
+	case <-time.After(settle):
+	}
+	if revoked {
 		unlock()
 		return contextError(ctx)
 	}
-	select {
-	case err := <-done:
-		return err
-	case <-time.After(settle):
-		return fmt.Errorf("%w: %w", ErrUncertain, contextError(ctx))
-	}
+	return fmt.Errorf("%w: %w", ErrUncertain, contextError(ctx))
 }
 
 // contextError returns an error that is ctx.Err() as well as ctx's cause.
