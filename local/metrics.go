@@ -23,8 +23,11 @@ func (v podVolume) GetMetrics(ctx context.Context) (*volume.Metrics, error) {
 		return nil, transient(err)
 	}
 	// Without the volume the numbers are those of the file system below it.
-	if err := errors.Join(v.checkMounted(), err); err != nil {
+	if err := v.checkMounted(); err != nil {
 		return nil, err
+	}
+	if err != nil {
+		return nil, transient(err) // taken down and up again meanwhile
 	}
 	return &volume.Metrics{
 		Time:       metav1.Now(),

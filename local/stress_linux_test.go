@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,14 +19,16 @@ import (
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/volume"
+	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
 )
 
 // long reports whether the tests that take their time are to take it.
 func long() bool { return os.Getenv("VOLUMEKIT_LONG") != "" }
 
-// TestStress sets up and tears down the same and different volumes from many
-// goroutines, on every tier, some with contexts that end at any moment.
+// TestStress sets up, tears down, measures and recovers the same and different
+// volumes from many goroutines, on every tier, some with contexts that end at any
+// moment. Every third volume has no source.
 func TestStress(t *testing.T) {
 	for _, tier := range mount.Tiers() {
 		t.Run(tier.String(), func(t *testing.T) {
@@ -50,20 +54,23 @@ func testStress(t *testing.T, tier mount.Tier) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), duration)
 	defer cancel()
-	var ups, downs, ended atomic.Int64
+	var calls [len(stressVerbs)]atomic.Int64
+	var ended atomic.Int64
 	var workers sync.WaitGroup
 	for i := range 32 {
 		random := rand.New(rand.NewPCG(seed, uint64(i)))
 		workers.Go(func() {
 			for ctx.Err() == nil {
-				uid := types.UID(fmt.Sprint(random.IntN(8)))
+				v := stressed{n, random.IntN(stressPods), random.IntN(stressVolumes)}
+				verb := random.IntN(len(stressVerbs))
 				call, cancel := context.WithCancel(t.Context())
 				if random.IntN(8) == 0 {
 					call, cancel = context.WithTimeout(t.Context(), time.Duration(random.IntN(400))*time.Microsecond)
 				}
-				err := upOrDown(call, t, n, uid, random.IntN(2) == 0, &ups, &downs)
-				if explained := err == nil || call.Err() != nil && errors.Is(err, call.Err()); !explained {
-					t.Error(err)
+				calls[verb].Add(1)
+				err := stressVerbs[verb].call(v, call, t)
+				if !v.explains(call, err, stressVerbs[verb].also) {
+					t.Errorf("%s, %v: %v", stressVerbs[verb].name, volume.KindOf(err), err)
 				}
 				if call.Err() != nil {
 					ended.Add(1)
@@ -73,10 +80,13 @@ func testStress(t *testing.T, tier mount.Tier) {
 		})
 	}
 	workers.Wait()
-	t.Logf("%d up, %d down, of these %d with a context that ended", ups.Load(), downs.Load(), ended.Load())
+	for i, verb := range stressVerbs {
+		t.Logf("%s: %d times", verb.name, calls[i].Load())
+	}
+	t.Logf("of these %d with a context that ended", ended.Load())
 
-	for i := range 8 {
-		u := n.unmounter(t, types.UID(fmt.Sprint(i)))
+	for i := range stressPods * stressVolumes {
+		u := stressed{n, i / stressVolumes, i % stressVolumes}.unmounter(t)
 		require.NoError(t, u.TearDown(t.Context()))
 		require.NoError(t, util.RemoveEmptyParents(n.host.Root(), u.GetPath()))
 	}
@@ -88,13 +98,78 @@ func testStress(t *testing.T, tier mount.Tier) {
 	require.FileExists(t, n.disks+"/disk/precious")
 }
 
-func upOrDown(ctx context.Context, t *testing.T, n *node, uid types.UID, up bool, ups, downs *atomic.Int64) error {
-	if up {
-		ups.Add(1)
-		return n.mounter(t, spec(n.disks+"/disk", "ro"), uid).SetUp(ctx, volume.MounterArgs{})
+const stressPods, stressVolumes = 4, 6
+
+// A stressed is one volume of one pod.
+type stressed struct {
+	*node
+	pod, volume int
+}
+
+func (s stressed) missing() bool { return s.volume%3 == 2 }
+
+func (s stressed) name() string { return fmt.Sprint("pv-", s.volume) }
+
+func (s stressed) mounter(t *testing.T) volume.Mounter {
+	path := s.disks + "/disk"
+	if s.missing() {
+		path = s.disks + "/missing"
 	}
-	downs.Add(1)
-	return n.unmounter(t, uid).TearDown(ctx)
+	v := spec(path, "ro")
+	v.PersistentVolume.Name = s.name()
+	return s.node.mounter(t, v, types.UID(fmt.Sprint(s.pod)))
+}
+
+func (s stressed) unmounter(t *testing.T) volume.Unmounter {
+	u, err := s.plugin.NewUnmounter(s.name(), types.UID(fmt.Sprint(s.pod)))
+	require.NoError(t, err)
+	return u
+}
+
+// stressVerbs are what is done with a volume, and the errors that it may have
+// since others work on the same one.
+var stressVerbs = [...]struct {
+	name string
+	also []error
+	call func(s stressed, ctx context.Context, t *testing.T) error
+}{
+	{"set up", nil, func(s stressed, ctx context.Context, t *testing.T) error {
+		err := s.mounter(t).SetUp(ctx, volume.MounterArgs{})
+		if s.missing() && err == nil {
+			t.Error("a volume without a source is up")
+		}
+		if s.missing() && errors.Is(err, fs.ErrNotExist) && volume.KindOf(err) == volume.Transient {
+			return nil
+		}
+		return err
+	}},
+	{"tear down", []error{unix.EBUSY}, func(s stressed, ctx context.Context, t *testing.T) error {
+		return s.unmounter(t).TearDown(ctx)
+	}},
+	{"measure", []error{volume.ErrNotMounted, volume.ErrTransient}, func(s stressed, ctx context.Context, t *testing.T) error {
+		_, err := s.unmounter(t).GetMetrics(ctx)
+		return err
+	}},
+	{"recover", []error{volume.ErrNotMounted, volume.ErrUncertain}, func(s stressed, ctx context.Context, t *testing.T) error {
+		found, err := s.plugin.ConstructVolumeSpec(ctx, s.name(), s.unmounter(t).GetPath())
+		if err == nil && found.PersistentVolume.Spec.Local.Path != s.disks+"/disk" {
+			t.Errorf("recovered %s", found.PersistentVolume.Spec.Local.Path)
+		}
+		return err
+	}},
+}
+
+// explains reports whether the error is one to expect, of the kind that it is to be.
+func (s stressed) explains(ctx context.Context, err error, also []error) bool {
+	switch kind := volume.KindOf(err); {
+	case err == nil:
+		return true
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		return kind == volume.Transient || kind == volume.Uncertain
+	case errors.Is(err, unix.EBUSY):
+		return slices.Contains(also, error(unix.EBUSY)) && kind == volume.Transient
+	}
+	return slices.ContainsFunc(also, func(known error) bool { return errors.Is(err, known) })
 }
 
 // TestNeverWritable watches the target of a read-only volume, while it is set up
