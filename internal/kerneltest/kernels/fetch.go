@@ -28,7 +28,7 @@ func Fetch(ctx context.Context, name string) (Kernel, error) {
 
 func fetch(ctx context.Context, name string) error {
 	if runtime.GOARCH != "amd64" {
-		return fmt.Errorf("Debian has User-Mode Linux for amd64, not for %s", runtime.GOARCH)
+		return fmt.Errorf("for %s there is no User-Mode Linux in Debian", runtime.GOARCH)
 	}
 	cache, err := Cache()
 	if err != nil {
@@ -95,7 +95,7 @@ func try(ctx context.Context, k Kernel, name string) error {
 	}
 	version = strings.TrimSpace(version)
 	if suites[name] != name && !strings.HasPrefix(version, name+".") {
-		return fmt.Errorf("Debian %s has kernel %q now", suites[name], version)
+		return fmt.Errorf("the kernel of Debian %s is %q now", suites[name], version)
 	}
 	return nil
 }
