@@ -17,9 +17,6 @@ const (
 // program is the test binary in the guest's root.
 const program = "/run/volumekit.test"
 
-// TempDir is the directory for the test's own files.
-const TempDir = "/run/tmp"
-
 // settle makes the guest's root the root directory: the host's, with a layer of
 // memory above it for what is written, and what a machine has besides.
 func settle(writable []string) error {

@@ -16,6 +16,9 @@ const (
 	ModulesDir = "modules" // holds Task.Modules
 )
 
+// TempDir is the guest's directory for temporary files.
+const TempDir = "/run/tmp"
+
 // What the guest writes on its console around the output of the test. Between
 // them are the test's bytes and nothing else.
 const (
