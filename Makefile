@@ -4,13 +4,13 @@ GO        ?= go
 FUZZTIME  ?= 5s
 PLATFORMS ?= darwin/arm64 darwin/amd64 windows/amd64 linux/arm64
 
-# The kernels that test-kernels runs on: see internal/kerneltest/kernels.
+# What test-kernels runs on. There is "sid", too, the newest that Debian has.
 KERNELS ?= 6.1 6.12
 
 # The tools have a module of their own, so that ours does not require them.
 TOOL = $(GO) tool -modfile=tools/go.mod
 
-.PHONY: all help fmt-check vet lint test race test-kernels cross bench fuzz
+.PHONY: all help fmt-check vet lint test race kernels test-kernels cross bench fuzz
 
 all: fmt-check vet lint race cross
 
@@ -44,11 +44,14 @@ test:
 race:
 	$(GO) test -race ./...
 
+# Fetched once, from Debian, and kept: see internal/kerneltest/kernels.
+kernels:
+	$(GO) run ./internal/kerneltest/cmd/fetchkernels $(KERNELS)
+
 # No race detector: its programs do not start in these kernels.
 test-kernels: export CGO_ENABLED = 0
 test-kernels: export VOLUMEKIT_REQUIRE = userns,root,loop,ptrace,kernels
-test-kernels:
-	$(GO) run ./internal/kerneltest/cmd/fetchkernels $(KERNELS)
+test-kernels: kernels
 	$(GO) build -o bin/umlrun ./internal/kerneltest/cmd/umlrun
 	@set -e; for kernel in $(KERNELS); do \
 		echo "Linux $$kernel"; \
