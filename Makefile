@@ -6,6 +6,8 @@ PLATFORMS ?= darwin/arm64 darwin/amd64 windows/amd64 linux/arm64
 
 # What test-kernels runs on. There is "sid", too, the newest that Debian has.
 KERNELS ?= 6.1 6.12
+# More flags of go test for it.
+KERNELFLAGS ?=
 
 # The tools have a module of their own, so that ours does not require them.
 TOOL = $(GO) tool -modfile=tools/go.mod
@@ -56,7 +58,7 @@ test-kernels: kernels
 	@set -e; for kernel in $(KERNELS); do \
 		echo "Linux $$kernel"; \
 		VOLUMEKIT_KERNEL="$$kernel" $(GO) test -count=1 ./internal/kerneltest/...; \
-		$(GO) test -count=1 -exec "'$(CURDIR)/bin/umlrun' -kernel $$kernel" ./mount/... ./util/... ./local/...; \
+		$(GO) test -count=1 $(KERNELFLAGS) -exec "'$(CURDIR)/bin/umlrun' -kernel $$kernel" ./mount/... ./util/... ./local/...; \
 	done
 
 cross:
