@@ -110,8 +110,10 @@ func (f *field) duels() []duel {
 		{"bind + unmount", f.ourBind(never), f.peerBind("bind"), 20},
 		{"bind + unmount, with a context that can end", f.ourBind(f.ctx), f.peerBind("bind"), 20},
 		{"read-only bind + unmount", f.ourBind(never, "ro"), f.peerBind("bind", "ro"), 20},
-		{"is a mount point", f.ourQuestion, f.peerQuestion, 1000},
+		{"is a mount point", f.ourQuestion(never), f.peerQuestion, 1000},
+		{"is a mount point, with a context that can end", f.ourQuestion(f.ctx), f.peerQuestion, 1000},
 		{"is no mount point", f.ourOtherQuestion, f.peerOtherQuestion, 1000},
+		{"mount refs, with a context that can end", f.ourRefs, f.peerRefs, 20},
 		{"local volume up + down, with a context that can end", f.ourVolume, f.peerVolume, 20},
 	}
 }
@@ -135,15 +137,41 @@ func (f *field) peerBind(options ...string) func() error {
 	}
 }
 
-func (f *field) ourQuestion() error       { return ask(f.ours.IsMountPoint, f.pods, true) }
-func (f *field) peerQuestion() error      { return ask(f.peer.IsMountPoint, f.pods, true) }
-func (f *field) ourOtherQuestion() error  { return ask(f.ours.IsMountPoint, f.source(), false) }
-func (f *field) peerOtherQuestion() error { return ask(f.peer.IsMountPoint, f.source(), false) }
+func (f *field) ourQuestion(ctx context.Context) func() error {
+	return func() error {
+		is, err := f.ours.IsMountPoint(ctx, f.pods)
+		return check(is, err, true)
+	}
+}
+
+func (f *field) peerQuestion() error {
+	is, err := f.peer.IsMountPoint(f.pods)
+	return check(is, err, true)
+}
+
+func (f *field) ourOtherQuestion() error {
+	is, err := f.ours.IsMountPoint(context.Background(), f.source())
+	return check(is, err, false)
+}
+
+func (f *field) peerOtherQuestion() error {
+	is, err := f.peer.IsMountPoint(f.source())
+	return check(is, err, false)
+}
+
+func (f *field) ourRefs() error {
+	_, err := f.ours.MountRefs(f.ctx, f.source())
+	return err
+}
+
+func (f *field) peerRefs() error {
+	_, err := f.peer.GetMountRefs(f.source())
+	return err
+}
 
 var errWrongAnswer = errors.New("the wrong answer")
 
-func ask(question func(string) (bool, error), path string, want bool) error {
-	is, err := question(path)
+func check(is bool, err error, want bool) error {
 	if err == nil && is != want {
 		return errWrongAnswer
 	}

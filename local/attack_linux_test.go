@@ -110,7 +110,7 @@ func (b *battlefield) escaped(t *testing.T) string {
 			return "the volume is mounted outside"
 		}
 	}
-	if is, err := mount.New(mount.Config{}).IsMountPoint(b.victim); err != nil || !is {
+	if is, err := mount.New(mount.Config{}).IsMountPoint(t.Context(), b.victim); err != nil || !is {
 		return "the victim was unmounted"
 	}
 	if made, err := os.ReadDir(b.dir + "/nothing"); err != nil || len(made) > 0 {

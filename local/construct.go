@@ -44,14 +44,14 @@ func (p *Plugin) ConstructVolumeSpec(ctx context.Context, volumeName, mountPath 
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	list, err := p.config.Mounter.List()
+	list, err := p.config.Mounter.List(ctx)
 	if err != nil {
 		return nil, transient(err)
 	}
 	table := mount.Table(list)
 	at, ok := table.At(mountPath)
 	if !ok {
-		return nil, p.notInTable(mountPath)
+		return nil, p.notInTable(ctx, mountPath)
 	}
 	path, there, ok := p.origin(table, mountPath)
 	if !ok {
@@ -61,8 +61,8 @@ func (p *Plugin) ConstructVolumeSpec(ctx context.Context, volumeName, mountPath 
 }
 
 // notInTable says what is true of a path at which the table shows no mount.
-func (p *Plugin) notInTable(mountPath string) error {
-	mounted, err := p.config.Mounter.IsMountPoint(mountPath)
+func (p *Plugin) notInTable(ctx context.Context, mountPath string) error {
+	mounted, err := p.config.Mounter.IsMountPoint(ctx, mountPath)
 	switch {
 	case mounted:
 		return fmt.Errorf("%w: %s: %w", volume.ErrUncertain, mountPath, errNotInTable)

@@ -87,7 +87,7 @@ func onEach(t *testing.T, test func(t *testing.T, m mount.Interface)) {
 
 // mountsBelow returns the mount points at and below dir.
 func mountsBelow(t require.TestingT, m mount.Interface, dir string) []mount.Info {
-	table, err := m.List()
+	table, err := m.List(context.Background())
 	require.NoError(t, err)
 	var found []mount.Info
 	for _, info := range table {

@@ -15,7 +15,7 @@ import (
 // GetMetrics measures the file system that the directory is in, which other
 // volumes may share.
 func (v podVolume) GetMetrics(ctx context.Context) (*volume.Metrics, error) {
-	if err := v.checkMounted(); err != nil {
+	if err := v.checkMounted(ctx); err != nil {
 		return nil, err
 	}
 	usage, err := fsusage.Stat(ctx, v.path)
@@ -23,7 +23,7 @@ func (v podVolume) GetMetrics(ctx context.Context) (*volume.Metrics, error) {
 		return nil, transient(err)
 	}
 	// Without the volume the numbers are those of the file system below it.
-	if err := v.checkMounted(); err != nil {
+	if err := v.checkMounted(ctx); err != nil {
 		return nil, err
 	}
 	if err != nil {
@@ -41,8 +41,8 @@ func (v podVolume) GetMetrics(ctx context.Context) (*volume.Metrics, error) {
 }
 
 // checkMounted fails with [volume.ErrNotMounted] if nothing is mounted there.
-func (v podVolume) checkMounted() error {
-	mounted, err := v.plugin.config.Mounter.IsMountPoint(v.path)
+func (v podVolume) checkMounted(ctx context.Context) error {
+	mounted, err := v.plugin.config.Mounter.IsMountPoint(ctx, v.path)
 	switch {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return transient(err)

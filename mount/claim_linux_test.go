@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestRevokedClaim: work whose caller has given up mounts and unmounts nothing,
-// however far it had come.
+// TestRevokedClaim: work whose caller has given up unmounts nothing, however far
+// it had come.
 func TestRevokedClaim(t *testing.T) {
 	for _, tier := range Tiers() {
 		t.Run(tier.String(), func(t *testing.T) {
@@ -35,15 +35,8 @@ func testRevokedClaim(t *testing.T, tier Tier) {
 		{Source: dir + "/source", Target: dir + "/target"},
 		{Source: "tmpfs", Target: dir + "/target", FSType: "tmpfs"},
 	} {
-		before, err := readTable()
-		require.NoError(t, err)
-		require.ErrorIs(t, m.mount(revoked, req, Options{}), errAbandoned)
-		after, err := readTable()
-		require.NoError(t, err)
-		require.Equal(t, before, after)
-
 		require.NoError(t, m.Mount(t.Context(), req))
-		require.ErrorIs(t, unmount(revoked, req.Target), errAbandoned)
+		require.ErrorIs(t, m.unmount(t.Context(), revoked, req.Target), errAbandoned)
 		is, err := isMountPoint(req.Target)
 		require.NoError(t, err)
 		require.True(t, is)

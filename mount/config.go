@@ -1,5 +1,7 @@
 package mount
 
+import "time"
+
 // Config configures a [Mounter]. The zero value is ready for use.
 type Config struct {
 	// Allow grants what requests are refused otherwise.
@@ -16,7 +18,36 @@ type Config struct {
 	// Tier fixes the system calls to mount with. The zero value takes the best
 	// that the kernel offers; tests set it to run the others.
 	Tier Tier
+
+	// Unmount says how far Unmount goes with a mount whose file system does not
+	// answer. The zero value goes all the way.
+	Unmount UnmountPolicy
 }
+
+// An UnmountPolicy is what Unmount does about a mount whose file system does not
+// answer: a dead server, a FUSE daemon that hangs. A busy mount of one that
+// answers is never taken down: that is [ErrBusy].
+type UnmountPolicy struct {
+	// Last is the last step to take. Those before it are tried first.
+	Last UnmountStep
+	// Grace is how long the file system gets to answer, and then each step to
+	// succeed, before the next is taken. Zero: 10 seconds.
+	Grace time.Duration
+}
+
+// An UnmountStep is a way to unmount, each harder than the ones before it.
+type UnmountStep int
+
+const (
+	// UnmountQuarantine takes the mount out of the tree at once, in use or not
+	// (MNT_DETACH), with a guard outside this process to wait for its end, so that
+	// the process can exit.
+	UnmountQuarantine UnmountStep = iota
+	// UnmountPlain is umount2(2) without flags.
+	UnmountPlain
+	// UnmountForce aborts what waits for the server (MNT_FORCE), and unmounts.
+	UnmountForce
+)
 
 // Allow says which options a request may have beyond the safe ones. Mounts are
 // nosuid and nodev unless it says otherwise.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"syscall"
 )
 
 var (
@@ -18,11 +19,37 @@ var (
 	// ErrNotAsRequested is wrapped by the error of a Mount whose result was not
 	// what the request asked for. The mount has been undone.
 	ErrNotAsRequested = errors.New("the mount is not as requested")
+
+	// ErrSubmounts is wrapped by the error of a bind mount whose source has other
+	// mounts below it, when the request does not say what to do with them.
+	ErrSubmounts = errors.New("something is mounted below the source")
+
+	// ErrNotMounted is wrapped by the error of a remount where nothing is mounted.
+	ErrNotMounted = errors.New("nothing is mounted there")
+
+	// ErrStillMounted is wrapped by the error of an Unmount after which the mount
+	// table still has the mount that it took for unmounted.
+	ErrStillMounted = errors.New("it is still mounted")
+
+	// ErrNotAnswering is wrapped by the error of an Unmount that left a busy mount
+	// alone whose file system does not answer, because the [UnmountPolicy] goes no
+	// further.
+	ErrNotAnswering = errors.New("its file system does not answer")
+
+	// ErrClosed is wrapped by the errors of a [Mounter] that has been closed.
+	ErrClosed = errors.New("the mounter is closed")
+
+	// ErrBusy, ErrReadOnly and ErrCorrupted are classes of causes: errors.Is finds
+	// them in every [*Error] whose cause is one of their error numbers. ErrCorrupted
+	// is what [IsCorrupted] reports.
+	ErrBusy      = errors.New("the mount is in use")
+	ErrReadOnly  = errors.New("the file system or device is read-only")
+	ErrCorrupted = errors.New("what is mounted is gone or does not answer")
 )
 
 // An Error is a failed operation on a mount. It never holds a secret option.
 type Error struct {
-	Op     string // "mount", "unmount", "is mount point", "mount refs", "list"
+	Op     string // "mount", "unmount", "unmount tree", "is mount point", "mount refs", "mounts from", "resolve", "list"
 	Source string // of a mount
 	Target string // the path that the operation was about
 	Err    error  // the cause, usually a unix.Errno
@@ -31,8 +58,10 @@ type Error struct {
 // Error returns the operation, its object and the cause.
 func (e *Error) Error() string {
 	switch {
-	case e.Target == "":
+	case e.Source == "" && e.Target == "":
 		return fmt.Sprintf("%s: %v", e.Op, e.Err)
+	case e.Target == "":
+		return fmt.Sprintf("%s %s: %v", e.Op, quote(e.Source), e.Err)
 	case e.Source == "":
 		return fmt.Sprintf("%s %s: %v", e.Op, quote(e.Target), e.Err)
 	}
@@ -41,6 +70,20 @@ func (e *Error) Error() string {
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
+
+// Is reports whether the cause is of the class target: [ErrBusy], [ErrReadOnly] or
+// [ErrCorrupted].
+func (e *Error) Is(target error) bool {
+	switch target { //nolint:errorlint // it is asked about these very values
+	case ErrBusy:
+		return errors.Is(e.Err, syscall.EBUSY)
+	case ErrReadOnly:
+		return errors.Is(e.Err, syscall.EROFS)
+	case ErrCorrupted:
+		return IsCorrupted(e.Err)
+	}
+	return false
+}
 
 // An InputError is a request that was refused before anything was changed.
 type InputError struct {

@@ -33,13 +33,13 @@ func TestHungMount(t *testing.T) {
 		dir := mkdirs(t, "hung", "bound", "source", "target")
 		hung := mountHungFS(t, dir+"/hung")
 		within(t, func() {
-			is, err := m.IsMountPoint(dir + "/hung")
+			is, err := m.IsMountPoint(t.Context(), dir+"/hung")
 			require.NoError(t, err)
 			require.True(t, is)
-			refs, err := m.MountRefs(dir + "/hung")
+			refs, err := m.MountRefs(t.Context(), dir+"/hung")
 			require.NoError(t, err)
 			require.Empty(t, refs)
-			_, err = m.List()
+			_, err = m.List(t.Context())
 			require.NoError(t, err)
 		})
 		// Binding the root of it asks the server nothing, nor does doing so again.

@@ -1,6 +1,7 @@
 package mount_test
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -40,7 +41,7 @@ func mkdirs(t *testing.T, names ...string) (dir string) {
 	}
 	// What a test leaves mounted would be in the way of the directory's removal.
 	t.Cleanup(func() {
-		table, err := mount.New(mount.Config{}).List()
+		table, err := mount.New(mount.Config{}).List(context.Background())
 		require.NoError(t, err)
 		for i := len(table) - 1; i >= 0; i-- {
 			if strings.HasPrefix(table[i].Mountpoint, dir+"/") {
@@ -53,7 +54,7 @@ func mkdirs(t *testing.T, names ...string) (dir string) {
 
 func isMountPoint(t *testing.T, path string) bool {
 	t.Helper()
-	is, err := mount.New(mount.Config{}).IsMountPoint(path)
+	is, err := mount.New(mount.Config{}).IsMountPoint(t.Context(), path)
 	require.NoError(t, err)
 	return is
 }
@@ -67,7 +68,7 @@ func TestContractWithoutMountRoot(t *testing.T) {
 		config.Tier, config.StagingDir = mount.TierClassic, filepath.Join(t.TempDir(), "staging")
 		return mount.New(config)
 	})
-	is, err := mount.New(mount.Config{}).IsMountPoint("/")
+	is, err := mount.New(mount.Config{}).IsMountPoint(t.Context(), "/")
 	require.NoError(t, err)
 	require.True(t, is)
 }
@@ -201,7 +202,7 @@ func TestPrivate(t *testing.T) {
 		require.NoError(t, unix.Mount("", shared, "", unix.MS_SHARED, ""))
 		require.NoError(t, os.MkdirAll(shared+"/a/b", 0o755))
 		require.NoError(t, m.Mount(t.Context(), mount.Request{Source: shared + "/a", Target: dir + "/target"}))
-		table, err := m.List()
+		table, err := m.List(t.Context())
 		require.NoError(t, err)
 		at, ok := mount.Table(table).At(dir + "/target")
 		require.True(t, ok)
@@ -220,11 +221,11 @@ func TestRefsThroughLinks(t *testing.T) {
 	require.NoError(t, os.Symlink("real", dir+"/way"))
 	require.NoError(t, m.Mount(t.Context(), mount.Request{Source: dir + "/real/source", Target: dir + "/target"}))
 	for _, path := range []string{"/real/source", "/way/source", "/real/./source/", "/way//source"} {
-		refs, err := m.MountRefs(dir + path)
+		refs, err := m.MountRefs(t.Context(), dir+path)
 		require.NoError(t, err)
 		require.Equal(t, []string{dir + "/target"}, refs, path)
 	}
-	is, err := m.IsMountPoint(dir + "/way/../target")
+	is, err := m.IsMountPoint(t.Context(), dir+"/way/../target")
 	require.Error(t, err, "dot dot")
 	require.False(t, is)
 }
@@ -269,10 +270,10 @@ func TestLoopDevice(t *testing.T) {
 		require.NoError(t, os.WriteFile(req.Target+"/file", []byte("x"), 0o600))
 		require.NoError(t, m.Mount(t.Context(), mount.Request{Source: device, Target: dir + "/again", FSType: "ext4"}))
 		require.FileExists(t, dir+"/again/file")
-		refs, err := m.MountRefs(req.Target)
+		refs, err := m.MountRefs(t.Context(), req.Target)
 		require.NoError(t, err)
 		require.Equal(t, []string{dir + "/again"}, refs)
-		table, err := m.List()
+		table, err := m.List(t.Context())
 		require.NoError(t, err)
 		at, _ := mount.Table(table).At(req.Target)
 		require.Equal(t, "ext4", at.FSType)

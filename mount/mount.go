@@ -31,23 +31,91 @@ type Request struct {
 	// Stack mounts on top of whatever is mounted at Target already. Without it
 	// a target that is a mount point is left as it is, see [Interface].
 	Stack bool
+
+	// Submounts says what becomes of the mounts below the source of a bind mount.
+	// The zero value refuses a source that has any.
+	Submounts Submounts
+
+	// Propagation says whether mounts and unmounts spread to and from the new
+	// mount. By the zero value they do not.
+	Propagation Propagation
+
+	// IDMap shows other owners than are stored. The file system has to support it
+	// (Linux 5.12 and later, by type). The zero value maps nothing.
+	IDMap IDMap
+
+	// Remount changes the flags of what is mounted at Target to what Options say,
+	// and leaves those that they do not name; nothing is added to them. Only the
+	// mount changes, not its file system. With it all other fields but Target and
+	// Options are empty.
+	Remount bool
+}
+
+// Submounts says what a bind mount does with the mounts below its source.
+type Submounts int
+
+const (
+	// RefuseSubmounts makes Mount fail, with an error that wraps [ErrSubmounts],
+	// if anything is mounted below the source.
+	RefuseSubmounts Submounts = iota
+	// HideSubmounts shows the source's own mount alone: what lies under the mounts
+	// below it.
+	HideSubmounts
+	// IncludeSubmounts shows the mounts below the source, too, each with the flags
+	// of the request. The whole is one mount to Unmount: unmounting the target
+	// with [Interface.UnmountTree] takes all of it down.
+	IncludeSubmounts
+)
+
+// Propagation is mount propagation, mount_namespaces(7), as Kubernetes has it:
+// None, HostToContainer and Bidirectional.
+type Propagation int
+
+const (
+	// PropagationPrivate: mounts spread neither from nor to the source.
+	PropagationPrivate Propagation = iota
+	// PropagationSlave: what is mounted in the source later appears in the new
+	// mount, too, if the source's mount is shared. (Of a file system: none.)
+	PropagationSlave
+	// PropagationShared: the new mount is shared; it joins the peer group of the
+	// source's mount if that has one.
+	PropagationShared
+)
+
+// An IDMap maps the owners that a file system stores to the ones that a mount
+// shows. IDs in no range are shown as the overflow ID (65534) and cannot be
+// written.
+type IDMap struct {
+	UIDs, GIDs []IDRange
+}
+
+// An IDRange maps Count consecutive IDs, the first of which is Stored in the file
+// system and Shown in the mount.
+type IDRange struct{ Stored, Shown, Count uint32 }
+
+// empty reports whether nothing is mapped.
+func (m IDMap) empty() bool { return len(m.UIDs) == 0 && len(m.GIDs) == 0 }
+
+// A Place is where a path leads: a mount, and a path inside it.
+type Place struct {
+	Mount Info   // the mount that the path is in, or at
+	Path  string // in that mount, "/" for its root
 }
 
 // Interface is what the volume plugins need of the kernel.
 //
 // Methods are safe for concurrent use. Errors are of type [*Error], or of type
 // [*InputError] if the request itself is at fault; both work with errors.Is
-// and errors.As.
+// and errors.As: [ErrBusy], [ErrReadOnly], [ErrCorrupted], fs.ErrPermission,
+// fs.ErrNotExist, errors.ErrUnsupported tell the usual causes apart.
 //
-// A method that takes a context returns soon after it ends, with an error that
-// wraps context.Cause(ctx), whatever the file system at the path does. A call
-// that the kernel still holds then goes on in the background, but can no longer
-// attach a mount, unless the error wraps [ErrUncertain]: then the change itself was
-// under way. There is never more than one such call for a target: a later one of
-// the same kind waits for it, as long as its own context lets it.
-//
-// The directories that lead to a path are taken to be on file systems that answer:
-// the calls without a context wait for them.
+// A method returns soon after its context ends, with an error that wraps
+// context.Cause(ctx), whatever the file systems on the way to its paths, and at
+// them, do. A call that the kernel still holds then goes on in the background, but
+// can no longer change what is mounted, unless the error wraps [ErrUncertain]:
+// then the change itself was under way. For each mount that does not answer there
+// is at most one such call: later ones wait for it, as long as their own contexts
+// let them.
 type Interface interface {
 	// Mount makes req.Source visible at req.Target. What it mounts appears there
 	// complete (read-only from the first instant, if asked) or not at all, and is
@@ -60,8 +128,12 @@ type Interface interface {
 	// there the error wraps [ErrMounted]. After an error nothing of the request is
 	// mounted, unless the error wraps [ErrUncertain].
 	//
-	// A bind mount shows one mount: what is mounted below the source is not in it.
-	// It does not join the source's peer group (mount_namespaces(7)).
+	// A bind mount of a source with other mounts below it is refused unless
+	// req.Submounts says what to do with them. It joins the source's peer group
+	// (mount_namespaces(7)) only if req.Propagation says so.
+	//
+	// With req.Remount the flags of the mount at req.Target change; if nothing is
+	// mounted there the error wraps [ErrNotMounted].
 	//
 	// The error of a missing source or target wraps fs.ErrNotExist, of a symbolic
 	// link on the way unix.ELOOP, of a file to be bound on a directory (or the
@@ -71,23 +143,42 @@ type Interface interface {
 	// Unmount undoes the top mount at target. A target that is no mount point, or
 	// is a symbolic link, is no error and nothing is changed; a missing one is an
 	// error that wraps fs.ErrNotExist. Of several mounts stacked at target one is
-	// undone. A mount in use is an error that wraps unix.EBUSY, and stays.
+	// undone. A mount in use is an error that wraps [ErrBusy], and stays; but one
+	// whose file system does not answer is taken down by [UnmountPolicy].
 	//
 	// If ctx ends while the kernel is at it, the error wraps [ErrUncertain].
 	Unmount(ctx context.Context, target string) error
+
+	// UnmountTree undoes the top mount at target and everything that is mounted
+	// inside it, the deepest first, each as Unmount does. It stops at the first
+	// that fails: what was unmounted by then stays unmounted. A target that is no
+	// mount point is no error and nothing is changed, whatever is mounted below it.
+	UnmountTree(ctx context.Context, target string) error
 
 	// IsMountPoint reports whether something is mounted at path. It asks the mount
 	// table alone, never the file system that is mounted there, so a dead server
 	// cannot hold it up. A symbolic link is not followed: it is no mount point. A
 	// missing path is an error that wraps fs.ErrNotExist.
-	IsMountPoint(path string) (bool, error)
+	IsMountPoint(ctx context.Context, path string) (bool, error)
 
 	// MountRefs returns the other mount points at which what is at path is visible
 	// (the same device, and the same root inside it), sorted, each once. Path need
 	// not be a mount point itself. Mounts that are hidden under others are left out.
-	MountRefs(path string) ([]string, error)
+	MountRefs(ctx context.Context, path string) ([]string, error)
+
+	// MountsFrom returns the mounts of a source, in the kernel's order, hidden ones
+	// included: of a block device (an absolute path, symbolic links followed) those
+	// of the file system on it, by device number; of anything else ("server:/export")
+	// those whose source is written so. Bind mounts of them are among them. None is
+	// no error.
+	MountsFrom(ctx context.Context, source string) ([]Info, error)
+
+	// Resolve tells which mount path is in and where in it, with the symbolic links
+	// on its way followed, but not one that it is itself. A missing path is an error
+	// that wraps fs.ErrNotExist.
+	Resolve(ctx context.Context, path string) (Place, error)
 
 	// List returns the mount table of the caller's mount namespace in the kernel's
-	// order, hidden mounts included.
-	List() ([]Info, error)
+	// order, hidden mounts included. The caller may change what it returns.
+	List(ctx context.Context) ([]Info, error)
 }

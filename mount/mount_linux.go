@@ -1,6 +1,7 @@
 package mount
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -16,20 +17,23 @@ type tree struct {
 	release func()
 }
 
-func (m *Mounter) mount(c *claim, req Request, o Options) error {
+func (m *Mounter) mount(ctx context.Context, mounting *lease, req Request, o Options) error {
+	if req.Remount {
+		return m.remount(ctx, req, o)
+	}
 	const tries = 8
 	for range tries - 1 {
 		// Another process has mounted something in the same instant, which the
 		// next try finds; unless that process has unmounted it by then.
-		if err := m.mountOnce(c, req, o); !errors.Is(err, errOvertaken) {
+		if err := m.mountOnce(ctx, mounting, req, o); !errors.Is(err, errOvertaken) {
 			return err
 		}
 	}
-	return m.mountOnce(c, req, o)
+	return m.mountOnce(ctx, mounting, req, o)
 }
 
-func (m *Mounter) mountOnce(c *claim, req Request, o Options) error {
-	t, err := openTarget(req.Target)
+func (m *Mounter) mountOnce(ctx context.Context, mounting *lease, req Request, o Options) error {
+	t, err := m.openTarget(ctx, req.Target)
 	if err != nil {
 		return fmt.Errorf("target: %w", err)
 	}
@@ -39,7 +43,7 @@ func (m *Mounter) mountOnce(c *claim, req Request, o Options) error {
 		return fmt.Errorf("target: a file system has a directory for its root: %w", unix.ENOTDIR)
 	}
 	if req.FSType == "" {
-		if src, err = openBindSource(req.Source, t.dir); err != nil {
+		if src, err = m.openBindSource(ctx, req.Source, t.dir); err != nil {
 			return err
 		}
 		defer src.close()
@@ -47,7 +51,7 @@ func (m *Mounter) mountOnce(c *claim, req Request, o Options) error {
 	if t.mounted && !req.Stack {
 		return checkMounted(t, src, req, o)
 	}
-	built, err := m.build(t, src, req, o)
+	built, err := m.buildInTime(ctx, mounting, t.dir, src, req, o)
 	if err != nil {
 		return err
 	}
@@ -55,13 +59,31 @@ func (m *Mounter) mountOnce(c *claim, req Request, o Options) error {
 	if err := verifyTree(built, src); err != nil {
 		return err
 	}
-	return attach(c, built, t, req, o)
+	return attach(ctx, built, t, req, o)
+}
+
+// buildInTime lets the kernel make a file system, which may wait for a server or a
+// device, no longer than ctx allows. What it makes later is given up unseen; the
+// target's lease lasts until then. A bind mount waits for nobody.
+func (m *Mounter) buildInTime(ctx context.Context, mounting *lease, dir bool, src *source, req Request, o Options) (*tree, error) {
+	if src != nil {
+		return m.build(dir, src, req, o)
+	}
+	mounting.share()
+	return await(ctx, func() (*tree, error) {
+		defer mounting.end()
+		return m.build(dir, src, req, o)
+	}, func(built *tree, err error) {
+		if err == nil {
+			built.release()
+		}
+	})
 }
 
 // attach makes the tree visible and verifies that it is.
-func attach(c *claim, built *tree, t *target, req Request, o Options) error {
-	if !c.take() {
-		return errAbandoned
+func attach(ctx context.Context, built *tree, t *target, req Request, o Options) error {
+	if ctx.Err() != nil {
+		return contextError(ctx)
 	}
 	if err := built.attach(t.fd); err != nil {
 		return err
@@ -70,35 +92,25 @@ func attach(c *claim, built *tree, t *target, req Request, o Options) error {
 	if err == nil {
 		return nil
 	}
-	if undo := unmountTree(built); undo != nil {
+	if undo := undo(built, t); undo != nil {
 		return fmt.Errorf("%w: %w (undoing it: %w)", ErrUncertain, err, undo)
-	}
-	return err
-}
-
-// unmountTree unmounts an attached tree, by its descriptor: that mount, and none
-// that has come to its place.
-func unmountTree(built *tree) error {
-	err := unix.Unmount(procFD(built.fd), unix.MNT_DETACH)
-	if errors.Is(err, unix.EINVAL) {
-		return nil // it is not attached any more
 	}
 	return err
 }
 
 // build makes the mount with the tier's system calls. If those are refused, as
 // containers' system call filters do, it uses the oldest ones.
-func (m *Mounter) build(t *target, src *source, req Request, o Options) (*tree, error) {
+func (m *Mounter) build(dir bool, src *source, req Request, o Options) (*tree, error) {
 	tier, err := m.tier()
 	if err != nil {
 		return nil, err
 	}
 	if tier == TierClassic {
-		return m.buildStaged(t, src, req, o)
+		return m.buildStaged(dir, src, req, o)
 	}
 	built, err := buildDetached(tier, src, req, o)
 	if m.config.Tier == TierAuto && (errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS)) {
-		return m.buildStaged(t, src, req, o)
+		return m.buildStaged(dir, src, req, o)
 	}
 	return built, err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,7 +14,7 @@ import (
 )
 
 // A Mounter is the [Interface] to the running kernel, by system call. It works
-// in the mount namespace of the process. It holds nothing that has to be closed.
+// in the mount namespace of the process. [Mounter.Close] releases what it holds.
 type Mounter struct {
 	config Config
 	// mounting has the target of every Mount that the kernel is still at, also
@@ -22,13 +23,36 @@ type Mounter struct {
 	// changing has the target of every operation that may still change what is
 	// mounted there: no other must overtake it. It is taken after mounting.
 	changing keylock.Map
-	sweep    sync.Once // of what killed processes have left
+	// asking has the mount of every lookup that waits for a file system.
+	asking keylock.Map
+	closed atomic.Bool
+	sweep  sync.Once // of what killed processes have left
 }
 
 var _ Interface = (*Mounter)(nil)
 
 // New returns a Mounter. It asks the system nothing.
 func New(config Config) *Mounter { return &Mounter{config: config} }
+
+// Close releases what the Mounter holds of the system. Calls that are under way
+// end as they would; later ones fail with an error that wraps [ErrClosed]. What is
+// mounted stays mounted. Close is idempotent and always returns nil.
+func (m *Mounter) Close() error {
+	m.closed.Store(true)
+	return nil
+}
+
+// begin checks that there is something to begin.
+func (m *Mounter) begin(ctx context.Context) error {
+	if m.closed.Load() {
+		return ErrClosed
+	}
+	if ctx.Err() != nil {
+		return contextError(ctx)
+	}
+	m.sweep.Do(m.sweepStages)
+	return nil
+}
 
 // Mount implements [Interface].
 func (m *Mounter) Mount(ctx context.Context, req Request) error {
@@ -37,15 +61,25 @@ func (m *Mounter) Mount(ctx context.Context, req Request) error {
 		return err
 	}
 	req.Target = path.Clean(req.Target)
-	m.sweep.Do(m.sweepStages)
+	return wrap("mount", req.Source, req.Target, m.mountLocked(ctx, req, options))
+}
+
+func (m *Mounter) mountLocked(ctx context.Context, req Request, o Options) error {
+	if err := m.begin(ctx); err != nil {
+		return err
+	}
 	unlock, err := m.mounting.Lock(ctx, req.Target)
 	if err != nil {
-		return wrap("mount", req.Source, req.Target, contextError(ctx))
+		return contextError(ctx)
 	}
-	err = m.exclusively(ctx, req.Target, unlock, func(c *claim) error {
-		return m.mount(c, req, options)
-	})
-	return wrap("mount", req.Source, req.Target, err)
+	mounting := newLease(unlock)
+	defer mounting.end()
+	unlock, err = m.changing.Lock(ctx, req.Target)
+	if err != nil {
+		return contextError(ctx)
+	}
+	defer unlock()
+	return m.mount(ctx, mounting, req, o)
 }
 
 // Unmount implements [Interface].
@@ -54,34 +88,97 @@ func (m *Mounter) Unmount(ctx context.Context, target string) error {
 		return err
 	}
 	target = path.Clean(target)
-	m.sweep.Do(m.sweepStages)
-	err := m.exclusively(ctx, target, func() {}, func(c *claim) error {
-		return unmount(c, target)
-	})
+	err := m.begin(ctx)
+	if err == nil {
+		err = m.exclusively(ctx, target, func(c *claim) error { return m.unmount(ctx, c, target) })
+	}
 	return wrap("unmount", "", target, err)
 }
 
-// IsMountPoint implements [Interface].
-func (m *Mounter) IsMountPoint(p string) (bool, error) {
-	if err := checkAbsolute("Path", p); err != nil {
-		return false, err
+// UnmountTree implements [Interface].
+func (m *Mounter) UnmountTree(ctx context.Context, target string) error {
+	if err := checkPath("Target", target); err != nil {
+		return err
 	}
-	mounted, err := isMountPoint(p)
-	return mounted, wrap("is mount point", "", p, err)
+	target = path.Clean(target)
+	err := m.begin(ctx)
+	if err == nil {
+		err = m.unmountTree(ctx, target)
+	}
+	return wrap("unmount tree", "", target, err)
+}
+
+// IsMountPoint implements [Interface].
+func (m *Mounter) IsMountPoint(ctx context.Context, p string) (mounted bool, err error) {
+	err = m.query(ctx, "is mount point", p, func(p string) (err error) {
+		mounted, err = m.isMountPoint(ctx, p)
+		return err
+	})
+	return mounted, err
 }
 
 // MountRefs implements [Interface].
-func (m *Mounter) MountRefs(p string) ([]string, error) {
+func (m *Mounter) MountRefs(ctx context.Context, p string) (refs []string, err error) {
+	err = m.query(ctx, "mount refs", p, func(p string) (err error) {
+		refs, err = m.mountRefs(ctx, p)
+		return err
+	})
+	return refs, err
+}
+
+// Resolve implements [Interface].
+func (m *Mounter) Resolve(ctx context.Context, p string) (place Place, err error) {
+	err = m.query(ctx, "resolve", p, func(p string) (err error) {
+		place, err = m.resolve(ctx, p)
+		return err
+	})
+	return place, err
+}
+
+// query asks about a path.
+func (m *Mounter) query(ctx context.Context, op, p string, ask func(p string) error) error {
 	if err := checkAbsolute("Path", p); err != nil {
+		return err
+	}
+	p = path.Clean(p)
+	err := m.begin(ctx)
+	if err == nil {
+		err = ask(p)
+	}
+	return wrap(op, "", p, err)
+}
+
+// MountsFrom implements [Interface].
+func (m *Mounter) MountsFrom(ctx context.Context, source string) ([]Info, error) {
+	if err := checkSource(source); err != nil {
 		return nil, err
 	}
-	refs, err := mountRefs(p)
-	return refs, wrap("mount refs", "", p, err)
+	var mounts []Info
+	err := m.begin(ctx)
+	if err == nil {
+		mounts, err = m.mountsFrom(ctx, source)
+	}
+	return mounts, wrap("mounts from", source, "", err)
+}
+
+// checkSource accepts what a mount can have been made from.
+func checkSource(source string) error {
+	switch {
+	case source == "":
+		return inputError("Source", source, "a source is needed")
+	case strings.ContainsRune(source, 0):
+		return inputError("Source", source, "a source holds no NUL")
+	}
+	return nil
 }
 
 // List implements [Interface].
-func (m *Mounter) List() ([]Info, error) {
-	table, err := readTable()
+func (m *Mounter) List(ctx context.Context) ([]Info, error) {
+	var table Table
+	err := m.begin(ctx)
+	if err == nil {
+		table, err = readTable()
+	}
 	return table, wrap("list", "", "", err)
 }
 
@@ -114,23 +211,16 @@ func (c *claim) revoke() bool { return c.state.CompareAndSwap(claimFree, claimRe
 // errAbandoned is what work returns when its claim was taken back.
 var errAbandoned = errors.New("abandoned")
 
-// settle is how long a caller whose context has ended waits for the work: the
-// kernel needs microseconds, or is stuck. What it has open until then would keep
-// the target busy for the next call.
-const settle = 50 * time.Millisecond
-
 // exclusively runs work when no other may change the target. It returns soon after
 // ctx ends. The target stays locked until the work has ended, or can change
-// nothing any more. It calls ended when the work has ended, or is not to begin.
-func (m *Mounter) exclusively(ctx context.Context, target string, ended func(), work func(*claim) error) error {
+// nothing any more.
+func (m *Mounter) exclusively(ctx context.Context, target string, work func(*claim) error) error {
 	unlock, err := m.changing.Lock(ctx, target)
 	if err != nil {
-		ended()
 		return contextError(ctx)
 	}
 	c := new(claim)
 	if ctx.Done() == nil {
-		defer ended()
 		defer unlock()
 		return work(c)
 	}
@@ -139,7 +229,6 @@ func (m *Mounter) exclusively(ctx context.Context, target string, ended func(), 
 	go func() {
 		err := work(c)
 		unlock()
-		ended()
 		done <- err
 	}()
 	select {

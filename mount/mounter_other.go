@@ -3,6 +3,7 @@
 package mount
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -10,12 +11,15 @@ import (
 
 var errOnlyLinux = fmt.Errorf("mounting on %s: %w", runtime.GOOS, errors.ErrUnsupported)
 
-func (m *Mounter) mount(*claim, Request, Options) error { return errOnlyLinux }
-func (m *Mounter) sweepStages()                         {}
-func unmount(*claim, string) error                      { return errOnlyLinux }
-func isMountPoint(string) (bool, error)                 { return false, errOnlyLinux }
-func mountRefs(string) ([]string, error)                { return nil, errOnlyLinux }
-func readTable() (Table, error)                         { return nil, errOnlyLinux }
+func (m *Mounter) mount(context.Context, *lease, Request, Options) error { return errOnlyLinux }
+func (m *Mounter) sweepStages()                                          {}
+func (m *Mounter) unmount(context.Context, *claim, string) error         { return errOnlyLinux }
+func (m *Mounter) unmountTree(context.Context, string) error             { return errOnlyLinux }
+func (m *Mounter) isMountPoint(context.Context, string) (bool, error)    { return false, errOnlyLinux }
+func (m *Mounter) mountRefs(context.Context, string) ([]string, error)   { return nil, errOnlyLinux }
+func (m *Mounter) mountsFrom(context.Context, string) ([]Info, error)    { return nil, errOnlyLinux }
+func (m *Mounter) resolve(context.Context, string) (Place, error)        { return Place{}, errOnlyLinux }
+func readTable() (Table, error)                                          { return nil, errOnlyLinux }
 
 // Tiers returns the tiers that the running kernel offers: none.
 func Tiers() []Tier { return nil }

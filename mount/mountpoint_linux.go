@@ -1,6 +1,7 @@
 package mount
 
 import (
+	"context"
 	"path"
 
 	"github.com/volumekit/volumekit/util/safepath"
@@ -15,6 +16,50 @@ const quiet = unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT | unix.AT_STATX_DO
 
 // withoutMountRoot makes tests take the way of kernels before 5.8.
 var withoutMountRoot bool
+
+// isMountPoint asks at once if the way there is in the kernel's memory, or if the
+// caller can wait for it.
+func (m *Mounter) isMountPoint(ctx context.Context, p string) (bool, error) {
+	if ctx.Done() == nil {
+		return isMountPoint(p)
+	}
+	fd, err := openCached(unix.AT_FDCWD, p, 0, unix.RESOLVE_NO_MAGICLINKS)
+	if mustAsk(err) {
+		return m.isMountPointSlowly(ctx, p)
+	}
+	if err != nil {
+		return false, err
+	}
+	defer closeFD(fd)
+	var x unix.Statx_t
+	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH|quiet, 0, &x); err != nil {
+		return false, err
+	}
+	if answer, ok := mountRoot(&x); ok {
+		return answer, nil
+	}
+	return m.isMountPointSlowly(ctx, p)
+}
+
+func (m *Mounter) isMountPointSlowly(ctx context.Context, p string) (bool, error) {
+	l := lookup{m: m, ctx: ctx, followLinks: true}
+	parent, name, err := l.parent(p)
+	if err != nil {
+		return false, err
+	}
+	defer closeFD(parent)
+	fd, err := l.child(parent, name)
+	if err != nil {
+		return false, err
+	}
+	defer closeFD(fd)
+	above, err := identify(parent)
+	if err != nil {
+		return false, err
+	}
+	here, err := identify(fd)
+	return above.mount != here.mount || p == "/", err
+}
 
 func isMountPoint(p string) (bool, error) {
 	p = path.Clean(p)

@@ -200,6 +200,12 @@ func (r Request) Parse(allow Allow) (Options, error) {
 	if err := checkPath("Target", r.Target); err != nil {
 		return Options{}, err
 	}
+	if r.Remount {
+		return r.parseRemount(allow)
+	}
+	if err := r.checkTree(); err != nil {
+		return Options{}, err
+	}
 	if strings.ContainsRune(r.Source, 0) {
 		return Options{}, inputError("Source", r.Source, "a source holds no NUL")
 	}
@@ -220,13 +226,21 @@ func (r Request) checkBind(o Options) error {
 	if err := checkPath("Source", r.Source); err != nil {
 		return err
 	}
+	if err := r.refuseData(o); err != nil {
+		return err
+	}
+	if len(r.Secrets) > 0 {
+		return inputError("Secrets[0]", redacted, "a bind mount has no options of the file system")
+	}
+	return nil
+}
+
+// refuseData names the first option that is left for the file system.
+func (r Request) refuseData(o Options) error {
 	for i, option := range r.Options {
 		if len(o.Data) > 0 && option == o.Data[0] {
 			return inputError(fmt.Sprintf("Options[%d]", i), option, bindReason(option))
 		}
-	}
-	if len(r.Secrets) > 0 {
-		return inputError("Secrets[0]", redacted, "a bind mount has no options of the file system")
 	}
 	return nil
 }

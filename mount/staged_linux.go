@@ -12,13 +12,13 @@ import (
 
 // buildStaged makes the mount with mount(2) in a private directory, where it may
 // lack its flags for a moment, and moves it to the target when it is complete.
-func (m *Mounter) buildStaged(t *target, src *source, req Request, o Options) (*tree, error) {
+func (m *Mounter) buildStaged(dir bool, src *source, req Request, o Options) (*tree, error) {
 	area, err := openStage(m.config.StagingDir)
 	if err != nil {
 		return nil, fmt.Errorf("staging: %w", err)
 	}
 	place := filepath.Join(area.dir, "mount")
-	fd, err := stage(place, t.dir, src, req, o)
+	fd, err := stage(place, dir, src, req, o)
 	if err != nil {
 		area.release()
 		return nil, err

@@ -1,7 +1,7 @@
 package mount
 
 import (
-	"errors"
+	"context"
 	"fmt"
 
 	"github.com/volumekit/volumekit/util/safepath"
@@ -18,40 +18,35 @@ type target struct {
 	mountID uint64 // that fd is in
 }
 
-func openTarget(path string) (*target, error) {
-	parent, name, err := safepath.OpenParent(path)
+func (m *Mounter) openTarget(ctx context.Context, path string) (*target, error) {
+	l := lookup{m: m, ctx: ctx}
+	parent, name, err := l.parent(path)
 	if err != nil {
 		return nil, err
 	}
 	t := &target{parent: parent, name: name, fd: -1}
-	if err := t.open(); err != nil {
+	if err := t.open(l); err != nil {
 		t.close()
 		return nil, err
 	}
 	return t, nil
 }
 
-func (t *target) open() (err error) {
-	t.fd, err = safepath.OpenBeneath(t.parent, t.name, 0)
-	if errors.Is(err, unix.EXDEV) {
-		t.fd, err = safepath.Open(t.parent, t.name, 0)
-	}
-	if err != nil {
+func (t *target) open(l lookup) (err error) {
+	if t.fd, err = l.child(t.parent, t.name); err != nil {
 		return err
 	}
 	id, err := identify(t.fd)
 	if err != nil {
 		return err
 	}
-	// What was mounted there a moment ago need not be any more.
 	above, err := identify(t.parent)
 	t.dir, t.mountID, t.mounted = id.dir, id.mount, id.mount != above.mount
 	return err
 }
 
 func (t *target) close() {
-	closeFD(t.fd)
-	closeFD(t.parent)
+	closeFD(t.fd, t.parent)
 }
 
 // A source is the directory or file that is bound, resolved once.
@@ -60,8 +55,8 @@ type source struct {
 	id identity
 }
 
-func openBindSource(path string, wantDir bool) (*source, error) {
-	fd, err := safepath.Open(unix.AT_FDCWD, path, 0)
+func (m *Mounter) openBindSource(ctx context.Context, path string, wantDir bool) (*source, error) {
+	fd, err := lookup{m: m, ctx: ctx}.open(path, 0)
 	if err != nil {
 		return nil, fmt.Errorf("source: %w", err)
 	}
@@ -116,8 +111,11 @@ func identify(fd int) (identity, error) {
 // procFD is a path that leads to the descriptor, for calls that take only paths.
 func procFD(fd int) string { return fmt.Sprintf("/proc/self/fd/%d", fd) }
 
-func closeFD(fd int) {
-	if fd >= 0 {
-		_ = unix.Close(fd)
+// closeFD closes the descriptors that are some.
+func closeFD(fds ...int) {
+	for _, fd := range fds {
+		if fd >= 0 {
+			_ = unix.Close(fd)
+		}
 	}
 }

@@ -1,15 +1,15 @@
 package mount
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
-	"github.com/volumekit/volumekit/util/safepath"
 	"golang.org/x/sys/unix"
 )
 
-func unmount(c *claim, path string) error {
-	parent, name, err := safepath.OpenParent(path)
+func (m *Mounter) unmount(ctx context.Context, c *claim, path string) error {
+	parent, name, err := lookup{m: m, ctx: ctx}.parent(path)
 	if err != nil {
 		return err
 	}

@@ -94,7 +94,7 @@ func unmountAll(ctx context.Context, mounter mount.Interface, path string) (undo
 		if err := context.Cause(ctx); err != nil {
 			return undone, fmt.Errorf("unmount %s: %w", path, err)
 		}
-		mounted, err := mounter.IsMountPoint(path)
+		mounted, err := mounter.IsMountPoint(ctx, path)
 		if errors.Is(err, fs.ErrNotExist) {
 			return undone, errMissing
 		}

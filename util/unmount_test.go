@@ -156,7 +156,7 @@ func TestUnmountEndedContext(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		require.ErrorIs(t, util.UnmountPath(ctx, m, target), context.Canceled)
-		is, err := m.IsMountPoint(target)
+		is, err := m.IsMountPoint(t.Context(), target)
 		require.NoError(t, err)
 		require.True(t, is)
 	})
@@ -221,7 +221,7 @@ func TestUnmountEndsInBetween(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, err, util.ErrPartlyUnmounted)
 	require.Equal(t, 1, calls)
-	is, err := m.IsMountPoint(target)
+	is, err := m.IsMountPoint(t.Context(), target)
 	require.NoError(t, err)
 	require.True(t, is, "the other stays")
 }

@@ -60,12 +60,12 @@ func (t takeDown) all(ctx context.Context) {
 	if err := t.base.removeMade(); err != nil {
 		t.fail(err)
 	}
-	t.prove(taken)
+	t.prove(ctx, taken)
 }
 
 // prove looks for what is left.
-func (t takeDown) prove(taken int) {
-	table, err := t.place.List()
+func (t takeDown) prove(ctx context.Context, taken int) {
+	table, err := t.place.List(ctx)
 	if err != nil {
 		t.fail(err)
 		return

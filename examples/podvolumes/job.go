@@ -147,7 +147,7 @@ func (j *job) upAndCheck(ctx context.Context) error {
 			return v.refuse(v.inDocument(fmt.Errorf("set up: %w", err)))
 		}
 	}
-	table, err := j.place.List()
+	table, err := j.place.List(ctx)
 	if err != nil {
 		return err
 	}

@@ -117,7 +117,7 @@ func (d deps) real(says string) place {
 
 func (d deps) dry(why string) place {
 	says := "Nothing is mounted, this is an in-memory kernel: " + oneLine(why) + "."
-	return place{Interface: d.fake, says: says, dry: true, resolve: d.fake.Resolve}
+	return place{Interface: d.fake, says: says, dry: true, resolve: d.fake.RealPath}
 }
 
 // reexec runs the program in a user and mount namespace of its own. The error is

@@ -179,7 +179,7 @@ func TestFaults(t *testing.T) {
 			r = s.inProcess(t.Context(), d, "-down", "-root", root)
 			require.Equal(t, 0, r.status, r)
 			s.nothingIsLeft()
-			table, err := fake.List()
+			table, err := fake.List(t.Context())
 			require.NoError(t, err)
 			require.Len(t, table, 1)
 		})
@@ -214,7 +214,7 @@ func TestReadOnlyIsChecked(t *testing.T) {
 	d := fakes(s)
 	var stdout, stderr bytes.Buffer
 	c := &console{stdout: &stdout, stderr: &stderr}
-	perform(t.Context(), options{}, d, c, place{Interface: writable{d.fake}, resolve: d.fake.Resolve})
+	perform(t.Context(), options{}, d, c, place{Interface: writable{d.fake}, resolve: d.fake.RealPath})
 	require.Equal(t, 1, c.status())
 	require.Contains(t, stderr.String(), "volume config: mounted rw")
 	s.nothingIsLeft()

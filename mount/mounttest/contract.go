@@ -93,7 +93,7 @@ func (c *contract) mkdir(name string) string {
 
 func (c *contract) unmountAll(target string) {
 	for range 8 {
-		if is, err := c.m.IsMountPoint(target); err != nil || !is {
+		if is, err := c.m.IsMountPoint(context.Background(), target); err != nil || !is {
 			return
 		}
 		_ = c.m.Unmount(context.Background(), target)
@@ -113,14 +113,14 @@ func (c *contract) unmount(target string) {
 // at returns the lines of the mount table for a mount point, top last.
 func (c *contract) at(target string) []mount.Info {
 	c.Helper()
-	table, err := c.m.List()
+	table, err := c.m.List(c.Context())
 	require.NoError(c, err)
 	return slices.DeleteFunc(slices.Clone(table), func(i mount.Info) bool { return i.Mountpoint != target })
 }
 
 func (c *contract) isMountPoint(target string, want bool) {
 	c.Helper()
-	is, err := c.m.IsMountPoint(target)
+	is, err := c.m.IsMountPoint(c.Context(), target)
 	require.NoError(c, err)
 	require.Equal(c, want, is, "is a mount point: %s", target)
 	require.Equal(c, want, len(c.at(target)) > 0, "in the table: %s", target)
@@ -131,7 +131,7 @@ func (c *contract) write(name string) error {
 	if c.fake == nil {
 		return os.WriteFile(name, []byte("x"), 0o644)
 	}
-	real, readOnly, err := c.fake.Resolve(name)
+	real, readOnly, err := c.fake.RealPath(name)
 	if err == nil && readOnly {
 		err = syscall.EROFS
 	}
@@ -150,11 +150,11 @@ func (c *contract) exists(name string) {
 // fails runs a call that must fail with target and leave the table as it was.
 func (c *contract) fails(want error, call func() error) error {
 	c.Helper()
-	before, err := c.m.List()
+	before, err := c.m.List(c.Context())
 	require.NoError(c, err)
 	failure := call()
 	require.ErrorIs(c, failure, want)
-	after, err := c.m.List()
+	after, err := c.m.List(c.Context())
 	require.NoError(c, err)
 	require.Equal(c, before, after, "a failed call has changed the mount table")
 	return failure
@@ -444,8 +444,8 @@ func (c *contract) missing() {
 			return c.m.Mount(c.Context(), mount.Request{Source: "x", Target: none, FSType: "tmpfs"})
 		},
 		func() error { return c.m.Unmount(c.Context(), none) },
-		func() error { _, err := c.m.IsMountPoint(none); return err },
-		func() error { _, err := c.m.MountRefs(none); return err },
+		func() error { _, err := c.m.IsMountPoint(c.Context(), none); return err },
+		func() error { _, err := c.m.MountRefs(c.Context(), none); return err },
 	} {
 		err := c.fails(fs.ErrNotExist, call)
 		require.ErrorIs(c, err, syscall.ENOENT)
@@ -469,12 +469,12 @@ func (c *contract) directoryOrFile() {
 // refuses makes sure that the request is refused for the sake of the field.
 func (c *contract) refuses(field string, req mount.Request) {
 	c.Helper()
-	before, err := c.m.List()
+	before, err := c.m.List(c.Context())
 	require.NoError(c, err)
 	var input *mount.InputError
 	require.ErrorAs(c, c.m.Mount(c.Context(), req), &input, "%+v", req)
 	require.Equal(c, field, input.Field)
-	after, err := c.m.List()
+	after, err := c.m.List(c.Context())
 	require.NoError(c, err)
 	require.Equal(c, before, after)
 }
@@ -489,8 +489,8 @@ func (c *contract) badInput() {
 	}
 	for _, path := range []string{"", "relative", dir + "/../dir", "/..", dir + "\x00"} {
 		for _, query := range []func() error{
-			func() error { _, err := c.m.IsMountPoint(path); return err },
-			func() error { _, err := c.m.MountRefs(path); return err },
+			func() error { _, err := c.m.IsMountPoint(c.Context(), path); return err },
+			func() error { _, err := c.m.MountRefs(c.Context(), path); return err },
 		} {
 			var input *mount.InputError
 			require.ErrorAs(c, query(), &input, "%q", path)
@@ -513,10 +513,10 @@ func (c *contract) badInput() {
 // root: queries may be about the root, which nothing can be mounted on.
 func (c *contract) root() {
 	for _, path := range []string{"/", "//", "/.", "/./", "/.//."} {
-		is, err := c.m.IsMountPoint(path)
+		is, err := c.m.IsMountPoint(c.Context(), path)
 		require.NoError(c, err, path)
 		require.True(c, is, path)
-		_, err = c.m.MountRefs(path)
+		_, err = c.m.MountRefs(c.Context(), path)
 		require.NoError(c, err, path)
 	}
 }
@@ -532,7 +532,7 @@ func (c *contract) strangeNames() {
 		c.mount(mount.Request{Source: source, Target: again})
 		c.isMountPoint(target, true)
 		c.isMountPoint(again, true)
-		refs, err := c.m.MountRefs(target)
+		refs, err := c.m.MountRefs(c.Context(), target)
 		require.NoError(c, err)
 		require.Equal(c, []string{again}, refs)
 		require.Equal(c, filepath.Base(source), filepath.Base(c.at(target)[0].Root))
@@ -561,7 +561,7 @@ func (c *contract) refs() {
 		tmpfs:                     nil,
 		c.dir:                     nil,
 	} {
-		refs, err := c.m.MountRefs(path)
+		refs, err := c.m.MountRefs(c.Context(), path)
 		require.NoError(c, err)
 		require.ElementsMatch(c, want, refs, path)
 		require.IsIncreasing(c, append([]string{""}, refs...))
@@ -588,7 +588,7 @@ func (c *contract) refsOfHidden() {
 
 func (c *contract) refsAre(path string, want ...string) {
 	c.Helper()
-	refs, err := c.m.MountRefs(path)
+	refs, err := c.m.MountRefs(c.Context(), path)
 	require.NoError(c, err)
 	require.ElementsMatch(c, want, refs)
 }
@@ -616,7 +616,7 @@ func (c *contract) deleted() {
 	c.fails(mount.ErrMounted, func() error { return c.m.Mount(c.Context(), again) })
 	again.Stack = true
 	c.fails(fs.ErrNotExist, func() error { return c.m.Mount(c.Context(), again) })
-	_, err := c.m.IsMountPoint(filepath.Join(target, "file"))
+	_, err := c.m.IsMountPoint(c.Context(), filepath.Join(target, "file"))
 	require.ErrorIs(c, err, fs.ErrNotExist, "what is removed is empty")
 
 	// What was bound elsewhere before is still the same; it is not bound again.
@@ -655,7 +655,7 @@ func (c *contract) isDeleted(root, target string) {
 	info := c.at(target)[0]
 	require.True(c, info.Deleted, "%+v", info)
 	require.Equal(c, root, info.Root)
-	list, err := c.m.List()
+	list, err := c.m.List(c.Context())
 	require.NoError(c, err)
 	require.Empty(c, mount.Table(list).Origins(target))
 }
@@ -724,9 +724,9 @@ func (c *contract) askUntil(stop <-chan struct{}, target string) {
 			return
 		case <-time.After(time.Millisecond):
 		}
-		_, listErr := c.m.List()
-		_, refsErr := c.m.MountRefs(target)
-		_, isErr := c.m.IsMountPoint(target)
+		_, listErr := c.m.List(c.Context())
+		_, refsErr := c.m.MountRefs(c.Context(), target)
+		_, isErr := c.m.IsMountPoint(c.Context(), target)
 		for _, err := range []error{listErr, refsErr, isErr} {
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				c.Error(err)

@@ -41,8 +41,8 @@ func ExampleFake() {
 
 	err = publish(context.Background(), kernel, data, target)
 	fmt.Println("again:", err)
-	is, _ := kernel.IsMountPoint(target)
-	_, readOnly, _ := kernel.Resolve(filepath.Join(target, "file"))
+	is, _ := kernel.IsMountPoint(context.Background(), target)
+	_, readOnly, _ := kernel.RealPath(filepath.Join(target, "file"))
 	fmt.Println("mounted:", is, "read-only:", readOnly)
 	for _, action := range kernel.Log() {
 		fmt.Println(action.Op, filepath.Base(action.Target), action.Flags, action.Err != nil)

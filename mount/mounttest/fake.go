@@ -15,8 +15,11 @@ import (
 const (
 	OpMount        = "mount"
 	OpUnmount      = "unmount"
+	OpUnmountTree  = "unmount tree"
 	OpIsMountPoint = "is mount point"
 	OpMountRefs    = "mount refs"
+	OpMountsFrom   = "mounts from"
+	OpResolve      = "resolve"
 	OpList         = "list"
 )
 
@@ -89,9 +92,9 @@ func (f *Fake) Unmount(ctx context.Context, target string) error {
 }
 
 // IsMountPoint implements [mount.Interface].
-func (f *Fake) IsMountPoint(p string) (bool, error) {
+func (f *Fake) IsMountPoint(ctx context.Context, p string) (bool, error) {
 	var is bool
-	err := f.query(OpIsMountPoint, p, func(p string) error {
+	err := f.query(ctx, OpIsMountPoint, p, func(p string) error {
 		at, err := f.find(p)
 		is = err == nil && at.isMountPoint()
 		return err
@@ -100,9 +103,9 @@ func (f *Fake) IsMountPoint(p string) (bool, error) {
 }
 
 // MountRefs implements [mount.Interface].
-func (f *Fake) MountRefs(p string) ([]string, error) {
+func (f *Fake) MountRefs(ctx context.Context, p string) ([]string, error) {
 	var refs []string
-	err := f.query(OpMountRefs, p, func(p string) error {
+	err := f.query(ctx, OpMountRefs, p, func(p string) error {
 		at, err := f.find(p)
 		if err == nil {
 			f.kernel.lookAtAll()
@@ -121,9 +124,9 @@ func (f *Fake) MountRefs(p string) ([]string, error) {
 
 // List implements [mount.Interface]. The caller may change what it returns. On
 // Windows, too, paths in the table have slashes: "/C:/dir".
-func (f *Fake) List() ([]mount.Info, error) {
+func (f *Fake) List(ctx context.Context) ([]mount.Info, error) {
 	var list []mount.Info
-	err := f.query(OpList, "", func(string) error {
+	err := f.query(ctx, OpList, "", func(string) error {
 		list = f.kernel.list()
 		return nil
 	})
@@ -131,6 +134,19 @@ func (f *Fake) List() ([]mount.Info, error) {
 		return nil, err
 	}
 	return list, nil
+}
+
+// UnmountTree implements [mount.Interface].
+func (f *Fake) UnmountTree(context.Context, string) error { return errors.ErrUnsupported }
+
+// MountsFrom implements [mount.Interface].
+func (f *Fake) MountsFrom(context.Context, string) ([]mount.Info, error) {
+	return nil, errors.ErrUnsupported
+}
+
+// Resolve implements [mount.Interface].
+func (f *Fake) Resolve(context.Context, string) (mount.Place, error) {
+	return mount.Place{}, errors.ErrUnsupported
 }
 
 // change carries out an operation that changes what is mounted at a target:
@@ -145,7 +161,7 @@ func (f *Fake) change(ctx context.Context, action Action, work func() error) err
 }
 
 // query carries out an operation that changes nothing.
-func (f *Fake) query(op, p string, work func(p string) error) error {
+func (f *Fake) query(ctx context.Context, op, p string, work func(p string) error) error {
 	p = slashed(p)
 	if op != OpList {
 		if err := checkPath(p); err != nil {
@@ -154,7 +170,7 @@ func (f *Fake) query(op, p string, work func(p string) error) error {
 		p = path.Clean(p)
 	}
 	action := Action{Op: op, Target: p}
-	return f.finish(action, f.faulty(context.Background(), action, func() error { return work(p) }))
+	return f.finish(action, f.faulty(ctx, action, func() error { return work(p) }))
 }
 
 // locked does work alone.

@@ -102,12 +102,12 @@ func (d *duel) pick() call {
 	case n < 16:
 		path := d.path()
 		return call{fmt.Sprintf("is mount point %q", path), func(w world) (any, error) {
-			return w.IsMountPoint(w.path(path))
+			return w.IsMountPoint(d.Context(), w.path(path))
 		}}
 	case n < 19:
 		path := d.path()
 		return call{fmt.Sprintf("refs of %q", path), func(w world) (any, error) {
-			refs, err := w.MountRefs(w.path(path))
+			refs, err := w.MountRefs(d.Context(), w.path(path))
 			return w.relative(refs), err
 		}}
 	}
@@ -216,7 +216,7 @@ func newWorld(t *testing.T, kernel *mount.Mounter, m mount.Interface) world {
 	for link, target := range links {
 		require.NoError(t, os.Symlink(target, w.path(link)))
 	}
-	table, err := m.List()
+	table, err := m.List(context.Background())
 	require.NoError(t, err)
 	w.base, _ = mount.Table(table).Containing(dir)
 	return w
@@ -242,7 +242,7 @@ func (w world) relative(paths []string) []string {
 // shape returns what is mounted in the world in words that both worlds share.
 func (w world) shape(t *testing.T) []string {
 	t.Helper()
-	table, err := w.List()
+	table, err := w.List(context.Background())
 	require.NoError(t, err)
 	place := map[int]string{w.base.ID: ""}
 	shape := []string{}
@@ -279,14 +279,14 @@ func (w world) describe(info mount.Info) string {
 func (w world) clear(t *testing.T, kernel *mount.Mounter) {
 	t.Helper()
 	for range 100 {
-		table, err := kernel.List()
+		table, err := kernel.List(context.Background())
 		require.NoError(t, err)
 		for _, info := range slices.Backward(table) {
 			if info.Mountpoint == w.dir || strings.HasPrefix(info.Mountpoint, w.dir+"/") {
 				_ = kernel.Unmount(context.Background(), info.Mountpoint)
 			}
 		}
-		if is, err := kernel.IsMountPoint(w.dir); err == nil && !is {
+		if is, err := kernel.IsMountPoint(context.Background(), w.dir); err == nil && !is {
 			return
 		}
 	}

@@ -18,7 +18,7 @@ func TestFakeLog(t *testing.T) {
 	bad := s.bind("source", "target", "suid")
 	require.Error(t, bad)
 	s.Inject(mounttest.Fault{Err: syscall.EIO})
-	_, failed := s.IsMountPoint(s.path("target"))
+	_, failed := s.IsMountPoint(t.Context(), s.path("target"))
 
 	source, target := slashed(s.path("source")), slashed(s.path("target"))
 	require.Equal(t, []mounttest.Action{

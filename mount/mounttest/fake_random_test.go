@@ -26,7 +26,7 @@ func TestFakeAgreesWithTable(t *testing.T) {
 			})
 		}
 		p := pick()
-		is, err := s.IsMountPoint(p)
+		is, err := s.IsMountPoint(t.Context(), p)
 		_, want := s.table().At(slashed(p))
 		require.Equal(t, want, is && err == nil)
 	}
@@ -39,8 +39,8 @@ func TestFakeIsSafeForConcurrentUse(t *testing.T) {
 		all.Go(func() {
 			for range 50 {
 				_ = s.bind("source", "target")
-				_, _ = s.MountRefs(s.path("source"))
-				_, _ = s.List()
+				_, _ = s.MountRefs(t.Context(), s.path("source"))
+				_, _ = s.List(t.Context())
 				_ = s.unmount("target")
 				_ = s.Log()
 			}

@@ -14,7 +14,7 @@ import (
 // maxLinks is how many symbolic links Linux follows in a path.
 const maxLinks = 40
 
-// Resolve returns where a program that opens path would end up: the path in the
+// RealPath returns where a program that opens path would end up: the path in the
 // real file system, and whether it could not write there. It follows symbolic
 // links, as the program would. Dry runs use it to do to the real files what a
 // program does through the mounts.
@@ -22,7 +22,7 @@ const maxLinks = 40
 // The last component may be missing: real is where it would be created. Any
 // other missing path is an error that wraps fs.ErrNotExist, and so is one in a
 // file system that the Fake has mounted, which has no real files.
-func (f *Fake) Resolve(p string) (real string, readOnly bool, err error) {
+func (f *Fake) RealPath(p string) (real string, readOnly bool, err error) {
 	if err := checkPath(slashed(p)); err != nil {
 		return "", false, err
 	}

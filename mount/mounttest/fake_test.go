@@ -53,14 +53,14 @@ func (s stage) mount(fsType, source, target string, options ...string) error {
 func (s stage) unmount(target string) error { return s.Unmount(s.t.Context(), s.path(target)) }
 
 func (s stage) table() mount.Table {
-	list, err := s.List()
+	list, err := s.List(s.t.Context())
 	require.NoError(s.t, err)
 	return list
 }
 
 // at returns the mount that is visible at a target.
 func (s stage) at(target string) mount.Info {
-	is, err := s.IsMountPoint(s.path(target))
+	is, err := s.IsMountPoint(s.t.Context(), s.path(target))
 	require.NoError(s.t, err)
 	require.True(s.t, is)
 	info, ok := s.table().At(slashed(s.path(target)))
@@ -117,9 +117,9 @@ func TestFakeRefusesBadRequests(t *testing.T) {
 	require.ErrorAs(t, s.bind("source", "target", "suid"), &input)
 	require.Equal(t, "Options[0]", input.Field)
 	require.ErrorAs(t, s.Unmount(t.Context(), "relative"), &input)
-	_, err := s.IsMountPoint("/a/../b")
+	_, err := s.IsMountPoint(t.Context(), "/a/../b")
 	require.ErrorAs(t, err, &input)
-	_, err = s.MountRefs("")
+	_, err = s.MountRefs(t.Context(), "")
 	require.ErrorAs(t, err, &input)
 	require.Len(t, s.table(), 1)
 
@@ -169,7 +169,7 @@ func TestFakeTableOfFileSystems(t *testing.T) {
 
 	require.Equal(t, []string{"ro"}, s.at("source").SuperOptions)
 	require.Equal(t, s.at("source").Minor, s.at("more").Minor, "one device")
-	refs, err := s.MountRefs(s.path("more"))
+	refs, err := s.MountRefs(t.Context(), s.path("more"))
 	require.NoError(t, err)
 	require.Equal(t, []string{s.path("source")}, refs)
 }
@@ -256,18 +256,18 @@ func TestFakeIsMountPoint(t *testing.T) {
 	for p, want := range map[string]bool{
 		"target": true, "other": true, "source": false, "file": false, "link": false, "target/sub": false,
 	} {
-		is, err := s.IsMountPoint(s.path(p))
+		is, err := s.IsMountPoint(t.Context(), s.path(p))
 		require.NoError(t, err, p)
 		require.Equal(t, want, is, p)
 	}
 	require.NoError(t, s.bind("other", "source/sub"))
-	is, err := s.IsMountPoint(s.path("link/sub"))
+	is, err := s.IsMountPoint(t.Context(), s.path("link/sub"))
 	require.NoError(t, err)
 	require.True(t, is, "links on the way are followed")
-	is, err = s.IsMountPoint("/")
+	is, err = s.IsMountPoint(t.Context(), "/")
 	require.NoError(t, err)
 	require.True(t, is)
-	_, err = s.IsMountPoint(s.path("none"))
+	_, err = s.IsMountPoint(t.Context(), s.path("none"))
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
@@ -281,11 +281,11 @@ func TestFakeMountRefs(t *testing.T) {
 		"file":   nil,
 		"link":   nil,
 	} {
-		refs, err := s.MountRefs(s.path(p))
+		refs, err := s.MountRefs(t.Context(), s.path(p))
 		require.NoError(t, err, p)
 		require.Equal(t, want, refs, p)
 	}
-	_, err := s.MountRefs(s.path("none"))
+	_, err := s.MountRefs(t.Context(), s.path("none"))
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
@@ -295,12 +295,12 @@ func TestFakePathsInsideMounts(t *testing.T) {
 	require.NoError(t, s.bind("other", "target/sub"), "sub exists where target leads")
 	sub := s.at("target/sub")
 	require.Equal(t, s.at("target").ID, sub.Parent)
-	is, err := s.IsMountPoint(s.path("source/sub"))
+	is, err := s.IsMountPoint(t.Context(), s.path("source/sub"))
 	require.NoError(t, err)
 	require.False(t, is, "mounts do not propagate")
 
 	require.NoError(t, s.mount("tmpfs", "tmpfs", "source"))
-	_, err = s.IsMountPoint(s.path("source/sub"))
+	_, err = s.IsMountPoint(t.Context(), s.path("source/sub"))
 	require.ErrorIs(t, err, fs.ErrNotExist, "a fake file system is empty")
 	require.NoError(t, s.bind("source", "other"), "but can be bound")
 	require.Equal(t, "tmpfs", s.at("other").FSType)
@@ -318,7 +318,7 @@ func TestFakeListIsACopy(t *testing.T) {
 	require.NotEqual(t, "/changed", s.at("target").Root)
 }
 
-func TestFakeResolve(t *testing.T) {
+func TestFakeRealPath(t *testing.T) {
 	s := newStage(t)
 	require.NoError(t, s.bind("source", "target", "ro"))
 	require.NoError(t, s.mount("tmpfs", "tmpfs", "other"))
@@ -344,7 +344,7 @@ func TestFakeResolve(t *testing.T) {
 		"file/new":            {"", false, syscall.ENOTDIR},
 	}
 	for p, test := range tests {
-		real, readOnly, err := s.Resolve(s.path(p))
+		real, readOnly, err := s.RealPath(s.path(p))
 		require.ErrorIs(t, err, test.err, p)
 		if test.err == nil {
 			require.Equal(t, s.path(test.want), real, p)
@@ -374,10 +374,10 @@ func TestFakeNoSymFollow(t *testing.T) {
 	require.NoError(t, os.Symlink("sub", s.path("source/way")))
 	require.NoError(t, os.Mkdir(s.path("source/sub/deep"), 0o755))
 	require.NoError(t, s.bind("source", "target", "nosymfollow"))
-	_, err := s.IsMountPoint(s.path("source/way/deep"))
+	_, err := s.IsMountPoint(t.Context(), s.path("source/way/deep"))
 	require.NoError(t, err)
-	_, err = s.IsMountPoint(s.path("target/way/deep"))
+	_, err = s.IsMountPoint(t.Context(), s.path("target/way/deep"))
 	require.ErrorIs(t, err, syscall.ELOOP)
-	_, _, err = s.Resolve(s.path("target/way"))
+	_, _, err = s.RealPath(s.path("target/way"))
 	require.ErrorIs(t, err, syscall.ELOOP)
 }

@@ -16,7 +16,7 @@ import (
 // mounts returns what is mounted in the host's directories.
 func (c *contract) mounts() mount.Table {
 	c.Helper()
-	list, err := c.mounter.List()
+	list, err := c.mounter.List(c.Context())
 	require.NoError(c, err)
 	var ours mount.Table
 	for _, info := range list {

@@ -73,7 +73,7 @@ func (p *FakePlugin) NewDeviceUnmounter() (volume.DeviceUnmounter, error) {
 // GetDeviceMountRefs implements [volume.DeviceMountableVolumePlugin].
 func (p *FakePlugin) GetDeviceMountRefs(ctx context.Context, deviceMountPath string) (refs []string, err error) {
 	err = p.call(ctx, GetDeviceMountRefs, func() (err error) {
-		refs, err = p.config.Mounter.MountRefs(deviceMountPath)
+		refs, err = p.config.Mounter.MountRefs(ctx, deviceMountPath)
 		return err
 	})
 	return refs, err

@@ -31,7 +31,7 @@ func (p *FakePlugin) bringUp(ctx context.Context, source, dir string, readOnly b
 		return err
 	}
 	if err := p.config.Mounter.Mount(ctx, req); err != nil {
-		return errors.Join(certainty(err), p.removeUnmounted(dir))
+		return errors.Join(certainty(err), p.removeUnmounted(ctx, dir))
 	}
 	return nil
 }
@@ -57,7 +57,7 @@ func (p *FakePlugin) takeDown(ctx context.Context, dir string) error {
 // unmountAndRemove reports whether it unmounted anything, also along with an error.
 func (p *FakePlugin) unmountAndRemove(ctx context.Context, dir string) (undone bool, err error) {
 	for {
-		mounted, err := p.config.Mounter.IsMountPoint(dir)
+		mounted, err := p.config.Mounter.IsMountPoint(ctx, dir)
 		if errors.Is(err, fs.ErrNotExist) {
 			return undone, nil
 		}
@@ -65,7 +65,7 @@ func (p *FakePlugin) unmountAndRemove(ctx context.Context, dir string) (undone b
 			return undone, err
 		}
 		if !mounted {
-			return undone, p.removeUnmounted(dir)
+			return undone, p.removeUnmounted(ctx, dir)
 		}
 		if err := p.config.Mounter.Unmount(ctx, dir); err != nil {
 			return undone, err
@@ -76,8 +76,8 @@ func (p *FakePlugin) unmountAndRemove(ctx context.Context, dir string) (undone b
 
 // removeUnmounted removes an empty directory, and nothing else: a kernel in
 // memory does not keep a directory from being removed under a mount.
-func (p *FakePlugin) removeUnmounted(dir string) error {
-	mounted, err := p.config.Mounter.IsMountPoint(dir)
+func (p *FakePlugin) removeUnmounted(ctx context.Context, dir string) error {
+	mounted, err := p.config.Mounter.IsMountPoint(ctx, dir)
 	if err != nil || mounted {
 		return err
 	}

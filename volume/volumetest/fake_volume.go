@@ -54,7 +54,7 @@ func (p *FakePlugin) ConstructVolumeSpec(ctx context.Context, volumeName, mountP
 	var spec *volume.Spec
 	err := p.call(ctx, ConstructVolumeSpec, func() (err error) {
 		if err = volume.ValidatePathComponent(field.NewPath("volumeName"), volumeName); err == nil {
-			spec, err = p.construct(volumeName, mountPath)
+			spec, err = p.construct(ctx, volumeName, mountPath)
 		}
 		return err
 	})
@@ -64,8 +64,8 @@ func (p *FakePlugin) ConstructVolumeSpec(ctx context.Context, volumeName, mountP
 	return spec, nil
 }
 
-func (p *FakePlugin) construct(volumeName, mountPath string) (*volume.Spec, error) {
-	list, err := p.config.Mounter.List()
+func (p *FakePlugin) construct(ctx context.Context, volumeName, mountPath string) (*volume.Spec, error) {
+	list, err := p.config.Mounter.List(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func (v fakeVolume) GetPath() string { return v.path }
 func (v fakeVolume) GetMetrics(ctx context.Context) (*volume.Metrics, error) {
 	var metrics *volume.Metrics
 	err := v.plugin.call(ctx, GetMetrics, func() error {
-		mounted, err := v.plugin.config.Mounter.IsMountPoint(v.path)
+		mounted, err := v.plugin.config.Mounter.IsMountPoint(ctx, v.path)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

@@ -1,0 +1,51 @@
+package mount
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// remount changes the flags of the mount at the target, and of no other.
+func (m *Mounter) remount(ctx context.Context, req Request, o Options) error {
+	t, err := m.openTarget(ctx, req.Target)
+	if err != nil {
+		return fmt.Errorf("target: %w", err)
+	}
+	defer t.close()
+	if !t.mounted {
+		return ErrNotMounted
+	}
+	if ctx.Err() != nil {
+		return contextError(ctx)
+	}
+	if err := m.setFlags(t.fd, o); err != nil {
+		return err
+	}
+	status, err := statusOf(t.fd)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrUncertain, err)
+	}
+	return status.verify(o)
+}
+
+func (m *Mounter) setFlags(fd int, o Options) error {
+	tier, err := m.tier()
+	if err != nil {
+		return err
+	}
+	if tier != TierClassic {
+		attr := o.setattr()
+		err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &attr)
+		if m.config.Tier != TierAuto || !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.ENOSYS) {
+			return err
+		}
+	}
+	before, err := statusOf(fd)
+	if err != nil {
+		return err
+	}
+	return unix.Mount("", procFD(fd), "", unix.MS_REMOUNT|unix.MS_BIND|o.Apply(before.flags).ms(), "")
+}
