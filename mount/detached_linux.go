@@ -13,11 +13,15 @@ func buildDetached(tier Tier, src *source, req Request, o Options) (*tree, error
 	var fd int
 	var err error
 	if src != nil {
-		fd, err = cloneTree(tier, src.fd, o)
+		fd, err = cloneTree(tier, src.fd, req, o)
 	} else {
 		fd, err = newFileSystem(req, o)
 	}
 	if err != nil {
+		return nil, err
+	}
+	if err := mapIDs(fd, req); err != nil {
+		closeFD(fd)
 		return nil, err
 	}
 	return &tree{
@@ -30,9 +34,11 @@ func buildDetached(tier Tier, src *source, req Request, o Options) (*tree, error
 }
 
 // cloneTree clones the mount at fd and gives the clone its flags.
-func cloneTree(tier Tier, fd int, o Options) (int, error) {
-	const clone = unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_EMPTY_PATH
+func cloneTree(tier Tier, fd int, req Request, o Options) (int, error) {
+	recursive := recursively(req)
+	clone := unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_EMPTY_PATH | recursive
 	attr := o.setattr()
+	attr.Propagation = uint64(req.Propagation.ms())
 	if tier >= TierTreeAttr {
 		return openTreeAttr(fd, clone, &attr)
 	}
@@ -40,11 +46,19 @@ func cloneTree(tier Tier, fd int, o Options) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	if err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH, &attr); err != nil {
+	if err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH|recursive, &attr); err != nil {
 		closeFD(tree)
 		return -1, err
 	}
 	return tree, nil
+}
+
+// recursively is the flag for a tree with the mounts in it.
+func recursively(req Request) uint {
+	if req.Submounts == IncludeSubmounts {
+		return unix.AT_RECURSIVE
+	}
+	return 0
 }
 
 // newFileSystem makes or finds the file system's instance and a mount of it.
@@ -60,6 +74,14 @@ func newFileSystem(req Request, o Options) (int, error) {
 	fd, err := unix.Fsmount(context, unix.FSMOUNT_CLOEXEC, int(o.Set.attrs()))
 	if err != nil {
 		return -1, withKernelLog(context, req, err)
+	}
+	if req.Propagation != PropagationShared {
+		return fd, nil
+	}
+	attr := unix.MountAttr{Propagation: unix.MS_SHARED}
+	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &attr); err != nil {
+		closeFD(fd)
+		return -1, err
 	}
 	return fd, nil
 }

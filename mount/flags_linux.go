@@ -49,7 +49,5 @@ func (o Options) setattr() unix.MountAttr {
 	if (o.Set|o.Clear)&atime != 0 {
 		clear |= unix.MOUNT_ATTR__ATIME
 	}
-	// Private: the clone of a shared mount would join its peers, and every mount
-	// and unmount in it would cost one visit to each of them.
-	return unix.MountAttr{Attr_set: set, Attr_clr: clear, Propagation: unix.MS_PRIVATE}
+	return unix.MountAttr{Attr_set: set, Attr_clr: clear}
 }

@@ -51,6 +51,11 @@ func (m *Mounter) mountOnce(ctx context.Context, mounting *lease, req Request, o
 	if t.mounted && !req.Stack {
 		return checkMounted(t, src, req, o)
 	}
+	if src != nil {
+		if err := m.checkSubmounts(src, req); err != nil {
+			return err
+		}
+	}
 	built, err := m.buildInTime(ctx, mounting, t.dir, src, req, o)
 	if err != nil {
 		return err
@@ -88,7 +93,10 @@ func attach(ctx context.Context, built *tree, t *target, req Request, o Options)
 	if err := built.attach(t.fd); err != nil {
 		return err
 	}
-	err := verifyAttached(built, t, req, o)
+	err := settlePropagation(built, req)
+	if err == nil {
+		err = verifyAttached(built, t, req, o)
+	}
 	if err == nil {
 		return nil
 	}

@@ -13,6 +13,9 @@ import (
 // buildStaged makes the mount with mount(2) in a private directory, where it may
 // lack its flags for a moment, and moves it to the target when it is complete.
 func (m *Mounter) buildStaged(dir bool, src *source, req Request, o Options) (*tree, error) {
+	if !req.IDMap.empty() {
+		return nil, fmt.Errorf("an ID map takes mount_setattr: %w", errors.ErrUnsupported)
+	}
 	area, err := openStage(m.config.StagingDir)
 	if err != nil {
 		return nil, fmt.Errorf("staging: %w", err)
@@ -42,9 +45,12 @@ func stage(place string, dir bool, src *source, req Request, o Options) (int, er
 	}
 	var err error
 	if src != nil {
-		err = stageBind(place, src, o)
+		err = stageBind(place, src, req, o)
 	} else {
 		err = stageFileSystem(place, req, o)
+	}
+	if err == nil {
+		err = stagePropagation(place, req)
 	}
 	if err != nil {
 		return -1, err
@@ -60,18 +66,56 @@ func makeNode(place string, dir bool) error {
 }
 
 // stageBind binds and then remounts, since mount(2) ignores the flags of a bind.
-func stageBind(place string, src *source, o Options) error {
+func stageBind(place string, src *source, req Request, o Options) error {
 	before, err := statusOf(src.fd)
 	if err != nil {
 		return err
 	}
-	if err := unix.Mount(procFD(src.fd), place, "", unix.MS_BIND, ""); err != nil {
+	recursive := uintptr(0)
+	if req.Submounts == IncludeSubmounts {
+		recursive = unix.MS_REC
+	}
+	if err := unix.Mount(procFD(src.fd), place, "", unix.MS_BIND|recursive, ""); err != nil {
 		return err
 	}
-	if err := unix.Mount("", place, "", unix.MS_PRIVATE, ""); err != nil {
+	if err := stageFlags(place, before.flags, o); err != nil {
 		return err
 	}
-	return unix.Mount("", place, "", unix.MS_REMOUNT|unix.MS_BIND|o.Apply(before.flags).ms(), "")
+	if recursive != 0 {
+		return stageSubmounts(place, o)
+	}
+	return nil
+}
+
+func stageFlags(place string, before Flags, o Options) error {
+	return unix.Mount("", place, "", unix.MS_REMOUNT|unix.MS_BIND|o.Apply(before).ms(), "")
+}
+
+// stageSubmounts gives the mounts below place their flags.
+func stageSubmounts(place string, o Options) error {
+	table, err := readTable()
+	if err != nil {
+		return err
+	}
+	for _, info := range table {
+		if rest, ok := below(place, info.Mountpoint); !ok || rest == "" {
+			continue
+		}
+		if err := stageFlags(info.Mountpoint, info.Flags, o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stagePropagation comes last: a shared mount cannot be moved out of the area,
+// which is private, but a mount that is shared itself can.
+func stagePropagation(place string, req Request) error {
+	flags := req.Propagation.ms()
+	if req.Submounts == IncludeSubmounts {
+		flags |= unix.MS_REC
+	}
+	return unix.Mount("", place, "", flags, "")
 }
 
 // stageFileSystem passes the options as text; those that are flags of the file

@@ -13,8 +13,10 @@ import (
 // A mountStatus is what the mount table says of a mount.
 type mountStatus struct {
 	parent        uint64
-	flags         Flags // of the mount alone
-	superReadOnly bool  // its file system is read-only, at least for now
+	flags         Flags  // of the mount alone
+	propagation   uint64 // MS_SHARED, MS_SLAVE, ...; only from statMount
+	idMapped      bool
+	superReadOnly bool // its file system is read-only, at least for now
 }
 
 // statMount asks the kernel about one mount, not about its file system (Linux
@@ -43,6 +45,8 @@ func statMount(fd int) (mountStatus, error) {
 	return mountStatus{
 		parent:        uint64(answer.parentOld),
 		flags:         flagsOf(answer.attrs),
+		propagation:   answer.propagation,
+		idMapped:      answer.attrs&unix.MOUNT_ATTR_IDMAP != 0,
 		superReadOnly: answer.superFlags&superReadOnly != 0,
 	}, nil
 }
@@ -86,6 +90,7 @@ func statusOf(fd int) (mountStatus, error) {
 	return mountStatus{
 		parent:        uint64(info.Parent),
 		flags:         info.Flags,
+		idMapped:      slices.Contains(info.Options, "idmapped"),
 		superReadOnly: slices.Contains(info.SuperOptions, "ro"),
 	}, nil
 }

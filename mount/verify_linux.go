@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -50,7 +51,30 @@ func verifyAttached(built *tree, t *target, req Request, o Options) error {
 	if status.parent != t.mountID && !req.Stack {
 		return errOvertaken
 	}
-	return status.verify(o)
+	if err := status.verify(o); err != nil {
+		return err
+	}
+	if !status.idMapped && !req.IDMap.empty() {
+		return fmt.Errorf("%w: its IDs are not mapped", ErrNotAsRequested)
+	}
+	return verifyType(built, req)
+}
+
+// verifyType looks at what file system came of a request for one. Of NFS the
+// kernel has two types, and says which version it became.
+func verifyType(built *tree, req Request) error {
+	if req.FSType == "" {
+		return nil
+	}
+	info, err := tableEntry(built.fd)
+	if err != nil {
+		return err
+	}
+	same := info.FSType == req.FSType || strings.TrimSuffix(info.FSType, "4") == req.FSType
+	if !same || info.Root != "/" {
+		return fmt.Errorf("%w: it is %s of a %s", ErrNotAsRequested, quote(info.Root), quote(info.FSType))
+	}
+	return nil
 }
 
 // verify compares what a mount is with what was asked for by name.
@@ -120,6 +144,9 @@ func checkMounted(t *target, src *source, req Request, o Options) error {
 	}
 	if err != nil {
 		return err
+	}
+	if now.idMapped != (before.idMapped || !req.IDMap.empty()) {
+		return fmt.Errorf("%w: its IDs are mapped: %t", ErrMounted, now.idMapped)
 	}
 	return sameFlags(o.Apply(before.flags), now.flags)
 }

@@ -1,0 +1,150 @@
+package mount_test
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"golang.org/x/sys/unix"
+)
+
+func tmpfs(t *testing.T, m *mount.Mounter, target string) {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(target, 0o755))
+	require.NoError(t, m.Mount(t.Context(), mount.Request{Source: "x", Target: target, FSType: "tmpfs"}))
+}
+
+func tableAt(t *testing.T, m *mount.Mounter, target string) mount.Info {
+	t.Helper()
+	table, err := m.List(t.Context())
+	require.NoError(t, err)
+	info, ok := mount.Table(table).At(target)
+	require.True(t, ok, target)
+	return info
+}
+
+// TestSubmounts: what is mounted below a source is refused, hidden or included,
+// as the request says, and is read-only there if the rest is.
+func TestSubmounts(t *testing.T) {
+	onEachTier(t, mounttest.Namespace, func(t *testing.T, m *mount.Mounter) {
+		dir := mkdirs(t, "source", "target")
+		source, target := dir+"/source", dir+"/target"
+		tmpfs(t, m, source)
+		tmpfs(t, m, source+"/a/below")
+		tmpfs(t, m, source+"/a/below/deep")
+		tmpfs(t, m, source+"/ab")
+
+		req := mount.Request{Source: source + "/a", Target: target, Options: []string{"ro"}}
+		err := m.Mount(t.Context(), req)
+		require.ErrorIs(t, err, mount.ErrSubmounts)
+		require.ErrorContains(t, err, "/a/below")
+		require.False(t, isMountPoint(t, target))
+
+		req.Submounts = mount.HideSubmounts
+		require.NoError(t, m.Mount(t.Context(), req))
+		require.False(t, isMountPoint(t, target+"/below"))
+		require.NoError(t, m.Unmount(t.Context(), target))
+
+		req.Submounts = mount.IncludeSubmounts
+		require.NoError(t, m.Mount(t.Context(), req))
+		for _, name := range []string{"", "/below", "/below/deep"} {
+			require.True(t, isMountPoint(t, target+name), name)
+			require.ErrorIs(t, os.WriteFile(target+name+"/x", nil, 0o600), unix.EROFS)
+			require.NoError(t, os.WriteFile(source+"/a"+name+"/x", nil, 0o600), "the source stays writable")
+			require.Empty(t, tableAt(t, m, target+name).Tags)
+		}
+		require.ErrorIs(t, m.Unmount(t.Context(), target), mount.ErrBusy)
+		require.NoError(t, m.UnmountTree(t.Context(), target))
+		require.False(t, isMountPoint(t, target))
+		require.True(t, isMountPoint(t, source+"/a/below/deep"))
+
+		// Beside, not below.
+		require.NoError(t, m.Unmount(t.Context(), source+"/a/below/deep"))
+		require.NoError(t, m.Unmount(t.Context(), source+"/a/below"))
+		req.Submounts = mount.RefuseSubmounts
+		require.NoError(t, m.Mount(t.Context(), req))
+		require.NoError(t, m.Unmount(t.Context(), target))
+	})
+}
+
+// TestPropagation: mounts spread as the request says, also where the target's
+// parent is shared, which makes everything that is attached there shared at first.
+func TestPropagation(t *testing.T) {
+	onEachTier(t, mounttest.Namespace, func(t *testing.T, m *mount.Mounter) {
+		dir := mkdirs(t, "source", "targets")
+		source, targets := dir+"/source", dir+"/targets"
+		tmpfs(t, m, targets)
+		require.NoError(t, unix.Mount("", targets, "", unix.MS_SHARED, ""))
+		require.NoError(t, m.Mount(t.Context(), mount.Request{Source: "x", Target: source, FSType: "tmpfs", Propagation: mount.PropagationShared}))
+		require.NoError(t, os.MkdirAll(source+"/later", 0o755))
+		for _, test := range []struct {
+			propagation mount.Propagation
+			tag         string
+			to, from    bool
+		}{
+			{mount.PropagationPrivate, "", false, false},
+			{mount.PropagationSlave, "master:", true, false},
+			{mount.PropagationShared, "shared:", true, true},
+		} {
+			target := targets + "/" + strings.TrimSuffix("t"+test.tag, ":")
+			require.NoError(t, os.Mkdir(target, 0o755))
+			require.NoError(t, m.Mount(t.Context(), mount.Request{Source: source, Target: target, Propagation: test.propagation}))
+			tags := strings.Join(tableAt(t, m, target).Tags, " ")
+			if test.tag == "" {
+				require.Empty(t, tags)
+			} else {
+				require.Regexp(t, "^"+test.tag+"[0-9]+$", tags)
+			}
+			tmpfs(t, m, source+"/later")
+			require.Equal(t, test.to, isMountPoint(t, target+"/later"), "%v", test)
+			require.NoError(t, m.UnmountTree(t.Context(), source+"/later"))
+			tmpfs(t, m, target+"/later")
+			require.Equal(t, test.from, isMountPoint(t, source+"/later"), "%v", test)
+			require.NoError(t, m.UnmountTree(t.Context(), target+"/later"))
+			require.NoError(t, m.Unmount(t.Context(), target))
+		}
+	})
+}
+
+// TestIDMap: owners are shown as the map says, and stored as it says, too.
+func TestIDMap(t *testing.T) {
+	if !mounttest.RootNamespace(t) {
+		return
+	}
+	for _, tier := range mount.Tiers() {
+		dir := mkdirs(t, "source", "target")
+		source, target := dir+"/source", dir+"/target"
+		m := mount.New(mount.Config{Tier: tier, StagingDir: dir + "/staging"})
+		tmpfs(t, m, source)
+		require.NoError(t, os.WriteFile(source+"/file", nil, 0o644))
+		require.NoError(t, os.Chown(source+"/file", 1000, 1001))
+		ids := mount.IDMap{
+			UIDs: []mount.IDRange{{Stored: 1000, Shown: 5000, Count: 10}},
+			GIDs: []mount.IDRange{{Stored: 1001, Shown: 6000, Count: 1}},
+		}
+		req := mount.Request{Source: source, Target: target, IDMap: ids}
+		err := m.Mount(t.Context(), req)
+		if errors.Is(err, errors.ErrUnsupported) {
+			require.False(t, isMountPoint(t, target))
+			if tier != mount.TierClassic {
+				mounttest.SkipWithout(t, "idmap", err)
+			}
+			continue
+		}
+		require.NoError(t, err)
+		require.NotEqual(t, mount.TierClassic, tier)
+		require.NoError(t, m.Mount(t.Context(), req), "idempotent")
+		require.ErrorIs(t, m.Mount(t.Context(), mount.Request{Source: source, Target: target}), mount.ErrMounted)
+		var stat unix.Stat_t
+		require.NoError(t, unix.Stat(target+"/file", &stat))
+		require.Equal(t, []uint32{5000, 6000}, []uint32{stat.Uid, stat.Gid})
+		require.NoError(t, os.Chown(target+"/file", 5003, 6000))
+		require.NoError(t, unix.Stat(source+"/file", &stat))
+		require.Equal(t, []uint32{1003, 1001}, []uint32{stat.Uid, stat.Gid})
+		require.NoError(t, m.Unmount(t.Context(), target))
+	}
+}
