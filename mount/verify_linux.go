@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -56,23 +55,6 @@ func verifyAttached(built *tree, t *target, req Request, o Options) error {
 	}
 	if !status.idMapped && !req.IDMap.empty() {
 		return fmt.Errorf("%w: its IDs are not mapped", ErrNotAsRequested)
-	}
-	return verifyType(built, req)
-}
-
-// verifyType looks at what file system came of a request for one. Of NFS the
-// kernel has two types, and says which version it became.
-func verifyType(built *tree, req Request) error {
-	if req.FSType == "" {
-		return nil
-	}
-	info, err := tableEntry(built.fd)
-	if err != nil {
-		return err
-	}
-	same := info.FSType == req.FSType || strings.TrimSuffix(info.FSType, "4") == req.FSType
-	if !same || info.Root != "/" {
-		return fmt.Errorf("%w: it is %s of a %s", ErrNotAsRequested, quote(info.Root), quote(info.FSType))
 	}
 	return nil
 }

@@ -124,6 +124,9 @@ func (d *duel) mount() call {
 	return call{name, func(w world) (any, error) {
 		req := mount.Request{Source: source, Target: w.path(target), FSType: fsType, Options: options, Stack: stack}
 		if fsType == "" {
+			req.Submounts = mount.HideSubmounts
+		}
+		if fsType == "" {
 			req.Source = w.path(source)
 		}
 		return nil, w.Mount(d.Context(), req)
