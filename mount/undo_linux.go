@@ -2,38 +2,56 @@ package mount
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// undo unmounts an attached tree. umount2(2) takes the topmost mount, even of a
-// descriptor's path, so what others have mounted on it in the same instant must
-// be gone first: it is theirs to take down, and then ours is still there.
+// undoTime is how long undo waits for others to take down what they have mounted
+// on the tree in the same instant. Those that mount by this package do so at once.
+const undoTime = time.Second
+
+// undo unmounts an attached tree, and no other. umount2(2) takes the topmost mount,
+// even of a descriptor's path, so ours has to come to light first.
 func undo(built *tree, t *target) error {
-	ours, err := identify(built.fd)
-	if err != nil {
-		return err
-	}
-	top, err := mountAt(t.parent, t.name)
-	if err != nil {
-		return err
-	}
-	if top != ours.mount {
-		if isAttached(built) {
-			return unix.EBUSY
+	for begin := time.Now(); ; time.Sleep(100 * time.Microsecond) {
+		attached, err := isAttached(built)
+		if err != nil || !attached {
+			return err
 		}
-		return nil // it went down with what it was on
+		top, err := isTop(built, t)
+		if err != nil {
+			return err
+		}
+		if top {
+			err := unix.Unmount(procFD(built.fd), unix.MNT_DETACH)
+			if err != nil && !errors.Is(err, unix.EINVAL) {
+				return err
+			}
+			continue
+		}
+		if time.Since(begin) > undoTime {
+			return fmt.Errorf("it is under another mount: %w", unix.EBUSY)
+		}
 	}
-	err = unix.Unmount(procFD(built.fd), unix.MNT_DETACH)
-	if errors.Is(err, unix.EINVAL) {
-		return nil // it is not attached any more
-	}
-	return err
 }
 
-// isAttached reports whether the mount table has the tree, also when it cannot be
-// asked.
-func isAttached(built *tree) bool {
+func isAttached(built *tree) (bool, error) {
 	_, err := statusOf(built.fd)
-	return !errors.Is(err, unix.ENOENT)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// isTop reports whether the target leads to the tree.
+func isTop(built *tree, t *target) (bool, error) {
+	ours, err := identify(built.fd)
+	if err != nil {
+		return false, err
+	}
+	top, err := mountAt(t.parent, t.name)
+	return top == ours.mount, err
 }
