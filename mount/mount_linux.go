@@ -10,7 +10,8 @@ import (
 
 // A tree is a mount that is complete and that nobody sees yet.
 type tree struct {
-	fd int // its root; while it is open the mount cannot be unmounted
+	fd     int    // its root; while it is open the mount cannot be unmounted
+	unique uint64 // the mount's number, which is never used again; 0: unknown
 	// attach makes the mount visible on top of what target is the descriptor of.
 	attach func(target int) error
 	// release undoes what building needed, and the mount if it is not attached.
@@ -93,10 +94,7 @@ func attach(ctx context.Context, built *tree, t *target, req Request, o Options)
 	if err := built.attach(t.fd); err != nil {
 		return err
 	}
-	err := settlePropagation(built, req)
-	if err == nil {
-		err = verifyAttached(built, t, req, o)
-	}
+	err := verifyAttached(built, t, req, o)
 	if err == nil {
 		return nil
 	}

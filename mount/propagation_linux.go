@@ -21,10 +21,6 @@ func settlePropagation(built *tree, req Request) error {
 	if req.Propagation == PropagationShared {
 		return nil
 	}
-	status, err := statMount(built.fd)
-	if err == nil && status.propagation&unix.MS_SHARED == 0 && req.Submounts != IncludeSubmounts {
-		return nil
-	}
 	flags := req.Propagation.ms()
 	if req.Submounts == IncludeSubmounts {
 		flags |= unix.MS_REC

@@ -30,7 +30,12 @@ func statMount(fd int) (mountStatus, error) {
 	if x.Mask&unix.STATX_MNT_ID_UNIQUE == 0 {
 		return mountStatus{}, errors.ErrUnsupported
 	}
-	request := statmountRequest{size: uint32(unsafe.Sizeof(statmountRequest{})), mount: x.Mnt_id, mask: statmountWanted}
+	return statMountID(x.Mnt_id)
+}
+
+// statMountID is statMount for a mount's unique number.
+func statMountID(unique uint64) (mountStatus, error) {
+	request := statmountRequest{size: uint32(unsafe.Sizeof(statmountRequest{})), mount: unique, mask: statmountWanted}
 	var answer statmountAnswer
 	_, _, errno := unix.Syscall6(unix.SYS_STATMOUNT, uintptr(unsafe.Pointer(&request)),
 		uintptr(unsafe.Pointer(&answer)), unsafe.Sizeof(answer), 0, 0, 0)

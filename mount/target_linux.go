@@ -95,10 +95,7 @@ func identify(fd int) (identity, error) {
 	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH|quiet, mask, &x); err != nil {
 		return identity{}, err
 	}
-	id := identity{
-		major: x.Dev_major, minor: x.Dev_minor, inode: x.Ino,
-		dir: x.Mode&unix.S_IFMT == unix.S_IFDIR,
-	}
+	id := identityOf(&x)
 	if x.Mask&unix.STATX_MNT_ID != 0 {
 		id.mount = x.Mnt_id
 		return id, nil
@@ -106,6 +103,14 @@ func identify(fd int) (identity, error) {
 	mountID, err := safepath.MountID(fd) // Linux before 5.8
 	id.mount = uint64(mountID)
 	return id, err
+}
+
+// identityOf has all but the mount.
+func identityOf(x *unix.Statx_t) identity {
+	return identity{
+		major: x.Dev_major, minor: x.Dev_minor, inode: x.Ino,
+		dir: x.Mode&unix.S_IFMT == unix.S_IFDIR,
+	}
 }
 
 // procFD is a path that leads to the descriptor, for calls that take only paths.

@@ -18,7 +18,7 @@ func verifyTree(built *tree, src *source) error {
 	if src == nil {
 		return nil
 	}
-	id, err := identify(built.fd)
+	id, err := built.identify()
 	if err != nil {
 		return err
 	}
@@ -37,8 +37,11 @@ func verifyTree(built *tree, src *source) error {
 // below it, goes unnoticed, and of the flags the word of the call that set them
 // is taken, all or none.
 func verifyAttached(built *tree, t *target, req Request, o Options) error {
-	status, err := statMount(built.fd)
+	status, err := built.status()
 	if errors.Is(err, errors.ErrUnsupported) {
+		if err := settlePropagation(built, req); err != nil {
+			return err
+		}
 		return verifyByLookup(built, t, o)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
@@ -56,7 +59,32 @@ func verifyAttached(built *tree, t *target, req Request, o Options) error {
 	if !status.idMapped && !req.IDMap.empty() {
 		return fmt.Errorf("%w: its IDs are not mapped", ErrNotAsRequested)
 	}
+	if status.propagation&unix.MS_SHARED != 0 {
+		return settlePropagation(built, req)
+	}
 	return nil
+}
+
+// identify learns the mount's own number by the way.
+func (t *tree) identify() (identity, error) {
+	var x unix.Statx_t
+	const mask = unix.STATX_TYPE | unix.STATX_INO | unix.STATX_MNT_ID_UNIQUE
+	if err := unix.Statx(t.fd, "", unix.AT_EMPTY_PATH|quiet, mask, &x); err != nil {
+		return identity{}, err
+	}
+	if x.Mask&unix.STATX_MNT_ID_UNIQUE == 0 {
+		return identify(t.fd)
+	}
+	t.unique = x.Mnt_id
+	return identityOf(&x), nil
+}
+
+// status asks about the tree, which must be attached.
+func (t *tree) status() (mountStatus, error) {
+	if t.unique != 0 {
+		return statMountID(t.unique)
+	}
+	return statMount(t.fd)
 }
 
 // verify compares what a mount is with what was asked for by name.
