@@ -16,6 +16,10 @@ func SetNamespace(f func(t *testing.T) bool) { inNamespace = f }
 // WithoutMountRoot makes the package ask as it does on kernels before 5.8.
 func WithoutMountRoot(without bool) { withoutMountRoot = without }
 
+// WithoutCachedLookups makes the package ask for each component of a path, as it
+// does on kernels before 5.12.
+func WithoutCachedLookups(without bool) { withoutCachedLookups = without }
+
 // Tier returns the tier that the mounter mounts with.
 func (m *Mounter) Tier() Tier {
 	tier, _ := m.tier()

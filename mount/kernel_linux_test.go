@@ -73,6 +73,19 @@ func TestContractWithoutMountRoot(t *testing.T) {
 	require.True(t, is)
 }
 
+// TestContractWithoutCachedLookups: each component of each path is asked for in
+// a goroutine of its own, with the same results.
+func TestContractWithoutCachedLookups(t *testing.T) {
+	if !mounttest.Namespace(t) {
+		return
+	}
+	mount.WithoutCachedLookups(true)
+	mounttest.TestInterface(t, func(t *testing.T, config mount.Config) mount.Interface {
+		config.StagingDir = filepath.Join(t.TempDir(), "staging")
+		return mount.New(config)
+	})
+}
+
 // TestContractFiltered: where a system call filter forbids the new calls, as
 // container runtimes' do, mounting works all the same.
 func TestContractFiltered(t *testing.T) {

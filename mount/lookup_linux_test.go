@@ -1,0 +1,80 @@
+package mount
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/util/safepath"
+	"golang.org/x/sys/unix"
+)
+
+// TestLookupStepwise: component by component a path leads where the kernel's own
+// lookup leads, and fails as it does.
+func TestLookupStepwise(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	require.NoError(t, os.MkdirAll(dir+"/a/b/c", 0o755))
+	require.NoError(t, os.MkdirAll(dir+"/x", 0o755))
+	require.NoError(t, os.WriteFile(dir+"/a/file", nil, 0o644))
+	for name, to := range map[string]string{
+		"relative": "a/b", "absolute": dir + "/a/b", "up": "a/b/../..", "x/out": "../a", "chain": "relative/c",
+		"loop": "loop", "nowhere": "missing", "tofile": "a/file", "dot": "./a/./b/", "x/through": "../relative/../file",
+	} {
+		require.NoError(t, os.Symlink(to, dir+"/"+name))
+	}
+	withoutCachedLookups = true
+	t.Cleanup(func() { withoutCachedLookups = false })
+	m := New(Config{})
+	before := openFiles(t)
+	for _, p := range []string{
+		"/", "/a", "/a/b/c", "/a//b/./c/", "/relative", "/relative/c", "/absolute/c", "/up/x", "/x/out/b", "/chain", "/chain/.",
+		"/loop", "/loop/x", "/nowhere", "/nowhere/x", "/missing", "/a/missing/x", "/tofile", "/tofile/x", "/a/file/x", "/dot/c",
+		"/x/through", "/x/through/x",
+	} {
+		for _, flags := range []int{0, unix.O_DIRECTORY} {
+			for _, follow := range []bool{false, true} {
+				l := lookup{m: m, ctx: t.Context(), followLinks: follow}
+				got, gotErr := l.open(dir+p, flags)
+				want, wantErr := openAgain(func() (int, error) {
+					if !follow {
+						return safepath.Open(unix.AT_FDCWD, dir+p, flags)
+					}
+					noFollow := unix.O_NOFOLLOW
+					if flags != 0 {
+						noFollow = 0 // the last component, too, is followed for a directory
+					}
+					return unix.Open(dir+p, unix.O_PATH|unix.O_CLOEXEC|noFollow|flags, 0)
+				})
+				require.Equal(t, wantErr, gotErr, "%s %x follow=%t", p, flags, follow)
+				if wantErr == nil {
+					wantID, err := identify(want)
+					require.NoError(t, err)
+					gotID, err := identify(got)
+					require.NoError(t, err)
+					require.Equal(t, wantID, gotID, p)
+					closeFD(want, got)
+				}
+			}
+		}
+	}
+	require.Zero(t, m.asking.Len())
+	require.Equal(t, before, openFiles(t), "descriptors are left open")
+}
+
+func openFiles(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	require.NoError(t, err)
+	return len(entries)
+}
+
+// TestLookupEndedContext: nothing is asked for a caller who is gone.
+func TestLookupEndedContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := lookup{m: New(Config{}), ctx: ctx}.open("/", 0)
+	require.ErrorIs(t, err, context.Canceled)
+}
