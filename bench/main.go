@@ -23,7 +23,7 @@ const insideVar = "VOLUMEKIT_BENCH_INSIDE"
 
 func main() {
 	rounds := flag.Int("rounds", 25, "how often each side is measured")
-	counts := flag.String("mounts", "10,1000,10000", "how many `mounts` there are in the namespace")
+	counts := flag.String("mounts", "10,1000,10000,95000", "how many `mounts` there are in the namespace")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -46,9 +46,26 @@ func run(ctx context.Context, rounds int, counts string) error {
 		if err != nil {
 			return err
 		}
+		if n+mostOfOthers > mountMax() {
+			fmt.Fprintf(os.Stderr, "bench: fs.mount-max does not allow %d mounts\n", n)
+			continue
+		}
 		numbers = append(numbers, n)
 	}
 	return measureAll(ctx, rounds, numbers)
+}
+
+// mostOfOthers is more than what is mounted in the namespace besides.
+const mostOfOthers = 2000
+
+// mountMax returns how many mounts a namespace may have, as far as is known.
+func mountMax() int {
+	text, err := os.ReadFile("/proc/sys/fs/mount-max")
+	if err != nil {
+		return 100_000 // the kernel's default
+	}
+	n, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+	return n
 }
 
 // rerun runs the program again in a namespace of its own.
