@@ -9,8 +9,9 @@
 // symbolic link. Mounting is idempotent, and so is unmounting. Whether a path is a
 // mount point is asked of the mount table, never of what is mounted there.
 //
-// Calls that take a context return soon after it ends; [Interface] says what is
-// true then. Errors are of type [*Error] or [*InputError].
+// A call returns soon after its context ends, whatever the file systems do that it
+// has to do with; [Interface] says what is true then. Errors are of type [*Error] or
+// [*InputError].
 //
 // # How it mounts
 //
@@ -21,11 +22,35 @@
 // mount one target in the same instant may both succeed, one on top of the other;
 // within a process they never do.
 //
+// A bind mount costs the kernel a look at every mount that is attached in the
+// source's mount. From 256 of those on the source's mount is cloned once (Linux
+// 6.15), and bind mounts are made from the clone, which has none. The clone keeps
+// the file system alive for some two seconds after its last use, or until its mount
+// is unmounted by the same [Mounter], or until [Mounter.Close].
+//
+// # How it knows the mount table
+//
+// The table is not read for each question. The kernel tells which mounts come and go
+// (fanotify, Linux 6.15), or that something has changed (poll on mountinfo), and a
+// question asks about the few mounts that its answer is about (statmount, Linux
+// 6.8). Where that is not to be had, and for [Mounter.List], the table is read.
+// Nothing runs between questions.
+//
+// Nobody tells when a directory with a mount in it is renamed. What a question
+// answers is asked live, so it is right all the same; but whether anything is mounted
+// below the source of a bind mount is known from where those mounts were attached.
+//
+// # How it looks up paths
+//
+// What the kernel has in memory is looked up at once (RESOLVE_CACHED, Linux 5.12).
+// What a file system has to be asked for is looked up component by component, in a
+// goroutine of its own, one for each mount at a time: however often a dead server's
+// directories are asked for, one call is stuck, and others' are not held up.
+//
 // # When not to use it
 //
-//   - To mount what needs a helper program in user space, such as mount.cifs.
 //   - To enter or leave mount namespaces: it works in that of the process.
-//   - To watch the mount table: each question about all of it reads all of it.
+//   - To be told of changes of the mount table: it answers questions.
 //   - On other systems than Linux, where calls that need the kernel return an error
 //     that wraps errors.ErrUnsupported. [ParseOptions] and [Table] work anywhere.
 package mount
