@@ -14,6 +14,9 @@
 // ro, noexec, noatime, ... It is mounted nosuid and nodev unless the mounter
 // allows otherwise.
 //
+// A directory with something mounted below it is refused (mount.ErrSubmounts): the
+// volume would not show it.
+//
 // The directories of the pods and the plugins, volume.VolumeHost.OwnDirs, are no
 // local volumes: a path that is one of them, is in one or has one in it is
 // refused.
