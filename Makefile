@@ -52,7 +52,7 @@ kernels:
 
 # No race detector: its programs do not start in these kernels.
 test-kernels: export CGO_ENABLED = 0
-test-kernels: export VOLUMEKIT_REQUIRE = userns,root,loop,ptrace,kernels
+test-kernels: export VOLUMEKIT_REQUIRE = userns,root,loop,ptrace,growext4,kernels
 test-kernels: kernels
 	$(GO) build -o bin/umlrun ./internal/kerneltest/cmd/umlrun
 	@set -e; for kernel in $(KERNELS); do \

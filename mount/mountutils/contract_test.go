@@ -1,0 +1,59 @@
+package mountutils_test
+
+import (
+	"path"
+	"path/filepath"
+	"testing"
+
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/mount/mountutils"
+)
+
+// notInPeer is what the interface of mount-utils has no words for.
+var notInPeer = map[string]string{
+	"Deleted":          "the table does not say what was removed",
+	"DeletedFile":      "the table does not say what was removed",
+	"PartOfFileSystem": "the table does not say which part is mounted",
+	"StrangeNames":     "the table does not say which part is mounted",
+	"IDMap":            "mount(8) had no ID maps",
+}
+
+// notOnFake are tests that write through mounts, which those of a Fake behind two
+// adapters do not show.
+var notOnFake = map[string]string{
+	"Bind": "", "BindFile": "", "Flags": "", "Refs": "", "ReadOnly": "", "FlagsAreInherited": "", "Stack": "", "UnmountBusy": "",
+}
+
+// TestContract: a mounter is what it was after having been lent to mount-utils
+// and taken back.
+func TestContract(t *testing.T) {
+	if !mounttest.Namespace(t) {
+		return
+	}
+	mounttest.TestInterface(t, func(t *testing.T, config mount.Config) mount.Interface {
+		except(t, notInPeer)
+		config.StagingDir = filepath.Join(t.TempDir(), "staging")
+		return thereAndBack(mount.New(config), config)
+	})
+}
+
+func TestContractFake(t *testing.T) {
+	mounttest.TestInterface(t, func(t *testing.T, config mount.Config) mount.Interface {
+		except(t, notInPeer)
+		except(t, notOnFake)
+		return thereAndBack(mounttest.NewFake(config), config)
+	})
+}
+
+func thereAndBack(m mount.Interface, config mount.Config) mount.Interface {
+	return mountutils.From(mountutils.New(m, mountutils.WithStacking()), mountutils.WithAllow(config.Allow))
+}
+
+// except skips the tests of the contract that are named.
+func except(t *testing.T, names map[string]string) {
+	t.Helper()
+	if why, ok := names[path.Base(t.Name())]; ok {
+		t.Skip(why)
+	}
+}

@@ -1,0 +1,89 @@
+package mountutils
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/volumekit/volumekit/mount"
+	peer "k8s.io/mount-utils"
+)
+
+// table makes a mount table of what the peer lists.
+func (f *Peer) table() (mount.Table, error) {
+	points, err := f.peer.List()
+	if err != nil {
+		return nil, err
+	}
+	table := make(mount.Table, len(points))
+	b := tableBuilder{top: map[string]int{}, minors: map[string]uint32{}}
+	for i, point := range points {
+		table[i] = b.info(point)
+	}
+	return table, nil
+}
+
+// A tableBuilder makes up what a peer does not tell.
+type tableBuilder struct {
+	lastID int
+	top    map[string]int // the mount that was mounted last at each path
+	minors map[string]uint32
+}
+
+func (b *tableBuilder) info(point peer.MountPoint) mount.Info {
+	at := path.Clean(point.Path)
+	b.lastID++
+	info := mount.Info{
+		ID: b.lastID, Parent: b.parent(at),
+		Minor: b.minor(point), Root: "/", Mountpoint: at,
+		Flags: flagsOf(point.Opts), Options: slices.Clone(point.Opts),
+		FSType: point.Type, Source: point.Device, SuperOptions: slices.Clone(point.Opts),
+	}
+	b.top[at] = info.ID
+	return info
+}
+
+// parent returns the mount that a path is in: those listed later came later.
+func (b *tableBuilder) parent(at string) int {
+	for {
+		if id, ok := b.top[at]; ok {
+			return id
+		}
+		if at == "/" || at == "." {
+			return 0
+		}
+		at = path.Dir(at)
+	}
+}
+
+// minor is the same for all mounts of a device or an export, and a new one for
+// every file system without.
+func (b *tableBuilder) minor(point peer.MountPoint) uint32 {
+	key := point.Type + " " + point.Device
+	if !strings.ContainsAny(point.Device, "/:") {
+		return uint32(1<<19 + b.lastID)
+	}
+	if _, known := b.minors[key]; !known {
+		b.minors[key] = uint32(len(b.minors) + 1)
+	}
+	return b.minors[key]
+}
+
+// flagsOf reads the flags among the options of a listed mount.
+func flagsOf(options []string) mount.Flags {
+	var flags mount.Flags
+	atime := false
+	for _, option := range options {
+		if o, err := mount.ParseOptions([]string{option}, everything); err == nil {
+			flags = o.Apply(flags)
+			atime = atime || (o.Set|o.Clear)&atimeFlags != 0
+		}
+	}
+	// The kernel lists no word for strictatime, and one for each of the others.
+	if !atime && len(options) > 0 && (options[0] == "rw" || options[0] == "ro") {
+		flags |= mount.StrictAtime
+	}
+	return flags
+}
+
+const atimeFlags = mount.NoAtime | mount.StrictAtime

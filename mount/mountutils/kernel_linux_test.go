@@ -1,0 +1,112 @@
+package mountutils_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/mount/mountutils"
+	"golang.org/x/sys/unix"
+)
+
+// newReal returns a mounter on the kernel, in the namespace of a test.
+func newReal(t *testing.T, allow mount.Allow) (*mountutils.Mounter, string) {
+	t.Helper()
+	dir := tree(t)
+	m := mountutils.New(mount.New(mount.Config{Allow: allow, StagingDir: filepath.Join(dir, "staging")}))
+	t.Cleanup(func() {
+		points, err := m.List()
+		require.NoError(t, err)
+		for _, point := range slices.Backward(points) {
+			if len(point.Path) > len(dir) && point.Path[:len(dir)] == dir {
+				_ = unix.Unmount(point.Path, unix.MNT_DETACH)
+			}
+		}
+	})
+	return m, dir
+}
+
+func TestRemount(t *testing.T) {
+	if !mounttest.Namespace(t) {
+		return
+	}
+	m, dir := newReal(t, mount.Allow{})
+	source, target := dir+"/source", dir+"/target"
+	remount := []string{"bind", "remount", "ro", "nfsvers=4.1"}
+	require.ErrorIs(t, m.Mount(source, target, "", remount), mount.ErrNotMounted)
+	require.NoError(t, m.Mount(source, target, "", []string{"bind"}))
+	require.NoError(t, os.WriteFile(target+"/file", nil, 0o600))
+	require.NoError(t, m.Mount(source, target, "", remount))
+	require.ErrorIs(t, os.WriteFile(target+"/file", nil, 0o600), unix.EROFS)
+	require.NoError(t, os.WriteFile(source+"/file", nil, 0o600), "the source is another mount")
+	require.NoError(t, m.Mount("", target, "", []string{"remount", "rw"}))
+	require.NoError(t, os.WriteFile(target+"/file", nil, 0o600))
+}
+
+func TestSubmountsAndPropagation(t *testing.T) {
+	if !mounttest.Namespace(t) {
+		return
+	}
+	m, dir := newReal(t, mount.Allow{})
+	require.NoError(t, m.Mount("x", dir+"/source/sub", "tmpfs", []string{"size=1m"}))
+	require.NoError(t, os.WriteFile(dir+"/source/sub/inside", nil, 0o600))
+
+	require.NoError(t, m.Mount(dir+"/source", dir+"/target", "", []string{"rbind", "ro"}))
+	require.FileExists(t, dir+"/target/sub/inside")
+	require.ErrorIs(t, os.WriteFile(dir+"/target/sub/inside", nil, 0o600), unix.EROFS, "as mount(8) has it from 2.39 on: all of it")
+	require.NoError(t, m.Unmount(dir+"/target/sub"))
+	require.NoError(t, m.Unmount(dir+"/target"))
+
+	tmpfs := mount.New(mount.Config{})
+	require.NoError(t, m.Mount("x", dir+"/other", "tmpfs", []string{"rshared"}))
+	require.NoError(t, os.MkdirAll(dir+"/other/a/b", 0o755))
+	for option, prefix := range map[string]string{"bind": "", "bind,rshared": "shared:", "bind,rslave": "master:"} {
+		require.NoError(t, m.Mount(dir+"/other/a", dir+"/target", "", []string{option}))
+		table, err := tmpfs.List(t.Context())
+		require.NoError(t, err)
+		at, ok := mount.Table(table).At(dir + "/target")
+		require.True(t, ok)
+		if prefix == "" {
+			require.Empty(t, at.Tags)
+		} else {
+			require.Contains(t, at.Tags[0], prefix)
+		}
+		require.NoError(t, m.Unmount(dir+"/target"))
+	}
+}
+
+// TestBindHidesSubmounts: as mount(8) has it, "bind" is the source's own mount.
+func TestBindHidesSubmounts(t *testing.T) {
+	if !mounttest.RootNamespace(t) { // others may not look under what they inherit
+		return
+	}
+	m, dir := newReal(t, mount.Allow{})
+	require.NoError(t, m.Mount("x", dir+"/source/sub", "tmpfs", nil))
+	require.NoError(t, os.WriteFile(dir+"/source/sub/inside", nil, 0o600))
+	require.NoError(t, m.Mount(dir+"/source", dir+"/target", "", []string{"bind"}))
+	require.NoFileExists(t, dir+"/target/sub/inside")
+}
+
+// TestDeviceFile: a block volume is a device file that is bound to a file.
+func TestDeviceFile(t *testing.T) {
+	if !mounttest.RootNamespace(t) {
+		return
+	}
+	m, dir := newReal(t, mount.Allow{Dev: true})
+	require.NoError(t, m.Mount("x", dir+"/source", "tmpfs", []string{"dev"}))
+	const zero = 1<<8 | 5
+	require.NoError(t, unix.Mknod(dir+"/source/zero", unix.S_IFCHR|0o600, zero))
+	require.NoError(t, os.Symlink(dir+"/source/zero", dir+"/by-id"))
+	require.NoError(t, m.Mount(dir+"/by-id", dir+"/target-file", "", []string{"bind"}))
+	f, err := os.Open(dir + "/target-file")
+	require.NoError(t, err)
+	n, err := f.Read(make([]byte, 8))
+	require.NoError(t, err)
+	require.Equal(t, 8, n)
+	require.NoError(t, f.Close())
+	require.NoError(t, m.Unmount(dir+"/target-file"))
+}

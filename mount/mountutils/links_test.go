@@ -1,0 +1,49 @@
+package mountutils
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestFollowLinks(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	at := func(name string) string { return filepath.Join(dir, filepath.FromSlash(name)) }
+	require.NoError(t, os.MkdirAll(at("real/deep"), 0o755))
+	for link, to := range map[string]string{
+		"abs": at("real"), "rel": "real", "deep": "rel/deep", "up": "real/deep/..", "self": "self", "dangling": "none/x",
+	} {
+		if err := os.Symlink(to, at(link)); err != nil {
+			t.Skip("symbolic links are not to be had here:", err)
+		}
+	}
+	for path, want := range map[string]string{
+		"real": "real", "abs": "real", "rel/deep": "real/deep", "deep": "real/deep", "up": "real",
+		"deep/..": "real", "./abs//deep/.": "real/deep", "none": "none", "none/y": "none/y",
+		"dangling": "none/x", "dangling/y": "none/x/y",
+	} {
+		got, err := followLinks(dir + separator + filepath.FromSlash(path))
+		require.NoError(t, err, path)
+		require.Equal(t, at(want), got, path)
+	}
+	_, err = followLinks(at("self"))
+	require.ErrorIs(t, err, syscall.ELOOP)
+
+	t.Chdir(dir)
+	got, err := followLinks("rel/deep")
+	require.NoError(t, err)
+	require.Equal(t, at("real/deep"), got)
+}
+
+func TestMapperName(t *testing.T) {
+	sysfs := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(sysfs, "dm-3", "dm"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(sysfs, "dm-3", "dm", "name"), []byte("vg-lv\n"), 0o600))
+	require.Equal(t, "/dev/mapper/vg-lv", mapperName(sysfs, "/dev/dm-3"))
+	require.Equal(t, "/dev/dm-4", mapperName(sysfs, "/dev/dm-4"))
+	require.Equal(t, "/dev/sda", mapperName(sysfs, "/dev/sda"))
+}
