@@ -40,25 +40,30 @@ const (
 // finds out when it is next asked about the mount, and sticks to it.
 type Fake struct {
 	allow   mount.Allow
+	policy  mount.UnmountPolicy
 	trusted string // symbolic links that lead to this path are followed
 
 	targets keylock.Map // one change at a time for each; taken before mu
 
-	mu     sync.Mutex // guards the rest; never held while a call is delayed
-	kernel kernel
-	faults []*Fault
-	log    []Action
+	mu      sync.Mutex // guards the rest; never held while a call is delayed
+	kernel  kernel
+	faults  []*Fault
+	cleared chan struct{} // closed when the faults are
+	op      string        // that is at work
+	log     []Action
 }
 
 var _ mount.Interface = (*Fake)(nil)
 
 // NewFake returns a Fake in which only "/" is mounted: the real file system. Of
-// the configuration only Allow matters to it.
+// the configuration Allow matters to it, and Unmount.Last where a [Fault] hangs.
 func NewFake(config mount.Config) *Fake {
 	return &Fake{
 		allow:   config.Allow,
+		policy:  config.Unmount,
 		trusted: trustedLinks(),
 		kernel:  newKernel(),
+		cleared: make(chan struct{}),
 	}
 }
 
@@ -108,8 +113,7 @@ func (f *Fake) MountRefs(ctx context.Context, p string) ([]string, error) {
 	err := f.query(ctx, OpMountRefs, p, func(p string) error {
 		at, err := f.find(p)
 		if err == nil {
-			f.kernel.lookAtAll()
-			refs = f.kernel.table.Refs(at.path)
+			refs = f.kernel.table().Refs(at.path)
 		}
 		return err
 	})
@@ -126,8 +130,8 @@ func (f *Fake) MountRefs(ctx context.Context, p string) ([]string, error) {
 // Windows, too, paths in the table have slashes: "/C:/dir".
 func (f *Fake) List(ctx context.Context) ([]mount.Info, error) {
 	var list []mount.Info
-	err := f.query(ctx, OpList, "", func(string) error {
-		list = f.kernel.list()
+	err := f.ask(ctx, Action{Op: OpList}, func() error {
+		list = f.kernel.table()
 		return nil
 	})
 	if err != nil {
@@ -136,41 +140,85 @@ func (f *Fake) List(ctx context.Context) ([]mount.Info, error) {
 	return list, nil
 }
 
-// UnmountTree implements [mount.Interface].
-func (f *Fake) UnmountTree(context.Context, string) error { return errors.ErrUnsupported }
+// UnmountTree implements [mount.Interface]. Each mount of the tree is unmounted
+// as by Unmount: faults for that operation and its mount point hit it. The log has
+// one action for the whole.
+func (f *Fake) UnmountTree(ctx context.Context, target string) error {
+	target = slashed(target)
+	action := Action{Op: OpUnmountTree, Target: target}
+	if err := checkTarget(target); err != nil {
+		return f.finish(action, err)
+	}
+	action.Target = path.Clean(target)
+	if ctx.Err() != nil {
+		return f.finish(action, contextError(ctx))
+	}
+	return f.finish(action, f.faulty(ctx, action, func() error { return f.unmountTree(ctx, action.Target) }))
+}
 
-// MountsFrom implements [mount.Interface].
-func (f *Fake) MountsFrom(context.Context, string) ([]mount.Info, error) {
-	return nil, errors.ErrUnsupported
+// MountsFrom implements [mount.Interface]. Block devices are what is below /dev;
+// they need not exist.
+func (f *Fake) MountsFrom(ctx context.Context, source string) ([]mount.Info, error) {
+	action := Action{Op: OpMountsFrom, Source: source}
+	if err := checkSource(source); err != nil {
+		return nil, f.finish(action, err)
+	}
+	var mounts []mount.Info
+	err := f.ask(ctx, action, func() error {
+		mounts = f.kernel.mountsFrom(source)
+		return nil
+	})
+	return mounts, err
 }
 
 // Resolve implements [mount.Interface].
-func (f *Fake) Resolve(context.Context, string) (mount.Place, error) {
-	return mount.Place{}, errors.ErrUnsupported
+func (f *Fake) Resolve(ctx context.Context, p string) (mount.Place, error) {
+	var place mount.Place
+	err := f.query(ctx, OpResolve, p, func(p string) error {
+		at, err := f.find(p)
+		if err == nil {
+			place = mount.Place{Mount: at.in.line(), Path: path.Join("/", rest(at.in.Mountpoint, at.path))}
+		}
+		return err
+	})
+	if err != nil {
+		return mount.Place{}, err
+	}
+	return place, nil
 }
 
-// change carries out an operation that changes what is mounted at a target:
-// one at a time for each, and none for a context that has ended.
+// change carries out an operation that changes what is mounted at a target.
 func (f *Fake) change(ctx context.Context, action Action, work func() error) error {
+	return f.finish(action, f.exclusively(ctx, action, work))
+}
+
+// exclusively does work that changes what is mounted at a target: one at a time
+// for each, and none for a context that has ended.
+func (f *Fake) exclusively(ctx context.Context, action Action, work func() error) error {
 	unlock, err := f.targets.Lock(ctx, action.Target)
 	if err != nil {
-		return f.finish(action, contextError(ctx))
+		return contextError(ctx)
 	}
 	defer unlock()
-	return f.finish(action, f.faulty(ctx, action, work))
+	return f.faulty(ctx, action, func() error { return f.answered(ctx, action.Op, work) })
 }
 
-// query carries out an operation that changes nothing.
+// query carries out an operation on a path that changes nothing.
 func (f *Fake) query(ctx context.Context, op, p string, work func(p string) error) error {
 	p = slashed(p)
-	if op != OpList {
-		if err := checkPath(p); err != nil {
-			return f.finish(Action{Op: op, Target: p}, err)
-		}
-		p = path.Clean(p)
+	if err := checkPath(p); err != nil {
+		return f.finish(Action{Op: op, Target: p}, err)
 	}
-	action := Action{Op: op, Target: p}
-	return f.finish(action, f.faulty(ctx, action, func() error { return work(p) }))
+	p = path.Clean(p)
+	return f.ask(ctx, Action{Op: op, Target: p}, func() error { return work(p) })
+}
+
+// ask carries out an operation that changes nothing.
+func (f *Fake) ask(ctx context.Context, action Action, work func() error) error {
+	if ctx.Err() != nil {
+		return f.finish(action, contextError(ctx))
+	}
+	return f.finish(action, f.faulty(ctx, action, func() error { return f.answered(ctx, action.Op, work) }))
 }
 
 // locked does work alone.
@@ -208,4 +256,15 @@ func checkPath(p string) error {
 		return &mount.InputError{Field: "Path", Value: input.Value, Reason: input.Reason}
 	}
 	return err
+}
+
+// checkSource accepts what a mount can have been made from.
+func checkSource(source string) error {
+	switch {
+	case source == "":
+		return &mount.InputError{Field: "Source", Value: source, Reason: "a source is needed"}
+	case strings.ContainsRune(source, 0):
+		return &mount.InputError{Field: "Source", Value: source, Reason: "a source holds no NUL"}
+	}
+	return nil
 }

@@ -10,12 +10,13 @@ import (
 	"github.com/volumekit/volumekit/mount"
 )
 
-// A Fault makes calls of a [Fake] slow, or makes them fail.
+// A Fault makes calls of a [Fake] slow, makes them fail, or lets a file system
+// not answer.
 type Fault struct {
 	// Op is the operation that is hit: OpMount, OpUnmount, ... Empty: any.
 	Op string
-	// Path is the target (of the other operations the path) that is hit. Empty:
-	// any.
+	// Path is the target (of the other operations the path) that is hit. With Hang
+	// it is the mount point of the file system. Empty: any.
 	Path string
 
 	// Err is the cause of the error that the call returns: a syscall.Errno, say.
@@ -25,9 +26,23 @@ type Fault struct {
 	// context of the call does.
 	Delay time.Duration
 	// After lets the call do its work first, and hang and fail then. The error of
-	// a Mount or Unmount wraps mount.ErrUncertain. Without After a call that fails
-	// has changed nothing.
+	// a call that changes something wraps mount.ErrUncertain. Without After a call
+	// that fails has changed nothing.
 	After bool
+
+	// Hang is a dead server: the file systems of type FSType (empty: of any) do not
+	// answer. A call that has to ask one of them waits, until its context ends or
+	// the fault is cleared, and has changed nothing if its context has ended: a
+	// Mount that makes such a file system, and whatever is about a path inside one.
+	// Calls that only ask the mount table go on: the ones about its mount point
+	// itself, List, MountsFrom. For Unmount the file system is in use by somebody
+	// who waits for it for ever: mount.Config.Unmount says what becomes of it. By
+	// UnmountQuarantine it is unmounted; otherwise it stays, with an error that wraps
+	// mount.ErrNotAnswering. There is no waiting for UnmountPolicy.Grace.
+	//
+	// Err, Delay and After mean nothing with Hang.
+	Hang   bool
+	FSType string
 
 	// Times is how many calls are hit before the fault is used up. Zero: all.
 	Times int
@@ -48,11 +63,14 @@ func (f *Fake) Inject(fault Fault) {
 	f.faults = append(f.faults, &fault)
 }
 
-// ClearFaults removes all faults. Calls that hang already are not woken.
+// ClearFaults removes all faults. Calls that wait for a file system that hangs go
+// on; those that are delayed are not woken.
 func (f *Fake) ClearFaults() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.faults = nil
+	close(f.cleared)
+	f.cleared = make(chan struct{})
 }
 
 // faulty does the work of action as well as the injected faults let it.
@@ -62,13 +80,13 @@ func (f *Fake) faulty(ctx context.Context, action Action, work func() error) err
 		if err := fault.strike(ctx); err != nil {
 			return err
 		}
-		return f.locked(work)
+		return work()
 	}
-	if err := f.locked(work); err != nil {
+	if err := work(); err != nil {
 		return err
 	}
 	err := fault.strike(ctx)
-	if err != nil && (action.Op == OpMount || action.Op == OpUnmount) {
+	if err != nil && (action.Op == OpMount || action.Op == OpUnmount || action.Op == OpUnmountTree) {
 		return fmt.Errorf("%w: %w", mount.ErrUncertain, err)
 	}
 	return err
@@ -90,9 +108,13 @@ func (f *Fake) take(op, target string) Fault {
 // hits reports whether the fault is for a call. Times counts down to 0; one that
 // began below it never gets there.
 func (fault *Fault) hits(op, target string) bool {
-	return fault.Times != 0 &&
-		(fault.Op == "" || fault.Op == op) &&
-		(fault.Path == "" || fault.Path == target)
+	return !fault.Hang && fault.Times != 0 && fault.matches(op, target, fault.FSType)
+}
+
+func (fault *Fault) matches(op, p, fsType string) bool {
+	return (fault.Op == "" || fault.Op == op) &&
+		(fault.Path == "" || fault.Path == p) &&
+		(fault.FSType == "" || fault.FSType == fsType)
 }
 
 // strike hangs, and returns what the call is to fail with.

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -13,11 +15,19 @@ import (
 
 // A kernel is the state that mounting changes.
 type kernel struct {
-	table   mount.Table
-	trees   map[int]tree      // what each mount shows, by ID
+	mounts  []*mounted        // in the order in which they were attached
 	devices map[string]uint32 // the minor number of each block device mounted so far
 	lastID  int
 	minor   uint32 // the last one of an anonymous device
+	groups  int    // the last peer group
+}
+
+// A mounted is a mount: a line of the table, but for its tags, and what is behind it.
+type mounted struct {
+	mount.Info
+	isFile bool
+	real   fs.FileInfo // the real directory or file at its root, if it has one
+	peers  peers
 }
 
 // The real file system is device 0:1. Device numbers of block devices have a
@@ -31,12 +41,11 @@ const (
 func newKernel() kernel {
 	root := mount.Info{
 		ID: rootID, Minor: realMinor, Root: "/", Mountpoint: "/",
-		Options: tableOptions(0),
+		Options: tableOptions(0, false),
 		FSType:  "fake", Source: "fake", SuperOptions: []string{"rw"},
 	}
 	return kernel{
-		table:   mount.Table{root},
-		trees:   map[int]tree{rootID: {Info: root}},
+		mounts:  []*mounted{{Info: root}},
 		devices: map[string]uint32{},
 		lastID:  rootID,
 		minor:   realMinor,
@@ -45,50 +54,71 @@ func newKernel() kernel {
 
 // isReal reports whether a mount shows the real file system. If it does, its
 // root is a path there.
-func isReal(info mount.Info) bool { return info.Major == 0 && info.Minor == realMinor }
+func (m *mounted) isReal() bool { return m.Major == 0 && m.Minor == realMinor }
+
+// setFlags gives the mount its flags, and IDs that are mapped or not.
+func (m *mounted) setFlags(flags mount.Flags, idMapped bool) {
+	m.Flags, m.Options = flags, tableOptions(flags, idMapped)
+}
+
+func (m *mounted) idMapped() bool { return slices.Contains(m.Options, idMapped) }
+
+// inside returns where in the mount's file system a path in the mount leads.
+func (m *mounted) inside(p string) string { return path.Join(m.Root, rest(m.Mountpoint, p)) }
+
+// outside returns the path at which the mount shows a place of its file system,
+// if it does.
+func (m *mounted) outside(place string) (p string, ok bool) {
+	if !isBelow(m.Root, place) {
+		return "", false
+	}
+	return path.Join(m.Mountpoint, rest(m.Root, place)), true
+}
+
+// isBelow reports whether p is dir or in it.
+func isBelow(dir, p string) bool {
+	return dir == "/" || p == dir || strings.HasPrefix(p, dir+"/")
+}
+
+// rest returns what of p, which is below dir, comes after it.
+func rest(dir, p string) string { return strings.TrimPrefix(strings.TrimPrefix(p, dir), "/") }
 
 // isDevice reports whether a file system's source is a block device.
 func isDevice(source string) bool { return strings.HasPrefix(source, "/dev/") }
 
-// attach adds a mount. IDs are not used again.
-func (k *kernel) attach(t tree) {
+// newID returns the ID of a new mount. IDs are not used again.
+func (k *kernel) newID() int {
 	k.lastID++
-	t.ID = k.lastID
-	k.trees[t.ID] = t
-	k.table = append(k.table, t.Info)
+	return k.lastID
 }
 
-// tree returns what a mount of the table shows now.
-func (k *kernel) tree(info mount.Info) tree {
-	t := k.trees[info.ID]
-	t.Info = info
-	return t
-}
-
-func (k *kernel) detach(id int) {
-	delete(k.trees, id)
-	k.table = slices.DeleteFunc(k.table, func(info mount.Info) bool { return info.ID == id })
-}
-
-// attached returns the mount that a lookup in the mount parent is led to at p.
-func (k *kernel) attached(parent int, p string) (mount.Info, bool) {
-	for i := range k.table {
-		if info := &k.table[i]; info.Parent == parent && info.Mountpoint == p {
-			k.lookAt(info)
-			return *info, true
+// attached returns the mount that a lookup in the mount parent is led to at p, or
+// nil.
+func (k *kernel) attached(parent int, p string) *mounted {
+	for _, m := range k.mounts {
+		if m.Parent == parent && m.Mountpoint == p {
+			m.look()
+			return m
 		}
 	}
-	return mount.Info{}, false
+	return nil
 }
 
-// hasMounts reports whether anything is mounted in or on the mount.
-func (k *kernel) hasMounts(id int) bool {
-	return slices.ContainsFunc(k.table, func(info mount.Info) bool { return info.Parent == id })
+// in returns the mounts that are attached in or on a mount.
+func (k *kernel) in(parent *mounted) []*mounted {
+	var in []*mounted
+	for _, m := range k.mounts {
+		if m.Parent == parent.ID {
+			in = append(in, m)
+		}
+	}
+	return in
 }
 
 // device returns the numbers of a file system that is to be mounted: of a block
 // device the same every time, of any other file system new ones.
 func (k *kernel) device(source string) (major, minor uint32) {
+	source = deviceName(source)
 	if !isDevice(source) {
 		k.minor++
 		return 0, k.minor
@@ -99,17 +129,23 @@ func (k *kernel) device(source string) (major, minor uint32) {
 	return deviceMajor, k.devices[source]
 }
 
-// lookAt marks a mount of real files if what it shows is no longer there.
-func (k *kernel) lookAt(info *mount.Info) {
-	if tree := k.trees[info.ID]; tree.real != nil && !info.Deleted {
-		now, err := os.Lstat(native(info.Root))
-		info.Deleted = isGone(err) || err == nil && !os.SameFile(tree.real, now)
+// deviceName returns what the source of a file system is called without symbolic
+// links, if it exists: block devices have several names.
+func deviceName(source string) string {
+	if !strings.HasPrefix(source, "/") {
+		return source
 	}
+	if real, err := filepath.EvalSymlinks(native(source)); err == nil {
+		return slashed(real)
+	}
+	return path.Clean(source)
 }
 
-func (k *kernel) lookAtAll() {
-	for i := range k.table {
-		k.lookAt(&k.table[i])
+// look notes if what a mount shows of the real file system is no longer there.
+func (m *mounted) look() {
+	if m.real != nil && !m.Deleted {
+		now, err := os.Lstat(native(m.Root))
+		m.Deleted = isGone(err) || err == nil && !os.SameFile(m.real, now)
 	}
 }
 
@@ -118,15 +154,23 @@ func isGone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// list returns the table without sharing memory with it.
-func (k *kernel) list() []mount.Info {
-	k.lookAtAll()
-	list := slices.Clone(k.table)
-	for i, info := range list {
-		list[i].Options = slices.Clone(info.Options)
-		list[i].SuperOptions = slices.Clone(info.SuperOptions)
+// table returns the mount table without sharing memory with it.
+func (k *kernel) table() mount.Table {
+	var table mount.Table
+	for _, m := range k.mounts {
+		m.look()
+		table = append(table, m.line())
 	}
-	return list
+	return table
+}
+
+// line returns the mount's line of the table, to keep.
+func (m *mounted) line() mount.Info {
+	line := m.Info
+	line.Options = slices.Clone(m.Options)
+	line.SuperOptions = slices.Clone(m.SuperOptions)
+	line.Tags = m.peers.tags()
+	return line
 }
 
 // tableFlags lists the flags that mountinfo prints by name, in its order.
@@ -141,8 +185,11 @@ var tableFlags = []struct {
 	{mount.NoDirAtime, "nodiratime"},
 }
 
+// idMapped is how mountinfo tells that a mount has an ID map.
+const idMapped = "idmapped"
+
 // tableOptions returns flags as mountinfo prints them.
-func tableOptions(flags mount.Flags) []string {
+func tableOptions(flags mount.Flags, mapped bool) []string {
 	options := []string{readOnlyOption(flags)}
 	for _, f := range tableFlags {
 		if flags&f.flag != 0 {
@@ -154,6 +201,9 @@ func tableOptions(flags mount.Flags) []string {
 	}
 	if flags&mount.NoSymFollow != 0 {
 		options = append(options, "nosymfollow")
+	}
+	if mapped {
+		options = append(options, idMapped)
 	}
 	return options
 }

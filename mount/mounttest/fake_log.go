@@ -9,12 +9,18 @@ import (
 // An Action is a call that a [Fake] has answered.
 type Action struct {
 	Op      string      // OpMount, OpUnmount, ...
-	Source  string      // of a mount
+	Source  string      // of a mount, or that a call was about
 	Target  string      // the path that the call was about
 	FSType  string      // of a mount; empty for a bind mount
 	Flags   mount.Flags // of a mount: the ones asked for or added, such as mount.ReadOnly
 	Options []string    // of a mount, as they were given; secrets are left out
-	Err     error       // what the call returned
+	// Of a mount, what mount.Request says of them.
+	Submounts   mount.Submounts
+	Propagation mount.Propagation
+	IDMap       mount.IDMap
+	Remount     bool
+
+	Err error // what the call returned
 }
 
 // Log returns the calls that have been answered since the Fake was made or
@@ -46,5 +52,10 @@ func mountAction(req mount.Request, options mount.Options) Action {
 		FSType:  req.FSType,
 		Flags:   options.Set,
 		Options: slices.Clone(req.Options),
+
+		Submounts:   req.Submounts,
+		Propagation: req.Propagation,
+		IDMap:       mount.IDMap{UIDs: slices.Clone(req.IDMap.UIDs), GIDs: slices.Clone(req.IDMap.GIDs)},
+		Remount:     req.Remount,
 	}
 }

@@ -1,6 +1,7 @@
 package mounttest
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -12,19 +13,12 @@ import (
 	"github.com/volumekit/volumekit/mount"
 )
 
-// A tree is what a request asks to see mounted.
-type tree struct {
-	mount.Info
-	isFile bool
-	real   fs.FileInfo // the real directory or file at its root, if it has one
-}
-
 // shows reports whether both are the same directory or file.
-func (t tree) shows(other tree) bool {
-	if t.Major != other.Major || t.Minor != other.Minor || t.Root != other.Root || t.Deleted != other.Deleted {
+func (m *mounted) shows(other *mounted) bool {
+	if m.Major != other.Major || m.Minor != other.Minor || m.Root != other.Root || m.Deleted != other.Deleted {
 		return false
 	}
-	return t.real == nil || other.real == nil || os.SameFile(t.real, other.real)
+	return m.real == nil || other.real == nil || os.SameFile(m.real, other.real)
 }
 
 func (f *Fake) mount(req mount.Request, options mount.Options) error {
@@ -32,7 +26,10 @@ func (f *Fake) mount(req mount.Request, options mount.Options) error {
 	if err != nil {
 		return err
 	}
-	wanted, err := f.wanted(req, options)
+	if req.Remount {
+		return f.remount(at, options)
+	}
+	from, wanted, err := f.wanted(req, options)
 	if err != nil {
 		return err
 	}
@@ -40,35 +37,53 @@ func (f *Fake) mount(req mount.Request, options mount.Options) error {
 		return syscall.ENOTDIR
 	}
 	if at.isMountPoint() && !req.Stack {
-		return compare(f.kernel.tree(at.in), wanted, req)
+		return compare(at.in, wanted, req)
 	}
-	if wanted.Deleted || at.in.Deleted {
-		return syscall.ENOENT // as Linux: what is removed is not mounted again, nor on
-	}
-	if options.Clear&mount.ReadOnly != 0 && isReadOnly(wanted.Info) {
-		return mount.ErrNotAsRequested // the file system itself is read-only
+	if err := f.mountable(at, from, wanted, req, options); err != nil {
+		return err
 	}
 	if req.FSType != "" {
 		wanted.Major, wanted.Minor = f.kernel.device(req.Source)
 	}
-	wanted.Parent = at.in.ID
-	wanted.Mountpoint = req.Target
-	f.kernel.attach(wanted)
+	f.attach(at, from, wanted, req, options)
 	return nil
 }
 
-func (f *Fake) unmount(target string) error {
-	at, err := f.lookup(target)
-	switch {
-	case err != nil:
-		return err
-	case !at.isMountPoint():
-		return nil
-	case f.kernel.hasMounts(at.in.ID):
-		return syscall.EBUSY
+// mountable returns what keeps the kernel from mounting what is wanted.
+func (f *Fake) mountable(at, from spot, wanted *mounted, req mount.Request, options mount.Options) error {
+	switch below := f.kernel.below(from); {
+	case len(below) > 0 && req.Submounts == mount.RefuseSubmounts:
+		return fmt.Errorf("%w: %s", mount.ErrSubmounts, below[0].Mountpoint)
+	case wanted.Deleted || at.in.Deleted:
+		return syscall.ENOENT // as Linux: what is removed is not mounted again, nor on
+	case isMapped(req.IDMap) && from.in != nil && from.in.idMapped():
+		return fmt.Errorf("what is mapped is not mapped again: %w", errors.ErrUnsupported)
+	case options.Clear&mount.ReadOnly != 0 && isReadOnly(wanted):
+		return mount.ErrNotAsRequested // the file system itself is read-only
+	case req.FSType != "" && f.hangs(req.FSType, req.Target):
+		return errHangs
 	}
-	f.kernel.detach(at.in.ID)
 	return nil
+}
+
+// attach attaches what is wanted, and what the request includes below its source.
+func (f *Fake) attach(at, from spot, wanted *mounted, req mount.Request, options mount.Options) {
+	k := &f.kernel
+	wanted.ID = k.newID()
+	wanted.Mountpoint = req.Target
+	tree := []*mounted{wanted}
+	if req.Submounts == mount.IncludeSubmounts {
+		tree = append(tree, k.include(from, wanted, req, options)...)
+	}
+	for _, m := range tree {
+		k.propagate(m, req.Propagation)
+	}
+	k.attach(tree, at.in, req.Target)
+	if req.Propagation != mount.PropagationShared {
+		for _, m := range tree {
+			k.propagate(m, req.Propagation)
+		}
+	}
 }
 
 func (f *Fake) lookupNoLink(p string) (spot, error) {
@@ -79,26 +94,34 @@ func (f *Fake) lookupNoLink(p string) (spot, error) {
 	return at, err
 }
 
-// wanted returns what req asks for. The device of a file system is not known
-// before it is mounted.
-func (f *Fake) wanted(req mount.Request, options mount.Options) (tree, error) {
+// wanted returns what req asks for, and where a bind mount comes from. The device
+// of a file system is not known before it is mounted.
+func (f *Fake) wanted(req mount.Request, options mount.Options) (from spot, wanted *mounted, err error) {
 	if req.FSType != "" {
-		return newFileSystem(req, options), nil
+		return spot{}, newFileSystem(req, options), nil
 	}
 	at, err := f.lookupNoLink(path.Clean(req.Source))
 	if err != nil {
-		return tree{}, err
+		return spot{}, nil, err
 	}
 	if namesDirectory(req.Source) && !at.mode.IsDir() {
-		return tree{}, syscall.ENOTDIR
+		return spot{}, nil, syscall.ENOTDIR
 	}
-	bind := at.in
+	bind := clone(at.in, req, options)
 	bind.Root = at.root
-	bind.Flags = options.Apply(bind.Flags)
-	bind.Options = tableOptions(bind.Flags)
-	real, err := f.realRoot(at)
-	return tree{bind, !at.mode.IsDir(), real}, err
+	bind.isFile = !at.mode.IsDir()
+	bind.real, err = f.realRoot(at)
+	return at, bind, err
 }
+
+// clone returns the mount with what a request changes of it.
+func clone(m *mounted, req mount.Request, options mount.Options) *mounted {
+	c := *m
+	c.setFlags(options.Apply(m.Flags), m.idMapped() || isMapped(req.IDMap))
+	return &c
+}
+
+func isMapped(ids mount.IDMap) bool { return len(ids.UIDs)+len(ids.GIDs) > 0 }
 
 // namesDirectory reports whether a path can only be one of a directory.
 func namesDirectory(p string) bool { return strings.HasSuffix(p, "/") || path.Base(p) == "." }
@@ -106,35 +129,49 @@ func namesDirectory(p string) bool { return strings.HasSuffix(p, "/") || path.Ba
 // realRoot returns the real file at a spot, nil if there is none.
 func (f *Fake) realRoot(at spot) (fs.FileInfo, error) {
 	if at.real == "" { // in a fake file system, or removed
-		return f.kernel.trees[at.in.ID].real, nil
+		return at.in.real, nil
 	}
 	info, err := os.Lstat(native(at.real))
 	return info, cause(err)
 }
 
-func newFileSystem(req mount.Request, options mount.Options) tree {
-	return tree{Info: mount.Info{
+func newFileSystem(req mount.Request, options mount.Options) *mounted {
+	m := &mounted{Info: mount.Info{
 		Root:         "/",
-		Flags:        options.Set,
-		Options:      tableOptions(options.Set),
 		FSType:       req.FSType,
 		Source:       req.Source,
 		SuperOptions: slices.Concat([]string{readOnlyOption(options.Set)}, options.Data),
 	}}
+	m.setFlags(options.Set, isMapped(req.IDMap))
+	return m
 }
 
 // compare returns nil if the mount that is there is the wanted one. File systems
 // are told apart by what they were mounted from.
-func compare(there, wanted tree, req mount.Request) error {
+func compare(there, wanted *mounted, req mount.Request) error {
 	same := there.shows(wanted)
 	if req.FSType != "" {
 		same = there.FSType == wanted.FSType && there.Source == wanted.Source && there.Root == wanted.Root
 	}
-	if !same {
+	switch {
+	case !same:
 		return mount.ErrMounted
-	}
-	if there.Flags != wanted.Flags {
+	case there.idMapped() != wanted.idMapped():
+		return fmt.Errorf("%w: its IDs are mapped: %t", mount.ErrMounted, there.idMapped())
+	case there.Flags != wanted.Flags:
 		return fmt.Errorf("%w: it is %v, not %v", mount.ErrMounted, there.Flags, wanted.Flags)
+	}
+	return nil
+}
+
+// remount changes the flags of the mount at the spot, and of no other.
+func (f *Fake) remount(at spot, options mount.Options) error {
+	if !at.isMountPoint() {
+		return mount.ErrNotMounted
+	}
+	at.in.setFlags(options.Apply(at.in.Flags), at.in.idMapped())
+	if options.Clear&mount.ReadOnly != 0 && isReadOnly(at.in) {
+		return mount.ErrNotAsRequested // the file system itself is read-only
 	}
 	return nil
 }

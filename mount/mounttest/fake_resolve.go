@@ -30,15 +30,16 @@ func (f *Fake) RealPath(p string) (real string, readOnly bool, err error) {
 	err = f.locked(func() error {
 		found, rest, err := f.follow(path.Clean(slashed(p)))
 		at, err = create(found, rest, err)
+		readOnly = err == nil && isReadOnly(at.in)
 		return err
 	})
 	if err == nil && at.real == "" {
 		err = syscall.ENOENT
 	}
 	if err != nil {
-		return "", false, &mount.Error{Op: "resolve", Target: p, Err: err}
+		return "", false, &mount.Error{Op: "real path", Target: p, Err: err}
 	}
-	return native(at.real), isReadOnly(at.in), nil
+	return native(at.real), readOnly, nil
 }
 
 // follow is walk for a path whose symbolic links are to be followed.
@@ -73,6 +74,6 @@ func create(at spot, rest string, err error) (spot, error) {
 }
 
 // isReadOnly reports whether the mount, or the file system in it, is read-only.
-func isReadOnly(in mount.Info) bool {
+func isReadOnly(in *mounted) bool {
 	return in.Flags&mount.ReadOnly != 0 || slices.Contains(in.SuperOptions, "ro")
 }

@@ -7,16 +7,14 @@ import (
 	"path"
 	"strings"
 	"syscall"
-
-	"github.com/volumekit/volumekit/mount"
 )
 
 // A spot is where a path leads.
 type spot struct {
-	path string     // the path, as it is written
-	in   mount.Info // the mount that it ends in
-	root string     // the path inside the mounted file system
-	real string     // the path in the real file system; empty in one that is fake
+	path string   // the path, as it is written
+	in   *mounted // the mount that it ends in
+	root string   // the path inside the mounted file system
+	real string   // the path in the real file system; empty in one that is fake
 	mode fs.FileMode
 }
 
@@ -49,7 +47,7 @@ func (f *Fake) find(p string) (spot, error) {
 // walk goes down a clean path. If it fails, it returns the spot where it had to
 // stop and the rest of the path that it did not take.
 func (f *Fake) walk(p string) (at spot, rest string, err error) {
-	at = f.top(mount.Info{}, "/")
+	at = f.top(&mounted{}, "/")
 	rest = strings.TrimPrefix(p, "/")
 	for rest != "" {
 		name, after, _ := strings.Cut(rest, "/")
@@ -70,8 +68,11 @@ func (f *Fake) step(at spot, name string) (spot, error) {
 	if !at.mode.IsDir() {
 		return spot{}, syscall.ENOTDIR
 	}
+	if f.hangs(at.in.FSType, at.in.Mountpoint) {
+		return spot{}, errHangs
+	}
 	next := path.Join(at.path, name)
-	if _, ok := f.kernel.attached(at.in.ID, next); ok {
+	if f.kernel.attached(at.in.ID, next) != nil {
 		return f.top(at.in, next), nil
 	}
 	if at.real == "" {
@@ -82,19 +83,15 @@ func (f *Fake) step(at spot, name string) (spot, error) {
 }
 
 // top returns the root of the uppermost mount at p in the mount in.
-func (f *Fake) top(in mount.Info, p string) spot {
-	for {
-		above, ok := f.kernel.attached(in.ID, p)
-		if !ok {
-			break
-		}
+func (f *Fake) top(in *mounted, p string) spot {
+	for above := f.kernel.attached(in.ID, p); above != nil; above = f.kernel.attached(in.ID, p) {
 		in = above
 	}
 	at := spot{path: p, in: in, root: in.Root, mode: fs.ModeDir}
-	if isReal(in) && !in.Deleted {
+	if in.isReal() && !in.Deleted {
 		at.real = in.Root
 	}
-	if f.kernel.trees[in.ID].isFile {
+	if in.isFile {
 		at.mode = 0
 	}
 	return at

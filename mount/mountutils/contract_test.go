@@ -17,12 +17,21 @@ var notInPeer = map[string]string{
 	"PartOfFileSystem": "the table does not say which part is mounted",
 	"StrangeNames":     "the table does not say which part is mounted",
 	"IDMap":            "mount(8) had no ID maps",
+
+	"Propagation":             "the table does not say how mounts spread",
+	"PropagationOfSubmounts":  "the table does not say how mounts spread",
+	"PropagationOfFileSystem": "the table does not say how mounts spread",
+	"Remount":                 "the table does not tell the mount's options from the file system's",
+	"UnmountTreeOfStack":      "the table does not say what is mounted in what",
 }
 
 // notOnFake are tests that write through mounts, which those of a Fake behind two
 // adapters do not show.
 var notOnFake = map[string]string{
 	"Bind": "", "BindFile": "", "Flags": "", "Refs": "", "ReadOnly": "", "FlagsAreInherited": "", "Stack": "", "UnmountBusy": "",
+	"SubmountsRefused": "", "SubmountsHidden": "", "SubmountsIncluded": "", "SubmountsReadOnlyAtOnce": "",
+	"RemountOneMount": "", "UnmountTree": "", "UnmountTreeBusy": "", "ErrorClasses": "",
+	"Resolve": "", "ResolveLinks": "", "ResolveStack": "",
 }
 
 // TestContract: a mounter is what it was after having been lent to mount-utils

@@ -31,7 +31,8 @@ func (p *FakePlugin) bringUp(ctx context.Context, source, dir string, readOnly b
 		return err
 	}
 	if err := p.config.Mounter.Mount(ctx, req); err != nil {
-		return errors.Join(certainty(err), p.removeUnmounted(ctx, dir))
+		// Also when it was the end of ctx that made Mount fail.
+		return errors.Join(certainty(err), p.removeUnmounted(context.WithoutCancel(ctx), dir))
 	}
 	return nil
 }

@@ -1,0 +1,107 @@
+package mounttest
+
+import (
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/mount"
+)
+
+func (c *contract) badInput() {
+	dir := c.mkdir("dir")
+	for _, target := range []string{"", "/", "//", "/.", "relative", dir + "/../dir", dir + "\x00"} {
+		c.refuses("Target", mount.Request{Source: dir, Target: target})
+		var input *mount.InputError
+		for _, err := range []error{c.m.Unmount(c.Context(), target), c.m.UnmountTree(c.Context(), target)} {
+			require.ErrorAs(c, err, &input, "%q", target)
+			require.Equal(c, "Target", input.Field)
+		}
+	}
+	for _, path := range []string{"", "relative", dir + "/../dir", "/..", dir + "\x00"} {
+		for _, query := range []func() error{
+			func() error { _, err := c.m.IsMountPoint(c.Context(), path); return err },
+			func() error { _, err := c.m.MountRefs(c.Context(), path); return err },
+			func() error { _, err := c.m.Resolve(c.Context(), path); return err },
+		} {
+			var input *mount.InputError
+			require.ErrorAs(c, query(), &input, "%q", path)
+			require.Equal(c, "Path", input.Field)
+			require.Equal(c, path, input.Value)
+		}
+	}
+	for _, source := range []string{"", "relative", dir + "/../dir", dir + "\x00"} {
+		c.refuses("Source", mount.Request{Source: source, Target: dir})
+	}
+	for _, option := range []string{"", "=", "a,b", "a\x00", "bind", "remount", "loop=/dev/loop0", "x-y", "size=1", "sync"} {
+		c.refuses("Options[1]", mount.Request{Source: dir, Target: dir, Options: []string{"ro", option}})
+	}
+	c.refuses("Options[1]", mount.Request{Source: dir, Target: dir, Options: []string{"ro", "rw"}})
+	c.refuses("FSType", mount.Request{Source: dir, Target: dir, FSType: "a/b"})
+	c.refuses("Secrets[0]", mount.Request{Source: dir, Target: dir, Secrets: []mount.Secret{mount.NewSecret("a=b")}})
+	c.isMountPoint(dir, false)
+}
+
+// root: queries may be about the root, which nothing can be mounted on.
+func (c *contract) root() {
+	for _, path := range []string{"/", "//", "/.", "/./", "/.//."} {
+		is, err := c.m.IsMountPoint(c.Context(), path)
+		require.NoError(c, err, path)
+		require.True(c, is, path)
+		_, err = c.m.MountRefs(c.Context(), path)
+		require.NoError(c, err, path)
+	}
+}
+
+func (c *contract) badInputOfTree() {
+	source, target := c.mkdir("source"), c.mkdir("target")
+	for _, submounts := range []mount.Submounts{-1, mount.IncludeSubmounts + 1, 1 << 30} {
+		c.refuses("Submounts", mount.Request{Source: source, Target: target, Submounts: submounts})
+	}
+	for _, submounts := range []mount.Submounts{mount.HideSubmounts, mount.IncludeSubmounts} {
+		c.refuses("Submounts", mount.Request{Source: "x", Target: target, FSType: "tmpfs", Submounts: submounts})
+	}
+	for _, propagation := range []mount.Propagation{-1, mount.PropagationShared + 1, 1 << 30} {
+		c.refuses("Propagation", mount.Request{Source: source, Target: target, Propagation: propagation})
+		c.refuses("Propagation", mount.Request{Source: "x", Target: target, FSType: "tmpfs", Propagation: propagation})
+	}
+}
+
+func (c *contract) badInputOfIDMap() {
+	source, target := c.mkdir("source"), c.mkdir("target")
+	good := []mount.IDRange{{Count: 1}}
+	const last = 1<<32 - 1
+	for field, ranges := range map[string][][]mount.IDRange{
+		"":    {nil, make([]mount.IDRange, 341)},
+		"[0]": {{{}}, {{Stored: last, Count: 1}}, {{Shown: last, Count: 1}}, {{Stored: 1, Count: last}}},
+		"[1]": {{{Count: 2}, {Stored: 1, Shown: 9, Count: 1}}, {{Count: 2}, {Stored: 9, Shown: 1, Count: 1}}, {{Count: 2}, {Stored: 9}}},
+	} {
+		for _, bad := range ranges {
+			c.refuses("IDMap.UIDs"+field, mount.Request{Source: source, Target: target, IDMap: mount.IDMap{UIDs: bad, GIDs: good}})
+			c.refuses("IDMap.GIDs"+field, mount.Request{Source: source, Target: target, IDMap: mount.IDMap{UIDs: good, GIDs: bad}})
+		}
+	}
+}
+
+// badInputOfRemount: whoever changes flags says nothing else, and no more than a
+// mount may have.
+func (c *contract) badInputOfRemount() {
+	source, target := c.mkdir("source"), c.mkdir("target")
+	c.mount(mount.Request{Source: source, Target: target})
+	ids := []mount.IDRange{{Count: 1}}
+	for field, req := range map[string]mount.Request{
+		"Source":      {Source: source},
+		"FSType":      {FSType: "tmpfs"},
+		"Secrets[0]":  {Secrets: []mount.Secret{mount.NewSecret("a=b")}},
+		"Stack":       {Stack: true},
+		"Submounts":   {Submounts: mount.IncludeSubmounts},
+		"Propagation": {Propagation: mount.PropagationShared},
+		"IDMap":       {IDMap: mount.IDMap{UIDs: ids, GIDs: ids}},
+		"Options[0]":  {Options: []string{"suid"}},
+		"Options[1]":  {Options: []string{"ro", "size=1m"}},
+		"Options[2]":  {Options: []string{"noexec", "ro", "rw"}},
+	} {
+		req.Target, req.Remount = target, true
+		c.refuses(field, req)
+	}
+	for _, bad := range []string{"", "/", "relative", target + "/../target", target + "\x00"} {
+		c.refuses("Target", mount.Request{Target: bad, Remount: true})
+	}
+}
