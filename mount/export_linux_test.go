@@ -10,8 +10,13 @@ import (
 // namespaces imports: those outside set it.
 var inNamespace func(t *testing.T) bool
 
-// SetNamespace sets inNamespace.
-func SetNamespace(f func(t *testing.T) bool) { inNamespace = f }
+// skipWithout is for them, too.
+var skipWithout func(t testing.TB, thing string, why any)
+
+// SetHelpers sets inNamespace and skipWithout.
+func SetHelpers(namespace func(t *testing.T) bool, skip func(t testing.TB, thing string, why any)) {
+	inNamespace, skipWithout = namespace, skip
+}
 
 // WithoutMountRoot makes the package ask as it does on kernels before 5.8.
 func WithoutMountRoot(without bool) { withoutMountRoot = without }
@@ -19,6 +24,28 @@ func WithoutMountRoot(without bool) { withoutMountRoot = without }
 // WithoutCachedLookups makes the package ask for each component of a path, as it
 // does on kernels before 5.12.
 func WithoutCachedLookups(without bool) { withoutCachedLookups = without }
+
+// Feeds names the ways to know of changes of the mount table. "none" is none.
+var Feeds = map[string][]wayToKnow{"events": {openEvents}, "poll": {openPoll}, "none": {}}
+
+// UseFeed makes the mounter use one alone.
+func (m *Mounter) UseFeed(name string) { m.cache.ways = Feeds[name] }
+
+// HasMountEvents returns an error where the kernel does not tell of mounts.
+func HasMountEvents() error {
+	f, err := openEvents()
+	if err == nil {
+		f.close()
+	}
+	return err
+}
+
+// WithoutTable makes reading the mount table fail, until restored.
+func WithoutTable() (restore func()) {
+	path := tablePath
+	tablePath = "/proc/self/no-such-file"
+	return func() { tablePath = path }
+}
 
 // Tier returns the tier that the mounter mounts with.
 func (m *Mounter) Tier() Tier {

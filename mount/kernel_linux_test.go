@@ -17,7 +17,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	mount.SetNamespace(mounttest.Namespace)
+	mount.SetHelpers(mounttest.Namespace, mounttest.SkipWithout)
 	os.Exit(m.Run())
 }
 
@@ -316,6 +316,12 @@ func ext4(t *testing.T, image string) (device string) {
 	if out, err := exec.Command("mkfs.ext4", "-q", "-F", image).CombinedOutput(); err != nil {
 		mounttest.SkipWithout(t, "loop", string(out)+err.Error())
 	}
+	return loop(t, image)
+}
+
+// loop makes a loop device of a file.
+func loop(t *testing.T, image string) (device string) {
+	t.Helper()
 	out, err := exec.Command("losetup", "--find", "--show", image).CombinedOutput()
 	if err != nil {
 		mounttest.SkipWithout(t, "loop", string(out)+err.Error())

@@ -15,6 +15,10 @@ import (
 
 // A Mounter is the [Interface] to the running kernel, by system call. It works
 // in the mount namespace of the process. [Mounter.Close] releases what it holds.
+//
+// From the first question about some mounts of many on (MountRefs, MountsFrom,
+// Resolve) it holds a descriptor by which the kernel tells what has changed in the
+// mount table, and an index of the table in memory. Between calls it does nothing.
 type Mounter struct {
 	config Config
 	// mounting has the target of every Mount that the kernel is still at, also
@@ -25,6 +29,7 @@ type Mounter struct {
 	changing keylock.Map
 	// asking has the mount of every lookup that waits for a file system.
 	asking keylock.Map
+	cache  cache // of the mount table
 	closed atomic.Bool
 	sweep  sync.Once // of what killed processes have left
 }
@@ -39,6 +44,7 @@ func New(config Config) *Mounter { return &Mounter{config: config} }
 // mounted stays mounted. Close is idempotent and always returns nil.
 func (m *Mounter) Close() error {
 	m.closed.Store(true)
+	m.cache.close()
 	return nil
 }
 

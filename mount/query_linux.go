@@ -11,8 +11,9 @@ import (
 
 // A spot is what a query's path leads to.
 type spot struct {
-	mount uint64 // the mount that it is in, or the root of, by its number in the table
-	where string // without the symbolic links on the way
+	mount  uint64 // the mount that it is in, or the root of, by its number in the table
+	unique uint64 // the same, by an id that is never used again; 0: unknown
+	where  string // without the symbolic links on the way
 }
 
 // find follows the links on the way to p, not the one that p may be.
@@ -28,6 +29,7 @@ func (m *Mounter) find(ctx context.Context, p string) (spot, error) {
 		return spot{}, err
 	}
 	id, err := identify(fd)
+	unique, _ := uniqueMount(fd) // 0 before Linux 6.8
 	closeFD(fd)
 	if err != nil {
 		return spot{}, err
@@ -39,7 +41,7 @@ func (m *Mounter) find(ctx context.Context, p string) (spot, error) {
 	if !path.IsAbs(dir) {
 		return spot{}, fmt.Errorf("%q is out of sight: %w", dir, fs.ErrNotExist)
 	}
-	return spot{mount: id.mount, where: path.Join(dir, name)}, nil
+	return spot{mount: id.mount, unique: unique, where: path.Join(dir, name)}, nil
 }
 
 // in returns the line of the table for the mount that the spot is in.
@@ -62,7 +64,15 @@ func (m *Mounter) findInTable(ctx context.Context, p string) (s spot, in Info, t
 	return s, in, table, err
 }
 
+// mountRefs reads the table if the cache cannot answer, for whatever reason.
 func (m *Mounter) mountRefs(ctx context.Context, p string) ([]string, error) {
+	s, err := m.find(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	if refs, err := m.cache.refs(ctx, s.unique, s.where); err == nil || ctx.Err() != nil {
+		return refs, err
+	}
 	s, in, table, err := m.findInTable(ctx, p)
 	if err != nil {
 		return nil, err
@@ -71,7 +81,14 @@ func (m *Mounter) mountRefs(ctx context.Context, p string) ([]string, error) {
 }
 
 func (m *Mounter) resolve(ctx context.Context, p string) (Place, error) {
-	s, in, _, err := m.findInTable(ctx, p)
+	s, err := m.find(ctx, p)
+	if err != nil {
+		return Place{}, err
+	}
+	in, err := m.cache.info(ctx, s.unique)
+	if err != nil && ctx.Err() == nil {
+		s, in, _, err = m.findInTable(ctx, p)
+	}
 	if err != nil {
 		return Place{}, err
 	}
@@ -82,10 +99,17 @@ func (m *Mounter) resolve(ctx context.Context, p string) (Place, error) {
 	return Place{Mount: in, Path: path.Join("/", rest)}, nil
 }
 
-func (m *Mounter) mountsFrom(_ context.Context, source string) ([]Info, error) {
+func (m *Mounter) mountsFrom(ctx context.Context, source string) ([]Info, error) {
+	o, err := m.origin(ctx, source)
+	if err != nil {
+		return nil, err
+	}
+	if infos, err := m.cache.from(ctx, o); err == nil || ctx.Err() != nil {
+		return infos, err
+	}
 	table, err := readTable()
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(table, func(i Info) bool { return i.Source != source }), nil
+	return o.only(table)
 }

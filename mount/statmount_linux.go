@@ -69,16 +69,24 @@ type statmountRequest struct {
 	mask  uint64
 }
 
-// statmountAnswer begins as struct statmount of linux/mount.h does.
+// statmountAnswer is struct statmount of linux/mount.h. Strings follow it, and are
+// given as their distance from its end.
 type statmountAnswer struct {
-	size, _            uint32
-	mask               uint64
-	_                  [16]byte // the device and the magic number
-	superFlags, _      uint32
-	id, parent         uint64
-	idOld, parentOld   uint32 // as in the mount table
-	attrs, propagation uint64
-	_                  [512 - 80]byte
+	size, _              uint32
+	mask                 uint64
+	major, minor         uint32
+	_                    uint64 // the magic number
+	superFlags, fsType   uint32
+	id, parent           uint64
+	idOld, parentOld     uint32 // as in the mount table
+	attrs, propagation   uint64
+	peers, master, from  uint64
+	root, point          uint32
+	_                    uint64 // the namespace
+	subtype, source      uint32
+	options, optionsAt   uint32 // how many, and where
+	security, securityAt uint32
+	_                    [512 - 144]byte
 }
 
 // statusOf asks about an attached mount in any case: where statmount(2) is missing,

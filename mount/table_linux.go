@@ -7,10 +7,15 @@ import (
 	"slices"
 )
 
+// tablePath is the mount table of the thread, whose paths the kernel looks up. That
+// of the process is the one of its first thread, which may be in another namespace.
+// Tests change it.
+var tablePath = "/proc/thread-self/mountinfo"
+
 // readTable reads the whole table in few, large reads: the kernel gives whole
 // lines and goes on from the last mount that it gave.
 func readTable() (Table, error) {
-	f, err := os.Open("/proc/self/mountinfo")
+	f, err := os.Open(tablePath)
 	if err != nil {
 		return nil, err
 	}

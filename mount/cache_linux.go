@@ -1,0 +1,231 @@
+package mount
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// A cache finds mounts without reading the mount table, and is never stale: before
+// each answer it takes in what its feed has to tell, and what may change silently
+// it asks of the kernel about the few mounts that the answer is about.
+//
+// Between questions it does nothing. It opens its feed at the first. The zero value
+// is ready for use.
+//
+// What it cannot answer is an error, usually one that wraps errors.ErrUnsupported:
+// then the table has to be read.
+type cache struct {
+	ways []wayToKnow // nil: feeds
+
+	// mu is held for the index and the feed alone. Nothing is done under it that
+	// waits for a file system.
+	mu     sync.Mutex
+	closed bool
+	feed   feed // nil: not open
+	index  *index
+	stand  stand
+	asker  asker
+}
+
+// close gives back what the cache holds. It answers no more.
+func (c *cache) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	c.drop()
+}
+
+func (c *cache) drop() {
+	if c.feed != nil {
+		c.feed.close()
+	}
+	c.feed, c.index = nil, nil
+}
+
+// find picks mounts from an index that is up to date.
+func (c *cache) find(pick func(*index) []uint64) ([]uint64, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.update(); err != nil {
+		return nil, err
+	}
+	return pick(c.index), nil
+}
+
+func (c *cache) update() error {
+	if c.closed {
+		return fmt.Errorf("closed: %w", errors.ErrUnsupported)
+	}
+	here, err := standpoint()
+	if err != nil {
+		return err
+	}
+	if c.feed == nil {
+		return c.open(here)
+	}
+	if here != c.stand {
+		return fmt.Errorf("the process's root is another one: %w", errors.ErrUnsupported)
+	}
+	changed, all, err := c.feed.changes()
+	if err == nil {
+		err = c.take(changed, all)
+	}
+	if err != nil { // some news may be lost
+		c.drop()
+	}
+	return err
+}
+
+// open begins to listen before it looks.
+func (c *cache) open(here stand) (err error) {
+	if _, err := c.asker.ask(here.mount, askDevice); err != nil {
+		return err
+	}
+	ways := c.ways
+	if ways == nil {
+		ways = feeds
+	}
+	if c.feed, err = openFeed(ways); err != nil {
+		return err
+	}
+	c.stand, c.index = here, newIndex()
+	if err = c.take(nil, true); err != nil {
+		c.drop()
+	}
+	return err
+}
+
+// take brings the index up to date.
+func (c *cache) take(changed []uint64, all bool) error {
+	if all {
+		listed, err := listMounts()
+		if err != nil {
+			return err
+		}
+		changed = c.index.keep(listed)
+	}
+	for _, id := range changed {
+		f, err := c.asker.ask(id, askDevice|askType|askSource)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			c.index.remove(id)
+		case err != nil:
+			return err
+		default:
+			c.index.add(id, indexedOf(f))
+			c.index.sourced = c.index.sourced || f.has(askSource)
+		}
+	}
+	return nil
+}
+
+func indexedOf(f facts) indexed {
+	fsType := string(f.bytes(askType, f.fsType))
+	return indexed{
+		device: f.device(),
+		source: string(f.bytes(askSource, f.source)),
+		// The directory that is mounted, or a device that is still there.
+		fickle: slices.Contains([]string{"nfs", "nfs4", "btrfs"}, fsType),
+	}
+}
+
+// refs is MountRefs for a path, as the kernel spells it, in a mount.
+func (c *cache) refs(ctx context.Context, in uint64, where string) ([]string, error) {
+	l := newLook(ctx)
+	defer l.done()
+	d, root, err := l.content(in, where)
+	if err != nil {
+		return nil, err
+	}
+	candidates, err := c.find(func(x *index) []uint64 { return x.of(d) })
+	if err != nil {
+		return nil, err
+	}
+	var refs []string
+	for _, id := range candidates {
+		if id == in { // it shows what is at where there alone
+			continue
+		}
+		point, err := l.seen(id, root, where)
+		if err != nil {
+			return nil, err
+		}
+		if point != "" {
+			refs = append(refs, point)
+		}
+	}
+	slices.Sort(refs)
+	return slices.Compact(refs), nil
+}
+
+// info returns the line of the mount table for a mount.
+func (c *cache) info(ctx context.Context, id uint64) (Info, error) {
+	l := newLook(ctx)
+	defer l.done()
+	if _, err := c.findSourced(func(*index) []uint64 { return nil }); err != nil {
+		return Info{}, err
+	}
+	info, ok, err := l.info(id)
+	if err == nil && !ok {
+		err = unix.ENOENT
+	}
+	return info, err
+}
+
+// from returns the mounts from an origin, in the kernel's order.
+func (c *cache) from(ctx context.Context, o origin) ([]Info, error) {
+	l := newLook(ctx)
+	defer l.done()
+	candidates, err := c.findSourced(func(x *index) []uint64 { return x.from(o) })
+	if err != nil {
+		return nil, err
+	}
+	var infos []Info
+	for _, id := range candidates {
+		info, ok, err := l.info(id)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			infos = append(infos, info)
+		}
+	}
+	return o.only(infos)
+}
+
+// findSourced is find where the kernel tells all that the table does (Linux 6.13).
+func (c *cache) findSourced(pick func(*index) []uint64) ([]uint64, error) {
+	sourced := false
+	found, err := c.find(func(x *index) []uint64 {
+		sourced = x.sourced
+		return pick(x)
+	})
+	if err == nil && !sourced {
+		err = fmt.Errorf("sources of mounts: %w", errors.ErrUnsupported)
+	}
+	return found, err
+}
+
+// A stand is where a thread stands in its mount namespace: its root. Another
+// namespace has other mounts.
+type stand struct {
+	mount, inode uint64
+	device       device
+}
+
+func standpoint() (stand, error) {
+	var x unix.Statx_t
+	if err := unix.Statx(unix.AT_FDCWD, "/", quiet, unix.STATX_MNT_ID_UNIQUE|unix.STATX_INO, &x); err != nil {
+		return stand{}, err
+	}
+	if x.Mask&unix.STATX_MNT_ID_UNIQUE == 0 {
+		return stand{}, errNoUniqueIDs
+	}
+	return stand{x.Mnt_id, x.Ino, device{x.Dev_major, x.Dev_minor}}, nil
+}
