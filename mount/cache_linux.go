@@ -110,25 +110,62 @@ func (c *cache) take(changed []uint64, all bool) error {
 		}
 		changed = c.index.keep(listed)
 	}
+	points := map[uint64]string{}
 	for _, id := range changed {
-		f, err := c.asker.ask(id, askDevice|askType|askSource)
+		f, err := c.asker.ask(id, askDevice|askMount|askPoint|askType|askSource)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			c.index.remove(id)
 		case err != nil:
 			return err
 		default:
-			c.index.add(id, indexedOf(f))
 			c.index.sourced = c.index.sourced || f.has(askSource)
+			m, point := indexedOf(f), string(f.pointPath())
+			m.inside = c.insideOf(m.parent, point, points) // f is void now
+			c.index.add(id, m)
 		}
 	}
 	return nil
+}
+
+// insideOf returns where in its parent a mount is attached. Points has the mount
+// points of parents that are known already.
+func (c *cache) insideOf(parent uint64, point string, points map[uint64]string) string {
+	at, known := points[parent]
+	if !known {
+		if f, err := c.asker.ask(parent, askPoint); err == nil {
+			at = string(f.pointPath())
+		}
+		points[parent] = at
+	}
+	rest, _ := below(at, point)
+	return "/" + rest
+}
+
+// crowdIn returns how many mounts are attached in a mount, and whether any is at or
+// below a place in it. Only events tell of mounts that are moved.
+func (c *cache) crowdIn(mount uint64, inside string) (n int, below bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.update(); err != nil {
+		return 0, false, err
+	}
+	if _, told := c.feed.(*eventFeed); !told {
+		return 0, false, errNoFeed
+	}
+	set, ok := c.index.inside[mount]
+	if !ok {
+		return 0, false, nil
+	}
+	_, below = set.below(inside)
+	return set.total, below, nil
 }
 
 func indexedOf(f facts) indexed {
 	fsType := string(f.bytes(askType, f.fsType))
 	return indexed{
 		device: f.device(),
+		parent: f.parent,
 		source: string(f.bytes(askSource, f.source)),
 		// The directory that is mounted, or a device that is still there.
 		fickle: slices.Contains([]string{"nfs", "nfs4", "btrfs"}, fsType),

@@ -26,14 +26,9 @@ func TestContract(t *testing.T) {
 				config.Tier = tier
 				config.StagingDir = filepath.Join(t.TempDir(), "staging")
 				return mount.New(config)
-			}, except...)
+			})
 		})
 	}
-}
-
-// except is what the Mounter does not keep of the contract.
-var except = []mounttest.TestOption{
-	mounttest.Except("UnmountTreeNoLinks", "it follows links on the way to the target"),
 }
 
 // needTier skips a test of a tier that this kernel is too old for.

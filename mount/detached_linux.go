@@ -13,7 +13,7 @@ func buildDetached(tier Tier, src *source, req Request, o Options) (*tree, error
 	var fd int
 	var err error
 	if src != nil {
-		fd, err = cloneTree(tier, src.fd, req, o)
+		fd, err = cloneTree(tier, src.cloneFD(), req, o)
 	} else {
 		fd, err = newFileSystem(req, o)
 	}

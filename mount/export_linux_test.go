@@ -63,3 +63,18 @@ func HasStatmount() bool {
 	_, err = statMount(fd)
 	return err == nil
 }
+
+// Anchors returns how many mounts have an anchor.
+func (m *Mounter) Anchors() int {
+	m.anchors.mu.Lock()
+	defer m.anchors.mu.Unlock()
+	return len(m.anchors.mounts)
+}
+
+// HasEvents reports whether the mounter is told of each mount, and can clone clones.
+func (m *Mounter) HasEvents() bool {
+	m.cache.mu.Lock()
+	defer m.cache.mu.Unlock()
+	_, told := m.cache.feed.(*eventFeed)
+	return told && kernelTier() >= TierTreeAttr
+}

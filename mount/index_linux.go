@@ -16,6 +16,10 @@ type indexed struct {
 	source string
 	// fickle: the source is what the file system makes of it at the moment.
 	fickle bool
+	// parent is the mount that it is attached in, and inside where in there, as of
+	// when it was attached. Nothing tells of a directory that is renamed.
+	parent uint64
+	inside string
 }
 
 // An index finds mounts, named by their unique ids.
@@ -24,6 +28,7 @@ type index struct {
 	devices map[device]ids
 	sources map[string]ids
 	fickle  ids
+	inside  map[uint64]*pathSet // where mounts are attached in each mount
 	// sourced: the kernel tells sources; those of some mounts are empty.
 	sourced bool
 }
@@ -36,12 +41,17 @@ func newIndex() *index {
 		devices: make(map[device]ids),
 		sources: make(map[string]ids),
 		fickle:  make(ids),
+		inside:  make(map[uint64]*pathSet),
 	}
 }
 
 func (x *index) add(id uint64, m indexed) {
 	x.remove(id)
 	x.mounts[id] = m
+	if x.inside[m.parent] == nil {
+		x.inside[m.parent] = new(pathSet)
+	}
+	x.inside[m.parent].add(m.inside)
 	insert(x.devices, m.device, id)
 	if m.fickle {
 		x.fickle[id] = struct{}{}
@@ -56,6 +66,9 @@ func (x *index) remove(id uint64) {
 		return
 	}
 	delete(x.mounts, id)
+	if x.inside[m.parent].remove(m.inside); x.inside[m.parent].total == 0 {
+		delete(x.inside, m.parent)
+	}
 	drop(x.devices, m.device, id)
 	if m.fickle {
 		delete(x.fickle, id)

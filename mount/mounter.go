@@ -28,10 +28,11 @@ type Mounter struct {
 	// mounted there: no other must overtake it. It is taken after mounting.
 	changing keylock.Map
 	// asking has the mount of every lookup that waits for a file system.
-	asking keylock.Map
-	cache  cache // of the mount table
-	closed atomic.Bool
-	sweep  sync.Once // of what killed processes have left
+	asking  keylock.Map
+	cache   cache // of the mount table
+	anchors anchors
+	closed  atomic.Bool
+	sweep   sync.Once // of what killed processes have left
 }
 
 var _ Interface = (*Mounter)(nil)
@@ -44,6 +45,7 @@ func New(config Config) *Mounter { return &Mounter{config: config} }
 // mounted stays mounted. Close is idempotent and always returns nil.
 func (m *Mounter) Close() error {
 	m.closed.Store(true)
+	m.anchors.dropAll()
 	m.cache.close()
 	return nil
 }

@@ -5,9 +5,26 @@ import (
 	"os"
 )
 
-// checkSubmounts refuses a source that has mounts below it, unless the request
-// says what to do with them.
-func (m *Mounter) checkSubmounts(src *source, req Request) error {
+// surroundings looks at the mounts around a source: whether any is below it, which
+// is refused unless the request says what to do with it, and whether there are so
+// many that it is cloned from an anchor.
+func (m *Mounter) surroundings(src *source, req Request) error {
+	spot, err := src.spot()
+	if err != nil {
+		return m.refuseSubmounts(src, req)
+	}
+	n, below, err := m.cache.crowdIn(spot.mount, "/"+spot.rest)
+	if err != nil || below {
+		err = m.refuseSubmounts(src, req)
+	}
+	if err == nil && n >= crowd && req.Propagation == PropagationPrivate && req.Submounts != IncludeSubmounts {
+		m.anchor(src, spot)
+	}
+	return err
+}
+
+// refuseSubmounts reads the mount table, which says for sure.
+func (m *Mounter) refuseSubmounts(src *source, req Request) error {
 	if req.Submounts != RefuseSubmounts || !src.id.dir {
 		return nil
 	}
@@ -15,7 +32,7 @@ func (m *Mounter) checkSubmounts(src *source, req Request) error {
 	if err != nil {
 		return err
 	}
-	at, found, err := m.mountBelow(src.id.mount, dir)
+	at, found, err := mountBelow(src.id.mount, dir)
 	if err == nil && found {
 		err = fmt.Errorf("%w: %s", ErrSubmounts, quote(at))
 	}
@@ -23,7 +40,7 @@ func (m *Mounter) checkSubmounts(src *source, req Request) error {
 }
 
 // mountBelow returns a mount that is attached in the mount below dir, if any is.
-func (m *Mounter) mountBelow(mount uint64, dir string) (at string, found bool, err error) {
+func mountBelow(mount uint64, dir string) (at string, found bool, err error) {
 	table, err := readTable()
 	if err != nil {
 		return "", false, err
@@ -37,4 +54,14 @@ func (m *Mounter) mountBelow(mount uint64, dir string) (at string, found bool, e
 		}
 	}
 	return "", false, nil
+}
+
+// anchor lets the source be cloned from the anchor of its mount, if the tier can.
+func (m *Mounter) anchor(src *source, spot sourceSpot) {
+	if tier, err := m.tier(); err != nil || tier < TierTreeAttr {
+		return
+	}
+	if fd, ok := m.anchors.at(src, spot); ok {
+		src.clone = fd
+	}
 }

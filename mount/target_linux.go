@@ -51,8 +51,17 @@ func (t *target) close() {
 
 // A source is the directory or file that is bound, resolved once.
 type source struct {
-	fd int
-	id identity
+	fd    int
+	id    identity
+	clone int // the same, elsewhere, to be cloned in its stead; -1: fd itself
+}
+
+// cloneFD is what to clone.
+func (s *source) cloneFD() int {
+	if s.clone >= 0 {
+		return s.clone
+	}
+	return s.fd
 }
 
 func (m *Mounter) openBindSource(ctx context.Context, path string, wantDir bool) (*source, error) {
@@ -60,7 +69,7 @@ func (m *Mounter) openBindSource(ctx context.Context, path string, wantDir bool)
 	if err != nil {
 		return nil, fmt.Errorf("source: %w", err)
 	}
-	src := &source{fd: fd}
+	src := &source{fd: fd, clone: -1}
 	if src.id, err = identify(fd); err != nil {
 		src.close()
 		return nil, fmt.Errorf("source: %w", err)
@@ -72,7 +81,7 @@ func (m *Mounter) openBindSource(ctx context.Context, path string, wantDir bool)
 	return src, nil
 }
 
-func (s *source) close() { closeFD(s.fd) }
+func (s *source) close() { closeFD(s.fd, s.clone) }
 
 // An identity says what a descriptor refers to.
 type identity struct {

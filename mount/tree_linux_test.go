@@ -107,6 +107,14 @@ func TestPropagation(t *testing.T) {
 			require.NoError(t, m.UnmountTree(t.Context(), target+"/later"))
 			require.NoError(t, m.Unmount(t.Context(), target))
 		}
+
+		tmpfs(t, m, source+"/later")
+		target := targets + "/all"
+		require.NoError(t, os.Mkdir(target, 0o755))
+		require.NoError(t, m.Mount(t.Context(), mount.Request{Source: source, Target: target, Submounts: mount.IncludeSubmounts}))
+		require.Empty(t, tableAt(t, m, target).Tags)
+		require.Empty(t, tableAt(t, m, target+"/later").Tags)
+		require.NoError(t, m.UnmountTree(t.Context(), target))
 	})
 }
 

@@ -20,6 +20,7 @@ func (m *Mounter) unmount(ctx context.Context, c *claim, path string) error {
 	if !c.take() {
 		return errAbandoned
 	}
+	m.anchors.forget(parent, name)
 	return umountAt(parent, name)
 }
 

@@ -8,6 +8,11 @@ import (
 // unmountTree unmounts the top mount at target and what is in it, the deepest
 // and the latest first: when the turn comes to a mount nothing hides it any more.
 func (m *Mounter) unmountTree(ctx context.Context, target string) error {
+	parent, _, err := lookup{m: m, ctx: ctx}.parent(target) // refuses links
+	if err != nil {
+		return err
+	}
+	closeFD(parent)
 	mounted, err := m.isMountPoint(ctx, target)
 	if err != nil || !mounted {
 		return err
