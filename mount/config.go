@@ -19,6 +19,17 @@ type Config struct {
 	// that the kernel offers; tests set it to run the others.
 	Tier Tier
 
+	// Helpers are the directories in which to look for the program mount.TYPE of a
+	// file system type. Nil: for network file systems (nfs, cifs, ceph, glusterfs)
+	// those of the system, /sbin and its like; for other types none is needed. NFS
+	// is mounted without a program where there is none.
+	//
+	// A program mounts in a private place, from where what it has mounted is taken to
+	// the target. It is killed with its process group when the context ends. It gets
+	// secrets in a file in memory, as the credentials of cifs and the secret of ceph;
+	// others are refused. Its failure is a [*HelperError].
+	Helpers []string
+
 	// Unmount says how far Unmount goes with a mount whose file system does not
 	// answer. The zero value goes all the way.
 	Unmount UnmountPolicy

@@ -24,13 +24,17 @@ func buildDetached(tier Tier, src *source, req Request, o Options) (*tree, error
 		closeFD(fd)
 		return nil, err
 	}
+	return detachedTree(fd), nil
+}
+
+func detachedTree(fd int) *tree {
 	return &tree{
 		fd: fd,
 		attach: func(target int) error {
 			return unix.MoveMount(fd, "", target, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
 		},
 		release: func() { closeFD(fd) },
-	}, nil
+	}
 }
 
 // cloneTree clones the mount at fd and gives the clone its flags.

@@ -78,7 +78,7 @@ func (m *Mounter) buildInTime(ctx context.Context, mounting *lease, dir bool, sr
 	mounting.share()
 	return await(ctx, func() (*tree, error) {
 		defer mounting.end()
-		return m.build(dir, src, req, o)
+		return m.buildFileSystem(ctx, req, o)
 	}, func(built *tree, err error) {
 		if err == nil {
 			built.release()

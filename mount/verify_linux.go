@@ -172,7 +172,7 @@ func checkMountedFileSystem(t *target, req Request, o Options) error {
 	if err != nil {
 		return err
 	}
-	if info.Root != "/" || info.FSType != req.FSType || info.Source != req.Source {
+	if info.Root != "/" || !isMountOf(info, req) {
 		return fmt.Errorf("%w: %s %s", ErrMounted, quote(info.FSType), quote(info.Source))
 	}
 	return sameFlags(o.Apply(0), info.Flags)

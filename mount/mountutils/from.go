@@ -23,7 +23,7 @@ import (
 //     first.
 //   - The mount table has what the peer lists. IDs and parents are made up from the
 //     order, device numbers from the devices' names; Root is "/" and Deleted false,
-//     always.
+//     always: a part of a file system is taken for all of it.
 //   - mount.Request.IDMap is refused with errors.ErrUnsupported.
 type Peer struct {
 	peer  peer.Interface

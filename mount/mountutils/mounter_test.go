@@ -70,6 +70,7 @@ func TestMissing(t *testing.T) {
 		is, err := s.IsMountPoint(path)
 		require.True(t, os.IsNotExist(err), "%v", err)
 		require.False(t, is)
+		//lint:ignore SA1019 it has users
 		not, err := peer.IsNotMountPoint(s, path)
 		require.True(t, os.IsNotExist(err), "%v", err)
 		require.True(t, not)

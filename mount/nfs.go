@@ -1,0 +1,57 @@
+package mount
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// nfsHost returns the server of an NFS source: "server:/export",
+// "[2001:db8::1]:/export".
+func nfsHost(source string) (string, error) {
+	host, export, found := strings.Cut(source, ":/")
+	if rest, ok := strings.CutPrefix(source, "["); ok {
+		host, export, found = strings.Cut(rest, "]:/")
+	}
+	switch {
+	case !found || host == "":
+		return "", inputError("Source", source, "not a server and an export, server:/path")
+	case strings.ContainsAny(host, "/,[] \t\n") || strings.HasPrefix(host, "-"):
+		return "", inputError("Source", source, "not the name or address of a server")
+	case slices.Contains(strings.Split(export, "/"), ".."):
+		return "", inputError("Source", source, `the export must not contain ".."`)
+	case strings.Contains(host, ":"):
+		if _, err := netip.ParseAddr(host); err != nil {
+			return "", inputError("Source", source, "not the address of a server")
+		}
+	}
+	return host, nil
+}
+
+// nfsVersions are tried in turn, unless the options name one: the newest that both
+// sides have is the best that they can do. (Version 3 takes further programs.)
+var nfsVersions = []string{"vers=4.2", "vers=4.1", "vers=4.0"}
+
+// versionsToTry returns the options to add, one for each try.
+func versionsToTry(o Options) []string {
+	for _, option := range o.Data {
+		key, _, _ := strings.Cut(option, "=")
+		if key == "vers" || key == "nfsvers" || len(key) > 1 && key[0] == 'v' && key[1] >= '0' && key[1] <= '9' {
+			return []string{""}
+		}
+	}
+	return nfsVersions
+}
+
+// withNFS adds what the kernel must be told and a program would find out.
+func (o Options) withNFS(version string, server, client netip.Addr) Options {
+	o.Data = slices.Clone(o.Data)
+	if version != "" {
+		o.Data = append(o.Data, version)
+	}
+	o.Data = append(o.Data, "addr="+server.String())
+	if client.IsValid() {
+		o.Data = append(o.Data, "clientaddr="+client.String())
+	}
+	return o
+}

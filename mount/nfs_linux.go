@@ -1,0 +1,81 @@
+package mount
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+)
+
+// buildNFS mounts an export without a program: each address of the server and each
+// version in turn, until one is accepted.
+func (m *Mounter) buildNFS(ctx context.Context, req Request, o Options) (*tree, error) {
+	host, err := nfsHost(req.Source)
+	if err != nil {
+		return nil, err
+	}
+	servers, err := lookUp(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	for _, server := range servers {
+		var built *tree
+		if built, err = m.buildNFSFrom(ctx, server, req, o); err == nil {
+			return built, nil
+		}
+	}
+	return nil, err
+}
+
+func (m *Mounter) buildNFSFrom(ctx context.Context, server netip.Addr, req Request, o Options) (built *tree, err error) {
+	client := clientFor(server)
+	req.FSType = "nfs" // of which the others are versions
+	for _, version := range versionsToTry(o) {
+		if ctx.Err() != nil {
+			return nil, contextError(ctx)
+		}
+		built, err = m.build(true, nil, req, o.withNFS(version, server, client))
+		if err == nil {
+			return built, nil
+		}
+		err = fmt.Errorf("server %s: %w", server, err)
+		if !errors.Is(err, unix.EPROTONOSUPPORT) && !errors.Is(err, unix.EINVAL) {
+			break // it is not the version
+		}
+	}
+	return nil, err
+}
+
+// lookUp returns the addresses of a server.
+func lookUp(ctx context.Context, host string) ([]netip.Addr, error) {
+	if address, err := netip.ParseAddr(host); err == nil {
+		return []netip.Addr{address}, nil
+	}
+	addresses, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return nil, fmt.Errorf("server %s: %w", quote(host), err)
+	}
+	for i, address := range addresses {
+		addresses[i] = address.Unmap()
+	}
+	return addresses, nil
+}
+
+// clientFor returns the address by which a server can call back, which version 4.0
+// needs. Nothing is sent to find it out.
+func clientFor(server netip.Addr) netip.Addr {
+	const nfsPort = 2049
+	conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(server, nfsPort)))
+	if err != nil {
+		return netip.Addr{}
+	}
+	defer func() { _ = conn.Close() }()
+	local, ok := conn.LocalAddr().(*net.UDPAddr)
+	if !ok {
+		return netip.Addr{}
+	}
+	return local.AddrPort().Addr().Unmap()
+}
