@@ -56,6 +56,7 @@ func TestInterface(t *testing.T, newMounter func(t *testing.T, config mount.Conf
 		"SubmountsRefused":        (*contract).submountsRefused,
 		"SubmountsHidden":         (*contract).submountsHidden,
 		"SubmountsIncluded":       (*contract).submountsIncluded,
+		"SubmountsUnderOthers":    (*contract).submountsUnderOthers,
 		"SubmountsReadOnlyAtOnce": (*contract).submountsReadOnlyAtOnce,
 		"Propagation":             (*contract).propagation,
 		"PropagationOfSubmounts":  (*contract).propagationOfSubmounts,

@@ -50,11 +50,13 @@ func (c *contract) flagsAreInherited() {
 }
 
 func (c *contract) suidAndDev() {
+	// Made first, it is cleaned up after what it mounts.
+	allowing := c.new(mount.Config{Allow: mount.Allow{SUID: true, Dev: true}})
 	source, target := c.mkdir("source"), c.mkdir("target")
 	for _, option := range []string{"suid", "dev"} {
 		c.refuses("Options[0]", mount.Request{Source: source, Target: target, Options: []string{option}})
 	}
-	c.m = c.new(mount.Config{Allow: mount.Allow{SUID: true, Dev: true}})
+	c.m = allowing
 	fs := mount.Request{Source: "tmpfs", Target: target, FSType: "tmpfs", Options: []string{"suid", "dev"}}
 	c.mount(fs)
 	require.Equal(c, "rw", c.at(target)[0].Flags.String())

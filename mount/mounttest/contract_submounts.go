@@ -96,6 +96,23 @@ func (c *contract) submountsIncluded() {
 	}
 }
 
+// submountsUnderOthers: one that another hides gets its flags, too; it may come to
+// light.
+func (c *contract) submountsUnderOthers() {
+	source, target := c.sourceWithSubmounts(), c.mkdir("target")
+	below := filepath.Join(source, "below")
+	c.mount(mount.Request{Source: c.path("unlocked/deeper"), Target: below, Options: []string{"noexec"}, Stack: true})
+	c.mount(mount.Request{Source: source, Target: target, Options: []string{"ro"}, Submounts: mount.IncludeSubmounts})
+	below = filepath.Join(target, "below")
+	const want = mount.ReadOnly | mount.NoSUID | mount.NoDev
+	require.Equal(c, (want | mount.NoExec).String(), c.top(below).Flags.String())
+	c.unmount(below)
+	for _, at := range []string{below, filepath.Join(below, "deep")} {
+		require.Equal(c, want.String(), c.top(at).Flags.String())
+		require.ErrorIs(c, c.write(filepath.Join(at, "file")), syscall.EROFS)
+	}
+}
+
 // submountsReadOnlyAtOnce: somebody tries to write to a submount all the time. A
 // target that nothing is mounted on has no such directory.
 func (c *contract) submountsReadOnlyAtOnce() {

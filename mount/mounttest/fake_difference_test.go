@@ -20,19 +20,14 @@ import (
 )
 
 // The Fake and the kernel give the same answers to the same random calls, and
-// have the same table after each. A failure names its seed: VOLUMEKIT_SEED=seed
-// replays that sequence alone.
+// have the same table after each. The sequences are the same each time. With
+// VOLUMEKIT_SEED=random they are other ones; a failure names its seed, and
+// VOLUMEKIT_SEED=seed replays that sequence alone.
 func TestFakeDiffersNotFromKernel(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
 	}
-	seed, sequences := rand.Uint64N(1_000_000_000), uint64(200)
-	if text := os.Getenv("VOLUMEKIT_SEED"); text != "" {
-		var err error
-		seed, err = strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err)
-		sequences = 1
-	}
+	seed, sequences := seeds(t)
 	t.Logf("seeds %d to %d", seed, seed+sequences-1)
 	for range sequences {
 		of := seed
@@ -44,24 +39,41 @@ func TestFakeDiffersNotFromKernel(t *testing.T) {
 	}
 }
 
+func seeds(t *testing.T) (first, count uint64) {
+	t.Helper()
+	const some = 200
+	switch text := os.Getenv("VOLUMEKIT_SEED"); text {
+	case "":
+		return 1, some
+	case "random":
+		return rand.Uint64N(1_000_000_000), some
+	default:
+		seed, err := strconv.ParseUint(text, 10, 64)
+		require.NoError(t, err)
+		return seed, 1
+	}
+}
+
 // A duel is one sequence of calls to the kernel and to a Fake.
 type duel struct {
 	*testing.T
 	random *rand.Rand
 	worlds [2]world // the kernel's and the Fake's
 	seed   uint64
+	tier   mount.Tier
 	past   []string // the calls so far
 }
 
 func newDuel(t *testing.T, seed uint64) *duel {
 	t.Helper()
 	tiers := mount.Tiers()
+	tier := tiers[seed%uint64(len(tiers))]
 	real := mount.New(mount.Config{
-		Tier:       tiers[seed%uint64(len(tiers))],
+		Tier:       tier,
 		StagingDir: filepath.Join(t.TempDir(), "staging"),
 		Allow:      mount.Allow{SUID: true, Dev: true},
 	})
-	d := &duel{T: t, random: rand.New(rand.NewPCG(seed, 0)), seed: seed}
+	d := &duel{T: t, random: rand.New(rand.NewPCG(seed, 0)), seed: seed, tier: tier}
 	fake := mounttest.NewFake(mount.Config{Allow: mount.Allow{SUID: true, Dev: true}})
 	d.worlds[0] = newWorld(t, real, real)
 	d.worlds[1] = newWorld(t, real, fake)
@@ -91,45 +103,130 @@ func (d *duel) run(calls int) {
 }
 
 func (d *duel) pick() call {
-	switch n := d.random.IntN(20); {
-	case n < 9:
-		return d.mount()
-	case n < 14:
-		target := d.target()
-		return call{fmt.Sprintf("unmount %q", target), func(w world) (any, error) {
-			return nil, w.Unmount(d.Context(), w.path(target))
-		}}
-	case n < 16:
-		path := d.path()
-		return call{fmt.Sprintf("is mount point %q", path), func(w world) (any, error) {
-			return w.IsMountPoint(d.Context(), w.path(path))
-		}}
-	case n < 19:
-		path := d.path()
-		return call{fmt.Sprintf("refs of %q", path), func(w world) (any, error) {
-			refs, err := w.MountRefs(d.Context(), w.path(path))
-			return w.relative(refs), err
-		}}
+	calls := []struct {
+		weight int
+		pick   func() call
+	}{
+		{9, d.mount}, {3, d.remount}, {4, d.unmount}, {3, d.unmountTree},
+		{2, d.isMountPoint}, {3, d.refs}, {3, d.resolve}, {1, d.mountsFrom}, {1, d.replace},
 	}
-	return d.replace()
+	all := 0
+	for _, c := range calls {
+		all += c.weight
+	}
+	n := d.random.IntN(all)
+	for _, c := range calls {
+		if n -= c.weight; n < 0 {
+			return c.pick()
+		}
+	}
+	panic("unreachable")
+}
+
+func (d *duel) unmount() call {
+	target := d.target()
+	return call{fmt.Sprintf("unmount %q", target), func(w world) (any, error) {
+		return nil, w.Unmount(d.Context(), w.path(target))
+	}}
+}
+
+func (d *duel) unmountTree() call {
+	target := d.target()
+	return call{fmt.Sprintf("unmount tree %q", target), func(w world) (any, error) {
+		return nil, w.UnmountTree(d.Context(), w.path(target))
+	}}
+}
+
+func (d *duel) isMountPoint() call {
+	path := d.path()
+	return call{fmt.Sprintf("is mount point %q", path), func(w world) (any, error) {
+		return w.IsMountPoint(d.Context(), w.path(path))
+	}}
+}
+
+func (d *duel) refs() call {
+	path := d.path()
+	return call{fmt.Sprintf("refs of %q", path), func(w world) (any, error) {
+		refs, err := w.MountRefs(d.Context(), w.path(path))
+		return w.relative(refs), err
+	}}
+}
+
+func (d *duel) resolve() call {
+	path := d.path()
+	return call{fmt.Sprintf("resolve %q", path), func(w world) (any, error) {
+		place, err := w.Resolve(d.Context(), w.path(path))
+		if err != nil {
+			return nil, err
+		}
+		if place.Mount.ID == w.base.ID {
+			return "of the world: " + w.inBase(place.Path), nil
+		}
+		at := strings.TrimPrefix(place.Mount.Mountpoint, w.dir)
+		return fmt.Sprintf("%q in %q, which %s", place.Path, at, w.describe(place.Mount)), nil
+	}}
+}
+
+// mountsFrom asks about words that other worlds use as well.
+func (d *duel) mountsFrom() call {
+	source := oneOf(d, append(someSources, "none", "a\x00"))
+	return call{fmt.Sprintf("mounts from %q", source), func(w world) (any, error) {
+		mounts, err := w.MountsFrom(d.Context(), source)
+		found := []string{}
+		for _, info := range mounts {
+			if at, ok := strings.CutPrefix(info.Mountpoint, w.dir+"/"); ok {
+				found = append(found, at)
+			}
+		}
+		slices.Sort(found) // who is made first when a tree is copied is not said
+		return found, err
+	}}
 }
 
 func (d *duel) mount() call {
 	source, target, options := d.path(), d.target(), oneOf(d, someOptions)
-	fsType, stack := "", d.random.IntN(3) == 0
-	if d.random.IntN(5) == 0 {
-		fsType, source = "tmpfs", oneOf(d, []string{"x", "y", "", "a b"})
+	req := mount.Request{
+		Options:     options,
+		Stack:       d.random.IntN(3) == 0,
+		Propagation: oneOf(d, somePropagation),
 	}
-	name := fmt.Sprintf("mount %s %q on %q %q stack=%t", fsType, source, target, options, stack)
+	if d.random.IntN(5) == 0 {
+		req.FSType, source = "tmpfs", oneOf(d, someSources)
+	} else {
+		req.Submounts = oneOf(d, someSubmounts)
+	}
+	name := fmt.Sprintf("mount %q on %q, %+v", source, target, req)
 	return call{name, func(w world) (any, error) {
-		req := mount.Request{Source: source, Target: w.path(target), FSType: fsType, Options: options, Stack: stack}
-		if fsType == "" {
-			req.Submounts = mount.HideSubmounts
-		}
-		if fsType == "" {
+		req := req
+		req.Source, req.Target = source, w.path(target)
+		if req.FSType == "" {
 			req.Source = w.path(source)
 		}
+		if d.tier == mount.TierClassic {
+			req = w.classic(d.Context(), req)
+		}
 		return nil, w.Mount(d.Context(), req)
+	}}
+}
+
+// classic leaves out of a request what comes out differently where mounts are made
+// in a staging directory: one that is attached in its own peer group appears in
+// itself, and flags do not get to included mounts that others hide.
+func (w world) classic(ctx context.Context, req mount.Request) mount.Request {
+	place, err := w.Resolve(ctx, req.Target)
+	if err == nil && len(place.Mount.Tags) > 0 {
+		req.Propagation = mount.PropagationPrivate
+	}
+	if req.Submounts == mount.IncludeSubmounts {
+		req.Submounts = mount.HideSubmounts
+	}
+	return req
+}
+
+func (d *duel) remount() call {
+	target, options := d.target(), oneOf(d, someOptions)
+	return call{fmt.Sprintf("remount %q %q", target, options), func(w world) (any, error) {
+		return nil, w.Mount(d.Context(), mount.Request{Target: w.path(target), Options: options, Remount: true})
 	}}
 }
 
@@ -177,6 +274,13 @@ var (
 		{"nodiratime"}, {"diratime"}, {"norelatime"}, {"nostrictatime"}, {"nosymfollow"}, {"symfollow"},
 		{"suid"}, {"dev", "suid"}, {"nosuid"}, {"ro", "noexec", "noatime"}, {"_netdev", "nofail"},
 		{"ro", "rw"}, {"sync"}, {"bind"}, {"x-y"}, {"ro", ""}, {"size=1m"}, {"size=1m", "mode=700", "ro"}, {"ro=1"},
+	}
+	someSources   = []string{"x", "y", "", "a b"}
+	someSubmounts = []mount.Submounts{
+		mount.RefuseSubmounts, mount.HideSubmounts, mount.HideSubmounts, mount.IncludeSubmounts,
+	}
+	somePropagation = []mount.Propagation{
+		mount.PropagationPrivate, mount.PropagationPrivate, mount.PropagationSlave, mount.PropagationShared,
 	}
 	directories = []string{"/a", "/a/b", "/a/b/c", "/d", "/d/e", "/sp ace", "/new\nline", `/octal\040`, "/\xff#,"}
 	files       = []string{"/f", "/a/g"}
@@ -248,13 +352,15 @@ func (w world) shape(t *testing.T) []string {
 	table, err := w.List(context.Background())
 	require.NoError(t, err)
 	place := map[int]string{w.base.ID: ""}
-	shape := []string{}
+	shape, tags := []string{}, map[string][]string{}
 	for pending := table; len(pending) > 0; {
 		later := slices.DeleteFunc(slices.Clone(pending), func(info mount.Info) bool {
 			_, found := place[info.Parent]
 			if found && info.ID != w.base.ID {
 				place[info.ID] = place[info.Parent] + " > " + strconv.Quote(strings.TrimPrefix(info.Mountpoint, w.dir))
-				shape = append(shape, place[info.ID]+" "+w.describe(info))
+				line := place[info.ID] + " " + w.describe(info)
+				shape = append(shape, line)
+				tags[line] = info.Tags
 			}
 			return found
 		})
@@ -264,6 +370,21 @@ func (w world) shape(t *testing.T) []string {
 		pending = later
 	}
 	slices.Sort(shape)
+	return withTags(shape, tags)
+}
+
+// withTags adds the peer groups of each line, in numbers of their own.
+func withTags(shape []string, tags map[string][]string) []string {
+	numbers := map[string]int{}
+	for i, line := range shape {
+		for _, tag := range tags[line] {
+			kind, group, _ := strings.Cut(tag, ":")
+			if numbers[group] == 0 {
+				numbers[group] = len(numbers) + 1
+			}
+			shape[i] += fmt.Sprintf(" %s:%d", kind, numbers[group])
+		}
+	}
 	return shape
 }
 
@@ -271,11 +392,18 @@ func (w world) describe(info mount.Info) string {
 	what := fmt.Sprintf("%s %q", info.FSType, info.Source)
 	if info.Major == w.base.Major && info.Minor == w.base.Minor {
 		what = "of the world"
-		if !w.real {
-			info.Root = strings.TrimPrefix(info.Root, w.dir)
-		}
+		info.Root = w.inBase(info.Root)
 	}
 	return fmt.Sprintf("shows %q %s, deleted: %t, %v %v", info.Root, what, info.Deleted, info.Flags, info.Options)
+}
+
+// inBase returns the path of a name in the world, for a path in the file system
+// that the world is in.
+func (w world) inBase(p string) string {
+	if w.real {
+		return p
+	}
+	return strings.TrimPrefix(p, w.dir)
 }
 
 // clear unmounts all of the world and the world.
@@ -302,7 +430,10 @@ func kindOf(err error) string {
 	if errors.As(err, &input) {
 		return "input " + input.Field
 	}
-	for _, known := range []error{mount.ErrMounted, mount.ErrUncertain, mount.ErrNotAsRequested} {
+	for _, known := range []error{
+		mount.ErrMounted, mount.ErrUncertain, mount.ErrNotAsRequested, mount.ErrSubmounts, mount.ErrNotMounted,
+		mount.ErrNotAnswering, mount.ErrStillMounted, mount.ErrBusy, errors.ErrUnsupported,
+	} {
 		if errors.Is(err, known) {
 			return known.Error()
 		}

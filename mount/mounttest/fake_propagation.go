@@ -125,6 +125,7 @@ func (k *kernel) attach(tree []*mounted, to *mounted, p string) {
 	for _, m := range tree { // as Linux: what is mounted in a shared mount is shared
 		k.propagate(m, mount.PropagationShared)
 	}
+	// It does not appear in itself, also if it shows that place.
 	copies := k.spread(tree, to.peers.group, place{to, to.inside(p)})
 	k.mounts = append(k.mounts, tree...)
 	for _, copied := range copies {

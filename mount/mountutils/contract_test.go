@@ -30,7 +30,8 @@ var notInPeer = map[string]string{
 var notOnFake = map[string]string{
 	"Bind": "", "BindFile": "", "Flags": "", "Refs": "", "ReadOnly": "", "FlagsAreInherited": "", "Stack": "", "UnmountBusy": "",
 	"SubmountsRefused": "", "SubmountsHidden": "", "SubmountsIncluded": "", "SubmountsReadOnlyAtOnce": "",
-	"RemountOneMount": "", "UnmountTree": "", "UnmountTreeBusy": "", "ErrorClasses": "",
+	"SubmountsUnderOthers": "",
+	"RemountOneMount":      "", "UnmountTree": "", "UnmountTreeBusy": "", "ErrorClasses": "",
 	"Resolve": "", "ResolveLinks": "", "ResolveStack": "",
 }
 
