@@ -380,6 +380,9 @@ func TestFewGroups(t *testing.T) {
 	if !inNamespace(t) {
 		return
 	}
+	if err := HasMountEvents(); err != nil {
+		skipWithout(t, "mountevents", err)
+	}
 	if err := os.WriteFile("/proc/sys/user/max_fanotify_groups", []byte("0"), 0o644); err != nil {
 		skipWithout(t, "userns", err)
 	}

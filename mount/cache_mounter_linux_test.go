@@ -116,15 +116,6 @@ func TestTableIsNotRead(t *testing.T) {
 	}
 }
 
-// TestNothingInMemory: where no mount can be looked up at once the table is read.
-func TestNothingInMemory(t *testing.T) {
-	if !mounttest.Namespace(t) {
-		return
-	}
-	mount.WithoutCachedLookups(true)
-	mounttest.TestInterface(t, mountersOn(t, "events"))
-}
-
 // TestMountsFrom: a block device by its number, whatever its name; anything else by
 // how it is written.
 func TestMountsFrom(t *testing.T) {
