@@ -87,6 +87,9 @@ func (c *cache) open(here stand) (err error) {
 	if _, err := c.asker.ask(here.mount, askDevice); err != nil {
 		return err
 	}
+	if err := canList(); err != nil { // a feed takes long to close
+		return err
+	}
 	ways := c.ways
 	if ways == nil {
 		ways = feeds

@@ -108,12 +108,25 @@ func (f facts) device() device    { return device{f.major, f.minor} }
 func (f facts) rootPath() []byte  { return f.bytes(askRoot, f.root) }
 func (f facts) pointPath() []byte { return f.bytes(askPoint, f.point) }
 
+// canList asks for the first mount.
+func canList() error {
+	request := statmountRequest{size: uint32(unsafe.Sizeof(statmountRequest{})), mount: allMounts}
+	var first uint64
+	_, _, errno := unix.Syscall6(unix.SYS_LISTMOUNT, uintptr(unsafe.Pointer(&request)),
+		uintptr(unsafe.Pointer(&first)), 1, 0, 0, 0)
+	if errno != 0 {
+		return withoutCall(errno)
+	}
+	return nil
+}
+
+const allMounts = ^uint64(0) // LSMT_ROOT
+
 // listMounts returns the unique ids of all mounts that can be reached from the
 // process's root, in ascending order.
 func listMounts() ([]uint64, error) {
-	const all = ^uint64(0) // LSMT_ROOT
 	ids := make([]uint64, 0, 1024)
-	request := statmountRequest{size: uint32(unsafe.Sizeof(statmountRequest{})), mount: all}
+	request := statmountRequest{size: uint32(unsafe.Sizeof(statmountRequest{})), mount: allMounts}
 	for {
 		if cap(ids)-len(ids) < 512 {
 			ids = append(make([]uint64, 0, 2*cap(ids)), ids...)
