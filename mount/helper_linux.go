@@ -72,7 +72,7 @@ func (m *Mounter) buildHelped(ctx context.Context, helper string, req Request, o
 		area.release()
 		return nil, err
 	}
-	built, err := takeOver(tier, area, place, fd, req, o)
+	built, err := m.takeOver(tier, area, place, fd, req, o)
 	if err != nil {
 		closeFD(fd)
 		area.release()
@@ -127,7 +127,7 @@ func checkHelped(fd int, place string, req Request) error {
 
 // takeOver makes a tree of what is mounted at the place. It has the flags that
 // were asked for and no others, whatever the program did.
-func takeOver(tier Tier, area *stageArea, place string, fd int, req Request, o Options) (*tree, error) {
+func (m *Mounter) takeOver(tier Tier, area *stageArea, place string, fd int, req Request, o Options) (*tree, error) {
 	exactly := Options{Set: o.Set, Clear: allFlags &^ o.Set}
 	if o.Set&atime == 0 {
 		exactly.Clear |= atime
@@ -136,6 +136,9 @@ func takeOver(tier Tier, area *stageArea, place string, fd int, req Request, o O
 		return takeOverStaged(area, place, fd, req, exactly)
 	}
 	clone, err := cloneTree(tier, fd, req, exactly)
+	if m.config.Tier == TierAuto && (errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS)) {
+		return takeOverStaged(area, place, fd, req, exactly)
+	}
 	if err != nil {
 		return nil, err
 	}

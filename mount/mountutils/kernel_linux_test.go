@@ -1,11 +1,14 @@
 package mountutils_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
@@ -109,4 +112,44 @@ func TestDeviceFile(t *testing.T) {
 	require.Equal(t, 8, n)
 	require.NoError(t, f.Close())
 	require.NoError(t, m.Unmount(dir+"/target-file"))
+}
+
+// TestDeadServer: a file system that answers nothing holds nobody up.
+func TestDeadServer(t *testing.T) {
+	if !mounttest.RootNamespace(t) {
+		return
+	}
+	m, dir := newReal(t, mount.Allow{})
+	dev, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		mounttest.SkipWithout(t, "fuse", err)
+	}
+	t.Cleanup(func() { _ = unix.Close(dev) }) // or else a failed test would hang
+	options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", dev)
+	require.NoError(t, unix.Mount("dead", dir+"/target", "fuse.dead", 0, options))
+	require.NoError(t, os.Symlink(dir+"/target", dir+"/link"))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for _, path := range []string{dir + "/target", dir + "/link"} {
+			likelyNot, err := m.IsLikelyNotMountPoint(path)
+			assert.NoError(t, err)
+			assert.False(t, likelyNot)
+			is, err := m.IsMountPoint(path)
+			assert.NoError(t, err)
+			assert.True(t, is)
+			refs, err := m.GetMountRefs(path)
+			assert.NoError(t, err)
+			assert.Empty(t, refs)
+		}
+		assert.NoError(t, m.Unmount(dir+"/link"))
+		is, err := m.IsMountPoint(dir + "/target")
+		assert.NoError(t, err)
+		assert.False(t, is)
+	}()
+	select {
+	case <-done:
+	case <-time.After(time.Minute):
+		t.Fatal("it waits for the server")
+	}
 }
