@@ -111,20 +111,13 @@ func (a *anchors) dropUnused() {
 	}
 }
 
-// forget closes the anchor of the mount at name, which is about to be unmounted:
-// its file system is to end then. It cannot end here, for it is still mounted.
-func (a *anchors) forget(parent int, name string) {
+// forget closes the anchor of a mount that is about to be unmounted: its file
+// system is to end then. It cannot end here, for it is still mounted.
+func (a *anchors) forget(mount mountID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.mounts) == 0 {
-		return
-	}
-	var x unix.Statx_t
-	if unix.Statx(parent, name, quiet, unix.STATX_MNT_ID_UNIQUE, &x) != nil {
-		return
-	}
-	if held, ok := a.mounts[x.Mnt_id]; ok {
-		delete(a.mounts, x.Mnt_id)
+	if held, ok := a.mounts[mount.number]; ok && mount.unique {
+		delete(a.mounts, mount.number)
 		closeFD(held.fd)
 	}
 }

@@ -1,6 +1,9 @@
 package mount
 
-import "time"
+import (
+	"strconv"
+	"time"
+)
 
 // Config configures a [Mounter]. The zero value is ready for use.
 type Config struct {
@@ -35,14 +38,22 @@ type Config struct {
 	Unmount UnmountPolicy
 }
 
-// An UnmountPolicy is what Unmount does about a mount whose file system does not
-// answer: a dead server, a FUSE daemon that hangs. A busy mount of one that
-// answers is never taken down: that is [ErrBusy].
+// An UnmountPolicy is what Unmount does about a busy mount whose file system does
+// not answer: a dead server, a FUSE daemon that hangs or has died. A busy mount of
+// one that answers is never taken down: that is [ErrBusy]. So is one with other
+// mounts inside, and one of a disk, dead or not: nothing short of writing tells. An
+// idle mount is unmounted like any other, whatever the policy.
+//
+// What may have to wait for a dead file system, the question whether it answers and
+// its end, is left to child processes, which share the memory of this one, as
+// after vfork(2), until they have ended; signals and os/exec do not see them. One
+// that waits for the end has let go of all memory and files.
 type UnmountPolicy struct {
 	// Last is the last step to take. Those before it are tried first.
 	Last UnmountStep
 	// Grace is how long the file system gets to answer, and then each step to
-	// succeed, before the next is taken. Zero: 10 seconds.
+	// succeed, before the next is taken. It begins with the first call that finds the
+	// mount so, even if that has given up since. Zero: 10 seconds.
 	Grace time.Duration
 }
 
@@ -59,6 +70,23 @@ const (
 	// UnmountForce aborts what waits for the server (MNT_FORCE), and unmounts.
 	UnmountForce
 )
+
+func (p UnmountPolicy) check() error {
+	switch {
+	case p.Last < UnmountQuarantine || p.Last > UnmountForce:
+		return inputError("Config.Unmount.Last", strconv.Itoa(int(p.Last)), "no such step")
+	case p.Grace < 0:
+		return inputError("Config.Unmount.Grace", p.Grace.String(), "a time is needed")
+	}
+	return nil
+}
+
+func (p UnmountPolicy) grace() time.Duration {
+	if p.Grace == 0 {
+		return 10 * time.Second
+	}
+	return p.Grace
+}
 
 // Allow says which options a request may have beyond the safe ones. Mounts are
 // nosuid and nodev unless it says otherwise.

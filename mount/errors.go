@@ -31,6 +31,12 @@ var (
 	// table still has the mount that it took for unmounted.
 	ErrStillMounted = errors.New("it is still mounted")
 
+	// ErrNotEnded is wrapped by the error of an Unmount that has unmounted the last
+	// mount of a file system, when the context ends before the file system does: it
+	// may still be writing, to its device or server. Nothing is mounted there any more
+	// by it, and it changes no mount any more.
+	ErrNotEnded = errors.New("it is unmounted, but its file system has not ended yet")
+
 	// ErrNotAnswering is wrapped by the error of an Unmount that left a busy mount
 	// alone whose file system does not answer, because the [UnmountPolicy] goes no
 	// further.

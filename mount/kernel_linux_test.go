@@ -17,6 +17,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	serveFUSE()
 	mount.SetHelpers(mounttest.Namespace, mounttest.SkipWithout)
 	os.Exit(m.Run())
 }

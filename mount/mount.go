@@ -146,12 +146,23 @@ type Interface interface {
 	// undone. A mount in use is an error that wraps [ErrBusy], and stays; but one
 	// whose file system does not answer is taken down by [UnmountPolicy].
 	//
-	// If ctx ends while the kernel is at it, the error wraps [ErrUncertain].
+	// When it returns nil for the last mount of a file system, that has ended, and
+	// its device is free; unless somebody still uses what the policy took down. If
+	// ctx ends first the error wraps [ErrNotEnded]: nothing is mounted there any more,
+	// the target can be mounted on again, and this process can exit. Unmount of the
+	// same target then goes on waiting.
+	//
+	// If ctx ends while the kernel may still unmount something, the error wraps
+	// [ErrUncertain], and until it is done nobody else can change the target by this
+	// Interface. So it is where the directory of the target is on a file system that
+	// has to be asked for a name (NFS, FUSE), on Linux before 6.8, and where
+	// open_tree(2) is forbidden or missing.
 	Unmount(ctx context.Context, target string) error
 
 	// UnmountTree undoes the top mount at target and everything that is mounted
 	// inside it, the deepest first, each as Unmount does. It stops at the first
-	// that fails: what was unmounted by then stays unmounted. A target that is no
+	// that fails: what was unmounted by then stays unmounted; the error's text names
+	// the one. A target that is no
 	// mount point is no error and nothing is changed, whatever is mounted below it.
 	UnmountTree(ctx context.Context, target string) error
 

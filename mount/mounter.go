@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/volumekit/volumekit/util/keylock"
 )
@@ -29,7 +28,8 @@ type Mounter struct {
 	changing keylock.Map
 	// asking has the mount of every lookup that waits for a file system.
 	asking  keylock.Map
-	cache   cache // of the mount table
+	leaving leaving // what unmounting remembers
+	cache   cache   // of the mount table
 	anchors anchors
 	closed  atomic.Bool
 	sweep   sync.Once // of what killed processes have left
@@ -98,7 +98,7 @@ func (m *Mounter) Unmount(ctx context.Context, target string) error {
 	target = path.Clean(target)
 	err := m.begin(ctx)
 	if err == nil {
-		err = m.exclusively(ctx, target, func(c *claim) error { return m.unmount(ctx, c, target) })
+		err = m.unmount(ctx, target, 0)
 	}
 	return wrap("unmount", "", target, err)
 }
@@ -195,69 +195,6 @@ func wrap(op, source, target string, err error) error {
 		return nil
 	}
 	return &Error{Op: op, Source: source, Target: target, Err: err}
-}
-
-// A claim is the right to change what is mounted. Either the work takes it, and
-// then its caller waits for the change; or the caller takes it back when its
-// context has ended, and then the work must end without a change.
-type claim struct{ state atomic.Int32 }
-
-const (
-	claimFree int32 = iota
-	claimTaken
-	claimRevoked
-)
-
-// take reports whether the work may change the world, now and from now on.
-func (c *claim) take() bool {
-	return c.state.CompareAndSwap(claimFree, claimTaken) || c.state.Load() == claimTaken
-}
-
-// revoke reports whether the claim was still free; the work cannot take it then.
-func (c *claim) revoke() bool { return c.state.CompareAndSwap(claimFree, claimRevoked) }
-
-// errAbandoned is what work returns when its claim was taken back.
-var errAbandoned = errors.New("abandoned")
-
-// exclusively runs work when no other may change the target. It returns soon after
-// ctx ends. The target stays locked until the work has ended, or can change
-// nothing any more.
-func (m *Mounter) exclusively(ctx context.Context, target string, work func(*claim) error) error {
-	unlock, err := m.changing.Lock(ctx, target)
-	if err != nil {
-		return contextError(ctx)
-	}
-	c := new(claim)
-	if ctx.Done() == nil {
-		defer unlock()
-		return work(c)
-	}
-	unlock = sync.OnceFunc(unlock)
-	done := make(chan error, 1)
-	go func() {
-		err := work(c)
-		unlock()
-		done <- err
-	}()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-	}
-	revoked := c.revoke()
-	select {
-	case err := <-done:
-		if errors.Is(err, errAbandoned) {
-			return contextError(ctx)
-		}
-		return err
-	case <-time.After(settle):
-	}
-	if revoked {
-		unlock()
-		return contextError(ctx)
-	}
-	return fmt.Errorf("%w: %w", ErrUncertain, contextError(ctx))
 }
 
 // contextError returns an error that is ctx.Err() as well as ctx's cause.

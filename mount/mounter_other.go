@@ -13,7 +13,7 @@ var errOnlyLinux = fmt.Errorf("mounting on %s: %w", runtime.GOOS, errors.ErrUnsu
 
 func (m *Mounter) mount(context.Context, *lease, Request, Options) error { return errOnlyLinux }
 func (m *Mounter) sweepStages()                                          {}
-func (m *Mounter) unmount(context.Context, *claim, string) error         { return errOnlyLinux }
+func (m *Mounter) unmount(context.Context, string, uint64) error         { return errOnlyLinux }
 func (m *Mounter) unmountTree(context.Context, string) error             { return errOnlyLinux }
 func (m *Mounter) isMountPoint(context.Context, string) (bool, error)    { return false, errOnlyLinux }
 func (m *Mounter) mountRefs(context.Context, string) ([]string, error)   { return nil, errOnlyLinux }
@@ -29,6 +29,9 @@ func (*cache) close() {}
 type anchors struct{}
 
 func (*anchors) dropAll() {}
+
+// leaving is what unmounting remembers.
+type leaving struct{}
 
 // Tiers returns the tiers that the running kernel offers: none.
 func Tiers() []Tier { return nil }

@@ -82,18 +82,6 @@ func isMountPoint(p string) (bool, error) {
 	return isMountPointByID(parent, base)
 }
 
-// isMountPointAt answers for a name in an open directory.
-func isMountPointAt(parent int, name string) (bool, error) {
-	var x unix.Statx_t
-	if err := unix.Statx(parent, name, quiet, 0, &x); err != nil {
-		return false, err
-	}
-	if answer, ok := mountRoot(&x); ok {
-		return answer, nil
-	}
-	return isMountPointByID(parent, name)
-}
-
 // mountRoot reads the answer off statx, where the kernel gives it (Linux 5.8).
 func mountRoot(x *unix.Statx_t) (answer, ok bool) {
 	ok = x.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT != 0 && !withoutMountRoot

@@ -75,7 +75,7 @@ type statmountAnswer struct {
 	size, _              uint32
 	mask                 uint64
 	major, minor         uint32
-	_                    uint64 // the magic number
+	magic                uint64 // the kind of file system
 	superFlags, fsType   uint32
 	id, parent           uint64
 	idOld, parentOld     uint32 // as in the mount table

@@ -1,0 +1,58 @@
+package mount
+
+import (
+	"context"
+	"errors"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// answers asks the file system that fd is of for its size, and reports whether it
+// answers in time. The time begins with the first of the calls that ask about this
+// mount, however many of them give up.
+//
+// An error is an answer, too, unless it says that a FUSE file system's daemon has
+// died. As long as the question has not arrived, or if no child can be made to ask
+// it, the file system counts as one that answers: nothing is forced for a guess.
+func (m *Mounter) answers(ctx context.Context, mount mountID, fd int, grace time.Duration) (bool, error) {
+	q, err := m.leaving.asked.about(mount, func() (*child, error) { return ask(fd) })
+	if err != nil {
+		return true, nil //nolint:nilerr // see above
+	}
+	timer := time.NewTimer(max(0, time.Until(q.since.Add(grace))))
+	defer timer.Stop()
+	select {
+	case <-q.answered:
+		return !isDead(q.answer), nil
+	case <-ctx.Done():
+		return false, contextError(ctx)
+	case <-timer.C:
+		return !q.child.arrived(), nil
+	}
+}
+
+// isDead knows the errors of a FUSE file system without a daemon.
+func isDead(err error) bool {
+	return errors.Is(err, unix.ENOTCONN) || errors.Is(err, unix.ECONNABORTED)
+}
+
+// ask starts a child that asks, and keeps nothing open but what it asks about.
+func ask(fd int) (*child, error) {
+	c := new(child)
+	const last = ^uint32(0)
+	calls := []call{{number: unix.SYS_CLOSE_RANGE, a: uintptr(fd) + 1, b: uintptr(last)}}
+	if fd > 0 {
+		calls = append(calls, call{number: unix.SYS_CLOSE_RANGE, b: uintptr(fd) - 1})
+	}
+	calls = append(calls,
+		call{number: unix.SYS_CLOCK_GETTIME, a: unix.CLOCK_REALTIME, b: uintptr(unsafe.Pointer(&c.time))},
+		call{number: unix.SYS_FSTATFS, a: uintptr(fd), b: uintptr(unsafe.Pointer(&c.statfs))},
+	)
+	return c, c.start(calls...)
+}
+
+// arrived reports whether an asking child has come to its question: closing a file
+// may wait for another file system.
+func (c *child) arrived() bool { return *(*int64)(unsafe.Pointer(&c.time.Sec)) != 0 }

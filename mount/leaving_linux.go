@@ -1,0 +1,9 @@
+package mount
+
+// leaving is what unmounting remembers.
+type leaving struct {
+	ends   ends
+	asked  questions
+	forced firsts
+	calm   calm
+}

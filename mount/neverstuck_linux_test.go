@@ -1,0 +1,365 @@
+package mount_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"golang.org/x/sys/unix"
+)
+
+// A sick file system is mounted at path and does not do what it is asked to, until
+// it is cured.
+type sick struct {
+	path   string
+	source string
+	cure   func()
+}
+
+// sicknesses are the ways in which a file system fails.
+var sicknesses = map[string]func(t *testing.T, path, dir string) sick{
+	"hung":    hungServer,
+	"fuseblk": hungBlock,
+	"dead":    deadDaemon,
+	"disk":    deadDisk,
+}
+
+// mountSick mounts one.
+func mountSick(t *testing.T, fall func(t *testing.T, path, dir string) sick) sick {
+	t.Helper()
+	dir := mkdirs(t, "hung")
+	return fall(t, dir+"/hung", dir)
+}
+
+// hungServer does not answer, and does not have to as it is unmounted.
+func hungServer(t *testing.T, path, _ string) sick {
+	fs := mountHungFS(t, path)
+	return sick{path, "hung", fs.release}
+}
+
+// hungBlock does not answer, and has to as it is unmounted.
+func hungBlock(t *testing.T, path, dir string) sick {
+	image := dir + "/image"
+	require.NoError(t, os.WriteFile(image, make([]byte, 1<<20), 0o600))
+	device := loopDevice(t, image)
+	fs := mountFUSEOn(t, device, path, "fuseblk", nil)
+	_, err := os.Stat(path) // it is initialised
+	require.NoError(t, err)
+	fs.hang()
+	return sick{path, device, fs.release}
+}
+
+// deadDaemon refuses everything: nobody will ever answer.
+func deadDaemon(t *testing.T, path, _ string) sick {
+	mountFUSE(t, path, nil).die()
+	return sick{path, "hung", func() {}}
+}
+
+// deadDisk has something to write, and its device takes nothing.
+func deadDisk(t *testing.T, path, dir string) sick {
+	below := mkdir(t, dir+"/below")
+	image := dir + "/image"
+	require.NoError(t, os.WriteFile(image, make([]byte, 8<<20), 0o600))
+	if out, err := exec.Command("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", image).CombinedOutput(); err != nil {
+		mounttest.SkipWithout(t, "loop", string(out)+err.Error())
+	}
+	disk, err := os.ReadFile(image)
+	require.NoError(t, err)
+	fs := mountFUSE(t, below, disk)
+	device := loopDevice(t, below+"/disk")
+	require.NoError(t, unix.Mount(device, path, "ext4", 0, ""))
+	require.NoError(t, os.WriteFile(path+"/unwritten", []byte("this"), 0o600))
+	fs.hang()
+	return sick{path, device, fs.release}
+}
+
+func mkdir(t *testing.T, path string) string {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(path, 0o755))
+	return path
+}
+
+// onEachSickness runs a test with each, in a namespace of its own; and without
+// system calls that older kernels lack.
+func onEachSickness(t *testing.T, test func(t *testing.T, s sick)) {
+	for name, fall := range sicknesses {
+		t.Run(name, func(t *testing.T) {
+			if !mounttest.RootNamespace(t) {
+				return
+			}
+			s := mountSick(t, fall)
+			test(t, s)
+		})
+	}
+}
+
+// soon calls with a context that ends soon.
+func soon(t *testing.T, call func(ctx context.Context) error) (err error) {
+	t.Helper()
+	within(t, func() {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		err = call(ctx)
+	})
+	return err
+}
+
+// TestNeverStuck: every method returns soon after its context ends, whatever the
+// file system that it is about does, and the tries do not pile up.
+func TestNeverStuck(t *testing.T) {
+	onEachSickness(t, func(t *testing.T, s sick) {
+		m := mount.New(mount.Config{})
+		dir := mkdirs(t, "source", "target")
+		goroutines, threads := runtime.NumGoroutine(), countThreads(t)
+		calls := map[string]func(ctx context.Context) error{
+			"bind it": func(ctx context.Context) error {
+				err := m.Mount(ctx, mount.Request{Source: s.path, Target: dir + "/target"})
+				if err == nil {
+					err = m.Unmount(ctx, dir+"/target")
+				}
+				return err
+			},
+			"bind inside": func(ctx context.Context) error {
+				return m.Mount(ctx, mount.Request{Source: s.path + "/none", Target: dir + "/target"})
+			},
+			"mount inside": func(ctx context.Context) error {
+				return m.Mount(ctx, mount.Request{Source: dir + "/source", Target: s.path + "/none"})
+			},
+			"unmount inside":      func(ctx context.Context) error { return m.Unmount(ctx, s.path+"/none") },
+			"unmount tree inside": func(ctx context.Context) error { return m.UnmountTree(ctx, s.path+"/none") },
+			"is mount point":      func(ctx context.Context) error { _, err := m.IsMountPoint(ctx, s.path); return err },
+			"is inside":           func(ctx context.Context) error { _, err := m.IsMountPoint(ctx, s.path+"/none"); return err },
+			"refs":                func(ctx context.Context) error { _, err := m.MountRefs(ctx, s.path); return err },
+			"refs inside":         func(ctx context.Context) error { _, err := m.MountRefs(ctx, s.path+"/none"); return err },
+			"mounts from":         func(ctx context.Context) error { _, err := m.MountsFrom(ctx, s.source); return err },
+			"resolve":             func(ctx context.Context) error { _, err := m.Resolve(ctx, s.path); return err },
+			"resolve inside":      func(ctx context.Context) error { _, err := m.Resolve(ctx, s.path+"/none"); return err },
+			"list":                func(ctx context.Context) error { _, err := m.List(ctx); return err },
+		}
+		for range 4 {
+			for name, call := range calls {
+				err := soon(t, call)
+				require.NotErrorIs(t, err, mount.ErrUncertain, name)
+			}
+		}
+		require.LessOrEqual(t, runtime.NumGoroutine(), goroutines+16, "not one for each try")
+		require.LessOrEqual(t, countThreads(t), threads+32, "not one for each try")
+		for range 4 {
+			err := soon(t, func(ctx context.Context) error { return m.UnmountTree(ctx, s.path) })
+			require.NotErrorIs(t, err, mount.ErrUncertain)
+		}
+		s.cure()
+		unmountSoon(t, m, s.path)
+		require.False(t, isMountPoint(t, s.path))
+		require.Eventually(t, func() bool { return runtime.NumGoroutine() <= goroutines+1 }, time.Minute, 10*time.Millisecond)
+	})
+}
+
+func countThreads(t *testing.T) int {
+	t.Helper()
+	tasks, err := os.ReadDir("/proc/self/task")
+	require.NoError(t, err)
+	return len(tasks)
+}
+
+// TestUnmountSick: an idle mount goes, and its path is free at once. That its file
+// system has not ended is said, as often as asked, until it has.
+func TestUnmountSick(t *testing.T) {
+	onEachSickness(t, func(t *testing.T, s sick) {
+		m := mount.New(mount.Config{})
+		unmount := func(ctx context.Context) error { return m.Unmount(ctx, s.path) }
+		err := soon(t, unmount)
+		require.False(t, isMountPoint(t, s.path))
+		if err != nil {
+			for range 3 {
+				require.ErrorIs(t, err, mount.ErrNotEnded)
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.NotErrorIs(t, err, mount.ErrUncertain)
+				err = soon(t, unmount)
+			}
+		}
+		later := mount.Request{Source: "later", FSType: "tmpfs", Target: s.path}
+		require.NoError(t, m.Mount(t.Context(), later), "the path is free")
+		s.cure()
+		within(t, func() {
+			require.NoError(t, m.Unmount(t.Context(), s.path), "it waits for both ends")
+			require.NoError(t, m.Unmount(t.Context(), s.path))
+		})
+		if s.source[0] == '/' {
+			fd, err := unix.Open(s.source, unix.O_RDWR|unix.O_EXCL|unix.O_CLOEXEC, 0)
+			require.NoError(t, err, "the device is in use")
+			require.NoError(t, unix.Close(fd))
+		}
+	})
+}
+
+// TestLateEnd: what was abandoned changes nothing when it comes to its end.
+func TestLateEnd(t *testing.T) {
+	onEachSickness(t, func(t *testing.T, s sick) {
+		m := mount.New(mount.Config{})
+		goroutines := runtime.NumGoroutine()
+		_ = soon(t, func(ctx context.Context) error { return m.Unmount(ctx, s.path) })
+		require.NoError(t, m.Mount(t.Context(), mount.Request{Source: "later", FSType: "tmpfs", Target: s.path}))
+		s.cure()
+		require.Eventually(t, func() bool { return runtime.NumGoroutine() <= goroutines+1 }, time.Minute, 10*time.Millisecond)
+		require.True(t, isMountPoint(t, s.path))
+		require.NoError(t, m.Unmount(t.Context(), s.path))
+	})
+}
+
+// busy keeps a mount busy, without asking its file system.
+func busy(t *testing.T, path string) (leave func()) {
+	t.Helper()
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	require.NoError(t, err)
+	left := false
+	leave = func() {
+		if !left {
+			left = true
+			_ = unix.Close(fd)
+		}
+	}
+	t.Cleanup(leave)
+	return leave
+}
+
+// TestPolicies: what becomes of a busy mount.
+func TestPolicies(t *testing.T) {
+	const grace = 200 * time.Millisecond
+	policies := map[string]mount.UnmountPolicy{
+		"plain":      {Last: mount.UnmountPlain, Grace: grace},
+		"force":      {Last: mount.UnmountForce, Grace: grace},
+		"quarantine": {Grace: grace},
+	}
+	wants := map[string]map[string]error{
+		"hung":    {"plain": mount.ErrNotAnswering, "force": mount.ErrNotAnswering},
+		"fuseblk": {"plain": mount.ErrNotAnswering, "force": mount.ErrNotAnswering},
+		"dead":    {"plain": mount.ErrNotAnswering, "force": mount.ErrNotAnswering},
+		"disk":    {"plain": mount.ErrBusy, "force": mount.ErrBusy, "quarantine": mount.ErrBusy},
+	}
+	for name, policy := range policies {
+		t.Run(name, func(t *testing.T) {
+			for sickness, fall := range sicknesses {
+				t.Run(sickness, func(t *testing.T) {
+					if !mounttest.RootNamespace(t) {
+						return
+					}
+					s := mountSick(t, fall)
+					leave := busy(t, s.path)
+					m := mount.New(mount.Config{Unmount: policy})
+					var err error
+					within(t, func() { err = m.Unmount(t.Context(), s.path) })
+					want := wants[sickness][name]
+					require.ErrorIs(t, err, want)
+					require.Equal(t, want != nil, isMountPoint(t, s.path))
+					if want != nil {
+						require.ErrorIs(t, err, mount.ErrBusy)
+						if errors.Is(want, mount.ErrBusy) {
+							require.NotErrorIs(t, err, mount.ErrNotAnswering)
+						}
+					}
+					s.cure()
+					leave()
+					unmountSoon(t, m, s.path)
+				})
+			}
+		})
+	}
+}
+
+// TestForce: those who wait for a server that does not answer are woken, and then
+// the mount is idle.
+func TestForce(t *testing.T) {
+	if !mounttest.RootNamespace(t) {
+		return
+	}
+	s := mountSick(t, hungServer)
+	woken := make(chan error, 1)
+	go func() { woken <- unix.Access(s.path, unix.R_OK) }()
+	m := mount.New(mount.Config{Unmount: mount.UnmountPolicy{Last: mount.UnmountForce, Grace: 100 * time.Millisecond}})
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		assert.NoError(c, m.Unmount(t.Context(), s.path))
+	}, time.Minute, time.Millisecond)
+	require.False(t, isMountPoint(t, s.path))
+	within(t, func() { <-woken })
+}
+
+// TestAnsweringStays: a busy mount whose file system answers, late as it may be, is
+// never taken from those who use it.
+func TestAnsweringStays(t *testing.T) {
+	if !mounttest.RootNamespace(t) {
+		return
+	}
+	delay, grace := time.Second, time.Minute
+	if os.Getenv("VOLUMEKIT_LONG") != "" {
+		delay = 20 * time.Second
+	}
+	path := mkdirs(t, "hung") + "/hung"
+	fs := mountHungFS(t, path)
+	busy(t, path)
+	m := mount.New(mount.Config{Unmount: mount.UnmountPolicy{Grace: grace}})
+	timer := time.AfterFunc(delay, fs.release)
+	defer timer.Stop()
+	err := m.Unmount(t.Context(), path)
+	require.ErrorIs(t, err, mount.ErrBusy)
+	require.NotErrorIs(t, err, mount.ErrNotAnswering)
+	require.True(t, isMountPoint(t, path))
+}
+
+// TestGraceGoesOn: callers who give up before the grace is over, and come again, do
+// not begin it anew; and one question is asked for all of them.
+func TestGraceGoesOn(t *testing.T) {
+	if !mounttest.RootNamespace(t) {
+		return
+	}
+	s := mountSick(t, hungServer)
+	busy(t, s.path)
+	m := mount.New(mount.Config{Unmount: mount.UnmountPolicy{Grace: 300 * time.Millisecond}})
+	goroutines := runtime.NumGoroutine()
+	for deadline := time.Now().Add(time.Minute); isMountPoint(t, s.path); {
+		require.True(t, time.Now().Before(deadline), "it goes on for ever")
+		err := soon(t, func(ctx context.Context) error { return m.Unmount(ctx, s.path) })
+		require.NotErrorIs(t, err, mount.ErrUncertain)
+		require.LessOrEqual(t, runtime.NumGoroutine(), goroutines+64)
+	}
+}
+
+// exitVar makes TestExit the process that exits.
+const exitVar = "VOLUMEKIT_TEST_EXIT"
+
+// TestExit: a process can exit whatever its unmounts are still waiting for.
+func TestExit(t *testing.T) {
+	if path := os.Getenv(exitVar); path != "" {
+		m := mount.New(mount.Config{})
+		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+		defer cancel()
+		_ = m.Unmount(ctx, path)
+		os.Exit(17)
+	}
+	onEachSickness(t, func(t *testing.T, s sick) {
+		for _, inUse := range []bool{true, false} {
+			leave := func() {}
+			if inUse {
+				leave = busy(t, s.path)
+			}
+			c := exec.Command("/proc/self/exe", "-test.run=^TestExit$")
+			c.Env = append(os.Environ(), exitVar+"="+s.path)
+			within(t, func() {
+				var exit *exec.ExitError
+				out, err := c.CombinedOutput()
+				require.ErrorAs(t, err, &exit, string(out))
+				require.Equal(t, 17, exit.ExitCode(), string(out))
+			})
+			require.Equal(t, inUse, isMountPoint(t, s.path))
+			leave()
+		}
+	})
+}
