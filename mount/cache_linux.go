@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"sync"
 
+	"github.com/volumekit/volumekit/util/keylock"
 	"golang.org/x/sys/unix"
 )
 
@@ -23,20 +23,32 @@ import (
 type cache struct {
 	ways []wayToKnow // nil: feeds
 
-	// mu is held for the index and the feed alone. Nothing is done under it that
-	// waits for a file system.
-	mu     sync.Mutex
+	// turn is held for what follows. Nothing is done under it that waits for a file
+	// system, but of many mounts there is a lot to learn.
+	turn   keylock.Map
 	closed bool
 	feed   feed // nil: not open
 	index  *index
+	behind []uint64 // mounts that are still to be asked about
 	stand  stand
 	asker  asker
 }
 
+// lock waits for the cache's turn as long as ctx allows.
+func (c *cache) lock(ctx context.Context) (unlock func(), err error) {
+	if unlock, err = c.turn.Lock(ctx, ""); err != nil {
+		return nil, contextError(ctx)
+	}
+	return unlock, nil
+}
+
 // close gives back what the cache holds. It answers no more.
 func (c *cache) close() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	unlock, err := c.lock(context.Background())
+	if err != nil {
+		return // it does not end
+	}
+	defer unlock()
 	c.closed = true
 	c.drop()
 }
@@ -45,20 +57,23 @@ func (c *cache) drop() {
 	if c.feed != nil {
 		c.feed.close()
 	}
-	c.feed, c.index = nil, nil
+	c.feed, c.index, c.behind = nil, nil, nil
 }
 
 // find picks mounts from an index that is up to date.
-func (c *cache) find(pick func(*index) []uint64) ([]uint64, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err := c.update(); err != nil {
+func (c *cache) find(ctx context.Context, pick func(*index) []uint64) ([]uint64, error) {
+	unlock, err := c.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if err := c.update(ctx); err != nil {
 		return nil, err
 	}
 	return pick(c.index), nil
 }
 
-func (c *cache) update() error {
+func (c *cache) update(ctx context.Context) error {
 	if c.closed {
 		return fmt.Errorf("closed: %w", errors.ErrUnsupported)
 	}
@@ -67,23 +82,23 @@ func (c *cache) update() error {
 		return err
 	}
 	if c.feed == nil {
-		return c.open(here)
+		return c.open(ctx, here)
 	}
 	if here != c.stand {
 		return fmt.Errorf("the process's root is another one: %w", errors.ErrUnsupported)
 	}
 	changed, all, err := c.feed.changes()
 	if err == nil {
-		err = c.take(changed, all)
+		err = c.take(ctx, changed, all)
 	}
-	if err != nil { // some news may be lost
+	if err != nil && ctx.Err() == nil { // some news may be lost
 		c.drop()
 	}
 	return err
 }
 
 // open begins to listen before it looks.
-func (c *cache) open(here stand) (err error) {
+func (c *cache) open(ctx context.Context, here stand) (err error) {
 	if _, err := c.asker.ask(here.mount, askDevice); err != nil {
 		return err
 	}
@@ -98,14 +113,14 @@ func (c *cache) open(here stand) (err error) {
 		return err
 	}
 	c.stand, c.index = here, newIndex()
-	if err = c.take(nil, true); err != nil {
+	if err = c.take(ctx, nil, true); err != nil && ctx.Err() == nil {
 		c.drop()
 	}
 	return err
 }
 
 // take brings the index up to date.
-func (c *cache) take(changed []uint64, all bool) error {
+func (c *cache) take(ctx context.Context, changed []uint64, all bool) error {
 	if all {
 		listed, err := listMounts()
 		if err != nil {
@@ -113,21 +128,41 @@ func (c *cache) take(changed []uint64, all bool) error {
 		}
 		changed = c.index.keep(listed)
 	}
+	c.behind = append(c.behind, changed...)
+	return c.catchUp(ctx)
+}
+
+// catchUp asks about the mounts that the index does not know. If ctx ends, the next
+// one goes on where it stopped.
+func (c *cache) catchUp(ctx context.Context) error {
 	points := map[uint64]string{}
-	for _, id := range changed {
-		f, err := c.asker.ask(id, askDevice|askMount|askPoint|askType|askSource)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			c.index.remove(id)
-		case err != nil:
+	for i, id := range c.behind {
+		if i%256 == 0 && ctx.Err() != nil {
+			c.behind = slices.Clone(c.behind[i:])
+			return contextError(ctx)
+		}
+		if err := c.learn(id, points); err != nil {
 			return err
-		default:
-			c.index.sourced = c.index.sourced || f.has(askSource)
-			m, point := indexedOf(f), string(f.pointPath())
-			m.inside = c.insideOf(m.parent, point, points) // f is void now
-			c.index.add(id, m)
 		}
 	}
+	c.behind = c.behind[:0]
+	return nil
+}
+
+// learn asks about one mount.
+func (c *cache) learn(id uint64, points map[uint64]string) error {
+	f, err := c.asker.ask(id, askDevice|askMount|askPoint|askType|askSource)
+	if errors.Is(err, fs.ErrNotExist) {
+		c.index.remove(id)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	c.index.sourced = c.index.sourced || f.has(askSource)
+	m, point := indexedOf(f), string(f.pointPath())
+	m.inside = c.insideOf(m.parent, point, points) // f is void now
+	c.index.add(id, m)
 	return nil
 }
 
@@ -147,10 +182,13 @@ func (c *cache) insideOf(parent uint64, point string, points map[uint64]string) 
 
 // crowdIn returns how many mounts are attached in a mount, and whether any is at or
 // below a place in it. Only events tell of mounts that are moved.
-func (c *cache) crowdIn(mount uint64, inside string) (n int, below bool, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err := c.update(); err != nil {
+func (c *cache) crowdIn(ctx context.Context, mount uint64, inside string) (n int, below bool, err error) {
+	unlock, err := c.lock(ctx)
+	if err != nil {
+		return 0, false, err
+	}
+	defer unlock()
+	if err := c.update(ctx); err != nil {
 		return 0, false, err
 	}
 	if _, told := c.feed.(*eventFeed); !told {
@@ -183,7 +221,7 @@ func (c *cache) refs(ctx context.Context, in uint64, where string) ([]string, er
 	if err != nil {
 		return nil, err
 	}
-	candidates, err := c.find(func(x *index) []uint64 { return x.of(d) })
+	candidates, err := c.find(ctx, func(x *index) []uint64 { return x.of(d) })
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +246,7 @@ func (c *cache) refs(ctx context.Context, in uint64, where string) ([]string, er
 func (c *cache) info(ctx context.Context, id uint64) (Info, error) {
 	l := newLook(ctx)
 	defer l.done()
-	if _, err := c.findSourced(func(*index) []uint64 { return nil }); err != nil {
+	if _, err := c.findSourced(ctx, func(*index) []uint64 { return nil }); err != nil {
 		return Info{}, err
 	}
 	info, ok, err := l.info(id)
@@ -222,7 +260,7 @@ func (c *cache) info(ctx context.Context, id uint64) (Info, error) {
 func (c *cache) from(ctx context.Context, o origin) ([]Info, error) {
 	l := newLook(ctx)
 	defer l.done()
-	candidates, err := c.findSourced(func(x *index) []uint64 { return x.from(o) })
+	candidates, err := c.findSourced(ctx, func(x *index) []uint64 { return x.from(o) })
 	if err != nil {
 		return nil, err
 	}
@@ -240,9 +278,9 @@ func (c *cache) from(ctx context.Context, o origin) ([]Info, error) {
 }
 
 // findSourced is find where the kernel tells all that the table does (Linux 6.13).
-func (c *cache) findSourced(pick func(*index) []uint64) ([]uint64, error) {
+func (c *cache) findSourced(ctx context.Context, pick func(*index) []uint64) ([]uint64, error) {
 	sourced := false
-	found, err := c.find(func(x *index) []uint64 {
+	found, err := c.find(ctx, func(x *index) []uint64 {
 		sourced = x.sourced
 		return pick(x)
 	})

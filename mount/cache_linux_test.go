@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -283,7 +285,7 @@ func TestIdle(t *testing.T) {
 		}
 		for range 2 {
 			c.close()
-			_, err := c.find(func(*index) []uint64 { return nil })
+			_, err := c.find(context.Background(), func(*index) []uint64 { return nil })
 			require.ErrorIs(t, err, errors.ErrUnsupported)
 			require.Zero(t, feedFDs(t))
 		}
@@ -295,7 +297,7 @@ func TestDroppedCache(t *testing.T) {
 	onEachFeed(t, func(t *testing.T, opened *cache) {
 		opened.close()
 		for range 4 {
-			_, err := (&cache{ways: opened.ways}).find(func(*index) []uint64 { return nil })
+			_, err := (&cache{ways: opened.ways}).find(context.Background(), func(*index) []uint64 { return nil })
 			require.NoError(t, err)
 		}
 		require.Eventually(t, func() bool { runtime.GC(); return feedFDs(t) == 0 }, time.Minute, time.Millisecond)
@@ -315,7 +317,7 @@ func TestAnotherRoot(t *testing.T) {
 			runtime.LockOSThread() // and never unlocked: the thread ends
 			err := unix.Unshare(unix.CLONE_NEWNS)
 			if err == nil {
-				_, err = c.find(func(*index) []uint64 { return nil })
+				_, err = c.find(context.Background(), func(*index) []uint64 { return nil })
 			}
 			refused <- err
 		}()
@@ -327,7 +329,7 @@ func TestAnotherRoot(t *testing.T) {
 				err = unix.Chroot(c.dir + "/target")
 			}
 			if err == nil {
-				_, err = c.find(func(*index) []uint64 { return nil })
+				_, err = c.find(context.Background(), func(*index) []uint64 { return nil })
 			}
 			refused <- err
 		}()
@@ -463,4 +465,26 @@ func TestOpeningMissesNothing(t *testing.T) {
 		t.Cleanup(c.close)
 		require.Equal(t, []string{c.dir + "/after", c.dir + "/before"}, c.refsOf("/source"))
 	})
+}
+
+// TestCatchUp: who has no time to learn about all mounts leaves the rest to the
+// next, and says nothing.
+func TestCatchUp(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	var c cache
+	if _, err := c.find(t.Context(), func(*index) []uint64 { return nil }); err != nil {
+		return // nothing can be learnt here
+	}
+	all := slices.Sorted(maps.Keys(c.index.mounts))
+	c.index, c.behind = newIndex(), slices.Clone(all)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, c.catchUp(ctx), context.Canceled)
+	require.Equal(t, all, c.behind)
+	known, err := c.find(t.Context(), func(x *index) []uint64 { return slices.Sorted(maps.Keys(x.mounts)) })
+	require.NoError(t, err)
+	require.Equal(t, all, known)
+	require.Empty(t, c.behind)
 }

@@ -43,7 +43,7 @@ func onEachFeed(t *testing.T, test func(t *testing.T, c *cache)) {
 // needFeed opens the cache, or skips the test.
 func needFeed(t *testing.T, c *cache, thing string) {
 	t.Helper()
-	if _, err := c.find(func(*index) []uint64 { return nil }); err != nil {
+	if _, err := c.find(context.Background(), func(*index) []uint64 { return nil }); err != nil {
 		skipWithout(t, thing, err)
 	}
 }
@@ -51,7 +51,7 @@ func needFeed(t *testing.T, c *cache, thing string) {
 // needSources skips the test where the kernel does not tell all that the table does.
 func needSources(t *testing.T, c *cache) {
 	t.Helper()
-	if _, err := c.findSourced(func(*index) []uint64 { return nil }); err != nil {
+	if _, err := c.findSourced(context.Background(), func(*index) []uint64 { return nil }); err != nil {
 		skipWithout(t, "mountevents", err) // which came later
 	}
 }

@@ -1,6 +1,7 @@
 package mount
 
 import (
+	"context"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -73,8 +74,11 @@ func (m *Mounter) Anchors() int {
 
 // HasEvents reports whether the mounter is told of each mount, and can clone clones.
 func (m *Mounter) HasEvents() bool {
-	m.cache.mu.Lock()
-	defer m.cache.mu.Unlock()
+	unlock, err := m.cache.lock(context.Background())
+	if err != nil {
+		return false
+	}
+	defer unlock()
 	_, told := m.cache.feed.(*eventFeed)
 	return told && kernelTier() >= TierTreeAttr
 }

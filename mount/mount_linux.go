@@ -53,7 +53,7 @@ func (m *Mounter) mountOnce(ctx context.Context, mounting *lease, req Request, o
 		return checkMounted(t, src, req, o)
 	}
 	if src != nil {
-		if err := m.surroundings(src, req); err != nil {
+		if err := m.surroundings(ctx, src, req); err != nil {
 			return err
 		}
 	}

@@ -185,7 +185,7 @@ func (m *Mounter) List(ctx context.Context) ([]Info, error) {
 	var table Table
 	err := m.begin(ctx)
 	if err == nil {
-		table, err = readTable()
+		table, err = readTableIn(ctx)
 	}
 	return table, wrap("list", "", "", err)
 }

@@ -19,7 +19,7 @@ func (m *Mounter) isMountPoint(context.Context, string) (bool, error)    { retur
 func (m *Mounter) mountRefs(context.Context, string) ([]string, error)   { return nil, errOnlyLinux }
 func (m *Mounter) mountsFrom(context.Context, string) ([]Info, error)    { return nil, errOnlyLinux }
 func (m *Mounter) resolve(context.Context, string) (Place, error)        { return Place{}, errOnlyLinux }
-func readTable() (Table, error)                                          { return nil, errOnlyLinux }
+func readTableIn(context.Context) (Table, error)                         { return nil, errOnlyLinux }
 
 // cache is what remembers the mount table.
 type cache struct{}

@@ -57,7 +57,7 @@ func (m *Mounter) findInTable(ctx context.Context, p string) (s spot, in Info, t
 	if s, err = m.find(ctx, p); err != nil {
 		return s, in, nil, err
 	}
-	if table, err = readTable(); err != nil {
+	if table, err = readTableIn(ctx); err != nil {
 		return s, in, nil, err
 	}
 	in, err = s.in(table)
@@ -107,7 +107,7 @@ func (m *Mounter) mountsFrom(ctx context.Context, source string) ([]Info, error)
 	if infos, err := m.cache.from(ctx, o); err == nil || ctx.Err() != nil {
 		return infos, err
 	}
-	table, err := readTable()
+	table, err := readTableIn(ctx)
 	if err != nil {
 		return nil, err
 	}

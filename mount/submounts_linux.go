@@ -1,6 +1,7 @@
 package mount
 
 import (
+	"context"
 	"fmt"
 	"os"
 )
@@ -8,14 +9,14 @@ import (
 // surroundings looks at the mounts around a source: whether any is below it, which
 // is refused unless the request says what to do with it, and whether there are so
 // many that it is cloned from an anchor.
-func (m *Mounter) surroundings(src *source, req Request) error {
+func (m *Mounter) surroundings(ctx context.Context, src *source, req Request) error {
 	spot, err := src.spot()
 	if err != nil {
-		return m.refuseSubmounts(src, req)
+		return m.refuseSubmounts(ctx, src, req)
 	}
-	n, below, err := m.cache.crowdIn(spot.mount, "/"+spot.rest)
+	n, below, err := m.cache.crowdIn(ctx, spot.mount, "/"+spot.rest)
 	if err != nil || below {
-		err = m.refuseSubmounts(src, req)
+		err = m.refuseSubmounts(ctx, src, req)
 	}
 	if err == nil && n >= crowd && req.Propagation == PropagationPrivate && req.Submounts != IncludeSubmounts {
 		m.anchor(src, spot)
@@ -24,7 +25,7 @@ func (m *Mounter) surroundings(src *source, req Request) error {
 }
 
 // refuseSubmounts reads the mount table, which says for sure.
-func (m *Mounter) refuseSubmounts(src *source, req Request) error {
+func (m *Mounter) refuseSubmounts(ctx context.Context, src *source, req Request) error {
 	if req.Submounts != RefuseSubmounts || !src.id.dir {
 		return nil
 	}
@@ -32,7 +33,7 @@ func (m *Mounter) refuseSubmounts(src *source, req Request) error {
 	if err != nil {
 		return err
 	}
-	at, found, err := mountBelow(src.id.mount, dir)
+	at, found, err := mountBelow(ctx, src.id.mount, dir)
 	if err == nil && found {
 		err = fmt.Errorf("%w: %s", ErrSubmounts, quote(at))
 	}
@@ -40,8 +41,8 @@ func (m *Mounter) refuseSubmounts(src *source, req Request) error {
 }
 
 // mountBelow returns a mount that is attached in the mount below dir, if any is.
-func mountBelow(mount uint64, dir string) (at string, found bool, err error) {
-	table, err := readTable()
+func mountBelow(ctx context.Context, mount uint64, dir string) (at string, found bool, err error) {
+	table, err := readTableIn(ctx)
 	if err != nil {
 		return "", false, err
 	}

@@ -1,6 +1,7 @@
 package mount
 
 import (
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -12,9 +13,16 @@ import (
 // Tests change it.
 var tablePath = "/proc/thread-self/mountinfo"
 
-// readTable reads the whole table in few, large reads: the kernel gives whole
-// lines and goes on from the last mount that it gave.
-func readTable() (Table, error) {
+// readTable reads the whole table.
+func readTable() (Table, error) { return readTableIn(context.Background()) }
+
+// mostRead is what the kernel is asked for at once: some thousand mounts, which
+// take it some hundredths of a second.
+const mostRead = 1 << 18
+
+// readTableIn reads the whole table, until ctx ends, in few, large reads: the kernel
+// gives whole lines and goes on from the last mount that it gave.
+func readTableIn(ctx context.Context) (Table, error) {
 	f, err := os.Open(tablePath)
 	if err != nil {
 		return nil, err
@@ -22,7 +30,10 @@ func readTable() (Table, error) {
 	defer func() { _ = f.Close() }()
 	text := make([]byte, 0, 1<<16)
 	for {
-		n, err := f.Read(text[len(text):cap(text)])
+		if ctx.Err() != nil {
+			return nil, contextError(ctx)
+		}
+		n, err := f.Read(text[len(text):min(cap(text), len(text)+mostRead)])
 		text = text[:len(text)+n]
 		if errors.Is(err, io.EOF) {
 			return parseMountinfo(text)
