@@ -76,13 +76,13 @@ func TestCacheIsNeverStale(t *testing.T) {
 		checker := &comparer{wilderness: w, cache: c, random: rand.New(rand.NewPCG(seed, 99))}
 		// A machine that is busy with other things compares less.
 		enough := time.Now().Add(15 * time.Second)
-		for checker.compared < comparisons && (long() || checker.compared < 200 || time.Now().Before(enough)) {
+		for checker.compared < 200 || checker.mounts == 0 ||
+			checker.compared < comparisons && (long() || time.Now().Before(enough)) {
 			checker.compare(t)
 		}
 		t.Logf("%d comparisons, of these %d by reading; %d changes; answers held %d mounts",
 			checker.compared, checker.read, w.changes.Load(), checker.mounts)
 		require.Less(t, checker.read, checker.compared*9/10)
-		require.NotZero(t, checker.mounts)
 	})
 }
 
