@@ -128,7 +128,8 @@ func (c *cache) take(ctx context.Context, changed []uint64, all bool) error {
 		}
 		changed = c.index.keep(listed)
 	}
-	c.behind = append(c.behind, changed...)
+	slices.Sort(changed) // one that came and went is named twice
+	c.behind = append(c.behind, slices.Compact(changed)...)
 	return c.catchUp(ctx)
 }
 
