@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
@@ -55,4 +56,34 @@ func ExampleFake() {
 	// mount target ro,nosuid,nodev true
 	// mount target ro,nosuid,nodev false
 	// is mount point target rw false
+}
+
+// A server that does not answer: calls that have to ask it end with their context,
+// and what is mounted can be taken down all the same.
+func ExampleFault_hang() {
+	dir, _ := os.MkdirTemp("", "")
+	defer os.RemoveAll(dir)
+	kernel := mounttest.NewFake(mount.Config{})
+	req := mount.Request{Source: "server:/export", Target: dir, FSType: "nfs4"}
+	_ = kernel.Mount(context.Background(), req)
+	kernel.Inject(mounttest.Fault{FSType: "nfs4", Hang: true})
+
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	_, err := kernel.Resolve(ctx, filepath.Join(dir, "file"))
+	fmt.Println("gave up:", errors.Is(err, context.DeadlineExceeded))
+	is, err := kernel.IsMountPoint(context.Background(), dir)
+	fmt.Println("mounted:", is, err)
+	fmt.Println("unmounted:", kernel.Unmount(context.Background(), dir))
+
+	kernel = mounttest.NewFake(mount.Config{Unmount: mount.UnmountPolicy{Last: mount.UnmountPlain}})
+	_ = kernel.Mount(context.Background(), req)
+	kernel.Inject(mounttest.Fault{Path: dir, Hang: true})
+	err = kernel.Unmount(context.Background(), dir)
+	fmt.Println("left alone:", errors.Is(err, mount.ErrNotAnswering))
+	// Output:
+	// gave up: true
+	// mounted: true <nil>
+	// unmounted: <nil>
+	// left alone: true
 }

@@ -48,8 +48,8 @@ type Fake struct {
 	mu      sync.Mutex // guards the rest; never held while a call is delayed
 	kernel  kernel
 	faults  []*Fault
-	cleared chan struct{} // closed when the faults are
-	op      string        // that is at work
+	op      string          // that is at work
+	waiters []chan struct{} // closed when the faults are cleared
 	log     []Action
 }
 
@@ -63,7 +63,6 @@ func NewFake(config mount.Config) *Fake {
 		policy:  config.Unmount,
 		trusted: trustedLinks(),
 		kernel:  newKernel(),
-		cleared: make(chan struct{}),
 	}
 }
 
@@ -85,7 +84,7 @@ func (f *Fake) Mount(ctx context.Context, req mount.Request) error {
 }
 
 // Unmount implements [mount.Interface]. A mount is in use (EBUSY) as long as
-// others are mounted inside it.
+// others are mounted inside it, and by a [Fault] that hangs.
 func (f *Fake) Unmount(ctx context.Context, target string) error {
 	target = slashed(target)
 	if err := checkTarget(target); err != nil {

@@ -69,8 +69,10 @@ func (f *Fake) ClearFaults() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.faults = nil
-	close(f.cleared)
-	f.cleared = make(chan struct{})
+	for _, waiter := range f.waiters {
+		close(waiter)
+	}
+	f.waiters = nil
 }
 
 // faulty does the work of action as well as the injected faults let it.
