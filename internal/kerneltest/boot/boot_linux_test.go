@@ -33,6 +33,16 @@ var roles = map[string]func(){
 		fmt.Println("hanging")
 		time.Sleep(time.Hour)
 	},
+	"switch off": func() {
+		fmt.Println("going")
+		switchOff()
+	},
+	"switch off once": func() {
+		must(os.WriteFile(os.Getenv(countVar), []byte("counted\n"), 0o600))
+		if os.Mkdir(os.Args[1][len("-test.outputdir="):]+"/before", 0o700) == nil {
+			switchOff()
+		}
+	},
 	"write": func() {
 		must(os.WriteFile(os.Getenv(countVar), []byte("counted\n"), 0o600))
 		must(os.WriteFile(os.Args[1][len("-test.coverprofile="):], []byte("covered"), 0o600))
@@ -59,6 +69,12 @@ func must(err error) {
 		fmt.Println(err)
 		os.Exit(1)
 	}
+}
+
+// switchOff ends the kernel.
+func switchOff() {
+	must(syscall.Reboot(syscall.LINUX_REBOOT_CMD_POWER_OFF))
+	select {}
 }
 
 // in runs this binary in a role.
@@ -110,6 +126,24 @@ func TestFiles(t *testing.T) {
 		require.Equal(t, want, string(got))
 	}
 	require.NoFileExists(t, dir+"/gone")
+}
+
+// TestSecondChance: it is the kernel's, and what counts is how the last one ended.
+func TestSecondChance(t *testing.T) {
+	count, dir := filepath.Join(t.TempDir(), "count"), t.TempDir()
+	t.Setenv(countVar, count)
+	output, code, err := in(t, t.Context(), "switch off once", "-test.outputdir="+dir)
+	require.NoError(t, err)
+	require.Zero(t, code, output)
+	require.DirExists(t, dir+"/before")
+	counted, err := os.ReadFile(count)
+	require.NoError(t, err)
+	require.Equal(t, "counted\n", string(counted))
+
+	output, code, err = in(t, t.Context(), "switch off")
+	require.ErrorContains(t, err, "before the test did")
+	require.Equal(t, guest.Failed, code)
+	require.Equal(t, 2, strings.Count(output, "going\n"), output)
 }
 
 func TestEnds(t *testing.T) {

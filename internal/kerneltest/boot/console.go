@@ -17,6 +17,14 @@ type report struct {
 	kernel       string // what the kernel said before the test began
 }
 
+// failure says what happened to a kernel whose test did not end.
+func (r report) failure() error {
+	if r.began {
+		return errors.New("the kernel hung, or ended, before the test did")
+	}
+	return fmt.Errorf("the kernel did not start:\n%s", r.kernel)
+}
+
 // listen copies the test's output from the console to out, until the test or the
 // console ends. It calls began when the test begins.
 func listen(console io.Reader, out io.Writer, began func()) (r report, err error) {

@@ -34,7 +34,7 @@ func (t Test) start(ctx context.Context, work, image string) (r report, err erro
 	if err := errors.Join(cmd.Start(), w.Close()); err != nil {
 		return r, err
 	}
-	late := time.AfterFunc(cmp.Or(t.BootTime, 30*time.Second), kill)
+	late := time.AfterFunc(cmp.Or(t.BootTime, time.Minute), kill)
 	r, err = listen(console, t.Output, func() { late.Stop() })
 	late.Stop()
 	_ = cmd.Cancel()

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/volumekit/volumekit/internal/kerneltest/kernels"
@@ -23,16 +24,36 @@ func main() {
 }
 
 func fetch(names []string) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
-	defer cancel()
 	for _, name := range names {
-		k, err := kernels.Fetch(ctx, name)
+		k, err := try(ctx, name)
+		if err != nil && ctx.Err() == nil {
+			fmt.Fprintf(os.Stderr, "fetchkernels: %v\nonce more in %v\n", err, pause)
+			k, err = again(ctx, name)
+		}
 		if err != nil {
-			return err
+			return fmt.Errorf("no Linux %s to test on, it could not be had from Debian: %w", name, err)
 		}
 		fmt.Printf("kernel %s is in %s\n", name, k.Dir)
 	}
 	return nil
+}
+
+// pause is what a mirror or a network gets to recover.
+const pause = 15 * time.Second
+
+func again(ctx context.Context, name string) (kernels.Kernel, error) {
+	select {
+	case <-ctx.Done():
+		return kernels.Kernel{}, ctx.Err()
+	case <-time.After(pause):
+		return try(ctx, name)
+	}
+}
+
+func try(ctx context.Context, name string) (kernels.Kernel, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	return kernels.Fetch(ctx, name)
 }
