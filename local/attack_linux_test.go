@@ -121,6 +121,9 @@ func (b *battlefield) escaped(t *testing.T) string {
 
 func testAttack(t *testing.T, tier mount.Tier) {
 	rounds, least := 1000, 1
+	if testing.Short() {
+		rounds = 200
+	}
 	if long() {
 		rounds, least = 10_000, 10
 	}

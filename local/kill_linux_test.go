@@ -111,7 +111,10 @@ func testKilled(t *testing.T, tier mount.Tier, verb string) {
 		require.FileExists(t, n.disks+"/disk/precious")
 	})
 	t.Logf("killed at %d places: %v", kills, places)
-	require.GreaterOrEqual(t, kills, 4)
+	require.Positive(t, kills)
+	if !testing.Short() {
+		require.GreaterOrEqual(t, kills, 4)
+	}
 }
 
 // reset brings the node to its first state: a disk with a file, and nothing up.

@@ -42,7 +42,7 @@ func TestStress(t *testing.T) {
 func testStress(t *testing.T, tier mount.Tier) {
 	duration := time.Second
 	if long() {
-		duration = 30 * time.Second
+		duration = 15 * time.Second
 	}
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -208,7 +208,11 @@ func testNeverWritable(t *testing.T, tier mount.Tier) {
 			}
 		}
 	})
-	for range 300 {
+	rounds := 300
+	if testing.Short() {
+		rounds = 50
+	}
+	for range rounds {
 		require.NoError(t, mounter.SetUp(t.Context(), volume.MounterArgs{}))
 		require.Eventually(t, func() bool { return unmounter.TearDown(t.Context()) == nil },
 			10*time.Second, time.Microsecond, "the watcher's file is in the way only for a moment")

@@ -59,7 +59,7 @@ func (c *contract) somethingElse() {
 		{Source: other, Target: target},
 		{Source: source, Target: target, Options: []string{"ro"}},
 		{Source: source, Target: target, Options: []string{"noexec"}},
-		{Source: "tmpfs", Target: target, FSType: "tmpfs"},
+		{Source: "another", Target: target, FSType: "tmpfs"}, // the others may be on a tmpfs
 	} {
 		err := c.fails(mount.ErrMounted, func() error { return c.m.Mount(c.Context(), req) })
 		var mountErr *mount.Error
