@@ -15,6 +15,8 @@
 //   - initrd: the archive that a kernel finds its first program in.
 //   - boot: the host's side. Starts a kernel and brings back what the test says.
 //   - guest: the other side. Is the first program, and starts the test.
+//   - nfsserver: for tests in a guest, the kernel's NFS server.
+//   - link: takes network devices up and down.
 //
 // Do not use it for what a machine's own kernel shows as well, or for races: the
 // guest has one processor, and no race detector runs in the kernels before 7.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/volumekit/volumekit/internal/kerneltest/link"
 	"golang.org/x/sys/unix"
 )
 
@@ -65,7 +66,7 @@ func work() (code int, err error) {
 	if err := settle(task.Writable); err != nil {
 		return Failed, err
 	}
-	if err := linkUp("lo"); err != nil {
+	if err := link.Up("lo"); err != nil {
 		return Failed, err
 	}
 	if err := os.WriteFile(program, test, 0o755); err != nil {

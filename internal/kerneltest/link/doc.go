@@ -1,0 +1,2 @@
+// Package link takes network devices up and down.
+package link

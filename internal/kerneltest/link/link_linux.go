@@ -1,0 +1,28 @@
+package link
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Up brings a device up, as "ip link set up" does. What is up stays so.
+func Up(name string) error { return change(name, unix.IFF_UP|unix.IFF_RUNNING) }
+
+// Down takes a device down, as "ip link set down" does: nothing gets through it.
+// What is down stays so.
+func Down(name string) error { return change(name, 0) }
+
+func change(name string, flags uint16) error {
+	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return os.NewSyscallError("socket", err)
+	}
+	defer func() { _ = unix.Close(socket) }()
+	request, err := unix.NewIfreq(name)
+	if err != nil {
+		return err
+	}
+	request.SetUint16(flags)
+	return os.NewSyscallError("ioctl SIOCSIFFLAGS", unix.IoctlIfreq(socket, unix.SIOCSIFFLAGS, request))
+}

@@ -1,0 +1,23 @@
+// Package nfsserver is an NFS server for tests: the one of the kernel, in a guest
+// of make test-kernels, without a program of Debian's beside it. It speaks NFSv4.0,
+// 4.1 and 4.2 over the loopback device, to the same kernel's client:
+//
+//	server := nfsserver.Start(t, dir)
+//	err := unix.Mount(server.Source(dir), target, "nfs4", 0, server.Options("4.2"))
+//
+// A kernel has one server: tests that start it cannot run in parallel. Outside of
+// such a guest Start skips the test, since the machine's own server is not ours to
+// set up.
+//
+// # How it works
+//
+// The kernel asks daemons in user space about three things, by messages in files.
+// Which clients there are, which directories they get, and which directory a file
+// handle belongs to, it asks in /proc/net/rpc; rpc.mountd answers elsewhere. Which
+// clients it knew before it was started again, it asks in a pipe of rpc_pipefs;
+// nfsdcld answers elsewhere. Here the test does, and everything that can be asked
+// has its answer before the server starts.
+//
+// NFSv4 has one tree of files for each server. Ours is a tmpfs, with the
+// directories bound at their own paths.
+package nfsserver

@@ -1,0 +1,149 @@
+package nfsserver
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/volumekit/volumekit/internal/kerneltest/link"
+	"github.com/volumekit/volumekit/mount/mounttest"
+)
+
+// Where the server is. IPv6 is there if the kernel has it.
+const (
+	IPv4 = "127.0.0.1"
+	IPv6 = "::1"
+)
+
+// A Server is a server of NFSv4. It is not for use by several goroutines at once.
+type Server struct {
+	Address string // IPv4; IPv6 can be set instead
+	Port    int
+
+	files    files
+	caches   caches
+	tracking *tracking // not nil while it runs
+}
+
+// Start starts a server for directories, which have to be absolute paths in a file
+// system that can be exported: t.TempDir() is in a guest. Clients find them at the
+// same paths, and write there as root. The server ends with the test: unmount what
+// was mounted from it before, as a cleanup that is registered after Start does.
+//
+// Where there is no such server the test is skipped for want of "nfs", see
+// [mounttest.SkipWithout].
+func Start(t testing.TB, dirs ...string) *Server {
+	t.Helper()
+	if err := available(); err != nil {
+		mounttest.SkipWithout(t, "nfs", err)
+	}
+	s := &Server{Address: IPv4, Port: 2049}
+	t.Cleanup(func() {
+		if err := s.close(); err != nil {
+			t.Errorf("end the NFS server: %v", err)
+		}
+	})
+	var err error
+	if s.files, err = mountFiles(dirs); err != nil {
+		t.Fatalf("NFS server: %v", err)
+	}
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Start starts a server that was stopped. It does not remember what clients had
+// open: they open it again. A server that runs is left as it is.
+func (s *Server) Start() error {
+	if s.tracking != nil {
+		return nil
+	}
+	if err := s.start(); err != nil {
+		return errors.Join(fmt.Errorf("start the NFS server: %w", err), s.Stop())
+	}
+	return nil
+}
+
+func (s *Server) start() (err error) {
+	s.tracking = track(s.files.pipes())
+	for _, setting := range []struct{ file, text string }{
+		{"versions", "-2 -3 +4 +4.1 +4.2"},
+		// The least there is: how long a client may be silent, and how long the
+		// server waits for clients when it was started.
+		{"nfsv4leasetime", "10"},
+		{"nfsv4gracetime", "10"},
+	} {
+		if err := s.set(setting.file, setting.text); err != nil {
+			return err
+		}
+	}
+	if s.caches, err = fillCaches(s.files.exported()); err != nil {
+		return err
+	}
+	if err := s.set("portlist", fmt.Sprintf("tcp %d", s.Port)); err != nil {
+		return err
+	}
+	return s.set("threads", "4")
+}
+
+// Stop stops the server: connections end, and new ones are refused. A client that
+// mounted "hard", as it does if not told otherwise, waits for the server to come
+// back. What is stopped stays so.
+func (s *Server) Stop() (err error) {
+	if s.tracking == nil {
+		return nil
+	}
+	err = s.set("threads", "0")
+	s.tracking.end()
+	err = errors.Join(err, s.caches.end())
+	s.tracking, s.caches = nil, nil
+	if err != nil {
+		return fmt.Errorf("stop the NFS server: %w", err)
+	}
+	return nil
+}
+
+// LinkDown cuts the loopback device off: whoever needs the server waits, without
+// an answer to tell from that it is gone.
+func (s *Server) LinkDown() error { return link.Down("lo") }
+
+// LinkUp undoes LinkDown. Who waits goes on when the client tries again, which it
+// does in growing intervals.
+func (s *Server) LinkUp() error { return link.Up("lo") }
+
+// Source is what a mount of an exported directory names as its source.
+func (s *Server) Source(dir string) string {
+	if strings.Contains(s.Address, ":") {
+		return "[" + s.Address + "]:" + dir
+	}
+	return s.Address + ":" + dir
+}
+
+// Options are the ones that mount(2) needs for a version such as "4.2", since it
+// looks up no address.
+func (s *Server) Options(version string) string {
+	return fmt.Sprintf("vers=%s,addr=%s,clientaddr=%s,port=%d", version, s.Address, s.Address, s.Port)
+}
+
+func (s *Server) close() error {
+	return errors.Join(s.LinkUp(), s.Stop(), s.files.unmount())
+}
+
+func (s *Server) set(file, text string) error {
+	return writeFile(filepath.Join(s.files.nfsd(), file), text+"\n")
+}
+
+// available returns why there is no server.
+func available() error {
+	if os.Geteuid() != 0 {
+		return errors.New("not root")
+	}
+	if !inGuest() {
+		return errors.New("not in a guest: see make test-kernels")
+	}
+	return knows("nfsd", "rpc_pipefs", "nfs4")
+}
