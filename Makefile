@@ -65,9 +65,9 @@ GUESTHAS612 = $(GUESTHAS),statmount
 test-kernels: export CGO_ENABLED = 0
 test-kernels: kernels
 	$(GO) build -o bin/umlrun ./internal/kerneltest/cmd/umlrun
+	VOLUMEKIT_REQUIRE=kernels VOLUMEKIT_KERNEL=$(firstword $(KERNELS)) $(GO) test -count=1 ./internal/kerneltest/boot
 	@set -e; packages=$$($(GUESTPACKAGES)); [ -n "$$packages" ]; for kernel in $(KERNELS); do \
 		echo "Linux $$kernel"; \
-		VOLUMEKIT_REQUIRE=kernels VOLUMEKIT_KERNEL="$$kernel" $(GO) test -count=1 ./internal/kerneltest/boot; \
 		case "$$kernel" in 6.1) has=$(GUESTHAS) ;; *) has=$(GUESTHAS612) ;; esac; \
 		VOLUMEKIT_REQUIRE="$$has" $(GO) test -short -count=1 -p 1 -timeout $(GUESTTIME) $(KERNELFLAGS) \
 			-exec "'$(CURDIR)/bin/umlrun' -kernel $$kernel" $$packages; \
