@@ -146,7 +146,7 @@ func testAttack(t *testing.T, tier mount.Tier) {
 	end := b.attack(t)
 	mounter, unmounter := b.mounter(t, spec(b.disks+"/disk/sub", "ro"), "1"), b.unmounter(t, "1")
 	var up, down, i int
-	for ; i < rounds || up < least && i < 100*rounds; i++ {
+	for ; i < rounds || (up < least || down == 0) && i < 100*rounds; i++ {
 		if mounter.SetUp(t.Context(), volume.MounterArgs{}) == nil {
 			up++
 			require.Empty(t, b.escaped(t), "round %d, set up", i)
