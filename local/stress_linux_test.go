@@ -48,8 +48,11 @@ func testStress(t *testing.T, tier mount.Tier) {
 	t.Logf("seed %d", seed)
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
-	n := killNode(t, dir, tier)
+	m := mount.New(mount.Config{Tier: tier, StagingDir: dir + "/staging"})
+	n := nodeIn(t, m, dir)
 	require.NoError(t, os.WriteFile(n.disks+"/disk/precious", nil, 0o600))
+	_, err = m.MountRefs(t.Context(), dir) // makes it listen for changes, with a descriptor
+	require.NoError(t, err)
 	check := mounttest.NoLeaks(t)
 
 	ctx, cancel := context.WithTimeout(t.Context(), duration)
