@@ -1,0 +1,115 @@
+package mount_test
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/kerneltest/nfsserver"
+	"github.com/volumekit/volumekit/mount"
+	"golang.org/x/sys/unix"
+)
+
+// An nfsClient mounts from a server in the same kernel, without a program.
+type nfsClient struct {
+	*testing.T
+	*mount.Mounter
+	target string
+}
+
+// onEachTierNFS runs a test on the machine itself, which is a guest of ours.
+func onEachTierNFS(t *testing.T, test func(c nfsClient)) {
+	for _, tier := range mount.Tiers() {
+		t.Run(tier.String(), func(t *testing.T) {
+			dir := mkdirs(t, "target")
+			m := mount.New(mount.Config{Tier: tier, StagingDir: dir + "/staging", Helpers: []string{}})
+			test(nfsClient{t, m, dir + "/target"})
+		})
+	}
+}
+
+func (c nfsClient) request(source string, options ...string) mount.Request {
+	return mount.Request{Source: source, Target: c.target, FSType: "nfs", Options: options}
+}
+
+// patiently is for calls that wait for the server, or for its address.
+func (c nfsClient) patiently() context.Context {
+	ctx, cancel := context.WithTimeout(c.Context(), 2*time.Minute)
+	c.Cleanup(cancel)
+	return ctx
+}
+
+func TestNFS(t *testing.T) {
+	dir := t.TempDir()
+	server := nfsserver.Start(t, dir)
+	require.NoError(t, os.Mkdir(dir+"/inside", 0o755))
+	onEachTierNFS(t, func(c nfsClient) {
+		byName := strings.Replace(server.Source(dir), server.Address, "localhost", 1)
+		for version, req := range map[string]mount.Request{
+			"4.2": c.request(server.Source(dir), "ro", "hard"),
+			"4.1": c.request(server.Source(dir), "vers=4.1", "timeo=100"),
+			"4.0": c.request(byName, "nfsvers=4.0"),
+		} {
+			for range 2 {
+				require.NoError(c, c.Mount(c.patiently(), req))
+			}
+			table, err := c.List(c.Context())
+			require.NoError(c, err)
+			at, ok := mount.Table(table).At(c.target)
+			require.True(c, ok)
+			require.Equal(c, "nfs4", at.FSType)
+			require.Equal(c, req.Source, at.Source)
+			require.Contains(c, at.SuperOptions, "vers="+version)
+			require.Equal(c, req.Options[0] == "ro", at.Flags&mount.ReadOnly != 0)
+			require.NotZero(c, at.Flags&mount.NoSUID)
+			require.NotZero(c, at.Flags&mount.NoDev)
+			require.DirExists(c, c.target+"/inside")
+			require.NoError(c, c.Unmount(c.patiently(), c.target))
+			require.False(c, isMountPoint(c.T, c.target))
+		}
+	})
+}
+
+func TestNFSRefused(t *testing.T) {
+	dir := t.TempDir()
+	server := nfsserver.Start(t, dir)
+	onEachTierNFS(t, func(c nfsClient) {
+		require.ErrorIs(c, c.Mount(c.patiently(), c.request(server.Source(dir+"/none"))), unix.ENOENT)
+		require.ErrorAs(c, c.Mount(c.patiently(), c.request("nowhere")), new(*mount.InputError))
+		require.ErrorContains(c, c.Mount(c.patiently(), c.request("no-such-host.invalid:/x")), "no-such-host.invalid")
+		require.False(c, isMountPoint(c.T, c.target))
+	})
+	require.NoError(t, server.Stop())
+	onEachTierNFS(t, func(c nfsClient) {
+		require.ErrorIs(c, c.Mount(c.patiently(), c.request(server.Source(dir))), unix.ECONNREFUSED)
+		require.False(c, isMountPoint(c.T, c.target))
+	})
+}
+
+// TestNFSHangs: a caller does not wait for a server that does not answer, and what
+// is mounted when it does answer is not seen.
+func TestNFSHangs(t *testing.T) {
+	dir := t.TempDir()
+	server := nfsserver.Start(t, dir)
+	onEachTierNFS(t, func(c nfsClient) {
+		require.NoError(c, server.LinkDown())
+		ctx, cancel := context.WithTimeout(c.Context(), 100*time.Millisecond)
+		defer cancel()
+		err := c.Mount(ctx, c.request(server.Source(dir)))
+		require.ErrorIs(c, err, context.DeadlineExceeded)
+		require.NotErrorIs(c, err, mount.ErrUncertain)
+		require.NoError(c, server.LinkUp())
+		// It waits for the one that was given up.
+		require.NoError(c, c.Mount(c.patiently(), c.request(server.Source(dir), "noexec")))
+		table, err := c.List(c.Context())
+		require.NoError(c, err)
+		at, ok := mount.Table(table).At(c.target)
+		require.True(c, ok)
+		require.NotZero(c, at.Flags&mount.NoExec)
+		require.NoError(c, c.Unmount(c.patiently(), c.target))
+		require.False(c, isMountPoint(c.T, c.target))
+	})
+}
