@@ -18,22 +18,22 @@ type tree struct {
 	release func()
 }
 
-func (m *Mounter) mount(ctx context.Context, mounting *lease, req Request, o Options) error {
+func (m *Mounter) mount(ctx context.Context, c *claim, mounting *lease, req Request, o Options) error {
 	if req.Remount {
-		return m.remount(ctx, req, o)
+		return m.remount(ctx, c, req, o)
 	}
 	const tries = 8
 	for range tries - 1 {
 		// Another process has mounted something in the same instant, which the
 		// next try finds; unless that process has unmounted it by then.
-		if err := m.mountOnce(ctx, mounting, req, o); !errors.Is(err, errOvertaken) {
+		if err := m.mountOnce(ctx, c, mounting, req, o); !errors.Is(err, errOvertaken) {
 			return err
 		}
 	}
-	return m.mountOnce(ctx, mounting, req, o)
+	return m.mountOnce(ctx, c, mounting, req, o)
 }
 
-func (m *Mounter) mountOnce(ctx context.Context, mounting *lease, req Request, o Options) error {
+func (m *Mounter) mountOnce(ctx context.Context, c *claim, mounting *lease, req Request, o Options) error {
 	t, err := m.openTarget(ctx, req.Target)
 	if err != nil {
 		return fmt.Errorf("target: %w", err)
@@ -65,7 +65,7 @@ func (m *Mounter) mountOnce(ctx context.Context, mounting *lease, req Request, o
 	if err := verifyTree(built, src); err != nil {
 		return err
 	}
-	return attach(ctx, built, t, req, o)
+	return attach(ctx, c, built, t, req, o)
 }
 
 // buildInTime lets the kernel make a file system, which may wait for a server or a
@@ -86,10 +86,14 @@ func (m *Mounter) buildInTime(ctx context.Context, mounting *lease, dir bool, sr
 	})
 }
 
-// attach makes the tree visible and verifies that it is.
-func attach(ctx context.Context, built *tree, t *target, req Request, o Options) error {
+// attach makes the tree visible and verifies that it is. It may wait: the kernel
+// locks the target's directory, in which a file system may be looking for a name.
+func attach(ctx context.Context, c *claim, built *tree, t *target, req Request, o Options) error {
 	if ctx.Err() != nil {
 		return contextError(ctx)
+	}
+	if !c.take() {
+		return errAbandoned
 	}
 	if err := built.attach(t.fd); err != nil {
 		return err

@@ -86,8 +86,11 @@ func (m *Mounter) mountLocked(ctx context.Context, req Request, o Options) error
 	if err != nil {
 		return contextError(ctx)
 	}
-	defer unlock()
-	return m.mount(ctx, mounting, req, o)
+	mounting.share()
+	return inTime(ctx, unlock, func(c *claim) error {
+		defer mounting.end()
+		return m.mount(ctx, c, mounting, req, o)
+	})
 }
 
 // Unmount implements [Interface].

@@ -11,15 +11,15 @@ import (
 
 var errOnlyLinux = fmt.Errorf("mounting on %s: %w", runtime.GOOS, errors.ErrUnsupported)
 
-func (m *Mounter) mount(context.Context, *lease, Request, Options) error { return errOnlyLinux }
-func (m *Mounter) sweepStages()                                          {}
-func (m *Mounter) unmount(context.Context, string, uint64) error         { return errOnlyLinux }
-func (m *Mounter) unmountTree(context.Context, string) error             { return errOnlyLinux }
-func (m *Mounter) isMountPoint(context.Context, string) (bool, error)    { return false, errOnlyLinux }
-func (m *Mounter) mountRefs(context.Context, string) ([]string, error)   { return nil, errOnlyLinux }
-func (m *Mounter) mountsFrom(context.Context, string) ([]Info, error)    { return nil, errOnlyLinux }
-func (m *Mounter) resolve(context.Context, string) (Place, error)        { return Place{}, errOnlyLinux }
-func readTableIn(context.Context) (Table, error)                         { return nil, errOnlyLinux }
+func (m *Mounter) mount(context.Context, *claim, *lease, Request, Options) error { return errOnlyLinux }
+func (m *Mounter) sweepStages()                                                  {}
+func (m *Mounter) unmount(context.Context, string, uint64) error                 { return errOnlyLinux }
+func (m *Mounter) unmountTree(context.Context, string) error                     { return errOnlyLinux }
+func (m *Mounter) isMountPoint(context.Context, string) (bool, error)            { return false, errOnlyLinux }
+func (m *Mounter) mountRefs(context.Context, string) ([]string, error)           { return nil, errOnlyLinux }
+func (m *Mounter) mountsFrom(context.Context, string) ([]Info, error)            { return nil, errOnlyLinux }
+func (m *Mounter) resolve(context.Context, string) (Place, error)                { return Place{}, errOnlyLinux }
+func readTableIn(context.Context) (Table, error)                                 { return nil, errOnlyLinux }
 
 // cache is what remembers the mount table.
 type cache struct{}

@@ -9,7 +9,7 @@ import (
 )
 
 // remount changes the flags of the mount at the target, and of no other.
-func (m *Mounter) remount(ctx context.Context, req Request, o Options) error {
+func (m *Mounter) remount(ctx context.Context, c *claim, req Request, o Options) error {
 	t, err := m.openTarget(ctx, req.Target)
 	if err != nil {
 		return fmt.Errorf("target: %w", err)
@@ -20,6 +20,9 @@ func (m *Mounter) remount(ctx context.Context, req Request, o Options) error {
 	}
 	if ctx.Err() != nil {
 		return contextError(ctx)
+	}
+	if !c.take() {
+		return errAbandoned
 	}
 	if err := m.setFlags(t.fd, o); err != nil {
 		return err

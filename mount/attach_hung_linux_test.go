@@ -1,0 +1,66 @@
+package mount_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"golang.org/x/sys/unix"
+)
+
+// TestMountOnHungDirectory: the kernel does not attach a mount while the file system
+// of the target is looking for a name in that directory. A Mount returns all the
+// same, says that the mount may come, and keeps others from overtaking it.
+func TestMountOnHungDirectory(t *testing.T) {
+	if !mounttest.RootNamespace(t) {
+		return
+	}
+	m := mount.New(mount.Config{})
+	t.Cleanup(func() { require.NoError(t, m.Close()) })
+	target := mkdirs(t, "fs") + "/fs"
+	hung := mountHungFS(t, target)
+	root, err := unix.Open(target, unix.O_PATH|unix.O_CLOEXEC, 0)
+	require.NoError(t, err)
+	looked := make(chan struct{})
+	go func() {
+		defer close(looked)
+		var stat unix.Stat_t
+		_ = unix.Fstatat(root, "x", &stat, 0)
+		_ = unix.Close(root)
+	}()
+	req := mount.Request{Source: "x", FSType: "tmpfs", Target: target, Stack: true}
+	try := func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		return inBackground(t, func() error { return m.Mount(ctx, req) })
+	}
+	// Until the look is under way, and the second waits for the first.
+	for !errors.Is(try(), mount.ErrUncertain) || !errors.Is(try(), context.DeadlineExceeded) {
+		for tableAt(t, m, target).FSType == "tmpfs" {
+			require.NoError(t, unix.Unmount(target, 0))
+		}
+	}
+
+	hung.release()
+	<-looked
+	require.NoError(t, m.Mount(t.Context(), req), "the first has ended")
+	require.NoError(t, m.Unmount(t.Context(), target))
+}
+
+// inBackground fails the test if the call does not return.
+func inBackground(t *testing.T, call func() error) error {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- call() }()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(30 * time.Second):
+		require.FailNow(t, "it hangs")
+		return nil
+	}
+}
