@@ -124,7 +124,11 @@ func (c *cache) take(ctx context.Context, changed []uint64, all bool) error {
 	if all {
 		listed, err := listMounts()
 		if err != nil {
+			c.drop()
 			return err
+		}
+		if c.tellsMoves() { // that one was moved may be among the news that are lost
+			c.index = newIndex()
 		}
 		changed = c.index.keep(listed)
 	}
@@ -181,6 +185,12 @@ func (c *cache) insideOf(parent uint64, point string, points map[uint64]string) 
 	return "/" + rest
 }
 
+// tellsMoves reports whether the feed tells of mounts that are moved.
+func (c *cache) tellsMoves() bool {
+	_, told := c.feed.(*eventFeed)
+	return told
+}
+
 // crowdIn returns how many mounts are attached in a mount, and whether any is at or
 // below a place in it. Only events tell of mounts that are moved.
 func (c *cache) crowdIn(ctx context.Context, mount uint64, inside string) (n int, below bool, err error) {
@@ -192,7 +202,7 @@ func (c *cache) crowdIn(ctx context.Context, mount uint64, inside string) (n int
 	if err := c.update(ctx); err != nil {
 		return 0, false, err
 	}
-	if _, told := c.feed.(*eventFeed); !told {
+	if !c.tellsMoves() {
 		return 0, false, errNoFeed
 	}
 	set, ok := c.index.inside[mount]
