@@ -90,6 +90,29 @@ func newFileSystem(req Request, o Options) (int, error) {
 	return fd, nil
 }
 
+// longestValue is how long a string fsconfig(2) takes. To mount(2) they are one text.
+const (
+	longestValue = 255
+	longestText  = 4095
+)
+
+// tooLong reports whether a value is too long for fsconfig(2).
+func tooLong(req Request, o Options) bool {
+	long := len(req.Source) > longestValue
+	for _, option := range o.Data {
+		long = long || isTooLong(option)
+	}
+	for _, secret := range req.Secrets {
+		long = long || isTooLong(secret.Reveal())
+	}
+	return long
+}
+
+func isTooLong(option string) bool {
+	_, value, _ := strings.Cut(option, "=")
+	return len(value) > longestValue
+}
+
 // configure gives a file system context its source and options.
 func configure(context int, req Request, o Options) error {
 	if err := unix.FsconfigSetString(context, "source", req.Source); err != nil {

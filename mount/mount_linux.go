@@ -118,6 +118,9 @@ func (m *Mounter) build(dir bool, src *source, req Request, o Options) (*tree, e
 	if tier == TierClassic {
 		return m.buildStaged(dir, src, req, o)
 	}
+	if m.config.Tier == TierAuto && src == nil && tooLong(req, o) {
+		return m.buildStaged(dir, src, req, o)
+	}
 	built, err := buildDetached(tier, src, req, o)
 	if m.config.Tier == TierAuto && (errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS)) {
 		return m.buildStaged(dir, src, req, o)

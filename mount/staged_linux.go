@@ -133,7 +133,11 @@ func stageFileSystem(place string, req Request, o Options) error {
 	for _, secret := range req.Secrets {
 		data = append(data, secret.Reveal())
 	}
-	err := unix.Mount(req.Source, place, req.FSType, flags, strings.Join(data, ","))
+	text := strings.Join(data, ",")
+	if len(text) > longestText { // the kernel would take the beginning alone
+		return fmt.Errorf("%d bytes of options: %w", len(text), unix.E2BIG)
+	}
+	err := unix.Mount(req.Source, place, req.FSType, flags, text)
 	if errors.Is(err, unix.ENODEV) {
 		return fsTypeError(req.FSType, err)
 	}
