@@ -22,6 +22,8 @@ const (
 	askSource   uint64 = 0x200
 	askOptions  uint64 = 0x400
 	askSecurity uint64 = 0x800
+	askUIDs     uint64 = 0x2000
+	askGIDs     uint64 = 0x4000
 )
 
 // An asker asks the kernel about mounts by their unique ids, which are never used

@@ -86,7 +86,10 @@ type statmountAnswer struct {
 	subtype, source      uint32
 	options, optionsAt   uint32 // how many, and where
 	security, securityAt uint32
-	_                    [512 - 144]byte
+	_                    uint64 // what the kernel can say
+	uids, uidsAt         uint32
+	gids, gidsAt         uint32
+	_                    [512 - 168]byte
 }
 
 // statusOf asks about an attached mount in any case: where statmount(2) is missing,

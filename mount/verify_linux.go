@@ -158,6 +158,9 @@ func checkMounted(t *target, src *source, req Request, o Options) error {
 	if now.idMapped != (before.idMapped || !req.IDMap.empty()) {
 		return fmt.Errorf("%w: its IDs are mapped: %t", ErrMounted, now.idMapped)
 	}
+	if !sameIDMap(t.fd, req.IDMap) {
+		return fmt.Errorf("%w: its IDs are mapped otherwise", ErrMounted)
+	}
 	return sameFlags(o.Apply(before.flags), now.flags)
 }
 

@@ -1,0 +1,41 @@
+package mount_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
+)
+
+// TestOtherIDMap: a mount whose IDs are mapped otherwise is not what is asked for.
+func TestOtherIDMap(t *testing.T) {
+	if !mounttest.RootNamespace(t) {
+		return
+	}
+	m := mount.New(mount.Config{})
+	dir := mkdirs(t, "fs", "target")
+	tmpfs(t, m, dir+"/fs")
+	few := []mount.IDRange{{Stored: 0, Shown: 1000, Count: 10}, {Stored: 20, Shown: 3000, Count: 10}}
+	var many []mount.IDRange
+	for i := range uint32(9) {
+		many = append(many, mount.IDRange{Stored: 100 - 10*i, Shown: 5000 + 10*i, Count: 5})
+	}
+	for _, ids := range [][]mount.IDRange{few, many} {
+		req := mount.Request{Source: dir + "/fs", Target: dir + "/target", IDMap: mount.IDMap{UIDs: ids, GIDs: ids}}
+		err := m.Mount(t.Context(), req)
+		if errors.Is(err, errors.ErrUnsupported) {
+			mounttest.SkipWithout(t, "id-mapped tmpfs", err)
+		}
+		require.NoError(t, err)
+		require.NoError(t, m.Mount(t.Context(), req), "it is idempotent")
+		if mount.HasMappedIDs(req.Target) {
+			req.IDMap.UIDs = []mount.IDRange{{Stored: 0, Shown: 7000, Count: 10}}
+			require.ErrorIs(t, m.Mount(t.Context(), req), mount.ErrMounted)
+			req.IDMap.UIDs, req.IDMap.GIDs = ids, req.IDMap.UIDs
+			require.ErrorIs(t, m.Mount(t.Context(), req), mount.ErrMounted)
+		}
+		require.NoError(t, m.Unmount(t.Context(), req.Target))
+	}
+}
