@@ -85,7 +85,7 @@ func (l lookup) child(parent int, name string) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	found, err := l.ask(dir, name)
+	found, err := l.ask(dir, name, 0)
 	if err != nil {
 		return -1, err
 	}
@@ -151,7 +151,11 @@ func (l lookup) openStepwise(p string, flags int) (int, error) {
 		if part == "" || part == "." {
 			continue
 		}
-		found, err := l.step(at, part) // it closes at
+		kind := flags & unix.O_DIRECTORY
+		if rest != "" {
+			kind = unix.O_DIRECTORY
+		}
+		found, err := l.step(at, part, kind) // it closes at
 		if err != nil {
 			return -1, err
 		}
@@ -207,7 +211,7 @@ type found struct {
 
 // step opens a component of a directory, which it closes unless the component is
 // a link.
-func (l lookup) step(dir int, part string) (found, error) {
+func (l lookup) step(dir int, part string, kind int) (found, error) {
 	fd, err := openCached(dir, part, 0, unix.RESOLVE_NO_SYMLINKS)
 	if err == nil {
 		closeFD(dir)
@@ -217,12 +221,12 @@ func (l lookup) step(dir int, part string) (found, error) {
 		closeFD(dir)
 		return found{}, err
 	}
-	return l.ask(dir, part)
+	return l.ask(dir, part, kind)
 }
 
 // ask opens a component in a goroutine, one at a time for the mount that the
 // directory is in. It takes over the directory's descriptor.
-func (l lookup) ask(dir int, part string) (found, error) {
+func (l lookup) ask(dir int, part string, kind int) (found, error) {
 	id, err := identify(dir)
 	if err != nil {
 		closeFD(dir)
@@ -235,7 +239,7 @@ func (l lookup) ask(dir int, part string) (found, error) {
 	}
 	return await(l.ctx, func() (found, error) {
 		defer unlock()
-		return askNow(dir, part)
+		return askNow(dir, part, kind)
 	}, func(late found, err error) {
 		if err == nil {
 			closeFD(late.fd, late.dir)
@@ -243,10 +247,13 @@ func (l lookup) ask(dir int, part string) (found, error) {
 	})
 }
 
-func askNow(dir int, part string) (found, error) {
-	fd, err := openAgain(func() (int, error) {
-		return unix.Openat(dir, part, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	})
+// askNow opens a component. What is to be mounted when it is used as a directory is
+// mounted then (automounts), but not for the last component.
+func askNow(dir int, part string, kind int) (found, error) {
+	fd, err := openPart(dir, part, kind)
+	if kind != 0 && (errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP)) {
+		fd, err = openPart(dir, part, 0) // a link
+	}
 	if err != nil {
 		closeFD(dir)
 		return found{fd: -1}, err
@@ -261,6 +268,12 @@ func askNow(dir int, part string) (found, error) {
 		dir = -1
 	}
 	return found{fd: fd, link: link, dir: dir}, nil
+}
+
+func openPart(dir int, part string, kind int) (int, error) {
+	return openAgain(func() (int, error) {
+		return unix.Openat(dir, part, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC|kind, 0)
+	})
 }
 
 // readLink returns what the symbolic link says that fd is, or nothing if it is
