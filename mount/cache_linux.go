@@ -191,6 +191,16 @@ func (c *cache) tellsMoves() bool {
 	return told
 }
 
+// count returns how many mounts of a device there are.
+func (c *cache) count(ctx context.Context, d device) (int, error) {
+	n := 0
+	_, err := c.find(ctx, func(x *index) []uint64 {
+		n = len(x.devices[d])
+		return nil
+	})
+	return n, err
+}
+
 // crowdIn returns how many mounts are attached in a mount, and whether any is at or
 // below a place in it. Only events tell of mounts that are moved.
 func (c *cache) crowdIn(ctx context.Context, mount uint64, inside string) (n int, below bool, err error) {

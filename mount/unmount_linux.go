@@ -25,9 +25,10 @@ type departure struct {
 	mount  standing
 	calm   bool // looking the name up waits for nobody
 	// held is that the file system cannot end with this mount: it is that of the
-	// parent, too, or there is a hold.
+	// parent, too, or is mounted elsewhere, or there is a hold.
 	held bool
 	hold int
+	gone func() // says that it is no longer on its way
 	// changing keeps the path locked, and what the departure has open.
 	changing *lease
 }
@@ -99,8 +100,7 @@ func (d *departure) find(ctx context.Context, number uint64) (mounted bool, err 
 		}
 	}
 	d.m.anchors.forget(d.mount.id)
-	d.keep(fd, above)
-	return true, nil
+	return true, d.keep(ctx, fd, above)
 }
 
 // open opens what is at the place, a symbolic link itself.
@@ -109,14 +109,19 @@ func (d *departure) open(ctx context.Context) (int, error) {
 }
 
 // keep sees to it that the file system does not end with the mount at fd.
-func (d *departure) keep(fd int, above standing) {
+func (d *departure) keep(ctx context.Context, fd int, above standing) error {
 	if d.mount.sameFileSystem(above) {
 		d.held = true // by the directory above, which is open
-		return
+		return nil
+	}
+	var err error
+	if d.gone, d.held, err = d.m.goes(ctx, d.mount); err != nil || d.held {
+		return err
 	}
 	if hold, err := hold(fd); err == nil {
 		d.hold, d.held = hold, true
 	}
+	return nil
 }
 
 // release ends the hold; what it returns tells of the end of the file system.
@@ -130,6 +135,9 @@ func (d *departure) release() <-chan struct{} {
 func (d *departure) close() {
 	if d.hold >= 0 {
 		d.release()
+	}
+	if d.gone != nil {
+		d.gone()
 	}
 	closeFD(d.parent)
 }
