@@ -38,4 +38,14 @@ func TestOtherIDMap(t *testing.T) {
 		}
 		require.NoError(t, m.Unmount(t.Context(), req.Target))
 	}
+	plain := mount.Request{Source: "x", FSType: "tmpfs", Target: dir + "/target"}
+	mapped := plain
+	mapped.IDMap = mount.IDMap{UIDs: few, GIDs: few}
+	require.NoError(t, m.Mount(t.Context(), plain))
+	require.ErrorIs(t, m.Mount(t.Context(), mapped), mount.ErrMounted)
+	require.NoError(t, m.Unmount(t.Context(), plain.Target))
+	require.NoError(t, m.Mount(t.Context(), mapped))
+	require.NoError(t, m.Mount(t.Context(), mapped), "it is idempotent")
+	require.ErrorIs(t, m.Mount(t.Context(), plain), mount.ErrMounted)
+	require.NoError(t, m.Unmount(t.Context(), plain.Target))
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -155,11 +156,8 @@ func checkMounted(t *target, src *source, req Request, o Options) error {
 	if err != nil {
 		return err
 	}
-	if now.idMapped != (before.idMapped || !req.IDMap.empty()) {
-		return fmt.Errorf("%w: its IDs are mapped: %t", ErrMounted, now.idMapped)
-	}
-	if !sameIDMap(t.fd, req.IDMap) {
-		return fmt.Errorf("%w: its IDs are mapped otherwise", ErrMounted)
+	if err := checkIDMap(t, req, now.idMapped, before.idMapped); err != nil {
+		return err
 	}
 	return sameFlags(o.Apply(before.flags), now.flags)
 }
@@ -178,7 +176,21 @@ func checkMountedFileSystem(t *target, req Request, o Options) error {
 	if info.Root != "/" || !isMountOf(info, req) {
 		return fmt.Errorf("%w: %s %s", ErrMounted, quote(info.FSType), quote(info.Source))
 	}
+	if err := checkIDMap(t, req, slices.Contains(info.Options, "idmapped"), false); err != nil {
+		return err
+	}
 	return sameFlags(o.Apply(0), info.Flags)
+}
+
+// checkIDMap compares what is mapped, now and in the source.
+func checkIDMap(t *target, req Request, now, before bool) error {
+	if now != (before || !req.IDMap.empty()) {
+		return fmt.Errorf("%w: its IDs are mapped: %t", ErrMounted, now)
+	}
+	if !sameIDMap(t.fd, req.IDMap) {
+		return fmt.Errorf("%w: its IDs are mapped otherwise", ErrMounted)
+	}
+	return nil
 }
 
 func sameFlags(want, have Flags) error {
