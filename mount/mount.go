@@ -78,7 +78,8 @@ const (
 	// mount, too, if the source's mount is shared. (Of a file system: none.)
 	PropagationSlave
 	// PropagationShared: the new mount is shared; it joins the peer group of the
-	// source's mount if that has one.
+	// source's mount if that has one: what is mounted in one of them later, and
+	// what is unmounted, submounts included, is so in both.
 	PropagationShared
 )
 

@@ -91,8 +91,30 @@ func stageFlags(place string, before Flags, o Options) error {
 	return unix.Mount("", place, "", unix.MS_REMOUNT|unix.MS_BIND|o.Apply(before).ms(), "")
 }
 
-// stageSubmounts gives the mounts below place their flags.
+// stageSubmounts gives the mounts below place their flags. One that is hidden under
+// another cannot be reached by a path, and must not come to light without them.
 func stageSubmounts(place string, o Options) error {
+	wanted := map[int]Flags{}
+	err := eachBelow(place, func(info Info) error {
+		wanted[info.ID] = o.Apply(info.Flags)
+		err := stageFlags(info.Mountpoint, info.Flags, o)
+		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINVAL) {
+			return nil // see below
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return eachBelow(place, func(info Info) error {
+		if info.Flags != wanted[info.ID] {
+			return fmt.Errorf("a mount below the source is hidden, and takes mount_setattr: %w", errors.ErrUnsupported)
+		}
+		return nil
+	})
+}
+
+func eachBelow(place string, do func(Info) error) error {
 	table, err := readTable()
 	if err != nil {
 		return err
@@ -101,7 +123,7 @@ func stageSubmounts(place string, o Options) error {
 		if rest, ok := below(place, info.Mountpoint); !ok || rest == "" {
 			continue
 		}
-		if err := stageFlags(info.Mountpoint, info.Flags, o); err != nil {
+		if err := do(info); err != nil {
 			return err
 		}
 	}

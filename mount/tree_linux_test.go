@@ -156,3 +156,24 @@ func TestIDMap(t *testing.T) {
 		require.NoError(t, m.Unmount(t.Context(), target))
 	}
 }
+
+// TestHiddenSubmount: a mount below the source that others hide gets its flags, or
+// the whole is refused.
+func TestHiddenSubmount(t *testing.T) {
+	onEachTier(t, mounttest.Namespace, func(t *testing.T, m *mount.Mounter) {
+		dir := mkdirs(t, "source", "target")
+		tmpfs(t, m, dir+"/source/a/hidden")
+		tmpfs(t, m, dir+"/source/a")
+		req := mount.Request{Source: dir + "/source", Target: dir + "/target", Options: []string{"ro"}, Submounts: mount.IncludeSubmounts}
+		err := m.Mount(t.Context(), req)
+		if m.Tier() == mount.TierClassic {
+			require.ErrorIs(t, err, errors.ErrUnsupported)
+			require.False(t, isMountPoint(t, req.Target))
+			return
+		}
+		require.NoError(t, err)
+		require.NoError(t, m.Unmount(t.Context(), req.Target+"/a"))
+		require.True(t, isMountPoint(t, req.Target+"/a/hidden"))
+		require.ErrorIs(t, os.WriteFile(req.Target+"/a/hidden/x", nil, 0o600), unix.EROFS)
+	})
+}
