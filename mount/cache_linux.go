@@ -209,6 +209,9 @@ func (c *cache) crowdIn(ctx context.Context, mount uint64, inside string) (n int
 		return 0, false, err
 	}
 	defer unlock()
+	if c.feed != nil && !c.tellsMoves() {
+		return 0, false, errNoFeed
+	}
 	if err := c.update(ctx); err != nil {
 		return 0, false, err
 	}

@@ -12,7 +12,10 @@ import (
 // A claim is the right to change what is mounted. Either the work takes it, and
 // then its caller waits for the change; or the caller takes it back when its
 // context has ended, and then the work must end without a change.
-type claim struct{ state atomic.Int32 }
+type claim struct {
+	state atomic.Int32
+	calm  bool // the caller is at it, and must not be made to wait
+}
 
 const (
 	claimFree int32 = iota

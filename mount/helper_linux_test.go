@@ -277,6 +277,8 @@ func TestHelperSecrets(t *testing.T) {
 // TestHelperHangs: it is killed with all that it has started.
 func TestHelperHangs(t *testing.T) {
 	onEachTierHelped(t, func(h helped) {
+		_, err := h.MountRefs(h.Context(), h.dir) // makes it listen for changes, with a descriptor
+		require.NoError(h, err)
 		leaks := mounttest.NoLeaks(h.T)
 		cause := errors.New("the pod is gone")
 		ctx, cancel := context.WithCancelCause(h.Context())
@@ -287,7 +289,7 @@ func TestHelperHangs(t *testing.T) {
 			waitFor(h.reports, "sleep")
 			cancel(cause)
 		}()
-		err := h.Mount(ctx, h.request("hang"))
+		err = h.Mount(ctx, h.request("hang"))
 		<-done
 		require.ErrorIs(h, err, cause)
 		require.ErrorIs(h, err, context.Canceled)

@@ -56,7 +56,7 @@ func (l lookup) open(p string, flags int) (int, error) {
 
 func (l lookup) resolve() uint64 {
 	if l.followLinks {
-		return unix.RESOLVE_NO_MAGICLINKS
+		return 0
 	}
 	return unix.RESOLVE_NO_SYMLINKS
 }
@@ -239,7 +239,7 @@ func (l lookup) ask(dir int, part string, kind int) (found, error) {
 	}
 	return await(l.ctx, func() (found, error) {
 		defer unlock()
-		return askNow(dir, part, kind)
+		return askNow(dir, part, kind, l.followLinks)
 	}, func(late found, err error) {
 		if err == nil {
 			closeFD(late.fd, late.dir)
@@ -249,7 +249,7 @@ func (l lookup) ask(dir int, part string, kind int) (found, error) {
 
 // askNow opens a component. What is to be mounted when it is used as a directory is
 // mounted then (automounts), but not for the last component.
-func askNow(dir int, part string, kind int) (found, error) {
+func askNow(dir int, part string, kind int, follow bool) (found, error) {
 	fd, err := openPart(dir, part, kind)
 	if kind != 0 && (errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP)) {
 		fd, err = openPart(dir, part, 0) // a link
@@ -265,9 +265,28 @@ func askNow(dir int, part string, kind int) (found, error) {
 	}
 	if link == "" {
 		closeFD(dir)
-		dir = -1
+		return found{fd: fd, dir: -1}, nil
+	}
+	if follow && kind != 0 && isProc(dir) {
+		closeFD(fd)
+		fd, err = followInProc(dir, part, kind)
+		closeFD(dir)
+		return found{fd: fd, dir: -1}, err
 	}
 	return found{fd: fd, link: link, dir: dir}, nil
+}
+
+// isProc reports whether a directory is one of proc(5), whose links lead to things
+// and not to what they say.
+func isProc(dir int) bool {
+	var x unix.Statfs_t
+	return unix.Fstatfs(dir, &x) == nil && x.Type == unix.PROC_SUPER_MAGIC
+}
+
+func followInProc(dir int, part string, kind int) (int, error) {
+	return openAgain(func() (int, error) {
+		return unix.Openat(dir, part, unix.O_PATH|unix.O_CLOEXEC|kind, 0)
+	})
 }
 
 func openPart(dir int, part string, kind int) (int, error) {

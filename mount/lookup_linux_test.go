@@ -78,3 +78,23 @@ func TestLookupEndedContext(t *testing.T) {
 	_, err := lookup{m: New(Config{}), ctx: ctx}.open("/", 0)
 	require.ErrorIs(t, err, context.Canceled)
 }
+
+// TestLookupInProc: the links of proc(5) lead to what the kernel has, which no path
+// may lead to.
+func TestLookupInProc(t *testing.T) {
+	dir, err := os.Open(t.TempDir())
+	require.NoError(t, err)
+	defer func() { _ = dir.Close() }()
+	require.NoError(t, os.Mkdir(dir.Name()+"/sub", 0o755))
+	require.NoError(t, os.Rename(dir.Name(), dir.Name()+"-moved"))
+	require.NoError(t, os.Mkdir(dir.Name(), 0o755))
+	for _, cached := range []bool{true, false} {
+		withoutCachedLookups = !cached
+		for _, p := range []string{procFD(int(dir.Fd())) + "/sub", "/proc/self/root/proc/self/cwd/."} {
+			fd, err := lookup{m: New(Config{}), ctx: t.Context(), followLinks: true}.open(p, 0)
+			require.NoError(t, err, p)
+			closeFD(fd)
+		}
+	}
+	withoutCachedLookups = false
+}

@@ -56,7 +56,8 @@ type Submounts int
 
 const (
 	// RefuseSubmounts makes Mount fail, with an error that wraps [ErrSubmounts],
-	// if anything is mounted below the source.
+	// if anything is mounted below the source. (A mount whose directory, or one
+	// above, was renamed since is looked for where it was; see the package doc.)
 	RefuseSubmounts Submounts = iota
 	// HideSubmounts shows the source's own mount alone: what lies under the mounts
 	// below it.

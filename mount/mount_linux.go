@@ -65,7 +65,7 @@ func (m *Mounter) mountOnce(ctx context.Context, c *claim, mounting *lease, req 
 	if err := verifyTree(built, src); err != nil {
 		return err
 	}
-	return attach(ctx, c, built, t, req, o)
+	return m.attach(ctx, c, built, t, req, o)
 }
 
 // buildInTime lets the kernel make a file system, which may wait for a server or a
@@ -88,9 +88,12 @@ func (m *Mounter) buildInTime(ctx context.Context, mounting *lease, dir bool, sr
 
 // attach makes the tree visible and verifies that it is. It may wait: the kernel
 // locks the target's directory, in which a file system may be looking for a name.
-func attach(ctx context.Context, c *claim, built *tree, t *target, req Request, o Options) error {
+func (m *Mounter) attach(ctx context.Context, c *claim, built *tree, t *target, req Request, o Options) error {
 	if ctx.Err() != nil {
 		return contextError(ctx)
+	}
+	if c.calm && ctx.Done() != nil && !m.isCalmAt(t.fd) {
+		return errNotCalm
 	}
 	if !c.take() {
 		return errAbandoned

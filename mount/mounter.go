@@ -86,12 +86,22 @@ func (m *Mounter) mountLocked(ctx context.Context, req Request, o Options) error
 	if err != nil {
 		return contextError(ctx)
 	}
+	if ctx.Done() == nil || m.isCalm(req.Target) {
+		err := m.mount(ctx, &claim{calm: true}, mounting, req, o)
+		if ctx.Done() == nil || !errors.Is(err, errNotCalm) {
+			unlock()
+			return err
+		}
+	}
 	mounting.share()
 	return inTime(ctx, unlock, func(c *claim) error {
 		defer mounting.end()
 		return m.mount(ctx, c, mounting, req, o)
 	})
 }
+
+// errNotCalm is that the target has become one that can make its caller wait.
+var errNotCalm = errors.New("not calm")
 
 // Unmount implements [Interface].
 func (m *Mounter) Unmount(ctx context.Context, target string) error {

@@ -23,7 +23,7 @@ func (m *Mounter) isMountPoint(ctx context.Context, p string) (bool, error) {
 	if ctx.Done() == nil {
 		return isMountPoint(p)
 	}
-	fd, err := openCached(unix.AT_FDCWD, p, 0, unix.RESOLVE_NO_MAGICLINKS)
+	fd, err := openCached(unix.AT_FDCWD, p, 0, 0)
 	if mustAsk(err) {
 		return m.isMountPointSlowly(ctx, p)
 	}

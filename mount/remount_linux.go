@@ -21,6 +21,9 @@ func (m *Mounter) remount(ctx context.Context, c *claim, req Request, o Options)
 	if ctx.Err() != nil {
 		return contextError(ctx)
 	}
+	if c.calm && ctx.Done() != nil && !m.isCalmAt(t.fd) {
+		return errNotCalm
+	}
 	if !c.take() {
 		return errAbandoned
 	}

@@ -99,3 +99,20 @@ func (c *calm) includes(s standing) bool {
 	c.known[s.id.number] = calm
 	return calm
 }
+
+// isCalm reports whether mounting on a target can be done without a goroutine: the
+// kernel locks the target's directory, and nobody who waits for a server has it
+// locked.
+func (m *Mounter) isCalm(target string) bool {
+	fd, err := openCached(unix.AT_FDCWD, target, 0, unix.RESOLVE_NO_SYMLINKS)
+	if err != nil {
+		return false
+	}
+	defer closeFD(fd)
+	return m.isCalmAt(fd)
+}
+
+func (m *Mounter) isCalmAt(fd int) bool {
+	s, err := standingOf(fd)
+	return err == nil && m.leaving.calm.includes(s)
+}

@@ -63,6 +63,6 @@ func (m *Mounter) anchor(src *source, spot sourceSpot) {
 		return
 	}
 	if fd, ok := m.anchors.at(src, spot); ok {
-		src.clone = fd
+		src.clone, src.flags = fd, flagsOf(spot.attrs)
 	}
 }

@@ -54,6 +54,8 @@ type source struct {
 	fd    int
 	id    identity
 	clone int // the same, elsewhere, to be cloned in its stead; -1: fd itself
+	// flags of the source's mount, for a clone that may have had others for an instant.
+	flags Flags
 }
 
 // cloneFD is what to clone.

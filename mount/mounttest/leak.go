@@ -17,7 +17,7 @@ func NoLeaks(t *testing.T) (check func()) {
 	goroutines, descriptors := counts()
 	return func() {
 		t.Helper()
-		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 			g, d := counts()
 			if g <= goroutines && d <= descriptors {
 				return
