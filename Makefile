@@ -77,7 +77,7 @@ cross:
 	@set -e; for platform in $(PLATFORMS); do \
 		echo "$$platform"; \
 		export CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/}; \
-		$(GO) build ./...; \
+		$(GO) build ./mount/... ./util/...; \
 		$(GO) vet ./...; \
 	done
 

@@ -137,7 +137,7 @@ func TestAnchorIsDropped(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, m.Close()) })
 	dir := crowded(t, m)
 	if !m.HasEvents() {
-		mounttest.SkipWithout(t, "mount events", "no anchors without them")
+		mounttest.SkipWithout(t, "mountevents", "no anchors without them")
 	}
 	require.NotZero(t, m.Anchors())
 	require.Eventually(t, func() bool { return m.Anchors() == 0 }, time.Minute, 10*time.Millisecond)

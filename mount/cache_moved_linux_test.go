@@ -13,7 +13,7 @@ func TestMoveIsLost(t *testing.T) {
 		return
 	}
 	c := newCachedDir(t, &cache{ways: []wayToKnow{openEvents}})
-	c.need("mount events")
+	c.need("mountevents")
 	c.mkdir("/from/sub", "/to/sub")
 	c.tmpfs("x", "/from/sub")
 	in := mustID(t, c.dir)

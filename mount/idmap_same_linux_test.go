@@ -26,7 +26,7 @@ func TestOtherIDMap(t *testing.T) {
 		req := mount.Request{Source: dir + "/fs", Target: dir + "/target", IDMap: mount.IDMap{UIDs: ids, GIDs: ids}}
 		err := m.Mount(t.Context(), req)
 		if errors.Is(err, errors.ErrUnsupported) {
-			mounttest.SkipWithout(t, "id-mapped tmpfs", err)
+			mounttest.SkipWithout(t, "idmap", err)
 		}
 		require.NoError(t, err)
 		require.NoError(t, m.Mount(t.Context(), req), "it is idempotent")

@@ -13,9 +13,10 @@ const requireVar = "VOLUMEKIT_REQUIRE"
 
 // SkipWithout ends a test that needs something which this machine lacks: "userns"
 // (user namespaces), "root", "loop" (loop devices), "fuse", "ptrace", "seccomp",
-// "statmount", "mountevents" (of fanotify), or a thing of the caller's own. It skips the test, or fails it if the
-// environment variable VOLUMEKIT_REQUIRE, a list with commas, names the thing: so
-// that a machine that should run the test cannot lose it silently.
+// "statmount", "mountevents" (of fanotify), "idmap" (of tmpfs), or a thing of the
+// caller's own. It skips the test, or fails it if the environment variable
+// VOLUMEKIT_REQUIRE, a list with commas, names the thing: so that a machine that
+// should run the test cannot lose it silently.
 func SkipWithout(t testing.TB, thing string, why any) {
 	t.Helper()
 	if slices.Contains(strings.Split(os.Getenv(requireVar), ","), thing) {
