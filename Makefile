@@ -55,7 +55,7 @@ kernels:
 # as long as GUESTTIME each, and less of what repeats: they are slow.
 GUESTPACKAGES = $(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{.Imports}} {{.TestImports}} {{.XTestImports}}{{end}}' ./... | \
 	awk '/[ \[](golang.org\/x\/sys\/unix|[^ ]*\/mount\/mounttest)[] ]/ && $$1 !~ /volumekit$$|\/(bench|examples|kerneltest\/(boot|guest))(\/|$$)/ {print $$1}'
-GUESTTIME ?= 5m
+GUESTTIME ?= 8m
 
 # What a guest has, and from Linux 6.12 on.
 GUESTHAS = userns,root,loop,ptrace,fuse,seccomp,nfs,ipv6,growext4

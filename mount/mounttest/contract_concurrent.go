@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"sync"
 	"syscall"
+	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -45,7 +46,11 @@ func (c *contract) queriesBesideChanges() {
 	for range 4 {
 		wg.Go(func() { c.askUntil(stop, target) })
 	}
-	for range 200 {
+	rounds := 200
+	if testing.Short() {
+		rounds = 40
+	}
+	for range rounds {
 		c.mount(mount.Request{Source: source, Target: target})
 		c.unmountRetrying(target, 30*time.Second)
 		c.isMountPoint(target, false)
