@@ -7,6 +7,8 @@
 //
 //   - mount: the kernel. Mount, unmount, ask the mount table, by system call.
 //     [github.com/volumekit/volumekit/mount]
+//   - mount/mountutils: the bridge to and from k8s.io/mount-utils.
+//     [github.com/volumekit/volumekit/mount/mountutils]
 //   - mount/mounttest: an in-memory kernel for unit tests, and namespaces in
 //     which tests mount for real without being root.
 //     [github.com/volumekit/volumekit/mount/mounttest]

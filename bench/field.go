@@ -98,8 +98,7 @@ func (f *field) close() error {
 	return nil
 }
 
-// duels lists the work. The peer takes no context. Ours costs a change of
-// goroutines for one that can end, so that the caller can return when it does.
+// duels lists the work. The peer takes no context.
 func (f *field) duels() []duel {
 	never := context.Background()
 	if f.crowded {

@@ -29,12 +29,12 @@ type anchor struct {
 	used  time.Time
 }
 
-const (
-	// crowd is how many mounts in a mount make it worth an anchor.
-	crowd = 256
-	// anchored is how long an unused anchor is kept: it keeps the file system alive.
-	anchored = 2 * time.Second
-)
+// crowd is how many mounts in a mount make it worth an anchor.
+const crowd = 256
+
+// anchored is how long an unused anchor is kept: it keeps the file system alive.
+// Tests change it.
+var anchored = 2 * time.Second
 
 // at returns the source as the anchor of its mount has it; or false if there is no
 // anchor, and none can be made, or another mount has come between.

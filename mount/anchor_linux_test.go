@@ -34,6 +34,7 @@ func TestAnchor(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
 	}
+	mount.KeepAnchors(time.Hour)
 	m := mount.New(mount.Config{})
 	t.Cleanup(func() { require.NoError(t, m.Close()) })
 	dir := crowded(t, m)
@@ -108,6 +109,7 @@ func TestAnchorMoved(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
 	}
+	mount.KeepAnchors(time.Hour)
 	m := mount.New(mount.Config{})
 	t.Cleanup(func() { require.NoError(t, m.Close()) })
 	dir := crowded(t, m)
@@ -133,6 +135,7 @@ func TestAnchorIsDropped(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
 	}
+	mount.KeepAnchors(time.Hour)
 	m := mount.New(mount.Config{})
 	t.Cleanup(func() { require.NoError(t, m.Close()) })
 	dir := crowded(t, m)
@@ -140,7 +143,17 @@ func TestAnchorIsDropped(t *testing.T) {
 		mounttest.SkipWithout(t, "mountevents", "no anchors without them")
 	}
 	require.NotZero(t, m.Anchors())
+	require.NoError(t, m.Close())
+	require.Zero(t, m.Anchors())
+
+	mount.KeepAnchors(10 * time.Millisecond)
+	m = mount.New(mount.Config{})
+	t.Cleanup(func() { require.NoError(t, m.Close()) })
+	bind := mount.Request{Source: dir + "/fs/a/source", Target: dir + "/target"}
+	require.NoError(t, m.Mount(t.Context(), bind))
+	require.NoError(t, m.Unmount(t.Context(), dir+"/target"))
 	require.Eventually(t, func() bool { return m.Anchors() == 0 }, time.Minute, 10*time.Millisecond)
+	mount.KeepAnchors(time.Hour)
 
 	require.NoError(t, m.Mount(t.Context(), mount.Request{Source: dir + "/fs/a/source", Target: dir + "/target"}))
 	require.NoError(t, m.Unmount(t.Context(), dir+"/target"))

@@ -39,7 +39,9 @@ func TestMountOnHungDirectory(t *testing.T) {
 		return inBackground(t, func() error { return m.Mount(ctx, req) })
 	}
 	// Until the look is under way, and the second waits for the first.
+	deadline := time.Now().Add(time.Minute)
 	for !errors.Is(try(), mount.ErrUncertain) || !errors.Is(try(), context.DeadlineExceeded) {
+		require.True(t, time.Now().Before(deadline), "the look does not hold up the mount")
 		for tableAt(t, m, target).FSType == "tmpfs" {
 			require.NoError(t, unix.Unmount(target, 0))
 		}

@@ -82,7 +82,7 @@ func TestCacheIsNeverStale(t *testing.T) {
 		}
 		t.Logf("%d comparisons, of these %d by reading; %d changes; answers held %d mounts",
 			checker.compared, checker.read, w.changes.Load(), checker.mounts)
-		require.Less(t, checker.read, checker.compared*9/10)
+		require.Less(t, checker.read, checker.compared, "the cache has answered nothing")
 	})
 }
 

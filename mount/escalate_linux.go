@@ -106,7 +106,7 @@ func (d *departure) hasMountsInside(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	table, err := readTable()
+	table, err := readTableIn(ctx)
 	return slices.ContainsFunc(table, func(i Info) bool { return uint64(i.Parent) == id.mount }), err
 }
 

@@ -3,6 +3,7 @@ package mount
 import (
 	"context"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -64,6 +65,9 @@ func HasStatmount() bool {
 	_, err = statMount(fd)
 	return err == nil
 }
+
+// KeepAnchors sets how long an unused anchor is kept.
+func KeepAnchors(d time.Duration) { anchored = d }
 
 // Anchors returns how many mounts have an anchor.
 func (m *Mounter) Anchors() int {

@@ -8,9 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hold makes a hold of the mount that fd is the root of: a clone that nobody
-// sees. As long as it is there the file system does not end. So umount2(2), which otherwise returns after the end of the
-// file system, does not wait for it, nor for the device or server which that needs.
+// hold makes a hold of the mount that fd is the root of: a clone that nobody sees.
+// As long as it is there the file system does not end. So umount2(2), which
+// otherwise returns after the end of the file system, does not wait for it, nor for
+// the device or server which that needs.
 //
 // A clone is a mount of its own: it keeps the one that it was made of from being
 // busy, which an open directory would not.

@@ -162,10 +162,10 @@ type Interface interface {
 	Unmount(ctx context.Context, target string) error
 
 	// UnmountTree undoes the top mount at target and everything that is mounted
-	// inside it, the deepest first, each as Unmount does. It stops at the first
-	// that fails: what was unmounted by then stays unmounted; the error's text names
-	// the one. A target that is no
-	// mount point is no error and nothing is changed, whatever is mounted below it.
+	// inside it, the deepest first, each as Unmount does. It stops at the first that
+	// fails: what was unmounted by then stays unmounted; the error's text names the
+	// one. A target that is no mount point is no error and nothing is changed,
+	// whatever is mounted below it.
 	UnmountTree(ctx context.Context, target string) error
 
 	// IsMountPoint reports whether something is mounted at path. It asks the mount

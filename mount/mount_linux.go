@@ -105,7 +105,7 @@ func (m *Mounter) attach(ctx context.Context, c *claim, built *tree, t *target, 
 	if err == nil {
 		return nil
 	}
-	if undo := undo(built, t); undo != nil {
+	if undo := undo(ctx, built, t); undo != nil {
 		return fmt.Errorf("%w: %w (undoing it: %w)", ErrUncertain, err, undo)
 	}
 	return err

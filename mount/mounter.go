@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/volumekit/volumekit/util/keylock"
@@ -32,7 +31,7 @@ type Mounter struct {
 	cache   cache   // of the mount table
 	anchors anchors
 	closed  atomic.Bool
-	sweep   sync.Once // of what killed processes have left
+	sweep   sweeping // of what killed processes have left
 }
 
 var _ Interface = (*Mounter)(nil)
@@ -58,8 +57,8 @@ func (m *Mounter) begin(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return contextError(ctx)
 	}
-	m.sweep.Do(m.sweepStages)
-	return nil
+	m.sweep.begin(m.sweepStages)
+	return m.sweep.wait(ctx)
 }
 
 // Mount implements [Interface].
@@ -86,7 +85,7 @@ func (m *Mounter) mountLocked(ctx context.Context, req Request, o Options) error
 	if err != nil {
 		return contextError(ctx)
 	}
-	if ctx.Done() == nil || m.isCalm(req.Target) {
+	if ctx.Done() == nil || req.FSType == "" && m.isCalm(req.Target) {
 		err := m.mount(ctx, &claim{calm: true}, mounting, req, o)
 		if ctx.Done() == nil || !errors.Is(err, errNotCalm) {
 			unlock()

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // nfsHost returns the server of an NFS source: "server:/export",
@@ -16,7 +17,9 @@ func nfsHost(source string) (string, error) {
 	switch {
 	case !found || host == "":
 		return "", inputError("Source", source, "not a server and an export, server:/path")
-	case strings.ContainsAny(host, "/,[] \t\n") || strings.HasPrefix(host, "-"):
+	case strings.ContainsFunc(source, unicode.IsControl):
+		return "", inputError("Source", source, "a source of NFS holds no control characters")
+	case strings.ContainsAny(host, "/,[] ") || strings.HasPrefix(host, "-"):
 		return "", inputError("Source", source, "not the name or address of a server")
 	case slices.Contains(strings.Split(export, "/"), ".."):
 		return "", inputError("Source", source, `the export must not contain ".."`)

@@ -27,14 +27,38 @@ func (m *Mounter) remount(ctx context.Context, c *claim, req Request, o Options)
 	if !c.take() {
 		return errAbandoned
 	}
-	if err := m.setFlags(t.fd, o); err != nil {
+	return m.changeFlags(t.fd, o)
+}
+
+// changeFlags changes flags and verifies them; a difference is undone.
+func (m *Mounter) changeFlags(fd int, o Options) error {
+	before, err := statusOf(fd)
+	if err != nil {
 		return err
 	}
-	status, err := statusOf(t.fd)
+	if err := m.setFlags(fd, o); err != nil {
+		return err
+	}
+	now, err := statusOf(fd)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUncertain, err)
 	}
-	return status.verify(o)
+	if err := now.verify(o); err != nil {
+		if undo := m.setFlags(fd, exactly(before.flags)); undo != nil {
+			return fmt.Errorf("%w: %w (undoing it: %w)", ErrUncertain, err, undo)
+		}
+		return err
+	}
+	return nil
+}
+
+// exactly are the options that make a mount's flags these.
+func exactly(flags Flags) Options {
+	var all Flags
+	for _, k := range kernelFlags {
+		all |= k.flag
+	}
+	return Options{Set: flags, Clear: all &^ flags}
 }
 
 func (m *Mounter) setFlags(fd int, o Options) error {

@@ -1,6 +1,7 @@
 package mount
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,7 +16,7 @@ const undoTime = time.Second
 
 // undo unmounts an attached tree, and no other. umount2(2) takes the topmost mount,
 // even of a descriptor's path, so ours has to come to light first.
-func undo(built *tree, t *target) error {
+func undo(ctx context.Context, built *tree, t *target) error {
 	for begin := time.Now(); ; time.Sleep(100 * time.Microsecond) {
 		attached, err := isAttached(built)
 		if err != nil || !attached {
@@ -32,7 +33,8 @@ func undo(built *tree, t *target) error {
 			}
 			continue
 		}
-		if time.Since(begin) > undoTime {
+		waited := time.Since(begin)
+		if waited > undoTime || ctx.Err() != nil && waited > settle {
 			return fmt.Errorf("it is under another mount: %w", unix.EBUSY)
 		}
 	}

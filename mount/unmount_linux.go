@@ -220,6 +220,8 @@ func (d *departure) inBackground(ctx context.Context, call func() error) error {
 func (d *departure) verify(ctx context.Context, err error) error {
 	still, checkErr := d.isStillThere(ctx)
 	switch {
+	case checkErr != nil && err == nil && ctx.Err() != nil:
+		return nil // there is no time to doubt the kernel's word
 	case checkErr != nil:
 		return checkErr
 	case !still:
@@ -237,7 +239,7 @@ var errNoProc = fmt.Errorf("it takes /proc, which is not mounted: %w", errors.Er
 
 // isStillThere looks for this very mount. Another at its place is not taken for it.
 func (d *departure) isStillThere(ctx context.Context) (bool, error) {
-	if d.mount.id.unique && !d.calm {
+	if d.mount.id.unique {
 		_, err := statMountID(d.mount.id.number)
 		if !errors.Is(err, errors.ErrUnsupported) {
 			return err == nil, ignore(err, fs.ErrNotExist)

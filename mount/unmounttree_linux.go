@@ -37,7 +37,7 @@ func (m *Mounter) unmountTree(ctx context.Context, target string) error {
 		if len(hidden) == len(tree) {
 			return fmt.Errorf("%s: %w", quote(hidden[0].Mountpoint), errOther)
 		}
-		if table, err = readTable(); err != nil || !slices.ContainsFunc(table, func(i Info) bool { return i.ID == in.ID }) {
+		if table, err = readTableIn(ctx); err != nil || !slices.ContainsFunc(table, func(i Info) bool { return i.ID == in.ID }) {
 			return err
 		}
 	}

@@ -52,9 +52,9 @@ var ErrPartlyUnmounted = errors.New("unmounted in part")
 // [mount.ErrUncertain] if that is not known. With neither, what was mounted
 // still is.
 //
-// When ctx ends, an error that wraps its cause is returned. The directories on
-// the way to path are taken to be on file systems that answer: the question
-// whether something is mounted there takes no context.
+// When ctx ends, an error that wraps its cause is returned. The directory itself is
+// removed without a context: the one that holds it is taken to be on a file system
+// that answers.
 func UnmountMountPoint(ctx context.Context, mounter mount.Interface, path string, options ...UnmountOption) error {
 	var o unmountOptions
 	for _, option := range options {

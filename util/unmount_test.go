@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/mount"
@@ -250,11 +249,9 @@ func TestUnmountTriesABusyMountAgain(t *testing.T) {
 
 	target = stacked(t, m, 1)
 	m.Inject(mounttest.Fault{Op: mounttest.OpUnmount, Err: syscall.EBUSY})
-	start := time.Now()
 	err := util.UnmountPath(t.Context(), m, target)
 	require.ErrorIs(t, err, syscall.EBUSY)
 	require.NotErrorIs(t, err, util.ErrPartlyUnmounted)
-	require.Less(t, time.Since(start), 5*time.Second)
 
 	ctx, cancel := context.WithCancel(t.Context())
 	calls := 0

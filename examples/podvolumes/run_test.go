@@ -192,8 +192,15 @@ func TestInterruptWhileMounting(t *testing.T) {
 	fake := d.mounter.(*mounttest.Fake)
 	target := filepath.Join(s.tmp, "root/pods/default_web/volumes/kubernetes.io~local-volume/disk-b")
 	fake.Inject(mounttest.Fault{Op: mounttest.OpMount, Path: target, Delay: time.Minute})
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	go func() {
+		for ; ctx.Err() == nil; time.Sleep(time.Millisecond) {
+			if _, err := os.Stat(target); err == nil {
+				cancel() // what is made before the mount is there
+			}
+		}
+	}()
 	r := s.inProcess(ctx, d, "-root", filepath.Join(s.tmp, "root"))
 	require.Equal(t, 1, r.status, r)
 	require.Equal(t, "podvolumes: interrupted\n", r.stderr)

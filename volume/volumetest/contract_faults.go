@@ -71,7 +71,7 @@ func (c *contract) unmountFails() {
 		spec, mounter := c.up()
 		unmounter := c.newUnmounter(spec)
 		fake.Inject(fault)
-		ctx, cancel := context.WithTimeout(c.Context(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(c.Context(), time.Minute)
 		err := unmounter.TearDown(ctx)
 		cancel()
 		require.ErrorIs(c, err, fault.Err)
