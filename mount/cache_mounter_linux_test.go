@@ -44,6 +44,7 @@ func mounterOn(t *testing.T, feed string) mount.Interface {
 
 // TestContractFilteredFeeds: the calls that the cache needs may be forbidden, each.
 func TestContractFilteredFeeds(t *testing.T) {
+	repeats(t)
 	for name, call := range map[string]uint32{
 		"statmount": unix.SYS_STATMOUNT, "listmount": unix.SYS_LISTMOUNT, "openat2": unix.SYS_OPENAT2,
 		"fanotify_init": unix.SYS_FANOTIFY_INIT, "fanotify_mark": unix.SYS_FANOTIFY_MARK,
@@ -238,5 +239,14 @@ func TestHungMountsFrom(t *testing.T) {
 				require.ErrorIs(t, err, cause)
 			})
 		})
+	}
+}
+
+// repeats leaves a test that is much like others, and the same on every kernel, out
+// of short runs: where a whole run is made besides, and time is short.
+func repeats(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it repeats others, and runs without -short")
 	}
 }

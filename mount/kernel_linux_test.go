@@ -77,6 +77,7 @@ func TestContractWithoutMountRoot(t *testing.T) {
 // TestContractWithoutCachedLookups: each component of each path is asked for in
 // a goroutine of its own, with the same results.
 func TestContractWithoutCachedLookups(t *testing.T) {
+	repeats(t)
 	if !mounttest.Namespace(t) {
 		return
 	}
