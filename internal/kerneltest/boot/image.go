@@ -35,6 +35,11 @@ func writeImage(file, test, moduleDir string, task guest.Task) error {
 	if err != nil {
 		return err
 	}
+	shared, err := libraries(self)
+	if err != nil {
+		return fmt.Errorf("the libraries of %s: %w", self, err)
+	}
+	entries = append(entries, shared...)
 	for name, source := range map[string]string{guest.InitFile: self, guest.TestFile: test} {
 		data, err := os.ReadFile(source)
 		if err != nil {

@@ -51,6 +51,6 @@ func commandLine(work, image string) []string {
 		"panic=-1", // end, do not wait
 		"umid=" + filepath.Base(work), "uml_dir=" + work,
 		"quiet", "loglevel=3",
-		narrowGo,
+		narrowGo, narrowC,
 	}
 }

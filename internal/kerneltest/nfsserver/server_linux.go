@@ -40,20 +40,33 @@ func Start(t testing.TB, dirs ...string) *Server {
 	if err := available(); err != nil {
 		mounttest.SkipWithout(t, "nfs", err)
 	}
-	s := &Server{Address: IPv4, Port: 2049}
+	s, err := New(dirs...)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
-		if err := s.close(); err != nil {
+		if err := s.Close(); err != nil {
 			t.Errorf("end the NFS server: %v", err)
 		}
 	})
+	return s
+}
+
+// New is [Start] for programs: what is wrong is an error, and the server ends with
+// [Server.Close].
+func New(dirs ...string) (*Server, error) {
+	if err := available(); err != nil {
+		return nil, fmt.Errorf("no NFS server here: %w", err)
+	}
+	s := &Server{Address: IPv4, Port: 2049}
 	var err error
 	if s.files, err = mountFiles(dirs); err != nil {
-		t.Fatalf("NFS server: %v", err)
+		return nil, errors.Join(fmt.Errorf("NFS server: %w", err), s.Close())
 	}
 	if err := s.Start(); err != nil {
-		t.Fatal(err)
+		return nil, errors.Join(err, s.Close())
 	}
-	return s
+	return s, nil
 }
 
 // Start starts a server that was stopped. It does not remember what clients had
@@ -129,7 +142,8 @@ func (s *Server) Options(version string) string {
 	return fmt.Sprintf("vers=%s,addr=%s,clientaddr=%s,port=%d", version, s.Address, s.Address, s.Port)
 }
 
-func (s *Server) close() error {
+// Close ends the server for good. Unmount what was mounted from it before.
+func (s *Server) Close() error {
 	return errors.Join(s.LinkUp(), s.Stop(), s.files.unmount())
 }
 
