@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"strings"
 
 	"github.com/volumekit/volumekit/mount"
@@ -14,12 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-var (
-	// errNoOrigin: the directory behind a mount is not to be found below the roots.
-	errNoOrigin = errors.New("what is mounted there is not below one of the directories where local volumes may be")
-	// errNotInTable: the path leads to a mount point that has another name.
-	errNotInTable = errors.New("something is mounted there that the mount table does not show")
-)
+// errNoOrigin: the directory behind a mount is not to be found below the roots.
+var errNoOrigin = errors.New("what is mounted there is not below one of the directories where local volumes may be")
 
 // ConstructVolumeSpec recovers the path of the directory that is mounted at
 // mountPath, and its flags as mount options, from the mount table: all of them, so
@@ -37,39 +32,15 @@ func (p *Plugin) ConstructVolumeSpec(ctx context.Context, volumeName, mountPath 
 	if p.host == nil {
 		return nil, errNotInitialised
 	}
-	mountPath, err := p.belowHost(field.NewPath("mountPath"), mountPath)
+	at, table, err := p.mounts.At(ctx, mountPath)
 	if err != nil {
 		return nil, err
 	}
-	if err := context.Cause(ctx); err != nil {
-		return nil, err
-	}
-	list, err := p.config.Mounter.List(ctx)
-	if err != nil {
-		return nil, transient(err)
-	}
-	table := mount.Table(list)
-	at, ok := table.At(mountPath)
-	if !ok {
-		return nil, p.notInTable(ctx, mountPath)
-	}
-	path, there, ok := p.origin(table, mountPath)
+	path, there, ok := p.origin(table, at.Mountpoint)
 	if !ok {
 		return nil, fmt.Errorf("%w: %s: %w", volume.ErrUncertain, mountPath, errNoOrigin)
 	}
 	return specFor(volumeName, path, optionsFor(at.Flags, there), at.Flags&mount.ReadOnly != 0), nil
-}
-
-// notInTable says what is true of a path at which the table shows no mount.
-func (p *Plugin) notInTable(ctx context.Context, mountPath string) error {
-	mounted, err := p.config.Mounter.IsMountPoint(ctx, mountPath)
-	switch {
-	case mounted:
-		return fmt.Errorf("%w: %s: %w", volume.ErrUncertain, mountPath, errNotInTable)
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return transient(err)
-	}
-	return fmt.Errorf("%w: %s", volume.ErrNotMounted, mountPath)
 }
 
 // origin returns the path that a volume at mountPath has in its specification,

@@ -2,15 +2,11 @@ package local
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/volumekit/volumekit/mount"
-	"github.com/volumekit/volumekit/util"
-	"github.com/volumekit/volumekit/util/safepath"
 	"github.com/volumekit/volumekit/volume"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // A podVolume is a volume's place for a pod.
@@ -22,19 +18,10 @@ type podVolume struct {
 // GetPath returns the path of the volume for the pod.
 func (v podVolume) GetPath() string { return v.path }
 
-// exclusively runs work as the only one for dir, which must be below the host's
-// root, and is passed on as it is written shortest.
-func (v podVolume) exclusively(ctx context.Context, dir string, work func(dir string) error) error {
-	dir, err := v.plugin.belowHost(field.NewPath("dir"), dir)
-	if err != nil {
-		return err
-	}
-	unlock, err := v.plugin.locks.Lock(ctx, dir)
-	if err != nil {
-		return transient(fmt.Errorf("waiting for another operation on %s: %w", dir, err))
-	}
-	defer unlock()
-	return work(dir)
+// GetMetrics measures the file system that the directory is in, which other
+// volumes may share.
+func (v podVolume) GetMetrics(ctx context.Context) (*volume.Metrics, error) {
+	return v.plugin.mounts.GetMetrics(ctx, v.path)
 }
 
 type mounter struct {
@@ -61,9 +48,7 @@ func (m *mounter) SetUpAt(ctx context.Context, dir string, args volume.MounterAr
 	if err := checkArgs(args); err != nil {
 		return err
 	}
-	return m.exclusively(ctx, dir, func(dir string) error {
-		return m.setUp(ctx, m.request(dir, args))
-	})
+	return m.plugin.mounts.SetUp(ctx, dir, m.request(dir, args))
 }
 
 // checkArgs refuses what a pod asks for and would not get.
@@ -101,42 +86,6 @@ func (m *mounter) checkOptions() error {
 	return err
 }
 
-// setUp makes the directory and mounts. What it made it takes back if the mount
-// fails, also if the mounter refuses the request. Parents in which other volumes
-// have come up meanwhile stay.
-func (m *mounter) setUp(ctx context.Context, req mount.Request) error {
-	made, err := safepath.MkdirAll(m.plugin.host.Root(), req.Target, 0o750)
-	if err == nil {
-		err = m.plugin.config.Mounter.Mount(ctx, req)
-	}
-	if err == nil || errors.Is(err, mount.ErrUncertain) {
-		return classify(err)
-	}
-	if undo := safepath.RemoveMade(made, req.Target); undo != nil {
-		return fmt.Errorf("%w: %w (cleaning up: %w)", volume.ErrUncertain, err, undo)
-	}
-	return classify(err)
-}
-
-// classify says what is true of the volume after the mounter's error.
-func classify(err error) error {
-	var refused *mount.InputError
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, mount.ErrUncertain):
-		return fmt.Errorf("%w: %w", volume.ErrUncertain, err)
-	case errors.Is(err, mount.ErrMounted):
-		return fmt.Errorf("%w: %w", volume.ErrAlreadyMounted, err)
-	case errors.As(err, &refused), errors.Is(err, errors.ErrUnsupported):
-		return err
-	default:
-		return transient(err)
-	}
-}
-
-func transient(err error) error { return fmt.Errorf("%w: %w", volume.ErrTransient, err) }
-
 type unmounter struct{ podVolume }
 
 // TearDown implements [volume.Unmounter].
@@ -145,21 +94,5 @@ func (u *unmounter) TearDown(ctx context.Context) error { return u.TearDownAt(ct
 // TearDownAt implements [volume.Unmounter]. The directory must be below the
 // host's root. Its parents stay: they are the pod's.
 func (u *unmounter) TearDownAt(ctx context.Context, dir string) error {
-	return u.exclusively(ctx, dir, func(dir string) error {
-		return classifyUnmount(util.UnmountMountPoint(ctx, u.plugin.config.Mounter, dir))
-	})
-}
-
-// classifyUnmount says what is true of the volume after an unmount's error.
-func classifyUnmount(err error) error {
-	var refused *mount.InputError
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, mount.ErrUncertain), errors.Is(err, util.ErrPartlyUnmounted):
-		return fmt.Errorf("%w: %w", volume.ErrUncertain, err)
-	case errors.As(err, &refused):
-		return err
-	}
-	return transient(err)
+	return u.plugin.mounts.TearDown(ctx, dir)
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/volumekit/volumekit/mount"
-	"github.com/volumekit/volumekit/util/keylock"
+	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -34,8 +34,8 @@ type Config struct {
 type Plugin struct {
 	config Config
 	host   volume.VolumeHost
+	mounts *util.PodMounts
 	roots  []root
-	locks  keylock.Map // by path of the volume for the pod
 }
 
 var (
@@ -66,7 +66,7 @@ func (p *Plugin) Init(host volume.VolumeHost) error {
 			}
 		}
 	}
-	p.host, p.roots = host, roots
+	p.host, p.mounts, p.roots = host, util.NewPodMounts(host, p.config.Mounter), roots
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/volumekit/volumekit/volume"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -96,22 +97,6 @@ func replaceLongest(roots []root, name string, by func(root) (from, to string)) 
 	return replaced, longest != ""
 }
 
-// belowHost returns the path as it is written shortest, if it is strictly below
-// the host's root.
-func (p *Plugin) belowHost(at *field.Path, written string) (string, error) {
-	clean := path.Clean(written)
-	_, ok := below(p.host.Root(), clean)
-	switch {
-	case !ok:
-		return "", field.Invalid(at, shorten(written), "not below "+p.host.Root())
-	case hasDotDot(written):
-		return "", field.Invalid(at, shorten(written), `the path must not contain ".."`)
-	case strings.ContainsRune(written, 0):
-		return "", field.Invalid(at, shorten(written), "a path holds no NUL")
-	}
-	return clean, nil
-}
-
 func hasDotDot(p string) bool { return slices.Contains(strings.Split(p, "/"), "..") }
 
 func isOrIsBelow(dir, p string) bool {
@@ -125,13 +110,4 @@ func below(dir, p string) (string, bool) {
 	return rest, ok && rest != ""
 }
 
-func invalid(value, detail string) error { return field.Invalid(pathField, shorten(value), detail) }
-
-// shorten keeps hostile text from filling a log.
-func shorten(s string) string {
-	const limit = 128
-	if len(s) <= limit {
-		return s
-	}
-	return s[:limit] + "..."
-}
+func invalid(value, detail string) error { return volume.Invalid(pathField, value, detail) }

@@ -62,7 +62,7 @@ func NewHost(root string, opts ...HostOption) (*Host, error) {
 func resolveRoot(root string) (string, error) {
 	path := field.NewPath("root")
 	if !filepath.IsAbs(root) {
-		return "", invalid(path, root, "the root of a host is an absolute path")
+		return "", Invalid(path, root, "the root of a host is an absolute path")
 	}
 	resolved, err := filepath.EvalSymlinks(root)
 	if err != nil {
@@ -73,7 +73,7 @@ func resolveRoot(root string) (string, error) {
 		return "", fmt.Errorf("root of the volume host: %w", err)
 	}
 	if !info.IsDir() {
-		return "", invalid(path, root, "the root of a host is a directory")
+		return "", Invalid(path, root, "the root of a host is a directory")
 	}
 	return resolved, nil
 }

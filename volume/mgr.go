@@ -124,10 +124,10 @@ func addPlugins(byName map[string]VolumePlugin, plugins []VolumePlugin) ([]regis
 
 func validatePluginName(path *field.Path, name string) error {
 	if !strings.Contains(name, "/") {
-		return invalid(path, name, `a plugin's name is namespaced, as "kubernetes.io/nfs"`)
+		return Invalid(path, name, `a plugin's name is namespaced, as "kubernetes.io/nfs"`)
 	}
 	if problems := validation.IsQualifiedName(name); len(problems) > 0 {
-		return invalid(path, name, problems[0])
+		return Invalid(path, name, problems[0])
 	}
 	_, err := escapeQualifiedName(path, name)
 	return err

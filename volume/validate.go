@@ -48,19 +48,21 @@ func ValidatePathComponent(path *field.Path, value string) error {
 	case value == "":
 		return field.Required(path, "a path component is not empty")
 	case len(value) > maxComponent:
-		return invalid(path, value, fmt.Sprintf("a path component has at most %d bytes", maxComponent))
+		return Invalid(path, value, fmt.Sprintf("a path component has at most %d bytes", maxComponent))
 	case value == ".", value == "..":
-		return invalid(path, value, `a path component is not "." or ".."`)
+		return Invalid(path, value, `a path component is not "." or ".."`)
 	case strings.ContainsAny(value, "/\x00"):
-		return invalid(path, value, `a path component holds no "/" or NUL`)
+		return Invalid(path, value, `a path component holds no "/" or NUL`)
 	case strings.ContainsRune(value, filepath.Separator), !filepath.IsLocal(value):
-		return invalid(path, value, "not the name of a file on this system")
+		return Invalid(path, value, "not the name of a file on this system")
 	}
 	return nil
 }
 
 // invalid refuses a value that anybody may have written.
-func invalid(path *field.Path, value, detail string) *field.Error {
+// Invalid returns [field.Invalid] with the value shortened: anybody may have written
+// it.
+func Invalid(path *field.Path, value, detail string) *field.Error {
 	return field.Invalid(path, shorten(value), detail)
 }
 
