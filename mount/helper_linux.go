@@ -15,7 +15,7 @@ import (
 // buildFileSystem makes a file system with the program for its type, or with the
 // kernel's calls alone. Nothing is mounted where anyone sees it.
 func (m *Mounter) buildFileSystem(ctx context.Context, req Request, o Options) (*tree, error) {
-	helper, err := m.findHelper(req.FSType)
+	helper, err := m.findHelper(req)
 	switch {
 	case err != nil:
 		return nil, err
@@ -28,13 +28,17 @@ func (m *Mounter) buildFileSystem(ctx context.Context, req Request, o Options) (
 }
 
 // findHelper returns the path of the program for a type, or nothing if none is
-// needed. Types that are no network's have one only where the configuration says.
-func (m *Mounter) findHelper(fsType string) (string, error) {
+// needed. Types that are no network's have one only where the configuration or the
+// request says.
+func (m *Mounter) findHelper(req Request) (string, error) {
+	if req.Helper == HelperNever {
+		return "", nil
+	}
 	dirs := m.config.Helpers
-	if dirs == nil && isNetwork(fsType) {
+	if dirs == nil && (isNetwork(req.FSType) || req.Helper == HelperAlways) {
 		dirs = helperDirs
 	}
-	name := "mount." + fsType
+	name := "mount." + req.FSType
 	for i, dir := range dirs {
 		if !filepath.IsAbs(dir) {
 			return "", inputError(fmt.Sprintf("Config.Helpers[%d]", i), dir, "the path must be absolute")
@@ -44,7 +48,7 @@ func (m *Mounter) findHelper(fsType string) (string, error) {
 			return path, nil
 		}
 	}
-	if isNetwork(fsType) && !networkTypes[fsType].kernelCan {
+	if req.Helper == HelperAlways || isNetwork(req.FSType) && !networkTypes[req.FSType].kernelCan {
 		return "", &HelperError{Helper: name, Err: fmt.Errorf("%w: %w", exec.ErrNotFound, errors.ErrUnsupported)}
 	}
 	return "", nil

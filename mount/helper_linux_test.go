@@ -253,6 +253,29 @@ func TestHelperIsMissing(t *testing.T) {
 	require.Equal(t, "Config.Helpers[0]", input.Field)
 }
 
+// TestHelperUse: the request can do without a program, and insist on one.
+func TestHelperUse(t *testing.T) {
+	onEachTierHelped(t, func(h helped) {
+		req := h.request("good")
+		req.Helper = mount.HelperNever
+		require.NoError(h, h.Mount(h.Context(), req))
+		require.Empty(h, h.reported("args"))
+		require.NoError(h, h.Unmount(h.Context(), h.target))
+		req.Helper = mount.HelperAlways
+		require.NoError(h, h.Mount(h.Context(), req))
+		require.NotEmpty(h, h.reported("args"))
+		require.NoError(h, h.Unmount(h.Context(), h.target))
+
+		req.FSType = "nfs"
+		require.ErrorIs(h, h.Mount(h.Context(), req), exec.ErrNotFound)
+		m := mount.New(mount.Config{Tier: h.Tier(), StagingDir: h.dir + "/staging"})
+		req.FSType = "no-such-type"
+		require.ErrorContains(h, m.Mount(h.Context(), req), "mount.no-such-type")
+		require.False(h, isMountPoint(h.T, h.target))
+		h.nothingIsLeft()
+	})
+}
+
 // TestHelperSecrets: a program gets them in a file, and nobody sees them, even if
 // it prints them.
 func TestHelperSecrets(t *testing.T) {

@@ -44,6 +44,10 @@ type Request struct {
 	// (Linux 5.12 and later, by type). The zero value maps nothing.
 	IDMap IDMap
 
+	// Helper says whether the program mount.TYPE mounts the file system. The zero
+	// value leaves it to [Config.Helpers] and the type.
+	Helper HelperUse
+
 	// Remount changes the flags of what is mounted at Target to what Options say,
 	// and leaves those that they do not name; nothing is added to them. Only the
 	// mount changes, not its file system. With it all other fields but Target and
@@ -66,6 +70,20 @@ const (
 	// of the request. The whole is one mount to Unmount: unmounting the target
 	// with [Interface.UnmountTree] takes all of it down.
 	IncludeSubmounts
+)
+
+// A HelperUse says who mounts a file system: the program mount.TYPE, or the kernel's
+// calls alone.
+type HelperUse int
+
+const (
+	// HelperIfFound uses the program where [Config.Helpers] has it.
+	HelperIfFound HelperUse = iota
+	// HelperNever uses the kernel's calls alone.
+	HelperNever
+	// HelperAlways uses the program, of whatever type. If it is missing Mount fails
+	// with a [*HelperError] that wraps exec.ErrNotFound.
+	HelperAlways
 )
 
 // Propagation is mount propagation, mount_namespaces(7), as Kubernetes has it:

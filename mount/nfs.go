@@ -3,6 +3,7 @@ package mount
 import (
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 )
@@ -57,4 +58,27 @@ func (o Options) withNFS(version string, server, client netip.Addr) Options {
 		o.Data = append(o.Data, "clientaddr="+client.String())
 	}
 	return o
+}
+
+const defaultNFSPort = 2049
+
+// nfsPort returns the port at which a server is to be found by TCP, if it is.
+func nfsPort(o Options) (port uint16, ok bool) {
+	port = defaultNFSPort
+	for _, option := range o.Data {
+		key, value, _ := strings.Cut(option, "=")
+		switch {
+		case key == "rdma", key == "udp", key == "proto" && !strings.HasPrefix(value, "tcp"):
+			return 0, false
+		case key == "port":
+			n, err := strconv.ParseUint(value, 10, 16)
+			if err != nil {
+				return 0, false
+			}
+			if n != 0 {
+				port = uint16(n)
+			}
+		}
+	}
+	return port, true
 }

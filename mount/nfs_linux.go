@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,13 +22,41 @@ func (m *Mounter) buildNFS(ctx context.Context, req Request, o Options) (*tree, 
 	if err != nil {
 		return nil, err
 	}
-	for _, server := range servers {
-		var built *tree
-		if built, err = m.buildNFSFrom(ctx, server, req, o); err == nil {
-			return built, nil
+	var failed []error
+	for i, server := range servers {
+		err := reach(ctx, server, len(servers)-i, o)
+		if err == nil {
+			var built *tree
+			if built, err = m.buildNFSFrom(ctx, server, req, o); err == nil {
+				return built, nil
+			}
+		}
+		failed = append(failed, fmt.Errorf("server %s: %w", server, err))
+		if ctx.Err() != nil {
+			break
 		}
 	}
-	return nil, err
+	return nil, errors.Join(failed...)
+}
+
+// reach tries to connect to a server that has further addresses, for its share of
+// the time: the kernel would wait for minutes for one that is out of reach. The last
+// is left to the kernel.
+func reach(ctx context.Context, server netip.Addr, left int, o Options) error {
+	port, ok := nfsPort(o)
+	if left <= 1 || !ok {
+		return nil
+	}
+	timeout := 5 * time.Second
+	if deadline, ok := ctx.Deadline(); ok {
+		timeout = min(timeout, time.Until(deadline)/time.Duration(left))
+	}
+	dialer := net.Dialer{Timeout: timeout}
+	conn, err := dialer.DialContext(ctx, "tcp", netip.AddrPortFrom(server, port).String())
+	if err != nil {
+		return err
+	}
+	return conn.Close()
 }
 
 func (m *Mounter) buildNFSFrom(ctx context.Context, server netip.Addr, req Request, o Options) (built *tree, err error) {
@@ -41,7 +70,6 @@ func (m *Mounter) buildNFSFrom(ctx context.Context, server netip.Addr, req Reque
 		if err == nil {
 			return built, nil
 		}
-		err = fmt.Errorf("server %s: %w", server, err)
 		if !errors.Is(err, unix.EPROTONOSUPPORT) && !errors.Is(err, unix.EINVAL) {
 			break // it is not the version
 		}
@@ -67,8 +95,7 @@ func lookUp(ctx context.Context, host string) ([]netip.Addr, error) {
 // clientFor returns the address by which a server can call back, which version 4.0
 // needs. Nothing is sent to find it out.
 func clientFor(server netip.Addr) netip.Addr {
-	const nfsPort = 2049
-	conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(server, nfsPort)))
+	conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(server, defaultNFSPort)))
 	if err != nil {
 		return netip.Addr{}
 	}

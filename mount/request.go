@@ -11,6 +11,10 @@ func (r Request) checkTree() error {
 		return inputError("Submounts", fmt.Sprint(int(r.Submounts)), "only the source of a bind mount has any")
 	case r.Propagation < PropagationPrivate || r.Propagation > PropagationShared:
 		return inputError("Propagation", fmt.Sprint(int(r.Propagation)), "no such propagation")
+	case r.Helper < HelperIfFound || r.Helper > HelperAlways:
+		return inputError("Helper", fmt.Sprint(int(r.Helper)), "no such use of a program")
+	case r.Helper != HelperIfFound && r.FSType == "":
+		return inputError("Helper", fmt.Sprint(int(r.Helper)), "a bind mount takes no program")
 	}
 	return r.IDMap.check()
 }
@@ -31,6 +35,8 @@ func (r Request) parseRemount(allow Allow) (Options, error) {
 		return Options{}, inputError("Submounts", fmt.Sprint(int(r.Submounts)), reason)
 	case r.Propagation != PropagationPrivate:
 		return Options{}, inputError("Propagation", fmt.Sprint(int(r.Propagation)), reason)
+	case r.Helper != HelperIfFound:
+		return Options{}, inputError("Helper", fmt.Sprint(int(r.Helper)), reason)
 	case !r.IDMap.empty():
 		return Options{}, inputError("IDMap", fmt.Sprint(r.IDMap), reason)
 	}

@@ -62,6 +62,10 @@ func (c *contract) badInputOfTree() {
 		c.refuses("Propagation", mount.Request{Source: source, Target: target, Propagation: propagation})
 		c.refuses("Propagation", mount.Request{Source: "x", Target: target, FSType: "tmpfs", Propagation: propagation})
 	}
+	for _, helper := range []mount.HelperUse{-1, mount.HelperAlways + 1} {
+		c.refuses("Helper", mount.Request{Source: "x", Target: target, FSType: "tmpfs", Helper: helper})
+	}
+	c.refuses("Helper", mount.Request{Source: source, Target: target, Helper: mount.HelperNever})
 }
 
 func (c *contract) badInputOfIDMap() {
@@ -93,6 +97,7 @@ func (c *contract) badInputOfRemount() {
 		"Stack":       {Stack: true},
 		"Submounts":   {Submounts: mount.IncludeSubmounts},
 		"Propagation": {Propagation: mount.PropagationShared},
+		"Helper":      {Helper: mount.HelperNever},
 		"IDMap":       {IDMap: mount.IDMap{UIDs: ids, GIDs: ids}},
 		"Options[0]":  {Options: []string{"suid"}},
 		"Options[1]":  {Options: []string{"ro", "size=1m"}},

@@ -25,6 +25,7 @@ import (
 //     order, device numbers from the devices' names; Root is "/" and Deleted false,
 //     always: a part of a file system is taken for all of it.
 //   - mount.Request.IDMap is refused with errors.ErrUnsupported.
+//   - mount.Request.Helper is left to mount(8), which uses programs where there are any.
 type Peer struct {
 	peer  peer.Interface
 	allow mount.Allow
