@@ -50,6 +50,7 @@ var house = []room{
 	{"volume", nil, []string{api, apimachinery}},
 	{"volume/volumetest", []string{"volume", "mount", "mount/mounttest", "util"}, []string{api, apimachinery, testify}},
 	{"local", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery, sys}},
+	{"nfs", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery, sys}},
 	{"util", []string{"mount", "volume", leaves}, []string{api, apimachinery, sys}},
 	{leaves, nil, []string{sys}},
 	{"internal/kerneltest", nil, nil},

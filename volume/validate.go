@@ -59,7 +59,6 @@ func ValidatePathComponent(path *field.Path, value string) error {
 	return nil
 }
 
-// invalid refuses a value that anybody may have written.
 // Invalid returns [field.Invalid] with the value shortened: anybody may have written
 // it.
 func Invalid(path *field.Path, value, detail string) *field.Error {

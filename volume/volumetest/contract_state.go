@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/stretchr/testify/require"
@@ -27,10 +28,15 @@ func (c *contract) mounts() mount.Table {
 	return ours
 }
 
-// requireUp checks that one mount is at path, and none elsewhere, and returns it.
+// requireUp checks that one mount is at path, and none in other places but the
+// plugin's own, and returns it.
 func (c *contract) requireUp(path string) mount.Info {
 	c.Helper()
-	mounts := c.mounts()
+	own, err := c.host.PluginDir(c.plugin.GetPluginName())
+	require.NoError(c, err)
+	mounts := slices.DeleteFunc(c.mounts(), func(info mount.Info) bool {
+		return strings.HasPrefix(info.Mountpoint, tablePath(own)+"/")
+	})
 	require.Len(c, mounts, 1, "one mount for one volume")
 	require.Equal(c, tablePath(path), mounts[0].Mountpoint)
 	return mounts[0]

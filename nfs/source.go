@@ -1,0 +1,146 @@
+package nfs
+
+import (
+	"net/netip"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/volumekit/volumekit/volume"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// A source is an export of a server, in its canonical form: equal for two ways to
+// write the same.
+type source struct{ server, path string }
+
+// volumeName returns what names the storage: "server/path".
+func (s source) volumeName() string { return s.server + s.path }
+
+// String returns what is mounted: "server:/path", "[2001:db8::1]:/path".
+func (s source) String() string {
+	if strings.Contains(s.server, ":") {
+		return "[" + s.server + "]:" + s.path
+	}
+	return s.server + ":" + s.path
+}
+
+// sourceOf returns what a specification says, and where it says it; or nil if the
+// volume is of another kind.
+func sourceOf(spec *volume.Spec) (*v1.NFSVolumeSource, *field.Path) {
+	at := field.NewPath("spec")
+	switch {
+	case spec == nil:
+		return nil, nil
+	case spec.Volume != nil && spec.Volume.NFS != nil:
+		return spec.Volume.NFS, at.Child("volume", "nfs")
+	case spec.PersistentVolume != nil && spec.PersistentVolume.Spec.NFS != nil:
+		return spec.PersistentVolume.Spec.NFS, at.Child("persistentVolume", "spec", "nfs")
+	}
+	return nil, nil
+}
+
+// parseSource reads what somebody wrote into a specification. Its errors are of
+// type [*field.Error].
+func parseSource(at *field.Path, written *v1.NFSVolumeSource) (source, error) {
+	server, err := parseServer(at.Child("server"), written.Server)
+	if err != nil {
+		return source{}, err
+	}
+	path, err := parsePath(at.Child("path"), written.Path)
+	return source{server, path}, err
+}
+
+// parseMountSource reads the source of a mount, as the mount table has it.
+func parseMountSource(text string) (source, error) {
+	server, export, found := strings.Cut(text, ":/")
+	if rest, ok := strings.CutPrefix(text, "["); ok {
+		server, export, found = strings.Cut(rest, "]:/")
+	}
+	at := field.NewPath("source")
+	if !found {
+		return source{}, volume.Invalid(at, text, "not a server and an export, server:/path")
+	}
+	return parseSource(at, &v1.NFSVolumeSource{Server: server, Path: "/" + export})
+}
+
+// parseServer returns a name in lower case, or an address as it is written
+// shortest.
+func parseServer(at *field.Path, written string) (string, error) {
+	if written == "" {
+		return "", field.Required(at, "an NFS volume has a server")
+	}
+	text := written
+	if inside, ok := strings.CutPrefix(written, "["); ok {
+		if text, ok = strings.CutSuffix(inside, "]"); !ok || !strings.Contains(text, ":") {
+			return "", volume.Invalid(at, written, "brackets are around an IPv6 address")
+		}
+	}
+	if strings.Contains(text, ":") {
+		return parseIPv6(at, text)
+	}
+	if address, err := netip.ParseAddr(text); err == nil {
+		return address.String(), nil
+	}
+	return parseName(at, text)
+}
+
+// interfaceName is what a network device can be called, as far as an address may
+// name it; or its number.
+var interfaceName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,14}$`)
+
+func parseIPv6(at *field.Path, text string) (string, error) {
+	address, err := netip.ParseAddr(text)
+	if err != nil {
+		return "", volume.Invalid(at, text, "not an IPv6 address, and a name holds no colon")
+	}
+	if zone := address.Zone(); zone != "" && !interfaceName.MatchString(zone) {
+		return "", volume.Invalid(at, text, "the zone of the address is not the name of a network device")
+	}
+	return address.Unmap().String(), nil
+}
+
+var (
+	label  = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?$`)
+	number = regexp.MustCompile(`^([0-9]+|0[xX][0-9a-fA-F]*)$`)
+)
+
+// longestName is how long a name in the DNS can be.
+const longestName = 253
+
+// parseName accepts a name of the DNS. One whose last label is a number would be
+// taken for an address by some, for a name by others.
+func parseName(at *field.Path, text string) (string, error) {
+	labels := strings.Split(strings.TrimSuffix(text, "."), ".")
+	switch {
+	case len(text) > longestName:
+		return "", volume.Invalid(at, text, "a name has at most 253 bytes")
+	case slices.ContainsFunc(labels, func(l string) bool { return !label.MatchString(l) }):
+		return "", volume.Invalid(at, text, "not the name of a server, nor an address")
+	case number.MatchString(labels[len(labels)-1]):
+		return "", volume.Invalid(at, text, "not an IPv4 address, and a name does not end with a number")
+	}
+	return strings.ToLower(text), nil
+}
+
+// longestPath is how long an export can be for the kernel's client.
+const longestPath = 1024
+
+func parsePath(at *field.Path, written string) (string, error) {
+	switch {
+	case written == "":
+		return "", field.Required(at, "an NFS volume has a path")
+	case !strings.HasPrefix(written, "/"):
+		return "", volume.Invalid(at, written, "the path must be absolute")
+	case strings.ContainsFunc(written, unicode.IsControl):
+		return "", volume.Invalid(at, written, "a path holds no NUL and no control characters")
+	case slices.Contains(strings.Split(written, "/"), ".."):
+		return "", volume.Invalid(at, written, `the path must not contain ".."`)
+	case len(written) > longestPath:
+		return "", volume.Invalid(at, written, "a path has at most 1024 bytes")
+	}
+	return path.Clean(written), nil
+}
