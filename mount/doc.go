@@ -9,9 +9,13 @@
 // symbolic link. Mounting is idempotent, and so is unmounting. Whether a path is a
 // mount point is asked of the mount table, never of what is mounted there.
 //
-// A call returns soon after its context ends, whatever the file systems do that it
-// has to do with; [Interface] says what is true then. Errors are of type [*Error] or
-// [*InputError].
+// A call returns within 100 ms of the end of its context, on a machine with time for
+// it, whatever the file systems do that it has to do with; [Interface] says what is
+// true then. What it takes on yours, call by call:
+//
+//	go test -v -run TestReturnsByContext ./mount
+//
+// Errors are of type [*Error] or [*InputError].
 //
 // # How it mounts
 //

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -46,9 +47,14 @@ func (f *fuseFS) die() {
 	<-f.ended
 }
 
-func (f *fuseFS) command(c byte) {
+// held is how many requests it has not answered since it hangs.
+func (f *fuseFS) held() int { return int(f.command('n')) }
+
+func (f *fuseFS) command(c byte) (reply byte) {
 	_, _ = f.commands.Write([]byte{c})
-	_, _ = f.replies.Read(make([]byte, 1))
+	answer := make([]byte, 1)
+	_, _ = f.replies.Read(answer)
+	return answer[0]
 }
 
 // The opcodes of linux/fuse.h that need an answer of their own, or get none.
@@ -137,6 +143,7 @@ type daemon struct {
 	mu   sync.Mutex
 	disk []byte
 	hung chan struct{} // closed when it is released; nil: it serves
+	held byte          // requests that wait for that
 }
 
 // serveFUSE is the whole life of a daemon, and nothing in other processes.
@@ -161,7 +168,10 @@ func serveFUSE() {
 		}
 		if command[0] == 'r' && d.hung != nil {
 			close(d.hung)
-			d.hung = nil
+			d.hung, d.held = nil, 0
+		}
+		if command[0] == 'n' {
+			command[0] = d.held
 		}
 		d.mu.Unlock()
 		_, _ = os.Stdout.Write(command)
@@ -179,10 +189,8 @@ func (d *daemon) serve() {
 		if err != nil || n < 40 {
 			return
 		}
-		d.mu.Lock()
-		hung := d.hung
-		d.mu.Unlock()
-		if opcode := binary.NativeEndian.Uint32(request[4:]); hung == nil || opcode == fuseInit {
+		hung := d.hold(binary.NativeEndian.Uint32(request[4:]))
+		if hung == nil {
 			d.handle(request[:n])
 			continue
 		}
@@ -191,6 +199,20 @@ func (d *daemon) serve() {
 			d.handle(request[:n])
 		}()
 	}
+}
+
+// hold returns what a request has to wait for, if anything.
+func (d *daemon) hold(opcode uint32) <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch opcode {
+	case fuseInit, fuseForget, fuseBatchForget:
+		return nil
+	}
+	if d.hung != nil && d.held < math.MaxUint8 {
+		d.held++
+	}
+	return d.hung
 }
 
 // handle answers a request: struct fuse_in_header and what follows it.

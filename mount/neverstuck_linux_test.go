@@ -50,9 +50,7 @@ func hungServer(t *testing.T, path, _ string) sick {
 
 // hungBlock does not answer, and has to as it is unmounted.
 func hungBlock(t *testing.T, path, dir string) sick {
-	image := dir + "/image"
-	require.NoError(t, os.WriteFile(image, make([]byte, 1<<20), 0o600))
-	device := loopDevice(t, image)
+	device := emptyDevice(t, dir+"/image")
 	fs := mountFUSEOn(t, device, path, "fuseblk", nil)
 	_, err := os.Stat(path) // it is initialised
 	require.NoError(t, err)
