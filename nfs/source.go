@@ -57,8 +57,9 @@ func parseSource(at *field.Path, written *v1.NFSVolumeSource) (source, error) {
 // parseMountSource reads the source of a mount, as the mount table has it.
 func parseMountSource(text string) (source, error) {
 	server, export, found := strings.Cut(text, ":/")
-	if rest, ok := strings.CutPrefix(text, "["); ok {
-		server, export, found = strings.Cut(rest, "]:/")
+	if strings.HasPrefix(text, "[") {
+		server, export, found = strings.Cut(text, "]:/")
+		server += "]"
 	}
 	at := field.NewPath("source")
 	if !found {
