@@ -12,7 +12,7 @@ KERNELFLAGS ?=
 # The tools have a module of their own, so that ours does not require them.
 TOOL = $(GO) tool -modfile=tools/go.mod
 
-.PHONY: all help fmt-check vet lint test race kernels test-kernels cross bench fuzz
+.PHONY: all help fmt-check vet lint test race kernels guests test-kernels test-nfs on-kernel cross bench fuzz
 
 all: fmt-check vet lint race cross
 
@@ -25,6 +25,7 @@ help:
 	@echo "make race       the tests with the race detector"
 	@echo "make test-kernels"
 	@echo "                the tests that mount for real, on Linux $(KERNELS)"
+	@echo "make test-nfs   the tests that mount NFS, on the same kernels"
 	@echo "make cross      build and vet for $(PLATFORMS)"
 	@echo "make bench      measure against k8s.io/mount-utils"
 	@echo "make fuzz       each fuzz test for $(FUZZTIME)"
@@ -50,30 +51,58 @@ race:
 kernels:
 	$(GO) run ./internal/kerneltest/cmd/fetchkernels $(KERNELS)
 
-# The packages that ask the kernel for something, and have tests: they import
-# x/sys/unix, or their tests mount for real. The guests run those one by one, for
-# as long as GUESTTIME each, and less of what repeats: they are slow. GUESTSKIP
-# in the environment matches packages to leave out.
-GUESTPACKAGES = $(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{.Imports}} {{.TestImports}} {{.XTestImports}}{{end}}' ./... | \
-	awk '/[ \[](golang.org\/x\/sys\/unix|[^ ]*\/mount\/mounttest)[] ]/ && $$1 !~ /volumekit$$|\/(bench|examples|kerneltest\/(boot|guest))(\/|$$)/ {print $$1}' | \
+# Packages that have tests, which import the one that matches $(1).
+TESTSOF = $(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{.Imports}} {{.TestImports}} {{.XTestImports}}{{end}}' ./... | \
+	awk '/$(1)/ {print $$1}'
+
+# The packages that ask the kernel for something: they import x/sys/unix, or their
+# tests mount for real. GUESTSKIP in the environment matches packages to leave out.
+GUESTPACKAGES = $(call TESTSOF,[ \[](golang.org\/x\/sys\/unix|[^ ]*\/mount\/mounttest)[] ]) | \
+	grep -vE 'volumekit$$|/(bench|examples|kerneltest/(abreast|boot|guest|nfsserver))(/|$$)' | \
 	grep -vE "$${GUESTSKIP:-^$$}"
+
+# The guests run packages one by one, for as long as GUESTTIME each, and less of
+# what repeats: they are slow.
 GUESTTIME ?= 8m
+
+# What they leave out: tests of the NFS server, which test-nfs runs, and the contract
+# on what is no kernel, or on a newer one that does as if it were older.
+GUESTLEAVE = ^TestNFS|^TestContract(Fake|Filtered|OnEachFeed|Without)
 
 # What a guest has, and from Linux 6.12 on.
 GUESTHAS = userns,root,loop,ptrace,fuse,seccomp,nfs,ipv6,growext4
 GUESTHAS612 = $(GUESTHAS),statmount
 
 # No race detector: its programs do not start in these kernels.
-test-kernels: export CGO_ENABLED = 0
-test-kernels: kernels
-	$(GO) build -o bin/umlrun ./internal/kerneltest/cmd/umlrun
+test-kernels test-nfs: export CGO_ENABLED = 0
+
+test-kernels: guests
 	VOLUMEKIT_REQUIRE=kernels VOLUMEKIT_KERNEL=$(firstword $(KERNELS)) $(GO) test -count=1 ./internal/kerneltest/boot
-	@set -e; packages=$$($(GUESTPACKAGES)); [ -n "$$packages" ]; for kernel in $(KERNELS); do \
-		echo "Linux $$kernel"; \
-		case "$$kernel" in 6.1) has=$(GUESTHAS) ;; *) has=$(GUESTHAS612) ;; esac; \
-		VOLUMEKIT_REQUIRE="$$has" $(GO) test -short -count=1 -p 1 -timeout $(GUESTTIME) $(KERNELFLAGS) \
-			-exec "'$(CURDIR)/bin/umlrun' -kernel $$kernel" $$packages; \
-	done
+	@packages=$$($(GUESTPACKAGES)) && $(call ON_KERNELS,-skip '$(GUESTLEAVE)')
+
+# All tests that need an NFS server are called so: nfsserver sees to it.
+test-nfs: export VOLUMEKIT_COUNT_FILE = $(CURDIR)/bin/nfs.count
+test-nfs: guests
+	@rm -f bin/nfs.count
+	@packages=$$($(call TESTSOF,kerneltest\/nfsserver[] ])) && \
+		$(call ON_KERNELS,-run '^TestNFS')
+	@awk '$$1 == "nfs" {mounts += $$2; dead += $$3} END { \
+		printf "real NFS: %d mounts, %d dead servers survived\n", mounts, dead; exit !(mounts && dead)}' bin/nfs.count
+
+guests: kernels
+	$(GO) build -o bin/ ./internal/kerneltest/cmd/umlrun ./internal/kerneltest/cmd/oneach
+
+# ON_KERNELS runs tests of $$packages on each kernel. What they have in common is
+# compiled first, and once.
+ON_KERNELS = [ -n "$$packages" ] && \
+	$(GO) test -vet=off -c -o /dev/null $$packages && \
+	bin/oneach $(KERNELS) -- $(MAKE) --no-print-directory on-kernel KERNEL={} PACKAGES="$$(echo $$packages)" FLAGS="$(1)"
+
+on-kernel:
+	@echo "Linux $(KERNEL)"
+	@VOLUMEKIT_REQUIRE=$(if $(filter 6.1,$(KERNEL)),$(GUESTHAS),$(GUESTHAS612)) \
+		$(GO) test -short -count=1 -vet=off -p 1 -timeout $(GUESTTIME) $(FLAGS) $(KERNELFLAGS) \
+		-exec "'$(CURDIR)/bin/umlrun' -kernel $(KERNEL)" $(PACKAGES)
 
 cross:
 	@set -e; for platform in $(PLATFORMS); do \

@@ -7,7 +7,8 @@
 //	CGO_ENABLED=0 go build -o bin/umlrun ./internal/kerneltest/cmd/umlrun
 //	CGO_ENABLED=0 go test -exec "$PWD/bin/umlrun -kernel 6.1" ./mount
 //
-// "make test-kernels" does this for each kernel that we promise to work on.
+// "make test-kernels" does this for each kernel that we promise to work on, and
+// "make test-nfs" for tests that need an NFS server: their names begin with TestNFS.
 // This package itself is empty. Its rooms:
 //
 //   - kernels: which kernels there are, fetching them from Debian, the cache.
@@ -16,6 +17,7 @@
 //   - boot: the host's side. Starts a kernel and brings back what the test says.
 //   - guest: the other side. Is the first program, and starts the test.
 //   - nfsserver: for tests in a guest, the kernel's NFS server.
+//   - abreast: runs commands side by side, one for each kernel.
 //   - link: takes network devices up and down.
 //
 // Do not use it for what a machine's own kernel shows as well, or for races: the

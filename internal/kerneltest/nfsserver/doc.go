@@ -1,13 +1,13 @@
 // Package nfsserver is an NFS server for tests: the one of the kernel, in a guest
-// of make test-kernels, without a program of Debian's beside it. It speaks NFSv4.0,
+// of make test-nfs, without a program of Debian's beside it. It speaks NFSv4.0,
 // 4.1 and 4.2 over the loopback device, to the same kernel's client:
 //
 //	server := nfsserver.Start(t, dir)
 //	err := unix.Mount(server.Source(dir), target, "nfs4", 0, server.Options("4.2"))
 //
-// A kernel has one server: tests that start it cannot run in parallel. Outside of
-// such a guest Start skips the test, since the machine's own server is not ours to
-// set up.
+// A kernel has one server: tests that start it cannot run in parallel, and have names
+// that begin with "TestNFS", for "make test-nfs" to find them. Outside of a guest Start
+// skips the test, since the machine's own server is not ours to set up.
 //
 // # How it works
 //

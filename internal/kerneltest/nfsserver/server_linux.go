@@ -26,6 +26,21 @@ type Server struct {
 	files    files
 	caches   caches
 	tracking *tracking // not nil while it runs
+	tally    *tally
+}
+
+// Prefix is what the names of tests begin with that need a server: by it they are
+// found, and run where there is one.
+const Prefix = "TestNFS"
+
+func need(t testing.TB) {
+	t.Helper()
+	if !strings.HasPrefix(t.Name(), Prefix) {
+		t.Fatalf("%s needs an NFS server, so its name has to begin with %s", t.Name(), Prefix)
+	}
+	if err := available(); err != nil {
+		mounttest.SkipWithout(t, "nfs", err)
+	}
 }
 
 // Start starts a server for directories, which have to be absolute paths in a file
@@ -37,18 +52,19 @@ type Server struct {
 // [mounttest.SkipWithout].
 func Start(t testing.TB, dirs ...string) *Server {
 	t.Helper()
-	if err := available(); err != nil {
-		mounttest.SkipWithout(t, "nfs", err)
-	}
+	need(t)
+	tally := newTally(t)
 	s, err := New(dirs...)
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.tally = tally
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Errorf("end the NFS server: %v", err)
 		}
 	})
+	tally.watch(t)
 	return s
 }
 
@@ -58,7 +74,7 @@ func New(dirs ...string) (*Server, error) {
 	if err := available(); err != nil {
 		return nil, fmt.Errorf("no NFS server here: %w", err)
 	}
-	s := &Server{Address: IPv4, Port: 2049}
+	s := &Server{Address: IPv4, Port: 2049, tally: new(tally)}
 	var err error
 	if s.files, err = mountFiles(dirs); err != nil {
 		return nil, errors.Join(fmt.Errorf("NFS server: %w", err), s.Close())
@@ -76,7 +92,7 @@ func (s *Server) Start() error {
 		return nil
 	}
 	if err := s.start(); err != nil {
-		return errors.Join(fmt.Errorf("start the NFS server: %w", err), s.Stop())
+		return errors.Join(fmt.Errorf("start the NFS server: %w", err), s.stop())
 	}
 	return nil
 }
@@ -106,7 +122,14 @@ func (s *Server) start() (err error) {
 // Stop stops the server: connections end, and new ones are refused. A client that
 // mounted "hard", as it does if not told otherwise, waits for the server to come
 // back. What is stopped stays so.
-func (s *Server) Stop() (err error) {
+func (s *Server) Stop() error {
+	if s.tracking != nil {
+		s.tally.dead.Add(1)
+	}
+	return s.stop()
+}
+
+func (s *Server) stop() (err error) {
 	if s.tracking == nil {
 		return nil
 	}
@@ -122,7 +145,10 @@ func (s *Server) Stop() (err error) {
 
 // LinkDown cuts the loopback device off: whoever needs the server waits, without
 // an answer to tell from that it is gone.
-func (s *Server) LinkDown() error { return link.Down("lo") }
+func (s *Server) LinkDown() error {
+	s.tally.dead.Add(1)
+	return link.Down("lo")
+}
 
 // LinkUp undoes LinkDown. Who waits goes on when the client tries again, which it
 // does in growing intervals.
@@ -144,7 +170,7 @@ func (s *Server) Options(version string) string {
 
 // Close ends the server for good. Unmount what was mounted from it before.
 func (s *Server) Close() error {
-	return errors.Join(s.LinkUp(), s.Stop(), s.files.unmount())
+	return errors.Join(s.LinkUp(), s.stop(), s.files.unmount())
 }
 
 func (s *Server) set(file, text string) error {
@@ -157,7 +183,7 @@ func available() error {
 		return errors.New("not root")
 	}
 	if !inGuest() {
-		return errors.New("not in a guest: see make test-kernels")
+		return errors.New("not in a guest: see make test-nfs")
 	}
 	return knows("nfsd", "rpc_pipefs", "nfs4")
 }

@@ -16,9 +16,9 @@ import (
 
 var versions = []string{"4.0", "4.1", "4.2"}
 
-// TestVersions: the server speaks them all, to both ways of mounting, also with
+// TestNFSVersions: the server speaks them all, to both ways of mounting, also with
 // several directories.
-func TestVersions(t *testing.T) {
+func TestNFSVersions(t *testing.T) {
 	dirs := []string{t.TempDir(), t.TempDir()}
 	server := nfsserver.Start(t, dirs...)
 	for _, version := range versions {
@@ -34,9 +34,9 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestRestart: mounts wait for the server while it is stopped, and so do files that
+// TestNFSRestart: mounts wait for the server while it is stopped, and so do files that
 // are open.
-func TestRestart(t *testing.T) {
+func TestNFSRestart(t *testing.T) {
 	dir := t.TempDir()
 	server := nfsserver.Start(t, dir)
 	var files []*os.File
@@ -69,8 +69,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestLink: a hard mount waits while nothing gets through, and goes on afterwards.
-func TestLink(t *testing.T) {
+// TestNFSLink: a hard mount waits while nothing gets through, and goes on afterwards.
+func TestNFSLink(t *testing.T) {
 	dir := t.TempDir()
 	server := nfsserver.Start(t, dir)
 	target := oldMount(t, server.Source(dir), server.Options("4.2")+",hard,noac")
@@ -85,9 +85,9 @@ func TestLink(t *testing.T) {
 	require.NoError(t, result(t, looked))
 }
 
-// TestRefused: what is not exported is not there, and a stopped server is found to
+// TestNFSRefused: what is not exported is not there, and a stopped server is found to
 // be gone at once.
-func TestRefused(t *testing.T) {
+func TestNFSRefused(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
 	server := nfsserver.Start(t, dir)
 	target, options := t.TempDir(), server.Options("4.2")
@@ -98,7 +98,7 @@ func TestRefused(t *testing.T) {
 	require.ErrorIs(t, unix.Mount(server.Source(dir), target, "nfs4", 0, options), unix.ECONNREFUSED)
 }
 
-func TestIPv6(t *testing.T) {
+func TestNFSIPv6(t *testing.T) {
 	dir := t.TempDir()
 	server := nfsserver.Start(t, dir)
 	if _, err := os.Stat("/proc/net/if_inet6"); err != nil {
@@ -110,8 +110,8 @@ func TestIPv6(t *testing.T) {
 	require.Contains(t, mountinfo(t, target), "addr="+nfsserver.IPv6)
 }
 
-// TestNothingIsLeft: neither a mount nor a goroutine, and the next server starts.
-func TestNothingIsLeft(t *testing.T) {
+// TestNFSNothingIsLeft: neither a mount nor a goroutine, and the next server starts.
+func TestNFSNothingIsLeft(t *testing.T) {
 	t.Run("first", func(t *testing.T) { nfsserver.Start(t, t.TempDir()) })
 	before, check := mountinfo(t, ""), mounttest.NoLeaks(t)
 	t.Run("next", func(t *testing.T) { nfsserver.Start(t, t.TempDir()) })

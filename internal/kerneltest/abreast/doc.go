@@ -1,0 +1,3 @@
+// Package abreast runs commands side by side, and shows what they say one after
+// another.
+package abreast

@@ -1,0 +1,41 @@
+package nfsserver_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/kerneltest/nfsserver"
+	"github.com/volumekit/volumekit/mount/mounttest"
+)
+
+// TestNFSTally: each mount counts, and each time that a server was dead.
+func TestNFSTally(t *testing.T) {
+	count := t.TempDir() + "/count"
+	t.Run("test", func(t *testing.T) {
+		t.Setenv("VOLUMEKIT_COUNT_FILE", count)
+		dir := t.TempDir()
+		server := nfsserver.Start(t, dir)
+		for range 5 {
+			t.Run("", func(t *testing.T) { oldMount(t, server.Source(dir), server.Options("4.2")) })
+		}
+		require.NoError(t, server.LinkDown())
+		require.NoError(t, server.LinkUp())
+		require.NoError(t, server.Stop())
+	})
+	if _, err := os.Stat(count); err != nil {
+		mounttest.SkipWithout(t, "nfs", err)
+	}
+	requireContent(t, count, "nfs 5 2 TestNFSTally/test\n")
+}
+
+// A nameless is a test whose name does not say what it needs.
+type nameless struct{ testing.TB }
+
+func (nameless) Name() string          { return "TestSomething" }
+func (nameless) Helper()               {}
+func (nameless) Fatalf(string, ...any) { panic("refused") }
+
+func TestNames(t *testing.T) {
+	require.PanicsWithValue(t, "refused", func() { nfsserver.Start(nameless{t}) })
+}
