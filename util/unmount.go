@@ -21,10 +21,15 @@ func UnmountPath(ctx context.Context, mounter mount.Interface, path string) erro
 // An UnmountOption changes what [UnmountMountPoint] does.
 type UnmountOption func(*unmountOptions)
 
-type unmountOptions struct{ keep bool }
+type unmountOptions struct{ keep, endLater bool }
 
 // KeepDirectory leaves the directory, or file, on which the mounts were.
 func KeepDirectory() UnmountOption { return func(o *unmountOptions) { o.keep = true } }
+
+// EndLater is for file systems of a network: one that has not ended when ctx does
+// ([mount.ErrNotEnded]), since its server does not answer, is as good as one that
+// has.
+func EndLater() UnmountOption { return func(o *unmountOptions) { o.endLater = true } }
 
 // ErrPartlyUnmounted is wrapped by the error of a call that failed after it had
 // unmounted something: a further mount is left, or the directory.
@@ -48,7 +53,8 @@ var ErrPartlyUnmounted = errors.New("unmounted in part")
 // A mount that is busy is tried again for some 30 ms: a look at its file system,
 // or at the mount table, holds it for an instant.
 //
-// The error wraps [ErrPartlyUnmounted] if something was unmounted before,
+// The error wraps [ErrPartlyUnmounted] if something was unmounted before, also if its
+// file system has not ended ([mount.ErrNotEnded], see [EndLater]);
 // [mount.ErrUncertain] if that is not known. With neither, what was mounted
 // still is.
 //
@@ -60,7 +66,7 @@ func UnmountMountPoint(ctx context.Context, mounter mount.Interface, path string
 	for _, option := range options {
 		option(&o)
 	}
-	undone, err := unmountAll(ctx, mounter, path)
+	undone, err := unmountAll(ctx, mounter, path, o)
 	if err == nil && !o.keep {
 		err = removeMountPoint(path)
 	}
@@ -88,7 +94,7 @@ const mostStacked = 1 << 16
 
 // unmountAll unmounts until the mount table says that nothing is mounted at
 // path, and reports whether it unmounted anything, also along with an error.
-func unmountAll(ctx context.Context, mounter mount.Interface, path string) (undone bool, err error) {
+func unmountAll(ctx context.Context, mounter mount.Interface, path string, o unmountOptions) (undone bool, err error) {
 	var gone error // what Unmount said of a path that it did not find
 	for range mostStacked {
 		if err := context.Cause(ctx); err != nil {
@@ -107,6 +113,8 @@ func unmountAll(ctx context.Context, mounter mount.Interface, path string) (undo
 		switch err := unmountBusy(ctx, mounter, path); {
 		case err == nil:
 			undone = true
+		case errors.Is(err, mount.ErrNotEnded):
+			return true, o.afterNotEnded(ctx, mounter, path, err)
 		case errors.Is(err, fs.ErrNotExist) && !errors.Is(err, mount.ErrUncertain):
 			gone = err
 		default:
@@ -114,6 +122,19 @@ func unmountAll(ctx context.Context, mounter mount.Interface, path string) (undo
 		}
 	}
 	return undone, fmt.Errorf("unmount %s: still mounted after %d times", path, mostStacked)
+}
+
+// afterNotEnded returns nil if the file system may end later and nothing else is
+// mounted there. Its context has ended: it asks without, as the directory is removed.
+func (o unmountOptions) afterNotEnded(ctx context.Context, mounter mount.Interface, path string, notEnded error) error {
+	if !o.endLater {
+		return notEnded
+	}
+	mounted, err := mounter.IsMountPoint(context.WithoutCancel(ctx), path)
+	if mounted || err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(notEnded, err)
+	}
+	return nil
 }
 
 // unmountBusy unmounts once, and tries again while the mount is busy: after 1,

@@ -296,3 +296,38 @@ func TestRemoveEmptyParents(t *testing.T) {
 		require.Error(t, util.RemoveEmptyParents(root, name), "%q", name)
 	}
 }
+
+// neverEnds is a kernel whose file systems do not end when they are unmounted.
+type neverEnds struct{ mount.Interface }
+
+func (m neverEnds) Unmount(ctx context.Context, target string) error {
+	if err := m.Interface.Unmount(context.WithoutCancel(ctx), target); err != nil {
+		return err
+	}
+	return &mount.Error{Op: "unmount", Target: target, Err: fmt.Errorf("%w: %w", mount.ErrNotEnded, context.DeadlineExceeded)}
+}
+
+// TestUnmountNotEnded: a file system that has not ended is unmounted, and whether
+// that is enough is for the caller to say.
+func TestUnmountNotEnded(t *testing.T) {
+	onEach(t, func(t *testing.T, real mount.Interface) {
+		dir := tempDir(t)
+		m, source, target := neverEnds{real}, mkdir(t, dir, "source"), mkdir(t, dir, "target")
+		bind(t, real, source, target)
+		err := util.UnmountMountPoint(t.Context(), m, target)
+		require.ErrorIs(t, err, mount.ErrNotEnded)
+		require.ErrorIs(t, err, util.ErrPartlyUnmounted)
+		require.DirExists(t, target)
+
+		bind(t, real, source, target)
+		require.NoError(t, util.UnmountMountPoint(t.Context(), m, target, util.EndLater()))
+		require.NoDirExists(t, target)
+
+		mkdir(t, target)
+		bind(t, real, source, target)
+		bind(t, real, source, target)
+		err = util.UnmountMountPoint(t.Context(), m, target, util.EndLater())
+		require.ErrorIs(t, err, util.ErrPartlyUnmounted, "another mount is left")
+		require.NoError(t, util.UnmountMountPoint(t.Context(), real, target))
+	})
+}

@@ -16,19 +16,27 @@ type Usage struct {
 
 // Stat asks the file system at path, statfs(2). It returns when ctx ends, with
 // ctx's cause. The system call may then still wait for its server: as long as it
-// does, further calls for the same path wait for that one, so that there is
-// never more than one for each.
+// does, further calls for the same path wait for that one, so that there is never
+// more than one for each mount; but not if something else is mounted at path by
+// then (Linux 5.12).
 func Stat(ctx context.Context, path string) (Usage, error) {
 	if err := context.Cause(ctx); err != nil {
 		return Usage{}, err
 	}
-	q := ask(path)
+	q := ask(place{path, mountAt(path)})
 	select {
 	case <-q.done:
 		return q.usage, q.err
 	case <-ctx.Done():
 		return Usage{}, fmt.Errorf("statfs %s does not return: %w", path, context.Cause(ctx))
 	}
+}
+
+// A place is what is asked: a path, and the mount that it leads to, zero if that is
+// not known.
+type place struct {
+	path  string
+	mount uint64
 }
 
 // A question is a statfs under way. Its answer may be read once done is closed.
@@ -40,22 +48,22 @@ type question struct {
 
 var (
 	mu    sync.Mutex // guards asked
-	asked = map[string]*question{}
+	asked = map[place]*question{}
 )
 
-// ask joins the question about path that is under way, or asks it.
-func ask(path string) *question {
+// ask joins the question about the place that is under way, or asks it.
+func ask(at place) *question {
 	mu.Lock()
 	defer mu.Unlock()
-	if q, ok := asked[path]; ok {
+	if q, ok := asked[at]; ok {
 		return q
 	}
 	q := &question{done: make(chan struct{})}
-	asked[path] = q
+	asked[at] = q
 	go func() {
-		q.usage, q.err = statfs(path)
+		q.usage, q.err = statfs(at.path)
 		mu.Lock()
-		delete(asked, path)
+		delete(asked, at)
 		mu.Unlock()
 		close(q.done)
 	}()

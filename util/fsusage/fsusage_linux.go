@@ -35,3 +35,21 @@ func usageOf(s *unix.Statfs_t) Usage {
 		InodesFree: int64(s.Ffree),
 	}
 }
+
+const resolveCached = 0x20 // RESOLVE_CACHED of linux/openat2.h
+
+// mountAt returns the number of the mount that path leads to, without asking a file
+// system: 0 if the kernel does not know it by heart.
+var mountAt = func(path string) uint64 {
+	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: resolveCached})
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = unix.Close(fd) }()
+	var stat unix.Statx_t
+	const asItIs = unix.AT_EMPTY_PATH | unix.AT_NO_AUTOMOUNT | unix.AT_STATX_DONT_SYNC
+	if err := unix.Statx(fd, "", asItIs, unix.STATX_MNT_ID, &stat); err != nil || stat.Mask&unix.STATX_MNT_ID == 0 {
+		return 0
+	}
+	return stat.Mnt_id
+}

@@ -3,6 +3,7 @@ package fsusage
 import (
 	"context"
 	"io/fs"
+	"os"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -54,4 +55,39 @@ func TestHung(t *testing.T) {
 		require.EqualValues(t, 1, usage.Capacity)
 		require.EqualValues(t, 2, calls.Load(), "an answer is not kept")
 	})
+}
+
+// TestHungBefore: who asks about what is mounted now does not wait for what was
+// mounted there before.
+func TestHungBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		realStatfs, realMountAt := statfs, mountAt
+		defer func() { statfs, mountAt = realStatfs, realMountAt }()
+		var calls atomic.Int32
+		answer := make(chan struct{})
+		statfs = func(string) (Usage, error) {
+			if calls.Add(1) == 1 {
+				<-answer
+			}
+			return Usage{}, nil
+		}
+		mountAt = func(string) uint64 { return 1 }
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := Stat(ctx, "/dead")
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		mountAt = func(string) uint64 { return 2 }
+		_, err = Stat(t.Context(), "/dead")
+		require.NoError(t, err)
+		close(answer)
+	})
+}
+
+// TestMountAt: paths in one mount have one number, and it is not 0 where the kernel
+// tells.
+func TestMountAt(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(dir+"/a", 0o700))
+	require.Equal(t, mountAt(dir), mountAt(dir+"/a"))
+	require.Zero(t, mountAt(dir+"/none"))
 }
