@@ -1,0 +1,188 @@
+package nfs_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/kerneltest/nfsserver"
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/nfs"
+	"github.com/volumekit/volumekit/volume"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// A node has the plugin, and a server of NFS in the same kernel.
+type node struct {
+	*testing.T
+	server *nfsserver.Server
+	export string // a directory that the server has
+	host   *volume.Host
+	mounts *mount.Mounter
+	plugin *nfs.Plugin
+}
+
+// newNode is for tests that run in a guest: others skip here. What is up at the end
+// is taken down.
+func newNode(t *testing.T, c nfs.Config) *node {
+	t.Helper()
+	export := t.TempDir()
+	n := &node{T: t, export: export, server: nfsserver.Start(t, export)}
+	n.on(t.TempDir(), c)
+	t.Cleanup(func() {
+		require.NoError(t, n.server.LinkUp())
+		for _, info := range n.mounted() {
+			require.NoError(t, n.mounts.UnmountTree(context.WithoutCancel(t.Context()), info.Mountpoint))
+		}
+	})
+	return n
+}
+
+// on sets the plugin up below a directory.
+func (n *node) on(dir string, c nfs.Config) {
+	n.Helper()
+	require.NoError(n, os.MkdirAll(dir+"/root", 0o755))
+	host, err := volume.NewHost(dir+"/root", volume.WithNodeName("node-1"))
+	require.NoError(n, err)
+	n.host, n.mounts = host, realMounter(dir)
+	c.Mounter = n.mounts
+	n.plugin = nfs.New(c)
+	require.NoError(n, n.plugin.Init(host))
+}
+
+// realMounter executes no program, and gives a server that does not answer two
+// seconds.
+func realMounter(dir string) *mount.Mounter {
+	return mount.New(mount.Config{
+		StagingDir: dir + "/staging",
+		Helpers:    []string{},
+		Unmount:    mount.UnmountPolicy{Grace: 2 * time.Second},
+	})
+}
+
+// pv is a persistent volume that shows what the server has at a path. Its name is
+// that of the path.
+func (n *node) pv(path string, options ...string) *volume.Spec {
+	return volume.NewSpecFromPersistentVolume(&v1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: nameFor(path)},
+		Spec: v1.PersistentVolumeSpec{
+			PersistentVolumeSource: v1.PersistentVolumeSource{NFS: source(n.server.Address, path, false)},
+			MountOptions:           options,
+		},
+	}, false)
+}
+
+// inline is a volume written in a pod that shows what the server has at a path.
+func (n *node) inline(path string) *volume.Spec {
+	return volume.NewSpecFromVolume(&v1.Volume{
+		Name:         nameFor(path),
+		VolumeSource: v1.VolumeSource{NFS: source(n.server.Address, path, false)},
+	})
+}
+
+func podOf(uid string) *v1.Pod {
+	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod", UID: types.UID(uid)}}
+}
+
+func (n *node) mounter(spec *volume.Spec, uid string) volume.Mounter {
+	n.Helper()
+	mounter, err := n.plugin.NewMounter(spec, podOf(uid))
+	require.NoError(n, err)
+	return mounter
+}
+
+func (n *node) unmounter(spec *volume.Spec, uid string) volume.Unmounter {
+	n.Helper()
+	unmounter, err := n.plugin.NewUnmounter(spec.Name(), types.UID(uid))
+	require.NoError(n, err)
+	return unmounter
+}
+
+// up sets a volume up and returns its mount.
+func (n *node) up(spec *volume.Spec, uid string) mount.Info {
+	n.Helper()
+	mounter := n.mounter(spec, uid)
+	require.NoError(n, mounter.SetUp(n.patiently(), volume.MounterArgs{}))
+	return n.at(mounter.GetPath())
+}
+
+// down takes a volume down and checks that nothing is left of it.
+func (n *node) down(spec *volume.Spec, uid string) {
+	n.Helper()
+	unmounter := n.unmounter(spec, uid)
+	require.NoError(n, unmounter.TearDown(n.patiently()))
+	n.requireGone(unmounter.GetPath())
+}
+
+func (n *node) requireGone(path string) {
+	n.Helper()
+	_, err := os.Lstat(path)
+	require.ErrorIs(n, err, fs.ErrNotExist)
+}
+
+// patiently is for calls that wait for the server.
+func (n *node) patiently() context.Context { return n.within(2 * time.Minute) }
+
+func (n *node) within(d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.Context()), d)
+	n.Cleanup(cancel)
+	return ctx
+}
+
+// at returns the mount at a path.
+func (n *node) at(path string) mount.Info {
+	n.Helper()
+	at, ok := n.mounted().At(path)
+	require.True(n, ok, "nothing is mounted at %s", path)
+	return at
+}
+
+// mounted returns what is mounted below the host's root.
+func (n *node) mounted() mount.Table {
+	n.Helper()
+	list, err := n.mounts.List(context.WithoutCancel(n.Context()))
+	require.NoError(n, err)
+	var ours mount.Table
+	for _, info := range list {
+		if strings.HasPrefix(info.Mountpoint, n.host.Root()+"/") {
+			ours = append(ours, info)
+		}
+	}
+	return ours
+}
+
+// ownDir is where the plugin mounts exports that pods share.
+func (n *node) ownDir() string {
+	n.Helper()
+	dir, err := n.host.PluginDir(nfs.PluginName)
+	require.NoError(n, err)
+	return dir
+}
+
+// exported makes a directory that the server has, and returns its path.
+func (n *node) exported(name string) string {
+	n.Helper()
+	path := filepath.Join(n.export, name)
+	if err := os.Mkdir(path, 0o777); !errors.Is(err, fs.ErrExist) {
+		require.NoError(n, err)
+	}
+	require.NoError(n, os.WriteFile(path+"/precious", []byte(fmt.Sprint("of ", name)), 0o644))
+	return path
+}
+
+// nfsOf is what a specification of a volume says.
+func nfsOf(spec *volume.Spec) *v1.NFSVolumeSource {
+	if spec.Volume != nil {
+		return spec.Volume.NFS
+	}
+	return spec.PersistentVolume.Spec.NFS
+}
