@@ -2,6 +2,8 @@ package nfs_test
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -83,3 +85,5 @@ func source(server, path string, readOnly bool) *v1.NFSVolumeSource {
 }
 
 func nameFor(path string) string { return fmt.Sprintf("v-%x", path) }
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

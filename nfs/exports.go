@@ -93,7 +93,7 @@ func (e *exports) tearDown(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := e.mounts.Unmount(ctx, dir); err != nil {
+	if err := unmount(ctx, e.mounts, dir); err != nil {
 		return err
 	}
 	if len(places) == 0 {
@@ -150,7 +150,7 @@ func (e *exports) takeDown(ctx context.Context, place string) error {
 	} else if !errors.Is(err, volume.ErrNotMounted) {
 		return err
 	}
-	return e.mounts.Unmount(ctx, place)
+	return unmount(ctx, e.mounts, place)
 }
 
 // isUsed reports whether the export is mounted anywhere but in the plugin's own

@@ -104,7 +104,7 @@ func (p *Plugin) freshen(ctx context.Context, dir string) error {
 	case !errors.Is(err, syscall.ESTALE):
 		return util.Transient(fmt.Errorf("%s is mounted on %s: %w", at.Source, dir, err))
 	}
-	return p.mounts.Unmount(ctx, dir, util.KeepDirectory())
+	return unmount(ctx, p.mounts, dir, util.KeepDirectory())
 }
 
 func isNFS(at mount.Info) bool { return at.FSType == "nfs" || at.FSType == "nfs4" }
@@ -116,6 +116,11 @@ func (u *unmounter) TearDown(ctx context.Context) error { return u.TearDownAt(ct
 
 // TearDownAt implements [volume.Unmounter]. The directory must be below the host's
 // root. Its parents stay: they are the pod's.
+//
+// A volume whose server does not answer is taken down as the mounter's policy has
+// it (mount.UnmountPolicy): by default also while it is in use, after two times its
+// grace. It is down when nothing is mounted there any more: the kernel may tell the
+// server of it, and write what it has, later.
 func (u *unmounter) TearDownAt(ctx context.Context, dir string) error {
 	p := u.plugin
 	defer p.exports.sweep(ctx)
