@@ -183,7 +183,8 @@ func peerOptions(req mount.Request, o mount.Options) []string {
 	var options []string
 	switch {
 	case req.Remount:
-		options = append(options, "bind", "remount")
+		// In one: from "bind" by itself the peer concludes that it is to bind first.
+		options = append(options, "bind,remount")
 	case req.FSType == "" && req.Submounts == mount.IncludeSubmounts:
 		options = append(options, "rbind")
 	case req.FSType == "":

@@ -17,11 +17,19 @@ func (f *Peer) table() (mount.Table, error) {
 	}
 	table := make(mount.Table, len(points))
 	b := tableBuilder{top: map[string]int{}, minors: map[string]uint32{}}
+	_, escaped := f.peer.(*peer.Mounter)
 	for i, point := range points {
+		if escaped {
+			point.Path, point.Device = unescape.Replace(point.Path), unescape.Replace(point.Device)
+		}
 		table[i] = b.info(point)
 	}
 	return table, nil
 }
+
+// unescape undoes what the kernel does to names in its table; the peer's own mounter
+// passes them on as they are there.
+var unescape = strings.NewReplacer(`\011`, "\t", `\012`, "\n", `\040`, " ", `\043`, "#", `\134`, `\`)
 
 // A tableBuilder makes up what a peer does not tell.
 type tableBuilder struct {
