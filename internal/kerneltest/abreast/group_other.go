@@ -7,3 +7,4 @@ import "os/exec"
 // There are no kernels to run elsewhere, so a command is all that there is to end.
 func group(*exec.Cmd)    {}
 func endGroup(*exec.Cmd) {}
+func adopt() error       { return nil }

@@ -18,8 +18,12 @@ type Task struct {
 // Run runs the tasks side by side, and writes to out what they write, the first
 // one's at once and the others' after it. When one fails the others are ended, and
 // the error is the first failure. When ctx ends, they are ended, too. Nothing that
-// they started is left, unless it has left their process groups.
+// they started is left, unless it has left their process groups. This process gets
+// children of theirs, and reaps those in the groups.
 func Run(ctx context.Context, out io.Writer, tasks ...Task) error {
+	if err := adopt(); err != nil {
+		return err
+	}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	turns := newTurns(out, len(tasks))

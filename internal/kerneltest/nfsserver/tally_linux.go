@@ -78,7 +78,7 @@ func (n *tally) watch(t testing.TB) {
 }
 
 // follow runs on a thread that goes before others, or it would miss much: the ID of
-// what is unmounted is the next one's. What it counts was there.
+// what is unmounted is the next one's. It may still count too few, but not too many.
 func (n *tally) follow(table, stop *os.File, known map[string]bool) {
 	runtime.LockOSThread() // for ever
 	_ = unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}, 0)

@@ -3,6 +3,7 @@ package nfsserver_test
 import (
 	"os"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/internal/kerneltest/nfsserver"
@@ -17,11 +18,13 @@ func TestNFSTally(t *testing.T) {
 		dir := t.TempDir()
 		server := nfsserver.Start(t, dir)
 		for range 5 {
-			t.Run("", func(t *testing.T) { oldMount(t, server.Source(dir), server.Options("4.2")) })
+			oldMount(t, server.Source(dir), server.Options("4.2"))
 		}
+		require.Eventually(t, func() bool { return server.Mounts() == 5 }, time.Minute, 10*time.Millisecond)
 		require.NoError(t, server.LinkDown())
 		require.NoError(t, server.LinkUp())
 		require.NoError(t, server.Stop())
+		require.NoError(t, server.Start())
 	})
 	if _, err := os.Stat(count); err != nil {
 		mounttest.SkipWithout(t, "nfs", err)
