@@ -80,6 +80,10 @@ func newFileSystem(req Request, o Options) (int, error) {
 	if err != nil {
 		return -1, withKernelLog(context, req, err)
 	}
+	if err := checkDirectory(fd); err != nil {
+		closeFD(fd)
+		return -1, err
+	}
 	if req.Propagation != PropagationShared {
 		return fd, nil
 	}
@@ -89,6 +93,16 @@ func newFileSystem(req Request, o Options) (int, error) {
 		return -1, err
 	}
 	return fd, nil
+}
+
+// checkDirectory says of a file system whose root is a file, as an NFS export can
+// be, what mount(2) says. To attach it would be just an invalid argument.
+func checkDirectory(fd int) error {
+	s, err := standingOf(fd)
+	if err == nil && !s.dir {
+		err = fmt.Errorf("source: %w", unix.ENOTDIR)
+	}
+	return err
 }
 
 // longestValue is how long a string fsconfig(2) takes. To mount(2) they are one text.

@@ -40,13 +40,15 @@ func (e *exports) setUp(ctx context.Context, dir string, ways []mount.Request, f
 		err := inTurn(ways, func(req mount.Request) error {
 			return e.mounts.Mount(ctx, place, forAll(req))
 		})
-		if err == nil {
-			err = e.mounts.Mount(ctx, dir, bind(place, ways[0]))
+		if err != nil {
+			return err
 		}
+		err = e.mounts.Mount(ctx, dir, bind(place, ways[0]))
 		if err == nil || volume.KindOf(err) == volume.Uncertain {
 			return err
 		}
 		if undo := e.takeDown(ctx, place); undo != nil {
+			e.swept.Store(false)
 			return fmt.Errorf("%w: %w (cleaning up: %w)", volume.ErrUncertain, err, undo)
 		}
 		return err

@@ -1,0 +1,78 @@
+package nfs_test
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/nfs"
+	"github.com/volumekit/volumekit/volume"
+	"golang.org/x/sys/unix"
+)
+
+// requireRefused checks that a volume does not come up, that the error says why,
+// and that nothing is left.
+func (n *node) requireRefused(ctx context.Context, spec *volume.Spec, why ...string) error {
+	n.Helper()
+	mounter := n.mounter(spec, "1")
+	err := mounter.SetUp(ctx, volume.MounterArgs{})
+	require.Error(n, err)
+	require.Equal(n, volume.Transient, volume.KindOf(err), "%v", err)
+	for _, text := range why {
+		require.ErrorContains(n, err, text)
+	}
+	require.Empty(n, n.mounted())
+	n.requireGone(mounter.GetPath())
+	return err
+}
+
+// TestNFSRefused: what is not to be had is an error that says what is wrong.
+func TestNFSRefused(t *testing.T) {
+	for name, c := range map[string]nfs.Config{"each": {}, "one": {OneMountPerExport: true}} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t, c)
+			path := n.exported("a")
+			missing := n.pv(path + "/none")
+			require.ErrorIs(t, n.requireRefused(n.patiently(), missing, n.server.Address, path+"/none"), unix.ENOENT)
+			file := n.pv(path + "/precious")
+			require.ErrorIs(t, n.requireRefused(n.patiently(), file), unix.ENOTDIR)
+			require.ErrorIs(t, n.requireRefused(n.patiently(), n.pv(path, "port=2050")), unix.ECONNREFUSED)
+			n.requireRefused(n.patiently(), n.pv(path, "fatal_neterrors=none"), "fatal_neterrors")
+
+			nowhere := n.pv(path)
+			nfsOf(nowhere).Server = "no-such-host.invalid"
+			n.requireRefused(n.patiently(), nowhere, "no-such-host.invalid")
+			unreachable := n.pv(path)
+			nfsOf(unreachable).Server = "192.0.2.1"
+			n.requireRefused(n.within(time.Second), unreachable, "192.0.2.1")
+
+			n.up(n.pv(path), "1")
+			n.down(n.pv(path), "1")
+		})
+	}
+}
+
+// TestNFSSilent: a server that is silent from some point of the conversation on
+// costs its caller the time that it has, and what is mounted when it speaks again
+// is not seen.
+func TestNFSSilent(t *testing.T) {
+	for bytes, c := range map[int64]nfs.Config{0: {}, 100: {}, 500: {OneMountPerExport: true}, 1000: {}} {
+		t.Run(strconv.FormatInt(bytes, 10), func(t *testing.T) {
+			n := newNode(t, c)
+			path := n.exported("a")
+			between := newBetween(t, n.server.Port, bytes)
+			spec := n.pv(path, "port="+strconv.Itoa(between.port()), "vers=4.2")
+			err := n.requireRefused(n.within(500*time.Millisecond), spec, n.server.Address, path)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+
+			between.speak()
+			at := n.up(n.pv(path, "noexec"), "1") // waits for the one that was given up
+			require.NotZero(t, at.Flags&mount.NoExec)
+			n.down(spec, "1")
+			require.Empty(t, n.mounted())
+		})
+	}
+}
