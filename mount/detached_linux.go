@@ -14,7 +14,7 @@ func buildDetached(tier Tier, src *source, req Request, o Options) (*tree, error
 	var err error
 	if src != nil {
 		o.Set |= src.flags &^ o.Clear &^ atime
-		fd, err = cloneTree(tier, src.cloneFD(), req, o)
+		fd, err = cloneSource(tier, src, req, o)
 	} else {
 		fd, err = newFileSystem(req, o)
 	}
@@ -26,6 +26,13 @@ func buildDetached(tier Tier, src *source, req Request, o Options) (*tree, error
 		return nil, err
 	}
 	return detachedTree(fd), nil
+}
+
+func cloneSource(tier Tier, src *source, req Request, o Options) (int, error) {
+	if src.prove {
+		return cloneAlone(tier, src, req, o)
+	}
+	return cloneTree(tier, src.cloneFD(), req, o)
 }
 
 func detachedTree(fd int) *tree {

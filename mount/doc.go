@@ -40,9 +40,16 @@
 // 6.8). Where that is not to be had, and for [Mounter.List], the table is read.
 // Nothing runs between questions.
 //
+// Whether anything is mounted below the source of a bind mount is known from what the
+// kernel has told of mounts that came (Linux 6.15). Before, a clone of the source
+// shows it, which looks at every mount in the source's mount once, but does not read
+// the table: by the numbers that mounts get (Linux 6.8), or, where the table is long,
+// in a staging area. A mount that nobody may bind (unbindable) shows in the table
+// alone, and is passed over then.
+//
 // Nobody tells when a directory with a mount in it is renamed. What a question
-// answers is asked live, so it is right all the same; but whether anything is mounted
-// below the source of a bind mount is known from where those mounts were attached.
+// answers is asked live, so it is right all the same; but from Linux 6.15 on a mount
+// below a source is looked for where it was attached.
 //
 // # How it looks up paths
 //

@@ -27,6 +27,14 @@ func WithoutMountRoot(without bool) { withoutMountRoot = without }
 // does on kernels before 5.12.
 func WithoutCachedLookups(without bool) { withoutCachedLookups = without }
 
+// WithoutNumbers makes the package tell that a clone is alone as it does on kernels
+// before 6.8, where the table is long, until restored.
+func (m *Mounter) WithoutNumbers() (restore func()) {
+	withoutNumbers = true
+	m.lines.Store(crowd)
+	return func() { withoutNumbers = false }
+}
+
 // Feeds names the ways to know of changes of the mount table. "none" is none.
 var Feeds = map[string][]wayToKnow{"events": {openEvents}, "poll": {openPoll}, "none": {}}
 

@@ -58,6 +58,12 @@ func (m *Mounter) mountOnce(ctx context.Context, c *claim, mounting *lease, req 
 		}
 	}
 	built, err := m.buildInTime(ctx, mounting, t.dir, src, req, o)
+	if errors.Is(err, errNotAlone) {
+		src.prove, src.staged = false, false
+		if err = m.refuseSubmounts(ctx, src, req); err == nil {
+			built, err = m.buildInTime(ctx, mounting, t.dir, src, req, o)
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -124,7 +130,12 @@ func (m *Mounter) build(dir bool, src *source, req Request, o Options) (*tree, e
 	if m.config.Tier == TierAuto && src == nil && tooLong(req, o) {
 		return m.buildStaged(dir, src, req, o)
 	}
-	built, err := buildDetached(tier, src, req, o)
+	var built *tree
+	if src != nil && src.staged {
+		built, err = m.buildAlone(tier, dir, src, req, o)
+	} else {
+		built, err = buildDetached(tier, src, req, o)
+	}
 	if m.config.Tier == TierAuto && (errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS)) {
 		return m.buildStaged(dir, src, req, o)
 	}

@@ -30,6 +30,7 @@ type Mounter struct {
 	leaving leaving // what unmounting remembers
 	cache   cache   // of the mount table
 	anchors anchors
+	lines   atomic.Int64 // of the mount table, when it was read for a bind mount
 	closed  atomic.Bool
 	sweep   sweeping // of what killed processes have left
 }

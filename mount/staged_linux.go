@@ -72,11 +72,17 @@ func stageBind(place string, src *source, req Request, o Options) error {
 		return err
 	}
 	recursive := uintptr(0)
-	if req.Submounts == IncludeSubmounts {
+	if req.Submounts == IncludeSubmounts || src.prove {
 		recursive = unix.MS_REC
 	}
 	if err := unix.Mount(procFD(src.fd), place, "", unix.MS_BIND|recursive, ""); err != nil {
 		return err
+	}
+	if src.prove {
+		recursive = 0 // there is nothing below
+		if err := checkAlone(place); err != nil {
+			return err
+		}
 	}
 	if err := stageFlags(place, before.flags, o); err != nil {
 		return err

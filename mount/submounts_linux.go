@@ -10,11 +10,14 @@ import (
 // is refused unless the request says what to do with it, and whether there are so
 // many that it is cloned from an anchor.
 func (m *Mounter) surroundings(ctx context.Context, src *source, req Request) error {
+	n, below := 0, false
 	spot, err := src.spot()
-	if err != nil {
-		return m.refuseSubmounts(ctx, src, req)
+	if err == nil {
+		n, below, err = m.cache.crowdIn(ctx, spot.mount, "/"+spot.rest)
 	}
-	n, below, err := m.cache.crowdIn(ctx, spot.mount, "/"+spot.rest)
+	if err != nil && ctx.Err() == nil && req.Submounts == RefuseSubmounts && src.id.dir && m.canProve(src, req) {
+		return nil
+	}
 	if err != nil || below {
 		err = m.refuseSubmounts(ctx, src, req)
 	}
@@ -33,7 +36,7 @@ func (m *Mounter) refuseSubmounts(ctx context.Context, src *source, req Request)
 	if err != nil {
 		return err
 	}
-	at, found, err := mountBelow(ctx, src.id.mount, dir)
+	at, found, err := m.mountBelow(ctx, src.id.mount, dir)
 	if err == nil && found {
 		err = fmt.Errorf("%w: %s", ErrSubmounts, quote(at))
 	}
@@ -41,11 +44,12 @@ func (m *Mounter) refuseSubmounts(ctx context.Context, src *source, req Request)
 }
 
 // mountBelow returns a mount that is attached in the mount below dir, if any is.
-func mountBelow(ctx context.Context, mount uint64, dir string) (at string, found bool, err error) {
+func (m *Mounter) mountBelow(ctx context.Context, mount uint64, dir string) (at string, found bool, err error) {
 	table, err := readTableIn(ctx)
 	if err != nil {
 		return "", false, err
 	}
+	m.lines.Store(int64(len(table)))
 	for _, info := range table {
 		if uint64(info.Parent) != mount || uint64(info.ID) == mount {
 			continue

@@ -1,0 +1,94 @@
+package mount_test
+
+import (
+	"fmt"
+	"os"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"golang.org/x/sys/unix"
+)
+
+// onEachProof runs a test with mounters that nobody tells of changes of the mount
+// table: by the numbers of the mounts, and in a staging area.
+func onEachProof(t *testing.T, test func(t *testing.T, m *mount.Mounter)) {
+	for _, numbers := range []bool{true, false} {
+		t.Run(fmt.Sprintf("numbers=%v", numbers), func(t *testing.T) {
+			onEachTier(t, mounttest.Namespace, func(t *testing.T, m *mount.Mounter) {
+				m.UseFeed("none")
+				if !numbers {
+					t.Cleanup(m.WithoutNumbers())
+				} else if !mount.HasStatmount() && m.Tier() != mount.TierClassic {
+					mounttest.SkipWithout(t, "statmount", "mounts have no numbers of their own before Linux 6.8")
+				}
+				test(t, m)
+			})
+		})
+	}
+}
+
+// TestAlone: whether anything is mounted below a source is known without reading
+// the mount table, on the kernels, too, that tell of no changes.
+func TestAlone(t *testing.T) {
+	onEachProof(t, func(t *testing.T, m *mount.Mounter) {
+		dir := mkdirs(t, "fs", "target", "file")
+		tmpfs(t, m, dir+"/fs")
+		tmpfs(t, m, dir+"/fs/beside")
+		require.NoError(t, os.Mkdir(dir+"/fs/source", 0o755))
+		req := mount.Request{Source: dir + "/fs/source", Target: dir + "/target", Options: []string{"ro", "noexec"}}
+		bind := func() error {
+			if mount.HasStatmount() { // else flags are read there
+				defer mount.WithoutTable()()
+			}
+			return m.Mount(t.Context(), req)
+		}
+		for range 3 {
+			require.NoError(t, bind())
+			info := tableAt(t, m, dir+"/target")
+			require.Equal(t, mount.ReadOnly|mount.NoExec|mount.NoSUID|mount.NoDev, info.Flags)
+			require.Empty(t, info.Tags)
+			require.NoError(t, m.Unmount(t.Context(), dir+"/target"))
+		}
+
+		// A directory above it has another name now.
+		tmpfs(t, m, dir+"/fs/source/a/below")
+		require.NoError(t, os.Rename(dir+"/fs/source/a", dir+"/fs/source/b"))
+		require.ErrorIs(t, m.Mount(t.Context(), req), mount.ErrSubmounts)
+		require.ErrorContains(t, m.Mount(t.Context(), req), "/b/below")
+		require.False(t, isMountPoint(t, dir+"/target"))
+		req.Submounts = mount.HideSubmounts
+		require.NoError(t, m.Mount(t.Context(), req))
+		require.False(t, isMountPoint(t, dir+"/target/b/below"))
+		require.NoError(t, m.Unmount(t.Context(), dir+"/target"))
+		left, err := os.ReadDir(dir + "/staging")
+		require.True(t, err == nil || os.IsNotExist(err))
+		require.Empty(t, left)
+	})
+}
+
+// TestAloneAmongOthers: while others mount, too, numbers say less, and the table
+// says it.
+func TestAloneAmongOthers(t *testing.T) {
+	onEachProof(t, func(t *testing.T, m *mount.Mounter) {
+		dir := mkdirs(t, "source", "sick/below", "target", "other")
+		tmpfs(t, m, dir+"/sick/below")
+		var stop atomic.Bool
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for !stop.Load() {
+				_ = unix.Mount("x", dir+"/other", "tmpfs", 0, "")
+				_ = unix.Unmount(dir+"/other", unix.MNT_DETACH)
+			}
+		}()
+		defer func() { stop.Store(true); <-done }()
+		for range 50 {
+			require.NoError(t, m.Mount(t.Context(), mount.Request{Source: dir + "/source", Target: dir + "/target"}))
+			require.NoError(t, m.Unmount(t.Context(), dir+"/target"))
+			require.ErrorIs(t, m.Mount(t.Context(), mount.Request{Source: dir + "/sick", Target: dir + "/target"}), mount.ErrSubmounts)
+		}
+	})
+}
