@@ -21,8 +21,8 @@ type anchors struct {
 	closing *time.Timer
 }
 
-// An anchor is a clone of a whole mount. It shows what the mount showed when it was
-// made: flags that have changed since make it void.
+// An anchor is a clone of a whole mount, and has the flags that are noted: when the
+// mount has others it is void.
 type anchor struct {
 	fd    int
 	attrs uint64
@@ -91,7 +91,9 @@ func cloneWhole(s sourceSpot) (int, bool) {
 	if id, err := uniqueMount(root); err != nil || id != s.mount {
 		return -1, false // it is hidden under another
 	}
-	attr := unix.MountAttr{Propagation: unix.MS_PRIVATE}
+	// The flags that it is known by: the mount's may have changed since.
+	attr := exactly(flagsOf(s.attrs)).setattr()
+	attr.Propagation = unix.MS_PRIVATE
 	fd, err := openTreeAttr(root, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH, &attr)
 	return fd, err == nil
 }

@@ -13,7 +13,6 @@ func buildDetached(tier Tier, src *source, req Request, o Options) (*tree, error
 	var fd int
 	var err error
 	if src != nil {
-		o.Set |= src.flags &^ o.Clear &^ atime
 		fd, err = cloneSource(tier, src, req, o)
 	} else {
 		fd, err = newFileSystem(req, o)

@@ -67,6 +67,6 @@ func (m *Mounter) anchor(src *source, spot sourceSpot) {
 		return
 	}
 	if fd, ok := m.anchors.at(src, spot); ok {
-		src.clone, src.flags = fd, flagsOf(spot.attrs)
+		src.clone = fd
 	}
 }

@@ -54,8 +54,6 @@ type source struct {
 	fd    int
 	id    identity
 	clone int // the same, elsewhere, to be cloned in its stead; -1: fd itself
-	// flags of the source's mount, for a clone that may have had others for an instant.
-	flags Flags
 	// prove is that the clone has to show that nothing is mounted below; staged that
 	// it is made in a staging area.
 	prove, staged bool
