@@ -19,6 +19,8 @@
 //     passes. [github.com/volumekit/volumekit/volume/volumetest]
 //   - local: the plugin kubernetes.io/local-volume.
 //     [github.com/volumekit/volumekit/local]
+//   - nfs: the plugin kubernetes.io/nfs.
+//     [github.com/volumekit/volumekit/nfs]
 //   - util: taking mount points down, and helpers for options and modes.
 //     [github.com/volumekit/volumekit/util]
 //   - util/safepath, util/keylock, util/fsusage: paths that no symbolic link

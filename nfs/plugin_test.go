@@ -1,0 +1,223 @@
+package nfs_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/nfs"
+	"github.com/volumekit/volumekit/volume"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// newHost returns a host with the plugin.
+func newHost(t *testing.T, config nfs.Config) (*volume.Host, *nfs.Plugin) {
+	t.Helper()
+	host, err := volume.NewHost(t.TempDir())
+	require.NoError(t, err)
+	plugin := nfs.New(config)
+	require.NoError(t, plugin.Init(host))
+	return host, plugin
+}
+
+func setUp(t *testing.T, plugin *nfs.Plugin, spec *volume.Spec, uid types.UID, args volume.MounterArgs) (string, error) {
+	t.Helper()
+	mounter, err := plugin.NewMounter(spec, &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}})
+	require.NoError(t, err)
+	return mounter.GetPath(), mounter.SetUp(t.Context(), args)
+}
+
+func tearDown(t *testing.T, plugin *nfs.Plugin, spec *volume.Spec, uid types.UID) error {
+	t.Helper()
+	unmounter, err := plugin.NewUnmounter(spec.Name(), uid)
+	require.NoError(t, err)
+	return unmounter.TearDown(t.Context())
+}
+
+func TestInitRefuses(t *testing.T) {
+	host, err := volume.NewHost(t.TempDir())
+	require.NoError(t, err)
+	require.ErrorContains(t, nfs.New(nfs.Config{}).Init(host), "Config.Mounter")
+	fake := mounttest.NewFake(mount.Config{})
+	require.ErrorContains(t, nfs.New(nfs.Config{Mounter: fake, Transport: 7}).Init(host), "transport")
+	_, err = nfs.New(nfs.Config{Mounter: fake}).NewUnmounter("v", "1")
+	require.Error(t, err, "not initialised")
+	_, err = nfs.New(nfs.Config{Mounter: fake}).NewMounter(pv("/x", false), &v1.Pod{})
+	require.Error(t, err, "not initialised")
+	_, err = nfs.New(nfs.Config{Mounter: fake}).ConstructVolumeSpec(t.Context(), "v", "/x")
+	require.Error(t, err, "not initialised")
+}
+
+func TestBlockVolumes(t *testing.T) {
+	_, plugin := newHost(t, nfs.Config{Mounter: mounttest.NewFake(mount.Config{})})
+	spec, block := pv("/x", false), v1.PersistentVolumeBlock
+	spec.PersistentVolume.Spec.VolumeMode = &block
+	_, err := plugin.NewMounter(spec, &v1.Pod{})
+	require.ErrorIs(t, err, volume.ErrNotSupported)
+}
+
+func TestArgs(t *testing.T) {
+	_, plugin := newHost(t, nfs.Config{Mounter: mounttest.NewFake(mount.Config{})})
+	size, group := resource.MustParse("1Gi"), int64(5)
+	for name, args := range map[string]volume.MounterArgs{
+		"DesiredSize": {DesiredSize: &size}, "SELinuxLabel": {SELinuxLabel: "a"},
+	} {
+		_, err := setUp(t, plugin, pv("/x", false), "1", args)
+		require.ErrorIs(t, err, volume.ErrNotSupported)
+		require.ErrorContains(t, err, name)
+	}
+	_, err := setUp(t, plugin, pv("/x", false), "1", volume.MounterArgs{FsGroup: &group, FsUser: &group})
+	require.NoError(t, err, "the server has the owners in its hands")
+}
+
+// refusing is a kernel whose servers have no version 4.
+type refusing struct {
+	mount.Interface
+	helper error
+	tried  []string
+}
+
+func (r *refusing) Mount(ctx context.Context, req mount.Request) error {
+	r.tried = append(r.tried, fmt.Sprint(req.Helper, strings.Join(req.Options, ",")))
+	if req.Helper == mount.HelperNever {
+		return &mount.Error{Op: "mount", Err: syscall.EPROTONOSUPPORT}
+	}
+	if r.helper != nil {
+		return &mount.Error{Op: "mount", Err: r.helper}
+	}
+	return r.Interface.Mount(ctx, req)
+}
+
+// TestVersion3: a server without version 4 is mounted by the program, if there is
+// one and nobody wants anything else.
+func TestVersion3(t *testing.T) {
+	missing := &mount.HelperError{Helper: "mount.nfs", Err: fmt.Errorf("%w: %w", exec.ErrNotFound, errors.ErrUnsupported)}
+	for _, test := range []struct {
+		transport nfs.Transport
+		options   []string
+		helper    error
+		tried     []string
+		errs      []error
+	}{
+		{tried: []string{"1", "2vers=3"}},
+		{helper: missing, tried: []string{"1", "2vers=3"}, errs: []error{syscall.EPROTONOSUPPORT, exec.ErrNotFound}},
+		{options: []string{"vers=3"}, tried: []string{"2vers=3"}},
+		{options: []string{"vers=3"}, helper: missing, tried: []string{"2vers=3"}, errs: []error{exec.ErrNotFound}},
+		{options: []string{"vers=4.1"}, tried: []string{"1vers=4.1"}, errs: []error{syscall.EPROTONOSUPPORT}},
+		{transport: nfs.Direct, tried: []string{"1"}, errs: []error{syscall.EPROTONOSUPPORT}},
+		{transport: nfs.Helper, tried: []string{"2"}},
+	} {
+		kernel := &refusing{Interface: mounttest.NewFake(mount.Config{}), helper: test.helper}
+		_, plugin := newHost(t, nfs.Config{Mounter: kernel, Transport: test.transport})
+		dir, err := setUp(t, plugin, pv("/x", false, test.options...), "1", volume.MounterArgs{})
+		require.Equal(t, test.tried, kernel.tried)
+		if test.errs == nil {
+			require.NoError(t, err)
+			require.DirExists(t, dir)
+			continue
+		}
+		for _, want := range test.errs {
+			require.ErrorIs(t, err, want)
+		}
+		require.NoDirExists(t, dir)
+	}
+}
+
+// TestOneMountPerExport: pods share the mount of an export that they want with like
+// options, and the last one takes it with it.
+func TestOneMountPerExport(t *testing.T) {
+	fake := mounttest.NewFake(mount.Config{})
+	host, plugin := newHost(t, nfs.Config{Mounter: fake, OneMountPerExport: true})
+	own, err := host.PluginDir(nfs.PluginName)
+	require.NoError(t, err)
+	exports := func() (n int) {
+		table, err := fake.List(t.Context())
+		require.NoError(t, err)
+		for _, info := range table {
+			if filepath.Dir(filepath.Dir(info.Mountpoint)) == own {
+				n++
+			}
+		}
+		return n
+	}
+	a, hard := pv("/a", false), pv("/a", false, "hard", "ro")
+	same := pv("//a/", false, "noexec")
+	for i, spec := range []*volume.Spec{a, same, a, hard} {
+		dir, err := setUp(t, plugin, spec, types.UID(fmt.Sprint(i)), volume.MounterArgs{ReadOnly: i == 2})
+		require.NoError(t, err)
+		table, err := fake.List(t.Context())
+		require.NoError(t, err)
+		at, ok := mount.Table(table).At(dir)
+		require.True(t, ok)
+		require.Equal(t, i >= 2, at.Flags&mount.ReadOnly != 0, "each pod has its own flags")
+		require.Equal(t, i == 1, at.Flags&mount.NoExec != 0)
+	}
+	require.Equal(t, 2, exports())
+	require.NoError(t, tearDown(t, plugin, hard, "3"))
+	require.Equal(t, 1, exports())
+	for i, spec := range []*volume.Spec{a, same, a} {
+		require.Equal(t, 1, exports())
+		require.NoError(t, tearDown(t, plugin, spec, types.UID(fmt.Sprint(i))))
+	}
+	require.Zero(t, exports())
+	left, err := filepath.Glob(own + "/mounts/*")
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+// TestExportIsLeft: what a process that was killed has left is taken down by the
+// next, whatever that is asked for; what cannot be taken down is, in time.
+func TestExportIsLeft(t *testing.T) {
+	fake := mounttest.NewFake(mount.Config{})
+	host, plugin := newHost(t, nfs.Config{Mounter: fake, OneMountPerExport: true})
+	spec := pv("/a", false)
+	dir, err := setUp(t, plugin, spec, "1", volume.MounterArgs{})
+	require.NoError(t, err)
+	require.NoError(t, fake.Unmount(t.Context(), dir)) // as if it was killed here
+
+	own, err := host.PluginDir(nfs.PluginName)
+	require.NoError(t, err)
+	next := nfs.New(nfs.Config{Mounter: fake})
+	require.NoError(t, next.Init(host))
+	fake.Inject(mounttest.Fault{Op: mounttest.OpUnmount, Err: syscall.EBUSY})
+	require.NoError(t, tearDown(t, next, pv("/b", false), "2"), "it is about another")
+	fake.ClearFaults()
+	require.NoError(t, tearDown(t, next, pv("/b", false), "2"))
+	left, err := filepath.Glob(own + "/mounts/*")
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+// TestExportIsBusy: a tear-down that leaves its export says so, and goes on from
+// there.
+func TestExportIsBusy(t *testing.T) {
+	fake := mounttest.NewFake(mount.Config{})
+	host, plugin := newHost(t, nfs.Config{Mounter: fake, OneMountPerExport: true})
+	spec := pv("/a", false)
+	dir, err := setUp(t, plugin, spec, "1", volume.MounterArgs{})
+	require.NoError(t, err)
+	own, err := host.PluginDir(nfs.PluginName)
+	require.NoError(t, err)
+	places, err := filepath.Glob(own + "/mounts/*")
+	require.NoError(t, err)
+	require.Len(t, places, 1)
+	fake.Inject(mounttest.Fault{Op: mounttest.OpUnmount, Path: places[0], Err: syscall.EBUSY})
+	err = tearDown(t, plugin, spec, "1")
+	require.ErrorIs(t, err, syscall.EBUSY)
+	require.Equal(t, volume.Uncertain, volume.KindOf(err))
+	require.NoDirExists(t, dir)
+	fake.ClearFaults()
+	require.NoError(t, tearDown(t, plugin, spec, "1"))
+	require.NoDirExists(t, places[0])
+}
