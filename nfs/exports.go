@@ -112,11 +112,32 @@ func (e *exports) tearDown(ctx context.Context, dir string) error {
 
 // placesOf returns where the export that a pod has bound is mounted.
 func (e *exports) placesOf(ctx context.Context, dir string) ([]string, error) {
-	refs, err := e.mounter.MountRefs(ctx, dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	mounts, err := e.mountsLike(ctx, dir)
+	return slices.DeleteFunc(mounts, func(at string) bool { return path.Dir(at) != e.dir }), err
+}
+
+// mountsLike returns where else the export that is mounted at a path is. By device
+// and root alone exports would be mixed up that are in one file system of the server:
+// to the kernel each is the root of its mount.
+func (e *exports) mountsLike(ctx context.Context, at string) ([]string, error) {
+	place, err := e.mounter.Resolve(ctx, at)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && place.Mount.Mountpoint != at {
+		return nil, nil
+	}
+	var mounts []mount.Info
+	if err == nil {
+		mounts, err = e.mounter.MountsFrom(ctx, place.Mount.Source)
+	}
+	if err != nil {
 		return nil, util.Transient(err)
 	}
-	return slices.DeleteFunc(refs, func(ref string) bool { return path.Dir(ref) != e.dir }), nil
+	var paths []string
+	for _, m := range mounts {
+		if m.Major == place.Mount.Major && m.Minor == place.Mount.Minor && m.Root == place.Mount.Root && m.Mountpoint != at {
+			paths = append(paths, m.Mountpoint)
+		}
+	}
+	return paths, nil
 }
 
 func (e *exports) release(ctx context.Context, place string) error {
@@ -158,9 +179,6 @@ func (e *exports) takeDown(ctx context.Context, place string) error {
 // isUsed reports whether the export is mounted anywhere but in the plugin's own
 // directory: exports with like options share one file system.
 func (e *exports) isUsed(ctx context.Context, place string) (bool, error) {
-	refs, err := e.mounter.MountRefs(ctx, place)
-	if err != nil {
-		return false, util.Transient(err)
-	}
-	return slices.ContainsFunc(refs, func(ref string) bool { return path.Dir(ref) != e.dir }), nil
+	mounts, err := e.mountsLike(ctx, place)
+	return slices.ContainsFunc(mounts, func(at string) bool { return path.Dir(at) != e.dir }), err
 }

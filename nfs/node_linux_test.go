@@ -72,10 +72,14 @@ func realMounter(dir string) *mount.Mounter {
 // pv is a persistent volume that shows what the server has at a path. Its name is
 // that of the path.
 func (n *node) pv(path string, options ...string) *volume.Spec {
+	return pvAt(n.server.Address, path, options...)
+}
+
+func pvAt(server, path string, options ...string) *volume.Spec {
 	return volume.NewSpecFromPersistentVolume(&v1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: nameFor(path)},
 		Spec: v1.PersistentVolumeSpec{
-			PersistentVolumeSource: v1.PersistentVolumeSource{NFS: source(n.server.Address, path, false)},
+			PersistentVolumeSource: v1.PersistentVolumeSource{NFS: source(server, path, false)},
 			MountOptions:           options,
 		},
 	}, false)
