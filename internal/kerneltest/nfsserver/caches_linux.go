@@ -11,17 +11,22 @@ import (
 // A caches is the conversation about clients and directories.
 type caches []*talk
 
-// fillCaches gives the kernel all answers and listens for more questions.
-func fillCaches(roots []string) (c caches, err error) {
+// fillCaches gives the kernel all answers, instead of the ones that it had, and
+// listens for more questions.
+func fillCaches(exports []Export) (c caches, err error) {
 	for _, cache := range []struct {
 		name  string
 		table table
 	}{
 		{"auth.unix.ip", clients(IPv4, IPv6)},
-		{"nfsd.export", directories(roots...)},
-		{"nfsd.fh", handles(roots...)},
+		{"nfsd.export", directories(exports...)},
+		{"nfsd.fh", handles(exports...)},
 	} {
-		file, err := openTalk("/proc/net/rpc/" + cache.name + "/channel")
+		dir := "/proc/net/rpc/" + cache.name
+		if err := writeFile(dir+"/flush", "1\n"); err != nil {
+			return nil, errors.Join(err, c.end())
+		}
+		file, err := openTalk(dir + "/channel")
 		if err != nil {
 			return nil, errors.Join(err, c.end())
 		}

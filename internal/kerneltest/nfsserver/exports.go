@@ -12,9 +12,33 @@ const domain = "test"
 const (
 	readOnly       = 0x1
 	insecurePort   = 0x2
+	squashRoot     = 0x4
 	noSubtreeCheck = 0x400
 	numbered       = 0x2000 // the last field is its number
 )
+
+// An Export is a directory that clients can mount, at the same path.
+type Export struct {
+	Dir        string // an absolute path in a file system that can be exported
+	ReadOnly   bool   // nobody may write: EROFS
+	SquashRoot bool   // a client's root is Nobody here
+
+	revoked bool // its number stays its own
+}
+
+// Nobody is the user, and the group, of whom the server does not trust.
+const Nobody = 65534
+
+func (e Export) flags() int {
+	flags := insecurePort | noSubtreeCheck | numbered
+	if e.ReadOnly {
+		flags |= readOnly
+	}
+	if e.SquashRoot {
+		flags |= squashRoot
+	}
+	return flags
+}
 
 // A table is what we have to say in one of the kernel's caches: questions and their
 // answers, in the kernel's form. Between them goes the time when the answer expires.
@@ -38,26 +62,26 @@ func clients(addresses ...string) table {
 	return t
 }
 
-// directories exports paths, the first of which is the root of them all. A
-// directory's number is its place.
-func directories(paths ...string) table {
+// directories is what there is, the first of it the root of all. A directory's
+// number is its place.
+func directories(exports ...Export) table {
 	t := table{}
-	for number, path := range paths {
-		flags := insecurePort | noSubtreeCheck | numbered
-		if number == 0 {
-			flags |= readOnly
+	for number, e := range exports {
+		if !e.revoked {
+			t[domain+" "+quote(e.Dir)] = fmt.Sprintf("%d %d %d %d", e.flags(), Nobody, Nobody, number)
 		}
-		t[domain+" "+quote(path)] = fmt.Sprintf("%d 65534 65534 %d", flags, number)
 	}
 	return t
 }
 
 // handles finds the directory by the number in a file handle, whose type is 1 and
 // which is four bytes in this machine's order, as they are on what we run on.
-func handles(paths ...string) table {
+func handles(exports ...Export) table {
 	t := table{}
-	for number, path := range paths {
-		t[fmt.Sprintf(`%s 1 \x%02x%02x0000`, domain, number&0xff, number>>8)] = quote(path)
+	for number, e := range exports {
+		if !e.revoked {
+			t[fmt.Sprintf(`%s 1 \x%02x%02x0000`, domain, number&0xff, number>>8)] = quote(e.Dir)
+		}
 	}
 	return t
 }

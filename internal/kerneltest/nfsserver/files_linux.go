@@ -16,40 +16,69 @@ import (
 // kernel's files to control it, pipes, and the tree that clients see. The zero
 // value is none.
 type files struct {
-	dir  string
-	dirs []string // exported
+	dir     string
+	exports []Export
 }
 
 func (f files) nfsd() string  { return filepath.Join(f.dir, "nfsd") }
 func (f files) pipes() string { return filepath.Join(f.dir, "pipes") }
 func (f files) tree() string  { return filepath.Join(f.dir, "tree") }
 
-// exported are the directories in the tree, after its root.
-func (f files) exported() []string {
-	roots := []string{f.tree()}
-	for _, dir := range f.dirs {
-		roots = append(roots, filepath.Join(f.tree(), dir))
+// place is where a directory is in the tree.
+func (f files) place(dir string) string { return filepath.Join(f.tree(), dir) }
+
+// inTree is the tree's root and what is exported, where it is there.
+func (f files) inTree() []Export {
+	all := []Export{{Dir: f.tree(), ReadOnly: true}}
+	for _, e := range f.exports {
+		e.Dir = f.place(e.Dir)
+		all = append(all, e)
 	}
-	return roots
+	return all
 }
 
-func mountFiles(dirs []string) (f files, err error) {
-	for _, dir := range dirs {
-		if !filepath.IsAbs(dir) {
-			return f, fmt.Errorf("%q is no absolute path", dir)
-		}
+// find returns the number of a directory in exports, or -1.
+func (f files) find(dir string) int {
+	return slices.IndexFunc(f.exports, func(e Export) bool { return e.Dir == dir })
+}
+
+// add binds a directory in the tree. What is known of it already is replaced.
+func (f *files) add(e Export) error {
+	if !filepath.IsAbs(e.Dir) {
+		return fmt.Errorf("%q is no absolute path", e.Dir)
 	}
+	if err := f.remove(e.Dir); err != nil {
+		return err
+	}
+	if i := f.find(e.Dir); i >= 0 {
+		f.exports[i] = e
+	} else {
+		f.exports = append(f.exports, e)
+	}
+	return mount(e.Dir, f.place(e.Dir), "", unix.MS_BIND)
+}
+
+// remove undoes add. What was not there is no error.
+func (f *files) remove(dir string) error {
+	i := f.find(dir)
+	if i < 0 || f.exports[i].revoked {
+		return nil
+	}
+	f.exports[i].revoked = true
+	return unmount(f.place(dir))
+}
+
+func mountFiles(exports []Export) (f files, err error) {
 	if f.dir, err = os.MkdirTemp("", "nfsserver-"); err != nil {
 		return f, err
 	}
-	f.dirs = dirs
 	for dir, fsType := range map[string]string{f.nfsd(): "nfsd", f.pipes(): "rpc_pipefs", f.tree(): "tmpfs"} {
 		if err := mount(fsType, dir, fsType, 0); err != nil {
 			return f, err
 		}
 	}
-	for i, root := range f.exported()[1:] {
-		if err := mount(dirs[i], root, "", unix.MS_BIND); err != nil {
+	for _, e := range exports {
+		if err := f.add(e); err != nil {
 			return f, err
 		}
 	}

@@ -12,16 +12,9 @@ import (
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
-// Where the server is. IPv6 is there if the kernel has it.
-const (
-	IPv4 = "127.0.0.1"
-	IPv6 = "::1"
-)
-
 // A Server is a server of NFSv4. It is not for use by several goroutines at once.
 type Server struct {
-	Address string // IPv4; IPv6 can be set instead
-	Port    int
+	Place // its first
 
 	files    files
 	caches   caches
@@ -52,9 +45,15 @@ func need(t testing.TB) {
 // [mounttest.SkipWithout].
 func Start(t testing.TB, dirs ...string) *Server {
 	t.Helper()
+	return Serve(t, plain(dirs)...)
+}
+
+// Serve is [Start] for directories that not everybody may do everything with.
+func Serve(t testing.TB, exports ...Export) *Server {
+	t.Helper()
 	need(t)
 	tally := newTally(t)
-	s, err := New(dirs...)
+	s, err := newServer(exports)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,13 +69,22 @@ func Start(t testing.TB, dirs ...string) *Server {
 
 // New is [Start] for programs: what is wrong is an error, and the server ends with
 // [Server.Close].
-func New(dirs ...string) (*Server, error) {
+func New(dirs ...string) (*Server, error) { return newServer(plain(dirs)) }
+
+func plain(dirs []string) (exports []Export) {
+	for _, dir := range dirs {
+		exports = append(exports, Export{Dir: dir})
+	}
+	return exports
+}
+
+func newServer(exports []Export) (*Server, error) {
 	if err := available(); err != nil {
 		return nil, fmt.Errorf("no NFS server here: %w", err)
 	}
-	s := &Server{Address: IPv4, Port: 2049, tally: new(tally)}
+	s := &Server{Place: Place{IPv4, 2049}, tally: new(tally)}
 	var err error
-	if s.files, err = mountFiles(dirs); err != nil {
+	if s.files, err = mountFiles(exports); err != nil {
 		return nil, errors.Join(fmt.Errorf("NFS server: %w", err), s.Close())
 	}
 	if err := s.Start(); err != nil {
@@ -110,7 +118,7 @@ func (s *Server) start() (err error) {
 			return err
 		}
 	}
-	if s.caches, err = fillCaches(s.files.exported()); err != nil {
+	if s.caches, err = fillCaches(s.files.inTree()); err != nil {
 		return err
 	}
 	if err := s.set("portlist", fmt.Sprintf("tcp %d", s.Port)); err != nil {
@@ -153,20 +161,6 @@ func (s *Server) LinkDown() error {
 // LinkUp undoes LinkDown. Who waits goes on when the client tries again, which it
 // does in growing intervals.
 func (s *Server) LinkUp() error { return link.Up("lo") }
-
-// Source is what a mount of an exported directory names as its source.
-func (s *Server) Source(dir string) string {
-	if strings.Contains(s.Address, ":") {
-		return "[" + s.Address + "]:" + dir
-	}
-	return s.Address + ":" + dir
-}
-
-// Options are the ones that mount(2) needs for a version such as "4.2", since it
-// looks up no address.
-func (s *Server) Options(version string) string {
-	return fmt.Sprintf("vers=%s,addr=%s,clientaddr=%s,port=%d", version, s.Address, s.Address, s.Port)
-}
 
 // Close ends the server for good. Unmount what was mounted from it before.
 func (s *Server) Close() error {

@@ -104,8 +104,8 @@ func TestNFSIPv6(t *testing.T) {
 	if _, err := os.Stat("/proc/net/if_inet6"); err != nil {
 		mounttest.SkipWithout(t, "ipv6", err)
 	}
-	server.Address = nfsserver.IPv6
-	target := oldMount(t, server.Source(dir), server.Options("4.2"))
+	place := server.At(nfsserver.IPv6)
+	target := oldMount(t, place.Source(dir), place.Options("4.2"))
 	requireShared(t, dir, target)
 	require.Contains(t, mountinfo(t, target), "addr="+nfsserver.IPv6)
 }

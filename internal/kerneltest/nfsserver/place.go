@@ -1,0 +1,36 @@
+package nfsserver
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Where the server is. IPv6 is there if the kernel has it.
+const (
+	IPv4 = "127.0.0.1"
+	IPv6 = "::1"
+)
+
+// A Place is where clients find a server.
+type Place struct {
+	Address string
+	Port    int
+}
+
+// At returns another place of the same server. A client may find that out, and go on
+// to talk to the address that it knows already.
+func (p Place) At(address string) Place { return Place{address, p.Port} }
+
+// Source is what a mount of an exported directory names as its source.
+func (p Place) Source(dir string) string {
+	if strings.Contains(p.Address, ":") {
+		return "[" + p.Address + "]:" + dir
+	}
+	return p.Address + ":" + dir
+}
+
+// Options are the ones that mount(2) needs for a version such as "4.2", since it
+// looks up no address.
+func (p Place) Options(version string) string {
+	return fmt.Sprintf("vers=%s,addr=%s,clientaddr=%s,port=%d", version, p.Address, p.Address, p.Port)
+}
