@@ -13,9 +13,13 @@ import (
 )
 
 // crowded makes a file system with so many mounts in it that the sources in it are
-// cloned from an anchor, and some directories.
-func crowded(t *testing.T, m *mount.Mounter) string {
-	dir := mkdirs(t, "fs", "target")
+// cloned from an anchor, which is kept, and some directories.
+func crowded(t *testing.T) (m *mount.Mounter, dir string) {
+	t.Helper()
+	mount.KeepAnchors(time.Hour)
+	m = mount.New(mount.Config{})
+	t.Cleanup(func() { require.NoError(t, m.Close()) })
+	dir = mkdirs(t, "fs", "target")
 	fs := dir + "/fs"
 	tmpfs(t, m, fs)
 	require.NoError(t, os.MkdirAll(fs+"/a/source/sub", 0o755))
@@ -25,7 +29,7 @@ func crowded(t *testing.T, m *mount.Mounter) string {
 		require.NoError(t, os.MkdirAll(target, 0o755))
 		require.NoError(t, m.Mount(t.Context(), mount.Request{Source: fs + "/a/source", Target: target}))
 	}
-	return dir
+	return m, dir
 }
 
 // TestAnchor: what is bound from a crowded mount is what a clone of the mount
@@ -34,10 +38,7 @@ func TestAnchor(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
 	}
-	mount.KeepAnchors(time.Hour)
-	m := mount.New(mount.Config{})
-	t.Cleanup(func() { require.NoError(t, m.Close()) })
-	dir := crowded(t, m)
+	m, dir := crowded(t)
 	fs, target := dir+"/fs", dir+"/target"
 	if m.HasEvents() {
 		require.NotZero(t, m.Anchors())
@@ -109,10 +110,7 @@ func TestAnchorMoved(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
 	}
-	mount.KeepAnchors(time.Hour)
-	m := mount.New(mount.Config{})
-	t.Cleanup(func() { require.NoError(t, m.Close()) })
-	dir := crowded(t, m)
+	m, dir := crowded(t)
 	require.NoError(t, os.MkdirAll(dir+"/moved", 0o755))
 	req := mount.Request{Source: dir + "/fs/a/source", Target: dir + "/target"}
 	require.NoError(t, m.Mount(t.Context(), req))
@@ -135,10 +133,7 @@ func TestAnchorIsDropped(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
 	}
-	mount.KeepAnchors(time.Hour)
-	m := mount.New(mount.Config{})
-	t.Cleanup(func() { require.NoError(t, m.Close()) })
-	dir := crowded(t, m)
+	m, dir := crowded(t)
 	if !m.HasEvents() {
 		mounttest.SkipWithout(t, "mountevents", "no anchors without them")
 	}

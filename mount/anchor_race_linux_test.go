@@ -5,7 +5,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/mount"
@@ -20,10 +19,8 @@ func TestAnchorWhileRemounting(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
 	}
-	mount.KeepAnchors(time.Hour)
-	m, other := mount.New(mount.Config{}), mount.New(mount.Config{})
-	t.Cleanup(func() { require.NoError(t, m.Close()) })
-	dir := crowded(t, m)
+	m, dir := crowded(t)
+	other := mount.New(mount.Config{})
 	random := rand.New(rand.NewPCG(1, 2))
 	remount := func(option string) {
 		require.NoError(t, other.Mount(t.Context(), mount.Request{Target: dir + "/fs", Options: []string{option}, Remount: true}))

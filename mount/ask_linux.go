@@ -6,6 +6,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/volumekit/volumekit/util/ctxend"
 	"golang.org/x/sys/unix"
 )
 
@@ -27,7 +28,7 @@ func (m *Mounter) answers(ctx context.Context, mount mountID, fd int, grace time
 	case <-q.answered:
 		return !isDead(q.answer), nil
 	case <-ctx.Done():
-		return false, contextError(ctx)
+		return false, ctxend.Error(ctx)
 	case <-timer.C:
 		return !q.child.arrived(), nil
 	}

@@ -3,6 +3,8 @@ package mount
 import (
 	"context"
 	"time"
+
+	"github.com/volumekit/volumekit/util/ctxend"
 )
 
 // settle is how long a caller whose context has ended waits for the kernel: it
@@ -31,19 +33,10 @@ func await[T any](ctx context.Context, call func() (T, error), late func(T, erro
 			late(value, err)
 		}
 	}()
-	select {
-	case r := <-done:
+	if r, ok := ctxend.Receive(ctx, done, settle); ok {
 		return r.value, r.err
-	case <-ctx.Done():
-	}
-	timer := time.NewTimer(settle)
-	defer timer.Stop()
-	select {
-	case r := <-done:
-		return r.value, r.err
-	case <-timer.C:
 	}
 	close(gone)
 	var none T
-	return none, contextError(ctx)
+	return none, ctxend.Error(ctx)
 }

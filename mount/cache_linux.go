@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"slices"
 
+	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/util/keylock"
 	"golang.org/x/sys/unix"
 )
@@ -37,7 +38,7 @@ type cache struct {
 // lock waits for the cache's turn as long as ctx allows.
 func (c *cache) lock(ctx context.Context) (unlock func(), err error) {
 	if unlock, err = c.turn.Lock(ctx, ""); err != nil {
-		return nil, contextError(ctx)
+		return nil, ctxend.Error(ctx)
 	}
 	return unlock, nil
 }
@@ -144,7 +145,7 @@ func (c *cache) catchUp(ctx context.Context) error {
 	for i, id := range c.behind {
 		if i%256 == 0 && ctx.Err() != nil {
 			c.behind = slices.Clone(c.behind[i:])
-			return contextError(ctx)
+			return ctxend.Error(ctx)
 		}
 		if err := c.learn(id, points); err != nil {
 			return err

@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
+
+	"github.com/volumekit/volumekit/util/ctxend"
 )
 
 // A claim is the right to change what is mounted. Either the work takes it, and
@@ -49,23 +50,20 @@ func inTime(ctx context.Context, unlock func(), work func(*claim) error) error {
 		unlock()
 		done <- err
 	}()
-	select {
-	case err := <-done:
+	if err, ok := ctxend.Receive(ctx, done, 0); ok {
 		return err
-	case <-ctx.Done():
 	}
 	revoked := c.revoke()
-	select {
-	case err := <-done:
+	// The work itself may wait once.
+	if err, ok := ctxend.Receive(ctx, done, settle+settle/2); ok {
 		if errors.Is(err, errAbandoned) {
-			return contextError(ctx)
+			return ctxend.Error(ctx)
 		}
 		return err
-	case <-time.After(settle + settle/2): // the work itself may wait once
 	}
 	if revoked {
 		unlock()
-		return contextError(ctx)
+		return ctxend.Error(ctx)
 	}
-	return fmt.Errorf("%w: %w", ErrUncertain, contextError(ctx))
+	return fmt.Errorf("%w: %w", ErrUncertain, ctxend.Error(ctx))
 }

@@ -4,7 +4,8 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
+
+	"github.com/volumekit/volumekit/util/ctxend"
 )
 
 // ends are the file systems that have been unmounted and have not ended yet, by
@@ -89,15 +90,8 @@ func (e *ends) waitBelow(ctx context.Context, dir string) error {
 }
 
 func awaitEnd(ctx context.Context, ended <-chan struct{}) error {
-	select {
-	case <-ended:
+	if _, ok := ctxend.Receive(ctx, ended, settle); ok {
 		return nil
-	case <-ctx.Done():
 	}
-	select {
-	case <-ended:
-		return nil
-	case <-time.After(settle):
-		return fmt.Errorf("%w: %w", ErrNotEnded, contextError(ctx))
-	}
+	return fmt.Errorf("%w: %w", ErrNotEnded, ctxend.Error(ctx))
 }

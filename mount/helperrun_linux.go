@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"unsafe"
 
+	"github.com/volumekit/volumekit/util/ctxend"
 	"golang.org/x/sys/unix"
 )
 
@@ -85,7 +86,7 @@ func memoryFile(name string, content []byte) (*os.File, error) {
 // a thread that does not end before it.
 func (r *helperRun) run(ctx context.Context, abandon func()) error {
 	if ctx.Err() != nil {
-		return contextError(ctx)
+		return ctxend.Error(ctx)
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -139,7 +140,7 @@ func (r *helperRun) reap(ctx context.Context) error {
 	err := r.cmd.Wait()
 	switch {
 	case ctx.Err() != nil:
-		return r.failed(contextError(ctx))
+		return r.failed(ctxend.Error(ctx))
 	case err != nil:
 		return r.failed(err)
 	}

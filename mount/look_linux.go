@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/volumekit/volumekit/util/ctxend"
 	"golang.org/x/sys/unix"
 )
 
@@ -33,7 +34,7 @@ func (l *look) done() {
 
 func (l *look) ask(id, mask uint64) (facts, error) {
 	if l.ctx.Err() != nil {
-		return facts{}, contextError(l.ctx)
+		return facts{}, ctxend.Error(l.ctx)
 	}
 	return l.asker.ask(id, mask)
 }

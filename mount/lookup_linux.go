@@ -7,6 +7,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/util/safepath"
 	"golang.org/x/sys/unix"
 )
@@ -45,7 +46,7 @@ func (l lookup) open(p string, flags int) (int, error) {
 		return l.openWaiting(p, flags)
 	}
 	if err := l.ctx.Err(); err != nil {
-		return -1, contextError(l.ctx)
+		return -1, ctxend.Error(l.ctx)
 	}
 	fd, err := openCached(unix.AT_FDCWD, p, flags, l.resolve())
 	if !mustAsk(err) {
@@ -235,7 +236,7 @@ func (l lookup) ask(dir int, part string, kind int) (found, error) {
 	unlock, err := l.m.asking.Lock(l.ctx, fmt.Sprint(id.mount))
 	if err != nil {
 		closeFD(dir)
-		return found{fd: -1}, contextError(l.ctx)
+		return found{fd: -1}, ctxend.Error(l.ctx)
 	}
 	return await(l.ctx, func() (found, error) {
 		defer unlock()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/volumekit/volumekit/util/ctxend"
 	"golang.org/x/sys/unix"
 )
 
@@ -96,7 +97,7 @@ func (m *Mounter) buildInTime(ctx context.Context, mounting *lease, dir bool, sr
 // locks the target's directory, in which a file system may be looking for a name.
 func (m *Mounter) attach(ctx context.Context, c *claim, built *tree, t *target, req Request, o Options) error {
 	if ctx.Err() != nil {
-		return contextError(ctx)
+		return ctxend.Error(ctx)
 	}
 	if c.calm && ctx.Done() != nil && !m.isCalmAt(t.fd) {
 		return errNotCalm

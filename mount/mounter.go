@@ -3,11 +3,11 @@ package mount
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path"
 	"strings"
 	"sync/atomic"
 
+	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/util/keylock"
 )
 
@@ -56,7 +56,7 @@ func (m *Mounter) begin(ctx context.Context) error {
 		return ErrClosed
 	}
 	if ctx.Err() != nil {
-		return contextError(ctx)
+		return ctxend.Error(ctx)
 	}
 	m.sweep.begin(m.sweepStages)
 	return m.sweep.wait(ctx)
@@ -78,13 +78,13 @@ func (m *Mounter) mountLocked(ctx context.Context, req Request, o Options) error
 	}
 	unlock, err := m.mounting.Lock(ctx, req.Target)
 	if err != nil {
-		return contextError(ctx)
+		return ctxend.Error(ctx)
 	}
 	mounting := newLease(unlock)
 	defer mounting.end()
 	unlock, err = m.changing.Lock(ctx, req.Target)
 	if err != nil {
-		return contextError(ctx)
+		return ctxend.Error(ctx)
 	}
 	if ctx.Done() == nil || req.FSType == "" && m.isCalm(req.Target) {
 		err := m.mount(ctx, &claim{calm: true}, mounting, req, o)
@@ -208,13 +208,4 @@ func wrap(op, source, target string, err error) error {
 		return nil
 	}
 	return &Error{Op: op, Source: source, Target: target, Err: err}
-}
-
-// contextError returns an error that is ctx.Err() as well as ctx's cause.
-func contextError(ctx context.Context) error {
-	cause := context.Cause(ctx)
-	if errors.Is(cause, ctx.Err()) {
-		return cause
-	}
-	return fmt.Errorf("%w: %w", ctx.Err(), cause)
 }

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/volumekit/volumekit/util/ctxend"
 	"golang.org/x/sys/unix"
 )
 
@@ -64,7 +65,7 @@ func (m *Mounter) buildNFSFrom(ctx context.Context, server netip.Addr, req Reque
 	req.FSType = "nfs" // of which the others are versions
 	for _, version := range versionsToTry(o) {
 		if ctx.Err() != nil {
-			return nil, contextError(ctx)
+			return nil, ctxend.Error(ctx)
 		}
 		built, err = m.build(true, nil, req, o.withNFS(version, server, client))
 		if err == nil {

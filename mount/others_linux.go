@@ -3,6 +3,7 @@ package mount
 import (
 	"context"
 
+	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/util/keylock"
 )
 
@@ -20,7 +21,7 @@ var goings = struct {
 func (m *Mounter) goes(ctx context.Context, s standing) (gone func(), others bool, err error) {
 	unlock, err := goings.turn.Lock(ctx, "")
 	if err != nil {
-		return nil, false, contextError(ctx)
+		return nil, false, ctxend.Error(ctx)
 	}
 	defer unlock()
 	d := device{s.major, s.minor}

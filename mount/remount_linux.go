@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/volumekit/volumekit/util/ctxend"
 	"golang.org/x/sys/unix"
 )
 
@@ -19,7 +20,7 @@ func (m *Mounter) remount(ctx context.Context, c *claim, req Request, o Options)
 		return ErrNotMounted
 	}
 	if ctx.Err() != nil {
-		return contextError(ctx)
+		return ctxend.Error(ctx)
 	}
 	if c.calm && ctx.Done() != nil && !m.isCalmAt(t.fd) {
 		return errNotCalm

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/volumekit/volumekit/util/ctxend"
 )
 
 // sweeping is something that is done once, before anything else, unless it takes
@@ -37,7 +39,7 @@ func (s *sweeping) wait(ctx context.Context) error {
 	case <-s.done:
 	case <-timer.C:
 	case <-ctx.Done():
-		return contextError(ctx)
+		return ctxend.Error(ctx)
 	}
 	return nil
 }

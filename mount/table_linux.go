@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"slices"
+
+	"github.com/volumekit/volumekit/util/ctxend"
 )
 
 // tablePath is the mount table of the thread, whose paths the kernel looks up. That
@@ -31,7 +33,7 @@ func readTableIn(ctx context.Context) (Table, error) {
 	text := make([]byte, 0, 1<<16)
 	for {
 		if ctx.Err() != nil {
-			return nil, contextError(ctx)
+			return nil, ctxend.Error(ctx)
 		}
 		n, err := f.Read(text[len(text):min(cap(text), len(text)+mostRead)])
 		text = text[:len(text)+n]

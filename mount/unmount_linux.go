@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"time"
 
+	"github.com/volumekit/volumekit/util/ctxend"
 	"golang.org/x/sys/unix"
 )
 
@@ -51,7 +52,7 @@ var errOther = fmt.Errorf("another mount hides it: %w", unix.EBUSY)
 func (m *Mounter) depart(ctx context.Context, path string, number uint64) error {
 	unlock, err := m.changing.Lock(ctx, path)
 	if err != nil {
-		return contextError(ctx)
+		return ctxend.Error(ctx)
 	}
 	d := &departure{m: m, path: path, parent: -1, hold: -1}
 	d.changing = newLease(func() { d.close(); unlock() })
@@ -163,7 +164,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		return contextError(ctx)
+		return ctxend.Error(ctx)
 	}
 }
 
@@ -201,17 +202,10 @@ func (d *departure) inBackground(ctx context.Context, call func() error) error {
 		d.changing.end()
 		done <- err
 	}()
-	select {
-	case err := <-done:
+	if err, ok := ctxend.Receive(ctx, done, settle); ok {
 		return err
-	case <-ctx.Done():
 	}
-	select {
-	case err := <-done:
-		return err
-	case <-time.After(settle):
-		return fmt.Errorf("%w: %w", ErrUncertain, contextError(ctx))
-	}
+	return fmt.Errorf("%w: %w", ErrUncertain, ctxend.Error(ctx))
 }
 
 // verify asks the mount table what has become of the mount. EINVAL means "no mount

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/util/keylock"
 )
 
@@ -150,7 +151,7 @@ func (f *Fake) UnmountTree(ctx context.Context, target string) error {
 	}
 	action.Target = path.Clean(target)
 	if ctx.Err() != nil {
-		return f.finish(action, contextError(ctx))
+		return f.finish(action, ctxend.Error(ctx))
 	}
 	return f.finish(action, f.faulty(ctx, action, func() error { return f.unmountTree(ctx, action.Target) }))
 }
@@ -196,7 +197,7 @@ func (f *Fake) change(ctx context.Context, action Action, work func() error) err
 func (f *Fake) exclusively(ctx context.Context, action Action, work func() error) error {
 	unlock, err := f.targets.Lock(ctx, action.Target)
 	if err != nil {
-		return contextError(ctx)
+		return ctxend.Error(ctx)
 	}
 	defer unlock()
 	return f.faulty(ctx, action, func() error { return f.answered(ctx, action.Op, work) })
@@ -215,7 +216,7 @@ func (f *Fake) query(ctx context.Context, op, p string, work func(p string) erro
 // ask carries out an operation that changes nothing.
 func (f *Fake) ask(ctx context.Context, action Action, work func() error) error {
 	if ctx.Err() != nil {
-		return f.finish(action, contextError(ctx))
+		return f.finish(action, ctxend.Error(ctx))
 	}
 	return f.finish(action, f.faulty(ctx, action, func() error { return f.answered(ctx, action.Op, work) }))
 }

@@ -2,12 +2,12 @@ package mounttest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path"
 	"time"
 
 	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/util/ctxend"
 )
 
 // A Fault makes calls of a [Fake] slow, makes them fail, or lets a file system
@@ -127,17 +127,8 @@ func (fault Fault) strike(ctx context.Context) error {
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
-			return contextError(ctx)
+			return ctxend.Error(ctx)
 		}
 	}
 	return fault.Err
-}
-
-// contextError returns an error that is ctx.Err() as well as ctx's cause.
-func contextError(ctx context.Context) error {
-	cause := context.Cause(ctx)
-	if errors.Is(cause, ctx.Err()) {
-		return cause
-	}
-	return fmt.Errorf("%w: %w", ctx.Err(), cause)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"slices"
+
+	"github.com/volumekit/volumekit/util/ctxend"
 )
 
 // errHangs is met by work that has to ask a file system that does not answer. It
@@ -21,7 +23,7 @@ func (f *Fake) answered(ctx context.Context, op string, work func() error) error
 		case <-cleared:
 		case <-ctx.Done():
 			f.stopWaiting(cleared)
-			return contextError(ctx)
+			return ctxend.Error(ctx)
 		}
 	}
 }

@@ -1,9 +1,7 @@
 package mountutils
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"syscall"
@@ -38,13 +36,4 @@ func changeError(op, path string, err error) error {
 		return err
 	}
 	return &mount.Error{Op: op, Target: path, Err: err}
-}
-
-// contextError returns an error that is ctx.Err() as well as ctx's cause.
-func contextError(ctx context.Context) error {
-	cause := context.Cause(ctx)
-	if errors.Is(cause, ctx.Err()) {
-		return cause
-	}
-	return fmt.Errorf("%w: %w", ctx.Err(), cause)
 }

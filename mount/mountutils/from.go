@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/util/keylock"
 	peer "k8s.io/mount-utils"
 )
@@ -144,7 +145,7 @@ func ask[T any](ctx context.Context, f *Peer, p string, work func() (T, error)) 
 	var none T
 	unlock, err := f.asking.Lock(ctx, p)
 	if err != nil {
-		return none, contextError(ctx)
+		return none, ctxend.Error(ctx)
 	}
 	type answer struct {
 		value T
@@ -156,12 +157,10 @@ func ask[T any](ctx context.Context, f *Peer, p string, work func() (T, error)) 
 		unlock()
 		done <- answer{value, err}
 	}()
-	select {
-	case a := <-done:
+	if a, ok := ctxend.Receive(ctx, done, 0); ok {
 		return a.value, a.err
-	case <-ctx.Done():
-		return none, contextError(ctx)
 	}
+	return none, ctxend.Error(ctx)
 }
 
 // change has a goroutine change what is mounted at the target, and waits for it no
@@ -169,7 +168,7 @@ func ask[T any](ctx context.Context, f *Peer, p string, work func() (T, error)) 
 func (f *Peer) change(ctx context.Context, target string, work func(*claim) error) error {
 	unlock, err := f.changing.Lock(ctx, target)
 	if err != nil {
-		return contextError(ctx)
+		return ctxend.Error(ctx)
 	}
 	c := new(claim)
 	done := make(chan error, 1)
@@ -178,18 +177,16 @@ func (f *Peer) change(ctx context.Context, target string, work func(*claim) erro
 		unlock()
 		done <- err
 	}()
-	select {
-	case err := <-done:
+	if err, ok := ctxend.Receive(ctx, done, 0); ok {
 		return err
-	case <-ctx.Done():
 	}
 	switch c.giveUp() {
 	case claimFinished:
 		return <-done
 	case claimRevoked:
-		return contextError(ctx)
+		return ctxend.Error(ctx)
 	}
-	return fmt.Errorf("%w: %w", mount.ErrUncertain, contextError(ctx))
+	return fmt.Errorf("%w: %w", mount.ErrUncertain, ctxend.Error(ctx))
 }
 
 // finish gives err the form that mount.Interface promises.

@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/util/keylock"
 )
 
@@ -23,7 +24,7 @@ func (l *links) follow(ctx context.Context, p string) (string, error) {
 	}
 	unlock, err := l.asking.Lock(ctx, p)
 	if err != nil {
-		return "", contextError(ctx)
+		return "", ctxend.Error(ctx)
 	}
 	type answer struct {
 		path string
@@ -39,7 +40,7 @@ func (l *links) follow(ctx context.Context, p string) (string, error) {
 	case a := <-done:
 		return a.path, a.err
 	case <-ctx.Done():
-		return "", contextError(ctx)
+		return "", ctxend.Error(ctx)
 	}
 }
 

@@ -7,16 +7,6 @@ import (
 	"strings"
 )
 
-// sameMount reports whether two descriptors are in the same mount.
-func sameMount(a, b int) (bool, error) {
-	idA, err := MountID(a)
-	if err != nil {
-		return false, err
-	}
-	idB, err := MountID(b)
-	return idA == idB, err
-}
-
 // MountID returns the mount that a descriptor is in, by the number that it has in
 // the mount table. It asks the process's table of descriptors, never the file
 // system (Linux 3.15).

@@ -20,28 +20,7 @@ func Open(dirfd int, name string, flags int) (int, error) {
 	if !hasOpenat2() {
 		return walk(dirfd, name, flags)
 	}
-	return openat2(dirfd, name, flags, unix.RESOLVE_NO_SYMLINKS)
-}
-
-// OpenBeneath is Open for a name that must not leave the mount of dirfd or climb
-// above it: a mount point on the way, or at the end, is EXDEV.
-func OpenBeneath(dirfd int, name string, flags int) (int, error) {
-	if hasOpenat2() {
-		const resolve = unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_BENEATH | unix.RESOLVE_NO_XDEV
-		return openat2(dirfd, name, flags, resolve)
-	}
-	if path.IsAbs(name) || hasDotDot(name) {
-		return -1, unix.EXDEV
-	}
-	fd, err := walk(dirfd, name, flags)
-	if err != nil {
-		return -1, err
-	}
-	if same, err := sameMount(dirfd, fd); err != nil || !same {
-		_ = unix.Close(fd)
-		return -1, errors.Join(err, unix.EXDEV)
-	}
-	return fd, nil
+	return openat2(dirfd, name, flags)
 }
 
 // OpenParent opens the directory that holds name, which is absolute, and returns
@@ -52,8 +31,9 @@ func OpenParent(name string) (fd int, base string, err error) {
 	return fd, base, err
 }
 
-func openat2(dirfd int, name string, flags int, resolve uint64) (int, error) {
-	how := unix.OpenHow{Flags: uint64(unix.O_PATH | unix.O_CLOEXEC | flags), Resolve: resolve}
+// openat2 follows no symbolic link.
+func openat2(dirfd int, name string, flags int) (int, error) {
+	how := unix.OpenHow{Flags: uint64(unix.O_PATH | unix.O_CLOEXEC | flags), Resolve: unix.RESOLVE_NO_SYMLINKS}
 	for {
 		fd, err := unix.Openat2(dirfd, name, &how)
 		// EAGAIN: a rename elsewhere interfered with the look at "..", or may have.
@@ -63,7 +43,7 @@ func openat2(dirfd int, name string, flags int, resolve uint64) (int, error) {
 	}
 }
 
-// walk is openat2 with RESOLVE_NO_SYMLINKS for kernels before 5.6.
+// walk is openat2 for kernels before 5.6.
 func walk(dirfd int, name string, flags int) (int, error) {
 	if path.IsAbs(name) {
 		root, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -127,7 +107,7 @@ var withoutOpenat2 bool
 func hasOpenat2() bool { return !withoutOpenat2 && probeOpenat2() }
 
 var probeOpenat2 = sync.OnceValue(func() bool {
-	fd, err := openat2(unix.AT_FDCWD, "/", unix.O_DIRECTORY, unix.RESOLVE_NO_SYMLINKS)
+	fd, err := openat2(unix.AT_FDCWD, "/", unix.O_DIRECTORY)
 	if err == nil {
 		_ = unix.Close(fd)
 	}

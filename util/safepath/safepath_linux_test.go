@@ -66,25 +66,6 @@ func TestOpenFollowsNoLink(t *testing.T) {
 	})
 }
 
-func TestOpenBeneath(t *testing.T) {
-	onEachKernel(t, func(t *testing.T) {
-		root, err := Open(unix.AT_FDCWD, "/", unix.O_DIRECTORY)
-		require.NoError(t, err)
-		defer func() { _ = unix.Close(root) }()
-
-		_, err = OpenBeneath(root, "proc", 0)
-		require.ErrorIs(t, err, unix.EXDEV, "a mount point")
-		_, err = OpenBeneath(root, "etc/../..", 0)
-		require.Error(t, err)
-		_, err = OpenBeneath(root, "/etc", 0)
-		require.ErrorIs(t, err, unix.EXDEV, "an absolute name")
-
-		fd, err := OpenBeneath(root, "etc", 0)
-		require.NoError(t, err)
-		require.NoError(t, unix.Close(fd))
-	})
-}
-
 func TestNoDescriptorIsLeft(t *testing.T) {
 	onEachKernel(t, func(t *testing.T) {
 		dir := realTempDir(t)
@@ -98,7 +79,6 @@ func TestNoDescriptorIsLeft(t *testing.T) {
 			require.NoError(t, err)
 			_ = Rmdir(dir + "/a/b/c")
 			_ = Rmdir(dir + "/a/none/c")
-			_, _ = OpenBeneath(unix.AT_FDCWD, dir, 0)
 		}
 		after, err := os.ReadDir("/proc/self/fd")
 		require.NoError(t, err)
