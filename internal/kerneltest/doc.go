@@ -18,7 +18,7 @@
 //   - guest: the other side. Is the first program, and starts the test.
 //   - nfsserver: for tests in a guest, the kernel's NFS server.
 //   - abreast: runs commands side by side, one for each kernel.
-//   - link: takes network devices up and down.
+//   - link: takes network devices up and down, and makes pairs of them.
 //
 // Do not use it for what a machine's own kernel shows as well, or for races: the
 // guest has one processor, and no race detector runs in the kernels before 7.

@@ -16,7 +16,7 @@ import (
 )
 
 // wanted are the modules that a guest has, as far as its kernel knows them.
-var wanted = []string{"overlay", "loop", "fuse", "ipv6", "nfs", "nfsv3", "nfsv4", "nfsd"}
+var wanted = []string{"overlay", "loop", "fuse", "ipv6", "veth", "nfs", "nfsv3", "nfsv4", "nfsd"}
 
 // writeImage writes to a file what the guest starts from: this program, the test
 // binary, modules and the task, which it completes with the modules' names.

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"fmt"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -14,6 +15,14 @@ func Up(name string) error { return change(name, unix.IFF_UP|unix.IFF_RUNNING) }
 func Down(name string) error { return change(name, 0) }
 
 func change(name string, flags uint16) error {
+	return control(name, unix.SIOCSIFFLAGS, func(r *unix.Ifreq) error {
+		r.SetUint16(flags)
+		return nil
+	})
+}
+
+// control makes a request about a device.
+func control(name string, number uint, set func(*unix.Ifreq) error) error {
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return os.NewSyscallError("socket", err)
@@ -23,6 +32,8 @@ func change(name string, flags uint16) error {
 	if err != nil {
 		return err
 	}
-	request.SetUint16(flags)
-	return os.NewSyscallError("ioctl SIOCSIFFLAGS", unix.IoctlIfreq(socket, unix.SIOCSIFFLAGS, request))
+	if err := set(request); err != nil {
+		return err
+	}
+	return os.NewSyscallError(fmt.Sprintf("ioctl %#x", number), unix.IoctlIfreq(socket, number, request))
 }

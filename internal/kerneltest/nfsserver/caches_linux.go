@@ -18,11 +18,11 @@ func fillCaches(exports []Export) (c caches, err error) {
 		name  string
 		table table
 	}{
-		{"auth.unix.ip", clients(IPv4, IPv6)},
+		{"auth.unix.ip", clients(IPv4, IPv6, near)},
 		{"nfsd.export", directories(exports...)},
 		{"nfsd.fh", handles(exports...)},
 	} {
-		dir := "/proc/net/rpc/" + cache.name
+		dir := "/proc/thread-self/net/rpc/" + cache.name
 		if err := writeFile(dir+"/flush", "1\n"); err != nil {
 			return nil, errors.Join(err, c.end())
 		}

@@ -54,6 +54,8 @@ func (s *Server) change(what, dir string, change func() error) (err error) {
 	if err := s.caches.end(); err != nil {
 		return err
 	}
-	s.caches, err = fillCaches(s.files.inTree())
-	return err
+	return s.site.do(func() (err error) {
+		s.caches, err = fillCaches(s.files.inTree())
+		return err
+	})
 }

@@ -5,9 +5,11 @@
 //	server := nfsserver.Start(t, dir)
 //	err := unix.Mount(server.Source(dir), target, "nfs4", 0, server.Options("4.2"))
 //
-// A kernel has one server: tests that start it cannot run in parallel, and have names
-// that begin with "TestNFS", for "make test-nfs" to find them. Outside of a guest Start
-// skips the test, since the machine's own server is not ours to set up.
+// A network has one server, and a kernel as many as networks: [ServeFar] starts one
+// that its clients take for another machine. Tests that start servers cannot run in
+// parallel, and have names that begin with "TestNFS", for "make test-nfs" to find
+// them. Outside of a guest they are skipped, since the machine's own server is not
+// ours to set up.
 //
 // # How it works
 //

@@ -11,6 +11,12 @@ const (
 	IPv6 = "::1"
 )
 
+// Where another server is, and its clients seen from there: see [ServeFar].
+const (
+	Far  = "192.0.2.2"
+	near = "192.0.2.1"
+)
+
 // A Place is where clients find a server.
 type Place struct {
 	Address string
@@ -32,5 +38,9 @@ func (p Place) Source(dir string) string {
 // Options are the ones that mount(2) needs for a version such as "4.2", since it
 // looks up no address.
 func (p Place) Options(version string) string {
-	return fmt.Sprintf("vers=%s,addr=%s,clientaddr=%s,port=%d", version, p.Address, p.Address, p.Port)
+	client := p.Address
+	if client == Far {
+		client = near
+	}
+	return fmt.Sprintf("vers=%s,addr=%s,clientaddr=%s,port=%d", version, p.Address, client, p.Port)
 }

@@ -15,6 +15,7 @@ import (
 // A Server is a server of NFSv4. It is not for use by several goroutines at once.
 type Server struct {
 	Place // its first
+	site  site
 
 	files    files
 	caches   caches
@@ -52,8 +53,12 @@ func Start(t testing.TB, dirs ...string) *Server {
 func Serve(t testing.TB, exports ...Export) *Server {
 	t.Helper()
 	need(t)
-	tally := newTally(t)
-	s, err := newServer(exports)
+	return serve(t, newTally(t), here, exports)
+}
+
+func serve(t testing.TB, tally *tally, at site, exports []Export) *Server {
+	t.Helper()
+	s, err := newServer(at, exports)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +74,7 @@ func Serve(t testing.TB, exports ...Export) *Server {
 
 // New is [Start] for programs: what is wrong is an error, and the server ends with
 // [Server.Close].
-func New(dirs ...string) (*Server, error) { return newServer(plain(dirs)) }
+func New(dirs ...string) (*Server, error) { return newServer(here, plain(dirs)) }
 
 func plain(dirs []string) (exports []Export) {
 	for _, dir := range dirs {
@@ -78,13 +83,16 @@ func plain(dirs []string) (exports []Export) {
 	return exports
 }
 
-func newServer(exports []Export) (*Server, error) {
+func newServer(at site, exports []Export) (*Server, error) {
 	if err := available(); err != nil {
 		return nil, fmt.Errorf("no NFS server here: %w", err)
 	}
-	s := &Server{Place: Place{IPv4, 2049}, tally: new(tally)}
-	var err error
-	if s.files, err = mountFiles(exports); err != nil {
+	s := &Server{Place: Place{at.address, 2049}, site: at, tally: new(tally)}
+	err := at.do(func() (err error) {
+		s.files, err = mountFiles(exports)
+		return err
+	})
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("NFS server: %w", err), s.Close())
 	}
 	if err := s.Start(); err != nil {
@@ -99,7 +107,7 @@ func (s *Server) Start() error {
 	if s.tracking != nil {
 		return nil
 	}
-	if err := s.start(); err != nil {
+	if err := s.site.do(s.start); err != nil {
 		return errors.Join(fmt.Errorf("start the NFS server: %w", err), s.stop())
 	}
 	return nil
@@ -151,16 +159,18 @@ func (s *Server) stop() (err error) {
 	return nil
 }
 
-// LinkDown cuts the loopback device off: whoever needs the server waits, without
-// an answer to tell from that it is gone.
+// LinkDown cuts the server's network device off, the loopback device unless it is far:
+// whoever needs the server waits, without an answer to tell from that it is gone.
 func (s *Server) LinkDown() error {
 	s.tally.dead.Add(1)
-	return link.Down("lo")
+	return s.site.do(func() error { return link.Down(s.site.device) })
 }
 
 // LinkUp undoes LinkDown. Who waits goes on when the client tries again, which it
 // does in growing intervals.
-func (s *Server) LinkUp() error { return link.Up("lo") }
+func (s *Server) LinkUp() error {
+	return s.site.do(func() error { return link.Up(s.site.device) })
+}
 
 // Close ends the server for good. Unmount what was mounted from it before.
 func (s *Server) Close() error {
