@@ -49,7 +49,7 @@ race:
 
 # Fetched once, from Debian, and kept: see internal/kerneltest/kernels.
 kernels:
-	$(GO) run ./internal/kerneltest/cmd/fetchkernels $(KERNELS)
+	$(GO) run ./internal/kerneltest/cmd/fetchkernels $(KERNELS) mount.nfs
 
 # Packages that have tests, which import the one that matches $(1).
 TESTSOF = $(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{.Imports}} {{.TestImports}} {{.XTestImports}}{{end}}' ./... | \
@@ -70,7 +70,7 @@ GUESTTIME ?= 8m
 GUESTLEAVE = ^TestNFS|^TestContract(Fake|Filtered|OnEachFeed|Without)
 
 # What a guest has, and from Linux 6.12 on.
-GUESTHAS = userns,root,loop,ptrace,fuse,seccomp,nfs,ipv6,growext4
+GUESTHAS = userns,root,loop,ptrace,fuse,seccomp,nfs,ipv6,mount.nfs,growext4
 GUESTHAS612 = $(GUESTHAS),statmount
 
 # No race detector: its programs do not start in these kernels.

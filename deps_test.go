@@ -55,7 +55,7 @@ var house = []room{
 	{leaves, nil, []string{sys}},
 	{"internal/kerneltest", nil, nil},
 	{"internal/kerneltest/cmd/*", []string{"internal/kerneltest/*"}, nil},
-	{"internal/kerneltest/nfsserver", []string{"internal/kerneltest/link", "mount/mounttest"}, []string{sys}},
+	{"internal/kerneltest/nfsserver", []string{"internal/kerneltest/kernels", "internal/kerneltest/link", "mount/mounttest"}, []string{sys}},
 	{"internal/kerneltest/*", []string{"internal/kerneltest/*"}, []string{sys}},
 	{"examples/*", []string{"*", "*/*"}, []string{""}},
 	{"bench", []string{"*", "*/*"}, []string{""}},

@@ -11,7 +11,8 @@
 // "make test-nfs" for tests that need an NFS server: their names begin with TestNFS.
 // This package itself is empty. Its rooms:
 //
-//   - kernels: which kernels there are, fetching them from Debian, the cache.
+//   - kernels: which kernels there are, fetching them from Debian, with mount.nfs;
+//     the cache.
 //   - modules: which modules a module needs.
 //   - initrd: the archive that a kernel finds its first program in.
 //   - boot: the host's side. Starts a kernel and brings back what the test says.

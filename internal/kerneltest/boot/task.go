@@ -94,7 +94,7 @@ func guestEnv(environ []string, results string) []string {
 		switch {
 		case name == countVar:
 			env = append(env, countVar+"="+countFile(results))
-		case slices.Contains([]string{"PATH", "HOME", "USER", "LANG"}, name),
+		case slices.Contains([]string{"PATH", "HOME", "USER", "LANG", "XDG_CACHE_HOME"}, name),
 			strings.HasPrefix(name, "GO") && name != "GODEBUG",
 			strings.HasPrefix(name, "VOLUMEKIT_"):
 			env = append(env, variable)

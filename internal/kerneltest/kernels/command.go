@@ -20,3 +20,7 @@ func (k Kernel) Command(ctx context.Context, args ...string) *exec.Cmd {
 	}
 	return cmd
 }
+
+func (p Program) command(ctx context.Context, args ...string) *exec.Cmd {
+	return exec.CommandContext(ctx, p.Command[0], append(p.Command[1:], args...)...)
+}

@@ -20,13 +20,14 @@ func Fetch(ctx context.Context, name string) (Kernel, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return k, err
 	}
-	if err := fetch(ctx, name); err != nil {
+	if err := fetch(ctx, name, unpackKernel); err != nil {
 		return Kernel{}, fmt.Errorf("fetch kernel %s: %w", name, err)
 	}
 	return Find(name)
 }
 
-func fetch(ctx context.Context, name string) error {
+// fetch makes a directory in the cache. If another is there, that stays.
+func fetch(ctx context.Context, name string, unpack func(ctx context.Context, work, dir, name string) error) error {
 	if runtime.GOARCH != "amd64" {
 		return fmt.Errorf("for %s there is no User-Mode Linux in Debian", runtime.GOARCH)
 	}
@@ -46,11 +47,20 @@ func fetch(ctx context.Context, name string) error {
 	if err := unpack(ctx, work, dir, name); err != nil {
 		return err
 	}
-	return publish(dir, filepath.Join(cache, name))
+	place := filepath.Join(cache, name)
+	if err := os.Rename(dir, place); err != nil && !isDir(place) {
+		return err
+	}
+	return nil
 }
 
-// unpack makes the kernel's directory and tries the program.
-func unpack(ctx context.Context, work, dir, name string) error {
+func isDir(dir string) bool {
+	info, err := os.Stat(dir)
+	return err == nil && info.IsDir()
+}
+
+// unpackKernel makes the kernel's directory and tries the program.
+func unpackKernel(ctx context.Context, work, dir, name string) error {
 	a, err := newArchive(ctx, work, suites[name])
 	if err != nil {
 		return err
@@ -71,6 +81,14 @@ func unpack(ctx context.Context, work, dir, name string) error {
 // useOwnLoader lets the kernel run with the C library that was unpacked beside
 // it, since the machine's own may be older than the kernel needs.
 func useOwnLoader(dir string) error {
+	if err := linkLoader(dir); err != nil {
+		return err
+	}
+	return setInterpreter(filepath.Join(dir, "usr/bin/linux.uml"), loader)
+}
+
+// linkLoader makes the loader known by a short name.
+func linkLoader(dir string) error {
 	const linker = "ld-linux-x86-64.so.2"
 	found, err := one(dir, "lib/*/"+linker, "usr/lib/*/"+linker)
 	if err != nil {
@@ -80,10 +98,7 @@ func useOwnLoader(dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.Symlink(relative, filepath.Join(dir, loader)); err != nil {
-		return err
-	}
-	return setInterpreter(filepath.Join(dir, "usr/bin/linux.uml"), loader)
+	return os.Symlink(relative, filepath.Join(dir, loader))
 }
 
 // try asks the kernel for its version.
@@ -98,13 +113,4 @@ func try(ctx context.Context, k Kernel, name string) error {
 		return fmt.Errorf("the kernel of Debian %s is %q now", suites[name], version)
 	}
 	return nil
-}
-
-// publish puts a complete directory in its place, unless another is there.
-func publish(dir, place string) error {
-	err := os.Rename(dir, place)
-	if _, there := at(place); err != nil && there == nil {
-		return nil
-	}
-	return err
 }

@@ -100,3 +100,21 @@ func program(t *testing.T, kind elf.ProgType, segment string) []byte {
 	file.WriteString(segment)
 	return file.Bytes()
 }
+
+func TestFindMountNFS(t *testing.T) {
+	cache := t.TempDir()
+	t.Setenv(cacheVar, cache)
+	_, err := FindMountNFS()
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.ErrorContains(t, err, "mount.nfs has to be fetched first")
+
+	dir := cache + "/mount.nfs"
+	for _, file := range []string{"/sbin/mount.nfs", "/lib/x86_64-linux-gnu/libc.so.6", "/usr/lib/x86_64-linux-gnu/libmount.so.1"} {
+		require.NoError(t, os.MkdirAll(filepath.Dir(dir+file), 0o755))
+		require.NoError(t, os.WriteFile(dir+file, nil, 0o600))
+	}
+	p, err := FindMountNFS()
+	require.NoError(t, err)
+	libraries := dir + "/lib/x86_64-linux-gnu:" + dir + "/usr/lib/x86_64-linux-gnu"
+	require.Equal(t, []string{dir + "/ld.so", "--library-path", libraries, dir + "/sbin/mount.nfs"}, p.Command)
+}

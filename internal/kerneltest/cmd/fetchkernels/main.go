@@ -1,6 +1,7 @@
-// Fetchkernels fetches the kernels that tests run on, unless they are there:
+// Fetchkernels fetches the kernels that tests run on, and programs of Debian's, unless
+// they are there:
 //
-//	fetchkernels 6.1 6.12
+//	fetchkernels 6.1 6.12 mount.nfs
 //
 // See package kernels for the names, and for the place where they are kept.
 package main
@@ -27,15 +28,15 @@ func fetch(names []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	for _, name := range names {
-		k, err := try(ctx, name)
+		err := try(ctx, name)
 		if err != nil && ctx.Err() == nil {
 			fmt.Fprintf(os.Stderr, "fetchkernels: %v\nonce more in %v\n", err, pause)
-			k, err = again(ctx, name)
+			err = again(ctx, name)
 		}
 		if err != nil {
-			return fmt.Errorf("no Linux %s to test on, it could not be had from Debian: %w", name, err)
+			return fmt.Errorf("no %s to test with, it could not be had from Debian: %w", name, err)
 		}
-		fmt.Printf("kernel %s is in %s\n", name, k.Dir)
+		fmt.Printf("%s is there\n", name)
 	}
 	return nil
 }
@@ -43,17 +44,22 @@ func fetch(names []string) error {
 // pause is what a mirror or a network gets to recover.
 const pause = 15 * time.Second
 
-func again(ctx context.Context, name string) (kernels.Kernel, error) {
+func again(ctx context.Context, name string) error {
 	select {
 	case <-ctx.Done():
-		return kernels.Kernel{}, ctx.Err()
+		return ctx.Err()
 	case <-time.After(pause):
 		return try(ctx, name)
 	}
 }
 
-func try(ctx context.Context, name string) (kernels.Kernel, error) {
+func try(ctx context.Context, name string) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	return kernels.Fetch(ctx, name)
+	if name == kernels.MountNFS {
+		_, err = kernels.FetchMountNFS(ctx)
+	} else {
+		_, err = kernels.Fetch(ctx, name)
+	}
+	return err
 }

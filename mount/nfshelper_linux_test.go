@@ -1,0 +1,78 @@
+package mount_test
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/kerneltest/nfsserver"
+	"github.com/volumekit/volumekit/mount"
+)
+
+// TestNFSHelper: the program that Debian mounts NFS with.
+func TestNFSHelper(t *testing.T) {
+	dir := t.TempDir()
+	server := nfsserver.Start(t, dir)
+	helpers := []string{nfsserver.Helper(t)}
+	for _, tier := range mount.Tiers() {
+		t.Run(tier.String(), func(t *testing.T) {
+			base := mkdirs(t, "target")
+			m := mount.New(mount.Config{Tier: tier, StagingDir: base + "/staging", Helpers: helpers})
+			c := nfsClient{t, m, base + "/target"}
+			t.Run("mounts", func(t *testing.T) { c.mountsByHelper(t, server, dir) })
+			t.Run("fails", func(t *testing.T) { c.failsByHelper(t, server.Source(dir+"/none")) })
+			t.Run("hangs", func(t *testing.T) { c.hangsByHelper(t, dir) })
+			require.False(t, isMountPoint(t, c.target))
+		})
+	}
+}
+
+func (c nfsClient) mountsByHelper(t *testing.T, server *nfsserver.Server, dir string) {
+	for _, version := range []string{"4.2", "4.0"} {
+		req := c.request(server.Source(dir), "vers="+version, "ro")
+		for range 2 {
+			require.NoError(t, c.Mount(c.patiently(), req))
+		}
+		table, err := c.List(t.Context())
+		require.NoError(t, err)
+		at, ok := mount.Table(table).At(c.target)
+		require.True(t, ok)
+		require.Equal(t, req.Source, at.Source)
+		require.Contains(t, at.SuperOptions, "vers="+version)
+		require.NotZero(t, at.Flags&mount.ReadOnly)
+		require.NotZero(t, at.Flags&mount.NoSUID)
+		require.NoError(t, c.Unmount(c.patiently(), c.target))
+		require.False(t, isMountPoint(t, c.target))
+	}
+}
+
+// failsByHelper: what the program said is in the error.
+func (c nfsClient) failsByHelper(t *testing.T, source string) {
+	err := c.Mount(c.patiently(), c.request(source, "vers=4.2"))
+	var failed *mount.HelperError
+	require.ErrorAs(t, err, &failed)
+	require.ErrorAs(t, err, new(*exec.ExitError))
+	require.Contains(t, failed.Output, "No such file or directory")
+	require.False(t, isMountPoint(t, c.target))
+}
+
+// hangsByHelper: the server accepts the connection and says nothing.
+func (c nfsClient) hangsByHelper(t *testing.T, dir string) {
+	silent := nfsserver.Silent(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	returned := make(chan error, 1)
+	go func() {
+		returned <- c.Mount(ctx, c.request(silent.Source(dir), "vers=4.2", fmt.Sprint("port=", silent.Port)))
+	}()
+	select {
+	case err := <-returned:
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	case <-time.After(2 * time.Minute):
+		t.Fatal("it waits for the server")
+	}
+	require.False(t, isMountPoint(t, c.target))
+}
