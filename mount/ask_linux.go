@@ -15,22 +15,49 @@ import (
 // mount, however many of them give up.
 //
 // An error is an answer, too, unless it says that a FUSE file system's daemon has
-// died. As long as the question has not arrived, or if no child can be made to ask
-// it, the file system counts as one that answers: nothing is forced for a guess.
+// died, or that the question was aborted, as it is when another mount of the file
+// system is forced: that is asked once more. As long as the question has not
+// arrived, or if no child can be made to ask it, the file system counts as one that
+// answers: nothing is forced for a guess.
 func (m *Mounter) answers(ctx context.Context, mount mountID, fd int, grace time.Duration) (bool, error) {
-	q, err := m.leaving.asked.about(mount, func() (*child, error) { return ask(fd) })
-	if err != nil {
-		return true, nil //nolint:nilerr // see above
+	var first time.Time
+	for {
+		q, err := m.leaving.asked.about(mount, func() (*child, error) { return ask(fd) })
+		if err != nil {
+			return true, nil //nolint:nilerr // see above
+		}
+		if first.IsZero() {
+			first = q.since
+		}
+		answered, err := q.wait(ctx, time.Until(first.Add(grace)))
+		switch {
+		case err != nil:
+			return false, err
+		case !answered:
+			return !q.child.arrived(), nil
+		case !errors.Is(q.answer, errRestart):
+			return !isDead(q.answer), nil
+		case !time.Now().Before(first.Add(grace)):
+			return false, nil
+		}
+		const pause = 5 * time.Millisecond
+		if err := sleep(ctx, pause); err != nil {
+			return false, err
+		}
 	}
-	timer := time.NewTimer(max(0, time.Until(q.since.Add(grace))))
+}
+
+// wait reports whether the answer comes in so much time.
+func (q *question) wait(ctx context.Context, d time.Duration) (bool, error) {
+	timer := time.NewTimer(max(0, d))
 	defer timer.Stop()
 	select {
 	case <-q.answered:
-		return !isDead(q.answer), nil
+		return true, nil
 	case <-ctx.Done():
 		return false, ctxend.Error(ctx)
 	case <-timer.C:
-		return !q.child.arrived(), nil
+		return false, nil
 	}
 }
 
@@ -57,3 +84,13 @@ func ask(fd int) (*child, error) {
 // arrived reports whether an asking child has come to its question: closing a file
 // may wait for another file system.
 func (c *child) arrived() bool { return *(*int64)(unsafe.Pointer(&c.time.Sec)) != 0 }
+
+// answer waits for the end of a child that asks. That its question was aborted
+// (ERESTARTSYS) is too large a number for an exit status, and looks like success.
+func (c *child) answer() error {
+	err := c.reap()
+	if err == nil && c.statfs.Type == 0 {
+		return errRestart
+	}
+	return err
+}

@@ -87,6 +87,9 @@ func (c *child) reap() error {
 	}
 	closeFD(int(c.pidfd))
 	runtime.KeepAlive(c)
+	if status.Signaled() {
+		return unix.EINTR
+	}
 	if code := status.ExitStatus(); code > 0 {
 		return unix.Errno(code)
 	}

@@ -41,7 +41,7 @@ func (q *questions) about(mount mountID, pose func() (*child, error)) (*question
 }
 
 func (q *questions) await(mount mountID, asked *question) {
-	asked.answer = asked.child.reap()
+	asked.answer = asked.child.answer()
 	q.mu.Lock()
 	delete(q.open, mount)
 	q.mu.Unlock()

@@ -41,7 +41,7 @@ func runVerb(verb string) error {
 	if err != nil {
 		return err
 	}
-	plugin := nfs.New(nfs.Config{Mounter: realMounter(os.Getenv(dirVar)), OneMountPerExport: os.Getenv(oneVar) != ""})
+	plugin := nfs.New(nfs.Config{Mounter: realMounter(os.Getenv(dirVar), 300*time.Millisecond), OneMountPerExport: os.Getenv(oneVar) != ""})
 	if err := plugin.Init(host); err != nil {
 		return err
 	}
@@ -56,6 +56,9 @@ func runVerb(verb string) error {
 	unmounter, err := plugin.NewUnmounter(spec.Name(), podOf("1").UID)
 	if err != nil {
 		return err
+	}
+	if verb == "down in time" {
+		return inTime(unmounter.TearDown)
 	}
 	return unmounter.TearDown(ctx)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/nfs"
@@ -26,7 +27,7 @@ func TestNFSContract(t *testing.T) {
 					nfsOf(spec).ReadOnly = readOnly
 					return spec
 				})
-				config.NewMounter = func(t *testing.T) mount.Interface { return realMounter(t.TempDir()) }
+				config.NewMounter = func(t *testing.T) mount.Interface { return realMounter(t.TempDir(), 2*time.Second) }
 				config.Backing = func(spec *volume.Spec) string { return nfsOf(spec).Path }
 				volumetest.TestPlugin(t, config)
 			})

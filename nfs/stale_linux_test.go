@@ -1,0 +1,103 @@
+package nfs_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/nfs"
+	"github.com/volumekit/volumekit/volume"
+	"golang.org/x/sys/unix"
+)
+
+// TestNFSStale: a volume whose directory was removed on the server and made again
+// is mounted anew by SetUp, for each of its pods; one whose directory is gone comes
+// down.
+func TestNFSStale(t *testing.T) {
+	for name, c := range map[string]nfs.Config{"each": {}, "one": {OneMountPerExport: true}} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t, c)
+			path := n.exported("a")
+			pods := []string{"1", "2", "3"}
+			for _, pod := range pods {
+				n.up(n.pv(path), pod)
+			}
+			require.NoError(t, os.RemoveAll(path))
+			n.exported("a")
+			for _, pod := range pods[:2] {
+				// The server forgets in its own time what was removed.
+				at := n.mounter(n.pv(path), pod).GetPath()
+				require.Eventually(t, func() bool {
+					_, err := os.ReadDir(at)
+					return errors.Is(err, unix.ESTALE) && mount.IsCorrupted(err)
+				}, time.Minute, time.Millisecond)
+				n.requireShows(n.up(n.pv(path), pod), path)
+				n.requireShows(n.up(n.pv(path), pod), path)
+			}
+			n.down(n.pv(path), "3") // stale as it is
+			n.down(n.pv(path), "2")
+			n.requireShows(n.up(n.pv(path), "1"), path)
+
+			require.NoError(t, os.RemoveAll(path))
+			require.Eventually(t, func() bool {
+				err := n.mounter(n.pv(path), "1").SetUp(n.patiently(), volume.MounterArgs{})
+				return errors.Is(err, unix.ENOENT) && volume.KindOf(err) == volume.Transient
+			}, time.Minute, time.Millisecond)
+			n.down(n.pv(path), "1")
+			require.Empty(t, n.mounted())
+		})
+	}
+}
+
+// TestNFSMany: many volumes go up and down at the same time, and nothing is left.
+func TestNFSMany(t *testing.T) {
+	for name, c := range map[string]nfs.Config{"each": {}, "one": {OneMountPerExport: true}} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t, c)
+			volumes := 200
+			if testing.Short() {
+				volumes = 50
+			}
+			_, err := n.mounts.MountRefs(t.Context(), n.host.Root()) // begins to listen for changes
+			require.NoError(t, err)
+			n.up(n.pv(n.exported("first")), "first")
+			n.down(n.pv(n.exported("first")), "first")
+			noLeaks := mounttest.NoLeaks(t)
+			n.many(volumes, func(spec *volume.Spec, uid string) error {
+				mounter, err := n.plugin.NewMounter(spec, podOf(uid))
+				if err != nil {
+					return err
+				}
+				return mounter.SetUp(n.patiently(), volume.MounterArgs{})
+			})
+			require.GreaterOrEqual(t, len(n.mounted()), volumes)
+			n.many(volumes, func(spec *volume.Spec, uid string) error {
+				unmounter, err := n.plugin.NewUnmounter(spec.Name(), podOf(uid).UID)
+				if err != nil {
+					return err
+				}
+				return unmounter.TearDown(n.patiently())
+			})
+			require.Empty(t, n.mounted())
+			noLeaks()
+		})
+	}
+}
+
+// many works on volumes, of which every two show the same, all at once.
+func (n *node) many(volumes int, work func(spec *volume.Spec, uid string) error) {
+	n.Helper()
+	var all sync.WaitGroup
+	for i := range volumes {
+		spec := n.pv(n.exported(fmt.Sprint(i / 2)))
+		all.Go(func() { assert.NoError(n, work(spec, fmt.Sprint(i))) })
+	}
+	all.Wait()
+}
