@@ -2,6 +2,7 @@ package guest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -21,7 +22,6 @@ func Main() {
 	if err != nil {
 		fmt.Println("guest:", err)
 	}
-	unix.Sync()
 	fmt.Print(End(code))
 	for {
 		_ = unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
@@ -72,7 +72,22 @@ func work() (code int, err error) {
 	if err := os.WriteFile(program, test, 0o755); err != nil {
 		return Failed, err
 	}
-	return run(task)
+	code, err = run(task)
+	return code, errors.Join(err, sync(task.Writable))
+}
+
+// sync writes to the host's directories what is for them. Not sync(2): that waits
+// for all file systems, and a test may leave one whose server is dead.
+func sync(dirs []string) (err error) {
+	for _, dir := range dirs {
+		fd, openErr := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if openErr != nil {
+			err = errors.Join(err, &os.PathError{Op: "open", Path: dir, Err: openErr})
+			continue
+		}
+		err = errors.Join(err, os.NewSyscallError("syncfs", unix.Syncfs(fd)), unix.Close(fd))
+	}
+	return err
 }
 
 func readTask() (task Task, err error) {
