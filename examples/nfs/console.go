@@ -1,0 +1,59 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// A console prints whole lines, and knows whether all went well.
+type console struct {
+	stdout, stderr io.Writer
+	failed         bool
+}
+
+func (c *console) printf(format string, args ...any) {
+	c.write(c.stdout, fmt.Sprintf(format, args...))
+}
+
+// fail reports an error, in one line.
+func (c *console) fail(err error) {
+	c.failed = true
+	c.write(c.stderr, "nfs: "+oneLine(err.Error())+"\n")
+}
+
+// write counts output that nobody gets as a failure.
+func (c *console) write(w io.Writer, text string) {
+	if _, err := io.WriteString(w, text); err != nil {
+		c.failed = true
+	}
+}
+
+func (c *console) status() int {
+	if c.failed {
+		return 1
+	}
+	return 0
+}
+
+// oneLine makes a line of a text that may hold what anybody wrote, such as a
+// server.
+func oneLine(text string) string {
+	const limit = 800
+	text = strings.Join(strings.Fields(text), " ")
+	text = strings.Map(func(r rune) rune {
+		if strconv.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, text)
+	if len(text) > limit {
+		text = strings.ToValidUTF8(text[:limit], "") + "..."
+	}
+	return text
+}
+
+// errInterrupted replaces the errors that an interrupt causes.
+var errInterrupted = errors.New("interrupted")

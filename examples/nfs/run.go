@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/volumekit/volumekit/mount"
+)
+
+// deps is what the program needs of the machine; tests have others.
+type deps struct {
+	root    bool // the user is root
+	mounter func(options) mount.Interface
+	demo    func(context.Context, options, *console) error
+}
+
+// machine returns the real ones.
+func machine() deps {
+	return deps{root: os.Geteuid() == 0, mounter: realMounter, demo: demo}
+}
+
+// realMounter takes a mount of a dead server down before the time is over that
+// the user gives each step: it has three stages after the question whether the
+// server answers.
+func realMounter(o options) mount.Interface {
+	return mount.New(mount.Config{Unmount: mount.UnmountPolicy{Grace: o.timeout / 6}})
+}
+
+// run is the program. It returns the exit status.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer, d deps) int {
+	o, err := parseOptions(args, stdout)
+	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	if err != nil {
+		_, _ = fmt.Fprintln(stderr, "nfs:", oneLine(err.Error())+"; see -help")
+		return 2
+	}
+	c := &console{stdout: stdout, stderr: stderr}
+	switch {
+	case o.demo:
+		err = d.demo(ctx, o, c)
+	case !d.root:
+		err = errors.New("root alone may mount NFS; -demo needs no root")
+	default:
+		err = mountAndShow(ctx, o, c, d.mounter(o))
+	}
+	if err != nil && ctx.Err() != nil {
+		err = errInterrupted
+	}
+	if err != nil {
+		c.fail(err)
+	}
+	return c.status()
+}
+
+// mountAndShow goes from nothing to nothing, whatever happens in between.
+func mountAndShow(ctx context.Context, o options, c *console, mounter mount.Interface) error {
+	n, err := newNode(c, mounter, o.timeout)
+	if err != nil {
+		return err
+	}
+	return errors.Join(n.upAndShow(ctx, &o), n.tidyUp(ctx))
+}
+
+func (n *node) upAndShow(ctx context.Context, o *options) error {
+	v, err := n.plan("example", o.spec())
+	if err == nil {
+		err = n.within(ctx, v.setUp)
+	}
+	if err == nil {
+		err = n.within(ctx, v.show)
+	}
+	return err
+}

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/volumekit/volumekit/volume"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// usage says how full a volume is, as far as it was measured.
+func usage(m *volume.Metrics) string {
+	text := fmt.Sprintf("%s of %s used, %s available", size(m.Used), size(m.Capacity), size(m.Available))
+	if m.Inodes != nil && m.InodesUsed != nil && m.Inodes.Value() > 0 {
+		text += fmt.Sprintf("; %d of %d files", m.InodesUsed.Value(), m.Inodes.Value())
+	}
+	return text
+}
+
+// size is for people.
+func size(q *resource.Quantity) string {
+	if q == nil {
+		return "?"
+	}
+	const kilo = 1024
+	value, unit := float64(q.Value()), 0
+	for value >= kilo && unit < len(units)-1 {
+		value, unit = value/kilo, unit+1
+	}
+	if unit == 0 {
+		return fmt.Sprintf("%.0f %s", value, units[unit])
+	}
+	return fmt.Sprintf("%.1f %s", value, units[unit])
+}
+
+var units = []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB"}
