@@ -77,7 +77,7 @@ GUESTHAS612 = $(GUESTHAS),statmount
 test-kernels test-nfs: export CGO_ENABLED = 0
 
 test-kernels: guests
-	VOLUMEKIT_REQUIRE=kernels VOLUMEKIT_KERNEL=$(firstword $(KERNELS)) $(GO) test -count=1 ./internal/kerneltest/boot
+	VOLUMEKIT_REQUIRE=kernels VOLUMEKIT_KERNEL=$(firstword $(KERNELS)) $(GO) test -count=1 ./internal/kerneltest/boot ./examples/nfs
 	@packages=$$($(GUESTPACKAGES)) && $(call ON_KERNELS,-skip '$(GUESTLEAVE)')
 
 # All tests that need an NFS server are called so: nfsserver sees to it.
