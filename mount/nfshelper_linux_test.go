@@ -4,18 +4,20 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/internal/kerneltest/nfsserver"
 	"github.com/volumekit/volumekit/mount"
+	"golang.org/x/sys/unix"
 )
 
 // TestNFSHelper: the program that Debian mounts NFS with.
 func TestNFSHelper(t *testing.T) {
 	dir := t.TempDir()
-	server := nfsserver.Start(t, dir)
+	server := nfsserver.StartV3(t, dir)
 	helpers := []string{nfsserver.Helper(t)}
 	for _, tier := range mount.Tiers() {
 		t.Run(tier.String(), func(t *testing.T) {
@@ -31,8 +33,12 @@ func TestNFSHelper(t *testing.T) {
 }
 
 func (c nfsClient) mountsByHelper(t *testing.T, server *nfsserver.Server, dir string) {
-	for _, version := range []string{"4.2", "4.0"} {
-		req := c.request(server.Source(dir), "vers="+version, "ro")
+	for _, version := range []string{"4.2", "4.0", "3"} {
+		options := []string{"vers=" + version, "ro"}
+		if version == "3" {
+			options = append(options, "nolock", "proto=tcp", "mountproto=tcp")
+		}
+		req := c.request(server.Source(dir), options...)
 		for range 2 {
 			require.NoError(t, c.Mount(c.patiently(), req))
 		}
@@ -47,6 +53,32 @@ func (c nfsClient) mountsByHelper(t *testing.T, server *nfsserver.Server, dir st
 		require.NoError(t, c.Unmount(c.patiently(), c.target))
 		require.False(t, isMountPoint(t, c.target))
 	}
+}
+
+// TestNFSv3: told where mountd is, the kernel needs no program.
+func TestNFSv3(t *testing.T) {
+	dir := t.TempDir()
+	server := nfsserver.StartV3(t, dir)
+	var options []string
+	for option := range strings.SplitSeq(server.Options("3"), ",") {
+		if !strings.HasPrefix(option, "addr=") {
+			options = append(options, option)
+		}
+	}
+	onEachTierNFS(t, func(c nfsClient) {
+		for range 2 {
+			require.NoError(c, c.Mount(c.patiently(), c.request(server.Source(dir), options...)))
+		}
+		table, err := c.List(c.Context())
+		require.NoError(c, err)
+		at, ok := mount.Table(table).At(c.target)
+		require.True(c, ok)
+		require.Equal(c, "nfs", at.FSType)
+		require.Contains(c, at.SuperOptions, "vers=3")
+		require.NoError(c, c.Unmount(c.patiently(), c.target))
+		require.ErrorIs(c, c.Mount(c.patiently(), c.request(server.Source(dir+"/none"), options...)), unix.ENOENT)
+		require.False(c, isMountPoint(c.T, c.target))
+	})
 }
 
 // failsByHelper: what the program said is in the error.

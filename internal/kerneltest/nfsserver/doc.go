@@ -1,6 +1,6 @@
 // Package nfsserver is an NFS server for tests: the one of the kernel, in a guest
 // of make test-nfs, without a program of Debian's beside it. It speaks NFSv4.0,
-// 4.1 and 4.2 over the loopback device, to the same kernel's client:
+// 4.1 and 4.2, and 3 if asked to, over the loopback device, to the same kernel's client:
 //
 //	server := nfsserver.Start(t, dir)
 //	err := unix.Mount(server.Source(dir), target, "nfs4", 0, server.Options("4.2"))

@@ -21,11 +21,16 @@ const (
 type Place struct {
 	Address string
 	Port    int
+
+	mountPort int // of NFSv3
 }
 
 // At returns another place of the same server. A client may find that out, and go on
 // to talk to the address that it knows already.
-func (p Place) At(address string) Place { return Place{address, p.Port} }
+func (p Place) At(address string) Place {
+	p.Address = address
+	return p
+}
 
 // Source is what a mount of an exported directory names as its source.
 func (p Place) Source(dir string) string {
@@ -36,8 +41,11 @@ func (p Place) Source(dir string) string {
 }
 
 // Options are the ones that mount(2) needs for a version such as "4.2", since it
-// looks up no address.
+// looks up no address, and no port for "3".
 func (p Place) Options(version string) string {
+	if version == "3" {
+		return fmt.Sprintf("vers=3,addr=%s,port=%d,mountport=%d,proto=tcp,mountproto=tcp,nolock", p.Address, p.Port, p.mountPort)
+	}
 	client := p.Address
 	if client == Far {
 		client = near

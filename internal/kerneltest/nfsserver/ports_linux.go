@@ -23,7 +23,7 @@ func Silent(t testing.TB) Place {
 		accepting.Wait()
 	})
 	newTally(t).dead.Add(1)
-	return Place{IPv4, listener.Addr().(*net.TCPAddr).Port}
+	return Place{Address: IPv4, Port: listener.Addr().(*net.TCPAddr).Port}
 }
 
 // keep keeps connections until the listener is closed.
@@ -54,5 +54,5 @@ func Refused(t testing.TB) Place {
 		t.Fatal(err)
 	}
 	newTally(t).dead.Add(1)
-	return Place{IPv4, name.(*unix.SockaddrInet4).Port}
+	return Place{Address: IPv4, Port: name.(*unix.SockaddrInet4).Port}
 }

@@ -20,6 +20,7 @@ type Server struct {
 	files    files
 	caches   caches
 	tracking *tracking // not nil while it runs
+	daemons  *daemons  // of v3, while it runs
 	tally    *tally
 }
 
@@ -56,6 +57,17 @@ func Serve(t testing.TB, exports ...Export) *Server {
 	return serve(t, newTally(t), here, exports)
 }
 
+// StartV3 is [Start] for a server that speaks NFSv3, too, with the programs that this
+// takes: rpcbind, as far as that the kernel can register, and mountd. There is no
+// locking over the network.
+func StartV3(t testing.TB, dirs ...string) *Server {
+	t.Helper()
+	need(t)
+	at := here
+	at.v3 = true
+	return serve(t, newTally(t), at, plain(dirs))
+}
+
 func serve(t testing.TB, tally *tally, at site, exports []Export) *Server {
 	t.Helper()
 	s, err := newServer(at, exports)
@@ -87,7 +99,7 @@ func newServer(at site, exports []Export) (*Server, error) {
 	if err := available(); err != nil {
 		return nil, fmt.Errorf("no NFS server here: %w", err)
 	}
-	s := &Server{Place: Place{at.address, 2049}, site: at, tally: new(tally)}
+	s := &Server{Place: Place{Address: at.address, Port: 2049}, site: at, tally: new(tally)}
 	err := at.do(func() (err error) {
 		s.files, err = mountFiles(exports)
 		return err
@@ -115,8 +127,15 @@ func (s *Server) Start() error {
 
 func (s *Server) start() (err error) {
 	s.tracking = track(s.files.pipes())
+	versions := "-2 -3 +4 +4.1 +4.2"
+	if s.site.v3 {
+		versions = "-2 +3 +4 +4.1 +4.2"
+		if s.daemons, s.mountPort, err = startDaemons(s.Address, s.Port, &s.files); err != nil {
+			return err
+		}
+	}
 	for _, setting := range []struct{ file, text string }{
-		{"versions", "-2 -3 +4 +4.1 +4.2"},
+		{"versions", versions},
 		// The least there is: how long a client may be silent, and how long the
 		// server waits for clients when it was started.
 		{"nfsv4leasetime", "10"},
@@ -151,8 +170,8 @@ func (s *Server) stop() (err error) {
 	}
 	err = s.set("threads", "0")
 	s.tracking.end()
-	err = errors.Join(err, s.caches.end())
-	s.tracking, s.caches = nil, nil
+	err = errors.Join(err, s.caches.end(), s.daemons.end())
+	s.tracking, s.caches, s.daemons = nil, nil, nil
 	if err != nil {
 		return fmt.Errorf("stop the NFS server: %w", err)
 	}

@@ -15,10 +15,11 @@ import (
 type site struct {
 	address, device string
 	do              func(func() error) error // does something there
+	v3              bool                     // whether it speaks that, too
 }
 
 // here is the test's own.
-var here = site{IPv4, "lo", func(f func() error) error { return f() }}
+var here = site{address: IPv4, device: "lo", do: func(f func() error) error { return f() }}
 
 // ServeFar is [Serve] for a server that is another machine to its clients: it has a
 // network of its own, at the other end of a cable, and LinkDown cuts that cable alone.
@@ -58,7 +59,7 @@ func newFar() (far site, end func() error, err error) {
 	if err := connect(thread); err != nil {
 		return far, end, err
 	}
-	return site{Far, farDevice, thread.do}, end, nil
+	return site{address: Far, device: farDevice, do: thread.do}, end, nil
 }
 
 func connect(thread *thread) error {
