@@ -69,6 +69,29 @@ func TestAlone(t *testing.T) {
 	})
 }
 
+// TestAloneShared: what is mounted below a shared source stays mounted there, also if
+// it is refused, or cannot be included since another hides it.
+func TestAloneShared(t *testing.T) {
+	onEachProof(t, func(t *testing.T, m *mount.Mounter) {
+		dir := mkdirs(t, "fs", "target")
+		tmpfs(t, m, dir+"/fs")
+		require.NoError(t, unix.Mount("", dir+"/fs", "", unix.MS_SHARED, ""))
+		require.NoError(t, os.MkdirAll(dir+"/fs/source/below", 0o755))
+		mounts := 0
+		for _, submounts := range []mount.Submounts{mount.RefuseSubmounts, mount.IncludeSubmounts} {
+			require.NoError(t, unix.Mount("precious", dir+"/fs/source/below", "tmpfs", 0, ""))
+			mounts++
+			_ = m.Mount(t.Context(), mount.Request{
+				Source: dir + "/fs/source", Target: dir + "/target", Submounts: submounts, Options: []string{"noexec"},
+			})
+			require.NoError(t, m.UnmountTree(t.Context(), dir+"/target"))
+			from, err := m.MountsFrom(t.Context(), "precious")
+			require.NoError(t, err)
+			require.Len(t, from, mounts)
+		}
+	})
+}
+
 // TestAloneAmongOthers: while others mount, too, numbers say less, and the table
 // says it.
 func TestAloneAmongOthers(t *testing.T) {

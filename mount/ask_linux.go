@@ -15,10 +15,10 @@ import (
 // mount, however many of them give up.
 //
 // An error is an answer, too, unless it says that a FUSE file system's daemon has
-// died, or that the question was aborted, as it is when another mount of the file
-// system is forced: that is asked once more. As long as the question has not
-// arrived, or if no child can be made to ask it, the file system counts as one that
-// answers: nothing is forced for a guess.
+// died, that what is mounted is not on the server any more, or that the question was
+// aborted, as it is when another mount of the file system is forced: that is asked
+// once more. As long as the question has not arrived, or if no child can be made to
+// ask it, the file system counts as one that answers: nothing is forced for a guess.
 func (m *Mounter) answers(ctx context.Context, mount mountID, fd int, grace time.Duration) (bool, error) {
 	var first time.Time
 	for {
@@ -61,9 +61,10 @@ func (q *question) wait(ctx context.Context, d time.Duration) (bool, error) {
 	}
 }
 
-// isDead knows the errors of a FUSE file system without a daemon.
+// isDead knows the errors of a FUSE file system without a daemon, and of an export
+// that is gone.
 func isDead(err error) bool {
-	return errors.Is(err, unix.ENOTCONN) || errors.Is(err, unix.ECONNABORTED)
+	return errors.Is(err, unix.ENOTCONN) || errors.Is(err, unix.ECONNABORTED) || errors.Is(err, unix.ESTALE)
 }
 
 // ask starts a child that asks, and keeps nothing open but what it asks about.

@@ -110,7 +110,7 @@ func inputError(field, value, reason string) *InputError {
 
 // shorten keeps hostile text from filling a log.
 func shorten(s string) string {
-	const limit = 128
+	const limit = 256 // the directory of a volume fits
 	if len(s) <= limit {
 		return s
 	}

@@ -1,5 +1,7 @@
 package mount
 
+import "strings"
+
 // An Info is one line of the mount table, proc_pid_mountinfo(5).
 type Info struct {
 	ID     int // of the mount; the kernel uses it again after an unmount
@@ -21,5 +23,16 @@ type Info struct {
 
 // sameContent reports whether a and b show the same directory or file.
 func sameContent(a, b Info) bool {
-	return a.Major == b.Major && a.Minor == b.Minor && a.Root == b.Root && a.Deleted == b.Deleted
+	return a.Major == b.Major && a.Minor == b.Minor && a.Deleted == b.Deleted && a.root() == b.root()
+}
+
+// root returns what is mounted of the file system. Of NFS the table says in the
+// source which directory it is, and has "/" for the root of every mount.
+func (i Info) root() string { return rootOf(i.FSType, i.Source, i.Root) }
+
+func rootOf(fsType, source, root string) string {
+	if !isNFS(fsType) {
+		return root
+	}
+	return strings.TrimRight(strings.TrimRight(source, "/")+root, "/")
 }

@@ -41,7 +41,11 @@ func (l *look) ask(id, mask uint64) (facts, error) {
 
 // content returns what is at a path in a mount: the file system, and where in it.
 func (l *look) content(in uint64, where string) (device, string, error) {
-	f, err := l.ask(in, askDevice|askRoot|askPoint)
+	f, err := l.ask(in, askDevice|askRoot|askPoint|askType|askSource)
+	if err != nil {
+		return device{}, "", err
+	}
+	whole, err := wholeRoot(f)
 	if err != nil {
 		return device{}, "", err
 	}
@@ -49,7 +53,7 @@ func (l *look) content(in uint64, where string) (device, string, error) {
 	if !ok {
 		return device{}, "", fmt.Errorf("mount %d is not in the table: %w", in, fs.ErrNotExist)
 	}
-	root, deleted := strings.CutSuffix(string(f.rootPath()), deletedMark)
+	root, deleted := strings.CutSuffix(whole, deletedMark)
 	if rest != "" {
 		root = path.Join(root, rest)
 	}
@@ -62,11 +66,15 @@ func (l *look) content(in uint64, where string) (device, string, error) {
 // seen returns the mount point of a mount that shows what is at root and is
 // visible, or nothing if it does not, is not, or is at the path itself.
 func (l *look) seen(id uint64, root, at string) (point string, err error) {
-	f, err := l.ask(id, askRoot|askPoint)
+	f, err := l.ask(id, askRoot|askPoint|askType|askSource)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
-	if err != nil || string(f.rootPath()) != root || string(f.pointPath()) == at || len(f.pointPath()) == 0 {
+	if err != nil {
+		return "", err
+	}
+	whole, err := wholeRoot(f)
+	if err != nil || whole != root || string(f.pointPath()) == at || len(f.pointPath()) == 0 {
 		return "", err
 	}
 	point = string(f.pointPath())
@@ -74,6 +82,16 @@ func (l *look) seen(id uint64, root, at string) (point string, err error) {
 		return "", err
 	}
 	return point, nil
+}
+
+// wholeRoot returns what of the file system a mount shows, see rootOf. The source, which
+// it takes for NFS, is told from Linux 6.13 on.
+func wholeRoot(f facts) (string, error) {
+	fsType := string(f.bytes(askType, f.fsType))
+	if isNFS(fsType) && !f.has(askSource) {
+		return "", fmt.Errorf("the directory of a mount of NFS: %w", errors.ErrUnsupported)
+	}
+	return rootOf(fsType, string(f.bytes(askSource, f.source)), string(f.rootPath())), nil
 }
 
 // errUnclear says that the path to a mount cannot be looked up at once.

@@ -60,22 +60,25 @@ func reach(ctx context.Context, server netip.Addr, left int, o Options) error {
 	return conn.Close()
 }
 
-func (m *Mounter) buildNFSFrom(ctx context.Context, server netip.Addr, req Request, o Options) (built *tree, err error) {
+func (m *Mounter) buildNFSFrom(ctx context.Context, server netip.Addr, req Request, o Options) (*tree, error) {
 	client := clientFor(server)
 	req.FSType = "nfs" // of which the others are versions
+	var notThis error
 	for _, version := range versionsToTry(o) {
 		if ctx.Err() != nil {
 			return nil, ctxend.Error(ctx)
 		}
-		built, err = m.build(true, nil, req, o.withNFS(version, server, client))
-		if err == nil {
-			return built, nil
-		}
-		if !errors.Is(err, unix.EPROTONOSUPPORT) && !errors.Is(err, unix.EINVAL) {
-			break // it is not the version
+		built, err := m.build(true, nil, req, o.withNFS(version, server, client))
+		switch {
+		case errors.Is(err, unix.EPROTONOSUPPORT):
+			notThis = err
+		case !errors.Is(err, unix.EINVAL):
+			return built, err
+		case notThis == nil: // the client, or what else is asked for, may be too old for it
+			notThis = err
 		}
 	}
-	return nil, err
+	return nil, notThis
 }
 
 // lookUp returns the addresses of a server.
@@ -86,6 +89,9 @@ func lookUp(ctx context.Context, host string) ([]netip.Addr, error) {
 	addresses, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	if err != nil {
 		return nil, fmt.Errorf("server %s: %w", quote(host), err)
+	}
+	if len(addresses) == 0 {
+		return nil, fmt.Errorf("server %s: it has no address", quote(host))
 	}
 	for i, address := range addresses {
 		addresses[i] = address.Unmap()

@@ -62,6 +62,7 @@ func (a *stageArea) release() {
 
 // clearStage unmounts everything at and below dir and removes it.
 func clearStage(dir string) {
+	_ = unix.Mount("", dir, "", unix.MS_REC|unix.MS_PRIVATE, "")
 	for unix.Unmount(dir, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) == nil {
 	}
 	_ = unix.Rmdir(dir)

@@ -43,10 +43,10 @@ func (t Table) Origins(target string) []string {
 		return nil
 	}
 	through := slices.DeleteFunc(slices.Clone(t), func(info Info) bool { return !v.showsMore(info, at) })
-	slices.SortStableFunc(through, func(a, b Info) int { return len(a.Root) - len(b.Root) })
+	slices.SortStableFunc(through, func(a, b Info) int { return len(a.root()) - len(b.root()) })
 	var origins []string
 	for _, info := range through {
-		rest, _ := below(info.Root, at.Root)
+		rest, _ := below(info.root(), at.root())
 		origin := path.Join(info.Mountpoint, rest)
 		// Another mount on the way hides what this one has there.
 		if in, ok := v.containing(origin); ok && in.ID == info.ID {
@@ -136,7 +136,7 @@ func (v *visibility) refs(in Info, p string) []string {
 // showsMore reports whether the other mount is visible, too, and shows what at
 // shows.
 func (v *visibility) showsMore(other, at Info) bool {
-	_, ok := below(other.Root, at.Root)
+	_, ok := below(other.root(), at.root())
 	return ok && other.ID != at.ID && !other.Deleted && other.Major == at.Major && other.Minor == at.Minor &&
 		v.top[other.Mountpoint].ID == other.ID
 }

@@ -70,3 +70,21 @@ func TestTableOfNonsense(t *testing.T) {
 		table.Origins(path)
 	}
 }
+
+// TestTableOfNFS: each mount of NFS shows the root of its own export, whatever else
+// of the server's file system is mounted.
+func TestTableOfNFS(t *testing.T) {
+	export := func(id int, source, at string) mount.Info {
+		return mount.Info{ID: id, Parent: 1, Minor: 9, Root: "/", Mountpoint: at, FSType: "nfs4", Source: source}
+	}
+	table := mount.Table{
+		{ID: 1, Root: "/", Mountpoint: "/", FSType: "ext4"},
+		export(2, "nas:/e", "/e"), export(3, "nas:/e/a", "/a"), export(4, "nas:/e/b", "/b"), export(5, "nas:/e/a", "/bind"),
+		export(6, "nas:/ea", "/ea"),
+	}
+	require.Equal(t, []string{"/bind"}, table.Refs("/a"))
+	require.Empty(t, table.Refs("/b"))
+	require.Equal(t, []string{"/a", "/bind"}, table.Refs("/e/a"))
+	require.Equal(t, []string{"/e/a", "/bind"}, table.Origins("/a"))
+	require.Empty(t, table.Origins("/ea"))
+}

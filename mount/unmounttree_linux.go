@@ -28,6 +28,9 @@ func (m *Mounter) unmountTree(ctx context.Context, target string) error {
 	if err != nil {
 		return err
 	}
+	if in.Mountpoint != s.where { // it has been unmounted meanwhile
+		return m.leaving.ends.waitBelow(ctx, target)
+	}
 	for {
 		tree := insideFirst(table, in)
 		hidden, err := m.unmountEach(ctx, tree, s.where)

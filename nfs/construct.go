@@ -19,6 +19,10 @@ import (
 // The specification is that of a persistent volume, since one in a pod has no
 // options; both have the same name by GetVolumeName.
 //
+// The kernel names the directory that is mounted as it is called now: a client that has
+// the directory above it mounted, too, and renames it, renames the volume that is found
+// here.
+//
 // A path that is not below the host's root is a [*field.Error]. If nothing is
 // mounted there the error wraps [volume.ErrNotMounted]; if something else than NFS
 // is, [volume.ErrUncertain].
@@ -76,6 +80,9 @@ func flagsOf(flags mount.Flags) []string {
 func optionsOf(printed []string) []string {
 	var options []string
 	for _, option := range printed {
+		if option == "sec=null" { // so the kernel calls it
+			option = "sec=none"
+		}
 		if check(option) == "" {
 			options = append(options, option)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/volume"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // exports are the mounts in the plugin's own directory, one for each export and
@@ -30,29 +31,107 @@ type exports struct {
 }
 
 // setUp mounts the export, unless that is done, and binds it for a pod. Meanwhile
-// nobody takes it down.
-func (e *exports) setUp(ctx context.Context, dir string, ways []mount.Request, freshen func(context.Context, string) error) error {
-	place := path.Join(e.dir, nameOf(ways[0]))
-	return e.mounts.Exclusively(ctx, place, func(place string) error {
-		if err := freshen(ctx, place); err != nil {
-			return err
-		}
-		err := inTurn(ways, func(req mount.Request) error {
-			return e.mounts.Mount(ctx, place, forAll(req))
-		})
-		if err != nil {
-			return err
-		}
-		err = e.mounts.Mount(ctx, dir, bind(place, ways[0]))
-		if err == nil || volume.KindOf(err) == volume.Uncertain {
-			return err
-		}
-		if undo := e.takeDown(ctx, place); undo != nil {
-			e.swept.Store(false)
-			return fmt.Errorf("%w: %w (cleaning up: %w)", volume.ErrUncertain, err, undo)
-		}
+// nobody in this process takes it down; if another one does, it tries again.
+func (e *exports) setUp(ctx context.Context, dir, version string, ways []mount.Request) error {
+	place := path.Join(e.dir, nameOf(version, ways[0]))
+	stale, err := e.isStale(ctx, place)
+	if err != nil {
 		return err
+	}
+	return e.mounts.Exclusively(ctx, place, func(place string) error {
+		if stale { // or mounted anew by now, which those who have it do not notice
+			if err := unmount(ctx, e.mounts, place, util.KeepDirectory()); err != nil {
+				return err
+			}
+		}
+		return e.setUpAt(ctx, dir, place, ways)
 	})
+}
+
+// isStale asks without the lock, since the server may not answer.
+func (e *exports) isStale(ctx context.Context, place string) (bool, error) {
+	at, ok, err := e.at(ctx, place)
+	if err != nil || !ok {
+		return false, err
+	}
+	return isStale(ctx, at)
+}
+
+// errTakenDown is that another process has unmounted the export.
+var errTakenDown = errors.New("the export is not mounted in the plugin's directory any more")
+
+func (e *exports) setUpAt(ctx context.Context, dir, place string, ways []mount.Request) error {
+	const tries = 4
+	var err error
+	for range tries {
+		if err = e.mount(ctx, place, ways); err == nil {
+			err = e.bind(ctx, dir, place, ways[0])
+		}
+		if !errors.Is(err, errTakenDown) {
+			break
+		}
+	}
+	if err == nil || volume.KindOf(err) == volume.Uncertain {
+		return err
+	}
+	if e.takeDownLater(ctx, place) != nil {
+		e.swept.Store(false) // it is nobody's, and is found there
+	}
+	return err
+}
+
+// mount mounts the export, unless it is: what is at the place is that by its name.
+func (e *exports) mount(ctx context.Context, place string, ways []mount.Request) error {
+	if _, ok, err := e.at(ctx, place); ok || err != nil {
+		return err
+	}
+	return inTurn(ways, func(req mount.Request) error { return e.mounts.Mount(ctx, place, forAll(req)) })
+}
+
+// bind mounts the export for a pod and looks whether that is what it got.
+func (e *exports) bind(ctx context.Context, dir, place string, req mount.Request) error {
+	if err := e.mounts.Mount(ctx, dir, bind(place, req)); err != nil {
+		return err
+	}
+	if _, ok, err := e.at(ctx, dir); ok || err != nil {
+		return err
+	}
+	if err := e.mounts.Unmount(ctx, dir); err != nil {
+		return fmt.Errorf("%w: %w: %w", volume.ErrUncertain, errTakenDown, err)
+	}
+	return util.Transient(errTakenDown)
+}
+
+// at returns the mount of NFS that is at a path, if there is one.
+func (e *exports) at(ctx context.Context, p string) (at mount.Info, ok bool, err error) {
+	if mounted, err := e.mounter.IsMountPoint(ctx, p); err == nil && !mounted || errors.Is(err, fs.ErrNotExist) {
+		return at, false, nil
+	}
+	place, err := e.mounter.Resolve(ctx, p)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return at, false, nil
+	case err != nil:
+		return at, false, util.Transient(err)
+	}
+	return place.Mount, place.Mount.Mountpoint == p && isNFS(place.Mount), nil
+}
+
+// takeDownFor is how long undoing may take when there is no time left.
+const takeDownFor = 5 * time.Second
+
+func (e *exports) takeDownLater(ctx context.Context, place string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeDownFor)
+	defer cancel()
+	return e.takeDown(ctx, place)
+}
+
+// refuse refuses a volume in the plugin's own directory.
+func (e *exports) refuse(dir string) error {
+	if clean := path.Clean(dir); clean == e.dir || strings.HasPrefix(clean, e.dir+"/") {
+		return volume.Invalid(field.NewPath("dir"), dir, "the plugin's own mounts are there")
+	}
+	return nil
 }
 
 // forAll is the mount of the export itself: what is a flag of a mount each pod has
@@ -81,11 +160,12 @@ func split(options []string) (flags, data []string) {
 	return flags, data
 }
 
-// nameOf names the directory for an export by all that distinguishes it.
-func nameOf(req mount.Request) string {
+// nameOf names the directory for an export by all that distinguishes it. The version
+// is the one that is asked for, which the requests need not say.
+func nameOf(version string, req mount.Request) string {
 	_, data := split(req.Options)
 	slices.Sort(data)
-	sum := sha256.Sum256([]byte(req.Source + "\x00" + strings.Join(slices.Compact(data), ",")))
+	sum := sha256.Sum256([]byte(req.Source + "\x00" + version + "\x00" + strings.Join(slices.Compact(data), ",")))
 	return hex.EncodeToString(sum[:16])
 }
 
@@ -102,8 +182,11 @@ func (e *exports) tearDown(ctx context.Context, dir string) error {
 		e.swept.Store(false) // what was below another mount, or is gone already, had one
 	}
 	for _, place := range places {
-		if err := e.release(ctx, place); err != nil {
+		err := e.release(ctx, place)
+		if err != nil {
 			e.swept.Store(false)
+		}
+		if err != nil && ctx.Err() == nil { // else the pod's volume is down, at least
 			return fmt.Errorf("%w: %w", volume.ErrUncertain, err)
 		}
 	}
@@ -112,32 +195,11 @@ func (e *exports) tearDown(ctx context.Context, dir string) error {
 
 // placesOf returns where the export that a pod has bound is mounted.
 func (e *exports) placesOf(ctx context.Context, dir string) ([]string, error) {
-	mounts, err := e.mountsLike(ctx, dir)
-	return slices.DeleteFunc(mounts, func(at string) bool { return path.Dir(at) != e.dir }), err
-}
-
-// mountsLike returns where else the export that is mounted at a path is. By device
-// and root alone exports would be mixed up that are in one file system of the server:
-// to the kernel each is the root of its mount.
-func (e *exports) mountsLike(ctx context.Context, at string) ([]string, error) {
-	place, err := e.mounter.Resolve(ctx, at)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && place.Mount.Mountpoint != at {
-		return nil, nil
-	}
-	var mounts []mount.Info
-	if err == nil {
-		mounts, err = e.mounter.MountsFrom(ctx, place.Mount.Source)
-	}
-	if err != nil {
+	refs, err := e.mounter.MountRefs(ctx, dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, util.Transient(err)
 	}
-	var paths []string
-	for _, m := range mounts {
-		if m.Major == place.Mount.Major && m.Minor == place.Mount.Minor && m.Root == place.Mount.Root && m.Mountpoint != at {
-			paths = append(paths, m.Mountpoint)
-		}
-	}
-	return paths, nil
+	return slices.DeleteFunc(refs, func(at string) bool { return path.Dir(at) != e.dir }), nil
 }
 
 func (e *exports) release(ctx context.Context, place string) error {
@@ -158,7 +220,8 @@ func (e *exports) sweep(ctx context.Context) {
 	entries, err := os.ReadDir(e.dir)
 	done := err == nil || errors.Is(err, fs.ErrNotExist)
 	for _, entry := range entries {
-		done = e.release(ctx, path.Join(e.dir, entry.Name())) == nil && done
+		err := e.mounts.IfIdle(path.Join(e.dir, entry.Name()), func(place string) error { return e.takeDown(ctx, place) })
+		done = err == nil && done
 	}
 	e.swept.Store(done)
 }
@@ -179,6 +242,9 @@ func (e *exports) takeDown(ctx context.Context, place string) error {
 // isUsed reports whether the export is mounted anywhere but in the plugin's own
 // directory: exports with like options share one file system.
 func (e *exports) isUsed(ctx context.Context, place string) (bool, error) {
-	mounts, err := e.mountsLike(ctx, place)
-	return slices.ContainsFunc(mounts, func(at string) bool { return path.Dir(at) != e.dir }), err
+	refs, err := e.mounter.MountRefs(ctx, place)
+	if err != nil {
+		return false, util.Transient(err)
+	}
+	return slices.ContainsFunc(refs, func(at string) bool { return path.Dir(at) != e.dir }), nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"syscall"
 
 	"github.com/volumekit/volumekit/mount"
@@ -46,26 +47,66 @@ func (m *mounter) SetUp(ctx context.Context, args volume.MounterArgs) error {
 	return m.SetUpAt(ctx, m.path, args)
 }
 
-// SetUpAt implements [volume.Mounter]. The directory must be below the host's root.
-// A volume that is up already is asked whether its server still knows it: one whose
-// handle has gone stale, because the export was removed and made again, is mounted
-// anew. FsUser and FsGroup have no effect, as in Kubernetes.
+// SetUpAt implements [volume.Mounter]. The directory must be below the host's root, and
+// not the plugin's own. A volume that is up already is asked whether its server still
+// knows it: one whose handle has gone stale, because the export was removed and made
+// again, is mounted anew; in use, as the mounter's policy has it. FsUser and FsGroup
+// have no effect, as in Kubernetes.
 func (m *mounter) SetUpAt(ctx context.Context, dir string, args volume.MounterArgs) error {
 	if err := checkArgs(args); err != nil {
 		return err
 	}
-	p := m.plugin
-	p.exports.sweep(ctx)
-	return p.mounts.Exclusively(ctx, dir, func(dir string) error {
-		if err := p.freshen(ctx, dir); err != nil {
-			return err
+	if err := m.plugin.exports.refuse(dir); err != nil {
+		return err
+	}
+	m.plugin.exports.sweep(ctx)
+	return m.plugin.mounts.Exclusively(ctx, dir, func(dir string) error {
+		renewed, err := m.renew(ctx, dir)
+		if err == nil {
+			err = m.setUp(ctx, dir, m.readOnly || args.ReadOnly)
 		}
-		ways := p.config.Transport.ways(m.source, m.wish, m.readOnly || args.ReadOnly)
-		if p.config.OneMountPerExport {
-			return p.exports.setUp(ctx, dir, ways, p.freshen)
+		if err != nil && renewed {
+			return fmt.Errorf("%w: what was stale is unmounted: %w", volume.ErrUncertain, err)
 		}
-		return inTurn(ways, func(req mount.Request) error { return p.mounts.Mount(ctx, dir, req) })
+		return err
 	})
+}
+
+func (m *mounter) setUp(ctx context.Context, dir string, readOnly bool) error {
+	p := m.plugin
+	ways := p.config.Transport.ways(m.source, m.wish, readOnly)
+	if p.config.OneMountPerExport {
+		return p.exports.setUp(ctx, dir, m.wish.version, ways)
+	}
+	return inTurn(ways, func(req mount.Request) error { return p.mounts.Mount(ctx, dir, req) })
+}
+
+// renew unmounts the volume if it is up and stale, and reports whether it did. Nothing
+// has changed if the server does not answer. What else is mounted there is not ours.
+func (m *mounter) renew(ctx context.Context, dir string) (renewed bool, err error) {
+	p := m.plugin
+	at, ok, err := p.exports.at(ctx, dir)
+	if err != nil || !ok || at.Source != m.source.String() {
+		return false, err
+	}
+	stale, err := isStale(ctx, at)
+	if err != nil || !stale {
+		return false, err
+	}
+	return true, unmount(ctx, p.mounts, dir, util.KeepDirectory())
+}
+
+// isStale asks the server of a mount whether it still has what is mounted. Any other
+// answer is one: who may not ask may still use it.
+func isStale(ctx context.Context, at mount.Info) (bool, error) {
+	_, err := fsusage.Stat(ctx, at.Mountpoint)
+	switch {
+	case err == nil, errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case errors.Is(err, syscall.ESTALE):
+		return true, nil
+	}
+	return false, util.Transient(fmt.Errorf("%s is mounted on %s: %w", at.Source, at.Mountpoint, err))
 }
 
 // checkArgs refuses what a pod asks for and would not get.
@@ -84,29 +125,6 @@ func checkArgs(args volume.MounterArgs) error {
 	return nil
 }
 
-// freshen unmounts an export that is mounted at dir if its handle is stale. Nothing
-// has changed if the server does not answer.
-func (p *Plugin) freshen(ctx context.Context, dir string) error {
-	if mounted, err := p.config.Mounter.IsMountPoint(ctx, dir); err == nil && !mounted {
-		return nil
-	}
-	at, _, err := p.mounts.At(ctx, dir)
-	if errors.Is(err, volume.ErrNotMounted) || errors.Is(err, volume.ErrUncertain) || err == nil && !isNFS(at) {
-		return nil // Mount says what is wrong, if anything is
-	}
-	if err != nil {
-		return err
-	}
-	_, err = fsusage.Stat(ctx, dir)
-	switch {
-	case err == nil:
-		return nil
-	case !errors.Is(err, syscall.ESTALE):
-		return util.Transient(fmt.Errorf("%s is mounted on %s: %w", at.Source, dir, err))
-	}
-	return unmount(ctx, p.mounts, dir, util.KeepDirectory())
-}
-
 func isNFS(at mount.Info) bool { return at.FSType == "nfs" || at.FSType == "nfs4" }
 
 type unmounter struct{ podVolume }
@@ -123,6 +141,9 @@ func (u *unmounter) TearDown(ctx context.Context) error { return u.TearDownAt(ct
 // server of it, and write what it has, later.
 func (u *unmounter) TearDownAt(ctx context.Context, dir string) error {
 	p := u.plugin
+	if err := p.exports.refuse(dir); err != nil {
+		return err
+	}
 	defer p.exports.sweep(ctx)
 	return p.mounts.Exclusively(ctx, dir, func(dir string) error {
 		return p.exports.tearDown(ctx, dir)

@@ -18,8 +18,8 @@ type value struct {
 var (
 	flag   = value{none: true}
 	count  = value{most: math.MaxInt32}
-	period = count // of time; the man page says in which unit
-	port   = value{most: math.MaxUint16}
+	period = count                     // of time; the man page says in which unit
+	port   = number1to(math.MaxUint16) // 0 asks a program of the server's for it
 )
 
 func number1to(most uint64) value { return value{least: 1, most: most} }

@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util/fsusage"
@@ -62,6 +63,21 @@ func (p *PodMounts) Exclusively(ctx context.Context, dir string, work func(dir s
 	unlock, err := p.locks.Lock(ctx, dir)
 	if err != nil {
 		return Transient(fmt.Errorf("waiting for another operation on %s: %w", dir, err))
+	}
+	defer unlock()
+	return work(dir)
+}
+
+// IfIdle is Exclusively, if nobody else is at work on dir; else it does nothing and
+// returns nil.
+func (p *PodMounts) IfIdle(dir string, work func(dir string) error) error {
+	dir, err := p.Below(field.NewPath("dir"), dir)
+	if err != nil {
+		return err
+	}
+	unlock, ok := p.locks.TryLock(dir)
+	if !ok {
+		return nil
 	}
 	defer unlock()
 	return work(dir)
@@ -190,7 +206,7 @@ func classifyMount(err error) error {
 		return fmt.Errorf("%w: %w", volume.ErrUncertain, err)
 	case errors.Is(err, mount.ErrMounted):
 		return fmt.Errorf("%w: %w", volume.ErrAlreadyMounted, err)
-	case errors.As(err, &refused), errors.Is(err, errors.ErrUnsupported):
+	case errors.As(err, &refused), errors.Is(err, errors.ErrUnsupported), errors.Is(err, syscall.EINVAL):
 		return err
 	}
 	return Transient(err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"syscall"
 	"time"
 
@@ -21,7 +22,10 @@ func UnmountPath(ctx context.Context, mounter mount.Interface, path string) erro
 // An UnmountOption changes what [UnmountMountPoint] does.
 type UnmountOption func(*unmountOptions)
 
-type unmountOptions struct{ keep, endLater bool }
+type unmountOptions struct {
+	keep, endLater bool
+	inside         func(mount.Info) bool
+}
 
 // KeepDirectory leaves the directory, or file, on which the mounts were.
 func KeepDirectory() UnmountOption { return func(o *unmountOptions) { o.keep = true } }
@@ -30,6 +34,13 @@ func KeepDirectory() UnmountOption { return func(o *unmountOptions) { o.keep = t
 // ([mount.ErrNotEnded]), since its server does not answer, is as good as one that
 // has.
 func EndLater() UnmountOption { return func(o *unmountOptions) { o.endLater = true } }
+
+// WithThoseInside takes the mounts below path down, too, if it is busy and take is true
+// of all of them: a network's file system may have made them itself, where the server
+// has one in another.
+func WithThoseInside(take func(mount.Info) bool) UnmountOption {
+	return func(o *unmountOptions) { o.inside = take }
+}
 
 // ErrPartlyUnmounted is wrapped by the error of a call that failed after it had
 // unmounted something: a further mount is left, or the directory.
@@ -47,7 +58,7 @@ var ErrPartlyUnmounted = errors.New("unmounted in part")
 // or is mounted on it in the same instant, stays and is an error (ENOTEMPTY,
 // EBUSY). A check that fails is an error, too, and nothing is removed then. A
 // path that is, or leads through, a symbolic link is refused. Mounts below path
-// are not taken down: they make it busy. For a file that is a mount point use
+// are not taken down, they make it busy; see [WithThoseInside]. For a file that is a mount point use
 // [KeepDirectory]: a file is never removed, and is an error (ENOTDIR) without.
 //
 // A mount that is busy is tried again for some 30 ms: a look at its file system,
@@ -110,7 +121,7 @@ func unmountAll(ctx context.Context, mounter mount.Interface, path string, o unm
 		if gone != nil {
 			return undone, gone
 		}
-		switch err := unmountBusy(ctx, mounter, path); {
+		switch err := o.unmountBusy(ctx, mounter, path); {
 		case err == nil:
 			undone = true
 		case errors.Is(err, mount.ErrNotEnded):
@@ -139,10 +150,16 @@ func (o unmountOptions) afterNotEnded(ctx context.Context, mounter mount.Interfa
 
 // unmountBusy unmounts once, and tries again while the mount is busy: after 1,
 // 2, 4, 8 and 16 ms.
-func unmountBusy(ctx context.Context, mounter mount.Interface, path string) error {
+func (o unmountOptions) unmountBusy(ctx context.Context, mounter mount.Interface, path string) error {
 	for wait := time.Millisecond; ; wait *= 2 {
 		err := mounter.Unmount(ctx, path)
-		if !errors.Is(err, syscall.EBUSY) || errors.Is(err, mount.ErrUncertain) || wait > 16*time.Millisecond {
+		if !errors.Is(err, syscall.EBUSY) || errors.Is(err, mount.ErrUncertain) {
+			return err
+		}
+		if o.takesThoseInside(ctx, mounter, path) {
+			return mounter.UnmountTree(ctx, path)
+		}
+		if wait > 16*time.Millisecond {
 			return err
 		}
 		select {
@@ -151,4 +168,25 @@ func unmountBusy(ctx context.Context, mounter mount.Interface, path string) erro
 			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
 		}
 	}
+}
+
+// takesThoseInside reports whether there are mounts below path, and all may be taken
+// down with it.
+func (o unmountOptions) takesThoseInside(ctx context.Context, mounter mount.Interface, path string) bool {
+	if o.inside == nil {
+		return false
+	}
+	table, err := mounter.List(ctx)
+	if err != nil {
+		return false
+	}
+	found := false
+	for _, info := range table {
+		if strings.HasPrefix(info.Mountpoint, path+"/") {
+			if found = o.inside(info); !found {
+				return false
+			}
+		}
+	}
+	return found
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -329,5 +330,28 @@ func TestUnmountNotEnded(t *testing.T) {
 		err = util.UnmountMountPoint(t.Context(), m, target, util.EndLater())
 		require.ErrorIs(t, err, util.ErrPartlyUnmounted, "another mount is left")
 		require.NoError(t, util.UnmountMountPoint(t.Context(), real, target))
+	})
+}
+
+// TestUnmountWithThoseInside: what is inside goes, too, if all of it may.
+func TestUnmountWithThoseInside(t *testing.T) {
+	onEach(t, func(t *testing.T, m mount.Interface) {
+		dir := tempDir(t)
+		source, target := mkdir(t, dir, "source"), mkdir(t, dir, "target")
+		mkdir(t, dir, "source/one")
+		mkdir(t, dir, "source/two")
+		bind(t, m, source, target)
+		bind(t, m, source, target+"/one")
+		bind(t, m, source, target+"/two")
+		only := func(names ...string) util.UnmountOption {
+			return util.WithThoseInside(func(info mount.Info) bool {
+				return slices.Contains(names, filepath.Base(info.Mountpoint))
+			})
+		}
+		require.ErrorIs(t, util.UnmountMountPoint(t.Context(), m, target), mount.ErrBusy)
+		require.ErrorIs(t, util.UnmountMountPoint(t.Context(), m, target, only("one")), mount.ErrBusy)
+		require.ErrorIs(t, util.UnmountMountPoint(t.Context(), m, target, only("two")), mount.ErrBusy)
+		require.NoError(t, util.UnmountMountPoint(t.Context(), m, target, only("one", "two")))
+		require.NoDirExists(t, target)
 	})
 }

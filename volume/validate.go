@@ -67,7 +67,7 @@ func Invalid(path *field.Path, value, detail string) *field.Error {
 
 // shorten keeps hostile text from filling a log.
 func shorten(s string) string {
-	const limit = 64
+	const limit = 128
 	if len(s) <= limit {
 		return s
 	}

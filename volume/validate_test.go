@@ -33,8 +33,8 @@ func TestValidatePathComponent(t *testing.T) {
 }
 
 func TestRefusalNamesFieldAndValue(t *testing.T) {
-	err := ValidatePathComponent(field.NewPath("podUID"), "a/\n"+strings.Repeat("b", 100))
-	require.EqualError(t, err, `podUID: Invalid value: "a/\n`+strings.Repeat("b", 61)+
+	err := ValidatePathComponent(field.NewPath("podUID"), "a/\n"+strings.Repeat("b", 200))
+	require.EqualError(t, err, `podUID: Invalid value: "a/\n`+strings.Repeat("b", 125)+
 		`...": a path component holds no "/" or NUL`)
 }
 

@@ -93,6 +93,7 @@ func TestInterface(t *testing.T, newMounter func(t *testing.T, config mount.Conf
 		"EndedContext":            (*contract).endedContext,
 		"Concurrent":              (*contract).concurrent,
 		"QueriesBesideChanges":    (*contract).queriesBesideChanges,
+		"TreesBesideNeighbours":   (*contract).treesBesideNeighbours,
 	}
 	for _, option := range options {
 		option(&tests)

@@ -35,6 +35,35 @@ func (c *contract) concurrent() {
 	}
 }
 
+// treesBesideNeighbours: who takes down a tree that is gone meanwhile takes nothing
+// else down.
+func (c *contract) treesBesideNeighbours() {
+	c.unlocked()
+	source, target, neighbour := c.mkdir("unlocked/source"), c.mkdir("unlocked/target"), c.mkdir("unlocked/neighbour")
+	c.mount(mount.Request{Source: source, Target: neighbour})
+	rounds := 1000
+	if testing.Short() {
+		rounds = 200
+	}
+	var done sync.WaitGroup
+	for _, call := range []func() error{
+		func() error { return c.m.Mount(c.Context(), mount.Request{Source: source, Target: target}) },
+		func() error { return c.m.Unmount(c.Context(), target) },
+		func() error { return c.m.UnmountTree(c.Context(), target) },
+		func() error { return c.m.UnmountTree(c.Context(), target) },
+	} {
+		done.Go(func() {
+			for range rounds {
+				_ = call() // it may be busy, or too late
+			}
+		})
+	}
+	done.Wait()
+	c.isMountPoint(neighbour, true)
+	require.NoError(c, c.m.UnmountTree(c.Context(), target))
+	c.isMountPoint(target, false)
+}
+
 // queriesBesideChanges: whoever only asks does not disturb whoever mounts. A
 // query may keep a mount busy for as long as the kernel is at it.
 func (c *contract) queriesBesideChanges() {

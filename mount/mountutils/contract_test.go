@@ -23,6 +23,7 @@ var notInPeer = map[string]string{
 	"PropagationOfFileSystem": "the table does not say how mounts spread",
 	"Remount":                 "the table does not tell the mount's options from the file system's",
 	"UnmountTreeOfStack":      "the table does not say what is mounted in what",
+	"TreesBesideNeighbours":   "the table does not say what is mounted in what",
 }
 
 // notOnFake are tests that write through mounts, which those of a Fake behind two

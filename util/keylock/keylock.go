@@ -37,6 +37,19 @@ func (m *Map) Lock(ctx context.Context, key string) (unlock func(), err error) {
 	}
 }
 
+// TryLock takes key's lock if no one holds it, and reports whether
+// it did.
+func (m *Map) TryLock(key string) (unlock func(), ok bool) {
+	e := m.enter(key)
+	select {
+	case e.held <- struct{}{}:
+		return func() { <-e.held; m.leave(key, e) }, true
+	default:
+		m.leave(key, e)
+		return nil, false
+	}
+}
+
 // Len returns the number of keys that somebody holds or waits for.
 func (m *Map) Len() int {
 	m.mu.Lock()
