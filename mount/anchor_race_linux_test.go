@@ -19,6 +19,9 @@ func TestAnchorWhileRemounting(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
 	}
+	if mount.New(mount.Config{}).Tier() < mount.TierTreeAttr {
+		mounttest.SkipWithout(t, "mountevents", "no anchors on this kernel")
+	}
 	m, dir := crowded(t)
 	other := mount.New(mount.Config{})
 	random := rand.New(rand.NewPCG(1, 2))
