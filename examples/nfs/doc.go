@@ -6,16 +6,17 @@
 // # The demo
 //
 // With -demo it brings all that it needs along: a kernel that is an ordinary
-// program, User-Mode Linux, and in that the kernel's own NFS server. Nothing is
+// program, User-Mode Linux, and in that the kernel's own NFS servers. Nothing is
 // mounted on the machine, nothing is installed, and no root is needed. The kernel
 // is fetched from Debian's archive, once, which takes a Linux on amd64 with
 // Debian's apt-get, dpkg and xz; it is kept in the user's cache directory.
 //
 // In there two pods share an export, a third may only read it, and then the server
-// dies: what needs it returns with its context, volumes are taken down without it,
-// and one that is left alone goes on when it is back. In the end it dies for good,
-// and everything is taken down all the same. A kernel has its own idea of how long
-// it takes leave of a server; so TearDown takes the time that it is given then.
+// dies. What needs it returns with its context, a volume is taken down without it,
+// one of another server notices nothing, and one that is left alone goes on when
+// the server is back. In the end it dies for good, and everything is taken down all
+// the same. The kernel tries for minutes to take its leave of a dead server:
+// TearDown waits for that as long as its context, and no longer.
 //
 // # A server of your own
 //

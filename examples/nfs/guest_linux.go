@@ -31,14 +31,17 @@ func inGuest(args []string) (status int, ok bool) {
 	return c.status(), true
 }
 
-// exported is the directory that the demo's server exports.
-const exported = "/export"
+// The directories that the servers export, the one that dies and its neighbour.
+const (
+	exported  = "/export"
+	neighbour = "/neighbour"
+)
 
-// A stage is what the demo is played on: a node, and an NFS server in the same
-// kernel.
+// A stage is what the demo is played on: a node, and two NFS servers in the same
+// kernel, one of them at the other end of a cable.
 type stage struct {
 	*node
-	server *nfsserver.Server
+	server, other *nfsserver.Server
 	cast
 }
 
@@ -49,34 +52,39 @@ func play(ctx context.Context, c *console) error {
 		grace    = time.Second     // for a server that may be dead
 	)
 	mounter := mount.New(mount.Config{Unmount: mount.UnmountPolicy{Grace: grace}})
-	server, err := serve(ctx, mounter)
+	n, err := newNode(c, mounter, patience)
 	if err != nil {
 		return err
 	}
-	n, err := newNode(c, mounter, patience)
-	if err != nil {
-		return errors.Join(err, server.Close())
+	s := &stage{node: n}
+	if err := s.serve(ctx); err != nil {
+		return err
 	}
-	c.printf("%s, started as an ordinary program. Its own NFS server exports %s.\n", release(), exported)
-	s := &stage{node: n, server: server}
+	c.printf("%s, started as an ordinary program, with NFS servers of its own: %s, and %s.\n",
+		release(), s.server.Source(exported), s.other.Source(neighbour))
 	for _, scene := range []func(context.Context) error{s.share, s.readOnly, s.die, s.comeBack, s.dieForGood} {
 		if err := scene(ctx); err != nil {
-			return errors.Join(err, server.LinkUp(), n.tidyUp(ctx), server.Close())
+			return errors.Join(err, s.server.LinkUp(), n.tidyUp(ctx))
 		}
 	}
 	return nil
 }
 
-// serve exports a file system in memory.
-func serve(ctx context.Context, mounter mount.Interface) (*nfsserver.Server, error) {
-	if err := os.MkdirAll(exported, 0o755); err != nil {
-		return nil, err
+// serve starts the servers. They end with the kernel.
+func (s *stage) serve(ctx context.Context) (err error) {
+	for _, dir := range []string{exported, neighbour} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+		inMemory := mount.Request{Source: "tmpfs", Target: dir, FSType: "tmpfs"}
+		if err := s.mounter.Mount(ctx, inMemory); err != nil {
+			return err
+		}
 	}
-	err := mounter.Mount(ctx, mount.Request{Source: "tmpfs", Target: exported, FSType: "tmpfs"})
-	if err != nil {
-		return nil, err
+	if s.other, err = nfsserver.New(neighbour); err == nil {
+		s.server, _, err = nfsserver.NewFar(exported)
 	}
-	return nfsserver.New(exported)
+	return err
 }
 
 func release() string {

@@ -85,18 +85,20 @@ func TestDemo(t *testing.T) {
 	require.Equal(t, 0, r.status, r)
 	rest := r.stdout
 	for _, line := range []string{
-		`Linux [0-9.]+\S*, started as an ordinary program. Its own NFS server exports /export.`,
+		`Linux [0-9.]+\S*, started as an ordinary program, with NFS servers of its own: .*`,
 		`  options  rw,vers=4.2,.*`,
-		`reader: 127.0.0.1:/export \(nfs4\), rw,nosuid,nodev,noatime.`,
+		`reader: 192.0.2.2:/export \(nfs4\), rw,nosuid,nodev,noatime.`,
 		`writer: wrote "hello from writer" to greeting.txt.`,
 		`server: has "hello from writer" in greeting.txt.`,
 		`reader: read "hello from writer" from greeting.txt.`,
-		`auditor: 127.0.0.1:/export \(nfs4\), ro,nosuid,nodev.*`,
+		`auditor: 192.0.2.2:/export \(nfs4\), ro,nosuid,nodev.*`,
 		`auditor: a write is refused: read-only file system.`,
+		`neighbour: 127.0.0.1:/neighbour \(nfs4\), rw,nosuid,nodev.*`,
 		`The server dies: .*`,
 		`writer: somebody looks for a file, and hangs.`,
 		`latecomer: SetUp with 2s: after \S+: .*deadline exceeded.*`,
 		`writer: GetMetrics with 2s: after \S+: .*deadline exceeded.*`,
+		`neighbour: read "hello from neighbour" from greeting.txt.`,
 		`writer: TearDown with 5s: after \S+: done.`,
 		`The pod reader asks for news.txt, and waits.`,
 		`The server comes back: .*`,

@@ -12,7 +12,7 @@ import (
 )
 
 // A cast is the pods of the demo.
-type cast struct{ writer, reader, auditor *podVolume }
+type cast struct{ writer, reader, auditor, neighbour *podVolume }
 
 const (
 	greeting = "greeting.txt"
@@ -21,9 +21,12 @@ const (
 	tearDownLimit = 5 * time.Second
 )
 
-// up mounts the export for a pod.
+// up mounts an export for a pod, if nothing else is said that of the server that is
+// going to die.
 func (s *stage) up(ctx context.Context, pod string, o options) (*podVolume, error) {
-	o.server, o.path = s.server.Address, exported
+	if o.server == "" {
+		o.server, o.path = s.server.Address, exported
+	}
 	v, err := s.plan(pod, o.spec())
 	if err == nil {
 		err = s.within(ctx, v.setUp)
@@ -63,12 +66,16 @@ func (s *stage) served(name string) func(context.Context) error {
 
 // readOnly: a pod that must not write cannot.
 func (s *stage) readOnly(ctx context.Context) (err error) {
-	s.printf("\nA third pod mounts it read-only.\n")
+	s.printf("\nA third pod mounts it read-only, and a fourth has a volume of the other server.\n")
 	if s.auditor, err = s.up(ctx, "auditor", options{readOnly: true}); err != nil {
 		return err
 	}
+	s.neighbour, err = s.up(ctx, "neighbour", options{server: s.other.Address, path: neighbour})
+	if err != nil {
+		return err
+	}
 	for _, step := range []func(context.Context) error{
-		s.auditor.showBriefly, s.auditor.reads(greeting), s.auditor.isRefused,
+		s.auditor.showBriefly, s.auditor.reads(greeting), s.auditor.isRefused, s.neighbour.showBriefly,
 	} {
 		if err := s.within(ctx, step); err != nil {
 			return err
@@ -77,10 +84,10 @@ func (s *stage) readOnly(ctx context.Context) (err error) {
 	return nil
 }
 
-// die: whoever needs the server waits as long as its context, and a volume can be
-// taken down.
+// die: whoever needs the server waits as long as its context, nobody else does, and
+// a volume can be taken down.
 func (s *stage) die(ctx context.Context) error {
-	s.printf("\nThe server dies: its link is cut, and nobody is told.\n")
+	s.printf("\nThe server dies: its cable is cut, and nobody is told.\n")
 	if err := s.server.LinkDown(); err != nil {
 		return err
 	}
@@ -100,6 +107,11 @@ func (s *stage) die(ctx context.Context) error {
 	})
 	if err != nil {
 		return err
+	}
+	for _, step := range []func(context.Context) error{s.neighbour.writes(greeting), s.neighbour.reads(greeting)} {
+		if err := s.within(ctx, step); err != nil {
+			return err
+		}
 	}
 	return s.writer.tearDown(ctx, tearDownLimit)
 }
@@ -132,7 +144,7 @@ func (s *stage) comeBack(ctx context.Context) error {
 		return fmt.Errorf("reader does not need the server: %w", err)
 	case <-time.After(time.Second):
 	}
-	s.printf("The server comes back: the link is up again.\n")
+	s.printf("The server comes back: the cable is whole again.\n")
 	if err := s.server.LinkUp(); err != nil {
 		return err
 	}

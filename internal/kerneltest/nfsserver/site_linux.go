@@ -40,6 +40,19 @@ func ServeFar(t testing.TB, exports ...Export) *Server {
 	return serve(t, tally, far, exports)
 }
 
+// NewFar is [ServeFar] for programs: what is wrong is an error, and end ends the
+// server and its network.
+func NewFar(dirs ...string) (s *Server, end func() error, err error) {
+	far, endNetwork, err := newFar()
+	if err == nil {
+		s, err = newServer(far, plain(dirs))
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, endNetwork())
+	}
+	return s, func() error { return errors.Join(s.Close(), endNetwork()) }, nil
+}
+
 // The ends of the cable.
 const nearDevice, farDevice = "near0", "far0"
 
