@@ -17,10 +17,15 @@ import (
 // and that nothing is left.
 func (n *node) requireRefused(ctx context.Context, spec *volume.Spec, why ...string) error {
 	n.Helper()
+	return n.requireRefusedAs(ctx, volume.Transient, spec, why...)
+}
+
+func (n *node) requireRefusedAs(ctx context.Context, kind volume.ErrorKind, spec *volume.Spec, why ...string) error {
+	n.Helper()
 	mounter := n.mounter(spec, "1")
 	err := mounter.SetUp(ctx, volume.MounterArgs{})
 	require.Error(n, err)
-	require.Equal(n, volume.Transient, volume.KindOf(err), "%v", err)
+	require.Equal(n, kind, volume.KindOf(err), "%v", err)
 	for _, text := range why {
 		require.ErrorContains(n, err, text)
 	}
@@ -40,7 +45,7 @@ func TestNFSRefused(t *testing.T) {
 			file := n.pv(path + "/precious")
 			require.ErrorIs(t, n.requireRefused(n.patiently(), file), unix.ENOTDIR)
 			require.ErrorIs(t, n.requireRefused(n.patiently(), n.pv(path, "port=2050")), unix.ECONNREFUSED)
-			n.requireRefused(n.patiently(), n.pv(path, "fatal_neterrors=none"), "fatal_neterrors")
+			n.requireRefusedAs(n.patiently(), volume.Final, n.pv(path, "fatal_neterrors=none"), "fatal_neterrors")
 
 			nowhere := n.pv(path)
 			nfsOf(nowhere).Server = "no-such-host.invalid"
