@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // newHost returns a host with the plugin.
@@ -220,4 +221,82 @@ func TestExportIsBusy(t *testing.T) {
 	fake.ClearFaults()
 	require.NoError(t, tearDown(t, plugin, spec, "1"))
 	require.NoDirExists(t, places[0])
+}
+
+// meddling is a kernel in which somebody does something before each bind mount.
+type meddling struct {
+	mount.Interface
+	before func(req mount.Request)
+}
+
+func (m *meddling) Mount(ctx context.Context, req mount.Request) error {
+	if req.FSType == "" && m.before != nil {
+		m.before(req)
+	}
+	return m.Interface.Mount(ctx, req)
+}
+
+// TestExportIsTaken: another process takes the export down in the instant before it
+// is bound: what a pod gets is the export all the same, or nothing.
+func TestExportIsTaken(t *testing.T) {
+	fake := mounttest.NewFake(mount.Config{})
+	kernel, times := &meddling{Interface: fake}, 0
+	kernel.before = func(req mount.Request) {
+		if times--; times >= 0 {
+			require.NoError(t, fake.Unmount(t.Context(), req.Source))
+		}
+	}
+	_, plugin := newHost(t, nfs.Config{Mounter: kernel, OneMountPerExport: true})
+	spec := pv("/a", false)
+	times = 2
+	dir, err := setUp(t, plugin, spec, "1", volume.MounterArgs{})
+	require.NoError(t, err)
+	table, err := fake.List(t.Context())
+	require.NoError(t, err)
+	at, ok := mount.Table(table).At(dir)
+	require.True(t, ok)
+	require.Equal(t, "nfs", at.FSType)
+
+	times = 1 << 20
+	dir, err = setUp(t, plugin, spec, "2", volume.MounterArgs{})
+	require.Equal(t, volume.Transient, volume.KindOf(err), "%v", err)
+	require.NoDirExists(t, dir)
+	times = 0
+	require.NoError(t, tearDown(t, plugin, spec, "1"))
+	table, err = fake.List(t.Context())
+	require.NoError(t, err)
+	require.Len(t, table, 1, "the root")
+}
+
+// TestBindGivesUp: when there is no time left for the pod's mount nothing remains.
+func TestBindGivesUp(t *testing.T) {
+	fake := mounttest.NewFake(mount.Config{})
+	ctx, cancel := context.WithCancel(t.Context())
+	kernel := &meddling{Interface: fake, before: func(mount.Request) { cancel() }}
+	_, plugin := newHost(t, nfs.Config{Mounter: kernel, OneMountPerExport: true})
+	mounter, err := plugin.NewMounter(pv("/a", false), &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "1"}})
+	require.NoError(t, err)
+	err = mounter.SetUp(ctx, volume.MounterArgs{})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, volume.Transient, volume.KindOf(err), "%v", err)
+	table, err := fake.List(t.Context())
+	require.NoError(t, err)
+	require.Len(t, table, 1, "the root")
+}
+
+// TestOwnDirectories: no volume is set up where the exports are.
+func TestOwnDirectories(t *testing.T) {
+	fake := mounttest.NewFake(mount.Config{})
+	host, plugin := newHost(t, nfs.Config{Mounter: fake})
+	own, err := host.PluginDir(nfs.PluginName)
+	require.NoError(t, err)
+	mounter, err := plugin.NewMounter(pv("/a", false), &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "1"}})
+	require.NoError(t, err)
+	unmounter, err := plugin.NewUnmounter("v", "1")
+	require.NoError(t, err)
+	for _, dir := range []string{own + "/mounts", own + "/mounts/x", own + "//mounts/./x"} {
+		require.ErrorAs(t, mounter.SetUpAt(t.Context(), dir, volume.MounterArgs{}), new(*field.Error))
+		require.ErrorAs(t, unmounter.TearDownAt(t.Context(), dir), new(*field.Error))
+	}
+	require.NoDirExists(t, own)
 }

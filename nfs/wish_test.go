@@ -126,3 +126,18 @@ func TestTransports(t *testing.T) {
 	require.NoError(t, Helper.check())
 	require.Error(t, Transport(-1).check())
 }
+
+// TestNameOf: exports are told apart by whatever makes another mount of them.
+func TestNameOf(t *testing.T) {
+	req := mount.Request{Source: "nas:/x", Options: []string{"hard", "ro", "timeo=1"}}
+	name := nameOf("", req)
+	same := req
+	same.Options = []string{"timeo=1", "noexec", "hard", "hard"}
+	require.Equal(t, name, nameOf("", same), "in what order, and what each pod has for itself")
+	require.NotEqual(t, name, nameOf("4", req))
+	for _, other := range []mount.Request{
+		{Source: "nas:/y", Options: req.Options}, {Source: "nas:/x"}, {Source: "nas:/x", Options: []string{"hard", "timeo=2"}},
+	} {
+		require.NotEqual(t, name, nameOf("", other))
+	}
+}

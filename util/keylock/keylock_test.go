@@ -65,3 +65,22 @@ func TestContextEndsTheWait(t *testing.T) {
 	unlock()
 	require.Zero(t, locks.Len())
 }
+
+func TestTryLock(t *testing.T) {
+	var m keylock.Map
+	unlock, ok := m.TryLock("a")
+	require.True(t, ok)
+	_, ok = m.TryLock("a")
+	require.False(t, ok)
+	other, ok := m.TryLock("b")
+	require.True(t, ok)
+	other()
+	unlock()
+	require.Zero(t, m.Len())
+	unlock, err := m.Lock(t.Context(), "a")
+	require.NoError(t, err)
+	_, ok = m.TryLock("a")
+	require.False(t, ok)
+	unlock()
+	require.Zero(t, m.Len())
+}
