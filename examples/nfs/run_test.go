@@ -142,7 +142,9 @@ func TestFaults(t *testing.T) {
 			require.Equal(t, 1, r.status, r)
 			require.Equal(t, 1, strings.Count(r.stderr, "\n"), r.stderr)
 			require.Contains(t, r.stderr, "injected")
-			if !test.left {
+			if test.left {
+				require.Contains(t, r.stderr, "left: mount "+dir)
+			} else {
 				requireEmpty(t, dir)
 			}
 		})
