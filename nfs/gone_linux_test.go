@@ -141,6 +141,9 @@ func (n *node) goOn() {
 func TestNFSGonePods(t *testing.T) {
 	for name, c := range map[string]nfs.Config{"each": {}, "one": {OneMountPerExport: true}} {
 		t.Run(name, func(t *testing.T) {
+			if testing.Short() && c.OneMountPerExport {
+				t.Skip("much like the others")
+			}
 			n := newNode(t, c)
 			n.grace = 300 * time.Millisecond
 			n.on(filepath.Dir(n.host.Root()), c)

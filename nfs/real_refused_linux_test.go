@@ -51,8 +51,8 @@ func TestNFSRefused(t *testing.T) {
 			nfsOf(nowhere).Server = "no-such-host.invalid"
 			n.requireRefused(n.patiently(), nowhere, "no-such-host.invalid")
 			unreachable := n.pv(path)
-			nfsOf(unreachable).Server = "192.0.2.1"
-			n.requireRefused(n.within(time.Second), unreachable, "192.0.2.1")
+			nfsOf(unreachable).Server = "198.51.100.1"
+			n.requireRefused(n.within(time.Second), unreachable, "198.51.100.1")
 
 			n.up(n.pv(path), "1")
 			n.down(n.pv(path), "1")
