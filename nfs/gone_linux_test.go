@@ -46,6 +46,12 @@ func (n *node) use(name, volume string) {
 	}, time.Minute, time.Millisecond)
 }
 
+// brief is a volume whose client tries again after five seconds what got lost when its
+// server went: by itself it would wait for minutes.
+func (n *node) brief(path string, options ...string) *volume.Spec {
+	return n.pv(path, append(options, "timeo=50")...)
+}
+
 // TestNFSGone: when the server is gone a volume is taken down all the same, by a
 // process that can exit, whatever programs do with it.
 func TestNFSGone(t *testing.T) {
@@ -57,10 +63,10 @@ func TestNFSGone(t *testing.T) {
 				}
 				n := newNode(t, nfs.Config{})
 				path := n.exported("a")
-				at := n.up(n.pv(path, "ro", "noexec"), "1").Mountpoint
+				at := n.up(n.brief(path, "ro", "noexec"), "1").Mountpoint
 				if use != "" {
-					n.down(n.pv(path), "1")
-					at = n.up(n.pv(path), "1").Mountpoint
+					n.down(n.brief(path), "1")
+					at = n.up(n.brief(path), "1").Mountpoint
 					n.use(use, at)
 				}
 				require.NoError(t, how.die(n))
@@ -84,8 +90,8 @@ func TestNFSBack(t *testing.T) {
 		t.Run(death, func(t *testing.T) {
 			n := newNode(t, nfs.Config{})
 			path := n.exported("a")
-			up, other := n.mounter(n.pv(path), "1"), n.mounter(n.pv(n.exported("b")), "1")
-			before := n.up(n.pv(path), "1")
+			up, other := n.mounter(n.brief(path), "1"), n.mounter(n.brief(n.exported("b")), "1")
+			before := n.up(n.brief(path), "1")
 			file, err := os.Create(before.Mountpoint + "/file")
 			require.NoError(t, err)
 			require.NoError(t, how.die(n))
@@ -93,7 +99,7 @@ func TestNFSBack(t *testing.T) {
 				"SetUp, up":   func(ctx context.Context) error { return up.SetUp(ctx, volume.MounterArgs{}) },
 				"SetUp, new":  func(ctx context.Context) error { return other.SetUp(ctx, volume.MounterArgs{}) },
 				"GetMetrics":  func(ctx context.Context) error { _, err := up.GetMetrics(ctx); return err },
-				"TearDown":    n.unmounter(n.pv(path), "1").TearDown,
+				"TearDown":    n.unmounter(n.brief(path), "1").TearDown,
 				"SetUp again": func(ctx context.Context) error { return up.SetUp(ctx, volume.MounterArgs{}) },
 			} {
 				err := call(n.within(300 * time.Millisecond))
@@ -119,7 +125,7 @@ func TestNFSBack(t *testing.T) {
 			_, err = up.GetMetrics(n.patiently())
 			require.NoError(t, err)
 			require.NoError(t, file.Close())
-			n.down(n.pv(path), "1")
+			n.down(n.brief(path), "1")
 		})
 	}
 }
@@ -151,11 +157,11 @@ func TestNFSGonePods(t *testing.T) {
 			var unmounters []volume.Unmounter
 			for i := range 16 {
 				uid := fmt.Sprint(i)
-				at := n.up(n.pv(path), uid)
+				at := n.up(n.brief(path), uid)
 				if i%2 == 0 {
 					n.use("writing", at.Mountpoint)
 				}
-				unmounters = append(unmounters, n.unmounter(n.pv(path), uid))
+				unmounters = append(unmounters, n.unmounter(n.brief(path), uid))
 			}
 			require.NoError(t, n.server.LinkDown())
 			var pods sync.WaitGroup
@@ -177,7 +183,7 @@ func TestNFSGonePods(t *testing.T) {
 func TestNFSLoad(t *testing.T) {
 	n := newNode(t, nfs.Config{})
 	path := n.exported("a")
-	at := n.up(n.pv(path), "1").Mountpoint
+	at := n.up(n.brief(path), "1").Mountpoint
 	stop := make(chan struct{})
 	var load sync.WaitGroup
 	written := 0
@@ -190,7 +196,7 @@ func TestNFSLoad(t *testing.T) {
 	})
 	load.Go(func() {
 		for i := 0; !isClosed(stop); i++ {
-			spec, pod := n.pv(path, fmt.Sprint("retrans=", 2+i%3)), podOf("2")
+			spec, pod := n.brief(path, fmt.Sprint("retrans=", 2+i%3)), podOf("2")
 			mounter, err := n.plugin.NewMounter(spec, pod)
 			assert.NoError(t, err)
 			assert.NoError(t, mounter.SetUp(n.patiently(), volume.MounterArgs{}))
@@ -213,7 +219,7 @@ func TestNFSLoad(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "written", string(text))
 	}
-	n.down(n.pv(path), "1")
+	n.down(n.brief(path), "1")
 	require.Empty(t, n.mounted())
 }
 
