@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"sync"
 	"time"
@@ -19,6 +18,7 @@ type anchors struct {
 	mu      sync.Mutex // guards the map and what is in it; nothing under it waits
 	mounts  map[uint64]*anchor
 	closing *time.Timer
+	closed  bool // there will be no more
 }
 
 // An anchor is a clone of a whole mount, and has the flags that are noted: when the
@@ -65,6 +65,9 @@ func (a *anchors) held(s sourceSpot) *anchor {
 			return held
 		}
 		a.drop(s.mount)
+	}
+	if a.closed {
+		return nil
 	}
 	fd, ok := cloneWhole(s)
 	if !ok {
@@ -136,6 +139,7 @@ func (a *anchors) drop(mount uint64) {
 func (a *anchors) dropAll() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.closed = true
 	for mount := range a.mounts {
 		a.drop(mount)
 	}
@@ -159,7 +163,7 @@ func (s *source) spot() (sourceSpot, error) {
 	if err != nil {
 		return sourceSpot{}, err
 	}
-	where, err := os.Readlink(procFD(s.fd))
+	where, err := pathOf(s.fd)
 	if err != nil {
 		return sourceSpot{}, err
 	}

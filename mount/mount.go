@@ -68,7 +68,8 @@ const (
 	HideSubmounts
 	// IncludeSubmounts shows the mounts below the source, too, each with the flags
 	// of the request. The whole is one mount to Unmount: unmounting the target
-	// with [Interface.UnmountTree] takes all of it down.
+	// with [Interface.UnmountTree] takes all of it down. (Below a target that is in a
+	// shared mount, what its peers got of the mounts below stays there.)
 	IncludeSubmounts
 )
 
@@ -98,7 +99,8 @@ const (
 	PropagationSlave
 	// PropagationShared: the new mount is shared; it joins the peer group of the
 	// source's mount if that has one: what is mounted in one of them later, and
-	// what is unmounted, submounts included, is so in both.
+	// what is unmounted, submounts included, is so in both. That is so, too, of what
+	// Mount undoes because another process has mounted something in the same instant.
 	PropagationShared
 )
 

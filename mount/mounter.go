@@ -156,6 +156,22 @@ func (m *Mounter) Resolve(ctx context.Context, p string) (place Place, err error
 	return place, err
 }
 
+// FollowLinks returns p, which must be absolute, without symbolic links: neither on
+// its way nor at its end. From the component on that does not exist it stays as it is,
+// which is no error. It changes nothing. Like the methods of [Interface] it returns
+// soon after ctx ends, and what a file system has to be asked for is asked by one call
+// at a time for each mount.
+//
+// A link through the parent of another link, which only the second can resolve, is an
+// error that wraps errors.ErrUnsupported.
+func (m *Mounter) FollowLinks(ctx context.Context, p string) (resolved string, err error) {
+	err = m.query(ctx, "follow links", p, func(p string) (err error) {
+		resolved, err = m.followLinks(ctx, p)
+		return err
+	})
+	return resolved, err
+}
+
 // query asks about a path.
 func (m *Mounter) query(ctx context.Context, op, p string, ask func(p string) error) error {
 	if err := checkAbsolute("Path", p); err != nil {

@@ -20,6 +20,7 @@ func (m *Mounter) isMountPoint(context.Context, string) (bool, error)           
 func (m *Mounter) mountRefs(context.Context, string) ([]string, error)           { return nil, errOnlyLinux }
 func (m *Mounter) mountsFrom(context.Context, string) ([]Info, error)            { return nil, errOnlyLinux }
 func (m *Mounter) resolve(context.Context, string) (Place, error)                { return Place{}, errOnlyLinux }
+func (m *Mounter) followLinks(context.Context, string) (string, error)           { return "", errOnlyLinux }
 func readTableIn(context.Context) (Table, error)                                 { return nil, errOnlyLinux }
 
 // cache is what remembers the mount table.

@@ -3,7 +3,6 @@ package mount
 import (
 	"context"
 	"errors"
-	"os"
 	"path"
 
 	"golang.org/x/sys/unix"
@@ -99,6 +98,6 @@ func (l lookup) node(p string) (next string, x unix.Statx_t, err error) {
 		return link, x, err
 	}
 	// Not cleaned: what ".." is depends on the links before it.
-	where, err := os.Readlink(procFD(parent))
+	where, err := pathOf(parent)
 	return where + "/" + link, x, err
 }

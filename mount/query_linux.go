@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"slices"
 )
@@ -34,7 +33,7 @@ func (m *Mounter) find(ctx context.Context, p string) (spot, error) {
 	if err != nil {
 		return spot{}, err
 	}
-	dir, err := os.Readlink(procFD(parent))
+	dir, err := pathOf(parent)
 	if err != nil {
 		return spot{}, err
 	}

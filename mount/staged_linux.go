@@ -29,7 +29,7 @@ func (m *Mounter) buildStaged(dir bool, src *source, req Request, o Options) (*t
 	return &tree{
 		fd: fd,
 		attach: func(target int) error {
-			return unix.Mount(place, procFD(target), "", unix.MS_MOVE, "")
+			return withoutProc(unix.Mount(place, procFD(target), "", unix.MS_MOVE, ""))
 		},
 		release: func() {
 			closeFD(fd)
@@ -76,7 +76,7 @@ func stageBind(place string, src *source, req Request, o Options) error {
 		recursive = unix.MS_REC
 	}
 	if err := unix.Mount(procFD(src.fd), place, "", unix.MS_BIND|recursive, ""); err != nil {
-		return err
+		return withoutProc(err)
 	}
 	if src.prove {
 		recursive = 0 // there is nothing below

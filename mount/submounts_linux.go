@@ -3,7 +3,6 @@ package mount
 import (
 	"context"
 	"fmt"
-	"os"
 )
 
 // surroundings looks at the mounts around a source: whether any is below it, which
@@ -32,7 +31,7 @@ func (m *Mounter) refuseSubmounts(ctx context.Context, src *source, req Request)
 	if req.Submounts != RefuseSubmounts || !src.id.dir {
 		return nil
 	}
-	dir, err := os.Readlink(procFD(src.fd))
+	dir, err := pathOf(src.fd)
 	if err != nil {
 		return err
 	}

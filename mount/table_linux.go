@@ -27,7 +27,7 @@ const mostRead = 1 << 18
 func readTableIn(ctx context.Context) (Table, error) {
 	f, err := os.Open(tablePath)
 	if err != nil {
-		return nil, err
+		return nil, withoutProc(err)
 	}
 	defer func() { _ = f.Close() }()
 	text := make([]byte, 0, 1<<16)

@@ -2,8 +2,10 @@ package mountutils
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -13,15 +15,36 @@ import (
 )
 
 // Links follows symbolic links, as mount(8) does before it mounts. It may have to
-// wait for a file system on the way; for each path at most one goroutine does.
+// wait for a file system on the way; of one that can do it itself the mounter is asked,
+// in which one call waits for each mount. Else one goroutine waits for each path.
 type links struct{ asking keylock.Map }
+
+// A follower is a mounter that follows links, as [mount.Mounter] does.
+type follower interface {
+	FollowLinks(ctx context.Context, p string) (string, error)
+}
 
 // follow returns the absolute path that p leads to. What does not exist stays as
 // it is, for others to complain about.
-func (l *links) follow(ctx context.Context, p string) (string, error) {
+func (l *links) follow(ctx context.Context, m mount.Interface, p string) (string, error) {
 	if p == "" {
 		return "", nil
 	}
+	if f, ok := m.(follower); ok && filepath.IsAbs(p) && !hasDotDot(p) {
+		path, err := f.FollowLinks(ctx, p)
+		if !errors.Is(err, errors.ErrUnsupported) {
+			return path, err
+		}
+	}
+	return l.followHere(ctx, p)
+}
+
+// hasDotDot: what ".." is after a link is for the link to say.
+func hasDotDot(p string) bool {
+	return slices.Contains(strings.Split(filepath.ToSlash(p), "/"), "..")
+}
+
+func (l *links) followHere(ctx context.Context, p string) (string, error) {
 	unlock, err := l.asking.Lock(ctx, p)
 	if err != nil {
 		return "", ctxend.Error(ctx)
@@ -106,11 +129,11 @@ func (m *Mounter) source(ctx context.Context, req mount.Request) (string, error)
 	case req.Remount:
 		return req.Source, nil
 	case req.FSType == "":
-		return m.links.follow(ctx, req.Source)
+		return m.links.follow(ctx, m.mounter, req.Source)
 	case !strings.HasPrefix(req.Source, "/dev/"), strings.HasPrefix(req.Source, "/dev/mapper/"):
 		return req.Source, nil
 	}
-	device, err := m.links.follow(ctx, req.Source)
+	device, err := m.links.follow(ctx, m.mounter, req.Source)
 	if err != nil {
 		return "", err
 	}

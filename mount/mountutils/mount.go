@@ -37,7 +37,7 @@ func (m *Mounter) mount(o order) error {
 	}
 	ctx, cancel := m.call(m.timeout)
 	defer cancel()
-	if req.Target, err = m.links.follow(ctx, req.Target); err != nil {
+	if req.Target, err = m.links.follow(ctx, m.mounter, req.Target); err != nil {
 		return changeError("mount", o.target, err)
 	}
 	if req.Source, err = m.source(ctx, req); err != nil {
@@ -65,7 +65,7 @@ func (m *Mounter) UnmountWithForce(target string, umountTimeout time.Duration) e
 func (m *Mounter) unmount(target string, timeout time.Duration) error {
 	ctx, cancel := m.call(timeout)
 	defer cancel()
-	resolved, err := m.links.follow(ctx, target)
+	resolved, err := m.links.follow(ctx, m.mounter, target)
 	if err == nil {
 		err = m.mounter.Unmount(ctx, resolved)
 	}

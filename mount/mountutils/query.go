@@ -57,7 +57,7 @@ func (m *Mounter) IsMountPoint(file string) (bool, error) {
 	}
 	ctx, cancel := m.call(m.timeout)
 	defer cancel()
-	path, err := m.links.follow(ctx, file)
+	path, err := m.links.follow(ctx, m.mounter, file)
 	if err != nil {
 		return false, queryError(op, file, err)
 	}
@@ -74,7 +74,7 @@ func (m *Mounter) GetMountRefs(pathname string) ([]string, error) {
 	}
 	ctx, cancel := m.call(m.timeout)
 	defer cancel()
-	path, err := m.links.follow(ctx, pathname)
+	path, err := m.links.follow(ctx, m.mounter, pathname)
 	if err != nil {
 		return nil, queryError("mount refs", pathname, err)
 	}
