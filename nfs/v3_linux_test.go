@@ -1,0 +1,51 @@
+package nfs_test
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/kerneltest/nfsserver"
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/nfs"
+	"github.com/volumekit/volumekit/volume"
+)
+
+// TestNFSv3: version 3 takes mount.nfs, or the options that say what that would find
+// out; without either the error names the program.
+func TestNFSv3(t *testing.T) {
+	export := t.TempDir()
+	n := &node{T: t, export: export, server: nfsserver.StartV3(t, export)}
+	var alone []string
+	for option := range strings.SplitSeq(n.server.Options("3"), ",") {
+		if !strings.HasPrefix(option, "addr=") {
+			alone = append(alone, option)
+		}
+	}
+	n.on(t.TempDir(), nfs.Config{})
+	require.Contains(t, n.up(n.pv(export, alone...), "1").SuperOptions, "vers=3")
+	n.down(n.pv(export), "1")
+	program := n.pv(export, "vers=3", "nolock", "proto=tcp")
+	err := n.mounter(program, "1").SetUp(n.patiently(), volume.MounterArgs{})
+	require.ErrorIs(t, err, exec.ErrNotFound)
+	require.ErrorContains(t, err, "mount.nfs")
+	require.Equal(t, volume.Final, volume.KindOf(err))
+
+	helpers := []string{nfsserver.Helper(t)}
+	dir := t.TempDir()
+	mounter := mount.New(mount.Config{StagingDir: dir + "/staging", Helpers: helpers})
+	for _, c := range []nfs.Config{{}, {OneMountPerExport: true}, {Transport: nfs.Helper}} {
+		c.Mounter = mounter
+		n.mounts, n.plugin = mounter, nfs.New(c)
+		require.NoError(t, n.plugin.Init(n.host))
+		at := n.up(program, "2")
+		require.Equal(t, n.server.Source(export), at.Source)
+		require.Contains(t, at.SuperOptions, "vers=3")
+		found, err := n.plugin.ConstructVolumeSpec(t.Context(), program.Name(), at.Mountpoint)
+		require.NoError(t, err)
+		require.Contains(t, found.MountOptions(), "vers=3")
+		n.down(program, "2")
+		require.Empty(t, n.mounted())
+	}
+}
