@@ -81,9 +81,6 @@ func TestNFSKilled(t *testing.T) {
 	for _, one := range []bool{false, true} {
 		for _, verb := range []string{"up", "down"} {
 			t.Run(fmt.Sprintf("%s/%t", verb, one), func(t *testing.T) {
-				if testing.Short() && !one {
-					t.Skip("a part of what one mount for all pods does")
-				}
 				testKilled(t, nfs.Config{OneMountPerExport: one}, verb)
 			})
 		}

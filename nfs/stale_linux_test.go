@@ -61,10 +61,7 @@ func TestNFSMany(t *testing.T) {
 	for name, c := range map[string]nfs.Config{"each": {}, "one": {OneMountPerExport: true}} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, c)
-			volumes := 200
-			if testing.Short() {
-				volumes = 50
-			}
+			const volumes = 200
 			_, err := n.mounts.MountRefs(t.Context(), n.host.Root()) // begins to listen for changes
 			require.NoError(t, err)
 			n.up(n.pv(n.exported("first")), "first")
