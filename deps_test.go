@@ -51,6 +51,8 @@ var house = []room{
 	{"volume/volumetest", []string{"volume", "mount", "mount/mounttest", "util"}, []string{api, apimachinery, testify}},
 	{"local", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery, sys}},
 	{"nfs", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery, sys}},
+	{"recycler", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery, sys}},
+	{"recycler/recyclertest", []string{"recycler", "volume"}, []string{api, apimachinery}},
 	{"util", []string{"mount", "volume", leaves}, []string{api, apimachinery, sys}},
 	{leaves, nil, []string{sys}},
 	{"internal/kerneltest", nil, nil},

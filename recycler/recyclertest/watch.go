@@ -1,0 +1,116 @@
+package recyclertest
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volumekit/volumekit/recycler"
+)
+
+// manyUpdates is how far behind a watch may be.
+const manyUpdates = 100
+
+type watch struct {
+	cluster *Cluster
+	pod     types.NamespacedName
+	ctx     context.Context // of the Watch: it ends the watch
+	updates chan recycler.PodUpdate
+}
+
+// Watch implements recycler.PodClient.
+func (c *Cluster) Watch(ctx context.Context, asked *v1.Pod) (recycler.PodWatch, error) {
+	w := &watch{cluster: c, pod: key(asked), ctx: ctx, updates: make(chan recycler.PodUpdate, manyUpdates)}
+	if err := c.call(ctx, Call{Op: Watch, Pod: asked.DeepCopy()}, func() error { return nil }); err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.watches[w] = struct{}{}
+	if p := c.pods[w.pod]; p != nil {
+		w.begin(p)
+	}
+	return w, nil
+}
+
+// begin tells of what was before the watch.
+func (w *watch) begin(p *pod) {
+	w.updates <- recycler.PodUpdate{Pod: p.now.DeepCopy()}
+	for _, event := range p.events[max(0, len(p.events)-manyUpdates/2):] {
+		w.updates <- recycler.PodUpdate{Event: event.DeepCopy()}
+	}
+}
+
+// Next implements recycler.PodWatch. A watch that is too far behind has expired.
+func (w *watch) Next(ctx context.Context) (update recycler.PodUpdate, err error) {
+	asked := &v1.Pod{}
+	asked.Namespace, asked.Name = w.pod.Namespace, w.pod.Name
+	err = w.cluster.call(ctx, Call{Op: Next, Pod: asked}, func() error {
+		var open bool
+		select {
+		case update, open = <-w.updates:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-w.ctx.Done():
+			return io.EOF
+		}
+		if !open {
+			return apierrors.NewResourceExpired("too far behind")
+		}
+		return nil
+	})
+	return update, err
+}
+
+// Stop implements recycler.PodWatch.
+func (w *watch) Stop() {
+	w.cluster.mu.Lock()
+	defer w.cluster.mu.Unlock()
+	delete(w.cluster.watches, w)
+}
+
+// Emit adds an event to a pod, of which its watches are told. Without the pod it is
+// dropped.
+func (c *Cluster) Emit(namespace, name string, event *v1.Event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p := c.pods[types.NamespacedName{Namespace: namespace, Name: name}]; p != nil {
+		c.emit(p, event.DeepCopy())
+	}
+}
+
+func (c *Cluster) emit(p *pod, event *v1.Event) {
+	p.events = append(p.events, event)
+	c.send(key(p.now), recycler.PodUpdate{Event: event.DeepCopy()})
+}
+
+// started is the event of a pod that runs.
+func (c *Cluster) started(p *v1.Pod) *v1.Event {
+	c.uids++
+	event := &v1.Event{Type: v1.EventTypeNormal, Reason: "Started", Message: "Started container", Count: 1}
+	event.UID = types.UID(fmt.Sprintf("event-%d", c.uids))
+	event.InvolvedObject = v1.ObjectReference{Kind: "Pod", Namespace: p.Namespace, Name: p.Name, UID: p.UID}
+	return event
+}
+
+func (c *Cluster) tell(p *v1.Pod, deleted bool) {
+	c.send(key(p), recycler.PodUpdate{Pod: p.DeepCopy(), Deleted: deleted})
+}
+
+func (c *Cluster) send(pod types.NamespacedName, update recycler.PodUpdate) {
+	for w := range c.watches {
+		if w.pod != pod {
+			continue
+		}
+		select {
+		case w.updates <- update:
+		default:
+			close(w.updates)
+			delete(c.watches, w)
+		}
+	}
+}

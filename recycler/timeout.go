@@ -1,0 +1,36 @@
+package recycler
+
+import (
+	"math"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+const gibibyte = 1 << 30
+
+// CalculateTimeoutForVolume returns for how many seconds the scrub of a volume may
+// run: timeoutIncrement for each whole GiB of its capacity, but at least
+// minimumTimeout. What would be too much for an int64 is its maximum.
+func CalculateTimeoutForVolume(minimumTimeout, timeoutIncrement int, pv *v1.PersistentVolume) int64 {
+	return max(int64(minimumTimeout), multiply(wholeGiB(pv), int64(timeoutIncrement)))
+}
+
+func wholeGiB(pv *v1.PersistentVolume) int64 {
+	if pv == nil {
+		return 0
+	}
+	capacity := pv.Spec.Capacity[v1.ResourceStorage]
+	if capacity.CmpInt64(math.MaxInt64) >= 0 { // more than Value can tell
+		return math.MaxInt64 / gibibyte
+	}
+	return max(0, capacity.Value()) / gibibyte
+}
+
+// multiply multiplies what is not negative, and stops at the maximum.
+func multiply(a, b int64) int64 {
+	a, b = max(0, a), max(0, b)
+	if b != 0 && a > math.MaxInt64/b {
+		return math.MaxInt64
+	}
+	return a * b
+}
