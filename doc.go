@@ -23,9 +23,10 @@
 //     [github.com/volumekit/volumekit/nfs]
 //   - util: taking mount points down, and helpers for options and modes.
 //     [github.com/volumekit/volumekit/util]
-//   - util/safepath, util/keylock, util/fsusage, util/ctxend: paths that no symbolic
-//     link leads astray, locks by name, how full a file system is, the ends of
-//     contexts. Packages under util depend on nothing else of ours.
+//   - util/safepath, util/scrub, util/keylock, util/fsusage, util/ctxend: paths that no
+//     symbolic link leads astray, emptying a directory of what is not mounted there,
+//     locks by name, how full a file system is, the ends of contexts. Packages under
+//     util depend on nothing else of ours.
 //   - examples: programs, one in each folder. Nothing imports them.
 //
 // # Who may enter

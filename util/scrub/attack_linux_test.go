@@ -1,0 +1,162 @@
+package scrub
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"golang.org/x/sys/unix"
+)
+
+// TestAttack: while a root is emptied again and again, others in it swap directories
+// for symbolic links to a tree outside, and mount file systems with something to lose
+// over directories. Nothing outside and nothing mounted is lost. What os.RemoveAll
+// loses in the same place shows that the attack is one.
+func TestAttack(t *testing.T) {
+	onEachKernel(t, func(t *testing.T, dir string) {
+		a := newAttack(t, dir)
+		r := open(t, a.root)
+		stop := a.begin()
+		for i := range upTo(1500, 100_000) {
+			a.refill(i)
+			_, err := r.Empty(t.Context(), Options{Workers: 1 + i%3})
+			a.tolerate(t, err)
+			if i%100 == 0 {
+				a.requireAll(t)
+			}
+		}
+		stop()
+		a.requireAll(t)
+		require.NotZero(t, a.mounted, "there was something to lose")
+		require.NotZero(t, a.swapped)
+	})
+}
+
+// TestAttackOnRemoveAll is the control.
+func TestAttackOnRemoveAll(t *testing.T) {
+	if !mounttest.Namespace(t) {
+		return
+	}
+	a := newAttack(t, tmpfs(t, realTempDir(t)))
+	stop := a.begin()
+	defer stop()
+	for i := range 10_000 {
+		a.refill(i)
+		_ = os.RemoveAll(a.root)
+		if i%10 == 0 && a.lost() {
+			return
+		}
+	}
+	t.Log("os.RemoveAll was lucky: this time the attack shows nothing")
+}
+
+// An attack has a root that is scrubbed, and trees of canaries: outside, and on a file
+// system that is mounted in the root now and then.
+type attack struct {
+	t                     *testing.T
+	root, outside, source string
+	canaries              []string
+	mounted, swapped      int
+}
+
+func newAttack(t *testing.T, dir string) *attack {
+	a := &attack{t: t, root: dir + "/root", outside: dir + "/outside", source: dir + "/source"}
+	fill(t, dir, "root/", "outside/", "source/")
+	tmpfs(t, a.source)
+	for i := range 10 {
+		for _, tree := range []string{a.outside, a.source} {
+			name := fmt.Sprintf("sub%d/canary", i)
+			fill(t, tree, name)
+			a.canaries = append(a.canaries, tree+"/"+name)
+		}
+	}
+	return a
+}
+
+// refill makes what is to be deleted. The attackers' own work may be in the way.
+func (a *attack) refill(i int) {
+	for n := range 4 {
+		sub := fmt.Sprintf("%s/d%d/sub%d", a.root, n, i%10)
+		_ = os.MkdirAll(sub, 0o755)
+		_ = os.WriteFile(sub+"/junk", nil, 0o644) // perhaps among canaries, by now
+	}
+}
+
+// begin returns what ends the attack, and waits until it has.
+func (a *attack) begin() (stop func()) {
+	done := make(chan struct{})
+	var attackers sync.WaitGroup
+	for _, attack := range []func(n int){a.swap, a.mount} {
+		attackers.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-done:
+					return
+				default:
+					attack(n % 4)
+				}
+			}
+		})
+	}
+	return func() {
+		close(done)
+		attackers.Wait()
+	}
+}
+
+// swap puts a link in a directory's place for a moment, at once.
+func (a *attack) swap(n int) {
+	dir, link := fmt.Sprintf("%s/d%d", a.root, n), filepath.Dir(a.root)+"/link"
+	_ = os.Remove(link)
+	_ = os.Rename(link, fmt.Sprintf("%s/stray%d", a.root, a.swapped)) // what could not be swapped back
+	_ = os.Symlink(a.outside, link)
+	if unix.Renameat2(unix.AT_FDCWD, dir, unix.AT_FDCWD, link, unix.RENAME_EXCHANGE) == nil {
+		a.swapped++
+		_ = unix.Renameat2(unix.AT_FDCWD, dir, unix.AT_FDCWD, link, unix.RENAME_EXCHANGE)
+	}
+}
+
+// mount binds the canaries' file system to a directory, and takes it away.
+func (a *attack) mount(n int) {
+	dir := fmt.Sprintf("%s/d%d", a.root, n)
+	_ = os.MkdirAll(dir, 0o755)
+	if unix.Mount(a.source, dir, "", unix.MS_BIND, "") != nil {
+		return
+	}
+	a.mounted++
+	for unix.Unmount(dir, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) != nil && isMounted(dir) {
+	}
+}
+
+func isMounted(dir string) bool {
+	var x unix.Statx_t
+	err := unix.Statx(unix.AT_FDCWD, dir, quiet, 0, &x)
+	return err == nil && x.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
+}
+
+// tolerate is for what those who attack deserve.
+func (a *attack) tolerate(t *testing.T, err error) {
+	t.Helper()
+	var left *UnremovableError
+	var notEmpty *NotEmptyError
+	require.True(t, err == nil || errors.As(err, &left) || errors.As(err, &notEmpty), "%v", err)
+}
+
+func (a *attack) lost() bool {
+	for _, name := range a.canaries {
+		if text, err := os.ReadFile(name); err != nil || len(text) == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (a *attack) requireAll(t *testing.T) {
+	t.Helper()
+	require.False(t, a.lost(), "a canary is gone, or what was in it")
+}

@@ -1,0 +1,168 @@
+package scrub
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// deepen makes a directory in a directory in a directory, and a file beside each.
+func deepen(t *testing.T, dir, name string, depth int) {
+	t.Helper()
+	fd, err := unix.Open(dir, unix.O_PATH|unix.O_CLOEXEC, 0)
+	require.NoError(t, err)
+	for range depth {
+		require.NoError(t, unix.Mkdirat(fd, name, 0o755))
+		require.NoError(t, unix.Mknodat(fd, "file", unix.S_IFREG|0o644, 0))
+		below, err := unix.Openat(fd, name, unix.O_PATH|unix.O_CLOEXEC, 0)
+		require.NoError(t, err)
+		require.NoError(t, unix.Close(fd))
+		fd = below
+	}
+	require.NoError(t, unix.Close(fd))
+}
+
+func descriptors(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	require.NoError(t, err)
+	return len(entries)
+}
+
+// TestDeep: neither descriptors nor the stack grow with the depth.
+func TestDeep(t *testing.T) {
+	onEachKernel(t, func(t *testing.T, dir string) {
+		depth := upTo(2000, 100_000)
+		for _, name := range []string{"d", strings.Repeat("long", 63)} {
+			fill(t, dir, name[:1]+"/")
+			deepen(t, dir+"/"+name[:1], name, depth)
+		}
+		calls, most, before := 0, 0, descriptors(t)
+		var mu sync.Mutex
+		instead(t, func(fd int, name string, flags int) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if calls++; calls%500 == 0 {
+				most = max(most, descriptors(t))
+			}
+			return unix.Unlinkat(fd, name, flags)
+		})
+		counts, err := open(t, dir).Empty(t.Context(), Options{Workers: 2})
+		require.NoError(t, err)
+		require.Equal(t, Counts{Files: int64(2 * depth), Directories: int64(2*depth + 2)}, counts)
+		require.Empty(t, list(t, dir))
+		require.Less(t, most, before+2*window+20)
+	})
+}
+
+// TestWide: memory does not grow with the number of entries.
+func TestWide(t *testing.T) {
+	onEachKernel(t, func(t *testing.T, dir string) {
+		entries := upTo(20_000, 1_000_000)
+		fd, err := unix.Open(dir, unix.O_PATH|unix.O_CLOEXEC, 0)
+		require.NoError(t, err)
+		for i := range entries {
+			require.NoError(t, unix.Mknodat(fd, strconv.Itoa(i), unix.S_IFREG|0o644, 0))
+		}
+		require.NoError(t, unix.Close(fd))
+		var most uint64
+		calls := 0
+		instead(t, func(fd int, name string, flags int) error {
+			if calls++; calls%(entries/20) == 0 {
+				var m runtime.MemStats
+				runtime.GC()
+				runtime.ReadMemStats(&m)
+				most = max(most, m.HeapAlloc)
+			}
+			return unix.Unlinkat(fd, name, flags)
+		})
+		counts, err := open(t, dir).Empty(t.Context(), Options{Workers: 1})
+		require.NoError(t, err)
+		require.EqualValues(t, entries, counts.Files)
+		require.Less(t, most, uint64(16<<20))
+	})
+}
+
+// TestCreatedMeanwhile goes, too.
+func TestCreatedMeanwhile(t *testing.T) {
+	onEachKernel(t, func(t *testing.T, dir string) {
+		fill(t, dir, "a/b/c", "d")
+		more := 3 // fewer than an idle pass would end
+		instead(t, func(fd int, name string, flags int) error {
+			err := unix.Unlinkat(fd, name, flags)
+			if flags == 0 && more > 0 {
+				more--
+				for i := range 1000 {
+					fill(t, dir, fmt.Sprintf("a/b/new%d", i), fmt.Sprintf("%d/new%d", more, i))
+				}
+			}
+			return err
+		})
+		_, err := open(t, dir).Empty(t.Context(), Options{Workers: 1})
+		require.NoError(t, err)
+		require.Empty(t, list(t, dir))
+	})
+}
+
+// TestCreatedForEver: for each that goes somebody makes another one. That ends.
+func TestCreatedForEver(t *testing.T) {
+	for _, where := range []string{"", "a/b/"} {
+		onEachKernel(t, func(t *testing.T, dir string) {
+			fill(t, dir, where+"file")
+			n := 0
+			instead(t, func(fd int, name string, flags int) error {
+				err := unix.Unlinkat(fd, name, flags)
+				if flags == 0 && err == nil {
+					n++
+					require.NoError(t, unix.Mknodat(fd, strconv.Itoa(n), unix.S_IFREG|0o644, 0))
+				}
+				return err
+			})
+			r := open(t, dir)
+			_, err := r.Empty(t.Context(), Options{Workers: 1})
+			require.Error(t, err)
+			require.LessOrEqual(t, n, maxPasses*maxPasses)
+			require.Error(t, r.Check(t.Context(), Options{}))
+
+			unlinkat = unix.Unlinkat
+			_, err = r.Empty(t.Context(), Options{})
+			require.NoError(t, err)
+			require.NoError(t, r.Check(t.Context(), Options{}))
+		})
+	}
+}
+
+// TestMovedOut: while a worker is deep down, somebody moves a directory above it out of
+// the root. The way back leads elsewhere then, and is not taken.
+func TestMovedOut(t *testing.T) {
+	onEachKernel(t, func(t *testing.T, dir string) {
+		const depth, moved = 2 * window, window / 2
+		fill(t, dir, "root/", "outside/")
+		deepen(t, dir+"/root", "d", depth)
+		for i := range 100 {
+			fill(t, dir, fmt.Sprintf("outside/canary%d", i))
+		}
+		canaries := list(t, dir+"/outside")
+		above := dir + "/root/" + strings.Repeat("d/", moved)
+		deepest, once := inode(t, dir+"/root/"+strings.Repeat("d/", depth)), sync.Once{}
+		instead(t, func(fd int, name string, flags int) error {
+			var x unix.Stat_t
+			if unix.Fstatat(fd, name, &x, unix.AT_SYMLINK_NOFOLLOW) == nil && x.Ino == deepest {
+				once.Do(func() { require.NoError(t, os.Rename(above+"d", dir+"/outside/moved")) })
+			}
+			return unix.Unlinkat(fd, name, flags)
+		})
+		_, err := open(t, dir+"/root").Empty(t.Context(), Options{Workers: 1})
+		require.NoError(t, err)
+		require.Empty(t, list(t, dir+"/root"))
+		require.Subset(t, list(t, dir+"/outside"), canaries)
+		require.DirExists(t, dir+"/outside/moved")
+	})
+}

@@ -1,0 +1,53 @@
+package scrub
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// A limiter lets so many pass per second. Nil lets all pass.
+type limiter struct {
+	each time.Duration
+	mu   sync.Mutex
+	next time.Time
+}
+
+// ahead is how early one may pass: sleeping for less costs more than it is worth.
+const ahead = 5 * time.Millisecond
+
+func newLimiter(perSecond int) *limiter {
+	if perSecond == 0 {
+		return nil
+	}
+	return &limiter{each: max(time.Second/time.Duration(perSecond), 1)}
+}
+
+func (l *limiter) wait(ctx context.Context) error {
+	if l == nil {
+		return nil
+	}
+	early := time.Until(l.turn())
+	if early <= ahead {
+		return nil
+	}
+	timer := time.NewTimer(early)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ended(ctx)
+	}
+}
+
+func (l *limiter) turn() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := time.Now(); l.next.Before(now) {
+		l.next = now
+	}
+	turn := l.next
+	l.next = turn.Add(l.each)
+	return turn
+}

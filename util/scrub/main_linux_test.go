@@ -1,0 +1,191 @@
+package scrub
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"golang.org/x/sys/unix"
+)
+
+// verbVar makes the test binary a program that scrubs a directory.
+const (
+	verbVar = "VOLUMEKIT_TEST_VERB"
+	dirVar  = "VOLUMEKIT_TEST_DIR"
+)
+
+func TestMain(m *testing.M) {
+	if verb := os.Getenv(verbVar); verb != "" {
+		os.Exit(runVerb(verb, os.Getenv(dirVar)))
+	}
+	os.Exit(m.Run())
+}
+
+func runVerb(verb, dir string) int {
+	r, err := Open(dir)
+	if err == nil {
+		o := Options{Workers: 2}
+		if verb == "trash" {
+			o.Trash = ".trash"
+		}
+		_, err = r.Empty(context.Background(), o)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// long reports whether the tests that take their time are to take it.
+func long() bool { return os.Getenv("VOLUMEKIT_LONG") != "" }
+
+func upTo(short, all int) int {
+	if long() {
+		return all
+	}
+	return short
+}
+
+// onEachKernel runs a test in a namespace, on a tmpfs of its own, with openat2 and
+// without.
+func onEachKernel(t *testing.T, test func(t *testing.T, dir string)) {
+	for _, way := range []string{"openat2", "without"} {
+		t.Run(way, func(t *testing.T) {
+			if !mounttest.Namespace(t) {
+				return
+			}
+			if way == "openat2" && !hasOpenat2() {
+				t.Skip("this kernel has no openat2")
+			}
+			withoutOpenat2 = way == "without"
+			test(t, tmpfs(t, realTempDir(t)))
+		})
+	}
+}
+
+func realTempDir(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	return dir
+}
+
+func tmpfs(t *testing.T, dir string) string {
+	t.Helper()
+	require.NoError(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "nr_inodes=0,size=80%"))
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	return dir
+}
+
+// onExt4 runs a test as root on an ext4 of its own.
+func onExt4(t *testing.T, test func(t *testing.T, dir string)) {
+	if !mounttest.RootNamespace(t) {
+		return
+	}
+	dir := realTempDir(t)
+	image, target := dir+"/image", dir+"/target"
+	require.NoError(t, os.WriteFile(image, nil, 0o600))
+	require.NoError(t, os.Truncate(image, 64<<20))
+	require.NoError(t, os.Mkdir(target, 0o755))
+	if out, err := exec.Command("mkfs.ext4", "-q", "-F", "-N", "32768", image).CombinedOutput(); err != nil {
+		mounttest.SkipWithout(t, "loop", string(out)+err.Error())
+	}
+	out, err := exec.Command("losetup", "--find", "--show", image).CombinedOutput()
+	if err != nil {
+		mounttest.SkipWithout(t, "loop", string(out)+err.Error())
+	}
+	device := strings.TrimSpace(string(out))
+	t.Cleanup(func() { require.NoError(t, exec.Command("losetup", "--detach", device).Run()) })
+	require.NoError(t, unix.Mount(device, target, "ext4", 0, ""))
+	t.Cleanup(func() { require.NoError(t, unix.Unmount(target, 0)) })
+	test(t, target)
+}
+
+// fill makes files and directories (those whose names end in a slash), and what is
+// above them.
+func fill(t *testing.T, dir string, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if strings.HasSuffix(name, "/") {
+			require.NoError(t, os.MkdirAll(dir+"/"+name, 0o755))
+			continue
+		}
+		require.NoError(t, os.MkdirAll(filepath.Dir(dir+"/"+name), 0o755))
+		require.NoError(t, os.WriteFile(dir+"/"+name, []byte(name), 0o644))
+	}
+}
+
+// open is of a directory in dir, which is made if it is missing.
+func open(t *testing.T, dir string) *Root {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(dir, 0o755))
+	r, err := Open(dir)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+// list returns all that is in a directory, relative to it.
+func list(t *testing.T, dir string) []string {
+	t.Helper()
+	names := []string{}
+	require.NoError(t, filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+		if name, ok := strings.CutPrefix(path, dir+"/"); ok {
+			names = append(names, name)
+		}
+		return err
+	}))
+	return names
+}
+
+// paths are those that an error names.
+func paths(t *testing.T, err error) []string {
+	t.Helper()
+	var left *UnremovableError
+	require.ErrorAs(t, err, &left)
+	var names []string
+	for _, entry := range left.Entries {
+		names = append(names, entry.Path)
+	}
+	return names
+}
+
+// instead puts another unlinkat in place for a test.
+func instead(t *testing.T, call func(dir int, name string, flags int) error) {
+	t.Helper()
+	unlinkat = call
+	t.Cleanup(func() { unlinkat = unix.Unlinkat })
+}
+
+// Of linux/fs.h.
+const (
+	immutableFlag = 0x10
+	appendFlag    = 0x20
+)
+
+// protect sets one of them, as chattr(1) does, or takes them away.
+func protect(t *testing.T, name string, flag int) {
+	t.Helper()
+	fd, err := unix.Open(name, unix.O_RDONLY, 0)
+	require.NoError(t, err)
+	defer func() { _ = unix.Close(fd) }()
+	flags, err := unix.IoctlGetInt(fd, unix.FS_IOC_GETFLAGS)
+	require.NoError(t, err)
+	flags = flags&^(immutableFlag|appendFlag) | flag
+	require.NoError(t, unix.IoctlSetPointerInt(fd, unix.FS_IOC_SETFLAGS, flags))
+}
+
+func inode(t *testing.T, name string) uint64 {
+	t.Helper()
+	var stat syscall.Stat_t
+	require.NoError(t, syscall.Lstat(name, &stat))
+	return stat.Ino
+}

@@ -1,0 +1,170 @@
+package scrub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestOptionsAreRefused(t *testing.T) {
+	for _, test := range []struct {
+		field   string
+		options Options
+	}{
+		{"Keep", Options{Keep: []string{"fine", ""}}},
+		{"Keep", Options{Keep: []string{"."}}},
+		{"Keep", Options{Keep: []string{".."}}},
+		{"Keep", Options{Keep: []string{"a/b"}}},
+		{"Keep", Options{Keep: []string{"a\x00"}}},
+		{"Keep", Options{Keep: []string{strings.Repeat("n", 256)}}},
+		{"Workers", Options{Workers: -1}},
+		{"Workers", Options{Workers: 1 << 20}},
+		{"PerSecond", Options{PerSecond: -1}},
+		{"Every", Options{Every: -time.Second}},
+		{"Trash", Options{Trash: "../trash"}},
+		{"Trash", Options{Trash: "lost+found"}},
+		{"Trash", Options{Trash: "kept", Keep: []string{"kept"}}},
+	} {
+		var input *InputError
+		require.ErrorAs(t, test.options.check(), &input, "%+v", test.options)
+		require.Equal(t, test.field, input.Field)
+		_, err := (&Root{}).Empty(t.Context(), test.options)
+		require.ErrorAs(t, err, &input, "before anything is done")
+	}
+	require.NoError(t, Options{Keep: []string{"\xff", "..."}, Trash: ".trash", Workers: 3, PerSecond: 1, Every: 1}.check())
+}
+
+func TestRootsAreRefused(t *testing.T) {
+	for _, name := range []string{"", "relative", "/", "//", "/.", "/a/../b", "/..", "/a\x00"} {
+		_, err := Open(name)
+		var input *InputError
+		require.ErrorAs(t, err, &input, "%q", name)
+		require.Equal(t, "path", input.Field)
+	}
+}
+
+func TestOtherSystems(t *testing.T) {
+	if runtime.GOOS == "linux" {
+		t.Skip("this is Linux")
+	}
+	_, err := Open(t.TempDir())
+	require.ErrorIs(t, err, errors.ErrUnsupported)
+}
+
+func TestErrorsAreShort(t *testing.T) {
+	err := &UnremovableError{Root: "/vol", Count: 70, Entries: []Unremovable{
+		{"a\n\xff", fs.ErrPermission}, {strings.Repeat("d/", 1<<20), fs.ErrExist},
+	}}
+	require.ErrorIs(t, err, fs.ErrPermission)
+	require.ErrorIs(t, err, fs.ErrExist)
+	require.Less(t, len(err.Error()), 500)
+	require.True(t, strings.HasPrefix(err.Error(),
+		`scrub "/vol": 70 entries could not be removed: "a\n\xff" (permission denied), "d/d/`), err.Error())
+	require.True(t, strings.HasSuffix(err.Error(), " and 68 more"), err.Error())
+
+	left := &NotEmptyError{Root: "/vol", Names: []string{"a", "b"}, Count: 2}
+	require.Equal(t, `scrub "/vol": 2 entries are left: "a", "b"`, left.Error())
+}
+
+func TestLimiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		l := newLimiter(100)
+		for range 1000 {
+			require.NoError(t, l.wait(t.Context()))
+		}
+		require.InDelta(t, 10, time.Since(begin).Seconds(), 0.1)
+
+		time.Sleep(time.Hour)
+		require.NoError(t, l.wait(t.Context()))
+		begin = time.Now()
+		for range 100 {
+			require.NoError(t, l.wait(t.Context()))
+		}
+		require.InDelta(t, 1, time.Since(begin).Seconds(), 0.1, "what was not used is not made up for")
+
+		cause := errors.New("cause")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(cause)
+		err := waitOften(ctx, l)
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, cause)
+	})
+	require.NoError(t, newLimiter(0).wait(t.Context()))
+}
+
+func waitOften(ctx context.Context, l *limiter) (err error) {
+	for range 10 {
+		err = errors.Join(err, l.wait(ctx))
+	}
+	return err
+}
+
+// fakeRoot has its turns, and no directory.
+func fakeRoot() *Root { return &Root{path: "/vol", dir: -1, turn: make(chan struct{}, 1)} }
+
+// TestProgress: at the rate that was asked for, and once at the end.
+func TestProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var seen []string
+		begin := time.Now()
+		o := Options{Every: 3 * time.Second, Progress: func(c Counts) {
+			seen = append(seen, fmt.Sprint(time.Since(begin), " ", c.Files))
+		}}
+		_, err := fakeRoot().do(t.Context(), o, func(_ context.Context, _ *Root, _ Options, tally *tally) error {
+			for range 10 {
+				tally.files.Add(1)
+				time.Sleep(time.Second - time.Millisecond)
+			}
+			return nil
+		})
+		require.NoError(t, err)
+		require.Equal(t, []string{"3s 4", "6s 7", "9s 10", "9.99s 10"}, seen)
+	})
+}
+
+// TestHungWork: the caller's context ends the call; the next one waits until the work
+// has ended, and says so if its own context ends before.
+func TestHungWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := fakeRoot()
+		answer := make(chan struct{})
+		hung := func(context.Context, *Root, Options, *tally) error {
+			<-answer
+			return nil
+		}
+		fine := func(context.Context, *Root, Options, *tally) error { return nil }
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		begin := time.Now()
+		_, err := r.do(ctx, Options{}, hung)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NotErrorIs(t, err, ErrBusy)
+		require.Less(t, time.Since(begin), 61*time.Second)
+
+		ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err = r.do(ctx, Options{}, fine)
+		require.ErrorIs(t, err, ErrBusy)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		_, err = r.do(ctx, Options{}, fine)
+		require.ErrorIs(t, err, context.DeadlineExceeded, "a context that has ended begins nothing")
+
+		close(answer)
+		_, err = r.do(t.Context(), Options{}, fine)
+		require.NoError(t, err)
+		_ = r.Close()
+		require.NoError(t, r.Close(), "twice")
+		_, err = r.do(t.Context(), Options{}, fine)
+		require.ErrorIs(t, err, fs.ErrClosed)
+	})
+}

@@ -1,0 +1,14 @@
+package scrub
+
+import "sync/atomic"
+
+// A tally is Counts that workers add to.
+type tally struct {
+	files, directories, bytes atomic.Int64
+}
+
+func (t *tally) counts() Counts {
+	return Counts{Files: t.files.Load(), Directories: t.directories.Load(), Bytes: t.bytes.Load()}
+}
+
+func (t *tally) entries() int64 { return t.files.Load() + t.directories.Load() }

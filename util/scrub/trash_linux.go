@@ -1,0 +1,137 @@
+package scrub
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// moveAside moves all that does not stay into a directory of its own in the trash:
+// there no name is taken.
+func moveAside(ctx context.Context, r *Root, o Options, t *tally) error {
+	s := newSweep(ctx, r, o, t)
+	s.left.Root = r.path
+	top, err := r.list(ctx)
+	if err != nil {
+		return err
+	}
+	defer top.close()
+	trash, err := r.makeDir(top.fd, o.Trash)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(trash) }()
+	batch, err := r.makeBatch(ctx, trash)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(batch) }()
+	return s.moveAll(top, batch, o)
+}
+
+// makeDir makes a directory, or finds it.
+func (r *Root) makeDir(dir int, name string) (int, error) {
+	if err := unix.Mkdirat(dir, name, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
+		return -1, err
+	}
+	fd, _, err := openIn(dir, name, r.id)
+	return fd, err
+}
+
+// makeBatch makes a directory with a name that is free: a number.
+func (r *Root) makeBatch(ctx context.Context, trash int) (int, error) {
+	for n := 0; ctx.Err() == nil; n++ {
+		name := strconv.Itoa(n)
+		err := unix.Mkdirat(trash, name, 0o700)
+		if errors.Is(err, unix.EEXIST) {
+			continue
+		}
+		if err != nil {
+			return -1, err
+		}
+		fd, _, err := openIn(trash, name, r.id)
+		return fd, err
+	}
+	return -1, ended(ctx)
+}
+
+// moveAll makes passes until one finds nothing to move.
+func (s *sweep) moveAll(top *frame, batch int, o Options) error {
+	for pass := 1; ; pass++ {
+		before := s.tally.entries()
+		s.left = UnremovableError{Root: s.root.path}
+		if err := s.moveOnce(top, batch, o); err != nil {
+			return err
+		}
+		if s.tally.entries() > before && pass < maxPasses {
+			if _, err := unix.Seek(top.fd, 0, unix.SEEK_SET); err != nil {
+				return err
+			}
+			continue
+		}
+		if s.left.Count > 0 {
+			return &s.left
+		}
+		return verify(s.ctx, s.root, o.fateAside)
+	}
+}
+
+func (s *sweep) moveOnce(top *frame, batch int, o Options) error {
+	return each(s.ctx, top, func(e entry) error {
+		switch o.fateAside(e.name) {
+		case goes:
+			return s.move(top, batch, e)
+		case emptied:
+			return s.moveContent(top, batch, e)
+		}
+		return nil
+	})
+}
+
+// moveContent moves what is in lost+found.
+func (s *sweep) moveContent(top *frame, batch int, e entry) error {
+	fd, at, err := openIn(top.fd, e.name, s.root.id)
+	switch {
+	case errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP):
+		return s.move(top, batch, e)
+	case errors.Is(err, unix.ENOENT), isForbidden(err) && isRoots(top.fd, e.name):
+		return nil
+	case err != nil:
+		s.note(top, e.name, err)
+		return nil
+	}
+	sub := &frame{place: at, above: top, name: e.name, fd: fd}
+	defer sub.close()
+	into := -1
+	defer func() { _ = unix.Close(into) }()
+	return each(s.ctx, sub, func(in entry) error {
+		if into < 0 {
+			if into, err = s.root.makeBatch(s.ctx, batch); err != nil {
+				return err
+			}
+		}
+		return s.move(sub, into, in)
+	})
+}
+
+func (s *sweep) move(dir *frame, batch int, e entry) error {
+	if err := s.limit.wait(s.ctx); err != nil {
+		return err
+	}
+	if !s.goOn() {
+		return s.err
+	}
+	err := unix.Renameat2(dir.fd, e.name, batch, e.name, 0)
+	switch {
+	case errors.Is(err, unix.ENOENT):
+	case err != nil:
+		s.note(dir, e.name, err)
+	case e.kind == unix.DT_DIR:
+		s.tally.directories.Add(1)
+	default:
+		s.tally.files.Add(1)
+	}
+	return nil
+}
