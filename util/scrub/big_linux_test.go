@@ -146,16 +146,17 @@ func TestMovedOut(t *testing.T) {
 		const depth, moved = 2 * window, window / 2
 		fill(t, dir, "root/", "outside/")
 		deepen(t, dir+"/root", "d", depth)
-		for i := range 100 {
+		for i := range 300 {
 			fill(t, dir, fmt.Sprintf("outside/canary%d", i))
 		}
 		canaries := list(t, dir+"/outside")
 		above := dir + "/root/" + strings.Repeat("d/", moved)
-		deepest, once := inode(t, dir+"/root/"+strings.Repeat("d/", depth)), sync.Once{}
+		amidst(t, above, "d", "e")
+		deepest, once := inode(t, above+"e/"+strings.Repeat("d/", depth-moved-1)), sync.Once{}
 		instead(t, func(fd int, name string, flags int) error {
 			var x unix.Stat_t
 			if unix.Fstatat(fd, name, &x, unix.AT_SYMLINK_NOFOLLOW) == nil && x.Ino == deepest {
-				once.Do(func() { require.NoError(t, os.Rename(above+"d", dir+"/outside/moved")) })
+				once.Do(func() { require.NoError(t, os.Rename(above+"e", dir+"/outside/moved")) })
 			}
 			return unix.Unlinkat(fd, name, flags)
 		})
@@ -164,5 +165,61 @@ func TestMovedOut(t *testing.T) {
 		require.Empty(t, list(t, dir+"/root"))
 		require.Subset(t, list(t, dir+"/outside"), canaries)
 		require.DirExists(t, dir+"/outside/moved")
+	})
+}
+
+// amidst renames a directory so that, wherever a file system has new names in a
+// directory, there are others before it and after it.
+func amidst(t *testing.T, dir, from, to string) {
+	t.Helper()
+	for i := range 50 {
+		fill(t, dir, fmt.Sprintf("before%d", i))
+	}
+	require.NoError(t, os.Rename(dir+from, dir+to))
+	for i := range 50 {
+		fill(t, dir, fmt.Sprintf("after%d", i))
+	}
+}
+
+// TestChangedAfterReading: what was a directory when its parent was read is a link to
+// one, a file or a mount point by the time that it is its turn.
+func TestChangedAfterReading(t *testing.T) {
+	changes := map[string]func(t *testing.T, sub, outside string){
+		"link": func(t *testing.T, sub, _ string) {
+			require.NoError(t, os.RemoveAll(sub))
+			require.NoError(t, os.Symlink("../outside", sub))
+		},
+		"file": func(t *testing.T, sub, outside string) {
+			require.NoError(t, os.RemoveAll(sub))
+			require.NoError(t, os.Link(outside+"/canary", sub))
+		},
+		"bind": func(t *testing.T, sub, outside string) {
+			require.NoError(t, unix.Mount(outside, sub, "", unix.MS_BIND, ""))
+		},
+		"tmpfs": func(t *testing.T, sub, _ string) {
+			tmpfs(t, sub)
+			fill(t, sub, "canary")
+		},
+	}
+	onEachKernel(t, func(t *testing.T, dir string) {
+		for name, change := range changes {
+			root, outside := dir+"/"+name+"/root", dir+"/"+name+"/outside"
+			fill(t, dir, name+"/outside/canary", name+"/root/was/x")
+			amidst(t, root+"/", "was", "sub")
+			var once sync.Once
+			instead(t, func(fd int, name string, flags int) error {
+				once.Do(func() { change(t, root+"/sub", outside) })
+				return unix.Unlinkat(fd, name, flags)
+			})
+			_, err := open(t, root).Empty(t.Context(), Options{Workers: 1})
+			require.FileExists(t, outside+"/canary", name)
+			if name == "link" || name == "file" {
+				require.NoError(t, err, name)
+				require.Empty(t, list(t, root), name)
+				continue
+			}
+			require.ErrorIs(t, err, unix.EXDEV)
+			require.FileExists(t, root+"/sub/canary", name)
+		}
 	})
 }
