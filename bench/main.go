@@ -1,7 +1,8 @@
 // Bench measures this library beside k8s.io/mount-utils: the same work in turns,
 // in one run, with more and more mounts in the mount namespace, and prints the
-// medians and their ratio. It runs in a user and mount namespace of its own, and
-// needs mount(8) and umount(8) for the other side.
+// medians and their ratio; then, beside os.RemoveAll, what emptying a directory takes.
+// It runs in a user and mount namespace of its own, and needs mount(8) and umount(8)
+// for the other side.
 //
 //	go run ./bench
 package main

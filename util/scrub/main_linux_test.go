@@ -47,11 +47,16 @@ func runVerb(verb, dir string) int {
 // long reports whether the tests that take their time are to take it.
 func long() bool { return os.Getenv("VOLUMEKIT_LONG") != "" }
 
-func upTo(short, all int) int {
-	if long() {
+// upTo is how much of a thing a test does: a tenth of few with -short, which slow
+// machines get.
+func upTo(few, all int) int {
+	switch {
+	case long():
 		return all
+	case testing.Short():
+		return few / 10
 	}
-	return short
+	return few
 }
 
 // onEachKernel runs a test in a namespace, on a tmpfs of its own, with openat2 and
