@@ -64,6 +64,7 @@ var outcomes = []outcome{
 	{name: "context ends", fate: fate{Never: true}, cancel: time.Second, want: context.Canceled, kind: volume.Transient},
 
 	{name: "replaced", fate: fate{Run: 5 * time.Second}, meddle: replace, want: recycler.ErrPodDeleted, kind: volume.Transient},
+	{name: "replaced by its like", fate: fate{Run: 5 * time.Second}, meddle: double, want: recycler.ErrPodDeleted, kind: volume.Transient},
 	{name: "deleted while it runs", fate: fate{Run: 5 * time.Second}, meddle: remove, want: recycler.ErrPodDeleted, kind: volume.Transient},
 	{name: "other volume", meddle: alter(func(pod *v1.Pod) { pod.Spec.Volumes[0].NFS.Path = "/other" }), want: recycler.ErrPodAltered, kind: volume.Final},
 	{name: "other command", meddle: alter(func(pod *v1.Pod) { pod.Spec.Containers[0].Command = []string{"true"} }), want: recycler.ErrPodAltered, kind: volume.Final},
@@ -159,6 +160,10 @@ func replace(c *recyclertest.Cluster, pod *v1.Pod) {
 		Spec:       pod.Spec, Status: v1.PodStatus{Phase: v1.PodSucceeded},
 	})
 }
+
+// double puts another pod of the same call in its place, as the API does that was asked
+// twice and is late.
+func double(c *recyclertest.Cluster, pod *v1.Pod) { c.Put(pod) }
 
 func remove(c *recyclertest.Cluster, pod *v1.Pod) { c.Remove(pod.Namespace, pod.Name) }
 

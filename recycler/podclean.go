@@ -143,6 +143,9 @@ func (r *run) seeGone(ctx context.Context, pod *removal) error {
 		return nil
 	case err != nil:
 		return apiError("get the pod", err)
+	case pod.ours && found != nil && found.UID != pod.uid && isOurs(found, r.asked):
+		*pod = removal{name: pod.name, ours: true, uid: found.UID} // it has come late
+		return errNotGone
 	case found == nil, found.UID != pod.uid:
 		return nil
 	}
