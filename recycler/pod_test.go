@@ -48,7 +48,7 @@ var outcomes = []outcome{
 	{name: "watch closed", faults: map[recyclertest.Op]fault{recyclertest.Next: {Err: io.EOF}}},
 	{name: "watch error", faults: map[recyclertest.Op]fault{recyclertest.Next: {Err: apierrors.NewInternalError(io.EOF)}}},
 	{name: "watch expired", faults: map[recyclertest.Op]fault{recyclertest.Next: {Err: apierrors.NewResourceExpired("compacted")}}},
-	{name: "watch gone at once", faults: map[recyclertest.Op]fault{recyclertest.Watch: {Err: apierrors.NewGone("compacted")}}},
+	{name: "watch gone at once", faults: map[recyclertest.Op]fault{recyclertest.Watch: {Err: apierrors.NewResourceExpired("compacted")}}},
 	{name: "watch forbidden", faults: map[recyclertest.Op]fault{recyclertest.Watch: {Err: apierrors.NewForbidden(pods, "", io.EOF)}}},
 	{name: "watch silent", faults: map[recyclertest.Op]fault{recyclertest.Next: {Hang: true}}},
 	{name: "watch hangs", faults: map[recyclertest.Op]fault{recyclertest.Watch: {Hang: true}}, atMost: time.Minute},
