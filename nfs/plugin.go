@@ -1,6 +1,7 @@
 package nfs
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -30,6 +31,11 @@ type Config struct {
 	// unmounted after the last of them. Without it each pod has a mount of its own,
 	// as in Kubernetes.
 	OneMountPerExport bool
+
+	// Recycler empties released volumes, see [Plugin.Recycle]: such as one of package
+	// recycler, whose way to a plugin can be the plugin manager that this one is in.
+	// Nil: volumes are not recycled.
+	Recycler volume.Recycler
 }
 
 // Plugin is the volume plugin. Make one with [New].
@@ -44,6 +50,7 @@ var (
 	_ volume.VolumePlugin             = (*Plugin)(nil)
 	_ volume.PersistentVolumePlugin   = (*Plugin)(nil)
 	_ volume.MountOptionsVolumePlugin = (*Plugin)(nil)
+	_ volume.RecyclableVolumePlugin   = (*Plugin)(nil)
 )
 
 // New returns the plugin. What is wrong with the configuration is an error of Init.
@@ -97,6 +104,21 @@ func (p *Plugin) GetAccessModes() []v1.PersistentVolumeAccessMode {
 
 // SupportsMountOption returns true.
 func (p *Plugin) SupportsMountOption() bool { return true }
+
+// Recycle implements [volume.Recycler] with the one of the configuration. Without one,
+// or if the volume is read-only, the error wraps [volume.ErrNotSupported].
+func (p *Plugin) Recycle(ctx context.Context, name string, spec *volume.Spec) error {
+	if _, err := p.source(spec); err != nil {
+		return err
+	}
+	switch {
+	case p.config.Recycler == nil:
+		return fmt.Errorf("recycling without nfs.Config.Recycler: %w", volume.ErrNotSupported)
+	case spec.IsReadOnly():
+		return fmt.Errorf("recycling a read-only volume: %w", volume.ErrNotSupported)
+	}
+	return p.config.Recycler.Recycle(ctx, name, spec)
+}
 
 // NewMounter checks the specification: the server, the path, and that the options
 // are ones of nfs(5) that the volume may have, with values of their kind, and none

@@ -10,11 +10,11 @@ import (
 	"github.com/volumekit/volumekit/volume"
 )
 
-// scrub empties /scrub and looks whether it is empty. A directory on which something
+// scrubScript empties /scrub and looks whether it is empty. A directory on which something
 // is mounted is neither entered nor removable, and so is an error. The dot keeps the
 // shell from dropping names that are line feeds, and the && from missing an ls that
 // failed.
-const scrub = `test -d /scrub && find /scrub -xdev -mindepth 1 -delete && ` +
+const scrubScript = `test -d /scrub && find /scrub -xdev -mindepth 1 -delete && ` +
 	`left=$(ls -A /scrub && echo .) && test "$left" = .`
 
 // NewPersistentVolumeRecyclerPodTemplate returns a new copy of the pod that recycles if
@@ -41,7 +41,7 @@ func scrubContainer() v1.Container {
 		Name:                     "pv-recycler",
 		Image:                    "registry.k8s.io/build-image/debian-base:bookworm-v1.0.6",
 		Command:                  []string{"/bin/sh"},
-		Args:                     []string{"-c", scrub},
+		Args:                     []string{"-c", scrubScript},
 		VolumeMounts:             []v1.VolumeMount{{Name: "vol", MountPath: "/scrub"}},
 		TerminationMessagePolicy: v1.TerminationMessageFallbackToLogsOnError,
 		SecurityContext: &v1.SecurityContext{

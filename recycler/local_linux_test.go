@@ -1,0 +1,327 @@
+package recycler_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/local"
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/recycler"
+	"github.com/volumekit/volumekit/util/scrub"
+	"github.com/volumekit/volumekit/volume"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// A localNode recycles directories of this machine, mounted for real.
+type localNode struct {
+	*testing.T
+	host    *volume.Host
+	mounter mount.Interface
+	mgr     *volume.VolumePluginMgr
+	disks   string
+	config  recycler.LocalConfig
+}
+
+// newLocalNode returns nil where the test runs again in a namespace of its own.
+func newLocalNode(t *testing.T) *localNode {
+	t.Helper()
+	if !mounttest.Namespace(t) {
+		return nil
+	}
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	n := &localNode{T: t, mounter: mount.New(mount.Config{}), disks: dir + "/disks"}
+	require.NoError(t, errors.Join(os.Mkdir(dir+"/root", 0o755), os.Mkdir(n.disks, 0o755)))
+	n.host, err = volume.NewHost(dir + "/root")
+	require.NoError(t, err)
+	n.mgr, err = volume.NewVolumePluginMgr(n.host, local.New(local.Config{Mounter: n.mounter, Roots: []string{n.disks}}))
+	require.NoError(t, err)
+	n.config = recycler.LocalConfig{Host: n.host, Plugin: n.mgr.FindPluginBySpec}
+	return n
+}
+
+func (n *localNode) recycle(ctx context.Context, spec *volume.Spec) error {
+	n.Helper()
+	r, err := recycler.NewLocal(n.config)
+	require.NoError(n, err)
+	return r.Recycle(ctx, spec.Name(), spec)
+}
+
+// disk returns a volume with things in it.
+func (n *localNode) disk(name string, options ...string) (*volume.Spec, string) {
+	n.Helper()
+	dir := filepath.Join(n.disks, name)
+	for i := range 30 {
+		sub := fmt.Sprintf("%s/%d/deep/er", dir, i)
+		require.NoError(n, os.MkdirAll(sub, 0o755))
+		require.NoError(n, os.WriteFile(sub+"/file", []byte("data"), 0o600))
+		if err := os.Symlink(n.disks, fmt.Sprintf("%s/%d/link", dir, i)); !errors.Is(err, fs.ErrExist) {
+			require.NoError(n, err)
+		}
+	}
+	mode := v1.PersistentVolumeFilesystem
+	return volume.NewSpecFromPersistentVolume(&v1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: v1.PersistentVolumeSpec{
+			PersistentVolumeSource: v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: dir}},
+			VolumeMode:             &mode,
+			MountOptions:           options,
+		},
+	}, false), dir
+}
+
+// requireNothingLeft: neither a mount below the host's root nor a directory of a
+// volume.
+func (n *localNode) requireNothingLeft() {
+	n.Helper()
+	table, err := n.mounter.List(n.Context())
+	require.NoError(n, err)
+	for _, info := range table {
+		require.False(n, strings.HasPrefix(info.Mountpoint, n.host.Root()+"/"), info.Mountpoint)
+	}
+	own, err := n.host.PluginDir(recycler.LocalName)
+	require.NoError(n, err)
+	left, err := filepath.Glob(own + "/*")
+	require.NoError(n, err)
+	require.Empty(n, left)
+}
+
+func requireEmpty(t *testing.T, dir string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, entries)
+}
+
+func TestLocal(t *testing.T) {
+	n := newLocalNode(t)
+	if n == nil {
+		return
+	}
+	spec, dir := n.disk("one")
+	other, otherDir := n.disk("other")
+	var counts scrub.Counts
+	n.config.Progress = func(name string, c scrub.Counts) {
+		require.Equal(t, "one", name)
+		counts = c
+	}
+	for range 2 {
+		require.NoError(t, n.recycle(t.Context(), spec))
+		requireEmpty(t, dir)
+	}
+	require.FileExists(t, otherDir+"/0/deep/er/file")
+	n.requireNothingLeft()
+
+	n.config.Progress = func(_ string, c scrub.Counts) { counts = c }
+	n.config.Keep = []string{"0"}
+	require.NoError(t, n.recycle(t.Context(), other))
+	require.EqualValues(t, 29*2, counts.Files)
+	require.FileExists(t, otherDir+"/0/deep/er/file")
+	n.requireNothingLeft()
+}
+
+// TestLocalRefuses: nothing of the volume has changed.
+func TestLocalRefuses(t *testing.T) {
+	n := newLocalNode(t)
+	if n == nil {
+		return
+	}
+	readOnly, dir := n.disk("one", "ro")
+	require.ErrorIs(t, n.recycle(t.Context(), readOnly), volume.ErrNotSupported)
+	block, _ := n.disk("block")
+	mode := v1.PersistentVolumeBlock
+	block.PersistentVolume.Spec.VolumeMode = &mode
+	require.ErrorIs(t, n.recycle(t.Context(), block), volume.ErrNotSupported)
+	require.Error(t, n.recycle(t.Context(), nil))
+	other := volume.NewSpecFromVolume(&v1.Volume{Name: "x"})
+	require.ErrorIs(t, n.recycle(t.Context(), other), volume.ErrNoPluginMatched)
+	r, err := recycler.NewLocal(n.config)
+	require.NoError(t, err)
+	good, _ := n.disk("good")
+	require.Error(t, r.Recycle(t.Context(), "../x", good))
+	require.FileExists(t, dir+"/0/deep/er/file")
+	n.requireNothingLeft()
+	for _, bad := range []recycler.LocalConfig{
+		{}, {Host: n.host}, {Host: n.host, Plugin: n.mgr.FindPluginBySpec, Workers: -1}, {Host: n.host, Plugin: n.mgr.FindPluginBySpec, PerSecond: -1},
+	} {
+		_, err := recycler.NewLocal(bad)
+		require.Error(t, err)
+	}
+}
+
+// TestLocalIsNotEmpty: a volume of which something stays is not recycled, and that is
+// named.
+func TestLocalIsNotEmpty(t *testing.T) {
+	n := newLocalNode(t)
+	if n == nil {
+		return
+	}
+	spec, dir := n.disk("one")
+	// It appears between the scrub and the look at what is left.
+	n.config.Plugin = func(spec *volume.Spec) (volume.VolumePlugin, error) {
+		plugin, err := n.mgr.FindPluginBySpec(spec)
+		return latecomer{plugin, dir}, err
+	}
+	err := n.recycle(t.Context(), spec)
+	var left *scrub.NotEmptyError
+	require.ErrorAs(t, err, &left)
+	require.ErrorContains(t, err, "late")
+	n.requireNothingLeft()
+	n.config.Plugin = n.mgr.FindPluginBySpec
+	require.NoError(t, n.recycle(t.Context(), spec))
+	requireEmpty(t, dir)
+}
+
+// A latecomer writes into a volume before it is looked at.
+type latecomer struct {
+	volume.VolumePlugin
+	dir string
+}
+
+func (l latecomer) NewMounter(spec *volume.Spec, pod *v1.Pod) (volume.Mounter, error) {
+	if pod.UID == "recycler-verify" {
+		if err := os.WriteFile(l.dir+"/late", nil, 0o600); err != nil {
+			return nil, err
+		}
+	}
+	return l.VolumePlugin.NewMounter(spec, pod)
+}
+
+// TestLocalIsNotMounted: a plugin that says it has mounted, and has not, does not
+// make a volume clean.
+func TestLocalIsNotMounted(t *testing.T) {
+	n := newLocalNode(t)
+	if n == nil {
+		return
+	}
+	spec, dir := n.disk("one")
+	n.config.Plugin = func(spec *volume.Spec) (volume.VolumePlugin, error) {
+		plugin, err := n.mgr.FindPluginBySpec(spec)
+		return pretender{plugin}, err
+	}
+	err := n.recycle(t.Context(), spec)
+	require.Equal(t, volume.Transient, volume.KindOf(err), "%v", err)
+	require.FileExists(t, dir+"/0/deep/er/file")
+	n.requireNothingLeft()
+}
+
+// A pretender makes a directory only.
+type pretender struct{ volume.VolumePlugin }
+
+func (p pretender) NewMounter(spec *volume.Spec, pod *v1.Pod) (volume.Mounter, error) {
+	m, err := p.VolumePlugin.NewMounter(spec, pod)
+	return pretending{m}, err
+}
+
+type pretending struct{ volume.Mounter }
+
+func (pretending) SetUpAt(_ context.Context, dir string, _ volume.MounterArgs) error {
+	return os.MkdirAll(dir, 0o750)
+}
+
+// TestLocalIsInterrupted: at any point, and by anything: the next call begins with
+// what the last has left, and finishes.
+func TestLocalIsInterrupted(t *testing.T) {
+	n := newLocalNode(t)
+	if n == nil {
+		return
+	}
+	spec, dir := n.disk("one")
+	for _, given := range []time.Duration{0, time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond} {
+		ctx, cancel := context.WithTimeout(t.Context(), given)
+		if err := n.recycle(ctx, spec); err != nil {
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+		}
+		cancel()
+		n.requireNothingLeft()
+	}
+	// As if a process had been killed.
+	own, err := n.host.PluginDir(recycler.LocalName)
+	require.NoError(t, err)
+	for _, left := range []string{"/one/scrub", "/one/verify"} {
+		require.NoError(t, os.MkdirAll(own+left, 0o750))
+		require.NoError(t, n.mounter.Mount(t.Context(), mount.Request{Source: dir, Target: own + left}))
+	}
+	n.disk("one")
+	require.NoError(t, n.recycle(t.Context(), spec))
+	requireEmpty(t, dir)
+	n.requireNothingLeft()
+}
+
+// TestLocalConcurrently: of one volume one call works at a time, of several all.
+func TestLocalConcurrently(t *testing.T) {
+	n := newLocalNode(t)
+	if n == nil {
+		return
+	}
+	r, err := recycler.NewLocal(n.config)
+	require.NoError(t, err)
+	var wg sync.WaitGroup
+	var dirs []string
+	for i := range 4 {
+		spec, dir := n.disk(fmt.Sprint("disk", i))
+		dirs = append(dirs, dir)
+		for range 4 {
+			wg.Go(func() {
+				if err := r.Recycle(t.Context(), spec.Name(), spec); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	for _, dir := range dirs {
+		requireEmpty(t, dir)
+	}
+	n.requireNothingLeft()
+}
+
+// TestLocalUncertain: what cannot be taken down is said to be so.
+func TestLocalUncertain(t *testing.T) {
+	n := newLocalNode(t)
+	if n == nil {
+		return
+	}
+	spec, dir := n.disk("one")
+	n.config.Plugin = func(spec *volume.Spec) (volume.VolumePlugin, error) {
+		plugin, err := n.mgr.FindPluginBySpec(spec)
+		return stayer{plugin}, err
+	}
+	err := n.recycle(t.Context(), spec)
+	require.ErrorIs(t, err, syscall.EBUSY)
+	require.Equal(t, volume.Uncertain, volume.KindOf(err))
+	n.config.Plugin = n.mgr.FindPluginBySpec
+	require.NoError(t, n.recycle(t.Context(), spec))
+	requireEmpty(t, dir)
+	n.requireNothingLeft()
+}
+
+// A stayer cannot be taken down once it is up.
+type stayer struct{ volume.VolumePlugin }
+
+func (s stayer) NewUnmounter(name string, uid types.UID) (volume.Unmounter, error) {
+	u, err := s.VolumePlugin.NewUnmounter(name, uid)
+	return staying{u}, err
+}
+
+type staying struct{ volume.Unmounter }
+
+func (s staying) TearDownAt(ctx context.Context, dir string) error {
+	if _, err := os.Lstat(dir); err == nil {
+		return fmt.Errorf("%w: %w", volume.ErrTransient, syscall.EBUSY)
+	}
+	return s.Unmounter.TearDownAt(ctx, dir)
+}
