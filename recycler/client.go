@@ -10,7 +10,7 @@ import (
 // A PodClient is what [Pod] needs of a cluster. Its methods are safe for concurrent
 // use, ask the API server rather than a cache, and return soon after ctx ends. What
 // the server refused is told as it says it: the errors work with
-// k8s.io/apimachinery/pkg/api/errors. An adapter over client-go is some 40 lines; it
+// k8s.io/apimachinery/pkg/api/errors. An adapter over client-go is below a hundred lines; it
 // is in examples/clientgo. A client in memory is in recyclertest.
 type PodClient interface {
 	// Create creates the pod, which it does not change, and returns it as it is then.

@@ -42,6 +42,21 @@
 // embedder has to say ([PodConfig].Source), paths of the host among them, of which none
 // is allowed by itself.
 //
+// # In process
+//
+// [Local] needs no cluster: it mounts the volume through its plugin, where no pod is,
+// removes what is in it by package util/scrub, which never leaves it, unmounts it, and
+// looks through a second mount whether nothing is left.
+//
+//	here, err := recycler.NewLocal(recycler.LocalConfig{Host: host, Plugin: mgr.FindPluginBySpec})
+//	err = here.Recycle(ctx, pv.Name, volume.NewSpecFromPersistentVolume(pv, false))
+//
+// What cannot be removed, or is there afterwards, is named in the error: a
+// scrub.UnremovableError, a scrub.NotEmptyError. A call that was interrupted, by its
+// context or with its process, is gone on with by the next.
+//
+// # For tests, and for client-go
+//
 // Package recyclertest has a cluster in memory for tests. The module in examples/clientgo
 // has the client over client-go.
 package recycler

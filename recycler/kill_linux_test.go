@@ -1,0 +1,94 @@
+package recycler_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/local"
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/recycler"
+	"github.com/volumekit/volumekit/volume"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The test binary is also the program that is killed: with this variable it recycles
+// the volume "disk" below a directory.
+const killedVar = "VOLUMEKIT_TEST_RECYCLE"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(killedVar); dir != "" {
+		if err := recycleIn(context.Background(), dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// recycleIn is what a process does that has just been started.
+func recycleIn(ctx context.Context, dir string) error {
+	mounter := mount.New(mount.Config{StagingDir: dir + "/staging"})
+	host, err := volume.NewHost(dir + "/root")
+	if err != nil {
+		return err
+	}
+	mgr, err := volume.NewVolumePluginMgr(host, local.New(local.Config{Mounter: mounter, Roots: []string{dir + "/disks"}}))
+	if err != nil {
+		return err
+	}
+	r, err := recycler.NewLocal(recycler.LocalConfig{Host: host, Plugin: mgr.FindPluginBySpec, Workers: 1})
+	if err != nil {
+		return err
+	}
+	return r.Recycle(ctx, "disk", volume.NewSpecFromPersistentVolume(&v1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "disk"},
+		Spec: v1.PersistentVolumeSpec{
+			PersistentVolumeSource: v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: dir + "/disks/disk"}},
+		},
+	}, false))
+}
+
+// TestLocalKilled: after SIGKILL at any place the same again ends with an empty volume,
+// and nothing that is mounted.
+func TestLocalKilled(t *testing.T) {
+	if !mounttest.Namespace(t) {
+		return
+	}
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	disk := dir + "/disks/disk"
+	require.NoError(t, os.Mkdir(dir+"/root", 0o755))
+	program := func() *exec.Cmd {
+		require.NoError(t, os.MkdirAll(disk+"/a/b", 0o755))
+		require.NoError(t, os.WriteFile(disk+"/a/b/file", nil, 0o600))
+		require.NoError(t, os.WriteFile(dir+"/disks/precious", nil, 0o600))
+		c := exec.Command("/proc/self/exe")
+		c.Env = append(os.Environ(), killedVar+"="+dir)
+		c.Stderr = os.Stderr
+		return c
+	}
+	mounter := mount.New(mount.Config{})
+	kills := mounttest.KillAtEachCall(t, program, func(place string) {
+		require.NoError(t, recycleIn(t.Context(), dir), place)
+		requireEmpty(t, disk)
+		require.FileExists(t, dir+"/disks/precious")
+		table, err := mounter.List(t.Context())
+		require.NoError(t, err)
+		for _, info := range table {
+			require.NotContains(t, info.Mountpoint, dir, place)
+		}
+		left, err := filepath.Glob(dir + "/root/plugins/*/*")
+		require.NoError(t, err)
+		require.Empty(t, left, place)
+	})
+	t.Logf("killed at %d places", kills)
+	require.GreaterOrEqual(t, kills, 10)
+}
