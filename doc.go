@@ -21,6 +21,8 @@
 //     [github.com/volumekit/volumekit/local]
 //   - nfs: the plugin kubernetes.io/nfs.
 //     [github.com/volumekit/volumekit/nfs]
+//   - recycler: empties released volumes, by a pod or in process; recyclertest is a
+//     cluster in memory. [github.com/volumekit/volumekit/recycler]
 //   - util: taking mount points down, and helpers for options and modes.
 //     [github.com/volumekit/volumekit/util]
 //   - util/safepath, util/scrub, util/keylock, util/fsusage, util/ctxend: paths that no

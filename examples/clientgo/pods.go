@@ -11,35 +11,35 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/volumekit/volumekit/recycler"
 )
 
 // Pods is a recycler.PodClient. It may create, get, delete, list and watch pods, and
 // watch events, in the namespace of the pods.
-type Pods struct{ kubernetes.Interface }
+type Pods struct{ corev1.CoreV1Interface }
 
 var _ recycler.PodClient = Pods{}
 
 // Create implements recycler.PodClient.
 func (p Pods) Create(ctx context.Context, pod *v1.Pod) (*v1.Pod, error) {
-	return p.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
+	return p.Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
 }
 
 // Get implements recycler.PodClient.
 func (p Pods) Get(ctx context.Context, namespace, name string) (*v1.Pod, error) {
-	return p.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+	return p.Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 }
 
 // Delete implements recycler.PodClient.
 func (p Pods) Delete(ctx context.Context, namespace, name string, uid types.UID) error {
-	return p.CoreV1().Pods(namespace).Delete(ctx, name, *metav1.NewPreconditionDeleteOptions(string(uid)))
+	return p.Pods(namespace).Delete(ctx, name, *metav1.NewPreconditionDeleteOptions(string(uid)))
 }
 
 // List implements recycler.PodClient. Without a limit the answer is all there is.
 func (p Pods) List(ctx context.Context, namespace string, with map[string]string) ([]v1.Pod, error) {
-	list, err := p.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: labels.Set(with).String()})
+	list, err := p.Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: labels.Set(with).String()})
 	if err != nil {
 		return nil, err
 	}
@@ -49,12 +49,12 @@ func (p Pods) List(ctx context.Context, namespace string, with map[string]string
 // Watch implements recycler.PodClient.
 func (p Pods) Watch(ctx context.Context, pod *v1.Pod) (recycler.PodWatch, error) {
 	itself := fields.OneTermEqualSelector("metadata.name", pod.Name).String()
-	pods, err := p.CoreV1().Pods(pod.Namespace).Watch(ctx, metav1.ListOptions{FieldSelector: itself})
+	pods, err := p.Pods(pod.Namespace).Watch(ctx, metav1.ListOptions{FieldSelector: itself})
 	if err != nil {
 		return nil, err
 	}
 	about := fields.OneTermEqualSelector("involvedObject.uid", string(pod.UID)).String()
-	events, err := p.CoreV1().Events(pod.Namespace).Watch(ctx, metav1.ListOptions{FieldSelector: about})
+	events, err := p.Events(pod.Namespace).Watch(ctx, metav1.ListOptions{FieldSelector: about})
 	if err != nil {
 		pods.Stop()
 		return nil, err

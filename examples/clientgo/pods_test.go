@@ -24,7 +24,7 @@ func TestPods(t *testing.T) {
 		pod.UID, pod.Status.Phase = types.UID("uid-"+pod.Name), v1.PodSucceeded
 		return false, nil, nil
 	})
-	pods, err := recycler.NewPod(recycler.PodConfig{Client: clientgo.Pods{Interface: client}, PollInterval: time.Second})
+	pods, err := recycler.NewPod(recycler.PodConfig{Client: clientgo.Pods{CoreV1Interface: client.CoreV1()}, PollInterval: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
