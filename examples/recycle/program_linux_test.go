@@ -1,0 +1,125 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/mount/mounttest"
+)
+
+// mainVar makes the test's binary the program.
+const mainVar = "RECYCLE_TEST_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(mainVar) != "" {
+		os.Exit(start())
+	}
+	os.Exit(m.Run())
+}
+
+type result struct {
+	stdout, stderr string
+	status         int
+}
+
+// A user runs the program, in a temporary directory that is empty again afterwards.
+type user struct {
+	*testing.T
+	uid int
+}
+
+// mkdir makes a directory where the user finds it, unlike TempDir.
+func (u user) mkdir() string {
+	u.Helper()
+	dir, err := os.MkdirTemp("", "recycle-test-")
+	require.NoError(u, err)
+	u.Cleanup(func() { _ = os.RemoveAll(dir) })
+	require.NoError(u, os.Chown(dir, u.uid, -1))
+	return dir
+}
+
+func (u user) run(args ...string) result {
+	u.Helper()
+	dir, coverage := u.mkdir(), u.mkdir()
+	var stdout, stderr bytes.Buffer
+	// The test's binary may be where only root finds it.
+	cmd := exec.CommandContext(u.Context(), "/proc/self/exe", args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), mainVar+"=1", insideVar+"=", "TMPDIR="+dir, "GOCOVERDIR="+coverage, "GORACE=atexit_sleep_ms=0")
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if u.uid != os.Geteuid() {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(u.uid), Gid: uint32(u.uid)}}
+	}
+	if err := cmd.Run(); errors.Is(err, os.ErrPermission) {
+		u.Skipf("an ordinary user cannot get there: %v", err)
+	}
+	if strings.Contains(stderr.String(), noNamespace) {
+		mounttest.SkipWithout(u, "userns", stderr.String())
+	}
+	left, err := os.ReadDir(dir)
+	require.NoError(u, err)
+	require.Empty(u, left)
+	return result{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
+}
+
+// asAnybody runs a test as whoever runs the tests, and for root once more as an
+// ordinary user.
+func asAnybody(t *testing.T, test func(user)) {
+	t.Run("as we are", func(t *testing.T) { test(user{t, os.Geteuid()}) })
+	if os.Geteuid() == 0 {
+		t.Run("ordinary user", func(t *testing.T) { test(user{t, 65534}) })
+	}
+}
+
+func TestInProcess(t *testing.T) {
+	asAnybody(t, func(u user) {
+		r := u.run("-files", "20")
+		require.Equal(u, 0, r.status, r)
+		require.Empty(u, r.stderr)
+		for _, line := range []string{
+			"Volume pv-a: 20 files, 100 directories",
+			"something is mounted below the source: ",
+			"/disks/pv-a/d\nOf 123 names in the volume 123 are left.\n",
+			"pv-a: removed 22 files and 101 directories\n",
+			"\nRecycled: the volume is empty, and the file outside that the links lead to is whole.\nNothing is left mounted.\n",
+		} {
+			require.Contains(u, r.stdout, line)
+		}
+	})
+}
+
+func TestByPod(t *testing.T) {
+	asAnybody(t, func(u user) {
+		r := u.run("-pod", "-files", "20")
+		require.Equal(u, 0, r.status, r)
+		require.Empty(u, r.stderr)
+		require.Regexp(u, `(?s)^A pod that may do its work:
+Pod default/recycler-for-pv-a-\w+ mounts nfs.example:/exports/a
+  and runs: /bin/sh -c .* find /scrub .*
+Recycled: the volume is empty, and no pod is left.
+
+A pod that somebody deletes:
+.*
+Not recycled: a \*recycler.PodError that wraps ErrPodDeleted .*
+20 files are in the volume, and no pod is left.
+$`, r.stdout)
+	})
+}
+
+func TestBadCommandLines(t *testing.T) {
+	for _, args := range []string{"-no-such-flag", "argument", "-files -1", "-files 1000001", "-files x"} {
+		r := user{t, os.Geteuid()}.run(strings.Fields(args)...)
+		require.Equal(t, 2, r.status, args)
+		require.Equal(t, 1, strings.Count(r.stderr, "\n"), r.stderr)
+		require.Empty(t, r.stdout)
+	}
+	r := user{t, os.Geteuid()}.run("-help")
+	require.Equal(t, 0, r.status, r)
+	require.Contains(t, r.stdout, "-files")
+}
