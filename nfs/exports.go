@@ -74,8 +74,8 @@ func (e *exports) setUpAt(ctx context.Context, dir, place string, ways []mount.R
 	if err == nil || volume.KindOf(err) == volume.Uncertain {
 		return err
 	}
-	if e.takeDownLater(ctx, place) != nil {
-		e.swept.Store(false) // it is nobody's, and is found there
+	if e.takeDown(ctx, place) != nil {
+		e.swept.Store(false) // there is no time left, for one: it is found there
 	}
 	return err
 }
@@ -115,15 +115,6 @@ func (e *exports) at(ctx context.Context, p string) (at mount.Info, ok bool, err
 		return at, false, util.Transient(err)
 	}
 	return place.Mount, place.Mount.Mountpoint == p && isNFS(place.Mount), nil
-}
-
-// takeDownFor is how long undoing may take when there is no time left.
-const takeDownFor = 5 * time.Second
-
-func (e *exports) takeDownLater(ctx context.Context, place string) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeDownFor)
-	defer cancel()
-	return e.takeDown(ctx, place)
 }
 
 // refuse refuses a volume in the plugin's own directory.

@@ -279,6 +279,8 @@ func TestBindGivesUp(t *testing.T) {
 	err = mounter.SetUp(ctx, volume.MounterArgs{})
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, volume.Transient, volume.KindOf(err), "%v", err)
+	require.NoDirExists(t, mounter.GetPath())
+	require.NoError(t, tearDown(t, plugin, pv("/b", false), "2")) // if there was not even time to undo
 	table, err := fake.List(t.Context())
 	require.NoError(t, err)
 	require.Len(t, table, 1, "the root")
