@@ -2,6 +2,8 @@ package mount
 
 import (
 	"context"
+	"errors"
+	"runtime"
 	"testing"
 	"time"
 
@@ -41,13 +43,20 @@ var Feeds = map[string][]wayToKnow{"events": {openEvents}, "poll": {openPoll}, "
 // UseFeed makes the mounter use one alone.
 func (m *Mounter) UseFeed(name string) { m.cache.ways = Feeds[name] }
 
-// HasMountEvents returns an error where the kernel does not tell of mounts.
+// HasMountEvents returns an error where the kernel does not tell of mounts. There are
+// so and so many listeners for each user, other tests' among them: it waits for one.
 func HasMountEvents() error {
-	f, err := openEvents()
-	if err == nil {
-		f.close()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		f, err := openEvents()
+		if err == nil {
+			f.close()
+			return nil
+		}
+		if !errors.Is(err, unix.EMFILE) || time.Now().After(deadline) {
+			return err
+		}
+		runtime.GC() // closes what nobody has closed
 	}
-	return err
 }
 
 // WithoutTable makes reading the mount table fail, until restored.

@@ -36,6 +36,7 @@ func TestMain(m *testing.M) {
 // recycleIn is what a process does that has just been started.
 func recycleIn(ctx context.Context, dir string) error {
 	mounter := mount.New(mount.Config{StagingDir: dir + "/staging"})
+	defer func() { _ = mounter.Close() }()
 	host, err := volume.NewHost(dir + "/root")
 	if err != nil {
 		return err
@@ -76,6 +77,7 @@ func TestLocalKilled(t *testing.T) {
 		return c
 	}
 	mounter := mount.New(mount.Config{})
+	defer func() { _ = mounter.Close() }()
 	kills := mounttest.KillAtEachCall(t, program, func(place string) {
 		require.NoError(t, recycleIn(t.Context(), dir), place)
 		requireEmpty(t, disk)

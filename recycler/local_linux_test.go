@@ -43,7 +43,9 @@ func newLocalNode(t *testing.T) *localNode {
 	}
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
-	n := &localNode{T: t, mounter: mount.New(mount.Config{}), disks: dir + "/disks"}
+	mounter := mount.New(mount.Config{})
+	t.Cleanup(func() { require.NoError(t, mounter.Close()) })
+	n := &localNode{T: t, mounter: mounter, disks: dir + "/disks"}
 	require.NoError(t, errors.Join(os.Mkdir(dir+"/root", 0o755), os.Mkdir(n.disks, 0o755)))
 	n.host, err = volume.NewHost(dir + "/root")
 	require.NoError(t, err)
