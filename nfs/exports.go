@@ -214,7 +214,9 @@ func (e *exports) sweep(ctx context.Context) {
 		err := e.mounts.IfIdle(path.Join(e.dir, entry.Name()), func(place string) error { return e.takeDown(ctx, place) })
 		done = err == nil && done
 	}
-	e.swept.Store(done)
+	if !done { // and if it is, somebody may have left another meanwhile
+		e.swept.Store(false)
+	}
 }
 
 // takeDown unmounts an export unless somebody has it bound.
