@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/recycler"
 )
 
@@ -38,7 +39,7 @@ func TestValidateRecyclerPodTemplate(t *testing.T) {
 func TestTemplateScrubs(t *testing.T) {
 	for _, program := range []string{"/bin/sh", "find", "ls"} {
 		if _, err := exec.LookPath(program); err != nil {
-			t.Skip(err)
+			mounttest.SkipWithout(t, "shell", err)
 		}
 	}
 	dir := t.TempDir()
@@ -60,7 +61,7 @@ func TestTemplateScrubs(t *testing.T) {
 // The script sees what find has not removed, whatever its name, and what it cannot see.
 func TestTemplateVerifies(t *testing.T) {
 	if _, err := exec.LookPath("/bin/sh"); err != nil {
-		t.Skip(err)
+		mounttest.SkipWithout(t, "shell", err)
 	}
 	for name, before := range map[string]string{
 		"a file":      "find() { : >\"$1/left\"; }; ",

@@ -68,7 +68,7 @@ func onEachKernel(t *testing.T, test func(t *testing.T, dir string)) {
 				return
 			}
 			if way == "openat2" && !hasOpenat2() {
-				t.Skip("this kernel has no openat2")
+				mounttest.SkipWithout(t, "openat2", "this kernel has none")
 			}
 			withoutOpenat2 = way == "without"
 			test(t, tmpfs(t, realTempDir(t)))

@@ -2,6 +2,7 @@ package boot
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -10,12 +11,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/internal/kerneltest/initrd"
+	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
 func TestLibraries(t *testing.T) {
 	const program = "/bin/sh"
 	if loader, err := interpreter(program); err != nil || loader == "" {
-		t.Skipf("%s is no program with shared libraries here: %v", program, err)
+		mounttest.SkipWithout(t, "libraries", fmt.Sprintf("%s is no program with shared libraries here: %v", program, err))
 	}
 	entries, err := libraries(program)
 	require.NoError(t, err)
@@ -39,7 +41,7 @@ func TestLibraries(t *testing.T) {
 func TestNoLibraries(t *testing.T) {
 	entries, err := libraries("/proc/self/exe")
 	if errors.Is(err, fs.ErrNotExist) {
-		t.Skip(err)
+		mounttest.SkipWithout(t, "libraries", err)
 	}
 	require.NoError(t, err)
 	if loader, _ := interpreter("/proc/self/exe"); loader == "" {
