@@ -12,7 +12,7 @@ KERNELFLAGS ?=
 # The tools have a module of their own, so that ours does not require them.
 TOOL = $(GO) tool -modfile=tools/go.mod
 
-.PHONY: all help fmt-check vet lint test race kernels guests test-kernels test-nfs on-kernel cross bench fuzz
+.PHONY: all help fmt-check vet lint test race long kernels guests test-kernels test-nfs on-kernel cross bench fuzz
 
 all: fmt-check vet lint race cross
 
@@ -23,6 +23,7 @@ help:
 	@echo "make lint       staticcheck and errorlint"
 	@echo "make test       the tests"
 	@echo "make race       the tests with the race detector"
+	@echo "make long       the stress and attack tests at full length: hours"
 	@echo "make test-kernels"
 	@echo "                the tests that mount for real, on Linux $(KERNELS)"
 	@echo "make test-nfs   the tests that mount NFS, on the same kernels"
@@ -46,6 +47,10 @@ test:
 
 race:
 	$(GO) test -race ./...
+
+# One package at a time: each makes as much load as it can.
+long:
+	VOLUMEKIT_LONG=1 $(GO) test -race -count=1 -p 1 -timeout 5h ./...
 
 # Fetched once, from Debian, and kept: see internal/kerneltest/kernels.
 kernels:
