@@ -68,6 +68,8 @@ func FuzzHostPaths(f *testing.F) {
 		requireBelow(t, host, 5, dir, err)
 		dir, err = host.PodVolumeDeviceDir(types.UID(uid), plugin)
 		requireBelow(t, host, 4, dir, err)
+		dir, err = host.PodPluginDir(types.UID(uid), plugin)
+		requireBelow(t, host, 4, dir, err)
 		dir, err = host.PluginDir(plugin)
 		requireBelow(t, host, 2, dir, err)
 	})

@@ -14,6 +14,7 @@ import (
 //
 //	<root>/pods/<pod UID>/volumes/<plugin>/<volume>
 //	<root>/pods/<pod UID>/volumeDevices/<plugin>
+//	<root>/pods/<pod UID>/plugins/<plugin>
 //	<root>/plugins/<plugin>
 //
 // with plugins escaped as [EscapeQualifiedName] does. It creates none of them.
@@ -102,6 +103,11 @@ func (h *Host) PodVolumeDir(podUID types.UID, pluginName, volumeName string) (st
 // PodVolumeDeviceDir returns the directory of a pod's block volumes.
 func (h *Host) PodVolumeDeviceDir(podUID types.UID, pluginName string) (string, error) {
 	return h.podPlugin("volumeDevices", podUID, pluginName)
+}
+
+// PodPluginDir returns the directory that a plugin has to itself for a pod.
+func (h *Host) PodPluginDir(podUID types.UID, pluginName string) (string, error) {
+	return h.podPlugin("plugins", podUID, pluginName)
 }
 
 // PluginDir returns the directory that a plugin has to itself.

@@ -24,6 +24,9 @@ func TestHostLayout(t *testing.T) {
 	dir, err = host.PodVolumeDeviceDir("uid", "kubernetes.io/local-volume")
 	require.NoError(t, err)
 	require.Equal(t, filepath.Join(host.Root(), "pods", "uid", "volumeDevices", "kubernetes.io~local-volume"), dir)
+	dir, err = host.PodPluginDir("uid", "kubernetes.io/empty-dir")
+	require.NoError(t, err)
+	require.Equal(t, filepath.Join(host.Root(), "pods", "uid", "plugins", "kubernetes.io~empty-dir"), dir)
 	dir, err = host.PluginDir("kubernetes.io/nfs")
 	require.NoError(t, err)
 	require.Equal(t, filepath.Join(host.Root(), "plugins", "kubernetes.io~nfs"), dir)
@@ -45,10 +48,16 @@ func TestHostRefusesNames(t *testing.T) {
 		dir, err = host.PodVolumeDeviceDir(types.UID(bad), "example.com/plugin")
 		requireFieldError(t, err, "podUID")
 		require.Empty(t, dir)
+		dir, err = host.PodPluginDir(types.UID(bad), "example.com/plugin")
+		requireFieldError(t, err, "podUID")
+		require.Empty(t, dir)
 		if bad == "a/b" {
 			continue // a plugin may be called so
 		}
 		dir, err = host.PluginDir(bad)
+		requireFieldError(t, err, "pluginName")
+		require.Empty(t, dir)
+		dir, err = host.PodPluginDir("uid", bad)
 		requireFieldError(t, err, "pluginName")
 		require.Empty(t, dir)
 		dir, err = host.PodVolumeDeviceDir("uid", bad)

@@ -54,6 +54,9 @@ type VolumeHost interface {
 	PodVolumeDir(podUID types.UID, pluginName, volumeName string) (string, error)
 	// PodVolumeDeviceDir returns the directory of a pod's block volumes.
 	PodVolumeDeviceDir(podUID types.UID, pluginName string) (string, error)
+	// PodPluginDir returns the directory that a plugin has to itself for a pod: what
+	// it notes about the pod's volumes is there, where the pod does not see it.
+	PodPluginDir(podUID types.UID, pluginName string) (string, error)
 	// PluginDir returns the directory that a plugin has to itself.
 	PluginDir(pluginName string) (string, error)
 }
