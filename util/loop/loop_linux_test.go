@@ -1,0 +1,107 @@
+package loop_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/util/loop"
+	"golang.org/x/sys/unix"
+)
+
+// attach makes a device that ends with the test.
+func attach(t *testing.T, c loop.Config) loop.Device {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		mounttest.SkipWithout(t, "loop", "not root")
+	}
+	d, err := loop.Attach(c)
+	if err != nil {
+		mounttest.SkipWithout(t, "loop", err)
+	}
+	t.Cleanup(func() { require.NoError(t, loop.Detach(d)) })
+	return d
+}
+
+func image(t *testing.T) *os.File {
+	t.Helper()
+	f, err := os.Create(filepath.Join(t.TempDir(), "image"))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = f.Close() })
+	require.NoError(t, f.Truncate(4<<20))
+	return f
+}
+
+func size(t *testing.T, device string) int64 {
+	t.Helper()
+	f, err := os.Open(device)
+	require.NoError(t, err)
+	defer func() { _ = f.Close() }()
+	n, err := f.Seek(0, 2)
+	require.NoError(t, err)
+	return n
+}
+
+func TestFile(t *testing.T) {
+	f := image(t)
+	d := attach(t, loop.Config{File: f, Name: "a name"})
+	require.Equal(t, "a name", d.Name)
+	require.Equal(t, f.Name(), d.Backing)
+	require.Zero(t, d.BackingDevice)
+	require.False(t, d.ReadOnly)
+	require.Equal(t, int64(4<<20), size(t, d.Path))
+	require.NoError(t, f.Truncate(8<<20))
+	require.NoError(t, loop.Resize(d))
+	require.Equal(t, int64(8<<20), size(t, d.Path))
+	require.NoError(t, os.WriteFile(d.Path, []byte("text"), 0))
+	all, err := loop.List()
+	require.NoError(t, err)
+	require.Contains(t, all, loop.Device{Path: d.Path, Backing: f.Name()})
+}
+
+// TestDisk: a loop device on a disk holds the disk, and is found by its name.
+func TestDisk(t *testing.T) {
+	disk := attach(t, loop.Config{File: image(t)})
+	f, err := os.Open(disk.Path)
+	require.NoError(t, err)
+	name := fmt.Sprint("volumekit test ", os.Getpid())
+	held := attach(t, loop.Config{File: f, Name: name, ReadOnly: true})
+	var stat unix.Stat_t
+	require.NoError(t, unix.Fstat(int(f.Fd()), &stat))
+	require.NoError(t, f.Close())
+	require.Equal(t, stat.Rdev, held.BackingDevice)
+	require.True(t, held.ReadOnly)
+	require.ErrorIs(t, os.WriteFile(held.Path, []byte("text"), 0), os.ErrPermission)
+
+	found, err := loop.Named(name)
+	require.NoError(t, err)
+	require.Equal(t, []loop.Device{held}, found)
+	require.NoError(t, loop.Detach(loop.Device{Path: held.Path, Name: "another's"}))
+	found, err = loop.Named(name)
+	require.NoError(t, err)
+	require.Len(t, found, 1, "it is not detached under another name")
+	for range 2 {
+		require.NoError(t, loop.Detach(held))
+	}
+	found, err = loop.Named(name)
+	require.NoError(t, err)
+	require.Empty(t, found)
+}
+
+func TestBadInput(t *testing.T) {
+	_, err := loop.Attach(loop.Config{})
+	require.Error(t, err)
+	for _, name := range []string{strings.Repeat("n", 64), "a\x00b"} {
+		_, err = loop.Attach(loop.Config{File: os.Stdin, Name: name})
+		require.Error(t, err)
+		_, err = loop.Named(name)
+		require.Error(t, err)
+	}
+	require.NoError(t, loop.Detach(loop.Device{Path: "/dev/no such device"}))
+	_, err = loop.Status("/dev/no such device")
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
