@@ -1,0 +1,80 @@
+package ownership
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
+
+// An entry is one of a directory.
+type entry struct {
+	name string
+	kind uint8 // unix.DT_*
+	next int64 // where in the directory the next one is
+}
+
+// A listing is the part of a directory that has been read and not been dealt with yet.
+type listing struct {
+	buf  []byte
+	rest []byte // of buf
+}
+
+const listSize = 32 << 10
+
+// Where a struct linux_dirent64 has what, see getdents64(2).
+const nextAt, lengthAt, kindAt, nameAt = 8, 16, 18, 19
+
+// refill reads on, and reports whether there was more. A directory that somebody has
+// removed is at its end, too.
+func (l *listing) refill(fd int) (more bool, err error) {
+	if l.buf == nil {
+		l.buf = make([]byte, listSize)
+	}
+	n, err := again(func() (int, error) { return unix.ReadDirent(fd, l.buf) })
+	if errors.Is(err, unix.ENOENT) {
+		return false, nil
+	}
+	l.rest = l.buf[:max(n, 0)]
+	return n > 0, err
+}
+
+// take returns the next entry but "." and "..", until there is none.
+func (l *listing) take() (e entry, ok bool) {
+	for len(l.rest) > 0 {
+		e, l.rest = parse(l.rest)
+		if e.name != "." && e.name != ".." {
+			return e, true
+		}
+	}
+	return entry{}, false
+}
+
+func parse(buf []byte) (entry, []byte) {
+	size := sizeOf(buf)
+	text, _, _ := bytes.Cut(buf[nameAt:size], []byte{0})
+	return entry{
+		name: string(text),
+		kind: buf[kindAt],
+		next: int64(binary.NativeEndian.Uint64(buf[nextAt:])),
+	}, buf[size:]
+}
+
+func sizeOf(buf []byte) int { return int(binary.NativeEndian.Uint16(buf[lengthAt:])) }
+
+// halve takes the first half of the entries away, and says where the others begin.
+func (l *listing) halve() (half listing, next int64) {
+	count := 0
+	for rest := l.rest; len(rest) > 0; rest = rest[sizeOf(rest):] {
+		count++
+	}
+	end := 0
+	for range (count + 1) / 2 {
+		next = int64(binary.NativeEndian.Uint64(l.rest[end+nextAt:]))
+		end += sizeOf(l.rest[end:])
+	}
+	half.rest = bytes.Clone(l.rest[:end])
+	l.rest = l.rest[end:]
+	return half, next
+}

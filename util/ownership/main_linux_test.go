@@ -1,0 +1,171 @@
+package ownership
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"golang.org/x/sys/unix"
+)
+
+// dirVar makes the test binary a program that changes a directory.
+const dirVar = "VOLUMEKIT_TEST_DIR"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(dirVar); dir != "" {
+		withoutNewCalls = os.Getenv(wayVar) == without
+		if _, err := Apply(context.Background(), dir, Options{Group: id(4711), Workers: 2}); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+const (
+	wayVar  = "VOLUMEKIT_TEST_WAY"
+	without = "without"
+)
+
+// upTo is how much of a thing a test does: a tenth of few with -short, which slow
+// machines get.
+func upTo(few, all int) int {
+	switch {
+	case os.Getenv("VOLUMEKIT_LONG") != "":
+		return all
+	case testing.Short():
+		return few / 10
+	}
+	return few
+}
+
+// onEachKernel runs a test as root in a namespace, on a tmpfs of its own, with the
+// newer system calls and without.
+func onEachKernel(t *testing.T, test func(t *testing.T, dir string)) {
+	t.Helper()
+	for _, way := range []string{"new", without} {
+		t.Run(way, func(t *testing.T) {
+			if !mounttest.RootNamespace(t) {
+				return
+			}
+			if way != without && !hasOpenat2() {
+				mounttest.SkipWithout(t, "openat2", "this kernel has none")
+			}
+			withoutNewCalls = way == without
+			test(t, tmpfs(t, realTempDir(t)))
+		})
+	}
+}
+
+func realTempDir(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	return dir
+}
+
+func tmpfs(t *testing.T, dir string) string {
+	t.Helper()
+	require.NoError(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "nr_inodes=0,size=80%,mode=755"))
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	return dir
+}
+
+// onExt4 runs a test as root on an ext4 of its own.
+func onExt4(t *testing.T, test func(t *testing.T, dir string)) {
+	t.Helper()
+	if !mounttest.RootNamespace(t) {
+		return
+	}
+	dir := realTempDir(t)
+	image, target := dir+"/image", dir+"/target"
+	require.NoError(t, os.WriteFile(image, nil, 0o600))
+	require.NoError(t, os.Truncate(image, 64<<20))
+	require.NoError(t, os.Mkdir(target, 0o755))
+	if out, err := exec.Command("mkfs.ext4", "-q", "-F", image).CombinedOutput(); err != nil {
+		mounttest.SkipWithout(t, "loop", string(out)+err.Error())
+	}
+	out, err := exec.Command("losetup", "--find", "--show", image).CombinedOutput()
+	if err != nil {
+		mounttest.SkipWithout(t, "loop", string(out)+err.Error())
+	}
+	device := strings.TrimSpace(string(out))
+	t.Cleanup(func() { require.NoError(t, exec.Command("losetup", "--detach", device).Run()) })
+	require.NoError(t, unix.Mount(device, target, "ext4", 0, ""))
+	t.Cleanup(func() { require.NoError(t, unix.Unmount(target, 0)) })
+	test(t, target)
+}
+
+// fill makes files of mode 0640 and directories (those whose names end in a slash) of
+// mode 0755, and what is above them.
+func fill(t *testing.T, dir string, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if strings.HasSuffix(name, "/") {
+			require.NoError(t, os.MkdirAll(dir+"/"+name, 0o755))
+			continue
+		}
+		require.NoError(t, os.MkdirAll(filepath.Dir(dir+"/"+name), 0o755))
+		require.NoError(t, os.WriteFile(dir+"/"+name, []byte(name), 0o600))
+		require.NoError(t, os.Chmod(dir+"/"+name, 0o640))
+	}
+}
+
+// look tells what an entry is like: "0:7 100660".
+func look(t *testing.T, name string) string {
+	t.Helper()
+	var x unix.Stat_t
+	require.NoError(t, unix.Lstat(name, &x))
+	return fmt.Sprintf("%d:%d %o", x.Uid, x.Gid, x.Mode)
+}
+
+// lookAll tells it of all that is in a directory, and of it.
+func lookAll(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	require.NoError(t, filepath.WalkDir(dir, func(name string, _ fs.DirEntry, err error) error {
+		if err == nil {
+			all[strings.TrimPrefix(name, dir)] = look(t, name)
+		}
+		return err
+	}))
+	return all
+}
+
+// paths are those that an error names.
+func paths(t *testing.T, err error) []string {
+	t.Helper()
+	var unchanged *UnchangedError
+	require.ErrorAs(t, err, &unchanged)
+	var names []string
+	for _, entry := range unchanged.Entries {
+		names = append(names, entry.Path)
+	}
+	return names
+}
+
+// instead puts other calls in place for a test.
+func instead(t *testing.T, before func(fd int) error) {
+	t.Helper()
+	fchownat = func(fd int, name string, uid, gid, flags int) error {
+		if err := before(fd); err != nil {
+			return err
+		}
+		return unix.Fchownat(fd, name, uid, gid, flags)
+	}
+	fchmodat = func(fd int, name string, mode uint32, flags int) error {
+		if err := before(fd); err != nil {
+			return err
+		}
+		return unix.Fchmodat(fd, name, mode, flags)
+	}
+	t.Cleanup(func() { fchownat, fchmodat = unix.Fchownat, unix.Fchmodat })
+}

@@ -1,0 +1,72 @@
+package ownership
+
+// A kind is what an entry is, as far as it matters.
+type kind int
+
+const (
+	other kind = iota // files, FIFOs, devices, sockets
+	directory
+	symlink
+)
+
+// A state is what an entry is like.
+type state struct {
+	kind     kind
+	uid, gid uint32
+	mode     uint32 // the bits of chmod(2)
+}
+
+const (
+	setUserID  = 0o4000
+	setGroupID = 0o2000
+
+	readWrite = 0o660
+	readOnly  = 0o440
+	enter     = 0o110
+)
+
+// A change leads from one state to what is asked for.
+type change struct {
+	chown    bool
+	uid, gid int64 // -1 stays
+	chmod    bool
+	mode     uint32
+}
+
+func (c change) none() bool { return !c.chown && !c.chmod }
+
+// change decides. Set-user-ID and set-group-ID do not survive one, or else a program
+// of whoever had the file would run as whoever has got it. To give them back after
+// chown(2) has taken them is to believe in what was read before.
+func (o Options) change(s state) change {
+	c := change{uid: differing(o.User, s.uid), gid: differing(o.Group, s.gid), mode: s.mode | o.mask(s.kind)}
+	c.chown = c.uid >= 0 || c.gid >= 0
+	if s.kind == other && (c.chown || c.mode != s.mode) {
+		c.mode &^= setUserID | setGroupID
+	}
+	c.chmod = s.kind != symlink && c.mode != s.mode
+	return c
+}
+
+// differing returns what is wanted, or -1 if it is so.
+func differing(want *int64, have uint32) int64 {
+	if want == nil || *want == int64(have) {
+		return -1
+	}
+	return *want
+}
+
+// mask is what the mode must have at least.
+func (o Options) mask(k kind) uint32 {
+	mask := uint32(readWrite)
+	if o.ReadOnly {
+		mask = readOnly
+	}
+	switch {
+	case o.Group == nil || k == symlink:
+		return 0
+	case k == directory:
+		return mask | enter | setGroupID
+	}
+	return mask
+}
