@@ -161,6 +161,10 @@ func (p *PodMounts) GetMetrics(ctx context.Context, dir string) (*volume.Metrics
 	if err != nil {
 		return nil, Transient(err) // taken down and up again meanwhile
 	}
+	return metricsOf(usage), nil
+}
+
+func metricsOf(usage fsusage.Usage) *volume.Metrics {
 	return &volume.Metrics{
 		Time:       metav1.Now(),
 		Capacity:   quantity(usage.Capacity),
@@ -169,7 +173,7 @@ func (p *PodMounts) GetMetrics(ctx context.Context, dir string) (*volume.Metrics
 		Inodes:     quantity(usage.Inodes),
 		InodesUsed: quantity(usage.InodesUsed),
 		InodesFree: quantity(usage.InodesFree),
-	}, nil
+	}
 }
 
 func quantity(n int64) *resource.Quantity { return resource.NewQuantity(n, resource.BinarySI) }
