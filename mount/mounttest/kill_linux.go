@@ -31,6 +31,10 @@ var changing = map[uint64]string{
 	unix.SYS_RENAMEAT2:      "renameat2",
 	unix.SYS_FCHOWNAT:       "fchownat",
 	unix.SYS_FCHMODAT:       "fchmodat",
+	unix.SYS_FCHOWN:         "fchown",
+	unix.SYS_FCHMOD:         "fchmod",
+	unix.SYS_SYMLINKAT:      "symlinkat",
+	unix.SYS_LINKAT:         "linkat",
 	unix.SYS_FTRUNCATE:      "ftruncate",
 }
 

@@ -43,6 +43,15 @@ type Config struct {
 	// NoMetrics says that GetMetrics of a volume that is up is not tested: a fake
 	// kernel has nothing to measure.
 	NoMetrics bool
+
+	// Plain says that a volume that is up is a directory on which nothing is mounted.
+	Plain bool
+	// Ephemeral says that what is in a volume goes when it is taken down.
+	Ephemeral bool
+	// RuntimeReadOnly says that a volume which a pod, or its claim, only reads from
+	// comes up writable all the same: it is for whoever shows it to a container to
+	// show it read-only.
+	RuntimeReadOnly bool
 }
 
 // TestPlugin is the contract of [volume.VolumePlugin], [volume.Mounter] and
@@ -67,6 +76,7 @@ func TestPlugin(t *testing.T, config Config) {
 		"TearDownStacked":       (*contract).tearDownStacked,
 		"KeepsData":             (*contract).keepsData,
 		"KeepsStrayData":        (*contract).keepsStrayData,
+		"ForgetsData":           (*contract).forgetsData,
 		"KeepsStrayFile":        (*contract).keepsStrayFile,
 		"ReadOnlySource":        (*contract).readOnlySource,
 		"ReadOnlyClaim":         (*contract).readOnlyClaim,
@@ -163,6 +173,13 @@ func (c *contract) down(spec *volume.Spec) {
 	unmounter := c.newUnmounter(spec)
 	require.NoError(c, unmounter.TearDown(c.Context()))
 	c.requireGone(unmounter.GetPath())
+}
+
+// mounting ends the test if the plugin does not mount.
+func (c *contract) mounting() {
+	if c.Plain {
+		c.Skip("the plugin's volumes are no mounts")
+	}
 }
 
 // fake returns the kernel if calls of it can be made to fail, and ends the test

@@ -15,6 +15,7 @@ import (
 )
 
 func (c *contract) mountFails() {
+	c.mounting()
 	fake, spec := c.fake(), c.spec()
 	mounter := c.newMounter(spec)
 	fake.Inject(mounttest.Fault{Op: mounttest.OpMount, Err: syscall.EIO})
@@ -30,6 +31,7 @@ func (c *contract) mountFails() {
 }
 
 func (c *contract) mountHangs() {
+	c.mounting()
 	fake, spec := c.fake(), c.spec()
 	mounter := c.newMounter(spec)
 	fake.Inject(mounttest.Fault{Op: mounttest.OpMount, Delay: time.Hour})
@@ -48,6 +50,7 @@ func (c *contract) mountHangs() {
 
 // The kernel has mounted, and says that it does not know.
 func (c *contract) mountUncertain() {
+	c.mounting()
 	fake, spec := c.fake(), c.spec()
 	mounter := c.newMounter(spec)
 	fake.Inject(mounttest.Fault{Op: mounttest.OpMount, Err: syscall.EIO, After: true})
@@ -68,6 +71,9 @@ func (c *contract) unmountFails() {
 		{Op: mounttest.OpUnmount, Err: syscall.EBUSY},
 		{Op: mounttest.OpIsMountPoint, Err: syscall.EIO},
 	} {
+		if c.Plain && fault.Op == mounttest.OpUnmount {
+			continue
+		}
 		spec, mounter := c.up()
 		unmounter := c.newUnmounter(spec)
 		fake.Inject(fault)
@@ -86,6 +92,7 @@ func (c *contract) unmountFails() {
 // The kernel has unmounted, and says that it does not know; or the directory
 // cannot be removed afterwards.
 func (c *contract) unmountUncertain() {
+	c.mounting()
 	fake := c.fake()
 	spec, _ := c.up()
 	fake.Inject(mounttest.Fault{Op: mounttest.OpUnmount, Err: syscall.EIO, After: true})
@@ -93,7 +100,9 @@ func (c *contract) unmountUncertain() {
 	require.Equal(c, volume.Uncertain, volume.KindOf(err), "it is not known what is mounted: %v", err)
 	fake.ClearFaults()
 	c.down(spec)
-
+	if c.Ephemeral {
+		return
+	}
 	spec, mounter := c.up()
 	file := filepath.Join(mounter.GetPath(), "stray")
 	require.NoError(c, os.WriteFile(file, nil, 0o600)) // below the mount: the fake's are in memory

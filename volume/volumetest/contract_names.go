@@ -69,7 +69,7 @@ func (c *contract) newChangesNothing() {
 	require.NoError(c, err)
 	require.Equal(c, want, mounter.GetPath())
 	require.Equal(c, want, unmounter.GetPath())
-	require.Equal(c, spec.IsReadOnly(), mounter.GetAttributes().ReadOnly)
+	c.requireAttributes(mounter, spec)
 	c.requireUnchanged(before, "NewMounter or NewUnmounter changed something")
 }
 
@@ -96,6 +96,15 @@ func (c *contract) invalidSpecs() {
 		c.requireRefused(err, what)
 	}
 	c.requireUnchanged(before, "a refused specification changed something")
+}
+
+// requireAttributes: what the specification says is read-only is said to be so. A
+// plugin whose volumes are for nobody to write to may say so of all.
+func (c *contract) requireAttributes(mounter volume.Mounter, spec *volume.Spec) {
+	c.Helper()
+	is := mounter.GetAttributes().ReadOnly
+	require.True(c, is == spec.IsReadOnly() || is && c.RuntimeReadOnly,
+		"read-only by its attributes: %t, by its specification: %t", is, spec.IsReadOnly())
 }
 
 // badNames must not become part of a path.

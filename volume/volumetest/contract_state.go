@@ -29,7 +29,8 @@ func (c *contract) mounts() mount.Table {
 }
 
 // requireUp checks that one mount is at path, and none in other places but the
-// plugin's own, and returns it.
+// plugin's own, and returns it. Of a plain volume there is none, and it returns the
+// zero value.
 func (c *contract) requireUp(path string) mount.Info {
 	c.Helper()
 	own, err := c.host.PluginDir(c.plugin.GetPluginName())
@@ -37,6 +38,11 @@ func (c *contract) requireUp(path string) mount.Info {
 	mounts := slices.DeleteFunc(c.mounts(), func(info mount.Info) bool {
 		return strings.HasPrefix(info.Mountpoint, tablePath(own)+"/")
 	})
+	if c.Plain {
+		require.Empty(c, mounts, "a plain volume is no mount")
+		require.DirExists(c, path)
+		return mount.Info{}
+	}
 	require.Len(c, mounts, 1, "one mount for one volume")
 	require.Equal(c, tablePath(path), mounts[0].Mountpoint)
 	return mounts[0]

@@ -120,9 +120,13 @@ func (c *contract) tearDownNothing() {
 func (c *contract) tearDownStacked() {
 	spec, mounter := c.up()
 	c.requireUp(mounter.GetPath())
-	req := mount.Request{Source: c.dir(), Target: mounter.GetPath(), Stack: true}
+	other := c.dir()
+	file := filepath.Join(other, "file")
+	require.NoError(c, os.WriteFile(file, []byte("precious"), 0o600))
+	req := mount.Request{Source: other, Target: mounter.GetPath(), Stack: true}
 	require.NoError(c, c.mounter.Mount(c.Context(), req))
 	c.down(spec)
+	require.FileExists(c, file, "what was mounted upon the volume is not the volume's")
 }
 
 // dir returns a new directory whose path has no symbolic link.
@@ -155,6 +159,9 @@ func (c *contract) keepsData() {
 // What is in the directory of a volume that is not mounted was written by
 // somebody who took it for mounted: it may be all there is of their data.
 func (c *contract) keepsStrayData() {
+	if c.Ephemeral {
+		c.Skip("what is in the plugin's volumes goes with them")
+	}
 	spec := c.spec()
 	unmounter := c.newUnmounter(spec)
 	file := filepath.Join(unmounter.GetPath(), "deep", "file")
@@ -164,6 +171,24 @@ func (c *contract) keepsStrayData() {
 	data, err := os.ReadFile(file)
 	require.NoError(c, err)
 	require.Equal(c, "precious", string(data))
+}
+
+// What a pod has left in a volume of its own is not there for the next one.
+func (c *contract) forgetsData() {
+	if !c.Ephemeral {
+		c.Skip("what is in the plugin's volumes stays")
+	}
+	spec := c.spec()
+	mounter := c.newMounter(spec)
+	for range 3 {
+		require.NoError(c, mounter.SetUp(c.Context(), volume.MounterArgs{}))
+		dir := filepath.Join(mounter.GetPath(), "left")
+		require.NoDirExists(c, dir)
+		require.NoError(c, os.MkdirAll(filepath.Join(dir, "deep"), 0o700))
+		require.NoError(c, os.WriteFile(filepath.Join(dir, "file"), []byte("old"), 0o400))
+		require.NoError(c, os.Symlink(c.dir(), filepath.Join(dir, "link")))
+		c.down(spec)
+	}
 }
 
 // A file in the place of the directory is nobody's to remove, either.
