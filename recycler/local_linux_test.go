@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -164,6 +165,27 @@ func TestLocalRefuses(t *testing.T) {
 	}
 }
 
+// TestLocalRefusesSubmounts: what is mounted in a volume is neither scrubbed nor left in
+// a volume that is said to be empty; and it does not go away by waiting.
+func TestLocalRefusesSubmounts(t *testing.T) {
+	n := newLocalNode(t)
+	if n == nil {
+		return
+	}
+	spec, dir := n.disk("one")
+	inside := mount.Request{Source: "canaries", FSType: "tmpfs", Target: dir + "/0/deep"}
+	require.NoError(t, n.mounter.Mount(t.Context(), inside))
+	require.NoError(t, os.WriteFile(inside.Target+"/canary", nil, 0o600))
+	err := n.recycle(t.Context(), spec)
+	require.ErrorIs(t, err, mount.ErrSubmounts)
+	require.Equal(t, volume.Final, volume.KindOf(err), "%v", err)
+	require.FileExists(t, inside.Target+"/canary")
+	require.FileExists(t, dir+"/1/deep/er/file")
+	n.requireNothingLeft()
+	require.NoError(t, n.mounter.Unmount(t.Context(), inside.Target))
+	require.NoError(t, n.recycle(t.Context(), spec))
+}
+
 // TestLocalIsNotEmpty: a volume of which something stays is not recycled, and that is
 // named.
 func TestLocalIsNotEmpty(t *testing.T) {
@@ -289,6 +311,64 @@ func TestLocalConcurrently(t *testing.T) {
 		requireEmpty(t, dir)
 	}
 	n.requireNothingLeft()
+}
+
+// TestLocalOneName: a name has one directory, so whoever recycles another volume under
+// it waits.
+func TestLocalOneName(t *testing.T) {
+	n := newLocalNode(t)
+	if n == nil {
+		return
+	}
+	var working, most atomic.Int32
+	n.config.Plugin = func(spec *volume.Spec) (volume.VolumePlugin, error) {
+		plugin, err := n.mgr.FindPluginBySpec(spec)
+		return counter{plugin, &working, &most}, err
+	}
+	r, err := recycler.NewLocal(n.config)
+	require.NoError(t, err)
+	var wg sync.WaitGroup
+	var dirs []string
+	for i := range 8 {
+		spec, dir := n.disk(fmt.Sprint("disk", i))
+		dirs = append(dirs, dir)
+		wg.Go(func() {
+			if err := r.Recycle(t.Context(), "one", spec); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	require.EqualValues(t, 1, most.Load())
+	for _, dir := range dirs {
+		requireEmpty(t, dir)
+	}
+	n.requireNothingLeft()
+}
+
+// A counter says how many volumes are up at a time.
+type counter struct {
+	volume.VolumePlugin
+	working, most *atomic.Int32
+}
+
+func (c counter) NewMounter(spec *volume.Spec, pod *v1.Pod) (volume.Mounter, error) {
+	m, err := c.VolumePlugin.NewMounter(spec, pod)
+	return counting{m, c}, err
+}
+
+type counting struct {
+	volume.Mounter
+	counter
+}
+
+func (c counting) SetUpAt(ctx context.Context, dir string, args volume.MounterArgs) error {
+	if now := c.working.Add(1); now > c.most.Load() {
+		c.most.Store(now)
+	}
+	time.Sleep(time.Millisecond) // for others to come
+	defer c.working.Add(-1)
+	return c.Mounter.SetUpAt(ctx, dir, args)
 }
 
 // TestLocalUncertain: what cannot be taken down is said to be so.

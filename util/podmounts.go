@@ -210,7 +210,8 @@ func classifyMount(err error) error {
 		return fmt.Errorf("%w: %w", volume.ErrUncertain, err)
 	case errors.Is(err, mount.ErrMounted):
 		return fmt.Errorf("%w: %w", volume.ErrAlreadyMounted, err)
-	case errors.As(err, &refused), errors.Is(err, errors.ErrUnsupported), errors.Is(err, syscall.EINVAL):
+	case errors.As(err, &refused), errors.Is(err, errors.ErrUnsupported), errors.Is(err, syscall.EINVAL),
+		errors.Is(err, mount.ErrSubmounts):
 		return err
 	}
 	return Transient(err)
