@@ -47,8 +47,9 @@ const LocalName = "volumekit.io/recycler"
 // what is in it, and looks at it once more through another mount. Make one with
 // [NewLocal].
 type Local struct {
-	config LocalConfig
-	locks  keylock.Map // by the volume's name
+	config  LocalConfig
+	names   keylock.Map // of volumes: each has one directory here; taken first
+	storage keylock.Map // by the plugin's name and the one that it gives what is behind the volume
 }
 
 var _ volume.Recycler = (*Local)(nil)
@@ -87,7 +88,7 @@ func (l *Local) Recycle(ctx context.Context, name string, spec *volume.Spec) err
 	if err != nil {
 		return fmt.Errorf("recycle: %w", err)
 	}
-	unlock, err := l.locks.Lock(ctx, work.lock)
+	unlock, err := lockBoth(ctx, &l.names, name, &l.storage, work.storage)
 	if err != nil {
 		return fmt.Errorf("recycle %s: waiting for another recycling of it: %w", name, util.Transient(err))
 	}
@@ -101,11 +102,11 @@ func (l *Local) Recycle(ctx context.Context, name string, spec *volume.Spec) err
 // A work is the recycling of one volume.
 type work struct {
 	*Local
-	plugin volume.VolumePlugin
-	spec   *volume.Spec
-	name   string
-	lock   string
-	dir    string // of this volume alone
+	plugin  volume.VolumePlugin
+	spec    *volume.Spec
+	name    string
+	storage string
+	dir     string // of this volume alone
 }
 
 // work checks what is asked for, and changes nothing.

@@ -58,11 +58,13 @@ type PodConfig struct {
 	Recorder func(Event)
 }
 
-// A Pod recycles volumes by pods. It is safe for concurrent use: recycles of one volume
-// wait for each other, of several run at a time. Make one with [NewPod].
+// A Pod recycles volumes by pods. It is safe for concurrent use: recycles of one volume,
+// and of several that have the same source, wait for each other; others run at a time.
+// Make one with [NewPod].
 type Pod struct {
-	config PodConfig
-	locks  keylock.Map // by UID of the persistent volume
+	config  PodConfig
+	volumes keylock.Map // by UID of the persistent volume; taken first
+	storage keylock.Map // by what the pods mount
 }
 
 var _ volume.Recycler = (*Pod)(nil)
@@ -148,7 +150,7 @@ func (p *Pod) Recycle(ctx context.Context, name string, spec *volume.Spec) error
 	if err != nil {
 		return err
 	}
-	unlock, err := p.locks.Lock(ctx, string(r.pv.UID))
+	unlock, err := lockBoth(ctx, &p.volumes, string(r.pv.UID), &p.storage, storageKey(r.asked.Spec.Volumes[0].VolumeSource))
 	if err != nil {
 		return r.failed(ended(ctx))
 	}

@@ -3,6 +3,7 @@ package recycler_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"sync"
@@ -335,6 +336,43 @@ func TestPodWaitsForItsVolume(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.Equal(t, volume.Transient, volume.KindOf(err))
 		require.NoError(t, <-first)
+	})
+}
+
+// Volumes that have the same files wait for each other, too, however the server is
+// written.
+func TestPodWaitsForItsStorage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		running, most := map[types.UID]bool{}, 0
+		var mu sync.Mutex
+		c := recyclertest.NewCluster(recyclertest.Config{
+			Fate: func(*v1.Pod) fate { return fate{Run: time.Minute} },
+			Fault: func(_ context.Context, call recyclertest.Call) fault {
+				mu.Lock()
+				defer mu.Unlock()
+				switch call.Op {
+				case recyclertest.Create:
+					running[types.UID(call.Pod.Name)] = true
+					most = max(most, len(running))
+				case recyclertest.Delete:
+					delete(running, types.UID(call.Pod.Name))
+				}
+				return fault{}
+			},
+		})
+		p := newPods(t, recycler.PodConfig{Client: c})
+		var all sync.WaitGroup
+		for i, server := range []string{"nfs.example", "NFS.example.", "nfs.example"} {
+			pv := nfsVolume(fmt.Sprint("pv-", i))
+			pv.Spec.NFS = &v1.NFSVolumeSource{Server: server, Path: []string{"/a/b", "/a/b/", "/a//b"}[i]}
+			all.Go(func() {
+				if err := p.Recycle(t.Context(), "", specOf(pv)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		require.Equal(t, 1, most, "one pod at a time has the files")
 	})
 }
 
