@@ -106,6 +106,34 @@ func TestEmptyOnExt4(t *testing.T) {
 	})
 }
 
+// TestSubvolumesStay: of btrfs, also nested, and those that are snapshots. The mount is
+// the root's, so the device alone tells them.
+func TestSubvolumesStay(t *testing.T) {
+	onBtrfs(t, func(t *testing.T, dir string) {
+		fill(t, dir, "root/a/b/c", "root/d")
+		subvolume(t, dir+"/root/a", "sub")
+		fill(t, dir, "root/a/sub/canary", "root/a/sub/e/canary")
+		for _, without := range []bool{false, true} {
+			withoutOpenat2 = without
+			r := open(t, dir+"/root")
+			_, err := r.Empty(t.Context(), Options{})
+			require.ErrorIs(t, err, unix.EXDEV)
+			require.Equal(t, []string{"a/sub"}, paths(t, err))
+			require.ElementsMatch(t, []string{"a", "a/sub", "a/sub/canary", "a/sub/e", "a/sub/e/canary"}, list(t, dir+"/root"))
+			require.NoError(t, r.Close())
+		}
+		withoutOpenat2 = false
+
+		// One that is the root itself is emptied as any other.
+		r := open(t, dir+"/root/a/sub")
+		_, err := r.Empty(t.Context(), Options{})
+		require.NoError(t, err)
+		require.NoError(t, r.Check(t.Context(), Options{}))
+		require.NoError(t, r.Close())
+		require.DirExists(t, dir+"/root/a/sub")
+	})
+}
+
 // TestOnlyNamesGo: of links, what they lead to stays.
 func TestOnlyNamesGo(t *testing.T) {
 	onEachKernel(t, func(t *testing.T, dir string) {
@@ -236,6 +264,24 @@ func TestRefusals(t *testing.T) {
 			require.ErrorIs(t, err, unix.EACCES)
 		}
 		require.ElementsMatch(t, []string{"a", "a/.nfs0001", "c", "c/denied", "f", "f/g"}, list(t, dir))
+	})
+}
+
+// TestInterruptedForEver: a file system that says so of an entry again and again is not
+// asked for ever, also where the context never ends.
+func TestInterruptedForEver(t *testing.T) {
+	onEachKernel(t, func(t *testing.T, dir string) {
+		fill(t, dir, "a/eintr", "a/eagain", "b/c")
+		again := map[string]error{"eintr": unix.EINTR, "eagain": unix.EAGAIN}
+		instead(t, func(fd int, name string, flags int) error {
+			if err := again[name]; err != nil {
+				return err
+			}
+			return unix.Unlinkat(fd, name, flags)
+		})
+		_, err := open(t, dir).Empty(context.Background(), Options{})
+		require.ElementsMatch(t, []string{"a/eintr", "a/eagain"}, paths(t, err))
+		require.ElementsMatch(t, []string{"a", "a/eintr", "a/eagain"}, list(t, dir))
 	})
 }
 

@@ -2,6 +2,7 @@ package scrub
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/mount/mounttest"
@@ -92,16 +94,27 @@ func tmpfs(t *testing.T, dir string) string {
 
 // onExt4 runs a test as root on an ext4 of its own.
 func onExt4(t *testing.T, test func(t *testing.T, dir string)) {
+	onDisk(t, "ext4", 64<<20, []string{"-q", "-F", "-N", "32768"}, test)
+}
+
+// onBtrfs is the like.
+func onBtrfs(t *testing.T, test func(t *testing.T, dir string)) {
+	onDisk(t, "btrfs", 256<<20, []string{"-q", "-f"}, test)
+}
+
+// onDisk runs a test as root on a file system in a file. What is missing for that may
+// be missing: loop devices, the file system, its mkfs.
+func onDisk(t *testing.T, kind string, size int64, options []string, test func(t *testing.T, dir string)) {
 	if !mounttest.RootNamespace(t) {
 		return
 	}
 	dir := realTempDir(t)
 	image, target := dir+"/image", dir+"/target"
 	require.NoError(t, os.WriteFile(image, nil, 0o600))
-	require.NoError(t, os.Truncate(image, 64<<20))
+	require.NoError(t, os.Truncate(image, size))
 	require.NoError(t, os.Mkdir(target, 0o755))
-	if out, err := exec.Command("mkfs.ext4", "-q", "-F", "-N", "32768", image).CombinedOutput(); err != nil {
-		mounttest.SkipWithout(t, "loop", string(out)+err.Error())
+	if out, err := exec.Command("mkfs."+kind, append(options, image)...).CombinedOutput(); err != nil {
+		mounttest.SkipWithout(t, lack(kind), string(out)+err.Error())
 	}
 	out, err := exec.Command("losetup", "--find", "--show", image).CombinedOutput()
 	if err != nil {
@@ -109,9 +122,21 @@ func onExt4(t *testing.T, test func(t *testing.T, dir string)) {
 	}
 	device := strings.TrimSpace(string(out))
 	t.Cleanup(func() { require.NoError(t, exec.Command("losetup", "--detach", device).Run()) })
-	require.NoError(t, unix.Mount(device, target, "ext4", 0, ""))
+	if err := unix.Mount(device, target, kind, 0, ""); errors.Is(err, unix.ENODEV) {
+		mounttest.SkipWithout(t, lack(kind), "this kernel does not have it")
+	} else {
+		require.NoError(t, err)
+	}
 	t.Cleanup(func() { require.NoError(t, unix.Unmount(target, 0)) })
 	test(t, target)
+}
+
+// lack is what a skip is for: where there are loop devices there is ext4.
+func lack(kind string) string {
+	if kind == "ext4" {
+		return "loop"
+	}
+	return kind
 }
 
 // fill makes files and directories (those whose names end in a slash), and what is
@@ -186,6 +211,23 @@ func protect(t *testing.T, name string, flag int) {
 	require.NoError(t, err)
 	flags = flags&^(immutableFlag|appendFlag) | flag
 	require.NoError(t, unix.IoctlSetPointerInt(fd, unix.FS_IOC_SETFLAGS, flags))
+}
+
+// subvolume makes one of btrfs, as btrfs(8) does: struct btrfs_ioctl_vol_args of
+// linux/btrfs.h is a descriptor, and the name.
+func subvolume(t *testing.T, dir, name string) {
+	t.Helper()
+	const subvolCreate = 0x5000940e
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	require.NoError(t, err)
+	defer func() { _ = unix.Close(fd) }()
+	var args struct {
+		fd   int64
+		name [4088]byte
+	}
+	copy(args.name[:], name)
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), subvolCreate, uintptr(unsafe.Pointer(&args)))
+	require.Zero(t, errno)
 }
 
 func inode(t *testing.T, name string) uint64 {

@@ -186,14 +186,19 @@ func kindOf(dir int, name string, flags int) (uint8, error) {
 	return uint8(x.Mode & unix.S_IFMT >> 12), err
 }
 
+// mostTries is more than any interruption takes: what goes on is a file system that
+// always says so.
+const mostTries = 1000
+
 // again does what was interrupted once more.
-func again(call func() (int, error)) (int, error) {
-	for {
-		n, err := call()
+func again(call func() (int, error)) (n int, err error) {
+	for range mostTries {
+		n, err = call()
 		if !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.EAGAIN) {
-			return n, err
+			break
 		}
 	}
+	return n, err
 }
 
 // withoutOpenat2 makes tests take the way of older kernels.
