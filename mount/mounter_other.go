@@ -13,6 +13,7 @@ var errOnlyLinux = fmt.Errorf("mounting on %s: %w", runtime.GOOS, errors.ErrUnsu
 
 func (m *Mounter) mount(context.Context, *claim, *lease, Request, Options) error { return errOnlyLinux }
 func (m *Mounter) isCalm(string) bool                                            { return true }
+func (m *Mounter) watch(context.Context, func()) error                           { return errOnlyLinux }
 func (m *Mounter) sweepStages()                                                  {}
 func (m *Mounter) unmount(context.Context, string, uint64) error                 { return errOnlyLinux }
 func (m *Mounter) unmountTree(context.Context, string) error                     { return errOnlyLinux }

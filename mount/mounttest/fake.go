@@ -52,6 +52,8 @@ type Fake struct {
 	op      string          // that is at work
 	waiters []chan struct{} // closed when the faults are cleared
 	log     []Action
+
+	watchers map[chan struct{}]bool // of length 1, for Watch
 }
 
 var _ mount.Interface = (*Fake)(nil)
@@ -64,6 +66,8 @@ func NewFake(config mount.Config) *Fake {
 		policy:  config.Unmount,
 		trusted: trustedLinks(),
 		kernel:  newKernel(),
+
+		watchers: map[chan struct{}]bool{},
 	}
 }
 
@@ -200,6 +204,7 @@ func (f *Fake) exclusively(ctx context.Context, action Action, work func() error
 		return ctxend.Error(ctx)
 	}
 	defer unlock()
+	defer f.tell()
 	return f.faulty(ctx, action, func() error { return f.answered(ctx, action.Op, work) })
 }
 
