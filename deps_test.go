@@ -50,6 +50,7 @@ var house = []room{
 	{"volume", nil, []string{api, apimachinery}},
 	{"volume/volumetest", []string{"volume", "mount", "mount/mounttest", "util"}, []string{api, apimachinery, testify}},
 	{"local", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery, sys}},
+	{"emptydir", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery, sys}},
 	{"nfs", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery, sys}},
 	{"recycler", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery, sys}},
 	{"recycler/recyclertest", []string{"recycler", "volume"}, []string{api, apimachinery}},

@@ -1,0 +1,37 @@
+package emptydir
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/volumekit/volumekit/volume"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// ConstructVolumeSpec recovers the volume from what was noted when it was set up.
+//
+// A path that is not below the host's root is a [*field.Error]. If nothing is up there
+// the error wraps [volume.ErrNotMounted]; if there is a directory, or a mount, and no
+// sound note about it, [volume.ErrUncertain]: it can be set up, and torn down.
+func (p *Plugin) ConstructVolumeSpec(ctx context.Context, volumeName, mountPath string) (*volume.Spec, error) {
+	if err := volume.ValidatePathComponent(field.NewPath("volumeName"), volumeName); err != nil {
+		return nil, err
+	}
+	if p.host == nil {
+		return nil, errNotInitialised
+	}
+	record, err := p.dirs.Find(ctx, mountPath)
+	if err != nil {
+		return nil, err
+	}
+	var source v1.EmptyDirVolumeSource
+	if err := json.Unmarshal(record, &source); err != nil {
+		return nil, fmt.Errorf("%w: what is noted of %s: %w", volume.ErrUncertain, mountPath, err)
+	}
+	return volume.NewSpecFromVolume(&v1.Volume{
+		Name:         volumeName,
+		VolumeSource: v1.VolumeSource{EmptyDir: &source},
+	}), nil
+}

@@ -1,0 +1,93 @@
+package emptydir
+
+import (
+	"strings"
+
+	"github.com/volumekit/volumekit/volume"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// A medium is what a volume is kept in.
+type medium struct {
+	fsType string // empty: a directory on disk
+	page   int64  // of hugetlbfs, in bytes
+}
+
+const (
+	tmpfs     = "tmpfs"
+	hugetlbfs = "hugetlbfs"
+)
+
+var mediumField = field.NewPath("spec", "volume", "emptyDir", "medium")
+
+func parseMedium(written v1.StorageMedium, pod *v1.Pod) (medium, error) {
+	switch written {
+	case v1.StorageMediumDefault:
+		return medium{}, nil
+	case v1.StorageMediumMemory:
+		return medium{fsType: tmpfs}, nil
+	case v1.StorageMediumHugePages:
+		page, err := pageOf(pod)
+		return medium{hugetlbfs, page}, err
+	}
+	size, ok := strings.CutPrefix(string(written), string(v1.StorageMediumHugePagesPrefix))
+	if !ok {
+		return medium{}, volume.Invalid(mediumField, string(written), "no such medium")
+	}
+	page, err := parsePage(mediumField, size)
+	return medium{hugetlbfs, page}, err
+}
+
+// parsePage accepts the size of a page: a power of two.
+func parsePage(at *field.Path, written string) (int64, error) {
+	const longest = 32 // a quantity need not be taken apart to see that it is none
+	if len(written) <= longest {
+		size, err := resource.ParseQuantity(written)
+		if n, ok := size.AsInt64(); err == nil && ok && n > 0 && n&(n-1) == 0 {
+			return n, nil
+		}
+	}
+	return 0, volume.Invalid(at, written, `not the size of huge pages, such as "2Mi"`)
+}
+
+// pageOf returns the one size of huge pages that the containers of a pod ask for.
+func pageOf(pod *v1.Pod) (int64, error) {
+	at := field.NewPath("pod", "spec", "containers")
+	var page int64
+	for _, asked := range resourcesOf(pod) {
+		for name := range asked {
+			size, ok := strings.CutPrefix(string(name), v1.ResourceHugePagesPrefix)
+			if !ok {
+				continue
+			}
+			n, err := parsePage(at.Child("resources"), size)
+			if err != nil {
+				return 0, err
+			}
+			if page != 0 && page != n {
+				return 0, field.Forbidden(at, "with huge pages of several sizes the medium must name one")
+			}
+			page = n
+		}
+	}
+	if page == 0 {
+		return 0, field.Required(at, "no container asks for huge pages")
+	}
+	return page, nil
+}
+
+// resourcesOf returns what all containers of the pod ask for, and the pod itself.
+func resourcesOf(pod *v1.Pod) []v1.ResourceList {
+	var all []v1.ResourceList
+	if whole := pod.Spec.Resources; whole != nil {
+		all = append(all, whole.Requests, whole.Limits)
+	}
+	for _, containers := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for _, c := range containers {
+			all = append(all, c.Resources.Requests, c.Resources.Limits)
+		}
+	}
+	return all
+}

@@ -1,0 +1,16 @@
+package emptydir
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// nodeMemory returns how much memory there is, in bytes.
+func nodeMemory() (int64, error) {
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err != nil {
+		return 0, os.NewSyscallError("sysinfo", err)
+	}
+	return int64(uint64(info.Totalram) * uint64(info.Unit)), nil
+}

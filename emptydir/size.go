@@ -1,0 +1,94 @@
+package emptydir
+
+import (
+	"math"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Sizes are in bytes; 0 is none: file systems take it for no limit.
+
+// limitOf returns the limit that a volume's specification has.
+func limitOf(written *resource.Quantity) (int64, error) {
+	return bytesOf(field.NewPath("spec", "volume", "emptyDir", "sizeLimit"), written)
+}
+
+func bytesOf(at *field.Path, q *resource.Quantity) (int64, error) {
+	switch {
+	case q == nil:
+		return 0, nil
+	case q.Sign() < 0:
+		return 0, field.Invalid(at, shown(q), "a size is not negative")
+	case q.Cmp(*resource.NewQuantity(math.MaxInt64, resource.BinarySI)) > 0:
+		return 0, field.Invalid(at, shown(q), "too large")
+	}
+	return q.Value(), nil
+}
+
+// shown leaves the quantity as it is: one remembers how it was shown.
+func shown(q *resource.Quantity) string {
+	c := q.DeepCopy()
+	return c.String()
+}
+
+// smallest returns the smallest of the limits that there are.
+func smallest(limits ...int64) int64 {
+	var least int64
+	for _, n := range limits {
+		if n > 0 && (least == 0 || n < least) {
+			least = n
+		}
+	}
+	return least
+}
+
+// podMemory returns the memory that the containers of a pod may use at the same time:
+// none if one of them has no limit. What is in a volume in memory counts as theirs.
+func podMemory(pod *v1.Pod) int64 {
+	if whole := pod.Spec.Resources; whole != nil {
+		if n := memoryOf(whole.Limits); n > 0 {
+			return n
+		}
+	}
+	var sum, most int64
+	for _, c := range pod.Spec.Containers {
+		n := memoryOf(c.Resources.Limits)
+		if n == 0 {
+			return 0
+		}
+		sum = add(sum, n)
+	}
+	for _, c := range pod.Spec.InitContainers {
+		n := memoryOf(c.Resources.Limits)
+		if n == 0 {
+			return 0
+		}
+		if c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways {
+			sum = add(sum, n) // it runs beside the others
+		}
+		most = max(most, n)
+	}
+	return max(sum, most)
+}
+
+func add(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+// memoryOf returns a limit that says something.
+func memoryOf(limits v1.ResourceList) int64 {
+	q, ok := limits[v1.ResourceMemory]
+	if !ok {
+		return 0
+	}
+	n, err := bytesOf(nil, &q)
+	if err != nil {
+		return 0
+	}
+	return n
+}
