@@ -35,6 +35,7 @@ var changing = map[uint64]string{
 	unix.SYS_FCHMOD:         "fchmod",
 	unix.SYS_SYMLINKAT:      "symlinkat",
 	unix.SYS_LINKAT:         "linkat",
+	unix.SYS_FCHMODAT2:      "fchmodat2",
 	unix.SYS_FTRUNCATE:      "ftruncate",
 }
 

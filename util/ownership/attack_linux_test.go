@@ -1,0 +1,208 @@
+package ownership
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"golang.org/x/sys/unix"
+)
+
+// TestAttack: while a directory is given to one group after the other, others in it
+// swap directories and files for symbolic links to what is outside, and mount another
+// file system over directories. Nothing outside and nothing mounted is changed. What a
+// walk by path changes in the same place shows that the attack is one.
+func TestAttack(t *testing.T) {
+	onEachKernel(t, func(t *testing.T, dir string) {
+		a := newAttack(t, dir)
+		stop := a.begin()
+		for i := 0; i < upTo(2000, 100_000) || !a.struck(); i++ {
+			_, err := Apply(t.Context(), a.root, Options{Group: id(int64(1 + i%7)), Workers: 1 + i%3})
+			a.tolerate(t, err)
+			if i%100 == 0 {
+				a.requireNone(t)
+			}
+		}
+		stop()
+		a.requireNone(t)
+		t.Logf("%d swaps, %d mounts", a.swapped.Load(), a.mounted.Load())
+	})
+}
+
+// TestAttackOnAWalk is the control.
+func TestAttackOnAWalk(t *testing.T) {
+	if !mounttest.RootNamespace(t) {
+		return
+	}
+	a := newAttack(t, tmpfs(t, realTempDir(t)))
+	stop := a.begin()
+	defer stop()
+	for i := range 10_000 {
+		_ = byPath(a.root, 1+i%7)
+		if i%10 == 0 && a.escaped() != "" {
+			t.Log(a.escaped())
+			return
+		}
+	}
+	t.Log("the walk was lucky: this time the attack shows nothing")
+}
+
+// byPath is what is done everywhere.
+func byPath(dir string, gid int) error {
+	return filepath.Walk(dir, func(name string, info fs.FileInfo, err error) error {
+		if err != nil {
+			return nil
+		}
+		_ = os.Lchown(name, -1, gid)
+		if info.Mode()&fs.ModeSymlink == 0 {
+			_ = os.Chmod(name, info.Mode()|readWrite)
+		}
+		return nil
+	})
+}
+
+// An attack has a root that is given away, and trees of canaries: outside, and on a
+// file system that is mounted in the root now and then.
+type attack struct {
+	root, outside, source string
+	canaries              []string
+	directories, files    []spot
+	mounted, swapped      atomic.Int64
+}
+
+func newAttack(t *testing.T, dir string) *attack {
+	a := &attack{root: dir + "/root", outside: dir + "/outside", source: dir + "/source"}
+	fill(t, dir, "root/", "outside/", "source/")
+	tmpfs(t, a.source)
+	for _, tree := range []string{a.outside, a.source} {
+		for i := range 3 {
+			fill(t, tree, fmt.Sprintf("sub/file%d", i))
+			a.canaries = append(a.canaries, fmt.Sprintf("%s/sub/file%d", tree, i))
+		}
+		a.canaries = append(a.canaries, tree, tree+"/sub")
+	}
+	for n := range 4 {
+		for i := range 3 {
+			fill(t, a.root, fmt.Sprintf("d%d/sub/file%d", n, i))
+		}
+		a.directories = append(a.directories, spotIn(t, a.root, fmt.Sprintf("d%d", n)))
+		a.files = append(a.files, spotIn(t, fmt.Sprintf("%s/d%d/sub", a.root, n), "file0"))
+	}
+	return a
+}
+
+// begin returns what ends the attack, and waits until it has.
+func (a *attack) begin() (stop func()) {
+	done := make(chan struct{})
+	var attackers sync.WaitGroup
+	for _, attack := range []func(n int){a.swapDirectory, a.swapFile, a.mount} {
+		attackers.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-done:
+					return
+				default:
+					attack(n % 4)
+				}
+			}
+		})
+	}
+	return func() {
+		close(done)
+		attackers.Wait()
+	}
+}
+
+// A spot is where something is swapped: by descriptor, or else an attacker of whom
+// another one swaps the directories does to what is outside what he does here.
+type spot struct {
+	dir  int
+	name string
+}
+
+func spotIn(t *testing.T, dir, name string) spot {
+	t.Helper()
+	fd, err := unix.Open(dir, unix.O_PATH|unix.O_CLOEXEC, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, unix.Close(fd)) })
+	return spot{fd, name}
+}
+
+func (a *attack) swapDirectory(n int) {
+	a.swap(a.directories, n, filepath.Dir(a.root)+"/dirlink", a.outside)
+}
+
+func (a *attack) swapFile(n int) {
+	a.swap(a.files, n, filepath.Dir(a.root)+"/filelink", a.outside+"/sub/file0")
+}
+
+// swap puts a link in something's place for a moment, at once.
+func (a *attack) swap(spots []spot, n int, link, to string) {
+	_ = os.Symlink(to, link)
+	if spots[n].exchange(link) == nil {
+		a.swapped.Add(1)
+	}
+	for _, s := range spots { // also those that could not be before
+		if _, err := unix.Readlinkat(s.dir, s.name, make([]byte, 1)); err == nil {
+			_ = s.exchange(link)
+		}
+	}
+}
+
+func (s spot) exchange(name string) error {
+	return unix.Renameat2(s.dir, s.name, unix.AT_FDCWD, name, unix.RENAME_EXCHANGE)
+}
+
+// mount binds the canaries' file system to a directory, and takes it away.
+func (a *attack) mount(n int) {
+	fd, err := unix.Open(fmt.Sprintf("%s/d%d", a.root, n), unix.O_PATH|unix.O_NOFOLLOW|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	defer func() { _ = unix.Close(fd) }()
+	here := fmt.Sprintf("/proc/self/fd/%d", fd)
+	if unix.Mount(a.source, here, "", unix.MS_BIND, "") != nil {
+		return
+	}
+	a.mounted.Add(1)
+	// What is on top of it is not what the descriptor is of, and it may have moved.
+	for _, d := range []string{"/root/d0", "/root/d1", "/root/d2", "/root/d3", "/dirlink"} {
+		_ = unix.Unmount(filepath.Dir(a.root)+d, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+	}
+}
+
+// tolerate is for what those who attack deserve.
+func (a *attack) tolerate(t *testing.T, err error) {
+	t.Helper()
+	var unchanged *UnchangedError
+	require.True(t, err == nil || errors.As(err, &unchanged), "%v", err)
+}
+
+// struck: there has been something to gain.
+func (a *attack) struck() bool { return a.mounted.Load() > 0 && a.swapped.Load() > 0 }
+
+// escaped names a canary that is not as it was.
+func (a *attack) escaped() string {
+	for _, name := range a.canaries {
+		var x unix.Stat_t
+		if err := unix.Lstat(name, &x); err != nil {
+			return err.Error()
+		}
+		if mode := x.Mode &^ unix.S_IFMT; x.Gid != 0 || mode != 0o755 && mode != 0o640 {
+			return fmt.Sprintf("%s: %d %o", name, x.Gid, mode)
+		}
+	}
+	return ""
+}
+
+func (a *attack) requireNone(t *testing.T) {
+	t.Helper()
+	require.Empty(t, a.escaped())
+}
