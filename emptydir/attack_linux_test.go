@@ -1,0 +1,217 @@
+package emptydir_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/volume"
+	"golang.org/x/sys/unix"
+)
+
+// TestAttack: while a volume is set up, written to and torn down again and again, its
+// pod swaps directories in it for links to a tree outside, and has a file system mounted
+// over others. Nothing outside and nothing mounted is lost. What a walk by path loses in
+// the same place shows that the attack is one.
+func TestAttack(t *testing.T) {
+	if !mounttest.Namespace(t) {
+		return
+	}
+	a := newAttack(t)
+	end := a.begin()
+	mounter, unmounter := a.mounter(t, onMedium("")), a.unmounter(t)
+	down := 0
+	for i := 0; i < rounds() || !a.struck() && i < 100*rounds(); i++ {
+		require.NoError(t, mounter.SetUp(t.Context(), volume.MounterArgs{}))
+		a.refill(i)
+		err := unmounter.TearDown(t.Context())
+		if err == nil {
+			down++
+		}
+		require.True(t, err == nil || volume.KindOf(err) == volume.Uncertain, "%v", err)
+		if i%100 == 0 {
+			require.False(t, a.lost(), "round %d: a canary is gone, or what was in it", i)
+		}
+	}
+	end()
+	require.False(t, a.lost(), "a canary is gone, or what was in it")
+	t.Logf("%d tear-downs went through; swapped %d times, mounted %d times", down, a.swapped.Load(), a.mounted.Load())
+	require.NoError(t, unmounter.TearDown(t.Context()))
+	require.False(t, a.lost())
+	require.NoDirExists(t, a.volume)
+}
+
+func rounds() int {
+	switch {
+	case os.Getenv("VOLUMEKIT_LONG") != "":
+		return 100_000
+	case testing.Short():
+		return 200
+	}
+	return 1000
+}
+
+// TestAttackOnAWalk is the control.
+func TestAttackOnAWalk(t *testing.T) {
+	if !mounttest.Namespace(t) {
+		return
+	}
+	a := newAttack(t)
+	require.NoError(t, os.MkdirAll(a.volume, 0o777))
+	end := a.begin()
+	defer end()
+	began := time.Now()
+	for i := 0; time.Since(began) < 20*time.Second; i++ {
+		a.refill(i)
+		walkAndRemove(a.volume)
+		if a.lost() {
+			t.Logf("the walk let the attackers out after %d rounds", i+1)
+			return
+		}
+	}
+	t.Log("the walk was lucky: this time the attack shows nothing")
+}
+
+// walkAndRemove does what a program does that trusts a path which it has looked at.
+func walkAndRemove(dir string) {
+	entries, _ := os.ReadDir(dir)
+	for _, entry := range entries {
+		name := filepath.Join(dir, entry.Name())
+		if info, err := os.Lstat(name); err == nil && info.IsDir() {
+			time.Sleep(time.Microsecond) // with one processor hardly anybody else has a turn without
+			walkAndRemove(name)
+		}
+		_ = os.Remove(name)
+	}
+}
+
+// An attack has trees of canaries: outside of the volume, and on a file system that is
+// mounted in it now and then.
+type attack struct {
+	*node
+	volume, outside, source string
+	canaries                []string
+	mounted, swapped        atomic.Int64
+}
+
+func newAttack(t *testing.T) *attack {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	m := mount.New(mount.Config{})
+	tmpfs := func(dir string) {
+		require.NoError(t, m.Mount(t.Context(), mount.Request{Source: "tmpfs", FSType: "tmpfs", Target: dir}))
+		t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	}
+	tmpfs(dir)
+	a := &attack{node: nodeIn(t, m, dir), outside: dir + "/outside", source: dir + "/source"}
+	a.volume = a.unmounter(t).GetPath()
+	require.NoError(t, os.Mkdir(a.source, 0o755))
+	tmpfs(a.source)
+	for i := range 4 {
+		for _, tree := range []string{a.outside, a.source} {
+			sub := fmt.Sprintf("%s/sub%d", tree, i)
+			require.NoError(t, os.MkdirAll(sub, 0o755))
+			require.NoError(t, os.WriteFile(sub+"/canary", []byte("alive"), 0o600))
+			a.canaries = append(a.canaries, sub+"/canary")
+		}
+	}
+	return a
+}
+
+func (a *attack) sub(n int) string { return fmt.Sprintf("%s/d%d", a.volume, n%4) }
+
+// refill makes what is to be deleted. The attackers' own work may be in the way.
+func (a *attack) refill(i int) {
+	for n := range 4 {
+		sub := fmt.Sprintf("%s/sub%d", a.sub(n), i%4)
+		_ = os.MkdirAll(sub, 0o755)
+		_ = os.WriteFile(sub+"/junk", nil, 0o644) // perhaps among canaries, by now
+	}
+}
+
+// begin returns what ends the attack, and waits until it has.
+func (a *attack) begin() (end func()) {
+	done := make(chan struct{})
+	var attackers sync.WaitGroup
+	for _, attack := range []func(n int){a.swap, a.mount} {
+		attackers.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-done:
+					return
+				default:
+					attack(n)
+				}
+			}
+		})
+	}
+	return func() { close(done); attackers.Wait() }
+}
+
+// swap exchanges a directory for a link, for a moment.
+func (a *attack) swap(n int) {
+	dir, link := a.sub(n), a.volume+"/link"
+	if err := os.Symlink(a.outside, link); err != nil && !errors.Is(err, fs.ErrExist) {
+		return
+	}
+	if unix.Renameat2(unix.AT_FDCWD, dir, unix.AT_FDCWD, link, unix.RENAME_EXCHANGE) == nil {
+		a.swapped.Add(1)
+		time.Sleep(time.Duration(n%8) * time.Microsecond)
+		_ = unix.Renameat2(unix.AT_FDCWD, dir, unix.AT_FDCWD, link, unix.RENAME_EXCHANGE)
+	}
+}
+
+// mount binds the canaries' file system to a directory, and takes it away.
+func (a *attack) mount(n int) {
+	dir := a.sub(n)
+	_ = os.Mkdir(dir, 0o755)
+	fd, err := unix.Open(dir, unix.O_PATH|unix.O_NOFOLLOW|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	defer func() { _ = unix.Close(fd) }()
+	if unix.Mount(a.source, fmt.Sprintf("/proc/self/fd/%d", fd), "", unix.MS_BIND, "") != nil {
+		return
+	}
+	a.mounted.Add(1)
+	a.detach()
+}
+
+// detach takes down what is mounted in the volume, wherever that has been moved.
+func (a *attack) detach() {
+	for left := true; left; {
+		left = false
+		mounts, err := os.ReadFile("/proc/self/mounts")
+		if err != nil {
+			return
+		}
+		for line := range strings.Lines(string(mounts)) {
+			if at := strings.Fields(line)[1]; strings.HasPrefix(at, a.volume+"/") {
+				left = true
+				_ = unix.Unmount(at, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+			}
+		}
+	}
+}
+
+// struck: there has been something to lose.
+func (a *attack) struck() bool { return a.mounted.Load() > 0 && a.swapped.Load() > 0 }
+
+func (a *attack) lost() bool {
+	for _, name := range a.canaries {
+		if text, err := os.ReadFile(name); err != nil || string(text) != "alive" {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,169 @@
+package emptydir_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/volume"
+	v1 "k8s.io/api/core/v1"
+)
+
+// The test binary is also the program that is killed: with these variables it
+// carries out one verb and exits.
+const (
+	verbVar   = "VOLUMEKIT_TEST_VERB"
+	dirVar    = "VOLUMEKIT_TEST_DIR"
+	mediumVar = "VOLUMEKIT_TEST_MEDIUM"
+)
+
+func TestMain(m *testing.M) {
+	if verb := os.Getenv(verbVar); verb != "" {
+		os.Exit(runVerb(verb))
+	}
+	os.Exit(m.Run())
+}
+
+func runVerb(verb string) int {
+	n := killNode(fatal{}, os.Getenv(dirVar))
+	var err error
+	if verb == "up" {
+		m := n.mounter(fatal{}, onMedium(v1.StorageMedium(os.Getenv(mediumVar))))
+		err = m.SetUp(context.Background(), volume.MounterArgs{})
+	} else {
+		err = n.unmounter(fatal{}).TearDown(context.Background())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// fatal ends a program where a test would fail.
+type fatal struct{}
+
+func (fatal) Errorf(format string, args ...any) { fmt.Fprintf(os.Stderr, format, args...) }
+func (fatal) FailNow()                          { os.Exit(1) }
+
+func killNode(t require.TestingT, dir string) *node {
+	return nodeIn(t, mount.New(mount.Config{StagingDir: dir + "/staging"}), dir)
+}
+
+// TestKilled: after SIGKILL at any place in SetUp or TearDown the volume is not taken
+// for up unless it is whole, the same call goes on, and nothing is left over or lost
+// that is not in the volume.
+func TestKilled(t *testing.T) {
+	for _, medium := range []v1.StorageMedium{"", "Memory"} {
+		for _, verb := range []string{"up", "down"} {
+			t.Run(strings.TrimPrefix(string(medium)+"/"+verb, "/"), func(t *testing.T) {
+				if mounttest.Namespace(t) {
+					testKilled(t, medium, verb)
+				}
+			})
+		}
+	}
+}
+
+func testKilled(t *testing.T, medium v1.StorageMedium, verb string) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	n := killNode(t, dir)
+	mounter, unmounter := n.mounter(t, onMedium(medium)), n.unmounter(t)
+	require.NoError(t, os.MkdirAll(dir+"/outside/sub", 0o755))
+	precious := []string{dir + "/outside/precious", dir + "/outside/sub/precious"}
+	for _, name := range precious {
+		require.NoError(t, os.WriteFile(name, []byte("precious"), 0o600))
+	}
+	program := func() *exec.Cmd {
+		require.NoError(t, unmounter.TearDown(t.Context()))
+		require.NoError(t, os.RemoveAll(n.host.Root()+"/pods")) // nothing is mounted in it
+		if verb == "down" {
+			require.NoError(t, mounter.SetUp(t.Context(), volume.MounterArgs{}))
+			fill(t, mounter.GetPath(), dir+"/outside")
+		}
+		c := exec.Command("/proc/self/exe")
+		c.Env = append(os.Environ(), verbVar+"="+verb, dirVar+"="+dir, mediumVar+"="+string(medium))
+		c.Stderr = os.Stderr
+		return c
+	}
+	var places []string
+	kills := mounttest.KillAtEachCall(t, program, func(place string) {
+		places = append(places, place)
+		next := killNode(t, dir)
+		found, err := next.plugin.ConstructVolumeSpec(t.Context(), "v", mounter.GetPath())
+		if err == nil {
+			requireWhole(t, next, medium, mounter.GetPath(), verb == "down", place)
+			require.Equal(t, medium, found.Volume.EmptyDir.Medium, place)
+		}
+		if verb == "up" {
+			require.NoError(t, next.mounter(t, onMedium(medium)).SetUp(t.Context(), volume.MounterArgs{}), place)
+			requireWhole(t, next, medium, mounter.GetPath(), false, place)
+		}
+		require.NoError(t, next.unmounter(t).TearDown(t.Context()), place)
+		requireNothing(t, next, place)
+		for _, name := range precious {
+			text, err := os.ReadFile(name)
+			require.NoError(t, err, place)
+			require.Equal(t, "precious", string(text), place)
+		}
+	})
+	t.Logf("killed at %d places: %v", kills, places)
+	require.Positive(t, kills)
+	if !testing.Short() {
+		require.GreaterOrEqual(t, kills, 6)
+	}
+}
+
+// fill puts files into a volume, and links that lead out of it.
+func fill(t *testing.T, dir, outside string) {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(dir+"/a/b", 0o755))
+	require.NoError(t, os.Mkdir(dir+"/lost+found", 0o700))
+	require.NoError(t, os.WriteFile(dir+"/a/file", []byte("x"), 0o600))
+	require.NoError(t, os.Symlink(outside, dir+"/a/b/link"))
+	if err := os.Link(outside+"/precious", dir+"/hard"); err != nil { // a file system of its own
+		require.NoError(t, os.WriteFile(dir+"/hard", nil, 0o600))
+	}
+}
+
+// requireWhole: what is noted to be up is up, with all that the pod has put there.
+func requireWhole(t *testing.T, n *node, medium v1.StorageMedium, dir string, filled bool, place string) {
+	t.Helper()
+	info, err := os.Stat(dir)
+	require.NoError(t, err, place)
+	require.Equal(t, os.ModeDir|0o777, info.Mode(), place)
+	mounted, err := n.IsMountPoint(t.Context(), dir)
+	require.NoError(t, err, place)
+	require.Equal(t, medium != "", mounted, place)
+	if filled {
+		require.FileExists(t, dir+"/a/file", place)
+		require.FileExists(t, dir+"/hard", place)
+	}
+}
+
+// requireNothing: the pod's own directories are all that is left.
+func requireNothing(t *testing.T, n *node, place string) {
+	t.Helper()
+	list, err := n.List(t.Context())
+	require.NoError(t, err, place)
+	for _, info := range list {
+		require.False(t, strings.HasPrefix(info.Mountpoint, n.dir+"/"), "%s: %s is still mounted", place, info.Mountpoint)
+	}
+	left, err := filepath.Glob(n.dir + "/staging/*")
+	require.NoError(t, err)
+	require.Empty(t, left, "%s: staging areas are left", place)
+	volumes := n.host.Root() + "/pods/1/volumes/kubernetes.io~empty-dir"
+	require.NoError(t, filepath.WalkDir(n.host.Root(), func(p string, _ os.DirEntry, err error) error {
+		require.NoError(t, err)
+		require.True(t, strings.HasPrefix(volumes+"/", p+"/"), "%s: %s is left", place, p)
+		return nil
+	}))
+}
