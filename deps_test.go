@@ -52,6 +52,7 @@ var house = []room{
 	{"local", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery, sys}},
 	{"emptydir", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery, sys}},
 	{"nfs", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery, sys}},
+	{"manager", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery}},
 	{"recycler", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery, sys}},
 	{"recycler/recyclertest", []string{"recycler", "volume"}, []string{api, apimachinery}},
 	{"util", []string{"mount", "volume", leaves}, []string{api, apimachinery, sys}},

@@ -1,0 +1,94 @@
+package manager
+
+import (
+	"errors"
+	"maps"
+
+	"github.com/volumekit/volumekit/volume"
+)
+
+// advance returns what is known of a volume after a job. It changes nothing.
+func advance(before *actualVolume, out outcome) *actualVolume {
+	v := *before
+	v.pods = maps.Clone(before.pods)
+	switch out.verb {
+	case attach:
+		if v.attached = wentUp(v.attached, out.err); out.err == nil {
+			v.devicePath = out.devicePath
+		}
+	case mountDevice:
+		if v.device = wentUp(v.device, out.err); v.device != absent {
+			v.deviceMountPath, v.lastPod = out.deviceMountPath, podKey{out.job.pod.UID, out.spec.Name()}
+		}
+	case setUp:
+		v.afterSetUp(out)
+	case tearDown:
+		if out.err != nil {
+			v.pods[out.operation.pod] = v.pods[out.operation.pod].as(uncertain)
+		} else {
+			delete(v.pods, out.operation.pod)
+		}
+	case expand:
+		if out.err == nil {
+			v.size = out.size
+		}
+	case unmountDevice:
+		v.device, v.size = wentDown(out.err), nil
+	case detach:
+		v.attached = wentDown(out.err)
+	}
+	return &v
+}
+
+func (v *actualVolume) afterSetUp(out outcome) {
+	key := out.operation.pod
+	var pod actualPod
+	if before := v.pods[key]; before != nil {
+		pod = *before
+	}
+	pod.state = wentUp(pod.state, out.err)
+	if out.err == nil {
+		pod.block, pod.revision = out.traits.block, out.revision
+		pod.path, pod.mounted = out.path, out.mounted
+	}
+	if pod.state == absent {
+		delete(v.pods, key)
+		return
+	}
+	if v.pods == nil {
+		v.pods = map[podKey]*actualPod{}
+	}
+	v.pods[key] = &pod
+}
+
+// wentUp is the state after something was to be brought up.
+func wentUp(before state, err error) state {
+	switch {
+	case err == nil:
+		return present
+	case volume.KindOf(err) == volume.Uncertain, errors.Is(err, volume.ErrAlreadyMounted):
+		return uncertain
+	}
+	return before
+}
+
+// wentDown is the state after something that was there was to be taken down. What is
+// left of it nobody knows.
+func wentDown(err error) state {
+	if err == nil {
+		return absent
+	}
+	return uncertain
+}
+
+// as returns a copy in another state.
+func (p *actualPod) as(s state) *actualPod {
+	other := *p
+	other.state = s
+	return &other
+}
+
+// isNothing reports whether there is nothing that could be taken down.
+func (v *actualVolume) isNothing() bool {
+	return v.attached == absent && v.device == absent && !v.inUse(podKey{})
+}

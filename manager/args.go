@@ -1,0 +1,80 @@
+package manager
+
+import (
+	"github.com/volumekit/volumekit/util"
+	"github.com/volumekit/volumekit/volume"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// argsOf is what the pod asks of its volume.
+func argsOf(pod *v1.Pod, v *v1.Volume) volume.MounterArgs {
+	args := volume.MounterArgs{
+		ReadOnly:    util.ReadOnlyInPod(pod, v.Name),
+		FsUser:      fsUserOf(pod),
+		DesiredSize: desiredSizeOf(pod, v),
+	}
+	if c := pod.Spec.SecurityContext; c != nil {
+		args.FsGroup, args.FSGroupChangePolicy = c.FSGroup, c.FSGroupChangePolicy
+	}
+	return args
+}
+
+// fsUserOf returns the user that all containers run as, if it is one.
+func fsUserOf(pod *v1.Pod) *int64 {
+	var one *int64
+	all := append(append([]v1.Container{}, pod.Spec.InitContainers...), pod.Spec.Containers...)
+	for _, c := range all {
+		user := userOf(pod, c)
+		if user == nil || one != nil && *one != *user {
+			return nil
+		}
+		one = user
+	}
+	return one
+}
+
+func userOf(pod *v1.Pod, c v1.Container) *int64 {
+	if c.SecurityContext != nil && c.SecurityContext.RunAsUser != nil {
+		return c.SecurityContext.RunAsUser
+	}
+	if pod.Spec.SecurityContext != nil {
+		return pod.Spec.SecurityContext.RunAsUser
+	}
+	return nil
+}
+
+// desiredSizeOf is for volumes in memory: no more than the volume's own limit, and
+// than the pod may use.
+func desiredSizeOf(pod *v1.Pod, v *v1.Volume) *resource.Quantity {
+	if v.EmptyDir == nil || v.EmptyDir.Medium != v1.StorageMediumMemory {
+		return nil
+	}
+	size := memoryOf(pod)
+	if limit := v.EmptyDir.SizeLimit; limit != nil && !limit.IsZero() && (size == nil || limit.Cmp(*size) < 0) {
+		size = limit
+	}
+	return size
+}
+
+// memoryOf returns the memory that the pod's containers may use together, if all have
+// a limit.
+func memoryOf(pod *v1.Pod) *resource.Quantity {
+	var sum resource.Quantity
+	for _, c := range pod.Spec.Containers {
+		limit, ok := c.Resources.Limits[v1.ResourceMemory]
+		if !ok || limit.IsZero() {
+			return nil
+		}
+		sum.Add(limit)
+	}
+	for _, c := range pod.Spec.InitContainers {
+		if limit, ok := c.Resources.Limits[v1.ResourceMemory]; ok && limit.Cmp(sum) > 0 {
+			sum = limit
+		}
+	}
+	if sum.IsZero() {
+		return nil
+	}
+	return &sum
+}

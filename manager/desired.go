@@ -1,0 +1,48 @@
+package manager
+
+import (
+	"github.com/volumekit/volumekit/volume"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// A desiredWorld is the desired state of the world: the volumes that the pods of this
+// node need.
+type desiredWorld struct {
+	// populated says that all pods are in it. Until then nothing is taken down: what
+	// is missing may only not have been looked at yet.
+	populated bool
+	// keep are the pods of which not all is known. What they have stays.
+	keep    map[types.UID]bool
+	volumes map[v1.UniqueVolumeName]*desiredVolume
+}
+
+// A desiredVolume is wanted by at least one pod.
+type desiredVolume struct {
+	plugin string
+	name   string // as the plugin calls it, see GetVolumeName
+	spec   *volume.Spec
+	traits traits
+	size   *resource.Quantity // of the storage; nil: not known, or nothing to grow
+	pods   map[podKey]*desiredPod
+}
+
+// A desiredPod is what one pod wants of a volume.
+type desiredPod struct {
+	pod   *v1.Pod
+	outer string // the volume's name in the pod
+	spec  *volume.Spec
+	args  volume.MounterArgs
+	block bool
+	// revision changes when SetUp is to be called again on a volume that is up.
+	revision int64
+}
+
+// podsOrNone returns the pods, of nil none.
+func (v *desiredVolume) podsOrNone() map[podKey]*desiredPod {
+	if v == nil {
+		return nil
+	}
+	return v.pods
+}

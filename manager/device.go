@@ -1,0 +1,78 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/volumekit/volumekit/volume"
+)
+
+// mountDevice mounts the volume once for all pods, or makes its device ready.
+func (m *Manager) mountDevice(ctx context.Context, j *job) error {
+	if j.traits.block {
+		return m.setUpDevice(ctx, j)
+	}
+	able, err := deviceMountable(j.plugin)
+	if err != nil {
+		return err
+	}
+	mounter, err := able.NewDeviceMounter()
+	if err != nil {
+		return err
+	}
+	if j.deviceMountPath, err = mounter.GetDeviceMountPath(j.spec); err != nil {
+		return err
+	}
+	return mounter.MountDevice(ctx, j.spec, j.deviceMountPath, volume.DeviceMounterArgs{
+		DevicePath: j.devicePath, FsGroup: j.args.FsGroup, SELinuxLabel: j.args.SELinuxLabel,
+	})
+}
+
+// unmountDevice unmounts it, unless somebody still uses it whom we do not know.
+func (m *Manager) unmountDevice(ctx context.Context, j job) error {
+	if j.traits.block {
+		return m.tearDownDevice(ctx, j)
+	}
+	able, err := deviceMountable(j.plugin)
+	if err != nil {
+		return err
+	}
+	refs, err := able.GetDeviceMountRefs(ctx, j.deviceMountPath)
+	if err != nil {
+		return err
+	}
+	if len(refs) > 0 {
+		return fmt.Errorf("%w: mounted in other places, too: %q", volume.ErrTransient, slices.Compact(refs)[:1])
+	}
+	unmounter, err := able.NewDeviceUnmounter()
+	if err != nil {
+		return err
+	}
+	return unmounter.UnmountDevice(ctx, j.deviceMountPath)
+}
+
+func deviceMountable(plugin volume.VolumePlugin) (volume.DeviceMountableVolumePlugin, error) {
+	able, ok := volume.As[volume.DeviceMountableVolumePlugin](plugin)
+	if !ok {
+		return nil, fmt.Errorf("%s mounts no devices: %w", plugin.GetPluginName(), volume.ErrNotSupported)
+	}
+	return able, nil
+}
+
+// expand grows the file system to the size of its storage.
+func (m *Manager) expand(ctx context.Context, j job) error {
+	able, ok := volume.As[volume.NodeExpandableVolumePlugin](j.plugin)
+	if !ok {
+		return fmt.Errorf("%s grows no file systems: %w", j.pluginName, volume.ErrNotSupported)
+	}
+	o := volume.NodeResizeOptions{Spec: j.spec, NewSize: *j.size, DevicePath: j.devicePath, DeviceMountPath: j.deviceMountPath}
+	if j.oldSize != nil {
+		o.OldSize = *j.oldSize
+	}
+	done, err := able.NodeExpand(ctx, o)
+	if err == nil && !done {
+		err = fmt.Errorf("%w: the volume cannot be grown yet", volume.ErrTransient)
+	}
+	return err
+}

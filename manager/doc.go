@@ -1,0 +1,48 @@
+// Package manager is the node's volume manager: an agent says which pods should run
+// here, and their volumes are attached, mounted, kept and taken down, through restarts,
+// faults and dead servers.
+//
+//	m, err := manager.New(manager.Config{Plugins: plugins, Host: host, Mounter: mounter, Source: source})
+//	go m.Run(ctx)
+//	err = m.WaitForAttachAndMount(ctx, pod) // before the pod's containers start
+//	...
+//	err = m.WaitForUnmount(ctx, pod) // after the source has let go of the pod
+//
+// # How it works
+//
+// One goroutine decides. The populator turns the pods of the [Source], through their
+// claims, into the desired state of the world. The actual state is what operations have
+// reported: attached, mounted once for all pods, up in a pod; each absent, present, or
+// uncertain. A pure function compares the two and says which operations are to begin; the
+// executor runs them, one at a time for each volume, and reports what became of them.
+// The loop sleeps until the source changes, an operation ends, a time for another try has
+// come, or the mount table has changed. While nothing changes it does nothing.
+//
+// What is not wanted any more is taken down before anything new comes up on the same
+// volume or in the same directory; what is wanted is attached, mounted once, set up for
+// its pods, and grown; what no pod has is unmounted and detached.
+//
+// # What it guarantees
+//
+//   - Nothing is taken down before the source has told all pods once, nor a volume of a
+//     pod that the source has, whatever else about that pod cannot be found out.
+//   - Uncertain is treated as mounted: a volume is never reported as gone, nor is
+//     anything below it unmounted or detached, until that is certain.
+//   - One operation is in flight for each volume until the work has ended.
+//   - What fails is tried again, with growing pauses, as long as it is wanted; a set-up
+//     that nobody wants any more ends early.
+//   - A volume that somebody else unmounts is mounted again.
+//   - A volume of ReadWriteOncePod is in one pod at a time.
+//   - A plugin that panics has failed, and nothing else.
+//
+// # After a restart
+//
+// The actual state is rebuilt from the directories of the pods, each by the plugin that
+// its name says, and from small files of our own about volumes that are attached or
+// mounted for all pods. All of it is uncertain at first. What is wanted is
+// set up again, which changes nothing where it is up as wanted; what is not is taken
+// down. What no plugin understands stays as it is and is shown as a [Leftover].
+//
+// The files are in <root>/plugins/volumekit.io~manager/volumes, written to another name,
+// synced and renamed, before what they tell of may be there.
+package manager

@@ -1,0 +1,160 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/volumekit/volumekit/util"
+	"github.com/volumekit/volumekit/volume"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// A job is an operation with all that it needs to know, so that it asks nobody while
+// it runs.
+type job struct {
+	operation
+	plugin     volume.VolumePlugin
+	pluginName string
+	name       string       // as the plugin calls the volume
+	spec       *volume.Spec // nil: not known, after a restart
+	traits     traits
+	pod        *v1.Pod            // of attach, mountDevice and setUp
+	args       volume.MounterArgs // of setUp, and the FsGroup of mountDevice
+	revision   int64              // of setUp
+	outer      string             // the volume's name in the pod, of setUp
+	lastPod    podKey             // one that the volume was mapped for
+
+	devicePath      string
+	deviceMountPath string
+	size            *resource.Quantity // of expand
+	oldSize         *resource.Quantity
+
+	before *actualVolume
+	record *record // to be on disk before; nil: none
+}
+
+// An outcome is what became of a job.
+type outcome struct {
+	job
+	took time.Duration
+	err  error
+
+	// mounted says that the volume is a mount of its own, so that it can vanish.
+	mounted bool
+	path    string
+	after   *actualVolume
+}
+
+// carryOut writes down what is about to be there, does it, and strikes it out if there
+// is nothing.
+func (m *Manager) carryOut(ctx context.Context, j job) outcome {
+	if j.record != nil {
+		if err := m.records.write(*j.record); err != nil {
+			out := outcome{job: j, err: fmt.Errorf("%w: %w", volume.ErrTransient, err)}
+			out.after = advance(j.before, out)
+			return out
+		}
+	}
+	out := m.run(ctx, j)
+	out.after = advance(j.before, out)
+	if j.traits.shared() && out.after.isNothing() {
+		if err := m.records.remove(j.volume); err != nil && out.err == nil {
+			out.err = fmt.Errorf("%w: %w", volume.ErrTransient, err)
+		}
+	}
+	return out
+}
+
+// run carries the job out. A panic of a plugin is an error after which nothing is
+// known.
+func (m *Manager) run(ctx context.Context, j job) (out outcome) {
+	begin := time.Now()
+	defer func() {
+		if r := recover(); r != nil {
+			out.err = fmt.Errorf("%w: plugin %s panicked: %v", volume.ErrUncertain, j.pluginName, r)
+		}
+		out.job, out.took = j, time.Since(begin)
+	}()
+	ctx, cancel := context.WithTimeout(ctx, m.config.Timeout)
+	defer cancel()
+	switch j.verb {
+	case attach:
+		j.devicePath, out.err = m.attacher.Attach(ctx, m.attachment(j))
+	case detach:
+		out.err = m.attacher.Detach(ctx, m.attachment(j))
+	case mountDevice:
+		out.err = m.mountDevice(ctx, &j)
+	case unmountDevice:
+		out.err = m.unmountDevice(ctx, j)
+	case setUp:
+		out.path, out.mounted, out.err = m.setUp(ctx, j)
+	case tearDown:
+		out.err = m.tearDown(ctx, j)
+	case expand:
+		out.err = m.expand(ctx, j)
+	}
+	return out
+}
+
+func (m *Manager) attachment(j job) Attachment {
+	return Attachment{Plugin: j.plugin, Volume: j.volume, Name: j.name, Spec: j.spec, Node: m.config.Host.NodeName(), Pod: j.pod}
+}
+
+func (m *Manager) setUp(ctx context.Context, j job) (path string, mounted bool, err error) {
+	if j.traits.block {
+		path, err = m.mapDevice(ctx, j)
+		return path, false, err
+	}
+	if err := checkOptions(j.plugin, j.spec); err != nil {
+		return "", false, err
+	}
+	mounter, err := j.plugin.NewMounter(j.spec, j.pod)
+	if err != nil {
+		return "", false, err
+	}
+	if err := mounter.SetUp(ctx, j.args); err != nil {
+		return "", false, err
+	}
+	path = mounter.GetPath()
+	mounted, err = m.config.Mounter.IsMountPoint(ctx, path)
+	if err != nil {
+		return "", false, fmt.Errorf("%w: set up, and asking whether it is mounted: %w", volume.ErrUncertain, err)
+	}
+	return path, mounted, nil
+}
+
+// checkOptions keeps mount options from plugins that would not look at them.
+func checkOptions(plugin volume.VolumePlugin, spec *volume.Spec) error {
+	able, ok := volume.As[volume.MountOptionsVolumePlugin](plugin)
+	if len(spec.MountOptions()) > 0 && (!ok || !able.SupportsMountOption()) {
+		return fmt.Errorf("mount options for %s: %w", plugin.GetPluginName(), volume.ErrNotSupported)
+	}
+	return nil
+}
+
+func (m *Manager) tearDown(ctx context.Context, j job) error {
+	if j.traits.block {
+		return m.unmapDevice(ctx, j)
+	}
+	unmounter, err := j.plugin.NewUnmounter(j.operation.pod.name, j.operation.pod.pod)
+	if err != nil {
+		return err
+	}
+	if err := unmounter.TearDown(ctx); err != nil {
+		return err
+	}
+	return m.removeParents(unmounter.GetPath())
+}
+
+// removeParents removes the directories of the pod, as far as they are empty.
+func (m *Manager) removeParents(path string) error {
+	err := util.RemoveEmptyParents(m.config.Host.Root(), path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %w", volume.ErrUncertain, err)
+	}
+	return nil
+}

@@ -1,0 +1,61 @@
+package manager
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/volumekit/volumekit/volume"
+)
+
+// jobFor collects what an operation needs. The caller holds mu.
+func (w *world) jobFor(plugins *volume.VolumePluginMgr, op operation) (job, error) {
+	j := job{operation: op}
+	w.addActual(&j)
+	want := w.want.volumes[op.volume]
+	if isUp(op.verb) && want != nil {
+		j.addDesired(want)
+	}
+	plugin, err := plugins.FindPluginByName(j.pluginName)
+	if err != nil {
+		return j, err
+	}
+	j.plugin = plugin
+	if isUp(op.verb) && j.traits.shared() {
+		j.record = recordOf(op.volume, j.before, op.pod)
+	}
+	return j, nil
+}
+
+// isUp reports whether there may be more after the operation than before.
+func isUp(v verb) bool { return v == attach || v == mountDevice || v == setUp }
+
+func (w *world) addActual(j *job) {
+	v := w.have.volumes[j.volume]
+	if v == nil {
+		want := w.want.volumes[j.volume]
+		v = &actualVolume{plugin: want.plugin, name: want.name, spec: want.spec, traits: want.traits}
+	}
+	j.before = v
+	j.pluginName, j.name, j.spec, j.traits = v.plugin, v.name, v.spec, v.traits
+	j.devicePath, j.deviceMountPath, j.oldSize, j.lastPod = v.devicePath, v.deviceMountPath, v.size, v.lastPod
+	if want := w.want.volumes[j.volume]; want != nil {
+		j.size = want.size
+	}
+}
+
+// addDesired adds what the pod asks for, of whom the volume is set up: of the first, if
+// it is for all.
+func (j *job) addDesired(want *desiredVolume) {
+	key := j.operation.pod
+	if j.verb != setUp {
+		key = sortedKeys(want.pods)[0]
+	}
+	pod := want.pods[key]
+	j.spec, j.pod, j.outer, j.args, j.revision = pod.spec, pod.pod, pod.outer, pod.args, pod.revision
+}
+
+// failAtOnce notes an operation that could not begin.
+func (l *loop) failAtOnce(op operation, err error, now time.Time) {
+	l.noteFailure(op, fmt.Errorf("%w: %w", volume.ErrTransient, err), now)
+	l.dirty[op.volume] = true
+}

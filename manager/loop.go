@@ -1,0 +1,227 @@
+package manager
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Run keeps the volumes as they are wanted, until ctx ends. First it finds out what an
+// earlier run has left, then it goes on from there; nothing is taken down before the
+// source has told all pods once. When ctx ends the operations under way are told to end,
+// Run waits for them, and returns ctx's cause: what is mounted stays mounted, for the
+// next run to find.
+//
+// A manager runs once at a time ([ErrRunning]), and is the only one on its host.
+func (m *Manager) Run(ctx context.Context) error {
+	if !m.begins() {
+		return ErrRunning
+	}
+	defer m.ends()
+	l := &loop{
+		Manager:     m,
+		changed:     m.config.Source.Changed(),
+		results:     make(chan outcome),
+		later:       map[v1.UniqueVolumeName]time.Time{},
+		populateDue: true,
+	}
+	return l.run(ctx)
+}
+
+func (m *Manager) begins() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.isRunning {
+		return false
+	}
+	m.isRunning, m.world = true, newWorld()
+	if m.config.ReportFirst {
+		m.reported = m.inUse
+	}
+	return true
+}
+
+func (m *Manager) ends() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.isRunning = false
+	m.tellAll()
+}
+
+// A loop is the one goroutine that decides, and that changes the world.
+type loop struct {
+	*Manager
+	changed <-chan struct{}
+	results chan outcome
+	helpers sync.WaitGroup
+
+	ready [lastVerb + 1][]v1.UniqueVolumeName // volumes that had an operation due, by its verb
+	later map[v1.UniqueVolumeName]time.Time   // when to look at volumes again
+
+	populateDue   bool
+	populateDelay delay // after a source that failed
+	resync        time.Time
+	refresh       time.Time
+	looked        time.Time // when volumes that vanished were looked for last
+}
+
+func (l *loop) run(ctx context.Context) error {
+	if err := l.restore(ctx); err != nil {
+		return err
+	}
+	if l.watch != nil {
+		l.helpers.Go(func() { l.watchTable(ctx) })
+	}
+	now := time.Now()
+	l.resync, l.refresh = after(now, l.config.Resync), after(now, l.config.Refresh)
+	for ctx.Err() == nil {
+		l.beat(ctx, time.Now())
+		l.wait(ctx)
+	}
+	for l.inFlight() > 0 {
+		l.settle(<-l.results)
+	}
+	l.helpers.Wait()
+	return context.Cause(ctx)
+}
+
+// after returns the end of a period; zero, which is never, of a negative one.
+func after(now time.Time, period time.Duration) time.Time {
+	if period < 0 {
+		return time.Time{}
+	}
+	return now.Add(period)
+}
+
+func due(at, now time.Time) bool { return !at.IsZero() && !at.After(now) }
+
+// beat does all that is due.
+func (l *loop) beat(ctx context.Context, now time.Time) {
+	if due(l.resync, now) {
+		l.resync = after(now, l.config.Resync)
+		l.lookAtAll()
+	}
+	if l.populateDue || due(l.populateDelay.until, now) {
+		l.repopulate(ctx, now)
+	}
+	if due(l.refresh, now) {
+		l.refresh = after(now, l.config.Refresh)
+		l.remount(func(place) bool { return true })
+	}
+	l.findVanished(ctx, now)
+	for name, at := range l.later {
+		if due(at, now) {
+			delete(l.later, name)
+			l.markDirty(name)
+		}
+	}
+	l.begin(ctx, now)
+}
+
+func (l *loop) lookAtAll() {
+	l.populateDue = true
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tableChanged = true
+	l.allDirty()
+}
+
+func (l *loop) markDirty(name v1.UniqueVolumeName) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dirty[name] = true
+}
+
+func (l *loop) inFlight() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.flights)
+}
+
+// wait returns when there may be something to do.
+func (l *loop) wait(ctx context.Context) {
+	var alarm <-chan time.Time
+	if at := l.nextDue(); !at.IsZero() {
+		timer := time.NewTimer(time.Until(at))
+		defer timer.Stop()
+		alarm = timer.C
+	}
+	select {
+	case <-ctx.Done():
+	case <-alarm:
+	case <-l.wake:
+	case out := <-l.results:
+		l.settle(out)
+	case _, open := <-l.changed:
+		l.populateDue = true
+		if !open {
+			l.changed = nil
+		}
+	}
+}
+
+// nextDue is when something is to be done though nothing happens.
+func (l *loop) nextDue() time.Time {
+	at := earlier(l.resync, l.populateDelay.until)
+	if l.hasRemounts() {
+		at = earlier(at, l.refresh)
+	}
+	if l.hasTableChanged() {
+		at = earlier(at, l.looked.Add(lookEvery))
+	}
+	for _, later := range l.later {
+		at = earlier(at, later)
+	}
+	return at
+}
+
+// begin starts what is due, as far as there are workers.
+func (l *loop) begin(ctx context.Context, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(l.dirty)) {
+		l.plan(name, now)
+	}
+	clear(l.dirty)
+	for verb := range l.ready {
+		for len(l.ready[verb]) > 0 && len(l.flights) < l.config.Workers {
+			name := l.ready[verb][0]
+			l.ready[verb] = l.ready[verb][1:]
+			// What was due then may not be any more.
+			if op, ok, _ := planVolume(name, l.want.desiredWorld, l.have, l.schedule, now); ok {
+				l.start(ctx, op, now)
+			}
+		}
+	}
+}
+
+// plan puts the volume's next operation in line, or remembers when it will be due.
+func (l *loop) plan(name v1.UniqueVolumeName, now time.Time) {
+	op, ok, again := planVolume(name, l.want.desiredWorld, l.have, l.schedule, now)
+	delete(l.later, name)
+	if ok {
+		l.ready[op.verb] = append(l.ready[op.verb], name)
+	} else if !again.IsZero() {
+		l.later[name] = again
+	}
+}
+
+// start begins an operation. The caller holds mu.
+func (l *loop) start(ctx context.Context, op operation, now time.Time) {
+	j, err := l.jobFor(l.config.Plugins, op)
+	if err != nil {
+		l.failAtOnce(op, err, now)
+		return
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	l.running[op.volume] = true
+	l.flights[op.volume] = &flight{operation: op, since: now, cancel: cancel}
+	go func() {
+		defer cancel(nil)
+		l.results <- l.carryOut(ctx, j)
+	}()
+}

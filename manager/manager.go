@@ -1,0 +1,141 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// A Manager keeps the volumes of a node as they are wanted. Make one with [New], and
+// have it work with Run. All methods are safe for concurrent use, before and while it
+// runs.
+type Manager struct {
+	config   Config
+	attacher Attacher
+	records  records
+	watch    func(ctx context.Context, changed func()) error // nil: nobody tells
+
+	wake chan struct{} // the loop has something to do; length 1
+
+	mu        sync.Mutex
+	isRunning bool
+	world
+	waiters map[types.UID]map[chan struct{}]bool
+	inUse   map[v1.UniqueVolumeName]bool // as it was reported
+}
+
+// A world is what the manager knows.
+type world struct {
+	schedule
+	want      population
+	have      actualWorld
+	restored  bool // have is what was found
+	leftovers []Leftover
+	flights   map[v1.UniqueVolumeName]*flight
+	revisions map[podKey]int64
+	failures  map[failureKey]error
+
+	dirty        map[v1.UniqueVolumeName]bool // volumes to plan
+	tableChanged bool
+}
+
+// A flight is an operation that runs.
+type flight struct {
+	operation
+	since  time.Time
+	cancel context.CancelCauseFunc
+}
+
+// A failureKey is what failed last: an operation for all pods has an empty podKey.
+type failureKey struct {
+	volume v1.UniqueVolumeName
+	pod    podKey
+}
+
+// ErrRunning is returned by Run of a manager that runs already.
+var ErrRunning = errors.New("manager: it runs already")
+
+// New returns a manager. It does nothing before Run. A configuration that lacks
+// something is an error.
+func New(config Config) (*Manager, error) {
+	if err := config.check(); err != nil {
+		return nil, err
+	}
+	records, err := newRecords(config.Host)
+	if err != nil {
+		return nil, err
+	}
+	m := &Manager{
+		config:   config,
+		attacher: config.Attacher,
+		records:  records,
+		wake:     make(chan struct{}, 1),
+		waiters:  map[types.UID]map[chan struct{}]bool{},
+		inUse:    map[v1.UniqueVolumeName]bool{},
+	}
+	if m.attacher == nil {
+		m.attacher = pluginAttacher{}
+	}
+	if w, ok := config.Mounter.(watcher); ok {
+		m.watch = w.Watch
+	}
+	m.world = newWorld()
+	return m, nil
+}
+
+func newWorld() world {
+	return world{
+		schedule:  schedule{running: map[v1.UniqueVolumeName]bool{}, retry: map[operation]delay{}},
+		have:      newActualWorld(),
+		flights:   map[v1.UniqueVolumeName]*flight{},
+		revisions: map[podKey]int64{},
+		failures:  map[failureKey]error{},
+		dirty:     map[v1.UniqueVolumeName]bool{},
+	}
+}
+
+// watcher is mount.Watcher.
+type watcher interface {
+	Watch(ctx context.Context, changed func()) error
+}
+
+// poke has the loop look what there is to do.
+func (m *Manager) poke() {
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// allDirty has all volumes looked at. The caller holds mu.
+func (m *Manager) allDirty() {
+	for name := range m.have.volumes {
+		m.dirty[name] = true
+	}
+	for name := range m.want.volumes {
+		m.dirty[name] = true
+	}
+}
+
+// tell wakes those who wait for the pods, or for all. The caller holds mu.
+func (m *Manager) tell(pods ...types.UID) {
+	for _, pod := range append(pods, "") {
+		for waiter := range m.waiters[pod] {
+			select {
+			case waiter <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+// tellAll wakes all who wait. The caller holds mu.
+func (m *Manager) tellAll() {
+	for pod := range m.waiters {
+		m.tell(pod)
+	}
+}

@@ -1,0 +1,72 @@
+package manager
+
+import (
+	"fmt"
+	"maps"
+
+	"github.com/volumekit/volumekit/volume"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// uniqueName names a volume on this node. A volume that is attached, or mounted once
+// for all pods, has one name whichever pods use it, and so one operation at a time.
+// Of any other each pod has one of its own.
+func uniqueName(plugin, volumeName string, shared bool, pod types.UID) v1.UniqueVolumeName {
+	if shared {
+		return v1.UniqueVolumeName(plugin + "/" + volumeName)
+	}
+	return v1.UniqueVolumeName(plugin + "/" + string(pod) + "-" + volumeName)
+}
+
+// A podKey names a volume in a pod: the pod's directory has one of this name.
+type podKey struct {
+	pod  types.UID
+	name string // volume.Spec.Name
+}
+
+// A traits is what a plugin can do with a volume.
+type traits struct {
+	attachable      bool // has to be attached before it is mounted
+	deviceMountable bool // is mounted once for all pods
+	block           bool // is a device: mapped, not mounted, and once for all pods first
+	remount         bool // SetUp is to be called again from time to time
+}
+
+func (t traits) shared() bool { return t.attachable || t.onDevice() }
+
+// onDevice reports whether there is a step for all pods before that for each.
+func (t traits) onDevice() bool { return t.deviceMountable || t.block }
+
+// traitsOf asks the plugin. What it cannot say is an error: a guess could detach
+// what is in use.
+func traitsOf(plugin volume.VolumePlugin, spec *volume.Spec) (traits, error) {
+	var t traits
+	var err error
+	if p, ok := volume.As[volume.AttachableVolumePlugin](plugin); ok {
+		if t.attachable, err = p.CanAttach(spec); err != nil {
+			return t, err
+		}
+	}
+	if spec.IsBlock() {
+		t.block = true
+		if _, ok := volume.As[volume.BlockVolumePlugin](plugin); !ok {
+			return t, fmt.Errorf("%s as a block device: %w", plugin.GetPluginName(), volume.ErrNotSupported)
+		}
+	} else if p, ok := volume.As[volume.DeviceMountableVolumePlugin](plugin); ok {
+		if t.deviceMountable, err = p.CanDeviceMount(spec); err != nil {
+			return t, err
+		}
+	}
+	if p, ok := volume.As[volume.RemountVolumePlugin](plugin); ok {
+		t.remount = p.RequiresRemount(spec)
+	}
+	return t, nil
+}
+
+// mapsWith returns a copy of a map with another value.
+func mapsWith[K comparable, V any](m map[K]V, key K, value V) map[K]V {
+	m = maps.Clone(m)
+	m[key] = value
+	return m
+}

@@ -1,0 +1,12 @@
+//go:build !unix
+
+package manager
+
+import (
+	"errors"
+	"syscall"
+)
+
+const openDirectory = 0
+
+func isNotDirectory(err error) bool { return errors.Is(err, syscall.ENOTDIR) }

@@ -1,0 +1,259 @@
+package manager
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// A verb is what an operation does. The order is that in which operations begin.
+type verb int
+
+const (
+	tearDown      verb = iota // take the volume away from a pod
+	attach                    // connect it to the node, and wait for its device
+	mountDevice               // mount or map it once for all pods
+	setUp                     // bring it up for a pod
+	expand                    // grow its file system
+	unmountDevice             // undo mountDevice
+	detach                    // undo attach
+
+	lastVerb = detach
+)
+
+// An operation is a step from the actual state of the world towards the desired one.
+type operation struct {
+	verb   verb
+	volume v1.UniqueVolumeName
+	pod    podKey // of tearDown and setUp
+}
+
+func (o operation) compare(p operation) int {
+	return cmp.Or(cmp.Compare(o.verb, p.verb), strings.Compare(string(o.volume), string(p.volume)), o.pod.compare(p.pod))
+}
+
+func (k podKey) compare(l podKey) int {
+	return cmp.Or(strings.Compare(string(k.pod), string(l.pod)), strings.Compare(k.name, l.name))
+}
+
+// A schedule says what must not begin now.
+type schedule struct {
+	// running are the volumes with an operation in flight, or with one that was given
+	// up and has not ended.
+	running map[v1.UniqueVolumeName]bool
+	// reported are the volumes that may be attached; nil: all.
+	reported map[v1.UniqueVolumeName]bool
+	// retry is when an operation that failed may be tried again.
+	retry map[operation]delay
+}
+
+// plan returns the operations that are to begin now: at most one for each volume. And
+// when to ask again if nothing changes until then; zero: never. It changes nothing and
+// asks nobody, and the same worlds give the same operations in the same order.
+//
+// Each volume goes through
+//
+//	absent --attach--> attached --mountDevice--> mounted once --setUp--> up in pods
+//	       <--detach--          <-unmountDevice-              <-tearDown-
+//
+// skipping what its plugin does not need. What is uncertain is done again on the way
+// up, and taken down on the way down; nothing is detached or unmounted below anything
+// that is, or may be, there.
+func plan(want desiredWorld, have actualWorld, s schedule, now time.Time) (ops []operation, again time.Time) {
+	for _, name := range names(want, have) {
+		op, ok, later := planVolume(name, want, have, s, now)
+		if ok {
+			ops = append(ops, op)
+		}
+		again = earlier(again, later)
+	}
+	slices.SortFunc(ops, operation.compare)
+	return ops, again
+}
+
+// planVolume is plan for one volume, which depends on no other.
+func planVolume(name v1.UniqueVolumeName, want desiredWorld, have actualWorld, s schedule, now time.Time) (op operation, ok bool, again time.Time) {
+	if s.running[name] {
+		return operation{}, false, time.Time{}
+	}
+	p := planner{
+		schedule: s, name: name, want: want.volumes[name], have: have.volumes[name],
+		now: now, down: want.populated, keep: want.keep, dirs: have.dirs,
+	}
+	if op, ok = p.next(); ok {
+		return op, true, time.Time{}
+	}
+	return operation{}, false, p.again
+}
+
+// earlier returns the earlier of two times, of which zero is never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func names(want desiredWorld, have actualWorld) []v1.UniqueVolumeName {
+	all := slices.AppendSeq(slices.Collect(maps.Keys(want.volumes)), maps.Keys(have.volumes))
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// A planner finds the next operation of one volume.
+type planner struct {
+	schedule
+	name v1.UniqueVolumeName
+	want *desiredVolume
+	have *actualVolume
+	now  time.Time
+	down bool // what is not wanted may be taken down
+	keep map[types.UID]bool
+	dirs map[podDir]v1.UniqueVolumeName
+
+	again time.Time
+}
+
+func (p *planner) next() (operation, bool) {
+	if p.have == nil {
+		p.have = &actualVolume{}
+	}
+	if p.want == nil {
+		p.want = &desiredVolume{traits: p.have.traits}
+	}
+	for _, step := range []func() (operation, bool){p.tearDowns, p.setUps, p.repair, p.expansion, p.release} {
+		if op, ok := step(); ok {
+			return op, true
+		}
+	}
+	return operation{}, false
+}
+
+// due returns the operation, unless it failed a moment ago.
+func (p *planner) due(v verb, pod podKey) (operation, bool) {
+	op := operation{verb: v, volume: p.name, pod: pod}
+	if until := p.retry[op].until; until.After(p.now) {
+		p.again = earlier(p.again, until)
+		return operation{}, false
+	}
+	return op, true
+}
+
+// tearDowns: pods that no longer want the volume lose it, before others get it.
+func (p *planner) tearDowns() (operation, bool) {
+	if !p.down {
+		return operation{}, false
+	}
+	for _, key := range sortedKeys(p.have.pods) {
+		if p.want.pods[key] != nil || p.have.pods[key].state == absent || p.keep[key.pod] {
+			continue
+		}
+		if op, ok := p.due(tearDown, key); ok {
+			return op, true
+		}
+	}
+	return operation{}, false
+}
+
+func sortedKeys[V any](m map[podKey]V) []podKey {
+	return slices.SortedFunc(maps.Keys(m), podKey.compare)
+}
+
+// setUps: pods that want the volume get it.
+func (p *planner) setUps() (operation, bool) {
+	for _, key := range sortedKeys(p.want.pods) {
+		if !p.needsSetUp(key) || p.mustWait(key) {
+			continue
+		}
+		if _, ok := p.firstStep(); ok {
+			return p.repair()
+		}
+		if op, ok := p.due(setUp, key); ok {
+			return op, true
+		}
+	}
+	return operation{}, false
+}
+
+func (p *planner) needsSetUp(key podKey) bool {
+	pod := p.have.pods[key]
+	return pod == nil || pod.state != present || pod.revision != p.want.pods[key].revision
+}
+
+// mustWait: another volume is in the pod's directory; or the volume is one of
+// ReadWriteOncePod and another pod's. Of two that may have it the first gets on.
+func (p *planner) mustWait(key podKey) bool {
+	if other, ok := p.dirs[podDir{key.pod, p.want.plugin, key.name}]; ok && other != p.name {
+		return true
+	}
+	if !onePodOnly(p.want.pods[key]) {
+		return false
+	}
+	mine := p.have.stateOf(key)
+	for _, other := range sortedKeys(p.have.pods) {
+		if theirs := p.have.stateOf(other); other != key && theirs > mine || theirs == uncertain && other.compare(key) < 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func onePodOnly(pod *desiredPod) bool {
+	pv := pod.spec.PersistentVolume
+	return pv != nil && slices.Equal(pv.Spec.AccessModes, []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod})
+}
+
+// firstStep is what the volume needs before a pod can have it.
+func (p *planner) firstStep() (verb, bool) {
+	switch {
+	case p.want.traits.attachable && p.have.attached != present:
+		return attach, true
+	case p.want.traits.onDevice() && p.have.device != present:
+		return mountDevice, true
+	}
+	return 0, false
+}
+
+// repair: what a volume that is up stands on is as it should be.
+func (p *planner) repair() (operation, bool) {
+	v, ok := p.firstStep()
+	if !ok || len(p.want.pods) == 0 || v == attach && p.reported != nil && !p.reported[p.name] {
+		return operation{}, false
+	}
+	return p.due(v, podKey{})
+}
+
+// expansion: a volume that is up is grown to the size of its storage.
+func (p *planner) expansion() (operation, bool) {
+	if p.want.size == nil || !p.isUp() || p.have.size != nil && p.have.size.Cmp(*p.want.size) >= 0 {
+		return operation{}, false
+	}
+	return p.due(expand, podKey{})
+}
+
+func (p *planner) isUp() bool {
+	for key := range p.want.pods {
+		if pod := p.have.pods[key]; pod != nil && pod.state == present {
+			return true
+		}
+	}
+	return false
+}
+
+// release: what no pod wants or has is unmounted and detached.
+func (p *planner) release() (operation, bool) {
+	switch {
+	case !p.down || len(p.want.pods) > 0 || p.have.inUse(podKey{}):
+		return operation{}, false
+	case p.have.device != absent:
+		return p.due(unmountDevice, podKey{})
+	case p.have.attached != absent:
+		return p.due(detach, podKey{})
+	}
+	return operation{}, false
+}

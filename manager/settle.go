@@ -1,0 +1,112 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/volumekit/volumekit/volume"
+)
+
+// settle takes in what became of an operation.
+func (l *loop) settle(out outcome) {
+	l.mu.Lock()
+	event, ok := l.take(out, time.Now())
+	l.mu.Unlock()
+	l.report(out)
+	if ok {
+		l.config.Events(event)
+	}
+}
+
+// take changes the world as the operation did. The caller holds mu.
+func (l *loop) take(out outcome, now time.Time) (Event, bool) {
+	delete(l.running, out.volume)
+	delete(l.flights, out.volume)
+	l.dirty[out.volume] = true
+	l.have.put(out.volume, out.after)
+	l.unblock(out)
+	before := l.failures[failureKey{out.volume, out.operation.pod}]
+	if out.err == nil {
+		delete(l.retry, out.operation)
+		delete(l.failures, failureKey{out.volume, out.operation.pod})
+	} else if !l.wasCancelled(out) {
+		l.noteFailure(out.operation, out.err, now)
+	}
+	l.tellOf(out)
+	return eventOf(out, before)
+}
+
+// wasCancelled reports whether it failed since it is not wanted any more.
+func (l *loop) wasCancelled(out outcome) bool { return errors.Is(out.err, errUnwanted) }
+
+// errUnwanted ends operations that bring up what nobody wants any more.
+var errUnwanted = errors.New("the pod is gone")
+
+func (l *loop) noteFailure(op operation, err error, now time.Time) {
+	l.retry[op] = l.retry[op].next(l.config.Backoff, l.config.MaxBackoff, now)
+	l.failures[failureKey{op.volume, op.pod}] = err
+}
+
+// unblock has the volume looked at that waits for the directory of this one.
+func (l *loop) unblock(out outcome) {
+	if out.verb != tearDown {
+		return
+	}
+	if next, ok := l.want.dirs[podDir{out.operation.pod.pod, out.pluginName, out.operation.pod.name}]; ok {
+		l.dirty[next] = true
+	}
+}
+
+// tellOf wakes those who wait for the pods of the volume.
+func (l *loop) tellOf(out outcome) {
+	if out.operation.pod.pod != "" {
+		l.tell(out.operation.pod.pod)
+		return
+	}
+	if want := l.want.volumes[out.volume]; want != nil {
+		for key := range want.pods {
+			l.tell(key.pod)
+		}
+	}
+}
+
+// report writes the log and the metrics.
+func (l *loop) report(out outcome) {
+	status := "success"
+	if out.err != nil {
+		status = "fail-unknown"
+	}
+	l.config.Metrics.Observe(OperationDuration, out.took,
+		Label{"volume_plugin", out.pluginName}, Label{"operation_name", out.verb.metric()}, Label{"status", status})
+	log := l.config.Logger.With("operation", out.verb.String(), "volume", short(string(out.volume)), "plugin", out.pluginName)
+	if out.operation.pod.pod != "" {
+		log = log.With("pod", short(string(out.operation.pod.pod)))
+	}
+	if out.err != nil {
+		log.Warn("operation failed", "err", out.err, "kind", volume.KindOf(out.err).String(), "took", out.took)
+		return
+	}
+	log.Info("operation done", "took", out.took)
+}
+
+// repopulate finds out what is wanted.
+func (l *loop) repopulate(ctx context.Context, now time.Time) {
+	l.populateDue = false
+	ctx, cancel := context.WithTimeout(ctx, l.config.Timeout)
+	defer cancel()
+	pods, err := l.config.Source.Pods(ctx)
+	if err != nil {
+		l.config.Logger.Warn("the source does not say which pods there are", "err", err)
+		l.populateDelay = l.populateDelay.next(l.config.Backoff, l.config.MaxBackoff, now)
+		return
+	}
+	p := populator{source: l.config.Source, plugins: l.config.Plugins, revision: l.revisionOf}
+	want := p.populate(ctx, pods)
+	if len(want.failed) > 0 {
+		l.populateDelay = l.populateDelay.next(l.config.Backoff, l.config.MaxBackoff, now)
+	} else {
+		l.populateDelay = delay{}
+	}
+	l.install(want)
+}

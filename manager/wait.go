@@ -1,0 +1,201 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// A WaitError says which volumes a call has waited for in vain, and why.
+type WaitError struct {
+	Pod     types.UID // empty: all pods
+	Volumes []VolumeError
+	Err     error // what ended the wait: the cause of the context
+}
+
+// A VolumeError is a volume that is not as it should be.
+type VolumeError struct {
+	Pod  types.UID
+	Name string // in the pod
+	Err  error  // the first cause
+}
+
+// Error names the volumes, each with its cause.
+func (e *WaitError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "waiting for the volumes of pod %q", short(string(e.Pod)))
+	for i, v := range e.Volumes {
+		if i == 5 {
+			fmt.Fprintf(&b, ", and %d more", len(e.Volumes)-i)
+			break
+		}
+		fmt.Fprintf(&b, ", %s: %v", short(v.Name), v.Err)
+	}
+	return fmt.Sprintf("%s: %v", b.String(), e.Err)
+}
+
+// Unwrap returns what ended the wait, and the causes.
+func (e *WaitError) Unwrap() []error {
+	all := []error{e.Err}
+	for _, v := range e.Volumes {
+		all = append(all, v.Err)
+	}
+	return all
+}
+
+// WaitForAttachAndMount waits until all volumes that the pod's containers use are up, as
+// the source's pod of the same UID wants them. If ctx ends before, the error is a
+// [*WaitError]. It changes nothing: the source is what has them set up.
+func (m *Manager) WaitForAttachAndMount(ctx context.Context, pod *v1.Pod) error {
+	return m.waitFor(ctx, pod.UID, func() []VolumeError { return m.notUp(pod) })
+}
+
+// WaitForUnmount waits until nothing of the pod is up or may be, and the source does not
+// want it. Else it is like WaitForAttachAndMount.
+func (m *Manager) WaitForUnmount(ctx context.Context, pod *v1.Pod) error {
+	return m.waitFor(ctx, pod.UID, func() []VolumeError { return m.notDown(func(uid types.UID) bool { return uid == pod.UID }) })
+}
+
+// WaitForAllPodsUnmount is WaitForUnmount for all pods.
+func (m *Manager) WaitForAllPodsUnmount(ctx context.Context) error {
+	return m.waitFor(ctx, "", func() []VolumeError { return m.notDown(func(types.UID) bool { return true }) })
+}
+
+// waitFor asks again each time something changes for the pod, or for any if it is
+// empty.
+func (m *Manager) waitFor(ctx context.Context, pod types.UID, missing func() []VolumeError) error {
+	woken := m.addWaiter(pod)
+	defer m.removeWaiter(pod, woken)
+	for {
+		m.mu.Lock()
+		volumes := missing()
+		m.mu.Unlock()
+		if len(volumes) == 0 {
+			return nil
+		}
+		select {
+		case <-woken:
+		case <-ctx.Done():
+			return &WaitError{pod, volumes, context.Cause(ctx)}
+		}
+	}
+}
+
+func (m *Manager) addWaiter(pod types.UID) chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	woken := make(chan struct{}, 1)
+	if m.waiters[pod] == nil {
+		m.waiters[pod] = map[chan struct{}]bool{}
+	}
+	m.waiters[pod][woken] = true
+	return woken
+}
+
+func (m *Manager) removeWaiter(pod types.UID, woken chan struct{}) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if delete(m.waiters[pod], woken); len(m.waiters[pod]) == 0 {
+		delete(m.waiters, pod)
+	}
+}
+
+var (
+	errNotRestored = errors.New("the manager has not looked yet")
+	errNotWanted   = errors.New("the source does not have the pod yet")
+	errStillWanted = errors.New("the source still has the pod")
+	errInLine      = errors.New("it is in line")
+)
+
+// notUp returns the volumes of the pod that are not up. The caller holds mu.
+func (m *Manager) notUp(pod *v1.Pod) []VolumeError {
+	var missing []VolumeError
+	uses := usesOf(pod)
+	for _, v := range pod.Spec.Volumes {
+		if _, ok := uses[v.Name]; !ok {
+			continue
+		}
+		if err := m.whyNotUp(podVolume{pod.UID, v.Name}); err != nil {
+			missing = append(missing, VolumeError{pod.UID, v.Name, err})
+		}
+	}
+	return missing
+}
+
+// whyNotUp returns nil for a volume that is up. The caller holds mu.
+func (m *Manager) whyNotUp(v podVolume) error {
+	at, ok := m.want.places[v]
+	switch {
+	case !m.restored:
+		return errNotRestored
+	case m.want.failed[v] != nil:
+		return m.want.failed[v]
+	case !ok:
+		return errNotWanted
+	}
+	if have := m.have.volumes[at.volume]; have != nil && have.stateOf(at.key) == present {
+		return nil
+	}
+	return m.reason(at)
+}
+
+// reason says why a volume is not as it is wanted. The caller holds mu.
+func (m *Manager) reason(at place) error {
+	for _, key := range []podKey{at.key, {}} {
+		if err := m.failures[failureKey{at.volume, key}]; err != nil {
+			return err
+		}
+	}
+	if other, ok := m.have.dirs[podDir{at.key.pod, m.want.pluginOf(at), at.key.name}]; ok && other != at.volume {
+		return fmt.Errorf("another volume is in its directory: %w", m.orInLine(other))
+	}
+	return m.orInLine(at.volume)
+}
+
+func (all population) pluginOf(at place) string {
+	if v := all.volumes[at.volume]; v != nil {
+		return v.plugin
+	}
+	return ""
+}
+
+// orInLine says what is being done about a volume. The caller holds mu.
+func (m *Manager) orInLine(name v1.UniqueVolumeName) error {
+	f := m.flights[name]
+	if f == nil {
+		return errInLine
+	}
+	text := f.verb.String()
+	if f.pod.pod != "" {
+		text += " for pod " + short(string(f.pod.pod))
+	}
+	return fmt.Errorf("%s is under way since %s", text, f.since.Format(time.RFC3339))
+}
+
+// notDown returns what is left of pods. The caller holds mu.
+func (m *Manager) notDown(which func(types.UID) bool) []VolumeError {
+	if !m.restored {
+		return []VolumeError{{Err: errNotRestored}}
+	}
+	var left []VolumeError
+	for at := range m.want.places {
+		if which(at.pod) {
+			left = append(left, VolumeError{at.pod, at.name, errStillWanted})
+		}
+	}
+	for name, v := range m.have.volumes {
+		for key, pod := range v.pods {
+			if which(key.pod) && pod.state != absent && m.want.volumes[name].podsOrNone()[key] == nil {
+				left = append(left, VolumeError{key.pod, key.name, m.reason(place{name, key})})
+			}
+		}
+	}
+	slices.SortFunc(left, func(a, b VolumeError) int { return strings.Compare(string(a.Pod)+"/"+a.Name, string(b.Pod)+"/"+b.Name) })
+	return left
+}
