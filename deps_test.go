@@ -56,6 +56,8 @@ var house = []room{
 	{"recycler", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery, sys}},
 	{"recycler/recyclertest", []string{"recycler", "volume"}, []string{api, apimachinery}},
 	{"util", []string{"mount", "volume", leaves}, []string{api, apimachinery, sys}},
+	// Old sets are removed by the one place that deletes recursively.
+	{"util/atomicdir", []string{"util/scrub"}, []string{sys}},
 	{leaves, nil, []string{sys}},
 	{"internal/kerneltest", nil, nil},
 	{"internal/kerneltest/cmd/*", []string{"internal/kerneltest/*"}, nil},

@@ -37,6 +37,7 @@ var changing = map[uint64]string{
 	unix.SYS_LINKAT:         "linkat",
 	unix.SYS_FCHMODAT2:      "fchmodat2",
 	unix.SYS_FTRUNCATE:      "ftruncate",
+	unix.SYS_PWRITE64:       "pwrite64",
 }
 
 // KillAtEachCall shows that a program may be killed at any moment. It runs the

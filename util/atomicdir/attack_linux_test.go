@@ -1,0 +1,248 @@
+package atomicdir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"golang.org/x/sys/unix"
+)
+
+// TestAttack: while sets are written to a directory, others in it put symbolic links to a
+// tree outside, and directories, in the place of whatever is there, as fast as they can.
+// Nothing outside is read, made, changed or lost. What a writer that goes by paths does
+// in the same place shows that the attack is one.
+func TestAttack(t *testing.T) {
+	inNamespace(t, func(t *testing.T, dir string) {
+		a := newAttack(t, dir)
+		stop := a.begin()
+		var written, refused int
+		for i := 0; i < upTo(1000, 50_000) || a.swapped.Load() < 100 || written == 0; i++ {
+			if _, err := Write(t.Context(), a.root, generation(i), Options{}); err == nil {
+				written++
+			} else {
+				refused++
+				a.tolerate(err)
+			}
+			if i%100 == 0 {
+				require.Empty(t, a.escaped(), "round %d", i)
+			}
+		}
+		stop()
+		require.Empty(t, a.escaped())
+		for range 2 { // what the attackers left may take a second time
+			_, _ = Write(t.Context(), a.root, generation(-1), Options{})
+		}
+		mustWrite(t, a.root, generation(-1), Options{})
+		require.Empty(t, a.escaped())
+		t.Logf("%d written, %d refused, %d swaps", written, refused, a.swapped.Load())
+	})
+}
+
+// TestAttackOnPaths is the control.
+func TestAttackOnPaths(t *testing.T) {
+	if !mounttest.Namespace(t) {
+		return
+	}
+	a := newAttack(t, tmpfs(t, realTempDir(t)))
+	stop := a.begin()
+	defer stop()
+	for i := range 100_000 {
+		naive(a.root, generation(i))
+		if i%10 == 0 && a.escaped() != "" {
+			t.Log("the control lets the attackers out: " + a.escaped())
+			return
+		}
+	}
+	t.Error("the attackers are too slow to show anything")
+}
+
+// naive is the same layout by paths.
+func naive(dir string, files map[string]File) {
+	set := newSetName(time.Now())
+	for name, f := range files {
+		at := filepath.Join(dir, set, name)
+		_ = os.MkdirAll(filepath.Dir(at), 0o755)
+		_ = os.WriteFile(at, f.Data, 0o644)
+		_ = os.Chmod(at, 0o644)
+	}
+	old, _ := os.Readlink(dir + "/..data")
+	_ = os.Symlink(set, dir+"/..data_tmp")
+	_ = os.Rename(dir+"/..data_tmp", dir+"/..data")
+	if old != "" {
+		_ = os.RemoveAll(filepath.Join(dir, old))
+	}
+}
+
+// An attack has a directory that sets are written to, and a tree outside.
+type attack struct {
+	t             *testing.T
+	root, outside string
+	dir           int // the root, open
+	before        map[string]string
+	swapped       atomic.Int64
+}
+
+func newAttack(t *testing.T, dir string) *attack {
+	a := &attack{t: t, root: dir + "/root", outside: dir + "/outside"}
+	require.NoError(t, os.Mkdir(a.root, 0o777))
+	for _, d := range []string{"/d/e", "/dir-0", "/dir-1"} {
+		require.NoError(t, os.MkdirAll(a.outside+d, 0o700))
+	}
+	for _, name := range []string{"/canary", "/d/b", "/d/e/c", "/d/e/canary", "/dir-0/canary"} {
+		require.NoError(t, os.WriteFile(a.outside+name, []byte("precious"), 0o600))
+	}
+	a.before = a.look()
+	var err error
+	a.dir, err = openRoot(a.root)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = unix.Close(a.dir) })
+	return a
+}
+
+// look returns all that can be seen outside.
+func (a *attack) look() map[string]string {
+	all := map[string]string{}
+	err := filepath.WalkDir(a.outside, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		stat := lstat(a.t, name)
+		all[name] = fmt.Sprint(stat.Ino, stat.Mode, stat.Uid, stat.Gid, stat.Mtim)
+		if !entry.IsDir() {
+			data, err := os.ReadFile(name)
+			all[name] += string(data)
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		all["error"] = err.Error()
+	}
+	return all
+}
+
+// escaped says what has become of the tree outside, if anything has.
+func (a *attack) escaped() string {
+	now := a.look()
+	for name, was := range a.before {
+		if now[name] != was {
+			return name + " was " + was + ", and is " + now[name]
+		}
+	}
+	for name := range now {
+		if _, ok := a.before[name]; !ok {
+			return name + " is new"
+		}
+	}
+	return ""
+}
+
+// begin returns what ends the attack, and waits until it has.
+func (a *attack) begin() (stop func()) {
+	done := make(chan struct{})
+	var attackers sync.WaitGroup
+	for n, attack := range []func(link, name string){a.exchange, a.replace, a.plant} {
+		link := fmt.Sprintf("attacker-%d", n)
+		attackers.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+					for _, name := range a.targets() {
+						attack(link, name)
+					}
+				}
+			}
+		})
+	}
+	return func() {
+		close(done)
+		attackers.Wait()
+	}
+}
+
+// targets are what somebody can get in between: the sets, what is in them, the links.
+func (a *attack) targets() []string {
+	var all []string
+	list, _ := os.ReadDir(a.root)
+	for _, entry := range list {
+		name := entry.Name()
+		if strings.HasPrefix(name, "attacker-") {
+			continue
+		}
+		all = append(all, name)
+		if setName.MatchString(name) {
+			all = append(all, name+"/d", name+"/d/e", name, name+"/d/b", name+"/dir-0")
+		}
+	}
+	return append(all, newDataLink, newLink)
+}
+
+// exchange puts a link in a place for a moment.
+func (a *attack) exchange(link, name string) {
+	_ = unix.Symlinkat(a.outside, a.dir, link)
+	if a.swap(link, name) {
+		a.swap(link, name)
+	}
+}
+
+// plant puts links where files are about to be.
+func (a *attack) plant(_, name string) {
+	dir, err := enter(a.dir, name, toLook)
+	if err != nil {
+		return
+	}
+	defer func() { _ = unix.Close(dir) }()
+	for _, file := range []string{"a", "b", "c"} {
+		_ = unix.Symlinkat(a.outside+"/canary", dir, file)
+	}
+}
+
+// replace puts a link in a place for good, or, now and then, a directory with one.
+func (a *attack) replace(link, name string) {
+	if rand.IntN(8) > 0 {
+		return
+	}
+	_ = os.RemoveAll(a.root + "/" + link)
+	if rand.IntN(4) > 0 {
+		_ = unix.Symlinkat(a.outside, a.dir, link)
+	} else {
+		_ = unix.Mkdirat(a.dir, link, 0o755)
+		_ = unix.Symlinkat(a.outside, a.dir, link+"/d")
+	}
+	a.swap(link, name)
+}
+
+// swap keeps to the directory, as somebody in a container has to.
+func (a *attack) swap(link, name string) bool {
+	dir, err := enter(a.dir, filepath.Dir(name), toLook)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = unix.Close(dir) }()
+	if unix.Renameat2(a.dir, link, dir, filepath.Base(name), unix.RENAME_EXCHANGE) != nil {
+		return false
+	}
+	a.swapped.Add(1)
+	return true
+}
+
+// tolerate is for what those who attack deserve.
+func (a *attack) tolerate(err error) {
+	a.t.Helper()
+	var left *LeftoverError
+	var path *fs.PathError
+	require.True(a.t, errors.As(err, &left) || errors.As(err, &path), "%v", err)
+}

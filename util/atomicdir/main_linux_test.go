@@ -1,0 +1,187 @@
+package atomicdir
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"golang.org/x/sys/unix"
+)
+
+// These variables make the test binary a program that writes the new set to a
+// directory.
+const dirVar = "VOLUMEKIT_TEST_DIR"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(dirVar); dir != "" {
+		os.Exit(runWrite(dir))
+	}
+	os.Exit(m.Run())
+}
+
+func runWrite(dir string) int {
+	if _, err := Write(context.Background(), dir, generation(2), Options{}); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// long reports whether the tests that take their time are to take it.
+func long() bool { return os.Getenv("VOLUMEKIT_LONG") != "" }
+
+// upTo is how much of a thing a test does: a tenth of few with -short, which slow
+// machines get.
+func upTo(few, all int) int {
+	switch {
+	case long():
+		return all
+	case testing.Short():
+		return few / 10
+	}
+	return few
+}
+
+// onEachKernel runs a test with openat2 and without.
+func onEachKernel(t *testing.T, test func(t *testing.T)) {
+	t.Run("openat2", func(t *testing.T) {
+		if !hasOpenat2() {
+			mounttest.SkipWithout(t, "openat2", "this kernel has none")
+		}
+		test(t)
+	})
+	t.Run("without", func(t *testing.T) {
+		withoutOpenat2 = true
+		t.Cleanup(func() { withoutOpenat2 = false })
+		test(t)
+	})
+}
+
+// inNamespace runs a test on a tmpfs of its own, with openat2 and without.
+func inNamespace(t *testing.T, test func(t *testing.T, dir string)) {
+	for _, way := range []string{"openat2", "without"} {
+		t.Run(way, func(t *testing.T) {
+			if !mounttest.Namespace(t) {
+				return
+			}
+			if way == "openat2" && !hasOpenat2() {
+				mounttest.SkipWithout(t, "openat2", "this kernel has none")
+			}
+			withoutOpenat2 = way == "without"
+			test(t, tmpfs(t, realTempDir(t)))
+		})
+	}
+}
+
+func tmpfs(t *testing.T, dir string) string {
+	t.Helper()
+	require.NoError(t, unix.Mount("tmpfs", dir, "tmpfs", 0, ""))
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	return dir
+}
+
+func realTempDir(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	return dir
+}
+
+// generation is a set whose files all hold its number, and of which some come and go.
+func generation(n int) map[string]File {
+	data := fmt.Appendf(nil, "generation %d", n)
+	return map[string]File{
+		"a":                          {Data: data},
+		"d/b":                        {Data: data, Mode: Perm(0o640)},
+		"d/e/c":                      {Data: data},
+		fmt.Sprintf("of-%d", n):      {Data: data},
+		fmt.Sprintf("dir-%d/f", n%2): {Data: data},
+	}
+}
+
+// texts are what files hold.
+func texts(pairs ...string) map[string]File {
+	files := map[string]File{}
+	for i := 0; i < len(pairs); i += 2 {
+		files[pairs[i]] = File{Data: []byte(pairs[i+1])}
+	}
+	return files
+}
+
+func mustWrite(t *testing.T, dir string, files map[string]File, o Options) (changed bool) {
+	t.Helper()
+	changed, err := Write(t.Context(), dir, files, o)
+	require.NoError(t, err)
+	requireSet(t, dir, files)
+	return changed
+}
+
+// requireSet checks that readers find these files, through links that are as they
+// should be, and that nothing is left over.
+func requireSet(t *testing.T, dir string, files map[string]File) {
+	t.Helper()
+	set, err := os.Readlink(dir + "/..data")
+	require.NoError(t, err)
+	require.Regexp(t, setName, set)
+	l, err := arrange(files)
+	require.NoError(t, err)
+	var have []string
+	require.NoError(t, filepath.WalkDir(dir+"/"+set, func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			have = append(have, strings.TrimPrefix(name, dir+"/"+set+"/"))
+		}
+		return err
+	}))
+	require.Len(t, have, len(files))
+	for name, f := range l.files {
+		data, err := os.ReadFile(dir + "/" + name)
+		require.NoError(t, err)
+		require.Equal(t, string(f.Data), string(data), name)
+	}
+	for top := range l.tops {
+		link, err := os.Readlink(dir + "/" + top)
+		require.NoError(t, err)
+		require.Equal(t, "..data/"+top, link)
+	}
+	require.ElementsMatch(t, []string{"..data", set}, hidden(t, dir))
+	for _, name := range entries(t, dir) {
+		link, err := os.Readlink(dir + "/" + name)
+		require.True(t, err != nil || l.tops[name] || link != "..data/"+name, "%s is stale", name)
+	}
+}
+
+func hidden(t *testing.T, dir string) []string {
+	t.Helper()
+	var names []string
+	for _, name := range entries(t, dir) {
+		if strings.HasPrefix(name, "..") {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func entries(t *testing.T, dir string) []string {
+	t.Helper()
+	list, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	var names []string
+	for _, entry := range list {
+		names = append(names, entry.Name())
+	}
+	return names
+}
+
+func lstat(t *testing.T, name string) *syscall.Stat_t {
+	t.Helper()
+	var stat syscall.Stat_t
+	require.NoError(t, syscall.Lstat(name, &stat))
+	return &stat
+}

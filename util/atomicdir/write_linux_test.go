@@ -1,0 +1,324 @@
+package atomicdir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"golang.org/x/sys/unix"
+)
+
+func TestWrite(t *testing.T) {
+	onEachKernel(t, func(t *testing.T) {
+		dir := realTempDir(t)
+		check := mounttest.NoLeaks(t)
+		for n := range 4 {
+			require.True(t, mustWrite(t, dir, generation(n), Options{}))
+			require.False(t, mustWrite(t, dir, generation(n), Options{}))
+		}
+		require.True(t, mustWrite(t, dir, nil, Options{}))
+		require.False(t, mustWrite(t, dir, nil, Options{}))
+		require.Len(t, entries(t, dir), 2)
+		check()
+	})
+}
+
+// TestUnchanged: a set is written anew if and only if a reader could tell.
+func TestUnchanged(t *testing.T) {
+	inNamespace(t, func(t *testing.T, dir string) {
+		files := texts("a", "1", "d/b", "2", "empty", "")
+		mustWrite(t, dir, files, Options{})
+		before, gid := lstat(t, dir+"/..data"), int(lstat(t, dir).Gid)
+		require.False(t, mustWrite(t, dir, texts("./a", "1", "d//b", "2", "empty", ""), Options{Mode: Perm(0o644), GID: &gid}))
+		require.Equal(t, before.Ino, lstat(t, dir+"/..data").Ino)
+
+		set := func() string {
+			set, err := os.Readlink(dir + "/..data")
+			require.NoError(t, err)
+			return dir + "/" + set
+		}
+		for what, change := range map[string]func() error{
+			"data":       func() error { return os.WriteFile(set()+"/a", []byte("3"), 0) },
+			"more data":  func() error { return os.WriteFile(set()+"/a", []byte("11"), 0) },
+			"less data":  func() error { return os.Truncate(set()+"/a", 0) },
+			"not empty":  func() error { return os.WriteFile(set()+"/empty", []byte("1"), 0) },
+			"mode":       func() error { return os.Chmod(set()+"/a", 0o600) },
+			"setuid":     func() error { return os.Chmod(set()+"/a", fs.ModeSetuid|0o644) },
+			"dir mode":   func() error { return os.Chmod(set()+"/d", 0o700) },
+			"set's mode": func() error { return os.Chmod(set(), 0o777) },
+			"missing":    func() error { return os.Remove(set() + "/d/b") },
+			"added":      func() error { return os.WriteFile(set()+"/d/more", nil, 0o644) },
+			"added dir":  func() error { return os.Mkdir(set()+"/more", 0o755) },
+			"link": func() error {
+				return errors.Join(os.Rename(set()+"/a", dir+"/elsewhere"), os.Symlink(dir+"/elsewhere", set()+"/a"))
+			},
+			"fifo":    func() error { return errors.Join(os.Remove(set()+"/empty"), unix.Mkfifo(set()+"/empty", 0o644)) },
+			"no set":  func() error { return os.RemoveAll(set()) },
+			"no link": func() error { return os.Remove(dir + "/..data") },
+		} {
+			require.NoError(t, change(), what)
+			require.True(t, mustWrite(t, dir, files, Options{}), what)
+			require.False(t, mustWrite(t, dir, files, Options{}), what)
+		}
+		require.True(t, mustWrite(t, dir, files, Options{Mode: Perm(0o600)}))
+		require.True(t, mustWrite(t, dir, files, Options{Mode: Perm(0o600), DirMode: Perm(0o750)}))
+		require.True(t, mustWrite(t, dir, texts("a", "1", "d/b", "2"), Options{Mode: Perm(0o600), DirMode: Perm(0o750)}))
+	})
+}
+
+func TestModes(t *testing.T) {
+	defer unix.Umask(unix.Umask(0o077))
+	dir := realTempDir(t)
+	files := map[string]File{"a": {}, "b": {Mode: Perm(0o400)}, "c/d": {Mode: Perm(0)}}
+	mode := func(name string) fs.FileMode {
+		info, err := os.Stat(dir + "/" + name)
+		require.NoError(t, err)
+		return info.Mode()
+	}
+	_, err := Write(t.Context(), dir, files, Options{})
+	require.NoError(t, err)
+	require.Equal(t, fs.FileMode(0o644), mode("a"))
+	require.Equal(t, fs.FileMode(0o400), mode("b"))
+	require.Equal(t, fs.FileMode(0), mode("c/d"))
+	require.Equal(t, fs.ModeDir|0o755, mode("c"))
+	require.Equal(t, fs.ModeDir|0o755, mode("..data"))
+
+	_, err = Write(t.Context(), dir, files, Options{Mode: Perm(0o440), DirMode: Perm(0o550)})
+	require.NoError(t, err)
+	require.Equal(t, fs.FileMode(0o440), mode("a"))
+	require.Equal(t, fs.FileMode(0o400), mode("b"))
+	require.Equal(t, fs.ModeDir|0o550, mode("c"))
+}
+
+func TestOwners(t *testing.T) {
+	if os.Geteuid() != 0 {
+		mounttest.SkipWithout(t, "root", "only root gives files away")
+	}
+	dir := realTempDir(t)
+	uid, other, gid := 1001, 1002, 1003
+	files := map[string]File{"a": {}, "d/b": {UID: &other, Mode: Perm(0o600)}}
+	o := Options{UID: &uid, GID: &gid}
+	require.True(t, mustWrite(t, dir, files, o))
+	require.False(t, mustWrite(t, dir, files, o))
+	for name, want := range map[string][2]uint32{
+		"..data/": {1001, 1003}, "..data/a": {1001, 1003}, "..data/d": {1001, 1003}, "..data/d/b": {1002, 1003},
+	} {
+		stat := lstat(t, dir+"/"+name)
+		require.Equal(t, want, [2]uint32{stat.Uid, stat.Gid}, name)
+	}
+	require.NoError(t, os.Chown(dir+"/a", 0, 1003))
+	require.True(t, mustWrite(t, dir, files, o))
+	require.False(t, mustWrite(t, dir, files, Options{GID: &gid}), "nobody asks for a user")
+	gid++
+	require.True(t, mustWrite(t, dir, files, o))
+}
+
+// TestOthersFilesStay: what is not of the set, nor in its place, is not ours to remove.
+func TestOthersFilesStay(t *testing.T) {
+	dir := realTempDir(t)
+	mustWrite(t, dir, generation(1), Options{})
+	for _, name := range []string{"mine", "..mine", "..2006_01_02", "..data2"} {
+		require.NoError(t, os.WriteFile(dir+"/"+name, []byte(name), 0o600))
+	}
+	require.NoError(t, os.Mkdir(dir+"/dir", 0o700))
+	require.NoError(t, os.Symlink("..data/other", dir+"/link"))
+	require.NoError(t, os.Symlink("..data/stale", dir+"/stale"))
+	_, err := Write(t.Context(), dir, generation(2), Options{})
+	require.NoError(t, err)
+	for _, name := range []string{"mine", "..mine", "..2006_01_02", "..data2", "dir", "link"} {
+		lstat(t, dir+"/"+name)
+	}
+	_, err = os.Lstat(dir + "/stale")
+	require.ErrorIs(t, err, fs.ErrNotExist)
+}
+
+// TestHostileDirectory: whatever stands in the way, the set comes, and what links lead
+// to is left alone.
+func TestHostileDirectory(t *testing.T) {
+	const old = "..2001_01_01_01_01_01.1"
+	inNamespace(t, func(t *testing.T, temp string) {
+		for what, prepare := range map[string]func(dir, outside string) error{
+			"data link":           func(dir, outside string) error { return os.Symlink(outside, dir+"/..data") },
+			"relative data link":  func(dir, _ string) error { return os.Symlink("../outside", dir+"/..data") },
+			"data link to itself": func(dir, _ string) error { return os.Symlink("..data", dir+"/..data") },
+			"data directory":      func(dir, _ string) error { return os.MkdirAll(dir+"/..data/a/b", 0o755) },
+			"data file":           func(dir, _ string) error { return os.WriteFile(dir+"/..data", nil, 0o644) },
+			"set is a link": func(dir, outside string) error {
+				return errors.Join(os.Symlink(outside, dir+"/"+old), os.Symlink(old, dir+"/..data"))
+			},
+			"old set is a link":  func(dir, outside string) error { return os.Symlink(outside, dir+"/"+old) },
+			"old set has a link": func(dir, outside string) error { return mkLink(dir+"/"+old+"/d", outside) },
+			"old set is a file":  func(dir, _ string) error { return os.WriteFile(dir+"/"+old, nil, 0) },
+			"temporary link":     func(dir, outside string) error { return os.Symlink(outside, dir+"/..data_tmp") },
+			"temporary dir":      func(dir, outside string) error { return mkLink(dir+"/..data_tmp/x", outside) },
+			"other temporary":    func(dir, outside string) error { return mkLink(dir+"/..link_tmp/x", outside) },
+			"name is a link":     func(dir, outside string) error { return os.Symlink(outside+"/canary", dir+"/a") },
+			"name is a file":     func(dir, _ string) error { return os.WriteFile(dir+"/a", nil, 0) },
+			"name is a dir":      func(dir, outside string) error { return mkLink(dir+"/d/e", outside) },
+			"name has lost+found": func(dir, _ string) error {
+				return os.MkdirAll(dir+"/a/lost+found/x", 0o755)
+			},
+			"set in set": func(dir, outside string) error {
+				return errors.Join(mkLink(dir+"/"+old+"/d", outside), os.Symlink(old, dir+"/..data"), os.Symlink("..data/d", dir+"/d"))
+			},
+		} {
+			dir, outside := temp+"/dir", temp+"/outside"
+			require.NoError(t, os.RemoveAll(dir))
+			require.NoError(t, os.RemoveAll(outside))
+			require.NoError(t, os.MkdirAll(outside+"/b", 0o755))
+			require.NoError(t, os.Mkdir(dir, 0o755))
+			require.NoError(t, os.WriteFile(outside+"/canary", []byte("precious"), 0o640))
+			before := lstat(t, outside)
+			require.NoError(t, prepare(dir, outside), what)
+			require.True(t, mustWrite(t, dir, generation(1), Options{}), what)
+			require.False(t, mustWrite(t, dir, generation(1), Options{}), what)
+			require.Equal(t, before, lstat(t, outside), what)
+			data, err := os.ReadFile(outside + "/canary")
+			require.NoError(t, err, what)
+			require.Equal(t, "precious", string(data), what)
+			require.Equal(t, []string{"b", "canary"}, entries(t, outside), what)
+		}
+	})
+}
+
+// mkLink makes a link in a directory that it makes.
+func mkLink(dir, to string) error {
+	return errors.Join(os.MkdirAll(dir, 0o755), os.Symlink(to, dir+"/link"))
+}
+
+// TestTheDirectoryItself is never reached by a link.
+func TestTheDirectoryItself(t *testing.T) {
+	temp := realTempDir(t)
+	require.NoError(t, os.MkdirAll(temp+"/real/dir", 0o755))
+	require.NoError(t, os.Symlink("real", temp+"/link"))
+	require.NoError(t, os.WriteFile(temp+"/file", nil, 0o644))
+	for name, want := range map[string]error{
+		"/link/dir": unix.ENOTDIR, "/link": unix.ENOTDIR, "/file": unix.ENOTDIR, "/none": fs.ErrNotExist,
+	} {
+		changed, err := Write(t.Context(), temp+name, generation(1), Options{})
+		var at *fs.PathError
+		require.ErrorAs(t, err, &at, name)
+		require.ErrorIs(t, err, want, name)
+		require.False(t, changed)
+	}
+	require.Empty(t, entries(t, temp+"/real/dir"))
+}
+
+// TestFails: what cannot be written leaves the old set, and nothing else.
+func TestFails(t *testing.T) {
+	inNamespace(t, func(t *testing.T, dir string) {
+		require.NoError(t, unix.Mount("tmpfs", dir, "tmpfs", unix.MS_REMOUNT, "size=64k,nr_inodes=40"))
+		mustWrite(t, dir, generation(1), Options{})
+		big := generation(2)
+		big["big"] = File{Data: []byte(strings.Repeat("secret", 1<<16))}
+		many := generation(2)
+		for n := range 100 {
+			many[fmt.Sprint("file-", n)] = File{}
+		}
+		for what, files := range map[string]map[string]File{"no space": big, "no inodes": many} {
+			changed, err := Write(t.Context(), dir, files, Options{})
+			require.ErrorIs(t, err, unix.ENOSPC, what)
+			require.NotContains(t, err.Error(), "secret")
+			require.False(t, changed, what)
+			requireSet(t, dir, generation(1))
+		}
+		unmapped := 4242
+		_, err := Write(t.Context(), dir, generation(2), Options{GID: &unmapped})
+		require.ErrorIs(t, err, unix.EINVAL, "a group that the namespace lacks")
+		requireSet(t, dir, generation(1))
+	})
+}
+
+// TestLeftovers that cannot be removed do not keep the set from coming.
+func TestLeftovers(t *testing.T) {
+	inNamespace(t, func(t *testing.T, dir string) {
+		mustWrite(t, dir, generation(1), Options{})
+		old, err := os.Readlink(dir + "/..data")
+		require.NoError(t, err)
+		mounted := dir + "/" + old + "/d"
+		require.NoError(t, unix.Mount("tmpfs", mounted, "tmpfs", 0, ""))
+		require.NoError(t, os.WriteFile(mounted+"/canary", []byte("precious"), 0o600))
+
+		for i := range 2 {
+			changed, err := Write(t.Context(), dir, generation(2), Options{})
+			var left *LeftoverError
+			require.ErrorAs(t, err, &left)
+			require.Equal(t, []string{old}, left.Names)
+			require.Equal(t, i == 0, changed)
+			require.FileExists(t, mounted+"/canary")
+			require.Equal(t, "generation 2", must(os.ReadFile(dir+"/d/b"))(t))
+		}
+		require.NoError(t, unix.Unmount(mounted, 0))
+		require.False(t, mustWrite(t, dir, generation(2), Options{}))
+	})
+}
+
+// TestMounted: a mount in the way is neither written to nor taken for the set.
+func TestMounted(t *testing.T) {
+	inNamespace(t, func(t *testing.T, dir string) {
+		mustWrite(t, dir, generation(1), Options{})
+		old, err := os.Readlink(dir + "/..data")
+		require.NoError(t, err)
+		require.NoError(t, os.MkdirAll(dir+"/mine/d/e", 0o755))
+		require.NoError(t, unix.Mount(dir+"/"+old, dir+"/"+old, "", unix.MS_BIND, ""))
+		changed, err := Write(t.Context(), dir, generation(1), Options{})
+		var left *LeftoverError
+		require.ErrorAs(t, err, &left)
+		require.True(t, changed)
+		require.NoError(t, unix.Unmount(dir+"/"+old, 0))
+		require.False(t, mustWrite(t, dir, generation(1), Options{}))
+	})
+}
+
+func must(data []byte, err error) func(*testing.T) string {
+	return func(t *testing.T) string {
+		t.Helper()
+		require.NoError(t, err)
+		return string(data)
+	}
+}
+
+// endsAfter is a context that ends when it has been asked n times.
+type endsAfter struct {
+	context.Context
+	n *int
+}
+
+func (c endsAfter) Err() error {
+	if *c.n--; *c.n < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestEndedMeanwhile: whenever the context ends there is a whole set, and the next
+// Write puts all in order.
+func TestEndedMeanwhile(t *testing.T) {
+	if !mounttest.Namespace(t) {
+		return
+	}
+	dir := tmpfs(t, realTempDir(t))
+	for n := 0; ; n++ {
+		mustWrite(t, dir, generation(1), Options{})
+		left := n
+		changed, err := Write(endsAfter{t.Context(), &left}, dir, generation(2), Options{})
+		if err == nil {
+			require.True(t, changed)
+			require.Greater(t, n, 5)
+			return
+		}
+		if !changed {
+			requireSet(t, dir, generation(1))
+			continue
+		}
+		var leftover *LeftoverError
+		require.ErrorAs(t, err, &leftover)
+		require.False(t, mustWrite(t, dir, generation(2), Options{}))
+	}
+}
