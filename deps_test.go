@@ -35,6 +35,7 @@ const (
 	apimachinery = "k8s.io/apimachinery/"
 	mountUtils   = "k8s.io/mount-utils/"
 	sys          = "golang.org/x/sys/"
+	utilExec     = "k8s.io/utils/exec/"
 	testify      = "github.com/stretchr/testify/"
 
 	leaves = "util/*"
@@ -49,7 +50,7 @@ var house = []room{
 	{"mount/mounttest", []string{"mount", leaves}, []string{sys, testify}},
 	{"volume", nil, []string{api, apimachinery}},
 	{"volume/volumetest", []string{"volume", "mount", "mount/mounttest", "util"}, []string{api, apimachinery, testify}},
-	{"local", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery, sys}},
+	{"local", []string{"volume", "mount", "mount/mountutils", "util", leaves}, []string{api, apimachinery, sys, mountUtils, utilExec}},
 	{"emptydir", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery, sys}},
 	{"nfs", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery, sys}},
 	{"manager", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery}},
@@ -78,7 +79,7 @@ var direct = []string{
 	"k8s.io/api",
 	"k8s.io/apimachinery",
 	"k8s.io/mount-utils",
-	"k8s.io/utils", // the tests of mount/mountutils, for SafeFormatAndMount; mount-utils requires it anyway
+	"k8s.io/utils", // the programs of SafeFormatAndMount; mount-utils requires it anyway
 }
 
 // A listed package is what go list says of one.
@@ -117,7 +118,7 @@ func TestTheTableRefuses(t *testing.T) {
 		{"mount", "k8s.io/apimachinery"},
 		{"volume", module + "/mount"},
 		{"volume", "k8s.io/apimachinery-more/pkg"},
-		{"local", "k8s.io/mount-utils"},
+		{"nfs", "k8s.io/mount-utils"},
 		{"local", module + "/examples/podvolumes"},
 		{"util", "github.com/stretchr/testify/require"},
 		{"util/safepath", module + "/util/keylock"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"strings"
 
 	"github.com/volumekit/volumekit/mount"
@@ -36,11 +37,14 @@ func (p *Plugin) ConstructVolumeSpec(ctx context.Context, volumeName, mountPath 
 	if err != nil {
 		return nil, err
 	}
-	path, there, ok := p.origin(table, at.Mountpoint)
+	if shared, name, ok := p.deviceOrigin(table, at.Mountpoint); ok {
+		return p.deviceSpec(volumeName, name, at, shared)
+	}
+	source, there, ok := p.origin(table, at.Mountpoint)
 	if !ok {
 		return nil, fmt.Errorf("%w: %s: %w", volume.ErrUncertain, mountPath, errNoOrigin)
 	}
-	return specFor(volumeName, path, optionsFor(at.Flags, there), at.Flags&mount.ReadOnly != 0), nil
+	return specFor(volumeName, source, optionsFor(at.Flags, there), at.Flags&mount.ReadOnly != 0), nil
 }
 
 // origin returns the path that a volume at mountPath has in its specification,
@@ -53,6 +57,43 @@ func (p *Plugin) origin(table mount.Table, mountPath string) (path string, flags
 		}
 	}
 	return "", 0, false
+}
+
+// deviceOrigin returns the mount of a device from which the one at mountPath comes,
+// and the volume's name there.
+func (p *Plugin) deviceOrigin(table mount.Table, mountPath string) (shared mount.Info, name string, ok bool) {
+	dir, err := p.host.PluginDir(PluginName)
+	if err != nil {
+		return mount.Info{}, "", false
+	}
+	for _, origin := range table.Origins(mountPath) {
+		rest, is := below(path.Join(dir, mountsDir), origin)
+		if shared, ok := table.At(origin); is && ok && !strings.Contains(rest, "/") {
+			return shared, rest, true
+		}
+	}
+	return mount.Info{}, "", false
+}
+
+// deviceSpec recovers what is on a device: by the record that was made of it, or by
+// what the mount table says it is.
+func (p *Plugin) deviceSpec(volumeName, name string, at, shared mount.Info) (*volume.Spec, error) {
+	options := optionsFor(at.Flags, shared.Flags)
+	if shared.Flags&mount.ReadOnly != 0 {
+		options = append(options, "ro")
+	}
+	rec, err := p.records.read(name)
+	if err != nil || rec == nil {
+		path, ok := p.written(shared.Source)
+		if !ok {
+			return nil, fmt.Errorf("%w: %s: %w", volume.ErrUncertain, at.Mountpoint, errors.Join(errNoOrigin, err))
+		}
+		rec = &record{Path: path, FSType: shared.FSType}
+	}
+	spec := specFor(volumeName, rec.Path, options, at.Flags&mount.ReadOnly != 0)
+	spec.PersistentVolume.UID = rec.UID
+	spec.PersistentVolume.Spec.Local.FSType = &rec.FSType
+	return spec, nil
 }
 
 // negatives are the options that clear a flag.

@@ -435,10 +435,8 @@ func TestHostsOwnDirectories(t *testing.T) {
 func TestArgsThatAreNotHonoured(t *testing.T) {
 	m := mounttest.NewFake(mount.Config{})
 	n := newNode(t, m)
-	id, size := int64(0), resource.MustParse("1Gi")
+	size := resource.MustParse("1Gi")
 	for name, args := range map[string]volume.MounterArgs{
-		"FsUser":       {FsUser: &id},
-		"FsGroup":      {FsGroup: &id},
 		"DesiredSize":  {DesiredSize: &size},
 		"SELinuxLabel": {SELinuxLabel: "system_u:object_r:t:s0"},
 	} {

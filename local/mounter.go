@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/util"
+	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -26,14 +28,15 @@ func (v podVolume) GetMetrics(ctx context.Context) (*volume.Metrics, error) {
 
 type mounter struct {
 	podVolume
-	source   string
+	at       location
+	spec     *volume.Spec
 	options  []string
 	readOnly bool
 }
 
 // GetAttributes says whether the specification is read-only.
 func (m *mounter) GetAttributes() volume.Attributes {
-	return volume.Attributes{ReadOnly: m.readOnly, SELinuxRelabel: true}
+	return volume.Attributes{ReadOnly: m.readOnly, Managed: !m.readOnly, SELinuxRelabel: true}
 }
 
 // SetUp implements [volume.Mounter].
@@ -44,11 +47,79 @@ func (m *mounter) SetUp(ctx context.Context, args volume.MounterArgs) error {
 // SetUpAt implements [volume.Mounter]. The directory must be below the host's
 // root. If something else is mounted there, or the volume with other flags, the
 // error wraps [volume.ErrAlreadyMounted] and [mount.ErrMounted].
+//
+// A volume on a device has to be mounted by MountDevice first; if it is not the error
+// wraps [volume.ErrNotMounted].
+//
+// With FsUser or FsGroup what is in the volume changes owners before it is mounted,
+// unless it is read-only, or pods use it already: see [Config.OnOwnerConflict]. It is
+// not changed back if mounting fails.
 func (m *mounter) SetUpAt(ctx context.Context, dir string, args volume.MounterArgs) error {
 	if err := checkArgs(args); err != nil {
 		return err
 	}
-	return m.plugin.mounts.SetUp(ctx, dir, m.request(dir, args))
+	if !m.at.mayBeDevice {
+		return m.setUp(ctx, dir, m.at.path, args)
+	}
+	v, err := m.plugin.deviceVolume(m.spec)
+	if err != nil {
+		return err
+	}
+	var node string
+	var is bool
+	looked := make(chan error, 1)
+	go func() {
+		var err error
+		node, is, err = v.look()
+		looked <- err
+	}()
+	if err, ok := ctxend.Receive(ctx, looked, 0); !ok {
+		return util.Transient(ctxend.Error(ctx))
+	} else if err != nil {
+		return err
+	}
+	if is {
+		return m.setUpDevice(ctx, dir, v, node, args)
+	}
+	return m.setUp(ctx, dir, m.at.path, args)
+}
+
+// setUpDevice binds what MountDevice has mounted.
+func (m *mounter) setUpDevice(ctx context.Context, dir string, v *deviceVolume, node string, args volume.MounterArgs) error {
+	shared, err := m.plugin.pluginPath(mountsDir, v.name)
+	if err != nil {
+		return err
+	}
+	return m.plugin.mounts.Exclusively(ctx, shared, func(shared string) error {
+		at, _, err := m.plugin.mounts.At(ctx, shared)
+		if err == nil {
+			err = v.checkSource(at, node)
+		}
+		if err != nil {
+			return err
+		}
+		if at.Flags&mount.ReadOnly != 0 && !m.readOnly && !args.ReadOnly {
+			return v.failed(ErrDeviceReadOnly)
+		}
+		return m.setUp(ctx, dir, shared, args)
+	})
+}
+
+// setUp binds a directory, and gives it to the pod's users before: until it is
+// mounted nobody else may give it away.
+func (m *mounter) setUp(ctx context.Context, dir, source string, args volume.MounterArgs) error {
+	if m.readOnly || args.FsUser == nil && args.FsGroup == nil {
+		return m.plugin.mounts.SetUp(ctx, dir, m.request(source, dir, args))
+	}
+	unlock, err := m.plugin.owning.Lock(ctx, source)
+	if err != nil {
+		return util.Transient(err)
+	}
+	defer unlock()
+	if err := m.giveAway(ctx, dir, source, args); err != nil {
+		return err
+	}
+	return m.plugin.mounts.SetUp(ctx, dir, m.request(source, dir, args))
 }
 
 // checkArgs refuses what a pod asks for and would not get.
@@ -57,8 +128,6 @@ func checkArgs(args volume.MounterArgs) error {
 		name  string
 		given bool
 	}{
-		{"FsUser", args.FsUser != nil},
-		{"FsGroup", args.FsGroup != nil},
 		{"DesiredSize", args.DesiredSize != nil},
 		{"SELinuxLabel", args.SELinuxLabel != ""},
 	} {
@@ -70,20 +139,35 @@ func checkArgs(args volume.MounterArgs) error {
 }
 
 // request is the mount that the volume needs.
-func (m *mounter) request(dir string, args volume.MounterArgs) mount.Request {
-	options := slices.Clone(m.options)
+func (m *mounter) request(source, dir string, args volume.MounterArgs) mount.Request {
+	options := m.options
+	if source != m.at.path {
+		options = bindOptions(options)
+	}
+	options = slices.Clone(options)
 	if m.readOnly || args.ReadOnly {
 		options = append(options, "ro")
 	}
-	return mount.Request{Source: m.source, Target: dir, Options: options}
+	return mount.Request{Source: source, Target: dir, Options: options}
 }
 
-// checkOptions refuses options that no mounter accepts. What the mounter's own
+// checkOptions refuses options that no mounter accepts: of a directory those of a bind
+// mount, of a device those of its file system, too. What the mounter's own
 // configuration forbids, SetUp refuses.
 func (m *mounter) checkOptions() error {
-	req := m.request(m.path, volume.MounterArgs{})
-	_, err := req.Parse(mount.Allow{SUID: true, Dev: true})
-	return err
+	req := m.request(m.at.path, m.path, volume.MounterArgs{})
+	_, err := req.Parse(mount.Allow{SUID: true, Dev: true, Context: true})
+	if err == nil || !m.at.mayBeDevice {
+		return err
+	}
+	req.FSType = defaultFSType
+	if _, wrong := req.Parse(mount.Allow{SUID: true, Dev: true, Context: true}); wrong != nil {
+		return err
+	}
+	if _, k, lookErr := m.plugin.follow(m.at); lookErr != nil || k != kindDevice {
+		return err
+	}
+	return nil
 }
 
 type unmounter struct{ podVolume }

@@ -1,15 +1,18 @@
 package local
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util"
+	"github.com/volumekit/volumekit/util/keylock"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	utilexec "k8s.io/utils/exec"
 )
 
 // PluginName is the name of the plugin.
@@ -24,29 +27,53 @@ type Config struct {
 	// them are resolved then. A root is no volume itself. Of roots that are in one
 	// another the innermost counts. None: no volume is accepted.
 	//
+	// A block device is a volume only right in a root, such as "/dev" or
+	// "/dev/mapper", not in a directory below it: that may be the volume of a pod,
+	// which makes what device files it likes. Nobody but root must be able to write
+	// to a root.
+	//
 	// The directories of the pods and the plugins, VolumeHost.OwnDirs, are nobody's
 	// volume: a root must not be one of them or in one, and a path below a root
 	// that is, or that one of them is in, is refused.
 	Roots []string
+	// DeviceLinks are directories of symbolic links to block devices, such as
+	// "/dev/disk/by-id". An entry of one of them, but nothing further down, may be a
+	// volume: the device that the link leads to, wherever it is, by way of other links
+	// in these directories if need be. No other link on the way is followed. So only
+	// root may be able to write to them. They must exist when the plugin is
+	// initialised, like Roots.
+	DeviceLinks []string
+	// OnOwnerConflict is told when a pod asks for other owners of a volume than it has
+	// for pods that use it already. If it returns nil the pod gets the volume with the
+	// owners that it has; else SetUp fails with the error. Nil: SetUp fails with the
+	// conflict. It may be called by several goroutines at the same time.
+	OnOwnerConflict func(ctx context.Context, conflict *OwnerConflict) error
 }
 
 // Plugin is the volume plugin. Make one with [New].
 type Plugin struct {
-	config Config
-	host   volume.VolumeHost
-	mounts *util.PodMounts
-	roots  []root
+	config  Config
+	host    volume.VolumeHost
+	mounts  *util.PodMounts
+	roots   []root
+	records records
+	owning  keylock.Map // directories that are being given to others
+	devices devices
+	run     func(ctx context.Context, name string, args ...string) utilexec.Cmd // nil: the system's
 }
 
 var (
-	_ volume.VolumePlugin             = (*Plugin)(nil)
-	_ volume.PersistentVolumePlugin   = (*Plugin)(nil)
-	_ volume.MountOptionsVolumePlugin = (*Plugin)(nil)
+	_ volume.VolumePlugin                = (*Plugin)(nil)
+	_ volume.PersistentVolumePlugin      = (*Plugin)(nil)
+	_ volume.MountOptionsVolumePlugin    = (*Plugin)(nil)
+	_ volume.DeviceMountableVolumePlugin = (*Plugin)(nil)
+	_ volume.NodeExpandableVolumePlugin  = (*Plugin)(nil)
+	_ volume.BlockVolumePlugin           = (*Plugin)(nil)
 )
 
 // New returns the plugin. What is wrong with the configuration is an error of
 // Init.
-func New(config Config) *Plugin { return &Plugin{config: config} }
+func New(config Config) *Plugin { return &Plugin{config: config, devices: nodeDevices{}} }
 
 // Init resolves the roots. A configuration without a mounter, or with a root
 // that is missing, not absolute or in a directory of the host's own, is an error.
@@ -54,20 +81,39 @@ func (p *Plugin) Init(host volume.VolumeHost) error {
 	if p.config.Mounter == nil {
 		return errors.New("local: Config.Mounter is missing")
 	}
-	roots, err := resolveRoots(p.config.Roots)
+	roots, err := p.config.roots(host)
 	if err != nil {
 		return fmt.Errorf("local: %w", err)
 	}
-	for i, r := range roots {
-		for _, own := range host.OwnDirs() {
-			if isOrIsBelow(own, r.resolved) {
-				return fmt.Errorf("local: Config.Roots[%d] %q: %s is in %s, where the volumes of pods are",
-					i, r.declared, r.resolved, own)
-			}
-		}
+	if p.records, err = newRecords(host); err != nil {
+		return fmt.Errorf("local: %w", err)
 	}
 	p.host, p.mounts, p.roots = host, util.NewPodMounts(host, p.config.Mounter), roots
 	return nil
+}
+
+// roots returns all directories below which volumes may be.
+func (c Config) roots(host volume.VolumeHost) ([]root, error) {
+	roots, err := resolveRoots("Config.Roots", c.Roots)
+	if err != nil {
+		return nil, err
+	}
+	links, err := resolveRoots("Config.DeviceLinks", c.DeviceLinks)
+	if err != nil {
+		return nil, err
+	}
+	for i := range links {
+		links[i].links = true
+	}
+	roots = append(links, roots...)
+	for _, r := range roots {
+		for _, own := range host.OwnDirs() {
+			if isOrIsBelow(own, r.resolved) {
+				return nil, fmt.Errorf("%s %q: %s is in %s, where the volumes of pods are", r.field, r.declared, r.resolved, own)
+			}
+		}
+	}
+	return roots, nil
 }
 
 // GetPluginName returns [PluginName].
@@ -104,21 +150,21 @@ func (p *Plugin) SupportsMountOption() bool { return true }
 // error is a [*field.Error] or a [*mount.InputError]; a block volume's wraps
 // [volume.ErrNotSupported].
 func (p *Plugin) NewMounter(spec *volume.Spec, pod *v1.Pod) (volume.Mounter, error) {
-	if err := p.check(spec); err != nil {
+	if err := p.checkMounted(spec); err != nil {
 		return nil, err
 	}
 	if pod == nil {
 		return nil, field.Required(field.NewPath("pod"), "a volume is mounted for a pod")
 	}
-	source, err := p.source(spec.PersistentVolume.Spec.Local.Path)
-	if err != nil {
-		return nil, err
-	}
 	v, err := p.volume(spec.Name(), pod.UID)
 	if err != nil {
 		return nil, err
 	}
-	m := &mounter{podVolume: v, source: source, options: spec.MountOptions(), readOnly: spec.IsReadOnly()}
+	at, err := p.locate(spec.PersistentVolume.Spec.Local.Path)
+	if err != nil {
+		return nil, err
+	}
+	m := &mounter{podVolume: v, at: at, spec: spec, options: spec.MountOptions(), readOnly: spec.IsReadOnly()}
 	return m, m.checkOptions()
 }
 
@@ -131,16 +177,24 @@ func (p *Plugin) NewUnmounter(volumeName string, podUID types.UID) (volume.Unmou
 	return &unmounter{v}, nil
 }
 
-// check accepts a specification of a local volume that is a directory.
+// checkMounted accepts a specification of a local volume that is no raw device.
+func (p *Plugin) checkMounted(spec *volume.Spec) error {
+	if err := p.check(spec); err != nil {
+		return err
+	}
+	if spec.IsBlock() {
+		return fmt.Errorf("mount block volume %s, which is mapped: %w", spec.Name(), volume.ErrNotSupported)
+	}
+	return checkFSType(spec)
+}
+
+// check accepts a specification of a local volume.
 func (p *Plugin) check(spec *volume.Spec) error {
 	if err := spec.Validate(); err != nil {
 		return err
 	}
 	if !p.CanSupport(spec) {
 		return field.Required(field.NewPath("spec", "persistentVolume", "spec", "local"), "not a local volume")
-	}
-	if spec.IsBlock() {
-		return fmt.Errorf("block volume %s: %w", spec.Name(), volume.ErrNotSupported)
 	}
 	return nil
 }

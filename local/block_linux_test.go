@@ -1,0 +1,249 @@
+package local_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/local"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/util/loop"
+	"github.com/volumekit/volumekit/volume"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func (r *rig) mapper(s *volume.Spec, uid types.UID) volume.BlockVolumeMapper {
+	r.t.Helper()
+	m, err := r.plugin.NewBlockVolumeMapper(s, pod(uid))
+	require.NoError(r.t, err)
+	return m
+}
+
+func (r *rig) unmapper(uid types.UID) volume.BlockVolumeUnmapper {
+	r.t.Helper()
+	u, err := r.plugin.NewBlockVolumeUnmapper("pv", uid)
+	require.NoError(r.t, err)
+	return u
+}
+
+// podLink is where a pod finds its device.
+func podLink(v volume.BlockVolume) string {
+	dir, name := v.GetPodDeviceMapPath()
+	return filepath.Join(dir, name)
+}
+
+// holds are the loop devices on a disk.
+func (r *rig) holds(d testDisk) []loop.Device {
+	r.t.Helper()
+	all, err := loop.List()
+	require.NoError(r.t, err)
+	var held []loop.Device
+	for _, l := range all {
+		if l.Backing == d.device {
+			held = append(held, l)
+		}
+	}
+	return held
+}
+
+// TestBlock is the life of a raw device: mapped for a writer and a reader, through a
+// restart, grown and let go.
+func TestBlock(t *testing.T) {
+	if !mounttest.RootNamespace(t) {
+		return
+	}
+	r := newRig(t)
+	d := r.disk("disk", smallDisk)
+	s := blockSpec(r.link("disk", d))
+	_, err := r.plugin.NewMounter(s, pod("1"))
+	require.ErrorIs(t, err, volume.ErrNotSupported)
+	name, err := r.plugin.GetVolumeName(s)
+	require.NoError(t, err)
+	require.Equal(t, "pv", name)
+	writer := r.mapper(s, "1")
+	global, err := writer.GetGlobalMapPath(s)
+	require.NoError(t, err)
+	_, err = writer.GetMetrics(t.Context())
+	require.ErrorIs(t, err, volume.ErrNotMounted)
+	_, err = r.plugin.ConstructBlockVolumeSpec(t.Context(), "1", "pv", podLink(writer))
+	require.ErrorIs(t, err, volume.ErrNotMounted)
+
+	for range 2 {
+		_, err = writer.SetUpDevice(t.Context())
+		require.NoError(t, err)
+		path, err := writer.MapPodDevice(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, d.device, path)
+	}
+	require.Len(t, r.holds(d), 1)
+	require.NoError(t, os.WriteFile(podLink(writer), []byte("text"), 0))
+	readOnly := blockSpec(r.links + "/disk")
+	readOnly.ReadOnly = true
+	reader := r.mapper(readOnly, "2")
+	_, err = reader.MapPodDevice(t.Context())
+	require.NoError(t, err)
+	require.ErrorIs(t, os.WriteFile(podLink(reader), []byte("x"), 0), os.ErrPermission)
+	require.NoError(t, os.WriteFile(podLink(writer), []byte("text"), 0))
+	_, err = r.mapper(s, "2").MapPodDevice(t.Context())
+	require.ErrorIs(t, err, volume.ErrAlreadyMounted)
+	_, err = r.mapper(readOnly, "1").MapPodDevice(t.Context())
+	require.ErrorIs(t, err, volume.ErrAlreadyMounted)
+	require.FileExists(t, filepath.Join(global, "1"))
+	require.FileExists(t, filepath.Join(global, "2"))
+	metrics, err := reader.GetMetrics(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, int64(smallDisk), metrics.Capacity.Value())
+
+	r.restart(local.Config{})
+	for uid, want := range map[types.UID]bool{"1": false, "2": true} {
+		found, err := r.plugin.ConstructBlockVolumeSpec(t.Context(), uid, "pv", podLink(r.unmapper(uid)))
+		require.NoError(t, err)
+		require.True(t, found.IsBlock())
+		require.Equal(t, want, found.IsReadOnly())
+		require.Equal(t, s.PersistentVolume.Spec.Local.Path, found.PersistentVolume.Spec.Local.Path)
+		_, err = r.mapper(found, uid).MapPodDevice(t.Context())
+		require.NoError(t, err, "it is mapped so")
+	}
+	require.Len(t, r.holds(d), 1, "the hold is found again")
+
+	require.NoError(t, os.Truncate(d.image, 2*smallDisk))
+	require.NoError(t, loop.Resize(loop.Device{Path: d.device}))
+	grown, err := r.plugin.NodeExpand(t.Context(), volume.NodeResizeOptions{Spec: s, NewSize: *resource.NewQuantity(2*smallDisk, resource.BinarySI)})
+	require.NoError(t, err)
+	require.True(t, grown)
+	metrics, err = r.unmapper("2").GetMetrics(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, int64(2*smallDisk), metrics.Capacity.Value())
+
+	require.ErrorIs(t, r.unmapper("1").TearDownDevice(t.Context(), global, ""), local.ErrDeviceInUse)
+	require.Error(t, r.unmapper("1").TearDownDevice(t.Context(), r.dir, ""))
+	for range 2 {
+		for _, uid := range []types.UID{"1", "2"} {
+			require.NoError(t, r.unmapper(uid).UnmapPodDevice(t.Context()))
+		}
+	}
+	for range 2 {
+		require.NoError(t, r.unmapper("1").TearDownDevice(t.Context(), global, d.device))
+	}
+	require.Empty(t, r.holds(d))
+	require.NoDirExists(t, global)
+	text, err := os.ReadFile(d.device)
+	require.NoError(t, err)
+	require.Equal(t, "text", string(text[:4]))
+}
+
+// TestBlockHeld: a device that is mapped does not vanish, and another one is not
+// taken for it.
+func TestBlockHeld(t *testing.T) {
+	if !mounttest.RootNamespace(t) {
+		return
+	}
+	r := newRig(t)
+	d, other := r.disk("disk", smallDisk), r.disk("other", smallDisk)
+	s := blockSpec(r.link("disk", d))
+	_, err := r.mapper(s, "1").MapPodDevice(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, loop.Detach(loop.Device{Path: d.device}), "as when a disk is pulled out")
+	require.Len(t, r.holds(d), 1)
+	_, err = loop.Status(d.device)
+	require.NoError(t, err, "it is still there")
+
+	r.link("disk", other)
+	_, err = r.mapper(s, "2").MapPodDevice(t.Context())
+	require.ErrorIs(t, err, local.ErrDeviceSwapped)
+	require.NoError(t, os.Remove(r.links+"/disk"))
+	_, err = r.mapper(s, "2").MapPodDevice(t.Context())
+	require.ErrorIs(t, err, local.ErrDeviceGone)
+	require.Equal(t, volume.Transient, volume.KindOf(err))
+
+	u := r.unmapper("1")
+	global, err := u.GetGlobalMapPath(s)
+	require.NoError(t, err)
+	require.NoError(t, u.UnmapPodDevice(t.Context()))
+	require.NoError(t, u.TearDownDevice(t.Context(), global, ""))
+	require.Empty(t, r.holds(d))
+	require.Eventually(t, func() bool {
+		_, err = loop.Status(d.device)
+		return err != nil
+	}, longWait, tick, "now it is let go")
+}
+
+// TestBlockRestarted: links of before the node was started again lead anywhere.
+func TestBlockRestarted(t *testing.T) {
+	if !mounttest.RootNamespace(t) {
+		return
+	}
+	r := newRig(t)
+	d := r.disk("disk", smallDisk)
+	s := blockSpec(r.link("disk", d))
+	first, second := r.mapper(s, "1"), r.mapper(s, "2")
+	for _, m := range []volume.BlockVolumeMapper{first, second} {
+		_, err := m.MapPodDevice(t.Context())
+		require.NoError(t, err)
+	}
+	global, err := first.GetGlobalMapPath(s)
+	require.NoError(t, err)
+	record := filepath.Join(filepath.Dir(filepath.Dir(global)), "devices", "pv")
+	text := `{"state":"block","uid":"uid-of-pv","path":"` + r.links + `/disk","disk":{"boot":"another","sequence":1}}`
+	require.NoError(t, os.WriteFile(record, []byte(text), 0o600))
+	for _, link := range []string{podLink(first), podLink(second), filepath.Join(global, "1"), filepath.Join(global, "2")} {
+		require.NoError(t, os.Remove(link))
+		require.NoError(t, os.Symlink("/dev/sda-of-before", link))
+	}
+	_, err = first.MapPodDevice(t.Context())
+	require.NoError(t, err)
+	to, err := os.Readlink(podLink(first))
+	require.NoError(t, err)
+	require.Equal(t, d.device, to)
+	require.NoFileExists(t, podLink(second), "it has to be mapped again")
+	_, err = os.Lstat(podLink(second))
+	require.ErrorIs(t, err, os.ErrNotExist)
+	for _, uid := range []types.UID{"1", "2"} {
+		require.NoError(t, r.unmapper(uid).UnmapPodDevice(t.Context()))
+	}
+	require.NoError(t, r.unmapper("1").TearDownDevice(t.Context(), global, ""))
+}
+
+// TestBlockStrayFile: what is in the place of a link is nobody's to remove.
+func TestBlockStrayFile(t *testing.T) {
+	if !mounttest.RootNamespace(t) {
+		return
+	}
+	r := newRig(t)
+	d := r.disk("disk", smallDisk)
+	m := r.mapper(blockSpec(r.link("disk", d)), "1")
+	dir, _ := m.GetPodDeviceMapPath()
+	require.NoError(t, os.MkdirAll(dir, 0o755))
+	require.NoError(t, os.WriteFile(podLink(m), []byte("precious"), 0o600))
+	_, err := m.MapPodDevice(t.Context())
+	require.Error(t, err)
+	require.Error(t, r.unmapper("1").UnmapPodDevice(t.Context()))
+	require.FileExists(t, podLink(m))
+}
+
+func TestBlockRefuses(t *testing.T) {
+	r := newNode(t, mounttest.NewFake(noConfig))
+	for name, s := range map[string]*volume.Spec{
+		"no path": blockSpec(""), "elsewhere": blockSpec("/etc/x"), "deeper": blockSpec(r.disks + "/a/b"),
+		"option": blockSpec(r.disks+"/a", "noatime"), "not raw": spec(r.disks + "/a"), "nil": nil,
+	} {
+		_, err := r.plugin.NewBlockVolumeMapper(s, pod("1"))
+		require.Error(t, err, name)
+	}
+	for _, bad := range []string{"", "..", "a/b", "a\x00"} {
+		_, err := r.plugin.NewBlockVolumeMapper(blockSpec(r.disks+"/a"), pod(types.UID(bad)))
+		require.Error(t, err)
+		_, err = r.plugin.NewBlockVolumeUnmapper(bad, "1")
+		require.Error(t, err)
+		_, err = r.plugin.NewBlockVolumeUnmapper("pv", types.UID(bad))
+		require.Error(t, err)
+		require.Error(t, r.plugin.Forget(t.Context(), bad))
+	}
+	_, err := r.plugin.NewBlockVolumeMapper(blockSpec(r.disks+"/a"), nil)
+	require.Error(t, err)
+	left, err := os.ReadDir(r.host.Root())
+	require.NoError(t, err)
+	require.Empty(t, left)
+}

@@ -1,0 +1,139 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/volumekit/volumekit/util/diskprobe"
+	utilexec "k8s.io/utils/exec"
+)
+
+// programs runs the programs of mount-utils for one operation, and kills them with
+// all that they have started when its context ends.
+type programs struct {
+	ctx context.Context
+	// found is what the device carries: the answer of blkid where that is missing.
+	found []diskprobe.Found
+	// fsType is the answer of blkid if it is known anyway.
+	fsType string
+	// mayFormat: without it no mkfs is run, whatever blkid says.
+	mayFormat bool
+	// run makes the command; nil: one of the system.
+	run func(ctx context.Context, name string, args ...string) utilexec.Cmd
+}
+
+var _ utilexec.Interface = (*programs)(nil)
+
+// Command implements utilexec.Interface of k8s.io/utils.
+func (p *programs) Command(name string, args ...string) utilexec.Cmd {
+	return p.CommandContext(p.ctx, name, args...)
+}
+
+var errMayNotFormat = errors.New("the device carries something and is not formatted")
+
+// CommandContext implements utilexec.Interface of k8s.io/utils.
+func (p *programs) CommandContext(ctx context.Context, name string, args ...string) utilexec.Cmd {
+	if strings.HasPrefix(name, "mkfs") && !p.mayFormat {
+		return answer{err: errMayNotFormat}
+	}
+	if name == "blkid" {
+		if answer, ok := p.blkid(); ok {
+			return answer
+		}
+	}
+	if p.run != nil {
+		return p.run(ctx, name, args...)
+	}
+	return newCommand(ctx, name, args...)
+}
+
+// LookPath implements utilexec.Interface of k8s.io/utils.
+func (p *programs) LookPath(name string) (string, error) {
+	if p.run != nil {
+		return name, nil
+	}
+	return utilexec.New().LookPath(name)
+}
+
+// blkid answers as the program would, if there is none or it need not be asked.
+func (p *programs) blkid() (answer, bool) {
+	if p.fsType != "" {
+		return answer{output: "TYPE=" + p.fsType + "\n"}, true
+	}
+	if _, err := p.LookPath("blkid"); err == nil {
+		return answer{}, false
+	}
+	if len(p.found) == 0 {
+		return answer{err: utilexec.CodeExitError{Code: 2, Err: errors.New("nothing found")}}, true
+	}
+	if there, ok := diskprobe.Only(p.found); ok {
+		return answer{output: "TYPE=" + there.Name + "\n"}, true
+	}
+	return answer{output: "PTTYPE=unknown\n"}, true
+}
+
+// An answer is a command that need not be run. It has no other methods.
+type answer struct {
+	utilexec.Cmd
+	output string
+	err    error
+}
+
+// CombinedOutput implements utilexec.Cmd of k8s.io/utils.
+func (a answer) CombinedOutput() ([]byte, error) { return []byte(a.output), a.err }
+
+// A command is one that is run with a process group of its own.
+type command struct{ *exec.Cmd }
+
+func newCommand(ctx context.Context, name string, args ...string) utilexec.Cmd {
+	c := exec.CommandContext(ctx, name, args...)
+	separate(c)
+	c.WaitDelay = 10 * time.Second
+	return command{c}
+}
+
+func (c command) SetDir(dir string)       { c.Dir = dir }
+func (c command) SetStdin(in io.Reader)   { c.Stdin = in }
+func (c command) SetStdout(out io.Writer) { c.Stdout = out }
+func (c command) SetStderr(out io.Writer) { c.Stderr = out }
+func (c command) SetEnv(env []string)     { c.Env = env }
+
+func (c command) Run() error   { return asTheirs(c.Cmd.Run()) }
+func (c command) Start() error { return asTheirs(c.Cmd.Start()) }
+func (c command) Wait() error  { return asTheirs(c.Cmd.Wait()) }
+
+func (c command) CombinedOutput() ([]byte, error) {
+	out, err := c.Cmd.CombinedOutput()
+	return out, asTheirs(err)
+}
+
+func (c command) Output() ([]byte, error) {
+	out, err := c.Cmd.Output()
+	return out, asTheirs(err)
+}
+
+// Stop ends the command: all of them end with their context anyway.
+func (c command) Stop() {
+	if c.Cancel != nil && c.Process != nil {
+		_ = c.Cancel()
+	}
+}
+
+// asTheirs gives an error the type that mount-utils looks for.
+func asTheirs(err error) error {
+	var exit *exec.ExitError
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		return utilexec.ErrExecutableNotFound
+	case errors.As(err, &exit):
+		return &utilexec.ExitErrorWrapper{ExitError: exit}
+	case err != nil:
+		return fmt.Errorf("run: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,250 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/util"
+	"github.com/volumekit/volumekit/util/diskprobe"
+	"github.com/volumekit/volumekit/volume"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// CanDeviceMount reports whether the volume's path is, or leads to, a block device.
+// One that had a device before and has none now is a transient error that wraps
+// [ErrDeviceGone].
+func (p *Plugin) CanDeviceMount(spec *volume.Spec) (bool, error) {
+	v, err := p.deviceVolume(spec)
+	if err != nil || spec.IsBlock() {
+		return false, err
+	}
+	_, is, err := v.look()
+	return is, err
+}
+
+// NewDeviceMounter returns the mounter of all volumes on devices.
+func (p *Plugin) NewDeviceMounter() (volume.DeviceMounter, error) { return p.deviceMounter() }
+
+// NewDeviceUnmounter returns the unmounter of all volumes on devices.
+func (p *Plugin) NewDeviceUnmounter() (volume.DeviceUnmounter, error) { return p.deviceMounter() }
+
+func (p *Plugin) deviceMounter() (*deviceMounter, error) {
+	if p.host == nil {
+		return nil, errNotInitialised
+	}
+	return &deviceMounter{p}, nil
+}
+
+// GetDeviceMountRefs returns the other mount points of what is mounted at
+// deviceMountPath.
+func (p *Plugin) GetDeviceMountRefs(ctx context.Context, deviceMountPath string) ([]string, error) {
+	if p.host == nil {
+		return nil, errNotInitialised
+	}
+	dir, err := p.mounts.Below(field.NewPath("deviceMountPath"), deviceMountPath)
+	if err != nil {
+		return nil, err
+	}
+	refs, err := p.config.Mounter.MountRefs(ctx, dir)
+	if err != nil {
+		return nil, util.Transient(err)
+	}
+	return refs, nil
+}
+
+// pluginPath returns a place in the plugin's directory.
+func (p *Plugin) pluginPath(kind, name string) (string, error) {
+	if p.host == nil {
+		return "", errNotInitialised
+	}
+	if err := checkRecordName(name); err != nil {
+		return "", err
+	}
+	dir, err := p.host.PluginDir(PluginName)
+	return path.Join(dir, kind, name), err
+}
+
+const mountsDir = "mounts"
+
+type deviceMounter struct{ plugin *Plugin }
+
+// GetDeviceMountPath implements [volume.DeviceMounter]:
+// <root>/plugins/kubernetes.io~local-volume/mounts/<volume>.
+func (m *deviceMounter) GetDeviceMountPath(spec *volume.Spec) (string, error) {
+	if err := m.plugin.check(spec); err != nil {
+		return "", err
+	}
+	return m.plugin.pluginPath(mountsDir, spec.Name())
+}
+
+// MountDevice implements [volume.DeviceMounter]. A device that is blank is formatted
+// first, as the volume's fsType says (by default ext4), unless the volume, this use
+// of it or the device is read-only; one with a file system of that type is checked,
+// fsck -a; any other is refused, with a [*DeviceError] that wraps a [*ContentError]
+// or one of the errors of this package. For a directory there is nothing to do.
+//
+// If ctx ends while something is written to the device the programs that do so are
+// killed, and the error wraps [volume.ErrUncertain]. The same call begins again then.
+func (m *deviceMounter) MountDevice(ctx context.Context, spec *volume.Spec, deviceMountPath string, args volume.DeviceMounterArgs) error {
+	v, err := m.plugin.deviceVolume(spec)
+	if err == nil {
+		err = m.plugin.checkMounted(spec)
+	}
+	if err == nil {
+		err = checkDeviceArgs(args)
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := m.plugin.mounts.Below(field.NewPath("deviceMountPath"), deviceMountPath); err != nil {
+		return err
+	}
+	return inTime(ctx, func() error {
+		return m.plugin.mounts.Exclusively(ctx, deviceMountPath, func(dir string) error {
+			return v.mountAt(ctx, dir)
+		})
+	})
+}
+
+func checkDeviceArgs(args volume.DeviceMounterArgs) error {
+	switch {
+	case args.FsGroup != nil:
+		return fmt.Errorf("DeviceMounterArgs.FsGroup for a local volume, which is given to a group by SetUp: %w", volume.ErrNotSupported)
+	case args.SELinuxLabel != "":
+		return fmt.Errorf("DeviceMounterArgs.SELinuxLabel for a local volume: %w", volume.ErrNotSupported)
+	}
+	return nil
+}
+
+func (v *deviceVolume) mountAt(ctx context.Context, dir string) error {
+	_, is, err := v.look()
+	if err == nil && !is {
+		return nil // a directory
+	}
+	if err != nil {
+		return err
+	}
+	d, err := v.open()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = d.Close() }()
+	if d.facts().readOnly && !v.usedRO {
+		return v.failed(ErrDeviceReadOnly)
+	}
+	at, _, err := v.plugin.mounts.At(ctx, dir)
+	switch {
+	case err == nil:
+		return v.mountedAlready(ctx, at, d.facts())
+	case !errors.Is(err, volume.ErrNotMounted):
+		return err
+	}
+	return v.mountFirst(ctx, dir, d)
+}
+
+// mountedAlready lets the mounter compare, if it is of this device.
+func (v *deviceVolume) mountedAlready(ctx context.Context, at mount.Info, facts diskFacts) error {
+	if err := v.checkSource(at, facts.node); err != nil {
+		return err
+	}
+	fsType := v.fsType
+	if fsType == "" {
+		fsType = at.FSType
+	}
+	return v.plugin.mounts.Mount(ctx, at.Mountpoint, mount.Request{
+		Source: facts.node, FSType: fsType, Options: v.mountOptions(facts.readOnly),
+	})
+}
+
+// checkSource fails if what is mounted is of another device.
+func (v *deviceVolume) checkSource(at mount.Info, node string) error {
+	if at.Source != node {
+		return v.failed(fmt.Errorf("%w: %s is mounted at %s, and the volume is %s", ErrDeviceSwapped, at.Source, at.Mountpoint, node))
+	}
+	return nil
+}
+
+func (v *deviceVolume) mountFirst(ctx context.Context, dir string, d disk) error {
+	used, err := d.inUse()
+	if err != nil {
+		return v.failed(util.Transient(err))
+	}
+	if used {
+		return v.failed(util.Transient(ErrDeviceInUse))
+	}
+	rec, err := v.plugin.records.read(v.name)
+	if err != nil {
+		return v.failed(err)
+	}
+	facts := d.facts()
+	if v.found, err = diskprobe.Probe(d, facts.size); err != nil {
+		return v.failed(util.Transient(err))
+	}
+	s, err := plan(situation{
+		uid: v.uid, fsType: v.fsType, readOnly: v.usedRO || facts.readOnly,
+		disk: facts.identity, found: v.found, record: rec,
+	})
+	if err == nil {
+		err = v.mountFormatted(ctx, dir, d, s, rec)
+	}
+	return v.failed(err)
+}
+
+// UnmountDevice implements [volume.DeviceUnmounter]. While the device is mounted
+// elsewhere, too, for a pod, it stays, and the error wraps [ErrDeviceInUse].
+func (m *deviceMounter) UnmountDevice(ctx context.Context, deviceMountPath string) error {
+	if err := ctx.Err(); err != nil {
+		return util.Transient(context.Cause(ctx))
+	}
+	return m.plugin.mounts.Exclusively(ctx, deviceMountPath, func(dir string) error {
+		if err := m.plugin.checkUnused(ctx, dir); err != nil {
+			return err
+		}
+		return m.plugin.mounts.Unmount(ctx, dir)
+	})
+}
+
+func (p *Plugin) checkUnused(ctx context.Context, dir string) error {
+	err := p.mounts.CheckMounted(ctx, dir)
+	if errors.Is(err, volume.ErrNotMounted) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	refs, err := p.config.Mounter.MountRefs(ctx, dir)
+	if err != nil {
+		return util.Transient(err)
+	}
+	inRoot := func(ref string) bool { return strings.HasPrefix(ref, p.host.Root()+"/") }
+	if i := slices.IndexFunc(refs, inRoot); i >= 0 {
+		return util.Transient(fmt.Errorf("unmount %s: %w: it is mounted at %s", dir, ErrDeviceInUse, refs[i]))
+	}
+	return nil
+}
+
+// Forget removes what is remembered of the device of a volume that is not in use, so
+// that another one may take its place: one that is blank is formatted then. It is
+// for who swaps a device on purpose, and for volumes that are deleted. A volume of
+// which nothing is remembered is no error; one that is mounted is, [ErrDeviceInUse].
+func (p *Plugin) Forget(ctx context.Context, volumeName string) error {
+	dir, err := p.pluginPath(mountsDir, volumeName)
+	if err != nil {
+		return err
+	}
+	return p.mounts.Exclusively(ctx, dir, func(dir string) error {
+		err := p.mounts.CheckMounted(ctx, dir)
+		switch {
+		case err == nil:
+			return util.Transient(fmt.Errorf("forget %s: %w", volumeName, ErrDeviceInUse))
+		case !errors.Is(err, volume.ErrNotMounted):
+			return err
+		}
+		return p.records.remove(volumeName)
+	})
+}

@@ -1,0 +1,78 @@
+package local
+
+import (
+	"context"
+	"io"
+	"os"
+)
+
+// devices is what the plugin needs of the node's block devices.
+type devices interface {
+	// kind looks at what is at a path, and at nothing behind it. A symbolic link is
+	// not followed, neither on the way nor at the end.
+	kind(path string) (kind, error)
+	// readLink returns where a symbolic link leads.
+	readLink(path string) (string, error)
+	// open opens a block device for reading. It may have to wait for the device.
+	open(node string) (disk, error)
+}
+
+// A kind is what is at a path.
+type kind int
+
+const (
+	kindOther kind = iota
+	kindDirectory
+	kindDevice
+	kindLink
+)
+
+// A disk is a block device that is open. It is not closed before what it was opened
+// for is done: as long as it is open, its number means this device.
+type disk interface {
+	io.ReaderAt
+	io.Closer
+	facts() diskFacts
+	file() *os.File
+	// inUse reports whether something has the device for itself: a mount, a RAID, a
+	// loop device, ...
+	inUse() (bool, error)
+	// wipe overwrites what diskprobe reads with zeros.
+	wipe(ctx context.Context) error
+}
+
+// diskFacts are what is known of a disk without reading it.
+type diskFacts struct {
+	node     string
+	number   uint64 // as stat(2) has it
+	size     int64
+	readOnly bool
+	identity identity
+}
+
+// An identity tells disks apart.
+type identity struct {
+	// ID is the hardware's, as far as it has one, or that of a mapped device.
+	ID string `json:"id,omitempty"`
+	// Part is the partition's number and place; empty for a whole disk.
+	Part string `json:"part,omitempty"`
+	// Boot and Sequence are another for each device that the kernel gets to know.
+	Boot     string `json:"boot,omitempty"`
+	Sequence uint64 `json:"sequence,omitempty"`
+}
+
+// same reports whether both are one disk for sure.
+func (i identity) same(other identity) bool {
+	if i.Part != other.Part || i.differs(other) {
+		return false
+	}
+	if i.ID != "" && i.ID == other.ID {
+		return true
+	}
+	return i.Boot != "" && i.Boot == other.Boot && i.Sequence != 0 && i.Sequence == other.Sequence
+}
+
+// differs reports whether they are two disks for sure.
+func (i identity) differs(other identity) bool {
+	return i.ID != "" && other.ID != "" && i.ID != other.ID
+}

@@ -1,0 +1,183 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"unsafe"
+
+	"github.com/volumekit/volumekit/util/safepath"
+	"golang.org/x/sys/unix"
+)
+
+// nodeDevices are the devices of this node.
+type nodeDevices struct{}
+
+// kind implements devices. It asks for no more than the kernel remembers.
+func (nodeDevices) kind(name string) (kind, error) {
+	parent, base, err := safepath.OpenParent(name)
+	if err != nil {
+		return kindOther, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	defer func() { _ = unix.Close(parent) }()
+	var x unix.Statx_t
+	const quiet = unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT | unix.AT_STATX_DONT_SYNC
+	if err := unix.Statx(parent, base, quiet, unix.STATX_TYPE, &x); err != nil {
+		return kindOther, &fs.PathError{Op: "statx", Path: name, Err: err}
+	}
+	switch x.Mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		return kindDirectory, nil
+	case unix.S_IFBLK:
+		return kindDevice, nil
+	case unix.S_IFLNK:
+		return kindLink, nil
+	}
+	return kindOther, nil
+}
+
+func (nodeDevices) readLink(name string) (string, error) {
+	parent, base, err := safepath.OpenParent(name)
+	if err != nil {
+		return "", &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	defer func() { _ = unix.Close(parent) }()
+	buffer := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(parent, base, buffer)
+	if err != nil {
+		return "", &fs.PathError{Op: "readlink", Path: name, Err: err}
+	}
+	return string(buffer[:n]), nil
+}
+
+// An openDisk is a device of this node.
+type openDisk struct {
+	*os.File
+	known diskFacts
+}
+
+func (nodeDevices) open(node string) (disk, error) {
+	fd, err := safepath.Open(unix.AT_FDCWD, node, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: node, Err: err}
+	}
+	defer func() { _ = unix.Close(fd) }()
+	var stat unix.Stat_t
+	if err := unix.Fstat(fd, &stat); err != nil {
+		return nil, &fs.PathError{Op: "stat", Path: node, Err: err}
+	}
+	if stat.Mode&unix.S_IFMT != unix.S_IFBLK {
+		return nil, &fs.PathError{Op: "open", Path: node, Err: unix.ENOTBLK}
+	}
+	d := &openDisk{known: diskFacts{node: node, number: stat.Rdev}}
+	// By the descriptor, so that it is the device that was looked at.
+	if d.File, err = os.Open(fmt.Sprintf("/proc/self/fd/%d", fd)); err != nil {
+		return nil, err
+	}
+	if err := d.ask(); err != nil {
+		_ = d.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// ask asks the kernel for the facts.
+func (d *openDisk) ask() error {
+	fd := int(d.Fd())
+	var size uint64
+	if err := ioctl(fd, unix.BLKGETSIZE64, unsafe.Pointer(&size)); err != nil {
+		return fmt.Errorf("size of %s: %w", d.known.node, err)
+	}
+	readOnly, err := unix.IoctlGetInt(fd, unix.BLKROGET)
+	if err != nil {
+		return fmt.Errorf("whether %s is read-only: %w", d.known.node, err)
+	}
+	d.known.size, d.known.readOnly = int64(size), readOnly != 0
+	d.known.identity = identityOf(d.known.number)
+	if ioctl(fd, unix.BLKGETDISKSEQ, unsafe.Pointer(&d.known.identity.Sequence)) != nil {
+		d.known.identity.Sequence = 0 // before Linux 5.15
+	}
+	return nil
+}
+
+func ioctl(fd int, request uintptr, into unsafe.Pointer) error {
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), request, uintptr(into)); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+func (d *openDisk) facts() diskFacts { return d.known }
+func (d *openDisk) file() *os.File   { return d.File }
+
+func (d *openDisk) again(flags int) (*os.File, error) {
+	return os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", d.Fd()), flags, 0)
+}
+
+func (d *openDisk) inUse() (bool, error) {
+	f, err := d.again(os.O_RDONLY | unix.O_EXCL)
+	if errors.Is(err, unix.EBUSY) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if err := f.Close(); err != nil {
+		return false, err
+	}
+	return isHeld(d.known.node)
+}
+
+// wipe keeps others, such as a mkfs that a killed process has left behind, from
+// writing meanwhile.
+func (d *openDisk) wipe(ctx context.Context) (err error) {
+	f, err := d.again(os.O_RDWR | unix.O_EXCL)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	const step, head, tail = 1 << 20, 2 << 20, 1 << 20
+	zeros := make([]byte, step)
+	for _, at := range []int64{0, step, max(head, d.known.size-tail)} {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		n := max(0, min(step, d.known.size-at))
+		if _, err := f.WriteAt(zeros[:n], at); err != nil {
+			return err
+		}
+	}
+	return f.Sync()
+}
+
+// identityOf asks sysfs; what it does not know stays empty.
+func identityOf(number uint64) identity {
+	dir := fmt.Sprintf("/sys/dev/block/%d:%d", unix.Major(number), unix.Minor(number))
+	i := identity{Boot: word("/proc/sys/kernel/random/boot_id")}
+	if part := word(dir + "/partition"); part != "" {
+		i.Part = part + "@" + word(dir+"/start")
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			dir = path.Dir(real)
+		}
+	}
+	for _, file := range []string{"wwid", "device/wwid", "dm/uuid", "md/uuid", "serial", "device/serial"} {
+		if id := word(path.Join(dir, file)); id != "" {
+			i.ID = path.Base(file) + ":" + id
+			break
+		}
+	}
+	return i
+}
+
+func word(file string) string {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(text))
+}

@@ -1,0 +1,22 @@
+package local
+
+import (
+	"io/fs"
+
+	"github.com/volumekit/volumekit/util/safepath"
+	"golang.org/x/sys/unix"
+)
+
+// ownersOf returns the owners of a directory.
+func ownersOf(dir string) (user, group int64, err error) {
+	fd, err := safepath.Open(unix.AT_FDCWD, dir, unix.O_DIRECTORY)
+	if err != nil {
+		return 0, 0, &fs.PathError{Op: "open", Path: dir, Err: err}
+	}
+	defer func() { _ = unix.Close(fd) }()
+	var stat unix.Stat_t
+	if err := unix.Fstat(fd, &stat); err != nil {
+		return 0, 0, &fs.PathError{Op: "stat", Path: dir, Err: err}
+	}
+	return int64(stat.Uid), int64(stat.Gid), nil
+}

@@ -1,0 +1,114 @@
+package local_test
+
+import (
+	"context"
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/local"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/volume"
+	v1 "k8s.io/api/core/v1"
+)
+
+func groupOf(t *testing.T, path string) int {
+	t.Helper()
+	info, err := os.Lstat(path)
+	require.NoError(t, err)
+	return int(info.Sys().(*syscall.Stat_t).Gid)
+}
+
+// TestOwners: the first pod's group gets the volume; one that comes while it is used
+// is told if it wants another.
+func TestOwners(t *testing.T) {
+	if !mounttest.RootNamespace(t) {
+		return
+	}
+	r := newRig(t)
+	require.NoError(t, os.MkdirAll(r.disks+"/disk/deep", 0o755))
+	require.NoError(t, os.WriteFile(r.disks+"/disk/deep/file", nil, 0o600))
+	s := spec(r.disks + "/disk")
+	for _, readOnly := range []bool{true, false} {
+		ro := *s
+		ro.ReadOnly = readOnly
+		require.Equal(t, !readOnly, r.mounter(t, &ro, "1").GetAttributes().Managed)
+	}
+	group, other := int64(2000), int64(3000)
+	want, wantOther := volume.MounterArgs{FsGroup: &group}, volume.MounterArgs{FsGroup: &other}
+	at, err := r.setUp(s, "1", want)
+	require.NoError(t, err)
+	for _, path := range []string{at, at + "/deep", at + "/deep/file"} {
+		require.Equal(t, 2000, groupOf(t, path), path)
+	}
+	_, err = r.setUp(s, "1", want)
+	require.NoError(t, err, "again")
+	_, err = r.setUp(s, "2", want)
+	require.NoError(t, err, "the same")
+	_, err = r.setUp(s, "3", volume.MounterArgs{})
+	require.NoError(t, err, "any")
+	before := mountsBelow(t, r.mount, r.dir)
+	_, err = r.setUp(s, "4", wantOther)
+	var conflict *local.OwnerConflict
+	require.ErrorAs(t, err, &conflict)
+	require.Equal(t, int64(2000), conflict.HaveGroup)
+	require.Equal(t, int64(3000), *conflict.WantGroup)
+	require.Len(t, conflict.UsedAt, 3)
+	require.Equal(t, before, mountsBelow(t, r.mount, r.dir))
+	require.Equal(t, 2000, groupOf(t, at))
+
+	var told *local.OwnerConflict
+	r.restart(local.Config{OnOwnerConflict: func(_ context.Context, c *local.OwnerConflict) error {
+		told = c
+		return nil
+	}})
+	_, err = r.setUp(s, "4", wantOther)
+	require.NoError(t, err, "as it is")
+	require.NotNil(t, told)
+	require.Equal(t, 2000, groupOf(t, at))
+	for _, uid := range []string{"1", "2", "3", "4"} {
+		r.tearDown(podUID(uid))
+	}
+	readOnly := *s
+	readOnly.ReadOnly = true
+	_, err = r.setUp(&readOnly, "5", wantOther)
+	require.NoError(t, err)
+	require.Equal(t, 2000, groupOf(t, r.disks+"/disk"), "it is read-only")
+	r.tearDown("5")
+	_, err = r.setUp(s, "5", wantOther)
+	require.NoError(t, err)
+	require.Equal(t, 3000, groupOf(t, r.disks+"/disk/deep/file"), "nobody else uses it now")
+	r.tearDown("5")
+}
+
+// TestOwnersResumed: a walk that was interrupted goes on with the next pod, also with
+// OnRootMismatch, since the root comes last.
+func TestOwnersResumed(t *testing.T) {
+	if !mounttest.RootNamespace(t) {
+		return
+	}
+	r := newRig(t)
+	require.NoError(t, os.WriteFile(r.disks+"/disk/file", nil, 0o600))
+	group, policy := int64(2000), v1.FSGroupChangeOnRootMismatch
+	args := volume.MounterArgs{FsGroup: &group, FSGroupChangePolicy: &policy}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	s := spec(r.disks + "/disk")
+	err := r.mounter(t, s, "1").SetUp(ended, args)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, volume.Transient, volume.KindOf(err))
+	_, err = r.setUp(s, "1", args)
+	require.NoError(t, err)
+	require.Equal(t, 2000, groupOf(t, r.disks+"/disk/file"))
+	r.tearDown("1")
+	require.NoError(t, os.Chown(r.disks+"/disk/file", 0, 7))
+	_, err = r.setUp(s, "1", args)
+	require.NoError(t, err)
+	require.Equal(t, 7, groupOf(t, r.disks+"/disk/file"), "the root is right: nothing else is looked at")
+	r.tearDown("1")
+	bad := int64(-1)
+	_, err = r.setUp(s, "1", volume.MounterArgs{FsGroup: &bad})
+	require.Equal(t, volume.Final, volume.KindOf(err))
+	require.ErrorContains(t, err, "Group")
+}

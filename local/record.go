@@ -1,0 +1,204 @@
+package local
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/volumekit/volumekit/volume"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// A record is what is kept on disk of a volume that has a device: what the device
+// was, so that another one in its place is known for one.
+type record struct {
+	// State: see the constants. An unknown one is an error.
+	State string `json:"state"`
+	// UID is the persistent volume's: the record of another one of the same name does
+	// not count. Empty: of a specification that was recovered.
+	UID types.UID `json:"uid,omitempty"`
+	// Path is the device's, as the volume has it.
+	Path string `json:"path"`
+	// FSType and FSUUID are the file system's.
+	FSType string `json:"fsType,omitempty"`
+	FSUUID string `json:"fsUUID,omitempty"`
+	// Disk is the device when the record was written.
+	Disk identity `json:"disk"`
+}
+
+// isOf reports whether the record is of the persistent volume of that UID, and not of
+// an earlier one of the same name.
+func (r *record) isOf(uid types.UID) bool { return r.UID == "" || uid == "" || r.UID == uid }
+
+// The states of a record. Formatting is written before a device is formatted, which
+// was blank then, and mounted after that, before it is mounted for the first time:
+// in between there is nothing of anybody's on it.
+const (
+	stateFormatting = "formatting"
+	stateMounted    = "mounted"
+	stateBlock      = "block"
+)
+
+// A RecordError is a record of a volume's device that cannot be read. Nothing is done
+// with the device then; [Plugin.Forget] removes the record.
+type RecordError struct {
+	File string
+	Err  error
+}
+
+// Error names the file.
+func (e *RecordError) Error() string {
+	return fmt.Sprintf("record of a volume's device: %s: %v", e.File, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *RecordError) Unwrap() error { return e.Err }
+
+// records keeps one file for each volume.
+type records struct{ root, dir string }
+
+// The directories: of the records, and of those that are being written.
+const (
+	recordsDir    = "devices"
+	newRecordsDir = "devices.new"
+)
+
+func newRecords(host volume.VolumeHost) (records, error) {
+	dir, err := host.PluginDir(PluginName)
+	if err != nil {
+		return records{}, err
+	}
+	rest, ok := below(host.Root(), dir)
+	if !ok {
+		return records{}, fmt.Errorf("the plugin's directory %s is not below %s", dir, host.Root())
+	}
+	return records{host.Root(), rest}, nil
+}
+
+func (r records) file(name string) string { return path.Join(r.dir, recordsDir, name) }
+
+// in runs work on the directory tree of the host, which it does not leave.
+func (r records) in(work func(*os.Root) error) (err error) {
+	root, err := os.OpenRoot(r.root)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
+	return work(root)
+}
+
+func checkRecordName(name string) error {
+	return volume.ValidatePathComponent(field.NewPath("volumeName"), name)
+}
+
+// read returns the record of a volume, nil if there is none.
+func (r records) read(name string) (*record, error) {
+	if err := checkRecordName(name); err != nil {
+		return nil, err
+	}
+	var text []byte
+	err := r.in(func(root *os.Root) error {
+		f, err := root.Open(r.file(name))
+		if err != nil {
+			return err
+		}
+		defer func() { _ = f.Close() }()
+		const most = 1 << 16
+		text, err = io.ReadAll(io.LimitReader(f, most))
+		return err
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	found, err := parseRecord(text)
+	if err != nil {
+		return nil, &RecordError{File: path.Join(r.root, r.file(name)), Err: err}
+	}
+	return found, nil
+}
+
+func parseRecord(text []byte) (*record, error) {
+	found := new(record)
+	if err := json.Unmarshal(text, found); err != nil {
+		return nil, err
+	}
+	switch {
+	case found.State != stateFormatting && found.State != stateMounted && found.State != stateBlock:
+		return nil, fmt.Errorf("no such state: %.40q", found.State)
+	case found.State != stateBlock && (found.FSType == "" || found.FSUUID == ""):
+		return nil, errors.New("a file system without type or UUID")
+	case !strings.HasPrefix(found.Path, "/"):
+		return nil, fmt.Errorf("no path: %.80q", found.Path)
+	}
+	return found, nil
+}
+
+// write replaces the record of a volume, in one step.
+func (r records) write(name string, rec record) error {
+	if err := checkRecordName(name); err != nil {
+		return err
+	}
+	text, err := json.Marshal(rec)
+	if err != nil {
+		return err
+	}
+	return r.in(func(root *os.Root) error {
+		unfinished := path.Join(r.dir, newRecordsDir, name)
+		for _, file := range []string{unfinished, r.file(name)} {
+			if err := root.MkdirAll(path.Dir(file), 0o750); err != nil {
+				return err
+			}
+		}
+		if err := writeSynced(root, unfinished, text); err != nil {
+			return err
+		}
+		if err := root.Rename(unfinished, r.file(name)); err != nil {
+			return err
+		}
+		return syncDir(root, path.Dir(r.file(name)))
+	})
+}
+
+func writeSynced(root *os.Root, name string, text []byte) (err error) {
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if _, err := f.Write(text); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+func syncDir(root *os.Root, name string) error {
+	dir, err := root.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// remove removes the record of a volume; one that is missing is no error.
+func (r records) remove(name string) error {
+	if err := checkRecordName(name); err != nil {
+		return err
+	}
+	return r.in(func(root *os.Root) error {
+		for _, file := range []string{path.Join(r.dir, newRecordsDir, name), r.file(name)} {
+			if err := root.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+		return nil
+	})
+}

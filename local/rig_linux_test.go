@@ -1,0 +1,211 @@
+package local_test
+
+import (
+	"crypto/sha256"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/local"
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/util/loop"
+	"github.com/volumekit/volumekit/volume"
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Of mkfs.xfs and mkfs.btrfs each has a size below which it refuses to work.
+const (
+	smallDisk = 16 << 20
+	largeDisk = 320 << 20
+)
+
+// A rig is a node with disks: loop devices, and links to them.
+type rig struct {
+	*node
+	t     testing.TB
+	dir   string
+	links string
+	mount mount.Interface
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	return rigIn(t, dir, local.Config{})
+}
+
+// rigIn is the rig in dir, also when another process had it before.
+func rigIn(t testing.TB, dir string, config local.Config) *rig {
+	t.Helper()
+	r := &rig{t: t, dir: dir, links: dir + "/links", node: &node{disks: dir + "/disks"}}
+	for _, d := range []string{"/links", "/disks/disk", "/root"} {
+		require.NoError(t, os.MkdirAll(dir+d, 0o755))
+	}
+	r.mount = mount.New(mount.Config{StagingDir: dir + "/staging"})
+	r.restart(config)
+	t.Cleanup(r.clean)
+	return r
+}
+
+// restart is a new process on the node.
+func (r *rig) restart(config local.Config) {
+	r.t.Helper()
+	var err error
+	r.host, err = volume.NewHost(r.dir + "/root")
+	require.NoError(r.t, err)
+	if config.Mounter == nil {
+		config.Mounter = r.mount
+	}
+	config.Roots, config.DeviceLinks = []string{r.disks}, []string{r.links}
+	r.plugin = local.New(config)
+	_, err = volume.NewVolumePluginMgr(r.host, r.plugin)
+	require.NoError(r.t, err)
+}
+
+// clean takes everything down, or else devices stay when a test fails.
+func (r *rig) clean() {
+	for range 100 {
+		mounts := mountsBelow(r.t, r.mount, r.dir)
+		if len(mounts) == 0 {
+			return
+		}
+		_ = unix.Unmount(mounts[len(mounts)-1].Mountpoint, unix.MNT_DETACH)
+	}
+}
+
+// A testDisk is a loop device, and the file behind it.
+type testDisk struct{ device, image string }
+
+func (r *rig) disk(name string, size int64) testDisk {
+	r.t.Helper()
+	return r.attach(name, size, false)
+}
+
+func (r *rig) attach(name string, size int64, readOnly bool) testDisk {
+	r.t.Helper()
+	d := testDisk{image: r.dir + "/" + name + ".image"}
+	f, err := os.OpenFile(d.image, os.O_RDWR|os.O_CREATE, 0o600)
+	require.NoError(r.t, err)
+	defer func() { _ = f.Close() }()
+	if size > 0 {
+		require.NoError(r.t, f.Truncate(size))
+	}
+	made, err := loop.Attach(loop.Config{File: f, ReadOnly: readOnly})
+	if err != nil {
+		mounttest.SkipWithout(r.t, "loop", err)
+	}
+	d.device = made.Path
+	r.t.Cleanup(func() {
+		all, err := loop.List()
+		require.NoError(r.t, err)
+		for _, held := range all {
+			if held.Backing == d.device {
+				status, err := loop.Status(held.Path)
+				require.NoError(r.t, err)
+				require.NoError(r.t, loop.Detach(status))
+			}
+		}
+		require.NoError(r.t, loop.Detach(made))
+	})
+	return d
+}
+
+// link makes a volume's link to a disk, in the place of an earlier one.
+func (r *rig) link(name string, to testDisk) string {
+	r.t.Helper()
+	at := filepath.Join(r.links, name)
+	_ = os.Remove(at)
+	require.NoError(r.t, os.Symlink(to.device, at))
+	return at
+}
+
+// sum is what is on a disk.
+func (d testDisk) sum(t testing.TB) [32]byte {
+	t.Helper()
+	f, err := os.Open(d.device)
+	require.NoError(t, err)
+	defer func() { _ = f.Close() }()
+	h := sha256.New()
+	_, err = io.Copy(h, f)
+	require.NoError(t, err)
+	return [32]byte(h.Sum(nil))
+}
+
+// deviceSpec is a volume on a device.
+func deviceSpec(path, fsType string, options ...string) *volume.Spec {
+	s := spec(path, options...)
+	s.PersistentVolume.UID = "uid-of-pv"
+	if fsType != "" {
+		s.PersistentVolume.Spec.Local.FSType = &fsType
+	}
+	return s
+}
+
+func blockSpec(path string, options ...string) *volume.Spec {
+	s := deviceSpec(path, "", options...)
+	mode := v1.PersistentVolumeBlock
+	s.PersistentVolume.Spec.VolumeMode = &mode
+	return s
+}
+
+func (r *rig) mountDevice(s *volume.Spec) error {
+	r.t.Helper()
+	m, err := r.plugin.NewDeviceMounter()
+	require.NoError(r.t, err)
+	return m.MountDevice(r.t.Context(), s, r.shared(s), volume.DeviceMounterArgs{})
+}
+
+// shared is where the device is mounted once.
+func (r *rig) shared(s *volume.Spec) string {
+	r.t.Helper()
+	m, err := r.plugin.NewDeviceMounter()
+	require.NoError(r.t, err)
+	at, err := m.GetDeviceMountPath(s)
+	require.NoError(r.t, err)
+	return at
+}
+
+func (r *rig) unmountDevice(s *volume.Spec) error {
+	r.t.Helper()
+	u, err := r.plugin.NewDeviceUnmounter()
+	require.NoError(r.t, err)
+	return u.UnmountDevice(r.t.Context(), r.shared(s))
+}
+
+func (r *rig) setUp(s *volume.Spec, uid types.UID, args volume.MounterArgs) (string, error) {
+	r.t.Helper()
+	m := r.mounter(r.t, s, uid)
+	return m.GetPath(), m.SetUp(r.t.Context(), args)
+}
+
+func (r *rig) tearDown(uid types.UID) {
+	r.t.Helper()
+	require.NoError(r.t, r.unmounter(r.t, uid).TearDown(r.t.Context()))
+}
+
+// needs skips the test where a program is missing.
+func needs(t *testing.T, thing string, programs ...string) {
+	t.Helper()
+	for _, program := range programs {
+		if _, err := exec.LookPath(program); err != nil {
+			mounttest.SkipWithout(t, thing, err)
+		}
+	}
+}
+
+const (
+	longWait = time.Minute
+	tick     = 10 * time.Millisecond
+)
+
+var noConfig mount.Config
+
+func podUID(s string) types.UID { return types.UID(s) }
