@@ -1,6 +1,9 @@
 package mount
 
-import "context"
+import (
+	"context"
+	"os"
+)
 
 // A Request describes one mount.
 type Request struct {
@@ -12,6 +15,13 @@ type Request struct {
 	// that has one is refused, since whoever can replace a link chooses what is
 	// mounted. Callers that trust a path resolve it first (filepath.EvalSymlinks).
 	Source string
+
+	// SourceFile is what a bind mount shows, instead of what is at Source: a directory
+	// or file that is open, if only with O_PATH, and that the caller has resolved and
+	// looked at. No path is resolved again, so nobody can put something else there
+	// meanwhile. Source may be empty then; it is for errors alone. The caller may
+	// close the file when Mount has returned.
+	SourceFile *os.File
 
 	// Target is the absolute path of an existing directory, or of an existing
 	// file if Source is a file. It, too, is not reached through a symbolic link.

@@ -45,7 +45,7 @@ func (m *Mounter) mountOnce(ctx context.Context, c *claim, mounting *lease, req 
 		return fmt.Errorf("target: a file system has a directory for its root: %w", unix.ENOTDIR)
 	}
 	if req.FSType == "" {
-		if src, err = m.openBindSource(ctx, req.Source, t.dir); err != nil {
+		if src, err = m.openBindSource(ctx, req, t.dir); err != nil {
 			return err
 		}
 		defer src.close()

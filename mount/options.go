@@ -216,6 +216,9 @@ func (r Request) Parse(allow Allow) (Options, error) {
 	if r.FSType == "" {
 		return o, r.checkBind(o)
 	}
+	if r.SourceFile != nil {
+		return Options{}, inputError("SourceFile", r.SourceFile.Name(), "only a bind mount has one")
+	}
 	if strings.ContainsAny(r.FSType, " \t\n,/\x00") {
 		return Options{}, inputError("FSType", r.FSType, "not the name of a file system type")
 	}
@@ -223,8 +226,10 @@ func (r Request) Parse(allow Allow) (Options, error) {
 }
 
 func (r Request) checkBind(o Options) error {
-	if err := checkPath("Source", r.Source); err != nil {
-		return err
+	if r.SourceFile == nil || r.Source != "" {
+		if err := checkPath("Source", r.Source); err != nil {
+			return err
+		}
 	}
 	if err := r.refuseData(o); err != nil {
 		return err

@@ -25,6 +25,8 @@ func (r Request) parseRemount(allow Allow) (Options, error) {
 	switch {
 	case r.Source != "":
 		return Options{}, inputError("Source", r.Source, reason)
+	case r.SourceFile != nil:
+		return Options{}, inputError("SourceFile", r.SourceFile.Name(), reason)
 	case r.FSType != "":
 		return Options{}, inputError("FSType", r.FSType, reason)
 	case len(r.Secrets) > 0:

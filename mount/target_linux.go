@@ -67,8 +67,8 @@ func (s *source) cloneFD() int {
 	return s.fd
 }
 
-func (m *Mounter) openBindSource(ctx context.Context, path string, wantDir bool) (*source, error) {
-	fd, err := lookup{m: m, ctx: ctx}.open(path, 0)
+func (m *Mounter) openBindSource(ctx context.Context, req Request, wantDir bool) (*source, error) {
+	fd, err := m.openSource(ctx, req)
 	if err != nil {
 		return nil, fmt.Errorf("source: %w", err)
 	}

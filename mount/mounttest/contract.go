@@ -41,6 +41,9 @@ func TestInterface(t *testing.T, newMounter func(t *testing.T, config mount.Conf
 	tests := suite{
 		"Bind":                    (*contract).bind,
 		"BindFile":                (*contract).bindFile,
+		"SourceFile":              (*contract).sourceFile,
+		"SourceFileIsResolved":    (*contract).sourceFileIsResolved,
+		"BadSourceFile":           (*contract).badSourceFile,
 		"ReadOnly":                (*contract).readOnly,
 		"Flags":                   (*contract).flags,
 		"FlagsAreInherited":       (*contract).flagsAreInherited,

@@ -100,11 +100,11 @@ func (f *Fake) wanted(req mount.Request, options mount.Options) (from spot, want
 	if req.FSType != "" {
 		return spot{}, newFileSystem(req, options), nil
 	}
-	at, err := f.lookupNoLink(path.Clean(req.Source))
+	at, err := f.source(req)
 	if err != nil {
 		return spot{}, nil, err
 	}
-	if namesDirectory(req.Source) && !at.mode.IsDir() {
+	if req.SourceFile == nil && namesDirectory(req.Source) && !at.mode.IsDir() {
 		return spot{}, nil, syscall.ENOTDIR
 	}
 	bind := clone(at.in, req, options)

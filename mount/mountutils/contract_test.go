@@ -12,11 +12,14 @@ import (
 
 // notInPeer is what the interface of mount-utils has no words for.
 var notInPeer = map[string]string{
-	"Deleted":          "the table does not say what was removed",
-	"DeletedFile":      "the table does not say what was removed",
-	"PartOfFileSystem": "the table does not say which part is mounted",
-	"StrangeNames":     "the table does not say which part is mounted",
-	"IDMap":            "mount(8) had no ID maps",
+	"Deleted":              "the table does not say what was removed",
+	"DeletedFile":          "the table does not say what was removed",
+	"PartOfFileSystem":     "the table does not say which part is mounted",
+	"StrangeNames":         "the table does not say which part is mounted",
+	"IDMap":                "mount(8) had no ID maps",
+	"SourceFile":           "mount(8) takes paths",
+	"SourceFileIsResolved": "mount(8) takes paths",
+	"BadSourceFile":        "mount(8) takes paths",
 
 	"Propagation":             "the table does not say how mounts spread",
 	"PropagationOfSubmounts":  "the table does not say how mounts spread",

@@ -25,7 +25,7 @@ import (
 //   - The mount table has what the peer lists. IDs and parents are made up from the
 //     order, device numbers from the devices' names; Root is "/" and Deleted false,
 //     always: a part of a file system is taken for all of it.
-//   - mount.Request.IDMap is refused with errors.ErrUnsupported.
+//   - mount.Request.IDMap and SourceFile are refused with errors.ErrUnsupported.
 //   - mount.Request.Helper is left to mount(8), which uses programs where there are any.
 type Peer struct {
 	peer  peer.Interface

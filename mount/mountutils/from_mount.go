@@ -15,6 +15,9 @@ import (
 )
 
 func (f *Peer) mount(c *claim, req mount.Request, o mount.Options) error {
+	if req.SourceFile != nil {
+		return fmt.Errorf("a source that is open: %w", errors.ErrUnsupported)
+	}
 	if len(req.IDMap.UIDs) > 0 || len(req.IDMap.GIDs) > 0 {
 		return fmt.Errorf("ID maps: %w", errors.ErrUnsupported)
 	}
