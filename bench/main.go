@@ -1,50 +1,68 @@
 // Bench measures this library beside k8s.io/mount-utils: the same work in turns,
 // in one run, with more and more mounts in the mount namespace, and prints the
-// medians and their ratio; then, beside os.RemoveAll, what emptying a directory takes;
-// and, as root, what it takes to give many files to a group, beside a walk by path.
-// It runs in a user and mount namespace of its own, and needs mount(8) and umount(8)
-// for the other side.
+// medians and their ratio. It runs in a user and mount namespace of its own, and needs
+// mount(8) and umount(8) for the other side.
+//
+// Then it measures what works on the files of a volume, beside how it is commonly done:
+// on an ext4 of its own in a file, if it is run as root and there are loop devices, and
+// else wherever temporary files are. Each such subject has a file here, and a line in
+// subjects.go.
 //
 //	go run ./bench
+//	go run ./bench -only removal
 package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"strconv"
 	"strings"
 
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
-const insideVar = "VOLUMEKIT_BENCH_INSIDE"
-
-// insideRoot is its value in a namespace of the machine's root.
-const insideRoot = "root"
-
 func main() {
 	rounds := flag.Int("rounds", 25, "how often each side is measured")
 	counts := flag.String("mounts", "10,1000,10000,95000", "how many `mounts` there are in the namespace")
+	only := flag.String("only", "", "measure one `subject`: mounts, or one of subjects.go")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *rounds, *counts); err != nil {
+	if err := run(ctx, *rounds, *counts, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, rounds int, counts string) error {
+// insideVar says what the program is to measure where it has been started again.
+const insideVar = "VOLUMEKIT_BENCH_INSIDE"
+
+func run(ctx context.Context, rounds int, counts, only string) error {
 	switch os.Getenv(insideVar) {
-	case "":
-		return errors.Join(rerun(), rerunAsRoot())
-	case insideRoot:
-		return measureAsRoot(ctx)
+	case "mounts":
+		return measureMounts(ctx, rounds, counts)
+	case "files":
+		return measureFiles(ctx, only)
+	}
+	if only == "" || only == "mounts" {
+		if err := rerun(mounttest.Command, "mounts"); err != nil {
+			return err
+		}
+	}
+	if only == "mounts" {
+		return nil
+	}
+	return rerun(inOwnMounts, "files")
+}
+
+func measureMounts(ctx context.Context, rounds int, counts string) error {
+	if _, err := exec.LookPath("mount"); err != nil {
+		return err
 	}
 	if err := mounttest.Privatize(); err != nil {
 		return err
@@ -77,17 +95,17 @@ func mountMax() int {
 	return n
 }
 
-// rerun runs the program again in a namespace of its own.
-func rerun() error {
+// rerun runs the program again in namespaces of its own.
+func rerun(command func(name string, args ...string) *exec.Cmd, what string) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	if _, err := exec.LookPath("mount"); err != nil {
-		return err
-	}
-	c := mounttest.Command(self, os.Args[1:]...)
-	c.Env = append(os.Environ(), insideVar+"=1")
+	// The child dies with the thread that made it.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	c := command(self, os.Args[1:]...)
+	c.Env = append(os.Environ(), insideVar+"="+what)
 	c.Stdout, c.Stderr = os.Stdout, os.Stderr
 	return c.Run()
 }

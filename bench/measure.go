@@ -32,9 +32,6 @@ func measureAll(ctx context.Context, rounds int, counts []int) error {
 			return err
 		}
 	}
-	if err := measureRemoval(ctx, dir); err != nil {
-		return err
-	}
 	return os.RemoveAll(dir) // the mounts have been taken down
 }
 
