@@ -52,6 +52,7 @@ var house = []room{
 	{"volume/volumetest", []string{"volume", "mount", "mount/mounttest", "util"}, []string{api, apimachinery, testify}},
 	{"local", []string{"volume", "mount", "mount/mountutils", "util", leaves}, []string{api, apimachinery, sys, mountUtils, utilExec}},
 	{"emptydir", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery, sys}},
+	{"hostpath", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery, sys}},
 	{"nfs", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery, sys}},
 	{"manager", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery}},
 	{"recycler", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery, sys}},

@@ -99,6 +99,52 @@ func (p *PodMounts) Mount(ctx context.Context, dir string, req mount.Request) er
 	return classifyMount(err)
 }
 
+// MountFile is Mount for a source that is no directory: it makes the parents, and an
+// empty file in which the source appears. An empty directory in that place, of a volume
+// that was one, goes. [AlsoFile] is for Unmount.
+func (p *PodMounts) MountFile(ctx context.Context, name string, req mount.Request) error {
+	req.Target = name
+	made, err := safepath.MkdirAll(p.host.Root(), path.Dir(name), 0o750)
+	created := false
+	if err == nil {
+		created, err = p.createFile(name)
+	}
+	if err == nil {
+		err = p.mounter.Mount(ctx, req)
+	}
+	if err == nil || errors.Is(err, mount.ErrUncertain) {
+		return classifyMount(err)
+	}
+	if undo := removeFile(created, made, name); undo != nil {
+		return fmt.Errorf("%w: %w (cleaning up: %w)", volume.ErrUncertain, err, undo)
+	}
+	return classifyMount(err)
+}
+
+func (p *PodMounts) createFile(name string) (created bool, err error) {
+	created, err = safepath.CreateFile(p.host.Root(), name, 0o640)
+	if !errors.Is(err, syscall.EISDIR) {
+		return created, err
+	}
+	if err := safepath.Rmdir(name); err != nil {
+		if errors.Is(err, syscall.EBUSY) {
+			err = fmt.Errorf("%w: %w", mount.ErrMounted, err)
+		}
+		return false, err
+	}
+	return safepath.CreateFile(p.host.Root(), name, 0o640)
+}
+
+// removeFile takes back what MountFile has made.
+func removeFile(created bool, made, name string) error {
+	if created {
+		if err := safepath.RemoveEmptyFile(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return safepath.RemoveMade(made, path.Dir(name))
+}
+
 // Unmount is TearDown for work that runs exclusively.
 func (p *PodMounts) Unmount(ctx context.Context, dir string, options ...UnmountOption) error {
 	return classifyUnmount(UnmountMountPoint(ctx, p.mounter, dir, options...))

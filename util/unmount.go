@@ -23,12 +23,15 @@ func UnmountPath(ctx context.Context, mounter mount.Interface, path string) erro
 type UnmountOption func(*unmountOptions)
 
 type unmountOptions struct {
-	keep, endLater bool
-	inside         func(mount.Info) bool
+	keep, endLater, file bool
+	inside               func(mount.Info) bool
 }
 
 // KeepDirectory leaves the directory, or file, on which the mounts were.
 func KeepDirectory() UnmountOption { return func(o *unmountOptions) { o.keep = true } }
+
+// AlsoFile removes an empty regular file, too, on which the mounts were.
+func AlsoFile() UnmountOption { return func(o *unmountOptions) { o.file = true } }
 
 // EndLater is for file systems of a network: one that has not ended when ctx does
 // ([mount.ErrNotEnded]), since its server does not answer, is as good as one that
@@ -59,7 +62,7 @@ var ErrPartlyUnmounted = errors.New("unmounted in part")
 // EBUSY). A check that fails is an error, too, and nothing is removed then. A
 // path that is, or leads through, a symbolic link is refused. Mounts below path
 // are not taken down, they make it busy; see [WithThoseInside]. For a file that is a mount point use
-// [KeepDirectory]: a file is never removed, and is an error (ENOTDIR) without.
+// [KeepDirectory] or [AlsoFile]: a file is not removed, and is an error (ENOTDIR) without.
 //
 // A mount that is busy is tried again for some 30 ms: a look at its file system,
 // or at the mount table, holds it for an instant.
@@ -79,7 +82,7 @@ func UnmountMountPoint(ctx context.Context, mounter mount.Interface, path string
 	}
 	undone, err := unmountAll(ctx, mounter, path, o)
 	if err == nil && !o.keep {
-		err = removeMountPoint(path)
+		err = o.removePlace(path)
 	}
 	switch {
 	case errors.Is(err, errMissing):
@@ -88,6 +91,17 @@ func UnmountMountPoint(ctx context.Context, mounter mount.Interface, path string
 		return fmt.Errorf("%w: %w", ErrPartlyUnmounted, err)
 	}
 	return err
+}
+
+func (o unmountOptions) removePlace(path string) error {
+	err := removeMountPoint(path)
+	if !o.file || !errors.Is(err, syscall.ENOTDIR) {
+		return err
+	}
+	if err := safepath.RemoveEmptyFile(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove mount point: %w", err)
+	}
+	return nil
 }
 
 func removeMountPoint(path string) error {

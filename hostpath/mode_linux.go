@@ -1,0 +1,40 @@
+package hostpath
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+
+	"github.com/volumekit/volumekit/util/safepath"
+	"golang.org/x/sys/unix"
+)
+
+// modeOf returns the type of what is at an absolute path to which no symbolic link
+// leads. It asks the file system for no more than the kernel remembers.
+func modeOf(name string) (fs.FileMode, error) {
+	fd, err := safepath.Open(unix.AT_FDCWD, name, 0)
+	if err != nil {
+		return 0, &os.PathError{Op: "open", Path: name, Err: err}
+	}
+	defer func() { _ = unix.Close(fd) }()
+	var x unix.Statx_t
+	const quiet = unix.AT_EMPTY_PATH | unix.AT_NO_AUTOMOUNT | unix.AT_STATX_DONT_SYNC
+	if err := unix.Statx(fd, "", quiet, unix.STATX_TYPE, &x); err != nil {
+		return 0, &os.PathError{Op: "statx", Path: name, Err: err}
+	}
+	return kinds[x.Mode&unix.S_IFMT], nil
+}
+
+var kinds = map[uint16]fs.FileMode{
+	unix.S_IFDIR:  fs.ModeDir,
+	unix.S_IFREG:  0,
+	unix.S_IFSOCK: fs.ModeSocket,
+	unix.S_IFIFO:  fs.ModeNamedPipe,
+	unix.S_IFCHR:  fs.ModeDevice | fs.ModeCharDevice,
+	unix.S_IFBLK:  fs.ModeDevice,
+	unix.S_IFLNK:  fs.ModeSymlink,
+}
+
+func isInUse(err error) bool {
+	return errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) || errors.Is(err, unix.EBUSY)
+}
