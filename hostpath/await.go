@@ -20,15 +20,22 @@ func (m *mounter) prepare(ctx context.Context) (found, error) {
 	return await(ctx, func() (found, error) {
 		return m.source.prepare()
 	}, func(late found, err error) {
-		if late.undo != nil {
+		if err == nil {
+			late.close()
 			_ = late.undo()
 		}
 	}, unlock)
 }
 
-// look is modeOf for file systems that may not answer.
+// look returns the type of what is at a path, also of a file system that may not answer.
 func look(ctx context.Context, name string) (fs.FileMode, error) {
 	return await(ctx, func() (fs.FileMode, error) { return modeOf(name) }, func(fs.FileMode, error) {}, func() {})
+}
+
+func modeOf(name string) (fs.FileMode, error) {
+	file, mode, err := open(name)
+	found{file: file}.close()
+	return mode, err
 }
 
 // await waits for work until ctx ends. What comes later goes to late. Then comes end, in

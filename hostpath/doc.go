@@ -12,8 +12,9 @@
 //
 // Unlike the kubelet, which hands the path through, the plugin binds it where the
 // pod's volumes are, read-only if the claim, the mount options or the pod say so. What
-// the pod gets is what was there when it was set up, also if somebody renames the path
-// later.
+// the pod gets is the very thing that was looked at when it was set up, also if somebody
+// puts another in its place (a mounter over k8s.io/mount-utils, which takes paths alone,
+// mounts what is there by then).
 //
 // # Types
 //

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 
 	"github.com/volumekit/volumekit/util/safepath"
 	"github.com/volumekit/volumekit/volume"
@@ -49,28 +50,37 @@ func (e *TypeError) Unwrap() []error {
 
 // A found is what is at a path, and how to take back what was created there.
 type found struct {
+	file *os.File // what was looked at, to be mounted; nil where the system has no such
 	mode fs.FileMode
 	undo func() error
 }
 
 func nothing() error { return nil }
 
+func (f found) close() {
+	if f.file != nil {
+		_ = f.file.Close()
+	}
+}
+
 // prepare looks whether there is what the type says, and creates it if it says so.
 func (s source) prepare() (found, error) {
-	mode, err := modeOf(s.path)
+	file, mode, err := open(s.path)
 	undo := nothing
 	if errors.Is(err, fs.ErrNotExist) && s.creates() {
 		if undo, err = s.create(); err == nil {
-			mode, err = modeOf(s.path)
+			file, mode, err = open(s.path)
 		}
 	}
+	there := found{file, mode, undo}
 	if err == nil && wanted[s.kind] != nil && !wanted[s.kind](mode) {
+		there.close()
 		return found{}, errors.Join(&TypeError{Path: s.path, Want: s.kind, Have: mode.Type()}, undo())
 	}
 	if err != nil {
 		return found{}, errors.Join(&TypeError{Path: s.path, Want: s.kind, Err: err}, undo())
 	}
-	return found{mode, undo}, nil
+	return there, nil
 }
 
 func (s source) creates() bool {

@@ -9,20 +9,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// modeOf returns the type of what is at an absolute path to which no symbolic link
-// leads. It asks the file system for no more than the kernel remembers.
-func modeOf(name string) (fs.FileMode, error) {
+// open opens what is at an absolute path to which no symbolic link leads (O_PATH), and
+// returns its type. It asks the file system for no more than the kernel remembers.
+func open(name string) (*os.File, fs.FileMode, error) {
 	fd, err := safepath.Open(unix.AT_FDCWD, name, 0)
 	if err != nil {
-		return 0, &os.PathError{Op: "open", Path: name, Err: err}
+		return nil, 0, &os.PathError{Op: "open", Path: name, Err: err}
 	}
-	defer func() { _ = unix.Close(fd) }()
 	var x unix.Statx_t
 	const quiet = unix.AT_EMPTY_PATH | unix.AT_NO_AUTOMOUNT | unix.AT_STATX_DONT_SYNC
 	if err := unix.Statx(fd, "", quiet, unix.STATX_TYPE, &x); err != nil {
-		return 0, &os.PathError{Op: "statx", Path: name, Err: err}
+		_ = unix.Close(fd)
+		return nil, 0, &os.PathError{Op: "statx", Path: name, Err: err}
 	}
-	return kinds[x.Mode&unix.S_IFMT], nil
+	return os.NewFile(uintptr(fd), name), kinds[x.Mode&unix.S_IFMT], nil
 }
 
 var kinds = map[uint16]fs.FileMode{

@@ -10,16 +10,16 @@ import (
 	"syscall"
 )
 
-// modeOf is for dry runs: nobody changes the path meanwhile.
-func modeOf(name string) (fs.FileMode, error) {
+// open is for dry runs: nobody changes the path meanwhile, and nothing is opened.
+func open(name string) (*os.File, fs.FileMode, error) {
 	info, err := os.Lstat(filepath.FromSlash(name))
 	if err != nil {
-		return 0, err
+		return nil, 0, err
 	}
 	if info.Mode()&fs.ModeSymlink != 0 {
-		return 0, &os.PathError{Op: "open", Path: name, Err: syscall.ELOOP}
+		return nil, 0, &os.PathError{Op: "open", Path: name, Err: syscall.ELOOP}
 	}
-	return info.Mode().Type(), nil
+	return nil, info.Mode().Type(), nil
 }
 
 func isInUse(err error) bool { return errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, fs.ErrExist) }

@@ -83,7 +83,8 @@ func (m *mounter) setUp(ctx context.Context, dir string, args volume.MounterArgs
 	if err != nil {
 		return err
 	}
-	err = m.bind(ctx, dir, args, there.mode.IsDir())
+	defer there.close()
+	err = m.bind(ctx, dir, args, there)
 	if err == nil || errors.Is(err, volume.ErrUncertain) {
 		return err
 	}
@@ -93,15 +94,28 @@ func (m *mounter) setUp(ctx context.Context, dir string, args volume.MounterArgs
 	return err
 }
 
-func (m *mounter) bind(ctx context.Context, dir string, args volume.MounterArgs, isDir bool) error {
+// bind mounts what was looked at, whatever is at its path by now; but the path, if the
+// mounter takes paths alone.
+func (m *mounter) bind(ctx context.Context, dir string, args volume.MounterArgs, there found) error {
+	req := m.request(dir, args)
+	req.SourceFile = there.file
+	err := m.mountOn(ctx, dir, req, there.mode.IsDir())
+	if there.file != nil && errors.Is(err, errors.ErrUnsupported) {
+		req.SourceFile = nil
+		err = m.mountOn(ctx, dir, req, there.mode.IsDir())
+	}
+	return err
+}
+
+func (m *mounter) mountOn(ctx context.Context, dir string, req mount.Request, isDir bool) error {
 	if !isDir {
-		return m.plugin.mounts.MountFile(ctx, dir, m.request(dir, args))
+		return m.plugin.mounts.MountFile(ctx, dir, req)
 	}
 	// Of a volume that was a file and did not come to its end, the place is left.
 	if err := safepath.RemoveEmptyFile(dir); errors.Is(err, syscall.EBUSY) {
 		return fmt.Errorf("%w: %w: a file", volume.ErrAlreadyMounted, mount.ErrMounted)
 	}
-	return m.plugin.mounts.Mount(ctx, dir, m.request(dir, args))
+	return m.plugin.mounts.Mount(ctx, dir, req)
 }
 
 // request is the mount that the volume needs. Devices can be used if the type is one, or
