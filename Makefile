@@ -12,7 +12,7 @@ KERNELFLAGS ?=
 # The tools have a module of their own, so that ours does not require them.
 TOOL = $(GO) tool -modfile=tools/go.mod
 
-.PHONY: all help fmt-check vet lint test race long kernels guests test-kernels test-nfs on-kernel cross bench fuzz
+.PHONY: all help fmt-check vet lint test race sim long kernels guests test-kernels test-nfs on-kernel cross bench fuzz
 
 all: fmt-check vet lint race cross
 
@@ -23,6 +23,7 @@ help:
 	@echo "make lint       staticcheck and errorlint"
 	@echo "make test       the tests"
 	@echo "make race       the tests with the race detector"
+	@echo "make sim        the simulation of the volume manager, 100,000 seeds"
 	@echo "make long       the stress and attack tests at full length: hours"
 	@echo "make test-kernels"
 	@echo "                the tests that mount for real, on Linux $(KERNELS)"
@@ -47,6 +48,11 @@ test:
 
 race:
 	$(GO) test -race ./...
+
+# The manager on 100,000 simulated nodes, and without each of its guards.
+sim:
+	VOLUMEKIT_SEEDS=100000 $(GO) test -count=1 -timeout 30m -run '^TestSimulation' ./manager
+	VOLUMEKIT_LONG=1 $(GO) test -count=1 -timeout 30m -run '^TestSimulationFinds' ./manager
 
 # One package at a time: each makes as much load as it can.
 long:

@@ -12,10 +12,19 @@ type actualWorld struct {
 	volumes map[v1.UniqueVolumeName]*actualVolume
 	// dirs says which volume is, or may be, in a pod's directory.
 	dirs map[podDir]v1.UniqueVolumeName
+	// storage says by which names storage is, or may be, in use.
+	storage map[storage]map[v1.UniqueVolumeName]bool
 }
 
+// storage is a volume as its plugin calls it.
+type storage struct{ plugin, name string }
+
 func newActualWorld() actualWorld {
-	return actualWorld{map[v1.UniqueVolumeName]*actualVolume{}, map[podDir]v1.UniqueVolumeName{}}
+	return actualWorld{
+		volumes: map[v1.UniqueVolumeName]*actualVolume{},
+		dirs:    map[podDir]v1.UniqueVolumeName{},
+		storage: map[storage]map[v1.UniqueVolumeName]bool{},
+	}
 }
 
 // put replaces what is known of a volume.
@@ -25,6 +34,8 @@ func (w actualWorld) put(name v1.UniqueVolumeName, v *actualVolume) {
 		return
 	}
 	w.volumes[name] = v
+	at := storage{v.plugin, v.name}
+	w.storage[at] = mapsWith(w.storage[at], name, true)
 	for key, pod := range v.pods {
 		if pod.state != absent {
 			w.dirs[v.dir(key)] = name
@@ -41,6 +52,10 @@ func (w actualWorld) drop(name v1.UniqueVolumeName) {
 		if w.dirs[before.dir(key)] == name {
 			delete(w.dirs, before.dir(key))
 		}
+	}
+	at := storage{before.plugin, before.name}
+	if delete(w.storage[at], name); len(w.storage[at]) == 0 {
+		delete(w.storage, at)
 	}
 	delete(w.volumes, name)
 }

@@ -32,12 +32,9 @@ func blockPlugin(plugin volume.VolumePlugin) (volume.BlockVolumePlugin, error) {
 }
 
 // setUpDevice is mountDevice for a volume that is a device.
-func (m *Manager) setUpDevice(ctx context.Context, j *job) error {
+func (m *Manager) setUpDevice(ctx context.Context, j job) error {
 	mapper, err := j.mapper()
 	if err != nil {
-		return err
-	}
-	if j.deviceMountPath, err = mapper.GetGlobalMapPath(j.spec); err != nil {
 		return err
 	}
 	_, err = mapper.SetUpDevice(ctx)
@@ -61,7 +58,7 @@ func (m *Manager) unmapDevice(ctx context.Context, j job) error {
 		return err
 	}
 	dir, name := unmapper.GetPodDeviceMapPath()
-	return m.removeParents(dir + "/" + name)
+	return m.disk.tidy(dir + "/" + name)
 }
 
 func (m *Manager) tearDownDevice(ctx context.Context, j job) error {

@@ -9,7 +9,7 @@ import (
 )
 
 // mountDevice mounts the volume once for all pods, or makes its device ready.
-func (m *Manager) mountDevice(ctx context.Context, j *job) error {
+func (m *Manager) mountDevice(ctx context.Context, j job) error {
 	if j.traits.block {
 		return m.setUpDevice(ctx, j)
 	}
@@ -21,12 +21,30 @@ func (m *Manager) mountDevice(ctx context.Context, j *job) error {
 	if err != nil {
 		return err
 	}
-	if j.deviceMountPath, err = mounter.GetDeviceMountPath(j.spec); err != nil {
-		return err
-	}
 	return mounter.MountDevice(ctx, j.spec, j.deviceMountPath, volume.DeviceMounterArgs{
 		DevicePath: j.devicePath, FsGroup: j.args.FsGroup, SELinuxLabel: j.args.SELinuxLabel,
 	})
+}
+
+// deviceMountPath asks the plugin where the volume is mounted for all pods.
+func deviceMountPath(j job) (path string, err error) {
+	defer recovered(&err)
+	if j.traits.block {
+		mapper, err := j.mapper()
+		if err != nil {
+			return "", err
+		}
+		return mapper.GetGlobalMapPath(j.spec)
+	}
+	able, err := deviceMountable(j.plugin)
+	if err != nil {
+		return "", err
+	}
+	mounter, err := able.NewDeviceMounter()
+	if err != nil {
+		return "", err
+	}
+	return mounter.GetDeviceMountPath(j.spec)
 }
 
 // unmountDevice unmounts it, unless somebody still uses it whom we do not know.

@@ -1,6 +1,11 @@
 package manager
 
 import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -10,13 +15,15 @@ func (l *loop) install(want population) {
 	l.mu.Lock()
 	before := l.want
 	l.want = want
+	l.setRevisions()
 	l.adopt()
 	l.cancelUnwanted()
 	l.forgetFailures()
 	l.allDirty()
 	l.tellAll()
 	l.mu.Unlock()
-	for at, err := range want.failed {
+	for _, at := range sortedVolumes(want.failed) {
+		err := want.failed[at]
 		if old := before.failed[at]; old == nil || old.Error() != err.Error() {
 			l.config.Logger.Warn("volume cannot be set up", "pod", short(string(at.pod)), "volume", short(at.name), "err", err)
 			l.config.Events(failedMount(want.pods[at.pod], at.name, err))
@@ -24,15 +31,37 @@ func (l *loop) install(want population) {
 	}
 }
 
-// adopt forgets what was found in directories and not known better, where a volume is
-// wanted: setting that up finds out. The caller holds mu.
+// adopt gives what was found in a directory after a restart the name of what is wanted
+// there, if it is the same or not known better: the specification that a plugin has
+// recovered may lack what the name depends on. The caller holds mu.
 func (l *loop) adopt() {
-	for dir, name := range l.have.dirs {
-		wanted, ok := l.want.dirs[dir]
-		if ok && wanted != name && l.have.volumes[name].spec == nil && !l.running[name] {
-			l.have.drop(name)
+	for dir, name := range maps.Clone(l.have.dirs) {
+		as, ok := l.want.dirs[dir]
+		if !ok || as == name || l.running[name] || l.running[as] {
+			continue
+		}
+		found, want := l.have.volumes[name], l.want.volumes[as]
+		if found.spec == nil || found.name == want.name {
+			l.have.rename(podKey{dir.pod, dir.name}, name, as, want)
 		}
 	}
+}
+
+// rename moves a pod's part of a volume to another one.
+func (w actualWorld) rename(key podKey, from, to v1.UniqueVolumeName, want *desiredVolume) {
+	old := *w.volumes[from]
+	pod := old.pods[key]
+	old.pods = maps.Clone(old.pods)
+	delete(old.pods, key)
+	w.put(from, &old)
+	v := w.volumes[to]
+	if v == nil {
+		v = &actualVolume{plugin: want.plugin, name: want.name, spec: want.spec, traits: want.traits}
+		v.assume()
+	}
+	moved := *v
+	moved.pods = mapsWith(v.pods, key, pod.as(uncertain))
+	w.put(to, &moved)
 }
 
 // cancelUnwanted ends what is being brought up for nobody. The caller holds mu.
@@ -41,6 +70,7 @@ func (l *loop) cancelUnwanted() {
 		want := l.want.volumes[name]
 		unwanted := want == nil || f.verb == setUp && want.pods[f.pod] == nil
 		if isUp(f.verb) && unwanted && !l.want.keep[f.pod.pod] {
+			f.cancelled = true
 			f.cancel(errUnwanted)
 		}
 	}
@@ -70,10 +100,12 @@ func (l *loop) forgetFailures() {
 	}
 }
 
-func (l *loop) revisionOf(key podKey) int64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.revisions[key]
+// setRevisions: what was marked while the population was under way counts, too. The
+// caller holds mu.
+func (l *loop) setRevisions() {
+	for _, at := range l.want.places {
+		l.want.volumes[at.volume].pods[at.key].revision = l.revisions[at.key]
+	}
 }
 
 // MarkRemountRequired has SetUp called again for the volumes of a pod whose content
@@ -104,4 +136,10 @@ func (m *Manager) hasRemounts() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.want.remounts
+}
+
+func sortedVolumes[V any](m map[podVolume]V) []podVolume {
+	return slices.SortedFunc(maps.Keys(m), func(a, b podVolume) int {
+		return cmp.Or(strings.Compare(string(a.pod), string(b.pod)), strings.Compare(a.name, b.name))
+	})
 }

@@ -2,12 +2,9 @@ package manager
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"time"
 
-	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -52,33 +49,45 @@ type outcome struct {
 // carryOut writes down what is about to be there, does it, and strikes it out if there
 // is nothing.
 func (m *Manager) carryOut(ctx context.Context, j job) outcome {
-	if j.record != nil {
-		if err := m.records.write(*j.record); err != nil {
-			out := outcome{job: j, err: fmt.Errorf("%w: %w", volume.ErrTransient, err)}
-			out.after = advance(j.before, out)
-			return out
-		}
+	out := outcome{job: j, err: m.prepare(&j)}
+	if out.err == nil {
+		out = m.run(ctx, j)
 	}
-	out := m.run(ctx, j)
 	out.after = advance(j.before, out)
 	if j.traits.shared() && out.after.isNothing() {
-		if err := m.records.remove(j.volume); err != nil && out.err == nil {
+		if err := m.disk.remove(j.volume); err != nil && out.err == nil {
 			out.err = fmt.Errorf("%w: %w", volume.ErrTransient, err)
 		}
 	}
 	return out
 }
 
+// prepare writes the record. Where the volume is mounted for all pods belongs in it: a
+// run that was killed just after mounting it did not say.
+func (m *Manager) prepare(j *job) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%w: %w", volume.ErrTransient, err)
+		}
+	}()
+	if (j.verb == mountDevice || j.verb == unmountDevice) && j.deviceMountPath == "" {
+		if j.deviceMountPath, err = deviceMountPath(*j); err != nil {
+			return err
+		}
+	}
+	if j.record == nil {
+		return nil
+	}
+	j.record.DeviceMountPath = j.deviceMountPath
+	return m.disk.write(*j.record)
+}
+
 // run carries the job out. A panic of a plugin is an error after which nothing is
 // known.
 func (m *Manager) run(ctx context.Context, j job) (out outcome) {
 	begin := time.Now()
-	defer func() {
-		if r := recover(); r != nil {
-			out.err = fmt.Errorf("%w: plugin %s panicked: %v", volume.ErrUncertain, j.pluginName, r)
-		}
-		out.job, out.took = j, time.Since(begin)
-	}()
+	defer func() { out.job, out.took = j, time.Since(begin) }()
+	defer recovered(&out.err)
 	ctx, cancel := context.WithTimeout(ctx, m.config.Timeout)
 	defer cancel()
 	switch j.verb {
@@ -87,7 +96,7 @@ func (m *Manager) run(ctx context.Context, j job) (out outcome) {
 	case detach:
 		out.err = m.attacher.Detach(ctx, m.attachment(j))
 	case mountDevice:
-		out.err = m.mountDevice(ctx, &j)
+		out.err = m.mountDevice(ctx, j)
 	case unmountDevice:
 		out.err = m.unmountDevice(ctx, j)
 	case setUp:
@@ -147,14 +156,12 @@ func (m *Manager) tearDown(ctx context.Context, j job) error {
 	if err := unmounter.TearDown(ctx); err != nil {
 		return err
 	}
-	return m.removeParents(unmounter.GetPath())
+	return m.disk.tidy(unmounter.GetPath())
 }
 
-// removeParents removes the directories of the pod, as far as they are empty.
-func (m *Manager) removeParents(path string) error {
-	err := util.RemoveEmptyParents(m.config.Host.Root(), path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: %w", volume.ErrUncertain, err)
+// recovered turns a panic of a plugin into an error after which nothing is known.
+func recovered(err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("%w: a plugin panicked: %v", volume.ErrUncertain, r)
 	}
-	return nil
 }

@@ -29,6 +29,9 @@ func (m *Manager) Run(ctx context.Context) error {
 		later:       map[v1.UniqueVolumeName]time.Time{},
 		populateDue: true,
 	}
+	l.launch = func(_ operation, work func() outcome) {
+		go func() { l.results <- work() }()
+	}
 	return l.run(ctx)
 }
 
@@ -57,6 +60,7 @@ type loop struct {
 	*Manager
 	changed <-chan struct{}
 	results chan outcome
+	launch  func(op operation, work func() outcome) // has work done, and its outcome settled later
 	helpers sync.WaitGroup
 
 	ready [lastVerb + 1][]v1.UniqueVolumeName // volumes that had an operation due, by its verb
@@ -83,7 +87,7 @@ func (l *loop) run(ctx context.Context) error {
 		l.wait(ctx)
 	}
 	for l.inFlight() > 0 {
-		l.settle(<-l.results)
+		l.settle(<-l.results, time.Now())
 	}
 	l.helpers.Wait()
 	return context.Cause(ctx)
@@ -145,7 +149,7 @@ func (l *loop) inFlight() int {
 // wait returns when there may be something to do.
 func (l *loop) wait(ctx context.Context) {
 	var alarm <-chan time.Time
-	if at := l.nextDue(); !at.IsZero() {
+	if at := l.nextDue(time.Now()); !at.IsZero() {
 		timer := time.NewTimer(time.Until(at))
 		defer timer.Stop()
 		alarm = timer.C
@@ -155,7 +159,7 @@ func (l *loop) wait(ctx context.Context) {
 	case <-alarm:
 	case <-l.wake:
 	case out := <-l.results:
-		l.settle(out)
+		l.settle(out, time.Now())
 	case _, open := <-l.changed:
 		l.populateDue = true
 		if !open {
@@ -165,8 +169,8 @@ func (l *loop) wait(ctx context.Context) {
 }
 
 // nextDue is when something is to be done though nothing happens.
-func (l *loop) nextDue() time.Time {
-	at := earlier(l.resync, l.populateDelay.until)
+func (l *loop) nextDue(now time.Time) time.Time {
+	at := earlier(earlier(l.resync, l.populateDelay.until), l.nextFree(now))
 	if l.hasRemounts() {
 		at = earlier(at, l.refresh)
 	}
@@ -188,7 +192,7 @@ func (l *loop) begin(ctx context.Context, now time.Time) {
 	}
 	clear(l.dirty)
 	for verb := range l.ready {
-		for len(l.ready[verb]) > 0 && len(l.flights) < l.config.Workers {
+		for len(l.ready[verb]) > 0 && l.atWork(now) < l.config.Workers {
 			name := l.ready[verb][0]
 			l.ready[verb] = l.ready[verb][1:]
 			// What was due then may not be any more.
@@ -197,6 +201,36 @@ func (l *loop) begin(ctx context.Context, now time.Time) {
 			}
 		}
 	}
+}
+
+// patience is how long an operation counts as one that works. What takes longer waits
+// for a server that does not answer, most likely, and must not keep others waiting.
+const patience = 5 * time.Second
+
+// atWork counts the operations that work. The caller holds mu.
+func (l *loop) atWork(now time.Time) int {
+	n := 0
+	for _, f := range l.flights {
+		if now.Sub(f.since) < patience {
+			n++
+		}
+	}
+	return n
+}
+
+// nextFree is when an operation will not count any more, if others wait for that.
+func (l *loop) nextFree(now time.Time) (at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !slices.ContainsFunc(l.ready[:], func(line []v1.UniqueVolumeName) bool { return len(line) > 0 }) {
+		return at
+	}
+	for _, f := range l.flights {
+		if until := f.since.Add(patience); until.After(now) {
+			at = earlier(at, until)
+		}
+	}
+	return at
 }
 
 // plan puts the volume's next operation in line, or remembers when it will be due.
@@ -220,8 +254,8 @@ func (l *loop) start(ctx context.Context, op operation, now time.Time) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	l.running[op.volume] = true
 	l.flights[op.volume] = &flight{operation: op, since: now, cancel: cancel}
-	go func() {
+	l.launch(op, func() outcome {
 		defer cancel(nil)
-		l.results <- l.carryOut(ctx, j)
-	}()
+		return l.carryOut(ctx, j)
+	})
 }

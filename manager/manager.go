@@ -16,7 +16,7 @@ import (
 type Manager struct {
 	config   Config
 	attacher Attacher
-	records  records
+	disk     disk
 	watch    func(ctx context.Context, changed func()) error // nil: nobody tells
 
 	wake chan struct{} // the loop has something to do; length 1
@@ -46,8 +46,10 @@ type world struct {
 // A flight is an operation that runs.
 type flight struct {
 	operation
-	since  time.Time
-	cancel context.CancelCauseFunc
+	since     time.Time
+	cancel    context.CancelCauseFunc
+	cancelled bool
+	lookAfter bool // the mount table has changed meanwhile
 }
 
 // A failureKey is what failed last: an operation for all pods has an empty podKey.
@@ -65,14 +67,14 @@ func New(config Config) (*Manager, error) {
 	if err := config.check(); err != nil {
 		return nil, err
 	}
-	records, err := newRecords(config.Host)
+	disk, err := newHostDisk(config.Host)
 	if err != nil {
 		return nil, err
 	}
 	m := &Manager{
 		config:   config,
 		attacher: config.Attacher,
-		records:  records,
+		disk:     disk,
 		wake:     make(chan struct{}, 1),
 		waiters:  map[types.UID]map[chan struct{}]bool{},
 		inUse:    map[v1.UniqueVolumeName]bool{},

@@ -2,7 +2,7 @@ package manager
 
 import (
 	"fmt"
-	"maps"
+	"slices"
 
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
@@ -10,8 +10,8 @@ import (
 )
 
 // uniqueName names a volume on this node. A volume that is attached, or mounted once
-// for all pods, has one name whichever pods use it, and so one operation at a time.
-// Of any other each pod has one of its own.
+// for all pods, or for one pod at a time, has one name whichever pods use it, and so one
+// operation at a time. Of any other each pod has one of its own.
 func uniqueName(plugin, volumeName string, shared bool, pod types.UID) v1.UniqueVolumeName {
 	if shared {
 		return v1.UniqueVolumeName(plugin + "/" + volumeName)
@@ -30,9 +30,14 @@ type traits struct {
 	attachable      bool // has to be attached before it is mounted
 	deviceMountable bool // is mounted once for all pods
 	block           bool // is a device: mapped, not mounted, and once for all pods first
+	onePod          bool // is for one pod at a time
 	remount         bool // SetUp is to be called again from time to time
 }
 
+// oneName reports whether all pods use the volume by one name.
+func (t traits) oneName() bool { return t.shared() || t.onePod }
+
+// shared reports whether something is done for all pods, that a record tells of.
 func (t traits) shared() bool { return t.attachable || t.onDevice() }
 
 // onDevice reports whether there is a step for all pods before that for each.
@@ -41,7 +46,7 @@ func (t traits) onDevice() bool { return t.deviceMountable || t.block }
 // traitsOf asks the plugin. What it cannot say is an error: a guess could detach
 // what is in use.
 func traitsOf(plugin volume.VolumePlugin, spec *volume.Spec) (traits, error) {
-	var t traits
+	t := traits{onePod: onePodOnly(spec)}
 	var err error
 	if p, ok := volume.As[volume.AttachableVolumePlugin](plugin); ok {
 		if t.attachable, err = p.CanAttach(spec); err != nil {
@@ -66,7 +71,17 @@ func traitsOf(plugin volume.VolumePlugin, spec *volume.Spec) (traits, error) {
 
 // mapsWith returns a copy of a map with another value.
 func mapsWith[K comparable, V any](m map[K]V, key K, value V) map[K]V {
-	m = maps.Clone(m)
-	m[key] = value
-	return m
+	with := map[K]V{key: value}
+	for k, v := range m {
+		if k != key {
+			with[k] = v
+		}
+	}
+	return with
+}
+
+// onePodOnly reports whether the volume's only access mode is ReadWriteOncePod.
+func onePodOnly(spec *volume.Spec) bool {
+	pv := spec.PersistentVolume
+	return pv != nil && slices.Equal(pv.Spec.AccessModes, []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod})
 }

@@ -83,7 +83,7 @@ func planVolume(name v1.UniqueVolumeName, want desiredWorld, have actualWorld, s
 	}
 	p := planner{
 		schedule: s, name: name, want: want.volumes[name], have: have.volumes[name],
-		now: now, down: want.populated, keep: want.keep, dirs: have.dirs,
+		now: now, down: want.populated, keep: want.keep, dirs: have.dirs, storage: have.storage,
 	}
 	if op, ok = p.next(); ok {
 		return op, true, time.Time{}
@@ -108,13 +108,14 @@ func names(want desiredWorld, have actualWorld) []v1.UniqueVolumeName {
 // A planner finds the next operation of one volume.
 type planner struct {
 	schedule
-	name v1.UniqueVolumeName
-	want *desiredVolume
-	have *actualVolume
-	now  time.Time
-	down bool // what is not wanted may be taken down
-	keep map[types.UID]bool
-	dirs map[podDir]v1.UniqueVolumeName
+	name    v1.UniqueVolumeName
+	want    *desiredVolume
+	have    *actualVolume
+	now     time.Time
+	down    bool // what is not wanted may be taken down
+	keep    map[types.UID]bool
+	dirs    map[podDir]v1.UniqueVolumeName
+	storage map[storage]map[v1.UniqueVolumeName]bool
 
 	again time.Time
 }
@@ -185,27 +186,34 @@ func (p *planner) needsSetUp(key podKey) bool {
 	return pod == nil || pod.state != present || pod.revision != p.want.pods[key].revision
 }
 
-// mustWait: another volume is in the pod's directory; or the volume is one of
-// ReadWriteOncePod and another pod's. Of two that may have it the first gets on.
+// mustWait: another volume is in the pod's directory; or the volume is for one pod at a
+// time and another's. Of two that may have it the first gets on.
 func (p *planner) mustWait(key podKey) bool {
 	if other, ok := p.dirs[podDir{key.pod, p.want.plugin, key.name}]; ok && other != p.name {
 		return true
 	}
-	if !onePodOnly(p.want.pods[key]) {
+	if !p.want.traits.onePod {
 		return false
 	}
 	mine := p.have.stateOf(key)
 	for _, other := range sortedKeys(p.have.pods) {
-		if theirs := p.have.stateOf(other); other != key && theirs > mine || theirs == uncertain && other.compare(key) < 0 {
+		theirs := p.have.stateOf(other)
+		if other != key && (theirs > mine || theirs == uncertain && other.compare(key) < 0) {
+			return true
+		}
+	}
+	return p.foundElsewhere()
+}
+
+// foundElsewhere reports whether the same storage may be up under another name, as a
+// plugin has recovered it after a restart.
+func (p *planner) foundElsewhere() bool {
+	for name := range p.storage[storage{p.want.plugin, p.want.name}] {
+		if name != p.name {
 			return true
 		}
 	}
 	return false
-}
-
-func onePodOnly(pod *desiredPod) bool {
-	pv := pod.spec.PersistentVolume
-	return pv != nil && slices.Equal(pv.Spec.AccessModes, []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod})
 }
 
 // firstStep is what the volume needs before a pod can have it.

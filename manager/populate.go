@@ -24,6 +24,7 @@ type population struct {
 	// places says where the volumes of the pods went.
 	places map[podVolume]place
 	dirs   map[podDir]v1.UniqueVolumeName
+	onePod map[storage]v1.UniqueVolumeName // those that are for one pod at a time
 	// failed are the volumes that are not in the world because of an error. What
 	// their pods have stays as it is.
 	failed map[podVolume]error
@@ -43,9 +44,8 @@ type place struct {
 
 // A populator turns pods into volumes.
 type populator struct {
-	source   Source
-	plugins  *volume.VolumePluginMgr
-	revision func(podKey) int64
+	source  Source
+	plugins *volume.VolumePluginMgr
 }
 
 // populate is for all pods of the node. It asks the source for claims and the plugins
@@ -60,6 +60,7 @@ func (p *populator) populate(ctx context.Context, pods []*v1.Pod) population {
 		pods:   map[types.UID]*v1.Pod{},
 		places: map[podVolume]place{},
 		dirs:   map[podDir]v1.UniqueVolumeName{},
+		onePod: map[storage]v1.UniqueVolumeName{},
 		failed: map[podVolume]error{},
 	}
 	for _, pod := range pods {
@@ -86,7 +87,8 @@ func (p *populator) addPod(ctx context.Context, all *population, pod *v1.Pod) {
 	}
 }
 
-func (p *populator) addVolume(ctx context.Context, all *population, pod *v1.Pod, v *v1.Volume, use use) error {
+func (p *populator) addVolume(ctx context.Context, all *population, pod *v1.Pod, v *v1.Volume, use use) (err error) {
+	defer recovered(&err)
 	spec, err := specOf(ctx, p.source, pod, v)
 	if err != nil {
 		return err
@@ -107,7 +109,7 @@ func (p *populator) addVolume(ctx context.Context, all *population, pod *v1.Pod,
 		return err
 	}
 	at := place{
-		volume: uniqueName(plugin.GetPluginName(), name, traits.shared(), pod.UID),
+		volume: uniqueName(plugin.GetPluginName(), name, traits.oneName(), pod.UID),
 		key:    podKey{pod.UID, spec.Name()},
 	}
 	dir := podDir{pod.UID, plugin.GetPluginName(), spec.Name()}
@@ -115,10 +117,13 @@ func (p *populator) addVolume(ctx context.Context, all *population, pod *v1.Pod,
 		return fmt.Errorf("%w: another volume of the pod has the directory %q already", volume.ErrNotSupported, spec.Name())
 	}
 	all.dirs[dir] = at.volume
+	if traits.onePod {
+		all.onePod[storage{plugin.GetPluginName(), name}] = at.volume
+	}
 	all.remounts = all.remounts || traits.remount
 	all.places[podVolume{pod.UID, v.Name}] = at
 	all.add(at, &desiredVolume{plugin: plugin.GetPluginName(), name: name, spec: spec, traits: traits, size: sizeOf(plugin, spec)},
-		&desiredPod{pod: pod, outer: v.Name, spec: spec, args: argsOf(pod, v), block: spec.IsBlock(), revision: p.revision(at.key)})
+		&desiredPod{pod: pod, outer: v.Name, spec: spec, args: argsOf(pod, v), block: spec.IsBlock()})
 	return nil
 }
 

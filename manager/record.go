@@ -183,12 +183,7 @@ func (rec record) volume() *actualVolume {
 		devicePath: rec.DevicePath, deviceMountPath: rec.DeviceMountPath, size: rec.Size,
 		pods: map[podKey]*actualPod{},
 	}
-	if rec.Attachable {
-		v.attached = uncertain
-	}
-	if v.traits.onDevice() {
-		v.device = uncertain
-	}
+	v.assume()
 	for _, pod := range rec.Pods {
 		v.lastPod = podKey{pod.UID, pod.Name}
 		v.pods[v.lastPod] = &actualPod{state: uncertain, block: rec.Block}

@@ -29,14 +29,14 @@ type Leftover struct {
 // changes nothing if it is up as wanted, and what is not is taken down.
 func (l *loop) restore(ctx context.Context) error {
 	have, leftovers := newActualWorld(), []Leftover(nil)
-	recs, broken := l.records.read()
+	recs, broken := l.disk.read()
 	for _, err := range broken {
-		leftovers = append(leftovers, Leftover{Path: l.records.dir, Err: err})
+		leftovers = append(leftovers, Leftover{Path: l.disk.place(), Err: err})
 	}
 	for _, rec := range recs {
 		have.put(rec.Volume, rec.volume())
 	}
-	found, err := findVolumes(l.config.Host.Root())
+	found, err := l.disk.volumes()
 	if err != nil {
 		return fmt.Errorf("manager: looking for the volumes of an earlier run: %w", err)
 	}
@@ -140,9 +140,10 @@ func (l *loop) reconstruct(ctx context.Context, have actualWorld, f foundVolume)
 }
 
 // rebuild asks the plugin what it is.
-func rebuild(ctx context.Context, plugin volume.VolumePlugin, f foundVolume) (*actualVolume, v1.UniqueVolumeName, error) {
+func rebuild(ctx context.Context, plugin volume.VolumePlugin, f foundVolume) (v *actualVolume, _ v1.UniqueVolumeName, err error) {
+	defer recovered(&err)
 	key := podKey{f.pod, f.name}
-	v := &actualVolume{
+	v = &actualVolume{
 		plugin: plugin.GetPluginName(), name: f.name, lastPod: key, traits: traits{block: f.block},
 		pods: map[podKey]*actualPod{key: {state: uncertain, block: f.block}},
 	}
@@ -161,7 +162,7 @@ func rebuild(ctx context.Context, plugin volume.VolumePlugin, f foundVolume) (*a
 	if err == nil {
 		err = v.assumeShared(plugin)
 	}
-	return v, uniqueName(v.plugin, v.name, v.traits.shared(), f.pod), err
+	return v, uniqueName(v.plugin, v.name, v.traits.oneName(), f.pod), err
 }
 
 func constructSpec(ctx context.Context, plugin volume.VolumePlugin, f foundVolume) (*volume.Spec, error) {
@@ -175,11 +176,19 @@ func constructSpec(ctx context.Context, plugin volume.VolumePlugin, f foundVolum
 	return able.ConstructBlockVolumeSpec(ctx, f.pod, f.name, f.path)
 }
 
-// assumeShared: a volume that is up in a pod may be attached, and mounted for all pods.
-func (v *actualVolume) assumeShared(plugin volume.VolumePlugin) error {
+// assume: what is, or may be, up in a pod stands on what its kind needs.
+func (v *actualVolume) assume() {
 	if v.traits.attachable {
 		v.attached = uncertain
 	}
+	if v.traits.onDevice() {
+		v.device = uncertain
+	}
+}
+
+// assumeShared: a volume that is up in a pod may be attached, and mounted for all pods.
+func (v *actualVolume) assumeShared(plugin volume.VolumePlugin) error {
+	v.assume()
 	if !v.traits.deviceMountable {
 		return nil
 	}
@@ -191,7 +200,6 @@ func (v *actualVolume) assumeShared(plugin volume.VolumePlugin) error {
 	if err != nil {
 		return err
 	}
-	v.device = uncertain
 	v.deviceMountPath, err = mounter.GetDeviceMountPath(v.spec)
 	return err
 }

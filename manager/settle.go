@@ -9,9 +9,9 @@ import (
 )
 
 // settle takes in what became of an operation.
-func (l *loop) settle(out outcome) {
+func (l *loop) settle(out outcome, now time.Time) {
 	l.mu.Lock()
-	event, ok := l.take(out, time.Now())
+	event, ok := l.take(out, now)
 	l.mu.Unlock()
 	l.report(out)
 	if ok {
@@ -21,6 +21,8 @@ func (l *loop) settle(out outcome) {
 
 // take changes the world as the operation did. The caller holds mu.
 func (l *loop) take(out outcome, now time.Time) (Event, bool) {
+	cancelled := l.flights[out.volume].cancelled
+	l.tableChanged = l.tableChanged || l.flights[out.volume].lookAfter
 	delete(l.running, out.volume)
 	delete(l.flights, out.volume)
 	l.dirty[out.volume] = true
@@ -30,15 +32,12 @@ func (l *loop) take(out outcome, now time.Time) (Event, bool) {
 	if out.err == nil {
 		delete(l.retry, out.operation)
 		delete(l.failures, failureKey{out.volume, out.operation.pod})
-	} else if !l.wasCancelled(out) {
+	} else if !cancelled {
 		l.noteFailure(out.operation, out.err, now)
 	}
 	l.tellOf(out)
 	return eventOf(out, before)
 }
-
-// wasCancelled reports whether it failed since it is not wanted any more.
-func (l *loop) wasCancelled(out outcome) bool { return errors.Is(out.err, errUnwanted) }
 
 // errUnwanted ends operations that bring up what nobody wants any more.
 var errUnwanted = errors.New("the pod is gone")
@@ -48,12 +47,16 @@ func (l *loop) noteFailure(op operation, err error, now time.Time) {
 	l.failures[failureKey{op.volume, op.pod}] = err
 }
 
-// unblock has the volume looked at that waits for the directory of this one.
+// unblock has the volumes looked at that wait for the directory of this one, or for
+// what is behind it.
 func (l *loop) unblock(out outcome) {
 	if out.verb != tearDown {
 		return
 	}
 	if next, ok := l.want.dirs[podDir{out.operation.pod.pod, out.pluginName, out.operation.pod.name}]; ok {
+		l.dirty[next] = true
+	}
+	if next, ok := l.want.onePod[storage{out.pluginName, out.name}]; ok {
 		l.dirty[next] = true
 	}
 }
@@ -101,7 +104,7 @@ func (l *loop) repopulate(ctx context.Context, now time.Time) {
 		l.populateDelay = l.populateDelay.next(l.config.Backoff, l.config.MaxBackoff, now)
 		return
 	}
-	p := populator{source: l.config.Source, plugins: l.config.Plugins, revision: l.revisionOf}
+	p := populator{source: l.config.Source, plugins: l.config.Plugins}
 	want := p.populate(ctx, pods)
 	if len(want.failed) > 0 {
 		l.populateDelay = l.populateDelay.next(l.config.Backoff, l.config.MaxBackoff, now)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -58,14 +60,16 @@ func (l *loop) findVanished(ctx context.Context, now time.Time) {
 	}
 }
 
-// shouldBeMounted leaves out volumes that something is being done about.
+// shouldBeMounted leaves out volumes that something is being done about: those are looked
+// at when it has ended.
 func (l *loop) shouldBeMounted() []mountOf {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.tableChanged = false
 	var all []mountOf
 	for name, v := range l.have.volumes {
-		if l.running[name] {
+		if f := l.flights[name]; f != nil {
+			f.lookAfter = true
 			continue
 		}
 		if v.device == present && !v.traits.block {
@@ -77,6 +81,7 @@ func (l *loop) shouldBeMounted() []mountOf {
 			}
 		}
 	}
+	slices.SortFunc(all, func(a, b mountOf) int { return strings.Compare(a.path, b.path) })
 	return all
 }
 

@@ -1,0 +1,74 @@
+package manager
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// guards are what keeps the invariants, each with what the code is without it.
+var guards = []struct{ name, file, with, without string }{
+	{"nothing is taken down before all pods are known", "plan.go", "if !p.down {", "if false {"},
+	{"nothing is released before all pods are known", "plan.go", "case !p.down || len", "case len"},
+	{"pods of which not all is known keep what they have", "plan.go", " || p.keep[key.pod]", ""},
+	{"one operation for each volume", "plan.go", "if s.running[name] {", "if false {"},
+	{"what failed waits", "plan.go", "until.After(p.now)", "false"},
+	{"a volume of one pod waits for it", "plan.go", "if other != key && (theirs > mine", "if false && (theirs > mine"},
+	{"and for what was found under another name", "plan.go", "return p.foundElsewhere()", "return false"},
+	{"nothing is unmounted below pods", "plan.go", "len(p.want.pods) > 0 || p.have.inUse(podKey{})", "len(p.want.pods) > 0"},
+	{"nothing is detached below its mount", "plan.go", "case p.have.device != absent:", "case p.have.device != absent && p.have.attached == absent:"},
+	{"a mount that may be there is not taken for one", "plan.go", "p.have.device != present", "p.have.device == absent"},
+	{"an attachment that may be there is not taken for one", "plan.go", "p.have.attached != present", "p.have.attached == absent"},
+	{"what may be up is taken down", "plan.go", "p.have.pods[key].state == absent", "p.have.pods[key].state != present"},
+	{"uncertain stays uncertain", "advance.go", "case volume.KindOf(err) == volume.Uncertain, ", "case "},
+	{"what was not taken down is not gone", "advance.go", "if err == nil {\n\t\treturn absent", "if true {\n\t\treturn absent"},
+	{"what is done is written down before", "jobs.go", "j.traits.shared() {", "false {"},
+	{"and not struck out before it is gone", "job.go", "&& out.after.isNothing()", ""},
+	{"where it is mounted is written down", "job.go", `(j.verb == mountDevice || j.verb == unmountDevice) && j.deviceMountPath == ""`, "j.verb == mountDevice && false"},
+	{"records are read", "restore.go", "range recs {", "range recs[:0] {"},
+	{"directories are read", "restore.go", "range found {", "range found[:0] {"},
+	{"what was found is what is wanted there", "install.go", "\tl.adopt()\n", ""},
+	{"what has vanished is noticed", "vanish.go", "if err == nil && !mounted {", "if err == nil && !mounted && false {"},
+	{"also while something is done about the volume", "settle.go", "l.tableChanged || l.flights[out.volume].lookAfter", "l.tableChanged"},
+	{"who waits for a directory is told", "settle.go", "if next, ok := l.want.onePod[storage{out.pluginName, out.name}]; ok {", "if next, ok := l.want.onePod[storage{out.pluginName, out.name}]; ok && false {"},
+	{"what is uncertain is not said to be up", "wait.go", "have.stateOf(at.key) == present", "have.stateOf(at.key) != absent"},
+	{"what is uncertain is not said to be gone", "wait.go", "pod.state != absent &&", "pod.state == present &&"},
+}
+
+// TestSimulationFindsMissingGuards: without any one of the guards the simulation fails
+// within 10,000 seeds.
+func TestSimulationFindsMissingGuards(t *testing.T) {
+	if os.Getenv("VOLUMEKIT_LONG") == "" {
+		t.Skip("it compiles the package for each guard: VOLUMEKIT_LONG=1")
+	}
+	here, err := os.Getwd()
+	require.NoError(t, err)
+	for _, guard := range guards {
+		t.Run(strings.ReplaceAll(guard.name, " ", "_"), func(t *testing.T) {
+			file := filepath.Join(here, guard.file)
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			require.Equal(t, 1, strings.Count(string(text), guard.with), "the guard is not there, or not alone")
+			without := filepath.Join(t.TempDir(), guard.file)
+			require.NoError(t, os.WriteFile(without, []byte(strings.Replace(string(text), guard.with, guard.without, 1)), 0o600))
+			overlay := filepath.Join(t.TempDir(), "overlay.json")
+			replace, err := json.Marshal(map[string]map[string]string{"Replace": {file: without}})
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(overlay, replace, 0o600))
+
+			cmd := exec.Command("go", "test", "-vet=off", "-count=1", "-overlay", overlay, "-run", "^TestSimulation$", ".")
+			cmd.Env = append(os.Environ(), "VOLUMEKIT_SEEDS=10000", "VOLUMEKIT_LONG=")
+			output, err := cmd.CombinedOutput()
+			require.Error(t, err, "the simulation does not miss it")
+			require.Contains(t, string(output), "replay with VOLUMEKIT_SEED=", "it failed otherwise")
+			_, seed, _ := strings.Cut(string(output), "replay with ")
+			seed, _, _ = strings.Cut(seed, ";")
+			t.Log(seed)
+		})
+	}
+}
