@@ -69,6 +69,16 @@ func parent(in map[string]*directory, name string) *directory {
 	return d
 }
 
+// CheckName returns an *InputError if a file of a set cannot have the name: it is
+// relative, of at most 4096 bytes, 255 in each component, without ".." and NUL, and does
+// not begin with "..".
+func CheckName(name string) error {
+	if reason := badName(name); reason != "" {
+		return refuse(name, reason)
+	}
+	return nil
+}
+
 func refuse(name, reason string) error {
 	return &InputError{Field: "name", Value: name, Reason: reason}
 }

@@ -15,6 +15,8 @@ import (
 
 func TestNames(t *testing.T) {
 	long := strings.Repeat("n", maxComponent)
+	require.NoError(t, CheckName("a/b"))
+	require.Error(t, CheckName("a/../b"))
 	for _, test := range []struct {
 		names  []string
 		reason string // empty: they are good

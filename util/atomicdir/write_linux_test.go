@@ -89,11 +89,11 @@ func TestModes(t *testing.T) {
 	require.Equal(t, fs.ModeDir|0o755, mode("c"))
 	require.Equal(t, fs.ModeDir|0o755, mode("..data"))
 
-	_, err = Write(t.Context(), dir, files, Options{Mode: Perm(0o440), DirMode: Perm(0o550)})
+	_, err = Write(t.Context(), dir, files, Options{Mode: Perm(0o440), DirMode: Perm(0o711)})
 	require.NoError(t, err)
 	require.Equal(t, fs.FileMode(0o440), mode("a"))
 	require.Equal(t, fs.FileMode(0o400), mode("b"))
-	require.Equal(t, fs.ModeDir|0o550, mode("c"))
+	require.Equal(t, fs.ModeDir|0o711, mode("c"))
 }
 
 func TestOwners(t *testing.T) {

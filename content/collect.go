@@ -1,0 +1,193 @@
+package content
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+
+	"github.com/volumekit/volumekit/util"
+	"github.com/volumekit/volumekit/util/atomicdir"
+	"github.com/volumekit/volumekit/volume"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// files are by their paths in the volume.
+type files = map[string]atomicdir.File
+
+const defaultMode = 0o644
+
+// A collector gets what is in a volume.
+type collector struct {
+	Config
+	pod  *v1.Pod
+	args volume.MounterArgs
+	mode int32 // of files that have none of their own
+	into files
+}
+
+// collect returns all files of the volume. Its errors are transient: what is missing may
+// come.
+func (m *mounter) collect(ctx context.Context, args volume.MounterArgs) (files, error) {
+	c := &collector{Config: m.plugin.config, pod: m.pod, args: args, mode: defaultMode, into: files{}}
+	if m.source.DefaultMode != nil {
+		c.mode = *m.source.DefaultMode
+	}
+	for _, source := range m.source.Sources {
+		if err := context.Cause(ctx); err != nil {
+			return nil, util.Transient(err)
+		}
+		if err := c.add(ctx, source); err != nil {
+			return nil, util.Transient(err)
+		}
+	}
+	return c.into, nil
+}
+
+func (c *collector) add(ctx context.Context, source v1.VolumeProjection) error {
+	switch {
+	case source.ConfigMap != nil:
+		return c.configMap(ctx, source.ConfigMap)
+	case source.Secret != nil:
+		return c.secret(ctx, source.Secret)
+	case source.DownwardAPI != nil:
+		return c.downwardAPI(ctx, source.DownwardAPI)
+	case source.ServiceAccountToken != nil:
+		return c.token(ctx, source.ServiceAccountToken)
+	case source.ClusterTrustBundle != nil:
+		return c.trustBundle(ctx, source.ClusterTrustBundle)
+	case source.PodCertificate != nil:
+		return c.certificate(ctx, source.PodCertificate)
+	}
+	return nil
+}
+
+// put adds a file. One that is there already it replaces.
+func (c *collector) put(name string, data []byte, mode *int32) {
+	is := fs.FileMode(c.mode)
+	if mode != nil {
+		is = fs.FileMode(*mode)
+	}
+	c.place(name, atomicdir.File{Data: data, Mode: &is})
+}
+
+// putPrivate adds a file that is for the pod's own user, as far as one is known.
+func (c *collector) putPrivate(name string, data []byte) {
+	mode := fs.FileMode(c.mode)
+	if c.args.FsUser != nil || c.args.FsGroup != nil {
+		mode = 0o600
+	}
+	c.place(name, atomicdir.File{Data: data, Mode: &mode, UID: number(c.args.FsUser)})
+}
+
+// place lets the group read the file if there is one.
+func (c *collector) place(name string, f atomicdir.File) {
+	if c.args.FsGroup != nil {
+		*f.Mode |= 0o440
+	}
+	c.into[path.Clean(name)] = f
+}
+
+var errNil = errors.New("the getter returned nothing")
+
+func (c *collector) configMap(ctx context.Context, source *v1.ConfigMapProjection) error {
+	object, err := c.ConfigMaps.GetConfigMap(ctx, c.pod.Namespace, source.Name)
+	if err == nil && object == nil {
+		err = errNil
+	}
+	if err != nil {
+		return unlessOptional(source.Optional, fmt.Errorf("configMap %s/%s: %w", c.pod.Namespace, source.Name, err))
+	}
+	data := maps.Clone(object.BinaryData)
+	if data == nil {
+		data = map[string][]byte{}
+	}
+	for key, text := range object.Data {
+		if _, ok := data[key]; !ok {
+			data[key] = []byte(text)
+		}
+	}
+	return c.keys("configMap "+c.pod.Namespace+"/"+source.Name, data, source.Items, source.Optional)
+}
+
+func (c *collector) secret(ctx context.Context, source *v1.SecretProjection) error {
+	object, err := c.Secrets.GetSecret(ctx, c.pod.Namespace, source.Name)
+	if err == nil && object == nil {
+		err = errNil
+	}
+	if err != nil {
+		return unlessOptional(source.Optional, fmt.Errorf("secret %s/%s: %w", c.pod.Namespace, source.Name, err))
+	}
+	return c.keys("secret "+c.pod.Namespace+"/"+source.Name, object.Data, source.Items, source.Optional)
+}
+
+// keys adds those that the items choose, or all.
+func (c *collector) keys(what string, data map[string][]byte, items []v1.KeyToPath, optional *bool) error {
+	if len(items) == 0 {
+		for _, key := range slices.Sorted(maps.Keys(data)) {
+			c.put(key, data[key], nil)
+		}
+	}
+	for _, item := range items {
+		value, ok := data[item.Key]
+		switch {
+		case ok:
+			c.put(item.Path, value, item.Mode)
+		case !is(optional):
+			return fmt.Errorf("%s has no key %q", what, item.Key)
+		}
+	}
+	return nil
+}
+
+func (c *collector) token(ctx context.Context, source *v1.ServiceAccountTokenProjection) error {
+	token, err := c.Tokens.GetServiceAccountToken(ctx, c.pod, source)
+	if err == nil && len(token) == 0 {
+		err = errNil
+	}
+	if err != nil {
+		return fmt.Errorf("token of service account %s/%s: %w", c.pod.Namespace, c.pod.Spec.ServiceAccountName, err)
+	}
+	c.putPrivate(source.Path, token)
+	return nil
+}
+
+func (c *collector) trustBundle(ctx context.Context, source *v1.ClusterTrustBundleProjection) error {
+	bundle, err := c.TrustBundles.GetTrustBundle(ctx, source)
+	if err = unlessOptional(source.Optional, err); err != nil {
+		return fmt.Errorf("trust bundle for %q: %w", source.Path, err)
+	}
+	c.putPrivate(source.Path, bundle)
+	return nil
+}
+
+func (c *collector) certificate(ctx context.Context, source *v1.PodCertificateProjection) error {
+	made, err := c.Certificates.GetPodCertificate(ctx, c.pod, source)
+	if err != nil {
+		return fmt.Errorf("certificate of pod %s/%s: %w", c.pod.Namespace, c.pod.Name, err)
+	}
+	for name, data := range map[string][]byte{
+		source.CredentialBundlePath: slices.Concat(made.Key, made.Chain),
+		source.KeyPath:              made.Key,
+		source.CertificateChainPath: made.Chain,
+	} {
+		if name != "" {
+			c.putPrivate(name, data)
+		}
+	}
+	return nil
+}
+
+// unlessOptional lets a source be missing.
+func unlessOptional(optional *bool, err error) error {
+	if is(optional) && apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+func is(p *bool) bool { return p != nil && *p }

@@ -1,0 +1,169 @@
+package content_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/volume"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The test binary is also the program that is killed: with these variables it carries
+// out one verb and exits.
+const (
+	verbVar = "VOLUMEKIT_TEST_VERB"
+	dirVar  = "VOLUMEKIT_TEST_DIR"
+	kindVar = "VOLUMEKIT_TEST_KIND"
+)
+
+func TestMain(m *testing.M) {
+	if verb := os.Getenv(verbVar); verb != "" {
+		os.Exit(runVerb(verb))
+	}
+	os.Exit(m.Run())
+}
+
+func runVerb(verb string) int {
+	n, source := killNode(fatal{}, os.Getenv(dirVar), 2), kinds[os.Getenv(kindVar)].good
+	var err error
+	if verb == "down" {
+		err = n.unmounter(fatal{}, source).TearDown(context.Background())
+	} else {
+		err = n.mounter(fatal{}, source).SetUp(context.Background(), volume.MounterArgs{})
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// fatal ends a program where a test would fail.
+type fatal struct{}
+
+func (fatal) Errorf(format string, args ...any) { fmt.Fprintf(os.Stderr, format, args...) }
+func (fatal) FailNow()                          { os.Exit(1) }
+
+// killNode is a node whose objects are of a generation.
+func killNode(t require.TestingT, dir string, generation int) *node {
+	n := nodeIn(t, dir, mount.New(mount.Config{StagingDir: dir + "/staging"}), nil)
+	text := fmt.Sprint("generation ", generation)
+	n.SetConfigMap(&v1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "config"},
+		Data:       map[string]string{"a": text, "b": text, "only-" + fmt.Sprint(generation): text},
+	})
+	n.SetSecret(&v1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "login"},
+		StringData: map[string]string{"user": text, "password": text},
+	})
+	n.SetToken("ns", "robot", []byte(text))
+	n.pod.Labels = map[string]string{"is": text}
+	return n
+}
+
+// TestKilled: after SIGKILL at any place in a SetUp, one that brings a volume up to date,
+// or a TearDown, what is noted to be up is whole, of one generation; the same call goes
+// on, and nothing is left over.
+func TestKilled(t *testing.T) {
+	sweeps := []string{"configMap", "secret"}
+	if os.Getenv("VOLUMEKIT_LONG") != "" {
+		sweeps = append(sweeps, "downwardAPI", "projected")
+	}
+	for _, kind := range sweeps {
+		for _, verb := range []string{"up", "update", "down"} {
+			t.Run(kind+"/"+verb, func(t *testing.T) {
+				if mounttest.Namespace(t) {
+					testKilled(t, kind, verb)
+				}
+			})
+		}
+	}
+}
+
+func testKilled(t *testing.T, kind, verb string) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	source := kinds[kind].good
+	first := killNode(t, dir, 1)
+	path := first.mounter(t, source).GetPath()
+	program := func() *exec.Cmd {
+		first.down(t, source)
+		require.NoError(t, os.RemoveAll(first.host.Root()+"/pods")) // nothing is mounted in it
+		if verb != "up" {
+			first.up(t, source, volume.MounterArgs{})
+		}
+		c := exec.Command("/proc/self/exe")
+		c.Env = append(os.Environ(), verbVar+"="+verb, dirVar+"="+dir, kindVar+"="+kind)
+		c.Stderr = os.Stderr
+		return c
+	}
+	seen := map[string]int{}
+	kills := mounttest.KillAtEachCall(t, program, func(place string) {
+		next := killNode(t, dir, 2)
+		plugin, err := next.plugins.FindPluginBySpec(volume.NewSpecFromVolume(&v1.Volume{Name: "v", VolumeSource: source}))
+		require.NoError(t, err)
+		found, err := plugin.ConstructVolumeSpec(t.Context(), "v", path)
+		if err == nil {
+			require.Equal(t, source, found.Volume.VolumeSource, place)
+			seen[generationOf(t, path, place)]++
+		} else {
+			require.NotEqual(t, "update", verb, "%s: %v", place, err)
+		}
+		if verb != "down" {
+			require.NoError(t, next.mounter(t, source).SetUp(t.Context(), volume.MounterArgs{}), place)
+			require.Equal(t, "generation 2", generationOf(t, path, place), place)
+			hidden, err := filepath.Glob(path + "/..*")
+			require.NoError(t, err)
+			require.Len(t, hidden, 2, "%s: left over of sets: %v", place, hidden)
+		}
+		require.NoError(t, next.unmounter(t, source).TearDown(t.Context()), place)
+		requireNothing(t, dir, place)
+	})
+	t.Logf("killed at %d places, with these up: %v", kills, seen)
+	require.Positive(t, kills)
+	if !testing.Short() {
+		require.GreaterOrEqual(t, kills, 6)
+		require.NotEmpty(t, seen)
+	}
+}
+
+// generationOf checks that all files that have a generation have the same.
+func generationOf(t *testing.T, dir, place string) string {
+	t.Helper()
+	is := ""
+	for name, text := range setOf(t, dir) {
+		if !strings.HasPrefix(text, "generation") {
+			continue
+		}
+		if is == "" {
+			is = text
+		}
+		require.Equal(t, is, text, "%s: %s", place, name)
+	}
+	require.NotEmpty(t, is, place)
+	return is
+}
+
+// requireNothing: no mount, no directory of the volume, no note about it.
+func requireNothing(t *testing.T, dir, place string) {
+	t.Helper()
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	require.NoError(t, err)
+	require.NotContains(t, string(mounts), dir, place)
+	left, err := filepath.Glob(dir + "/staging/*")
+	require.NoError(t, err)
+	require.Empty(t, left, "%s: staging areas are left", place)
+	require.NoError(t, filepath.WalkDir(dir+"/root", func(name string, entry os.DirEntry, err error) error {
+		require.True(t, err != nil || entry.IsDir() && entry.Name() != "v", "%s: %s is left", place, name)
+		return err
+	}))
+}

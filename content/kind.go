@@ -1,0 +1,90 @@
+package content
+
+import v1 "k8s.io/api/core/v1"
+
+// The names of the plugins.
+const (
+	ConfigMapPluginName   = "kubernetes.io/configmap"
+	SecretPluginName      = "kubernetes.io/secret"
+	DownwardAPIPluginName = "kubernetes.io/downward-api"
+	ProjectedPluginName   = "kubernetes.io/projected"
+)
+
+// A kind is one of the four.
+type kind struct {
+	plugin string
+	field  string // of a volume
+	memory bool   // it has a tmpfs
+	// source returns the part of a volume that is of the kind, as a projected one that
+	// comes to the same. Nil: the volume is of another kind.
+	source func(v *v1.Volume) *v1.ProjectedVolumeSource
+	// only keeps of a volume what is of the kind.
+	only func(v *v1.Volume) v1.VolumeSource
+	// needs returns what must be configured.
+	needs func(c Config) (name string, ok bool)
+}
+
+var configMapKind = kind{
+	plugin: ConfigMapPluginName,
+	field:  "configMap",
+	source: func(v *v1.Volume) *v1.ProjectedVolumeSource {
+		if v.ConfigMap == nil {
+			return nil
+		}
+		return project(v.ConfigMap.DefaultMode, v1.VolumeProjection{ConfigMap: &v1.ConfigMapProjection{
+			LocalObjectReference: v.ConfigMap.LocalObjectReference,
+			Items:                v.ConfigMap.Items,
+			Optional:             v.ConfigMap.Optional,
+		}})
+	},
+	only:  func(v *v1.Volume) v1.VolumeSource { return v1.VolumeSource{ConfigMap: v.ConfigMap} },
+	needs: func(c Config) (string, bool) { return "ConfigMaps", c.ConfigMaps != nil },
+}
+
+var secretKind = kind{
+	plugin: SecretPluginName,
+	field:  "secret",
+	memory: true,
+	source: func(v *v1.Volume) *v1.ProjectedVolumeSource {
+		if v.Secret == nil {
+			return nil
+		}
+		return project(v.Secret.DefaultMode, v1.VolumeProjection{Secret: &v1.SecretProjection{
+			LocalObjectReference: v1.LocalObjectReference{Name: v.Secret.SecretName},
+			Items:                v.Secret.Items,
+			Optional:             v.Secret.Optional,
+		}})
+	},
+	only:  func(v *v1.Volume) v1.VolumeSource { return v1.VolumeSource{Secret: v.Secret} },
+	needs: func(c Config) (string, bool) { return "Secrets", c.Secrets != nil },
+}
+
+var downwardAPIKind = kind{
+	plugin: DownwardAPIPluginName,
+	field:  "downwardAPI",
+	memory: true,
+	source: func(v *v1.Volume) *v1.ProjectedVolumeSource {
+		if v.DownwardAPI == nil {
+			return nil
+		}
+		return project(v.DownwardAPI.DefaultMode, v1.VolumeProjection{
+			DownwardAPI: &v1.DownwardAPIProjection{Items: v.DownwardAPI.Items},
+		})
+	},
+	only:  func(v *v1.Volume) v1.VolumeSource { return v1.VolumeSource{DownwardAPI: v.DownwardAPI} },
+	needs: func(Config) (string, bool) { return "", true },
+}
+
+var projectedKind = kind{
+	plugin: ProjectedPluginName,
+	field:  "projected",
+	memory: true,
+	source: func(v *v1.Volume) *v1.ProjectedVolumeSource { return v.Projected.DeepCopy() },
+	only:   func(v *v1.Volume) v1.VolumeSource { return v1.VolumeSource{Projected: v.Projected} },
+	needs:  func(Config) (string, bool) { return "", true },
+}
+
+func project(mode *int32, source v1.VolumeProjection) *v1.ProjectedVolumeSource {
+	p := &v1.ProjectedVolumeSource{DefaultMode: mode, Sources: []v1.VolumeProjection{source}}
+	return p.DeepCopy()
+}
