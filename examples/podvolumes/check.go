@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/volumekit/volumekit/mount"
@@ -14,8 +15,18 @@ import (
 
 // check does to a volume what a container would.
 func (j *job) check(v planned, table mount.Table) error {
-	info, ok := table.At(filepath.ToSlash(v.mounter.GetPath()))
-	if !ok {
+	source, ok := sourceOf(v.spec)
+	if !ok && v.mounter.GetAttributes().ReadOnly {
+		return j.checkFiles(v)
+	}
+	info, mounted := table.At(filepath.ToSlash(v.mounter.GetPath()))
+	switch {
+	case !ok && mounted && j.place.dry:
+		j.printf("%s: a %s of an in-memory kernel has no files.\n", v.name, info.FSType)
+		return nil
+	case !ok:
+		return j.checkWritable(v, v.mounter.GetPath())
+	case !mounted:
 		return errors.New("nothing is mounted")
 	}
 	if isReadOnly := info.Flags&mount.ReadOnly != 0; isReadOnly != v.readOnly() {
@@ -24,14 +35,39 @@ func (j *job) check(v planned, table mount.Table) error {
 	if v.readOnly() {
 		return j.checkReadOnly(v)
 	}
-	return j.checkWritable(v)
+	if is, err := os.Stat(source); err != nil || !is.IsDir() {
+		return err // a file, a socket, a device: not ours to write to
+	}
+	return j.checkWritable(v, source)
+}
+
+// checkFiles lists what was written for the pod, as it sees it.
+func (j *job) checkFiles(v planned) error {
+	var names []string
+	var total int64
+	root := v.mounter.GetPath()
+	err := filepath.WalkDir(filepath.Join(root, "..data")+"/", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			name, _ := filepath.Rel(filepath.Join(root, "..data"), path)
+			names, total = append(names, plain(name)), total+info.Size()
+		}
+		return err
+	})
+	if err == nil {
+		j.printf("%s: holds %s, %d bytes.\n", v.name, strings.Join(names, ", "), total)
+	}
+	return err
 }
 
 // probeName is the name of a file that nobody has.
 func probeName() string { return ".podvolumes-" + rand.Text() }
 
 // checkWritable writes a file through the volume and reads it at its source.
-func (j *job) checkWritable(v planned) (err error) {
+func (j *job) checkWritable(v planned, source string) (err error) {
 	name, text := probeName(), "volume "+v.name+" was here"
 	if err := j.place.write(filepath.Join(v.mounter.GetPath(), name), text); err != nil {
 		return err
@@ -39,14 +75,18 @@ func (j *job) checkWritable(v planned) (err error) {
 	defer func() {
 		err = errors.Join(err, j.place.remove(filepath.Join(v.mounter.GetPath(), name)))
 	}()
-	read, err := os.ReadFile(filepath.Join(v.source(), name))
+	read, err := os.ReadFile(filepath.Join(source, name))
 	if err != nil {
 		return err
 	}
 	if string(read) != text {
-		return fmt.Errorf("wrote %q, and %s has %q", text, v.source(), short(string(read)))
+		return fmt.Errorf("wrote %q, and %s has %q", text, source, short(string(read)))
 	}
-	j.printf("%s: wrote a file, and read the same in %s.\n", v.name, j.base.short(v.source()))
+	if source == v.mounter.GetPath() {
+		j.printf("%s: wrote a file, and read it again.\n", v.name)
+		return nil
+	}
+	j.printf("%s: wrote a file, and read the same in %s.\n", v.name, j.base.short(source))
 	return nil
 }
 

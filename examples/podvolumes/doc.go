@@ -11,20 +11,21 @@
 //
 // # Manifests
 //
-// A manifest is YAML: one Pod, and the PersistentVolumeClaims and
-// PersistentVolumes that it uses. The built-in one (pod.yaml) is a start for one
-// of your own:
+// A manifest is YAML: one Pod, and the PersistentVolumeClaims, PersistentVolumes,
+// ConfigMaps and Secrets that it uses. The built-in one (pod.yaml) has a volume of each
+// kind, and is a start for one of your own:
 //
 //	go run ./examples/podvolumes -f FILE -disks /mnt/disks
 //
-// A volume of the pod leads to a persistent volume through a claim, or through
-// the claim that stands in the pod itself (ephemeral.volumeClaimTemplate). Claims
+// A volume of the pod is an emptyDir, hostPath, configMap, secret, downwardAPI or
+// projected one, or it leads to a persistent volume, local or hostPath, through a claim,
+// or through the claim that stands in the pod itself (ephemeral.volumeClaimTemplate). Claims
 // are bound by spec.volumeName, or by the spec.claimRef of the volume. Nothing is
 // scheduled or provisioned: node affinity, storage classes and sizes are not
 // looked at.
 //
 // Whoever writes a manifest must not reach all of the machine with it, so local
-// volumes are accepted below the directories that you name with -disks, and
+// and hostPath volumes are accepted below the directories that you name with -disks, and
 // nowhere else. The built-in manifest brings disks of its own, below -root, which
 // are removed in the end.
 //

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/volumekit/volumekit/content"
 	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/volume"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,7 +28,7 @@ func down(ctx context.Context, o options, c *console, where place) {
 	var plugins *volume.VolumePluginMgr
 	if err == nil {
 		// Any directory: the plugin is to find where a mount is from, not to mount.
-		plugins, err = pluginsFor(base(dir), where, []string{"/"})
+		plugins, err = pluginsFor(base(dir), where, []string{"/"}, &content.MapGetter{})
 	}
 	if err != nil {
 		c.fail(fmt.Errorf("-root: %w", err))
@@ -92,13 +93,18 @@ type volumeDir struct{ pod, plugin, volume string }
 
 func (d volumeDir) String() string { return plain(d.pod + "/" + d.plugin + "/" + d.volume) }
 
-// volumes lists what looks like volumes of pods, by name alone.
+// volumes lists what looks like volumes of pods, by name alone: by their directories,
+// and by what the plugins have noted of them.
 func (t takeDown) volumes() []volumeDir {
 	var all []volumeDir
 	for _, pod := range t.names("") {
-		for _, plugin := range t.names(pod, "volumes") {
-			for _, name := range t.names(pod, "volumes", plugin) {
-				all = append(all, volumeDir{pod, plugin, name})
+		for _, kind := range []string{"volumes", "plugins"} {
+			for _, plugin := range t.names(pod, kind) {
+				for _, name := range t.names(pod, kind, plugin) {
+					if at := (volumeDir{pod, plugin, name}); !slices.Contains(all, at) {
+						all = append(all, at)
+					}
+				}
 			}
 		}
 	}
@@ -152,9 +158,13 @@ func was(ctx context.Context, plugin volume.VolumePlugin, name, path string) str
 	case err != nil:
 		return oneLine(err.Error())
 	}
+	from, ok := sourceOf(spec)
+	if !ok {
+		return "written for the pod"
+	}
 	mode := "rw"
 	if spec.IsReadOnly() {
 		mode = "ro"
 	}
-	return mode + " from " + plain(spec.PersistentVolume.Spec.Local.Path)
+	return mode + " from " + plain(from)
 }

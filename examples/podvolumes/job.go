@@ -9,6 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/volumekit/volumekit/content"
+	"github.com/volumekit/volumekit/emptydir"
+	"github.com/volumekit/volumekit/hostpath"
 	"github.com/volumekit/volumekit/local"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/volume"
@@ -61,7 +64,7 @@ func checkDisks(disks []string) error {
 func (j *job) prepare() error {
 	err := j.makeDisks()
 	if err == nil {
-		j.plugins, err = pluginsFor(j.base, j.place, j.disks)
+		j.plugins, err = pluginsFor(j.base, j.place, j.disks, j.pod.getter())
 	}
 	if err != nil {
 		return err
@@ -76,13 +79,23 @@ func (j *job) prepare() error {
 	return nil
 }
 
-// pluginsFor registers the plugins of this node: one.
-func pluginsFor(b base, where place, disks []string) (*volume.VolumePluginMgr, error) {
+// pluginsFor registers the plugins of this node.
+func pluginsFor(b base, where place, disks []string, from *content.MapGetter) (*volume.VolumePluginMgr, error) {
 	host, err := volume.NewHost(string(b))
 	if err != nil {
 		return nil, err
 	}
-	return volume.NewVolumePluginMgr(host, local.New(local.Config{Mounter: where, Roots: disks}))
+	written := from.Config()
+	written.Mounter = where
+	return volume.NewVolumePluginMgr(host,
+		local.New(local.Config{Mounter: where, Roots: disks}),
+		hostpath.New(hostpath.Config{Mounter: where, Roots: disks}),
+		emptydir.New(emptydir.Config{Mounter: where}),
+		content.NewConfigMap(written),
+		content.NewSecret(written),
+		content.NewDownwardAPI(written),
+		content.NewProjected(written),
+	)
 }
 
 func (j *job) makeDisks() error {
@@ -100,7 +113,7 @@ func (j *job) makeDisks() error {
 // hint says what could be done about a path that is refused.
 func (j *job) hint(err error) error {
 	refused := (*field.Error)(nil)
-	if !errors.As(err, &refused) || refused.Field != localPath.String() {
+	if !errors.As(err, &refused) || refused.Field != localPath.String() && !strings.HasSuffix(refused.Field, "hostPath.path") {
 		return err
 	}
 	allowed := "none"

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/volumekit/volumekit/content"
 )
 
 //go:embed pod.yaml
@@ -24,6 +26,7 @@ func load(file string, stdin io.Reader) ([]use, *manifest, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	m.setNamespaces()
 	uses, err := m.uses()
 	return uses, m, err
 }
@@ -62,16 +65,43 @@ func builtinDisks(b base) []string {
 	}
 	m.place(b)
 	var paths []string
-	for _, d := range m.volumes {
-		paths = append(paths, d.object.Spec.Local.Path)
+	for _, path := range m.paths() {
+		paths = append(paths, *path)
 	}
 	return paths
 }
 
 // place puts the volumes of the built-in manifest below the base.
 func (m *manifest) place(b base) {
-	for _, d := range m.volumes {
-		local := d.object.Spec.Local
-		local.Path = filepath.FromSlash(strings.Replace(local.Path, "${ROOT}", string(b), 1))
+	for _, path := range m.paths() {
+		*path = filepath.FromSlash(strings.Replace(*path, "${ROOT}", string(b), 1))
 	}
+}
+
+// paths returns those of this node that the manifest names.
+func (m *manifest) paths() []*string {
+	var paths []*string
+	for _, d := range m.volumes {
+		if local := d.object.Spec.Local; local != nil {
+			paths = append(paths, &local.Path)
+		}
+	}
+	for _, v := range m.pods[0].object.Spec.Volumes {
+		if v.HostPath != nil {
+			paths = append(paths, &v.HostPath.Path)
+		}
+	}
+	return paths
+}
+
+// getter has what the manifest's volumes are to hold.
+func (m *manifest) getter() *content.MapGetter {
+	g := &content.MapGetter{}
+	for _, d := range m.configMaps {
+		g.SetConfigMap(d.object)
+	}
+	for _, d := range m.secrets {
+		g.SetSecret(d.object)
+	}
+	return g
 }

@@ -22,6 +22,9 @@ type manifest struct {
 	pods    []document[*v1.Pod]
 	claims  []document[*v1.PersistentVolumeClaim]
 	volumes []document[*v1.PersistentVolume]
+
+	configMaps []document[*v1.ConfigMap]
+	secrets    []document[*v1.Secret]
 }
 
 // A document is an object, and where it stands.
@@ -93,7 +96,7 @@ func identify(document map[string]any) (version, kind, name string) {
 }
 
 // kinds are the ones that a manifest may have.
-var kinds = []string{"Pod", "PersistentVolumeClaim", "PersistentVolume"}
+var kinds = []string{"Pod", "PersistentVolumeClaim", "PersistentVolume", "ConfigMap", "Secret"}
 
 func decode(version, kind string, text []byte) (runtime.Object, error) {
 	if version != "v1" {
@@ -103,8 +106,14 @@ func decode(version, kind string, text []byte) (runtime.Object, error) {
 		return nil, field.NotSupported(field.NewPath("kind"), short(kind), kinds)
 	}
 	object, _, err := decoder.Decode(text, nil, nil)
+	if err != nil && kind == "Secret" {
+		return nil, errSecret
+	}
 	return object, err
 }
+
+// errSecret stands for what a decoder says of a secret, which may hold a part of it.
+var errSecret = errors.New("not a Secret: a field that it does not have, or has twice, or data that is no base64")
 
 // keep puts the object where it belongs, unless its names are no names.
 func (m *manifest) keep(where string, object runtime.Object) error {
@@ -114,6 +123,12 @@ func (m *manifest) keep(where string, object runtime.Object) error {
 		return checkPod(object)
 	case *v1.PersistentVolumeClaim:
 		m.claims = append(m.claims, document[*v1.PersistentVolumeClaim]{where, object})
+		return checkMeta(object)
+	case *v1.ConfigMap:
+		m.configMaps = append(m.configMaps, document[*v1.ConfigMap]{where, object})
+		return checkMeta(object)
+	case *v1.Secret:
+		m.secrets = append(m.secrets, document[*v1.Secret]{where, object})
 		return checkMeta(object)
 	case *v1.PersistentVolume:
 		m.volumes = append(m.volumes, document[*v1.PersistentVolume]{where, object})

@@ -75,7 +75,10 @@ var badManifests = map[string]struct{ text, says string }{
 	"no volumes":          {"apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n", "spec.volumes: Required value"},
 	"PV twice":            {podWith("claim", "x") + diskAt("one", "/x") + diskAt("one", "/y"), `document 3 (PersistentVolume/one): metadata.name: Duplicate value: "one"`},
 	"claim twice":         {podWith("claim", "x") + claimFor("x", "one") + claimFor("x", "one"), `metadata.name: Duplicate value: "x"`},
-	"emptyDir":            {podWithVolume("{name: x, emptyDir: {}}"), `(Pod/p): spec.volumes[0].emptyDir: volume "x" of kind emptyDir: no volume plugin matched`},
+	"no plugin":           {podWithVolume("{name: x, nfs: {server: a, path: /b}}"), `(Pod/p): spec.volumes[0].nfs: volume "x" of kind nfs: no volume plugin matched`},
+	"host path":           {podWithVolume("{name: x, hostPath: {path: /etc}}"), `spec.volumes[0].hostPath.path: Invalid value: "/etc"`},
+	"secret, not base64":  {podWithVolume("{name: x, emptyDir: {}}") + "---\napiVersion: v1\nkind: Secret\nmetadata: {name: s}\ndata: {a: \"*hunter2*\"}\n", `document 2 (Secret/s): not a Secret`},
+	"two of a name":       {podWithVolume("{name: x, emptyDir: {}}") + strings.Repeat("---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n", 2), `document 3 (ConfigMap/c): metadata.name: Duplicate value: "c"`},
 	"no source":           {podWithVolume("{name: x}"), `spec.volumes[0]: volume "x" without a source`},
 	"two sources":         {podWithVolume("{name: x, emptyDir: {}, nfs: {server: a, path: /b}}"), `spec.volumes[0]: Invalid value`},
 	"two claims":          {podWithVolume("{name: x, persistentVolumeClaim: {claimName: a}, ephemeral: {}}"), `spec.volumes[0].ephemeral: Forbidden`},
@@ -91,7 +94,7 @@ var badManifests = map[string]struct{ text, says string }{
 	"two PVs for it":      {podWith("claim", "x") + claimFor("x", `""`) + diskAt("one", "/a", "claimRef: {name: x}") + diskAt("two", "/b", "claimRef: {name: x}"), "several PersistentVolumes is default/x: one, two"},
 	"one PV, two volumes": {podWith("template", "one", "one") + diskAt("one", "$DIR/disks/one"), `spec.volumes[1]`},
 	"volume mode":         {podWith("claim", "x") + claimFor("x", "one", "volumeMode: Block") + diskAt("one", "$DIR/disks/one"), `spec.volumeMode: Invalid value: "Block": PersistentVolume one has Filesystem`},
-	"block":               {podWith("claim", "x") + claimFor("x", "one", "volumeMode: Block") + diskAt("one", "$DIR/disks/one", "volumeMode: Block"), "(PersistentVolume/one): block volume one: not supported"},
+	"block":               {podWith("claim", "x") + claimFor("x", "one", "volumeMode: Block") + diskAt("one", "$DIR/disks/one", "volumeMode: Block"), "(PersistentVolume/one): mount block volume one, which is mapped: not supported"},
 	"access modes":        {podWith("claim", "x") + claimFor("x", "one", "accessModes: [ReadWriteMany]") + diskAt("one", "$DIR/disks/one", "accessModes: [ReadWriteOnce]"), `spec.accessModes: Invalid value: "ReadWriteMany": PersistentVolume one has ReadWriteOnce`},
 	"relative path":       {podWith("template", "one") + diskAt("one", "disks/one"), `(PersistentVolume/one): spec.local.path: Invalid value: "disks/one": the path must be absolute`},
 	"no path":             {podWith("template", "one") + diskAt("one", `""`), `spec.local.path: Required value`},
@@ -111,14 +114,14 @@ func TestBuiltin(t *testing.T) {
 	m.place("/base")
 	uses, err := m.uses()
 	require.NoError(t, err)
-	require.Len(t, uses, 2)
+	require.Len(t, uses, 9)
 	require.Equal(t, "data", uses[0].name)
 	require.Equal(t, "disk-a", uses[0].spec.Name())
 	require.False(t, uses[0].readOnly())
 	require.Equal(t, "config", uses[1].name)
 	require.Equal(t, "disk-b", uses[1].spec.Name())
 	require.True(t, uses[1].spec.ReadOnly)
-	require.Equal(t, []string{"/base/disks/a", "/base/disks/b"}, builtinDisks("/base"))
+	require.Equal(t, []string{"/base/disks/a", "/base/disks/b", "/base/disks/logs"}, builtinDisks("/base"))
 }
 
 func TestGoodManifests(t *testing.T) {

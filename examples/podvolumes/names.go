@@ -22,7 +22,13 @@ func (m *manifest) check() error {
 	if err := unique(m.claims); err != nil {
 		return err
 	}
-	return unique(m.volumes)
+	if err := unique(m.volumes); err != nil {
+		return err
+	}
+	if err := unique(m.configMaps); err != nil {
+		return err
+	}
+	return unique(m.secrets)
 }
 
 var namePath = field.NewPath("metadata", "name")
@@ -47,6 +53,20 @@ func namespaceOr(namespace string) string {
 		return metav1.NamespaceDefault
 	}
 	return namespace
+}
+
+// setNamespaces gives the pod, and what is to be found in its namespace, the one that
+// they are in.
+func (m *manifest) setNamespaces() {
+	for _, d := range m.pods {
+		d.object.Namespace = namespaceOf(d.object)
+	}
+	for _, d := range m.configMaps {
+		d.object.Namespace = namespaceOf(d.object)
+	}
+	for _, d := range m.secrets {
+		d.object.Namespace = namespaceOf(d.object)
+	}
 }
 
 // checkMeta accepts the names that the API server accepts.

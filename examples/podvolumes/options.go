@@ -14,7 +14,7 @@ import (
 type options struct {
 	file   string   // of the manifest; empty: the built-in one
 	root   string   // empty: a fresh temporary directory
-	disks  pathList // below which the manifest's local volumes may be
+	disks  pathList // below which the manifest's local and hostPath volumes may be
 	wait   time.Duration
 	keep   bool
 	down   bool
@@ -44,7 +44,7 @@ func (o *options) flagSet() *flag.FlagSet {
 	set := flag.NewFlagSet("podvolumes", flag.ContinueOnError)
 	set.StringVar(&o.file, "f", "", "the `FILE` with the manifest, \"-\" for standard input (default: a built-in one)")
 	set.StringVar(&o.root, "root", "", "the `DIR` below which the volumes are set up (default: a temporary one)")
-	set.Var(&o.disks, "disks", "with -f: `DIR`s, with commas, below which local volumes may be (default: none)")
+	set.Var(&o.disks, "disks", "with -f: `DIR`s, with commas, below which local and hostPath volumes may be (default: none)")
 	set.DurationVar(&o.wait, "wait", 0, "keep the volumes up for so `long` before they are taken down")
 	set.BoolVar(&o.keep, "keep", false, "leave the volumes up; needs root")
 	set.BoolVar(&o.down, "down", false, "take down all volumes below -root, from what is on disk alone")

@@ -45,8 +45,18 @@ func (u use) refuse(err error) error { return u.at.refuse(err) }
 // readOnly reports whether the volume must not be written to.
 func (u use) readOnly() bool { return u.args.ReadOnly || u.spec.IsReadOnly() }
 
-// source returns the directory behind a local volume.
-func (u use) source() string { return u.spec.PersistentVolume.Spec.Local.Path }
+// sourceOf returns what is behind a volume that shows a part of this node.
+func sourceOf(spec *volume.Spec) (path string, ok bool) {
+	switch {
+	case spec.PersistentVolume != nil && spec.PersistentVolume.Spec.Local != nil:
+		return spec.PersistentVolume.Spec.Local.Path, true
+	case spec.PersistentVolume != nil && spec.PersistentVolume.Spec.HostPath != nil:
+		return spec.PersistentVolume.Spec.HostPath.Path, true
+	case spec.Volume != nil && spec.Volume.HostPath != nil:
+		return spec.Volume.HostPath.Path, true
+	}
+	return "", false
+}
 
 // checkOptions keeps mount options from plugins that would not look at them.
 func checkOptions(plugin volume.VolumePlugin, spec *volume.Spec) error {

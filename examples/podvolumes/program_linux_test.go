@@ -49,18 +49,36 @@ func TestBuiltinManifest(t *testing.T) {
 		require.Empty(t, r.stderr)
 		isReal(t, r)
 		lines := strings.Split(strings.TrimSuffix(r.stdout, "\n"), "\n")
-		require.Len(t, lines, 8, r.stdout)
+		require.Len(t, lines, 22, r.stdout)
 		require.Regexp(t, "^(Root|Not root on this machine): mounting ", lines[0])
 		require.Regexp(t, "^Pod default/web, below "+s.tmp+"/podvolumes-[0-9]+:$", lines[1])
-		require.Equal(t, []string{"VOLUME", "PLUGIN", "MODE", "PATH", "MOUNTED", "FROM"}, strings.Fields(lines[2]))
-		const volumes = "pods/default_web/volumes/kubernetes.io~local-volume/"
-		require.Equal(t, []string{"data", "kubernetes.io/local-volume", "rw", volumes + "disk-a", "disks/a"},
-			strings.Fields(lines[3])[:5])
-		require.Equal(t, []string{"config", "kubernetes.io/local-volume", "ro", volumes + "disk-b", "disks/b"},
-			strings.Fields(lines[4])[:5])
-		require.Equal(t, "data: wrote a file, and read the same in disks/a.", lines[5])
-		require.Equal(t, "config: a write is refused: read-only file system.", lines[6])
-		require.Equal(t, "Took down 2 volumes: no mount and no directory is left.", lines[7])
+		for i, want := range []string{
+			"VOLUME PLUGIN MODE PATH MOUNTED FROM",
+			"data kubernetes.io/local-volume rw $/kubernetes.io~local-volume/disk-a disks/a",
+			"config kubernetes.io/local-volume ro $/kubernetes.io~local-volume/disk-b disks/b",
+			"scratch kubernetes.io/empty-dir rw $/kubernetes.io~empty-dir/scratch a directory of its own",
+			"cache kubernetes.io/empty-dir rw $/kubernetes.io~empty-dir/cache memory (tmpfs)",
+			"logs kubernetes.io/host-path rw $/kubernetes.io~host-path/logs disks/logs",
+			"settings kubernetes.io/configmap rw $/kubernetes.io~configmap/settings a directory of its own",
+			"password kubernetes.io/secret rw $/kubernetes.io~secret/password memory (tmpfs)",
+			"self kubernetes.io/downward-api rw $/kubernetes.io~downward-api/self memory (tmpfs)",
+			"together kubernetes.io/projected rw $/kubernetes.io~projected/together memory (tmpfs)",
+			"data: wrote a file, and read the same in disks/a.",
+			"config: a write is refused: read-only file system.",
+			"scratch: wrote a file, and read it again.",
+			"cache: wrote a file, and read it again.",
+			"logs: wrote a file, and read the same in disks/logs.",
+			"settings: holds colour, motto, 43 bytes.",
+			"password: holds password, 28 bytes.",
+			"self: holds labels, name, 12 bytes.",
+			"together: holds namespace, password, settings/colour, 40 bytes.",
+			"Took down 9 volumes: no mount and no directory is left.",
+		} {
+			line := strings.Join(strings.Fields(lines[2+i]), " ")
+			want = strings.Replace(want, "$", "pods/default_web/volumes", 1)
+			require.True(t, line == want || strings.HasPrefix(line, want+" ("), "%s: want %s", line, want)
+		}
+		require.NotContains(t, r.stdout, "battery", "the secret")
 		s.nothingIsLeft()
 	})
 }
@@ -165,7 +183,7 @@ func TestInterrupt(t *testing.T) {
 				require.NoError(t, err)
 				require.Error(t, cmd.Wait())
 				require.Equal(t, 1, cmd.ProcessState.ExitCode())
-				require.Contains(t, string(rest), "Took down 2 volumes: "+proof)
+				require.Contains(t, string(rest), "Took down 9 volumes: "+proof)
 				require.Contains(t, stderr.String(), "podvolumes: interrupted\n")
 				s.nothingIsLeft()
 			})
@@ -199,7 +217,7 @@ func TestKeepAndDown(t *testing.T) {
 	root := down[len(down)-1]
 	table, err := os.ReadFile("/proc/self/mountinfo")
 	require.NoError(t, err)
-	require.Equal(t, 2, strings.Count(string(table), " "+root+"/pods/"))
+	require.Equal(t, 7, strings.Count(string(table), " "+root+"/pods/"), "two volumes are no mounts")
 
 	r = s.run("-root", root)
 	require.Equal(t, 1, r.status, "not on top of those that are there")
@@ -209,7 +227,9 @@ func TestKeepAndDown(t *testing.T) {
 	require.Equal(t, 0, r.status, r)
 	require.Contains(t, r.stdout, "default_web/disk-a: kubernetes.io/local-volume, rw from "+root+"/disks/a\n")
 	require.Contains(t, r.stdout, "default_web/disk-b: kubernetes.io/local-volume, ro from "+root+"/disks/b\n")
-	require.Contains(t, r.stdout, "Took down 2 volumes: "+proof)
+	require.Contains(t, r.stdout, "default_web/logs: kubernetes.io/host-path, rw from "+root+"/disks/logs\n")
+	require.Contains(t, r.stdout, "default_web/password: kubernetes.io/secret, written for the pod\n")
+	require.Contains(t, r.stdout, "Took down 9 volumes: "+proof)
 	s.nothingIsLeft()
 
 	require.Equal(t, 0, s.run(down...).status, "there is nothing to do")

@@ -70,7 +70,7 @@ func TestDryRun(t *testing.T) {
 			require.Contains(t, r.stdout, "dry run: Nothing is mounted, this is an in-memory kernel: ")
 			require.Contains(t, r.stdout, "dry run: data: wrote a file, and read the same in disks/a.")
 			require.Contains(t, r.stdout, "dry run: config: a write is refused: read-only file system.")
-			require.Contains(t, r.stdout, "dry run: Took down 2 volumes: no mount and no directory is left.")
+			require.Contains(t, r.stdout, "dry run: Took down 9 volumes: no mount and no directory is left.")
 			s.nothingIsLeft()
 			require.NotEmpty(t, d.fake.Log())
 		})

@@ -29,9 +29,12 @@ func (j *job) table(mounts mount.Table) string {
 func describe(mounts mount.Table, b base, at string) (mode, from string) {
 	info, ok := mounts.At(filepath.ToSlash(at))
 	if !ok {
-		return "-", "nothing is mounted there"
+		return "rw", "a directory of its own"
 	}
 	mode, _, _ = strings.Cut(info.Flags.String(), ",")
+	if info.FSType == "tmpfs" && info.Root == "/" {
+		return mode, "memory (tmpfs)"
+	}
 	origin := path.Join("?", info.Root)
 	if origins := mounts.Origins(filepath.ToSlash(at)); len(origins) > 0 {
 		origin = b.short(origins[0])
