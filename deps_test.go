@@ -57,6 +57,7 @@ var house = []room{
 	{"hostpath", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery, sys}},
 	{"nfs", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery, sys}},
 	{"manager", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery}},
+	{"manager/manifests", []string{"volume"}, []string{api, apimachinery, sys}},
 	{"recycler", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery, sys}},
 	{"recycler/recyclertest", []string{"recycler", "volume"}, []string{api, apimachinery}},
 	{"util", []string{"mount", "volume", leaves}, []string{api, apimachinery, sys}},

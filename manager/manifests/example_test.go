@@ -1,0 +1,67 @@
+package manifests_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/volumekit/volumekit/manager"
+	"github.com/volumekit/volumekit/manager/manifests"
+)
+
+var _ manager.Source = (*manifests.Source)(nil)
+
+const web = `
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  containers: [{name: web, volumeMounts: [{name: cache, mountPath: /cache}]}]
+  volumes: [{name: cache, emptyDir: {}}]
+`
+
+func ExampleSource() {
+	dir, err := os.MkdirTemp("", "manifests-")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	if err := os.WriteFile(filepath.Join(dir, "web.yaml"), []byte(web), 0o600); err != nil {
+		fmt.Println(err)
+		return
+	}
+	source, err := manifests.New(manifests.Config{Dir: dir, Node: "node-1"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	pods, err := source.Pods(context.Background())
+	fmt.Println(len(pods), pods[0].Namespace, pods[0].Name, err)
+	// Output: 1 default web <nil>
+}
+
+func ExampleProblem() {
+	dir, err := os.MkdirTemp("", "manifests-")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	broken := []byte("apiVersion: v1\nkind: Pod\nmetadata: {name: web_1}\n")
+	if err := os.WriteFile(filepath.Join(dir, "web.yaml"), broken, 0o600); err != nil {
+		fmt.Println(err)
+		return
+	}
+	source, err := manifests.New(manifests.Config{Dir: dir})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, _ = source.Pods(context.Background())
+	for _, p := range source.Problems() {
+		fmt.Println(p.File, p.Document, p.Object)
+	}
+	// Output: web.yaml 1 Pod/web_1
+}
