@@ -48,6 +48,12 @@ func (r *rig) holds(d testDisk) []loop.Device {
 	return held
 }
 
+// requireReleased: whoever looks at a loop device keeps it for an instant.
+func (r *rig) requireReleased(d testDisk) {
+	r.t.Helper()
+	require.Eventually(r.t, func() bool { return len(r.holds(d)) == 0 }, longWait, tick)
+}
+
 // TestBlock is the life of a raw device: mapped for a writer and a reader, through a
 // restart, grown and let go.
 func TestBlock(t *testing.T) {
@@ -127,7 +133,7 @@ func TestBlock(t *testing.T) {
 	for range 2 {
 		require.NoError(t, r.unmapper("1").TearDownDevice(t.Context(), global, d.device))
 	}
-	require.Empty(t, r.holds(d))
+	r.requireReleased(d)
 	require.NoDirExists(t, global)
 	text, err := os.ReadFile(d.device)
 	require.NoError(t, err)
@@ -163,7 +169,7 @@ func TestBlockHeld(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, u.UnmapPodDevice(t.Context()))
 	require.NoError(t, u.TearDownDevice(t.Context(), global, ""))
-	require.Empty(t, r.holds(d))
+	r.requireReleased(d)
 	require.Eventually(t, func() bool {
 		_, err = loop.Status(d.device)
 		return err != nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"runtime"
 	"strings"
 	"time"
 
@@ -87,7 +88,8 @@ type answer struct {
 // CombinedOutput implements utilexec.Cmd of k8s.io/utils.
 func (a answer) CombinedOutput() ([]byte, error) { return []byte(a.output), a.err }
 
-// A command is one that is run with a process group of its own.
+// A command is one that is run with a process group of its own, and that ends with
+// this process.
 type command struct{ *exec.Cmd }
 
 func newCommand(ctx context.Context, name string, args ...string) utilexec.Cmd {
@@ -103,19 +105,37 @@ func (c command) SetStdout(out io.Writer) { c.Stdout = out }
 func (c command) SetStderr(out io.Writer) { c.Stderr = out }
 func (c command) SetEnv(env []string)     { c.Env = env }
 
-func (c command) Run() error   { return asTheirs(c.Cmd.Run()) }
-func (c command) Start() error { return asTheirs(c.Cmd.Start()) }
-func (c command) Wait() error  { return asTheirs(c.Cmd.Wait()) }
+// Run implements utilexec.Cmd of k8s.io/utils.
+func (c command) Run() error { return c.onOneThread(c.Cmd.Run) }
 
-func (c command) CombinedOutput() ([]byte, error) {
-	out, err := c.Cmd.CombinedOutput()
-	return out, asTheirs(err)
+// CombinedOutput implements utilexec.Cmd of k8s.io/utils.
+func (c command) CombinedOutput() (out []byte, err error) {
+	err = c.onOneThread(func() (err error) {
+		out, err = c.Cmd.CombinedOutput()
+		return err
+	})
+	return out, err
 }
 
-func (c command) Output() ([]byte, error) {
-	out, err := c.Cmd.Output()
-	return out, asTheirs(err)
+// Output implements utilexec.Cmd of k8s.io/utils.
+func (c command) Output() (out []byte, err error) {
+	err = c.onOneThread(func() (err error) {
+		out, err = c.Cmd.Output()
+		return err
+	})
+	return out, err
 }
+
+// onOneThread keeps the thread from ending before the program does, which would end
+// with it.
+func (c command) onOneThread(run func() error) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	return asTheirs(run())
+}
+
+// Start is not supported: mount-utils waits for each program.
+func (c command) Start() error { return errors.ErrUnsupported }
 
 // Stop ends the command: all of them end with their context anyway.
 func (c command) Stop() {

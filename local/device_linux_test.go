@@ -168,12 +168,13 @@ func TestForeignContent(t *testing.T) {
 	}
 	r := newRig(t)
 	for _, test := range contents {
-		d := r.disk("disk", smallDisk)
+		const size = 4 << 20
+		d := r.disk("disk", size)
 		f, err := os.OpenFile(d.device, os.O_RDWR, 0)
 		require.NoError(t, err)
 		offset := test.offset
 		if offset < 0 {
-			offset += smallDisk
+			offset += size
 		}
 		_, err = f.WriteAt([]byte(test.content), offset)
 		require.NoError(t, err)

@@ -31,6 +31,9 @@ func TestMain(m *testing.M) {
 }
 
 func runVerb(verb string) int {
+	if work, ok := deviceVerbs[verb]; ok {
+		return runDeviceVerb(work)
+	}
 	tier, _ := strconv.Atoi(os.Getenv(tierVar))
 	n := killNode(fatal{}, os.Getenv(dirVar), mount.Tier(tier))
 	var err error

@@ -39,16 +39,18 @@ func newRig(t *testing.T) *rig {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
-	return rigIn(t, dir, local.Config{})
+	// In memory: a disk's syncing takes the time of all that is on it.
+	m := mount.New(mount.Config{})
+	require.NoError(t, m.Mount(t.Context(), mount.Request{Source: "tmpfs", Target: dir, FSType: "tmpfs"}))
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	require.NoError(t, os.Mkdir(dir+"/node", 0o755))
+	return rigIn(t, dir+"/node", local.Config{})
 }
 
-// rigIn is the rig in dir, also when another process had it before.
+// rigIn is the rig in dir.
 func rigIn(t testing.TB, dir string, config local.Config) *rig {
 	t.Helper()
-	r := &rig{t: t, dir: dir, links: dir + "/links", node: &node{disks: dir + "/disks"}}
-	for _, d := range []string{"/links", "/disks/disk", "/root"} {
-		require.NoError(t, os.MkdirAll(dir+d, 0o755))
-	}
+	r := &rig{t: t, dir: dir, links: dir + "/links"}
 	r.mount = mount.New(mount.Config{StagingDir: dir + "/staging"})
 	r.restart(config)
 	t.Cleanup(r.clean)
@@ -58,16 +60,26 @@ func rigIn(t testing.TB, dir string, config local.Config) *rig {
 // restart is a new process on the node.
 func (r *rig) restart(config local.Config) {
 	r.t.Helper()
-	var err error
-	r.host, err = volume.NewHost(r.dir + "/root")
-	require.NoError(r.t, err)
 	if config.Mounter == nil {
 		config.Mounter = r.mount
 	}
-	config.Roots, config.DeviceLinks = []string{r.disks}, []string{r.links}
-	r.plugin = local.New(config)
-	_, err = volume.NewVolumePluginMgr(r.host, r.plugin)
-	require.NoError(r.t, err)
+	r.node = diskNode(r.t, r.dir, config)
+}
+
+// diskNode is the node that lives in dir, also when another process had it before.
+func diskNode(t require.TestingT, dir string, config local.Config) *node {
+	n := &node{disks: dir + "/disks"}
+	for _, d := range []string{"/links", "/disks/disk", "/root"} {
+		require.NoError(t, os.MkdirAll(dir+d, 0o755))
+	}
+	var err error
+	n.host, err = volume.NewHost(dir + "/root")
+	require.NoError(t, err)
+	config.Roots, config.DeviceLinks = []string{n.disks}, []string{dir + "/links"}
+	n.plugin = local.New(config)
+	_, err = volume.NewVolumePluginMgr(n.host, n.plugin)
+	require.NoError(t, err)
+	return n
 }
 
 // clean takes everything down, or else devices stay when a test fails.

@@ -14,7 +14,7 @@ import (
 )
 
 // changing are the system calls that change what is mounted or on disk. Openat
-// is one if it may create a file.
+// is one if it may create a file, ioctl if it is about what a loop device shows.
 var changing = map[uint64]string{
 	unix.SYS_MOUNT:          "mount",
 	unix.SYS_UMOUNT2:        "umount2",
@@ -28,7 +28,9 @@ var changing = map[uint64]string{
 	unix.SYS_OPENAT:         "openat",
 	unix.SYS_MKDIRAT:        "mkdirat",
 	unix.SYS_UNLINKAT:       "unlinkat",
+	unix.SYS_RENAMEAT:       "renameat",
 	unix.SYS_RENAMEAT2:      "renameat2",
+	unix.SYS_IOCTL:          "ioctl",
 	unix.SYS_FCHOWNAT:       "fchownat",
 	unix.SYS_FCHMODAT:       "fchmodat",
 	unix.SYS_FCHOWN:         "fchown",
@@ -188,7 +190,10 @@ type ptraceSyscallInfo struct {
 
 // change returns the name of the call if it changes something.
 func (i ptraceSyscallInfo) change() string {
-	if i.nr == unix.SYS_OPENAT && i.args[2]&unix.O_CREAT == 0 {
+	switch {
+	case i.nr == unix.SYS_OPENAT && i.args[2]&unix.O_CREAT == 0:
+		return ""
+	case i.nr == unix.SYS_IOCTL && i.args[1] != unix.LOOP_CONFIGURE && i.args[1] != unix.LOOP_CLR_FD:
 		return ""
 	}
 	return changing[i.nr]

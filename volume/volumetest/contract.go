@@ -55,7 +55,9 @@ type Config struct {
 }
 
 // TestPlugin is the contract of [volume.VolumePlugin], [volume.Mounter] and
-// [volume.Unmounter]: each promise of theirs as a test.
+// [volume.Unmounter]: each promise of theirs as a test. A volume that a plugin mounts
+// once per node, see [volume.DeviceMountableVolumePlugin], is mounted so before each
+// test, and that it is so is tested, too.
 func TestPlugin(t *testing.T, config Config) {
 	for name, test := range map[string]func(*contract){
 		"Name":                  (*contract).name,
@@ -85,6 +87,8 @@ func TestPlugin(t *testing.T, config Config) {
 		"ConstructVolumeSpec":   (*contract).constructVolumeSpec,
 		"NotMounted":            (*contract).notMounted,
 		"Metrics":               (*contract).metrics,
+		"DeviceMount":           (*contract).deviceMount,
+		"DeviceMountFails":      (*contract).deviceMountFails,
 		"EndedContext":          (*contract).endedContext,
 		"MountFails":            (*contract).mountFails,
 		"MountHangs":            (*contract).mountHangs,
@@ -105,13 +109,14 @@ type contract struct {
 	plugin  volume.VolumePlugin
 	mgr     *volume.VolumePluginMgr
 	pod     *v1.Pod
+	devices map[string]bool // where volumes are mounted once for the node
 }
 
 func newContract(t *testing.T, config Config) *contract {
 	t.Helper()
 	host, err := volume.NewHost(t.TempDir(), volume.WithNodeName("node-1"))
 	require.NoError(t, err)
-	c := &contract{T: t, Config: config, host: host, pod: newPod("pod-uid-1")}
+	c := &contract{T: t, Config: config, host: host, pod: newPod("pod-uid-1"), devices: map[string]bool{}}
 	if config.NewMounter == nil {
 		c.mounter = mounttest.NewFake(mount.Config{})
 	} else {
@@ -127,10 +132,19 @@ func newPod(uid types.UID) *v1.Pod {
 	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod", Namespace: "default", UID: uid}}
 }
 
-// spec returns a new volume and sees to it that the plugin does not change it.
+// spec returns a new volume that is ready for pods, and sees to it that the plugin
+// does not change it.
 func (c *contract) spec() *volume.Spec { return c.guarded(c.Spec(c.T)) }
 
+// guarded is spec for one that there is already.
 func (c *contract) guarded(spec *volume.Spec) *volume.Spec {
+	c.Helper()
+	spec = c.unchanged(spec)
+	c.stage(spec)
+	return spec
+}
+
+func (c *contract) unchanged(spec *volume.Spec) *volume.Spec {
 	before := copyOf(spec)
 	c.Cleanup(func() { require.Equal(c, before, spec, "the plugin changed the specification") })
 	return spec

@@ -83,7 +83,7 @@ func (c *contract) nothingToNew() {
 		_, err := c.plugin.NewMounter(spec, c.pod)
 		require.Error(c, err, spec.Name())
 	}
-	_, err := c.plugin.NewMounter(c.spec(), nil)
+	_, err := c.plugin.NewMounter(c.unchanged(c.Spec(c.T)), nil)
 	c.requireRefused(err, "no pod")
 	c.requireUnchanged(before, "a refused specification changed something")
 }
@@ -111,17 +111,17 @@ func (c *contract) requireAttributes(mounter volume.Mounter, spec *volume.Spec) 
 func (c *contract) badNames() {
 	before := c.state()
 	for _, bad := range []string{"", ".", "..", "a/b", "../../etc", "a\x00b", strings.Repeat("a", 256)} {
-		spec := copyOf(c.spec())
+		spec := copyOf(c.Spec(c.T))
 		rename(spec, bad)
 		_, err := c.plugin.NewMounter(spec, c.pod)
 		c.requireRefused(err, "volume name")
-		_, err = c.plugin.NewMounter(c.spec(), newPod(types.UID(bad)))
+		_, err = c.plugin.NewMounter(c.unchanged(c.Spec(c.T)), newPod(types.UID(bad)))
 		c.requireRefused(err, "pod UID")
 		_, err = c.plugin.NewUnmounter(bad, c.pod.UID)
 		c.requireRefused(err, "volume name")
 		_, err = c.plugin.NewUnmounter("data", types.UID(bad))
 		c.requireRefused(err, "pod UID")
-		_, err = c.plugin.ConstructVolumeSpec(c.Context(), bad, c.newMounter(c.spec()).GetPath())
+		_, err = c.plugin.ConstructVolumeSpec(c.Context(), bad, c.newMounter(c.unchanged(c.Spec(c.T))).GetPath())
 		require.Error(c, err)
 	}
 	c.requireUnchanged(before, "a refused name changed something")

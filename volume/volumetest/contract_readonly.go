@@ -15,9 +15,9 @@ func (c *contract) readOnlySource() {
 }
 
 func (c *contract) readOnlyClaim() {
-	spec := c.Spec(c.T)
+	spec := copyOf(c.spec())
 	spec.ReadOnly = true
-	c.requireReadOnly(c.guarded(spec), volume.MounterArgs{})
+	c.requireReadOnly(c.unchanged(spec), volume.MounterArgs{})
 }
 
 func (c *contract) readOnlyPod() {

@@ -14,14 +14,14 @@ import (
 	"github.com/volumekit/volumekit/mount"
 )
 
-// mounts returns what is mounted in the host's directories.
+// mounts returns what is mounted in the host's directories, apart from the devices.
 func (c *contract) mounts() mount.Table {
 	c.Helper()
 	list, err := c.mounter.List(c.Context())
 	require.NoError(c, err)
 	var ours mount.Table
 	for _, info := range list {
-		if strings.HasPrefix(info.Mountpoint, tablePath(c.host.Root())+"/") {
+		if strings.HasPrefix(info.Mountpoint, tablePath(c.host.Root())+"/") && !c.devices[info.Mountpoint] {
 			ours = append(ours, info)
 		}
 	}

@@ -109,7 +109,7 @@ func (c *contract) tearDown() {
 
 func (c *contract) tearDownNothing() {
 	before := c.state()
-	c.down(c.spec())
+	c.down(c.unchanged(c.Spec(c.T)))
 	unmounter, err := c.plugin.NewUnmounter("nobody-s", "of-no-pod")
 	require.NoError(c, err)
 	require.NoError(c, unmounter.TearDown(c.Context()))

@@ -1,0 +1,88 @@
+package local_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/local"
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/volume"
+	"github.com/volumekit/volumekit/volume/volumetest"
+	v1 "k8s.io/api/core/v1"
+)
+
+// TestDeviceContract: volumes on devices keep the same promises as directories.
+func TestDeviceContract(t *testing.T) {
+	t.Run("fake", func(t *testing.T) {
+		links, err := filepath.EvalSymlinks(t.TempDir())
+		require.NoError(t, err)
+		config := deviceContract(links, func(t *testing.T) string {
+			file := filepath.Join(t.TempDir(), "disk")
+			require.NoError(t, os.WriteFile(file, nil, 0o600))
+			require.NoError(t, os.Truncate(file, 4<<20))
+			return file
+		}, func(t *testing.T, disk string) {
+			require.NoError(t, local.MakeExt4(disk, "00112233445566778899aabbccddeeff"))
+		})
+		config.New = func(_ *testing.T, _ volume.VolumeHost, m mount.Interface) volume.VolumePlugin {
+			plugin := local.New(local.Config{Mounter: m, DeviceLinks: []string{links}})
+			plugin.UseFiles()
+			return plugin
+		}
+		config.NoMetrics = true
+		volumetest.TestPlugin(t, config)
+	})
+	t.Run("real", func(t *testing.T) {
+		if !mounttest.RootNamespace(t) {
+			return
+		}
+		needs(t, "ext4", "mkfs.ext4")
+		r := newRig(t)
+		config := deviceContract(r.links, func(t *testing.T) string {
+			of := &rig{t: t, dir: t.TempDir()}
+			return of.disk("disk", 4<<20).device
+		}, func(t *testing.T, disk string) { run(t, "mkfs.ext4", "-q", disk) })
+		config.NewMounter = func(*testing.T) mount.Interface {
+			return mount.New(mount.Config{StagingDir: r.dir + "/staging"})
+		}
+		volumetest.TestPlugin(t, config)
+	})
+}
+
+func deviceContract(links string, newDisk func(t *testing.T) string, format func(t *testing.T, disk string)) volumetest.Config {
+	newSpec := func(t *testing.T, options ...string) *volume.Spec {
+		dir, err := os.MkdirTemp(links, "disk")
+		require.NoError(t, err)
+		require.NoError(t, os.Remove(dir))
+		require.NoError(t, os.Symlink(newDisk(t), dir))
+		s := deviceSpec(dir, "", options...)
+		s.PersistentVolume.Name = filepath.Base(dir)
+		return s
+	}
+	return volumetest.Config{
+		New: func(_ *testing.T, _ volume.VolumeHost, m mount.Interface) volume.VolumePlugin {
+			return local.New(local.Config{Mounter: m, DeviceLinks: []string{links}})
+		},
+		Spec: func(t *testing.T) *volume.Spec { return newSpec(t) },
+		ReadOnlySpec: func(t *testing.T) *volume.Spec {
+			s := newSpec(t, "ro")
+			disk, err := os.Readlink(s.PersistentVolume.Spec.Local.Path)
+			require.NoError(t, err)
+			format(t, disk)
+			return s
+		},
+		Unsupported: []*volume.Spec{
+			volume.NewSpecFromVolume(&v1.Volume{Name: "v"}),
+		},
+		Invalid: map[string]*volume.Spec{
+			"no path":       spec(""),
+			"deeper":        spec(links + "/a/b"),
+			"elsewhere":     spec("/dev/sda"),
+			"type":          deviceSpec(links+"/x", "ntfs"),
+			"contradiction": spec(links+"/x", "exec", "noexec"),
+		},
+	}
+}

@@ -1,0 +1,164 @@
+package local_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/local"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/volume"
+	utilexec "k8s.io/utils/exec"
+)
+
+// instead runs shell commands in the place of programs; "$DEVICE" is their last
+// argument. Others run as they are.
+func (r *rig) instead(scripts map[string]string) {
+	r.t.Helper()
+	plugin := local.New(local.Config{Mounter: r.mount, DeviceLinks: []string{r.links}})
+	plugin.SetPrograms(func(ctx context.Context, name string, args ...string) utilexec.Cmd {
+		script, ok := scripts[name]
+		if !ok {
+			return local.NewCommand(ctx, name, args...)
+		}
+		return local.NewCommand(ctx, "sh", "-c", "DEVICE="+args[len(args)-1]+"; "+script)
+	})
+	require.NoError(r.t, plugin.Init(r.host))
+	r.plugin = plugin
+}
+
+// TestBlkidIsNotBelieved: what it says decides neither that a device is formatted nor
+// that it is not.
+func TestBlkidIsNotBelieved(t *testing.T) {
+	if !mounttest.RootNamespace(t) {
+		return
+	}
+	needs(t, "ext4", "mkfs.ext4")
+	r := newRig(t)
+	full, blank := r.disk("full", smallDisk), r.disk("blank", smallDisk)
+	run(t, "mkfs.ext4", "-q", full.device)
+	before := full.sum(t)
+	s := deviceSpec(r.link("full", full), "ext4")
+	r.instead(map[string]string{"blkid": "exit 2"})
+	require.Error(t, r.mountDevice(s), "it says that there is nothing")
+	require.Equal(t, before, full.sum(t))
+
+	before = blank.sum(t)
+	s = deviceSpec(r.link("blank", blank), "ext4")
+	r.instead(map[string]string{"blkid": "echo TYPE=ext4"})
+	require.Error(t, r.mountDevice(s), "it says that there is something")
+	require.Equal(t, before, blank.sum(t))
+	r.instead(map[string]string{"blkid": "echo PTTYPE=dos"})
+	require.Error(t, r.mountDevice(s))
+	require.Equal(t, before, blank.sum(t))
+	r.instead(map[string]string{"mkfs.ext4": "exit 0"})
+	require.ErrorContains(t, r.mountDevice(s), "does not carry")
+	require.Equal(t, before, blank.sum(t))
+	require.Empty(t, mountsBelow(t, r.mount, r.dir))
+}
+
+// TestWithoutBlkid: where it is missing it is not needed.
+func TestWithoutBlkid(t *testing.T) {
+	if !mounttest.RootNamespace(t) {
+		return
+	}
+	needs(t, "ext4", "mkfs.ext4")
+	r := newRig(t)
+	bin := t.TempDir()
+	mkfs, err := exec.LookPath("mkfs.ext4")
+	require.NoError(t, err)
+	require.NoError(t, os.Symlink(mkfs, filepath.Join(bin, "mkfs.ext4")))
+	t.Setenv("PATH", bin)
+	s := deviceSpec(r.link("disk", r.disk("disk", smallDisk)), "ext4")
+	for range 2 {
+		require.NoError(t, r.mountDevice(s))
+		require.NoError(t, r.unmountDevice(s))
+	}
+}
+
+// TestFormatInterrupted: a context that ends while a device is formatted kills what
+// does it, and the same call begins again. What others have made of the device
+// meanwhile stays.
+func TestFormatInterrupted(t *testing.T) {
+	if !mounttest.RootNamespace(t) {
+		return
+	}
+	needs(t, "ext4", "mkfs.ext4")
+	r := newRig(t)
+	d := r.disk("disk", smallDisk)
+	s := deviceSpec(r.link("disk", d), "ext4")
+	interrupt := func() {
+		t.Helper()
+		began := filepath.Join(r.dir, "began")
+		_ = os.Remove(began)
+		r.instead(map[string]string{"mkfs.ext4": "echo garbage >$DEVICE; sleep 100000 & echo $! >" + began + ".new; mv " + began + ".new " + began + "; wait"})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		done := make(chan error, 1)
+		m, err := r.plugin.NewDeviceMounter()
+		require.NoError(t, err)
+		at := r.shared(s)
+		go func() { done <- m.MountDevice(ctx, s, at, volume.DeviceMounterArgs{}) }()
+		require.Eventually(t, func() bool { _, err := os.Stat(began); return err == nil }, longWait, tick)
+		cancel()
+		err = <-done
+		require.ErrorIs(t, err, context.Canceled)
+		require.Equal(t, volume.Uncertain, volume.KindOf(err))
+		pid, err := os.ReadFile(began)
+		require.NoError(t, err)
+		require.Eventually(t, func() bool { return !runs(strings.TrimSpace(string(pid))) }, longWait, tick,
+			"what it has started is killed, too")
+		text := make([]byte, 7)
+		f, err := os.Open(d.device)
+		require.NoError(t, err)
+		_, err = f.Read(text)
+		require.NoError(t, err)
+		require.NoError(t, f.Close())
+		require.Equal(t, "garbage", string(text))
+	}
+	interrupt()
+	r.restart(local.Config{})
+	require.NoError(t, r.mountDevice(s), "it was this volume's to format")
+	require.NoError(t, r.unmountDevice(s))
+
+	require.NoError(t, r.plugin.Forget(t.Context(), "pv"))
+	other := r.disk("other", smallDisk)
+	d = other
+	r.link("disk", other)
+	interrupt()
+	run(t, "mkfs.ext4", "-q", "-F", other.device)
+	r.restart(local.Config{})
+	before := other.sum(t)
+	s.PersistentVolume.Spec.Local.FSType = nil
+	readOnly := deviceSpec(r.links+"/disk", "", "ro")
+	require.NoError(t, r.mountDevice(readOnly), "somebody else has formatted it")
+	require.NoError(t, r.unmountDevice(readOnly))
+	require.Equal(t, before, other.sum(t))
+
+	require.NoError(t, r.plugin.Forget(t.Context(), "pv"))
+	d = r.disk("third", smallDisk)
+	r.link("disk", d)
+	interrupt()
+	fourth := r.disk("fourth", smallDisk) // in its place, with the same garbage
+	require.NoError(t, os.WriteFile(fourth.device, []byte("garbage"), 0))
+	r.link("disk", fourth)
+	r.restart(local.Config{})
+	before = fourth.sum(t)
+	var carries *local.ContentError
+	require.ErrorAs(t, r.mountDevice(s), &carries)
+	require.Equal(t, before, fourth.sum(t))
+}
+
+// runs reports whether a process is still there, and not a zombie.
+func runs(pid string) bool {
+	stat, err := os.ReadFile("/proc/" + pid + "/stat")
+	if err != nil {
+		return false
+	}
+	_, after, _ := strings.Cut(string(stat), ") ")
+	return !strings.HasPrefix(after, "Z")
+}

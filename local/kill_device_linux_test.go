@@ -1,0 +1,198 @@
+package local_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/local"
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/volume"
+)
+
+// deviceVerbs are what is killed: each on a volume that is on the disk "disk".
+var deviceVerbs = map[string]func(n *node, dir string) error{
+	"mount device": func(n *node, dir string) error {
+		m, err := n.plugin.NewDeviceMounter()
+		if err != nil {
+			return err
+		}
+		s := deviceSpec(dir+"/links/disk", "ext4")
+		at, err := m.GetDeviceMountPath(s)
+		if err != nil {
+			return err
+		}
+		return m.MountDevice(context.Background(), s, at, volume.DeviceMounterArgs{})
+	},
+	"unmount device": func(n *node, dir string) error {
+		m, err := n.plugin.NewDeviceMounter()
+		if err != nil {
+			return err
+		}
+		at, err := m.GetDeviceMountPath(deviceSpec(dir+"/links/disk", ""))
+		if err != nil {
+			return err
+		}
+		u, err := n.plugin.NewDeviceUnmounter()
+		if err != nil {
+			return err
+		}
+		return u.UnmountDevice(context.Background(), at)
+	},
+	"set up": func(n *node, dir string) error {
+		m, err := n.plugin.NewMounter(deviceSpec(dir+"/links/disk", "ext4"), pod("1"))
+		if err != nil {
+			return err
+		}
+		group := int64(2000)
+		return m.SetUp(context.Background(), volume.MounterArgs{FsGroup: &group})
+	},
+	"tear down": func(n *node, _ string) error {
+		u, err := n.plugin.NewUnmounter("pv", "1")
+		if err != nil {
+			return err
+		}
+		return u.TearDown(context.Background())
+	},
+	"map": func(n *node, dir string) error {
+		m, err := n.plugin.NewBlockVolumeMapper(blockSpec(dir+"/links/disk"), pod("1"))
+		if err != nil {
+			return err
+		}
+		if _, err := m.SetUpDevice(context.Background()); err != nil {
+			return err
+		}
+		_, err = m.MapPodDevice(context.Background())
+		return err
+	},
+	"unmap": func(n *node, dir string) error {
+		u, err := n.plugin.NewBlockVolumeUnmapper("pv", "1")
+		if err != nil {
+			return err
+		}
+		if err := u.UnmapPodDevice(context.Background()); err != nil {
+			return err
+		}
+		global, err := u.GetGlobalMapPath(blockSpec(dir + "/links/disk"))
+		if err != nil {
+			return err
+		}
+		return u.TearDownDevice(context.Background(), global, "")
+	},
+}
+
+func runDeviceVerb(work func(n *node, dir string) error) int {
+	dir := os.Getenv(dirVar)
+	m := mount.New(mount.Config{StagingDir: dir + "/staging"})
+	if err := work(diskNode(fatal{}, dir, local.Config{Mounter: m}), dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// TestDeviceKilled: after SIGKILL at any place in a verb the process that comes after
+// does the same again, and then all is as it is to be: nothing is left over, and what
+// was on a device is still there.
+func TestDeviceKilled(t *testing.T) {
+	for name, test := range map[string]struct {
+		before []string // what has been done
+		verb   string
+		after  []string // takes it down
+		data   bool     // the device is formatted, and has a file
+		mounts int      // once it is done
+	}{
+		"format":         {nil, "mount device", []string{"unmount device"}, false, 1},
+		"mount device":   {nil, "mount device", []string{"unmount device"}, true, 1},
+		"unmount device": {[]string{"mount device"}, "unmount device", nil, true, 0},
+		"set up":         {[]string{"mount device"}, "set up", []string{"tear down", "unmount device"}, true, 2},
+		"tear down":      {[]string{"mount device", "set up"}, "tear down", []string{"unmount device"}, true, 1},
+		"map":            {nil, "map", []string{"unmap"}, true, 0},
+		"unmap":          {[]string{"map"}, "unmap", nil, true, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if !mounttest.RootNamespace(t) {
+				return
+			}
+			needs(t, "ext4", "mkfs.ext4")
+			r := newRig(t)
+			var d testDisk
+			do := func(verb string) {
+				t.Helper()
+				// What a killed process has left in the kernel may take a moment to end.
+				require.Eventually(t, func() bool {
+					r.restart(local.Config{})
+					err := deviceVerbs[verb](r.node, r.dir)
+					require.True(t, err == nil || volume.KindOf(err) != volume.Final, "%s: %v", verb, err)
+					return err == nil
+				}, longWait, tick, verb)
+			}
+			fresh := func() {
+				t.Helper()
+				_ = os.Remove(r.dir + "/disk.image")
+				d = r.disk("disk", 4<<20)
+				r.link("disk", d)
+				require.NoError(t, r.plugin.Forget(t.Context(), "pv"))
+			}
+			fresh()
+			s := deviceSpec(r.links+"/disk", "ext4")
+			if test.data {
+				do("mount device")
+				require.NoError(t, os.WriteFile(r.shared(s)+"/precious", []byte("data"), 0o600))
+				do("unmount device")
+			}
+			program := func() *exec.Cmd {
+				if !test.data {
+					fresh()
+				}
+				for _, verb := range test.before {
+					do(verb)
+				}
+				c := exec.Command("/proc/self/exe")
+				c.Env = append(os.Environ(), verbVar+"="+test.verb, dirVar+"="+r.dir)
+				c.Stderr = os.Stderr
+				return c
+			}
+			var places []string
+			kills := mounttest.KillAtEachCall(t, program, func(place string) {
+				places = append(places, place)
+				do(test.verb)
+				require.Len(t, mountsBelow(t, r.mount, r.dir), test.mounts, place)
+				for _, verb := range test.after {
+					do(verb)
+				}
+				require.Empty(t, mountsBelow(t, r.mount, r.dir), place)
+				r.requireReleased(d)
+				requireNothingLeft(t, r, place)
+			})
+			if test.data { // what is lost once stays so
+				do("mount device")
+				text, err := os.ReadFile(r.shared(s) + "/precious")
+				require.NoError(t, err)
+				require.Equal(t, "data", string(text))
+				do("unmount device")
+			}
+			t.Logf("killed at %d places: %v", kills, places)
+			require.Positive(t, kills)
+		})
+	}
+}
+
+// requireNothingLeft: of all directories and files only the record is left, and the
+// directories that volumes share.
+func requireNothingLeft(t *testing.T, r *rig, place string) {
+	t.Helper()
+	for _, pattern := range []string{
+		"/staging/*", "/root/pods/1/volumes/*/*", "/root/pods/1/volumeDevices/*/*",
+		"/root/plugins/*/mounts/*", "/root/plugins/*/volumeDevices/*",
+	} {
+		left, err := filepath.Glob(r.dir + pattern)
+		require.NoError(t, err)
+		require.Empty(t, left, place)
+	}
+}

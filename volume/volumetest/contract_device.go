@@ -1,0 +1,141 @@
+package volumetest
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/volume"
+)
+
+// A device is a volume that is mounted once for the node.
+type device struct {
+	*contract
+	spec      *volume.Spec
+	mounter   volume.DeviceMounter
+	unmounter volume.DeviceUnmounter
+	path      string
+}
+
+// device returns false if the volume is not mounted so.
+func (c *contract) device(spec *volume.Spec) (device, bool) {
+	c.Helper()
+	plugin, ok := volume.As[volume.DeviceMountableVolumePlugin](c.plugin)
+	if !ok {
+		return device{}, false
+	}
+	can, err := plugin.CanDeviceMount(spec)
+	require.NoError(c, err)
+	if !can {
+		return device{}, false
+	}
+	d := device{contract: c, spec: spec}
+	d.mounter, err = plugin.NewDeviceMounter()
+	require.NoError(c, err)
+	d.unmounter, err = plugin.NewDeviceUnmounter()
+	require.NoError(c, err)
+	d.path, err = d.mounter.GetDeviceMountPath(spec)
+	require.NoError(c, err)
+	return d, true
+}
+
+func (d device) mount(ctx context.Context) error {
+	return d.mounter.MountDevice(ctx, d.spec, d.path, volume.DeviceMounterArgs{})
+}
+
+func (d device) unmount(ctx context.Context) error { return d.unmounter.UnmountDevice(ctx, d.path) }
+
+// stage mounts a volume's device, if it has one, until the end of the test.
+func (c *contract) stage(spec *volume.Spec) {
+	c.Helper()
+	d, ok := c.device(spec)
+	if !ok {
+		return
+	}
+	require.NoError(c, d.mount(c.Context()))
+	c.devices[tablePath(d.path)] = true
+	c.Cleanup(func() { require.NoError(c, d.unmount(context.Background())) })
+}
+
+// theDevice returns a device that is not mounted, or ends the test.
+func (c *contract) theDevice() device {
+	c.Helper()
+	d, ok := c.device(c.Spec(c.T))
+	if !ok {
+		c.Skip("the plugin's volumes are not mounted once per node")
+	}
+	return d
+}
+
+func (c *contract) deviceMount() {
+	d := c.theDevice()
+	ended, cancel := context.WithCancel(c.Context())
+	cancel()
+	require.ErrorIs(c, d.mount(ended), context.Canceled)
+	require.NoError(c, d.unmount(c.Context()), "it is not mounted")
+	d.requireGone(d.path)
+	for range 2 {
+		for range 2 {
+			require.NoError(c, d.mount(c.Context()))
+			require.Len(c, c.mounts(), 1, "one mount for one device")
+		}
+		require.ErrorIs(c, d.unmount(ended), context.Canceled)
+		require.Len(c, c.mounts(), 1)
+		c.requireRefs(d)
+		for range 2 {
+			require.NoError(c, d.unmount(c.Context()))
+			d.requireGone(d.path)
+		}
+	}
+	for what, spec := range nobodysSpecs() {
+		_, err := d.mounter.GetDeviceMountPath(spec)
+		require.Error(c, err, what)
+		require.Error(c, d.mounter.MountDevice(c.Context(), spec, d.path, volume.DeviceMounterArgs{}), what)
+	}
+	_, err := os.Lstat(d.path)
+	require.ErrorIs(c, err, fs.ErrNotExist)
+}
+
+// requireRefs checks that pods which use a device are its references.
+func (c *contract) requireRefs(d device) {
+	c.Helper()
+	plugin, _ := volume.As[volume.DeviceMountableVolumePlugin](c.plugin)
+	refs := func() []string {
+		c.Helper()
+		refs, err := plugin.GetDeviceMountRefs(c.Context(), d.path)
+		require.NoError(c, err)
+		return refs
+	}
+	before := len(refs()) // the storage itself may be one
+	mounter := c.newMounter(d.spec)
+	require.NoError(c, mounter.SetUp(c.Context(), volume.MounterArgs{}))
+	require.Len(c, refs(), before+1)
+	require.Contains(c, refs(), tablePath(mounter.GetPath()))
+	require.NoError(c, c.newUnmounter(d.spec).TearDown(c.Context()))
+	require.Len(c, refs(), before)
+}
+
+func (c *contract) deviceMountFails() {
+	fake := c.fake()
+	d := c.theDevice()
+	fake.Inject(mounttest.Fault{Op: mounttest.OpMount, Err: syscall.EIO})
+	for range 2 {
+		err := d.mount(c.Context())
+		require.ErrorIs(c, err, syscall.EIO)
+		require.Empty(c, c.mounts())
+	}
+	fake.ClearFaults()
+	require.NoError(c, d.mount(c.Context()))
+	fake.Inject(mounttest.Fault{Op: mounttest.OpUnmount, Err: syscall.EBUSY})
+	err := d.unmount(c.Context())
+	require.ErrorIs(c, err, syscall.EBUSY)
+	require.Equal(c, volume.Transient, volume.KindOf(err))
+	require.Len(c, c.mounts(), 1)
+	fake.ClearFaults()
+	require.NoError(c, d.unmount(c.Context()))
+	d.requireGone(d.path)
+}
