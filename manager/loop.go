@@ -108,6 +108,7 @@ func (l *loop) beat(ctx context.Context, now time.Time) {
 	if due(l.resync, now) {
 		l.resync = after(now, l.config.Resync)
 		l.lookAtAll()
+		l.rescan(ctx)
 	}
 	if l.populateDue || due(l.populateDelay.until, now) {
 		l.repopulate(ctx, now)

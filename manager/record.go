@@ -153,6 +153,11 @@ func (r records) readOne(name string) (record, error) {
 	if err != nil {
 		return record{}, err
 	}
+	return parseRecord(name, text)
+}
+
+// parseRecord reads what is in the file of that name.
+func parseRecord(name string, text []byte) (record, error) {
 	var rec record
 	if err := json.Unmarshal(text, &rec); err != nil {
 		return record{}, err

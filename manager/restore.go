@@ -48,15 +48,68 @@ func (l *loop) restore(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
-	for _, left := range leftovers {
-		l.config.Logger.Warn("left alone: not understood", "path", left.Path, "err", left.Err)
-	}
+	l.logLeftovers(leftovers)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.have, l.leftovers, l.restored = have, leftovers, true
 	l.allDirty()
 	l.tellAll()
 	return nil
+}
+
+func (l *loop) logLeftovers(leftovers []Leftover) {
+	for _, left := range leftovers {
+		l.config.Logger.Warn("left alone: not understood", "path", left.Path, "err", left.Err)
+	}
+}
+
+// rescan looks again at what was not understood, and for what has come since.
+func (l *loop) rescan(ctx context.Context) {
+	found, err := l.disk.volumes()
+	if err != nil {
+		l.config.Logger.Warn("looking for volumes that nobody knows", "err", err)
+		return
+	}
+	fresh, leftovers := newActualWorld(), []Leftover(nil)
+	for _, f := range found {
+		if l.isKnown(f) {
+			continue
+		}
+		if err := l.reconstruct(ctx, fresh, f); err != nil {
+			leftovers = append(leftovers, f.leftover(err))
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for name, v := range fresh.volumes {
+		if l.have.volumes[name] == nil && !l.running[name] {
+			l.have.put(name, v)
+			l.dirty[name] = true
+		}
+	}
+	records := slices.DeleteFunc(slices.Clone(l.leftovers), func(left Leftover) bool { return left.Path != l.disk.place() })
+	l.leftovers = append(records, leftovers...)
+}
+
+// isKnown reports whether a directory is that of a volume that is wanted, there, or
+// being worked on.
+func (l *loop) isKnown(f foundVolume) bool {
+	plugin, err := volume.UnescapeQualifiedName(f.plugin)
+	if err != nil {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	dir := podDir{f.pod, plugin, f.name}
+	if l.have.dirs[dir] != "" || l.want.dirs[dir] != "" {
+		return true
+	}
+	for _, flight := range l.flights {
+		if flight.pod == (podKey{f.pod, f.name}) {
+			return true
+		}
+	}
+	return false
 }
 
 // A foundVolume is a directory, or something in the place of one, where the volume of a

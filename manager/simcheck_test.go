@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -185,6 +186,7 @@ func (s *simulation) checkEnd() {
 func (s *simulation) checkIdle() {
 	s.started = 0
 	s.loop.lookAtAll()
+	s.loop.rescan(context.Background())
 	s.beat()
 	if s.started > 0 && !strings.Contains(s.trace[len(s.trace)-1], "set-up") {
 		s.fail("something is done though all is as desired")
