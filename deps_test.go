@@ -63,6 +63,7 @@ var house = []room{
 	{"util", []string{"mount", "volume", leaves}, []string{api, apimachinery, sys}},
 	// Old sets are removed by the one place that deletes recursively.
 	{"util/atomicdir", []string{"util/scrub"}, []string{sys}},
+	{"util/subpath", []string{"mount", leaves}, []string{sys}},
 	{leaves, nil, []string{sys}},
 	{"internal/kerneltest", nil, nil},
 	{"internal/kerneltest/cmd/*", []string{"internal/kerneltest/*"}, nil},

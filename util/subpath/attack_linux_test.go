@@ -1,0 +1,173 @@
+package subpath
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"golang.org/x/sys/unix"
+)
+
+// TestAttack: while a path in a volume is bound again and again, others in the volume
+// swap the directories on the way for symbolic links out of it, and for each other.
+// Nothing outside is ever bound, nothing is created there. What resolving, checking and
+// mounting by path does in the same place shows that the attack is one.
+func TestAttack(t *testing.T) {
+	onEachTier(t, func(s *site) {
+		a := newAttack(s)
+		stop := a.begin()
+		bound := 0
+		for i := 0; i < upTo(500, 100_000) || bound == 0 || a.swapped.Load() == 0; i++ {
+			req := request(s.dir, []string{"a/b/c", "a/b/new/dir", "a/link/c", "a/b"}[i%4])
+			target, err := Bind(s.Context(), s.m, req)
+			if err == nil {
+				bound++
+				require.Equal(s, a.device, deviceOf(s, target), req.Path)
+			} else {
+				a.tolerate(err)
+			}
+			s.cleanup()
+			a.forget()
+		}
+		stop()
+		require.Equal(s, a.before, s.list("outside"))
+		s.Logf("%d bound, %d swaps", bound, a.swapped.Load())
+	})
+}
+
+// TestAttackOnPaths is the control.
+func TestAttackOnPaths(t *testing.T) {
+	if !mounttest.Namespace(t) {
+		return
+	}
+	a := newAttack(newSite(t, mount.TierAuto))
+	stop := a.begin()
+	defer stop()
+	a.fill("target/")
+	for range 20_000 {
+		if why := a.byPath(a.dir+"/vol/a/b/new/dir", a.dir+"/target"); why != "" {
+			t.Log(why)
+			return
+		}
+		a.forget()
+	}
+	t.Log("it was lucky: this time the attack shows nothing")
+}
+
+// byPath is careful, and looks before it leaps.
+func (a *attack) byPath(path, target string) (escaped string) {
+	parent := filepath.Dir(filepath.Dir(path))
+	if real, err := filepath.EvalSymlinks(parent); err != nil || !strings.HasPrefix(real, a.dir+"/vol") {
+		return ""
+	}
+	_ = os.MkdirAll(path, 0o755)
+	if unix.Mount(path, target, "", unix.MS_BIND, "") == nil {
+		defer func() { _ = unix.Unmount(target, unix.MNT_DETACH) }()
+		if deviceOf(a.site, target) != a.device {
+			return "something outside is bound"
+		}
+	}
+	if len(a.list("outside")) > len(a.before) {
+		return "something has been created outside"
+	}
+	return ""
+}
+
+type attack struct {
+	*site
+	spots   []spot
+	b       int // the directory a/b, wherever it is
+	device  uint64
+	before  []string // of what is outside
+	swapped atomic.Int64
+}
+
+// A spot is where something is swapped, by descriptor: see swap.
+type spot struct {
+	dir      int
+	name, to string
+}
+
+func newAttack(s *site) *attack {
+	s.fill("vol/a/b/c/file", "vol/x/b/c/file", "outside/b/c/file")
+	s.link("b", "a/link")
+	a := &attack{site: s, device: deviceOf(s, s.dir+"/vol"), before: s.list("outside")}
+	vol, dir := openFor(s, "vol"), openFor(s, "vol/a")
+	a.b = openFor(s, "vol/a/b")
+	a.spots = []spot{{vol, "a", s.dir + "/outside"}, {vol, "a", "../outside"}, {dir, "b", "../../outside/b"}, {vol, "a", "x"}, {a.b, "c", s.dir + "/outside/b/c"}}
+	return a
+}
+
+func openFor(s *site, name string) int {
+	s.Helper()
+	fd, err := unix.Open(s.dir+"/"+name, unix.O_PATH|unix.O_CLOEXEC, 0)
+	require.NoError(s, err)
+	s.Cleanup(func() { _ = unix.Close(fd) })
+	return fd
+}
+
+func deviceOf(s *site, name string) uint64 {
+	s.Helper()
+	var x unix.Stat_t
+	require.NoError(s, unix.Stat(name, &x))
+	return x.Dev
+}
+
+// begin returns what ends the attack, and waits until it has.
+func (a *attack) begin() (stop func()) {
+	done := make(chan struct{})
+	var attacker sync.WaitGroup
+	vol := a.spots[0].dir
+	attacker.Go(func() {
+		for n := 0; ; n++ {
+			select {
+			case <-done:
+				return
+			default:
+				a.swap(vol, a.spots[n%len(a.spots)])
+			}
+		}
+	})
+	return func() {
+		close(done)
+		attacker.Wait()
+	}
+}
+
+// swap puts a link in a directory's place for a moment, at once.
+func (a *attack) swap(vol int, s spot) {
+	_ = unix.Unlinkat(vol, "aside", 0)
+	if unix.Symlinkat(s.to, vol, "aside") != nil {
+		return
+	}
+	if unix.Renameat2(s.dir, s.name, vol, "aside", unix.RENAME_EXCHANGE) == nil {
+		a.swapped.Add(1)
+		_ = unix.Renameat2(s.dir, s.name, vol, "aside", unix.RENAME_EXCHANGE)
+	}
+}
+
+// forget removes what has been created, in the volume.
+func (a *attack) forget() {
+	for _, name := range []string{"new/dir", "new"} {
+		_ = unix.Unlinkat(a.b, name, unix.AT_REMOVEDIR)
+	}
+}
+
+// tolerate is for what those who attack deserve.
+func (a *attack) tolerate(err error) {
+	a.Helper()
+	for _, want := range []error{ErrEscapes, fs.ErrNotExist, unix.ENOTDIR, errTooManyLinks} {
+		if errors.Is(err, want) {
+			return
+		}
+	}
+	require.NoError(a, err)
+}
