@@ -23,7 +23,7 @@ func TestAttack(t *testing.T) {
 	onEachKernel(t, func(t *testing.T, dir string) {
 		a := newAttack(t, dir)
 		stop := a.begin()
-		for i := 0; i < upTo(2000, 100_000) || !a.struck(); i++ {
+		for i := 0; i < upTo(800, 100_000) || !a.struck(); i++ {
 			_, err := Apply(t.Context(), a.root, Options{Group: id(int64(1 + i%7)), Workers: 1 + i%3})
 			a.tolerate(t, err)
 			if i%100 == 0 {

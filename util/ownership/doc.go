@@ -45,9 +45,14 @@
 // # Without a walk
 //
 // Where all files have the same group on disk, and modes that let it in, a bind mount
-// with mapped IDs shows another group at once, however many files there are, if the
-// file system can: see IDMap in mount.Request, and the example. Nothing here does
-// that by itself.
+// with mapped IDs shows another group at once, however many files there are: see
+// SwapGroups of package mount, for IDMap of its Request. The file system has to be
+// able to, or else that mount fails with errors.ErrUnsupported. Nothing here does it
+// by itself: whether all files are so nobody knows without a walk.
+//
+//	err := mounter.Mount(ctx, mount.Request{
+//		Source: disk, Target: volume, IDMap: mount.SwapGroups(groupOnDisk, fsGroup),
+//	})
 //
 // It needs Linux 4.11. On other systems Apply fails with errors.ErrUnsupported.
 package ownership

@@ -20,7 +20,7 @@ const dirVar = "VOLUMEKIT_TEST_DIR"
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(dirVar); dir != "" {
-		withoutNewCalls = os.Getenv(wayVar) == without
+		take(os.Getenv(wayVar))
 		if _, err := Apply(context.Background(), dir, Options{Group: id(4711), Workers: 2}); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -32,8 +32,14 @@ func TestMain(m *testing.M) {
 
 const (
 	wayVar  = "VOLUMEKIT_TEST_WAY"
-	without = "without"
+	without = "without" // newer calls
+	inPlace = "inplace" // without clones of mounts
 )
+
+// take makes the package do with less than this kernel has.
+func take(way string) {
+	withoutNewCalls, withoutClones = way == without, way != "new"
+}
 
 // upTo is how much of a thing a test does: a tenth of few with -short, which slow
 // machines get.
@@ -51,7 +57,7 @@ func upTo(few, all int) int {
 // newer system calls and without.
 func onEachKernel(t *testing.T, test func(t *testing.T, dir string)) {
 	t.Helper()
-	for _, way := range []string{"new", without} {
+	for _, way := range []string{"new", inPlace, without} {
 		t.Run(way, func(t *testing.T) {
 			if !mounttest.RootNamespace(t) {
 				return
@@ -59,7 +65,7 @@ func onEachKernel(t *testing.T, test func(t *testing.T, dir string)) {
 			if way != without && !hasOpenat2() {
 				mounttest.SkipWithout(t, "openat2", "this kernel has none")
 			}
-			withoutNewCalls = way == without
+			take(way)
 			test(t, tmpfs(t, realTempDir(t)))
 		})
 	}

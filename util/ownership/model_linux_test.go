@@ -18,7 +18,7 @@ import (
 // make of them.
 func TestModel(t *testing.T) {
 	onEachKernel(t, func(t *testing.T, dir string) {
-		for seed := range uint64(upTo(300, 10_000)) {
+		for seed := range uint64(upTo(200, 10_000)) {
 			testModel(t, fmt.Sprintf("%s/%d", dir, seed), seed)
 		}
 	})

@@ -69,9 +69,6 @@ func walkTo(top int, name string) (int, error) {
 // openIn opens an entry of an open directory, which must be in the same mount: what is
 // mounted is EXDEV.
 func openIn(dir int, name string, flags int, home place) (int, error) {
-	if badName(name) {
-		return -1, unix.EINVAL
-	}
 	if !hasOpenat2() {
 		return openSlowly(dir, name, flags, home)
 	}

@@ -27,8 +27,8 @@ type walker struct {
 	*work
 	stack []*frame
 	low   int
-	// changing: the last entry had to be changed, so the next one probably has to
-	// be, too, and is not looked at before it is opened.
+	// changing: the last entry had to be opened and changed, so the next one probably
+	// has to be, too, and is not looked at before.
 	changing bool
 }
 
@@ -79,6 +79,10 @@ func (w *walker) giveUp(f *frame, err error) {
 
 // entry sees to one entry, and goes down into a directory.
 func (w *walker) entry(f *frame, e entry) {
+	if badName(e.name) {
+		w.note(f, e.name, unix.EINVAL)
+		return
+	}
 	isDirectory := e.kind == unix.DT_DIR
 	var err error
 	for range maxSwaps {
@@ -139,7 +143,12 @@ func (w *walker) directory(f *frame, name string) error {
 
 // other sees to what is no directory.
 func (w *walker) other(f *frame, name string) error {
-	if !w.changing {
+	if w.apart && !w.changing {
+		err := w.byName(f, name)
+		if !errors.Is(err, errNoMode) {
+			return err
+		}
+	} else if !w.changing {
 		s, mounted, err := stateOf(f.fd, name, 0)
 		switch {
 		case err != nil:
@@ -172,11 +181,11 @@ func (w *walker) other(f *frame, name string) error {
 func (w *walker) settle(fd int, s state) error {
 	w.tally.seen.Add(1)
 	c := w.change(s)
-	w.changing = !c.none()
+	w.changing = c.chmod || !w.apart && c.chown
 	if err := carryOut(fd, c, w.goOn); err != nil {
 		return err
 	}
-	if w.changing && w.goOn() {
+	if !c.none() && w.goOn() {
 		w.tally.changed.Add(1)
 	}
 	return nil
@@ -256,6 +265,9 @@ var errMoved = errors.New("a directory was moved meanwhile")
 // back is lost.
 func (w *walker) reopen(f, up *frame) error {
 	fd, err := openAt(f.fd, "..", toList)
+	if errors.Is(err, unix.ENOENT) {
+		err = errMoved // out of what is mounted
+	}
 	if err != nil {
 		return err
 	}

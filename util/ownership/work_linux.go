@@ -15,6 +15,7 @@ type work struct {
 	Options
 	ctx    context.Context
 	home   place
+	apart  bool // home is a mount in which nothing is mounted
 	tally  *tally
 	spare  chan struct{} // holds as many as may be started besides
 	all    sync.WaitGroup
@@ -58,6 +59,10 @@ func (w *work) below(dir int) error {
 		workers = helpful(dir)
 	}
 	w.spare = make(chan struct{}, workers-1)
+	if tree, at, ok := apart(dir, w.home); ok {
+		defer func() { _ = unix.Close(tree) }()
+		dir, w.home, w.apart = tree, at, true
+	}
 	fd, err := openSelf(dir, toList)
 	if err != nil {
 		return err
