@@ -51,7 +51,6 @@ var house = []room{
 	{"volume", nil, []string{api, apimachinery}},
 	{"volume/volumetest", []string{"volume", "mount", "mount/mounttest", "util"}, []string{api, apimachinery, testify}},
 	{"local", []string{"volume", "mount", "mount/mountutils", "util", leaves}, []string{api, apimachinery, sys, mountUtils, utilExec}},
-	{"local", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery, sys}},
 	{"content", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery}},
 	{"emptydir", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery, sys}},
 	{"hostpath", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery, sys}},

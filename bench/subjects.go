@@ -19,6 +19,7 @@ type subject struct {
 var subjects = []subject{
 	{"removal", measureRemoval},
 	{"ownership", measureOwnership},
+	{"atomicdir", measureAtomicdir},
 }
 
 // measureFiles measures all subjects, or only one.

@@ -17,6 +17,8 @@ type writer struct {
 	root  int // the directory, open
 	o     Options
 	syncs bool // what is written outlives the machine's next start
+
+	unsynced []int // files, open
 }
 
 func write(ctx context.Context, dir string, l layout, o Options) (changed bool, err error) {
@@ -95,10 +97,14 @@ func (w *writer) newSet() (name string, fd int, err error) {
 
 // fill writes all files of the set, and then gives the directories to whom they belong.
 func (w *writer) fill(ctx context.Context, set int, name string) error {
+	var err error
 	for _, d := range w.dirs {
-		if err := w.fillDirectory(ctx, set, name, d); err != nil {
-			return err
+		if err == nil {
+			err = w.fillDirectory(ctx, set, name, d)
 		}
+	}
+	if err = w.syncFiles(err); err != nil {
+		return w.failed("write", name, err)
 	}
 	for i := len(w.dirs) - 1; i >= 0; i-- {
 		if err := w.finishDirectory(set, name, w.dirs[i]); err != nil {
@@ -155,10 +161,30 @@ func (w *writer) writeFile(dir int, name string, f File) error {
 	if err == nil {
 		err = give(fd, w.o.fileMode(f), f, w.o)
 	}
-	if err == nil && w.syncs {
-		err = unix.Fsync(fd)
+	if err != nil || !w.syncs {
+		return errors.Join(err, unix.Close(fd))
 	}
-	return errors.Join(err, unix.Close(fd))
+	// A hint, so that what is synced soon is on its way already.
+	_ = unix.SyncFileRange(fd, 0, 0, unix.SYNC_FILE_RANGE_WRITE)
+	if w.unsynced = append(w.unsynced, fd); len(w.unsynced) == batch {
+		return w.syncFiles(nil)
+	}
+	return nil
+}
+
+// batch is how many files are synced together: a journal is written once for all.
+const batch = 64
+
+// syncFiles syncs what has been written, unless there was an error, and closes it.
+func (w *writer) syncFiles(err error) error {
+	for _, fd := range w.unsynced {
+		if err == nil {
+			err = unix.Fsync(fd)
+		}
+		err = errors.Join(err, unix.Close(fd))
+	}
+	w.unsynced = nil
+	return err
 }
 
 func writeAll(fd int, data []byte) error {

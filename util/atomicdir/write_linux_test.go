@@ -72,6 +72,23 @@ func TestUnchanged(t *testing.T) {
 	})
 }
 
+// TestManyFiles are more than are synced at a time.
+func TestManyFiles(t *testing.T) {
+	dir := realTempDir(t)
+	files := map[string]File{}
+	for n := range 2*batch + 3 {
+		files[fmt.Sprintf("d%d/%d", n%3, n)] = File{Data: fmt.Append(nil, n)}
+	}
+	check := mounttest.NoLeaks(t)
+	require.True(t, mustWrite(t, dir, files, Options{}))
+	require.True(t, mustWrite(t, dir, nil, Options{}))
+	left := batch + 5
+	_, err := Write(endsAfter{t.Context(), &left}, dir, files, Options{})
+	require.ErrorIs(t, err, context.Canceled)
+	requireSet(t, dir, nil)
+	check()
+}
+
 func TestModes(t *testing.T) {
 	defer unix.Umask(unix.Umask(0o077))
 	dir := realTempDir(t)
