@@ -131,18 +131,23 @@ type blockMapper struct {
 // device. One that is in use as something else is refused, [ErrDeviceInUse].
 func (m *blockMapper) SetUpDevice(ctx context.Context) (string, error) {
 	return "", m.exclusively(ctx, func() error {
-		_, _, err := m.setUp()
+		_, _, err := m.setUp(ctx)
 		return err
 	})
 }
 
 // setUp returns the device's path and its hold's.
-func (m *blockMapper) setUp() (node, hold string, err error) {
+func (m *blockMapper) setUp(ctx context.Context) (node, hold string, err error) {
 	d, err := m.device.open()
 	if err != nil {
 		return "", "", err
 	}
 	defer func() { _ = d.Close() }()
+	done, err := m.device.take(ctx, d)
+	if err != nil {
+		return "", "", err
+	}
+	defer done()
 	facts := d.facts()
 	if facts.readOnly && !m.device.usedRO {
 		return "", "", m.device.failed(ErrDeviceReadOnly)
@@ -183,7 +188,7 @@ func (m *blockMapper) setUp() (node, hold string, err error) {
 func (m *blockMapper) MapPodDevice(ctx context.Context) (string, error) {
 	var device string
 	err := m.exclusively(ctx, func() error {
-		node, hold, err := m.setUp()
+		node, hold, err := m.setUp(ctx)
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package local_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"github.com/volumekit/volumekit/volume"
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // TestDevice is the life of a volume on a device: formatted, mounted, used by two
@@ -410,6 +412,52 @@ func TestDeviceInUse(t *testing.T) {
 	require.NoError(t, r.mount.Unmount(t.Context(), elsewhere))
 	require.NoError(t, r.mountDevice(s))
 	require.NoError(t, r.unmountDevice(s))
+
+	raw := blockSpec(r.links + "/disk")
+	raw.PersistentVolume.Name = "raw"
+	mapper, err = r.plugin.NewBlockVolumeMapper(raw, pod("1"))
+	require.NoError(t, err)
+	_, err = mapper.MapPodDevice(t.Context())
+	require.NoError(t, err)
+	require.ErrorIs(t, r.mountDevice(s), local.ErrDeviceInUse, "it is another volume's")
+}
+
+// TestOneDeviceTwoVolumes: one of them gets it.
+func TestOneDeviceTwoVolumes(t *testing.T) {
+	if !mounttest.RootNamespace(t) {
+		return
+	}
+	needs(t, "ext4", "mkfs.ext4")
+	r := newRig(t)
+	for range 5 {
+		path := r.link("disk", r.disk("disk", 4<<20))
+		m, err := r.plugin.NewDeviceMounter()
+		require.NoError(t, err)
+		var specs []*volume.Spec
+		results := make(chan error, 4)
+		for i := range cap(results) {
+			s := deviceSpec(path, "ext4")
+			s.PersistentVolume.Name = fmt.Sprint("pv-", i)
+			s.PersistentVolume.UID = types.UID(fmt.Sprint("uid-", i))
+			require.NoError(t, r.plugin.Forget(t.Context(), s.Name()))
+			specs = append(specs, s)
+			at := r.shared(s)
+			go func() { results <- m.MountDevice(t.Context(), s, at, volume.DeviceMounterArgs{}) }()
+		}
+		mounted := 0
+		for range specs {
+			if err := <-results; err == nil {
+				mounted++
+			} else {
+				require.ErrorIs(t, err, local.ErrDeviceInUse)
+			}
+		}
+		require.Equal(t, 1, mounted)
+		for _, s := range specs {
+			require.NoError(t, r.unmountDevice(s))
+		}
+		require.NoError(t, os.Remove(r.dir+"/disk.image"))
+	}
 }
 
 // TestBadRecord: what is remembered of a device is input like any other.

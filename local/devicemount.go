@@ -169,7 +169,21 @@ func (v *deviceVolume) checkSource(at mount.Info, node string) error {
 	return nil
 }
 
+// take keeps other volumes from taking the same device into use at the same time.
+func (v *deviceVolume) take(ctx context.Context, d disk) (done func(), err error) {
+	done, err = v.plugin.taking.Lock(ctx, fmt.Sprint(d.facts().number))
+	if err != nil {
+		return nil, v.failed(util.Transient(err))
+	}
+	return done, nil
+}
+
 func (v *deviceVolume) mountFirst(ctx context.Context, dir string, d disk) error {
+	done, err := v.take(ctx, d)
+	if err != nil {
+		return err
+	}
+	defer done()
 	used, err := d.inUse()
 	if err != nil {
 		return v.failed(util.Transient(err))

@@ -15,8 +15,8 @@ import (
 	utilexec "k8s.io/utils/exec"
 )
 
-// instead runs shell commands in the place of programs; "$DEVICE" is their last
-// argument. Others run as they are.
+// instead runs shell commands in the place of programs, with their arguments, of which
+// "$DEVICE" is the last. Others run as they are.
 func (r *rig) instead(scripts map[string]string) {
 	r.t.Helper()
 	plugin := local.New(local.Config{Mounter: r.mount, DeviceLinks: []string{r.links}})
@@ -25,7 +25,8 @@ func (r *rig) instead(scripts map[string]string) {
 		if !ok {
 			return local.NewCommand(ctx, name, args...)
 		}
-		return local.NewCommand(ctx, "sh", "-c", "DEVICE="+args[len(args)-1]+"; "+script)
+		script = "DEVICE=" + args[len(args)-1] + "; " + script
+		return local.NewCommand(ctx, "sh", append([]string{"-c", script, name}, args...)...)
 	})
 	require.NoError(r.t, plugin.Init(r.host))
 	r.plugin = plugin
@@ -151,6 +152,32 @@ func TestFormatInterrupted(t *testing.T) {
 	var carries *local.ContentError
 	require.ErrorAs(t, r.mountDevice(s), &carries)
 	require.Equal(t, before, fourth.sum(t))
+}
+
+// TestFormatInterruptedLate: a device that was formatted, and is not known to be, is
+// formatted again: nobody has had it.
+func TestFormatInterruptedLate(t *testing.T) {
+	if !mounttest.RootNamespace(t) {
+		return
+	}
+	needs(t, "ext4", "mkfs.ext4")
+	r := newRig(t)
+	s := deviceSpec(r.link("disk", r.disk("disk", smallDisk)), "ext4")
+	done := filepath.Join(r.dir, "done")
+	r.instead(map[string]string{"mkfs.ext4": `mkfs.ext4 "$@" && echo >` + done + `; exec sleep 100000`})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	failed := make(chan error, 1)
+	m, err := r.plugin.NewDeviceMounter()
+	require.NoError(t, err)
+	at := r.shared(s)
+	go func() { failed <- m.MountDevice(ctx, s, at, volume.DeviceMounterArgs{}) }()
+	require.Eventually(t, func() bool { _, err := os.Stat(done); return err == nil }, longWait, tick)
+	cancel()
+	require.ErrorIs(t, <-failed, context.Canceled)
+	r.restart(local.Config{})
+	require.NoError(t, r.mountDevice(s))
+	require.NoError(t, r.unmountDevice(s))
 }
 
 // runs reports whether a process is still there, and not a zombie.

@@ -58,6 +58,7 @@ type Plugin struct {
 	roots   []root
 	records records
 	owning  keylock.Map // directories that are being given to others
+	taking  keylock.Map // devices, by number, that are being taken into use
 	devices devices
 	run     func(ctx context.Context, name string, args ...string) utilexec.Cmd // nil: the system's
 }
