@@ -93,8 +93,12 @@ func (e *exports) bind(ctx context.Context, dir, place string, req mount.Request
 	if err := e.mounts.Mount(ctx, dir, bind(place, req)); err != nil {
 		return err
 	}
-	if _, ok, err := e.at(ctx, dir); ok || err != nil {
-		return err
+	_, ok, err := e.at(ctx, dir)
+	if err != nil { // it is up, perhaps of nothing
+		return fmt.Errorf("%w: %w", volume.ErrUncertain, err)
+	}
+	if ok {
+		return nil
 	}
 	if err := e.mounts.Unmount(ctx, dir); err != nil {
 		return fmt.Errorf("%w: %w: %w", volume.ErrUncertain, errTakenDown, err)

@@ -95,6 +95,14 @@ func TestPlugin(t *testing.T, config Config) {
 		"MountUncertain":        (*contract).mountUncertain,
 		"UnmountFails":          (*contract).unmountFails,
 		"UnmountUncertain":      (*contract).unmountUncertain,
+		"Again":                 (*contract).again,
+		"Restarts":              (*contract).restarts,
+		"VerbsAtOnce":           (*contract).verbsAtOnce,
+		"EveryFailure":          (*contract).everyFailure,
+		"EveryHang":             (*contract).everyHang,
+		"ContextEndsMeanwhile":  (*contract).contextEndsMeanwhile,
+		"LeavesNothing":         (*contract).leavesNothing,
+		"HostileStrings":        (*contract).hostileStringsEverywhere,
 	} {
 		t.Run(name, func(t *testing.T) { test(newContract(t, config)) })
 	}

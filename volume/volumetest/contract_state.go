@@ -3,9 +3,9 @@ package volumetest
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/stretchr/testify/require"
@@ -33,11 +33,7 @@ func (c *contract) mounts() mount.Table {
 // zero value.
 func (c *contract) requireUp(path string) mount.Info {
 	c.Helper()
-	own, err := c.host.PluginDir(c.plugin.GetPluginName())
-	require.NoError(c, err)
-	mounts := slices.DeleteFunc(c.mounts(), func(info mount.Info) bool {
-		return strings.HasPrefix(info.Mountpoint, tablePath(own)+"/")
-	})
+	mounts := c.podMounts()
 	if c.Plain {
 		require.Empty(c, mounts, "a plain volume is no mount")
 		require.DirExists(c, path)
@@ -46,6 +42,56 @@ func (c *contract) requireUp(path string) mount.Info {
 	require.Len(c, mounts, 1, "one mount for one volume")
 	require.Equal(c, tablePath(path), mounts[0].Mountpoint)
 	return mounts[0]
+}
+
+// podMounts returns what is mounted, but in the plugin's own directory.
+func (c *contract) podMounts() mount.Table {
+	c.Helper()
+	own := tablePath(c.ownDir()) + "/"
+	var mounts mount.Table
+	for _, info := range c.mounts() {
+		if !strings.HasPrefix(info.Mountpoint, own) {
+			mounts = append(mounts, info)
+		}
+	}
+	return mounts
+}
+
+// ownDir returns the directory that the plugin has for all pods.
+func (c *contract) ownDir() string {
+	c.Helper()
+	own, err := c.host.PluginDir(c.plugin.GetPluginName())
+	require.NoError(c, err)
+	return own
+}
+
+// requireDown checks that no mount is left, but in the plugin's own directory, and
+// nothing at path.
+func (c *contract) requireDown(path string) {
+	c.Helper()
+	require.Empty(c, c.podMounts(), "a mount is left")
+	_, err := os.Lstat(path)
+	require.ErrorIs(c, err, fs.ErrNotExist, "the volume's directory is left")
+}
+
+// podState is state without what the plugin has in its own directory, which it may
+// leave for a later call to take down.
+func (c *contract) podState() state {
+	c.Helper()
+	s := c.state()
+	s.mounts = c.podMounts()
+	maps.DeleteFunc(s.files, func(name, _ string) bool { return isBelow(c.ownDir(), name) })
+	return s
+}
+
+func isBelow(dir, name string) bool {
+	return strings.HasPrefix(name+"/", filepath.Dir(dir)+"/") // with the directory of all plugins
+}
+
+// requirePodsUnchanged is requireUnchanged for what podState returned.
+func (c *contract) requirePodsUnchanged(before state, msg string) {
+	c.Helper()
+	require.Equal(c, before, c.podState(), msg)
 }
 
 // requireGone checks that no mount is left, and nothing at path.

@@ -1,0 +1,187 @@
+package volumetest
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/volumekit/volumekit/volume"
+)
+
+// many is how often what is done often is done.
+func many() int {
+	if testing.Short() {
+		return 10
+	}
+	return 100
+}
+
+// Whatever is done many times is as if it were done once.
+func (c *contract) again() {
+	spec := c.spec()
+	name, err := c.plugin.GetVolumeName(spec)
+	require.NoError(c, err)
+	mounter := c.newMounter(spec)
+	require.NoError(c, mounter.SetUp(c.Context(), volume.MounterArgs{}))
+	up := c.state()
+	c.times(many(), func() {
+		require.True(c, c.plugin.CanSupport(spec))
+		again, err := c.plugin.GetVolumeName(spec)
+		require.NoError(c, err)
+		require.Equal(c, name, again)
+		require.NoError(c, mounter.SetUp(c.Context(), volume.MounterArgs{}))
+		_, err = c.plugin.ConstructVolumeSpec(c.Context(), spec.Name(), mounter.GetPath())
+		require.NoError(c, err)
+		c.newUnmounter(spec)
+	})
+	c.requireUnchanged(up, "setting up what is up changed something")
+	c.down(spec)
+	gone := c.state()
+	c.times(many(), func() { c.down(spec) })
+	c.requireUnchanged(gone, "taking down what is gone changed something")
+}
+
+func (c *contract) times(n int, work func()) {
+	c.Helper()
+	for range n {
+		work()
+	}
+}
+
+// A verb is what can be done about a volume, with a plugin that knows nothing of what
+// was done before. It says whether the volume is up afterwards.
+type verb struct {
+	name string
+	do   func(c *contract, p volume.VolumePlugin, spec *volume.Spec, up bool) bool
+}
+
+func verbs() []verb {
+	return []verb{
+		{"set up", (*contract).verbSetUp},
+		{"tear down", (*contract).verbTearDown},
+		{"construct", (*contract).verbConstruct},
+		{"measure", (*contract).verbMeasure},
+	}
+}
+
+// restarts goes through all sequences of three verbs (two, in a short test), with a
+// restart of the program before each.
+func (c *contract) restarts() {
+	spec, up, done := c.spec(), false, ""
+	thirds := verbs()
+	if testing.Short() {
+		thirds = thirds[:1]
+	}
+	path := c.newMounter(spec).GetPath()
+	for _, first := range verbs() {
+		for _, second := range verbs() {
+			for _, third := range thirds {
+				for _, v := range []verb{first, second, third} {
+					done = fmt.Sprintf("%.200s, %s", v.name, done)
+					before := c.state()
+					was := up
+					up = v.do(c, c.restarted(), spec, up)
+					if up == was {
+						require.Equal(c, before, c.state(), "a verb that changes nothing did: %s", done)
+					}
+					c.requireIs(up, path, done)
+				}
+			}
+		}
+	}
+	c.down(spec)
+}
+
+func (c *contract) requireIs(up bool, path, done string) {
+	c.Helper()
+	c.T.Helper()
+	if up {
+		c.requireUp(path)
+	} else {
+		c.requireGone(path)
+	}
+	require.False(c, c.Failed(), done)
+}
+
+func (c *contract) verbSetUp(p volume.VolumePlugin, spec *volume.Spec, _ bool) bool {
+	mounter, err := p.NewMounter(spec, c.pod)
+	require.NoError(c, err)
+	require.NoError(c, mounter.SetUp(c.Context(), volume.MounterArgs{}))
+	return true
+}
+
+func (c *contract) verbTearDown(p volume.VolumePlugin, spec *volume.Spec, _ bool) bool {
+	unmounter, err := p.NewUnmounter(spec.Name(), c.pod.UID)
+	require.NoError(c, err)
+	require.NoError(c, unmounter.TearDown(c.Context()))
+	return false
+}
+
+func (c *contract) verbConstruct(p volume.VolumePlugin, spec *volume.Spec, up bool) bool {
+	path, err := c.host.PodVolumeDir(c.pod.UID, p.GetPluginName(), spec.Name())
+	require.NoError(c, err)
+	found, err := p.ConstructVolumeSpec(c.Context(), spec.Name(), path)
+	if !up {
+		require.ErrorIs(c, err, volume.ErrNotMounted)
+		return false
+	}
+	require.NoError(c, err)
+	require.True(c, p.CanSupport(found))
+	return true
+}
+
+func (c *contract) verbMeasure(p volume.VolumePlugin, spec *volume.Spec, up bool) bool {
+	unmounter, err := p.NewUnmounter(spec.Name(), c.pod.UID)
+	require.NoError(c, err)
+	switch _, err := unmounter.GetMetrics(c.Context()); {
+	case !up:
+		require.ErrorIs(c, err, volume.ErrNotMounted)
+	case !c.NoMetrics:
+		require.NoError(c, err)
+	}
+	return up
+}
+
+// verbsAtOnce does everything to one volume at the same time. A volume that is being
+// looked at may be busy for an instant.
+func (c *contract) verbsAtOnce() {
+	spec := c.spec()
+	mounter, unmounter := c.newMounter(spec), c.newUnmounter(spec)
+	c.allAtOnce(func() error {
+		for range 5 {
+			setUp := mounter.SetUp(c.Context(), volume.MounterArgs{})
+			_, found := c.plugin.ConstructVolumeSpec(c.Context(), spec.Name(), mounter.GetPath())
+			_, measured := mounter.GetMetrics(c.Context())
+			tornDown := unmounter.TearDown(c.Context())
+			if err := errors.Join(setUp, unlessBusy(tornDown), unlessGone(found), c.unlessNone(measured)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	c.down(spec)
+}
+
+func unlessBusy(err error) error {
+	if volume.KindOf(err) == volume.Transient {
+		return nil
+	}
+	return err
+}
+
+// unlessGone accepts what may be true of a volume that others set up and take down.
+func unlessGone(err error) error {
+	if errors.Is(err, volume.ErrNotMounted) || errors.Is(err, volume.ErrUncertain) {
+		return nil
+	}
+	return unlessBusy(err)
+}
+
+func (c *contract) unlessNone(err error) error {
+	if c.NoMetrics {
+		return nil
+	}
+	return unlessGone(err)
+}

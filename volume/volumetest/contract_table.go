@@ -1,0 +1,220 @@
+package volumetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/volume"
+)
+
+// failures are what a mounter may fail with: the file system is gone, or its server
+// ("corrupted"), somebody else uses it, the kernel or a policy does not let us, there is
+// no more of something, the mount is not what it should be.
+var failures = []error{
+	syscall.ENOTCONN, syscall.ESTALE, syscall.EIO, syscall.EHOSTDOWN, syscall.EHOSTUNREACH,
+	syscall.EWOULDBLOCK, syscall.ECONNABORTED, syscall.ETIMEDOUT, syscall.ECONNREFUSED,
+	syscall.EBUSY,
+	syscall.EACCES, syscall.EPERM, syscall.EROFS, syscall.ENOSYS, syscall.EINVAL, syscall.ENODEV,
+	syscall.ENOMEM, syscall.ENOSPC, syscall.EMFILE,
+	syscall.ELOOP, syscall.ENOTDIR,
+	errors.New("an error of nobody's"),
+	fmt.Errorf("wrapped: %w", syscall.ESTALE),
+	errors.ErrUnsupported,
+	mount.ErrNotAsRequested, mount.ErrStillMounted, mount.ErrNotAnswering, mount.ErrSubmounts,
+	mount.ErrUncertain,
+}
+
+// Each call of the mounter fails with each failure, before and after it has done its
+// work, the first time only and every time. Whatever the plugin makes of it, what it
+// says is true, and once the failures stop the same calls succeed.
+func (c *contract) everyFailure() {
+	fake := c.fake()
+	for _, op := range c.operations(fake) {
+		for i, failure := range failures {
+			if testing.Short() && i%4 != 0 {
+				continue
+			}
+			c.withFault(fake, mounttest.Fault{Op: op, Err: failure})
+			c.withFault(fake, mounttest.Fault{Op: op, Err: failure, Times: 1})
+			c.withFault(fake, mounttest.Fault{Op: op, Err: failure, After: true})
+		}
+	}
+}
+
+// operations returns the calls of mount.Interface that the plugin makes.
+func (c *contract) operations(fake *mounttest.Fake) []string {
+	c.Helper()
+	fake.ResetLog()
+	c.comeAndGo()
+	var made []string
+	for _, action := range fake.Log() {
+		if !slices.Contains(made, action.Op) {
+			made = append(made, action.Op)
+		}
+	}
+	return made
+}
+
+// makeParents makes the directories above a volume's: whether a plugin takes them back,
+// which other volumes may need by then, is its own affair.
+func (c *contract) makeParents(v volume.Volume) {
+	c.Helper()
+	require.NoError(c, os.MkdirAll(filepath.Dir(v.GetPath()), 0o750))
+}
+
+func (c *contract) withFault(fake *mounttest.Fake, fault mounttest.Fault) {
+	c.Helper()
+	what := fmt.Sprintf("%s fails with %q, after its work: %t, times: %d", fault.Op, fault.Err, fault.After, fault.Times)
+	ctx, cancel := context.WithTimeout(c.Context(), 5*time.Minute)
+	defer cancel()
+	spec := c.spec()
+	mounter, unmounter := c.newMounter(spec), c.newUnmounter(spec)
+	c.makeParents(mounter)
+	gone := c.podState()
+
+	fake.Inject(fault)
+	err := mounter.SetUp(ctx, volume.MounterArgs{})
+	c.requireTrue(fake, err, "SetUp: "+what, gone, func() { c.requireUp(mounter.GetPath()) })
+	require.NoError(c, mounter.SetUp(c.Context(), volume.MounterArgs{}), what)
+	c.requireUp(mounter.GetPath())
+	up := c.podState()
+
+	fake.Inject(fault)
+	_, err = c.plugin.ConstructVolumeSpec(ctx, spec.Name(), mounter.GetPath())
+	c.requireTrue(fake, err, "ConstructVolumeSpec: "+what, up, func() { c.requirePodsUnchanged(up, what) })
+	c.requirePodsUnchanged(up, what)
+	if err != nil {
+		require.NotErrorIs(c, err, volume.ErrNotMounted, what)
+	}
+
+	fake.Inject(fault)
+	err = unmounter.TearDown(ctx)
+	c.requireTrue(fake, err, "TearDown: "+what, up, func() { c.requireDown(unmounter.GetPath()) })
+	c.down(spec)
+}
+
+// requireTrue: without an error the verb is done, with one that is not uncertain nothing
+// has changed. It clears the faults.
+func (c *contract) requireTrue(fake *mounttest.Fake, err error, what string, before state, done func()) {
+	c.Helper()
+	fake.ClearFaults()
+	switch volume.KindOf(err) {
+	case volume.Success:
+		done()
+	case volume.Uncertain:
+	default:
+		c.requirePodsUnchanged(before, fmt.Sprintf("%s: the error says that nothing has changed: %v", what, err))
+	}
+	require.False(c, c.Failed(), what)
+}
+
+// Each call of the mounter hangs, before and after it has done its work, until the
+// context ends.
+func (c *contract) everyHang() {
+	fake := c.fake()
+	for _, op := range c.operations(fake) {
+		for _, after := range []bool{false, true} {
+			c.withHang(fake, mounttest.Fault{Op: op, Delay: 24 * time.Hour, After: after})
+		}
+	}
+}
+
+func (c *contract) withHang(fake *mounttest.Fake, fault mounttest.Fault) {
+	c.Helper()
+	what := fmt.Sprintf("%s hangs, after its work: %t", fault.Op, fault.After)
+	spec := c.spec()
+	mounter, unmounter := c.newMounter(spec), c.newUnmounter(spec)
+	c.makeParents(mounter)
+	gone := c.podState()
+
+	fake.Inject(fault)
+	err := c.inTime(what, func(ctx context.Context) error { return mounter.SetUp(ctx, volume.MounterArgs{}) })
+	c.requireTrue(fake, err, "SetUp: "+what, gone, func() { c.requireUp(mounter.GetPath()) })
+	require.NoError(c, mounter.SetUp(c.Context(), volume.MounterArgs{}), what)
+	up := c.podState()
+
+	fake.Inject(fault)
+	err = c.inTime(what, func(ctx context.Context) error {
+		_, err := c.plugin.ConstructVolumeSpec(ctx, spec.Name(), mounter.GetPath())
+		return err
+	})
+	c.requireTrue(fake, err, "ConstructVolumeSpec: "+what, up, func() { c.requirePodsUnchanged(up, what) })
+
+	fake.Inject(fault)
+	err = c.inTime(what, func(ctx context.Context) error { _, err := mounter.GetMetrics(ctx); return err })
+	fake.ClearFaults()
+	c.requirePodsUnchanged(up, "GetMetrics: "+what)
+
+	fake.Inject(fault)
+	err = c.inTime(what, unmounter.TearDown)
+	c.requireTrue(fake, err, "TearDown: "+what, up, func() { c.requireDown(unmounter.GetPath()) })
+	c.down(spec)
+}
+
+// inTime does work with a context that ends soon. The work must end, too, and an error
+// of it must be the context's.
+func (c *contract) inTime(what string, work func(context.Context) error) error {
+	c.Helper()
+	ctx, cancel := context.WithTimeout(c.Context(), 20*time.Millisecond)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- work(ctx) }()
+	select {
+	case err := <-done:
+		if err != nil && !(c.NoMetrics && ctx.Err() == nil) {
+			require.ErrorIs(c, err, context.DeadlineExceeded, what)
+		}
+		return err
+	case <-time.After(2 * time.Minute):
+		require.FailNow(c, "the context has ended, and the call has not", what)
+		return nil
+	}
+}
+
+// The context ends at any moment. What the error says is true all the same.
+func (c *contract) contextEndsMeanwhile() {
+	spec := c.spec()
+	mounter, unmounter := c.newMounter(spec), c.newUnmounter(spec)
+	c.makeParents(mounter)
+	for n := range many() {
+		gone := c.podState()
+		err := c.endingAfter(n, func(ctx context.Context) error { return mounter.SetUp(ctx, volume.MounterArgs{}) })
+		c.requireHonest(err, gone, func() { c.requireUp(mounter.GetPath()) })
+		require.NoError(c, mounter.SetUp(c.Context(), volume.MounterArgs{}))
+		up := c.podState()
+		err = c.endingAfter(n, unmounter.TearDown)
+		c.requireHonest(err, up, func() { c.requireDown(unmounter.GetPath()) })
+		c.down(spec)
+	}
+}
+
+// endingAfter does work with a context that ends after so many steps of a few
+// microseconds.
+func (c *contract) endingAfter(n int, work func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(c.Context(), time.Duration(n)*17*time.Microsecond)
+	defer cancel()
+	return work(ctx)
+}
+
+func (c *contract) requireHonest(err error, before state, done func()) {
+	c.Helper()
+	switch volume.KindOf(err) {
+	case volume.Success:
+		done()
+	case volume.Uncertain:
+	default:
+		require.ErrorIs(c, err, context.DeadlineExceeded)
+		c.requirePodsUnchanged(before, fmt.Sprintf("the error says that nothing has changed: %v", err))
+	}
+}
