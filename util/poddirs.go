@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"time"
 
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util/fsusage"
@@ -286,10 +287,17 @@ func (v *podDir) fill(want PodDir) error {
 	return want.Fill(v.ctx, v.dir)
 }
 
+// undoFor is how long a call that has ended takes back what it did.
+const undoFor = time.Second
+
 // undo takes back what a SetUp made that has failed: of a directory that was there
 // before, nothing.
 func (v *podDir) undo(was podDirState, made string) error {
-	v.ctx = context.WithoutCancel(v.ctx)
+	if v.ctx.Err() != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(v.ctx), undoFor)
+		defer cancel()
+		v.ctx = ctx
+	}
 	if !was.mounted {
 		if err := v.mounts.Unmount(v.ctx, v.dir, KeepDirectory()); err != nil {
 			return err

@@ -35,8 +35,8 @@ var failures = []error{
 	mount.ErrUncertain,
 }
 
-// Each call of the mounter fails with each failure, before and after it has done its
-// work, the first time only and every time. Whatever the plugin makes of it, what it
+// Each call of the mounter fails with each failure, every time, and either the first time
+// only or after it has done its work. Whatever the plugin makes of it, what it
 // says is true, and once the failures stop the same calls succeed.
 func (c *contract) everyFailure() {
 	fake := c.fake()
@@ -46,8 +46,11 @@ func (c *contract) everyFailure() {
 				continue
 			}
 			c.withFault(fake, mounttest.Fault{Op: op, Err: failure})
-			c.withFault(fake, mounttest.Fault{Op: op, Err: failure, Times: 1})
-			c.withFault(fake, mounttest.Fault{Op: op, Err: failure, After: true})
+			if i%2 == 0 {
+				c.withFault(fake, mounttest.Fault{Op: op, Err: failure, Times: 1})
+			} else {
+				c.withFault(fake, mounttest.Fault{Op: op, Err: failure, After: true})
+			}
 		}
 	}
 }
