@@ -495,3 +495,26 @@ func TestRunsOnce(t *testing.T) {
 		require.ErrorIs(t, m.Run(ctx), context.DeadlineExceeded)
 	})
 }
+
+// A run that ends while it looks around does so at once.
+func TestEndsWhileRestoring(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, own)
+		n.claim("a")
+		m, stop := n.run()
+		pod := podWith("1", "a")
+		n.source.SetPod(pod)
+		n.up(m, pod)
+		stop()
+		n.plugin.Inject(volumetest.Fault{Method: volumetest.ConstructVolumeSpec, Delay: time.Hour, Times: 1})
+		_, stop = n.run()
+		time.Sleep(time.Second)
+		begin := time.Now()
+		stop()
+		require.Less(t, time.Since(begin), time.Second)
+		require.Equal(t, 1, n.mounts())
+		m, stop = n.run()
+		n.up(m, pod)
+		stop()
+	})
+}

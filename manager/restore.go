@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
@@ -40,13 +42,10 @@ func (l *loop) restore(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("manager: looking for the volumes of an earlier run: %w", err)
 	}
-	for _, f := range found {
-		if err := l.reconstruct(ctx, have, f); err != nil {
-			leftovers = append(leftovers, f.leftover(err))
-		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
+	found = slices.DeleteFunc(found, func(f foundVolume) bool { return have.dirs[f.dir()] != "" }) // a record has it
+	leftovers = append(leftovers, l.reconstruct(ctx, have, found)...)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	l.logLeftovers(leftovers)
 	l.mu.Lock()
@@ -70,15 +69,8 @@ func (l *loop) rescan(ctx context.Context) {
 		l.config.Logger.Warn("looking for volumes that nobody knows", "err", err)
 		return
 	}
-	fresh, leftovers := newActualWorld(), []Leftover(nil)
-	for _, f := range found {
-		if l.isKnown(f) {
-			continue
-		}
-		if err := l.reconstruct(ctx, fresh, f); err != nil {
-			leftovers = append(leftovers, f.leftover(err))
-		}
-	}
+	fresh := newActualWorld()
+	leftovers := l.reconstruct(ctx, fresh, slices.DeleteFunc(found, l.isKnown))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for name, v := range fresh.volumes {
@@ -94,14 +86,9 @@ func (l *loop) rescan(ctx context.Context) {
 // isKnown reports whether a directory is that of a volume that is wanted, there, or
 // being worked on.
 func (l *loop) isKnown(f foundVolume) bool {
-	plugin, err := volume.UnescapeQualifiedName(f.plugin)
-	if err != nil {
-		return false
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	dir := podDir{f.pod, plugin, f.name}
-	if l.have.dirs[dir] != "" || l.want.dirs[dir] != "" {
+	if l.have.dirs[f.dir()] != "" || l.want.dirs[f.dir()] != "" {
 		return true
 	}
 	for _, flight := range l.flights {
@@ -121,9 +108,14 @@ type foundVolume struct {
 	block        bool
 }
 
-func (f foundVolume) leftover(err error) Leftover {
+// dir names the directory; if the plugin's name is none, nobody's.
+func (f foundVolume) dir() podDir {
 	plugin, _ := volume.UnescapeQualifiedName(f.plugin)
-	return Leftover{Path: f.path, Pod: f.pod, Plugin: plugin, Err: err}
+	return podDir{f.pod, plugin, f.name}
+}
+
+func (f foundVolume) leftover(err error) Leftover {
+	return Leftover{Path: f.path, Pod: f.pod, Plugin: f.dir().plugin, Err: err}
 }
 
 // findVolumes reads the names of directories and looks at none of what they name: a
@@ -163,33 +155,68 @@ func namesIn(dir string) ([]string, error) {
 	return names, errors.Join(err, f.Close())
 }
 
-// reconstruct adds a volume that was found. An error is why it cannot be told what it
-// is.
-func (l *loop) reconstruct(ctx context.Context, have actualWorld, f foundVolume) error {
+// reconstruct adds the volumes that were found. What it cannot tell it returns.
+func (l *loop) reconstruct(ctx context.Context, have actualWorld, found []foundVolume) (leftovers []Leftover) {
+	for i, r := range l.rebuildAll(ctx, found) {
+		if r.err != nil {
+			leftovers = append(leftovers, found[i].leftover(r.err))
+			continue
+		}
+		if r.volume == nil { // ctx has ended
+			continue
+		}
+		if other := have.volumes[r.name]; other != nil {
+			for key, pod := range r.volume.pods {
+				r.volume.pods = mapsWith(other.pods, key, pod)
+			}
+		}
+		have.put(r.name, r.volume)
+	}
+	return leftovers
+}
+
+// A rebuilt is a volume that was found, or why it is not one.
+type rebuilt struct {
+	name   v1.UniqueVolumeName
+	volume *actualVolume
+	err    error
+}
+
+// atOnce is how many volumes are looked at in the same moment, so that a plugin that
+// reads the mount table can read it once for many.
+const atOnce = 64
+
+// rebuildAll asks the plugins what they are, in the order of found.
+func (l *loop) rebuildAll(ctx context.Context, found []foundVolume) []rebuilt {
+	all := make([]rebuilt, len(found))
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range min(atOnce, len(found)) {
+		workers.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(found)) && ctx.Err() == nil; i = next.Add(1) - 1 {
+				all[i] = l.rebuild(ctx, found[i])
+			}
+		})
+	}
+	workers.Wait()
+	return all
+}
+
+func (l *loop) rebuild(ctx context.Context, f foundVolume) rebuilt {
 	name, err := volume.UnescapeQualifiedName(f.plugin)
 	if err != nil {
-		return err
-	}
-	key := podKey{f.pod, f.name}
-	if _, ok := have.dirs[podDir{f.pod, name, f.name}]; ok {
-		return nil // a record has it
+		return rebuilt{err: err}
 	}
 	plugin, err := l.config.Plugins.FindPluginByName(name)
 	if err != nil {
-		return err
+		return rebuilt{err: err}
 	}
-	labels := []Label{{"volume_plugin", name}}
-	l.config.Metrics.Add(ReconstructTotal, 1, labels...)
+	l.config.Metrics.Add(ReconstructTotal, 1, Label{"volume_plugin", name})
 	v, at, err := rebuild(ctx, plugin, f)
 	if err != nil {
-		l.config.Metrics.Add(ReconstructErrors, 1, labels...)
-		return err
+		l.config.Metrics.Add(ReconstructErrors, 1, Label{"volume_plugin", name})
 	}
-	if other := have.volumes[at]; other != nil {
-		v.pods = mapsWith(other.pods, key, v.pods[key])
-	}
-	have.put(at, v)
-	return nil
+	return rebuilt{at, v, err}
 }
 
 // rebuild asks the plugin what it is.

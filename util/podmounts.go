@@ -29,11 +29,12 @@ type PodMounts struct {
 	host    volume.VolumeHost
 	mounter mount.Interface
 	locks   keylock.Map // by path
+	tables  tables
 }
 
 // NewPodMounts returns the mounts on a host. It does nothing yet.
 func NewPodMounts(host volume.VolumeHost, mounter mount.Interface) *PodMounts {
-	return &PodMounts{host: host, mounter: mounter}
+	return &PodMounts{host: host, mounter: mounter, tables: tables{mounter: mounter}}
 }
 
 // SetUp makes the directory and mounts there what req asks for; of req the target is
@@ -165,7 +166,8 @@ func (p *PodMounts) CheckMounted(ctx context.Context, dir string) error {
 // errNotInTable: the path leads to a mount point that has another name.
 var errNotInTable = errors.New("something is mounted there that the mount table does not show")
 
-// At returns the mount at dir, and the table in which it is. If nothing is mounted
+// At returns the mount at dir, and the table in which it is, which is shared with others
+// who asked in the same moment and must not be changed. If nothing is mounted
 // there the error wraps [volume.ErrNotMounted]; if something is that the table does
 // not show under this path, [volume.ErrUncertain].
 func (p *PodMounts) At(ctx context.Context, dir string) (mount.Info, mount.Table, error) {
@@ -176,11 +178,11 @@ func (p *PodMounts) At(ctx context.Context, dir string) (mount.Info, mount.Table
 	if err := context.Cause(ctx); err != nil {
 		return mount.Info{}, nil, err
 	}
-	table, err := p.mounter.List(ctx)
+	table, err := p.tables.list(ctx)
 	if err != nil {
 		return mount.Info{}, nil, Transient(err)
 	}
-	at, ok := mount.Table(table).At(dir)
+	at, ok := table.At(dir)
 	if ok {
 		return at, table, nil
 	}
