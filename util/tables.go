@@ -60,8 +60,12 @@ func (t *tables) join() *reading {
 func (t *tables) leave(r *reading) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if r.waiters--; r.waiters == 0 {
-		r.cancel()
+	if r.waiters--; r.waiters > 0 {
+		return
+	}
+	r.cancel()
+	if t.waiting == r { // who comes now must not get what has been cancelled
+		t.waiting = nil
 	}
 }
 

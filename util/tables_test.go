@@ -68,6 +68,14 @@ func TestTablesEnd(t *testing.T) {
 		require.Equal(t, 100*time.Millisecond, time.Since(begin))
 		synctest.Wait()
 		require.Equal(t, 100*time.Millisecond, time.Since(begin), "what was read for nobody has ended")
+
+		// Nor is what has not begun yet, and is cancelled, for those who come after.
+		go func() { _, _ = tables.list(t.Context()) }()
+		time.Sleep(100 * time.Millisecond)
+		ctx, cancel = context.WithCancelCause(t.Context())
+		cancel(cause)
+		_, err = tables.list(ctx)
+		require.ErrorIs(t, err, cause)
 		slow.err = nil
 		_, err = tables.list(t.Context())
 		require.NoError(t, err, "others are not concerned")
