@@ -17,7 +17,7 @@ import (
 type slowTable struct {
 	mount.Interface
 	reads atomic.Int32
-	err   error
+	fails atomic.Bool
 }
 
 func (s *slowTable) List(ctx context.Context) ([]mount.Info, error) {
@@ -28,7 +28,10 @@ func (s *slowTable) List(ctx context.Context) ([]mount.Info, error) {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	return []mount.Info{{ID: int(began.UnixNano())}}, s.err
+	if s.fails.Load() {
+		return nil, errors.New("no table")
+	}
+	return []mount.Info{{ID: int(began.UnixNano())}}, nil
 }
 
 // Those who ask while a table is being read share the next one, which began after they
@@ -54,7 +57,8 @@ func TestTablesAreShared(t *testing.T) {
 
 func TestTablesEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slow := &slowTable{err: errors.New("no table")}
+		slow := &slowTable{}
+		slow.fails.Store(true)
 		tables := &tables{mounter: slow}
 		_, err := tables.list(t.Context())
 		require.ErrorContains(t, err, "no table")
@@ -76,7 +80,7 @@ func TestTablesEnd(t *testing.T) {
 		cancel(cause)
 		_, err = tables.list(ctx)
 		require.ErrorIs(t, err, cause)
-		slow.err = nil
+		slow.fails.Store(false)
 		_, err = tables.list(t.Context())
 		require.NoError(t, err, "others are not concerned")
 	})
