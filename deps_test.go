@@ -33,6 +33,7 @@ type room struct {
 const (
 	api          = "k8s.io/api/"
 	apimachinery = "k8s.io/apimachinery/"
+	quantities   = "k8s.io/apimachinery/pkg/api/resource/"
 	mountUtils   = "k8s.io/mount-utils/"
 	sys          = "golang.org/x/sys/"
 	utilExec     = "k8s.io/utils/exec/"
@@ -63,6 +64,8 @@ var house = []room{
 	// Old sets are removed by the one place that deletes recursively.
 	{"util/atomicdir", []string{"util/scrub"}, []string{sys}},
 	{"util/subpath", []string{"mount", leaves}, []string{sys}},
+	// What drivers answer with are quantities; whoever wants numbers alone has fsusage.
+	{"util/metrics", []string{"util/fsusage"}, []string{quantities, sys}},
 	{leaves, nil, []string{sys}},
 	{"internal/kerneltest", nil, nil},
 	{"internal/kerneltest/cmd/*", []string{"internal/kerneltest/*"}, nil},
@@ -162,6 +165,9 @@ func TestWhatIsLinked(t *testing.T) {
 		forbidden := heavy
 		if matches(p.room(), "mount", "mount/*", leaves) && p.room() != "mount/mountutils" {
 			forbidden = slices.Concat(heavy, kubernetes)
+		}
+		if p.room() == "util/metrics" {
+			forbidden = slices.Concat(heavy, []string{api, apimachinery + "pkg/apis/", apimachinery + "pkg/util/"})
 		}
 		for _, dep := range p.Deps {
 			if hasPrefix(dep, forbidden) {

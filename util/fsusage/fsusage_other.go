@@ -8,8 +8,28 @@ import (
 	"runtime"
 )
 
-var statfs = func(path string) (Usage, error) {
-	return Usage{}, fmt.Errorf("statfs %s on %s: %w", path, runtime.GOOS, errors.ErrUnsupported)
+func unsupported(what, path string) error {
+	return fmt.Errorf("%s %s on %s: %w", what, path, runtime.GOOS, errors.ErrUnsupported)
 }
 
+var statfs = func(path string) (Usage, error) { return Usage{}, unsupported("statfs", path) }
+
 var mountAt = func(string) uint64 { return 0 }
+
+func blockSize(device string) (int64, error) { return 0, unsupported("size of", device) }
+
+type identity struct{}
+
+type tree struct{ identity }
+
+func openTree(dir string) (tree, error) { return tree{}, unsupported("count what is in", dir) }
+
+func (tree) close() {}
+
+type progress struct{ tree Tree }
+
+func newProgress(tree) *progress { return &progress{} }
+
+func (*progress) of() identity { return identity{} }
+
+func (*progress) goOn(tree, func() bool) error { return errors.ErrUnsupported }

@@ -1,0 +1,210 @@
+package fsusage
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// window is how many of the deepest directories on the way are open.
+	window = 32
+	// mostLinks is how many files with several names are remembered.
+	mostLinks = 1 << 20
+	// mostDeep is for file systems that have no end.
+	mostDeep = 1 << 20
+)
+
+// A progress is how far a walk has come: depth first, without recursion.
+//
+//	stack[:low]   closed, to be opened again through ".."
+//	stack[low:]   open, while somebody is at work
+type progress struct {
+	home  identity
+	tree  Tree
+	links map[uint64]struct{} // inodes that have been counted and have more names
+	stack []*frame
+	low   int
+}
+
+// A frame is a directory on the way from the top to where the walk is.
+type frame struct {
+	identity
+	name   string // in the one before
+	fd     int    // -1: closed
+	next   int64  // where in the directory to read on
+	unread listing
+}
+
+func newProgress(top tree) *progress {
+	p := &progress{home: top.identity, links: map[uint64]struct{}{}}
+	p.count(top.found)
+	if top.isDir {
+		p.stack = []*frame{{identity: top.identity, fd: -1}}
+	}
+	return p
+}
+
+func (p *progress) of() identity { return p.home }
+
+// goOn walks to the end, or until stop. Nothing is open afterwards.
+func (p *progress) goOn(top tree, stop func() bool) error {
+	defer p.closeAll()
+	if len(p.stack) > 0 {
+		p.descend(top)
+	}
+	for len(p.stack) > 0 {
+		if stop() {
+			return errPaused
+		}
+		f := p.stack[len(p.stack)-1]
+		e, ok, err := f.read()
+		switch {
+		case err != nil:
+			p.tree.Unread++
+			p.pop(top)
+		case ok:
+			p.entry(f, e)
+		default:
+			p.pop(top)
+		}
+	}
+	return nil
+}
+
+// descend opens the directories on the way anew. The way ends where one is another by
+// now, and goes on beside it.
+func (p *progress) descend(top tree) {
+	p.closeAll()
+	fd, err := unix.Openat(top.fd, ".", toRead, 0)
+	if err != nil {
+		p.tree.Unread++
+		p.stack = nil
+		return
+	}
+	for i, f := range p.stack {
+		if i > 0 {
+			next, id, err := openBelow(fd, f.name, p.home)
+			if err == nil && id != f.identity {
+				_ = unix.Close(next)
+				err = unix.ESTALE
+			}
+			if err != nil {
+				p.stack = p.stack[:i]
+				return
+			}
+			fd = next
+		}
+		f.fd = fd
+		if _, err := unix.Seek(fd, f.next, unix.SEEK_SET); err != nil {
+			f.next, f.unread = 0, listing{}
+		}
+		p.closeUpper(i + 1)
+	}
+}
+
+// closeUpper closes the uppermost directory that is open if, of the first n, too many
+// are.
+func (p *progress) closeUpper(n int) {
+	if n-p.low > window {
+		p.stack[p.low].close()
+		p.low++
+	}
+}
+
+func (p *progress) closeAll() {
+	for _, f := range p.stack {
+		f.close()
+	}
+	p.low = 0
+}
+
+func (f *frame) close() {
+	if f.fd >= 0 {
+		_ = unix.Close(f.fd)
+	}
+	f.fd, f.unread = -1, listing{}
+}
+
+// read returns the directory's next entry.
+func (f *frame) read() (entry, bool, error) {
+	for {
+		if e, ok := f.unread.take(); ok {
+			f.next = e.next
+			return e, true, nil
+		}
+		more, err := f.unread.refill(f.fd)
+		if err != nil || !more {
+			return entry{}, false, err
+		}
+	}
+}
+
+// entry counts one entry, and goes down if it is a directory.
+func (p *progress) entry(f *frame, e entry) {
+	is, err := look(f.fd, e.name, 0)
+	if err != nil || !is.isIn(p.home) || !p.count(is) || !is.isDir {
+		return
+	}
+	if len(p.stack) >= mostDeep {
+		p.tree.Unread++
+		return
+	}
+	fd, id, err := openBelow(f.fd, e.name, p.home)
+	switch {
+	case err == nil:
+		p.stack = append(p.stack, &frame{identity: id, name: e.name, fd: fd})
+		p.closeUpper(len(p.stack))
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP), errors.Is(err, unix.EXDEV):
+	default:
+		p.tree.Unread++
+	}
+}
+
+// count reports whether it has counted what was not counted before.
+func (p *progress) count(is found) bool {
+	if !is.isDir && is.names > 1 {
+		if _, again := p.links[is.inode]; again {
+			return false
+		}
+		if len(p.links) < mostLinks {
+			p.links[is.inode] = struct{}{}
+		}
+	}
+	p.tree.Bytes += is.bytes
+	p.tree.Inodes++
+	return true
+}
+
+// pop goes back up. If ".." is another directory by now, the way is looked for from the
+// top.
+func (p *progress) pop(top tree) {
+	last := len(p.stack) - 1
+	f := p.stack[last]
+	defer f.close()
+	p.stack = p.stack[:last]
+	if last == 0 || p.stack[last-1].fd >= 0 {
+		return
+	}
+	up := p.stack[last-1]
+	fd, id, err := openUp(f.fd)
+	if err == nil && id == up.identity {
+		if _, err = unix.Seek(fd, up.next, unix.SEEK_SET); err == nil {
+			up.fd, p.low = fd, last-1
+			return
+		}
+	}
+	if fd >= 0 {
+		_ = unix.Close(fd)
+	}
+	p.descend(top)
+}
+
+func openUp(dir int) (int, identity, error) {
+	fd, err := unix.Openat(dir, "..", toRead, 0)
+	if err != nil {
+		return -1, identity{}, err
+	}
+	f, err := look(fd, "", unix.AT_EMPTY_PATH)
+	return fd, f.identity, err
+}

@@ -1,0 +1,82 @@
+package metrics_test
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"log"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/util/fsusage"
+	"github.com/volumekit/volumekit/util/metrics"
+	"golang.org/x/sys/unix"
+)
+
+func TestStatFS(t *testing.T) {
+	if !mounttest.Namespace(t) {
+		return
+	}
+	dir := t.TempDir()
+	require.NoError(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=8m,nr_inodes=100"))
+	defer func() { require.NoError(t, unix.Unmount(dir, 0)) }()
+	require.NoError(t, os.WriteFile(dir+"/file", make([]byte, 1<<20), 0o600))
+	m, err := metrics.NewMetricsStatFS(dir).GetMetrics(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 8<<20, m.Capacity.Value())
+	require.EqualValues(t, 1<<20, m.Used.Value())
+	require.EqualValues(t, 7<<20, m.Available.Value())
+	require.EqualValues(t, 100, m.Inodes.Value())
+	require.EqualValues(t, 2, m.InodesUsed.Value())
+	require.EqualValues(t, 98, m.InodesFree.Value())
+	require.False(t, m.Time.IsZero())
+	info, err := metrics.Info(t.Context(), dir)
+	require.NoError(t, err)
+	require.EqualValues(t, 8<<20, info.Capacity)
+
+	require.NoError(t, os.Mkdir(dir+"/sub", 0o755))
+	require.NoError(t, os.WriteFile(dir+"/sub/file", make([]byte, 1<<16), 0o600))
+	walker := &fsusage.Walker{MaxAge: time.Hour}
+	for range 2 {
+		m, err = metrics.NewMetricsDu(dir+"/sub", walker).GetMetrics(t.Context())
+		require.NoError(t, err)
+		require.EqualValues(t, 8<<20, m.Capacity.Value())
+		require.EqualValues(t, 1<<16, m.Used.Value())
+		require.EqualValues(t, 2, m.InodesUsed.Value())
+		require.NoError(t, os.WriteFile(dir+"/sub/later", nil, 0o600))
+	}
+	m, err = metrics.NewMetricsDu(dir+"/sub", nil).GetMetrics(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 3, m.InodesUsed.Value())
+}
+
+func TestErrors(t *testing.T) {
+	none := t.TempDir() + "/none"
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, p := range map[string]metrics.Provider{
+		"statfs": metrics.NewMetricsStatFS(none),
+		"du":     metrics.NewMetricsDu(none, nil),
+		"block":  metrics.NewMetricsBlock(none),
+	} {
+		_, err := p.GetMetrics(t.Context())
+		require.ErrorIs(t, err, fs.ErrNotExist, name)
+		_, err = p.GetMetrics(ended)
+		require.ErrorIs(t, err, context.Canceled, name)
+	}
+	_, err := metrics.NewMetricsBlock(t.TempDir()).GetMetrics(t.Context())
+	require.ErrorIs(t, err, syscall.ENOTBLK)
+}
+
+func Example() {
+	m, err := metrics.NewMetricsStatFS(os.TempDir()).GetMetrics(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(m.Capacity.Value() > 0, m.Used.Cmp(*m.Capacity) <= 0)
+	// Output: true true
+}
