@@ -22,8 +22,9 @@ type podVolume struct {
 // GetPath returns the path of the volume for the pod.
 func (v podVolume) GetPath() string { return v.path }
 
-// GetMetrics measures the file system that the directory is in, which other volumes
-// may share if it is on disk.
+// GetMetrics counts what is in a directory that is on disk, at most every ten seconds;
+// capacity and what is free are those of the file system that it shares with others. Of
+// one in memory it measures the file system.
 func (v podVolume) GetMetrics(ctx context.Context) (*volume.Metrics, error) {
 	return v.plugin.dirs.GetMetrics(ctx, v.path)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util"
+	"github.com/volumekit/volumekit/util/fsusage"
 	"github.com/volumekit/volumekit/util/keylock"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
@@ -48,6 +49,7 @@ type Plugin struct {
 	config        Config
 	host          volume.VolumeHost
 	mounts        *util.PodMounts
+	walker        *fsusage.Walker
 	roots, spoils *util.HostRoots
 	preparing     keylock.Map // by path on the host; taken after those of mounts
 }
@@ -79,7 +81,8 @@ func (p *Plugin) Init(host volume.VolumeHost) error {
 	if err != nil {
 		return fmt.Errorf("hostpath: Config.RecycleRoots: %w", err)
 	}
-	p.host, p.mounts, p.roots, p.spoils = host, util.NewPodMounts(host, p.config.Mounter), roots, spoils
+	p.host, p.roots, p.spoils = host, roots, spoils
+	p.mounts, p.walker = util.NewPodMounts(host, p.config.Mounter), util.NewWalker()
 	return nil
 }
 

@@ -32,11 +32,12 @@ import (
 type PodDirs struct {
 	mounts *PodMounts
 	plugin string // its name
+	walker *fsusage.Walker
 }
 
 // NewPodDirs returns the directories of a plugin on a host. It does nothing yet.
 func NewPodDirs(host volume.VolumeHost, mounter mount.Interface, pluginName string) *PodDirs {
-	return &PodDirs{NewPodMounts(host, mounter), pluginName}
+	return &PodDirs{NewPodMounts(host, mounter), pluginName, NewWalker()}
 }
 
 // A PodDir is what a volume is to be.
@@ -105,26 +106,6 @@ func (p *PodDirs) Find(ctx context.Context, dir string) (json.RawMessage, error)
 		return nil, err
 	}
 	return is.note.Record, is.check(v.dir)
-}
-
-// GetMetrics measures the file system of the volume at dir, which others may share.
-// If the volume is not up the error wraps [volume.ErrNotMounted].
-func (p *PodDirs) GetMetrics(ctx context.Context, dir string) (*volume.Metrics, error) {
-	if _, err := p.Find(ctx, dir); err != nil {
-		return nil, err
-	}
-	usage, err := fsusage.Stat(ctx, dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, Transient(err)
-	}
-	// Without the volume the numbers are those of another file system.
-	if _, err := p.Find(ctx, dir); err != nil {
-		return nil, err
-	}
-	if err != nil {
-		return nil, Transient(err) // taken down and up again meanwhile
-	}
-	return metricsOf(usage), nil
 }
 
 // A podDir is one volume, and who works on it.

@@ -11,12 +11,9 @@ import (
 	"syscall"
 
 	"github.com/volumekit/volumekit/mount"
-	"github.com/volumekit/volumekit/util/fsusage"
 	"github.com/volumekit/volumekit/util/keylock"
 	"github.com/volumekit/volumekit/util/safepath"
 	"github.com/volumekit/volumekit/volume"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -191,40 +188,6 @@ func (p *PodMounts) At(ctx context.Context, dir string) (mount.Info, mount.Table
 	}
 	return mount.Info{}, nil, fmt.Errorf("%w: %s: %w", volume.ErrUncertain, dir, errNotInTable)
 }
-
-// GetMetrics measures the file system of the mount at dir, which other volumes may
-// share.
-func (p *PodMounts) GetMetrics(ctx context.Context, dir string) (*volume.Metrics, error) {
-	if err := p.CheckMounted(ctx, dir); err != nil {
-		return nil, err
-	}
-	usage, err := fsusage.Stat(ctx, dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, Transient(err)
-	}
-	// Without the volume the numbers are those of the file system below it.
-	if err := p.CheckMounted(ctx, dir); err != nil {
-		return nil, err
-	}
-	if err != nil {
-		return nil, Transient(err) // taken down and up again meanwhile
-	}
-	return metricsOf(usage), nil
-}
-
-func metricsOf(usage fsusage.Usage) *volume.Metrics {
-	return &volume.Metrics{
-		Time:       metav1.Now(),
-		Capacity:   quantity(usage.Capacity),
-		Used:       quantity(usage.Used),
-		Available:  quantity(usage.Available),
-		Inodes:     quantity(usage.Inodes),
-		InodesUsed: quantity(usage.InodesUsed),
-		InodesFree: quantity(usage.InodesFree),
-	}
-}
-
-func quantity(n int64) *resource.Quantity { return resource.NewQuantity(n, resource.BinarySI) }
 
 // Below returns the path as it is written shortest, if it is strictly below the
 // host's root. Its error is a [*field.Error] at the field.
