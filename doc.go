@@ -17,14 +17,27 @@
 //     [github.com/volumekit/volumekit/volume]
 //   - volume/volumetest: a fake plugin, and the contract that every plugin
 //     passes. [github.com/volumekit/volumekit/volume/volumetest]
-//   - local: the plugin kubernetes.io/local-volume.
+//   - manager: the node's volume manager: what the pods of a node want is mounted, kept
+//     and taken down; manifests reads the pods from files.
+//     [github.com/volumekit/volumekit/manager]
+//   - local: the plugin kubernetes.io/local-volume, directories and disks.
 //     [github.com/volumekit/volumekit/local]
+//   - emptydir, hostpath: the plugins kubernetes.io/empty-dir and kubernetes.io/host-path.
+//     [github.com/volumekit/volumekit/emptydir]
+//     [github.com/volumekit/volumekit/hostpath]
+//   - content: the plugins kubernetes.io/configmap, secret, downward-api and projected.
+//     [github.com/volumekit/volumekit/content]
 //   - nfs: the plugin kubernetes.io/nfs.
 //     [github.com/volumekit/volumekit/nfs]
 //   - recycler: empties released volumes, by a pod or in process; recyclertest is a
 //     cluster in memory. [github.com/volumekit/volumekit/recycler]
 //   - util: taking mount points down, and helpers for options and modes.
 //     [github.com/volumekit/volumekit/util]
+//   - util/ownership, util/subpath, util/atomicdir: a volume's files given to a group, a
+//     path inside a volume bound for a container, and files that change all at once.
+//     [github.com/volumekit/volumekit/util/ownership]
+//     [github.com/volumekit/volumekit/util/subpath]
+//     [github.com/volumekit/volumekit/util/atomicdir]
 //   - util/safepath, util/scrub, util/keylock, util/fsusage, util/ctxend: paths that no
 //     symbolic link leads astray, emptying a directory of what is not mounted there,
 //     locks by name, how full a file system is, the ends of contexts. Packages under

@@ -8,16 +8,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestReadmeExample: the program text in the README is the one that is compiled
-// and run here.
-func TestReadmeExample(t *testing.T) {
+// TestReadmeExamples: the program texts in the README are those that are compiled and
+// run here.
+func TestReadmeExamples(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	require.NoError(t, err)
-	_, rest, ok := strings.Cut(string(readme), "```go\n")
-	require.True(t, ok, "the README has no example")
-	block, _, ok := strings.Cut(rest, "```")
-	require.True(t, ok)
 	example, err := os.ReadFile("example_test.go")
 	require.NoError(t, err)
-	require.Contains(t, string(example), block)
+	blocks := strings.Split(string(readme), "```go\n")[1:]
+	require.Len(t, blocks, 2)
+	for _, block := range blocks {
+		block, _, ok := strings.Cut(block, "```")
+		require.True(t, ok)
+		require.Contains(t, string(example), block)
+	}
 }
