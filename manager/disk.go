@@ -19,6 +19,7 @@ type disk interface {
 	place() string                   // where the records are
 	volumes() ([]foundVolume, error) // of pods
 	tidy(path string) error          // removes the empty directories around one of a volume
+	sweep()                          // removes all empty ones; nothing else is at work
 }
 
 type hostDisk struct {
@@ -32,6 +33,8 @@ func newHostDisk(host volume.VolumeHost) (hostDisk, error) {
 }
 
 func (d hostDisk) place() string { return d.dir }
+
+func (d hostDisk) sweep() { removeEmpties(d.host.Root()) }
 
 func (d hostDisk) volumes() ([]foundVolume, error) { return findVolumes(d.host.Root()) }
 

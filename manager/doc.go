@@ -41,7 +41,9 @@
 // its name says, and from small files of our own about volumes that are attached or
 // mounted for all pods. All of it is uncertain at first. What is wanted is
 // set up again, which changes nothing where it is up as wanted; what is not is taken
-// down. What no plugin understands stays as it is and is shown as a [Leftover].
+// down. What no plugin understands stays as it is and is shown as a [Leftover]; what its
+// plugin knows to be half of a volume, and no more than a pod's own, is taken down by
+// it. Empty directories of pods are removed.
 //
 // The files are in <root>/plugins/volumekit.io~manager/volumes, written to another name,
 // synced and renamed, before what they tell of may be there.

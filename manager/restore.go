@@ -38,6 +38,7 @@ func (l *loop) restore(ctx context.Context) error {
 	for _, rec := range recs {
 		have.put(rec.Volume, rec.volume())
 	}
+	l.disk.sweep()
 	found, err := l.disk.volumes()
 	if err != nil {
 		return fmt.Errorf("manager: looking for the volumes of an earlier run: %w", err)
@@ -228,8 +229,9 @@ func rebuild(ctx context.Context, plugin volume.VolumePlugin, f foundVolume) (v 
 		pods: map[podKey]*actualPod{key: {state: uncertain, block: f.block}},
 	}
 	spec, err := constructSpec(ctx, plugin, f)
-	if errors.Is(err, volume.ErrNotMounted) {
-		// Nothing is up, and the directory is left: for the plugin to remove.
+	if errors.Is(err, volume.ErrNotMounted) || errors.Is(err, volume.ErrUncertain) && isForOnePod(plugin) && !f.block {
+		// A directory, and nothing up in it, or half of what should be, as a set-up
+		// that was killed leaves it: for the plugin to take down.
 		return v, uniqueName(v.plugin, f.name, false, f.pod), nil
 	}
 	if err != nil {
@@ -243,6 +245,14 @@ func rebuild(ctx context.Context, plugin volume.VolumePlugin, f foundVolume) (v 
 		err = v.assumeShared(plugin)
 	}
 	return v, uniqueName(v.plugin, v.name, v.traits.oneName(), f.pod), err
+}
+
+// isForOnePod reports whether all that a volume of the plugin is on this node is in its
+// pod, so that the names are enough to take it down.
+func isForOnePod(plugin volume.VolumePlugin) bool {
+	_, attachable := volume.As[volume.AttachableVolumePlugin](plugin)
+	_, onDevice := volume.As[volume.DeviceMountableVolumePlugin](plugin)
+	return !attachable && !onDevice
 }
 
 func constructSpec(ctx context.Context, plugin volume.VolumePlugin, f foundVolume) (*volume.Spec, error) {

@@ -101,6 +101,8 @@ func (w *simWorld) read() ([]record, []error) {
 func (w *simWorld) place() string     { return "records" }
 func (w *simWorld) tidy(string) error { return nil }
 
+func (w *simWorld) sweep() {}
+
 func (w *simWorld) volumes() ([]foundVolume, error) {
 	var found []foundVolume
 	for dir := range w.dirs {

@@ -123,8 +123,8 @@ func (s *Source) PersistentVolume(ctx context.Context, name string) (*v1.Persist
 	return get(current.volumes, "PersistentVolume", "", name)
 }
 
-// ConfigMap returns a config map.
-func (s *Source) ConfigMap(ctx context.Context, namespace, name string) (*v1.ConfigMap, error) {
+// GetConfigMap returns a config map. It is what package content asks, as GetSecret is.
+func (s *Source) GetConfigMap(ctx context.Context, namespace, name string) (*v1.ConfigMap, error) {
 	current, err := s.objects(ctx)
 	if err != nil {
 		return nil, err
@@ -132,8 +132,8 @@ func (s *Source) ConfigMap(ctx context.Context, namespace, name string) (*v1.Con
 	return get(current.configMaps, "ConfigMap", namespace, name)
 }
 
-// Secret returns a secret, with its stringData in its data.
-func (s *Source) Secret(ctx context.Context, namespace, name string) (*v1.Secret, error) {
+// GetSecret returns a secret, with its stringData in its data.
+func (s *Source) GetSecret(ctx context.Context, namespace, name string) (*v1.Secret, error) {
 	current, err := s.objects(ctx)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,303 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/mount/mounttest"
+)
+
+// mainVar makes the test's binary the program.
+const mainVar = "NODEAGENT_TEST_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(mainVar) != "" {
+		os.Exit(start())
+	}
+	os.Exit(m.Run())
+}
+
+// A user runs the program.
+type user struct {
+	*testing.T
+	uid int
+	dir string // for what the program and the test need
+}
+
+func newUser(t *testing.T, uid int) user {
+	t.Helper()
+	// Unlike t.TempDir, where every user finds it.
+	dir, err := os.MkdirTemp("", "nodeagent-test-")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	u := user{t, uid, dir}
+	for _, name := range []string{"", "tmp", "manifests", "disks", "disks/one", "coverage"} {
+		u.own(filepath.Join(dir, name))
+	}
+	return u
+}
+
+func (u user) own(dir string) {
+	u.Helper()
+	require.NoError(u, os.MkdirAll(dir, 0o755))
+	require.NoError(u, os.Chown(dir, u.uid, -1))
+}
+
+// put writes a manifest as editors do.
+func (u user) put(name, text string) {
+	u.Helper()
+	tmp := filepath.Join(u.dir, "tmp", name)
+	require.NoError(u, os.WriteFile(tmp, []byte(strings.ReplaceAll(text, "$DISKS", u.dir+"/disks")), 0o644))
+	require.NoError(u, os.Rename(tmp, filepath.Join(u.dir, "manifests", name)))
+}
+
+func (u user) flags(more ...string) []string {
+	return append([]string{"-manifests", u.dir + "/manifests", "-disks", u.dir + "/disks"}, more...)
+}
+
+// A process is the program while it runs.
+type process struct {
+	*exec.Cmd
+	stdout, stderr output
+	ended          chan struct{}
+}
+
+// An output may be read while it is written.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+func (u user) start(args ...string) *process {
+	u.Helper()
+	ctx, cancel := context.WithTimeout(u.Context(), 2*time.Minute)
+	u.Cleanup(cancel)
+	p := &process{Cmd: exec.CommandContext(ctx, "/proc/self/exe", args...), ended: make(chan struct{})}
+	p.Dir = u.dir
+	p.Env = append(os.Environ(), mainVar+"=1", insideVar+"=", "TMPDIR="+u.dir+"/tmp", "GOCOVERDIR="+u.dir+"/coverage", "GORACE=atexit_sleep_ms=0")
+	p.Stdout, p.Stderr = &p.stdout, &p.stderr
+	p.WaitDelay = 30 * time.Second
+	if u.uid != os.Geteuid() {
+		p.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(u.uid), Gid: uint32(u.uid)}}
+	}
+	err := p.Start()
+	if os.IsPermission(err) {
+		u.Skipf("an ordinary user cannot get there: %v", err)
+	}
+	require.NoError(u, err)
+	go func() {
+		_ = p.Wait() // the status is in ProcessState
+		close(p.ended)
+	}()
+	u.Cleanup(func() {
+		cancel()
+		<-p.ended
+	})
+	return p
+}
+
+// run runs the program to its end.
+func (u user) run(args ...string) (*process, int) {
+	u.Helper()
+	p := u.start(args...)
+	return p, u.wait(p)
+}
+
+func (u user) wait(p *process) int {
+	u.Helper()
+	<-p.ended
+	if strings.Contains(p.stderr.String(), noNamespace) {
+		mounttest.SkipWithout(u, "userns", p.stderr.String())
+	}
+	return p.ProcessState.ExitCode()
+}
+
+func (u user) eventuallySays(p *process, part string) {
+	u.Helper()
+	require.Eventually(u, func() bool {
+		return strings.Contains(p.stdout.String(), part) || isEnded(p)
+	}, time.Minute, 10*time.Millisecond)
+	if isEnded(p) {
+		u.wait(p)
+	}
+	require.Contains(u, p.stdout.String(), part, p.stderr.String())
+
+}
+
+func isEnded(p *process) bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// asAnybody runs a test as whoever runs the tests, and for root once more as an
+// ordinary user. Root is in a namespace of its own.
+func asAnybody(t *testing.T, test func(user)) {
+	t.Run("ordinary user", func(t *testing.T) {
+		uid := os.Geteuid()
+		if uid == 0 {
+			uid = 65534
+		}
+		test(newUser(t, uid))
+	})
+	t.Run("root", func(t *testing.T) {
+		if mounttest.Namespace(t) {
+			test(newUser(t, 0))
+		}
+	})
+}
+
+const onePod = `
+apiVersion: v1
+kind: Pod
+metadata: {name: one}
+spec:
+  containers: [{name: c, volumeMounts: [{name: cache, mountPath: /a}, {name: disk, mountPath: /b}, {name: words, mountPath: /c}]}]
+  volumes:
+  - {name: cache, emptyDir: {}}
+  - {name: disk, ephemeral: {volumeClaimTemplate: {spec: {volumeName: disk}}}}
+  - {name: words, configMap: {name: words}}
+---
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: disk}
+spec: {local: {path: $DISKS/one}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: words}
+data: {hello: world}
+`
+
+// TestDemo: it shows itself, and nothing is left.
+func TestDemo(t *testing.T) {
+	asAnybody(t, func(u user) {
+		p := u.start()
+		u.eventuallySays(p, "All is as desired: 6 volumes of 2 pods are up.\n")
+		require.NoError(u, p.Process.Signal(syscall.SIGTERM))
+		require.Zero(u, u.wait(p), p.stderr.String())
+		require.Regexp(u, `default/writer +pages +kubernetes.io/local-volume +rw, `, p.stdout.String())
+		require.Regexp(u, `default/web +cache +kubernetes.io/empty-dir +no, a directory`, p.stdout.String())
+		require.NotContains(u, p.stdout.String(), "sesame")
+		u.nothingIn("tmp")
+
+		p, status := u.run("-once")
+		require.Zero(u, status, p.stderr.String())
+		u.nothingIn("tmp")
+	})
+}
+
+// kill kills the program, and waits for the end of its copy in the namespace, too.
+func (u user) kill(p *process) {
+	u.Helper()
+	require.NoError(u, p.Process.Kill())
+	<-p.ended
+	require.Eventually(u, func() bool {
+		pid, err := holder(u.dir + "/manifests/.nodeagent")
+		return err == nil && pid == 0
+	}, time.Minute, 10*time.Millisecond)
+}
+
+func (u user) nothingIn(name string) {
+	u.Helper()
+	entries, err := os.ReadDir(filepath.Join(u.dir, name))
+	if os.IsNotExist(err) {
+		return
+	}
+	require.NoError(u, err)
+	if len(entries) > 0 {
+		all, _ := exec.Command("find", filepath.Join(u.dir, name)).Output()
+		u.Fatalf("%s is left", all)
+	}
+}
+
+// TestAgent: it goes on with what changes, and after it was killed.
+func TestAgent(t *testing.T) {
+	asAnybody(t, func(u user) {
+		u.put("one.yaml", onePod)
+		p := u.start(u.flags()...)
+		u.eventuallySays(p, "All is as desired: 3 volumes of 1 pods are up.\n")
+		status, code := u.run(u.flags("-status")...)
+		require.Zero(u, code, status.stderr.String())
+		require.Contains(u, status.stdout.String(), "(the agent is process ")
+		require.Regexp(u, `default/one +disk +kubernetes.io/local-volume +rw, `, status.stdout.String())
+		other, code := u.run(u.flags("-once")...)
+		require.Equal(u, 1, code)
+		require.Contains(u, other.stderr.String(), errLocked.Error())
+
+		u.put("two.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: two_2}\n")
+		u.eventuallySays(p, "manifests: two.yaml, document 1 (Pod/two_2): metadata.name: Invalid value")
+		u.put("two.yaml", strings.Split(strings.ReplaceAll(onePod, "name: one", "name: two"), "\n---")[0])
+		u.eventuallySays(p, "two-disk")
+		u.kill(p)
+
+		require.NoError(u, os.Remove(u.dir+"/manifests/two.yaml"))
+		p, code = u.run(u.flags("-once")...)
+		require.Zero(u, code, p.stderr.String())
+		require.Contains(u, p.stdout.String(), "All is as desired: 3 volumes of 1 pods are up.\n")
+		require.NoError(u, os.Remove(u.dir+"/manifests/one.yaml"))
+		p, code = u.run(u.flags("-once")...)
+		require.Zero(u, code, p.stderr.String())
+		u.nothingIn("manifests/.nodeagent/pods")
+		u.nothingIn("disks/one")
+	})
+}
+
+func TestOnceFails(t *testing.T) {
+	asAnybody(t, func(u user) {
+		u.put("one.yaml", strings.ReplaceAll(onePod, "$DISKS", "/elsewhere"))
+		p, code := u.run(u.flags("-once", "-timeout", "1s")...)
+		require.Equal(u, 1, code)
+		require.Contains(u, p.stderr.String(), errTimeout.Error()+"; volume disk: ")
+		u.put("one.yaml", "{[")
+		p, code = u.run(u.flags("-once", "-root", u.dir+"/tmp/root")...)
+		require.Equal(u, 1, code)
+		require.Contains(u, p.stderr.String(), "of the manifests 1 are not in order: one.yaml, document 1: ")
+	})
+}
+
+func TestFlags(t *testing.T) {
+	u := newUser(t, os.Geteuid())
+	for says, args := range map[string][]string{
+		`unexpected argument "x"`:      {"x"},
+		"-status: say with -manifests": {"-status"},
+		"-status and -once":            {"-manifests", "x", "-status", "-once"},
+		"for manifests of your own":    {"-root", "x"},
+		"-timeout":                     {"-once", "-timeout", "-1s"},
+		"an empty path":                {"-manifests", "x", "-disks", "a,,b"},
+	} {
+		p, code := u.run(args...)
+		require.Equal(t, 2, code)
+		require.Contains(t, p.stderr.String(), says)
+	}
+	p, code := u.run("-help")
+	require.Zero(t, code)
+	require.Contains(t, p.stdout.String(), "-manifests")
+	p, code = u.run("-status", "-root", u.dir)
+	require.Equal(t, 1, code)
+	require.Contains(t, p.stderr.String(), "no agent was ever at work there")
+}

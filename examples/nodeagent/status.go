@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/volumekit/volumekit/manager/manifests"
+	"github.com/volumekit/volumekit/volume"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// printStatus goes by what is on disk and in the mount table, which may be that of an
+// agent in a namespace of its own. It asks no file system that is mounted.
+func printStatus(out io.Writer, o options) error {
+	pid, err := holder(o.root)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("-root %s: no agent was ever at work there", o.root)
+	}
+	if err != nil {
+		return err
+	}
+	names, err := namesOf(o)
+	if err != nil {
+		return err
+	}
+	says := "no agent is at work"
+	if pid != 0 {
+		says = fmt.Sprintf("the agent is process %d", pid)
+	}
+	_, _ = fmt.Fprintf(out, "Below %s (%s):\n", o.root, says)
+	return printMounts(out, o.root, pid, names)
+}
+
+// namesOf returns the names of the pods in the manifests, if those are known.
+func namesOf(o options) (map[types.UID]string, error) {
+	if o.manifests == "" {
+		return map[types.UID]string{}, nil
+	}
+	host, err := volume.NewHost(o.root)
+	if err != nil {
+		return nil, err
+	}
+	source, err := manifests.New(manifests.Config{Dir: o.manifests, Node: host.NodeName()})
+	if err != nil {
+		return nil, err
+	}
+	names, _ := podNames(context.Background(), source)
+	return names, nil
+}
+
+// showMounts is printStatus for the agent itself.
+func (a *agent) showMounts() error {
+	names, _ := podNames(context.Background(), a.source)
+	return printMounts(a.screen.out, a.root, 0, names)
+}
+
+func printMounts(out io.Writer, root string, pid int, names map[types.UID]string) error {
+	root, err := filepath.EvalSymlinks(root)
+	if err != nil {
+		return err
+	}
+	mounts, err := mountsOf(pid)
+	if err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(w, "POD\tVOLUME\tPLUGIN\tMOUNTED\t")
+	dirs, err := filepath.Glob(filepath.Join(root, "pods", "*", "volumes", "*", "*"))
+	for _, dir := range dirs {
+		parts := strings.Split(filepath.ToSlash(strings.TrimPrefix(dir, root)), "/")
+		pod, plugin := parts[2], parts[4]
+		if name, err := volume.UnescapeQualifiedName(plugin); err == nil {
+			plugin = name
+		}
+		what, ok := mounts[filepath.ToSlash(dir)]
+		if !ok {
+			what = "no, a directory"
+		}
+		if name := names[types.UID(pod)]; name != "" {
+			pod = name
+		}
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t\n", oneLine(pod), oneLine(parts[5]), oneLine(plugin), oneLine(what))
+	}
+	return errors.Join(err, w.Flush())
+}
+
+// mountsOf returns what is mounted in the namespace of a process, 0 being this one, by
+// mount point.
+func mountsOf(pid int) (map[string]string, error) {
+	process := "self"
+	if pid != 0 {
+		process = strconv.Itoa(pid)
+	}
+	text, err := os.ReadFile(filepath.Join("/proc", process, "mountinfo"))
+	mounts := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		ours, theirs, _ := strings.Cut(line, " - ")
+		fields, last := strings.Fields(ours), strings.Fields(theirs)
+		if len(fields) < 6 || len(last) == 0 {
+			continue
+		}
+		mode, _, _ := strings.Cut(fields[5], ",")
+		mounts[unescape(fields[4])] = fmt.Sprintf("%s, %s of %s", mode, last[0], unescape(fields[3]))
+	}
+	return mounts, err
+}
+
+// unescape undoes what the kernel does to blanks in the table.
+func unescape(text string) string {
+	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(text)
+}
