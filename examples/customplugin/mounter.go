@@ -1,0 +1,62 @@
+package customplugin
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/volume"
+)
+
+// A podVolume is a volume's place for a pod.
+type podVolume struct {
+	plugin *Plugin
+	path   string
+}
+
+// GetPath returns the path of the volume for the pod.
+func (v podVolume) GetPath() string { return v.path }
+
+// GetMetrics measures the file system that the share is in.
+func (v podVolume) GetMetrics(ctx context.Context) (*volume.Metrics, error) {
+	return v.plugin.mounts.GetMetrics(ctx, v.path)
+}
+
+type mounter struct {
+	podVolume
+	source   string
+	readOnly bool
+}
+
+// GetAttributes says whether the specification is read-only.
+func (m *mounter) GetAttributes() volume.Attributes {
+	return volume.Attributes{ReadOnly: m.readOnly}
+}
+
+// SetUp implements [volume.Mounter].
+func (m *mounter) SetUp(ctx context.Context, args volume.MounterArgs) error {
+	return m.SetUpAt(ctx, m.path, args)
+}
+
+// SetUpAt implements [volume.Mounter]: it binds the share, read-only from the first
+// instant if it is to be.
+func (m *mounter) SetUpAt(ctx context.Context, dir string, args volume.MounterArgs) error {
+	if args.FsUser != nil || args.FsGroup != nil || args.DesiredSize != nil || args.SELinuxLabel != "" {
+		return fmt.Errorf("a share is as it is: %w", volume.ErrNotSupported)
+	}
+	req := mount.Request{Source: m.source}
+	if m.readOnly || args.ReadOnly {
+		req.Options = []string{"ro"}
+	}
+	return m.plugin.mounts.SetUp(ctx, dir, req)
+}
+
+type unmounter struct{ podVolume }
+
+// TearDown implements [volume.Unmounter].
+func (u *unmounter) TearDown(ctx context.Context) error { return u.TearDownAt(ctx, u.path) }
+
+// TearDownAt implements [volume.Unmounter]. What is in the share stays.
+func (u *unmounter) TearDownAt(ctx context.Context, dir string) error {
+	return u.plugin.mounts.TearDown(ctx, dir)
+}

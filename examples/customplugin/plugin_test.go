@@ -1,0 +1,67 @@
+package customplugin
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/volume"
+	"github.com/volumekit/volumekit/volume/volumetest"
+	v1 "k8s.io/api/core/v1"
+)
+
+// TestContract is all the test that a plugin needs for a start: on a kernel in memory,
+// which can be made to fail, and on the real one, in a namespace where no root is needed.
+func TestContract(t *testing.T) {
+	t.Run("fake", func(t *testing.T) { volumetest.TestPlugin(t, contract(t)) })
+	t.Run("real", func(t *testing.T) {
+		if !mounttest.Namespace(t) {
+			return
+		}
+		config := contract(t)
+		config.NewMounter = func(*testing.T) mount.Interface { return mount.New(mount.Config{}) }
+		volumetest.TestPlugin(t, config)
+	})
+}
+
+// contract tells the test about the plugin: how to make one, a volume, and some that are
+// not to be had.
+func contract(t *testing.T) volumetest.Config {
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	newShare := func(t *testing.T, readOnly bool) *volume.Spec {
+		dir, err := os.MkdirTemp(root, "share")
+		if err != nil {
+			t.Fatal(err)
+		}
+		share := filepath.Base(dir)
+		return specOf("volume-"+share, share, readOnly)
+	}
+	return volumetest.Config{
+		New: func(_ *testing.T, _ volume.VolumeHost, m mount.Interface) volume.VolumePlugin {
+			return New(Config{Mounter: m, Root: root})
+		},
+		Spec:         func(t *testing.T) *volume.Spec { return newShare(t, false) },
+		ReadOnlySpec: func(t *testing.T) *volume.Spec { return newShare(t, true) },
+		Backing: func(spec *volume.Spec) string {
+			return filepath.Join(root, spec.Volume.CSI.VolumeAttributes[Attribute])
+		},
+		Unsupported: []*volume.Spec{
+			volume.NewSpecFromVolume(&v1.Volume{Name: "v"}),
+			volume.NewSpecFromVolume(&v1.Volume{Name: "v", VolumeSource: v1.VolumeSource{
+				CSI: &v1.CSIVolumeSource{Driver: "another.example.com"},
+			}}),
+		},
+		Invalid: map[string]*volume.Spec{
+			"no share":    specOf("v", "", false),
+			"all shares":  specOf("v", ".", false),
+			"no name":     specOf("v", "../etc", false),
+			"in a share":  specOf("v", "share/sub", false),
+			"hostile NUL": specOf("v", "share\x00", false),
+		},
+	}
+}
