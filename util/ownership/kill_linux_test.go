@@ -12,7 +12,7 @@ import (
 // TestKilled: wherever the process dies, the next one finishes, even if it looks at the
 // root first.
 func TestKilled(t *testing.T) {
-	for _, way := range []string{"new", inPlace, without} {
+	for _, way := range ways() {
 		t.Run(way, func(t *testing.T) {
 			if mounttest.RootNamespace(t) {
 				testKilled(t, way)

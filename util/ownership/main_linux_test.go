@@ -36,6 +36,14 @@ const (
 	inPlace = "inplace" // without clones of mounts
 )
 
+// ways are all, or those that differ most.
+func ways() []string {
+	if testing.Short() {
+		return []string{"new", without}
+	}
+	return []string{"new", inPlace, without}
+}
+
 // take makes the package do with less than this kernel has.
 func take(way string) {
 	withoutNewCalls, withoutClones = way == without, way != "new"
@@ -57,7 +65,7 @@ func upTo(few, all int) int {
 // newer system calls and without.
 func onEachKernel(t *testing.T, test func(t *testing.T, dir string)) {
 	t.Helper()
-	for _, way := range []string{"new", inPlace, without} {
+	for _, way := range ways() {
 		t.Run(way, func(t *testing.T) {
 			if !mounttest.RootNamespace(t) {
 				return
