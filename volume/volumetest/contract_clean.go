@@ -13,11 +13,11 @@ import (
 // files and directories, descriptors, goroutines.
 func (c *contract) leavesNothing() {
 	c.comeAndGo() // what is made once and kept
-	check, before := mounttest.NoLeaks(c.T), c.state()
+	check, before := mounttest.NoLeaks(c.T), c.podState()
 	for range 10 {
 		c.comeAndGo()
 	}
-	c.requireUnchanged(before, "something is left of volumes that are gone")
+	c.requirePodsUnchanged(before, "something is left of volumes that are gone")
 	check()
 }
 
