@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -431,7 +432,12 @@ func TestForeignLayout(t *testing.T) {
 		require.NoError(t, os.MkdirAll(late, 0o750))
 		time.Sleep(time.Hour)
 		require.NoDirExists(t, late, "it is noticed in time")
-		stop()
+		hung := filepath.Join(n.host.Root(), "pods/2/volumes/volumekit.io~fake/hung")
+		require.NoError(t, os.MkdirAll(hung, 0o750))
+		n.plugin.Inject(volumetest.Fault{Method: volumetest.ConstructVolumeSpec, Delay: time.Hour})
+		time.Sleep(15 * time.Minute)
+		stop() // while it looks
+		require.DirExists(t, hung)
 		require.FileExists(t, csi+"/vol_data.json")
 		require.DirExists(t, odd+"/v")
 		require.FileExists(t, full+"/precious")
@@ -444,8 +450,8 @@ func TestForeignLayout(t *testing.T) {
 	})
 }
 
-// A record that was torn, or is of another version, names its file, and what it told of
-// is kept.
+// A record that was torn, or is of another version, names its file; the plugin still
+// knows what it told of.
 func TestBrokenRecords(t *testing.T) {
 	for name, text := range map[string]string{
 		"empty":   "",
@@ -467,12 +473,11 @@ func TestBrokenRecords(t *testing.T) {
 				require.NoError(t, err)
 				require.Len(t, files, 1)
 				require.NoError(t, os.WriteFile(files[0], []byte(text), 0o600))
-				before := n.mounts()
 
 				n.source.RemovePod("1")
 				m, stop = n.run()
-				require.Equal(t, before, n.mounts())
 				time.Sleep(time.Second)
+				require.Zero(t, n.mounts(), "the plugin knows what it is")
 				require.True(t, slices.ContainsFunc(m.State().Leftovers, func(l manager.Leftover) bool {
 					return l.Err != nil && strings.Contains(l.Err.Error(), files[0])
 				}), m.State().Leftovers)
@@ -518,3 +523,78 @@ func TestEndsWhileRestoring(t *testing.T) {
 		stop()
 	})
 }
+
+// A source that does not answer any more keeps nothing else waiting.
+func TestSourceHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, own)
+		source := &hanging{MemorySource: n.source}
+		n.config.Source = source
+		n.claim("a")
+		m, stop := n.run()
+		pod := podWith("1", "a")
+		n.source.SetPod(pod)
+		n.up(m, pod)
+		source.hangs.Store(true)
+		n.source.SetPod(podWith("2", "a"))
+		time.Sleep(time.Second)
+		require.NoError(t, n.kernel.Unmount(t.Context(), n.table("/1/")[0].Mountpoint))
+		time.Sleep(time.Second)
+		require.Len(t, n.table("/1/"), 1, "it is mounted again")
+		source.hangs.Store(false)
+		time.Sleep(time.Hour)
+		n.up(m, podWith("2", "a"))
+		stop()
+	})
+}
+
+type hanging struct {
+	*manager.MemorySource
+	hangs atomic.Bool
+}
+
+func (s *hanging) Pods(ctx context.Context) ([]*v1.Pod, error) {
+	if s.hangs.Load() {
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	}
+	return s.MemorySource.Pods(ctx)
+}
+
+// What is asked to be set up again is, if it follows something.
+func TestMarkRemountRequired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, own)
+		n.config.Refresh = -1
+		n.claim("a")
+		following := &follows{FakePlugin: n.plugin}
+		plugins, err := volume.NewVolumePluginMgr(n.host, following)
+		require.NoError(t, err)
+		n.config.Plugins = plugins
+		m, stop := n.run()
+		pod := podWith("1", "a")
+		n.source.SetPod(pod)
+		n.up(m, pod)
+		time.Sleep(time.Hour)
+		before := n.plugin.Calls(volumetest.SetUp)
+		m.MarkRemountRequired("1")
+		m.MarkRemountRequired("2")
+		time.Sleep(time.Second)
+		require.Equal(t, before+1, n.plugin.Calls(volumetest.SetUp))
+		stop()
+
+		n.config.Refresh = time.Minute
+		m, stop = n.run()
+		n.up(m, pod)
+		before = n.plugin.Calls(volumetest.SetUp)
+		time.Sleep(10*time.Minute + time.Second)
+		require.Equal(t, before+10, n.plugin.Calls(volumetest.SetUp))
+		require.Equal(t, 1, n.mounts())
+		stop()
+	})
+}
+
+type follows struct{ *volumetest.FakePlugin }
+
+func (f *follows) RequiresRemount(*volume.Spec) bool { return true }
+func (f *follows) Unwrap() volume.VolumePlugin       { return nil }

@@ -26,11 +26,15 @@ func (m *Manager) Run(ctx context.Context) error {
 		Manager:     m,
 		changed:     m.config.Source.Changed(),
 		results:     make(chan outcome),
+		answers:     make(chan answer, 1),
 		later:       map[v1.UniqueVolumeName]time.Time{},
 		populateDue: true,
 	}
 	l.launch = func(_ operation, work func() outcome) {
 		go func() { l.results <- work() }()
+	}
+	l.ask = func(work func() answer) {
+		l.helpers.Go(func() { l.answers <- work() })
 	}
 	return l.run(ctx)
 }
@@ -66,6 +70,9 @@ type loop struct {
 	ready [lastVerb + 1][]v1.UniqueVolumeName // volumes that had an operation due, by its verb
 	later map[v1.UniqueVolumeName]time.Time   // when to look at volumes again
 
+	answers       chan answer              // of length 1
+	ask           func(work func() answer) // has work done, and its answer taken in later
+	asking        bool
 	populateDue   bool
 	populateDelay delay // after a source that failed
 	resync        time.Time
@@ -110,8 +117,8 @@ func (l *loop) beat(ctx context.Context, now time.Time) {
 		l.lookAtAll()
 		l.rescan(ctx)
 	}
-	if l.populateDue || due(l.populateDelay.until, now) {
-		l.repopulate(ctx, now)
+	if (l.populateDue || due(l.populateDelay.until, now)) && !l.asking {
+		l.repopulate(ctx)
 	}
 	if due(l.refresh, now) {
 		l.refresh = after(now, l.config.Refresh)
@@ -159,6 +166,8 @@ func (l *loop) wait(ctx context.Context) {
 	case <-ctx.Done():
 	case <-alarm:
 	case <-l.wake:
+	case a := <-l.answers:
+		l.answered(a, time.Now())
 	case out := <-l.results:
 		l.settle(out, time.Now())
 	case _, open := <-l.changed:

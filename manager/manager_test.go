@@ -229,6 +229,7 @@ func TestFailureIsTriedAgain(t *testing.T) {
 		begin := time.Now()
 		n.up(m, pod)
 		require.Equal(t, 2500*time.Millisecond, time.Since(begin), "500 ms, 1 s and 2 s, of which one second was over")
+		synctest.Wait()
 		require.Equal(t, "FailedMount", n.events[1].Reason)
 		require.Len(t, n.events, 3, "attached, failed once in the same way, mounted")
 	})

@@ -72,6 +72,9 @@ func (l *loop) rescan(ctx context.Context) {
 	}
 	fresh := newActualWorld()
 	leftovers := l.reconstruct(ctx, fresh, slices.DeleteFunc(found, l.isKnown))
+	if ctx.Err() != nil {
+		return // not all were looked at
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for name, v := range fresh.volumes {

@@ -1,7 +1,6 @@
 package manager
 
 import (
-	"context"
 	"errors"
 	"time"
 
@@ -91,25 +90,4 @@ func (l *loop) report(out outcome) {
 		return
 	}
 	log.Info("operation done", "took", out.took)
-}
-
-// repopulate finds out what is wanted.
-func (l *loop) repopulate(ctx context.Context, now time.Time) {
-	l.populateDue = false
-	ctx, cancel := context.WithTimeout(ctx, l.config.Timeout)
-	defer cancel()
-	pods, err := l.config.Source.Pods(ctx)
-	if err != nil {
-		l.config.Logger.Warn("the source does not say which pods there are", "err", err)
-		l.populateDelay = l.populateDelay.next(l.config.Backoff, l.config.MaxBackoff, now)
-		return
-	}
-	p := populator{source: l.config.Source, plugins: l.config.Plugins}
-	want := p.populate(ctx, pods)
-	if len(want.failed) > 0 {
-		l.populateDelay = l.populateDelay.next(l.config.Backoff, l.config.MaxBackoff, now)
-	} else {
-		l.populateDelay = delay{}
-	}
-	l.install(want)
 }

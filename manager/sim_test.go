@@ -75,6 +75,7 @@ type simulation struct {
 	now    time.Time
 
 	pending  []simJob // that run, in the order in which they began
+	answer   *simAnswer
 	started  int
 	vanished bool                    // a mount was taken away, and the manager does not know yet
 	pods     int                     // that have ever been
@@ -82,6 +83,12 @@ type simulation struct {
 
 	trace    []string
 	failures []string
+}
+
+// A simAnswer of the source is under way to the loop.
+type simAnswer struct {
+	answer
+	pods map[types.UID]*v1.Pod // that it tells of
 }
 
 // A simJob is an operation that runs.
@@ -151,6 +158,8 @@ func (s *simulation) boot() {
 		s.checkBegun(op)
 		s.pending = append(s.pending, simJob{op, work})
 	}
+	s.answer = nil
+	s.loop.ask = func(work func() answer) { s.answer = &simAnswer{work(), s.source.asked} }
 	s.loop.resync, s.loop.refresh = after(s.now, m.config.Resync), after(s.now, m.config.Refresh)
 	if err := s.loop.restore(context.Background()); err != nil {
 		s.fail("restore: %v", err)
@@ -160,20 +169,22 @@ func (s *simulation) boot() {
 
 // step does one thing.
 func (s *simulation) step() {
-	switch n := s.IntN(100); {
-	case n < 18:
+	switch n := s.IntN(110); {
+	case n < 10:
+		s.hear()
+	case n < 28:
 		s.addPod()
-	case n < 30:
+	case n < 40:
 		s.removePod()
-	case n < 70:
+	case n < 80:
 		s.finishOne()
-	case n < 85:
+	case n < 95:
 		s.passTime()
-	case n < 90:
+	case n < 100:
 		s.takeAway()
-	case n < 94:
+	case n < 104:
 		s.disturbSource()
-	case n < 96:
+	case n < 106:
 		s.loop.MarkRemountRequired(s.anyPod())
 		s.beat()
 	default:
@@ -230,7 +241,23 @@ func (s *simulation) changed() {
 	s.loop.populateDue = true
 	if s.IntN(4) > 0 { // the loop may be slow to hear of it
 		s.beat()
+		s.hear()
 	}
+}
+
+// hear lets the answer of the source arrive.
+func (s *simulation) hear() {
+	if s.answer == nil {
+		return
+	}
+	a := s.answer
+	s.answer = nil
+	if a.err == nil {
+		s.source.told, s.source.toldOnce = a.pods, true
+	}
+	s.log("  the source: %d pods, err %v", len(a.pods), a.err)
+	s.loop.answered(a.answer, s.now)
+	s.beat()
 }
 
 // finishOne carries out an operation that runs; one that is never chosen hangs.

@@ -114,6 +114,9 @@ func (s *simulation) calmDown() {
 	bound := 3 * (len(s.pending) + 2*len(s.source.pods) + len(s.loop.have.volumes)*4 + len(s.world.dirs) + 1)
 	for round := 0; len(s.failures) == 0; round++ {
 		s.beat()
+		for s.answer != nil {
+			s.hear()
+		}
 		for len(s.pending) > 0 {
 			j := s.pending[0]
 			s.pending = s.pending[1:]
@@ -139,7 +142,7 @@ func (s *simulation) calmDown() {
 // isIdle reports whether there is nothing to come but the resync and the refresh.
 func (s *simulation) isIdle() bool {
 	l := s.loop
-	return len(l.later) == 0 && l.populateDelay.until.IsZero() && !l.hasTableChanged() && l.nextFree(s.now).IsZero()
+	return s.answer == nil && !l.populateDue && len(l.later) == 0 && l.populateDelay.until.IsZero() && !l.hasTableChanged() && l.nextFree(s.now).IsZero()
 }
 
 // checkEnd compares what is there with what is wanted.
@@ -188,6 +191,9 @@ func (s *simulation) checkIdle() {
 	s.loop.lookAtAll()
 	s.loop.rescan(context.Background())
 	s.beat()
+	for s.answer != nil {
+		s.hear()
+	}
 	if s.started > 0 && !strings.Contains(s.trace[len(s.trace)-1], "set-up") {
 		s.fail("something is done though all is as desired")
 	}

@@ -167,9 +167,10 @@ func (v simVolume) TearDown(ctx context.Context) error {
 // A simSource tells of pods, or fails to.
 type simSource struct {
 	pods     map[types.UID]*v1.Pod
-	fails    bool            // to tell of pods
-	failing  map[string]bool // claims that cannot be read
-	told     map[types.UID]*v1.Pod
+	fails    bool                  // to tell of pods
+	failing  map[string]bool       // claims that cannot be read
+	asked    map[types.UID]*v1.Pod // what it said last
+	told     map[types.UID]*v1.Pod // what has been heard of that
 	changed  chan struct{}
 	toldOnce bool
 }
@@ -178,10 +179,10 @@ func (s *simSource) Pods(context.Context) ([]*v1.Pod, error) {
 	if s.fails {
 		return nil, errSim
 	}
-	s.told, s.toldOnce = map[types.UID]*v1.Pod{}, true
+	s.asked = map[types.UID]*v1.Pod{}
 	var pods []*v1.Pod
 	for uid, pod := range s.pods {
-		s.told[uid] = pod
+		s.asked[uid] = pod
 		pods = append(pods, pod)
 	}
 	return pods, nil
