@@ -26,6 +26,7 @@ import (
 var own = volumetest.FakeConfig{NoAttach: true, NoDeviceMount: true}
 
 func (n *node) reasons() []string {
+	synctest.Wait() // events come after those who wait are told
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var all []string
@@ -188,26 +189,26 @@ func TestPanics(t *testing.T) {
 		m, stop := n.run()
 		pod := podWith("1", "a")
 		for _, in := range []string{"GetVolumeName", "NewMounter", "CanAttach"} {
-			bad.in = in
+			bad.in.Store(in)
 			n.source.SetPod(pod)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			require.ErrorContains(t, m.WaitForAttachAndMount(ctx, pod), "panicked: "+in)
 			cancel()
 		}
-		bad.in = ""
+		bad.in.Store("")
 		n.up(m, pod)
-		bad.in = "NewUnmounter"
+		bad.in.Store("NewUnmounter")
 		n.source.RemovePod("1")
 		time.Sleep(time.Minute)
 		require.Equal(t, "uncertain", m.State().Volumes[0].Pods[0].State)
 		stop()
-		bad.in = "ConstructVolumeSpec"
+		bad.in.Store("ConstructVolumeSpec")
 		m, stop = n.run()
 		time.Sleep(time.Minute)
 		require.ErrorContains(t, m.State().Leftovers[0].Err, "panicked")
 		require.Equal(t, 1, n.mounts(), "it is not touched")
 		stop()
-		bad.in = ""
+		bad.in.Store("")
 		m, stop = n.run()
 		n.down(m, pod)
 		stop()
@@ -216,13 +217,13 @@ func TestPanics(t *testing.T) {
 
 type panicking struct {
 	*volumetest.FakePlugin
-	in string
+	in atomic.Value // string
 }
 
 func (p *panicking) Unwrap() volume.VolumePlugin { return nil }
 
 func (p *panicking) panicIn(method string) {
-	if p.in == method {
+	if p.in.Load() == method {
 		panic(method)
 	}
 }
@@ -426,11 +427,11 @@ func TestForeignLayout(t *testing.T) {
 		require.NoError(t, os.WriteFile(full+"/precious", nil, 0o600))
 		require.NoError(t, os.WriteFile(filepath.Join(n.host.Root(), "pods/file"), nil, 0o600))
 		m, stop := n.run()
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour + time.Second)
 		require.Len(t, m.State().Leftovers, 2)
 		late := filepath.Join(n.host.Root(), "pods/2/volumes/volumekit.io~fake/late")
 		require.NoError(t, os.MkdirAll(late, 0o750))
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour + time.Second)
 		require.NoDirExists(t, late, "it is noticed in time")
 		hung := filepath.Join(n.host.Root(), "pods/2/volumes/volumekit.io~fake/hung")
 		require.NoError(t, os.MkdirAll(hung, 0o750))
