@@ -194,12 +194,26 @@ func (c *contract) contextEndsMeanwhile() {
 		gone := c.podState()
 		err := c.endingAfter(n, func(ctx context.Context) error { return mounter.SetUp(ctx, volume.MounterArgs{}) })
 		c.requireHonest(err, gone, func() { c.requireUp(mounter.GetPath()) })
-		require.NoError(c, mounter.SetUp(c.Context(), volume.MounterArgs{}))
+		c.soon(func() error { return mounter.SetUp(c.Context(), volume.MounterArgs{}) })
 		up := c.podState()
 		err = c.endingAfter(n, unmounter.TearDown)
 		c.requireHonest(err, up, func() { c.requireDown(unmounter.GetPath()) })
+		c.soon(func() error { return unmounter.TearDown(c.Context()) })
 		c.down(spec)
 	}
+}
+
+// soon does work until it succeeds: what a call has left at work may hold it up, and then
+// says that it is to be tried again.
+func (c *contract) soon(work func() error) {
+	c.Helper()
+	var err error
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if err = work(); volume.KindOf(err) != volume.Transient {
+			break
+		}
+	}
+	require.NoError(c, err)
 }
 
 // endingAfter does work with a context that ends after so many steps of a few
