@@ -22,7 +22,7 @@ func TestDeviceContract(t *testing.T) {
 		config := deviceContract(links, func(t *testing.T) string {
 			file := filepath.Join(t.TempDir(), "disk")
 			require.NoError(t, os.WriteFile(file, nil, 0o600))
-			require.NoError(t, os.Truncate(file, 4<<20))
+			require.NoError(t, os.Truncate(file, 128<<10)) // little to read
 			return file
 		}, func(t *testing.T, disk string) {
 			require.NoError(t, local.MakeExt4(disk, "00112233445566778899aabbccddeeff"))

@@ -20,7 +20,8 @@ type formatting struct {
 	volume          *deviceVolume
 	disk            disk
 	step            step
-	record          record // of the volume as it is to be
+	record          record  // of the volume as it is to be
+	before          *record // as it was; nil: there was none
 	programs        *programs
 	// changed: something has been written to the device.
 	changed bool
@@ -99,6 +100,9 @@ func (f *formatting) verify() error {
 	}
 	rec := f.record
 	rec.State = stateMounted
+	if f.before != nil && *f.before == rec {
+		return nil
+	}
 	return f.volume.plugin.records.write(f.volume.name, rec)
 }
 
@@ -129,7 +133,7 @@ func (l *lastStep) MountSensitive(source, target, fsType string, options, sensit
 // mountFormatted mounts a device where nothing is mounted, in the directory dir.
 func (v *deviceVolume) mountFormatted(ctx context.Context, dir string, d disk, s step, rec *record) error {
 	facts := d.facts()
-	f := &formatting{Interface: v.plugin.config.Mounter, volume: v, disk: d, step: s}
+	f := &formatting{Interface: v.plugin.config.Mounter, volume: v, disk: d, step: s, before: rec}
 	f.record = record{State: stateFormatting, UID: v.uid, Path: v.path, FSType: s.fsType, FSUUID: s.uuid, Disk: facts.identity}
 	if s.format {
 		f.record.FSUUID = newUUID()
