@@ -155,7 +155,7 @@ func (c *contract) withHang(fake *mounttest.Fake, fault mounttest.Fault) {
 	c.requireTrue(fake, err, "ConstructVolumeSpec: "+what, up, func() { c.requirePodsUnchanged(up, what) })
 
 	fake.Inject(fault)
-	err = c.inTime(what, func(ctx context.Context) error { _, err := mounter.GetMetrics(ctx); return err })
+	_ = c.inTime(what, func(ctx context.Context) error { _, err := mounter.GetMetrics(ctx); return err })
 	fake.ClearFaults()
 	c.requirePodsUnchanged(up, "GetMetrics: "+what)
 
