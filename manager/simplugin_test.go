@@ -26,13 +26,13 @@ func (p simPlugin) CanDeviceMount(spec *volume.Spec) (bool, error) {
 	return needs(spec.Name(), "d"), nil
 }
 func (p simPlugin) RequiresRemount(spec *volume.Spec) bool { return needs(spec.Name(), "r") }
-func (p simPlugin) NewAttacher() (volume.Attacher, error)  { return simDevice{p.simWorld}, nil }
-func (p simPlugin) NewDetacher() (volume.Detacher, error)  { return simDevice{p.simWorld}, nil }
+func (p simPlugin) NewAttacher() (volume.Attacher, error)  { return simDevice(p), nil }
+func (p simPlugin) NewDetacher() (volume.Detacher, error)  { return simDevice(p), nil }
 func (p simPlugin) NewDeviceMounter() (volume.DeviceMounter, error) {
-	return simDevice{p.simWorld}, nil
+	return simDevice(p), nil
 }
 func (p simPlugin) NewDeviceUnmounter() (volume.DeviceUnmounter, error) {
-	return simDevice{p.simWorld}, nil
+	return simDevice(p), nil
 }
 
 func needs(name, what string) bool { return strings.Contains(strings.Split(name, "-")[0], what) }
