@@ -20,6 +20,7 @@ var subjects = []subject{
 	{"removal", measureRemoval},
 	{"ownership", measureOwnership},
 	{"atomicdir", measureAtomicdir},
+	{"emptydir", measureEmptyDir},
 }
 
 // measureFiles measures all subjects, or only one.
