@@ -21,6 +21,7 @@ var subjects = []subject{
 	{"ownership", measureOwnership},
 	{"atomicdir", measureAtomicdir},
 	{"emptydir", measureEmptyDir},
+	{"manager", measureManager},
 }
 
 // measureFiles measures all subjects, or only one.

@@ -91,7 +91,7 @@ func (o *output) String() string {
 
 func (u user) start(args ...string) *process {
 	u.Helper()
-	ctx, cancel := context.WithTimeout(u.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(u.Context(), 2*patience())
 	u.Cleanup(cancel)
 	p := &process{Cmd: exec.CommandContext(ctx, "/proc/self/exe", args...), ended: make(chan struct{})}
 	p.Dir = u.dir
@@ -137,12 +137,20 @@ func (u user) eventuallySays(p *process, part string) {
 	u.Helper()
 	require.Eventually(u, func() bool {
 		return strings.Contains(p.stdout.String(), part) || isEnded(p)
-	}, time.Minute, 10*time.Millisecond)
+	}, patience(), 10*time.Millisecond)
 	if isEnded(p) {
 		u.wait(p)
 	}
 	require.Contains(u, p.stdout.String(), part, p.stderr.String())
 
+}
+
+// patience is how long something may take that does not hang.
+func patience() time.Duration {
+	if os.Getenv("VOLUMEKIT_LONG") != "" {
+		return 10 * time.Minute
+	}
+	return time.Minute
 }
 
 func isEnded(p *process) bool {

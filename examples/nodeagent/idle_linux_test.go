@@ -1,0 +1,94 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/mount/mounttest"
+)
+
+// idlePod is a pod with so many volumes of its own.
+func idlePod(name string, volumes int) string {
+	var mounts, all strings.Builder
+	for i := range volumes {
+		fmt.Fprintf(&mounts, "{name: v%d, mountPath: /v%d},", i, i)
+		fmt.Fprintf(&all, "  - {name: v%d, emptyDir: {}}\n", i)
+	}
+	return "apiVersion: v1\nkind: Pod\nmetadata: {name: " + name + "}\nspec:\n  containers: [{name: c, volumeMounts: [" +
+		strings.TrimSuffix(mounts.String(), ",") + "]}]\n  volumes:\n" + all.String()
+}
+
+// TestIdle: while nothing changes the agent does nothing. No thread of it is given the
+// processor for a nanosecond, so it makes no system call.
+func TestIdle(t *testing.T) {
+	if !mounttest.Namespace(t) {
+		return
+	}
+	const volumes = 10
+	pods, long := 5, 3*time.Second
+	if os.Getenv("VOLUMEKIT_LONG") != "" {
+		pods, long = 1000, time.Minute
+	}
+	u := newUser(t, 0)
+	for i := range pods {
+		u.put(fmt.Sprintf("pod-%d.yaml", i), idlePod(fmt.Sprint("pod-", i), volumes))
+	}
+	p := u.start(u.flags()...)
+	u.eventuallySays(p, fmt.Sprintf("All is as desired: %d volumes of %d pods are up.\n", pods*volumes, pods))
+	// The runtime has its own things to tidy up first.
+	for deadline := time.Now().Add(5 * time.Minute); ; {
+		before := ranFor(t, p.Process.Pid)
+		time.Sleep(long)
+		if after := ranFor(t, p.Process.Pid); before == after {
+			break
+		}
+		require.True(t, time.Now().Before(deadline), "it never rests")
+	}
+	t.Logf("%d volumes: nothing has run for %v, %d kB are resident", pods*volumes, long, resident(t, p.Process.Pid))
+	// And it is not dead.
+	u.put("more.yaml", idlePod("more", 1))
+	u.eventuallySays(p, fmt.Sprintf("All is as desired: %d volumes of %d pods are up.\n", pods*volumes+1, pods+1))
+}
+
+// ranFor returns how long each thread of a process has had the processor, and how often.
+func ranFor(t *testing.T, pid int) string {
+	t.Helper()
+	tasks, err := filepath.Glob(filepath.Join("/proc", strconv.Itoa(pid), "task", "*"))
+	require.NoError(t, err)
+	require.NotEmpty(t, tasks)
+	var all strings.Builder
+	for _, task := range tasks {
+		switches, err := os.ReadFile(filepath.Join(task, "status"))
+		if err != nil {
+			return "ended at " + time.Now().String() // a thread, meanwhile
+		}
+		all.WriteString(task)
+		for line := range strings.Lines(string(switches)) {
+			if strings.Contains(line, "ctxt_switches") {
+				all.WriteString(" " + strings.TrimSpace(line))
+			}
+		}
+		times, err := os.ReadFile(filepath.Join(task, "schedstat"))
+		if err == nil { // not all kernels have it
+			all.WriteString(" " + string(times))
+		}
+	}
+	return all.String()
+}
+
+// resident returns how much memory a process has, in kB.
+func resident(t *testing.T, pid int) int {
+	t.Helper()
+	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
+	require.NoError(t, err)
+	_, rest, _ := strings.Cut(string(status), "VmRSS:")
+	n, err := strconv.Atoi(strings.Fields(rest)[0])
+	require.NoError(t, err)
+	return n
+}
