@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"time"
 
 	"github.com/volumekit/volumekit/content"
@@ -142,6 +143,8 @@ func (a *agent) watch(ctx context.Context, ended chan error) error {
 			} else if a.once {
 				a.screen.flush()
 				return a.problems()
+			} else {
+				debug.FreeOSMemory() // there may be nothing to do for days
 			}
 		}
 	}

@@ -59,7 +59,8 @@ func collect(files []file, node types.NodeName) *objects {
 func (all *objects) add(d document, pods map[types.NamespacedName]*v1.Pod, uids map[types.UID]bool, node types.NodeName) error {
 	switch object := d.object.(type) {
 	case *v1.Pod:
-		return addPod(object.DeepCopy(), pods, uids, node)
+		pod := *object // all that differs from the document is the UID
+		return addPod(&pod, pods, uids, node)
 	case *v1.PersistentVolumeClaim:
 		return addTo(all.claims, object.DeepCopy())
 	case *v1.PersistentVolume:

@@ -1,0 +1,421 @@
+package manager_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/volumekit/volumekit/manager"
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/volume"
+	"github.com/volumekit/volumekit/volume/volumetest"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// An exampleNode is a node in memory, with one claim and its volume, "data".
+type exampleNode struct {
+	dir     string
+	source  *manager.MemorySource
+	config  manager.Config
+	manager *manager.Manager
+	stop    func()
+}
+
+// start starts a manager. A real agent has a mount.New, and plugins such as local.New.
+func (n *exampleNode) start(change func(*manager.Config)) error {
+	dir, err := os.MkdirTemp("", "manager-example-")
+	if err != nil {
+		return err
+	}
+	if n.dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return err
+	}
+	if err := os.Mkdir(filepath.Join(n.dir, "disk"), 0o755); err != nil {
+		return err
+	}
+	host, err := volume.NewHost(n.dir, volume.WithNodeName("node-1"))
+	if err != nil {
+		return err
+	}
+	kernel := mounttest.NewFake(mount.Config{})
+	plugin := volumetest.NewFakePlugin(volumetest.FakeConfig{Mounter: kernel, NoDeviceMount: true})
+	plugins, err := volume.NewVolumePluginMgr(host, plugin)
+	if err != nil {
+		return err
+	}
+	n.source = manager.NewMemorySource()
+	pv := plugin.NewSpec("data", filepath.Join(n.dir, "disk")).PersistentVolume
+	pv.Spec.ClaimRef = &v1.ObjectReference{Namespace: "default", Name: "data", UID: "claim"}
+	n.source.SetVolume(pv)
+	n.source.SetClaim(&v1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "data", UID: "claim"},
+		Spec:       v1.PersistentVolumeClaimSpec{VolumeName: "data"},
+		Status:     v1.PersistentVolumeClaimStatus{Phase: v1.ClaimBound},
+	})
+	n.config = manager.Config{Plugins: plugins, Host: host, Mounter: kernel, Source: n.source}
+	if change != nil {
+		change(&n.config)
+	}
+	if n.manager, err = manager.New(n.config); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- n.manager.Run(ctx) }()
+	n.stop = func() {
+		cancel()
+		<-ended
+		_ = os.RemoveAll(n.dir) // nothing is mounted but in memory
+	}
+	return nil
+}
+
+// examplePod wants a claim's volume.
+func examplePod(uid types.UID, claim string) *v1.Pod {
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: uid},
+		Spec: v1.PodSpec{
+			Containers: []v1.Container{{Name: "web", VolumeMounts: []v1.VolumeMount{{Name: "files", MountPath: "/files"}}}},
+			Volumes: []v1.Volume{{Name: "files", VolumeSource: v1.VolumeSource{
+				PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}},
+		},
+	}
+}
+
+// up adds the pod and waits for its volumes.
+func (n *exampleNode) up(pod *v1.Pod) error {
+	n.source.SetPod(pod)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	return n.manager.WaitForAttachAndMount(ctx, pod)
+}
+
+// down removes the pod and waits until its volumes are down.
+func (n *exampleNode) down(pod *v1.Pod) error {
+	n.source.RemovePod(pod.UID)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	return n.manager.WaitForUnmount(ctx, pod)
+}
+
+func ExampleManager() {
+	var n exampleNode
+	if err := n.start(nil); err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer n.stop()
+	pod := examplePod("uid-1", "data")
+	fmt.Println("up:", n.up(pod))
+	fmt.Println("in use:", len(n.manager.GetVolumesInUse()))
+	fmt.Println("down:", n.down(pod))
+	// Output:
+	// up: <nil>
+	// in use: 1
+	// down: <nil>
+}
+
+func ExampleConfig() {
+	_, err := manager.New(manager.Config{})
+	fmt.Println(err)
+	// Output: manager: Config.Plugins is missing
+}
+
+func ExampleMemorySource() {
+	source := manager.NewMemorySource()
+	source.SetPod(examplePod("uid-1", "data"))
+	<-source.Changed()
+	pods, err := source.Pods(context.Background())
+	fmt.Println(len(pods), err)
+	// Output: 1 <nil>
+}
+
+// A quiet source has only the pods whose names it likes.
+type quiet struct{ manager.Source }
+
+func (q quiet) Pods(ctx context.Context) ([]*v1.Pod, error) {
+	pods, err := q.Source.Pods(ctx)
+	return slices.DeleteFunc(pods, func(pod *v1.Pod) bool { return pod.Name == "web" }), err
+}
+
+func ExampleSource() {
+	source := manager.NewMemorySource()
+	source.SetPod(examplePod("uid-1", "data"))
+	pods, err := quiet{source}.Pods(context.Background())
+	fmt.Println(len(pods), err)
+	// Output: 0 <nil>
+}
+
+func ExampleMountedVolume() {
+	var n exampleNode
+	if err := n.start(nil); err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer n.stop()
+	if err := n.up(examplePod("uid-1", "data")); err != nil {
+		fmt.Println(err)
+	}
+	v := n.manager.GetMountedVolumesForPod("uid-1")["files"]
+	fmt.Println(v.Name, v.Plugin, v.Spec.Name(), v.ReadOnly, v.Block)
+	fmt.Println(strings.TrimPrefix(v.Path, n.dir))
+	// Output:
+	// files volumekit.io/fake data false false
+	// /pods/uid-1/volumes/volumekit.io~fake/data
+}
+
+func ExampleState() {
+	var n exampleNode
+	if err := n.start(nil); err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer n.stop()
+	if err := n.up(examplePod("uid-1", "data")); err != nil {
+		fmt.Println(err)
+	}
+	state := n.manager.State()
+	fmt.Println(state.Restored, state.Populated, len(state.Volumes), len(state.Leftovers))
+	fmt.Println(state.Totals())
+	// Output:
+	// true true 1 0
+	// map[volumekit.io/fake:map[actual_state_of_world:1 desired_state_of_world:1]]
+}
+
+func ExampleVolumeState() {
+	var n exampleNode
+	if err := n.start(nil); err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer n.stop()
+	if err := n.up(examplePod("uid-1", "data")); err != nil {
+		fmt.Println(err)
+	}
+	for _, v := range n.manager.State().Volumes {
+		fmt.Println(v.Spec.Name(), v.Attached)
+	}
+	// Output: data present
+}
+
+func ExamplePodState() {
+	var n exampleNode
+	if err := n.start(nil); err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer n.stop()
+	if err := n.up(examplePod("uid-1", "data")); err != nil {
+		fmt.Println(err)
+	}
+	for _, v := range n.manager.State().Volumes {
+		for _, pod := range v.Pods {
+			fmt.Println(pod.Pod, pod.Name, pod.Phase())
+		}
+	}
+	// Output: uid-1 files mounted
+}
+
+func ExampleEvent() {
+	var n exampleNode
+	told := make(chan manager.Event, 100)
+	if err := n.start(func(c *manager.Config) { c.Events = func(e manager.Event) { told <- e } }); err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer n.stop()
+	if err := n.up(examplePod("uid-1", "data")); err != nil {
+		fmt.Println(err)
+	}
+	for range 2 {
+		e := <-told
+		fmt.Println(e.Type, e.Reason, e.PodUID, e.Volume)
+	}
+	// Output:
+	// Normal SuccessfulAttachVolume uid-1 files
+	// Normal SuccessfulMountVolume uid-1 files
+}
+
+func ExampleWaitError() {
+	var n exampleNode
+	if err := n.start(nil); err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer n.stop()
+	pod := examplePod("uid-1", "missing")
+	n.source.SetPod(pod)
+	for len(n.manager.State().Failed) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	err := n.manager.WaitForAttachAndMount(ctx, pod)
+	var failed *manager.WaitError
+	fmt.Println(errors.As(err, &failed), errors.Is(err, os.ErrNotExist), errors.Is(err, context.Canceled))
+	// Output: true true true
+}
+
+func ExampleVolumeError() {
+	var n exampleNode
+	if err := n.start(nil); err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer n.stop()
+	n.source.SetPod(examplePod("uid-1", "missing"))
+	for len(n.manager.State().Failed) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	for _, failed := range n.manager.State().Failed {
+		fmt.Println(failed.Pod, failed.Name, failed.Err)
+	}
+	// Output: uid-1 files claim default/missing: claim default/missing: file does not exist
+}
+
+// A reporter says what is attached, and leaves the work to another attacher.
+type reporter struct{ next manager.Attacher }
+
+func (r reporter) Attach(ctx context.Context, a manager.Attachment) (string, error) {
+	fmt.Println("attach", a.Spec.Name(), "to", a.Node)
+	if r.next == nil {
+		return "", nil
+	}
+	return r.next.Attach(ctx, a)
+}
+
+func (r reporter) Detach(ctx context.Context, a manager.Attachment) error {
+	fmt.Println("detach", a.Volume, "from", a.Node)
+	if r.next == nil {
+		return nil
+	}
+	return r.next.Detach(ctx, a)
+}
+
+func ExampleAttacher() {
+	var n exampleNode
+	if err := n.start(func(c *manager.Config) { c.Attacher = reporter{} }); err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer n.stop()
+	n.source.SetPod(examplePod("uid-1", "data"))
+	for state := n.manager.State(); len(state.Volumes) == 0 || state.Volumes[0].Attached != "present"; state = n.manager.State() {
+		time.Sleep(time.Millisecond)
+	}
+	// Output: attach data to node-1
+}
+
+func ExampleAttachment() {
+	spec := volume.NewSpecFromVolume(&v1.Volume{Name: "a"})
+	_, _ = reporter{}.Attach(context.Background(), manager.Attachment{Volume: "example.com/disk/a", Spec: spec, Node: "node-1"})
+	// Output: attach a to node-1
+}
+
+func ExampleLeftover() {
+	var n exampleNode
+	err := n.start(func(c *manager.Config) {
+		// What a plugin that this node does not have has left.
+		_ = os.MkdirAll(filepath.Join(c.Host.Root(), "pods/uid-0/volumes/example.com~other/a/mount"), 0o755)
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer n.stop()
+	for !n.manager.State().Populated {
+		time.Sleep(time.Millisecond)
+	}
+	for _, left := range n.manager.State().Leftovers {
+		fmt.Println(left.Pod, left.Plugin, strings.TrimPrefix(left.Path, n.dir))
+	}
+	// Output: uid-0 example.com/other /pods/uid-0/volumes/example.com~other/a
+}
+
+// histograms and counters are as Prometheus' client has them: a *prometheus.HistogramVec
+// is a histograms, but for the types that With returns.
+type (
+	histograms interface {
+		With(labels map[string]string) observer
+	}
+	observer interface{ Observe(float64) }
+	counters interface {
+		With(labels map[string]string) adder
+	}
+	adder interface{ Add(float64) }
+)
+
+// An adapter is a manager.Metrics on top of them, by name. What it does not know it
+// drops.
+type adapter struct {
+	histograms map[string]histograms
+	counters   map[string]counters
+}
+
+func (a adapter) Observe(name string, took time.Duration, labels ...manager.Label) {
+	if h, ok := a.histograms[name]; ok {
+		h.With(byName(labels)).Observe(took.Seconds())
+	}
+}
+
+func (a adapter) Add(name string, n int, labels ...manager.Label) {
+	if c, ok := a.counters[name]; ok {
+		c.With(byName(labels)).Add(float64(n))
+	}
+}
+
+func byName(labels []manager.Label) map[string]string {
+	all := map[string]string{}
+	for _, l := range labels {
+		all[l.Name] = l.Value
+	}
+	return all
+}
+
+// A printer stands for Prometheus' client.
+type printer struct {
+	mu   *sync.Mutex
+	seen map[string]int
+}
+
+func (p printer) With(labels map[string]string) observer {
+	return observed(func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.seen[labels["volume_plugin"]+" "+labels["operation_name"]+" "+labels["status"]]++
+	})
+}
+
+type observed func()
+
+func (o observed) Observe(float64) { o() }
+
+func ExampleMetrics() {
+	p := printer{&sync.Mutex{}, map[string]int{}}
+	metrics := adapter{histograms: map[string]histograms{manager.OperationDuration: p}}
+	var n exampleNode
+	if err := n.start(func(c *manager.Config) { c.Metrics = metrics }); err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := n.up(examplePod("uid-1", "data")); err != nil {
+		fmt.Println(err)
+	}
+	n.stop()
+	fmt.Println(p.seen)
+	// Output: map[volumekit.io/fake volume_attach success:1 volumekit.io/fake volume_mount success:1]
+}
+
+func ExampleLabel() {
+	fmt.Println(byName([]manager.Label{{Name: "volume_plugin", Value: "kubernetes.io/nfs"}}))
+	// Output: map[volume_plugin:kubernetes.io/nfs]
+}
