@@ -82,7 +82,7 @@ func TestPodDirs(t *testing.T) {
 				require.NoError(t, err)
 				require.Positive(t, metrics.Capacity.Value())
 			}
-			require.NoError(t, os.MkdirAll(n.dir+"/lost+found/x", 0))
+			require.NoError(t, os.MkdirAll(n.dir+"/lost+found/x", 0o700))
 			require.NoError(t, os.WriteFile(n.dir+"/file", nil, 0))
 			for range 2 {
 				require.NoError(t, n.TearDown(t.Context(), n.dir))
