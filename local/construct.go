@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,7 +45,7 @@ func (p *Plugin) ConstructVolumeSpec(ctx context.Context, volumeName, mountPath 
 	if !ok {
 		return nil, fmt.Errorf("%w: %s: %w", volume.ErrUncertain, mountPath, errNoOrigin)
 	}
-	return specFor(volumeName, source, optionsFor(at.Flags, there), at.Flags&mount.ReadOnly != 0), nil
+	return specFor(volumeName, source, util.BindOptions(at.Flags, there), at.Flags&mount.ReadOnly != 0), nil
 }
 
 // origin returns the path that a volume at mountPath has in its specification,
@@ -78,7 +79,7 @@ func (p *Plugin) deviceOrigin(table mount.Table, mountPath string) (shared mount
 // deviceSpec recovers what is on a device: by the record that was made of it, or by
 // what the mount table says it is.
 func (p *Plugin) deviceSpec(volumeName, name string, at, shared mount.Info) (*volume.Spec, error) {
-	options := optionsFor(at.Flags, shared.Flags)
+	options := util.BindOptions(at.Flags, shared.Flags)
 	if shared.Flags&mount.ReadOnly != 0 {
 		options = append(options, "ro")
 	}
@@ -94,37 +95,6 @@ func (p *Plugin) deviceSpec(volumeName, name string, at, shared mount.Info) (*vo
 	spec.PersistentVolume.UID = rec.UID
 	spec.PersistentVolume.Spec.Local.FSType = &rec.FSType
 	return spec, nil
-}
-
-// negatives are the options that clear a flag.
-var negatives = []struct {
-	flag mount.Flags
-	name string
-}{
-	{mount.NoSUID, "suid"},
-	{mount.NoDev, "dev"},
-	{mount.NoExec, "exec"},
-	{mount.NoSymFollow, "symfollow"},
-	{mount.NoDirAtime, "diratime"},
-	{mount.NoAtime | mount.StrictAtime, "relatime"},
-}
-
-// optionsFor are options with which just these flags come of a mount, whatever
-// the flags are there where it comes from. The mounter must allow "suid" and
-// "dev" to be given; it did, since the volume is mounted so.
-func optionsFor(flags, there mount.Flags) []string {
-	// The first word is "ro" or "rw". Read-only is said by the specification.
-	options := strings.Split(flags.String(), ",")[1:]
-	for _, no := range negatives {
-		if flags&no.flag == 0 {
-			options = append(options, no.name)
-		}
-	}
-	// A pod may still ask for read-only, unless somebody had to say "rw".
-	if there&^flags&mount.ReadOnly != 0 {
-		options = append(options, "rw")
-	}
-	return options
 }
 
 func specFor(name, path string, options []string, readOnly bool) *volume.Spec {
