@@ -176,6 +176,47 @@ func TestBlockHeld(t *testing.T) {
 	}, longWait, tick, "now it is let go")
 }
 
+// TestBlockLingers: a hold that somebody still has open when it is let go of is not
+// taken for the next pod's: it ends with them, and its number is anybody's then.
+func TestBlockLingers(t *testing.T) {
+	if !mounttest.RootNamespace(t) {
+		return
+	}
+	r := newRig(t)
+	d := r.disk("disk", smallDisk)
+	require.NoError(t, os.WriteFile(d.device, []byte("ours"), 0))
+	s := blockSpec(r.link("disk", d), "ro")
+	first := r.mapper(s, "1")
+	device, err := first.MapPodDevice(t.Context())
+	require.NoError(t, err)
+	lingers, err := os.Open(device)
+	require.NoError(t, err)
+	defer func() { _ = lingers.Close() }()
+	global, err := first.GetGlobalMapPath(s)
+	require.NoError(t, err)
+	require.NoError(t, r.unmapper("1").UnmapPodDevice(t.Context()))
+	require.NoError(t, r.unmapper("1").TearDownDevice(t.Context(), global, ""))
+
+	second := r.mapper(s, "2")
+	again, err := second.MapPodDevice(t.Context())
+	require.NoError(t, err)
+	require.NotEqual(t, device, again)
+	require.NoError(t, lingers.Close())
+	require.Eventually(t, func() bool { return len(r.holds(d)) == 1 }, longWait, tick)
+	status, err := loop.Status(again)
+	require.NoError(t, err)
+	require.False(t, status.Ending)
+	found, err := r.plugin.ConstructBlockVolumeSpec(t.Context(), "2", "pv", podLink(second))
+	require.NoError(t, err)
+	require.True(t, found.IsReadOnly())
+	text, err := os.ReadFile(podLink(second))
+	require.NoError(t, err)
+	require.Equal(t, "ours", string(text[:4]))
+	require.NoError(t, r.unmapper("2").UnmapPodDevice(t.Context()))
+	require.NoError(t, r.unmapper("2").TearDownDevice(t.Context(), global, ""))
+	r.requireReleased(d)
+}
+
 // TestBlockRestarted: links of before the node was started again lead anywhere.
 func TestBlockRestarted(t *testing.T) {
 	if !mounttest.RootNamespace(t) {

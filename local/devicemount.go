@@ -184,7 +184,7 @@ func (v *deviceVolume) mountFirst(ctx context.Context, dir string, d disk) error
 		return err
 	}
 	defer done()
-	used, err := d.inUse()
+	used, err := d.inUse("")
 	if err != nil {
 		return v.failed(util.Transient(err))
 	}

@@ -35,8 +35,8 @@ type disk interface {
 	facts() diskFacts
 	file() *os.File
 	// inUse reports whether something has the device for itself: a mount, a RAID, a
-	// loop device, ...
-	inUse() (bool, error)
+	// loop device, ... The hold of that name that is ending does not count.
+	inUse(hold string) (bool, error)
 	// wipe overwrites what diskprobe reads with zeros.
 	wipe(ctx context.Context) error
 }

@@ -119,7 +119,7 @@ func (d *openDisk) again(flags int) (*os.File, error) {
 	return os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", d.Fd()), flags, 0)
 }
 
-func (d *openDisk) inUse() (bool, error) {
+func (d *openDisk) inUse(hold string) (bool, error) {
 	f, err := d.again(os.O_RDONLY | unix.O_EXCL)
 	if errors.Is(err, unix.EBUSY) {
 		return true, nil
@@ -130,7 +130,7 @@ func (d *openDisk) inUse() (bool, error) {
 	if err := f.Close(); err != nil {
 		return false, err
 	}
-	return isHeld(d.known.node)
+	return isHeld(d.known.node, hold)
 }
 
 // wipe keeps others, such as a mkfs that a killed process has left behind, from

@@ -58,9 +58,9 @@ type fileDisk struct {
 	known diskFacts
 }
 
-func (d fileDisk) facts() diskFacts     { return d.known }
-func (d fileDisk) file() *os.File       { return d.File }
-func (d fileDisk) inUse() (bool, error) { return false, nil }
+func (d fileDisk) facts() diskFacts           { return d.known }
+func (d fileDisk) file() *os.File             { return d.File }
+func (d fileDisk) inUse(string) (bool, error) { return false, nil }
 func (d fileDisk) wipe(context.Context) error {
 	return errors.Join(d.Truncate(0), d.Truncate(d.known.size))
 }

@@ -14,7 +14,9 @@ import (
 
 // A hold is a loop device on a volume's device. It keeps the device from vanishing
 // while the volume is mapped, also while no process of ours runs, and it is what a
-// pod gets that only reads: it cannot be written to. It is found again by its name.
+// pod gets that only reads: it cannot be written to. It is found again by its name. One
+// that somebody still had open when it was let go of is no hold any more: it ends when
+// they do.
 const holdPrefix = "volumekit "
 
 func (p *Plugin) holdName(volumeName string) string {
@@ -41,7 +43,7 @@ func (v *deviceVolume) hold(d disk, inUse bool) (loop.Device, error) {
 			return loop.Device{}, v.failed(util.Transient(err))
 		}
 	}
-	if used, err := d.inUse(); err != nil || used && !inUse {
+	if used, err := d.inUse(name); err != nil || used && !inUse {
 		return loop.Device{}, v.failed(util.Transient(errors.Join(err, ErrDeviceInUse)))
 	}
 	h, err := loop.Attach(loop.Config{File: d.file(), Name: name, ReadOnly: true})
@@ -75,13 +77,19 @@ func (v *deviceVolume) growHold() error {
 	return nil
 }
 
-// isHeld reports whether a loop device of somebody's is on the device.
-func isHeld(node string) (bool, error) {
+// isHeld reports whether a loop device of somebody's is on the device. One of that name
+// that is ending does not count.
+func isHeld(node, name string) (bool, error) {
 	all, err := loop.List()
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
-	return slices.ContainsFunc(all, func(d loop.Device) bool { return d.Backing == node }), err
+	return slices.ContainsFunc(all, func(d loop.Device) bool { return d.Backing == node && !isEnding(d, name) }), err
+}
+
+func isEnding(d loop.Device, name string) bool {
+	status, err := loop.Status(d.Path)
+	return err == nil && status.Ending && status.Name == name
 }
 
 // isHold reports whether a path is a hold of the volume's.
@@ -90,5 +98,5 @@ func (p *Plugin) isHold(device, volumeName string) bool {
 		return false
 	}
 	status, err := loop.Status(device)
-	return err == nil && status.Name == p.holdName(volumeName)
+	return err == nil && !status.Ending && status.Name == p.holdName(volumeName)
 }

@@ -47,4 +47,7 @@ type Device struct {
 	// BackingDevice is the number of the block device behind it, as stat(2) has it;
 	// zero if a file is.
 	BackingDevice uint64
+	// Ending: it has been detached while somebody had it open, and is gone when the
+	// last of them closes it. Its number is anybody's then.
+	Ending bool
 }

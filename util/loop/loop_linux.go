@@ -78,6 +78,7 @@ func Status(device string) (Device, error) {
 	return Device{
 		Path: device, Backing: strings.TrimSuffix(string(backing), "\n"), Name: string(name),
 		ReadOnly: info.Flags&unix.LO_FLAGS_READ_ONLY != 0, BackingDevice: fromKernel(info.Rdevice),
+		Ending: info.Flags&unix.LO_FLAGS_AUTOCLEAR != 0,
 	}, nil
 }
 
@@ -113,7 +114,8 @@ func List() ([]Device, error) {
 }
 
 // Named returns the loop devices of that name whose backing is a block device, or
-// would be if it were still there: a path below /dev.
+// would be if it were still there: a path below /dev. Those that are ending are left
+// out: they cannot be kept.
 func Named(name string) ([]Device, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
@@ -133,7 +135,7 @@ func Named(name string) ([]Device, error) {
 			continue // detached meanwhile
 		case err != nil:
 			return nil, err
-		case d.Name == name:
+		case d.Name == name && !d.Ending:
 			found = append(found, d)
 		}
 	}

@@ -94,6 +94,27 @@ func TestDisk(t *testing.T) {
 	}, time.Minute, 10*time.Millisecond)
 }
 
+// TestEnding: what is detached while somebody has it open is not found any more.
+func TestEnding(t *testing.T) {
+	disk := attach(t, loop.Config{File: image(t)})
+	f, err := os.Open(disk.Path)
+	require.NoError(t, err)
+	defer func() { _ = f.Close() }()
+	name := fmt.Sprint("volumekit test ", os.Getpid())
+	held := attach(t, loop.Config{File: f, Name: name, ReadOnly: true})
+	require.False(t, held.Ending)
+	user, err := os.Open(held.Path)
+	require.NoError(t, err)
+	defer func() { _ = user.Close() }()
+	require.NoError(t, loop.Detach(held))
+	is, err := loop.Status(held.Path)
+	require.NoError(t, err)
+	require.True(t, is.Ending)
+	found, err := loop.Named(name)
+	require.NoError(t, err)
+	require.Empty(t, found)
+}
+
 func TestBadInput(t *testing.T) {
 	_, err := loop.Attach(loop.Config{})
 	require.Error(t, err)
