@@ -82,21 +82,32 @@ func NewLocal(config LocalConfig) (*Local, error) {
 // which the next call for it undoes first.
 //
 // When ctx ends, an error that wraps its cause is returned soon; the next call goes
-// on with what is left.
+// on with what is left. If the file system does not answer, a system call may still
+// be under way then: the next call for the volume waits for its end.
 func (l *Local) Recycle(ctx context.Context, name string, spec *volume.Spec) error {
 	work, err := l.work(name, spec)
 	if err != nil {
 		return fmt.Errorf("recycle: %w", err)
 	}
-	unlock, err := lockBoth(ctx, &l.names, name, &l.storage, work.storage)
-	if err != nil {
-		return fmt.Errorf("recycle %s: waiting for another recycling of it: %w", name, util.Transient(err))
-	}
-	defer unlock()
-	if err := work.run(ctx); err != nil {
+	if err := work.alone(ctx, work.run); err != nil {
 		return fmt.Errorf("recycle %s: %w", name, err)
 	}
 	return nil
+}
+
+// alone runs do as the only one for the volume, and keeps others away from it until
+// what do has left at work has ended, too.
+func (w *work) alone(ctx context.Context, do func(context.Context) error) error {
+	unlock, err := lockBoth(ctx, &w.names, w.name, &w.Local.storage, w.storage)
+	if err != nil {
+		return fmt.Errorf("waiting for another recycling of it: %w", util.Transient(err))
+	}
+	if err = do(ctx); w.lingers == nil {
+		unlock()
+		return err
+	}
+	go func() { w.lingers(); unlock() }()
+	return err
 }
 
 // A work is the recycling of one volume.
@@ -107,6 +118,7 @@ type work struct {
 	name    string
 	storage string
 	dir     string // of this volume alone
+	lingers func() // nil, or waits for what has been left at work
 }
 
 // work checks what is asked for, and changes nothing.
@@ -135,7 +147,10 @@ func (l *Local) work(name string, spec *volume.Spec) (*work, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &work{l, plugin, spec, name, plugin.GetPluginName() + "\x00" + unique, path.Join(own, name)}, nil
+	return &work{
+		Local: l, plugin: plugin, spec: spec, name: name,
+		storage: plugin.GetPluginName() + "\x00" + unique, dir: path.Join(own, name),
+	}, nil
 }
 
 // purposes are what the volume is mounted for, each in a directory of its own.
@@ -201,7 +216,7 @@ func (w *work) mounted(ctx context.Context, purpose string, do func(*scrub.Root)
 		return err
 	}
 	defer func() { err = errors.Join(err, w.unmount(ctx, unmounter, dir)) }()
-	return w.with(dir, do)
+	return w.with(ctx, dir, do)
 }
 
 // pod is nobody's: the volume is mounted for us.
@@ -226,7 +241,7 @@ func (w *work) unmount(ctx context.Context, unmounter volume.Unmounter, dir stri
 var errNotMounted = errors.New("the volume is not mounted where it was a moment ago")
 
 // with opens the root of the volume, and makes sure that it is that.
-func (w *work) with(dir string, do func(*scrub.Root) error) error {
+func (w *work) with(ctx context.Context, dir string, do func(*scrub.Root) error) error {
 	around, err := scrub.Open(path.Dir(dir))
 	if err != nil {
 		return util.Transient(err)
@@ -236,9 +251,17 @@ func (w *work) with(dir string, do func(*scrub.Root) error) error {
 	if err != nil {
 		return util.Transient(err)
 	}
-	defer func() { _ = root.Close() }()
+	defer w.release(ctx, root)
 	if root.Identity().Mount == around.Identity().Mount {
 		return util.Transient(errNotMounted)
 	}
 	return do(root)
+}
+
+// release closes the root, or leaves that to a worker who is still in a system call.
+func (w *work) release(ctx context.Context, root *scrub.Root) {
+	_ = root.Close()
+	if ctx.Err() != nil {
+		w.lingers = func() { _ = root.Check(context.Background(), scrub.Options{}) } // waits for its turn
+	}
 }
