@@ -2,6 +2,7 @@ package content_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -277,6 +278,14 @@ func TestFailingGetters(t *testing.T) {
 	}
 }
 
+// requireNoSecret knows how "hush" may be written.
+func requireNoSecret(t *testing.T, value any, text string) {
+	t.Helper()
+	for _, hush := range []string{"hush", "104, 117, 115", "0x68, 0x75", "104 117 115", "68757368", "68 75 73 68", "aHVza"} {
+		require.NotContains(t, text, hush, "%T", value)
+	}
+}
+
 // TestNoSecretIsShown, wherever one may look.
 func TestNoSecretIsShown(t *testing.T) {
 	n := newNode(t)
@@ -290,14 +299,16 @@ func TestNoSecretIsShown(t *testing.T) {
 	require.ErrorContains(t, err, "..bad")
 	plugin, findErr := n.plugins.FindPluginByName(content.SecretPluginName)
 	require.NoError(t, findErr)
-	for _, value := range []any{err, n.MapGetter, plugin, m, content.Certificate{Key: []byte("hush-key")}} {
-		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
-			text := fmt.Sprintf(verb, value)
-			require.NotContains(t, text, "hush", "%T", value)
-			require.NotContains(t, text, "104, 117", "%T", value)
-			require.NotContains(t, text, "0x68, 0x75", "%T", value)
-			require.NotContains(t, text, "104 117", "%T", value)
+	certificate := content.Certificate{Key: []byte("hush-key")}
+	for _, value := range []any{err, n.MapGetter, plugin, m, certificate, &certificate} {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x", "% X"} {
+			requireNoSecret(t, value, fmt.Sprintf(verb, value))
 		}
+	}
+	for _, value := range []any{n.MapGetter, certificate, &certificate, map[string]any{"is": certificate}} {
+		text, err := json.Marshal(value)
+		require.NoError(t, err)
+		requireNoSecret(t, value, string(text))
 	}
 	// Nothing of it is noted on disk, either.
 	require.NoError(t, n.mounter(t, everything()).SetUp(t.Context(), args{}))

@@ -2,6 +2,7 @@ package content
 
 import (
 	"context"
+	"fmt"
 
 	v1 "k8s.io/api/core/v1"
 )
@@ -41,16 +42,17 @@ type CertificateGetter interface {
 	GetPodCertificate(ctx context.Context, pod *v1.Pod, source *v1.PodCertificateProjection) (Certificate, error)
 }
 
-// A Certificate is a private key and the chain that belongs to it, as PEM.
+// A Certificate is a private key and the chain that belongs to it, as PEM. Formatting
+// it, with whatever verb, or as JSON, shows neither.
 type Certificate struct {
 	Key, Chain []byte
 }
 
-// String returns a text without the key.
-func (Certificate) String() string { return "a certificate" }
+// Format implements [fmt.Formatter].
+func (Certificate) Format(s fmt.State, _ rune) { _, _ = fmt.Fprint(s, "content.Certificate") }
 
-// GoString returns a text without the key.
-func (Certificate) GoString() string { return "content.Certificate{...}" }
+// MarshalJSON writes what Format does.
+func (Certificate) MarshalJSON() ([]byte, error) { return []byte(`"content.Certificate"`), nil }
 
 // A NodeGetter knows what pods may use of the node: what limits.cpu and the like are for
 // a container that has none.
