@@ -58,7 +58,10 @@ func (w *walker) byName(f *frame, name string) error {
 		return errNoMode
 	}
 	w.tally.seen.Add(1)
-	if c.none() || !w.goOn() {
+	if c.none() {
+		return nil
+	}
+	if w.first(); !w.goOn() {
 		return nil
 	}
 	if err := fchownat(f.fd, name, int(c.uid), int(c.gid), unix.AT_SYMLINK_NOFOLLOW); err != nil {

@@ -398,3 +398,59 @@ func TestProgress(t *testing.T) {
 		require.Equal(t, counts, told[len(told)-1])
 	})
 }
+
+// TestHalfDoneForAnother: what was right for one group and is half done for another one
+// is taken for done by neither.
+func TestHalfDoneForAnother(t *testing.T) {
+	onEachKernel(t, func(t *testing.T, dir string) {
+		fill(t, dir, "a", "b", "c", "d/e")
+		for _, policy := range []Policy{Always, OnRootMismatch} {
+			_, err := Apply(t.Context(), dir, Options{Group: id(7)})
+			require.NoError(t, err)
+			ctx, cancel := context.WithCancel(t.Context())
+			calls := 0
+			instead(t, func(int) error {
+				if calls++; calls == 4 {
+					cancel()
+				}
+				return nil
+			})
+			_, err = Apply(ctx, dir, Options{Group: id(8), Policy: policy, Workers: 1})
+			require.ErrorIs(t, err, context.Canceled)
+			_, err = Apply(t.Context(), dir, Options{Group: id(7), Policy: OnRootMismatch})
+			require.NoError(t, err)
+			for name, is := range lookAll(t, dir) {
+				require.Contains(t, is, ":7 ", name)
+			}
+			require.Equal(t, "0:7 42775", look(t, dir))
+		}
+	})
+}
+
+// TestRootCannotBeMarked: nothing is changed that would be taken for done.
+func TestRootCannotBeMarked(t *testing.T) {
+	onEachKernel(t, func(t *testing.T, dir string) {
+		fill(t, dir, "a", "d/e")
+		_, err := Apply(t.Context(), dir, Options{Group: id(7)})
+		require.NoError(t, err)
+		var root unix.Stat_t
+		require.NoError(t, unix.Lstat(dir, &root))
+		fchmodat = func(fd int, name string, mode uint32, flags int) error {
+			var x unix.Stat_t
+			if at := unix.Fstatat(fd, name, &x, flags); at == nil && x.Ino == root.Ino || name != "" && strings.HasPrefix(name, "/proc/") && unix.Stat(name, &x) == nil && x.Ino == root.Ino {
+				return unix.EPERM
+			}
+			return unix.Fchmodat(fd, name, mode, flags)
+		}
+		t.Cleanup(func() { fchmodat = unix.Fchmodat })
+		before := lookAll(t, dir)
+		_, err = Apply(t.Context(), dir, Options{Group: id(8)})
+		require.ErrorIs(t, err, unix.EPERM)
+		require.Equal(t, before, lookAll(t, dir))
+
+		require.NoError(t, os.Chown(dir+"/a", 0, 9))
+		_, err = Apply(t.Context(), dir, Options{Group: id(7)})
+		require.NoError(t, err, "what is right needs no mark")
+		require.Equal(t, before, lookAll(t, dir))
+	})
+}

@@ -22,8 +22,11 @@
 //   - The end of a context ends a call, also while a file system does not answer.
 //
 // The directory itself is changed last, and only if all that is in it is right. So
-// whoever was interrupted or has got an error calls again, and [OnRootMismatch] never
-// takes a half-done directory for a done one.
+// whoever was interrupted or has got an error calls again. Before the first change for
+// a group it loses set-group-ID until then. So [OnRootMismatch] never takes a half-done
+// directory for a done one, whatever group it had before and whatever group is asked
+// for. An owner without a group has no such mark: whoever was interrupted on the way
+// to another User alone, and goes back to the one before, does not use OnRootMismatch.
 //
 // # What attackers can gain
 //

@@ -182,6 +182,9 @@ func (w *walker) settle(fd int, s state) error {
 	w.tally.seen.Add(1)
 	c := w.change(s)
 	w.changing = c.chmod || !w.apart && c.chown
+	if !c.none() {
+		w.first()
+	}
 	if err := carryOut(fd, c, w.goOn); err != nil {
 		return err
 	}

@@ -20,6 +20,8 @@ type work struct {
 	spare  chan struct{} // holds as many as may be started besides
 	all    sync.WaitGroup
 	failed atomic.Bool // a worker has an error that ends the work
+	// first is called before each change below the root, and does its work once.
+	first func()
 
 	mu        sync.Mutex
 	err       error // the first that ended a worker
@@ -46,10 +48,28 @@ func apply(ctx context.Context, dir string, o Options, t *tally) error {
 	if o.Policy == OnRootMismatch && o.change(s).none() {
 		return nil
 	}
+	w.first = sync.OnceFunc(func() { w.unfinish(fd) })
 	if err := w.below(fd); err != nil {
 		return err
 	}
 	return w.root(fd)
+}
+
+// unfinish takes set-group-ID from a root that has it, so that nobody takes it for done,
+// not for the group that all was right for until now either. In the end root gives it
+// back. If it cannot be taken from one that is right as it is, nothing is lost: that
+// one was for done before.
+func (w *work) unfinish(fd int) {
+	s, _, err := stateOf(fd, "", unix.AT_EMPTY_PATH)
+	if err == nil && w.Group != nil && s.mode&setGroupID != 0 && w.goOn() {
+		err = chmod(fd, s.mode&^setGroupID)
+		if w.change(s).none() {
+			return
+		}
+	}
+	if err != nil {
+		w.stop(err)
+	}
 }
 
 // below sees to all that is in the directory.
