@@ -169,6 +169,9 @@ func (m *blockMapper) setUp(ctx context.Context) (node, hold string, err error) 
 		}
 		pods = nil
 	}
+	if err := m.plugin.records.disown(m.name, facts.identity); err != nil {
+		return "", "", m.device.failed(util.Transient(err))
+	}
 	held, err := m.device.hold(d, len(pods) > 0)
 	if err != nil {
 		return "", "", err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"strings"
 )
 
 // devices is what the plugin needs of the node's block devices.
@@ -63,13 +64,28 @@ type identity struct {
 
 // same reports whether both are one disk for sure.
 func (i identity) same(other identity) bool {
-	if i.Part != other.Part || i.differs(other) {
+	if i.Part != other.Part || i.differs(other) || i.replaces(other) {
 		return false
 	}
-	if i.ID != "" && i.ID == other.ID {
+	if i.ID != "" && i.ID == other.ID && !strings.HasPrefix(i.ID, slotID) {
 		return true
 	}
 	return i.Boot != "" && i.Boot == other.Boot && i.Sequence != 0 && i.Sequence == other.Sequence
+}
+
+// slotID is how an ID begins that may be of what a disk is in, and not the disk's.
+const slotID = "serial:"
+
+// replaces reports whether the kernel got to know one after the other, be it that a
+// disk was pulled out and put in again.
+func (i identity) replaces(other identity) bool {
+	return i.Boot != "" && i.Boot == other.Boot && i.Sequence != 0 && other.Sequence != 0 && i.Sequence != other.Sequence
+}
+
+// mayOverlap reports whether one may be the other, or a part of it.
+func (i identity) mayOverlap(other identity) bool {
+	parts := i.Part != "" && other.Part != "" && i.Part != other.Part
+	return !parts && !i.differs(other) && !i.replaces(other)
 }
 
 // differs reports whether they are two disks for sure.

@@ -46,8 +46,16 @@ func (f *formatting) formatOptions() []string {
 // Mount formats, checks and mounts what the request names. It is the mounter of a
 // util.PodMounts, which makes the directory and takes it back.
 func (f *formatting) Mount(ctx context.Context, req mount.Request) error {
+	err := f.formatAndMount(ctx, req)
+	if err != nil && f.step.format {
+		err = errors.Join(err, f.takeBack())
+	}
+	return f.failed(err)
+}
+
+func (f *formatting) formatAndMount(ctx context.Context, req mount.Request) error {
 	if err := f.prepare(ctx); err != nil {
-		return f.failed(err)
+		return err
 	}
 	inner := &lastStep{Mounter: mountutils.New(f.Interface, mountutils.WithContext(ctx), mountutils.WithTimeout(0))}
 	inner.check = func() error { return f.verify() }
@@ -61,7 +69,20 @@ func (f *formatting) Mount(ctx context.Context, req mount.Request) error {
 	if ctx.Err() != nil && err != nil {
 		err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
 	}
-	return f.failed(err)
+	return err
+}
+
+// takeBack forgets that formatting began if the device is still blank: mkfs may be
+// missing, and what others put on the device later is not what it has left.
+func (f *formatting) takeBack() error {
+	found, err := diskprobe.Probe(f.disk, f.disk.facts().size)
+	if err != nil || len(found) > 0 {
+		return err
+	}
+	if f.before == nil || f.before.State == stateFormatting {
+		return f.volume.plugin.records.remove(f.volume.name)
+	}
+	return f.volume.plugin.records.write(f.volume.name, *f.before)
 }
 
 // prepare notes what is about to happen, and removes what an earlier try has left.
@@ -133,6 +154,9 @@ func (l *lastStep) MountSensitive(source, target, fsType string, options, sensit
 // mountFormatted mounts a device where nothing is mounted, in the directory dir.
 func (v *deviceVolume) mountFormatted(ctx context.Context, dir string, d disk, s step, rec *record) error {
 	facts := d.facts()
+	if err := v.plugin.records.disown(v.name, facts.identity); err != nil {
+		return util.Transient(err)
+	}
 	f := &formatting{Interface: v.plugin.config.Mounter, volume: v, disk: d, step: s, before: rec}
 	f.record = record{State: stateFormatting, UID: v.uid, Path: v.path, FSType: s.fsType, FSUUID: s.uuid, Disk: facts.identity}
 	if s.format {

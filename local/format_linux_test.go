@@ -81,6 +81,37 @@ func TestWithoutBlkid(t *testing.T) {
 	}
 }
 
+// interrupt lets the context of MountDevice end when garbage has been written to the disk.
+func (r *rig) interrupt(t *testing.T, s *volume.Spec, d testDisk) {
+	t.Helper()
+	began := filepath.Join(r.dir, "began")
+	_ = os.Remove(began)
+	r.instead(map[string]string{"mkfs.ext4": "echo garbage >$DEVICE; sleep 100000 & echo $! >" + began + ".new; mv " + began + ".new " + began + "; wait"})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan error, 1)
+	m, err := r.plugin.NewDeviceMounter()
+	require.NoError(t, err)
+	at := r.shared(s)
+	go func() { done <- m.MountDevice(ctx, s, at, volume.DeviceMounterArgs{}) }()
+	require.Eventually(t, func() bool { _, err := os.Stat(began); return err == nil }, longWait, tick)
+	cancel()
+	err = <-done
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, volume.Uncertain, volume.KindOf(err))
+	pid, err := os.ReadFile(began)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return !runs(strings.TrimSpace(string(pid))) }, longWait, tick,
+		"what it has started is killed, too")
+	text := make([]byte, 7)
+	f, err := os.Open(d.device)
+	require.NoError(t, err)
+	_, err = f.Read(text)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	require.Equal(t, "garbage", string(text))
+}
+
 // TestFormatInterrupted: a context that ends while a device is formatted kills what
 // does it, and the same call begins again. What others have made of the device
 // meanwhile stays.
@@ -92,35 +123,7 @@ func TestFormatInterrupted(t *testing.T) {
 	r := newRig(t)
 	d := r.disk("disk", smallDisk)
 	s := deviceSpec(r.link("disk", d), "ext4")
-	interrupt := func() {
-		t.Helper()
-		began := filepath.Join(r.dir, "began")
-		_ = os.Remove(began)
-		r.instead(map[string]string{"mkfs.ext4": "echo garbage >$DEVICE; sleep 100000 & echo $! >" + began + ".new; mv " + began + ".new " + began + "; wait"})
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		done := make(chan error, 1)
-		m, err := r.plugin.NewDeviceMounter()
-		require.NoError(t, err)
-		at := r.shared(s)
-		go func() { done <- m.MountDevice(ctx, s, at, volume.DeviceMounterArgs{}) }()
-		require.Eventually(t, func() bool { _, err := os.Stat(began); return err == nil }, longWait, tick)
-		cancel()
-		err = <-done
-		require.ErrorIs(t, err, context.Canceled)
-		require.Equal(t, volume.Uncertain, volume.KindOf(err))
-		pid, err := os.ReadFile(began)
-		require.NoError(t, err)
-		require.Eventually(t, func() bool { return !runs(strings.TrimSpace(string(pid))) }, longWait, tick,
-			"what it has started is killed, too")
-		text := make([]byte, 7)
-		f, err := os.Open(d.device)
-		require.NoError(t, err)
-		_, err = f.Read(text)
-		require.NoError(t, err)
-		require.NoError(t, f.Close())
-		require.Equal(t, "garbage", string(text))
-	}
+	interrupt := func() { r.interrupt(t, s, d) }
 	interrupt()
 	r.restart(local.Config{})
 	require.NoError(t, r.mountDevice(s), "it was this volume's to format")
@@ -152,6 +155,59 @@ func TestFormatInterrupted(t *testing.T) {
 	var carries *local.ContentError
 	require.ErrorAs(t, r.mountDevice(s), &carries)
 	require.Equal(t, before, fourth.sum(t))
+}
+
+// TestFormatNotStarted: a device that stayed blank when it was to be formatted is
+// anybody's: what is on it later is not taken for what mkfs has left.
+func TestFormatNotStarted(t *testing.T) {
+	if !mounttest.RootNamespace(t) {
+		return
+	}
+	needs(t, "ext4", "mkfs.ext4")
+	r := newRig(t)
+	d := r.disk("disk", smallDisk)
+	s := deviceSpec(r.link("disk", d), "ext4")
+	r.instead(map[string]string{"mkfs.ext4": "exit 127"})
+	for range 2 {
+		require.Error(t, r.mountDevice(s))
+	}
+	require.NoError(t, os.WriteFile(d.device, []byte("precious"), 0))
+	before := d.sum(t)
+	r.restart(local.Config{})
+	var carries *local.ContentError
+	require.ErrorAs(t, r.mountDevice(s), &carries)
+	require.Equal(t, before, d.sum(t))
+}
+
+// TestFormatDisowned: a device that another volume has had since its formatting was
+// interrupted is not wiped, whatever is on it.
+func TestFormatDisowned(t *testing.T) {
+	if !mounttest.RootNamespace(t) {
+		return
+	}
+	needs(t, "ext4", "mkfs.ext4")
+	r := newRig(t)
+	d := r.disk("disk", smallDisk)
+	s := deviceSpec(r.link("disk", d), "ext4")
+	r.interrupt(t, s, d)
+	r.restart(local.Config{})
+	raw := blockSpec(r.links + "/disk")
+	raw.PersistentVolume.Name, raw.PersistentVolume.UID = "raw", "uid-of-raw"
+	m := r.mapper(raw, "1")
+	_, err := m.MapPodDevice(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(podLink(m), []byte("precious"), 0))
+	before := d.sum(t)
+	u, err := r.plugin.NewBlockVolumeUnmapper("raw", "1")
+	require.NoError(t, err)
+	require.NoError(t, u.UnmapPodDevice(t.Context()))
+	global, err := u.GetGlobalMapPath(raw)
+	require.NoError(t, err)
+	require.NoError(t, u.TearDownDevice(t.Context(), global, ""))
+	r.requireReleased(d)
+	var carries *local.ContentError
+	require.ErrorAs(t, r.mountDevice(s), &carries)
+	require.Equal(t, before, d.sum(t))
 }
 
 // TestFormatInterruptedLate: a device that was formatted, and is not known to be, is

@@ -91,6 +91,14 @@ func TestIdentity(t *testing.T) {
 	require.True(t, wwid.same(identity{ID: "x", Boot: "c", Sequence: 9}))
 	require.False(t, wwid.same(identity{ID: "y", Boot: "b", Sequence: 1}))
 	require.False(t, wwid.same(identity{ID: "x", Part: "1@2048"}))
+	require.False(t, wwid.same(identity{ID: "x", Boot: "b", Sequence: 2}), "another medium in the same place")
+	slot := identity{ID: "serial:x", Boot: "b", Sequence: 1}
+	require.True(t, slot.same(identity{ID: "serial:x", Boot: "b", Sequence: 1}))
+	require.False(t, slot.same(identity{ID: "serial:x", Boot: "c", Sequence: 1}), "of a slot, perhaps")
+	require.True(t, wwid.mayOverlap(identity{ID: "x", Part: "1@2048"}))
+	require.False(t, identity{Part: "2@4096"}.mayOverlap(identity{Part: "1@2048"}))
+	require.False(t, wwid.mayOverlap(identity{Boot: "b", Sequence: 2}))
+	require.False(t, wwid.mayOverlap(identity{ID: "y"}))
 	require.False(t, identity{}.same(identity{}), "nothing is known")
 	require.False(t, wwid.differs(identity{}), "nothing is known")
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"sync"
 
 	"github.com/volumekit/volumekit/volume"
 	"k8s.io/apimachinery/pkg/types"
@@ -61,7 +62,10 @@ func (e *RecordError) Error() string {
 func (e *RecordError) Unwrap() error { return e.Err }
 
 // records keeps one file for each volume.
-type records struct{ root, dir string }
+type records struct {
+	root, dir string
+	changing  *sync.Mutex
+}
 
 // The directories: of the records, and of those that are being written.
 const (
@@ -78,7 +82,7 @@ func newRecords(host volume.VolumeHost) (records, error) {
 	if !ok {
 		return records{}, fmt.Errorf("the plugin's directory %s is not below %s", dir, host.Root())
 	}
-	return records{host.Root(), rest}, nil
+	return records{root: host.Root(), dir: rest, changing: &sync.Mutex{}}, nil
 }
 
 func (r records) file(name string) string { return path.Join(r.dir, recordsDir, name) }
@@ -151,6 +155,8 @@ func (r records) write(name string, rec record) error {
 	if err != nil {
 		return err
 	}
+	r.changing.Lock()
+	defer r.changing.Unlock()
 	return r.in(func(root *os.Root) error {
 		unfinished := path.Join(r.dir, newRecordsDir, name)
 		for _, file := range []string{unfinished, r.file(name)} {
@@ -193,6 +199,12 @@ func (r records) remove(name string) error {
 	if err := checkRecordName(name); err != nil {
 		return err
 	}
+	r.changing.Lock()
+	defer r.changing.Unlock()
+	return r.removeLocked(name)
+}
+
+func (r records) removeLocked(name string) error {
 	return r.in(func(root *os.Root) error {
 		for _, file := range []string{path.Join(r.dir, newRecordsDir, name), r.file(name)} {
 			if err := root.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -201,4 +213,45 @@ func (r records) remove(name string) error {
 		}
 		return nil
 	})
+}
+
+// names returns the volumes that have records.
+func (r records) names() (names []string, err error) {
+	err = r.in(func(root *os.Root) error {
+		dir, err := root.Open(r.file("."))
+		if err != nil {
+			return err
+		}
+		defer func() { _ = dir.Close() }()
+		names, err = dir.Readdirnames(-1)
+		return err
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return names, err
+}
+
+// disown removes the records by which other volumes have begun to format a disk that
+// the volume is about to take: what it carries from now on is not theirs to wipe.
+func (r records) disown(volumeName string, disk identity) error {
+	r.changing.Lock()
+	defer r.changing.Unlock()
+	names, err := r.names()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		rec, err := r.read(name)
+		if name == volumeName || err != nil || rec == nil { // one that cannot be read lets nobody wipe
+			continue
+		}
+		if rec.State != stateFormatting || !rec.Disk.mayOverlap(disk) {
+			continue
+		}
+		if err := r.removeLocked(name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
