@@ -117,6 +117,8 @@ func (u *unmounter) TearDown(ctx context.Context) error { return u.TearDownAt(ct
 // is mounted in a volume on disk stays as well, as do the directories that lead there:
 // the error wraps a [*scrub.UnremovableError], and the same call goes on once it is
 // unmounted. A volume in memory with something mounted in it is busy.
+// A directory in another place than GetPath that SetUpAt has not set up stays, unless it
+// is empty.
 func (u *unmounter) TearDownAt(ctx context.Context, dir string) error {
 	return u.plugin.dirs.TearDown(ctx, dir)
 }

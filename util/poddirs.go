@@ -86,6 +86,10 @@ func (p *PodDirs) SetUp(ctx context.Context, dir string, want PodDir) error {
 // the directory. It never descends into something that is mounted in it: that stays, as
 // do the directories that lead there, and the error, which wraps a
 // [*scrub.UnremovableError], names it.
+//
+// It empties what is known to be a volume of this plugin: by its place, the one that the
+// host has for it (PodVolumeDir); or because SetUp has been there. Any other directory
+// it removes only if it is empty, and it is an error if it is not.
 func (p *PodDirs) TearDown(ctx context.Context, dir string) error {
 	return p.exclusively(ctx, dir, (*podDir).tearDown)
 }
@@ -149,6 +153,7 @@ func (p *PodDirs) exclusively(ctx context.Context, dir string, work func(*podDir
 type podDirState struct {
 	exists, mounted bool
 	isDir           bool // and nothing is mounted on it
+	known           bool // to be a volume, whether it is up or not
 	noted           bool // and the note is sound
 	note            note
 	noteErr         error // why it is not
@@ -164,6 +169,9 @@ func (v *podDir) look() (podDirState, error) {
 	if is.exists && !is.mounted {
 		info, err := os.Lstat(v.dir)
 		is.isDir = err == nil && info.IsDir()
+	}
+	if is.known, err = v.notes.known(); err != nil {
+		return is, Transient(err)
 	}
 	is.note, is.noteErr = v.notes.read()
 	is.noted = is.noteErr == nil
@@ -205,7 +213,7 @@ func (v *podDir) setUp(want PodDir) error {
 	if is.up() {
 		return v.setUpAgain(is.note, want)
 	}
-	made, err := v.make(want)
+	made, err := v.make(is, want)
 	if err == nil {
 		err = v.finish(want)
 	}
@@ -232,7 +240,12 @@ func (v *podDir) setUpAgain(is note, want PodDir) error {
 }
 
 // make makes the directory and mounts, and returns what it made of directories.
-func (v *podDir) make(want PodDir) (made string, err error) {
+func (v *podDir) make(is podDirState, want PodDir) (made string, err error) {
+	if !is.exists {
+		if err := v.notes.claim(); err != nil {
+			return "", Transient(err)
+		}
+	}
 	made, err = safepath.MkdirAll(v.mounts.host.Root(), v.dir, 0o750)
 	if err != nil {
 		return made, Transient(err)
@@ -287,6 +300,8 @@ func (v *podDir) undo(was podDirState, made string) error {
 	switch {
 	case was.exists && was.noted:
 		return nil
+	case was.exists && was.known:
+		return v.notes.unready()
 	case was.exists:
 		return v.notes.forget()
 	}
@@ -300,6 +315,9 @@ func (v *podDir) tearDown() error {
 	is, err := v.look()
 	if err != nil {
 		return err
+	}
+	if !is.known {
+		return v.mounts.Unmount(v.ctx, v.dir)
 	}
 	if err := v.mounts.Unmount(v.ctx, v.dir, KeepDirectory()); err != nil {
 		return err

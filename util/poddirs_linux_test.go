@@ -273,6 +273,66 @@ func TestPodDirsElsewhere(t *testing.T) {
 	require.NoDirExists(t, n.dir)
 }
 
+// What is not known to be a volume is not emptied, whatever path is given.
+func TestPodDirsKeepsWhatIsNoVolume(t *testing.T) {
+	for name, dir := range map[string]string{
+		"all pods":          "/pods",
+		"a pod":             "/pods/other",
+		"all volumes":       "/pods/other/volumes",
+		"all of the plugin": "/pods/other/volumes/example.com~dirs",
+		"part of a volume":  "/pods/other/volumes/example.com~dirs/v/data",
+		"another plugin's":  "/pods/other/volumes/example.com~else/v",
+		"all plugins":       "/plugins",
+		"anything else":     "/x",
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newDirsNode(t, mounttest.NewFake(mount.Config{}))
+			dir := n.host.Root() + dir
+			require.NoError(t, os.MkdirAll(dir+"/sub", 0o755))
+			require.NoError(t, os.WriteFile(dir+"/sub/precious", nil, 0o600))
+			err := n.TearDown(t.Context(), dir)
+			require.ErrorIs(t, err, syscall.ENOTEMPTY)
+			require.Equal(t, volume.Transient, volume.KindOf(err), "%v", err)
+			require.ErrorIs(t, n.SetUp(t.Context(), dir, PodDir{Mode: 0o700, Fill: failToFill}), errNotFilled)
+			require.ErrorIs(t, n.TearDown(t.Context(), dir), syscall.ENOTEMPTY, "it has not been a volume since")
+			require.FileExists(t, dir+"/sub/precious")
+
+			require.NoError(t, os.RemoveAll(dir+"/sub"))
+			require.NoError(t, n.TearDown(t.Context(), dir))
+			require.NoDirExists(t, dir)
+		})
+	}
+}
+
+var errNotFilled = errors.New("not filled")
+
+func failToFill(context.Context, string) error { return errNotFilled }
+
+// A volume in another place is known as one from the first instant to the last.
+func TestPodDirsElsewhereInterrupted(t *testing.T) {
+	for _, up := range []bool{true, false} {
+		n := newDirsNode(t, mounttest.NewFake(mount.Config{}))
+		dir := n.host.Root() + "/x"
+		v, err := n.at(t.Context(), dir)
+		require.NoError(t, err)
+		if up { // it has been, until somebody began to take it down
+			require.NoError(t, n.SetUp(t.Context(), dir, PodDir{Mode: 0o700}))
+			require.NoError(t, v.notes.unready())
+		} else {
+			is, err := v.look()
+			require.NoError(t, err)
+			_, err = v.make(is, PodDir{})
+			require.NoError(t, err)
+		}
+		require.NoError(t, os.WriteFile(dir+"/file", nil, 0o600))
+		require.ErrorIs(t, n.SetUp(t.Context(), dir, PodDir{Mode: 0o700, Fill: failToFill}), errNotFilled)
+		require.FileExists(t, dir+"/file")
+		require.NoError(t, n.TearDown(t.Context(), dir))
+		require.NoDirExists(t, dir)
+		require.NoDirExists(t, v.notes.dir)
+	}
+}
+
 // A file or a link in the directory's place stays, and so does what it leads to.
 func TestPodDirsNoDirectory(t *testing.T) {
 	n := newDirsNode(t, mounttest.NewFake(mount.Config{}))

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
 	"strings"
 
@@ -57,9 +58,10 @@ func sameJSON(a, b json.RawMessage) bool {
 // notes is where the note about a volume is: a file called as the kubelet calls its
 // own, which is empty, in a directory that is there for nothing else.
 type notes struct {
-	root string // of the host
-	dir  string
-	keep string // the directory that holds it and is not to be removed
+	root  string // of the host
+	dir   string
+	keep  string // the directory that holds it and is not to be removed
+	inPod bool   // the volume is where the host has it
 }
 
 const (
@@ -79,7 +81,7 @@ func (p *PodDirs) notesOf(dir string) (notes, error) {
 			continue
 		}
 		own, err := host.PodPluginDir(types.UID(part), p.plugin)
-		return notes{root: root, dir: path.Join(own, base), keep: path.Dir(path.Dir(own))}, err
+		return notes{root: root, dir: path.Join(own, base), keep: path.Dir(path.Dir(own)), inPod: true}, err
 	}
 	own, err := host.PluginDir(p.plugin)
 	sum := sha256.Sum256([]byte(dir))
@@ -89,6 +91,28 @@ func (p *PodDirs) notesOf(dir string) (notes, error) {
 // errUnsound is wrapped by the error of reading what was not written to its end, or by
 // somebody else.
 var errUnsound = errors.New("not a note about a volume")
+
+// known reports whether what is at the path is this plugin's, to empty: it is where
+// nothing else is, or it has a directory for notes, which stays until it is gone.
+func (n notes) known() (bool, error) {
+	if n.inPod {
+		return true, nil
+	}
+	info, err := os.Lstat(n.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && info.IsDir(), err
+}
+
+// claim makes known what is about to be made.
+func (n notes) claim() error {
+	if n.inPod {
+		return nil
+	}
+	_, err := safepath.MkdirAll(n.root, n.dir, 0o750)
+	return err
+}
 
 // read returns an error that wraps fs.ErrNotExist if nothing is noted.
 func (n notes) read() (note, error) {
