@@ -344,6 +344,9 @@ func (v *podDir) remove() error {
 	if err != nil {
 		return err
 	}
+	if err := v.notes.unready(); err != nil {
+		return errors.Join(err, root.Close())
+	}
 	if err := v.removePinned(root); err != nil {
 		return fmt.Errorf("%w: %w", errBegun, err)
 	}
@@ -351,10 +354,7 @@ func (v *podDir) remove() error {
 }
 
 func (v *podDir) removePinned(root *scrub.Root) error {
-	err := v.notes.unready()
-	if err == nil {
-		err = v.empty(root)
-	}
+	err := v.empty(root)
 	if err == nil {
 		err = removeEmptied(v.dir)
 	}

@@ -127,10 +127,14 @@ func renameNote(from, to string) error {
 	return nil
 }
 
+// removeNote removes a file, or an empty directory: whoever put that there, it says
+// nothing.
 func removeNote(name string) error {
 	dir, base, err := safepath.OpenParent(name)
 	if err == nil {
-		err = unix.Unlinkat(dir, base, 0)
+		if err = unix.Unlinkat(dir, base, 0); errors.Is(err, unix.EISDIR) {
+			err = unix.Unlinkat(dir, base, unix.AT_REMOVEDIR)
+		}
 		_ = unix.Close(dir)
 	}
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -178,6 +179,48 @@ func TestPodDirsTornNote(t *testing.T) {
 			require.NoError(t, err)
 		})
 	}
+}
+
+// A directory in a note's place is no note. One that is not empty cannot be removed, and
+// keeps the volume as it is.
+func TestPodDirsDirectoryForNote(t *testing.T) {
+	for _, name := range []string{readyName, newName} {
+		n := newDirsNode(t, mounttest.NewFake(mount.Config{}))
+		require.NoError(t, n.SetUp(t.Context(), n.dir, PodDir{Mode: 0o700}))
+		require.NoError(t, os.WriteFile(n.dir+"/file", nil, 0o600))
+		inPlace := filepath.Dir(n.note) + "/" + name
+		require.NoError(t, os.RemoveAll(inPlace))
+		require.NoError(t, os.MkdirAll(inPlace+"/sub", 0o700))
+		before := openBelow(t, n.dir)
+		for range 3 {
+			err := n.TearDown(t.Context(), n.dir)
+			require.ErrorIs(t, err, syscall.ENOTEMPTY)
+			require.Equal(t, volume.Transient, volume.KindOf(err), "%v", err)
+			require.NotErrorIs(t, err, errBegun)
+			require.FileExists(t, n.dir+"/file")
+		}
+		require.Equal(t, before, openBelow(t, n.dir), "descriptors of the volume")
+		if name == newName {
+			require.FileExists(t, n.note, "it is as ready as before")
+		}
+		require.NoError(t, os.Remove(inPlace+"/sub"))
+		require.NoError(t, n.TearDown(t.Context(), n.dir))
+		n.requireGone(t)
+	}
+}
+
+// openBelow returns how many descriptors of this process are of what is at a path.
+func openBelow(t *testing.T, dir string) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	require.NoError(t, err)
+	count := 0
+	for _, entry := range entries {
+		if to, err := os.Readlink("/proc/self/fd/" + entry.Name()); err == nil && strings.HasPrefix(to+"/", dir+"/") {
+			count++
+		}
+	}
+	return count
 }
 
 // What is mounted in a volume is no part of it.

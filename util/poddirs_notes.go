@@ -142,9 +142,10 @@ func (n notes) write(what note) error {
 	return writeNote(path.Join(n.dir, newName), path.Join(n.dir, readyName), text)
 }
 
-// unready removes the note, and what may be left of one that was not finished.
+// unready removes what may be left of a note that was not finished, and then the note:
+// if that fails the volume is as ready as before.
 func (n notes) unready() error {
-	for _, name := range []string{readyName, newName} {
+	for _, name := range []string{newName, readyName} {
 		if err := removeNote(path.Join(n.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
