@@ -44,7 +44,7 @@ func parse(name string, text []byte) (*manifest, error) {
 			return m, m.check()
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", where, err)
+			return nil, fmt.Errorf("%s: %w", where, badSeparator(err))
 		}
 		if err := m.add(where, text); err != nil {
 			return nil, err
@@ -65,14 +65,14 @@ var decoder = func() runtime.Decoder {
 func (m *manifest) add(where string, text []byte) error {
 	var content any
 	if err := yaml.Unmarshal(text, &content); err != nil {
-		return fmt.Errorf("%s: %w (lines count from the start of the document)", where, err)
+		return fmt.Errorf("%s: %w", where, badYAML(err))
 	}
 	if content == nil {
 		return nil
 	}
 	fields, ok := content.(map[string]any)
 	if !ok {
-		return fmt.Errorf("%s: %q is not an object", where, short(fmt.Sprint(content)))
+		return fmt.Errorf("%s: %w", where, notObject(content))
 	}
 	version, kind, name := identify(fields)
 	where = fmt.Sprintf("%s (%s/%s)", where, short(kind), short(name))

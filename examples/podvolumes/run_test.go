@@ -89,6 +89,7 @@ func TestBadManifests(t *testing.T) {
 		require.Equal(t, 1, strings.Count(r.stderr, "\n"), "%s: %s", name, r.stderr)
 		require.Contains(t, r.stderr, "dry run: podvolumes: "+s.dir+"/test.yaml", name)
 		require.Contains(t, r.stderr, strings.ReplaceAll(bad.says, "$DIR", s.dir), name)
+		require.NotContains(t, r.stderr, "hunter2", name)
 		require.Empty(t, r.stdout, name)
 		for _, action := range d.fake.Log() {
 			require.NotEqual(t, mounttest.OpMount, action.Op, name)

@@ -76,8 +76,8 @@ func completeSecret(secret *v1.Secret) error {
 	}
 	secret.StringData = nil
 	for key, value := range secret.Data {
-		if err := checkKey("data", key); err != nil {
-			return err
+		if validation.IsConfigMapKey(key) != nil { // somebody may have put the value there
+			return field.Invalid(field.NewPath("data"), field.OmitValueType{}, "a key that is none")
 		}
 		size += len(value)
 	}

@@ -44,6 +44,7 @@ func parse(file string, text []byte) ([]document, error) {
 			break
 		}
 		d := document{file: file, index: index}
+		err = badSeparator(err)
 		if err == nil && index > maxDocuments {
 			err = fmt.Errorf("a file has at most %d documents", maxDocuments)
 		}
@@ -76,14 +77,14 @@ var decoder = func() runtime.Decoder {
 func (d *document) read(text []byte) error {
 	var content any
 	if err := yaml.Unmarshal(text, &content); err != nil {
-		return fmt.Errorf("%w (lines count from the start of the document)", err)
+		return badYAML(err)
 	}
 	if content == nil {
 		return nil
 	}
 	fields, ok := content.(map[string]any)
 	if !ok {
-		return fmt.Errorf("%q is not an object", short(fmt.Sprint(content)))
+		return notObject(content)
 	}
 	version, _ := fields["apiVersion"].(string)
 	kind, _ := fields["kind"].(string)
