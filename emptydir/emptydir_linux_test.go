@@ -242,6 +242,25 @@ func TestConstruct(t *testing.T) {
 	}
 }
 
+// However a limit is written, it is the same; another one is another volume.
+func TestLimitWrittenInOtherWays(t *testing.T) {
+	for _, medium := range []v1.StorageMedium{"", "Memory"} {
+		n := newNode(t, mounttest.NewFake(mount.Config{}))
+		setUp := func(limit string) error {
+			source := v1.EmptyDirVolumeSource{Medium: medium, SizeLimit: quantity(limit)}
+			return n.mounter(t, spec("v", source)).SetUp(t.Context(), volume.MounterArgs{})
+		}
+		for _, limit := range []string{"1Mi", "1048576", "1024Ki", "1048576000m", "1048.576k"} {
+			require.NoError(t, setUp(limit), limit)
+		}
+		for _, limit := range []string{"0", "1M", "1048577", "2Mi"} {
+			require.ErrorIs(t, setUp(limit), volume.ErrAlreadyMounted, limit)
+		}
+		require.ErrorIs(t, n.mounter(t, onMedium(medium)).SetUp(t.Context(), volume.MounterArgs{}), volume.ErrAlreadyMounted)
+		require.NoError(t, n.unmounter(t).TearDown(t.Context()))
+	}
+}
+
 // After a reboot what was in memory is gone, and the note about it is not.
 func TestReboot(t *testing.T) {
 	if !mounttest.Namespace(t) {

@@ -10,6 +10,7 @@ import (
 	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -64,13 +65,22 @@ func (m *mounter) want(args volume.MounterArgs) (util.PodDir, error) {
 	if err != nil {
 		return util.PodDir{}, err
 	}
-	record, err := json.Marshal(m.source)
+	record, err := json.Marshal(m.record())
 	want := util.PodDir{Mode: 0o777, User: args.FsUser, Group: args.FsGroup, Record: record}
 	if args.FsGroup != nil {
 		want.Mode |= fs.ModeSetgid
 	}
 	want.Mount = m.request(asked)
 	return want, err
+}
+
+// record is the source in the one way in which it is noted, however its limit is written.
+func (m *mounter) record() v1.EmptyDirVolumeSource {
+	source := m.source
+	if source.SizeLimit != nil {
+		source.SizeLimit = resource.NewQuantity(m.limit, resource.BinarySI)
+	}
+	return source
 }
 
 // checkArgs refuses what a pod asks for and would not get, and returns the size that
