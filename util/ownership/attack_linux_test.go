@@ -18,11 +18,12 @@ import (
 // TestAttack: while a directory is given to one group after the other, others in it
 // swap directories and files for symbolic links to what is outside, and mount another
 // file system over directories. Nothing outside and nothing mounted is changed. What a
-// walk by path changes in the same place shows that the attack is one.
+// walk by path changes in the same place, see TestAttackOnAWalk, shows that the attack
+// is one.
 func TestAttack(t *testing.T) {
 	onEachKernel(t, func(t *testing.T, dir string) {
 		a := newAttack(t, dir)
-		stop := a.begin()
+		stop := a.begin(t)
 		for i := 0; i < upTo(800, 100_000) || !a.struck(); i++ {
 			_, err := Apply(t.Context(), a.root, Options{Group: id(int64(1 + i%7)), Workers: 1 + i%3})
 			a.tolerate(t, err)
@@ -36,30 +37,51 @@ func TestAttack(t *testing.T) {
 	})
 }
 
-// TestAttackOnAWalk is the control.
+// TestAttackOnAWalk is the control: each way to attack, once and just where a walk by
+// path has looked and not changed yet, gains a canary.
 func TestAttackOnAWalk(t *testing.T) {
-	if !mounttest.RootNamespace(t) {
-		return
+	for name, test := range map[string]struct {
+		at     string
+		strike func(t *testing.T, a *attack)
+	}{
+		"directory": {"/d0/sub/file1", func(t *testing.T, a *attack) { a.link(t, a.directories[0], a.outside) }},
+		"file":      {"/d0/sub/file0", func(t *testing.T, a *attack) { a.link(t, a.files[0], a.outside+"/sub/file0") }},
+		"mount": {"/d0/sub/file1", func(t *testing.T, a *attack) {
+			require.NoError(t, unix.Mount(a.source, a.root+"/d0", "", unix.MS_BIND, ""))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if !mounttest.RootNamespace(t) {
+				return
+			}
+			a := newAttack(t, cage(t))
+			byPath(a.root, 7, func(string) {})
+			a.requireNone(t)
+			byPath(a.root, 7, func(name string) {
+				if name == a.root+test.at {
+					test.strike(t, a)
+				}
+			})
+			require.NotEmpty(t, a.escaped())
+		})
 	}
-	a := newAttack(t, tmpfs(t, realTempDir(t)))
-	stop := a.begin()
-	defer stop()
-	for i := range 10_000 {
-		_ = byPath(a.root, 1+i%7)
-		if i%10 == 0 && a.escaped() != "" {
-			t.Log(a.escaped())
-			return
-		}
-	}
-	t.Log("the walk was lucky: this time the attack shows nothing")
+}
+
+// link puts a link in something's place for good.
+func (a *attack) link(t *testing.T, s spot, to string) {
+	t.Helper()
+	name := filepath.Dir(a.root) + "/link"
+	require.NoError(t, os.Symlink(to, name))
+	require.NoError(t, s.exchange(name))
 }
 
 // byPath is what is done everywhere.
-func byPath(dir string, gid int) error {
-	return filepath.Walk(dir, func(name string, info fs.FileInfo, err error) error {
+func byPath(dir string, gid int, looked func(name string)) {
+	_ = filepath.Walk(dir, func(name string, info fs.FileInfo, err error) error {
 		if err != nil {
 			return nil
 		}
+		looked(name)
 		_ = os.Lchown(name, -1, gid)
 		if info.Mode()&fs.ModeSymlink == 0 {
 			_ = os.Chmod(name, info.Mode()|readWrite)
@@ -98,8 +120,9 @@ func newAttack(t *testing.T, dir string) *attack {
 	return a
 }
 
-// begin returns what ends the attack, and waits until it has.
-func (a *attack) begin() (stop func()) {
+// begin returns what ends the attack, and waits until it has. It ends before the
+// descriptors do that it is done by: their numbers are somebody else's then.
+func (a *attack) begin(t *testing.T) (stop func()) {
 	done := make(chan struct{})
 	var attackers sync.WaitGroup
 	for _, attack := range []func(n int){a.swapDirectory, a.swapFile, a.mount} {
@@ -114,10 +137,12 @@ func (a *attack) begin() (stop func()) {
 			}
 		})
 	}
-	return func() {
+	stop = sync.OnceFunc(func() {
 		close(done)
 		attackers.Wait()
-	}
+	})
+	t.Cleanup(stop)
+	return stop
 }
 
 // A spot is where something is swapped: by descriptor, or else an attacker of whom
@@ -129,10 +154,7 @@ type spot struct {
 
 func spotIn(t *testing.T, dir, name string) spot {
 	t.Helper()
-	fd, err := unix.Open(dir, unix.O_PATH|unix.O_CLOEXEC, 0)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, unix.Close(fd)) })
-	return spot{fd, name}
+	return spot{openPath(t, dir), name}
 }
 
 func (a *attack) swapDirectory(n int) {

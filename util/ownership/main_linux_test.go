@@ -61,8 +61,8 @@ func upTo(few, all int) int {
 	return few
 }
 
-// onEachKernel runs a test as root in a namespace, on a tmpfs of its own, with the
-// newer system calls and without.
+// onEachKernel runs a test as root in a cage, on a tmpfs of its own, with the newer
+// system calls and without.
 func onEachKernel(t *testing.T, test func(t *testing.T, dir string)) {
 	t.Helper()
 	for _, way := range ways() {
@@ -74,9 +74,53 @@ func onEachKernel(t *testing.T, test func(t *testing.T, dir string)) {
 				mounttest.SkipWithout(t, "openat2", "this kernel has none")
 			}
 			take(way)
-			test(t, tmpfs(t, realTempDir(t)))
+			test(t, cage(t))
 		})
 	}
+}
+
+// cage returns an empty directory. The process has a tmpfs for its root directory
+// until the test ends, and nothing above that has a name: a walk that a mistake leads
+// upwards, or to the root of the hierarchy, gives away nothing of the machine.
+func cage(t *testing.T) string {
+	t.Helper()
+	root := tmpfs(t, realTempDir(t))
+	fill(t, root, "proc/", "dir/")
+	require.NoError(t, unix.Mount("/proc", root+"/proc", "", unix.MS_BIND, ""))
+	top, here := openPath(t, "/"), openPath(t, ".")
+	require.NoError(t, unix.Chroot(root))
+	t.Cleanup(func() {
+		require.NoError(t, unix.Fchdir(top))
+		require.NoError(t, unix.Chroot("."))
+		require.NoError(t, unix.Fchdir(here))
+	})
+	require.NoError(t, unix.Chdir("/"))
+	return tmpfs(t, "/dir")
+}
+
+func openPath(t *testing.T, name string) int {
+	t.Helper()
+	fd, err := unix.Open(name, unix.O_PATH|unix.O_CLOEXEC, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, unix.Close(fd)) })
+	return fd
+}
+
+// TestCage: no way leads out, and the tests see no file of the machine's.
+func TestCage(t *testing.T) {
+	onEachKernel(t, func(t *testing.T, dir string) {
+		var top, above unix.Stat_t
+		require.NoError(t, unix.Lstat("/", &top))
+		require.NoError(t, unix.Lstat(dir+strings.Repeat("/..", 20), &above))
+		require.Equal(t, top, above)
+		entries, err := os.ReadDir("/")
+		require.NoError(t, err)
+		var names []string
+		for _, entry := range entries {
+			names = append(names, entry.Name())
+		}
+		require.Equal(t, []string{"dir", "proc"}, names)
+	})
 }
 
 func realTempDir(t *testing.T) string {
