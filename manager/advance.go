@@ -5,6 +5,7 @@ import (
 	"maps"
 
 	"github.com/volumekit/volumekit/volume"
+	v1 "k8s.io/api/core/v1"
 )
 
 // advance returns what is known of a volume after a job. It changes nothing.
@@ -91,4 +92,19 @@ func (p *actualPod) as(s state) *actualPod {
 // isNothing reports whether there is nothing that could be taken down.
 func (v *actualVolume) isNothing() bool {
 	return v.attached == absent && v.device == absent && !v.inUse(podKey{})
+}
+
+// during returns what is known of a volume while an operation is under way that brings
+// something up: it may be there by now, though nobody has said so.
+func (v *actualVolume) during(op operation, pod *v1.Pod) *actualVolume {
+	now := *v
+	switch {
+	case op.verb == attach && v.attached == absent:
+		now.attached = uncertain
+	case op.verb == mountDevice && v.device == absent:
+		now.device, now.lastPod = uncertain, podKey{pod.UID, v.spec.Name()}
+	case op.verb == setUp && v.stateOf(op.pod) == absent:
+		now.pods = mapsWith(v.pods, op.pod, &actualPod{state: uncertain, block: v.traits.block})
+	}
+	return &now
 }

@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -78,6 +79,9 @@ func deviceMountable(plugin volume.VolumePlugin) (volume.DeviceMountableVolumePl
 	return able, nil
 }
 
+// errNothingToGrow: the volume is of a kind that grows, and is none of those that do.
+var errNothingToGrow = errors.New("nothing to grow")
+
 // expand grows the file system to the size of its storage.
 func (m *Manager) expand(ctx context.Context, j job) error {
 	able, ok := volume.As[volume.NodeExpandableVolumePlugin](j.plugin)
@@ -89,6 +93,9 @@ func (m *Manager) expand(ctx context.Context, j job) error {
 		o.OldSize = *j.oldSize
 	}
 	done, err := able.NodeExpand(ctx, o)
+	if errors.Is(err, volume.ErrNotSupported) {
+		return errNothingToGrow
+	}
 	if err == nil && !done {
 		err = fmt.Errorf("%w: the volume cannot be grown yet", volume.ErrTransient)
 	}

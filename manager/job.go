@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -44,6 +45,7 @@ type outcome struct {
 	mounted bool
 	path    string
 	after   *actualVolume
+	silent  bool // nothing to tell
 }
 
 // carryOut writes down what is about to be there, does it, and strikes it out if there
@@ -79,6 +81,9 @@ func (m *Manager) prepare(j *job) (err error) {
 		return nil
 	}
 	j.record.DeviceMountPath = j.deviceMountPath
+	if j.pod != nil {
+		j.record.For = &podRecord{j.pod.UID, j.spec.Name()}
+	}
 	return m.disk.write(*j.record)
 }
 
@@ -105,6 +110,9 @@ func (m *Manager) run(ctx context.Context, j job) (out outcome) {
 		out.err = m.tearDown(ctx, j)
 	case expand:
 		out.err = m.expand(ctx, j)
+		if errors.Is(out.err, errNothingToGrow) {
+			out.err, out.silent = nil, true
+		}
 	}
 	return out
 }

@@ -56,6 +56,7 @@ func (j *job) addDesired(want *desiredVolume) {
 
 // failAtOnce notes an operation that could not begin.
 func (l *loop) failAtOnce(op operation, err error, now time.Time) {
+	l.config.Logger.Warn("operation cannot begin", "operation", op.verb.String(), "volume", short(string(op.volume)), "err", err)
 	l.noteFailure(op, fmt.Errorf("%w: %w", volume.ErrTransient, err), now)
-	l.dirty[op.volume] = true
+	l.later[op.volume] = l.retry[op].until
 }

@@ -26,12 +26,16 @@ func (m *Manager) Run(ctx context.Context) error {
 		Manager:     m,
 		changed:     m.config.Source.Changed(),
 		results:     make(chan outcome),
+		scans:       make(chan []rebuilt, 1),
 		answers:     make(chan answer, 1),
 		later:       map[v1.UniqueVolumeName]time.Time{},
 		populateDue: true,
 	}
 	l.launch = func(_ operation, work func() outcome) {
 		go func() { l.results <- work() }()
+	}
+	l.scan = func(work func() []rebuilt) {
+		l.helpers.Go(func() { l.scans <- work() })
 	}
 	l.ask = func(work func() answer) {
 		l.helpers.Go(func() { l.answers <- work() })
@@ -69,6 +73,11 @@ type loop struct {
 
 	ready [lastVerb + 1][]v1.UniqueVolumeName // volumes that had an operation due, by its verb
 	later map[v1.UniqueVolumeName]time.Time   // when to look at volumes again
+
+	scans      chan []rebuilt
+	scan       func(work func() []rebuilt) // has work done, and its findings taken in later
+	rescanning bool
+	rescanDue  bool
 
 	answers       chan answer              // of length 1
 	ask           func(work func() answer) // has work done, and its answer taken in later
@@ -115,6 +124,9 @@ func (l *loop) beat(ctx context.Context, now time.Time) {
 	if due(l.resync, now) {
 		l.resync = after(now, l.config.Resync)
 		l.lookAtAll()
+		l.rescanDue = true
+	}
+	if l.rescanDue && !l.rescanning {
 		l.rescan(ctx)
 	}
 	if (l.populateDue || due(l.populateDelay.until, now)) && !l.asking {
@@ -166,6 +178,8 @@ func (l *loop) wait(ctx context.Context) {
 	case <-ctx.Done():
 	case <-alarm:
 	case <-l.wake:
+	case all := <-l.scans:
+		l.rescanned(ctx, all)
 	case a := <-l.answers:
 		l.answered(a, time.Now())
 	case out := <-l.results:
@@ -264,6 +278,7 @@ func (l *loop) start(ctx context.Context, op operation, now time.Time) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	l.running[op.volume] = true
 	l.flights[op.volume] = &flight{operation: op, since: now, cancel: cancel}
+	l.have.put(op.volume, j.before.during(op, j.pod))
 	l.launch(op, func() outcome {
 		defer cancel(nil)
 		return l.carryOut(ctx, j)

@@ -48,6 +48,8 @@ type schedule struct {
 	running map[v1.UniqueVolumeName]bool
 	// reported are the volumes that may be attached; nil: all.
 	reported map[v1.UniqueVolumeName]bool
+	// unknown are the plugins of which something is there that is not understood.
+	unknown map[string]bool
 	// retry is when an operation that failed may be tried again.
 	retry map[operation]delay
 }
@@ -167,6 +169,9 @@ func sortedKeys[V any](m map[podKey]V) []podKey {
 
 // setUps: pods that want the volume get it.
 func (p *planner) setUps() (operation, bool) {
+	if p.isAnother() {
+		return operation{}, false
+	}
 	for _, key := range sortedKeys(p.want.pods) {
 		if !p.needsSetUp(key) || p.mustWait(key) {
 			continue
@@ -216,6 +221,20 @@ func (p *planner) foundElsewhere() bool {
 	return false
 }
 
+// isAnother reports whether what is there is another volume of the same name, that has
+// been deleted and made anew: it has to go before this one comes.
+func (p *planner) isAnother() bool {
+	want, have := p.want.spec, p.have.spec
+	if want == nil || have == nil || p.have.isNothing() {
+		return false
+	}
+	if want.IsBlock() != have.IsBlock() {
+		return true
+	}
+	return want.PersistentVolume != nil && have.PersistentVolume != nil && want.PersistentVolume.UID != "" &&
+		have.PersistentVolume.UID != "" && want.PersistentVolume.UID != have.PersistentVolume.UID
+}
+
 // firstStep is what the volume needs before a pod can have it.
 func (p *planner) firstStep() (verb, bool) {
 	switch {
@@ -230,7 +249,7 @@ func (p *planner) firstStep() (verb, bool) {
 // repair: what a volume that is up stands on is as it should be.
 func (p *planner) repair() (operation, bool) {
 	v, ok := p.firstStep()
-	if !ok || len(p.want.pods) == 0 || v == attach && p.reported != nil && !p.reported[p.name] {
+	if !ok || len(p.want.pods) == 0 || p.isAnother() || v == attach && p.reported != nil && !p.reported[p.name] {
 		return operation{}, false
 	}
 	return p.due(v, podKey{})
@@ -256,7 +275,7 @@ func (p *planner) isUp() bool {
 // release: what no pod wants or has is unmounted and detached.
 func (p *planner) release() (operation, bool) {
 	switch {
-	case !p.down || len(p.want.pods) > 0 || p.have.inUse(podKey{}):
+	case !p.down || len(p.want.pods) > 0 && !p.isAnother() || p.have.inUse(podKey{}) || p.unknown[p.have.plugin]:
 		return operation{}, false
 	case p.have.device != absent:
 		return p.due(unmountDevice, podKey{})

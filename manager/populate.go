@@ -116,6 +116,9 @@ func (p *populator) addVolume(ctx context.Context, all *population, pod *v1.Pod,
 	if other, ok := all.dirs[dir]; ok && other != at.volume {
 		return fmt.Errorf("%w: another volume of the pod has the directory %q already", volume.ErrNotSupported, spec.Name())
 	}
+	if other := all.podAt(at); other != nil && other.spec.ReadOnly != spec.ReadOnly {
+		return fmt.Errorf("%w: volume %q of the pod is the same, and one of them is read-only", volume.ErrNotSupported, short(other.outer))
+	}
 	all.dirs[dir] = at.volume
 	if traits.onePod {
 		all.onePod[storage{plugin.GetPluginName(), name}] = at.volume
@@ -125,6 +128,11 @@ func (p *populator) addVolume(ctx context.Context, all *population, pod *v1.Pod,
 	all.add(at, &desiredVolume{plugin: plugin.GetPluginName(), name: name, spec: spec, traits: traits, size: sizeOf(plugin, spec)},
 		&desiredPod{pod: pod, outer: v.Name, spec: spec, args: argsOf(pod, v), block: spec.IsBlock()})
 	return nil
+}
+
+// podAt returns what the pod wants of the volume already, or nil.
+func (all *population) podAt(at place) *desiredPod {
+	return all.volumes[at.volume].podsOrNone()[at.key]
 }
 
 // add adds a pod to a volume, which is the one of the first pod that wants it. Two
@@ -145,7 +153,7 @@ func (all *population) add(at place, v *desiredVolume, pod *desiredPod) {
 // grow it.
 func sizeOf(plugin volume.VolumePlugin, spec *volume.Spec) *resource.Quantity {
 	able, ok := volume.As[volume.NodeExpandableVolumePlugin](plugin)
-	if !ok || !able.RequiresFSResize() || spec.PersistentVolume == nil {
+	if !ok || !able.RequiresFSResize() || spec.PersistentVolume == nil || spec.IsReadOnly() {
 		return nil
 	}
 	size, ok := spec.PersistentVolume.Spec.Capacity[v1.ResourceStorage]

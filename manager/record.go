@@ -17,6 +17,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // A record is what is written down of a volume that is attached, or mounted once for
@@ -38,6 +39,7 @@ type record struct {
 	DeviceMountPath string             `json:"deviceMountPath,omitempty"`
 	Size            *resource.Quantity `json:"size,omitempty"`
 	Pods            []podRecord        `json:"pods,omitempty"`
+	For             *podRecord         `json:"for,omitempty"` // one that it was mapped for
 }
 
 type specRecord struct {
@@ -49,6 +51,15 @@ type specRecord struct {
 type podRecord struct {
 	UID  types.UID `json:"uid"`
 	Name string    `json:"name"` // of the volume's directory
+}
+
+// check refuses names that are no names of directories.
+func (p podRecord) check(name string) error {
+	at := field.NewPath(name)
+	if err := volume.ValidatePathComponent(at.Child("uid"), string(p.UID)); err != nil {
+		return err
+	}
+	return volume.ValidatePathComponent(at.Child("name"), p.Name)
 }
 
 const recordVersion = 1
@@ -173,6 +184,16 @@ func (rec record) check(file string) error {
 	case fileOf(rec.Volume) != file:
 		return fmt.Errorf("it is the record of another volume, %q", short(string(rec.Volume)))
 	}
+	for _, pod := range rec.Pods {
+		if err := pod.check("pods"); err != nil {
+			return err
+		}
+	}
+	if rec.For != nil {
+		if err := rec.For.check("for"); err != nil {
+			return err
+		}
+	}
 	return rec.spec().Validate()
 }
 
@@ -189,6 +210,9 @@ func (rec record) volume() *actualVolume {
 		pods: map[podKey]*actualPod{},
 	}
 	v.assume()
+	if rec.For != nil {
+		v.lastPod = podKey{rec.For.UID, rec.For.Name}
+	}
 	for _, pod := range rec.Pods {
 		v.lastPod = podKey{pod.UID, pod.Name}
 		v.pods[v.lastPod] = &actualPod{state: uncertain, block: rec.Block}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
@@ -36,6 +37,10 @@ func (l *loop) restore(ctx context.Context) error {
 		leftovers = append(leftovers, Leftover{Path: l.disk.place(), Err: err})
 	}
 	for _, rec := range recs {
+		if err := l.checkPlace(rec); err != nil {
+			leftovers = append(leftovers, Leftover{Path: l.disk.place(), Plugin: rec.Plugin, Err: err})
+			continue
+		}
 		have.put(rec.Volume, rec.volume())
 	}
 	l.disk.sweep()
@@ -51,7 +56,8 @@ func (l *loop) restore(ctx context.Context) error {
 	l.logLeftovers(leftovers)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.have, l.leftovers, l.restored = have, leftovers, true
+	l.have, l.restored = have, true
+	l.setLeftovers(leftovers)
 	l.allDirty()
 	l.tellAll()
 	return nil
@@ -63,28 +69,98 @@ func (l *loop) logLeftovers(leftovers []Leftover) {
 	}
 }
 
-// rescan looks again at what was not understood, and for what has come since.
-func (l *loop) rescan(ctx context.Context) {
-	found, err := l.disk.volumes()
-	if err != nil {
-		l.config.Logger.Warn("looking for volumes that nobody knows", "err", err)
-		return
+// checkPlace refuses a record that names another place than the plugin has for the
+// volume: what is mounted there is not ours to unmount.
+func (l *loop) checkPlace(rec record) error {
+	if !rec.DeviceMountable || rec.DeviceMountPath == "" {
+		return nil
 	}
-	fresh := newActualWorld()
-	leftovers := l.reconstruct(ctx, fresh, slices.DeleteFunc(found, l.isKnown))
-	if ctx.Err() != nil {
+	plugin, err := l.config.Plugins.FindPluginByName(rec.Plugin)
+	if err != nil {
+		return fmt.Errorf("record of volume %q: %w", short(string(rec.Volume)), err)
+	}
+	path, err := deviceMountPath(job{plugin: plugin, spec: rec.spec()})
+	if err == nil && path != rec.DeviceMountPath {
+		err = fmt.Errorf("it says that the volume is mounted at %q, which is not its place", short(rec.DeviceMountPath))
+	}
+	if err != nil {
+		return fmt.Errorf("record of volume %q: %w", short(string(rec.Volume)), err)
+	}
+	return nil
+}
+
+// rescan looks again at what was not understood, and for what has come since, while the
+// loop goes on.
+func (l *loop) rescan(ctx context.Context) {
+	l.rescanDue, l.rescanning = false, true
+	l.scan(func() []rebuilt {
+		found, err := l.disk.volumes()
+		if err != nil {
+			l.config.Logger.Warn("looking for volumes that nobody knows", "err", err)
+			return nil
+		}
+		return l.rebuildAll(ctx, slices.DeleteFunc(found, l.isKnown))
+	})
+}
+
+// rescanned takes in what was found, but for what has come to be known meanwhile.
+func (l *loop) rescanned(ctx context.Context, all []rebuilt) {
+	l.rescanning = false
+	if all == nil || ctx.Err() != nil {
 		return // not all were looked at
 	}
+	all = slices.DeleteFunc(all, func(r rebuilt) bool { return l.isKnown(r.found) })
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for name, v := range fresh.volumes {
-		if l.have.volumes[name] == nil && !l.running[name] {
-			l.have.put(name, v)
-			l.dirty[name] = true
+	leftovers := slices.DeleteFunc(slices.Clone(l.leftovers), func(left Leftover) bool { return left.Path != l.disk.place() })
+	for _, r := range all {
+		switch {
+		case r.err != nil:
+			leftovers = append(leftovers, r.found.leftover(r.err))
+		case l.running[r.name]: // the next time
+			leftovers = append(leftovers, r.found.leftover(errBusy))
+		default:
+			l.have.merge(r)
+			l.dirty[r.name] = true
 		}
 	}
-	records := slices.DeleteFunc(slices.Clone(l.leftovers), func(left Leftover) bool { return left.Path != l.disk.place() })
-	l.leftovers = append(records, leftovers...)
+	l.setLeftovers(leftovers)
+	l.allDirty()
+	l.tellAll()
+}
+
+var errBusy = errors.New("its volume is being worked on")
+
+// setLeftovers also notes whose they are: nothing of such a plugin is unmounted or
+// detached for good while one of its volumes is not understood. The caller holds mu.
+func (l *loop) setLeftovers(leftovers []Leftover) {
+	l.leftovers = leftovers
+	l.unknown = map[string]bool{}
+	for _, left := range leftovers {
+		if left.Plugin != "" {
+			l.unknown[left.Plugin] = true
+		}
+	}
+}
+
+// merge adds a volume that was found, or its pods to the one that is known.
+func (w actualWorld) merge(r rebuilt) {
+	known := w.volumes[r.name]
+	if known == nil {
+		w.put(r.name, r.volume)
+		return
+	}
+	merged := *known
+	for key, pod := range r.volume.pods {
+		merged.pods = mapsWith(merged.pods, key, pod)
+	}
+	if merged.traits.attachable && merged.attached == absent {
+		merged.attached = uncertain
+	}
+	if merged.traits.onDevice() && merged.device == absent {
+		merged.device = uncertain
+	}
+	w.put(r.name, &merged)
 }
 
 // isKnown reports whether a directory is that of a volume that is wanted, there, or
@@ -161,26 +237,19 @@ func namesIn(dir string) ([]string, error) {
 
 // reconstruct adds the volumes that were found. What it cannot tell it returns.
 func (l *loop) reconstruct(ctx context.Context, have actualWorld, found []foundVolume) (leftovers []Leftover) {
-	for i, r := range l.rebuildAll(ctx, found) {
+	for _, r := range l.rebuildAll(ctx, found) {
 		if r.err != nil {
-			leftovers = append(leftovers, found[i].leftover(r.err))
-			continue
+			leftovers = append(leftovers, r.found.leftover(r.err))
+		} else if r.volume != nil { // or ctx has ended
+			have.merge(r)
 		}
-		if r.volume == nil { // ctx has ended
-			continue
-		}
-		if other := have.volumes[r.name]; other != nil {
-			for key, pod := range r.volume.pods {
-				r.volume.pods = mapsWith(other.pods, key, pod)
-			}
-		}
-		have.put(r.name, r.volume)
 	}
 	return leftovers
 }
 
 // A rebuilt is a volume that was found, or why it is not one.
 type rebuilt struct {
+	found  foundVolume
 	name   v1.UniqueVolumeName
 	volume *actualVolume
 	err    error
@@ -198,7 +267,7 @@ func (l *loop) rebuildAll(ctx context.Context, found []foundVolume) []rebuilt {
 	for range min(atOnce, len(found)) {
 		workers.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(found)) && ctx.Err() == nil; i = next.Add(1) - 1 {
-				all[i] = l.rebuild(ctx, found[i])
+				all[i] = l.rebuildInTime(ctx, found[i])
 			}
 		})
 	}
@@ -206,21 +275,46 @@ func (l *loop) rebuildAll(ctx context.Context, found []foundVolume) []rebuilt {
 	return all
 }
 
+// lookFor is how long a plugin may take to say what a volume is. One that takes longer
+// is asked again at the next rescan.
+const lookFor = 10 * time.Second
+
+// rebuildInTime leaves a plugin behind that does not answer.
+func (l *loop) rebuildInTime(ctx context.Context, f foundVolume) rebuilt {
+	ctx, cancel := context.WithTimeout(ctx, lookFor)
+	answer := make(chan rebuilt, 1)
+	go func() {
+		defer cancel()
+		answer <- l.rebuild(ctx, f)
+	}()
+	select {
+	case r := <-answer:
+		return r
+	case <-ctx.Done():
+	}
+	select {
+	case r := <-answer: // it has noticed, too
+		return r
+	case <-time.After(time.Second):
+		return rebuilt{found: f, err: fmt.Errorf("%w: its plugin does not answer", context.Cause(ctx))}
+	}
+}
+
 func (l *loop) rebuild(ctx context.Context, f foundVolume) rebuilt {
 	name, err := volume.UnescapeQualifiedName(f.plugin)
 	if err != nil {
-		return rebuilt{err: err}
+		return rebuilt{found: f, err: err}
 	}
 	plugin, err := l.config.Plugins.FindPluginByName(name)
 	if err != nil {
-		return rebuilt{err: err}
+		return rebuilt{found: f, err: err}
 	}
 	l.config.Metrics.Add(ReconstructTotal, 1, Label{"volume_plugin", name})
 	v, at, err := rebuild(ctx, plugin, f)
 	if err != nil {
 		l.config.Metrics.Add(ReconstructErrors, 1, Label{"volume_plugin", name})
 	}
-	return rebuilt{at, v, err}
+	return rebuilt{f, at, v, err}
 }
 
 // rebuild asks the plugin what it is.

@@ -35,7 +35,8 @@ func (l *loop) take(out outcome, now time.Time) (Event, bool) {
 		l.noteFailure(out.operation, out.err, now)
 	}
 	l.tellOf(out)
-	return eventOf(out, before)
+	event, ok := eventOf(out, before)
+	return event, ok && !(cancelled && out.err != nil)
 }
 
 // errUnwanted ends operations that bring up what nobody wants any more.

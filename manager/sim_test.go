@@ -77,6 +77,7 @@ type simulation struct {
 	pending  []simJob // that run, in the order in which they began
 	answer   *simAnswer
 	started  int
+	calm     bool                    // faults have ended
 	vanished bool                    // a mount was taken away, and the manager does not know yet
 	pods     int                     // that have ever been
 	notUntil map[operation]time.Time // what failed and is not to begin before
@@ -95,6 +96,7 @@ type simAnswer struct {
 type simJob struct {
 	operation
 	work func() outcome
+	done *outcome // it was done at once, and only says so later
 }
 
 // simVolumes are the persistent volumes, by what they need; o is for one pod only, r
@@ -156,9 +158,14 @@ func (s *simulation) boot() {
 		s.started++
 		s.log("  begins %v", op)
 		s.checkBegun(op)
-		s.pending = append(s.pending, simJob{op, work})
+		j := simJob{operation: op, work: work}
+		if s.IntN(2) == 0 {
+			j.done = s.do(j)
+		}
+		s.pending = append(s.pending, j)
 	}
 	s.answer = nil
+	s.loop.scan = func(work func() []rebuilt) { s.loop.rescanned(context.Background(), work()) }
 	s.loop.ask = func(work func() answer) { s.answer = &simAnswer{work(), s.source.asked} }
 	s.loop.resync, s.loop.refresh = after(s.now, m.config.Resync), after(s.now, m.config.Refresh)
 	if err := s.loop.restore(context.Background()); err != nil {
@@ -268,19 +275,29 @@ func (s *simulation) finishOne() {
 	i := s.IntN(len(s.pending))
 	j := s.pending[i]
 	s.pending = slices.Delete(s.pending, i, i+1)
-	if s.IntN(3) == 0 {
-		s.world.fault = simFault(s.IntN(int(numberOfFaults)))
-	}
 	s.settle(j)
 }
 
-func (s *simulation) settle(j simJob) {
+// do carries an operation out, or fails to.
+func (s *simulation) do(j simJob) *outcome {
+	if !s.calm && s.IntN(3) == 0 {
+		s.world.fault = simFault(s.IntN(int(numberOfFaults)))
+	}
 	fault := s.world.fault
 	out := j.work()
 	s.world.fault = works
-	s.log("  ended %v: fault %d, err %v", j.operation, fault, out.err)
+	s.log("  done %v: fault %d, err %v", j.operation, fault, out.err)
+	return &out
+}
+
+func (s *simulation) settle(j simJob) {
+	out := j.done
+	if out == nil {
+		out = s.do(j)
+	}
+	s.log("  ended %v: err %v", j.operation, out.err)
 	cancelled := s.loop.flights[j.volume].cancelled
-	s.loop.settle(out, s.now)
+	s.loop.settle(*out, s.now)
 	if out.err != nil && !cancelled {
 		s.notUntil[j.operation] = s.now.Add(s.loop.config.Backoff)
 	}
@@ -339,7 +356,7 @@ func (s *simulation) disturbSource() {
 func (s *simulation) crash() {
 	s.log("SIGKILL")
 	for _, j := range s.pending {
-		if s.IntN(2) == 0 {
+		if j.done == nil && s.IntN(2) == 0 {
 			s.world.fault = simFault(s.IntN(int(panics)))
 			s.log("  %v was under way, fault %d", j.operation, s.world.fault)
 			j.work()

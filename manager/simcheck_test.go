@@ -1,7 +1,6 @@
 package manager
 
 import (
-	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -107,11 +106,12 @@ func (s *simulation) checkInUse() {
 // and nothing more to be done.
 func (s *simulation) calmDown() {
 	s.log("faults end")
+	s.calm = true
 	s.source.fails = false
 	clear(s.source.failing)
 	s.loop.populateDue = true
 	s.started = 0
-	bound := 3 * (len(s.pending) + 2*len(s.source.pods) + len(s.loop.have.volumes)*4 + len(s.world.dirs) + 1)
+	bound := 3 * (len(s.pending) + 6*len(s.source.pods) + 4*len(names(s.loop.want.desiredWorld, s.loop.have)) + len(s.world.dirs) + 1)
 	for round := 0; len(s.failures) == 0; round++ {
 		s.beat()
 		for s.answer != nil {
@@ -189,12 +189,12 @@ func (s *simulation) checkEnd() {
 func (s *simulation) checkIdle() {
 	s.started = 0
 	s.loop.lookAtAll()
-	s.loop.rescan(context.Background())
+	s.loop.rescanDue = true
 	s.beat()
 	for s.answer != nil {
 		s.hear()
 	}
-	if s.started > 0 && !strings.Contains(s.trace[len(s.trace)-1], "set-up") {
+	if s.started > 0 && !strings.Contains(s.trace[len(s.trace)-1], "set up") {
 		s.fail("something is done though all is as desired")
 	}
 }

@@ -54,10 +54,21 @@ func (l *loop) findVanished(ctx context.Context, now time.Time) {
 		if errors.Is(err, fs.ErrNotExist) {
 			mounted, err = false, nil
 		}
-		if err == nil && !mounted {
+		if err != nil {
+			l.lookAgain()
+			continue
+		}
+		if !mounted {
 			l.noteVanished(mnt)
 		}
 	}
+}
+
+// lookAgain: one that could not be looked at may have vanished.
+func (l *loop) lookAgain() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tableChanged = true
 }
 
 // shouldBeMounted leaves out volumes that something is being done about: those are looked

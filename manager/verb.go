@@ -45,6 +45,9 @@ func (v verb) reason(block, failed bool) string {
 // eventOf is what people are told of an operation: that it failed for the first time or
 // in another way than before, or that a pod has its volume.
 func eventOf(out outcome, before error) (Event, bool) {
+	if out.silent {
+		return Event{}, false
+	}
 	if out.err != nil && before != nil && before.Error() == out.err.Error() {
 		return Event{}, false
 	}

@@ -107,10 +107,11 @@ func (m *Manager) removeWaiter(pod types.UID, woken chan struct{}) {
 }
 
 var (
-	errNotRestored = errors.New("the manager has not looked yet")
-	errNotWanted   = errors.New("the source does not have the pod yet")
-	errStillWanted = errors.New("the source still has the pod")
-	errInLine      = errors.New("it is in line")
+	errNotPopulated = errors.New("the source has not said yet which pods there are")
+	errNotRestored  = errors.New("the manager has not looked yet")
+	errNotWanted    = errors.New("the source does not have the pod yet")
+	errStillWanted  = errors.New("the source still has the pod")
+	errInLine       = errors.New("it is in line")
 )
 
 // notUp returns the volumes of the pod that are not up. The caller holds mu.
@@ -184,9 +185,22 @@ func (m *Manager) notDown(which func(types.UID) bool) []VolumeError {
 		return []VolumeError{{Err: errNotRestored}}
 	}
 	var left []VolumeError
+	if !m.want.populated {
+		return []VolumeError{{Err: errNotPopulated}}
+	}
 	for at := range m.want.places {
 		if which(at.pod) {
 			left = append(left, VolumeError{at.pod, at.name, errStillWanted})
+		}
+	}
+	for at := range m.want.failed {
+		if which(at.pod) {
+			left = append(left, VolumeError{at.pod, at.name, errStillWanted})
+		}
+	}
+	for _, l := range m.leftovers {
+		if l.Pod != "" && which(l.Pod) {
+			left = append(left, VolumeError{l.Pod, l.Path, fmt.Errorf("it is not understood: %w", l.Err)})
 		}
 	}
 	for name, v := range m.have.volumes {
