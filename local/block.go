@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util"
@@ -177,7 +178,12 @@ func (m *blockMapper) setUp(ctx context.Context) (node, hold string, err error) 
 		return "", "", err
 	}
 	now := record{State: stateBlock, UID: m.device.uid, Path: m.device.path, Disk: facts.identity}
-	if rec == nil || *rec != now {
+	if rec != nil && rec.State == stateBlock {
+		now.Readers = slices.DeleteFunc(slices.Clone(rec.Readers), func(pod types.UID) bool {
+			return !slices.Contains(pods, string(pod))
+		})
+	}
+	if !rec.equals(now) {
 		if err := m.plugin.records.write(m.name, now); err != nil {
 			return "", "", m.device.failed(fmt.Errorf("%w: %w", volume.ErrUncertain, err))
 		}
@@ -201,6 +207,9 @@ func (m *blockMapper) MapPodDevice(ctx context.Context) (string, error) {
 		if err := m.checkLink(node); err != nil {
 			return err
 		}
+		if err := m.noteAccess(); err != nil {
+			return m.device.failed(fmt.Errorf("%w: %w", volume.ErrUncertain, err))
+		}
 		for _, at := range []string{m.globalLink(), m.podLink()} {
 			if err := m.plugin.link(node, at); err != nil {
 				return m.device.failed(fmt.Errorf("%w: %w", volume.ErrUncertain, err))
@@ -213,6 +222,21 @@ func (m *blockMapper) MapPodDevice(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return device, nil
+}
+
+// noteAccess records whether the pod only reads: when the node has been started again
+// its link does not tell.
+func (m *blockMapper) noteAccess() error {
+	rec, err := m.plugin.records.read(m.name)
+	if err != nil || rec == nil || rec.isReader(m.podUID) == m.device.usedRO {
+		return err
+	}
+	if m.device.usedRO {
+		rec.Readers = append(rec.Readers, m.podUID)
+	} else {
+		rec.Readers = slices.DeleteFunc(rec.Readers, func(pod types.UID) bool { return pod == m.podUID })
+	}
+	return m.plugin.records.write(m.name, *rec)
 }
 
 // checkLink fails if the volume is mapped in another way.
@@ -315,12 +339,12 @@ func (b blockVolume) recover(at string) (*volume.Spec, error) {
 	rec, err := b.plugin.records.read(b.name)
 	if err != nil || rec == nil {
 		written, ok := b.plugin.written(to)
-		if !ok {
+		if !ok || isLoop(to) { // perhaps a hold of before the node was started again
 			return nil, fmt.Errorf("%w: %s leads to %s: %w", volume.ErrUncertain, at, to, errors.Join(errNoOrigin, err))
 		}
 		rec = &record{Path: written}
 	}
-	spec := specFor(b.name, rec.Path, nil, b.plugin.isHold(to, b.name))
+	spec := specFor(b.name, rec.Path, nil, rec.isReader(b.podUID) || b.plugin.isHold(to, b.name))
 	spec.PersistentVolume.UID = rec.UID
 	block := v1.PersistentVolumeBlock
 	spec.PersistentVolume.Spec.VolumeMode = &block

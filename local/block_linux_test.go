@@ -3,6 +3,7 @@ package local_test
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -251,6 +252,55 @@ func TestBlockRestarted(t *testing.T) {
 		require.NoError(t, r.unmapper(uid).UnmapPodDevice(t.Context()))
 	}
 	require.NoError(t, r.unmapper("1").TearDownDevice(t.Context(), global, ""))
+}
+
+// TestBlockReaderRestarted: who could only read before the node was started again can
+// only read after that.
+func TestBlockReaderRestarted(t *testing.T) {
+	if !mounttest.RootNamespace(t) {
+		return
+	}
+	r := newRig(t)
+	d := r.disk("disk", smallDisk)
+	s := blockSpec(r.link("disk", d), "ro")
+	m := r.mapper(s, "1")
+	for range 2 {
+		_, err := m.MapPodDevice(t.Context())
+		require.NoError(t, err)
+	}
+	for _, held := range r.holds(d) {
+		status, err := loop.Status(held.Path)
+		require.NoError(t, err)
+		require.NoError(t, loop.Detach(status))
+	}
+	r.requireReleased(d)
+	global, err := m.GetGlobalMapPath(s)
+	require.NoError(t, err)
+	record := filepath.Join(filepath.Dir(filepath.Dir(global)), "devices", "pv")
+	text, err := os.ReadFile(record)
+	require.NoError(t, err)
+	text = regexp.MustCompile(`"boot":"[^"]*"`).ReplaceAll(text, []byte(`"boot":"another"`))
+	require.NoError(t, os.WriteFile(record, text, 0o600))
+	r.restart(local.Config{})
+
+	found, err := r.plugin.ConstructBlockVolumeSpec(t.Context(), "1", "pv", podLink(m))
+	require.NoError(t, err)
+	require.True(t, found.IsReadOnly())
+	again := r.mapper(found, "1")
+	_, err = again.MapPodDevice(t.Context())
+	require.NoError(t, err)
+	require.ErrorIs(t, os.WriteFile(podLink(again), []byte("x"), 0), os.ErrPermission)
+
+	require.NoError(t, r.unmapper("1").UnmapPodDevice(t.Context()))
+	writable := blockSpec(r.links + "/disk")
+	_, err = r.mapper(writable, "1").MapPodDevice(t.Context())
+	require.NoError(t, err)
+	found, err = r.plugin.ConstructBlockVolumeSpec(t.Context(), "1", "pv", podLink(m))
+	require.NoError(t, err)
+	require.False(t, found.IsReadOnly(), "it may write now")
+	require.NoError(t, r.unmapper("1").UnmapPodDevice(t.Context()))
+	require.NoError(t, r.unmapper("1").TearDownDevice(t.Context(), global, ""))
+	r.requireReleased(d)
 }
 
 // TestBlockStrayFile: what is in the place of a link is nobody's to remove.

@@ -121,7 +121,7 @@ func (f *formatting) verify() error {
 	}
 	rec := f.record
 	rec.State = stateMounted
-	if f.before != nil && *f.before == rec {
+	if f.before.equals(rec) {
 		return nil
 	}
 	return f.volume.plugin.records.write(f.volume.name, rec)

@@ -94,9 +94,11 @@ func isEnding(d loop.Device, name string) bool {
 
 // isHold reports whether a path is a hold of the volume's.
 func (p *Plugin) isHold(device, volumeName string) bool {
-	if !strings.HasPrefix(device, "/dev/loop") {
+	if !isLoop(device) {
 		return false
 	}
 	status, err := loop.Status(device)
 	return err == nil && !status.Ending && status.Name == p.holdName(volumeName)
 }
+
+func isLoop(device string) bool { return strings.HasPrefix(device, "/dev/loop") }

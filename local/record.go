@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"reflect"
+	"slices"
 	"strings"
 	"sync"
 
@@ -31,6 +33,14 @@ type record struct {
 	FSUUID string `json:"fsUUID,omitempty"`
 	// Disk is the device when the record was written.
 	Disk identity `json:"disk"`
+	// Readers are the pods that may only read the raw device.
+	Readers []types.UID `json:"readers,omitempty"`
+}
+
+func (r *record) isReader(pod types.UID) bool { return slices.Contains(r.Readers, pod) }
+
+func (r *record) equals(other record) bool {
+	return r != nil && reflect.DeepEqual(*r, other)
 }
 
 // isOf reports whether the record is of the persistent volume of that UID, and not of
