@@ -8,7 +8,9 @@ import (
 	"sync"
 )
 
-// Usage is what a file system holds and has room for.
+// Usage is what a file system holds and has room for. Nothing is negative; what is more
+// than an int64 holds is the largest one. What the file system does not know is 0: if
+// Capacity or Inodes is, so is what goes with it.
 type Usage struct {
 	Capacity, Used, Available      int64 // bytes; Available is for ordinary users
 	Inodes, InodesUsed, InodesFree int64

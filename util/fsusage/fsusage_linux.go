@@ -1,6 +1,8 @@
 package fsusage
 
 import (
+	"math"
+	"math/bits"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -20,20 +22,48 @@ var statfs = func(path string) (Usage, error) {
 }
 
 // usageOf counts in fragments, as statvfs(3) does; a file system without them
-// leaves the field zero.
+// leaves the field zero. What file systems say is not always possible, see times and
+// without.
 func usageOf(s *unix.Statfs_t) Usage {
-	size := int64(s.Frsize)
+	size := uint64(max(s.Frsize, 0))
 	if size == 0 {
-		size = int64(s.Bsize)
+		size = uint64(max(s.Bsize, 0))
 	}
-	return Usage{
-		Capacity:   int64(s.Blocks) * size,
-		Used:       int64(s.Blocks-s.Bfree) * size,
-		Available:  int64(s.Bavail) * size,
-		Inodes:     int64(s.Files),
-		InodesUsed: int64(s.Files - s.Ffree),
-		InodesFree: int64(s.Ffree),
+	u := Usage{
+		Capacity:   times(s.Blocks, size),
+		Used:       times(without(s.Blocks, s.Bfree), size),
+		Available:  times(s.Bavail, size),
+		Inodes:     times(s.Files, 1),
+		InodesUsed: times(without(s.Files, s.Ffree), 1),
+		InodesFree: times(s.Ffree, 1),
 	}
+	if u.Capacity == 0 {
+		u.Used, u.Available = 0, 0
+	}
+	if u.Inodes == 0 {
+		u.InodesUsed, u.InodesFree = 0, 0
+	}
+	return u
+}
+
+// notKnown is how a file system says so.
+const notKnown = math.MaxUint64
+
+// times ends at the largest number that there is.
+func times(n, size uint64) int64 {
+	if n == notKnown {
+		return 0
+	}
+	high, low := bits.Mul64(n, size)
+	if high > 0 {
+		return math.MaxInt64
+	}
+	return int64(min(low, math.MaxInt64))
+}
+
+// without ends at 0, also if what is free is not known.
+func without(all, free uint64) uint64 {
+	return all - min(all, free)
 }
 
 const resolveCached = 0x20 // RESOLVE_CACHED of linux/openat2.h

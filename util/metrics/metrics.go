@@ -9,7 +9,7 @@ import (
 )
 
 // Metrics is what was measured of one volume. A nil quantity was not: a kind of volume
-// need not have all of them.
+// need not have all of them, nor does each file system know its inodes.
 type Metrics struct {
 	Time time.Time // of the measurement
 
@@ -82,12 +82,16 @@ func NewMetricsDu(path string, walker *fsusage.Walker) Provider {
 // Info asks the file system at path, in plain numbers.
 func Info(ctx context.Context, path string) (fsusage.Usage, error) { return fsusage.Stat(ctx, path) }
 
+// of leaves out what the file system does not know.
 func of(u fsusage.Usage, at time.Time) *Metrics {
-	return &Metrics{
-		Time:     at,
-		Capacity: quantity(u.Capacity), Used: quantity(u.Used), Available: quantity(u.Available),
-		Inodes: quantity(u.Inodes), InodesUsed: quantity(u.InodesUsed), InodesFree: quantity(u.InodesFree),
+	m := &Metrics{Time: at}
+	if u.Capacity > 0 {
+		m.Capacity, m.Used, m.Available = quantity(u.Capacity), quantity(u.Used), quantity(u.Available)
 	}
+	if u.Inodes > 0 {
+		m.Inodes, m.InodesUsed, m.InodesFree = quantity(u.Inodes), quantity(u.InodesUsed), quantity(u.InodesFree)
+	}
+	return m
 }
 
 func quantity(n int64) *resource.Quantity { return resource.NewQuantity(n, resource.BinarySI) }

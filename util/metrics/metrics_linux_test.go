@@ -54,6 +54,13 @@ func TestStatFS(t *testing.T) {
 	require.EqualValues(t, 3, m.InodesUsed.Value())
 }
 
+// TestNotKnown: a file system without limits has no numbers, instead of zeroes.
+func TestNotKnown(t *testing.T) {
+	m, err := metrics.NewMetricsStatFS("/proc/self").GetMetrics(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, &metrics.Metrics{Time: m.Time}, m)
+}
+
 func TestErrors(t *testing.T) {
 	none := t.TempDir() + "/none"
 	ended, cancel := context.WithCancel(t.Context())
