@@ -11,6 +11,7 @@ import (
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/util/loop"
 	"github.com/volumekit/volumekit/volume"
+	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -301,6 +302,38 @@ func TestBlockReaderRestarted(t *testing.T) {
 	require.NoError(t, r.unmapper("1").UnmapPodDevice(t.Context()))
 	require.NoError(t, r.unmapper("1").TearDownDevice(t.Context(), global, ""))
 	r.requireReleased(d)
+}
+
+// TestBlockOtherNode: a device is known by whatever node, wherever that is.
+func TestBlockOtherNode(t *testing.T) {
+	if !mounttest.RootNamespace(t) {
+		return
+	}
+	needs(t, "ext4", "mkfs.ext4")
+	r := newRig(t)
+	d := r.disk("disk", smallDisk)
+	require.NoError(t, unix.Mount("tmpfs", r.disks, "tmpfs", 0, "")) // not nodev
+	node := r.disks + "/node"
+	require.NoError(t, unix.Mknod(node, unix.S_IFBLK|0o600, int(numberOf(t, d))))
+	s := blockSpec(node)
+	m := r.mapper(s, "1")
+	holds := func() []loop.Device {
+		held := r.holds(d)
+		return append(held, r.holds(testDisk{device: node})...)
+	}
+	for range 3 {
+		_, err := m.MapPodDevice(t.Context())
+		require.NoError(t, err)
+	}
+	require.Len(t, holds(), 1)
+	other := deviceSpec(r.link("disk", d), "ext4")
+	other.PersistentVolume.Name = "mounted"
+	require.ErrorIs(t, r.mountDevice(other), local.ErrDeviceInUse)
+	global, err := m.GetGlobalMapPath(s)
+	require.NoError(t, err)
+	require.NoError(t, r.unmapper("1").UnmapPodDevice(t.Context()))
+	require.NoError(t, r.unmapper("1").TearDownDevice(t.Context(), global, ""))
+	require.Eventually(t, func() bool { return len(holds()) == 0 }, longWait, tick)
 }
 
 // TestBlockStrayFile: what is in the place of a link is nobody's to remove.

@@ -382,7 +382,7 @@ func TestDeviceRefused(t *testing.T) {
 	require.True(t, can)
 }
 
-func numberOf(t *testing.T, d testDisk) uint64 {
+func numberOf(t testing.TB, d testDisk) uint64 {
 	t.Helper()
 	var stat unix.Stat_t
 	require.NoError(t, unix.Stat(d.device, &stat))

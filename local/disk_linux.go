@@ -130,7 +130,7 @@ func (d *openDisk) inUse(hold string) (bool, error) {
 	if err := f.Close(); err != nil {
 		return false, err
 	}
-	return isHeld(d.known.node, hold)
+	return isHeld(d.known, hold)
 }
 
 // wipe keeps others, such as a mkfs that a killed process has left behind, from

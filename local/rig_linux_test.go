@@ -115,13 +115,12 @@ func (r *rig) attach(name string, size int64, readOnly bool) testDisk {
 		mounttest.SkipWithout(r.t, "loop", err)
 	}
 	d.device = made.Path
+	number := numberOf(r.t, d)
 	r.t.Cleanup(func() {
 		all, err := loop.List()
 		require.NoError(r.t, err)
 		for _, held := range all {
-			if held.Backing == d.device {
-				status, err := loop.Status(held.Path)
-				require.NoError(r.t, err)
+			if status, err := loop.Status(held.Path); err == nil && status.BackingDevice == number {
 				require.NoError(r.t, loop.Detach(status))
 			}
 		}

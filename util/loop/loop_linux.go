@@ -114,7 +114,7 @@ func List() ([]Device, error) {
 }
 
 // Named returns the loop devices of that name whose backing is a block device, or
-// would be if it were still there: a path below /dev. Those that are ending are left
+// was one that has been removed meanwhile. Those that are ending are left
 // out: they cannot be kept.
 func Named(name string) ([]Device, error) {
 	if err := checkName(name); err != nil {
@@ -126,16 +126,13 @@ func Named(name string) ([]Device, error) {
 	}
 	var found []Device
 	for _, d := range all {
-		if !strings.HasPrefix(d.Backing, "/dev/") {
-			continue
-		}
 		d, err := Status(d.Path)
 		switch {
 		case errors.Is(err, unix.ENXIO) || errors.Is(err, fs.ErrNotExist):
 			continue // detached meanwhile
 		case err != nil:
 			return nil, err
-		case d.Name == name && !d.Ending:
+		case d.BackingDevice != 0 && d.Name == name && !d.Ending:
 			found = append(found, d)
 		}
 	}
