@@ -23,6 +23,7 @@ type node struct {
 	uid   uint32
 	size  uint64
 	mount uint64
+	made  bool // by this call
 }
 
 func (n node) isDirectory() bool { return n.kind == unix.S_IFDIR }

@@ -167,23 +167,34 @@ func (w *walk) enter(part string) (node, error) {
 // create makes a directory that nobody can enter: finish knows it by that, also if it
 // is another call's, or that of a process that is dead.
 func (w *walk) create(part string) (node, error) {
-	err := unix.Mkdirat(w.top().fd, part, unfinished)
-	if err != nil && !errors.Is(err, unix.EEXIST) {
-		return node{}, err
+	if w.ctx.Err() != nil {
+		return node{}, ctxend.Error(w.ctx)
 	}
-	return openNode(w.top().fd, part)
+	made := unix.Mkdirat(w.top().fd, part, unfinished)
+	if made != nil && !errors.Is(made, unix.EEXIST) {
+		return node{}, made
+	}
+	n, err := openNode(w.top().fd, part)
+	n.made = made == nil
+	return n, err
 }
 
 const unfinished = 0
 
 // finish gives a directory that has just been created its mode. By name it may be
 // another by now, one that is not for everybody: but an empty one of ours that nobody
-// may enter has nothing to lose.
+// may enter has nothing to lose. One that this call has made is ours whoever owns it: a
+// server may take root for somebody else. No later call could know that one, so it is
+// finished also if the caller has left.
 func (w *walk) finish(n node) error {
-	if !n.isDirectory() || n.mode&0o1777 != unfinished || int(n.uid) != os.Geteuid() {
+	owned := int(n.uid) == os.Geteuid()
+	if !n.isDirectory() || n.mode&0o1777 != unfinished || !owned && !n.made {
 		return nil
 	}
-	empty, err := isEmpty(n.fd)
+	if owned && w.ctx.Err() != nil {
+		return ctxend.Error(w.ctx)
+	}
+	empty, err := isEmpty(n)
 	if err != nil || !empty {
 		return err
 	}
@@ -191,10 +202,10 @@ func (w *walk) finish(n node) error {
 }
 
 // isEmpty takes one that we may not read for empty: who is not root has what is his
-// own only.
-func isEmpty(dir int) (bool, error) {
-	names, err := namesIn(dir, 1)
-	if errors.Is(err, unix.EACCES) && os.Geteuid() != 0 {
+// own only, and so has root where a server takes it for somebody else.
+func isEmpty(n node) (bool, error) {
+	names, err := namesIn(n.fd, 1)
+	if errors.Is(err, unix.EACCES) && (os.Geteuid() != 0 || n.made) {
 		return true, nil
 	}
 	return len(names) == 0, err

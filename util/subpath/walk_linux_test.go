@@ -1,0 +1,80 @@
+package subpath
+
+import (
+	"context"
+	"os"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"golang.org/x/sys/unix"
+)
+
+// walkIn creates what is missing in a directory.
+func walkIn(ctx context.Context, t *testing.T, dir string) *walk {
+	t.Helper()
+	fd, err := unix.Open(dir, toLook, 0)
+	require.NoError(t, err)
+	root, err := lookAt(fd)
+	require.NoError(t, err)
+	w := &walk{ctx: ctx, req: Request{Create: true}, mode: root.mode & 0o777, stack: []node{root}}
+	t.Cleanup(w.close)
+	return w
+}
+
+// TestNothingIsMadeLate: a file system that has answered after the caller left gets no
+// directory, and no mode.
+func TestNothingIsMadeLate(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(dir+"/begun", unfinished))
+	ctx, cancel := context.WithCancel(t.Context())
+	w := walkIn(ctx, t, dir)
+	cancel()
+	for _, name := range []string{"new", "begun"} {
+		_, err := w.enter(name)
+		require.ErrorIs(t, err, context.Canceled, name)
+	}
+	require.NoDirExists(t, dir+"/new")
+	info, err := os.Stat(dir + "/begun")
+	require.NoError(t, err)
+	require.Zero(t, info.Mode().Perm())
+}
+
+// TestSquashed: where a server takes root for nobody, what it creates belongs to nobody.
+func TestSquashed(t *testing.T) {
+	if !mounttest.RootNamespace(t) {
+		return
+	}
+	const nobody = 65534
+	dir := t.TempDir()
+	require.NoError(t, os.Chmod(dir, 0o777))
+	require.NoError(t, os.Mkdir(dir+"/nobodys", unfinished)) // not ours to finish
+	require.NoError(t, os.Chown(dir+"/nobodys", nobody, nobody))
+	w := walkIn(t.Context(), t, dir)
+	as(t, nobody, func() {
+		n, err := w.enter("nobodys")
+		require.NoError(t, err)
+		n.close()
+		for _, name := range []string{"made", "deeper"} {
+			n, err := w.enter(name)
+			require.NoError(t, err)
+			w.stack = append(w.stack, n)
+		}
+	})
+	for name, want := range map[string]os.FileMode{"nobodys": 0, "made": 0o777, "made/deeper": 0o777} {
+		info, err := os.Stat(dir + "/" + name)
+		require.NoError(t, err)
+		require.Equal(t, want, info.Mode().Perm(), name)
+	}
+}
+
+// as does something as a file system sees another user do it.
+func as(t *testing.T, user int, do func()) {
+	t.Helper()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	require.NoError(t, unix.Setfsuid(user))
+	defer func() { require.NoError(t, unix.Setfsuid(os.Geteuid())) }()
+	do()
+}
