@@ -31,7 +31,7 @@ var guards = []struct{ name, file, with, without string }{
 	{"and not struck out before it is gone", "job.go", "&& out.after.isNothing()", ""},
 	{"where it is mounted is written down", "job.go", `(j.verb == mountDevice || j.verb == unmountDevice) && j.deviceMountPath == ""`, "j.verb == mountDevice && false"},
 	{"records are read", "restore.go", "range recs {", "range recs[:0] {"},
-	{"directories are read", "restore.go", "range found {", "range found[:0] {"},
+	{"directories are read", "restore.go", "l.reconstruct(ctx, have, found)", "l.reconstruct(ctx, have, nil)"},
 	{"what was found is what is wanted there", "install.go", "\tl.adopt()\n", ""},
 	{"what has vanished is noticed", "vanish.go", "if !mounted {", "if !mounted && false {"},
 	{"also while something is done about the volume", "settle.go", "l.tableChanged || l.flights[out.volume].lookAfter", "l.tableChanged"},
