@@ -31,13 +31,27 @@ func Attach(c Config) (Device, error) {
 		}
 		d := Device{Path: fmt.Sprintf("/dev/loop%d", n)}
 		if err = d.configure(c); err == nil {
-			return Status(d.Path)
+			return d.asMade()
 		}
 		if !errors.Is(err, unix.EBUSY) {
 			break
 		}
 	}
 	return Device{}, err
+}
+
+// asMade returns what was made, or takes it back: nobody else would.
+func (d Device) asMade() (Device, error) {
+	made, err := Status(d.Path)
+	if err == nil {
+		return made, nil
+	}
+	f, openErr := os.Open(d.Path)
+	if openErr != nil {
+		return Device{}, errors.Join(err, openErr)
+	}
+	defer func() { _ = f.Close() }()
+	return Device{}, errors.Join(err, clearFile(f))
 }
 
 func (d Device) configure(c Config) error {
@@ -160,12 +174,13 @@ func Detach(d Device) error {
 	case is.Name != d.Name:
 		return nil
 	}
-	_, err = unix.IoctlRetInt(int(f.Fd()), unix.LOOP_CLR_FD)
-	if errors.Is(err, unix.ENXIO) {
-		return nil
-	}
-	if err != nil {
-		return &fs.PathError{Op: "detach", Path: d.Path, Err: err}
+	return clearFile(f)
+}
+
+func clearFile(device *os.File) error {
+	_, err := unix.IoctlRetInt(int(device.Fd()), unix.LOOP_CLR_FD)
+	if err != nil && !errors.Is(err, unix.ENXIO) {
+		return &fs.PathError{Op: "detach", Path: device.Name(), Err: err}
 	}
 	return nil
 }

@@ -115,6 +115,30 @@ func TestEnding(t *testing.T) {
 	require.Empty(t, found)
 }
 
+// TestAttachTakenBack: what cannot be told about is not left behind.
+func TestAttachTakenBack(t *testing.T) {
+	if !mounttest.RootNamespace(t) {
+		return
+	}
+	f := image(t)
+	attach(t, loop.Config{File: f})
+	require.NoError(t, unix.Mount("none", "/sys", "tmpfs", 0, ""))
+	_, err := loop.Attach(loop.Config{File: f})
+	require.NoError(t, unix.Unmount("/sys", unix.MNT_DETACH))
+	require.ErrorIs(t, err, os.ErrNotExist)
+	require.Eventually(t, func() bool {
+		all, err := loop.List()
+		require.NoError(t, err)
+		n := 0
+		for _, d := range all {
+			if d.Backing == f.Name() {
+				n++
+			}
+		}
+		return n == 1
+	}, time.Minute, 10*time.Millisecond)
+}
+
 func TestBadInput(t *testing.T) {
 	_, err := loop.Attach(loop.Config{})
 	require.Error(t, err)
