@@ -16,7 +16,8 @@
 // A file that is half-written, not understood, or wrong in one of its names counts as
 // it was when it was last in order, as does one that holds nothing any more: pods go
 // when their file goes. What was last in order is kept in [Config.Keep], so that it is
-// known after a restart, too. A directory that cannot be read changes nothing. Each
+// known after a restart, too; if that is broken as well, there are no pods but an error
+// until somebody has seen to it. A directory that cannot be read changes nothing. Each
 // [Problem] names its file, document, object and, where it is about one, the field.
 //
 // # Pods

@@ -22,6 +22,9 @@ type file struct {
 	documents []document // the last good ones
 	gone      time.Time  // when it was found missing; zero: it is there
 	problem   *Problem   // of what it holds now
+	// lost: nothing was in order in this run, and what an earlier one kept cannot be
+	// read. Nil: that is not so.
+	lost *Problem
 }
 
 // maxFile is how large a file may be, maxFiles how many there may be.
@@ -78,7 +81,7 @@ func (f file) update(dir, name string, settle time.Duration, k keep) (next file,
 	info, err := os.Stat(filepath.Join(dir, name))
 	f.gone = time.Time{}
 	if err == nil && f.isSame(info) {
-		return f, 0
+		return f.orFound(name, k), 0
 	}
 	if err == nil {
 		if age := time.Since(info.ModTime()); age >= 0 && age < settle {
@@ -97,7 +100,7 @@ func (f file) update(dir, name string, settle time.Duration, k keep) (next file,
 	}
 	sum := sha256.Sum256(text)
 	if sum == f.sum {
-		return next, 0
+		return next.orFound(name, k), 0
 	}
 	next.sum = sum
 	return next.take(name, text, k), 0
@@ -120,7 +123,7 @@ func (f file) take(name string, text []byte, k keep) file {
 		_ = errors.As(err, &problem) // parse returns no other error
 		return f.orKept(name, k).broken(problem)
 	}
-	f.documents, f.problem = documents, nil
+	f.documents, f.problem, f.lost = documents, nil, nil
 	if err := k.write(name, text); err != nil {
 		f.problem = &Problem{File: name, Err: fmt.Errorf("it is in order, and cannot be kept for when it is not: %w", err)}
 	}
@@ -137,8 +140,24 @@ func (f file) orKept(name string, k keep) file {
 	if f.documents != nil {
 		return f
 	}
-	if text, err := k.read(name); err == nil {
-		f.documents, _ = parse(name, text) // what cannot be read is none
+	f.lost = nil
+	text, err := k.read(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return f
+	}
+	if err == nil {
+		f.documents, err = parse(name, text)
+	}
+	if err != nil {
+		f.lost = &Problem{File: name, Err: fmt.Errorf("what it held when it was last in order, %s, cannot be read: %w", k.path(name), err)}
 	}
 	return f
+}
+
+// orFound looks again for what was lost.
+func (f file) orFound(name string, k keep) file {
+	if f.lost == nil {
+		return f
+	}
+	return f.orKept(name, k)
 }

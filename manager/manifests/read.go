@@ -1,6 +1,7 @@
 package manifests
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -36,7 +37,15 @@ func (s *Source) read() (wait time.Duration, err error) {
 		s.begun = time.Now()
 	}
 	if s.current == nil && wait > 0 && time.Since(s.begun) < patience {
+		s.files = files
 		return wait, errUnsettled
+	}
+	if s.current == nil {
+		if err := lost(files); err != nil {
+			s.files = files
+			s.report(problemsOf(files))
+			return cmp.Or(wait, s.config.Poll), err
+		}
 	}
 	changed := s.current == nil || s.isFailed || !maps.EqualFunc(files, s.files, sameContent)
 	s.files, s.isFailed = files, false
@@ -65,7 +74,8 @@ func (s *Source) update(names map[string]bool) (files map[string]file, wait time
 }
 
 func sameContent(a, b file) bool {
-	return a.sum == b.sum && len(a.documents) == len(b.documents) && reflect.DeepEqual(a.problem, b.problem)
+	return a.sum == b.sum && len(a.documents) == len(b.documents) && reflect.DeepEqual(a.problem, b.problem) &&
+		reflect.DeepEqual(a.lost, b.lost)
 }
 
 // names returns the names of the manifests in the directory.
@@ -86,16 +96,37 @@ func (s *Source) names() (map[string]bool, error) {
 	return names, nil
 }
 
+// problemsOf returns those of the files, sorted by name.
+func problemsOf(files map[string]file) []Problem {
+	var all []Problem
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		for _, p := range []*Problem{files[name].problem, files[name].lost} {
+			if p != nil {
+				all = append(all, *p)
+			}
+		}
+	}
+	return all
+}
+
+// lost is an error if it is not known what files held when they were last in order.
+// Nobody may take that for nothing: the pods that are missing would be taken down.
+func lost(files map[string]file) error {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if p := files[name].lost; p != nil {
+			return fmt.Errorf("manifests: %w", *p)
+		}
+	}
+	return nil
+}
+
 // install makes the files what counts. The caller holds mu.
 func (s *Source) install() {
 	var sorted []file
-	var problems []Problem
 	for _, name := range slices.Sorted(maps.Keys(s.files)) {
 		sorted = append(sorted, s.files[name])
-		if p := s.files[name].problem; p != nil {
-			problems = append(problems, *p)
-		}
 	}
+	problems := problemsOf(s.files)
 	if err := s.keep.prune(s.files); err != nil {
 		problems = append(problems, Problem{Err: err})
 	}

@@ -94,8 +94,10 @@ func New(config Config) (*Source, error) {
 }
 
 // Pods returns the pods, sorted by namespace and name. It reads the directory if that
-// has not been read yet; one that cannot be is an error until it can be. Some seconds
-// it waits for files that are just being written.
+// has not been read yet; one that cannot be is an error until it can be. So is, until
+// then, a file that is broken while its copy in [Config.Keep] is, too: until one of
+// them is mended or removed. Some seconds it waits for files that are just being
+// written.
 func (s *Source) Pods(ctx context.Context) ([]*v1.Pod, error) {
 	current, err := s.objects(ctx)
 	if err != nil {
