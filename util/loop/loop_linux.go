@@ -140,10 +140,13 @@ func Named(name string) ([]Device, error) {
 	}
 	var found []Device
 	for _, d := range all {
+		backing := d.Backing
 		d, err := Status(d.Path)
 		switch {
 		case errors.Is(err, unix.ENXIO) || errors.Is(err, fs.ErrNotExist):
 			continue // detached meanwhile
+		case errors.Is(err, fs.ErrPermission) && !strings.HasPrefix(backing, "/dev/"):
+			continue // most likely a file, and who may not open it has not made it
 		case err != nil:
 			return nil, err
 		case d.BackingDevice != 0 && d.Name == name && !d.Ending:
