@@ -31,8 +31,12 @@ func (e *OwnerConflict) Error() string {
 		}
 		return fmt.Sprint(*id)
 	}
-	return fmt.Sprintf("volume at %s: user %s and group %s are asked for, but it belongs to user %d and group %d for %d pods that use it, the first at %s",
-		e.Path, want(e.WantUser), want(e.WantGroup), e.HaveUser, e.HaveGroup, len(e.UsedAt), e.UsedAt[0])
+	text := fmt.Sprintf("volume at %s: user %s and group %s are asked for, but it belongs to user %d and group %d for %d pods that use it",
+		e.Path, want(e.WantUser), want(e.WantGroup), e.HaveUser, e.HaveGroup, len(e.UsedAt))
+	if len(e.UsedAt) > 0 {
+		text += ", the first at " + e.UsedAt[0]
+	}
+	return text
 }
 
 // giveAway gives what is in source to the users that the pod asks for.

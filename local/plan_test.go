@@ -86,6 +86,10 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+func TestOwnerConflictWithoutPaths(t *testing.T) {
+	require.Contains(t, (&OwnerConflict{Path: "/v"}).Error(), "volume at /v")
+}
+
 func TestIdentity(t *testing.T) {
 	wwid := identity{ID: "x", Boot: "b", Sequence: 1}
 	require.True(t, wwid.same(identity{ID: "x", Boot: "c", Sequence: 9}))
