@@ -45,7 +45,9 @@
 //	<root>/pods/<pod UID>/volumeDevices/kubernetes.io~local-volume/<volume>
 //
 // While a volume is mapped a loop device on it, the hold, keeps it from vanishing. It
-// is read-only, and what a pod gets that only reads. Its pages are cached apart from
+// is read-only, and what a pod gets that only reads. What the device carries is nobody's
+// business: another one in its place is [ErrDeviceSwapped] while the volume is held, and
+// later if both have an identity of their hardware's. Its pages are cached apart from
 // the device's: a reader may see what a writer has changed since only later.
 //
 // # Ownership
