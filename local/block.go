@@ -216,7 +216,7 @@ func (m *blockMapper) MapPodDevice(ctx context.Context) (string, error) {
 			}
 		}
 		device = node
-		return ctx.Err()
+		return nil // also if ctx has ended: it is mapped
 	})
 	if err != nil {
 		return "", err

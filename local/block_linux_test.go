@@ -1,6 +1,7 @@
 package local_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -334,6 +335,52 @@ func TestBlockOtherNode(t *testing.T) {
 	require.NoError(t, r.unmapper("1").UnmapPodDevice(t.Context()))
 	require.NoError(t, r.unmapper("1").TearDownDevice(t.Context(), global, ""))
 	require.Eventually(t, func() bool { return len(holds()) == 0 }, longWait, tick)
+}
+
+// endsWith is a context that ends when a file is there.
+type endsWith struct {
+	context.Context
+	file string
+}
+
+func (e endsWith) Err() error {
+	if _, err := os.Lstat(e.file); err == nil {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestBlockMappedLate: what is mapped is no failure.
+func TestBlockMappedLate(t *testing.T) {
+	if !mounttest.RootNamespace(t) {
+		return
+	}
+	r := newRig(t)
+	d := r.disk("disk", smallDisk)
+	m := r.mapper(blockSpec(r.link("disk", d)), "1")
+	device, err := m.MapPodDevice(endsWith{t.Context(), podLink(m)})
+	require.NoError(t, err)
+	require.Equal(t, d.device, device)
+}
+
+// TestForgetRaw: what is known of a device stays as long as it is held.
+func TestForgetRaw(t *testing.T) {
+	if !mounttest.RootNamespace(t) {
+		return
+	}
+	r := newRig(t)
+	d := r.disk("disk", smallDisk)
+	m := r.mapper(blockSpec(r.link("disk", d)), "1")
+	_, err := m.MapPodDevice(t.Context())
+	require.NoError(t, err)
+	global, err := m.GetGlobalMapPath(blockSpec(r.links + "/disk"))
+	require.NoError(t, err)
+	require.ErrorIs(t, r.plugin.Forget(t.Context(), "pv"), local.ErrDeviceInUse)
+	require.NoError(t, r.unmapper("1").UnmapPodDevice(t.Context()))
+	require.ErrorIs(t, r.plugin.Forget(t.Context(), "pv"), local.ErrDeviceInUse)
+	require.NoError(t, r.unmapper("1").TearDownDevice(t.Context(), global, ""))
+	r.requireReleased(d)
+	require.NoError(t, r.plugin.Forget(t.Context(), "pv"))
 }
 
 // TestBlockStrayFile: what is in the place of a link is nobody's to remove.

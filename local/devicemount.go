@@ -245,20 +245,43 @@ func (p *Plugin) checkUnused(ctx context.Context, dir string) error {
 // Forget removes what is remembered of the device of a volume that is not in use, so
 // that another one may take its place: one that is blank is formatted then. It is
 // for who swaps a device on purpose, and for volumes that are deleted. A volume of
-// which nothing is remembered is no error; one that is mounted is, [ErrDeviceInUse].
+// which nothing is remembered is no error; one that is mounted, or raw for a pod or
+// held for one, is [ErrDeviceInUse].
 func (p *Plugin) Forget(ctx context.Context, volumeName string) error {
 	dir, err := p.pluginPath(mountsDir, volumeName)
 	if err != nil {
 		return err
 	}
+	raw, err := p.pluginPath(devicesDir, volumeName)
+	if err != nil {
+		return err
+	}
 	return p.mounts.Exclusively(ctx, dir, func(dir string) error {
-		err := p.mounts.CheckMounted(ctx, dir)
-		switch {
-		case err == nil:
-			return util.Transient(fmt.Errorf("forget %s: %w", volumeName, ErrDeviceInUse))
-		case !errors.Is(err, volume.ErrNotMounted):
-			return err
-		}
-		return p.records.remove(volumeName)
+		return p.mounts.Exclusively(ctx, raw, func(raw string) error {
+			return p.forget(ctx, volumeName, dir, raw)
+		})
 	})
+}
+
+func (p *Plugin) forget(ctx context.Context, volumeName, dir, raw string) error {
+	inUse := util.Transient(fmt.Errorf("forget %s: %w", volumeName, ErrDeviceInUse))
+	err := p.mounts.CheckMounted(ctx, dir)
+	switch {
+	case err == nil:
+		return inUse
+	case !errors.Is(err, volume.ErrNotMounted):
+		return err
+	}
+	pods, err := p.entries(raw)
+	if err != nil {
+		return util.Transient(err)
+	}
+	held, err := p.isHeldFor(volumeName)
+	switch {
+	case err != nil:
+		return util.Transient(err)
+	case held || len(pods) > 0:
+		return inUse
+	}
+	return p.records.remove(volumeName)
 }

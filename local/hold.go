@@ -107,3 +107,16 @@ func (p *Plugin) isHold(device, volumeName string) bool {
 }
 
 func isLoop(device string) bool { return strings.HasPrefix(device, "/dev/loop") }
+
+// isHeldFor reports whether the volume has a hold. Where there are no loop devices it
+// has none.
+func (p *Plugin) isHeldFor(volumeName string) (bool, error) {
+	if rec, err := p.records.read(volumeName); err == nil && (rec == nil || rec.State != stateBlock) {
+		return false, nil
+	}
+	held, err := loop.Named(p.holdName(volumeName))
+	if errors.Is(err, errors.ErrUnsupported) {
+		return false, nil
+	}
+	return len(held) > 0, err
+}
