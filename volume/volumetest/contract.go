@@ -48,6 +48,10 @@ type Config struct {
 	Plain bool
 	// Ephemeral says that what is in a volume goes when it is taken down.
 	Ephemeral bool
+	// Keeps reports whether the plugin keeps, for longer than there are volumes, what is
+	// at a path below its own directory, from which the path goes. Nil: it keeps
+	// nothing, and whatever is left there of a volume is a leak.
+	Keeps func(name string) bool
 	// RuntimeReadOnly says that a volume which a pod, or its claim, only reads from
 	// comes up writable all the same: it is for whoever shows it to a container to
 	// show it read-only.

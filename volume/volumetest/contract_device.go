@@ -61,6 +61,15 @@ func (c *contract) stage(spec *volume.Spec) {
 	c.Cleanup(func() { require.NoError(c, d.unmount(context.Background())) })
 }
 
+// unstage takes down what stage has mounted.
+func (c *contract) unstage(spec *volume.Spec) {
+	c.Helper()
+	if d, ok := c.device(spec); ok {
+		require.NoError(c, d.unmount(c.Context()))
+		delete(c.devices, tablePath(d.path))
+	}
+}
+
 // theDevice returns a device that is not mounted, or ends the test.
 func (c *contract) theDevice() device {
 	c.Helper()
