@@ -36,7 +36,7 @@ type document[T metav1.Object] struct {
 // parse reads the documents. Errors name the document.
 func parse(name string, text []byte) (*manifest, error) {
 	m := &manifest{name: name}
-	reader := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
+	reader := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(terminated(text))))
 	for index := 1; ; index++ {
 		where := fmt.Sprintf("%s, document %d", name, index)
 		text, err := reader.Read()
@@ -50,6 +50,16 @@ func parse(name string, text []byte) (*manifest, error) {
 			return nil, err
 		}
 	}
+}
+
+// terminated ends the last line: the reader of documents loses one that fills its buffer
+// to the last byte and does not end. What ends already is left alone, as an empty line
+// may count in a text.
+func terminated(text []byte) []byte {
+	if bytes.HasSuffix(text, []byte("\n")) {
+		return text
+	}
+	return append(slices.Clip(text), '\n')
 }
 
 // decoder knows the fields of all kinds of the API's first group, and no others.

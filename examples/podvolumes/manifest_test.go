@@ -154,6 +154,17 @@ func TestGoodManifests(t *testing.T) {
 	}
 }
 
+// TestLastLine: one of any length that does not end is not lost.
+func TestLastLine(t *testing.T) {
+	const before, after = `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "`, `"}}`
+	for _, size := range []int{4095, 4096, 4097, 8192} {
+		line := before + strings.Repeat("x", size-len(before)-len(after)) + after
+		m, err := parse("test.yaml", []byte(podWithVolume("{name: x, emptyDir: {}}")+"---\n"+line))
+		require.NoError(t, err, size)
+		require.Len(t, m.configMaps, 1, size)
+	}
+}
+
 // FuzzManifest: whatever is in a manifest, nothing panics, and what is wrong with
 // it fits into a line.
 func FuzzManifest(f *testing.F) {

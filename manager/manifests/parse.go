@@ -37,7 +37,7 @@ var errNoObject = errors.New("the file holds no object; to remove pods, remove i
 // parse reads the documents of a file. The error is a [Problem].
 func parse(file string, text []byte) ([]document, error) {
 	var all []document
-	reader := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
+	reader := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(terminated(text))))
 	for index := 1; ; index++ {
 		text, err := reader.Read()
 		if errors.Is(err, io.EOF) {
@@ -62,6 +62,16 @@ func parse(file string, text []byte) ([]document, error) {
 		return nil, Problem{File: file, Err: errNoObject}
 	}
 	return all, nil
+}
+
+// terminated ends the last line: the reader of documents loses one that fills its buffer
+// to the last byte and does not end. What ends already is left alone, as an empty line
+// may count in a text.
+func terminated(text []byte) []byte {
+	if bytes.HasSuffix(text, []byte("\n")) {
+		return text
+	}
+	return append(slices.Clip(text), '\n')
 }
 
 // decoder knows the fields of all kinds of the API's first group, and no others.

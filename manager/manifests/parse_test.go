@@ -108,6 +108,21 @@ func TestGoodManifests(t *testing.T) {
 	require.Equal(t, "sesame", string(documents[0].object.(*v1.Secret).Data["key"]))
 }
 
+// TestLastLine: one of any length that does not end is not lost.
+func TestLastLine(t *testing.T) {
+	const before, after = `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "`, `"}}`
+	for _, size := range []int{4095, 4096, 4097, 8192, 65536} {
+		value := strings.Repeat("x", size-len(before)-len(after))
+		documents, err := parse("f.yaml", []byte(podYAML("p")+"---\n"+before+value+after))
+		require.NoError(t, err, size)
+		require.Len(t, documents, 2, size)
+		require.Equal(t, value, documents[1].object.(*v1.ConfigMap).Data["a"], size)
+	}
+	documents, err := parse("f.yaml", []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata:\n  a: |+\n    text\n"))
+	require.NoError(t, err)
+	require.Equal(t, "text\n", documents[0].object.(*v1.ConfigMap).Data["a"])
+}
+
 // FuzzManifests: whatever is in a file, nothing panics, and what is in order can be put
 // together with itself.
 func FuzzManifests(f *testing.F) {
