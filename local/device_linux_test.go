@@ -64,7 +64,7 @@ func testDevice(t *testing.T, fsType string) {
 	require.NotZero(t, mounts[1].Flags&mount.NoAtime)
 
 	testRecovered(t, r, s, at)
-	testGrown(t, r, d, s, at)
+	t.Run("Grown", func(t *testing.T) { testGrown(t, r, d, s, at) })
 
 	r.tearDown("1")
 	r.tearDown("2")
