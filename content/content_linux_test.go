@@ -194,6 +194,10 @@ func TestOwners(t *testing.T) {
 	group++
 	n.up(t, everything(), args{FsGroup: &group})
 	require.Equal(t, "0 2003 0640", owner(t, dir+"/token"), "another group, while it is up")
+	n.up(t, everything(), args{FsUser: &user})
+	require.Equal(t, "0 0 0644", owner(t, dir+"/color"), "no group any more")
+	n.up(t, everything(), args{})
+	require.Equal(t, "0 0 0644", owner(t, dir+"/token"), "nor a user")
 	n.down(t, everything())
 }
 

@@ -3,6 +3,7 @@ package content
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -76,11 +77,13 @@ func (g *MapGetter) DeleteSecret(namespace, name string) {
 
 // SetToken sets the token of a service account, for whichever audience.
 func (g *MapGetter) SetToken(namespace, serviceAccount string, token []byte) {
-	put(g, &g.tokens, namespace+"/"+serviceAccount, token)
+	put(g, &g.tokens, namespace+"/"+serviceAccount, slices.Clone(token))
 }
 
 // SetTrustBundle sets the certificates that have a name, or a signer of that name.
-func (g *MapGetter) SetTrustBundle(name string, pem []byte) { put(g, &g.bundles, name, pem) }
+func (g *MapGetter) SetTrustBundle(name string, pem []byte) {
+	put(g, &g.bundles, name, slices.Clone(pem))
+}
 
 // SetNodeAllocatable sets what pods may use of the node.
 func (g *MapGetter) SetNodeAllocatable(list v1.ResourceList) {
@@ -108,7 +111,8 @@ func (g *MapGetter) GetServiceAccountToken(ctx context.Context, pod *v1.Pod, _ *
 	if account == "" {
 		account = "default"
 	}
-	return get(ctx, g, &g.tokens, "serviceaccounts", pod.Namespace+"/"+account)
+	token, err := get(ctx, g, &g.tokens, "serviceaccounts", pod.Namespace+"/"+account)
+	return slices.Clone(token), err
 }
 
 // GetTrustBundle implements [TrustBundleGetter]. It looks at no labels.
@@ -117,7 +121,8 @@ func (g *MapGetter) GetTrustBundle(ctx context.Context, source *v1.ClusterTrustB
 	if name == nil {
 		name = source.SignerName
 	}
-	return get(ctx, g, &g.bundles, "clustertrustbundles", *name)
+	pem, err := get(ctx, g, &g.bundles, "clustertrustbundles", *name)
+	return slices.Clone(pem), err
 }
 
 // GetNodeAllocatable implements [NodeGetter].

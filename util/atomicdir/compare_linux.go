@@ -82,7 +82,7 @@ func (w *writer) isGiven(fd int, mode uint32, f File) bool {
 		return false
 	}
 	uid, gid := w.o.owner(f)
-	return (uid < 0 || s.Uid == uint32(uid)) && (gid < 0 || s.Gid == uint32(gid))
+	return s.Uid == uint32(uid) && s.Gid == uint32(gid)
 }
 
 // holds reads no more than it has to.

@@ -3,6 +3,7 @@ package atomicdir
 import (
 	"fmt"
 	"io/fs"
+	"os"
 )
 
 // A File is one file of a set. It may be a secret, so formatting it, with whatever
@@ -45,9 +46,9 @@ func (o Options) dirMode() fs.FileMode { return or(o.DirMode, defaultDirMode) }
 
 func (o Options) fileMode(f File) fs.FileMode { return or(f.Mode, or(o.Mode, defaultMode)) }
 
-// owner returns what fchown(2) takes: -1 leaves it.
+// owner is never left to the file system: a directory may give its group away.
 func (o Options) owner(f File) (uid, gid int) {
-	return or(f.UID, or(o.UID, -1)), or(o.GID, -1)
+	return or(f.UID, or(o.UID, os.Geteuid())), or(o.GID, os.Getegid())
 }
 
 func or[T any](p *T, otherwise T) T {

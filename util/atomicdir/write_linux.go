@@ -200,10 +200,9 @@ func writeAll(fd int, data []byte) error {
 
 // give sets owners first: the kernel takes permissions away from what changes hands.
 func give(fd int, mode fs.FileMode, f File, o Options) error {
-	if uid, gid := o.owner(f); uid >= 0 || gid >= 0 {
-		if err := unix.Fchown(fd, uid, gid); err != nil {
-			return err
-		}
+	uid, gid := o.owner(f)
+	if err := unix.Fchown(fd, uid, gid); err != nil {
+		return err
 	}
 	return unix.Fchmod(fd, uint32(mode.Perm()))
 }

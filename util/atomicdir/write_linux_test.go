@@ -34,7 +34,7 @@ func TestUnchanged(t *testing.T) {
 	inNamespace(t, func(t *testing.T, dir string) {
 		files := texts("a", "1", "d/b", "2", "empty", "")
 		mustWrite(t, dir, files, Options{})
-		before, gid := lstat(t, dir+"/..data"), int(lstat(t, dir).Gid)
+		before, gid := lstat(t, dir+"/..data"), os.Getegid()
 		require.False(t, mustWrite(t, dir, texts("./a", "1", "d//b", "2", "empty", ""), Options{Mode: Perm(0o644), GID: &gid}))
 		require.Equal(t, before.Ino, lstat(t, dir+"/..data").Ino)
 
@@ -131,9 +131,19 @@ func TestOwners(t *testing.T) {
 	}
 	require.NoError(t, os.Chown(dir+"/a", 0, 1003))
 	require.True(t, mustWrite(t, dir, files, o))
-	require.False(t, mustWrite(t, dir, files, Options{GID: &gid}), "nobody asks for a user")
 	gid++
 	require.True(t, mustWrite(t, dir, files, o))
+
+	// Those that nobody asks for are the process's own, also where a directory has its say.
+	require.NoError(t, os.Chown(dir, 0, gid))
+	require.NoError(t, os.Chmod(dir, fs.ModeSetgid|0o755))
+	for _, o := range []Options{{GID: &gid}, {}, {UID: &uid}, {}} {
+		require.True(t, mustWrite(t, dir, files, o))
+		require.False(t, mustWrite(t, dir, files, o))
+		stat := lstat(t, dir+"/..data/a")
+		require.EqualValues(t, or(o.UID, os.Geteuid()), stat.Uid)
+		require.EqualValues(t, or(o.GID, os.Getegid()), stat.Gid)
+	}
 }
 
 // TestOthersFilesStay: what is not of the set, nor in its place, is not ours to remove.
