@@ -66,6 +66,7 @@ var house = []room{
 	{"util/subpath", []string{"mount", leaves}, []string{sys}},
 	// What drivers answer with are quantities; whoever wants numbers alone has fsusage.
 	{"util/metrics", []string{"util/fsusage"}, []string{quantities, sys}},
+	{"util/quantity", nil, []string{quantities}},
 	{leaves, nil, []string{sys}},
 	{"internal/kerneltest", nil, nil},
 	{"internal/kerneltest/cmd/*", []string{"internal/kerneltest/*"}, nil},
@@ -167,7 +168,7 @@ func TestWhatIsLinked(t *testing.T) {
 		if matches(p.room(), "mount", "mount/*", leaves) && p.room() != "mount/mountutils" {
 			forbidden = slices.Concat(heavy, kubernetes)
 		}
-		if p.room() == "util/metrics" {
+		if matches(p.room(), "util/metrics", "util/quantity") {
 			forbidden = slices.Concat(heavy, []string{api, apimachinery + "pkg/apis/", apimachinery + "pkg/util/"})
 		}
 		for _, dep := range p.Deps {

@@ -40,6 +40,8 @@
 //     [github.com/volumekit/volumekit/util/atomicdir]
 //   - util/metrics, util/diskprobe, util/loop: how full a volume is, what is on a disk,
 //     loop devices. [github.com/volumekit/volumekit/util/metrics]
+//   - util/quantity: sizes that somebody else wrote.
+//     [github.com/volumekit/volumekit/util/quantity]
 //   - util/safepath, util/scrub, util/keylock, util/fsusage, util/ctxend: paths that no
 //     symbolic link leads astray, emptying a directory of what is not mounted there,
 //     locks by name, how full a file system is, the ends of contexts. Packages under

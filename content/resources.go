@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/volumekit/volumekit/util/quantity"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -43,12 +44,15 @@ func badResource(ref *v1.ResourceFieldSelector, pod *v1.Pod) (field, value, reas
 	if name == v1.ResourceCPU {
 		allowed = cpuDivisors
 	}
+	if err := quantity.Check(&ref.Divisor); err != nil {
+		return "divisor", quantity.Text(&ref.Divisor), err.Error()
+	}
 	if ref.Divisor.IsZero() || slices.ContainsFunc(allowed, func(unit string) bool {
 		return ref.Divisor.Cmp(resource.MustParse(unit)) == 0
 	}) {
 		return "", "", ""
 	}
-	return "divisor", ref.Divisor.String(), "one of " + strings.Join(allowed, ", ")
+	return "divisor", quantity.Text(&ref.Divisor), "one of " + strings.Join(allowed, ", ")
 }
 
 func containerOf(pod *v1.Pod, name string) *v1.Container {
@@ -81,6 +85,11 @@ func (c *collector) resource(ctx context.Context, ref *v1.ResourceFieldSelector)
 			return "", err
 		}
 		have = allocatable[name]
+	}
+	for _, q := range []*resource.Quantity{&have, &ref.Divisor} {
+		if err := quantity.Check(q); err != nil {
+			return "", fmt.Errorf("%s of container %.80q is %.80s: %w", ref.Resource, ref.ContainerName, quantity.Text(q), err)
+		}
 	}
 	return strconv.FormatInt(units(have, ref.Divisor, name == v1.ResourceCPU), 10), nil
 }

@@ -1,11 +1,12 @@
 package emptydir
 
 import (
+	"math"
+	"strconv"
 	"strings"
 
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -42,14 +43,25 @@ func parseMedium(written v1.StorageMedium, pod *v1.Pod) (medium, error) {
 
 // parsePage accepts the size of a page: a power of two.
 func parsePage(at *field.Path, written string) (int64, error) {
-	const longest = 32 // a quantity need not be taken apart to see that it is none
-	if len(written) <= longest {
-		size, err := resource.ParseQuantity(written)
-		if n, ok := size.AsInt64(); err == nil && ok && n > 0 && n&(n-1) == 0 {
-			return n, nil
-		}
+	if n, ok := pageSize(written); ok && n > 0 && n&(n-1) == 0 {
+		return n, nil
 	}
 	return 0, volume.Invalid(at, written, `not the size of huge pages, such as "2Mi"`)
+}
+
+// pageUnits are those of the quantities that a page may have: not those with an exponent,
+// which may take for ever to decode.
+var pageUnits = map[string]int64{"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12,
+	"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40}
+
+func pageSize(written string) (int64, bool) {
+	unit, known := pageUnits[strings.TrimLeft(written, "0123456789")]
+	number, err := strconv.ParseUint(strings.TrimRight(written, "kKMGTi"), 10, 63)
+	n := int64(number)
+	if !known || err != nil || n > math.MaxInt64/unit {
+		return 0, false
+	}
+	return n * unit, true
 }
 
 // pageOf returns the one size of huge pages that the containers of a pod ask for.

@@ -46,6 +46,9 @@ func TestParseMedium(t *testing.T) {
 		"negative":      {"HugePages--2Mi", podWith(), medium{}},
 		"fraction":      {"HugePages-500m", podWith(), medium{}},
 		"huge":          {"HugePages-1e99", podWith(), medium{}},
+		"hostile":       {"HugePages-1e-99999999", podWith(), medium{}},
+		"too large":     {"HugePages-16777216Ti", podWith(), medium{}},
+		"small unit":    {"HugePages-2048Ki", podWith(), medium{"hugetlbfs", 2 * mi}},
 		"option":        {"HugePages-2Mi,uid=0", podWith(), medium{}},
 		"no pages":      {"HugePages", podWith(limits{"memory": "1Gi"}), medium{}},
 		"several":       {"HugePages", podWith(limits{"hugepages-2Mi": "4Mi", "hugepages-1Gi": "1Gi"}), medium{}},
@@ -107,7 +110,7 @@ func TestBytesOf(t *testing.T) {
 		require.NoError(t, err, written)
 		require.Equal(t, want, got, written)
 	}
-	for _, written := range []string{"-1", "10E", "1e30"} {
+	for _, written := range []string{"-1", "10E", "1e30", "1e99999999", "-1e99999999", "0e99999999"} {
 		q := resource.MustParse(written)
 		before := q.DeepCopy()
 		got, err := bytesOf(field.NewPath("x"), &q)

@@ -3,6 +3,7 @@ package emptydir
 import (
 	"math"
 
+	"github.com/volumekit/volumekit/util/quantity"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -20,17 +21,13 @@ func bytesOf(at *field.Path, q *resource.Quantity) (int64, error) {
 	case q == nil:
 		return 0, nil
 	case q.Sign() < 0:
-		return 0, field.Invalid(at, shown(q), "a size is not negative")
-	case q.Cmp(*resource.NewQuantity(math.MaxInt64, resource.BinarySI)) > 0:
-		return 0, field.Invalid(at, shown(q), "too large")
+		return 0, field.Invalid(at, quantity.Text(q), "a size is not negative")
 	}
-	return q.Value(), nil
-}
-
-// shown leaves the quantity as it is: one remembers how it was shown.
-func shown(q *resource.Quantity) string {
-	c := q.DeepCopy()
-	return c.String()
+	n, err := quantity.Bytes(q)
+	if err != nil {
+		return 0, field.Invalid(at, quantity.Text(q), err.Error())
+	}
+	return n, nil
 }
 
 // smallest returns the smallest of the limits that there are.

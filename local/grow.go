@@ -7,7 +7,9 @@ import (
 
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util"
+	"github.com/volumekit/volumekit/util/quantity"
 	"github.com/volumekit/volumekit/volume"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	peer "k8s.io/mount-utils"
 )
 
@@ -24,6 +26,9 @@ func (p *Plugin) RequiresFSResize() bool { return true }
 // wraps [volume.ErrUncertain]: the file system is sound, of one size or the other, and
 // the same call goes on.
 func (p *Plugin) NodeExpand(ctx context.Context, req volume.NodeResizeOptions) (bool, error) {
+	if err := quantity.Check(&req.NewSize); err != nil {
+		return false, field.Invalid(field.NewPath("req", "newSize"), quantity.Text(&req.NewSize), err.Error())
+	}
 	v, err := p.deviceVolume(req.Spec)
 	if err != nil {
 		return false, err

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/local"
@@ -444,6 +445,27 @@ func TestArgsThatAreNotHonoured(t *testing.T) {
 		require.ErrorIs(t, err, volume.ErrNotSupported)
 		require.ErrorContains(t, err, "MounterArgs."+name)
 		require.NoDirExists(t, n.host.Root()+"/pods")
+	}
+}
+
+func TestHostileNewSize(t *testing.T) {
+	n := newNode(t, mounttest.NewFake(mount.Config{}))
+	for _, q := range []resource.Quantity{
+		resource.MustParse("1e99999999"), resource.MustParse("0e99999999"), *resource.NewScaledQuantity(1, -99999999),
+	} {
+		refused := make(chan error, 1)
+		go func() {
+			_, err := n.plugin.NodeExpand(t.Context(), volume.NodeResizeOptions{Spec: spec(n.disks + "/disk"), NewSize: q})
+			refused <- err
+		}()
+		select {
+		case err := <-refused:
+			var bad *field.Error
+			require.ErrorAs(t, err, &bad)
+			require.Equal(t, "req.newSize", bad.Field)
+		case <-time.After(30 * time.Second):
+			t.Fatal("the size is computed")
+		}
 	}
 }
 

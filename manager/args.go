@@ -1,23 +1,27 @@
 package manager
 
 import (
+	"fmt"
+
 	"github.com/volumekit/volumekit/util"
+	"github.com/volumekit/volumekit/util/quantity"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // argsOf is what the pod asks of its volume.
-func argsOf(pod *v1.Pod, v *v1.Volume) volume.MounterArgs {
+func argsOf(pod *v1.Pod, v *v1.Volume) (volume.MounterArgs, error) {
+	size, err := desiredSizeOf(pod, v)
 	args := volume.MounterArgs{
 		ReadOnly:    util.ReadOnlyInPod(pod, v.Name),
 		FsUser:      fsUserOf(pod),
-		DesiredSize: desiredSizeOf(pod, v),
+		DesiredSize: size,
 	}
 	if c := pod.Spec.SecurityContext; c != nil {
 		args.FsGroup, args.FSGroupChangePolicy = c.FSGroup, c.FSGroupChangePolicy
 	}
-	return args
+	return args, err
 }
 
 // fsUserOf returns the user that all containers run as, if it is one.
@@ -46,25 +50,35 @@ func userOf(pod *v1.Pod, c v1.Container) *int64 {
 
 // desiredSizeOf is for volumes in memory: no more than the volume's own limit, and
 // than the pod may use.
-func desiredSizeOf(pod *v1.Pod, v *v1.Volume) *resource.Quantity {
+func desiredSizeOf(pod *v1.Pod, v *v1.Volume) (*resource.Quantity, error) {
 	if v.EmptyDir == nil || v.EmptyDir.Medium != v1.StorageMediumMemory {
-		return nil
+		return nil, nil
 	}
-	size := memoryOf(pod)
-	if limit := v.EmptyDir.SizeLimit; limit != nil && !limit.IsZero() && (size == nil || limit.Cmp(*size) < 0) {
+	size, err := memoryOf(pod)
+	limit := v.EmptyDir.SizeLimit
+	if err == nil {
+		err = checkQuantity("emptyDir.sizeLimit", limit)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if limit != nil && !limit.IsZero() && (size == nil || limit.Cmp(*size) < 0) {
 		size = limit
 	}
-	return size
+	return size, nil
 }
 
 // memoryOf returns the memory that the pod's containers may use together, if all have
 // a limit.
-func memoryOf(pod *v1.Pod) *resource.Quantity {
+func memoryOf(pod *v1.Pod) (*resource.Quantity, error) {
+	if err := checkMemory(pod); err != nil {
+		return nil, err
+	}
 	var sum resource.Quantity
 	for _, c := range pod.Spec.Containers {
 		limit, ok := c.Resources.Limits[v1.ResourceMemory]
 		if !ok || limit.IsZero() {
-			return nil
+			return nil, nil
 		}
 		sum.Add(limit)
 	}
@@ -74,7 +88,27 @@ func memoryOf(pod *v1.Pod) *resource.Quantity {
 		}
 	}
 	if sum.IsZero() {
-		return nil
+		return nil, nil
 	}
-	return &sum
+	return &sum, nil
+}
+
+// checkMemory accepts limits that can be added and compared.
+func checkMemory(pod *v1.Pod) error {
+	for _, containers := range [][]v1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+		for _, c := range containers {
+			limit := c.Resources.Limits[v1.ResourceMemory]
+			if err := checkQuantity("a container's resources.limits.memory", &limit); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func checkQuantity(what string, q *resource.Quantity) error {
+	if err := quantity.Check(q); err != nil {
+		return fmt.Errorf("%s is %.80s: %w", what, quantity.Text(q), err)
+	}
+	return nil
 }

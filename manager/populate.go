@@ -108,6 +108,14 @@ func (p *populator) addVolume(ctx context.Context, all *population, pod *v1.Pod,
 	if err != nil {
 		return err
 	}
+	args, err := argsOf(pod, v)
+	if err != nil {
+		return err
+	}
+	size, err := sizeOf(plugin, spec)
+	if err != nil {
+		return err
+	}
 	at := place{
 		volume: uniqueName(plugin.GetPluginName(), name, traits.oneName(), pod.UID),
 		key:    podKey{pod.UID, spec.Name()},
@@ -125,8 +133,8 @@ func (p *populator) addVolume(ctx context.Context, all *population, pod *v1.Pod,
 	}
 	all.remounts = all.remounts || traits.remount
 	all.places[podVolume{pod.UID, v.Name}] = at
-	all.add(at, &desiredVolume{plugin: plugin.GetPluginName(), name: name, spec: spec, traits: traits, size: sizeOf(plugin, spec)},
-		&desiredPod{pod: pod, outer: v.Name, spec: spec, args: argsOf(pod, v), block: spec.IsBlock()})
+	all.add(at, &desiredVolume{plugin: plugin.GetPluginName(), name: name, spec: spec, traits: traits, size: size},
+		&desiredPod{pod: pod, outer: v.Name, spec: spec, args: args, block: spec.IsBlock()})
 	return nil
 }
 
@@ -151,14 +159,17 @@ func (all *population) add(at place, v *desiredVolume, pod *desiredPod) {
 
 // sizeOf returns the size that the volume's file system should have, if this node can
 // grow it.
-func sizeOf(plugin volume.VolumePlugin, spec *volume.Spec) *resource.Quantity {
+func sizeOf(plugin volume.VolumePlugin, spec *volume.Spec) (*resource.Quantity, error) {
 	able, ok := volume.As[volume.NodeExpandableVolumePlugin](plugin)
 	if !ok || !able.RequiresFSResize() || spec.PersistentVolume == nil || spec.IsReadOnly() {
-		return nil
+		return nil, nil
 	}
 	size, ok := spec.PersistentVolume.Spec.Capacity[v1.ResourceStorage]
 	if !ok {
-		return nil
+		return nil, nil
 	}
-	return &size
+	if err := checkQuantity("the volume's capacity", &size); err != nil {
+		return nil, err
+	}
+	return &size, nil
 }

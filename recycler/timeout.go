@@ -1,8 +1,10 @@
 package recycler
 
 import (
+	"errors"
 	"math"
 
+	"github.com/volumekit/volumekit/util/quantity"
 	v1 "k8s.io/api/core/v1"
 )
 
@@ -20,10 +22,11 @@ func wholeGiB(pv *v1.PersistentVolume) int64 {
 		return 0
 	}
 	capacity := pv.Spec.Capacity[v1.ResourceStorage]
-	if capacity.CmpInt64(math.MaxInt64) >= 0 { // more than Value can tell
-		return math.MaxInt64 / gibibyte
+	n, err := quantity.Bytes(&capacity)
+	if errors.Is(err, quantity.ErrTooLarge) && capacity.Sign() > 0 {
+		n = math.MaxInt64
 	}
-	return max(0, capacity.Value()) / gibibyte
+	return max(0, n) / gibibyte
 }
 
 // multiply multiplies what is not negative, and stops at the maximum.

@@ -29,6 +29,9 @@ func TestCalculateTimeoutForVolume(t *testing.T) {
 		{50, 1, "8Ei", 8<<30 - 1},
 		{50, math.MaxInt32, "7Ei", math.MaxInt64},
 		{50, math.MaxInt32, "1e30", math.MaxInt64},
+		{50, math.MaxInt32, "1e99999999", math.MaxInt64},
+		{50, math.MaxInt32, "-1e99999999", 50},
+		{50, math.MaxInt32, "0e99999999", 50},
 	} {
 		pv := &v1.PersistentVolume{}
 		pv.Spec.Capacity = v1.ResourceList{v1.ResourceStorage: resource.MustParse(test.capacity)}

@@ -1,0 +1,69 @@
+package content_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/util/quantity"
+	"github.com/volumekit/volumekit/volume"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// hostileQuantities take for ever to compute with.
+func hostileQuantities() []resource.Quantity {
+	return []resource.Quantity{
+		resource.MustParse("1e99999999"), resource.MustParse("0e99999999"), *resource.NewScaledQuantity(1, -99999999),
+	}
+}
+
+func inTime(t *testing.T, work func()) {
+	t.Helper()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		work()
+	}()
+	select {
+	case <-ended:
+	case <-time.After(30 * time.Second):
+		t.Fatal("a hostile quantity is computed")
+	}
+}
+
+func TestHostileDivisor(t *testing.T) {
+	n := newNode(t)
+	for _, q := range hostileQuantities() {
+		item := resourceItem("a", "main", "limits.cpu", "")
+		item.ResourceFieldRef.Divisor = q
+		inTime(t, func() {
+			_, err := n.newMounter(downward(item))
+			var refused *field.Error
+			require.ErrorAs(t, err, &refused)
+			require.Contains(t, refused.Field, "resourceFieldRef.divisor")
+		})
+	}
+}
+
+func TestHostileLimit(t *testing.T) {
+	for _, q := range hostileQuantities() {
+		n := newNode(t)
+		n.pod.Spec.Containers[0].Resources.Limits[v1.ResourceCPU] = q
+		inTime(t, func() {
+			err := n.mounter(t, downward(resourceItem("a", "main", "limits.cpu", "1m"))).SetUp(t.Context(), volume.MounterArgs{})
+			if q.IsZero() { // none: what the node has
+				require.NoError(t, err)
+				return
+			}
+			require.Condition(t, func() bool { return hostile(err) }, "%v", err)
+			require.ErrorContains(t, err, "limits.cpu of container")
+		})
+	}
+}
+
+func hostile(err error) bool {
+	return errors.Is(err, quantity.ErrTooLarge) || errors.Is(err, quantity.ErrTooFine)
+}
