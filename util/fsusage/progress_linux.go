@@ -22,10 +22,13 @@ const (
 type progress struct {
 	home  identity
 	tree  Tree
-	links map[uint64]struct{} // inodes that have been counted and have more names
+	links map[file]struct{} // those that have been counted and have more names
 	stack []*frame
 	low   int
 }
+
+// A file is one, whatever its names.
+type file struct{ device, inode uint64 }
 
 // A frame is a directory on the way from the top to where the walk is.
 type frame struct {
@@ -37,7 +40,7 @@ type frame struct {
 }
 
 func newProgress(top tree) *progress {
-	p := &progress{home: top.identity, links: map[uint64]struct{}{}}
+	p := &progress{home: top.identity, links: map[file]struct{}{}}
 	p.count(top.found)
 	if top.isDir {
 		p.stack = []*frame{{identity: top.identity, fd: -1}}
@@ -164,11 +167,12 @@ func (p *progress) entry(f *frame, e entry) {
 // count reports whether it has counted what was not counted before.
 func (p *progress) count(is found) bool {
 	if !is.isDir && is.names > 1 {
-		if _, again := p.links[is.inode]; again {
+		one := file{is.device, is.inode}
+		if _, again := p.links[one]; again {
 			return false
 		}
 		if len(p.links) < mostLinks {
-			p.links[is.inode] = struct{}{}
+			p.links[one] = struct{}{}
 		}
 	}
 	p.tree.Bytes += is.bytes

@@ -88,5 +88,12 @@ func openBelow(dir int, name string, home identity) (int, identity, error) {
 	return fd, f.identity, nil
 }
 
-// isIn reports whether it is in the file system and the mount of home.
-func (i identity) isIn(home identity) bool { return i.device == home.device && i.mount == home.mount }
+// isIn reports whether it is in the file system and the mount of home. Files, but not
+// directories, of an overlay with several layers have devices of their own: of them the
+// mount says enough, where it is known.
+func (f found) isIn(home identity) bool {
+	if !f.isDir && f.mount != 0 {
+		return f.mount == home.mount
+	}
+	return f.device == home.device && f.mount == home.mount
+}

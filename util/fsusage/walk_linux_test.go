@@ -114,6 +114,31 @@ func TestWalkStaysInside(t *testing.T) {
 	require.EqualValues(t, 3, got.Inodes, "a mount is no obstacle where it is the top")
 }
 
+// TestWalkOverlay: what is in a lower layer counts, and two files of two file systems
+// that have one number are two.
+func TestWalkOverlay(t *testing.T) {
+	if !mounttest.RootNamespace(t) {
+		return
+	}
+	dir := t.TempDir()
+	for _, name := range []string{"/a", "/b"} { // their first files have the same number
+		require.NoError(t, os.Mkdir(dir+name, 0o755))
+		require.NoError(t, unix.Mount("tmpfs", dir+name, "tmpfs", 0, ""))
+		defer func() { require.NoError(t, unix.Unmount(dir+name, 0)) }()
+		require.NoError(t, os.WriteFile(dir+name+name, make([]byte, 1<<16), 0o644))
+		require.NoError(t, os.Link(dir+name+name, dir+name+name+"-other"))
+	}
+	require.NoError(t, os.Mkdir(dir+"/top", 0o755))
+	if err := unix.Mount("overlay", dir+"/top", "overlay", 0, "lowerdir="+dir+"/a:"+dir+"/b,xino=off"); err != nil {
+		mounttest.SkipWithout(t, "overlay", err.Error())
+	}
+	defer func() { require.NoError(t, unix.Unmount(dir+"/top", 0)) }()
+	got, err := Walk(t.Context(), dir+"/top")
+	require.NoError(t, err)
+	require.EqualValues(t, 3, got.Inodes, "the directory and two files")
+	require.EqualValues(t, 2<<16, got.Bytes)
+}
+
 // TestWalkGoesOn: a walk that is stopped again and again comes to its end, with the same
 // result, and holds nothing open meanwhile.
 func TestWalkGoesOn(t *testing.T) {
