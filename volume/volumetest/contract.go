@@ -107,6 +107,7 @@ func TestPlugin(t *testing.T, config Config) {
 		"ContextEndsMeanwhile":  (*contract).contextEndsMeanwhile,
 		"LeavesNothing":         (*contract).leavesNothing,
 		"HostileStrings":        (*contract).hostileStringsEverywhere,
+		"HostileQuantities":     (*contract).hostileQuantitiesEverywhere,
 	} {
 		t.Run(name, func(t *testing.T) { test(newContract(t, config)) })
 	}

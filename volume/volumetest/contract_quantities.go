@@ -1,0 +1,115 @@
+package volumetest
+
+import (
+	"fmt"
+	"reflect"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/volumekit/volumekit/volume"
+)
+
+// hostileQuantities decode at once, and to compute with them takes for ever.
+func hostileQuantities() []resource.Quantity {
+	return []resource.Quantity{
+		resource.MustParse("1e99999999"), resource.MustParse("-1e99999999"), resource.MustParse("0e99999999"),
+		*resource.NewScaledQuantity(1, -99999999),
+	}
+}
+
+// hostileQuantitiesEverywhere puts each into each quantity of a specification, and into
+// the limits of a pod. It is refused, or it does no harm, and soon.
+func (c *contract) hostileQuantitiesEverywhere() {
+	c.makeParents(c.newMounter(c.spec()))
+	accepted, plain := c.Spec(c.T), c.pod
+	for i, q := range hostileQuantities() {
+		for n := range quantitiesOf(copyOf(accepted)) {
+			spec := copyOf(accepted)
+			field := quantitiesOf(spec)[n]
+			field.set(q.DeepCopy())
+			c.requireSoonHarmless(spec, fmt.Sprintf("%s is hostile quantity %d", field.path, i))
+		}
+		c.pod = withLimits(plain, q)
+		c.requireSoonHarmless(copyOf(accepted), fmt.Sprintf("the pod's limits are hostile quantity %d", i))
+		c.pod = plain
+	}
+}
+
+func (c *contract) requireSoonHarmless(spec *volume.Spec, what string) {
+	c.Helper()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		c.requireHarmless(spec, what)
+	}()
+	select {
+	case <-ended:
+		if c.Failed() {
+			c.FailNow()
+		}
+	case <-time.After(30 * time.Second):
+		c.Fatalf("%s: it is computed", what)
+	}
+}
+
+// withLimits returns the pod with a container that asks for as much.
+func withLimits(pod *v1.Pod, q resource.Quantity) *v1.Pod {
+	pod = pod.DeepCopy()
+	limits := v1.ResourceList{v1.ResourceCPU: q, v1.ResourceMemory: q, v1.ResourceHugePagesPrefix + "2Mi": q}
+	pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{
+		Name:      "hostile",
+		Resources: v1.ResourceRequirements{Limits: limits, Requests: limits.DeepCopy()},
+	})
+	return pod
+}
+
+// A quantityField is a quantity somewhere in a specification.
+type quantityField struct {
+	path string
+	set  func(resource.Quantity)
+}
+
+// quantitiesOf returns all quantities of a specification: also those that are not set,
+// and in lists of resources the storage. Of structures those that are there.
+func quantitiesOf(spec *volume.Spec) []quantityField {
+	var found []quantityField
+	if spec.Volume != nil {
+		found = findQuantities(found, "volume", reflect.ValueOf(spec.Volume).Elem())
+	}
+	if spec.PersistentVolume != nil {
+		found = findQuantities(found, "persistentVolume", reflect.ValueOf(spec.PersistentVolume).Elem())
+	}
+	return found
+}
+
+func findQuantities(found []quantityField, path string, v reflect.Value) []quantityField {
+	switch at := v.Addr().Interface().(type) {
+	case *resource.Quantity:
+		return append(found, quantityField{path, func(q resource.Quantity) { *at = q }})
+	case **resource.Quantity:
+		return append(found, quantityField{path, func(q resource.Quantity) { *at = &q }})
+	case *v1.ResourceList:
+		return append(found, quantityField{path, func(q resource.Quantity) {
+			*at = v1.ResourceList{v1.ResourceStorage: q}
+		}})
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			found = findQuantities(found, path, v.Elem())
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if f := v.Type().Field(i); f.IsExported() {
+				found = findQuantities(found, path+"."+f.Name, v.Field(i))
+			}
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			found = findQuantities(found, fmt.Sprintf("%s[%d]", path, i), v.Index(i))
+		}
+	}
+	return found
+}
