@@ -111,7 +111,11 @@ func (s *simulation) calmDown() {
 	clear(s.source.failing)
 	s.loop.populateDue = true
 	s.started = 0
-	bound := 3 * (len(s.pending) + 6*len(s.source.pods) + 4*len(names(s.loop.want.desiredWorld, s.loop.have)) + len(s.world.dirs) + 1)
+	pods := len(s.source.pods)
+	if s.answer != nil { // it may tell of others, which come up before they go
+		pods += len(s.answer.pods)
+	}
+	bound := 3 * (len(s.pending) + 6*pods + 4*len(names(s.loop.want.desiredWorld, s.loop.have)) + len(s.world.dirs) + 1)
 	for round := 0; len(s.failures) == 0; round++ {
 		s.beat()
 		for s.answer != nil {
