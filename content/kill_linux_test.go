@@ -3,9 +3,11 @@ package content_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,41 +19,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The test binary is also the program that is killed: with these variables it carries
-// out one verb and exits.
-const (
-	verbVar = "VOLUMEKIT_TEST_VERB"
-	dirVar  = "VOLUMEKIT_TEST_DIR"
-	kindVar = "VOLUMEKIT_TEST_KIND"
-)
-
 func TestMain(m *testing.M) {
-	if verb := os.Getenv(verbVar); verb != "" {
-		os.Exit(runVerb(verb))
+	up := func(p mounttest.Process) {
+		mounter := killNode(p, p.Args[0], 2).mounter(p, kinds[p.Args[1]].good)
+		require.NoError(p, mounter.SetUp(context.Background(), volume.MounterArgs{}))
 	}
-	os.Exit(m.Run())
+	mounttest.Main(m, map[string]func(mounttest.Process){
+		"up":     up,
+		"update": up,
+		"down": func(p mounttest.Process) {
+			require.NoError(p, killNode(p, p.Args[0], 2).unmounter(p, kinds[p.Args[1]].good).TearDown(context.Background()))
+		},
+	})
 }
-
-func runVerb(verb string) int {
-	n, source := killNode(fatal{}, os.Getenv(dirVar), 2), kinds[os.Getenv(kindVar)].good
-	var err error
-	if verb == "down" {
-		err = n.unmounter(fatal{}, source).TearDown(context.Background())
-	} else {
-		err = n.mounter(fatal{}, source).SetUp(context.Background(), volume.MounterArgs{})
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
-}
-
-// fatal ends a program where a test would fail.
-type fatal struct{}
-
-func (fatal) Errorf(format string, args ...any) { fmt.Fprintf(os.Stderr, format, args...) }
-func (fatal) FailNow()                          { os.Exit(1) }
 
 // killNode is a node whose objects are of a generation.
 func killNode(t require.TestingT, dir string, generation int) *node {
@@ -74,14 +54,11 @@ func killNode(t require.TestingT, dir string, generation int) *node {
 // or a TearDown, what is noted to be up is whole, of one generation; the same call goes
 // on, and nothing is left over.
 func TestKilled(t *testing.T) {
-	sweeps := []string{"configMap", "secret"}
-	if os.Getenv("VOLUMEKIT_LONG") != "" {
-		sweeps = append(sweeps, "downwardAPI", "projected")
-	}
-	for _, kind := range sweeps {
+	short := map[string]string{"configMap": "up", "secret": "update", "projected": "down"}
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
 		for _, verb := range []string{"up", "update", "down"} {
-			if testing.Short() && (kind == "secret") == (verb == "update") {
-				continue // of each verb one
+			if testing.Short() && short[kind] != verb {
+				continue
 			}
 			t.Run(kind+"/"+verb, func(t *testing.T) {
 				if mounttest.Namespace(t) {
@@ -104,10 +81,7 @@ func testKilled(t *testing.T, kind, verb string) {
 		if verb != "up" {
 			first.up(t, source, volume.MounterArgs{})
 		}
-		c := exec.Command("/proc/self/exe")
-		c.Env = append(os.Environ(), verbVar+"="+verb, dirVar+"="+dir, kindVar+"="+kind)
-		c.Stderr = os.Stderr
-		return c
+		return mounttest.Program(verb, dir, kind)
 	}
 	seen := map[string]int{}
 	kills := mounttest.KillAtEachCall(t, program, func(place string) {

@@ -2,7 +2,6 @@ package emptydir_test
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,42 +15,17 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// The test binary is also the program that is killed: with these variables it
-// carries out one verb and exits.
-const (
-	verbVar   = "VOLUMEKIT_TEST_VERB"
-	dirVar    = "VOLUMEKIT_TEST_DIR"
-	mediumVar = "VOLUMEKIT_TEST_MEDIUM"
-)
-
 func TestMain(m *testing.M) {
-	if verb := os.Getenv(verbVar); verb != "" {
-		os.Exit(runVerb(verb))
-	}
-	os.Exit(m.Run())
+	mounttest.Main(m, map[string]func(mounttest.Process){
+		"up": func(p mounttest.Process) {
+			medium := onMedium(v1.StorageMedium(p.Args[1]))
+			require.NoError(p, killNode(p, p.Args[0]).mounter(p, medium).SetUp(context.Background(), volume.MounterArgs{}))
+		},
+		"down": func(p mounttest.Process) {
+			require.NoError(p, killNode(p, p.Args[0]).unmounter(p).TearDown(context.Background()))
+		},
+	})
 }
-
-func runVerb(verb string) int {
-	n := killNode(fatal{}, os.Getenv(dirVar))
-	var err error
-	if verb == "up" {
-		m := n.mounter(fatal{}, onMedium(v1.StorageMedium(os.Getenv(mediumVar))))
-		err = m.SetUp(context.Background(), volume.MounterArgs{})
-	} else {
-		err = n.unmounter(fatal{}).TearDown(context.Background())
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
-}
-
-// fatal ends a program where a test would fail.
-type fatal struct{}
-
-func (fatal) Errorf(format string, args ...any) { fmt.Fprintf(os.Stderr, format, args...) }
-func (fatal) FailNow()                          { os.Exit(1) }
 
 func killNode(t require.TestingT, dir string) *node {
 	return nodeIn(t, mount.New(mount.Config{StagingDir: dir + "/staging"}), dir)
@@ -61,10 +35,10 @@ func killNode(t require.TestingT, dir string) *node {
 // for up unless it is whole, the same call goes on, and nothing is left over or lost
 // that is not in the volume.
 func TestKilled(t *testing.T) {
-	for _, medium := range []v1.StorageMedium{"", "Memory"} {
+	for _, medium := range []v1.StorageMedium{"", "Memory", "HugePages-2Mi"} {
 		for _, verb := range []string{"up", "down"} {
 			t.Run(strings.TrimPrefix(string(medium)+"/"+verb, "/"), func(t *testing.T) {
-				if mounttest.Namespace(t) {
+				if mayMount(t, medium) {
 					testKilled(t, medium, verb)
 				}
 			})
@@ -89,10 +63,7 @@ func testKilled(t *testing.T, medium v1.StorageMedium, verb string) {
 			require.NoError(t, mounter.SetUp(t.Context(), volume.MounterArgs{}))
 			fill(t, mounter.GetPath(), dir+"/outside")
 		}
-		c := exec.Command("/proc/self/exe")
-		c.Env = append(os.Environ(), verbVar+"="+verb, dirVar+"="+dir, mediumVar+"="+string(medium))
-		c.Stderr = os.Stderr
-		return c
+		return mounttest.Program(verb, dir, string(medium))
 	}
 	var places []string
 	kills := mounttest.KillAtEachCall(t, program, func(place string) {
@@ -127,11 +98,19 @@ func fill(t *testing.T, dir, outside string) {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(dir+"/a/b", 0o755))
 	require.NoError(t, os.Mkdir(dir+"/lost+found", 0o700))
-	require.NoError(t, os.WriteFile(dir+"/a/file", []byte("x"), 0o600))
+	create(t, dir+"/a/file")
 	require.NoError(t, os.Symlink(outside, dir+"/a/b/link"))
 	if err := os.Link(outside+"/precious", dir+"/hard"); err != nil { // a file system of its own
-		require.NoError(t, os.WriteFile(dir+"/hard", nil, 0o600))
+		create(t, dir+"/hard")
 	}
+}
+
+// create makes an empty file, also in huge pages, to which nobody can write.
+func create(t *testing.T, name string) {
+	t.Helper()
+	f, err := os.Create(name)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
 }
 
 // requireWhole: what is noted to be up is up, with all that the pod has put there.

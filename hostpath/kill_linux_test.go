@@ -2,7 +2,6 @@ package hostpath_test
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,20 +15,23 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-func runVerb(verb string) int {
-	tier, _ := strconv.Atoi(os.Getenv(tierVar))
-	n := killNode(fatal{}, os.Getenv(dirVar), mount.Tier(tier))
-	var err error
-	if verb == "up" {
-		err = n.mounterOf(fatal{}, killSpec(n, v1.HostPathType(os.Getenv(kindVar)))).SetUp(context.Background(), volume.MounterArgs{ReadOnly: true})
-	} else {
-		err = n.unmounter(fatal{}).TearDown(context.Background())
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
+func TestMain(m *testing.M) {
+	mounttest.Main(m, map[string]func(mounttest.Process){
+		"up": func(p mounttest.Process) {
+			n, kind := processNode(p), v1.HostPathType(p.Args[2])
+			require.NoError(p, n.mounterOf(p, killSpec(n, kind)).SetUp(context.Background(), volume.MounterArgs{ReadOnly: true}))
+		},
+		"down": func(p mounttest.Process) {
+			require.NoError(p, processNode(p).unmounter(p).TearDown(context.Background()))
+		},
+	})
+}
+
+// processNode is the node of a process that is told its directory and tier.
+func processNode(p mounttest.Process) *node {
+	tier, err := strconv.Atoi(p.Args[1])
+	require.NoError(p, err)
+	return killNode(p, p.Args[0], mount.Tier(tier))
 }
 
 func killNode(t require.TestingT, dir string, tier mount.Tier) *node {
@@ -73,10 +75,7 @@ func testKilled(t *testing.T, kind v1.HostPathType, tier mount.Tier, verb string
 		if verb == "down" {
 			require.NoError(t, n.mounterOf(t, killSpec(n, kind)).SetUp(t.Context(), volume.MounterArgs{ReadOnly: true}))
 		}
-		c := exec.Command("/proc/self/exe")
-		c.Env = append(os.Environ(), verbVar+"="+verb, dirVar+"="+dir, kindVar+"="+string(kind), tierVar+"="+strconv.Itoa(int(tier)))
-		c.Stderr = os.Stderr
-		return c
+		return mounttest.Program(verb, dir, strconv.Itoa(int(tier)), string(kind))
 	}
 	kills := mounttest.KillAtEachCall(t, program, func(place string) {
 		mounts := n.mounts(t)

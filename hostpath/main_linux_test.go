@@ -3,7 +3,6 @@ package hostpath_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,22 +17,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
-
-// The test binary is also the program that is killed: with these variables it carries
-// out one verb and exits.
-const (
-	verbVar = "VOLUMEKIT_TEST_VERB"
-	dirVar  = "VOLUMEKIT_TEST_DIR"
-	kindVar = "VOLUMEKIT_TEST_KIND"
-	tierVar = "VOLUMEKIT_TEST_TIER"
-)
-
-func TestMain(m *testing.M) {
-	if verb := os.Getenv(verbVar); verb != "" {
-		os.Exit(runVerb(verb))
-	}
-	os.Exit(m.Run())
-}
 
 // long reports whether the tests that take their time are to take it.
 func long() bool { return os.Getenv("VOLUMEKIT_LONG") != "" }
@@ -130,9 +113,3 @@ func (n *node) mounts(t *testing.T) []mount.Info {
 	}
 	return ours
 }
-
-// fatal ends a program where a test would fail.
-type fatal struct{}
-
-func (fatal) Errorf(format string, args ...any) { fmt.Fprintf(os.Stderr, format, args...) }
-func (fatal) FailNow()                          { os.Exit(1) }

@@ -2,7 +2,6 @@ package local_test
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/local"
-	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/volume"
 )
@@ -86,16 +84,6 @@ var deviceVerbs = map[string]func(n *node, dir string) error{
 	},
 }
 
-func runDeviceVerb(work func(n *node, dir string) error) int {
-	dir := os.Getenv(dirVar)
-	m := mount.New(mount.Config{StagingDir: dir + "/staging"})
-	if err := work(diskNode(fatal{}, dir, local.Config{Mounter: m}), dir); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
-}
-
 // TestDeviceKilled: after SIGKILL at any place in a verb the process that comes after
 // does the same again, and then all is as it is to be: nothing is left over, and what
 // was on a device is still there.
@@ -160,10 +148,7 @@ func TestDeviceKilled(t *testing.T) {
 				for _, verb := range test.before {
 					do(verb)
 				}
-				c := exec.Command("/proc/self/exe")
-				c.Env = append(os.Environ(), verbVar+"="+test.verb, dirVar+"="+r.dir)
-				c.Stderr = os.Stderr
-				return c
+				return mounttest.Program(test.verb, r.dir)
 			}
 			var places []string
 			kills := mounttest.KillAtEachCall(t, program, func(place string) {

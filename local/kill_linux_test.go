@@ -2,7 +2,6 @@ package local_test
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,50 +9,37 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/local"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/volume"
 )
 
-// The test binary is also the program that is killed: with these variables it
-// carries out one verb and exits.
-const (
-	verbVar = "VOLUMEKIT_TEST_VERB"
-	dirVar  = "VOLUMEKIT_TEST_DIR"
-	tierVar = "VOLUMEKIT_TEST_TIER"
-)
-
 func TestMain(m *testing.M) {
-	if verb := os.Getenv(verbVar); verb != "" {
-		os.Exit(runVerb(verb))
+	programs := map[string]func(mounttest.Process){
+		"up": func(p mounttest.Process) {
+			n := processNode(p)
+			require.NoError(p, n.mounter(p, spec(n.disks+"/disk", "ro"), "1").SetUp(context.Background(), volume.MounterArgs{}))
+		},
+		"down": func(p mounttest.Process) {
+			require.NoError(p, processNode(p).unmounter(p, "1").TearDown(context.Background()))
+		},
 	}
-	os.Exit(m.Run())
+	for verb, work := range deviceVerbs {
+		programs[verb] = func(p mounttest.Process) {
+			m := mount.New(mount.Config{StagingDir: p.Args[0] + "/staging"})
+			require.NoError(p, work(diskNode(p, p.Args[0], local.Config{Mounter: m}), p.Args[0]))
+		}
+	}
+	mounttest.Main(m, programs)
 }
 
-func runVerb(verb string) int {
-	if work, ok := deviceVerbs[verb]; ok {
-		return runDeviceVerb(work)
-	}
-	tier, _ := strconv.Atoi(os.Getenv(tierVar))
-	n := killNode(fatal{}, os.Getenv(dirVar), mount.Tier(tier))
-	var err error
-	if verb == "up" {
-		err = n.mounter(fatal{}, spec(n.disks+"/disk", "ro"), "1").SetUp(context.Background(), volume.MounterArgs{})
-	} else {
-		err = n.unmounter(fatal{}, "1").TearDown(context.Background())
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
+// processNode is the node of a process that is told its directory and tier.
+func processNode(p mounttest.Process) *node {
+	tier, err := strconv.Atoi(p.Args[1])
+	require.NoError(p, err)
+	return killNode(p, p.Args[0], mount.Tier(tier))
 }
-
-// fatal ends a program where a test would fail.
-type fatal struct{}
-
-func (fatal) Errorf(format string, args ...any) { fmt.Fprintf(os.Stderr, format, args...) }
-func (fatal) FailNow()                          { os.Exit(1) }
 
 func killNode(t require.TestingT, dir string, tier mount.Tier) *node {
 	return nodeIn(t, mount.New(mount.Config{Tier: tier, StagingDir: dir + "/staging"}), dir)
@@ -85,10 +71,7 @@ func testKilled(t *testing.T, tier mount.Tier, verb string) {
 		if verb == "down" {
 			require.NoError(t, mounter.SetUp(t.Context(), volume.MounterArgs{}))
 		}
-		c := exec.Command("/proc/self/exe")
-		c.Env = append(os.Environ(), verbVar+"="+verb, dirVar+"="+dir, tierVar+"="+strconv.Itoa(int(tier)))
-		c.Stderr = os.Stderr
-		return c
+		return mounttest.Program(verb, dir, strconv.Itoa(int(tier)))
 	}
 	var places []string
 	kills := mounttest.KillAtEachCall(t, program, func(place string) {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -16,62 +17,45 @@ import (
 	"github.com/volumekit/volumekit/volume"
 )
 
-// The test binary is also the program that is killed: with these variables it
-// carries out one verb and exits.
-const (
-	verbVar   = "VOLUMEKIT_TEST_VERB"
-	dirVar    = "VOLUMEKIT_TEST_DIR"
-	exportVar = "VOLUMEKIT_TEST_EXPORT" // on IPv4's loopback address
-	oneVar    = "VOLUMEKIT_TEST_ONE"
-)
-
 func TestMain(m *testing.M) {
-	if verb := os.Getenv(verbVar); verb != "" {
-		if err := runVerb(verb); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	os.Exit(m.Run())
+	mounttest.Main(m, map[string]func(mounttest.Process){
+		"up": func(p mounttest.Process) {
+			plugin, spec := processPlugin(p)
+			mounter, err := plugin.NewMounter(spec, podOf("1"))
+			require.NoError(p, err)
+			require.NoError(p, mounter.SetUp(context.Background(), volume.MounterArgs{}))
+		},
+		"down": func(p mounttest.Process) {
+			require.NoError(p, processUnmounter(p).TearDown(context.Background()))
+		},
+		"down in time": func(p mounttest.Process) {
+			require.NoError(p, inTime(processUnmounter(p).TearDown))
+		},
+	})
 }
 
-func runVerb(verb string) error {
-	host, err := volume.NewHost(os.Getenv(dirVar)+"/root", volume.WithNodeName("node-1"))
-	if err != nil {
-		return err
-	}
-	plugin := nfs.New(nfs.Config{Mounter: realMounter(os.Getenv(dirVar), 300*time.Millisecond), OneMountPerExport: os.Getenv(oneVar) != ""})
-	if err := plugin.Init(host); err != nil {
-		return err
-	}
-	spec, ctx := pvAt("127.0.0.1", os.Getenv(exportVar), "ro", "noexec"), context.Background()
-	if verb == "up" {
-		mounter, err := plugin.NewMounter(spec, podOf("1"))
-		if err != nil {
-			return err
-		}
-		return mounter.SetUp(ctx, volume.MounterArgs{})
-	}
+// processPlugin is the plugin of a process that is told its directory, an export on
+// IPv4's loopback address, and whether an export is mounted once.
+func processPlugin(p mounttest.Process) (*nfs.Plugin, *volume.Spec) {
+	host, err := volume.NewHost(p.Args[0]+"/root", volume.WithNodeName("node-1"))
+	require.NoError(p, err)
+	one, err := strconv.ParseBool(p.Args[2])
+	require.NoError(p, err)
+	plugin := nfs.New(nfs.Config{Mounter: realMounter(p.Args[0], 300*time.Millisecond), OneMountPerExport: one})
+	require.NoError(p, plugin.Init(host))
+	return plugin, pvAt("127.0.0.1", p.Args[1], "ro", "noexec")
+}
+
+func processUnmounter(p mounttest.Process) volume.Unmounter {
+	plugin, spec := processPlugin(p)
 	unmounter, err := plugin.NewUnmounter(spec.Name(), podOf("1").UID)
-	if err != nil {
-		return err
-	}
-	if verb == "down in time" {
-		return inTime(unmounter.TearDown)
-	}
-	return unmounter.TearDown(ctx)
+	require.NoError(p, err)
+	return unmounter
 }
 
 // command is this program for a verb.
 func (n *node) command(verb, path string, one bool) *exec.Cmd {
-	c := exec.Command("/proc/self/exe")
-	c.Env = append(os.Environ(), verbVar+"="+verb, dirVar+"="+filepath.Dir(n.host.Root()), exportVar+"="+path)
-	if one {
-		c.Env = append(c.Env, oneVar+"=1")
-	}
-	c.Stderr = os.Stderr
-	return c
+	return mounttest.Program(verb, filepath.Dir(n.host.Root()), path, strconv.FormatBool(one))
 }
 
 // TestNFSKilled: after SIGKILL at any place in SetUp or TearDown the pod has one

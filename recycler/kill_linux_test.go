@@ -2,7 +2,6 @@ package recycler_test
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,22 +17,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The test binary is also the program that is killed: with this variable it recycles
-// the volume "disk" below a directory.
-const killedVar = "VOLUMEKIT_TEST_RECYCLE"
-
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(killedVar); dir != "" {
-		if err := recycleIn(context.Background(), dir); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	os.Exit(m.Run())
+	mounttest.Main(m, map[string]func(mounttest.Process){
+		"recycle": func(p mounttest.Process) { require.NoError(p, recycleIn(context.Background(), p.Args[0])) },
+	})
 }
 
-// recycleIn is what a process does that has just been started.
+// recycleIn recycles the volume "disk" below a directory, as a process does that has just been
+// started.
 func recycleIn(ctx context.Context, dir string) error {
 	mounter := mount.New(mount.Config{StagingDir: dir + "/staging"})
 	defer func() { _ = mounter.Close() }()
@@ -71,10 +62,7 @@ func TestLocalKilled(t *testing.T) {
 		require.NoError(t, os.MkdirAll(disk+"/a/b", 0o755))
 		require.NoError(t, os.WriteFile(disk+"/a/b/file", nil, 0o600))
 		require.NoError(t, os.WriteFile(dir+"/disks/precious", nil, 0o600))
-		c := exec.Command("/proc/self/exe")
-		c.Env = append(os.Environ(), killedVar+"="+dir)
-		c.Stderr = os.Stderr
-		return c
+		return mounttest.Program("recycle", dir)
 	}
 	mounter := mount.New(mount.Config{})
 	defer func() { _ = mounter.Close() }()
