@@ -27,7 +27,7 @@ func (m *Mounter) goes(ctx context.Context, s standing) (gone func(), others boo
 	d := device{s.major, s.minor}
 	mounts, err := m.cache.count(ctx, d)
 	if err != nil && ctx.Err() != nil {
-		return nil, false, err
+		return nil, false, ctxend.Error(ctx)
 	}
 	others = err == nil && mounts >= 2+goings.counts[d]
 	goings.counts[d]++

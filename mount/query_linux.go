@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+
+	"github.com/volumekit/volumekit/util/ctxend"
 )
 
 // A spot is what a query's path leads to.
@@ -69,8 +71,11 @@ func (m *Mounter) mountRefs(ctx context.Context, p string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if refs, err := m.cache.refs(ctx, s.unique, s.where); err == nil || ctx.Err() != nil {
-		return refs, err
+	if refs, err := m.cache.refs(ctx, s.unique, s.where); err == nil {
+		return refs, nil
+	}
+	if ctx.Err() != nil {
+		return nil, ctxend.Error(ctx)
 	}
 	s, in, table, err := m.findInTable(ctx, p)
 	if err != nil {
@@ -85,7 +90,10 @@ func (m *Mounter) resolve(ctx context.Context, p string) (Place, error) {
 		return Place{}, err
 	}
 	in, err := m.cache.info(ctx, s.unique)
-	if err != nil && ctx.Err() == nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
+		err = ctxend.Error(ctx)
+	case err != nil:
 		s, in, _, err = m.findInTable(ctx, p)
 	}
 	if err != nil {
@@ -103,8 +111,11 @@ func (m *Mounter) mountsFrom(ctx context.Context, source string) ([]Info, error)
 	if err != nil {
 		return nil, err
 	}
-	if infos, err := m.cache.from(ctx, o); err == nil || ctx.Err() != nil {
-		return infos, err
+	if infos, err := m.cache.from(ctx, o); err == nil {
+		return infos, nil
+	}
+	if ctx.Err() != nil {
+		return nil, ctxend.Error(ctx)
 	}
 	table, err := readTableIn(ctx)
 	if err != nil {
