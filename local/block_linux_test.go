@@ -31,6 +31,13 @@ func (r *rig) unmapper(uid types.UID) volume.BlockVolumeUnmapper {
 	return u
 }
 
+// release is what is done when the last pod that has a device goes.
+func (r *rig) release(uid types.UID, global string) {
+	r.t.Helper()
+	require.NoError(r.t, r.unmapper(uid).UnmapPodDevice(r.t.Context()))
+	require.NoError(r.t, r.unmapper(uid).TearDownDevice(r.t.Context(), global, ""))
+}
+
 // podLink is where a pod finds its device.
 func podLink(v volume.BlockVolume) string {
 	dir, name := v.GetPodDeviceMapPath()
@@ -60,10 +67,10 @@ func (r *rig) requireReleased(d testDisk) {
 // TestBlock is the life of a raw device: mapped for a writer and a reader, through a
 // restart, grown and let go.
 func TestBlock(t *testing.T) {
-	if !mounttest.RootNamespace(t) {
+	r := newRig(t)
+	if r == nil {
 		return
 	}
-	r := newRig(t)
 	d := r.disk("disk", smallDisk)
 	s := blockSpec(r.link("disk", d))
 	_, err := r.plugin.NewMounter(s, pod("1"))
@@ -146,10 +153,10 @@ func TestBlock(t *testing.T) {
 // TestBlockHeld: a device that is mapped does not vanish, and another one is not
 // taken for it.
 func TestBlockHeld(t *testing.T) {
-	if !mounttest.RootNamespace(t) {
+	r := newRig(t)
+	if r == nil {
 		return
 	}
-	r := newRig(t)
 	d, other := r.disk("disk", smallDisk), r.disk("other", smallDisk)
 	s := blockSpec(r.link("disk", d))
 	_, err := r.mapper(s, "1").MapPodDevice(t.Context())
@@ -182,10 +189,10 @@ func TestBlockHeld(t *testing.T) {
 // TestBlockLingers: a hold that somebody still has open when it is let go of is not
 // taken for the next pod's: it ends with them, and its number is anybody's then.
 func TestBlockLingers(t *testing.T) {
-	if !mounttest.RootNamespace(t) {
+	r := newRig(t)
+	if r == nil {
 		return
 	}
-	r := newRig(t)
 	d := r.disk("disk", smallDisk)
 	require.NoError(t, os.WriteFile(d.device, []byte("ours"), 0))
 	s := blockSpec(r.link("disk", d), "ro")
@@ -197,8 +204,7 @@ func TestBlockLingers(t *testing.T) {
 	defer func() { _ = lingers.Close() }()
 	global, err := first.GetGlobalMapPath(s)
 	require.NoError(t, err)
-	require.NoError(t, r.unmapper("1").UnmapPodDevice(t.Context()))
-	require.NoError(t, r.unmapper("1").TearDownDevice(t.Context(), global, ""))
+	r.release("1", global)
 
 	second := r.mapper(s, "2")
 	again, err := second.MapPodDevice(t.Context())
@@ -215,17 +221,16 @@ func TestBlockLingers(t *testing.T) {
 	text, err := os.ReadFile(podLink(second))
 	require.NoError(t, err)
 	require.Equal(t, "ours", string(text[:4]))
-	require.NoError(t, r.unmapper("2").UnmapPodDevice(t.Context()))
-	require.NoError(t, r.unmapper("2").TearDownDevice(t.Context(), global, ""))
+	r.release("2", global)
 	r.requireReleased(d)
 }
 
 // TestBlockRestarted: links of before the node was started again lead anywhere.
 func TestBlockRestarted(t *testing.T) {
-	if !mounttest.RootNamespace(t) {
+	r := newRig(t)
+	if r == nil {
 		return
 	}
-	r := newRig(t)
 	d := r.disk("disk", smallDisk)
 	s := blockSpec(r.link("disk", d))
 	first, second := r.mapper(s, "1"), r.mapper(s, "2")
@@ -259,10 +264,10 @@ func TestBlockRestarted(t *testing.T) {
 // TestBlockReaderRestarted: who could only read before the node was started again can
 // only read after that.
 func TestBlockReaderRestarted(t *testing.T) {
-	if !mounttest.RootNamespace(t) {
+	r := newRig(t)
+	if r == nil {
 		return
 	}
-	r := newRig(t)
 	d := r.disk("disk", smallDisk)
 	s := blockSpec(r.link("disk", d), "ro")
 	m := r.mapper(s, "1")
@@ -300,18 +305,16 @@ func TestBlockReaderRestarted(t *testing.T) {
 	found, err = r.plugin.ConstructBlockVolumeSpec(t.Context(), "1", "pv", podLink(m))
 	require.NoError(t, err)
 	require.False(t, found.IsReadOnly(), "it may write now")
-	require.NoError(t, r.unmapper("1").UnmapPodDevice(t.Context()))
-	require.NoError(t, r.unmapper("1").TearDownDevice(t.Context(), global, ""))
+	r.release("1", global)
 	r.requireReleased(d)
 }
 
 // TestBlockOtherNode: a device is known by whatever node, wherever that is.
 func TestBlockOtherNode(t *testing.T) {
-	if !mounttest.RootNamespace(t) {
+	r := newRig(t, "ext4")
+	if r == nil {
 		return
 	}
-	needs(t, "ext4", "mkfs.ext4")
-	r := newRig(t)
 	d := r.disk("disk", smallDisk)
 	require.NoError(t, unix.Mount("tmpfs", r.disks, "tmpfs", 0, "")) // not nodev
 	node := r.disks + "/node"
@@ -332,8 +335,7 @@ func TestBlockOtherNode(t *testing.T) {
 	require.ErrorIs(t, r.mountDevice(other), local.ErrDeviceInUse)
 	global, err := m.GetGlobalMapPath(s)
 	require.NoError(t, err)
-	require.NoError(t, r.unmapper("1").UnmapPodDevice(t.Context()))
-	require.NoError(t, r.unmapper("1").TearDownDevice(t.Context(), global, ""))
+	r.release("1", global)
 	require.Eventually(t, func() bool { return len(holds()) == 0 }, longWait, tick)
 }
 
@@ -352,10 +354,10 @@ func (e endsWith) Err() error {
 
 // TestBlockMappedLate: what is mapped is no failure.
 func TestBlockMappedLate(t *testing.T) {
-	if !mounttest.RootNamespace(t) {
+	r := newRig(t)
+	if r == nil {
 		return
 	}
-	r := newRig(t)
 	d := r.disk("disk", smallDisk)
 	m := r.mapper(blockSpec(r.link("disk", d)), "1")
 	device, err := m.MapPodDevice(endsWith{t.Context(), podLink(m)})
@@ -365,10 +367,10 @@ func TestBlockMappedLate(t *testing.T) {
 
 // TestForgetRaw: what is known of a device stays as long as it is held.
 func TestForgetRaw(t *testing.T) {
-	if !mounttest.RootNamespace(t) {
+	r := newRig(t)
+	if r == nil {
 		return
 	}
-	r := newRig(t)
 	d := r.disk("disk", smallDisk)
 	m := r.mapper(blockSpec(r.link("disk", d)), "1")
 	_, err := m.MapPodDevice(t.Context())
@@ -385,18 +387,17 @@ func TestForgetRaw(t *testing.T) {
 		require.NoError(t, loop.Detach(status))
 	}
 	require.ErrorIs(t, r.plugin.Forget(t.Context(), "pv"), local.ErrDeviceInUse, "a pod has it")
-	require.NoError(t, r.unmapper("1").UnmapPodDevice(t.Context()))
-	require.NoError(t, r.unmapper("1").TearDownDevice(t.Context(), global, ""))
+	r.release("1", global)
 	r.requireReleased(d)
 	require.NoError(t, r.plugin.Forget(t.Context(), "pv"))
 }
 
 // TestBlockStrayFile: what is in the place of a link is nobody's to remove.
 func TestBlockStrayFile(t *testing.T) {
-	if !mounttest.RootNamespace(t) {
+	r := newRig(t)
+	if r == nil {
 		return
 	}
-	r := newRig(t)
 	d := r.disk("disk", smallDisk)
 	m := r.mapper(blockSpec(r.link("disk", d)), "1")
 	dir, _ := m.GetPodDeviceMapPath()

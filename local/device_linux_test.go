@@ -24,16 +24,14 @@ import (
 func TestDevice(t *testing.T) {
 	for _, fsType := range []string{"ext4", "xfs", "btrfs"} {
 		t.Run(fsType, func(t *testing.T) {
-			if mounttest.RootNamespace(t) {
-				testDevice(t, fsType)
+			if r := newRig(t, fsType); r != nil {
+				testDevice(t, r, fsType)
 			}
 		})
 	}
 }
 
-func testDevice(t *testing.T, fsType string) {
-	needs(t, fsType, "mkfs."+fsType)
-	r := newRig(t)
+func testDevice(t *testing.T, r *rig, fsType string) {
 	d := r.disk("disk", largeDisk)
 	s := deviceSpec(r.link("disk", d), fsType, "noatime")
 	can, err := r.plugin.CanDeviceMount(s)
@@ -165,10 +163,10 @@ var contents = []struct {
 // TestForeignContent: a device that carries anything is not formatted, and not one
 // byte of it changes.
 func TestForeignContent(t *testing.T) {
-	if !mounttest.RootNamespace(t) {
+	r := newRig(t)
+	if r == nil {
 		return
 	}
-	r := newRig(t)
 	for _, test := range contents {
 		const size = 4 << 20
 		d := r.disk("disk", size)
@@ -230,11 +228,10 @@ func run(t *testing.T, name string, args ...string) {
 
 // TestDeviceSwapped: another device in the place of a volume's is not taken for it.
 func TestDeviceSwapped(t *testing.T) {
-	if !mounttest.RootNamespace(t) {
+	r := newRig(t, "ext4")
+	if r == nil {
 		return
 	}
-	needs(t, "ext4", "mkfs.ext4")
-	r := newRig(t)
 	first, blank, other := r.disk("first", smallDisk), r.disk("blank", smallDisk), r.disk("other", smallDisk)
 	run(t, "mkfs.ext4", "-q", other.device)
 	s := deviceSpec(r.link("disk", first), "ext4")
@@ -272,11 +269,10 @@ func TestDeviceSwapped(t *testing.T) {
 }
 
 func TestDeviceReadOnly(t *testing.T) {
-	if !mounttest.RootNamespace(t) {
+	r := newRig(t, "ext4")
+	if r == nil {
 		return
 	}
-	needs(t, "ext4", "mkfs.ext4")
-	r := newRig(t)
 	d := r.disk("disk", smallDisk)
 	readOnly := deviceSpec(r.link("disk", d), "ext4", "ro")
 	before := d.sum(t)
@@ -317,10 +313,10 @@ func TestDeviceReadOnly(t *testing.T) {
 
 // TestDeviceRefused: what is no device, or is not where devices may be.
 func TestDeviceRefused(t *testing.T) {
-	if !mounttest.RootNamespace(t) {
+	r := newRig(t)
+	if r == nil {
 		return
 	}
-	r := newRig(t)
 	d := r.disk("disk", smallDisk)
 	theirs := r.disks + "/disk/made-by-a-pod"
 	require.NoError(t, unix.Mknod(theirs, unix.S_IFBLK|0o600, int(numberOf(t, d))))
@@ -391,11 +387,10 @@ func numberOf(t testing.TB, d testDisk) uint64 {
 
 // TestDeviceInUse: what somebody else has is left to them.
 func TestDeviceInUse(t *testing.T) {
-	if !mounttest.RootNamespace(t) {
+	r := newRig(t, "ext4")
+	if r == nil {
 		return
 	}
-	needs(t, "ext4", "mkfs.ext4")
-	r := newRig(t)
 	d := r.disk("disk", smallDisk)
 	run(t, "mkfs.ext4", "-q", d.device)
 	s := deviceSpec(r.link("disk", d), "ext4")
@@ -424,11 +419,10 @@ func TestDeviceInUse(t *testing.T) {
 
 // TestOneDeviceTwoVolumes: one of them gets it.
 func TestOneDeviceTwoVolumes(t *testing.T) {
-	if !mounttest.RootNamespace(t) {
+	r := newRig(t, "ext4")
+	if r == nil {
 		return
 	}
-	needs(t, "ext4", "mkfs.ext4")
-	r := newRig(t)
 	for range 5 {
 		path := r.link("disk", r.disk("disk", 4<<20))
 		m, err := r.plugin.NewDeviceMounter()
@@ -462,11 +456,10 @@ func TestOneDeviceTwoVolumes(t *testing.T) {
 
 // TestBadRecord: what is remembered of a device is input like any other.
 func TestBadRecord(t *testing.T) {
-	if !mounttest.RootNamespace(t) {
+	r := newRig(t, "ext4")
+	if r == nil {
 		return
 	}
-	needs(t, "ext4", "mkfs.ext4")
-	r := newRig(t)
 	d := r.disk("disk", smallDisk)
 	s := deviceSpec(r.link("disk", d), "ext4")
 	require.NoError(t, r.mountDevice(s))

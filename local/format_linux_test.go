@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/local"
-	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/volume"
 	utilexec "k8s.io/utils/exec"
 )
@@ -35,11 +34,10 @@ func (r *rig) instead(scripts map[string]string) {
 // TestBlkidIsNotBelieved: what it says decides neither that a device is formatted nor
 // that it is not.
 func TestBlkidIsNotBelieved(t *testing.T) {
-	if !mounttest.RootNamespace(t) {
+	r := newRig(t, "ext4")
+	if r == nil {
 		return
 	}
-	needs(t, "ext4", "mkfs.ext4")
-	r := newRig(t)
 	full, blank := r.disk("full", smallDisk), r.disk("blank", smallDisk)
 	run(t, "mkfs.ext4", "-q", full.device)
 	before := full.sum(t)
@@ -64,11 +62,10 @@ func TestBlkidIsNotBelieved(t *testing.T) {
 
 // TestWithoutBlkid: where it is missing it is not needed.
 func TestWithoutBlkid(t *testing.T) {
-	if !mounttest.RootNamespace(t) {
+	r := newRig(t, "ext4")
+	if r == nil {
 		return
 	}
-	needs(t, "ext4", "mkfs.ext4")
-	r := newRig(t)
 	bin := t.TempDir()
 	mkfs, err := exec.LookPath("mkfs.ext4")
 	require.NoError(t, err)
@@ -116,11 +113,10 @@ func (r *rig) interrupt(t *testing.T, s *volume.Spec, d testDisk) {
 // does it, and the same call begins again. What others have made of the device
 // meanwhile stays.
 func TestFormatInterrupted(t *testing.T) {
-	if !mounttest.RootNamespace(t) {
+	r := newRig(t, "ext4")
+	if r == nil {
 		return
 	}
-	needs(t, "ext4", "mkfs.ext4")
-	r := newRig(t)
 	d := r.disk("disk", smallDisk)
 	s := deviceSpec(r.link("disk", d), "ext4")
 	interrupt := func() { r.interrupt(t, s, d) }
@@ -160,11 +156,10 @@ func TestFormatInterrupted(t *testing.T) {
 // TestFormatNotStarted: a device that stayed blank when it was to be formatted is
 // anybody's: what is on it later is not taken for what mkfs has left.
 func TestFormatNotStarted(t *testing.T) {
-	if !mounttest.RootNamespace(t) {
+	r := newRig(t, "ext4")
+	if r == nil {
 		return
 	}
-	needs(t, "ext4", "mkfs.ext4")
-	r := newRig(t)
 	d := r.disk("disk", smallDisk)
 	s := deviceSpec(r.link("disk", d), "ext4")
 	r.instead(map[string]string{"mkfs.ext4": "exit 127"})
@@ -182,11 +177,10 @@ func TestFormatNotStarted(t *testing.T) {
 // TestFormatDisowned: a device that another volume has had since its formatting was
 // interrupted is not wiped, whatever is on it.
 func TestFormatDisowned(t *testing.T) {
-	if !mounttest.RootNamespace(t) {
+	r := newRig(t, "ext4")
+	if r == nil {
 		return
 	}
-	needs(t, "ext4", "mkfs.ext4")
-	r := newRig(t)
 	d := r.disk("disk", smallDisk)
 	s := deviceSpec(r.link("disk", d), "ext4")
 	r.interrupt(t, s, d)
@@ -213,11 +207,10 @@ func TestFormatDisowned(t *testing.T) {
 // TestFormatInterruptedLate: a device that was formatted, and is not known to be, is
 // formatted again: nobody has had it.
 func TestFormatInterruptedLate(t *testing.T) {
-	if !mounttest.RootNamespace(t) {
+	r := newRig(t, "ext4")
+	if r == nil {
 		return
 	}
-	needs(t, "ext4", "mkfs.ext4")
-	r := newRig(t)
 	s := deviceSpec(r.link("disk", r.disk("disk", smallDisk)), "ext4")
 	done := filepath.Join(r.dir, "done")
 	r.instead(map[string]string{"mkfs.ext4": `mkfs.ext4 "$@" && echo >` + done + `; exec sleep 100000`})

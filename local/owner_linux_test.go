@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/local"
-	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 )
@@ -23,10 +22,10 @@ func groupOf(t *testing.T, path string) int {
 // TestOwners: the first pod's group gets the volume; one that comes while it is used
 // is told if it wants another.
 func TestOwners(t *testing.T) {
-	if !mounttest.RootNamespace(t) {
+	r := newRig(t)
+	if r == nil {
 		return
 	}
-	r := newRig(t)
 	require.NoError(t, os.MkdirAll(r.disks+"/disk/deep", 0o755))
 	require.NoError(t, os.WriteFile(r.disks+"/disk/deep/file", nil, 0o600))
 	s := spec(r.disks + "/disk")
@@ -85,10 +84,10 @@ func TestOwners(t *testing.T) {
 // TestOwnersResumed: a walk that was interrupted goes on with the next pod, also with
 // OnRootMismatch, since the root comes last.
 func TestOwnersResumed(t *testing.T) {
-	if !mounttest.RootNamespace(t) {
+	r := newRig(t)
+	if r == nil {
 		return
 	}
-	r := newRig(t)
 	require.NoError(t, os.WriteFile(r.disks+"/disk/file", nil, 0o600))
 	group, policy := int64(2000), v1.FSGroupChangeOnRootMismatch
 	args := volume.MounterArgs{FsGroup: &group, FSGroupChangePolicy: &policy}

@@ -35,8 +35,16 @@ type rig struct {
 	mount mount.Interface
 }
 
-func newRig(t *testing.T) *rig {
+// newRig returns nil but in a namespace of root, on a machine that can make the
+// file systems.
+func newRig(t *testing.T, fsTypes ...string) *rig {
 	t.Helper()
+	if !mounttest.RootNamespace(t) {
+		return nil
+	}
+	for _, fsType := range fsTypes {
+		needs(t, fsType, "mkfs."+fsType)
+	}
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
 	// In memory: a disk's syncing takes the time of all that is on it.
