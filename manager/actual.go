@@ -1,6 +1,8 @@
 package manager
 
 import (
+	"slices"
+
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -11,9 +13,9 @@ import (
 type actualWorld struct {
 	volumes map[v1.UniqueVolumeName]*actualVolume
 	// dirs says which volume is, or may be, in a pod's directory.
-	dirs map[podDir]v1.UniqueVolumeName
+	dirs dirMap
 	// storage says by which names storage is, or may be, in use.
-	storage map[storage]map[v1.UniqueVolumeName]bool
+	storage map[storage][]v1.UniqueVolumeName
 }
 
 // storage is a volume as its plugin calls it.
@@ -22,43 +24,55 @@ type storage struct{ plugin, name string }
 func newActualWorld() actualWorld {
 	return actualWorld{
 		volumes: map[v1.UniqueVolumeName]*actualVolume{},
-		dirs:    map[podDir]v1.UniqueVolumeName{},
-		storage: map[storage]map[v1.UniqueVolumeName]bool{},
+		dirs:    dirMap{},
+		storage: map[storage][]v1.UniqueVolumeName{},
 	}
 }
 
 // put replaces what is known of a volume.
 func (w actualWorld) put(name v1.UniqueVolumeName, v *actualVolume) {
-	w.drop(name)
+	before := w.volumes[name]
 	if v.isNothing() {
+		v = nil
+	}
+	if before != nil && (v == nil || before.storage() != v.storage()) {
+		w.drop(name, before)
+		before = nil
+	}
+	if v == nil {
 		return
 	}
+	if before == nil {
+		before = &actualVolume{}
+		w.storage[v.storage()] = append(w.storage[v.storage()], name)
+	}
 	w.volumes[name] = v
-	at := storage{v.plugin, v.name}
-	w.storage[at] = mapsWith(w.storage[at], name, true)
-	for key, pod := range v.pods {
+	gone, come := difference(before.pods, v.pods)
+	w.leaveDirs(name, v, gone)
+	for key, pod := range come.all() {
 		if pod.state != absent {
-			w.dirs[v.dir(key)] = name
+			w.dirs.add(v.dir(key), name)
 		}
 	}
 }
 
-func (w actualWorld) drop(name v1.UniqueVolumeName) {
-	before := w.volumes[name]
-	if before == nil {
-		return
-	}
-	for key := range before.pods {
-		if w.dirs[before.dir(key)] == name {
-			delete(w.dirs, before.dir(key))
-		}
-	}
-	at := storage{before.plugin, before.name}
-	if delete(w.storage[at], name); len(w.storage[at]) == 0 {
+func (w actualWorld) drop(name v1.UniqueVolumeName, v *actualVolume) {
+	w.leaveDirs(name, v, v.pods)
+	at := v.storage()
+	w.storage[at] = slices.DeleteFunc(w.storage[at], func(other v1.UniqueVolumeName) bool { return other == name })
+	if len(w.storage[at]) == 0 {
 		delete(w.storage, at)
 	}
 	delete(w.volumes, name)
 }
+
+func (w actualWorld) leaveDirs(name v1.UniqueVolumeName, v *actualVolume, pods podMap[*actualPod]) {
+	for key := range pods.all() {
+		w.dirs.drop(v.dir(key), name)
+	}
+}
+
+func (v *actualVolume) storage() storage { return storage{v.plugin, v.name} }
 
 func (v *actualVolume) dir(key podKey) podDir { return podDir{key.pod, v.plugin, key.name} }
 
@@ -78,21 +92,21 @@ type actualVolume struct {
 	lastPod podKey // one that it was mapped for
 
 	size *resource.Quantity // that its file system was last grown to
-	pods map[podKey]*actualPod
+	pods podMap[*actualPod]
 }
 
 // An actualPod is a pod's part of a volume.
 type actualPod struct {
 	state    state
 	block    bool
-	revision int64 // of the desiredPod that it was set up for
+	revision int64 // that it was set up for, see schedule
 	path     string
 	mounted  bool // a mount point is there, unless it has vanished
 }
 
 // inUse reports whether the volume is, or may be, up in a pod other than the given one.
 func (v *actualVolume) inUse(except podKey) bool {
-	for key, pod := range v.pods {
+	for key, pod := range v.pods.all() {
 		if key != except && pod.state != absent {
 			return true
 		}
@@ -102,7 +116,7 @@ func (v *actualVolume) inUse(except podKey) bool {
 
 // stateOf returns what is known of a pod's part of the volume.
 func (v *actualVolume) stateOf(key podKey) state {
-	if pod := v.pods[key]; pod != nil {
+	if pod := v.pods.get(key); pod != nil {
 		return pod.state
 	}
 	return absent

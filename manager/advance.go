@@ -2,7 +2,6 @@ package manager
 
 import (
 	"errors"
-	"maps"
 
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
@@ -11,7 +10,6 @@ import (
 // advance returns what is known of a volume after a job. It changes nothing.
 func advance(before *actualVolume, out outcome) *actualVolume {
 	v := *before
-	v.pods = maps.Clone(before.pods)
 	switch out.verb {
 	case attach:
 		if v.attached = wentUp(v.attached, out.err); out.err == nil {
@@ -25,9 +23,9 @@ func advance(before *actualVolume, out outcome) *actualVolume {
 		v.afterSetUp(out)
 	case tearDown:
 		if out.err != nil {
-			v.pods[out.operation.pod] = v.pods[out.operation.pod].as(uncertain)
+			v.pods = v.pods.with(out.operation.pod, v.pods.get(out.operation.pod).as(uncertain))
 		} else {
-			delete(v.pods, out.operation.pod)
+			v.pods = v.pods.without(out.operation.pod)
 		}
 	case expand:
 		if out.err == nil {
@@ -44,7 +42,7 @@ func advance(before *actualVolume, out outcome) *actualVolume {
 func (v *actualVolume) afterSetUp(out outcome) {
 	key := out.operation.pod
 	var pod actualPod
-	if before := v.pods[key]; before != nil {
+	if before := v.pods.get(key); before != nil {
 		pod = *before
 	}
 	pod.state = wentUp(pod.state, out.err)
@@ -53,13 +51,10 @@ func (v *actualVolume) afterSetUp(out outcome) {
 		pod.path, pod.mounted = out.path, out.mounted
 	}
 	if pod.state == absent {
-		delete(v.pods, key)
+		v.pods = v.pods.without(key)
 		return
 	}
-	if v.pods == nil {
-		v.pods = map[podKey]*actualPod{}
-	}
-	v.pods[key] = &pod
+	v.pods = v.pods.with(key, &pod)
 }
 
 // wentUp is the state after something was to be brought up.
@@ -104,7 +99,7 @@ func (v *actualVolume) during(op operation, pod *v1.Pod) *actualVolume {
 	case op.verb == mountDevice && v.device == absent:
 		now.device, now.lastPod = uncertain, podKey{pod.UID, v.spec.Name()}
 	case op.verb == setUp && v.stateOf(op.pod) == absent:
-		now.pods = mapsWith(v.pods, op.pod, &actualPod{state: uncertain, block: v.traits.block})
+		now.pods = v.pods.with(op.pod, &actualPod{state: uncertain, block: v.traits.block})
 	}
 	return &now
 }

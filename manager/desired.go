@@ -18,14 +18,15 @@ type desiredWorld struct {
 	volumes map[v1.UniqueVolumeName]*desiredVolume
 }
 
-// A desiredVolume is wanted by at least one pod.
+// A desiredVolume is wanted by at least one pod. It is not changed once it is in a
+// population: later ones may have it, too.
 type desiredVolume struct {
 	plugin string
 	name   string // as the plugin calls it, see GetVolumeName
 	spec   *volume.Spec
 	traits traits
 	size   *resource.Quantity // of the storage; nil: not known, or nothing to grow
-	pods   map[podKey]*desiredPod
+	pods   podMap[*desiredPod]
 }
 
 // A desiredPod is what one pod wants of a volume.
@@ -35,12 +36,10 @@ type desiredPod struct {
 	spec  *volume.Spec
 	args  volume.MounterArgs
 	block bool
-	// revision changes when SetUp is to be called again on a volume that is up.
-	revision int64
 }
 
 // podsOrNone returns the pods, of nil none.
-func (v *desiredVolume) podsOrNone() map[podKey]*desiredPod {
+func (v *desiredVolume) podsOrNone() podMap[*desiredPod] {
 	if v == nil {
 		return nil
 	}

@@ -190,7 +190,7 @@ func TestPanics(t *testing.T) {
 		pod := podWith("1", "a")
 		for _, in := range []string{"GetVolumeName", "NewMounter", "CanAttach"} {
 			bad.in.Store(in)
-			n.source.SetPod(pod)
+			n.source.SetPod(pod.DeepCopy()) // of one that is the same nobody asks again
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			require.ErrorContains(t, m.WaitForAttachAndMount(ctx, pod), "panicked: "+in)
 			cancel()

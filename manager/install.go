@@ -3,6 +3,7 @@ package manager
 import (
 	"cmp"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -15,11 +16,14 @@ func (l *loop) install(want population) {
 	l.mu.Lock()
 	before := l.want
 	l.want = want
-	l.setRevisions()
-	l.adopt()
+	if renamed := l.adopt(); renamed || !before.populated || !maps.Equal(before.keep, want.keep) {
+		l.allDirty()
+	} else {
+		l.changedDirty(before)
+	}
+	l.remountChanged(before)
 	l.cancelUnwanted()
 	l.forgetFailures()
-	l.allDirty()
 	l.tellAll()
 	l.mu.Unlock()
 	for _, at := range sortedVolumes(want.failed) {
@@ -31,28 +35,61 @@ func (l *loop) install(want population) {
 	}
 }
 
+// changedDirty has those volumes looked at that are wanted in another way than before.
+// The caller holds mu.
+func (l *loop) changedDirty(before population) {
+	for name, v := range l.want.volumes {
+		if before.volumes[name] != v {
+			l.dirty[name] = true
+		}
+	}
+	for name := range before.volumes {
+		if l.want.volumes[name] == nil {
+			l.dirty[name] = true
+		}
+	}
+}
+
+// remountChanged: what follows its pod is set up again when that has changed. The caller
+// holds mu.
+func (l *loop) remountChanged(before population) {
+	for uid, pod := range l.want.pods {
+		if old := before.pods[uid]; old != nil && old != pod && !reflect.DeepEqual(old, pod) {
+			l.remountOf(pod)
+		}
+	}
+}
+
 // adopt gives what was found in a directory after a restart the name of what is wanted
 // there, if it is the same or not known better: the specification that a plugin has
-// recovered may lack what the name depends on. The caller holds mu.
-func (l *loop) adopt() {
-	for dir, name := range maps.Clone(l.have.dirs) {
-		as, ok := l.want.dirs[dir]
-		if !ok || as == name || l.running[name] || l.running[as] {
+// recovered may lack what the name depends on. It reports whether there was any. The
+// caller holds mu.
+func (l *loop) adopt() (renamed bool) {
+	others := map[podDir]v1.UniqueVolumeName{}
+	for dir, name := range l.have.dirs.all() {
+		if as := l.want.places.in(dir); as != "" && as != name {
+			others[dir] = name
+		}
+	}
+	for dir, name := range others {
+		as := l.want.places.in(dir)
+		if l.running[name] || l.running[as] {
 			continue
 		}
 		found, want := l.have.volumes[name], l.want.volumes[as]
 		if found.spec == nil || found.name == want.name {
 			l.have.rename(podKey{dir.pod, dir.name}, name, as, want)
+			renamed = true
 		}
 	}
+	return renamed
 }
 
 // rename moves a pod's part of a volume to another one.
 func (w actualWorld) rename(key podKey, from, to v1.UniqueVolumeName, want *desiredVolume) {
 	old := *w.volumes[from]
-	pod := old.pods[key]
-	old.pods = maps.Clone(old.pods)
-	delete(old.pods, key)
+	pod := old.pods.get(key)
+	old.pods = old.pods.without(key)
 	w.put(from, &old)
 	v := w.volumes[to]
 	if v == nil {
@@ -60,7 +97,7 @@ func (w actualWorld) rename(key podKey, from, to v1.UniqueVolumeName, want *desi
 		v.assume()
 	}
 	moved := *v
-	moved.pods = mapsWith(v.pods, key, pod.as(uncertain))
+	moved.pods = v.pods.with(key, pod.as(uncertain))
 	w.put(to, &moved)
 }
 
@@ -68,7 +105,7 @@ func (w actualWorld) rename(key podKey, from, to v1.UniqueVolumeName, want *desi
 func (l *loop) cancelUnwanted() {
 	for name, f := range l.flights {
 		want := l.want.volumes[name]
-		unwanted := want == nil || f.verb == setUp && want.pods[f.pod] == nil
+		unwanted := want == nil || f.verb == setUp && want.pods.get(f.pod) == nil
 		if isUp(f.verb) && unwanted && !l.want.keep[f.pod.pod] {
 			f.cancelled = true
 			f.cancel(errUnwanted)
@@ -81,7 +118,7 @@ func (l *loop) cancelUnwanted() {
 func (l *loop) forgetFailures() {
 	gone := func(name v1.UniqueVolumeName, pod podKey) bool {
 		v := l.want.volumes[name]
-		return v == nil || pod.name != "" && v.pods[pod] == nil
+		return v == nil || pod.name != "" && v.pods.get(pod) == nil
 	}
 	for op := range l.retry {
 		if isUp(op.verb) && gone(op.volume, op.pod) {
@@ -100,34 +137,41 @@ func (l *loop) forgetFailures() {
 	}
 }
 
-// setRevisions: what was marked while the population was under way counts, too. The
-// caller holds mu.
-func (l *loop) setRevisions() {
-	for _, at := range l.want.places {
-		l.want.volumes[at.volume].pods[at.key].revision = l.revisions[at.key]
+// MarkRemountRequired has SetUp called again for the volumes of a pod whose content
+// follows something else (volume.RemountVolumePlugin), which has changed. That the pod
+// itself has changed the manager sees by itself.
+func (m *Manager) MarkRemountRequired(pod types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if pod := m.want.pods[pod]; pod != nil {
+		m.remountOf(pod)
+		m.poke()
 	}
 }
 
-// MarkRemountRequired has SetUp called again for the volumes of a pod whose content
-// follows something else (volume.RemountVolumePlugin), which has changed.
-func (m *Manager) MarkRemountRequired(pod types.UID) {
-	m.remount(func(at place) bool { return at.key.pod == pod })
-	m.poke()
+// remountOf is for one pod. The caller holds mu.
+func (m *Manager) remountOf(pod *v1.Pod) {
+	for _, v := range pod.Spec.Volumes {
+		if at, ok := m.want.places.named(podVolume{pod.UID, v.Name}); ok {
+			m.remountAt(at)
+		}
+	}
 }
 
-// remount gives the pods' volumes that follow something a new revision.
-func (m *Manager) remount(which func(place) bool) {
+func (m *Manager) remountAll() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, at := range m.want.places {
-		v := m.want.volumes[at.volume]
-		if v == nil || !v.traits.remount || !which(at) {
-			continue
+	for _, places := range m.want.places {
+		for _, at := range places {
+			m.remountAt(at.place)
 		}
+	}
+}
+
+// remountAt gives a pod's volume a new revision, if it follows something.
+func (m *Manager) remountAt(at place) {
+	if m.want.volumes[at.volume].traits.remount {
 		m.revisions[at.key]++
-		pod := *v.pods[at.key]
-		pod.revision = m.revisions[at.key]
-		v.pods[at.key] = &pod
 		m.dirty[at.volume] = true
 	}
 }

@@ -13,7 +13,7 @@ func (w *world) jobFor(plugins *volume.VolumePluginMgr, op operation) (job, erro
 	w.addActual(&j)
 	want := w.want.volumes[op.volume]
 	if isUp(op.verb) && want != nil {
-		j.addDesired(want)
+		j.addDesired(want, w.revisions)
 	}
 	plugin, err := plugins.FindPluginByName(j.pluginName)
 	if err != nil {
@@ -45,13 +45,13 @@ func (w *world) addActual(j *job) {
 
 // addDesired adds what the pod asks for, of whom the volume is set up: of the first, if
 // it is for all.
-func (j *job) addDesired(want *desiredVolume) {
+func (j *job) addDesired(want *desiredVolume, revisions map[podKey]int64) {
 	key := j.operation.pod
 	if j.verb != setUp {
-		key = sortedKeys(want.pods)[0]
+		key = want.pods[0].key
 	}
-	pod := want.pods[key]
-	j.spec, j.pod, j.outer, j.args, j.revision = pod.spec, pod.pod, pod.outer, pod.args, pod.revision
+	pod := want.pods.get(key)
+	j.spec, j.pod, j.outer, j.args, j.revision = pod.spec, pod.pod, pod.outer, pod.args, revisions[key]
 }
 
 // failAtOnce notes an operation that could not begin.

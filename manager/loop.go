@@ -83,6 +83,7 @@ type loop struct {
 	ask           func(work func() answer) // has work done, and its answer taken in later
 	asking        bool
 	populateDue   bool
+	askAll        bool  // the plugins, too, though nothing has changed
 	populateDelay delay // after a source that failed
 	resync        time.Time
 	refresh       time.Time
@@ -134,7 +135,7 @@ func (l *loop) beat(ctx context.Context, now time.Time) {
 	}
 	if due(l.refresh, now) {
 		l.refresh = after(now, l.config.Refresh)
-		l.remount(func(place) bool { return true })
+		l.remountAll()
 	}
 	l.findVanished(ctx, now)
 	for name, at := range l.later {
@@ -147,7 +148,7 @@ func (l *loop) beat(ctx context.Context, now time.Time) {
 }
 
 func (l *loop) lookAtAll() {
-	l.populateDue = true
+	l.populateDue, l.askAll = true, true
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.tableChanged = true
@@ -214,7 +215,7 @@ func (l *loop) begin(ctx context.Context, now time.Time) {
 	for _, name := range slices.Sorted(maps.Keys(l.dirty)) {
 		l.plan(name, now)
 	}
-	clear(l.dirty)
+	l.dirty = map[v1.UniqueVolumeName]bool{} // one that was large stays so
 	for verb := range l.ready {
 		for len(l.ready[verb]) > 0 && l.atWork(now) < l.config.Workers {
 			name := l.ready[verb][0]

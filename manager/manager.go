@@ -36,7 +36,6 @@ type world struct {
 	restored  bool // have is what was found
 	leftovers []Leftover
 	flights   map[v1.UniqueVolumeName]*flight
-	revisions map[podKey]int64
 	failures  map[failureKey]error
 
 	dirty        map[v1.UniqueVolumeName]bool // volumes to plan
@@ -91,12 +90,11 @@ func New(config Config) (*Manager, error) {
 
 func newWorld() world {
 	return world{
-		schedule:  schedule{running: map[v1.UniqueVolumeName]bool{}, retry: map[operation]delay{}},
-		have:      newActualWorld(),
-		flights:   map[v1.UniqueVolumeName]*flight{},
-		revisions: map[podKey]int64{},
-		failures:  map[failureKey]error{},
-		dirty:     map[v1.UniqueVolumeName]bool{},
+		schedule: schedule{running: map[v1.UniqueVolumeName]bool{}, retry: map[operation]delay{}, revisions: map[podKey]int64{}},
+		have:     newActualWorld(),
+		flights:  map[v1.UniqueVolumeName]*flight{},
+		failures: map[failureKey]error{},
+		dirty:    map[v1.UniqueVolumeName]bool{},
 	}
 }
 

@@ -69,17 +69,6 @@ func traitsOf(plugin volume.VolumePlugin, spec *volume.Spec) (traits, error) {
 	return t, nil
 }
 
-// mapsWith returns a copy of a map with another value.
-func mapsWith[K comparable, V any](m map[K]V, key K, value V) map[K]V {
-	with := map[K]V{key: value}
-	for k, v := range m {
-		if k != key {
-			with[k] = v
-		}
-	}
-	return with
-}
-
 // onePodOnly reports whether the volume's only access mode is ReadWriteOncePod.
 func onePodOnly(spec *volume.Spec) bool {
 	pv := spec.PersistentVolume

@@ -52,6 +52,8 @@ type schedule struct {
 	unknown map[string]bool
 	// retry is when an operation that failed may be tried again.
 	retry map[operation]delay
+	// revisions change when SetUp is to be called again on a volume that is up.
+	revisions map[podKey]int64
 }
 
 // plan returns the operations that are to begin now: at most one for each volume. And
@@ -116,8 +118,8 @@ type planner struct {
 	now     time.Time
 	down    bool // what is not wanted may be taken down
 	keep    map[types.UID]bool
-	dirs    map[podDir]v1.UniqueVolumeName
-	storage map[storage]map[v1.UniqueVolumeName]bool
+	dirs    dirMap
+	storage map[storage][]v1.UniqueVolumeName
 
 	again time.Time
 }
@@ -152,8 +154,8 @@ func (p *planner) tearDowns() (operation, bool) {
 	if !p.down {
 		return operation{}, false
 	}
-	for _, key := range sortedKeys(p.have.pods) {
-		if p.want.pods[key] != nil || p.have.pods[key].state == absent || p.keep[key.pod] {
+	for key, pod := range p.have.pods.all() {
+		if p.want.pods.get(key) != nil || pod.state == absent || p.keep[key.pod] {
 			continue
 		}
 		if op, ok := p.due(tearDown, key); ok {
@@ -163,16 +165,12 @@ func (p *planner) tearDowns() (operation, bool) {
 	return operation{}, false
 }
 
-func sortedKeys[V any](m map[podKey]V) []podKey {
-	return slices.SortedFunc(maps.Keys(m), podKey.compare)
-}
-
 // setUps: pods that want the volume get it.
 func (p *planner) setUps() (operation, bool) {
 	if p.isAnother() {
 		return operation{}, false
 	}
-	for _, key := range sortedKeys(p.want.pods) {
+	for key := range p.want.pods.all() {
 		if !p.needsSetUp(key) || p.mustWait(key) {
 			continue
 		}
@@ -187,22 +185,22 @@ func (p *planner) setUps() (operation, bool) {
 }
 
 func (p *planner) needsSetUp(key podKey) bool {
-	pod := p.have.pods[key]
-	return pod == nil || pod.state != present || pod.revision != p.want.pods[key].revision
+	pod := p.have.pods.get(key)
+	return pod == nil || pod.state != present || pod.revision != p.revisions[key]
 }
 
 // mustWait: another volume is in the pod's directory; or the volume is for one pod at a
 // time and another's. Of two that may have it the first gets on.
 func (p *planner) mustWait(key podKey) bool {
-	if other, ok := p.dirs[podDir{key.pod, p.want.plugin, key.name}]; ok && other != p.name {
+	if other := p.dirs.get(podDir{key.pod, p.want.plugin, key.name}); other != "" && other != p.name {
 		return true
 	}
 	if !p.want.traits.onePod {
 		return false
 	}
 	mine := p.have.stateOf(key)
-	for _, other := range sortedKeys(p.have.pods) {
-		theirs := p.have.stateOf(other)
+	for other, pod := range p.have.pods.all() {
+		theirs := pod.state
 		if other != key && (theirs > mine || theirs == uncertain && other.compare(key) < 0) {
 			return true
 		}
@@ -213,7 +211,7 @@ func (p *planner) mustWait(key podKey) bool {
 // foundElsewhere reports whether the same storage may be up under another name, as a
 // plugin has recovered it after a restart.
 func (p *planner) foundElsewhere() bool {
-	for name := range p.storage[storage{p.want.plugin, p.want.name}] {
+	for _, name := range p.storage[storage{p.want.plugin, p.want.name}] {
 		if name != p.name {
 			return true
 		}
@@ -264,8 +262,8 @@ func (p *planner) expansion() (operation, bool) {
 }
 
 func (p *planner) isUp() bool {
-	for key := range p.want.pods {
-		if pod := p.have.pods[key]; pod != nil && pod.state == present {
+	for key := range p.want.pods.all() {
+		if pod := p.have.pods.get(key); pod != nil && pod.state == present {
 			return true
 		}
 	}

@@ -22,17 +22,17 @@ var (
 const vol = v1.UniqueVolumeName("plugin/vol")
 
 func wanted(t traits, keys ...podKey) *desiredVolume {
-	v := &desiredVolume{traits: t, pods: map[podKey]*desiredPod{}}
+	v := &desiredVolume{traits: t}
 	for _, key := range keys {
-		v.pods[key] = &desiredPod{spec: &volume.Spec{}}
+		v.pods.set(key, &desiredPod{spec: &volume.Spec{}})
 	}
 	return v
 }
 
 func having(t traits, attached, device state, pods map[podKey]state) *actualVolume {
-	v := &actualVolume{traits: t, attached: attached, device: device, pods: map[podKey]*actualPod{}}
+	v := &actualVolume{traits: t, attached: attached, device: device}
 	for key, s := range pods {
-		v.pods[key] = &actualPod{state: s}
+		v.pods.set(key, &actualPod{state: s})
 	}
 	return v
 }
@@ -45,8 +45,6 @@ func TestPlan(t *testing.T) {
 	at := time.Unix(1000, 0)
 	size := func(text string) *resource.Quantity { q := resource.MustParse(text); return &q }
 	once := wanted(traits{onePod: true}, podA, podB)
-	changed := wanted(traits{}, podA)
-	changed.pods[podA].revision = 2
 	larger := wanted(aDisk, podA)
 	larger.size = size("2Gi")
 	grown := having(aDisk, present, present, map[podKey]state{podA: present})
@@ -57,6 +55,7 @@ func TestPlan(t *testing.T) {
 		have      *actualVolume
 		unready   bool // not all pods are known
 		running   bool
+		revision  int64 // of the pod's volume
 		retry     operation
 		then      string
 		thenAgain bool
@@ -65,7 +64,7 @@ func TestPlan(t *testing.T) {
 		"a mount of its own":             {want: wanted(traits{}, podA), then: "[set-up a]"},
 		"is up":                          {want: wanted(traits{}, podA), have: having(traits{}, absent, absent, map[podKey]state{podA: present}), then: "[]"},
 		"may be up":                      {want: wanted(traits{}, podA), have: having(traits{}, absent, absent, map[podKey]state{podA: uncertain}), then: "[set-up a]"},
-		"has changed":                    {want: changed, have: having(traits{}, absent, absent, map[podKey]state{podA: present}), then: "[set-up a]"},
+		"has changed":                    {want: wanted(traits{}, podA), revision: 2, have: having(traits{}, absent, absent, map[podKey]state{podA: present}), then: "[set-up a]"},
 		"attached first":                 {want: wanted(aDisk, podA), then: "[attach]"},
 		"may be attached":                {want: wanted(aDisk, podA), have: having(aDisk, uncertain, absent, nil), then: "[attach]"},
 		"mounted once":                   {want: wanted(aDisk, podA), have: having(aDisk, present, absent, nil), then: "[mount-device]"},
@@ -101,7 +100,7 @@ func TestPlan(t *testing.T) {
 			have.volumes[vol] = test.have
 		}
 		s := schedule{running: map[v1.UniqueVolumeName]bool{vol: test.running},
-			retry: map[operation]delay{test.retry: {until: at.Add(time.Second)}}}
+			retry: map[operation]delay{test.retry: {until: at.Add(time.Second)}}, revisions: map[podKey]int64{podA: test.revision}}
 		ops, again := plan(want, have, s, at)
 		require.Equal(t, test.then, strings.ReplaceAll(fmt.Sprint(ops), " plugin/vol", ""), name)
 		require.Equal(t, test.thenAgain, !again.IsZero(), name)
@@ -152,8 +151,8 @@ func TestPlanReachesItsEnd(t *testing.T) {
 		}
 		require.LessOrEqual(t, steps, 3*(6+6), "seed %d", seed)
 		for _, key := range []podKey{podA, podB} {
-			_, isWanted := want.volumes[vol].podsOrNone()[key]
-			require.Equal(t, isWanted, v.pods[key].state == present, "seed %d: %v", seed, key)
+			isWanted := want.volumes[vol].podsOrNone().get(key) != nil
+			require.Equal(t, isWanted, v.pods.get(key).state == present, "seed %d: %v", seed, key)
 		}
 		if len(keys) == 0 {
 			require.Equal(t, [2]state{}, [2]state{v.attached, v.device}, "seed %d", seed)
@@ -178,9 +177,9 @@ func carryOut(t *testing.T, seed uint64, v *actualVolume, op operation, fails bo
 		v.device = result(present)
 	case setUp:
 		require.True(t, !v.traits.deviceMountable || v.device == present, "seed %d: %v before the device", seed, op)
-		v.pods[op.pod].state = result(present)
+		v.pods.get(op.pod).state = result(present)
 	case tearDown:
-		v.pods[op.pod].state = result(absent)
+		v.pods.get(op.pod).state = result(absent)
 	case unmountDevice:
 		require.False(t, v.inUse(podKey{}), "seed %d: %v below a pod", seed, op)
 		v.device = result(absent)

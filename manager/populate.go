@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
@@ -10,42 +11,25 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A podVolume names a volume as its pod does.
-type podVolume struct {
-	pod  types.UID
-	name string // in the pod
-}
-
 // A population is the desired state of the world, and what could not be found out.
 type population struct {
 	desiredWorld
 	pods     map[types.UID]*v1.Pod // those that run
 	remounts bool                  // some volumes follow something else
 	// places says where the volumes of the pods went.
-	places map[podVolume]place
-	dirs   map[podDir]v1.UniqueVolumeName
+	places placeMap
 	onePod map[storage]v1.UniqueVolumeName // those that are for one pod at a time
 	// failed are the volumes that are not in the world because of an error. What
 	// their pods have stays as it is.
 	failed map[podVolume]error
 }
 
-// A podDir names the directory of a pod's volume.
-type podDir struct {
-	pod          types.UID
-	plugin, name string
-}
-
-// A place is where a pod's volume is in the world.
-type place struct {
-	volume v1.UniqueVolumeName
-	key    podKey
-}
-
 // A populator turns pods into volumes.
 type populator struct {
 	source  Source
 	plugins *volume.VolumePluginMgr
+	// before has what need not be asked again.
+	before population
 }
 
 // populate is for all pods of the node. It asks the source for claims and the plugins
@@ -58,8 +42,7 @@ func (p *populator) populate(ctx context.Context, pods []*v1.Pod) population {
 			keep:      map[types.UID]bool{},
 		},
 		pods:   map[types.UID]*v1.Pod{},
-		places: map[podVolume]place{},
-		dirs:   map[podDir]v1.UniqueVolumeName{},
+		places: placeMap{},
 		onePod: map[storage]v1.UniqueVolumeName{},
 		failed: map[podVolume]error{},
 	}
@@ -96,65 +79,108 @@ func (p *populator) addVolume(ctx context.Context, all *population, pod *v1.Pod,
 	if err := use.check(spec.IsBlock()); err != nil {
 		return err
 	}
+	next, ok := p.known(pod, v, spec)
+	if !ok {
+		if next, err = p.ask(pod, v, spec); err != nil {
+			return err
+		}
+	}
+	return p.add(all, next)
+}
+
+// A wish is what a pod wants of a volume.
+type wish struct {
+	place
+	volume *desiredVolume // without pods, or of before
+	pod    *desiredPod
+}
+
+// known returns what the pod wanted before, if it and what is behind its volume are the
+// same, and the volume was the one of this pod.
+func (p *populator) known(pod *v1.Pod, v *v1.Volume, spec *volume.Spec) (wish, bool) {
+	at, ok := p.before.places.named(podVolume{pod.UID, v.Name})
+	if !ok || p.before.pods[pod.UID] != pod {
+		return wish{}, false
+	}
+	w := wish{at, p.before.volumes[at.volume], p.before.podAt(at)}
+	return w, *w.pod.spec == *spec && w.volume.spec == w.pod.spec
+}
+
+// ask asks the plugins.
+func (p *populator) ask(pod *v1.Pod, v *v1.Volume, spec *volume.Spec) (w wish, err error) {
 	plugin, err := p.plugins.FindPluginBySpec(spec)
 	if err != nil {
-		return err
+		return w, err
 	}
 	name, err := plugin.GetVolumeName(spec)
 	if err != nil {
-		return err
+		return w, err
 	}
 	traits, err := traitsOf(plugin, spec)
 	if err != nil {
-		return err
+		return w, err
 	}
 	args, err := argsOf(pod, v)
 	if err != nil {
-		return err
+		return w, err
 	}
 	size, err := sizeOf(plugin, spec)
 	if err != nil {
-		return err
+		return w, err
 	}
-	at := place{
-		volume: uniqueName(plugin.GetPluginName(), name, traits.oneName(), pod.UID),
-		key:    podKey{pod.UID, spec.Name()},
+	return wish{
+		place{uniqueName(plugin.GetPluginName(), name, traits.oneName(), pod.UID), podKey{pod.UID, spec.Name()}},
+		&desiredVolume{plugin: plugin.GetPluginName(), name: name, spec: spec, traits: traits, size: size},
+		&desiredPod{pod: pod, outer: v.Name, spec: spec, args: args, block: spec.IsBlock()},
+	}, nil
+}
+
+// add adds what the pod wants, unless that is at odds with what it has already.
+func (p *populator) add(all *population, w wish) error {
+	dir := podDir{w.key.pod, w.volume.plugin, w.key.name}
+	if other := all.places.in(dir); other != "" && other != w.place.volume {
+		return fmt.Errorf("%w: another volume of the pod has the directory %q already", volume.ErrNotSupported, w.key.name)
 	}
-	dir := podDir{pod.UID, plugin.GetPluginName(), spec.Name()}
-	if other, ok := all.dirs[dir]; ok && other != at.volume {
-		return fmt.Errorf("%w: another volume of the pod has the directory %q already", volume.ErrNotSupported, spec.Name())
-	}
-	if other := all.podAt(at); other != nil && other.spec.ReadOnly != spec.ReadOnly {
+	if other := all.podAt(w.place); other != nil && other.spec.ReadOnly != w.pod.spec.ReadOnly {
 		return fmt.Errorf("%w: volume %q of the pod is the same, and one of them is read-only", volume.ErrNotSupported, short(other.outer))
 	}
-	all.dirs[dir] = at.volume
-	if traits.onePod {
-		all.onePod[storage{plugin.GetPluginName(), name}] = at.volume
+	if w.volume.traits.onePod {
+		all.onePod[storage{w.volume.plugin, w.volume.name}] = w.place.volume
 	}
-	all.remounts = all.remounts || traits.remount
-	all.places[podVolume{pod.UID, v.Name}] = at
-	all.add(at, &desiredVolume{plugin: plugin.GetPluginName(), name: name, spec: spec, traits: traits, size: size},
-		&desiredPod{pod: pod, outer: v.Name, spec: spec, args: args, block: spec.IsBlock()})
+	all.remounts = all.remounts || w.volume.traits.remount
+	all.places.add(w.pod.pod, placed{w.pod.outer, w.volume.plugin, w.place})
+	p.join(all, w)
 	return nil
+}
+
+// join adds a pod to a volume, which is the one of the first pod that wants it. Two
+// names that a pod has for one volume are one. A volume that before has is taken as it
+// is, and copied to be changed.
+func (p *populator) join(all *population, w wish) {
+	name, pod := w.place.volume, w.pod
+	v := all.volumes[name]
+	switch {
+	case v == nil && len(w.volume.pods) == 1 && w.volume.pods[0].value == pod:
+		all.volumes[name] = w.volume
+		return
+	case v == nil:
+		v = &desiredVolume{plugin: w.volume.plugin, name: w.volume.name, spec: w.volume.spec, traits: w.volume.traits, size: w.volume.size}
+	case v == p.before.volumes[name]:
+		other := *v
+		v, other.pods = &other, slices.Clone(v.pods)
+	}
+	if other := v.pods.get(w.key); other != nil {
+		both := *pod
+		both.args.ReadOnly = both.args.ReadOnly && other.args.ReadOnly
+		pod = &both
+	}
+	v.pods.set(w.key, pod)
+	all.volumes[name] = v
 }
 
 // podAt returns what the pod wants of the volume already, or nil.
 func (all *population) podAt(at place) *desiredPod {
-	return all.volumes[at.volume].podsOrNone()[at.key]
-}
-
-// add adds a pod to a volume, which is the one of the first pod that wants it. Two
-// names that a pod has for one volume are one.
-func (all *population) add(at place, v *desiredVolume, pod *desiredPod) {
-	first := all.volumes[at.volume]
-	if first == nil {
-		v.pods = map[podKey]*desiredPod{}
-		all.volumes[at.volume], first = v, v
-	}
-	if other := first.pods[at.key]; other != nil {
-		pod.args.ReadOnly = pod.args.ReadOnly && other.args.ReadOnly
-	}
-	first.pods[at.key] = pod
+	return all.volumes[at.volume].podsOrNone().get(at.key)
 }
 
 // sizeOf returns the size that the volume's file system should have, if this node can

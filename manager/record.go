@@ -207,7 +207,6 @@ func (rec record) volume() *actualVolume {
 		plugin: rec.Plugin, name: rec.Name, spec: rec.spec(),
 		traits:     traits{attachable: rec.Attachable, deviceMountable: rec.DeviceMountable, block: rec.Block},
 		devicePath: rec.DevicePath, deviceMountPath: rec.DeviceMountPath, size: rec.Size,
-		pods: map[podKey]*actualPod{},
 	}
 	v.assume()
 	if rec.For != nil {
@@ -215,7 +214,7 @@ func (rec record) volume() *actualVolume {
 	}
 	for _, pod := range rec.Pods {
 		v.lastPod = podKey{pod.UID, pod.Name}
-		v.pods[v.lastPod] = &actualPod{state: uncertain, block: rec.Block}
+		v.pods.set(v.lastPod, &actualPod{state: uncertain, block: rec.Block})
 	}
 	return v
 }
@@ -229,12 +228,11 @@ func recordOf(name v1.UniqueVolumeName, v *actualVolume, more podKey) *record {
 		Attachable: v.traits.attachable, DeviceMountable: v.traits.deviceMountable, Block: v.traits.block,
 		DevicePath: v.devicePath, DeviceMountPath: v.deviceMountPath, Size: v.size,
 	}
-	keys := sortedKeys(v.pods)
-	if more.name != "" && !slices.Contains(keys, more) {
-		keys = append(keys, more)
-	}
-	for _, key := range keys {
+	for key := range v.pods.all() {
 		rec.Pods = append(rec.Pods, podRecord{key.pod, key.name})
+	}
+	if next := (podRecord{more.pod, more.name}); more.name != "" && !slices.Contains(rec.Pods, next) {
+		rec.Pods = append(rec.Pods, next)
 	}
 	return rec
 }

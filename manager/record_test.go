@@ -16,7 +16,7 @@ func someRecord() record {
 	v := &actualVolume{
 		plugin: "p/q", name: "disk", spec: simSpec("ad-1"), traits: traits{attachable: true, deviceMountable: true},
 		devicePath: "/dev/x", deviceMountPath: "/mnt", size: &size,
-		pods: map[podKey]*actualPod{podA: {state: present}},
+		pods: podMap[*actualPod]{{podA, &actualPod{state: present}}},
 	}
 	return *recordOf(vol, v, podB)
 }

@@ -16,6 +16,11 @@ type answer struct {
 func (l *loop) repopulate(ctx context.Context) {
 	l.populateDue, l.asking = false, true
 	l.populateDelay.until = time.Time{}
+	p := populator{source: l.config.Source, plugins: l.config.Plugins}
+	if !l.askAll {
+		p.before = l.want
+	}
+	l.askAll = false
 	l.ask(func() answer {
 		ctx, cancel := context.WithTimeout(ctx, l.config.Timeout)
 		defer cancel()
@@ -23,7 +28,6 @@ func (l *loop) repopulate(ctx context.Context) {
 		if err != nil {
 			return answer{err: err}
 		}
-		p := populator{source: l.config.Source, plugins: l.config.Plugins}
 		return answer{want: p.populate(ctx, pods)}
 	})
 }

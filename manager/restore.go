@@ -48,7 +48,7 @@ func (l *loop) restore(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("manager: looking for the volumes of an earlier run: %w", err)
 	}
-	found = slices.DeleteFunc(found, func(f foundVolume) bool { return have.dirs[f.dir()] != "" }) // a record has it
+	found = slices.DeleteFunc(found, func(f foundVolume) bool { return have.dirs.get(f.dir()) != "" }) // a record has it
 	leftovers = append(leftovers, l.reconstruct(ctx, have, found)...)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -151,8 +151,8 @@ func (w actualWorld) merge(r rebuilt) {
 		return
 	}
 	merged := *known
-	for key, pod := range r.volume.pods {
-		merged.pods = mapsWith(merged.pods, key, pod)
+	for key, pod := range r.volume.pods.all() {
+		merged.pods = merged.pods.with(key, pod)
 	}
 	if merged.traits.attachable && merged.attached == absent {
 		merged.attached = uncertain
@@ -168,7 +168,7 @@ func (w actualWorld) merge(r rebuilt) {
 func (l *loop) isKnown(f foundVolume) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.have.dirs[f.dir()] != "" || l.want.dirs[f.dir()] != "" {
+	if l.have.dirs.get(f.dir()) != "" || l.want.places.in(f.dir()) != "" {
 		return true
 	}
 	for _, flight := range l.flights {
@@ -323,7 +323,7 @@ func rebuild(ctx context.Context, plugin volume.VolumePlugin, f foundVolume) (v 
 	key := podKey{f.pod, f.name}
 	v = &actualVolume{
 		plugin: plugin.GetPluginName(), name: f.name, lastPod: key, traits: traits{block: f.block},
-		pods: map[podKey]*actualPod{key: {state: uncertain, block: f.block}},
+		pods: podMap[*actualPod]{{key, &actualPod{state: uncertain, block: f.block}}},
 	}
 	spec, err := constructSpec(ctx, plugin, f)
 	if errors.Is(err, volume.ErrNotMounted) || errors.Is(err, volume.ErrUncertain) && isForOnePod(plugin) && !f.block {

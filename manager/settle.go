@@ -53,7 +53,7 @@ func (l *loop) unblock(out outcome) {
 	if out.verb != tearDown {
 		return
 	}
-	if next, ok := l.want.dirs[podDir{out.operation.pod.pod, out.pluginName, out.operation.pod.name}]; ok {
+	if next := l.want.places.in(podDir{out.operation.pod.pod, out.pluginName, out.operation.pod.name}); next != "" {
 		l.dirty[next] = true
 	}
 	if next, ok := l.want.onePod[storage{out.pluginName, out.name}]; ok {
@@ -68,7 +68,7 @@ func (l *loop) tellOf(out outcome) {
 		return
 	}
 	if want := l.want.volumes[out.volume]; want != nil {
-		for key := range want.pods {
+		for key := range want.pods.all() {
 			l.tell(key.pod)
 		}
 	}

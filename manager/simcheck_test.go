@@ -86,7 +86,7 @@ func (s *simulation) checkWaiting() {
 		if vol == notMounted || pod != nil {
 			continue
 		}
-		if left := m.notDown(func(uid types.UID) bool { return uid == dir.pod }); len(left) == 0 {
+		if left := m.notDown(dir.pod); len(left) == 0 {
 			s.fail("%s is said to be gone from %s", vol, dir.pod)
 		}
 	}

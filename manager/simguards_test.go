@@ -24,7 +24,7 @@ var guards = []struct{ name, file, with, without string }{
 	{"nothing is detached below its mount", "plan.go", "case p.have.device != absent:", "case p.have.device != absent && p.have.attached == absent:"},
 	{"a mount that may be there is not taken for one", "plan.go", "p.have.device != present", "p.have.device == absent"},
 	{"an attachment that may be there is not taken for one", "plan.go", "p.have.attached != present", "p.have.attached == absent"},
-	{"what may be up is taken down", "plan.go", "p.have.pods[key].state == absent", "p.have.pods[key].state != present"},
+	{"what may be up is taken down", "plan.go", "|| pod.state == absent ||", "|| pod.state != present ||"},
 	{"uncertain stays uncertain", "advance.go", "case volume.KindOf(err) == volume.Uncertain, ", "case "},
 	{"what was not taken down is not gone", "advance.go", "if err == nil {\n\t\treturn absent", "if true {\n\t\treturn absent"},
 	{"what is done is written down before", "jobs.go", "j.traits.shared() {", "false {"},
@@ -38,7 +38,7 @@ var guards = []struct{ name, file, with, without string }{
 	{"who waits for a directory is told", "settle.go", "if next, ok := l.want.onePod[storage{out.pluginName, out.name}]; ok {", "if next, ok := l.want.onePod[storage{out.pluginName, out.name}]; ok && false {"},
 	{"what is under way may be there", "loop.go", "\tl.have.put(op.volume, j.before.during(op, j.pod))\n", ""},
 	{"what is uncertain is not said to be up", "wait.go", "have.stateOf(at.key) == present", "have.stateOf(at.key) != absent"},
-	{"what is uncertain is not said to be gone", "wait.go", "pod.state != absent &&", "pod.state == present &&"},
+	{"what is uncertain is not said to be gone", "wait.go", "stateOf(key) != absent &&", "stateOf(key) == present &&"},
 }
 
 // TestSimulationFindsMissingGuards: without any one of the guards the simulation fails

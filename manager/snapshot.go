@@ -32,12 +32,12 @@ func (m *Manager) GetMountedVolumesForPod(pod types.UID) map[string]MountedVolum
 		return mounted
 	}
 	for _, v := range m.want.pods[pod].Spec.Volumes {
-		at, ok := m.want.places[podVolume{pod, v.Name}]
+		at, ok := m.want.places.named(podVolume{pod, v.Name})
 		have := m.have.volumes[at.volume]
 		if !ok || have == nil || have.stateOf(at.key) != present {
 			continue
 		}
-		want, is := m.want.volumes[at.volume].pods[at.key], have.pods[at.key]
+		want, is := m.want.volumes[at.volume].pods.get(at.key), have.pods.get(at.key)
 		mounted[v.Name] = MountedVolume{
 			Name: v.Name, Unique: at.volume, Plugin: have.plugin, Spec: want.spec, Path: is.path, Block: is.block,
 			ReadOnly: want.args.ReadOnly || want.spec.IsReadOnly(),
@@ -198,11 +198,11 @@ func (m *Manager) volumeState(name v1.UniqueVolumeName) VolumeState {
 	if f := m.flights[name]; f != nil {
 		v.Operation, v.Since = f.verb.String(), f.since
 	}
-	for key, pod := range want.pods {
+	for key, pod := range want.pods.all() {
 		v.Pods = append(v.Pods, m.podState(name, key, pod.outer, have))
 	}
-	for key := range have.pods {
-		if want.pods[key] == nil {
+	for key := range have.pods.all() {
+		if want.pods.get(key) == nil {
 			v.Pods = append(v.Pods, m.podState(name, key, "", have))
 		}
 	}
@@ -220,7 +220,7 @@ func (m *Manager) podState(name v1.UniqueVolumeName, key podKey, outer string, h
 	if outer == "" {
 		p.Name = key.name
 	}
-	if pod := have.pods[key]; pod != nil {
+	if pod := have.pods.get(key); pod != nil {
 		p.Path = pod.path
 	}
 	return p

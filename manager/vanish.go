@@ -86,7 +86,7 @@ func (l *loop) shouldBeMounted() []mountOf {
 		if v.device == present && !v.traits.block {
 			all = append(all, mountOf{path: v.deviceMountPath, volume: name})
 		}
-		for key, pod := range v.pods {
+		for key, pod := range v.pods.all() {
 			if pod.state == present && pod.mounted {
 				all = append(all, mountOf{pod.path, name, key})
 			}
@@ -104,7 +104,7 @@ func (l *loop) noteVanished(mnt mountOf) {
 	if mnt.pod.name == "" {
 		v.device = uncertain
 	} else {
-		v.pods = mapsWith(v.pods, mnt.pod, v.pods[mnt.pod].as(uncertain))
+		v.pods = v.pods.with(mnt.pod, v.pods.get(mnt.pod).as(uncertain))
 		event.Pod = l.want.pods[mnt.pod.pod]
 	}
 	l.have.put(mnt.volume, &v)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -59,12 +60,12 @@ func (m *Manager) WaitForAttachAndMount(ctx context.Context, pod *v1.Pod) error 
 // WaitForUnmount waits until nothing of the pod is up or may be, and the source does not
 // want it. Else it is like WaitForAttachAndMount.
 func (m *Manager) WaitForUnmount(ctx context.Context, pod *v1.Pod) error {
-	return m.waitFor(ctx, pod.UID, func() []VolumeError { return m.notDown(func(uid types.UID) bool { return uid == pod.UID }) })
+	return m.waitFor(ctx, pod.UID, func() []VolumeError { return m.notDown(pod.UID) })
 }
 
 // WaitForAllPodsUnmount is WaitForUnmount for all pods.
 func (m *Manager) WaitForAllPodsUnmount(ctx context.Context) error {
-	return m.waitFor(ctx, "", func() []VolumeError { return m.notDown(func(types.UID) bool { return true }) })
+	return m.waitFor(ctx, "", func() []VolumeError { return m.notDown(m.allPods()...) })
 }
 
 // waitFor asks again each time something changes for the pod, or for any if it is
@@ -131,7 +132,7 @@ func (m *Manager) notUp(pod *v1.Pod) []VolumeError {
 
 // whyNotUp returns nil for a volume that is up. The caller holds mu.
 func (m *Manager) whyNotUp(v podVolume) error {
-	at, ok := m.want.places[v]
+	at, ok := m.want.places.named(v)
 	switch {
 	case !m.restored:
 		return errNotRestored
@@ -153,7 +154,7 @@ func (m *Manager) reason(at place) error {
 			return err
 		}
 	}
-	if other, ok := m.have.dirs[podDir{at.key.pod, m.want.pluginOf(at), at.key.name}]; ok && other != at.volume {
+	if other := m.have.dirs.get(podDir{at.key.pod, m.want.pluginOf(at), at.key.name}); other != "" && other != at.volume {
 		return fmt.Errorf("another volume is in its directory: %w", m.orInLine(other))
 	}
 	return m.orInLine(at.volume)
@@ -179,37 +180,59 @@ func (m *Manager) orInLine(name v1.UniqueVolumeName) error {
 	return fmt.Errorf("%s is under way since %s", text, f.since.Format(time.RFC3339))
 }
 
-// notDown returns what is left of pods. The caller holds mu.
-func (m *Manager) notDown(which func(types.UID) bool) []VolumeError {
-	if !m.restored {
-		return []VolumeError{{Err: errNotRestored}}
-	}
-	var left []VolumeError
-	if !m.want.populated {
-		return []VolumeError{{Err: errNotPopulated}}
-	}
-	for at := range m.want.places {
-		if which(at.pod) {
-			left = append(left, VolumeError{at.pod, at.name, errStillWanted})
-		}
-	}
+// allPods are those that are wanted or there. The caller holds mu.
+func (m *Manager) allPods() []types.UID {
+	all := slices.AppendSeq(slices.Collect(maps.Keys(m.want.places)), maps.Keys(m.have.dirs))
 	for at := range m.want.failed {
-		if which(at.pod) {
-			left = append(left, VolumeError{at.pod, at.name, errStillWanted})
-		}
+		all = append(all, at.pod)
 	}
 	for _, l := range m.leftovers {
-		if l.Pod != "" && which(l.Pod) {
+		all = append(all, l.Pod)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// notDown returns what is left of pods. The caller holds mu.
+func (m *Manager) notDown(pods ...types.UID) []VolumeError {
+	switch {
+	case !m.restored:
+		return []VolumeError{{Err: errNotRestored}}
+	case !m.want.populated:
+		return []VolumeError{{Err: errNotPopulated}}
+	}
+	var left []VolumeError
+	for _, pod := range pods {
+		left = append(left, m.stillWanted(pod)...)
+		left = append(left, m.stillThere(pod)...)
+	}
+	for _, l := range m.leftovers {
+		if _, ok := slices.BinarySearch(pods, l.Pod); ok && l.Pod != "" {
 			left = append(left, VolumeError{l.Pod, l.Path, fmt.Errorf("it is not understood: %w", l.Err)})
 		}
 	}
-	for name, v := range m.have.volumes {
-		for key, pod := range v.pods {
-			if which(key.pod) && pod.state != absent && m.want.volumes[name].podsOrNone()[key] == nil {
-				left = append(left, VolumeError{key.pod, key.name, m.reason(place{name, key})})
-			}
+	slices.SortFunc(left, func(a, b VolumeError) int { return strings.Compare(string(a.Pod)+"/"+a.Name, string(b.Pod)+"/"+b.Name) })
+	return left
+}
+
+func (m *Manager) stillWanted(pod types.UID) (left []VolumeError) {
+	for _, at := range m.want.places[pod] {
+		left = append(left, VolumeError{pod, at.outer, errStillWanted})
+	}
+	for at := range m.want.failed {
+		if at.pod == pod {
+			left = append(left, VolumeError{pod, at.name, errStillWanted})
 		}
 	}
-	slices.SortFunc(left, func(a, b VolumeError) int { return strings.Compare(string(a.Pod)+"/"+a.Name, string(b.Pod)+"/"+b.Name) })
+	return left
+}
+
+func (m *Manager) stillThere(pod types.UID) (left []VolumeError) {
+	for _, e := range m.have.dirs[pod] {
+		key := podKey{pod, e.name}
+		if m.have.volumes[e.volume].stateOf(key) != absent && m.want.volumes[e.volume].podsOrNone().get(key) == nil {
+			left = append(left, VolumeError{pod, e.name, m.reason(place{e.volume, key})})
+		}
+	}
 	return left
 }
