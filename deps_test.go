@@ -61,8 +61,12 @@ var house = []room{
 	{"recycler", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery, sys}},
 	{"recycler/recyclertest", []string{"recycler", "volume"}, []string{api, apimachinery}},
 	{"util", []string{"mount", "volume", leaves}, []string{api, apimachinery, sys}},
+	// What walks through directories that others change goes one way down.
+	{"util/internal/beneath", []string{"util/safepath", "util/ctxend"}, []string{sys}},
+	{"util/scrub", []string{"util/internal/beneath", "util/ctxend"}, []string{sys}},
+	{"util/ownership", []string{"util/internal/beneath", "util/ctxend"}, []string{sys}},
 	// Old sets are removed by the one place that deletes recursively.
-	{"util/atomicdir", []string{"util/scrub"}, []string{sys}},
+	{"util/atomicdir", []string{"util/scrub", "util/internal/beneath"}, []string{sys}},
 	{"util/subpath", []string{"mount", leaves}, []string{sys}},
 	// What drivers answer with are quantities; whoever wants numbers alone has fsusage.
 	{"util/metrics", []string{"util/fsusage"}, []string{quantities, sys}},

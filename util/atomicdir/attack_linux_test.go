@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/util/internal/beneath"
 	"golang.org/x/sys/unix"
 )
 
@@ -89,6 +90,7 @@ type attack struct {
 	t             *testing.T
 	root, outside string
 	dir           int // the root, open
+	mount         uint64
 	before        map[string]string
 	swapped       atomic.Int64
 }
@@ -104,7 +106,7 @@ func newAttack(t *testing.T, dir string) *attack {
 	}
 	a.before = a.look()
 	var err error
-	a.dir, err = openRoot(a.root)
+	a.dir, a.mount, err = openRoot(a.root)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = unix.Close(a.dir) })
 	return a
@@ -200,7 +202,7 @@ func (a *attack) exchange(link, name string) {
 
 // plant puts links where files are about to be.
 func (a *attack) plant(_, name string) {
-	dir, err := enter(a.dir, name, toLook)
+	dir, err := beneath.Open(a.dir, name, toLook, a.mount)
 	if err != nil {
 		return
 	}
@@ -227,7 +229,7 @@ func (a *attack) replace(link, name string) {
 
 // swap keeps to the directory, as somebody in a container has to.
 func (a *attack) swap(link, name string) bool {
-	dir, err := enter(a.dir, filepath.Dir(name), toLook)
+	dir, err := beneath.Open(a.dir, filepath.Dir(name), toLook, a.mount)
 	if err != nil {
 		return false
 	}

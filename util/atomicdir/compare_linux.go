@@ -17,7 +17,7 @@ func (w *writer) isAsAsked(set string) bool {
 	if !setName.MatchString(set) {
 		return false
 	}
-	fd, err := enter(w.root, set, toList)
+	fd, err := w.enter(w.root, set, toList)
 	if err != nil {
 		return false
 	}
@@ -32,7 +32,7 @@ func (w *writer) isAsAsked(set string) bool {
 
 // isDirectory reports whether a directory has what it should have, and nothing else.
 func (w *writer) isDirectory(set int, d directory) bool {
-	fd, err := enter(set, d.path, toList)
+	fd, err := w.enter(set, d.path, toList)
 	if err != nil {
 		return false
 	}
@@ -58,7 +58,7 @@ func hasEntries(dir *os.File, n int) bool {
 // isFile opens nothing before it has seen that it is a plain file: opening a device has
 // effects of its own.
 func (w *writer) isFile(dir int, name string, want File) bool {
-	fd, err := enter(dir, name, toLook)
+	fd, err := w.enter(dir, name, toLook)
 	if err != nil {
 		return false
 	}

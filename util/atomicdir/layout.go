@@ -110,18 +110,3 @@ func badName(name string) string {
 	}
 	return ""
 }
-
-// badDir says why a path cannot be that of a directory to write to.
-func badDir(dir string) string {
-	switch {
-	case !path.IsAbs(dir):
-		return "not absolute"
-	case strings.ContainsRune(dir, 0):
-		return "has a NUL"
-	case slices.Contains(strings.Split(dir, "/"), ".."):
-		return `has ".."`
-	case path.Clean(dir) == "/":
-		return "the root of the file system hierarchy"
-	}
-	return ""
-}

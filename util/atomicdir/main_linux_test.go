@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/util/internal/beneath"
 	"golang.org/x/sys/unix"
 )
 
@@ -52,14 +53,14 @@ func upTo(few, all int) int {
 // onEachKernel runs a test with openat2 and without.
 func onEachKernel(t *testing.T, test func(t *testing.T)) {
 	t.Run("openat2", func(t *testing.T) {
-		if !hasOpenat2() {
+		if !beneath.HasOpenat2() {
 			mounttest.SkipWithout(t, "openat2", "this kernel has none")
 		}
 		test(t)
 	})
 	t.Run("without", func(t *testing.T) {
-		withoutOpenat2 = true
-		t.Cleanup(func() { withoutOpenat2 = false })
+		beneath.WithoutOpenat2 = true
+		t.Cleanup(func() { beneath.WithoutOpenat2 = false })
 		test(t)
 	})
 }
@@ -71,10 +72,10 @@ func inNamespace(t *testing.T, test func(t *testing.T, dir string)) {
 			if !mounttest.Namespace(t) {
 				return
 			}
-			if way == "openat2" && !hasOpenat2() {
+			if way == "openat2" && !beneath.HasOpenat2() {
 				mounttest.SkipWithout(t, "openat2", "this kernel has none")
 			}
-			withoutOpenat2 = way == "without"
+			beneath.WithoutOpenat2 = way == "without"
 			test(t, tmpfs(t, realTempDir(t)))
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/volumekit/volumekit/util/internal/beneath"
 	"github.com/volumekit/volumekit/util/scrub"
 	"golang.org/x/sys/unix"
 )
@@ -41,7 +42,7 @@ func (w *writer) tidy(ctx context.Context, current string) error {
 
 // leftovers reads the directory, and stops when it has enough.
 func (w *writer) leftovers(current string) ([]string, error) {
-	fd, err := enter(w.root, "", toList)
+	fd, err := w.enter(w.root, "", toList)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +96,7 @@ func (w *writer) clear(ctx context.Context, name string) error {
 
 // empty has a directory scrubbed once it is clear that it is the one right in here.
 func (w *writer) empty(ctx context.Context, name string) error {
-	fd, err := enter(w.root, name, toList)
+	fd, err := w.enter(w.root, name, toList)
 	if errors.Is(err, unix.ENOENT) {
 		return nil
 	}
@@ -103,7 +104,7 @@ func (w *writer) empty(ctx context.Context, name string) error {
 		return err
 	}
 	defer func() { _ = unix.Close(fd) }()
-	at, err := identify(fd)
+	at, err := beneath.Identify(fd)
 	if err != nil {
 		return err
 	}
@@ -112,7 +113,7 @@ func (w *writer) empty(ctx context.Context, name string) error {
 		return err
 	}
 	defer func() { _ = r.Close() }()
-	if id := r.Identity(); (place{device: id.Device, inode: id.Inode, mount: id.Mount}) != at {
+	if id := r.Identity(); id != (scrub.Identity{Device: at.Device, Inode: at.Inode, Mount: at.Mount}) {
 		return fmt.Errorf("%w: %s is another directory by now", errInterfered, shorten(path.Join(w.dir, name)))
 	}
 	if _, err := r.Empty(ctx, scrub.Options{Workers: 1}); err != nil {

@@ -3,6 +3,8 @@ package atomicdir
 import (
 	"context"
 	"path"
+
+	"github.com/volumekit/volumekit/util/internal/beneath"
 )
 
 // Write makes files, by their names relative to dir, the set that is in the directory
@@ -24,7 +26,7 @@ import (
 // No error holds a byte of a file. A ctx that ends later only ends the removal of what
 // is left.
 func Write(ctx context.Context, dir string, files map[string]File, o Options) (changed bool, err error) {
-	if reason := badDir(dir); reason != "" {
+	if reason := beneath.BadRoot(dir); reason != "" {
 		return false, &InputError{Field: "dir", Value: dir, Reason: reason}
 	}
 	if err := o.check(files); err != nil {

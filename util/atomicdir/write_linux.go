@@ -7,6 +7,7 @@ import (
 	"path"
 	"time"
 
+	"github.com/volumekit/volumekit/util/internal/beneath"
 	"golang.org/x/sys/unix"
 )
 
@@ -15,6 +16,7 @@ type writer struct {
 	layout
 	dir   string
 	root  int // the directory, open
+	mount uint64
 	o     Options
 	syncs bool // what is written outlives the machine's next start
 
@@ -23,7 +25,7 @@ type writer struct {
 
 func write(ctx context.Context, dir string, l layout, o Options) (changed bool, err error) {
 	w := &writer{layout: l, dir: dir, o: o}
-	if w.root, err = openRoot(dir); err != nil {
+	if w.root, w.mount, err = openRoot(dir); err != nil {
 		return false, &fs.PathError{Op: "open", Path: dir, Err: err}
 	}
 	defer func() { _ = unix.Close(w.root) }()
@@ -54,7 +56,7 @@ func write(ctx context.Context, dir string, l layout, o Options) (changed bool, 
 // outlives reports whether a file system has more than the machine's memory.
 func outlives(fd int) (bool, error) {
 	var s unix.Statfs_t
-	_, err := again(func() (int, error) { return 0, unix.Fstatfs(fd, &s) })
+	_, err := beneath.Again(func() (int, error) { return 0, unix.Fstatfs(fd, &s) })
 	return s.Type != unix.TMPFS_MAGIC && s.Type != unix.RAMFS_MAGIC, err
 }
 
@@ -88,7 +90,7 @@ func (w *writer) newSet() (name string, fd int, err error) {
 	if err != nil {
 		return "", -1, w.failed("mkdir", name, err)
 	}
-	if fd, err = enter(w.root, name, toList); err != nil {
+	if fd, err = w.enter(w.root, name, toList); err != nil {
 		_ = w.clear(context.Background(), name)
 		return "", -1, w.failed("open", name, err)
 	}
@@ -116,7 +118,7 @@ func (w *writer) fill(ctx context.Context, set int, name string) error {
 
 func (w *writer) fillDirectory(ctx context.Context, set int, name string, d directory) error {
 	at := path.Join(name, d.path)
-	fd, err := enter(set, d.path, toList)
+	fd, err := w.enter(set, d.path, toList)
 	if err != nil {
 		return w.failed("open", at, err)
 	}
@@ -139,7 +141,7 @@ func (w *writer) fillDirectory(ctx context.Context, set int, name string, d dire
 
 func (w *writer) finishDirectory(set int, name string, d directory) error {
 	at := path.Join(name, d.path)
-	fd, err := enter(set, d.path, toList)
+	fd, err := w.enter(set, d.path, toList)
 	if err != nil {
 		return w.failed("open", at, err)
 	}
@@ -153,7 +155,7 @@ func (w *writer) finishDirectory(set int, name string, d directory) error {
 // writeFile makes a file that was not there.
 func (w *writer) writeFile(dir int, name string, f File) error {
 	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC
-	fd, err := again(func() (int, error) { return unix.Openat(dir, name, flags, 0o600) })
+	fd, err := beneath.Again(func() (int, error) { return unix.Openat(dir, name, flags, 0o600) })
 	if err != nil {
 		return err
 	}
@@ -189,7 +191,7 @@ func (w *writer) syncFiles(err error) error {
 
 func writeAll(fd int, data []byte) error {
 	for at := 0; at < len(data); {
-		n, err := again(func() (int, error) { return unix.Pwrite(fd, data[at:], int64(at)) })
+		n, err := beneath.Again(func() (int, error) { return unix.Pwrite(fd, data[at:], int64(at)) })
 		if err != nil {
 			return err
 		}

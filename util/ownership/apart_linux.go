@@ -3,6 +3,7 @@ package ownership
 import (
 	"errors"
 
+	"github.com/volumekit/volumekit/util/internal/beneath"
 	"golang.org/x/sys/unix"
 )
 
@@ -13,26 +14,26 @@ var withoutClones bool
 // mounted in it, and nothing can be from then on. So a name leads to what is in the
 // file system, and needs not be opened to know that. It takes open_tree(2),
 // mount_setattr(2) (Linux 5.12) and the right to mount.
-func apart(dir int, home place) (int, place, bool) {
-	if withoutNewCalls || withoutClones {
-		return -1, place{}, false
+func apart(dir int, home beneath.Place) (int, beneath.Place, bool) {
+	if withoutClones {
+		return -1, beneath.Place{}, false
 	}
 	fd, err := unix.OpenTree(dir, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
 	if err != nil {
-		return -1, place{}, false
+		return -1, beneath.Place{}, false
 	}
 	// What has spread to it before this is seen like any other mount.
 	err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Propagation: unix.MS_PRIVATE})
-	var at place
+	var at beneath.Place
 	if err == nil {
-		at, err = identify(fd)
+		at, err = beneath.Identify(fd)
 	}
-	if err == nil && at.identity != home.identity {
-		err = errMoved
+	if err == nil && identityOf(at) != identityOf(home) {
+		err = beneath.ErrMoved
 	}
 	if err != nil {
 		_ = unix.Close(fd)
-		return -1, place{}, false
+		return -1, beneath.Place{}, false
 	}
 	return fd, at, true
 }
@@ -44,7 +45,7 @@ var errNoMode = errors.New("it takes more than an owner")
 // set-user-ID by the kernel's own doing. A mode is not given by name: it was that of
 // what was there before.
 func (w *walker) byName(f *frame, name string) error {
-	s, mounted, err := stateOf(f.fd, name, 0)
+	s, mounted, err := stateOf(f.FD, name, 0)
 	switch {
 	case err != nil:
 		return err
@@ -61,10 +62,10 @@ func (w *walker) byName(f *frame, name string) error {
 	if c.none() {
 		return nil
 	}
-	if w.first(); !w.goOn() {
+	if w.first(); !w.GoOn() {
 		return nil
 	}
-	if err := fchownat(f.fd, name, int(c.uid), int(c.gid), unix.AT_SYMLINK_NOFOLLOW); err != nil {
+	if err := fchownat(f.FD, name, int(c.uid), int(c.gid), unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return err
 	}
 	w.tally.changed.Add(1)

@@ -3,13 +3,12 @@ package ownership
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"path"
-	"slices"
-	"strings"
 	"sync/atomic"
-	"time"
+
+	"github.com/volumekit/volumekit/util/ctxend"
+	"github.com/volumekit/volumekit/util/internal/beneath"
 )
 
 // Apply gives the directory at dir, and all that is in it, to the user and the group
@@ -31,7 +30,7 @@ import (
 // When ctx ends it returns at once, or nearly so; a worker whose file system does
 // not answer finishes the one system call it is in, and nothing more.
 func Apply(ctx context.Context, dir string, o Options) (Counts, error) {
-	if reason := badDirectory(dir); reason != "" {
+	if reason := beneath.BadRoot(dir); reason != "" {
 		return Counts{}, &InputError{Field: "dir", Value: dir, Reason: reason}
 	}
 	if err := o.check(); err != nil {
@@ -50,30 +49,14 @@ func Apply(ctx context.Context, dir string, o Options) (Counts, error) {
 	return counts, wrap(dir, err)
 }
 
-var errIsTop = errors.New("the root of the file system hierarchy")
-
-func badDirectory(name string) string {
-	switch {
-	case !path.IsAbs(name):
-		return "not absolute"
-	case strings.ContainsRune(name, 0):
-		return "has a NUL"
-	case slices.Contains(strings.Split(name, "/"), ".."):
-		return `has ".."`
-	case path.Clean(name) == "/":
-		return errIsTop.Error()
-	}
-	return ""
-}
-
 // wrap says which directory an error is about, if the error itself does not.
 func wrap(dir string, err error) error {
 	var unchanged *UnchangedError
 	switch {
 	case err == nil || errors.As(err, &unchanged):
 		return err
-	case errors.Is(err, errIsTop):
-		return &InputError{Field: "dir", Value: dir, Reason: errIsTop.Error()}
+	case errors.Is(err, beneath.ErrIsTop):
+		return &InputError{Field: "dir", Value: dir, Reason: beneath.ErrIsTop.Error()}
 	}
 	return &fs.PathError{Op: "ownership", Path: dir, Err: err}
 }
@@ -81,50 +64,15 @@ func wrap(dir string, err error) error {
 // run lets the work go on without its caller, if the caller cannot wait for its end.
 func (o Options) run(ctx context.Context, dir string, t *tally) error {
 	if ctx.Err() != nil {
-		return ended(ctx)
+		return ctxend.Error(ctx)
 	}
 	done := make(chan error, 1)
 	go func() { done <- apply(ctx, dir, o, t) }()
-	every := o.Every
-	if every == 0 {
-		every = time.Second
-	}
-	ticker := time.NewTicker(every)
-	defer ticker.Stop()
-	for {
-		select {
-		case err := <-done:
-			return err
-		case <-ticker.C:
-			if o.Progress != nil {
-				o.Progress(t.counts())
-			}
-		case <-ctx.Done():
-			return awaitEnd(ctx, done)
+	return beneath.Await(ctx, done, o.Every, func() {
+		if o.Progress != nil {
+			o.Progress(t.counts())
 		}
-	}
-}
-
-// awaitEnd gives workers that are not stuck the time to end.
-func awaitEnd(ctx context.Context, done <-chan error) error {
-	const grace = 100 * time.Millisecond
-	timer := time.NewTimer(grace)
-	defer timer.Stop()
-	select {
-	case err := <-done:
-		return err
-	case <-timer.C:
-		return ended(ctx)
-	}
-}
-
-// ended is both the context's error and its cause.
-func ended(ctx context.Context) error {
-	cause := context.Cause(ctx)
-	if errors.Is(cause, ctx.Err()) {
-		return cause
-	}
-	return fmt.Errorf("%w: %w", ctx.Err(), cause)
+	})
 }
 
 // A tally is Counts that workers add to.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/util/internal/beneath"
 	"golang.org/x/sys/unix"
 )
 
@@ -205,7 +206,7 @@ func TestErrors(t *testing.T) {
 		for _, workers := range []int{1, 4} {
 			counts, err := Apply(t.Context(), dir, Options{Group: id(7), Workers: workers})
 			require.ErrorIs(t, err, fs.ErrPermission)
-			require.Len(t, paths(t, err), named)
+			require.Len(t, paths(t, err), beneath.Named)
 			var unchanged *UnchangedError
 			require.ErrorAs(t, err, &unchanged)
 			require.Equal(t, 30, unchanged.Count)

@@ -1,7 +1,6 @@
 package ownership
 
 import (
-	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -9,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/util/internal/beneath"
 	"golang.org/x/sys/unix"
 )
 
@@ -60,7 +60,7 @@ func TestDeep(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, all, counts.Changed)
 			require.GreaterOrEqual(t, counts.Seen, all)
-			require.Less(t, most, before+2*window+20)
+			require.Less(t, most, before+2*beneath.Window+20)
 		}
 		counts, err := Apply(t.Context(), dir, Options{Group: id(2)})
 		require.NoError(t, err)
@@ -94,17 +94,17 @@ func TestWide(t *testing.T) {
 func TestMoved(t *testing.T) {
 	onEachKernel(t, func(t *testing.T, dir string) {
 		fill(t, dir, "volume/top/", "elsewhere/")
-		deepen(t, dir+"/volume/top", "d", 3*window)
+		deepen(t, dir+"/volume/top", "d", 3*beneath.Window)
 		calls := 0
 		instead(t, func(int) error {
-			if calls++; calls == 2*2*2*window { // deep enough
+			if calls++; calls == 2*2*2*beneath.Window { // deep enough
 				require.NoError(t, os.Rename(dir+"/volume/top/d/d/d", dir+"/elsewhere/d"))
 			}
 			return nil
 		})
 		o := Options{Group: id(7), Workers: 1}
 		_, err := Apply(t.Context(), dir+"/volume", o)
-		require.ErrorIs(t, err, errMoved)
+		require.ErrorIs(t, err, beneath.ErrMoved)
 		require.Equal(t, "0:0 40755", look(t, dir+"/volume"))
 		for range 2 {
 			o.Policy = OnRootMismatch
@@ -115,31 +115,4 @@ func TestMoved(t *testing.T) {
 			require.Contains(t, is, ":7 ", name)
 		}
 	})
-}
-
-// TestHalve takes entries as the kernel writes them.
-func TestHalve(t *testing.T) {
-	dir := t.TempDir()
-	for i := range 9 {
-		require.NoError(t, os.WriteFile(fmt.Sprintf("%s/%s", dir, strings.Repeat("x", i+1)), nil, 0o600))
-	}
-	fd, err := unix.Open(dir, toList, 0)
-	require.NoError(t, err)
-	defer func() { _ = unix.Close(fd) }()
-	var l listing
-	more, err := l.refill(fd)
-	require.NoError(t, err)
-	require.True(t, more)
-	found := map[string]bool{}
-	for len(l.rest) > 0 {
-		half, next := l.halve()
-		var last entry
-		for len(half.rest) > 0 {
-			last, half.rest = parse(half.rest)
-			require.False(t, found[last.name])
-			found[last.name] = true
-		}
-		require.Equal(t, last.next, next)
-	}
-	require.Len(t, found, 9+2)
 }

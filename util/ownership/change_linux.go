@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/volumekit/volumekit/util/internal/beneath"
 	"golang.org/x/sys/unix"
 )
 
@@ -55,7 +56,7 @@ func chmod(fd int, mode uint32) error {
 	return fchmodat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(fd), mode, 0)
 }
 
-func hasFchmodat2() bool { return !withoutNewCalls && probeFchmodat2() }
+func hasFchmodat2() bool { return !beneath.WithoutOpenat2 && probeFchmodat2() }
 
 // probeFchmodat2 asks for a descriptor that nobody has. A filter may say EPERM, and a
 // kernel before 6.6 has none.

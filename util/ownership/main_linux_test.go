@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/util/internal/beneath"
 	"golang.org/x/sys/unix"
 )
 
@@ -46,7 +47,7 @@ func ways() []string {
 
 // take makes the package do with less than this kernel has.
 func take(way string) {
-	withoutNewCalls, withoutClones = way == without, way != "new"
+	beneath.WithoutOpenat2, withoutClones = way == without, way != "new"
 }
 
 // upTo is how much of a thing a test does: a tenth of few with -short, which slow
@@ -70,7 +71,7 @@ func onEachKernel(t *testing.T, test func(t *testing.T, dir string)) {
 			if !mounttest.RootNamespace(t) {
 				return
 			}
-			if way != without && !hasOpenat2() {
+			if way != without && !beneath.HasOpenat2() {
 				mounttest.SkipWithout(t, "openat2", "this kernel has none")
 			}
 			take(way)

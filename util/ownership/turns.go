@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"sync"
+
+	"github.com/volumekit/volumekit/util/ctxend"
 )
 
 // turns are those who work on a directory, in this process.
@@ -35,7 +37,7 @@ func takeTurn(ctx context.Context, id identity) (end func(), err error) {
 		select {
 		case <-before:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: %w", ErrBusy, ended(ctx))
+			return nil, fmt.Errorf("%w: %w", ErrBusy, ctxend.Error(ctx))
 		}
 	}
 }

@@ -3,30 +3,23 @@ package ownership
 import (
 	"errors"
 
+	"github.com/volumekit/volumekit/util/internal/beneath"
 	"golang.org/x/sys/unix"
 )
 
-const (
-	// window is how many of the deepest directories on a worker's way are open.
-	window = 32
-	// maxDepth is for file systems that have no end.
-	maxDepth = 1_000_000
-	// maxSwaps is how often an entry may turn from a directory to something else and
-	// back before it is given up.
-	maxSwaps = 8
-	// worthLending is how many bytes of names are more work than to start a worker is.
-	worthLending = 2 << 10
+// worthLending is how many bytes of names are more work than to start a worker is.
+const worthLending = 2 << 10
+
+// A frame that is lent is another worker's to read on: what is in Unread is all.
+type (
+	frame = beneath.Frame[lent]
+	lent  bool
 )
 
-// A walker is one worker's way through a tree, depth first, without recursion.
-//
-//	stack[0]            where it began: always open
-//	stack[1:low]        closed, to be opened again through ".."
-//	stack[low:]         open
+// A walker is one worker's way through a tree.
 type walker struct {
 	*work
-	stack []*frame
-	low   int
+	stack beneath.Stack[lent]
 	// changing: the last entry had to be opened and changed, so the next one probably
 	// has to be, too, and is not looked at before.
 	changing bool
@@ -34,8 +27,8 @@ type walker struct {
 
 // run ends with nothing open.
 func (w *walker) run() {
-	for len(w.stack) > 0 && w.goOn() {
-		f := w.stack[len(w.stack)-1]
+	for len(w.stack.Frames) > 0 && w.GoOn() {
+		f := w.stack.Top()
 		e, ok, err := w.read(f)
 		switch {
 		case err != nil:
@@ -46,22 +39,21 @@ func (w *walker) run() {
 			w.pop()
 		}
 	}
-	w.drop()
+	w.stack.Drop()
 }
 
 // read returns the directory's next entry.
-func (w *walker) read(f *frame) (entry, bool, error) {
+func (w *walker) read(f *frame) (beneath.Entry, bool, error) {
 	for {
-		if e, ok := f.unread.take(); ok {
-			f.next = e.next
+		if e, ok := f.Take(); ok {
 			return e, true, nil
 		}
-		if f.lent || !w.goOn() {
-			return entry{}, false, nil
+		if bool(f.Note) || !w.GoOn() {
+			return beneath.Entry{}, false, nil
 		}
-		more, err := f.unread.refill(f.fd)
+		more, err := f.Refill()
 		if err != nil || !more {
-			return entry{}, false, err
+			return beneath.Entry{}, false, err
 		}
 		w.lend()
 	}
@@ -69,30 +61,30 @@ func (w *walker) read(f *frame) (entry, bool, error) {
 
 // giveUp leaves a directory that cannot be read.
 func (w *walker) giveUp(f *frame, err error) {
-	if f.above == nil {
-		w.stop(err)
+	if f.Above == nil {
+		w.Stop(err)
 		return
 	}
-	w.note(f.above, f.name, err)
+	w.note(f.Above, f.Name, err)
 	w.pop()
 }
 
 // entry sees to one entry, and goes down into a directory.
-func (w *walker) entry(f *frame, e entry) {
-	if badName(e.name) {
-		w.note(f, e.name, unix.EINVAL)
+func (w *walker) entry(f *frame, e beneath.Entry) {
+	if beneath.BadName(e.Name) {
+		w.note(f, e.Name, unix.EINVAL)
 		return
 	}
-	isDirectory := e.kind == unix.DT_DIR
+	isDirectory := e.Kind == unix.DT_DIR
 	var err error
-	for range maxSwaps {
-		if !w.goOn() {
+	for range beneath.MaxSwaps {
+		if !w.GoOn() {
 			return
 		}
 		if isDirectory {
-			err = w.directory(f, e.name)
+			err = w.directory(f, e.Name)
 		} else {
-			err = w.other(f, e.name)
+			err = w.other(f, e.Name)
 		}
 		if !isSwap(err) {
 			break
@@ -103,7 +95,7 @@ func (w *walker) entry(f *frame, e entry) {
 	case errors.Is(err, unix.EXDEV):
 		w.tally.mounts.Add(1)
 	case err != nil:
-		w.note(f, e.name, err)
+		w.note(f, e.Name, err)
 	}
 }
 
@@ -117,14 +109,14 @@ func isSwap(err error) bool {
 // directory changes one before it is read: what is created in it from then on belongs
 // to the group.
 func (w *walker) directory(f *frame, name string) error {
-	if len(w.stack) > maxDepth {
+	if w.stack.IsFull() {
 		return unix.ENAMETOOLONG
 	}
-	fd, err := openIn(f.fd, name, toList, w.home)
+	fd, err := beneath.Open(f.FD, name, beneath.ToList, w.home.Mount)
 	if err != nil {
 		return err
 	}
-	at, err := identify(fd)
+	at, err := beneath.Identify(fd)
 	if err != nil {
 		_ = unix.Close(fd)
 		return err
@@ -136,7 +128,7 @@ func (w *walker) directory(f *frame, name string) error {
 	if err != nil {
 		w.note(f, name, err) // what is in it is another matter
 	}
-	w.push(&frame{place: at, above: f, name: name, fd: fd})
+	w.stack.Push(&frame{Place: at, Above: f, Name: name, FD: fd})
 	w.lend()
 	return nil
 }
@@ -149,7 +141,7 @@ func (w *walker) other(f *frame, name string) error {
 			return err
 		}
 	} else if !w.changing {
-		s, mounted, err := stateOf(f.fd, name, 0)
+		s, mounted, err := stateOf(f.FD, name, 0)
 		switch {
 		case err != nil:
 			return err
@@ -162,7 +154,7 @@ func (w *walker) other(f *frame, name string) error {
 			return nil
 		}
 	}
-	fd, err := openIn(f.fd, name, toLook, w.home)
+	fd, err := beneath.Open(f.FD, name, beneath.ToLook, w.home.Mount)
 	if err != nil {
 		return err
 	}
@@ -185,10 +177,10 @@ func (w *walker) settle(fd int, s state) error {
 	if !c.none() {
 		w.first()
 	}
-	if err := carryOut(fd, c, w.goOn); err != nil {
+	if err := carryOut(fd, c, w.GoOn); err != nil {
 		return err
 	}
-	if !c.none() && w.goOn() {
+	if !c.none() && w.GoOn() {
 		w.tally.changed.Add(1)
 	}
 	return nil
@@ -206,12 +198,13 @@ func (w *walker) lend() {
 	default:
 		return
 	}
-	half, err := from.half()
+	half, err := from.Half()
 	if err != nil {
 		<-w.spare
 		return
 	}
-	borrower := &walker{work: w.work, stack: []*frame{half}, low: 1, changing: w.changing}
+	half.Note = true
+	borrower := &walker{work: w.work, stack: beneath.NewStack(half), changing: w.changing}
 	w.all.Go(func() {
 		borrower.run()
 		<-w.spare
@@ -224,75 +217,20 @@ func (w *walker) lendable() *frame {
 	if cap(w.spare) == len(w.spare) {
 		return nil
 	}
-	last := len(w.stack) - 1
-	for i, f := range w.stack {
-		if i > 0 && i < w.low {
-			continue
-		}
-		if i < last && len(f.unread.rest) > 0 || len(f.unread.rest) > worthLending {
+	for f := range w.stack.Open {
+		if n := f.Unread.Bytes(); n > 0 && f != w.stack.Top() || n > worthLending {
 			return f
 		}
 	}
 	return nil
 }
 
-// push goes down into a directory, and closes the uppermost one that is open if there
-// are too many.
-func (w *walker) push(f *frame) {
-	w.stack = append(w.stack, f)
-	if len(w.stack)-w.low > window {
-		w.stack[w.low].close()
-		w.low++
-	}
-}
-
 // pop goes back up, into a directory that is open then.
 func (w *walker) pop() {
-	i := len(w.stack) - 1
-	f := w.stack[i]
-	if i > 0 && w.stack[i-1].fd < 0 {
-		if err := w.reopen(f, w.stack[i-1]); err != nil {
-			w.note(w.stack[i-1], ".", err)
-			w.drop()
-			return
-		}
-		w.low = i - 1
+	if err := w.stack.OpenAbove(); err != nil {
+		w.note(w.stack.Top().Above, ".", err)
+		w.stack.Drop()
+		return
 	}
-	f.close()
-	w.stack = w.stack[:i]
-}
-
-var errMoved = errors.New("a directory was moved meanwhile")
-
-// reopen opens the directory above, to read on. If ".." is another one by now the way
-// back is lost.
-func (w *walker) reopen(f, up *frame) error {
-	fd, err := openAt(f.fd, "..", toList)
-	if errors.Is(err, unix.ENOENT) {
-		err = errMoved // out of what is mounted
-	}
-	if err != nil {
-		return err
-	}
-	at, err := identify(fd)
-	if err == nil && at != up.place {
-		err = errMoved
-	}
-	if err == nil {
-		_, err = unix.Seek(fd, up.next, unix.SEEK_SET)
-	}
-	if err != nil {
-		_ = unix.Close(fd)
-		return err
-	}
-	up.fd = fd
-	return nil
-}
-
-// drop ends the walk where it is.
-func (w *walker) drop() {
-	for _, f := range w.stack {
-		f.close()
-	}
-	w.stack = nil
+	w.stack.Pop()
 }

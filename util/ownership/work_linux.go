@@ -3,43 +3,42 @@ package ownership
 import (
 	"context"
 	"errors"
-	"runtime"
 	"sync"
-	"sync/atomic"
 
+	"github.com/volumekit/volumekit/util/internal/beneath"
 	"golang.org/x/sys/unix"
 )
 
 // A work is that of one call, shared by its workers.
 type work struct {
 	Options
-	ctx    context.Context
-	home   place
-	apart  bool // home is a mount in which nothing is mounted
-	tally  *tally
-	spare  chan struct{} // holds as many as may be started besides
-	all    sync.WaitGroup
-	failed atomic.Bool // a worker has an error that ends the work
+	*beneath.Gate
+	home  beneath.Place
+	apart bool // home is a mount in which nothing is mounted
+	tally *tally
+	spare chan struct{} // holds as many as may be started besides
+	all   sync.WaitGroup
 	// first is called before each change below the root, and does its work once.
 	first func()
 
 	mu        sync.Mutex
-	err       error // the first that ended a worker
 	unchanged UnchangedError
 }
 
+func identityOf(at beneath.Place) identity { return identity{at.Device, at.Inode} }
+
 func apply(ctx context.Context, dir string, o Options, t *tally) error {
-	fd, home, err := openRoot(dir)
+	fd, home, err := beneath.OpenRoot(dir)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = unix.Close(fd) }()
-	end, err := takeTurn(ctx, home.identity)
+	end, err := takeTurn(ctx, identityOf(home))
 	if err != nil {
 		return err
 	}
 	defer end()
-	w := &work{Options: o, ctx: ctx, home: home, tally: t, unchanged: UnchangedError{Dir: dir}}
+	w := &work{Options: o, Gate: beneath.NewGate(ctx), home: home, tally: t, unchanged: UnchangedError{Dir: dir}}
 	s, _, err := stateOf(fd, "", unix.AT_EMPTY_PATH)
 	if err != nil {
 		return err
@@ -61,14 +60,14 @@ func apply(ctx context.Context, dir string, o Options, t *tally) error {
 // one was for done before.
 func (w *work) unfinish(fd int) {
 	s, _, err := stateOf(fd, "", unix.AT_EMPTY_PATH)
-	if err == nil && w.Group != nil && s.mode&setGroupID != 0 && w.goOn() {
+	if err == nil && w.Group != nil && s.mode&setGroupID != 0 && w.GoOn() {
 		err = chmod(fd, s.mode&^setGroupID)
 		if w.change(s).none() {
 			return
 		}
 	}
 	if err != nil {
-		w.stop(err)
+		w.Stop(err)
 	}
 }
 
@@ -76,24 +75,24 @@ func (w *work) unfinish(fd int) {
 func (w *work) below(dir int) error {
 	workers := w.Workers
 	if workers == 0 {
-		workers = helpful(dir)
+		workers = beneath.Workers(dir)
 	}
 	w.spare = make(chan struct{}, workers-1)
 	if tree, at, ok := apart(dir, w.home); ok {
 		defer func() { _ = unix.Close(tree) }()
 		dir, w.home, w.apart = tree, at, true
 	}
-	fd, err := openSelf(dir, toList)
+	fd, err := beneath.OpenSelf(dir, beneath.ToList)
 	if err != nil {
 		return err
 	}
-	first := &walker{work: w, stack: []*frame{{place: w.home, fd: fd}}, low: 1}
+	first := &walker{work: w, stack: beneath.NewStack(&frame{Place: w.home, FD: fd})}
 	w.all.Go(first.run)
 	w.all.Wait()
-	switch {
-	case w.err != nil:
-		return w.err
-	case w.unchanged.Count > 0:
+	if err := w.Err(); err != nil {
+		return err
+	}
+	if w.unchanged.Count > 0 {
 		return &w.unchanged
 	}
 	return nil
@@ -106,43 +105,11 @@ func (w *work) root(fd int) error {
 		return err
 	}
 	c := w.change(s)
-	err = carryOut(fd, c, w.goOn)
-	if err == nil && w.err == nil && !c.none() {
+	err = carryOut(fd, c, w.GoOn)
+	if err == nil && w.Err() == nil && !c.none() {
 		w.tally.changed.Add(1)
 	}
-	return errors.Join(err, w.err)
-}
-
-// helpful is how many workers help: where there is a server to wait for, more than
-// processors.
-func helpful(dir int) int {
-	const local, remote = 2, 16
-	var fs unix.Statfs_t
-	if err := unix.Fstatfs(dir, &fs); err == nil {
-		switch fs.Type {
-		case unix.NFS_SUPER_MAGIC, unix.SMB2_SUPER_MAGIC, unix.CIFS_SUPER_MAGIC, unix.CEPH_SUPER_MAGIC:
-			return remote
-		}
-	}
-	return min(local, runtime.GOMAXPROCS(0))
-}
-
-// stop ends all workers, with the first error of any.
-func (w *work) stop(err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.err == nil {
-		w.err = err
-	}
-	w.failed.Store(true)
-}
-
-// goOn is asked before each system call that may wait for a file system.
-func (w *work) goOn() bool {
-	if w.ctx.Err() != nil {
-		w.stop(ended(w.ctx))
-	}
-	return !w.failed.Load()
+	return errors.Join(err, w.Err())
 }
 
 // note counts an entry that stays as it is. What would be so for each ends the work.
@@ -151,13 +118,13 @@ func (w *work) note(dir *frame, name string, err error) {
 	case errors.Is(err, unix.ENOENT): // it is gone
 		return
 	case errors.Is(err, unix.EROFS), errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE), errors.Is(err, unix.ENOMEM):
-		w.stop(err)
+		w.Stop(err)
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.unchanged.Count++
-	if len(w.unchanged.Entries) < named {
-		w.unchanged.Entries = append(w.unchanged.Entries, Unchanged{Path: dir.pathOf(name), Err: err})
+	if len(w.unchanged.Entries) < beneath.Named {
+		w.unchanged.Entries = append(w.unchanged.Entries, Unchanged{Path: dir.PathOf(name), Err: err})
 	}
 }

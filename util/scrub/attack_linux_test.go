@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/util/internal/beneath"
 	"golang.org/x/sys/unix"
 )
 
@@ -134,7 +135,7 @@ func (a *attack) mount(n int) {
 
 func isMounted(dir string) bool {
 	var x unix.Statx_t
-	err := unix.Statx(unix.AT_FDCWD, dir, quiet, 0, &x)
+	err := unix.Statx(unix.AT_FDCWD, dir, beneath.Quiet, 0, &x)
 	return err == nil && x.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
 }
 

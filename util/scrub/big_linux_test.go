@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/util/internal/beneath"
 	"golang.org/x/sys/unix"
 )
 
@@ -58,7 +59,7 @@ func TestDeep(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, Counts{Files: int64(2 * depth), Directories: int64(2*depth + 2)}, counts)
 		require.Empty(t, list(t, dir))
-		require.Less(t, most, before+2*window+20)
+		require.Less(t, most, before+2*beneath.Window+20)
 	})
 }
 
@@ -143,7 +144,7 @@ func TestCreatedForEver(t *testing.T) {
 // the root. The way back leads elsewhere then, and is not taken.
 func TestMovedOut(t *testing.T) {
 	onEachKernel(t, func(t *testing.T, dir string) {
-		const depth, moved = 2 * window, window / 2
+		const depth, moved = 2 * beneath.Window, beneath.Window / 2
 		fill(t, dir, "root/", "outside/")
 		deepen(t, dir+"/root", "d", depth)
 		for i := range 300 {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/volumekit/volumekit/util/ctxend"
+	"github.com/volumekit/volumekit/util/internal/beneath"
 	"golang.org/x/sys/unix"
 )
 
@@ -18,13 +20,13 @@ func verify(ctx context.Context, r *Root, fate func(string) fate) error {
 	if err != nil {
 		return err
 	}
-	defer top.close()
-	err = each(ctx, top, func(e entry) error {
-		switch fate(e.name) {
+	defer top.Close()
+	err = each(ctx, top, func(e beneath.Entry) error {
+		switch fate(e.Name) {
 		case goes:
-			left.add(e.name)
+			left.add(e.Name)
 		case emptied:
-			return left.addBelow(ctx, r, top, e.name)
+			return left.addBelow(ctx, r, top, e.Name)
 		}
 		return nil
 	})
@@ -36,18 +38,18 @@ func verify(ctx context.Context, r *Root, fate func(string) fate) error {
 
 // addBelow looks into what must be an empty directory.
 func (e *NotEmptyError) addBelow(ctx context.Context, r *Root, top *frame, name string) error {
-	fd, at, err := openIn(top.fd, name, r.id)
+	fd, at, err := openIn(top.FD, name, r.id)
 	if err != nil {
-		if errors.Is(err, unix.ENOENT) || isForbidden(err) && isRoots(top.fd, name) {
+		if errors.Is(err, unix.ENOENT) || isForbidden(err) && isRoots(top.FD, name) {
 			return nil
 		}
 		e.add(name)
 		return nil
 	}
-	sub := &frame{place: at, fd: fd}
-	defer sub.close()
-	return each(ctx, sub, func(in entry) error {
-		e.add(name + "/" + in.name)
+	sub := &frame{Place: at, FD: fd}
+	defer sub.Close()
+	return each(ctx, sub, func(in beneath.Entry) error {
+		e.add(name + "/" + in.Name)
 		return nil
 	})
 }
@@ -58,22 +60,22 @@ func isForbidden(err error) bool {
 
 func (e *NotEmptyError) add(name string) {
 	e.Count++
-	if len(e.Names) < named {
+	if len(e.Names) < beneath.Named {
 		e.Names = append(e.Names, name)
 	}
 }
 
 // each reads a directory to its end.
-func each(ctx context.Context, f *frame, do func(entry) error) error {
+func each(ctx context.Context, f *frame, do func(beneath.Entry) error) error {
 	for {
 		if ctx.Err() != nil {
-			return ended(ctx)
+			return ctxend.Error(ctx)
 		}
-		more, err := f.unread.refill(f.fd)
+		more, err := f.Refill()
 		if err != nil || !more {
 			return err
 		}
-		for e, ok := f.unread.take(); ok; e, ok = f.unread.take() {
+		for e, ok := f.Take(); ok; e, ok = f.Take() {
 			if err := do(e); err != nil {
 				return err
 			}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/util/internal/beneath"
 	"golang.org/x/sys/unix"
 )
 
@@ -114,7 +115,7 @@ func TestSubvolumesStay(t *testing.T) {
 		subvolume(t, dir+"/root/a", "sub")
 		fill(t, dir, "root/a/sub/canary", "root/a/sub/e/canary")
 		for _, without := range []bool{false, true} {
-			withoutOpenat2 = without
+			beneath.WithoutOpenat2 = without
 			r := open(t, dir+"/root")
 			_, err := r.Empty(t.Context(), Options{})
 			require.ErrorIs(t, err, unix.EXDEV)
@@ -122,7 +123,7 @@ func TestSubvolumesStay(t *testing.T) {
 			require.ElementsMatch(t, []string{"a", "a/sub", "a/sub/canary", "a/sub/e", "a/sub/e/canary"}, list(t, dir+"/root"))
 			require.NoError(t, r.Close())
 		}
-		withoutOpenat2 = false
+		beneath.WithoutOpenat2 = false
 
 		// One that is the root itself is emptied as any other.
 		r := open(t, dir+"/root/a/sub")
@@ -232,16 +233,6 @@ func TestOpen(t *testing.T) {
 	require.NoError(t, r.Close())
 }
 
-func TestIdentityWithoutStatx(t *testing.T) {
-	dir := realTempDir(t)
-	r := open(t, dir)
-	id, err := mountByDescriptor(r.dir)
-	require.NoError(t, err)
-	require.Equal(t, r.Identity().Mount, id)
-	_, err = mountByDescriptor(-1)
-	require.Error(t, err)
-}
-
 // TestRefusals: what a file system will not remove is named, counted, and does not
 // keep anything else. EBUSY is what an NFS client says of a .nfs file that is open.
 func TestRefusals(t *testing.T) {
@@ -325,7 +316,7 @@ func TestOnlyTheFirstAreNamed(t *testing.T) {
 		var left *UnremovableError
 		require.ErrorAs(t, err, &left)
 		require.Equal(t, 50, left.Count)
-		require.Len(t, left.Entries, named)
+		require.Len(t, left.Entries, beneath.Named)
 	})
 }
 

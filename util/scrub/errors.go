@@ -3,11 +3,9 @@ package scrub
 import (
 	"errors"
 	"fmt"
-	"strings"
-)
 
-// named is how many entries an error names.
-const named = 20
+	"github.com/volumekit/volumekit/util/internal/beneath"
+)
 
 // An InputError says which field of the input is wrong. Nothing was changed.
 type InputError struct {
@@ -15,7 +13,7 @@ type InputError struct {
 }
 
 func (e *InputError) Error() string {
-	return fmt.Sprintf("scrub: %s %s: %s", e.Field, quote(e.Value), e.Reason)
+	return fmt.Sprintf("scrub: %s %s: %s", e.Field, beneath.Quote(e.Value), e.Reason)
 }
 
 // An Unremovable is an entry that could not be removed.
@@ -33,21 +31,19 @@ type UnremovableError struct {
 }
 
 func (e *UnremovableError) Error() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "scrub %s: %d entries could not be removed", quote(e.Root), e.Count)
-	for i, entry := range e.Entries {
-		fmt.Fprintf(&b, "%s %s (%v)", separator(i), quote(entry.Path), entry.Err)
-	}
-	return b.String() + more(e.Count, len(e.Entries))
+	return fmt.Sprintf("scrub %s: %d entries could not be removed%s",
+		beneath.Quote(e.Root), e.Count, beneath.First(e.each, e.Count))
 }
 
 // Unwrap returns the entries' errors.
-func (e *UnremovableError) Unwrap() []error {
-	errs := make([]error, len(e.Entries))
-	for i, entry := range e.Entries {
-		errs[i] = entry.Err
+func (e *UnremovableError) Unwrap() []error { return beneath.Errors(e.each) }
+
+func (e *UnremovableError) each(yield func(string, error) bool) {
+	for _, entry := range e.Entries {
+		if !yield(entry.Path, entry.Err) {
+			return
+		}
 	}
-	return errs
 }
 
 // A NotEmptyError says what is in a root that should be empty.
@@ -58,37 +54,18 @@ type NotEmptyError struct {
 }
 
 func (e *NotEmptyError) Error() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "scrub %s: %d entries are left", quote(e.Root), e.Count)
-	for i, name := range e.Names {
-		fmt.Fprintf(&b, "%s %s", separator(i), quote(name))
+	return fmt.Sprintf("scrub %s: %d entries are left%s",
+		beneath.Quote(e.Root), e.Count, beneath.First(e.each, e.Count))
+}
+
+func (e *NotEmptyError) each(yield func(string, error) bool) {
+	for _, name := range e.Names {
+		if !yield(name, nil) {
+			return
+		}
 	}
-	return b.String() + more(e.Count, len(e.Names))
 }
 
 // ErrBusy: somebody works on the same Root, perhaps what an earlier call left behind in
 // a file system that does not answer.
 var ErrBusy = errors.New("an earlier call has not ended yet")
-
-func separator(i int) string {
-	if i == 0 {
-		return ":"
-	}
-	return ","
-}
-
-func more(count, shown int) string {
-	if count <= shown {
-		return ""
-	}
-	return fmt.Sprintf(" and %d more", count-shown)
-}
-
-// quote shortens in the middle: both ends of a long path say something.
-func quote(s string) string {
-	const most = 160
-	if len(s) > most {
-		return fmt.Sprintf("%q...%q", s[:most/2], s[len(s)-most/2:])
-	}
-	return fmt.Sprintf("%q", s)
-}

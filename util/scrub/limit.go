@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/volumekit/volumekit/util/ctxend"
 )
 
 // A limiter lets so many pass per second. Nil lets all pass.
@@ -37,7 +39,7 @@ func (l *limiter) wait(ctx context.Context) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		return ended(ctx)
+		return ctxend.Error(ctx)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/util/internal/beneath"
 	"golang.org/x/sys/unix"
 )
 
@@ -69,10 +70,10 @@ func onEachKernel(t *testing.T, test func(t *testing.T, dir string)) {
 			if !mounttest.Namespace(t) {
 				return
 			}
-			if way == "openat2" && !hasOpenat2() {
+			if way == "openat2" && !beneath.HasOpenat2() {
 				mounttest.SkipWithout(t, "openat2", "this kernel has none")
 			}
-			withoutOpenat2 = way == "without"
+			beneath.WithoutOpenat2 = way == "without"
 			test(t, tmpfs(t, realTempDir(t)))
 		})
 	}

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"slices"
-	"strings"
 	"sync"
-	"time"
+
+	"github.com/volumekit/volumekit/util/ctxend"
+	"github.com/volumekit/volumekit/util/internal/beneath"
 )
 
 // An Identity is what a directory is known by.
@@ -36,34 +36,18 @@ type Root struct {
 // whatever name, as is a name with "..": an *InputError. It does not wait for the
 // file system that is mounted there.
 func Open(name string) (*Root, error) {
-	if reason := badRoot(name); reason != "" {
+	if reason := beneath.BadRoot(name); reason != "" {
 		return nil, &InputError{Field: "path", Value: name, Reason: reason}
 	}
 	name = path.Clean(name)
 	dir, id, err := openRoot(name)
-	if errors.Is(err, errIsTop) {
+	if errors.Is(err, beneath.ErrIsTop) {
 		return nil, &InputError{Field: "path", Value: name, Reason: err.Error()}
 	}
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
 	return &Root{path: name, id: id, dir: dir, turn: make(chan struct{}, 1)}, nil
-}
-
-var errIsTop = errors.New("the root of the file system hierarchy")
-
-func badRoot(name string) string {
-	switch {
-	case !path.IsAbs(name):
-		return "not absolute"
-	case strings.ContainsRune(name, 0):
-		return "has a NUL"
-	case slices.Contains(strings.Split(name, "/"), ".."):
-		return `has ".."`
-	case path.Clean(name) == "/":
-		return errIsTop.Error()
-	}
-	return ""
 }
 
 // Identity returns what the root is known by.
@@ -151,7 +135,11 @@ func (r *Root) do(ctx context.Context, o Options, work job) (Counts, error) {
 		r.end()
 		done <- err
 	}()
-	err := o.await(ctx, done, &t)
+	err := beneath.Await(ctx, done, o.Every, func() {
+		if o.Progress != nil {
+			o.Progress(t.counts())
+		}
+	})
 	counts := t.counts()
 	if o.Progress != nil {
 		o.Progress(counts)
@@ -162,12 +150,12 @@ func (r *Root) do(ctx context.Context, o Options, work job) (Counts, error) {
 // begin waits for the turn.
 func (r *Root) begin(ctx context.Context) error {
 	if ctx.Err() != nil {
-		return ended(ctx)
+		return ctxend.Error(ctx)
 	}
 	select {
 	case r.turn <- struct{}{}:
 	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", ErrBusy, ended(ctx))
+		return fmt.Errorf("%w: %w", ErrBusy, ctxend.Error(ctx))
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -187,41 +175,6 @@ func (r *Root) end() {
 	<-r.turn
 }
 
-// await waits for the end of the work or, but for a moment, of ctx.
-func (o Options) await(ctx context.Context, done <-chan error, t *tally) error {
-	every := o.Every
-	if every == 0 {
-		every = time.Second
-	}
-	ticker := time.NewTicker(every)
-	defer ticker.Stop()
-	for {
-		select {
-		case err := <-done:
-			return err
-		case <-ticker.C:
-			if o.Progress != nil {
-				o.Progress(t.counts())
-			}
-		case <-ctx.Done():
-			return awaitEnd(ctx, done)
-		}
-	}
-}
-
-// awaitEnd gives workers that are not stuck the time to end.
-func awaitEnd(ctx context.Context, done <-chan error) error {
-	const grace = 100 * time.Millisecond
-	timer := time.NewTimer(grace)
-	defer timer.Stop()
-	select {
-	case err := <-done:
-		return err
-	case <-timer.C:
-		return ended(ctx)
-	}
-}
-
 // wrap says which root an error is about, if the error itself does not.
 func (r *Root) wrap(err error) error {
 	var unremovable *UnremovableError
@@ -230,13 +183,4 @@ func (r *Root) wrap(err error) error {
 		return err
 	}
 	return &fs.PathError{Op: "scrub", Path: r.path, Err: err}
-}
-
-// ended is both the context's error and its cause.
-func ended(ctx context.Context) error {
-	cause := context.Cause(ctx)
-	if errors.Is(cause, ctx.Err()) {
-		return cause
-	}
-	return fmt.Errorf("%w: %w", ctx.Err(), cause)
 }

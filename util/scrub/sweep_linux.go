@@ -3,10 +3,10 @@ package scrub
 import (
 	"context"
 	"errors"
-	"runtime"
 	"sync"
-	"sync/atomic"
 
+	"github.com/volumekit/volumekit/util/ctxend"
+	"github.com/volumekit/volumekit/util/internal/beneath"
 	"golang.org/x/sys/unix"
 )
 
@@ -23,17 +23,16 @@ const (
 
 // A sweep is the work of one call, shared by its workers.
 type sweep struct {
-	ctx    context.Context
-	root   *Root
-	fate   func(name string) fate
-	limit  *limiter
-	weigh  bool // count bytes
-	tally  *tally
-	spare  chan struct{} // holds as many as may be started besides
-	failed atomic.Bool   // a worker has an error that ends the work
+	*beneath.Gate
+	ctx   context.Context
+	root  *Root
+	fate  func(name string) fate
+	limit *limiter
+	weigh bool // count bytes
+	tally *tally
+	spare chan struct{} // holds as many as may be started besides
 
 	mu   sync.Mutex
-	err  error // the first that ended a worker
 	left UnremovableError
 	lost bool // a worker did not find its way back: there must be another pass
 }
@@ -47,27 +46,13 @@ func deleteTrash(ctx context.Context, r *Root, o Options, t *tally) error {
 }
 
 func newSweep(ctx context.Context, r *Root, o Options, t *tally) *sweep {
-	s := &sweep{ctx: ctx, root: r, limit: newLimiter(o.PerSecond), weigh: o.Progress != nil, tally: t}
+	s := &sweep{Gate: beneath.NewGate(ctx), ctx: ctx, root: r, limit: newLimiter(o.PerSecond), weigh: o.Progress != nil, tally: t}
 	workers := o.Workers
 	if workers == 0 {
-		workers = helpful(r.dir)
+		workers = beneath.Workers(r.dir)
 	}
 	s.spare = make(chan struct{}, workers-1)
 	return s
-}
-
-// helpful is how many workers help: where there is a server to wait for, more than
-// processors.
-func helpful(dir int) int {
-	const local, remote = 2, 16
-	var fs unix.Statfs_t
-	if err := unix.Fstatfs(dir, &fs); err == nil {
-		switch fs.Type {
-		case unix.NFS_SUPER_MAGIC, unix.SMB2_SUPER_MAGIC, unix.CIFS_SUPER_MAGIC, unix.CEPH_SUPER_MAGIC:
-			return remote
-		}
-	}
-	return min(local, runtime.GOMAXPROCS(0))
 }
 
 // empty makes passes until one finds nothing that it can remove.
@@ -109,17 +94,17 @@ func (s *sweep) pass() error {
 	if err != nil {
 		return err
 	}
-	w := &walker{sweep: s, stack: []*frame{top}, low: 1}
+	w := &walker{sweep: s, stack: beneath.NewStack(top)}
 	w.run()
-	return s.err
+	return s.Err()
 }
 
 // list opens the root anew, and looks whether it is what it was.
 func (r *Root) list(ctx context.Context) (*frame, error) {
 	if ctx.Err() != nil {
-		return nil, ended(ctx)
+		return nil, ctxend.Error(ctx)
 	}
-	fd, err := openSelf(r.dir)
+	fd, err := beneath.OpenSelf(r.dir, beneath.ToList)
 	if err != nil {
 		return nil, err
 	}
@@ -131,35 +116,17 @@ func (r *Root) list(ctx context.Context) (*frame, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &frame{fd: fd, place: at}, nil
-}
-
-// stop ends all workers, with the first error of any.
-func (s *sweep) stop(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.err == nil {
-		s.err = err
-	}
-	s.failed.Store(true)
-}
-
-// goOn is asked before each system call that may wait for a file system.
-func (s *sweep) goOn() bool {
-	if s.ctx.Err() != nil {
-		s.stop(ended(s.ctx))
-	}
-	return !s.failed.Load()
+	return &frame{FD: fd, Place: at}, nil
 }
 
 // note counts an entry that stays.
 func (s *sweep) note(dir *frame, name string, err error) {
-	dir.stuck.Store(true)
+	dir.Note.stuck.Store(true)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.left.Count++
-	if len(s.left.Entries) < named {
-		s.left.Entries = append(s.left.Entries, Unremovable{Path: dir.pathOf(name), Err: err})
+	if len(s.left.Entries) < beneath.Named {
+		s.left.Entries = append(s.left.Entries, Unremovable{Path: dir.PathOf(name), Err: err})
 	}
 }
 
@@ -172,11 +139,11 @@ func (s *sweep) noteLost() {
 // remove unlinks one entry, if it is time, and reports whether the caller may go on.
 func (s *sweep) remove(dir *frame, name string, flags int) (error, bool) {
 	if err := s.limit.wait(s.ctx); err != nil {
-		s.stop(err)
+		s.Stop(err)
 	}
-	if !s.goOn() {
+	if !s.GoOn() {
 		return nil, false
 	}
-	_, err := again(func() (int, error) { return 0, unlinkat(dir.fd, name, flags) })
+	_, err := beneath.Again(func() (int, error) { return 0, unlinkat(dir.FD, name, flags) })
 	return err, true
 }

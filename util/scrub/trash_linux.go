@@ -5,6 +5,8 @@ import (
 	"errors"
 	"strconv"
 
+	"github.com/volumekit/volumekit/util/ctxend"
+	"github.com/volumekit/volumekit/util/internal/beneath"
 	"golang.org/x/sys/unix"
 )
 
@@ -17,8 +19,8 @@ func moveAside(ctx context.Context, r *Root, o Options, t *tally) error {
 	if err != nil {
 		return err
 	}
-	defer top.close()
-	trash, err := r.makeDir(top.fd, o.Trash)
+	defer top.Close()
+	trash, err := r.makeDir(top.FD, o.Trash)
 	if err != nil {
 		return err
 	}
@@ -54,7 +56,7 @@ func (r *Root) makeBatch(ctx context.Context, trash int) (int, error) {
 		fd, _, err := openIn(trash, name, r.id)
 		return fd, err
 	}
-	return -1, ended(ctx)
+	return -1, ctxend.Error(ctx)
 }
 
 // moveAll makes passes until one finds nothing to move.
@@ -66,7 +68,7 @@ func (s *sweep) moveAll(top *frame, batch int, o Options) error {
 			return err
 		}
 		if s.tally.entries() > before && pass < maxPasses {
-			if _, err := unix.Seek(top.fd, 0, unix.SEEK_SET); err != nil {
+			if err := top.Rewind(); err != nil {
 				return err
 			}
 			continue
@@ -79,8 +81,8 @@ func (s *sweep) moveAll(top *frame, batch int, o Options) error {
 }
 
 func (s *sweep) moveOnce(top *frame, batch int, o Options) error {
-	return each(s.ctx, top, func(e entry) error {
-		switch o.fateAside(e.name) {
+	return each(s.ctx, top, func(e beneath.Entry) error {
+		switch o.fateAside(e.Name) {
 		case goes:
 			return s.move(top, batch, e)
 		case emptied:
@@ -91,22 +93,22 @@ func (s *sweep) moveOnce(top *frame, batch int, o Options) error {
 }
 
 // moveContent moves what is in lost+found.
-func (s *sweep) moveContent(top *frame, batch int, e entry) error {
-	fd, at, err := openIn(top.fd, e.name, s.root.id)
+func (s *sweep) moveContent(top *frame, batch int, e beneath.Entry) error {
+	fd, at, err := openIn(top.FD, e.Name, s.root.id)
 	switch {
 	case errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP):
 		return s.move(top, batch, e)
-	case errors.Is(err, unix.ENOENT), isForbidden(err) && isRoots(top.fd, e.name):
+	case errors.Is(err, unix.ENOENT), isForbidden(err) && isRoots(top.FD, e.Name):
 		return nil
 	case err != nil:
-		s.note(top, e.name, err)
+		s.note(top, e.Name, err)
 		return nil
 	}
-	sub := &frame{place: at, above: top, name: e.name, fd: fd}
-	defer sub.close()
+	sub := &frame{Place: at, Above: top, Name: e.Name, FD: fd}
+	defer sub.Close()
 	into := -1
 	defer func() { _ = unix.Close(into) }()
-	return each(s.ctx, sub, func(in entry) error {
+	return each(s.ctx, sub, func(in beneath.Entry) error {
 		if into < 0 {
 			if into, err = s.root.makeBatch(s.ctx, batch); err != nil {
 				return err
@@ -116,19 +118,19 @@ func (s *sweep) moveContent(top *frame, batch int, e entry) error {
 	})
 }
 
-func (s *sweep) move(dir *frame, batch int, e entry) error {
+func (s *sweep) move(dir *frame, batch int, e beneath.Entry) error {
 	if err := s.limit.wait(s.ctx); err != nil {
 		return err
 	}
-	if !s.goOn() {
-		return s.err
+	if !s.GoOn() {
+		return s.Err()
 	}
-	err := unix.Renameat2(dir.fd, e.name, batch, e.name, 0)
+	err := unix.Renameat2(dir.FD, e.Name, batch, e.Name, 0)
 	switch {
 	case errors.Is(err, unix.ENOENT):
 	case err != nil:
-		s.note(dir, e.name, err)
-	case e.kind == unix.DT_DIR:
+		s.note(dir, e.Name, err)
+	case e.Kind == unix.DT_DIR:
 		s.tally.directories.Add(1)
 	default:
 		s.tally.files.Add(1)

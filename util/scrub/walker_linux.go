@@ -3,38 +3,22 @@ package scrub
 import (
 	"errors"
 
+	"github.com/volumekit/volumekit/util/internal/beneath"
 	"golang.org/x/sys/unix"
 )
 
-const (
-	// window is how many of the deepest directories on a worker's way are open.
-	window = 32
-	// maxDepth is for file systems that have no end.
-	maxDepth = 1_000_000
-	// maxSwaps is how often an entry may turn from a directory to something else and
-	// back before it is left to the next pass.
-	maxSwaps = 8
-)
-
-// A walker is one worker's way through a tree, depth first, without recursion.
-//
-//	stack[0]            where it began: always open
-//	stack[1:low]        closed, to be opened again through ".."
-//	stack[low:]         open
+// A walker is one worker's way through a tree.
 type walker struct {
 	*sweep
-	stack []*frame
-	low   int
-	lent  bool // stack[0] is another worker's, and only its descriptor ours
+	stack beneath.Stack[lore]
+	lent  bool // the first frame is another worker's, and only its descriptor ours
 }
-
-func (w *walker) top() *frame { return w.stack[len(w.stack)-1] }
 
 // run ends with nothing open.
 func (w *walker) run() {
-	for len(w.stack) > 0 && w.goOn() {
-		f := w.top()
-		if w.lent && len(w.stack) == 1 {
+	for len(w.stack.Frames) > 0 && w.GoOn() {
+		f := w.stack.Top()
+		if w.lent && len(w.stack.Frames) == 1 {
 			break
 		}
 		e, ok, err := w.read(f)
@@ -47,67 +31,63 @@ func (w *walker) run() {
 			w.leave(f)
 		}
 	}
-	for _, f := range w.stack {
-		f.lent.Wait()
-		f.close()
-	}
+	w.drop()
 }
 
 // read returns the directory's next entry.
-func (w *walker) read(f *frame) (entry, bool, error) {
+func (w *walker) read(f *frame) (beneath.Entry, bool, error) {
 	for {
-		if e, ok := f.unread.take(); ok {
-			f.next = e.next
+		if e, ok := f.Take(); ok {
 			return e, true, nil
 		}
-		if !w.goOn() {
-			return entry{}, false, nil
+		if !w.GoOn() {
+			return beneath.Entry{}, false, nil
 		}
-		more, err := f.unread.refill(f.fd)
+		more, err := f.Refill()
 		if err != nil || !more {
-			return entry{}, false, err
+			return beneath.Entry{}, false, err
 		}
 	}
 }
 
 // giveUp leaves a directory that cannot be read.
 func (w *walker) giveUp(f *frame, err error) {
-	if f.above == nil {
-		w.stop(err)
+	if f.Above == nil {
+		w.Stop(err)
 		return
 	}
-	w.note(f.above, f.name, err)
-	f.stuck.Store(true)
+	w.note(f.Above, f.Name, err)
+	f.Note.stuck.Store(true)
 	w.leave(f)
 }
 
 // entry sees to one entry: it is gone afterwards, or noted, or on top of the stack.
-func (w *walker) entry(f *frame, e entry) {
+func (w *walker) entry(f *frame, e beneath.Entry) {
 	will := goes
-	if f.above == nil {
-		will = w.fate(e.name)
+	if f.Above == nil {
+		will = w.fate(e.Name)
 	}
 	if will == stays {
 		return
 	}
-	if badName(e.name) != "" {
-		w.note(f, e.name, unix.EINVAL)
+	if badName(e.Name) != "" {
+		w.note(f, e.Name, unix.EINVAL)
 		return
 	}
-	kind := e.kind
-	for range maxSwaps {
-		if !w.goOn() {
+	kind := e.Kind
+	for range beneath.MaxSwaps {
+		if !w.GoOn() {
 			return
 		}
 		if kind == unix.DT_UNKNOWN {
-			kind, _ = kindOf(f.fd, e.name, 0)
+			kind, _ = kindOf(f.FD, e.Name)
 		}
 		again := false
 		if kind == unix.DT_DIR {
-			again = w.directory(f, e.name, will)
+			again = w.directory(f, e.Name, will)
 			kind = unix.DT_REG
 		} else {
-			again = w.file(f, e.name)
+			again = w.file(f, e.Name)
 			kind = unix.DT_DIR
 		}
 		if !again {
@@ -123,7 +103,7 @@ func (w *walker) file(f *frame, name string) (isDirectory bool) {
 	switch {
 	case !ok || errors.Is(err, unix.ENOENT):
 	case err == nil:
-		f.removing.Store(true)
+		f.Note.removing.Store(true)
 		w.tally.files.Add(1)
 		w.tally.bytes.Add(size)
 	case errors.Is(err, unix.EISDIR):
@@ -138,7 +118,7 @@ func (w *walker) file(f *frame, name string) (isDirectory bool) {
 // weight is what goes with the last name of a file.
 func (w *walker) weight(f *frame, name string) int64 {
 	var x unix.Statx_t
-	if !w.weigh || unix.Statx(f.fd, name, quiet, unix.STATX_TYPE|unix.STATX_NLINK|unix.STATX_SIZE, &x) != nil {
+	if !w.weigh || unix.Statx(f.FD, name, beneath.Quiet, unix.STATX_TYPE|unix.STATX_NLINK|unix.STATX_SIZE, &x) != nil {
 		return 0
 	}
 	if x.Mode&unix.S_IFMT != unix.S_IFREG || x.Nlink > 1 {
@@ -153,9 +133,9 @@ func (w *walker) skipSnapshots(err error) {
 	if !errors.Is(err, unix.EROFS) {
 		return
 	}
-	for i := len(w.stack) - 1; i > 0; i-- {
-		if w.stack[i].name == ".snapshot" {
-			w.note(w.stack[i].above, ".snapshot", err)
+	for i := len(w.stack.Frames) - 1; i > 0; i-- {
+		if w.stack.Frames[i].Name == ".snapshot" {
+			w.note(w.stack.Frames[i].Above, ".snapshot", err)
 			w.unwind(i)
 			return
 		}
@@ -164,11 +144,11 @@ func (w *walker) skipSnapshots(err error) {
 
 // unwind leaves the i-th directory and all below, as far as the way back is known.
 func (w *walker) unwind(i int) {
-	for len(w.stack) > i {
-		f := w.top()
-		f.stuck.Store(true)
-		f.lent.Wait()
-		if !w.reopen(f) {
+	for len(w.stack.Frames) > i {
+		f := w.stack.Top()
+		f.Note.stuck.Store(true)
+		f.Note.lent.Wait()
+		if !w.reopen() {
 			return
 		}
 		w.pop()
@@ -178,22 +158,22 @@ func (w *walker) unwind(i int) {
 // directory begins with a directory, or gives it to another worker, and reports
 // whether it is none by now.
 func (w *walker) directory(f *frame, name string, will fate) (isNone bool) {
-	if len(w.stack) > maxDepth {
+	if w.stack.IsFull() {
 		w.note(f, name, unix.ENAMETOOLONG)
 		return false
 	}
-	fd, at, err := openIn(f.fd, name, w.root.id)
+	fd, at, err := openIn(f.FD, name, w.root.id)
 	switch {
 	case err == nil:
-		sub := &frame{place: at, above: f, name: name, fate: will, fd: fd}
+		sub := &frame{Place: at, Above: f, Name: name, FD: fd, Note: lore{fate: will}}
 		if !w.lend(f, sub) {
-			w.push(sub)
+			w.stack.Push(sub)
 		}
 	case errors.Is(err, unix.ENOENT):
 	case errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP):
 		return true
 	case errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM):
-		w.stop(err)
+		w.Stop(err)
 	default:
 		w.closed(f, name, will, err)
 	}
@@ -207,7 +187,7 @@ func (w *walker) closed(f *frame, name string, will fate, cause error) {
 		return
 	}
 	if will == emptied {
-		if !isRoots(f.fd, name) {
+		if !isRoots(f.FD, name) {
 			w.note(f, name, cause)
 		}
 		return
@@ -216,7 +196,7 @@ func (w *walker) closed(f *frame, name string, will fate, cause error) {
 	switch {
 	case !ok:
 	case err == nil:
-		f.removing.Store(true)
+		f.Note.removing.Store(true)
 		w.tally.directories.Add(1)
 	case !errors.Is(err, unix.ENOENT):
 		w.note(f, name, cause)
@@ -226,14 +206,14 @@ func (w *walker) closed(f *frame, name string, will fate, cause error) {
 // isRoots reports whether a directory is that of a superuser who lets nobody in.
 func isRoots(dir int, name string) bool {
 	var x unix.Statx_t
-	err := unix.Statx(dir, name, quiet, unix.STATX_TYPE|unix.STATX_UID, &x)
+	err := unix.Statx(dir, name, beneath.Quiet, unix.STATX_TYPE|unix.STATX_UID, &x)
 	return err == nil && x.Uid == 0 && x.Mode&unix.S_IFMT == unix.S_IFDIR
 }
 
 // lend starts a worker for a directory, if there may be another one and there is
 // something else to do here.
 func (w *walker) lend(f, sub *frame) bool {
-	if !f.unread.hasDirectory() {
+	if !f.Unread.HasDirectory() {
 		return false
 	}
 	select {
@@ -241,17 +221,16 @@ func (w *walker) lend(f, sub *frame) bool {
 	default:
 		return false
 	}
-	fd, err := unix.FcntlInt(uintptr(f.fd), unix.F_DUPFD_CLOEXEC, 0)
+	base, err := f.Again()
 	if err != nil {
 		<-w.spare
 		return false
 	}
-	base := &frame{place: f.place, above: f.above, name: f.name, fd: fd}
-	sub.above = base
-	other := &walker{sweep: w.sweep, stack: []*frame{base, sub}, low: 1, lent: true}
-	f.lent.Go(func() {
+	sub.Above = base
+	other := &walker{sweep: w.sweep, stack: beneath.NewStack(base, sub), lent: true}
+	f.Note.lent.Go(func() {
 		other.run()
-		f.learn(base)
+		f.Note.learn(&base.Note)
 		<-w.spare
 	})
 	return true
@@ -259,16 +238,16 @@ func (w *walker) lend(f, sub *frame) bool {
 
 // leave goes back up from a directory whose end has been reached, and removes it.
 func (w *walker) leave(f *frame) {
-	f.lent.Wait()
-	if f.above == nil {
+	f.Note.lent.Wait()
+	if f.Above == nil {
 		w.pop()
 		return
 	}
-	if !w.goOn() || !w.reopen(f) {
+	if !w.GoOn() || !w.reopen() {
 		return
 	}
-	up := w.stack[len(w.stack)-2]
-	if !f.stuck.Load() && f.fate == goes && !w.rmdir(up, f) {
+	up := w.stack.Frames[len(w.stack.Frames)-2]
+	if !f.Note.stuck.Load() && f.Note.fate == goes && !w.rmdir(up, f) {
 		return
 	}
 	w.pop()
@@ -277,92 +256,51 @@ func (w *walker) leave(f *frame) {
 // rmdir removes a directory that was read to its end, and reports whether it is done
 // with it: another pass may be needed.
 func (w *walker) rmdir(up, f *frame) (done bool) {
-	err, ok := w.remove(up, f.name, unix.AT_REMOVEDIR)
+	err, ok := w.remove(up, f.Name, unix.AT_REMOVEDIR)
 	switch {
 	case !ok || errors.Is(err, unix.ENOENT):
 	case err == nil:
-		up.removing.Store(true)
+		up.Note.removing.Store(true)
 		w.tally.directories.Add(1)
 	case errors.Is(err, unix.ENOTDIR): // it has another name by now
 	case errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST):
-		if f.rewind() {
+		if rewind(f) {
 			return false
 		}
-		w.note(up, f.name, err)
+		w.note(up, f.Name, err)
 	default:
-		w.note(up, f.name, err)
+		w.note(up, f.Name, err)
 	}
 	return true
-}
-
-// push goes down into a directory, and closes the uppermost one that is open if there
-// are too many.
-func (w *walker) push(f *frame) {
-	w.stack = append(w.stack, f)
-	if len(w.stack)-w.low > window {
-		w.stack[w.low].close()
-		w.low++
-	}
 }
 
 // pop goes back up into a directory that is open.
 func (w *walker) pop() {
-	f := w.top()
-	w.stack = w.stack[:len(w.stack)-1]
-	if f.stuck.Load() && len(w.stack) > 0 {
-		w.top().stuck.Store(true)
+	stuck := w.stack.Top().Note.stuck.Load()
+	w.stack.Pop()
+	if stuck && len(w.stack.Frames) > 0 {
+		w.stack.Top().Note.stuck.Store(true)
 	}
-	f.close()
 }
 
 // reopen sees to it that the directory above is open. If ".." is another directory by
 // now this worker stops, and there will be another pass.
-func (w *walker) reopen(f *frame) bool {
-	i := len(w.stack) - 2
-	up := w.stack[i]
-	if up.fd >= 0 {
+func (w *walker) reopen() bool {
+	if err := w.stack.OpenAbove(); err == nil {
 		return true
 	}
-	fd, err := again(func() (int, error) { return unix.Openat(f.fd, "..", toList, 0) })
-	if err == nil {
-		err = w.isStill(fd, up)
+	w.noteLost()
+	if w.lent {
+		w.stack.Frames[0].Note.stuck.Store(true)
 	}
-	if err != nil {
-		w.noteLost()
-		w.drop()
-		return false
-	}
-	up.fd, w.low = fd, i
-	return true
-}
-
-var errMoved = errors.New("moved meanwhile")
-
-// isStill closes what is not the directory that was left, or cannot be read on.
-func (w *walker) isStill(fd int, f *frame) error {
-	at, err := confirm(fd, w.root.id)
-	if err != nil {
-		return err
-	}
-	if at != f.place {
-		err = errMoved
-	} else {
-		_, err = unix.Seek(fd, f.next, unix.SEEK_SET)
-	}
-	if err != nil {
-		_ = unix.Close(fd)
-	}
-	return err
+	w.drop()
+	return false
 }
 
 // drop ends the walk where it is.
 func (w *walker) drop() {
-	for _, f := range w.stack {
-		f.lent.Wait()
-		f.close()
+	for _, f := range w.stack.Frames {
+		f.Note.lent.Wait()
 	}
-	if w.lent {
-		w.stack[0].stuck.Store(true)
-	}
-	w.stack = nil
+	w.stack.Drop()
 }

@@ -1,4 +1,4 @@
-package ownership
+package beneath
 
 import (
 	"bytes"
@@ -8,15 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An entry is one of a directory.
-type entry struct {
-	name string
-	kind uint8 // unix.DT_*
+// An Entry is one of a directory.
+type Entry struct {
+	Name string
+	Kind uint8 // unix.DT_*
 	next int64 // where in the directory the next one is
 }
 
-// A listing is the part of a directory that has been read and not been dealt with yet.
-type listing struct {
+// A Listing is the part of a directory that has been read and not been dealt with yet.
+type Listing struct {
 	buf  []byte
 	rest []byte // of buf
 }
@@ -26,13 +26,13 @@ const listSize = 32 << 10
 // Where a struct linux_dirent64 has what, see getdents64(2).
 const nextAt, lengthAt, kindAt, nameAt = 8, 16, 18, 19
 
-// refill reads on, and reports whether there was more. A directory that somebody has
+// Refill reads on, and reports whether there was more. A directory that somebody has
 // removed is at its end, too.
-func (l *listing) refill(fd int) (more bool, err error) {
+func (l *Listing) Refill(fd int) (more bool, err error) {
 	if l.buf == nil {
 		l.buf = make([]byte, listSize)
 	}
-	n, err := again(func() (int, error) { return unix.ReadDirent(fd, l.buf) })
+	n, err := Again(func() (int, error) { return unix.ReadDirent(fd, l.buf) })
 	if errors.Is(err, unix.ENOENT) {
 		return false, nil
 	}
@@ -40,31 +40,44 @@ func (l *listing) refill(fd int) (more bool, err error) {
 	return n > 0, err
 }
 
-// take returns the next entry but "." and "..", until there is none.
-func (l *listing) take() (e entry, ok bool) {
+// Take returns the next entry but "." and "..", until there is none.
+func (l *Listing) Take() (e Entry, ok bool) {
 	for len(l.rest) > 0 {
 		e, l.rest = parse(l.rest)
-		if e.name != "." && e.name != ".." {
+		if e.Name != "." && e.Name != ".." {
 			return e, true
 		}
 	}
-	return entry{}, false
+	return Entry{}, false
 }
 
-func parse(buf []byte) (entry, []byte) {
+func parse(buf []byte) (Entry, []byte) {
 	size := sizeOf(buf)
 	text, _, _ := bytes.Cut(buf[nameAt:size], []byte{0})
-	return entry{
-		name: string(text),
-		kind: buf[kindAt],
+	return Entry{
+		Name: string(text),
+		Kind: buf[kindAt],
 		next: int64(binary.NativeEndian.Uint64(buf[nextAt:])),
 	}, buf[size:]
 }
 
 func sizeOf(buf []byte) int { return int(binary.NativeEndian.Uint16(buf[lengthAt:])) }
 
+// Bytes is how long what is left is, names and all.
+func (l *Listing) Bytes() int { return len(l.rest) }
+
+// HasDirectory reports whether there is a directory in what is left.
+func (l *Listing) HasDirectory() bool {
+	for rest := *l; ; {
+		e, ok := rest.Take()
+		if !ok || e.Kind == unix.DT_DIR {
+			return ok
+		}
+	}
+}
+
 // halve takes the first half of the entries away, and says where the others begin.
-func (l *listing) halve() (half listing, next int64) {
+func (l *Listing) halve() (half Listing, next int64) {
 	count := 0
 	for rest := l.rest; len(rest) > 0; rest = rest[sizeOf(rest):] {
 		count++

@@ -1,0 +1,23 @@
+package beneath
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// TestMountWithoutStatx: a kernel before 5.8 says in another way which mount it is.
+func TestMountWithoutStatx(t *testing.T) {
+	fd, err := unix.Open(t.TempDir(), ToList, 0)
+	require.NoError(t, err)
+	defer func() { _ = unix.Close(fd) }()
+	at, err := Identify(fd)
+	require.NoError(t, err)
+	require.NotZero(t, at.Mount)
+	mount, err := mountIn(fd, &unix.Statx_t{})
+	require.NoError(t, err)
+	require.Equal(t, at.Mount, mount)
+	_, err = mountIn(-1, &unix.Statx_t{})
+	require.Error(t, err)
+}

@@ -1,0 +1,21 @@
+package beneath
+
+import (
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// Workers is how many help in a directory: where there is a server to wait for, more
+// than processors.
+func Workers(dir int) int {
+	const local, remote = 2, 16
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(dir, &fs); err == nil {
+		switch fs.Type {
+		case unix.NFS_SUPER_MAGIC, unix.SMB2_SUPER_MAGIC, unix.CIFS_SUPER_MAGIC, unix.CEPH_SUPER_MAGIC:
+			return remote
+		}
+	}
+	return min(local, runtime.GOMAXPROCS(0))
+}
