@@ -3,9 +3,7 @@ package mounttest
 import (
 	"errors"
 	"io/fs"
-	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -15,6 +13,7 @@ import (
 
 // A kernel is the state that mounting changes.
 type kernel struct {
+	files   Files
 	mounts  []*mounted        // in the order in which they were attached
 	devices map[string]uint32 // the minor number of each block device mounted so far
 	lastID  int
@@ -45,6 +44,7 @@ func newKernel() kernel {
 		FSType:  "fake", Source: "fake", SuperOptions: []string{"rw"},
 	}
 	return kernel{
+		files:   systemFiles{},
 		mounts:  []*mounted{{Info: root}},
 		devices: map[string]uint32{},
 		lastID:  rootID,
@@ -97,7 +97,7 @@ func (k *kernel) newID() int {
 func (k *kernel) attached(parent int, p string) *mounted {
 	for _, m := range k.mounts {
 		if m.Parent == parent && m.Mountpoint == p {
-			m.look()
+			m.look(k.files)
 			return m
 		}
 	}
@@ -118,7 +118,7 @@ func (k *kernel) in(parent *mounted) []*mounted {
 // device returns the numbers of a file system that is to be mounted: of a block
 // device the same every time, of any other file system new ones.
 func (k *kernel) device(source string) (major, minor uint32) {
-	source = deviceName(source)
+	source = k.deviceName(source)
 	if !isDevice(source) {
 		k.minor++
 		return 0, k.minor
@@ -129,23 +129,11 @@ func (k *kernel) device(source string) (major, minor uint32) {
 	return deviceMajor, k.devices[source]
 }
 
-// deviceName returns what the source of a file system is called without symbolic
-// links, if it exists: block devices have several names.
-func deviceName(source string) string {
-	if !strings.HasPrefix(source, "/") {
-		return source
-	}
-	if real, err := filepath.EvalSymlinks(native(source)); err == nil {
-		return slashed(real)
-	}
-	return path.Clean(source)
-}
-
 // look notes if what a mount shows of the real file system is no longer there.
-func (m *mounted) look() {
+func (m *mounted) look(files Files) {
 	if m.real != nil && !m.Deleted {
-		now, err := os.Lstat(native(m.Root))
-		m.Deleted = isGone(err) || err == nil && !os.SameFile(m.real, now)
+		now, err := files.Lstat(m.Root)
+		m.Deleted = isGone(err) || err == nil && !files.SameFile(m.real, now)
 	}
 }
 
@@ -158,7 +146,7 @@ func isGone(err error) bool {
 func (k *kernel) table() mount.Table {
 	var table mount.Table
 	for _, m := range k.mounts {
-		m.look()
+		m.look(k.files)
 		table = append(table, m.line())
 	}
 	return table

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -13,12 +12,12 @@ import (
 	"github.com/volumekit/volumekit/mount"
 )
 
-// shows reports whether both are the same directory or file.
-func (m *mounted) shows(other *mounted) bool {
+// same reports whether both are the same directory or file.
+func (k *kernel) same(m, other *mounted) bool {
 	if m.Major != other.Major || m.Minor != other.Minor || m.Root != other.Root || m.Deleted != other.Deleted {
 		return false
 	}
-	return m.real == nil || other.real == nil || os.SameFile(m.real, other.real)
+	return m.real == nil || other.real == nil || k.files.SameFile(m.real, other.real)
 }
 
 func (f *Fake) mount(req mount.Request, options mount.Options) error {
@@ -37,7 +36,7 @@ func (f *Fake) mount(req mount.Request, options mount.Options) error {
 		return syscall.ENOTDIR
 	}
 	if at.isMountPoint() && !req.Stack {
-		return compare(at.in, wanted, req)
+		return f.kernel.compare(at.in, wanted, req)
 	}
 	if err := f.mountable(at, from, wanted, req, options); err != nil {
 		return err
@@ -131,7 +130,7 @@ func (f *Fake) realRoot(at spot) (fs.FileInfo, error) {
 	if at.real == "" { // in a fake file system, or removed
 		return at.in.real, nil
 	}
-	info, err := os.Lstat(native(at.real))
+	info, err := f.kernel.files.Lstat(at.real)
 	return info, cause(err)
 }
 
@@ -148,8 +147,8 @@ func newFileSystem(req mount.Request, options mount.Options) *mounted {
 
 // compare returns nil if the mount that is there is the wanted one. File systems
 // are told apart by what they were mounted from.
-func compare(there, wanted *mounted, req mount.Request) error {
-	same := there.shows(wanted)
+func (k *kernel) compare(there, wanted *mounted, req mount.Request) error {
+	same := k.same(there, wanted)
 	if req.FSType != "" {
 		same = there.FSType == wanted.FSType && there.Source == wanted.Source && there.Root == wanted.Root
 	}

@@ -3,7 +3,6 @@ package mounttest
 import (
 	"errors"
 	"io/fs"
-	"os"
 	"path"
 	"slices"
 	"syscall"
@@ -52,7 +51,7 @@ func (f *Fake) follow(p string) (at spot, rest string, err error) {
 		if at.in.Flags&mount.NoSymFollow != 0 {
 			break
 		}
-		target, err := os.Readlink(native(at.real))
+		target, err := f.kernel.files.Readlink(at.real)
 		if err != nil {
 			return at, rest, cause(err)
 		}

@@ -29,7 +29,7 @@ func (f *Fake) source(req mount.Request) (spot, error) {
 	}
 	// What a Fake has mounted there is not what is really there, and open.
 	real, err := f.realRoot(at)
-	if err == nil && (real == nil || !os.SameFile(info, real)) {
+	if err == nil && (real == nil || !f.kernel.files.SameFile(info, real)) {
 		err = syscall.ESTALE
 	}
 	return at, err

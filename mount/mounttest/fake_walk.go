@@ -99,11 +99,11 @@ func (f *Fake) top(in *mounted, p string) spot {
 
 // mode returns the kind of the real file, which is called p by the caller.
 func (f *Fake) mode(p, real string) (fs.FileMode, error) {
-	stat := os.Lstat
+	stat := f.kernel.files.Lstat
 	if f.trusted == p || strings.HasPrefix(f.trusted, p+"/") {
-		stat = os.Stat
+		stat = func(name string) (fs.FileInfo, error) { return os.Stat(native(name)) }
 	}
-	info, err := stat(native(real))
+	info, err := stat(real)
 	if err != nil {
 		return 0, cause(err)
 	}

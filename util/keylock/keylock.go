@@ -27,6 +27,9 @@ func (m *Map) Lock(ctx context.Context, key string) (unlock func(), err error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
+	if unlock, ok := m.TryLock(key); ok {
+		return unlock, nil // also if ctx ends in this moment: not by chance, as select has it
+	}
 	e := m.enter(key)
 	select {
 	case e.held <- struct{}{}:
