@@ -72,6 +72,7 @@ var house = []room{
 	{"util/metrics", []string{"util/fsusage"}, []string{quantities, sys}},
 	{"util/quantity", nil, []string{quantities}},
 	{leaves, nil, []string{sys}},
+	{"internal/strace", []string{"mount/mounttest"}, nil},
 	{"internal/kerneltest", nil, nil},
 	{"internal/kerneltest/cmd/*", []string{"internal/kerneltest/*"}, nil},
 	{"internal/kerneltest/nfsserver", []string{"internal/kerneltest/kernels", "internal/kerneltest/link", "mount/mounttest"}, []string{sys}},

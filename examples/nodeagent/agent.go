@@ -75,6 +75,7 @@ func (a *agent) build() error {
 	}
 	a.manager, err = manager.New(manager.Config{
 		Plugins: plugins, Host: host, Mounter: mounter, Source: a.source, Events: a.screen.event,
+		Refresh: -1, // the source tells of all that changes
 	})
 	return err
 }
@@ -94,6 +95,7 @@ func (a *agent) plugins(host volume.VolumeHost, mounter mount.Interface) (*volum
 // work runs until ctx ends, or with -once until all is as desired. Then it calls last,
 // if that is not nil, before it lets go.
 func (a *agent) work(ctx context.Context, last func(context.Context) error) error {
+	debug.SetGCPercent(25) // a node's memory is for its pods
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	ended := make(chan error, 2)

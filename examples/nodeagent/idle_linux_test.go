@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/strace"
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
@@ -25,16 +26,18 @@ func idlePod(name string, volumes int) string {
 }
 
 // TestIdle: while nothing changes the agent does nothing. No thread of it is given the
-// processor for a nanosecond, so it makes no system call.
+// processor for a nanosecond, so it makes no system call. The long test has 10,000
+// volumes, watches for a minute, in which Go's runtime looks around by a thread of its
+// own, and looks at the memory.
 func TestIdle(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
 	}
 	const volumes = 10
-	pods, long := 5, 3*time.Second
-	if os.Getenv("VOLUMEKIT_LONG") != "" {
-		// Go's runtime itself looks around once a minute.
-		pods, long = 1000, 40*time.Second
+	const most = 50_000 // kB
+	pods, isLong := 5, os.Getenv("VOLUMEKIT_LONG") != ""
+	if isLong {
+		pods = 1000
 	}
 	u := newUser(t, 0)
 	for i := range pods {
@@ -42,19 +45,32 @@ func TestIdle(t *testing.T) {
 	}
 	p := u.start(u.flags()...)
 	u.eventuallySays(p, fmt.Sprintf("All is as desired: %d volumes of %d pods are up.\n", pods*volumes, pods))
-	// The runtime has its own things to tidy up first.
-	for deadline := time.Now().Add(5 * time.Minute); ; {
-		before := ranFor(t, p.Process.Pid)
-		time.Sleep(long)
-		if after := ranFor(t, p.Process.Pid); before == after {
-			break
-		}
-		require.True(t, time.Now().Before(deadline), "it never rests")
+	restsSoon(t, p.Process.Pid)
+	if isLong {
+		calls, memory := strace.Watch(t, p.Process.Pid, time.Minute), resident(t, p.Process.Pid)
+		others, monitor := calls.ButMonitor()
+		t.Logf("%d volumes: %d system calls in a minute, and %d of the runtime's own monitor; %d kB are resident",
+			pods*volumes, len(others), monitor, memory)
+		require.Empty(t, others)
+		require.Less(t, memory, most)
 	}
-	t.Logf("%d volumes: nothing has run for %v, %d kB are resident", pods*volumes, long, resident(t, p.Process.Pid))
 	// And it is not dead.
 	u.put("more.yaml", idlePod("more", 1))
 	u.eventuallySays(p, fmt.Sprintf("All is as desired: %d volumes of %d pods are up.\n", pods*volumes+1, pods+1))
+}
+
+// restsSoon waits until nothing has run for a while: the runtime has its own things to
+// tidy up first.
+func restsSoon(t *testing.T, pid int) {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Minute); ; {
+		before := ranFor(t, pid)
+		time.Sleep(3 * time.Second)
+		if after := ranFor(t, pid); before == after {
+			return
+		}
+		require.True(t, time.Now().Before(deadline), "it never rests")
+	}
 }
 
 // ranFor returns how long each thread of a process has had the processor, and how often.

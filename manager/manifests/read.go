@@ -166,12 +166,8 @@ func (s *Source) report(now []Problem) {
 // withOtherContent returns the pods whose config maps or secrets have changed.
 func withOtherContent(before, after *objects) []types.UID {
 	changed := map[string]bool{}
-	for name, object := range after.configMaps {
-		changed["ConfigMap/"+name.String()] = before.configMaps[name] != object && !reflect.DeepEqual(before.configMaps[name], object)
-	}
-	for name, object := range after.secrets {
-		changed["Secret/"+name.String()] = before.secrets[name] != object && !reflect.DeepEqual(before.secrets[name], object)
-	}
+	noteChanged(changed, "ConfigMap/", before.configMaps, after.configMaps)
+	noteChanged(changed, "Secret/", before.secrets, after.secrets)
 	var pods []types.UID
 	for _, pod := range after.pods {
 		if slices.ContainsFunc(contentsOf(pod), func(name string) bool { return changed[name] }) {
@@ -179,6 +175,18 @@ func withOtherContent(before, after *objects) []types.UID {
 		}
 	}
 	return pods
+}
+
+// noteChanged notes what has come, changed or gone.
+func noteChanged[T comparable](changed map[string]bool, kind string, before, after map[types.NamespacedName]T) {
+	for name, object := range after {
+		changed[kind+name.String()] = before[name] != object && !reflect.DeepEqual(before[name], object)
+	}
+	for name := range before {
+		if _, ok := after[name]; !ok {
+			changed[kind+name.String()] = true
+		}
+	}
 }
 
 // contentsOf returns what the volumes of a pod show.

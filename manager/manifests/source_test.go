@@ -361,6 +361,8 @@ func TestContent(t *testing.T) {
 	require.Equal(t, []types.UID{d.pods()["p"]}, <-told)
 	d.put("s.yaml", strings.Replace(secretYAML, "sesame", "new", 1))
 	require.Equal(t, []types.UID{d.pods()["q"]}, <-told)
+	d.remove("c.yaml")
+	require.Equal(t, []types.UID{d.pods()["p"]}, <-told)
 }
 
 func TestConfig(t *testing.T) {

@@ -1,0 +1,161 @@
+package manager_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/content"
+	"github.com/volumekit/volumekit/emptydir"
+	"github.com/volumekit/volumekit/hostpath"
+	"github.com/volumekit/volumekit/local"
+	"github.com/volumekit/volumekit/manager"
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/volume"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// A realNode is a host with the kernel's own mounts.
+type realNode struct {
+	dir     string
+	kernel  *mount.Mounter
+	source  *manager.MemorySource
+	manager *manager.Manager
+}
+
+// newRealNode has a disk that all pods share, what they may see of the host, and content.
+// Whoever changes content says so: nothing is looked at from time to time.
+func newRealNode(dir string) (*realNode, error) {
+	n := &realNode{dir: dir, kernel: mount.New(mount.Config{}), source: manager.NewMemorySource()}
+	var err error
+	for _, name := range []string{"root", "disks/shared", "seen"} {
+		err = errors.Join(err, os.MkdirAll(filepath.Join(dir, name), 0o755))
+	}
+	if err != nil {
+		return nil, err
+	}
+	host, err := volume.NewHost(filepath.Join(dir, "root"))
+	if err != nil {
+		return nil, err
+	}
+	getter := &content.MapGetter{}
+	getter.SetConfigMap(&v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "real", Name: "words"}, Data: map[string]string{"hello": "world"}})
+	plugins, err := volume.NewVolumePluginMgr(host,
+		local.New(local.Config{Mounter: n.kernel, Roots: []string{filepath.Join(dir, "disks")}}),
+		hostpath.New(hostpath.Config{Mounter: n.kernel, Roots: []string{filepath.Join(dir, "seen")}}),
+		emptydir.New(emptydir.Config{Mounter: n.kernel}),
+		content.NewConfigMap(content.Config{Mounter: n.kernel, ConfigMaps: getter}),
+	)
+	if err != nil {
+		return nil, err
+	}
+	n.share()
+	n.manager, err = manager.New(manager.Config{Plugins: plugins, Host: host, Mounter: n.kernel, Source: n.source, Refresh: -1})
+	return n, err
+}
+
+// share makes the volume of the disk.
+func (n *realNode) share() {
+	n.source.SetVolume(&v1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "shared"},
+		Spec: v1.PersistentVolumeSpec{
+			PersistentVolumeSource: v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: filepath.Join(n.dir, "disks", "shared")}},
+			ClaimRef:               &v1.ObjectReference{Namespace: "real", Name: "shared", UID: "claim"},
+		},
+	})
+	n.source.SetClaim(&v1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "real", Name: "shared", UID: "claim"},
+		Spec:       v1.PersistentVolumeClaimSpec{VolumeName: "shared"},
+		Status:     v1.PersistentVolumeClaimStatus{Phase: v1.ClaimBound},
+	})
+}
+
+// volume is one of a kind.
+func (n *realNode) volume(kind string) (s v1.VolumeSource) {
+	switch kind {
+	case "memory":
+		s.EmptyDir = &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}
+	case "scratch":
+		s.EmptyDir = &v1.EmptyDirVolumeSource{}
+	case "seen":
+		s.HostPath = &v1.HostPathVolumeSource{Path: filepath.Join(n.dir, "seen")}
+	case "shared":
+		s.PersistentVolumeClaim = &v1.PersistentVolumeClaimVolumeSource{ClaimName: "shared"}
+	case "words":
+		s.ConfigMap = &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: "words"}}
+	}
+	return s
+}
+
+// pod has volumes of those kinds.
+func (n *realNode) pod(i int, kinds ...string) *v1.Pod {
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "real", Name: fmt.Sprint("pod-", i), UID: types.UID(fmt.Sprintf("00000000-0000-0000-0000-%012d", i))}}
+	pod.Spec.Volumes = make([]v1.Volume, len(kinds))
+	mounts := make([]v1.VolumeMount, len(kinds))
+	for i, kind := range kinds {
+		pod.Spec.Volumes[i] = v1.Volume{Name: kind, VolumeSource: n.volume(kind)}
+		mounts[i] = v1.VolumeMount{Name: kind, MountPath: "/" + kind}
+	}
+	pod.Spec.Containers = []v1.Container{{Name: "c", VolumeMounts: mounts}}
+	return pod
+}
+
+// ownDir is on a file system of its own, which is gone after the test with all that is
+// mounted on it.
+func ownDir(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	require.NoError(t, mount.New(mount.Config{}).Mount(t.Context(), mount.Request{Source: "test", Target: dir, FSType: "tmpfs"}))
+	t.Cleanup(func() { require.NoError(t, syscall.Unmount(dir, syscall.MNT_DETACH)) })
+	return dir
+}
+
+// run runs the manager until the returned function is called.
+func (n *realNode) run(ctx context.Context) (stop func() error) {
+	running, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- n.manager.Run(running) }()
+	return func() error {
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			return err
+		}
+		return nil
+	}
+}
+
+// up brings pods up.
+func (n *realNode) up(ctx context.Context, pods ...*v1.Pod) error {
+	n.source.SetPod(pods...)
+	return each(ctx, pods, n.manager.WaitForAttachAndMount)
+}
+
+// down takes pods down.
+func (n *realNode) down(ctx context.Context, pods ...*v1.Pod) error {
+	var uids []types.UID
+	for _, pod := range pods {
+		uids = append(uids, pod.UID)
+	}
+	n.source.RemovePod(uids...)
+	return each(ctx, pods, n.manager.WaitForUnmount)
+}
+
+func each(ctx context.Context, pods []*v1.Pod, wait func(context.Context, *v1.Pod) error) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	defer cancel()
+	for _, pod := range pods {
+		if err := wait(ctx, pod); err != nil {
+			return err
+		}
+	}
+	return nil
+}
