@@ -13,11 +13,14 @@ func advance(before *actualVolume, out outcome) *actualVolume {
 	switch out.verb {
 	case attach:
 		if v.attached = wentUp(v.attached, out.err); out.err == nil {
-			v.devicePath = out.devicePath
+			v.devicePath, v.spec = out.devicePath, out.spec
 		}
 	case mountDevice:
 		if v.device = wentUp(v.device, out.err); v.device != absent {
 			v.deviceMountPath, v.lastPod = out.deviceMountPath, podKey{out.job.pod.UID, out.spec.Name()}
+		}
+		if out.err == nil {
+			v.spec = out.spec // one that was found may lack which volume of its name it is
 		}
 	case setUp:
 		v.afterSetUp(out)
@@ -77,6 +80,13 @@ func wentDown(err error) state {
 	return uncertain
 }
 
+// with returns a copy with another state of a pod.
+func (v *actualVolume) with(key podKey, pod *actualPod) *actualVolume {
+	other := *v
+	other.pods = v.pods.with(key, pod)
+	return &other
+}
+
 // as returns a copy in another state.
 func (p *actualPod) as(s state) *actualPod {
 	other := *p
@@ -89,8 +99,9 @@ func (v *actualVolume) isNothing() bool {
 	return v.attached == absent && v.device == absent && !v.inUse(podKey{})
 }
 
-// during returns what is known of a volume while an operation is under way that brings
-// something up: it may be there by now, though nobody has said so.
+// during returns what is known of a volume while an operation is under way: what it
+// brings up may be there by now, and what it takes down may be gone, though nobody has
+// said so.
 func (v *actualVolume) during(op operation, pod *v1.Pod) *actualVolume {
 	now := *v
 	switch {
@@ -100,6 +111,12 @@ func (v *actualVolume) during(op operation, pod *v1.Pod) *actualVolume {
 		now.device, now.lastPod = uncertain, podKey{pod.UID, v.spec.Name()}
 	case op.verb == setUp && v.stateOf(op.pod) == absent:
 		now.pods = v.pods.with(op.pod, &actualPod{state: uncertain, block: v.traits.block})
+	case op.verb == tearDown:
+		now.pods = v.pods.with(op.pod, v.pods.get(op.pod).as(uncertain))
+	case op.verb == unmountDevice && v.device == present:
+		now.device = uncertain
+	case op.verb == detach && v.attached == present:
+		now.attached = uncertain
 	}
 	return &now
 }

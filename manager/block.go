@@ -23,6 +23,14 @@ func (j job) unmapper(key podKey) (volume.BlockVolumeUnmapper, error) {
 	return able.NewBlockVolumeUnmapper(key.name, key.pod)
 }
 
+// blockVolume is for whom the volume is mapped, or the last for whom it was.
+func (j job) blockVolume() (volume.BlockVolume, error) {
+	if j.pod == nil {
+		return j.unmapper(j.lastPod)
+	}
+	return j.mapper()
+}
+
 func blockPlugin(plugin volume.VolumePlugin) (volume.BlockVolumePlugin, error) {
 	able, ok := volume.As[volume.BlockVolumePlugin](plugin)
 	if !ok {

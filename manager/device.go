@@ -31,11 +31,11 @@ func (m *Manager) mountDevice(ctx context.Context, j job) error {
 func deviceMountPath(j job) (path string, err error) {
 	defer recovered(&err)
 	if j.traits.block {
-		mapper, err := j.mapper()
+		device, err := j.blockVolume()
 		if err != nil {
 			return "", err
 		}
-		return mapper.GetGlobalMapPath(j.spec)
+		return device.GetGlobalMapPath(j.spec)
 	}
 	able, err := deviceMountable(j.plugin)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 
 	"github.com/volumekit/volumekit/util"
+	"github.com/volumekit/volumekit/util/safepath"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 )
@@ -15,7 +16,7 @@ import (
 type disk interface {
 	write(record) error
 	remove(v1.UniqueVolumeName) error
-	read() ([]record, []error)
+	read() ([]record, map[string]error)
 	place() string                   // where the records are
 	volumes() ([]foundVolume, error) // of pods
 	tidy(path string) error          // removes the empty directories around one of a volume
@@ -34,9 +35,9 @@ func newHostDisk(host volume.VolumeHost) (hostDisk, error) {
 
 func (d hostDisk) place() string { return d.dir }
 
-func (d hostDisk) sweep() { removeEmpties(d.host.Root()) }
+func (d hostDisk) sweep() { removeEmpties(d.host.Root(), namesOrNone, safepath.Rmdir) }
 
-func (d hostDisk) volumes() ([]foundVolume, error) { return findVolumes(d.host.Root()) }
+func (d hostDisk) volumes() ([]foundVolume, error) { return findVolumes(d.host.Root(), namesIn) }
 
 func (d hostDisk) tidy(path string) error {
 	err := util.RemoveEmptyParents(d.host.Root(), path)

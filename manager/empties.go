@@ -1,34 +1,26 @@
 package manager
 
-import (
-	"path/filepath"
-
-	"github.com/volumekit/volumekit/util/safepath"
-)
+import "path/filepath"
 
 // removeEmpties removes the directories of pods in which there is nothing, as an
 // operation that was killed leaves them. What is in the way stays: it is rmdir that says
 // what is empty.
-func removeEmpties(root string) {
+func removeEmpties(root string, namesIn func(dir string) []string, rmdir func(dir string) error) {
 	pods := filepath.Join(root, "pods")
-	for _, pod := range namesOrNone(pods) {
+	for _, pod := range namesIn(pods) {
 		for _, kind := range []string{"volumes", "volumeDevices", "plugins"} {
 			dir := filepath.Join(pods, pod, kind)
-			for _, plugin := range namesOrNone(dir) {
+			for _, plugin := range namesIn(dir) {
 				if kind == "plugins" {
-					rmdirEach(filepath.Join(dir, plugin))
+					for _, name := range namesIn(filepath.Join(dir, plugin)) {
+						_ = rmdir(filepath.Join(dir, plugin, name))
+					}
 				}
-				_ = safepath.Rmdir(filepath.Join(dir, plugin))
+				_ = rmdir(filepath.Join(dir, plugin))
 			}
-			_ = safepath.Rmdir(dir)
+			_ = rmdir(dir)
 		}
-		_ = safepath.Rmdir(filepath.Join(pods, pod))
-	}
-}
-
-func rmdirEach(dir string) {
-	for _, name := range namesOrNone(dir) {
-		_ = safepath.Rmdir(filepath.Join(dir, name))
+		_ = rmdir(filepath.Join(pods, pod))
 	}
 }
 

@@ -65,24 +65,44 @@ func (l *loop) remountChanged(before population) {
 // recovered may lack what the name depends on. It reports whether there was any. The
 // caller holds mu.
 func (l *loop) adopt() (renamed bool) {
-	others := map[podDir]v1.UniqueVolumeName{}
+	var others []podDir
 	for dir, name := range l.have.dirs.all() {
 		if as := l.want.places.in(dir); as != "" && as != name {
-			others[dir] = name
+			others = append(others, dir)
 		}
 	}
-	for dir, name := range others {
-		as := l.want.places.in(dir)
-		if l.running[name] || l.running[as] {
-			continue
-		}
-		found, want := l.have.volumes[name], l.want.volumes[as]
-		if found.spec == nil || found.name == want.name {
-			l.have.rename(podKey{dir.pod, dir.name}, name, as, want)
-			renamed = true
-		}
+	for _, dir := range others {
+		renamed = l.adoptIn(dir) || renamed
 	}
 	return renamed
+}
+
+// adoptIn is adopt for one directory. A volume that something is being done about gets
+// its other name when that has ended.
+func (l *loop) adoptIn(dir podDir) (renamed bool) {
+	name, as := l.have.dirs.get(dir), l.want.places.in(dir)
+	if name == "" || as == "" || as == name {
+		return false
+	}
+	if l.running[name] || l.running[as] {
+		l.adoptable[dir] = true
+		return false
+	}
+	found, want := l.have.volumes[name], l.want.volumes[as]
+	if found.spec != nil && found.name != want.name {
+		return false
+	}
+	l.have.rename(podKey{dir.pod, dir.name}, name, as, want)
+	l.dirty[name], l.dirty[as] = true, true
+	return true
+}
+
+// adoptLate is adopt for the directories that had to wait. The caller holds mu.
+func (l *loop) adoptLate() {
+	for dir := range maps.Clone(l.adoptable) {
+		delete(l.adoptable, dir)
+		l.adoptIn(dir)
+	}
 }
 
 // rename moves a pod's part of a volume to another one.
@@ -93,7 +113,7 @@ func (w actualWorld) rename(key podKey, from, to v1.UniqueVolumeName, want *desi
 	w.put(from, &old)
 	v := w.volumes[to]
 	if v == nil {
-		v = &actualVolume{plugin: want.plugin, name: want.name, spec: want.spec, traits: want.traits}
+		v = &actualVolume{plugin: want.plugin, name: want.name, spec: want.spec, traits: want.traits, lastPod: key}
 		v.assume()
 	}
 	moved := *v

@@ -49,7 +49,7 @@ type outcome struct {
 }
 
 // carryOut writes down what is about to be there, does it, and strikes it out if there
-// is nothing.
+// is nothing. As long as that fails there may be something: what was done is done again.
 func (m *Manager) carryOut(ctx context.Context, j job) outcome {
 	out := outcome{job: j, err: m.prepare(&j)}
 	if out.err == nil {
@@ -57,8 +57,9 @@ func (m *Manager) carryOut(ctx context.Context, j job) outcome {
 	}
 	out.after = advance(j.before, out)
 	if j.traits.shared() && out.after.isNothing() {
-		if err := m.disk.remove(j.volume); err != nil && out.err == nil {
-			out.err = fmt.Errorf("%w: %w", volume.ErrTransient, err)
+		if err := m.disk.remove(j.volume); err != nil {
+			out.err = fmt.Errorf("%w: %w", volume.ErrUncertain, errors.Join(out.err, err))
+			out.after = advance(j.before, out)
 		}
 	}
 	return out

@@ -15,6 +15,9 @@ func (w *world) jobFor(plugins *volume.VolumePluginMgr, op operation) (job, erro
 	if isUp(op.verb) && want != nil {
 		j.addDesired(want, w.revisions)
 	}
+	if op.verb == setUp && w.strange[j.before.dir(op.pod)] && j.before.stateOf(op.pod) == absent {
+		j.before = j.before.with(op.pod, &actualPod{state: uncertain, block: j.traits.block})
+	}
 	plugin, err := plugins.FindPluginByName(j.pluginName)
 	if err != nil {
 		return j, err
@@ -22,6 +25,9 @@ func (w *world) jobFor(plugins *volume.VolumePluginMgr, op operation) (job, erro
 	j.plugin = plugin
 	if isUp(op.verb) && j.traits.shared() {
 		j.record = recordOf(op.volume, j.before, op.pod)
+		if op.verb != setUp {
+			j.record.Spec = specRecord{j.spec.Volume, j.spec.PersistentVolume, j.spec.ReadOnly}
+		}
 	}
 	return j, nil
 }
@@ -34,12 +40,16 @@ func (w *world) addActual(j *job) {
 	if v == nil {
 		want := w.want.volumes[j.volume]
 		v = &actualVolume{plugin: want.plugin, name: want.name, spec: want.spec, traits: want.traits}
+		if w.unread[fileOf(j.volume)] { // until it is written anew
+			v.lastPod = want.pods[0].key
+			v.assume()
+		}
 	}
 	j.before = v
 	j.pluginName, j.name, j.spec, j.traits = v.plugin, v.name, v.spec, v.traits
 	j.devicePath, j.deviceMountPath, j.oldSize, j.lastPod = v.devicePath, v.deviceMountPath, v.size, v.lastPod
-	if want := w.want.volumes[j.volume]; want != nil {
-		j.size = want.size
+	if want := w.want.volumes[j.volume]; want != nil && j.verb == expand {
+		j.size, j.spec = want.size, want.spec
 	}
 }
 

@@ -221,8 +221,10 @@ func (l *loop) begin(ctx context.Context, now time.Time) {
 			name := l.ready[verb][0]
 			l.ready[verb] = l.ready[verb][1:]
 			// What was due then may not be any more.
-			if op, ok, _ := planVolume(name, l.want.desiredWorld, l.have, l.schedule, now); ok {
+			if op, ok, again := planVolume(name, l.want.desiredWorld, l.have, l.schedule, now); ok {
 				l.start(ctx, op, now)
+			} else if !again.IsZero() {
+				l.later[name] = again
 			}
 		}
 	}

@@ -35,6 +35,11 @@ type world struct {
 	have      actualWorld
 	restored  bool // have is what was found
 	leftovers []Leftover
+	// unread are the files of records that could not be read: their volumes may be
+	// there, once somebody says which they are.
+	unread map[string]bool
+	// adoptable are directories whose volume gets its other name later.
+	adoptable map[podDir]bool
 	flights   map[v1.UniqueVolumeName]*flight
 	failures  map[failureKey]error
 
@@ -90,11 +95,12 @@ func New(config Config) (*Manager, error) {
 
 func newWorld() world {
 	return world{
-		schedule: schedule{running: map[v1.UniqueVolumeName]bool{}, retry: map[operation]delay{}, revisions: map[podKey]int64{}},
-		have:     newActualWorld(),
-		flights:  map[v1.UniqueVolumeName]*flight{},
-		failures: map[failureKey]error{},
-		dirty:    map[v1.UniqueVolumeName]bool{},
+		schedule:  schedule{running: map[v1.UniqueVolumeName]bool{}, retry: map[operation]delay{}, revisions: map[podKey]int64{}},
+		have:      newActualWorld(),
+		adoptable: map[podDir]bool{},
+		flights:   map[v1.UniqueVolumeName]*flight{},
+		failures:  map[failureKey]error{},
+		dirty:     map[v1.UniqueVolumeName]bool{},
 	}
 }
 

@@ -50,6 +50,8 @@ type schedule struct {
 	reported map[v1.UniqueVolumeName]bool
 	// unknown are the plugins of which something is there that is not understood.
 	unknown map[string]bool
+	// strange are directories in which something is that is not understood.
+	strange map[podDir]bool
 	// retry is when an operation that failed may be tried again.
 	retry map[operation]delay
 	// revisions change when SetUp is to be called again on a volume that is up.
@@ -205,12 +207,17 @@ func (p *planner) mustWait(key podKey) bool {
 			return true
 		}
 	}
-	return p.foundElsewhere()
+	return p.foundElsewhere(key)
 }
 
 // foundElsewhere reports whether the same storage may be up under another name, as a
-// plugin has recovered it after a restart.
-func (p *planner) foundElsewhere() bool {
+// plugin has recovered it after a restart, or in another pod and not understood.
+func (p *planner) foundElsewhere(key podKey) bool {
+	for dir := range p.strange {
+		if dir.plugin == p.want.plugin && dir.name == key.name && dir.pod != key.pod {
+			return true
+		}
+	}
 	for _, name := range p.storage[storage{p.want.plugin, p.want.name}] {
 		if name != p.name {
 			return true
@@ -255,7 +262,7 @@ func (p *planner) repair() (operation, bool) {
 
 // expansion: a volume that is up is grown to the size of its storage.
 func (p *planner) expansion() (operation, bool) {
-	if p.want.size == nil || !p.isUp() || p.have.size != nil && p.have.size.Cmp(*p.want.size) >= 0 {
+	if p.want.size == nil || !p.isUp() || p.isAnother() || p.have.size != nil && p.have.size.Cmp(*p.want.size) >= 0 {
 		return operation{}, false
 	}
 	return p.due(expand, podKey{})

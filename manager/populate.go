@@ -169,6 +169,9 @@ func (p *populator) join(all *population, w wish) {
 		other := *v
 		v, other.pods = &other, slices.Clone(v.pods)
 	}
+	if v.size == nil && w.volume.size != nil { // the others only read it
+		v.size, v.spec = w.volume.size, w.volume.spec
+	}
 	if other := v.pods.get(w.key); other != nil {
 		both := *pod
 		both.args.ReadOnly = both.args.ReadOnly && other.args.ReadOnly

@@ -138,12 +138,13 @@ func (r records) remove(name v1.UniqueVolumeName) error {
 	return ignoreMissing(os.Remove(filepath.Join(r.dir, fileOf(name))))
 }
 
-// read returns all records, and the errors of those that cannot be read, which name
-// their file. Those stay where they are.
-func (r records) read() (all []record, broken []error) {
+// read returns all records, and by their names the errors of the files that cannot be
+// read, which say where they are. Those stay there.
+func (r records) read() (all []record, broken map[string]error) {
+	broken = map[string]error{}
 	entries, err := os.ReadDir(r.dir)
 	if err = ignoreMissing(err); err != nil {
-		return nil, []error{err}
+		broken[""] = err
 	}
 	for _, entry := range entries {
 		if !strings.HasSuffix(entry.Name(), ".json") {
@@ -151,7 +152,7 @@ func (r records) read() (all []record, broken []error) {
 		}
 		rec, err := r.readOne(entry.Name())
 		if err != nil {
-			broken = append(broken, fmt.Errorf("record %s: %w", filepath.Join(r.dir, entry.Name()), err))
+			broken[entry.Name()] = fmt.Errorf("record %s: %w", filepath.Join(r.dir, entry.Name()), err)
 			continue
 		}
 		all = append(all, rec)

@@ -14,7 +14,7 @@ import (
 func someRecord() record {
 	size := resource.MustParse("1Gi")
 	v := &actualVolume{
-		plugin: "p/q", name: "disk", spec: simSpec("ad-1"), traits: traits{attachable: true, deviceMountable: true},
+		plugin: "p/q", name: "disk", spec: simSpec("ad-1", 0, 0), traits: traits{attachable: true, deviceMountable: true},
 		devicePath: "/dev/x", deviceMountPath: "/mnt", size: &size,
 		pods: podMap[*actualPod]{{podA, &actualPod{state: present}}},
 	}

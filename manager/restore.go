@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,12 +34,15 @@ type Leftover struct {
 func (l *loop) restore(ctx context.Context) error {
 	have, leftovers := newActualWorld(), []Leftover(nil)
 	recs, broken := l.disk.read()
-	for _, err := range broken {
-		leftovers = append(leftovers, Leftover{Path: l.disk.place(), Err: err})
+	unread := map[string]bool{}
+	for _, file := range slices.Sorted(maps.Keys(broken)) {
+		leftovers = append(leftovers, Leftover{Path: l.disk.place(), Err: broken[file]})
+		unread[file] = true
 	}
 	for _, rec := range recs {
 		if err := l.checkPlace(rec); err != nil {
 			leftovers = append(leftovers, Leftover{Path: l.disk.place(), Plugin: rec.Plugin, Err: err})
+			unread[fileOf(rec.Volume)] = true
 			continue
 		}
 		have.put(rec.Volume, rec.volume())
@@ -56,7 +60,7 @@ func (l *loop) restore(ctx context.Context) error {
 	l.logLeftovers(leftovers)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.have, l.restored = have, true
+	l.have, l.restored, l.unread = have, true, unread
 	l.setLeftovers(leftovers)
 	l.allDirty()
 	l.tellAll()
@@ -125,6 +129,7 @@ func (l *loop) rescanned(ctx context.Context, all []rebuilt) {
 		}
 	}
 	l.setLeftovers(leftovers)
+	l.adopt()
 	l.allDirty()
 	l.tellAll()
 }
@@ -135,10 +140,11 @@ var errBusy = errors.New("its volume is being worked on")
 // detached for good while one of its volumes is not understood. The caller holds mu.
 func (l *loop) setLeftovers(leftovers []Leftover) {
 	l.leftovers = leftovers
-	l.unknown = map[string]bool{}
+	l.unknown, l.strange = map[string]bool{}, map[podDir]bool{}
 	for _, left := range leftovers {
 		if left.Plugin != "" {
 			l.unknown[left.Plugin] = true
+			l.strange[podDir{left.Pod, left.Plugin, filepath.Base(left.Path)}] = true
 		}
 	}
 }
@@ -163,12 +169,13 @@ func (w actualWorld) merge(r rebuilt) {
 	w.put(r.name, &merged)
 }
 
-// isKnown reports whether a directory is that of a volume that is wanted, there, or
-// being worked on.
+// isKnown reports whether a directory is that of a volume that is there, or being worked
+// on. That one is wanted there is not enough: nobody may want it any more before it is
+// set up.
 func (l *loop) isKnown(f foundVolume) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.have.dirs.get(f.dir()) != "" || l.want.places.in(f.dir()) != "" {
+	if l.have.dirs.get(f.dir()) != "" {
 		return true
 	}
 	for _, flight := range l.flights {
@@ -200,7 +207,7 @@ func (f foundVolume) leftover(err error) Leftover {
 
 // findVolumes reads the names of directories and looks at none of what they name: a
 // server that does not answer may be behind it.
-func findVolumes(root string) ([]foundVolume, error) {
+func findVolumes(root string, namesIn func(dir string) ([]string, error)) ([]foundVolume, error) {
 	var found []foundVolume
 	pods, err := namesIn(filepath.Join(root, "pods"))
 	for _, pod := range pods {

@@ -26,6 +26,8 @@ func (l *loop) take(out outcome, now time.Time) (Event, bool) {
 	delete(l.flights, out.volume)
 	l.dirty[out.volume] = true
 	l.have.put(out.volume, out.after)
+	delete(l.unread, fileOf(out.volume))
+	l.adoptLate()
 	l.unblock(out)
 	before := l.failures[failureKey{out.volume, out.operation.pod}]
 	if out.err == nil {

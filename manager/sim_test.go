@@ -15,20 +15,65 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestSimulation runs the manager's loop on a simulated node: its operations are carried
-// out one by one, when a scheduler with a seed says so, which also lets pods come and go,
-// makes plugins and the source fail or panic, kills the manager, takes mounts away, and
-// moves the clock. What must never happen is looked for after each step; at the end
-// faults stop, and all has to be as desired, in a bounded number of operations, and stay.
-// One seed gives one trace.
+// TestSimulation runs the manager's loop on a simulated node: a kernel
+// (mounttest.Fake), a disk in memory that has the manager's records and the layout of a
+// real one, and storage that is attached. Operations are carried out one by one, when a
+// scheduler with a seed says so. What must never happen is looked for after each step; at
+// the end faults stop, and all has to be as desired, in a bounded number of operations,
+// and stay so without another change.
 //
-// VOLUMEKIT_SEEDS is how many seeds to try, VOLUMEKIT_SEED the one to replay, with its
-// trace.
+// The volumes are plain mounts, ones that have to be attached, ones that are mounted once
+// for all pods, both, raw devices, directories that pods share, ones that grow, that
+// follow something else, or are for one pod at a time; read-only by their claim or by the
+// container, also for one pod and not for the next, also by two names in one pod.
+//
+// What happens to them:
+//
+//   - pods come, end, go, and come again by the same name; the source tells of them late,
+//     fails, and cannot read a claim;
+//   - a volume is deleted and made anew by its name; one grows;
+//   - a plugin fails before, after or in the midst of what it does, for a while or for
+//     good, knowing or not what it has changed; it panics; it does not understand what it
+//     finds after a restart;
+//   - the kernel fails to mount, to unmount, or to tell what is mounted; or has done it,
+//     and it is not known;
+//   - a server dies: what asks it ends only when its context does, or when the server is
+//     back; a call that nobody wants any more ends late;
+//   - records cannot be written or removed, or are and nobody knows; one is torn;
+//     directories cannot be removed;
+//   - the process is killed, between any two changes that an operation makes, and starts
+//     again on what is there;
+//   - somebody unmounts a volume, in a pod or below all of them, or mounts something else
+//     in its place;
+//   - the clock jumps forward, and back;
+//   - with Config.ReportFirst, the cluster hears late of what is in use;
+//   - there are volumes of a kubelet with CSI from before, and empty directories.
+//
+// What must never be, after any step:
+//
+//   - two operations on a volume at a time, or one that is tried again too early;
+//   - something taken down before all pods are known, or from a pod that runs;
+//   - a volume set up, mounted, staged or mapped on what is not there, or on another life
+//     of it; unmounted, taken down or detached below what uses it; grown before it is up;
+//   - something attached, mounted or staged for all pods without a record of it;
+//   - something attached and not reported as in use; attached before it was reported;
+//   - a volume for one pod in two; two mounts in one place; one that a pod has read-only
+//     and could write to;
+//   - a pod told that a volume is up, or gone, that is not;
+//   - anything removed through a mount, or that is not ours; what was left of others is
+//     there.
+//
+// guards lists what in the code keeps it so; without any one of them a run fails
+// (TestSimulationFindsMissingGuards). One seed gives one trace.
+//
+// VOLUMEKIT_SEEDS is how many seeds to try, or from which to which (as 100000-200000);
+// VOLUMEKIT_SEED the one to replay, with its trace.
 func TestSimulation(t *testing.T) {
 	if text := os.Getenv("VOLUMEKIT_SEED"); text != "" {
 		seed, err := strconv.ParseUint(text, 10, 64)
@@ -38,26 +83,39 @@ func TestSimulation(t *testing.T) {
 		require.Empty(t, s.failures)
 		return
 	}
-	seeds := uint64(3000)
-	if text := os.Getenv("VOLUMEKIT_SEEDS"); text != "" {
-		var err error
-		seeds, err = strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err)
-	}
+	first, last := simSeeds(t)
 	var next, failed atomic.Uint64
+	next.Store(first)
 	var all sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		all.Go(func() {
-			for seed := next.Add(1) - 1; seed < seeds && failed.Load() == 0; seed = next.Add(1) - 1 {
+			for seed := next.Add(1) - 1; seed < last && failed.Load() == 0; seed = next.Add(1) - 1 {
 				if s := simulate(seed); len(s.failures) > 0 {
 					failed.Add(1)
 					t.Errorf("%s\nreplay with VOLUMEKIT_SEED=%d; the last of the trace:\n%s", s.failures[0], seed,
-						strings.Join(s.trace[max(0, len(s.trace)-40):], "\n"))
+						strings.Join(s.trace[max(0, len(s.trace)-60):], "\n"))
 				}
 			}
 		})
 	}
 	all.Wait()
+}
+
+// simSeeds returns the first seed, and the one after the last.
+func simSeeds(t *testing.T) (first, last uint64) {
+	text := os.Getenv("VOLUMEKIT_SEEDS")
+	if text == "" {
+		return 0, 1500
+	}
+	from, to, isRange := strings.Cut(text, "-")
+	if !isRange {
+		from, to = "0", text
+	}
+	first, err := strconv.ParseUint(from, 10, 64)
+	require.NoError(t, err)
+	last, err = strconv.ParseUint(to, 10, 64)
+	require.NoError(t, err)
+	return first, last
 }
 
 func TestSimulationIsReplayed(t *testing.T) {
@@ -78,9 +136,15 @@ type simulation struct {
 	answer   *simAnswer
 	started  int
 	calm     bool                    // faults have ended
-	vanished bool                    // a mount was taken away, and the manager does not know yet
 	pods     int                     // that have ever been
 	notUntil map[operation]time.Time // what failed and is not to begin before
+
+	all         map[types.UID]*v1.Pod // that have ever been
+	born        map[podDir]int        // in which life of its volume a pod has come
+	disturbed   map[string]bool       // mounts that were taken away, and the manager need not know
+	kept        []string              // what others have left
+	reportFirst bool
+	reported    map[v1.UniqueVolumeName]bool
 
 	trace    []string
 	failures []string
@@ -99,17 +163,20 @@ type simJob struct {
 	done *outcome // it was done at once, and only says so later
 }
 
-// simVolumes are the persistent volumes, by what they need; o is for one pod only, r
-// follows something else.
-var simVolumes = []string{"p-0", "d-1", "a-2", "ad-3", "o-4", "ado-5", "r-6", "ad-7"}
-
 func simulate(seed uint64) *simulation {
-	s := &simulation{notUntil: map[operation]time.Time{}, Rand: rand.New(rand.NewPCG(seed, 1)), now: time.Unix(1_700_000_000, 0)}
-	s.world = &simWorld{
-		attached: map[string]bool{}, device: map[string]bool{}, dirs: map[podDir]string{},
-		files: map[v1.UniqueVolumeName]record{}, violation: s.fail,
+	s := &simulation{
+		Rand: rand.New(rand.NewPCG(seed, 1)), now: time.Unix(1_700_000_000, 0), notUntil: map[operation]time.Time{},
+		all: map[types.UID]*v1.Pod{}, born: map[podDir]int{}, disturbed: map[string]bool{},
 	}
-	s.source = &simSource{pods: map[types.UID]*v1.Pod{}, failing: map[string]bool{}, changed: make(chan struct{}, 1)}
+	s.world = newSimWorld([]mount.UnmountStep{mount.UnmountQuarantine, mount.UnmountPlain}[s.IntN(2)])
+	s.world.violation = s.fail
+	s.source = &simSource{
+		pods: map[types.UID]*v1.Pod{}, failing: map[string]bool{}, lives: map[string]int{}, sizes: map[string]int64{},
+		volumes: map[string]*v1.PersistentVolume{}, said: map[string]int64{},
+		changed: make(chan struct{}, 1), backward: s.IntN(2) == 0,
+	}
+	s.reportFirst = s.IntN(4) == 0
+	s.furnish()
 	s.boot()
 	for range 20 + s.IntN(60) {
 		s.step()
@@ -123,7 +190,7 @@ func simulate(seed uint64) *simulation {
 }
 
 func (s *simulation) log(format string, args ...any) {
-	s.trace = append(s.trace, fmt.Sprintf("%s ", s.now.Format("04:05.000"))+fmt.Sprintf(format, args...))
+	s.trace = append(s.trace, s.now.Format("04:05.000 ")+fmt.Sprintf(format, args...))
 }
 
 func (s *simulation) fail(format string, args ...any) {
@@ -131,125 +198,137 @@ func (s *simulation) fail(format string, args ...any) {
 	s.failures = append(s.failures, fmt.Sprintf(format, args...))
 }
 
-// boot starts a manager on what is there.
-func (s *simulation) boot() {
-	s.log("boot")
-	m := &Manager{
-		attacher: pluginAttacher{}, disk: s.world, wake: make(chan struct{}, 1),
-		waiters: map[types.UID]map[chan struct{}]bool{}, inUse: map[v1.UniqueVolumeName]bool{}, world: newWorld(),
-	}
+// simHost is the layout of all nodes.
+var simHost = sync.OnceValue(func() *volume.Host {
 	host, err := volume.NewHost("/", volume.WithNodeName("node"))
 	if err != nil {
 		panic(err)
 	}
-	plugins, err := volume.NewVolumePluginMgr(host, simPlugin{s.world})
-	if err != nil {
-		panic(err)
+	return host
+})
+
+// furnish puts on the node what others have left there.
+func (s *simulation) furnish() {
+	tree := s.world.tree
+	shared := simShared + "s-12"
+	s.must(tree.mkdirs(shared), tree.write(shared+"/data", []byte("precious")))
+	s.kept = []string{shared + "/data"}
+	if s.IntN(3) == 0 {
+		csi := "/pods/csi/volumes/kubernetes.io~csi/pvc-1"
+		s.must(tree.mkdirs(csi+"/mount"), tree.write(csi+"/vol_data.json", []byte(`{"driverName":"csi"}`)))
+		s.must(s.world.mount(context.Background(), mount.Request{Source: "csi", FSType: "csi", Target: csi + "/mount"}))
+		s.must(tree.write("/pods/csi/etc-hosts", nil), tree.mkdirs("/pods/csi/volumes/"+simEscaped))
+		s.kept = append(s.kept, csi+"/vol_data.json", csi+"/mount", "/pods/csi/etc-hosts")
 	}
-	m.config = Config{Plugins: plugins, Host: host, Mounter: simKernel{simWorld: s.world}, Source: s.source, Workers: 3}
-	if err := m.config.check(); err != nil {
-		panic(err)
+	if s.IntN(3) == 0 {
+		s.must(tree.mkdirs("/pods/old/volumes/"+simEscaped+"/p-0"), tree.mkdirs("/pods/old/plugins/"+simEscaped+"/p-0"),
+			tree.mkdirs("/pods/older/volumeDevices/"+simEscaped))
 	}
+}
+
+func (s *simulation) must(errs ...error) {
+	for _, err := range errs {
+		if err != nil {
+			s.fail("%v", err)
+		}
+	}
+}
+
+// boot starts a manager on what is there.
+func (s *simulation) boot() {
+	s.log("boot")
+	s.world.killIn, s.world.breakIn, s.world.fault = -1, -1, works
+	plugins, err := volume.NewVolumePluginMgr(simHost(), simPlugin{s.world})
+	s.must(err)
+	m, err := New(Config{
+		Plugins: plugins, Host: simHost(), Mounter: s.world.kernel, Source: s.source, Workers: 3, ReportFirst: s.reportFirst,
+		Events: func(e Event) { s.log("    event %s %s %s", e.Reason, e.PodUID, e.Unique) },
+	})
+	s.must(err)
+	m.disk = simDisk{s.world}
+	m.begins()
 	s.source.told, s.source.toldOnce = nil, false
-	s.pending = nil
+	s.pending, s.answer, s.reported = nil, nil, nil
 	clear(s.notUntil)
 	s.loop = &loop{Manager: m, later: map[v1.UniqueVolumeName]time.Time{}, populateDue: true}
-	s.loop.launch = func(op operation, work func() outcome) {
-		s.started++
-		s.log("  begins %v", op)
-		s.checkBegun(op)
-		j := simJob{operation: op, work: work}
-		if s.IntN(2) == 0 {
-			j.done = s.do(j)
-		}
-		s.pending = append(s.pending, j)
-	}
-	s.answer = nil
+	s.loop.launch = s.launch
 	s.loop.scan = func(work func() []rebuilt) { s.loop.rescanned(context.Background(), work()) }
 	s.loop.ask = func(work func() answer) { s.answer = &simAnswer{work(), s.source.asked} }
 	s.loop.resync, s.loop.refresh = after(s.now, m.config.Resync), after(s.now, m.config.Refresh)
-	if err := s.loop.restore(context.Background()); err != nil {
-		s.fail("restore: %v", err)
+	s.must(s.loop.restore(context.Background()))
+	s.beat()
+}
+
+// launch lets an operation begin: it is done at once, and says so later, or only then.
+func (s *simulation) launch(op operation, work func() outcome) {
+	s.started++
+	s.log("  begins %v", op)
+	s.checkBegun(op)
+	j := simJob{operation: op, work: work}
+	if s.IntN(2) == 0 && !s.hangs(j) {
+		j.done = s.do(j)
+	}
+	s.pending = append(s.pending, j)
+}
+
+// hangs reports whether an operation waits for a server that is dead, and nobody has told
+// it to give up.
+func (s *simulation) hangs(j simJob) bool {
+	vol := volumeOf(j.volume)
+	if j.verb == setUp {
+		vol = j.pod.name
+	}
+	f := s.loop.flights[j.volume]
+	return s.world.dead[vol] && f != nil && !f.cancelled && s.now.Sub(f.since) < s.loop.config.Timeout &&
+		(j.verb == setUp && !needs(vol, "d") || j.verb == mountDevice) && !needs(vol, "b")
+}
+
+// do carries an operation out, or fails to.
+func (s *simulation) do(j simJob) *outcome {
+	w := s.world
+	if !s.calm && s.IntN(3) == 0 {
+		w.fault = simFault(s.IntN(int(numberOfFaults)))
+	}
+	fault := w.fault
+	if w.strikes(breaks) {
+		w.breakIn = s.IntN(6)
+	}
+	if w.strikes(kernelSilent) {
+		w.kernel.Inject(mountSilence)
+	}
+	out := j.work()
+	w.fault, w.breakIn = works, -1
+	w.resetKernel()
+	s.log("  done %v: fault %d, err %v", j.operation, fault, out.err)
+	return &out
+}
+
+func (s *simulation) settle(j simJob) {
+	out := j.done
+	if out == nil {
+		out = s.do(j)
+	}
+	s.log("  ended %v: err %v", j.operation, out.err)
+	cancelled := s.loop.flights[j.volume].cancelled
+	s.loop.settle(*out, s.now)
+	if delete(s.notUntil, j.operation); out.err != nil && !cancelled {
+		s.notUntil[j.operation] = s.now.Add(s.loop.config.Backoff)
+	}
+	if s.calm || s.IntN(3) == 0 {
+		s.tellOfTable() // our own mounts change it, too
 	}
 	s.beat()
 }
 
-// step does one thing.
-func (s *simulation) step() {
-	switch n := s.IntN(110); {
-	case n < 10:
-		s.hear()
-	case n < 28:
-		s.addPod()
-	case n < 40:
-		s.removePod()
-	case n < 80:
-		s.finishOne()
-	case n < 95:
-		s.passTime()
-	case n < 100:
-		s.takeAway()
-	case n < 104:
-		s.disturbSource()
-	case n < 106:
-		s.loop.MarkRemountRequired(s.anyPod())
-		s.beat()
-	default:
-		s.crash()
-	}
+func (s *simulation) tellOfTable() {
+	s.loop.mu.Lock()
+	defer s.loop.mu.Unlock()
+	s.loop.tableChanged = true
 }
 
-func (s *simulation) addPod() {
-	if len(s.source.pods) > 4 {
-		return
-	}
-	s.pods++
-	uid := fmt.Sprintf("p%d.%d", s.IntN(3), s.pods) // names come again, UIDs do not
-	claims := []string{simVolumes[s.IntN(len(simVolumes))]}
-	if more := simVolumes[s.IntN(len(simVolumes))]; more != claims[0] {
-		claims = append(claims, more)
-	}
-	s.log("pod %s with %v", uid, claims)
-	s.source.pods[types.UID(uid)] = simPod(uid, claims...)
-	s.changed()
-}
-
-// anyPod returns one that the source has, or none.
-func (s *simulation) anyPod() types.UID {
-	var uids []types.UID
-	for uid := range s.source.pods {
-		uids = append(uids, uid)
-	}
-	slices.Sort(uids)
-	if len(uids) == 0 {
-		return ""
-	}
-	return uids[s.IntN(len(uids))]
-}
-
-func (s *simulation) removePod() {
-	uid := s.anyPod()
-	if uid == "" {
-		return
-	}
-	if s.IntN(2) == 0 {
-		s.log("pod %s has ended", uid)
-		ended := s.source.pods[uid].DeepCopy()
-		ended.Status.Phase = v1.PodSucceeded
-		s.source.pods[uid] = ended
-	} else {
-		s.log("pod %s is gone", uid)
-		delete(s.source.pods, uid)
-	}
-	s.changed()
-}
-
-func (s *simulation) changed() {
-	s.loop.populateDue = true
-	if s.IntN(4) > 0 { // the loop may be slow to hear of it
-		s.beat()
-		s.hear()
-	}
+// beat has the loop do what is due.
+func (s *simulation) beat() {
+	s.loop.beat(context.Background(), s.now)
 }
 
 // hear lets the answer of the source arrive.
@@ -267,106 +346,22 @@ func (s *simulation) hear() {
 	s.beat()
 }
 
-// finishOne carries out an operation that runs; one that is never chosen hangs.
-func (s *simulation) finishOne() {
-	if len(s.pending) == 0 {
-		return
+// anyOf returns one of what is sorted; of nothing, nothing.
+func anyOf[T any](s *simulation, all []T) (one T) {
+	if len(all) > 0 {
+		one = all[s.IntN(len(all))]
 	}
-	i := s.IntN(len(s.pending))
-	j := s.pending[i]
-	s.pending = slices.Delete(s.pending, i, i+1)
-	s.settle(j)
+	return one
 }
 
-// do carries an operation out, or fails to.
-func (s *simulation) do(j simJob) *outcome {
-	if !s.calm && s.IntN(3) == 0 {
-		s.world.fault = simFault(s.IntN(int(numberOfFaults)))
-	}
-	fault := s.world.fault
-	out := j.work()
-	s.world.fault = works
-	s.log("  done %v: fault %d, err %v", j.operation, fault, out.err)
-	return &out
-}
+func (s *simulation) anyVolume() string { return anyOf(s, simVolumes) }
 
-func (s *simulation) settle(j simJob) {
-	out := j.done
-	if out == nil {
-		out = s.do(j)
+// anyPod returns one that the source has, or none.
+func (s *simulation) anyPod() types.UID {
+	var uids []types.UID
+	for uid := range s.source.pods {
+		uids = append(uids, uid)
 	}
-	s.log("  ended %v: err %v", j.operation, out.err)
-	cancelled := s.loop.flights[j.volume].cancelled
-	s.loop.settle(*out, s.now)
-	if out.err != nil && !cancelled {
-		s.notUntil[j.operation] = s.now.Add(s.loop.config.Backoff)
-	}
-	s.beat()
-}
-
-func (s *simulation) passTime() {
-	switch s.IntN(3) { // never back: the times that the loop compares are monotonic
-	case 0:
-		s.now = s.now.Add(time.Duration(s.IntN(1000)) * time.Millisecond)
-	case 1:
-		s.now = s.now.Add(time.Duration(s.IntN(300)) * time.Second)
-	default:
-		if at := s.loop.nextDue(s.now); at.After(s.now) {
-			s.now = at
-		}
-	}
-	s.log("it is later")
-	s.beat()
-}
-
-// takeAway unmounts something behind the manager's back.
-func (s *simulation) takeAway() {
-	var mounted []podDir
-	for dir, vol := range s.world.dirs {
-		if vol != notMounted {
-			mounted = append(mounted, dir)
-		}
-	}
-	if len(mounted) == 0 {
-		return
-	}
-	slices.SortFunc(mounted, func(a, b podDir) int { return strings.Compare(simPath(a), simPath(b)) })
-	dir := mounted[s.IntN(len(mounted))]
-	s.log("somebody unmounts %s", simPath(dir))
-	s.world.dirs[dir] = notMounted
-	s.loop.mu.Lock()
-	s.loop.tableChanged = true
-	s.loop.mu.Unlock()
-	s.vanished = true
-	s.beat()
-}
-
-func (s *simulation) disturbSource() {
-	s.source.fails = s.IntN(3) == 0
-	clear(s.source.failing)
-	if s.IntN(2) == 0 {
-		s.source.failing[simVolumes[s.IntN(len(simVolumes))]] = true
-	}
-	s.log("the source: fails %v, cannot read %v", s.source.fails, s.source.failing)
-	s.changed()
-}
-
-// crash kills the manager. What runs may have been done, in part or whole, and nobody
-// will hear of it.
-func (s *simulation) crash() {
-	s.log("SIGKILL")
-	for _, j := range s.pending {
-		if j.done == nil && s.IntN(2) == 0 {
-			s.world.fault = simFault(s.IntN(int(panics)))
-			s.log("  %v was under way, fault %d", j.operation, s.world.fault)
-			j.work()
-			s.world.fault = works
-		}
-	}
-	s.boot()
-}
-
-// beat has the loop do what is due.
-func (s *simulation) beat() {
-	s.loop.beat(context.Background(), s.now)
+	slices.Sort(uids)
+	return anyOf(s, uids)
 }

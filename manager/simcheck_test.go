@@ -1,10 +1,11 @@
 package manager
 
 import (
+	"context"
 	"maps"
 	"slices"
-	"strings"
 
+	"github.com/volumekit/volumekit/mount"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -18,6 +19,9 @@ func (s *simulation) checkBegun(op operation) {
 	}
 	if until := s.notUntil[op]; until.After(s.now) && s.stillThere(op) {
 		s.fail("%v of %s is tried again %v too early", op, op.volume, until.Sub(s.now))
+	}
+	if op.verb == attach && s.reportFirst && !s.reported[op.volume] {
+		s.fail("%v begins, and is not reported as in use", op)
 	}
 	if isUp(op.verb) || op.verb == expand {
 		return
@@ -38,18 +42,71 @@ func (s *simulation) stillThere(op operation) bool {
 
 // check looks at the truth, and at what the manager says of it.
 func (s *simulation) check() {
-	s.vanished = s.vanished && (s.loop.hasTableChanged() || len(s.pending) > 0)
+	s.forgetDisturbed()
+	s.checkMounts()
 	s.checkRecords()
 	s.checkOnePodOnly()
 	s.checkWaiting()
+	s.checkGone()
 	s.checkInUse()
+	s.checkKept()
 }
 
-// checkRecords: after a crash nobody else knows of what is attached, or mounted for all
+// forgetDisturbed: the manager has looked, or what was taken away is there again. What is
+// mounted in its place it may take for it.
+func (s *simulation) forgetDisturbed() {
+	looked := !s.loop.hasTableChanged() && len(s.pending) == 0
+	for target := range s.disturbed {
+		if looked && !s.isForeign(target) {
+			delete(s.disturbed, target)
+		}
+	}
+}
+
+func (s *simulation) isForeign(target string) bool {
+	return slices.ContainsFunc(s.world.truth().table, func(info mount.Info) bool {
+		return info.Mountpoint == target && info.FSType == "foreign"
+	})
+}
+
+// checkMounts: there is one in each place, of what belongs there, and none that is to be
+// read-only can be written to.
+func (s *simulation) checkMounts() {
+	t := s.world.truth()
+	seen := map[string]bool{}
+	for _, info := range t.table {
+		if seen[info.Mountpoint] {
+			s.fail("two mounts at %s", info.Mountpoint)
+		}
+		seen[info.Mountpoint] = true
+	}
+	for dir, info := range t.dirs {
+		if life := lifeOf(info); life != "" && !isLife(life, dir.name) {
+			s.fail("%s is in %s", life, simPath(dir))
+		}
+		if s.isReadOnlyIn(dir) && info.Flags&mount.ReadOnly == 0 && lifeOf(info) != "" {
+			s.fail("%s can be written to, and is to be read-only", simPath(dir))
+		}
+	}
+}
+
+// isReadOnlyIn reports whether the pod has asked for its volume so.
+func (s *simulation) isReadOnlyIn(dir podDir) bool {
+	pod := s.all[dir.pod]
+	if pod == nil {
+		return false
+	}
+	use := usesIn(pod)[dir.name]
+	return use.readOnly || use.readOnlyMount
+}
+
+// checkRecords: after a crash nobody else knows of what is attached, or there for all
 // pods.
 func (s *simulation) checkRecords() {
+	t := s.world.truth()
 	for _, vol := range simVolumes {
-		if _, ok := s.world.files[v1.UniqueVolumeName(simName+"/"+vol)]; !ok && (s.world.attached[vol] || s.world.device[vol]) {
+		isThere := s.world.attached[vol] != "" || lifeOf(t.device[vol]) != "" || t.staged[vol] != ""
+		if s.world.tree[simRecordPaths[vol]] == nil && isThere {
 			s.fail("%s is there, and has no record", vol)
 		}
 	}
@@ -63,142 +120,88 @@ func (s *simulation) checkOnePodOnly() {
 	}
 }
 
+var simAskOnce = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
 // checkWaiting: who waits for a pod's volumes is told the truth.
 func (s *simulation) checkWaiting() {
-	m := s.loop.Manager
-	for _, pod := range s.source.pods {
-		m.mu.Lock()
-		up, told := len(m.notUp(pod)) == 0, m.want.pods[pod.UID] == pod
-		m.mu.Unlock()
-		if !up || !told || s.vanished {
+	m, t := s.loop.Manager, s.world.truth()
+	for uid, pod := range s.source.pods {
+		mounted := m.GetMountedVolumesForPod(uid)
+		for _, v := range mounted {
+			s.checkUp(t, podDir{uid, simName, v.Spec.Name()})
+		}
+		if m.want.pods[uid] != pod || m.WaitForAttachAndMount(simAskOnce, pod) != nil {
 			continue
 		}
-		for _, v := range pod.Spec.Volumes {
-			if name := v.PersistentVolumeClaim.ClaimName; s.world.dirs[podDir{pod.UID, simName, name}] != name {
-				s.fail("%s is said to be up in %s", name, pod.UID)
-			}
+		if len(mounted) != len(pod.Spec.Volumes) {
+			s.fail("all is said to be up in %s, and then only %d", uid, len(mounted))
 		}
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for dir, vol := range s.world.dirs {
-		pod := m.want.pods[dir.pod]
-		if vol == notMounted || pod != nil {
-			continue
-		}
-		if left := m.notDown(dir.pod); len(left) == 0 {
-			s.fail("%s is said to be gone from %s", vol, dir.pod)
+		for name := range usesIn(pod) {
+			s.checkUp(t, podDir{uid, simName, name})
 		}
 	}
 }
 
-// checkInUse: what is in use is reported, so that nobody else detaches it.
+// checkUp: a volume that is said to be up is, and as it was asked for.
+func (s *simulation) checkUp(t *simTruth, dir podDir) {
+	if s.disturbed[simPath(dir)] {
+		return
+	}
+	if !isLife(t.life(dir), dir.name) {
+		s.fail("%s is said to be up in %s, and there is %q", dir.name, dir.pod, t.life(dir))
+	}
+	if info, ok := t.dirs[dir]; ok && info.Flags&mount.ReadOnly != 0 != s.isReadOnlyIn(dir) {
+		s.fail("%s is said to be up in %s: read-only %v", dir.name, dir.pod, !s.isReadOnlyIn(dir))
+	}
+}
+
+// checkGone: no volume is said to be gone from a pod in which it is, nor all.
+func (s *simulation) checkGone() {
+	m, t := s.loop.Manager, s.world.truth()
+	all := m.WaitForAllPodsUnmount(simAskOnce)
+	for _, dir := range slices.AppendSeq(slices.Collect(maps.Keys(t.dirs)), maps.Keys(t.mapped)) {
+		if t.life(dir) == "" {
+			continue
+		}
+		pod := &v1.Pod{}
+		if pod.UID = dir.pod; m.want.pods[dir.pod] == nil && m.WaitForUnmount(simAskOnce, pod) == nil {
+			s.fail("%s is said to be gone from %s", t.life(dir), dir.pod)
+		}
+		if all == nil {
+			s.fail("all is said to be gone, and %s is in %s", t.life(dir), dir.pod)
+		}
+	}
+}
+
+// checkInUse: what is in use is reported, so that nobody else detaches it. Of what a torn
+// record told of nobody knows.
 func (s *simulation) checkInUse() {
 	inUse := s.loop.GetVolumesInUse()
-	for vol, attached := range s.world.attached {
-		if attached && !slices.Contains(inUse, v1.UniqueVolumeName(simName+"/"+vol)) {
+	for vol := range s.world.attached {
+		if !s.world.torn[vol] && !slices.Contains(inUse, v1.UniqueVolumeName(simName+"/"+vol)) {
 			s.fail("%s is attached, and not reported as in use", vol)
 		}
 	}
-}
-
-// calmDown ends all faults and lets everything end: the world has to become as desired,
-// and nothing more to be done.
-func (s *simulation) calmDown() {
-	s.log("faults end")
-	s.calm = true
-	s.source.fails = false
-	clear(s.source.failing)
-	s.loop.populateDue = true
-	s.started = 0
-	pods := len(s.source.pods)
-	if s.answer != nil { // it may tell of others, which come up before they go
-		pods += len(s.answer.pods)
-	}
-	bound := 3 * (len(s.pending) + 6*pods + 4*len(names(s.loop.want.desiredWorld, s.loop.have)) + len(s.world.dirs) + 1)
-	for round := 0; len(s.failures) == 0; round++ {
-		s.beat()
-		for s.answer != nil {
-			s.hear()
-		}
-		for len(s.pending) > 0 {
-			j := s.pending[0]
-			s.pending = s.pending[1:]
-			s.settle(j)
-			s.check()
-		}
-		if s.isIdle() {
-			break
-		}
-		if round > 1000 {
-			s.fail("it does not come to rest")
-			return
-		}
-		s.now = s.loop.nextDue(s.now)
-	}
-	if s.started > bound {
-		s.fail("%d operations to come to rest, and %d should do", s.started, bound)
-	}
-	s.checkEnd()
-	s.checkIdle()
-}
-
-// isIdle reports whether there is nothing to come but the resync and the refresh.
-func (s *simulation) isIdle() bool {
-	l := s.loop
-	return s.answer == nil && !l.populateDue && len(l.later) == 0 && l.populateDelay.until.IsZero() && !l.hasTableChanged() && l.nextFree(s.now).IsZero()
-}
-
-// checkEnd compares what is there with what is wanted.
-func (s *simulation) checkEnd() {
-	attached, device, dirs := map[string]bool{}, map[string]bool{}, map[podDir]string{}
-	once := map[string]bool{}
-	for _, uid := range slices.Sorted(maps.Keys(s.source.pods)) {
-		pod := s.source.pods[uid]
-		for _, v := range pod.Spec.Volumes {
-			name := v.PersistentVolumeClaim.ClaimName
-			if isTerminated(pod) {
-				continue
-			}
-			attached[name], device[name] = needs(name, "a"), needs(name, "d")
-			dir := podDir{uid, simName, name}
-			if !needs(name, "o") || s.world.dirs[dir] == name && !once[name] {
-				dirs[dir], once[name] = name, true
-			}
-		}
-	}
 	for _, vol := range simVolumes {
-		wanted := slices.ContainsFunc(slices.Collect(maps.Keys(s.source.pods)), func(uid types.UID) bool {
-			return !isTerminated(s.source.pods[uid]) && slices.ContainsFunc(s.source.pods[uid].Spec.Volumes, func(v v1.Volume) bool {
-				return v.PersistentVolumeClaim.ClaimName == vol
-			})
-		})
-		if needs(vol, "o") && wanted && !once[vol] {
-			s.fail("no pod has got %s", vol)
+		if name := v1.UniqueVolumeName(simName + "/" + vol); s.loop.VolumeIsAttached(name) && s.world.attached[vol] == "" {
+			s.fail("%s is said to be attached", vol)
 		}
-		if s.world.attached[vol] != attached[vol] || s.world.device[vol] != device[vol] {
-			s.fail("%s: attached %v, want %v; mounted for all %v, want %v", vol,
-				s.world.attached[vol], attached[vol], s.world.device[vol], device[vol])
-		}
-		if _, ok := s.world.files[v1.UniqueVolumeName(simName+"/"+vol)]; ok != (attached[vol] || device[vol]) {
-			s.fail("%s: there is a record: %v", vol, ok)
-		}
-	}
-	if !maps.Equal(s.world.dirs, dirs) {
-		s.fail("mounted: %v, want %v", s.world.dirs, dirs)
 	}
 }
 
-// checkIdle: where all is as desired nothing is done, whoever looks.
-func (s *simulation) checkIdle() {
-	s.started = 0
-	s.loop.lookAtAll()
-	s.loop.rescanDue = true
-	s.beat()
-	for s.answer != nil {
-		s.hear()
+// checkKept: what others have left is there.
+func (s *simulation) checkKept() {
+	for _, name := range s.kept {
+		if s.world.tree[name] == nil {
+			s.fail("%s is not ours, and gone", name)
+		}
 	}
-	if s.started > 0 && !strings.Contains(s.trace[len(s.trace)-1], "set up") {
-		s.fail("something is done though all is as desired")
+	csi := &v1.Pod{}
+	if csi.UID = types.UID("csi"); len(s.kept) > 1 && s.loop.WaitForUnmount(simAskOnce, csi) == nil {
+		s.fail("what is not understood is said to be gone")
 	}
 }

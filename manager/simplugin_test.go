@@ -2,19 +2,28 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
+	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-const simName = "sim.io/sim"
+const (
+	simName    = "sim.io/sim"
+	simEscaped = "sim.io~sim"
+	simDevices = "/plugins/" + simEscaped + "/mounts/"
+	simMaps    = "/plugins/" + simEscaped + "/volumeDevices/"
+	simShared  = "/shared/"
+)
 
 // A simPlugin is a plugin that acts on a simWorld. Persistent volumes say in their names
-// what they need: "a" to be attached, "d" a mount for all pods; others are pods' own.
+// what they need, as simVolumes has it.
 type simPlugin struct{ *simWorld }
 
 func (p simPlugin) Init(volume.VolumeHost) error                    { return nil }
@@ -26,6 +35,7 @@ func (p simPlugin) CanDeviceMount(spec *volume.Spec) (bool, error) {
 	return needs(spec.Name(), "d"), nil
 }
 func (p simPlugin) RequiresRemount(spec *volume.Spec) bool { return needs(spec.Name(), "r") }
+func (p simPlugin) RequiresFSResize() bool                 { return true }
 func (p simPlugin) NewAttacher() (volume.Attacher, error)  { return simDevice(p), nil }
 func (p simPlugin) NewDetacher() (volume.Detacher, error)  { return simDevice(p), nil }
 func (p simPlugin) NewDeviceMounter() (volume.DeviceMounter, error) {
@@ -35,34 +45,102 @@ func (p simPlugin) NewDeviceUnmounter() (volume.DeviceUnmounter, error) {
 	return simDevice(p), nil
 }
 
-func needs(name, what string) bool { return strings.Contains(strings.Split(name, "-")[0], what) }
+func needs(name, what string) bool {
+	kind, _, _ := strings.Cut(name, "-")
+	return strings.Contains(kind, what)
+}
 
 func (p simPlugin) NewMounter(spec *volume.Spec, pod *v1.Pod) (volume.Mounter, error) {
-	return simVolume{p.simWorld, podDir{pod.UID, simName, spec.Name()}}, nil
+	return simVolume{p.simWorld, podDir{pod.UID, simName, spec.Name()}, spec}, nil
 }
 
 func (p simPlugin) NewUnmounter(name string, pod types.UID) (volume.Unmounter, error) {
-	return simVolume{p.simWorld, podDir{pod, simName, name}}, nil
+	return simVolume{p.simWorld, podDir{pod, simName, name}, nil}, nil
 }
 
-func (p simPlugin) ConstructVolumeSpec(_ context.Context, name, path string) (*volume.Spec, error) {
-	pod, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-	if p.dirs[podDir{types.UID(pod), simName, name}] == notMounted {
+// ConstructVolumeSpec is called from several goroutines, and changes nothing.
+func (p simPlugin) ConstructVolumeSpec(ctx context.Context, name, path string) (*volume.Spec, error) {
+	if dir, _ := podDirOf(path, "volumes"); p.garbled[dir] {
+		return nil, errSim
+	}
+	place, err := p.kernel.Resolve(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	if place.Path != "/" || lifeOf(place.Mount) == "" {
 		return nil, volume.ErrNotMounted
 	}
-	spec := simSpec(name)
-	spec.PersistentVolume.Spec.AccessModes = nil // which are nowhere on disk
+	spec := simSpec(name, 0, 0)
+	spec.ReadOnly = place.Mount.Flags&mount.ReadOnly != 0
+	// The rest is nowhere on disk.
+	spec.PersistentVolume.UID, spec.PersistentVolume.Spec.AccessModes = "", nil
 	return spec, nil
 }
 
-func simSpec(name string) *volume.Spec {
-	pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
+// simSpec is a volume in one of its lives.
+func simSpec(name string, life int, size int64) *volume.Spec {
+	pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(fmt.Sprintf("%s.%d", name, life))}}
 	pv.Spec.CSI = &v1.CSIPersistentVolumeSource{Driver: simName, VolumeHandle: name}
 	pv.Spec.ClaimRef = &v1.ObjectReference{Namespace: "default", Name: name, UID: types.UID(name)}
+	pv.Spec.VolumeMode = simMode(name)
 	if needs(name, "o") {
 		pv.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}
 	}
+	if needs(name, "x") {
+		pv.Spec.Capacity = v1.ResourceList{v1.ResourceStorage: *resource.NewQuantity(size, resource.BinarySI)}
+	}
 	return volume.NewSpecFromPersistentVolume(pv, false)
+}
+
+func simMode(name string) *v1.PersistentVolumeMode {
+	if !needs(name, "b") {
+		return nil
+	}
+	block := v1.PersistentVolumeBlock
+	return &block
+}
+
+// simLife is which life of its volume a specification tells of.
+func simLife(spec *volume.Spec) string {
+	if needs(spec.Name(), "s") { // a directory of this node: it has but one
+		return spec.Name()
+	}
+	return string(spec.PersistentVolume.UID)
+}
+
+// simError gives an error of the kernel the kind that volume.KindOf tells.
+func simError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, mount.ErrMounted):
+		return fmt.Errorf("%w: %w", volume.ErrAlreadyMounted, err)
+	case errors.Is(err, mount.ErrUncertain):
+		return fmt.Errorf("%w: %w", volume.ErrUncertain, err)
+	}
+	return fmt.Errorf("%w: %w", volume.ErrTransient, err)
+}
+
+// mountAt makes a directory and mounts there; what it has made it takes back.
+func (w *simWorld) mountAt(ctx context.Context, dir string, req mount.Request) error {
+	if err := w.mkdirs(dir); err != nil {
+		return simError(err)
+	}
+	req.Target = dir
+	err := simError(w.mount(ctx, req))
+	if volume.KindOf(err) == volume.Transient {
+		w.unmake(dir)
+	}
+	return err
+}
+
+// unmountAt is idempotent.
+func (w *simWorld) unmountAt(ctx context.Context, dir string) error {
+	err := w.unmount(ctx, dir)
+	if err = ignoreMissing(err); err == nil {
+		err = ignoreMissing(w.rmdir(dir))
+	}
+	return simError(err)
 }
 
 // A simDevice does what is done for all pods.
@@ -70,7 +148,14 @@ type simDevice struct{ *simWorld }
 
 func (d simDevice) Attach(ctx context.Context, spec *volume.Spec, _ types.NodeName) (string, error) {
 	return "", d.call(ctx, func() error {
-		d.attached[spec.Name()] = true
+		name, life := spec.Name(), simLife(spec)
+		if was := d.attached[name]; was != "" && was != life {
+			d.accuse("%s is attached, and %s still is", life, was)
+		}
+		if err := d.step(); err != nil {
+			return simError(err)
+		}
+		d.attached[name] = life
 		return nil
 	})
 }
@@ -85,50 +170,104 @@ func (d simDevice) WaitForAttach(ctx context.Context, spec *volume.Spec, _ strin
 
 func (d simDevice) Detach(ctx context.Context, name string, _ types.NodeName) error {
 	return d.call(ctx, func() error {
-		if d.device[name] || len(d.users(name)) > 0 {
-			d.violation("%s is detached while it is mounted", name)
+		_, staged := d.truth().staged[name]
+		mounted := isLife(lifeOf(d.truth().device[name]), name)
+		if mounted || staged || len(d.users(name)) > 0 {
+			d.accuse("%s is detached while it is mounted: for all %v, for %v", name, mounted || staged, d.users(name))
 		}
-		d.attached[name] = false
+		if err := d.step(); err != nil {
+			return simError(err)
+		}
+		delete(d.attached, name)
 		return nil
 	})
 }
 
 func (d simDevice) GetDeviceMountPath(spec *volume.Spec) (string, error) {
-	return "/device/" + spec.Name(), nil
+	return simDevices + spec.Name(), nil
 }
 
 func (d simDevice) MountDevice(ctx context.Context, spec *volume.Spec, path string, args volume.DeviceMounterArgs) error {
 	return d.call(ctx, func() error {
-		name := spec.Name()
-		switch {
-		case needs(name, "a") && !d.attached[name]:
-			d.violation("%s is mounted for all pods, and not attached", name)
-		case needs(name, "a") && args.DevicePath == "":
-			d.violation("%s is mounted for all pods without its device", name)
+		name, life := spec.Name(), simLife(spec)
+		d.checkAttached(spec, "mounted for all pods")
+		if needs(name, "a") && args.DevicePath == "" {
+			d.accuse("%s is mounted for all pods without its device", name)
 		}
-		d.device[name] = true
-		return nil
+		err := d.mountAt(ctx, path, mount.Request{Source: "/dev/" + life, FSType: simFSType(name)})
+		if err == nil {
+			delete(d.tampered, path)
+		}
+		return err
 	})
+}
+
+func (w *simWorld) checkAttached(spec *volume.Spec, what string) {
+	if name, life := spec.Name(), simLife(spec); needs(name, "a") && w.attached[name] != life {
+		w.accuse("%s is %s, and %q is attached", life, what, w.attached[name])
+	}
 }
 
 func (d simDevice) UnmountDevice(ctx context.Context, path string) error {
 	return d.call(ctx, func() error {
-		name := strings.TrimPrefix(path, "/device/")
-		if len(d.users(name)) > 0 {
-			d.violation("%s is unmounted below its pods", name)
+		name, ok := strings.CutPrefix(path, simDevices)
+		if !ok {
+			d.accuse("%q is to be unmounted, which is no place of ours", path)
 		}
-		d.device[name] = false
-		return nil
+		if len(d.users(name)) > 0 {
+			d.accuse("%s is unmounted below its pods", name)
+		}
+		err := d.unmountAt(ctx, path)
+		if err == nil {
+			delete(d.tampered, path)
+		}
+		return err
 	})
 }
 
 // GetDeviceMountRefs leaves it to the manager to know.
 func (p simPlugin) GetDeviceMountRefs(context.Context, string) ([]string, error) { return nil, nil }
 
+// NodeExpand grows a file system.
+func (p simPlugin) NodeExpand(ctx context.Context, o volume.NodeResizeOptions) (bool, error) {
+	err := p.call(ctx, func() error {
+		name, life := o.Spec.Name(), simLife(o.Spec)
+		if len(p.users(name)) == 0 && !p.hasVanished(name) {
+			p.accuse("%s is grown, and up in no pod", life)
+		}
+		now := p.sizes[life]
+		shrinks := needs(name, "d") && o.NewSize.Value() < now // of others each pod has one, and its size
+		if shrinks || o.OldSize.Value() > now || o.NewSize.Value() > 1+p.storage[life] {
+			p.accuse("%s is grown from %v to %v, and is of %d", life, &o.OldSize, &o.NewSize, now)
+		}
+		if err := p.step(); err != nil {
+			return simError(err)
+		}
+		p.sizes[life] = max(now, o.NewSize.Value())
+		return nil
+	})
+	return err == nil, err
+}
+
+// hasVanished reports whether somebody has taken the volume away from a pod.
+func (w *simWorld) hasVanished(vol string) bool {
+	for path := range w.tampered {
+		if strings.HasSuffix(path, "/"+vol) {
+			return true
+		}
+	}
+	return false
+}
+
 // A simVolume is a volume in a pod.
 type simVolume struct {
 	*simWorld
-	dir podDir
+	dir  podDir
+	spec *volume.Spec // nil: to take it down
+}
+
+func simPath(dir podDir) string {
+	return "/pods/" + string(dir.pod) + "/volumes/" + simEscaped + "/" + dir.name
 }
 
 func (v simVolume) GetPath() string                                           { return simPath(v.dir) }
@@ -137,81 +276,60 @@ func (v simVolume) GetAttributes() volume.Attributes                          { 
 func (v simVolume) SetUpAt(context.Context, string, volume.MounterArgs) error { return nil }
 func (v simVolume) TearDownAt(context.Context, string) error                  { return nil }
 
-func (v simVolume) SetUp(ctx context.Context, _ volume.MounterArgs) error {
+func (v simVolume) SetUp(ctx context.Context, args volume.MounterArgs) error {
 	return v.call(ctx, func() error {
-		name := v.dir.name
-		switch {
-		case needs(name, "d") && !v.device[name]:
-			v.violation("%s is set up for %s without its mount for all pods", name, v.dir.pod)
-		case needs(name, "a") && !v.attached[name]:
-			v.violation("%s is set up for %s, and not attached", name, v.dir.pod)
-		case needs(name, "o"):
-			for _, other := range v.users(name) {
-				if other != v.dir {
-					v.violation("%s is for one pod, and in %s and %s", name, other.pod, v.dir.pod)
-				}
-			}
+		v.checkAttached(v.spec, "set up")
+		v.checkAlone()
+		req, err := v.request()
+		if err != nil {
+			return err
 		}
-		v.dirs[v.dir] = name
-		return nil
+		if v.spec.IsReadOnly() || args.ReadOnly {
+			req.Options = []string{"ro"}
+		}
+		if err = v.mountAt(ctx, v.GetPath(), req); err == nil {
+			delete(v.tampered, v.GetPath())
+			v.renewed[v.dir] = true
+		}
+		return err
 	})
+}
+
+// checkAlone: one that is for one pod is in no other.
+func (v simVolume) checkAlone() {
+	if !needs(v.dir.name, "o") {
+		return
+	}
+	for _, other := range v.users(v.dir.name) {
+		if other != v.dir {
+			v.accuse("%s is for one pod, and in %s and %s", v.dir.name, other.pod, v.dir.pod)
+		}
+	}
+}
+
+// request is for what the pod gets: the mount that is there for all pods, a directory, or
+// a file system.
+func (v simVolume) request() (mount.Request, error) {
+	name, life := v.dir.name, simLife(v.spec)
+	switch device := simDevices + name; {
+	case needs(name, "s"):
+		return mount.Request{Source: simShared + name}, nil
+	case !needs(name, "d"):
+		return mount.Request{Source: "/dev/" + life, FSType: simFSType(name)}, nil
+	case lifeOf(v.truth().device[name]) == life:
+		return mount.Request{Source: device}, nil
+	case !v.tampered[device]:
+		v.accuse("%s is set up for %s without its mount for all pods: there is %q", life, v.dir.pod, lifeOf(v.truth().device[name]))
+	}
+	return mount.Request{}, simError(errSim)
 }
 
 func (v simVolume) TearDown(ctx context.Context) error {
 	return v.call(ctx, func() error {
-		delete(v.dirs, v.dir)
-		return nil
+		err := v.unmountAt(ctx, v.GetPath())
+		if err == nil {
+			delete(v.tampered, v.GetPath())
+		}
+		return err
 	})
-}
-
-// A simSource tells of pods, or fails to.
-type simSource struct {
-	pods     map[types.UID]*v1.Pod
-	fails    bool                  // to tell of pods
-	failing  map[string]bool       // claims that cannot be read
-	asked    map[types.UID]*v1.Pod // what it said last
-	told     map[types.UID]*v1.Pod // what has been heard of that
-	changed  chan struct{}
-	toldOnce bool
-}
-
-func (s *simSource) Pods(context.Context) ([]*v1.Pod, error) {
-	if s.fails {
-		return nil, errSim
-	}
-	s.asked = map[types.UID]*v1.Pod{}
-	var pods []*v1.Pod
-	for uid, pod := range s.pods {
-		s.asked[uid] = pod
-		pods = append(pods, pod)
-	}
-	return pods, nil
-}
-
-func (s *simSource) PersistentVolumeClaim(_ context.Context, namespace, name string) (*v1.PersistentVolumeClaim, error) {
-	if s.failing[name] {
-		return nil, errSim
-	}
-	claim := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(name)}}
-	claim.Spec.VolumeName, claim.Status.Phase = name, v1.ClaimBound
-	return claim, nil
-}
-
-func (s *simSource) PersistentVolume(_ context.Context, name string) (*v1.PersistentVolume, error) {
-	return simSpec(name).PersistentVolume, nil
-}
-
-func (s *simSource) Changed() <-chan struct{} { return s.changed }
-
-func simPod(uid string, claims ...string) *v1.Pod {
-	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: strings.Split(uid, ".")[0], UID: types.UID(uid)}}
-	c := v1.Container{Name: "c"}
-	for i, claim := range claims {
-		name := fmt.Sprintf("v%d", i)
-		c.VolumeMounts = append(c.VolumeMounts, v1.VolumeMount{Name: name})
-		pod.Spec.Volumes = append(pod.Spec.Volumes, v1.Volume{Name: name, VolumeSource: v1.VolumeSource{
-			PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}})
-	}
-	pod.Spec.Containers = []v1.Container{c}
-	return pod
 }
