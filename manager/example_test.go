@@ -30,7 +30,15 @@ type exampleNode struct {
 	stop    func()
 }
 
-// start starts a manager. A real agent has a mount.New, and plugins such as local.New.
+// startExample starts a manager, or panics. A real agent has a mount.New, and plugins such as local.New.
+func startExample(change func(*manager.Config)) *exampleNode {
+	n := new(exampleNode)
+	if err := n.start(change); err != nil {
+		panic(err) // an example has no test to fail
+	}
+	return n
+}
+
 func (n *exampleNode) start(change func(*manager.Config)) error {
 	dir, err := os.MkdirTemp("", "manager-example-")
 	if err != nil {
@@ -99,6 +107,12 @@ func (n *exampleNode) up(pod *v1.Pod) error {
 	return n.manager.WaitForAttachAndMount(ctx, pod)
 }
 
+func (n *exampleNode) mustUp(pod *v1.Pod) {
+	if err := n.up(pod); err != nil {
+		panic(err)
+	}
+}
+
 // down removes the pod and waits until its volumes are down.
 func (n *exampleNode) down(pod *v1.Pod) error {
 	n.source.RemovePod(pod.UID)
@@ -108,11 +122,7 @@ func (n *exampleNode) down(pod *v1.Pod) error {
 }
 
 func ExampleManager() {
-	var n exampleNode
-	if err := n.start(nil); err != nil {
-		fmt.Println(err)
-		return
-	}
+	n := startExample(nil)
 	defer n.stop()
 	pod := examplePod("uid-1", "data")
 	fmt.Println("up:", n.up(pod))
@@ -156,15 +166,9 @@ func ExampleSource() {
 }
 
 func ExampleMountedVolume() {
-	var n exampleNode
-	if err := n.start(nil); err != nil {
-		fmt.Println(err)
-		return
-	}
+	n := startExample(nil)
 	defer n.stop()
-	if err := n.up(examplePod("uid-1", "data")); err != nil {
-		fmt.Println(err)
-	}
+	n.mustUp(examplePod("uid-1", "data"))
 	v := n.manager.GetMountedVolumesForPod("uid-1")["files"]
 	fmt.Println(v.Name, v.Plugin, v.Spec.Name(), v.ReadOnly, v.Block)
 	fmt.Println(strings.TrimPrefix(v.Path, n.dir))
@@ -174,15 +178,9 @@ func ExampleMountedVolume() {
 }
 
 func ExampleState() {
-	var n exampleNode
-	if err := n.start(nil); err != nil {
-		fmt.Println(err)
-		return
-	}
+	n := startExample(nil)
 	defer n.stop()
-	if err := n.up(examplePod("uid-1", "data")); err != nil {
-		fmt.Println(err)
-	}
+	n.mustUp(examplePod("uid-1", "data"))
 	state := n.manager.State()
 	fmt.Println(state.Restored, state.Populated, len(state.Volumes), len(state.Leftovers))
 	fmt.Println(state.Totals())
@@ -192,15 +190,9 @@ func ExampleState() {
 }
 
 func ExampleVolumeState() {
-	var n exampleNode
-	if err := n.start(nil); err != nil {
-		fmt.Println(err)
-		return
-	}
+	n := startExample(nil)
 	defer n.stop()
-	if err := n.up(examplePod("uid-1", "data")); err != nil {
-		fmt.Println(err)
-	}
+	n.mustUp(examplePod("uid-1", "data"))
 	for _, v := range n.manager.State().Volumes {
 		fmt.Println(v.Spec.Name(), v.Attached)
 	}
@@ -208,15 +200,9 @@ func ExampleVolumeState() {
 }
 
 func ExamplePodState() {
-	var n exampleNode
-	if err := n.start(nil); err != nil {
-		fmt.Println(err)
-		return
-	}
+	n := startExample(nil)
 	defer n.stop()
-	if err := n.up(examplePod("uid-1", "data")); err != nil {
-		fmt.Println(err)
-	}
+	n.mustUp(examplePod("uid-1", "data"))
 	for _, v := range n.manager.State().Volumes {
 		for _, pod := range v.Pods {
 			fmt.Println(pod.Pod, pod.Name, pod.Phase())
@@ -226,16 +212,10 @@ func ExamplePodState() {
 }
 
 func ExampleEvent() {
-	var n exampleNode
 	told := make(chan manager.Event, 100)
-	if err := n.start(func(c *manager.Config) { c.Events = func(e manager.Event) { told <- e } }); err != nil {
-		fmt.Println(err)
-		return
-	}
+	n := startExample(func(c *manager.Config) { c.Events = func(e manager.Event) { told <- e } })
 	defer n.stop()
-	if err := n.up(examplePod("uid-1", "data")); err != nil {
-		fmt.Println(err)
-	}
+	n.mustUp(examplePod("uid-1", "data"))
 	for range 2 {
 		e := <-told
 		fmt.Println(e.Type, e.Reason, e.PodUID, e.Volume)
@@ -246,11 +226,7 @@ func ExampleEvent() {
 }
 
 func ExampleWaitError() {
-	var n exampleNode
-	if err := n.start(nil); err != nil {
-		fmt.Println(err)
-		return
-	}
+	n := startExample(nil)
 	defer n.stop()
 	pod := examplePod("uid-1", "missing")
 	n.source.SetPod(pod)
@@ -266,11 +242,7 @@ func ExampleWaitError() {
 }
 
 func ExampleVolumeError() {
-	var n exampleNode
-	if err := n.start(nil); err != nil {
-		fmt.Println(err)
-		return
-	}
+	n := startExample(nil)
 	defer n.stop()
 	n.source.SetPod(examplePod("uid-1", "missing"))
 	for len(n.manager.State().Failed) == 0 {
@@ -302,11 +274,7 @@ func (r reporter) Detach(ctx context.Context, a manager.Attachment) error {
 }
 
 func ExampleAttacher() {
-	var n exampleNode
-	if err := n.start(func(c *manager.Config) { c.Attacher = reporter{} }); err != nil {
-		fmt.Println(err)
-		return
-	}
+	n := startExample(func(c *manager.Config) { c.Attacher = reporter{} })
 	defer n.stop()
 	n.source.SetPod(examplePod("uid-1", "data"))
 	for state := n.manager.State(); len(state.Volumes) == 0 || state.Volumes[0].Attached != "present"; state = n.manager.State() {
@@ -322,15 +290,10 @@ func ExampleAttachment() {
 }
 
 func ExampleLeftover() {
-	var n exampleNode
-	err := n.start(func(c *manager.Config) {
+	n := startExample(func(c *manager.Config) {
 		// What a plugin that this node does not have has left.
 		_ = os.MkdirAll(filepath.Join(c.Host.Root(), "pods/uid-0/volumes/example.com~other/a/mount"), 0o755)
 	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
 	defer n.stop()
 	for !n.manager.State().Populated {
 		time.Sleep(time.Millisecond)
@@ -402,14 +365,8 @@ func (o observed) Observe(float64) { o() }
 func ExampleMetrics() {
 	p := printer{&sync.Mutex{}, map[string]int{}}
 	metrics := adapter{histograms: map[string]histograms{manager.OperationDuration: p}}
-	var n exampleNode
-	if err := n.start(func(c *manager.Config) { c.Metrics = metrics }); err != nil {
-		fmt.Println(err)
-		return
-	}
-	if err := n.up(examplePod("uid-1", "data")); err != nil {
-		fmt.Println(err)
-	}
+	n := startExample(func(c *manager.Config) { c.Metrics = metrics })
+	n.mustUp(examplePod("uid-1", "data"))
 	n.stop()
 	fmt.Println(p.seen)
 	// Output: map[volumekit.io/fake volume_attach success:1 volumekit.io/fake volume_mount success:1]
