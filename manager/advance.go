@@ -23,7 +23,9 @@ func advance(before *actualVolume, out outcome) *actualVolume {
 			v.spec = out.spec // one that was found may lack which volume of its name it is
 		}
 	case setUp:
-		v.afterSetUp(out)
+		if v.afterSetUp(out); out.err == nil && !v.traits.shared() {
+			v.spec = out.spec // as after mountDevice
+		}
 	case tearDown:
 		if out.err != nil {
 			v.pods = v.pods.with(out.operation.pod, v.pods.get(out.operation.pod).as(uncertain))

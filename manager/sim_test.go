@@ -176,6 +176,11 @@ func simulate(seed uint64) *simulation {
 		changed: make(chan struct{}, 1), backward: s.IntN(2) == 0,
 	}
 	s.reportFirst = s.IntN(4) == 0
+	defer func() {
+		if r := recover(); r != nil {
+			s.fail("panic: %v", r)
+		}
+	}()
 	s.furnish()
 	s.boot()
 	for range 20 + s.IntN(60) {

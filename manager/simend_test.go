@@ -31,11 +31,15 @@ func (s *simulation) calmDown() {
 		for s.answer != nil {
 			s.hear()
 		}
-		for len(s.pending) > 0 {
+		for len(s.pending) > 0 && s.started <= bound {
 			j := s.pending[0]
 			s.pending = s.pending[1:]
 			s.settle(j)
 			s.check()
+		}
+		if s.started > bound {
+			s.fail("%d operations to come to rest, and %d should do", s.started, bound)
+			return
 		}
 		if len(s.loop.GetVolumesInUse()) != len(s.reported) {
 			continue // the cluster is to hear of it first
@@ -48,9 +52,6 @@ func (s *simulation) calmDown() {
 			return
 		}
 		s.now = s.loop.nextDue(s.now)
-	}
-	if s.started > bound {
-		s.fail("%d operations to come to rest, and %d should do", s.started, bound)
 	}
 	s.checkEnd()
 	s.checkIdle()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/volumekit/volumekit/mount"
@@ -232,7 +233,7 @@ func (p simPlugin) GetDeviceMountRefs(context.Context, string) ([]string, error)
 func (p simPlugin) NodeExpand(ctx context.Context, o volume.NodeResizeOptions) (bool, error) {
 	err := p.call(ctx, func() error {
 		name, life := o.Spec.Name(), simLife(o.Spec)
-		if len(p.users(name)) == 0 && !p.hasVanished(name) {
+		if !p.hasUp(life) && !p.hasVanished(name) {
 			p.accuse("%s is grown, and up in no pod", life)
 		}
 		now := p.sizes[life]
@@ -247,6 +248,12 @@ func (p simPlugin) NodeExpand(ctx context.Context, o volume.NodeResizeOptions) (
 		return nil
 	})
 	return err == nil, err
+}
+
+// hasUp reports whether that life of a volume is up in a pod.
+func (w *simWorld) hasUp(life string) bool {
+	name, _, _ := strings.Cut(life, ".")
+	return slices.ContainsFunc(w.users(name), func(dir podDir) bool { return w.truth().life(dir) == life })
 }
 
 // hasVanished reports whether somebody has taken the volume away from a pod.
