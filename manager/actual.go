@@ -88,6 +88,7 @@ type actualVolume struct {
 
 	device          state // mounted, or mapped, once for all pods
 	deviceMountPath string
+	deviceMount     uint64 // as mount of actualPod
 
 	lastPod podKey // one that it was mapped for
 
@@ -101,7 +102,8 @@ type actualPod struct {
 	block    bool
 	revision int64 // that it was set up for, see schedule
 	path     string
-	mounted  bool // a mount point is there, unless it has vanished
+	mounted  bool   // a mount point is there, unless it has vanished
+	mount    uint64 // which mount it was then; 0: not known, as after a restart
 }
 
 // inUse reports whether the volume is, or may be, up in a pod other than the given one.

@@ -18,6 +18,7 @@ func advance(before *actualVolume, out outcome) *actualVolume {
 	case mountDevice:
 		if v.device = wentUp(v.device, out.err); v.device != absent {
 			v.deviceMountPath, v.lastPod = out.deviceMountPath, podKey{out.job.pod.UID, out.spec.Name()}
+			v.deviceMount = out.mount
 		}
 		if out.err == nil {
 			v.spec = out.spec // one that was found may lack which volume of its name it is
@@ -53,7 +54,7 @@ func (v *actualVolume) afterSetUp(out outcome) {
 	pod.state = wentUp(pod.state, out.err)
 	if out.err == nil {
 		pod.block, pod.revision = out.traits.block, out.revision
-		pod.path, pod.mounted = out.path, out.mounted
+		pod.path, pod.mounted, pod.mount = out.path, out.mounted, out.mount
 	}
 	if pod.state == absent {
 		v.pods = v.pods.without(key)

@@ -17,7 +17,8 @@ type Config struct {
 	Host    volume.VolumeHost
 	// Mounter is asked what is mounted. If it is a mount.Watcher, as a *mount.Mounter
 	// is, volumes that somebody else unmounts are noticed at once, and else at the
-	// next resync.
+	// next resync. If it is a mount.Identifier, too, so are those in whose place there
+	// is another mount.
 	Mounter mount.Interface
 	// Source says what is wanted.
 	Source Source

@@ -31,7 +31,12 @@
 //   - One operation is in flight for each volume until the work has ended.
 //   - What fails is tried again, with growing pauses, as long as it is wanted; a set-up
 //     that nobody wants any more ends early.
-//   - A volume that somebody else unmounts is mounted again.
+//   - A volume that somebody else unmounts is mounted again. Where somebody mounts
+//     something else over it, or in its place, its plugin is asked to set it up again,
+//     which changes nothing if it is there as wanted, and else fails, and is told, as
+//     long as the other mount is there: that is not ours to unmount. (It is known by
+//     the kernel's unique mount IDs: before Linux 6.8 only what is no mount point any
+//     more is noticed. After a restart no ID is known, and all is set up again anyway.)
 //   - A volume of ReadWriteOncePod is in one pod at a time.
 //   - A plugin that panics has failed, and nothing else.
 //

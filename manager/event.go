@@ -21,6 +21,7 @@ const (
 	VolumeResizeFailed      = "VolumeResizeFailed"
 	VolumeResizeSuccessful  = "FileSystemResizeSuccessful"
 	VolumeVanished          = "VolumeVanished" // ours: somebody else has unmounted it
+	VolumeReplaced          = "VolumeReplaced" // ours: somebody else has mounted something over it, or in its place
 )
 
 // An Event is something that happened to a volume, for people and for the objects'

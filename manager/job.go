@@ -43,6 +43,7 @@ type outcome struct {
 
 	// mounted says that the volume is a mount of its own, so that it can vanish.
 	mounted bool
+	mount   uint64
 	path    string
 	after   *actualVolume
 	silent  bool // nothing to tell
@@ -102,11 +103,13 @@ func (m *Manager) run(ctx context.Context, j job) (out outcome) {
 	case detach:
 		out.err = m.attacher.Detach(ctx, m.attachment(j))
 	case mountDevice:
-		out.err = m.mountDevice(ctx, j)
+		if out.err = m.mountDevice(ctx, j); out.err == nil && !j.traits.block {
+			_, out.mount, _ = m.mountAt(ctx, j.deviceMountPath) // unknown, it is not told apart from others
+		}
 	case unmountDevice:
 		out.err = m.unmountDevice(ctx, j)
 	case setUp:
-		out.path, out.mounted, out.err = m.setUp(ctx, j)
+		out.err = m.setUp(ctx, j, &out)
 	case tearDown:
 		out.err = m.tearDown(ctx, j)
 	case expand:
@@ -122,27 +125,30 @@ func (m *Manager) attachment(j job) Attachment {
 	return Attachment{Plugin: j.plugin, Volume: j.volume, Name: j.name, Spec: j.spec, Node: m.config.Host.NodeName(), Pod: j.pod}
 }
 
-func (m *Manager) setUp(ctx context.Context, j job) (path string, mounted bool, err error) {
+func (m *Manager) setUp(ctx context.Context, j job, out *outcome) (err error) {
 	if j.traits.block {
-		path, err = m.mapDevice(ctx, j)
-		return path, false, err
+		out.path, err = m.mapDevice(ctx, j)
+		return err
 	}
 	if err := checkOptions(j.plugin, j.spec); err != nil {
-		return "", false, err
+		return err
 	}
 	mounter, err := j.plugin.NewMounter(j.spec, j.pod)
 	if err != nil {
-		return "", false, err
+		return err
 	}
 	if err := mounter.SetUp(ctx, j.args); err != nil {
-		return "", false, err
+		return err
 	}
-	path = mounter.GetPath()
-	mounted, err = m.config.Mounter.IsMountPoint(ctx, path)
-	if err != nil {
-		return "", false, fmt.Errorf("%w: set up, and asking whether it is mounted: %w", volume.ErrUncertain, err)
+	out.path = mounter.GetPath()
+	if out.mounted, out.mount, err = m.mountAt(ctx, out.path); err != nil {
+		return fmt.Errorf("%w: set up, and asking whether it is mounted: %w", volume.ErrUncertain, err)
 	}
-	return path, mounted, nil
+	if out.mount != 0 && j.before.stateOf(j.operation.pod) != absent {
+		// Somebody is at work there, perhaps: what was asked about may be theirs.
+		return mounter.SetUp(ctx, j.args)
+	}
+	return nil
 }
 
 // checkOptions keeps mount options from plugins that would not look at them.

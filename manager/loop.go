@@ -28,6 +28,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		results:     make(chan outcome),
 		scans:       make(chan []rebuilt, 1),
 		answers:     make(chan answer, 1),
+		sights:      make(chan sight, 1),
 		later:       map[v1.UniqueVolumeName]time.Time{},
 		populateDue: true,
 	}
@@ -39,6 +40,14 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 	l.ask = func(work func() answer) {
 		l.helpers.Go(func() { l.answers <- work() })
+	}
+	l.look = func(work func() sight) {
+		l.helpers.Go(func() {
+			begin := time.Now()
+			s := work()
+			s.took = time.Since(begin)
+			l.sights <- s
+		})
 	}
 	return l.run(ctx)
 }
@@ -87,7 +96,11 @@ type loop struct {
 	populateDelay delay // after a source that failed
 	resync        time.Time
 	refresh       time.Time
-	looked        time.Time // when volumes that vanished were looked for last
+
+	sights   chan sight              // of length 1
+	look     func(work func() sight) // has work done, and what it sees taken in later; nil: at once
+	looking  bool
+	nextLook time.Time // for volumes that have vanished, at the earliest
 }
 
 func (l *loop) run(ctx context.Context) error {
@@ -181,6 +194,8 @@ func (l *loop) wait(ctx context.Context) {
 	case <-l.wake:
 	case all := <-l.scans:
 		l.rescanned(ctx, all)
+	case s := <-l.sights:
+		l.sighted(s, time.Now())
 	case a := <-l.answers:
 		l.answered(a, time.Now())
 	case out := <-l.results:
@@ -199,11 +214,19 @@ func (l *loop) nextDue(now time.Time) time.Time {
 	if l.hasRemounts() {
 		at = earlier(at, l.refresh)
 	}
-	if l.hasTableChanged() {
-		at = earlier(at, l.looked.Add(lookEvery))
+	if l.hasTableChanged() && !l.looking {
+		at = earlier(at, orNow(l.nextLook, now))
 	}
 	for _, later := range l.later {
 		at = earlier(at, later)
+	}
+	return at
+}
+
+// orNow is for a time of which zero is long ago.
+func orNow(at, now time.Time) time.Time {
+	if at.IsZero() {
+		return now
 	}
 	return at
 }

@@ -12,17 +12,23 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// lookEvery is how often changes of the mount table have us look for volumes that have
-// vanished: our own mounts change it, too.
-const lookEvery = 250 * time.Millisecond
+const (
+	// lookEvery is how often changes of the mount table have us look for volumes that
+	// have vanished: our own mounts change it, too.
+	lookEvery = 250 * time.Millisecond
+	// lookShare is how much less it is looked than not looked, lookPause the longest
+	// time in between.
+	lookShare = 4
+	lookPause = time.Second
+	// lookLong is how long a path may take of which a file system has to be asked.
+	lookLong = 2 * time.Second
+)
 
 // watchTable tells the loop of changes of the mount table until ctx ends. Without it
 // the resync finds what has vanished.
 func (m *Manager) watchTable(ctx context.Context) {
 	err := m.watch(ctx, func() {
-		m.mu.Lock()
-		m.tableChanged = true
-		m.mu.Unlock()
+		m.lookAgain()
 		m.poke()
 	})
 	if err != nil && ctx.Err() == nil {
@@ -36,39 +42,119 @@ func (m *Manager) hasTableChanged() bool {
 	return m.tableChanged
 }
 
+// lookAgain: one that could not be looked at may have vanished.
+func (m *Manager) lookAgain() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.tableChanged = true
+}
+
 // A mountOf is a mount that should be there.
 type mountOf struct {
 	path   string
+	id     uint64 // 0: not known
 	volume v1.UniqueVolumeName
-	pod    podKey // empty: the one for all pods
+	pod    podKey     // empty: the one for all pods
+	is     *actualPod // what was known of the pod when it was looked
 }
 
-// findVanished looks for mounts that somebody else has unmounted.
+// A sight is what was seen of the mounts that should be there.
+type sight struct {
+	gone, replaced []mountOf
+	unseen         bool // of some it could not be said
+	took           time.Duration
+}
+
+// findVanished looks for mounts that somebody else has unmounted, or put another in the
+// place of, while the loop goes on: a server that does not answer may be on the way.
 func (l *loop) findVanished(ctx context.Context, now time.Time) {
-	if !l.hasTableChanged() || now.Before(l.looked.Add(lookEvery)) {
+	if l.looking || !l.hasTableChanged() || now.Before(l.nextLook) {
 		return
 	}
-	l.looked = now
-	for _, mnt := range l.shouldBeMounted() {
-		mounted, err := l.config.Mounter.IsMountPoint(ctx, mnt.path)
+	all := l.shouldBeMounted()
+	work := func() sight { return l.lookAt(ctx, all) }
+	if l.look == nil {
+		l.sighted(work(), now)
+		return
+	}
+	l.looking = true
+	l.look(work)
+}
+
+// lookAt asks for each mount what is there.
+func (m *Manager) lookAt(ctx context.Context, all []mountOf) (s sight) {
+	var each deadline
+	defer each.end()
+	for _, mnt := range all {
+		mounted, id, err := m.mountAt(each.in(ctx), mnt.path)
 		if errors.Is(err, fs.ErrNotExist) {
 			mounted, err = false, nil
 		}
 		if err != nil {
-			l.lookAgain()
+			s.unseen = true
 			continue
 		}
 		if !mounted {
-			l.noteVanished(mnt)
+			s.gone = append(s.gone, mnt)
+		} else if id != mnt.id && mnt.id != 0 && id != 0 {
+			s.replaced = append(s.replaced, mnt)
 		}
+	}
+	return s
+}
+
+// A deadline is for many short calls, of which each has at least half of lookLong.
+type deadline struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	until  time.Time
+}
+
+func (d *deadline) in(ctx context.Context) context.Context {
+	if time.Until(d.until) < lookLong/2 {
+		d.end()
+		d.until = time.Now().Add(lookLong)
+		d.ctx, d.cancel = context.WithDeadline(ctx, d.until)
+	}
+	return d.ctx
+}
+
+func (d *deadline) end() {
+	if d.cancel != nil {
+		d.cancel()
 	}
 }
 
-// lookAgain: one that could not be looked at may have vanished.
-func (l *loop) lookAgain() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.tableChanged = true
+// mountAt asks what is mounted at a path, and which mount that is; 0 where nobody can
+// tell mounts apart.
+func (m *Manager) mountAt(ctx context.Context, path string) (mounted bool, id uint64, err error) {
+	if identifier, ok := m.config.Mounter.(identifier); ok {
+		if id, err = identifier.MountID(ctx, path); !errors.Is(err, errors.ErrUnsupported) {
+			return id != 0, id, err
+		}
+	}
+	mounted, err = m.config.Mounter.IsMountPoint(ctx, path)
+	return mounted, 0, err
+}
+
+// identifier is mount.Identifier.
+type identifier interface {
+	MountID(ctx context.Context, path string) (uint64, error)
+}
+
+// sighted takes in what was seen.
+func (l *loop) sighted(s sight, now time.Time) {
+	l.looking = false
+	l.nextLook = now.Add(max(lookEvery, min(lookShare*s.took, lookPause)))
+	if s.unseen {
+		l.lookAgain()
+	}
+	for _, mnt := range s.gone {
+		l.noteVanished(mnt, VolumeVanished, "nothing is mounted at %s any more: somebody else has unmounted it")
+	}
+	for _, mnt := range s.replaced {
+		l.noteVanished(mnt, VolumeReplaced, "another mount is at %s: somebody else has mounted it")
+	}
 }
 
 // shouldBeMounted leaves out volumes that something is being done about: those are looked
@@ -77,18 +163,18 @@ func (l *loop) shouldBeMounted() []mountOf {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.tableChanged = false
-	var all []mountOf
+	all := make([]mountOf, 0, len(l.have.volumes))
 	for name, v := range l.have.volumes {
 		if f := l.flights[name]; f != nil {
 			f.lookAfter = true
 			continue
 		}
 		if v.device == present && !v.traits.block {
-			all = append(all, mountOf{path: v.deviceMountPath, volume: name})
+			all = append(all, mountOf{path: v.deviceMountPath, id: v.deviceMount, volume: name})
 		}
 		for key, pod := range v.pods.all() {
 			if pod.state == present && pod.mounted {
-				all = append(all, mountOf{pod.path, name, key})
+				all = append(all, mountOf{pod.path, pod.mount, name, key, pod})
 			}
 		}
 	}
@@ -96,21 +182,45 @@ func (l *loop) shouldBeMounted() []mountOf {
 	return all
 }
 
-func (l *loop) noteVanished(mnt mountOf) {
+// isStill reports whether no more is known of the mount than when it was looked. The
+// caller holds mu.
+func (l *loop) isStill(mnt mountOf) bool {
+	v := l.have.volumes[mnt.volume]
+	switch {
+	case v == nil:
+		return false
+	case mnt.is == nil:
+		return v.device == present && v.deviceMount == mnt.id
+	}
+	return v.pods.get(mnt.pod) == mnt.is
+}
+
+// noteVanished: what is there instead nobody knows. A volume that is wanted is set up
+// again: its plugin sees whether what is mounted there is what is wanted, and else leaves
+// it alone and says so.
+func (l *loop) noteVanished(mnt mountOf, reason, message string) {
 	l.mu.Lock()
+	if f := l.flights[mnt.volume]; f != nil || !l.isStill(mnt) {
+		l.tableChanged = l.tableChanged || f == nil
+		if f != nil {
+			f.lookAfter = true
+		}
+		l.mu.Unlock()
+		return
+	}
 	v := *l.have.volumes[mnt.volume]
-	event := Event{Type: v1.EventTypeWarning, Reason: VolumeVanished, PodUID: mnt.pod.pod, Unique: mnt.volume, Spec: v.spec, Plugin: v.plugin,
-		Message: fmt.Sprintf("nothing is mounted at %s any more: somebody else has unmounted it", mnt.path)}
-	if mnt.pod.name == "" {
+	event := Event{Type: v1.EventTypeWarning, Reason: reason, PodUID: mnt.pod.pod, Unique: mnt.volume, Spec: v.spec, Plugin: v.plugin,
+		Message: fmt.Sprintf(message, mnt.path)}
+	if mnt.is == nil {
 		v.device = uncertain
 	} else {
-		v.pods = v.pods.with(mnt.pod, v.pods.get(mnt.pod).as(uncertain))
+		v.pods = v.pods.with(mnt.pod, mnt.is.as(uncertain))
 		event.Pod = l.want.pods[mnt.pod.pod]
 	}
 	l.have.put(mnt.volume, &v)
 	l.dirty[mnt.volume] = true
 	l.tell(mnt.pod.pod)
 	l.mu.Unlock()
-	l.config.Logger.Warn("volume vanished", "volume", short(string(mnt.volume)), "path", mnt.path)
+	l.config.Logger.Warn("volume is not mounted as it was", "reason", reason, "volume", short(string(mnt.volume)), "path", mnt.path)
 	l.config.Events(event)
 }
