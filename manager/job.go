@@ -144,7 +144,7 @@ func (m *Manager) setUp(ctx context.Context, j job, out *outcome) (err error) {
 	if out.mounted, out.mount, err = m.mountAt(ctx, out.path); err != nil {
 		return fmt.Errorf("%w: set up, and asking whether it is mounted: %w", volume.ErrUncertain, err)
 	}
-	if out.mount != 0 && j.before.stateOf(j.operation.pod) != absent {
+	if out.mount != 0 && j.before.stateOf(j.operation.pod) == uncertain {
 		// Somebody is at work there, perhaps: what was asked about may be theirs.
 		return mounter.SetUp(ctx, j.args)
 	}
