@@ -141,7 +141,7 @@ func (l *loop) forgetFailures() {
 		return v == nil || pod.name != "" && v.pods.get(pod) == nil
 	}
 	for op := range l.retry {
-		if isUp(op.verb) && gone(op.volume, op.pod) {
+		if (isUp(op.verb) || op.verb == expand) && gone(op.volume, op.pod) {
 			delete(l.retry, op)
 		}
 	}

@@ -64,9 +64,16 @@ func (j *job) addDesired(want *desiredVolume, revisions map[podKey]int64) {
 	j.spec, j.pod, j.outer, j.args, j.revision = pod.spec, pod.pod, pod.outer, pod.args, revisions[key]
 }
 
-// failAtOnce notes an operation that could not begin.
-func (l *loop) failAtOnce(op operation, err error, now time.Time) {
+// failAtOnce notes an operation that could not begin. The caller holds mu.
+func (l *loop) failAtOnce(j job, err error, now time.Time) (events []Event) {
+	op := j.operation
 	l.config.Logger.Warn("operation cannot begin", "operation", op.verb.String(), "volume", short(string(op.volume)), "err", err)
-	l.noteFailure(op, fmt.Errorf("%w: %w", volume.ErrTransient, err), now)
+	before := l.failures[failureKey{op.volume, op.pod}]
+	err = fmt.Errorf("%w: %w", volume.ErrTransient, err)
+	l.noteFailure(op, err, now)
 	l.later[op.volume] = l.retry[op].until
+	if event, ok := eventOf(outcome{job: j, err: err, after: j.before}, before); ok {
+		events = append(events, event)
+	}
+	return events
 }

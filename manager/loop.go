@@ -233,6 +233,13 @@ func orNow(at, now time.Time) time.Time {
 
 // begin starts what is due, as far as there are workers.
 func (l *loop) begin(ctx context.Context, now time.Time) {
+	for _, event := range l.beginDue(ctx, now) {
+		l.config.Events(event)
+	}
+}
+
+// beginDue returns what is to be told of those that cannot begin.
+func (l *loop) beginDue(ctx context.Context, now time.Time) (events []Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(l.dirty)) {
@@ -245,12 +252,13 @@ func (l *loop) begin(ctx context.Context, now time.Time) {
 			l.ready[verb] = l.ready[verb][1:]
 			// What was due then may not be any more.
 			if op, ok, again := planVolume(name, l.want.desiredWorld, l.have, l.schedule, now); ok {
-				l.start(ctx, op, now)
+				events = append(events, l.start(ctx, op, now)...)
 			} else if !again.IsZero() {
 				l.later[name] = again
 			}
 		}
 	}
+	return events
 }
 
 // patience is how long an operation counts as one that works. What takes longer waits
@@ -294,12 +302,12 @@ func (l *loop) plan(name v1.UniqueVolumeName, now time.Time) {
 	}
 }
 
-// start begins an operation. The caller holds mu.
-func (l *loop) start(ctx context.Context, op operation, now time.Time) {
+// start begins an operation, or returns what is to be told if it cannot. The caller holds
+// mu.
+func (l *loop) start(ctx context.Context, op operation, now time.Time) []Event {
 	j, err := l.jobFor(l.config.Plugins, op)
 	if err != nil {
-		l.failAtOnce(op, err, now)
-		return
+		return l.failAtOnce(j, err, now)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	l.running[op.volume] = true
@@ -309,4 +317,5 @@ func (l *loop) start(ctx context.Context, op operation, now time.Time) {
 		defer cancel(nil)
 		return l.carryOut(ctx, j)
 	})
+	return nil
 }

@@ -1,0 +1,39 @@
+package manager_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/manager"
+	"github.com/volumekit/volumekit/volume"
+	"github.com/volumekit/volumekit/volume/volumetest"
+)
+
+// An operation that cannot even begin, as its plugin is not there any more, is told once,
+// like any other that fails.
+func TestCannotBegin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, volumetest.FakeConfig{NoDeviceMount: true})
+		n.claim("a")
+		m, stop := n.run()
+		pod := podWith("1", "a")
+		n.source.SetPod(pod)
+		n.up(m, pod)
+		stop()
+		n.source.RemovePod("1")
+		plugins, err := volume.NewVolumePluginMgr(n.host, volumetest.NewFakePlugin(volumetest.FakeConfig{Name: "volumekit.io/other", Mounter: n.kernel}))
+		require.NoError(t, err)
+		n.config.Plugins = plugins
+		n.mu.Lock()
+		n.events = nil
+		n.mu.Unlock()
+		m, stop = n.run()
+		time.Sleep(time.Hour)
+		require.Equal(t, []string{manager.FailedUnMount}, n.reasons())
+		require.Equal(t, "uncertain", m.State().Volumes[0].Pods[0].State)
+		require.Equal(t, 1, n.mounts(), "it is not touched")
+		stop()
+	})
+}
