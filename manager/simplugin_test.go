@@ -195,6 +195,9 @@ func (d simDevice) MountDevice(ctx context.Context, spec *volume.Spec, path stri
 		if needs(name, "a") && args.DevicePath == "" {
 			d.accuse("%s is mounted for all pods without its device", name)
 		}
+		if path != simDevices+name {
+			d.accuse("%s is to be mounted at %q, which is not its place", name, path)
+		}
 		err := d.mountAt(ctx, path, mount.Request{Source: "/dev/" + life, FSType: simFSType(name)})
 		if err == nil {
 			delete(d.tampered, path)

@@ -58,10 +58,12 @@ func (t simTree) add(name string, n *simNode) {
 }
 
 func (t simTree) mkdirs(name string) error {
-	if n := t[name]; n != nil {
-		if !n.IsDir() {
-			return syscall.ENOTDIR
-		}
+	switch n := t[name]; {
+	case !path.IsAbs(name):
+		return syscall.EINVAL
+	case n != nil && !n.IsDir():
+		return syscall.ENOTDIR
+	case n != nil:
 		return nil
 	}
 	if err := t.mkdirs(path.Dir(name)); err != nil {
