@@ -41,22 +41,32 @@ func (p *Plugin) ConstructVolumeSpec(ctx context.Context, volumeName, mountPath 
 			continue
 		}
 		in, _ := table.Containing(origin)
-		return specFor(volumeName, hostPath(written, at), at.Flags, in.Flags), nil
+		source, err := hostPath(ctx, written, at)
+		if err != nil {
+			return nil, err
+		}
+		return specFor(volumeName, source, at.Flags, in.Flags), nil
 	}
 	return nil, fmt.Errorf("%w: %s: %w", volume.ErrUncertain, mountPath, errNoOrigin)
 }
 
 // hostPath is the source with a type if it is one for which the mount has another
-// option.
-func hostPath(written string, at mount.Info) *v1.HostPathVolumeSource {
+// option. What cannot be looked at has none; what does not answer is an error.
+func hostPath(ctx context.Context, written string, at mount.Info) (*v1.HostPathVolumeSource, error) {
 	source := &v1.HostPathVolumeSource{Path: written}
-	mode, err := modeOf(at.Mountpoint)
+	if at.Flags&mount.NoDev != 0 {
+		return source, nil
+	}
+	mode, err := look(ctx, at.Mountpoint)
+	if errors.Is(err, errNoAnswer) {
+		return nil, err
+	}
 	for _, kind := range []v1.HostPathType{v1.HostPathCharDev, v1.HostPathBlockDev} {
-		if err == nil && at.Flags&mount.NoDev == 0 && wanted[kind](mode) {
+		if err == nil && wanted[kind](mode) {
 			source.Type = &kind
 		}
 	}
-	return source
+	return source, nil
 }
 
 func specFor(name string, source *v1.HostPathVolumeSource, flags, there mount.Flags) *volume.Spec {
