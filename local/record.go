@@ -170,7 +170,7 @@ func (r records) write(name string, rec record) error {
 	return r.in(func(root *os.Root) error {
 		unfinished := path.Join(r.dir, newRecordsDir, name)
 		for _, file := range []string{unfinished, r.file(name)} {
-			if err := root.MkdirAll(path.Dir(file), 0o750); err != nil {
+			if err := makeDir(root, path.Dir(file)); err != nil {
 				return err
 			}
 		}
@@ -182,6 +182,25 @@ func (r records) write(name string, rec record) error {
 		}
 		return syncDir(root, path.Dir(r.file(name)))
 	})
+}
+
+// makeDir makes a directory and its parents, and sees to it that each that it has made
+// outlives the machine's next start.
+func makeDir(root *os.Root, name string) error {
+	err := root.Mkdir(name, 0o750)
+	if errors.Is(err, fs.ErrNotExist) && name != "." {
+		if err := makeDir(root, path.Dir(name)); err != nil {
+			return err
+		}
+		err = root.Mkdir(name, 0o750)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return syncDir(root, path.Dir(name))
 }
 
 func writeSynced(root *os.Root, name string, text []byte) (err error) {
