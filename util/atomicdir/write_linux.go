@@ -200,11 +200,21 @@ func writeAll(fd int, data []byte) error {
 	return nil
 }
 
-// give sets owners first: the kernel takes permissions away from what changes hands.
+// fchown is the one call that gives something away. Tests put another one here.
+var fchown = unix.Fchown
+
+// give sets owners first: the kernel takes permissions away from what changes hands. Of
+// what is right already it changes nothing: a server may forbid that, too.
 func give(fd int, mode fs.FileMode, f File, o Options) error {
-	uid, gid := o.owner(f)
-	if err := unix.Fchown(fd, uid, gid); err != nil {
+	var is unix.Stat_t
+	if err := unix.Fstat(fd, &is); err != nil {
 		return err
+	}
+	uid, gid := o.owner(f)
+	if is.Uid != uint32(uid) || is.Gid != uint32(gid) {
+		if err := fchown(fd, uid, gid); err != nil {
+			return err
+		}
 	}
 	return unix.Fchmod(fd, uint32(mode.Perm()))
 }

@@ -237,6 +237,26 @@ func TestTheDirectoryItself(t *testing.T) {
 	require.Empty(t, entries(t, temp+"/real/dir"))
 }
 
+// TestRightOwnersStay: a server that lets nobody give anything away is asked for no
+// more than what has to be.
+func TestRightOwnersStay(t *testing.T) {
+	dir := realTempDir(t)
+	require.NoError(t, os.Chmod(dir, 0o755)) // without a group that it gives away
+	require.NoError(t, os.Chown(dir, os.Geteuid(), os.Getegid()))
+	fchown = func(int, int, int) error { return unix.EPERM }
+	t.Cleanup(func() { fchown = unix.Fchown })
+	changed, err := Write(t.Context(), dir, generation(1), Options{})
+	require.NoError(t, err)
+	require.True(t, changed)
+
+	another := os.Geteuid() + 1
+	_, err = Write(t.Context(), dir, generation(2), Options{UID: &another})
+	require.ErrorIs(t, err, unix.EPERM)
+	changed, err = Write(t.Context(), dir, generation(1), Options{})
+	require.NoError(t, err)
+	require.False(t, changed, "the old set is still there")
+}
+
 // TestFails: what cannot be written leaves the old set, and nothing else.
 func TestFails(t *testing.T) {
 	inNamespace(t, func(t *testing.T, dir string) {
