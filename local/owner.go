@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
+	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/util/ownership"
 	"github.com/volumekit/volumekit/volume"
@@ -14,12 +16,12 @@ import (
 )
 
 // An OwnerConflict is a pod that asks for other owners of a volume than it has for
-// pods that use it already. Nothing is changed by it.
+// pods that use it already, or a volume that it is in, or one that is in it. Nothing is changed by it.
 type OwnerConflict struct {
 	Path string // of the volume for the pod that asks
 	// WantUser and WantGroup are asked for; nil: whatever there is.
 	WantUser, WantGroup *int64
-	HaveUser, HaveGroup int64    // of the volume's root
+	HaveUser, HaveGroup int64    // of the volume's root, or of that of another one in it
 	UsedAt              []string // the volume's paths for the other pods
 }
 
@@ -45,8 +47,18 @@ func (m *mounter) giveAway(ctx context.Context, dir, source string, args volume.
 	if err != nil {
 		return err
 	}
-	if len(used) > 0 {
-		return m.compareOwners(ctx, dir, source, args, used)
+	around, within, err := m.plugin.usedAround(ctx, source)
+	if err != nil {
+		return err
+	}
+	if used = append(used, around...); len(used) > 0 {
+		_, err := m.compareOwners(ctx, dir, source, args, used)
+		return err
+	}
+	for _, inner := range within {
+		if same, err := m.compareOwners(ctx, dir, inner, args, []string{inner}); !same || err != nil {
+			return err
+		}
 	}
 	o := ownership.Options{User: args.FsUser, Group: args.FsGroup}
 	if p := args.FSGroupChangePolicy; p != nil && *p == v1.FSGroupChangeOnRootMismatch {
@@ -81,21 +93,56 @@ func (p *Plugin) usedBy(ctx context.Context, source string) ([]string, error) {
 	}), nil
 }
 
-// compareOwners lets a pod have a volume that others use as it is.
-func (m *mounter) compareOwners(ctx context.Context, dir, source string, args volume.MounterArgs, used []string) error {
-	user, group, err := ownersOf(source)
+// usedAround returns the paths at which pods have local volumes that source is in, and
+// those that are in source: to give one away is to give all that is in it.
+func (p *Plugin) usedAround(ctx context.Context, source string) (around, within []string, err error) {
+	mounts, err := p.config.Mounter.List(ctx)
 	if err != nil {
-		return util.Transient(err)
+		return nil, nil, util.Transient(err)
+	}
+	table := mount.Table(mounts)
+	in, ok := table.Containing(source)
+	if !ok {
+		return nil, nil, nil
+	}
+	mine := path.Join(in.Root, strings.TrimPrefix(source, in.Mountpoint))
+	for _, other := range mounts {
+		if other.Major != in.Major || other.Minor != in.Minor || !p.isPodMount(other.Mountpoint) {
+			continue
+		}
+		if _, ok := below(other.Root, mine); ok {
+			around = append(around, other.Mountpoint)
+		}
+		if _, ok := below(mine, other.Root); ok {
+			within = append(within, other.Mountpoint)
+		}
+	}
+	return around, within, nil
+}
+
+// isPodMount reports whether a path is where a pod has a local volume.
+func (p *Plugin) isPodMount(at string) bool {
+	dir, err := p.host.PodVolumeDir("pod", PluginName, "volume")
+	return err == nil && strings.HasPrefix(at, p.host.Root()+"/") &&
+		strings.HasSuffix(path.Dir(at), "/volumes/"+path.Base(path.Dir(dir)))
+}
+
+// compareOwners lets a pod have a volume that others use as it is, and reports whether
+// what is at a path belongs to whom the pod asks for.
+func (m *mounter) compareOwners(ctx context.Context, dir, at string, args volume.MounterArgs, used []string) (same bool, err error) {
+	user, group, err := ownersOf(at)
+	if err != nil {
+		return false, util.Transient(err)
 	}
 	differs := func(want *int64, have int64) bool { return want != nil && *want != have }
 	if !differs(args.FsUser, user) && !differs(args.FsGroup, group) {
-		return nil
+		return true, nil
 	}
 	conflict := &OwnerConflict{
 		Path: dir, WantUser: args.FsUser, WantGroup: args.FsGroup, HaveUser: user, HaveGroup: group, UsedAt: used,
 	}
 	if tell := m.plugin.config.OnOwnerConflict; tell != nil {
-		return tell(ctx, conflict)
+		return false, tell(ctx, conflict)
 	}
-	return conflict
+	return false, conflict
 }

@@ -111,3 +111,42 @@ func TestOwnersResumed(t *testing.T) {
 	require.Equal(t, volume.Final, volume.KindOf(err))
 	require.ErrorContains(t, err, "Group")
 }
+
+// TestOwnersOfNested: two volumes, one in the other, are like one for two pods.
+func TestOwnersOfNested(t *testing.T) {
+	r := newRig(t)
+	if r == nil {
+		return
+	}
+	require.NoError(t, os.MkdirAll(r.disks+"/disk/inner", 0o755))
+	require.NoError(t, os.WriteFile(r.disks+"/disk/inner/file", nil, 0o600))
+	outer, inner := spec(r.disks+"/disk"), spec(r.disks+"/disk/inner")
+	group, other := int64(2000), int64(3000)
+	want, wantOther := volume.MounterArgs{FsGroup: &group}, volume.MounterArgs{FsGroup: &other}
+	refused := func(s *volume.Spec, uid string) {
+		t.Helper()
+		_, err := r.setUp(s, podUID(uid), wantOther)
+		var conflict *local.OwnerConflict
+		require.ErrorAs(t, err, &conflict)
+		require.Equal(t, int64(2000), conflict.HaveGroup)
+		require.Len(t, conflict.UsedAt, 1)
+		require.Equal(t, 2000, groupOf(t, r.disks+"/disk/inner/file"))
+	}
+
+	_, err := r.setUp(outer, "1", want)
+	require.NoError(t, err)
+	refused(inner, "2")
+	_, err = r.setUp(inner, "2", want)
+	require.NoError(t, err, "the same")
+	r.tearDown("1")
+
+	refused(outer, "1")
+	_, err = r.setUp(outer, "1", want)
+	require.NoError(t, err, "the same")
+	r.tearDown("1")
+	r.tearDown("2")
+	_, err = r.setUp(outer, "1", wantOther)
+	require.NoError(t, err, "nobody else is in it now")
+	require.Equal(t, 3000, groupOf(t, r.disks+"/disk/inner/file"))
+	r.tearDown("1")
+}
