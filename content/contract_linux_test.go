@@ -72,6 +72,7 @@ func contractConfig(name string) volumetest.Config {
 			volume.NewSpecFromPersistentVolume(&v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}}, false),
 		},
 		Invalid:         invalid,
+		Arguments:       volumetest.Arguments{FsUser: volumetest.Honoured, FsGroup: volumetest.Honoured},
 		Plain:           kind.plain,
 		Ephemeral:       true,
 		RuntimeReadOnly: true,

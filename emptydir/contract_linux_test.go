@@ -54,6 +54,10 @@ func mayMount(t *testing.T, medium v1.StorageMedium) bool {
 
 func contractConfig(medium v1.StorageMedium) volumetest.Config {
 	var volumes atomic.Int32
+	arguments := volumetest.Arguments{FsUser: volumetest.Honoured, FsGroup: volumetest.Honoured}
+	if medium != "" {
+		arguments.DesiredSize = volumetest.Honoured
+	}
 	return volumetest.Config{
 		New: func(_ *testing.T, _ volume.VolumeHost, m mount.Interface) volume.VolumePlugin {
 			return emptydir.New(emptydir.Config{Mounter: m})
@@ -74,6 +78,7 @@ func contractConfig(medium v1.StorageMedium) volumetest.Config {
 			"beyond all size": spec("v", v1.EmptyDirVolumeSource{SizeLimit: quantity("100E")}),
 		},
 		NoMetrics:       strings.HasPrefix(string(medium), "HugePages"), // without pages nothing has a size
+		Arguments:       arguments,
 		Plain:           medium == "",
 		Ephemeral:       true,
 		RuntimeReadOnly: true,

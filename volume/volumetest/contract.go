@@ -52,6 +52,9 @@ type Config struct {
 	// at a path below its own directory, from which the path goes. Nil: it keeps
 	// nothing, and whatever is left there of a volume is a leak.
 	Keeps func(name string) bool
+	// Arguments says what the plugin does about arguments of SetUp. What is not said is
+	// refused.
+	Arguments Arguments
 	// RuntimeReadOnly says that a volume which a pod, or its claim, only reads from
 	// comes up writable all the same: it is for whoever shows it to a container to
 	// show it read-only.
@@ -88,6 +91,10 @@ func TestPlugin(t *testing.T, config Config) {
 		"ReadOnlyClaim":         (*contract).readOnlyClaim,
 		"ReadOnlyPod":           (*contract).readOnlyPod,
 		"ReadOnlyLater":         (*contract).readOnlyLater,
+		"FsUser":                (*contract).fsUser,
+		"FsGroup":               (*contract).fsGroup,
+		"DesiredSize":           (*contract).desiredSize,
+		"SELinuxLabel":          (*contract).seLinuxLabel,
 		"ConstructVolumeSpec":   (*contract).constructVolumeSpec,
 		"NotMounted":            (*contract).notMounted,
 		"Metrics":               (*contract).metrics,

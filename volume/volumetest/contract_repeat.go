@@ -106,10 +106,15 @@ func (c *contract) requireIs(up bool, path, done string) {
 }
 
 func (c *contract) verbSetUp(p volume.VolumePlugin, spec *volume.Spec, _ bool) bool {
+	c.verbSetUpWith(p, spec, volume.MounterArgs{})
+	return true
+}
+
+func (c *contract) verbSetUpWith(p volume.VolumePlugin, spec *volume.Spec, args volume.MounterArgs) {
+	c.Helper()
 	mounter, err := p.NewMounter(spec, c.pod)
 	require.NoError(c, err)
-	require.NoError(c, mounter.SetUp(c.Context(), volume.MounterArgs{}))
-	return true
+	require.NoError(c, mounter.SetUp(c.Context(), args))
 }
 
 func (c *contract) verbTearDown(p volume.VolumePlugin, spec *volume.Spec, _ bool) bool {

@@ -33,7 +33,7 @@ type FakeConfig struct {
 
 // A FakePlugin is a volume plugin with every ability. A volume shows a directory
 // of this node, which NewSpec names; attaching, expanding and recycling happen
-// in memory alone. Make one with [NewFakePlugin]. It is safe for concurrent use.
+// in memory alone. Of the arguments of SetUp only ReadOnly has an effect. Make one with
 type FakePlugin struct {
 	config FakeConfig
 	calls  calls

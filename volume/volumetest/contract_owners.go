@@ -1,0 +1,105 @@
+package volumetest
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/volume"
+)
+
+// An owned is whose a file is, and what they may do with it.
+type owned struct {
+	mode      fs.FileMode
+	uid, gid  int64
+	readsOnly bool // also its owners
+}
+
+// owners returns whose all is that is in a volume, by path in it; nothing where that
+// cannot be seen. Links are nobody's.
+func (c *contract) owners(spec *volume.Spec, mounter volume.Mounter) map[string]owned {
+	c.Helper()
+	found := map[string]owned{}
+	dir := c.contents(spec, mounter)
+	if _, err := os.Lstat(dir); err != nil {
+		return found // it is down
+	}
+	readsOnly := mounter.GetAttributes().ReadOnly
+	require.NoError(c, filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.Type() == fs.ModeSymlink {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		if uid, gid, known := ownersOf(info); known {
+			found[name[len(dir):]] = owned{info.Mode(), uid, gid, readsOnly}
+		}
+		return nil
+	}))
+	return found
+}
+
+// contents returns where a volume's files are to be seen, or "".
+func (c *contract) contents(spec *volume.Spec, mounter volume.Mounter) string {
+	_, fake := c.mounter.(*mounttest.Fake)
+	switch {
+	case !fake, c.Plain:
+		return mounter.GetPath()
+	case c.Backing != nil:
+		return c.Backing(spec)
+	}
+	return ""
+}
+
+func (c *contract) requireUser(id int64, spec *volume.Spec, mounter volume.Mounter) {
+	c.Helper()
+	for name, is := range c.owners(spec, mounter) {
+		mayRead := is.uid == id || is.readsOnly && is.mode&0o004 != 0
+		require.True(c, mayRead, "%q is not of user %d: %+v", name, id, is)
+	}
+}
+
+func (c *contract) requireGroup(id int64, spec *volume.Spec, mounter volume.Mounter) {
+	c.Helper()
+	for name, is := range c.owners(spec, mounter) {
+		if is.readsOnly && is.mode.IsDir() && is.mode&0o005 == 0o005 {
+			continue // the way to the files is everybody's
+		}
+		require.Equal(c, id, is.gid, "the group of %q", name)
+		want := is.groupMode()
+		require.Equal(c, want, is.mode&want, "%q is not for the group: %v", name, is.mode)
+	}
+}
+
+// groupMode is what a group needs.
+func (o owned) groupMode() fs.FileMode {
+	mode := fs.FileMode(0o040)
+	if !o.readsOnly {
+		mode |= 0o020
+	}
+	if o.mode.IsDir() {
+		mode |= 0o010
+		if !o.readsOnly {
+			mode |= fs.ModeSetgid
+		}
+	}
+	return mode
+}
+
+// otherID returns a user or group that is not the test's own, where it can give files
+// away.
+func (c *contract) otherID(own int, give func(file string, id int) error) int64 {
+	c.Helper()
+	const other = 4321
+	file := filepath.Join(c.dir(), "file")
+	require.NoError(c, os.WriteFile(file, nil, 0o600))
+	if give(file, other) == nil {
+		return other
+	}
+	return int64(own)
+}
