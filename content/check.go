@@ -3,7 +3,6 @@ package content
 import (
 	"errors"
 	"fmt"
-	"path"
 	"reflect"
 	"strings"
 
@@ -17,68 +16,76 @@ import (
 // A checker finds the first thing that is wrong with a volume.
 type checker struct {
 	Config
+	kind  kind
 	pod   *v1.Pod
-	many  bool            // there are several sources, whose paths must differ
-	paths map[string]bool // that have been seen
+	paths paths
 }
 
 // check accepts a volume for a pod.
-func (c Config) check(at *field.Path, source *v1.ProjectedVolumeSource, pod *v1.Pod) error {
+func (p *Plugin) check(source *v1.ProjectedVolumeSource, pod *v1.Pod) error {
+	at := field.NewPath("spec", "volume", p.kind.field)
 	if err := checkMode(at.Child("defaultMode"), source.DefaultMode); err != nil {
 		return err
 	}
-	k := &checker{Config: c, pod: pod, many: len(source.Sources) > 1, paths: map[string]bool{}}
+	k := &checker{Config: p.config, kind: p.kind, pod: pod, paths: newPaths(p.kind.many)}
 	for i, s := range source.Sources {
-		if k.many {
-			at = field.NewPath("spec", "volume", "projected", "sources").Index(i)
-		}
-		if err := k.source(at, s); err != nil {
+		if err := k.source(at, i, s); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (k *checker) source(at *field.Path, s v1.VolumeProjection) error {
-	if n := set(s); n != 1 {
-		return field.Invalid(at, n, "there is one source")
+func (k *checker) source(at *field.Path, i int, s v1.VolumeProjection) error {
+	names := set(s)
+	if k.kind.many {
+		at = at.Child("sources").Index(i)
+	}
+	if len(names) != 1 {
+		return field.Invalid(at, len(names), "there is one source")
+	}
+	if k.kind.many {
+		at = at.Child(names[0])
 	}
 	switch {
 	case s.ConfigMap != nil:
 		return errors.Join(
-			k.configured("ConfigMaps", k.ConfigMaps),
-			k.object(at.Child("name"), s.ConfigMap.Name),
+			k.configured(at, "ConfigMaps", k.ConfigMaps),
+			k.object(at.Child(k.kind.name), s.ConfigMap.Name),
 			k.items(at, s.ConfigMap.Items))
 	case s.Secret != nil:
 		return errors.Join(
-			k.configured("Secrets", k.Secrets),
-			k.object(at.Child("name"), s.Secret.Name),
+			k.configured(at, "Secrets", k.Secrets),
+			k.object(at.Child(k.kind.name), s.Secret.Name),
 			k.items(at, s.Secret.Items))
 	case s.DownwardAPI != nil:
 		return k.downwardAPI(at, s.DownwardAPI.Items)
 	case s.ServiceAccountToken != nil:
-		return errors.Join(k.configured("Tokens", k.Tokens), k.path(at.Child("path"), s.ServiceAccountToken.Path))
+		return errors.Join(k.configured(at, "Tokens", k.Tokens), k.token(at, s.ServiceAccountToken))
 	case s.ClusterTrustBundle != nil:
-		return k.trustBundle(at, s.ClusterTrustBundle)
-	default:
-		return k.certificate(at, s.PodCertificate)
+		return errors.Join(k.configured(at, "TrustBundles", k.TrustBundles), k.trustBundle(at, s.ClusterTrustBundle))
+	case s.PodCertificate != nil:
+		return errors.Join(k.configured(at, "Certificates", k.Certificates), k.certificate(at, s.PodCertificate))
 	}
+	return fmt.Errorf("%s: %w", at, volume.ErrNotSupported)
 }
 
-// set returns how many sources are set. It looks at the API type as it is linked, so
-// that a source which a newer Kubernetes adds is not taken for none.
-func set(s v1.VolumeProjection) (n int) {
+// set returns the names of the sources that are set. It looks at the API type as it is
+// linked, so that a source which a newer Kubernetes adds is not taken for none.
+func set(s v1.VolumeProjection) (names []string) {
 	for all, i := reflect.ValueOf(s), 0; i < all.NumField(); i++ {
 		if f := all.Field(i); f.Kind() == reflect.Pointer && !f.IsNil() {
-			n++
+			name, _, _ := strings.Cut(all.Type().Field(i).Tag.Get("json"), ",")
+			names = append(names, name)
 		}
 	}
-	return n
+	return names
 }
 
-func (k *checker) configured(name string, getter any) error {
+// configured accepts a field for which there is a getter.
+func (k *checker) configured(at *field.Path, name string, getter any) error {
 	if getter == nil {
-		return fmt.Errorf("content: Config.%s is missing: %w", name, volume.ErrNotSupported)
+		return fmt.Errorf("%w: %w", field.Forbidden(at, "content.Config."+name+" is missing"), volume.ErrNotSupported)
 	}
 	return nil
 }
@@ -116,11 +123,9 @@ func (k *checker) path(at *field.Path, name string) error {
 	if err := atomicdir.CheckName(name); errors.As(err, &refused) {
 		return volume.Invalid(at, name, refused.Reason)
 	}
-	clean := path.Clean(name)
-	if k.many && k.paths[clean] {
-		return volume.Invalid(at, name, "another source has the same path")
+	if reason := k.paths.add(name); reason != "" {
+		return volume.Invalid(at, name, reason)
 	}
-	k.paths[clean] = true
 	return nil
 }
 
@@ -155,40 +160,14 @@ func (k *checker) told(at *field.Path, item v1.DownwardAPIVolumeFile) error {
 		}
 		return nil
 	}
+	at = at.Child("resourceFieldRef")
 	if name, value, reason := badResource(item.ResourceFieldRef, k.pod); reason != "" {
-		return volume.Invalid(at.Child("resourceFieldRef", name), value, reason)
+		return volume.Invalid(at.Child(name), value, reason)
+	}
+	if needsNode(item.ResourceFieldRef, k.pod) {
+		return k.configured(at, "Node", k.Node)
 	}
 	return nil
-}
-
-func (k *checker) trustBundle(at *field.Path, s *v1.ClusterTrustBundleProjection) error {
-	switch {
-	case (s.Name == nil) == (s.SignerName == nil):
-		return field.Required(at, "one of name and signerName")
-	case s.Name != nil && s.LabelSelector != nil:
-		return field.Forbidden(at.Child("labelSelector"), "the bundle has a name")
-	}
-	return errors.Join(k.configured("TrustBundles", k.TrustBundles), k.path(at.Child("path"), s.Path))
-}
-
-func (k *checker) certificate(at *field.Path, s *v1.PodCertificateProjection) error {
-	if s.CredentialBundlePath == "" && s.KeyPath == "" && s.CertificateChainPath == "" {
-		return field.Required(at.Child("credentialBundlePath"), "a certificate is written to a file")
-	}
-	k.many = true // its own paths must differ, too
-	for name, written := range map[string]string{
-		"credentialBundlePath": s.CredentialBundlePath,
-		"keyPath":              s.KeyPath,
-		"certificateChainPath": s.CertificateChainPath,
-	} {
-		if written == "" {
-			continue
-		}
-		if err := k.path(at.Child(name), written); err != nil {
-			return err
-		}
-	}
-	return k.configured("Certificates", k.Certificates)
 }
 
 func checkMode(at *field.Path, mode *int32) error {

@@ -30,8 +30,8 @@ type collector struct {
 	into files
 }
 
-// collect returns all files of the volume. Its errors are transient: what is missing may
-// come.
+// collect returns all files of the volume. Its errors are transient, as what is missing may
+// come; but not of a getter that says that it cannot.
 func (m *mounter) collect(ctx context.Context, args volume.MounterArgs) (files, error) {
 	c := &collector{Config: m.plugin.config, pod: m.pod, args: args, mode: defaultMode, into: files{}}
 	if m.source.DefaultMode != nil {
@@ -41,7 +41,9 @@ func (m *mounter) collect(ctx context.Context, args volume.MounterArgs) (files, 
 		if err := context.Cause(ctx); err != nil {
 			return nil, util.Transient(err)
 		}
-		if err := c.add(ctx, source); err != nil {
+		if err := c.add(ctx, source); errors.Is(err, volume.ErrNotSupported) {
+			return nil, err
+		} else if err != nil {
 			return nil, util.Transient(err)
 		}
 	}

@@ -21,8 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-type args = volume.MounterArgs
-
 func TestConfigMap(t *testing.T) {
 	n := newNode(t)
 	require.Equal(t, map[string]string{"color": "blue", "size": "3", "logo": "\x00\x01\xff"}, n.up(t, configMap(), args{}))
@@ -242,11 +240,13 @@ func TestMissingGetter(t *testing.T) {
 			continue
 		}
 		require.ErrorIs(t, err, volume.ErrNotSupported)
+		require.Contains(t, fieldOf(t, err), "spec.volume.projected.sources[0].")
 	}
-	source := downward(resourceItem("a", "first", "limits.cpu", ""))
-	require.ErrorIs(t, n.mounter(t, source).SetUp(t.Context(), args{}), volume.ErrNotSupported)
-	source = downward(resourceItem("a", "main", "limits.cpu", ""))
-	require.Equal(t, map[string]string{"a": "2"}, n.up(t, source, args{}))
+	_, err := n.newMounter(downward(resourceItem("a", "first", "limits.cpu", "")))
+	require.ErrorIs(t, err, volume.ErrNotSupported)
+	require.Equal(t, "spec.volume.downwardAPI.items[0].resourceFieldRef", fieldOf(t, err))
+	source := downward(resourceItem("a", "main", "limits.cpu", ""), resourceItem("b", "first", "requests.cpu", ""))
+	require.Equal(t, map[string]string{"a": "2", "b": "0"}, n.up(t, source, args{}))
 	n.down(t, source)
 }
 
@@ -263,7 +263,7 @@ func (f failing) GetServiceAccountToken(context.Context, *v1.Pod, *v1.ServiceAcc
 
 func TestFailingGetters(t *testing.T) {
 	down := errors.New("the server is down")
-	for _, want := range []error{down, nil} {
+	for _, want := range []error{down, nil, fmt.Errorf("%w, ever", volume.ErrNotSupported)} {
 		n := nodeIn(t, t.TempDir(), mounttest.NewFake(mount.Config{}), func(c *content.Config) {
 			c.Secrets, c.ConfigMaps, c.Tokens = failing{want}, failing{want}, failing{want}
 		})
@@ -276,7 +276,11 @@ func TestFailingGetters(t *testing.T) {
 			if want != nil {
 				require.ErrorIs(t, err, want)
 			}
-			require.Equal(t, volume.Transient, volume.KindOf(err))
+			wanted := volume.Transient
+			if errors.Is(want, volume.ErrNotSupported) {
+				wanted = volume.Final
+			}
+			require.Equal(t, wanted, volume.KindOf(err))
 			require.NoDirExists(t, m.GetPath())
 		}
 	}

@@ -189,8 +189,8 @@ func invalidProjected() map[string]v1.VolumeSource {
 		"two bundles":   {ClusterTrustBundle: &v1.ClusterTrustBundleProjection{Name: ptr("a"), SignerName: ptr("b"), Path: "a"}},
 		"selector":      {ClusterTrustBundle: &v1.ClusterTrustBundleProjection{Name: ptr("a"), LabelSelector: &metav1.LabelSelector{}, Path: "a"}},
 		"bundle's path": {ClusterTrustBundle: &v1.ClusterTrustBundleProjection{Name: ptr("a"), Path: ".."}},
-		"no file":       {PodCertificate: &v1.PodCertificateProjection{}},
-		"one file":      {PodCertificate: &v1.PodCertificateProjection{KeyPath: "a", CertificateChainPath: "./a"}},
+		"no file":       {PodCertificate: certificate("", "", "")},
+		"one file":      {PodCertificate: certificate("", "a", "./a")},
 		"same path":     {ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "./deep//password"}},
 	} {
 		bad := everything()

@@ -22,8 +22,15 @@
 // ConfigMap or Secret. Both are transient, as they may come.
 //
 // Of sources of a projected volume that write the same file the last one wins, as with
-// the kubelet; that two of them name one path is refused beforehand, as by the API. A
-// file that is a directory of other files is refused in any case.
+// the kubelet; that two items of it name one path is refused beforehand, as by the API. A
+// file that is a directory of other files is refused in any case: beforehand if items
+// name both, and by SetUp if it depends on the keys that there are.
+//
+// Other fields are held to what the API accepts, as pods need not come from there. The
+// audience of a token is held to more: at most 4096 bytes of UTF-8 without control
+// characters.
+//
+// A container's limit is its own, or else that of its pod, or else what the node has.
 //
 // # Owners
 //

@@ -10,9 +10,11 @@ import (
 // The getters are where bytes come from. They are called in SetUp, from any goroutine,
 // and return soon after ctx ends. That something is missing they say by an error that
 // apierrors.IsNotFound knows, of k8s.io/apimachinery/pkg/api/errors, as clients and
-// listers do: an optional source is empty then. After any error the old files stay; it
-// is part of the error of SetUp, so it must not hold a secret. What is returned is not
-// changed.
+// listers do: an optional source is empty then. After any error the old files stay, and
+// SetUp may be called again, unless the error wraps volume.ErrNotSupported; it is part of
+// the error of SetUp, so it must not hold a secret. What is returned is not changed.
+// Sources are complete: what the API server sets if it is missing, such as the hour that
+// tokens last, is set.
 
 // A ConfigMapGetter knows ConfigMaps.
 type ConfigMapGetter interface {

@@ -14,6 +14,8 @@ const (
 type kind struct {
 	plugin string
 	field  string // of a volume
+	name   string // of the field of its source that names an object
+	many   bool   // it has several sources, whose paths must differ
 	memory bool   // it has a tmpfs
 	// source returns the part of a volume that is of the kind, as a projected one that
 	// comes to the same. Nil: the volume is of another kind.
@@ -27,6 +29,7 @@ type kind struct {
 var configMapKind = kind{
 	plugin: ConfigMapPluginName,
 	field:  "configMap",
+	name:   "name",
 	source: func(v *v1.Volume) *v1.ProjectedVolumeSource {
 		if v.ConfigMap == nil {
 			return nil
@@ -44,6 +47,7 @@ var configMapKind = kind{
 var secretKind = kind{
 	plugin: SecretPluginName,
 	field:  "secret",
+	name:   "secretName",
 	memory: true,
 	source: func(v *v1.Volume) *v1.ProjectedVolumeSource {
 		if v.Secret == nil {
@@ -78,6 +82,8 @@ var downwardAPIKind = kind{
 var projectedKind = kind{
 	plugin: ProjectedPluginName,
 	field:  "projected",
+	name:   "name",
+	many:   true,
 	memory: true,
 	source: func(v *v1.Volume) *v1.ProjectedVolumeSource { return v.Projected.DeepCopy() },
 	only:   func(v *v1.Volume) v1.VolumeSource { return v1.VolumeSource{Projected: v.Projected} },

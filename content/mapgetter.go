@@ -2,6 +2,7 @@ package content
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -85,7 +86,8 @@ func (g *MapGetter) SetTrustBundle(name string, pem []byte) {
 	put(g, &g.bundles, name, slices.Clone(pem))
 }
 
-// SetNodeAllocatable sets what pods may use of the node.
+// SetNodeAllocatable sets what pods may use of the node. Until then a container's limit
+// that is the node's is an error.
 func (g *MapGetter) SetNodeAllocatable(list v1.ResourceList) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -125,11 +127,20 @@ func (g *MapGetter) GetTrustBundle(ctx context.Context, source *v1.ClusterTrustB
 	return slices.Clone(pem), err
 }
 
-// GetNodeAllocatable implements [NodeGetter].
+// errNoAllocatable is not the answer that the node has nothing.
+var errNoAllocatable = errors.New("content: nothing was told to MapGetter.SetNodeAllocatable")
+
+// GetNodeAllocatable implements [NodeGetter]. It is an error if nothing has been set.
 func (g *MapGetter) GetNodeAllocatable(ctx context.Context) (v1.ResourceList, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.allocatable.DeepCopy(), context.Cause(ctx)
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	if g.allocatable == nil {
+		return nil, errNoAllocatable
+	}
+	return g.allocatable.DeepCopy(), nil
 }
 
 func put[T any](g *MapGetter, all *map[string]T, key string, value T) {

@@ -16,6 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+type args = volume.MounterArgs
+
 // A node has the four plugins, and objects for them.
 type node struct {
 	*content.MapGetter
@@ -188,6 +190,13 @@ func projected(sources ...v1.VolumeProjection) v1.VolumeSource {
 
 func ptr[T any](v T) *T { return &v }
 
+func certificate(both, key, chain string) *v1.PodCertificateProjection {
+	return &v1.PodCertificateProjection{
+		SignerName: "example.com/signer", KeyType: "ED25519",
+		CredentialBundlePath: both, KeyPath: key, CertificateChainPath: chain,
+	}
+}
+
 // everything is a projected volume with each kind of source.
 func everything() v1.VolumeSource {
 	return projected(
@@ -199,6 +208,6 @@ func everything() v1.VolumeSource {
 		v1.VolumeProjection{DownwardAPI: &v1.DownwardAPIProjection{Items: []v1.DownwardAPIVolumeFile{fieldItem("name", "metadata.name")}}},
 		v1.VolumeProjection{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "token"}},
 		v1.VolumeProjection{ClusterTrustBundle: &v1.ClusterTrustBundleProjection{Name: ptr("bundle"), Path: "ca.pem"}},
-		v1.VolumeProjection{PodCertificate: &v1.PodCertificateProjection{CredentialBundlePath: "both.pem", KeyPath: "key.pem"}},
+		v1.VolumeProjection{PodCertificate: certificate("both.pem", "key.pem", "")},
 	)
 }

@@ -89,8 +89,9 @@ func (p *Plugin) CanSupport(spec *volume.Spec) bool {
 func (p *Plugin) RequiresRemount(*volume.Spec) bool { return true }
 
 // NewMounter checks the specification: names that the API allows, paths that stay in the
-// volume, permissions, fields that there are. The error is a [*field.Error], or wraps
-// [volume.ErrNotSupported] if a getter is missing.
+// volume and exclude no other, permissions, fields that there are, times that the API
+// allows. The error is a [*field.Error], which names the field as the volume has it; if a
+// getter is missing that it needs it wraps [volume.ErrNotSupported], too.
 func (p *Plugin) NewMounter(spec *volume.Spec, pod *v1.Pod) (volume.Mounter, error) {
 	source, err := p.source(spec)
 	if err != nil {
@@ -99,10 +100,10 @@ func (p *Plugin) NewMounter(spec *volume.Spec, pod *v1.Pod) (volume.Mounter, err
 	if pod == nil {
 		return nil, field.Required(field.NewPath("pod"), "a volume is set up for a pod")
 	}
-	at := field.NewPath("spec", "volume", p.kind.field)
-	if err := p.config.check(at, source, pod); err != nil {
+	if err := p.check(source, pod); err != nil {
 		return nil, err
 	}
+	setDefaults(source)
 	v, err := p.volume(spec.Name(), pod.UID)
 	if err != nil {
 		return nil, err

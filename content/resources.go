@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/volumekit/volumekit/util/quantity"
-	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
@@ -16,6 +15,10 @@ import (
 // ofNode are the resources of which a container without a limit may use what the node
 // has.
 var ofNode = []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage}
+
+// ofPod are those of which a pod may have a limit as a whole, which holds for each of its
+// containers that has none.
+var ofPod = []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory}
 
 // divisors are the units that the API allows.
 var (
@@ -74,17 +77,15 @@ func (c *collector) resource(ctx context.Context, ref *v1.ResourceFieldSelector)
 	if container == nil {
 		return "", fmt.Errorf("the pod has no container %.80q", ref.ContainerName)
 	}
-	from := container.Resources.Requests
+	have, ok := container.Resources.Requests[name], true
 	if limit {
-		from = container.Resources.Limits
+		have, ok = limitOf(c.pod, container, name)
 	}
-	have, ok := from[name]
-	if limit && (!ok || have.IsZero()) && slices.Contains(ofNode, name) {
-		allocatable, err := c.allocatable(ctx)
-		if err != nil {
+	if !ok {
+		var err error
+		if have, err = c.allocatable(ctx, name); err != nil {
 			return "", err
 		}
-		have = allocatable[name]
 	}
 	for _, q := range []*resource.Quantity{&have, &ref.Divisor} {
 		if err := quantity.Check(q); err != nil {
@@ -94,11 +95,42 @@ func (c *collector) resource(ctx context.Context, ref *v1.ResourceFieldSelector)
 	return strconv.FormatInt(units(have, ref.Divisor, name == v1.ResourceCPU), 10), nil
 }
 
-func (c *collector) allocatable(ctx context.Context) (v1.ResourceList, error) {
-	if c.Node == nil {
-		return nil, fmt.Errorf("content: Config.Node is missing, for a container without a limit: %w", volume.ErrNotSupported)
+// limitOf returns the limit of a container, or else that of its pod. If it is not ok there
+// is none: it may use what the node has.
+func limitOf(pod *v1.Pod, container *v1.Container, name v1.ResourceName) (limit resource.Quantity, ok bool) {
+	limit = container.Resources.Limits[name]
+	if !limit.IsZero() || !slices.Contains(ofNode, name) {
+		return limit, true
 	}
-	return c.Node.GetNodeAllocatable(ctx)
+	if pod.Spec.Resources != nil && slices.Contains(ofPod, name) {
+		limit = pod.Spec.Resources.Limits[name]
+	}
+	return limit, !limit.IsZero()
+}
+
+// needsNode reports whether the node's resources are needed for one that badResource
+// accepts.
+func needsNode(ref *v1.ResourceFieldSelector, pod *v1.Pod) bool {
+	limit, name, _ := splitResource(ref.Resource)
+	if !limit {
+		return false
+	}
+	_, ok := limitOf(pod, containerOf(pod, ref.ContainerName), name)
+	return !ok
+}
+
+// allocatable returns what the node has. Of processors and memory each has some; a node
+// that says nothing of storage counts as one without, as with the kubelet.
+func (c *collector) allocatable(ctx context.Context, name v1.ResourceName) (resource.Quantity, error) {
+	all, err := c.Node.GetNodeAllocatable(ctx)
+	if err != nil {
+		return resource.Quantity{}, fmt.Errorf("what the node has: %w", err)
+	}
+	have, ok := all[name]
+	if !ok && name != v1.ResourceEphemeralStorage {
+		return have, fmt.Errorf("what the node has: %w for %s", errNil, name)
+	}
+	return have, nil
 }
 
 // units divides, and rounds up.

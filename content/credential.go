@@ -1,0 +1,138 @@
+package content
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/volumekit/volumekit/volume"
+	v1 "k8s.io/api/core/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Seconds that the API allows, and those that it sets where there are none.
+const (
+	minTokenSeconds     = 10 * 60
+	maxTokenSeconds     = 1 << 32
+	defaultTokenSeconds = 60 * 60
+
+	minCertificateSeconds     = 60 * 60
+	maxCertificateSeconds     = 91 * 24 * 60 * 60
+	defaultCertificateSeconds = 24 * 60 * 60
+)
+
+// keyTypes are those of certificates.
+var keyTypes = []string{"RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519"}
+
+// setDefaults completes a source as the API server does, for getters to rely on.
+func setDefaults(source *v1.ProjectedVolumeSource) {
+	for _, s := range source.Sources {
+		if token := s.ServiceAccountToken; token != nil {
+			token.ExpirationSeconds = orDefault(token.ExpirationSeconds, defaultTokenSeconds)
+		}
+		if certificate := s.PodCertificate; certificate != nil {
+			certificate.MaxExpirationSeconds = orDefault(certificate.MaxExpirationSeconds, defaultCertificateSeconds)
+		}
+	}
+}
+
+func orDefault[T any](p *T, value T) *T {
+	if p == nil {
+		return &value
+	}
+	return p
+}
+
+func (k *checker) token(at *field.Path, s *v1.ServiceAccountTokenProjection) error {
+	if seconds := s.ExpirationSeconds; seconds != nil && (*seconds < minTokenSeconds || *seconds > maxTokenSeconds) {
+		return field.Invalid(at.Child("expirationSeconds"), *seconds, "from 600 to 2^32")
+	}
+	if reason := badAudience(s.Audience); reason != "" {
+		return volume.Invalid(at.Child("audience"), s.Audience, reason)
+	}
+	return k.path(at.Child("path"), s.Path)
+}
+
+// badAudience says what is wrong with the name of who is to accept a token: it becomes
+// part of one, and of requests for it.
+func badAudience(audience string) string {
+	const longest = 4096
+	switch {
+	case len(audience) > longest:
+		return "longer than 4096 bytes"
+	case !utf8.ValidString(audience):
+		return "not UTF-8"
+	case strings.ContainsFunc(audience, unicode.IsControl):
+		return "has a control character"
+	}
+	return ""
+}
+
+func (k *checker) trustBundle(at *field.Path, s *v1.ClusterTrustBundleProjection) error {
+	switch {
+	case (s.Name == nil) == (s.SignerName == nil):
+		return field.Required(at, "one of name and signerName")
+	case s.Name != nil && s.LabelSelector != nil:
+		return field.Forbidden(at.Child("labelSelector"), "the bundle has a name")
+	case s.Name != nil && badBundle(*s.Name):
+		return volume.Invalid(at.Child("name"), *s.Name, "such as example or example.com:signer:example")
+	case s.SignerName != nil && badSigner(*s.SignerName):
+		return volume.Invalid(at.Child("signerName"), *s.SignerName, signerExample)
+	}
+	selector := metav1validation.LabelSelectorValidationOptions{}
+	if bad := metav1validation.ValidateLabelSelector(s.LabelSelector, selector, at.Child("labelSelector")); len(bad) > 0 {
+		return bad[0]
+	}
+	return k.path(at.Child("path"), s.Path)
+}
+
+// badBundle: a name is one of its own alone, or after that of its signer, which has a
+// colon for the slash.
+func badBundle(name string) bool {
+	parts := strings.Split(name, ":")
+	if len(parts) == 3 && !badSigner(parts[0]+"/"+parts[1]) {
+		parts = parts[2:]
+	}
+	return len(parts) != 1 || badSubdomain(parts[0])
+}
+
+const signerExample = "such as example.com/signer"
+
+func badSigner(name string) bool {
+	const longest = 571 // a domain, a slash, a namespace, a dot and an object
+	domain, rest, ok := strings.Cut(name, "/")
+	return !ok || len(name) > longest || badSubdomain(domain) ||
+		slices.ContainsFunc(strings.Split(rest, "."), badSubdomain)
+}
+
+func badSubdomain(name string) bool { return len(validation.IsDNS1123Subdomain(name)) > 0 }
+
+func (k *checker) certificate(at *field.Path, s *v1.PodCertificateProjection) error {
+	seconds := s.MaxExpirationSeconds
+	switch {
+	case badSigner(s.SignerName):
+		return volume.Invalid(at.Child("signerName"), s.SignerName, signerExample)
+	case !slices.Contains(keyTypes, s.KeyType):
+		return volume.Invalid(at.Child("keyType"), s.KeyType, "one of "+strings.Join(keyTypes, ", "))
+	case seconds != nil && (*seconds < minCertificateSeconds || *seconds > maxCertificateSeconds):
+		return field.Invalid(at.Child("maxExpirationSeconds"), *seconds, "from 3600 to 7862400")
+	case s.CredentialBundlePath == "" && s.KeyPath == "" && s.CertificateChainPath == "":
+		return field.Required(at.Child("credentialBundlePath"), "a certificate is written to a file")
+	}
+	for _, file := range []struct{ field, path string }{
+		{"credentialBundlePath", s.CredentialBundlePath},
+		{"keyPath", s.KeyPath},
+		{"certificateChainPath", s.CertificateChainPath},
+	} {
+		if file.path == "" {
+			continue
+		}
+		if err := k.path(at.Child(file.field), file.path); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,102 @@
+package content_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/content"
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/volume"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// TestPodLimits: a container without a limit has that of its pod, and only if there is
+// none what the node has.
+func TestPodLimits(t *testing.T) {
+	n := newNode(t)
+	n.SetNodeAllocatable(v1.ResourceList{
+		"cpu": resource.MustParse("4"), "memory": resource.MustParse("1Gi"), "ephemeral-storage": resource.MustParse("9Gi"),
+	})
+	source := downward(
+		resourceItem("own", "main", "limits.cpu", ""), resourceItem("cpu", "first", "limits.cpu", "1m"),
+		resourceItem("memory", "first", "limits.memory", "1Mi"), resourceItem("storage", "first", "limits.ephemeral-storage", "1Gi"),
+		resourceItem("pages", "first", "limits.hugepages-2Mi", ""), resourceItem("asked", "first", "requests.memory", ""),
+	)
+	for _, test := range []struct {
+		limits v1.ResourceList
+		want   map[string]string
+	}{
+		{nil, map[string]string{"own": "2", "cpu": "4000", "memory": "1024", "storage": "9", "pages": "0", "asked": "0"}},
+		{
+			v1.ResourceList{"cpu": resource.MustParse("0"), "memory": resource.MustParse("256Mi")},
+			map[string]string{"own": "2", "cpu": "4000", "memory": "256", "storage": "9", "pages": "0", "asked": "0"},
+		},
+		{
+			v1.ResourceList{
+				"cpu": resource.MustParse("2500m"), "memory": resource.MustParse("256Mi"),
+				"ephemeral-storage": resource.MustParse("1Gi"), "hugepages-2Mi": resource.MustParse("4Mi"),
+			},
+			map[string]string{"own": "2", "cpu": "2500", "memory": "256", "storage": "9", "pages": "0", "asked": "0"},
+		},
+	} {
+		n.pod.Spec.Resources = &v1.ResourceRequirements{Limits: test.limits, Requests: v1.ResourceList{"memory": resource.MustParse("1Mi")}}
+		require.Equal(t, test.want, n.up(t, source, args{}))
+	}
+	n.down(t, source)
+}
+
+// TestPodLimitNeedsNoNode: what the pod says is not asked of the node.
+func TestPodLimitNeedsNoNode(t *testing.T) {
+	n := nodeIn(t, t.TempDir(), mounttest.NewFake(mount.Config{}), func(c *content.Config) { c.Node = nil })
+	n.pod.Spec.Resources = &v1.ResourceRequirements{Limits: v1.ResourceList{"cpu": resource.MustParse("3")}}
+	source := downward(resourceItem("cpu", "first", "limits.cpu", ""))
+	require.Equal(t, map[string]string{"cpu": "3"}, n.up(t, source, args{}))
+	n.down(t, source)
+}
+
+func TestHostilePodLimit(t *testing.T) {
+	for _, q := range hostileQuantities() {
+		n := newNode(t)
+		n.pod.Spec.Resources = &v1.ResourceRequirements{Limits: v1.ResourceList{"memory": q}}
+		inTime(t, func() {
+			err := n.mounter(t, downward(resourceItem("a", "first", "limits.memory", ""))).SetUp(t.Context(), args{})
+			require.True(t, q.IsZero() && err == nil || hostile(err), "%v", err)
+		})
+	}
+}
+
+// allocatable is what a node has, or why that is not known.
+type allocatable struct {
+	list v1.ResourceList
+	err  error
+}
+
+func (a allocatable) GetNodeAllocatable(context.Context) (v1.ResourceList, error) {
+	return a.list, a.err
+}
+
+// TestAllocatableUnknown: what nobody knows is not written as 0.
+func TestAllocatableUnknown(t *testing.T) {
+	down := errors.New("the server is down")
+	cpu := v1.ResourceList{"cpu": resource.MustParse("4")}
+	for name, test := range map[string]struct {
+		node content.NodeGetter
+		says string
+	}{
+		"failing":      {allocatable{cpu, down}, "the server is down"},
+		"nothing":      {allocatable{nil, nil}, "returned nothing for memory"},
+		"other things": {allocatable{cpu, nil}, "returned nothing for memory"},
+		"not told":     {&content.MapGetter{}, "SetNodeAllocatable"},
+	} {
+		n := nodeIn(t, t.TempDir(), mounttest.NewFake(mount.Config{}), func(c *content.Config) { c.Node = test.node })
+		m := n.mounter(t, downward(resourceItem("a", "first", "limits.memory", "")))
+		err := m.SetUp(t.Context(), args{})
+		require.ErrorContains(t, err, test.says, name)
+		require.Equal(t, volume.Transient, volume.KindOf(err), name)
+		require.NoDirExists(t, m.GetPath(), name)
+	}
+}
