@@ -9,27 +9,27 @@ import (
 	"github.com/volumekit/volumekit/util/ctxend"
 )
 
-// prepare is source.prepare for file systems that may not answer: when ctx ends it
-// returns. What it leaves at work takes back what it creates, and until then nobody
-// else prepares the same path.
+// prepare is source.prepare for file systems that may not answer.
 func (m *mounter) prepare(ctx context.Context) (found, error) {
-	unlock, err := m.plugin.preparing.Lock(ctx, m.source.path)
-	if err != nil {
-		return found{}, util.Transient(err)
-	}
-	return await(ctx, func() (found, error) {
-		return m.source.prepare()
-	}, func(late found, err error) {
-		if err == nil {
-			late.close()
-			_ = late.undo()
-		}
-	}, unlock)
+	work := func() (found, error) { return m.source.prepare(ctx) }
+	return ask(ctx, m.plugin, m.source.path, work, found.close)
 }
 
 // look returns the type of what is at a path, also of a file system that may not answer.
-func look(ctx context.Context, name string) (fs.FileMode, error) {
-	return await(ctx, func() (fs.FileMode, error) { return modeOf(name) }, func(fs.FileMode, error) {}, func() {})
+func (p *Plugin) look(ctx context.Context, name string) (fs.FileMode, error) {
+	work := func() (fs.FileMode, error) { return modeOf(name) }
+	return ask(ctx, p, name, work, func(fs.FileMode) {})
+}
+
+// ask returns when ctx ends. Until what it leaves at work has come to its end, nobody
+// else asks about the path: however often a volume is tried, one thread waits for it.
+func ask[T any](ctx context.Context, p *Plugin, path string, work func() (T, error), late func(T)) (T, error) {
+	unlock, err := p.asking.Lock(ctx, path)
+	if err != nil {
+		var none T
+		return none, noAnswer(ctx)
+	}
+	return await(ctx, work, late, unlock)
 }
 
 func modeOf(name string) (fs.FileMode, error) {
@@ -40,7 +40,7 @@ func modeOf(name string) (fs.FileMode, error) {
 
 // await waits for work until ctx ends. What comes later goes to late. Then comes end, in
 // any case.
-func await[T any](ctx context.Context, work func() (T, error), late func(T, error), end func()) (T, error) {
+func await[T any](ctx context.Context, work func() (T, error), late func(T), end func()) (T, error) {
 	type answer struct {
 		value T
 		err   error
@@ -52,7 +52,7 @@ func await[T any](ctx context.Context, work func() (T, error), late func(T, erro
 		select {
 		case answers <- answer{value, err}:
 		case <-gone:
-			late(value, err)
+			late(value)
 		}
 	}()
 	select {
@@ -61,8 +61,12 @@ func await[T any](ctx context.Context, work func() (T, error), late func(T, erro
 	case <-ctx.Done():
 		close(gone)
 		var none T
-		return none, util.Transient(errors.Join(errNoAnswer, ctxend.Error(ctx)))
+		return none, noAnswer(ctx)
 	}
+}
+
+func noAnswer(ctx context.Context) error {
+	return util.Transient(errors.Join(errNoAnswer, ctxend.Error(ctx)))
 }
 
 var errNoAnswer = errors.New("the path's file system has not answered")

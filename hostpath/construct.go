@@ -41,7 +41,7 @@ func (p *Plugin) ConstructVolumeSpec(ctx context.Context, volumeName, mountPath 
 			continue
 		}
 		in, _ := table.Containing(origin)
-		source, err := hostPath(ctx, written, at)
+		source, err := p.hostPath(ctx, written, at)
 		if err != nil {
 			return nil, err
 		}
@@ -52,12 +52,12 @@ func (p *Plugin) ConstructVolumeSpec(ctx context.Context, volumeName, mountPath 
 
 // hostPath is the source with a type if it is one for which the mount has another
 // option. What cannot be looked at has none; what does not answer is an error.
-func hostPath(ctx context.Context, written string, at mount.Info) (*v1.HostPathVolumeSource, error) {
+func (p *Plugin) hostPath(ctx context.Context, written string, at mount.Info) (*v1.HostPathVolumeSource, error) {
 	source := &v1.HostPathVolumeSource{Path: written}
 	if at.Flags&mount.NoDev != 0 {
 		return source, nil
 	}
-	mode, err := look(ctx, at.Mountpoint)
+	mode, err := p.look(ctx, at.Mountpoint)
 	if errors.Is(err, errNoAnswer) {
 		return nil, err
 	}

@@ -44,8 +44,10 @@
 //
 // # What it leaves alone
 //
-// SetUp creates what its type says, and takes it back if it fails; TearDown removes
-// nothing but the place where the volume was. The owners of files are the node's:
-// FsUser and FsGroup of a pod have no effect, as in Kubernetes. Sizes and SELinux labels
-// are refused with an error that wraps volume.ErrNotSupported.
+// SetUp creates what its type says. That stays, also if SetUp fails after it: another
+// pod may have it by then. TearDown removes nothing but the place where the volume was.
+//
+// The owners of files are the node's: FsUser and FsGroup of a pod have no effect, as in
+// Kubernetes. Sizes and SELinux labels are refused with an error that wraps
+// volume.ErrNotSupported.
 package hostpath

@@ -1,6 +1,7 @@
 package hostpath
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -48,14 +49,11 @@ func (e *TypeError) Unwrap() []error {
 	return []error{e.Err, volume.ErrTransient}
 }
 
-// A found is what is at a path, and how to take back what was created there.
+// A found is what is at a path.
 type found struct {
 	file *os.File // what was looked at, to be mounted; nil where the system has no such
 	mode fs.FileMode
-	undo func() error
 }
-
-func nothing() error { return nil }
 
 func (f found) close() {
 	if f.file != nil {
@@ -63,22 +61,24 @@ func (f found) close() {
 	}
 }
 
-// prepare looks whether there is what the type says, and creates it if it says so.
-func (s source) prepare() (found, error) {
+// prepare looks whether there is what the type says, and creates it if it says so, but
+// not once ctx has ended: nobody waits for it then. What it has created it never takes
+// back: another pod may be up on it by then, and the directory that is under a bind
+// mount can be removed.
+func (s source) prepare(ctx context.Context) (found, error) {
 	file, mode, err := open(s.path)
-	undo := nothing
-	if errors.Is(err, fs.ErrNotExist) && s.creates() {
-		if undo, err = s.create(); err == nil {
+	if errors.Is(err, fs.ErrNotExist) && s.creates() && ctx.Err() == nil {
+		if err = s.create(); err == nil {
 			file, mode, err = open(s.path)
 		}
 	}
-	there := found{file, mode, undo}
-	if err == nil && wanted[s.kind] != nil && !wanted[s.kind](mode) {
-		there.close()
-		return found{}, errors.Join(&TypeError{Path: s.path, Want: s.kind, Have: mode.Type()}, undo())
-	}
 	if err != nil {
-		return found{}, errors.Join(&TypeError{Path: s.path, Want: s.kind, Err: err}, undo())
+		return found{}, &TypeError{Path: s.path, Want: s.kind, Err: err}
+	}
+	there := found{file, mode}
+	if wanted[s.kind] != nil && !wanted[s.kind](mode) {
+		there.close()
+		return found{}, &TypeError{Path: s.path, Want: s.kind, Have: mode.Type()}
 	}
 	return there, nil
 }
@@ -88,23 +88,11 @@ func (s source) creates() bool {
 }
 
 // create makes what is missing, strictly below the root.
-func (s source) create() (undo func() error, err error) {
+func (s source) create() error {
 	if s.kind == v1.HostPathDirectoryOrCreate {
-		made, err := safepath.MkdirAll(s.root, s.path, 0o755)
-		return func() error { return ifThere(safepath.RemoveMade(made, s.path)) }, err
+		_, err := safepath.MkdirAll(s.root, s.path, 0o755)
+		return err
 	}
-	created, err := safepath.CreateFile(s.root, s.path, 0o644)
-	if !created {
-		return nothing, err
-	}
-	return func() error { return ifThere(safepath.RemoveEmptyFile(s.path)) }, err
-}
-
-// ifThere forgives what is not to be undone any more: somebody else has removed it, or
-// uses it by now.
-func ifThere(err error) error {
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, safepath.ErrNotEmpty) || isInUse(err) {
-		return nil
-	}
+	_, err := safepath.CreateFile(s.root, s.path, 0o644)
 	return err
 }

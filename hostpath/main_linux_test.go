@@ -64,13 +64,19 @@ func nodeIn(t require.TestingT, m *mount.Mounter, dir string, change ...func(*ho
 func pod(uid types.UID) *v1.Pod { return &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}} }
 
 func (n *node) mounterOf(t require.TestingT, s *volume.Spec) volume.Mounter {
-	m, err := n.plugin.NewMounter(s, pod("1"))
+	return n.mounterFor(t, s, "1")
+}
+
+func (n *node) mounterFor(t require.TestingT, s *volume.Spec, uid types.UID) volume.Mounter {
+	m, err := n.plugin.NewMounter(s, pod(uid))
 	require.NoError(t, err)
 	return m
 }
 
-func (n *node) unmounter(t require.TestingT) volume.Unmounter {
-	u, err := n.plugin.NewUnmounter("vol", "1")
+func (n *node) unmounter(t require.TestingT) volume.Unmounter { return n.unmounterFor(t, "1") }
+
+func (n *node) unmounterFor(t require.TestingT, uid types.UID) volume.Unmounter {
+	u, err := n.plugin.NewUnmounter("vol", uid)
 	require.NoError(t, err)
 	return u
 }

@@ -1,7 +1,6 @@
 package hostpath
 
 import (
-	"errors"
 	"io/fs"
 	"os"
 
@@ -33,8 +32,4 @@ var kinds = map[uint16]fs.FileMode{
 	unix.S_IFCHR:  fs.ModeDevice | fs.ModeCharDevice,
 	unix.S_IFBLK:  fs.ModeDevice,
 	unix.S_IFLNK:  fs.ModeSymlink,
-}
-
-func isInUse(err error) bool {
-	return errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) || errors.Is(err, unix.EBUSY)
 }

@@ -3,7 +3,6 @@
 package hostpath
 
 import (
-	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -21,5 +20,3 @@ func open(name string) (*os.File, fs.FileMode, error) {
 	}
 	return nil, info.Mode().Type(), nil
 }
-
-func isInUse(err error) bool { return errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, fs.ErrExist) }

@@ -77,7 +77,6 @@ func checkArgs(args volume.MounterArgs) error {
 	return nil
 }
 
-// setUp takes back what it has created of the source if it cannot be mounted.
 func (m *mounter) setUp(ctx context.Context, dir string, args volume.MounterArgs) error {
 	if err := context.Cause(ctx); err != nil {
 		return util.Transient(err)
@@ -87,14 +86,7 @@ func (m *mounter) setUp(ctx context.Context, dir string, args volume.MounterArgs
 		return err
 	}
 	defer there.close()
-	err = m.bind(ctx, dir, args, there)
-	if err == nil || errors.Is(err, volume.ErrUncertain) {
-		return err
-	}
-	if undo := there.undo(); undo != nil {
-		return fmt.Errorf("%w: %w (cleaning up: %w)", volume.ErrUncertain, err, undo)
-	}
-	return err
+	return m.bind(ctx, dir, args, there)
 }
 
 // bind mounts what was looked at, whatever is at its path by now; but the path, if the

@@ -51,7 +51,7 @@ type Plugin struct {
 	mounts        *util.PodMounts
 	walker        *fsusage.Walker
 	roots, spoils *util.HostRoots
-	preparing     keylock.Map // by path on the host; taken after those of mounts
+	asking        keylock.Map // by path on the host; taken after those of mounts
 }
 
 var (

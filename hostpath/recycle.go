@@ -26,7 +26,7 @@ func (p *Plugin) Recycle(ctx context.Context, name string, spec *volume.Spec) er
 	if err := p.checkSpoils(spec, s); err != nil {
 		return err
 	}
-	mode, err := look(ctx, s.path)
+	mode, err := p.look(ctx, s.path)
 	if err != nil {
 		return &TypeError{Path: s.path, Want: s.kind, Err: err}
 	}
