@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -103,7 +104,7 @@ func (u user) start(args ...string) *process {
 	}
 	err := p.Start()
 	if os.IsPermission(err) {
-		u.Skipf("an ordinary user cannot get there: %v", err)
+		mounttest.SkipWithout(u, "reach", fmt.Sprintf("an ordinary user cannot get there: %v", err))
 	}
 	require.NoError(u, err)
 	go func() {

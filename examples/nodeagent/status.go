@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -73,23 +74,37 @@ func printMounts(out io.Writer, root string, pid int, names map[types.UID]string
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(w, "POD\tVOLUME\tPLUGIN\tMOUNTED\t")
-	dirs, err := filepath.Glob(filepath.Join(root, "pods", "*", "volumes", "*", "*"))
+	dirs, err := volumeDirs(root)
 	for _, dir := range dirs {
-		parts := strings.Split(filepath.ToSlash(strings.TrimPrefix(dir, root)), "/")
-		pod, plugin := parts[2], parts[4]
+		parts := strings.Split(filepath.ToSlash(dir), "/")
+		pod, plugin := parts[1], parts[3]
 		if name, err := volume.UnescapeQualifiedName(plugin); err == nil {
 			plugin = name
 		}
-		what, ok := mounts[filepath.ToSlash(dir)]
-		if !ok {
+		what, ok := mounts[filepath.ToSlash(filepath.Join(root, dir))]
+		switch {
+		case parts[2] == "volumeDevices":
+			what = "no, a device"
+		case !ok:
 			what = "no, a directory"
 		}
 		if name := names[types.UID(pod)]; name != "" {
 			pod = name
 		}
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t\n", oneLine(pod), oneLine(parts[5]), oneLine(plugin), oneLine(what))
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t\n", oneLine(pod), oneLine(parts[4]), oneLine(plugin), oneLine(what))
 	}
 	return errors.Join(err, w.Flush())
+}
+
+// volumeDirs returns what is in the place of volumes, below root, whose own name may hold
+// anything.
+func volumeDirs(root string) (all []string, err error) {
+	for _, kind := range []string{"volumes", "volumeDevices"} {
+		found, failed := fs.Glob(os.DirFS(root), "pods/*/"+kind+"/*/*")
+		all, err = append(all, found...), errors.Join(err, failed)
+	}
+	slices.Sort(all)
+	return all, err
 }
 
 // mountsOf returns what is mounted in the namespace of a process, 0 being this one, by

@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/volumekit/volumekit/internal/yamldoc"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -36,7 +37,7 @@ type document[T metav1.Object] struct {
 // parse reads the documents. Errors name the document.
 func parse(name string, text []byte) (*manifest, error) {
 	m := &manifest{name: name}
-	reader := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(terminated(text))))
+	reader := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(yamldoc.Terminated(text))))
 	for index := 1; ; index++ {
 		where := fmt.Sprintf("%s, document %d", name, index)
 		text, err := reader.Read()
@@ -44,22 +45,12 @@ func parse(name string, text []byte) (*manifest, error) {
 			return m, m.check()
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", where, badSeparator(err))
+			return nil, fmt.Errorf("%s: %w", where, yamldoc.BadSeparator(err))
 		}
 		if err := m.add(where, text); err != nil {
 			return nil, err
 		}
 	}
-}
-
-// terminated ends the last line: the reader of documents loses one that fills its buffer
-// to the last byte and does not end. What ends already is left alone, as an empty line
-// may count in a text.
-func terminated(text []byte) []byte {
-	if bytes.HasSuffix(text, []byte("\n")) {
-		return text
-	}
-	return append(slices.Clip(text), '\n')
 }
 
 // decoder knows the fields of all kinds of the API's first group, and no others.
@@ -75,17 +66,20 @@ var decoder = func() runtime.Decoder {
 func (m *manifest) add(where string, text []byte) error {
 	var content any
 	if err := yaml.Unmarshal(text, &content); err != nil {
-		return fmt.Errorf("%s: %w", where, badYAML(err))
+		return fmt.Errorf("%s: %w", where, yamldoc.BadYAML(err))
 	}
 	if content == nil {
 		return nil
 	}
 	fields, ok := content.(map[string]any)
 	if !ok {
-		return fmt.Errorf("%s: %w", where, notObject(content))
+		return fmt.Errorf("%s: %w", where, yamldoc.NotObject(content))
 	}
 	version, kind, name := identify(fields)
 	where = fmt.Sprintf("%s (%s/%s)", where, short(kind), short(name))
+	if err := yamldoc.CheckQuantities(content); err != nil {
+		return fmt.Errorf("%s: %w", where, err)
+	}
 	object, err := decode(version, kind, text)
 	if err == nil {
 		err = m.keep(where, object)

@@ -48,6 +48,7 @@ func lines(more []string) string {
 
 // badManifests are refused, each with a line that says this.
 var badManifests = map[string]struct{ text, says string }{
+	"endless quantity":    {"apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: p}\nspec: {capacity: {storage: \"1e-99999999\"}}\n", "spec.capacity.storage: Invalid value"},
 	"empty":               {"", "test.yaml: kind: Required value"},
 	"only comments":       {"# nothing\n---\n# either\n", "kind: Required value"},
 	"no pod":              {diskAt("one", "/x"), "kind: Required value"},

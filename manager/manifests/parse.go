@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/volumekit/volumekit/internal/yamldoc"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -37,14 +38,14 @@ var errNoObject = errors.New("the file holds no object; to remove pods, remove i
 // parse reads the documents of a file. The error is a [Problem].
 func parse(file string, text []byte) ([]document, error) {
 	var all []document
-	reader := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(terminated(text))))
+	reader := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(yamldoc.Terminated(text))))
 	for index := 1; ; index++ {
 		text, err := reader.Read()
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		d := document{file: file, index: index}
-		err = badSeparator(err)
+		err = yamldoc.BadSeparator(err)
 		if err == nil && index > maxDocuments {
 			err = fmt.Errorf("a file has at most %d documents", maxDocuments)
 		}
@@ -64,16 +65,6 @@ func parse(file string, text []byte) ([]document, error) {
 	return all, nil
 }
 
-// terminated ends the last line: the reader of documents loses one that fills its buffer
-// to the last byte and does not end. What ends already is left alone, as an empty line
-// may count in a text.
-func terminated(text []byte) []byte {
-	if bytes.HasSuffix(text, []byte("\n")) {
-		return text
-	}
-	return append(slices.Clip(text), '\n')
-}
-
 // decoder knows the fields of all kinds of the API's first group, and no others.
 var decoder = func() runtime.Decoder {
 	scheme := runtime.NewScheme()
@@ -87,20 +78,23 @@ var decoder = func() runtime.Decoder {
 func (d *document) read(text []byte) error {
 	var content any
 	if err := yaml.Unmarshal(text, &content); err != nil {
-		return badYAML(err)
+		return yamldoc.BadYAML(err)
 	}
 	if content == nil {
 		return nil
 	}
 	fields, ok := content.(map[string]any)
 	if !ok {
-		return notObject(content)
+		return yamldoc.NotObject(content)
 	}
 	version, _ := fields["apiVersion"].(string)
 	kind, _ := fields["kind"].(string)
 	metadata, _ := fields["metadata"].(map[string]any)
 	name, _ := metadata["name"].(string)
 	d.name = short(kind) + "/" + short(name)
+	if err := yamldoc.CheckQuantities(content); err != nil {
+		return err
+	}
 	object, err := decode(version, kind, text)
 	if err != nil {
 		return err

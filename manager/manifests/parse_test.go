@@ -44,6 +44,7 @@ var badManifests = map[string]struct{ text, says string }{
 	"only comments":     {"# nothing\n---\n# either\n", "f.yaml: the file holds no object"},
 	"not YAML":          {podYAML("p") + "---\n{[\n", "f.yaml, document 2: not valid YAML, near line 1"},
 	"half a document":   {podYAML("p")[:40], "f.yaml, document 1"},
+	"endless quantity":  {"apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: p}\nspec: {capacity: {storage: \"1e-99999999\"}}\n", "spec.capacity.storage: Invalid value"},
 	"a word":            {"hello\n", "document 1: not an object, but a string"},
 	"other version":     {"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\n", `(Deployment/d): apiVersion: Unsupported value: "apps/v1"`},
 	"other kind":        {"apiVersion: v1\nkind: Service\nmetadata: {name: s}\n", `(Service/s): kind: Unsupported value: "Service"`},

@@ -1,4 +1,4 @@
-package main
+package yamldoc
 
 import (
 	"errors"
@@ -13,8 +13,8 @@ import (
 
 var errSeparator = errors.New("invalid separator of documents: a line that begins with --- holds no more than a comment")
 
-// badSeparator leaves away what follows the dashes.
-func badSeparator(err error) error {
+// BadSeparator is for an error of the reader of documents; it leaves away what follows the dashes.
+func BadSeparator(err error) error {
 	if separator := (yaml.YAMLSyntaxError{}); errors.As(err, &separator) {
 		return errSeparator
 	}
@@ -23,16 +23,16 @@ func badSeparator(err error) error {
 
 var yamlLine = regexp.MustCompile(`^error converting YAML to JSON: yaml: (?:unmarshal errors:\n *)?line ([0-9]+): `)
 
-// badYAML leaves away all but the line.
-func badYAML(err error) error {
+// BadYAML is for an error of YAML; it leaves away all but the line.
+func BadYAML(err error) error {
 	if line := yamlLine.FindStringSubmatch(err.Error()); line != nil {
 		return fmt.Errorf("not valid YAML, near line %s of the document", line[1])
 	}
 	return errors.New("not valid YAML")
 }
 
-// notObject says what content is instead.
-func notObject(content any) error {
+// NotObject says what content is instead.
+func NotObject(content any) error {
 	is := "a number"
 	switch content.(type) {
 	case string:
