@@ -52,21 +52,14 @@ func (s *simulation) check() {
 	s.checkKept()
 }
 
-// forgetDisturbed: the manager has looked, or what was taken away is there again. What is
-// mounted in its place it may take for it.
+// forgetDisturbed: once it has looked the manager knows what was taken away or replaced.
 func (s *simulation) forgetDisturbed() {
 	looked := !s.loop.hasTableChanged() && len(s.pending) == 0
 	for target := range s.disturbed {
-		if looked && !s.isForeign(target) {
+		if looked {
 			delete(s.disturbed, target)
 		}
 	}
-}
-
-func (s *simulation) isForeign(target string) bool {
-	return slices.ContainsFunc(s.world.truth().table, func(info mount.Info) bool {
-		return info.Mountpoint == target && info.FSType == "foreign"
-	})
 }
 
 // checkMounts: there is one in each place, of what belongs there, and none that is to be
