@@ -41,15 +41,25 @@ func smallest(limits ...int64) int64 {
 	return least
 }
 
-// podMemory returns the memory that the containers of a pod may use at the same time:
-// none if one of them has no limit. What is in a volume in memory counts as theirs.
+// podMemory returns the memory that the pod may use, with its overhead. None: it has no
+// limit. What is in a volume in memory counts as its containers'.
 func podMemory(pod *v1.Pod) int64 {
+	n := containersMemory(pod)
 	if whole := pod.Spec.Resources; whole != nil {
-		if n := memoryOf(whole.Limits); n > 0 {
-			return n
+		if limit := memoryOf(whole.Limits); limit > 0 {
+			n = limit
 		}
 	}
-	var sum, most int64
+	if n == 0 {
+		return 0
+	}
+	return add(n, memoryOf(pod.Spec.Overhead))
+}
+
+// containersMemory returns what the containers may use at the same time: none if one of
+// them has no limit. While a container of the start runs, so do the sidecars before it.
+func containersMemory(pod *v1.Pod) int64 {
+	var sum, beside, most int64
 	for _, c := range pod.Spec.Containers {
 		n := memoryOf(c.Resources.Limits)
 		if n == 0 {
@@ -63,11 +73,12 @@ func podMemory(pod *v1.Pod) int64 {
 			return 0
 		}
 		if c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways {
-			sum = add(sum, n) // it runs beside the others
+			beside = add(beside, n) // until the pod ends
+			n = 0
 		}
-		most = max(most, n)
+		most = max(most, add(beside, n))
 	}
-	return max(sum, most)
+	return max(add(sum, beside), most)
 }
 
 func add(a, b int64) int64 {
