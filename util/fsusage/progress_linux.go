@@ -146,7 +146,11 @@ func (f *frame) read() (entry, bool, error) {
 // entry counts one entry, and goes down if it is a directory.
 func (p *progress) entry(f *frame, e entry) {
 	is, err := look(f.fd, e.name, 0)
-	if err != nil || !is.isIn(p.home) || !p.count(is) || !is.isDir {
+	if err != nil {
+		p.miss(err)
+		return
+	}
+	if !is.isIn(p.home) || !p.count(is) || !is.isDir {
 		return
 	}
 	if len(p.stack) >= mostDeep {
@@ -154,14 +158,23 @@ func (p *progress) entry(f *frame, e entry) {
 		return
 	}
 	fd, id, err := openBelow(f.fd, e.name, p.home)
-	switch {
-	case err == nil:
-		p.stack = append(p.stack, &frame{identity: id, name: e.name, fd: fd})
-		p.closeUpper(len(p.stack))
-	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP), errors.Is(err, unix.EXDEV):
-	default:
-		p.tree.Unread++
+	if err != nil {
+		p.miss(err)
+		return
 	}
+	p.stack = append(p.stack, &frame{identity: id, name: e.name, fd: fd})
+	p.closeUpper(len(p.stack))
+}
+
+// miss counts what cannot be read, but not what is gone, another thing or another's by
+// now.
+func (p *progress) miss(err error) {
+	for _, no := range []error{unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.EXDEV} {
+		if errors.Is(err, no) {
+			return
+		}
+	}
+	p.tree.Unread++
 }
 
 // count reports whether it has counted what was not counted before.

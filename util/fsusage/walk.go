@@ -13,7 +13,8 @@ import (
 type Tree struct {
 	Bytes  int64 // that are allocated; of a file with several names once
 	Inodes int64 // files of all kinds, the directory among them
-	// Unread is how many directories could not be read; what is in them is missing.
+	// Unread is how many directories could not be read, and files looked at; those
+	// files, and what is in those directories, are missing.
 	Unread int64
 	Time   time.Time // when it was counted, to the end
 }

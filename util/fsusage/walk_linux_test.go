@@ -259,16 +259,41 @@ func TestWalkUnread(t *testing.T) {
 	require.NoError(t, os.Chmod(dir, 0o755))
 	require.NoError(t, os.MkdirAll(dir+"/closed/x", 0o755))
 	require.NoError(t, os.WriteFile(dir+"/file", nil, 0o644))
-	require.NoError(t, os.Chmod(dir+"/closed", 0o000))
-	defer func() { _ = os.Chmod(dir+"/closed", 0o700) }()
+	require.NoError(t, os.MkdirAll(dir+"/listed/dir", 0o755))
+	require.NoError(t, os.WriteFile(dir+"/listed/file", nil, 0o644))
+	for name, mode := range map[string]os.FileMode{"/closed": 0, "/listed": 0o444} {
+		require.NoError(t, os.Chmod(dir+name, mode))
+		defer func() { _ = os.Chmod(dir+name, 0o700) }()
+	}
 	if os.Geteuid() == 0 {
 		require.NoError(t, unix.Setresuid(-1, 1000, -1)) // of all threads
 		defer func() { require.NoError(t, unix.Setresuid(-1, 0, -1)) }()
 	}
 	got, err := Walk(t.Context(), dir)
 	require.NoError(t, err)
-	require.EqualValues(t, 3, got.Inodes)
-	require.EqualValues(t, 1, got.Unread)
+	require.EqualValues(t, 4, got.Inodes)
+	require.EqualValues(t, 3, got.Unread, "what is closed, and two of what is listed")
+}
+
+// TestWalkVanished: what is removed between its name and the look at it is not missing.
+func TestWalkVanished(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 10 {
+		require.NoError(t, os.Mkdir(fmt.Sprint(dir, "/", i), 0o755))
+	}
+	steps := 0
+	var k walk
+	got, err := k.count(dir, 0, func() bool {
+		if steps++; steps == 2 { // the names have been read
+			for i := range 10 {
+				require.NoError(t, os.Remove(fmt.Sprint(dir, "/", i)))
+			}
+		}
+		return false
+	})
+	require.NoError(t, err)
+	require.Less(t, got.Inodes, int64(11))
+	require.Zero(t, got.Unread)
 }
 
 // TestWalkerRemembers, but never another directory of the name.
