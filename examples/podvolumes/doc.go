@@ -24,6 +24,10 @@
 // scheduled or provisioned: node affinity, storage classes and sizes are not
 // looked at.
 //
+// Without a cluster there are no certificates: a projected volume with a
+// clusterTrustBundle or podCertificate is refused. A serviceAccountToken is made up, and
+// says so; limits that a pod does not have are what this machine has.
+//
 // Whoever writes a manifest must not reach all of the machine with it, so local
 // and hostPath volumes are accepted below the directories that you name with -disks, and
 // nowhere else. The built-in manifest brings disks of its own, below -root, which

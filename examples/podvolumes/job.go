@@ -64,7 +64,9 @@ func checkDisks(disks []string) error {
 func (j *job) prepare() error {
 	err := j.makeDisks()
 	if err == nil {
-		j.plugins, err = pluginsFor(j.base, j.place, j.disks, j.pod.getter())
+		from := j.pod.getter()
+		addNode(from, j.pod.pods[0].object)
+		j.plugins, err = pluginsFor(j.base, j.place, j.disks, from)
 	}
 	if err != nil {
 		return err
@@ -87,6 +89,7 @@ func pluginsFor(b base, where place, disks []string, from *content.MapGetter) (*
 	}
 	written := from.Config()
 	written.Mounter = where
+	written.TrustBundles = nil // a manifest has none
 	return volume.NewVolumePluginMgr(host,
 		local.New(local.Config{Mounter: where, Roots: disks}),
 		hostpath.New(hostpath.Config{Mounter: where, Roots: disks}),
