@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,8 +24,14 @@ type programs struct {
 	found []diskprobe.Found
 	// fsType is the answer of blkid if it is known anyway.
 	fsType string
-	// mayFormat: without it no mkfs is run, whatever blkid says.
-	mayFormat bool
+	// disk is what they work on: they get it open. Nil: its node.
+	disk disk
+	// beforeFormat runs before mkfs; without it none is run, whatever blkid says.
+	beforeFormat func() error
+	// refused is its error: mount-utils passes on the text alone.
+	refused error
+	// checked: fsck has been run.
+	checked bool
 	// run makes the command; nil: one of the system.
 	run func(ctx context.Context, name string, args ...string) utilexec.Cmd
 }
@@ -39,18 +47,48 @@ var errMayNotFormat = errors.New("the device carries something and is not format
 
 // CommandContext implements utilexec.Interface of k8s.io/utils.
 func (p *programs) CommandContext(ctx context.Context, name string, args ...string) utilexec.Cmd {
-	if strings.HasPrefix(name, "mkfs") && !p.mayFormat {
-		return answer{err: errMayNotFormat}
+	if strings.HasPrefix(name, "mkfs") {
+		if p.refused = p.mayFormat(); p.refused != nil {
+			return answer{err: p.refused}
+		}
 	}
 	if name == "blkid" {
 		if answer, ok := p.blkid(); ok {
 			return answer
 		}
 	}
-	if p.run != nil {
-		return p.run(ctx, name, args...)
+	p.checked = p.checked || name == "fsck"
+	run := p.run
+	if run == nil {
+		run = newCommand
 	}
-	return newCommand(ctx, name, args...)
+	return p.lend(run(ctx, name, p.byHandle(args)...))
+}
+
+func (p *programs) mayFormat() error {
+	if p.beforeFormat == nil {
+		return errMayNotFormat
+	}
+	return p.beforeFormat()
+}
+
+// byHandle replaces the disk's node by what it is for the program.
+func (p *programs) byHandle(args []string) []string {
+	args = slices.Clone(args)
+	for i, arg := range args {
+		if p.disk != nil && arg == p.disk.facts().node {
+			args[i] = p.disk.handle()
+		}
+	}
+	return args
+}
+
+// lend gives the program the disk as its descriptor 3.
+func (p *programs) lend(cmd utilexec.Cmd) utilexec.Cmd {
+	if c, ok := cmd.(command); ok && p.disk != nil {
+		c.ExtraFiles = []*os.File{p.disk.file()}
+	}
+	return cmd
 }
 
 // LookPath implements utilexec.Interface of k8s.io/utils.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util"
-	"github.com/volumekit/volumekit/util/diskprobe"
 	"github.com/volumekit/volumekit/volume"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -149,7 +148,7 @@ func (v *deviceVolume) mountAt(ctx context.Context, dir string) error {
 
 // mountedAlready lets the mounter compare, if it is of this device.
 func (v *deviceVolume) mountedAlready(ctx context.Context, at mount.Info, facts diskFacts) error {
-	if err := v.checkSource(at, facts.node); err != nil {
+	if err := v.checkSource(at, facts); err != nil {
 		return err
 	}
 	fsType := v.fsType
@@ -162,11 +161,42 @@ func (v *deviceVolume) mountedAlready(ctx context.Context, at mount.Info, facts 
 }
 
 // checkSource fails if what is mounted is of another device.
-func (v *deviceVolume) checkSource(at mount.Info, node string) error {
-	if at.Source != node {
-		return v.failed(fmt.Errorf("%w: %s is mounted at %s, and the volume is %s", ErrDeviceSwapped, at.Source, at.Mountpoint, node))
+func (v *deviceVolume) checkSource(at mount.Info, facts diskFacts) error {
+	is, err := v.isOf(at, facts)
+	if err == nil && !is {
+		err = fmt.Errorf("%w: %s is mounted at %s, and the volume is %s", ErrDeviceSwapped, at.Source, at.Mountpoint, facts.node)
 	}
-	return nil
+	return v.failed(err)
+}
+
+// checkNode is checkSource of what is at a path by now.
+func (v *deviceVolume) checkNode(at mount.Info, node string) error {
+	facts, err := v.plugin.devices.identify(node)
+	if err != nil {
+		return v.failed(util.Transient(err))
+	}
+	return v.checkSource(at, facts)
+}
+
+// isOf compares numbers, or where the mount's is no device's, as of btrfs, what was
+// recorded when it was mounted. The source is how the device was called then.
+func (v *deviceVolume) isOf(at mount.Info, facts diskFacts) (bool, error) {
+	switch {
+	case facts.number == 0:
+		return at.Source == facts.node, nil
+	case at.Major != 0:
+		return at.Major == facts.major && at.Minor == facts.minor, nil
+	}
+	rec, err := v.plugin.records.read(v.name)
+	switch {
+	case err != nil:
+		return false, err
+	case rec == nil:
+		return at.Source == facts.node, nil
+	case rec.Disk.isOther(facts.identity):
+		return false, nil
+	}
+	return at.Source == facts.node || rec.Disk.same(facts.identity), nil
 }
 
 // take keeps other volumes from taking the same device into use at the same time.
@@ -196,12 +226,21 @@ func (v *deviceVolume) mountFirst(ctx context.Context, dir string, d disk) error
 		return v.failed(err)
 	}
 	facts := d.facts()
-	if v.found, err = diskprobe.Probe(d, facts.size); err != nil {
+	begun := ""
+	if rec != nil && rec.State == stateFormatting {
+		begun = rec.FSUUID
+	}
+	found, marked, err := probe(d, begun)
+	if err != nil {
 		return v.failed(util.Transient(err))
 	}
+	if marked {
+		found = append(found, theMarker)
+	}
+	v.found = found
 	s, err := plan(situation{
 		uid: v.uid, fsType: v.fsType, readOnly: v.usedRO || facts.readOnly,
-		disk: facts.identity, found: v.found, record: rec,
+		disk: facts.identity, found: v.found, record: rec, marked: marked,
 	})
 	if err == nil {
 		err = v.mountFormatted(ctx, dir, d, s, rec)

@@ -16,6 +16,8 @@ type devices interface {
 	readLink(path string) (string, error)
 	// open opens a block device for reading. It may have to wait for the device.
 	open(node string) (disk, error)
+	// identify returns which device a node is, without opening that.
+	identify(node string) (diskFacts, error)
 }
 
 // A kind is what is at a path.
@@ -35,17 +37,25 @@ type disk interface {
 	io.Closer
 	facts() diskFacts
 	file() *os.File
+	// handle is the device's path for a program that gets the file as its descriptor 3:
+	// the node may become another device's.
+	handle() string
 	// inUse reports whether something has the device for itself: a mount, a RAID, a
 	// loop device, ... The hold of that name that is ending does not count.
 	inUse(hold string) (bool, error)
-	// wipe overwrites what diskprobe reads with zeros.
-	wipe(ctx context.Context) error
+	// mark overwrites the first sector.
+	mark(sector []byte) error
+	// wipe overwrites what diskprobe reads with zeros. Until all of that is done the
+	// first sector is the marker.
+	wipe(ctx context.Context, marker []byte) error
 }
 
 // diskFacts are what is known of a disk without reading it.
 type diskFacts struct {
 	node     string
-	number   uint64 // as stat(2) has it
+	number   uint64 // as stat(2) has it; 0: a file is taken for a disk
+	major    uint32
+	minor    uint32
 	size     int64
 	readOnly bool
 	identity identity
@@ -64,13 +74,18 @@ type identity struct {
 
 // same reports whether both are one disk for sure.
 func (i identity) same(other identity) bool {
-	if i.Part != other.Part || i.differs(other) || i.replaces(other) {
+	if i.isOther(other) {
 		return false
 	}
 	if i.ID != "" && i.ID == other.ID && !strings.HasPrefix(i.ID, slotID) {
 		return true
 	}
 	return i.Boot != "" && i.Boot == other.Boot && i.Sequence != 0 && i.Sequence == other.Sequence
+}
+
+// isOther reports whether a disk is for sure not the one that was known as other.
+func (i identity) isOther(other identity) bool {
+	return i.Part != other.Part || i.differs(other) || i.replaces(other)
 }
 
 // slotID is how an ID begins that may be of what a disk is in, and not the disk's.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"unsafe"
 
@@ -61,20 +62,44 @@ type openDisk struct {
 	known diskFacts
 }
 
-func (nodeDevices) open(node string) (disk, error) {
-	fd, err := safepath.Open(unix.AT_FDCWD, node, 0)
+// openNode returns a descriptor that stands for the node, and its device's number.
+func openNode(node string) (fd int, number uint64, err error) {
+	if fd, err = safepath.Open(unix.AT_FDCWD, node, 0); err != nil {
+		return -1, 0, &fs.PathError{Op: "open", Path: node, Err: err}
+	}
+	var stat unix.Stat_t
+	if err = unix.Fstat(fd, &stat); err == nil && stat.Mode&unix.S_IFMT != unix.S_IFBLK {
+		err = unix.ENOTBLK
+	}
 	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: node, Err: err}
+		_ = unix.Close(fd)
+		return -1, 0, &fs.PathError{Op: "stat", Path: node, Err: err}
+	}
+	return fd, stat.Rdev, nil
+}
+
+func factsOf(node string, number uint64) diskFacts {
+	return diskFacts{
+		node: node, number: number, major: unix.Major(number), minor: unix.Minor(number),
+		identity: identityOf(number),
+	}
+}
+
+func (nodeDevices) identify(node string) (diskFacts, error) {
+	fd, number, err := openNode(node)
+	if err != nil {
+		return diskFacts{}, err
+	}
+	return factsOf(node, number), unix.Close(fd)
+}
+
+func (nodeDevices) open(node string) (disk, error) {
+	fd, number, err := openNode(node)
+	if err != nil {
+		return nil, err
 	}
 	defer func() { _ = unix.Close(fd) }()
-	var stat unix.Stat_t
-	if err := unix.Fstat(fd, &stat); err != nil {
-		return nil, &fs.PathError{Op: "stat", Path: node, Err: err}
-	}
-	if stat.Mode&unix.S_IFMT != unix.S_IFBLK {
-		return nil, &fs.PathError{Op: "open", Path: node, Err: unix.ENOTBLK}
-	}
-	d := &openDisk{known: diskFacts{node: node, number: stat.Rdev}}
+	d := &openDisk{known: factsOf(node, number)}
 	// By the descriptor, so that it is the device that was looked at.
 	if d.File, err = os.Open(fmt.Sprintf("/proc/self/fd/%d", fd)); err != nil {
 		return nil, err
@@ -98,7 +123,6 @@ func (d *openDisk) ask() error {
 		return fmt.Errorf("whether %s is read-only: %w", d.known.node, err)
 	}
 	d.known.size, d.known.readOnly = int64(size), readOnly != 0
-	d.known.identity = identityOf(d.known.number)
 	if ioctl(fd, unix.BLKGETDISKSEQ, unsafe.Pointer(&d.known.identity.Sequence)) != nil {
 		d.known.identity.Sequence = 0 // before Linux 5.15
 	}
@@ -114,6 +138,7 @@ func ioctl(fd int, request uintptr, into unsafe.Pointer) error {
 
 func (d *openDisk) facts() diskFacts { return d.known }
 func (d *openDisk) file() *os.File   { return d.File }
+func (d *openDisk) handle() string   { return "/proc/self/fd/3" }
 
 func (d *openDisk) again(flags int) (*os.File, error) {
 	return os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", d.Fd()), flags, 0)
@@ -133,17 +158,42 @@ func (d *openDisk) inUse(hold string) (bool, error) {
 	return isHeld(d.known, hold)
 }
 
-// wipe keeps others, such as a mkfs that a killed process has left behind, from
-// writing meanwhile.
-func (d *openDisk) wipe(ctx context.Context) (err error) {
+// written is the disk for writing, and keeps others, such as a mkfs that a killed process
+// has left behind, from writing meanwhile.
+func (d *openDisk) written(write func(*os.File) error) (err error) {
 	f, err := d.again(os.O_RDWR | unix.O_EXCL)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
+	if err := write(f); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+func (d *openDisk) mark(sector []byte) error {
+	return d.written(func(f *os.File) error {
+		_, err := f.WriteAt(sector, 0)
+		return err
+	})
+}
+
+func (d *openDisk) wipe(ctx context.Context, marker []byte) error {
+	if err := d.mark(marker); err != nil {
+		return err
+	}
+	if err := d.written(func(f *os.File) error { return d.clear(ctx, f) }); err != nil {
+		return err
+	}
+	return d.mark(make([]byte, markerSize))
+}
+
+// clear clears all but the first sector.
+func (d *openDisk) clear(ctx context.Context, f *os.File) error {
 	const step, head, tail = 1 << 20, 2 << 20, 1 << 20
 	zeros := make([]byte, step)
-	for _, at := range []int64{0, step, max(head, d.known.size-tail)} {
+	for _, at := range []int64{markerSize, step, max(head, d.known.size-tail)} {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -152,7 +202,7 @@ func (d *openDisk) wipe(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	return f.Sync()
+	return nil
 }
 
 // identityOf asks sysfs; what it does not know stays empty.
@@ -165,6 +215,7 @@ func identityOf(number uint64) identity {
 			dir = path.Dir(real)
 		}
 	}
+	i.Sequence, _ = strconv.ParseUint(word(dir+"/diskseq"), 10, 64)
 	for _, file := range []string{"wwid", "device/wwid", "dm/uuid", "md/uuid", "serial", "device/serial"} {
 		if id := word(path.Join(dir, file)); id != "" {
 			i.ID = path.Base(file) + ":" + id

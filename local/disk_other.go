@@ -29,4 +29,6 @@ func (nodeDevices) kind(name string) (kind, error) {
 func (nodeDevices) readLink(string) (string, error) { return "", errNotHere }
 func (nodeDevices) open(string) (disk, error)       { return nil, errNotHere }
 
+func (nodeDevices) identify(string) (diskFacts, error) { return diskFacts{}, errNotHere }
+
 func ownersOf(string) (user, group int64, err error) { return 0, 0, errNotHere }

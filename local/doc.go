@@ -34,7 +34,11 @@
 // type asked for is left as it is, a [ContentError], whatever blkid says. What was on
 // the device is recorded below the plugin's directory: in its place, another one, blank
 // or not, is [ErrDeviceSwapped] until [Plugin.Forget]. Formatting that was interrupted
-// begins again, if the device is the same for sure.
+// begins again, if the device is the same for sure and carries nothing but what it has
+// left: it begins with a marker in the first sector, which others overwrite.
+//
+// The programs that format, check and grow get the device that was looked at, as an open
+// file: a path may lead to another one at any time.
 //
 // SetUp does not format, and UnmountDevice leaves the record where it is.
 //

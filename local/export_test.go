@@ -53,6 +53,10 @@ func (fileDevices) open(node string) (disk, error) {
 	return fileDisk{f, diskFacts{node: node, size: info.Size(), identity: identity{ID: node}}}, nil
 }
 
+func (fileDevices) identify(node string) (diskFacts, error) {
+	return diskFacts{node: node, identity: identity{ID: node}}, nil
+}
+
 type fileDisk struct {
 	*os.File
 	known diskFacts
@@ -61,7 +65,13 @@ type fileDisk struct {
 func (d fileDisk) facts() diskFacts           { return d.known }
 func (d fileDisk) file() *os.File             { return d.File }
 func (d fileDisk) inUse(string) (bool, error) { return false, nil }
-func (d fileDisk) wipe(context.Context) error {
+func (d fileDisk) handle() string             { return d.known.node }
+func (d fileDisk) mark(sector []byte) error {
+	_, err := d.WriteAt(sector, 0)
+	return err
+}
+
+func (d fileDisk) wipe(context.Context, []byte) error {
 	return errors.Join(d.Truncate(0), d.Truncate(d.known.size))
 }
 

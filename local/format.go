@@ -11,6 +11,7 @@ import (
 	"github.com/volumekit/volumekit/mount/mountutils"
 	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/util/diskprobe"
+	"github.com/volumekit/volumekit/volume"
 	peer "k8s.io/mount-utils"
 )
 
@@ -25,6 +26,8 @@ type formatting struct {
 	programs        *programs
 	// changed: something has been written to the device.
 	changed bool
+	// final is an error that it is no use to try again after.
+	final error
 }
 
 // newUUID returns a random UUID for a file system.
@@ -37,16 +40,22 @@ func newUUID() string {
 
 // formatOptions are what mkfs needs to know besides what mount-utils tells it.
 func (f *formatting) formatOptions() []string {
-	if f.step.fsType == "xfs" {
+	switch f.step.fsType {
+	case "xfs":
 		return []string{"-m", "uuid=" + f.record.FSUUID}
+	case "btrfs":
+		return []string{"-U", f.record.FSUUID}
 	}
-	return []string{"-U", f.record.FSUUID}
+	return []string{"-U", f.record.FSUUID, "-E", "nodiscard"} // the marker
 }
 
 // Mount formats, checks and mounts what the request names. It is the mounter of a
 // util.PodMounts, which makes the directory and takes it back.
 func (f *formatting) Mount(ctx context.Context, req mount.Request) error {
 	err := f.formatAndMount(ctx, req)
+	if errors.Is(err, ErrDeviceSwapped) {
+		f.final = err
+	}
 	if err != nil && f.step.format {
 		err = errors.Join(err, f.takeBack())
 	}
@@ -60,11 +69,10 @@ func (f *formatting) formatAndMount(ctx context.Context, req mount.Request) erro
 	inner := &lastStep{Mounter: mountutils.New(f.Interface, mountutils.WithContext(ctx), mountutils.WithTimeout(0))}
 	inner.check = func() error { return f.verify() }
 	safe := peer.NewSafeFormatAndMount(inner, f.programs)
-	f.changed = f.changed || f.step.format
 	err := safe.FormatAndMountSensitiveWithFormatOptions(
 		req.Source, req.Target, req.FSType, slices.Clone(req.Options), nil, f.formatOptions())
-	if inner.err != nil {
-		err = inner.err // with its causes
+	if cause := errors.Join(f.programs.refused, inner.err); cause != nil {
+		err = cause // with its causes
 	}
 	if ctx.Err() != nil && err != nil {
 		err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
@@ -72,11 +80,33 @@ func (f *formatting) formatAndMount(ctx context.Context, req mount.Request) erro
 	return err
 }
 
+// begin marks the device as one that is being formatted: it runs right before mkfs.
+func (f *formatting) begin() error {
+	if err := f.checkNode(); err != nil {
+		return err
+	}
+	f.changed = true
+	return f.disk.mark(markerOf(f.record.FSUUID))
+}
+
+// checkNode fails if the node has become another device's.
+func (f *formatting) checkNode() error {
+	facts := f.disk.facts()
+	now, err := f.volume.plugin.devices.identify(facts.node)
+	if err == nil && now.number != facts.number {
+		err = fmt.Errorf("%w: %s", ErrDeviceSwapped, facts.node)
+	}
+	return err
+}
+
 // takeBack forgets that formatting began if the device is still blank: mkfs may be
 // missing, and what others put on the device later is not what it has left.
 func (f *formatting) takeBack() error {
-	found, err := diskprobe.Probe(f.disk, f.disk.facts().size)
+	found, _, err := probe(f.disk, f.record.FSUUID)
 	if err != nil || len(found) > 0 {
+		return err
+	}
+	if err := unmark(f.disk, f.record.FSUUID); err != nil {
 		return err
 	}
 	if f.before == nil || f.before.State == stateFormatting {
@@ -85,23 +115,20 @@ func (f *formatting) takeBack() error {
 	return f.volume.plugin.records.write(f.volume.name, *f.before)
 }
 
-// prepare notes what is about to happen, and removes what an earlier try has left.
+// prepare removes what an earlier try has left, and then, since the record tells it
+// from other people's data, notes what is about to happen.
 func (f *formatting) prepare(ctx context.Context) error {
 	if !f.step.format {
 		return nil
 	}
-	if err := f.volume.plugin.records.write(f.volume.name, f.record); err != nil {
-		return err
+	if f.step.wipe {
+		f.changed = true
+		if err := f.disk.wipe(ctx, markerOf(f.before.FSUUID)); err != nil {
+			return err
+		}
+		f.programs.found = nil
 	}
-	if !f.step.wipe {
-		return nil
-	}
-	f.changed = true
-	if err := f.disk.wipe(ctx); err != nil {
-		return err
-	}
-	f.programs.found = nil
-	return nil
+	return f.volume.plugin.records.write(f.volume.name, f.record)
 }
 
 // errNotFormattedNow: mkfs has ended well, or blkid knows better.
@@ -110,14 +137,19 @@ var errNotFormattedNow = errors.New("the device does not carry what it was to be
 // verify sees that the file system is there, and notes that the device is the
 // volume's from now on.
 func (f *formatting) verify() error {
-	facts := f.disk.facts()
-	found, err := diskprobe.Probe(f.disk, facts.size)
+	found, _, err := probe(f.disk, f.record.FSUUID)
 	if err != nil {
 		return err
 	}
 	there, ok := diskprobe.Only(found)
 	if !ok || there.UUID != f.record.FSUUID || there.Name != f.step.fsType {
 		return fmt.Errorf("%w: %v", errNotFormattedNow, found)
+	}
+	if err := unmark(f.disk, f.record.FSUUID); err != nil {
+		return err
+	}
+	if err := f.checkNode(); err != nil {
+		return err
 	}
 	rec := f.record
 	rec.State = stateMounted
@@ -165,7 +197,30 @@ func (v *deviceVolume) mountFormatted(ctx context.Context, dir string, d disk, s
 	if v.uid == "" && rec != nil {
 		f.record.UID = rec.UID
 	}
-	f.programs = &programs{ctx: ctx, mayFormat: s.format, run: v.plugin.run, found: v.found}
+	f.programs = &programs{ctx: ctx, disk: d, run: v.plugin.run, found: v.found}
+	if s.format {
+		f.programs.beforeFormat = f.begin
+	}
 	req := mount.Request{Source: facts.node, FSType: s.fsType, Options: v.mountOptions(facts.readOnly)}
-	return util.NewPodMounts(v.plugin.host, f).Mount(ctx, dir, req)
+	err := util.NewPodMounts(v.plugin.host, f).Mount(ctx, dir, req)
+	if f.final != nil && volume.KindOf(err) == volume.Transient {
+		return f.final
+	}
+	if err != nil {
+		return err
+	}
+	return v.checkMountedDevice(context.WithoutCancel(ctx), dir, facts)
+}
+
+// checkMountedDevice undoes a mount of another device, whose node took this one's place
+// right before.
+func (v *deviceVolume) checkMountedDevice(ctx context.Context, dir string, facts diskFacts) error {
+	at, _, err := v.plugin.mounts.At(ctx, dir)
+	if err != nil {
+		return fmt.Errorf("%w: %w", volume.ErrUncertain, err)
+	}
+	if err := v.checkSource(at, facts); err != nil {
+		return errors.Join(err, v.plugin.mounts.Unmount(ctx, dir))
+	}
+	return nil
 }

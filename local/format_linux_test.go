@@ -18,7 +18,7 @@ import (
 // "$DEVICE" is the last. Others run as they are.
 func (r *rig) instead(scripts map[string]string) {
 	r.t.Helper()
-	plugin := local.New(local.Config{Mounter: r.mount, DeviceLinks: []string{r.links}})
+	plugin := local.New(local.Config{Mounter: r.mount, Roots: []string{r.disks}, DeviceLinks: []string{r.links}})
 	plugin.SetPrograms(func(ctx context.Context, name string, args ...string) utilexec.Cmd {
 		script, ok := scripts[name]
 		if !ok {
@@ -83,7 +83,7 @@ func (r *rig) interrupt(t *testing.T, s *volume.Spec, d testDisk) {
 	t.Helper()
 	began := filepath.Join(r.dir, "began")
 	_ = os.Remove(began)
-	r.instead(map[string]string{"mkfs.ext4": "echo garbage >$DEVICE; sleep 100000 & echo $! >" + began + ".new; mv " + began + ".new " + began + "; wait"})
+	r.instead(map[string]string{"mkfs.ext4": "echo garbage | dd of=$DEVICE bs=8k seek=1 conv=notrunc; sleep 100000 & echo $! >" + began + ".new; mv " + began + ".new " + began + "; wait"})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	done := make(chan error, 1)
@@ -103,7 +103,7 @@ func (r *rig) interrupt(t *testing.T, s *volume.Spec, d testDisk) {
 	text := make([]byte, 7)
 	f, err := os.Open(d.device)
 	require.NoError(t, err)
-	_, err = f.Read(text)
+	_, err = f.ReadAt(text, 8<<10)
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
 	require.Equal(t, "garbage", string(text))
@@ -144,7 +144,13 @@ func TestFormatInterrupted(t *testing.T) {
 	r.link("disk", d)
 	interrupt()
 	fourth := r.disk("fourth", smallDisk) // in its place, with the same garbage
-	require.NoError(t, os.WriteFile(fourth.device, []byte("garbage"), 0))
+	same := make([]byte, 16<<10)
+	f, err := os.Open(d.device)
+	require.NoError(t, err)
+	_, err = f.Read(same)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	require.NoError(t, os.WriteFile(fourth.device, same, 0))
 	r.link("disk", fourth)
 	r.restart(local.Config{})
 	before = fourth.sum(t)
@@ -207,13 +213,24 @@ func TestFormatDisowned(t *testing.T) {
 // TestFormatInterruptedLate: a device that was formatted, and is not known to be, is
 // formatted again: nobody has had it.
 func TestFormatInterruptedLate(t *testing.T) {
+	testInterruptedLate(t, "")
+}
+
+// TestFormatInterruptedBeforeSuperblock: so is one on which all is written but the
+// superblock, which mkfs.ext4 writes last.
+func TestFormatInterruptedBeforeSuperblock(t *testing.T) {
+	testInterruptedLate(t, " && dd if=/dev/zero of=$DEVICE bs=1k seek=1 count=1 conv=notrunc")
+}
+
+func testInterruptedLate(t *testing.T, and string) {
+	t.Helper()
 	r := newRig(t, "ext4")
 	if r == nil {
 		return
 	}
 	s := deviceSpec(r.link("disk", r.disk("disk", smallDisk)), "ext4")
 	done := filepath.Join(r.dir, "done")
-	r.instead(map[string]string{"mkfs.ext4": `mkfs.ext4 "$@" && echo >` + done + `; exec sleep 100000`})
+	r.instead(map[string]string{"mkfs.ext4": `mkfs.ext4 "$@"` + and + ` && echo >` + done + `; exec sleep 100000`})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	failed := make(chan error, 1)

@@ -78,21 +78,21 @@ func (v *deviceVolume) grow(ctx context.Context, dir string, req volume.NodeResi
 		return false, nil
 	}
 	if err == nil {
-		err = v.checkSource(at, facts.node)
+		err = v.checkSource(at, facts)
 	}
 	if err != nil {
 		return false, err
 	}
-	return v.resize(ctx, facts.node, at)
+	return v.resize(ctx, d, at)
 }
 
-func (v *deviceVolume) resize(ctx context.Context, node string, at mount.Info) (bool, error) {
+func (v *deviceVolume) resize(ctx context.Context, d disk, at mount.Info) (bool, error) {
 	if at.FSType == "ext2" {
 		return false, v.failed(fmt.Errorf("grow ext2 while it is mounted: %w", volume.ErrNotSupported))
 	}
 	// What is mounted is known: nobody has to look at the device.
-	programs := &programs{ctx: ctx, run: v.plugin.run, fsType: at.FSType}
-	done, err := peer.NewResizeFs(programs).Resize(node, at.Mountpoint)
+	programs := &programs{ctx: ctx, run: v.plugin.run, disk: d, fsType: at.FSType}
+	done, err := peer.NewResizeFs(programs).Resize(d.facts().node, at.Mountpoint)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return false, v.failed(fmt.Errorf("%w: %w: %w", volume.ErrUncertain, context.Cause(ctx), err))

@@ -93,7 +93,7 @@ func (m *mounter) setUpDevice(ctx context.Context, dir string, v *deviceVolume, 
 	return m.plugin.mounts.Exclusively(ctx, shared, func(shared string) error {
 		at, _, err := m.plugin.mounts.At(ctx, shared)
 		if err == nil {
-			err = v.checkSource(at, node)
+			err = v.checkNode(at, node)
 		}
 		if err != nil {
 			return err

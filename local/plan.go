@@ -15,6 +15,7 @@ type situation struct {
 	disk     identity
 	found    []diskprobe.Found // on the device
 	record   *record           // of the volume; nil: none
+	marked   bool              // by the formatting of the record's file system
 }
 
 // A step is what is to be done before a device is mounted.
@@ -82,9 +83,10 @@ func (s situation) format(how step) (step, error) {
 
 // isUnfinished reports whether what is on the device can only be what formatting
 // has left that was interrupted: it is the same device, and carries no signature
-// but one of the file system that was to be.
+// but one of the file system that was to be, and nothing unknown but beside its marker.
 func (s situation) isUnfinished(rec *record) bool {
 	return s.disk.same(rec.Disk) && !slices.ContainsFunc(s.found, func(f diskprobe.Found) bool {
-		return f.Kind != diskprobe.Data && (f.UUID == "" || f.UUID != rec.FSUUID)
+		ours := f.UUID != "" && f.UUID == rec.FSUUID || f.Kind == diskprobe.Data && s.marked
+		return !ours
 	})
 }

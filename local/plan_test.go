@@ -57,15 +57,17 @@ func TestPlan(t *testing.T) {
 		"of another volume":                 {situation{found: blank, record: mounted("A"), uid: "2"}, format, nil},
 		"recovered":                         {situation{found: blank, record: mounted("A"), uid: ""}, step{}, ErrDeviceSwapped},
 		"unfinished, still blank":           {situation{found: blank, record: unfinished(thisDisk)}, format, nil},
-		"unfinished, half":                  {situation{found: garbage, record: unfinished(thisDisk)}, again, nil},
-		"unfinished, half, read-only":       {situation{found: garbage, record: unfinished(thisDisk), readOnly: true}, step{}, ErrNotFormatted},
+		"unfinished, half":                  {situation{found: garbage, record: unfinished(thisDisk), marked: true}, again, nil},
+		"unfinished, half, read-only":       {situation{found: garbage, record: unfinished(thisDisk), marked: true, readOnly: true}, step{}, ErrNotFormatted},
+		"unfinished, without its marker":    {situation{found: garbage, record: unfinished(thisDisk)}, step{}, content},
+		"unfinished, a member, marked":      {situation{found: lvm, record: unfinished(thisDisk), marked: true}, step{}, content},
 		"unfinished, whole":                 {situation{found: ext4, record: unfinished(thisDisk)}, again, nil},
 		"unfinished, something else by now": {situation{found: xfs, record: unfinished(thisDisk)}, step{fsType: "xfs", uuid: "B"}, nil},
 		"unfinished, a member by now":       {situation{found: lvm, record: unfinished(thisDisk)}, step{}, content},
 		"unfinished, two things":            {situation{found: raidOnFS, record: unfinished(thisDisk)}, step{}, content},
-		"unfinished, another disk":          {situation{found: garbage, record: unfinished(otherDisk)}, step{}, content},
-		"unfinished, before a boot":         {situation{found: garbage, record: unfinished(rebooted)}, step{}, content},
-		"unfinished, of another volume":     {situation{found: garbage, record: unfinished(thisDisk), uid: "2"}, step{}, content},
+		"unfinished, another disk":          {situation{found: garbage, record: unfinished(otherDisk), marked: true}, step{}, content},
+		"unfinished, before a boot":         {situation{found: garbage, record: unfinished(rebooted), marked: true}, step{}, content},
+		"unfinished, of another volume":     {situation{found: garbage, record: unfinished(thisDisk), marked: true, uid: "2"}, step{}, content},
 	} {
 		if test.uid == "" && name != "recovered" {
 			test.uid = "1"
