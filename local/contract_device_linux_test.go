@@ -33,6 +33,7 @@ func TestDeviceContract(t *testing.T) {
 			return plugin
 		}
 		config.NoMetrics = true
+		config.NoBlock = true // files are taken for disks
 		volumetest.TestPlugin(t, config)
 	})
 	t.Run("real", func(t *testing.T) {
@@ -66,6 +67,12 @@ func deviceContract(links string, newDisk func(t *testing.T) string, format func
 			return local.New(local.Config{Mounter: m, DeviceLinks: []string{links}})
 		},
 		Spec: func(t *testing.T) *volume.Spec { return newSpec(t) },
+		BlockSpec: func(t *testing.T) *volume.Spec {
+			s := newSpec(t)
+			mode := v1.PersistentVolumeBlock
+			s.PersistentVolume.Spec.VolumeMode = &mode
+			return s
+		},
 		ReadOnlySpec: func(t *testing.T) *volume.Spec {
 			s := newSpec(t, "ro")
 			disk, err := os.Readlink(s.PersistentVolume.Spec.Local.Path)

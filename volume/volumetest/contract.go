@@ -37,6 +37,12 @@ type Config struct {
 	// a good name need not be listed.
 	Invalid map[string]*volume.Spec
 
+	// BlockSpec is like Spec; the volume is a raw device. It is needed if the plugin is a
+	// volume.BlockVolumePlugin.
+	BlockSpec func(t *testing.T) *volume.Spec
+	// NoBlock says that raw devices are not tested: this configuration has none.
+	NoBlock bool
+
 	// Backing returns the directory that a volume of Spec shows. Nil: there is
 	// none on this node, and it is not tested that files in it survive.
 	Backing func(spec *volume.Spec) string
@@ -64,7 +70,7 @@ type Config struct {
 // TestPlugin is the contract of [volume.VolumePlugin], [volume.Mounter] and
 // [volume.Unmounter]: each promise of theirs as a test. A volume that a plugin mounts
 // once per node, see [volume.DeviceMountableVolumePlugin], is mounted so before each
-// test, and that it is so is tested, too.
+// test, and that it is so is tested, too. So is [volume.BlockVolumePlugin].
 func TestPlugin(t *testing.T, config Config) {
 	for name, test := range map[string]func(*contract){
 		"Name":                  (*contract).name,
@@ -95,6 +101,14 @@ func TestPlugin(t *testing.T, config Config) {
 		"FsGroup":               (*contract).fsGroup,
 		"DesiredSize":           (*contract).desiredSize,
 		"SELinuxLabel":          (*contract).seLinuxLabel,
+		"Block":                 (*contract).blockLife,
+		"BlockAtOnce":           (*contract).blockAtOnce,
+		"BlockBad":              (*contract).blockBad,
+		"BlockConstruct":        (*contract).blockConstruct,
+		"BlockEndedContext":     (*contract).blockEndedContext,
+		"BlockHostileStrings":   (*contract).blockHostileStrings,
+		"BlockKeepsStray":       (*contract).blockKeepsStray,
+		"BlockLeavesNothing":    (*contract).blockLeavesNothing,
 		"ConstructVolumeSpec":   (*contract).constructVolumeSpec,
 		"NotMounted":            (*contract).notMounted,
 		"Metrics":               (*contract).metrics,

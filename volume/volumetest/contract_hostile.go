@@ -33,22 +33,37 @@ func hostileStrings(outside string) []string {
 // with an error that is fit for a log, or it does no harm: one mount, or directory, where
 // the volume is to be, that goes again, and nothing anywhere else.
 func (c *contract) hostileStringsEverywhere() {
+	c.makeParents(c.newMounter(c.spec()))
+	c.hostileStringsIn(c.Spec, c.oneOf, c.requireHarmless)
+}
+
+// blockHostileStrings is hostileStringsEverywhere for raw devices.
+func (c *contract) blockHostileStrings() {
+	b := c.block()
+	b.mapped() // makes the directories above
+	b.gone()
+	c.hostileStringsIn(c.BlockSpec, c.oneOfBlock, c.requireHarmlessBlock)
+}
+
+func (c *contract) hostileStringsIn(
+	newSpec func(*testing.T) *volume.Spec, oneOf func(stringField) int, requireHarmless func(*volume.Spec, string),
+) {
+	c.Helper()
 	outside := c.dir()
 	precious := filepath.Join(outside, "precious")
 	require.NoError(c, os.WriteFile(precious, []byte("precious"), 0o600))
-	c.makeParents(c.newMounter(c.spec()))
-	fields := len(stringsOf(copyOf(c.spec())))
+	fields := len(stringsOf(newSpec(c.T)))
 	require.Positive(c, fields)
 	for i, text := range hostileStrings(outside) {
-		accepted := c.Spec(c.T)
+		accepted := newSpec(c.T)
 		for n := range fields {
 			spec := copyOf(accepted)
 			field := stringsOf(spec)[n]
-			if (i+n)%c.oneOf(field) != 0 {
+			if (i+n)%oneOf(field) != 0 {
 				continue
 			}
 			field.set(text)
-			c.requireHarmless(spec, fmt.Sprintf("%s is %.40q (%d)", field.path, text, i))
+			requireHarmless(spec, fmt.Sprintf("%s is %.40q (%d)", field.path, text, i))
 		}
 		data, err := os.ReadFile(precious)
 		require.NoError(c, err)
@@ -74,23 +89,52 @@ func (c *contract) oneOf(field stringField) int {
 	return 1
 }
 
+// oneOfBlock is oneOf for raw devices: a real one takes longer still.
+func (c *contract) oneOfBlock(field stringField) int {
+	one := c.oneOf(field)
+	if _, fake := c.mounter.(*mounttest.Fake); !fake && one > 1 {
+		return 8 * one
+	}
+	return one
+}
+
 func (c *contract) requireHarmless(spec *volume.Spec, what string) {
 	c.Helper()
 	before, copied := c.podState(), copyOf(spec)
 	_ = c.plugin.CanSupport(spec)
 	_, nameErr := c.plugin.GetVolumeName(spec)
 	mounter, err := c.plugin.NewMounter(spec, c.pod)
-	for _, err := range []error{nameErr, err} {
-		if err != nil {
-			require.Less(c, len(err.Error()), 2048, "%s: hostile text fills the log", what)
-			require.False(c, strings.ContainsAny(err.Error(), "\x00\n"), "%s: hostile text in the log: %q", what, err)
-		}
-	}
+	c.requireFit(what, nameErr, err)
 	if err == nil {
 		c.upAndDownAgain(mounter, spec, what)
 	}
 	c.requirePodsUnchanged(before, what)
 	require.Equal(c, copied, spec, "%s: the plugin changed the specification", what)
+}
+
+// requireFit: errors are fit for a log.
+func (c *contract) requireFit(what string, errs ...error) {
+	c.Helper()
+	for _, err := range errs {
+		if err != nil {
+			require.Less(c, len(err.Error()), 2048, "%s: hostile text fills the log", what)
+			require.False(c, strings.ContainsAny(err.Error(), "\x00\n"), "%s: hostile text in the log: %q", what, err)
+		}
+	}
+}
+
+func (c *contract) requireHarmlessBlock(spec *volume.Spec, what string) {
+	c.Helper()
+	before, copied := c.podState(), copyOf(spec)
+	mapper, err := c.blockPlugin(c.plugin).NewBlockVolumeMapper(spec, c.pod)
+	c.requireFit(what, err)
+	if err == nil {
+		_, _ = mapper.MapPodDevice(c.Context())
+		block{c, spec, c.pod}.gone()
+	}
+	c.requirePodsUnchanged(before, what)
+	require.Equal(c, copied, spec, "%s: the plugin changed the specification", what)
+	require.False(c, c.Failed(), what)
 }
 
 // upAndDownAgain sets up what may or may not be possible to set up.

@@ -51,6 +51,11 @@ func fakeConfig() volumetest.Config {
 			}),
 		},
 		Invalid: map[string]*volume.Spec{"no directory": noDirectory, "relative path": relative},
+		BlockSpec: func(t *testing.T) *volume.Spec {
+			spec, block := newSpec(t), v1.PersistentVolumeBlock
+			spec.PersistentVolume.Spec.VolumeMode = &block
+			return spec
+		},
 		Backing: func(spec *volume.Spec) string { return spec.PersistentVolume.Spec.CSI.VolumeHandle },
 		Arguments: volumetest.Arguments{
 			FsUser: volumetest.Ignored, FsGroup: volumetest.Ignored,

@@ -109,8 +109,20 @@ func (b *fakeBlock) SetUpDevice(ctx context.Context) (string, error) {
 	return "", b.plugin.call(ctx, SetUpDevice, func() error { return nil })
 }
 
+// exclusively makes a call the only one for the pod's device.
+func (b *fakeBlock) exclusively(ctx context.Context, method Method, work func() error) error {
+	return b.plugin.call(ctx, method, func() error {
+		unlock, err := b.plugin.locks.lock(ctx, b.link())
+		if err != nil {
+			return err
+		}
+		defer unlock()
+		return work()
+	})
+}
+
 func (b *fakeBlock) MapPodDevice(ctx context.Context) (string, error) {
-	err := b.plugin.call(ctx, MapPodDevice, func() error {
+	err := b.exclusively(ctx, MapPodDevice, func() error {
 		if err := os.MkdirAll(b.dir, 0o750); err != nil {
 			return err
 		}
@@ -126,7 +138,7 @@ func (b *fakeBlock) MapPodDevice(ctx context.Context) (string, error) {
 }
 
 func (b *fakeBlock) UnmapPodDevice(ctx context.Context) error {
-	return b.plugin.call(ctx, UnmapPodDevice, func() error {
+	return b.exclusively(ctx, UnmapPodDevice, func() error {
 		if _, err := os.Readlink(b.link()); errors.Is(err, fs.ErrNotExist) {
 			return nil
 		} else if err != nil {
