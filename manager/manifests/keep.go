@@ -6,11 +6,15 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // keep is the directory with what files held when they were last in order. An empty one
 // keeps nothing.
 type keep string
+
+// kept is how the names of our own files end: no other is written, or removed.
+const kept = ".kept"
 
 func (k keep) read(name string) ([]byte, error) {
 	if k == "" {
@@ -20,7 +24,7 @@ func (k keep) read(name string) ([]byte, error) {
 	return text, err
 }
 
-func (k keep) path(name string) string { return filepath.Join(string(k), name) }
+func (k keep) path(name string) string { return filepath.Join(string(k), name+kept) }
 
 // write replaces the file in one step: whoever reads it finds the old one or the new
 // one, also after a power failure. One that is as it should be is left alone.
@@ -52,7 +56,7 @@ func (k keep) make() error {
 }
 
 func (k keep) rename(name string, text []byte) error {
-	f, err := os.CreateTemp(string(k), ".new-")
+	f, err := os.CreateTemp(string(k), ".new-*"+kept)
 	if err != nil {
 		return err
 	}
@@ -76,7 +80,7 @@ func syncDir(name string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// prune removes what is of none of the files.
+// prune removes what was kept of other files, and what was never finished.
 func (k keep) prune(files map[string]file) error {
 	if k == "" {
 		return nil
@@ -86,8 +90,9 @@ func (k keep) prune(files map[string]file) error {
 		return nil
 	}
 	for _, entry := range entries {
-		if _, ok := files[entry.Name()]; !ok && entry.Type().IsRegular() {
-			err = errors.Join(err, os.Remove(k.path(entry.Name())))
+		name, ours := strings.CutSuffix(entry.Name(), kept)
+		if _, ok := files[name]; !ok && ours && entry.Type().IsRegular() {
+			err = errors.Join(err, os.Remove(k.path(name)))
 		}
 	}
 	return err

@@ -22,7 +22,7 @@ func tear(t *testing.T, broken func(kept string) error) (d *dir, kept string, be
 	first.put("other.yaml", podYAML("other"))
 	before = first.pods()
 	require.Len(t, before, 2)
-	kept = filepath.Join(keep, "f.yaml")
+	kept = filepath.Join(keep, "f.yaml.kept")
 	first.put("f.yaml", podYAML("good")[:60])
 	require.NoError(t, broken(kept))
 	d = newDir(t, func(c *Config) { c.Dir, c.Keep = first.path, keep })
@@ -108,4 +108,40 @@ func TestKeepUnchanged(t *testing.T) {
 	text, err := k.read("f.yaml")
 	require.NoError(t, err)
 	require.Equal(t, "other", string(text))
+}
+
+// TestKeepPrunes: of what is in the directory only our own files are removed.
+func TestKeepPrunes(t *testing.T) {
+	keep := t.TempDir()
+	foreign := []string{".hidden.yaml", ".new-1", "gone.yaml", "notes.txt"}
+	for _, name := range append([]string{".new-1.kept", "gone.yaml.kept"}, foreign...) {
+		require.NoError(t, os.WriteFile(filepath.Join(keep, name), []byte("precious"), 0o600))
+	}
+	d := newDir(t, func(c *Config) { c.Keep = keep })
+	d.put("f.yaml", podYAML("good"))
+	require.Len(t, d.pods(), 1)
+	entries, err := os.ReadDir(keep)
+	require.NoError(t, err)
+	var names []string
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	require.ElementsMatch(t, append([]string{"f.yaml.kept"}, foreign...), names)
+}
+
+// TestKeepIsDir: what is kept is not among the manifests, whatever the two are called.
+func TestKeepIsDir(t *testing.T) {
+	dir := t.TempDir()
+	link := filepath.Join(t.TempDir(), "link")
+	require.NoError(t, os.Symlink(dir, link))
+	for _, keep := range []string{dir, dir + "/x/..", link} {
+		_, err := New(Config{Dir: dir, Keep: keep})
+		require.ErrorContains(t, err, "Config.Keep")
+	}
+	_, err := New(Config{Dir: dir + "/missing", Keep: dir + "/missing"})
+	require.ErrorContains(t, err, "Config.Keep")
+	for _, keep := range []string{"", dir + "/keep", filepath.Dir(dir)} {
+		_, err := New(Config{Dir: dir, Keep: keep})
+		require.NoError(t, err)
+	}
 }

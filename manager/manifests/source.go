@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -19,7 +20,8 @@ type Config struct {
 	// Dir is the directory. It may be missing for now: see Pods.
 	Dir string
 	// Keep is a directory for the last good content of the files, secrets included.
-	// It is created, for its owner alone, and nobody else's files are to be in it.
+	// It is created, for its owner alone, and is not Dir. Of what is in it only files
+	// whose name ends in ".kept" are read, written and removed.
 	// Empty: what was last good is forgotten when the program ends, and a file that
 	// is broken after that counts as missing.
 	Keep string
@@ -63,8 +65,8 @@ type Source struct {
 	begun    time.Time // when it was first tried
 }
 
-// New returns a source. A directory without a name is an error; one that is missing is
-// not.
+// New returns a source. A directory without a name is an error, as is one for both Dir
+// and Keep; one that is missing is not.
 func New(config Config) (*Source, error) {
 	switch {
 	case config.Dir == "":
@@ -88,10 +90,26 @@ func New(config Config) (*Source, error) {
 	if config.Dir, err = filepath.Abs(config.Dir); err != nil {
 		return nil, fmt.Errorf("manifests: Config.Dir: %w", err)
 	}
+	if config.Keep != "" && isSame(config.Keep, config.Dir) {
+		return nil, fmt.Errorf("manifests: Config.Keep %q is Config.Dir", short(config.Keep))
+	}
 	return &Source{
 		config: config, keep: keep(config.Keep), watch: watch,
 		changed: make(chan struct{}, 1), files: map[string]file{},
 	}, nil
+}
+
+// isSame reports whether both name one directory, also by a link, or will.
+func isSame(name, dir string) bool {
+	if abs, err := filepath.Abs(name); err == nil && abs == dir {
+		return true
+	}
+	a, err := os.Stat(name)
+	if err != nil {
+		return false
+	}
+	b, err := os.Stat(dir)
+	return err == nil && os.SameFile(a, b)
 }
 
 // Pods returns the pods, sorted by namespace and name. It reads the directory if that
