@@ -4,8 +4,8 @@ package fsusage
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"sync"
 )
 
 // Usage is what a file system holds and has room for. Nothing is negative; what is more
@@ -25,49 +25,11 @@ func Stat(ctx context.Context, path string) (Usage, error) {
 	if err := context.Cause(ctx); err != nil {
 		return Usage{}, err
 	}
-	q := ask(place{path, mountAt(path)})
-	select {
-	case <-q.done:
-		return q.usage, q.err
-	case <-ctx.Done():
-		return Usage{}, fmt.Errorf("statfs %s does not return: %w", path, context.Cause(ctx))
+	usage, err := usages.ask(ctx, place{path: path, mount: mountAt(path)}, statfs)
+	if errors.Is(err, errNoAnswer) {
+		err = fmt.Errorf("statfs %s does not return: %w", path, context.Cause(ctx))
 	}
+	return usage, err
 }
 
-// A place is what is asked: a path, and the mount that it leads to, zero if that is
-// not known.
-type place struct {
-	path  string
-	mount uint64
-}
-
-// A question is a statfs under way. Its answer may be read once done is closed.
-type question struct {
-	done  chan struct{}
-	usage Usage
-	err   error
-}
-
-var (
-	mu    sync.Mutex // guards asked
-	asked = map[place]*question{}
-)
-
-// ask joins the question about the place that is under way, or asks it.
-func ask(at place) *question {
-	mu.Lock()
-	defer mu.Unlock()
-	if q, ok := asked[at]; ok {
-		return q
-	}
-	q := &question{done: make(chan struct{})}
-	asked[at] = q
-	go func() {
-		q.usage, q.err = statfs(at.path)
-		mu.Lock()
-		delete(asked, at)
-		mu.Unlock()
-		close(q.done)
-	}()
-	return q
-}
+var usages questions[Usage]

@@ -68,18 +68,25 @@ func without(all, free uint64) uint64 {
 
 const resolveCached = 0x20 // RESOLVE_CACHED of linux/openat2.h
 
-// mountAt returns the number of the mount that path leads to, without asking a file
-// system: 0 if the kernel does not know it by heart.
-var mountAt = func(path string) uint64 {
+// mountAt returns the number of the mount that path leads to, 0 if it is not known.
+var mountAt = func(path string) uint64 { return known(path, unix.STATX_MNT_ID).Mnt_id }
+
+// nodeAt returns the number of the inode that path leads to, 0 if it is not known. A
+// device that comes back has another node.
+var nodeAt = func(path string) uint64 { return known(path, unix.STATX_INO).Ino }
+
+// known returns what the kernel knows by heart of what path leads to, without asking a
+// file system.
+func known(path string, want uint32) unix.Statx_t {
 	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: resolveCached})
 	if err != nil {
-		return 0
+		return unix.Statx_t{}
 	}
 	defer func() { _ = unix.Close(fd) }()
 	var stat unix.Statx_t
 	const asItIs = unix.AT_EMPTY_PATH | unix.AT_NO_AUTOMOUNT | unix.AT_STATX_DONT_SYNC
-	if err := unix.Statx(fd, "", asItIs, unix.STATX_MNT_ID, &stat); err != nil || stat.Mask&unix.STATX_MNT_ID == 0 {
-		return 0
+	if err := unix.Statx(fd, "", asItIs, int(want), &stat); err != nil || stat.Mask&want == 0 {
+		return unix.Statx_t{}
 	}
-	return stat.Mnt_id
+	return stat
 }

@@ -16,7 +16,9 @@ var statfs = func(path string) (Usage, error) { return Usage{}, unsupported("sta
 
 var mountAt = func(string) uint64 { return 0 }
 
-func blockSize(device string) (int64, error) { return 0, unsupported("size of", device) }
+var nodeAt = func(string) uint64 { return 0 }
+
+var blockSize = func(device string) (int64, error) { return 0, unsupported("size of", device) }
 
 type identity struct{}
 

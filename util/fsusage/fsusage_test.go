@@ -57,6 +57,36 @@ func TestHung(t *testing.T) {
 	})
 }
 
+// TestHungDevice: so does a device, and another node at its path is asked anew.
+func TestHungDevice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		realSize, realNodeAt := blockSize, nodeAt
+		defer func() { blockSize, nodeAt = realSize, realNodeAt }()
+		var calls atomic.Int32
+		answer := make(chan struct{})
+		blockSize = func(string) (int64, error) {
+			if calls.Add(1) == 1 {
+				<-answer
+			}
+			return 512, nil
+		}
+		nodeAt = func(string) uint64 { return 1 }
+		for range 8 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			_, err := BlockSize(ctx, "/dev/hung")
+			cancel()
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.ErrorContains(t, err, "/dev/hung")
+		}
+		require.EqualValues(t, 1, calls.Load())
+		nodeAt = func(string) uint64 { return 2 }
+		size, err := BlockSize(t.Context(), "/dev/hung")
+		require.NoError(t, err)
+		require.EqualValues(t, 512, size)
+		close(answer)
+	})
+}
+
 // TestHungBefore: who asks about what is mounted now does not wait for what was
 // mounted there before.
 func TestHungBefore(t *testing.T) {
@@ -89,5 +119,9 @@ func TestMountAt(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.Mkdir(dir+"/a", 0o700))
 	require.Equal(t, mountAt(dir), mountAt(dir+"/a"))
+	if runtime.GOOS == "linux" {
+		require.Eventually(t, func() bool { return nodeAt(dir) != nodeAt(dir+"/a") }, time.Minute, time.Millisecond)
+	}
 	require.Zero(t, mountAt(dir+"/none"))
+	require.Zero(t, nodeAt(dir+"/none"))
 }

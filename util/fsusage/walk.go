@@ -57,7 +57,7 @@ func (w *Walker) Walk(ctx context.Context, dir string) (Tree, error) {
 		if ctx.Err() != nil {
 			return Tree{}, ended(ctx, dir)
 		}
-		run := w.join(place{dir, mountAt(dir)})
+		run := w.join(place{path: dir, mount: mountAt(dir)})
 		select {
 		case <-run.done:
 			if !errors.Is(run.err, errPaused) {
