@@ -31,4 +31,4 @@ func (nodeDevices) open(string) (disk, error)       { return nil, errNotHere }
 
 func (nodeDevices) identify(string) (diskFacts, error) { return diskFacts{}, errNotHere }
 
-func ownersOf(string) (user, group int64, err error) { return 0, 0, errNotHere }
+func ownersOf(string) (owners, error) { return owners{}, errNotHere }

@@ -58,7 +58,8 @@
 //
 // With FsUser or FsGroup all that is in a volume changes owners before it is mounted,
 // see util/ownership. While pods use the volume it keeps the owners that it has: a pod
-// that asks for others is an [OwnerConflict].
+// that asks for others is an [OwnerConflict]. With [Config.MapGroups] a volume that has
+// been prepared for a group is shown as the pod's instead, and not changed.
 //
 // Sizes and SELinux labels are not managed: a SetUp with DesiredSize or SELinuxLabel
 // is refused with an error that wraps volume.ErrNotSupported, and nothing is changed.

@@ -52,8 +52,8 @@ func (m *mounter) SetUp(ctx context.Context, args volume.MounterArgs) error {
 // wraps [volume.ErrNotMounted].
 //
 // With FsUser or FsGroup what is in the volume changes owners before it is mounted,
-// unless it is read-only, or pods use it already: see [Config.OnOwnerConflict]. It is
-// not changed back if mounting fails.
+// unless it is read-only, or pods use it already: see [Config.OnOwnerConflict] and
+// [Config.MapGroups]. It is not changed back if mounting fails.
 func (m *mounter) SetUpAt(ctx context.Context, dir string, args volume.MounterArgs) error {
 	if err := checkArgs(args); err != nil {
 		return err
@@ -116,6 +116,9 @@ func (m *mounter) setUp(ctx context.Context, dir, source string, args volume.Mou
 		return util.Transient(err)
 	}
 	defer unlock()
+	if mapped, err := m.setUpMapped(ctx, dir, source, args); mapped {
+		return err
+	}
 	if err := m.giveAway(ctx, dir, source, args); err != nil {
 		return err
 	}

@@ -41,6 +41,12 @@ func (e *OwnerConflict) Error() string {
 	return text
 }
 
+// owners are whom a directory belongs to, and its mode as the kernel has it.
+type owners struct {
+	user, group int64
+	mode        uint32
+}
+
 // giveAway gives what is in source to the users that the pod asks for.
 func (m *mounter) giveAway(ctx context.Context, dir, source string, args volume.MounterArgs) error {
 	used, err := m.plugin.usedBy(ctx, source)
@@ -130,16 +136,16 @@ func (p *Plugin) isPodMount(at string) bool {
 // compareOwners lets a pod have a volume that others use as it is, and reports whether
 // what is at a path belongs to whom the pod asks for.
 func (m *mounter) compareOwners(ctx context.Context, dir, at string, args volume.MounterArgs, used []string) (same bool, err error) {
-	user, group, err := ownersOf(at)
+	have, err := ownersOf(at)
 	if err != nil {
 		return false, util.Transient(err)
 	}
 	differs := func(want *int64, have int64) bool { return want != nil && *want != have }
-	if !differs(args.FsUser, user) && !differs(args.FsGroup, group) {
+	if !differs(args.FsUser, have.user) && !differs(args.FsGroup, have.group) {
 		return true, nil
 	}
 	conflict := &OwnerConflict{
-		Path: dir, WantUser: args.FsUser, WantGroup: args.FsGroup, HaveUser: user, HaveGroup: group, UsedAt: used,
+		Path: dir, WantUser: args.FsUser, WantGroup: args.FsGroup, HaveUser: have.user, HaveGroup: have.group, UsedAt: used,
 	}
 	if tell := m.plugin.config.OnOwnerConflict; tell != nil {
 		return false, tell(ctx, conflict)

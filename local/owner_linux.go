@@ -8,15 +8,15 @@ import (
 )
 
 // ownersOf returns the owners of a directory.
-func ownersOf(dir string) (user, group int64, err error) {
+func ownersOf(dir string) (owners, error) {
 	fd, err := safepath.Open(unix.AT_FDCWD, dir, unix.O_DIRECTORY)
 	if err != nil {
-		return 0, 0, &fs.PathError{Op: "open", Path: dir, Err: err}
+		return owners{}, &fs.PathError{Op: "open", Path: dir, Err: err}
 	}
 	defer func() { _ = unix.Close(fd) }()
 	var stat unix.Stat_t
 	if err := unix.Fstat(fd, &stat); err != nil {
-		return 0, 0, &fs.PathError{Op: "stat", Path: dir, Err: err}
+		return owners{}, &fs.PathError{Op: "stat", Path: dir, Err: err}
 	}
-	return int64(stat.Uid), int64(stat.Gid), nil
+	return owners{int64(stat.Uid), int64(stat.Gid), stat.Mode}, nil
 }

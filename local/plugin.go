@@ -48,6 +48,19 @@ type Config struct {
 	// owners that it has; else SetUp fails with the error. Nil: SetUp fails with the
 	// conflict. It may be called by several goroutines at the same time.
 	OnOwnerConflict func(ctx context.Context, conflict *OwnerConflict) error
+	// MapGroups shows a volume to a pod with the pod's FsGroup by an ID-mapped bind
+	// (mount_setattr(2), Linux 5.12), instead of changing the group of each file: at
+	// once however many there are, and for this pod alone, so that pods with different
+	// groups can use the volume at the same time. What the pod's group makes is stored
+	// as the volume's.
+	//
+	// It is for volumes that have been prepared for a group other than root's: their
+	// root is the group's, with rwx and set-group-ID, and so should be all in them,
+	// which nobody looks at (compare ownership.OnRootMismatch). The owners of other
+	// volumes are changed as without this option, and so they are for a pod with an
+	// FsUser, and where the kernel, the file system or a user namespace does not allow
+	// it.
+	MapGroups bool
 }
 
 // Plugin is the volume plugin. Make one with [New].

@@ -1,0 +1,127 @@
+package local_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/local"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/volume"
+	"golang.org/x/sys/unix"
+)
+
+// TestMapGroups: pods with different groups use one volume, each with its own, and what
+// is stored stays the volume's.
+func TestMapGroups(t *testing.T) {
+	r := newRig(t)
+	if r == nil {
+		return
+	}
+	r.restart(local.Config{MapGroups: true})
+	disk, s := r.disks+"/disk", spec(r.disks+"/disk")
+	require.NoError(t, os.MkdirAll(disk+"/deep", 0o755))
+	group, other := int64(2000), int64(3000)
+
+	at, err := r.setUp(s, "1", volume.MounterArgs{FsGroup: &group})
+	require.NoError(t, err)
+	require.Equal(t, 2000, groupOf(t, disk+"/deep"), "it was root's, and has been changed")
+	require.Equal(t, 2000, groupOf(t, at+"/deep"))
+
+	for range 2 { // idempotent
+		at, err = r.setUp(s, "2", volume.MounterArgs{FsGroup: &other})
+		require.NoError(t, err)
+	}
+	if groupOf(t, at) == 2000 {
+		mounttest.SkipWithout(t, "idmap", "the file system maps no IDs")
+	}
+	require.Equal(t, 3000, groupOf(t, at))
+	require.Equal(t, 3000, groupOf(t, at+"/deep"))
+	require.Equal(t, 2000, groupOf(t, disk+"/deep"))
+	require.NoError(t, os.WriteFile(at+"/deep/new", nil, 0o600))
+	require.Equal(t, 3000, groupOf(t, at+"/deep/new"))
+	require.Equal(t, 2000, groupOf(t, disk+"/deep/new"))
+
+	r.tearDown("2")
+	user := int64(0)
+	_, err = r.setUp(s, "3", volume.MounterArgs{FsGroup: &other, FsUser: &user})
+	var conflict *local.OwnerConflict
+	require.ErrorAs(t, err, &conflict, "with a user nothing is mapped")
+	r.tearDown("1")
+}
+
+// TestMapGroupsOfOthers: a volume that is root's, or that does not let its group in, is
+// not shown as another group's.
+func TestMapGroupsOfOthers(t *testing.T) {
+	r := newRig(t)
+	if r == nil {
+		return
+	}
+	r.restart(local.Config{MapGroups: true})
+	group := int64(2000)
+	for name, test := range map[string]struct {
+		group int
+		mode  os.FileMode
+	}{
+		"root":    {0, 0o770 | os.ModeSetgid},
+		"closed":  {3000, 0o700 | os.ModeSetgid},
+		"no set":  {3000, 0o770},
+		"reading": {3000, 0o750 | os.ModeSetgid},
+	} {
+		disk := r.disks + "/" + name
+		require.NoError(t, os.Mkdir(disk, 0o700))
+		require.NoError(t, os.Chown(disk, 0, test.group))
+		require.NoError(t, os.Chmod(disk, test.mode))
+		_, err := r.setUp(spec(disk), "1", volume.MounterArgs{FsGroup: &group})
+		require.NoError(t, err, name)
+		require.Equal(t, 2000, groupOf(t, disk), name)
+		r.tearDown("1")
+	}
+}
+
+// TestMapGroupsAsked: root's group and what is none are not shown in place of another.
+func TestMapGroupsAsked(t *testing.T) {
+	r := newRig(t)
+	if r == nil {
+		return
+	}
+	r.restart(local.Config{MapGroups: true})
+	disk := r.disks + "/disk"
+	require.NoError(t, os.MkdirAll(disk, 0o700))
+	require.NoError(t, os.Chown(disk, 0, 3000))
+	require.NoError(t, os.Chmod(disk, 0o770|os.ModeSetgid))
+	for _, group := range []int64{-1, 1<<32 - 1, 1 << 32, 1<<32 + 5} {
+		_, err := r.setUp(spec(disk), "1", volume.MounterArgs{FsGroup: &group})
+		require.ErrorContains(t, err, "Group", group)
+		require.Equal(t, 3000, groupOf(t, disk), group)
+		require.Empty(t, mountsBelow(t, r.mount, r.host.Root()), group)
+	}
+	root := int64(0)
+	_, err := r.setUp(spec(disk), "1", volume.MounterArgs{FsGroup: &root})
+	require.NoError(t, err)
+	require.Equal(t, 0, groupOf(t, disk))
+	r.tearDown("1")
+}
+
+// TestMapGroupsUnsupported: on a file system that maps no IDs the owners are changed.
+func TestMapGroupsUnsupported(t *testing.T) {
+	r := newRig(t)
+	if r == nil {
+		return
+	}
+	r.restart(local.Config{MapGroups: true})
+	disk := r.disks + "/disk"
+	require.NoError(t, os.MkdirAll(disk, 0o700))
+	if err := unix.Mount("ramfs", disk, "ramfs", 0, ""); err != nil {
+		mounttest.SkipWithout(t, "ramfs", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(disk, unix.MNT_DETACH) })
+	require.NoError(t, os.Chown(disk, 0, 3000))
+	require.NoError(t, os.Chmod(disk, 0o770|os.ModeSetgid))
+	group := int64(2000)
+	at, err := r.setUp(spec(disk), "1", volume.MounterArgs{FsGroup: &group})
+	require.NoError(t, err)
+	require.Equal(t, 2000, groupOf(t, at))
+	require.Equal(t, 2000, groupOf(t, disk))
+	r.tearDown("1")
+}
