@@ -9,6 +9,7 @@ import (
 
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util"
+	"github.com/volumekit/volumekit/util/fsusage"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -94,23 +95,20 @@ func (b blockVolume) GetPodDeviceMapPath() (dir, name string) { return b.podDir,
 func (b blockVolume) podLink() string    { return path.Join(b.podDir, b.name) }
 func (b blockVolume) globalLink() string { return path.Join(b.globalDir, string(b.podUID)) }
 
-// GetMetrics returns the size of the device.
+// GetMetrics returns the size of the device. For one that does not answer one thread
+// waits, however often it is asked, see [fsusage.BlockSize].
 func (b blockVolume) GetMetrics(ctx context.Context) (*volume.Metrics, error) {
-	var size int64
-	err := inTime(ctx, func() error {
-		node, err := b.plugin.linked(b.podLink())
-		if err != nil {
-			return err
-		}
-		d, err := b.plugin.devices.open(node)
-		if err != nil {
-			return util.Transient(err)
-		}
-		size = d.facts().size
-		return d.Close()
+	var node string
+	err := inTime(ctx, func() (err error) {
+		node, err = b.plugin.linked(b.podLink())
+		return err
 	})
 	if err != nil {
 		return nil, err
+	}
+	size, err := fsusage.BlockSize(ctx, node)
+	if err != nil {
+		return nil, util.Transient(err)
 	}
 	return &volume.Metrics{Time: metav1.Now(), Capacity: resource.NewQuantity(size, resource.BinarySI)}, nil
 }
