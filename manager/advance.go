@@ -15,9 +15,12 @@ func advance(before *actualVolume, out outcome) *actualVolume {
 		if v.attached = wentUp(v.attached, out.err); out.err == nil {
 			v.devicePath, v.spec = out.devicePath, out.spec
 		}
+		if v.lastPod.pod == "" {
+			v.lastPod = out.firstUser()
+		}
 	case mountDevice:
 		if v.device = wentUp(v.device, out.err); v.device != absent {
-			v.deviceMountPath, v.lastPod = out.deviceMountPath, podKey{out.job.pod.UID, out.spec.Name()}
+			v.deviceMountPath, v.lastPod = out.deviceMountPath, out.firstUser()
 			v.deviceMount = out.mount
 		}
 		if out.err == nil {

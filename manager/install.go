@@ -126,7 +126,7 @@ func (l *loop) cancelUnwanted() {
 	for name, f := range l.flights {
 		want := l.want.volumes[name]
 		unwanted := want == nil || f.verb == setUp && want.pods.get(f.pod) == nil
-		if isUp(f.verb) && unwanted && !l.want.keep[f.pod.pod] {
+		if isUp(f.verb) && unwanted && !l.want.keep[f.user] {
 			f.cancelled = true
 			f.cancel(errUnwanted)
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/volumekit/volumekit/volume"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // jobFor collects what an operation needs. The caller holds mu.
@@ -63,6 +64,17 @@ func (j *job) addDesired(want *desiredVolume, revisions map[podKey]int64) {
 	pod := want.pods.get(key)
 	j.spec, j.pod, j.outer, j.args, j.revision = pod.spec, pod.pod, pod.outer, pod.args, revisions[key]
 }
+
+// user is the pod that it is done for; of what takes something down, none.
+func (j *job) user() types.UID {
+	if j.pod == nil {
+		return ""
+	}
+	return j.pod.UID
+}
+
+// firstUser is the part of it that what is for all pods is done for.
+func (j *job) firstUser() podKey { return podKey{j.user(), j.spec.Name()} }
 
 // failAtOnce notes an operation that could not begin. The caller holds mu.
 func (l *loop) failAtOnce(j job, err error, now time.Time) (events []Event) {

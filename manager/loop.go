@@ -311,7 +311,7 @@ func (l *loop) start(ctx context.Context, op operation, now time.Time) []Event {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	l.running[op.volume] = true
-	l.flights[op.volume] = &flight{operation: op, since: now, cancel: cancel}
+	l.flights[op.volume] = &flight{operation: op, user: j.user(), since: now, cancel: cancel}
 	l.have.put(op.volume, j.before.during(op, j.pod))
 	l.launch(op, func() outcome {
 		defer cancel(nil)

@@ -50,6 +50,7 @@ type world struct {
 // A flight is an operation that runs.
 type flight struct {
 	operation
+	user      types.UID // the pod that it is done for, of those that bring something up
 	since     time.Time
 	cancel    context.CancelCauseFunc
 	cancelled bool

@@ -277,9 +277,12 @@ func (p *planner) isUp() bool {
 	return false
 }
 
-// release: what no pod wants or has is unmounted and detached.
+// release: what no pod wants or has is unmounted and detached, unless it is not known
+// what the pod wants that it was there for.
 func (p *planner) release() (operation, bool) {
 	switch {
+	case p.keep[p.have.lastPod.pod] && !p.isAnother():
+		return operation{}, false
 	case !p.down || len(p.want.pods) > 0 && !p.isAnother() || p.have.inUse(podKey{}) || p.unknown[p.have.plugin]:
 		return operation{}, false
 	case p.have.device != absent:

@@ -2,7 +2,9 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 
 	"github.com/volumekit/volumekit/volume"
@@ -19,8 +21,8 @@ type population struct {
 	// places says where the volumes of the pods went.
 	places placeMap
 	onePod map[storage]v1.UniqueVolumeName // those that are for one pod at a time
-	// failed are the volumes that are not in the world because of an error. What
-	// their pods have stays as it is.
+	// failed are the volumes of which it cannot be found out what they are. What their
+	// pods have stays as it is; those of which it was known before are in the world.
 	failed map[podVolume]error
 }
 
@@ -30,6 +32,8 @@ type populator struct {
 	plugins *volume.VolumePluginMgr
 	// before has what need not be asked again.
 	before population
+	// last has what was known last, for when nobody answers.
+	last population
 }
 
 // populate is for all pods of the node. It asks the source for claims and the plugins
@@ -72,9 +76,11 @@ func (p *populator) addPod(ctx context.Context, all *population, pod *v1.Pod) {
 
 func (p *populator) addVolume(ctx context.Context, all *population, pod *v1.Pod, v *v1.Volume, use use) (err error) {
 	defer recovered(&err)
-	spec, err := specOf(ctx, p.source, pod, v)
-	if err != nil {
-		return err
+	spec, unknown := specOf(ctx, p.source, pod, v)
+	if unknown != nil {
+		if spec = p.lastSpec(pod, v, unknown); spec == nil {
+			return unknown
+		}
 	}
 	if err := use.check(spec.IsBlock()); err != nil {
 		return err
@@ -85,7 +91,26 @@ func (p *populator) addVolume(ctx context.Context, all *population, pod *v1.Pod,
 			return err
 		}
 	}
-	return p.add(all, next)
+	return errors.Join(p.add(all, next), unknown)
+}
+
+// lastSpec returns what was behind the volume when that was last known, or nil if the
+// error is an answer: then it is known that there is no such thing now.
+func (p *populator) lastSpec(pod *v1.Pod, v *v1.Volume, err error) *volume.Spec {
+	at, ok := p.last.places.named(podVolume{pod.UID, v.Name})
+	if !ok || errors.Is(err, ErrNotBound) || errors.Is(err, fs.ErrNotExist) || !p.isSameClaim(pod, v) {
+		return nil
+	}
+	return p.last.podAt(at).spec
+}
+
+// isSameClaim reports whether the pod had the same claim behind the volume last.
+func (p *populator) isSameClaim(pod *v1.Pod, v *v1.Volume) bool {
+	last := p.last.pods[pod.UID]
+	i := slices.IndexFunc(last.Spec.Volumes, func(other v1.Volume) bool { return other.Name == v.Name })
+	name, readOnly := claimOf(pod, v)
+	lastName, lastReadOnly := claimOf(last, &last.Spec.Volumes[i])
+	return pod.Namespace == last.Namespace && name == lastName && readOnly == lastReadOnly
 }
 
 // A wish is what a pod wants of a volume.

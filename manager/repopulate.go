@@ -16,7 +16,7 @@ type answer struct {
 func (l *loop) repopulate(ctx context.Context) {
 	l.populateDue, l.asking = false, true
 	l.populateDelay.until = time.Time{}
-	p := populator{source: l.config.Source, plugins: l.config.Plugins}
+	p := populator{source: l.config.Source, plugins: l.config.Plugins, last: l.want}
 	if !l.askAll {
 		p.before = l.want
 	}

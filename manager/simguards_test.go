@@ -37,7 +37,7 @@ var guards = []struct{ name, file, with, without string }{
 	{"also while something is done about the volume", "settle.go", "l.tableChanged || l.flights[out.volume].lookAfter", "l.tableChanged"},
 	{"who waits for a directory is told", "settle.go", "if next, ok := l.want.onePod[storage{out.pluginName, out.name}]; ok {", "if next, ok := l.want.onePod[storage{out.pluginName, out.name}]; ok && false {"},
 	{"what is under way may be there", "loop.go", "\tl.have.put(op.volume, j.before.during(op, j.pod))\n", ""},
-	{"what is uncertain is not said to be up", "wait.go", "have.stateOf(at.key) == present", "have.stateOf(at.key) != absent"},
+	{"what is uncertain is not said to be up", "wait.go", "have != nil && have.stateOf(at.key) == present", "have != nil && have.stateOf(at.key) != absent"},
 	{"what is uncertain is not said to be gone", "wait.go", "stateOf(key) != absent &&", "stateOf(key) == present &&"},
 	{"what comes down is not said to be up", "advance.go", "case op.verb == tearDown:", "case false:"},
 	{"nor to be attached", "advance.go", "case op.verb == detach && v.attached == present:", "case false:"},

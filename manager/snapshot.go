@@ -96,7 +96,8 @@ type State struct {
 	// pods are.
 	Restored, Populated bool
 	Volumes             []VolumeState // sorted by name
-	// Failed are volumes of pods that cannot even be planned.
+	// Failed are volumes of pods of which it cannot be found out what they are. Those
+	// of which it was known before the source failed are in Volumes, too.
 	Failed    []VolumeError
 	Leftovers []Leftover
 }

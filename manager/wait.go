@@ -136,15 +136,20 @@ func (m *Manager) whyNotUp(v podVolume) error {
 	switch {
 	case !m.restored:
 		return errNotRestored
+	case ok && m.isUp(at):
+		return nil
 	case m.want.failed[v] != nil:
 		return m.want.failed[v]
 	case !ok:
 		return errNotWanted
 	}
-	if have := m.have.volumes[at.volume]; have != nil && have.stateOf(at.key) == present {
-		return nil
-	}
 	return m.reason(at)
+}
+
+// isUp reports whether the volume is up in the pod. The caller holds mu.
+func (m *Manager) isUp(at place) bool {
+	have := m.have.volumes[at.volume]
+	return have != nil && have.stateOf(at.key) == present
 }
 
 // reason says why a volume is not as it is wanted. The caller holds mu.
@@ -220,7 +225,7 @@ func (m *Manager) stillWanted(pod types.UID) (left []VolumeError) {
 		left = append(left, VolumeError{pod, at.outer, errStillWanted})
 	}
 	for at := range m.want.failed {
-		if at.pod == pod {
+		if _, listed := m.want.places.named(at); at.pod == pod && !listed {
 			left = append(left, VolumeError{pod, at.name, errStillWanted})
 		}
 	}
