@@ -100,7 +100,8 @@ type actualVolume struct {
 type actualPod struct {
 	state    state
 	block    bool
-	revision int64 // that it was set up for, see schedule
+	revision int64  // that it was set up for, see schedule
+	outer    string // the volume's name in the pod; empty: not known, as after a restart
 	path     string
 	mounted  bool   // a mount point is there, unless it has vanished
 	mount    uint64 // which mount it was then; 0: not known, as after a restart

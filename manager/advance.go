@@ -54,7 +54,7 @@ func (v *actualVolume) afterSetUp(out outcome) {
 	if before := v.pods.get(key); before != nil {
 		pod = *before
 	}
-	pod.state = wentUp(pod.state, out.err)
+	pod.state, pod.outer = wentUp(pod.state, out.err), out.outer
 	if out.err == nil {
 		pod.block, pod.revision = out.traits.block, out.revision
 		pod.path, pod.mounted, pod.mount = out.path, out.mounted, out.mount

@@ -28,6 +28,8 @@
 //     pod that the source has, whatever else about that pod cannot be found out.
 //   - Uncertain is treated as mounted: a volume is never reported as gone, nor is
 //     anything below it unmounted or detached, until that is certain.
+//   - What containers have of a volume, bound by package util/subpath or as the kubelet
+//     does it, is unmounted before the volume is torn down.
 //   - One operation is in flight for each volume until the work has ended.
 //   - What fails is tried again, with growing pauses, as long as it is wanted; a set-up
 //     that nobody wants any more ends early.

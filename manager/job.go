@@ -20,11 +20,12 @@ type job struct {
 	name       string       // as the plugin calls the volume
 	spec       *volume.Spec // nil: not known, after a restart
 	traits     traits
-	pod        *v1.Pod            // of attach, mountDevice and setUp
-	args       volume.MounterArgs // of setUp, and the FsGroup of mountDevice
-	revision   int64              // of setUp
-	outer      string             // the volume's name in the pod, of setUp
-	lastPod    podKey             // one that the volume was mapped for
+	pod        *v1.Pod                 // of attach, mountDevice and setUp
+	args       volume.MounterArgs      // of setUp, and the FsGroup of mountDevice
+	revision   int64                   // of setUp
+	outer      string                  // the volume's name in the pod, of setUp
+	subpaths   func(outer string) bool // of tearDown: which volume's parts go before
+	lastPod    podKey                  // one that the volume was mapped for
 
 	devicePath      string
 	deviceMountPath string
@@ -166,6 +167,9 @@ func (m *Manager) tearDown(ctx context.Context, j job) error {
 	}
 	unmounter, err := j.plugin.NewUnmounter(j.operation.pod.name, j.operation.pod.pod)
 	if err != nil {
+		return err
+	}
+	if err := m.disk.unmountSubpaths(ctx, j.operation.pod.pod, j.subpaths); err != nil {
 		return err
 	}
 	if err := unmounter.TearDown(ctx); err != nil {

@@ -19,6 +19,9 @@ func (w *world) jobFor(plugins *volume.VolumePluginMgr, op operation) (job, erro
 	if op.verb == setUp && w.strange[j.before.dir(op.pod)] && j.before.stateOf(op.pod) == absent {
 		j.before = j.before.with(op.pod, &actualPod{state: uncertain, block: j.traits.block})
 	}
+	if op.verb == tearDown {
+		j.subpaths = w.subpathsOf(op.pod, j.before.pods.get(op.pod))
+	}
 	plugin, err := plugins.FindPluginByName(j.pluginName)
 	if err != nil {
 		return j, err
@@ -31,6 +34,24 @@ func (w *world) jobFor(plugins *volume.VolumePluginMgr, op operation) (job, erro
 		}
 	}
 	return j, nil
+}
+
+// subpathsOf says which volume in the pod it is. If that is not known it may be any that
+// the pod does not want. The caller holds mu.
+func (w *world) subpathsOf(key podKey, have *actualPod) func(outer string) bool {
+	if have != nil && have.outer != "" {
+		return func(outer string) bool { return outer == have.outer }
+	}
+	wanted := map[string]bool{}
+	for _, at := range w.want.places[key.pod] {
+		wanted[at.outer] = true
+	}
+	for v := range w.want.failed {
+		if v.pod == key.pod {
+			wanted[v.name] = true
+		}
+	}
+	return func(outer string) bool { return !wanted[outer] }
 }
 
 // isUp reports whether there may be more after the operation than before.

@@ -72,7 +72,7 @@ func New(config Config) (*Manager, error) {
 	if err := config.check(); err != nil {
 		return nil, err
 	}
-	disk, err := newHostDisk(config.Host)
+	disk, err := newHostDisk(config.Host, config.Mounter)
 	if err != nil {
 		return nil, err
 	}
