@@ -84,7 +84,7 @@ func (m *deviceMounter) GetDeviceMountPath(spec *volume.Spec) (string, error) {
 // MountDevice implements [volume.DeviceMounter]. A device that is blank is formatted
 // first, as the volume's fsType says (by default ext4), unless the volume, this use
 // of it or the device is read-only; one with a file system of that type is checked,
-// fsck -a; any other is refused, with a [*DeviceError] that wraps a [*ContentError]
+// fsck -a, and refused with [ErrFileSystemDamaged] if that is not enough; any other is refused, with a [*DeviceError] that wraps a [*ContentError]
 // or one of the errors of this package. For a directory there is nothing to do.
 //
 // If ctx ends while something is written to the device the programs that do so are

@@ -40,6 +40,10 @@
 // The programs that format, check and grow get the device that was looked at, as an open
 // file: a path may lead to another one at any time.
 //
+// They are run by k8s.io/mount-utils, which logs by way of k8s.io/klog/v2, by default to
+// the standard error: klog.SetSlogLogger or klog.SetOutput of that package directs it
+// elsewhere.
+//
 // SetUp does not format, and UnmountDevice leaves the record where it is.
 //
 // # Raw devices

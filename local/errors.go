@@ -34,6 +34,15 @@ var (
 	ErrNotFormatted = errors.New("the device is not formatted, and is only to be read from")
 )
 
+// ErrFileSystemDamaged: fsck has found errors that it does not repair by itself: somebody
+// has to look at them. It may have repaired others. It is wrapped by a [*DeviceError].
+var ErrFileSystemDamaged = errors.New("the file system has errors that fsck -a does not repair")
+
+// ErrDuplicateFileSystem: a file system of the same UUID is mounted, of which this one
+// is a copy, and xfs mounts no two of them but with the mount option nouuid. It is
+// wrapped by a [*DeviceError]; the device is unchanged.
+var ErrDuplicateFileSystem = errors.New("a copy of a file system that is mounted: xfs needs the option nouuid")
+
 // A DeviceError is what is wrong with the device of a volume.
 type DeviceError struct {
 	Volume string // its name

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"syscall"
 
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mountutils"
@@ -53,7 +54,7 @@ func (f *formatting) formatOptions() []string {
 // util.PodMounts, which makes the directory and takes it back.
 func (f *formatting) Mount(ctx context.Context, req mount.Request) error {
 	err := f.formatAndMount(ctx, req)
-	if errors.Is(err, ErrDeviceSwapped) {
+	if errors.Is(err, ErrDeviceSwapped) || errors.Is(err, ErrFileSystemDamaged) || errors.Is(err, ErrDuplicateFileSystem) {
 		f.final = err
 	}
 	if err != nil && f.step.format {
@@ -74,10 +75,45 @@ func (f *formatting) formatAndMount(ctx context.Context, req mount.Request) erro
 	if cause := errors.Join(f.programs.refused, inner.err); cause != nil {
 		err = cause // with its causes
 	}
+	err = f.typed(ctx, err)
 	if ctx.Err() != nil && err != nil {
+		f.changed = f.changed || f.programs.checked // fsck may have been killed
 		err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
 	}
 	return err
+}
+
+// typed adds what the error means.
+func (f *formatting) typed(ctx context.Context, err error) error {
+	var theirs peer.MountError
+	switch {
+	case errors.As(err, &theirs) && theirs.Type == peer.HasFilesystemErrors:
+		return fmt.Errorf("%w: %w", ErrFileSystemDamaged, err)
+	case errors.Is(err, syscall.EINVAL) && f.step.fsType == "xfs" && f.isMountedElsewhere(ctx):
+		return fmt.Errorf("%w: %w", ErrDuplicateFileSystem, err)
+	}
+	return err
+}
+
+// isMountedElsewhere reports whether another device with a file system of the same UUID
+// is mounted, as far as that can be found out.
+func (f *formatting) isMountedElsewhere(ctx context.Context) bool {
+	mounts, err := f.Interface.List(ctx)
+	return err == nil && slices.ContainsFunc(mounts, func(at mount.Info) bool {
+		return at.FSType == "xfs" && f.volume.plugin.hasUUID(at, f.record.FSUUID)
+	})
+}
+
+func (p *Plugin) hasUUID(at mount.Info, uuid string) bool {
+	d, err := p.devices.open(at.Source)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = d.Close() }()
+	facts := d.facts()
+	found, err := diskprobe.Probe(d, facts.size)
+	return err == nil && facts.major == at.Major && facts.minor == at.Minor &&
+		slices.ContainsFunc(found, func(f diskprobe.Found) bool { return f.UUID == uuid })
 }
 
 // begin marks the device as one that is being formatted: it runs right before mkfs.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/local"
+	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/volume"
 	utilexec "k8s.io/utils/exec"
 )
@@ -78,22 +79,28 @@ func TestWithoutBlkid(t *testing.T) {
 	}
 }
 
+// mountUntil mounts the device with a context that ends when the file is there.
+func (r *rig) mountUntil(s *volume.Spec, file string) error {
+	r.t.Helper()
+	ctx, cancel := context.WithCancel(r.t.Context())
+	defer cancel()
+	done := make(chan error, 1)
+	m, err := r.plugin.NewDeviceMounter()
+	require.NoError(r.t, err)
+	at := r.shared(s)
+	go func() { done <- m.MountDevice(ctx, s, at, volume.DeviceMounterArgs{}) }()
+	require.Eventually(r.t, func() bool { _, err := os.Stat(file); return err == nil }, longWait, tick)
+	cancel()
+	return <-done
+}
+
 // interrupt lets the context of MountDevice end when garbage has been written to the disk.
 func (r *rig) interrupt(t *testing.T, s *volume.Spec, d testDisk) {
 	t.Helper()
 	began := filepath.Join(r.dir, "began")
 	_ = os.Remove(began)
 	r.instead(map[string]string{"mkfs.ext4": "echo garbage | dd of=$DEVICE bs=8k seek=1 conv=notrunc; sleep 100000 & echo $! >" + began + ".new; mv " + began + ".new " + began + "; wait"})
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	done := make(chan error, 1)
-	m, err := r.plugin.NewDeviceMounter()
-	require.NoError(t, err)
-	at := r.shared(s)
-	go func() { done <- m.MountDevice(ctx, s, at, volume.DeviceMounterArgs{}) }()
-	require.Eventually(t, func() bool { _, err := os.Stat(began); return err == nil }, longWait, tick)
-	cancel()
-	err = <-done
+	err := r.mountUntil(s, began)
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, volume.Uncertain, volume.KindOf(err))
 	pid, err := os.ReadFile(began)
@@ -231,16 +238,7 @@ func testInterruptedLate(t *testing.T, and string) {
 	s := deviceSpec(r.link("disk", r.disk("disk", smallDisk)), "ext4")
 	done := filepath.Join(r.dir, "done")
 	r.instead(map[string]string{"mkfs.ext4": `mkfs.ext4 "$@"` + and + ` && echo >` + done + `; exec sleep 100000`})
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	failed := make(chan error, 1)
-	m, err := r.plugin.NewDeviceMounter()
-	require.NoError(t, err)
-	at := r.shared(s)
-	go func() { failed <- m.MountDevice(ctx, s, at, volume.DeviceMounterArgs{}) }()
-	require.Eventually(t, func() bool { _, err := os.Stat(done); return err == nil }, longWait, tick)
-	cancel()
-	require.ErrorIs(t, <-failed, context.Canceled)
+	require.ErrorIs(t, r.mountUntil(s, done), context.Canceled)
 	r.restart(local.Config{})
 	require.NoError(t, r.mountDevice(s))
 	require.NoError(t, r.unmountDevice(s))
@@ -254,4 +252,76 @@ func runs(pid string) bool {
 	}
 	_, after, _ := strings.Cut(string(stat), ") ")
 	return !strings.HasPrefix(after, "Z")
+}
+
+// formatted is a rig with a volume that has been mounted, and is not now.
+func formatted(t *testing.T) (*rig, *volume.Spec) {
+	t.Helper()
+	r := newRig(t, "ext4")
+	if r == nil {
+		return nil, nil
+	}
+	s := deviceSpec(r.link("disk", r.disk("disk", smallDisk)), "ext4")
+	require.NoError(t, r.mountDevice(s))
+	require.NoError(t, r.unmountDevice(s))
+	return r, s
+}
+
+// TestFsckKilled: a context that ends while fsck is at work leaves it open what that
+// has changed.
+func TestFsckKilled(t *testing.T) {
+	r, s := formatted(t)
+	if r == nil {
+		return
+	}
+	began := filepath.Join(r.dir, "began")
+	r.instead(map[string]string{"fsck": "echo >" + began + "; exec sleep 100000"})
+	err := r.mountUntil(s, began)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, volume.Uncertain, volume.KindOf(err))
+	r.restart(local.Config{})
+	require.NoError(t, r.mountDevice(s))
+	require.NoError(t, r.unmountDevice(s))
+}
+
+// TestFsckFails: what it cannot repair is not mounted.
+func TestFsckFails(t *testing.T) {
+	r, s := formatted(t)
+	if r == nil {
+		return
+	}
+	r.instead(map[string]string{"fsck": "exit 4"})
+	err := r.mountDevice(s)
+	require.ErrorIs(t, err, local.ErrFileSystemDamaged)
+	require.Equal(t, volume.Final, volume.KindOf(err))
+	var of *local.DeviceError
+	require.ErrorAs(t, err, &of)
+	require.Empty(t, mountsBelow(t, r.mount, r.dir))
+}
+
+// TestDuplicateFileSystem: of a copy of a file system that is mounted the error tells.
+func TestDuplicateFileSystem(t *testing.T) {
+	r := newRig(t, "xfs")
+	if r == nil {
+		return
+	}
+	first, second := r.disk("first", largeDisk), r.disk("second", largeDisk)
+	s := deviceSpec(r.link("first", first), "xfs")
+	if err := r.mountDevice(s); err != nil && strings.Contains(err.Error(), "no such device") {
+		mounttest.SkipWithout(t, "xfs", err) // the kernel lacks it
+	} else {
+		require.NoError(t, err)
+	}
+	require.NoError(t, r.unmountDevice(s))
+	run(t, "cp", "--sparse=always", first.image, second.image)
+	require.NoError(t, r.mountDevice(s))
+	copied := deviceSpec(r.link("second", second), "xfs")
+	copied.PersistentVolume.Name, copied.PersistentVolume.UID = "copied", "uid-of-copied"
+	err := r.mountDevice(copied)
+	require.ErrorIs(t, err, local.ErrDuplicateFileSystem)
+	require.Equal(t, volume.Final, volume.KindOf(err))
+	copied.PersistentVolume.Spec.MountOptions = []string{"nouuid"}
+	require.NoError(t, r.mountDevice(copied))
+	require.NoError(t, r.unmountDevice(copied))
+	require.NoError(t, r.unmountDevice(s))
 }

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -24,6 +25,10 @@ func TestMain(m *testing.M) {
 		"down": func(p mounttest.Process) {
 			require.NoError(p, processNode(p).unmounter(p, "1").TearDown(context.Background()))
 		},
+	}
+	programs["begin"] = func(p mounttest.Process) {
+		script := "echo $$ >" + p.Args[0] + ".new; mv " + p.Args[0] + ".new " + p.Args[0] + "; exec sleep 100000"
+		_ = local.NewCommand(context.Background(), "sh", "-c", script).Run()
 	}
 	for verb, work := range deviceVerbs {
 		programs[verb] = func(p mounttest.Process) {
@@ -118,4 +123,19 @@ func requireReadOnly(t *testing.T, mounts []mount.Info, place string) {
 		require.NotZero(t, info.Flags&mount.ReadOnly, place)
 		require.Error(t, os.WriteFile(info.Mountpoint+"/written", nil, 0o600), place)
 	}
+}
+
+// TestProgramsEndWithTheProcess: what formats a device does not go on when the process
+// that began it is killed, and the next one begins again.
+func TestProgramsEndWithTheProcess(t *testing.T) {
+	began := filepath.Join(t.TempDir(), "began")
+	process := mounttest.Program("begin", began)
+	require.NoError(t, process.Start())
+	require.Eventually(t, func() bool { _, err := os.Stat(began); return err == nil }, longWait, tick)
+	pid, err := os.ReadFile(began)
+	require.NoError(t, err)
+	require.True(t, runs(strings.TrimSpace(string(pid))))
+	require.NoError(t, process.Process.Kill())
+	require.Error(t, process.Wait())
+	require.Eventually(t, func() bool { return !runs(strings.TrimSpace(string(pid))) }, longWait, tick)
 }
