@@ -119,7 +119,17 @@ func (m *Manager) run(ctx context.Context, j job) (out outcome) {
 			out.err, out.silent = nil, true
 		}
 	}
+	out.err = cutShort(ctx, j.verb, out.err)
 	return out
+}
+
+// cutShort: what was ended while it brought something up may have done half of it, and
+// many a plugin returns no more than the context's error then.
+func cutShort(ctx context.Context, v verb, err error) error {
+	if err == nil || ctx.Err() == nil || !isUp(v) || errors.Is(err, volume.ErrTransient) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", volume.ErrUncertain, err)
 }
 
 func (m *Manager) attachment(j job) Attachment {
