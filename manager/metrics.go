@@ -4,8 +4,10 @@ import "time"
 
 // Names of metrics, as the kubelet has them.
 const (
-	// OperationDuration has the labels volume_plugin, operation_name and status
-	// ("success", "fail-unknown").
+	// OperationDuration has the labels volume_plugin, operation_name, status
+	// ("success", "fail-unknown") and migrated ("false"). Of the operations,
+	// "device_mount" is one of ours: to the kubelet it is a part of "volume_mount",
+	// and of "map_volume".
 	OperationDuration = "storage_operation_duration_seconds"
 	// ReconstructTotal and ReconstructErrors count volumes found after a start.
 	ReconstructTotal  = "reconstruct_volume_operations_total"

@@ -83,7 +83,8 @@ func (l *loop) report(out outcome) {
 		status = "fail-unknown"
 	}
 	l.config.Metrics.Observe(OperationDuration, out.took,
-		Label{"volume_plugin", out.pluginName}, Label{"operation_name", out.verb.metric()}, Label{"status", status})
+		Label{"volume_plugin", out.pluginName}, Label{"operation_name", out.verb.metric(out.traits.block)},
+		Label{"status", status}, Label{"migrated", "false"})
 	log := l.config.Logger.With("operation", out.verb.String(), "volume", short(string(out.volume)), "plugin", out.pluginName)
 	if out.operation.pod.pod != "" {
 		log = log.With("pod", short(string(out.operation.pod.pod)))

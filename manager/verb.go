@@ -8,25 +8,31 @@ import (
 
 // A verbText is what an operation is called.
 type verbText struct {
-	name, metric             string
+	name                     string
+	metric, metricDevice     string // in metrics, and for block devices
 	done, failed             string // reasons of events
 	doneDevice, failedDevice string // and for block devices
 }
 
 var verbs = [...]verbText{
-	tearDown:      {"tear down", "volume_unmount", SuccessfulUnMountVolume, FailedUnMount, SuccessfulUnMountVolume, FailedUnmapDevice},
-	attach:        {"attach", "volume_attach", SuccessfulAttachVolume, FailedAttachVolume, SuccessfulAttachVolume, FailedAttachVolume},
-	mountDevice:   {"mount device", "device_mount", "", FailedMount, "", FailedMapVolume},
-	setUp:         {"set up", "volume_mount", SuccessfulMountVolume, FailedMount, SuccessfulMapVolume, FailedMapVolume},
-	expand:        {"expand", "volume_fs_resize", VolumeResizeSuccessful, VolumeResizeFailed, VolumeResizeSuccessful, VolumeResizeFailed},
-	unmountDevice: {"unmount device", "unmount_device", "", FailedUnMount, "", FailedUnmapDevice},
-	detach:        {"detach", "volume_detach", "", FailedDetachVolume, "", FailedDetachVolume},
+	tearDown:      {"tear down", "volume_unmount", "unmap_volume", SuccessfulUnMountVolume, FailedUnMount, SuccessfulUnMountVolume, FailedUnmapDevice},
+	attach:        {"attach", "volume_attach", "volume_attach", SuccessfulAttachVolume, FailedAttachVolume, SuccessfulAttachVolume, FailedAttachVolume},
+	mountDevice:   {"mount device", "device_mount", "device_mount", "", FailedMount, "", FailedMapVolume},
+	setUp:         {"set up", "volume_mount", "map_volume", SuccessfulMountVolume, FailedMount, SuccessfulMapVolume, FailedMapVolume},
+	expand:        {"expand", "volume_fs_resize", "volume_fs_resize", VolumeResizeSuccessful, VolumeResizeFailed, VolumeResizeSuccessful, VolumeResizeFailed},
+	unmountDevice: {"unmount device", "unmount_device", "unmap_device", "", FailedUnMount, "", FailedUnmapDevice},
+	detach:        {"detach", "volume_detach", "volume_detach", "", FailedDetachVolume, "", FailedDetachVolume},
 }
 
 func (v verb) String() string { return verbs[v].name }
 
 // metric is the name of the operation in metrics, as the kubelet has it.
-func (v verb) metric() string { return verbs[v].metric }
+func (v verb) metric(block bool) string {
+	if block {
+		return verbs[v].metricDevice
+	}
+	return verbs[v].metric
+}
 
 // reason is that of the event, if there is one.
 func (v verb) reason(block, failed bool) string {

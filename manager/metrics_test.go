@@ -1,0 +1,69 @@
+package manager_test
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/manager"
+	"github.com/volumekit/volumekit/volume/volumetest"
+	v1 "k8s.io/api/core/v1"
+)
+
+// operations counts how often an operation was measured, by name.
+type operations struct {
+	*testing.T
+	mu    sync.Mutex
+	named map[string]int
+}
+
+func (o *operations) Observe(name string, _ time.Duration, labels ...manager.Label) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	values := map[string]string{}
+	for _, l := range labels {
+		values[l.Name] = l.Value
+	}
+	o.named[values["operation_name"]]++
+	delete(values, "operation_name")
+	if name != manager.OperationDuration || !maps.Equal(values, map[string]string{
+		"volume_plugin": "volumekit.io/fake", "status": "success", "migrated": "false"}) {
+		o.Errorf("%s with %v", name, values)
+	}
+}
+
+func (o *operations) Add(string, int, ...manager.Label) {}
+
+// TestOperationNames: they are those of the kubelet, which has others for devices.
+func TestOperationNames(t *testing.T) {
+	for mode, names := range map[v1.PersistentVolumeMode][]string{
+		v1.PersistentVolumeFilesystem: {"device_mount", "unmount_device", "volume_attach", "volume_detach", "volume_mount", "volume_unmount"},
+		v1.PersistentVolumeBlock:      {"device_mount", "map_volume", "unmap_device", "unmap_volume", "volume_attach", "volume_detach"},
+	} {
+		t.Run(string(mode), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNode(t, volumetest.FakeConfig{})
+				n.claim("a", func(pv *v1.PersistentVolume) { pv.Spec.VolumeMode = &mode })
+				o := &operations{T: t, named: map[string]int{}}
+				n.config.Metrics = o
+				m, stop := n.run()
+				pod := podWith("1", "a")
+				if mode == v1.PersistentVolumeBlock {
+					pod.Spec.Containers[0].VolumeMounts = nil
+					pod.Spec.Containers[0].VolumeDevices = []v1.VolumeDevice{{Name: "v0", DevicePath: "/dev/x"}}
+				}
+				n.source.SetPod(pod)
+				n.up(m, pod)
+				n.source.RemovePod("1")
+				n.down(m, pod)
+				synctest.Wait()
+				stop()
+				require.Equal(t, names, slices.Sorted(maps.Keys(o.named)))
+			})
+		})
+	}
+}
