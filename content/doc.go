@@ -41,7 +41,9 @@
 // # Secrets
 //
 // All but ConfigMaps live on a tmpfs that nobody else has, so nothing of them is written
-// to a disk, other than by swapping. No error, and nothing that a plugin, mounter or
+// to a disk. Nor is it by swapping, where the kernel can promise that: since Linux 6.4, in
+// the initial user namespace (see util.Tmpfs). Elsewhere it may be, if the node swaps: a
+// disk to swap to is then to be encrypted. A volume that is up stays as it is. No error, and nothing that a plugin, mounter or
 // [MapGetter] looks like when it is printed, holds a byte of a file. What is noted on
 // disk for after a restart is the source as the pod has it: names and paths.
 //

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/util/atomicdir"
 	"github.com/volumekit/volumekit/volume"
@@ -60,7 +59,7 @@ func (m *mounter) SetUpAt(ctx context.Context, dir string, args volume.MounterAr
 	}
 	want := util.PodDir{Mode: 0o755, Record: record}
 	if m.plugin.kind.memory {
-		want.Mount = &mount.Request{Source: "tmpfs", FSType: "tmpfs", Options: []string{"mode=0755"}}
+		want.Mount = util.Tmpfs("mode=0755")
 	}
 	want.Fill = func(ctx context.Context, dir string) error { return m.fill(ctx, dir, args) }
 	return m.plugin.dirs.SetUp(ctx, dir, want)

@@ -12,6 +12,9 @@
 // half of the node's memory, or as [Config] says. The limit of a volume on disk is for
 // the embedder to watch, by GetMetrics. What is mounted is nosuid and nodev.
 //
+// What is in a tmpfs is not swapped to a disk where the kernel can promise that: since
+// Linux 6.4, in the initial user namespace (see util.Tmpfs). Elsewhere it may be.
+//
 // TearDown removes what is in the volume, however deep, by descriptor. It never
 // descends into anything that is mounted in it, nor follows a symbolic link, whatever
 // the pod swaps meanwhile. What is mounted in it stays, and is named in the error.

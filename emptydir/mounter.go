@@ -98,23 +98,22 @@ func (m *mounter) checkArgs(args volume.MounterArgs) (size int64, err error) {
 // request is the mount that the volume needs, if it needs one, for a pod that asks for
 // a size.
 func (m *mounter) request(asked int64) *mount.Request {
-	options := []string{"mode=0777"}
+	const mode = "mode=0777"
 	switch m.medium.fsType {
-	case "":
-		return nil
 	case tmpfs:
 		size := smallest(asked, m.memory)
 		if size == 0 {
 			size = m.plugin.config.MemorySize
 		}
-		options = append(options, fmt.Sprintf("size=%d", size))
+		return util.Tmpfs(mode, fmt.Sprintf("size=%d", size))
 	case hugetlbfs:
-		options = append(options, fmt.Sprintf("pagesize=%d", m.medium.page))
+		options := []string{mode, fmt.Sprintf("pagesize=%d", m.medium.page)}
 		if size := smallest(asked, m.limit); size > 0 {
 			options = append(options, fmt.Sprintf("size=%d", size))
 		}
+		return &mount.Request{Source: hugetlbfs, FSType: hugetlbfs, Options: options}
 	}
-	return &mount.Request{Source: m.medium.fsType, FSType: m.medium.fsType, Options: options}
+	return nil
 }
 
 type unmounter struct{ podVolume }

@@ -1,0 +1,38 @@
+package emptydir_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/volume"
+)
+
+// What is in memory is not swapped where the kernel can promise it.
+func TestNoSwap(t *testing.T) {
+	if !mounttest.RootNamespace(t) {
+		return
+	}
+	require.Equal(t, mount.KnowsOption("tmpfs", "noswap"), upWithNoSwap(t))
+}
+
+// Where the kernel refuses to promise it the volume comes up all the same.
+func TestNoSwapInUserNamespace(t *testing.T) {
+	if !mounttest.Namespace(t) {
+		return
+	}
+	require.False(t, upWithNoSwap(t))
+}
+
+// upWithNoSwap sets a volume up, and says whether the mount table shows the option.
+func upWithNoSwap(t *testing.T) bool {
+	t.Helper()
+	n := newNode(t, mount.New(mount.Config{}))
+	m := n.mounter(t, onMedium("Memory"))
+	require.NoError(t, m.SetUp(t.Context(), volume.MounterArgs{}))
+	options := n.optionsOf(t, m.GetPath())
+	require.NoError(t, n.unmounter(t).TearDown(t.Context()))
+	return slices.Contains(options, "noswap")
+}
