@@ -94,6 +94,7 @@ type loop struct {
 	populateDue   bool
 	askAll        bool  // the plugins, too, though nothing has changed
 	populateDelay delay // after a source that failed
+	unanswered    map[podVolume]delay
 	resync        time.Time
 	refresh       time.Time
 

@@ -18,7 +18,13 @@ import (
 // A shakySource fails to tell of so many volumes.
 type shakySource struct {
 	*manager.MemorySource
-	fail atomic.Int32
+	fail  atomic.Int32
+	asked atomic.Int32
+}
+
+func (s *shakySource) Pods(ctx context.Context) ([]*v1.Pod, error) {
+	s.asked.Add(1)
+	return s.MemorySource.Pods(ctx)
 }
 
 var errAway = errors.New("the API server is away")
@@ -155,4 +161,26 @@ func loseClaim(n *node, _ *shakySource) {
 	lost := claim.DeepCopy()
 	lost.Status.Phase = v1.ClaimLost
 	n.source.SetClaim(lost)
+}
+
+// A pod whose claim is never there keeps no other waiting for its second try; and is not
+// asked for more often than the backoff says.
+func TestBackoffOfPopulating(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, source := newShakyNode(t, own)
+		n.claim("a")
+		m, stop := n.run()
+		defer stop()
+		n.source.SetPod(podWith("9", "never-there"))
+		time.Sleep(9 * time.Minute)
+		source.fail.Store(2)
+		pod := podWith("1", "a")
+		n.source.SetPod(pod)
+		begin := time.Now()
+		n.up(m, pod)
+		require.Equal(t, 1500*time.Millisecond, time.Since(begin), "500 ms and 1 s")
+		before := source.asked.Load()
+		time.Sleep(9 * time.Minute)
+		require.InDelta(t, 5, source.asked.Load()-before, 2, "each 2 minutes, and at a resync")
+	})
 }

@@ -35,15 +35,27 @@ func (l *loop) repopulate(ctx context.Context) {
 // answered takes in what is wanted.
 func (l *loop) answered(a answer, now time.Time) {
 	l.asking = false
-	switch {
-	case a.err != nil:
+	if a.err != nil {
 		l.config.Logger.Warn("the source does not say which pods there are", "err", a.err)
 		l.populateDelay = l.populateDelay.next(l.config.Backoff, l.config.MaxBackoff, now)
 		return
-	case len(a.want.failed) > 0:
-		l.populateDelay = l.populateDelay.next(l.config.Backoff, l.config.MaxBackoff, now)
-	default:
-		l.populateDelay = delay{}
 	}
+	l.populateDelay = delay{until: l.askAgain(a.want.failed, now)}
 	l.install(a.want)
+}
+
+// askAgain returns when to ask again for the volumes that failed, of which each has a
+// delay of its own: that one is broken keeps no other waiting.
+func (l *loop) askAgain(failed map[podVolume]error, now time.Time) (at time.Time) {
+	delays := map[podVolume]delay{}
+	for v := range failed {
+		d := l.unanswered[v]
+		if !d.until.After(now) {
+			d = d.next(l.config.Backoff, l.config.MaxBackoff, now)
+		}
+		delays[v] = d
+		at = earlier(at, d.until)
+	}
+	l.unanswered = delays
+	return at
 }
