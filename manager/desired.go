@@ -38,6 +38,16 @@ type desiredPod struct {
 	block bool
 }
 
+// writer returns the first pod that may write to the volume, or else the first.
+func (v *desiredVolume) writer() podKey {
+	for key, pod := range v.pods.all() {
+		if !pod.spec.IsReadOnly() {
+			return key
+		}
+	}
+	return v.pods[0].key
+}
+
 // podsOrNone returns the pods, of nil none.
 func (v *desiredVolume) podsOrNone() podMap[*desiredPod] {
 	if v == nil {

@@ -16,7 +16,10 @@
 // uncertain. A pure function compares the two and says which operations are to begin; the
 // executor runs them, one at a time for each volume, and reports what became of them.
 // The loop sleeps until the source changes, an operation ends, a time for another try has
-// come, or the mount table has changed. While nothing changes it does nothing.
+// come, or the mount table has changed. While nothing changes it does nothing, but for two
+// things: at each resync it looks at everything, and at each refresh it sets up again
+// those volumes, if there are any, that follow something else, as a configMap does (see
+// Config.Resync and Config.Refresh).
 //
 // What is not wanted any more is taken down before anything new comes up on the same
 // volume or in the same directory; what is wanted is attached, mounted once, set up for
@@ -40,7 +43,8 @@
 //     the kernel's unique mount IDs: before Linux 6.8 only what is no mount point any
 //     more is noticed. After a restart no ID is known, and all is set up again anyway.)
 //   - A volume of ReadWriteOncePod is in one pod at a time.
-//   - A plugin that panics has failed, and nothing else.
+//   - A plugin that panics has failed, and nothing else. A source that panics has failed,
+//     too: what it was asked is not known; with Changed, Run returns the error.
 //
 // # After a restart
 //

@@ -144,6 +144,10 @@ func (l *loop) forgetFailures() {
 		if (isUp(op.verb) || op.verb == expand) && gone(op.volume, op.pod) {
 			delete(l.retry, op)
 		}
+		if op.verb == expand && l.isGrown(op.volume) {
+			delete(l.retry, op)
+			delete(l.failures, failureKey{volume: op.volume})
+		}
 	}
 	for key := range l.failures {
 		if gone(key.volume, key.pod) && l.have.volumes[key.volume] == nil {
@@ -155,6 +159,13 @@ func (l *loop) forgetFailures() {
 			delete(l.revisions, key)
 		}
 	}
+}
+
+// isGrown reports whether the volume is as large as it is wanted, perhaps because that is
+// less now. The caller holds mu.
+func (m *Manager) isGrown(name v1.UniqueVolumeName) bool {
+	want, have := m.want.volumes[name], m.have.volumes[name]
+	return want != nil && have != nil && !have.isSmaller(want)
 }
 
 // MarkRemountRequired has SetUp called again for the volumes of a pod whose content

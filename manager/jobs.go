@@ -75,12 +75,12 @@ func (w *world) addActual(j *job) {
 	}
 }
 
-// addDesired adds what the pod asks for, of whom the volume is set up: of the first, if
-// it is for all.
+// addDesired adds what the pod asks for, of whom the volume is set up: of one that may
+// write to it, if it is for all. For one that may not a blank device is not formatted.
 func (j *job) addDesired(want *desiredVolume, revisions map[podKey]int64) {
 	key := j.operation.pod
 	if j.verb != setUp {
-		key = want.pods[0].key
+		key = want.writer()
 	}
 	pod := want.pods.get(key)
 	j.spec, j.pod, j.outer, j.args, j.revision = pod.spec, pod.pod, pod.outer, pod.args, revisions[key]

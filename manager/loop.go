@@ -18,13 +18,17 @@ import (
 //
 // A manager runs once at a time ([ErrRunning]), and is the only one on its host.
 func (m *Manager) Run(ctx context.Context) error {
+	changed, err := changesOf(m.config.Source)
+	if err != nil {
+		return err
+	}
 	if !m.begins() {
 		return ErrRunning
 	}
 	defer m.ends()
 	l := &loop{
 		Manager:     m,
-		changed:     m.config.Source.Changed(),
+		changed:     changed,
 		results:     make(chan outcome),
 		scans:       make(chan []rebuilt, 1),
 		answers:     make(chan answer, 1),
@@ -50,6 +54,11 @@ func (m *Manager) Run(ctx context.Context) error {
 		})
 	}
 	return l.run(ctx)
+}
+
+func changesOf(source Source) (changed <-chan struct{}, err error) {
+	defer recovered(&err)
+	return source.Changed(), nil
 }
 
 func (m *Manager) begins() bool {

@@ -262,10 +262,15 @@ func (p *planner) repair() (operation, bool) {
 
 // expansion: a volume that is up is grown to the size of its storage.
 func (p *planner) expansion() (operation, bool) {
-	if p.want.size == nil || !p.isUp() || p.isAnother() || p.have.size != nil && p.have.size.Cmp(*p.want.size) >= 0 {
+	if !p.have.isSmaller(p.want) || !p.isUp() || p.isAnother() {
 		return operation{}, false
 	}
 	return p.due(expand, podKey{})
+}
+
+// isSmaller reports whether the volume was not yet grown to the size that is wanted.
+func (v *actualVolume) isSmaller(want *desiredVolume) bool {
+	return want.size != nil && (v.size == nil || v.size.Cmp(*want.size) < 0)
 }
 
 func (p *planner) isUp() bool {

@@ -2,7 +2,11 @@ package manager
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"time"
+
+	v1 "k8s.io/api/core/v1"
 )
 
 // An answer is what the source, and the plugins, say is wanted.
@@ -24,13 +28,25 @@ func (l *loop) repopulate(ctx context.Context) {
 	l.ask(func() answer {
 		ctx, cancel := context.WithTimeout(ctx, l.config.Timeout)
 		defer cancel()
-		pods, err := l.config.Source.Pods(ctx)
+		pods, err := askPods(ctx, l.config.Source)
 		if err != nil {
 			return answer{err: err}
 		}
 		return answer{want: p.populate(ctx, pods)}
 	})
 }
+
+// askPods returns the pods that the source tells of. A panic, or a pod that is none, is an
+// error: then it is not known which pods there are.
+func askPods(ctx context.Context, source Source) (pods []*v1.Pod, err error) {
+	defer recovered(&err)
+	if pods, err = source.Pods(ctx); err == nil && slices.Contains(pods, nil) {
+		err = errNilPod
+	}
+	return pods, err
+}
+
+var errNilPod = errors.New("one of the pods is nil")
 
 // answered takes in what is wanted.
 func (l *loop) answered(a answer, now time.Time) {

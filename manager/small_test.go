@@ -1,0 +1,139 @@
+package manager_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/manager"
+	"github.com/volumekit/volumekit/volume"
+	"github.com/volumekit/volumekit/volume/volumetest"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// An expansion that failed is forgotten when the size is taken back.
+func TestSizeIsTakenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, own)
+		size := func(s string) func(*v1.PersistentVolume) {
+			return func(pv *v1.PersistentVolume) {
+				pv.Spec.Capacity = v1.ResourceList{v1.ResourceStorage: resource.MustParse(s)}
+			}
+		}
+		n.claim("a", size("1Gi"))
+		m, stop := n.run()
+		defer stop()
+		pod := podWith("1", "a")
+		n.source.SetPod(pod)
+		n.up(m, pod)
+		time.Sleep(time.Second)
+		n.plugin.Inject(volumetest.Fault{Method: volumetest.NodeExpand, Err: errors.New("no luck")})
+		n.claim("a", size("2Gi"))
+		time.Sleep(time.Minute)
+		require.ErrorContains(t, m.State().Volumes[0].Err, "no luck")
+		n.claim("a", size("1Gi"))
+		time.Sleep(time.Second)
+		require.NoError(t, m.State().Volumes[0].Err)
+	})
+}
+
+// blankPlugin is one whose device only who may write can make ready.
+type blankPlugin struct{ *volumetest.FakePlugin }
+
+func (p blankPlugin) NewDeviceMounter() (volume.DeviceMounter, error) {
+	m, err := p.FakePlugin.NewDeviceMounter()
+	return blankMounter{m}, err
+}
+
+type blankMounter struct{ volume.DeviceMounter }
+
+func (m blankMounter) MountDevice(ctx context.Context, spec *volume.Spec, path string, args volume.DeviceMounterArgs) error {
+	if spec.IsReadOnly() {
+		return errors.New("the device is blank, and this use of it is read-only")
+	}
+	return m.DeviceMounter.MountDevice(ctx, spec, path, args)
+}
+
+// Whoever of a reader and a writer comes first by UID, the device is made ready.
+func TestReaderKeepsNoWriterWaiting(t *testing.T) {
+	for _, uid := range []types.UID{"0", "9"} {
+		synctest.Test(t, func(t *testing.T) {
+			n := newNode(t, volumetest.FakeConfig{})
+			n.claim("a")
+			plugins, err := volume.NewVolumePluginMgr(n.host, blankPlugin{n.plugin})
+			require.NoError(t, err)
+			n.config.Plugins = plugins
+			m, stop := n.run()
+			defer stop()
+			reader, writer := podWith(uid, "a"), podWith("5", "a")
+			reader.Spec.Volumes[0].PersistentVolumeClaim.ReadOnly = true
+			n.source.SetPod(reader)
+			time.Sleep(time.Minute)
+			require.ErrorContains(t, m.WaitForAttachAndMount(ended(t), reader), "blank")
+			n.source.SetPod(writer)
+			n.up(m, writer)
+			n.up(m, reader)
+		})
+	}
+}
+
+// A muteSource cannot even say when it changes.
+type muteSource struct{ *manager.MemorySource }
+
+func (muteSource) Changed() <-chan struct{} { panic("no luck") }
+
+func TestMuteSource(t *testing.T) {
+	n := newNode(t, own)
+	n.config.Source = muteSource{n.source}
+	m, err := manager.New(n.config)
+	require.NoError(t, err)
+	require.ErrorContains(t, m.Run(t.Context()), "no luck")
+}
+
+// A brokenSource tells of a pod that is none, or panics.
+type brokenSource struct {
+	*manager.MemorySource
+	pods func() []*v1.Pod // nil: as usual
+}
+
+func (s *brokenSource) Pods(ctx context.Context) ([]*v1.Pod, error) {
+	if s.pods != nil {
+		return s.pods(), nil
+	}
+	return s.MemorySource.Pods(ctx)
+}
+
+// A source that is broken has said nothing: what is up stays up, and it is asked again.
+func TestBrokenSource(t *testing.T) {
+	for name, pods := range map[string]func() []*v1.Pod{
+		"nil pod": func() []*v1.Pod { return []*v1.Pod{nil} },
+		"panic":   func() []*v1.Pod { panic("no luck") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNode(t, own)
+				n.claim("a")
+				source := &brokenSource{n.source, nil}
+				n.config.Source = source
+				m, stop := n.run()
+				defer stop()
+				pod := podWith("1", "a")
+				n.source.SetPod(pod)
+				n.up(m, pod)
+				synctest.Wait()
+				source.pods = pods
+				n.source.RemovePod("1")
+				time.Sleep(time.Second)
+				require.Equal(t, 1, n.mounts())
+				synctest.Wait()
+				source.pods = nil
+				n.down(m, pod)
+			})
+		})
+	}
+}
