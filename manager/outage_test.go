@@ -184,3 +184,25 @@ func TestBackoffOfPopulating(t *testing.T) {
 		require.InDelta(t, 5, source.asked.Load()-before, 2, "each 2 minutes, and at a resync")
 	})
 }
+
+// That others change makes nobody wait longer.
+func TestBackoffOfPopulatingIsNotDoubledByOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, source := newShakyNode(t, own)
+		n.claim("a")
+		m, stop := n.run()
+		defer stop()
+		source.fail.Store(1000)
+		pod := podWith("1", "a")
+		n.source.SetPod(pod)
+		begin := time.Now()
+		for range 10 {
+			synctest.Wait()
+			n.source.SetPod(podWith("2"))
+		}
+		synctest.Wait()
+		source.fail.Store(0)
+		n.up(m, pod)
+		require.Equal(t, 500*time.Millisecond, time.Since(begin))
+	})
+}
