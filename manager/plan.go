@@ -2,6 +2,7 @@ package manager
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -87,14 +88,25 @@ func planVolume(name v1.UniqueVolumeName, want desiredWorld, have actualWorld, s
 	if s.running[name] {
 		return operation{}, false, time.Time{}
 	}
-	p := planner{
-		schedule: s, name: name, want: want.volumes[name], have: have.volumes[name],
-		now: now, down: want.populated, keep: want.keep, dirs: have.dirs, storage: have.storage,
-	}
+	p := plannerOf(name, want, have, s, now)
 	if op, ok = p.next(); ok {
 		return op, true, time.Time{}
 	}
 	return operation{}, false, p.again
+}
+
+func plannerOf(name v1.UniqueVolumeName, want desiredWorld, have actualWorld, s schedule, now time.Time) planner {
+	p := planner{
+		schedule: s, name: name, want: want.volumes[name], have: have.volumes[name],
+		now: now, down: want.populated, keep: want.keep, dirs: have.dirs, storage: have.storage,
+	}
+	if p.have == nil {
+		p.have = &actualVolume{}
+	}
+	if p.want == nil {
+		p.want = &desiredVolume{traits: p.have.traits}
+	}
+	return p
 }
 
 // earlier returns the earlier of two times, of which zero is never.
@@ -127,12 +139,6 @@ type planner struct {
 }
 
 func (p *planner) next() (operation, bool) {
-	if p.have == nil {
-		p.have = &actualVolume{}
-	}
-	if p.want == nil {
-		p.want = &desiredVolume{traits: p.have.traits}
-	}
 	for _, step := range []func() (operation, bool){p.tearDowns, p.setUps, p.repair, p.expansion, p.release} {
 		if op, ok := step(); ok {
 			return op, true
@@ -254,11 +260,36 @@ func (p *planner) firstStep() (verb, bool) {
 // repair: what a volume that is up stands on is as it should be.
 func (p *planner) repair() (operation, bool) {
 	v, ok := p.firstStep()
-	if !ok || len(p.want.pods) == 0 || p.isAnother() || v == attach && p.reported != nil && !p.reported[p.name] {
+	if !ok || len(p.want.pods) == 0 || p.isAnother() || v == attach && p.isUnreported() {
 		return operation{}, false
 	}
 	return p.due(v, podKey{})
 }
+
+// isUnreported: the cluster has yet to hear that the volume is in use.
+func (p *planner) isUnreported() bool { return p.reported != nil && !p.reported[p.name] }
+
+// whyWaits says what keeps a pod from its volume though nothing has failed, or nil.
+func (p *planner) whyWaits(key podKey) error {
+	v, ok := p.firstStep()
+	switch {
+	case p.want.pods.get(key) == nil:
+		return nil
+	case p.isAnother():
+		return errAnother
+	case p.mustWait(key):
+		return errOnePod
+	case ok && v == attach && p.isUnreported():
+		return errUnreported
+	}
+	return nil
+}
+
+var (
+	errAnother    = errors.New("a volume of the same name that was deleted since is still there, for pods that have to go first")
+	errOnePod     = errors.New("the volume is for one pod at a time, and already in use by another")
+	errUnreported = errors.New("the volume has not been reported as in use yet")
+)
 
 // expansion: a volume that is up is grown to the size of its storage.
 func (p *planner) expansion() (operation, bool) {

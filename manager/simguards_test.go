@@ -53,7 +53,7 @@ var guards = []struct{ name, file, with, without string }{
 	{"another volume of the name waits", "plan.go", "want.PersistentVolume.UID != have.PersistentVolume.UID", "false"},
 	{"a device is unmapped from pods first", "plan.go", "case p.have.device != absent:", "case p.have.device != absent && !p.have.traits.block:"},
 	{"the last pod of a device is known", "jobs.go", "v.lastPod = want.pods[0].key", ""},
-	{"nothing is attached before it is reported", "plan.go", "|| v == attach && p.reported != nil && !p.reported[p.name]", ""},
+	{"nothing is attached before it is reported", "plan.go", "|| v == attach && p.isUnreported()", ""},
 	{"a container's read-only is honoured", "args.go", "util.ReadOnlyInPod(pod, v.Name)", "false && util.ReadOnlyInPod(pod, v.Name)"},
 	{"and not for a name that is written to", "populate.go", "both.args.ReadOnly && other.args.ReadOnly", "both.args.ReadOnly || other.args.ReadOnly"},
 	{"what follows something is set up again", "plan.go", "|| pod.revision != p.revisions[key]", ""},

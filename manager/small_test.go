@@ -137,3 +137,45 @@ func TestBrokenSource(t *testing.T) {
 		})
 	}
 }
+
+// Who waits is told why, also where nothing has failed.
+func TestWaitsForAReason(t *testing.T) {
+	onePod := func(pv *v1.PersistentVolume) {
+		pv.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}
+	}
+	life := func(uid types.UID) func(*v1.PersistentVolume) {
+		return func(pv *v1.PersistentVolume) { pv.UID = uid }
+	}
+	for name, test := range map[string]struct {
+		first, then func(*v1.PersistentVolume)
+		reportFirst bool
+		says        string
+	}{
+		"one pod":      {onePod, onePod, false, "already in use by another"},
+		"remade":       {life("one"), life("two"), false, "a volume of the same name"},
+		"not reported": {life("one"), life("one"), true, "not been reported"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNode(t, volumetest.FakeConfig{})
+				n.config.ReportFirst = test.reportFirst
+				n.claim("a", test.first)
+				m, stop := n.run()
+				defer stop()
+				one, two := podWith("1", "a"), podWith("2", "a")
+				n.source.SetPod(one)
+				time.Sleep(time.Second)
+				n.claim("a", test.then)
+				n.source.SetPod(two)
+				time.Sleep(time.Second)
+				require.ErrorContains(t, m.WaitForAttachAndMount(ended(t), two), test.says)
+				if test.reportFirst {
+					m.MarkVolumesAsReportedInUse(m.GetVolumesInUse())
+				} else {
+					n.source.RemovePod("1")
+				}
+				n.up(m, two)
+			})
+		})
+	}
+}

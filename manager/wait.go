@@ -162,6 +162,10 @@ func (m *Manager) reason(at place) error {
 	if other := m.have.dirs.get(podDir{at.key.pod, m.want.pluginOf(at), at.key.name}); other != "" && other != at.volume {
 		return fmt.Errorf("another volume is in its directory: %w", m.orInLine(other))
 	}
+	p := plannerOf(at.volume, m.want.desiredWorld, m.have, m.schedule, time.Time{})
+	if err := p.whyWaits(at.key); err != nil {
+		return err
+	}
 	return m.orInLine(at.volume)
 }
 
