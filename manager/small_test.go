@@ -3,6 +3,7 @@ package manager_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -98,11 +99,12 @@ func TestMuteSource(t *testing.T) {
 // A brokenSource tells of a pod that is none, or panics.
 type brokenSource struct {
 	*manager.MemorySource
-	pods func() []*v1.Pod // nil: as usual
+	pods   func() []*v1.Pod
+	broken atomic.Bool
 }
 
 func (s *brokenSource) Pods(ctx context.Context) ([]*v1.Pod, error) {
-	if s.pods != nil {
+	if s.broken.Load() {
 		return s.pods(), nil
 	}
 	return s.MemorySource.Pods(ctx)
@@ -118,7 +120,7 @@ func TestBrokenSource(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := newNode(t, own)
 				n.claim("a")
-				source := &brokenSource{n.source, nil}
+				source := &brokenSource{MemorySource: n.source, pods: pods}
 				n.config.Source = source
 				m, stop := n.run()
 				defer stop()
@@ -126,12 +128,12 @@ func TestBrokenSource(t *testing.T) {
 				n.source.SetPod(pod)
 				n.up(m, pod)
 				synctest.Wait()
-				source.pods = pods
+				source.broken.Store(true)
 				n.source.RemovePod("1")
 				time.Sleep(time.Second)
 				require.Equal(t, 1, n.mounts())
 				synctest.Wait()
-				source.pods = nil
+				source.broken.Store(false)
 				n.down(m, pod)
 			})
 		})
