@@ -11,12 +11,13 @@ import (
 )
 
 // ErrNotBound is wrapped by the error of a volume whose claim cannot be used, or not
-// yet: it is not bound, bound to something else, or being deleted.
+// yet: it is not bound, bound to something else, being deleted, or its volume is for
+// other nodes.
 var ErrNotBound = errors.New("the claim cannot be used")
 
 // specOf follows a volume of a pod through its claim, with the checks that Kubernetes
 // makes, to what is behind it.
-func specOf(ctx context.Context, source Source, pod *v1.Pod, v *v1.Volume) (*volume.Spec, error) {
+func specOf(ctx context.Context, source Source, on node, pod *v1.Pod, v *v1.Volume) (*volume.Spec, error) {
 	name, readOnly := claimOf(pod, v)
 	if name == "" {
 		return volume.NewSpecFromVolume(v), nil
@@ -31,6 +32,9 @@ func specOf(ctx context.Context, source Source, pod *v1.Pod, v *v1.Volume) (*vol
 	pv, err := source.PersistentVolume(ctx, claim.Spec.VolumeName)
 	if err == nil {
 		err = checkBinding(claim, pv)
+	}
+	if err == nil {
+		err = on.checkAffinity(pv)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("claim %s/%s: persistent volume %q: %w", pod.Namespace, name, claim.Spec.VolumeName, err)

@@ -23,6 +23,11 @@ type Config struct {
 	// Source says what is wanted.
 	Source Source
 
+	// NodeLabels are the labels of this node, which the node affinity of a persistent
+	// volume chooses by. Nil: kubernetes.io/hostname alone, which is the host's
+	// NodeName. A volume that is for other nodes is not set up.
+	NodeLabels map[string]string
+
 	// Attacher attaches the volumes of plugins that have to be attached. Nil: the
 	// plugin's own, on this node. Where something else attaches, a controller, it
 	// waits for that.

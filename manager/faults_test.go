@@ -599,3 +599,25 @@ type follows struct{ *volumetest.FakePlugin }
 
 func (f *follows) RequiresRemount(*volume.Spec) bool { return true }
 func (f *follows) Unwrap() volume.VolumePlugin       { return nil }
+
+// TestVolumeOfAnotherNode: a volume is not set up where it does not belong.
+func TestVolumeOfAnotherNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, own)
+		n.claim("a", func(pv *v1.PersistentVolume) {
+			pv.Spec.NodeAffinity = &v1.VolumeNodeAffinity{Required: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{
+				MatchFields: []v1.NodeSelectorRequirement{{Key: "metadata.name", Operator: v1.NodeSelectorOpIn, Values: []string{"another-node"}}},
+			}}}}
+		})
+		m, stop := n.run()
+		defer stop()
+		pod := podWith("1", "a")
+		n.source.SetPod(pod)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.ErrorContains(t, m.WaitForAttachAndMount(ctx, pod), "not for this node")
+		mounts, err := n.kernel.List(t.Context())
+		require.NoError(t, err)
+		require.Len(t, mounts, 1, "the root")
+	})
+}

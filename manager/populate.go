@@ -30,6 +30,7 @@ type population struct {
 type populator struct {
 	source  Source
 	plugins *volume.VolumePluginMgr
+	node    node
 	// before has what need not be asked again.
 	before population
 	// last has what was known last, for when nobody answers.
@@ -76,7 +77,7 @@ func (p *populator) addPod(ctx context.Context, all *population, pod *v1.Pod) {
 
 func (p *populator) addVolume(ctx context.Context, all *population, pod *v1.Pod, v *v1.Volume, use use) (err error) {
 	defer recovered(&err)
-	spec, unknown := specOf(ctx, p.source, pod, v)
+	spec, unknown := specOf(ctx, p.source, p.node, pod, v)
 	if unknown != nil {
 		if spec = p.lastSpec(pod, v, unknown); spec == nil {
 			return unknown

@@ -20,7 +20,7 @@ type answer struct {
 func (l *loop) repopulate(ctx context.Context) {
 	l.populateDue, l.asking = false, true
 	l.populateDelay.until = time.Time{}
-	p := populator{source: l.config.Source, plugins: l.config.Plugins, last: l.want}
+	p := populator{source: l.config.Source, plugins: l.config.Plugins, node: newNode(l.config), last: l.want}
 	if !l.askAll {
 		p.before = l.want
 	}
