@@ -94,7 +94,7 @@ func (p *Plugin) NewMounter(spec *volume.Spec, pod *v1.Pod) (volume.Mounter, err
 	if err != nil {
 		return nil, err
 	}
-	return &mounter{v, *source, medium, smallest(limit, podMemory(pod)), limit, spec.IsReadOnly()}, nil
+	return &mounter{v, *source, medium, smallest(limit, util.PodMemory(pod)), limit, spec.IsReadOnly()}, nil
 }
 
 // NewUnmounter needs the names alone.

@@ -1,10 +1,7 @@
 package emptydir
 
 import (
-	"math"
-
 	"github.com/volumekit/volumekit/util/quantity"
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -39,64 +36,4 @@ func smallest(limits ...int64) int64 {
 		}
 	}
 	return least
-}
-
-// podMemory returns the memory that the pod may use, with its overhead. None: it has no
-// limit. What is in a volume in memory counts as its containers'.
-func podMemory(pod *v1.Pod) int64 {
-	n := containersMemory(pod)
-	if whole := pod.Spec.Resources; whole != nil {
-		if limit := memoryOf(whole.Limits); limit > 0 {
-			n = limit
-		}
-	}
-	if n == 0 {
-		return 0
-	}
-	return add(n, memoryOf(pod.Spec.Overhead))
-}
-
-// containersMemory returns what the containers may use at the same time: none if one of
-// them has no limit. While a container of the start runs, so do the sidecars before it.
-func containersMemory(pod *v1.Pod) int64 {
-	var sum, beside, most int64
-	for _, c := range pod.Spec.Containers {
-		n := memoryOf(c.Resources.Limits)
-		if n == 0 {
-			return 0
-		}
-		sum = add(sum, n)
-	}
-	for _, c := range pod.Spec.InitContainers {
-		n := memoryOf(c.Resources.Limits)
-		if n == 0 {
-			return 0
-		}
-		if c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways {
-			beside = add(beside, n) // until the pod ends
-			n = 0
-		}
-		most = max(most, add(beside, n))
-	}
-	return max(add(sum, beside), most)
-}
-
-func add(a, b int64) int64 {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
-}
-
-// memoryOf returns a limit that says something.
-func memoryOf(limits v1.ResourceList) int64 {
-	q, ok := limits[v1.ResourceMemory]
-	if !ok {
-		return 0
-	}
-	n, err := bytesOf(nil, &q)
-	if err != nil {
-		return 0
-	}
-	return n
 }

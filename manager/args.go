@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/volumekit/volumekit/util"
@@ -54,43 +55,17 @@ func desiredSizeOf(pod *v1.Pod, v *v1.Volume) (*resource.Quantity, error) {
 	if v.EmptyDir == nil || v.EmptyDir.Medium != v1.StorageMediumMemory {
 		return nil, nil
 	}
-	size, err := memoryOf(pod)
-	limit := v.EmptyDir.SizeLimit
-	if err == nil {
-		err = checkQuantity("emptyDir.sizeLimit", limit)
-	}
-	if err != nil {
+	if err := errors.Join(checkMemory(pod), checkQuantity("emptyDir.sizeLimit", v.EmptyDir.SizeLimit)); err != nil {
 		return nil, err
 	}
-	if limit != nil && !limit.IsZero() && (size == nil || limit.Cmp(*size) < 0) {
-		size = limit
+	size, err := quantity.Bytes(v.EmptyDir.SizeLimit)
+	if memory := util.PodMemory(pod); err == nil && memory > 0 && (size <= 0 || memory < size) {
+		size = memory
 	}
-	return size, nil
-}
-
-// memoryOf returns the memory that the pod's containers may use together, if all have
-// a limit.
-func memoryOf(pod *v1.Pod) (*resource.Quantity, error) {
-	if err := checkMemory(pod); err != nil {
+	if err != nil || size <= 0 {
 		return nil, err
 	}
-	var sum resource.Quantity
-	for _, c := range pod.Spec.Containers {
-		limit, ok := c.Resources.Limits[v1.ResourceMemory]
-		if !ok || limit.IsZero() {
-			return nil, nil
-		}
-		sum.Add(limit)
-	}
-	for _, c := range pod.Spec.InitContainers {
-		if limit, ok := c.Resources.Limits[v1.ResourceMemory]; ok && limit.Cmp(sum) > 0 {
-			sum = limit
-		}
-	}
-	if sum.IsZero() {
-		return nil, nil
-	}
-	return &sum, nil
+	return resource.NewQuantity(size, resource.BinarySI), nil
 }
 
 // checkMemory accepts limits that can be added and compared.

@@ -31,6 +31,10 @@ type agent struct {
 }
 
 func newAgent(o options, stdout io.Writer) (*agent, error) {
+	// The root may be in it, and a mistyped one is not to be made.
+	if _, err := os.ReadDir(o.manifests); err != nil {
+		return nil, fmt.Errorf("-manifests: %w", err)
+	}
 	if err := os.MkdirAll(o.root, 0o755); err != nil {
 		return nil, fmt.Errorf("-root: %w", err)
 	}
