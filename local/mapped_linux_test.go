@@ -11,14 +11,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// newMappingRig is newRig, where groups are mapped.
+func newMappingRig(t *testing.T) *rig {
+	t.Helper()
+	r := newRig(t)
+	if r != nil {
+		r.restart(local.Config{MapGroups: true})
+	}
+	return r
+}
+
+// prepare gives a directory to a group.
+func prepare(t *testing.T, dir string, group int, mode os.FileMode) {
+	t.Helper()
+	require.NoError(t, os.Chown(dir, 0, group))
+	require.NoError(t, os.Chmod(dir, mode))
+}
+
 // TestMapGroups: pods with different groups use one volume, each with its own, and what
 // is stored stays the volume's.
 func TestMapGroups(t *testing.T) {
-	r := newRig(t)
+	r := newMappingRig(t)
 	if r == nil {
 		return
 	}
-	r.restart(local.Config{MapGroups: true})
 	disk, s := r.disks+"/disk", spec(r.disks+"/disk")
 	require.NoError(t, os.MkdirAll(disk+"/deep", 0o755))
 	group, other := int64(2000), int64(3000)
@@ -53,11 +69,10 @@ func TestMapGroups(t *testing.T) {
 // TestMapGroupsOfOthers: a volume that is root's, or that does not let its group in, is
 // not shown as another group's.
 func TestMapGroupsOfOthers(t *testing.T) {
-	r := newRig(t)
+	r := newMappingRig(t)
 	if r == nil {
 		return
 	}
-	r.restart(local.Config{MapGroups: true})
 	group := int64(2000)
 	for name, test := range map[string]struct {
 		group int
@@ -70,8 +85,7 @@ func TestMapGroupsOfOthers(t *testing.T) {
 	} {
 		disk := r.disks + "/" + name
 		require.NoError(t, os.Mkdir(disk, 0o700))
-		require.NoError(t, os.Chown(disk, 0, test.group))
-		require.NoError(t, os.Chmod(disk, test.mode))
+		prepare(t, disk, test.group, test.mode)
 		_, err := r.setUp(spec(disk), "1", volume.MounterArgs{FsGroup: &group})
 		require.NoError(t, err, name)
 		require.Equal(t, 2000, groupOf(t, disk), name)
@@ -81,15 +95,13 @@ func TestMapGroupsOfOthers(t *testing.T) {
 
 // TestMapGroupsAsked: root's group and what is none are not shown in place of another.
 func TestMapGroupsAsked(t *testing.T) {
-	r := newRig(t)
+	r := newMappingRig(t)
 	if r == nil {
 		return
 	}
-	r.restart(local.Config{MapGroups: true})
 	disk := r.disks + "/disk"
 	require.NoError(t, os.MkdirAll(disk, 0o700))
-	require.NoError(t, os.Chown(disk, 0, 3000))
-	require.NoError(t, os.Chmod(disk, 0o770|os.ModeSetgid))
+	prepare(t, disk, 3000, 0o770|os.ModeSetgid)
 	for _, group := range []int64{-1, 1<<32 - 1, 1 << 32, 1<<32 + 5} {
 		_, err := r.setUp(spec(disk), "1", volume.MounterArgs{FsGroup: &group})
 		require.ErrorContains(t, err, "Group", group)
@@ -105,19 +117,17 @@ func TestMapGroupsAsked(t *testing.T) {
 
 // TestMapGroupsUnsupported: on a file system that maps no IDs the owners are changed.
 func TestMapGroupsUnsupported(t *testing.T) {
-	r := newRig(t)
+	r := newMappingRig(t)
 	if r == nil {
 		return
 	}
-	r.restart(local.Config{MapGroups: true})
 	disk := r.disks + "/disk"
 	require.NoError(t, os.MkdirAll(disk, 0o700))
 	if err := unix.Mount("ramfs", disk, "ramfs", 0, ""); err != nil {
 		mounttest.SkipWithout(t, "ramfs", err)
 	}
 	t.Cleanup(func() { _ = unix.Unmount(disk, unix.MNT_DETACH) })
-	require.NoError(t, os.Chown(disk, 0, 3000))
-	require.NoError(t, os.Chmod(disk, 0o770|os.ModeSetgid))
+	prepare(t, disk, 3000, 0o770|os.ModeSetgid)
 	group := int64(2000)
 	at, err := r.setUp(spec(disk), "1", volume.MounterArgs{FsGroup: &group})
 	require.NoError(t, err)
