@@ -17,10 +17,8 @@ func TestCannotBegin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, volumetest.FakeConfig{NoDeviceMount: true})
 		n.claim("a")
-		m, stop := n.run()
 		pod := podWith("1", "a")
-		n.source.SetPod(pod)
-		n.up(m, pod)
+		m, stop := n.runUp(pod)
 		stop()
 		n.source.RemovePod("1")
 		plugins, err := volume.NewVolumePluginMgr(n.host, volumetest.NewFakePlugin(volumetest.FakeConfig{Name: "volumekit.io/other", Mounter: n.kernel}))

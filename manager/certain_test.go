@@ -126,11 +126,8 @@ func TestFoundLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, volumetest.FakeConfig{NoDeviceMount: true})
 		n.claim("a")
-		m, stop := n.run()
 		one, two := podWith("1", "a"), podWith("2", "a")
-		n.source.SetPod(one, two)
-		n.up(m, one)
-		n.up(m, two)
+		m, stop := n.runUp(one, two)
 		stop()
 		files, err := filepath.Glob(n.host.Root() + "/plugins/volumekit.io~manager/volumes/*.json")
 		require.NoError(t, err)
@@ -160,10 +157,8 @@ func TestRestoreBesideTheDead(t *testing.T) {
 		n := newNode(t, own)
 		n.claim("a")
 		n.claim("b")
-		m, stop := n.run()
 		pod := podWith("1", "a")
-		n.source.SetPod(pod)
-		n.up(m, pod)
+		m, stop := n.runUp(pod)
 		stop()
 		n.plugin.Inject(volumetest.Fault{Method: volumetest.ConstructVolumeSpec, Delay: 1000 * time.Hour, Times: 1})
 		n.source.RemovePod("1")
@@ -191,14 +186,11 @@ func TestMadeAnew(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := newNode(t, volumetest.FakeConfig{NoAttach: true})
 				n.claim("a", func(pv *v1.PersistentVolume) { pv.UID = "1" })
-				m, stop := n.run()
 				one, two := podWith("1", "a"), podWith("2", "a")
-				n.source.SetPod(one)
-				n.up(m, one)
+				m, stop := n.runUp(one)
 				n.claim("a", change)
 				if name == "a device" {
-					two.Spec.Containers[0].VolumeMounts = nil
-					two.Spec.Containers[0].VolumeDevices = []v1.VolumeDevice{{Name: "v0", DevicePath: "/dev/x"}}
+					withDevices(two)
 				}
 				n.source.SetPod(two)
 				n.source.RemovePod("1")
@@ -237,10 +229,8 @@ func TestNothingToGrow(t *testing.T) {
 			pv.Spec.Capacity = v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}
 		})
 		n.plugin.Inject(volumetest.Fault{Method: volumetest.NodeExpand, Err: volume.ErrNotSupported})
-		m, stop := n.run()
 		pod := podWith("1", "a")
-		n.source.SetPod(pod)
-		n.up(m, pod)
+		m, stop := n.runUp(pod)
 		time.Sleep(time.Hour)
 		require.Equal(t, 1, n.plugin.Calls(volumetest.NodeExpand))
 		require.NotContains(t, n.reasons(), manager.VolumeResizeFailed)
@@ -253,11 +243,8 @@ func TestNothingToGrow(t *testing.T) {
 func TestDeviceOfNoPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, volumetest.FakeConfig{})
-		block := v1.PersistentVolumeBlock
-		n.claim("a", func(pv *v1.PersistentVolume) { pv.Spec.VolumeMode = &block })
-		pod := podWith("1", "a")
-		pod.Spec.Containers[0].VolumeMounts = nil
-		pod.Spec.Containers[0].VolumeDevices = []v1.VolumeDevice{{Name: "v0", DevicePath: "/dev/x"}}
+		n.claim("a", ofMode(v1.PersistentVolumeBlock))
+		pod := withDevices(podWith("1", "a"))
 		n.plugin.Inject(volumetest.Fault{Method: volumetest.SetUpDevice, After: true, Delay: time.Hour, Times: 1})
 		_, stop := n.run()
 		n.source.SetPod(pod)
@@ -278,11 +265,8 @@ func TestRecordOfAnotherPlace(t *testing.T) {
 		n := newNode(t, volumetest.FakeConfig{NoAttach: true})
 		n.claim("a")
 		n.claim("b")
-		m, stop := n.run()
 		one, two := podWith("1", "a"), podWith("2", "b")
-		n.source.SetPod(one, two)
-		n.up(m, one)
-		n.up(m, two)
+		m, stop := n.runUp(one, two)
 		stop()
 		victim := n.table("/pods/2/")[0].Mountpoint
 		files, err := filepath.Glob(n.host.Root() + "/plugins/volumekit.io~manager/volumes/*.json")

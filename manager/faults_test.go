@@ -87,10 +87,8 @@ func TestTearDownHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, volumetest.FakeConfig{})
 		n.claim("a")
-		m, stop := n.run()
 		first, next := podWith("1", "a"), podWith("2", "a")
-		n.source.SetPod(first)
-		n.up(m, first)
+		m, stop := n.runUp(first)
 		n.plugin.Inject(volumetest.Fault{Method: volumetest.TearDown, Delay: time.Hour, Times: 1})
 		n.source.RemovePod("1")
 		n.source.SetPod(next)
@@ -109,12 +107,9 @@ func TestSharedAndRecreated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, own)
 		n.claim("a")
-		m, stop := n.run()
 		writes, reads := podWith("1", "a"), podWith("2", "a")
 		reads.Spec.Volumes[0].PersistentVolumeClaim.ReadOnly = true
-		n.source.SetPod(writes, reads)
-		n.up(m, writes)
-		n.up(m, reads)
+		m, stop := n.runUp(writes, reads)
 		require.False(t, m.GetMountedVolumesForPod("1")["v0"].ReadOnly)
 		require.True(t, m.GetMountedVolumesForPod("2")["v0"].ReadOnly)
 		require.Contains(t, n.table("/2/")[0].Flags.String(), "ro")
@@ -136,10 +131,8 @@ func TestVanished(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := newNode(t, fake)
 				n.claim("a")
-				m, stop := n.run()
 				pod := podWith("1", "a")
-				n.source.SetPod(pod)
-				n.up(m, pod)
+				m, stop := n.runUp(pod)
 				before := n.mounts()
 				for range 3 {
 					time.Sleep(time.Minute)
@@ -165,10 +158,8 @@ func TestIdle(t *testing.T) {
 		n := newNode(t, own)
 		n.config.Resync, n.config.Refresh = -1, -1
 		n.claim("a")
-		m, stop := n.run()
 		pod := podWith("1", "a")
-		n.source.SetPod(pod)
-		n.up(m, pod)
+		_, stop := n.runUp(pod)
 		time.Sleep(time.Second)
 		n.kernel.ResetLog()
 		time.Sleep(24 * time.Hour)
@@ -284,10 +275,8 @@ func TestClaims(t *testing.T) {
 				pv, err := n.source.PersistentVolume(ctx, "bad")
 				require.NoError(t, err)
 				pod := podWith("1", "good", "bad")
-				m, stop := n.run()
+				m, stop := n.runUp(pod)
 				defer stop()
-				n.source.SetPod(pod)
-				n.up(m, pod)
 
 				badClaim, badPV := claim.DeepCopy(), pv.DeepCopy()
 				test.change(badClaim, badPV)
@@ -321,9 +310,7 @@ func TestWhatIsWanted(t *testing.T) {
 		n.claim("b")
 		pod := podWith("1", "a", "b")
 		pod.Spec.Containers[0].VolumeMounts = pod.Spec.Containers[0].VolumeMounts[:1]
-		m, stop := n.run()
-		n.source.SetPod(pod)
-		n.up(m, pod)
+		m, stop := n.runUp(pod)
 		require.Equal(t, 1, n.mounts(), "nobody uses the other")
 		ended := pod.DeepCopy()
 		ended.Status.Phase = v1.PodSucceeded
@@ -343,10 +330,8 @@ func TestExpansion(t *testing.T) {
 			}
 		}
 		n.claim("a", sized("1Gi"))
-		m, stop := n.run()
 		pod := podWith("1", "a")
-		n.source.SetPod(pod)
-		n.up(m, pod)
+		_, stop := n.runUp(pod)
 		time.Sleep(time.Second)
 		before := n.plugin.Calls(volumetest.NodeExpand)
 		n.claim("a", sized("2Gi"))
@@ -367,14 +352,9 @@ func TestExpansion(t *testing.T) {
 func TestBlockVolumes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, volumetest.FakeConfig{})
-		block := v1.PersistentVolumeBlock
-		n.claim("a", func(pv *v1.PersistentVolume) { pv.Spec.VolumeMode = &block })
-		pod := podWith("1", "a")
-		pod.Spec.Containers[0].VolumeMounts = nil
-		pod.Spec.Containers[0].VolumeDevices = []v1.VolumeDevice{{Name: "v0", DevicePath: "/dev/x"}}
-		m, stop := n.run()
-		n.source.SetPod(pod)
-		n.up(m, pod)
+		n.claim("a", ofMode(v1.PersistentVolumeBlock))
+		pod := withDevices(podWith("1", "a"))
+		m, stop := n.runUp(pod)
 		mounted := m.GetMountedVolumesForPod("1")["v0"]
 		require.True(t, mounted.Block)
 		target, err := os.Readlink(mounted.Path)
@@ -465,10 +445,8 @@ func TestBrokenRecords(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := newNode(t, volumetest.FakeConfig{})
 				n.claim("a")
-				m, stop := n.run()
 				pod := podWith("1", "a")
-				n.source.SetPod(pod)
-				n.up(m, pod)
+				m, stop := n.runUp(pod)
 				stop()
 				files, err := filepath.Glob(n.host.Root() + "/plugins/volumekit.io~manager/volumes/*.json")
 				require.NoError(t, err)
@@ -507,10 +485,8 @@ func TestEndsWhileRestoring(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, own)
 		n.claim("a")
-		m, stop := n.run()
 		pod := podWith("1", "a")
-		n.source.SetPod(pod)
-		n.up(m, pod)
+		m, stop := n.runUp(pod)
 		stop()
 		n.plugin.Inject(volumetest.Fault{Method: volumetest.ConstructVolumeSpec, Delay: time.Hour, Times: 1})
 		_, stop = n.run()
@@ -532,10 +508,8 @@ func TestSourceHangs(t *testing.T) {
 		source := &hanging{MemorySource: n.source}
 		n.config.Source = source
 		n.claim("a")
-		m, stop := n.run()
 		pod := podWith("1", "a")
-		n.source.SetPod(pod)
-		n.up(m, pod)
+		m, stop := n.runUp(pod)
 		source.hangs.Store(true)
 		n.source.SetPod(podWith("2", "a"))
 		time.Sleep(time.Second)
@@ -572,10 +546,8 @@ func TestMarkRemountRequired(t *testing.T) {
 		plugins, err := volume.NewVolumePluginMgr(n.host, following)
 		require.NoError(t, err)
 		n.config.Plugins = plugins
-		m, stop := n.run()
 		pod := podWith("1", "a")
-		n.source.SetPod(pod)
-		n.up(m, pod)
+		m, stop := n.runUp(pod)
 		time.Sleep(time.Hour)
 		before := n.plugin.Calls(volumetest.SetUp)
 		m.MarkRemountRequired("1")

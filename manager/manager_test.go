@@ -76,6 +76,17 @@ func (n *node) run() (*manager.Manager, func()) {
 	}
 }
 
+// runUp runs a manager, and has the pods come up.
+func (n *node) runUp(pods ...*v1.Pod) (*manager.Manager, func()) {
+	n.Helper()
+	m, stop := n.run()
+	n.source.SetPod(pods...)
+	for _, pod := range pods {
+		n.up(m, pod)
+	}
+	return m, stop
+}
+
 // claim makes a volume with a claim to it.
 func (n *node) claim(name string, change ...func(*v1.PersistentVolume)) {
 	n.Helper()
@@ -105,6 +116,21 @@ func podWith(uid types.UID, claims ...string) *v1.Pod {
 	}
 	pod.Spec.Containers = []v1.Container{c}
 	return pod
+}
+
+// withDevices has the pod's container use its volumes as devices.
+func withDevices(pod *v1.Pod) *v1.Pod {
+	c := &pod.Spec.Containers[0]
+	for _, m := range c.VolumeMounts {
+		c.VolumeDevices = append(c.VolumeDevices, v1.VolumeDevice{Name: m.Name, DevicePath: "/dev/" + m.Name})
+	}
+	c.VolumeMounts = nil
+	return pod
+}
+
+// ofMode is for volumes that are file systems, or devices.
+func ofMode(mode v1.PersistentVolumeMode) func(*v1.PersistentVolume) {
+	return func(pv *v1.PersistentVolume) { pv.Spec.VolumeMode = &mode }
 }
 
 func (n *node) up(m *manager.Manager, pod *v1.Pod) {
@@ -149,11 +175,8 @@ func TestUpAndDown(t *testing.T) {
 				n := newNode(t, fake)
 				n.claim("a")
 				n.claim("b")
-				m, stop := n.run()
 				one, two := podWith("1", "a", "b"), podWith("2", "a")
-				n.source.SetPod(one, two)
-				n.up(m, one)
-				n.up(m, two)
+				m, stop := n.runUp(one, two)
 				mounted := m.GetMountedVolumesForPod("1")
 				require.Len(t, mounted, 2)
 				require.DirExists(t, mounted["v0"].Path)
@@ -193,10 +216,7 @@ func TestRestart(t *testing.T) {
 		n.claim("stays")
 		n.claim("goes")
 		stays, goes := podWith("1", "stays"), podWith("2", "goes")
-		n.source.SetPod(stays, goes)
-		m, stop := n.run()
-		n.up(m, stays)
-		n.up(m, goes)
+		m, stop := n.runUp(stays, goes)
 		before := n.table("/1/")
 		all := n.mounts()
 		stop()

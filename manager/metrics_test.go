@@ -47,17 +47,14 @@ func TestOperationNames(t *testing.T) {
 		t.Run(string(mode), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := newNode(t, volumetest.FakeConfig{})
-				n.claim("a", func(pv *v1.PersistentVolume) { pv.Spec.VolumeMode = &mode })
+				n.claim("a", ofMode(mode))
 				o := &operations{T: t, named: map[string]int{}}
 				n.config.Metrics = o
-				m, stop := n.run()
 				pod := podWith("1", "a")
 				if mode == v1.PersistentVolumeBlock {
-					pod.Spec.Containers[0].VolumeMounts = nil
-					pod.Spec.Containers[0].VolumeDevices = []v1.VolumeDevice{{Name: "v0", DevicePath: "/dev/x"}}
+					withDevices(pod)
 				}
-				n.source.SetPod(pod)
-				n.up(m, pod)
+				m, stop := n.runUp(pod)
 				n.source.RemovePod("1")
 				n.down(m, pod)
 				synctest.Wait()

@@ -14,15 +14,14 @@ import (
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
-// Somebody unmounts a volume and mounts something else in its place: that stays, and is told of; when it has gone the volume is mounted again.
+// Somebody unmounts a volume and mounts something else in its place: that stays, and is
+// told of; when it has gone the volume is mounted again.
 func TestReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, own)
 		n.claim("a")
-		m, stop := n.run()
 		pod := podWith("1", "a")
-		n.source.SetPod(pod)
-		n.up(m, pod)
+		m, stop := n.runUp(pod)
 		time.Sleep(time.Minute)
 		ours := n.table("/1/")[0]
 		require.NoError(t, n.kernel.Unmount(t.Context(), ours.Mountpoint))
@@ -82,10 +81,8 @@ func TestLookingHangs(t *testing.T) {
 		n.claim("b")
 		kernel := &hangingKernel{Fake: n.kernel}
 		n.config.Mounter = kernel
-		m, stop := n.run()
 		first, second := podWith("1", "a"), podWith("2", "b")
-		n.source.SetPod(first)
-		n.up(m, first)
+		m, stop := n.runUp(first)
 		time.Sleep(time.Minute)
 		kernel.hang(n.table("/1/")[0].Mountpoint)
 		require.NoError(t, n.kernel.Mount(t.Context(), mount.Request{Source: "any", Target: n.dir + "/disk-b", FSType: "tmpfs"}))

@@ -27,11 +27,9 @@ func TestSizeIsTakenBack(t *testing.T) {
 			}
 		}
 		n.claim("a", size("1Gi"))
-		m, stop := n.run()
-		defer stop()
 		pod := podWith("1", "a")
-		n.source.SetPod(pod)
-		n.up(m, pod)
+		m, stop := n.runUp(pod)
+		defer stop()
 		time.Sleep(time.Second)
 		n.plugin.Inject(volumetest.Fault{Method: volumetest.NodeExpand, Err: errors.New("no luck")})
 		n.claim("a", size("2Gi"))
@@ -122,11 +120,9 @@ func TestBrokenSource(t *testing.T) {
 				n.claim("a")
 				source := &brokenSource{MemorySource: n.source, pods: pods}
 				n.config.Source = source
-				m, stop := n.run()
-				defer stop()
 				pod := podWith("1", "a")
-				n.source.SetPod(pod)
-				n.up(m, pod)
+				m, stop := n.runUp(pod)
+				defer stop()
 				synctest.Wait()
 				source.broken.Store(true)
 				n.source.RemovePod("1")
