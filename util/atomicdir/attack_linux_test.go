@@ -28,7 +28,7 @@ func TestAttack(t *testing.T) {
 		a := newAttack(t, dir)
 		stop := a.begin()
 		var written, refused int
-		for i := 0; i < upTo(1000, 50_000) || a.swapped.Load() < 100 || written == 0; i++ {
+		for i := 0; i < upTo(1000, 100_000) || a.swapped.Load() < 100 || written == 0; i++ {
 			if _, err := Write(t.Context(), a.root, generation(i), Options{}); err == nil {
 				written++
 			} else {
