@@ -65,6 +65,7 @@ var house = []room{
 	{"util/internal/beneath", []string{"util/safepath", "util/ctxend"}, []string{sys}},
 	{"util/scrub", []string{"util/internal/beneath", "util/ctxend"}, []string{sys}},
 	{"util/ownership", []string{"util/internal/beneath", "util/ctxend"}, []string{sys}},
+	{"util/fsusage", []string{"util/internal/beneath"}, []string{sys}},
 	// Old sets are removed by the one place that deletes recursively.
 	{"util/atomicdir", []string{"util/scrub", "util/internal/beneath"}, []string{sys}},
 	{"util/subpath", []string{"mount", leaves}, []string{sys}},

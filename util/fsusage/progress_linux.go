@@ -3,6 +3,7 @@ package fsusage
 import (
 	"errors"
 
+	"github.com/volumekit/volumekit/util/internal/beneath"
 	"golang.org/x/sys/unix"
 )
 
@@ -36,7 +37,7 @@ type frame struct {
 	name   string // in the one before
 	fd     int    // -1: closed
 	next   int64  // where in the directory to read on
-	unread listing
+	unread beneath.Listing
 }
 
 func newProgress(top tree) *progress {
@@ -100,7 +101,7 @@ func (p *progress) descend(top tree) {
 		}
 		f.fd = fd
 		if _, err := unix.Seek(fd, f.next, unix.SEEK_SET); err != nil {
-			f.next, f.unread = 0, listing{}
+			f.next, f.unread = 0, beneath.Listing{}
 		}
 		p.closeUpper(i + 1)
 	}
@@ -126,26 +127,26 @@ func (f *frame) close() {
 	if f.fd >= 0 {
 		_ = unix.Close(f.fd)
 	}
-	f.fd, f.unread = -1, listing{}
+	f.fd, f.unread = -1, beneath.Listing{}
 }
 
 // read returns the directory's next entry.
-func (f *frame) read() (entry, bool, error) {
+func (f *frame) read() (e beneath.Entry, ok bool, err error) {
 	for {
-		if e, ok := f.unread.take(); ok {
-			f.next = e.next
+		if e, ok := f.unread.Take(); ok {
+			f.next = e.Next
 			return e, true, nil
 		}
-		more, err := f.unread.refill(f.fd)
+		more, err := f.unread.Refill(f.fd)
 		if err != nil || !more {
-			return entry{}, false, err
+			return beneath.Entry{}, false, err
 		}
 	}
 }
 
 // entry counts one entry, and goes down if it is a directory.
-func (p *progress) entry(f *frame, e entry) {
-	is, err := look(f.fd, e.name, 0)
+func (p *progress) entry(f *frame, e beneath.Entry) {
+	is, err := look(f.fd, e.Name, 0)
 	if err != nil {
 		p.miss(err)
 		return
@@ -157,12 +158,12 @@ func (p *progress) entry(f *frame, e entry) {
 		p.tree.Unread++
 		return
 	}
-	fd, id, err := openBelow(f.fd, e.name, p.home)
+	fd, id, err := openBelow(f.fd, e.Name, p.home)
 	if err != nil {
 		p.miss(err)
 		return
 	}
-	p.stack = append(p.stack, &frame{identity: id, name: e.name, fd: fd})
+	p.stack = append(p.stack, &frame{identity: id, name: e.Name, fd: fd})
 	p.closeUpper(len(p.stack))
 }
 

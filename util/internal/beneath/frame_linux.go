@@ -38,7 +38,7 @@ func (f *Frame[T]) Refill() (more bool, err error) { return f.Unread.Refill(f.FD
 func (f *Frame[T]) Take() (Entry, bool) {
 	e, ok := f.Unread.Take()
 	if ok {
-		f.next = e.next
+		f.next = e.Next
 	}
 	return e, ok
 }

@@ -12,7 +12,7 @@ import (
 type Entry struct {
 	Name string
 	Kind uint8 // unix.DT_*
-	next int64 // where in the directory the next one is
+	Next int64 // where in the directory the next one is
 }
 
 // A Listing is the part of a directory that has been read and not been dealt with yet.
@@ -57,7 +57,7 @@ func parse(buf []byte) (Entry, []byte) {
 	return Entry{
 		Name: string(text),
 		Kind: buf[kindAt],
-		next: int64(binary.NativeEndian.Uint64(buf[nextAt:])),
+		Next: int64(binary.NativeEndian.Uint64(buf[nextAt:])),
 	}, buf[size:]
 }
 

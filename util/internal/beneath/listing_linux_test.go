@@ -32,7 +32,7 @@ func TestHalve(t *testing.T) {
 			require.False(t, found[last.Name])
 			found[last.Name] = true
 		}
-		require.Equal(t, last.next, next)
+		require.Equal(t, last.Next, next)
 	}
 	require.Len(t, found, 9+2)
 }
