@@ -2,13 +2,15 @@ package manifests
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 )
 
 // Run reads the directory whenever something changes in it, until ctx ends, and returns
 // its cause. It never gives up: a directory that is missing, or cannot be watched, is
-// looked at each [Config.Poll]. While nothing changes it does nothing. A file that is a
+// looked at each [Config.Poll]. While nothing changes it does nothing. Dir may be a
+// symbolic link, or lead through some: one that is replaced is noticed. A file that is a
 // symbolic link to another directory is looked at when something changes in this one.
 //
 // One Run at a time is enough.
@@ -34,14 +36,20 @@ func (s *Source) Run(ctx context.Context) error {
 // again.
 func (s *Source) watchOrPoll(ctx context.Context, look chan<- struct{}) {
 	for ctx.Err() == nil {
-		_ = s.watch(ctx, s.config.Dir, func() { poke(look) }) // it has ended: look, and try it again
+		err := s.watch(ctx, s.config.Dir, func() { poke(look) }) // it has ended: look, and try it again
 		poke(look)
+		if errors.Is(err, errMoved) {
+			continue
+		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(s.config.Poll):
 		}
 	}
 }
+
+// errMoved: the path of the directory may have come to lead to another one.
+var errMoved = errors.New("the directory may be another one now")
 
 func poke(look chan<- struct{}) {
 	select {
