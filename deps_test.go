@@ -63,6 +63,7 @@ var house = []room{
 	{"util", []string{"mount", "volume", leaves}, []string{api, apimachinery, sys}},
 	// What walks through directories that others change goes one way down.
 	{"util/internal/beneath", []string{"util/safepath", "util/ctxend"}, []string{sys}},
+	{"util/internal/beneathtest", []string{"util/internal/beneath", "internal/testbed", "mount/mounttest"}, nil},
 	{"util/scrub", []string{"util/internal/beneath", "util/ctxend"}, []string{sys}},
 	{"util/ownership", []string{"util/internal/beneath", "util/ctxend"}, []string{sys}},
 	{"util/fsusage", []string{"util/internal/beneath"}, []string{sys}},
@@ -75,6 +76,7 @@ var house = []room{
 	{leaves, nil, []string{sys}},
 	{"internal/yamldoc", nil, []string{apimachinery}},
 	{"internal/strace", []string{"mount/mounttest"}, nil},
+	{"internal/testbed", []string{"mount/mounttest"}, []string{sys, testify}},
 	{"internal/kerneltest", nil, nil},
 	{"internal/kerneltest/cmd/*", []string{"internal/kerneltest/*"}, nil},
 	{"internal/kerneltest/nfsserver", []string{"internal/kerneltest/kernels", "internal/kerneltest/link", "mount/mounttest"}, []string{sys}},

@@ -7,12 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/volume"
@@ -28,10 +28,10 @@ func TestAttack(t *testing.T) {
 		return
 	}
 	a := newAttack(t)
-	end := a.begin()
+	end := testbed.Attack(t, a.swap, a.mount)
 	mounter, unmounter := a.mounter(t, onMedium("")), a.unmounter(t)
-	down := 0
-	for i := 0; i < rounds() || !a.struck() && i < 100*rounds(); i++ {
+	down, rounds := 0, testbed.UpTo(1000, 100_000)
+	for i := 0; i < rounds || !a.struck() && i < 100*rounds; i++ {
 		require.NoError(t, mounter.SetUp(t.Context(), volume.MounterArgs{}))
 		a.refill(i)
 		err := unmounter.TearDown(t.Context())
@@ -51,16 +51,6 @@ func TestAttack(t *testing.T) {
 	require.NoDirExists(t, a.volume)
 }
 
-func rounds() int {
-	switch {
-	case os.Getenv("VOLUMEKIT_LONG") != "":
-		return 100_000
-	case testing.Short():
-		return 200
-	}
-	return 1000
-}
-
 // TestAttackOnAWalk is the control.
 func TestAttackOnAWalk(t *testing.T) {
 	if !mounttest.Namespace(t) {
@@ -68,7 +58,7 @@ func TestAttackOnAWalk(t *testing.T) {
 	}
 	a := newAttack(t)
 	require.NoError(t, os.MkdirAll(a.volume, 0o777))
-	end := a.begin()
+	end := testbed.Attack(t, a.swap, a.mount)
 	defer end()
 	for i := range 10_000 {
 		a.refill(i)
@@ -104,8 +94,7 @@ type attack struct {
 }
 
 func newAttack(t *testing.T) *attack {
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	require.NoError(t, err)
+	dir := testbed.Dir(t)
 	m := mount.New(mount.Config{})
 	tmpfs := func(dir string) {
 		require.NoError(t, m.Mount(t.Context(), mount.Request{Source: "tmpfs", FSType: "tmpfs", Target: dir}))
@@ -136,25 +125,6 @@ func (a *attack) refill(i int) {
 		_ = os.MkdirAll(sub, 0o755)
 		_ = os.WriteFile(sub+"/junk", nil, 0o644) // perhaps among canaries, by now
 	}
-}
-
-// begin returns what ends the attack, and waits until it has.
-func (a *attack) begin() (end func()) {
-	done := make(chan struct{})
-	var attackers sync.WaitGroup
-	for _, attack := range []func(n int){a.swap, a.mount} {
-		attackers.Go(func() {
-			for n := 0; ; n++ {
-				select {
-				case <-done:
-					return
-				default:
-					attack(n)
-				}
-			}
-		})
-	}
-	return func() { close(done); attackers.Wait() }
 }
 
 // swap exchanges a directory for a link, for a moment.

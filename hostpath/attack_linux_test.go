@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/volume"
@@ -124,7 +125,7 @@ func (b *battlefield) escaped(t *testing.T, target string) string {
 func testAttack(t *testing.T, kind v1.HostPathType) {
 	rounds := 1000
 	switch {
-	case long():
+	case testbed.Long():
 		rounds = 100_000
 	case testing.Short():
 		rounds = 200

@@ -18,9 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// long reports whether the tests that take their time are to take it.
-func long() bool { return os.Getenv("VOLUMEKIT_LONG") != "" }
-
 // A node has a plugin, and paths that may be volumes: all below /paths.
 type node struct {
 	dir, paths string

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/util"
@@ -124,10 +125,10 @@ func testAttack(t *testing.T, tier mount.Tier) {
 	if testing.Short() {
 		rounds = 200
 	}
-	if long() {
+	if testbed.Long() {
 		rounds, least = 10_000, 10
 	}
-	if tiers := mount.Tiers(); long() && tier == tiers[len(tiers)-1] { // what is mounted with here
+	if tiers := mount.Tiers(); testbed.Long() && tier == tiers[len(tiers)-1] { // what is mounted with here
 		rounds, least = 100_000, 100
 	}
 	t.Run("control", func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -180,6 +181,16 @@ func (r *rig) mountDevice(s *volume.Spec) error {
 	m, err := r.plugin.NewDeviceMounter()
 	require.NoError(r.t, err)
 	return m.MountDevice(r.t.Context(), s, r.shared(s), volume.DeviceMounterArgs{})
+}
+
+// mountFirst must succeed, on a kernel that has the file system.
+func (r *rig) mountFirst(s *volume.Spec) {
+	r.t.Helper()
+	err := r.mountDevice(s)
+	if err != nil && strings.Contains(err.Error(), unix.ENODEV.Error()) {
+		mounttest.SkipWithout(r.t, *s.PersistentVolume.Spec.Local.FSType, err)
+	}
+	require.NoError(r.t, err)
 }
 
 // shared is where the device is mounted once.

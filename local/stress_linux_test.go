@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/util"
@@ -22,9 +23,6 @@ import (
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
 )
-
-// long reports whether the tests that take their time are to take it.
-func long() bool { return os.Getenv("VOLUMEKIT_LONG") != "" }
 
 // TestStress sets up, tears down, measures and recovers the same and different
 // volumes from many goroutines, on every tier, some with contexts that end at any
@@ -41,7 +39,7 @@ func TestStress(t *testing.T) {
 
 func testStress(t *testing.T, tier mount.Tier) {
 	duration := time.Second
-	if long() {
+	if testbed.Long() {
 		duration = 15 * time.Second
 	}
 	seed := uint64(time.Now().UnixNano())

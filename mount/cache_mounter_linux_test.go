@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"golang.org/x/sys/unix"
@@ -212,7 +213,7 @@ func btrfs(t *testing.T, image string) (device string) {
 	if out, err := exec.Command("mkfs.btrfs", "-q", "-f", image).CombinedOutput(); err != nil {
 		mounttest.SkipWithout(t, "btrfs", string(out)+err.Error())
 	}
-	return loop(t, image)
+	return testbed.Loop(t, image)
 }
 
 // TestHungMountsFrom: a source that is a path on a file system that does not answer

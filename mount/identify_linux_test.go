@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
@@ -16,24 +15,33 @@ import (
 // TestMountID: no two mounts have one number, one after the other neither, and the one
 // on top is seen; on the kernel and on the fake.
 func TestMountID(t *testing.T) {
-	t.Run("fake", func(t *testing.T) { testMountID(t, mounttest.NewFake(mount.Config{})) })
+	onBoth(t, testMountID)
+}
+
+// A knowing mounter has the abilities that the kernel and the fake have in common.
+type knowing interface {
+	mount.Interface
+	mount.Identifier
+	mount.Watcher
+}
+
+// onBoth runs a test on the fake and on the kernel, with two directories.
+func onBoth(t *testing.T, test func(t *testing.T, m knowing, source, target string)) {
+	t.Helper()
+	run := func(t *testing.T, m knowing) {
+		dir := testbed.Dir(t)
+		testbed.Fill(t, dir, "source/", "target/")
+		test(t, m, dir+"/source", dir+"/target")
+	}
+	t.Run("fake", func(t *testing.T) { run(t, mounttest.NewFake(mount.Config{})) })
 	t.Run("real", func(t *testing.T) {
 		if mounttest.Namespace(t) {
-			testMountID(t, mount.New(mount.Config{}))
+			run(t, mount.New(mount.Config{}))
 		}
 	})
 }
 
-func testMountID(t *testing.T, m interface {
-	mount.Interface
-	mount.Identifier
-}) {
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	require.NoError(t, err)
-	source, target := filepath.Join(dir, "source"), filepath.Join(dir, "target")
-	for _, name := range []string{source, target} {
-		require.NoError(t, os.Mkdir(name, 0o755))
-	}
+func testMountID(t *testing.T, m knowing, source, target string) {
 	at := func(ctx context.Context) uint64 {
 		t.Helper()
 		id, err := m.MountID(ctx, target)
@@ -56,7 +64,7 @@ func testMountID(t *testing.T, m interface {
 		seen[id] = true
 		require.NoError(t, m.Unmount(t.Context(), target))
 	}
-	_, err = m.MountID(t.Context(), filepath.Join(dir, "none"))
+	_, err := m.MountID(t.Context(), target+"/none")
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	_, err = m.MountID(t.Context(), "relative")
 	input := (*mount.InputError)(nil)

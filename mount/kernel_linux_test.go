@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"golang.org/x/sys/unix"
@@ -313,22 +314,9 @@ func TestLoopDevice(t *testing.T) {
 // ext4 makes a file system in a file, and a loop device of it.
 func ext4(t *testing.T, image string) (device string) {
 	t.Helper()
-	require.NoError(t, os.WriteFile(image, nil, 0o600))
-	require.NoError(t, os.Truncate(image, 16<<20))
+	testbed.Image(t, image, 16<<20)
 	if out, err := exec.Command("mkfs.ext4", "-q", "-F", image).CombinedOutput(); err != nil {
 		mounttest.SkipWithout(t, "loop", string(out)+err.Error())
 	}
-	return loop(t, image)
-}
-
-// loop makes a loop device of a file.
-func loop(t *testing.T, image string) (device string) {
-	t.Helper()
-	out, err := exec.Command("losetup", "--find", "--show", image).CombinedOutput()
-	if err != nil {
-		mounttest.SkipWithout(t, "loop", string(out)+err.Error())
-	}
-	device = strings.TrimSpace(string(out))
-	t.Cleanup(func() { require.NoError(t, exec.Command("losetup", "--detach", device).Run()) })
-	return device
+	return testbed.Loop(t, image)
 }

@@ -3,8 +3,6 @@ package mount_test
 import (
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -16,25 +14,12 @@ import (
 // TestWatch: each change is told, on the kernel and on the fake, and the end of the
 // context ends it.
 func TestWatch(t *testing.T) {
-	t.Run("fake", func(t *testing.T) { testWatch(t, mounttest.NewFake(mount.Config{})) })
-	t.Run("real", func(t *testing.T) {
-		if mounttest.Namespace(t) {
-			testWatch(t, mount.New(mount.Config{}))
-		}
-	})
+	onBoth(t, testWatch)
 }
 
-func testWatch(t *testing.T, m interface {
-	mount.Interface
-	mount.Watcher
-}) {
+func testWatch(t *testing.T, m knowing, source, target string) {
 	check := mounttest.NoLeaks(t)
 	defer check()
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	require.NoError(t, err)
-	source, target := filepath.Join(dir, "source"), filepath.Join(dir, "target")
-	require.NoError(t, os.Mkdir(source, 0o755))
-	require.NoError(t, os.Mkdir(target, 0o755))
 	cause := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	told, ended := make(chan struct{}, 100), make(chan error)

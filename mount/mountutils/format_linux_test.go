@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/mount/mountutils"
@@ -61,14 +62,8 @@ func newDisk(t *testing.T, fsType string) disk {
 	}
 	config := mount.Config{StagingDir: filepath.Join(dir, "staging")}
 	d.mounter = peer.NewSafeFormatAndMount(mountutils.New(mount.New(config)), utilexec.New())
-	require.NoError(t, os.WriteFile(d.image, nil, 0o600))
-	require.NoError(t, os.Truncate(d.image, small))
-	out, err := exec.Command("losetup", "--find", "--show", d.image).CombinedOutput()
-	if err != nil {
-		mounttest.SkipWithout(t, "loop", string(out)+err.Error())
-	}
-	d.device = strings.TrimSpace(string(out))
-	t.Cleanup(func() { require.NoError(t, exec.Command("losetup", "--detach", d.device).Run()) })
+	testbed.Image(t, d.image, small)
+	d.device = testbed.Loop(t, d.image)
 	t.Cleanup(func() { // or else the device stays when a test fails
 		_ = unix.Unmount(d.publish, unix.MNT_DETACH)
 		_ = unix.Unmount(d.staging, unix.MNT_DETACH)

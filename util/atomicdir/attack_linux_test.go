@@ -8,14 +8,15 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/util/internal/beneath"
+	"github.com/volumekit/volumekit/util/internal/beneathtest"
 	"golang.org/x/sys/unix"
 )
 
@@ -24,11 +25,11 @@ import (
 // Nothing outside is read, made, changed or lost. What a writer that goes by paths does
 // in the same place shows that the attack is one.
 func TestAttack(t *testing.T) {
-	inNamespace(t, func(t *testing.T, dir string) {
+	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
 		a := newAttack(t, dir)
 		stop := a.begin()
 		var written, refused int
-		for i := 0; i < upTo(1000, 100_000) || a.swapped.Load() < 100 || written == 0; i++ {
+		for i := 0; i < testbed.UpTo(1000, 100_000) || a.swapped.Load() < 100 || written == 0; i++ {
 			if _, err := Write(t.Context(), a.root, generation(i), Options{}); err == nil {
 				written++
 			} else {
@@ -55,7 +56,7 @@ func TestAttackOnPaths(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
 	}
-	a := newAttack(t, tmpfs(t, realTempDir(t)))
+	a := newAttack(t, testbed.Tmpfs(t, testbed.Dir(t)))
 	stop := a.begin()
 	defer stop()
 	for i := range 100_000 {
@@ -152,27 +153,16 @@ func (a *attack) escaped() string {
 
 // begin returns what ends the attack, and waits until it has.
 func (a *attack) begin() (stop func()) {
-	done := make(chan struct{})
-	var attackers sync.WaitGroup
+	var attackers []func(int)
 	for n, attack := range []func(link, name string){a.exchange, a.replace, a.plant} {
 		link := fmt.Sprintf("attacker-%d", n)
-		attackers.Go(func() {
-			for {
-				select {
-				case <-done:
-					return
-				default:
-					for _, name := range a.targets() {
-						attack(link, name)
-					}
-				}
+		attackers = append(attackers, func(int) {
+			for _, name := range a.targets() {
+				attack(link, name)
 			}
 		})
 	}
-	return func() {
-		close(done)
-		attackers.Wait()
-	}
+	return testbed.Attack(a.t, attackers...)
 }
 
 // targets are what somebody can get in between: the sets, what is in them, the links.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
@@ -15,7 +16,7 @@ func TestKilled(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
 	}
-	dir := tmpfs(t, realTempDir(t))
+	dir := testbed.Tmpfs(t, testbed.Dir(t))
 	program := func() *exec.Cmd {
 		mustWrite(t, dir, generation(1), Options{})
 		c := exec.Command("/proc/self/exe")
@@ -51,7 +52,7 @@ func TestKilledAtFirst(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
 	}
-	dir := tmpfs(t, realTempDir(t)) + "/dir"
+	dir := testbed.Tmpfs(t, testbed.Dir(t)) + "/dir"
 	program := func() *exec.Cmd {
 		require.NoError(t, os.RemoveAll(dir))
 		require.NoError(t, os.Mkdir(dir, 0o755))

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/util/internal/beneath"
-	"golang.org/x/sys/unix"
 )
 
 // These variables make the test binary a program that writes the new set to a
@@ -35,21 +34,6 @@ func runWrite(dir string) int {
 	return 0
 }
 
-// long reports whether the tests that take their time are to take it.
-func long() bool { return os.Getenv("VOLUMEKIT_LONG") != "" }
-
-// upTo is how much of a thing a test does: a tenth of few with -short, which slow
-// machines get.
-func upTo(few, all int) int {
-	switch {
-	case long():
-		return all
-	case testing.Short():
-		return few / 10
-	}
-	return few
-}
-
 // onEachKernel runs a test with openat2 and without.
 func onEachKernel(t *testing.T, test func(t *testing.T)) {
 	t.Run("openat2", func(t *testing.T) {
@@ -63,36 +47,6 @@ func onEachKernel(t *testing.T, test func(t *testing.T)) {
 		t.Cleanup(func() { beneath.WithoutOpenat2 = false })
 		test(t)
 	})
-}
-
-// inNamespace runs a test on a tmpfs of its own, with openat2 and without.
-func inNamespace(t *testing.T, test func(t *testing.T, dir string)) {
-	for _, way := range []string{"openat2", "without"} {
-		t.Run(way, func(t *testing.T) {
-			if !mounttest.Namespace(t) {
-				return
-			}
-			if way == "openat2" && !beneath.HasOpenat2() {
-				mounttest.SkipWithout(t, "openat2", "this kernel has none")
-			}
-			beneath.WithoutOpenat2 = way == "without"
-			test(t, tmpfs(t, realTempDir(t)))
-		})
-	}
-}
-
-func tmpfs(t *testing.T, dir string) string {
-	t.Helper()
-	require.NoError(t, unix.Mount("tmpfs", dir, "tmpfs", 0, ""))
-	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
-	return dir
-}
-
-func realTempDir(t *testing.T) string {
-	t.Helper()
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	require.NoError(t, err)
-	return dir
 }
 
 // generation is a set whose files all hold its number, and of which some come and go.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"golang.org/x/sys/unix"
 )
@@ -19,7 +20,7 @@ func TestReaders(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
 	}
-	dir := tmpfs(t, realTempDir(t))
+	dir := testbed.Tmpfs(t, testbed.Dir(t))
 	mustWrite(t, dir, generation(0), Options{})
 	var done atomic.Bool
 	var whole, files atomic.Int64
@@ -50,7 +51,7 @@ func TestReaders(t *testing.T) {
 		})
 	}
 	// Readers need a turn now and then.
-	for n := 1; n < upTo(200, 5000) || whole.Load() < 10 || files.Load() < 10; n++ {
+	for n := 1; n < testbed.UpTo(200, 5000) || whole.Load() < 10 || files.Load() < 10; n++ {
 		mustWrite(t, dir, generation(n), Options{})
 		if t.Failed() {
 			break
@@ -91,7 +92,7 @@ func readAt(dir int, name string) (string, error) {
 
 // TestLinksComeAndGo: a name that both sets have is never missing.
 func TestLinksComeAndGo(t *testing.T) {
-	dir := realTempDir(t)
+	dir := testbed.Dir(t)
 	mustWrite(t, dir, generation(0), Options{})
 	before := lstat(t, dir+"/a").Ino
 	for n := range 3 {

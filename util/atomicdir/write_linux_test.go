@@ -10,13 +10,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/util/internal/beneathtest"
 	"golang.org/x/sys/unix"
 )
 
 func TestWrite(t *testing.T) {
 	onEachKernel(t, func(t *testing.T) {
-		dir := realTempDir(t)
+		dir := testbed.Dir(t)
 		check := mounttest.NoLeaks(t)
 		for n := range 4 {
 			require.True(t, mustWrite(t, dir, generation(n), Options{}))
@@ -31,7 +33,7 @@ func TestWrite(t *testing.T) {
 
 // TestUnchanged: a set is written anew if and only if a reader could tell.
 func TestUnchanged(t *testing.T) {
-	inNamespace(t, func(t *testing.T, dir string) {
+	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
 		files := texts("a", "1", "d/b", "2", "empty", "")
 		mustWrite(t, dir, files, Options{})
 		before, gid := lstat(t, dir+"/..data"), os.Getegid()
@@ -74,7 +76,7 @@ func TestUnchanged(t *testing.T) {
 
 // TestManyFiles are more than are synced at a time.
 func TestManyFiles(t *testing.T) {
-	dir := realTempDir(t)
+	dir := testbed.Dir(t)
 	files := map[string]File{}
 	for n := range 2*batch + 3 {
 		files[fmt.Sprintf("d%d/%d", n%3, n)] = File{Data: fmt.Append(nil, n)}
@@ -91,7 +93,7 @@ func TestManyFiles(t *testing.T) {
 
 func TestModes(t *testing.T) {
 	defer unix.Umask(unix.Umask(0o077))
-	dir := realTempDir(t)
+	dir := testbed.Dir(t)
 	files := map[string]File{"a": {}, "b": {Mode: Perm(0o400)}, "c/d": {Mode: Perm(0)}}
 	mode := func(name string) fs.FileMode {
 		info, err := os.Stat(dir + "/" + name)
@@ -117,7 +119,7 @@ func TestOwners(t *testing.T) {
 	if os.Geteuid() != 0 {
 		mounttest.SkipWithout(t, "root", "only root gives files away")
 	}
-	dir := realTempDir(t)
+	dir := testbed.Dir(t)
 	uid, other, gid := 1001, 1002, 1003
 	files := map[string]File{"a": {}, "d/b": {UID: &other, Mode: Perm(0o600)}}
 	o := Options{UID: &uid, GID: &gid}
@@ -148,7 +150,7 @@ func TestOwners(t *testing.T) {
 
 // TestOthersFilesStay: what is not of the set, nor in its place, is not ours to remove.
 func TestOthersFilesStay(t *testing.T) {
-	dir := realTempDir(t)
+	dir := testbed.Dir(t)
 	mustWrite(t, dir, generation(1), Options{})
 	for _, name := range []string{"mine", "..mine", "..2006_01_02", "..data2"} {
 		require.NoError(t, os.WriteFile(dir+"/"+name, []byte(name), 0o600))
@@ -169,7 +171,7 @@ func TestOthersFilesStay(t *testing.T) {
 // to is left alone.
 func TestHostileDirectory(t *testing.T) {
 	const old = "..2001_01_01_01_01_01.1"
-	inNamespace(t, func(t *testing.T, temp string) {
+	beneathtest.OnEachKernel(t, func(t *testing.T, temp string) {
 		for what, prepare := range map[string]func(dir, outside string) error{
 			"data link":           func(dir, outside string) error { return os.Symlink(outside, dir+"/..data") },
 			"relative data link":  func(dir, _ string) error { return os.Symlink("../outside", dir+"/..data") },
@@ -221,7 +223,7 @@ func mkLink(dir, to string) error {
 
 // TestTheDirectoryItself is never reached by a link.
 func TestTheDirectoryItself(t *testing.T) {
-	temp := realTempDir(t)
+	temp := testbed.Dir(t)
 	require.NoError(t, os.MkdirAll(temp+"/real/dir", 0o755))
 	require.NoError(t, os.Symlink("real", temp+"/link"))
 	require.NoError(t, os.WriteFile(temp+"/file", nil, 0o644))
@@ -240,7 +242,7 @@ func TestTheDirectoryItself(t *testing.T) {
 // TestRightOwnersStay: a server that lets nobody give anything away is asked for no
 // more than what has to be.
 func TestRightOwnersStay(t *testing.T) {
-	dir := realTempDir(t)
+	dir := testbed.Dir(t)
 	require.NoError(t, os.Chmod(dir, 0o755)) // without a group that it gives away
 	require.NoError(t, os.Chown(dir, os.Geteuid(), os.Getegid()))
 	fchown = func(int, int, int) error { return unix.EPERM }
@@ -259,8 +261,9 @@ func TestRightOwnersStay(t *testing.T) {
 
 // TestFails: what cannot be written leaves the old set, and nothing else.
 func TestFails(t *testing.T) {
-	inNamespace(t, func(t *testing.T, dir string) {
-		require.NoError(t, unix.Mount("tmpfs", dir, "tmpfs", unix.MS_REMOUNT, "size=64k,nr_inodes=40"))
+	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
+		require.NoError(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k,nr_inodes=40"))
+		t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
 		mustWrite(t, dir, generation(1), Options{})
 		big := generation(2)
 		big["big"] = File{Data: []byte(strings.Repeat("secret", 1<<16))}
@@ -284,7 +287,7 @@ func TestFails(t *testing.T) {
 
 // TestLeftovers that cannot be removed do not keep the set from coming.
 func TestLeftovers(t *testing.T) {
-	inNamespace(t, func(t *testing.T, dir string) {
+	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
 		mustWrite(t, dir, generation(1), Options{})
 		old, err := os.Readlink(dir + "/..data")
 		require.NoError(t, err)
@@ -308,7 +311,7 @@ func TestLeftovers(t *testing.T) {
 
 // TestMounted: a mount in the way is neither written to nor taken for the set.
 func TestMounted(t *testing.T) {
-	inNamespace(t, func(t *testing.T, dir string) {
+	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
 		mustWrite(t, dir, generation(1), Options{})
 		old, err := os.Readlink(dir + "/..data")
 		require.NoError(t, err)
@@ -350,7 +353,7 @@ func TestEndedMeanwhile(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
 	}
-	dir := tmpfs(t, realTempDir(t))
+	dir := testbed.Tmpfs(t, testbed.Dir(t))
 	for n := 0; ; n++ {
 		mustWrite(t, dir, generation(1), Options{})
 		left := n

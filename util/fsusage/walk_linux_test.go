@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"golang.org/x/sys/unix"
 )
@@ -150,14 +151,14 @@ func TestWalkGoesOn(t *testing.T) {
 	want, err := Walk(t.Context(), dir)
 	require.NoError(t, err)
 
-	before := descriptors(t)
+	before := testbed.Descriptors(t)
 	var k walk
 	for _, each := range []int{2, 20, 50} {
 		stops := 0
 		for {
 			n := 0
 			got, err := k.count(dir, 0, func() bool { n++; return n > each })
-			require.LessOrEqual(t, descriptors(t), before)
+			require.LessOrEqual(t, testbed.Descriptors(t), before)
 			if err == nil {
 				require.Equal(t, want.Inodes, got.Inodes)
 				require.Zero(t, got.Unread)
@@ -168,13 +169,6 @@ func TestWalkGoesOn(t *testing.T) {
 		}
 		require.Positive(t, stops)
 	}
-}
-
-func descriptors(t *testing.T) int {
-	t.Helper()
-	entries, err := os.ReadDir("/proc/self/fd")
-	require.NoError(t, err)
-	return len(entries)
 }
 
 // TestWalkDeep: descriptors do not grow with the depth, nor is a path ever too long.
@@ -191,11 +185,11 @@ func TestWalkDeep(t *testing.T) {
 		fd = next
 	}
 	require.NoError(t, unix.Close(fd))
-	before, most, n := descriptors(t), 0, 0
+	before, most, n := testbed.Descriptors(t), 0, 0
 	var k walk
 	got, err := k.count(dir, 0, func() bool {
 		if n++; n%100 == 0 {
-			most = max(most, descriptors(t))
+			most = max(most, testbed.Descriptors(t))
 		}
 		return false
 	})
@@ -360,15 +354,8 @@ func TestBlockSize(t *testing.T) {
 		return
 	}
 	image := t.TempDir() + "/image"
-	require.NoError(t, os.WriteFile(image, nil, 0o600))
-	require.NoError(t, os.Truncate(image, 3<<20))
-	out, err := exec.Command("losetup", "--find", "--show", image).CombinedOutput()
-	if err != nil {
-		mounttest.SkipWithout(t, "loop", string(out)+err.Error())
-	}
-	device := strings.TrimSpace(string(out))
-	defer func() { require.NoError(t, exec.Command("losetup", "--detach", device).Run()) }()
-	size, err := BlockSize(t.Context(), device)
+	testbed.Image(t, image, 3<<20)
+	size, err := BlockSize(t.Context(), testbed.Loop(t, image))
 	require.NoError(t, err)
 	require.EqualValues(t, 3<<20, size)
 }

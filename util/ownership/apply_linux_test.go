@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/util/internal/beneath"
 	"golang.org/x/sys/unix"
@@ -20,7 +21,7 @@ import (
 
 func TestApply(t *testing.T) {
 	onEachKernel(t, func(t *testing.T, dir string) {
-		fill(t, dir, "outside", "volume/a/b/file", "volume/c/", "volume/suid")
+		testbed.Fill(t, dir, "outside", "volume/a/b/file", "volume/c/", "volume/suid")
 		require.NoError(t, os.Symlink(dir+"/outside", dir+"/volume/link"))
 		require.NoError(t, os.Symlink("nowhere", dir+"/volume/c/dangling"))
 		require.NoError(t, unix.Mkfifo(dir+"/volume/fifo", 0o604))
@@ -46,7 +47,7 @@ func TestApply(t *testing.T) {
 
 func TestReadOnly(t *testing.T) {
 	onEachKernel(t, func(t *testing.T, dir string) {
-		fill(t, dir, "d/file")
+		testbed.Fill(t, dir, "d/file")
 		require.NoError(t, os.Chmod(dir+"/d/file", 0o200))
 		require.NoError(t, os.Chmod(dir+"/d", 0o700))
 		_, err := Apply(t.Context(), dir, Options{Group: id(7), ReadOnly: true})
@@ -58,7 +59,7 @@ func TestReadOnly(t *testing.T) {
 // TestUserAlone changes no mode, but takes set-user-ID away.
 func TestUserAlone(t *testing.T) {
 	onEachKernel(t, func(t *testing.T, dir string) {
-		fill(t, dir, "d/file", "d/suid")
+		testbed.Fill(t, dir, "d/file", "d/suid")
 		require.NoError(t, unix.Chmod(dir+"/d/suid", 0o4700))
 		_, err := Apply(t.Context(), dir+"/d", Options{User: id(5)})
 		require.NoError(t, err)
@@ -69,7 +70,7 @@ func TestUserAlone(t *testing.T) {
 // TestWhatIsRightIsNotTouched, and neither looked at if the root is and that is enough.
 func TestWhatIsRightIsNotTouched(t *testing.T) {
 	onEachKernel(t, func(t *testing.T, dir string) {
-		fill(t, dir, "a/b/c", "d", "e/")
+		testbed.Fill(t, dir, "a/b/c", "d", "e/")
 		o := Options{Group: id(7)}
 		_, err := Apply(t.Context(), dir, o)
 		require.NoError(t, err)
@@ -97,7 +98,7 @@ func TestWhatIsRightIsNotTouched(t *testing.T) {
 // TestRootIsLast: whatever is seen on the way, the root is as it was.
 func TestRootIsLast(t *testing.T) {
 	onEachKernel(t, func(t *testing.T, dir string) {
-		fill(t, dir, "a/b/c", "d", "e/f")
+		testbed.Fill(t, dir, "a/b/c", "d", "e/f")
 		before, calls := look(t, dir), 0
 		var mu sync.Mutex
 		instead(t, func(int) error {
@@ -118,7 +119,7 @@ func TestRootIsLast(t *testing.T) {
 // TestMountsInside: neither a directory nor a file on which something is mounted.
 func TestMountsInside(t *testing.T) {
 	onEachKernel(t, func(t *testing.T, dir string) {
-		fill(t, dir, "outside/in/file", "outside/file", "volume/a/mounted/", "volume/mountedfile", "volume/z")
+		testbed.Fill(t, dir, "outside/in/file", "outside/file", "volume/a/mounted/", "volume/mountedfile", "volume/z")
 		require.NoError(t, unix.Mount(dir+"/outside", dir+"/volume/a/mounted", "", unix.MS_BIND, ""))
 		require.NoError(t, unix.Mount(dir+"/outside/file", dir+"/volume/mountedfile", "", unix.MS_BIND, ""))
 		for _, name := range []string{"/volume/a/mounted", "/volume/mountedfile"} {
@@ -148,7 +149,7 @@ func TestMountsInside(t *testing.T) {
 // TestRootIsAMount is what a volume is.
 func TestRootIsAMount(t *testing.T) {
 	onEachKernel(t, func(t *testing.T, dir string) {
-		fill(t, dir, "disk/a/b", "pod/volume/")
+		testbed.Fill(t, dir, "disk/a/b", "pod/volume/")
 		require.NoError(t, unix.Mount(dir+"/disk", dir+"/pod/volume", "", unix.MS_BIND, ""))
 		t.Cleanup(func() { require.NoError(t, unix.Unmount(dir+"/pod/volume", 0)) })
 		counts, err := Apply(t.Context(), dir+"/pod/volume", Options{Group: id(7)})
@@ -160,7 +161,7 @@ func TestRootIsAMount(t *testing.T) {
 
 func TestBadDirectory(t *testing.T) {
 	onEachKernel(t, func(t *testing.T, dir string) {
-		fill(t, dir, "real/sub/", "file")
+		testbed.Fill(t, dir, "real/sub/", "file")
 		require.NoError(t, os.Symlink("real", dir+"/link"))
 		require.NoError(t, os.Mkdir(dir+"/top", 0o755))
 		require.NoError(t, unix.Mount("/", dir+"/top", "", unix.MS_BIND, ""))
@@ -185,7 +186,7 @@ func TestBadDirectory(t *testing.T) {
 func TestErrors(t *testing.T) {
 	onEachKernel(t, func(t *testing.T, dir string) {
 		for i := range 30 {
-			fill(t, dir, fmt.Sprintf("d%d/stuck", i), fmt.Sprintf("d%d/file", i))
+			testbed.Fill(t, dir, fmt.Sprintf("d%d/stuck", i), fmt.Sprintf("d%d/file", i))
 		}
 		var stuck sync.Map
 		for i := range 30 {
@@ -222,10 +223,10 @@ func TestErrors(t *testing.T) {
 }
 
 func TestImmutable(t *testing.T) {
-	onExt4(t, func(t *testing.T, dir string) {
-		fill(t, dir, "a/immutable", "a/file", "b/dir/file")
-		protect(t, dir+"/a/immutable", immutable)
-		protect(t, dir+"/b/dir", immutable)
+	testbed.Disk{FSType: "ext4", Size: 64 << 20, Options: []string{"-q", "-F"}}.Run(t, func(t *testing.T, dir string) {
+		testbed.Fill(t, dir, "a/immutable", "a/file", "b/dir/file")
+		testbed.Protect(t, dir+"/a/immutable", testbed.Immutable)
+		testbed.Protect(t, dir+"/b/dir", testbed.Immutable)
 		o := Options{Group: id(7)}
 		_, err := Apply(t.Context(), dir, o)
 		require.ErrorIs(t, err, unix.EPERM)
@@ -233,30 +234,17 @@ func TestImmutable(t *testing.T) {
 		require.Equal(t, "0:7 100660", look(t, dir+"/b/dir/file"), "what is in it can be changed")
 		require.NotEqual(t, "0:7 42775", look(t, dir))
 
-		protect(t, dir+"/a/immutable", 0)
-		protect(t, dir+"/b/dir", 0)
+		testbed.Protect(t, dir+"/a/immutable", 0)
+		testbed.Protect(t, dir+"/b/dir", 0)
 		_, err = Apply(t.Context(), dir, o)
 		require.NoError(t, err)
 	})
 }
 
-// immutable is FS_IMMUTABLE_FL of linux/fs.h.
-const immutable = 0x10
-
-func protect(t *testing.T, name string, flag int) {
-	t.Helper()
-	fd, err := unix.Open(name, unix.O_RDONLY, 0)
-	require.NoError(t, err)
-	defer func() { _ = unix.Close(fd) }()
-	flags, err := unix.IoctlGetInt(fd, unix.FS_IOC_GETFLAGS)
-	require.NoError(t, err)
-	require.NoError(t, unix.IoctlSetPointerInt(fd, unix.FS_IOC_SETFLAGS, flags&^immutable|flag))
-}
-
 // TestReadOnlyFileSystem ends at the first change, and is no error without one.
 func TestReadOnlyFileSystem(t *testing.T) {
 	onEachKernel(t, func(t *testing.T, dir string) {
-		fill(t, dir, "a", "b", "c")
+		testbed.Fill(t, dir, "a", "b", "c")
 		o := Options{Group: id(7)}
 		remount := func(flags uintptr) {
 			require.NoError(t, unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_BIND|flags, ""))
@@ -278,7 +266,7 @@ func TestReadOnlyFileSystem(t *testing.T) {
 // TestGoneMeanwhile is no error.
 func TestGoneMeanwhile(t *testing.T) {
 	onEachKernel(t, func(t *testing.T, dir string) {
-		fill(t, dir, "a/b/c", "d/e", "f")
+		testbed.Fill(t, dir, "a/b/c", "d/e", "f")
 		var once sync.Once
 		instead(t, func(int) error {
 			once.Do(func() {
@@ -309,7 +297,7 @@ func TestEndedBefore(t *testing.T) {
 func TestEndedMeanwhile(t *testing.T) {
 	onEachKernel(t, func(t *testing.T, dir string) {
 		for i := range 100 {
-			fill(t, dir, fmt.Sprintf("d%d/file", i))
+			testbed.Fill(t, dir, fmt.Sprintf("d%d/file", i))
 		}
 		check := mounttest.NoLeaks(t)
 		for n := range 40 {
@@ -341,7 +329,7 @@ func TestEndedMeanwhile(t *testing.T) {
 // the next one waits for its turn.
 func TestStuck(t *testing.T) {
 	onEachKernel(t, func(t *testing.T, dir string) {
-		fill(t, dir, "a", "b")
+		testbed.Fill(t, dir, "a", "b")
 		check := mounttest.NoLeaks(t)
 		stuck, answer := make(chan struct{}), make(chan struct{})
 		var once sync.Once
@@ -372,7 +360,7 @@ func TestStuck(t *testing.T) {
 func TestTogether(t *testing.T) {
 	onEachKernel(t, func(t *testing.T, dir string) {
 		for i := range 50 {
-			fill(t, dir, fmt.Sprintf("d%d/file", i))
+			testbed.Fill(t, dir, fmt.Sprintf("d%d/file", i))
 		}
 		var all sync.WaitGroup
 		for n := range 8 {
@@ -392,7 +380,7 @@ func TestTogether(t *testing.T) {
 
 func TestProgress(t *testing.T) {
 	onEachKernel(t, func(t *testing.T, dir string) {
-		fill(t, dir, "a/b/c")
+		testbed.Fill(t, dir, "a/b/c")
 		var told []Counts
 		counts, err := Apply(t.Context(), dir, Options{Group: id(7), Every: time.Nanosecond, Progress: func(c Counts) { told = append(told, c) }})
 		require.NoError(t, err)
@@ -404,7 +392,7 @@ func TestProgress(t *testing.T) {
 // is taken for done by neither.
 func TestHalfDoneForAnother(t *testing.T) {
 	onEachKernel(t, func(t *testing.T, dir string) {
-		fill(t, dir, "a", "b", "c", "d/e")
+		testbed.Fill(t, dir, "a", "b", "c", "d/e")
 		for _, policy := range []Policy{Always, OnRootMismatch} {
 			_, err := Apply(t.Context(), dir, Options{Group: id(7)})
 			require.NoError(t, err)
@@ -431,7 +419,7 @@ func TestHalfDoneForAnother(t *testing.T) {
 // TestRootCannotBeMarked: nothing is changed that would be taken for done.
 func TestRootCannotBeMarked(t *testing.T) {
 	onEachKernel(t, func(t *testing.T, dir string) {
-		fill(t, dir, "a", "d/e")
+		testbed.Fill(t, dir, "a", "d/e")
 		_, err := Apply(t.Context(), dir, Options{Group: id(7)})
 		require.NoError(t, err)
 		var root unix.Stat_t

@@ -6,11 +6,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"golang.org/x/sys/unix"
 )
@@ -23,8 +23,8 @@ import (
 func TestAttack(t *testing.T) {
 	onEachKernel(t, func(t *testing.T, dir string) {
 		a := newAttack(t, dir)
-		stop := a.begin(t)
-		for i := 0; i < upTo(800, 100_000) || !a.struck(); i++ {
+		stop := testbed.Attack(t, a.swapDirectory, a.swapFile, a.mount)
+		for i := 0; i < testbed.UpTo(800, 100_000) || !a.struck(); i++ {
 			_, err := Apply(t.Context(), a.root, Options{Group: id(int64(1 + i%7)), Workers: 1 + i%3})
 			a.tolerate(t, err)
 			if i%100 == 0 {
@@ -101,48 +101,23 @@ type attack struct {
 
 func newAttack(t *testing.T, dir string) *attack {
 	a := &attack{root: dir + "/root", outside: dir + "/outside", source: dir + "/source"}
-	fill(t, dir, "root/", "outside/", "source/")
-	tmpfs(t, a.source)
+	testbed.Fill(t, dir, "root/", "outside/", "source/")
+	testbed.Tmpfs(t, a.source)
 	for _, tree := range []string{a.outside, a.source} {
 		for i := range 3 {
-			fill(t, tree, fmt.Sprintf("sub/file%d", i))
+			testbed.Fill(t, tree, fmt.Sprintf("sub/file%d", i))
 			a.canaries = append(a.canaries, fmt.Sprintf("%s/sub/file%d", tree, i))
 		}
 		a.canaries = append(a.canaries, tree, tree+"/sub")
 	}
 	for n := range 4 {
 		for i := range 3 {
-			fill(t, a.root, fmt.Sprintf("d%d/sub/file%d", n, i))
+			testbed.Fill(t, a.root, fmt.Sprintf("d%d/sub/file%d", n, i))
 		}
 		a.directories = append(a.directories, spotIn(t, a.root, fmt.Sprintf("d%d", n)))
 		a.files = append(a.files, spotIn(t, fmt.Sprintf("%s/d%d/sub", a.root, n), "file0"))
 	}
 	return a
-}
-
-// begin returns what ends the attack, and waits until it has. It ends before the
-// descriptors do that it is done by: their numbers are somebody else's then.
-func (a *attack) begin(t *testing.T) (stop func()) {
-	done := make(chan struct{})
-	var attackers sync.WaitGroup
-	for _, attack := range []func(n int){a.swapDirectory, a.swapFile, a.mount} {
-		attackers.Go(func() {
-			for n := 0; ; n++ {
-				select {
-				case <-done:
-					return
-				default:
-					attack(n % 4)
-				}
-			}
-		})
-	}
-	stop = sync.OnceFunc(func() {
-		close(done)
-		attackers.Wait()
-	})
-	t.Cleanup(stop)
-	return stop
 }
 
 // A spot is where something is swapped: by descriptor, or else an attacker of whom
@@ -154,15 +129,15 @@ type spot struct {
 
 func spotIn(t *testing.T, dir, name string) spot {
 	t.Helper()
-	return spot{openPath(t, dir), name}
+	return spot{testbed.OpenPath(t, dir), name}
 }
 
 func (a *attack) swapDirectory(n int) {
-	a.swap(a.directories, n, filepath.Dir(a.root)+"/dirlink", a.outside)
+	a.swap(a.directories, n%4, filepath.Dir(a.root)+"/dirlink", a.outside)
 }
 
 func (a *attack) swapFile(n int) {
-	a.swap(a.files, n, filepath.Dir(a.root)+"/filelink", a.outside+"/sub/file0")
+	a.swap(a.files, n%4, filepath.Dir(a.root)+"/filelink", a.outside+"/sub/file0")
 }
 
 // swap puts a link in something's place for a moment, at once.
@@ -184,7 +159,7 @@ func (s spot) exchange(name string) error {
 
 // mount binds the canaries' file system to a directory, and takes it away.
 func (a *attack) mount(n int) {
-	fd, err := unix.Open(fmt.Sprintf("%s/d%d", a.root, n), unix.O_PATH|unix.O_NOFOLLOW|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	fd, err := unix.Open(fmt.Sprintf("%s/d%d", a.root, n%4), unix.O_PATH|unix.O_NOFOLLOW|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return
 	}

@@ -2,55 +2,31 @@ package ownership
 
 import (
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/util/internal/beneath"
-	"golang.org/x/sys/unix"
 )
-
-// deepen makes a directory in a directory in a directory, and a file beside each.
-func deepen(t *testing.T, dir, name string, depth int) {
-	t.Helper()
-	fd, err := unix.Open(dir, unix.O_PATH|unix.O_CLOEXEC, 0)
-	require.NoError(t, err)
-	for range depth {
-		require.NoError(t, unix.Mkdirat(fd, name, 0o755))
-		require.NoError(t, unix.Mknodat(fd, "file", unix.S_IFREG|0o644, 0))
-		below, err := unix.Openat(fd, name, unix.O_PATH|unix.O_CLOEXEC, 0)
-		require.NoError(t, err)
-		require.NoError(t, unix.Close(fd))
-		fd = below
-	}
-	require.NoError(t, unix.Close(fd))
-}
-
-func descriptors(t *testing.T) int {
-	t.Helper()
-	entries, err := os.ReadDir("/proc/self/fd")
-	require.NoError(t, err)
-	return len(entries)
-}
 
 // TestDeep: neither descriptors nor the stack grow with the depth, and each directory
 // is read to its end after the way back up.
 func TestDeep(t *testing.T) {
 	onEachKernel(t, func(t *testing.T, dir string) {
-		depth := upTo(2000, 100_000)
+		depth := testbed.UpTo(2000, 100_000)
 		for _, name := range []string{"d", strings.Repeat("long", 63)} {
-			fill(t, dir, name[:1]+"/")
-			deepen(t, dir+"/"+name[:1], name, depth)
+			testbed.Fill(t, dir, name[:1]+"/")
+			testbed.Deepen(t, dir+"/"+name[:1], name, depth)
 		}
-		calls, most, before := 0, 0, descriptors(t)
+		calls, most, before := 0, 0, testbed.Descriptors(t)
 		var mu sync.Mutex
 		instead(t, func(int) error {
 			mu.Lock()
 			defer mu.Unlock()
 			if calls++; calls%500 == 0 {
-				most = max(most, descriptors(t))
+				most = max(most, testbed.Descriptors(t))
 			}
 			return nil
 		})
@@ -71,13 +47,8 @@ func TestDeep(t *testing.T) {
 // TestWide: the workers share one directory.
 func TestWide(t *testing.T) {
 	onEachKernel(t, func(t *testing.T, dir string) {
-		entries := upTo(20_000, 1_000_000)
-		fd, err := unix.Open(dir, unix.O_PATH|unix.O_CLOEXEC, 0)
-		require.NoError(t, err)
-		for i := range entries {
-			require.NoError(t, unix.Mknodat(fd, strconv.Itoa(i), unix.S_IFREG|0o644, 0))
-		}
-		require.NoError(t, unix.Close(fd))
+		entries := testbed.UpTo(20_000, 1_000_000)
+		testbed.Widen(t, dir, entries)
 		for _, workers := range []int{1, 2, 7} {
 			counts, err := Apply(t.Context(), dir, Options{Group: id(int64(workers)), Workers: workers})
 			require.NoError(t, err)
@@ -93,8 +64,8 @@ func TestWide(t *testing.T) {
 // that all is done.
 func TestMoved(t *testing.T) {
 	onEachKernel(t, func(t *testing.T, dir string) {
-		fill(t, dir, "volume/top/", "elsewhere/")
-		deepen(t, dir+"/volume/top", "d", 3*beneath.Window)
+		testbed.Fill(t, dir, "volume/top/", "elsewhere/")
+		testbed.Deepen(t, dir+"/volume/top", "d", 3*beneath.Window)
 		calls := 0
 		instead(t, func(int) error {
 			if calls++; calls == 2*2*2*beneath.Window { // deep enough

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"golang.org/x/sys/unix"
@@ -17,8 +18,8 @@ func TestMapped(t *testing.T) {
 	if !mounttest.RootNamespace(t) {
 		return
 	}
-	dir := tmpfs(t, realTempDir(t))
-	fill(t, dir, "disk/d/file", "pod/")
+	dir := testbed.Tmpfs(t, testbed.Dir(t))
+	testbed.Fill(t, dir, "disk/d/file", "pod/")
 	_, err := Apply(t.Context(), dir+"/disk", Options{Group: id(0)})
 	require.NoError(t, err)
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
@@ -29,11 +30,11 @@ func testKilled(t *testing.T, way string, before *int64) {
 	if before != nil {
 		group = *before
 	}
-	dir := tmpfs(t, realTempDir(t))
+	dir := testbed.Tmpfs(t, testbed.Dir(t))
 	volume := dir + "/volume"
 	program := func() *exec.Cmd {
 		require.NoError(t, os.RemoveAll(volume))
-		fill(t, dir, "outside", "volume/a/b/c", "volume/a/d", "volume/e")
+		testbed.Fill(t, dir, "outside", "volume/a/b/c", "volume/a/d", "volume/e")
 		require.NoError(t, os.Symlink("../outside", volume+"/link"))
 		if before != nil {
 			_, err := Apply(t.Context(), volume, Options{Group: before})

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/util/internal/beneath"
 	"golang.org/x/sys/unix"
@@ -50,18 +50,6 @@ func take(way string) {
 	beneath.WithoutOpenat2, withoutClones = way == without, way != "new"
 }
 
-// upTo is how much of a thing a test does: a tenth of few with -short, which slow
-// machines get.
-func upTo(few, all int) int {
-	switch {
-	case os.Getenv("VOLUMEKIT_LONG") != "":
-		return all
-	case testing.Short():
-		return few / 10
-	}
-	return few
-}
-
 // onEachKernel runs a test as root in a cage, on a tmpfs of its own, with the newer
 // system calls and without.
 func onEachKernel(t *testing.T, test func(t *testing.T, dir string)) {
@@ -85,10 +73,10 @@ func onEachKernel(t *testing.T, test func(t *testing.T, dir string)) {
 // upwards, or to the root of the hierarchy, gives away nothing of the machine.
 func cage(t *testing.T) string {
 	t.Helper()
-	root := tmpfs(t, realTempDir(t))
-	fill(t, root, "proc/", "dir/")
+	root := testbed.Tmpfs(t, testbed.Dir(t))
+	testbed.Fill(t, root, "proc/", "dir/")
 	require.NoError(t, unix.Mount("/proc", root+"/proc", "", unix.MS_BIND, ""))
-	top, here := openPath(t, "/"), openPath(t, ".")
+	top, here := testbed.OpenPath(t, "/"), testbed.OpenPath(t, ".")
 	require.NoError(t, unix.Chroot(root))
 	t.Cleanup(func() {
 		require.NoError(t, unix.Fchdir(top))
@@ -96,15 +84,7 @@ func cage(t *testing.T) string {
 		require.NoError(t, unix.Fchdir(here))
 	})
 	require.NoError(t, unix.Chdir("/"))
-	return tmpfs(t, "/dir")
-}
-
-func openPath(t *testing.T, name string) int {
-	t.Helper()
-	fd, err := unix.Open(name, unix.O_PATH|unix.O_CLOEXEC, 0)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, unix.Close(fd)) })
-	return fd
+	return testbed.Tmpfs(t, "/dir")
 }
 
 // TestCage: no way leads out, and the tests see no file of the machine's.
@@ -122,60 +102,6 @@ func TestCage(t *testing.T) {
 		}
 		require.Equal(t, []string{"dir", "proc"}, names)
 	})
-}
-
-func realTempDir(t *testing.T) string {
-	t.Helper()
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	require.NoError(t, err)
-	return dir
-}
-
-func tmpfs(t *testing.T, dir string) string {
-	t.Helper()
-	require.NoError(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "nr_inodes=0,size=80%,mode=755"))
-	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
-	return dir
-}
-
-// onExt4 runs a test as root on an ext4 of its own.
-func onExt4(t *testing.T, test func(t *testing.T, dir string)) {
-	t.Helper()
-	if !mounttest.RootNamespace(t) {
-		return
-	}
-	dir := realTempDir(t)
-	image, target := dir+"/image", dir+"/target"
-	require.NoError(t, os.WriteFile(image, nil, 0o600))
-	require.NoError(t, os.Truncate(image, 64<<20))
-	require.NoError(t, os.Mkdir(target, 0o755))
-	if out, err := exec.Command("mkfs.ext4", "-q", "-F", image).CombinedOutput(); err != nil {
-		mounttest.SkipWithout(t, "loop", string(out)+err.Error())
-	}
-	out, err := exec.Command("losetup", "--find", "--show", image).CombinedOutput()
-	if err != nil {
-		mounttest.SkipWithout(t, "loop", string(out)+err.Error())
-	}
-	device := strings.TrimSpace(string(out))
-	t.Cleanup(func() { require.NoError(t, exec.Command("losetup", "--detach", device).Run()) })
-	require.NoError(t, unix.Mount(device, target, "ext4", 0, ""))
-	t.Cleanup(func() { require.NoError(t, unix.Unmount(target, 0)) })
-	test(t, target)
-}
-
-// fill makes files of mode 0640 and directories (those whose names end in a slash) of
-// mode 0755, and what is above them.
-func fill(t *testing.T, dir string, names ...string) {
-	t.Helper()
-	for _, name := range names {
-		if strings.HasSuffix(name, "/") {
-			require.NoError(t, os.MkdirAll(dir+"/"+name, 0o755))
-			continue
-		}
-		require.NoError(t, os.MkdirAll(filepath.Dir(dir+"/"+name), 0o755))
-		require.NoError(t, os.WriteFile(dir+"/"+name, []byte(name), 0o600))
-		require.NoError(t, os.Chmod(dir+"/"+name, 0o640))
-	}
 }
 
 // look tells what an entry is like: "0:7 100660".

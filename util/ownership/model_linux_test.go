@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"golang.org/x/sys/unix"
 )
 
@@ -18,7 +19,7 @@ import (
 // make of them.
 func TestModel(t *testing.T) {
 	onEachKernel(t, func(t *testing.T, dir string) {
-		for seed := range uint64(upTo(200, 10_000)) {
+		for seed := range uint64(testbed.UpTo(200, 10_000)) {
 			testModel(t, fmt.Sprintf("%s/%d", dir, seed), seed)
 		}
 	})
@@ -28,8 +29,8 @@ func testModel(t *testing.T, dir string, seed uint64) {
 	var mounts []string
 	for _, name := range []string{"/ours", "/plain"} {
 		m := &model{t: t, rng: rand.New(rand.NewPCG(seed, 0)), dir: dir + name, outside: dir + "/outside" + name}
-		fill(t, m.outside, "file")
-		fill(t, m.dir, "volume/")
+		testbed.Fill(t, m.outside, "file")
+		testbed.Fill(t, m.dir, "volume/")
 		m.grow("volume", 0)
 		m.dress("volume")
 		mounts = append(mounts, m.mounts...)
@@ -174,6 +175,6 @@ func (m *model) dress(path string) {
 func (m *model) mount(at string) {
 	require.NoError(m.t, os.Mkdir(at, 0o755))
 	require.NoError(m.t, unix.Mount("tmpfs", at, "tmpfs", 0, ""))
-	fill(m.t, at, "canary")
+	testbed.Fill(m.t, at, "canary")
 	m.mounts = append(m.mounts, at)
 }

@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/util/internal/beneath"
+	"github.com/volumekit/volumekit/util/internal/beneathtest"
 	"golang.org/x/sys/unix"
 )
 
@@ -20,11 +21,11 @@ import (
 // over directories. Nothing outside and nothing mounted is lost. What os.RemoveAll
 // loses in the same place shows that the attack is one.
 func TestAttack(t *testing.T) {
-	onEachKernel(t, func(t *testing.T, dir string) {
+	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
 		a := newAttack(t, dir)
 		r := open(t, a.root)
-		stop := a.begin()
-		for i := 0; i < upTo(1500, 100_000) || !a.struck(); i++ {
+		stop := testbed.Attack(t, a.swap, a.mount)
+		for i := 0; i < testbed.UpTo(1500, 100_000) || !a.struck(); i++ {
 			a.refill(i)
 			_, err := r.Empty(t.Context(), Options{Workers: 1 + i%3})
 			a.tolerate(t, err)
@@ -42,8 +43,8 @@ func TestAttackOnRemoveAll(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
 	}
-	a := newAttack(t, tmpfs(t, realTempDir(t)))
-	stop := a.begin()
+	a := newAttack(t, testbed.Tmpfs(t, testbed.Dir(t)))
+	stop := testbed.Attack(t, a.swap, a.mount)
 	defer stop()
 	for i := range 100_000 {
 		a.refill(i)
@@ -66,12 +67,12 @@ type attack struct {
 
 func newAttack(t *testing.T, dir string) *attack {
 	a := &attack{t: t, root: dir + "/root", outside: dir + "/outside", source: dir + "/source"}
-	fill(t, dir, "root/", "outside/", "source/")
-	tmpfs(t, a.source)
+	testbed.Fill(t, dir, "root/", "outside/", "source/")
+	testbed.Tmpfs(t, a.source)
 	for i := range 10 {
 		for _, tree := range []string{a.outside, a.source} {
 			name := fmt.Sprintf("sub%d/canary", i)
-			fill(t, tree, name)
+			testbed.Fill(t, tree, name)
 			a.canaries = append(a.canaries, tree+"/"+name)
 		}
 	}
@@ -87,31 +88,9 @@ func (a *attack) refill(i int) {
 	}
 }
 
-// begin returns what ends the attack, and waits until it has.
-func (a *attack) begin() (stop func()) {
-	done := make(chan struct{})
-	var attackers sync.WaitGroup
-	for _, attack := range []func(n int){a.swap, a.mount} {
-		attackers.Go(func() {
-			for n := 0; ; n++ {
-				select {
-				case <-done:
-					return
-				default:
-					attack(n % 4)
-				}
-			}
-		})
-	}
-	return func() {
-		close(done)
-		attackers.Wait()
-	}
-}
-
 // swap puts a link in a directory's place for a moment, at once.
 func (a *attack) swap(n int) {
-	dir, link := fmt.Sprintf("%s/d%d", a.root, n), filepath.Dir(a.root)+"/link"
+	dir, link := fmt.Sprintf("%s/d%d", a.root, n%4), filepath.Dir(a.root)+"/link"
 	_ = os.Remove(link)
 	_ = os.Rename(link, fmt.Sprintf("%s/stray%d", a.root, a.swapped.Load())) // what could not be swapped back
 	_ = os.Symlink(a.outside, link)
@@ -123,7 +102,7 @@ func (a *attack) swap(n int) {
 
 // mount binds the canaries' file system to a directory, and takes it away.
 func (a *attack) mount(n int) {
-	dir := fmt.Sprintf("%s/d%d", a.root, n)
+	dir := fmt.Sprintf("%s/d%d", a.root, n%4)
 	_ = os.MkdirAll(dir, 0o755)
 	if unix.Mount(a.source, dir, "", unix.MS_BIND, "") != nil {
 		return

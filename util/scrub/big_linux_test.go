@@ -10,48 +10,27 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/util/internal/beneath"
+	"github.com/volumekit/volumekit/util/internal/beneathtest"
 	"golang.org/x/sys/unix"
 )
 
-// deepen makes a directory in a directory in a directory, and a file beside each.
-func deepen(t *testing.T, dir, name string, depth int) {
-	t.Helper()
-	fd, err := unix.Open(dir, unix.O_PATH|unix.O_CLOEXEC, 0)
-	require.NoError(t, err)
-	for range depth {
-		require.NoError(t, unix.Mkdirat(fd, name, 0o755))
-		require.NoError(t, unix.Mknodat(fd, "file", unix.S_IFREG|0o644, 0))
-		below, err := unix.Openat(fd, name, unix.O_PATH|unix.O_CLOEXEC, 0)
-		require.NoError(t, err)
-		require.NoError(t, unix.Close(fd))
-		fd = below
-	}
-	require.NoError(t, unix.Close(fd))
-}
-
-func descriptors(t *testing.T) int {
-	t.Helper()
-	entries, err := os.ReadDir("/proc/self/fd")
-	require.NoError(t, err)
-	return len(entries)
-}
-
 // TestDeep: neither descriptors nor the stack grow with the depth.
 func TestDeep(t *testing.T) {
-	onEachKernel(t, func(t *testing.T, dir string) {
-		depth := upTo(2000, 100_000)
+	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
+		depth := testbed.UpTo(2000, 100_000)
 		for _, name := range []string{"d", strings.Repeat("long", 63)} {
-			fill(t, dir, name[:1]+"/")
-			deepen(t, dir+"/"+name[:1], name, depth)
+			testbed.Fill(t, dir, name[:1]+"/")
+			testbed.Deepen(t, dir+"/"+name[:1], name, depth)
 		}
-		calls, most, before := 0, 0, descriptors(t)
+		calls, most, before := 0, 0, testbed.Descriptors(t)
 		var mu sync.Mutex
 		instead(t, func(fd int, name string, flags int) error {
 			mu.Lock()
 			defer mu.Unlock()
 			if calls++; calls%500 == 0 {
-				most = max(most, descriptors(t))
+				most = max(most, testbed.Descriptors(t))
 			}
 			return unix.Unlinkat(fd, name, flags)
 		})
@@ -65,14 +44,9 @@ func TestDeep(t *testing.T) {
 
 // TestWide: memory does not grow with the number of entries.
 func TestWide(t *testing.T) {
-	onEachKernel(t, func(t *testing.T, dir string) {
-		entries := upTo(20_000, 1_000_000)
-		fd, err := unix.Open(dir, unix.O_PATH|unix.O_CLOEXEC, 0)
-		require.NoError(t, err)
-		for i := range entries {
-			require.NoError(t, unix.Mknodat(fd, strconv.Itoa(i), unix.S_IFREG|0o644, 0))
-		}
-		require.NoError(t, unix.Close(fd))
+	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
+		entries := testbed.UpTo(20_000, 1_000_000)
+		testbed.Widen(t, dir, entries)
 		var most uint64
 		calls := 0
 		instead(t, func(fd int, name string, flags int) error {
@@ -93,15 +67,15 @@ func TestWide(t *testing.T) {
 
 // TestCreatedMeanwhile goes, too.
 func TestCreatedMeanwhile(t *testing.T) {
-	onEachKernel(t, func(t *testing.T, dir string) {
-		fill(t, dir, "a/b/c", "d")
+	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
+		testbed.Fill(t, dir, "a/b/c", "d")
 		more := 3 // fewer than an idle pass would end
 		instead(t, func(fd int, name string, flags int) error {
 			err := unix.Unlinkat(fd, name, flags)
 			if flags == 0 && more > 0 {
 				more--
 				for i := range 1000 {
-					fill(t, dir, fmt.Sprintf("a/b/new%d", i), fmt.Sprintf("%d/new%d", more, i))
+					testbed.Fill(t, dir, fmt.Sprintf("a/b/new%d", i), fmt.Sprintf("%d/new%d", more, i))
 				}
 			}
 			return err
@@ -115,8 +89,8 @@ func TestCreatedMeanwhile(t *testing.T) {
 // TestCreatedForEver: for each that goes somebody makes another one. That ends.
 func TestCreatedForEver(t *testing.T) {
 	for _, where := range []string{"", "a/b/"} {
-		onEachKernel(t, func(t *testing.T, dir string) {
-			fill(t, dir, where+"file")
+		beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
+			testbed.Fill(t, dir, where+"file")
 			n := 0
 			instead(t, func(fd int, name string, flags int) error {
 				err := unix.Unlinkat(fd, name, flags)
@@ -143,12 +117,12 @@ func TestCreatedForEver(t *testing.T) {
 // TestMovedOut: while a worker is deep down, somebody moves a directory above it out of
 // the root. The way back leads elsewhere then, and is not taken.
 func TestMovedOut(t *testing.T) {
-	onEachKernel(t, func(t *testing.T, dir string) {
+	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
 		const depth, moved = 2 * beneath.Window, beneath.Window / 2
-		fill(t, dir, "root/", "outside/")
-		deepen(t, dir+"/root", "d", depth)
+		testbed.Fill(t, dir, "root/", "outside/")
+		testbed.Deepen(t, dir+"/root", "d", depth)
 		for i := range 300 {
-			fill(t, dir, fmt.Sprintf("outside/canary%d", i))
+			testbed.Fill(t, dir, fmt.Sprintf("outside/canary%d", i))
 		}
 		canaries := list(t, dir+"/outside")
 		above := dir + "/root/" + strings.Repeat("d/", moved)
@@ -174,11 +148,11 @@ func TestMovedOut(t *testing.T) {
 func amidst(t *testing.T, dir, from, to string) {
 	t.Helper()
 	for i := range 50 {
-		fill(t, dir, fmt.Sprintf("before%d", i))
+		testbed.Fill(t, dir, fmt.Sprintf("before%d", i))
 	}
 	require.NoError(t, os.Rename(dir+from, dir+to))
 	for i := range 50 {
-		fill(t, dir, fmt.Sprintf("after%d", i))
+		testbed.Fill(t, dir, fmt.Sprintf("after%d", i))
 	}
 }
 
@@ -198,14 +172,14 @@ func TestChangedAfterReading(t *testing.T) {
 			require.NoError(t, unix.Mount(outside, sub, "", unix.MS_BIND, ""))
 		},
 		"tmpfs": func(t *testing.T, sub, _ string) {
-			tmpfs(t, sub)
-			fill(t, sub, "canary")
+			testbed.Tmpfs(t, sub)
+			testbed.Fill(t, sub, "canary")
 		},
 	}
-	onEachKernel(t, func(t *testing.T, dir string) {
+	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
 		for name, change := range changes {
 			root, outside := dir+"/"+name+"/root", dir+"/"+name+"/outside"
-			fill(t, dir, name+"/outside/canary", name+"/root/was/x")
+			testbed.Fill(t, dir, name+"/outside/canary", name+"/root/was/x")
 			amidst(t, root+"/", "was", "sub")
 			var once sync.Once
 			instead(t, func(fd int, name string, flags int) error {

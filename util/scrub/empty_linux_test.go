@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/util/internal/beneath"
+	"github.com/volumekit/volumekit/util/internal/beneathtest"
 	"golang.org/x/sys/unix"
 )
 
@@ -53,11 +55,11 @@ func TestEmpty(t *testing.T) {
 		{name: "one worker", fill: []string{"a/b/c", "d/e/f"}, options: Options{Workers: 1}, counts: Counts{Files: 2, Directories: 4}},
 		{name: "many workers", fill: []string{"a/b/c", "d/e/f", "g/h", "i/j/k/l"}, options: Options{Workers: 256}, counts: Counts{Files: 4, Directories: 8}},
 	}
-	onEachKernel(t, func(t *testing.T, dir string) {
+	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
 		for i, test := range tests {
 			root := fmt.Sprintf("%s/%d", dir, i)
 			r := open(t, root)
-			fill(t, root, test.fill...)
+			testbed.Fill(t, root, test.fill...)
 			if len(test.fill) > 0 {
 				var left *NotEmptyError
 				require.ErrorAs(t, r.Check(t.Context(), test.options), &left, test.name)
@@ -78,10 +80,10 @@ func TestEmpty(t *testing.T) {
 // TestEmptyOnExt4: with its own lost+found, and immutable and append-only files.
 func TestEmptyOnExt4(t *testing.T) {
 	onExt4(t, func(t *testing.T, dir string) {
-		fill(t, dir, "lost+found/#1/x", "a/b", "a/c/d", "e/f/g", "h/i")
-		protect(t, dir+"/a/b", immutableFlag)
-		protect(t, dir+"/e/f", immutableFlag)
-		protect(t, dir+"/h/i", appendFlag)
+		testbed.Fill(t, dir, "lost+found/#1/x", "a/b", "a/c/d", "e/f/g", "h/i")
+		testbed.Protect(t, dir+"/a/b", testbed.Immutable)
+		testbed.Protect(t, dir+"/e/f", testbed.Immutable)
+		testbed.Protect(t, dir+"/h/i", testbed.AppendOnly)
 		r := open(t, dir)
 		defer func() { require.NoError(t, r.Close()) }()
 		for range 2 {
@@ -94,14 +96,14 @@ func TestEmptyOnExt4(t *testing.T) {
 		require.ErrorAs(t, r.Check(t.Context(), Options{}), &left)
 		require.ElementsMatch(t, []string{"a", "e", "h"}, left.Names)
 		for _, name := range []string{"/a/b", "/e/f", "/h/i"} {
-			protect(t, dir+name, 0)
+			testbed.Protect(t, dir+name, 0)
 		}
 		_, err := r.Empty(t.Context(), Options{})
 		require.NoError(t, err)
 		require.Equal(t, []string{"lost+found"}, list(t, dir))
 		require.NoError(t, r.Check(t.Context(), Options{}))
 
-		fill(t, dir, "lost+found/x")
+		testbed.Fill(t, dir, "lost+found/x")
 		require.ErrorAs(t, r.Check(t.Context(), Options{}), &left)
 		require.Equal(t, []string{"lost+found/x"}, left.Names)
 	})
@@ -111,9 +113,9 @@ func TestEmptyOnExt4(t *testing.T) {
 // the root's, so the device alone tells them.
 func TestSubvolumesStay(t *testing.T) {
 	onBtrfs(t, func(t *testing.T, dir string) {
-		fill(t, dir, "root/a/b/c", "root/d")
+		testbed.Fill(t, dir, "root/a/b/c", "root/d")
 		subvolume(t, dir+"/root/a", "sub")
-		fill(t, dir, "root/a/sub/canary", "root/a/sub/e/canary")
+		testbed.Fill(t, dir, "root/a/sub/canary", "root/a/sub/e/canary")
 		for _, without := range []bool{false, true} {
 			beneath.WithoutOpenat2 = without
 			r := open(t, dir+"/root")
@@ -137,8 +139,8 @@ func TestSubvolumesStay(t *testing.T) {
 
 // TestOnlyNamesGo: of links, what they lead to stays.
 func TestOnlyNamesGo(t *testing.T) {
-	onEachKernel(t, func(t *testing.T, dir string) {
-		fill(t, dir, "outside/file", "outside/sub/file", "root/sub/")
+	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
+		testbed.Fill(t, dir, "outside/file", "outside/sub/file", "root/sub/")
 		before := list(t, dir+"/outside")
 		require.NoError(t, os.Link(dir+"/outside/file", dir+"/root/sub/hard"))
 		require.NoError(t, os.Symlink(dir+"/outside", dir+"/root/absolute"))
@@ -155,7 +157,7 @@ func TestOnlyNamesGo(t *testing.T) {
 		require.Equal(t, before, list(t, dir+"/outside"))
 		require.Empty(t, list(t, dir+"/root"))
 
-		fill(t, dir+"/root", "file", "sub/other")
+		testbed.Fill(t, dir+"/root", "file", "sub/other")
 		counts, err = open(t, dir+"/root").Empty(t.Context(), Options{Progress: func(Counts) {}})
 		require.NoError(t, err)
 		require.Equal(t, int64(len("file")+len("sub/other")), counts.Bytes)
@@ -164,11 +166,11 @@ func TestOnlyNamesGo(t *testing.T) {
 
 // TestMountsStay: of another file system, of the same one, on directories and files.
 func TestMountsStay(t *testing.T) {
-	onEachKernel(t, func(t *testing.T, dir string) {
+	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
 		root := dir + "/root"
-		fill(t, dir, "outside/canary", "root/tmp/", "root/a/b/bind/", "root/a/b/gone", "root/file", "root/c/d")
-		tmpfs(t, root+"/tmp")
-		fill(t, root, "tmp/canary", "tmp/sub/canary")
+		testbed.Fill(t, dir, "outside/canary", "root/tmp/", "root/a/b/bind/", "root/a/b/gone", "root/file", "root/c/d")
+		testbed.Tmpfs(t, root+"/tmp")
+		testbed.Fill(t, root, "tmp/canary", "tmp/sub/canary")
 		require.NoError(t, unix.Mount(dir+"/outside", root+"/a/b/bind", "", unix.MS_BIND, ""))
 		require.NoError(t, unix.Mount(dir+"/outside/canary", root+"/file", "", unix.MS_BIND, ""))
 		mounts := []string{"tmp", "a/b/bind", "file"}
@@ -194,10 +196,10 @@ func TestMountsStay(t *testing.T) {
 
 // TestMountOnLostAndFound: it is to be emptied, but not of what is mounted there.
 func TestMountOnLostAndFound(t *testing.T) {
-	onEachKernel(t, func(t *testing.T, dir string) {
-		fill(t, dir, "root/lost+found/")
-		tmpfs(t, dir+"/root/lost+found")
-		fill(t, dir, "root/lost+found/canary")
+	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
+		testbed.Fill(t, dir, "root/lost+found/")
+		testbed.Tmpfs(t, dir+"/root/lost+found")
+		testbed.Fill(t, dir, "root/lost+found/canary")
 		r := open(t, dir+"/root")
 		_, err := r.Empty(t.Context(), Options{})
 		require.Equal(t, []string{"lost+found"}, paths(t, err))
@@ -212,8 +214,8 @@ func TestOpen(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
 	}
-	dir := tmpfs(t, realTempDir(t))
-	fill(t, dir, "a/b/", "file", "top/")
+	dir := testbed.Tmpfs(t, testbed.Dir(t))
+	testbed.Fill(t, dir, "a/b/", "file", "top/")
 	require.NoError(t, os.Symlink("a", dir+"/link"))
 	require.NoError(t, unix.Mount("/", dir+"/top", "", unix.MS_BIND|unix.MS_REC, ""))
 	for name, want := range map[string]error{
@@ -236,8 +238,8 @@ func TestOpen(t *testing.T) {
 // TestRefusals: what a file system will not remove is named, counted, and does not
 // keep anything else. EBUSY is what an NFS client says of a .nfs file that is open.
 func TestRefusals(t *testing.T) {
-	onEachKernel(t, func(t *testing.T, dir string) {
-		fill(t, dir, "a/.nfs0001", "a/b", "c/denied", "c/d/e", "f/g/")
+	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
+		testbed.Fill(t, dir, "a/.nfs0001", "a/b", "c/denied", "c/d/e", "f/g/")
 		instead(t, func(fd int, name string, flags int) error {
 			switch {
 			case strings.HasPrefix(name, ".nfs"):
@@ -261,8 +263,8 @@ func TestRefusals(t *testing.T) {
 // TestInterruptedForEver: a file system that says so of an entry again and again is not
 // asked for ever, also where the context never ends.
 func TestInterruptedForEver(t *testing.T) {
-	onEachKernel(t, func(t *testing.T, dir string) {
-		fill(t, dir, "a/eintr", "a/eagain", "b/c")
+	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
+		testbed.Fill(t, dir, "a/eintr", "a/eagain", "b/c")
 		again := map[string]error{"eintr": unix.EINTR, "eagain": unix.EAGAIN}
 		instead(t, func(fd int, name string, flags int) error {
 			if err := again[name]; err != nil {
@@ -279,10 +281,10 @@ func TestInterruptedForEver(t *testing.T) {
 // TestSnapshots: a server's .snapshot directory is one thing that stays, and somebody's
 // own directory of the name is nothing special.
 func TestSnapshots(t *testing.T) {
-	onEachKernel(t, func(t *testing.T, dir string) {
-		fill(t, dir, "a/.snapshot/mine", "b/c")
+	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
+		testbed.Fill(t, dir, "a/.snapshot/mine", "b/c")
 		for i := range 1000 {
-			fill(t, dir, fmt.Sprintf("z/.snapshot/hour/%d", i))
+			testbed.Fill(t, dir, fmt.Sprintf("z/.snapshot/hour/%d", i))
 		}
 		instead(t, func(fd int, name string, flags int) error {
 			if name != "mine" && name != ".snapshot" && len(name) > 1 || name >= "0" && name <= "9" {
@@ -302,9 +304,9 @@ func TestSnapshots(t *testing.T) {
 
 // TestOnlyTheFirstAreNamed, and all are counted, deep below as well.
 func TestOnlyTheFirstAreNamed(t *testing.T) {
-	onEachKernel(t, func(t *testing.T, dir string) {
+	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
 		for i := range 50 {
-			fill(t, dir, fmt.Sprintf("d%d/%sstuck", i, strings.Repeat("x/", i*3)))
+			testbed.Fill(t, dir, fmt.Sprintf("d%d/%sstuck", i, strings.Repeat("x/", i*3)))
 		}
 		instead(t, func(fd int, name string, flags int) error {
 			if name == "stuck" {
@@ -325,8 +327,8 @@ func TestForbidden(t *testing.T) {
 	if !mounttest.RootNamespace(t) {
 		return
 	}
-	dir := tmpfs(t, realTempDir(t))
-	fill(t, dir, "mine/x", "theirs/secret/x", "theirs/empty/", "lost+found/x", "file")
+	dir := testbed.Tmpfs(t, testbed.Dir(t))
+	testbed.Fill(t, dir, "mine/x", "theirs/secret/x", "theirs/empty/", "lost+found/x", "file")
 	for _, name := range []string{"", "/mine", "/mine/x", "/file"} {
 		require.NoError(t, os.Chown(dir+name, 1000, 1000))
 	}
@@ -365,9 +367,9 @@ func asUser(t *testing.T, do func()) {
 
 // TestContextEnds: what has been done so far is done, and another call goes on.
 func TestContextEnds(t *testing.T) {
-	onEachKernel(t, func(t *testing.T, dir string) {
+	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
 		for i := range 200 {
-			fill(t, dir, fmt.Sprintf("%d/a", i))
+			testbed.Fill(t, dir, fmt.Sprintf("%d/a", i))
 		}
 		cause := errors.New("enough")
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -394,8 +396,8 @@ func TestContextEnds(t *testing.T) {
 // TestHung: a call whose file system does not answer ends with its context, and does
 // nothing more once that answers, even though the Root is closed by then.
 func TestHung(t *testing.T) {
-	onEachKernel(t, func(t *testing.T, dir string) {
-		fill(t, dir, "root/a/b", "root/c/d", "root/e/f", "canary")
+	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
+		testbed.Fill(t, dir, "root/a/b", "root/c/d", "root/e/f", "canary")
 		noLeaks := mounttest.NoLeaks(t)
 		r, err := Open(dir + "/root")
 		require.NoError(t, err)
@@ -436,9 +438,9 @@ func TestHung(t *testing.T) {
 
 // TestLimitedRate: no faster than that, on the clock.
 func TestLimitedRate(t *testing.T) {
-	onEachKernel(t, func(t *testing.T, dir string) {
+	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
 		for i := range 100 {
-			fill(t, dir, fmt.Sprint(i))
+			testbed.Fill(t, dir, fmt.Sprint(i))
 		}
 		begin := time.Now()
 		_, err := open(t, dir).Empty(t.Context(), Options{PerSecond: 500, Workers: 8})
@@ -449,10 +451,10 @@ func TestLimitedRate(t *testing.T) {
 
 // TestNothingIsLeftOpen, whatever the end.
 func TestNothingIsLeftOpen(t *testing.T) {
-	onEachKernel(t, func(t *testing.T, dir string) {
+	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
 		noLeaks := mounttest.NoLeaks(t)
 		for i := range 60 {
-			fill(t, dir, "root/"+strings.Repeat("d/", 80)+"f", "root/a/b/c", "root/e/f/g", "root/mount/")
+			testbed.Fill(t, dir, "root/"+strings.Repeat("d/", 80)+"f", "root/a/b/c", "root/e/f/g", "root/mount/")
 			require.NoError(t, unix.Mount("tmpfs", dir+"/root/mount", "tmpfs", 0, ""))
 			ctx, cancel := context.WithCancel(t.Context())
 			n := 0

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
@@ -22,9 +23,9 @@ func TestKilled(t *testing.T) {
 }
 
 func testKilled(t *testing.T, verb string) {
-	dir := tmpfs(t, realTempDir(t))
+	dir := testbed.Tmpfs(t, testbed.Dir(t))
 	program := func() *exec.Cmd {
-		fill(t, dir, "outside/canary", "root/a/b/c", "root/a/d", "root/e", "root/f/g/h/i", "root/lost+found/x")
+		testbed.Fill(t, dir, "outside/canary", "root/a/b/c", "root/a/d", "root/e", "root/f/g/h/i", "root/lost+found/x")
 		_ = os.Remove(dir + "/root/link")
 		require.NoError(t, os.Symlink("../outside", dir+"/root/link"))
 		c := exec.Command("/proc/self/exe")

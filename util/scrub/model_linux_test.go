@@ -9,20 +9,22 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
+	"github.com/volumekit/volumekit/util/internal/beneathtest"
 	"golang.org/x/sys/unix"
 )
 
 // TestModel empties trees that chance has made, seed by seed, and compares what stays
 // with what should.
 func TestModel(t *testing.T) {
-	onEachKernel(t, func(t *testing.T, dir string) {
+	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
 		instead(t, func(fd int, name string, flags int) error {
 			if strings.HasPrefix(name, "stuck") {
 				return unix.EPERM
 			}
 			return unix.Unlinkat(fd, name, flags)
 		})
-		for seed := range uint64(upTo(150, 5000)) {
+		for seed := range uint64(testbed.UpTo(150, 5000)) {
 			testModel(t, fmt.Sprintf("%s/%d", dir, seed), seed)
 		}
 	})
@@ -31,7 +33,7 @@ func TestModel(t *testing.T) {
 func testModel(t *testing.T, dir string, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	m := &model{t: t, rng: rng, dir: dir + "/root", outside: dir + "/outside"}
-	fill(t, dir, "root/", "outside/file", "outside/sub/file")
+	testbed.Fill(t, dir, "root/", "outside/file", "outside/sub/file")
 	o := Options{Workers: 1 + rng.IntN(4), Keep: []string{"keep"}}
 	m.grow("", 0, false)
 	before := list(t, m.outside)
@@ -123,7 +125,7 @@ func (m *model) file(path string, kind int) {
 func (m *model) mount(path string) {
 	require.NoError(m.t, os.Mkdir(m.dir+"/"+path, 0o755))
 	require.NoError(m.t, unix.Mount("tmpfs", m.dir+"/"+path, "tmpfs", 0, ""))
-	fill(m.t, m.dir+"/"+path, "canary")
+	testbed.Fill(m.t, m.dir+"/"+path, "canary")
 	m.mounts = append(m.mounts, path)
 	m.reasons = append(m.reasons, path)
 	m.stay(path + "/canary")

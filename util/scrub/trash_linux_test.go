@@ -5,15 +5,17 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
+	"github.com/volumekit/volumekit/util/internal/beneathtest"
 	"golang.org/x/sys/unix"
 )
 
 func TestTrash(t *testing.T) {
-	onEachKernel(t, func(t *testing.T, dir string) {
+	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
 		o := Options{Trash: ".trash", Keep: []string{"keep"}}
 		r := open(t, dir)
 		for range 3 {
-			fill(t, dir, "a/b/c", "d", "keep/x", "lost+found/#1/x", "lost+found/d")
+			testbed.Fill(t, dir, "a/b/c", "d", "keep/x", "lost+found/#1/x", "lost+found/d")
 			require.NoError(t, os.Symlink("/", dir+"/link"))
 			counts, err := r.Empty(t.Context(), o)
 			require.NoError(t, err)
@@ -31,7 +33,7 @@ func TestTrash(t *testing.T) {
 		require.Equal(t, []string{".trash"}, left.Names)
 		require.NoError(t, r.Check(t.Context(), Options{Keep: []string{".trash", "keep"}}))
 
-		fill(t, dir, "new")
+		testbed.Fill(t, dir, "new")
 		counts, err := r.DeleteTrash(t.Context(), o)
 		require.NoError(t, err)
 		require.Equal(t, Counts{Files: 15, Directories: 16}, counts)
@@ -55,12 +57,12 @@ func must[T any](value T, err error) func(t *testing.T) T {
 
 // TestTrashIsInTheRoot: nothing is moved through a link, or to another file system.
 func TestTrashIsInTheRoot(t *testing.T) {
-	onEachKernel(t, func(t *testing.T, dir string) {
-		fill(t, dir, "root/a", "root/busy/", "outside/canary", "root/mounted/")
+	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
+		testbed.Fill(t, dir, "root/a", "root/busy/", "outside/canary", "root/mounted/")
 		require.NoError(t, os.Symlink("../outside", dir+"/root/link"))
-		tmpfs(t, dir+"/root/mounted")
-		tmpfs(t, dir+"/root/busy")
-		fill(t, dir, "root/mounted/canary", "root/busy/canary")
+		testbed.Tmpfs(t, dir+"/root/mounted")
+		testbed.Tmpfs(t, dir+"/root/busy")
+		testbed.Fill(t, dir, "root/mounted/canary", "root/busy/canary")
 		r := open(t, dir+"/root")
 		for _, name := range []string{"link", "mounted", "a"} {
 			_, err := r.Empty(t.Context(), Options{Trash: name})

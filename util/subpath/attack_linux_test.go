@@ -7,11 +7,11 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"golang.org/x/sys/unix"
@@ -27,7 +27,7 @@ func TestAttack(t *testing.T) {
 		a := newAttack(s)
 		stop := a.begin()
 		bound := 0
-		for i := 0; i < upTo(500, 100_000) || bound == 0 || a.swapped.Load() == 0; i++ {
+		for i := 0; i < testbed.UpTo(500, 100_000) || bound == 0 || a.swapped.Load() == 0; i++ {
 			req := request(s.dir, []string{"a/b/c", "a/b/new/dir", "a/link/c", "a/b"}[i%4])
 			target, err := Bind(s.Context(), s.m, req)
 			if err == nil {
@@ -126,28 +126,10 @@ func deviceOf(s *site, name string) uint64 {
 	return x.Dev
 }
 
-// begin returns what ends the attack, and waits until it has. It ends before the
-// descriptors do that it is done by: their numbers are somebody else's then.
+// begin returns what ends the attack.
 func (a *attack) begin() (stop func()) {
-	done := make(chan struct{})
-	var attacker sync.WaitGroup
 	vol := a.spots[0].dir
-	attacker.Go(func() {
-		for n := 0; ; n++ {
-			select {
-			case <-done:
-				return
-			default:
-				a.swap(vol, a.spots[n%len(a.spots)])
-			}
-		}
-	})
-	stop = sync.OnceFunc(func() {
-		close(done)
-		attacker.Wait()
-	})
-	a.Cleanup(stop)
-	return stop
+	return testbed.Attack(a.T, func(n int) { a.swap(vol, a.spots[n%len(a.spots)]) })
 }
 
 // swap puts a link in a directory's place for a moment, at once.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"golang.org/x/sys/unix"
@@ -46,18 +47,6 @@ func runVerb(verb, dir string) int {
 	return 0
 }
 
-// upTo is how much of a thing a test does: a tenth of few with -short, which slow
-// machines get.
-func upTo(few, all int) int {
-	switch {
-	case os.Getenv("VOLUMEKIT_LONG") != "":
-		return all
-	case testing.Short():
-		return few / 10
-	}
-	return few
-}
-
 // A site has a pod's directory, and a volume on a file system of its own.
 type site struct {
 	*testing.T
@@ -80,8 +69,7 @@ func onEachTier(t *testing.T, test func(s *site)) {
 
 func newSite(t *testing.T, tier mount.Tier) *site {
 	t.Helper()
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	require.NoError(t, err)
+	dir := testbed.Dir(t)
 	m := mount.New(mount.Config{Tier: tier, StagingDir: dir + "/staging"})
 	t.Cleanup(func() { require.NoError(t, m.Close()) })
 	s := &site{T: t, m: m, tier: tier, dir: dir}
@@ -103,14 +91,7 @@ func (s *site) tmpfs(name, data string) {
 // above them.
 func (s *site) fill(names ...string) {
 	s.Helper()
-	for _, name := range names {
-		if strings.HasSuffix(name, "/") {
-			require.NoError(s, os.MkdirAll(s.dir+"/"+name, 0o755))
-			continue
-		}
-		require.NoError(s, os.MkdirAll(filepath.Dir(s.dir+"/"+name), 0o755))
-		require.NoError(s, os.WriteFile(s.dir+"/"+name, []byte(name), 0o644))
-	}
+	testbed.Fill(s, s.dir, names...)
 }
 
 func (s *site) link(to, name string) {

@@ -1,0 +1,97 @@
+package testbed
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"golang.org/x/sys/unix"
+)
+
+// Tmpfs mounts one on a directory, with room for all that a test may make, until the
+// test ends.
+func Tmpfs(t testing.TB, dir string) string {
+	t.Helper()
+	require.NoError(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "nr_inodes=0,size=80%,mode=755"))
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	return dir
+}
+
+// Loop makes a loop device of a file, until the test ends.
+func Loop(t testing.TB, image string) (device string) {
+	t.Helper()
+	out, err := exec.Command("losetup", "--find", "--show", image).CombinedOutput()
+	if err != nil {
+		mounttest.SkipWithout(t, "loop", string(out)+err.Error())
+	}
+	device = strings.TrimSpace(string(out))
+	t.Cleanup(func() { require.NoError(t, exec.Command("losetup", "--detach", device).Run()) })
+	return device
+}
+
+// Image makes an empty file of a size.
+func Image(t testing.TB, name string, size int64) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(name, nil, 0o600))
+	require.NoError(t, os.Truncate(name, size))
+}
+
+// A Disk is a file system in a file.
+type Disk struct {
+	FSType  string
+	Size    int64
+	Options []string // of mkfs
+}
+
+// Run runs a test as root with the disk mounted. What is missing for that may be
+// missing: loop devices, the file system, its mkfs.
+func (d Disk) Run(t *testing.T, test func(t *testing.T, dir string)) {
+	t.Helper()
+	if !mounttest.RootNamespace(t) {
+		return
+	}
+	dir := Dir(t)
+	image, target := dir+"/image", dir+"/target"
+	Image(t, image, d.Size)
+	require.NoError(t, os.Mkdir(target, 0o755))
+	if out, err := exec.Command("mkfs."+d.FSType, append(d.Options, image)...).CombinedOutput(); err != nil {
+		mounttest.SkipWithout(t, d.lack(), string(out)+err.Error())
+	}
+	if err := unix.Mount(Loop(t, image), target, d.FSType, 0, ""); errors.Is(err, unix.ENODEV) {
+		mounttest.SkipWithout(t, d.lack(), "this kernel does not have it")
+	} else {
+		require.NoError(t, err)
+	}
+	t.Cleanup(func() { require.NoError(t, unix.Unmount(target, 0)) })
+	test(t, target)
+}
+
+// lack is what a skip is for: where there are loop devices there is ext4.
+func (d Disk) lack() string {
+	if d.FSType == "ext4" {
+		return "loop"
+	}
+	return d.FSType
+}
+
+// Of linux/fs.h, for Protect.
+const (
+	Immutable  = 0x10
+	AppendOnly = 0x20
+)
+
+// Protect gives a file one of these, as chattr(1) does, or takes them away.
+func Protect(t testing.TB, name string, flag int) {
+	t.Helper()
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	require.NoError(t, err)
+	defer func() { _ = unix.Close(fd) }()
+	flags, err := unix.IoctlGetInt(fd, unix.FS_IOC_GETFLAGS)
+	require.NoError(t, err)
+	flags = flags&^(Immutable|AppendOnly) | flag
+	require.NoError(t, unix.IoctlSetPointerInt(fd, unix.FS_IOC_SETFLAGS, flags))
+}

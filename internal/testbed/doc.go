@@ -1,0 +1,3 @@
+// Package testbed is what tests of several packages stand on: how much of a thing they
+// do, trees and file systems of their own, and attackers.
+package testbed

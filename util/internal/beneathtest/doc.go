@@ -1,0 +1,2 @@
+// Package beneathtest runs tests of what stands on beneath.
+package beneathtest
