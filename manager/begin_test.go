@@ -18,7 +18,7 @@ func TestCannotBegin(t *testing.T) {
 		n := newNode(t, volumetest.FakeConfig{NoDeviceMount: true})
 		n.claim("a")
 		pod := podWith("1", "a")
-		m, stop := n.runUp(pod)
+		_, stop := n.runUp(pod)
 		stop()
 		n.source.RemovePod("1")
 		plugins, err := volume.NewVolumePluginMgr(n.host, volumetest.NewFakePlugin(volumetest.FakeConfig{Name: "volumekit.io/other", Mounter: n.kernel}))
@@ -27,7 +27,7 @@ func TestCannotBegin(t *testing.T) {
 		n.mu.Lock()
 		n.events = nil
 		n.mu.Unlock()
-		m, stop = n.run()
+		m, stop := n.run()
 		time.Sleep(time.Hour)
 		require.Equal(t, []string{manager.FailedUnMount}, n.reasons())
 		require.Equal(t, "uncertain", m.State().Volumes[0].Pods[0].State)
