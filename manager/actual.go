@@ -89,6 +89,8 @@ type actualVolume struct {
 	device          state // mounted, or mapped, once for all pods
 	deviceMountPath string
 	deviceMount     uint64 // as mount of actualPod
+	deviceReadOnly  bool   // it was mounted for pods that only read
+	deviceStaysSo   bool   // and its plugin cannot change that while they have it
 
 	lastPod podKey // one that it was mapped for
 

@@ -19,9 +19,15 @@ func advance(before *actualVolume, out outcome) *actualVolume {
 			v.lastPod = out.firstUser()
 		}
 	case mountDevice:
-		if v.device = wentUp(v.device, out.err); v.device != absent {
+		v.device, v.deviceStaysSo = wentUp(v.device, out.err), errors.Is(out.err, errForReaders)
+		if v.deviceStaysSo {
+			v.device = present
+		}
+		if v.device != absent {
 			v.deviceMountPath, v.lastPod = out.deviceMountPath, out.firstUser()
-			v.deviceMount = out.mount
+		}
+		if out.err == nil || v.deviceStaysSo {
+			v.deviceMount, v.deviceReadOnly = out.mount, out.readOnly
 		}
 		if out.err == nil {
 			v.spec = out.spec // one that was found may lack which volume of its name it is
@@ -42,6 +48,9 @@ func advance(before *actualVolume, out outcome) *actualVolume {
 		}
 	case unmountDevice:
 		v.device, v.size = wentDown(out.err), nil
+		if out.err == nil {
+			v.deviceReadOnly, v.deviceStaysSo = false, false
+		}
 	case detach:
 		v.attached = wentDown(out.err)
 	}

@@ -40,12 +40,23 @@ type desiredPod struct {
 
 // writer returns the first pod that may write to the volume, or else the first.
 func (v *desiredVolume) writer() podKey {
-	for key, pod := range v.pods.all() {
-		if !pod.spec.IsReadOnly() {
+	for key := range v.pods.all() {
+		if v.isWriter(key) {
 			return key
 		}
 	}
+	if len(v.pods) == 0 {
+		return podKey{}
+	}
 	return v.pods[0].key
+}
+
+// hasWriter is false for nil.
+func (v *desiredVolume) hasWriter() bool { return v != nil && v.isWriter(v.writer()) }
+
+func (v *desiredVolume) isWriter(key podKey) bool {
+	pod := v.pods.get(key)
+	return pod != nil && !pod.spec.IsReadOnly()
 }
 
 // podsOrNone returns the pods, of nil none.

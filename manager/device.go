@@ -9,23 +9,41 @@ import (
 	"github.com/volumekit/volumekit/volume"
 )
 
-// mountDevice mounts the volume once for all pods, or makes its device ready.
-func (m *Manager) mountDevice(ctx context.Context, j job) error {
+// mountDevice mounts the volume once for all pods, or makes its device ready. It reports
+// whether it is mounted for pods that only read it. If it is, and this one writes, that
+// is an error, errForReaders.
+func (m *Manager) mountDevice(ctx context.Context, j job) (readOnly bool, err error) {
 	if j.traits.block {
-		return m.setUpDevice(ctx, j)
+		return false, m.setUpDevice(ctx, j)
 	}
 	able, err := deviceMountable(j.plugin)
 	if err != nil {
-		return err
+		return false, err
 	}
 	mounter, err := able.NewDeviceMounter()
 	if err != nil {
-		return err
+		return false, err
 	}
-	return mounter.MountDevice(ctx, j.spec, j.deviceMountPath, volume.DeviceMounterArgs{
-		DevicePath: j.devicePath, FsGroup: j.args.FsGroup, SELinuxLabel: j.args.SELinuxLabel,
-	})
+	mount := func(spec *volume.Spec) error {
+		return mounter.MountDevice(ctx, spec, j.deviceMountPath, volume.DeviceMounterArgs{
+			DevicePath: j.devicePath, FsGroup: j.args.FsGroup, SELinuxLabel: j.args.SELinuxLabel,
+		})
+	}
+	err = mount(j.spec)
+	other := *j.spec
+	other.ReadOnly = !j.spec.ReadOnly
+	if !errors.Is(err, volume.ErrAlreadyMounted) || other.IsReadOnly() == j.spec.IsReadOnly() || mount(&other) != nil {
+		return err == nil && j.spec.IsReadOnly(), err
+	}
+	if other.IsReadOnly() {
+		return true, fmt.Errorf("%w: %w", errForReaders, err)
+	}
+	return false, nil
 }
+
+// errForReaders: whoever only reads can use what is mounted for one who writes, and not
+// the other way round.
+var errForReaders = errors.New("the volume is mounted for pods that only read it, and they have to go first")
 
 // deviceMountPath asks the plugin where the volume is mounted for all pods.
 func deviceMountPath(j job) (path string, err error) {

@@ -43,6 +43,10 @@
 //     the kernel's unique mount IDs: before Linux 6.8 only what is no mount point any
 //     more is noticed. After a restart no ID is known, and all is set up again anyway.)
 //   - A volume of ReadWriteOncePod is in one pod at a time.
+//   - What is mounted once for all pods is mounted to be written to if one of them
+//     writes. If it was mounted for pods that only read before, its plugin is asked to
+//     mount it for the one that writes; where it cannot, as it says by
+//     volume.ErrAlreadyMounted, that pod waits until the others have gone.
 //   - A plugin that panics has failed, and nothing else. A source that panics has failed,
 //     too: what it was asked is not known; with Changed, Run returns the error.
 //

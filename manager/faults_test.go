@@ -26,12 +26,23 @@ import (
 var own = volumetest.FakeConfig{NoAttach: true, NoDeviceMount: true}
 
 func (n *node) reasons() []string {
+	return n.reasonsOf(func(manager.Event) bool { return true })
+}
+
+// warnings returns the reasons of events that tell of what went wrong.
+func (n *node) warnings() []string {
+	return n.reasonsOf(func(e manager.Event) bool { return e.Type == v1.EventTypeWarning })
+}
+
+func (n *node) reasonsOf(is func(manager.Event) bool) []string {
 	synctest.Wait() // events come after those who wait are told
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var all []string
 	for _, e := range n.events {
-		all = append(all, e.Reason)
+		if is(e) {
+			all = append(all, e.Reason)
+		}
 	}
 	return all
 }

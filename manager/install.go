@@ -22,6 +22,7 @@ func (l *loop) install(want population) {
 		l.changedDirty(before)
 	}
 	l.remountChanged(before)
+	l.hastenWriters(before)
 	l.cancelUnwanted()
 	l.forgetFailures()
 	l.tellAll()
@@ -56,6 +57,18 @@ func (l *loop) remountChanged(before population) {
 	for uid, pod := range l.want.pods {
 		if old := before.pods[uid]; old != nil && old != pod && !reflect.DeepEqual(old, pod) {
 			l.remountOf(pod)
+		}
+	}
+}
+
+// hastenWriters: what failed for pods that only read may do for one that writes. The
+// caller holds mu.
+func (l *loop) hastenWriters(before population) {
+	for op := range l.retry {
+		now, then := l.want.volumes[op.volume], before.volumes[op.volume]
+		if op.verb == mountDevice && now.hasWriter() && !then.hasWriter() {
+			delete(l.retry, op)
+			l.dirty[op.volume] = true
 		}
 	}
 }

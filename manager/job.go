@@ -46,8 +46,10 @@ type outcome struct {
 	mounted bool
 	mount   uint64
 	path    string
-	after   *actualVolume
-	silent  bool // nothing to tell
+	// readOnly says that the mount for all pods is one for pods that only read.
+	readOnly bool
+	after    *actualVolume
+	silent   bool // nothing to tell
 }
 
 // carryOut writes down what is about to be there, does it, and strikes it out if there
@@ -104,7 +106,8 @@ func (m *Manager) run(ctx context.Context, j job) (out outcome) {
 	case detach:
 		out.err = m.attacher.Detach(ctx, m.attachment(j))
 	case mountDevice:
-		if out.err = m.mountDevice(ctx, j); out.err == nil && !j.traits.block {
+		out.readOnly, out.err = m.mountDevice(ctx, j)
+		if (out.err == nil || out.readOnly) && !j.traits.block {
 			_, out.mount, _ = m.mountAt(ctx, j.deviceMountPath) // unknown, it is not told apart from others
 		}
 	case unmountDevice:

@@ -179,17 +179,22 @@ func (p *planner) setUps() (operation, bool) {
 		return operation{}, false
 	}
 	for key := range p.want.pods.all() {
-		if !p.needsSetUp(key) || p.mustWait(key) {
+		if !p.needsSetUp(key) || p.mustWait(key) || p.mustWaitForReaders(key) {
 			continue
 		}
-		if _, ok := p.firstStep(); ok {
-			return p.repair()
-		}
-		if op, ok := p.due(setUp, key); ok {
+		if op, ok := p.stepFor(key); ok {
 			return op, true
 		}
 	}
 	return operation{}, false
+}
+
+// stepFor is the next step towards the volume in a pod.
+func (p *planner) stepFor(key podKey) (operation, bool) {
+	if _, ok := p.firstStep(key); ok {
+		return p.first(key)
+	}
+	return p.due(setUp, key)
 }
 
 func (p *planner) needsSetUp(key podKey) bool {
@@ -247,19 +252,35 @@ func (p *planner) isAnother() bool {
 }
 
 // firstStep is what the volume needs before a pod can have it.
-func (p *planner) firstStep() (verb, bool) {
+func (p *planner) firstStep(key podKey) (verb, bool) {
 	switch {
 	case p.want.traits.attachable && p.have.attached != present:
 		return attach, true
 	case p.want.traits.onDevice() && p.have.device != present:
 		return mountDevice, true
+	case p.have.deviceReadOnly && !p.have.deviceStaysSo && p.want.isWriter(key):
+		return mountDevice, true // perhaps it can be remounted
 	}
 	return 0, false
 }
 
+// isForReaders reports whether the volume is mounted for pods that only read it, and
+// another wants it.
+func (p *planner) isForReaders() bool {
+	return p.have.device == present && p.have.deviceReadOnly && p.want.hasWriter()
+}
+
+// mustWaitForReaders: the pod writes, and the others have to go before it can.
+func (p *planner) mustWaitForReaders(key podKey) bool {
+	return p.isForReaders() && p.have.deviceStaysSo && p.want.isWriter(key)
+}
+
 // repair: what a volume that is up stands on is as it should be.
-func (p *planner) repair() (operation, bool) {
-	v, ok := p.firstStep()
+func (p *planner) repair() (operation, bool) { return p.first(podKey{}) }
+
+// first is the first step for a pod, or, without one, for those that are up.
+func (p *planner) first(key podKey) (operation, bool) {
+	v, ok := p.firstStep(key)
 	if !ok || len(p.want.pods) == 0 || p.isAnother() || v == attach && p.isUnreported() {
 		return operation{}, false
 	}
@@ -271,7 +292,7 @@ func (p *planner) isUnreported() bool { return p.reported != nil && !p.reported[
 
 // whyWaits says what keeps a pod from its volume though nothing has failed, or nil.
 func (p *planner) whyWaits(key podKey) error {
-	v, ok := p.firstStep()
+	v, ok := p.firstStep(key)
 	switch {
 	case p.want.pods.get(key) == nil:
 		return nil
@@ -279,6 +300,8 @@ func (p *planner) whyWaits(key podKey) error {
 		return errAnother
 	case p.mustWait(key):
 		return errOnePod
+	case p.mustWaitForReaders(key):
+		return errForReaders
 	case ok && v == attach && p.isUnreported():
 		return errUnreported
 	}
@@ -293,7 +316,7 @@ var (
 
 // expansion: a volume that is up is grown to the size of its storage.
 func (p *planner) expansion() (operation, bool) {
-	if !p.have.isSmaller(p.want) || !p.isUp() || p.isAnother() {
+	if !p.have.isSmaller(p.want) || !p.isUp() || p.isAnother() || p.have.deviceReadOnly {
 		return operation{}, false
 	}
 	return p.due(expand, podKey{})
@@ -314,12 +337,13 @@ func (p *planner) isUp() bool {
 }
 
 // release: what no pod wants or has is unmounted and detached, unless it is not known
-// what the pod wants that it was there for.
+// what the pod wants that it was there for. What is mounted for pods that only read, and
+// have gone, is unmounted for one that writes.
 func (p *planner) release() (operation, bool) {
 	switch {
 	case p.keep[p.have.lastPod.pod] && !p.isAnother():
 		return operation{}, false
-	case !p.down || len(p.want.pods) > 0 && !p.isAnother() || p.have.inUse(podKey{}) || p.unknown[p.have.plugin]:
+	case !p.down || len(p.want.pods) > 0 && !p.isAnother() && !p.isForReaders() || p.have.inUse(podKey{}) || p.unknown[p.have.plugin]:
 		return operation{}, false
 	case p.have.device != absent:
 		return p.due(unmountDevice, podKey{})

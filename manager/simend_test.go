@@ -104,10 +104,27 @@ func (s *simulation) wish() simWish {
 			if _, taken := wish.onePod[name]; needs(name, "o") && (taken || t.life(dir) == "") {
 				continue
 			}
-			wish.dirs[dir], wish.onePod[name] = s.life(name), dir
+			wish.onePod[name] = dir
+			if !s.waitsForReaders(name, usesIn(s.source.pods[uid])[name]) {
+				wish.dirs[dir] = s.life(name)
+			}
 		}
 	}
 	return wish
+}
+
+// waitsForReaders: a volume that is mounted to be read stays so while a pod that reads it
+// is there.
+func (s *simulation) waitsForReaders(vol string, use simUse) bool {
+	if use.readOnly || !needs(vol, "d") || s.world.truth().device[vol].Flags&mount.ReadOnly == 0 {
+		return false
+	}
+	for _, pod := range s.source.pods {
+		if use, ok := usesIn(pod)[vol]; ok && use.readOnly && !isTerminated(pod) {
+			return true
+		}
+	}
+	return false
 }
 
 // life is the present one of a volume.
@@ -167,10 +184,11 @@ func (s *simulation) checkVolume(wish simWish, vol string) {
 	}
 }
 
-// isWrittenTo reports whether a pod wants the volume, and not read-only by its claim.
+// isWrittenTo reports whether a pod wants the volume, not read-only by its claim, and
+// can have it.
 func (s *simulation) isWrittenTo(vol string) bool {
 	for _, pod := range s.source.pods {
-		if use, ok := usesIn(pod)[vol]; ok && !isTerminated(pod) && !use.readOnly {
+		if use, ok := usesIn(pod)[vol]; ok && !isTerminated(pod) && !use.readOnly && !s.waitsForReaders(vol, use) {
 			return true
 		}
 	}

@@ -198,7 +198,11 @@ func (d simDevice) MountDevice(ctx context.Context, spec *volume.Spec, path stri
 		if path != simDevices+name {
 			d.accuse("%s is to be mounted at %q, which is not its place", name, path)
 		}
-		err := d.mountAt(ctx, path, mount.Request{Source: "/dev/" + life, FSType: simFSType(name)})
+		req := mount.Request{Source: "/dev/" + life, FSType: simFSType(name)}
+		if spec.IsReadOnly() {
+			req.Options = []string{"ro"}
+		}
+		err := d.mountAt(ctx, path, req)
 		if err == nil {
 			delete(d.tampered, path)
 		}
@@ -243,6 +247,9 @@ func (p simPlugin) NodeExpand(ctx context.Context, o volume.NodeResizeOptions) (
 		shrinks := needs(name, "d") && o.NewSize.Value() < now // of others each pod has one, and its size
 		if shrinks || o.OldSize.Value() > now || o.NewSize.Value() > 1+p.storage[life] {
 			p.accuse("%s is grown from %v to %v, and is of %d", life, &o.OldSize, &o.NewSize, now)
+		}
+		if p.truth().device[name].Flags&mount.ReadOnly != 0 && !p.tampered[simDevices+name] {
+			p.accuse("%s is grown, and mounted to be read only", life)
 		}
 		if err := p.step(); err != nil {
 			return simError(err)
@@ -293,6 +300,9 @@ func (v simVolume) SetUp(ctx context.Context, args volume.MounterArgs) error {
 		req, err := v.request()
 		if err != nil {
 			return err
+		}
+		if needs(v.dir.name, "d") && !v.spec.IsReadOnly() && v.truth().device[v.dir.name].Flags&mount.ReadOnly != 0 {
+			v.accuse("%s is set up for %s to be written to, and is mounted to be read only", v.dir.name, v.dir.pod)
 		}
 		if v.spec.IsReadOnly() || args.ReadOnly {
 			req.Options = []string{"ro"}
