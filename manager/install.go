@@ -167,6 +167,11 @@ func (l *loop) forgetFailures() {
 			delete(l.failures, key)
 		}
 	}
+	for key := range l.waits {
+		if gone(key.volume, key.pod) {
+			delete(l.waits, key)
+		}
+	}
 	for key := range l.revisions {
 		if l.want.pods[key.pod] == nil {
 			delete(l.revisions, key)

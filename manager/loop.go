@@ -248,12 +248,13 @@ func (l *loop) begin(ctx context.Context, now time.Time) {
 	}
 }
 
-// beginDue returns what is to be told of those that cannot begin.
+// beginDue returns what is to be told of those that cannot begin, or have to wait.
 func (l *loop) beginDue(ctx context.Context, now time.Time) (events []Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(l.dirty)) {
 		l.plan(name, now)
+		events = append(events, l.newWaits(name)...)
 	}
 	l.dirty = map[v1.UniqueVolumeName]bool{} // one that was large stays so
 	for verb := range l.ready {

@@ -42,6 +42,7 @@ type world struct {
 	adoptable map[podDir]bool
 	flights   map[v1.UniqueVolumeName]*flight
 	failures  map[failureKey]error
+	waits     map[failureKey]error // why a pod has to wait, of which people were told
 
 	dirty        map[v1.UniqueVolumeName]bool // volumes to plan
 	tableChanged bool
@@ -101,6 +102,7 @@ func newWorld() world {
 		adoptable: map[podDir]bool{},
 		flights:   map[v1.UniqueVolumeName]*flight{},
 		failures:  map[failureKey]error{},
+		waits:     map[failureKey]error{},
 		dirty:     map[v1.UniqueVolumeName]bool{},
 	}
 }

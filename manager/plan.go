@@ -2,7 +2,6 @@ package manager
 
 import (
 	"cmp"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -204,10 +203,14 @@ func (p *planner) needsSetUp(key podKey) bool {
 
 // mustWait: another volume is in the pod's directory; or the volume is for one pod at a
 // time and another's. Of two that may have it the first gets on.
-func (p *planner) mustWait(key podKey) bool {
-	if other := p.dirs.get(podDir{key.pod, p.want.plugin, key.name}); other != "" && other != p.name {
-		return true
-	}
+func (p *planner) mustWait(key podKey) bool { return p.isOccupied(key) || p.isOthers(key) }
+
+func (p *planner) isOccupied(key podKey) bool {
+	other := p.dirs.get(podDir{key.pod, p.want.plugin, key.name})
+	return other != "" && other != p.name
+}
+
+func (p *planner) isOthers(key podKey) bool {
 	if !p.want.traits.onePod {
 		return false
 	}
@@ -289,30 +292,6 @@ func (p *planner) first(key podKey) (operation, bool) {
 
 // isUnreported: the cluster has yet to hear that the volume is in use.
 func (p *planner) isUnreported() bool { return p.reported != nil && !p.reported[p.name] }
-
-// whyWaits says what keeps a pod from its volume though nothing has failed, or nil.
-func (p *planner) whyWaits(key podKey) error {
-	v, ok := p.firstStep(key)
-	switch {
-	case p.want.pods.get(key) == nil:
-		return nil
-	case p.isAnother():
-		return errAnother
-	case p.mustWait(key):
-		return errOnePod
-	case p.mustWaitForReaders(key):
-		return errForReaders
-	case ok && v == attach && p.isUnreported():
-		return errUnreported
-	}
-	return nil
-}
-
-var (
-	errAnother    = errors.New("a volume of the same name that was deleted since is still there, for pods that have to go first")
-	errOnePod     = errors.New("the volume is for one pod at a time, and already in use by another")
-	errUnreported = errors.New("the volume has not been reported as in use yet")
-)
 
 // expansion: a volume that is up is grown to the size of its storage.
 func (p *planner) expansion() (operation, bool) {

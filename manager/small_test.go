@@ -136,7 +136,8 @@ func TestBrokenSource(t *testing.T) {
 	}
 }
 
-// Who waits is told why, also where nothing has failed.
+// Who waits is told why, also where nothing has failed; and so is who looks, and who reads
+// the events, once.
 func TestWaitsForAReason(t *testing.T) {
 	onePod := func(pv *v1.PersistentVolume) {
 		pv.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}
@@ -165,15 +166,38 @@ func TestWaitsForAReason(t *testing.T) {
 				time.Sleep(time.Second)
 				n.claim("a", test.then)
 				n.source.SetPod(two)
-				time.Sleep(time.Second)
+				time.Sleep(time.Hour) // and so many resyncs
 				require.ErrorContains(t, m.WaitForAttachAndMount(ended(t), two), test.says)
+				state := n.stateOf(m, "2")
+				require.ErrorContains(t, state.Waits, test.says)
+				require.NoError(t, state.Err)
+				require.Equal(t, "pending", state.Phase())
+				require.Equal(t, []string{manager.FailedMount}, n.reasonsOf(func(e manager.Event) bool {
+					return e.PodUID == "2" && e.Volume == "v0" && e.Pod == two && errors.Is(e.Err, state.Waits)
+				}))
+				require.Len(t, n.reasonsOf(func(e manager.Event) bool { return e.PodUID == "2" }), 1)
 				if test.reportFirst {
 					m.MarkVolumesAsReportedInUse(m.GetVolumesInUse())
 				} else {
 					n.source.RemovePod("1")
 				}
 				n.up(m, two)
+				require.NoError(t, n.stateOf(m, "2").Waits)
 			})
 		})
 	}
+}
+
+// stateOf returns the state of a pod's only volume.
+func (n *node) stateOf(m *manager.Manager, pod types.UID) manager.PodState {
+	n.Helper()
+	for _, v := range m.State().Volumes {
+		for _, state := range v.Pods {
+			if state.Pod == pod {
+				return state
+			}
+		}
+	}
+	n.Fatalf("pod %s has no volume", pod)
+	return manager.PodState{}
 }

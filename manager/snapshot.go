@@ -124,6 +124,9 @@ type PodState struct {
 	State  string // "absent", "uncertain", "present"
 	Path   string
 	Err    error // what failed last
+	// Waits says why the pod has to wait for the volume though nothing has failed: it
+	// is for one pod at a time and another has it, say. Nil: it need not.
+	Waits error
 }
 
 // Phase is the state in one word, for people: "mounted", "pending", "failed",
@@ -216,7 +219,7 @@ func (m *Manager) volumeState(name v1.UniqueVolumeName) VolumeState {
 func (m *Manager) podState(name v1.UniqueVolumeName, key podKey, outer string, have *actualVolume) PodState {
 	p := PodState{
 		Pod: key.pod, Name: outer, Wanted: outer != "", State: have.stateOf(key).String(),
-		Err: m.failures[failureKey{name, key}],
+		Err: m.failures[failureKey{name, key}], Waits: m.whyWaits(place{name, key}),
 	}
 	if outer == "" {
 		p.Name = key.name

@@ -159,21 +159,10 @@ func (m *Manager) reason(at place) error {
 			return err
 		}
 	}
-	if other := m.have.dirs.get(podDir{at.key.pod, m.want.pluginOf(at), at.key.name}); other != "" && other != at.volume {
-		return fmt.Errorf("another volume is in its directory: %w", m.orInLine(other))
-	}
-	p := plannerOf(at.volume, m.want.desiredWorld, m.have, m.schedule, time.Time{})
-	if err := p.whyWaits(at.key); err != nil {
+	if err := m.whyWaits(at); err != nil {
 		return err
 	}
 	return m.orInLine(at.volume)
-}
-
-func (all population) pluginOf(at place) string {
-	if v := all.volumes[at.volume]; v != nil {
-		return v.plugin
-	}
-	return ""
 }
 
 // orInLine says what is being done about a volume. The caller holds mu.
