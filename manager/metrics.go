@@ -9,7 +9,9 @@ const (
 	// "device_mount" is one of ours: to the kubelet it is a part of "volume_mount",
 	// and of "map_volume".
 	OperationDuration = "storage_operation_duration_seconds"
-	// ReconstructTotal and ReconstructErrors count volumes found after a start.
+	// ReconstructTotal counts the volumes of pods that are found on disk after a start,
+	// ReconstructErrors those of them that are not understood: with the label
+	// volume_plugin, which is empty where there is no such name.
 	ReconstructTotal  = "reconstruct_volume_operations_total"
 	ReconstructErrors = "reconstruct_volume_operations_errors_total"
 )

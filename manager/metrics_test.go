@@ -2,6 +2,8 @@ package manager_test
 
 import (
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -63,4 +65,46 @@ func TestOperationNames(t *testing.T) {
 			})
 		})
 	}
+}
+
+// counts adds up what was counted, by name and plugin.
+type counts struct {
+	mu  sync.Mutex
+	all map[string]int
+}
+
+func (c *counts) Observe(string, time.Duration, ...manager.Label) {}
+
+func (c *counts) Add(name string, n int, labels ...manager.Label) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all[name+" "+labels[0].Value] += n
+}
+
+// TestReconstructCounts: all volumes that are found count once a start, though they are
+// looked at again, and those that are not understood as errors, too.
+func TestReconstructCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, volumetest.FakeConfig{})
+		n.claim("a")
+		pod := podWith("1", "a")
+		_, stop := n.runUp(pod)
+		stop()
+		for _, dir := range []string{"kubernetes.io~csi/one", "kubernetes.io~csi/two", "a~b~c/one"} {
+			require.NoError(t, os.MkdirAll(filepath.Join(n.host.Root(), "pods/2/volumes", dir), 0o755))
+			require.NoError(t, os.WriteFile(filepath.Join(n.host.Root(), "pods/2/volumes", dir, "vol_data.json"), nil, 0o644))
+		}
+		c := &counts{all: map[string]int{}}
+		n.config.Metrics = c
+		m, stop := n.run()
+		n.up(m, pod)
+		time.Sleep(24 * time.Hour) // and so many resyncs
+		require.Len(t, m.State().Leftovers, 3)
+		stop()
+		require.Equal(t, map[string]int{
+			manager.ReconstructTotal + " volumekit.io/fake": 1,
+			manager.ReconstructTotal + " kubernetes.io/csi": 2, manager.ReconstructErrors + " kubernetes.io/csi": 2,
+			manager.ReconstructTotal + " ": 1, manager.ReconstructErrors + " ": 1,
+		}, c.all)
+	})
 }

@@ -52,6 +52,9 @@ func (l *loop) restore(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("manager: looking for the volumes of an earlier run: %w", err)
 	}
+	for _, f := range found {
+		l.count(ReconstructTotal, f)
+	}
 	found = slices.DeleteFunc(found, func(f foundVolume) bool { return have.dirs.get(f.dir()) != "" }) // a record has it
 	leftovers = append(leftovers, l.reconstruct(ctx, have, found)...)
 	if ctx.Err() != nil {
@@ -247,11 +250,16 @@ func (l *loop) reconstruct(ctx context.Context, have actualWorld, found []foundV
 	for _, r := range l.rebuildAll(ctx, found) {
 		if r.err != nil {
 			leftovers = append(leftovers, r.found.leftover(r.err))
+			l.count(ReconstructErrors, r.found)
 		} else if r.volume != nil { // or ctx has ended
 			have.merge(r)
 		}
 	}
 	return leftovers
+}
+
+func (l *loop) count(metric string, f foundVolume) {
+	l.config.Metrics.Add(metric, 1, Label{"volume_plugin", f.dir().plugin})
 }
 
 // A rebuilt is a volume that was found, or why it is not one.
@@ -316,11 +324,7 @@ func (l *loop) rebuild(ctx context.Context, f foundVolume) rebuilt {
 	if err != nil {
 		return rebuilt{found: f, err: err}
 	}
-	l.config.Metrics.Add(ReconstructTotal, 1, Label{"volume_plugin", name})
 	v, at, err := rebuild(ctx, plugin, f)
-	if err != nil {
-		l.config.Metrics.Add(ReconstructErrors, 1, Label{"volume_plugin", name})
-	}
 	return rebuilt{f, at, v, err}
 }
 
