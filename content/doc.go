@@ -30,7 +30,8 @@
 // audience of a token is held to more: at most 4096 bytes of UTF-8 without control
 // characters.
 //
-// A container's limit is its own, or else that of its pod, or else what the node has.
+// A container's limit is its own, or else that of its pod, or else what the node has. Its
+// request is its own, or else its own limit, or else 0.
 //
 // # Owners
 //

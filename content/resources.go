@@ -77,7 +77,7 @@ func (c *collector) resource(ctx context.Context, ref *v1.ResourceFieldSelector)
 	if container == nil {
 		return "", fmt.Errorf("the pod has no container %.80q", ref.ContainerName)
 	}
-	have, ok := container.Resources.Requests[name], true
+	have, ok := requestOf(container, name), true
 	if limit {
 		have, ok = limitOf(c.pod, container, name)
 	}
@@ -93,6 +93,15 @@ func (c *collector) resource(ctx context.Context, ref *v1.ResourceFieldSelector)
 		}
 	}
 	return strconv.FormatInt(units(have, ref.Divisor, name == v1.ResourceCPU), 10), nil
+}
+
+// requestOf returns what a container asks for: without a word of its own its limit, which
+// is what the API server fills in.
+func requestOf(container *v1.Container, name v1.ResourceName) resource.Quantity {
+	if request, ok := container.Resources.Requests[name]; ok {
+		return request
+	}
+	return container.Resources.Limits[name]
 }
 
 // limitOf returns the limit of a container, or else that of its pod. If it is not ok there

@@ -49,6 +49,40 @@ func TestPodLimits(t *testing.T) {
 	n.down(t, source)
 }
 
+// TestRequestsDefaultToLimits: a container that has limits only asks for these, as the API
+// server fills in. A request that is 0 by name stays, and a pod's limit is nobody's request.
+func TestRequestsDefaultToLimits(t *testing.T) {
+	for _, q := range []struct {
+		name                                   v1.ResourceName
+		limit, request, wantLimit, wantRequest string
+	}{
+		{v1.ResourceCPU, "1500m", "300m", "2", "1"},
+		{v1.ResourceMemory, "100M", "1M", "100000000", "1000000"},
+		{v1.ResourceEphemeralStorage, "3Ki", "1Ki", "3072", "1024"},
+		{"hugepages-2Mi", "4Mi", "2Mi", "4194304", "2097152"},
+	} {
+		list := func(text string) v1.ResourceList { return v1.ResourceList{q.name: resource.MustParse(text)} }
+		for name, test := range map[string]struct {
+			container, pod v1.ResourceRequirements
+			want           string
+		}{
+			"limit alone":     {container: v1.ResourceRequirements{Limits: list(q.limit)}, want: q.wantLimit},
+			"both":            {container: v1.ResourceRequirements{Limits: list(q.limit), Requests: list(q.request)}, want: q.wantRequest},
+			"request of 0":    {container: v1.ResourceRequirements{Limits: list(q.limit), Requests: list("0")}, want: "0"},
+			"limit of a pod":  {pod: v1.ResourceRequirements{Limits: list(q.limit)}, want: "0"},
+			"nothing at all":  {want: "0"},
+			"another's limit": {container: v1.ResourceRequirements{Limits: v1.ResourceList{"example.com/gpu": resource.MustParse("1")}}, want: "0"},
+		} {
+			t.Run(string(q.name)+"/"+name, func(t *testing.T) {
+				n := newNode(t)
+				n.pod.Spec.Containers[0].Resources, n.pod.Spec.Resources = test.container, &test.pod
+				source := downward(resourceItem("asked", "main", "requests."+string(q.name), ""))
+				require.Equal(t, map[string]string{"asked": test.want}, n.up(t, source, args{}))
+			})
+		}
+	}
+}
+
 // TestPodLimitNeedsNoNode: what the pod says is not asked of the node.
 func TestPodLimitNeedsNoNode(t *testing.T) {
 	n := nodeIn(t, t.TempDir(), mounttest.NewFake(mount.Config{}), func(c *content.Config) { c.Node = nil })
