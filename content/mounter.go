@@ -22,8 +22,9 @@ type podVolume struct {
 // GetPath returns the path of the volume for the pod.
 func (v podVolume) GetPath() string { return v.path }
 
-// GetMetrics measures the file system that the volume is in, which others may share if
-// it is a ConfigMap.
+// GetMetrics measures the file system that the volume has to itself. A ConfigMap has none:
+// its files are counted, see fsusage.Walker, at most every ten seconds, and are what is
+// used; capacity and what is free are those of the node's file system around them.
 func (v podVolume) GetMetrics(ctx context.Context) (*volume.Metrics, error) {
 	return v.plugin.dirs.GetMetrics(ctx, v.path)
 }
