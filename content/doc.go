@@ -15,7 +15,8 @@
 // at once, and readers see the old ones or the new ones. To bring a volume up to date
 // call SetUp again while it is up; files that are as they should be already are not
 // written again. For what a pod is told of itself that needs a mounter for the pod as it
-// is by then.
+// is by then. A volume with tokens or certificates is to be set up again in time for them
+// to be renewed, see [TokenGetter].
 //
 // Items choose keys and name files, Mode and DefaultMode (0644) are their permissions. A
 // key that is missing is an error, unless the source is optional; so is a missing

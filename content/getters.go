@@ -26,8 +26,15 @@ type SecretGetter interface {
 	GetSecret(ctx context.Context, namespace, name string) (*v1.Secret, error)
 }
 
-// A TokenGetter makes tokens of the service account of a pod. It is asked at each SetUp:
-// it is for the getter to keep a token for as long as that lasts.
+// A TokenGetter makes tokens of the service account of a pod. It is asked at each SetUp,
+// and nobody else knows when a token ends: it is for the getter to keep one for its pod,
+// audience and life (or each SetUp makes a new one and writes it), and to return another
+// before that ends. The kubelet renews a token when 80 % of its life is over or it is
+// older than 24 hours, whichever comes first, and goes on with the old one as long as it
+// lasts if no new one is to be had. A pod sees the new token after the next SetUp. So that
+// one comes in time, call SetUp again and again while the volume is up, more often than a
+// fifth of the shortest life, which is two minutes for the least that the API allows
+// (manager.Config.Refresh is a minute by default). The example is such a getter.
 type TokenGetter interface {
 	GetServiceAccountToken(ctx context.Context, pod *v1.Pod, source *v1.ServiceAccountTokenProjection) ([]byte, error)
 }
@@ -38,8 +45,10 @@ type TrustBundleGetter interface {
 	GetTrustBundle(ctx context.Context, source *v1.ClusterTrustBundleProjection) ([]byte, error)
 }
 
-// A CertificateGetter makes certificates for pods. It is asked at each SetUp: it is for
-// the getter to keep one for as long as that lasts.
+// A CertificateGetter makes certificates for pods. It is asked at each SetUp, and is to
+// keep and renew them as a [TokenGetter] does tokens: before they end, when 80 % of their
+// life is over or the signer says so (beginRefreshAt of a PodCertificateRequest). The key is
+// renewed along with the chain.
 type CertificateGetter interface {
 	GetPodCertificate(ctx context.Context, pod *v1.Pod, source *v1.PodCertificateProjection) (Certificate, error)
 }
