@@ -14,7 +14,8 @@ import (
 // earlier run has left, then it goes on from there; nothing is taken down before the
 // source has told all pods once. When ctx ends the operations under way are told to end,
 // Run waits for them, and returns ctx's cause: what is mounted stays mounted, for the
-// next run to find.
+// next run to find. Until then what was known last is what [Manager.State] and its like
+// tell, and who waits for volumes goes on waiting, with [ErrNotRunning] as the cause.
 //
 // A manager runs once at a time ([ErrRunning]), and is the only one on its host.
 func (m *Manager) Run(ctx context.Context) error {

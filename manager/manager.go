@@ -67,6 +67,10 @@ type failureKey struct {
 // ErrRunning is returned by Run of a manager that runs already.
 var ErrRunning = errors.New("manager: it runs already")
 
+// ErrNotRunning is why volumes are waited for in vain, see [WaitError], while the manager
+// does not run.
+var ErrNotRunning = errors.New("manager: it does not run")
+
 // New returns a manager. It does nothing before Run. A configuration that lacks
 // something is an error.
 func New(config Config) (*Manager, error) {

@@ -201,3 +201,33 @@ func (n *node) stateOf(m *manager.Manager, pod types.UID) manager.PodState {
 	n.Fatalf("pod %s has no volume", pod)
 	return manager.PodState{}
 }
+
+// Before Run and after it nobody is told that a volume is up, or gone: it may have been,
+// and who knows what has happened since.
+func TestNotRunning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, own)
+		n.claim("a")
+		up, gone := podWith("1", "a"), podWith("2", "a")
+		stopped, err := manager.New(n.config)
+		require.NoError(t, err)
+		m, stop := n.runUp(up)
+		n.down(m, gone)
+		stop()
+		for _, m := range []*manager.Manager{stopped, m} {
+			require.ErrorIs(t, m.WaitForAttachAndMount(ended(t), up), manager.ErrNotRunning)
+			require.ErrorIs(t, m.WaitForUnmount(ended(t), gone), manager.ErrNotRunning)
+			require.ErrorIs(t, m.WaitForAllPodsUnmount(ended(t)), manager.ErrNotRunning)
+		}
+		require.Len(t, m.GetMountedVolumesForPod("1"), 1, "what was known last")
+		again := make(chan error)
+		go func() { again <- m.WaitForAttachAndMount(t.Context(), up) }()
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		run := make(chan error)
+		go func() { run <- m.Run(ctx) }()
+		require.NoError(t, <-again, "the next run tells")
+		cancel()
+		require.ErrorIs(t, <-run, context.Canceled)
+	})
+}

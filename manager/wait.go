@@ -52,7 +52,9 @@ func (e *WaitError) Unwrap() []error {
 
 // WaitForAttachAndMount waits until all volumes that the pod's containers use are up, as
 // the source's pod of the same UID wants them. If ctx ends before, the error is a
-// [*WaitError]. It changes nothing: the source is what has them set up.
+// [*WaitError]. It changes nothing: the source is what has them set up. Before Run, and
+// after it has ended, nobody knows, and so it waits for the next, with [ErrNotRunning] as
+// the cause.
 func (m *Manager) WaitForAttachAndMount(ctx context.Context, pod *v1.Pod) error {
 	return m.waitFor(ctx, pod.UID, func() []VolumeError { return m.notUp(pod) })
 }
@@ -134,6 +136,8 @@ func (m *Manager) notUp(pod *v1.Pod) []VolumeError {
 func (m *Manager) whyNotUp(v podVolume) error {
 	at, ok := m.want.places.named(v)
 	switch {
+	case !m.isRunning:
+		return ErrNotRunning
 	case !m.restored:
 		return errNotRestored
 	case ok && m.isUp(at):
@@ -194,6 +198,8 @@ func (m *Manager) allPods() []types.UID {
 // notDown returns what is left of pods. The caller holds mu.
 func (m *Manager) notDown(pods ...types.UID) []VolumeError {
 	switch {
+	case !m.isRunning:
+		return []VolumeError{{Err: ErrNotRunning}}
 	case !m.restored:
 		return []VolumeError{{Err: errNotRestored}}
 	case !m.want.populated:
