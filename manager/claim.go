@@ -32,6 +32,8 @@ func specOf(ctx context.Context, source Source, on node, pod *v1.Pod, v *v1.Volu
 	pv, err := source.PersistentVolume(ctx, claim.Spec.VolumeName)
 	if err == nil {
 		err = checkBinding(claim, pv)
+	} else {
+		err = &unreadVolume{claim.Spec.VolumeName, err}
 	}
 	if err == nil {
 		err = on.checkAffinity(pv)
@@ -41,6 +43,15 @@ func specOf(ctx context.Context, source Source, on node, pod *v1.Pod, v *v1.Volu
 	}
 	return volume.NewSpecFromPersistentVolume(pv, readOnly), nil
 }
+
+// An unreadVolume is one that a claim names, and that could not be read.
+type unreadVolume struct {
+	name string
+	err  error
+}
+
+func (e *unreadVolume) Error() string { return e.err.Error() }
+func (e *unreadVolume) Unwrap() error { return e.err }
 
 // claimOf returns the name of the claim behind a volume, if there is one. That of an
 // ephemeral volume is made for the pod.

@@ -105,6 +105,37 @@ func TestOutageWithAnotherClaim(t *testing.T) {
 	})
 }
 
+// A claim that was made anew for another volume has none of the last one's, though the
+// other cannot be read; what is up stays until it can.
+func TestOutageWithAnotherVolume(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, source := newShakyNode(t, own)
+		n.claim("a")
+		n.claim("b")
+		pod := podWith("1", "a")
+		m, stop := n.runUp(pod)
+		defer stop()
+		claim, err := n.source.PersistentVolumeClaim(t.Context(), "default", "b")
+		require.NoError(t, err)
+		claim = claim.DeepCopy()
+		claim.Name = "a"
+		source.fail.Store(1 << 20)
+		n.source.SetClaim(claim)
+		time.Sleep(time.Hour) // and so many resyncs
+		require.ErrorIs(t, m.WaitForAttachAndMount(ended(t), pod), errAway)
+		require.Empty(t, m.GetMountedVolumesForPod("1"))
+		require.Len(t, n.table("/1/"), 1, "it stays")
+		require.Error(t, m.WaitForUnmount(ended(t), pod))
+
+		source.fail.Store(0)
+		time.Sleep(5 * time.Minute)
+		n.up(m, pod)
+		require.Equal(t, "b", m.GetMountedVolumesForPod("1")["v0"].Spec.Name())
+		require.Len(t, n.table("/1/"), 1)
+		require.Contains(t, n.table("/1/")[0].Root, "disk-b")
+	})
+}
+
 // While it cannot be found out what a pod wants nothing is released of what is on its way
 // up for it: neither what is there by now, nor what is being done, nor what an earlier
 // run has left.

@@ -96,13 +96,20 @@ func (p *populator) addVolume(ctx context.Context, all *population, pod *v1.Pod,
 }
 
 // lastSpec returns what was behind the volume when that was last known, or nil if the
-// error is an answer: then it is known that there is no such thing now.
+// error is an answer: then it is known that there is no such thing now. So it is if the
+// claim has become another's of its name, and names another volume: what is up is not the
+// claim's any more, and only stays until it is known what is.
 func (p *populator) lastSpec(pod *v1.Pod, v *v1.Volume, err error) *volume.Spec {
 	at, ok := p.last.places.named(podVolume{pod.UID, v.Name})
 	if !ok || errors.Is(err, ErrNotBound) || errors.Is(err, fs.ErrNotExist) || !p.isSameClaim(pod, v) {
 		return nil
 	}
-	return p.last.podAt(at).spec
+	spec := p.last.podAt(at).spec
+	var unread *unreadVolume
+	if errors.As(err, &unread) && unread.name != spec.Name() {
+		return nil
+	}
+	return spec
 }
 
 // isSameClaim reports whether the pod had the same claim behind the volume last.
