@@ -195,6 +195,9 @@ func (rec record) check(file string) error {
 			return err
 		}
 	}
+	if err := checkQuantity("the size", rec.Size); err != nil { // before anything compares it
+		return err
+	}
 	return rec.spec().Validate()
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -70,7 +71,8 @@ func sameJSON(t *testing.T, a, b any) bool {
 func FuzzRecord(f *testing.F) {
 	good, err := json.Marshal(someRecord())
 	require.NoError(f, err)
-	for _, text := range []string{string(good), "", "{}", "null", "[]", `{"version":1}`, `{"version":1,"volume":"plugin/vol","spec":{"volume":{}}}`} {
+	for _, text := range []string{string(good), "", "{}", "null", "[]", `{"version":1}`, `{"version":1,"volume":"plugin/vol","spec":{"volume":{}}}`,
+		strings.Replace(string(good), `"size":"1Gi"`, `"size":"1e999999999"`, 1)} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -80,6 +82,8 @@ func FuzzRecord(f *testing.F) {
 			return
 		}
 		require.Equal(t, vol, rec.Volume)
-		require.NotEqual(t, present, rec.volume().attached)
+		v := rec.volume()
+		require.NotEqual(t, present, v.attached)
+		v.isSmaller(&desiredVolume{size: resource.NewQuantity(1, resource.BinarySI)}) // ends
 	})
 }

@@ -1,0 +1,66 @@
+package manager_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/manager"
+	"github.com/volumekit/volumekit/volume/volumetest"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// records is the directory of the manager's records.
+func (n *node) records() string {
+	return filepath.Join(n.dir, "root/plugins/volumekit.io~manager/volumes")
+}
+
+// record returns where the only record is.
+func (n *node) record() string {
+	n.Helper()
+	files, err := filepath.Glob(n.records() + "/*.json")
+	require.NoError(n, err)
+	require.Len(n, files, 1)
+	return files[0]
+}
+
+// changeRecord replaces a part of the only record.
+func (n *node) changeRecord(from, to string) {
+	n.Helper()
+	text, err := os.ReadFile(n.record())
+	require.NoError(n, err)
+	require.Contains(n, string(text), from)
+	require.NoError(n, os.WriteFile(n.record(), []byte(strings.Replace(string(text), from, to, 1)), 0o600))
+}
+
+// leftovers says why things are not understood.
+func leftovers(m *manager.Manager) string {
+	var all []string
+	for _, l := range m.State().Leftovers {
+		all = append(all, l.Err.Error())
+	}
+	return strings.Join(all, "\n")
+}
+
+// A record with a size that nobody can compute with costs nothing but itself.
+func TestRecordOfHostileSize(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, volumetest.FakeConfig{})
+		n.claim("a", func(pv *v1.PersistentVolume) {
+			pv.Spec.Capacity = v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}
+		})
+		pod := podWith("1", "a")
+		_, stop := n.runUp(pod)
+		stop()
+		n.changeRecord(`"deviceMountPath"`, `"size":"1e999999999","deviceMountPath"`)
+		m, stop := n.run()
+		defer stop()
+		synctest.Wait()
+		require.Contains(t, leftovers(m), "too large")
+		n.up(m, pod)
+	})
+}
