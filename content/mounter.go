@@ -74,13 +74,10 @@ func checkArgs(args volume.MounterArgs) error {
 	case args.DesiredSize != nil:
 		return fmt.Errorf("MounterArgs.DesiredSize: %w", volume.ErrNotSupported)
 	}
-	for name, id := range map[string]*int64{"fsUser": args.FsUser, "fsGroup": args.FsGroup} {
-		const last = 1<<32 - 1 // stands for no ID
-		if id != nil && (*id < 0 || *id >= last) {
-			return field.Invalid(field.NewPath("args", name), *id, "not a user's or group's ID")
-		}
+	if err := volume.ValidateID(field.NewPath("args", "fsUser"), args.FsUser); err != nil {
+		return err
 	}
-	return nil
+	return volume.ValidateID(field.NewPath("args", "fsGroup"), args.FsGroup)
 }
 
 // fill makes the files in the directory what they should be.

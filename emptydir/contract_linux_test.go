@@ -54,7 +54,7 @@ func mayMount(t *testing.T, medium v1.StorageMedium) bool {
 
 func contractConfig(medium v1.StorageMedium) volumetest.Config {
 	var volumes atomic.Int32
-	arguments := volumetest.Arguments{FsUser: volumetest.Honoured, FsGroup: volumetest.Honoured}
+	arguments := volumetest.Arguments{FsGroup: volumetest.Honoured}
 	if medium != "" {
 		arguments.DesiredSize = volumetest.Honoured
 	}

@@ -5,7 +5,7 @@
 // hugetlbfs ("HugePages" with the one size of page that the pod asks for, or
 // "HugePages-2Mi" and the like). Anybody may write to it, as the containers' users are
 // not known; with MounterArgs.FsGroup the directory, and what is created in it, is of
-// that group.
+// that group. FsUser has no effect, as in Kubernetes.
 //
 // A tmpfs is as large as the smallest of emptyDir.sizeLimit, MounterArgs.DesiredSize
 // and the pod's memory limit, as far as there are such; without any it is as large as

@@ -165,7 +165,7 @@ func TestOwnership(t *testing.T) {
 			}{
 				{volume.MounterArgs{}, 0, nobodys, 0o777},
 				{volume.MounterArgs{FsGroup: &group}, 0, 2000, fs.ModeSetgid | 0o777},
-				{volume.MounterArgs{FsUser: &user, FsGroup: &group}, 1000, 2000, fs.ModeSetgid | 0o777},
+				{volume.MounterArgs{FsUser: &user, FsGroup: &group}, 0, 2000, fs.ModeSetgid | 0o777},
 			} {
 				for range 2 {
 					require.NoError(t, m.SetUp(t.Context(), test.args))
@@ -188,7 +188,6 @@ func TestRefusedArguments(t *testing.T) {
 		"label":        {SELinuxLabel: "system_u:object_r:container_file_t:s0"},
 		"size on disk": {DesiredSize: quantity("1Gi")},
 		"group":        {FsGroup: &bad},
-		"user":         {FsUser: &bad},
 	} {
 		m := n.mounter(t, onMedium(""))
 		err := m.SetUp(t.Context(), args)

@@ -50,6 +50,7 @@ func (m *mounter) SetUp(ctx context.Context, args volume.MounterArgs) error {
 }
 
 // SetUpAt implements [volume.Mounter]. The directory must be below the host's root.
+// FsUser has no effect, as in Kubernetes: anybody may write to the volume.
 // The size of a volume that is up already stays what it is.
 func (m *mounter) SetUpAt(ctx context.Context, dir string, args volume.MounterArgs) error {
 	want, err := m.want(args)
@@ -66,7 +67,7 @@ func (m *mounter) want(args volume.MounterArgs) (util.PodDir, error) {
 		return util.PodDir{}, err
 	}
 	record, err := json.Marshal(m.record())
-	want := util.PodDir{Mode: 0o777, User: args.FsUser, Group: args.FsGroup, Record: record}
+	want := util.PodDir{Mode: 0o777, Group: args.FsGroup, Record: record}
 	if args.FsGroup != nil {
 		want.Mode |= fs.ModeSetgid
 	}

@@ -65,7 +65,7 @@ func contractConfig(t *testing.T, form func(string, v1.HostPathType, ...string) 
 			}
 			return s.PersistentVolume.Spec.HostPath.Path
 		},
-		Arguments: volumetest.Arguments{FsUser: volumetest.Ignored, FsGroup: volumetest.Ignored},
+		Arguments: volumetest.Arguments{FsGroup: volumetest.Ignored},
 		Unsupported: []*volume.Spec{
 			volume.NewSpecFromVolume(&v1.Volume{Name: "v"}),
 			volume.NewSpecFromPersistentVolume(&v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}}, false),

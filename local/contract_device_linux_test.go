@@ -80,7 +80,7 @@ func deviceContract(links string, newDisk func(t *testing.T) string, format func
 			format(t, disk)
 			return s
 		},
-		Arguments: volumetest.Arguments{FsUser: volumetest.Honoured, FsGroup: volumetest.Honoured},
+		Arguments: volumetest.Arguments{FsGroup: volumetest.Honoured},
 		Unsupported: []*volume.Spec{
 			volume.NewSpecFromVolume(&v1.Volume{Name: "v"}),
 		},

@@ -49,7 +49,7 @@ func contractConfig(t *testing.T, newMounter func(*testing.T) mount.Interface) v
 		ReadOnlySpec: func(t *testing.T) *volume.Spec { return newSpec(t, "ro") },
 		Backing:      func(s *volume.Spec) string { return s.PersistentVolume.Spec.Local.Path },
 		NoBlock:      true, // a directory is none
-		Arguments:    volumetest.Arguments{FsUser: volumetest.Honoured, FsGroup: volumetest.Honoured},
+		Arguments:    volumetest.Arguments{FsGroup: volumetest.Honoured},
 		Unsupported: []*volume.Spec{
 			volume.NewSpecFromVolume(&v1.Volume{Name: "v"}),
 			volume.NewSpecFromPersistentVolume(&v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}}, false),

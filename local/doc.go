@@ -60,9 +60,9 @@
 //
 // # Ownership
 //
-// With FsUser or FsGroup all that is in a volume changes owners before it is mounted,
-// see util/ownership. While pods use the volume it keeps the owners that it has: a pod
-// that asks for others is an [OwnerConflict]. With [Config.MapGroups] a volume that has
+// With FsGroup all that is in a volume changes its group before it is mounted, see
+// util/ownership. While pods use the volume it keeps the group that it has: a pod that
+// asks for another is an [OwnerConflict]. FsUser has no effect, as in Kubernetes. With [Config.MapGroups] a volume that has
 // been prepared for a group is shown as the pod's instead, and not changed.
 //
 // Sizes and SELinux labels are not managed: a SetUp with DesiredSize or SELinuxLabel

@@ -12,7 +12,7 @@ import (
 // setUpMapped shows the volume to the pod with the pod's group, see [Config.MapGroups],
 // and reports whether there is nothing more to do.
 func (m *mounter) setUpMapped(ctx context.Context, dir, source string, args volume.MounterArgs) (mapped bool, err error) {
-	if !m.plugin.config.MapGroups || args.FsGroup == nil || args.FsUser != nil {
+	if !m.plugin.config.MapGroups {
 		return false, nil
 	}
 	have, err := ownersOf(source)

@@ -59,10 +59,11 @@ func TestMapGroups(t *testing.T) {
 	require.Equal(t, 2000, groupOf(t, disk+"/deep/new"))
 
 	r.tearDown("2")
-	user := int64(0)
-	_, err = r.setUp(s, "3", volume.MounterArgs{FsGroup: &other, FsUser: &user})
-	var conflict *local.OwnerConflict
-	require.ErrorAs(t, err, &conflict, "with a user nothing is mapped")
+	user := int64(1000)
+	at, err = r.setUp(s, "3", volume.MounterArgs{FsGroup: &other, FsUser: &user})
+	require.NoError(t, err)
+	require.Equal(t, 3000, groupOf(t, at), "also for a pod with a user")
+	r.tearDown("3")
 	r.tearDown("1")
 }
 

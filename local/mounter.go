@@ -51,9 +51,10 @@ func (m *mounter) SetUp(ctx context.Context, args volume.MounterArgs) error {
 // A volume on a device has to be mounted by MountDevice first; if it is not the error
 // wraps [volume.ErrNotMounted].
 //
-// With FsUser or FsGroup what is in the volume changes owners before it is mounted,
-// unless it is read-only, or pods use it already: see [Config.OnOwnerConflict] and
-// [Config.MapGroups]. It is not changed back if mounting fails.
+// With FsGroup what is in the volume changes owners before it is mounted, unless it is
+// read-only, or pods use it already: see [Config.OnOwnerConflict] and
+// [Config.MapGroups]. It is not changed back if mounting fails. FsUser has no effect, as in
+// Kubernetes.
 func (m *mounter) SetUpAt(ctx context.Context, dir string, args volume.MounterArgs) error {
 	if err := checkArgs(args); err != nil {
 		return err
@@ -105,10 +106,10 @@ func (m *mounter) setUpDevice(ctx context.Context, dir string, v *deviceVolume, 
 	})
 }
 
-// setUp binds a directory, and gives it to the pod's users before: until it is
+// setUp binds a directory, and gives it to the pod's group before: until it is
 // mounted nobody else may give it away.
 func (m *mounter) setUp(ctx context.Context, dir, source string, args volume.MounterArgs) error {
-	if m.readOnly || args.FsUser == nil && args.FsGroup == nil {
+	if m.readOnly || args.FsGroup == nil {
 		return m.plugin.mounts.SetUp(ctx, dir, m.request(source, dir, args))
 	}
 	unlock, err := m.plugin.owning.Lock(ctx, source)

@@ -15,39 +15,32 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// An OwnerConflict is a pod that asks for other owners of a volume than it has for
+// An OwnerConflict is a pod that asks for another group of a volume than it has for
 // pods that use it already, or a volume that it is in, or one that is in it. Nothing is changed by it.
 type OwnerConflict struct {
-	Path string // of the volume for the pod that asks
-	// WantUser and WantGroup are asked for; nil: whatever there is.
-	WantUser, WantGroup *int64
-	HaveUser, HaveGroup int64    // of the volume's root, or of that of another one in it
-	UsedAt              []string // the volume's paths for the other pods
+	Path      string   // of the volume for the pod that asks
+	WantGroup int64    // is asked for
+	HaveGroup int64    // of the volume's root, or of that of another one in it
+	UsedAt    []string // the volume's paths for the other pods
 }
 
 // Error says who wants what.
 func (e *OwnerConflict) Error() string {
-	want := func(id *int64) string {
-		if id == nil {
-			return "any"
-		}
-		return fmt.Sprint(*id)
-	}
-	text := fmt.Sprintf("volume at %s: user %s and group %s are asked for, but it belongs to user %d and group %d for %d pods that use it",
-		e.Path, want(e.WantUser), want(e.WantGroup), e.HaveUser, e.HaveGroup, len(e.UsedAt))
+	text := fmt.Sprintf("volume at %s: group %d is asked for, but it belongs to group %d for %d pods that use it",
+		e.Path, e.WantGroup, e.HaveGroup, len(e.UsedAt))
 	if len(e.UsedAt) > 0 {
 		text += ", the first at " + e.UsedAt[0]
 	}
 	return text
 }
 
-// owners are whom a directory belongs to, and its mode as the kernel has it.
+// owners are the group that a directory belongs to, and its mode as the kernel has it.
 type owners struct {
-	user, group int64
-	mode        uint32
+	group int64
+	mode  uint32
 }
 
-// giveAway gives what is in source to the users that the pod asks for.
+// giveAway gives what is in source to the group that the pod asks for.
 func (m *mounter) giveAway(ctx context.Context, dir, source string, args volume.MounterArgs) error {
 	used, err := m.plugin.usedBy(ctx, source)
 	if err != nil {
@@ -66,7 +59,7 @@ func (m *mounter) giveAway(ctx context.Context, dir, source string, args volume.
 			return err
 		}
 	}
-	o := ownership.Options{User: args.FsUser, Group: args.FsGroup}
+	o := ownership.Options{Group: args.FsGroup}
 	if p := args.FSGroupChangePolicy; p != nil && *p == v1.FSGroupChangeOnRootMismatch {
 		o.Policy = ownership.OnRootMismatch
 	}
@@ -140,13 +133,10 @@ func (m *mounter) compareOwners(ctx context.Context, dir, at string, args volume
 	if err != nil {
 		return false, util.Transient(err)
 	}
-	differs := func(want *int64, have int64) bool { return want != nil && *want != have }
-	if !differs(args.FsUser, have.user) && !differs(args.FsGroup, have.group) {
+	if have.group == *args.FsGroup {
 		return true, nil
 	}
-	conflict := &OwnerConflict{
-		Path: dir, WantUser: args.FsUser, WantGroup: args.FsGroup, HaveUser: have.user, HaveGroup: have.group, UsedAt: used,
-	}
+	conflict := &OwnerConflict{Path: dir, WantGroup: *args.FsGroup, HaveGroup: have.group, UsedAt: used}
 	if tell := m.plugin.config.OnOwnerConflict; tell != nil {
 		return false, tell(ctx, conflict)
 	}

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownersOf returns the owners of a directory.
+// ownersOf returns the group of a directory, and its mode.
 func ownersOf(dir string) (owners, error) {
 	fd, err := safepath.Open(unix.AT_FDCWD, dir, unix.O_DIRECTORY)
 	if err != nil {
@@ -18,5 +18,5 @@ func ownersOf(dir string) (owners, error) {
 	if err := unix.Fstat(fd, &stat); err != nil {
 		return owners{}, &fs.PathError{Op: "stat", Path: dir, Err: err}
 	}
-	return owners{int64(stat.Uid), int64(stat.Gid), stat.Mode}, nil
+	return owners{int64(stat.Gid), stat.Mode}, nil
 }

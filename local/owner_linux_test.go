@@ -52,7 +52,7 @@ func TestOwners(t *testing.T) {
 	var conflict *local.OwnerConflict
 	require.ErrorAs(t, err, &conflict)
 	require.Equal(t, int64(2000), conflict.HaveGroup)
-	require.Equal(t, int64(3000), *conflict.WantGroup)
+	require.Equal(t, int64(3000), conflict.WantGroup)
 	require.Len(t, conflict.UsedAt, 3)
 	require.Equal(t, before, mountsBelow(t, r.mount, r.dir))
 	require.Equal(t, 2000, groupOf(t, at))

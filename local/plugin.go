@@ -43,9 +43,9 @@ type Config struct {
 	// root may be able to write to them. They must exist when the plugin is
 	// initialised, like Roots.
 	DeviceLinks []string
-	// OnOwnerConflict is told when a pod asks for other owners of a volume than it has
+	// OnOwnerConflict is told when a pod asks for another group of a volume than it has
 	// for pods that use it already. If it returns nil the pod gets the volume with the
-	// owners that it has; else SetUp fails with the error. Nil: SetUp fails with the
+	// group that it has; else SetUp fails with the error. Nil: SetUp fails with the
 	// conflict. It may be called by several goroutines at the same time.
 	OnOwnerConflict func(ctx context.Context, conflict *OwnerConflict) error
 	// MapGroups shows a volume to a pod with the pod's FsGroup by an ID-mapped bind
@@ -56,10 +56,9 @@ type Config struct {
 	//
 	// It is for volumes that have been prepared for a group other than root's: their
 	// root is the group's, with rwx and set-group-ID, and so should be all in them,
-	// which nobody looks at (compare ownership.OnRootMismatch). The owners of other
-	// volumes are changed as without this option, and so they are for a pod with an
-	// FsUser, and where the kernel, the file system or a user namespace does not allow
-	// it.
+	// which nobody looks at (compare ownership.OnRootMismatch). The group of other
+	// volumes is changed as without this option, and so it is where the kernel, the
+	// file system or a user namespace does not allow it.
 	MapGroups bool
 }
 

@@ -31,34 +31,43 @@ type realNode struct {
 	manager *manager.Manager
 }
 
-// newRealNode has a disk that all pods share, what they may see of the host, and content.
-// Whoever changes content says so: nothing is looked at from time to time.
 func newRealNode(dir string) (*realNode, error) {
-	n := &realNode{dir: dir, kernel: mount.New(mount.Config{}), source: manager.NewMemorySource()}
-	var err error
+	kernel := mount.New(mount.Config{})
+	n, err := newNodeOn(dir, kernel)
+	n.kernel = kernel
+	return n, err
+}
+
+// newNodeOn has a disk that all pods share, what they may see of the host, and content.
+// Whoever changes content says so: nothing is looked at from time to time.
+func newNodeOn(dir string, kernel mount.Interface) (n *realNode, err error) {
+	n = &realNode{dir: dir, source: manager.NewMemorySource()}
 	for _, name := range []string{"root", "disks/shared", "seen"} {
 		err = errors.Join(err, os.MkdirAll(filepath.Join(dir, name), 0o755))
 	}
 	if err != nil {
-		return nil, err
+		return n, err
 	}
 	host, err := volume.NewHost(filepath.Join(dir, "root"))
 	if err != nil {
-		return nil, err
+		return n, err
 	}
 	getter := &content.MapGetter{}
 	getter.SetConfigMap(&v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "real", Name: "words"}, Data: map[string]string{"hello": "world"}})
+	getter.SetToken("real", "default", []byte("token"))
+	config := getter.Config()
+	config.Mounter = kernel
 	plugins, err := volume.NewVolumePluginMgr(host,
-		local.New(local.Config{Mounter: n.kernel, Roots: []string{filepath.Join(dir, "disks")}}),
-		hostpath.New(hostpath.Config{Mounter: n.kernel, Roots: []string{filepath.Join(dir, "seen")}}),
-		emptydir.New(emptydir.Config{Mounter: n.kernel}),
-		content.NewConfigMap(content.Config{Mounter: n.kernel, ConfigMaps: getter}),
+		local.New(local.Config{Mounter: kernel, Roots: []string{filepath.Join(dir, "disks")}}),
+		hostpath.New(hostpath.Config{Mounter: kernel, Roots: []string{filepath.Join(dir, "seen")}}),
+		emptydir.New(emptydir.Config{Mounter: kernel}),
+		content.NewConfigMap(config), content.NewProjected(config),
 	)
 	if err != nil {
-		return nil, err
+		return n, err
 	}
 	n.share()
-	n.manager, err = manager.New(manager.Config{Plugins: plugins, Host: host, Mounter: n.kernel, Source: n.source, Refresh: -1})
+	n.manager, err = manager.New(manager.Config{Plugins: plugins, Host: host, Mounter: kernel, Source: n.source, Refresh: -1})
 	return n, err
 }
 
@@ -91,6 +100,10 @@ func (n *realNode) volume(kind string) (s v1.VolumeSource) {
 		s.PersistentVolumeClaim = &v1.PersistentVolumeClaimVolumeSource{ClaimName: "shared"}
 	case "words":
 		s.ConfigMap = &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: "words"}}
+	case "token":
+		s.Projected = &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{{
+			ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "token"},
+		}}}
 	}
 	return s
 }

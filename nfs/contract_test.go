@@ -43,7 +43,7 @@ func contractConfig(c nfs.Config, newSpec func(readOnly bool) *volume.Spec) volu
 		},
 		Spec:         func(*testing.T) *volume.Spec { return newSpec(false) },
 		ReadOnlySpec: func(*testing.T) *volume.Spec { return newSpec(true) },
-		Arguments:    volumetest.Arguments{FsUser: volumetest.Ignored, FsGroup: volumetest.Ignored},
+		Arguments:    volumetest.Arguments{FsGroup: volumetest.Ignored},
 		Unsupported: []*volume.Spec{
 			volume.NewSpecFromVolume(&v1.Volume{Name: "v"}),
 			volume.NewSpecFromPersistentVolume(&v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}}, false),

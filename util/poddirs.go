@@ -44,8 +44,8 @@ func NewPodDirs(host volume.VolumeHost, mounter mount.Interface, pluginName stri
 type PodDir struct {
 	// Mode is the mode of the directory, whatever the umask. The zero value is 0.
 	Mode fs.FileMode
-	// User and Group own the directory. Nil: whoever makes it does.
-	User, Group *int64
+	// Group owns the directory. Nil: that of whoever makes it does.
+	Group *int64
 	// Mount is mounted on the directory. Its target is set here. Nil: nothing is.
 	Mount *mount.Request
 	// Record is what the plugin will want to know of the volume after a restart:
@@ -57,17 +57,6 @@ type PodDir struct {
 	Fill func(ctx context.Context, dir string) error
 }
 
-// check accepts what can be the owner of a directory.
-func (d PodDir) check() error {
-	for name, id := range map[string]*int64{"fsUser": d.User, "fsGroup": d.Group} {
-		const last = 1<<32 - 1 // stands for no ID
-		if id != nil && (*id < 0 || *id >= last) {
-			return field.Invalid(field.NewPath(name), *id, "not a user's or group's ID")
-		}
-	}
-	return nil
-}
-
 // SetUp brings the volume up at dir, as [volume.Mounter] has it. A directory that is
 // there already stays with what is in it: somebody has not come to the end, with
 // setting it up or with tearing it down. Owner and mode are set when the volume is not
@@ -76,7 +65,7 @@ func (d PodDir) check() error {
 // If something else is mounted there, or the volume is up as something else, the error
 // wraps [volume.ErrAlreadyMounted].
 func (p *PodDirs) SetUp(ctx context.Context, dir string, want PodDir) error {
-	if err := want.check(); err != nil {
+	if err := volume.ValidateID(field.NewPath("fsGroup"), want.Group); err != nil {
 		return err
 	}
 	return p.exclusively(ctx, dir, func(v *podDir) error { return v.setUp(want) })

@@ -26,8 +26,8 @@ func own(dir string, want PodDir) error {
 		return err
 	}
 	defer func() { _ = unix.Close(fd) }()
-	if want.User != nil || want.Group != nil {
-		if err := unix.Fchown(fd, idOf(want.User), idOf(want.Group)); err != nil {
+	if want.Group != nil {
+		if err := unix.Fchown(fd, -1, int(*want.Group)); err != nil {
 			return err
 		}
 	}
@@ -46,13 +46,6 @@ func setMode(fd int, mode uint32) error {
 		return fmt.Errorf("%w: %#o, not %#o", errNotKept, st.Mode&0o7777, mode)
 	}
 	return nil
-}
-
-func idOf(id *int64) int {
-	if id == nil {
-		return -1
-	}
-	return int(*id)
 }
 
 func modeBits(mode fs.FileMode) uint32 {

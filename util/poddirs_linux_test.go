@@ -106,7 +106,6 @@ func TestPodDirsLeavesWhatIsUp(t *testing.T) {
 		for name, change := range map[string]func(*PodDir){
 			"record": func(d *PodDir) { d.Record = json.RawMessage(`"other"`) },
 			"group":  func(d *PodDir) { d.Group = new(int64) },
-			"user":   func(d *PodDir) { d.User = new(int64) },
 			"kind": func(d *PodDir) {
 				if d.Mount != nil {
 					d.Mount = nil
@@ -311,7 +310,6 @@ func TestPodDirsElsewhere(t *testing.T) {
 	for _, id := range []int64{-1, 1<<32 - 1, 1 << 40} {
 		var invalid *field.Error
 		require.ErrorAs(t, n.SetUp(t.Context(), n.dir, PodDir{Group: &id}), &invalid)
-		require.ErrorAs(t, n.SetUp(t.Context(), n.dir, PodDir{User: &id}), &invalid)
 	}
 	require.NoDirExists(t, n.dir)
 }

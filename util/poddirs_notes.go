@@ -19,18 +19,17 @@ import (
 // A note is what is known of a volume that is up.
 type note struct {
 	Mounted bool            `json:"mounted,omitempty"`
-	User    *int64          `json:"user,omitempty"`
 	Group   *int64          `json:"group,omitempty"`
 	Record  json.RawMessage `json:"record,omitempty"`
 }
 
 func noteOf(want PodDir) note {
-	return note{Mounted: want.Mount != nil, User: want.User, Group: want.Group, Record: want.Record}
+	return note{Mounted: want.Mount != nil, Group: want.Group, Record: want.Record}
 }
 
 var (
 	errOtherRecord = errors.New("the volume is up as something else")
-	errOtherOwner  = errors.New("the volume is up for another owner")
+	errOtherGroup  = errors.New("the volume is up for another group")
 )
 
 // differs returns what is up differently from what is wanted.
@@ -38,8 +37,8 @@ func (n note) differs(want PodDir) error {
 	switch {
 	case n.Mounted != (want.Mount != nil), !sameJSON(n.Record, want.Record):
 		return errOtherRecord
-	case !same(n.User, want.User), !same(n.Group, want.Group):
-		return errOtherOwner
+	case !same(n.Group, want.Group):
+		return errOtherGroup
 	}
 	return nil
 }

@@ -59,6 +59,16 @@ func ValidatePathComponent(path *field.Path, value string) error {
 	return nil
 }
 
+// ValidateID checks that an ID, if there is one, can be a user's or a group's. The error
+// is a [*field.Error] for the field at path.
+func ValidateID(path *field.Path, id *int64) error {
+	const last = 1<<32 - 1 // stands for no ID
+	if id != nil && (*id < 0 || *id >= last) {
+		return field.Invalid(path, *id, "not a user's or group's ID")
+	}
+	return nil
+}
+
 // Invalid returns [field.Invalid] with the value shortened: anybody may have written
 // it.
 func Invalid(path *field.Path, value, detail string) *field.Error {

@@ -57,9 +57,14 @@ type MounterArgs struct {
 	// ReadOnly: the pod only reads from the volume. A volume whose specification
 	// is read-only is mounted so in any case.
 	ReadOnly bool
-	// FsUser and FsGroup own what is in the volume, if the plugin manages
-	// ownership. Nil: left as it is.
-	FsUser, FsGroup *int64
+	// FsUser is the user that all containers of the pod run as, if there is one such.
+	// It owns what is made for that user alone, tokens and certificates, and nothing
+	// else: as in Kubernetes a volume does not become a user's. A plugin that makes no
+	// such thing ignores it; it is no error for any.
+	FsUser *int64
+	// FsGroup owns what is in the volume, if the plugin manages ownership. Nil: left
+	// as it is.
+	FsGroup *int64
 	// FSGroupChangePolicy says when ownership is changed. Nil: always.
 	FSGroupChangePolicy *v1.PodFSGroupChangePolicy
 	// DesiredSize limits the volume, if the plugin can. Nil: no limit.
@@ -71,6 +76,6 @@ type MounterArgs struct {
 // Attributes of a volume.
 type Attributes struct {
 	ReadOnly       bool // mounted read-only whatever the pod asks for
-	Managed        bool // ownership is changed to FsUser and FsGroup
+	Managed        bool // ownership is changed to FsGroup
 	SELinuxRelabel bool // the files can carry SELinux labels
 }

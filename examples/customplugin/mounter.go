@@ -39,9 +39,10 @@ func (m *mounter) SetUp(ctx context.Context, args volume.MounterArgs) error {
 }
 
 // SetUpAt implements [volume.Mounter]: it binds the share, read-only from the first
-// instant if it is to be.
+// instant if it is to be. FsUser has no effect, as in Kubernetes: there is nothing that is made for
+// one user alone.
 func (m *mounter) SetUpAt(ctx context.Context, dir string, args volume.MounterArgs) error {
-	if args.FsUser != nil || args.FsGroup != nil || args.DesiredSize != nil || args.SELinuxLabel != "" {
+	if args.FsGroup != nil || args.DesiredSize != nil || args.SELinuxLabel != "" {
 		return fmt.Errorf("a share is as it is: %w", volume.ErrNotSupported)
 	}
 	req := mount.Request{Source: m.source}

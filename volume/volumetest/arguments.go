@@ -16,11 +16,12 @@ const (
 )
 
 // Arguments says what a plugin does about each argument of [volume.MounterArgs] that
-// not all plugins know. Of what is not mentioned it is tested that it is refused: a pod
-// does not get less than it has asked for without being told.
+// not all plugins know. Of what is not mentioned, but FsUser, it is tested that it is
+// refused: a pod does not get less than it has asked for without being told.
 type Arguments struct {
-	// FsUser honoured: the user owns what is in the volume, or at least, if GetAttributes
-	// says that the volume is read-only, can read it.
+	// FsUser honoured: the user can read what is in the volume, and owns what only the
+	// owner can read. Otherwise it is tested that it is ignored, which is no less than
+	// a pod asks for: many have one user, and it owns what is made for it alone.
 	FsUser Handling
 	// FsGroup honoured: what is in the volume is the group's, which can read it; and
 	// also write to it, and directories are set-group-ID, unless GetAttributes says that

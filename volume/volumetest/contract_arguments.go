@@ -27,6 +27,9 @@ func badIDs() []int64 { return []int64{-1, math.MinInt64, math.MaxUint32, math.M
 func (c *contract) fsUser() {
 	id := c.otherID(os.Getuid(), func(file string, id int) error { return os.Chown(file, id, -1) })
 	a := argument{handling: c.Arguments.FsUser, args: volume.MounterArgs{FsUser: &id}}
+	if a.handling == Refused { // nothing is said: it is no error for any plugin
+		a.handling = Ignored
+	}
 	for _, bad := range badIDs() {
 		a.bad = append(a.bad, volume.MounterArgs{FsUser: &bad})
 	}
@@ -149,7 +152,7 @@ func (c *contract) requireBad(spec *volume.Spec, bad volume.MounterArgs) {
 // requireManaged: a plugin that has ownership managed says so, and no other.
 func (c *contract) requireManaged() {
 	c.Helper()
-	manages := c.Arguments.FsUser == Honoured || c.Arguments.FsGroup == Honoured
+	manages := c.Arguments.FsGroup == Honoured
 	require.Equal(c, manages, c.newMounter(c.unchanged(c.Spec(c.T))).GetAttributes().Managed,
 		"GetAttributes about ownership: the volume is writable")
 }

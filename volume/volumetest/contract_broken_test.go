@@ -110,10 +110,15 @@ func brokenArguments() map[string]broken {
 			does.managed = does.managed || says == honoured
 			plugins[arg+"_"+name] = broken{does.config(all(says)), arg, text}
 		}
-		add("not_mentioned", refused, taking{}, "the argument was not refused")
-		add("refused", refused, taking{before: refuse}, "")
-		add("refused_too_late", refused, taking{before: makeDirs, after: refuse}, "a refused argument changed something")
-		add("given_and_refused", refused, taking{before: both(give, refuse)}, "a refused argument changed owners or modes")
+		if arg == "FsUser" {
+			add("not_mentioned", refused, taking{}, "")
+			add("refused", refused, taking{before: refuse}, "it is up, and the argument is ignored")
+		} else {
+			add("not_mentioned", refused, taking{}, "the argument was not refused")
+			add("refused", refused, taking{before: refuse}, "")
+			add("refused_too_late", refused, taking{before: makeDirs, after: refuse}, "a refused argument changed something")
+			add("given_and_refused", refused, taking{before: both(give, refuse)}, "a refused argument changed owners or modes")
+		}
 		add("refused_and_said_to_be_ignored", ignored, taking{before: refuse}, "it is up, and the argument is ignored")
 		if arg != "SELinuxLabel" {
 			add("anything", honoured, taking{}, "an argument that cannot be was accepted")

@@ -1,0 +1,106 @@
+package manager_test
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	v1 "k8s.io/api/core/v1"
+)
+
+// TestSecurityContext: pods with users and groups get their volumes. What is made for a
+// pod's user is the user's, and nothing else is.
+func TestSecurityContext(t *testing.T) {
+	t.Run("fake", func(t *testing.T) {
+		dir, err := filepath.EvalSymlinks(t.TempDir())
+		require.NoError(t, err)
+		n, err := newNodeOn(dir, mounttest.NewFake(mount.Config{}))
+		require.NoError(t, err)
+		n.securityContext(t, ids{user: os.Getuid(), group: os.Getgid(), other: os.Getuid()}, "token")
+	})
+	t.Run("ordinary user", func(t *testing.T) {
+		if !mounttest.Namespace(t) {
+			return
+		}
+		n, err := newRealNode(ownDir(t))
+		require.NoError(t, err)
+		n.securityContext(t, ids{user: 1000, other: 1001}) // who are nobody there
+	})
+	t.Run("root", func(t *testing.T) {
+		if !mounttest.RootNamespace(t) {
+			return
+		}
+		n, err := newRealNode(ownDir(t))
+		require.NoError(t, err)
+		n.securityContext(t, ids{user: 1000, group: 2000, other: 1001, owner: 999}, "token")
+	})
+}
+
+// ids are two users of pods and a group of theirs, and whom the disk belongs to.
+type ids struct{ user, group, other, owner int }
+
+func (n *realNode) securityContext(t *testing.T, as ids, besides ...string) {
+	database := filepath.Join(n.dir, "disks/shared/database")
+	require.NoError(t, os.WriteFile(database, []byte("precious"), 0o600))
+	if as.owner != 0 {
+		require.NoError(t, os.Chown(database, as.owner, as.owner))
+	}
+	owner, _ := ownersAt(t, database)
+	stop := n.run(t.Context())
+	for _, group := range []*int64{nil, id(as.group)} {
+		var pods []*v1.Pod
+		for i, user := range []int{as.user, as.other} {
+			pod := n.pod(i+1, append(besides, "shared", "scratch", "memory", "words", "seen")...)
+			pod.Spec.SecurityContext = &v1.PodSecurityContext{
+				RunAsUser: id(user), FSGroup: group, SupplementalGroups: []int64{3000, 3001},
+			}
+			pods = append(pods, pod)
+		}
+		require.NoError(t, n.up(t.Context(), pods...))
+		for i, pod := range pods {
+			n.requireOwners(t, pod, []int{as.user, as.other}[i], group)
+		}
+		uid, gid := ownersAt(t, database)
+		require.Equal(t, owner, uid, "a pod's user has taken the disk")
+		if group != nil {
+			require.EqualValues(t, *group, gid)
+		}
+		require.NoError(t, n.down(t.Context(), pods...))
+	}
+	require.NoError(t, stop())
+}
+
+// requireOwners looks at the volumes that are the pod's alone.
+func (n *realNode) requireOwners(t *testing.T, pod *v1.Pod, user int, group *int64) {
+	t.Helper()
+	for name, at := range n.manager.GetMountedVolumesForPod(pod.UID) {
+		uid, gid := ownersAt(t, at.Path)
+		if name != "shared" {
+			require.Equal(t, os.Getuid(), uid, name)
+		}
+		if group != nil && (name == "scratch" || name == "memory") {
+			require.EqualValues(t, *group, gid, name)
+		}
+		if name == "token" {
+			uid, _ = ownersAt(t, filepath.Join(at.Path, "token"))
+			require.Equal(t, user, uid, "the token is for the pod's user")
+		}
+	}
+}
+
+func ownersAt(t *testing.T, name string) (uid, gid int) {
+	t.Helper()
+	info, err := os.Stat(name)
+	require.NoError(t, err)
+	stat := info.Sys().(*syscall.Stat_t)
+	return int(stat.Uid), int(stat.Gid)
+}
+
+func id(n int) *int64 {
+	n64 := int64(n)
+	return &n64
+}
