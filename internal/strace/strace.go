@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -17,7 +16,7 @@ import (
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
-// Calls are the names of the system calls that each thread has begun.
+// Calls are the system calls that each thread has begun, as strace shows them.
 type Calls map[int][]string
 
 // settling is how long it takes until what strace has interrupted sleeps again.
@@ -88,30 +87,10 @@ func parse(text string, begin, end time.Time) (Calls, error) {
 			return nil, fmt.Errorf("strace: %q: %w", line, err)
 		}
 		when := time.UnixMicro(int64(at * 1e6))
-		name, _, isCall := strings.Cut(fields[2], "(")
+		isCall := strings.Contains(fields[2], "(")
 		if isCall && !when.Before(begin) && when.Before(end) {
-			calls[thread] = append(calls[thread], name)
+			calls[thread] = append(calls[thread], strings.Join(fields[2:], " "))
 		}
 	}
 	return calls, nil
-}
-
-// ofMonitor are the calls by which Go's runtime looks around: for goroutines to wake, and
-// for how many processors there are, by affinity and by the limit of the control group.
-var ofMonitor = []string{"futex", "nanosleep", "epoll_pwait", "sched_getaffinity", "pread64"}
-
-// ButMonitor returns the calls of all threads but of the one with which Go's runtime looks
-// around once a minute, whatever the program does (sysmon), and how many that one has
-// made. It is the only thread that makes calls, and none but its own, or it is not told
-// apart.
-func (c Calls) ButMonitor() (others Calls, monitor int) {
-	if len(c) != 1 {
-		return c, 0
-	}
-	for _, names := range c {
-		if !slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(ofMonitor, name) }) {
-			return nil, len(names)
-		}
-	}
-	return c, 0
 }
