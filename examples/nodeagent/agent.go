@@ -105,7 +105,7 @@ func (a *agent) work(ctx context.Context, last func(context.Context) error) erro
 	ended := make(chan error, 2)
 	go func() { ended <- a.manager.Run(running) }()
 	go func() { ended <- a.source.Run(running) }()
-	a.screen.printf("Keeping the volumes of the pods in %s, below %s. Process %d.\n", a.options.manifests, a.root, os.Getpid())
+	a.screen.begin(fmt.Sprintf("Keeping the volumes of the pods in %s, below %s. Process %d.", a.options.manifests, a.root, os.Getpid()))
 	err := a.watch(ctx, ended)
 	if last != nil {
 		err = errors.Join(err, last(running))
@@ -133,7 +133,7 @@ func (a *agent) watch(ctx context.Context, ended chan error) error {
 	for {
 		select {
 		case <-ctx.Done():
-			a.screen.flush()
+			a.showLast(ctx)
 			return a.unfinished(ctx)
 		case err := <-ended:
 			ended <- context.Canceled
@@ -141,13 +141,15 @@ func (a *agent) watch(ctx context.Context, ended chan error) error {
 		case line := <-a.screen.lines:
 			a.screen.show(line)
 			look.Reset(pace)
+		case <-a.screen.resized:
+			a.screen.draw(ctx, a.manager.State(), a.source)
 		case <-look.C:
 			state := a.manager.State()
 			a.screen.draw(ctx, state, a.source)
 			if !isSettled(state) {
 				look.Reset(pace)
 			} else if a.once {
-				a.screen.flush()
+				a.showLast(ctx)
 				return a.problems()
 			} else {
 				debug.FreeOSMemory() // there may be nothing to do for days
@@ -155,6 +157,14 @@ func (a *agent) watch(ctx context.Context, ended chan error) error {
 		}
 	}
 }
+
+func (a *agent) showLast(ctx context.Context) {
+	a.screen.flush()
+	a.screen.draw(ctx, a.manager.State(), a.source)
+}
+
+// mounted is what the manager says of a volume that is as it should be.
+const mounted = "mounted"
 
 // isSettled reports whether all is as desired.
 func isSettled(s manager.State) bool {
@@ -166,7 +176,7 @@ func isSettled(s manager.State) bool {
 			return false
 		}
 		for _, pod := range v.Pods {
-			if pod.Phase() != "mounted" {
+			if pod.Phase() != mounted {
 				return false
 			}
 		}

@@ -92,6 +92,12 @@ func (o *output) String() string {
 
 func (u user) start(args ...string) *process {
 	u.Helper()
+	return u.startOn(nil, args...)
+}
+
+// startOn starts it on a terminal, unless that is nil.
+func (u user) startOn(tty *os.File, args ...string) *process {
+	u.Helper()
 	ctx, cancel := context.WithTimeout(u.Context(), 2*patience())
 	u.Cleanup(cancel)
 	p := &process{Cmd: exec.CommandContext(ctx, "/proc/self/exe", args...), ended: make(chan struct{})}
@@ -99,8 +105,13 @@ func (u user) start(args ...string) *process {
 	p.Env = append(os.Environ(), mainVar+"=1", insideVar+"=", "TMPDIR="+u.dir+"/tmp", "GOCOVERDIR="+u.dir+"/coverage", "GORACE=atexit_sleep_ms=0")
 	p.Stdout, p.Stderr = &p.stdout, &p.stderr
 	p.WaitDelay = 30 * time.Second
+	p.SysProcAttr = &syscall.SysProcAttr{}
+	if tty != nil {
+		p.Stdin, p.Stdout, p.Env = tty, tty, append(p.Env, "TERM=xterm")
+		p.SysProcAttr.Setsid, p.SysProcAttr.Setctty = true, true
+	}
 	if u.uid != os.Geteuid() {
-		p.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(u.uid), Gid: uint32(u.uid)}}
+		p.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(u.uid), Gid: uint32(u.uid)}
 	}
 	err := p.Start()
 	if os.IsPermission(err) {

@@ -1,13 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"os"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/volumekit/volumekit/manager"
@@ -17,23 +17,34 @@ import (
 
 // A screen is a terminal with a table, or something else that gets lines.
 type screen struct {
-	out        io.Writer
-	isTerminal bool
-	lines      chan string // to be shown
-	recent     []string
-	said       string // about the whole, last
+	out      io.Writer
+	terminal *os.File // nil: it is none
+	resized  chan os.Signal
+	lines    chan string // to be shown
+	title    string      // above the table
+	recent   []string
+	said     string // about the whole, last
+	isDrawn  bool
 }
 
 func newScreen(out io.Writer) *screen {
-	f, ok := out.(*os.File)
-	if ok {
-		info, err := f.Stat()
-		ok = err == nil && info.Mode()&os.ModeCharDevice != 0
+	s := &screen{out: out, lines: make(chan string, 4096), resized: make(chan os.Signal, 1)}
+	if f, ok := out.(*os.File); ok && isTerminal(f) {
+		s.terminal = f
+		notifyResized(s.resized)
 	}
-	return &screen{out: out, isTerminal: ok, lines: make(chan string, 4096)}
+	return s
 }
 
 func (s *screen) printf(format string, args ...any) { _, _ = fmt.Fprintf(s.out, format, args...) }
+
+// begin says what all that follows is about.
+func (s *screen) begin(title string) {
+	s.title = title
+	if s.terminal == nil {
+		s.printf("%s\n", title)
+	}
+}
 
 // event and problem do not wait: a line more or less is no reason to hold up volumes.
 func (s *screen) event(e manager.Event) {
@@ -55,12 +66,11 @@ func (s *screen) say(line string) {
 
 func (s *screen) show(line string) {
 	const most = 8
-	if !s.isTerminal {
+	if s.terminal == nil {
 		s.printf("%s\n", line)
 		return
 	}
-	s.recent = append(s.recent, line)
-	s.recent = s.recent[max(0, len(s.recent)-most):]
+	s.recent = tail(append(s.recent, line), most)
 }
 
 // flush shows what waits to be.
@@ -78,19 +88,35 @@ func (s *screen) flush() {
 // draw shows the state: all of it on a terminal, and elsewhere only that all is well.
 func (s *screen) draw(ctx context.Context, state manager.State, source *manifests.Source) {
 	names, pods := podNames(ctx, source)
-	if s.isTerminal {
-		const clear = "\x1b[H\x1b[2J"
-		s.printf("%s%s\n%s\n", clear, table(state, names), strings.Join(s.recent, "\n"))
-		return
-	}
 	said := ""
 	if isSettled(state) {
 		said = fmt.Sprintf("All is as desired: %d volumes of %d pods are up.", countUp(state), pods)
 	}
-	if said != "" && said != s.said {
+	if s.terminal != nil {
+		s.paint(picture{head: []string{s.title, cmp.Or(said, "Not all is as desired yet.")}, rows: table(state, names), recent: s.recent})
+	} else if said != "" && said != s.said {
 		s.printf("%s\n", said)
 	}
 	s.said = said
+}
+
+// paint replaces what the terminal shows, in one write. What it showed at first scrolls
+// away, and is not lost. The cursor waits below, and nothing is left to be put back,
+// should we be killed.
+func (s *screen) paint(p picture) {
+	const home, toEndOfLine, toEnd, hide, unhide = "\x1b[H", "\x1b[K", "\x1b[J", "\x1b[?25l", "\x1b[?25h"
+	var b strings.Builder
+	now := sizeOf(s.terminal)
+	if !s.isDrawn {
+		b.WriteString(strings.Repeat("\n", now.height))
+	}
+	b.WriteString(hide + home)
+	for _, line := range p.lines(size{now.width, now.height - 1}) {
+		b.WriteString(line + toEndOfLine + "\r\n")
+	}
+	b.WriteString(toEnd + unhide)
+	s.printf("%s", b.String())
+	s.isDrawn = true
 }
 
 func countUp(state manager.State) (n int) {
@@ -109,32 +135,27 @@ func podNames(ctx context.Context, source *manifests.Source) (names map[types.UI
 	return names, len(pods)
 }
 
-func table(state manager.State, names map[types.UID]string) string {
-	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, "POD\tVOLUME\tPLUGIN\tSTATE\t")
-	row := func(pod types.UID, name, plugin, says string, err error) {
+// table returns a row for each volume of a pod.
+func table(state manager.State, names map[types.UID]string) (rows []row) {
+	add := func(pod types.UID, name, plugin, says string, err error) {
+		isFine := err == nil && says == mounted
 		if err != nil {
 			says += ": " + err.Error()
 		}
-		if names[pod] == "" {
-			names[pod] = string(pod)
-		}
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t\n", oneLine(names[pod]), oneLine(name), plugin, oneLine(says))
+		rows = append(rows, row{[columns]string{oneLine(cmp.Or(names[pod], string(pod))), oneLine(name), plugin, oneLine(says)}, isFine})
 	}
 	for _, v := range state.Volumes {
 		for _, pod := range v.Pods {
-			row(pod.Pod, pod.Name, v.Plugin, pod.Phase(), pod.Err)
+			add(pod.Pod, pod.Name, v.Plugin, pod.Phase(), pod.Err)
 		}
 	}
 	for _, f := range state.Failed {
-		row(f.Pod, f.Name, "", "cannot be planned", f.Err)
+		add(f.Pod, f.Name, "", "cannot be planned", f.Err)
 	}
 	for _, left := range state.Leftovers {
-		row(left.Pod, left.Path, left.Plugin, "left alone", left.Err)
+		add(left.Pod, left.Path, left.Plugin, "left alone", left.Err)
 	}
-	_ = w.Flush() // into memory
-	return b.String()
+	return rows
 }
 
 // oneLine makes a line of a text that may hold what anybody wrote.
