@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 
@@ -63,4 +64,28 @@ func TestRecordOfHostileSize(t *testing.T) {
 		require.Contains(t, leftovers(m), "too large")
 		n.up(m, pod)
 	})
+}
+
+// What lies in the place of a record, and is none, keeps nobody waiting.
+func TestOddRecords(t *testing.T) {
+	n := newNode(t, volumetest.FakeConfig{})
+	n.claim("a")
+	pod := podWith("1", "a")
+	_, stop := n.runUp(pod)
+	stop()
+	record := n.record()
+	large, err := os.Create(n.records() + "/large.json")
+	require.NoError(t, err)
+	require.NoError(t, large.Truncate(1<<40))
+	require.NoError(t, large.Close())
+	require.NoError(t, os.Symlink(record, n.records()+"/link.json"))
+	require.NoError(t, syscall.Mkfifo(n.records()+"/pipe.json", 0o600))
+	require.NoError(t, syscall.Mkfifo(record+".tmp", 0o600)) // where the next one is written
+	m, stop := n.run()
+	n.up(m, pod)
+	require.Len(t, m.State().Leftovers, 3, leftovers(m))
+	for _, says := range []string{"large.json: a record has at most", "link.json: open", "pipe.json: not a regular file"} {
+		require.Contains(t, leftovers(m), says)
+	}
+	stop()
 }

@@ -7,6 +7,6 @@ import (
 	"syscall"
 )
 
-const openDirectory = 0
+const openDirectory, openRegular = 0, 0
 
 func isNotDirectory(err error) bool { return errors.Is(err, syscall.ENOTDIR) }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -85,6 +86,9 @@ func fileOf(name v1.UniqueVolumeName) string {
 // one or the new one, also after a power failure.
 func (r records) write(rec record) error {
 	text, err := json.Marshal(rec)
+	if err == nil && len(text) > maxRecord {
+		err = errLargeRecord
+	}
 	if err == nil {
 		_, err = safepath.MkdirAll(r.root, r.dir, 0o700)
 	}
@@ -106,8 +110,12 @@ func (r records) write(rec record) error {
 	return syncDir(root)
 }
 
+// writeSynced writes a file anew: what is there may be a pipe, or whatever.
 func writeSynced(root *os.Root, name string, text []byte) error {
-	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err := ignoreMissing(root.Remove(name)); err != nil {
+		return err
+	}
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
@@ -161,11 +169,38 @@ func (r records) read() (all []record, broken map[string]error) {
 }
 
 func (r records) readOne(name string) (record, error) {
-	text, err := os.ReadFile(filepath.Join(r.dir, name))
+	text, err := readRegular(filepath.Join(r.dir, name))
 	if err != nil {
 		return record{}, err
 	}
 	return parseRecord(name, text)
+}
+
+// maxRecord is how large a record may be, in bytes.
+const maxRecord = 16 << 20
+
+var (
+	errLargeRecord = fmt.Errorf("a record has at most %d bytes", maxRecord)
+	errNotRegular  = errors.New("not a regular file")
+)
+
+// readRegular reads a file that is one, and no larger than a record. It waits for nobody.
+func readRegular(path string) (text []byte, err error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|openRegular, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, errNotRegular
+	case info.Size() > maxRecord:
+		return nil, errLargeRecord
+	}
+	return io.ReadAll(io.LimitReader(f, maxRecord))
 }
 
 // parseRecord reads what is in the file of that name.
