@@ -9,9 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/local"
 	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/util/loop"
 	"github.com/volumekit/volumekit/volume"
 	"github.com/volumekit/volumekit/volume/volumetest"
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // TestDeviceContract: volumes on devices keep the same promises as directories.
@@ -32,6 +36,11 @@ func TestDeviceContract(t *testing.T) {
 			plugin.UseFiles()
 			return plugin
 		}
+		config.Enlarge = func(t *testing.T, s *volume.Spec) resource.Quantity {
+			file, err := os.Readlink(s.PersistentVolume.Spec.Local.Path)
+			require.NoError(t, err)
+			return grown(t, file, 64<<10)
+		}
 		config.NoMetrics = true
 		config.NoBlock = true // files are taken for disks
 		volumetest.TestPlugin(t, config)
@@ -41,15 +50,47 @@ func TestDeviceContract(t *testing.T) {
 		if r == nil {
 			return
 		}
+		disks := map[string]testDisk{}
 		config := deviceContract(r.links, func(t *testing.T) string {
 			of := &rig{t: t, dir: t.TempDir()}
-			return of.disk("disk", 4<<20).device
+			d := of.disk("disk", 4<<20)
+			disks[d.device] = d
+			return d.device
 		}, func(t *testing.T, disk string) { run(t, "mkfs.ext4", "-q", disk) })
+		config.Enlarge = func(t *testing.T, s *volume.Spec) resource.Quantity {
+			needsToGrowExt4(t)
+			device, err := os.Readlink(s.PersistentVolume.Spec.Local.Path)
+			require.NoError(t, err)
+			size := grown(t, disks[device].image, 4<<20)
+			require.NoError(t, loop.Resize(loop.Device{Path: device}))
+			return size
+		}
+		config.OwnCapacity = true
 		config.NewMounter = func(*testing.T) mount.Interface {
 			return mount.New(mount.Config{StagingDir: r.dir + "/staging"})
 		}
 		volumetest.TestPlugin(t, config)
 	})
+}
+
+// needsToGrowExt4 skips the test where the kernel lets nobody grow a mounted one.
+func needsToGrowExt4(t *testing.T) {
+	t.Helper()
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	require.NoError(t, unix.Capget(&header, &data[0]))
+	if data[0].Effective&(1<<unix.CAP_SYS_RESOURCE) == 0 {
+		mounttest.SkipWithout(t, "growext4", "CAP_SYS_RESOURCE is missing")
+	}
+}
+
+// grown makes a file longer, and returns how long it is.
+func grown(t *testing.T, file string, by int64) resource.Quantity {
+	t.Helper()
+	info, err := os.Stat(file)
+	require.NoError(t, err)
+	require.NoError(t, os.Truncate(file, info.Size()+by))
+	return *resource.NewQuantity(info.Size()+by, resource.BinarySI)
 }
 
 func deviceContract(links string, newDisk func(t *testing.T) string, format func(t *testing.T, disk string)) volumetest.Config {

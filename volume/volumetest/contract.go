@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -43,6 +44,14 @@ type Config struct {
 	// NoBlock says that raw devices are not tested: this configuration has none.
 	NoBlock bool
 
+	// Enlarge makes the storage behind a volume of Spec larger, and returns the size that
+	// it has then: twice as much at the most. Nil: it does not grow, and if the plugin is
+	// a volume.NodeExpandableVolumePlugin it says volume.ErrNotSupported.
+	Enlarge func(t *testing.T, spec *volume.Spec) resource.Quantity
+	// OwnCapacity says that GetMetrics of a volume tells the capacity of its own storage:
+	// more, when that has grown.
+	OwnCapacity bool
+
 	// Backing returns the directory that a volume of Spec shows. Nil: there is
 	// none on this node, and it is not tested that files in it survive.
 	Backing func(spec *volume.Spec) string
@@ -70,7 +79,7 @@ type Config struct {
 // TestPlugin is the contract of [volume.VolumePlugin], [volume.Mounter] and
 // [volume.Unmounter]: each promise of theirs as a test. A volume that a plugin mounts
 // once per node, see [volume.DeviceMountableVolumePlugin], is mounted so before each
-// test, and that it is so is tested, too. So is [volume.BlockVolumePlugin].
+// test, and that it is so is tested, too. So are [volume.BlockVolumePlugin] and [volume.NodeExpandableVolumePlugin].
 func TestPlugin(t *testing.T, config Config) {
 	for name, test := range map[string]func(*contract){
 		"Name":                  (*contract).name,
@@ -109,6 +118,10 @@ func TestPlugin(t *testing.T, config Config) {
 		"BlockHostileStrings":   (*contract).blockHostileStrings,
 		"BlockKeepsStray":       (*contract).blockKeepsStray,
 		"BlockLeavesNothing":    (*contract).blockLeavesNothing,
+		"Expand":                (*contract).expand,
+		"ExpandBad":             (*contract).expandBad,
+		"ExpandEndedContext":    (*contract).expandEndedContext,
+		"ExpandEveryFailure":    (*contract).expandEveryFailure,
 		"ConstructVolumeSpec":   (*contract).constructVolumeSpec,
 		"NotMounted":            (*contract).notMounted,
 		"Metrics":               (*contract).metrics,

@@ -32,7 +32,7 @@ type broken struct {
 // own.
 func TestBrokenPluginsAreCaught(t *testing.T) {
 	const inside = "VOLUMETEST_BROKEN"
-	for _, plugins := range []map[string]broken{brokenLeaks(), brokenArguments(), brokenBlocks()} {
+	for _, plugins := range []map[string]broken{brokenLeaks(), brokenArguments(), brokenBlocks(), brokenExpansions()} {
 		for name, b := range plugins {
 			t.Run(name, func(t *testing.T) {
 				if os.Getenv(inside) != "" {

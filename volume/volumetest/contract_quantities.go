@@ -39,10 +39,15 @@ func (c *contract) hostileQuantitiesEverywhere() {
 
 func (c *contract) requireSoonHarmless(spec *volume.Spec, what string) {
 	c.Helper()
+	c.soonEnds(what, func() { c.requireHarmless(spec, what) })
+}
+
+func (c *contract) soonEnds(what string, work func()) {
+	c.Helper()
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		c.requireHarmless(spec, what)
+		work()
 	}()
 	select {
 	case <-ended:

@@ -3,11 +3,13 @@ package volumetest_test
 import (
 	"fmt"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
@@ -30,14 +32,32 @@ func newSpec(t *testing.T) *volume.Spec {
 	return volumetest.NewFakePlugin(volumetest.FakeConfig{}).NewSpec(name, tempDir(t))
 }
 
+// storage is how much there is behind volumes, by name. New ones have 1 MiB.
+type storage struct{ sizes sync.Map }
+
+func (s *storage) size(spec *volume.Spec) int64 {
+	if size, ok := s.sizes.Load(spec.Name()); ok {
+		return size.(int64)
+	}
+	return 1 << 20
+}
+
+func (s *storage) enlarge(_ *testing.T, spec *volume.Spec) resource.Quantity {
+	size := s.size(spec) + 1<<20
+	s.sizes.Store(spec.Name(), size)
+	return *resource.NewQuantity(size, resource.BinarySI)
+}
+
 func fakeConfig() volumetest.Config {
+	var disks storage
 	noDirectory := volumetest.NewFakePlugin(volumetest.FakeConfig{}).NewSpec("invalid", "")
 	relative := volumetest.NewFakePlugin(volumetest.FakeConfig{}).NewSpec("invalid", "a/b")
 	return volumetest.Config{
 		New: func(_ *testing.T, _ volume.VolumeHost, mounter mount.Interface) volume.VolumePlugin {
-			return volumetest.NewFakePlugin(volumetest.FakeConfig{Mounter: mounter})
+			return volumetest.NewFakePlugin(volumetest.FakeConfig{Mounter: mounter, Size: disks.size})
 		},
-		Spec: newSpec,
+		Enlarge: disks.enlarge,
+		Spec:    newSpec,
 		ReadOnlySpec: func(t *testing.T) *volume.Spec {
 			spec := newSpec(t)
 			spec.PersistentVolume.Spec.CSI.ReadOnly = true

@@ -27,6 +27,9 @@ type FakeConfig struct {
 	// Directory returns the directory that a volume shows. Nil: the one that
 	// NewSpec was given. Set it together with CanSupport.
 	Directory func(spec *volume.Spec) (string, error)
+	// Size returns how much storage is behind a volume, in bytes. Nil: as much as anybody
+	// asks for.
+	Size func(spec *volume.Spec) int64
 	// NoAttach and NoDeviceMount make CanAttach and CanDeviceMount say no.
 	NoAttach, NoDeviceMount bool
 }

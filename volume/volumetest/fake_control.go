@@ -67,9 +67,24 @@ func (p *FakePlugin) ExpandVolumeDevice(ctx context.Context, req volume.ExpandRe
 }
 
 // NodeExpand implements [volume.NodeExpandableVolumePlugin].
-func (p *FakePlugin) NodeExpand(ctx context.Context, _ volume.NodeResizeOptions) (bool, error) {
-	err := p.call(ctx, NodeExpand, func() error { return nil })
-	return err == nil, err
+func (p *FakePlugin) NodeExpand(ctx context.Context, req volume.NodeResizeOptions) (done bool, err error) {
+	err = p.call(ctx, NodeExpand, func() error {
+		if _, err := p.source(req.Spec); err != nil {
+			return err
+		}
+		done = p.hasRoom(req)
+		return nil
+	})
+	return done && err == nil, err
+}
+
+// hasRoom computes nothing with what somebody else wrote.
+func (p *FakePlugin) hasRoom(req volume.NodeResizeOptions) bool {
+	if p.config.Size == nil {
+		return true
+	}
+	size, ok := req.NewSize.AsInt64()
+	return ok && size <= p.config.Size(req.Spec)
 }
 
 // NewProvisioner implements [volume.ProvisionableVolumePlugin]. What it creates

@@ -271,7 +271,7 @@ func TestExpand(t *testing.T) {
 	result, err = p.ExpandVolumeDevice(t.Context(), volume.ExpandRequest{NewSize: small, OldSize: large})
 	require.NoError(t, err)
 	require.Equal(t, large, result.Size, "never smaller")
-	done, err := p.NodeExpand(t.Context(), volume.NodeResizeOptions{NewSize: large})
+	done, err := p.NodeExpand(t.Context(), volume.NodeResizeOptions{Spec: newSpec(t), NewSize: large})
 	require.NoError(t, err)
 	require.True(t, done)
 }
