@@ -7,6 +7,7 @@ import (
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // uniqueName names a volume on this node. A volume that is attached, or mounted once
@@ -23,6 +24,15 @@ func uniqueName(plugin, volumeName string, shared bool, pod types.UID) v1.Unique
 type podKey struct {
 	pod  types.UID
 	name string // volume.Spec.Name
+}
+
+// checkNames refuses what is no name of a directory: a plugin would get as far as to
+// attach the volume, and a record of that could not be read again.
+func checkNames(pod *v1.Pod, spec *volume.Spec) error {
+	if err := volume.ValidatePathComponent(field.NewPath("pod", "metadata", "uid"), string(pod.UID)); err != nil {
+		return err
+	}
+	return volume.ValidatePathComponent(field.NewPath("volume", "name"), spec.Name())
 }
 
 // A traits is what a plugin can do with a volume.

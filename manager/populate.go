@@ -141,6 +141,9 @@ func (p *populator) known(pod *v1.Pod, v *v1.Volume, spec *volume.Spec) (wish, b
 
 // ask asks the plugins.
 func (p *populator) ask(pod *v1.Pod, v *v1.Volume, spec *volume.Spec) (w wish, err error) {
+	if err := checkNames(pod, spec); err != nil {
+		return w, err
+	}
 	plugin, err := p.plugins.FindPluginBySpec(spec)
 	if err != nil {
 		return w, err
