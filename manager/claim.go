@@ -15,9 +15,15 @@ import (
 // other nodes.
 var ErrNotBound = errors.New("the claim cannot be used")
 
+// claims is what of a [Source] says what is behind a volume.
+type claims interface {
+	PersistentVolumeClaim(ctx context.Context, namespace, name string) (*v1.PersistentVolumeClaim, error)
+	PersistentVolume(ctx context.Context, name string) (*v1.PersistentVolume, error)
+}
+
 // specOf follows a volume of a pod through its claim, with the checks that Kubernetes
 // makes, to what is behind it.
-func specOf(ctx context.Context, source Source, on node, pod *v1.Pod, v *v1.Volume) (*volume.Spec, error) {
+func specOf(ctx context.Context, source claims, on node, pod *v1.Pod, v *v1.Volume) (*volume.Spec, error) {
 	name, readOnly := claimOf(pod, v)
 	if name == "" {
 		return volume.NewSpecFromVolume(v), nil

@@ -51,6 +51,10 @@ type Config struct {
 	// Timeout is how long an operation may take before its context ends and it is
 	// tried again later; 0: 10 minutes.
 	Timeout time.Duration
+	// SourceTimeout is how long the source may take to answer a question before its
+	// context ends, it counts as unanswered, and is asked again later; 0: 30 seconds.
+	// What of a volume is not answered within a second keeps no other volume waiting.
+	SourceTimeout time.Duration
 	// Backoff is the time between tries of what fails: it begins with the first, and
 	// doubles up to the second. 0: 500 ms and 2 minutes.
 	Backoff, MaxBackoff time.Duration
@@ -74,8 +78,8 @@ func (c *Config) check() error {
 		return errors.New("manager: Config.Mounter is missing")
 	case c.Source == nil:
 		return errors.New("manager: Config.Source is missing")
-	case c.Workers < 0, c.Timeout < 0, c.Backoff < 0, c.MaxBackoff < 0:
-		return errors.New("manager: Config: Workers, Timeout and Backoff are not less than 0")
+	case c.Workers < 0, c.Timeout < 0, c.SourceTimeout < 0, c.Backoff < 0, c.MaxBackoff < 0:
+		return errors.New("manager: Config: Workers, Timeout, SourceTimeout and Backoff are not less than 0")
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -90,6 +94,7 @@ func (c *Config) check() error {
 		c.Workers = 32
 	}
 	c.Timeout = orElse(c.Timeout, 10*time.Minute)
+	c.SourceTimeout = orElse(c.SourceTimeout, 30*time.Second)
 	c.Backoff = orElse(c.Backoff, 500*time.Millisecond)
 	c.MaxBackoff = orElse(c.MaxBackoff, 2*time.Minute)
 	c.Resync = orElse(c.Resync, 10*time.Minute)

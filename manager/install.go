@@ -2,6 +2,7 @@ package manager
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"reflect"
 	"slices"
@@ -29,7 +30,7 @@ func (l *loop) install(want population) {
 	l.mu.Unlock()
 	for _, at := range sortedVolumes(want.failed) {
 		err := want.failed[at]
-		if old := before.failed[at]; old == nil || old.Error() != err.Error() {
+		if old := before.failed[at]; !errors.Is(err, errAsking) && (old == nil || old.Error() != err.Error()) {
 			l.config.Logger.Warn("volume cannot be set up", "pod", short(string(at.pod)), "volume", short(at.name), "err", err)
 			l.config.Events(failedMount(want.pods[at.pod], at.name, err))
 		}

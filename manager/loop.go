@@ -37,6 +37,8 @@ func (m *Manager) Run(ctx context.Context) error {
 		later:       map[v1.UniqueVolumeName]time.Time{},
 		populateDue: true,
 	}
+	l.inquirer = newInquirer(m)
+	l.inquirer.spawn = l.helpers.Go
 	l.launch = func(_ operation, work func() outcome) {
 		go func() { l.results <- work() }()
 	}
@@ -101,6 +103,8 @@ type loop struct {
 	answers       chan answer              // of length 1
 	ask           func(work func() answer) // has work done, and its answer taken in later
 	asking        bool
+	inquirer      *inquirer
+	generation    int // of what the source has: it grows with each change
 	populateDue   bool
 	askAll        bool  // the plugins, too, though nothing has changed
 	populateDelay delay // after a source that failed
@@ -153,6 +157,9 @@ func (l *loop) beat(ctx context.Context, now time.Time) {
 	}
 	if l.rescanDue && !l.rescanning {
 		l.rescan(ctx)
+	}
+	if l.inquirer.isLate() {
+		l.populateDue = true
 	}
 	if (l.populateDue || due(l.populateDelay.until, now)) && !l.asking {
 		l.repopulate(ctx)
@@ -213,6 +220,7 @@ func (l *loop) wait(ctx context.Context) {
 		l.settle(out, time.Now())
 	case _, open := <-l.changed:
 		l.populateDue = true
+		l.generation++
 		if !open {
 			l.changed = nil
 		}

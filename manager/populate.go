@@ -24,11 +24,13 @@ type population struct {
 	// failed are the volumes of which it cannot be found out what they are. What their
 	// pods have stays as it is; those of which it was known before are in the world.
 	failed map[podVolume]error
+	// asking are those of them of which the source has yet to answer.
+	asking map[podVolume]bool
 }
 
 // A populator turns pods into volumes.
 type populator struct {
-	source  Source
+	source  claims
 	plugins *volume.VolumePluginMgr
 	node    node
 	// before has what need not be asked again.
@@ -50,6 +52,7 @@ func (p *populator) populate(ctx context.Context, pods []*v1.Pod) population {
 		places: placeMap{},
 		onePod: map[storage]v1.UniqueVolumeName{},
 		failed: map[podVolume]error{},
+		asking: map[podVolume]bool{},
 	}
 	for _, pod := range pods {
 		if !isTerminated(pod) {
@@ -69,10 +72,22 @@ func (p *populator) addPod(ctx context.Context, all *population, pod *v1.Pod) {
 			continue
 		}
 		if err := p.addVolume(ctx, all, pod, v, use); err != nil {
-			all.failed[podVolume{pod.UID, v.Name}] = err
-			all.keep[pod.UID] = true
+			p.fail(all, podVolume{pod.UID, v.Name}, err)
 		}
 	}
+}
+
+// fail notes why it is not known what the volume is. While the source is asked again, it is
+// what it was before.
+func (p *populator) fail(all *population, at podVolume, err error) {
+	if errors.Is(err, errAsking) {
+		all.asking[at] = true
+		if before := p.last.failed[at]; before != nil {
+			err = before
+		}
+	}
+	all.failed[at] = err
+	all.keep[at.pod] = true
 }
 
 func (p *populator) addVolume(ctx context.Context, all *population, pod *v1.Pod, v *v1.Volume, use use) (err error) {

@@ -13,6 +13,7 @@ import (
 type answer struct {
 	want population
 	err  error // nothing is known
+	old  bool  // in part from before something has changed
 }
 
 // repopulate asks what is wanted, while the loop goes on: a source that does not answer
@@ -20,27 +21,30 @@ type answer struct {
 func (l *loop) repopulate(ctx context.Context) {
 	l.populateDue, l.asking = false, true
 	l.populateDelay.until = time.Time{}
-	p := populator{source: l.config.Source, plugins: l.config.Plugins, node: newNode(l.config), last: l.want}
+	p := populator{plugins: l.config.Plugins, node: newNode(l.config), last: l.want}
 	if !l.askAll {
 		p.before = l.want
 	}
 	l.askAll = false
+	generation := l.generation
 	l.ask(func() answer {
-		ctx, cancel := context.WithTimeout(ctx, l.config.Timeout)
-		defer cancel()
-		pods, err := askPods(ctx, l.config.Source)
+		pods, err := l.askPods(ctx)
 		if err != nil {
 			return answer{err: err}
 		}
-		return answer{want: p.populate(ctx, pods)}
+		all, old := l.inquirer.gather(ctx, pods, generation)
+		p.source = all
+		return answer{want: p.populate(ctx, pods), old: old}
 	})
 }
 
 // askPods returns the pods that the source tells of. A panic, or a pod that is none, is an
 // error: then it is not known which pods there are.
-func askPods(ctx context.Context, source Source) (pods []*v1.Pod, err error) {
+func (m *Manager) askPods(ctx context.Context) (pods []*v1.Pod, err error) {
+	ctx, cancel := context.WithTimeout(ctx, m.config.SourceTimeout)
+	defer cancel()
 	defer recovered(&err)
-	if pods, err = source.Pods(ctx); err == nil && slices.Contains(pods, nil) {
+	if pods, err = m.config.Source.Pods(ctx); err == nil && slices.Contains(pods, nil) {
 		err = errNilPod
 	}
 	return pods, err
@@ -56,16 +60,22 @@ func (l *loop) answered(a answer, now time.Time) {
 		l.populateDelay = l.populateDelay.next(l.config.Backoff, l.config.MaxBackoff, now)
 		return
 	}
-	l.populateDelay = delay{until: l.askAgain(a.want.failed, now)}
+	l.populateDelay = delay{until: l.askAgain(a.want, now)}
+	l.populateDue = l.populateDue || a.old
 	l.install(a.want)
 }
 
 // askAgain returns when to ask again for the volumes that failed, of which each has a
-// delay of its own: that one is broken keeps no other waiting.
-func (l *loop) askAgain(failed map[podVolume]error, now time.Time) (at time.Time) {
+// delay of its own: that one is broken keeps no other waiting. That an answer has come
+// which is still missing is told.
+func (l *loop) askAgain(want population, now time.Time) (at time.Time) {
 	delays := map[podVolume]delay{}
-	for v := range failed {
+	for v := range want.failed {
 		d := l.unanswered[v]
+		if want.asking[v] {
+			delays[v] = d
+			continue
+		}
 		if !d.until.After(now) {
 			d = d.next(l.config.Backoff, l.config.MaxBackoff, now)
 		}

@@ -256,6 +256,7 @@ func (s *simulation) boot() {
 	s.pending, s.answer, s.reported = nil, nil, nil
 	clear(s.notUntil)
 	s.loop = &loop{Manager: m, later: map[v1.UniqueVolumeName]time.Time{}, populateDue: true}
+	s.loop.inquirer = newInquirer(m)
 	s.loop.launch = s.launch
 	s.loop.scan = func(work func() []rebuilt) { s.loop.rescanned(context.Background(), work()) }
 	s.loop.ask = func(work func() answer) { s.answer = &simAnswer{work(), s.source.asked} }

@@ -7,8 +7,10 @@ import (
 )
 
 // A Source knows what this node should have: the embedder's API server, its files, or
-// whatever else tells it. Methods are called from one goroutine, and return soon after
-// their context ends.
+// whatever else tells it. Methods are called from several goroutines, and return soon
+// after their context ends (see Config.SourceTimeout). As long as it is not known what is
+// behind a volume, that is not set up, and what its pod has stays; no other volume waits
+// for it.
 //
 // What the volumes hold, configuration and secrets, is for the plugins to get: see
 // package content.
