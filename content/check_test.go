@@ -84,6 +84,33 @@ func TestFields(t *testing.T) {
 	}
 }
 
+// TestUserAnnotations: a signer is told what the API lets a pod say.
+func TestUserAnnotations(t *testing.T) {
+	n := newNode(t)
+	annotated := func(annotations map[string]string) error {
+		_, err := n.newMounter(projected(projectedCertificate(func(c *v1.PodCertificateProjection) {
+			c.UserAnnotations = annotations
+		})))
+		return err
+	}
+	full := strings.Repeat("x", 256<<10-len("example.com/key"))
+	for _, good := range []map[string]string{
+		nil, {}, {"example.com/key": "any \x00 text", "Example.COM/Key": ""}, {"example.com/key": full},
+	} {
+		require.NoError(t, annotated(good))
+	}
+	for _, bad := range []map[string]string{
+		{"key": "secret"}, {"": "secret"}, {"/key": "secret"}, {"example.com/": "secret"}, {"a/b/c": "secret"},
+		{"example.com/a b": "secret"}, {"example.com/\x00": "secret"}, {strings.Repeat("a", 1<<20) + "/b": "secret"},
+		{"example.com/key": full, "a.b/c": ""}, {"example.com/a": "", "bad": "secret"},
+	} {
+		err := annotated(bad)
+		require.Equal(t, "spec.volume.projected.sources[0].podCertificate.userAnnotations", fieldOf(t, err), "%v", err)
+		require.NotContains(t, err.Error(), "secret")
+		require.Less(t, len(err.Error()), 1024)
+	}
+}
+
 // TestSamePath: items of a volume of one source may have it, as the API lets them.
 func TestSamePath(t *testing.T) {
 	n := newNode(t)

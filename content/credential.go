@@ -1,6 +1,7 @@
 package content
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"unicode"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -122,6 +124,9 @@ func (k *checker) certificate(at *field.Path, s *v1.PodCertificateProjection) er
 	case s.CredentialBundlePath == "" && s.KeyPath == "" && s.CertificateChainPath == "":
 		return field.Required(at.Child("credentialBundlePath"), "a certificate is written to a file")
 	}
+	if err := userAnnotations(at.Child("userAnnotations"), s.UserAnnotations); err != nil {
+		return err
+	}
 	for _, file := range []struct{ field, path string }{
 		{"credentialBundlePath", s.CredentialBundlePath},
 		{"keyPath", s.KeyPath},
@@ -133,6 +138,23 @@ func (k *checker) certificate(at *field.Path, s *v1.PodCertificateProjection) er
 		if err := k.path(at.Child(file.field), file.path); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// userAnnotations are passed on to whoever signs.
+func userAnnotations(at *field.Path, annotations map[string]string) error {
+	for _, key := range slices.Sorted(maps.Keys(annotations)) {
+		reasons := validation.IsQualifiedName(strings.ToLower(key))
+		if len(reasons) == 0 && !strings.Contains(key, "/") {
+			reasons = []string{"without a domain: such as example.com/key"}
+		}
+		if len(reasons) > 0 {
+			return volume.Invalid(at, key, strings.Join(reasons, "; "))
+		}
+	}
+	if apivalidation.ValidateAnnotationsSize(annotations) != nil {
+		return field.TooLong(at, "", apivalidation.TotalAnnotationSizeLimitB)
 	}
 	return nil
 }

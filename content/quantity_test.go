@@ -48,6 +48,31 @@ func TestHostileDivisor(t *testing.T) {
 	}
 }
 
+// TestLargeLimit: of a limit that is an int64 its thousandths may be none.
+func TestLargeLimit(t *testing.T) {
+	for _, test := range []struct{ limit, divisor, want string }{
+		{"1e18", "", "1000000000000000000"},
+		{"9223372036854775807", "1", "9223372036854775807"},
+		{"9223372036854775807", "1m", ""},
+		{"1e18", "1m", ""},
+		{"9223372036854776", "1m", ""},
+		{"9223372036854775", "1m", "9223372036854775000"},
+		{"1500m", "1m", "1500"},
+		{"1500m", "1", "2"},
+	} {
+		n := newNode(t)
+		n.pod.Spec.Containers[0].Resources.Limits[v1.ResourceCPU] = resource.MustParse(test.limit)
+		source := downward(resourceItem("a", "main", "limits.cpu", test.divisor))
+		if test.want != "" {
+			require.Equal(t, map[string]string{"a": test.want}, n.up(t, source, volume.MounterArgs{}))
+			continue
+		}
+		err := n.mounter(t, source).SetUp(t.Context(), volume.MounterArgs{})
+		require.ErrorIs(t, err, quantity.ErrTooLarge)
+		require.ErrorContains(t, err, "limits.cpu of container")
+	}
+}
+
 func TestHostileLimit(t *testing.T) {
 	for _, q := range hostileQuantities() {
 		n := newNode(t)

@@ -3,6 +3,7 @@ package content
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -92,7 +93,12 @@ func (c *collector) resource(ctx context.Context, ref *v1.ResourceFieldSelector)
 			return "", fmt.Errorf("%s of container %.80q is %.80s: %w", ref.Resource, ref.ContainerName, quantity.Text(q), err)
 		}
 	}
-	return strconv.FormatInt(units(have, ref.Divisor, name == v1.ResourceCPU), 10), nil
+	n, err := units(have, ref.Divisor)
+	if err != nil {
+		return "", fmt.Errorf("%s of container %.80q is %.80s, in units of %s: %w",
+			ref.Resource, ref.ContainerName, quantity.Text(&have), quantity.Text(&ref.Divisor), err)
+	}
+	return strconv.FormatInt(n, 10), nil
 }
 
 // requestOf returns what a container asks for: without a word of its own its limit, which
@@ -142,18 +148,23 @@ func (c *collector) allocatable(ctx context.Context, name v1.ResourceName) (reso
 	return have, nil
 }
 
-// units divides, and rounds up.
-func units(have, unit resource.Quantity, milli bool) int64 {
+// units divides, and rounds up. The unit is one of
+// those that the API allows, or none, which is 1.
+func units(have, unit resource.Quantity) (int64, error) {
 	if unit.IsZero() {
 		unit = resource.MustParse("1")
 	}
 	a, b := have.Value(), unit.Value()
-	if milli {
+	if unit.CmpInt64(1) < 0 { // 1m
+		const most = math.MaxInt64 / 1000
+		if have.CmpInt64(most) > 0 || have.CmpInt64(-most) < 0 {
+			return 0, quantity.ErrTooLarge
+		}
 		a, b = have.MilliValue(), unit.MilliValue()
 	}
 	n := a / b
 	if a%b > 0 {
 		n++
 	}
-	return n
+	return n, nil
 }
