@@ -89,3 +89,21 @@ func TestOddRecords(t *testing.T) {
 	}
 	stop()
 }
+
+// Nor is a record believed that names another place than the one of a device.
+func TestRecordOfAnotherMap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, volumetest.FakeConfig{})
+		n.claim("a", ofMode(v1.PersistentVolumeBlock))
+		pod := withDevices(podWith("1", "a"))
+		_, stop := n.runUp(pod)
+		stop()
+		n.changeRecord(`"deviceMountPath":"`, `"deviceMountPath":"/else`)
+		n.source.RemovePod("1")
+		m, stop := n.run()
+		defer stop()
+		n.down(m, pod)
+		require.Contains(t, leftovers(m), "not its place")
+		require.Zero(t, n.plugin.Calls(volumetest.TearDownDevice))
+	})
+}

@@ -79,14 +79,15 @@ func (l *loop) logLeftovers(leftovers []Leftover) {
 // checkPlace refuses a record that names another place than the plugin has for the
 // volume: what is mounted there is not ours to unmount.
 func (l *loop) checkPlace(rec record) error {
-	if !rec.DeviceMountable || rec.DeviceMountPath == "" {
+	if !(rec.DeviceMountable || rec.Block) || rec.DeviceMountPath == "" {
 		return nil
 	}
+	v := rec.volume()
 	plugin, err := l.config.Plugins.FindPluginByName(rec.Plugin)
 	if err != nil {
 		return fmt.Errorf("record of volume %q: %w", short(string(rec.Volume)), err)
 	}
-	path, err := deviceMountPath(job{plugin: plugin, spec: rec.spec()})
+	path, err := deviceMountPath(job{plugin: plugin, spec: v.spec, traits: v.traits, lastPod: v.lastPod})
 	if err == nil && path != rec.DeviceMountPath {
 		err = fmt.Errorf("it says that the volume is mounted at %q, which is not its place", short(rec.DeviceMountPath))
 	}
