@@ -55,7 +55,7 @@ var (
 
 // An Error is a failed operation on a mount. It never holds a secret option.
 type Error struct {
-	Op     string // "mount", "unmount", "unmount tree", "is mount point", "mount refs", "mounts from", "resolve", "list", "watch"
+	Op     string // "mount", "unmount", "unmount tree", "isolate", "is mount point", "mount refs", "mounts from", "resolve", "list", "watch"
 	Source string // of a mount
 	Target string // the path that the operation was about
 	Err    error  // the cause, usually a unix.Errno

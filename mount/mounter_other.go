@@ -17,6 +17,7 @@ func (m *Mounter) watch(context.Context, func()) error                          
 func (m *Mounter) sweepStages()                                                  {}
 func (m *Mounter) unmount(context.Context, string, uint64) error                 { return errOnlyLinux }
 func (m *Mounter) unmountTree(context.Context, string) error                     { return errOnlyLinux }
+func (m *Mounter) isolate(context.Context, string) error                         { return errOnlyLinux }
 func (m *Mounter) isMountPoint(context.Context, string) (bool, error)            { return false, errOnlyLinux }
 func (m *Mounter) mountID(context.Context, string) (uint64, error)               { return 0, errOnlyLinux }
 func (m *Mounter) mountRefs(context.Context, string) ([]string, error)           { return nil, errOnlyLinux }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -23,8 +24,8 @@ func UnmountPath(ctx context.Context, mounter mount.Interface, path string) erro
 type UnmountOption func(*unmountOptions)
 
 type unmountOptions struct {
-	keep, endLater, file bool
-	inside               func(mount.Info) bool
+	keep, endLater, file, isolate bool
+	inside                        func(mount.Info) bool
 }
 
 // KeepDirectory leaves the directory, or file, on which the mounts were.
@@ -44,6 +45,11 @@ func EndLater() UnmountOption { return func(o *unmountOptions) { o.endLater = tr
 func WithThoseInside(take func(mount.Info) bool) UnmountOption {
 	return func(o *unmountOptions) { o.inside = take }
 }
+
+// Isolated has [WithThoseInside] make the mounts private first, by [mount.Isolator], so
+// that what others share with them stays where they have it. If the mounter is none, and
+// the mount table says that something is shared, the path stays busy.
+func Isolated() UnmountOption { return func(o *unmountOptions) { o.isolate = true } }
 
 // ErrPartlyUnmounted is wrapped by the error of a call that failed after it had
 // unmounted something: a further mount is left, or the directory.
@@ -170,7 +176,10 @@ func (o unmountOptions) unmountBusy(ctx context.Context, mounter mount.Interface
 		if !errors.Is(err, syscall.EBUSY) || errors.Is(err, mount.ErrUncertain) {
 			return err
 		}
-		if o.takesThoseInside(ctx, mounter, path) {
+		if inside := o.thoseInside(ctx, mounter, path); len(inside) > 0 {
+			if failed := o.separate(ctx, mounter, path, inside); failed != nil {
+				return fmt.Errorf("%w: %w", err, failed)
+			}
 			return mounter.UnmountTree(ctx, path)
 		}
 		if wait > 16*time.Millisecond {
@@ -184,23 +193,48 @@ func (o unmountOptions) unmountBusy(ctx context.Context, mounter mount.Interface
 	}
 }
 
-// takesThoseInside reports whether there are mounts below path, and all may be taken
-// down with it.
-func (o unmountOptions) takesThoseInside(ctx context.Context, mounter mount.Interface, path string) bool {
+// thoseInside returns the mounts at and below path, if there are any below it and all may
+// be taken down with it.
+func (o unmountOptions) thoseInside(ctx context.Context, mounter mount.Interface, path string) (tree []mount.Info) {
 	if o.inside == nil {
-		return false
+		return nil
 	}
 	table, err := mounter.List(ctx)
 	if err != nil {
-		return false
+		return nil
 	}
 	found := false
 	for _, info := range table {
-		if strings.HasPrefix(info.Mountpoint, path+"/") {
-			if found = o.inside(info); !found {
-				return false
-			}
+		switch {
+		case info.Mountpoint == path:
+			tree = append(tree, info)
+		case !strings.HasPrefix(info.Mountpoint, path+"/"):
+		case !o.inside(info):
+			return nil
+		default:
+			tree, found = append(tree, info), true
 		}
 	}
-	return found
+	if !found {
+		return nil
+	}
+	return tree
+}
+
+var errShared = fmt.Errorf("others share what is mounted inside: %w", errors.ErrUnsupported)
+
+// separate makes a tree of mounts private, if it is to be.
+func (o unmountOptions) separate(ctx context.Context, mounter mount.Interface, path string, tree []mount.Info) error {
+	if !o.isolate {
+		return nil
+	}
+	if isolator, ok := mounter.(mount.Isolator); ok {
+		return isolator.Isolate(ctx, path)
+	}
+	for _, info := range tree {
+		if slices.ContainsFunc(info.Tags, func(tag string) bool { return strings.HasPrefix(tag, "shared:") }) {
+			return errShared
+		}
+	}
+	return nil
 }

@@ -355,3 +355,43 @@ func TestUnmountWithThoseInside(t *testing.T) {
 		require.NoDirExists(t, target)
 	})
 }
+
+// TestUnmountIsolated: what has spread from those inside stays, or all of it does.
+func TestUnmountIsolated(t *testing.T) {
+	onEach(t, func(t *testing.T, m mount.Interface) {
+		dir := tempDir(t)
+		source, target, other := mkdir(t, dir, "source"), mkdir(t, dir, "target"), mkdir(t, dir, "other")
+		mkdir(t, source, "inner")
+		all := util.WithThoseInside(func(mount.Info) bool { return true })
+		spread := func(how mount.Propagation, source, target string) {
+			require.NoError(t, m.Mount(t.Context(), mount.Request{
+				Source: source, Target: target, Stack: true, Propagation: how, Submounts: mount.IncludeSubmounts,
+			}))
+			t.Cleanup(func() { _ = m.UnmountTree(context.Background(), target) })
+		}
+		requireMounted := func(path string, want bool) {
+			t.Helper()
+			is, err := m.IsMountPoint(t.Context(), path)
+			require.NoError(t, err)
+			require.Equal(t, want, is)
+		}
+		spread(mount.PropagationShared, source, source)
+		spread(mount.PropagationShared, source, target)
+		bind(t, m, other, source+"/inner")
+		requireMounted(target+"/inner", true)
+
+		plain := struct{ mount.Interface }{m}
+		err := util.UnmountMountPoint(t.Context(), plain, target, all, util.Isolated(), util.KeepDirectory())
+		require.ErrorIs(t, err, syscall.EBUSY)
+		require.ErrorIs(t, err, errors.ErrUnsupported)
+		requireMounted(target+"/inner", true)
+
+		require.NoError(t, util.UnmountMountPoint(t.Context(), m, target, all, util.Isolated(), util.KeepDirectory()))
+		requireMounted(target, false)
+		requireMounted(source+"/inner", true)
+
+		spread(mount.PropagationSlave, source, target)
+		require.NoError(t, util.UnmountMountPoint(t.Context(), plain, target, all, util.Isolated()), "nobody shares what is in it")
+		requireMounted(source+"/inner", true)
+	})
+}

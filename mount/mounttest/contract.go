@@ -64,6 +64,7 @@ func TestInterface(t *testing.T, newMounter func(t *testing.T, config mount.Conf
 		"Propagation":             (*contract).propagation,
 		"PropagationOfSubmounts":  (*contract).propagationOfSubmounts,
 		"PropagationOfFileSystem": (*contract).propagationOfFileSystem,
+		"Isolate":                 (*contract).isolate,
 		"IDMap":                   (*contract).idMap,
 		"Remount":                 (*contract).remount,
 		"RemountOneMount":         (*contract).remountOneMount,

@@ -17,6 +17,7 @@ const (
 	OpMount        = "mount"
 	OpUnmount      = "unmount"
 	OpUnmountTree  = "unmount tree"
+	OpIsolate      = "isolate"
 	OpIsMountPoint = "is mount point"
 	OpMountRefs    = "mount refs"
 	OpMountsFrom   = "mounts from"

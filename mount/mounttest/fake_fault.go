@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"slices"
 	"time"
 
 	"github.com/volumekit/volumekit/mount"
@@ -88,7 +89,7 @@ func (f *Fake) faulty(ctx context.Context, action Action, work func() error) err
 		return err
 	}
 	err := fault.strike(ctx)
-	if err != nil && (action.Op == OpMount || action.Op == OpUnmount || action.Op == OpUnmountTree) {
+	if err != nil && (action.changes()) {
 		return fmt.Errorf("%w: %w", mount.ErrUncertain, err)
 	}
 	return err
@@ -131,4 +132,9 @@ func (fault Fault) strike(ctx context.Context) error {
 		}
 	}
 	return fault.Err
+}
+
+// changes reports whether the action is one that changes what is mounted.
+func (a Action) changes() bool {
+	return slices.Contains([]string{OpMount, OpUnmount, OpUnmountTree, OpIsolate}, a.Op)
 }
