@@ -147,6 +147,6 @@ func (u *unmounter) TearDown(ctx context.Context) error { return u.TearDownAt(ct
 func (u *unmounter) TearDownAt(ctx context.Context, dir string) error {
 	return u.plugin.mounts.Exclusively(ctx, dir, func(dir string) error {
 		inside := util.WithThoseInside(func(mount.Info) bool { return true })
-		return u.plugin.mounts.Unmount(ctx, dir, util.AlsoFile(), inside)
+		return u.plugin.mounts.Unmount(ctx, dir, util.AlsoFile(), inside, util.Isolated())
 	})
 }

@@ -14,10 +14,6 @@ import (
 // notByProgram is what cannot be promised of mounts that mount(8) makes.
 var notByProgram = map[string]string{
 	"EmptySource":             "mount(8) takes a missing source for one that is in fstab",
-	"UnmountBusy":             "umount(8) tells in words that a mount is busy",
-	"UnmountTreeBusy":         "umount(8) tells in words that a mount is busy",
-	"QueriesBesideChanges":    "umount(8) tells in words that a mount is busy",
-	"ErrorClasses":            "umount(8) tells in words that a mount is busy",
 	"Flags":                   "mount(8) notes _netdev in a file outside of the namespace",
 	"FlagsAreInherited":       "mount(8) does not take back the flags of the source's mount",
 	"SubmountsIncluded":       "mount(8) before 2.39 gives its flags to the top of what it binds",

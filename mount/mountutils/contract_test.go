@@ -36,6 +36,7 @@ var notOnFake = map[string]string{
 	"SubmountsRefused": "", "SubmountsHidden": "", "SubmountsIncluded": "", "SubmountsReadOnlyAtOnce": "",
 	"SubmountsUnderOthers": "",
 	"RemountOneMount":      "", "UnmountTree": "", "UnmountTreeBusy": "", "ErrorClasses": "",
+	"Isolate": "",
 	"Resolve": "", "ResolveLinks": "", "ResolveStack": "",
 }
 

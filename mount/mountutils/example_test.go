@@ -55,7 +55,7 @@ func ExampleFrom() {
 	}
 	fmt.Println(len(fake.GetLog()), fake.MountPoints[0].Opts)
 	// Output:
-	// 1 [bind ro nosuid nodev]
+	// 1 [bind rprivate ro nosuid nodev]
 }
 
 // temporary makes a directory with directories in it.

@@ -20,6 +20,11 @@ import (
 //   - A call that does not end when its context does goes on in a goroutine, one
 //     for each path, and later calls for the path wait for it. A mount that it
 //     makes late is unmounted again; until then it can be seen.
+//   - A bind mount that is to be private joins its source's peer group first, and the
+//     peer makes it private then ("rprivate"). Isolate needs a peer that makes mounts
+//     private when it is told to mount "none" with that option.
+//   - That a mount is in use the peer says in words: those of util-linux and busybox
+//     are known ([mount.ErrBusy]), or else it is what has another mount inside.
 //   - A read-only bind mount is as safe as the peer's: mount(8) makes it writable
 //     first.
 //   - The mount table has what the peer lists. IDs and parents are made up from the
@@ -34,7 +39,10 @@ type Peer struct {
 	changing, asking keylock.Map
 }
 
-var _ mount.Interface = (*Peer)(nil)
+var (
+	_ mount.Interface = (*Peer)(nil)
+	_ mount.Isolator  = (*Peer)(nil)
+)
 
 // From returns a Peer that mounts with p.
 func From(p peer.Interface, options ...PeerOption) *Peer {

@@ -172,11 +172,8 @@ func checkSubmounts(table mount.Table, req mount.Request) error {
 	if req.FSType != "" || req.Remount || req.Submounts != mount.RefuseSubmounts {
 		return nil
 	}
-	below := strings.TrimSuffix(path.Clean(req.Source), "/") + "/"
-	for _, info := range table {
-		if strings.HasPrefix(info.Mountpoint, below) {
-			return fmt.Errorf("%w: %s", mount.ErrSubmounts, info.Mountpoint)
-		}
+	if below := inside(table, req.Source); len(below) > 0 {
+		return fmt.Errorf("%w: %s", mount.ErrSubmounts, below[0].Mountpoint)
 	}
 	return nil
 }
@@ -193,10 +190,12 @@ func peerOptions(req mount.Request, o mount.Options) []string {
 	case req.FSType == "":
 		options = append(options, "bind")
 	}
-	switch req.Propagation {
-	case mount.PropagationSlave:
+	switch {
+	case req.Propagation == mount.PropagationPrivate && req.FSType == "" && !req.Remount:
+		options = append(options, "rprivate")
+	case req.Propagation == mount.PropagationSlave:
 		options = append(options, "rslave")
-	case mount.PropagationShared:
+	case req.Propagation == mount.PropagationShared:
 		options = append(options, "rshared")
 	}
 	options = append(options, req.Options...)
@@ -220,6 +219,11 @@ func secretsOf(req mount.Request) []string {
 }
 
 func (f *Peer) unmount(c *claim, target string) error {
+	return f.onMount(c, target, func() error { return f.inUse(target, f.peer.Unmount(target)) })
+}
+
+// onMount does work that changes what is mounted at the target, if anything is.
+func (f *Peer) onMount(c *claim, target string, work func() error) error {
 	link, err := isLink(target)
 	if err != nil || link {
 		return err
@@ -231,7 +235,7 @@ func (f *Peer) unmount(c *claim, target string) error {
 	if !c.take() {
 		return errAbandoned
 	}
-	return f.peer.Unmount(target)
+	return work()
 }
 
 func (f *Peer) unmountTree(c *claim, target string) error {
@@ -243,13 +247,22 @@ func (f *Peer) unmountTree(c *claim, target string) error {
 	if err != nil {
 		return err
 	}
-	inside := strings.TrimSuffix(target, "/") + "/"
-	for _, info := range slices.Backward(table) {
-		if strings.HasPrefix(info.Mountpoint, inside) {
-			if err := f.unmount(c, info.Mountpoint); err != nil {
-				return &mount.Error{Op: "unmount", Target: info.Mountpoint, Err: err}
-			}
+	for _, info := range slices.Backward(inside(table, target)) {
+		if err := f.unmount(c, info.Mountpoint); err != nil {
+			return &mount.Error{Op: "unmount", Target: info.Mountpoint, Err: err}
 		}
 	}
 	return f.unmount(c, target)
+}
+
+// inside returns the mounts below a path, in their order.
+func inside(table mount.Table, dir string) []mount.Info {
+	below := strings.TrimSuffix(path.Clean(dir), "/") + "/"
+	var found []mount.Info
+	for _, info := range table {
+		if strings.HasPrefix(info.Mountpoint, below) {
+			found = append(found, info)
+		}
+	}
+	return found
 }

@@ -3,6 +3,7 @@ package mountutils_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -28,7 +29,7 @@ func TestFromFakeMounter(t *testing.T) {
 		require.NoError(t, m.Mount(t.Context(), device))
 	}
 	require.Equal(t, []peer.MountPoint{
-		{Device: bind.Source, Path: bind.Target, Opts: []string{"bind", "ro"}},
+		{Device: bind.Source, Path: bind.Target, Opts: []string{"bind", "rprivate", "ro"}},
 		{Device: "/dev/sdz", Path: device.Target, Type: "ext4", Opts: []string{}},
 	}, fake.MountPoints)
 
@@ -174,4 +175,46 @@ func TestFromErrors(t *testing.T) {
 	require.ErrorAs(t, err, &own)
 	require.Equal(t, "is mount point", own.Op)
 	require.ErrorIs(t, m.Unmount(t.Context(), target), syscall.ESTALE)
+}
+
+// A failing peer unmounts nothing.
+type failing struct {
+	*peer.FakeMounter
+	err error
+}
+
+func (f failing) Unmount(string) error { return f.err }
+
+// TestFromBusy: that a mount is in use a peer says in words, of which the path is none.
+func TestFromBusy(t *testing.T) {
+	dir := tree(t)
+	target := filepath.Join(dir, "target") + ": target is busy"
+	require.NoError(t, os.MkdirAll(target+"/inner", 0o755))
+	const text = "unmount failed: %s\nUnmounting arguments: %s\nOutput: %s"
+	for _, test := range []struct {
+		name          string
+		err           error
+		inside, alone bool // whether it is busy with a mount inside, and without
+	}{
+		{"util-linux", fmt.Errorf(text, "exit status 32", target, "umount: "+target+": target is busy.\n"), true, true},
+		{"old util-linux", fmt.Errorf(text, "exit status 32", target, "umount: "+target+": device is busy.\n"), true, true},
+		{"busybox", fmt.Errorf(text, "exit status 1", target, "umount: can't unmount "+target+": Device or resource busy\n"), true, true},
+		{"other words", fmt.Errorf(text, "exit status 32", target, "umount: "+target+": das Ziel wird gerade benutzt.\n"), true, false},
+		{"other failure", fmt.Errorf(text, "exit status 1", target, "umount: "+target+": must be superuser to unmount.\n"), false, false},
+		{"EBUSY", syscall.EBUSY, true, true},
+		{"EPERM", syscall.EPERM, false, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			fake := peer.NewFakeMounter([]peer.MountPoint{{Device: "tmpfs", Path: target, Type: "tmpfs"}})
+			m := mountutils.From(failing{fake, test.err})
+			check := func(busy bool) {
+				err := m.Unmount(t.Context(), target)
+				require.ErrorIs(t, err, test.err)
+				require.Equal(t, busy, errors.Is(err, mount.ErrBusy), "%v", err)
+			}
+			check(test.alone)
+			fake.MountPoints = append(fake.MountPoints, peer.MountPoint{Device: "tmpfs", Path: target + "/inner", Type: "tmpfs"})
+			check(test.inside)
+		})
+	}
 }
