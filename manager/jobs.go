@@ -20,7 +20,7 @@ func (w *world) jobFor(plugins *volume.VolumePluginMgr, op operation) (job, erro
 		j.before = j.before.with(op.pod, &actualPod{state: uncertain, block: j.traits.block})
 	}
 	if op.verb == tearDown {
-		j.subpaths = w.subpathsOf(op.pod, j.before.pods.get(op.pod))
+		j.subpaths = w.subpathsOf(place{op.volume, op.pod}, j.before.pods.get(op.pod))
 	}
 	plugin, err := plugins.FindPluginByName(j.pluginName)
 	if err != nil {
@@ -36,22 +36,26 @@ func (w *world) jobFor(plugins *volume.VolumePluginMgr, op operation) (job, erro
 	return j, nil
 }
 
-// subpathsOf says which volume in the pod it is. If that is not known it may be any that
-// the pod does not want. The caller holds mu.
-func (w *world) subpathsOf(key podKey, have *actualPod) func(outer string) bool {
-	if have != nil && have.outer != "" {
-		return func(outer string) bool { return outer == have.outer }
-	}
-	wanted := map[string]bool{}
-	for _, at := range w.want.places[key.pod] {
-		wanted[at.outer] = true
+// subpathsOf says which volume in the pod it is, by the name that it was set up by, and by
+// all that are not known to be others': the pod may have several for it, and after a
+// restart none is known. The caller holds mu.
+func (w *world) subpathsOf(at place, have *actualPod) func(outer string) bool {
+	others := map[string]bool{}
+	for _, p := range w.want.places[at.key.pod] {
+		others[p.outer] = p.place != at
 	}
 	for v := range w.want.failed {
-		if v.pod == key.pod {
-			wanted[v.name] = true
+		if v.pod == at.key.pod {
+			others[v.name] = true
 		}
 	}
-	return func(outer string) bool { return !wanted[outer] }
+	for _, e := range w.have.dirs[at.key.pod] {
+		other := place{e.volume, podKey{at.key.pod, e.name}}
+		if pod := w.have.volumes[e.volume].pods.get(other.key); pod != nil && other != at {
+			others[pod.outer] = true
+		}
+	}
+	return func(outer string) bool { return !others[outer] || have != nil && have.outer == outer }
 }
 
 // isUp reports whether there may be more after the operation than before.

@@ -51,6 +51,7 @@ import (
 //     again on what is there;
 //   - somebody unmounts a volume, in a pod or below all of them, or mounts something else
 //     in its place;
+//   - containers of a pod get parts of its volumes (sub-paths);
 //   - the clock jumps forward, and back;
 //   - with Config.ReportFirst, the cluster hears late of what is in use;
 //   - there are volumes of a kubelet with CSI from before, and empty directories.
@@ -58,7 +59,8 @@ import (
 // What must never be, after any step:
 //
 //   - two operations on a volume at a time, or one that is tried again too early;
-//   - something taken down before all pods are known, or from a pod that runs;
+//   - something taken down before all pods are known, from a pod that runs, or while a
+//     container has a part of it; or released though the pod runs that it was made for;
 //   - a volume set up, mounted, staged or mapped on what is not there, or on another life
 //     of it; unmounted, taken down or detached below what uses it; grown before it is up;
 //   - something attached, mounted or staged for all pods without a record of it;

@@ -29,9 +29,22 @@ func (s *simulation) checkBegun(op operation) {
 	if !s.source.toldOnce {
 		s.fail("%v of %s begins before anybody has said which pods there are", op, op.volume)
 	}
+	if have := s.loop.have.volumes[op.volume]; op.verb != tearDown && s.isKeptFor(have) {
+		s.fail("%v: pod %s still runs, for whom it was done", op, have.lastPod.pod)
+	}
 	if pod := s.source.told[op.pod.pod]; op.verb == tearDown && pod != nil && !isTerminated(pod) {
 		s.fail("%v: pod %s still runs", op, op.pod.pod)
 	}
+}
+
+// isKeptFor reports whether what is there for all pods was brought up for one that runs,
+// and is what that one wants: not another life of it, nor one to be read only.
+func (s *simulation) isKeptFor(have *actualVolume) bool {
+	pod := s.source.told[have.lastPod.pod]
+	if pod == nil || isTerminated(pod) || have.spec == nil || simLife(have.spec) != s.life(have.name) {
+		return false
+	}
+	return !have.deviceReadOnly && !s.world.torn[have.name]
 }
 
 // stillThere reports whether the pod of a set-up has been there all the time: one that

@@ -1,7 +1,6 @@
 package manager
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"syscall"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // A simDisk is what the manager itself keeps on a simulated disk, in the layout and with
@@ -88,9 +86,6 @@ func (d simDisk) volumes() ([]foundVolume, error) {
 }
 
 func (d simDisk) sweep() { removeEmpties("/", d.tree.names, d.rmdir) }
-
-// unmountSubpaths: no container has a part of a volume.
-func (d simDisk) unmountSubpaths(context.Context, types.UID, func(string) bool) error { return nil }
 
 // tidy is as that of hostDisk.
 func (d simDisk) tidy(name string) error {

@@ -154,6 +154,7 @@ func (s *simulation) checkEnd() {
 		}
 	}
 	s.checkLeaks(wish)
+	s.checkPartsLeft()
 }
 
 // checkVolume looks at what is there for all pods.
@@ -199,6 +200,7 @@ func (s *simulation) isWrittenTo(vol string) bool {
 func (s *simulation) checkLeaks(wish simWish) {
 	wanted := map[string]bool{}
 	for uid, pod := range s.source.pods {
+		wanted[simSubpaths(uid)] = !isTerminated(pod)
 		for name := range usesIn(pod) {
 			dir := podDir{uid, simName, name}
 			wanted[simPath(dir)] = !isTerminated(pod) && !needs(name, "b")

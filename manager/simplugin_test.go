@@ -176,6 +176,7 @@ func (d simDevice) Detach(ctx context.Context, name string, _ types.NodeName) er
 		if mounted || staged || len(d.users(name)) > 0 {
 			d.accuse("%s is detached while it is mounted: for all %v, for %v", name, mounted || staged, d.users(name))
 		}
+		d.checkParts("detached", func(dir podDir) bool { return dir.name == name })
 		if err := d.step(); err != nil {
 			return simError(err)
 		}
@@ -225,6 +226,7 @@ func (d simDevice) UnmountDevice(ctx context.Context, path string) error {
 		if len(d.users(name)) > 0 {
 			d.accuse("%s is unmounted below its pods", name)
 		}
+		d.checkParts("unmounted below its pods", func(dir podDir) bool { return dir.name == name })
 		err := d.unmountAt(ctx, path)
 		if err == nil {
 			delete(d.tampered, path)
@@ -346,6 +348,7 @@ func (v simVolume) request() (mount.Request, error) {
 
 func (v simVolume) TearDown(ctx context.Context) error {
 	return v.call(ctx, func() error {
+		v.checkParts("taken down", func(dir podDir) bool { return dir == v.dir })
 		err := v.unmountAt(ctx, v.GetPath())
 		if err == nil {
 			delete(v.tampered, v.GetPath())

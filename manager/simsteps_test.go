@@ -36,6 +36,7 @@ var simSteps = []struct {
 	{4, (*simulation).garble},
 	{5, (*simulation).report},
 	{2, (*simulation).silence},
+	{8, (*simulation).bindSubpath},
 }
 
 // step does one thing.

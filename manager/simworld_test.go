@@ -25,10 +25,11 @@ type simWorld struct {
 	sizes    map[string]int64  // of file systems, by life
 	storage  map[string]int64  // the sizes that they may have
 
-	dead     map[string]bool // volumes whose servers do not answer
-	garbled  map[podDir]bool // volumes that their plugin does not understand
-	torn     map[string]bool // volumes whose records are
-	tampered map[string]bool // mounts for all pods that somebody has taken away
+	dead     map[string]bool   // volumes whose servers do not answer
+	garbled  map[podDir]bool   // volumes that their plugin does not understand
+	torn     map[string]bool   // volumes whose records are
+	tampered map[string]bool   // mounts for all pods that somebody has taken away
+	parts    map[string]podDir // of volumes, where containers have them
 
 	renewed map[podDir]bool // false: it was to be set up again, and was not yet
 
@@ -69,7 +70,7 @@ var (
 func newSimWorld(policy mount.UnmountStep) *simWorld {
 	w := &simWorld{
 		tree: newSimTree(), attached: map[string]string{}, sizes: map[string]int64{}, storage: map[string]int64{}, dead: map[string]bool{},
-		garbled: map[podDir]bool{}, torn: map[string]bool{}, tampered: map[string]bool{}, renewed: map[podDir]bool{}, breakIn: -1, killIn: -1,
+		garbled: map[podDir]bool{}, torn: map[string]bool{}, tampered: map[string]bool{}, parts: map[string]podDir{}, renewed: map[podDir]bool{}, breakIn: -1, killIn: -1,
 	}
 	w.kernel = mounttest.NewFakeOn(mount.Config{Unmount: mount.UnmountPolicy{Last: policy}}, w.tree)
 	return w

@@ -62,3 +62,27 @@ func TestSubpaths(t *testing.T) {
 		})
 	}
 }
+
+// TestSubpathsByTwoNames: a pod may have one volume by two names, and parts of it by both.
+func TestSubpathsByTwoNames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, own)
+		n.claim("a")
+		n.claim("b")
+		pod := podWith("1", "a", "a", "b")
+		m, stop := n.runUp(pod)
+		n.subpath(m, "1", "v0")
+		n.subpath(m, "1", "v1")
+		stays := n.subpath(m, "1", "v2")
+		less := podWith("1", "a", "a", "b")
+		less.Spec.Containers[0].VolumeMounts = less.Spec.Containers[0].VolumeMounts[2:]
+		n.source.SetPod(less)
+		time.Sleep(time.Minute)
+		require.Len(t, n.table("/1/volume-subpaths"), 1)
+		require.Len(t, n.table(stays), 1)
+		n.source.RemovePod("1")
+		n.down(m, pod)
+		require.Zero(t, settled(n))
+		stop()
+	})
+}
