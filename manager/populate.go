@@ -65,6 +65,9 @@ func (p *populator) populate(ctx context.Context, pods []*v1.Pod) population {
 
 func (p *populator) addPod(ctx context.Context, all *population, pod *v1.Pod) {
 	uses := usesOf(pod)
+	for _, name := range missingOf(pod, uses) {
+		all.failed[podVolume{pod.UID, name}] = errNoSuchVolume
+	}
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
 		use, ok := uses[v.Name]

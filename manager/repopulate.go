@@ -67,12 +67,12 @@ func (l *loop) answered(a answer, now time.Time) {
 
 // askAgain returns when to ask again for the volumes that failed, of which each has a
 // delay of its own: that one is broken keeps no other waiting. That an answer has come
-// which is still missing is told.
+// which is still missing is told, and that a pod has changed.
 func (l *loop) askAgain(want population, now time.Time) (at time.Time) {
 	delays := map[podVolume]delay{}
-	for v := range want.failed {
+	for v, err := range want.failed {
 		d := l.unanswered[v]
-		if want.asking[v] {
+		if want.asking[v] || errors.Is(err, errNoSuchVolume) {
 			delays[v] = d
 			continue
 		}

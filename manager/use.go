@@ -1,7 +1,9 @@
 package manager
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 )
@@ -31,6 +33,20 @@ func usesOf(pod *v1.Pod) map[string]use {
 		add(c.VolumeMounts, c.VolumeDevices)
 	}
 	return uses
+}
+
+// errNoSuchVolume is not tried again before the pod changes.
+var errNoSuchVolume = errors.New("a container uses it, and the pod has no such volume")
+
+// missingOf returns the names that containers use and the pod does not have, sorted.
+func missingOf(pod *v1.Pod, uses map[string]use) (missing []string) {
+	for name := range uses {
+		if !slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool { return v.Name == name }) {
+			missing = append(missing, name)
+		}
+	}
+	slices.Sort(missing)
+	return missing
 }
 
 // check compares how a volume is used with what it is.

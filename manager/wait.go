@@ -51,7 +51,7 @@ func (e *WaitError) Unwrap() []error {
 }
 
 // WaitForAttachAndMount waits until all volumes that the pod's containers use are up, as
-// the source's pod of the same UID wants them. If ctx ends before, the error is a
+// the source's pod of the same UID wants them; one that the pod does not have never is. If ctx ends before, the error is a
 // [*WaitError]. It changes nothing: the source is what has them set up. Before Run, and
 // after it has ended, nobody knows, and so it waits for the next, with [ErrNotRunning] as
 // the cause.
@@ -128,6 +128,9 @@ func (m *Manager) notUp(pod *v1.Pod) []VolumeError {
 		if err := m.whyNotUp(podVolume{pod.UID, v.Name}); err != nil {
 			missing = append(missing, VolumeError{pod.UID, v.Name, err})
 		}
+	}
+	for _, name := range missingOf(pod, uses) {
+		missing = append(missing, VolumeError{pod.UID, name, errNoSuchVolume})
 	}
 	return missing
 }
