@@ -86,6 +86,7 @@ func (m *deviceMounter) GetDeviceMountPath(spec *volume.Spec) (string, error) {
 // of it or the device is read-only; one with a file system of that type is checked,
 // fsck -a, and refused with [ErrFileSystemDamaged] if that is not enough; any other is refused, with a [*DeviceError] that wraps a [*ContentError]
 // or one of the errors of this package. For a directory there is nothing to do.
+// FsGroup has no effect here, as in Kubernetes: SetUp gives the volume to the group.
 //
 // If ctx ends while something is written to the device the programs that do so are
 // killed, and the error wraps [volume.ErrUncertain]. The same call begins again then.
@@ -111,10 +112,7 @@ func (m *deviceMounter) MountDevice(ctx context.Context, spec *volume.Spec, devi
 }
 
 func checkDeviceArgs(args volume.DeviceMounterArgs) error {
-	switch {
-	case args.FsGroup != nil:
-		return fmt.Errorf("DeviceMounterArgs.FsGroup for a local volume, which is given to a group by SetUp: %w", volume.ErrNotSupported)
-	case args.SELinuxLabel != "":
+	if args.SELinuxLabel != "" {
 		return fmt.Errorf("DeviceMounterArgs.SELinuxLabel for a local volume: %w", volume.ErrNotSupported)
 	}
 	return nil

@@ -42,7 +42,7 @@ func newRealNode(dir string) (*realNode, error) {
 // Whoever changes content says so: nothing is looked at from time to time.
 func newNodeOn(dir string, kernel mount.Interface) (n *realNode, err error) {
 	n = &realNode{dir: dir, source: manager.NewMemorySource()}
-	for _, name := range []string{"root", "disks/shared", "seen"} {
+	for _, name := range []string{"root", "disks/shared", "links", "seen"} {
 		err = errors.Join(err, os.MkdirAll(filepath.Join(dir, name), 0o755))
 	}
 	if err != nil {
@@ -58,7 +58,9 @@ func newNodeOn(dir string, kernel mount.Interface) (n *realNode, err error) {
 	config := getter.Config()
 	config.Mounter = kernel
 	plugins, err := volume.NewVolumePluginMgr(host,
-		local.New(local.Config{Mounter: kernel, Roots: []string{filepath.Join(dir, "disks")}}),
+		local.New(local.Config{
+			Mounter: kernel, Roots: []string{filepath.Join(dir, "disks")}, DeviceLinks: []string{filepath.Join(dir, "links")},
+		}),
 		hostpath.New(hostpath.Config{Mounter: kernel, Roots: []string{filepath.Join(dir, "seen")}}),
 		emptydir.New(emptydir.Config{Mounter: kernel}),
 		content.NewConfigMap(config), content.NewProjected(config),
@@ -66,17 +68,17 @@ func newNodeOn(dir string, kernel mount.Interface) (n *realNode, err error) {
 	if err != nil {
 		return n, err
 	}
-	n.share()
+	n.share(filepath.Join(dir, "disks/shared"))
 	n.manager, err = manager.New(manager.Config{Plugins: plugins, Host: host, Mounter: kernel, Source: n.source, Refresh: -1})
 	return n, err
 }
 
-// share makes the volume of the disk.
-func (n *realNode) share() {
+// share makes the volume of a disk.
+func (n *realNode) share(disk string) {
 	n.source.SetVolume(&v1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: "shared"},
 		Spec: v1.PersistentVolumeSpec{
-			PersistentVolumeSource: v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: filepath.Join(n.dir, "disks", "shared")}},
+			PersistentVolumeSource: v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: disk}},
 			ClaimRef:               &v1.ObjectReference{Namespace: "real", Name: "shared", UID: "claim"},
 		},
 	})

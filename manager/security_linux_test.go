@@ -2,11 +2,13 @@ package manager_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	v1 "k8s.io/api/core/v1"
@@ -71,6 +73,36 @@ func (n *realNode) securityContext(t *testing.T, as ids, besides ...string) {
 		}
 		require.NoError(t, n.down(t.Context(), pods...))
 	}
+	require.NoError(t, stop())
+}
+
+// TestDiskForGroups: a disk that is mounted once for the node is given to the group of
+// the pod that uses it.
+func TestDiskForGroups(t *testing.T) {
+	if !mounttest.RootNamespace(t) {
+		return
+	}
+	if _, err := exec.LookPath("mkfs.ext4"); err != nil {
+		mounttest.SkipWithout(t, "ext4", err)
+	}
+	n, err := newRealNode(ownDir(t))
+	require.NoError(t, err)
+	image, link := filepath.Join(n.dir, "image"), filepath.Join(n.dir, "links/disk")
+	testbed.Image(t, image, 16<<20)
+	require.NoError(t, os.Symlink(testbed.Loop(t, image), link))
+	n.share(link)
+	stop := n.run(t.Context())
+	for _, group := range []*int64{nil, id(2000), id(3000)} {
+		pod := n.pod(1, "shared")
+		pod.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: group}
+		require.NoError(t, n.up(t.Context(), pod))
+		if group != nil {
+			_, gid := ownersAt(t, n.manager.GetMountedVolumesForPod(pod.UID)["shared"].Path)
+			require.EqualValues(t, *group, gid)
+		}
+		require.NoError(t, n.down(t.Context(), pod))
+	}
+	require.NoError(t, n.manager.WaitForAllPodsUnmount(t.Context()))
 	require.NoError(t, stop())
 }
 

@@ -43,8 +43,9 @@ type DeviceMounter interface {
 type DeviceMounterArgs struct {
 	// DevicePath is what WaitForAttach returned. Empty: the volume was not attached.
 	DevicePath string
-	// FsGroup owns what is in the volume, if the plugin manages ownership here.
-	// Nil: left as it is.
+	// FsGroup is the group of the first pod that uses the volume. It owns what is in
+	// the volume, if the plugin manages ownership here; one that does so in SetUp, or
+	// not at all, ignores it, and it is no error for any. Nil: left as it is.
 	FsGroup *int64
 	// SELinuxLabel is the label to mount the volume with, if the plugin can.
 	SELinuxLabel string

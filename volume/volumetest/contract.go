@@ -127,6 +127,7 @@ func TestPlugin(t *testing.T, config Config) {
 		"Metrics":               (*contract).metrics,
 		"DeviceMount":           (*contract).deviceMount,
 		"DeviceMountFails":      (*contract).deviceMountFails,
+		"DeviceMountForGroup":   (*contract).deviceMountForGroup,
 		"EndedContext":          (*contract).endedContext,
 		"MountFails":            (*contract).mountFails,
 		"MountHangs":            (*contract).mountHangs,

@@ -38,7 +38,7 @@ func (c *contract) fsUser() {
 }
 
 func (c *contract) fsGroup() {
-	id := c.otherID(os.Getgid(), func(file string, id int) error { return os.Chown(file, -1, id) })
+	id := c.otherGroup()
 	a := argument{handling: c.Arguments.FsGroup, args: volume.MounterArgs{FsGroup: &id}}
 	for _, bad := range badIDs() {
 		a.bad = append(a.bad, volume.MounterArgs{FsGroup: &bad})

@@ -44,7 +44,11 @@ func (c *contract) device(spec *volume.Spec) (device, bool) {
 }
 
 func (d device) mount(ctx context.Context) error {
-	return d.mounter.MountDevice(ctx, d.spec, d.path, volume.DeviceMounterArgs{})
+	return d.mountFor(ctx, nil)
+}
+
+func (d device) mountFor(ctx context.Context, group *int64) error {
+	return d.mounter.MountDevice(ctx, d.spec, d.path, volume.DeviceMounterArgs{FsGroup: group})
 }
 
 func (d device) unmount(ctx context.Context) error { return d.unmounter.UnmountDevice(ctx, d.path) }
@@ -126,6 +130,18 @@ func (c *contract) requireRefs(d device) {
 	require.Contains(c, refs(), tablePath(mounter.GetPath()))
 	require.NoError(c, c.newUnmounter(d.spec).TearDown(c.Context()))
 	require.Len(c, refs(), before)
+}
+
+// The manager tells of the group of the first pod, and mounts again for the next one.
+func (c *contract) deviceMountForGroup() {
+	d := c.theDevice()
+	id := c.otherGroup()
+	for _, group := range []*int64{&id, nil, &id} {
+		require.NoError(c, d.mountFor(c.Context(), group), "a group is no error")
+		require.Len(c, c.mounts(), 1, "one mount for one device")
+	}
+	require.NoError(c, d.unmount(c.Context()))
+	d.requireGone(d.path)
 }
 
 func (c *contract) deviceMountFails() {

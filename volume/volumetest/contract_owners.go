@@ -91,6 +91,12 @@ func (o owned) groupMode() fs.FileMode {
 	return mode
 }
 
+// otherGroup returns one that is not the test's own, if there is one.
+func (c *contract) otherGroup() int64 {
+	c.Helper()
+	return c.otherID(os.Getgid(), func(file string, id int) error { return os.Chown(file, -1, id) })
+}
+
 // otherID returns a user or group that is not the test's own, where it can give files
 // away.
 func (c *contract) otherID(own int, give func(file string, id int) error) int64 {
