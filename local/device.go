@@ -110,6 +110,8 @@ func (v *deviceVolume) look() (node string, is bool, err error) {
 		return "", false, v.failed(err)
 	case k == kindDevice:
 		return node, true, nil
+	case k == kindLink:
+		return "", true, v.failed(fmt.Errorf("%s is %w", node, ErrLink))
 	case v.at.links:
 		return "", true, v.failed(ErrNotDevice)
 	}

@@ -1,6 +1,7 @@
 package local_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -326,7 +327,8 @@ func TestDeviceRefused(t *testing.T) {
 	for path, want := range map[string]error{
 		r.links + "/directory":  local.ErrNotDevice,
 		r.links + "/null":       local.ErrNotDevice,
-		r.links + "/by-another": local.ErrNotDevice,
+		r.links + "/by-another": local.ErrLink,
+		r.disks + "/link":       local.ErrLink,
 		r.links + "/loop":       unix.ELOOP,
 		r.links + "/gone":       local.ErrDeviceGone,
 		r.links + "/missing":    local.ErrDeviceGone,
@@ -334,11 +336,16 @@ func TestDeviceRefused(t *testing.T) {
 		s := deviceSpec(path, "ext4")
 		err := r.mountDevice(s)
 		require.ErrorIs(t, err, want, path)
+		if errors.Is(want, local.ErrNotDevice) {
+			require.Equal(t, volume.Final, volume.KindOf(err), path)
+		}
 		var of *local.DeviceError
 		require.ErrorAs(t, err, &of)
 		require.Equal(t, "pv", of.Volume)
+		kind := volume.KindOf(err)
 		_, err = r.setUp(s, "1", volume.MounterArgs{})
 		require.ErrorIs(t, err, want, path)
+		require.Equal(t, kind, volume.KindOf(err), path)
 		_, err = r.plugin.CanDeviceMount(s)
 		require.ErrorIs(t, err, want, path)
 		mapper, err := r.plugin.NewBlockVolumeMapper(blockSpec(path), pod("1"))
@@ -346,7 +353,7 @@ func TestDeviceRefused(t *testing.T) {
 		_, err = mapper.MapPodDevice(t.Context())
 		require.ErrorIs(t, err, want, path)
 	}
-	for _, path := range []string{theirs, r.disks + "/link", r.disks + "/disk"} { // no devices, or not for volumes
+	for _, path := range []string{theirs, r.disks + "/disk"} { // no devices, or not for volumes
 		can, err := r.plugin.CanDeviceMount(deviceSpec(path, "ext4"))
 		require.NoError(t, err)
 		require.False(t, can, path)

@@ -16,14 +16,14 @@ import (
 
 // CanDeviceMount reports whether the volume's path is, or leads to, a block device.
 // One that had a device before and has none now is a transient error that wraps
-// [ErrDeviceGone].
+// [ErrDeviceGone]; a link that is not followed, [ErrLink].
 func (p *Plugin) CanDeviceMount(spec *volume.Spec) (bool, error) {
 	v, err := p.deviceVolume(spec)
 	if err != nil || spec.IsBlock() {
 		return false, err
 	}
 	_, is, err := v.look()
-	return is, err
+	return is && err == nil, err
 }
 
 // NewDeviceMounter returns the mounter of all volumes on devices.

@@ -19,6 +19,11 @@ var (
 	// something else, or somewhere where pods may have made it.
 	ErrNotDevice = errors.New("not a block device that may be a volume")
 
+	// ErrLink: the path is, or leads to, a symbolic link in a directory that is none of
+	// Config.DeviceLinks, so it is not followed. The error is final and wraps
+	// ErrNotDevice, too.
+	ErrLink = fmt.Errorf("a symbolic link in a directory that is none of Config.DeviceLinks: %w", ErrNotDevice)
+
 	// ErrDeviceReadOnly: the device, or its mount, is read-only, and the volume is not.
 	ErrDeviceReadOnly = errors.New("the device is read-only, the volume is not")
 

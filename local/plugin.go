@@ -27,17 +27,18 @@ type Config struct {
 	// them are resolved then. A root is no volume itself. Of roots that are in one
 	// another the innermost counts. None: no volume is accepted.
 	//
-	// A block device is a volume only right in a root, such as "/dev" or
-	// "/dev/mapper", not in a directory below it: that may be the volume of a pod,
-	// which makes what device files it likes. Nobody but root must be able to write
-	// to a root.
+	// A block device is a volume only right in a root, such as "/dev", not in a
+	// directory below it: that may be the volume of a pod, which makes what device
+	// files it likes. Nobody but root must be able to write to a root. A symbolic link
+	// there is no volume, [ErrLink]: a directory of links to devices, as "/dev/mapper"
+	// is where there is udev, belongs into DeviceLinks.
 	//
 	// The directories of the pods and the plugins, VolumeHost.OwnDirs, are nobody's
 	// volume: a root must not be one of them or in one, and a path below a root
 	// that is, or that one of them is in, is refused.
 	Roots []string
 	// DeviceLinks are directories of symbolic links to block devices, such as
-	// "/dev/disk/by-id". An entry of one of them, but nothing further down, may be a
+	// "/dev/disk/by-id" and "/dev/mapper". An entry of one of them, but nothing further down, may be a
 	// volume: the device that the link leads to, wherever it is, by way of other links
 	// in these directories if need be. No other link on the way is followed. So only
 	// root may be able to write to them. They must exist when the plugin is
