@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/manager"
@@ -84,8 +85,10 @@ func TestOddRecords(t *testing.T) {
 	m, stop := n.run()
 	n.up(m, pod)
 	require.Len(t, m.State().Leftovers, 3, leftovers(m))
-	for _, says := range []string{"large.json: a record has at most", "link.json: open", "pipe.json: not a regular file"} {
-		require.Contains(t, leftovers(m), says)
+	for i, says := range []string{"large.json: a record has at most", "link.json: open", "pipe.json: not a regular file"} {
+		left := m.State().Leftovers[i]
+		require.ErrorContains(t, left.Err, says)
+		require.Equal(t, n.records()+"/"+says[:strings.Index(says, ":")], left.Path)
 	}
 	stop()
 }
@@ -103,7 +106,9 @@ func TestRecordOfAnotherMap(t *testing.T) {
 		m, stop := n.run()
 		defer stop()
 		n.down(m, pod)
+		time.Sleep(time.Hour) // and so many resyncs
 		require.Contains(t, leftovers(m), "not its place")
+		require.Equal(t, n.record(), m.State().Leftovers[0].Path)
 		require.Zero(t, n.plugin.Calls(volumetest.TearDownDevice))
 	})
 }

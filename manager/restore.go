@@ -36,13 +36,14 @@ func (l *loop) restore(ctx context.Context) error {
 	recs, broken := l.disk.read()
 	unread := map[string]bool{}
 	for _, file := range slices.Sorted(maps.Keys(broken)) {
-		leftovers = append(leftovers, Leftover{Path: l.disk.place(), Err: broken[file]})
+		leftovers = append(leftovers, Leftover{Path: filepath.Join(l.disk.place(), file), Err: broken[file]})
 		unread[file] = true
 	}
 	for _, rec := range recs {
 		if err := l.checkPlace(rec); err != nil {
-			leftovers = append(leftovers, Leftover{Path: l.disk.place(), Plugin: rec.Plugin, Err: err})
-			unread[fileOf(rec.Volume)] = true
+			file := fileOf(rec.Volume)
+			leftovers = append(leftovers, Leftover{Path: filepath.Join(l.disk.place(), file), Plugin: rec.Plugin, Err: err})
+			unread[file] = true
 			continue
 		}
 		have.put(rec.Volume, rec.volume())
@@ -120,7 +121,7 @@ func (l *loop) rescanned(ctx context.Context, all []rebuilt) {
 	all = slices.DeleteFunc(all, func(r rebuilt) bool { return l.isKnown(r.found) })
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	leftovers := slices.DeleteFunc(slices.Clone(l.leftovers), func(left Leftover) bool { return left.Path != l.disk.place() })
+	leftovers := slices.DeleteFunc(slices.Clone(l.leftovers), func(left Leftover) bool { return !l.isOfRecords(left) })
 	for _, r := range all {
 		switch {
 		case r.err != nil:
@@ -136,6 +137,11 @@ func (l *loop) rescanned(ctx context.Context, all []rebuilt) {
 	l.adopt()
 	l.allDirty()
 	l.tellAll()
+}
+
+// isOfRecords reports whether it is a record, or their directory.
+func (l *loop) isOfRecords(left Leftover) bool {
+	return left.Path == l.disk.place() || filepath.Dir(left.Path) == l.disk.place()
 }
 
 var errBusy = errors.New("its volume is being worked on")
