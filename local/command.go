@@ -57,12 +57,31 @@ func (p *programs) CommandContext(ctx context.Context, name string, args ...stri
 			return answer
 		}
 	}
-	p.checked = p.checked || name == "fsck"
+	if name == "fsck" {
+		p.checked = true
+		name = p.fsck()
+	}
 	run := p.run
 	if run == nil {
 		run = newCommand
 	}
 	return p.lend(run(ctx, name, p.byHandle(args)...))
+}
+
+// fsck is what fsck(8) starts, if it is there. That itself asks which path its argument
+// has, and hands on the path, where another device may be by then. Those of other file
+// systems than ext2 and its successors do nothing.
+func (p *programs) fsck() string {
+	const wrapper = "fsck"
+	there, ok := diskprobe.Only(p.found)
+	if !ok || !strings.HasPrefix(there.Name, "ext") {
+		return wrapper
+	}
+	program := wrapper + "." + there.Name
+	if _, err := p.LookPath(program); err != nil {
+		return wrapper
+	}
+	return program
 }
 
 func (p *programs) mayFormat() error {

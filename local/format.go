@@ -237,6 +237,8 @@ func (v *deviceVolume) mountFormatted(ctx context.Context, dir string, d disk, s
 	if s.format {
 		f.programs.beforeFormat = f.begin
 	}
+	// Not by a descriptor, as the programs have it: the mount table would name that, and
+	// for as long as it is mounted nobody could tell what is. Afterwards it is checked.
 	req := mount.Request{Source: facts.node, FSType: s.fsType, Options: v.mountOptions(facts.readOnly)}
 	err := util.NewPodMounts(v.plugin.host, f).Mount(ctx, dir, req)
 	if f.final != nil && volume.KindOf(err) == volume.Transient {

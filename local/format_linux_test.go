@@ -275,7 +275,7 @@ func TestFsckKilled(t *testing.T) {
 		return
 	}
 	began := filepath.Join(r.dir, "began")
-	r.instead(map[string]string{"fsck": "echo >" + began + "; exec sleep 100000"})
+	r.instead(map[string]string{"fsck.ext4": "echo >" + began + "; exec sleep 100000"})
 	err := r.mountUntil(s, began)
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, volume.Uncertain, volume.KindOf(err))
@@ -290,7 +290,7 @@ func TestFsckFails(t *testing.T) {
 	if r == nil {
 		return
 	}
-	r.instead(map[string]string{"fsck": "exit 4"})
+	r.instead(map[string]string{"fsck.ext4": "exit 4"})
 	err := r.mountDevice(s)
 	require.ErrorIs(t, err, local.ErrFileSystemDamaged)
 	require.Equal(t, volume.Final, volume.KindOf(err))

@@ -72,6 +72,28 @@ func TestNodeSwappedBeforeMkfs(t *testing.T) {
 	}
 }
 
+// TestNodeSwappedBeforeFsck: what repairs a file system works on the device that has been
+// looked at.
+func TestNodeSwappedBeforeFsck(t *testing.T) {
+	r, first, second, node := nodes(t, smallDisk, "ext4")
+	if r == nil {
+		return
+	}
+	needs(t, "ext4", "debugfs")
+	for _, d := range []testDisk{first, second} {
+		run(t, "mkfs.ext4", "-q", d.device)
+		run(t, "debugfs", "-w", "-R", "set_super_value state 0", d.device) // fsck writes to it
+	}
+	unclean, precious := first.sum(t), second.sum(t)
+	second.become(t, node+".other")
+	r.instead(map[string]string{"fsck.ext4": "mv -f " + node + ".other " + node + `; exec fsck.ext4 "$@"`})
+	require.ErrorIs(t, r.mountDevice(deviceSpec(node, "ext4")), local.ErrDeviceSwapped)
+	require.NoFileExists(t, node+".other", "it has run")
+	require.NotEqual(t, unclean, first.sum(t))
+	require.Equal(t, precious, second.sum(t))
+	require.Empty(t, mountsBelow(t, r.mount, r.dir))
+}
+
 // A swapping mounter mounts when the node has become another device's.
 type swapping struct {
 	mount.Interface
