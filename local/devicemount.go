@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -40,7 +41,7 @@ func (p *Plugin) deviceMounter() (*deviceMounter, error) {
 }
 
 // GetDeviceMountRefs returns the other mount points of what is mounted at
-// deviceMountPath.
+// deviceMountPath; of a path that is missing there are none.
 func (p *Plugin) GetDeviceMountRefs(ctx context.Context, deviceMountPath string) ([]string, error) {
 	if p.host == nil {
 		return nil, errNotInitialised
@@ -50,6 +51,9 @@ func (p *Plugin) GetDeviceMountRefs(ctx context.Context, deviceMountPath string)
 		return nil, err
 	}
 	refs, err := p.config.Mounter.MountRefs(ctx, dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // as a run leaves it that was killed before it mounted, or after it unmounted
+	}
 	if err != nil {
 		return nil, util.Transient(err)
 	}

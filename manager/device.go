@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 
 	"github.com/volumekit/volumekit/volume"
@@ -76,7 +77,7 @@ func (m *Manager) unmountDevice(ctx context.Context, j job) error {
 		return err
 	}
 	refs, err := able.GetDeviceMountRefs(ctx, j.deviceMountPath)
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a path that is missing has none
 		return err
 	}
 	if len(refs) > 0 {

@@ -73,7 +73,8 @@ type DeviceMountableVolumePlugin interface {
 	NewDeviceMounter() (DeviceMounter, error)
 	NewDeviceUnmounter() (DeviceUnmounter, error)
 	// GetDeviceMountRefs returns the other mount points of what is mounted at
-	// deviceMountPath. While there is one the device is not to be unmounted.
+	// deviceMountPath. While there is one the device is not to be unmounted. Of a
+	// path that is missing there are none, and that is no error.
 	GetDeviceMountRefs(ctx context.Context, deviceMountPath string) ([]string, error)
 	// CanDeviceMount reports whether this volume is mounted once per node.
 	CanDeviceMount(spec *Spec) (bool, error)

@@ -89,8 +89,10 @@ func (c *contract) deviceMount() {
 	ended, cancel := context.WithCancel(c.Context())
 	cancel()
 	require.ErrorIs(c, d.mount(ended), context.Canceled)
+	c.requireNoRefs(d)
 	require.NoError(c, d.unmount(c.Context()), "it is not mounted")
 	d.requireGone(d.path)
+	c.requireNoRefs(d)
 	for range 2 {
 		for range 2 {
 			require.NoError(c, d.mount(c.Context()))
@@ -113,13 +115,27 @@ func (c *contract) deviceMount() {
 	require.ErrorIs(c, err, fs.ErrNotExist)
 }
 
+func (c *contract) deviceMountable() volume.DeviceMountableVolumePlugin {
+	able, _ := volume.As[volume.DeviceMountableVolumePlugin](c.plugin)
+	return able
+}
+
+// requireNoRefs checks that a path which is missing has no references.
+func (c *contract) requireNoRefs(d device) {
+	c.Helper()
+	_, err := os.Lstat(d.path)
+	require.ErrorIs(c, err, fs.ErrNotExist)
+	refs, err := c.deviceMountable().GetDeviceMountRefs(c.Context(), d.path)
+	require.NoError(c, err, "of a path that is missing")
+	require.Empty(c, refs)
+}
+
 // requireRefs checks that pods which use a device are its references.
 func (c *contract) requireRefs(d device) {
 	c.Helper()
-	plugin, _ := volume.As[volume.DeviceMountableVolumePlugin](c.plugin)
 	refs := func() []string {
 		c.Helper()
-		refs, err := plugin.GetDeviceMountRefs(c.Context(), d.path)
+		refs, err := c.deviceMountable().GetDeviceMountRefs(c.Context(), d.path)
 		require.NoError(c, err)
 		return refs
 	}

@@ -2,7 +2,9 @@ package volumetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 
@@ -74,6 +76,9 @@ func (p *FakePlugin) NewDeviceUnmounter() (volume.DeviceUnmounter, error) {
 func (p *FakePlugin) GetDeviceMountRefs(ctx context.Context, deviceMountPath string) (refs []string, err error) {
 	err = p.call(ctx, GetDeviceMountRefs, func() (err error) {
 		refs, err = p.config.Mounter.MountRefs(ctx, deviceMountPath)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // nothing is mounted there
+		}
 		return err
 	})
 	return refs, err
