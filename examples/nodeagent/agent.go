@@ -28,6 +28,7 @@ type agent struct {
 	source  *manifests.Source
 	manager *manager.Manager
 	screen  *screen
+	hints   []string // to the user, at the beginning
 }
 
 func newAgent(o options, stdout io.Writer) (*agent, error) {
@@ -105,7 +106,8 @@ func (a *agent) work(ctx context.Context, last func(context.Context) error) erro
 	ended := make(chan error, 2)
 	go func() { ended <- a.manager.Run(running) }()
 	go func() { ended <- a.source.Run(running) }()
-	a.screen.begin(fmt.Sprintf("Keeping the volumes of the pods in %s, below %s. Process %d.", a.options.manifests, a.root, os.Getpid()))
+	title := fmt.Sprintf("Keeping the volumes of the pods in %s, below %s. Process %d.", a.options.manifests, a.root, os.Getpid())
+	a.screen.begin(append([]string{title}, a.hints...)...)
 	err := a.watch(ctx, ended)
 	if last != nil {
 		err = errors.Join(err, last(running))
@@ -211,5 +213,5 @@ func (a *agent) problems() error {
 	if len(problems) == 0 {
 		return nil
 	}
-	return fmt.Errorf("of the manifests %d are not in order: %w", len(problems), problems[0])
+	return fmt.Errorf("%s in the manifests: %w", count(len(problems), "problem"), problems[0])
 }

@@ -55,6 +55,7 @@ func (d demo) work(ctx context.Context, o options, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
+	a.hints = []string{"The manifests are yours to edit. An interrupt ends it, and removes all."}
 	leave := func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, o.timeout)
 		defer cancel()

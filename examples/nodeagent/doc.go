@@ -11,7 +11,8 @@
 // On a terminal it shows a table of what it does, and elsewhere prints a line for each
 // event. Ended by a signal, even SIGKILL, it leaves the volumes as they are, and the next
 // run goes on from there. What it needs for that is in the directory of -root, by default
-// .nodeagent in the one with the manifests. Two agents on one root are refused.
+// .nodeagent in the one with the manifests. Two agents on one root are refused. DIR may be
+// a symbolic link that is replaced to change all manifests at once; -root is needed then.
 //
 //	go run ./examples/nodeagent -manifests DIR -once    reconciles and exits
 //	go run ./examples/nodeagent -manifests DIR -status  prints what is mounted for which pod

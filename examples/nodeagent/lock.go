@@ -30,15 +30,20 @@ func newLock(root string) (lock, error) {
 	if err == nil {
 		_, err = fmt.Fprintln(f, os.Getpid())
 	}
+	if errors.Is(err, errLocked) {
+		pid, _ := readPID(f) // without it that is all there is to say
+		err = fmt.Errorf("%w: process %d", err, pid)
+	}
 	if err != nil {
 		return lock{}, errors.Join(fmt.Errorf("-root %s: %w", root, err), f.Close())
 	}
 	return lock{f}, nil
 }
 
-// flockSoon waits a little for an agent that is being killed, and for who only asks.
+// An agent that is being killed, and who only asks, are waited for so long.
+const often, pause = 40, 50 * time.Millisecond
+
 func flockSoon(f *os.File) error {
-	const often, pause = 40, 50 * time.Millisecond
 	for range often {
 		if err := flock(f); !errors.Is(err, errLocked) {
 			return err
@@ -58,6 +63,11 @@ func holder(root string) (pid int, err error) {
 	if err := flock(f); !errors.Is(err, errLocked) {
 		return 0, err
 	}
+	return readPID(f)
+}
+
+// readPID returns 0 if nobody has written one yet.
+func readPID(f *os.File) (pid int, err error) {
 	text, err := io.ReadAll(io.LimitReader(f, 32))
 	if err != nil {
 		return 0, err

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -98,6 +99,9 @@ func (o *options) resolve() (err error) {
 		}
 	}
 	if o.root == "" && o.manifests != "" {
+		if info, err := os.Lstat(o.manifests); err == nil && info.Mode()&os.ModeSymlink != 0 {
+			return fmt.Errorf("-manifests %s is a symbolic link, and may come to lead elsewhere: say with -root where the volumes are", o.manifests)
+		}
 		o.root = filepath.Join(o.manifests, ".nodeagent")
 	}
 	if o.root != "" {

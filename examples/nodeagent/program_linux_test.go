@@ -260,30 +260,52 @@ func TestAgent(t *testing.T) {
 	asAnybody(t, func(u user) {
 		u.put("one.yaml", onePod)
 		p := u.start(u.flags()...)
-		u.eventuallySays(p, "All is as desired: 3 volumes of 1 pods are up.\n")
+		u.eventuallySays(p, "All is as desired: 3 volumes of 1 pod are up.\n")
 		status, code := u.run(u.flags("-status")...)
 		require.Zero(u, code, status.stderr.String())
 		require.Contains(u, status.stdout.String(), "(the agent is process ")
 		require.Regexp(u, `default/one +disk +kubernetes.io/local-volume +rw, `, status.stdout.String())
 		other, code := u.run(u.flags("-once")...)
 		require.Equal(u, 1, code)
-		require.Contains(u, other.stderr.String(), errLocked.Error())
+		require.Regexp(u, errLocked.Error()+`: process [1-9]\d*\n$`, other.stderr.String())
 
 		u.put("two.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: two_2}\n")
 		u.eventuallySays(p, "manifests: two.yaml, document 1 (Pod/two_2): metadata.name: Invalid value")
 		u.put("two.yaml", strings.Split(strings.ReplaceAll(onePod, "name: one", "name: two"), "\n---")[0])
 		u.eventuallySays(p, "two-disk")
+		u.put("three.yaml", idlePod("three", 1))
+		u.eventuallySays(p, "SuccessfulMountVolume default/three: ")
+		require.NoError(u, os.Remove(u.dir+"/manifests/three.yaml"))
+		u.eventuallySays(p, "SuccessfulUnMountVolume default/three: ")
 		u.kill(p)
 
 		require.NoError(u, os.Remove(u.dir+"/manifests/two.yaml"))
 		p, code = u.run(u.flags("-once")...)
 		require.Zero(u, code, p.stderr.String())
-		require.Contains(u, p.stdout.String(), "All is as desired: 3 volumes of 1 pods are up.\n")
+		require.Contains(u, p.stdout.String(), "All is as desired: 3 volumes of 1 pod are up.\n")
 		require.NoError(u, os.Remove(u.dir+"/manifests/one.yaml"))
 		p, code = u.run(u.flags("-once")...)
 		require.Zero(u, code, p.stderr.String())
 		u.nothingIn("manifests/.nodeagent/pods")
 		u.nothingIn("disks/one")
+	})
+}
+
+// TestSwappedManifests: the manifests may be those that a link leads to, and another
+// directory's later; the volumes stay where they are.
+func TestSwappedManifests(t *testing.T) {
+	asAnybody(t, func(u user) {
+		u.put("one.yaml", idlePod("one", 1))
+		next, current := filepath.Join(u.dir, "next"), filepath.Join(u.dir, "current")
+		u.own(next)
+		require.NoError(u, os.WriteFile(filepath.Join(next, "two.yaml"), []byte(idlePod("two", 2)), 0o644))
+		require.NoError(u, os.Symlink("manifests", current))
+		u.own(filepath.Join(u.dir, "root"))
+		p := u.start("-manifests", current, "-root", filepath.Join(u.dir, "root"))
+		u.eventuallySays(p, "All is as desired: 1 volume of 1 pod is up.\n")
+		require.NoError(u, os.Symlink("next", current+".new"))
+		require.NoError(u, os.Rename(current+".new", current))
+		u.eventuallySays(p, "All is as desired: 2 volumes of 1 pod are up.\n")
 	})
 }
 
@@ -296,18 +318,20 @@ func TestOnceFails(t *testing.T) {
 		u.put("one.yaml", "{[")
 		p, code = u.run(u.flags("-once", "-root", u.dir+"/tmp/root")...)
 		require.Equal(u, 1, code)
-		require.Contains(u, p.stderr.String(), "of the manifests 1 are not in order: one.yaml, document 1: ")
+		require.Contains(u, p.stderr.String(), "nodeagent: 1 problem in the manifests: one.yaml, document 1: ")
 	})
 }
 
 func TestFlags(t *testing.T) {
 	u := newUser(t, os.Geteuid())
+	require.NoError(t, os.Symlink("manifests", u.dir+"/current"))
 	for says, args := range map[string][]string{
 		`unexpected argument "x"`:      {"x"},
 		"-status: say with -manifests": {"-status"},
 		"-status and -once":            {"-manifests", "x", "-status", "-once"},
 		"for manifests of your own":    {"-root", "x"},
 		"-timeout":                     {"-once", "-timeout", "-1s"},
+		"is a symbolic link":           {"-manifests", "current/"},
 		"an empty path":                {"-manifests", "x", "-disks", "a,,b"},
 	} {
 		p, code := u.run(args...)

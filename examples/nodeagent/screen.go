@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,14 +22,15 @@ type screen struct {
 	terminal *os.File // nil: it is none
 	resized  chan os.Signal
 	lines    chan string // to be shown
-	title    string      // above the table
+	names    names
+	title    []string // above the table
 	recent   []string
 	said     string // about the whole, last
 	isDrawn  bool
 }
 
 func newScreen(out io.Writer) *screen {
-	s := &screen{out: out, lines: make(chan string, 4096), resized: make(chan os.Signal, 1)}
+	s := &screen{out: out, lines: make(chan string, 4096), resized: make(chan os.Signal, 1), names: names{of: map[types.UID]string{}}}
 	if f, ok := out.(*os.File); ok && isTerminal(f) {
 		s.terminal = f
 		notifyResized(s.resized)
@@ -39,20 +41,19 @@ func newScreen(out io.Writer) *screen {
 func (s *screen) printf(format string, args ...any) { _, _ = fmt.Fprintf(s.out, format, args...) }
 
 // begin says what all that follows is about.
-func (s *screen) begin(title string) {
+func (s *screen) begin(title ...string) {
 	s.title = title
 	if s.terminal == nil {
-		s.printf("%s\n", title)
+		s.printf("%s\n", strings.Join(title, "\n"))
 	}
 }
 
 // event and problem do not wait: a line more or less is no reason to hold up volumes.
 func (s *screen) event(e manager.Event) {
-	pod := string(e.PodUID)
 	if e.Pod != nil {
-		pod = e.Pod.Namespace + "/" + e.Pod.Name
+		s.names.learn(e.Pod)
 	}
-	s.say(fmt.Sprintf("%s %s: %s", e.Reason, pod, e.Message))
+	s.say(fmt.Sprintf("%s %s: %s", e.Reason, s.names.name(e.PodUID), e.Message))
 }
 
 func (s *screen) problem(p manifests.Problem) { s.say("manifests: " + p.Error()) }
@@ -87,13 +88,18 @@ func (s *screen) flush() {
 
 // draw shows the state: all of it on a terminal, and elsewhere only that all is well.
 func (s *screen) draw(ctx context.Context, state manager.State, source *manifests.Source) {
-	names, pods := podNames(ctx, source)
 	said := ""
 	if isSettled(state) {
-		said = fmt.Sprintf("All is as desired: %d volumes of %d pods are up.", countUp(state), pods)
+		pods := podNames(ctx, source)
+		s.names.forgetBut(pods)
+		verb, up := "are", countUp(state)
+		if up == 1 {
+			verb = "is"
+		}
+		said = fmt.Sprintf("All is as desired: %s of %s %s up.", count(up, "volume"), count(len(pods), "pod"), verb)
 	}
 	if s.terminal != nil {
-		s.paint(picture{head: []string{s.title, cmp.Or(said, "Not all is as desired yet.")}, rows: table(state, names), recent: s.recent})
+		s.paint(picture{head: append(slices.Clone(s.title), cmp.Or(said, "Not all is as desired yet.")), rows: table(state, &s.names), recent: s.recent})
 	} else if said != "" && said != s.said {
 		s.printf("%s\n", said)
 	}
@@ -126,23 +132,21 @@ func countUp(state manager.State) (n int) {
 	return n
 }
 
-func podNames(ctx context.Context, source *manifests.Source) (names map[types.UID]string, n int) {
-	names = map[types.UID]string{}
-	pods, _ := source.Pods(ctx) // without it the UIDs are shown
-	for _, pod := range pods {
-		names[pod.UID] = pod.Namespace + "/" + pod.Name
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
 	}
-	return names, len(pods)
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // table returns a row for each volume of a pod.
-func table(state manager.State, names map[types.UID]string) (rows []row) {
+func table(state manager.State, names *names) (rows []row) {
 	add := func(pod types.UID, name, plugin, says string, err error) {
 		isFine := err == nil && says == mounted
 		if err != nil {
 			says += ": " + err.Error()
 		}
-		rows = append(rows, row{[columns]string{oneLine(cmp.Or(names[pod], string(pod))), oneLine(name), plugin, oneLine(says)}, isFine})
+		rows = append(rows, row{[columns]string{oneLine(names.name(pod)), oneLine(name), plugin, oneLine(says)}, isFine})
 	}
 	for _, v := range state.Volumes {
 		for _, pod := range v.Pods {

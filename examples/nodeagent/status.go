@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/volumekit/volumekit/manager/manifests"
 	"github.com/volumekit/volumekit/volume"
@@ -21,14 +23,14 @@ import (
 // printStatus goes by what is on disk and in the mount table, which may be that of an
 // agent in a namespace of its own. It asks no file system that is mounted.
 func printStatus(out io.Writer, o options) error {
-	pid, err := holder(o.root)
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("-root %s: no agent was ever at work there", o.root)
-	}
+	names, err := namesOf(o)
 	if err != nil {
 		return err
 	}
-	names, err := namesOf(o)
+	pid, mounts, err := mountsOfHolder(o.root)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("-root %s: no agent was ever at work there", o.root)
+	}
 	if err != nil {
 		return err
 	}
@@ -37,7 +39,22 @@ func printStatus(out io.Writer, o options) error {
 		says = fmt.Sprintf("the agent is process %d", pid)
 	}
 	_, _ = fmt.Fprintf(out, "Below %s (%s):\n", o.root, says)
-	return printMounts(out, o.root, pid, names)
+	return printMounts(out, o.root, mounts, names)
+}
+
+// mountsOfHolder returns the process that works on a root, if any, and what is mounted
+// for it. A process that is ending has no mounts to be seen any more, and soon no lock.
+func mountsOfHolder(root string) (pid int, mounts map[string]string, err error) {
+	for range often {
+		if pid, err = holder(root); err != nil {
+			return 0, nil, err
+		}
+		if mounts, err = mountsOf(pid); err == nil {
+			return pid, mounts, nil
+		}
+		time.Sleep(pause)
+	}
+	return 0, nil, fmt.Errorf("what is mounted for process %d: %w", pid, err)
 }
 
 // namesOf returns the names of the pods in the manifests, if those are known.
@@ -53,27 +70,24 @@ func namesOf(o options) (map[types.UID]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	names, _ := podNames(context.Background(), source)
-	return names, nil
+	return podNames(context.Background(), source), nil
 }
 
 // showMounts is printStatus for the agent itself.
 func (a *agent) showMounts() error {
-	names, _ := podNames(context.Background(), a.source)
-	return printMounts(a.screen.out, a.root, 0, names)
+	mounts, err := mountsOf(0)
+	if err != nil {
+		return err
+	}
+	return printMounts(a.screen.out, a.root, mounts, podNames(context.Background(), a.source))
 }
 
-func printMounts(out io.Writer, root string, pid int, names map[types.UID]string) error {
+func printMounts(out io.Writer, root string, mounts map[string]string, names map[types.UID]string) error {
 	root, err := filepath.EvalSymlinks(root)
 	if err != nil {
 		return err
 	}
-	mounts, err := mountsOf(pid)
-	if err != nil {
-		return err
-	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, "POD\tVOLUME\tPLUGIN\tMOUNTED\t")
+	var rows []string
 	dirs, err := volumeDirs(root)
 	for _, dir := range dirs {
 		parts := strings.Split(filepath.ToSlash(dir), "/")
@@ -88,11 +102,12 @@ func printMounts(out io.Writer, root string, pid int, names map[types.UID]string
 		case !ok:
 			what = "no, a directory"
 		}
-		if name := names[types.UID(pod)]; name != "" {
-			pod = name
-		}
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t\n", oneLine(pod), oneLine(parts[4]), oneLine(plugin), oneLine(what))
+		pod = cmp.Or(names[types.UID(pod)], pod)
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\n", oneLine(pod), oneLine(parts[4]), oneLine(plugin), oneLine(what)))
 	}
+	slices.Sort(rows)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprint(w, "POD\tVOLUME\tPLUGIN\tMOUNTED\n"+strings.Join(rows, ""))
 	return errors.Join(err, w.Flush())
 }
 
@@ -103,7 +118,6 @@ func volumeDirs(root string) (all []string, err error) {
 		found, failed := fs.Glob(os.DirFS(root), "pods/*/"+kind+"/*/*")
 		all, err = append(all, found...), errors.Join(err, failed)
 	}
-	slices.Sort(all)
 	return all, err
 }
 

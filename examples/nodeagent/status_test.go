@@ -23,7 +23,9 @@ func TestStatusOfAnyRoot(t *testing.T) {
 		return
 	}
 	var out strings.Builder
-	require.NoError(t, printMounts(&out, root, 0, map[types.UID]string{"1": "default/web"}))
+	mounts, err := mountsOf(0)
+	require.NoError(t, err)
+	require.NoError(t, printMounts(&out, root, mounts, map[types.UID]string{"1": "default/web"}))
 	require.Regexp(t, "default/web +cache +kubernetes.io/empty-dir +no, a directory", out.String())
 	require.Regexp(t, "default/web +disk +kubernetes.io/local-volume +no, a device", out.String())
 }
