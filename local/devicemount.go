@@ -201,11 +201,22 @@ func (v *deviceVolume) isOf(at mount.Info, facts diskFacts) (bool, error) {
 	return at.Source == facts.node || rec.Disk.same(facts.identity), nil
 }
 
-// take keeps other volumes from taking the same device into use at the same time.
+// take keeps other volumes from taking the same device into use at the same time, or a
+// part of it, or what it is a part of.
 func (v *deviceVolume) take(ctx context.Context, d disk) (done func(), err error) {
-	done, err = v.plugin.taking.Lock(ctx, fmt.Sprint(d.facts().number))
-	if err != nil {
-		return nil, v.failed(util.Transient(err))
+	var taken []func()
+	done = func() {
+		for _, unlock := range taken {
+			unlock()
+		}
+	}
+	for _, part := range d.facts().parts {
+		unlock, err := v.plugin.taking.Lock(ctx, part)
+		if err != nil {
+			done()
+			return nil, v.failed(util.Transient(err))
+		}
+		taken = append(taken, unlock)
 	}
 	return done, nil
 }

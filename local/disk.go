@@ -59,6 +59,8 @@ type diskFacts struct {
 	size     int64
 	readOnly bool
 	identity identity
+	// parts are the devices that are written to with it, itself among them, sorted.
+	parts []string
 }
 
 // An identity tells disks apart.

@@ -81,7 +81,7 @@ func openNode(node string) (fd int, number uint64, err error) {
 func factsOf(node string, number uint64) diskFacts {
 	return diskFacts{
 		node: node, number: number, major: unix.Major(number), minor: unix.Minor(number),
-		identity: identityOf(number),
+		identity: identityOf(number), parts: blockDevices.stackOf(number).devices(),
 	}
 }
 

@@ -28,7 +28,8 @@ var (
 	ErrDeviceReadOnly = errors.New("the device is read-only, the volume is not")
 
 	// ErrDeviceInUse: something else has the device: it is mounted elsewhere, part of
-	// a RAID or a volume group, or used as swap. The error is transient.
+	// a RAID or a volume group, or used as swap; or a pod has it raw, or the disk that it
+	// is a partition of, or a partition of it. The error is transient.
 	ErrDeviceInUse = errors.New("the device is in use")
 
 	// ErrDeviceSwapped: it is not the device that the volume was on before. If that is

@@ -4,8 +4,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io/fs"
-	"slices"
 	"strings"
 
 	"github.com/volumekit/volumekit/util"
@@ -75,26 +73,6 @@ func (v *deviceVolume) growHold() error {
 		return v.failed(util.Transient(err))
 	}
 	return nil
-}
-
-// isHeld reports whether a loop device of somebody's is on the device. One of that name
-// that is ending does not count.
-func isHeld(disk diskFacts, name string) (bool, error) {
-	all, err := loop.List()
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return slices.ContainsFunc(all, func(d loop.Device) bool { return holds(d, disk, name) }), err
-}
-
-// holds compares numbers: the device may have other nodes. A loop device that may not
-// be opened is known by the path alone.
-func holds(d loop.Device, disk diskFacts, name string) bool {
-	status, err := loop.Status(d.Path)
-	if err != nil {
-		return d.Backing == disk.node
-	}
-	return status.BackingDevice == disk.number && !(status.Ending && status.Name == name)
 }
 
 // isHold reports whether a path is a hold of the volume's.

@@ -71,7 +71,7 @@ type Plugin struct {
 	roots   []root
 	records records
 	owning  keylock.Map // directories that are being given to others
-	taking  keylock.Map // devices, by number, that are being taken into use
+	taking  keylock.Map // devices that are being taken into use; several in their order
 	devices devices
 	run     func(ctx context.Context, name string, args ...string) utilexec.Cmd // nil: the system's
 }
