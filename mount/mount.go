@@ -109,8 +109,7 @@ const (
 	PropagationSlave
 	// PropagationShared: the new mount is shared; it joins the peer group of the
 	// source's mount if that has one: what is mounted in one of them later, and
-	// what is unmounted, submounts included, is so in both. That is so, too, of what
-	// Mount undoes because another process has mounted something in the same instant.
+	// what is unmounted, submounts included, is so in both; see [Isolator].
 	PropagationShared
 )
 

@@ -60,6 +60,8 @@ func triesOn(t *testing.T, m *mount.Mounter, s sick) map[string]try {
 	tries["mounts from inside"] = try{asks: true, call: func(ctx context.Context) error { _, err := m.MountsFrom(ctx, inside); return err }}
 	tries["unmount inside"] = try{asks: true, call: func(ctx context.Context) error { return m.Unmount(ctx, inside) }}
 	tries["unmount tree inside"] = try{asks: true, call: func(ctx context.Context) error { return m.UnmountTree(ctx, inside) }}
+	tries["isolate"] = try{call: func(ctx context.Context) error { return m.Isolate(ctx, s.path) }}
+	tries["isolate inside"] = try{asks: true, call: func(ctx context.Context) error { return m.Isolate(ctx, inside) }}
 	tries["remount inside"] = try{asks: true, call: func(ctx context.Context) error {
 		return m.Mount(ctx, mount.Request{Target: inside, Remount: true, Options: []string{"ro"}})
 	}}

@@ -27,6 +27,10 @@ func undo(ctx context.Context, built *tree, t *target) error {
 			return err
 		}
 		if top {
+			// Of a tree that is shared its peers' mounts would go along.
+			if err := unix.Mount("", procFD(built.fd), "", unix.MS_PRIVATE|unix.MS_REC, ""); err != nil {
+				return err
+			}
 			err := unix.Unmount(procFD(built.fd), unix.MNT_DETACH)
 			if err != nil && !errors.Is(err, unix.EINVAL) {
 				return err
