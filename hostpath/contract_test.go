@@ -22,24 +22,27 @@ func TestContract(t *testing.T) {
 	}{{"pod", inPod}, {"persistent", persistent}} {
 		t.Run(form.name, func(t *testing.T) {
 			t.Run("fake", func(t *testing.T) {
-				config := contractConfig(t, form.spec, nil)
+				config := contractConfig(t, form.spec, nil, hostpath.Config{})
 				config.NoMetrics = true
 				volumetest.TestPlugin(t, config)
 			})
 			t.Run("real", func(t *testing.T) {
 				if mounttest.Namespace(t) {
-					volumetest.TestPlugin(t, contractConfig(t, form.spec, func(t *testing.T) mount.Interface {
-						m := mount.New(mount.Config{})
-						t.Cleanup(func() { require.NoError(t, m.Close()) })
-						return m
-					}))
+					volumetest.TestPlugin(t, contractConfig(t, form.spec, realMounter, hostpath.Config{}))
 				}
 			})
 		})
 	}
 }
 
-func contractConfig(t *testing.T, form func(string, v1.HostPathType, ...string) *volume.Spec, newMounter func(*testing.T) mount.Interface) volumetest.Config {
+func realMounter(t *testing.T) mount.Interface {
+	m := mount.New(mount.Config{})
+	t.Cleanup(func() { require.NoError(t, m.Close()) })
+	return m
+}
+
+func contractConfig(t *testing.T, form func(string, v1.HostPathType, ...string) *volume.Spec,
+	newMounter func(*testing.T) mount.Interface, plugin hostpath.Config) volumetest.Config {
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
 	newSpec := func(t *testing.T, options ...string) *volume.Spec {
@@ -55,7 +58,8 @@ func contractConfig(t *testing.T, form func(string, v1.HostPathType, ...string) 
 	}
 	config := volumetest.Config{
 		New: func(_ *testing.T, _ volume.VolumeHost, m mount.Interface) volume.VolumePlugin {
-			return hostpath.New(hostpath.Config{Mounter: m, Roots: []string{root}})
+			plugin.Mounter, plugin.Roots = m, []string{root}
+			return hostpath.New(plugin)
 		},
 		NewMounter: newMounter,
 		Spec:       func(t *testing.T) *volume.Spec { return newSpec(t) },

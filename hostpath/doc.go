@@ -42,6 +42,18 @@
 // By themselves they make SetUp fail (mount.ErrSubmounts): the volume would not show
 // what the path does. [Config.Submounts] can include them.
 //
+// What is mounted below the path while the volume is up is not seen in it, nor the other
+// way round: volumes are private binds. With [Config.Propagation] the node's later mounts
+// are seen in the volume, or those of either in the other, if the path is in a mount of the
+// node that is shared (mount_namespaces(7)), as all are that systemd makes; if not, nothing
+// spreads. It takes a runtime that binds the volume into a container in the same way. Mounts
+// that spread have the flags that they were made with: a read-only volume's are not
+// read-only, nor is what a pod has mounted nosuid or nodev on the node. So a pod with
+// mount.PropagationShared that may mount is as good as root of the node. When such a volume
+// comes down, what has spread from it stays on the node; who mounted it unmounts it. Those
+// volumes usually need mount.IncludeSubmounts, too: a pod that is started again finds what
+// was mounted before.
+//
 // # What it leaves alone
 //
 // SetUp creates what its type says. That stays, also if SetUp fails after it: another

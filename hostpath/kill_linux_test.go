@@ -31,11 +31,17 @@ func TestMain(m *testing.M) {
 func processNode(p mounttest.Process) *node {
 	tier, err := strconv.Atoi(p.Args[1])
 	require.NoError(p, err)
-	return killNode(p, p.Args[0], mount.Tier(tier))
+	how, err := strconv.Atoi(p.Args[3])
+	require.NoError(p, err)
+	return killNode(p, p.Args[0], mount.Tier(tier), mount.Propagation(how))
 }
 
-func killNode(t require.TestingT, dir string, tier mount.Tier) *node {
-	return nodeIn(t, mount.New(mount.Config{Tier: tier, StagingDir: dir + "/staging"}), dir)
+func killNode(t require.TestingT, dir string, tier mount.Tier, how mount.Propagation) *node {
+	return nodeIn(t, mount.New(mount.Config{Tier: tier, StagingDir: dir + "/staging"}), dir, spreading(how))
+}
+
+func killProgram(verb, dir string, tier mount.Tier, kind v1.HostPathType, how mount.Propagation) *exec.Cmd {
+	return mounttest.Program(verb, dir, strconv.Itoa(int(tier)), string(kind), strconv.Itoa(int(how)))
 }
 
 func killSpec(n *node, kind v1.HostPathType) *volume.Spec { return inPod(n.paths+"/new", kind) }
@@ -66,7 +72,7 @@ func TestKilled(t *testing.T) {
 func testKilled(t *testing.T, kind v1.HostPathType, tier mount.Tier, verb string) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
-	n := killNode(t, dir, tier)
+	n := killNode(t, dir, tier, mount.PropagationPrivate)
 	program := func() *exec.Cmd {
 		require.NoError(t, n.unmounter(t).TearDown(t.Context()))
 		require.NoError(t, os.RemoveAll(dir+"/root/pods")) // nothing is mounted below it
@@ -75,7 +81,7 @@ func testKilled(t *testing.T, kind v1.HostPathType, tier mount.Tier, verb string
 		if verb == "down" {
 			require.NoError(t, n.mounterOf(t, killSpec(n, kind)).SetUp(t.Context(), volume.MounterArgs{ReadOnly: true}))
 		}
-		return mounttest.Program(verb, dir, strconv.Itoa(int(tier)), string(kind))
+		return killProgram(verb, dir, tier, kind, mount.PropagationPrivate)
 	}
 	kills := mounttest.KillAtEachCall(t, program, func(place string) {
 		mounts := n.mounts(t)
@@ -83,7 +89,7 @@ func testKilled(t *testing.T, kind v1.HostPathType, tier mount.Tier, verb string
 		for _, info := range mounts {
 			require.NotZero(t, info.Flags&mount.ReadOnly, place)
 		}
-		next := killNode(t, dir, tier) // the process that comes after
+		next := killNode(t, dir, tier, mount.PropagationPrivate) // the process that comes after
 		if verb == "up" {
 			require.NoError(t, next.mounterOf(t, killSpec(n, kind)).SetUp(t.Context(), volume.MounterArgs{ReadOnly: true}), place)
 			mounts := n.mounts(t)
@@ -91,12 +97,62 @@ func testKilled(t *testing.T, kind v1.HostPathType, tier mount.Tier, verb string
 			require.NotZero(t, mounts[0].Flags&mount.ReadOnly, place)
 		}
 		next.down(t)
-		left, err := filepath.Glob(dir + "/staging/*")
-		require.NoError(t, err)
-		require.Empty(t, left, "%s: staging areas are left", place)
+		requireSwept(t, dir, place)
 		text, err := os.ReadFile(n.paths + "/precious")
 		require.NoError(t, err, place)
 		require.Equal(t, "precious", string(text), place)
+	})
+	t.Logf("killed at %d places", kills)
+	require.GreaterOrEqual(t, kills, 2)
+}
+
+func requireSwept(t *testing.T, dir, place string) {
+	t.Helper()
+	left, err := filepath.Glob(dir + "/staging/*")
+	require.NoError(t, err)
+	require.Empty(t, left, "%s: staging areas are left", place)
+}
+
+// TestKilledWhileSpreading: of a volume that shares its mounts with the node, too, nothing
+// is left over by SIGKILL at any place, and what the node has mounted stays.
+func TestKilledWhileSpreading(t *testing.T) {
+	tiers := mount.Tiers()
+	for _, tier := range []mount.Tier{tiers[0], tiers[len(tiers)-1]} {
+		for _, verb := range []string{"up", "down"} {
+			t.Run(tier.String()+"/"+verb, func(t *testing.T) {
+				if mounttest.RootNamespace(t) {
+					testKilledWhileSpreading(t, tier, verb)
+				}
+			})
+		}
+	}
+}
+
+func testKilledWhileSpreading(t *testing.T, tier mount.Tier, verb string) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	n := killNode(t, dir, tier, mount.PropagationShared)
+	data := n.sharedData(t, "new")
+	up := func(n *node) error {
+		return n.mounterOf(t, killSpec(n, v1.HostPathDirectory)).SetUp(t.Context(), volume.MounterArgs{ReadOnly: true})
+	}
+	program := func() *exec.Cmd {
+		n.down(t)
+		if verb == "down" {
+			require.NoError(t, up(n))
+		}
+		return killProgram(verb, dir, tier, v1.HostPathDirectory, mount.PropagationShared)
+	}
+	kills := mounttest.KillAtEachCall(t, program, func(place string) {
+		require.FileExists(t, data+"/own/file", place)
+		next := killNode(t, dir, tier, mount.PropagationShared)
+		if verb == "up" {
+			require.NoError(t, up(next), place)
+			require.FileExists(t, next.unmounter(t).GetPath()+"/own/file", place)
+		}
+		next.down(t)
+		requireSwept(t, dir, place)
+		require.FileExists(t, data+"/own/file", place)
 	})
 	t.Logf("killed at %d places", kills)
 	require.GreaterOrEqual(t, kills, 2)

@@ -125,7 +125,11 @@ func (m *mounter) request(dir string, args volume.MounterArgs) mount.Request {
 	if m.readOnly || args.ReadOnly {
 		options = append(options, "ro")
 	}
-	return mount.Request{Source: m.source.path, Target: dir, Options: options, Submounts: m.plugin.config.Submounts}
+	config := m.plugin.config
+	return mount.Request{
+		Source: m.source.path, Target: dir, Options: options,
+		Submounts: config.Submounts, Propagation: config.Propagation,
+	}
 }
 
 // checkOptions refuses options that no mounter accepts. What the mounter's own
@@ -143,7 +147,10 @@ func (u *unmounter) TearDown(ctx context.Context) error { return u.TearDownAt(ct
 
 // TearDownAt implements [volume.Unmounter]. The path must be below the host's root. Its
 // parents stay: they are the pod's. With a volume the mounts go that are part of it,
-// also if the configuration was another one when it was set up.
+// also if the configuration was another one when it was set up; before that they are made
+// private, so that what the node has below the path stays. (A mounter that cannot is no
+// [mount.Isolator]; with it such a volume stays up, with an error.) If the volume is in use
+// it stays up, but private and without some of the mounts in it.
 func (u *unmounter) TearDownAt(ctx context.Context, dir string) error {
 	return u.plugin.mounts.Exclusively(ctx, dir, func(dir string) error {
 		inside := util.WithThoseInside(func(mount.Info) bool { return true })

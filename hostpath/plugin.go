@@ -33,6 +33,12 @@ type Config struct {
 	// which is the zero value, or mount.IncludeSubmounts, with which they are part of
 	// the volume, with its flags.
 	Submounts mount.Submounts
+	// Propagation says what of the mounts that are made below a path later is seen in
+	// the volume, and the other way round: mount.PropagationPrivate, which is the zero
+	// value, nothing; mount.PropagationSlave what the node mounts, as pods with
+	// HostToContainer need; mount.PropagationShared both, as those with Bidirectional
+	// do. It is for the volumes that are set up from then on. See the package doc.
+	Propagation mount.Propagation
 
 	// Recycler empties released volumes, see [Plugin.Recycle]: such as one of package
 	// recycler, whose way to a plugin can be the plugin manager that this one is in.
@@ -72,6 +78,9 @@ func (p *Plugin) Init(host volume.VolumeHost) error {
 	}
 	if s := p.config.Submounts; s != mount.RefuseSubmounts && s != mount.IncludeSubmounts {
 		return &mount.InputError{Field: "Submounts", Value: strconv.Itoa(int(s)), Reason: "neither refused nor included"}
+	}
+	if s := p.config.Propagation; s < mount.PropagationPrivate || s > mount.PropagationShared {
+		return &mount.InputError{Field: "Propagation", Value: strconv.Itoa(int(s)), Reason: "no such propagation"}
 	}
 	roots, err := util.NewHostRoots(host, p.config.Roots)
 	if err != nil {

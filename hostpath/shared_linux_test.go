@@ -2,6 +2,7 @@ package hostpath_test
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,6 +11,7 @@ import (
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/mount/mountutils"
 	"github.com/volumekit/volumekit/volume"
+	"github.com/volumekit/volumekit/volume/volumetest"
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	peer "k8s.io/mount-utils"
@@ -27,12 +29,11 @@ func onEachMounter(t *testing.T, test func(t *testing.T, change func(*hostpath.C
 
 // sharedData is a directory of the node that is a shared mount, as all are by default of
 // systemd's, with something of the node's own mounted below it.
-func (n *node) sharedData(t *testing.T) (data string) {
+func (n *node) sharedData(t *testing.T, name string) (data string) {
 	t.Helper()
-	data = n.paths + "/data"
+	data = n.paths + "/" + name
 	require.NoError(t, os.Mkdir(data, 0o755))
-	tmpfsAt(t, data)
-	require.NoError(t, unix.Mount("", data, "", unix.MS_SHARED, ""))
+	shareAt(t, data)
 	n.nodeMounts(t, data+"/own")
 	return data
 }
@@ -43,6 +44,13 @@ func (n *node) nodeMounts(t *testing.T, dir string) {
 	require.NoError(t, os.Mkdir(dir, 0o755))
 	tmpfsAt(t, dir)
 	require.NoError(t, os.WriteFile(dir+"/file", nil, 0o600))
+}
+
+// shareAt mounts a file system, shared.
+func shareAt(t *testing.T, dir string) {
+	t.Helper()
+	tmpfsAt(t, dir)
+	require.NoError(t, unix.Mount("", dir, "", unix.MS_SHARED, ""))
 }
 
 func tmpfsAt(t *testing.T, dir string) {
@@ -56,7 +64,7 @@ func tmpfsAt(t *testing.T, dir string) {
 func TestSubmountsOfSharedMount(t *testing.T) {
 	onEachMounter(t, func(t *testing.T, change func(*hostpath.Config)) {
 		n := newNode(t, mount.Config{}, change, func(c *hostpath.Config) { c.Submounts = mount.IncludeSubmounts })
-		data := n.sharedData(t)
+		data := n.sharedData(t, "data")
 		v := n.mounterOf(t, inPod(data, v1.HostPathDirectory))
 		for range 2 {
 			require.NoError(t, v.SetUp(t.Context(), volume.MounterArgs{}))
@@ -70,12 +78,65 @@ func TestSubmountsOfSharedMount(t *testing.T) {
 	})
 }
 
+// spreading is the configuration of a plugin whose volumes spread mounts.
+func spreading(how mount.Propagation) func(*hostpath.Config) {
+	return func(c *hostpath.Config) {
+		c.Propagation = how
+		if how != mount.PropagationPrivate {
+			c.Submounts = mount.IncludeSubmounts
+		}
+	}
+}
+
+// TestPropagation: what is mounted while a volume is up is seen as the configuration says,
+// and the node's mounts stay when it comes down, whatever the configuration is by then.
+func TestPropagation(t *testing.T) {
+	onEachMounter(t, func(t *testing.T, change func(*hostpath.Config)) {
+		for _, how := range []mount.Propagation{mount.PropagationPrivate, mount.PropagationSlave, mount.PropagationShared} {
+			n := newNode(t, mount.Config{}, change, spreading(how), func(c *hostpath.Config) { c.Submounts = mount.IncludeSubmounts })
+			data := n.sharedData(t, "data")
+			spec := inPod(data, v1.HostPathDirectory)
+			up := func() string {
+				v := n.mounterOf(t, spec)
+				require.NoError(t, v.SetUp(t.Context(), volume.MounterArgs{ReadOnly: true}))
+				return v.GetPath()
+			}
+			place := up()
+			n.nodeMounts(t, data+"/later")
+			require.NoError(t, os.Mkdir(data+"/pods", 0o755))
+			require.Equal(t, how != mount.PropagationPrivate, exists(place+"/later/file"), how)
+			tmpfsAt(t, place+"/pods")
+			require.NoError(t, os.WriteFile(place+"/pods/file", nil, 0o600))
+			require.Equal(t, how == mount.PropagationShared, exists(data+"/pods/file"), how)
+			require.Equal(t, place, up(), "it is up")
+
+			// Restarted, with private volumes.
+			found, err := nodeIn(t, n.mounter, n.dir).plugin.ConstructVolumeSpec(t.Context(), "vol", place)
+			require.NoError(t, err)
+			require.Equal(t, data, found.Volume.HostPath.Path)
+			require.True(t, found.ReadOnly)
+			nodeIn(t, n.mounter, n.dir, change).down(t)
+			for _, file := range []string{"/own/file", "/later/file"} {
+				require.FileExists(t, data+file, how)
+			}
+			require.Equal(t, how == mount.PropagationShared, exists(data+"/pods/file"), "%v: it is for the pod to unmount", how)
+			require.NoError(t, unix.Unmount(data, unix.MNT_DETACH))
+			require.NoError(t, os.Remove(data))
+		}
+	})
+}
+
+func exists(name string) bool {
+	_, err := os.Lstat(name)
+	return err == nil
+}
+
 // TestSharedVolumeComesDown: also a volume that was bound as part of the peer group, as
 // mount(8) does by itself, takes nothing of the node's with it.
 func TestSharedVolumeComesDown(t *testing.T) {
 	onEachMounter(t, func(t *testing.T, change func(*hostpath.Config)) {
 		n := newNode(t, mount.Config{}, change)
-		data, place := n.sharedData(t), n.unmounter(t).GetPath()
+		data, place := n.sharedData(t, "data"), n.unmounter(t).GetPath()
 		require.NoError(t, os.MkdirAll(place, 0o755))
 		require.NoError(t, unix.Mount(data, place, "", unix.MS_BIND|unix.MS_REC, ""))
 		n.nodeMounts(t, data+"/later")
@@ -84,4 +145,19 @@ func TestSharedVolumeComesDown(t *testing.T) {
 		require.FileExists(t, data+"/own/file")
 		require.FileExists(t, data+"/later/file")
 	})
+}
+
+// TestContractOfShared is the contract for volumes that spread mounts, of directories in a
+// shared mount.
+func TestContractOfShared(t *testing.T) {
+	for name, how := range map[string]mount.Propagation{"slave": mount.PropagationSlave, "shared": mount.PropagationShared} {
+		t.Run(name, func(t *testing.T) {
+			if !mounttest.Namespace(t) {
+				return
+			}
+			shareAt(t, filepath.Dir(t.TempDir())) // in which are further ones
+			config := hostpath.Config{Propagation: how, Submounts: mount.IncludeSubmounts}
+			volumetest.TestPlugin(t, contractConfig(t, inPod, realMounter, config))
+		})
+	}
 }

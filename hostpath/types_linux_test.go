@@ -295,8 +295,14 @@ func TestSubmounts(t *testing.T) {
 	require.FileExists(t, inside+"/file")
 
 	require.NoError(t, n.mounter.Unmount(t.Context(), inside))
-	config := hostpath.Config{Mounter: n.mounter, Submounts: mount.HideSubmounts}
-	require.Error(t, hostpath.New(config).Init(n.host))
+	for field, config := range map[string]hostpath.Config{
+		"Submounts":   {Mounter: n.mounter, Submounts: mount.HideSubmounts},
+		"Propagation": {Mounter: n.mounter, Propagation: mount.PropagationShared + 1},
+	} {
+		var input *mount.InputError
+		require.ErrorAs(t, hostpath.New(config).Init(n.host), &input)
+		require.Equal(t, field, input.Field)
+	}
 }
 
 // TestRoots: a path may be a root itself; roots may be files, and reached by a link.
