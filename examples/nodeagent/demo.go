@@ -59,13 +59,11 @@ func (d demo) work(ctx context.Context, o options, stdout io.Writer) error {
 	leave := func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, o.timeout)
 		defer cancel()
-		if err := a.showMounts(); err != nil {
-			return err
+		err := a.showMounts() // nobody may be there any more to see them
+		if failed := d.removeManifests(); failed != nil {
+			return errors.Join(err, failed)
 		}
-		if err := d.removeManifests(); err != nil {
-			return err
-		}
-		return a.manager.WaitForAllPodsUnmount(ctx)
+		return errors.Join(err, a.manager.WaitForAllPodsUnmount(ctx))
 	}
 	return errors.Join(a.work(ctx, leave), a.close())
 }

@@ -92,11 +92,11 @@ func (o *output) String() string {
 
 func (u user) start(args ...string) *process {
 	u.Helper()
-	return u.startOn(nil, args...)
+	return u.startWith(func(*exec.Cmd) {}, args...)
 }
 
-// startOn starts it on a terminal, unless that is nil.
-func (u user) startOn(tty *os.File, args ...string) *process {
+// startWith starts it in another way.
+func (u user) startWith(change func(*exec.Cmd), args ...string) *process {
 	u.Helper()
 	ctx, cancel := context.WithTimeout(u.Context(), 2*patience())
 	u.Cleanup(cancel)
@@ -106,13 +106,10 @@ func (u user) startOn(tty *os.File, args ...string) *process {
 	p.Stdout, p.Stderr = &p.stdout, &p.stderr
 	p.WaitDelay = 30 * time.Second
 	p.SysProcAttr = &syscall.SysProcAttr{}
-	if tty != nil {
-		p.Stdin, p.Stdout, p.Env = tty, tty, append(p.Env, "TERM=xterm")
-		p.SysProcAttr.Setsid, p.SysProcAttr.Setctty = true, true
-	}
 	if u.uid != os.Geteuid() {
 		p.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(u.uid), Gid: uint32(u.uid)}
 	}
+	change(p.Cmd)
 	err := p.Start()
 	if os.IsPermission(err) {
 		mounttest.SkipWithout(u, "reach", fmt.Sprintf("an ordinary user cannot get there: %v", err))
@@ -227,6 +224,20 @@ func TestDemo(t *testing.T) {
 
 		p, status := u.run("-once")
 		require.Zero(u, status, p.stderr.String())
+		u.nothingIn("tmp")
+	})
+}
+
+// TestDemoWithoutReader: it takes all down, too, if nobody reads what it says.
+func TestDemoWithoutReader(t *testing.T) {
+	asAnybody(t, func(u user) {
+		r, w, err := os.Pipe()
+		require.NoError(u, err)
+		require.NoError(u, r.Close())
+		p := u.startWith(func(c *exec.Cmd) { c.Stdout = w }, "-once")
+		require.NoError(u, w.Close())
+		require.Equal(u, 1, u.wait(p))
+		require.Contains(u, p.stderr.String(), "broken pipe\n")
 		u.nothingIn("tmp")
 	})
 }

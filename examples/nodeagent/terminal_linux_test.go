@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"os/exec"
 	"regexp"
 	"strings"
 	"sync"
@@ -71,7 +72,10 @@ func (m *model) blank() []byte { return bytes.Repeat([]byte{' '}, m.size.width) 
 
 // start starts the program, and shows what it writes until nobody has the terminal.
 func (m *model) start(u user, args ...string) *process {
-	p := u.startOn(m.program, args...)
+	p := u.startWith(func(c *exec.Cmd) {
+		c.Stdin, c.Stdout, c.Env = m.program, m.program, append(c.Env, "TERM=xterm")
+		c.SysProcAttr.Setsid, c.SysProcAttr.Setctty = true, true
+	}, args...)
 	require.NoError(m, m.program.Close())
 	go func() {
 		defer close(m.ended)
