@@ -15,6 +15,7 @@ import (
 	"github.com/volumekit/volumekit/volume/volumetest"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // requireNotDown asks for less than a second.
@@ -288,5 +289,31 @@ func TestRecordOfAnotherPlace(t *testing.T) {
 		n.up(m, two)
 		require.ErrorContains(t, m.State().Leftovers[0].Err, "not its place")
 		stop()
+	})
+}
+
+// TestMadeAnewUnderAPod: nobody is told that a volume is up where another of its name is
+// that was deleted. That stays as long as its pod.
+func TestMadeAnewUnderAPod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, volumetest.FakeConfig{})
+		n.claim("a", func(pv *v1.PersistentVolume) { pv.UID = "one" })
+		pod := podWith("1", "a")
+		m, stop := n.runUp(pod)
+		defer stop()
+		before := n.table("/")
+		n.claim("a", func(pv *v1.PersistentVolume) { pv.UID = "two" })
+		time.Sleep(time.Hour)
+		require.ErrorContains(t, m.WaitForAttachAndMount(ended(t), pod), "of the same name that was deleted since")
+		require.Empty(t, m.GetMountedVolumesForPod("1"))
+		require.Equal(t, before, n.table("/"))
+		require.ErrorContains(t, m.State().Volumes[0].Pods[0].Waits, "deleted since")
+		require.Equal(t, []string{manager.FailedMount}, n.warnings())
+
+		n.source.RemovePod("1")
+		n.down(m, pod)
+		n.source.SetPod(pod)
+		n.up(m, pod)
+		require.Equal(t, types.UID("two"), m.GetMountedVolumesForPod("1")["v0"].Spec.PersistentVolume.UID)
 	})
 }

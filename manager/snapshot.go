@@ -23,7 +23,8 @@ type MountedVolume struct {
 }
 
 // GetMountedVolumesForPod returns the volumes that are up in the pod and wanted there,
-// by their names in it. The map is the caller's.
+// by their names in it: one that was deleted and made anew since is not wanted there. The
+// map is the caller's.
 func (m *Manager) GetMountedVolumesForPod(pod types.UID) map[string]MountedVolume {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -33,10 +34,10 @@ func (m *Manager) GetMountedVolumesForPod(pod types.UID) map[string]MountedVolum
 	}
 	for _, v := range m.want.pods[pod].Spec.Volumes {
 		at, ok := m.want.places.named(podVolume{pod, v.Name})
-		have := m.have.volumes[at.volume]
-		if !ok || have == nil || have.stateOf(at.key) != present {
+		if !ok || !m.isUp(at) {
 			continue
 		}
+		have := m.have.volumes[at.volume]
 		want, is := m.want.volumes[at.volume].pods.get(at.key), have.pods.get(at.key)
 		mounted[v.Name] = MountedVolume{
 			Name: v.Name, Unique: at.volume, Plugin: have.plugin, Spec: want.spec, Path: is.path, Block: is.block,
@@ -121,7 +122,7 @@ type PodState struct {
 	Pod    types.UID
 	Name   string // in the pod, if that is known, or else the volume's own
 	Wanted bool
-	State  string // "absent", "uncertain", "present"
+	State  string // "absent", "uncertain", "present"; of another volume of its name, see Waits
 	Path   string
 	Err    error // what failed last
 	// Waits says why the pod has to wait for the volume though nothing has failed: it

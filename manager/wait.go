@@ -153,10 +153,11 @@ func (m *Manager) whyNotUp(v podVolume) error {
 	return m.reason(at)
 }
 
-// isUp reports whether the volume is up in the pod. The caller holds mu.
+// isUp reports whether the volume is up in the pod, and not another of its name. The
+// caller holds mu.
 func (m *Manager) isUp(at place) bool {
 	have := m.have.volumes[at.volume]
-	return have != nil && have.stateOf(at.key) == present
+	return have != nil && have.stateOf(at.key) == present && !m.isAnother(at.volume)
 }
 
 // reason says why a volume is not as it is wanted. The caller holds mu.

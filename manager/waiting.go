@@ -12,10 +12,12 @@ import (
 func (p *planner) whyWaits(key podKey) error {
 	v, ok := p.firstStep(key)
 	switch {
-	case p.want.pods.get(key) == nil || !p.needsSetUp(key):
+	case p.want.pods.get(key) == nil:
 		return nil
 	case p.isAnother():
 		return errAnother
+	case !p.needsSetUp(key):
+		return nil
 	case p.isOccupied(key):
 		return errOccupied
 	case p.isOthers(key):
@@ -34,6 +36,12 @@ var (
 	errOnePod     = errors.New("the volume is for one pod at a time, and already in use by another")
 	errUnreported = errors.New("the volume has not been reported as in use yet")
 )
+
+// isAnother is that of the planner. The caller holds mu.
+func (m *Manager) isAnother(name v1.UniqueVolumeName) bool {
+	p := plannerOf(name, m.want.desiredWorld, m.have, m.schedule, time.Time{})
+	return p.isAnother()
+}
 
 // whyWaits is that of the planner. The caller holds mu.
 func (m *Manager) whyWaits(at place) error {
