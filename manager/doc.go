@@ -29,6 +29,11 @@
 //
 //   - Nothing is taken down before the source has told all pods once, nor a volume of a
 //     pod that the source has, whatever else about that pod cannot be found out.
+//   - What is up in a pod stays while the pod does if its claim is bound to another volume
+//     meanwhile, or its volume is deleted and made anew: the pod is told, and has the new
+//     one when it comes again. (After a restart it is not known of which claim a volume is
+//     that was neither attached nor mounted for all pods: that is taken down then, and the
+//     new one set up.)
 //   - Uncertain is treated as mounted: a volume is never reported as gone, nor is
 //     anything below it unmounted or detached, until that is certain.
 //   - What containers have of a volume, bound by package util/subpath or as the kubelet

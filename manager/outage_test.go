@@ -106,7 +106,7 @@ func TestOutageWithAnotherClaim(t *testing.T) {
 }
 
 // A claim that was made anew for another volume has none of the last one's, though the
-// other cannot be read; what is up stays until it can.
+// other cannot be read; what is up stays until the pod goes.
 func TestOutageWithAnotherVolume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, source := newShakyNode(t, own)
@@ -129,6 +129,11 @@ func TestOutageWithAnotherVolume(t *testing.T) {
 
 		source.fail.Store(0)
 		time.Sleep(5 * time.Minute)
+		require.ErrorContains(t, m.WaitForAttachAndMount(ended(t), pod), "bound to another volume now")
+		require.Contains(t, n.table("/1/")[0].Root, "disk-a")
+		n.source.RemovePod("1")
+		n.down(m, pod)
+		n.source.SetPod(pod)
 		n.up(m, pod)
 		require.Equal(t, "b", m.GetMountedVolumesForPod("1")["v0"].Spec.Name())
 		require.Len(t, n.table("/1/"), 1)

@@ -37,6 +37,9 @@ type populator struct {
 	before population
 	// last has what was known last, for when nobody answers.
 	last population
+	// thereFor returns the volume of the claim that is, or may be, up in the pod; nil:
+	// none, or it is not known of which claim it is.
+	thereFor func(pod types.UID, namespace, claim string) *v1.PersistentVolume
 }
 
 // populate is for all pods of the node. It asks the source for claims and the plugins
@@ -100,6 +103,9 @@ func (p *populator) addVolume(ctx context.Context, all *population, pod *v1.Pod,
 		if spec = p.lastSpec(pod, v, unknown); spec == nil {
 			return unknown
 		}
+	} else if old := p.boundBefore(pod, v, spec); old != nil {
+		unknown = fmt.Errorf("%w: %q, and %q stays until the pod is gone", errRebound, short(spec.Name()), short(old.Name()))
+		spec = old
 	}
 	if err := use.check(spec.IsBlock()); err != nil {
 		return err
@@ -128,6 +134,39 @@ func (p *populator) lastSpec(pod *v1.Pod, v *v1.Volume, err error) *volume.Spec 
 		return nil
 	}
 	return spec
+}
+
+// errRebound is not tried again before the source has changed.
+var errRebound = errors.New("the claim is bound to another volume now")
+
+// boundBefore returns what the claim was bound to when it was set up for the pod, if that
+// is another volume, or nil: what containers may use is not taken from under them.
+func (p *populator) boundBefore(pod *v1.Pod, v *v1.Volume, spec *volume.Spec) *volume.Spec {
+	claim, readOnly := claimOf(pod, v)
+	if claim == "" || p.thereFor == nil {
+		return nil
+	}
+	old := p.thereFor(pod.UID, pod.Namespace, claim)
+	if old == nil || old.Name == spec.Name() {
+		return nil
+	}
+	return volume.NewSpecFromPersistentVolume(old, readOnly)
+}
+
+// thereFor is that of the populator.
+func (m *Manager) thereFor(pod types.UID, namespace, claim string) *v1.PersistentVolume {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, e := range m.have.dirs[pod] {
+		have := m.have.volumes[e.volume]
+		if have.spec == nil || have.spec.PersistentVolume == nil || have.spec.PersistentVolume.Spec.ClaimRef == nil {
+			continue
+		}
+		if ref := have.spec.PersistentVolume.Spec.ClaimRef; ref.Namespace == namespace && ref.Name == claim {
+			return have.spec.PersistentVolume
+		}
+	}
+	return nil
 }
 
 // isSameClaim reports whether the pod had the same claim behind the volume last.

@@ -21,7 +21,7 @@ type answer struct {
 func (l *loop) repopulate(ctx context.Context) {
 	l.populateDue, l.asking = false, true
 	l.populateDelay.until = time.Time{}
-	p := populator{plugins: l.config.Plugins, node: newNode(l.config), last: l.want}
+	p := populator{plugins: l.config.Plugins, node: newNode(l.config), last: l.want, thereFor: l.thereFor}
 	if !l.askAll {
 		p.before = l.want
 	}
@@ -67,12 +67,12 @@ func (l *loop) answered(a answer, now time.Time) {
 
 // askAgain returns when to ask again for the volumes that failed, of which each has a
 // delay of its own: that one is broken keeps no other waiting. That an answer has come
-// which is still missing is told, and that a pod has changed.
+// which is still missing is told, and so is what only a change mends.
 func (l *loop) askAgain(want population, now time.Time) (at time.Time) {
 	delays := map[podVolume]delay{}
 	for v, err := range want.failed {
 		d := l.unanswered[v]
-		if want.asking[v] || errors.Is(err, errNoSuchVolume) {
+		if want.asking[v] || errors.Is(err, errNoSuchVolume) || errors.Is(err, errRebound) {
 			delays[v] = d
 			continue
 		}

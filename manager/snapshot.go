@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -23,8 +24,8 @@ type MountedVolume struct {
 }
 
 // GetMountedVolumesForPod returns the volumes that are up in the pod and wanted there,
-// by their names in it: one that was deleted and made anew since is not wanted there. The
-// map is the caller's.
+// by their names in it. One that was deleted and made anew since, or whose claim is bound
+// to another now, is not wanted there. The map is the caller's.
 func (m *Manager) GetMountedVolumesForPod(pod types.UID) map[string]MountedVolume {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -33,8 +34,9 @@ func (m *Manager) GetMountedVolumesForPod(pod types.UID) map[string]MountedVolum
 		return mounted
 	}
 	for _, v := range m.want.pods[pod].Spec.Volumes {
-		at, ok := m.want.places.named(podVolume{pod, v.Name})
-		if !ok || !m.isUp(at) {
+		name := podVolume{pod, v.Name}
+		at, ok := m.want.places.named(name)
+		if !ok || !m.isUp(at) || errors.Is(m.want.failed[name], errRebound) {
 			continue
 		}
 		have := m.have.volumes[at.volume]

@@ -143,6 +143,8 @@ func (m *Manager) whyNotUp(v podVolume) error {
 		return ErrNotRunning
 	case !m.restored:
 		return errNotRestored
+	case errors.Is(m.want.failed[v], errRebound):
+		return m.want.failed[v]
 	case ok && m.isUp(at):
 		return nil
 	case m.want.failed[v] != nil:

@@ -34,8 +34,9 @@
 // claim that says nothing about its own state is bound to the volume that its
 // spec.volumeName names, or whose spec.claimRef names it. The first claim by name gets
 // a volume that several name. The claims of ephemeral volumes are made from their
-// templates. Nothing is scheduled or provisioned: storage classes, sizes and affinity
-// are not looked at.
+// templates. A pod that is up keeps the volume that it has if its claim is given another
+// one, until the pod goes. Nothing is scheduled or provisioned: storage classes, sizes
+// and affinity are not looked at.
 //
 // What the manager and the plugins check is not checked here: sources of volumes,
 // paths, options.
