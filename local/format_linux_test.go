@@ -220,27 +220,33 @@ func TestFormatDisowned(t *testing.T) {
 // TestFormatInterruptedLate: a device that was formatted, and is not known to be, is
 // formatted again: nobody has had it.
 func TestFormatInterruptedLate(t *testing.T) {
-	testInterruptedLate(t, "")
+	for _, fsType := range []string{"ext4", "xfs", "btrfs"} {
+		t.Run(fsType, func(t *testing.T) { testInterruptedLate(t, fsType, "") })
+	}
 }
 
 // TestFormatInterruptedBeforeSuperblock: so is one on which all is written but the
-// superblock, which mkfs.ext4 writes last.
+// superblock, which mkfs.ext4 writes last, and mkfs.btrfs after the first trees.
 func TestFormatInterruptedBeforeSuperblock(t *testing.T) {
-	testInterruptedLate(t, " && dd if=/dev/zero of=$DEVICE bs=1k seek=1 count=1 conv=notrunc")
+	for fsType, place := range map[string]string{"ext4": "bs=1k seek=1", "btrfs": "bs=64k seek=1"} {
+		t.Run(fsType, func(t *testing.T) {
+			testInterruptedLate(t, fsType, " && dd if=/dev/zero of=$DEVICE count=1 conv=notrunc "+place)
+		})
+	}
 }
 
-func testInterruptedLate(t *testing.T, and string) {
+func testInterruptedLate(t *testing.T, fsType, and string) {
 	t.Helper()
-	r := newRig(t, "ext4")
+	r := newRig(t, fsType)
 	if r == nil {
 		return
 	}
-	s := deviceSpec(r.link("disk", r.disk("disk", smallDisk)), "ext4")
+	s := deviceSpec(r.link("disk", r.disk("disk", diskFor[fsType])), fsType)
 	done := filepath.Join(r.dir, "done")
-	r.instead(map[string]string{"mkfs.ext4": `mkfs.ext4 "$@"` + and + ` && echo >` + done + `; exec sleep 100000`})
+	r.instead(map[string]string{"mkfs." + fsType: `"$0" "$@"` + and + ` && echo >` + done + `; exec sleep 100000`})
 	require.ErrorIs(t, r.mountUntil(s, done), context.Canceled)
 	r.restart(local.Config{})
-	require.NoError(t, r.mountDevice(s))
+	r.mountFirst(s)
 	require.NoError(t, r.unmountDevice(s))
 }
 

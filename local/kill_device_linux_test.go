@@ -1,13 +1,16 @@
 package local_test
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/local"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/volume"
@@ -15,18 +18,9 @@ import (
 
 // deviceVerbs are what is killed: each on a volume that is on the disk "disk".
 var deviceVerbs = map[string]func(n *node, dir string) error{
-	"mount device": func(n *node, dir string) error {
-		m, err := n.plugin.NewDeviceMounter()
-		if err != nil {
-			return err
-		}
-		s := deviceSpec(dir+"/links/disk", "ext4")
-		at, err := m.GetDeviceMountPath(s)
-		if err != nil {
-			return err
-		}
-		return m.MountDevice(context.Background(), s, at, volume.DeviceMounterArgs{})
-	},
+	"mount device":       mountAs("ext4"),
+	"mount device xfs":   mountAs("xfs"),
+	"mount device btrfs": mountAs("btrfs"),
 	"unmount device": func(n *node, dir string) error {
 		m, err := n.plugin.NewDeviceMounter()
 		if err != nil {
@@ -84,6 +78,21 @@ var deviceVerbs = map[string]func(n *node, dir string) error{
 	},
 }
 
+func mountAs(fsType string) func(n *node, dir string) error {
+	return func(n *node, dir string) error {
+		m, err := n.plugin.NewDeviceMounter()
+		if err != nil {
+			return err
+		}
+		s := deviceSpec(dir+"/links/disk", fsType)
+		at, err := m.GetDeviceMountPath(s)
+		if err != nil {
+			return err
+		}
+		return m.MountDevice(context.Background(), s, at, volume.DeviceMounterArgs{})
+	}
+}
+
 // TestDeviceKilled: after SIGKILL at any place in a verb the process that comes after
 // does the same again, and then all is as it is to be: nothing is left over, and what
 // was on a device is still there.
@@ -104,6 +113,11 @@ func TestDeviceKilled(t *testing.T) {
 		"map":            {nil, "map", []string{"unmap"}, true, 0},
 		"unmap":          {[]string{"map"}, "unmap", nil, true, 0},
 	}
+	for _, fsType := range []string{"xfs", "btrfs"} {
+		if testbed.Long() {
+			sweeps["format "+fsType] = sweep{nil, "mount device " + fsType, []string{"unmount device"}, false, 1}
+		}
+	}
 	if testing.Short() { // what the others do, too, or do with directories
 		delete(sweeps, "mount device")
 		delete(sweeps, "unmount device")
@@ -111,7 +125,8 @@ func TestDeviceKilled(t *testing.T) {
 	}
 	for name, test := range sweeps {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, "ext4")
+			_, fsType, _ := strings.Cut(name, "format ")
+			r := newRig(t, cmp.Or(fsType, "ext4"))
 			if r == nil {
 				return
 			}
@@ -129,7 +144,7 @@ func TestDeviceKilled(t *testing.T) {
 			fresh := func() {
 				t.Helper()
 				_ = os.Remove(r.dir + "/disk.image")
-				d = r.disk("disk", 4<<20)
+				d = r.disk("disk", cmp.Or(diskFor[fsType], 4<<20))
 				r.link("disk", d)
 				require.NoError(t, r.plugin.Forget(t.Context(), "pv"))
 			}

@@ -27,6 +27,8 @@ const (
 	largeDisk = 320 << 20
 )
 
+var diskFor = map[string]int64{"ext4": smallDisk, "xfs": largeDisk, "btrfs": largeDisk}
+
 // A rig is a node with disks: loop devices, and links to them.
 type rig struct {
 	*node

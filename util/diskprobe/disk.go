@@ -81,9 +81,14 @@ func (d disk) data() []Found {
 		of []byte
 		at int64
 	}{{d.head, 0}, {d.tail, d.size - int64(len(d.tail))}} {
-		if i := bytes.IndexFunc(part.of, func(r rune) bool { return r != 0 }); i >= 0 {
+		if i := firstByte(part.of); i >= 0 {
 			return []Found{{Name: "data", Kind: Data, Offset: part.at + int64(i)}}
 		}
 	}
 	return nil
+}
+
+// firstByte returns where the first one is that is not zero, and -1 if all are.
+func firstByte(of []byte) int {
+	return bytes.IndexFunc(of, func(r rune) bool { return r != 0 })
 }

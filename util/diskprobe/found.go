@@ -30,7 +30,7 @@ type Found struct {
 	Name   string // as the file system is called to mount(8), or like "gpt", "lvm2"
 	Kind   Kind
 	Offset int64  // of the signature, in bytes
-	UUID   string // of ext2, ext3, ext4, xfs and btrfs
+	UUID   string // of ext2, ext3, ext4, xfs and btrfs, also of one that is unfinished
 }
 
 // String returns the name, the kind and the place.

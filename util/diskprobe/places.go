@@ -36,14 +36,41 @@ func (d disk) ext() []Found {
 }
 
 func (d disk) btrfs() []Found {
-	const at = 65536
 	switch {
-	case d.has(at+64, "_BHRfS_M"):
-		return []Found{{Name: "btrfs", Kind: FileSystem, Offset: at, UUID: uuid(d.bytes(at+32, 16))}}
-	case d.has(at+64, "!BHRfS_M"): // while it is being made
-		return []Found{{Name: "btrfs, unfinished", Kind: Data, Offset: at}}
+	case d.has(btrfsSuper+64, "_BHRfS_M"):
+		return []Found{{Name: "btrfs", Kind: FileSystem, Offset: btrfsSuper, UUID: uuid(d.bytes(btrfsSuper+32, 16))}}
+	case d.has(btrfsSuper+64, "!BHRfS_M"): // while it is being made
+		return []Found{d.unfinishedBtrfs(btrfsSuper)}
+	case d.has(btrfsTree+48, "\x00\x00\x10\x00\x00\x00\x00\x00"): // a tree says where it is
+		if f := d.unfinishedBtrfs(btrfsTree); f.UUID != "" {
+			return []Found{f}
+		}
 	}
 	return nil
+}
+
+const (
+	btrfsSuper, btrfsSuperSize = 64 << 10, 4 << 10
+	btrfsTree                  = 1 << 20
+)
+
+// unfinishedBtrfs is what mkfs.btrfs has left that was interrupted: it clears the
+// beginning of the disk and its end, writes trees, and then a superblock. Beside other
+// data it may be anybody's, and has no UUID.
+func (d disk) unfinishedBtrfs(at int64) Found {
+	f := Found{Name: "btrfs, unfinished", Kind: Data, Offset: at}
+	if len(d.head) < btrfsTree { // it makes none as small
+		return f
+	}
+	for _, rest := range [][]byte{d.head[:btrfsSuper], d.head[btrfsSuper+btrfsSuperSize : btrfsTree], d.tail} {
+		if firstByte(rest) >= 0 {
+			return f
+		}
+	}
+	if at == btrfsSuper || firstByte(d.head[btrfsSuper:btrfsTree]) < 0 {
+		f.UUID = uuid(d.bytes(at+32, 16))
+	}
+	return f
 }
 
 // raid looks where Linux's RAID of version 0.90 and 1.0 is: near the end.

@@ -191,3 +191,35 @@ func FuzzProbe(f *testing.F) {
 		}
 	})
 }
+
+// TestUnfinishedBtrfs: what mkfs has left says whose it is, unless there is anything else.
+func TestUnfinishedBtrfs(t *testing.T) {
+	const super, tree = 64 << 10, 1 << 20
+	id := "\x00\x11\x22\x33\x44\x55\x66\x77\x88\x99\xaa\xbb\xcc\xdd\xee\xff"
+	treeBlock := string(make([]byte, 32)) + id + "\x00\x00\x10\x00\x00\x00\x00\x00"
+	superblock := string(make([]byte, 32)) + id + string(make([]byte, 16)) + "!BHRfS_M"
+	for _, begun := range [][]byte{disk(tree, treeBlock), disk(super, superblock)} {
+		both := bytes.Clone(begun)
+		copy(both[tree:], treeBlock)
+		for _, d := range [][]byte{begun, both} {
+			found := probe(t, d)
+			require.Len(t, found, 1)
+			require.Equal(t, "btrfs, unfinished", found[0].Name)
+			require.Equal(t, diskprobe.Data, found[0].Kind)
+			require.Equal(t, "00112233-4455-6677-8899-aabbccddeeff", found[0].UUID)
+		}
+		for _, at := range []int64{0, 512, super - 1, super + 4096, tree - 1, size - 1} {
+			d := bytes.Clone(begun)
+			d[at] = 'x'
+			found := probe(t, d)
+			require.NotEmpty(t, found)
+			for _, f := range found {
+				require.Empty(t, f.UUID, at)
+			}
+		}
+	}
+	elsewhere := probe(t, disk(tree+4096, treeBlock))
+	require.Equal(t, "data", elsewhere[0].Name)
+	small := probe(t, disk(super, superblock)[:128<<10])
+	require.Len(t, small, 1)
+}
