@@ -22,7 +22,7 @@ import (
 type disk interface {
 	write(record) error
 	remove(v1.UniqueVolumeName) error
-	read() ([]record, map[string]error)
+	read() ([]record, map[string]brokenRecord)
 	place() string                   // where the records are
 	volumes() ([]foundVolume, error) // of pods
 	// unmountSubpaths takes down those parts of the pod's volumes that containers have.

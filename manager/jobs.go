@@ -66,7 +66,7 @@ func (w *world) addActual(j *job) {
 	if v == nil {
 		want := w.want.volumes[j.volume]
 		v = &actualVolume{plugin: want.plugin, name: want.name, spec: want.spec, traits: want.traits}
-		if w.unread[fileOf(j.volume)] { // until it is written anew
+		if w.isUnread(j.volume) { // until it is written anew
 			v.lastPod = want.pods[0].key
 			v.assume()
 		}

@@ -31,7 +31,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		Manager:     m,
 		changed:     changed,
 		results:     make(chan outcome),
-		scans:       make(chan []rebuilt, 1),
+		scans:       make(chan finding, 1),
 		answers:     make(chan answer, 1),
 		sights:      make(chan sight, 1),
 		later:       map[v1.UniqueVolumeName]time.Time{},
@@ -42,7 +42,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	l.launch = func(_ operation, work func() outcome) {
 		go func() { l.results <- work() }()
 	}
-	l.scan = func(work func() []rebuilt) {
+	l.scan = func(work func() finding) {
 		l.helpers.Go(func() { l.scans <- work() })
 	}
 	l.ask = func(work func() answer) {
@@ -95,8 +95,8 @@ type loop struct {
 	ready [lastVerb + 1][]v1.UniqueVolumeName // volumes that had an operation due, by its verb
 	later map[v1.UniqueVolumeName]time.Time   // when to look at volumes again
 
-	scans      chan []rebuilt
-	scan       func(work func() []rebuilt) // has work done, and its findings taken in later
+	scans      chan finding
+	scan       func(work func() finding) // has work done, and its findings taken in later
 	rescanning bool
 	rescanDue  bool
 
@@ -210,8 +210,8 @@ func (l *loop) wait(ctx context.Context) {
 	case <-ctx.Done():
 	case <-alarm:
 	case <-l.wake:
-	case all := <-l.scans:
-		l.rescanned(ctx, all)
+	case f := <-l.scans:
+		l.rescanned(ctx, f)
 	case s := <-l.sights:
 		l.sighted(s, time.Now())
 	case a := <-l.answers:

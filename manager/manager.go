@@ -35,9 +35,9 @@ type world struct {
 	have      actualWorld
 	restored  bool // have is what was found
 	leftovers []Leftover
-	// unread are the files of records that could not be read: their volumes may be
-	// there, once somebody says which they are.
-	unread map[string]bool
+	// unread are the files of records that could not be read, or are not believed:
+	// their volumes may be there, once somebody says which they are.
+	unread map[string]brokenRecord
 	// adoptable are directories whose volume gets its other name later.
 	adoptable map[podDir]bool
 	flights   map[v1.UniqueVolumeName]*flight

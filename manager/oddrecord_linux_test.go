@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/manager"
+	"github.com/volumekit/volumekit/volume"
 	"github.com/volumekit/volumekit/volume/volumetest"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -110,5 +111,70 @@ func TestRecordOfAnotherMap(t *testing.T) {
 		require.Contains(t, leftovers(m), "not its place")
 		require.Equal(t, n.record(), m.State().Leftovers[0].Path)
 		require.Zero(t, n.plugin.Calls(volumetest.TearDownDevice))
+	})
+}
+
+// forgetPods takes the pods' directories away, so that records alone tell of volumes.
+func (n *node) forgetPods() {
+	n.Helper()
+	for _, mounted := range n.table("/pods/") {
+		require.NoError(n, n.kernel.Unmount(n.Context(), mounted.Mountpoint))
+	}
+	require.NoError(n, os.Rename(n.dir+"/root/pods", n.dir+"/pods"))
+}
+
+// What a record of a plugin that is not there tells of is in use, and goes once the plugin
+// has come.
+func TestRecordOfAPluginThatComesLater(t *testing.T) {
+	for name, alone := range map[string]bool{"alone": true, "and a directory": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNode(t, volumetest.FakeConfig{})
+				n.claim("a")
+				m, stop := n.runUp(podWith("1", "a"))
+				inUse := m.GetVolumesInUse()
+				stop()
+				n.source.RemovePod("1")
+				if alone {
+					n.forgetPods()
+				}
+				var err error
+				n.config.Plugins, err = volume.NewVolumePluginMgr(n.host)
+				require.NoError(t, err)
+				m, stop = n.run()
+				defer stop()
+				time.Sleep(time.Hour) // and so many resyncs
+				require.Equal(t, inUse, m.GetVolumesInUse())
+				require.NotZero(t, n.mounts())
+				require.NoError(t, n.config.Plugins.Register(n.plugin))
+				time.Sleep(time.Hour)
+				require.Empty(t, m.State().Leftovers)
+				require.Empty(t, m.GetVolumesInUse())
+				require.Zero(t, n.mounts())
+			})
+		})
+	}
+}
+
+// So is what a record tells of that is not believed otherwise, until it is written anew.
+func TestBrokenRecordIsInUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, volumetest.FakeConfig{})
+		n.claim("a")
+		pod := podWith("1", "a")
+		m, stop := n.runUp(pod)
+		inUse := m.GetVolumesInUse()
+		stop()
+		n.changeRecord(`"uid":"1"`, `"uid":".."`)
+		n.source.RemovePod("1")
+		n.forgetPods()
+		m, stop = n.run()
+		defer stop()
+		time.Sleep(time.Hour) // and so many resyncs
+		require.Equal(t, inUse, m.GetVolumesInUse())
+		n.source.SetPod(pod)
+		n.up(m, pod)
+		time.Sleep(time.Hour)
+		require.Empty(t, m.State().Leftovers)
 	})
 }

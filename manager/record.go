@@ -146,13 +146,28 @@ func (r records) remove(name v1.UniqueVolumeName) error {
 	return ignoreMissing(os.Remove(filepath.Join(r.dir, fileOf(name))))
 }
 
-// read returns all records, and by their names the errors of the files that cannot be
-// read, which say where they are. Those stay there.
-func (r records) read() (all []record, broken map[string]error) {
-	broken = map[string]error{}
+// A brokenRecord is a file that is not understood, or not believed.
+type brokenRecord struct {
+	volume     v1.UniqueVolumeName // that it tells of; empty: not known
+	attachable bool
+	plugin     string // if the volume may be there as it says; empty: not known
+	err        error
+}
+
+func newBroken(file string, rec record, err error) brokenRecord {
+	if fileOf(rec.Volume) != file {
+		return brokenRecord{err: err}
+	}
+	return brokenRecord{volume: rec.Volume, attachable: rec.Attachable, err: err}
+}
+
+// read returns all records, and by their names the files that cannot be read, with errors
+// that say where they are. Those stay there.
+func (r records) read() (all []record, broken map[string]brokenRecord) {
+	broken = map[string]brokenRecord{}
 	entries, err := os.ReadDir(r.dir)
 	if err = ignoreMissing(err); err != nil {
-		broken[""] = err
+		broken[""] = brokenRecord{err: err}
 	}
 	for _, entry := range entries {
 		if !strings.HasSuffix(entry.Name(), ".json") {
@@ -160,7 +175,8 @@ func (r records) read() (all []record, broken map[string]error) {
 		}
 		rec, err := r.readOne(entry.Name())
 		if err != nil {
-			broken[entry.Name()] = fmt.Errorf("record %s: %w", filepath.Join(r.dir, entry.Name()), err)
+			err = fmt.Errorf("record %s: %w", filepath.Join(r.dir, entry.Name()), err)
+			broken[entry.Name()] = newBroken(entry.Name(), rec, err)
 			continue
 		}
 		all = append(all, rec)

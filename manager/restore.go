@@ -1,11 +1,11 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,22 +32,12 @@ type Leftover struct {
 // pods by their plugins. All of it is uncertain: what is wanted is set up again, which
 // changes nothing if it is up as wanted, and what is not is taken down.
 func (l *loop) restore(ctx context.Context) error {
-	have, leftovers := newActualWorld(), []Leftover(nil)
-	recs, broken := l.disk.read()
-	unread := map[string]bool{}
-	for _, file := range slices.Sorted(maps.Keys(broken)) {
-		leftovers = append(leftovers, Leftover{Path: filepath.Join(l.disk.place(), file), Err: broken[file]})
-		unread[file] = true
-	}
+	have := newActualWorld()
+	recs, unread := l.readRecords()
 	for _, rec := range recs {
-		if err := l.checkPlace(rec); err != nil {
-			file := fileOf(rec.Volume)
-			leftovers = append(leftovers, Leftover{Path: filepath.Join(l.disk.place(), file), Plugin: rec.Plugin, Err: err})
-			unread[file] = true
-			continue
-		}
 		have.put(rec.Volume, rec.volume())
 	}
+	leftovers := l.leftoversOf(unread)
 	l.disk.sweep()
 	found, err := l.disk.volumes()
 	if err != nil {
@@ -77,51 +67,42 @@ func (l *loop) logLeftovers(leftovers []Leftover) {
 	}
 }
 
-// checkPlace refuses a record that names another place than the plugin has for the
-// volume: what is mounted there is not ours to unmount.
-func (l *loop) checkPlace(rec record) error {
-	if !(rec.DeviceMountable || rec.Block) || rec.DeviceMountPath == "" {
-		return nil
-	}
-	v := rec.volume()
-	plugin, err := l.config.Plugins.FindPluginByName(rec.Plugin)
-	if err != nil {
-		return fmt.Errorf("record of volume %q: %w", short(string(rec.Volume)), err)
-	}
-	path, err := deviceMountPath(job{plugin: plugin, spec: v.spec, traits: v.traits, lastPod: v.lastPod})
-	if err == nil && path != rec.DeviceMountPath {
-		err = fmt.Errorf("it says that the volume is mounted at %q, which is not its place", short(rec.DeviceMountPath))
-	}
-	if err != nil {
-		return fmt.Errorf("record of volume %q: %w", short(string(rec.Volume)), err)
-	}
-	return nil
-}
-
 // rescan looks again at what was not understood, and for what has come since, while the
 // loop goes on.
 func (l *loop) rescan(ctx context.Context) {
 	l.rescanDue, l.rescanning = false, true
-	l.scan(func() []rebuilt {
+	l.scan(func() (f finding) {
 		found, err := l.disk.volumes()
 		if err != nil {
 			l.config.Logger.Warn("looking for volumes that nobody knows", "err", err)
-			return nil
+			return finding{}
 		}
-		return l.rebuildAll(ctx, slices.DeleteFunc(found, l.isKnown))
+		if l.hasUnread() {
+			f.records, f.unread = l.readRecords()
+		}
+		f.volumes = l.rebuildAll(ctx, slices.DeleteFunc(found, l.isKnown))
+		return f
 	})
 }
 
+// A finding is what there is that nobody knew.
+type finding struct {
+	volumes []rebuilt // nil: not all were looked at
+	records []record
+	unread  map[string]brokenRecord // as in world
+}
+
 // rescanned takes in what was found, but for what has come to be known meanwhile.
-func (l *loop) rescanned(ctx context.Context, all []rebuilt) {
+func (l *loop) rescanned(ctx context.Context, f finding) {
 	l.rescanning = false
-	if all == nil || ctx.Err() != nil {
-		return // not all were looked at
+	if f.volumes == nil || ctx.Err() != nil {
+		return
 	}
-	all = slices.DeleteFunc(all, func(r rebuilt) bool { return l.isKnown(r.found) })
+	all := slices.DeleteFunc(f.volumes, func(r rebuilt) bool { return l.isKnown(r.found) })
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	leftovers := slices.DeleteFunc(slices.Clone(l.leftovers), func(left Leftover) bool { return !l.isOfRecords(left) })
+	l.takeRecords(f)
+	leftovers := l.leftoversOf(l.unread)
 	for _, r := range all {
 		switch {
 		case r.err != nil:
@@ -137,11 +118,6 @@ func (l *loop) rescanned(ctx context.Context, all []rebuilt) {
 	l.adopt()
 	l.allDirty()
 	l.tellAll()
-}
-
-// isOfRecords reports whether it is a record, or their directory.
-func (l *loop) isOfRecords(left Leftover) bool {
-	return left.Path == l.disk.place() || filepath.Dir(left.Path) == l.disk.place()
 }
 
 var errBusy = errors.New("its volume is being worked on")
@@ -170,6 +146,7 @@ func (w actualWorld) merge(r rebuilt) {
 	for key, pod := range r.volume.pods.all() {
 		merged.pods = merged.pods.with(key, pod)
 	}
+	merged.deviceMountPath = cmp.Or(merged.deviceMountPath, r.volume.deviceMountPath)
 	if merged.traits.attachable && merged.attached == absent {
 		merged.attached = uncertain
 	}

@@ -26,7 +26,9 @@ func (l *loop) take(out outcome, now time.Time) (Event, bool) {
 	delete(l.flights, out.volume)
 	l.dirty[out.volume] = true
 	l.have.put(out.volume, out.after)
-	delete(l.unread, fileOf(out.volume))
+	if out.record != nil || out.after.isNothing() {
+		l.forgetUnread(out.volume)
+	}
 	l.adoptLate()
 	l.unblock(out)
 	before := l.failures[failureKey{out.volume, out.operation.pod}]

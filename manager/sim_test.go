@@ -260,7 +260,7 @@ func (s *simulation) boot() {
 	s.loop = &loop{Manager: m, later: map[v1.UniqueVolumeName]time.Time{}, populateDue: true}
 	s.loop.inquirer = newInquirer(m)
 	s.loop.launch = s.launch
-	s.loop.scan = func(work func() []rebuilt) { s.loop.rescanned(context.Background(), work()) }
+	s.loop.scan = func(work func() finding) { s.loop.rescanned(context.Background(), work()) }
 	s.loop.ask = func(work func() answer) { s.answer = &simAnswer{work(), s.source.asked} }
 	s.loop.resync, s.loop.refresh = after(s.now, m.config.Resync), after(s.now, m.config.Refresh)
 	s.must(s.loop.restore(context.Background()))

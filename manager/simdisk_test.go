@@ -63,15 +63,15 @@ func (d simDisk) remove(name v1.UniqueVolumeName) error {
 	return ignoreMissing(err)
 }
 
-func (d simDisk) read() (all []record, broken map[string]error) {
-	broken = map[string]error{}
+func (d simDisk) read() (all []record, broken map[string]brokenRecord) {
+	broken = map[string]brokenRecord{}
 	for _, name := range d.tree.names(simRecords) {
 		if !strings.HasSuffix(name, ".json") {
 			continue
 		}
 		rec, err := parseRecord(name, d.tree[simRecords+"/"+name].data)
 		if err != nil {
-			broken[name] = fmt.Errorf("record %s: %w", name, err)
+			broken[name] = newBroken(name, rec, fmt.Errorf("record %s: %w", name, err))
 			continue
 		}
 		all = append(all, rec)

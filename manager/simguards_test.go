@@ -48,7 +48,7 @@ var guards = []struct{ name, file, with, without string }{
 	{"what may be in another pod and is not understood is not set up", "plan.go", "dir.name == key.name && dir.pod != key.pod", "false"},
 	{"a set-up on what is not understood that fails leaves it", "jobs.go", "if op.verb == setUp && w.strange", "if false && w.strange"},
 	{"what is wanted is not taken for what is known", "restore.go", `if l.have.dirs.get(f.dir()) != "" {`, `if l.have.dirs.get(f.dir()) != "" || l.want.places.in(f.dir()) != "" {`},
-	{"a record that is torn may tell of any volume", "jobs.go", "if w.unread[fileOf(j.volume)] {", "if false {"},
+	{"a record that is torn may tell of any volume", "jobs.go", "if w.isUnread(j.volume) {", "if false {"},
 	{"what cannot be struck out is done again", "job.go", "out.after = advance(j.before, out)\n\t\t}", "}"},
 	{"nothing is done without a record", "job.go", "return m.disk.write(*j.record)", "_ = m.disk.write(*j.record)\n\treturn nil"},
 	{"a volume grows once it is up", "plan.go", "|| !p.isUp() || p.isAnother()", "|| p.isAnother()"},

@@ -51,7 +51,7 @@ func (m *Manager) GetMountedVolumesForPod(pod types.UID) map[string]MountedVolum
 
 // GetVolumesInUse returns the volumes that have to be attached and that a pod wants, or
 // that are or may be mounted or attached, sorted: what a node reports as in use, so that
-// nobody detaches it. Before the manager has looked around there are none in it.
+// nobody detaches it. Of a [Leftover] it is listed if a record tells of it. Before the manager has looked around there are none in it.
 func (m *Manager) GetVolumesInUse() []v1.UniqueVolumeName {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -64,6 +64,11 @@ func (m *Manager) GetVolumesInUse() []v1.UniqueVolumeName {
 	for name, v := range m.have.volumes {
 		if v.traits.attachable {
 			inUse[name] = true
+		}
+	}
+	for _, rec := range m.unread {
+		if rec.attachable {
+			inUse[rec.volume] = true
 		}
 	}
 	return slices.Sorted(maps.Keys(inUse))
