@@ -27,7 +27,9 @@ type Attacher interface {
 	// of volume.KindOf.
 	Attach(ctx context.Context, a Attachment) (devicePath string, err error)
 	// Detach returns when the volume is detached, or whoever detaches it knows that
-	// this node has let go of it. A volume that is not attached is no error.
+	// this node has let go of it: by then nothing of it is mounted, and it is not among
+	// GetVolumesInUse any more, unless a pod has come to want it meanwhile. A volume
+	// that is not attached is no error.
 	Detach(ctx context.Context, a Attachment) error
 }
 

@@ -320,9 +320,7 @@ func (p *planner) isUp() bool {
 // have gone, is unmounted for one that writes.
 func (p *planner) release() (operation, bool) {
 	switch {
-	case p.keep[p.have.lastPod.pod] && !p.isAnother():
-		return operation{}, false
-	case !p.down || len(p.want.pods) > 0 && !p.isAnother() && !p.isForReaders() || p.have.inUse(podKey{}) || p.unknown[p.have.plugin]:
+	case !p.mayRelease():
 		return operation{}, false
 	case p.have.device != absent:
 		return p.due(unmountDevice, podKey{})
@@ -330,4 +328,14 @@ func (p *planner) release() (operation, bool) {
 		return p.due(detach, podKey{})
 	}
 	return operation{}, false
+}
+
+func (p *planner) mayRelease() bool {
+	switch {
+	case p.keep[p.have.lastPod.pod] && !p.isAnother():
+		return false
+	case !p.down || len(p.want.pods) > 0 && !p.isAnother() && !p.isForReaders() || p.have.inUse(podKey{}) || p.unknown[p.have.plugin]:
+		return false
+	}
+	return true
 }

@@ -183,13 +183,13 @@ func (s *simulation) checkGone() {
 	}
 }
 
-// checkInUse: what is in use is reported, so that nobody else detaches it. Of what a torn
-// record told of nobody knows.
+// checkInUse: what is mounted is reported as in use, so that nobody else detaches it. Of
+// what a torn record told of nobody knows.
 func (s *simulation) checkInUse() {
 	inUse := s.loop.GetVolumesInUse()
 	for vol := range s.world.attached {
-		if !s.world.torn[vol] && !slices.Contains(inUse, v1.UniqueVolumeName(simName+"/"+vol)) {
-			s.fail("%s is attached, and not reported as in use", vol)
+		if s.world.hasMounted(vol) && !s.world.torn[vol] && !slices.Contains(inUse, v1.UniqueVolumeName(simName+"/"+vol)) {
+			s.fail("%s is mounted, and not reported as in use", vol)
 		}
 	}
 	for _, vol := range simVolumes {

@@ -28,6 +28,8 @@ var guards = []struct{ name, file, with, without string }{
 	{"nothing is detached below its mount", "plan.go", "case p.have.device != absent:", "case p.have.device != absent && p.have.attached == absent:"},
 	{"a mount that may be there is not taken for one", "plan.go", "p.have.device != present", "p.have.device == absent"},
 	{"an attachment that may be there is not taken for one", "plan.go", "p.have.attached != present", "p.have.attached == absent"},
+	{"what is mounted is in use", "snapshot.go", "p.have.device == absent && p.mayRelease()", "p.mayRelease()"},
+	{"and what may be, as is not known yet", "snapshot.go", "p.have.device == absent && p.mayRelease()", "p.have.device == absent"},
 	{"what may be up is taken down", "plan.go", "|| pod.state == absent ||", "|| pod.state != present ||"},
 	{"uncertain stays uncertain", "advance.go", "case volume.KindOf(err) == volume.Uncertain, ", "case "},
 	{"what was not taken down is not gone", "advance.go", "if err == nil {\n\t\treturn absent", "if true {\n\t\treturn absent"},

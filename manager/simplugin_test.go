@@ -171,10 +171,8 @@ func (d simDevice) WaitForAttach(ctx context.Context, spec *volume.Spec, _ strin
 
 func (d simDevice) Detach(ctx context.Context, name string, _ types.NodeName) error {
 	return d.call(ctx, func() error {
-		_, staged := d.truth().staged[name]
-		mounted := isLife(lifeOf(d.truth().device[name]), name)
-		if mounted || staged || len(d.users(name)) > 0 {
-			d.accuse("%s is detached while it is mounted: for all %v, for %v", name, mounted || staged, d.users(name))
+		if d.hasMounted(name) {
+			d.accuse("%s is detached while it is mounted, in pods %v", name, d.users(name))
 		}
 		d.checkParts("detached", func(dir podDir) bool { return dir.name == name })
 		if err := d.step(); err != nil {

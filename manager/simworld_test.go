@@ -316,6 +316,12 @@ func isLife(life, vol string) bool {
 	return of == vol
 }
 
+// hasMounted reports whether the volume is mounted, or mapped, for all pods or for one.
+func (w *simWorld) hasMounted(vol string) bool {
+	_, staged := w.truth().staged[vol]
+	return staged || isLife(lifeOf(w.truth().device[vol]), vol) || len(w.users(vol)) > 0
+}
+
 // users returns where a volume is up in pods, sorted.
 func (w *simWorld) users(vol string) []podDir {
 	var users []podDir

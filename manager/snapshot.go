@@ -50,8 +50,13 @@ func (m *Manager) GetMountedVolumesForPod(pod types.UID) map[string]MountedVolum
 }
 
 // GetVolumesInUse returns the volumes that have to be attached and that a pod wants, or
-// that are or may be mounted or attached, sorted: what a node reports as in use, so that
-// nobody detaches it. Of a [Leftover] it is listed if a record tells of it. Before the manager has looked around there are none in it.
+// that are or may be mounted, sorted: what a node reports as in use, so that nobody
+// detaches it. Of a [Leftover] it is listed if a record tells of it. Before the manager
+// has looked around there are none in it.
+//
+// What no pod wants and nothing has mounted is not in use, though it may be attached yet:
+// a volume is taken from its pods, then unmounted for all, then it is not in use any more,
+// and then detached.
 func (m *Manager) GetVolumesInUse() []v1.UniqueVolumeName {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -62,7 +67,7 @@ func (m *Manager) GetVolumesInUse() []v1.UniqueVolumeName {
 		}
 	}
 	for name, v := range m.have.volumes {
-		if v.traits.attachable {
+		if v.traits.attachable && !m.isLetGo(name) {
 			inUse[name] = true
 		}
 	}
@@ -72,6 +77,16 @@ func (m *Manager) GetVolumesInUse() []v1.UniqueVolumeName {
 		}
 	}
 	return slices.Sorted(maps.Keys(inUse))
+}
+
+// isLetGo reports whether all that is left to do is to detach the volume. The caller holds
+// mu.
+func (m *Manager) isLetGo(name v1.UniqueVolumeName) bool {
+	if f := m.flights[name]; f != nil && isUp(f.verb) {
+		return false
+	}
+	p := plannerOf(name, m.want.desiredWorld, m.have, m.schedule, time.Time{})
+	return p.have.device == absent && p.mayRelease()
 }
 
 // VolumeIsAttached reports whether the volume is attached, for certain.
