@@ -3,10 +3,14 @@ package local_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log"
+	"os"
+	"path/filepath"
 
 	"github.com/volumekit/volumekit/local"
 	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -17,15 +21,11 @@ import (
 // blank.
 func ExamplePlugin_NewDeviceMounter() {
 	ctx := context.Background()
-	host, err := volume.NewHost("/var/lib/node")
-	if err != nil {
-		log.Fatal(err)
-	}
-	plugin := local.New(local.Config{Mounter: mount.New(mount.Config{}), DeviceLinks: []string{"/dev/disk/by-id"}})
-	if _, err := volume.NewVolumePluginMgr(host, plugin); err != nil {
-		log.Fatal(err)
-	}
-	source := v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: "/dev/disk/by-id/nvme-eui.0025385b"}}
+	// Of a Config{Mounter: kernel, DeviceLinks: []string{"/dev/disk/by-id"}}, and
+	// registered.
+	plugin, kernel, disk, remove := blankDisk()
+	defer remove()
+	source := v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: disk}}
 	spec := volume.NewSpecFromPersistentVolume(&v1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: "data"},
 		Spec:       v1.PersistentVolumeSpec{PersistentVolumeSource: source},
@@ -50,17 +50,51 @@ func ExamplePlugin_NewDeviceMounter() {
 		log.Fatal(err)
 	}
 
-	group := int64(2000)
 	mounter, err := plugin.NewMounter(spec, &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "1"}})
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := mounter.SetUp(ctx, volume.MounterArgs{FsGroup: &group}); err != nil {
+	if err := mounter.SetUp(ctx, volume.MounterArgs{}); err != nil {
 		log.Fatal(err)
 	}
+	for _, dir := range []string{at, mounter.GetPath()} {
+		mounted, err := kernel.IsMountPoint(ctx, dir)
+		fmt.Println(filepath.Base(dir), mounted, err)
+	}
+	// Output:
+	// data true <nil>
+	// data true <nil>
+}
+
+// blankDisk is a plugin on a kernel in memory, and a file for it to take for a disk.
+func blankDisk() (plugin *local.Plugin, kernel *mounttest.Fake, disk string, remove func()) {
+	dir, err := os.MkdirTemp("", "example")
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	disk = dir + "/links/disk"
+	if err := errors.Join(os.Mkdir(dir+"/links", 0o755), os.Mkdir(dir+"/node", 0o755), os.WriteFile(dir+"/disk", nil, 0o600),
+		os.Truncate(dir+"/disk", 1<<20), os.Symlink("../disk", disk)); err != nil {
+		log.Fatal(err)
+	}
+	host, err := volume.NewHost(dir + "/node")
+	if err != nil {
+		log.Fatal(err)
+	}
+	kernel = mounttest.NewFake(mount.Config{})
+	plugin = local.New(local.Config{Mounter: kernel, DeviceLinks: []string{dir + "/links"}})
+	plugin.UseFiles()
+	if _, err := volume.NewVolumePluginMgr(host, plugin); err != nil {
+		log.Fatal(err)
+	}
+	return plugin, kernel, disk, func() { _ = os.RemoveAll(dir) }
 }
 
 // A pod gets a disk as it is: it finds the device at the path that MapPodDevice returns.
+// It is not run: that takes root, and a disk.
 func ExamplePlugin_NewBlockVolumeMapper() {
 	ctx := context.Background()
 	var plugin *local.Plugin // as in the example of NewDeviceMounter
@@ -104,10 +138,10 @@ func ExamplePlugin_NewBlockVolumeMapper() {
 
 // What is on a disk that has become larger grows with it while pods use it.
 func ExamplePlugin_NodeExpand() {
-	var plugin *local.Plugin // with the disk mounted, see NewDeviceMounter
-	var spec *volume.Spec
+	plugin, spec, remove := mountedDisk() // as in the example of NewDeviceMounter
+	defer remove()
 	grown, err := plugin.NodeExpand(context.Background(), volume.NodeResizeOptions{
-		Spec: spec, NewSize: resource.MustParse("200Gi"),
+		Spec: spec, NewSize: resource.MustParse("200Gi"), // it has 1Mi
 	})
 	switch {
 	case errors.Is(err, volume.ErrUncertain):
@@ -115,6 +149,24 @@ func ExamplePlugin_NodeExpand() {
 	case err != nil:
 		log.Fatal(err)
 	case !grown:
-		log.Print("the disk is smaller yet")
+		fmt.Println("the disk is smaller yet")
 	}
+	// Output: the disk is smaller yet
+}
+
+func mountedDisk() (*local.Plugin, *volume.Spec, func()) {
+	plugin, _, disk, remove := blankDisk()
+	spec := deviceSpec(disk, "")
+	m, err := plugin.NewDeviceMounter()
+	if err != nil {
+		log.Fatal(err)
+	}
+	at, err := m.GetDeviceMountPath(spec)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := m.MountDevice(context.Background(), spec, at, volume.DeviceMounterArgs{}); err != nil {
+		log.Fatal(err)
+	}
+	return plugin, spec, remove
 }
