@@ -82,8 +82,10 @@ var house = []room{
 	{"internal/kerneltest/nfsserver", []string{"internal/kerneltest/kernels", "internal/kerneltest/link", "mount/mounttest"}, []string{sys}},
 	{"internal/kerneltest/*", []string{"internal/kerneltest/*"}, []string{sys}},
 	{"examples/customplugin", []string{"volume", "mount", "util"}, []string{api, apimachinery}}, // as outside
-	{"examples/nfs", []string{"*", "*/*", "internal/kerneltest/*"}, []string{""}},
-	{"examples/*", []string{"*", "*/*"}, []string{""}},
+	{"examples/nfs", []string{"*", "*/*", "internal/kerneltest/*", "examples/internal/cli"}, []string{""}},
+	{"examples/internal/cli", nil, nil},
+	{"examples/internal/namespace", []string{"mount/mounttest"}, nil},
+	{"examples/*", []string{"*", "*/*", "examples/internal/*"}, []string{""}},
 	{"bench", []string{"*", "*/*"}, []string{""}},
 }
 

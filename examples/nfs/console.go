@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
-	"strings"
+
+	"github.com/volumekit/volumekit/examples/internal/cli"
 )
 
 // A console prints whole lines, and knows whether all went well.
@@ -21,7 +21,7 @@ func (c *console) printf(format string, args ...any) {
 // fail reports an error, in one line.
 func (c *console) fail(err error) {
 	c.failed = true
-	c.write(c.stderr, "nfs: "+oneLine(err.Error())+"\n")
+	c.write(c.stderr, "nfs: "+cli.OneLine(err.Error())+"\n")
 }
 
 // write counts output that nobody gets as a failure.
@@ -36,23 +36,6 @@ func (c *console) status() int {
 		return 1
 	}
 	return 0
-}
-
-// oneLine makes a line of a text that may hold what anybody wrote, such as a
-// server.
-func oneLine(text string) string {
-	const limit = 800
-	text = strings.Join(strings.Fields(text), " ")
-	text = strings.Map(func(r rune) rune {
-		if strconv.IsPrint(r) {
-			return r
-		}
-		return '?'
-	}, text)
-	if len(text) > limit {
-		text = strings.ToValidUTF8(text[:limit], "") + "..."
-	}
-	return text
 }
 
 // errInterrupted replaces the errors that an interrupt causes.

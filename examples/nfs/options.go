@@ -5,9 +5,9 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
+	"github.com/volumekit/volumekit/examples/internal/cli"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,7 +18,7 @@ type options struct {
 	server       string
 	path         string
 	readOnly     bool
-	mountOptions optionList
+	mountOptions cli.List
 	timeout      time.Duration
 
 	demo   bool
@@ -29,21 +29,6 @@ const (
 	defaultTimeout = 30 * time.Second
 	defaultKernel  = "6.12"
 )
-
-// An optionList is a flag that may be given several times, with commas.
-type optionList []string
-
-func (l *optionList) String() string { return strings.Join(*l, ",") }
-
-func (l *optionList) Set(list string) error {
-	for option := range strings.SplitSeq(list, ",") {
-		if option == "" {
-			return errors.New("an empty option")
-		}
-		*l = append(*l, option)
-	}
-	return nil
-}
 
 func (o *options) flagSet() *flag.FlagSet {
 	set := flag.NewFlagSet("nfs", flag.ContinueOnError)
@@ -61,24 +46,15 @@ func (o *options) flagSet() *flag.FlagSet {
 func parseOptions(args []string, help io.Writer) (options, error) {
 	var o options
 	set := o.flagSet()
-	set.SetOutput(io.Discard)
-	err := set.Parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		set.SetOutput(help)
-		_, _ = fmt.Fprintln(help, "nfs mounts an NFS export for a pod, shows it, and takes it down again.")
-		set.PrintDefaults()
-	}
-	if err != nil {
+	if err := cli.Parse(set, args, help, "nfs mounts an NFS export for a pod, shows it, and takes it down again."); err != nil {
 		return o, err
 	}
-	return o, o.check(set.Args())
+	return o, o.check()
 }
 
 // check refuses what makes no sense together.
-func (o *options) check(rest []string) error {
+func (o *options) check() error {
 	switch {
-	case len(rest) > 0:
-		return fmt.Errorf("unexpected argument %q", rest[0])
 	case o.demo:
 		return o.checkDemo()
 	case o.kernel != "":

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/volumekit/volumekit/examples/internal/cli"
 	"github.com/volumekit/volumekit/mount"
 )
 
@@ -37,7 +38,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, d deps) i
 		return 0
 	}
 	if err != nil {
-		_, _ = fmt.Fprintln(stderr, "nfs:", oneLine(err.Error())+"; see -help")
+		_, _ = fmt.Fprintln(stderr, "nfs:", cli.OneLine(err.Error())+"; see -help")
 		return 2
 	}
 	c := &console{stdout: stdout, stderr: stderr}

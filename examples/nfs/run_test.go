@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/examples/internal/cli"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/volume"
@@ -39,7 +40,7 @@ func TestOptions(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, options{
 		server: "nas", path: "/x", readOnly: true,
-		mountOptions: optionList{"vers=4.1", "soft", "noatime"}, timeout: 5 * time.Second,
+		mountOptions: cli.List{"vers=4.1", "soft", "noatime"}, timeout: 5 * time.Second,
 	}, o)
 	spec := o.spec()
 	require.NoError(t, spec.Validate())

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/volumekit/volumekit/examples/internal/cli"
 )
 
 // A cast is the pods of the demo.
@@ -40,7 +42,7 @@ func (s *stage) share(ctx context.Context) (err error) {
 	if s.writer, err = s.up(ctx, "writer", options{}); err != nil {
 		return err
 	}
-	if s.reader, err = s.up(ctx, "reader", options{mountOptions: optionList{"vers=4.2", "noatime"}}); err != nil {
+	if s.reader, err = s.up(ctx, "reader", options{mountOptions: cli.List{"vers=4.2", "noatime"}}); err != nil {
 		return err
 	}
 	for _, step := range []func(context.Context) error{
@@ -126,7 +128,7 @@ func (s *stage) givesUp(ctx context.Context, name string, do func(context.Contex
 	if !errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("%s does not need the server: %w", name, err)
 	}
-	s.printf("%s with %v: after %v: %s.\n", name, limit, since(begin), oneLine(err.Error()))
+	s.printf("%s with %v: after %v: %s.\n", name, limit, since(begin), cli.OneLine(err.Error()))
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/volumekit/volumekit/examples/internal/cli"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/volume"
@@ -55,7 +56,7 @@ func (v *podVolume) tryTearDown(ctx context.Context, limit time.Duration) error 
 	err := within(ctx, limit, v.down.TearDown)
 	said := "done"
 	if err != nil {
-		said = oneLine(err.Error())
+		said = cli.OneLine(err.Error())
 	}
 	v.node.printf("%s: TearDown with %v: after %v: %s.\n", v.pod, limit, since(begin), said)
 	return err
@@ -106,9 +107,9 @@ func (v *podVolume) show(ctx context.Context) error {
 func (v *podVolume) showBriefly(ctx context.Context) error {
 	info, err := v.mounted(ctx)
 	if err == nil {
-		v.node.printf("%s: %s (%s), %v.\n", v.pod, oneLine(info.Source), info.FSType, info.Flags)
+		v.node.printf("%s: %s (%s), %v.\n", v.pod, cli.OneLine(info.Source), info.FSType, info.Flags)
 	}
 	return err
 }
 
-func (v *podVolume) row(name, value string) { v.node.printf("  %-8s %s\n", name, oneLine(value)) }
+func (v *podVolume) row(name, value string) { v.node.printf("  %-8s %s\n", name, cli.OneLine(value)) }

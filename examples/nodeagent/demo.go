@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/volumekit/volumekit/examples/internal/cli"
 	"github.com/volumekit/volumekit/util/scrub"
 )
 
@@ -50,7 +51,7 @@ func (d demo) write() error {
 // work shows the agent at work, and in the end takes the manifests away, so that it
 // takes all volumes down.
 func (d demo) work(ctx context.Context, o options, stdout io.Writer) error {
-	o.manifests, o.root, o.disks = d.manifests(), filepath.Join(d.dir, "root"), pathList{d.disks()}
+	o.manifests, o.root, o.disks = d.manifests(), filepath.Join(d.dir, "root"), cli.Paths{d.disks()}
 	a, err := newAgent(o, stdout)
 	if err != nil {
 		return err

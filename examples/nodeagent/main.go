@@ -7,21 +7,21 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 
-	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/examples/internal/cli"
+	"github.com/volumekit/volumekit/examples/internal/namespace"
 )
 
 func main() { os.Exit(start()) }
 
 func start() int {
-	// A reader of our output who goes away must not end us.
-	signal.Ignore(syscall.SIGPIPE)
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := cli.Context()
 	defer stop()
 	return run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 }
+
+// program may run in a namespace of its own.
+const program namespace.Program = "nodeagent"
 
 // run is the program. It returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -30,26 +30,26 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
 	case err != nil:
-		_, _ = fmt.Fprintf(stderr, "nodeagent: %s; see -help\n", oneLine(err.Error()))
+		_, _ = fmt.Fprintf(stderr, "nodeagent: %s; see -help\n", cli.OneLine(err.Error()))
 		return 2
 	case o.status:
 		err = printStatus(stdout, o)
-	case (o.isDemo() || os.Geteuid() != 0) && !inside():
-		return reexec(ctx, args, stdout, stderr)
+	case (o.isDemo() || os.Geteuid() != 0) && !program.IsInside():
+		return program.Rerun(ctx, args, stdout, stderr)
 	default:
 		err = work(ctx, o, stdout)
 	}
 	if err != nil {
-		_, _ = fmt.Fprintln(stderr, "nodeagent:", oneLine(err.Error()))
+		_, _ = fmt.Fprintln(stderr, "nodeagent:", cli.OneLine(err.Error()))
 		return 1
 	}
 	return 0
 }
 
 func work(ctx context.Context, o options, stdout io.Writer) (err error) {
-	if inside() {
-		if err := mounttest.Privatize(); err != nil {
-			return fmt.Errorf("%s: %w", noNamespace, err)
+	if program.IsInside() {
+		if err := program.Enter(); err != nil {
+			return err
 		}
 	}
 	if o.isDemo() {

@@ -7,41 +7,23 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
+
+	"github.com/volumekit/volumekit/examples/internal/cli"
 )
 
 // options are the program's flags.
 type options struct {
 	manifests string // empty: a demonstration
 	root      string
-	disks     pathList
-	hostPaths pathList
+	disks     cli.Paths
+	hostPaths cli.Paths
 	once      bool
 	timeout   time.Duration
 	status    bool
 }
 
 func (o options) isDemo() bool { return o.manifests == "" }
-
-// A pathList is a flag that may be given several times, with commas.
-type pathList []string
-
-func (l *pathList) String() string { return strings.Join(*l, ",") }
-
-func (l *pathList) Set(list string) error {
-	for dir := range strings.SplitSeq(list, ",") {
-		if dir == "" {
-			return errors.New("an empty path")
-		}
-		abs, err := filepath.Abs(dir)
-		if err != nil {
-			return err
-		}
-		*l = append(*l, abs)
-	}
-	return nil
-}
 
 func (o *options) flagSet() *flag.FlagSet {
 	set := flag.NewFlagSet("nodeagent", flag.ContinueOnError)
@@ -59,27 +41,18 @@ func (o *options) flagSet() *flag.FlagSet {
 func parseOptions(args []string, help io.Writer) (options, error) {
 	var o options
 	set := o.flagSet()
-	set.SetOutput(io.Discard)
-	err := set.Parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		set.SetOutput(help)
-		_, _ = fmt.Fprintln(help, "nodeagent keeps the volumes of the pods in a directory of manifests set up.")
-		set.PrintDefaults()
-	}
-	if err != nil {
+	if err := cli.Parse(set, args, help, "nodeagent keeps the volumes of the pods in a directory of manifests set up."); err != nil {
 		return o, err
 	}
-	if err := o.check(set.Args()); err != nil {
+	if err := o.check(); err != nil {
 		return o, err
 	}
 	return o, o.resolve()
 }
 
 // check refuses what makes no sense together.
-func (o *options) check(rest []string) error {
+func (o *options) check() error {
 	switch {
-	case len(rest) > 0:
-		return fmt.Errorf("unexpected argument %q", rest[0])
 	case o.status && o.manifests == "" && o.root == "":
 		return errors.New("-status: say with -manifests or -root where to look")
 	case o.status && o.once:

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/examples/internal/namespace"
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
@@ -102,7 +103,7 @@ func (u user) startWith(change func(*exec.Cmd), args ...string) *process {
 	u.Cleanup(cancel)
 	p := &process{Cmd: exec.CommandContext(ctx, "/proc/self/exe", args...), ended: make(chan struct{})}
 	p.Dir = u.dir
-	p.Env = append(os.Environ(), mainVar+"=1", insideVar+"=", "TMPDIR="+u.dir+"/tmp", "GOCOVERDIR="+u.dir+"/coverage", "GORACE=atexit_sleep_ms=0")
+	p.Env = append(os.Environ(), mainVar+"=1", program.Variable()+"=", "TMPDIR="+u.dir+"/tmp", "GOCOVERDIR="+u.dir+"/coverage", "GORACE=atexit_sleep_ms=0")
 	p.Stdout, p.Stderr = &p.stdout, &p.stderr
 	p.WaitDelay = 30 * time.Second
 	p.SysProcAttr = &syscall.SysProcAttr{}
@@ -136,7 +137,7 @@ func (u user) run(args ...string) (*process, int) {
 func (u user) wait(p *process) int {
 	u.Helper()
 	<-p.ended
-	if strings.Contains(p.stderr.String(), noNamespace) {
+	if strings.Contains(p.stderr.String(), namespace.None) {
 		mounttest.SkipWithout(u, "userns", p.stderr.String())
 	}
 	return p.ProcessState.ExitCode()
@@ -343,7 +344,7 @@ func TestFlags(t *testing.T) {
 		"for manifests of your own":    {"-root", "x"},
 		"-timeout":                     {"-once", "-timeout", "-1s"},
 		"is a symbolic link":           {"-manifests", "current/"},
-		"an empty path":                {"-manifests", "x", "-disks", "a,,b"},
+		"an empty one":                 {"-manifests", "x", "-disks", "a,,b"},
 	} {
 		p, code := u.run(args...)
 		require.Equal(t, 2, code)

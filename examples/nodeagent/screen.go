@@ -7,10 +7,10 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/volumekit/volumekit/examples/internal/cli"
 	"github.com/volumekit/volumekit/manager"
 	"github.com/volumekit/volumekit/manager/manifests"
 	"k8s.io/apimachinery/pkg/types"
@@ -60,7 +60,7 @@ func (s *screen) problem(p manifests.Problem) { s.say("manifests: " + p.Error())
 
 func (s *screen) say(line string) {
 	select {
-	case s.lines <- time.Now().Format(time.TimeOnly) + " " + oneLine(line):
+	case s.lines <- time.Now().Format(time.TimeOnly) + " " + cli.OneLine(line):
 	default:
 	}
 }
@@ -146,7 +146,7 @@ func table(state manager.State, names *names) (rows []row) {
 		if err != nil {
 			says += ": " + err.Error()
 		}
-		rows = append(rows, row{[columns]string{oneLine(names.name(pod)), oneLine(name), plugin, oneLine(says)}, isFine})
+		rows = append(rows, row{[columns]string{cli.OneLine(names.name(pod)), cli.OneLine(name), plugin, cli.OneLine(says)}, isFine})
 	}
 	for _, v := range state.Volumes {
 		for _, pod := range v.Pods {
@@ -160,19 +160,4 @@ func table(state manager.State, names *names) (rows []row) {
 		add(left.Pod, left.Path, left.Plugin, "left alone", left.Err)
 	}
 	return rows
-}
-
-// oneLine makes a line of a text that may hold what anybody wrote.
-func oneLine(text string) string {
-	const limit = 400
-	text = strings.Map(func(r rune) rune {
-		if strconv.IsPrint(r) {
-			return r
-		}
-		return '?'
-	}, strings.Join(strings.Fields(text), " "))
-	if len(text) > limit {
-		text = strings.ToValidUTF8(text[:limit], "") + "..."
-	}
-	return text
 }

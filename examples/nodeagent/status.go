@@ -15,6 +15,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/volumekit/volumekit/examples/internal/cli"
 	"github.com/volumekit/volumekit/manager/manifests"
 	"github.com/volumekit/volumekit/volume"
 	"k8s.io/apimachinery/pkg/types"
@@ -103,7 +104,7 @@ func printMounts(out io.Writer, root string, mounts map[string]string, names map
 			what = "no, a directory"
 		}
 		pod = cmp.Or(names[types.UID(pod)], pod)
-		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\n", oneLine(pod), oneLine(parts[4]), oneLine(plugin), oneLine(what)))
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\n", cli.OneLine(pod), cli.OneLine(parts[4]), cli.OneLine(plugin), cli.OneLine(what)))
 	}
 	slices.Sort(rows)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)

@@ -6,6 +6,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"github.com/volumekit/volumekit/examples/internal/cli"
 )
 
 // A console prints whole lines, and knows whether all went well.
@@ -22,7 +24,7 @@ func (c *console) printf(format string, args ...any) {
 // fail reports an error, in one line.
 func (c *console) fail(err error) {
 	c.failed = true
-	c.write(c.stderr, "podvolumes: "+oneLine(err.Error())+"\n")
+	c.write(c.stderr, "podvolumes: "+cli.OneLine(err.Error())+"\n")
 }
 
 // write counts output that nobody gets as a failure.
@@ -41,22 +43,6 @@ func (c *console) status() int {
 		return 1
 	}
 	return 0
-}
-
-// oneLine makes a line of a text that may hold what anybody wrote.
-func oneLine(text string) string {
-	const limit = 800
-	text = strings.Join(strings.Fields(text), " ")
-	text = strings.Map(func(r rune) rune {
-		if strconv.IsPrint(r) {
-			return r
-		}
-		return '?'
-	}, text)
-	if len(text) > limit {
-		text = strings.ToValidUTF8(text[:limit], "") + "..."
-	}
-	return text
 }
 
 // plain quotes what would not look like itself in a line.

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/volumekit/volumekit/content"
+	"github.com/volumekit/volumekit/examples/internal/cli"
 	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/volume"
 	"k8s.io/apimachinery/pkg/types"
@@ -156,7 +157,7 @@ func was(ctx context.Context, plugin volume.VolumePlugin, name, path string) str
 	case errors.Is(err, volume.ErrNotMounted):
 		return "a directory where nothing is mounted"
 	case err != nil:
-		return oneLine(err.Error())
+		return cli.OneLine(err.Error())
 	}
 	from, ok := sourceOf(spec)
 	if !ok {

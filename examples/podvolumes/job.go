@@ -11,6 +11,7 @@ import (
 
 	"github.com/volumekit/volumekit/content"
 	"github.com/volumekit/volumekit/emptydir"
+	"github.com/volumekit/volumekit/examples/internal/cli"
 	"github.com/volumekit/volumekit/hostpath"
 	"github.com/volumekit/volumekit/local"
 	"github.com/volumekit/volumekit/mount"
@@ -109,7 +110,7 @@ func (j *job) makeDisks() error {
 		return fmt.Errorf("disks of the built-in manifest: %w", err)
 	}
 	j.pod.place(j.base)
-	j.disks = pathList{j.base.disks()}
+	j.disks = cli.Paths{j.base.disks()}
 	return nil
 }
 

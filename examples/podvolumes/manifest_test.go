@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/examples/internal/cli"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -182,7 +183,7 @@ func FuzzManifest(f *testing.F) {
 			_, err = m.uses()
 		}
 		if err != nil {
-			line := oneLine(err.Error())
+			line := cli.OneLine(err.Error())
 			require.NotEmpty(t, line)
 			require.NotContains(t, line, "\n")
 			require.LessOrEqual(t, len(line), 803)

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"syscall"
 
+	"github.com/volumekit/volumekit/examples/internal/cli"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/util"
@@ -116,7 +117,7 @@ func (d deps) real(says string) place {
 }
 
 func (d deps) dry(why string) place {
-	says := "Nothing is mounted, this is an in-memory kernel: " + oneLine(why) + "."
+	says := "Nothing is mounted, this is an in-memory kernel: " + cli.OneLine(why) + "."
 	return place{Interface: d.fake, says: says, dry: true, resolve: d.fake.RealPath}
 }
 

@@ -5,39 +5,20 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"path/filepath"
-	"strings"
 	"time"
+
+	"github.com/volumekit/volumekit/examples/internal/cli"
 )
 
 // options are the program's flags.
 type options struct {
-	file   string   // of the manifest; empty: the built-in one
-	root   string   // empty: a fresh temporary directory
-	disks  pathList // below which the manifest's local and hostPath volumes may be
+	file   string    // of the manifest; empty: the built-in one
+	root   string    // empty: a fresh temporary directory
+	disks  cli.Paths // below which the manifest's local and hostPath volumes may be
 	wait   time.Duration
 	keep   bool
 	down   bool
 	dryRun bool
-}
-
-// A pathList is a flag that may be given several times, with commas.
-type pathList []string
-
-func (l *pathList) String() string { return strings.Join(*l, ",") }
-
-func (l *pathList) Set(list string) error {
-	for dir := range strings.SplitSeq(list, ",") {
-		if dir == "" {
-			return errors.New("an empty path")
-		}
-		abs, err := filepath.Abs(dir)
-		if err != nil {
-			return err
-		}
-		*l = append(*l, abs)
-	}
-	return nil
 }
 
 func (o *options) flagSet() *flag.FlagSet {
@@ -56,24 +37,15 @@ func (o *options) flagSet() *flag.FlagSet {
 func parseOptions(args []string, help io.Writer) (options, error) {
 	var o options
 	set := o.flagSet()
-	set.SetOutput(io.Discard)
-	err := set.Parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		set.SetOutput(help)
-		_, _ = fmt.Fprintln(help, "podvolumes mounts the volumes of a pod, shows them, and takes them down again.")
-		set.PrintDefaults()
-	}
-	if err != nil {
+	if err := cli.Parse(set, args, help, "podvolumes mounts the volumes of a pod, shows them, and takes them down again."); err != nil {
 		return o, err
 	}
-	return o, o.check(set.Args())
+	return o, o.check()
 }
 
 // check refuses what makes no sense together.
-func (o *options) check(rest []string) error {
+func (o *options) check() error {
 	switch {
-	case len(rest) > 0:
-		return fmt.Errorf("unexpected argument %q", rest[0])
 	case o.down && o.root == "":
 		return errors.New("-down: say with -root where the volumes are")
 	case o.down && (o.file != "" || o.keep || o.dryRun || o.wait != 0 || len(o.disks) > 0):

@@ -6,6 +6,8 @@ import (
 	"flag"
 	"fmt"
 	"io"
+
+	"github.com/volumekit/volumekit/examples/internal/cli"
 )
 
 // run is the program. It returns the exit status.
@@ -15,7 +17,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, d deps) i
 		return 0
 	}
 	if err != nil {
-		_, _ = fmt.Fprintln(stderr, "podvolumes:", oneLine(err.Error())+"; see -help")
+		_, _ = fmt.Fprintln(stderr, "podvolumes:", cli.OneLine(err.Error())+"; see -help")
 		return 2
 	}
 	c := &console{stdout: stdout, stderr: stderr}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/examples/internal/cli"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
@@ -239,8 +240,8 @@ func TestSourceIsChecked(t *testing.T) {
 }
 
 func TestOneLine(t *testing.T) {
-	require.Equal(t, "a b c?[31m", oneLine(" a\n\tb\r\n c\x1b[31m\n"))
-	require.Len(t, oneLine(strings.Repeat("x", 10_000)), 803)
+	require.Equal(t, "a b c?[31m", cli.OneLine(" a\n\tb\r\n c\x1b[31m\n"))
+	require.Len(t, cli.OneLine(strings.Repeat("x", 10_000)), 803)
 	require.Equal(t, `"a\nb"`, plain("a\nb"))
 	require.Equal(t, "/a b", plain("/a b"))
 	require.Equal(t, "/a/b-1.c", quoted("/a/b-1.c"))

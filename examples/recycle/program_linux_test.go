@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/examples/internal/namespace"
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
@@ -51,7 +52,7 @@ func (u user) run(args ...string) result {
 	// The test's binary may be where only root finds it.
 	cmd := exec.CommandContext(u.Context(), "/proc/self/exe", args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), mainVar+"=1", insideVar+"=", "TMPDIR="+dir, "GOCOVERDIR="+coverage, "GORACE=atexit_sleep_ms=0")
+	cmd.Env = append(os.Environ(), mainVar+"=1", program.Variable()+"=", "TMPDIR="+dir, "GOCOVERDIR="+coverage, "GORACE=atexit_sleep_ms=0")
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if u.uid != os.Geteuid() {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(u.uid), Gid: uint32(u.uid)}}
@@ -59,7 +60,7 @@ func (u user) run(args ...string) result {
 	if err := cmd.Run(); errors.Is(err, os.ErrPermission) {
 		u.Skipf("an ordinary user cannot get there: %v", err)
 	}
-	if strings.Contains(stderr.String(), noNamespace) {
+	if strings.Contains(stderr.String(), namespace.None) {
 		mounttest.SkipWithout(u, "userns", stderr.String())
 	}
 	left, err := os.ReadDir(dir)
