@@ -88,9 +88,10 @@ func (c *collector) resource(ctx context.Context, ref *v1.ResourceFieldSelector)
 			return "", err
 		}
 	}
+	what := fmt.Sprintf("%s of container %.80q", ref.Resource, ref.ContainerName)
 	for _, q := range []*resource.Quantity{&have, &ref.Divisor} {
-		if err := quantity.Check(q); err != nil {
-			return "", fmt.Errorf("%s of container %.80q is %.80s: %w", ref.Resource, ref.ContainerName, quantity.Text(q), err)
+		if err := quantity.CheckOf(what, q); err != nil {
+			return "", err
 		}
 	}
 	n, err := units(have, ref.Divisor)

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"slices"
 
+	"github.com/volumekit/volumekit/util"
+	"github.com/volumekit/volumekit/util/quantity"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -213,7 +215,7 @@ func (p *populator) ask(pod *v1.Pod, v *v1.Volume, spec *volume.Spec) (w wish, e
 	if err != nil {
 		return w, err
 	}
-	args, err := argsOf(pod, v)
+	args, err := util.MounterArgs(pod, v)
 	if err != nil {
 		return w, err
 	}
@@ -290,7 +292,7 @@ func sizeOf(plugin volume.VolumePlugin, spec *volume.Spec) (*resource.Quantity, 
 	if !ok {
 		return nil, nil
 	}
-	if err := checkQuantity("the volume's capacity", &size); err != nil {
+	if err := quantity.CheckOf("the volume's capacity", &size); err != nil {
 		return nil, err
 	}
 	return &size, nil

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/volumekit/volumekit/util/quantity"
 	"github.com/volumekit/volumekit/util/safepath"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
@@ -246,7 +247,7 @@ func (rec record) check(file string) error {
 			return err
 		}
 	}
-	if err := checkQuantity("the size", rec.Size); err != nil { // before anything compares it
+	if err := quantity.CheckOf("the size", rec.Size); err != nil { // before anything compares it
 		return err
 	}
 	return rec.spec().Validate()

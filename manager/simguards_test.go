@@ -66,7 +66,7 @@ var guards = []struct{ name, file, with, without string }{
 	{"a device is unmapped from pods first", "plan.go", "case p.have.device != absent:", "case p.have.device != absent && !p.have.traits.block:"},
 	{"the last pod of a device is known", "jobs.go", "v.lastPod = want.pods[0].key", ""},
 	{"nothing is attached before it is reported", "plan.go", "|| v == attach && p.isUnreported()", ""},
-	{"a container's read-only is honoured", "args.go", "util.ReadOnlyInPod(pod, v.Name)", "false && util.ReadOnlyInPod(pod, v.Name)"},
+	{"a container's read-only is honoured", "populate.go", "util.MounterArgs(pod, v)\n", "util.MounterArgs(pod, v)\nargs.ReadOnly = false\n"},
 	{"and not for a name that is written to", "populate.go", "both.args.ReadOnly && other.args.ReadOnly", "both.args.ReadOnly || other.args.ReadOnly"},
 	{"what follows something is set up again", "plan.go", "|| pod.revision != p.revisions[key]", ""},
 	{"a panic leaves nothing certain", "job.go", "*err = fmt.Errorf(\"%w: a plugin, or the source, panicked: %v\", volume.ErrUncertain, r)", "*err = fmt.Errorf(\"a plugin panicked: %v\", r)"},

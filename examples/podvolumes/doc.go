@@ -24,6 +24,11 @@
 // scheduled or provisioned: node affinity, storage classes and sizes are not
 // looked at.
 //
+// Volumes are given to the group that the pod's securityContext names (fsGroup,
+// fsGroupChangePolicy), and tokens to its user (runAsUser). That takes root: an ordinary
+// user has no other group to give to, and is told so. What else a securityContext says is
+// for who runs the containers.
+//
 // Without a cluster there are no certificates: a projected volume with a
 // clusterTrustBundle or podCertificate is refused. A serviceAccountToken is made up, and
 // says so; limits that a pod does not have are what this machine has.

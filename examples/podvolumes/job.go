@@ -161,7 +161,7 @@ func (j *job) run(ctx context.Context) {
 func (j *job) upAndCheck(ctx context.Context) error {
 	for _, v := range j.volumes {
 		if err := v.mounter.SetUp(ctx, v.args); err != nil {
-			return v.refuse(v.inDocument(fmt.Errorf("set up: %w", err)))
+			return v.refuse(v.inDocument(fmt.Errorf("set up: %w", v.hintOwners(err))))
 		}
 	}
 	table, err := j.place.List(ctx)

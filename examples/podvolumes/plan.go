@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"syscall"
 
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/volume"
@@ -44,6 +45,17 @@ func (u use) refuse(err error) error { return u.at.refuse(err) }
 
 // readOnly reports whether the volume must not be written to.
 func (u use) readOnly() bool { return u.args.ReadOnly || u.spec.IsReadOnly() }
+
+const onlyRootGives = "only root gives files to the users and groups of a securityContext"
+
+// hintOwners says what the kernel's refusal to change an owner means.
+func (u use) hintOwners(err error) error {
+	asked := u.args.FsUser != nil || u.args.FsGroup != nil
+	if asked && (errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EPERM)) {
+		return fmt.Errorf("%w (%s)", err, onlyRootGives)
+	}
+	return err
+}
 
 // sourceOf returns what is behind a volume that shows a part of this node.
 func sourceOf(spec *volume.Spec) (path string, ok bool) {

@@ -238,6 +238,54 @@ func TestKeepAndDown(t *testing.T) {
 	s.nothingIsLeft()
 }
 
+const podWithOwners = `apiVersion: v1
+kind: Pod
+metadata: {name: p}
+spec:
+  securityContext: {fsGroup: 2000, fsGroupChangePolicy: OnRootMismatch, runAsUser: 1000}
+  containers: [{name: c}]
+  volumes:
+  - {name: scratch, emptyDir: {}}
+  - {name: access, projected: {sources: [{serviceAccountToken: {path: token}}]}}
+`
+
+// TestSecurityContextTakesRoot: who cannot give files away is told so.
+func TestSecurityContextTakesRoot(t *testing.T) {
+	asAnybody(t, func(t *testing.T, s *session) {
+		r := s.run("-f", s.manifest(podWithOwners))
+		if s.setup == nil && os.Geteuid() == 0 {
+			require.Equal(t, 0, r.status, r)
+		} else {
+			require.Equal(t, 1, r.status, r)
+			require.Contains(t, r.stderr, onlyRootGives)
+		}
+		s.nothingIsLeft()
+	})
+}
+
+// TestSecurityContext: volumes are the group's that the pod says, and a token its user's.
+func TestSecurityContext(t *testing.T) {
+	if !mounttest.RootNamespace(t) { // others give files to themselves alone
+		return
+	}
+	s := newSession(t)
+	root := filepath.Join(s.tmp, "root")
+	r := s.run("-keep", "-root", root, "-f", s.manifest(podWithOwners))
+	require.Equal(t, 0, r.status, r)
+	for name, owner := range map[string]int{"*/scratch": 0, "*/access/token": 1000} {
+		found, err := filepath.Glob(filepath.Join(root, "pods/*/volumes", name))
+		require.NoError(t, err)
+		require.Len(t, found, 1)
+		info, err := os.Stat(found[0])
+		require.NoError(t, err)
+		stat := info.Sys().(*syscall.Stat_t)
+		require.Equal(t, []uint32{uint32(owner), 2000}, []uint32{stat.Uid, stat.Gid}, name)
+	}
+	r = s.run("-down", "-root", root)
+	require.Equal(t, 0, r.status, r)
+	s.nothingIsLeft()
+}
+
 // TestDownKeepsFiles: what somebody has written to a volume is not ours.
 func TestDownKeepsFiles(t *testing.T) {
 	if !mounttest.Namespace(t) {

@@ -47,7 +47,9 @@ func (m *manifest) uses() ([]use, error) {
 			return nil, m.inPod(i).refuse(field.Invalid(volumePath(i), v.Name,
 				fmt.Sprintf("leads to PersistentVolume %s, as volume %s does already", u.spec.Name(), all[j].name)))
 		}
-		u.args.ReadOnly = util.ReadOnlyInPod(pod, v.Name)
+		if u.args, err = util.MounterArgs(pod, &v); err != nil {
+			return nil, m.inPod(i).refuse(err)
+		}
 		all = append(all, u)
 	}
 	if len(all) == 0 {

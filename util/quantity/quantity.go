@@ -31,6 +31,14 @@ func Check(q *resource.Quantity) error {
 	return err
 }
 
+// CheckOf is Check with an error that shows the quantity and says what it is of.
+func CheckOf(what string, q *resource.Quantity) error {
+	if err := Check(q); err != nil {
+		return fmt.Errorf("%s is %.80s: %w", what, Text(q), err)
+	}
+	return nil
+}
+
 // Bytes returns the value of q, rounded away from zero, which may be negative; 0 of
 // nil. The errors are those of [Check].
 func Bytes(q *resource.Quantity) (int64, error) {

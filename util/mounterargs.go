@@ -1,28 +1,49 @@
-package manager
+package util
 
 import (
 	"errors"
-	"fmt"
 
-	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/util/quantity"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// argsOf is what the pod asks of its volume.
-func argsOf(pod *v1.Pod, v *v1.Volume) (volume.MounterArgs, error) {
+// MounterArgs returns what a pod asks of one of its volumes, for [volume.Mounter]:
+//
+//   - ReadOnly, if no container writes to it, see [ReadOnlyInPod];
+//   - FsGroup and FSGroupChangePolicy, as the pod's securityContext has them;
+//   - FsUser, if all containers run as the same user by name: by runAsUser of their own
+//     securityContext, or else of the pod's. Ephemeral containers do not count;
+//   - DesiredSize, of an emptyDir in memory: its sizeLimit, or what the pod may use of
+//     memory ([PodMemory]) if that is less.
+//
+// SELinuxLabel is left out: it depends on the node. V is the volume as it is in the pod,
+// also if it leads to a persistent one. The error is of a quantity that is none, see
+// [quantity.Check]. Neither the pod nor the volume is changed or kept; without either nothing
+// is asked.
+func MounterArgs(pod *v1.Pod, v *v1.Volume) (volume.MounterArgs, error) {
+	if pod == nil || v == nil {
+		return volume.MounterArgs{}, nil
+	}
 	size, err := desiredSizeOf(pod, v)
 	args := volume.MounterArgs{
-		ReadOnly:    util.ReadOnlyInPod(pod, v.Name),
+		ReadOnly:    ReadOnlyInPod(pod, v.Name),
 		FsUser:      fsUserOf(pod),
 		DesiredSize: size,
 	}
 	if c := pod.Spec.SecurityContext; c != nil {
-		args.FsGroup, args.FSGroupChangePolicy = c.FSGroup, c.FSGroupChangePolicy
+		args.FsGroup, args.FSGroupChangePolicy = copyOf(c.FSGroup), copyOf(c.FSGroupChangePolicy)
 	}
 	return args, err
+}
+
+func copyOf[T any](p *T) *T {
+	if p == nil {
+		return nil
+	}
+	c := *p
+	return &c
 }
 
 // fsUserOf returns the user that all containers run as, if it is one.
@@ -36,7 +57,7 @@ func fsUserOf(pod *v1.Pod) *int64 {
 		}
 		one = user
 	}
-	return one
+	return copyOf(one)
 }
 
 func userOf(pod *v1.Pod, c v1.Container) *int64 {
@@ -55,11 +76,11 @@ func desiredSizeOf(pod *v1.Pod, v *v1.Volume) (*resource.Quantity, error) {
 	if v.EmptyDir == nil || v.EmptyDir.Medium != v1.StorageMediumMemory {
 		return nil, nil
 	}
-	if err := errors.Join(checkMemory(pod), checkQuantity("emptyDir.sizeLimit", v.EmptyDir.SizeLimit)); err != nil {
+	if err := errors.Join(checkMemory(pod), quantity.CheckOf("emptyDir.sizeLimit", v.EmptyDir.SizeLimit)); err != nil {
 		return nil, err
 	}
 	size, err := quantity.Bytes(v.EmptyDir.SizeLimit)
-	if memory := util.PodMemory(pod); err == nil && memory > 0 && (size <= 0 || memory < size) {
+	if memory := PodMemory(pod); err == nil && memory > 0 && (size <= 0 || memory < size) {
 		size = memory
 	}
 	if err != nil || size <= 0 {
@@ -73,17 +94,10 @@ func checkMemory(pod *v1.Pod) error {
 	for _, containers := range [][]v1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
 		for _, c := range containers {
 			limit := c.Resources.Limits[v1.ResourceMemory]
-			if err := checkQuantity("a container's resources.limits.memory", &limit); err != nil {
+			if err := quantity.CheckOf("a container's resources.limits.memory", &limit); err != nil {
 				return err
 			}
 		}
-	}
-	return nil
-}
-
-func checkQuantity(what string, q *resource.Quantity) error {
-	if err := quantity.Check(q); err != nil {
-		return fmt.Errorf("%s is %.80s: %w", what, quantity.Text(q), err)
 	}
 	return nil
 }
