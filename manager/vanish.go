@@ -22,17 +22,41 @@ const (
 	lookPause = time.Second
 	// lookLong is how long a path may take of which a file system has to be asked.
 	lookLong = 2 * time.Second
+	// watchPause is how long it is waited before a watch that failed is begun again,
+	// watchPauses after it has failed many times.
+	watchPause, watchPauses = time.Second, time.Minute
 )
 
-// watchTable tells the loop of changes of the mount table until ctx ends. Without it
-// the resync finds what has vanished.
+// watchTable tells the loop of changes of the mount table until ctx ends. A watch that
+// fails is begun again, and tells of a change then. Where there is none the resync finds
+// what has vanished.
 func (m *Manager) watchTable(ctx context.Context) {
-	err := m.watch(ctx, func() {
+	changed := func() {
 		m.lookAgain()
 		m.poke()
-	})
-	if err != nil && ctx.Err() == nil {
+	}
+	var pause delay
+	for begin := time.Now(); ; begin = time.Now() {
+		err := m.watch(ctx, changed)
+		if ctx.Err() != nil {
+			return
+		}
 		m.config.Logger.Warn("changes of the mount table are not told; the resync finds them", "err", err)
+		if errors.Is(err, errors.ErrUnsupported) {
+			return
+		}
+		if time.Since(begin) > watchPauses {
+			pause = delay{} // it has worked
+		}
+		pause = pause.next(watchPause, watchPauses, time.Now())
+		sleep(ctx, pause.length)
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
 	}
 }
 
