@@ -173,6 +173,11 @@ func (l *loop) forgetFailures() {
 			delete(l.waits, key)
 		}
 	}
+	for key := range l.told {
+		if gone(key.volume, key.pod) {
+			delete(l.told, key)
+		}
+	}
 	for key := range l.revisions {
 		if l.want.pods[key.pod] == nil {
 			delete(l.revisions, key)

@@ -102,15 +102,12 @@ func (j *job) user() types.UID {
 func (j *job) firstUser() podKey { return podKey{j.user(), j.spec.Name()} }
 
 // failAtOnce notes an operation that could not begin. The caller holds mu.
-func (l *loop) failAtOnce(j job, err error, now time.Time) (events []Event) {
+func (l *loop) failAtOnce(j job, err error, now time.Time) []Event {
 	op := j.operation
 	l.config.Logger.Warn("operation cannot begin", "operation", op.verb.String(), "volume", short(string(op.volume)), "err", err)
 	before := l.failures[failureKey{op.volume, op.pod}]
 	err = fmt.Errorf("%w: %w", volume.ErrTransient, err)
 	l.noteFailure(op, err, now)
 	l.later[op.volume] = l.retry[op].until
-	if event, ok := eventOf(outcome{job: j, err: err, after: j.before}, before); ok {
-		events = append(events, event)
-	}
-	return events
+	return l.eventsOf(outcome{job: j, err: err, after: j.before}, before)
 }

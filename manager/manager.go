@@ -42,7 +42,8 @@ type world struct {
 	adoptable map[podDir]bool
 	flights   map[v1.UniqueVolumeName]*flight
 	failures  map[failureKey]error
-	waits     map[failureKey]error // why a pod has to wait, of which people were told
+	waits     map[failureKey]error  // why a pod has to wait, of which people were told
+	told      map[failureKey]string // of what fails for all pods, in which words they were told
 
 	dirty        map[v1.UniqueVolumeName]bool // volumes to plan
 	tableChanged bool
@@ -107,6 +108,7 @@ func newWorld() world {
 		flights:   map[v1.UniqueVolumeName]*flight{},
 		failures:  map[failureKey]error{},
 		waits:     map[failureKey]error{},
+		told:      map[failureKey]string{},
 		dirty:     map[v1.UniqueVolumeName]bool{},
 	}
 }

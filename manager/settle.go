@@ -10,16 +10,17 @@ import (
 // settle takes in what became of an operation.
 func (l *loop) settle(out outcome, now time.Time) {
 	l.mu.Lock()
-	event, ok := l.take(out, now)
+	events := l.take(out, now)
 	l.mu.Unlock()
 	l.report(out)
-	if ok {
+	for _, event := range events {
 		l.config.Events(event)
 	}
 }
 
-// take changes the world as the operation did. The caller holds mu.
-func (l *loop) take(out outcome, now time.Time) (Event, bool) {
+// take changes the world as the operation did, and returns what is to be told. The caller
+// holds mu.
+func (l *loop) take(out outcome, now time.Time) []Event {
 	cancelled := l.flights[out.volume].cancelled
 	l.tableChanged = l.tableChanged || l.flights[out.volume].lookAfter
 	delete(l.running, out.volume)
@@ -39,8 +40,10 @@ func (l *loop) take(out outcome, now time.Time) (Event, bool) {
 		l.noteFailure(out.operation, out.err, now)
 	}
 	l.tellOf(out)
-	event, ok := eventOf(out, before)
-	return event, ok && !(cancelled && out.err != nil)
+	if cancelled && out.err != nil {
+		return nil
+	}
+	return l.eventsOf(out, before)
 }
 
 // errUnwanted ends operations that bring up what nobody wants any more.

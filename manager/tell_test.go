@@ -1,0 +1,98 @@
+package manager_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/manager"
+	"github.com/volumekit/volumekit/volume/volumetest"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// told returns the reasons of warnings, in their order, by the pod that they are about.
+func (n *node) told() map[types.UID][]string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	told := map[types.UID][]string{}
+	for _, e := range n.events {
+		if e.Type == v1.EventTypeWarning {
+			told[e.PodUID] = append(told[e.PodUID], e.Reason)
+		}
+	}
+	return told
+}
+
+// TestEachPodIsTold: what fails for all pods is told to each once, also to those that come
+// later; and again once it has been in order.
+func TestEachPodIsTold(t *testing.T) {
+	for name, c := range map[string]struct {
+		method volumetest.Method
+		block  bool
+		reason string
+	}{
+		"attach":       {volumetest.Attach, false, manager.FailedAttachVolume},
+		"mount device": {volumetest.MountDevice, false, manager.FailedMount},
+		"map device":   {volumetest.SetUpDevice, true, manager.FailedMapVolume},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNode(t, volumetest.FakeConfig{})
+				pods := []*v1.Pod{podWith("1", "a"), podWith("2", "a"), podWith("3", "a")}
+				mode := v1.PersistentVolumeFilesystem
+				if c.block {
+					mode = v1.PersistentVolumeBlock
+					for i := range pods {
+						withDevices(pods[i])
+					}
+				}
+				n.claim("a", ofMode(mode))
+				n.plugin.Inject(volumetest.Fault{Method: c.method, Err: errors.New("no slot")})
+				m, stop := n.run()
+				defer stop()
+				n.source.SetPod(pods[:2]...)
+				time.Sleep(time.Hour)
+				one := []string{c.reason}
+				require.Equal(t, map[types.UID][]string{"1": one, "2": one}, n.told())
+				n.source.SetPod(pods[2])
+				time.Sleep(time.Hour)
+				require.Equal(t, map[types.UID][]string{"1": one, "2": one, "3": one}, n.told())
+				n.plugin.ClearFaults()
+				for _, pod := range pods {
+					n.up(m, pod)
+				}
+				n.source.RemovePod("1", "2", "3")
+				require.NoError(t, m.WaitForAllPodsUnmount(t.Context()))
+				settled(n)
+				n.plugin.Inject(volumetest.Fault{Method: c.method, Err: errors.New("no slot")})
+				n.source.SetPod(pods[0])
+				time.Sleep(time.Hour)
+				require.Equal(t, []string{c.reason, c.reason}, n.told()["1"])
+			})
+		})
+	}
+}
+
+// TestPodIsToldAgain: what fails as it did before is told if it was in order in between.
+func TestPodIsToldAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, volumetest.FakeConfig{})
+		n.claim("a")
+		fault := volumetest.Fault{Method: volumetest.MountDevice, Err: errors.New("no slot")}
+		n.plugin.Inject(fault)
+		pod := podWith("1", "a")
+		m, stop := n.run()
+		defer stop()
+		n.source.SetPod(pod)
+		time.Sleep(time.Hour)
+		n.plugin.ClearFaults()
+		n.up(m, pod)
+		n.plugin.Inject(fault)
+		require.NoError(t, n.kernel.Unmount(t.Context(), n.table("/mounts/")[0].Mountpoint))
+		time.Sleep(time.Hour)
+		require.Equal(t, []string{manager.FailedMount, manager.FailedMount}, n.told()["1"])
+	})
+}
