@@ -24,7 +24,7 @@ func (g gathered) PersistentVolume(_ context.Context, name string) (*v1.Persiste
 // gather asks for all claims that containers of the pods use, and for their volumes. It
 // reports whether answers may be older than the generation that is asked for.
 func (q *inquirer) gather(ctx context.Context, pods []*v1.Pod, generation int) (all gathered, old bool) {
-	all = gathered{}
+	all = make(gathered, 2*len(pods)) // a claim and a volume each
 	wanted := claimsOf(pods)
 	oldClaims := q.askAll(ctx, wanted, generation, all)
 	oldVolumes := q.askAll(ctx, volumesOf(wanted, all), generation, all)
@@ -34,8 +34,7 @@ func (q *inquirer) gather(ctx context.Context, pods []*v1.Pod, generation int) (
 
 // claimsOf returns what is to be asked for the pods, each once.
 func claimsOf(pods []*v1.Pod) []question {
-	var claims []question
-	seen := map[question]bool{}
+	claims, seen := make([]question, 0, len(pods)), make(map[question]bool, len(pods))
 	for _, pod := range pods {
 		if isTerminated(pod) {
 			continue
@@ -70,8 +69,7 @@ func claimsIn(pod *v1.Pod) (claims []question) {
 
 // volumesOf returns what is to be asked for the claims.
 func volumesOf(claims []question, all gathered) []question {
-	var volumes []question
-	seen := map[question]bool{}
+	volumes, seen := make([]question, 0, len(claims)), make(map[question]bool, len(claims))
 	for _, claim := range claims {
 		r := all[claim]
 		if r.err != nil || r.claim == nil || r.claim.Spec.VolumeName == "" {

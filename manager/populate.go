@@ -50,11 +50,11 @@ func (p *populator) populate(ctx context.Context, pods []*v1.Pod) population {
 	all := population{
 		desiredWorld: desiredWorld{
 			populated: true,
-			volumes:   map[v1.UniqueVolumeName]*desiredVolume{},
+			volumes:   make(map[v1.UniqueVolumeName]*desiredVolume, len(p.last.volumes)),
 			keep:      map[types.UID]bool{},
 		},
-		pods:   map[types.UID]*v1.Pod{},
-		places: placeMap{},
+		pods:   make(map[types.UID]*v1.Pod, len(pods)),
+		places: make(placeMap, len(pods)),
 		onePod: map[storage]v1.UniqueVolumeName{},
 		failed: map[podVolume]error{},
 		asking: map[podVolume]bool{},
