@@ -92,7 +92,7 @@ type sight struct {
 // findVanished looks for mounts that somebody else has unmounted, or put another in the
 // place of, while the loop goes on: a server that does not answer may be on the way.
 func (l *loop) findVanished(ctx context.Context, now time.Time) {
-	if l.looking || !l.hasTableChanged() || now.Before(l.nextLook) {
+	if l.looking || !l.hasTableChanged() || l.isTooSoon(now) {
 		return
 	}
 	all := l.shouldBeMounted()
@@ -103,6 +103,12 @@ func (l *loop) findVanished(ctx context.Context, now time.Time) {
 	}
 	l.looking = true
 	l.look(work)
+}
+
+// isTooSoon is not so where the clock has gone back: no pause is that long.
+func (l *loop) isTooSoon(now time.Time) bool {
+	left := l.nextLook.Sub(now)
+	return left > 0 && left <= lookPause
 }
 
 // lookAt asks for each mount what is there.
