@@ -164,7 +164,7 @@ func (l *loop) forgetFailures() {
 		}
 	}
 	for key := range l.failures {
-		if gone(key.volume, key.pod) && l.have.volumes[key.volume] == nil {
+		if gone(key.volume, key.pod) && !l.isThere(key) {
 			delete(l.failures, key)
 		}
 	}
@@ -183,6 +183,13 @@ func (l *loop) forgetFailures() {
 			delete(l.revisions, key)
 		}
 	}
+}
+
+// isThere reports whether the volume is, or may be, there; or its part of a pod. The caller
+// holds mu.
+func (l *loop) isThere(key failureKey) bool {
+	have := l.have.volumes[key.volume]
+	return have != nil && (key.pod.name == "" || have.stateOf(key.pod) != absent)
 }
 
 // isGrown reports whether the volume is as large as it is wanted, perhaps because that is
