@@ -36,3 +36,65 @@ func TestFailuresAreForgotten(t *testing.T) {
 		require.Zero(t, m.Remembered())
 	})
 }
+
+// TestOldBackoff: what could not be undone, and was done again since, is undone at once when
+// its time has come.
+func TestOldBackoff(t *testing.T) {
+	for name, c := range map[string]struct {
+		fake   volumetest.FakeConfig
+		method volumetest.Method
+	}{
+		"tear down":      {own, volumetest.TearDown},
+		"unmount device": {volumetest.FakeConfig{NoAttach: true}, volumetest.UnmountDevice},
+		"detach":         {volumetest.FakeConfig{NoDeviceMount: true}, volumetest.Detach},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNode(t, c.fake)
+				n.claim("a")
+				pod := podWith("1", "a")
+				m, stop := n.runUp(pod)
+				defer stop()
+				n.plugin.Inject(volumetest.Fault{Method: c.method, Err: errors.New("busy")})
+				n.source.RemovePod("1")
+				time.Sleep(5 * time.Minute)
+				require.NotEmpty(t, m.State().Volumes)
+				n.plugin.ClearFaults()
+				n.source.SetPod(pod)
+				time.Sleep(time.Second)
+				n.up(m, pod)
+				begin := time.Now()
+				n.source.RemovePod("1")
+				n.down(m, pod)
+				synctest.Wait()
+				require.Empty(t, m.State().Volumes)
+				require.Zero(t, time.Since(begin), "of a clock that is not the machine's")
+			})
+		})
+	}
+}
+
+// TestBackoffEnds: the pauses between tries double, and are never longer than two minutes.
+func TestBackoffEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, own)
+		n.config.Resync = -1
+		n.claim("a")
+		n.plugin.Inject(volumetest.Fault{Method: volumetest.SetUp, Err: errors.New("no luck")})
+		_, stop := n.run()
+		defer stop()
+		n.source.SetPod(podWith("1", "a"))
+		var pauses []time.Duration
+		for last, begin := 0, time.Now(); len(pauses) < 13; time.Sleep(time.Second / 2) {
+			synctest.Wait()
+			if calls := n.plugin.Calls(volumetest.SetUp); calls > last {
+				pauses = append(pauses, time.Since(begin))
+				last, begin = calls, time.Now()
+			}
+		}
+		require.Equal(t, []time.Duration{
+			0, time.Second / 2, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second,
+			32 * time.Second, 64 * time.Second, 2 * time.Minute, 2 * time.Minute, 2 * time.Minute, 2 * time.Minute,
+		}, pauses, "of a clock that is not the machine's")
+	})
+}

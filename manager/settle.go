@@ -35,6 +35,7 @@ func (l *loop) take(out outcome, now time.Time) []Event {
 	before := l.failures[failureKey{out.volume, out.operation.pod}]
 	if out.err == nil {
 		delete(l.retry, out.operation)
+		delete(l.retry, out.operation.opposite())
 		delete(l.failures, failureKey{out.volume, out.operation.pod})
 	} else if !cancelled {
 		l.noteFailure(out.operation, out.err, now)

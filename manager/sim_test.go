@@ -319,6 +319,9 @@ func (s *simulation) settle(j simJob) {
 	s.log("  ended %v: err %v", j.operation, out.err)
 	cancelled := s.loop.flights[j.volume].cancelled
 	s.loop.settle(*out, s.now)
+	if out.err == nil {
+		delete(s.notUntil, j.operation.opposite())
+	}
 	if delete(s.notUntil, j.operation); out.err != nil && !cancelled {
 		s.notUntil[j.operation] = s.now.Add(s.loop.config.Backoff)
 	}

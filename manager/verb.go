@@ -24,6 +24,22 @@ var verbs = [...]verbText{
 	detach:        {"detach", "volume_detach", "volume_detach", "", FailedDetachVolume, "", FailedDetachVolume},
 }
 
+// opposite is what undoes the operation, or what it undoes. Once one has succeeded the
+// other is about something new: what failed before does not keep it waiting.
+func (o operation) opposite() operation {
+	for _, pair := range [][2]verb{{attach, detach}, {mountDevice, unmountDevice}, {setUp, tearDown}} {
+		switch o.verb {
+		case pair[0]:
+			o.verb = pair[1]
+			return o
+		case pair[1]:
+			o.verb = pair[0]
+			return o
+		}
+	}
+	return o
+}
+
 func (v verb) String() string { return verbs[v].name }
 
 // metric is the name of the operation in metrics, as the kubelet has it.
