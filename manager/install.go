@@ -31,7 +31,7 @@ func (l *loop) install(want population) {
 	for _, at := range sortedVolumes(want.failed) {
 		err := want.failed[at]
 		if old := before.failed[at]; !errors.Is(err, errAsking) && (old == nil || old.Error() != err.Error()) {
-			l.config.Logger.Warn("volume cannot be set up", "pod", short(string(at.pod)), "volume", short(at.name), "err", err)
+			l.config.Logger.With(logOf(at.pod, want.pods[at.pod])...).Warn("volume cannot be set up", append(logged(err), "volume", short(at.name))...)
 			l.config.Events(failedMount(want.pods[at.pod], at.name, err))
 		}
 	}

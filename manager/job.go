@@ -190,10 +190,3 @@ func (m *Manager) tearDown(ctx context.Context, j job) error {
 	}
 	return m.disk.tidy(unmounter.GetPath())
 }
-
-// recovered turns a panic of a plugin, or of the source, into an error after which nothing is known.
-func recovered(err *error) {
-	if r := recover(); r != nil {
-		*err = fmt.Errorf("%w: a plugin, or the source, panicked: %v", volume.ErrUncertain, r)
-	}
-}

@@ -56,7 +56,7 @@ var errNilPod = errors.New("one of the pods is nil")
 func (l *loop) answered(a answer, now time.Time) {
 	l.asking = false
 	if a.err != nil {
-		l.config.Logger.Warn("the source does not say which pods there are", "err", a.err)
+		l.config.Logger.Warn("the source does not say which pods there are", logged(a.err)...)
 		l.populateDelay = l.populateDelay.next(l.config.Backoff, l.config.MaxBackoff, now)
 		return
 	}

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/volumekit/volumekit/volume"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // settle takes in what became of an operation.
@@ -93,11 +95,20 @@ func (l *loop) report(out outcome) {
 		Label{"status", status}, Label{"migrated", "false"})
 	log := l.config.Logger.With("operation", out.verb.String(), "volume", short(string(out.volume)), "plugin", out.pluginName)
 	if out.operation.pod.pod != "" {
-		log = log.With("pod", short(string(out.operation.pod.pod)))
+		log = log.With(logOf(out.operation.pod.pod, out.job.pod)...)
 	}
 	if out.err != nil {
-		log.Warn("operation failed", "err", out.err, "kind", volume.KindOf(out.err).String(), "took", out.took)
+		log.Warn("operation failed", append(logged(out.err), "kind", volume.KindOf(out.err).String(), "took", out.took)...)
 		return
 	}
 	log.Info("operation done", "took", out.took)
+}
+
+// logOf names a pod in the log; one that is gone is known by its UID alone.
+func logOf(uid types.UID, pod *v1.Pod) []any {
+	attrs := []any{"pod", short(string(uid))}
+	if pod != nil {
+		attrs = append(attrs, "name", short(pod.Namespace)+"/"+short(pod.Name))
+	}
+	return attrs
 }

@@ -69,7 +69,7 @@ var guards = []struct{ name, file, with, without string }{
 	{"a container's read-only is honoured", "populate.go", "util.MounterArgs(pod, v)\n", "util.MounterArgs(pod, v)\nargs.ReadOnly = false\n"},
 	{"and not for a name that is written to", "populate.go", "both.args.ReadOnly && other.args.ReadOnly", "both.args.ReadOnly || other.args.ReadOnly"},
 	{"what follows something is set up again", "plan.go", "|| pod.revision != p.revisions[key]", ""},
-	{"a panic leaves nothing certain", "job.go", "*err = fmt.Errorf(\"%w: a plugin, or the source, panicked: %v\", volume.ErrUncertain, r)", "*err = fmt.Errorf(\"a plugin panicked: %v\", r)"},
+	{"a panic leaves nothing certain", "panic.go", "*err = fmt.Errorf(\"%w: a plugin, or the source, panicked: %v\", volume.ErrUncertain, r)", "*err = fmt.Errorf(\"a plugin panicked: %v\", r)"},
 	{"what others have left is kept", "restore.go", "if r.err != nil {\n\t\t\tleftovers", "if false {\n\t\t\tleftovers"},
 	{"and counts as there", "wait.go", "for _, l := range m.leftovers {\n\t\tif _, ok", "for _, l := range m.leftovers[:0] {\n\t\tif _, ok"},
 	{"empty directories go", "restore.go", "\tl.disk.sweep()\n", ""},
