@@ -3,29 +3,52 @@ package local
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/volumekit/volumekit/mount"
-	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/volume"
 )
 
 // setUpMapped shows the volume to the pod with the pod's group, see [Config.MapGroups],
 // and reports whether there is nothing more to do.
-func (m *mounter) setUpMapped(ctx context.Context, dir, source string, args volume.MounterArgs) (mapped bool, err error) {
+func (m *mounter) setUpMapped(ctx context.Context, dir, source string, at place, args volume.MounterArgs) (mapped bool, err error) {
 	if !m.plugin.config.MapGroups {
 		return false, nil
 	}
-	have, err := ownersOf(source)
+	have, err := m.plugin.ask(ctx, source, at)
 	if err != nil {
-		return true, util.Transient(err)
+		return true, err
 	}
 	if have.group == *args.FsGroup || !have.isForAGroup() || !mayStandFor(*args.FsGroup) {
 		return false, nil
 	}
 	req := m.request(source, dir, args)
 	req.IDMap = mount.SwapGroups(uint32(have.group), uint32(*args.FsGroup))
-	err = m.plugin.mounts.SetUp(ctx, dir, req)
+	err = m.plugin.mounts.Mount(ctx, dir, req)
 	return !errors.Is(err, errors.ErrUnsupported), err
+}
+
+// isMapped reports whether the volume is up with a map. Which one it was to be cannot be
+// seen any more: the pod may have changed group and mode.
+func (m *mounter) isMapped(ctx context.Context, dir string, req mount.Request) (bool, error) {
+	at, _, err := m.plugin.mounts.At(ctx, dir)
+	if err != nil || !slices.Contains(at.Options, "idmapped") {
+		return false, err
+	}
+	want, _, err := m.plugin.placeOf(ctx, req.Source)
+	if err != nil {
+		return false, err
+	}
+	options, err := req.Parse(mount.Allow{SUID: true, Dev: true, Context: true})
+	if err != nil {
+		return false, err
+	}
+	as := options.Apply(at.Flags) == at.Flags && options.ReadOnly() == (at.Flags&mount.ReadOnly != 0)
+	if !as || at.Deleted || (place{at.Major, at.Minor, at.Root}) != want {
+		return false, fmt.Errorf("%w: %s: %w", volume.ErrAlreadyMounted, dir, mount.ErrMounted)
+	}
+	return true, nil
 }
 
 // isForAGroup reports whether a volume has been prepared for a group: all in the group

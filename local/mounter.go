@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/volume"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // A podVolume is a volume's place for a pod.
@@ -52,8 +54,10 @@ func (m *mounter) SetUp(ctx context.Context, args volume.MounterArgs) error {
 // wraps [volume.ErrNotMounted].
 //
 // With FsGroup what is in the volume changes owners before it is mounted, unless it is
-// read-only, or pods use it already: see [Config.OnOwnerConflict] and
-// [Config.MapGroups]. It is not changed back if mounting fails. FsUser has no effect, as in
+// read-only, in its specification or for this pod (then nothing on disk changes), or
+// pods use it already: see [Config.OnOwnerConflict] and
+// [Config.MapGroups]. It is not changed back if mounting fails, and not looked at
+// while the volume is up: then it is the pod's to change. FsUser has no effect, as in
 // Kubernetes.
 func (m *mounter) SetUpAt(ctx context.Context, dir string, args volume.MounterArgs) error {
 	if err := checkArgs(args); err != nil {
@@ -106,28 +110,61 @@ func (m *mounter) setUpDevice(ctx context.Context, dir string, v *deviceVolume, 
 	})
 }
 
-// setUp binds a directory, and gives it to the pod's group before: until it is
-// mounted nobody else may give it away.
+// setUp binds a directory. Whose it is is looked at before, and not again while it is
+// up: then that is the pod's to change.
 func (m *mounter) setUp(ctx context.Context, dir, source string, args volume.MounterArgs) error {
-	if m.readOnly || args.FsGroup == nil {
-		return m.plugin.mounts.SetUp(ctx, dir, m.request(source, dir, args))
-	}
-	unlock, err := m.plugin.owning.Lock(ctx, source)
+	return m.plugin.mounts.Exclusively(ctx, dir, func(dir string) error {
+		err := m.plugin.mounts.CheckMounted(ctx, dir)
+		switch {
+		case err == nil:
+			return m.setUpAgain(ctx, dir, source, args)
+		case errors.Is(err, volume.ErrNotMounted):
+			return m.setUpFirst(ctx, dir, source, args)
+		}
+		return err
+	})
+}
+
+// setUpFirst gives the directory to the pod's group before it is mounted. Until then
+// nobody else may give it away.
+func (m *mounter) setUpFirst(ctx context.Context, dir, source string, args volume.MounterArgs) error {
+	at, _, err := m.plugin.placeOf(ctx, source)
 	if err != nil {
-		return util.Transient(err)
-	}
-	defer unlock()
-	if mapped, err := m.setUpMapped(ctx, dir, source, args); mapped {
 		return err
 	}
-	if err := m.giveAway(ctx, dir, source, args); err != nil {
+	gives := args.FsGroup != nil && !m.readOnly && !args.ReadOnly
+	done, err := m.plugin.owning.take(ctx, at, gives)
+	if err != nil {
 		return err
 	}
-	return m.plugin.mounts.SetUp(ctx, dir, m.request(source, dir, args))
+	defer done()
+	if gives {
+		if mapped, err := m.setUpMapped(ctx, dir, source, at, args); mapped {
+			return err
+		}
+		if err := m.giveAway(ctx, dir, source, at, args); err != nil {
+			return err
+		}
+	}
+	return m.plugin.mounts.Mount(ctx, dir, m.request(source, dir, args))
+}
+
+// setUpAgain compares what is up with what is asked for.
+func (m *mounter) setUpAgain(ctx context.Context, dir, source string, args volume.MounterArgs) error {
+	req := m.request(source, dir, args)
+	if args.FsGroup != nil {
+		if is, err := m.isMapped(ctx, dir, req); is || err != nil {
+			return err
+		}
+	}
+	return m.plugin.mounts.Mount(ctx, dir, req)
 }
 
 // checkArgs refuses what a pod asks for and would not get.
 func checkArgs(args volume.MounterArgs) error {
+	if err := volume.ValidateID(field.NewPath("args", "fsGroup"), args.FsGroup); err != nil {
+		return err
+	}
 	for _, arg := range []struct {
 		name  string
 		given bool

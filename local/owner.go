@@ -10,6 +10,7 @@ import (
 
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util"
+	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/util/ownership"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
@@ -41,7 +42,7 @@ type owners struct {
 }
 
 // giveAway gives what is in source to the group that the pod asks for.
-func (m *mounter) giveAway(ctx context.Context, dir, source string, args volume.MounterArgs) error {
+func (m *mounter) giveAway(ctx context.Context, dir, source string, at place, args volume.MounterArgs) error {
 	used, err := m.plugin.usedBy(ctx, source)
 	if err != nil {
 		return err
@@ -51,11 +52,11 @@ func (m *mounter) giveAway(ctx context.Context, dir, source string, args volume.
 		return err
 	}
 	if used = append(used, around...); len(used) > 0 {
-		_, err := m.compareOwners(ctx, dir, source, args, used)
+		_, err := m.compareOwners(ctx, dir, source, at, args, used)
 		return err
 	}
 	for _, inner := range within {
-		if same, err := m.compareOwners(ctx, dir, inner, args, []string{inner}); !same || err != nil {
+		if same, err := m.compareOwners(ctx, dir, inner, at, args, []string{inner}); !same || err != nil {
 			return err
 		}
 	}
@@ -95,28 +96,33 @@ func (p *Plugin) usedBy(ctx context.Context, source string) ([]string, error) {
 // usedAround returns the paths at which pods have local volumes that source is in, and
 // those that are in source: to give one away is to give all that is in it.
 func (p *Plugin) usedAround(ctx context.Context, source string) (around, within []string, err error) {
-	mounts, err := p.config.Mounter.List(ctx)
-	if err != nil {
-		return nil, nil, util.Transient(err)
-	}
-	table := mount.Table(mounts)
-	in, ok := table.Containing(source)
-	if !ok {
-		return nil, nil, nil
-	}
-	mine := path.Join(in.Root, strings.TrimPrefix(source, in.Mountpoint))
-	for _, other := range mounts {
-		if other.Major != in.Major || other.Minor != in.Minor || !p.isPodMount(other.Mountpoint) {
+	mine, table, err := p.placeOf(ctx, source)
+	for _, other := range table {
+		if other.Major != mine.major || other.Minor != mine.minor || !p.isPodMount(other.Mountpoint) {
 			continue
 		}
-		if _, ok := below(other.Root, mine); ok {
+		if _, ok := below(other.Root, mine.path); ok {
 			around = append(around, other.Mountpoint)
 		}
-		if _, ok := below(mine, other.Root); ok {
+		if _, ok := below(mine.path, other.Root); ok {
 			within = append(within, other.Mountpoint)
 		}
 	}
-	return around, within, nil
+	return around, within, err
+}
+
+// placeOf returns where a directory is, and the mount table in which that is to be seen.
+func (p *Plugin) placeOf(ctx context.Context, dir string) (place, mount.Table, error) {
+	mounts, err := p.config.Mounter.List(ctx)
+	if err != nil {
+		return place{}, nil, util.Transient(err)
+	}
+	table := mount.Table(mounts)
+	in, ok := table.Containing(dir)
+	if !ok {
+		return place{path: dir}, table, nil
+	}
+	return place{in.Major, in.Minor, path.Join(in.Root, strings.TrimPrefix(dir, in.Mountpoint))}, table, nil
 }
 
 // isPodMount reports whether a path is where a pod has a local volume.
@@ -126,12 +132,40 @@ func (p *Plugin) isPodMount(at string) bool {
 		strings.HasSuffix(path.Dir(at), "/volumes/"+path.Base(path.Dir(dir)))
 }
 
+// ask is ownersOf, of a directory in the file system of a place, until ctx ends. Until
+// what it leaves at work has come to its end nobody else asks that file system: however
+// often volumes of it are tried, one thread waits for it.
+func (p *Plugin) ask(ctx context.Context, dir string, in place) (owners, error) {
+	unlock, err := p.asking.Lock(ctx, fmt.Sprintf("%d:%d", in.major, in.minor))
+	if err != nil {
+		return owners{}, util.Transient(ctxend.Error(ctx))
+	}
+	type answer struct {
+		owners
+		err error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		defer unlock()
+		have, err := ownersOf(dir)
+		answers <- answer{have, err}
+	}()
+	got, ok := ctxend.Receive(ctx, answers, 0)
+	switch {
+	case !ok:
+		return owners{}, util.Transient(ctxend.Error(ctx))
+	case got.err != nil:
+		return owners{}, util.Transient(got.err)
+	}
+	return got.owners, nil
+}
+
 // compareOwners lets a pod have a volume that others use as it is, and reports whether
 // what is at a path belongs to whom the pod asks for.
-func (m *mounter) compareOwners(ctx context.Context, dir, at string, args volume.MounterArgs, used []string) (same bool, err error) {
-	have, err := ownersOf(at)
+func (m *mounter) compareOwners(ctx context.Context, dir, at string, in place, args volume.MounterArgs, used []string) (same bool, err error) {
+	have, err := m.plugin.ask(ctx, at, in)
 	if err != nil {
-		return false, util.Transient(err)
+		return false, err
 	}
 	if have.group == *args.FsGroup {
 		return true, nil

@@ -70,7 +70,8 @@ type Plugin struct {
 	mounts  *util.PodMounts
 	roots   []root
 	records records
-	owning  keylock.Map // directories that are being given to others
+	owning  claims      // on directories that are to be mounted
+	asking  keylock.Map // file systems, by device, that are asked whose something is
 	taking  keylock.Map // devices that are being taken into use; several in their order
 	devices devices
 	run     func(ctx context.Context, name string, args ...string) utilexec.Cmd // nil: the system's

@@ -136,6 +136,7 @@ func TestPlugin(t *testing.T, config Config) {
 		"UnmountUncertain":      (*contract).unmountUncertain,
 		"Again":                 (*contract).again,
 		"Restarts":              (*contract).restarts,
+		"OwnedByThePod":         (*contract).ownedByThePod,
 		"VerbsAtOnce":           (*contract).verbsAtOnce,
 		"EveryFailure":          (*contract).everyFailure,
 		"EveryHang":             (*contract).everyHang,

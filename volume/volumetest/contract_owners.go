@@ -91,6 +91,40 @@ func (o owned) groupMode() fs.FileMode {
 	return mode
 }
 
+// What is in a volume that is up is the pod's, its root as well: databases take it for
+// themselves. Whatever is done about the volume then, after a restart, leaves that as it
+// is. What a pod only reads the plugin may make right again.
+func (c *contract) ownedByThePod() {
+	if _, fake := c.mounter.(*mounttest.Fake); fake {
+		c.Skip("the kernel is a fake: a pod sees nothing of the volume")
+	}
+	spec := c.filled()
+	var args volume.MounterArgs
+	if c.Arguments.FsGroup == Honoured {
+		group := c.otherGroup()
+		args.FsGroup = &group
+	}
+	mounter := c.newMounter(spec)
+	for range 2 {
+		require.NoError(c, mounter.SetUp(c.Context(), args))
+		_ = os.Chown(mounter.GetPath(), 999, 999) // in a namespace there may be no such
+		require.NoError(c, os.Chmod(mounter.GetPath(), 0o700))
+		up, owners := c.requireUp(mounter.GetPath()), c.owners(spec, mounter)
+		setUp := verb{"set up", func(c *contract, p volume.VolumePlugin, spec *volume.Spec, _ bool) bool {
+			c.verbSetUpWith(p, spec, args)
+			return true
+		}}
+		for _, v := range []verb{setUp, {"construct", (*contract).verbConstruct}, {"measure", (*contract).verbMeasure}, setUp} {
+			v.do(c, c.restarted(), spec, true)
+			require.Equal(c, up, c.requireUp(mounter.GetPath()), v.name)
+			if !mounter.GetAttributes().ReadOnly {
+				require.Equal(c, owners, c.owners(spec, mounter), "%s changed what is the pod's", v.name)
+			}
+		}
+		c.down(spec)
+	}
+}
+
 // otherGroup returns one that is not the test's own, if there is one.
 func (c *contract) otherGroup() int64 {
 	c.Helper()
