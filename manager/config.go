@@ -84,9 +84,7 @@ func (c *Config) check() error {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	if c.Events == nil {
-		c.Events = func(Event) {}
-	}
+	c.Events = inOneLine(c.Events)
 	if c.Metrics == nil {
 		c.Metrics = noMetrics{}
 	}

@@ -1,6 +1,9 @@
 package manager
 
 import (
+	"strings"
+	"unicode"
+
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -29,7 +32,7 @@ const (
 type Event struct {
 	Type   string // v1.EventTypeNormal or v1.EventTypeWarning
 	Reason string // one of the constants
-	// Message is one line. It holds no secret.
+	// Message is one line, whatever a plugin or a server has said. It holds no secret.
 	Message string
 	Err     error // why, of a warning
 
@@ -42,4 +45,21 @@ type Event struct {
 	Unique v1.UniqueVolumeName
 	Spec   *volume.Spec // nil: not known
 	Plugin string
+}
+
+// inOneLine has events told with their messages in one line each: nobody that an error is of
+// writes lines of its own into an agent's log.
+func inOneLine(tell func(Event)) func(Event) {
+	if tell == nil {
+		return func(Event) {}
+	}
+	return func(e Event) {
+		e.Message = strings.Map(func(r rune) rune {
+			if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
+				return ' '
+			}
+			return r
+		}, e.Message)
+		tell(e)
+	}
 }

@@ -96,3 +96,15 @@ func TestPodIsToldAgain(t *testing.T) {
 		require.Equal(t, []string{manager.FailedMount, manager.FailedMount}, n.told()["1"])
 	})
 }
+
+// TestOneLine: the message of an event is one line, whatever the error says.
+func TestOneLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, own)
+		n.claim("a")
+		n.plugin.Inject(volumetest.Fault{Method: volumetest.SetUp, Times: 1, Err: errors.New("no\nPOD 2 IS UP\r\x1b[2K\u2028\u0085und so ä weiter")})
+		_, stop := n.runUp(podWith("1", "a"))
+		stop()
+		require.Contains(t, n.events[0].Message, "no POD 2 IS UP  [2K  und so ä weiter")
+	})
+}
