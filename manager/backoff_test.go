@@ -98,3 +98,22 @@ func TestBackoffEnds(t *testing.T) {
 		}, pauses, "of a clock that is not the machine's")
 	})
 }
+
+// TestResync: the source is asked again as often as Config.Resync says, or never.
+func TestResync(t *testing.T) {
+	for every, want := range map[time.Duration]int64{0: 6, time.Minute: 60, time.Hour: 1, -1: 0} {
+		synctest.Test(t, func(t *testing.T) {
+			n := newNode(t, own)
+			n.config.Resync = every
+			s := &slowSourceOf{MemorySource: n.source, slow: func(string) time.Duration { return 0 }}
+			n.config.Source = s
+			n.claim("a")
+			_, stop := n.runUp(podWith("1", "a"))
+			defer stop()
+			synctest.Wait()
+			before := s.asked.Load()
+			time.Sleep(time.Hour + time.Second)
+			require.Equal(t, want, s.asked.Load()-before, "every %v", every)
+		})
+	}
+}
