@@ -55,6 +55,13 @@
 //   - A plugin that panics has failed, and nothing else. A source that panics has failed,
 //     too: what it was asked is not known; with Changed, Run returns the error.
 //
+// # What is left to the embedder
+//
+// The manager gives no volume a label of SELinux (volume.MounterArgs.SELinuxLabel is
+// empty), whatever a pod's SELinuxOptions say: where SELinux is enforced the container
+// runtime has to relabel volumes, or the plugin to mount them with a context that its own
+// configuration gives.
+//
 // # After a restart
 //
 // The actual state is rebuilt from the directories of the pods, each by the plugin that
