@@ -179,7 +179,7 @@ func (l *loop) forgetFailures() {
 		}
 	}
 	for key := range l.revisions {
-		if l.want.pods[key.pod] == nil {
+		if l.want.pods[key.pod] == nil && len(l.have.dirs[key.pod]) == 0 { // it may come back
 			delete(l.revisions, key)
 		}
 	}
