@@ -34,6 +34,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		scans:       make(chan finding, 1),
 		answers:     make(chan answer, 1),
 		sights:      make(chan sight, 1),
+		unseen:      map[string]delay{},
 		later:       map[v1.UniqueVolumeName]time.Time{},
 		populateDue: true,
 	}
@@ -115,7 +116,8 @@ type loop struct {
 	sights   chan sight              // of length 1
 	look     func(work func() sight) // has work done, and what it sees taken in later; nil: at once
 	looking  bool
-	nextLook time.Time // for volumes that have vanished, at the earliest
+	nextLook time.Time        // for volumes that have vanished, at the earliest
+	unseen   map[string]delay // paths that could not be looked at
 }
 
 func (l *loop) run(ctx context.Context) error {
@@ -233,19 +235,11 @@ func (l *loop) nextDue(now time.Time) time.Time {
 	if l.hasRemounts() {
 		at = earlier(at, l.refresh)
 	}
-	if l.hasTableChanged() && !l.looking {
-		at = earlier(at, orNow(l.nextLook, now))
+	if !l.looking {
+		at = earlier(at, l.lookDue(now))
 	}
 	for _, later := range l.later {
 		at = earlier(at, later)
-	}
-	return at
-}
-
-// orNow is for a time of which zero is long ago.
-func orNow(at, now time.Time) time.Time {
-	if at.IsZero() {
-		return now
 	}
 	return at
 }

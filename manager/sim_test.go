@@ -257,7 +257,7 @@ func (s *simulation) boot() {
 	s.source.told, s.source.toldOnce = nil, false
 	s.pending, s.answer, s.reported = nil, nil, nil
 	clear(s.notUntil)
-	s.loop = &loop{Manager: m, later: map[v1.UniqueVolumeName]time.Time{}, populateDue: true}
+	s.loop = &loop{Manager: m, later: map[v1.UniqueVolumeName]time.Time{}, unseen: map[string]delay{}, populateDue: true}
 	s.loop.inquirer = newInquirer(m)
 	s.loop.launch = s.launch
 	s.loop.scan = func(work func() finding) { s.loop.rescanned(context.Background(), work()) }

@@ -80,7 +80,7 @@ func (s *simulation) bound() int {
 // isIdle reports whether there is nothing to come but the resync and the refresh.
 func (s *simulation) isIdle() bool {
 	l := s.loop
-	return s.answer == nil && !l.populateDue && len(l.later) == 0 && l.populateDelay.until.IsZero() && !l.hasTableChanged() &&
+	return s.answer == nil && !l.populateDue && len(l.later) == 0 && l.populateDelay.until.IsZero() && l.lookDue(s.now).IsZero() &&
 		l.nextFree(s.now).IsZero() && !l.unknown[simName]
 }
 

@@ -66,7 +66,7 @@ func (m *Manager) hasTableChanged() bool {
 	return m.tableChanged
 }
 
-// lookAgain: one that could not be looked at may have vanished.
+// lookAgain: any may have vanished.
 func (m *Manager) lookAgain() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -85,17 +85,17 @@ type mountOf struct {
 // A sight is what was seen of the mounts that should be there.
 type sight struct {
 	gone, replaced []mountOf
-	unseen         bool // of some it could not be said
+	looked, unseen []mountOf // unseen: of which it could not be said
 	took           time.Duration
 }
 
 // findVanished looks for mounts that somebody else has unmounted, or put another in the
 // place of, while the loop goes on: a server that does not answer may be on the way.
 func (l *loop) findVanished(ctx context.Context, now time.Time) {
-	if l.looking || !l.hasTableChanged() || l.isTooSoon(now) {
+	if l.looking || !due(l.lookDue(now), now) {
 		return
 	}
-	all := l.shouldBeMounted()
+	all := l.toLookAt(now)
 	work := func() sight { return l.lookAt(ctx, all) }
 	if l.look == nil {
 		l.sighted(work(), now)
@@ -113,6 +113,7 @@ func (l *loop) isTooSoon(now time.Time) bool {
 
 // lookAt asks for each mount what is there.
 func (m *Manager) lookAt(ctx context.Context, all []mountOf) (s sight) {
+	s.looked = all
 	var each deadline
 	defer each.end()
 	for _, mnt := range all {
@@ -121,7 +122,7 @@ func (m *Manager) lookAt(ctx context.Context, all []mountOf) (s sight) {
 			mounted, err = false, nil
 		}
 		if err != nil {
-			s.unseen = true
+			s.unseen = append(s.unseen, mnt)
 			continue
 		}
 		if !mounted {
@@ -176,9 +177,7 @@ type identifier interface {
 func (l *loop) sighted(s sight, now time.Time) {
 	l.looking = false
 	l.nextLook = now.Add(max(lookEvery, min(lookShare*s.took, lookPause)))
-	if s.unseen {
-		l.lookAgain()
-	}
+	l.noteUnseen(s, now)
 	for _, mnt := range s.gone {
 		l.noteVanished(mnt, VolumeVanished, "nothing is mounted at %s any more: somebody else has unmounted it")
 	}
@@ -188,15 +187,12 @@ func (l *loop) sighted(s sight, now time.Time) {
 }
 
 // shouldBeMounted leaves out volumes that something is being done about: those are looked
-// at when it has ended.
+// at when it has ended. The caller holds mu.
 func (l *loop) shouldBeMounted() []mountOf {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.tableChanged = false
 	all := make([]mountOf, 0, len(l.have.volumes))
 	for name, v := range l.have.volumes {
 		if f := l.flights[name]; f != nil {
-			f.lookAfter = true
+			f.lookAfter = f.lookAfter || l.tableChanged || len(l.unseen) > 0
 			continue
 		}
 		if v.device == present && !v.traits.block {
