@@ -21,6 +21,8 @@ type Manager struct {
 
 	wake chan struct{} // the loop has something to do; length 1
 
+	asked sync.Map // of foundVolume, what plugins are asked about
+
 	mu        sync.Mutex
 	isRunning bool
 	world

@@ -275,16 +275,22 @@ func (l *loop) rebuildAll(ctx context.Context, found []foundVolume) []rebuilt {
 }
 
 // lookFor is how long a plugin may take to say what a volume is. One that takes longer
-// is asked again at the next rescan.
+// is asked again at the next rescan after it has answered.
 const lookFor = 10 * time.Second
 
-// rebuildInTime leaves a plugin behind that does not answer.
+// rebuildInTime leaves a plugin behind that does not answer, and asks none about a volume
+// again that has not answered yet.
 func (l *loop) rebuildInTime(ctx context.Context, f foundVolume) rebuilt {
+	if _, asked := l.asked.LoadOrStore(f, true); asked {
+		return rebuilt{found: f, err: errMute}
+	}
 	ctx, cancel := context.WithTimeout(ctx, lookFor)
 	answer := make(chan rebuilt, 1)
 	go func() {
 		defer cancel()
-		answer <- l.rebuild(ctx, f)
+		r := l.rebuild(ctx, f)
+		l.asked.Delete(f)
+		answer <- r
 	}()
 	select {
 	case r := <-answer:
@@ -295,9 +301,11 @@ func (l *loop) rebuildInTime(ctx context.Context, f foundVolume) rebuilt {
 	case r := <-answer: // it has noticed, too
 		return r
 	case <-time.After(time.Second):
-		return rebuilt{found: f, err: fmt.Errorf("%w: its plugin does not answer", context.Cause(ctx))}
+		return rebuilt{found: f, err: fmt.Errorf("%w: %w", context.Cause(ctx), errMute)}
 	}
 }
+
+var errMute = errors.New("its plugin does not answer")
 
 func (l *loop) rebuild(ctx context.Context, f foundVolume) rebuilt {
 	name, err := volume.UnescapeQualifiedName(f.plugin)
