@@ -23,8 +23,8 @@ type disk interface {
 	write(record) error
 	remove(v1.UniqueVolumeName) error
 	read() ([]record, map[string]brokenRecord)
-	place() string                   // where the records are
-	volumes() ([]foundVolume, error) // of pods
+	place() string            // where the records are
+	volumes() (layout, error) // of pods
 	// unmountSubpaths takes down those parts of the pod's volumes that containers have.
 	unmountSubpaths(ctx context.Context, pod types.UID, of func(outer string) bool) error
 	tidy(path string) error // removes the empty directories around one of a volume
@@ -47,7 +47,7 @@ func (d hostDisk) place() string { return d.dir }
 
 func (d hostDisk) sweep() { removeEmpties(d.host.Root(), namesOrNone, safepath.Rmdir) }
 
-func (d hostDisk) volumes() ([]foundVolume, error) { return findVolumes(d.host.Root(), namesIn) }
+func (d hostDisk) volumes() (layout, error) { return findVolumes(d.host.Root(), namesOf) }
 
 func (d hostDisk) unmountSubpaths(ctx context.Context, pod types.UID, of func(outer string) bool) error {
 	dir := filepath.Join(d.host.Root(), "pods", string(pod))

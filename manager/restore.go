@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -39,15 +37,16 @@ func (l *loop) restore(ctx context.Context) error {
 	}
 	leftovers := l.leftoversOf(unread)
 	l.disk.sweep()
-	found, err := l.disk.volumes()
+	there, err := l.disk.volumes()
 	if err != nil {
 		return fmt.Errorf("manager: looking for the volumes of an earlier run: %w", err)
 	}
-	for _, f := range found {
+	for _, f := range there.volumes {
 		l.count(ReconstructTotal, f)
 	}
-	found = slices.DeleteFunc(found, func(f foundVolume) bool { return have.dirs.get(f.dir()) != "" }) // a record has it
+	found := slices.DeleteFunc(there.volumes, func(f foundVolume) bool { return have.dirs.get(f.dir()) != "" }) // a record has it
 	leftovers = append(leftovers, l.reconstruct(ctx, have, found)...)
+	leftovers = append(leftovers, there.straysOf(func(pod types.UID) bool { return have.dirs[pod] == nil })...)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -72,7 +71,7 @@ func (l *loop) logLeftovers(leftovers []Leftover) {
 func (l *loop) rescan(ctx context.Context) {
 	l.rescanDue, l.rescanning = false, true
 	l.scan(func() (f finding) {
-		found, err := l.disk.volumes()
+		there, err := l.disk.volumes()
 		if err != nil {
 			l.config.Logger.Warn("looking for volumes that nobody knows", "err", err)
 			return finding{}
@@ -80,7 +79,8 @@ func (l *loop) rescan(ctx context.Context) {
 		if l.hasUnread() {
 			f.records, f.unread = l.readRecords()
 		}
-		f.volumes = l.rebuildAll(ctx, slices.DeleteFunc(found, l.isKnown))
+		f.layout = there
+		f.volumes = l.rebuildAll(ctx, slices.DeleteFunc(there.volumes, l.isKnown))
 		return f
 	})
 }
@@ -88,6 +88,7 @@ func (l *loop) rescan(ctx context.Context) {
 // A finding is what there is that nobody knew.
 type finding struct {
 	volumes []rebuilt // nil: not all were looked at
+	layout  layout
 	records []record
 	unread  map[string]brokenRecord // as in world
 }
@@ -102,7 +103,7 @@ func (l *loop) rescanned(ctx context.Context, f finding) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.takeRecords(f)
-	leftovers := l.leftoversOf(l.unread)
+	leftovers := append(l.leftoversOf(l.unread), f.layout.straysOf(l.isNobodys)...)
 	for _, r := range all {
 		switch {
 		case r.err != nil:
@@ -190,43 +191,6 @@ func (f foundVolume) dir() podDir {
 
 func (f foundVolume) leftover(err error) Leftover {
 	return Leftover{Path: f.path, Pod: f.pod, Plugin: f.dir().plugin, Err: err}
-}
-
-// findVolumes reads the names of directories and looks at none of what they name: a
-// server that does not answer may be behind it.
-func findVolumes(root string, namesIn func(dir string) ([]string, error)) ([]foundVolume, error) {
-	var found []foundVolume
-	pods, err := namesIn(filepath.Join(root, "pods"))
-	for _, pod := range pods {
-		for _, kind := range []string{"volumes", "volumeDevices"} {
-			dir := filepath.Join(root, "pods", pod, kind)
-			plugins, failed := namesIn(dir)
-			err = errors.Join(err, failed)
-			for _, plugin := range plugins {
-				names, failed := namesIn(filepath.Join(dir, plugin))
-				err = errors.Join(err, failed)
-				for _, name := range names {
-					found = append(found, foundVolume{types.UID(pod), plugin, name, filepath.Join(dir, plugin, name), kind == "volumeDevices"})
-				}
-			}
-		}
-	}
-	return found, err
-}
-
-// namesIn returns what is in a directory, sorted. One that is missing, or is none, has
-// nothing in it.
-func namesIn(dir string) ([]string, error) {
-	f, err := os.OpenFile(dir, os.O_RDONLY|openDirectory, 0)
-	if errors.Is(err, fs.ErrNotExist) || isNotDirectory(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	names, err := f.Readdirnames(-1)
-	slices.Sort(names)
-	return names, errors.Join(err, f.Close())
 }
 
 // reconstruct adds the volumes that were found. What it cannot tell it returns.

@@ -34,6 +34,9 @@ func (l *loop) take(out outcome, now time.Time) []Event {
 	}
 	l.adoptLate()
 	l.unblock(out)
+	if out.verb == tearDown && out.err == nil {
+		l.dropParts(out.operation.pod.pod)
+	}
 	before := l.failures[failureKey{out.volume, out.operation.pod}]
 	if out.err == nil {
 		delete(l.retry, out.operation)

@@ -81,7 +81,7 @@ func (d simDisk) read() (all []record, broken map[string]brokenRecord) {
 
 func (d simDisk) place() string { return simRecords }
 
-func (d simDisk) volumes() ([]foundVolume, error) {
+func (d simDisk) volumes() (layout, error) {
 	return findVolumes("/", func(dir string) ([]string, error) { return d.tree.names(dir), nil })
 }
 
