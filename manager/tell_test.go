@@ -108,3 +108,34 @@ func TestOneLine(t *testing.T) {
 		require.Contains(t, n.events[0].Message, "no POD 2 IS UP  [2K  und so ä weiter")
 	})
 }
+
+// TestReasonsOfTakingDown: what cannot be taken down is told by Kubernetes' reasons, once.
+func TestReasonsOfTakingDown(t *testing.T) {
+	for name, c := range map[string]struct {
+		method volumetest.Method
+		block  bool
+		reason string
+	}{
+		"detach":         {volumetest.Detach, false, manager.FailedDetachVolume},
+		"unmount device": {volumetest.UnmountDevice, false, manager.FailedUnMount},
+		"tear down":      {volumetest.TearDown, false, manager.FailedUnMount},
+		"unmap device":   {volumetest.TearDownDevice, true, manager.FailedUnmapDevice},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNode(t, volumetest.FakeConfig{})
+				pod, mode := podWith("1", "a"), v1.PersistentVolumeFilesystem
+				if c.block {
+					pod, mode = withDevices(pod), v1.PersistentVolumeBlock
+				}
+				n.claim("a", ofMode(mode))
+				_, stop := n.runUp(pod)
+				defer stop()
+				n.plugin.Inject(volumetest.Fault{Method: c.method, Err: errors.New("busy")})
+				n.source.RemovePod("1")
+				time.Sleep(time.Hour)
+				require.Equal(t, []string{c.reason}, n.warnings())
+			})
+		})
+	}
+}
