@@ -1,0 +1,116 @@
+package manager_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/content"
+	"github.com/volumekit/volumekit/manager"
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/volume"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const hidden = "correct-horse-battery-staple"
+
+// heard is what a manager says, in its log and its events.
+type heard struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (h *heard) Write(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.text.Write(p)
+}
+
+func (h *heard) String() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.text.String()
+}
+
+// secretNode has a manager for secrets that says all that it ever says to h.
+func secretNode(t *testing.T, h *heard) (*manager.Manager, *manager.MemorySource, *volume.Host) {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	host, err := volume.NewHost(dir)
+	require.NoError(t, err)
+	getter := &content.MapGetter{}
+	getter.SetSecret(&v1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "password"},
+		Data:       map[string][]byte{"password": []byte(hidden)},
+	})
+	config := getter.Config()
+	config.Mounter = mounttest.NewFake(mount.Config{})
+	plugins, err := volume.NewVolumePluginMgr(host, content.NewSecret(config))
+	require.NoError(t, err)
+	source := manager.NewMemorySource()
+	m, err := manager.New(manager.Config{
+		Plugins: plugins, Host: host, Mounter: config.Mounter, Source: source,
+		Logger: slog.New(slog.NewTextHandler(h, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Events: func(e manager.Event) { fmt.Fprintf(h, "%s: %s\n", e.Reason, e.Message) },
+	})
+	require.NoError(t, err)
+	return m, source, host
+}
+
+func podWithSecret(uid types.UID, key string) *v1.Pod {
+	pod := podWith(uid)
+	pod.Spec.Volumes = []v1.Volume{{Name: "v0", VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{
+		SecretName: "password", Items: []v1.KeyToPath{{Key: key, Path: "file"}},
+	}}}}
+	pod.Spec.Containers = []v1.Container{{Name: "c", VolumeMounts: []v1.VolumeMount{{Name: "v0", MountPath: "/v0"}}}}
+	return pod
+}
+
+// TestSecretsStayInTheirVolumes: not a word of one is in logs, events, the state or a file
+// beside the volume, whether it is set up or fails.
+func TestSecretsStayInTheirVolumes(t *testing.T) {
+	var h heard
+	m, source, host := secretNode(t, &h)
+	good, bad := podWithSecret("1", "password"), podWithSecret("2", "no-such-key")
+	source.SetPod(good, bad)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- m.Run(ctx) }()
+	require.NoError(t, m.WaitForAttachAndMount(t.Context(), good))
+	require.Eventually(t, func() bool { return strings.Contains(h.String(), manager.FailedMount) }, time.Minute, time.Millisecond)
+	state, err := json.Marshal(m.State())
+	require.NoError(t, err)
+	errors := fmt.Sprintf("%+v", m.State())
+	at := m.GetMountedVolumesForPod("1")["v0"].Path
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
+
+	text, err := os.ReadFile(filepath.Join(at, "file"))
+	require.NoError(t, err)
+	require.Equal(t, hidden, string(text))
+	require.NotContains(t, h.String(), hidden)
+	require.NotContains(t, string(state)+errors, hidden)
+	require.NoError(t, filepath.WalkDir(host.Root(), func(name string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() || strings.HasPrefix(name, at+"/") {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		require.NotContains(t, string(text), hidden, name)
+		return err
+	}))
+}
