@@ -65,3 +65,32 @@ func ExampleProblem() {
 	}
 	// Output: web.yaml 1 Pod/web_1
 }
+
+// What was last good of a file that is broken by now outlives the program.
+func ExampleConfig() {
+	dir, err := os.MkdirTemp("", "manifests-")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	config := manifests.Config{
+		Dir: filepath.Join(dir, "manifests"), Keep: filepath.Join(dir, "kept"), Node: "node-1",
+		Report: func(p manifests.Problem) { fmt.Println("a problem with", p.File) },
+	}
+	_ = os.Mkdir(config.Dir, 0o700)
+	for _, text := range []string{web, "apiVersion: ["} { // somebody is writing it
+		_ = os.WriteFile(filepath.Join(config.Dir, "web.yaml"), []byte(text), 0o600)
+		source, err := manifests.New(config) // a program that has just begun
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		pods, err := source.Pods(context.Background())
+		fmt.Println(len(pods), pods[0].Name, err)
+	}
+	// Output:
+	// 1 web <nil>
+	// a problem with web.yaml
+	// 1 web <nil>
+}
