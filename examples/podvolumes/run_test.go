@@ -160,7 +160,7 @@ func TestFaults(t *testing.T) {
 		"list":            {mounttest.Fault{Op: mounttest.OpList, Err: failure, Times: 1}, "list: injected"},
 		"unmount":         {mounttest.Fault{Op: mounttest.OpUnmount, Path: pods + "disk-a", Err: failure}, "left: mount "},
 		"unmount, late":   {mounttest.Fault{Op: mounttest.OpUnmount, Path: pods + "disk-a", Err: failure, After: true, Times: 1}, "left: directory "},
-		"is mount point":  {mounttest.Fault{Op: mounttest.OpIsMountPoint, Path: pods + "disk-a", Err: failure}, "left: mount "},
+		"is mount point":  {mounttest.Fault{Op: mounttest.OpIsMountPoint, Path: pods + "disk-a", Err: failure}, "(PersistentVolume/disk-a): set up: "},
 		"list, the proof": {mounttest.Fault{Op: mounttest.OpList, Err: failure}, "list: injected"},
 	} {
 		t.Run(name, func(t *testing.T) {
