@@ -618,3 +618,20 @@ func TestMountFails(t *testing.T) {
 		require.Empty(t, mountsBelow(t, m, n.host.Root()), name)
 	}
 }
+
+// TestSetUpReadsNoTable: however many mounts there are, a volume that is given to nobody
+// is set up without a look at all of them.
+func TestSetUpReadsNoTable(t *testing.T) {
+	m := mounttest.NewFake(mount.Config{})
+	n := newNode(t, m)
+	require.NoError(t, os.MkdirAll(n.host.Root()+"/pods", 0o755))
+	for _, op := range []string{mounttest.OpList, mounttest.OpMountRefs} {
+		m.Inject(mounttest.Fault{Op: op, Err: os.ErrPermission})
+	}
+	mounter := n.mounter(t, spec(n.disks+"/disk"), "1")
+	for range 2 {
+		require.NoError(t, mounter.SetUp(t.Context(), volume.MounterArgs{}))
+	}
+	m.ClearFaults()
+	require.NoError(t, n.unmounter(t, "1").TearDown(t.Context()))
+}

@@ -32,12 +32,8 @@ func (m *mounter) setUpMapped(ctx context.Context, dir, source string, at place,
 // isMapped reports whether the volume is up with a map. Which one it was to be cannot be
 // seen any more: the pod may have changed group and mode.
 func (m *mounter) isMapped(ctx context.Context, dir string, req mount.Request) (bool, error) {
-	at, _, err := m.plugin.mounts.At(ctx, dir)
+	at, table, err := m.plugin.mounts.At(ctx, dir)
 	if err != nil || !slices.Contains(at.Options, "idmapped") {
-		return false, err
-	}
-	want, _, err := m.plugin.placeOf(ctx, req.Source)
-	if err != nil {
 		return false, err
 	}
 	options, err := req.Parse(mount.Allow{SUID: true, Dev: true, Context: true})
@@ -45,7 +41,7 @@ func (m *mounter) isMapped(ctx context.Context, dir string, req mount.Request) (
 		return false, err
 	}
 	as := options.Apply(at.Flags) == at.Flags && options.ReadOnly() == (at.Flags&mount.ReadOnly != 0)
-	if !as || at.Deleted || (place{at.Major, at.Minor, at.Root}) != want {
+	if !as || at.Deleted || (place{at.Major, at.Minor, at.Root}) != placeIn(table, req.Source) {
 		return false, fmt.Errorf("%w: %s: %w", volume.ErrAlreadyMounted, dir, mount.ErrMounted)
 	}
 	return true, nil

@@ -128,12 +128,8 @@ func (m *mounter) setUp(ctx context.Context, dir, source string, args volume.Mou
 // setUpFirst gives the directory to the pod's group before it is mounted. Until then
 // nobody else may give it away.
 func (m *mounter) setUpFirst(ctx context.Context, dir, source string, args volume.MounterArgs) error {
-	at, _, err := m.plugin.placeOf(ctx, source)
-	if err != nil {
-		return err
-	}
 	gives := args.FsGroup != nil && !m.readOnly && !args.ReadOnly
-	done, err := m.plugin.owning.take(ctx, at, gives)
+	at, done, err := m.plugin.claim(ctx, source, gives)
 	if err != nil {
 		return err
 	}
@@ -147,6 +143,23 @@ func (m *mounter) setUpFirst(ctx context.Context, dir, source string, args volum
 		}
 	}
 	return m.plugin.mounts.Mount(ctx, dir, m.request(source, dir, args))
+}
+
+// claim takes the directory until done is called: alone, and then it says where it is,
+// or with others.
+func (p *Plugin) claim(ctx context.Context, source string, alone bool) (at place, done func(), err error) {
+	if !alone {
+		if done, ok := p.owning.share(source); ok {
+			return place{}, done, nil
+		}
+	}
+	table, err := p.table(ctx)
+	if err != nil {
+		return place{}, nil, err
+	}
+	in := func(dir string) place { return placeIn(table, dir) }
+	done, err = p.owning.take(ctx, source, in, alone)
+	return in(source), done, err
 }
 
 // setUpAgain compares what is up with what is asked for.

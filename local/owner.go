@@ -96,7 +96,11 @@ func (p *Plugin) usedBy(ctx context.Context, source string) ([]string, error) {
 // usedAround returns the paths at which pods have local volumes that source is in, and
 // those that are in source: to give one away is to give all that is in it.
 func (p *Plugin) usedAround(ctx context.Context, source string) (around, within []string, err error) {
-	mine, table, err := p.placeOf(ctx, source)
+	table, err := p.table(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	mine := placeIn(table, source)
 	for _, other := range table {
 		if other.Major != mine.major || other.Minor != mine.minor || !p.isPodMount(other.Mountpoint) {
 			continue
@@ -108,21 +112,24 @@ func (p *Plugin) usedAround(ctx context.Context, source string) (around, within 
 			within = append(within, other.Mountpoint)
 		}
 	}
-	return around, within, err
+	return around, within, nil
 }
 
-// placeOf returns where a directory is, and the mount table in which that is to be seen.
-func (p *Plugin) placeOf(ctx context.Context, dir string) (place, mount.Table, error) {
+func (p *Plugin) table(ctx context.Context) (mount.Table, error) {
 	mounts, err := p.config.Mounter.List(ctx)
 	if err != nil {
-		return place{}, nil, util.Transient(err)
+		return nil, util.Transient(err)
 	}
-	table := mount.Table(mounts)
+	return mount.Table(mounts), nil
+}
+
+// placeIn returns where a directory is, by the mount table.
+func placeIn(table mount.Table, dir string) place {
 	in, ok := table.Containing(dir)
 	if !ok {
-		return place{path: dir}, table, nil
+		return place{path: dir}
 	}
-	return place{in.Major, in.Minor, path.Join(in.Root, strings.TrimPrefix(dir, in.Mountpoint))}, table, nil
+	return place{in.Major, in.Minor, path.Join(in.Root, strings.TrimPrefix(dir, in.Mountpoint))}
 }
 
 // isPodMount reports whether a path is where a pod has a local volume.
