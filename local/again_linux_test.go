@@ -85,7 +85,8 @@ func TestMapGroupsChangedByThePod(t *testing.T) {
 	}
 }
 
-// TestOwnersForReaders: for a pod that only reads nothing on the disk changes.
+// TestOwnersForReaders: a pod whose containers only read is in the group that is to read;
+// one with a read-only claim changes nothing on the disk.
 func TestOwnersForReaders(t *testing.T) {
 	r := newRig(t)
 	if r == nil {
@@ -94,13 +95,25 @@ func TestOwnersForReaders(t *testing.T) {
 	file := r.disks + "/disk/file"
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	group := int64(2000)
-	_, err := r.setUp(spec(r.disks+"/disk"), "1", volume.MounterArgs{FsGroup: &group, ReadOnly: true})
-	require.NoError(t, err)
-	info, err := os.Lstat(file)
-	require.NoError(t, err)
-	require.Equal(t, os.FileMode(0o600), info.Mode())
-	require.Zero(t, groupOf(t, file))
-	r.tearDown("1")
+	claim := spec(r.disks + "/disk")
+	claim.ReadOnly = true
+	for _, test := range []struct {
+		spec  *volume.Spec
+		args  volume.MounterArgs
+		group int
+		mode  os.FileMode
+	}{
+		{claim, volume.MounterArgs{FsGroup: &group}, 0, 0o600},
+		{spec(r.disks + "/disk"), volume.MounterArgs{FsGroup: &group, ReadOnly: true}, 2000, 0o660},
+	} {
+		_, err := r.setUp(test.spec, "1", test.args)
+		require.NoError(t, err)
+		info, err := os.Lstat(file)
+		require.NoError(t, err)
+		require.Equal(t, test.mode, info.Mode())
+		require.Equal(t, test.group, groupOf(t, file))
+		r.tearDown("1")
+	}
 }
 
 // A pausing mounter holds the first mount up.

@@ -53,12 +53,11 @@ func (m *mounter) SetUp(ctx context.Context, args volume.MounterArgs) error {
 // A volume on a device has to be mounted by MountDevice first; if it is not the error
 // wraps [volume.ErrNotMounted].
 //
-// With FsGroup what is in the volume changes owners before it is mounted, unless it is
-// read-only, in its specification or for this pod (then nothing on disk changes), or
-// pods use it already: see [Config.OnOwnerConflict] and
-// [Config.MapGroups]. It is not changed back if mounting fails, and not looked at
-// while the volume is up: then it is the pod's to change. FsUser has no effect, as in
-// Kubernetes.
+// With FsGroup what is in the volume changes owners before it is mounted, also for a pod
+// that only reads it (MounterArgs.ReadOnly), unless its specification is read-only, or
+// pods use it already: see [Config.OnOwnerConflict] and [Config.MapGroups]. It is not
+// changed back if mounting fails, and not looked at while the volume is up: then it is
+// the pod's to change. FsUser has no effect, as in Kubernetes.
 func (m *mounter) SetUpAt(ctx context.Context, dir string, args volume.MounterArgs) error {
 	if err := checkArgs(args); err != nil {
 		return err
@@ -128,7 +127,7 @@ func (m *mounter) setUp(ctx context.Context, dir, source string, args volume.Mou
 // setUpFirst gives the directory to the pod's group before it is mounted. Until then
 // nobody else may give it away.
 func (m *mounter) setUpFirst(ctx context.Context, dir, source string, args volume.MounterArgs) error {
-	gives := args.FsGroup != nil && !m.readOnly && !args.ReadOnly
+	gives := args.FsGroup != nil && !m.readOnly
 	at, done, err := m.plugin.claim(ctx, source, gives)
 	if err != nil {
 		return err

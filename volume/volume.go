@@ -63,10 +63,11 @@ type MounterArgs struct {
 	// such thing ignores it; it is no error for any.
 	FsUser *int64
 	// FsGroup owns what is in the volume, if the plugin manages ownership. Nil: left
-	// as it is. So is what outlives the pod if the pod, or the volume's specification,
-	// is ReadOnly, and what is in a volume that is up already: the pod may have
-	// changed it. A volume that goes with the pod, as an emptyDir, is for the group in
-	// any case.
+	// as it is. So is what outlives the pod if the volume's specification is read-only
+	// (for a pod whose containers only read, ReadOnly, it is changed all the same, as by
+	// the kubelet: the group is to be able to read), and what is in a volume that is up
+	// already: the pod may have changed it. A volume that goes with the pod, as an
+	// emptyDir, is for the group in any case.
 	FsGroup *int64
 	// FSGroupChangePolicy says when ownership is changed. Nil: always.
 	FSGroupChangePolicy *v1.PodFSGroupChangePolicy

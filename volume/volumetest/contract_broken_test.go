@@ -206,7 +206,7 @@ func give(spec *volume.Spec, _ string, args volume.MounterArgs) error {
 }
 
 func giveUnlessReadOnly(spec *volume.Spec, path string, args volume.MounterArgs) error {
-	if spec.IsReadOnly() || args.ReadOnly {
+	if spec.IsReadOnly() {
 		return nil
 	}
 	return give(spec, path, args)
