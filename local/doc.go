@@ -62,8 +62,9 @@
 //
 // With FsGroup all that is in a volume changes its group before it is mounted, see
 // util/ownership. While pods use the volume it keeps the group that it has: a pod that
-// asks for another is an [OwnerConflict]. FsUser has no effect, as in Kubernetes. With [Config.MapGroups] a volume that has
-// been prepared for a group is shown as the pod's instead, and not changed.
+// asks for another is an [OwnerConflict]. FsUser has no effect, as in Kubernetes. With
+// [Config.MapGroups] a volume that has been prepared for a group is shown as the pod's
+// instead, and not changed.
 //
 // Sizes and SELinux labels are not managed: a SetUp with DesiredSize or SELinuxLabel
 // is refused with an error that wraps volume.ErrNotSupported, and nothing is changed.

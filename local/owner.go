@@ -17,7 +17,8 @@ import (
 )
 
 // An OwnerConflict is a pod that asks for another group of a volume than it has for
-// pods that use it already, or a volume that it is in, or one that is in it. Nothing is changed by it.
+// pods that use it already, or a volume that it is in, or one that is in it. Nothing is
+// changed by it.
 type OwnerConflict struct {
 	Path      string   // of the volume for the pod that asks
 	WantGroup int64    // is asked for

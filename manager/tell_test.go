@@ -26,6 +26,19 @@ func (n *node) told() map[types.UID][]string {
 	return told
 }
 
+// claimFor makes the claim "a", which the pods have; as a device if it is a block volume.
+func (n *node) claimFor(block bool, pods ...*v1.Pod) {
+	n.Helper()
+	if !block {
+		n.claim("a", ofMode(v1.PersistentVolumeFilesystem))
+		return
+	}
+	n.claim("a", ofMode(v1.PersistentVolumeBlock))
+	for _, pod := range pods {
+		withDevices(pod)
+	}
+}
+
 // TestEachPodIsTold: what fails for all pods is told to each once, also to those that come
 // later; and again once it has been in order.
 func TestEachPodIsTold(t *testing.T) {
@@ -42,14 +55,7 @@ func TestEachPodIsTold(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := newNode(t, volumetest.FakeConfig{})
 				pods := []*v1.Pod{podWith("1", "a"), podWith("2", "a"), podWith("3", "a")}
-				mode := v1.PersistentVolumeFilesystem
-				if c.block {
-					mode = v1.PersistentVolumeBlock
-					for i := range pods {
-						withDevices(pods[i])
-					}
-				}
-				n.claim("a", ofMode(mode))
+				n.claimFor(c.block, pods...)
 				n.plugin.Inject(volumetest.Fault{Method: c.method, Err: errors.New("no slot")})
 				m, stop := n.run()
 				defer stop()
@@ -124,11 +130,8 @@ func TestReasonsOfTakingDown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := newNode(t, volumetest.FakeConfig{})
-				pod, mode := podWith("1", "a"), v1.PersistentVolumeFilesystem
-				if c.block {
-					pod, mode = withDevices(pod), v1.PersistentVolumeBlock
-				}
-				n.claim("a", ofMode(mode))
+				pod := podWith("1", "a")
+				n.claimFor(c.block, pod)
 				_, stop := n.runUp(pod)
 				defer stop()
 				n.plugin.Inject(volumetest.Fault{Method: c.method, Err: errors.New("busy")})
