@@ -295,6 +295,35 @@ func TestPodEvents(t *testing.T) {
 	})
 }
 
+// A dawdler has watches that tell of an event as the time for it is over.
+type dawdler struct{ *recyclertest.Cluster }
+
+func (d dawdler) Watch(_ context.Context, pod *v1.Pod) (recycler.PodWatch, error) {
+	event := &v1.Event{Reason: "FailedMount"}
+	event.InvolvedObject.UID = pod.UID
+	return late{Event: event}, nil
+}
+
+type late recycler.PodUpdate
+
+func (late) Stop() {}
+
+func (l late) Next(ctx context.Context) (recycler.PodUpdate, error) {
+	<-ctx.Done()
+	return recycler.PodUpdate(l), nil
+}
+
+// What a watch tells at the moment at which it is asked no longer is told all the same.
+func TestPodEventAtTheLastMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := recyclertest.NewCluster(recyclertest.Config{Fate: func(*v1.Pod) fate { return fate{Run: 15 * time.Second} }})
+		told := 0
+		p := newPods(t, recycler.PodConfig{Client: dawdler{c}, Recorder: func(recycler.Event) { told++ }})
+		require.NoError(t, p.Recycle(t.Context(), "pv", specOf(nfsVolume("pv"))))
+		require.Equal(t, 2, told) // after 10 and 20 seconds
+	})
+}
+
 // Recycles of one volume wait for each other; those of others do not, and the template
 // stays as it was.
 func TestPodConcurrently(t *testing.T) {

@@ -99,14 +99,16 @@ func (r *run) listen(ctx context.Context, watch PodWatch) (open, done bool, err 
 	defer cancel()
 	for {
 		update, err := watch.Next(until)
-		switch {
-		case until.Err() != nil:
-			return ctx.Err() == nil, false, nil
-		case err != nil:
-			return false, false, nil
+		if err == nil { // also what came at the last moment is news
+			if done, err := r.take(update); done {
+				return true, true, err
+			}
 		}
-		if done, err := r.take(update); done {
-			return true, true, err
+		if until.Err() != nil {
+			return ctx.Err() == nil, false, nil
+		}
+		if err != nil {
+			return false, false, nil
 		}
 	}
 }
