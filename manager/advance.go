@@ -29,7 +29,7 @@ func advance(before *actualVolume, out outcome) *actualVolume {
 		if out.err == nil || v.deviceStaysSo {
 			v.deviceMount, v.deviceReadOnly = out.mount, out.readOnly
 		}
-		if out.err == nil {
+		if out.err == nil || v.device == uncertain {
 			v.spec = out.spec // one that was found may lack which volume of its name it is
 		}
 	case setUp:
