@@ -44,9 +44,10 @@
 //   - A volume that somebody else unmounts is mounted again. Where somebody mounts
 //     something else over it, or in its place, its plugin is asked to set it up again,
 //     which changes nothing if it is there as wanted, and else fails, and is told, as
-//     long as the other mount is there: that is not ours to unmount. (It is known by
-//     the kernel's unique mount IDs: before Linux 6.8 only what is no mount point any
-//     more is noticed. After a restart no ID is known, and all is set up again anyway.)
+//     long as the other mount is there: that is not ours to unmount. When it has gone
+//     the volume is tried at once. (It is known by the kernel's unique mount IDs:
+//     before Linux 6.8 only what is no mount point any more is noticed. After a
+//     restart no ID is known, and all is set up again anyway.)
 //   - A volume of ReadWriteOncePod is in one pod at a time.
 //   - What is mounted once for all pods is mounted to be written to if one of them
 //     writes. If it was mounted for pods that only read before, its plugin is asked to

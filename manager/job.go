@@ -46,6 +46,7 @@ type outcome struct {
 	mounted bool
 	mount   uint64
 	path    string
+	at      spot // of what failed
 	// readOnly says that the mount for all pods is one for pods that only read.
 	readOnly bool
 	after    *actualVolume
@@ -115,14 +116,16 @@ func (m *Manager) run(ctx context.Context, j job) (out outcome) {
 	case setUp:
 		out.err = m.setUp(ctx, j, &out)
 	case tearDown:
-		out.err = m.tearDown(ctx, j)
+		out.err = m.tearDown(ctx, j, &out)
 	case expand:
 		out.err = m.expand(ctx, j)
 		if errors.Is(out.err, errNothingToGrow) {
 			out.err, out.silent = nil, true
 		}
 	}
-	out.err = cutShort(ctx, j.verb, out.err)
+	if out.err = cutShort(ctx, j.verb, out.err); out.err != nil {
+		out.at = m.spotOf(ctx, j, out)
+	}
 	return out
 }
 
@@ -151,10 +154,10 @@ func (m *Manager) setUp(ctx context.Context, j job, out *outcome) (err error) {
 	if err != nil {
 		return err
 	}
+	out.path = mounter.GetPath()
 	if err := mounter.SetUp(ctx, j.args); err != nil {
 		return err
 	}
-	out.path = mounter.GetPath()
 	if out.mounted, out.mount, err = m.mountAt(ctx, out.path); err != nil {
 		return fmt.Errorf("%w: set up, and asking whether it is mounted: %w", volume.ErrUncertain, err)
 	}
@@ -174,7 +177,7 @@ func checkOptions(plugin volume.VolumePlugin, spec *volume.Spec) error {
 	return nil
 }
 
-func (m *Manager) tearDown(ctx context.Context, j job) error {
+func (m *Manager) tearDown(ctx context.Context, j job, out *outcome) error {
 	if j.traits.block {
 		return m.unmapDevice(ctx, j)
 	}
@@ -182,11 +185,12 @@ func (m *Manager) tearDown(ctx context.Context, j job) error {
 	if err != nil {
 		return err
 	}
+	out.path = unmounter.GetPath()
 	if err := m.disk.unmountSubpaths(ctx, j.operation.pod.pod, j.subpaths); err != nil {
 		return err
 	}
 	if err := unmounter.TearDown(ctx); err != nil {
 		return err
 	}
-	return m.disk.tidy(unmounter.GetPath())
+	return m.disk.tidy(out.path)
 }

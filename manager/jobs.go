@@ -107,7 +107,8 @@ func (l *loop) failAtOnce(j job, err error, now time.Time) []Event {
 	l.config.Logger.Warn("operation cannot begin", "operation", op.verb.String(), "volume", short(string(op.volume)), "err", err)
 	before := l.failures[failureKey{op.volume, op.pod}]
 	err = fmt.Errorf("%w: %w", volume.ErrTransient, err)
-	l.noteFailure(op, err, now)
+	out := outcome{job: j, err: err, after: j.before}
+	l.noteFailure(out, now)
 	l.later[op.volume] = l.retry[op].until
-	return l.eventsOf(outcome{job: j, err: err, after: j.before}, before)
+	return l.eventsOf(out, before)
 }

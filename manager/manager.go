@@ -104,7 +104,7 @@ func New(config Config) (*Manager, error) {
 
 func newWorld() world {
 	return world{
-		schedule:  schedule{running: map[v1.UniqueVolumeName]bool{}, retry: map[operation]delay{}, revisions: map[podKey]int64{}},
+		schedule:  schedule{running: map[v1.UniqueVolumeName]bool{}, retry: map[operation]attempt{}, revisions: map[podKey]int64{}},
 		have:      newActualWorld(),
 		adoptable: map[podDir]bool{},
 		flights:   map[v1.UniqueVolumeName]*flight{},

@@ -53,7 +53,7 @@ type schedule struct {
 	// strange are directories in which something is that is not understood.
 	strange map[podDir]bool
 	// retry is when an operation that failed may be tried again.
-	retry map[operation]delay
+	retry map[operation]attempt
 	// revisions change when SetUp is to be called again on a volume that is up.
 	revisions map[podKey]int64
 }

@@ -100,7 +100,7 @@ func TestPlan(t *testing.T) {
 			have.volumes[vol] = test.have
 		}
 		s := schedule{running: map[v1.UniqueVolumeName]bool{vol: test.running},
-			retry: map[operation]delay{test.retry: {until: at.Add(time.Second)}}, revisions: map[podKey]int64{podA: test.revision}}
+			retry: map[operation]attempt{test.retry: {delay: delay{until: at.Add(time.Second)}}}, revisions: map[podKey]int64{podA: test.revision}}
 		ops, again := plan(want, have, s, at)
 		require.Equal(t, test.then, strings.ReplaceAll(fmt.Sprint(ops), " plugin/vol", ""), name)
 		require.Equal(t, test.thenAgain, !again.IsZero(), name)

@@ -33,8 +33,8 @@ func TestReplaced(t *testing.T) {
 		require.Equal(t, "failed", m.State().Volumes[0].Pods[0].Phase())
 		require.Equal(t, "theirs", n.table("/1/")[0].Source)
 		require.NoError(t, n.kernel.Unmount(t.Context(), ours.Mountpoint))
-		time.Sleep(3 * time.Minute)
-		n.up(m, pod)
+		time.Sleep(2 * time.Second) // however long the pause before the next try is
+		require.NoError(t, m.WaitForAttachAndMount(ended(t), pod))
 		require.Equal(t, ours.Root, n.table("/1/")[0].Root)
 
 		// The same mounted anew, by somebody who knows how: nothing to repair.

@@ -43,7 +43,7 @@ func (l *loop) take(out outcome, now time.Time) []Event {
 		delete(l.retry, out.operation.opposite())
 		delete(l.failures, failureKey{out.volume, out.operation.pod})
 	} else if !cancelled {
-		l.noteFailure(out.operation, out.err, now)
+		l.noteFailure(out, now)
 	}
 	l.tellOf(out)
 	if cancelled && out.err != nil {
@@ -55,9 +55,10 @@ func (l *loop) take(out outcome, now time.Time) []Event {
 // errUnwanted ends operations that bring up what nobody wants any more.
 var errUnwanted = errors.New("the pod is gone")
 
-func (l *loop) noteFailure(op operation, err error, now time.Time) {
-	l.retry[op] = l.retry[op].next(l.config.Backoff, l.config.MaxBackoff, now)
-	l.failures[failureKey{op.volume, op.pod}] = err
+func (l *loop) noteFailure(out outcome, now time.Time) {
+	op := out.operation
+	l.retry[op] = attempt{l.retry[op].next(l.config.Backoff, l.config.MaxBackoff, now), out.at}
+	l.failures[failureKey{op.volume, op.pod}] = out.err
 }
 
 // unblock has the volumes looked at that wait for the directory of this one, or for

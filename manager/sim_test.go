@@ -137,9 +137,10 @@ type simulation struct {
 	pending  []simJob // that run, in the order in which they began
 	answer   *simAnswer
 	started  int
-	calm     bool                    // faults have ended
-	pods     int                     // that have ever been
-	notUntil map[operation]time.Time // what failed and is not to begin before
+	calm     bool                   // faults have ended
+	pods     int                    // that have ever been
+	notUntil map[operation]simPause // what failed and is not to begin before
+	foundAt  map[operation]uint64   // what was mounted at its place when it was done
 
 	all         map[types.UID]*v1.Pod // that have ever been
 	born        map[podDir]int        // in which life of its volume a pod has come
@@ -150,6 +151,12 @@ type simulation struct {
 
 	trace    []string
 	failures []string
+}
+
+// A simPause is over at that time, or when what is mounted there is not that any more.
+type simPause struct {
+	until time.Time
+	mount uint64
 }
 
 // A simAnswer of the source is under way to the loop.
@@ -167,8 +174,8 @@ type simJob struct {
 
 func simulate(seed uint64) *simulation {
 	s := &simulation{
-		Rand: rand.New(rand.NewPCG(seed, 1)), now: time.Unix(1_700_000_000, 0), notUntil: map[operation]time.Time{},
-		all: map[types.UID]*v1.Pod{}, born: map[podDir]int{}, disturbed: map[string]bool{},
+		Rand: rand.New(rand.NewPCG(seed, 1)), now: time.Unix(1_700_000_000, 0),
+		notUntil: map[operation]simPause{}, foundAt: map[operation]uint64{}, all: map[types.UID]*v1.Pod{}, born: map[podDir]int{}, disturbed: map[string]bool{},
 	}
 	s.world = newSimWorld([]mount.UnmountStep{mount.UnmountQuarantine, mount.UnmountPlain}[s.IntN(2)])
 	s.world.violation = s.fail
@@ -307,6 +314,7 @@ func (s *simulation) do(j simJob) *outcome {
 	out := j.work()
 	w.fault, w.breakIn = works, -1
 	w.resetKernel()
+	s.foundAt[j.operation] = s.mountAt(j.operation)
 	s.log("  done %v: fault %d, err %v", j.operation, fault, out.err)
 	return &out
 }
@@ -323,7 +331,7 @@ func (s *simulation) settle(j simJob) {
 		delete(s.notUntil, j.operation.opposite())
 	}
 	if delete(s.notUntil, j.operation); out.err != nil && !cancelled {
-		s.notUntil[j.operation] = s.now.Add(s.loop.config.Backoff)
+		s.notUntil[j.operation] = simPause{s.now.Add(s.loop.config.Backoff), s.foundAt[j.operation]}
 	}
 	if s.calm || s.IntN(3) == 0 {
 		s.tellOfTable() // our own mounts change it, too

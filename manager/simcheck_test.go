@@ -17,8 +17,8 @@ func (s *simulation) checkBegun(op operation) {
 			s.fail("%v of %s begins while %v is under way", op, op.volume, j.operation)
 		}
 	}
-	if until := s.notUntil[op]; until.After(s.now) && s.stillThere(op) {
-		s.fail("%v of %s is tried again %v too early", op, op.volume, until.Sub(s.now))
+	if p := s.notUntil[op]; p.until.After(s.now) && p.mount == s.mountAt(op) && s.stillThere(op) {
+		s.fail("%v of %s is tried again %v too early", op, op.volume, p.until.Sub(s.now))
 	}
 	if op.verb == attach && s.reportFirst && !s.reported[op.volume] {
 		s.fail("%v begins, and is not reported as in use", op)
@@ -45,6 +45,20 @@ func (s *simulation) isKeptFor(have *actualVolume) bool {
 		return false
 	}
 	return !have.deviceReadOnly && !s.world.torn[have.name]
+}
+
+// mountAt returns what is mounted at the place of an operation; 0: nothing is.
+func (s *simulation) mountAt(op operation) (id uint64) {
+	at := simDevices + volumeOf(op.volume)
+	if op.pod.pod != "" {
+		at = simPath(podDir{op.pod.pod, simName, op.pod.name})
+	}
+	for _, info := range s.world.truth().table {
+		if info.Mountpoint == at {
+			id = uint64(info.ID) // the top one, if there are several
+		}
+	}
+	return id
 }
 
 // stillThere reports whether the pod of a set-up has been there all the time: one that

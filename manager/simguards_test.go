@@ -39,7 +39,7 @@ var guards = []struct{ name, file, with, without string }{
 	{"records are read", "restore.go", "range recs {", "range recs[:0] {"},
 	{"directories are read", "restore.go", "l.reconstruct(ctx, have, found)", "l.reconstruct(ctx, have, found[:0])"},
 	{"what was found is what is wanted there", "install.go", "renamed = l.adoptIn(dir) || renamed", "_ = dir"},
-	{"what has vanished is noticed", "vanish.go", "if !mounted {", "if !mounted && false {"},
+	{"what has vanished is noticed", "vanish.go", "if !now.mounted {", "if !now.mounted && false {"},
 	{"also while something is done about the volume", "settle.go", "l.tableChanged || l.flights[out.volume].lookAfter", "l.tableChanged"},
 	{"who waits for a directory is told", "settle.go", "if next, ok := l.want.onePod[storage{out.pluginName, out.name}]; ok {", "if next, ok := l.want.onePod[storage{out.pluginName, out.name}]; ok && false {"},
 	{"what is under way may be there", "loop.go", "\tl.have.put(op.volume, j.before.during(op, j.pod))\n", ""},

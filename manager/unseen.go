@@ -36,13 +36,16 @@ func (d delay) lookUntil(now time.Time) time.Time {
 	return d.until
 }
 
-// toLookAt returns all mounts that should be there, if the table has changed, but for those
-// that could not be looked at: each of these has a pause of its own, which is all that is
-// waited for if the table has not changed.
-func (l *loop) toLookAt(now time.Time) []mountOf {
+// toLookAt returns all mounts that should be there, and the places of what failed, if the
+// table has changed; but for the mounts that could not be looked at: each of these has a
+// pause of its own, which is all that is waited for if the table has not changed.
+func (l *loop) toLookAt(now time.Time) (all []mountOf, failed []attemptOf) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	all := l.shouldBeMounted()
+	if l.tableChanged {
+		failed = l.attempts(now)
+	}
+	all = l.shouldBeMounted()
 	there := make(map[string]bool, len(l.unseen))
 	all = slices.DeleteFunc(all, func(mnt mountOf) bool {
 		pause, unseen := l.unseen[mnt.path]
@@ -54,7 +57,7 @@ func (l *loop) toLookAt(now time.Time) []mountOf {
 	})
 	maps.DeleteFunc(l.unseen, func(path string, _ delay) bool { return !there[path] })
 	l.tableChanged = false
-	return all
+	return all, failed
 }
 
 func (l *loop) noteUnseen(s sight, now time.Time) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -86,6 +85,7 @@ type mountOf struct {
 type sight struct {
 	gone, replaced []mountOf
 	looked, unseen []mountOf // unseen: of which it could not be said
+	changed        []attemptOf
 	took           time.Duration
 }
 
@@ -95,8 +95,8 @@ func (l *loop) findVanished(ctx context.Context, now time.Time) {
 	if l.looking || !due(l.lookDue(now), now) {
 		return
 	}
-	all := l.toLookAt(now)
-	work := func() sight { return l.lookAt(ctx, all) }
+	all, failed := l.toLookAt(now)
+	work := func() sight { return l.lookAt(ctx, all, failed) }
 	if l.look == nil {
 		l.sighted(work(), now)
 		return
@@ -111,24 +111,26 @@ func (l *loop) isTooSoon(now time.Time) bool {
 	return left > 0 && left <= lookPause
 }
 
-// lookAt asks for each mount what is there.
-func (m *Manager) lookAt(ctx context.Context, all []mountOf) (s sight) {
+// lookAt asks for each mount, and at each place of what failed, what is there.
+func (m *Manager) lookAt(ctx context.Context, all []mountOf, failed []attemptOf) (s sight) {
 	s.looked = all
 	var each deadline
 	defer each.end()
 	for _, mnt := range all {
-		mounted, id, err := m.mountAt(each.in(ctx), mnt.path)
-		if errors.Is(err, fs.ErrNotExist) {
-			mounted, err = false, nil
-		}
+		now, err := m.spotAt(each.in(ctx), mnt.path)
 		if err != nil {
 			s.unseen = append(s.unseen, mnt)
 			continue
 		}
-		if !mounted {
+		if !now.mounted {
 			s.gone = append(s.gone, mnt)
-		} else if id != mnt.id && mnt.id != 0 && id != 0 {
+		} else if now.mount != mnt.id && mnt.id != 0 && now.mount != 0 {
 			s.replaced = append(s.replaced, mnt)
+		}
+	}
+	for _, a := range failed {
+		if now, err := m.spotAt(each.in(ctx), a.at.path); err == nil && now != a.at {
+			s.changed = append(s.changed, a)
 		}
 	}
 	return s
@@ -178,6 +180,7 @@ func (l *loop) sighted(s sight, now time.Time) {
 	l.looking = false
 	l.nextLook = now.Add(max(lookEvery, min(lookShare*s.took, lookPause)))
 	l.noteUnseen(s, now)
+	l.hasten(s.changed)
 	for _, mnt := range s.gone {
 		l.noteVanished(mnt, VolumeVanished, "nothing is mounted at %s any more: somebody else has unmounted it")
 	}
