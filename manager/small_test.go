@@ -188,6 +188,27 @@ func TestWaitsForAReason(t *testing.T) {
 	}
 }
 
+// Who waits again for the same reason, after it need not any more, is told again.
+func TestWaitsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, own)
+		remake := func(uid types.UID) {
+			n.claim("a", func(pv *v1.PersistentVolume) { pv.UID = uid })
+			time.Sleep(time.Minute)
+		}
+		remake("one")
+		m, stop := n.runUp(podWith("1", "a"))
+		defer stop()
+		for told := 1; told <= 3; told++ {
+			remake("two")
+			require.ErrorContains(t, n.stateOf(m, "1").Waits, "a volume of the same name")
+			require.Len(t, n.reasonsOf(func(e manager.Event) bool { return e.Reason == manager.FailedMount }), told)
+			remake("one")
+			require.NoError(t, n.stateOf(m, "1").Waits)
+		}
+	})
+}
+
 // stateOf returns the state of a pod's only volume.
 func (n *node) stateOf(m *manager.Manager, pod types.UID) manager.PodState {
 	n.Helper()
