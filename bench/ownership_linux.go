@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"syscall"
 	"time"
@@ -95,6 +96,7 @@ func (o *owners) compare(name string, rounds int, before func() error) error {
 			if err := before(); err != nil {
 				return err
 			}
+			runtime.GC()
 			unix.Sync()
 			begin, used := time.Now(), processorTime()
 			if err := side.work(); err != nil {

@@ -20,6 +20,7 @@ type (
 type walker struct {
 	*work
 	stack beneath.Stack[lent]
+	order beneath.Order
 	// changing: the last entry had to be opened and changed, so the next one probably
 	// has to be, too, and is not looked at before.
 	changing bool
@@ -51,7 +52,7 @@ func (w *walker) read(f *frame) (beneath.Entry, bool, error) {
 		if bool(f.Note) || !w.GoOn() {
 			return beneath.Entry{}, false, nil
 		}
-		more, err := f.Refill()
+		more, err := f.RefillInOrder(&w.order)
 		if err != nil || !more {
 			return beneath.Entry{}, false, err
 		}

@@ -33,6 +33,13 @@ func (f *Frame[T]) PathOf(name string) string {
 // Refill reads on, and reports whether there was more.
 func (f *Frame[T]) Refill() (more bool, err error) { return f.Unread.Refill(f.FD) }
 
+// RefillInOrder is Refill, in the order of inodes as far as that goes.
+func (f *Frame[T]) RefillInOrder(o *Order) (more bool, err error) {
+	more, err = f.Refill()
+	o.Sort(&f.Unread, f.next)
+	return more, err
+}
+
 // Take returns the next entry of what has been read. It is not read again after a way
 // back up.
 func (f *Frame[T]) Take() (Entry, bool) {

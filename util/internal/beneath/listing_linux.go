@@ -57,9 +57,11 @@ func parse(buf []byte) (Entry, []byte) {
 	return Entry{
 		Name: string(text),
 		Kind: buf[kindAt],
-		Next: int64(binary.NativeEndian.Uint64(buf[nextAt:])),
+		Next: placeBehind(buf),
 	}, buf[size:]
 }
+
+func placeBehind(buf []byte) int64 { return int64(binary.NativeEndian.Uint64(buf[nextAt:])) }
 
 func sizeOf(buf []byte) int { return int(binary.NativeEndian.Uint16(buf[lengthAt:])) }
 
@@ -84,7 +86,7 @@ func (l *Listing) halve() (half Listing, next int64) {
 	}
 	end := 0
 	for range (count + 1) / 2 {
-		next = int64(binary.NativeEndian.Uint64(l.rest[end+nextAt:]))
+		next = placeBehind(l.rest[end:])
 		end += sizeOf(l.rest[end:])
 	}
 	half.rest = bytes.Clone(l.rest[:end])
