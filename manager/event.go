@@ -1,9 +1,7 @@
 package manager
 
 import (
-	"strings"
-	"unicode"
-
+	"github.com/volumekit/volumekit/internal/oneline"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -54,12 +52,7 @@ func inOneLine(tell func(Event)) func(Event) {
 		return func(Event) {}
 	}
 	return func(e Event) {
-		e.Message = strings.Map(func(r rune) rune {
-			if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
-				return ' '
-			}
-			return r
-		}, e.Message)
+		e.Message = oneline.Of(e.Message)
 		tell(e)
 	}
 }

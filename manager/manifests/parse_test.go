@@ -51,6 +51,7 @@ var badManifests = map[string]struct{ text, says string }{
 	"unknown field":     {podYAML("p", "{name: x, persistantVolumeClaim: {}}"), `(Pod/p): strict decoding error: unknown field "spec.volumes[0].persistantVolumeClaim"`},
 	"field twice":       {podYAML("p", "{name: x, name: z}"), `key "name" already set`},
 	"wrong type":        {podYAML("p", "{name: 5}"), `name: Invalid value: not a number`},
+	"names of lines":    {"apiVersion: v1\nkind: \"Po\\nd\"\nmetadata: {name: \"x\\n\\e[2K\\u2028y\"}\n", "(Po d/x  [2K y): kind: Unsupported value"},
 	"no name":           {"apiVersion: v1\nkind: Pod\nspec: {}\n", "metadata.name: Required value"},
 	"bad name":          {podYAML("../x"), `metadata.name: Invalid value: "../x"`},
 	"bad namespace":     {strings.Replace(podYAML("p"), "{name", "{namespace: a/b, name", 1), `metadata.namespace: Invalid value: "a/b"`},
@@ -85,6 +86,7 @@ func TestBadManifests(t *testing.T) {
 			require.ErrorContains(t, err, test.says)
 			require.ErrorAs(t, err, new(Problem))
 			require.NotContains(t, err.Error(), "sesame")
+			require.NotRegexp(t, `[\pC\p{Zl}\p{Zp}]`, err.Error(), "not one line")
 			require.Less(t, len(err.Error()), 1000)
 		})
 	}

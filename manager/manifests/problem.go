@@ -3,6 +3,8 @@ package manifests
 import (
 	"fmt"
 	"strings"
+
+	"github.com/volumekit/volumekit/internal/oneline"
 )
 
 // A Problem is something that is wrong with the manifests. It is an error.
@@ -14,7 +16,7 @@ type Problem struct {
 	Err error
 }
 
-// Error is one line.
+// Error is one line, whatever the file holds or is called.
 func (p Problem) Error() string {
 	var b strings.Builder
 	b.WriteString(p.File)
@@ -28,7 +30,7 @@ func (p Problem) Error() string {
 		b.WriteString(": ")
 	}
 	b.WriteString(p.Err.Error())
-	return b.String()
+	return oneline.Of(b.String())
 }
 
 // Unwrap returns Err.
