@@ -86,7 +86,9 @@ func (q *inquirer) askAll(ctx context.Context, questions []question, generation 
 		in, isNew := q.take(question, generation)
 		switch {
 		case isNew && in.left:
+			all[question] = in.now // which is not ours any more from then on
 			q.start(func() { q.ask(ctx, in) })
+			continue
 		case isNew:
 			line = append(line, in)
 			continue
