@@ -2,6 +2,7 @@ package manager_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -24,8 +25,7 @@ func TestReplaced(t *testing.T) {
 		m, stop := n.runUp(pod)
 		time.Sleep(time.Minute)
 		ours := n.table("/1/")[0]
-		require.NoError(t, n.kernel.Unmount(t.Context(), ours.Mountpoint))
-		require.NoError(t, n.kernel.Mount(t.Context(), mount.Request{Source: "theirs", Target: ours.Mountpoint, FSType: "tmpfs"}))
+		n.replace(ours.Mountpoint, mount.Request{Source: "theirs", FSType: "tmpfs"})
 		time.Sleep(10 * time.Second)
 		reasons := n.reasons() // it may have looked in between
 		require.True(t, slices.Contains(reasons, manager.VolumeReplaced) || slices.Contains(reasons, manager.VolumeVanished), reasons)
@@ -38,8 +38,7 @@ func TestReplaced(t *testing.T) {
 		require.Equal(t, ours.Root, n.table("/1/")[0].Root)
 
 		// The same mounted anew, by somebody who knows how: nothing to repair.
-		require.NoError(t, n.kernel.Unmount(t.Context(), ours.Mountpoint))
-		require.NoError(t, n.kernel.Mount(t.Context(), mount.Request{Source: ours.Root, Target: ours.Mountpoint}))
+		n.replace(ours.Mountpoint, mount.Request{Source: ours.Root})
 		time.Sleep(10 * time.Second)
 		n.up(m, pod)
 		n.source.RemovePod("1")
@@ -47,6 +46,21 @@ func TestReplaced(t *testing.T) {
 		require.Empty(t, n.table("/1/"))
 		stop()
 	})
+}
+
+// replace unmounts what is there and mounts something else. The manager may be quick
+// enough to repair it in between.
+func (n *node) replace(at string, by mount.Request) {
+	n.Helper()
+	by.Target = at
+	for {
+		require.NoError(n, n.kernel.Unmount(n.Context(), at))
+		err := n.kernel.Mount(n.Context(), by)
+		if !errors.Is(err, mount.ErrMounted) {
+			require.NoError(n, err)
+			return
+		}
+	}
 }
 
 // A hangingKernel does not say what is mounted at a path.
