@@ -178,12 +178,23 @@ func isSettled(s manager.State) bool {
 			return false
 		}
 		for _, pod := range v.Pods {
-			if pod.Phase() != mounted {
+			if pod.Phase() != mounted || pod.Waits != nil {
 				return false
 			}
 		}
 	}
 	return true
+}
+
+// cause is why a pod's volume is not as desired, as far as that is known: what failed for
+// the pod, or for all, or what has to happen first.
+func cause(v manager.VolumeState, pod manager.PodState) error {
+	for _, err := range []error{pod.Err, v.Err} {
+		if err != nil {
+			return err
+		}
+	}
+	return pod.Waits
 }
 
 var errTimeout = errors.New("not all is as desired, and the time of -timeout is over")
@@ -193,19 +204,29 @@ func (a *agent) unfinished(ctx context.Context) error {
 	if !a.once {
 		return nil
 	}
-	err := context.Cause(ctx)
-	state := a.manager.State()
+	return withCauses(context.Cause(ctx), a.manager.State())
+}
+
+func withCauses(err error, state manager.State) error {
 	for _, f := range state.Failed {
 		err = fmt.Errorf("%w; volume %s: %w", err, f.Name, f.Err)
 	}
 	for _, v := range state.Volumes {
-		for _, pod := range v.Pods {
-			if pod.Err != nil {
-				err = fmt.Errorf("%w; volume %s: %w", err, pod.Name, pod.Err)
+		for _, pod := range podsOf(v) {
+			if why := cause(v, pod); why != nil {
+				err = fmt.Errorf("%w; volume %s: %w", err, pod.Name, why)
 			}
 		}
 	}
 	return err
+}
+
+// podsOf returns the pods of a volume; for one that no pod has any more, nobody.
+func podsOf(v manager.VolumeState) []manager.PodState {
+	if len(v.Pods) == 0 {
+		return []manager.PodState{{Name: string(v.Unique)}}
+	}
+	return v.Pods
 }
 
 func (a *agent) problems() error {

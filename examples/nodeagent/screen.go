@@ -149,8 +149,8 @@ func table(state manager.State, names *names) (rows []row) {
 		rows = append(rows, row{[columns]string{cli.OneLine(names.name(pod)), cli.OneLine(name), plugin, cli.OneLine(says)}, isFine})
 	}
 	for _, v := range state.Volumes {
-		for _, pod := range v.Pods {
-			add(pod.Pod, pod.Name, v.Plugin, pod.Phase(), pod.Err)
+		for _, pod := range podsOf(v) {
+			add(pod.Pod, pod.Name, v.Plugin, pod.Phase(), cause(v, pod))
 		}
 	}
 	for _, f := range state.Failed {
