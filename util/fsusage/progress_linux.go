@@ -2,6 +2,7 @@ package fsusage
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/volumekit/volumekit/util/internal/beneath"
 	"golang.org/x/sys/unix"
@@ -26,6 +27,7 @@ type progress struct {
 	links map[file]struct{} // those that have been counted and have more names
 	stack []*frame
 	low   int
+	lack  error // why it cannot be done now
 }
 
 // A file is one, whatever its names.
@@ -51,13 +53,17 @@ func newProgress(top tree) *progress {
 
 func (p *progress) of() identity { return p.home }
 
-// goOn walks to the end, or until stop. Nothing is open afterwards.
+// goOn walks to the end, or until stop. Nothing is open afterwards. After another error
+// than errPaused it has lost its way.
 func (p *progress) goOn(top tree, stop func() bool) error {
 	defer p.closeAll()
 	if len(p.stack) > 0 {
 		p.descend(top)
 	}
 	for len(p.stack) > 0 {
+		if p.lack != nil {
+			return p.lack
+		}
 		if stop() {
 			return errPaused
 		}
@@ -65,7 +71,7 @@ func (p *progress) goOn(top tree, stop func() bool) error {
 		e, ok, err := f.read()
 		switch {
 		case err != nil:
-			p.tree.Unread++
+			p.miss(err)
 			p.pop(top)
 		case ok:
 			p.entry(f, e)
@@ -73,7 +79,7 @@ func (p *progress) goOn(top tree, stop func() bool) error {
 			p.pop(top)
 		}
 	}
-	return nil
+	return p.lack
 }
 
 // descend opens the directories on the way anew. The way ends where one is another by
@@ -82,7 +88,7 @@ func (p *progress) descend(top tree) {
 	p.closeAll()
 	fd, err := unix.Openat(top.fd, ".", toRead, 0)
 	if err != nil {
-		p.tree.Unread++
+		p.miss(err)
 		p.stack = nil
 		return
 	}
@@ -94,6 +100,7 @@ func (p *progress) descend(top tree) {
 				err = unix.ESTALE
 			}
 			if err != nil {
+				p.noteLack(err)
 				p.stack = p.stack[:i]
 				return
 			}
@@ -170,12 +177,21 @@ func (p *progress) entry(f *frame, e beneath.Entry) {
 // miss counts what cannot be read, but not what is gone, another thing or another's by
 // now.
 func (p *progress) miss(err error) {
-	for _, no := range []error{unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.EXDEV} {
-		if errors.Is(err, no) {
-			return
-		}
+	if p.noteLack(err); p.lack == nil && !isOneOf(err, unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.EXDEV) {
+		p.tree.Unread++
 	}
-	p.tree.Unread++
+}
+
+// noteLack keeps an error that is this process's or the machine's, and says nothing of
+// the directory.
+func (p *progress) noteLack(err error) {
+	if isOneOf(err, unix.EMFILE, unix.ENFILE, unix.ENOMEM) {
+		p.lack = err
+	}
+}
+
+func isOneOf(err error, all ...error) bool {
+	return slices.ContainsFunc(all, func(one error) bool { return errors.Is(err, one) })
 }
 
 // count reports whether it has counted what was not counted before.

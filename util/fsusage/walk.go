@@ -51,7 +51,8 @@ func Walk(ctx context.Context, dir string) (Tree, error) {
 // counted in the end. What changes behind the walk's back is in the next one.
 //
 // A directory that is missing is an error that wraps fs.ErrNotExist. What cannot be
-// read, further down, is counted in the Tree's Unread.
+// read, further down, is counted in the Tree's Unread; but that there are no descriptors
+// left, or no memory, is an error, and the next call begins anew.
 func (w *Walker) Walk(ctx context.Context, dir string) (Tree, error) {
 	for {
 		if ctx.Err() != nil {
@@ -161,7 +162,12 @@ func (k *walk) count(dir string, maxAge time.Duration, stop func() bool) (Tree, 
 	if k.progress == nil || k.progress.of() != root.identity {
 		k.progress = newProgress(root)
 	}
-	if err := k.progress.goOn(root, stop); err != nil {
+	err = k.progress.goOn(root, stop)
+	if err != nil && !errors.Is(err, errPaused) {
+		k.progress = nil
+		err = fmt.Errorf("counting what is in %s: %w", dir, err)
+	}
+	if err != nil {
 		return Tree{}, err
 	}
 	k.last, k.of, k.progress = k.progress.tree, root.identity, nil

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -267,6 +268,54 @@ func TestWalkUnread(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 4, got.Inodes)
 	require.EqualValues(t, 3, got.Unread, "what is closed, and two of what is listed")
+}
+
+// leave lets the process open so many more descriptors, until restore is called.
+func leave(t *testing.T, free int) (restore func()) {
+	t.Helper()
+	var was unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &was))
+	var all []int
+	for range free + 1 {
+		fd, err := unix.Open("/", unix.O_PATH|unix.O_CLOEXEC, 0)
+		require.NoError(t, err)
+		all = append(all, fd)
+	}
+	least := unix.Rlimit{Cur: uint64(slices.Max(all)), Max: was.Max} // one of them is too many
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &least))
+	for _, fd := range all {
+		require.NoError(t, unix.Close(fd))
+	}
+	return func() { require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &was)) }
+}
+
+// TestWalkWithoutDescriptors: that there are none left says nothing of the directory, so
+// it is an error and no result, also of a walk that has been paused.
+func TestWalkWithoutDescriptors(t *testing.T) {
+	if !mounttest.Namespace(t) { // a process of its own
+		return
+	}
+	dir := t.TempDir()
+	const depth = 2 * window
+	require.NoError(t, os.MkdirAll(dir+strings.Repeat("/d", depth), 0o755))
+	require.NoError(t, os.WriteFile(dir+"/file", nil, 0o600))
+	for _, paused := range []bool{false, true} {
+		for _, free := range []int{0, 1, 2, 3, window / 2} {
+			var k walk
+			if paused {
+				_, err := k.count(dir, 0, func() bool { return len(k.progress.stack) > depth-3 })
+				require.ErrorIs(t, err, errPaused)
+			}
+			restore := leave(t, free)
+			_, err := k.count(dir, 0, func() bool { return false })
+			restore()
+			require.ErrorIs(t, err, unix.EMFILE, "paused: %t, descriptors: %d", paused, free)
+			got, err := k.count(dir, 0, func() bool { return false })
+			require.NoError(t, err)
+			require.EqualValues(t, depth+2, got.Inodes)
+			require.Zero(t, got.Unread)
+		}
+	}
 }
 
 // TestWalkVanished: what is removed between its name and the look at it is not missing.

@@ -58,7 +58,8 @@ func NewMetricsBlock(device string) Provider {
 
 // NewMetricsDu measures a directory that shares its file system with others: what is in
 // use is counted by walking through it, see [fsusage.Walker]; the rest is the file
-// system's. A walker of one's own remembers what it has found, for several volumes; nil:
+// system's. What could not be read, Unread of a [fsusage.Tree], is missing in it. A walker
+// of one's own remembers what it has found, for several volumes; nil:
 // one that remembers nothing.
 func NewMetricsDu(path string, walker *fsusage.Walker) Provider {
 	if walker == nil {
