@@ -194,7 +194,9 @@ func TestVolumeDir(t *testing.T) {
 // TestTooDeep: not all descriptors of the process are for one path.
 func TestTooDeep(t *testing.T) {
 	onEachTier(t, func(s *site) {
-		s.fails(request(s.dir, strings.Repeat("d/", maxDepth+1)), unix.ENAMETOOLONG)
+		s.fill("vol/" + strings.Repeat("d/", maxDepth))
+		s.link(strings.Repeat("d/", maxDepth), "deep")
+		s.fails(request(s.dir, "deep/x"), unix.ENAMETOOLONG)
 		s.bind(request(s.dir, strings.Repeat("e/", maxDepth)))
 		s.cleanup()
 	})

@@ -37,6 +37,8 @@ func (r Request) check() error {
 		}
 	}
 	switch {
+	case len(r.Target()) > maxPath:
+		return &InputError{Field: "PodDir", Value: r.PodDir, Reason: "too long for what is below it"}
 	case r.Index < 0:
 		return &InputError{Field: "Index", Value: fmt.Sprint(r.Index), Reason: "negative"}
 	case r.Submounts < mount.RefuseSubmounts || r.Submounts > mount.IncludeSubmounts:
@@ -85,6 +87,8 @@ func badPath(name string) string {
 		return "empty"
 	case path.IsAbs(name):
 		return "not relative"
+	case len(split(name)) > maxDepth:
+		return "too deep"
 	}
 	return badParts(name)
 }
@@ -97,6 +101,8 @@ func badParts(name string) string {
 		return `has ".."`
 	case len(name) > maxPath:
 		return "too long"
+	case slices.ContainsFunc(strings.Split(name, "/"), func(part string) bool { return len(part) > maxName }):
+		return "a component is too long"
 	}
 	return ""
 }

@@ -22,8 +22,8 @@ type Request struct {
 	// VolumeDir is where the volume is: an absolute path without symbolic links, and
 	// without a directory on the way that the pod can write to.
 	VolumeDir string
-	// Path is what to show, relative to the volume's directory, without "..". It may
-	// lead through symbolic links that stay in the volume.
+	// Path is what to show, relative to the volume's directory, without "..": at most 256
+	// components of 255 bytes. It may lead through symbolic links that stay in the volume.
 	Path string
 	// Create makes the directories that are missing, with the mode of the volume's
 	// directory (its permissions and set-group-ID), whatever the umask.

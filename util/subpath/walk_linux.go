@@ -14,12 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const (
-	// maxDepth is how deep a path may lead. All directories on the way are open.
-	maxDepth = 256
-	// maxTries is how often a directory may be gone that was created a moment ago.
-	maxTries = 64
-)
+// maxTries is how often a directory may be gone that was created a moment ago.
+const maxTries = 64
 
 // open returns what is at the request's path, and whether it is a directory. It looks
 // for it without the caller, who may have to leave.

@@ -13,6 +13,9 @@ type way struct {
 	links int // followed so far
 }
 
+// maxDepth is how deep a path may lead. All directories on the way are open.
+const maxDepth = 256
+
 // mostLinks is how many symbolic links are followed, as in Linux.
 const mostLinks = 40
 

@@ -55,6 +55,10 @@ func TestBadInput(t *testing.T) {
 		{"Path", func(r *Request) { r.Path = ".." }},
 		{"Path", func(r *Request) { r.Path = "a\x00" }},
 		{"Path", func(r *Request) { r.Path = strings.Repeat("a/", 3000) }},
+		{"Path", func(r *Request) { r.Path = strings.Repeat("a/", maxDepth+1) }},
+		{"Path", func(r *Request) { r.Path = "a/" + strings.Repeat("x", 256) }},
+		{"VolumeDir", func(r *Request) { r.VolumeDir = "/pods/" + strings.Repeat("x", 256) }},
+		{"PodDir", func(r *Request) { r.PodDir = strings.Repeat("/p", 2040) }},
 		{"Submounts", func(r *Request) { r.Submounts = -1 }},
 		{"Submounts", func(r *Request) { r.Submounts = 3 }},
 	} {
