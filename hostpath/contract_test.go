@@ -3,6 +3,7 @@ package hostpath_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -81,6 +82,8 @@ func contractConfig(t *testing.T, form func(string, v1.HostPathType, ...string) 
 			"dot dot":      form(root+"/../x", ""),
 			"NUL":          form(root+"/a\x00b", ""),
 			"unknown type": form(root+"/x", "Door"),
+			"long name":    form(root+"/x/"+strings.Repeat("a", 256), v1.HostPathDirectoryOrCreate),
+			"long path":    form(root+strings.Repeat("/x", 2048), v1.HostPathDirectoryOrCreate),
 		},
 	}
 	if form("", "").PersistentVolume != nil {

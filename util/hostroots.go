@@ -62,6 +62,8 @@ func (r *HostRoots) Find(at *field.Path, written string) (source, root string, e
 		return "", "", volume.Invalid(at, written, "the path must be absolute")
 	case slices.Contains(strings.Split(written, "/"), ".."):
 		return "", "", volume.Invalid(at, written, `the path must not contain ".."`)
+	case len(written) > longestPath || slices.ContainsFunc(strings.Split(written, "/"), isTooLong):
+		return "", "", volume.Invalid(at, written, "longer than 4095 bytes, or 255 in a component")
 	}
 	source, in, ok := r.replace(path.Clean(written), func(h hostRoot) (from, to string) { return h.declared, h.resolved })
 	if !ok {
@@ -101,6 +103,11 @@ func (r *HostRoots) replace(name string, by func(hostRoot) (from, to string)) (r
 	}
 	return replaced, in, longest != ""
 }
+
+// What Linux allows. What is longer is refused before the directories above it are made.
+const longestPath, longestName = 4095, 255
+
+func isTooLong(component string) bool { return len(component) > longestName }
 
 func isAtOrBelow(dir, p string) bool {
 	return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/")
