@@ -1,6 +1,7 @@
 package content
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -49,23 +50,23 @@ func (k *checker) source(at *field.Path, i int, s v1.VolumeProjection) error {
 	}
 	switch {
 	case s.ConfigMap != nil:
-		return errors.Join(
+		return cmp.Or(
 			k.configured(at, "ConfigMaps", k.ConfigMaps),
 			k.object(at.Child(k.kind.name), s.ConfigMap.Name),
 			k.items(at, s.ConfigMap.Items))
 	case s.Secret != nil:
-		return errors.Join(
+		return cmp.Or(
 			k.configured(at, "Secrets", k.Secrets),
 			k.object(at.Child(k.kind.name), s.Secret.Name),
 			k.items(at, s.Secret.Items))
 	case s.DownwardAPI != nil:
 		return k.downwardAPI(at, s.DownwardAPI.Items)
 	case s.ServiceAccountToken != nil:
-		return errors.Join(k.configured(at, "Tokens", k.Tokens), k.token(at, s.ServiceAccountToken))
+		return cmp.Or(k.configured(at, "Tokens", k.Tokens), k.token(at, s.ServiceAccountToken))
 	case s.ClusterTrustBundle != nil:
-		return errors.Join(k.configured(at, "TrustBundles", k.TrustBundles), k.trustBundle(at, s.ClusterTrustBundle))
+		return cmp.Or(k.configured(at, "TrustBundles", k.TrustBundles), k.trustBundle(at, s.ClusterTrustBundle))
 	case s.PodCertificate != nil:
-		return errors.Join(k.configured(at, "Certificates", k.Certificates), k.certificate(at, s.PodCertificate))
+		return cmp.Or(k.configured(at, "Certificates", k.Certificates), k.certificate(at, s.PodCertificate))
 	}
 	return fmt.Errorf("%s: %w", at, volume.ErrNotSupported)
 }

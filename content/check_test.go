@@ -9,6 +9,7 @@ import (
 	"github.com/volumekit/volumekit/content"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -81,6 +82,18 @@ func TestFields(t *testing.T) {
 			_, err := n.newMounter(test.source)
 			require.Equal(t, "spec.volume."+test.field, fieldOf(t, err), "%v", err)
 		}
+	}
+}
+
+// TestFirstOfAll that is wrong is said, in one line.
+func TestFirstOfAll(t *testing.T) {
+	n := nodeIn(t, t.TempDir(), mounttest.NewFake(mount.Config{}), func(c *content.Config) { c.TrustBundles, c.Tokens = nil, nil })
+	for _, wrong := range []v1.VolumeProjection{
+		{ClusterTrustBundle: &v1.ClusterTrustBundleProjection{}}, projectedToken("", ptr[int64](1), ""),
+	} {
+		_, err := n.newMounter(projected(wrong))
+		require.ErrorIs(t, err, volume.ErrNotSupported)
+		require.NotContains(t, err.Error(), "\n")
 	}
 }
 
@@ -176,7 +189,7 @@ func (a *asked) GetServiceAccountToken(_ context.Context, _ *v1.Pod, s *v1.Servi
 
 func (a *asked) GetPodCertificate(_ context.Context, _ *v1.Pod, s *v1.PodCertificateProjection) (content.Certificate, error) {
 	a.certificate = int64(*s.MaxExpirationSeconds)
-	return content.Certificate{}, nil
+	return content.Certificate{Key: []byte("key"), Chain: []byte("chain")}, nil
 }
 
 // TestDefaults: getters are asked for what the API server makes of nothing, and the volume

@@ -160,6 +160,9 @@ func (c *collector) token(ctx context.Context, source *v1.ServiceAccountTokenPro
 
 func (c *collector) trustBundle(ctx context.Context, source *v1.ClusterTrustBundleProjection) error {
 	bundle, err := c.TrustBundles.GetTrustBundle(ctx, source)
+	if err == nil && len(bundle) == 0 && !is(source.Optional) {
+		err = errNil
+	}
 	if err = unlessOptional(source.Optional, err); err != nil {
 		return fmt.Errorf("trust bundle for %q: %w", source.Path, err)
 	}
@@ -169,11 +172,14 @@ func (c *collector) trustBundle(ctx context.Context, source *v1.ClusterTrustBund
 
 func (c *collector) certificate(ctx context.Context, source *v1.PodCertificateProjection) error {
 	made, err := c.Certificates.GetPodCertificate(ctx, c.pod, source)
+	if err == nil && (len(made.Key) == 0 || len(made.Chain) == 0) {
+		err = errNil
+	}
 	if err != nil {
 		return fmt.Errorf("certificate of pod %s/%s: %w", c.pod.Namespace, c.pod.Name, err)
 	}
 	for name, data := range map[string][]byte{
-		source.CredentialBundlePath: slices.Concat(made.Key, made.Chain),
+		source.CredentialBundlePath: made.bundle(),
 		source.KeyPath:              made.Key,
 		source.CertificateChainPath: made.Chain,
 	} {

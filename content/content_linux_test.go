@@ -1,8 +1,10 @@
 package content_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -250,12 +252,47 @@ func TestMissingGetter(t *testing.T) {
 	n.down(t, source)
 }
 
+// unended are certificates whose key does not end its line.
+type unended struct{}
+
+func (unended) GetPodCertificate(context.Context, *v1.Pod, *v1.PodCertificateProjection) (content.Certificate, error) {
+	encode := func(kind string) []byte {
+		return bytes.TrimSpace(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: []byte("x")}))
+	}
+	return content.Certificate{Key: encode("PRIVATE KEY"), Chain: encode("CERTIFICATE")}, nil
+}
+
+// TestBundleOfTwo: what is read from a file of key and chain is both.
+func TestBundleOfTwo(t *testing.T) {
+	n := nodeIn(t, t.TempDir(), mounttest.NewFake(mount.Config{}), func(c *content.Config) {
+		c.Certificates = unended{}
+	})
+	both := n.up(t, projected(v1.VolumeProjection{PodCertificate: certificate("both.pem", "", "")}), args{})["both.pem"]
+	for rest, kind := []byte(both), ""; ; {
+		block, after := pem.Decode(rest)
+		if block == nil {
+			require.Equal(t, "CERTIFICATE", kind, "the last one")
+			break
+		}
+		require.NotEqual(t, block.Type, kind)
+		rest, kind = after, block.Type
+	}
+	require.Equal(t, 1, strings.Count(both, "-----BEGIN PRIVATE KEY-----\n"))
+	require.Equal(t, 1, strings.Count(both, "\n-----BEGIN CERTIFICATE-----\n"))
+}
+
 // failing is a getter whose answer is an error, or nothing.
 type failing struct{ err error }
 
 func (f failing) GetSecret(context.Context, string, string) (*v1.Secret, error) { return nil, f.err }
 func (f failing) GetConfigMap(context.Context, string, string) (*v1.ConfigMap, error) {
 	return nil, f.err
+}
+func (f failing) GetTrustBundle(context.Context, *v1.ClusterTrustBundleProjection) ([]byte, error) {
+	return nil, f.err
+}
+func (f failing) GetPodCertificate(context.Context, *v1.Pod, *v1.PodCertificateProjection) (content.Certificate, error) {
+	return content.Certificate{Key: []byte("hush")}, f.err
 }
 func (f failing) GetServiceAccountToken(context.Context, *v1.Pod, *v1.ServiceAccountTokenProjection) ([]byte, error) {
 	return nil, f.err
@@ -265,11 +302,16 @@ func TestFailingGetters(t *testing.T) {
 	down := errors.New("the server is down")
 	for _, want := range []error{down, nil, fmt.Errorf("%w, ever", volume.ErrNotSupported)} {
 		n := nodeIn(t, t.TempDir(), mounttest.NewFake(mount.Config{}), func(c *content.Config) {
-			c.Secrets, c.ConfigMaps, c.Tokens = failing{want}, failing{want}, failing{want}
+			c.Secrets, c.ConfigMaps, c.Tokens, c.TrustBundles, c.Certificates =
+				failing{want}, failing{want}, failing{want}, failing{want}, failing{want}
 		})
 		optional := secret()
 		optional.Secret.Optional = ptr(true)
-		for _, source := range []v1.VolumeSource{secret(), configMap(), optional, projected(everything().Projected.Sources[3])} {
+		sources := []v1.VolumeSource{secret(), configMap(), optional}
+		for _, made := range everything().Projected.Sources[3:] {
+			sources = append(sources, projected(made))
+		}
+		for _, source := range sources {
 			m := n.mounter(t, source)
 			err := m.SetUp(t.Context(), args{})
 			require.Error(t, err)

@@ -1,8 +1,10 @@
 package content
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 )
@@ -12,7 +14,9 @@ import (
 // apierrors.IsNotFound knows, of k8s.io/apimachinery/pkg/api/errors, as clients and
 // listers do: an optional source is empty then. After any error the old files stay, and
 // SetUp may be called again, unless the error wraps volume.ErrNotSupported; it is part of
-// the error of SetUp, so it must not hold a secret. What is returned is not changed.
+// the error of SetUp, so it must not hold a secret. Nothing without an error, such as no
+// object, an empty token, a certificate without its key, or no trust bundle where it is not
+// optional, is an error, too. What is returned is not changed.
 // Sources are complete: what the API server sets if it is missing, such as the hour that
 // tokens last, is set.
 
@@ -57,6 +61,15 @@ type CertificateGetter interface {
 // it, with whatever verb, or as JSON, shows neither.
 type Certificate struct {
 	Key, Chain []byte
+}
+
+// bundle is both in one file. What begins a block of PEM begins a line.
+func (c Certificate) bundle() []byte {
+	between := ""
+	if !bytes.HasSuffix(c.Key, []byte("\n")) {
+		between = "\n"
+	}
+	return slices.Concat(c.Key, []byte(between), c.Chain)
 }
 
 // Format implements [fmt.Formatter].
