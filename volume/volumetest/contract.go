@@ -79,8 +79,16 @@ type Config struct {
 // TestPlugin is the contract of [volume.VolumePlugin], [volume.Mounter] and
 // [volume.Unmounter]: each promise of theirs as a test. A volume that a plugin mounts
 // once per node, see [volume.DeviceMountableVolumePlugin], is mounted so before each
-// test, and that it is so is tested, too. So are [volume.BlockVolumePlugin] and [volume.NodeExpandableVolumePlugin].
+// test, and that it is so is tested, too. So are [volume.BlockVolumePlugin] and
+// [volume.NodeExpandableVolumePlugin].
+//
+// What happens if a call of the mounter fails or hangs is tested with a mounttest.Fake
+// alone, and what a pod does in its volume, its size and, without Config.Backing, the
+// owners in it on a real kernel alone: a plugin needs a run with each.
 func TestPlugin(t *testing.T, config Config) {
+	t.Helper()
+	require.NotNil(t, config.New, "Config.New is needed")
+	require.NotNil(t, config.Spec, "Config.Spec is needed")
 	for name, test := range map[string]func(*contract){
 		"Name":                  (*contract).name,
 		"VolumeName":            (*contract).volumeName,

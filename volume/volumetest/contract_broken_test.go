@@ -32,7 +32,9 @@ type broken struct {
 // own.
 func TestBrokenPluginsAreCaught(t *testing.T) {
 	const inside = "VOLUMETEST_BROKEN"
-	for _, plugins := range []map[string]broken{brokenLeaks(), brokenArguments(), brokenBlocks(), brokenExpansions()} {
+	for _, plugins := range []map[string]broken{
+		brokenConfigs(), otherWays(), brokenLeaks(), brokenArguments(), brokenBlocks(), brokenExpansions(),
+	} {
 		for name, b := range plugins {
 			t.Run(name, func(t *testing.T) {
 				if os.Getenv(inside) != "" {
@@ -50,6 +52,54 @@ func TestBrokenPluginsAreCaught(t *testing.T) {
 		}
 	}
 }
+
+// brokenConfigs lack what is needed.
+func brokenConfigs() map[string]broken {
+	without := func(change func(*volumetest.Config)) func() volumetest.Config {
+		return func() volumetest.Config {
+			config := fakeConfig()
+			change(&config)
+			return config
+		}
+	}
+	return map[string]broken{
+		"without_plugin": {without(func(c *volumetest.Config) { c.New = nil }), "", "Config.New is needed"},
+		"without_spec":   {without(func(c *volumetest.Config) { c.Spec = nil }), "", "Config.Spec is needed"},
+	}
+}
+
+// otherWays to unmount, and to know what is mounted, are as good.
+func otherWays() map[string]broken {
+	config := func() volumetest.Config {
+		config := fakeConfig()
+		config.New = func(_ *testing.T, _ volume.VolumeHost, mounter mount.Interface) volume.VolumePlugin {
+			return volumetest.NewFakePlugin(volumetest.FakeConfig{Mounter: listing{mounter}})
+		}
+		return config
+	}
+	return map[string]broken{
+		"lists":         {config, "UnmountFails", ""},
+		"unmounts_tree": {config, "UnmountUncertain", ""},
+		"of_devices":    {config, "DeviceMountFails", ""},
+	}
+}
+
+// listing does by other calls what the fake plugin does.
+type listing struct{ mount.Interface }
+
+func (l listing) IsMountPoint(ctx context.Context, name string) (bool, error) {
+	all, err := l.List(ctx)
+	if err != nil {
+		return false, err
+	}
+	if _, ok := mount.Table(all).At(filepath.ToSlash(name)); ok {
+		return true, nil
+	}
+	_, err = os.Lstat(name)
+	return false, err
+}
+
+func (l listing) Unmount(ctx context.Context, target string) error { return l.UnmountTree(ctx, target) }
 
 // with is the fake plugin's configuration for a plugin that is made of it.
 func with(wrap func(*volumetest.FakePlugin, volume.VolumeHost) volume.VolumePlugin) volumetest.Config {

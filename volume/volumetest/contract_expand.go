@@ -3,7 +3,6 @@ package volumetest
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -160,14 +159,7 @@ func (c *contract) expandEndedContext() {
 // once that stops the same call succeeds.
 func (c *contract) expandEveryFailure() {
 	fake, e := c.fake(), c.growing()
-	fake.ResetLog()
-	e.requireDone(c.plugin, "nothing fails")
-	var ops []string
-	for _, action := range fake.Log() {
-		ops = append(ops, action.Op)
-	}
-	slices.Sort(ops)
-	for _, op := range slices.Compact(ops) {
+	for _, op := range operationsOf(fake, func() { e.requireDone(c.plugin, "nothing fails") }) {
 		for i, failure := range failures {
 			e.withFault(fake, mounttest.Fault{Op: op, Err: failure})
 			e.withFault(fake, mounttest.Fault{Op: op, Err: failure, Times: i % 2, After: true})

@@ -58,9 +58,13 @@ func (c *contract) everyFailure() {
 // operations returns the calls of mount.Interface that the plugin makes.
 func (c *contract) operations(fake *mounttest.Fake) []string {
 	c.Helper()
+	return operationsOf(fake, func() { c.comeAndGo() })
+}
+
+// operationsOf returns the calls that are made by work.
+func operationsOf(fake *mounttest.Fake, work func()) (made []string) {
 	fake.ResetLog()
-	c.comeAndGo()
-	var made []string
+	work()
 	for _, action := range fake.Log() {
 		if !slices.Contains(made, action.Op) {
 			made = append(made, action.Op)
