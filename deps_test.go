@@ -82,7 +82,7 @@ var house = []room{
 	{"internal/kerneltest/cmd/*", []string{"internal/kerneltest/*"}, nil},
 	{"internal/kerneltest/nfsserver", []string{"internal/kerneltest/kernels", "internal/kerneltest/link", "mount/mounttest"}, []string{sys}},
 	{"internal/kerneltest/*", []string{"internal/kerneltest/*"}, []string{sys}},
-	{"examples/customplugin", []string{"volume", "mount", "util"}, []string{api, apimachinery}}, // as outside
+	{"examples/customplugin", []string{"volume", "mount", "util", "util/keylock", "util/ownership"}, []string{api, apimachinery}}, // as outside
 	{"examples/nfs", []string{"*", "*/*", "internal/kerneltest/*", "examples/internal/cli"}, []string{""}},
 	{"examples/internal/cli", nil, nil},
 	{"examples/internal/namespace", []string{"mount/mounttest"}, nil},

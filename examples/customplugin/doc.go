@@ -12,7 +12,8 @@
 //	    volumeAttributes: {share: models}
 //
 // Most of what volume.VolumePlugin promises comes from util.PodMounts: the directory, the
-// mount, one operation at a time, what an error says. Left are the specification, which
-// anybody may have written, and its recovery after a restart. That all promises are kept
-// is for volumetest.TestPlugin to say: one call, in plugin_test.go.
+// mount, one operation at a time, what an error says; and the pod's fsGroup from package
+// ownership, in owner.go. Left are the specification, which anybody may have written, and
+// its recovery after a restart. That all promises are kept is for volumetest.TestPlugin to
+// say: one call, in plugin_test.go.
 package customplugin

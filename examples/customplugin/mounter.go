@@ -6,6 +6,7 @@ import (
 
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/volume"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // A podVolume is a volume's place for a pod.
@@ -28,9 +29,10 @@ type mounter struct {
 	readOnly bool
 }
 
-// GetAttributes says whether the specification is read-only.
+// GetAttributes says whether the specification is read-only, and that a share is given to
+// the pod's group if it is not.
 func (m *mounter) GetAttributes() volume.Attributes {
-	return volume.Attributes{ReadOnly: m.readOnly}
+	return volume.Attributes{ReadOnly: m.readOnly, Managed: !m.readOnly}
 }
 
 // SetUp implements [volume.Mounter].
@@ -39,17 +41,23 @@ func (m *mounter) SetUp(ctx context.Context, args volume.MounterArgs) error {
 }
 
 // SetUpAt implements [volume.Mounter]: it binds the share, read-only from the first
-// instant if it is to be. FsUser has no effect, as in Kubernetes: there is nothing that is made for
-// one user alone.
+// instant if it is to be. With FsGroup a share that no pod has is given to the group first,
+// unless the specification is read-only. FsUser has no effect, as in Kubernetes: there is
+// nothing that is made for one user alone.
 func (m *mounter) SetUpAt(ctx context.Context, dir string, args volume.MounterArgs) error {
-	if args.FsGroup != nil || args.DesiredSize != nil || args.SELinuxLabel != "" {
-		return fmt.Errorf("a share is as it is: %w", volume.ErrNotSupported)
+	if args.DesiredSize != nil || args.SELinuxLabel != "" {
+		return fmt.Errorf("a share has neither size nor label: %w", volume.ErrNotSupported)
+	}
+	if err := volume.ValidateID(field.NewPath("args", "fsGroup"), args.FsGroup); err != nil {
+		return err
 	}
 	req := mount.Request{Source: m.source}
 	if m.readOnly || args.ReadOnly {
 		req.Options = []string{"ro"}
 	}
-	return m.plugin.mounts.SetUp(ctx, dir, req)
+	return m.plugin.mounts.Exclusively(ctx, dir, func(dir string) error {
+		return m.setUp(ctx, dir, req, args)
+	})
 }
 
 type unmounter struct{ podVolume }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util"
+	"github.com/volumekit/volumekit/util/keylock"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -33,6 +34,7 @@ type Plugin struct {
 	root   string // without symbolic links
 	host   volume.VolumeHost
 	mounts *util.PodMounts
+	giving keylock.Map // shares, by path
 }
 
 var _ volume.VolumePlugin = (*Plugin)(nil)

@@ -1,15 +1,19 @@
 package customplugin
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/volume"
 	"github.com/volumekit/volumekit/volume/volumetest"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // TestContract is all the test that a plugin needs for a start: on a kernel in memory,
@@ -24,6 +28,41 @@ func TestContract(t *testing.T) {
 		config.NewMounter = func(*testing.T) mount.Interface { return mount.New(mount.Config{}) }
 		volumetest.TestPlugin(t, config)
 	})
+}
+
+// TestGivenOnce: what pods have already is not given to the group of the next one. What
+// only this plugin promises has tests of its own.
+func TestGivenOnce(t *testing.T) {
+	config := contract(t)
+	host, err := volume.NewHost(t.TempDir())
+	require.NoError(t, err)
+	plugin := config.New(t, host, mounttest.NewFake(mount.Config{}))
+	require.NoError(t, plugin.Init(host))
+	spec, group := config.Spec(t), int64(os.Getgid())
+	file := filepath.Join(config.Backing(spec), "file")
+	private := func() {
+		require.NoError(t, os.WriteFile(file, nil, 0o600))
+		require.NoError(t, os.Chmod(file, 0o600))
+	}
+	up := func(pod types.UID) fs.FileMode {
+		mounter, err := plugin.NewMounter(spec, &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: pod}})
+		require.NoError(t, err)
+		require.NoError(t, mounter.SetUp(t.Context(), volume.MounterArgs{FsGroup: &group}))
+		info, err := os.Stat(file)
+		require.NoError(t, err)
+		return info.Mode()
+	}
+	private()
+	require.Equal(t, fs.FileMode(0o660), up("first"))
+	private()
+	require.Equal(t, fs.FileMode(0o600), up("first"), "it is up already")
+	require.Equal(t, fs.FileMode(0o600), up("second"))
+	for _, pod := range []types.UID{"first", "second"} {
+		unmounter, err := plugin.NewUnmounter(spec.Name(), pod)
+		require.NoError(t, err)
+		require.NoError(t, unmounter.TearDown(t.Context()))
+	}
+	require.Equal(t, fs.FileMode(0o660), up("third"))
 }
 
 // contract tells the test about the plugin: how to make one, a volume, and some that are
@@ -50,6 +89,7 @@ func contract(t *testing.T) volumetest.Config {
 		Backing: func(spec *volume.Spec) string {
 			return filepath.Join(root, spec.Volume.CSI.VolumeAttributes[Attribute])
 		},
+		Arguments: volumetest.Arguments{FsGroup: volumetest.Honoured},
 		Unsupported: []*volume.Spec{
 			volume.NewSpecFromVolume(&v1.Volume{Name: "v"}),
 			volume.NewSpecFromVolume(&v1.Volume{Name: "v", VolumeSource: v1.VolumeSource{

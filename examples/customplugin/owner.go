@@ -1,0 +1,43 @@
+package customplugin
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/util"
+	"github.com/volumekit/volumekit/util/ownership"
+	"github.com/volumekit/volumekit/volume"
+	v1 "k8s.io/api/core/v1"
+)
+
+// setUp gives the share to the pod's group before a pod can see it. While one has it, be
+// it this one, it is the pod's to change, and stays as it is.
+func (m *mounter) setUp(ctx context.Context, dir string, req mount.Request, args volume.MounterArgs) error {
+	unlock, err := m.plugin.giving.Lock(ctx, m.source) // until one pod has it the others wait
+	if err != nil {
+		return util.Transient(err)
+	}
+	defer unlock()
+	if args.FsGroup != nil && !m.readOnly {
+		if err := m.giveUnlessUsed(ctx, args); err != nil {
+			return util.Transient(err) // the same call goes on
+		}
+	}
+	return m.plugin.mounts.Mount(ctx, dir, req)
+}
+
+func (m *mounter) giveUnlessUsed(ctx context.Context, args volume.MounterArgs) error {
+	refs, err := m.plugin.config.Mounter.MountRefs(ctx, m.source)
+	inPod := func(ref string) bool { return strings.HasPrefix(ref, m.plugin.host.Root()+"/") }
+	if err != nil || slices.ContainsFunc(refs, inPod) {
+		return err
+	}
+	o := ownership.Options{Group: args.FsGroup}
+	if p := args.FSGroupChangePolicy; p != nil && *p == v1.FSGroupChangeOnRootMismatch {
+		o.Policy = ownership.OnRootMismatch
+	}
+	_, err = ownership.Apply(ctx, m.source, o)
+	return err
+}
