@@ -78,11 +78,16 @@ func openNode(node string) (fd int, number uint64, err error) {
 	return fd, stat.Rdev, nil
 }
 
-func factsOf(node string, number uint64) diskFacts {
+func factsOf(node string, number uint64) (diskFacts, error) {
+	all, err := blockDevices.stackOf(number)
+	if err != nil {
+		return diskFacts{}, err
+	}
+	is, err := identityOf(number)
 	return diskFacts{
 		node: node, number: number, major: unix.Major(number), minor: unix.Minor(number),
-		identity: identityOf(number), parts: blockDevices.stackOf(number).devices(),
-	}
+		identity: is, parts: all.devices(),
+	}, err
 }
 
 func (nodeDevices) identify(node string) (diskFacts, error) {
@@ -90,7 +95,8 @@ func (nodeDevices) identify(node string) (diskFacts, error) {
 	if err != nil {
 		return diskFacts{}, err
 	}
-	return factsOf(node, number), unix.Close(fd)
+	facts, err := factsOf(node, number)
+	return facts, errors.Join(err, unix.Close(fd))
 }
 
 func (nodeDevices) open(node string) (disk, error) {
@@ -99,7 +105,10 @@ func (nodeDevices) open(node string) (disk, error) {
 		return nil, err
 	}
 	defer func() { _ = unix.Close(fd) }()
-	d := &openDisk{known: factsOf(node, number)}
+	d := &openDisk{}
+	if d.known, err = factsOf(node, number); err != nil {
+		return nil, err
+	}
 	// By the descriptor, so that it is the device that was looked at.
 	if d.File, err = os.Open(fmt.Sprintf("/proc/self/fd/%d", fd)); err != nil {
 		return nil, err
@@ -205,30 +214,48 @@ func (d *openDisk) clear(ctx context.Context, f *os.File) error {
 	return nil
 }
 
-// identityOf asks sysfs; what it does not know stays empty.
-func identityOf(number uint64) identity {
+// identityOf asks sysfs; what that does not know stays empty. It fails like stackOf.
+func identityOf(number uint64) (identity, error) {
+	r := &reader{}
 	dir := fmt.Sprintf("/sys/dev/block/%d:%d", unix.Major(number), unix.Minor(number))
-	i := identity{Boot: word("/proc/sys/kernel/random/boot_id")}
-	if part := word(dir + "/partition"); part != "" {
-		i.Part = part + "@" + word(dir+"/start")
+	i := identity{Boot: r.word("/proc/sys/kernel/random/boot_id")}
+	if part := r.word(dir + "/partition"); part != "" {
+		i.Part = part + "@" + r.word(dir+"/start")
 		if real, err := filepath.EvalSymlinks(dir); err == nil {
 			dir = path.Dir(real)
 		}
 	}
-	i.Sequence, _ = strconv.ParseUint(word(dir+"/diskseq"), 10, 64)
+	i.Sequence, _ = strconv.ParseUint(r.word(dir+"/diskseq"), 10, 64)
 	for _, file := range []string{"wwid", "device/wwid", "dm/uuid", "md/uuid", "serial", "device/serial"} {
-		if id := word(path.Join(dir, file)); id != "" {
+		if id := r.word(path.Join(dir, file)); id != "" {
 			i.ID = path.Base(file) + ":" + id
 			break
 		}
 	}
-	return i
+	return i, r.err
 }
 
-func word(file string) string {
+// A reader reads what may be there or not.
+type reader struct{ err error }
+
+func (r *reader) word(file string) string {
 	text, err := os.ReadFile(file)
 	if err != nil {
+		r.note(err)
 		return ""
 	}
 	return strings.TrimSpace(string(text))
+}
+
+// note keeps an error that does not say that there is nothing.
+func (r *reader) note(err error) {
+	if isShortage(err) {
+		r.err = err
+	}
+}
+
+// isShortage reports whether an error is about this process or the node, and not about
+// what was asked.
+func isShortage(err error) bool {
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
 }

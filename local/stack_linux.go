@@ -1,9 +1,7 @@
 package local
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path"
@@ -33,13 +31,15 @@ type sysfs string
 
 const blockDevices sysfs = "/sys/dev/block"
 
-func (s sysfs) stackOf(number uint64) stack {
-	all := stack{}
-	s.add(all, fmt.Sprintf("%d:%d", unix.Major(number), unix.Minor(number)), allOfIt)
-	return all
+// stackOf fails only if something could not be read for want of descriptors or memory:
+// what is missing then is missed.
+func (s sysfs) stackOf(number uint64) (stack, error) {
+	all, r := stack{}, &reader{}
+	s.add(r, all, fmt.Sprintf("%d:%d", unix.Major(number), unix.Minor(number)), allOfIt)
+	return all, r.err
 }
 
-func (s sysfs) add(to stack, device string, as share) {
+func (s sysfs) add(r *reader, to stack, device string, as share) {
 	if device == "" {
 		return // it is going
 	}
@@ -51,12 +51,13 @@ func (s sysfs) add(to stack, device string, as share) {
 	if err != nil {
 		return // it is gone
 	}
-	if word(dir+"/partition") != "" {
-		s.add(to, word(path.Dir(dir)+"/dev"), partOfIt)
+	if r.word(dir+"/partition") != "" {
+		s.add(r, to, r.word(path.Dir(dir)+"/dev"), partOfIt)
 	}
-	below, _ := os.ReadDir(dir + "/slaves")
+	below, err := os.ReadDir(dir + "/slaves")
+	r.note(err)
 	for _, slave := range below {
-		s.add(to, word(path.Join(dir, "slaves", slave.Name(), "dev")), mappedToIt)
+		s.add(r, to, r.word(path.Join(dir, "slaves", slave.Name(), "dev")), mappedToIt)
 	}
 }
 
@@ -84,20 +85,33 @@ func (s stack) devices() []string { return slices.Sorted(maps.Keys(s)) }
 // could not open it exclusively either, so neither mkfs nor mount it.
 func isHeld(disk diskFacts, name string) (bool, error) {
 	all, err := loop.List()
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+	if err != nil {
+		return false, err
 	}
-	mine := blockDevices.stackOf(disk.number)
-	return slices.ContainsFunc(all, func(d loop.Device) bool { return holds(d, disk, mine, name) }), err
+	mine, err := blockDevices.stackOf(disk.number)
+	if err != nil {
+		return false, err
+	}
+	for _, d := range all {
+		if is, err := holds(d, disk, mine, name); is || err != nil {
+			return is, err
+		}
+	}
+	return false, nil
 }
 
 // holds compares numbers: the device may have other nodes. A loop device that may not
 // be opened is known by the path alone.
-func holds(d loop.Device, disk diskFacts, mine stack, name string) bool {
+func holds(d loop.Device, disk diskFacts, mine stack, name string) (bool, error) {
 	status, err := loop.Status(d.Path)
-	if err != nil {
-		return d.Backing == disk.node
+	switch {
+	case isShortage(err):
+		return false, err
+	case err != nil:
+		return d.Backing == disk.node, nil
+	case status.BackingDevice == 0 || status.Ending && status.Name == name:
+		return false, nil
 	}
-	return status.BackingDevice != 0 && !(status.Ending && status.Name == name) &&
-		mine.overlaps(blockDevices.stackOf(status.BackingDevice))
+	its, err := blockDevices.stackOf(status.BackingDevice)
+	return mine.overlaps(its), err
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
+	"github.com/volumekit/volumekit/mount/mounttest"
 	"golang.org/x/sys/unix"
 )
 
@@ -52,11 +54,16 @@ func TestStacks(t *testing.T) {
 		{"8:33", "8:33", true}, {"8:33", "8:1", false},
 		{"7:7", "7:7", true}, {"7:7", "8:0", false}, // gone
 	} {
-		a, b := s.stackOf(numbered(t, test.a)), s.stackOf(numbered(t, test.b))
+		a, err := s.stackOf(numbered(t, test.a))
+		require.NoError(t, err)
+		b, err := s.stackOf(numbered(t, test.b))
+		require.NoError(t, err)
 		require.Equal(t, test.overlaps, a.overlaps(b), "%s and %s", test.a, test.b)
 		require.Equal(t, test.overlaps, b.overlaps(a), "%s and %s", test.b, test.a)
 	}
-	require.Equal(t, []string{"253:0", "8:0", "8:1"}, s.stackOf(numbered(t, "253:0")).devices())
+	all, err := s.stackOf(numbered(t, "253:0"))
+	require.NoError(t, err)
+	require.Equal(t, []string{"253:0", "8:0", "8:1"}, all.devices())
 }
 
 func numbered(t *testing.T, device string) uint64 {
@@ -65,4 +72,34 @@ func numbered(t *testing.T, device string) uint64 {
 	_, err := fmt.Sscanf(device, "%d:%d", &major, &minor)
 	require.NoError(t, err)
 	return unix.Mkdev(major, minor)
+}
+
+// TestStacksWithoutDescriptors: what cannot be read for want of them is not taken for
+// missing: the disk that a partition is of, the pod that holds a device.
+func TestStacksWithoutDescriptors(t *testing.T) {
+	if !mounttest.Namespace(t) { // a process of its own
+		return
+	}
+	dir := t.TempDir()
+	s := sysfs(dir + "/block")
+	require.NoError(t, os.MkdirAll(dir+"/sda/sda1/slaves", 0o755))
+	require.NoError(t, os.MkdirAll(string(s), 0o755))
+	for name, text := range map[string]string{"/sda/dev": "8:0", "/sda/sda1/dev": "8:1", "/sda/sda1/partition": "1"} {
+		require.NoError(t, os.WriteFile(dir+name, []byte(text+"\n"), 0o600))
+	}
+	require.NoError(t, os.Symlink(dir+"/sda", string(s)+"/8:0"))
+	require.NoError(t, os.Symlink(dir+"/sda/sda1", string(s)+"/8:1"))
+	number := numbered(t, "8:1")
+
+	restore := testbed.LeaveDescriptors(t, 0)
+	_, stacked := s.stackOf(number)
+	_, identified := identityOf(number)
+	_, held := isHeld(diskFacts{number: number}, "")
+	restore()
+	for _, err := range []error{stacked, identified, held} {
+		require.ErrorIs(t, err, unix.EMFILE)
+	}
+	all, err := s.stackOf(number)
+	require.NoError(t, err)
+	require.Equal(t, []string{"8:0", "8:1"}, all.devices())
 }

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -270,25 +269,6 @@ func TestWalkUnread(t *testing.T) {
 	require.EqualValues(t, 3, got.Unread, "what is closed, and two of what is listed")
 }
 
-// leave lets the process open so many more descriptors, until restore is called.
-func leave(t *testing.T, free int) (restore func()) {
-	t.Helper()
-	var was unix.Rlimit
-	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &was))
-	var all []int
-	for range free + 1 {
-		fd, err := unix.Open("/", unix.O_PATH|unix.O_CLOEXEC, 0)
-		require.NoError(t, err)
-		all = append(all, fd)
-	}
-	least := unix.Rlimit{Cur: uint64(slices.Max(all)), Max: was.Max} // one of them is too many
-	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &least))
-	for _, fd := range all {
-		require.NoError(t, unix.Close(fd))
-	}
-	return func() { require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &was)) }
-}
-
 // TestWalkWithoutDescriptors: that there are none left says nothing of the directory, so
 // it is an error and no result, also of a walk that has been paused.
 func TestWalkWithoutDescriptors(t *testing.T) {
@@ -306,7 +286,7 @@ func TestWalkWithoutDescriptors(t *testing.T) {
 				_, err := k.count(dir, 0, func() bool { return len(k.progress.stack) > depth-3 })
 				require.ErrorIs(t, err, errPaused)
 			}
-			restore := leave(t, free)
+			restore := testbed.LeaveDescriptors(t, free)
 			_, err := k.count(dir, 0, func() bool { return false })
 			restore()
 			require.ErrorIs(t, err, unix.EMFILE, "paused: %t, descriptors: %d", paused, free)

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -108,21 +107,23 @@ func backingFile(name string) string { return "/sys/block/" + name + "/loop/back
 // List returns the loop devices that are attached, with Path and Backing alone: it
 // opens none of them, so nobody is kept from detaching theirs.
 func List() ([]Device, error) {
-	names, err := filepath.Glob(backingFile("loop*"))
-	if err != nil {
+	entries, err := os.ReadDir("/sys/block")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	var all []Device
-	for _, name := range names {
-		backing, err := os.ReadFile(name)
+	for _, entry := range entries {
+		if !strings.HasPrefix(entry.Name(), "loop") {
+			continue
+		}
+		backing, err := os.ReadFile(backingFile(entry.Name()))
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENXIO) || errors.Is(err, unix.ENODEV) {
 			continue // detached meanwhile
 		}
 		if err != nil {
 			return nil, err
 		}
-		device := "/dev/" + path.Base(path.Dir(path.Dir(name)))
-		all = append(all, Device{Path: device, Backing: strings.TrimSuffix(string(backing), "\n")})
+		all = append(all, Device{Path: "/dev/" + entry.Name(), Backing: strings.TrimSuffix(string(backing), "\n")})
 	}
 	return all, nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/util/loop"
 	"golang.org/x/sys/unix"
@@ -92,6 +93,20 @@ func TestDisk(t *testing.T) {
 		found, err = loop.Named(name)
 		return err == nil && len(found) == 0
 	}, time.Minute, 10*time.Millisecond)
+}
+
+// TestListWithoutDescriptors: that there are none left does not say that there is no
+// device.
+func TestListWithoutDescriptors(t *testing.T) {
+	if !mounttest.Namespace(t) { // a process of its own
+		return
+	}
+	restore := testbed.LeaveDescriptors(t, 0)
+	_, listed := loop.List()
+	_, named := loop.Named("a name")
+	restore()
+	require.ErrorIs(t, listed, unix.EMFILE)
+	require.ErrorIs(t, named, unix.EMFILE)
 }
 
 // TestEnding: what is detached while somebody has it open is not found any more.
