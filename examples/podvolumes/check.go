@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -58,7 +59,7 @@ func (j *job) checkFiles(v planned) error {
 		return err
 	})
 	if err == nil {
-		j.printf("%s: holds %s, %d bytes.\n", v.name, strings.Join(names, ", "), total)
+		j.printf("%s: holds %s, %d bytes.\n", v.name, cmp.Or(strings.Join(names, ", "), "nothing"), total)
 	}
 	return err
 }

@@ -17,7 +17,7 @@
 //
 //	go run ./examples/podvolumes -f FILE -disks /mnt/disks
 //
-// A volume of the pod is an emptyDir, hostPath, configMap, secret, downwardAPI or
+// A volume of the pod is an emptyDir (also if no more than its name is said), hostPath, configMap, secret, downwardAPI or
 // projected one, or it leads to a persistent volume, local or hostPath, through a claim,
 // or through the claim that stands in the pod itself (ephemeral.volumeClaimTemplate). Claims
 // are bound by spec.volumeName, or by the spec.claimRef of the volume. Nothing is

@@ -124,6 +124,7 @@ func (m *manifest) keep(where string, object runtime.Object) error {
 	switch object := object.(type) {
 	case *v1.Pod:
 		m.pods = append(m.pods, document[*v1.Pod]{where, object})
+		setDefaults(object)
 		return checkPod(object)
 	case *v1.PersistentVolumeClaim:
 		m.claims = append(m.claims, document[*v1.PersistentVolumeClaim]{where, object})
@@ -139,6 +140,16 @@ func (m *manifest) keep(where string, object runtime.Object) error {
 		return checkClusterMeta(object)
 	}
 	return fmt.Errorf("a %T is of no use here", object)
+}
+
+// setDefaults does what the API server does: a volume of which no more than its name is
+// said is an emptyDir.
+func setDefaults(pod *v1.Pod) {
+	for i := range pod.Spec.Volumes {
+		if v := &pod.Spec.Volumes[i]; v.VolumeSource == (v1.VolumeSource{}) {
+			v.EmptyDir = &v1.EmptyDirVolumeSource{}
+		}
+	}
 }
 
 // short keeps hostile text from filling a line.

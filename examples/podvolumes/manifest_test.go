@@ -87,7 +87,6 @@ var badManifests = map[string]struct{ text, says string }{
 	"trust bundle":        {podWithVolume("{name: x, projected: {sources: [{clusterTrustBundle: {name: ca, path: ca}}]}}"), `(Pod/p): spec.volumes[0].projected.sources[0].clusterTrustBundle: Forbidden`},
 	"certificate":         {podWithVolume("{name: x, projected: {sources: [{podCertificate: {signerName: example.com/a, keyType: ED25519, keyPath: key}}]}}"), `(Pod/p): spec.volumes[0].projected.sources[0].podCertificate: Forbidden`},
 	"secret's name":       {podWithVolume("{name: x, secret: {secretName: A}}"), `(Pod/p): spec.volumes[0].secret.secretName: Invalid value`},
-	"no source":           {podWithVolume("{name: x}"), `spec.volumes[0]: volume "x" without a source`},
 	"two sources":         {podWithVolume("{name: x, emptyDir: {}, nfs: {server: a, path: /b}}"), `spec.volumes[0]: Invalid value`},
 	"two claims":          {podWithVolume("{name: x, persistentVolumeClaim: {claimName: a}, ephemeral: {}}"), `spec.volumes[0].ephemeral: Forbidden`},
 	"no template":         {podWithVolume("{name: x, ephemeral: {}}"), "spec.volumes[0].ephemeral.volumeClaimTemplate: Required value"},

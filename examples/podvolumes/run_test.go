@@ -78,6 +78,19 @@ func TestDryRun(t *testing.T) {
 	}
 }
 
+// TestLeftOut: a volume without a source is an emptyDir, as it is to the API server; one
+// whose source is missing and optional is empty.
+func TestLeftOut(t *testing.T) {
+	s := newSession(t)
+	d := fakes(s)
+	d.stdin = strings.NewReader(podWithVolume("{name: a}\n  - {name: b, configMap: {name: c, optional: true}}"))
+	r := s.inProcess(t.Context(), d, "-dry-run", "-f", "-")
+	require.Equal(t, 0, r.status, r)
+	require.Contains(t, r.stdout, "dry run: a: wrote a file, and read it again.")
+	require.Contains(t, r.stdout, "dry run: b: holds nothing, 0 bytes.")
+	s.nothingIsLeft()
+}
+
 func TestBadManifests(t *testing.T) {
 	s := newSession(t)
 	s.mkdir("disks", "one")
