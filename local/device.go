@@ -159,7 +159,7 @@ func (v *deviceVolume) open() (disk, error) {
 	}
 	d, err := v.plugin.devices.open(node)
 	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENXIO), errors.Is(err, syscall.ENODEV):
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENXIO), errors.Is(err, syscall.ENODEV), errors.Is(err, errNoMedium):
 		return nil, v.failed(fmt.Errorf("%w: %w: %w", volume.ErrTransient, ErrDeviceGone, err))
 	case errors.Is(err, syscall.ENOTBLK):
 		return nil, v.failed(fmt.Errorf("%w: %w", ErrNotDevice, err))

@@ -129,6 +129,25 @@ func bytesOf(t *testing.T, at string) uint64 {
 	return stat.Blocks * uint64(stat.Bsize)
 }
 
+// TestNoMedium: a device without size is not blank, but gone: what is in it may come at any
+// moment.
+func TestNoMedium(t *testing.T) {
+	r := newRig(t, "ext4")
+	if r == nil {
+		return
+	}
+	at := r.link("disk", r.disk("disk", 0))
+	mapper, err := r.plugin.NewBlockVolumeMapper(blockSpec(at), pod("1"))
+	require.NoError(t, err)
+	_, mapped := mapper.MapPodDevice(t.Context())
+	for _, err := range []error{r.mountDevice(deviceSpec(at, "")), mapped} {
+		require.ErrorIs(t, err, local.ErrDeviceGone)
+		require.Equal(t, volume.Transient, volume.KindOf(err))
+	}
+	_, err = os.Lstat(r.dir + "/root/plugins/kubernetes.io~local-volume/devices/pv")
+	require.ErrorIs(t, err, os.ErrNotExist, "nothing is noted of it")
+}
+
 // contents are what a device may carry that nobody may lose.
 var contents = []struct {
 	name    string

@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"strings"
@@ -19,6 +20,9 @@ type devices interface {
 	// identify returns which device a node is, without opening that.
 	identify(node string) (diskFacts, error)
 }
+
+// errNoMedium: the device is there, and there is nothing in it.
+var errNoMedium = errors.New("the device is empty: it has no size")
 
 // A kind is what is at a path.
 type kind int

@@ -111,6 +111,9 @@ func (nodeDevices) open(node string) (disk, error) {
 	}
 	// By the descriptor, so that it is the device that was looked at.
 	if d.File, err = os.Open(fmt.Sprintf("/proc/self/fd/%d", fd)); err != nil {
+		if errors.Is(err, unix.ENOMEDIUM) {
+			err = fmt.Errorf("%w: %w", errNoMedium, err)
+		}
 		return nil, err
 	}
 	if err := d.ask(); err != nil {
@@ -130,6 +133,9 @@ func (d *openDisk) ask() error {
 	readOnly, err := unix.IoctlGetInt(fd, unix.BLKROGET)
 	if err != nil {
 		return fmt.Errorf("whether %s is read-only: %w", d.known.node, err)
+	}
+	if size == 0 { // to look at it says nothing of what is in it a moment later
+		return errNoMedium
 	}
 	d.known.size, d.known.readOnly = int64(size), readOnly != 0
 	if ioctl(fd, unix.BLKGETDISKSEQ, unsafe.Pointer(&d.known.identity.Sequence)) != nil {

@@ -12,7 +12,8 @@ import (
 // been written to the device then.
 var (
 	// ErrDeviceGone: there is nothing at the volume's path, or the link there leads
-	// nowhere. The device may come back: the error is transient.
+	// nowhere, or the device there has no medium: no size. The device may come back: the
+	// error is transient.
 	ErrDeviceGone = errors.New("the device is gone")
 
 	// ErrNotDevice: what is at the path cannot be used as a block device: it is

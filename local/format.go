@@ -125,11 +125,12 @@ func (f *formatting) begin() error {
 	return f.disk.mark(markerOf(f.record.FSUUID))
 }
 
-// checkNode fails if the node has become another device's.
+// checkNode fails if the node has become another device's, or the device has another
+// medium.
 func (f *formatting) checkNode() error {
 	facts := f.disk.facts()
 	now, err := f.volume.plugin.devices.identify(facts.node)
-	if err == nil && now.number != facts.number {
+	if err == nil && (now.number != facts.number || now.identity.replaces(facts.identity)) {
 		err = fmt.Errorf("%w: %s", ErrDeviceSwapped, facts.node)
 	}
 	return err

@@ -132,3 +132,25 @@ func FuzzParseRecord(f *testing.F) {
 		}
 	})
 }
+
+// identified is a node of which is known what it is by now.
+type identified struct {
+	fileDevices
+	now diskFacts
+}
+
+func (d identified) identify(string) (diskFacts, error) { return d.now, nil }
+
+// TestMediumChanged: what has come into the device since it was looked at is another one's.
+func TestMediumChanged(t *testing.T) {
+	was := diskFacts{node: "/dev/x", number: 7, identity: identity{Boot: "boot", Sequence: 3}}
+	other, another, later := was, was, was
+	other.number, another.identity.Sequence, later.identity.Boot = 8, 4, ""
+	for _, test := range []struct {
+		now  diskFacts
+		want error
+	}{{was, nil}, {later, nil}, {other, ErrDeviceSwapped}, {another, ErrDeviceSwapped}} {
+		f := formatting{disk: fileDisk{known: was}, volume: &deviceVolume{plugin: &Plugin{devices: identified{now: test.now}}}}
+		require.ErrorIs(t, f.checkNode(), test.want)
+	}
+}
