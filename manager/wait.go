@@ -51,10 +51,11 @@ func (e *WaitError) Unwrap() []error {
 }
 
 // WaitForAttachAndMount waits until all volumes that the pod's containers use are up, as
-// the source's pod of the same UID wants them; one that the pod does not have never is. If ctx ends before, the error is a
-// [*WaitError]. It changes nothing: the source is what has them set up. Before Run, and
-// after it has ended, nobody knows, and so it waits for the next, with [ErrNotRunning] as
-// the cause.
+// the source's pod of the same UID wants them; one that the pod does not have never is.
+// If ctx ends before, the error is a [*WaitError], which says how things are then; with a
+// ctx that has ended it answers at once. It changes nothing: the source is what has them
+// set up. Before Run, and after it has ended, nobody knows, and so it waits for the next,
+// with [ErrNotRunning] as the cause.
 func (m *Manager) WaitForAttachAndMount(ctx context.Context, pod *v1.Pod) error {
 	return m.waitFor(ctx, pod.UID, func() []VolumeError { return m.notUp(pod) })
 }
@@ -76,16 +77,19 @@ func (m *Manager) waitFor(ctx context.Context, pod types.UID, missing func() []V
 	woken := m.addWaiter(pod)
 	defer m.removeWaiter(pod, woken)
 	for {
+		over := ctx.Err() != nil
 		m.mu.Lock()
 		volumes := missing()
 		m.mu.Unlock()
-		if len(volumes) == 0 {
+		switch {
+		case len(volumes) == 0:
 			return nil
+		case over: // what is said is why it is missing then, not when it was looked last
+			return &WaitError{pod, volumes, context.Cause(ctx)}
 		}
 		select {
 		case <-woken:
 		case <-ctx.Done():
-			return &WaitError{pod, volumes, context.Cause(ctx)}
 		}
 	}
 }
