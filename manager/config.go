@@ -46,7 +46,9 @@ type Config struct {
 	// it, so that whoever detaches volumes of lost nodes knows of it before.
 	ReportFirst bool
 
-	// Workers is how many operations run at the same time; 0: 32.
+	// Workers is how many operations run at the same time, not counting those that take
+	// longer than a few seconds: they wait for a server that does not answer, most
+	// likely, and keep no other volume waiting. 0: 32.
 	Workers int
 	// Timeout is how long an operation may take before its context ends and it is
 	// tried again later; 0: 10 minutes.

@@ -40,9 +40,9 @@ type Config struct {
 	// source. Nil: nobody is; see [Source.Problems].
 	Report func(Problem)
 	// ContentChanged is told which pods have a volume with content that has changed:
-	// manager.Manager.MarkRemountRequired is for them. It must not wait. Whoever
-	// passes all of it on needs no look from time to time: manager.Config.Refresh
-	// may be less than 0. Nil: nobody is told.
+	// manager.Manager.MarkRemountRequired is for them. It must not wait, nor call the
+	// source. Whoever passes all of it on needs no look from time to time:
+	// manager.Config.Refresh may be less than 0. Nil: nobody is told.
 	ContentChanged func(pods []types.UID)
 }
 
