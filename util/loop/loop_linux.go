@@ -118,7 +118,7 @@ func List() ([]Device, error) {
 		}
 		backing, err := os.ReadFile(backingFile(entry.Name()))
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENXIO) || errors.Is(err, unix.ENODEV) {
-			continue // detached meanwhile
+			continue // not attached, or detached meanwhile
 		}
 		if err != nil {
 			return nil, err
