@@ -15,7 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestContract(t *testing.T) {
+// TestContractFake is of mounts that only the fake has: servers are for TestNFSContract.
+func TestContractFake(t *testing.T) {
 	for name, one := range map[string]bool{"each": false, "one": true} {
 		t.Run(name, func(t *testing.T) {
 			for name, newSpec := range map[string]func(nfsPath string, readOnly bool, options ...string) *volume.Spec{

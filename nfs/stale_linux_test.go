@@ -61,7 +61,10 @@ func TestNFSMany(t *testing.T) {
 	for name, c := range map[string]nfs.Config{"each": {}, "one": {OneMountPerExport: true}} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, c)
-			const volumes = 200
+			volumes := 200
+			if testing.Short() {
+				volumes = 50
+			}
 			_, err := n.mounts.MountRefs(t.Context(), n.host.Root()) // begins to listen for changes
 			require.NoError(t, err)
 			n.up(n.pv(n.exported("first")), "first")
