@@ -70,6 +70,7 @@ type crash struct {
 	user
 	random *rand.Rand
 	pods   map[string]int // versions, by name
+	pod    func(name string, version int) string
 }
 
 // TestCrash: the agent is killed at random moments while pods come, change and go. After
@@ -85,7 +86,7 @@ func TestCrash(t *testing.T) {
 		kills = 200
 	}
 	t.Logf("seed %d", seed)
-	c := crash{newUser(t, 0), rand.New(rand.NewPCG(seed, 0)), map[string]int{}}
+	c := crash{newUser(t, 0), rand.New(rand.NewPCG(seed, 0)), map[string]int{}, churnPod}
 	c.own(c.dir + "/disks/seen")
 	for _, disk := range []string{"one", "seen"} {
 		require.NoError(t, os.WriteFile(filepath.Join(c.dir, "disks", disk, "sentinel"), []byte(sentinel), 0o600))
@@ -96,25 +97,13 @@ func TestCrash(t *testing.T) {
 	steady := c.leaveSentinel()
 
 	for range kills {
-		for range 1 + c.random.IntN(3) {
-			c.churn(fmt.Sprint("pod-", c.random.IntN(8)))
-		}
-		p := c.start(c.agentFlags()...)
-		time.Sleep(time.Duration(c.random.Int64N(int64(400 * time.Millisecond))))
-		if c.random.IntN(2) == 0 {
-			c.churn(fmt.Sprint("pod-", c.random.IntN(8)))
-			time.Sleep(time.Duration(c.random.Int64N(int64(300 * time.Millisecond))))
-		}
-		require.NoError(t, p.Process.Kill())
-		<-p.ended
+		c.killOne()
 	}
 
 	c.once(6 * (len(c.pods) + 1))
 	c.check(len(c.pods) + 1)
 	c.isWhole(steady)
-	for name := range c.pods {
-		require.NoError(t, os.Remove(filepath.Join(c.dir, "manifests", name+".yaml")))
-	}
+	c.removePods()
 	c.once(6)
 	c.check(1)
 	c.isWhole(steady)
@@ -124,20 +113,44 @@ func TestCrash(t *testing.T) {
 	c.nothingIn("root/pods")
 }
 
+// killOne has an agent at work while pods churn, and kills it at a random moment.
+func (c crash) killOne() {
+	c.Helper()
+	for range 1 + c.random.IntN(3) {
+		c.churn()
+	}
+	p := c.start(c.agentFlags()...)
+	time.Sleep(time.Duration(c.random.Int64N(int64(400 * time.Millisecond))))
+	if c.random.IntN(2) == 0 {
+		c.churn()
+		time.Sleep(time.Duration(c.random.Int64N(int64(300 * time.Millisecond))))
+	}
+	require.NoError(c, p.Process.Kill())
+	<-p.ended
+}
+
 func (c crash) agentFlags(more ...string) []string {
 	return append(c.flags("-root", c.dir+"/root", "-host-paths", c.dir+"/disks"), more...)
 }
 
 // churn adds a pod, or changes or removes it.
-func (c crash) churn(name string) {
+func (c crash) churn() {
 	c.Helper()
+	name := fmt.Sprint("pod-", c.random.IntN(8))
 	if _, ok := c.pods[name]; ok && c.random.IntN(2) == 0 {
 		delete(c.pods, name)
 		require.NoError(c, os.Remove(filepath.Join(c.dir, "manifests", name+".yaml")))
 		return
 	}
 	c.pods[name]++
-	c.put(name+".yaml", churnPod(name, c.random.Int()))
+	c.put(name+".yaml", c.pod(name, c.random.Int()))
+}
+
+func (c crash) removePods() {
+	c.Helper()
+	for name := range c.pods {
+		require.NoError(c, os.Remove(filepath.Join(c.dir, "manifests", name+".yaml")))
+	}
 }
 
 // once has all that is desired done.
@@ -175,16 +188,7 @@ func (c crash) check(pods int) {
 		require.NoError(c, err)
 		require.Len(c, entries, 1)
 	}
-	mounts, err := mountsOf(0)
-	require.NoError(c, err)
-	var ours []string
-	for at := range mounts {
-		if strings.HasPrefix(at, c.dir+"/") {
-			ours = append(ours, at)
-		}
-	}
-	slices.Sort(ours)
-	require.Len(c, ours, pods*4, "%s", strings.Join(ours, "\n"))
+	require.Len(c, c.mounted(), pods*4, "%s", strings.Join(c.mounted(), "\n"))
 	for kind, n := range map[string]int{"pods/*": pods, "pods/*/volumes/*/*": pods * 6, "pods/*/plugins/*/*/*": pods * 4} {
 		found, err := filepath.Glob(filepath.Join(c.dir, "root", kind))
 		require.NoError(c, err)
@@ -193,4 +197,18 @@ func (c crash) check(pods int) {
 			c.Fatalf("%d instead of %d %s in\n%s", len(found), n, kind, all)
 		}
 	}
+}
+
+// mounted returns where something is mounted that is none of the test's own.
+func (c crash) mounted() (all []string) {
+	c.Helper()
+	mounts, err := mountsOf(0)
+	require.NoError(c, err)
+	for at := range mounts {
+		if strings.HasPrefix(at, c.dir+"/") && at != c.dir+"/disks" {
+			all = append(all, at)
+		}
+	}
+	slices.Sort(all)
+	return all
 }
