@@ -106,8 +106,10 @@ func (v *deviceVolume) look() (node string, is bool, err error) {
 			return "", false, nil
 		}
 		return "", true, v.failed(fmt.Errorf("%w: %w: %w", volume.ErrTransient, ErrDeviceGone, err))
+	case errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENAMETOOLONG):
+		return "", false, v.failed(err) // it stays so
 	case err != nil:
-		return "", false, v.failed(err)
+		return "", false, v.failed(util.Transient(err))
 	case k == kindDevice:
 		return node, true, nil
 	case k == kindLink:
