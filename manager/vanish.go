@@ -118,15 +118,7 @@ func (m *Manager) lookAt(ctx context.Context, all []mountOf, failed []attemptOf)
 	defer each.end()
 	for _, mnt := range all {
 		now, err := m.spotAt(each.in(ctx), mnt.path)
-		if err != nil {
-			s.unseen = append(s.unseen, mnt)
-			continue
-		}
-		if !now.mounted {
-			s.gone = append(s.gone, mnt)
-		} else if now.mount != mnt.id && mnt.id != 0 && now.mount != 0 {
-			s.replaced = append(s.replaced, mnt)
-		}
+		s.add(mnt, now, err)
 	}
 	for _, a := range failed {
 		if now, err := m.spotAt(each.in(ctx), a.at.path); err == nil && now != a.at {
@@ -134,6 +126,18 @@ func (m *Manager) lookAt(ctx context.Context, all []mountOf, failed []attemptOf)
 		}
 	}
 	return s
+}
+
+// add adds what was seen of a mount.
+func (s *sight) add(mnt mountOf, now spot, err error) {
+	switch {
+	case err != nil:
+		s.unseen = append(s.unseen, mnt)
+	case !now.mounted:
+		s.gone = append(s.gone, mnt)
+	case now.mount != mnt.id && mnt.id != 0 && now.mount != 0:
+		s.replaced = append(s.replaced, mnt)
+	}
 }
 
 // A deadline is for many short calls, of which each has at least half of lookLong.
