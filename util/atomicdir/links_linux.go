@@ -50,11 +50,17 @@ func (w *writer) point(name, to, by string) error {
 	return w.failed("symlink", name, interfered(err))
 }
 
+// interfered says who has done it, if somebody has: not a disk that is full.
 func interfered(err error) error {
 	if err == nil {
 		return errInterfered
 	}
-	return fmt.Errorf("%w: %w", errInterfered, err)
+	for _, theirs := range []error{unix.EEXIST, unix.ENOENT, unix.ENOTEMPTY, unix.ENOTDIR, unix.EISDIR, unix.EBUSY, unix.ELOOP, unix.EXDEV} {
+		if errors.Is(err, theirs) {
+			return fmt.Errorf("%w: %w", errInterfered, err)
+		}
+	}
+	return err
 }
 
 // rename puts a link in the place of anything, also of a directory, which then has the

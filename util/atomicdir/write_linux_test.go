@@ -278,11 +278,33 @@ func TestFails(t *testing.T) {
 			require.False(t, changed, what)
 			requireSet(t, dir, generation(1))
 		}
+		requireFullDisk(t, dir)
 		unmapped := 4242
 		_, err := Write(t.Context(), dir, generation(2), Options{GID: &unmapped})
 		require.ErrorIs(t, err, unix.EINVAL, "a group that the namespace lacks")
 		requireSet(t, dir, generation(1))
 	})
+}
+
+// requireFullDisk: with each number of inodes that is too small it is the disk that is full.
+func requireFullDisk(t *testing.T, dir string) {
+	t.Helper()
+	for free := range 40 {
+		var s unix.Statfs_t
+		require.NoError(t, unix.Statfs(dir, &s))
+		limit := fmt.Sprintf("nr_inodes=%d", int(s.Files-s.Ffree)+free)
+		require.NoError(t, unix.Mount("", dir, "", unix.MS_REMOUNT, limit))
+		_, err := Write(t.Context(), dir, generation(2), Options{})
+		if err == nil {
+			require.Greater(t, free, 2, "a set, its files and links")
+			require.NoError(t, unix.Mount("", dir, "", unix.MS_REMOUNT, "nr_inodes=40"))
+			mustWrite(t, dir, generation(1), Options{})
+			return
+		}
+		require.ErrorIs(t, err, unix.ENOSPC)
+		require.NotErrorIs(t, err, errInterfered)
+	}
+	require.Fail(t, "it never fits")
 }
 
 // TestLeftovers that cannot be removed do not keep the set from coming.
