@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -46,6 +47,9 @@ spec: {local: {path: $DISKS/disk, fsType: ext4}}
 func TestCrashWithDisk(t *testing.T) {
 	if !mounttest.RootNamespace(t) {
 		return
+	}
+	if _, err := exec.LookPath("mkfs.ext4"); err != nil {
+		mounttest.SkipWithout(t, "ext4", err)
 	}
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
