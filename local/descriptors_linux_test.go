@@ -9,6 +9,7 @@ import (
 	"github.com/volumekit/volumekit/local"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/util/loop"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -65,4 +66,53 @@ func TestFewDescriptorsForADisk(t *testing.T) {
 		require.NoError(t, r.unmountDevice(s))
 	}
 	require.Positive(t, failed)
+}
+
+// TestFewDescriptorsForARawDevice: nor when it is mapped, nor when it is let go of.
+func TestFewDescriptorsForARawDevice(t *testing.T) {
+	r := newRig(t)
+	if r == nil {
+		return
+	}
+	s := blockSpec(r.link("disk", r.disk("disk", smallDisk)))
+	u, err := r.plugin.NewBlockVolumeUnmapper(s.Name(), "1")
+	require.NoError(t, err)
+	global, err := u.GetGlobalMapPath(s)
+	require.NoError(t, err)
+	m, err := r.plugin.NewBlockVolumeMapper(s, pod("1"))
+	require.NoError(t, err)
+	verbs := []func() error{
+		func() error { _, err := m.MapPodDevice(t.Context()); return err },
+		func() error { return u.UnmapPodDevice(t.Context()) },
+		func() error { return u.TearDownDevice(t.Context(), global, "") },
+	}
+	failed := 0
+	for free := range enough {
+		for i, verb := range verbs {
+			restore := testbed.LeaveDescriptors(t, free)
+			err := verb()
+			restore()
+			if err != nil {
+				failed++
+				require.NotEqual(t, volume.Final, volume.KindOf(err), "verb %d, %d descriptors: %v", i, free, err)
+			}
+			require.NoError(t, verb())
+		}
+	}
+	require.Greater(t, failed, len(verbs))
+	all, err := loop.List()
+	require.NoError(t, err)
+	number := numberOf(t, testDisk{device: r.device(s)})
+	for _, d := range all {
+		status, err := loop.Status(d.Path)
+		require.False(t, err == nil && status.BackingDevice == number && !status.Ending, "a hold is left: %+v", status)
+	}
+}
+
+// device is what a volume's link leads to.
+func (r *rig) device(s *volume.Spec) string {
+	r.t.Helper()
+	to, err := os.Readlink(s.PersistentVolume.Spec.Local.Path)
+	require.NoError(r.t, err)
+	return to
 }

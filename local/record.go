@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/volume"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -131,7 +132,7 @@ func (r records) read(name string) (*record, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, util.Transient(err) // it says nothing of what is in it
 	}
 	found, err := parseRecord(text)
 	if err != nil {
