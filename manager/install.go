@@ -155,7 +155,10 @@ func (l *loop) forgetFailures() {
 		return v == nil || pod.name != "" && v.pods.get(pod) == nil
 	}
 	for op := range l.retry {
-		if (isUp(op.verb) || op.verb == expand) && gone(op.volume, op.pod) {
+		if isDown(op.verb) && !l.isThere(failureKey{op.volume, op.pod}) { // it has another name now
+			delete(l.retry, op)
+		}
+		if !isDown(op.verb) && gone(op.volume, op.pod) {
 			delete(l.retry, op)
 		}
 		if op.verb == expand && l.isGrown(op.volume) {

@@ -61,6 +61,9 @@ func (w *world) subpathsOf(at place, have *actualPod) func(outer string) bool {
 // isUp reports whether there may be more after the operation than before.
 func isUp(v verb) bool { return v == attach || v == mountDevice || v == setUp }
 
+// isDown reports whether it takes something down.
+func isDown(v verb) bool { return v == tearDown || v == unmountDevice || v == detach }
+
 func (w *world) addActual(j *job) {
 	v := w.have.volumes[j.volume]
 	if v == nil {
