@@ -14,7 +14,7 @@ import (
 )
 
 // enough descriptors for anything that the plugin does itself.
-const enough = 32
+const enough = 16
 
 // TestFewDescriptors: however many are left, a volume that does not come up may come up
 // later: the error is not final.
