@@ -3,7 +3,8 @@
 GO        ?= go
 FUZZTIME  ?= 5s
 PLATFORMS ?= darwin/arm64 darwin/amd64 windows/amd64 linux/arm64
-# For these only what asks the system for something is built and vetted.
+# For these only what asks the system for something is built, and no tests: Kubernetes
+# and the packages of tests take longer to compile than all of ours.
 LEAVES ?=
 
 # What test-kernels runs on. There is "sid", too, the newest that Debian has.
@@ -74,9 +75,10 @@ GUESTPACKAGES = $(call TESTSOF,[ \[](golang.org\/x\/sys\/unix|[^ ]*\/mount\/moun
 	grep -vE 'volumekit$$|/(bench|examples|kerneltest/(abreast|boot|guest|nfsserver))(/|$$)' | \
 	grep -vE "$${GUESTSKIP:-^$$}"
 
-# The guests run packages one by one, for as long as GUESTTIME each, and less of
-# what repeats: they are slow.
+# The guests run packages one by one, for as long as GUESTTIME each, and, with -short,
+# less of what repeats: they are slow.
 GUESTTIME ?= 8m
+GUESTLENGTH ?= -short
 
 # What they leave out: tests of the NFS server, which test-nfs runs, and the contract
 # on what is no kernel, or on a newer one that does as if it were older.
@@ -108,23 +110,27 @@ guests: kernels
 # ON_KERNELS runs tests of $$packages on each kernel. What they have in common is
 # compiled first, and once.
 ON_KERNELS = [ -n "$$packages" ] && \
-	$(GO) test -vet=off -c -o /dev/null $$packages && \
+	$(GO) list -test -export -f '{{/* compiled */}}' $$packages && \
 	bin/oneach $(KERNELS) -- $(MAKE) --no-print-directory on-kernel KERNEL={} PACKAGES="$$(echo $$packages)" FLAGS="$(1)"
 
 on-kernel:
 	@echo "Linux $(KERNEL)"
 	@VOLUMEKIT_REQUIRE=$(if $(filter 6.1,$(KERNEL)),$(GUESTHAS),$(GUESTHAS612)) \
-		$(GO) test -short -count=1 -vet=off -p 1 -timeout $(GUESTTIME) $(FLAGS) $(KERNELFLAGS) \
+		$(GO) test $(GUESTLENGTH) -count=1 -vet=off -p 1 -timeout $(GUESTTIME) $(FLAGS) $(KERNELFLAGS) \
 		-exec "'$(CURDIR)/bin/umlrun' -kernel $(KERNEL)" $(PACKAGES)
+
+LEAFPACKAGES = $(GO) list ./mount/... ./util/... | grep -vE '/(util|[a-z]+test)$$'
+
+# For what nobody runs.
+UNOPTIMIZED = -gcflags='all=-N -l'
 
 cross:
 	@set -e; for platform in $(PLATFORMS) $(LEAVES); do \
 		echo "$$platform"; \
 		export CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/}; \
-		$(GO) build ./mount/... ./util/...; \
 		case " $(LEAVES) " in \
-		*" $$platform "*) $(GO) vet ./mount ./mount/mounttest ./util/...;; \
-		*) $(GO) vet ./...;; \
+		*" $$platform "*) packages=$$($(LEAFPACKAGES)); $(GO) build $(UNOPTIMIZED) $$packages;; \
+		*) $(GO) build $(UNOPTIMIZED) ./mount/... ./util/...; $(GO) vet $(UNOPTIMIZED) ./...;; \
 		esac; \
 	done
 
