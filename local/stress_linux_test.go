@@ -209,8 +209,11 @@ func testNeverWritable(t *testing.T, tier mount.Tier) {
 			}
 		}
 	})
-	rounds := 300
-	if testing.Short() {
+	rounds := 100
+	switch {
+	case testbed.Long():
+		rounds = 1000
+	case testing.Short():
 		rounds = 50
 	}
 	for range rounds {
