@@ -17,12 +17,12 @@
 //
 //	go run ./examples/podvolumes -f FILE -disks /mnt/disks
 //
-// A volume of the pod is an emptyDir (also if no more than its name is said), hostPath, configMap, secret, downwardAPI or
-// projected one, or it leads to a persistent volume, local or hostPath, through a claim,
-// or through the claim that stands in the pod itself (ephemeral.volumeClaimTemplate). Claims
-// are bound by spec.volumeName, or by the spec.claimRef of the volume. Nothing is
-// scheduled or provisioned: node affinity, storage classes and sizes are not
-// looked at.
+// A volume of the pod is an emptyDir (also if no more than its name is said), hostPath,
+// configMap, secret, downwardAPI or projected one, or it leads to a persistent volume,
+// local or hostPath, through a claim, or through the claim that stands in the pod itself
+// (ephemeral.volumeClaimTemplate). Claims are bound by spec.volumeName, or by the
+// spec.claimRef of the volume. Nothing is scheduled or provisioned: node affinity,
+// storage classes and sizes are not looked at.
 //
 // Volumes are given to the group that the pod's securityContext names (fsGroup,
 // fsGroupChangePolicy), and tokens to its user (runAsUser). That takes root: an ordinary

@@ -20,6 +20,7 @@ func complete(object metav1.Object) error {
 	case *v1.PersistentVolume:
 		return completeVolume(object)
 	case *v1.Pod:
+		completePod(object)
 		return checkPod(object)
 	case *v1.Secret:
 		return completeSecret(object)
@@ -27,6 +28,15 @@ func complete(object metav1.Object) error {
 		return checkConfigMap(object)
 	}
 	return checkMeta(object)
+}
+
+// completePod: a volume of which no more than its name is said is an emptyDir.
+func completePod(pod *v1.Pod) {
+	for i := range pod.Spec.Volumes {
+		if v := &pod.Spec.Volumes[i]; v.VolumeSource == (v1.VolumeSource{}) {
+			v.EmptyDir = &v1.EmptyDirVolumeSource{}
+		}
+	}
 }
 
 var metadata = field.NewPath("metadata")

@@ -26,7 +26,7 @@
 // the node, as the kubelet does it for static pods: a manifest that is changed is
 // another pod of the same name. It does not follow from the file, so that pods may move
 // between files. Of two pods with one name or UID, that of the first file by name
-// counts.
+// counts. A volume of which no more than its name is said is an emptyDir.
 //
 // # Claims
 //

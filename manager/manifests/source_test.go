@@ -302,6 +302,23 @@ func TestUID(t *testing.T) {
 	require.Equal(t, types.UID("own"), uid("n", strings.Replace(podYAML("p"), "{name", "{uid: own, name", 1)))
 }
 
+// TestVolumeOfNoSource: a volume of which no more than its name is said is an emptyDir, as
+// the API server has it; one of which more is said stays what it is.
+func TestVolumeOfNoSource(t *testing.T) {
+	sourceOf := func(text string) v1.VolumeSource {
+		d := newDir(t)
+		d.put("a.yaml", podYAML("p", text))
+		pods, err := d.source.Pods(t.Context())
+		require.NoError(t, err)
+		require.Len(t, pods, 1)
+		return pods[0].Spec.Volumes[0].VolumeSource
+	}
+	empty := v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}
+	require.Equal(t, empty, sourceOf("{name: x}"))
+	require.Equal(t, empty, sourceOf("{name: x, emptyDir: {}}"))
+	require.Nil(t, sourceOf("{name: x, hostPath: {path: /x}}").EmptyDir)
+}
+
 // TestClaims: claims are bound as the control plane would.
 func TestClaims(t *testing.T) {
 	ref := strings.Replace(volumeYAML, "spec: {", "spec: {claimRef: {name: data}, ", 1)
