@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
@@ -82,7 +83,7 @@ func TestCrash(t *testing.T) {
 		return
 	}
 	kills, seed := 15, uint64(time.Now().UnixNano())
-	if os.Getenv("VOLUMEKIT_LONG") != "" {
+	if testbed.Long() {
 		kills = 200
 	}
 	t.Logf("seed %d", seed)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/internal/strace"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
@@ -35,7 +36,7 @@ func TestIdle(t *testing.T) {
 	}
 	const volumes = 10
 	const most = 50_000 // kB
-	pods, isLong := 5, os.Getenv("VOLUMEKIT_LONG") != ""
+	pods, isLong := 5, testbed.Long()
 	if isLong {
 		pods = 1000
 	}

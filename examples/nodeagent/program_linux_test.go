@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/examples/internal/namespace"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
@@ -157,7 +158,7 @@ func (u user) eventuallySays(p *process, part string) {
 
 // patience is how long something may take that does not hang.
 func patience() time.Duration {
-	if os.Getenv("VOLUMEKIT_LONG") != "" {
+	if testbed.Long() {
 		return 10 * time.Minute
 	}
 	return time.Minute

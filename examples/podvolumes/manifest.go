@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/volumekit/volumekit/internal/apidefaults"
 	"github.com/volumekit/volumekit/internal/yamldoc"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -124,7 +125,7 @@ func (m *manifest) keep(where string, object runtime.Object) error {
 	switch object := object.(type) {
 	case *v1.Pod:
 		m.pods = append(m.pods, document[*v1.Pod]{where, object})
-		setDefaults(object)
+		apidefaults.Pod(object)
 		return checkPod(object)
 	case *v1.PersistentVolumeClaim:
 		m.claims = append(m.claims, document[*v1.PersistentVolumeClaim]{where, object})
@@ -140,16 +141,6 @@ func (m *manifest) keep(where string, object runtime.Object) error {
 		return checkClusterMeta(object)
 	}
 	return fmt.Errorf("a %T is of no use here", object)
-}
-
-// setDefaults does what the API server does: a volume of which no more than its name is
-// said is an emptyDir.
-func setDefaults(pod *v1.Pod) {
-	for i := range pod.Spec.Volumes {
-		if v := &pod.Spec.Volumes[i]; v.VolumeSource == (v1.VolumeSource{}) {
-			v.EmptyDir = &v1.EmptyDirVolumeSource{}
-		}
-	}
 }
 
 // short keeps hostile text from filling a line.

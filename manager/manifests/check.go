@@ -3,6 +3,7 @@ package manifests
 import (
 	"fmt"
 
+	"github.com/volumekit/volumekit/internal/apidefaults"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,7 +21,7 @@ func complete(object metav1.Object) error {
 	case *v1.PersistentVolume:
 		return completeVolume(object)
 	case *v1.Pod:
-		completePod(object)
+		apidefaults.Pod(object)
 		return checkPod(object)
 	case *v1.Secret:
 		return completeSecret(object)
@@ -28,15 +29,6 @@ func complete(object metav1.Object) error {
 		return checkConfigMap(object)
 	}
 	return checkMeta(object)
-}
-
-// completePod: a volume of which no more than its name is said is an emptyDir.
-func completePod(pod *v1.Pod) {
-	for i := range pod.Spec.Volumes {
-		if v := &pod.Spec.Volumes[i]; v.VolumeSource == (v1.VolumeSource{}) {
-			v.EmptyDir = &v1.EmptyDirVolumeSource{}
-		}
-	}
 }
 
 var metadata = field.NewPath("metadata")

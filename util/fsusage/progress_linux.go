@@ -185,7 +185,7 @@ func (p *progress) miss(err error) {
 // noteLack keeps an error that is this process's or the machine's, and says nothing of
 // the directory.
 func (p *progress) noteLack(err error) {
-	if isOneOf(err, unix.EMFILE, unix.ENFILE, unix.ENOMEM) {
+	if beneath.IsShortage(err) {
 		p.lack = err
 	}
 }

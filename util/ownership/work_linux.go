@@ -117,7 +117,7 @@ func (w *work) note(dir *frame, name string, err error) {
 	switch {
 	case errors.Is(err, unix.ENOENT): // it is gone
 		return
-	case errors.Is(err, unix.EROFS), errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE), errors.Is(err, unix.ENOMEM):
+	case errors.Is(err, unix.EROFS), beneath.IsShortage(err):
 		w.Stop(err)
 		return
 	}

@@ -172,7 +172,7 @@ func (w *walker) directory(f *frame, name string, will fate) (isNone bool) {
 	case errors.Is(err, unix.ENOENT):
 	case errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP):
 		return true
-	case errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM):
+	case beneath.IsShortage(err):
 		w.Stop(err)
 	default:
 		w.closed(f, name, will, err)

@@ -150,6 +150,12 @@ func Again(call func() (int, error)) (n int, err error) {
 	return n, err
 }
 
+// IsShortage reports whether an error is about this process or the machine, and says
+// nothing of what was asked.
+func IsShortage(err error) bool {
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
+}
+
 // WithoutOpenat2 makes tests take the way of older kernels.
 var WithoutOpenat2 bool
 
