@@ -10,9 +10,6 @@ import (
 type modes = []v1.PersistentVolumeAccessMode
 
 func TestAccessModes(t *testing.T) {
-	require.True(t, AccessModesContains(modes{v1.ReadWriteOnce, v1.ReadOnlyMany}, v1.ReadOnlyMany))
-	require.False(t, AccessModesContains(modes{v1.ReadWriteOnce}, v1.ReadOnlyMany))
-	require.False(t, AccessModesContains(nil, v1.ReadOnlyMany))
 	for name, test := range map[string]struct {
 		indexed, requested modes
 		want               bool
@@ -27,17 +24,5 @@ func TestAccessModes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, test.want, AccessModesContainedInAll(test.indexed, test.requested))
 		})
-	}
-}
-
-func TestGetAccessModesAsString(t *testing.T) {
-	for want, given := range map[string]modes{
-		"":                 nil,
-		"RWO":              {v1.ReadWriteOnce, v1.ReadWriteOnce},
-		"ROX,RWX":          {v1.ReadWriteMany, v1.ReadOnlyMany},
-		"RWO,ROX,RWX,RWOP": {v1.ReadWriteOncePod, v1.ReadWriteMany, v1.ReadOnlyMany, v1.ReadWriteOnce},
-		"RWOP":             {"Unheard\nOf", v1.ReadWriteOncePod},
-	} {
-		require.Equal(t, want, GetAccessModesAsString(given))
 	}
 }

@@ -19,17 +19,17 @@ var flagNegatives = []struct {
 	{mount.NoAtime | mount.StrictAtime, "relatime"},
 }
 
-// BindOptions returns options with which a bind mount has just these flags, whatever the
-// flags are there where it comes from; but not "ro", which a specification says in a
-// field of its own. "suid" and "dev" among them need a mounter that allows them.
+// BindOptions returns options that give a bind mount exactly these flags, for any flags of
+// its source (there). It never returns "ro", which a specification says in a
+// field of its own. "suid" and "dev" require a mounter that allows them.
 func BindOptions(flags, there mount.Flags) []string {
-	options := strings.Split(flags.String(), ",")[1:] // the first is "ro" or "rw"
+	options := strings.Split(flags.String(), ",")[1:] // without the first, "ro" or "rw"
 	for _, no := range flagNegatives {
 		if flags&no.flag == 0 {
 			options = append(options, no.name)
 		}
 	}
-	// A pod may still ask for read-only, unless somebody had to say "rw".
+	// "rw" only to override a read-only source: without it a pod may still choose read-only.
 	if there&^flags&mount.ReadOnly != 0 {
 		options = append(options, "rw")
 	}

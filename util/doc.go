@@ -1,8 +1,8 @@
-// Package util holds the few small things that volume plugins and the programs
-// around them share and that have no better room: taking mounts down, volumes that
-// are one mount in a pod ([PodMounts]), mount options, access modes and volume modes.
+// Package util has small functions for volume plugins and the programs around them:
+// unmounting ([UnmountMountPoint]), mount options and access modes, the unique names of
+// volumes, and whether a volume matches a claim ([MatchVolume]).
 //
-// What is a subject of its own is a package below: safepath, keylock. Users of
-// k8s.io/kubernetes/pkg/volume/util find the names that they know here; those
-// that take a mounter or a path are in their own words.
+// Larger subjects have packages below: podvolume, safepath, keylock. The names are those of
+// k8s.io/kubernetes/pkg/volume/util; functions with a mounter or a path have signatures of
+// their own.
 package util

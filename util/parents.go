@@ -1,22 +1,27 @@
 package util
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path"
 	"strings"
 	"syscall"
 
+	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/util/safepath"
 )
 
-// RemoveEmptyParents removes the directories that hold name, from the innermost
-// up to the one right below root, as far as they are empty. It is for what an
-// embedder has made and no one else uses: the directories of a pod that is gone.
-// The first that has something in it stays, as do its parents, and that is no
-// error; nor is one that is missing. A name that is not below root is one, and
-// nothing is removed.
-func RemoveEmptyParents(root, name string) error {
+// RemoveEmptyParents removes the parent directories of name that are empty, from the
+// innermost to the one directly below root. It is for directories that the embedder has
+// created and no other program uses: those of a pod that is gone. The first directory that
+// is not empty stays, as do its parents, and is no error; a missing one is no error either.
+// If name is not below root, RemoveEmptyParents returns an error and removes nothing.
+//
+// If ctx ends first, the error wraps ctx.Err() and the cause; directories may have been
+// removed.
+func RemoveEmptyParents(ctx context.Context, root, name string) (err error) {
+	defer brief.Shorten(&err)
 	root, name = path.Clean(root), path.Clean(name)
 	rest, ok := strings.CutPrefix(name, strings.TrimSuffix(root, "/")+"/")
 	if !ok {
@@ -26,7 +31,7 @@ func RemoveEmptyParents(root, name string) error {
 	if !nested {
 		return nil
 	}
-	err := safepath.RemoveMade(path.Join(root, top), path.Dir(name))
+	err = safepath.RemoveMade(ctx, path.Join(root, top), path.Dir(name))
 	if errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.EEXIST) {
 		return nil
 	}

@@ -11,83 +11,107 @@ import (
 	"time"
 
 	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/util/internal/intime"
+	"github.com/volumekit/volumekit/util/internal/unmounting"
 	"github.com/volumekit/volumekit/util/safepath"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// UnmountPath unmounts everything that is mounted at path, one on top of the
-// other, and removes the directory. It is [UnmountMountPoint] without options.
+// UnmountPath unmounts all stacked mounts at path, and removes the directory. It is
+// [UnmountMountPoint] without options.
 func UnmountPath(ctx context.Context, mounter mount.Interface, path string) error {
 	return UnmountMountPoint(ctx, mounter, path)
 }
 
-// An UnmountOption changes what [UnmountMountPoint] does.
-type UnmountOption func(*unmountOptions)
+// An UnmountOption configures [UnmountMountPoint].
+type UnmountOption func(*unmounting.Options)
 
-type unmountOptions struct {
-	keep, endLater, file, isolate bool
-	inside                        func(mount.Info) bool
+type unmountOptions struct{ unmounting.Options }
+
+// KeepDirectory keeps the mount point, a directory or file.
+func KeepDirectory() UnmountOption { return func(o *unmounting.Options) { o.Keep = true } }
+
+// AlsoFile also removes a mount point that is an empty regular file.
+func AlsoFile() UnmountOption { return func(o *unmounting.Options) { o.File = true } }
+
+// EndLater accepts a network file system that has been unmounted but has not ended when ctx
+// does ([mount.ErrNotEnded]), since its server does not answer.
+func EndLater() UnmountOption { return func(o *unmounting.Options) { o.EndLater = true } }
+
+// WithSubmounts also unmounts the mounts below path, if path is busy and take returns true
+// for all of them: a network file system may have created them itself, for nested file
+// systems of the server.
+func WithSubmounts(take func(mount.Info) bool) UnmountOption {
+	return func(o *unmounting.Options) { o.Inside = take }
 }
 
-// KeepDirectory leaves the directory, or file, on which the mounts were.
-func KeepDirectory() UnmountOption { return func(o *unmountOptions) { o.keep = true } }
+// Isolated makes [WithSubmounts] set the mounts private first, by [mount.Isolator], so that
+// their peers in other mount namespaces stay. If the mounter is not an Isolator, and the
+// mount table shows a shared mount, path stays busy.
+func Isolated() UnmountOption { return func(o *unmounting.Options) { o.Isolate = true } }
 
-// AlsoFile removes an empty regular file, too, on which the mounts were.
-func AlsoFile() UnmountOption { return func(o *unmountOptions) { o.file = true } }
-
-// EndLater is for file systems of a network: one that has not ended when ctx does
-// ([mount.ErrNotEnded]), since its server does not answer, is as good as one that
-// has.
-func EndLater() UnmountOption { return func(o *unmountOptions) { o.endLater = true } }
-
-// WithThoseInside takes the mounts below path down, too, if it is busy and take is true
-// of all of them: a network's file system may have made them itself, where the server
-// has one in another.
-func WithThoseInside(take func(mount.Info) bool) UnmountOption {
-	return func(o *unmountOptions) { o.inside = take }
-}
-
-// Isolated has [WithThoseInside] make the mounts private first, by [mount.Isolator], so
-// that what others share with them stays where they have it. If the mounter is none, and
-// the mount table says that something is shared, the path stays busy.
-func Isolated() UnmountOption { return func(o *unmountOptions) { o.isolate = true } }
-
-// ErrPartlyUnmounted is wrapped by the error of a call that failed after it had
-// unmounted something: a further mount is left, or the directory.
+// ErrPartlyUnmounted is wrapped by the error of a call that failed after it had unmounted a
+// mount: a further mount is left, or the directory.
 var ErrPartlyUnmounted = errors.New("unmounted in part")
 
-// UnmountMountPoint takes down what is at path:
+// UnmountMountPoint unmounts path and removes it:
 //
-//   - missing: there is nothing to do;
-//   - not a mount point: the directory is removed, if it is empty;
-//   - mounted: it is unmounted, as often as something is mounted there, the mount
-//     table is asked whether that is so, and then the directory is removed.
+//   - a missing path: it returns nil;
+//   - a directory that is not a mount point: it removes the directory, if it is empty;
+//   - a mount point: it unmounts until the mount table shows no mount at path, and then
+//     removes the directory. With a [mount.Mounter] it lets the kernel remove the
+//     directory without reading the mount table: rmdir(2) refuses a mount point.
 //
-// It is idempotent. It never looks at the file system that is mounted, never
-// removes more than the one directory, and that by rmdir(2): whatever is in it,
-// or is mounted on it in the same instant, stays and is an error (ENOTEMPTY,
-// EBUSY). A check that fails is an error, too, and nothing is removed then. A
-// path that is, or leads through, a symbolic link is refused. Mounts below path
-// are not taken down, they make it busy; see [WithThoseInside]. For a file that is a mount point use
-// [KeepDirectory] or [AlsoFile]: a file is not removed, and is an error (ENOTDIR) without.
+// It is idempotent. It never accesses the mounted file system, and removes no more than the
+// one directory, by rmdir(2): if the directory has content, or is mounted on in the same
+// instant, it stays, with an error (ENOTEMPTY, EBUSY). If a check fails, it removes
+// nothing and returns the error. A path that is a symbolic link, or contains one, is
+// refused. Mounts below path are not unmounted and make it busy; see [WithSubmounts]. For
+// a file that is a mount point use [KeepDirectory] or [AlsoFile]: without them the file
+// stays, with an error (ENOTDIR).
 //
-// A mount that is busy is tried again for some 30 ms: a look at its file system,
-// or at the mount table, holds it for an instant.
+// A busy mount is retried for about 30 ms: a reader of its file system, or of the mount
+// table, holds it for an instant.
 //
-// The error wraps [ErrPartlyUnmounted] if something was unmounted before, also if its
-// file system has not ended ([mount.ErrNotEnded], see [EndLater]);
-// [mount.ErrUncertain] if that is not known. With neither, what was mounted
-// still is.
+// The error wraps [ErrPartlyUnmounted] if a mount was unmounted before, also if its file
+// system has not ended ([mount.ErrNotEnded], see [EndLater]); [mount.ErrUncertain] if that
+// is not certain. With neither, all mounts are still mounted.
 //
-// When ctx ends, an error that wraps its cause is returned. The directory itself is
-// removed without a context: the one that holds it is taken to be on a file system
-// that answers.
+// A nil mounter is refused with a [*field.Error]; a nil option changes nothing.
+//
+// When ctx ends, UnmountMountPoint returns soon, with an error that wraps the cause of ctx.
+// The removal of the directory may continue then, if its file system does not answer.
 func UnmountMountPoint(ctx context.Context, mounter mount.Interface, path string, options ...UnmountOption) error {
+	if unmounting.IsNil(mounter) {
+		return errNoMounter
+	}
 	var o unmountOptions
 	for _, option := range options {
-		option(&o)
+		if option != nil {
+			option(&o.Options)
+		}
 	}
-	undone, err := unmountAll(ctx, mounter, path, o)
-	if err == nil && !o.keep {
+	if !o.Keep && !o.Undone && !intime.IsInside(ctx) {
+		undone, done := unmounting.Remove(ctx, mounter, path, mount.NoWait)
+		if done {
+			return nil
+		}
+		o.Undone = undone
+	}
+	return intime.Run(ctx, ErrPartlyUnmounted, func(ctx context.Context) error { return o.unmount(ctx, mounter, path) })
+}
+
+func (o unmountOptions) unmount(ctx context.Context, mounter mount.Interface, path string) error {
+	undone := o.Undone
+	if !o.Keep && !undone {
+		var removed bool
+		if undone, removed = unmounting.Remove(ctx, mounter, path, mount.MayWait); removed {
+			return nil
+		}
+	}
+	more, err := unmountAll(ctx, mounter, path, o)
+	undone = undone || more
+	if err == nil && !o.Keep {
 		err = o.removePlace(path)
 	}
 	switch {
@@ -101,17 +125,17 @@ func UnmountMountPoint(ctx context.Context, mounter mount.Interface, path string
 
 func (o unmountOptions) removePlace(path string) error {
 	err := removeMountPoint(path)
-	if !o.file || !errors.Is(err, syscall.ENOTDIR) {
+	if !o.File || !errors.Is(err, syscall.ENOTDIR) {
 		return err
 	}
-	if err := safepath.RemoveEmptyFile(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := safepath.RemoveEmptyFile(context.Background(), path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove mount point: %w", err)
 	}
 	return nil
 }
 
 func removeMountPoint(path string) error {
-	if err := safepath.Rmdir(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := safepath.Rmdir(context.Background(), path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove mount point: %w", err)
 	}
 	return nil
@@ -119,14 +143,14 @@ func removeMountPoint(path string) error {
 
 var errMissing = errors.New("the path is missing")
 
-// mostStacked is how many mounts on one path are taken down before the mounter
-// that says it has unmounted them is no longer believed.
+// mostStacked limits the unmounts on one path: a mounter that reports a mount even after so
+// many successful unmounts is wrong.
 const mostStacked = 1 << 16
 
-// unmountAll unmounts until the mount table says that nothing is mounted at
-// path, and reports whether it unmounted anything, also along with an error.
+// unmountAll unmounts until the mount table shows no mount at path, and reports whether it
+// unmounted one, also along with an error.
 func unmountAll(ctx context.Context, mounter mount.Interface, path string, o unmountOptions) (undone bool, err error) {
-	var gone error // what Unmount said of a path that it did not find
+	var gone error // Unmount's error for a missing path
 	for range mostStacked {
 		if err := context.Cause(ctx); err != nil {
 			return undone, fmt.Errorf("unmount %s: %w", path, err)
@@ -155,10 +179,11 @@ func unmountAll(ctx context.Context, mounter mount.Interface, path string, o unm
 	return undone, fmt.Errorf("unmount %s: still mounted after %d times", path, mostStacked)
 }
 
-// afterNotEnded returns nil if the file system may end later and nothing else is
-// mounted there. Its context has ended: it asks without, as the directory is removed.
+// afterNotEnded returns nil if EndLater accepts the file system and path has no other mount.
+// The context has ended, so it queries the mount table without: the directory is removed
+// next.
 func (o unmountOptions) afterNotEnded(ctx context.Context, mounter mount.Interface, path string, notEnded error) error {
-	if !o.endLater {
+	if !o.EndLater {
 		return notEnded
 	}
 	mounted, err := mounter.IsMountPoint(context.WithoutCancel(ctx), path)
@@ -168,15 +193,15 @@ func (o unmountOptions) afterNotEnded(ctx context.Context, mounter mount.Interfa
 	return nil
 }
 
-// unmountBusy unmounts once, and tries again while the mount is busy: after 1,
-// 2, 4, 8 and 16 ms.
+// unmountBusy unmounts once, and retries while the mount is busy: after 1, 2, 4, 8 and
+// 16 ms.
 func (o unmountOptions) unmountBusy(ctx context.Context, mounter mount.Interface, path string) error {
 	for wait := time.Millisecond; ; wait *= 2 {
 		err := mounter.Unmount(ctx, path)
 		if !errors.Is(err, syscall.EBUSY) || errors.Is(err, mount.ErrUncertain) {
 			return err
 		}
-		if inside := o.thoseInside(ctx, mounter, path); len(inside) > 0 {
+		if inside := o.submounts(ctx, mounter, path); len(inside) > 0 {
 			if failed := o.separate(ctx, mounter, path, inside); failed != nil {
 				return fmt.Errorf("%w: %w", err, failed)
 			}
@@ -193,10 +218,10 @@ func (o unmountOptions) unmountBusy(ctx context.Context, mounter mount.Interface
 	}
 }
 
-// thoseInside returns the mounts at and below path, if there are any below it and all may
-// be taken down with it.
-func (o unmountOptions) thoseInside(ctx context.Context, mounter mount.Interface, path string) (tree []mount.Info) {
-	if o.inside == nil {
+// submounts returns the mounts at and below path, if there are mounts below it and all may
+// be unmounted with it.
+func (o unmountOptions) submounts(ctx context.Context, mounter mount.Interface, path string) (tree []mount.Info) {
+	if o.Inside == nil {
 		return nil
 	}
 	table, err := mounter.List(ctx)
@@ -209,7 +234,7 @@ func (o unmountOptions) thoseInside(ctx context.Context, mounter mount.Interface
 		case info.Mountpoint == path:
 			tree = append(tree, info)
 		case !strings.HasPrefix(info.Mountpoint, path+"/"):
-		case !o.inside(info):
+		case !o.Inside(info):
 			return nil
 		default:
 			tree, found = append(tree, info), true
@@ -221,11 +246,11 @@ func (o unmountOptions) thoseInside(ctx context.Context, mounter mount.Interface
 	return tree
 }
 
-var errShared = fmt.Errorf("others share what is mounted inside: %w", errors.ErrUnsupported)
+var errShared = fmt.Errorf("a mount inside is shared with other mount namespaces: %w", errors.ErrUnsupported)
 
-// separate makes a tree of mounts private, if it is to be.
+// separate makes a tree of mounts private if Isolate is set.
 func (o unmountOptions) separate(ctx context.Context, mounter mount.Interface, path string, tree []mount.Info) error {
-	if !o.isolate {
+	if !o.Isolate {
 		return nil
 	}
 	if isolator, ok := mounter.(mount.Isolator); ok {
@@ -238,3 +263,5 @@ func (o unmountOptions) separate(ctx context.Context, mounter mount.Interface, p
 	}
 	return nil
 }
+
+var errNoMounter = field.Required(field.NewPath("mounter"), "volumes need a mounter")

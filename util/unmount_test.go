@@ -125,8 +125,8 @@ func TestUnmountBusy(t *testing.T) {
 	})
 }
 
-// TestUnmountFailedCheck: whatever call fails, and however, nothing is removed
-// before it is certain that nothing is mounted.
+// TestUnmountFailedCheck: whichever call fails, nothing is removed before it is certain that
+// nothing is mounted.
 func TestUnmountFailedCheck(t *testing.T) {
 	failure := errors.New("injected")
 	for _, fault := range []mounttest.Fault{
@@ -162,7 +162,7 @@ func TestUnmountEndedContext(t *testing.T) {
 	})
 }
 
-// unmounter is a mounter whose Unmount is another.
+// unmounter is a mounter with another Unmount.
 type unmounter struct {
 	mount.Interface
 	unmount func(ctx context.Context, target string) error
@@ -170,7 +170,7 @@ type unmounter struct {
 
 func (u unmounter) Unmount(ctx context.Context, target string) error { return u.unmount(ctx, target) }
 
-// stacked mounts so many times on one directory.
+// stacked mounts several times on one directory.
 func stacked(t *testing.T, m mount.Interface, mounts int) (target string) {
 	dir := tempDir(t)
 	source, target := mkdir(t, dir, "source"), mkdir(t, dir, "target")
@@ -180,8 +180,8 @@ func stacked(t *testing.T, m mount.Interface, mounts int) (target string) {
 	return target
 }
 
-// TestUnmountHowFar: the error says whether something has been unmounted.
-func TestUnmountHowFar(t *testing.T) {
+// TestUnmountErrorKind: the error says whether a mount has been unmounted.
+func TestUnmountErrorKind(t *testing.T) {
 	failure := errors.New("injected")
 	for times, part := range map[int]bool{1: false, 2: true} {
 		m := mounttest.NewFake(mount.Config{})
@@ -207,8 +207,8 @@ func TestUnmountHowFar(t *testing.T) {
 	require.NotErrorIs(t, err, util.ErrPartlyUnmounted, "nothing was mounted any more")
 }
 
-// TestUnmountEndsInBetween: the context is asked before each of the mounts.
-func TestUnmountEndsInBetween(t *testing.T) {
+// TestUnmountChecksContext: the context is checked before each of the mounts.
+func TestUnmountChecksContext(t *testing.T) {
 	m := mounttest.NewFake(mount.Config{})
 	target := stacked(t, m, 2)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -226,8 +226,8 @@ func TestUnmountEndsInBetween(t *testing.T) {
 	require.True(t, is, "the other stays")
 }
 
-// TestUnmountOfAMissingPath: the mounter says that the path is missing, and that
-// it is mounted.
+// TestUnmountOfAMissingPath: a mounter reports that the path is missing, and that it is
+// mounted.
 func TestUnmountOfAMissingPath(t *testing.T) {
 	m := mounttest.NewFake(mount.Config{})
 	target := stacked(t, m, 1)
@@ -241,7 +241,7 @@ func TestUnmountOfAMissingPath(t *testing.T) {
 	require.DirExists(t, target)
 }
 
-func TestUnmountTriesABusyMountAgain(t *testing.T) {
+func TestUnmountRetriesBusyMount(t *testing.T) {
 	m := mounttest.NewFake(mount.Config{})
 	target := stacked(t, m, 1)
 	m.Inject(mounttest.Fault{Op: mounttest.OpUnmount, Err: syscall.EBUSY, Times: 5})
@@ -266,20 +266,20 @@ func TestUnmountTriesABusyMountAgain(t *testing.T) {
 	require.Equal(t, 1, calls)
 }
 
-// liar says that it has unmounted.
-type liar struct{ mount.Interface }
+// idleUnmounter is a mounter whose Unmount succeeds and does nothing.
+type idleUnmounter struct{ mount.Interface }
 
-func (liar) Unmount(context.Context, string) error { return nil }
+func (idleUnmounter) Unmount(context.Context, string) error { return nil }
 
 func TestUnmountVerifies(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it takes many calls until nobody believes the mounter any more")
+		t.Skip("it makes 65536 calls")
 	}
 	m := mounttest.NewFake(mount.Config{})
 	dir := tempDir(t)
 	source, target := mkdir(t, dir, "source"), mkdir(t, dir, "target")
 	bind(t, m, source, target)
-	require.ErrorContains(t, util.UnmountPath(t.Context(), liar{m}, target), "still mounted")
+	require.ErrorContains(t, util.UnmountPath(t.Context(), idleUnmounter{m}, target), "still mounted")
 	require.DirExists(t, target)
 }
 
@@ -287,18 +287,18 @@ func TestRemoveEmptyParents(t *testing.T) {
 	root := tempDir(t)
 	deep := mkdir(t, root, "pods/1/volumes/p")
 	mkdir(t, root, "pods/2")
-	require.NoError(t, util.RemoveEmptyParents(root, deep+"/v"))
+	require.NoError(t, util.RemoveEmptyParents(t.Context(), root, deep+"/v"))
 	require.NoDirExists(t, root+"/pods/1")
 	require.DirExists(t, root+"/pods/2", "somebody else's stays, and what holds it")
-	require.NoError(t, util.RemoveEmptyParents(root, deep+"/v"), "missing ones are no error")
-	require.NoError(t, util.RemoveEmptyParents(root, root+"/pods"))
+	require.NoError(t, util.RemoveEmptyParents(t.Context(), root, deep+"/v"), "missing ones are no error")
+	require.NoError(t, util.RemoveEmptyParents(t.Context(), root, root+"/pods"))
 	require.DirExists(t, root+"/pods/2")
 	for _, name := range []string{root, "/", "", root + "/../x", filepath.Dir(root)} {
-		require.Error(t, util.RemoveEmptyParents(root, name), "%q", name)
+		require.Error(t, util.RemoveEmptyParents(t.Context(), root, name), "%q", name)
 	}
 }
 
-// neverEnds is a kernel whose file systems do not end when they are unmounted.
+// neverEnds is a mounter whose file systems do not end when they are unmounted.
 type neverEnds struct{ mount.Interface }
 
 func (m neverEnds) Unmount(ctx context.Context, target string) error {
@@ -308,8 +308,8 @@ func (m neverEnds) Unmount(ctx context.Context, target string) error {
 	return &mount.Error{Op: "unmount", Target: target, Err: fmt.Errorf("%w: %w", mount.ErrNotEnded, context.DeadlineExceeded)}
 }
 
-// TestUnmountNotEnded: a file system that has not ended is unmounted, and whether
-// that is enough is for the caller to say.
+// TestUnmountNotEnded: a file system that has not ended is unmounted, and the caller decides
+// whether that is enough.
 func TestUnmountNotEnded(t *testing.T) {
 	onEach(t, func(t *testing.T, real mount.Interface) {
 		dir := tempDir(t)
@@ -333,8 +333,8 @@ func TestUnmountNotEnded(t *testing.T) {
 	})
 }
 
-// TestUnmountWithThoseInside: what is inside goes, too, if all of it may.
-func TestUnmountWithThoseInside(t *testing.T) {
+// TestUnmountWithSubmounts: mounts inside are unmounted, too, if all of them may be.
+func TestUnmountWithSubmounts(t *testing.T) {
 	onEach(t, func(t *testing.T, m mount.Interface) {
 		dir := tempDir(t)
 		source, target := mkdir(t, dir, "source"), mkdir(t, dir, "target")
@@ -344,7 +344,7 @@ func TestUnmountWithThoseInside(t *testing.T) {
 		bind(t, m, source, target+"/one")
 		bind(t, m, source, target+"/two")
 		only := func(names ...string) util.UnmountOption {
-			return util.WithThoseInside(func(info mount.Info) bool {
+			return util.WithSubmounts(func(info mount.Info) bool {
 				return slices.Contains(names, filepath.Base(info.Mountpoint))
 			})
 		}
@@ -356,13 +356,13 @@ func TestUnmountWithThoseInside(t *testing.T) {
 	})
 }
 
-// TestUnmountIsolated: what has spread from those inside stays, or all of it does.
+// TestUnmountIsolated: peers of the mounts inside stay, or the path stays busy.
 func TestUnmountIsolated(t *testing.T) {
 	onEach(t, func(t *testing.T, m mount.Interface) {
 		dir := tempDir(t)
 		source, target, other := mkdir(t, dir, "source"), mkdir(t, dir, "target"), mkdir(t, dir, "other")
 		mkdir(t, source, "inner")
-		all := util.WithThoseInside(func(mount.Info) bool { return true })
+		all := util.WithSubmounts(func(mount.Info) bool { return true })
 		spread := func(how mount.Propagation, source, target string) {
 			require.NoError(t, m.Mount(t.Context(), mount.Request{
 				Source: source, Target: target, Stack: true, Propagation: how, Submounts: mount.IncludeSubmounts,

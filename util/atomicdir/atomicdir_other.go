@@ -9,6 +9,6 @@ import (
 	"runtime"
 )
 
-func write(context.Context, string, layout, Options) (bool, error) {
-	return false, fmt.Errorf("atomic directories on %s: %w", runtime.GOOS, errors.ErrUnsupported)
+func write(context.Context, string, layout, Options, *commit) (bool, error) {
+	return false, fmt.Errorf("atomic directories on %s: requires Linux: %w", runtime.GOOS, errors.ErrUnsupported)
 }

@@ -20,70 +20,74 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestAttack: while sets are written to a directory, others in it put symbolic links to a
-// tree outside, and directories, in the place of whatever is there, as fast as they can.
-// Nothing outside is read, made, changed or lost. What a writer that goes by paths does
-// in the same place shows that the attack is one.
+// TestAttack: while sets are written to a directory, attackers in it replace any entry by
+// symbolic links to a tree outside, and by directories, as fast as they can. Nothing outside
+// is read, created, changed or lost. TestAttackDefeatsPaths shows that the same attacks succeed
+// against a writer by paths.
 func TestAttack(t *testing.T) {
 	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
 		a := newAttack(t, dir)
-		stop := a.begin()
+		stop := a.start()
 		var written, refused int
 		for i := 0; i < testbed.UpTo(1000, 100_000) || a.swapped.Load() < 100 || written == 0; i++ {
-			if _, err := Write(t.Context(), a.root, generation(i), Options{}); err == nil {
+			var o Options
+			if i%3 > 0 {
+				o.MountPoints = inDirectory
+			}
+			if _, err := Write(t.Context(), a.root, generation(i), o); err == nil {
 				written++
 			} else {
 				refused++
-				a.tolerate(err)
+				a.requireTolerable(err)
 			}
 			if i%100 == 0 {
-				require.Empty(t, a.escaped(), "round %d", i)
+				require.Empty(t, a.changeOutside(), "round %d", i)
 			}
 		}
 		stop()
-		require.Empty(t, a.escaped())
-		for range 2 { // what the attackers left may take a second time
+		require.Empty(t, a.changeOutside())
+		for range 2 { // one Write may not remove all of the attackers' entries
 			_, _ = Write(t.Context(), a.root, generation(-1), Options{})
 		}
 		mustWrite(t, a.root, generation(-1), Options{})
-		require.Empty(t, a.escaped())
+		require.Empty(t, a.changeOutside())
 		t.Logf("%d written, %d refused, %d swaps", written, refused, a.swapped.Load())
 	})
 }
 
-// TestAttackOnPaths is the control.
-func TestAttackOnPaths(t *testing.T) {
+// TestAttackDefeatsPaths is the control: the attacks succeed against a writer by paths.
+func TestAttackDefeatsPaths(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
 	}
 	a := newAttack(t, testbed.Tmpfs(t, testbed.Dir(t)))
-	stop := a.begin()
+	stop := a.start()
 	defer stop()
 	for i := range 100_000 {
 		if i%100 == 0 {
-			a.clear()
+			a.removeSets()
 		}
-		naive(a.root, generation(i))
-		if i%10 == 0 && a.escaped() != "" {
-			t.Log("the control lets the attackers out: " + a.escaped())
+		writeByPath(a.root, generation(i))
+		if i%10 == 0 && a.changeOutside() != "" {
+			t.Log("the control lets the attackers out: " + a.changeOutside())
 			return
 		}
 	}
 	t.Error("the attackers are too slow to show anything")
 }
 
-// clear lets the control begin again. A directory that the attackers have put in the
-// place of its link for good stays there: sets pile up then, and among them they hardly
-// ever find the one that is being written.
-func (a *attack) clear() {
+// removeSets removes the sets between rounds of the control. A directory that the attackers have
+// put in the place of the link stays: then sets pile up, and the attackers hardly ever hit
+// the one that is being written.
+func (a *attack) removeSets() {
 	list, _ := os.ReadDir(a.root)
 	for _, entry := range list {
 		_ = os.RemoveAll(a.root + "/" + entry.Name())
 	}
 }
 
-// naive is the same layout by paths.
-func naive(dir string, files map[string]File) {
+// writeByPath writes the same layout by paths.
+func writeByPath(dir string, files map[string]File) {
 	set := newSetName(time.Now())
 	for name, f := range files {
 		at := filepath.Join(dir, set, name)
@@ -118,16 +122,18 @@ func newAttack(t *testing.T, dir string) *attack {
 	for _, name := range []string{"/canary", "/d/b", "/d/e/c", "/d/e/canary", "/dir-0/canary"} {
 		require.NoError(t, os.WriteFile(a.outside+name, []byte("precious"), 0o600))
 	}
-	a.before = a.look()
+	a.before = a.describeOutside()
 	var err error
-	a.dir, a.mount, err = openRoot(a.root)
+	a.dir, err = beneath.OpenDirectory(a.root)
+	require.NoError(t, err)
+	a.mount, err = beneath.MountOf(a.dir)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = unix.Close(a.dir) })
 	return a
 }
 
-// look returns all that can be seen outside.
-func (a *attack) look() map[string]string {
+// describeOutside returns the attributes and the content of the tree outside.
+func (a *attack) describeOutside() map[string]string {
 	all := map[string]string{}
 	err := filepath.WalkDir(a.outside, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -148,9 +154,9 @@ func (a *attack) look() map[string]string {
 	return all
 }
 
-// escaped says what has become of the tree outside, if anything has.
-func (a *attack) escaped() string {
-	now := a.look()
+// changeOutside describes a change of the tree outside, or returns "".
+func (a *attack) changeOutside() string {
+	now := a.describeOutside()
 	for name, was := range a.before {
 		if now[name] != was {
 			return name + " was " + was + ", and is " + now[name]
@@ -164,10 +170,10 @@ func (a *attack) escaped() string {
 	return ""
 }
 
-// begin returns what ends the attack, and waits until it has.
-func (a *attack) begin() (stop func()) {
+// start starts the attackers, and returns a function that stops them and waits for their end.
+func (a *attack) start() (stop func()) {
 	var attackers []func(int)
-	for n, attack := range []func(link, name string){a.exchange, a.replace, a.plant} {
+	for n, attack := range []func(link, name string){a.exchange, a.replaceByLink, a.createLinks} {
 		link := fmt.Sprintf("attacker-%d", n)
 		attackers = append(attackers, func(int) {
 			for _, name := range a.targets() {
@@ -178,7 +184,7 @@ func (a *attack) begin() (stop func()) {
 	return testbed.Attack(a.t, attackers...)
 }
 
-// targets are what somebody can get in between: the sets, what is in them, the links.
+// targets returns the entries to attack: the sets, their files and the links.
 func (a *attack) targets() []string {
 	var all []string
 	list, _ := os.ReadDir(a.root)
@@ -192,10 +198,10 @@ func (a *attack) targets() []string {
 			all = append(all, name+"/d", name+"/d/e", name, name+"/d/b", name+"/dir-0")
 		}
 	}
-	return append(all, newDataLink, newLink)
+	return append(all, newDataLink, newLink, newPoint, newPoint+"/e", "d/e", "d/m", "d/e/f", "d/b")
 }
 
-// exchange puts a link in a place for a moment.
+// exchange puts a link in an entry's place for a moment.
 func (a *attack) exchange(link, name string) {
 	_ = unix.Symlinkat(a.outside, a.dir, link)
 	if a.swap(link, name) {
@@ -203,8 +209,8 @@ func (a *attack) exchange(link, name string) {
 	}
 }
 
-// plant puts links where files are about to be.
-func (a *attack) plant(_, name string) {
+// createLinks creates links at the names of files that are about to be written.
+func (a *attack) createLinks(_, name string) {
 	dir, err := beneath.Open(a.dir, name, toLook, a.mount)
 	if err != nil {
 		return
@@ -215,8 +221,8 @@ func (a *attack) plant(_, name string) {
 	}
 }
 
-// replace puts a link in a place for good, or, now and then, a directory with one.
-func (a *attack) replace(link, name string) {
+// replaceByLink puts a link in an entry's place permanently, or sometimes a directory with one.
+func (a *attack) replaceByLink(link, name string) {
 	if rand.IntN(8) > 0 {
 		return
 	}
@@ -230,7 +236,8 @@ func (a *attack) replace(link, name string) {
 	a.swap(link, name)
 }
 
-// swap keeps to the directory, as somebody in a container has to.
+// swap exchanges two entries within the directory, as a container's processes are limited
+// to.
 func (a *attack) swap(link, name string) bool {
 	dir, err := beneath.Open(a.dir, filepath.Dir(name), toLook, a.mount)
 	if err != nil {
@@ -244,8 +251,8 @@ func (a *attack) swap(link, name string) bool {
 	return true
 }
 
-// tolerate is for what those who attack deserve.
-func (a *attack) tolerate(err error) {
+// requireTolerable accepts the errors that attackers may cause, and fails the test for others.
+func (a *attack) requireTolerable(err error) {
 	a.t.Helper()
 	var left *LeftoverError
 	var path *fs.PathError

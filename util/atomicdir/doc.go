@@ -1,5 +1,5 @@
-// Package atomicdir writes sets of files that change all at once for those who read
-// them, in the layout that the kubelet gives to configMaps and secrets:
+// Package atomicdir writes sets of files that change all at once for their readers, in the
+// layout that the kubelet gives to configMaps and secrets:
 //
 //	<dir>/..2006_01_02_15_04_05.1234567890/user.conf
 //	<dir>/..2006_01_02_15_04_05.1234567890/certs/ca.pem
@@ -7,45 +7,67 @@
 //	<dir>/user.conf   -> ..data/user.conf
 //	<dir>/certs       -> ..data/certs
 //
-// [Write] puts a new set beside the old one, makes ..data point to it by one
-// rename(2), and only then removes the old one. A set that is as asked already is
-// not written again.
+// [Write] writes a new set beside the old one, points ..data to it by one rename(2), and
+// only then removes the old one. It does not rewrite a set that is unchanged.
+//
+// # Unchanged sets
+//
+// The first Write of a process reads the set, and records the inodes and the times of the last
+// change of its files and directories in memory. The next Write for the same files queries
+// these, and reads nothing if they are the same. The record holds a hash of the files, with a
+// secret seed, and not their content. Write reads a set as if it had no record
+//
+//   - if a file or directory has changed within two seconds before the Write that read it:
+//     file systems round times;
+//   - if a process had a file open for writing then (the kernel refused a lease): it may
+//     have a memory mapping, by which it changes the file without a new time;
+//   - with mount points, and on other file systems than ext4, XFS, Btrfs and tmpfs.
+//
+// On tmpfs a later memory mapping does not advance the time either, so Write reads the files
+// each time, but not the directories.
+//
+// Other volumes may be mounted in the directory. [Options.MountPoints] are created beside
+// the sets and stay when sets change; a directory on the way to one is not a link:
+//
+//	<dir>/certs/ca.pem  -> ../..data/certs/ca.pem
+//	<dir>/certs/cache/     a mount point
 //
 // # Readers
 //
-// Who opens <dir>/user.conf has that file as it was in one of the sets, whole. Who
-// needs several files of one set opens the directory <dir>/..data once and the files
-// from there; a file that is missing then means that the set has been replaced
-// meanwhile: begin again. A watch (inotify) on <dir> sees ..data come, once for each
+// A reader that opens <dir>/user.conf gets the whole file of one of the sets. A reader of
+// several files of one set opens the directory <dir>/..data once and the files from
+// there; if a file is missing then, the set has been replaced meanwhile, and the reader
+// starts again. A watch (inotify) on <dir> reports one creation of ..data for each
 // change.
 //
 // # Crashes
 //
-// A process that dies at any place leaves the old set or the new one for readers,
-// whole. The next Write removes what was left over, also if the set need not change.
-// After a loss of power the same holds, and a Write that had returned has not been
-// in vain: files and directories are synced before ..data points to them, and the
-// directory afterwards. That is left out on tmpfs and ramfs, where nothing outlives
-// the machine.
+// After a crash of the process at any point readers have the old set or the new one,
+// whole. The next Write removes leftovers, also if the set is unchanged.
+//
+// After a loss of power a set can be torn: the next Write, of a new process, reads every
+// file, and replaces a set that differs. With [Options.Durable] the set of a Write that has returned is
+// whole: files and directories are synced before ..data points to them, and the directory
+// afterwards.
 //
 // # Attackers
 //
-// The directory may be writable to somebody hostile: a pod. Each step goes from an
-// open directory to an entry of it, never through a symbolic link and never into
-// another mount (openat2(2); where it is missing, component by component). Whoever
-// swaps names in there gets a set that is not as it should be, which the next Write
-// puts right, or makes a Write fail; never is anything read, written, changed or
-// removed outside of the directory. Old sets are removed by package scrub.
+// The directory may be writable by an attacker, such as a pod. Each step goes from an
+// open directory to an entry of it, never through a symbolic link and never into another
+// mount (openat2(2); where it is missing, component by component). By swapping names an
+// attacker can damage the set, which the next Write repairs, or make a Write fail, but can
+// never make Write read, write, change or remove anything outside of the directory. Old
+// sets are removed by package scrub.
 //
-// The directory is the set's. What others put at a name of the set, at ..data, or at
-// names like those of timestamped directories is replaced or removed; their other
+// The directory belongs to the set. Entries of other programs at a name of the set, at
+// ..data, or at names like those of timestamped directories are replaced or removed; other
 // files stay.
 //
 // # When not to use it
 //
-// For one file, write a temporary one and rename it. For a directory that programs
-// share as writers, this is no lock: there is to be one Write at a time for a
-// directory, and the caller sees to that.
+// For one file, write a temporary file and rename it. For a directory with several writing
+// programs, this package is no lock: the caller must ensure that there is one Write at a
+// time for a directory.
 //
-// It is for Linux; on other systems Write fails with errors.ErrUnsupported.
+// The package requires Linux; on other systems Write fails with errors.ErrUnsupported.
 package atomicdir

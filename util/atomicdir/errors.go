@@ -3,42 +3,37 @@ package atomicdir
 import (
 	"fmt"
 	"strings"
+
+	"github.com/volumekit/volumekit/internal/input"
 )
 
-// An InputError says what of the input is wrong. Nothing was changed.
-type InputError struct {
-	Field, Value, Reason string
-}
+const operation input.Operation = "atomicdir"
 
-func (e *InputError) Error() string {
-	return fmt.Sprintf("atomicdir: %s %q: %s", e.Field, shorten(e.Value), e.Reason)
-}
+// An InputError names the field of the input that was refused. Nothing was changed.
+type InputError = input.Error
 
-// A LeftoverError says that the set is in place, as asked, and that something else
-// in the directory, of an earlier set or a crash, could not be removed. The next
-// Write tries again.
+// A LeftoverError reports that the new set is in place, but that other entries of the
+// directory, of an earlier set or a crash, could not be removed. The next Write tries
+// again.
 type LeftoverError struct {
 	Dir   string
-	Names []string // right in Dir, any bytes
+	Names []string // at the top of Dir, any bytes
 	Err   error
 }
 
+// Error names the directory, the entries and the cause.
 func (e *LeftoverError) Error() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s: left are", shorten(e.Dir))
-	for i, name := range e.Names {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		fmt.Fprintf(&b, " %q", shorten(name))
+	var names []string
+	for _, name := range e.Names {
+		names = append(names, fmt.Sprintf("%q", shorten(name)))
 	}
-	fmt.Fprintf(&b, ": %v", e.Err)
-	return b.String()
+	return fmt.Sprintf("remove leftovers of %s: %s: %v", shorten(e.Dir), strings.Join(names, ", "), e.Err)
 }
 
+// Unwrap returns the cause.
 func (e *LeftoverError) Unwrap() error { return e.Err }
 
-// shorten in the middle: both ends of a long name say something.
+// shorten omits the middle of a long name: both ends matter.
 func shorten(s string) string {
 	const most = 160
 	if len(s) <= most {

@@ -10,8 +10,8 @@ import (
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
-// TestKilled: wherever a Write dies, readers have the old set or the new one, whole, and
-// the next Write gives the new one and leaves nothing over.
+// TestKilled: after the death of a Write at any call readers have the old set or the new
+// one, whole, and the next Write puts the new one in place and leaves nothing over.
 func TestKilled(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
@@ -47,7 +47,7 @@ func TestKilled(t *testing.T) {
 	t.Logf("killed at %d places: readers saw %v", kills, seen)
 }
 
-// TestKilledAtFirst is about a directory that has no set yet.
+// TestKilledAtFirst: the same for a directory that has no set yet.
 func TestKilledAtFirst(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return

@@ -12,24 +12,30 @@ const (
 	maxComponent = 255
 )
 
-// A layout is where a set's files are.
+// A layout has the directories and files of a set.
 type layout struct {
-	dirs  []directory // parents before what is in them
-	files map[string]File
-	tops  map[string]bool // what is visible in the directory itself
+	dirs   []directory // parents before their subdirectories
+	files  map[string]File
+	seen   *view // without links, until addLinks is called
+	byPath map[string]*directory
 }
 
-// A directory of a set, and the names in it.
+// addLinks adds the links to the files to the view. A recorded set needs none of them.
+func (l layout) addLinks() { l.seen.addLinks(l.byPath) }
+
+// A directory of a set has the names of its files and subdirectories.
 type directory struct {
-	path        string // "" is the set's own
+	path        string // "" is the top of the set
 	files, dirs []string
 }
 
-// arrange checks the names of a set.
-func arrange(files map[string]File) (layout, error) {
-	l := layout{files: map[string]File{}, tops: map[string]bool{}}
-	in := map[string]*directory{"": {}}
-	for _, written := range slices.Sorted(maps.Keys(files)) {
+// arrange checks the names of a set and of its mount points, and returns their layout.
+func arrange(files map[string]File, points []MountPoint) (layout, error) {
+	in := map[string]*directory{"": {files: make([]string, 0, len(files))}}
+	l := layout{files: make(map[string]File, len(files)), byPath: in}
+	names := slices.AppendSeq(make([]string, 0, len(files)), maps.Keys(files))
+	slices.Sort(names)
+	for _, written := range names {
 		if reason := badName(written); reason != "" {
 			return layout{}, refuse(written, reason)
 		}
@@ -47,13 +53,12 @@ func arrange(files map[string]File) (layout, error) {
 		}
 		l.dirs = append(l.dirs, *in[dir])
 	}
-	for _, name := range slices.Concat(in[""].files, in[""].dirs) {
-		l.tops[name] = true
-	}
-	return l, nil
+	var err error
+	l.seen, err = arrangeView(points)
+	return l, err
 }
 
-// parent returns the directory of a name, and sees to it that those above have it.
+// parent returns the directory of a name, and adds it and its parents if they are missing.
 func parent(in map[string]*directory, name string) *directory {
 	dir := path.Dir(name)
 	if dir == "." {
@@ -69,8 +74,16 @@ func parent(in map[string]*directory, name string) *directory {
 	return d
 }
 
-// CheckName returns an *InputError if a file of a set cannot have the name: it is
-// relative, of at most 4096 bytes, 255 in each component, without ".." and NUL, and does
+// join returns the name of an entry of a directory of the set. Both are clean.
+func join(dir, base string) string {
+	if dir == "" {
+		return base
+	}
+	return dir + "/" + base
+}
+
+// CheckName returns an *InputError if a name is invalid for a file of a set: it must be
+// relative, of at most 4096 bytes, 255 in each component, without ".." and NUL, and must
 // not begin with "..".
 func CheckName(name string) error {
 	if reason := badName(name); reason != "" {
@@ -80,11 +93,11 @@ func CheckName(name string) error {
 }
 
 func refuse(name, reason string) error {
-	return &InputError{Field: "name", Value: name, Reason: reason}
+	return operation.Refuse("name", name, reason)
 }
 
-// badName says what is wrong with a name, by the kubelet's rules and those of file
-// systems.
+// badName returns why a name is invalid by the kubelet's rules and those of file systems,
+// or "".
 func badName(name string) string {
 	switch {
 	case name == "":
@@ -94,7 +107,7 @@ func badName(name string) string {
 	case path.IsAbs(name):
 		return "not relative"
 	case strings.ContainsRune(name, 0):
-		return "has a NUL"
+		return "must not contain NUL"
 	case path.Clean(name) == ".":
 		return "not a file's"
 	case strings.HasPrefix(path.Clean(name), ".."):

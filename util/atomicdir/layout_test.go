@@ -19,7 +19,7 @@ func TestNames(t *testing.T) {
 	require.Error(t, CheckName("a/../b"))
 	for _, test := range []struct {
 		names  []string
-		reason string // empty: they are good
+		reason string // empty: the names are valid
 	}{
 		{names: nil},
 		{names: []string{"a", "b"}},
@@ -39,7 +39,7 @@ func TestNames(t *testing.T) {
 		{names: []string{"../a"}, reason: `begins with ".."`},
 		{names: []string{"a/../b"}, reason: `has ".."`},
 		{names: []string{"a/.."}, reason: "not a file's"},
-		{names: []string{"a\x00b"}, reason: "has a NUL"},
+		{names: []string{"a\x00b"}, reason: "must not contain NUL"},
 		{names: []string{long + "n"}, reason: "a component is longer than 255 bytes"},
 		{names: []string{"a/" + long + "n"}, reason: "a component is longer than 255 bytes"},
 		{names: []string{strings.Repeat("a/", 2048) + "a"}, reason: "longer than 4096 bytes"},
@@ -48,7 +48,7 @@ func TestNames(t *testing.T) {
 		{names: []string{"a/b/c/d", "a/b"}, reason: "a file, and a directory of others"},
 		{names: []string{"a/b", "a/b/", "a"}, reason: "two names of one file"},
 	} {
-		_, err := arrange(named(test.names...))
+		_, err := arrange(named(test.names...), nil)
 		if test.reason == "" {
 			require.NoError(t, err, "%q", test.names)
 			continue
@@ -70,7 +70,7 @@ func named(names ...string) map[string]File {
 }
 
 func TestArrange(t *testing.T) {
-	l, err := arrange(named("a/b/c", "!/d", "a/e", "f", "z/"))
+	l, err := arrange(named("a/b/c", "!/d", "a/e", "f", "z/"), nil)
 	require.NoError(t, err)
 	require.Equal(t, []directory{
 		{path: "", files: []string{"f", "z"}, dirs: []string{"!", "a"}},
@@ -78,7 +78,8 @@ func TestArrange(t *testing.T) {
 		{path: "a", files: []string{"e"}, dirs: []string{"b"}},
 		{path: "a/b", files: []string{"c"}},
 	}, l.dirs)
-	require.Equal(t, map[string]bool{"!": true, "a": true, "f": true, "z": true}, l.tops)
+	l.addLinks()
+	require.Equal(t, map[string]string{"!": "..data/!", "a": "..data/a", "f": "..data/f", "z": "..data/z"}, l.seen.links)
 	require.Len(t, l.files, 5)
 }
 
@@ -90,7 +91,7 @@ func FuzzNames(f *testing.F) {
 		f.Add(seed[0], seed[1])
 	}
 	f.Fuzz(func(t *testing.T, a, b string) {
-		l, err := arrange(named(a, b))
+		l, err := arrange(named(a, b), nil)
 		if err != nil {
 			var refused *InputError
 			require.ErrorAs(t, err, &refused)
@@ -149,8 +150,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// TestNoSecretIsShown: what a program prints while it looks for a mistake must not hold
-// what is in a file.
+// TestNoSecretIsShown: no format verb prints a file's content.
 func TestNoSecretIsShown(t *testing.T) {
 	files := map[string]File{"a": {Data: []byte("hush")}}
 	for _, value := range []any{files, files["a"], []File{files["a"]}} {

@@ -4,56 +4,80 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 
 	"golang.org/x/sys/unix"
 )
 
-// tries is how often somebody may come between two steps of ours.
+// tries limits the tries of a step that other processes interfere with.
 const tries = 16
 
-var errInterfered = errors.New("somebody else is changing the directory")
+var errInterfered = errors.New("another process changes the directory")
 
-// link sees to it that all of the set can be seen, and reports whether it had to change
-// anything.
-func (w *writer) link() (changed bool, err error) {
-	for top := range w.tops {
-		if linkAt(w.root, top) == visible(top) {
+// createLinks creates the links of a view, and reports whether it had to change anything.
+func (w *writer) createLinks(dir int, v *view) (changed bool, err error) {
+	for name, to := range v.links {
+		if w.fresh { // the name is most likely free
+			if unix.Symlinkat(to, dir, name) == nil {
+				changed = true
+				continue
+			}
+		}
+		if leadsTo(dir, name, to) {
 			continue
 		}
 		changed = true
-		if err := unix.Symlinkat(visible(top), w.root, top); err == nil {
+		if err := unix.Symlinkat(to, dir, name); err == nil {
 			continue
 		}
-		if err := w.point(top, visible(top), newLink); err != nil {
+		if err := w.replaceByLink(dir, path.Join(v.path, name), to, newLink); err != nil {
 			return true, err
 		}
 	}
 	return changed, nil
 }
 
-// point makes a name a symbolic link at once, whatever it was before. It makes the link
-// under another name first.
-func (w *writer) point(name, to, by string) error {
-	var err error
+// replaceByLink replaces an entry of an open directory by a symbolic link, atomically and for any
+// type of entry. It creates the link under the name by first. The name is relative to the
+// directory of the sets.
+func (w *writer) replaceByLink(dir int, name, to, by string) error {
+	base := path.Base(name)
+	err := w.retryReplace(func() error {
+		if unix.Symlinkat(to, w.root, by) != nil { // the name by may be in use
+			if err := w.removeEntry(context.Background(), by); err != nil {
+				return err
+			}
+			if err := unix.Symlinkat(to, w.root, by); err != nil {
+				return err
+			}
+		}
+		if err := w.rename(by, dir, base); err != nil {
+			return err
+		}
+		if !leadsTo(dir, base, to) {
+			return errInterfered
+		}
+		return nil
+	})
+	return w.wrapError("symlink", name, err)
+}
+
+// retryReplace calls once until no other process interferes, a bounded number of times.
+func (w *writer) retryReplace(once func() error) (err error) {
 	for range tries {
-		if err = w.clear(context.Background(), by); err != nil {
-			continue
-		}
-		if err = unix.Symlinkat(to, w.root, by); err != nil {
-			continue
-		}
-		if err = w.rename(by, name); err == nil && linkAt(w.root, name) == to {
+		if err = once(); err == nil {
 			return nil
 		}
 	}
-	return w.failed("symlink", name, interfered(err))
+	return wrapInterference(err)
 }
 
-// interfered says who has done it, if somebody has: not a disk that is full.
-func interfered(err error) error {
-	if err == nil {
-		return errInterfered
+// wrapInterference wraps an error with errInterfered if another process can be its cause: a full
+// disk, for example, is not one.
+func wrapInterference(err error) error {
+	if errors.Is(err, errInterfered) {
+		return err
 	}
 	for _, theirs := range []error{unix.EEXIST, unix.ENOENT, unix.ENOTEMPTY, unix.ENOTDIR, unix.EISDIR, unix.EBUSY, unix.ELOOP, unix.EXDEV} {
 		if errors.Is(err, theirs) {
@@ -63,12 +87,12 @@ func interfered(err error) error {
 	return err
 }
 
-// rename puts a link in the place of anything, also of a directory, which then has the
-// link's name, for the next to clear.
-func (w *writer) rename(from, to string) error {
-	err := unix.Renameat2(w.root, from, w.root, to, 0)
-	if slices.ContainsFunc([]error{unix.EISDIR, unix.ENOTEMPTY, unix.EEXIST}, func(e error) bool { return errors.Is(err, e) }) {
-		return unix.Renameat2(w.root, from, w.root, to, unix.RENAME_EXCHANGE)
+// rename moves an entry of the directory of the sets to an open directory. An entry of
+// another type at the target is exchanged with it, and removed by the next removeEntry.
+func (w *writer) rename(from string, dir int, to string) error {
+	err := unix.Renameat2(w.root, from, dir, to, 0)
+	if slices.ContainsFunc([]error{unix.EISDIR, unix.ENOTDIR, unix.ENOTEMPTY, unix.EEXIST}, func(e error) bool { return errors.Is(err, e) }) {
+		return unix.Renameat2(w.root, from, dir, to, unix.RENAME_EXCHANGE)
 	}
 	return err
 }

@@ -16,10 +16,20 @@ import (
 )
 
 // These variables make the test binary a program that writes the new set to a
-// directory.
-const dirVar = "VOLUMEKIT_TEST_DIR"
+// directory, with mount points or without.
+const (
+	dirVar    = "VOLUMEKIT_TEST_DIR"
+	pointsVar = "VOLUMEKIT_TEST_POINTS"
+)
 
 func TestMain(m *testing.M) {
+	if work := os.Getenv(workVar); work != "" {
+		if err := runWork(work, os.Getenv(setsVar)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if dir := os.Getenv(dirVar); dir != "" {
 		os.Exit(runWrite(dir))
 	}
@@ -27,14 +37,18 @@ func TestMain(m *testing.M) {
 }
 
 func runWrite(dir string) int {
-	if _, err := Write(context.Background(), dir, generation(2), Options{}); err != nil {
+	var o Options
+	if os.Getenv(pointsVar) != "" {
+		o.MountPoints = inDirectory
+	}
+	if _, err := Write(context.Background(), dir, generation(2), o); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return 0
 }
 
-// onEachKernel runs a test with openat2 and without.
+// onEachKernel runs a test with openat2 and without it.
 func onEachKernel(t *testing.T, test func(t *testing.T)) {
 	t.Run("openat2", func(t *testing.T) {
 		if !beneath.HasOpenat2() {
@@ -49,9 +63,9 @@ func onEachKernel(t *testing.T, test func(t *testing.T)) {
 	})
 }
 
-// generation is a set whose files all hold its number, and of which some come and go.
-// Their names are few: what attackers put in the place of one stays, as it is not ours,
-// and among thousands of those they would hardly come by what they are after.
+// generation returns a set whose files all contain its number, and some of which change from
+// set to set. There are few names: entries that attackers put at other names stay, and
+// among thousands of those the attackers would hardly hit their targets.
 func generation(n int) map[string]File {
 	data := fmt.Appendf(nil, "generation %d", n)
 	return map[string]File{
@@ -63,7 +77,7 @@ func generation(n int) map[string]File {
 	}
 }
 
-// texts are what files hold.
+// texts returns files with these names and contents.
 func texts(pairs ...string) map[string]File {
 	files := map[string]File{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -80,15 +94,16 @@ func mustWrite(t *testing.T, dir string, files map[string]File, o Options) (chan
 	return changed
 }
 
-// requireSet checks that readers find these files, through links that are as they
-// should be, and that nothing is left over.
+// requireSet verifies that readers find these files through the expected links, and that
+// there are no leftovers.
 func requireSet(t *testing.T, dir string, files map[string]File) {
 	t.Helper()
 	set, err := os.Readlink(dir + "/..data")
 	require.NoError(t, err)
 	require.Regexp(t, setName, set)
-	l, err := arrange(files)
+	l, err := arrange(files, nil)
 	require.NoError(t, err)
+	l.addLinks()
 	var have []string
 	require.NoError(t, filepath.WalkDir(dir+"/"+set, func(name string, entry fs.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() {
@@ -102,7 +117,7 @@ func requireSet(t *testing.T, dir string, files map[string]File) {
 		require.NoError(t, err)
 		require.Equal(t, string(f.Data), string(data), name)
 	}
-	for top := range l.tops {
+	for top := range l.seen.links {
 		link, err := os.Readlink(dir + "/" + top)
 		require.NoError(t, err)
 		require.Equal(t, "..data/"+top, link)
@@ -110,7 +125,7 @@ func requireSet(t *testing.T, dir string, files map[string]File) {
 	require.ElementsMatch(t, []string{"..data", set}, hidden(t, dir))
 	for _, name := range entries(t, dir) {
 		link, err := os.Readlink(dir + "/" + name)
-		require.True(t, err != nil || l.tops[name] || link != "..data/"+name, "%s is stale", name)
+		require.True(t, err != nil || l.seen.has(name) || link != "..data/"+name, "%s is stale", name)
 	}
 }
 

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestReaders: who opens ..data and reads from there sees one generation, or that it has
-// been replaced meanwhile; who opens a file sees all of it.
+// TestReaders: a reader that opens ..data and reads from there sees one generation, or that
+// it has been replaced meanwhile; a reader that opens a file sees all of it.
 func TestReaders(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
@@ -50,7 +50,7 @@ func TestReaders(t *testing.T) {
 			}
 		})
 	}
-	// Readers need a turn now and then.
+	// More rounds until readers have run often enough.
 	for n := 1; n < testbed.UpTo(200, 5000) || whole.Load() < 10 || files.Load() < 10; n++ {
 		mustWrite(t, dir, generation(n), Options{})
 		if t.Failed() {

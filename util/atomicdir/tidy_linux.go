@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path"
 	"strings"
 
@@ -15,21 +13,20 @@ import (
 )
 
 const (
-	// atOnce is how many names are read at a time.
-	atOnce = 256
-	// mostLeft is how many leftovers a Write removes, and the next one goes on.
+	// mostLeft limits the leftovers that one Write removes; the next Write continues.
 	mostLeft = 4096
 )
 
-// tidy removes what is neither the current set nor what makes it visible.
-func (w *writer) tidy(ctx context.Context, current string) error {
+// removeLeftovers removes old sets, temporary names, and links to files that the current
+// set does not have.
+func (w *writer) removeLeftovers(ctx context.Context, current string) error {
 	left := &LeftoverError{Dir: w.dir}
 	names, err := w.leftovers(current)
 	if err != nil {
-		return w.failed("read", "", err)
+		return w.wrapError("read", "", err)
 	}
 	for _, name := range names {
-		if err := w.clear(ctx, name); err != nil && len(left.Names) < 8 {
+		if err := w.removeEntry(ctx, name); err != nil && len(left.Names) < 8 {
 			left.Names = append(left.Names, name)
 			left.Err = errors.Join(left.Err, err)
 		}
@@ -40,44 +37,23 @@ func (w *writer) tidy(ctx context.Context, current string) error {
 	return nil
 }
 
-// leftovers reads the directory, and stops when it has enough.
+// leftovers returns the names of leftovers, at most mostLeft.
 func (w *writer) leftovers(current string) ([]string, error) {
-	fd, err := w.enter(w.root, "", toList)
-	if err != nil {
-		return nil, err
-	}
-	dir := os.NewFile(uintptr(fd), w.dir)
-	defer func() { _ = dir.Close() }()
-	var all []string
-	for len(all) < mostLeft {
-		names, err := dir.Readdirnames(atOnce)
-		for _, name := range names {
-			if name != current && w.isLeft(name) {
-				all = append(all, name)
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	return all, nil
+	return w.readNames(w.root, func(name string) bool { return name != current && w.isLeft(name) })
 }
 
 func (w *writer) isLeft(name string) bool {
 	switch {
-	case name == newDataLink, name == newLink, setName.MatchString(name):
+	case name == newDataLink, name == newLink, name == newPoint, setName.MatchString(name):
 		return true
-	case strings.HasPrefix(name, ".."), w.tops[name]:
+	case strings.HasPrefix(name, ".."), w.seen.has(name):
 		return false
 	}
-	return linkAt(w.root, name) == visible(name)
+	return leadsTo(w.root, name, w.seen.target(name))
 }
 
-// clear removes whatever has a name, right in the directory. Nothing is no error.
-func (w *writer) clear(ctx context.Context, name string) error {
+// removeEntry removes an entry at the top of the directory. A missing entry is no error.
+func (w *writer) removeEntry(ctx context.Context, name string) error {
 	err := unix.Unlinkat(w.root, name, 0)
 	switch {
 	case err == nil, errors.Is(err, unix.ENOENT):
@@ -85,7 +61,7 @@ func (w *writer) clear(ctx context.Context, name string) error {
 	case !errors.Is(err, unix.EISDIR):
 		return err
 	}
-	if err := w.empty(ctx, name); err != nil {
+	if err := w.emptyDirectory(ctx, name); err != nil {
 		return err
 	}
 	if err := unix.Unlinkat(w.root, name, unix.AT_REMOVEDIR); err != nil && !errors.Is(err, unix.ENOENT) {
@@ -94,8 +70,9 @@ func (w *writer) clear(ctx context.Context, name string) error {
 	return nil
 }
 
-// empty has a directory scrubbed once it is clear that it is the one right in here.
-func (w *writer) empty(ctx context.Context, name string) error {
+// emptyDirectory deletes the content of a directory, after it has verified that scrub.Open has opened
+// the same directory.
+func (w *writer) emptyDirectory(ctx context.Context, name string) error {
 	fd, err := w.enter(w.root, name, toList)
 	if errors.Is(err, unix.ENOENT) {
 		return nil
@@ -104,24 +81,46 @@ func (w *writer) empty(ctx context.Context, name string) error {
 		return err
 	}
 	defer func() { _ = unix.Close(fd) }()
+	if unlinkFiles(ctx, fd) {
+		return nil
+	}
 	at, err := beneath.Identify(fd)
 	if err != nil {
 		return err
 	}
-	r, err := scrub.Open(path.Join(w.dir, name))
+	r, err := scrub.Open(context.Background(), path.Join(w.dir, name))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = r.Close() }()
 	if id := r.Identity(); id != (scrub.Identity{Device: at.Device, Inode: at.Inode, Mount: at.Mount}) {
-		return fmt.Errorf("%w: %s is another directory by now", errInterfered, shorten(path.Join(w.dir, name)))
+		return fmt.Errorf("%w: %s was replaced", errInterfered, shorten(path.Join(w.dir, name)))
 	}
 	if _, err := r.Empty(ctx, scrub.Options{Workers: 1}); err != nil {
 		return err
 	}
-	// A file system's own stays when it is scrubbed. This one is no file system.
+	// scrub keeps lost+found for file systems. This directory is not the root of one.
 	if err := unix.Unlinkat(fd, "lost+found", unix.AT_REMOVEDIR); err != nil && !errors.Is(err, unix.ENOENT) {
 		return err
 	}
 	return nil
+}
+
+// unlinkFiles unlinks the entries of an open directory, and reports whether the directory is
+// empty: most sets have no directories and need no scrub. unlink(2) removes neither a
+// directory nor a mount point.
+func unlinkFiles(ctx context.Context, fd int) bool {
+	var list beneath.Listing
+	defer list.Free()
+	for {
+		more, err := list.Refill(fd)
+		if err != nil || !more {
+			return err == nil
+		}
+		for e, ok := list.Take(); ok; e, ok = list.Take() {
+			if ctx.Err() != nil || beneath.BadName(e.Name) || unix.Unlinkat(fd, e.Name, 0) != nil {
+				return false
+			}
+		}
+	}
 }

@@ -31,7 +31,7 @@ func TestWrite(t *testing.T) {
 	})
 }
 
-// TestUnchanged: a set is written anew if and only if a reader could tell.
+// TestUnchanged: a set is rewritten if and only if a reader can see a difference.
 func TestUnchanged(t *testing.T) {
 	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
 		files := texts("a", "1", "d/b", "2", "empty", "")
@@ -40,30 +40,7 @@ func TestUnchanged(t *testing.T) {
 		require.False(t, mustWrite(t, dir, texts("./a", "1", "d//b", "2", "empty", ""), Options{Mode: Perm(0o644), GID: &gid}))
 		require.Equal(t, before.Ino, lstat(t, dir+"/..data").Ino)
 
-		set := func() string {
-			set, err := os.Readlink(dir + "/..data")
-			require.NoError(t, err)
-			return dir + "/" + set
-		}
-		for what, change := range map[string]func() error{
-			"data":       func() error { return os.WriteFile(set()+"/a", []byte("3"), 0) },
-			"more data":  func() error { return os.WriteFile(set()+"/a", []byte("11"), 0) },
-			"less data":  func() error { return os.Truncate(set()+"/a", 0) },
-			"not empty":  func() error { return os.WriteFile(set()+"/empty", []byte("1"), 0) },
-			"mode":       func() error { return os.Chmod(set()+"/a", 0o600) },
-			"setuid":     func() error { return os.Chmod(set()+"/a", fs.ModeSetuid|0o644) },
-			"dir mode":   func() error { return os.Chmod(set()+"/d", 0o700) },
-			"set's mode": func() error { return os.Chmod(set(), 0o777) },
-			"missing":    func() error { return os.Remove(set() + "/d/b") },
-			"added":      func() error { return os.WriteFile(set()+"/d/more", nil, 0o644) },
-			"added dir":  func() error { return os.Mkdir(set()+"/more", 0o755) },
-			"link": func() error {
-				return errors.Join(os.Rename(set()+"/a", dir+"/elsewhere"), os.Symlink(dir+"/elsewhere", set()+"/a"))
-			},
-			"fifo":    func() error { return errors.Join(os.Remove(set()+"/empty"), unix.Mkfifo(set()+"/empty", 0o644)) },
-			"no set":  func() error { return os.RemoveAll(set()) },
-			"no link": func() error { return os.Remove(dir + "/..data") },
-		} {
+		for what, change := range changesOfSet(dir) {
 			require.NoError(t, change(), what)
 			require.True(t, mustWrite(t, dir, files, Options{}), what)
 			require.False(t, mustWrite(t, dir, files, Options{}), what)
@@ -74,7 +51,34 @@ func TestUnchanged(t *testing.T) {
 	})
 }
 
-// TestManyFiles are more than are synced at a time.
+// changesOfSet returns changes by another process of a set with the files a, d/b and empty.
+func changesOfSet(dir string) map[string]func() error {
+	set := func() string {
+		set, _ := os.Readlink(dir + "/..data")
+		return dir + "/" + set
+	}
+	return map[string]func() error{
+		"data":       func() error { return os.WriteFile(set()+"/a", []byte("3"), 0) },
+		"more data":  func() error { return os.WriteFile(set()+"/a", []byte("11"), 0) },
+		"less data":  func() error { return os.Truncate(set()+"/a", 0) },
+		"not empty":  func() error { return os.WriteFile(set()+"/empty", []byte("1"), 0) },
+		"mode":       func() error { return os.Chmod(set()+"/a", 0o600) },
+		"setuid":     func() error { return os.Chmod(set()+"/a", fs.ModeSetuid|0o644) },
+		"dir mode":   func() error { return os.Chmod(set()+"/d", 0o700) },
+		"set's mode": func() error { return os.Chmod(set(), 0o777) },
+		"missing":    func() error { return os.Remove(set() + "/d/b") },
+		"added":      func() error { return os.WriteFile(set()+"/d/more", nil, 0o644) },
+		"added dir":  func() error { return os.Mkdir(set()+"/more", 0o755) },
+		"link": func() error {
+			return errors.Join(os.Rename(set()+"/a", dir+"/elsewhere"), os.Symlink(dir+"/elsewhere", set()+"/a"))
+		},
+		"fifo":    func() error { return errors.Join(os.Remove(set()+"/empty"), unix.Mkfifo(set()+"/empty", 0o644)) },
+		"no set":  func() error { return os.RemoveAll(set()) },
+		"no link": func() error { return os.Remove(dir + "/..data") },
+	}
+}
+
+// TestManyFiles: a set has more files than are synced in one batch.
 func TestManyFiles(t *testing.T) {
 	dir := testbed.Dir(t)
 	files := map[string]File{}
@@ -136,7 +140,7 @@ func TestOwners(t *testing.T) {
 	gid++
 	require.True(t, mustWrite(t, dir, files, o))
 
-	// Those that nobody asks for are the process's own, also where a directory has its say.
+	// Owners that are not in the options are the process's own, also in a set-group-ID directory.
 	require.NoError(t, os.Chown(dir, 0, gid))
 	require.NoError(t, os.Chmod(dir, fs.ModeSetgid|0o755))
 	for _, o := range []Options{{GID: &gid}, {}, {UID: &uid}, {}} {
@@ -148,7 +152,21 @@ func TestOwners(t *testing.T) {
 	}
 }
 
-// TestOthersFilesStay: what is not of the set, nor in its place, is not ours to remove.
+// TestSetOfKubelet: the directories of a set with set-group-ID, as a kubelet writes it for a pod
+// with a group, count as unchanged. Another bit does not.
+func TestSetOfKubelet(t *testing.T) {
+	dir := testbed.Dir(t)
+	files := map[string]File{"a": {}, "d/b": {}}
+	mustWrite(t, dir, files, Options{})
+	for _, set := range []string{dir + "/..data/d", dir + "/..data/"} {
+		require.NoError(t, os.Chmod(set, fs.ModeSetgid|0o755))
+		require.False(t, mustWrite(t, dir, files, Options{}))
+	}
+	require.NoError(t, os.Chmod(dir+"/..data/d", fs.ModeSticky|0o755))
+	require.True(t, mustWrite(t, dir, files, Options{}))
+}
+
+// TestOthersFilesStay: entries that are not at names of the set stay.
 func TestOthersFilesStay(t *testing.T) {
 	dir := testbed.Dir(t)
 	mustWrite(t, dir, generation(1), Options{})
@@ -167,8 +185,8 @@ func TestOthersFilesStay(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
-// TestHostileDirectory: whatever stands in the way, the set comes, and what links lead
-// to is left alone.
+// TestHostileDirectory: the set is written over any entries in its way, and the targets of
+// links stay unchanged.
 func TestHostileDirectory(t *testing.T) {
 	const old = "..2001_01_01_01_01_01.1"
 	beneathtest.OnEachKernel(t, func(t *testing.T, temp string) {
@@ -216,12 +234,12 @@ func TestHostileDirectory(t *testing.T) {
 	})
 }
 
-// mkLink makes a link in a directory that it makes.
+// mkLink creates a link in a new directory.
 func mkLink(dir, to string) error {
 	return errors.Join(os.MkdirAll(dir, 0o755), os.Symlink(to, dir+"/link"))
 }
 
-// TestTheDirectoryItself is never reached by a link.
+// TestTheDirectoryItself: a directory whose path has a symbolic link is refused.
 func TestTheDirectoryItself(t *testing.T) {
 	temp := testbed.Dir(t)
 	require.NoError(t, os.MkdirAll(temp+"/real/dir", 0o755))
@@ -239,11 +257,11 @@ func TestTheDirectoryItself(t *testing.T) {
 	require.Empty(t, entries(t, temp+"/real/dir"))
 }
 
-// TestRightOwnersStay: a server that lets nobody give anything away is asked for no
-// more than what has to be.
+// TestRightOwnersStay: on a server that forbids chown Write succeeds if the owners are right
+// already.
 func TestRightOwnersStay(t *testing.T) {
 	dir := testbed.Dir(t)
-	require.NoError(t, os.Chmod(dir, 0o755)) // without a group that it gives away
+	require.NoError(t, os.Chmod(dir, 0o755)) // without set-group-ID
 	require.NoError(t, os.Chown(dir, os.Geteuid(), os.Getegid()))
 	fchown = func(int, int, int) error { return unix.EPERM }
 	t.Cleanup(func() { fchown = unix.Fchown })
@@ -254,13 +272,14 @@ func TestRightOwnersStay(t *testing.T) {
 	another := os.Geteuid() + 1
 	_, err = Write(t.Context(), dir, generation(2), Options{UID: &another})
 	require.ErrorIs(t, err, unix.EPERM)
+	require.ErrorContains(t, err, "requires CAP_CHOWN")
 	changed, err = Write(t.Context(), dir, generation(1), Options{})
 	require.NoError(t, err)
 	require.False(t, changed, "the old set is still there")
 }
 
-// TestFails: what cannot be written leaves the old set, and nothing else.
-func TestFails(t *testing.T) {
+// TestFailedWriteKeepsOldSet: a failed Write leaves the old set, and nothing else.
+func TestFailedWriteKeepsOldSet(t *testing.T) {
 	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
 		require.NoError(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k,nr_inodes=40"))
 		t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
@@ -286,7 +305,7 @@ func TestFails(t *testing.T) {
 	})
 }
 
-// requireFullDisk: with each number of inodes that is too small it is the disk that is full.
+// requireFullDisk expects ENOSPC for each number of inodes that is too small.
 func requireFullDisk(t *testing.T, dir string) {
 	t.Helper()
 	for free := range 40 {
@@ -307,7 +326,7 @@ func requireFullDisk(t *testing.T, dir string) {
 	require.Fail(t, "it never fits")
 }
 
-// TestLeftovers that cannot be removed do not keep the set from coming.
+// TestLeftovers: leftovers that cannot be removed do not prevent a new set.
 func TestLeftovers(t *testing.T) {
 	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
 		mustWrite(t, dir, generation(1), Options{})
@@ -331,8 +350,8 @@ func TestLeftovers(t *testing.T) {
 	})
 }
 
-// TestMounted: a mount in the way is neither written to nor taken for the set.
-func TestMounted(t *testing.T) {
+// TestMountedSetIsLeft: a set on which a file system is mounted is replaced, and stays as a leftover.
+func TestMountedSetIsLeft(t *testing.T) {
 	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
 		mustWrite(t, dir, generation(1), Options{})
 		old, err := os.Readlink(dir + "/..data")
@@ -356,7 +375,7 @@ func must(data []byte, err error) func(*testing.T) string {
 	}
 }
 
-// endsAfter is a context that ends when it has been asked n times.
+// endsAfter is a context that ends at the n-th call of Err.
 type endsAfter struct {
 	context.Context
 	n *int
@@ -369,8 +388,8 @@ func (c endsAfter) Err() error {
 	return nil
 }
 
-// TestEndedMeanwhile: whenever the context ends there is a whole set, and the next
-// Write puts all in order.
+// TestEndedMeanwhile: whenever the context ends the directory has a whole set, and the next
+// Write completes the new one.
 func TestEndedMeanwhile(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return

@@ -1,5 +1,9 @@
-// Package ctxend is about the ends of contexts: what a call returns then, and how it
-// waits until then for what may never come.
+// Package ctxend bounds calls by their contexts: the error of a call whose context has
+// ended, and calls that may never return, such as system calls on a hung file system.
+//
+// A call keeps to its context if it returns within 100 ms of the context's end. Each layer
+// waits for the layer below and leaves half of the rest to the layer above: [Kernel] for
+// system calls, [Plugin] for calls made of those, [Controller] for calls of plugins.
 package ctxend
 
 import (
@@ -9,8 +13,17 @@ import (
 	"time"
 )
 
-// Error returns an error that is ctx.Err() as well as ctx's cause, to errors.Is. The
-// context must have ended.
+// Grace periods: the time for which a call waits for its work after the end of its
+// context, by layer. Work that is not stuck ends within microseconds, and then its own
+// result counts.
+const (
+	Kernel     = 50 * time.Millisecond
+	Plugin     = 75 * time.Millisecond
+	Controller = 87 * time.Millisecond
+)
+
+// Error returns an error that wraps ctx.Err() and ctx's cause. The context must have
+// ended.
 func Error(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	if errors.Is(cause, ctx.Err()) {
@@ -19,9 +32,21 @@ func Error(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", ctx.Err(), cause)
 }
 
-// Receive waits for a value until ctx ends, and for as long as grace after that, and
-// reports whether there was one. That the channel is closed counts as one. What has
-// come by the time that ctx ends is received, without grace, too.
+// Sleep waits for d, and returns nil; or, when ctx ends first, [Error] of ctx.
+func Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return Error(ctx)
+	}
+}
+
+// Receive waits for a value until ctx ends, and for grace after that. It reports whether
+// it received a value or the channel was closed. A value that is ready when ctx ends is
+// received also without grace.
 func Receive[T any](ctx context.Context, from <-chan T, grace time.Duration) (value T, ok bool) {
 	select {
 	case value = <-from:

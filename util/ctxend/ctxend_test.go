@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -61,4 +62,17 @@ func ExampleReceive() {
 		fmt.Println(ctxend.Error(ctx))
 	}
 	// Output: context deadline exceeded
+}
+
+// TestSleep: the time passes, or the context ends first.
+func TestSleep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		require.NoError(t, ctxend.Sleep(t.Context(), time.Minute))
+		require.Equal(t, time.Minute, time.Since(begin))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorIs(t, ctxend.Sleep(ctx, time.Hour), context.DeadlineExceeded)
+		require.Equal(t, time.Minute+time.Second, time.Since(begin))
+	})
 }

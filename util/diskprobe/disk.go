@@ -7,13 +7,13 @@ import (
 	"io"
 )
 
-// What is read of a disk: all of a small one.
+// Sizes of the parts of a disk that are read; a small disk is read completely.
 const (
 	headSize = 2 << 20
 	tailSize = 1 << 20
 )
 
-// A disk is what was read of one.
+// A disk has the parts that were read.
 type disk struct {
 	size       int64
 	head, tail []byte
@@ -40,7 +40,7 @@ func read(r io.ReaderAt, size int64) (disk, error) {
 	return d, nil
 }
 
-// bytes returns n bytes at an offset; nil if they were not read.
+// bytes returns n bytes at an offset, or nil if they were not read.
 func (d disk) bytes(offset int64, n int) []byte {
 	tail := d.size - int64(len(d.tail))
 	switch end := offset + int64(n); {
@@ -59,7 +59,7 @@ func (d disk) has(offset int64, magic string) bool {
 	return found != nil && string(found) == magic
 }
 
-// search returns the marks that are there.
+// search returns the marks that the disk has.
 func (d disk) search(marks []mark) []Found {
 	var all []Found
 	for _, m := range marks {
@@ -88,7 +88,7 @@ func (d disk) data() []Found {
 	return nil
 }
 
-// firstByte returns where the first one is that is not zero, and -1 if all are.
+// firstByte returns the index of the first byte that is not zero, or -1.
 func firstByte(of []byte) int {
 	return bytes.IndexFunc(of, func(r rune) bool { return r != 0 })
 }

@@ -2,14 +2,14 @@ package diskprobe
 
 import "fmt"
 
-// A Kind is what a signature stands for.
+// A Kind classifies content.
 type Kind int
 
 // The kinds.
 const (
-	Data       Kind = iota // bytes that are not zero, of nobody knows what
+	Data       Kind = iota // unknown bytes that are not zero
 	FileSystem             // may be mounted
-	Table                  // of partitions
+	Table                  // a partition table
 	Member                 // of a RAID, a volume group, a pool or a cache
 	Swap
 	Encrypted
@@ -17,7 +17,7 @@ const (
 
 var kindNames = [...]string{"data", "file system", "partition table", "member", "swap", "encrypted"}
 
-// String returns the kind in a word or two.
+// String returns the kind in one or two words.
 func (k Kind) String() string {
 	if k < 0 || int(k) >= len(kindNames) {
 		return "unknown kind of content"
@@ -25,15 +25,18 @@ func (k Kind) String() string {
 	return kindNames[k]
 }
 
-// A Found is one thing that is on a disk.
+// A Found is one content of a disk.
 type Found struct {
-	Name   string // as the file system is called to mount(8), or like "gpt", "lvm2"
+	Name   string // the type of mount(8) for a file system, or a name such as "gpt", "lvm2"
 	Kind   Kind
 	Offset int64  // of the signature, in bytes
-	UUID   string // of ext2, ext3, ext4, xfs and btrfs, also of one that is unfinished
+	UUID   string // of ext2, ext3, ext4, xfs and btrfs, also of an unfinished btrfs
+	// Size is the size in bytes in the superblock of ext2, ext3, ext4, xfs or btrfs, at
+	// most math.MaxInt64. 0: unknown. A smaller disk cannot be mounted.
+	Size int64
 }
 
-// String returns the name, the kind and the place.
+// String returns the name, the kind and the offset.
 func (f Found) String() string {
 	if f.Kind == Data {
 		return fmt.Sprintf("unknown data (byte %d)", f.Offset)

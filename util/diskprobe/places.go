@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// ext tells ext2, ext3 and ext4 apart by what they can do.
+// ext detects ext2, ext3 and ext4, and distinguishes them by their features.
 func (d disk) ext() []Found {
 	const at = 1024
 	sb := d.bytes(at, 1024)
@@ -19,11 +19,11 @@ func (d disk) ext() []Found {
 	const (
 		journal       = 0x4
 		journalDevice = 0x8
-		// What ext3 knows: file types, a journal to replay, meta block groups; sparse
+		// The features of ext3: file types, a journal to replay, meta block groups; sparse
 		// superblocks, large files, B-tree directories.
 		ofExt3, readOnlyOfExt3 = 0x2 | 0x4 | 0x10, 0x1 | 0x2 | 0x4
 	)
-	found := Found{Name: "ext2", Kind: FileSystem, Offset: at, UUID: uuid(sb[104:120])}
+	found := Found{Name: "ext2", Kind: FileSystem, Offset: at, UUID: uuid(sb[104:120]), Size: extSize(sb)}
 	switch {
 	case incompatible&journalDevice != 0:
 		found.Name, found.Kind = "jbd", Member
@@ -38,10 +38,10 @@ func (d disk) ext() []Found {
 func (d disk) btrfs() []Found {
 	switch {
 	case d.has(btrfsSuper+64, "_BHRfS_M"):
-		return []Found{{Name: "btrfs", Kind: FileSystem, Offset: btrfsSuper, UUID: uuid(d.bytes(btrfsSuper+32, 16))}}
-	case d.has(btrfsSuper+64, "!BHRfS_M"): // while it is being made
+		return []Found{{Name: "btrfs", Kind: FileSystem, Offset: btrfsSuper, UUID: uuid(d.bytes(btrfsSuper+32, 16)), Size: d.btrfsSize()}}
+	case d.has(btrfsSuper+64, "!BHRfS_M"): // the magic during mkfs
 		return []Found{d.unfinishedBtrfs(btrfsSuper)}
-	case d.has(btrfsTree+48, "\x00\x00\x10\x00\x00\x00\x00\x00"): // a tree says where it is
+	case d.has(btrfsTree+48, "\x00\x00\x10\x00\x00\x00\x00\x00"): // a tree block records its own address
 		if f := d.unfinishedBtrfs(btrfsTree); f.UUID != "" {
 			return []Found{f}
 		}
@@ -54,12 +54,12 @@ const (
 	btrfsTree                  = 1 << 20
 )
 
-// unfinishedBtrfs is what mkfs.btrfs has left that was interrupted: it clears the
-// beginning of the disk and its end, writes trees, and then a superblock. Beside other
-// data it may be anybody's, and has no UUID.
+// unfinishedBtrfs returns the remains of an interrupted mkfs.btrfs, which clears the
+// beginning and the end of the disk, writes trees, and then a superblock. Beside other data
+// the remains may be someone else's, and have no UUID.
 func (d disk) unfinishedBtrfs(at int64) Found {
 	f := Found{Name: "btrfs, unfinished", Kind: Data, Offset: at}
-	if len(d.head) < btrfsTree { // it makes none as small
+	if len(d.head) < btrfsTree { // smaller than any btrfs
 		return f
 	}
 	for _, rest := range [][]byte{d.head[:btrfsSuper], d.head[btrfsSuper+btrfsSuperSize : btrfsTree], d.tail} {
@@ -73,7 +73,7 @@ func (d disk) unfinishedBtrfs(at int64) Found {
 	return f
 }
 
-// raid looks where Linux's RAID of version 0.90 and 1.0 is: near the end.
+// raid detects Linux's RAID of version 0.90 and 1.0, whose superblocks are near the end.
 func (d disk) raid() []Found {
 	var all []Found
 	places := []int64{d.size&^(64<<10-1) - 64<<10, (d.size/512 - 16) &^ 7 * 512}
@@ -87,7 +87,7 @@ func (d disk) raid() []Found {
 	return all
 }
 
-// zfs looks for the first uberblock of each of the four labels.
+// zfs detects the first uberblock of each of the four labels.
 func (d disk) zfs() []Found {
 	const label, ring = 256 << 10, 128 << 10
 	var all []Found
@@ -103,7 +103,7 @@ func (d disk) zfs() []Found {
 	return all
 }
 
-// mbr is a table of partitions, unless it is the first sector of a file system.
+// mbr detects a partition table, unless the sector is the first one of a file system.
 func (d disk) mbr(others []Found) []Found {
 	if !d.has(510, "\x55\xaa") || slices.ContainsFunc(others, func(f Found) bool {
 		return slices.Contains([]string{"ntfs", "exfat", "vfat", "bitlocker"}, f.Name)
@@ -113,8 +113,8 @@ func (d disk) mbr(others []Found) []Found {
 	return []Found{{Name: "mbr", Kind: Table, Offset: 510}}
 }
 
-// spareGPT is the copy at the end of the disk: of a table that was overwritten if
-// there is a file system by now.
+// spareGPT detects the copy of a GPT at the end of the disk. Beside a single file system it
+// is left from a table that was overwritten, and does not count.
 func (d disk) spareGPT(others []Found) []Found {
 	if _, ok := Only(others); ok {
 		return nil

@@ -5,13 +5,15 @@ import (
 	"slices"
 )
 
-// Probe returns what is on a disk of that size, in bytes, by offset; nothing if all
-// that it reads is zero. Things that are there besides each other, such as a RAID
-// made on top of an old file system, are all returned: which of them still counts
-// it cannot know.
+// Probe returns the content of a disk of the given size in bytes, sorted by offset, or
+// nothing if all bytes that it reads are zero. It returns every content that it detects,
+// such as a RAID created over an old file system: it cannot decide which one still counts.
 //
-// Its error is the reader's, or io.ErrUnexpectedEOF if there is less to read than
-// the size says. It is safe for concurrent use if the reader is.
+// Its error is the reader's, or io.ErrUnexpectedEOF if the reader has less than size bytes.
+// Probe waits as long as the reader does: callers with a device that may not answer run it
+// in a goroutine ([ctxend.Await]). It is safe for concurrent use if the reader is.
+//
+// [ctxend.Await]: https://pkg.go.dev/github.com/volumekit/volumekit/util/ctxend#Await
 func Probe(r io.ReaderAt, size int64) ([]Found, error) {
 	d, err := read(r, size)
 	if err != nil {
@@ -31,14 +33,14 @@ func Probe(r io.ReaderAt, size int64) ([]Found, error) {
 	}
 	for i := range found {
 		if found[i].Name == "xfs" {
-			found[i].UUID = uuid(d.bytes(32, 16))
+			found[i].UUID, found[i].Size = uuid(d.bytes(32, 16)), d.xfsSize()
 		}
 	}
 	slices.SortStableFunc(found, func(a, b Found) int { return int(a.Offset - b.Offset) })
 	return found, nil
 }
 
-// Only returns the one file system that is on a disk, if there is nothing else.
+// Only returns the file system of a disk that has no other content.
 func Only(found []Found) (Found, bool) {
 	if len(found) != 1 || found[0].Kind != FileSystem {
 		return Found{}, false

@@ -3,9 +3,11 @@ package diskprobe_test
 import (
 	"bytes"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,7 +17,7 @@ import (
 
 const size = 8 << 20
 
-// disk returns one with bytes at an offset, from the end if it is negative.
+// disk returns a disk with bytes at an offset, relative to the end if it is negative.
 func disk(offset int64, content string) []byte {
 	d := make([]byte, size)
 	if offset < 0 {
@@ -32,7 +34,7 @@ func probe(t *testing.T, d []byte) []diskprobe.Found {
 	return found
 }
 
-// TestSignatures: what is on a disk is found where its makers put it.
+// TestSignatures: each content is detected at its offset.
 func TestSignatures(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -105,8 +107,8 @@ func TestReaderFails(t *testing.T) {
 	require.Error(t, err)
 }
 
-// TestMade finds what the usual programs make, and nothing beside it.
-func TestMade(t *testing.T) {
+// TestFormattedImages: Probe detects the results of the usual programs, and nothing beside them.
+func TestFormattedImages(t *testing.T) {
 	const id = "6d1b6e3c-2f1b-4d5e-9f57-0d4f3a2b1c0d"
 	for _, test := range []struct {
 		name    string
@@ -117,6 +119,7 @@ func TestMade(t *testing.T) {
 		{"ext3", 32 << 20, []string{"mkfs.ext3", "-F", "-q", "-U", id}},
 		{"ext4", 32 << 20, []string{"mkfs.ext4", "-F", "-q", "-m0", "-U", id}},
 		{"ext4", 32 << 20, []string{"mkfs.ext4", "-F", "-q", "-b", "1024", "-U", id}},
+		{"ext4", 32 << 20, []string{"mkfs.ext4", "-F", "-q", "-O", "^64bit", "-U", id}},
 		{"xfs", 320 << 20, []string{"mkfs.xfs", "-q", "-m", "uuid=" + id}},
 		{"btrfs", 160 << 20, []string{"mkfs.btrfs", "-q", "-U", id}},
 		{"swap", 32 << 20, []string{"mkswap", "-q"}},
@@ -141,13 +144,39 @@ func TestMade(t *testing.T) {
 			require.Equal(t, test.name != "swap", ok)
 			if ok {
 				require.Equal(t, id, only.UUID)
+				require.Equal(t, test.size, only.Size)
 			}
 		})
 	}
 }
 
-// TestTwoThings are both told, as far as both may count.
-func TestTwoThings(t *testing.T) {
+// TestHostileSizes: a superblock may state any size; too large ones become the largest int64.
+func TestHostileSizes(t *testing.T) {
+	all := strings.Repeat("\xff", 8)
+	ext := make([]byte, 1024)
+	copy(ext[56:], "\x53\xef")
+	copy(ext[96:], "\xff") // 64 bits
+	copy(ext[4:], all[:4]) // blocks
+	copy(ext[336:], all[:4])
+	for name, test := range map[string]struct {
+		at      int64
+		content string
+		want    int64
+	}{
+		"ext4":       {1024, string(ext), math.MaxInt64},
+		"block size": {1024, string(ext[:24]) + "\x07" + string(ext[25:]), 0},
+		"xfs":        {0, "XFSB" + all + all, math.MaxInt64},
+		"xfs, zero":  {0, "XFSB", 0},
+		"btrfs":      {65536 + 64, "_BHRfS_M" + strings.Repeat("\xff", 200), math.MaxInt64},
+	} {
+		found := probe(t, disk(test.at, test.content))
+		require.NotEmpty(t, found, name)
+		require.Equal(t, test.want, found[0].Size, name)
+	}
+}
+
+// TestTwoContents: two contents are both returned if both may count.
+func TestTwoContents(t *testing.T) {
 	ext := disk(1024+56, "\x53\xef")
 	require.Equal(t, "ext2", probe(t, ext)[0].Name)
 	spare := bytes.Clone(ext)
@@ -161,7 +190,7 @@ func TestTwoThings(t *testing.T) {
 		both := bytes.Clone(ext)
 		copy(both[offset:], content)
 		found := probe(t, both)
-		if content == "LABELONE" { // at no sector's start
+		if content == "LABELONE" { // at an offset that is no sector's start
 			require.Len(t, found, 1)
 			continue
 		}
@@ -169,7 +198,7 @@ func TestTwoThings(t *testing.T) {
 		_, ok := diskprobe.Only(found)
 		require.False(t, ok)
 	}
-	inodes := disk(1024, "BD") // a count of inodes that is like the mark of another file system
+	inodes := disk(1024, "BD") // a count of inodes that equals the mark of another file system
 	copy(inodes[1024+56:], "\x53\xef")
 	require.Len(t, probe(t, inodes), 1)
 }
@@ -192,7 +221,8 @@ func FuzzProbe(f *testing.F) {
 	})
 }
 
-// TestUnfinishedBtrfs: what mkfs has left says whose it is, unless there is anything else.
+// TestUnfinishedBtrfs: the remains of an interrupted mkfs have a UUID, unless the disk has
+// other content.
 func TestUnfinishedBtrfs(t *testing.T) {
 	const super, tree = 64 << 10, 1 << 20
 	id := "\x00\x11\x22\x33\x44\x55\x66\x77\x88\x99\xaa\xbb\xcc\xdd\xee\xff"

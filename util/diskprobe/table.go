@@ -2,29 +2,29 @@ package diskprobe
 
 import "encoding/hex"
 
-// A mark is bytes that something has at fixed places.
+// A mark is a signature at fixed offsets.
 type mark struct {
 	name  string
 	kind  Kind
-	at    []int64 // from the end of the disk if negative
+	at    []int64 // relative to the end of the disk if negative
 	magic string
 }
 
 func at(offsets ...int64) []int64 { return offsets }
 
-// bytesOf reads the hexadecimal digits of the table.
+// bytesOf decodes hexadecimal digits.
 func bytesOf(digits string) string {
 	b, err := hex.DecodeString(digits)
 	if err != nil {
-		panic(err) // of the table
+		panic(err) // a mistake in the table
 	}
 	return string(b)
 }
 
 var fs, members = FileSystem, Member
 
-// marks are what cannot be anything else. File systems whose place depends on more
-// have functions of their own.
+// marks are unambiguous signatures. File systems whose signatures need more than fixed
+// offsets have functions of their own.
 var marks = []mark{
 	{"xfs", fs, at(0), "XFSB"},
 	{"f2fs", fs, at(1024), bytesOf("1020f5f2")},
@@ -85,12 +85,12 @@ var marks = []mark{
 	{"bitlocker", Encrypted, at(3), "-FVE-FS-"},
 }
 
-// beforePages are the places of swap's signature: ten bytes before the end of the
-// first page.
+// beforePages are the offsets of swap's signature: ten bytes before the end of the first
+// page, for each page size.
 var beforePages = at(4096-10, 8192-10, 16384-10, 32768-10, 65536-10)
 
-// weak are marks so short that the fields of something else may look like them: they
-// count where there is nothing else.
+// weak are signatures so short that fields of other content may equal them: they count only
+// if nothing else is detected.
 var weak = []mark{
 	{"hfs", fs, at(1024), "BD"},
 	{"nilfs2", fs, at(1024 + 6), bytesOf("3434")},

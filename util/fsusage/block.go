@@ -4,22 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/volumekit/volumekit/internal/brief"
 )
 
-// BlockSize returns the size of a block device in bytes, BLKGETSIZE64 of ioctl(2). What
-// is no block device is an error that wraps syscall.ENOTBLK. It returns when ctx ends,
-// with ctx's cause. The system calls may then still wait for the device: as long as they
-// do, further calls for the same node wait with them, as with [Stat]; but not if another
-// node is at the path by then.
-func BlockSize(ctx context.Context, device string) (int64, error) {
+// BlockSize returns the size of a block device in bytes, BLKGETSIZE64 of ioctl(2). For
+// other files the error wraps syscall.ENOTBLK. BlockSize returns when ctx ends, with ctx's
+// cause. The system calls may then still wait for the device: until they return, further
+// calls for the same device node wait for them, as with [Stat]. A new node at the path gets
+// a call of its own.
+func BlockSize(ctx context.Context, device string) (_ int64, err error) {
+	defer brief.Shorten(&err)
 	if err := context.Cause(ctx); err != nil {
 		return 0, err
 	}
-	size, err := sizes.ask(ctx, place{device, mountAt(device), nodeAt(device)}, blockSize)
+	size, err := sizes.wait(ctx, place{device, mountAt(device), nodeAt(device)}, blockSize)
 	if errors.Is(err, errNoAnswer) {
 		err = fmt.Errorf("block device %s does not answer: %w", device, context.Cause(ctx))
 	}
 	return size, err
 }
 
-var sizes questions[int64]
+var sizes queries[int64]

@@ -7,7 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// blockSize looks before it opens: to open what is no disk may do something.
+// blockSize checks the file's type before it opens the file: opening a tape drive or a
+// terminal can have effects.
 var blockSize = func(device string) (int64, error) {
 	var x unix.Statx_t
 	if err := unix.Statx(unix.AT_FDCWD, device, unix.AT_NO_AUTOMOUNT|unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE, &x); err != nil {

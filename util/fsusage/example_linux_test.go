@@ -10,8 +10,7 @@ import (
 	"github.com/volumekit/volumekit/util/fsusage"
 )
 
-// A file system of which nobody knows whether its server is there is asked with a
-// deadline.
+// A deadline limits the query of a file system whose server may be dead.
 func ExampleStat() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -23,7 +22,17 @@ func ExampleStat() {
 	// Output: a file system of some size: true
 }
 
-// What a directory takes is counted, and told again for a while.
+// The seven values of a CSI driver's NodeGetVolumeStats.
+func ExampleInfo() {
+	available, capacity, usage, inodes, inodesFree, inodesUsed, err := fsusage.Info(context.Background(), os.TempDir())
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(available <= capacity && usage <= capacity, inodesFree <= inodes && inodesUsed <= inodes)
+	// Output: true true
+}
+
+// The usage of a directory is counted, and returned again for a while.
 func ExampleWalker() {
 	dir, err := os.MkdirTemp("", "")
 	if err != nil {

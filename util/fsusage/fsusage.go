@@ -1,35 +1,46 @@
-// Package fsusage tells how full a file system is, without waiting for ever for
-// one whose server is gone.
+// Package fsusage measures file systems, block devices and directories, and returns by the
+// end of the context even if a file system does not answer.
 package fsusage
 
 import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/volumekit/volumekit/internal/brief"
 )
 
-// Usage is what a file system holds and has room for. Nothing is negative; what is more
-// than an int64 holds is the largest one. What the file system does not know is 0: if
-// Capacity or Inodes is, so is what goes with it.
+// Usage is the size and the use of a file system. No value is negative; a value that does
+// not fit is the maximum of int64. Values that the file system does not report are 0: if
+// Capacity or Inodes is 0, so are the values derived from it.
 type Usage struct {
-	Capacity, Used, Available      int64 // bytes; Available is for ordinary users
+	Capacity, Used, Available      int64 // bytes; Available to ordinary users
 	Inodes, InodesUsed, InodesFree int64
 }
 
-// Stat asks the file system at path, statfs(2). It returns when ctx ends, with
-// ctx's cause. The system call may then still wait for its server: as long as it
-// does, further calls for the same path wait for that one, so that there is never
-// more than one for each mount; but not if something else is mounted at path by
-// then (Linux 5.12).
-func Stat(ctx context.Context, path string) (Usage, error) {
+// Stat returns the usage of the file system at path, statfs(2). It returns when ctx ends,
+// with ctx's cause. The system call may then still wait for its server: until it returns,
+// further calls for the same path wait for it, so that at most one call for each mount is
+// stuck. A new mount at path gets a call of its own (Linux 5.12).
+func Stat(ctx context.Context, path string) (_ Usage, err error) {
+	defer brief.Shorten(&err)
 	if err := context.Cause(ctx); err != nil {
 		return Usage{}, err
 	}
-	usage, err := usages.ask(ctx, place{path: path, mount: mountAt(path)}, statfs)
+	usage, err := usages.wait(ctx, place{path: path, mount: mountAt(path)}, statfs)
 	if errors.Is(err, errNoAnswer) {
 		err = fmt.Errorf("statfs %s does not return: %w", path, context.Cause(ctx))
 	}
 	return usage, err
 }
 
-var usages questions[Usage]
+// Info returns the values of [Stat] in the order of Info of
+// k8s.io/kubernetes/pkg/volume/util/fs: the bytes available to ordinary users, the size of
+// the file system, the bytes in use, and the inodes. Values that the file system does not
+// report are 0.
+func Info(ctx context.Context, path string) (available, capacity, usage, inodes, inodesFree, inodesUsed int64, err error) {
+	u, err := Stat(ctx, path)
+	return u.Available, u.Capacity, u.Used, u.Inodes, u.InodesFree, u.InodesUsed, err
+}
+
+var usages queries[Usage]

@@ -21,9 +21,8 @@ var statfs = func(path string) (Usage, error) {
 	}
 }
 
-// usageOf counts in fragments, as statvfs(3) does; a file system without them
-// leaves the field zero. What file systems say is not always possible, see times and
-// without.
+// usageOf counts in fragments, as statvfs(3) does; a file system without fragments leaves
+// the field zero. Some file systems report impossible values, see times and without.
 func usageOf(s *unix.Statfs_t) Usage {
 	size := uint64(max(s.Frsize, 0))
 	if size == 0 {
@@ -46,10 +45,10 @@ func usageOf(s *unix.Statfs_t) Usage {
 	return u
 }
 
-// notKnown is how a file system says so.
+// notKnown is the value of a field that the file system does not know.
 const notKnown = math.MaxUint64
 
-// times ends at the largest number that there is.
+// times returns the product, at most the maximum of int64.
 func times(n, size uint64) int64 {
 	if n == notKnown {
 		return 0
@@ -61,23 +60,22 @@ func times(n, size uint64) int64 {
 	return int64(min(low, math.MaxInt64))
 }
 
-// without ends at 0, also if what is free is not known.
+// without returns the difference, at least 0, and 0 if free is not known.
 func without(all, free uint64) uint64 {
 	return all - min(all, free)
 }
 
 const resolveCached = 0x20 // RESOLVE_CACHED of linux/openat2.h
 
-// mountAt returns the number of the mount that path leads to, 0 if it is not known.
-var mountAt = func(path string) uint64 { return known(path, unix.STATX_MNT_ID).Mnt_id }
+// mountAt returns the ID of the mount at path, or 0 if it is not known.
+var mountAt = func(path string) uint64 { return cachedAttributes(path, unix.STATX_MNT_ID).Mnt_id }
 
-// nodeAt returns the number of the inode that path leads to, 0 if it is not known. A
-// device that comes back has another node.
-var nodeAt = func(path string) uint64 { return known(path, unix.STATX_INO).Ino }
+// nodeAt returns the inode number of the file at path, or 0 if it is not known. A device
+// that is removed and added again has another node.
+var nodeAt = func(path string) uint64 { return cachedAttributes(path, unix.STATX_INO).Ino }
 
-// known returns what the kernel knows by heart of what path leads to, without asking a
-// file system.
-func known(path string, want uint32) unix.Statx_t {
+// cachedAttributes returns cached attributes of the file at path, without a query of the file system.
+func cachedAttributes(path string, want uint32) unix.Statx_t {
 	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: resolveCached})
 	if err != nil {
 		return unix.Statx_t{}

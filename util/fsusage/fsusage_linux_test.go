@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestUsageOf: whatever a file system says, no number is impossible.
+// TestUsageOf: no number is impossible, also if a file system reports impossible ones.
 func TestUsageOf(t *testing.T) {
 	const most = math.MaxInt64
 	for name, test := range map[string]struct {

@@ -9,7 +9,7 @@ import (
 )
 
 func unsupported(what, path string) error {
-	return fmt.Errorf("%s %s on %s: %w", what, path, runtime.GOOS, errors.ErrUnsupported)
+	return fmt.Errorf("%s %s on %s: requires Linux: %w", what, path, runtime.GOOS, errors.ErrUnsupported)
 }
 
 var statfs = func(path string) (Usage, error) { return Usage{}, unsupported("statfs", path) }
@@ -34,4 +34,4 @@ func newProgress(tree) *progress { return &progress{} }
 
 func (*progress) of() identity { return identity{} }
 
-func (*progress) goOn(tree, func() bool) error { return errors.ErrUnsupported }
+func (*progress) resume(tree, func() bool) error { return errors.ErrUnsupported }

@@ -57,7 +57,8 @@ func TestHung(t *testing.T) {
 	})
 }
 
-// TestHungDevice: so does a device, and another node at its path is asked anew.
+// TestHungDevice checks that a device which does not answer costs one stuck query, and that
+// another device node at the same path gets a query of its own.
 func TestHungDevice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		realSize, realNodeAt := blockSize, nodeAt
@@ -87,8 +88,8 @@ func TestHungDevice(t *testing.T) {
 	})
 }
 
-// TestHungBefore: who asks about what is mounted now does not wait for what was
-// mounted there before.
+// TestHungBefore checks that a query of the current mount does not wait for the query of an
+// earlier mount at the same path.
 func TestHungBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		realStatfs, realMountAt := statfs, mountAt
@@ -113,8 +114,8 @@ func TestHungBefore(t *testing.T) {
 	})
 }
 
-// TestMountAt: paths in one mount have one number, and it is not 0 where the kernel
-// tells.
+// TestMountAt checks that paths in one mount have the same number. It is not 0 if the kernel
+// reports it.
 func TestMountAt(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.Mkdir(dir+"/a", 0o700))

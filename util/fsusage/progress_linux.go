@@ -9,36 +9,36 @@ import (
 )
 
 const (
-	// window is how many of the deepest directories on the way are open.
+	// window is the number of open directories, the deepest ones of the stack.
 	window = 32
-	// mostLinks is how many files with several names are remembered.
+	// mostLinks limits the memory for files with several names.
 	mostLinks = 1 << 20
-	// mostDeep is for file systems that have no end.
+	// mostDeep stops the walk through a file system without a bottom.
 	mostDeep = 1 << 20
 )
 
-// A progress is how far a walk has come: depth first, without recursion.
+// A progress is the state of a walk: depth first, without recursion.
 //
-//	stack[:low]   closed, to be opened again through ".."
-//	stack[low:]   open, while somebody is at work
+//	stack[:low]   closed, reopened through ".."
+//	stack[low:]   open during a run
 type progress struct {
 	home  identity
 	tree  Tree
-	links map[file]struct{} // those that have been counted and have more names
+	links map[file]struct{} // counted files with further names
 	stack []*frame
 	low   int
-	lack  error // why it cannot be done now
+	lack  error // a lack of descriptors or memory, which ends the walk
 }
 
-// A file is one, whatever its names.
+// A file identifies a file by any of its names.
 type file struct{ device, inode uint64 }
 
-// A frame is a directory on the way from the top to where the walk is.
+// A frame is a directory on the path from the top to the walk's position.
 type frame struct {
 	identity
-	name   string // in the one before
+	name   string // in the directory above
 	fd     int    // -1: closed
-	next   int64  // where in the directory to read on
+	next   int64  // offset of the next entry
 	unread beneath.Listing
 }
 
@@ -53,9 +53,9 @@ func newProgress(top tree) *progress {
 
 func (p *progress) of() identity { return p.home }
 
-// goOn walks to the end, or until stop. Nothing is open afterwards. After another error
-// than errPaused it has lost its way.
-func (p *progress) goOn(top tree, stop func() bool) error {
+// resume walks until the end, or until stop reports true (errPaused), and closes all
+// directories. After another error the walk has lost its position.
+func (p *progress) resume(top tree, stop func() bool) error {
 	defer p.closeAll()
 	if len(p.stack) > 0 {
 		p.descend(top)
@@ -71,7 +71,7 @@ func (p *progress) goOn(top tree, stop func() bool) error {
 		e, ok, err := f.read()
 		switch {
 		case err != nil:
-			p.miss(err)
+			p.countUnreadable(err)
 			p.pop(top)
 		case ok:
 			p.entry(f, e)
@@ -82,13 +82,13 @@ func (p *progress) goOn(top tree, stop func() bool) error {
 	return p.lack
 }
 
-// descend opens the directories on the way anew. The way ends where one is another by
-// now, and goes on beside it.
+// descend reopens the directories of the stack. If one has been replaced meanwhile the
+// stack ends above it, and the walk continues with the next entry.
 func (p *progress) descend(top tree) {
 	p.closeAll()
 	fd, err := unix.Openat(top.fd, ".", toRead, 0)
 	if err != nil {
-		p.miss(err)
+		p.countUnreadable(err)
 		p.stack = nil
 		return
 	}
@@ -114,8 +114,8 @@ func (p *progress) descend(top tree) {
 	}
 }
 
-// closeUpper closes the uppermost directory that is open if, of the first n, too many
-// are.
+// closeUpper closes the uppermost open directory of the first n if more than window are
+// open.
 func (p *progress) closeUpper(n int) {
 	if n-p.low > window {
 		p.stack[p.low].close()
@@ -151,11 +151,11 @@ func (f *frame) read() (e beneath.Entry, ok bool, err error) {
 	}
 }
 
-// entry counts one entry, and goes down if it is a directory.
+// entry counts an entry, and descends into a directory.
 func (p *progress) entry(f *frame, e beneath.Entry) {
 	is, err := look(f.fd, e.Name, 0)
 	if err != nil {
-		p.miss(err)
+		p.countUnreadable(err)
 		return
 	}
 	if !is.isIn(p.home) || !p.count(is) || !is.isDir {
@@ -167,23 +167,21 @@ func (p *progress) entry(f *frame, e beneath.Entry) {
 	}
 	fd, id, err := openBelow(f.fd, e.Name, p.home)
 	if err != nil {
-		p.miss(err)
+		p.countUnreadable(err)
 		return
 	}
 	p.stack = append(p.stack, &frame{identity: id, name: e.Name, fd: fd})
 	p.closeUpper(len(p.stack))
 }
 
-// miss counts what cannot be read, but not what is gone, another thing or another's by
-// now.
-func (p *progress) miss(err error) {
+// countUnreadable counts an entry that cannot be read, but not one that was removed or replaced.
+func (p *progress) countUnreadable(err error) {
 	if p.noteLack(err); p.lack == nil && !isOneOf(err, unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.EXDEV) {
 		p.tree.Unread++
 	}
 }
 
-// noteLack keeps an error that is this process's or the machine's, and says nothing of
-// the directory.
+// noteLack keeps an error that concerns the process or the machine, not the directory.
 func (p *progress) noteLack(err error) {
 	if beneath.IsShortage(err) {
 		p.lack = err
@@ -194,7 +192,7 @@ func isOneOf(err error, all ...error) bool {
 	return slices.ContainsFunc(all, func(one error) bool { return errors.Is(err, one) })
 }
 
-// count reports whether it has counted what was not counted before.
+// count counts a file, and reports false for a further name of a counted one.
 func (p *progress) count(is found) bool {
 	if !is.isDir && is.names > 1 {
 		one := file{is.device, is.inode}
@@ -210,8 +208,8 @@ func (p *progress) count(is found) bool {
 	return true
 }
 
-// pop goes back up. If ".." is another directory by now, the way is looked for from the
-// top.
+// pop returns to the directory above. If ".." is another directory by now, the walk descends
+// again from the top.
 func (p *progress) pop(top tree) {
 	last := len(p.stack) - 1
 	f := p.stack[last]

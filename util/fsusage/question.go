@@ -6,31 +6,32 @@ import (
 	"sync"
 )
 
-// A place is what is asked: a path, and what is known of it without asking, zero if
-// that is nothing: the mount that it leads to, and of a device its node.
+// A place identifies the object of a query: a path, the mount at the path, and the inode of
+// a device; zero for unknown values.
 type place struct {
 	path        string
 	mount, node uint64
 }
 
-// A question is a system call under way. Its answer may be read once done is closed.
-type question[T any] struct {
+// A query is a system call in flight. Its result may be read once done is closed.
+type query[T any] struct {
 	done   chan struct{}
 	answer T
 	err    error
 }
 
-// questions are those under way: one for each place. The zero value is ready for use.
-type questions[T any] struct {
+// queries holds the system calls in flight, one for each place. The zero value is ready
+// for use.
+type queries[T any] struct {
 	mu    sync.Mutex // guards asked
-	asked map[place]*question[T]
+	asked map[place]*query[T]
 }
 
-// errNoAnswer: ctx has ended first.
+// errNoAnswer reports that ctx has ended first.
 var errNoAnswer = errors.New("no answer")
 
-// ask waits for the answer until ctx ends.
-func (s *questions[T]) ask(ctx context.Context, at place, call func(path string) (T, error)) (T, error) {
+// wait waits for the result until ctx ends.
+func (s *queries[T]) wait(ctx context.Context, at place, call func(path string) (T, error)) (T, error) {
 	q := s.join(at, call)
 	select {
 	case <-q.done:
@@ -41,17 +42,17 @@ func (s *questions[T]) ask(ctx context.Context, at place, call func(path string)
 	}
 }
 
-// join joins the question about the place that is under way, or asks it.
-func (s *questions[T]) join(at place, call func(path string) (T, error)) *question[T] {
+// join returns the call in flight for the place, or starts one.
+func (s *queries[T]) join(at place, call func(path string) (T, error)) *query[T] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if q, ok := s.asked[at]; ok {
 		return q
 	}
 	if s.asked == nil {
-		s.asked = map[place]*question[T]{}
+		s.asked = map[place]*query[T]{}
 	}
-	q := &question[T]{done: make(chan struct{})}
+	q := &query[T]{done: make(chan struct{})}
 	s.asked[at] = q
 	go func() {
 		q.answer, q.err = call(at.path)

@@ -7,56 +7,85 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/volumekit/volumekit/internal/brief"
+	"github.com/volumekit/volumekit/util/keylock"
 )
 
-// A Tree is what a directory and all that is in it take of their file system.
+// A Tree is the use of a directory and everything below it.
 type Tree struct {
-	Bytes  int64 // that are allocated; of a file with several names once
-	Inodes int64 // files of all kinds, the directory among them
-	// Unread is how many directories could not be read, and files looked at; those
-	// files, and what is in those directories, are missing.
+	Bytes  int64 // allocated; a file with several names counts once
+	Inodes int64 // files of all kinds, the directory included
+	// Unread is the number of directories that could not be read and of files that could
+	// not be inspected; those files, and the content of those directories, are missing.
 	Unread int64
-	Time   time.Time // when it was counted, to the end
+	Time   time.Time // of the end of the count
 }
 
-// A Walker counts what is in directories, for volumes that have no file system of
-// their own. The zero value is ready for use, and safe for concurrent use; it must not
-// be copied.
+// A Walker measures directories, for volumes that have no file system of their own. The zero
+// value is ready for use, and safe for concurrent use; it must not be copied.
 //
-// A walk follows no symbolic link and leaves out what is mounted in the directory, and
-// other subvolumes of btrfs. (Before Linux 5.8 it does not see what is bound there from
-// the same file system.) It goes by descriptor, so whoever renames directories
-// meanwhile makes it count something twice or not at all, but never leave the file
-// system. Memory and descriptors do not grow with what is in a directory, but for the
-// names of the directories on the way down and the files with several names, the first
-// million of which are counted once.
+// A walk follows no symbolic link and leaves out mounts inside the directory and other btrfs
+// subvolumes. (Before Linux 5.8 it does not recognise bind mounts from the same file
+// system.) It goes by descriptor: a concurrent rename can make it count a directory twice
+// or not at all, but never leave the file system. Memory and descriptors do not grow with
+// the number of files, except for the names of the directories on the path down and for
+// files with several names, of which the first million count once.
 type Walker struct {
-	// MaxAge is for how long what was counted is told again. Zero: not at all.
+	// MaxAge is the time for which a result is returned again. Zero: results are not kept.
 	MaxAge time.Duration
 
-	mu    sync.Mutex // guards walks and what is in them, but for their progress
+	mu    sync.Mutex // guards walks and their fields, except for their progress
 	walks map[place]*walk
 }
 
-// Walk is that of a [Walker] which remembers nothing.
-func Walk(ctx context.Context, dir string) (Tree, error) {
+// Walk measures a directory like [Walker.Walk], and keeps no result. Calls for one directory
+// wait for each other, and for a system call that an earlier one has left behind.
+func Walk(ctx context.Context, dir string) (_ Tree, err error) {
+	defer brief.Shorten(&err)
+	unlock, err := walking.Lock(ctx, dir)
+	if err != nil {
+		return Tree{}, endedError(ctx, dir)
+	}
 	var w Walker
-	return w.Walk(ctx, dir)
+	tree, err := w.Walk(ctx, dir)
+	if left := w.runEnd(); left != nil {
+		go func() { <-left; unlock() }()
+	} else {
+		unlock()
+	}
+	return tree, err
 }
 
-// Walk returns what is at dir, which may be a file as well. Calls for the same
-// directory share one walk, which may have begun before. It returns soon after ctx ends,
-// with an error that wraps ctx's and its cause; the walk then stops where it is, and the
-// next call goes on from there: so a directory for which there is never enough time is
-// counted in the end. What changes behind the walk's back is in the next one.
+// walking has the directories of calls of [Walk] in flight.
+var walking keylock.Map
+
+// runEnd returns a channel that is closed when the current run ends, or nil without a run.
+func (w *Walker) runEnd() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, k := range w.walks {
+		if k.now != nil {
+			return k.now.done
+		}
+	}
+	return nil
+}
+
+// Walk measures dir, which may also be a file. Concurrent calls for one directory share a
+// walk, which may have begun before the call. Walk returns soon after ctx ends, with an
+// error that wraps ctx's and its cause; the walk then pauses, and the next call continues
+// it: so a directory for which one call never has enough time is measured in the end.
+// Changes behind the walk's position count in the next walk.
 //
-// A directory that is missing is an error that wraps fs.ErrNotExist. What cannot be
-// read, further down, is counted in the Tree's Unread; but that there are no descriptors
-// left, or no memory, is an error, and the next call begins anew.
-func (w *Walker) Walk(ctx context.Context, dir string) (Tree, error) {
+// The error of a missing directory wraps fs.ErrNotExist. Entries that cannot be read count
+// in Tree.Unread. A lack of descriptors or of memory is an error, and the next call starts
+// a new walk.
+func (w *Walker) Walk(ctx context.Context, dir string) (_ Tree, err error) {
+	defer brief.Shorten(&err)
 	for {
 		if ctx.Err() != nil {
-			return Tree{}, ended(ctx, dir)
+			return Tree{}, endedError(ctx, dir)
 		}
 		run := w.join(place{path: dir, mount: mountAt(dir)})
 		select {
@@ -66,38 +95,38 @@ func (w *Walker) Walk(ctx context.Context, dir string) (Tree, error) {
 			}
 		case <-ctx.Done():
 			run.leave()
-			return Tree{}, ended(ctx, dir)
+			return Tree{}, endedError(ctx, dir)
 		}
 	}
 }
 
-func ended(ctx context.Context, dir string) error {
+func endedError(ctx context.Context, dir string) error {
 	cause := context.Cause(ctx)
 	if !errors.Is(cause, ctx.Err()) {
 		cause = fmt.Errorf("%w: %w", ctx.Err(), cause)
 	}
-	return fmt.Errorf("counting what is in %s: %w", dir, cause)
+	return fmt.Errorf("count the files in %s: %w", dir, cause)
 }
 
-// errPaused ends a run that nobody waits for.
-var errPaused = errors.New("nobody waits")
+// errPaused ends a run without waiting callers.
+var errPaused = errors.New("no caller waits")
 
-// A walk is what is known of one directory.
+// A walk is the state of one directory.
 type walk struct {
-	now  *run      // nil: nobody is at work
+	now  *run      // nil: no run
 	used time.Time // last
 
-	// The one at work has these.
+	// The fields below belong to the run.
 	last     Tree
-	of       identity  // whose last is; zero: there is none
-	progress *progress // of a walk that has been paused; nil: there is none
+	of       identity  // the directory of last; zero: last is empty
+	progress *progress // of a paused walk; nil: none
 }
 
-// A run is somebody at work on a walk, for as long as anybody waits.
+// A run advances a walk as long as callers wait.
 type run struct {
 	waiting atomic.Int64
 	done    chan struct{}
-	tree    Tree // once done is closed
+	tree    Tree // valid once done is closed
 	err     error
 }
 
@@ -105,7 +134,7 @@ func (r *run) leave() { r.waiting.Add(-1) }
 
 func (r *run) stop() bool { return r.waiting.Load() <= 0 }
 
-// join waits for the run at work on a place, after it has started one if there is none.
+// join returns the current run for a place, or starts one.
 func (w *Walker) join(at place) *run {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -125,7 +154,7 @@ func (w *Walker) join(at place) *run {
 	return r
 }
 
-// add forgets what nobody has asked for in an hour.
+// add adds a walk, and drops those that were not used for an hour.
 func (w *Walker) add(at place) *walk {
 	for other, k := range w.walks {
 		if k.now == nil && time.Since(k.used) > time.Hour {
@@ -140,7 +169,7 @@ func (w *Walker) add(at place) *walk {
 	return k
 }
 
-// work is the only one at work on k.
+// work executes the run of a walk.
 func (w *Walker) work(at place, k *walk, r *run) {
 	r.tree, r.err = k.count(at.path, w.MaxAge, r.stop)
 	w.mu.Lock()
@@ -149,7 +178,7 @@ func (w *Walker) work(at place, k *walk, r *run) {
 	close(r.done)
 }
 
-// count goes on with the walk, or returns what it has found before.
+// count continues the walk, or returns a result that is young enough.
 func (k *walk) count(dir string, maxAge time.Duration, stop func() bool) (Tree, error) {
 	root, err := openTree(dir)
 	if err != nil {
@@ -162,10 +191,10 @@ func (k *walk) count(dir string, maxAge time.Duration, stop func() bool) (Tree, 
 	if k.progress == nil || k.progress.of() != root.identity {
 		k.progress = newProgress(root)
 	}
-	err = k.progress.goOn(root, stop)
+	err = k.progress.resume(root, stop)
 	if err != nil && !errors.Is(err, errPaused) {
 		k.progress = nil
-		err = fmt.Errorf("counting what is in %s: %w", dir, err)
+		err = fmt.Errorf("count the files in %s: %w", dir, err)
 	}
 	if err != nil {
 		return Tree{}, err

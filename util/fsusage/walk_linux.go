@@ -7,13 +7,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An identity tells a directory from another that has got its inode since.
+// An identity distinguishes a directory from a later one with the same inode number.
 type identity struct {
 	device, inode, mount uint64
 	born                 unix.StatxTimestamp
 }
 
-// A found is what statx(2) says of an entry.
+// A found holds the attributes of an entry, from statx(2).
 type found struct {
 	identity
 	bytes int64
@@ -43,7 +43,7 @@ func look(dir int, name string, flags int) (found, error) {
 	return f, nil
 }
 
-// A tree is the top of what is counted, open with O_PATH.
+// A tree is the top of a walk, open with O_PATH.
 type tree struct {
 	found
 	fd int
@@ -64,8 +64,7 @@ func openTree(dir string) (tree, error) {
 
 func (t tree) close() { _ = unix.Close(t.fd) }
 
-// openBelow opens a directory that is an entry of an open one. What is mounted there is
-// EXDEV.
+// openBelow opens a directory that is an entry of an open one. A mount point is EXDEV.
 func openBelow(dir int, name string, home identity) (int, identity, error) {
 	fd, err := unix.Openat2(dir, name, &unix.OpenHow{
 		Flags:   toRead,
@@ -88,9 +87,9 @@ func openBelow(dir int, name string, home identity) (int, identity, error) {
 	return fd, f.identity, nil
 }
 
-// isIn reports whether it is in the file system and the mount of home. Files, but not
-// directories, of an overlay with several layers have devices of their own: of them the
-// mount says enough, where it is known.
+// isIn reports whether the entry is in the file system and the mount of home. On an overlay
+// with several layers files, but not directories, have devices of their own: there the mount
+// ID decides, where it is known.
 func (f found) isIn(home identity) bool {
 	if !f.isDir && f.mount != 0 {
 		return f.mount == home.mount

@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// plant makes files and directories of all kinds, and returns how many inodes there are.
-func plant(t *testing.T, dir string, width int) int64 {
+// createTree makes files and directories of all kinds, and returns the number of inodes.
+func createTree(t *testing.T, dir string, width int) int64 {
 	t.Helper()
 	for i := range width {
 		sub := fmt.Sprintf("%s/%d/sub", dir, i)
@@ -34,7 +34,7 @@ func plant(t *testing.T, dir string, width int) int64 {
 	return 1 + int64(width)*5
 }
 
-// du asks somebody else, if there is one.
+// du runs du(1), if it is installed.
 func du(t *testing.T, dir string) (bytes, inodes int64, ok bool) {
 	t.Helper()
 	if _, err := exec.LookPath("du"); err != nil {
@@ -52,7 +52,7 @@ func du(t *testing.T, dir string) (bytes, inodes int64, ok bool) {
 	return bytes, inodes, true
 }
 
-// TestWalk is on a tmpfs: elsewhere what is allocated changes by itself for a while.
+// TestWalk is on a tmpfs: on other file systems the allocation changes later.
 func TestWalk(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
@@ -60,7 +60,7 @@ func TestWalk(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, unix.Mount("tmpfs", dir, "tmpfs", 0, ""))
 	defer func() { require.NoError(t, unix.Unmount(dir, 0)) }()
-	want := plant(t, dir, 20)
+	want := createTree(t, dir, 20)
 	got, err := Walk(t.Context(), dir)
 	require.NoError(t, err)
 	require.Equal(t, want, got.Inodes)
@@ -96,7 +96,7 @@ func TestWalkStaysInside(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 4, before.Inodes)
 	require.NoError(t, unix.Mount("tmpfs", dir+"/in/mounted", "tmpfs", 0, ""))
-	plant(t, dir+"/in/mounted", 3)
+	createTree(t, dir+"/in/mounted", 3)
 	require.NoError(t, unix.Mount(dir+"/outside", dir+"/in/bound", "", unix.MS_BIND, ""))
 	require.NoError(t, unix.Mount(dir+"/outside", dir+"/outside", "", unix.MS_BIND, ""))
 	defer func() {
@@ -115,8 +115,8 @@ func TestWalkStaysInside(t *testing.T) {
 	require.EqualValues(t, 3, got.Inodes, "a mount is no obstacle where it is the top")
 }
 
-// TestWalkOverlay: what is in a lower layer counts, and two files of two file systems
-// that have one number are two.
+// TestWalkOverlay checks that files in a lower layer count, and that two files of two file
+// systems with the same inode number count twice.
 func TestWalkOverlay(t *testing.T) {
 	if !mounttest.RootNamespace(t) {
 		return
@@ -140,11 +140,11 @@ func TestWalkOverlay(t *testing.T) {
 	require.EqualValues(t, 2<<16, got.Bytes)
 }
 
-// TestWalkGoesOn: a walk that is stopped again and again comes to its end, with the same
-// result, and holds nothing open meanwhile.
-func TestWalkGoesOn(t *testing.T) {
+// TestWalkResumes checks that a walk which is stopped repeatedly ends with the same result,
+// and holds nothing open in between.
+func TestWalkResumes(t *testing.T) {
 	dir := t.TempDir()
-	plant(t, dir, 30)
+	createTree(t, dir, 30)
 	deep := dir + "/7/" + strings.Repeat("d/", 3*window)
 	require.NoError(t, os.MkdirAll(deep, 0o755))
 	require.NoError(t, os.WriteFile(deep+"file", []byte("x"), 0o600))
@@ -198,8 +198,8 @@ func TestWalkDeep(t *testing.T) {
 	require.Less(t, most, before+window+20)
 }
 
-// TestWalkMoved: whoever renames a directory on the way, while a walk rests in it or
-// works in it, does not lead it elsewhere.
+// TestWalkMoved checks that renaming a directory on the path of a walk, while the walk
+// pauses or works in it, does not lead the walk elsewhere.
 func TestWalkMoved(t *testing.T) {
 	for _, rests := range []bool{false, true} {
 		dir := t.TempDir()
@@ -241,7 +241,7 @@ func TestWalkMoved(t *testing.T) {
 	}
 }
 
-// TestWalkUnread: what may not be read is counted as such, and does not end the walk.
+// TestWalkUnread: an unreadable directory is counted as such, and does not end the walk.
 func TestWalkUnread(t *testing.T) {
 	if os.Geteuid() == 0 {
 		if !mounttest.RootNamespace(t) {
@@ -269,8 +269,8 @@ func TestWalkUnread(t *testing.T) {
 	require.EqualValues(t, 3, got.Unread, "what is closed, and two of what is listed")
 }
 
-// TestWalkWithoutDescriptors: that there are none left says nothing of the directory, so
-// it is an error and no result, also of a walk that has been paused.
+// TestWalkWithoutDescriptors checks that a shortage of descriptors is an error, not a
+// result, also for a walk that was paused.
 func TestWalkWithoutDescriptors(t *testing.T) {
 	if !mounttest.Namespace(t) { // a process of its own
 		return
@@ -298,7 +298,7 @@ func TestWalkWithoutDescriptors(t *testing.T) {
 	}
 }
 
-// TestWalkVanished: what is removed between its name and the look at it is not missing.
+// TestWalkVanished: a file that is removed after its name was read is no error.
 func TestWalkVanished(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 10 {
@@ -346,10 +346,11 @@ func TestWalkerRemembers(t *testing.T) {
 	}
 }
 
-// TestWalkerForManyCallers: with little time each, all come to the result.
+// TestWalkerForManyCallers checks that all callers get the result, although each has little
+// time.
 func TestWalkerForManyCallers(t *testing.T) {
 	dir := t.TempDir()
-	want := plant(t, dir, 100)
+	want := createTree(t, dir, 100)
 	var w Walker
 	var all sync.WaitGroup
 	for range 8 {

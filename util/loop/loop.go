@@ -1,18 +1,29 @@
 package loop
 
 import (
+	"errors"
 	"fmt"
 	"os"
 )
 
-// Config is what [Attach] attaches.
+var (
+	// ErrNotAttached is wrapped by the error of [GetLoopDevice] for a file without a
+	// loop device.
+	ErrNotAttached = errors.New("no loop device is attached")
+
+	// ErrReplaced is wrapped by the error of [Detach] and [Resize] for a device that has
+	// been detached, if another one is attached under its path.
+	ErrReplaced = errors.New("another file is attached to the device")
+)
+
+// Config configures [Attach] and [AttachFileDevice].
 type Config struct {
-	// File is what is behind the device: a regular file or a block device. It stays
-	// the caller's to close.
+	// File is the backing file: a regular file or a block device. The caller closes it.
+	// It is empty for [AttachFileDevice], which opens the file.
 	File *os.File
-	// Name is kept by the kernel: at most 63 bytes, no NUL. It is no path to anything.
+	// Name is stored by the kernel: at most 63 bytes, no NUL. It need not be a path.
 	Name string
-	// ReadOnly makes a device that cannot be written to. It need be set if File is
+	// ReadOnly makes a device that cannot be written to. It is required if File is
 	// open for reading only.
 	ReadOnly bool
 }
@@ -28,26 +39,43 @@ func (c Config) check() error {
 
 func checkName(name string) error {
 	if len(name) > mostName {
-		return fmt.Errorf("loop: the name %.80q is longer than %d bytes", name, mostName)
+		return fmt.Errorf("loop: name %s: must be at most %d bytes", quote(name), mostName)
 	}
 	for _, b := range []byte(name) {
 		if b == 0 {
-			return fmt.Errorf("loop: the name %q holds a NUL", name)
+			return fmt.Errorf("loop: name %s: must not contain NUL", quote(name))
 		}
 	}
 	return nil
 }
 
-// A Device is a loop device that is attached.
+// quote limits the length of untrusted text.
+func quote(s string) string {
+	const limit = 256
+	if len(s) > limit {
+		return fmt.Sprintf("%q...", s[:limit])
+	}
+	return fmt.Sprintf("%q", s)
+}
+
+// A Device is an attached loop device.
 type Device struct {
 	Path     string // "/dev/loop0"
-	Backing  string // the path of what is behind it, as the kernel has it now
-	Name     string // as Config has it
+	Backing  string // the current path of the backing file
+	Deleted  bool   // the backing file has been removed; Backing is its last path
+	Name     string // of the Config
 	ReadOnly bool
-	// BackingDevice is the number of the block device behind it, as stat(2) has it;
-	// zero if a file is.
+	// BackingDevice is the device number of the backing block device, as in stat(2);
+	// zero for a file.
 	BackingDevice uint64
-	// Ending: it has been detached while somebody had it open, and is gone when the
-	// last of them closes it. Its number is anybody's then.
+	// Ending: the device was detached while in use, and ends when its last user closes it.
 	Ending bool
+	// Seq is the kernel's sequence number of this attachment, which is not reused. Zero
+	// before Linux 5.15.
+	Seq uint64
+
+	file fileID // of the backing file
 }
+
+// A fileID is the identity of a file on this machine. The zero value means none.
+type fileID struct{ dev, inode uint64 }

@@ -1,6 +1,7 @@
 package loop_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,17 +16,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attach makes a device that ends with the test.
+// attach attaches a device until the end of the test.
 func attach(t *testing.T, c loop.Config) loop.Device {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		mounttest.SkipWithout(t, "loop", "not root")
 	}
-	d, err := loop.Attach(c)
+	d, err := loop.Attach(context.Background(), c)
 	if err != nil {
 		mounttest.SkipWithout(t, "loop", err)
 	}
-	t.Cleanup(func() { require.NoError(t, loop.Detach(d)) })
+	t.Cleanup(func() { require.NoError(t, loop.Detach(context.Background(), d)) })
 	return d
 }
 
@@ -57,15 +58,15 @@ func TestFile(t *testing.T) {
 	require.False(t, d.ReadOnly)
 	require.Equal(t, int64(4<<20), size(t, d.Path))
 	require.NoError(t, f.Truncate(8<<20))
-	require.NoError(t, loop.Resize(d))
+	require.NoError(t, loop.Resize(context.Background(), d))
 	require.Equal(t, int64(8<<20), size(t, d.Path))
 	require.NoError(t, os.WriteFile(d.Path, []byte("text"), 0))
-	all, err := loop.List()
+	all, err := loop.List(context.Background())
 	require.NoError(t, err)
-	require.Contains(t, all, loop.Device{Path: d.Path, Backing: f.Name()})
+	require.Contains(t, all, d)
 }
 
-// TestDisk: a loop device on a disk holds the disk, and is found by its name.
+// TestDisk: a loop device on a block device holds it open, and is found by its name.
 func TestDisk(t *testing.T) {
 	disk := attach(t, loop.Config{File: image(t)})
 	f, err := os.Open(disk.Path)
@@ -79,38 +80,40 @@ func TestDisk(t *testing.T) {
 	require.True(t, held.ReadOnly)
 	require.ErrorIs(t, os.WriteFile(held.Path, []byte("text"), 0), os.ErrPermission)
 
-	found, err := loop.Named(name)
+	found, err := loop.Named(context.Background(), name)
 	require.NoError(t, err)
 	require.Equal(t, []loop.Device{held}, found)
-	require.NoError(t, loop.Detach(loop.Device{Path: held.Path, Name: "another's"}))
-	found, err = loop.Named(name)
+	for _, other := range []loop.Device{{Path: held.Path, Name: "another's"}, {Path: held.Path}, {Path: held.Path, Name: name, Seq: 1}} {
+		require.ErrorIs(t, loop.Detach(context.Background(), other), loop.ErrReplaced)
+	}
+	found, err = loop.Named(context.Background(), name)
 	require.NoError(t, err)
 	require.Len(t, found, 1, "it is not detached under another name")
 	for range 2 {
-		require.NoError(t, loop.Detach(held))
+		require.NoError(t, loop.Detach(context.Background(), held))
 	}
-	require.Eventually(t, func() bool { // whoever looks at it keeps it for an instant
-		found, err = loop.Named(name)
+	require.Eventually(t, func() bool { // other programs may open the device for an instant
+		found, err = loop.Named(context.Background(), name)
 		return err == nil && len(found) == 0
 	}, time.Minute, 10*time.Millisecond)
 }
 
-// TestListWithoutDescriptors: that there are none left does not say that there is no
-// device.
+// TestListWithoutDescriptors: if no descriptors are left List fails, and does not omit
+// devices.
 func TestListWithoutDescriptors(t *testing.T) {
 	if !mounttest.Namespace(t) { // a process of its own
 		return
 	}
 	restore := testbed.LeaveDescriptors(t, 0)
-	_, listed := loop.List()
-	_, named := loop.Named("a name")
+	_, listed := loop.List(context.Background())
+	_, named := loop.Named(context.Background(), "a name")
 	restore()
 	require.ErrorIs(t, listed, unix.EMFILE)
 	require.ErrorIs(t, named, unix.EMFILE)
 }
 
-// TestEnding: what is detached while somebody has it open is not found any more.
-func TestEnding(t *testing.T) {
+// TestDetachedWhileOpen: a device that was detached while it is open is not found any more.
+func TestDetachedWhileOpen(t *testing.T) {
 	disk := attach(t, loop.Config{File: image(t)})
 	f, err := os.Open(disk.Path)
 	require.NoError(t, err)
@@ -121,28 +124,28 @@ func TestEnding(t *testing.T) {
 	user, err := os.Open(held.Path)
 	require.NoError(t, err)
 	defer func() { _ = user.Close() }()
-	require.NoError(t, loop.Detach(held))
-	is, err := loop.Status(held.Path)
+	require.NoError(t, loop.Detach(context.Background(), held))
+	is, err := loop.Status(context.Background(), held.Path)
 	require.NoError(t, err)
 	require.True(t, is.Ending)
-	found, err := loop.Named(name)
+	found, err := loop.Named(context.Background(), name)
 	require.NoError(t, err)
 	require.Empty(t, found)
 }
 
-// TestAttachTakenBack: what cannot be told about is not left behind.
-func TestAttachTakenBack(t *testing.T) {
+// TestFailedAttachIsReverted: an attached device whose status is not readable is detached.
+func TestFailedAttachIsReverted(t *testing.T) {
 	if !mounttest.RootNamespace(t) {
 		return
 	}
 	f := image(t)
 	attach(t, loop.Config{File: f})
 	require.NoError(t, unix.Mount("none", "/sys", "tmpfs", 0, ""))
-	_, err := loop.Attach(loop.Config{File: f})
+	_, err := loop.Attach(context.Background(), loop.Config{File: f})
 	require.NoError(t, unix.Unmount("/sys", unix.MNT_DETACH))
 	require.ErrorIs(t, err, os.ErrNotExist)
 	require.Eventually(t, func() bool {
-		all, err := loop.List()
+		all, err := loop.List(context.Background())
 		require.NoError(t, err)
 		n := 0
 		for _, d := range all {
@@ -155,15 +158,15 @@ func TestAttachTakenBack(t *testing.T) {
 }
 
 func TestBadInput(t *testing.T) {
-	_, err := loop.Attach(loop.Config{})
+	_, err := loop.Attach(context.Background(), loop.Config{})
 	require.Error(t, err)
 	for _, name := range []string{strings.Repeat("n", 64), "a\x00b"} {
-		_, err = loop.Attach(loop.Config{File: os.Stdin, Name: name})
+		_, err = loop.Attach(context.Background(), loop.Config{File: os.Stdin, Name: name})
 		require.Error(t, err)
-		_, err = loop.Named(name)
+		_, err = loop.Named(context.Background(), name)
 		require.Error(t, err)
 	}
-	require.NoError(t, loop.Detach(loop.Device{Path: "/dev/no such device"}))
-	_, err = loop.Status("/dev/no such device")
+	require.NoError(t, loop.Detach(context.Background(), loop.Device{Path: "/dev/no such device"}))
+	_, err = loop.Status(context.Background(), "/dev/no such device")
 	require.ErrorIs(t, err, os.ErrNotExist)
 }

@@ -8,8 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Metrics is what was measured of one volume. A nil quantity was not: a kind of volume
-// need not have all of them, nor does each file system know its inodes.
+// Metrics is a measurement of one volume. A mounted volume has all quantities: those
+// that its file system does not report are 0, such as the inodes of btrfs or CIFS. A block
+// device has a capacity, and the other quantities are nil.
 type Metrics struct {
 	Time time.Time // of the measurement
 
@@ -24,8 +25,9 @@ type Metrics struct {
 
 // A Provider measures a volume. It is safe for concurrent use.
 type Provider interface {
-	// GetMetrics measures. What is missing is an error that wraps fs.ErrNotExist. It
-	// returns soon after ctx ends, with an error that wraps ctx's cause.
+	// GetMetrics measures the volume. If the volume does not exist the error wraps
+	// fs.ErrNotExist. It returns soon after ctx ends, with an error that wraps ctx's
+	// cause.
 	GetMetrics(ctx context.Context) (*Metrics, error)
 }
 
@@ -33,19 +35,19 @@ type providerFunc func(ctx context.Context) (*Metrics, error)
 
 func (f providerFunc) GetMetrics(ctx context.Context) (*Metrics, error) { return f(ctx) }
 
-// NewMetricsStatFS measures the file system at path, which is the volume's own: a
-// mount. It costs one system call.
+// NewMetricsStatFS measures the file system at path, which must be the volume's own: a
+// mount. A measurement is one system call.
 func NewMetricsStatFS(path string) Provider {
 	return providerFunc(func(ctx context.Context) (*Metrics, error) {
-		usage, err := Info(ctx, path)
+		usage, err := fsusage.Stat(ctx, path)
 		if err != nil {
 			return nil, err
 		}
-		return of(usage, time.Now()), nil
+		return metricsOf(usage, time.Now()), nil
 	})
 }
 
-// NewMetricsBlock measures a block device, of which only the capacity is known.
+// NewMetricsBlock measures a block device: only its capacity.
 func NewMetricsBlock(device string) Provider {
 	return providerFunc(func(ctx context.Context) (*Metrics, error) {
 		size, err := fsusage.BlockSize(ctx, device)
@@ -56,17 +58,16 @@ func NewMetricsBlock(device string) Provider {
 	})
 }
 
-// NewMetricsDu measures a directory that shares its file system with others: what is in
-// use is counted by walking through it, see [fsusage.Walker]; the rest is the file
-// system's. What could not be read, Unread of a [fsusage.Tree], is missing in it. A walker
-// of one's own remembers what it has found, for several volumes; nil:
-// one that remembers nothing.
+// NewMetricsDu measures a directory that shares its file system with others: it counts the
+// used bytes and inodes by a walk, see [fsusage.Walker]; the other quantities are the file
+// system's. Unreadable entries, Unread of a [fsusage.Tree], are not counted. A walker
+// may keep results for a time, for several volumes; nil: a walker that keeps none.
 func NewMetricsDu(path string, walker *fsusage.Walker) Provider {
 	if walker == nil {
 		walker = &fsusage.Walker{}
 	}
 	return providerFunc(func(ctx context.Context) (*Metrics, error) {
-		usage, err := Info(ctx, path)
+		usage, err := fsusage.Stat(ctx, path)
 		if err != nil {
 			return nil, err
 		}
@@ -74,25 +75,28 @@ func NewMetricsDu(path string, walker *fsusage.Walker) Provider {
 		if err != nil {
 			return nil, err
 		}
-		m := of(usage, tree.Time)
+		m := metricsOf(usage, tree.Time)
 		m.Used, m.InodesUsed = quantity(tree.Bytes), quantity(tree.Inodes)
 		return m, nil
 	})
 }
 
-// Info asks the file system at path, in plain numbers.
-func Info(ctx context.Context, path string) (fsusage.Usage, error) { return fsusage.Stat(ctx, path) }
+// Info returns the bytes and inodes of the file system at path. See
+// [fsusage.Info].
+func Info(ctx context.Context, path string) (available, capacity, usage, inodes, inodesFree, inodesUsed int64, err error) {
+	return fsusage.Info(ctx, path)
+}
 
-// of leaves out what the file system does not know.
-func of(u fsusage.Usage, at time.Time) *Metrics {
-	m := &Metrics{Time: at}
-	if u.Capacity > 0 {
-		m.Capacity, m.Used, m.Available = quantity(u.Capacity), quantity(u.Used), quantity(u.Available)
+func metricsOf(u fsusage.Usage, at time.Time) *Metrics {
+	return &Metrics{
+		Time:       at,
+		Capacity:   quantity(u.Capacity),
+		Used:       quantity(u.Used),
+		Available:  quantity(u.Available),
+		Inodes:     quantity(u.Inodes),
+		InodesUsed: quantity(u.InodesUsed),
+		InodesFree: quantity(u.InodesFree),
 	}
-	if u.Inodes > 0 {
-		m.Inodes, m.InodesUsed, m.InodesFree = quantity(u.Inodes), quantity(u.InodesUsed), quantity(u.InodesFree)
-	}
-	return m
 }
 
 func quantity(n int64) *resource.Quantity { return resource.NewQuantity(n, resource.BinarySI) }

@@ -34,9 +34,10 @@ func TestStatFS(t *testing.T) {
 	require.EqualValues(t, 2, m.InodesUsed.Value())
 	require.EqualValues(t, 98, m.InodesFree.Value())
 	require.False(t, m.Time.IsZero())
-	info, err := metrics.Info(t.Context(), dir)
+	available, capacity, usage, inodes, inodesFree, inodesUsed, err := metrics.Info(t.Context(), dir)
 	require.NoError(t, err)
-	require.EqualValues(t, 8<<20, info.Capacity)
+	require.Equal(t, []int64{7 << 20, 8 << 20, 1 << 20, 100, 98, 2},
+		[]int64{available, capacity, usage, inodes, inodesFree, inodesUsed})
 
 	require.NoError(t, os.Mkdir(dir+"/sub", 0o755))
 	require.NoError(t, os.WriteFile(dir+"/sub/file", make([]byte, 1<<16), 0o600))
@@ -54,11 +55,35 @@ func TestStatFS(t *testing.T) {
 	require.EqualValues(t, 3, m.InodesUsed.Value())
 }
 
-// TestNotKnown: a file system without limits has no numbers, instead of zeroes.
-func TestNotKnown(t *testing.T) {
-	m, err := metrics.NewMetricsStatFS("/proc/self").GetMetrics(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, &metrics.Metrics{Time: m.Time}, m)
+// TestZero: numbers that the file system does not report are 0, as drivers dereference
+// all quantities.
+func TestZero(t *testing.T) {
+	if !mounttest.Namespace(t) {
+		return
+	}
+	unlimited := t.TempDir()
+	require.NoError(t, unix.Mount("tmpfs", unlimited, "tmpfs", 0, "size=8m,nr_inodes=0"))
+	defer func() { require.NoError(t, unix.Unmount(unlimited, 0)) }()
+	for path, capacity := range map[string]int64{unlimited: 8 << 20, "/proc/self": 0, "/sys": 0} {
+		for name, provider := range map[string]metrics.Provider{
+			"StatFS": metrics.NewMetricsStatFS(path),
+			"Du":     metrics.NewMetricsDu(path, nil),
+		} {
+			if name == "Du" && path != unlimited {
+				continue // not a field of the volume
+			}
+			m, err := provider.GetMetrics(t.Context())
+			require.NoError(t, err, path)
+			require.Equal(t, capacity, m.Capacity.Value(), path)
+			require.Equal(t, capacity, m.Available.Value(), path)
+			require.Zero(t, m.Used.Value(), path)
+			require.Zero(t, m.Inodes.Value(), path)
+			require.Zero(t, m.InodesFree.Value(), path)
+			if name == "StatFS" {
+				require.Zero(t, m.InodesUsed.Value(), path)
+			}
+		}
+	}
 }
 
 func TestErrors(t *testing.T) {

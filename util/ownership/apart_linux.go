@@ -7,14 +7,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// withoutClones makes tests take the way of those who may not mount.
+// withoutClones disables detached clones of mounts, for tests.
 var withoutClones bool
 
-// apart returns the directory in a mount of its own, which nobody sees: nothing is
-// mounted in it, and nothing can be from then on. So a name leads to what is in the
-// file system, and needs not be opened to know that. It takes open_tree(2),
-// mount_setattr(2) (Linux 5.12) and the right to mount.
-func apart(dir int, home beneath.Place) (int, beneath.Place, bool) {
+// cloneWithoutSubmounts opens the directory in a detached private clone of its mount. The
+// clone has no submounts and gets none later, so every name in it leads to an entry of the
+// same file system and need not be opened to verify that. It requires open_tree(2),
+// mount_setattr(2) (Linux 5.12) and CAP_SYS_ADMIN, and returns false without them.
+func cloneWithoutSubmounts(dir int, home beneath.Place) (int, beneath.Place, bool) {
 	if withoutClones {
 		return -1, beneath.Place{}, false
 	}
@@ -22,7 +22,7 @@ func apart(dir int, home beneath.Place) (int, beneath.Place, bool) {
 	if err != nil {
 		return -1, beneath.Place{}, false
 	}
-	// What has spread to it before this is seen like any other mount.
+	// A mount that has propagated into the clone before this call is detected like any other.
 	err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Propagation: unix.MS_PRIVATE})
 	var at beneath.Place
 	if err == nil {
@@ -38,13 +38,13 @@ func apart(dir int, home beneath.Place) (int, beneath.Place, bool) {
 	return fd, at, true
 }
 
-var errNoMode = errors.New("it takes more than an owner")
+var errNoMode = errors.New("more than the owner must change")
 
-// byName changes the owner of what is no directory, where no name leads to another
-// mount. Whatever gets the name meanwhile is in the directory, too; it loses
-// set-user-ID by the kernel's own doing. A mode is not given by name: it was that of
-// what was there before.
-func (w *walker) byName(f *frame, name string) error {
+// changeByName changes the owner of an entry that is not a directory, by name, in a clone
+// without submounts. If the name is replaced concurrently, the new entry is in the
+// directory, too, and chown(2) clears its set-user-ID. A mode is not changed by name: it
+// was computed for the entry before.
+func (w *walker) changeByName(f *frame, name string) error {
 	s, mounted, err := stateOf(f.FD, name, 0)
 	switch {
 	case err != nil:

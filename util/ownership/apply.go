@@ -3,35 +3,36 @@ package ownership
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path"
 	"sync/atomic"
 
 	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/util/internal/beneath"
+	"github.com/volumekit/volumekit/util/keylock"
 )
 
-// Apply gives the directory at dir, and all that is in it, to the user and the group
-// that o names. The path is absolute, without ".." and without a symbolic link
-// anywhere on the way; the root of the file system hierarchy is refused under
-// whatever name. It may be called again after any end, also that of the process, and
-// goes on. Calls for the same directory wait for each other. It returns what it has
-// done, also along with an error:
+// Apply gives the directory at dir and everything in it to the user and the group in o.
+// The path is absolute, without ".." and without symbolic links; the root of the file
+// system hierarchy is refused under any name. Apply may be called again after any end,
+// also after a crash of the process, and continues. Calls for the same directory wait for
+// each other. Apply returns the counts of its work, also along with an error:
 //
-//   - an *UnchangedError if something could not be changed (all else has been, but
-//     for the directory itself),
-//   - one that wraps ctx.Err() and the cause if ctx ended before it was done, and
-//     [ErrBusy], too, if that was before it began,
+//   - an *UnchangedError if entries could not be changed (all others have been, but
+//     not the directory itself),
+//   - an error that wraps ctx.Err() and the cause if ctx ended before the end of the work,
+//     and also [ErrBusy] if the work had not begun,
 //   - an *InputError, before anything was changed,
-//   - what the system said when the directory itself could not be opened, read or
-//     changed; fs.ErrPermission and such. On a file system that is read-only: EROFS at
-//     the first change.
+//   - the system's error if the directory itself could not be opened, read or
+//     changed, such as fs.ErrPermission. On a read-only file system: EROFS at the first
+//     change.
 //
-// When ctx ends it returns at once, or nearly so; a worker whose file system does
-// not answer finishes the one system call it is in, and nothing more.
+// When ctx ends Apply returns soon; a worker on a file system that does not answer finishes
+// its current system call and does nothing more.
 func Apply(ctx context.Context, dir string, o Options) (Counts, error) {
 	if reason := beneath.BadRoot(dir); reason != "" {
-		return Counts{}, &InputError{Field: "dir", Value: dir, Reason: reason}
+		return Counts{}, operation.Refuse("dir", dir, reason)
 	}
 	if err := o.check(); err != nil {
 		return Counts{}, err
@@ -49,25 +50,33 @@ func Apply(ctx context.Context, dir string, o Options) (Counts, error) {
 	return counts, wrap(dir, err)
 }
 
-// wrap says which directory an error is about, if the error itself does not.
+// wrap adds the directory to an error that does not name it.
 func wrap(dir string, err error) error {
 	var unchanged *UnchangedError
 	switch {
 	case err == nil || errors.As(err, &unchanged):
 		return err
 	case errors.Is(err, beneath.ErrIsTop):
-		return &InputError{Field: "dir", Value: dir, Reason: beneath.ErrIsTop.Error()}
+		return operation.Refuse("dir", dir, beneath.ErrIsTop.Error())
 	}
-	return &fs.PathError{Op: "ownership", Path: dir, Err: err}
+	return &fs.PathError{Op: "ownership", Path: dir, Err: beneath.NamePrivilege(err, beneath.ToChownAndChange)}
 }
 
-// run lets the work go on without its caller, if the caller cannot wait for its end.
+// opening locks directories while they are opened: a file system that does not answer
+// costs one stuck call for each directory.
+var opening keylock.Map
+
+// run runs apply in a goroutine of its own, which continues if ctx ends first.
 func (o Options) run(ctx context.Context, dir string, t *tally) error {
 	if ctx.Err() != nil {
 		return ctxend.Error(ctx)
 	}
+	opened, err := opening.Lock(ctx, dir)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrBusy, ctxend.Error(ctx))
+	}
 	done := make(chan error, 1)
-	go func() { done <- apply(ctx, dir, o, t) }()
+	go func() { done <- apply(ctx, dir, o, t, opened) }()
 	return beneath.Await(ctx, done, o.Every, func() {
 		if o.Progress != nil {
 			o.Progress(t.counts())
@@ -75,7 +84,7 @@ func (o Options) run(ctx context.Context, dir string, t *tally) error {
 	})
 }
 
-// A tally is Counts that workers add to.
+// A tally holds the Counts while workers add to them.
 type tally struct {
 	seen, changed, mounts atomic.Int64
 }

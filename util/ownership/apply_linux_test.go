@@ -35,13 +35,13 @@ func TestApply(t *testing.T) {
 			"": "0:7 42775", "/a": "0:7 42775", "/a/b": "0:7 42775", "/a/b/file": "0:7 100660",
 			"/c": "0:7 42775", "/c/dangling": "0:7 120777", "/link": "0:7 120777",
 			"/fifo": "0:7 10664", "/null": "0:7 20664", "/suid": "0:7 100775",
-		}, lookAll(t, dir+"/volume"))
-		require.Equal(t, "0:0 100640", look(t, dir+"/outside"))
+		}, describeEntries(t, dir+"/volume"))
+		require.Equal(t, "0:0 100640", describeEntry(t, dir+"/outside"))
 
 		counts, err = Apply(t.Context(), dir+"/volume", Options{User: id(5), Group: id(8), ReadOnly: true})
 		require.NoError(t, err)
 		require.EqualValues(t, 10, counts.Changed)
-		require.Equal(t, "5:8 100660", look(t, dir+"/volume/a/b/file"), "what is allowed stays so")
+		require.Equal(t, "5:8 100660", describeEntry(t, dir+"/volume/a/b/file"), "what is allowed stays so")
 	})
 }
 
@@ -52,30 +52,31 @@ func TestReadOnly(t *testing.T) {
 		require.NoError(t, os.Chmod(dir+"/d", 0o700))
 		_, err := Apply(t.Context(), dir, Options{Group: id(7), ReadOnly: true})
 		require.NoError(t, err)
-		require.Equal(t, map[string]string{"": "0:7 42755", "/d": "0:7 42750", "/d/file": "0:7 100640"}, lookAll(t, dir))
+		require.Equal(t, map[string]string{"": "0:7 42755", "/d": "0:7 42750", "/d/file": "0:7 100640"}, describeEntries(t, dir))
 	})
 }
 
-// TestUserAlone changes no mode, but takes set-user-ID away.
-func TestUserAlone(t *testing.T) {
+// TestUserOnly: a change of the user alone changes no mode, but clears set-user-ID.
+func TestUserOnly(t *testing.T) {
 	onEachKernel(t, func(t *testing.T, dir string) {
 		testbed.Fill(t, dir, "d/file", "d/suid")
 		require.NoError(t, unix.Chmod(dir+"/d/suid", 0o4700))
 		_, err := Apply(t.Context(), dir+"/d", Options{User: id(5)})
 		require.NoError(t, err)
-		require.Equal(t, map[string]string{"": "5:0 40755", "/file": "5:0 100640", "/suid": "5:0 100700"}, lookAll(t, dir+"/d"))
+		require.Equal(t, map[string]string{"": "5:0 40755", "/file": "5:0 100640", "/suid": "5:0 100700"}, describeEntries(t, dir+"/d"))
 	})
 }
 
-// TestWhatIsRightIsNotTouched, and neither looked at if the root is and that is enough.
-func TestWhatIsRightIsNotTouched(t *testing.T) {
+// TestCorrectEntriesAreUnchanged: entries that are right are not changed, and OnRootMismatch
+// does not check them if the root is right.
+func TestCorrectEntriesAreUnchanged(t *testing.T) {
 	onEachKernel(t, func(t *testing.T, dir string) {
 		testbed.Fill(t, dir, "a/b/c", "d", "e/")
 		o := Options{Group: id(7)}
 		_, err := Apply(t.Context(), dir, o)
 		require.NoError(t, err)
 		var calls atomic.Int64
-		instead(t, func(int) error { calls.Add(1); return nil })
+		replaceCalls(t, func(int) error { calls.Add(1); return nil })
 		counts, err := Apply(t.Context(), dir, o)
 		require.NoError(t, err)
 		require.Equal(t, Counts{Seen: 6}, counts)
@@ -86,7 +87,7 @@ func TestWhatIsRightIsNotTouched(t *testing.T) {
 		counts, err = Apply(t.Context(), dir, o)
 		require.NoError(t, err)
 		require.Equal(t, Counts{Seen: 1}, counts)
-		require.Equal(t, "0:7 100600", look(t, dir+"/d"))
+		require.Equal(t, "0:7 100600", describeEntry(t, dir+"/d"))
 
 		require.NoError(t, os.Chmod(dir, 0o750))
 		counts, err = Apply(t.Context(), dir, o)
@@ -95,28 +96,28 @@ func TestWhatIsRightIsNotTouched(t *testing.T) {
 	})
 }
 
-// TestRootIsLast: whatever is seen on the way, the root is as it was.
+// TestRootIsLast: the root keeps its owner and mode until all entries are changed.
 func TestRootIsLast(t *testing.T) {
 	onEachKernel(t, func(t *testing.T, dir string) {
 		testbed.Fill(t, dir, "a/b/c", "d", "e/f")
-		before, calls := look(t, dir), 0
+		before, calls := describeEntry(t, dir), 0
 		var mu sync.Mutex
-		instead(t, func(int) error {
+		replaceCalls(t, func(int) error {
 			mu.Lock()
 			defer mu.Unlock()
 			if calls++; calls <= 2*6 { // both calls for each entry
-				require.Equal(t, before, look(t, dir))
+				require.Equal(t, before, describeEntry(t, dir))
 			}
 			return nil
 		})
 		_, err := Apply(t.Context(), dir, Options{Group: id(7)})
 		require.NoError(t, err)
 		require.Equal(t, 2*7, calls)
-		require.Equal(t, "0:7 42775", look(t, dir))
+		require.Equal(t, "0:7 42775", describeEntry(t, dir))
 	})
 }
 
-// TestMountsInside: neither a directory nor a file on which something is mounted.
+// TestMountsInside: directories and files that are mount points are not changed.
 func TestMountsInside(t *testing.T) {
 	onEachKernel(t, func(t *testing.T, dir string) {
 		testbed.Fill(t, dir, "outside/in/file", "outside/file", "volume/a/mounted/", "volume/mountedfile", "volume/z")
@@ -125,12 +126,12 @@ func TestMountsInside(t *testing.T) {
 		for _, name := range []string{"/volume/a/mounted", "/volume/mountedfile"} {
 			t.Cleanup(func() { require.NoError(t, unix.Unmount(dir+name, 0)) })
 		}
-		before := lookAll(t, dir+"/outside")
+		before := describeEntries(t, dir+"/outside")
 		for i := range 2 {
-			if i == 1 { // it is no less a mount when it is right
+			if i == 1 { // a mount whose owner is right already
 				require.NoError(t, os.Chown(dir+"/outside/file", 0, 7))
 				require.NoError(t, os.Chmod(dir+"/outside/file", 0o660))
-				before = lookAll(t, dir+"/outside")
+				before = describeEntries(t, dir+"/outside")
 			}
 			counts, err := Apply(t.Context(), dir+"/volume", Options{Group: id(7)})
 			require.NoError(t, err)
@@ -141,12 +142,12 @@ func TestMountsInside(t *testing.T) {
 				require.EqualValues(t, 5, counts.Seen, "with what lies under the mounts")
 			}
 		}
-		require.Equal(t, before, lookAll(t, dir+"/outside"))
-		require.Equal(t, "0:7 100660", look(t, dir+"/volume/z"))
+		require.Equal(t, before, describeEntries(t, dir+"/outside"))
+		require.Equal(t, "0:7 100660", describeEntry(t, dir+"/volume/z"))
 	})
 }
 
-// TestRootIsAMount is what a volume is.
+// TestRootIsAMount: the root may be a mount point, as a volume's directory is.
 func TestRootIsAMount(t *testing.T) {
 	onEachKernel(t, func(t *testing.T, dir string) {
 		testbed.Fill(t, dir, "disk/a/b", "pod/volume/")
@@ -155,7 +156,7 @@ func TestRootIsAMount(t *testing.T) {
 		counts, err := Apply(t.Context(), dir+"/pod/volume", Options{Group: id(7)})
 		require.NoError(t, err)
 		require.Equal(t, Counts{Seen: 3, Changed: 3}, counts)
-		require.Equal(t, "0:7 42775", look(t, dir+"/disk"))
+		require.Equal(t, "0:7 42775", describeEntry(t, dir+"/disk"))
 	})
 }
 
@@ -177,12 +178,12 @@ func TestBadDirectory(t *testing.T) {
 		_, err := Apply(t.Context(), dir+"/top", o)
 		var input *InputError
 		require.ErrorAs(t, err, &input)
-		require.Equal(t, "0:0 40755", look(t, dir+"/real"))
+		require.Equal(t, "0:0 40755", describeEntry(t, dir+"/real"))
 	})
 }
 
-// TestErrors are counted, the first ones named, and the rest is changed, but not the
-// root: the next call does not take it for done.
+// TestErrors: failures are counted, the first ones named, and all other entries changed,
+// but not the root: OnRootMismatch does not mistake it for done.
 func TestErrors(t *testing.T) {
 	onEachKernel(t, func(t *testing.T, dir string) {
 		for i := range 30 {
@@ -203,21 +204,21 @@ func TestErrors(t *testing.T) {
 			return unix.Fchownat(fd, name, uid, gid, flags)
 		}
 		t.Cleanup(func() { fchownat = unix.Fchownat })
-		before := look(t, dir)
+		before := describeEntry(t, dir)
 		for _, workers := range []int{1, 4} {
 			counts, err := Apply(t.Context(), dir, Options{Group: id(7), Workers: workers})
 			require.ErrorIs(t, err, fs.ErrPermission)
-			require.Len(t, paths(t, err), beneath.Named)
+			require.Len(t, paths(t, err), beneath.MaxEntries)
 			var unchanged *UnchangedError
 			require.ErrorAs(t, err, &unchanged)
 			require.Equal(t, 30, unchanged.Count)
-			require.Equal(t, dir, unchanged.Dir)
+			require.Equal(t, dir, unchanged.Root)
 			require.True(t, strings.HasSuffix(unchanged.Entries[0].Path, "/stuck"), "%v", err)
 			require.Contains(t, err.Error(), "30 entries could not be changed")
-			require.Contains(t, err.Error(), "and 10 more")
+			require.Contains(t, err.Error(), "and 10 more; operation not permitted: requires CAP_CHOWN and CAP_FOWNER")
 			require.EqualValues(t, 91, counts.Seen)
-			require.Equal(t, before, look(t, dir))
-			require.Equal(t, "0:7 100660", look(t, dir+"/d3/file"))
+			require.Equal(t, before, describeEntry(t, dir))
+			require.Equal(t, "0:7 100660", describeEntry(t, dir+"/d3/file"))
 		}
 	})
 }
@@ -231,8 +232,8 @@ func TestImmutable(t *testing.T) {
 		_, err := Apply(t.Context(), dir, o)
 		require.ErrorIs(t, err, unix.EPERM)
 		require.ElementsMatch(t, []string{"a/immutable", "b/dir"}, paths(t, err))
-		require.Equal(t, "0:7 100660", look(t, dir+"/b/dir/file"), "what is in it can be changed")
-		require.NotEqual(t, "0:7 42775", look(t, dir))
+		require.Equal(t, "0:7 100660", describeEntry(t, dir+"/b/dir/file"), "what is in it can be changed")
+		require.NotEqual(t, "0:7 42775", describeEntry(t, dir))
 
 		testbed.Protect(t, dir+"/a/immutable", 0)
 		testbed.Protect(t, dir+"/b/dir", 0)
@@ -241,7 +242,7 @@ func TestImmutable(t *testing.T) {
 	})
 }
 
-// TestReadOnlyFileSystem ends at the first change, and is no error without one.
+// TestReadOnlyFileSystem: the first change fails; without a change there is no error.
 func TestReadOnlyFileSystem(t *testing.T) {
 	onEachKernel(t, func(t *testing.T, dir string) {
 		testbed.Fill(t, dir, "a", "b", "c")
@@ -263,12 +264,12 @@ func TestReadOnlyFileSystem(t *testing.T) {
 	})
 }
 
-// TestGoneMeanwhile is no error.
-func TestGoneMeanwhile(t *testing.T) {
+// TestVanishedEntry: an entry that disappears during the walk is no error.
+func TestVanishedEntry(t *testing.T) {
 	onEachKernel(t, func(t *testing.T, dir string) {
 		testbed.Fill(t, dir, "a/b/c", "d/e", "f")
 		var once sync.Once
-		instead(t, func(int) error {
+		replaceCalls(t, func(int) error {
 			once.Do(func() {
 				for _, name := range []string{"a", "d", "f"} {
 					require.NoError(t, os.RemoveAll(dir+"/"+name))
@@ -281,6 +282,20 @@ func TestGoneMeanwhile(t *testing.T) {
 	})
 }
 
+// TestUnmappedGroup: the first change to a group that the user namespace does not map ends the
+// work, as all others would fail as well.
+func TestUnmappedGroup(t *testing.T) {
+	if !mounttest.Namespace(t) {
+		return
+	}
+	dir := testbed.Tmpfs(t, testbed.Dir(t))
+	testbed.Fill(t, dir, "a/file", "b/file")
+	_, err := Apply(t.Context(), dir, Options{Group: id(7)})
+	require.ErrorIs(t, err, beneath.ErrUnmapped)
+	require.ErrorIs(t, err, unix.EINVAL)
+	require.EqualError(t, err, "ownership "+dir+": group 7 is not mapped in this user namespace: invalid argument")
+}
+
 func TestEndedBefore(t *testing.T) {
 	onEachKernel(t, func(t *testing.T, dir string) {
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -289,11 +304,11 @@ func TestEndedBefore(t *testing.T) {
 		_, err := Apply(ctx, dir, Options{Group: id(7)})
 		require.ErrorIs(t, err, context.Canceled)
 		require.ErrorIs(t, err, why)
-		require.Equal(t, "0:0 40755", look(t, dir))
+		require.Equal(t, "0:0 40755", describeEntry(t, dir))
 	})
 }
 
-// TestEndedMeanwhile changes nothing more, and the next call goes on.
+// TestEndedMeanwhile: nothing is changed after the end of ctx, and the next call continues.
 func TestEndedMeanwhile(t *testing.T) {
 	onEachKernel(t, func(t *testing.T, dir string) {
 		for i := range 100 {
@@ -304,7 +319,7 @@ func TestEndedMeanwhile(t *testing.T) {
 			workers := 1 + n%2*2
 			ctx, cancel := context.WithCancel(t.Context())
 			var after, calls atomic.Int64
-			instead(t, func(int) error {
+			replaceCalls(t, func(int) error {
 				if ctx.Err() != nil {
 					after.Add(1)
 				}
@@ -316,7 +331,7 @@ func TestEndedMeanwhile(t *testing.T) {
 			_, err := Apply(ctx, dir, Options{Group: id(int64(100 + n)), Workers: workers})
 			require.ErrorIs(t, err, context.Canceled)
 			require.LessOrEqual(t, after.Load(), int64(workers-1), "one for each other worker")
-			require.Equal(t, "0:0 40755", look(t, dir))
+			require.Equal(t, "0:0 40755", describeEntry(t, dir))
 			cancel()
 		}
 		_, err := Apply(t.Context(), dir, Options{Group: id(7)})
@@ -325,15 +340,15 @@ func TestEndedMeanwhile(t *testing.T) {
 	})
 }
 
-// TestStuck: a file system that does not answer holds nobody up whose context ends, and
-// the next one waits for its turn.
-func TestStuck(t *testing.T) {
+// TestHungCallEndsWithContext: a call on a file system that does not answer returns at the end of its
+// context, and the next call waits for its turn.
+func TestHungCallEndsWithContext(t *testing.T) {
 	onEachKernel(t, func(t *testing.T, dir string) {
 		testbed.Fill(t, dir, "a", "b")
 		check := mounttest.NoLeaks(t)
 		stuck, answer := make(chan struct{}), make(chan struct{})
 		var once sync.Once
-		instead(t, func(int) error {
+		replaceCalls(t, func(int) error {
 			once.Do(func() { close(stuck); <-answer })
 			return nil
 		})
@@ -351,13 +366,13 @@ func TestStuck(t *testing.T) {
 		close(answer)
 		_, err = Apply(t.Context(), dir, Options{Group: id(8)})
 		require.NoError(t, err)
-		require.Equal(t, map[string]string{"": "0:8 42775", "/a": "0:8 100660", "/b": "0:8 100660"}, lookAll(t, dir))
+		require.Equal(t, map[string]string{"": "0:8 42775", "/a": "0:8 100660", "/b": "0:8 100660"}, describeEntries(t, dir))
 		check()
 	})
 }
 
-// TestTogether: calls for one directory come one after the other.
-func TestTogether(t *testing.T) {
+// TestConcurrentCallsAreSerialized: calls for one directory run one after the other.
+func TestConcurrentCallsAreSerialized(t *testing.T) {
 	onEachKernel(t, func(t *testing.T, dir string) {
 		for i := range 50 {
 			testbed.Fill(t, dir, fmt.Sprintf("d%d/file", i))
@@ -372,7 +387,7 @@ func TestTogether(t *testing.T) {
 		all.Wait()
 		var x unix.Stat_t
 		require.NoError(t, unix.Lstat(dir, &x))
-		for name, is := range lookAll(t, dir) {
+		for name, is := range describeEntries(t, dir) {
 			require.True(t, strings.HasPrefix(is, fmt.Sprintf("%d:%d ", x.Uid, x.Gid)), "%s: %s", name, is)
 		}
 	})
@@ -388,17 +403,17 @@ func TestProgress(t *testing.T) {
 	})
 }
 
-// TestHalfDoneForAnother: what was right for one group and is half done for another one
-// is taken for done by neither.
-func TestHalfDoneForAnother(t *testing.T) {
+// TestPartialChangeIsNotDone: a directory that was right for one group and is half done for
+// another one counts as done for neither.
+func TestPartialChangeIsNotDone(t *testing.T) {
 	onEachKernel(t, func(t *testing.T, dir string) {
 		testbed.Fill(t, dir, "a", "b", "c", "d/e")
 		for _, policy := range []Policy{Always, OnRootMismatch} {
 			_, err := Apply(t.Context(), dir, Options{Group: id(7)})
 			require.NoError(t, err)
 			ctx, cancel := context.WithCancel(t.Context())
-			var calls atomic.Int32 // a worker that is ending may be at it still
-			instead(t, func(int) error {
+			var calls atomic.Int32 // atomic, as a worker of the ended call may still count
+			replaceCalls(t, func(int) error {
 				if calls.Add(1) == 4 {
 					cancel()
 				}
@@ -408,15 +423,15 @@ func TestHalfDoneForAnother(t *testing.T) {
 			require.ErrorIs(t, err, context.Canceled)
 			_, err = Apply(t.Context(), dir, Options{Group: id(7), Policy: OnRootMismatch})
 			require.NoError(t, err)
-			for name, is := range lookAll(t, dir) {
+			for name, is := range describeEntries(t, dir) {
 				require.Contains(t, is, ":7 ", name)
 			}
-			require.Equal(t, "0:7 42775", look(t, dir))
+			require.Equal(t, "0:7 42775", describeEntry(t, dir))
 		}
 	})
 }
 
-// TestRootCannotBeMarked: nothing is changed that would be taken for done.
+// TestRootCannotBeMarked: if the root's mark cannot be cleared, nothing is changed.
 func TestRootCannotBeMarked(t *testing.T) {
 	onEachKernel(t, func(t *testing.T, dir string) {
 		testbed.Fill(t, dir, "a", "d/e")
@@ -432,14 +447,14 @@ func TestRootCannotBeMarked(t *testing.T) {
 			return unix.Fchmodat(fd, name, mode, flags)
 		}
 		t.Cleanup(func() { fchmodat = unix.Fchmodat })
-		before := lookAll(t, dir)
+		before := describeEntries(t, dir)
 		_, err = Apply(t.Context(), dir, Options{Group: id(8)})
 		require.ErrorIs(t, err, unix.EPERM)
-		require.Equal(t, before, lookAll(t, dir))
+		require.Equal(t, before, describeEntries(t, dir))
 
 		require.NoError(t, os.Chown(dir+"/a", 0, 9))
 		_, err = Apply(t.Context(), dir, Options{Group: id(7)})
 		require.NoError(t, err, "what is right needs no mark")
-		require.Equal(t, before, lookAll(t, dir))
+		require.Equal(t, before, describeEntries(t, dir))
 	})
 }

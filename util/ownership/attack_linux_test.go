@@ -15,18 +15,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestAttack: while a directory is given to one group after the other, others in it
-// swap directories and files for symbolic links to what is outside, and mount another
-// file system over directories. Nothing outside and nothing mounted is changed. What a
-// walk by path changes in the same place, see TestAttackOnAWalk, shows that the attack
-// is one.
+// TestAttack: while a directory is given to two groups in turn, attackers in it swap
+// directories and files for symbolic links to the outside, and mount another file system
+// over directories. Nothing outside and nothing mounted is changed. TestAttackDefeatsPathWalk shows
+// that the same attacks succeed against a walk by path.
 func TestAttack(t *testing.T) {
 	onEachKernel(t, func(t *testing.T, dir string) {
 		a := newAttack(t, dir)
 		stop := testbed.Attack(t, a.swapDirectory, a.swapFile, a.mount)
-		for i := 0; i < testbed.UpTo(800, 100_000) || !a.struck(); i++ {
+		for i := 0; i < testbed.UpTo(800, 100_000) || !a.hasStruck(); i++ {
 			_, err := Apply(t.Context(), a.root, Options{Group: id(int64(1 + i%7)), Workers: 1 + i%3})
-			a.tolerate(t, err)
+			a.requireTolerable(t, err)
 			if i%100 == 0 {
 				a.requireNone(t)
 			}
@@ -37,9 +36,9 @@ func TestAttack(t *testing.T) {
 	})
 }
 
-// TestAttackOnAWalk is the control: each way to attack, once and just where a walk by
-// path has looked and not changed yet, gains a canary.
-func TestAttackOnAWalk(t *testing.T) {
+// TestAttackDefeatsPathWalk is the control: each attack, done once between the check and the change
+// of a walk by path, changes a canary.
+func TestAttackDefeatsPathWalk(t *testing.T) {
 	for name, test := range map[string]struct {
 		at     string
 		strike func(t *testing.T, a *attack)
@@ -62,12 +61,12 @@ func TestAttackOnAWalk(t *testing.T) {
 					test.strike(t, a)
 				}
 			})
-			require.NotEmpty(t, a.escaped())
+			require.NotEmpty(t, a.changedCanary())
 		})
 	}
 }
 
-// link puts a link in something's place for good.
+// link replaces an entry by a link, permanently.
 func (a *attack) link(t *testing.T, s spot, to string) {
 	t.Helper()
 	name := filepath.Dir(a.root) + "/link"
@@ -75,7 +74,7 @@ func (a *attack) link(t *testing.T, s spot, to string) {
 	require.NoError(t, s.exchange(name))
 }
 
-// byPath is what is done everywhere.
+// byPath is the usual, vulnerable walk by path.
 func byPath(dir string, gid int, looked func(name string)) {
 	_ = filepath.Walk(dir, func(name string, info fs.FileInfo, err error) error {
 		if err != nil {
@@ -91,7 +90,7 @@ func byPath(dir string, gid int, looked func(name string)) {
 }
 
 // An attack has a root that is given away, and trees of canaries: outside, and on a
-// file system that is mounted in the root now and then.
+// file system that is mounted in the root from time to time.
 type attack struct {
 	root, outside, source string
 	canaries              []string
@@ -120,8 +119,8 @@ func newAttack(t *testing.T, dir string) *attack {
 	return a
 }
 
-// A spot is where something is swapped: by descriptor, or else an attacker of whom
-// another one swaps the directories does to what is outside what he does here.
+// A spot is an entry to swap, by the descriptor of its directory: a path could lead to the
+// outside when another attacker has swapped a directory of it.
 type spot struct {
 	dir  int
 	name string
@@ -140,13 +139,13 @@ func (a *attack) swapFile(n int) {
 	a.swap(a.files, n%4, filepath.Dir(a.root)+"/filelink", a.outside+"/sub/file0")
 }
 
-// swap puts a link in something's place for a moment, at once.
+// swap exchanges an entry for a link atomically, for a moment.
 func (a *attack) swap(spots []spot, n int, link, to string) {
 	_ = os.Symlink(to, link)
 	if spots[n].exchange(link) == nil {
 		a.swapped.Add(1)
 	}
-	for _, s := range spots { // also those that could not be before
+	for _, s := range spots { // also the spots whose swap failed
 		if _, err := unix.Readlinkat(s.dir, s.name, make([]byte, 1)); err == nil {
 			_ = s.exchange(link)
 		}
@@ -157,7 +156,7 @@ func (s spot) exchange(name string) error {
 	return unix.Renameat2(s.dir, s.name, unix.AT_FDCWD, name, unix.RENAME_EXCHANGE)
 }
 
-// mount binds the canaries' file system to a directory, and takes it away.
+// mount binds the canaries' file system to a directory, and unmounts it.
 func (a *attack) mount(n int) {
 	fd, err := unix.Open(fmt.Sprintf("%s/d%d", a.root, n%4), unix.O_PATH|unix.O_NOFOLLOW|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -169,24 +168,24 @@ func (a *attack) mount(n int) {
 		return
 	}
 	a.mounted.Add(1)
-	// What is on top of it is not what the descriptor is of, and it may have moved.
+	// The mount is on top of the descriptor's directory, which may have moved.
 	for _, d := range []string{"/root/d0", "/root/d1", "/root/d2", "/root/d3", "/dirlink"} {
 		_ = unix.Unmount(filepath.Dir(a.root)+d, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
 	}
 }
 
-// tolerate is for what those who attack deserve.
-func (a *attack) tolerate(t *testing.T, err error) {
+// requireTolerable accepts the errors that attackers may cause, and fails the test for others.
+func (a *attack) requireTolerable(t *testing.T, err error) {
 	t.Helper()
 	var unchanged *UnchangedError
 	require.True(t, err == nil || errors.As(err, &unchanged), "%v", err)
 }
 
-// struck: there has been something to gain.
-func (a *attack) struck() bool { return a.mounted.Load() > 0 && a.swapped.Load() > 0 }
+// hasStruck reports whether the attackers have mounted and swapped at least once.
+func (a *attack) hasStruck() bool { return a.mounted.Load() > 0 && a.swapped.Load() > 0 }
 
-// escaped names a canary that is not as it was.
-func (a *attack) escaped() string {
+// changedCanary returns the name of a changed canary, or "".
+func (a *attack) changedCanary() string {
 	for _, name := range a.canaries {
 		var x unix.Stat_t
 		if err := unix.Lstat(name, &x); err != nil {
@@ -201,5 +200,5 @@ func (a *attack) escaped() string {
 
 func (a *attack) requireNone(t *testing.T) {
 	t.Helper()
-	require.Empty(t, a.escaped())
+	require.Empty(t, a.changedCanary())
 }

@@ -8,11 +8,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/internal/testbed"
+	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/util/internal/beneath"
 )
 
 // TestDeep: neither descriptors nor the stack grow with the depth, and each directory
-// is read to its end after the way back up.
+// is read to its end after the return to it.
 func TestDeep(t *testing.T) {
 	onEachKernel(t, func(t *testing.T, dir string) {
 		depth := testbed.UpTo(2000, 100_000)
@@ -22,7 +23,7 @@ func TestDeep(t *testing.T) {
 		}
 		calls, most, before := 0, 0, testbed.Descriptors(t)
 		var mu sync.Mutex
-		instead(t, func(int) error {
+		replaceCalls(t, func(int) error {
 			mu.Lock()
 			defer mu.Unlock()
 			if calls++; calls%500 == 0 {
@@ -60,15 +61,16 @@ func TestWide(t *testing.T) {
 	})
 }
 
-// TestMoved: who does not find the way back says so, and the next call is not told
-// that all is done.
+// TestMoved: a worker that cannot return to the directory above fails the call, and the
+// root does not count as done.
 func TestMoved(t *testing.T) {
 	onEachKernel(t, func(t *testing.T, dir string) {
+		beneath.WithoutHandles = true // handles lead to moved directories
 		testbed.Fill(t, dir, "volume/top/", "elsewhere/")
 		testbed.Deepen(t, dir+"/volume/top", "d", 3*beneath.Window)
 		calls := 0
-		instead(t, func(int) error {
-			if calls++; calls == 2*2*2*beneath.Window { // deep enough
+		replaceCalls(t, func(int) error {
+			if calls++; calls == 2*2*2*beneath.Window { // below the window of open directories
 				require.NoError(t, os.Rename(dir+"/volume/top/d/d/d", dir+"/elsewhere/d"))
 			}
 			return nil
@@ -76,14 +78,38 @@ func TestMoved(t *testing.T) {
 		o := Options{Group: id(7), Workers: 1}
 		_, err := Apply(t.Context(), dir+"/volume", o)
 		require.ErrorIs(t, err, beneath.ErrMoved)
-		require.Equal(t, "0:0 40755", look(t, dir+"/volume"))
+		require.Equal(t, "0:0 40755", describeEntry(t, dir+"/volume"))
 		for range 2 {
 			o.Policy = OnRootMismatch
 			_, err = Apply(t.Context(), dir+"/volume", o)
 			require.NoError(t, err)
 		}
-		for name, is := range lookAll(t, dir+"/volume") {
+		for name, is := range describeEntries(t, dir+"/volume") {
 			require.Contains(t, is, ":7 ", name)
 		}
 	})
+}
+
+// TestCallsOfDeep: each level costs the same number of system calls at any depth, and none
+// is an openat(2) of "..": in a mount that does not begin at the root of its file system
+// the kernel walks up to the mount's root for that.
+func TestCallsOfDeep(t *testing.T) {
+	if !mounttest.RootNamespace(t) {
+		return
+	}
+	const few, many = 1000, 4000
+	count := func(depth int) (calls map[string]int, total int) {
+		dir := testbed.Dir(t)
+		testbed.Deepen(t, dir, "d", depth)
+		calls = mounttest.CountCalls(t, applyProgram(dir, "new"))
+		for _, n := range calls {
+			total += n
+		}
+		return calls, total
+	}
+	_, less := count(few)
+	calls, more := count(many)
+	require.LessOrEqual(t, float64(more-less)/(many-few), 17.1, "%v", calls)
+	require.Less(t, more, 4*less+many/10)
+	require.Less(t, calls["openat"], many/10, "%v", calls)
 }

@@ -1,44 +1,55 @@
 package ownership
 
 import (
-	"errors"
-	"strconv"
-	"sync"
-
 	"github.com/volumekit/volumekit/util/internal/beneath"
 	"golang.org/x/sys/unix"
 )
 
-// The calls that change something. Tests put others here.
+// The system calls that change files. Tests replace them.
 var (
 	fchownat = unix.Fchownat
 	fchmodat = unix.Fchmodat
 )
 
-const wanted = unix.STATX_TYPE | unix.STATX_MODE | unix.STATX_UID | unix.STATX_GID
+const stateMask = unix.STATX_TYPE | unix.STATX_MODE | unix.STATX_UID | unix.STATX_GID
 
-// stateOf asks what an entry is like, and whether something is mounted there.
+// stateOf returns the state of an entry, and whether it is a mount point.
 func stateOf(dir int, name string, flags int) (s state, mounted bool, err error) {
 	var x unix.Statx_t
 	flags |= unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT
-	if err := unix.Statx(dir, name, flags, wanted, &x); err != nil {
+	if err := unix.Statx(dir, name, flags, stateMask, &x); err != nil {
 		return state{}, false, err
 	}
-	s = state{kind: other, uid: x.Uid, gid: x.Gid, mode: uint32(x.Mode) &^ unix.S_IFMT}
+	return stateIn(&x), x.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0, nil
+}
+
+func stateIn(x *unix.Statx_t) state {
+	s := state{kind: other, uid: x.Uid, gid: x.Gid, mode: uint32(x.Mode) &^ unix.S_IFMT}
 	switch x.Mode & unix.S_IFMT {
 	case unix.S_IFDIR:
 		s.kind = directory
 	case unix.S_IFLNK:
 		s.kind = symlink
 	}
-	return s, x.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0, nil
+	return s
 }
 
-// carryOut changes what a descriptor is of, if goOn still lets it.
-func carryOut(fd int, c change, goOn func() bool) error {
+// stateAndPlace returns the state and the place of a descriptor by one system call.
+func stateAndPlace(fd int) (state, beneath.Place, error) {
+	var x unix.Statx_t
+	const flags = unix.AT_EMPTY_PATH | unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT
+	if err := unix.Statx(fd, "", flags, stateMask|beneath.PlaceMask, &x); err != nil {
+		return state{}, beneath.Place{}, err
+	}
+	at, err := beneath.PlaceOf(fd, &x)
+	return stateIn(&x), at, err
+}
+
+// applyChange applies a change to a descriptor's file, while goOn permits it.
+func applyChange(fd int, c change, goOn func() bool) error {
 	if c.chown && goOn() {
 		if err := fchownat(fd, "", int(c.uid), int(c.gid), unix.AT_EMPTY_PATH); err != nil {
-			return err
+			return beneath.NameUnmapped(err, c.uid, c.gid)
 		}
 	}
 	if c.chmod && goOn() {
@@ -47,19 +58,5 @@ func carryOut(fd int, c change, goOn func() bool) error {
 	return nil
 }
 
-// chmod is of a descriptor that may be an O_PATH one. It opens nothing: the link in
-// proc leads to the inode itself.
-func chmod(fd int, mode uint32) error {
-	if hasFchmodat2() {
-		return fchmodat(fd, "", mode, unix.AT_EMPTY_PATH)
-	}
-	return fchmodat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(fd), mode, 0)
-}
-
-func hasFchmodat2() bool { return !beneath.WithoutOpenat2 && probeFchmodat2() }
-
-// probeFchmodat2 asks for a descriptor that nobody has. A filter may say EPERM, and a
-// kernel before 6.6 has none.
-var probeFchmodat2 = sync.OnceValue(func() bool {
-	return errors.Is(unix.Fchmodat(-1, "", 0, unix.AT_EMPTY_PATH), unix.EBADF)
-})
+// chmod is [beneath.Chmod] with the system call that tests replace.
+func chmod(fd int, mode uint32) error { return beneath.ChmodBy(fchmodat, fd, mode) }

@@ -1,52 +1,25 @@
 package ownership
 
 import (
-	"errors"
-	"fmt"
-
+	"github.com/volumekit/volumekit/internal/input"
 	"github.com/volumekit/volumekit/util/internal/beneath"
 )
 
-// An InputError says which field of the input is wrong. Nothing was changed.
-type InputError struct {
-	Field, Value, Reason string
-}
+const operation input.Operation = "ownership"
 
-func (e *InputError) Error() string {
-	return fmt.Sprintf("ownership: %s %s: %s", e.Field, beneath.Quote(e.Value), e.Reason)
-}
+// An InputError names the field of the input that was refused. Nothing was changed.
+type InputError = input.Error
 
-// An Unchanged is an entry that is not as asked for.
-type Unchanged struct {
-	Path string // relative to the directory, any bytes
-	Err  error
-}
+// An UnchangedError lists entries whose owner or mode could not be changed, or read. All
+// other entries are changed, except the directory itself. Entries inside a directory that
+// cannot be read are not counted.
+type UnchangedError struct{ beneath.Failures }
 
-// An UnchangedError says what could not be changed, or looked at. All else is as asked
-// for, but for the directory itself. It is all of its Entries' errors to errors.Is
-// and errors.As.
-type UnchangedError struct {
-	Dir     string
-	Entries []Unchanged // the first ones
-	Count   int         // of all; what is in a directory that cannot be read is not counted
-}
-
+// Error names the directory, the first entries and the missing privileges.
 func (e *UnchangedError) Error() string {
-	return fmt.Sprintf("ownership of %s: %d entries could not be changed%s",
-		beneath.Quote(e.Dir), e.Count, beneath.First(e.each, e.Count))
+	return e.Describe("ownership of", "could not be changed", beneath.ToChownAndChange)
 }
 
-// Unwrap returns the entries' errors.
-func (e *UnchangedError) Unwrap() []error { return beneath.Errors(e.each) }
-
-func (e *UnchangedError) each(yield func(string, error) bool) {
-	for _, entry := range e.Entries {
-		if !yield(entry.Path, entry.Err) {
-			return
-		}
-	}
-}
-
-// ErrBusy: somebody works on the same directory, perhaps what an earlier call left
-// behind in a file system that does not answer.
-var ErrBusy = errors.New("an earlier call has not ended yet")
+// ErrBusy is the error of a call whose context ends while an earlier call works on the same
+// directory, perhaps stuck on a file system that does not answer.
+var ErrBusy = beneath.ErrBusy

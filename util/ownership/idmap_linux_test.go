@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestMapped: what the package doc says of mapped IDs. Volumes that are right on disk
-// for one group are shown to another one without a look at the files.
+// TestMapped: the package doc's claims about mapped IDs. Volumes whose files have one group
+// on disk are shown to another group without access to the files.
 func TestMapped(t *testing.T) {
 	if !mounttest.RootNamespace(t) {
 		return
@@ -31,8 +31,8 @@ func TestMapped(t *testing.T) {
 	}
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, unix.Unmount(dir+"/pod", 0)) })
-	require.Equal(t, map[string]string{"": "0:7 42775", "/d": "0:7 42775", "/d/file": "0:7 100660"}, lookAll(t, dir+"/pod"))
+	require.Equal(t, map[string]string{"": "0:7 42775", "/d": "0:7 42775", "/d/file": "0:7 100660"}, describeEntries(t, dir+"/pod"))
 	require.NoError(t, os.WriteFile(dir+"/pod/d/new", nil, 0o600))
-	require.Equal(t, "0:0 100600", look(t, dir+"/disk/d/new"))
-	require.Equal(t, "0:7 100600", look(t, dir+"/pod/d/new"))
+	require.Equal(t, "0:0 100600", describeEntry(t, dir+"/disk/d/new"))
+	require.Equal(t, "0:7 100600", describeEntry(t, dir+"/pod/d/new"))
 }

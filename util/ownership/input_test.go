@@ -39,7 +39,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// TestNothingToDo: without owners there is nothing to do, wherever.
+// TestNothingToDo: without owners Apply does nothing, for any directory.
 func TestNothingToDo(t *testing.T) {
 	counts, err := Apply(t.Context(), "/does/not/exist", Options{ReadOnly: true})
 	require.NoError(t, err)

@@ -11,8 +11,8 @@ import (
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
-// TestKilled: wherever the process dies, the next one finishes, even if it looks at the
-// root first, and also on the way back to the group that all was right for before.
+// TestKilled: after the death of the process at any call the next call finishes, even with
+// OnRootMismatch, and also for the group for which all was right before.
 func TestKilled(t *testing.T) {
 	for _, way := range ways() {
 		for name, before := range map[string]*int64{"new": nil, "back": id(8)} {
@@ -40,10 +40,7 @@ func testKilled(t *testing.T, way string, before *int64) {
 			_, err := Apply(t.Context(), volume, Options{Group: before})
 			require.NoError(t, err)
 		}
-		c := exec.Command("/proc/self/exe")
-		c.Env = append(os.Environ(), dirVar+"="+volume, wayVar+"="+way)
-		c.Stderr = os.Stderr
-		return c
+		return applyProgram(volume, way)
 	}
 	kills := mounttest.KillAtEachCall(t, program, func(place string) {
 		_, err := Apply(t.Context(), volume, Options{Group: &group, Policy: OnRootMismatch})
@@ -51,9 +48,17 @@ func testKilled(t *testing.T, way string, before *int64) {
 		directory, file, link := fmt.Sprintf("0:%d 42775", group), fmt.Sprintf("0:%d 100660", group), fmt.Sprintf("0:%d 120777", group)
 		require.Equal(t, map[string]string{
 			"": directory, "/a": directory, "/a/b": directory, "/a/b/c": file, "/a/d": file, "/e": file, "/link": link,
-		}, lookAll(t, volume), place)
-		require.Equal(t, "0:0 100640", look(t, dir+"/outside"), place)
+		}, describeEntries(t, volume), place)
+		require.Equal(t, "0:0 100640", describeEntry(t, dir+"/outside"), place)
 	})
 	require.Greater(t, kills, 1)
 	t.Log(kills, "kills")
+}
+
+// applyProgram returns a program that gives a directory to group 4711.
+func applyProgram(dir, way string) *exec.Cmd {
+	c := exec.Command("/proc/self/exe")
+	c.Env = append(os.Environ(), dirVar+"="+dir, wayVar+"="+way)
+	c.Stderr = os.Stderr
+	return c
 }

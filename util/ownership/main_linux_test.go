@@ -16,12 +16,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dirVar makes the test binary a program that changes a directory.
+// dirVar makes the test binary a program that changes the directory in it.
 const dirVar = "VOLUMEKIT_TEST_DIR"
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(dirVar); dir != "" {
-		take(os.Getenv(wayVar))
+		disableFeatures(os.Getenv(wayVar))
 		if _, err := Apply(context.Background(), dir, Options{Group: id(4711), Workers: 2}); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -33,11 +33,11 @@ func TestMain(m *testing.M) {
 
 const (
 	wayVar  = "VOLUMEKIT_TEST_WAY"
-	without = "without" // newer calls
+	without = "without" // without newer system calls
 	inPlace = "inplace" // without clones of mounts
 )
 
-// ways are all, or those that differ most.
+// ways returns all ways, or in short runs the two that differ most.
 func ways() []string {
 	if testing.Short() {
 		return []string{"new", without}
@@ -45,13 +45,13 @@ func ways() []string {
 	return []string{"new", inPlace, without}
 }
 
-// take makes the package do with less than this kernel has.
-func take(way string) {
+// disableFeatures disables features of this kernel.
+func disableFeatures(way string) {
 	beneath.WithoutOpenat2, withoutClones = way == without, way != "new"
 }
 
 // onEachKernel runs a test as root in a cage, on a tmpfs of its own, with the newer
-// system calls and without.
+// system calls and without them.
 func onEachKernel(t *testing.T, test func(t *testing.T, dir string)) {
 	t.Helper()
 	for _, way := range ways() {
@@ -62,15 +62,15 @@ func onEachKernel(t *testing.T, test func(t *testing.T, dir string)) {
 			if way != without && !beneath.HasOpenat2() {
 				mounttest.SkipWithout(t, "openat2", "this kernel has none")
 			}
-			take(way)
+			disableFeatures(way)
 			test(t, cage(t))
 		})
 	}
 }
 
-// cage returns an empty directory. The process has a tmpfs for its root directory
-// until the test ends, and nothing above that has a name: a walk that a mistake leads
-// upwards, or to the root of the hierarchy, gives away nothing of the machine.
+// cage returns an empty directory. The process has a tmpfs as its root directory until
+// the test ends, and no name leads above it: a walk that a bug leads upwards, or to the
+// root of the hierarchy, changes no file of the machine.
 func cage(t *testing.T) string {
 	t.Helper()
 	root := testbed.Tmpfs(t, testbed.Dir(t))
@@ -87,7 +87,7 @@ func cage(t *testing.T) string {
 	return testbed.Tmpfs(t, "/dir")
 }
 
-// TestCage: no way leads out, and the tests see no file of the machine's.
+// TestCage: no path leads out of the cage, and tests see no file of the machine.
 func TestCage(t *testing.T) {
 	onEachKernel(t, func(t *testing.T, dir string) {
 		var top, above unix.Stat_t
@@ -104,28 +104,28 @@ func TestCage(t *testing.T) {
 	})
 }
 
-// look tells what an entry is like: "0:7 100660".
-func look(t *testing.T, name string) string {
+// describeEntry returns the owner and the mode of an entry: "0:7 100660".
+func describeEntry(t *testing.T, name string) string {
 	t.Helper()
 	var x unix.Stat_t
 	require.NoError(t, unix.Lstat(name, &x))
 	return fmt.Sprintf("%d:%d %o", x.Uid, x.Gid, x.Mode)
 }
 
-// lookAll tells it of all that is in a directory, and of it.
-func lookAll(t *testing.T, dir string) map[string]string {
+// describeEntries returns them for a directory and all its entries.
+func describeEntries(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	require.NoError(t, filepath.WalkDir(dir, func(name string, _ fs.DirEntry, err error) error {
 		if err == nil {
-			all[strings.TrimPrefix(name, dir)] = look(t, name)
+			all[strings.TrimPrefix(name, dir)] = describeEntry(t, name)
 		}
 		return err
 	}))
 	return all
 }
 
-// paths are those that an error names.
+// paths returns the paths that an error names.
 func paths(t *testing.T, err error) []string {
 	t.Helper()
 	var unchanged *UnchangedError
@@ -137,8 +137,8 @@ func paths(t *testing.T, err error) []string {
 	return names
 }
 
-// instead puts other calls in place for a test.
-func instead(t *testing.T, before func(fd int) error) {
+// replaceCalls replaces the system calls that change files, for a test.
+func replaceCalls(t *testing.T, before func(fd int) error) {
 	t.Helper()
 	fchownat = func(fd int, name string, uid, gid, flags int) error {
 		if err := before(fd); err != nil {

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestModel makes trees by chance, each twice, and compares what Apply and a plain walk
-// make of them.
+// TestModel makes random trees, each twice, and compares the results of Apply and of a
+// plain walk.
 func TestModel(t *testing.T) {
 	onEachKernel(t, func(t *testing.T, dir string) {
 		for seed := range uint64(testbed.UpTo(200, 10_000)) {
@@ -45,17 +45,17 @@ func testModel(t *testing.T, dir string, seed uint64) {
 	}
 	_, err := Apply(t.Context(), dir+"/ours/volume", o)
 	require.NoError(t, err, "seed %d", seed)
-	require.NoError(t, plainly(dir+"/plain/volume", o), "seed %d", seed)
+	require.NoError(t, applyPlainly(dir+"/plain/volume", o), "seed %d", seed)
 	for _, tree := range []string{"", "/outside"} {
-		require.Equal(t, lookAll(t, dir+tree+"/plain"), lookAll(t, dir+tree+"/ours"), "seed %d: %+v", seed, o)
+		require.Equal(t, describeEntries(t, dir+tree+"/plain"), describeEntries(t, dir+tree+"/ours"), "seed %d: %+v", seed, o)
 	}
 	for _, name := range mounts {
 		require.NoError(t, unix.Unmount(name, unix.MNT_DETACH))
 	}
 }
 
-// plainly is what Apply should come to.
-func plainly(dir string, o Options) error {
+// applyPlainly is the plain walk: the expected result of Apply.
+func applyPlainly(dir string, o Options) error {
 	var home syscall.Stat_t
 	if err := syscall.Lstat(dir, &home); err != nil {
 		return err
@@ -104,7 +104,7 @@ func plainlyOne(name string, info fs.FileInfo, before *syscall.Stat_t, o Options
 	return os.Chmod(name, mode)
 }
 
-// A model makes one tree.
+// A model makes one random tree.
 type model struct {
 	t            *testing.T
 	rng          *rand.Rand
@@ -158,7 +158,7 @@ func (m *model) file(path string, kind int) {
 	m.dress(path)
 }
 
-// dress gives owners and a mode.
+// dress sets random owners and a random mode.
 func (m *model) dress(path string) {
 	at := m.dir + "/" + path
 	uid, gid := m.rng.IntN(3), m.rng.IntN(3)

@@ -5,51 +5,50 @@ import (
 	"time"
 )
 
-// Options say to whom to give a directory. Those with neither User nor Group ask for
-// nothing.
+// Options select the new owners. Options with neither User nor Group change nothing.
 type Options struct {
-	// User and Group are the owners. Nil leaves what there is. Modes change for the
-	// sake of a group alone.
+	// User and Group are the owners. Nil keeps the present one. Modes change only with
+	// a group.
 	User, Group *int64
 	// ReadOnly lets the group read, but not write.
 	ReadOnly bool
-	// Policy says whether to look at all there is. The zero value does.
+	// Policy selects the entries to check. The zero value checks all.
 	Policy Policy
-	// Workers is how many work at the same time. 0 is as many as help: few on a disk,
-	// more where each step is a question to a server.
+	// Workers is the number of parallel workers. 0 chooses by the file system: few on a
+	// disk, more on a network file system.
 	Workers int
-	// Progress is told how far it has come: every Every (0: each second), and once
-	// at the end. It is called on the caller's goroutine, so the call takes as long as
-	// Progress does.
+	// Progress receives the counts: every Every (0: each second), and once at the end.
+	// It is called in the caller's goroutine, so a slow Progress delays the return of the
+	// call.
 	Progress func(Counts)
 	Every    time.Duration
 }
 
-// A Policy says how much to look at. Its values are those of a pod's
+// A Policy selects the entries to check. Its values are those of a pod's
 // fsGroupChangePolicy.
 type Policy int
 
 const (
-	// Always looks at everything.
+	// Always checks every entry.
 	Always Policy = iota
-	// OnRootMismatch looks at the directory itself first, and at nothing else if that
-	// is right.
+	// OnRootMismatch checks the directory itself first, and no other entry if the
+	// directory is right.
 	OnRootMismatch
 )
 
-// Counts are what has been done.
+// Counts are the numbers of entries of a call.
 type Counts struct {
-	Seen    int64 // entries looked at, the directory itself included
-	Changed int64 // of those
-	// Mounts is how many entries were left alone since something is mounted there. Who
-	// may mount looks under mounts (Linux 5.12), and mostly sees none: what they hide
-	// is changed like all else, what is mounted is not.
+	Seen    int64 // entries checked, including the directory itself
+	Changed int64 // entries changed
+	// Mounts is the number of entries that were left alone because they are mount
+	// points. With CAP_SYS_ADMIN (Linux 5.12) Apply works below mounts and mostly counts
+	// none: it changes the entry under a mount, but never the mounted file system.
 	Mounts int64
 }
 
 const (
 	maxWorkers = 256
-	maxID      = 1<<32 - 2 // the last one stands for none
+	maxID      = 1<<32 - 2 // 1<<32 - 1 means "no change" to chown(2)
 )
 
 func (o Options) check() error {
@@ -58,16 +57,16 @@ func (o Options) check() error {
 		value *int64
 	}{{"User", o.User}, {"Group", o.Group}} {
 		if id.value != nil && (*id.value < 0 || *id.value > maxID) {
-			return &InputError{Field: id.field, Value: fmt.Sprint(*id.value), Reason: "no ID"}
+			return operation.Refuse(id.field, *id.value, "must be a user or group ID")
 		}
 	}
 	switch {
 	case o.Policy != Always && o.Policy != OnRootMismatch:
-		return &InputError{Field: "Policy", Value: fmt.Sprint(int(o.Policy)), Reason: "no such policy"}
+		return operation.Refuse("Policy", int(o.Policy), "unknown policy")
 	case o.Workers < 0 || o.Workers > maxWorkers:
-		return &InputError{Field: "Workers", Value: fmt.Sprint(o.Workers), Reason: "out of range"}
+		return operation.Refuse("Workers", o.Workers, fmt.Sprintf("must be from 0 to %d", maxWorkers))
 	case o.Every < 0:
-		return &InputError{Field: "Every", Value: o.Every.String(), Reason: "negative"}
+		return operation.Refuse("Every", o.Every, "must be at least 0")
 	}
 	return nil
 }

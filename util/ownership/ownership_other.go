@@ -9,6 +9,7 @@ import (
 	"runtime"
 )
 
-func apply(context.Context, string, Options, *tally) error {
-	return fmt.Errorf("changing owners on %s: %w", runtime.GOOS, errors.ErrUnsupported)
+func apply(_ context.Context, _ string, _ Options, _ *tally, opened func()) error {
+	opened()
+	return fmt.Errorf("changing owners on %s: requires Linux: %w", runtime.GOOS, errors.ErrUnsupported)
 }

@@ -8,29 +8,29 @@ import (
 	"github.com/volumekit/volumekit/util/ctxend"
 )
 
-// turns are those who work on a directory, in this process.
+// turns has the directories that calls of this process work on.
 var turns = struct {
 	mu   sync.Mutex
-	busy map[identity]chan struct{} // closed at the end
+	busy map[identity]chan struct{} // closed at the end of the work
 }{busy: map[identity]chan struct{}{}}
 
-// An identity is what a directory is known by.
+// An identity identifies a directory.
 type identity struct{ device, inode uint64 }
 
-// takeTurn waits until nobody else works on a directory, or ctx ends.
+// takeTurn waits until no other call works on a directory, or ctx ends.
 func takeTurn(ctx context.Context, id identity) (end func(), err error) {
 	for {
 		turns.mu.Lock()
 		before, busy := turns.busy[id]
 		if !busy {
-			mine := make(chan struct{})
-			turns.busy[id] = mine
+			turn := make(chan struct{})
+			turns.busy[id] = turn
 			turns.mu.Unlock()
 			return func() {
 				turns.mu.Lock()
 				defer turns.mu.Unlock()
 				delete(turns.busy, id)
-				close(mine)
+				close(turn)
 			}, nil
 		}
 		turns.mu.Unlock()

@@ -7,44 +7,44 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// worthLending is how many bytes of names are more work than to start a worker is.
+// worthLending is the size in bytes of unread names that justifies starting a worker.
 const worthLending = 2 << 10
 
-// A frame that is lent is another worker's to read on: what is in Unread is all.
+// A lent frame belongs to another worker: this worker reads only its Unread entries.
 type (
 	frame = beneath.Frame[lent]
 	lent  bool
 )
 
-// A walker is one worker's way through a tree.
+// A walker is the position of one worker in the tree.
 type walker struct {
 	*work
 	stack beneath.Stack[lent]
 	order beneath.Order
-	// changing: the last entry had to be opened and changed, so the next one probably
-	// has to be, too, and is not looked at before.
+	// changing: the last entry had to be opened and changed, so the next one is opened
+	// without a check by name before.
 	changing bool
 }
 
-// run ends with nothing open.
+// run walks the stack's directories to their ends, and closes all descriptors.
 func (w *walker) run() {
 	for len(w.stack.Frames) > 0 && w.GoOn() {
 		f := w.stack.Top()
-		e, ok, err := w.read(f)
+		e, ok, err := w.nextEntry(f)
 		switch {
 		case err != nil:
 			w.giveUp(f, err)
 		case ok:
-			w.entry(f, e)
+			w.changeEntry(f, e)
 		default:
-			w.pop()
+			w.leaveDirectory()
 		}
 	}
 	w.stack.Drop()
 }
 
-// read returns the directory's next entry.
-func (w *walker) read(f *frame) (beneath.Entry, bool, error) {
+// nextEntry returns the directory's next entry. ok is false at its end.
+func (w *walker) nextEntry(f *frame) (beneath.Entry, bool, error) {
 	for {
 		if e, ok := f.Take(); ok {
 			return e, true, nil
@@ -56,24 +56,26 @@ func (w *walker) read(f *frame) (beneath.Entry, bool, error) {
 		if err != nil || !more {
 			return beneath.Entry{}, false, err
 		}
-		w.lend()
+		w.shareEntries()
 	}
 }
 
-// giveUp leaves a directory that cannot be read.
+// giveUp leaves an unreadable directory, and records it as unchanged. An unreadable root
+// ends the work.
 func (w *walker) giveUp(f *frame, err error) {
 	if f.Above == nil {
 		w.Stop(err)
 		return
 	}
-	w.note(f.Above, f.Name, err)
-	w.pop()
+	w.recordFailure(f.Above, f.Name, err)
+	w.leaveDirectory()
 }
 
-// entry sees to one entry, and goes down into a directory.
-func (w *walker) entry(f *frame, e beneath.Entry) {
+// changeEntry changes one entry, and enters it if it is a directory. It tries again if the
+// entry turns from a file into a directory or back meanwhile.
+func (w *walker) changeEntry(f *frame, e beneath.Entry) {
 	if beneath.BadName(e.Name) {
-		w.note(f, e.Name, unix.EINVAL)
+		w.recordFailure(f, e.Name, unix.EINVAL)
 		return
 	}
 	isDirectory := e.Kind == unix.DT_DIR
@@ -83,9 +85,9 @@ func (w *walker) entry(f *frame, e beneath.Entry) {
 			return
 		}
 		if isDirectory {
-			err = w.directory(f, e.Name)
+			err = w.enterDirectory(f, e.Name)
 		} else {
-			err = w.other(f, e.Name)
+			err = w.changeFile(f, e.Name)
 		}
 		if !isSwap(err) {
 			break
@@ -96,20 +98,20 @@ func (w *walker) entry(f *frame, e beneath.Entry) {
 	case errors.Is(err, unix.EXDEV):
 		w.tally.mounts.Add(1)
 	case err != nil:
-		w.note(f, e.Name, err)
+		w.recordFailure(f, e.Name, err)
 	}
 }
 
-// errIsDirectory: what was said to be none.
-var errIsDirectory = errors.New("it is now a directory and now none")
+// errIsDirectory: an entry that was not a directory has become one.
+var errIsDirectory = errors.New("the entry changes between a directory and another type")
 
 func isSwap(err error) bool {
 	return errors.Is(err, errIsDirectory) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP)
 }
 
-// directory changes one before it is read: what is created in it from then on belongs
-// to the group.
-func (w *walker) directory(f *frame, name string) error {
+// enterDirectory opens a directory and pushes it on the stack. It changes the directory
+// before its entries are read, so that entries created from then on belong to the group.
+func (w *walker) enterDirectory(f *frame, name string) error {
 	if w.stack.IsFull() {
 		return unix.ENAMETOOLONG
 	}
@@ -117,27 +119,24 @@ func (w *walker) directory(f *frame, name string) error {
 	if err != nil {
 		return err
 	}
-	at, err := beneath.Identify(fd)
+	s, at, err := stateAndPlace(fd)
 	if err != nil {
 		_ = unix.Close(fd)
 		return err
 	}
-	s, _, err := stateOf(fd, "", unix.AT_EMPTY_PATH)
-	if err == nil {
-		err = w.settle(fd, s)
-	}
+	err = w.changeOpened(fd, s)
 	if err != nil {
-		w.note(f, name, err) // what is in it is another matter
+		w.recordFailure(f, name, err) // its entries may still be changed
 	}
 	w.stack.Push(&frame{Place: at, Above: f, Name: name, FD: fd})
-	w.lend()
+	w.shareEntries()
 	return nil
 }
 
-// other sees to what is no directory.
-func (w *walker) other(f *frame, name string) error {
-	if w.apart && !w.changing {
-		err := w.byName(f, name)
+// changeFile changes an entry that is not a directory.
+func (w *walker) changeFile(f *frame, name string) error {
+	if w.hasNoSubmounts && !w.changing {
+		err := w.changeByName(f, name)
 		if !errors.Is(err, errNoMode) {
 			return err
 		}
@@ -167,18 +166,18 @@ func (w *walker) other(f *frame, name string) error {
 	if err != nil {
 		return err
 	}
-	return w.settle(fd, s)
+	return w.changeOpened(fd, s)
 }
 
-// settle makes what a descriptor is of as it should be.
-func (w *walker) settle(fd int, s state) error {
+// changeOpened applies the needed change to a descriptor's file.
+func (w *walker) changeOpened(fd int, s state) error {
 	w.tally.seen.Add(1)
 	c := w.change(s)
-	w.changing = c.chmod || !w.apart && c.chown
+	w.changing = c.chmod || !w.hasNoSubmounts && c.chown
 	if !c.none() {
 		w.first()
 	}
-	if err := carryOut(fd, c, w.GoOn); err != nil {
+	if err := applyChange(fd, c, w.GoOn); err != nil {
 		return err
 	}
 	if !c.none() && w.GoOn() {
@@ -187,10 +186,10 @@ func (w *walker) settle(fd int, s state) error {
 	return nil
 }
 
-// lend gives half of what has been read, as far up as there is something, to another
-// worker, if there may be one.
-func (w *walker) lend() {
-	from := w.lendable()
+// shareEntries passes half of the unread entries of the uppermost directory that has some to a new
+// worker, unless all workers are busy.
+func (w *walker) shareEntries() {
+	from := w.shareableFrame()
 	if from == nil {
 		return
 	}
@@ -212,9 +211,9 @@ func (w *walker) lend() {
 	})
 }
 
-// lendable is the uppermost directory that is open and has something to do, besides
-// what is next here.
-func (w *walker) lendable() *frame {
+// shareableFrame returns the uppermost open directory with unread entries, or nil. For the
+// current directory only a large number of entries counts.
+func (w *walker) shareableFrame() *frame {
 	if cap(w.spare) == len(w.spare) {
 		return nil
 	}
@@ -226,10 +225,10 @@ func (w *walker) lendable() *frame {
 	return nil
 }
 
-// pop goes back up, into a directory that is open then.
-func (w *walker) pop() {
+// leaveDirectory returns to the directory above, and reopens it if necessary.
+func (w *walker) leaveDirectory() {
 	if err := w.stack.OpenAbove(); err != nil {
-		w.note(w.stack.Top().Above, ".", err)
+		w.recordFailure(w.stack.Top().Above, ".", err)
 		w.stack.Drop()
 		return
 	}

@@ -1,6 +1,6 @@
 package ownership
 
-// A kind is what an entry is, as far as it matters.
+// A kind is the type of an entry, as far as changes depend on it.
 type kind int
 
 const (
@@ -9,7 +9,7 @@ const (
 	symlink
 )
 
-// A state is what an entry is like.
+// A state is the owner and the mode of an entry.
 type state struct {
 	kind     kind
 	uid, gid uint32
@@ -25,7 +25,7 @@ const (
 	enter     = 0o110
 )
 
-// A change leads from one state to what is asked for.
+// A change is the difference between a state and the Options.
 type change struct {
 	chown    bool
 	uid, gid int64 // -1 stays
@@ -35,9 +35,9 @@ type change struct {
 
 func (c change) none() bool { return !c.chown && !c.chmod }
 
-// change decides. Set-user-ID and set-group-ID do not survive one, or else a program
-// of whoever had the file would run as whoever has got it. To give them back after
-// chown(2) has taken them is to believe in what was read before.
+// change returns the change that an entry needs. A changed file loses set-user-ID and
+// set-group-ID: otherwise a program of its previous owner would run as the new one.
+// Restoring these bits after chown(2) has cleared them would trust an outdated read.
 func (o Options) change(s state) change {
 	c := change{uid: differing(o.User, s.uid), gid: differing(o.Group, s.gid), mode: s.mode | o.mask(s.kind)}
 	c.chown = c.uid >= 0 || c.gid >= 0
@@ -48,7 +48,7 @@ func (o Options) change(s state) change {
 	return c
 }
 
-// differing returns what is wanted, or -1 if it is so.
+// differing returns the wanted ID, or -1 if the entry has it or want is nil.
 func differing(want *int64, have uint32) int64 {
 	if want == nil || *want == int64(have) {
 		return -1
@@ -56,7 +56,7 @@ func differing(want *int64, have uint32) int64 {
 	return *want
 }
 
-// mask is what the mode must have at least.
+// mask returns the bits that the mode must have at least.
 func (o Options) mask(k kind) uint32 {
 	mask := uint32(readWrite)
 	if o.ReadOnly {

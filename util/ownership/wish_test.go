@@ -43,7 +43,7 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// TestChangeEnds: what has been changed needs no change.
+// TestChangeEnds: a changed state needs no further change.
 func TestChangeEnds(t *testing.T) {
 	for _, o := range []Options{{Group: id(7)}, {User: id(5)}, {User: id(5), Group: id(7), ReadOnly: true}} {
 		for mode := range uint32(0o10000) {

@@ -9,16 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A work is that of one call, shared by its workers.
+// A work is the state of one call, shared by its workers.
 type work struct {
 	Options
 	*beneath.Gate
-	home  beneath.Place
-	apart bool // home is a mount in which nothing is mounted
-	tally *tally
-	spare chan struct{} // holds as many as may be started besides
-	all   sync.WaitGroup
-	// first is called before each change below the root, and does its work once.
+	home           beneath.Place
+	hasNoSubmounts bool // home is in a clone without submounts
+	tally          *tally
+	spare          chan struct{} // holds a token for each additional worker
+	all            sync.WaitGroup
+	// first is called before each change below the root, and acts once.
 	first func()
 
 	mu        sync.Mutex
@@ -27,8 +27,10 @@ type work struct {
 
 func identityOf(at beneath.Place) identity { return identity{at.Device, at.Inode} }
 
-func apply(ctx context.Context, dir string, o Options, t *tally) error {
+// apply does the work of Apply. It calls opened when opening the directory has ended.
+func apply(ctx context.Context, dir string, o Options, t *tally, opened func()) error {
 	fd, home, err := beneath.OpenRoot(dir)
+	opened()
 	if err != nil {
 		return err
 	}
@@ -38,7 +40,7 @@ func apply(ctx context.Context, dir string, o Options, t *tally) error {
 		return err
 	}
 	defer end()
-	w := &work{Options: o, Gate: beneath.NewGate(ctx), home: home, tally: t, unchanged: UnchangedError{Dir: dir}}
+	w := &work{Options: o, Gate: beneath.NewGate(ctx), home: home, tally: t, unchanged: UnchangedError{beneath.Failures{Root: dir}}}
 	s, _, err := stateOf(fd, "", unix.AT_EMPTY_PATH)
 	if err != nil {
 		return err
@@ -47,18 +49,18 @@ func apply(ctx context.Context, dir string, o Options, t *tally) error {
 	if o.Policy == OnRootMismatch && o.change(s).none() {
 		return nil
 	}
-	w.first = sync.OnceFunc(func() { w.unfinish(fd) })
-	if err := w.below(fd); err != nil {
+	w.first = sync.OnceFunc(func() { w.clearDoneMark(fd) })
+	if err := w.changeContent(fd); err != nil {
 		return err
 	}
-	return w.root(fd)
+	return w.changeRoot(fd)
 }
 
-// unfinish takes set-group-ID from a root that has it, so that nobody takes it for done,
-// not for the group that all was right for until now either. In the end root gives it
-// back. If it cannot be taken from one that is right as it is, nothing is lost: that
-// one was for done before.
-func (w *work) unfinish(fd int) {
+// clearDoneMark clears set-group-ID of a root that has it, so that OnRootMismatch does not
+// mistake it for done, neither for the new group nor for the old one. root restores it at
+// the end. If clearing fails on a root that is right already, the work continues: that
+// root counted as done before.
+func (w *work) clearDoneMark(fd int) {
 	s, _, err := stateOf(fd, "", unix.AT_EMPTY_PATH)
 	if err == nil && w.Group != nil && s.mode&setGroupID != 0 && w.GoOn() {
 		err = chmod(fd, s.mode&^setGroupID)
@@ -71,16 +73,17 @@ func (w *work) unfinish(fd int) {
 	}
 }
 
-// below sees to all that is in the directory.
-func (w *work) below(dir int) error {
+// changeContent changes all entries below the directory. It returns an [*UnchangedError] if
+// some entries could not be changed.
+func (w *work) changeContent(dir int) error {
 	workers := w.Workers
 	if workers == 0 {
 		workers = beneath.Workers(dir)
 	}
 	w.spare = make(chan struct{}, workers-1)
-	if tree, at, ok := apart(dir, w.home); ok {
+	if tree, at, ok := cloneWithoutSubmounts(dir, w.home); ok {
 		defer func() { _ = unix.Close(tree) }()
-		dir, w.home, w.apart = tree, at, true
+		dir, w.home, w.hasNoSubmounts = tree, at, true
 	}
 	fd, err := beneath.OpenSelf(dir, beneath.ToList)
 	if err != nil {
@@ -98,33 +101,32 @@ func (w *work) below(dir int) error {
 	return nil
 }
 
-// root comes last: a directory that is right has nothing in it that is not.
-func (w *work) root(fd int) error {
+// changeRoot changes the root last: a root that is right shows that everything in it is
+// right.
+func (w *work) changeRoot(fd int) error {
 	s, _, err := stateOf(fd, "", unix.AT_EMPTY_PATH)
 	if err != nil {
 		return err
 	}
 	c := w.change(s)
-	err = carryOut(fd, c, w.GoOn)
+	err = applyChange(fd, c, w.GoOn)
 	if err == nil && w.Err() == nil && !c.none() {
 		w.tally.changed.Add(1)
 	}
 	return errors.Join(err, w.Err())
 }
 
-// note counts an entry that stays as it is. What would be so for each ends the work.
-func (w *work) note(dir *frame, name string, err error) {
+// recordFailure records an entry that could not be changed. An error that would repeat for every
+// entry ends the work.
+func (w *work) recordFailure(dir *frame, name string, err error) {
 	switch {
-	case errors.Is(err, unix.ENOENT): // it is gone
+	case errors.Is(err, unix.ENOENT): // removed meanwhile
 		return
-	case errors.Is(err, unix.EROFS), beneath.IsShortage(err):
+	case errors.Is(err, unix.EROFS), errors.Is(err, beneath.ErrUnmapped), beneath.IsShortage(err):
 		w.Stop(err)
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.unchanged.Count++
-	if len(w.unchanged.Entries) < beneath.Named {
-		w.unchanged.Entries = append(w.unchanged.Entries, Unchanged{Path: dir.PathOf(name), Err: err})
-	}
+	w.unchanged.Add(dir.PathOf(name), err)
 }

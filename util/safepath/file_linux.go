@@ -1,6 +1,7 @@
 package safepath
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 
@@ -8,7 +9,7 @@ import (
 )
 
 func createFile(name string, perm fs.FileMode) (created bool, err error) {
-	parent, base, err := OpenParent(name)
+	parent, base, err := OpenParent(context.Background(), name)
 	if err != nil {
 		return false, err
 	}
@@ -24,7 +25,8 @@ func createFile(name string, perm fs.FileMode) (created bool, err error) {
 	return false, isNoDir(parent, base)
 }
 
-// isNoDir looks at what is there, or mounted there, and asks no file system.
+// isNoDir returns nil unless the entry, or the root of a mount on it, is a directory or a
+// symbolic link. It waits for no file system.
 func isNoDir(parent int, base string) error {
 	x, err := lookAt(parent, base)
 	switch {
@@ -46,7 +48,7 @@ func lookAt(parent int, base string) (unix.Statx_t, error) {
 }
 
 func removeEmptyFile(name string) error {
-	parent, base, err := OpenParent(name)
+	parent, base, err := OpenParent(context.Background(), name)
 	if err != nil {
 		return err
 	}

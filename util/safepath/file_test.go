@@ -1,6 +1,7 @@
 package safepath
 
 import (
+	"context"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,7 +15,7 @@ func TestCreateFile(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
 	for _, created := range []bool{true, false} {
-		is, err := CreateFile(dir, dir+"/file", 0o640)
+		is, err := CreateFile(context.Background(), dir, dir+"/file", 0o640)
 		require.NoError(t, err)
 		require.Equal(t, created, is)
 	}
@@ -29,7 +30,7 @@ func TestCreateFile(t *testing.T) {
 	for name, want := range map[string]error{
 		"/sub": syscall.EISDIR, "/link": syscall.ELOOP, "/dangling": syscall.ELOOP, "/none/x": fs.ErrNotExist, "/file/x": nil, "/link/x": nil, "": nil,
 	} {
-		is, err := CreateFile(dir, dir+name, 0o640)
+		is, err := CreateFile(context.Background(), dir, dir+name, 0o640)
 		require.Error(t, err, name)
 		require.False(t, is)
 		if want != nil {
@@ -49,13 +50,13 @@ func TestRemoveEmptyFile(t *testing.T) {
 	require.NoError(t, os.Mkdir(dir+"/sub", 0o755))
 	require.NoError(t, os.Symlink("empty", dir+"/link"))
 	for _, name := range []string{"/full", "/sub", "/link"} {
-		require.ErrorIs(t, RemoveEmptyFile(dir+name), ErrNotEmpty)
+		require.ErrorIs(t, RemoveEmptyFile(context.Background(), dir+name), ErrNotEmpty)
 		_, err := os.Lstat(dir + name)
 		require.NoError(t, err)
 	}
-	require.NoError(t, RemoveEmptyFile(dir+"/empty"))
+	require.NoError(t, RemoveEmptyFile(context.Background(), dir+"/empty"))
 	require.NoFileExists(t, dir+"/empty")
-	require.ErrorIs(t, RemoveEmptyFile(dir+"/empty"), fs.ErrNotExist)
-	require.Error(t, RemoveEmptyFile("relative"))
-	require.Error(t, RemoveEmptyFile("/"))
+	require.ErrorIs(t, RemoveEmptyFile(context.Background(), dir+"/empty"), fs.ErrNotExist)
+	require.Error(t, RemoveEmptyFile(context.Background(), "relative"))
+	require.Error(t, RemoveEmptyFile(context.Background(), "/"))
 }

@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// MountID returns the mount that a descriptor is in, by the number that it has in
-// the mount table. It asks the process's table of descriptors, never the file
-// system (Linux 3.15).
+// MountID returns the ID of a descriptor's mount in the mount table. It reads the process's
+// own fdinfo, never the file system, so it has no context (Linux 3.15).
 func MountID(fd int) (int, error) {
 	name := "/proc/self/fdinfo/" + strconv.Itoa(fd)
 	text, err := os.ReadFile(name)

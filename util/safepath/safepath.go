@@ -1,26 +1,40 @@
 package safepath
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"path"
 	"strings"
+
+	"github.com/volumekit/volumekit/internal/brief"
+	"github.com/volumekit/volumekit/util/ctxend"
 )
 
-// MkdirAll creates the directory at name and its missing parents, which all are
-// strictly below root, with permissions perm (before umask). The root must
-// exist. It returns the topmost directory that it created, or "" if all were
-// there already, also along with an error: what [RemoveMade] takes back. A
-// component that is a symbolic link or a file is an error, as is a name that is
-// not strictly below root.
+// MkdirAll creates the directory at name and its missing parents, all strictly below root,
+// with permissions perm (before umask). The root must exist. MkdirAll returns the topmost
+// directory that it created, or "" if all existed already, also along with an error: the
+// argument for [RemoveMade]. A component that is a symbolic link or a file is an error, as
+// is a name that is not strictly below root.
 //
-// Parents that somebody removes while it works are created again.
-func MkdirAll(root, name string, perm fs.FileMode) (made string, err error) {
+// Parents that another process removes meanwhile are created again. If ctx ends first,
+// MkdirAll removes the directories that it created, as RemoveMade does.
+func MkdirAll(ctx context.Context, root, name string, perm fs.FileMode) (made string, err error) {
+	defer brief.Shorten(&err)
 	parts, err := split("mkdir", root, name)
 	if err != nil {
 		return "", err
 	}
-	root = path.Clean(root)
+	return inTime(ctx, "mkdir", name, func() (string, error) {
+		made, err := tryMkdirAll(path.Clean(root), name, parts, perm)
+		if ctx.Err() != nil {
+			return "", errors.Join(ctxend.Error(ctx), err, removeMade(context.Background(), made, path.Clean(name)))
+		}
+		return made, err
+	})
+}
+
+func tryMkdirAll(root, name string, parts []string, perm fs.FileMode) (made string, err error) {
 	kept := len(parts)
 	const tries = 256
 	for range tries {
@@ -40,15 +54,22 @@ func MkdirAll(root, name string, perm fs.FileMode) (made string, err error) {
 	return made, nil
 }
 
-// RemoveMade takes back what MkdirAll made on the way to name: it removes the
-// directory at name and its parents, the last of which is made, as far as they
-// are empty. It does nothing if made is "" or not name or a parent of it. That
-// name itself stays is an error, unless it is missing. The first parent that
-// stays ends it, which is none: somebody else's directory may be in it by now.
-func RemoveMade(made, name string) error {
-	name = path.Clean(name)
+// RemoveMade reverts MkdirAll: it removes the empty directory at name, and its empty parents
+// up to made. It does nothing if made is "", or neither name nor a parent of it. If name
+// itself cannot be removed, RemoveMade returns the error, unless name is missing. If a
+// parent cannot be removed, RemoveMade ends and returns nil: another process may have
+// created a directory in it.
+func RemoveMade(ctx context.Context, made, name string) (err error) {
+	defer brief.Shorten(&err)
+	return inTimeOf(ctx, "rmdir", name, func() error { return removeMade(ctx, made, path.Clean(name)) })
+}
+
+func removeMade(ctx context.Context, made, name string) error {
 	for at := name; made != "" && isOrIsBelow(at, made); at = path.Dir(at) {
-		err := Rmdir(at)
+		if ctx.Err() != nil {
+			return ctxend.Error(ctx)
+		}
+		err := checkedRmdir(at)
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -64,12 +85,16 @@ func isOrIsBelow(name, dir string) bool {
 	return name == dir || strings.HasPrefix(name, strings.TrimSuffix(dir, "/")+"/")
 }
 
-// Rmdir removes the empty directory at name, which must be absolute and not the
-// root. It never removes a file, a directory with something in it (ENOTEMPTY),
-// or one on which something is mounted (EBUSY), and it does not follow a
-// symbolic link, in the last component or before. A missing directory is an
-// error that wraps fs.ErrNotExist.
-func Rmdir(name string) error {
+// Rmdir removes the empty directory at name, which must be absolute and not the root. It
+// never removes a file, a directory that is not empty (ENOTEMPTY), or a mount point
+// (EBUSY), and it does not follow a symbolic link, in the last component or before. For a
+// missing directory the error wraps fs.ErrNotExist.
+func Rmdir(ctx context.Context, name string) (err error) {
+	defer brief.Shorten(&err)
+	return inTimeOf(ctx, "rmdir", name, func() error { return checkedRmdir(name) })
+}
+
+func checkedRmdir(name string) error {
 	if _, err := split("rmdir", "/", name); err != nil {
 		return err
 	}
@@ -80,14 +105,14 @@ func Rmdir(name string) error {
 }
 
 var (
-	// errRemoved: a parent that was there a moment ago is gone.
+	// errRemoved: another process removed a parent during the call.
 	errRemoved = errors.New("a parent directory was removed meanwhile")
 
 	errNotBelow = errors.New("the path is not strictly below its root")
 	errRelative = errors.New("the path is not absolute")
 )
 
-// split returns the components of name that come after root.
+// split returns the components of name below root.
 func split(op, root, name string) ([]string, error) {
 	fail := func(err error) ([]string, error) {
 		return nil, &fs.PathError{Op: op, Path: name, Err: err}

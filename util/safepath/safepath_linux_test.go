@@ -1,6 +1,7 @@
 package safepath
 
 import (
+	"context"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// onEachKernel runs a test with openat2 and without.
+// onEachKernel runs a test with openat2 and without it.
 func onEachKernel(t *testing.T, test func(t *testing.T)) {
 	t.Run("openat2", func(t *testing.T) {
 		if !hasOpenat2() {
@@ -27,7 +28,7 @@ func onEachKernel(t *testing.T, test func(t *testing.T)) {
 	})
 }
 
-// realTempDir is a temporary directory without a symbolic link in its path.
+// realTempDir returns a temporary directory without a symbolic link in its path.
 func realTempDir(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -55,7 +56,7 @@ func TestOpenFollowsNoLink(t *testing.T) {
 			{name: "/a/file/x", err: unix.ENOTDIR},
 			{name: "/a/file", flags: unix.O_DIRECTORY, err: unix.ENOTDIR},
 		} {
-			fd, err := Open(unix.AT_FDCWD, dir+test.name, test.flags)
+			fd, err := Open(context.Background(), unix.AT_FDCWD, dir+test.name, test.flags)
 			if test.err == nil {
 				require.NoError(t, err, test.name)
 				require.NoError(t, unix.Close(fd))
@@ -69,16 +70,16 @@ func TestOpenFollowsNoLink(t *testing.T) {
 func TestNoDescriptorIsLeft(t *testing.T) {
 	onEachKernel(t, func(t *testing.T) {
 		dir := realTempDir(t)
-		runtime.GC() // closes what earlier tests dropped
+		runtime.GC() // closes descriptors that earlier tests dropped
 		before, err := os.ReadDir("/proc/self/fd")
 		require.NoError(t, err)
 		for range 8 {
-			_, err := MkdirAll(dir, dir+"/a/b/c", 0o700)
+			_, err := MkdirAll(context.Background(), dir, dir+"/a/b/c", 0o700)
 			require.NoError(t, err)
-			_, err = MkdirAll(dir, dir+"/a/b/c/\xff\n/d", 0o700)
+			_, err = MkdirAll(context.Background(), dir, dir+"/a/b/c/\xff\n/d", 0o700)
 			require.NoError(t, err)
-			_ = Rmdir(dir + "/a/b/c")
-			_ = Rmdir(dir + "/a/none/c")
+			_ = Rmdir(context.Background(), dir+"/a/b/c")
+			_ = Rmdir(context.Background(), dir+"/a/none/c")
 		}
 		after, err := os.ReadDir("/proc/self/fd")
 		require.NoError(t, err)
@@ -93,42 +94,52 @@ func TestMkdirAllKeepsToRealDirectories(t *testing.T) {
 		require.NoError(t, os.Symlink(outside, dir+"/link"))
 		require.NoError(t, os.WriteFile(dir+"/file", nil, 0o644))
 		for _, name := range []string{"/link/x", "/link", "/link/x/y", "/file", "/file/x"} {
-			_, err := MkdirAll(dir, dir+name, 0o755)
+			_, err := MkdirAll(context.Background(), dir, dir+name, 0o755)
 			require.Error(t, err, name)
 		}
 		left, err := os.ReadDir(outside)
 		require.NoError(t, err)
 		require.Empty(t, left)
 
-		made, err := MkdirAll(dir, dir+"/new/deep/er", 0o750)
+		made, err := MkdirAll(context.Background(), dir, dir+"/new/deep/er", 0o750)
 		require.NoError(t, err)
 		require.Equal(t, dir+"/new", made)
-		again, err := MkdirAll(dir, dir+"/new/deep/er", 0o750)
+		again, err := MkdirAll(context.Background(), dir, dir+"/new/deep/er", 0o750)
 		require.NoError(t, err)
 		require.Empty(t, again)
-		last, err := MkdirAll(dir, dir+"/new/deep/est", 0o750)
+		last, err := MkdirAll(context.Background(), dir, dir+"/new/deep/est", 0o750)
 		require.NoError(t, err)
 		require.Equal(t, dir+"/new/deep/est", last)
 
 		require.NoError(t, os.Mkdir(dir+"/new/deep/er/x", 0o750))
-		require.ErrorIs(t, RemoveMade(made, dir+"/new/deep/er"), unix.ENOTEMPTY, "the directory itself stays")
+		require.ErrorIs(t, RemoveMade(context.Background(), made, dir+"/new/deep/er"), unix.ENOTEMPTY, "the directory itself stays")
 		require.NoError(t, os.Remove(dir+"/new/deep/er/x"))
-		require.NoError(t, RemoveMade(made, dir+"/new/deep/er"), "somebody else's est stays, and what holds it")
+		require.NoError(t, RemoveMade(context.Background(), made, dir+"/new/deep/er"), "somebody else's est stays, and what holds it")
 		require.NoDirExists(t, dir+"/new/deep/er")
 		require.DirExists(t, dir+"/new/deep/est")
-		require.NoError(t, RemoveMade(last, dir+"/new/deep/est"))
-		require.NoError(t, RemoveMade("", dir+"/new/deep"))
-		require.NoError(t, RemoveMade(dir+"/elsewhere", dir+"/new/deep"))
+		require.NoError(t, RemoveMade(context.Background(), last, dir+"/new/deep/est"))
+		require.NoError(t, RemoveMade(context.Background(), "", dir+"/new/deep"))
+		require.NoError(t, RemoveMade(context.Background(), dir+"/elsewhere", dir+"/new/deep"))
 		require.DirExists(t, dir+"/new/deep")
-		require.NoError(t, RemoveMade(made, dir+"/new/deep"))
+		require.NoError(t, RemoveMade(context.Background(), made, dir+"/new/deep"))
 		require.NoDirExists(t, dir+"/new")
 
-		made, err = MkdirAll(dir, dir+"/some/file/x", 0o750)
+		made, err = MkdirAll(context.Background(), dir, dir+"/some/file/x", 0o750)
 		require.NoError(t, err)
-		require.NoError(t, RemoveMade(made, dir+"/some/file/x"))
-		_, err = MkdirAll(dir, dir+"/b/"+strings.Repeat("n", 256), 0o750)
+		require.NoError(t, RemoveMade(context.Background(), made, dir+"/some/file/x"))
+		_, err = MkdirAll(context.Background(), dir, dir+"/b/"+strings.Repeat("n", 256), 0o750)
 		require.ErrorIs(t, err, unix.ENAMETOOLONG)
 	})
+}
+
+// requireKeepsMountPoint mounts on a new directory. The machine's own mount points are not for
+// tests: a namespace may lack one of them, and rmdir(2) there removes it for all others.
+func requireKeepsMountPoint(t *testing.T, dir string) {
+	t.Helper()
+	require.NoError(t, os.Mkdir(dir, 0o755))
+	require.NoError(t, unix.Mount("none", dir, "tmpfs", 0, ""))
+	defer func() { require.NoError(t, unix.Unmount(dir, unix.MNT_DETACH)) }()
+	require.ErrorIs(t, Rmdir(context.Background(), dir), unix.EBUSY)
 }
 
 func TestRmdirNeverDescends(t *testing.T) {
@@ -137,14 +148,14 @@ func TestRmdirNeverDescends(t *testing.T) {
 		require.NoError(t, os.MkdirAll(dir+"/full/x", 0o755))
 		require.NoError(t, os.WriteFile(dir+"/file", nil, 0o644))
 		require.NoError(t, os.Symlink("full", dir+"/link"))
-		require.ErrorIs(t, Rmdir(dir+"/full"), unix.ENOTEMPTY)
-		require.ErrorIs(t, Rmdir(dir+"/file"), unix.ENOTDIR)
-		require.ErrorIs(t, Rmdir(dir+"/link"), unix.ENOTDIR)
-		require.Error(t, Rmdir(dir+"/link/x"))
-		require.ErrorIs(t, Rmdir(dir+"/none"), fs.ErrNotExist)
+		require.ErrorIs(t, Rmdir(context.Background(), dir+"/full"), unix.ENOTEMPTY)
+		require.ErrorIs(t, Rmdir(context.Background(), dir+"/file"), unix.ENOTDIR)
+		require.ErrorIs(t, Rmdir(context.Background(), dir+"/link"), unix.ENOTDIR)
+		require.Error(t, Rmdir(context.Background(), dir+"/link/x"))
+		require.ErrorIs(t, Rmdir(context.Background(), dir+"/none"), fs.ErrNotExist)
 		if os.Geteuid() == 0 {
-			require.ErrorIs(t, Rmdir("/proc"), unix.EBUSY, "a mount point")
+			requireKeepsMountPoint(t, dir+"/mounted")
 		}
-		require.NoError(t, Rmdir(dir+"/full/x/"))
+		require.NoError(t, Rmdir(context.Background(), dir+"/full/x/"))
 	})
 }

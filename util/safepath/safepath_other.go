@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 )
 
-// os.Root keeps every step below the root, by descriptor where the system can.
+// os.Root keeps every step below the root, by descriptor where the system supports it.
 
 func mkdirAll(root string, parts []string, perm fs.FileMode) (found int, err error) {
 	found = len(parts)

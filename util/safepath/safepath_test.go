@@ -19,10 +19,10 @@ func TestOnlyStrictlyBelowTheRoot(t *testing.T) {
 		"", "/", ".", "a", root, root + "/", root + "//", root + "/.", root + "x",
 		root + "/a/../b", root + "/..", "/../" + root + "/a", root + "/a\x00b",
 	} {
-		_, err := safepath.MkdirAll(root, name, 0o755)
+		_, err := safepath.MkdirAll(t.Context(), root, name, 0o755)
 		require.Error(t, err, "%q", name)
 		if name == "" || name[0] != '/' || strings.Contains(name, "..") {
-			require.Error(t, safepath.Rmdir(name), "%q", name)
+			require.Error(t, safepath.Rmdir(t.Context(), name), "%q", name)
 		}
 	}
 	left, err := os.ReadDir(root)
@@ -41,15 +41,15 @@ func TestParentsMayVanishMeanwhile(t *testing.T) {
 			case <-stop:
 				return
 			case <-time.After(20 * time.Microsecond):
-				_ = safepath.Rmdir(root + "/a/b")
-				_ = safepath.Rmdir(root + "/a")
+				_ = safepath.Rmdir(t.Context(), root+"/a/b")
+				_ = safepath.Rmdir(t.Context(), root+"/a")
 			}
 		}
 	})
 	for range 2000 {
-		_, err := safepath.MkdirAll(root, root+"/a/b/c", 0o755)
+		_, err := safepath.MkdirAll(t.Context(), root, root+"/a/b/c", 0o755)
 		require.NoError(t, err)
-		require.NoError(t, safepath.Rmdir(root+"/a/b/c"))
+		require.NoError(t, safepath.Rmdir(t.Context(), root+"/a/b/c"))
 	}
 	close(stop)
 	remover.Wait()
@@ -63,12 +63,12 @@ func FuzzMkdirAll(f *testing.F) {
 		top, err := filepath.EvalSymlinks(t.TempDir())
 		require.NoError(t, err)
 		require.NoError(t, os.Mkdir(top+"/root", 0o755))
-		made, err := safepath.MkdirAll(top+"/root", top+"/root/"+name, 0o755)
+		made, err := safepath.MkdirAll(t.Context(), top+"/root", top+"/root/"+name, 0o755)
 		beside, readErr := os.ReadDir(top)
 		require.NoError(t, readErr)
 		require.Len(t, beside, 1, "something was made outside the root")
 		if err == nil && made != "" {
-			require.NoError(t, safepath.RemoveMade(made, top+"/root/"+name))
+			require.NoError(t, safepath.RemoveMade(t.Context(), made, top+"/root/"+name))
 		}
 		left, readErr := os.ReadDir(top + "/root")
 		require.NoError(t, readErr)

@@ -16,19 +16,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestAttack: while a root is emptied again and again, others in it swap directories
-// for symbolic links to a tree outside, and mount file systems with something to lose
-// over directories. Nothing outside and nothing mounted is lost. What os.RemoveAll
-// loses in the same place shows that the attack is one.
+// TestAttack: while a root is emptied repeatedly, attackers in it swap directories for
+// symbolic links to a tree outside, and mount file systems with canaries over directories.
+// Nothing outside and nothing mounted is lost. TestAttackDefeatsRemoveAll shows that the same
+// attacks succeed against os.RemoveAll.
 func TestAttack(t *testing.T) {
 	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
 		a := newAttack(t, dir)
 		r := open(t, a.root)
 		stop := testbed.Attack(t, a.swap, a.mount)
-		for i := 0; i < testbed.UpTo(1500, 100_000) || !a.struck(); i++ {
+		for i := 0; i < testbed.UpTo(1500, 100_000) || !a.hasStruck(); i++ {
 			a.refill(i)
 			_, err := r.Empty(t.Context(), Options{Workers: 1 + i%3})
-			a.tolerate(t, err)
+			a.requireTolerable(t, err)
 			if i%100 == 0 {
 				a.requireAll(t)
 			}
@@ -38,8 +38,8 @@ func TestAttack(t *testing.T) {
 	})
 }
 
-// TestAttackOnRemoveAll is the control.
-func TestAttackOnRemoveAll(t *testing.T) {
+// TestAttackDefeatsRemoveAll is the control: os.RemoveAll loses canaries to each attack.
+func TestAttackDefeatsRemoveAll(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
 	}
@@ -49,7 +49,7 @@ func TestAttackOnRemoveAll(t *testing.T) {
 	for i := range 100_000 {
 		a.refill(i)
 		_ = os.RemoveAll(a.root)
-		if i%10 == 0 && a.lost() {
+		if i%10 == 0 && a.hasLostFiles() {
 			return
 		}
 	}
@@ -57,7 +57,7 @@ func TestAttackOnRemoveAll(t *testing.T) {
 }
 
 // An attack has a root that is scrubbed, and trees of canaries: outside, and on a file
-// system that is mounted in the root now and then.
+// system that is mounted in the root from time to time.
 type attack struct {
 	t                     *testing.T
 	root, outside, source string
@@ -79,20 +79,20 @@ func newAttack(t *testing.T, dir string) *attack {
 	return a
 }
 
-// refill makes what is to be deleted. The attackers' own work may be in the way.
+// refill creates entries to delete. The attackers' links may be in the way.
 func (a *attack) refill(i int) {
 	for n := range 4 {
 		sub := fmt.Sprintf("%s/d%d/sub%d", a.root, n, i%10)
 		_ = os.MkdirAll(sub, 0o755)
-		_ = os.WriteFile(sub+"/junk", nil, 0o644) // perhaps among canaries, by now
+		_ = os.WriteFile(sub+"/junk", nil, 0o644) // perhaps among canaries, through a link
 	}
 }
 
-// swap puts a link in a directory's place for a moment, at once.
+// swap exchanges a directory for a link atomically, for a moment.
 func (a *attack) swap(n int) {
 	dir, link := fmt.Sprintf("%s/d%d", a.root, n%4), filepath.Dir(a.root)+"/link"
 	_ = os.Remove(link)
-	_ = os.Rename(link, fmt.Sprintf("%s/stray%d", a.root, a.swapped.Load())) // what could not be swapped back
+	_ = os.Rename(link, fmt.Sprintf("%s/stray%d", a.root, a.swapped.Load())) // left by a swap that was not reverted
 	_ = os.Symlink(a.outside, link)
 	if unix.Renameat2(unix.AT_FDCWD, dir, unix.AT_FDCWD, link, unix.RENAME_EXCHANGE) == nil {
 		a.swapped.Add(1)
@@ -100,7 +100,7 @@ func (a *attack) swap(n int) {
 	}
 }
 
-// mount binds the canaries' file system to a directory, and takes it away.
+// mount binds the canaries' file system to a directory, and unmounts it.
 func (a *attack) mount(n int) {
 	dir := fmt.Sprintf("%s/d%d", a.root, n%4)
 	_ = os.MkdirAll(dir, 0o755)
@@ -118,18 +118,18 @@ func isMounted(dir string) bool {
 	return err == nil && x.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
 }
 
-// tolerate is for what those who attack deserve.
-func (a *attack) tolerate(t *testing.T, err error) {
+// requireTolerable accepts the errors that attackers may cause, and fails the test for others.
+func (a *attack) requireTolerable(t *testing.T, err error) {
 	t.Helper()
 	var left *UnremovableError
 	var notEmpty *NotEmptyError
 	require.True(t, err == nil || errors.As(err, &left) || errors.As(err, &notEmpty), "%v", err)
 }
 
-// struck: there has been something to lose.
-func (a *attack) struck() bool { return a.mounted.Load() > 0 && a.swapped.Load() > 0 }
+// hasStruck reports whether the attackers have mounted and swapped at least once.
+func (a *attack) hasStruck() bool { return a.mounted.Load() > 0 && a.swapped.Load() > 0 }
 
-func (a *attack) lost() bool {
+func (a *attack) hasLostFiles() bool {
 	for _, name := range a.canaries {
 		if text, err := os.ReadFile(name); err != nil || len(text) == 0 {
 			return true
@@ -140,5 +140,5 @@ func (a *attack) lost() bool {
 
 func (a *attack) requireAll(t *testing.T) {
 	t.Helper()
-	require.False(t, a.lost(), "a canary is gone, or what was in it")
+	require.False(t, a.hasLostFiles(), "a canary is gone, or what was in it")
 }

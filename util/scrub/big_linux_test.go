@@ -26,7 +26,7 @@ func TestDeep(t *testing.T) {
 		}
 		calls, most, before := 0, 0, testbed.Descriptors(t)
 		var mu sync.Mutex
-		instead(t, func(fd int, name string, flags int) error {
+		replaceUnlinkat(t, func(fd int, name string, flags int) error {
 			mu.Lock()
 			defer mu.Unlock()
 			if calls++; calls%500 == 0 {
@@ -49,7 +49,7 @@ func TestWide(t *testing.T) {
 		testbed.Widen(t, dir, entries)
 		var most uint64
 		calls := 0
-		instead(t, func(fd int, name string, flags int) error {
+		replaceUnlinkat(t, func(fd int, name string, flags int) error {
 			if calls++; calls%(entries/20) == 0 {
 				var m runtime.MemStats
 				runtime.GC()
@@ -65,12 +65,12 @@ func TestWide(t *testing.T) {
 	})
 }
 
-// TestCreatedMeanwhile goes, too.
+// TestCreatedMeanwhile: entries that are created during the walk are deleted, too.
 func TestCreatedMeanwhile(t *testing.T) {
 	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
 		testbed.Fill(t, dir, "a/b/c", "d")
-		more := 3 // fewer than an idle pass would end
-		instead(t, func(fd int, name string, flags int) error {
+		more := 3 // fewer than the idle passes that end the work
+		replaceUnlinkat(t, func(fd int, name string, flags int) error {
 			err := unix.Unlinkat(fd, name, flags)
 			if flags == 0 && more > 0 {
 				more--
@@ -86,13 +86,13 @@ func TestCreatedMeanwhile(t *testing.T) {
 	})
 }
 
-// TestCreatedForEver: for each that goes somebody makes another one. That ends.
-func TestCreatedForEver(t *testing.T) {
+// TestEndlessCreation: if another process replaces each deleted entry, Empty returns an error.
+func TestEndlessCreation(t *testing.T) {
 	for _, where := range []string{"", "a/b/"} {
 		beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
 			testbed.Fill(t, dir, where+"file")
 			n := 0
-			instead(t, func(fd int, name string, flags int) error {
+			replaceUnlinkat(t, func(fd int, name string, flags int) error {
 				err := unix.Unlinkat(fd, name, flags)
 				if flags == 0 && err == nil {
 					n++
@@ -114,8 +114,8 @@ func TestCreatedForEver(t *testing.T) {
 	}
 }
 
-// TestMovedOut: while a worker is deep down, somebody moves a directory above it out of
-// the root. The way back leads elsewhere then, and is not taken.
+// TestMovedOut: while a worker is deep in the tree, a directory above it is moved out of
+// the root. The worker does not follow ".." to the outside.
 func TestMovedOut(t *testing.T) {
 	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
 		const depth, moved = 2 * beneath.Window, beneath.Window / 2
@@ -128,7 +128,7 @@ func TestMovedOut(t *testing.T) {
 		above := dir + "/root/" + strings.Repeat("d/", moved)
 		amidst(t, above, "d", "e")
 		deepest, once := inode(t, above+"e/"+strings.Repeat("d/", depth-moved-1)), sync.Once{}
-		instead(t, func(fd int, name string, flags int) error {
+		replaceUnlinkat(t, func(fd int, name string, flags int) error {
 			var x unix.Stat_t
 			if unix.Fstatat(fd, name, &x, unix.AT_SYMLINK_NOFOLLOW) == nil && x.Ino == deepest {
 				once.Do(func() { require.NoError(t, os.Rename(above+"e", dir+"/outside/moved")) })
@@ -143,8 +143,8 @@ func TestMovedOut(t *testing.T) {
 	})
 }
 
-// amidst renames a directory so that, wherever a file system has new names in a
-// directory, there are others before it and after it.
+// amidst renames a directory so that other entries come before it and after it, wherever
+// the file system inserts new names.
 func amidst(t *testing.T, dir, from, to string) {
 	t.Helper()
 	for i := range 50 {
@@ -156,8 +156,8 @@ func amidst(t *testing.T, dir, from, to string) {
 	}
 }
 
-// TestChangedAfterReading: what was a directory when its parent was read is a link to
-// one, a file or a mount point by the time that it is its turn.
+// TestChangedAfterReading: an entry that was a directory when its parent was read is a
+// link, a file or a mount point when it is opened.
 func TestChangedAfterReading(t *testing.T) {
 	changes := map[string]func(t *testing.T, sub, outside string){
 		"link": func(t *testing.T, sub, _ string) {
@@ -182,7 +182,7 @@ func TestChangedAfterReading(t *testing.T) {
 			testbed.Fill(t, dir, name+"/outside/canary", name+"/root/was/x")
 			amidst(t, root+"/", "was", "sub")
 			var once sync.Once
-			instead(t, func(fd int, name string, flags int) error {
+			replaceUnlinkat(t, func(fd int, name string, flags int) error {
 				once.Do(func() { change(t, root+"/sub", outside) })
 				return unix.Unlinkat(fd, name, flags)
 			})

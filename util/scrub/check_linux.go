@@ -13,17 +13,17 @@ func check(ctx context.Context, r *Root, o Options, _ *tally) error {
 	return verify(ctx, r, o.fate)
 }
 
-// verify looks whether there is nothing but what stays.
+// verify returns a *NotEmptyError if the root has entries that should have been deleted.
 func verify(ctx context.Context, r *Root, fate func(string) fate) error {
 	left := &NotEmptyError{Root: r.path}
-	top, err := r.list(ctx)
+	top, err := r.openForListing(ctx)
 	if err != nil {
 		return err
 	}
 	defer top.Close()
-	err = each(ctx, top, func(e beneath.Entry) error {
+	err = eachEntry(ctx, top, func(e beneath.Entry) error {
 		switch fate(e.Name) {
-		case goes:
+		case deleted:
 			left.add(e.Name)
 		case emptied:
 			return left.addBelow(ctx, r, top, e.Name)
@@ -36,11 +36,11 @@ func verify(ctx context.Context, r *Root, fate func(string) fate) error {
 	return err
 }
 
-// addBelow looks into what must be an empty directory.
+// addBelow adds the entries of a directory that must be empty, such as lost+found.
 func (e *NotEmptyError) addBelow(ctx context.Context, r *Root, top *frame, name string) error {
 	fd, at, err := openIn(top.FD, name, r.id)
 	if err != nil {
-		if errors.Is(err, unix.ENOENT) || isForbidden(err) && isRoots(top.FD, name) {
+		if errors.Is(err, unix.ENOENT) || isForbidden(err) && belongsToRoot(top.FD, name) {
 			return nil
 		}
 		e.add(name)
@@ -48,7 +48,7 @@ func (e *NotEmptyError) addBelow(ctx context.Context, r *Root, top *frame, name 
 	}
 	sub := &frame{Place: at, FD: fd}
 	defer sub.Close()
-	return each(ctx, sub, func(in beneath.Entry) error {
+	return eachEntry(ctx, sub, func(in beneath.Entry) error {
 		e.add(name + "/" + in.Name)
 		return nil
 	})
@@ -60,13 +60,13 @@ func isForbidden(err error) bool {
 
 func (e *NotEmptyError) add(name string) {
 	e.Count++
-	if len(e.Names) < beneath.Named {
+	if len(e.Names) < beneath.MaxEntries {
 		e.Names = append(e.Names, name)
 	}
 }
 
-// each reads a directory to its end.
-func each(ctx context.Context, f *frame, do func(beneath.Entry) error) error {
+// eachEntry calls do for every entry of a directory.
+func eachEntry(ctx context.Context, f *frame, do func(beneath.Entry) error) error {
 	for {
 		if ctx.Err() != nil {
 			return ctxend.Error(ctx)

@@ -1,41 +1,41 @@
-// Package scrub deletes all that is in a directory, and says whether nothing is
-// left. It is the one place in this module that deletes recursively.
+// Package scrub deletes the content of a directory, and verifies that nothing is left. It
+// is the only code of this module that deletes recursively.
 //
-// What is to be emptied is opened once, see [Open], and from then on known by its
-// descriptor, device, inode and mount. [Root.Empty] deletes, [Root.Check] looks
-// again with fresh eyes. Whatever others do in the directory at the same time:
+// [Open] opens the directory once; from then on it is identified by descriptor, device,
+// inode and mount. [Root.Empty] deletes its content, [Root.Check] reads it anew and
+// verifies that it is empty. Concurrent changes by other processes cannot break these
+// guarantees:
 //
 //   - Nothing outside is touched. Every step goes from one open directory to an
 //     entry of it, by openat2(2) with RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS,
 //     RESOLVE_NO_MAGICLINKS and RESOLVE_NO_XDEV, or, where the kernel or a filter
-//     refuses that, by an O_PATH descriptor that is looked at before it is used. A
-//     symbolic link is removed, never followed. A hard link loses its name, and the
-//     file lives on where else it has one.
-//   - Nothing that is mounted below is touched, whenever it was mounted. Each
-//     directory must have the root's device and mount, or nothing in it is
-//     deleted. What is mounted, and the directories above it, are left and named in
-//     the error. That goes for another subvolume of btrfs as well.
-//   - What is created meanwhile is deleted, too. Somebody who goes on and on creating
-//     gets an error after a bounded number of passes, not an endless loop.
-//   - Memory and descriptors are bounded by the number of workers, but for the
-//     names of the directories that lead to where one is: neither depth nor the
-//     size of a directory matters. The way back up from deep down goes through "..",
-//     and is given up for a new pass from the root if that is another directory than
-//     the one come from.
-//   - The end of a context ends a call, also while a file system does not answer.
-//     What it left running finishes the one system call it is in, and does nothing
+//     refuses that, by an O_PATH descriptor that is checked before its use. A
+//     symbolic link is removed, never followed. A hard link loses its name; the
+//     file remains under its other names.
+//   - No mount below is touched, whenever it was mounted. Nothing is deleted in a
+//     directory whose device or mount differs from the root's. Mount points and the
+//     directories above them stay, and the error names them. The same holds for other
+//     subvolumes of btrfs.
+//   - Entries created meanwhile are deleted, too. A process that creates entries without
+//     end causes an error after a bounded number of passes, not an endless loop.
+//   - Memory and descriptors are bounded by the number of workers, except for the
+//     names of the directories on the way to each worker: neither depth nor the
+//     size of a directory matters. A worker returns from deep directories by file
+//     handle or through "..", verifies the directory, and leaves the rest to a new pass
+//     from the root if it is another one.
+//   - The end of a context ends a call, also while a file system does not answer. A
+//     worker that is stuck then finishes its current system call and does nothing
 //     more.
 //
 // A directory that is moved out of the root while its entries are being deleted may be
-// emptied to the end: it was to be deleted when the work on it began.
+// emptied: it was in the root when its deletion began.
 //
-// What cannot be deleted (an immutable file, one that a server forbids, the
-// .nfs* files of those who have deleted files open, .snapshot directories) does not
-// end the work: the first of it are named in the [UnremovableError], and all is
-// counted.
+// Undeletable entries (an immutable file, a file that a server protects, the .nfs* files
+// of deleted open files, .snapshot directories) do not end the work: the
+// [UnremovableError] names the first of them and counts all.
 //
-// A directory lost+found right in the root stays, emptied: file systems need it, and
-// fsck puts there what it finds of whoever had the volume before.
+// A directory lost+found at the top of the root stays, emptied: file systems need it, and
+// fsck stores recovered files of previous users in it.
 //
-// It needs Linux 4.11. On other systems [Open] fails with errors.ErrUnsupported.
+// The package requires Linux 4.11. On other systems [Open] fails with errors.ErrUnsupported.
 package scrub

@@ -77,7 +77,7 @@ func TestEmpty(t *testing.T) {
 	})
 }
 
-// TestEmptyOnExt4: with its own lost+found, and immutable and append-only files.
+// TestEmptyOnExt4: ext4 has its own lost+found, and immutable and append-only files.
 func TestEmptyOnExt4(t *testing.T) {
 	onExt4(t, func(t *testing.T, dir string) {
 		testbed.Fill(t, dir, "lost+found/#1/x", "a/b", "a/c/d", "e/f/g", "h/i")
@@ -109,8 +109,8 @@ func TestEmptyOnExt4(t *testing.T) {
 	})
 }
 
-// TestSubvolumesStay: of btrfs, also nested, and those that are snapshots. The mount is
-// the root's, so the device alone tells them.
+// TestSubvolumesStay: subvolumes of btrfs stay, also nested ones and snapshots. They are in
+// the root's mount, so the device alone distinguishes them.
 func TestSubvolumesStay(t *testing.T) {
 	onBtrfs(t, func(t *testing.T, dir string) {
 		testbed.Fill(t, dir, "root/a/b/c", "root/d")
@@ -127,7 +127,7 @@ func TestSubvolumesStay(t *testing.T) {
 		}
 		beneath.WithoutOpenat2 = false
 
-		// One that is the root itself is emptied as any other.
+		// A subvolume that is the root itself is emptied like any other.
 		r := open(t, dir+"/root/a/sub")
 		_, err := r.Empty(t.Context(), Options{})
 		require.NoError(t, err)
@@ -137,8 +137,8 @@ func TestSubvolumesStay(t *testing.T) {
 	})
 }
 
-// TestOnlyNamesGo: of links, what they lead to stays.
-func TestOnlyNamesGo(t *testing.T) {
+// TestLinkTargetsStay: links are removed, their targets stay.
+func TestLinkTargetsStay(t *testing.T) {
 	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
 		testbed.Fill(t, dir, "outside/file", "outside/sub/file", "root/sub/")
 		before := list(t, dir+"/outside")
@@ -164,7 +164,7 @@ func TestOnlyNamesGo(t *testing.T) {
 	})
 }
 
-// TestMountsStay: of another file system, of the same one, on directories and files.
+// TestMountsStay: mounts of other and of the same file system stay, on directories and files.
 func TestMountsStay(t *testing.T) {
 	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
 		root := dir + "/root"
@@ -194,7 +194,7 @@ func TestMountsStay(t *testing.T) {
 	})
 }
 
-// TestMountOnLostAndFound: it is to be emptied, but not of what is mounted there.
+// TestMountOnLostAndFound: a file system mounted on lost+found is not emptied.
 func TestMountOnLostAndFound(t *testing.T) {
 	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
 		testbed.Fill(t, dir, "root/lost+found/")
@@ -221,26 +221,26 @@ func TestOpen(t *testing.T) {
 	for name, want := range map[string]error{
 		"/none": fs.ErrNotExist, "/link": unix.ENOTDIR, "/link/b": unix.ENOTDIR, "/file": unix.ENOTDIR, "/file/x": unix.ENOTDIR,
 	} {
-		_, err := Open(dir + name)
+		_, err := Open(context.Background(), dir+name)
 		require.ErrorIs(t, err, want, name)
 	}
-	_, err := Open(dir + "/top")
+	_, err := Open(context.Background(), dir+"/top")
 	var input *InputError
 	require.ErrorAs(t, err, &input, "the root of all by another name")
 
-	r, err := Open(dir + "//a/./b/")
+	r, err := Open(context.Background(), dir+"//a/./b/")
 	require.NoError(t, err)
 	require.Equal(t, inode(t, dir+"/a/b"), r.Identity().Inode)
 	require.NotZero(t, r.Identity().Mount)
 	require.NoError(t, r.Close())
 }
 
-// TestRefusals: what a file system will not remove is named, counted, and does not
-// keep anything else. EBUSY is what an NFS client says of a .nfs file that is open.
+// TestRefusals: entries that the file system does not remove are named and counted, and all
+// others are removed. An NFS client returns EBUSY for the .nfs file of an open file.
 func TestRefusals(t *testing.T) {
 	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
 		testbed.Fill(t, dir, "a/.nfs0001", "a/b", "c/denied", "c/d/e", "f/g/")
-		instead(t, func(fd int, name string, flags int) error {
+		replaceUnlinkat(t, func(fd int, name string, flags int) error {
 			switch {
 			case strings.HasPrefix(name, ".nfs"):
 				return unix.EBUSY
@@ -260,13 +260,13 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
-// TestInterruptedForEver: a file system that says so of an entry again and again is not
-// asked for ever, also where the context never ends.
-func TestInterruptedForEver(t *testing.T) {
+// TestEndlessEINTR: a system call that returns EINTR every time is retried a bounded
+// number of times, also with a context that never ends.
+func TestEndlessEINTR(t *testing.T) {
 	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
 		testbed.Fill(t, dir, "a/eintr", "a/eagain", "b/c")
 		again := map[string]error{"eintr": unix.EINTR, "eagain": unix.EAGAIN}
-		instead(t, func(fd int, name string, flags int) error {
+		replaceUnlinkat(t, func(fd int, name string, flags int) error {
 			if err := again[name]; err != nil {
 				return err
 			}
@@ -278,15 +278,15 @@ func TestInterruptedForEver(t *testing.T) {
 	})
 }
 
-// TestSnapshots: a server's .snapshot directory is one thing that stays, and somebody's
-// own directory of the name is nothing special.
+// TestSnapshots: a server's .snapshot directory counts as one entry that stays; a user's
+// directory of that name is emptied.
 func TestSnapshots(t *testing.T) {
 	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
 		testbed.Fill(t, dir, "a/.snapshot/mine", "b/c")
 		for i := range 1000 {
 			testbed.Fill(t, dir, fmt.Sprintf("z/.snapshot/hour/%d", i))
 		}
-		instead(t, func(fd int, name string, flags int) error {
+		replaceUnlinkat(t, func(fd int, name string, flags int) error {
 			if name != "mine" && name != ".snapshot" && len(name) > 1 || name >= "0" && name <= "9" {
 				return unix.EROFS
 			}
@@ -302,13 +302,13 @@ func TestSnapshots(t *testing.T) {
 	})
 }
 
-// TestOnlyTheFirstAreNamed, and all are counted, deep below as well.
+// TestOnlyTheFirstAreNamed: all entries are counted, and the first named, at any depth.
 func TestOnlyTheFirstAreNamed(t *testing.T) {
 	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
 		for i := range 50 {
 			testbed.Fill(t, dir, fmt.Sprintf("d%d/%sstuck", i, strings.Repeat("x/", i*3)))
 		}
-		instead(t, func(fd int, name string, flags int) error {
+		replaceUnlinkat(t, func(fd int, name string, flags int) error {
 			if name == "stuck" {
 				return unix.EPERM
 			}
@@ -318,11 +318,11 @@ func TestOnlyTheFirstAreNamed(t *testing.T) {
 		var left *UnremovableError
 		require.ErrorAs(t, err, &left)
 		require.Equal(t, 50, left.Count)
-		require.Len(t, left.Entries, beneath.Named)
+		require.Len(t, left.Entries, beneath.MaxEntries)
 	})
 }
 
-// TestForbidden: as a user who is nobody's superuser.
+// TestForbidden: an unprivileged user scrubs files of other users.
 func TestForbidden(t *testing.T) {
 	if !mounttest.RootNamespace(t) {
 		return
@@ -339,21 +339,22 @@ func TestForbidden(t *testing.T) {
 		_, err := r.Empty(t.Context(), Options{Workers: 1})
 		require.ErrorIs(t, err, unix.EACCES)
 		require.ElementsMatch(t, []string{"theirs/secret", "theirs/empty"}, paths(t, err))
+		require.ErrorContains(t, err, "; permission denied: requires CAP_DAC_OVERRIDE")
 	})
 	require.NoError(t, os.RemoveAll(dir+"/theirs"))
 	asUser(t, func() {
-		require.NoError(t, r.Check(t.Context(), Options{}), "nobody gets into root's lost+found")
+		require.NoError(t, r.Check(t.Context(), Options{}), "the caller cannot read root's lost+found")
 	})
 	require.NoError(t, os.Chown(dir+"/lost+found", 1001, 1001))
 	asUser(t, func() {
 		_, err := r.Empty(t.Context(), Options{Workers: 1})
-		require.Equal(t, []string{"lost+found"}, paths(t, err), "but into one that somebody has made")
+		require.Equal(t, []string{"lost+found"}, paths(t, err), "a lost+found of another user must be empty")
 		require.Error(t, r.Check(t.Context(), Options{}))
 	})
 }
 
-// asUser has all threads of the process do it as another user. They are in a process
-// of their own.
+// asUser calls do with all threads of this process as another user. The tests that use it
+// run in a process of their own.
 func asUser(t *testing.T, do func()) {
 	t.Helper()
 	require.NoError(t, unix.Setresgid(-1, 1000, -1))
@@ -365,7 +366,7 @@ func asUser(t *testing.T, do func()) {
 	do()
 }
 
-// TestContextEnds: what has been done so far is done, and another call goes on.
+// TestContextEnds: work done before the end of ctx stays done, and the next call continues.
 func TestContextEnds(t *testing.T) {
 	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
 		for i := range 200 {
@@ -374,7 +375,7 @@ func TestContextEnds(t *testing.T) {
 		cause := errors.New("enough")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		var calls atomic.Int32
-		instead(t, func(fd int, name string, flags int) error {
+		replaceUnlinkat(t, func(fd int, name string, flags int) error {
 			if calls.Add(1) == 100 {
 				cancel(cause)
 			}
@@ -393,17 +394,17 @@ func TestContextEnds(t *testing.T) {
 	})
 }
 
-// TestHung: a call whose file system does not answer ends with its context, and does
-// nothing more once that answers, even though the Root is closed by then.
+// TestHung: a call on a file system that does not answer ends with its context, and does
+// nothing more when the file system answers, even if the Root is closed by then.
 func TestHung(t *testing.T) {
 	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
 		testbed.Fill(t, dir, "root/a/b", "root/c/d", "root/e/f", "canary")
 		noLeaks := mounttest.NoLeaks(t)
-		r, err := Open(dir + "/root")
+		r, err := Open(context.Background(), dir+"/root")
 		require.NoError(t, err)
 		entered, answer := make(chan struct{}, 10), make(chan struct{})
 		var calls atomic.Int32
-		instead(t, func(fd int, name string, flags int) error {
+		replaceUnlinkat(t, func(fd int, name string, flags int) error {
 			calls.Add(1)
 			entered <- struct{}{}
 			<-answer
@@ -436,7 +437,7 @@ func TestHung(t *testing.T) {
 	})
 }
 
-// TestLimitedRate: no faster than that, on the clock.
+// TestLimitedRate: the rate is not exceeded, by the clock.
 func TestLimitedRate(t *testing.T) {
 	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
 		for i := range 100 {
@@ -449,8 +450,8 @@ func TestLimitedRate(t *testing.T) {
 	})
 }
 
-// TestNothingIsLeftOpen, whatever the end.
-func TestNothingIsLeftOpen(t *testing.T) {
+// TestDescriptorsAreClosed: no descriptor stays open after any result.
+func TestDescriptorsAreClosed(t *testing.T) {
 	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
 		noLeaks := mounttest.NoLeaks(t)
 		for i := range 60 {
@@ -458,13 +459,13 @@ func TestNothingIsLeftOpen(t *testing.T) {
 			require.NoError(t, unix.Mount("tmpfs", dir+"/root/mount", "tmpfs", 0, ""))
 			ctx, cancel := context.WithCancel(t.Context())
 			n := 0
-			instead(t, func(fd int, name string, flags int) error {
+			replaceUnlinkat(t, func(fd int, name string, flags int) error {
 				if n++; n == i {
 					cancel()
 				}
 				return unix.Unlinkat(fd, name, flags)
 			})
-			r, err := Open(dir + "/root")
+			r, err := Open(context.Background(), dir+"/root")
 			require.NoError(t, err)
 			_, err = r.Empty(ctx, Options{Workers: 1})
 			require.Error(t, err)

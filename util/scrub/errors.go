@@ -1,64 +1,40 @@
 package scrub
 
 import (
-	"errors"
 	"fmt"
 
+	"github.com/volumekit/volumekit/internal/input"
 	"github.com/volumekit/volumekit/util/internal/beneath"
 )
 
-// An InputError says which field of the input is wrong. Nothing was changed.
-type InputError struct {
-	Field, Value, Reason string
-}
+const operation input.Operation = "scrub"
 
-func (e *InputError) Error() string {
-	return fmt.Sprintf("scrub: %s %s: %s", e.Field, beneath.Quote(e.Value), e.Reason)
-}
+// An InputError names the field of the input that was refused. Nothing was changed.
+type InputError = input.Error
 
-// An Unremovable is an entry that could not be removed.
-type Unremovable struct {
-	Path string // relative to the root, any bytes
-	Err  error
-}
+// An UnremovableError lists entries that could not be removed. All other entries are
+// removed; a directory that stays only because of its content is not counted.
+type UnremovableError struct{ beneath.Failures }
 
-// An UnremovableError says what stays in a root, and why. It is all of its Entries'
-// errors to errors.Is and errors.As.
-type UnremovableError struct {
-	Root    string
-	Entries []Unremovable // the first ones
-	Count   int           // of all; directories that stay because of what is in them are not counted
-}
-
+// Error names the root, the first entries and the missing privileges.
 func (e *UnremovableError) Error() string {
-	return fmt.Sprintf("scrub %s: %d entries could not be removed%s",
-		beneath.Quote(e.Root), e.Count, beneath.First(e.each, e.Count))
+	return e.Describe("scrub", "could not be removed", beneath.ToChange)
 }
 
-// Unwrap returns the entries' errors.
-func (e *UnremovableError) Unwrap() []error { return beneath.Errors(e.each) }
-
-func (e *UnremovableError) each(yield func(string, error) bool) {
-	for _, entry := range e.Entries {
-		if !yield(entry.Path, entry.Err) {
-			return
-		}
-	}
-}
-
-// A NotEmptyError says what is in a root that should be empty.
+// A NotEmptyError lists the entries of a root that should be empty.
 type NotEmptyError struct {
 	Root  string
 	Names []string // the first ones, relative to the root, any bytes
-	Count int      // of all that are right in the root, or in its lost+found
+	Count int      // of all entries directly in the root, or in its lost+found
 }
 
+// Error names the root and the first entries.
 func (e *NotEmptyError) Error() string {
 	return fmt.Sprintf("scrub %s: %d entries are left%s",
-		beneath.Quote(e.Root), e.Count, beneath.First(e.each, e.Count))
+		input.Quote(e.Root), e.Count, beneath.List(e.all, e.Count))
 }
 
-func (e *NotEmptyError) each(yield func(string, error) bool) {
+func (e *NotEmptyError) all(yield func(string, error) bool) {
 	for _, name := range e.Names {
 		if !yield(name, nil) {
 			return
@@ -66,6 +42,6 @@ func (e *NotEmptyError) each(yield func(string, error) bool) {
 	}
 }
 
-// ErrBusy: somebody works on the same Root, perhaps what an earlier call left behind in
-// a file system that does not answer.
-var ErrBusy = errors.New("an earlier call has not ended yet")
+// ErrBusy is the error of a call whose context ends while an earlier call works on the same
+// root, perhaps stuck on a file system that does not answer.
+var ErrBusy = beneath.ErrBusy

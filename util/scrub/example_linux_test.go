@@ -28,7 +28,7 @@ func Example() {
 		}
 	}
 
-	root, err := scrub.Open(volume)
+	root, err := scrub.Open(context.Background(), volume)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -7,23 +7,23 @@ import (
 	"github.com/volumekit/volumekit/util/internal/beneath"
 )
 
-// A frame is a directory on the way from the root to where a worker is.
-type frame = beneath.Frame[lore]
+// A frame is a directory on the way from the root to a worker.
+type frame = beneath.Frame[progress]
 
-// A lore is what is known of a directory besides where it is. It is kept when that is
-// closed to save descriptors.
-type lore struct {
+// A progress records the results of a walk in a directory. It is kept while the directory's
+// descriptor is closed to save descriptors.
+type progress struct {
 	fate fate
 
-	stuck    atomic.Bool // something in it stays, so it does, too
-	removing atomic.Bool // something went in this pass
+	stuck    atomic.Bool // an entry in it stays, so the directory stays, too
+	removing atomic.Bool // this pass has removed an entry
 	passes   int
-	idle     int // of them
+	idle     int // passes that removed nothing
 
-	lent sync.WaitGroup // directories in it that other workers see to
+	lent sync.WaitGroup // subdirectories that other workers empty
 }
 
-// rewind begins another pass over the directory, unless there were enough.
+// rewind begins another pass over the directory. It returns false after too many passes.
 func rewind(f *frame) bool {
 	l := &f.Note
 	l.passes++
@@ -37,8 +37,8 @@ func rewind(f *frame) bool {
 	return f.Rewind() == nil
 }
 
-// learn takes over what another worker has found out about the same directory.
-func (l *lore) learn(other *lore) {
+// merge adds the results of another worker in the same directory.
+func (l *progress) merge(other *progress) {
 	if other.stuck.Load() {
 		l.stuck.Store(true)
 	}

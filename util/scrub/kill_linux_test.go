@@ -1,6 +1,7 @@
 package scrub
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"testing"
@@ -10,8 +11,8 @@ import (
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
-// TestKilled: wherever the process dies, the next one finishes, and nothing else has
-// gone.
+// TestKilled: after the death of the process at any call the next call finishes, and no
+// other file is deleted.
 func TestKilled(t *testing.T) {
 	for _, verb := range []string{"empty", "trash"} {
 		t.Run(verb, func(t *testing.T) {
@@ -34,7 +35,7 @@ func testKilled(t *testing.T, verb string) {
 		return c
 	}
 	kills := mounttest.KillAtEachCall(t, program, func(place string) {
-		r, err := Open(dir + "/root")
+		r, err := Open(context.Background(), dir+"/root")
 		require.NoError(t, err, place)
 		_, err = r.Empty(t.Context(), Options{Trash: ".trash"})
 		require.NoError(t, err, place)

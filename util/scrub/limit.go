@@ -8,14 +8,14 @@ import (
 	"github.com/volumekit/volumekit/util/ctxend"
 )
 
-// A limiter lets so many pass per second. Nil lets all pass.
+// A limiter limits a rate. A nil limiter does not limit.
 type limiter struct {
 	each time.Duration
 	mu   sync.Mutex
 	next time.Time
 }
 
-// ahead is how early one may pass: sleeping for less costs more than it is worth.
+// ahead is the tolerated advance: sleeping for a shorter time costs more than it gains.
 const ahead = 5 * time.Millisecond
 
 func newLimiter(perSecond int) *limiter {

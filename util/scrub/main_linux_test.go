@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// verbVar makes the test binary a program that scrubs a directory.
+// These variables make the test binary a program that scrubs a directory.
 const (
 	verbVar = "VOLUMEKIT_TEST_VERB"
 	dirVar  = "VOLUMEKIT_TEST_DIR"
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 }
 
 func runVerb(verb, dir string) int {
-	r, err := Open(dir)
+	r, err := Open(context.Background(), dir)
 	if err == nil {
 		o := Options{Workers: 2}
 		if verb == "trash" {
@@ -49,22 +49,22 @@ func onExt4(t *testing.T, test func(t *testing.T, dir string)) {
 	testbed.Disk{FSType: "ext4", Size: 64 << 20, Options: []string{"-q", "-F", "-N", "32768"}}.Run(t, test)
 }
 
-// onBtrfs is the like.
+// onBtrfs runs a test as root on a btrfs of its own.
 func onBtrfs(t *testing.T, test func(t *testing.T, dir string)) {
 	testbed.Disk{FSType: "btrfs", Size: 256 << 20, Options: []string{"-q", "-f"}}.Run(t, test)
 }
 
-// open is of a directory in dir, which is made if it is missing.
+// open opens a directory, which it creates if it is missing.
 func open(t *testing.T, dir string) *Root {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(dir, 0o755))
-	r, err := Open(dir)
+	r, err := Open(context.Background(), dir)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = r.Close() })
 	return r
 }
 
-// list returns all that is in a directory, relative to it.
+// list returns the paths of all entries below a directory, relative to it.
 func list(t *testing.T, dir string) []string {
 	t.Helper()
 	names := []string{}
@@ -77,7 +77,7 @@ func list(t *testing.T, dir string) []string {
 	return names
 }
 
-// paths are those that an error names.
+// paths returns the paths that an error names.
 func paths(t *testing.T, err error) []string {
 	t.Helper()
 	var left *UnremovableError
@@ -89,15 +89,15 @@ func paths(t *testing.T, err error) []string {
 	return names
 }
 
-// instead puts another unlinkat in place for a test.
-func instead(t *testing.T, call func(dir int, name string, flags int) error) {
+// replaceUnlinkat replaces unlinkat for a test.
+func replaceUnlinkat(t *testing.T, call func(dir int, name string, flags int) error) {
 	t.Helper()
 	unlinkat = call
 	t.Cleanup(func() { unlinkat = unix.Unlinkat })
 }
 
-// subvolume makes one of btrfs, as btrfs(8) does: struct btrfs_ioctl_vol_args of
-// linux/btrfs.h is a descriptor, and the name.
+// subvolume creates a subvolume of btrfs by the ioctl of btrfs(8): struct
+// btrfs_ioctl_vol_args of linux/btrfs.h has a descriptor and the name.
 func subvolume(t *testing.T, dir, name string) {
 	t.Helper()
 	const subvolCreate = 0x5000940e

@@ -14,11 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestModel empties trees that chance has made, seed by seed, and compares what stays
-// with what should.
+// TestModel empties random trees, one for each seed, and compares the remaining entries
+// with the expected ones.
 func TestModel(t *testing.T) {
 	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
-		instead(t, func(fd int, name string, flags int) error {
+		replaceUnlinkat(t, func(fd int, name string, flags int) error {
 			if strings.HasPrefix(name, "stuck") {
 				return unix.EPERM
 			}
@@ -55,7 +55,7 @@ func testModel(t *testing.T, dir string, seed uint64) {
 	}
 }
 
-// A model knows what it has made, what of it stays, and for which entries' sake.
+// A model makes a random tree and records the entries that must stay, and why.
 type model struct {
 	t               *testing.T
 	rng             *rand.Rand
@@ -66,7 +66,7 @@ type model struct {
 
 var modelNames = []string{"a", "b", "keep", "stuck", "lost+found", "\xff\n", ".nfs1", ".snapshot", "*"}
 
-// grow fills a directory. What is in one that is safe stays.
+// grow fills a directory. The content of a safe directory stays.
 func (m *model) grow(in string, depth int, safe bool) {
 	for _, name := range modelNames {
 		if m.rng.IntN(3) > 0 {
@@ -121,7 +121,7 @@ func (m *model) file(path string, kind int) {
 	require.NoError(m.t, err)
 }
 
-// mount is of what has something in it.
+// mount mounts a tmpfs with a canary, which must stay.
 func (m *model) mount(path string) {
 	require.NoError(m.t, os.Mkdir(m.dir+"/"+path, 0o755))
 	require.NoError(m.t, unix.Mount("tmpfs", m.dir+"/"+path, "tmpfs", 0, ""))
@@ -131,7 +131,7 @@ func (m *model) mount(path string) {
 	m.stay(path + "/canary")
 }
 
-// stay is of what is above as well.
+// stay records an entry that must stay, and the directories above it.
 func (m *model) stay(path string) {
 	for {
 		m.remain = append(m.remain, path)

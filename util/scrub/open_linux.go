@@ -8,16 +8,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-var errMounted = fmt.Errorf("something is mounted there: %w", unix.EXDEV)
+var errMounted = fmt.Errorf("the entry is a mount point: %w", unix.EXDEV)
 
 func openRoot(name string) (int, Identity, error) {
 	fd, at, err := beneath.OpenRoot(name)
 	return fd, Identity{Device: at.Device, Inode: at.Inode, Mount: at.Mount}, err
 }
 
-// openIn opens an entry of an open directory, to list it. It must be a directory on
-// the device and mount that are given: what is mounted is EXDEV, what is no
-// directory ENOTDIR or ELOOP.
+// openIn opens an entry of an open directory, to list it. The entry must be a directory on
+// the given device and mount: a mount point is EXDEV, an entry that is not a directory
+// ENOTDIR or ELOOP.
 func openIn(dir int, name string, home Identity) (int, beneath.Place, error) {
 	fd, err := beneath.Open(dir, name, beneath.ToList, home.Mount)
 	if errors.Is(err, unix.EXDEV) {
@@ -30,8 +30,9 @@ func openIn(dir int, name string, home Identity) (int, beneath.Place, error) {
 	return fd, at, err
 }
 
-// confirm closes a descriptor that is not where it should be. The device tells
-// subvolumes of btrfs, which are in the same mount.
+// confirm returns the place of a descriptor, or closes the descriptor if its device or
+// mount differs from home's. The device distinguishes subvolumes of btrfs, which are in the
+// same mount.
 func confirm(fd int, home Identity) (beneath.Place, error) {
 	at, err := beneath.Identify(fd)
 	if err == nil && (at.Device != home.Device || at.Mount != home.Mount) {
@@ -43,7 +44,7 @@ func confirm(fd int, home Identity) (beneath.Place, error) {
 	return at, err
 }
 
-// kindOf returns what getdents calls the type.
+// kindOf returns the type of an entry as getdents64(2) encodes it.
 func kindOf(dir int, name string) (uint8, error) {
 	var x unix.Statx_t
 	err := unix.Statx(dir, name, beneath.Quiet, unix.STATX_TYPE, &x)

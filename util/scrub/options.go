@@ -3,122 +3,103 @@ package scrub
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
+
+	"github.com/volumekit/volumekit/internal/input"
 )
 
-// Options are how to empty a root. The zero value empties it as fast as it can be.
+// Options configure the emptying of a root. The zero value empties it as fast as possible.
 type Options struct {
-	// Keep are names directly in the root that stay, with all that is in them.
+	// Keep lists names at the top of the root that stay, with their content.
 	Keep []string
-	// Workers is how many directories are worked on at the same time. 0 is as many
-	// as help: few on a disk, more where each step is a question to a server.
+	// Workers is the number of parallel workers. 0 chooses by the file system: few on a
+	// disk, more on a network file system.
 	Workers int
-	// PerSecond limits the entries removed per second, if it is not 0.
+	// PerSecond limits the entries removed per second. 0: no limit.
 	PerSecond int
-	// Progress is told how far it has come: every Every (0: each second), and once
-	// at the end. It is called on the caller's goroutine, so the call takes as long as
-	// Progress does.
+	// Progress receives the counts: every Every (0: each second), and once at the end.
+	// It is called in the caller's goroutine, so a slow Progress delays the return of the
+	// call.
 	Progress func(Counts)
 	Every    time.Duration
-	// Trash, if it is not empty, is a name directly in the root: all else there is
-	// moved into a directory of that name, which is quick, and to be deleted later:
-	// by DeleteTrash, or by Empty without Trash. What is mounted somewhere below what
-	// is moved moves along.
+	// Trash, if not empty, is a name at the top of the root: all other entries are moved
+	// into a directory of that name, which is quick, to be deleted later by DeleteTrash,
+	// or by Empty without Trash. Mounts below a moved directory move along.
 	Trash string
 }
 
-// Counts are what has been removed; with Options.Trash, what has been moved.
+// Counts are the numbers of removed entries; with Options.Trash, of moved ones.
 type Counts struct {
-	Files       int64 // and all else that is no directory
+	Files       int64 // all entries other than directories
 	Directories int64
-	// Bytes is what the files held that had no other name. It is counted only for
-	// the sake of Options.Progress: it costs a look at each file.
+	// Bytes is the size of the removed files that had no other name. It is counted only
+	// with Options.Progress: it costs a system call for each file.
 	Bytes int64
 }
 
 const (
 	lostAndFound = "lost+found"
-	maxName      = 255
 	maxWorkers   = 256
 )
 
 func (o Options) check() error {
 	for _, name := range o.Keep {
-		if reason := badName(name); reason != "" {
-			return &InputError{Field: "Keep", Value: name, Reason: reason}
+		if reason := input.CheckName(name); reason != "" {
+			return operation.Refuse("Keep", name, reason)
 		}
 	}
 	switch {
 	case o.Workers < 0 || o.Workers > maxWorkers:
-		return inputNumber("Workers", o.Workers)
+		return operation.Refuse("Workers", o.Workers, fmt.Sprintf("must be from 0 to %d", maxWorkers))
 	case o.PerSecond < 0:
-		return inputNumber("PerSecond", o.PerSecond)
+		return operation.Refuse("PerSecond", o.PerSecond, "must be at least 0")
 	case o.Every < 0:
-		return &InputError{Field: "Every", Value: o.Every.String(), Reason: "negative"}
+		return operation.Refuse("Every", o.Every, "must be at least 0")
 	case o.Trash == "":
 		return nil
 	}
-	reason := badName(o.Trash)
+	reason := input.CheckName(o.Trash)
 	if o.Trash == lostAndFound || slices.Contains(o.Keep, o.Trash) {
-		reason = "a name that stays"
+		reason = "must not be in Keep, and not lost+found"
 	}
 	if reason != "" {
-		return &InputError{Field: "Trash", Value: o.Trash, Reason: reason}
+		return operation.Refuse("Trash", o.Trash, reason)
 	}
 	return nil
 }
 
-func badName(name string) string {
-	switch {
-	case name == "":
-		return "empty"
-	case name == "." || name == "..":
-		return "not the name of an entry"
-	case strings.ContainsAny(name, "/\x00"):
-		return "not one component of a path"
-	case len(name) > maxName:
-		return "too long"
-	}
-	return ""
-}
-
-// A fate is what becomes of an entry that is directly in the root.
+// A fate decides about an entry at the top of the root.
 type fate int
 
 const (
-	goes    fate = iota
-	emptied      // a directory stays, without what is in it; all else goes
-	stays
+	deleted fate = iota
+	emptied      // a directory stays and loses its content; other entries are deleted
+	kept
 )
 
-// fate is what Empty without Trash, and Check, think of a name.
+// fate returns the fate of a name for Empty without Trash, and for Check.
 func (o Options) fate(name string) fate {
 	switch {
 	case slices.Contains(o.Keep, name):
-		return stays
+		return kept
 	case name == lostAndFound:
 		return emptied
 	}
-	return goes
+	return deleted
 }
 
-// fateAside is for moving all else into the trash.
-func (o Options) fateAside(name string) fate {
+// fateWhenMoving returns the fate of a name when the other entries move into the trash.
+func (o Options) fateWhenMoving(name string) fate {
 	if name == o.Trash {
-		return stays
+		return kept
 	}
 	return o.fate(name)
 }
 
-// fateOfTrash is for deleting nothing else.
-func (o Options) fateOfTrash(name string) fate {
+// fateInTrashOnly returns the fate of a name when only the trash is deleted.
+func (o Options) fateInTrashOnly(name string) fate {
 	if name == o.Trash {
-		return goes
+		return deleted
 	}
-	return stays
-}
-
-func inputNumber(field string, value int) error {
-	return &InputError{Field: field, Value: fmt.Sprint(value), Reason: "out of range"}
+	return kept
 }

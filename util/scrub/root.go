@@ -8,54 +8,74 @@ import (
 	"path"
 	"sync"
 
+	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/util/internal/beneath"
+	"github.com/volumekit/volumekit/util/keylock"
 )
 
-// An Identity is what a directory is known by.
+// An Identity identifies a directory.
 type Identity struct {
 	Device, Inode uint64
-	Mount         uint64 // its number in the mount table
+	Mount         uint64 // the mount's ID in the mount table
 }
 
-// A Root is a directory whose content may be deleted. It is held open, so that what
-// is mounted there cannot be unmounted before Close. Its methods may be called
-// at any time from any goroutine; one at a time works, and others wait.
+// A Root is a directory whose content may be deleted. It holds the directory open, so its
+// file system cannot be unmounted before Close. Its methods may be called at any time from
+// any goroutine; one call works at a time, and others wait.
 type Root struct {
 	path string
 	id   Identity
-	turn chan struct{} // full while somebody works
+	turn chan struct{} // full while a call works
 
-	mu     sync.Mutex // taken last
-	dir    int        // a descriptor, -1 once it is closed
+	mu     sync.Mutex // locked last
+	dir    int        // a descriptor, -1 after it is closed
 	closed bool
 }
 
-// Open opens the directory at name, which is absolute and has no symbolic link
-// anywhere on the way. The root of the file system hierarchy is refused under
-// whatever name, as is a name with "..": an *InputError. It does not wait for the
-// file system that is mounted there.
-func Open(name string) (*Root, error) {
+// Open opens the directory at name, an absolute path without symbolic links. The root of
+// the file system hierarchy is refused under any name, as is a name with "..": an
+// *InputError. Open does not wait for the file system mounted at name. If ctx ends before
+// the file systems of the parents have answered, the error wraps ctx.Err() and the cause.
+func Open(ctx context.Context, name string) (_ *Root, err error) {
+	defer brief.Shorten(&err)
 	if reason := beneath.BadRoot(name); reason != "" {
-		return nil, &InputError{Field: "path", Value: name, Reason: reason}
+		return nil, operation.Refuse("path", name, reason)
 	}
 	name = path.Clean(name)
-	dir, id, err := openRoot(name)
+	r, _, err := keylock.Await(ctx, &opening, name, ctxend.Kernel, func() (*Root, error) { return openAt(name) }, closeLate)
 	if errors.Is(err, beneath.ErrIsTop) {
-		return nil, &InputError{Field: "path", Value: name, Reason: err.Error()}
+		return nil, operation.Refuse("path", name, err.Error())
 	}
 	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+		return nil, &fs.PathError{Op: "open", Path: name, Err: beneath.NamePrivilege(err, beneath.ToChange)}
+	}
+	return r, nil
+}
+
+// opening locks roots by path while they are opened.
+var opening keylock.Map
+
+func openAt(name string) (*Root, error) {
+	dir, id, err := openRoot(name)
+	if err != nil {
+		return nil, err
 	}
 	return &Root{path: name, id: id, dir: dir, turn: make(chan struct{}, 1)}, nil
 }
 
-// Identity returns what the root is known by.
+func closeLate(r *Root, err error) {
+	if err == nil {
+		_ = r.Close()
+	}
+}
+
+// Identity returns the identity of the root.
 func (r *Root) Identity() Identity { return r.id }
 
-// Close lets go of the directory. If a call is still at work, or what it left behind
-// when its context ended is, that closes it at its end. Closing twice is no
-// error.
+// Close releases the directory. If a call still works, perhaps stuck after the end of its
+// context, that call closes the descriptor at its end. Close waits for no file system.
+// Closing twice is no error.
 func (r *Root) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -78,50 +98,49 @@ func (r *Root) closeDir() error {
 	return closeDir(dir)
 }
 
-// Empty deletes all that is in the root, except for what is to stay. It may be
-// called again after any end, also that of the process, and goes on. It returns what
-// it has removed, also along with an error:
+// Empty deletes the content of the root, except for Keep and lost+found. It may be called
+// again after any end, also after a crash of the process, and continues. It returns the
+// counts of its work, also along with an error:
 //
-//   - an *UnremovableError if something could not be removed (all else has been),
-//   - a *NotEmptyError if others have been creating all the time,
-//   - one that wraps ctx.Err() and the cause if ctx ended before it was done, and
-//     [ErrBusy], too, if that was before it began,
-//   - an *InputError, fs.ErrClosed after Close, or what the system said when the root
-//     itself could not be read.
+//   - an *UnremovableError if entries could not be removed (all others have been),
+//   - a *NotEmptyError if other processes have created entries all the time,
+//   - an error that wraps ctx.Err() and the cause if ctx ended before the end of the work,
+//     and also [ErrBusy] if the work had not begun,
+//   - an *InputError, fs.ErrClosed after Close, or the system's error if the root itself
+//     could not be read.
 //
-// When ctx ends it returns at once, or nearly so; a worker whose file system does
-// not answer finishes the one system call it is in, and nothing more.
+// When ctx ends Empty returns soon; a worker on a file system that does not answer finishes
+// its current system call and does nothing more.
 func (r *Root) Empty(ctx context.Context, o Options) (Counts, error) {
 	if o.Trash != "" {
-		return r.do(ctx, o, moveAside)
+		return r.runJob(ctx, o, moveAside)
 	}
-	return r.do(ctx, o, deleteAll)
+	return r.runJob(ctx, o, deleteAll)
 }
 
-// DeleteTrash deletes the directory that Empty has moved things into, named by
-// o.Trash, and nothing else. It may be called at any time, and is otherwise like
-// Empty.
+// DeleteTrash deletes the directory o.Trash, into which Empty has moved entries, and
+// nothing else. It may be called at any time. Its results are those of Empty.
 func (r *Root) DeleteTrash(ctx context.Context, o Options) (Counts, error) {
 	if o.Trash == "" {
-		return Counts{}, &InputError{Field: "Trash", Reason: "empty"}
+		return Counts{}, operation.Refuse("Trash", "", "empty")
 	}
-	return r.do(ctx, o, deleteTrash)
+	return r.runJob(ctx, o, deleteTrash)
 }
 
-// Check reads the root anew and returns a *NotEmptyError if it is not empty, except
-// for what is to stay: Keep, and an empty lost+found, or one that is root's and
-// must not be read. It changes nothing. Trash must be empty or gone like all else,
-// unless it is in Keep. It returns other errors as Empty does.
+// Check reads the root anew and returns a *NotEmptyError unless it is empty. Entries in
+// Keep may remain, and a lost+found that is empty, or that belongs to root and is not
+// readable by the caller. Check changes nothing. o.Trash is an entry like any other.
+// Other errors are those of Empty.
 func (r *Root) Check(ctx context.Context, o Options) error {
-	_, err := r.do(ctx, Options{Keep: o.Keep}, check)
+	_, err := r.runJob(ctx, Options{Keep: o.Keep}, check)
 	return err
 }
 
-// A job is what somebody does with a root whose turn it is. It looks at ctx before each
-// system call that may wait for a file system.
+// A job is the work of one call on a root. It checks ctx before each system call that may
+// wait for a file system.
 type job func(ctx context.Context, r *Root, o Options, t *tally) error
 
-func (r *Root) do(ctx context.Context, o Options, work job) (Counts, error) {
+func (r *Root) runJob(ctx context.Context, o Options, work job) (Counts, error) {
 	if err := o.check(); err != nil {
 		return Counts{}, err
 	}
@@ -147,7 +166,8 @@ func (r *Root) do(ctx context.Context, o Options, work job) (Counts, error) {
 	return counts, r.wrap(err)
 }
 
-// begin waits for the turn.
+// begin acquires the root for one call. It waits until no other call works on the root; the
+// error wraps [ErrBusy] if ctx ends first.
 func (r *Root) begin(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctxend.Error(ctx)
@@ -175,12 +195,12 @@ func (r *Root) end() {
 	<-r.turn
 }
 
-// wrap says which root an error is about, if the error itself does not.
+// wrap adds the root to an error that does not name it.
 func (r *Root) wrap(err error) error {
 	var unremovable *UnremovableError
 	var notEmpty *NotEmptyError
 	if err == nil || errors.As(err, &unremovable) || errors.As(err, &notEmpty) {
 		return err
 	}
-	return &fs.PathError{Op: "scrub", Path: r.path, Err: err}
+	return &fs.PathError{Op: "scrub", Path: r.path, Err: beneath.NamePrivilege(err, beneath.ToChange)}
 }

@@ -9,7 +9,7 @@ import (
 	"runtime"
 )
 
-var errOnlyLinux = fmt.Errorf("scrubbing on %s: %w", runtime.GOOS, errors.ErrUnsupported)
+var errOnlyLinux = fmt.Errorf("scrubbing on %s: requires Linux: %w", runtime.GOOS, errors.ErrUnsupported)
 
 func openRoot(string) (int, Identity, error) { return -1, Identity{}, errOnlyLinux }
 func closeDir(int) error                     { return errOnlyLinux }

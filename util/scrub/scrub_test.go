@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/util/internal/beneath"
 )
 
 func TestOptionsAreRefused(t *testing.T) {
@@ -44,7 +45,7 @@ func TestOptionsAreRefused(t *testing.T) {
 
 func TestRootsAreRefused(t *testing.T) {
 	for _, name := range []string{"", "relative", "/", "//", "/.", "/a/../b", "/..", "/a\x00"} {
-		_, err := Open(name)
+		_, err := Open(context.Background(), name)
 		var input *InputError
 		require.ErrorAs(t, err, &input, "%q", name)
 		require.Equal(t, "path", input.Field)
@@ -55,14 +56,14 @@ func TestOtherSystems(t *testing.T) {
 	if runtime.GOOS == "linux" {
 		t.Skip("this is Linux")
 	}
-	_, err := Open(t.TempDir())
+	_, err := Open(context.Background(), t.TempDir())
 	require.ErrorIs(t, err, errors.ErrUnsupported)
 }
 
 func TestErrorsAreShort(t *testing.T) {
-	err := &UnremovableError{Root: "/vol", Count: 70, Entries: []Unremovable{
-		{"a\n\xff", fs.ErrPermission}, {strings.Repeat("d/", 1<<20), fs.ErrExist},
-	}}
+	err := &UnremovableError{beneath.Failures{Root: "/vol", Count: 70, Entries: []beneath.Failure{
+		{Path: "a\n\xff", Err: fs.ErrPermission}, {Path: strings.Repeat("d/", 1<<20), Err: fs.ErrExist},
+	}}}
 	require.ErrorIs(t, err, fs.ErrPermission)
 	require.ErrorIs(t, err, fs.ErrExist)
 	require.Less(t, len(err.Error()), 500)
@@ -108,10 +109,10 @@ func waitOften(ctx context.Context, l *limiter) (err error) {
 	return err
 }
 
-// fakeRoot has its turns, and no directory.
+// fakeRoot returns a Root without a directory, for tests of turns.
 func fakeRoot() *Root { return &Root{path: "/vol", dir: -1, turn: make(chan struct{}, 1)} }
 
-// TestProgress: at the rate that was asked for, and once at the end.
+// TestProgress: Progress is called at the configured interval, and once at the end.
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen []string
@@ -119,7 +120,7 @@ func TestProgress(t *testing.T) {
 		o := Options{Every: 3 * time.Second, Progress: func(c Counts) {
 			seen = append(seen, fmt.Sprint(time.Since(begin), " ", c.Files))
 		}}
-		_, err := fakeRoot().do(t.Context(), o, func(_ context.Context, _ *Root, _ Options, tally *tally) error {
+		_, err := fakeRoot().runJob(t.Context(), o, func(_ context.Context, _ *Root, _ Options, tally *tally) error {
 			for range 10 {
 				tally.files.Add(1)
 				time.Sleep(time.Second - time.Millisecond)
@@ -131,8 +132,8 @@ func TestProgress(t *testing.T) {
 	})
 }
 
-// TestHungWork: the caller's context ends the call; the next one waits until the work
-// has ended, and says so if its own context ends before.
+// TestHungWork: the caller's context ends the call; the next call waits until the work has
+// ended, and returns ErrBusy if its own context ends before.
 func TestHungWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := fakeRoot()
@@ -146,25 +147,25 @@ func TestHungWork(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		begin := time.Now()
-		_, err := r.do(ctx, Options{}, hung)
+		_, err := r.runJob(ctx, Options{}, hung)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.NotErrorIs(t, err, ErrBusy)
 		require.Less(t, time.Since(begin), 61*time.Second)
 
 		ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		_, err = r.do(ctx, Options{}, fine)
+		_, err = r.runJob(ctx, Options{}, fine)
 		require.ErrorIs(t, err, ErrBusy)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		_, err = r.do(ctx, Options{}, fine)
+		_, err = r.runJob(ctx, Options{}, fine)
 		require.ErrorIs(t, err, context.DeadlineExceeded, "a context that has ended begins nothing")
 
 		close(answer)
-		_, err = r.do(t.Context(), Options{}, fine)
+		_, err = r.runJob(t.Context(), Options{}, fine)
 		require.NoError(t, err)
 		_ = r.Close()
 		require.NoError(t, r.Close(), "twice")
-		_, err = r.do(t.Context(), Options{}, fine)
+		_, err = r.runJob(t.Context(), Options{}, fine)
 		require.ErrorIs(t, err, fs.ErrClosed)
 	})
 }

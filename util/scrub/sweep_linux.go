@@ -10,18 +10,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unlinkat is the one call that deletes. Tests put another one here.
+// unlinkat is the only system call that deletes. Tests replace it.
 var unlinkat = unix.Unlinkat
 
 const (
-	// maxPasses over a directory, and over the root, take what is created meanwhile,
-	// and what some file systems pass over while entries before it go.
+	// maxPasses limits the passes over a directory, and over the root. Further passes
+	// remove entries that were created meanwhile, or that the file system skipped while
+	// entries before them were removed.
 	maxPasses = 64
-	// idlePasses may find nothing to remove before it is given up.
+	// idlePasses limits the passes that remove nothing.
 	idlePasses = 3
 )
 
-// A sweep is the work of one call, shared by its workers.
+// A sweep is the state of one call, shared by its workers.
 type sweep struct {
 	*beneath.Gate
 	ctx   context.Context
@@ -30,19 +31,19 @@ type sweep struct {
 	limit *limiter
 	weigh bool // count bytes
 	tally *tally
-	spare chan struct{} // holds as many as may be started besides
+	spare chan struct{} // holds a token for each additional worker
 
 	mu   sync.Mutex
 	left UnremovableError
-	lost bool // a worker did not find its way back: there must be another pass
+	lost bool // a worker could not return to the directory above: another pass is needed
 }
 
 func deleteAll(ctx context.Context, r *Root, o Options, t *tally) error {
-	return newSweep(ctx, r, o, t).empty(o.fate)
+	return newSweep(ctx, r, o, t).emptyRoot(o.fate)
 }
 
 func deleteTrash(ctx context.Context, r *Root, o Options, t *tally) error {
-	return newSweep(ctx, r, o, t).empty(o.fateOfTrash)
+	return newSweep(ctx, r, o, t).emptyRoot(o.fateInTrashOnly)
 }
 
 func newSweep(ctx context.Context, r *Root, o Options, t *tally) *sweep {
@@ -55,12 +56,12 @@ func newSweep(ctx context.Context, r *Root, o Options, t *tally) *sweep {
 	return s
 }
 
-// empty makes passes until one finds nothing that it can remove.
-func (s *sweep) empty(fate func(string) fate) error {
+// emptyRoot makes passes until the root is emptyRoot, or passes remove nothing more.
+func (s *sweep) emptyRoot(fate func(string) fate) error {
 	s.fate = fate
 	for pass, idle := 1, 0; ; pass++ {
 		before := s.tally.entries()
-		if err := s.pass(); err != nil {
+		if err := s.walkOnce(); err != nil {
 			return err
 		}
 		if s.tally.entries() == before {
@@ -86,11 +87,11 @@ func isNotEmpty(err error) bool {
 	return errors.As(err, &notEmpty)
 }
 
-// pass walks through all that there is, once.
-func (s *sweep) pass() error {
-	s.left = UnremovableError{Root: s.root.path}
+// walkOnce walks through the root once.
+func (s *sweep) walkOnce() error {
+	s.left = UnremovableError{beneath.Failures{Root: s.root.path}}
 	s.lost = false
-	top, err := s.root.list(s.ctx)
+	top, err := s.root.openForListing(s.ctx)
 	if err != nil {
 		return err
 	}
@@ -99,8 +100,8 @@ func (s *sweep) pass() error {
 	return s.Err()
 }
 
-// list opens the root anew, and looks whether it is what it was.
-func (r *Root) list(ctx context.Context) (*frame, error) {
+// openForListing opens the root anew, to openForListing it, and verifies its identity.
+func (r *Root) openForListing(ctx context.Context) (*frame, error) {
 	if ctx.Err() != nil {
 		return nil, ctxend.Error(ctx)
 	}
@@ -119,24 +120,22 @@ func (r *Root) list(ctx context.Context) (*frame, error) {
 	return &frame{FD: fd, Place: at}, nil
 }
 
-// note counts an entry that stays.
-func (s *sweep) note(dir *frame, name string, err error) {
+// recordFailure records an entry that stays.
+func (s *sweep) recordFailure(dir *frame, name string, err error) {
 	dir.Note.stuck.Store(true)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.left.Count++
-	if len(s.left.Entries) < beneath.Named {
-		s.left.Entries = append(s.left.Entries, Unremovable{Path: dir.PathOf(name), Err: err})
-	}
+	s.left.Add(dir.PathOf(name), err)
 }
 
-func (s *sweep) noteLost() {
+// recordLostWay records that a walker could not return to the directory above.
+func (s *sweep) recordLostWay() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lost = true
 }
 
-// remove unlinks one entry, if it is time, and reports whether the caller may go on.
+// remove unlinks one entry at the limited rate. It reports whether the work continues.
 func (s *sweep) remove(dir *frame, name string, flags int) (error, bool) {
 	if err := s.limit.wait(s.ctx); err != nil {
 		s.Stop(err)
@@ -144,6 +143,6 @@ func (s *sweep) remove(dir *frame, name string, flags int) (error, bool) {
 	if !s.GoOn() {
 		return nil, false
 	}
-	_, err := beneath.Again(func() (int, error) { return 0, unlinkat(dir.FD, name, flags) })
+	_, err := beneath.RetryInterrupted(func() (int, error) { return 0, unlinkat(dir.FD, name, flags) })
 	return err, true
 }

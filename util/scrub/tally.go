@@ -2,7 +2,7 @@ package scrub
 
 import "sync/atomic"
 
-// A tally is Counts that workers add to.
+// A tally holds the Counts while workers add to them.
 type tally struct {
 	files, directories, bytes atomic.Int64
 }

@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// moveAside moves all that does not stay into a directory of its own in the trash:
-// there no name is taken.
+// moveAside moves all entries that do not stay into a new directory of the trash, in which
+// their names are free.
 func moveAside(ctx context.Context, r *Root, o Options, t *tally) error {
 	s := newSweep(ctx, r, o, t)
 	s.left.Root = r.path
-	top, err := r.list(ctx)
+	top, err := r.openForListing(ctx)
 	if err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func moveAside(ctx context.Context, r *Root, o Options, t *tally) error {
 	return s.moveAll(top, batch, o)
 }
 
-// makeDir makes a directory, or finds it.
+// makeDir opens a directory, and creates it if it does not exist.
 func (r *Root) makeDir(dir int, name string) (int, error) {
 	if err := unix.Mkdirat(dir, name, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
 		return -1, err
@@ -42,7 +42,7 @@ func (r *Root) makeDir(dir int, name string) (int, error) {
 	return fd, err
 }
 
-// makeBatch makes a directory with a name that is free: a number.
+// makeBatch creates and opens a directory under a free name: a number.
 func (r *Root) makeBatch(ctx context.Context, trash int) (int, error) {
 	for n := 0; ctx.Err() == nil; n++ {
 		name := strconv.Itoa(n)
@@ -59,11 +59,11 @@ func (r *Root) makeBatch(ctx context.Context, trash int) (int, error) {
 	return -1, ctxend.Error(ctx)
 }
 
-// moveAll makes passes until one finds nothing to move.
+// moveAll makes passes until one moves nothing.
 func (s *sweep) moveAll(top *frame, batch int, o Options) error {
 	for pass := 1; ; pass++ {
 		before := s.tally.entries()
-		s.left = UnremovableError{Root: s.root.path}
+		s.left = UnremovableError{beneath.Failures{Root: s.root.path}}
 		if err := s.moveOnce(top, batch, o); err != nil {
 			return err
 		}
@@ -76,14 +76,14 @@ func (s *sweep) moveAll(top *frame, batch int, o Options) error {
 		if s.left.Count > 0 {
 			return &s.left
 		}
-		return verify(s.ctx, s.root, o.fateAside)
+		return verify(s.ctx, s.root, o.fateWhenMoving)
 	}
 }
 
 func (s *sweep) moveOnce(top *frame, batch int, o Options) error {
-	return each(s.ctx, top, func(e beneath.Entry) error {
-		switch o.fateAside(e.Name) {
-		case goes:
+	return eachEntry(s.ctx, top, func(e beneath.Entry) error {
+		switch o.fateWhenMoving(e.Name) {
+		case deleted:
 			return s.move(top, batch, e)
 		case emptied:
 			return s.moveContent(top, batch, e)
@@ -92,23 +92,23 @@ func (s *sweep) moveOnce(top *frame, batch int, o Options) error {
 	})
 }
 
-// moveContent moves what is in lost+found.
+// moveContent moves the entries of lost+found.
 func (s *sweep) moveContent(top *frame, batch int, e beneath.Entry) error {
 	fd, at, err := openIn(top.FD, e.Name, s.root.id)
 	switch {
 	case errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP):
 		return s.move(top, batch, e)
-	case errors.Is(err, unix.ENOENT), isForbidden(err) && isRoots(top.FD, e.Name):
+	case errors.Is(err, unix.ENOENT), isForbidden(err) && belongsToRoot(top.FD, e.Name):
 		return nil
 	case err != nil:
-		s.note(top, e.Name, err)
+		s.recordFailure(top, e.Name, err)
 		return nil
 	}
 	sub := &frame{Place: at, Above: top, Name: e.Name, FD: fd}
 	defer sub.Close()
 	into := -1
 	defer func() { _ = unix.Close(into) }()
-	return each(s.ctx, sub, func(in beneath.Entry) error {
+	return eachEntry(s.ctx, sub, func(in beneath.Entry) error {
 		if into < 0 {
 			if into, err = s.root.makeBatch(s.ctx, batch); err != nil {
 				return err
@@ -129,7 +129,7 @@ func (s *sweep) move(dir *frame, batch int, e beneath.Entry) error {
 	switch {
 	case errors.Is(err, unix.ENOENT):
 	case err != nil:
-		s.note(dir, e.Name, err)
+		s.recordFailure(dir, e.Name, err)
 	case e.Kind == unix.DT_DIR:
 		s.tally.directories.Add(1)
 	default:

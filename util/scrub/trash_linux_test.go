@@ -55,7 +55,7 @@ func must[T any](value T, err error) func(t *testing.T) T {
 	}
 }
 
-// TestTrashIsInTheRoot: nothing is moved through a link, or to another file system.
+// TestTrashIsInTheRoot: nothing is moved through a link or to another file system.
 func TestTrashIsInTheRoot(t *testing.T) {
 	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
 		testbed.Fill(t, dir, "root/a", "root/busy/", "outside/canary", "root/mounted/")

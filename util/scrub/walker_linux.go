@@ -3,39 +3,40 @@ package scrub
 import (
 	"errors"
 
+	"github.com/volumekit/volumekit/internal/input"
 	"github.com/volumekit/volumekit/util/internal/beneath"
 	"golang.org/x/sys/unix"
 )
 
-// A walker is one worker's way through a tree.
+// A walker is the position of one worker in the tree.
 type walker struct {
 	*sweep
-	stack beneath.Stack[lore]
-	lent  bool // the first frame is another worker's, and only its descriptor ours
+	stack beneath.Stack[progress]
+	lent  bool // the first frame belongs to another worker; this worker closes its descriptor only
 }
 
-// run ends with nothing open.
+// run empties the stack's directories, and closes all descriptors.
 func (w *walker) run() {
 	for len(w.stack.Frames) > 0 && w.GoOn() {
 		f := w.stack.Top()
 		if w.lent && len(w.stack.Frames) == 1 {
 			break
 		}
-		e, ok, err := w.read(f)
+		e, ok, err := w.nextEntry(f)
 		switch {
 		case err != nil:
 			w.giveUp(f, err)
 		case ok:
-			w.entry(f, e)
+			w.removeEntry(f, e)
 		default:
-			w.leave(f)
+			w.leaveDirectory(f)
 		}
 	}
 	w.drop()
 }
 
-// read returns the directory's next entry.
-func (w *walker) read(f *frame) (beneath.Entry, bool, error) {
+// nextEntry returns the directory's next entry. ok is false at its end.
+func (w *walker) nextEntry(f *frame) (beneath.Entry, bool, error) {
 	for {
 		if e, ok := f.Take(); ok {
 			return e, true, nil
@@ -50,28 +51,28 @@ func (w *walker) read(f *frame) (beneath.Entry, bool, error) {
 	}
 }
 
-// giveUp leaves a directory that cannot be read.
+// giveUp leaves an unreadable directory, and records it. An unreadable root ends the work.
 func (w *walker) giveUp(f *frame, err error) {
 	if f.Above == nil {
 		w.Stop(err)
 		return
 	}
-	w.note(f.Above, f.Name, err)
+	w.recordFailure(f.Above, f.Name, err)
 	f.Note.stuck.Store(true)
-	w.leave(f)
+	w.leaveDirectory(f)
 }
 
-// entry sees to one entry: it is gone afterwards, or noted, or on top of the stack.
-func (w *walker) entry(f *frame, e beneath.Entry) {
-	will := goes
+// removeEntry removes an entry or records its failure. It pushes a directory on the stack.
+func (w *walker) removeEntry(f *frame, e beneath.Entry) {
+	will := deleted
 	if f.Above == nil {
 		will = w.fate(e.Name)
 	}
-	if will == stays {
+	if will == kept {
 		return
 	}
-	if badName(e.Name) != "" {
-		w.note(f, e.Name, unix.EINVAL)
+	if input.CheckName(e.Name) != "" {
+		w.recordFailure(f, e.Name, unix.EINVAL)
 		return
 	}
 	kind := e.Kind
@@ -84,10 +85,10 @@ func (w *walker) entry(f *frame, e beneath.Entry) {
 		}
 		again := false
 		if kind == unix.DT_DIR {
-			again = w.directory(f, e.Name, will)
+			again = w.enterDirectory(f, e.Name, will)
 			kind = unix.DT_REG
 		} else {
-			again = w.file(f, e.Name)
+			again = w.removeFile(f, e.Name)
 			kind = unix.DT_DIR
 		}
 		if !again {
@@ -96,9 +97,9 @@ func (w *walker) entry(f *frame, e beneath.Entry) {
 	}
 }
 
-// file removes what is no directory, and reports whether it is one by now.
-func (w *walker) file(f *frame, name string) (isDirectory bool) {
-	size := w.weight(f, name)
+// removeFile unlinks an entry. It returns true if the entry is a directory.
+func (w *walker) removeFile(f *frame, name string) (isDirectory bool) {
+	size := w.freedBytes(f, name)
 	err, ok := w.remove(f, name, 0)
 	switch {
 	case !ok || errors.Is(err, unix.ENOENT):
@@ -109,14 +110,15 @@ func (w *walker) file(f *frame, name string) (isDirectory bool) {
 	case errors.Is(err, unix.EISDIR):
 		return true
 	default:
-		w.note(f, name, err)
+		w.recordFailure(f, name, err)
 		w.skipSnapshots(err)
 	}
 	return false
 }
 
-// weight is what goes with the last name of a file.
-func (w *walker) weight(f *frame, name string) int64 {
+// freedBytes returns the size of a regular file if the given name is its last one, and 0
+// otherwise.
+func (w *walker) freedBytes(f *frame, name string) int64 {
 	var x unix.Statx_t
 	if !w.weigh || unix.Statx(f.FD, name, beneath.Quiet, unix.STATX_TYPE|unix.STATX_NLINK|unix.STATX_SIZE, &x) != nil {
 		return 0
@@ -127,22 +129,22 @@ func (w *walker) weight(f *frame, name string) int64 {
 	return int64(x.Size)
 }
 
-// skipSnapshots leaves a .snapshot directory at the first sign that it is the server's:
-// what it shows in there may be many times the volume.
+// skipSnapshots leaves a .snapshot directory at its first EROFS, which shows that it is a
+// server's: its listed content may be many times the volume.
 func (w *walker) skipSnapshots(err error) {
 	if !errors.Is(err, unix.EROFS) {
 		return
 	}
 	for i := len(w.stack.Frames) - 1; i > 0; i-- {
 		if w.stack.Frames[i].Name == ".snapshot" {
-			w.note(w.stack.Frames[i].Above, ".snapshot", err)
+			w.recordFailure(w.stack.Frames[i].Above, ".snapshot", err)
 			w.unwind(i)
 			return
 		}
 	}
 }
 
-// unwind leaves the i-th directory and all below, as far as the way back is known.
+// unwind leaves the i-th directory and all below it, unless the way back is lost.
 func (w *walker) unwind(i int) {
 	for len(w.stack.Frames) > i {
 		f := w.stack.Top()
@@ -155,18 +157,18 @@ func (w *walker) unwind(i int) {
 	}
 }
 
-// directory begins with a directory, or gives it to another worker, and reports
-// whether it is none by now.
-func (w *walker) directory(f *frame, name string, will fate) (isNone bool) {
+// enterDirectory pushes a subdirectory on the stack, or passes it to another worker. It returns
+// true if the entry is not a directory.
+func (w *walker) enterDirectory(f *frame, name string, will fate) (isNone bool) {
 	if w.stack.IsFull() {
-		w.note(f, name, unix.ENAMETOOLONG)
+		w.recordFailure(f, name, unix.ENAMETOOLONG)
 		return false
 	}
 	fd, at, err := openIn(f.FD, name, w.root.id)
 	switch {
 	case err == nil:
-		sub := &frame{Place: at, Above: f, Name: name, FD: fd, Note: lore{fate: will}}
-		if !w.lend(f, sub) {
+		sub := &frame{Place: at, Above: f, Name: name, FD: fd, Note: progress{fate: will}}
+		if !w.startWorker(f, sub) {
 			w.stack.Push(sub)
 		}
 	case errors.Is(err, unix.ENOENT):
@@ -175,20 +177,20 @@ func (w *walker) directory(f *frame, name string, will fate) (isNone bool) {
 	case beneath.IsShortage(err):
 		w.Stop(err)
 	default:
-		w.closed(f, name, will, err)
+		w.removeUnopened(f, name, will, err)
 	}
 	return false
 }
 
-// closed sees to a directory that must not be opened: if it is empty it can go.
-func (w *walker) closed(f *frame, name string, will fate, cause error) {
+// removeUnopened removes a directory that cannot be opened if it is empty, or records it.
+func (w *walker) removeUnopened(f *frame, name string, will fate, cause error) {
 	if errors.Is(cause, unix.EXDEV) {
-		w.note(f, name, cause)
+		w.recordFailure(f, name, cause)
 		return
 	}
 	if will == emptied {
-		if !isRoots(f.FD, name) {
-			w.note(f, name, cause)
+		if !belongsToRoot(f.FD, name) {
+			w.recordFailure(f, name, cause)
 		}
 		return
 	}
@@ -199,20 +201,20 @@ func (w *walker) closed(f *frame, name string, will fate, cause error) {
 		f.Note.removing.Store(true)
 		w.tally.directories.Add(1)
 	case !errors.Is(err, unix.ENOENT):
-		w.note(f, name, cause)
+		w.recordFailure(f, name, cause)
 	}
 }
 
-// isRoots reports whether a directory is that of a superuser who lets nobody in.
-func isRoots(dir int, name string) bool {
+// belongsToRoot reports whether an entry is a directory that belongs to root.
+func belongsToRoot(dir int, name string) bool {
 	var x unix.Statx_t
 	err := unix.Statx(dir, name, beneath.Quiet, unix.STATX_TYPE|unix.STATX_UID, &x)
 	return err == nil && x.Uid == 0 && x.Mode&unix.S_IFMT == unix.S_IFDIR
 }
 
-// lend starts a worker for a directory, if there may be another one and there is
-// something else to do here.
-func (w *walker) lend(f, sub *frame) bool {
+// startWorker starts a worker for a subdirectory if the directory has more subdirectories to read
+// and not all workers are busy.
+func (w *walker) startWorker(f, sub *frame) bool {
 	if !f.Unread.HasDirectory() {
 		return false
 	}
@@ -221,7 +223,7 @@ func (w *walker) lend(f, sub *frame) bool {
 	default:
 		return false
 	}
-	base, err := f.Again()
+	base, err := f.Duplicate()
 	if err != nil {
 		<-w.spare
 		return false
@@ -230,14 +232,14 @@ func (w *walker) lend(f, sub *frame) bool {
 	other := &walker{sweep: w.sweep, stack: beneath.NewStack(base, sub), lent: true}
 	f.Note.lent.Go(func() {
 		other.run()
-		f.Note.learn(&base.Note)
+		f.Note.merge(&base.Note)
 		<-w.spare
 	})
 	return true
 }
 
-// leave goes back up from a directory whose end has been reached, and removes it.
-func (w *walker) leave(f *frame) {
+// leaveDirectory removes a directory that was read to its end, and returns to the directory above.
+func (w *walker) leaveDirectory(f *frame) {
 	f.Note.lent.Wait()
 	if f.Above == nil {
 		w.pop()
@@ -247,14 +249,14 @@ func (w *walker) leave(f *frame) {
 		return
 	}
 	up := w.stack.Frames[len(w.stack.Frames)-2]
-	if !f.Note.stuck.Load() && f.Note.fate == goes && !w.rmdir(up, f) {
+	if !f.Note.stuck.Load() && f.Note.fate == deleted && !w.rmdir(up, f) {
 		return
 	}
 	w.pop()
 }
 
-// rmdir removes a directory that was read to its end, and reports whether it is done
-// with it: another pass may be needed.
+// rmdir removes a directory that was read to its end. It returns false if the directory
+// needs another pass.
 func (w *walker) rmdir(up, f *frame) (done bool) {
 	err, ok := w.remove(up, f.Name, unix.AT_REMOVEDIR)
 	switch {
@@ -262,19 +264,19 @@ func (w *walker) rmdir(up, f *frame) (done bool) {
 	case err == nil:
 		up.Note.removing.Store(true)
 		w.tally.directories.Add(1)
-	case errors.Is(err, unix.ENOTDIR): // it has another name by now
+	case errors.Is(err, unix.ENOTDIR): // the directory was renamed
 	case errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST):
 		if rewind(f) {
 			return false
 		}
-		w.note(up, f.Name, err)
+		w.recordFailure(up, f.Name, err)
 	default:
-		w.note(up, f.Name, err)
+		w.recordFailure(up, f.Name, err)
 	}
 	return true
 }
 
-// pop goes back up into a directory that is open.
+// pop returns to the directory above, which is open.
 func (w *walker) pop() {
 	stuck := w.stack.Top().Note.stuck.Load()
 	w.stack.Pop()
@@ -283,13 +285,13 @@ func (w *walker) pop() {
 	}
 }
 
-// reopen sees to it that the directory above is open. If ".." is another directory by
-// now this worker stops, and there will be another pass.
+// reopen opens the directory above if it is closed. If that fails, because a directory was
+// moved, this worker stops, and another pass follows.
 func (w *walker) reopen() bool {
 	if err := w.stack.OpenAbove(); err == nil {
 		return true
 	}
-	w.noteLost()
+	w.recordLostWay()
 	if w.lent {
 		w.stack.Frames[0].Note.stuck.Store(true)
 	}
@@ -297,7 +299,7 @@ func (w *walker) reopen() bool {
 	return false
 }
 
-// drop ends the walk where it is.
+// drop ends this worker's walk.
 func (w *walker) drop() {
 	for _, f := range w.stack.Frames {
 		f.Note.lent.Wait()

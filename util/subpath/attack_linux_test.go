@@ -17,15 +17,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestAttack: while a path in a volume is bound again and again, others in the volume
-// swap the directories on the way for symbolic links out of it, and for each other.
-// Nothing outside is ever bound, nothing is created there. What resolving, checking and
-// mounting by path does in the same place, see TestAttackOnPaths, shows that the attack
-// is one.
+// TestAttack: while a path in a volume is bound repeatedly, attackers in the volume swap the
+// directories on the way for symbolic links out of it, and for each other. Nothing outside
+// is bound or created. TestAttackDefeatsPaths shows that the same swaps succeed against
+// resolving, checking and mounting by path.
 func TestAttack(t *testing.T) {
 	onEachTier(t, func(s *site) {
 		a := newAttack(s)
-		stop := a.begin()
+		stop := a.start()
 		bound := 0
 		for i := 0; i < testbed.UpTo(500, 100_000) || bound == 0 || a.swapped.Load() == 0; i++ {
 			req := request(s.dir, []string{"a/b/c", "a/b/new/dir", "a/link/c", "a/b"}[i%4])
@@ -34,10 +33,10 @@ func TestAttack(t *testing.T) {
 				bound++
 				require.Equal(s, a.device, deviceOf(s, target), req.Path)
 			} else {
-				a.tolerate(err)
+				a.requireTolerable(err)
 			}
 			s.cleanup()
-			a.forget()
+			a.removeCreated()
 		}
 		stop()
 		require.Equal(s, a.before, s.list("outside"))
@@ -45,9 +44,9 @@ func TestAttack(t *testing.T) {
 	})
 }
 
-// TestAttackOnPaths is the control: each swap, once and just where the paths have been
-// looked at and not used yet, leads out, but for the one to what is in the volume.
-func TestAttackOnPaths(t *testing.T) {
+// TestAttackDefeatsPaths is the control: each swap, done once between the check and the use of
+// the paths, leads out of the volume, except the swap to a directory in the volume.
+func TestAttackDefeatsPaths(t *testing.T) {
 	for i, path := range []string{"a/b/new/dir", "a/b/new/dir", "a/b/new/dir", "a/b/new/dir", "a/b/c"} {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			if !mounttest.Namespace(t) {
@@ -66,7 +65,7 @@ func TestAttackOnPaths(t *testing.T) {
 	}
 }
 
-// byPath is careful, and looks before it leaps.
+// byPath is the usual, vulnerable way: it checks a path and then mounts it.
 func (a *attack) byPath(path, target string, looked func()) (escaped string) {
 	parent := filepath.Dir(filepath.Dir(path))
 	if real, err := filepath.EvalSymlinks(parent); err != nil || !strings.HasPrefix(real, a.dir+"/vol") {
@@ -89,13 +88,13 @@ func (a *attack) byPath(path, target string, looked func()) (escaped string) {
 type attack struct {
 	*site
 	spots   []spot
-	b       int // the directory a/b, wherever it is
+	b       int // the directory a/b, by descriptor
 	device  uint64
-	before  []string // of what is outside
+	before  []string // the entries outside
 	swapped atomic.Int64
 }
 
-// A spot is where something is swapped, by descriptor: see swap.
+// A spot is an entry to swap, by the descriptor of its directory.
 type spot struct {
 	dir      int
 	name, to string
@@ -126,13 +125,13 @@ func deviceOf(s *site, name string) uint64 {
 	return x.Dev
 }
 
-// begin returns what ends the attack.
-func (a *attack) begin() (stop func()) {
+// start starts the attackers, and returns a function that stops them.
+func (a *attack) start() (stop func()) {
 	vol := a.spots[0].dir
 	return testbed.Attack(a.T, func(n int) { a.swap(vol, a.spots[n%len(a.spots)]) })
 }
 
-// swap puts a link in a directory's place for a moment, at once.
+// swap exchanges a directory for a link atomically, for a moment.
 func (a *attack) swap(vol int, s spot) {
 	_ = unix.Unlinkat(vol, "aside", 0)
 	if unix.Symlinkat(s.to, vol, "aside") != nil {
@@ -144,15 +143,15 @@ func (a *attack) swap(vol int, s spot) {
 	}
 }
 
-// forget removes what has been created, in the volume.
-func (a *attack) forget() {
+// removeCreated removes the directories that Bind has created in the volume.
+func (a *attack) removeCreated() {
 	for _, name := range []string{"new/dir", "new"} {
 		_ = unix.Unlinkat(a.b, name, unix.AT_REMOVEDIR)
 	}
 }
 
-// tolerate is for what those who attack deserve.
-func (a *attack) tolerate(err error) {
+// requireTolerable accepts the errors that attackers may cause, and fails the test for others.
+func (a *attack) requireTolerable(err error) {
 	a.Helper()
 	for _, want := range []error{ErrEscapes, fs.ErrNotExist, unix.ENOTDIR, errTooManyLinks} {
 		if errors.Is(err, want) {

@@ -27,13 +27,13 @@ func TestBind(t *testing.T) {
 				require.Len(s, s.mounts(), i+1)
 			}
 		}
-		names, err := Volumes(s.dir + "/pod")
+		names, err := Volumes(context.Background(), s.dir+"/pod")
 		require.NoError(s, err)
 		require.Equal(s, []string{"vol"}, names)
 		s.cleanup()
 		s.cleanup()
 		require.FileExists(s, s.dir+"/vol/a/b/file")
-		names, err = Volumes(s.dir + "/pod")
+		names, err = Volumes(context.Background(), s.dir+"/pod")
 		require.NoError(s, err)
 		require.Empty(s, names)
 	})
@@ -47,19 +47,19 @@ func TestReadOnly(t *testing.T) {
 		target := s.bind(req)
 		require.ErrorIs(s, os.WriteFile(target+"/new", nil, 0o644), syscall.EROFS)
 		require.NoError(s, os.WriteFile(s.dir+"/vol/a/new", nil, 0o644))
-		req.ReadOnly = false // the container has another one now
+		req.ReadOnly = false // the container's mount has changed
 		require.NoError(s, os.WriteFile(s.bind(req)+"/new", nil, 0o644))
 		require.Len(s, s.mounts(), 1)
 		s.cleanup()
 	})
 }
 
-// TestCreate: as the volume's directory is, whatever the umask.
+// TestCreate: created directories have the mode of the volume's directory, for any umask.
 func TestCreate(t *testing.T) {
 	onEachTier(t, func(s *site) {
 		before := unix.Umask(0o077)
 		defer unix.Umask(before)
-		s.fails(s.request("a/b/c"), fs.ErrNotExist)
+		s.bindFails(s.request("a/b/c"), fs.ErrNotExist)
 		require.Len(s, s.list("vol"), 1)
 		s.fill("vol/there/")
 		for i, path := range []string{"a/b/c", "there/d", "dangling"} {
@@ -70,7 +70,7 @@ func TestCreate(t *testing.T) {
 			req.Index = i
 			s.same(s.bind(req), s.dir+"/vol/"+path)
 		}
-		for name, mode := range map[string]uint32{"a": 0o777, "a/b": 0o777, "a/b/c": 0o777, "there/d": 0o777, "there/f": 0o777, "there": 0o700} {
+		for name, mode := range map[string]uint32{"a": 0o1777, "a/b": 0o1777, "a/b/c": 0o1777, "there/d": 0o1777, "there/f": 0o1777, "there": 0o700} {
 			var x unix.Stat_t
 			require.NoError(s, unix.Stat(s.dir+"/vol/"+name, &x))
 			require.Equal(s, unix.S_IFDIR|unix.S_ISGID|mode, x.Mode, name)
@@ -80,7 +80,7 @@ func TestCreate(t *testing.T) {
 	})
 }
 
-// TestUnfinished: what somebody began to create is finished, and nothing else is made
+// TestUnfinished: a half-created directory is finished, and no other directory becomes
 // accessible.
 func TestUnfinished(t *testing.T) {
 	onEachTier(t, func(s *site) {
@@ -123,9 +123,9 @@ func TestLinks(t *testing.T) {
 			"out": ErrEscapes, "out/canary": ErrEscapes, "absolute": ErrEscapes, "absolutein": ErrEscapes, "sneaky": ErrEscapes,
 			"sneaky/outside": ErrEscapes, "loop": errTooManyLinks, "dangling": fs.ErrNotExist, "file/x": unix.ENOTDIR, "real/up/x": unix.ENOTDIR,
 		} {
-			s.fails(s.request(path), want)
+			s.bindFails(s.request(path), want)
 			if path != "dangling" {
-				s.fails(request(s.dir, path), want)
+				s.bindFails(request(s.dir, path), want)
 			}
 		}
 		s.same(s.bind(s.request("real/parent")), s.dir+"/vol")
@@ -133,7 +133,7 @@ func TestLinks(t *testing.T) {
 	})
 }
 
-// TestChanged: what the path leads to now is what the target shows.
+// TestChanged: the target shows the current result of the path.
 func TestChanged(t *testing.T) {
 	onEachTier(t, func(s *site) {
 		s.fill("vol/a/file", "vol/b/", "vol/file")
@@ -155,9 +155,9 @@ func TestSubmounts(t *testing.T) {
 		s.fill("vol/a/inside/")
 		s.tmpfs("vol/a/inside", "")
 		s.fill("vol/a/inside/deep/file")
-		s.fails(s.request("a"), mount.ErrSubmounts)
-		s.fails(s.request("a/inside"), mount.ErrSubmounts)
-		s.fails(request(s.dir, "a/inside/new"), mount.ErrSubmounts)
+		s.bindFails(s.request("a"), mount.ErrSubmounts)
+		s.bindFails(s.request("a/inside"), mount.ErrSubmounts)
+		s.bindFails(request(s.dir, "a/inside/new"), mount.ErrSubmounts)
 		require.NoDirExists(s, s.dir+"/vol/a/inside/new")
 
 		req := s.request("a")
@@ -183,20 +183,20 @@ func TestVolumeDir(t *testing.T) {
 		for name, want := range map[string]error{"link": unix.ELOOP, "none": fs.ErrNotExist, "outside/canary": unix.ENOTDIR} {
 			req := s.request("a")
 			req.VolumeDir = s.dir + "/" + name
-			s.fails(req, want)
+			s.bindFails(req, want)
 		}
 		req := s.request("a")
 		req.PodDir = s.dir + "/nopod"
-		s.fails(req, fs.ErrNotExist)
+		s.bindFails(req, fs.ErrNotExist)
 	})
 }
 
-// TestTooDeep: not all descriptors of the process are for one path.
+// TestTooDeep: the depth of a path is limited, as each directory costs a descriptor.
 func TestTooDeep(t *testing.T) {
 	onEachTier(t, func(s *site) {
 		s.fill("vol/" + strings.Repeat("d/", maxDepth))
 		s.link(strings.Repeat("d/", maxDepth), "deep")
-		s.fails(request(s.dir, "deep/x"), unix.ENAMETOOLONG)
+		s.bindFails(request(s.dir, "deep/x"), unix.ENAMETOOLONG)
 		s.bind(request(s.dir, strings.Repeat("e/", maxDepth)))
 		s.cleanup()
 	})
@@ -218,7 +218,7 @@ func TestEnded(t *testing.T) {
 	})
 }
 
-// TestLeaks: no descriptor, whatever the end.
+// TestLeaks: no descriptor stays open after any result.
 func TestLeaks(t *testing.T) {
 	onEachTier(t, func(s *site) {
 		s.fill("vol/a/file")
@@ -241,8 +241,8 @@ func TestLeaks(t *testing.T) {
 	})
 }
 
-// TestStays: Cleanup removes nothing that has something in it, and does the rest.
-func TestStays(t *testing.T) {
+// TestContentStays: Cleanup removes no entry that has content, and cleans up all others.
+func TestContentStays(t *testing.T) {
 	onEachTier(t, func(s *site) {
 		s.fill("vol/a/file")
 		s.bind(s.request("a"))
@@ -265,7 +265,7 @@ func TestStays(t *testing.T) {
 	})
 }
 
-// TestStacked: whatever others have mounted on a target goes as well.
+// TestStacked: Cleanup unmounts further mounts on a target, too.
 func TestStacked(t *testing.T) {
 	onEachTier(t, func(s *site) {
 		s.fill("vol/a/")
@@ -278,7 +278,7 @@ func TestStacked(t *testing.T) {
 	})
 }
 
-// TestConcurrent: containers of a pod start together.
+// TestConcurrent: the containers of a pod start at the same time.
 func TestConcurrent(t *testing.T) {
 	onEachTier(t, func(s *site) {
 		errs := make(chan error)
@@ -304,8 +304,8 @@ func TestConcurrent(t *testing.T) {
 	})
 }
 
-// TestFake: a mounter in memory will do where the volume is a directory.
-func TestFake(t *testing.T) {
+// TestFakeMounter: the fake mounter works if the volume is a directory.
+func TestFakeMounter(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"pod", "vol"} {
 		require.NoError(t, os.Mkdir(dir+"/"+name, 0o755))
@@ -324,7 +324,7 @@ func TestFake(t *testing.T) {
 	require.NoDirExists(t, dir+"/pod/"+directoryName)
 }
 
-// TestUnfinishedOfOthers is theirs to finish.
+// TestUnfinishedOfOthers: Bind does not finish a directory of another user.
 func TestUnfinishedOfOthers(t *testing.T) {
 	if !mounttest.RootNamespace(t) {
 		return

@@ -6,13 +6,13 @@ import (
 	"io/fs"
 	"path"
 
-	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util/ctxend"
+	"github.com/volumekit/volumekit/util/internal/beneath"
 	"github.com/volumekit/volumekit/util/safepath"
 	"golang.org/x/sys/unix"
 )
 
-func cleanup(ctx context.Context, m mount.Interface, podDir, volume string) error {
+func cleanup(ctx context.Context, c cleaner, podDir, volume string) error {
 	if ctx.Err() != nil {
 		return ctxend.Error(ctx)
 	}
@@ -24,12 +24,11 @@ func cleanup(ctx context.Context, m mount.Interface, podDir, volume string) erro
 		return err
 	}
 	defer all.close()
-	c := cleaner{ctx: ctx, mounter: m}
-	if err := c.directory(all, path.Join(podDir, directoryName), volume, c.container); err != nil {
+	if err := c.cleanDirectory(all, path.Join(podDir, directoryName), volume, c.cleanContainer); err != nil {
 		return err
 	}
-	// Other volumes of the pod may have something there.
-	err = safepath.Rmdir(path.Join(podDir, directoryName))
+	// The directory may hold bind mounts of the pod's other volumes.
+	err = safepath.Rmdir(context.Background(), path.Join(podDir, directoryName))
 	if errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) || errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -37,34 +36,29 @@ func cleanup(ctx context.Context, m mount.Interface, podDir, volume string) erro
 }
 
 func openDirectory(name string) (node, error) {
-	fd, err := safepath.Open(unix.AT_FDCWD, name, unix.O_DIRECTORY)
+	fd, err := safepath.Open(context.Background(), unix.AT_FDCWD, name, unix.O_DIRECTORY)
 	if err != nil {
 		return node{}, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
 	return lookAt(fd)
 }
 
-type cleaner struct {
-	ctx     context.Context
-	mounter mount.Interface
-}
-
-// directory does something with each entry of a directory, and removes the directory if
-// all of it went well.
-func (c cleaner) directory(in node, above, name string, each func(in node, dir, name string) error) error {
+// cleanDirectory calls each for every entry of a directory, and removes the directory
+// if all calls succeed.
+func (c cleaner) cleanDirectory(in node, above, name string, each func(in node, dir, name string) error) error {
 	dir := path.Join(above, name)
-	n, err := openNode(in.fd, name)
-	if errors.Is(err, unix.ENOENT) {
+	fd, err := beneath.Open(in.fd, name, beneath.ToList, in.mount)
+	switch {
+	case errors.Is(err, unix.ENOENT):
 		return nil
-	}
-	if err != nil {
+	case errors.Is(err, unix.EXDEV):
+		return &fs.PathError{Op: "clean up", Path: dir, Err: errMounted}
+	case err != nil:
 		return &fs.PathError{Op: "open", Path: dir, Err: err}
 	}
+	n := node{fd: fd, kind: unix.S_IFDIR, mount: in.mount}
 	defer n.close()
-	if n.mount != in.mount {
-		return &fs.PathError{Op: "clean up", Path: dir, Err: errMounted}
-	}
-	names, err := namesIn(n.fd, 0)
+	names, err := listNames(n.fd, 0)
 	if err != nil {
 		return &fs.PathError{Op: "read", Path: dir, Err: err}
 	}
@@ -84,9 +78,13 @@ func (c cleaner) directory(in node, above, name string, each func(in node, dir, 
 	return nil
 }
 
-func (c cleaner) container(in node, dir, name string) error {
-	return c.directory(in, dir, name, func(in node, dir, name string) error {
-		return takeDown(c.ctx, c.mounter, in, dir, name)
+func (c cleaner) cleanContainer(in node, dir, name string) error {
+	return c.cleanDirectory(in, dir, name, func(in node, dir, name string) error {
+		err := takeDown(c.ctx, c.mounter, in, dir, name)
+		if errors.Is(err, unix.EBUSY) && c.detach(in, dir, name) {
+			err = takeDown(c.ctx, c.mounter, in, dir, name)
+		}
+		return err
 	})
 }
 

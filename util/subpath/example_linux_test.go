@@ -38,7 +38,7 @@ func Example() {
 	})
 	fmt.Println(strings.TrimPrefix(target, root), err)
 
-	// After the container, perhaps by another process:
+	// After the end of the container, perhaps in another process:
 	fmt.Println(subpath.Cleanup(ctx, mounter, podDir, "data"))
 	// Output:
 	// /pods/1234/volume-subpaths/data/web/0 <nil>

@@ -10,8 +10,8 @@ import (
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
-// TestKilled: wherever the process dies, binding again and cleaning up come to the
-// same, and what is in the volume stays.
+// TestKilled: after the death of the process at any call, binding again and cleaning up
+// give the same result, and the volume's content stays.
 func TestKilled(t *testing.T) {
 	for _, verb := range []string{"bind", "cleanup"} {
 		t.Run(verb, func(t *testing.T) {

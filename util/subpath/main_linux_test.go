@@ -16,11 +16,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The first makes the test binary a program that binds or cleans up.
+// These variables make the test binary a program that binds or cleans up.
 const (
-	verbVar = "VOLUMEKIT_TEST_VERB"
-	dirVar  = "VOLUMEKIT_TEST_DIR"
-	tierVar = "VOLUMEKIT_TEST_TIER"
+	verbVar  = "VOLUMEKIT_TEST_VERB"
+	dirVar   = "VOLUMEKIT_TEST_DIR"
+	tierVar  = "VOLUMEKIT_TEST_TIER"
+	timesVar = "VOLUMEKIT_TEST_TIMES"
 )
 
 func TestMain(m *testing.M) {
@@ -35,10 +36,13 @@ func runVerb(verb, dir string) int {
 	_, _ = fmt.Sscan(os.Getenv(tierVar), (*int)(&tier))
 	m := mount.New(mount.Config{Tier: tier, StagingDir: dir + "/staging"})
 	var err error
-	if verb == "bind" {
+	switch verb {
+	case "bind":
 		_, err = Bind(context.Background(), m, request(dir, "new/sub/path"))
-	} else {
+	case "cleanup":
 		err = Cleanup(context.Background(), m, dir+"/pod", "vol")
+	case "rounds":
+		err = rounds(m, dir, os.Getenv(timesVar))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -55,7 +59,7 @@ type site struct {
 	dir  string
 }
 
-// onEachTier runs a test on each way to mount that the kernel has.
+// onEachTier runs a test on each tier of the mounter that the kernel supports.
 func onEachTier(t *testing.T, test func(s *site)) {
 	t.Helper()
 	for _, tier := range mount.Tiers() {
@@ -76,7 +80,7 @@ func newSite(t *testing.T, tier mount.Tier) *site {
 	for _, name := range []string{"pod", "vol", "outside"} {
 		require.NoError(t, os.Mkdir(dir+"/"+name, 0o755))
 	}
-	s.tmpfs("vol", "mode=2777")
+	s.tmpfs("vol", "mode=3777")
 	s.fill("outside/canary")
 	return s
 }
@@ -87,8 +91,7 @@ func (s *site) tmpfs(name, data string) {
 	s.Cleanup(func() { _ = unix.Unmount(s.dir+"/"+name, unix.MNT_DETACH) })
 }
 
-// fill makes files and directories (those whose names end in a slash), and what is
-// above them.
+// fill creates files and directories (names that end in a slash), and their parents.
 func (s *site) fill(names ...string) {
 	s.Helper()
 	testbed.Fill(s, s.dir, names...)
@@ -103,14 +106,14 @@ func request(dir, path string) Request {
 	return Request{PodDir: dir + "/pod", Volume: "vol", Container: "c", VolumeDir: dir + "/vol", Path: path, Create: true}
 }
 
-// request creates nothing.
+// request returns a request that creates no directories.
 func (s *site) request(path string) Request {
 	req := request(s.dir, path)
 	req.Create = false
 	return req
 }
 
-// bind must succeed.
+// bind binds and fails the test on an error.
 func (s *site) bind(req Request) (target string) {
 	s.Helper()
 	target, err := Bind(s.Context(), s.m, req)
@@ -119,8 +122,8 @@ func (s *site) bind(req Request) (target string) {
 	return target
 }
 
-// fails must leave nothing mounted.
-func (s *site) fails(req Request, want error) {
+// bindFails expects an error of Bind, and nothing mounted.
+func (s *site) bindFails(req Request, want error) {
 	s.Helper()
 	target, err := Bind(s.Context(), s.m, req)
 	require.ErrorIs(s, err, want)
@@ -135,7 +138,7 @@ func (s *site) cleanup() {
 	require.NoDirExists(s, s.dir+"/pod/"+directoryName)
 }
 
-// mounts are what is mounted in the pod's directory.
+// mounts returns the mount points in the pod's directory.
 func (s *site) mounts() (targets []string) {
 	s.Helper()
 	table, err := s.m.List(context.Background())
@@ -157,7 +160,7 @@ func (s *site) same(a, b string) {
 	require.True(s, os.SameFile(one, other), "%s and %s", a, b)
 }
 
-// list returns all that is in a directory.
+// list returns the paths and types of all entries below a directory.
 func (s *site) list(name string) (names []string) {
 	s.Helper()
 	require.NoError(s, filepath.WalkDir(s.dir+"/"+name, func(p string, e fs.DirEntry, err error) error {

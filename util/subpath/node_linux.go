@@ -11,11 +11,11 @@ const (
 	toLook = unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	toList = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 
-	// quiet asks for what the kernel knows, and waits for no server.
+	// quiet returns cached attributes, and waits for no server.
 	quiet = unix.AT_EMPTY_PATH | unix.AT_NO_AUTOMOUNT | unix.AT_SYMLINK_NOFOLLOW | unix.AT_STATX_DONT_SYNC
 )
 
-// A node is what a descriptor is of.
+// A node is a descriptor with the attributes of its file.
 type node struct {
 	fd    int
 	kind  uint32 // unix.S_IF*
@@ -23,23 +23,23 @@ type node struct {
 	uid   uint32
 	size  uint64
 	mount uint64
-	made  bool // by this call
+	made  bool // created by this call
 }
 
 func (n node) isDirectory() bool { return n.kind == unix.S_IFDIR }
 
 func (n node) close() { _ = unix.Close(n.fd) }
 
-// openNode opens an entry of a directory, and follows no link.
+// openNode opens an entry of a directory, and does not follow a link.
 func openNode(dir int, name string) (node, error) {
-	fd, err := again(func() (int, error) { return unix.Openat(dir, name, toLook, 0) })
+	fd, err := retryInterrupted(func() (int, error) { return unix.Openat(dir, name, toLook, 0) })
 	if err != nil {
 		return node{}, err
 	}
 	return lookAt(fd)
 }
 
-// lookAt closes a descriptor that tells nothing.
+// lookAt reads the attributes of a descriptor, and closes it if that fails.
 func lookAt(fd int) (node, error) {
 	var x unix.Statx_t
 	const want = unix.STATX_TYPE | unix.STATX_MODE | unix.STATX_UID | unix.STATX_SIZE | unix.STATX_MNT_ID
@@ -56,7 +56,7 @@ func lookAt(fd int) (node, error) {
 	return n, err
 }
 
-// link returns what a symbolic link says.
+// link returns the target of a symbolic link.
 func (n node) link() (string, error) {
 	text := make([]byte, unix.PathMax)
 	size, err := unix.Readlinkat(n.fd, "", text)
@@ -66,8 +66,8 @@ func (n node) link() (string, error) {
 	return string(text[:max(size, 0)]), err
 }
 
-// again does what was interrupted once more.
-func again(call func() (int, error)) (int, error) {
+// retryInterrupted retries on EINTR and EAGAIN, a bounded number of times.
+func retryInterrupted(call func() (int, error)) (int, error) {
 	const tries = 1000
 	var n int
 	var err error

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path"
 	"strconv"
 
@@ -20,22 +18,25 @@ const (
 	fileMode      = 0o640
 )
 
-// makeTarget makes the directory or file that is mounted on, if it is not there.
+// makeTarget creates the directory or file to mount on, if it does not exist.
 func makeTarget(req Request, dir bool) error {
-	if _, err := safepath.MkdirAll(path.Clean(req.PodDir), req.container(), directoryMode); err != nil {
+	if dir {
+		_, err := safepath.MkdirAll(context.Background(), path.Clean(req.PodDir), req.Target(), directoryMode)
+		if errors.Is(err, unix.ENOTDIR) && isFile(req) {
+			err = errOtherKind
+		}
 		return err
 	}
-	parent, err := safepath.Open(unix.AT_FDCWD, req.container(), unix.O_DIRECTORY)
+	if _, err := safepath.MkdirAll(context.Background(), path.Clean(req.PodDir), req.container(), directoryMode); err != nil {
+		return err
+	}
+	parent, err := safepath.Open(context.Background(), unix.AT_FDCWD, req.container(), unix.O_DIRECTORY)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = unix.Close(parent) }()
 	name := strconv.Itoa(req.Index)
-	if dir {
-		err = unix.Mkdirat(parent, name, directoryMode)
-	} else {
-		err = makeFile(parent, name)
-	}
+	err = makeFile(parent, name)
 	if errors.Is(err, unix.EEXIST) {
 		err = checkKind(parent, name, dir)
 	}
@@ -45,9 +46,19 @@ func makeTarget(req Request, dir bool) error {
 	return nil
 }
 
+// isFile reports whether the target exists and is not a directory.
+func isFile(req Request) bool {
+	parent, err := safepath.Open(context.Background(), unix.AT_FDCWD, req.container(), unix.O_DIRECTORY)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = unix.Close(parent) }()
+	return errors.Is(checkKind(parent, strconv.Itoa(req.Index), true), errOtherKind)
+}
+
 func makeFile(parent int, name string) error {
 	const flags = unix.O_CREAT | unix.O_EXCL | unix.O_WRONLY | unix.O_NOFOLLOW | unix.O_CLOEXEC
-	fd, err := again(func() (int, error) { return unix.Openat(parent, name, flags, fileMode) })
+	fd, err := retryInterrupted(func() (int, error) { return unix.Openat(parent, name, flags, fileMode) })
 	if err == nil {
 		err = unix.Close(fd)
 	}
@@ -66,9 +77,9 @@ func checkKind(parent int, name string, dir bool) error {
 	return nil
 }
 
-// clearTarget takes away what the target is.
+// clearTarget unmounts and removes the target.
 func clearTarget(ctx context.Context, m mount.Interface, req Request) error {
-	parent, err := safepath.Open(unix.AT_FDCWD, req.container(), unix.O_DIRECTORY)
+	parent, err := safepath.Open(context.Background(), unix.AT_FDCWD, req.container(), unix.O_DIRECTORY)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -83,7 +94,7 @@ func clearTarget(ctx context.Context, m mount.Interface, req Request) error {
 	return takeDown(ctx, m, in, req.container(), strconv.Itoa(req.Index))
 }
 
-// takeDown unmounts what is mounted on an entry of a directory, and removes that.
+// takeDown unmounts all mounts on an entry of a directory, and removes the entry.
 func takeDown(ctx context.Context, m mount.Interface, in node, dir, name string) error {
 	target := path.Join(dir, name)
 	if err := unmountAll(ctx, m, target); err != nil {
@@ -95,7 +106,7 @@ func takeDown(ctx context.Context, m mount.Interface, in node, dir, name string)
 	return nil
 }
 
-// unmountAll is for whatever is on top of each other.
+// unmountAll unmounts all stacked mounts of a target.
 func unmountAll(ctx context.Context, m mount.Interface, target string) error {
 	const most = 64
 	for range most {
@@ -104,7 +115,7 @@ func unmountAll(ctx context.Context, m mount.Interface, target string) error {
 			return nil
 		}
 		if err == nil {
-			err = m.UnmountTree(ctx, target)
+			err = unmount(ctx, m, target)
 		}
 		if err != nil {
 			return err
@@ -113,13 +124,30 @@ func unmountAll(ctx context.Context, m mount.Interface, target string) error {
 	return &fs.PathError{Op: "unmount", Path: target, Err: mount.ErrBusy}
 }
 
+// unmount unmounts the topmost mount. It reads the mount table only if the kernel returns
+// EBUSY, as it does for a target with mounts below it.
+func unmount(ctx context.Context, m mount.Interface, target string) error {
+	err := m.Unmount(ctx, target)
+	if errors.Is(err, unix.EBUSY) && !errors.Is(err, mount.ErrUncertain) {
+		return m.UnmountTree(ctx, target)
+	}
+	return err
+}
+
 var (
-	errMounted = fmt.Errorf("something is mounted there: %w", unix.EBUSY)
+	errMounted = fmt.Errorf("the entry is a mount point: %w", unix.EBUSY)
 	errNotOurs = errors.New("neither a directory nor an empty file")
 )
 
-// remove is of what is empty, and has been looked at.
+// remove removes an empty directory, or a file that it has found to be empty.
 func remove(in node, name string) error {
+	err := unix.Unlinkat(in.fd, name, unix.AT_REMOVEDIR)
+	switch {
+	case errors.Is(err, unix.EBUSY):
+		return errMounted
+	case !errors.Is(err, unix.ENOTDIR):
+		return err
+	}
 	n, err := openNode(in.fd, name)
 	if err != nil {
 		return err
@@ -128,25 +156,32 @@ func remove(in node, name string) error {
 	switch {
 	case n.mount != in.mount:
 		return errMounted
-	case n.isDirectory():
-		return unix.Unlinkat(in.fd, name, unix.AT_REMOVEDIR)
 	case n.kind == unix.S_IFREG && n.size == 0:
 		return unix.Unlinkat(in.fd, name, 0)
 	}
 	return errNotOurs
 }
 
-// namesIn returns up to n names of entries of a directory, or all.
+// namesIn returns up to n names of a directory's entries; all for n <= 0.
 func namesIn(dir, n int) ([]string, error) {
-	fd, err := again(func() (int, error) { return unix.Openat(dir, ".", toList, 0) })
+	fd, err := retryInterrupted(func() (int, error) { return unix.Openat(dir, ".", toList, 0) })
 	if err != nil {
 		return nil, err
 	}
-	file := os.NewFile(uintptr(fd), "directory")
-	defer func() { _ = file.Close() }()
-	names, err := file.Readdirnames(n)
-	if errors.Is(err, io.EOF) {
-		err = nil
+	defer func() { _ = unix.Close(fd) }()
+	return listNames(fd, n)
+}
+
+// listNames is namesIn for a descriptor that is open for listing, at its beginning.
+func listNames(fd, n int) (names []string, err error) {
+	const size = 4 << 10
+	buf := make([]byte, size)
+	for n <= 0 || len(names) < n {
+		read, err := retryInterrupted(func() (int, error) { return unix.ReadDirent(fd, buf) })
+		if read <= 0 {
+			return names, err
+		}
+		_, _, names = unix.ParseDirent(buf[:read], -1, names)
 	}
-	return names, err
+	return names[:n], nil
 }

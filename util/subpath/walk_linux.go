@@ -6,68 +6,83 @@ import (
 	"fmt"
 	"os"
 	"path"
-	"time"
 
+	"github.com/volumekit/volumekit/internal/input"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util/ctxend"
+	"github.com/volumekit/volumekit/util/internal/beneath"
+	"github.com/volumekit/volumekit/util/keylock"
 	"github.com/volumekit/volumekit/util/safepath"
 	"golang.org/x/sys/unix"
 )
 
-// maxTries is how often a directory may be gone that was created a moment ago.
+// maxTries limits the tries if a directory is removed just after it was created.
 const maxTries = 64
 
-// open returns what is at the request's path, and whether it is a directory. It looks
-// for it without the caller, who may have to leave.
+// open opens the file at the request's path, and reports whether it is a directory. Calls
+// for one volume of a pod wait for each other, so a file system that does not answer costs
+// one stuck call.
 func open(ctx context.Context, req Request) (file *os.File, dir bool, err error) {
-	type found struct {
-		node
-		err error
+	key := "source\x00" + volumeDir(path.Clean(req.PodDir), req.Volume)
+	n, _, err := keylock.Await(ctx, &calls, key, ctxend.Kernel, func() (node, error) { return find(ctx, req) }, closeLate)
+	if err != nil {
+		return nil, false, err
 	}
-	if ctx.Err() != nil {
-		return nil, false, ctxend.Error(ctx)
+	return os.NewFile(uintptr(n.fd), path.Join(req.VolumeDir, req.Path)), n.isDirectory(), nil
+}
+
+// closeLate closes the node that an abandoned call returns.
+func closeLate(n node, err error) {
+	if err == nil {
+		n.close()
 	}
-	answer := make(chan found, 1)
-	go func() {
-		n, err := find(ctx, req)
-		answer <- found{n, err}
-	}()
-	const grace = 100 * time.Millisecond
-	f, ok := ctxend.Receive(ctx, answer, grace)
-	if !ok {
-		go func() {
-			if late := <-answer; late.err == nil {
-				late.close()
-			}
-		}()
-		return nil, false, ctxend.Error(ctx)
-	}
-	if f.err != nil {
-		return nil, false, f.err
-	}
-	return os.NewFile(uintptr(f.fd), path.Join(req.VolumeDir, req.Path)), f.isDirectory(), nil
 }
 
 func find(ctx context.Context, req Request) (node, error) {
-	fd, err := safepath.Open(unix.AT_FDCWD, path.Clean(req.VolumeDir), unix.O_DIRECTORY)
+	fd, err := safepath.Open(context.Background(), unix.AT_FDCWD, path.Clean(req.VolumeDir), unix.O_DIRECTORY)
 	if err != nil {
 		return node{}, err
+	}
+	if n, ok := findAtOnce(fd, req); ok {
+		return n, unix.Close(fd)
 	}
 	root, err := lookAt(fd)
 	if err != nil {
 		return node{}, err
 	}
-	w := &walk{ctx: ctx, req: req, mode: root.mode & (0o777 | unix.S_ISGID), stack: []node{root}}
+	w := &walk{ctx: ctx, req: req, mode: root.mode & (0o777 | unix.S_ISGID | unix.S_ISVTX), stack: []node{root}}
 	defer w.close()
-	return w.to(newWay(req.Path))
+	return w.resolve(newWay(req.Path))
 }
 
-// A walk goes down from the volume's directory. The way back up, for "..", is the
-// directories that it has come through.
+// findAtOnce opens the path by one system call. It succeeds if the path has no symbolic link
+// and, unless mounts are to be included, stays in one mount. For other paths it returns
+// false, and the walk resolves them.
+func findAtOnce(root int, req Request) (node, bool) {
+	if req.Create || !beneath.HasOpenat2() {
+		return node{}, false
+	}
+	how := unix.OpenHow{Flags: toLook, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS}
+	if req.Submounts != mount.IncludeSubmounts {
+		how.Resolve |= unix.RESOLVE_NO_XDEV
+	}
+	fd, err := unix.Openat2(root, path.Clean(req.Path), &how)
+	if err != nil {
+		return node{}, false
+	}
+	n, err := lookAt(fd)
+	if err == nil && n.kind == unix.S_IFLNK {
+		n.close()
+	}
+	return n, err == nil && n.kind != unix.S_IFLNK
+}
+
+// A walk resolves a path from the volume's directory. Its stack has the open directories
+// to which ".." returns.
 type walk struct {
 	ctx   context.Context
 	req   Request
-	mode  uint32 // of what it creates
+	mode  uint32 // of created directories
 	stack []node
 }
 
@@ -79,14 +94,14 @@ func (w *walk) close() {
 	}
 }
 
-// to returns a node that is the caller's to close.
-func (w *walk) to(rest way) (node, error) {
+// resolve returns the node at the end of the path. The caller closes it.
+func (w *walk) resolve(rest way) (node, error) {
 	for part, ok := rest.next(); ok; part, ok = rest.next() {
 		if w.ctx.Err() != nil {
 			return node{}, ctxend.Error(w.ctx)
 		}
 		if part == ".." {
-			if err := w.up(); err != nil {
+			if err := w.leaveDirectory(); err != nil {
 				return node{}, err
 			}
 			continue
@@ -115,7 +130,7 @@ func (w *walk) to(rest way) (node, error) {
 	return n, nil
 }
 
-func (w *walk) up() error {
+func (w *walk) leaveDirectory() error {
 	if len(w.stack) == 1 {
 		return ErrEscapes
 	}
@@ -124,6 +139,8 @@ func (w *walk) up() error {
 	return nil
 }
 
+// follow inserts the target of a symbolic link before the rest of the path, and closes the
+// link.
 func (w *walk) follow(link node, rest *way) error {
 	defer link.close()
 	text, err := link.link()
@@ -133,7 +150,7 @@ func (w *walk) follow(link node, rest *way) error {
 	return rest.follow(text)
 }
 
-// enter opens a component of the path, and makes it if it should.
+// enter opens a component of the path, and creates it if the request says so.
 func (w *walk) enter(part string) (node, error) {
 	if len(w.stack) > maxDepth {
 		return node{}, unix.ENAMETOOLONG
@@ -149,10 +166,10 @@ func (w *walk) enter(part string) (node, error) {
 	}
 	if w.req.Submounts != mount.IncludeSubmounts && n.mount != w.top().mount {
 		n.close()
-		return node{}, fmt.Errorf("%w: on %s", mount.ErrSubmounts, quote(part))
+		return node{}, fmt.Errorf("%w: on %s", mount.ErrSubmounts, input.Quote(part))
 	}
 	if w.req.Create {
-		err = w.finish(n)
+		err = w.setMode(n)
 	}
 	if err != nil {
 		n.close()
@@ -160,8 +177,8 @@ func (w *walk) enter(part string) (node, error) {
 	return n, err
 }
 
-// create makes a directory that nobody can enter: finish knows it by that, also if it
-// is another call's, or that of a process that is dead.
+// create creates a directory that no user can enter: that mode marks it as unfinished for
+// setMode, also if another call or a process that has died created it.
 func (w *walk) create(part string) (node, error) {
 	if w.ctx.Err() != nil {
 		return node{}, ctxend.Error(w.ctx)
@@ -177,12 +194,12 @@ func (w *walk) create(part string) (node, error) {
 
 const unfinished = 0
 
-// finish gives a directory that has just been created its mode. By name it may be
-// another by now, one that is not for everybody: but an empty one of ours that nobody
-// may enter has nothing to lose. One that this call has made is ours whoever owns it: a
-// server may take root for somebody else. No later call could know that one, so it is
-// finished also if the caller has left.
-func (w *walk) finish(n node) error {
+// setMode sets the mode of a directory that was just created. The name may lead to another
+// directory by now; but setting the mode of an empty directory of our user that no user may
+// enter exposes nothing. A directory that this call created is finished for any owner:
+// a server may map root to another user. No later call would recognize that directory, so
+// it is finished even after the end of ctx.
+func (w *walk) setMode(n node) error {
 	owned := int(n.uid) == os.Geteuid()
 	if !n.isDirectory() || n.mode&0o1777 != unfinished || !owned && !n.made {
 		return nil
@@ -197,8 +214,9 @@ func (w *walk) finish(n node) error {
 	return chmod(n.fd, w.mode)
 }
 
-// isEmpty takes one that we may not read for empty: who is not root has what is his
-// own only, and so has root where a server takes it for somebody else.
+// isEmpty reports whether a directory is empty. An unreadable one counts as empty for a
+// process that is not root, which owns it, and for root if this call created it on a server
+// that maps root to another user.
 func isEmpty(n node) (bool, error) {
 	names, err := namesIn(n.fd, 1)
 	if errors.Is(err, unix.EACCES) && (os.Geteuid() != 0 || n.made) {
@@ -207,8 +225,8 @@ func isEmpty(n node) (bool, error) {
 	return len(names) == 0, err
 }
 
-// chmod is of an O_PATH descriptor. It opens nothing: the link in proc leads to the
-// directory itself.
+// chmod changes the mode of an O_PATH descriptor's file. It opens nothing: the link in proc
+// leads to the file itself.
 func chmod(fd int, mode uint32) error {
 	err := unix.Fchmodat(fd, "", mode, unix.AT_EMPTY_PATH)
 	if err == nil {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// walkIn creates what is missing in a directory.
+// walkIn returns a walk that creates missing directories.
 func walkIn(ctx context.Context, t *testing.T, dir string) *walk {
 	t.Helper()
 	fd, err := unix.Open(dir, toLook, 0)
@@ -23,9 +23,9 @@ func walkIn(ctx context.Context, t *testing.T, dir string) *walk {
 	return w
 }
 
-// TestNothingIsMadeLate: a file system that has answered after the caller left gets no
-// directory, and no mode.
-func TestNothingIsMadeLate(t *testing.T) {
+// TestNothingIsCreatedLate: after the end of ctx no directory is created and no mode set, also
+// if the file system answers late.
+func TestNothingIsCreatedLate(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.Mkdir(dir+"/begun", unfinished))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -41,18 +41,18 @@ func TestNothingIsMadeLate(t *testing.T) {
 	require.Zero(t, info.Mode().Perm())
 }
 
-// TestSquashed: where a server takes root for nobody, what it creates belongs to nobody.
-func TestSquashed(t *testing.T) {
+// TestRootSquash: on a server that maps root to an anonymous user, this user owns created directories.
+func TestRootSquash(t *testing.T) {
 	if !mounttest.RootNamespace(t) {
 		return
 	}
 	const nobody = 65534
 	dir := t.TempDir()
 	require.NoError(t, os.Chmod(dir, 0o777))
-	require.NoError(t, os.Mkdir(dir+"/nobodys", unfinished)) // not ours to finish
+	require.NoError(t, os.Mkdir(dir+"/nobodys", unfinished)) // of another user, and not created by the walk
 	require.NoError(t, os.Chown(dir+"/nobodys", nobody, nobody))
 	w := walkIn(t.Context(), t, dir)
-	as(t, nobody, func() {
+	runAs(t, nobody, func() {
 		n, err := w.enter("nobodys")
 		require.NoError(t, err)
 		n.close()
@@ -69,8 +69,8 @@ func TestSquashed(t *testing.T) {
 	}
 }
 
-// as does something as a file system sees another user do it.
-func as(t *testing.T, user int, do func()) {
+// runAs runs do runAs another user to file systems (setfsuid).
+func runAs(t *testing.T, user int, do func()) {
 	t.Helper()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

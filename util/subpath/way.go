@@ -7,28 +7,28 @@ import (
 	"strings"
 )
 
-// A way is what is left of a path, component by component.
+// A way is the unresolved rest of a path, component by component.
 type way struct {
 	rest  []string
-	links int // followed so far
+	links int // symbolic links followed so far
 }
 
-// maxDepth is how deep a path may lead. All directories on the way are open.
+// maxDepth limits the depth of a path. All directories on the way are open.
 const maxDepth = 256
 
-// mostLinks is how many symbolic links are followed, as in Linux.
+// mostLinks limits the symbolic links that are followed, as in Linux.
 const mostLinks = 40
 
 var errTooManyLinks = errors.New("too many symbolic links")
 
 func newWay(p string) way { return way{rest: split(p)} }
 
-// split leaves out what leads nowhere else.
+// split splits a path into components, without empty ones and ".".
 func split(p string) []string {
 	return slices.DeleteFunc(strings.Split(p, "/"), func(part string) bool { return part == "" || part == "." })
 }
 
-// next returns the next component; ".." is one.
+// next returns the next component, which may be "..".
 func (w *way) next() (part string, ok bool) {
 	if len(w.rest) == 0 {
 		return "", false
@@ -37,10 +37,10 @@ func (w *way) next() (part string, ok bool) {
 	return part, true
 }
 
-// follow goes where a symbolic link says before the rest.
+// follow inserts the target of a symbolic link before the rest.
 func (w *way) follow(link string) error {
 	if path.IsAbs(link) {
-		return ErrEscapes // whose root it means cannot be known
+		return ErrEscapes // its root could be the pod's or the node's
 	}
 	if w.links++; w.links > mostLinks {
 		return errTooManyLinks

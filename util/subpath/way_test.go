@@ -1,6 +1,7 @@
 package subpath
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -73,6 +74,6 @@ func TestBadInput(t *testing.T) {
 	var input *InputError
 	require.ErrorAs(t, Cleanup(t.Context(), nil, "/pods/1", "../2"), &input)
 	require.ErrorAs(t, Cleanup(t.Context(), nil, "1", "v"), &input)
-	_, err := Volumes("")
+	_, err := Volumes(context.Background(), "")
 	require.ErrorAs(t, err, &input)
 }

@@ -1,8 +1,8 @@
-// Package beneath is what those have in common who go down into a directory that
-// others may be changing, and see to all that is in it: [Open] leads from an open
-// directory to an entry, never through a symbolic link and never into another mount,
-// on every kernel; a [Listing] is what has been read of a directory; a [Stack] is the
-// way down, with a bounded number of descriptors, and back up; a [Gate] ends the work.
+// Package beneath has the parts of a walk through a directory that other processes may
+// change at the same time: [Open] opens an entry of an open directory, never through a
+// symbolic link and never in another mount, on every kernel; a [Listing] has the entries
+// that were read from a directory; a [Stack] has the directories from the root to the
+// current one, with a bounded number of descriptors; a [Gate] ends the work.
 //
-// What to do with an entry, and which errors are to be named, is the callers' matter.
+// The callers decide what to do with an entry, and which errors to report.
 package beneath

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Frame is a directory on the way from the root to where a worker is. Its owner knows
-// more of it: T.
+// A Frame is a directory on the way from the root to a worker. Note is the caller's data
+// about it.
 type Frame[T any] struct {
 	Place
 	Above *Frame[T] // nil for the root
@@ -17,10 +17,11 @@ type Frame[T any] struct {
 	Note  T
 
 	Unread Listing
-	next   int64 // where to read on
+	next   int64            // offset of the next unread entry
+	handle *unix.FileHandle // to reopen the directory, or nil
 }
 
-// PathOf is of an entry, from the root.
+// PathOf returns the path of an entry, relative to the root.
 func (f *Frame[T]) PathOf(name string) string {
 	parts := []string{name}
 	for ; f.Above != nil; f = f.Above {
@@ -30,18 +31,18 @@ func (f *Frame[T]) PathOf(name string) string {
 	return strings.Join(parts, "/")
 }
 
-// Refill reads on, and reports whether there was more.
+// Refill reads more entries into Unread, and reports whether there were any.
 func (f *Frame[T]) Refill() (more bool, err error) { return f.Unread.Refill(f.FD) }
 
-// RefillInOrder is Refill, in the order of inodes as far as that goes.
+// RefillInOrder is Refill, and sorts the entries by inode as [Order.Sort] does.
 func (f *Frame[T]) RefillInOrder(o *Order) (more bool, err error) {
 	more, err = f.Refill()
 	o.Sort(&f.Unread, f.next)
 	return more, err
 }
 
-// Take returns the next entry of what has been read. It is not read again after a way
-// back up.
+// Take returns the next entry of Unread, and advances the offset: the entry is not read
+// again after the directory is reopened.
 func (f *Frame[T]) Take() (Entry, bool) {
 	e, ok := f.Unread.Take()
 	if ok {
@@ -50,7 +51,7 @@ func (f *Frame[T]) Take() (Entry, bool) {
 	return e, ok
 }
 
-// Rewind begins with the directory anew.
+// Rewind restarts reading at the directory's beginning.
 func (f *Frame[T]) Rewind() error {
 	f.next, f.Unread.rest = 0, nil
 	return f.seek(f.FD)
@@ -61,8 +62,9 @@ func (f *Frame[T]) seek(fd int) error {
 	return err
 }
 
-// Again is the same directory, for another worker, which closes it.
-func (f *Frame[T]) Again() (*Frame[T], error) {
+// Duplicate returns the same directory with a descriptor of its own, for another worker, which
+// closes it.
+func (f *Frame[T]) Duplicate() (*Frame[T], error) {
 	fd, err := unix.FcntlInt(uintptr(f.FD), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
@@ -70,19 +72,20 @@ func (f *Frame[T]) Again() (*Frame[T], error) {
 	return &Frame[T]{Place: f.Place, Above: f.Above, Name: f.Name, FD: fd}, nil
 }
 
-// Half is Again with the first half of what has been read.
+// Half is Again, and moves the first half of the unread entries to the new frame.
 func (f *Frame[T]) Half() (*Frame[T], error) {
-	half, err := f.Again()
+	half, err := f.Duplicate()
 	if err == nil {
 		half.Unread, f.next = f.Unread.halve()
 	}
 	return half, err
 }
 
-// Close saves the descriptor and the memory.
+// Close closes the descriptor and frees the buffer.
 func (f *Frame[T]) Close() {
 	if f.FD >= 0 {
 		_ = unix.Close(f.FD)
 	}
-	f.FD, f.Unread = -1, Listing{}
+	f.Unread.Free()
+	f.FD = -1
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/volumekit/volumekit/util/ctxend"
 )
 
-// A Gate lets the workers of one call go on, until its context or one of them ends it.
+// A Gate stops the workers of one call when its context ends or one of them fails.
 type Gate struct {
 	ctx    context.Context
 	failed atomic.Bool
@@ -20,7 +20,7 @@ type Gate struct {
 
 func NewGate(ctx context.Context) *Gate { return &Gate{ctx: ctx} }
 
-// Stop ends all workers. The first error of any counts.
+// Stop stops all workers. Err returns the first error of all calls.
 func (g *Gate) Stop(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -30,7 +30,8 @@ func (g *Gate) Stop(err error) {
 	g.failed.Store(true)
 }
 
-// GoOn is asked before each system call that may wait for a file system.
+// GoOn reports whether to continue. Workers call it before each system call that may wait
+// for a file system.
 func (g *Gate) GoOn() bool {
 	if g.ctx.Err() != nil {
 		g.Stop(ctxend.Error(g.ctx))
@@ -38,17 +39,17 @@ func (g *Gate) GoOn() bool {
 	return !g.failed.Load()
 }
 
-// Err is what ended the work, nil if nothing did.
+// Err returns the error that ended the work, or nil.
 func (g *Gate) Err() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.err
 }
 
-// Await waits for the end of the work and calls tick every so often, each second for
-// 0. When ctx ends it gives workers that are not stuck a moment to end.
+// Await waits for the end of the work and calls tick at the interval every; 0 is a second.
+// When ctx ends it gives workers that are not stuck a grace period: half of the time
+// within which a call must return then, so that the caller has the other half.
 func Await(ctx context.Context, done <-chan error, every time.Duration, tick func()) error {
-	const grace = 100 * time.Millisecond
 	if every == 0 {
 		every = time.Second
 	}
@@ -61,7 +62,7 @@ func Await(ctx context.Context, done <-chan error, every time.Duration, tick fun
 		case <-ticker.C:
 			tick()
 		case <-ctx.Done():
-			if err, ok := ctxend.Receive(ctx, done, grace); ok {
+			if err, ok := ctxend.Receive(ctx, done, ctxend.Kernel); ok {
 				return err
 			}
 			return ctxend.Error(ctx)

@@ -4,18 +4,19 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
 
-// An Entry is one of a directory.
+// An Entry is a directory entry.
 type Entry struct {
 	Name string
 	Kind uint8 // unix.DT_*
-	Next int64 // where in the directory the next one is
+	Next int64 // offset of the next entry in the directory
 }
 
-// A Listing is the part of a directory that has been read and not been dealt with yet.
+// A Listing has the entries that were read from a directory and not yet returned by Take.
 type Listing struct {
 	buf  []byte
 	rest []byte // of buf
@@ -23,16 +24,27 @@ type Listing struct {
 
 const listSize = 32 << 10
 
-// Where a struct linux_dirent64 has what, see getdents64(2).
+// buffers has the buffers of freed listings.
+var buffers = sync.Pool{New: func() any { return new([listSize]byte) }}
+
+// Free returns the buffer to the pool, and empties the listing.
+func (l *Listing) Free() {
+	if l.buf != nil {
+		buffers.Put((*[listSize]byte)(l.buf))
+	}
+	*l = Listing{}
+}
+
+// Offsets of the fields of struct linux_dirent64, see getdents64(2).
 const nextAt, lengthAt, kindAt, nameAt = 8, 16, 18, 19
 
-// Refill reads on, and reports whether there was more. A directory that somebody has
-// removed is at its end, too.
+// Refill reads more entries, and reports whether there were any. A removed directory has no
+// more.
 func (l *Listing) Refill(fd int) (more bool, err error) {
 	if l.buf == nil {
-		l.buf = make([]byte, listSize)
+		l.buf = buffers.Get().(*[listSize]byte)[:]
 	}
-	n, err := Again(func() (int, error) { return unix.ReadDirent(fd, l.buf) })
+	n, err := RetryInterrupted(func() (int, error) { return unix.ReadDirent(fd, l.buf) })
 	if errors.Is(err, unix.ENOENT) {
 		return false, nil
 	}
@@ -40,7 +52,7 @@ func (l *Listing) Refill(fd int) (more bool, err error) {
 	return n > 0, err
 }
 
-// Take returns the next entry but "." and "..", until there is none.
+// Take returns the next entry and removes it from the listing. It skips "." and "..".
 func (l *Listing) Take() (e Entry, ok bool) {
 	for len(l.rest) > 0 {
 		e, l.rest = parse(l.rest)
@@ -65,10 +77,10 @@ func placeBehind(buf []byte) int64 { return int64(binary.NativeEndian.Uint64(buf
 
 func sizeOf(buf []byte) int { return int(binary.NativeEndian.Uint16(buf[lengthAt:])) }
 
-// Bytes is how long what is left is, names and all.
+// Bytes returns the size of the unread entries in bytes.
 func (l *Listing) Bytes() int { return len(l.rest) }
 
-// HasDirectory reports whether there is a directory in what is left.
+// HasDirectory reports whether the unread entries include a directory.
 func (l *Listing) HasDirectory() bool {
 	for rest := *l; ; {
 		e, ok := rest.Take()
@@ -78,7 +90,7 @@ func (l *Listing) HasDirectory() bool {
 	}
 }
 
-// halve takes the first half of the entries away, and says where the others begin.
+// halve removes and returns the first half of the entries, and the offset of the others.
 func (l *Listing) halve() (half Listing, next int64) {
 	count := 0
 	for rest := l.rest; len(rest) > 0; rest = rest[sizeOf(rest):] {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestHalve takes entries as the kernel writes them.
+// TestHalve halves listings as the kernel writes them.
 func TestHalve(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 9 {

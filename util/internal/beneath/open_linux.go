@@ -12,14 +12,48 @@ const (
 	ToList = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	ToLook = unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC
 
-	// Quiet asks for what the kernel knows, and waits for no server.
+	// Quiet makes statx(2) return cached attributes, and wait for no server.
 	Quiet = unix.AT_NO_AUTOMOUNT | unix.AT_SYMLINK_NOFOLLOW | unix.AT_STATX_DONT_SYNC
 )
 
 // OpenPath returns an O_PATH descriptor of a directory. The path is absolute; a symbolic
-// link anywhere is ENOTDIR. It goes component by component on every kernel: it is done
-// once, and not worth two ways.
+// link in any component is ENOTDIR.
 func OpenPath(name string) (int, error) {
+	if !HasOpenat2() {
+		return walkPath(name)
+	}
+	fd, err := openPath(name, ToLook)
+	if errors.Is(err, unix.ENAMETOOLONG) {
+		return walkPath(name)
+	}
+	return fd, err
+}
+
+func openPath(name string, flags uint64) (int, error) {
+	how := unix.OpenHow{Flags: flags | unix.O_DIRECTORY, Resolve: unix.RESOLVE_NO_SYMLINKS}
+	fd, err := RetryInterrupted(func() (int, error) { return unix.Openat2(unix.AT_FDCWD, name, &how) })
+	if errors.Is(err, unix.ELOOP) {
+		err = unix.ENOTDIR
+	}
+	return fd, err
+}
+
+// OpenDirectory is OpenPath for listing.
+func OpenDirectory(name string) (int, error) {
+	if HasOpenat2() && len(name) < unix.PathMax {
+		return openPath(name, ToList)
+	}
+	at, err := OpenPath(name)
+	if err != nil {
+		return -1, err
+	}
+	defer func() { _ = unix.Close(at) }()
+	return OpenSelf(at, ToList)
+}
+
+// walkPath is OpenPath component by component: for kernels without openat2, and for paths
+// longer than the limit of a system call.
+func walkPath(name string) (int, error) {
 	at, err := unix.Open("/", ToLook, 0)
 	for part := range strings.SplitSeq(strings.Trim(name, "/"), "/") {
 		if err != nil {
@@ -32,9 +66,8 @@ func OpenPath(name string) (int, error) {
 	return at, err
 }
 
-// OpenRoot is OpenPath for a directory that all is below. The root of the hierarchy is
-// ErrIsTop under whatever name: what is bound elsewhere is the same for whoever needs
-// what is in it.
+// OpenRoot is OpenPath for the root of a walk. The root of the file system hierarchy is
+// ErrIsTop under any name: a bind mount of it elsewhere has the same content.
 func OpenRoot(name string) (int, Place, error) {
 	fd, err := OpenPath(name)
 	if err != nil {
@@ -52,22 +85,21 @@ func OpenRoot(name string) (int, Place, error) {
 }
 
 func refuseTop(at Place) error {
-	fd, err := unix.Open("/", ToLook, 0)
-	if err != nil {
+	var top unix.Statx_t
+	if err := unix.Statx(unix.AT_FDCWD, "/", Quiet, unix.STATX_INO, &top); err != nil {
 		return err
 	}
-	defer func() { _ = unix.Close(fd) }()
-	top, err := Identify(fd)
-	if err == nil && top.Device == at.Device && top.Inode == at.Inode {
+	if top.Ino == at.Inode && unix.Mkdev(top.Dev_major, top.Dev_minor) == at.Device {
 		return ErrIsTop
 	}
-	return err
+	return nil
 }
 
-// Open opens what is at a relative path below an open directory, with ToList or ToLook.
-// Home is the number of the directory's mount: all else is EXDEV. A symbolic link, on
-// the way or at the end, is ELOOP or ENOTDIR, and so is what is no directory, if it is
-// to be listed. With ToLook a link at the end is opened itself.
+// Open opens the entry at a relative path below an open directory, with ToList or ToLook.
+// Home is the ID of the directory's mount: an entry in another mount is EXDEV. A symbolic
+// link on the way is ELOOP or ENOTDIR. With ToList a symbolic link at the end, or an entry
+// that is not a directory, is ELOOP or ENOTDIR; with ToLook a link at the end is opened
+// itself.
 func Open(dir int, name string, flags int, home uint64) (int, error) {
 	if HasOpenat2() {
 		return openat2(dir, name, flags)
@@ -80,12 +112,12 @@ func openat2(dir int, name string, flags int) (int, error) {
 		Flags:   uint64(flags),
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV,
 	}
-	return Again(func() (int, error) { return unix.Openat2(dir, name, &how) })
+	return RetryInterrupted(func() (int, error) { return unix.Openat2(dir, name, &how) })
 }
 
-// walk is openat2 for those who lack it. What it has not looked at it does not open:
-// that might wait for another file system. Without O_DIRECTORY it sets off no automount
-// either.
+// walk is openat2 for kernels that lack it. It checks an entry by an O_PATH descriptor
+// before it opens the entry for listing, which might wait for another file system. Without
+// O_DIRECTORY the O_PATH descriptor triggers no automount either.
 func walk(dir int, name string, flags int, home uint64) (int, error) {
 	at := dir
 	for part := range strings.SplitSeq(name, "/") {
@@ -102,7 +134,7 @@ func walk(dir int, name string, flags int, home uint64) (int, error) {
 		return at, nil
 	}
 	defer func() { _ = unix.Close(at) }()
-	return OpenSelf(at, flags) // ENOTDIR for what is no directory
+	return OpenSelf(at, flags) // ENOTDIR for other entries than directories
 }
 
 func step(dir int, part string, home uint64) (int, error) {
@@ -124,22 +156,23 @@ func step(dir int, part string, home uint64) (int, error) {
 	return fd, nil
 }
 
-// OpenSelf opens the directory that a descriptor is of, and nothing that is mounted
-// upon it.
+// OpenSelf reopens the directory of a descriptor, and no file system that is mounted on it
+// later.
 func OpenSelf(dir, flags int) (int, error) { return openAt(dir, ".", flags) }
 
 func openAt(dir int, name string, flags int) (int, error) {
-	return Again(func() (int, error) { return unix.Openat(dir, name, flags, 0) })
+	return RetryInterrupted(func() (int, error) { return unix.Openat(dir, name, flags, 0) })
 }
 
-// BadName: a file system may say anything.
+// BadName reports whether a name from a file system is invalid: a broken or malicious
+// server may return any name.
 func BadName(name string) bool {
 	return name == "" || name == "." || name == ".." || strings.Contains(name, "/")
 }
 
-// Again does what was interrupted once more. EAGAIN is openat2's: a rename elsewhere may
-// have interfered. What says so for ever is the file system.
-func Again(call func() (int, error)) (n int, err error) {
+// RetryInterrupted retries on EINTR and EAGAIN, a bounded number of times. openat2 returns
+// EAGAIN if a concurrent rename may have interfered; a file system may return it forever.
+func RetryInterrupted(call func() (int, error)) (n int, err error) {
 	const tries = 1000
 	for range tries {
 		n, err = call()
@@ -150,16 +183,17 @@ func Again(call func() (int, error)) (n int, err error) {
 	return n, err
 }
 
-// IsShortage reports whether an error is about this process or the machine, and says
-// nothing of what was asked.
+// IsShortage reports whether an error is a shortage of this process or the machine, which
+// says nothing about the file.
 func IsShortage(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
 }
 
-// WithoutOpenat2 makes tests take the way of older kernels.
+// WithoutOpenat2 disables newer system calls, for tests of older kernels' paths.
 var WithoutOpenat2 bool
 
-// HasOpenat2: a kernel before 5.6 does not, and a filter may say EPERM.
+// HasOpenat2 reports whether openat2 works: Linux before 5.6 lacks it, and a filter may
+// return EPERM.
 func HasOpenat2() bool { return !WithoutOpenat2 && probeOpenat2() }
 
 var probeOpenat2 = sync.OnceValue(func() bool {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An Order brings what is read of directories into the order of inodes, which is that of
-// the disk, and mostly of memory, too. It is one worker's.
+// An Order sorts directory entries by inode, which is the order on disk, and mostly in
+// memory, too. It is used by one worker.
 type Order struct {
 	run    []numbered
 	sorted []byte
@@ -17,12 +17,12 @@ type Order struct {
 
 type numbered struct {
 	inode uint64
-	entry []byte // header and all
+	entry []byte // including its header
 }
 
-// Sort is of what has been read behind a place in the directory. Only entries between two
-// directories change places: who goes down into one has dealt with all that was before
-// it, and reads on behind it.
+// Sort sorts the entries of a listing that was read from the offset from. Directories keep
+// their places, and only entries between two of them are exchanged: a walk that descends
+// into a directory has handled all entries before it, and continues after it.
 func (o *Order) Sort(l *Listing, from int64) {
 	begin := 0
 	for at, next := 0, 0; at < len(l.rest); at = next {
@@ -36,8 +36,8 @@ func (o *Order) Sort(l *Listing, from int64) {
 	o.sort(l.rest[begin:], from)
 }
 
-// sort is of entries that are no directories. The place behind the last one is behind all
-// of them, and behind the others is where they began.
+// sort sorts entries that are not directories. The last of them gets the offset of their
+// end, and the others the offset of their beginning.
 func (o *Order) sort(entries []byte, from int64) {
 	o.run, o.sorted = o.run[:0], o.sorted[:0]
 	behind := from

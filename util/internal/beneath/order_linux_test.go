@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// direntOf is how getdents64(2) tells of an entry.
+// direntOf returns an entry as getdents64(2) encodes it.
 func direntOf(e Entry, inode uint64) []byte {
 	buf := make([]byte, (nameAt+len(e.Name)+1+7)&^7)
 	binary.NativeEndian.PutUint64(buf, inode)
@@ -22,11 +22,11 @@ func direntOf(e Entry, inode uint64) []byte {
 	return buf
 }
 
-// A shelf is a directory whose entries are named for their places, and where they begin.
+// A shelf is a directory whose entries are named for their offsets.
 type shelf struct {
 	kinds  []uint8
 	inodes []uint64
-	places []int64 // behind each
+	places []int64 // the offset after each entry
 	begin  int64
 }
 
@@ -36,7 +36,7 @@ func newShelf(r *rand.Rand) shelf {
 	for range r.IntN(40) {
 		s.kinds = append(s.kinds, kinds[r.IntN(len(kinds))])
 		s.inodes = append(s.inodes, r.Uint64N(100))
-		s.places = append(s.places, 1000+r.Int64()) // in no order, as ext4 has them
+		s.places = append(s.places, 1000+r.Int64()) // in no order, as on ext4
 	}
 	return s
 }
@@ -48,7 +48,7 @@ func (s shelf) listing() (l Listing) {
 	return l
 }
 
-// behind returns the entries behind a place.
+// behind returns the entries after an offset.
 func (s shelf) behind(place int64) map[string]bool {
 	after := map[string]bool{}
 	found := place == s.begin
@@ -61,19 +61,18 @@ func (s shelf) behind(place int64) map[string]bool {
 	return after
 }
 
-// TestOrder: whoever reads on behind any entry, as after a way down into it, misses
-// nothing, and sees nothing again that came before the last directory. If it is a
-// directory itself, or the last entry, he sees nothing again at all. What is between
-// directories comes by inode.
+// TestOrder: reading on after any entry, as after a descent into it, misses no entry, and
+// repeats none from before the last directory. After a directory, or the last entry, it
+// repeats none at all. Entries between directories come in the order of inodes.
 func TestOrder(t *testing.T) {
-	var o Order // for all: what is left in it is nobody's
+	var o Order // shared, as leftovers of one sort must not matter to the next
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 500 {
 		s := newShelf(r)
 		l := s.listing()
 		o.Sort(&l, s.begin)
 		todo := s.behind(s.begin)
-		since := maps.Clone(todo) // the last directory
+		since := maps.Clone(todo) // entries unread at the last directory
 		last := uint64(0)
 		for e, ok := l.Take(); ok; e, ok = l.Take() {
 			require.True(t, todo[e.Name], "once")

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestMountWithoutStatx: a kernel before 5.8 says in another way which mount it is.
+// TestMountWithoutStatx: before Linux 5.8 the mount's ID is read from fdinfo.
 func TestMountWithoutStatx(t *testing.T) {
 	fd, err := unix.Open(t.TempDir(), ToList, 0)
 	require.NoError(t, err)
@@ -15,9 +15,9 @@ func TestMountWithoutStatx(t *testing.T) {
 	at, err := Identify(fd)
 	require.NoError(t, err)
 	require.NotZero(t, at.Mount)
-	mount, err := mountIn(fd, &unix.Statx_t{})
+	mount, err := MountIn(fd, &unix.Statx_t{})
 	require.NoError(t, err)
 	require.Equal(t, at.Mount, mount)
-	_, err = mountIn(-1, &unix.Statx_t{})
+	_, err = MountIn(-1, &unix.Statx_t{})
 	require.Error(t, err)
 }

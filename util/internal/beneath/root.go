@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// ErrIsTop: nobody wants that.
+// ErrIsTop refuses the root of the file system hierarchy as the root of a walk.
 var ErrIsTop = errors.New("the root of the file system hierarchy")
 
-// BadRoot says what is wrong with the path of a directory, and "" if nothing is.
+// BadRoot returns why a path is invalid as the root of a walk, or "".
 func BadRoot(name string) string {
 	switch {
 	case !path.IsAbs(name):
 		return "not absolute"
 	case strings.ContainsRune(name, 0):
-		return "has a NUL"
+		return "must not contain NUL"
 	case slices.Contains(strings.Split(name, "/"), ".."):
 		return `has ".."`
 	case path.Clean(name) == "/":

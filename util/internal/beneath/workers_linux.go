@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Workers is how many help in a directory: where there is a server to wait for, more
-// than processors.
+// Workers returns a number of workers for a directory: on a network file system more than
+// there are processors.
 func Workers(dir int) int {
 	const local, remote = 2, 16
 	var fs unix.Statfs_t

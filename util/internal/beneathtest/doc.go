@@ -1,2 +1,2 @@
-// Package beneathtest runs tests of what stands on beneath.
+// Package beneathtest helps to test packages that use beneath.
 package beneathtest

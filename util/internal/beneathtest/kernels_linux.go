@@ -9,7 +9,7 @@ import (
 )
 
 // OnEachKernel runs a test in a namespace, on a tmpfs of its own, with openat2 and
-// without.
+// without it.
 func OnEachKernel(t *testing.T, test func(t *testing.T, dir string)) {
 	t.Helper()
 	for _, way := range []string{"openat2", "without"} {
