@@ -1,0 +1,27 @@
+//go:build !linux
+
+package disk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+)
+
+// kernelDevices: block devices are used on Linux alone.
+type kernelDevices struct{}
+
+var errNotLinux = fmt.Errorf("block devices: requires Linux: %w", errors.ErrUnsupported)
+
+func (kernelDevices) Open(string) (Handle, error)   { return nil, errNotLinux }
+func (kernelDevices) Identify(string) (Info, error) { return Info{}, errNotLinux }
+
+func isBelowLoop(context.Context, Info, string) (bool, error) { return false, errNotLinux }
+
+func openLocked(*os.File) (*os.File, error) { return nil, errNotLinux }
+
+func separate(*exec.Cmd) {}
+
+func sizeOfMounted(string, string) (int64, error) { return 0, errNotLinux }
