@@ -12,17 +12,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestAnchorWhileRemounting: what is bound from a crowded mount has the flags that
-// are asked for by name, also while the mount's own change; and the others are what
-// the mount's are when nobody changes them any more, not what they were once.
-func TestAnchorWhileRemounting(t *testing.T) {
+// TestAnchorDuringRemount: a bind mount from a crowded mount has the flags that its
+// request names, also while another mounter changes the flags of the crowded mount. After
+// the last change, the other flags equal the current flags of the crowded mount, not those
+// from the creation of its anchor.
+func TestAnchorDuringRemount(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
 	}
 	if mount.New(mount.Config{}).Tier() < mount.TierTreeAttr {
 		mounttest.SkipWithout(t, "mountevents", "no anchors on this kernel")
 	}
-	m, dir := crowded(t)
+	m, dir := newCrowdedMount(t)
 	other := mount.New(mount.Config{})
 	random := rand.New(rand.NewPCG(1, 2))
 	remount := func(option string) {
@@ -57,7 +58,7 @@ func TestAnchorWhileRemounting(t *testing.T) {
 		}
 		stop.Store(true)
 		remounting.Wait()
-		remount("rw") // if it has not come to it at all
+		remount("rw") // the loop may have ended before its first remount
 		require.False(t, readOnly(), "the mount is writable now")
 		remount("ro")
 		require.True(t, readOnly(), "the mount is read-only now")

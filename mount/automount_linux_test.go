@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestAutomount: what is mounted when it is looked at is mounted by a lookup that
-// can be given up, too. Where the kernel has none such there is nothing to see.
-func TestAutomount(t *testing.T) {
+// TestLookupTriggersAutomount: a lookup that ends with its context triggers an automount, too.
+// Without debugfs, and its automount of tracefs, the test checks nothing.
+func TestLookupTriggersAutomount(t *testing.T) {
 	if !mounttest.RootNamespace(t) {
 		return
 	}

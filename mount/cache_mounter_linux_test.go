@@ -16,20 +16,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestContractOnEachFeed: what tells of changes makes no difference.
+// TestContractOnEachFeed: a Mounter fulfills the contract with every feed of mount table
+// changes.
 func TestContractOnEachFeed(t *testing.T) {
 	for feed := range mount.Feeds {
 		t.Run(feed, func(t *testing.T) {
 			if !mounttest.Namespace(t) {
 				return
 			}
-			mounttest.TestInterface(t, mountersOn(t, feed))
+			mounttest.TestInterface(t, mountersWithFeed(t, feed))
 		})
 	}
 }
 
-// mountersOn makes mounters that are closed when t ends.
-func mountersOn(t *testing.T, feed string) func(*testing.T, mount.Config) mount.Interface {
+// mountersWithFeed returns a constructor of mounters with one feed. They are closed when t ends.
+func mountersWithFeed(t *testing.T, feed string) func(*testing.T, mount.Config) mount.Interface {
 	return func(inner *testing.T, config mount.Config) mount.Interface {
 		config.StagingDir = filepath.Join(inner.TempDir(), "staging")
 		m := mount.New(config)
@@ -39,13 +40,14 @@ func mountersOn(t *testing.T, feed string) func(*testing.T, mount.Config) mount.
 	}
 }
 
-func mounterOn(t *testing.T, feed string) mount.Interface {
-	return mountersOn(t, feed)(t, mount.Config{})
+func newMounterWithFeed(t *testing.T, feed string) mount.Interface {
+	return mountersWithFeed(t, feed)(t, mount.Config{})
 }
 
-// TestContractFilteredFeeds: the calls that the cache needs may be forbidden, each.
+// TestContractFilteredFeeds: the contract holds if a filter forbids one of the calls of the
+// cache.
 func TestContractFilteredFeeds(t *testing.T) {
-	repeats(t)
+	skipIfShort(t)
 	for name, call := range map[string]uint32{
 		"statmount": unix.SYS_STATMOUNT, "listmount": unix.SYS_LISTMOUNT, "openat2": unix.SYS_OPENAT2,
 		"fanotify_init": unix.SYS_FANOTIFY_INIT, "fanotify_mark": unix.SYS_FANOTIFY_MARK,
@@ -55,46 +57,46 @@ func TestContractFilteredFeeds(t *testing.T) {
 				return
 			}
 			forbid(t, call)
-			mounttest.TestInterface(t, mountersOn(t, ""))
+			mounttest.TestInterface(t, mountersWithFeed(t, ""))
 		})
 	}
 }
 
-// TestFilteredLater: a filter that comes while the cache is in use makes no answer
-// a wrong one.
-func TestFilteredLater(t *testing.T) {
+// TestFilterDuringUse: answers stay right if a filter is installed while the cache is in use.
+func TestFilterDuringUse(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
 	}
 	dir := mkdirs(t, "source", "target", "later")
 	m := mount.New(mount.Config{})
 	require.NoError(t, m.Mount(t.Context(), mount.Request{Source: dir + "/source", Target: dir + "/target"}))
-	ask := func(want ...string) {
+	requireRefs := func(want ...string) {
 		t.Helper()
 		refs, err := m.MountRefs(t.Context(), dir+"/source")
 		require.NoError(t, err)
 		require.Equal(t, want, refs)
 	}
-	ask(dir + "/target")
+	requireRefs(dir + "/target")
 	forbid(t, unix.SYS_STATMOUNT)
-	ask(dir + "/target")
+	requireRefs(dir + "/target")
 	require.NoError(t, m.Mount(t.Context(), mount.Request{Source: dir + "/source", Target: dir + "/later"}))
-	ask(dir+"/later", dir+"/target")
+	requireRefs(dir+"/later", dir+"/target")
 }
 
-// TestTableIsNotRead: with a feed, questions about some mounts do not read all.
-func TestTableIsNotRead(t *testing.T) {
+// TestQueriesDoNotReadTable: with a feed, queries about some mounts do not read the records of
+// all mounts.
+func TestQueriesDoNotReadTable(t *testing.T) {
 	for _, feed := range []string{"events", "poll"} {
 		t.Run(feed, func(t *testing.T) {
 			if !mounttest.Namespace(t) {
 				return
 			}
 			if err := mount.HasMountEvents(); err != nil {
-				mounttest.SkipWithout(t, "mountevents", err) // and what is as new
+				mounttest.SkipWithout(t, "mountevents", err) // and statmount(2) with all fields
 			}
 			dir := mkdirs(t, "source/sub", "target", "tmpfs", "link")
 			require.NoError(t, os.Symlink(dir, dir+"/link/dir"))
-			m := mounterOn(t, feed)
+			m := newMounterWithFeed(t, feed)
 			_, err := m.MountRefs(t.Context(), dir)
 			require.NoError(t, err)
 			require.NoError(t, m.Mount(t.Context(), mount.Request{Source: dir + "/source", Target: dir + "/target"}))
@@ -118,25 +120,25 @@ func TestTableIsNotRead(t *testing.T) {
 	}
 }
 
-// TestMountsFrom: a block device by its number, whatever its name; anything else by
-// how it is written.
+// TestMountsFrom: MountsFrom compares a block device by its number, under any name, and
+// another source by its spelling.
 func TestMountsFrom(t *testing.T) {
 	for feed := range mount.Feeds {
 		t.Run(feed, func(t *testing.T) {
 			if !mounttest.RootNamespace(t) {
 				return
 			}
-			m := mounterOn(t, feed)
+			m := newMounterWithFeed(t, feed)
 			dir := mkdirs(t, "a", "b", "c", "links/deep")
-			device := ext4(t, dir+"/image")
+			device := newExt4Device(t, dir+"/image")
 			require.NoError(t, m.Mount(t.Context(), mount.Request{Source: device, Target: dir + "/a", FSType: "ext4"}))
 			require.NoError(t, m.Mount(t.Context(), mount.Request{Source: dir + "/a", Target: dir + "/b"}))
 			require.NoError(t, m.Mount(t.Context(), mount.Request{Source: "x", Target: dir + "/c", FSType: "tmpfs"}))
-			require.NoError(t, unix.Mknod(dir+"/node", unix.S_IFBLK|0o600, int(rdev(t, device))))
+			require.NoError(t, unix.Mknod(dir+"/node", unix.S_IFBLK|0o600, int(deviceNumber(t, device))))
 			require.NoError(t, os.Symlink(device, dir+"/links/absolute"))
 			require.NoError(t, os.Symlink("../absolute", dir+"/links/deep/relative"))
 			require.NoError(t, os.Symlink("links/deep", dir+"/way"))
-			// What ".." leads to is another than the path's text says.
+			// ".." is relative to the target of the link, not to the text of the path.
 			require.NoError(t, os.Symlink("way/../absolute", dir+"/dots"))
 			require.NoError(t, os.Symlink("loop", dir+"/loop"))
 
@@ -152,14 +154,14 @@ func TestMountsFrom(t *testing.T) {
 			_, err = m.MountsFrom(t.Context(), "/"+strings.Repeat("x", unix.PathMax))
 			require.ErrorIs(t, err, unix.ENAMETOOLONG)
 
-			// A mount that has the device's name, but is of another.
+			// The source of this tmpfs is the name of the device.
 			require.NoError(t, unix.Mount(device, dir+"/c", "tmpfs", 0, ""))
 			require.Equal(t, []string{dir + "/a", dir + "/b"}, mountpointsFrom(t, m, device))
 		})
 	}
 }
 
-func rdev(t *testing.T, device string) uint64 {
+func deviceNumber(t *testing.T, device string) uint64 {
 	t.Helper()
 	var s unix.Stat_t
 	require.NoError(t, unix.Stat(device, &s))
@@ -176,17 +178,17 @@ func mountpointsFrom(t *testing.T, m mount.Interface, source string) (mountpoint
 	return mountpoints
 }
 
-// TestMountsFromBtrfs: its device has another number than its mounts, and so have
-// its subvolumes.
+// TestMountsFromBtrfs: MountsFrom finds the mounts of a btrfs device and of its subvolumes, whose
+// device numbers differ from that of the device.
 func TestMountsFromBtrfs(t *testing.T) {
 	for feed := range mount.Feeds {
 		t.Run(feed, func(t *testing.T) {
 			if !mounttest.RootNamespace(t) {
 				return
 			}
-			m := mounterOn(t, feed)
+			m := newMounterWithFeed(t, feed)
 			dir := mkdirs(t, "a", "b", "c")
-			device := btrfs(t, dir+"/image")
+			device := newBtrfsDevice(t, dir+"/image")
 			err := m.Mount(t.Context(), mount.Request{Source: device, Target: dir + "/a", FSType: "btrfs"})
 			if err != nil {
 				mounttest.SkipWithout(t, "btrfs", err)
@@ -205,8 +207,8 @@ func TestMountsFromBtrfs(t *testing.T) {
 	}
 }
 
-// btrfs makes a file system in a file, and a loop device of it.
-func btrfs(t *testing.T, image string) (device string) {
+// newBtrfsDevice formats an image, and returns a loop device for it.
+func newBtrfsDevice(t *testing.T, image string) (device string) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(image, nil, 0o600))
 	require.NoError(t, os.Truncate(image, 256<<20))
@@ -216,18 +218,18 @@ func btrfs(t *testing.T, image string) (device string) {
 	return testbed.Loop(t, image)
 }
 
-// TestHungMountsFrom: a source that is a path on a file system that does not answer
-// holds nobody up, and no cached answer waits for one that hangs.
-func TestHungMountsFrom(t *testing.T) {
+// TestMountsFromHungSource: MountsFrom returns in time if the source is a path on a file system
+// that does not answer, and no cached answer waits for a lookup that hangs.
+func TestMountsFromHungSource(t *testing.T) {
 	for feed := range mount.Feeds {
 		t.Run(feed, func(t *testing.T) {
 			if !mounttest.RootNamespace(t) {
 				return
 			}
-			m := mounterOn(t, feed)
+			m := newMounterWithFeed(t, feed)
 			dir := mkdirs(t, "hung", "bound", "below")
 			mountHungFS(t, dir+"/hung")
-			within(t, func() {
+			requireReturns(t, func() {
 				require.NoError(t, m.Mount(t.Context(), mount.Request{Source: dir + "/hung", Target: dir + "/bound"}))
 				refs, err := m.MountRefs(t.Context(), dir+"/hung")
 				require.NoError(t, err)
@@ -243,11 +245,10 @@ func TestHungMountsFrom(t *testing.T) {
 	}
 }
 
-// repeats leaves a test that is much like others, and the same on every kernel, out
-// of short runs: where a whole run is made besides, and time is short.
-func repeats(t *testing.T) {
+// skipIfShort skips a test in short runs that repeats another test with other settings.
+func skipIfShort(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("it repeats others, and runs without -short")
+		t.Skip("repeats other tests: runs without -short")
 	}
 }

@@ -18,7 +18,7 @@ func TestContractFake(t *testing.T) {
 func TestContract(t *testing.T) {
 	for _, tier := range []mount.Tier{mount.TierAuto, mount.TierClassic, mount.TierDetached, mount.TierTreeAttr} {
 		t.Run(tier.String(), func(t *testing.T) {
-			needTier(t, tier)
+			skipWithoutTier(t, tier)
 			if !mounttest.Namespace(t) {
 				return
 			}
@@ -26,23 +26,24 @@ func TestContract(t *testing.T) {
 				config.Tier = tier
 				config.StagingDir = filepath.Join(t.TempDir(), "staging")
 				return mount.New(config)
-			}, except(tier)...)
+			}, exceptionsFor(tier)...)
 		})
 	}
 }
 
-// except is what the Mounter does not keep of the contract with a tier.
-func except(tier mount.Tier) []mounttest.TestOption {
+// exceptionsFor returns options that leave out the tests of the contract that the Mounter cannot
+// pass with a tier.
+func exceptionsFor(tier mount.Tier) []mounttest.TestOption {
 	if tier == mount.TierClassic || len(mount.Tiers()) == 1 {
 		return []mounttest.TestOption{mounttest.Except("SubmountsUnderOthers", "mount(2) cannot reach a hidden mount")}
 	}
 	return nil
 }
 
-// needTier skips a test of a tier that this kernel is too old for.
-func needTier(t *testing.T, tier mount.Tier) {
+// skipWithoutTier skips the test if the kernel does not offer the tier.
+func skipWithoutTier(t *testing.T, tier mount.Tier) {
 	t.Helper()
 	if tier != mount.TierAuto && !slices.Contains(mount.Tiers(), tier) {
-		mounttest.SkipWithout(t, "tier "+tier.String(), "the kernel is too old")
+		mounttest.SkipWithout(t, "tier-"+tier.String(), "the kernel is too old")
 	}
 }

@@ -6,26 +6,26 @@ import (
 	"syscall"
 )
 
-// corrupted are what a file system answers whose server or daemon is gone.
-var corrupted = []syscall.Errno{
+// corruptedErrors are the errors of a file system whose server or daemon is gone.
+var corruptedErrors = []syscall.Errno{
 	syscall.ENOTCONN,     // a FUSE daemon has died
-	syscall.ESTALE,       // what is mounted was removed on the server
+	syscall.ESTALE,       // the mounted directory was removed on the server
 	syscall.EIO,          // a device does not answer
 	syscall.EHOSTDOWN,    // a server is down
-	syscall.EHOSTUNREACH, // or out of reach
+	syscall.EHOSTUNREACH, // a server is unreachable
 	syscall.EWOULDBLOCK,  // a soft mount has given up
 	syscall.ECONNABORTED, // a FUSE connection was cut
 	errRestart,
 }
 
-// errRestart is ERESTARTSYS, which is not for programs to see. A call that was
-// waiting for a server sees it when the mount is torn away (MNT_FORCE).
+// errRestart is ERESTARTSYS, which the kernel hides from programs. A call that waits for a
+// server returns it inside the kernel when the mount is forced (MNT_FORCE).
 const errRestart = syscall.Errno(512)
 
-// IsCorrupted reports whether err, or an error that it wraps, says that there is
-// a mount whose file system no longer answers as one: the path can be unmounted,
-// and used again only then. A permission that is missing is not that.
+// IsCorrupted reports whether err, or an error that it wraps, is that of a mount whose file
+// system no longer works: the path can be unmounted, and used again only then. Missing
+// permissions do not count.
 func IsCorrupted(err error) bool {
 	var errno syscall.Errno
-	return errors.As(err, &errno) && slices.Contains(corrupted, errno)
+	return errors.As(err, &errno) && slices.Contains(corruptedErrors, errno)
 }

@@ -32,8 +32,8 @@ func TestDescribe(t *testing.T) {
 	require.NotContains(t, log.String(), "secret")
 }
 
-// TestClasses: the class of a cause is found however deep it is.
-func TestClasses(t *testing.T) {
+// TestErrorClasses: errors.Is finds the class of a cause below any number of wraps.
+func TestErrorClasses(t *testing.T) {
 	for _, test := range []struct {
 		cause error
 		class error
@@ -50,6 +50,6 @@ func TestClasses(t *testing.T) {
 				others++
 			}
 		}
-		require.Equal(t, 2, others, "%v is of one class", err)
+		require.Equal(t, 2, others, "%v has one class", err)
 	}
 }

@@ -3,75 +3,88 @@ package mount
 import (
 	"errors"
 	"fmt"
-	"strconv"
+	"io/fs"
 	"syscall"
+
+	"github.com/volumekit/volumekit/internal/brief"
+	"github.com/volumekit/volumekit/mount/internal/failure"
+	"github.com/volumekit/volumekit/mount/internal/options"
+	"github.com/volumekit/volumekit/mount/internal/text"
 )
 
 var (
-	// ErrMounted is wrapped by the error of a Mount whose target is a mount point
-	// of something else than the request asks for.
-	ErrMounted = errors.New("something else is mounted there")
+	// ErrMounted is wrapped by the error of a Mount whose target is the mount point of
+	// another mount than the requested one.
+	ErrMounted = failure.ErrMounted
 
-	// ErrUncertain is wrapped by an error after which it is not known what is
-	// mounted at the target. Treat it as mounted.
-	ErrUncertain = errors.New("what is mounted there now is not known")
+	// ErrUncertain is wrapped by an error after which the mount at the target may or may not
+	// exist. Treat the target as mounted. See [AsUncertain].
+	ErrUncertain = failure.ErrUncertain
 
-	// ErrNotAsRequested is wrapped by the error of a Mount whose result was not
-	// what the request asked for. The mount has been undone.
-	ErrNotAsRequested = errors.New("the mount is not as requested")
+	// ErrNotAsRequested is wrapped by the error of a Mount whose result differed from the
+	// request. Mount has unmounted it.
+	ErrNotAsRequested = failure.ErrNotAsRequested
 
-	// ErrSubmounts is wrapped by the error of a bind mount whose source has other
-	// mounts below it, when the request does not say what to do with them.
-	ErrSubmounts = errors.New("something is mounted below the source")
+	// ErrSubmounts is wrapped by the error of a bind mount whose source has other mounts
+	// below it, if the request refuses such sources ([RefuseSubmounts]).
+	ErrSubmounts = failure.ErrSubmounts
 
-	// ErrNotMounted is wrapped by the error of a remount where nothing is mounted.
-	ErrNotMounted = errors.New("nothing is mounted there")
+	// ErrUnknownFSType is wrapped by the error of a Mount of a file system type that the
+	// kernel lacks. A retry fails until the type's module is installed.
+	ErrUnknownFSType = failure.ErrUnknownFSType
 
-	// ErrStillMounted is wrapped by the error of an Unmount after which the mount
-	// table still has the mount that it took for unmounted.
-	ErrStillMounted = errors.New("it is still mounted")
+	// ErrNotMounted is wrapped by the error of a remount whose target is no mount point.
+	ErrNotMounted = failure.ErrNotMounted
 
-	// ErrNotEnded is wrapped by the error of an Unmount that has unmounted the last
-	// mount of a file system, when the context ends before the file system does: it
-	// may still be writing, to its device or server. Nothing is mounted there any more
-	// by it, and it changes no mount any more.
-	ErrNotEnded = errors.New("it is unmounted, but its file system has not ended yet")
+	// ErrStillMounted is wrapped by the error of an Unmount that the kernel reported as
+	// successful, although the mount is still in the mount table.
+	ErrStillMounted = failure.ErrStillMounted
 
-	// ErrNotAnswering is wrapped by the error of an Unmount that left a busy mount
-	// alone whose file system does not answer, because the [UnmountPolicy] goes no
-	// further.
-	ErrNotAnswering = errors.New("its file system does not answer")
+	// ErrNotEnded is wrapped by the error of an Unmount that has unmounted the last mount of
+	// a file system, if the context ends before the file system: it may still write to its
+	// device or server. The mount has left the mount table, and Unmount changes no mount any
+	// more.
+	ErrNotEnded = failure.ErrNotEnded
+
+	// ErrNotAnswering is wrapped by the error of an Unmount after which a busy mount stays,
+	// whose file system does not answer, because the [UnmountPolicy] permits no further step.
+	ErrNotAnswering = failure.ErrNotAnswering
 
 	// ErrClosed is wrapped by the errors of a [Mounter] that has been closed.
 	ErrClosed = errors.New("the mounter is closed")
 
-	// ErrBusy, ErrReadOnly and ErrCorrupted are classes of causes: errors.Is finds
-	// them in every [*Error] whose cause is one of their error numbers. ErrCorrupted
-	// is what [IsCorrupted] reports.
+	// ErrBusy, ErrReadOnly and ErrCorrupted are classes of causes: errors.Is finds them in
+	// every [*Error] whose cause is one of their error numbers. [IsCorrupted] reports
+	// ErrCorrupted.
 	ErrBusy      = errors.New("the mount is in use")
 	ErrReadOnly  = errors.New("the file system or device is read-only")
-	ErrCorrupted = errors.New("what is mounted is gone or does not answer")
+	ErrCorrupted = errors.New("the file system of the mount no longer works")
 )
+
+// AsUncertain returns an error that wraps err and [ErrUncertain], with the text of err, for
+// implementations of [Interface]. Nil stays nil.
+func AsUncertain(err error) error { return failure.AsUncertain(err) }
 
 // An Error is a failed operation on a mount. It never holds a secret option.
 type Error struct {
 	Op     string // "mount", "unmount", "unmount tree", "isolate", "is mount point", "mount refs", "mounts from", "resolve", "list", "watch"
 	Source string // of a mount
-	Target string // the path that the operation was about
+	Target string // the path of the operation
 	Err    error  // the cause, usually a unix.Errno
 }
 
 // Error returns the operation, its object and the cause.
 func (e *Error) Error() string {
+	cause := brief.Of(e.Err)
 	switch {
 	case e.Source == "" && e.Target == "":
-		return fmt.Sprintf("%s: %v", e.Op, e.Err)
+		return fmt.Sprintf("%s: %v", e.Op, cause)
 	case e.Target == "":
-		return fmt.Sprintf("%s %s: %v", e.Op, quote(e.Source), e.Err)
+		return fmt.Sprintf("%s %s: %v", e.Op, text.Quote(e.Source), cause)
 	case e.Source == "":
-		return fmt.Sprintf("%s %s: %v", e.Op, quote(e.Target), e.Err)
+		return fmt.Sprintf("%s %s: %v", e.Op, text.Quote(e.Target), cause)
 	}
-	return fmt.Sprintf("%s %s on %s: %v", e.Op, quote(e.Source), quote(e.Target), e.Err)
+	return fmt.Sprintf("%s %s on %s: %v", e.Op, text.Quote(e.Source), text.Quote(e.Target), cause)
 }
 
 // Unwrap returns the cause.
@@ -80,7 +93,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // Is reports whether the cause is of the class target: [ErrBusy], [ErrReadOnly] or
 // [ErrCorrupted].
 func (e *Error) Is(target error) bool {
-	switch target { //nolint:errorlint // it is asked about these very values
+	switch target { //nolint:errorlint // target is one of these values
 	case ErrBusy:
 		return errors.Is(e.Err, syscall.EBUSY)
 	case ErrReadOnly:
@@ -91,39 +104,70 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
-// An InputError is a request that was refused before anything was changed.
+// A privilegeError is a permission error of the kernel with the missing privilege.
+type privilegeError struct {
+	missing string
+	err     error
+}
+
+// Error begins with the missing privilege.
+func (e *privilegeError) Error() string { return "requires " + e.missing + ": " + e.err.Error() }
+
+// Unwrap returns the kernel's error.
+func (e *privilegeError) Unwrap() error { return e.err }
+
+// withPrivilege adds the missing privilege to a permission error of the kernel.
+func withPrivilege(err error) error {
+	if !errors.Is(err, fs.ErrPermission) || errors.As(err, new(*privilegeError)) || errors.Is(err, failure.ErrUnsafeDirectory) {
+		return err
+	}
+	missing := missingPrivilege(errors.Is(err, syscall.EPERM))
+	if missing == "" {
+		return err
+	}
+	return &privilegeError{missing, err}
+}
+
+// A FlagsError is the error of a Mount whose target is the mount point of the requested
+// directory, file or file system with other flags. It wraps [ErrMounted]. A request with
+// Remount changes the flags of that mount.
+type FlagsError struct {
+	Have Flags // of the existing mount
+	Want Flags // of the request
+}
+
+// Error names the flags of both.
+func (e *FlagsError) Error() string {
+	return (&options.FlagsError{Have: options.Flags(e.Have), Want: options.Flags(e.Want)}).Error()
+}
+
+// Unwrap returns [ErrMounted].
+func (e *FlagsError) Unwrap() error { return ErrMounted }
+
+// An InputError is a request that was refused before any change.
 type InputError struct {
+	Op     string // as Op of [Error]; empty: [Request.Parse]
 	Field  string // the field of the Request: "Target", "Options[2]"
-	Value  string // what it held, shortened; for a secret only a placeholder
-	Reason string // what is wrong with it
+	Value  string // of the field, shortened; of a secret a placeholder
+	Reason string // of the refusal
 }
 
-// Error names the field, the value and what is wrong with it.
-func (e *InputError) Error() string {
-	return fmt.Sprintf("%s %s: %s", e.Field, strconv.Quote(e.Value), e.Reason)
+// Error names the field, the value and the reason.
+func (e *InputError) Error() string { return (*failure.InputError)(e).Error() }
+
+// publicInputError returns an error of the rooms below about a field of the input as an
+// [*InputError] of the operation. It returns other errors unchanged.
+func publicInputError(op string, err error) error {
+	var input *failure.InputError
+	if !errors.As(err, &input) {
+		return err
+	}
+	public := InputError(*input)
+	public.Op = op
+	return &public
 }
 
-// inputError shortens value, which anybody may have written.
+// inputError returns an InputError with the untrusted value shortened.
 func inputError(field, value, reason string) *InputError {
-	return &InputError{Field: field, Value: shorten(value), Reason: reason}
-}
-
-// shorten keeps hostile text from filling a log.
-func shorten(s string) string {
-	const limit = 256 // the directory of a volume fits
-	if len(s) <= limit {
-		return s
-	}
-	return s[:limit] + "..."
-}
-
-// quote leaves plain paths as they are and quotes the ones that would confuse a
-// reader of the message.
-func quote(s string) string {
-	for _, r := range s {
-		if r <= ' ' || r == '"' || r == '\\' || !strconv.IsPrint(r) {
-			return strconv.Quote(shorten(s))
-		}
-	}
-	return shorten(s)
+	return (*InputError)(failure.NewInputError(field, value, reason))
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
-// show shows a directory at another place, read-only, asks what is there, and takes it
-// down again. On a node the mounter is mount.New(mount.Config{}).
-func show(ctx context.Context, mounter mount.Interface, data, target string) error {
+// showData bind mounts a directory read-only at the target, queries the mount, and unmounts it
+// again. On a node the mounter is mount.New(mount.Config{}).
+func showData(ctx context.Context, mounter mount.Interface, data, target string) error {
 	req := mount.Request{Source: data, Target: target, Options: []string{"ro"}}
 	if err := mounter.Mount(ctx, req); err != nil {
 		return err
@@ -37,7 +37,7 @@ func Example() {
 	if err := os.WriteFile(filepath.Join(data, "file"), nil, 0o600); err != nil {
 		fmt.Println(err)
 	}
-	fmt.Println(show(context.Background(), mounttest.NewFake(mount.Config{}), data, target))
+	fmt.Println(showData(context.Background(), mounttest.NewFake(mount.Config{}), data, target))
 	// Output:
 	// mounted: true ro,nosuid,nodev /file
 	// also at 0 other places
@@ -70,7 +70,7 @@ func ExampleRequest_remount() {
 	// ro,nosuid,nodev,noexec <nil>
 }
 
-// exampleDirs are two empty directories in one.
+// exampleDirs creates two directories in a new temporary directory.
 func exampleDirs() (data, target string) {
 	dir, err := os.MkdirTemp("", "example")
 	if err == nil {

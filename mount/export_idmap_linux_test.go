@@ -1,24 +1,24 @@
 package mount
 
 import (
-	"context"
-
+	"github.com/volumekit/volumekit/mount/internal/kernel"
+	"github.com/volumekit/volumekit/mount/internal/record"
 	"golang.org/x/sys/unix"
 )
 
-// HasMappedIDs reports whether the kernel tells how IDs are mapped.
+// HasMappedIDs reports whether the kernel reports the ID maps of mounts.
 func HasMappedIDs(path string) bool {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return false
 	}
-	defer closeFD(fd)
-	unique, err := uniqueMount(fd)
+	defer kernel.Close(fd)
+	unique, err := kernel.UniqueMountID(fd)
 	if err != nil {
 		return false
 	}
-	l := newLook(context.Background())
-	defer l.done()
-	f, err := l.ask(unique, askUIDs|askGIDs)
-	return err == nil && f.has(askUIDs|askGIDs)
+	r := record.Borrow()
+	defer r.Return()
+	f, err := r.Read(unique, record.WantUIDs|record.WantGIDs)
+	return err == nil && f.Has(record.WantUIDs|record.WantGIDs)
 }

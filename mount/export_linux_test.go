@@ -7,99 +7,106 @@ import (
 	"testing"
 	"time"
 
+	"github.com/volumekit/volumekit/mount/internal/building"
+	"github.com/volumekit/volumekit/mount/internal/kernel"
+	"github.com/volumekit/volumekit/mount/internal/mountinfo"
+	"github.com/volumekit/volumekit/mount/internal/table"
 	"golang.org/x/sys/unix"
 )
 
-// inNamespace is for the tests inside this package, which the helper that makes
-// namespaces imports: those outside set it.
-var inNamespace func(t *testing.T) bool
-
-// skipWithout is for them, too.
-var skipWithout func(t testing.TB, thing string, why any)
+// inNamespace and skipWithout are helpers of package mounttest, which imports this package: the
+// tests of package mount_test set them.
+var (
+	inNamespace func(t *testing.T) bool
+	skipWithout func(t testing.TB, thing string, why any)
+)
 
 // SetHelpers sets inNamespace and skipWithout.
 func SetHelpers(namespace func(t *testing.T) bool, skip func(t testing.TB, thing string, why any)) {
 	inNamespace, skipWithout = namespace, skip
 }
 
-// WithoutMountRoot makes the package ask as it does on kernels before 5.8.
-func WithoutMountRoot(without bool) { withoutMountRoot = without }
+// WithoutMountRoot makes the package detect mount points as on kernels before 5.8.
+func WithoutMountRoot(without bool) { kernel.WithoutMountRoot = without }
 
-// WithoutCachedLookups makes the package ask for each component of a path, as it
-// does on kernels before 5.12.
-func WithoutCachedLookups(without bool) { withoutCachedLookups = without }
+// WithoutCachedLookups makes the package look up each component of a path, as on kernels
+// before 5.12.
+func WithoutCachedLookups(without bool) { kernel.WithoutCachedLookups = without }
 
-// WithoutNumbers makes the package tell that a clone is alone as it does on kernels
-// before 6.8, where the table is long, until restored.
-func (m *Mounter) WithoutNumbers() (restore func()) {
-	withoutNumbers = true
-	m.lines.Store(crowd)
-	return func() { withoutNumbers = false }
+// WithoutUniqueIDs makes the package prove that a clone has no submounts as on kernels before
+// 6.8 with a long mount table, until restore is called.
+func (m *Mounter) WithoutUniqueIDs() (restore func()) {
+	building.WithoutUniqueIDs = true
+	m.maker.TableLength.Store(building.AnchorThreshold)
+	return func() { building.WithoutUniqueIDs = false }
 }
 
-// Feeds names the ways to know of changes of the mount table. "none" is none.
-var Feeds = map[string][]wayToKnow{"events": {openEvents}, "poll": {openPoll}, "none": {}}
+// Feeds names the feeds of the mount table's cache; "none" is no feed.
+var Feeds = map[string][]table.OpenFeed{"events": {table.OpenEvents}, "poll": {table.OpenPoll}, "none": {}}
 
-// UseFeed makes the mounter use one alone.
-func (m *Mounter) UseFeed(name string) { m.cache.ways = Feeds[name] }
+// UseFeed makes the mounter use one of Feeds alone.
+func (m *Mounter) UseFeed(name string) { m.cache.Feeds = Feeds[name] }
 
-// HasMountEvents returns an error where the kernel does not tell of mounts. There are
-// so and so many listeners for each user, other tests' among them: it waits for one.
+// HasMountEvents returns an error if the kernel reports no mount events. The kernel limits
+// the listeners of a user, and other tests use some: HasMountEvents waits up to a minute
+// for a free one.
 func HasMountEvents() error {
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		f, err := openEvents()
+		f, err := table.OpenEvents("")
 		if err == nil {
-			f.close()
+			f.Close()
 			return nil
 		}
 		if !errors.Is(err, unix.EMFILE) || time.Now().After(deadline) {
 			return err
 		}
-		runtime.GC() // closes what nobody has closed
+		runtime.GC() // closes unreferenced files
 	}
 }
 
-// WithoutTable makes reading the mount table fail, until restored.
+// WithoutTable makes reading the mount table fail until restore is called.
 func WithoutTable() (restore func()) {
-	path := tablePath
-	tablePath = "/proc/self/no-such-file"
-	return func() { tablePath = path }
+	path := mountinfo.Path
+	mountinfo.Path = "/proc/self/no-such-file"
+	return func() { mountinfo.Path = path }
 }
 
 // Tier returns the tier that the mounter mounts with.
 func (m *Mounter) Tier() Tier {
-	tier, _ := m.tier()
-	return tier
+	tier, _ := m.builder.SelectTier()
+	return Tier(tier)
 }
 
-// HasStatmount reports whether the kernel can say what a mount is on.
+// HasStatmount reports whether statmount(2) is available, which returns the parent of a
+// mount.
 func HasStatmount() bool {
 	fd, err := unix.Open("/", unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return false
 	}
-	defer closeFD(fd)
-	_, err = statMount(fd)
+	defer kernel.Close(fd)
+	_, err = mountinfo.StatMount(fd)
 	return err == nil
 }
 
-// KeepAnchors sets how long an unused anchor is kept.
-func KeepAnchors(d time.Duration) { anchored = d }
+// SetAnchorTime sets how long an unused anchor is kept.
+func SetAnchorTime(d time.Duration) { building.AnchorTime = d }
 
 // Anchors returns how many mounts have an anchor.
-func (m *Mounter) Anchors() int {
-	m.anchors.mu.Lock()
-	defer m.anchors.mu.Unlock()
-	return len(m.anchors.mounts)
-}
+func (m *Mounter) Anchors() int { return m.builder.Anchors.Len() }
 
-// HasEvents reports whether the mounter is told of each mount, and can clone clones.
-func (m *Mounter) HasEvents() bool {
-	unlock, err := m.cache.lock(context.Background())
+// HasMountEvents reports whether the mounter receives mount events, and the kernel can clone a
+// detached clone: the requirements of anchors.
+func (m *Mounter) HasMountEvents() bool {
+	root, err := unix.Open("/", unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return false
 	}
-	defer unlock()
-	_, told := m.cache.feed.(*eventFeed)
-	return told && kernelTier() >= TierTreeAttr
+	defer kernel.Close(root)
+	id, err := kernel.UniqueMountID(root)
+	if err != nil {
+		return false
+	}
+	_, _, err = m.cache.CountAttached(context.Background(), id, func() (string, error) { return "/", nil })
+	return err == nil && building.KernelTier() >= building.TierTreeAttr
 }

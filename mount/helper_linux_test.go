@@ -18,69 +18,80 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The test binary is the program mount.TYPE, too, when it is called so. What it
-// does the source says: "what:directory", with a directory for what it reports.
+// The test binary acts as the helper mount.TYPE if it is executed by that name. The source
+// selects its behavior, and the directory of its reports: "behavior:directory".
 func init() {
 	switch name := filepath.Base(os.Args[0]); name {
-	case "mount.tmpfs", "mount.cifs":
-		os.Exit(beHelper(strings.TrimPrefix(name, "mount."), os.Args[1:]))
+	case "mount.tmpfs", "mount.cifs", "mount.efs", "mount.fuse":
+		os.Exit(runHelper(strings.TrimPrefix(name, "mount."), os.Args[1:]))
 	}
 }
 
-func beHelper(fsType string, args []string) int {
+// runHelper is the main function of the helper. It returns the exit status.
+func runHelper(fsType string, args []string) int {
 	source, place := args[0], args[1]
-	what, dir, _ := strings.Cut(source, ":")
-	report(dir, "args", strings.Join(args, "\n"))
-	report(dir, "env", strings.Join(os.Environ(), "\n"))
-	mountIt := func(source, fsType, place string) error { return unix.Mount(source, place, fsType, 0, "") }
-	switch what {
+	behavior, dir, _ := strings.Cut(source, ":")
+	writeReport(dir, "args", strings.Join(args, "\n"))
+	writeReport(dir, "env", strings.Join(os.Environ(), "\n"))
+	if fsType == "efs" || fsType == "fuse" {
+		fsType = "tmpfs" // the types of these helpers differ from those in the mount table
+	}
+	mountFS := func(source, fsType, place string) error { return unix.Mount(source, place, fsType, 0, "") }
+	switch behavior {
 	case "good":
-		return complain(mountIt(source, fsType, place))
+		return exitStatus(mountFS(source, fsType, place))
 	case "chatty":
 		fmt.Println("out")
 		fmt.Fprintln(os.Stderr, strings.Repeat("x", 1<<20))
-		return complain(mountIt(source, fsType, place))
+		return exitStatus(mountFS(source, fsType, place))
 	case "other type":
-		return complain(mountIt(source, "ramfs", place))
+		return exitStatus(mountFS(source, "ramfs", place))
 	case "other source":
-		return complain(mountIt("other", fsType, place))
+		return exitStatus(mountFS("other", fsType, place))
 	case "nothing":
 		return 0
 	case "mounted and failed":
-		_ = mountIt(source, fsType, place)
+		_ = mountFS(source, fsType, place)
 		return 32
 	case "daemon":
-		return complain(errors.Join(startSelf(fsType, "sleep:"+dir, place), mountIt(source, fsType, place)))
+		return exitStatus(errors.Join(startHelper(fsType, "sleep:"+dir, place), mountFS(source, fsType, place)))
+	case "keep":
+		secret, _ := os.ReadFile("/proc/self/fd/3")
+		writeReport(dir, "secret", string(secret))
+		fmt.Printf("login: %s", secret)
+		return 1
 	case "leak":
 		secret, err := os.ReadFile("/proc/self/fd/3")
 		fmt.Printf("bad\nlogin: %s %v", secret, err)
 		return 1
 	case "hang":
-		_ = startSelf(fsType, "sleep:"+dir, place)
-		report(dir, "hang", strconv.Itoa(os.Getpid()))
+		_ = startHelper(fsType, "sleep:"+dir, place)
+		writeReport(dir, "hang", strconv.Itoa(os.Getpid()))
 		time.Sleep(time.Hour)
 	case "escape":
-		_ = startSelf(fsType, "late:"+dir, place)
-		waitFor(dir, "late")
+		_ = startHelper(fsType, "late:"+dir, place)
+		awaitReport(dir, "late")
 		time.Sleep(time.Hour)
 	case "sleep":
-		report(dir, "sleep", strconv.Itoa(os.Getpid()))
+		writeReport(dir, "sleep", strconv.Itoa(os.Getpid()))
 		time.Sleep(time.Hour)
 	case "late":
-		// Of another group, so that nobody kills it, and it holds the place.
+		// Its own process group protects it from the kill of the helper's group. It opens
+		// the place in order to mount there later.
 		_, _ = unix.Setsid()
 		fd, err := unix.Open(place, unix.O_PATH|unix.O_CLOEXEC, 0)
-		report(dir, "late", strconv.Itoa(os.Getpid()))
-		waitFor(dir, "go")
+		writeReport(dir, "late", strconv.Itoa(os.Getpid()))
+		awaitReport(dir, "go")
 		if err == nil {
-			err = mountIt(source, fsType, "/proc/self/fd/"+strconv.Itoa(fd))
+			err = mountFS(source, fsType, "/proc/self/fd/"+strconv.Itoa(fd))
 		}
-		report(dir, "result", fmt.Sprint(err))
+		writeReport(dir, "result", fmt.Sprint(err))
 	}
 	return 0
 }
 
-func complain(err error) int {
+// exitStatus prints err, if any, and returns the exit status of the helper.
+func exitStatus(err error) int {
 	if err != nil {
 		fmt.Println(err)
 		return 1
@@ -88,8 +99,8 @@ func complain(err error) int {
 	return 0
 }
 
-// report writes a file, at once.
-func report(dir, name, text string) {
+// writeReport writes a report in one step: a reader sees all of it or no file.
+func writeReport(dir, name, text string) {
 	if dir == "" {
 		return
 	}
@@ -98,7 +109,8 @@ func report(dir, name, text string) {
 	_ = os.Rename(temporary, filepath.Join(dir, name))
 }
 
-func waitFor(dir, name string) {
+// awaitReport waits up to a minute for a report with a name.
+func awaitReport(dir, name string) {
 	for range 6000 {
 		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
 			return
@@ -107,33 +119,34 @@ func waitFor(dir, name string) {
 	}
 }
 
-func startSelf(fsType, source, place string) error {
+// startHelper starts another helper process, which continues when this one has ended.
+func startHelper(fsType, source, place string) error {
 	c := exec.Command("/proc/self/exe", source, place)
 	c.Args[0] = "mount." + fsType
 	return c.Start()
 }
 
-// A helped is a mounter with programs for types.
-type helped struct {
+// A helperTest is a test of a mounter with a helper for some types.
+type helperTest struct {
 	*testing.T
 	*mount.Mounter
 	dir, reports, target string
 }
 
-// onEachTierHelped runs a test with programs for these types.
-func onEachTierHelped(t *testing.T, test func(h helped)) {
+// onEachTierWithHelpers runs a test on each tier with helpers for tmpfs, cifs, efs and fuse.
+func onEachTierWithHelpers(t *testing.T, test func(h helperTest)) {
 	onEachTier(t, mounttest.Namespace, func(t *testing.T, m *mount.Mounter) {
 		dir := mkdirs(t, "helpers", "target", "reports")
 		self, err := os.Executable()
 		require.NoError(t, err)
-		for _, fsType := range []string{"tmpfs", "cifs"} {
+		for _, fsType := range []string{"tmpfs", "cifs", "efs", "fuse"} {
 			require.NoError(t, os.Symlink(self, dir+"/helpers/mount."+fsType))
 		}
 		m = mount.New(mount.Config{Tier: m.Tier(), StagingDir: dir + "/staging", Helpers: []string{dir + "/none", dir + "/helpers"}})
-		h := helped{t, m, dir, dir + "/reports", dir + "/target"}
-		t.Cleanup(func() { // whatever a failed test leaves running
+		h := helperTest{t, m, dir, dir + "/reports", dir + "/target"}
+		t.Cleanup(func() { // kills the helpers of a failed test
 			for _, name := range []string{"sleep", "late", "hang"} {
-				if pid := h.pid(name); pid > 0 {
+				if pid := h.reportedPID(name); pid > 0 {
 					_ = unix.Kill(pid, unix.SIGKILL)
 				}
 			}
@@ -142,24 +155,24 @@ func onEachTierHelped(t *testing.T, test func(h helped)) {
 	})
 }
 
-func (h helped) request(what string) mount.Request {
-	return mount.Request{Source: what + ":" + h.reports, Target: h.target, FSType: "tmpfs"}
+func (h helperTest) request(behavior string) mount.Request {
+	return mount.Request{Source: behavior + ":" + h.reports, Target: h.target, FSType: "tmpfs"}
 }
 
-// reported returns what the program has written, or nothing.
-func (h helped) reported(name string) string {
+// readReport returns the program's report with a name, or "" without one.
+func (h helperTest) readReport(name string) string {
 	text, _ := os.ReadFile(filepath.Join(h.reports, name))
 	return string(text)
 }
 
-func (h helped) pid(name string) int {
-	pid, _ := strconv.Atoi(h.reported(name))
+func (h helperTest) reportedPID(name string) int {
+	pid, _ := strconv.Atoi(h.readReport(name))
 	return pid
 }
 
-// nothingIsLeft makes sure that neither the target nor the staging area has
-// anything of a mount.
-func (h helped) nothingIsLeft() {
+// requireNoMounts waits until the mount table has no mount below the test directory, and the
+// staging directory is empty.
+func (h helperTest) requireNoMounts() {
 	h.Helper()
 	require.Eventually(h, func() bool {
 		table, err := h.List(h.Context())
@@ -174,20 +187,20 @@ func (h helped) nothingIsLeft() {
 	}, time.Minute, 10*time.Millisecond)
 }
 
-func TestHelper(t *testing.T) {
-	onEachTierHelped(t, func(h helped) {
+func TestHelperMounts(t *testing.T) {
+	onEachTierWithHelpers(t, func(h helperTest) {
 		req := h.request("good")
 		req.Options = []string{"ro", "noexec", "noatime", "size=1m", "_netdev"}
 		for range 2 {
 			require.NoError(h, h.Mount(h.Context(), req))
 		}
-		args := strings.Split(h.reported("args"), "\n")
+		args := strings.Split(h.readReport("args"), "\n")
 		require.Len(h, args, 4)
 		require.Equal(h, []string{req.Source, "-o", "ro,nosuid,nodev,noexec,size=1m"}, []string{args[0], args[2], args[3]})
 		require.NotContains(h, args[1], h.target)
-		require.Equal(h, "PATH=/usr/sbin:/usr/bin:/sbin:/bin\nLC_ALL=C", h.reported("env"))
+		require.Equal(h, "PATH=/usr/sbin:/usr/bin:/sbin:/bin\nLC_ALL=C", h.readReport("env"))
 
-		// The program has heeded none of its options.
+		// The helper has applied none of its options: the mounter sets the flags.
 		table, err := h.List(h.Context())
 		require.NoError(h, err)
 		at, ok := mount.Table(table).At(h.target)
@@ -199,30 +212,30 @@ func TestHelper(t *testing.T) {
 		other := h.request("good")
 		require.ErrorIs(h, h.Mount(h.Context(), other), mount.ErrMounted)
 		require.NoError(h, h.Unmount(h.Context(), h.target))
-		h.nothingIsLeft()
+		h.requireNoMounts()
 		require.NoError(h, h.Mount(h.Context(), h.request("chatty")))
 		require.NoError(h, h.Unmount(h.Context(), h.target))
-		h.nothingIsLeft()
+		h.requireNoMounts()
 	})
 }
 
-func TestHelperFails(t *testing.T) {
-	onEachTierHelped(t, func(h helped) {
-		for what, want := range map[string]error{
+func TestHelperFailure(t *testing.T) {
+	onEachTierWithHelpers(t, func(h helperTest) {
+		for behavior, want := range map[string]error{
 			"other type": mount.ErrNotAsRequested, "other source": mount.ErrNotAsRequested,
 			"nothing": mount.ErrNotAsRequested, "mounted and failed": nil,
 		} {
-			err := h.Mount(h.Context(), h.request(what))
+			err := h.Mount(h.Context(), h.request(behavior))
 			var helper *mount.HelperError
-			require.ErrorAs(h, err, &helper, what)
+			require.ErrorAs(h, err, &helper, behavior)
 			require.Equal(h, h.dir+"/helpers/mount.tmpfs", helper.Helper)
 			if want == nil {
 				require.ErrorAs(h, err, new(*exec.ExitError))
 			} else {
 				require.ErrorIs(h, err, want)
 			}
-			require.False(h, isMountPoint(h.T, h.target), what)
-			h.nothingIsLeft()
+			require.False(h, isMountPoint(h.T, h.target), behavior)
+			h.requireNoMounts()
 		}
 		req := h.request("good")
 		req.Source = "-o" + req.Source
@@ -231,11 +244,11 @@ func TestHelperFails(t *testing.T) {
 		require.NoError(h, os.WriteFile(h.dir+"/helpers/mount.tmpfs", []byte("\x7fELF"), 0o755))
 		var helper *mount.HelperError
 		require.ErrorAs(h, h.Mount(h.Context(), h.request("good")), &helper)
-		h.nothingIsLeft()
+		h.requireNoMounts()
 	})
 }
 
-func TestHelperIsMissing(t *testing.T) {
+func TestMissingHelper(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
 	}
@@ -253,17 +266,18 @@ func TestHelperIsMissing(t *testing.T) {
 	require.Equal(t, "Config.Helpers[0]", input.Field)
 }
 
-// TestHelperUse: the request can do without a program, and insist on one.
+// TestHelperUse: with HelperNever no helper runs, and with HelperAlways a missing helper is an
+// error.
 func TestHelperUse(t *testing.T) {
-	onEachTierHelped(t, func(h helped) {
+	onEachTierWithHelpers(t, func(h helperTest) {
 		req := h.request("good")
 		req.Helper = mount.HelperNever
 		require.NoError(h, h.Mount(h.Context(), req))
-		require.Empty(h, h.reported("args"))
+		require.Empty(h, h.readReport("args"))
 		require.NoError(h, h.Unmount(h.Context(), h.target))
 		req.Helper = mount.HelperAlways
 		require.NoError(h, h.Mount(h.Context(), req))
-		require.NotEmpty(h, h.reported("args"))
+		require.NotEmpty(h, h.readReport("args"))
 		require.NoError(h, h.Unmount(h.Context(), h.target))
 
 		req.FSType = "nfs"
@@ -272,14 +286,14 @@ func TestHelperUse(t *testing.T) {
 		req.FSType = "no-such-type"
 		require.ErrorContains(h, m.Mount(h.Context(), req), "mount.no-such-type")
 		require.False(h, isMountPoint(h.T, h.target))
-		h.nothingIsLeft()
+		h.requireNoMounts()
 	})
 }
 
-// TestHelperSecrets: a program gets them in a file, and nobody sees them, even if
-// it prints them.
+// TestHelperSecrets: a helper receives secrets in a file. Its arguments and environment, and
+// the errors of Mount, do not contain them, even if the helper prints them.
 func TestHelperSecrets(t *testing.T) {
-	onEachTierHelped(t, func(h helped) {
+	onEachTierWithHelpers(t, func(h helperTest) {
 		req := h.request("leak")
 		req.FSType, req.Options = "cifs", []string{"vers=3.0"}
 		req.Secrets = []mount.Secret{mount.NewSecret("username=bob"), mount.NewSecret("password=hunter2")}
@@ -288,19 +302,94 @@ func TestHelperSecrets(t *testing.T) {
 		require.ErrorAs(h, err, &helper)
 		require.Equal(h, "bad login: [redacted] [redacted] <nil>", helper.Output)
 		require.NotContains(h, err.Error(), "hunter2")
-		require.NotContains(h, h.reported("args")+h.reported("env"), "hunter2")
-		require.True(h, strings.HasSuffix(h.reported("args"), "-o\nnosuid,nodev,vers=3.0,credentials=/proc/self/fd/3"))
+		require.NotContains(h, h.readReport("args")+h.readReport("env"), "hunter2")
+		require.True(h, strings.HasSuffix(h.readReport("args"), "-o\nnosuid,nodev,vers=3.0,credentials=/proc/self/fd/3"))
 
 		req.FSType, req.Source = "tmpfs", "good:"+h.reports
-		require.ErrorAs(h, h.Mount(h.Context(), req), new(*mount.InputError), "no file for these")
-		h.nothingIsLeft()
+		require.ErrorAs(h, h.Mount(h.Context(), req), new(*mount.InputError), "tmpfs has no secret file")
+		h.requireNoMounts()
 	})
 }
 
-// TestHelperHangs: it is killed with all that it has started.
-func TestHelperHangs(t *testing.T) {
-	onEachTierHelped(t, func(h helped) {
-		_, err := h.MountRefs(h.Context(), h.dir) // makes it listen for changes, with a descriptor
+// TestHelperCredentials: the helper receives the content of a credentials file together with the
+// other secrets. No argument and no output shows its name or its content.
+func TestHelperCredentials(t *testing.T) {
+	onEachTierWithHelpers(t, func(h helperTest) {
+		file := h.dir + "/secrets of bob"
+		const password = "hunter2,\"`$x"
+		require.NoError(h, os.WriteFile(file, []byte("username=bobby2\npassword="+password), 0o600))
+		req := h.request("keep")
+		req.FSType = "cifs"
+		req.Secrets = []mount.Secret{mount.NewSecret("credentials=" + file), mount.NewSecret("domain=example")}
+		err := h.Mount(h.Context(), req)
+		var helper *mount.HelperError
+		require.ErrorAs(h, err, &helper)
+		require.Equal(h, "login: [redacted] [redacted] [redacted]", helper.Output)
+		require.Equal(h, "username=bobby2\npassword="+password+"\ndomain=example\n", h.readReport("secret"))
+		require.True(h, strings.HasSuffix(h.readReport("args"), "-o\nnosuid,nodev,credentials=/proc/self/fd/3"))
+
+		require.NoError(h, unix.Mkfifo(h.dir+"/pipe", 0o600))
+		require.NoError(h, os.WriteFile(h.dir+"/large", make([]byte, 1<<16+1), 0o600))
+		for name, want := range map[string]string{
+			h.dir + "/none": "no such file", h.dir + "/pipe": "not a regular file", h.dir + "/large": "larger than 65536",
+			"secrets": "absolute", "": "absolute",
+		} {
+			req.Secrets = []mount.Secret{mount.NewSecret("cred=" + name)}
+			err := h.Mount(h.Context(), req)
+			require.ErrorContains(h, err, "Secrets[0]")
+			require.ErrorContains(h, err, want)
+			if name != "" {
+				require.NotContains(h, strings.ReplaceAll(err.Error(), h.target, ""), name)
+			}
+		}
+		h.requireNoMounts()
+	})
+}
+
+// TestHelperTypes: a helper's mount may have another type, and another source, in the mount
+// table than the request, if the configuration permits that.
+func TestHelperTypes(t *testing.T) {
+	onEachTierWithHelpers(t, func(h helperTest) {
+		config := mount.Config{Tier: h.Tier(), StagingDir: h.dir + "/staging", Helpers: []string{h.dir + "/helpers"}}
+		types := map[string]mount.HelperType{
+			"efs": {MountedAs: []string{"nfs4", "tmpfs"}, AnySource: true}, "fuse.sshfs": {MountedAs: []string{"tmpfs"}},
+		}
+		for _, test := range []struct{ fsType, what string }{{"efs", "good"}, {"efs", "other source"}, {"fuse.sshfs", "good"}} {
+			req := h.request(test.what)
+			req.FSType = test.fsType
+			config.HelperTypes = nil
+			require.ErrorIs(h, mount.New(config).Mount(h.Context(), req), mount.ErrNotAsRequested)
+			config.HelperTypes = types
+			m := mount.New(config)
+			for range 2 {
+				require.NoError(h, m.Mount(h.Context(), req))
+			}
+			table, err := h.List(h.Context())
+			require.NoError(h, err)
+			at, ok := mount.Table(table).At(h.target)
+			require.True(h, ok)
+			require.Equal(h, "tmpfs", at.FSType)
+			hasType := strings.Contains(h.readReport("args"), "\n-t\n"+test.fsType)
+			require.Equal(h, test.fsType != "efs", hasType, h.readReport("args"))
+			require.NoError(h, m.Unmount(h.Context(), h.target))
+		}
+		req := h.request("other source")
+		req.FSType = "fuse.sshfs"
+		require.ErrorIs(h, mount.New(config).Mount(h.Context(), req), mount.ErrNotAsRequested)
+
+		config.Helpers = []string{h.dir}
+		err := mount.New(config).Mount(h.Context(), req)
+		require.ErrorIs(h, err, exec.ErrNotFound)
+		require.ErrorContains(h, err, "mount.fuse.sshfs")
+		h.requireNoMounts()
+	})
+}
+
+// TestHungHelperIsKilled: at the end of its context a hung helper is killed with its child
+// processes.
+func TestHungHelperIsKilled(t *testing.T) {
+	onEachTierWithHelpers(t, func(h helperTest) {
+		_, err := h.MountRefs(h.Context(), h.dir) // opens the feed of the mount table, which holds a descriptor
 		require.NoError(h, err)
 		leaks := mounttest.NoLeaks(h.T)
 		cause := errors.New("the pod is gone")
@@ -308,8 +397,8 @@ func TestHelperHangs(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			waitFor(h.reports, "hang")
-			waitFor(h.reports, "sleep")
+			awaitReport(h.reports, "hang")
+			awaitReport(h.reports, "sleep")
 			cancel(cause)
 		}()
 		err = h.Mount(ctx, h.request("hang"))
@@ -319,47 +408,48 @@ func TestHelperHangs(t *testing.T) {
 		require.NotErrorIs(h, err, mount.ErrUncertain)
 		require.False(h, isMountPoint(h.T, h.target))
 		for _, name := range []string{"hang", "sleep"} {
-			require.Positive(h, h.pid(name))
-			require.Eventually(h, func() bool { return isDead(h.pid(name)) }, time.Minute, 10*time.Millisecond, name)
+			require.Positive(h, h.reportedPID(name))
+			require.Eventually(h, func() bool { return hasExited(h.reportedPID(name)) }, time.Minute, 10*time.Millisecond, name)
 		}
-		h.nothingIsLeft()
-		require.NoError(h, h.Mount(h.Context(), h.request("good")), "the target is free")
+		h.requireNoMounts()
+		require.NoError(h, h.Mount(h.Context(), h.request("good")), "the target accepts a mount")
 		require.NoError(h, h.Unmount(h.Context(), h.target))
 		leaks()
 	})
 }
 
-// TestHelperIsLate: one that gets away mounts nowhere.
-func TestHelperIsLate(t *testing.T) {
-	onEachTierHelped(t, func(h helped) {
+// TestEscapedHelperCannotMount: a helper process that survives the kill of its process group
+// cannot mount in the staging area any more.
+func TestEscapedHelperCannotMount(t *testing.T) {
+	onEachTierWithHelpers(t, func(h helperTest) {
 		ctx, cancel := context.WithCancel(h.Context())
 		go func() {
-			waitFor(h.reports, "late")
+			awaitReport(h.reports, "late")
 			cancel()
 		}()
 		require.ErrorIs(h, h.Mount(ctx, h.request("escape")), context.Canceled)
-		h.nothingIsLeft()
-		report(h.reports, "go", "")
-		require.Eventually(h, func() bool { return h.reported("result") != "" }, time.Minute, 10*time.Millisecond)
-		require.NotEqual(h, fmt.Sprint(nil), h.reported("result"))
+		h.requireNoMounts()
+		writeReport(h.reports, "go", "")
+		require.Eventually(h, func() bool { return h.readReport("result") != "" }, time.Minute, 10*time.Millisecond)
+		require.NotEqual(h, fmt.Sprint(nil), h.readReport("result"))
 		require.False(h, isMountPoint(h.T, h.target))
-		h.nothingIsLeft()
+		h.requireNoMounts()
 	})
 }
 
-// TestHelperDaemon: what a program leaves running to serve what it has mounted
-// lives.
-func TestHelperDaemon(t *testing.T) {
-	onEachTierHelped(t, func(h helped) {
+// TestHelperDaemonSurvives: the daemon that a helper leaves running, to serve the file system
+// that the helper has mounted, is not killed.
+func TestHelperDaemonSurvives(t *testing.T) {
+	onEachTierWithHelpers(t, func(h helperTest) {
 		require.NoError(h, h.Mount(h.Context(), h.request("daemon")))
-		require.Eventually(h, func() bool { return h.pid("sleep") > 0 }, time.Minute, 10*time.Millisecond)
-		require.False(h, isDead(h.pid("sleep")))
+		require.Eventually(h, func() bool { return h.reportedPID("sleep") > 0 }, time.Minute, 10*time.Millisecond)
+		require.False(h, hasExited(h.reportedPID("sleep")))
 		require.NoError(h, h.Unmount(h.Context(), h.target))
 	})
 }
 
-// isDead reports whether a process has ended, reaped or not.
-func isDead(pid int) bool {
+// hasExited reports whether a process is a zombie or does not exist.
+func hasExited(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return true

@@ -4,11 +4,10 @@ import "context"
 
 // An Identifier tells mounts apart. A [*Mounter] is one.
 type Identifier interface {
-	// MountID returns a number of the mount that is visible at path, which no other
-	// mount has until the machine starts again; 0 if path is no mount point. It asks
-	// as IsMountPoint does, never the file system that is mounted at path, and returns
-	// soon after ctx ends. Where the kernel has no such numbers (Linux before 6.8) the
-	// error wraps errors.ErrUnsupported.
+	// MountID returns the unique mount ID of the top mount at path, which no other mount has
+	// until the next boot; 0 if path is no mount point. Like IsMountPoint it does not query
+	// the mounted file system, and returns soon after ctx ends. If the kernel has no unique
+	// mount IDs (before Linux 6.8) the error wraps errors.ErrUnsupported.
 	MountID(ctx context.Context, path string) (uint64, error)
 }
 

@@ -12,23 +12,24 @@ import (
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
-// TestMountID: no two mounts have one number, one after the other neither, and the one
-// on top is seen; on the kernel and on the fake.
+// TestMountID: each mount has a unique ID, which no later mount gets and which a remount keeps,
+// on the kernel and on the Fake.
 func TestMountID(t *testing.T) {
-	onBoth(t, testMountID)
+	onKernelAndFake(t, testMountID)
 }
 
-// A knowing mounter has the abilities that the kernel and the fake have in common.
-type knowing interface {
+// A commonMounter mounter has the abilities that the kernel and the fake have in common.
+type commonMounter interface {
 	mount.Interface
 	mount.Identifier
 	mount.Watcher
+	mount.TableWatcher
 }
 
-// onBoth runs a test on the fake and on the kernel, with two directories.
-func onBoth(t *testing.T, test func(t *testing.T, m knowing, source, target string)) {
+// onKernelAndFake runs a test on the fake and on the kernel, with two directories.
+func onKernelAndFake(t *testing.T, test func(t *testing.T, m commonMounter, source, target string)) {
 	t.Helper()
-	run := func(t *testing.T, m knowing) {
+	run := func(t *testing.T, m commonMounter) {
 		dir := testbed.Dir(t)
 		testbed.Fill(t, dir, "source/", "target/")
 		test(t, m, dir+"/source", dir+"/target")
@@ -41,7 +42,7 @@ func onBoth(t *testing.T, test func(t *testing.T, m knowing, source, target stri
 	})
 }
 
-func testMountID(t *testing.T, m knowing, source, target string) {
+func testMountID(t *testing.T, m commonMounter, source, target string) {
 	at := func(ctx context.Context) uint64 {
 		t.Helper()
 		id, err := m.MountID(ctx, target)
@@ -60,7 +61,7 @@ func testMountID(t *testing.T, m knowing, source, target string) {
 		require.False(t, seen[id])
 		require.Equal(t, id, at(context.Background()))
 		require.NoError(t, m.Mount(t.Context(), mount.Request{Target: target, Options: []string{"ro"}, Remount: true}))
-		require.Equal(t, id, at(t.Context()), "it is the same mount")
+		require.Equal(t, id, at(t.Context()), "a remount keeps the mount")
 		seen[id] = true
 		require.NoError(t, m.Unmount(t.Context(), target))
 	}

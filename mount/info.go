@@ -1,38 +1,20 @@
 package mount
 
-import "strings"
-
 // An Info is one line of the mount table, proc_pid_mountinfo(5).
 type Info struct {
-	ID     int // of the mount; the kernel uses it again after an unmount
-	Parent int // the mount that Mountpoint is in; of the root, one that is not listed
+	ID     int // mount ID; the kernel reuses it after an unmount
+	Parent int // mount ID of the parent; of the root mount: an ID outside of the table
 
-	Major, Minor uint32 // the device, as stat(2) reports it for the files inside
-	Root         string // the directory or file of the file system that is mounted
-	Deleted      bool   // it has been removed since; Root is where it was
-	Mountpoint   string // where, as seen from the process's root
+	Major, Minor uint32 // device, as stat(2) reports it for files inside the mount
+	Root         string // the mounted directory or file of the file system
+	Deleted      bool   // the root was removed; Root is its last path
+	Mountpoint   string // path from the root of the process
 
 	Flags   Flags    // of the mount
-	Options []string // of the mount, as the kernel prints them, the flags among them
+	Options []string // of the mount, flags included, as the kernel prints them
 	Tags    []string // propagation: "shared:1", "master:2", "propagate_from:3", "unbindable"
 
 	FSType       string   // "ext4", "nfs4", "fuse.sshfs"
-	Source       string   // what was given as the source; may be empty or anything
+	Source       string   // as given to the kernel: any text; may be empty
 	SuperOptions []string // of the file system
-}
-
-// sameContent reports whether a and b show the same directory or file.
-func sameContent(a, b Info) bool {
-	return a.Major == b.Major && a.Minor == b.Minor && a.Deleted == b.Deleted && a.root() == b.root()
-}
-
-// root returns what is mounted of the file system. Of NFS the table says in the
-// source which directory it is, and has "/" for the root of every mount.
-func (i Info) root() string { return rootOf(i.FSType, i.Source, i.Root) }
-
-func rootOf(fsType, source, root string) string {
-	if !isNFS(fsType) {
-		return root
-	}
-	return strings.TrimRight(strings.TrimRight(source, "/")+root, "/")
 }

@@ -3,18 +3,20 @@ package mount
 import (
 	"context"
 	"path"
+
+	"github.com/volumekit/volumekit/mount/internal/spec"
 )
 
 // An Isolator ends mount propagation, mount_namespaces(7). A [*Mounter] is one.
 type Isolator interface {
-	// Isolate makes the top mount at target and all mounts in it private: what is
-	// mounted or unmounted in them from then on changes nothing elsewhere, nor the
-	// other way round. What has spread by then stays. So it comes before
-	// [Interface.UnmountTree] of a mount that others share: that would unmount theirs.
+	// Isolate makes the top mount at target and all mounts inside it private: later mounts
+	// and unmounts in them do not propagate, in either direction. Mounts that have
+	// propagated before stay. Callers isolate a shared mount before [Interface.UnmountTree],
+	// which would also unmount the mounts inside its peers.
 	//
-	// It is idempotent. A target that is no mount point, or is a symbolic link, is no
-	// error and nothing is changed; a missing one is an error that wraps fs.ErrNotExist.
-	// It returns soon after ctx ends, as the methods of [Interface] do.
+	// It is idempotent. A target that is no mount point, or is a symbolic link, is no error,
+	// and nothing changes; a missing target is an error that wraps fs.ErrNotExist. Isolate
+	// returns soon after ctx ends, like the methods of [Interface].
 	Isolate(ctx context.Context, target string) error
 }
 
@@ -22,8 +24,8 @@ var _ Isolator = (*Mounter)(nil)
 
 // Isolate implements [Isolator].
 func (m *Mounter) Isolate(ctx context.Context, target string) error {
-	if err := checkPath("Target", target); err != nil {
-		return err
+	if err := spec.CheckPath("Target", target); err != nil {
+		return publicInputError("isolate", err)
 	}
 	target = path.Clean(target)
 	err := m.begin(ctx)

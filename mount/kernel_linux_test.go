@@ -19,12 +19,15 @@ import (
 
 func TestMain(m *testing.M) {
 	serveFUSE()
-	mount.SetHelpers(mounttest.Namespace, mounttest.SkipWithout)
-	os.Exit(m.Run())
+	mount.SetHelpers(
+		func(t *testing.T) bool { return mounttest.Namespace(t) },
+		func(t testing.TB, thing string, why any) { mounttest.SkipWithout(t, thing, why) },
+	)
+	mounttest.Main(m, map[string]func(mounttest.Process){"bind": bindProgram, "refs": refsProgram, "is mount point": isMountPointProgram})
 }
 
 // onEachTier runs a test in a namespace of its own with a mounter of each tier.
-func onEachTier(t *testing.T, namespace func(*testing.T) bool, test func(t *testing.T, m *mount.Mounter)) {
+func onEachTier(t *testing.T, namespace func(mounttest.T) bool, test func(t *testing.T, m *mount.Mounter)) {
 	for _, tier := range mount.Tiers() {
 		t.Run(tier.String(), func(t *testing.T) {
 			if namespace(t) {
@@ -41,7 +44,7 @@ func mkdirs(t *testing.T, names ...string) (dir string) {
 	for _, name := range names {
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, name), 0o755))
 	}
-	// What a test leaves mounted would be in the way of the directory's removal.
+	// Mounts that a test leaves would prevent the removal of the directory.
 	t.Cleanup(func() {
 		table, err := mount.New(mount.Config{}).List(context.Background())
 		require.NoError(t, err)
@@ -69,16 +72,16 @@ func TestContractWithoutMountRoot(t *testing.T) {
 	mounttest.TestInterface(t, func(t *testing.T, config mount.Config) mount.Interface {
 		config.Tier, config.StagingDir = mount.TierClassic, filepath.Join(t.TempDir(), "staging")
 		return mount.New(config)
-	}, except(mount.TierClassic)...)
+	}, exceptionsFor(mount.TierClassic)...)
 	is, err := mount.New(mount.Config{}).IsMountPoint(t.Context(), "/")
 	require.NoError(t, err)
 	require.True(t, is)
 }
 
-// TestContractWithoutCachedLookups: each component of each path is asked for in
-// a goroutine of its own, with the same results.
+// TestContractWithoutCachedLookups: the contract holds if each component of each path is looked
+// up in a goroutine of its own.
 func TestContractWithoutCachedLookups(t *testing.T) {
-	repeats(t)
+	skipIfShort(t)
 	if !mounttest.Namespace(t) {
 		return
 	}
@@ -86,11 +89,11 @@ func TestContractWithoutCachedLookups(t *testing.T) {
 	mounttest.TestInterface(t, func(t *testing.T, config mount.Config) mount.Interface {
 		config.StagingDir = filepath.Join(t.TempDir(), "staging")
 		return mount.New(config)
-	}, except(mount.TierAuto)...)
+	}, exceptionsFor(mount.TierAuto)...)
 }
 
-// TestContractFiltered: where a system call filter forbids the new calls, as
-// container runtimes' do, mounting works all the same.
+// TestContractFiltered: the contract holds if a system call filter, such as that of a container
+// runtime, forbids the newer calls.
 func TestContractFiltered(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
@@ -101,12 +104,12 @@ func TestContractFiltered(t *testing.T) {
 	mounttest.TestInterface(t, func(t *testing.T, config mount.Config) mount.Interface {
 		config.StagingDir = filepath.Join(t.TempDir(), "staging")
 		return mount.New(config)
-	}, except(mount.TierAuto)...)
+	}, exceptionsFor(mount.TierAuto)...)
 }
 
-// TestFilteredInPart: the calls that were asked for are there, another one that
-// is needed is not.
-func TestFilteredInPart(t *testing.T) {
+// TestPartlyFilteredCalls: Mount succeeds if a filter forbids a call that the selection of the
+// tier does not check.
+func TestPartlyFilteredCalls(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
 	}
@@ -135,9 +138,9 @@ func forbid(t *testing.T, calls ...uint32) {
 	}
 }
 
-// TestManyMounters: mounters that know nothing of each other, as in several
-// processes, mount one target at once.
-func TestManyMounters(t *testing.T) {
+// TestConcurrentMounters: independent mounters, as in several processes, mount one target at
+// the same time, and one mount results.
+func TestConcurrentMounters(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
 	}
@@ -156,16 +159,16 @@ func TestManyMounters(t *testing.T) {
 		require.NoError(t, mount.New(mount.Config{}).Unmount(t.Context(), req.Target))
 		if isMountPoint(t, req.Target) {
 			if mount.HasStatmount() {
-				t.Fatal("it was mounted more than once")
+				t.Fatal("the target has more than one mount")
 			}
-			mounttest.SkipWithout(t, "statmount", "the kernel cannot say what a mount is on")
+			mounttest.SkipWithout(t, "statmount", "the kernel does not report the parent of a mount")
 		}
 	}
 }
 
-// TestNotAsRequested: a file system that is read-only itself cannot be bound
-// writable, and one that would not be writable is not left mounted.
-func TestNotAsRequested(t *testing.T) {
+// TestWritableBindOfReadOnlyFS: a bind mount with the option "rw" of a read-only file system is
+// ErrNotAsRequested, and no mount remains.
+func TestWritableBindOfReadOnlyFS(t *testing.T) {
 	onEachTier(t, mounttest.Namespace, func(t *testing.T, m *mount.Mounter) {
 		dir := mkdirs(t, "source", "target")
 		require.NoError(t, m.Mount(t.Context(), mount.Request{Source: "x", Target: dir + "/source", FSType: "tmpfs", Options: []string{"ro"}}))
@@ -174,13 +177,13 @@ func TestNotAsRequested(t *testing.T) {
 		require.ErrorIs(t, m.Mount(t.Context(), req), mount.ErrNotAsRequested)
 		require.False(t, isMountPoint(t, req.Target))
 		req.Options = nil
-		require.NoError(t, m.Mount(t.Context(), req), "without the word it may be what it is")
+		require.NoError(t, m.Mount(t.Context(), req), "without rw the mount may be read-only")
 	})
 }
 
-// TestKernelsReason: what the kernel says about an option is in the error, and
-// what a secret option holds is not.
-func TestKernelsReason(t *testing.T) {
+// TestErrorHasKernelMessage: an error holds the kernel's message about an option, and not the
+// content of a secret option.
+func TestErrorHasKernelMessage(t *testing.T) {
 	onEachTier(t, mounttest.Namespace, func(t *testing.T, m *mount.Mounter) {
 		dir := mkdirs(t, "target")
 		req := mount.Request{Source: "x", Target: dir + "/target", FSType: "tmpfs", Options: []string{"no-such-option=1"}}
@@ -195,7 +198,7 @@ func TestKernelsReason(t *testing.T) {
 		err = m.Mount(t.Context(), req)
 		require.ErrorIs(t, err, unix.EINVAL)
 		require.NotContains(t, err.Error(), "hunter2")
-		// This file system repeats in its message what it does not know.
+		// The message of this file system repeats the unknown value.
 		req.Secrets, req.FSType = []mount.Secret{mount.NewSecret("subset=hunter2")}, "proc"
 		err = m.Mount(t.Context(), req)
 		require.ErrorIs(t, err, unix.EINVAL)
@@ -204,13 +207,14 @@ func TestKernelsReason(t *testing.T) {
 		req.Secrets, req.FSType = nil, "nosuchfs"
 		err = m.Mount(t.Context(), req)
 		require.ErrorIs(t, err, unix.ENODEV)
+		require.ErrorIs(t, err, mount.ErrUnknownFSType)
 		require.ErrorContains(t, err, "nosuchfs")
 		require.False(t, isMountPoint(t, req.Target))
 	})
 }
 
-// TestPrivate: a bind of something below a shared mount does not join its peers.
-func TestPrivate(t *testing.T) {
+// TestBindIsPrivate: a bind mount of a directory in a shared mount does not join its peer group.
+func TestBindIsPrivate(t *testing.T) {
 	onEachTier(t, mounttest.Namespace, func(t *testing.T, m *mount.Mounter) {
 		dir := mkdirs(t, "shared", "target")
 		shared := dir + "/shared"
@@ -226,8 +230,7 @@ func TestPrivate(t *testing.T) {
 	})
 }
 
-// TestRefsThroughLinks: a query may come by a link, and by a path that says less
-// than the kernel knows.
+// TestRefsThroughLinks: MountRefs resolves symbolic links, and accepts a path that is not clean.
 func TestRefsThroughLinks(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
@@ -242,11 +245,11 @@ func TestRefsThroughLinks(t *testing.T) {
 		require.Equal(t, []string{dir + "/target"}, refs, path)
 	}
 	is, err := m.IsMountPoint(t.Context(), dir+"/way/../target")
-	require.Error(t, err, "dot dot")
+	require.Error(t, err, "the path has ..")
 	require.False(t, is)
 }
 
-func TestStagingDirIsOurs(t *testing.T) {
+func TestUnsafeStagingDirIsRefused(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
 	}
@@ -256,12 +259,14 @@ func TestStagingDirIsOurs(t *testing.T) {
 	require.NoError(t, os.WriteFile(dir+"/file", nil, 0o600))
 	for _, staging := range []string{"/staging", "/link", "/file", "/none/deeper"} {
 		m := mount.New(mount.Config{Tier: mount.TierClassic, StagingDir: dir + staging})
-		require.ErrorContains(t, m.Mount(t.Context(), mount.Request{Source: dir + "/source", Target: dir + "/target"}), dir+staging)
+		err := m.Mount(t.Context(), mount.Request{Source: dir + "/source", Target: dir + "/target"})
+		require.ErrorContains(t, err, dir+staging)
+		require.NotContains(t, err.Error(), "requires", "no privilege is missing")
 		require.False(t, isMountPoint(t, dir+"/target"))
 	}
 }
 
-func TestTierIsUnknown(t *testing.T) {
+func TestUnknownTierIsRefused(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
 	}
@@ -274,11 +279,11 @@ func TestTierIsUnknown(t *testing.T) {
 	}
 }
 
-// TestLoopDevice mounts a real file system from a block device.
-func TestLoopDevice(t *testing.T) {
+// TestMountBlockDevice mounts a real file system from a block device.
+func TestMountBlockDevice(t *testing.T) {
 	onEachTier(t, mounttest.RootNamespace, func(t *testing.T, m *mount.Mounter) {
 		dir := mkdirs(t, "target", "again")
-		device := ext4(t, dir+"/image")
+		device := newExt4Device(t, dir+"/image")
 		req := mount.Request{Source: device, Target: dir + "/target", FSType: "ext4", Options: []string{"noatime", "errors=remount-ro"}}
 		for range 2 {
 			require.NoError(t, m.Mount(t.Context(), req))
@@ -304,15 +309,15 @@ func TestLoopDevice(t *testing.T) {
 		require.NoError(t, m.Unmount(t.Context(), req.Target))
 
 		req.FSType = "xfs"
-		require.Error(t, m.Mount(t.Context(), req), "it is not xfs")
+		require.Error(t, m.Mount(t.Context(), req), "the device has ext4")
 		req.FSType, req.Source = "ext4", "/dev/no-such-device"
 		require.ErrorIs(t, m.Mount(t.Context(), req), unix.ENOENT)
 		require.False(t, isMountPoint(t, req.Target))
 	})
 }
 
-// ext4 makes a file system in a file, and a loop device of it.
-func ext4(t *testing.T, image string) (device string) {
+// newExt4Device formats an image, and returns a loop device for it.
+func newExt4Device(t *testing.T, image string) (device string) {
 	t.Helper()
 	testbed.Image(t, image, 16<<20)
 	if out, err := exec.Command("mkfs.ext4", "-q", "-F", image).CombinedOutput(); err != nil {

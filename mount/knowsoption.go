@@ -1,16 +1,32 @@
 package mount
 
-// KnowsOption reports whether the kernel would take an option without a value, such as
-// "noswap", for a file system of a type, such as "tmpfs", from this process as it is
-// now. It asks the kernel, by fsopen(2) and fsconfig(2), and makes no file system.
+import (
+	"context"
+
+	"github.com/volumekit/volumekit/mount/internal/building"
+	"github.com/volumekit/volumekit/util/ctxend"
+	"github.com/volumekit/volumekit/util/keylock"
+)
+
+// KnowsOption reports whether the kernel accepts an option without a value, such as
+// "noswap", for a file system type, such as "tmpfs", from this process in its present state.
+// It calls fsopen(2) and fsconfig(2), and creates no file system.
 //
-// False is also what nobody knows: where the calls are not to be had (before Linux 5.2,
-// or by a system call filter), where the type is not known, for a process that may not
-// mount, and on other systems than Linux. What an option is refused for is not told
-// apart: tmpfs has "noswap" since Linux 6.4, and has it in the initial user namespace
-// alone. File systems that read their options only when they are mounted take anything
-// here. Flags of the mount ("nosuid") are no options of a file system.
+// It also returns false if the answer cannot be found: without the calls (before Linux 5.2,
+// or behind a system call filter), for an unknown type, for a process that may not mount,
+// and on other systems than Linux. It does not report the reason of a refusal: tmpfs has
+// "noswap" since Linux 6.4, and only in the initial user namespace. File systems that read
+// their options at the time of the mount accept every option here. Flags of the mount
+// ("nosuid") are no options of a file system.
 //
-// Each call asks anew, and waits for nobody, but for the module of the file system
-// if the kernel has to load it. It is safe for concurrent use.
-func KnowsOption(fsType, option string) bool { return knowsOption(fsType, option) }
+// Each call queries the kernel. The kernel may have to load the file system's module from a
+// disk that does not answer: the result is false if ctx ends first. KnowsOption is safe for
+// concurrent use; calls for one type wait for each other.
+func KnowsOption(ctx context.Context, fsType, option string) bool {
+	accepts := func() (bool, error) { return building.AcceptsOption(fsType, option), nil }
+	knows, _, err := keylock.Await(ctx, &optionQueries, fsType, ctxend.Kernel, accepts, nil)
+	return knows && err == nil
+}
+
+// optionQueries is locked by type for each query of KnowsOption.
+var optionQueries keylock.Map

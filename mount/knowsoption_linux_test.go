@@ -17,22 +17,22 @@ func TestKnowsOption(t *testing.T) {
 		return
 	}
 	for range 100 {
-		require.Equal(t, isInitialUserNamespace(t) && isKernel(t, 6, 4), mount.KnowsOption("tmpfs", "noswap"))
-		requireUnknown(t)
+		require.Equal(t, isInitialUserNamespace(t) && kernelIsAtLeast(t, 6, 4), mount.KnowsOption(t.Context(), "tmpfs", "noswap"))
+		requireUnknownOptions(t)
 	}
-	require.Empty(t, contexts(t), "descriptors are left")
+	require.Empty(t, openFSContexts(t), "descriptors of file system contexts remain open")
 }
 
 func TestKnowsOptionInUserNamespace(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
 	}
-	require.Equal(t, isKernel(t, 5, 2), mount.KnowsOption("tmpfs", "ro"))
-	require.False(t, mount.KnowsOption("tmpfs", "noswap"))
-	requireUnknown(t)
+	require.Equal(t, kernelIsAtLeast(t, 5, 2), mount.KnowsOption(t.Context(), "tmpfs", "ro"))
+	require.False(t, mount.KnowsOption(t.Context(), "tmpfs", "noswap"))
+	requireUnknownOptions(t)
 }
 
-// Where a filter forbids one of the calls nothing is known.
+// TestKnowsOptionFiltered: KnowsOption returns false if a filter forbids one of its calls.
 func TestKnowsOptionFiltered(t *testing.T) {
 	for name, call := range map[string]uint32{"fsopen": unix.SYS_FSOPEN, "fsconfig": unix.SYS_FSCONFIG} {
 		t.Run(name, func(t *testing.T) {
@@ -40,25 +40,25 @@ func TestKnowsOptionFiltered(t *testing.T) {
 				return
 			}
 			forbid(t, call)
-			require.False(t, mount.KnowsOption("tmpfs", "noswap"))
-			require.False(t, mount.KnowsOption("tmpfs", "ro"))
-			require.Empty(t, contexts(t), "descriptors are left")
+			require.False(t, mount.KnowsOption(t.Context(), "tmpfs", "noswap"))
+			require.False(t, mount.KnowsOption(t.Context(), "tmpfs", "ro"))
+			require.Empty(t, openFSContexts(t), "descriptors of file system contexts remain open")
 		})
 	}
 }
 
-func requireUnknown(t *testing.T) {
+func requireUnknownOptions(t *testing.T) {
 	t.Helper()
 	for _, option := range []string{"", "nonsense", "noswap,nonsense", "noswap=1", "no\x00swap", strings.Repeat("a", 5000)} {
-		require.False(t, mount.KnowsOption("tmpfs", option), "%.20q", option)
+		require.False(t, mount.KnowsOption(t.Context(), "tmpfs", option), "%.20q", option)
 	}
 	for _, fsType := range []string{"", "nonsense", "tmp\x00fs", strings.Repeat("a", 5000)} {
-		require.False(t, mount.KnowsOption(fsType, "ro"), "%.20q", fsType)
+		require.False(t, mount.KnowsOption(t.Context(), fsType, "ro"), "%.20q", fsType)
 	}
 }
 
-// contexts are the descriptors of file systems that are not made yet.
-func contexts(t *testing.T) (open []string) {
+// openFSContexts returns the open descriptors of fsopen(2).
+func openFSContexts(t *testing.T) (open []string) {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
 	require.NoError(t, err)
@@ -70,7 +70,7 @@ func contexts(t *testing.T) (open []string) {
 	return open
 }
 
-// isInitialUserNamespace goes by the number that the kernel gives it, PROC_USER_INIT_INO.
+// isInitialUserNamespace compares the inode of the user namespace with PROC_USER_INIT_INO.
 func isInitialUserNamespace(t *testing.T) bool {
 	t.Helper()
 	name, err := os.Readlink("/proc/self/ns/user")
@@ -78,7 +78,7 @@ func isInitialUserNamespace(t *testing.T) bool {
 	return name == fmt.Sprintf("user:[%d]", uint32(0xEFFFFFFD))
 }
 
-func isKernel(t *testing.T, major, minor int) bool {
+func kernelIsAtLeast(t *testing.T, major, minor int) bool {
 	t.Helper()
 	var uts unix.Utsname
 	require.NoError(t, unix.Uname(&uts))

@@ -7,220 +7,207 @@ import (
 
 // A Request describes one mount.
 type Request struct {
-	// Source is what is mounted: an absolute path of a directory or file for a
-	// bind mount, a device, "server:/export", or any word for a file system
-	// without a source (tmpfs).
+	// Source is the absolute path of a directory or file for a bind mount; a device,
+	// "server:/export", or any word for a file system without a source (tmpfs).
 	//
-	// The source of a bind mount is not reached through a symbolic link: a path
-	// that has one is refused, since whoever can replace a link chooses what is
-	// mounted. Callers that trust a path resolve it first (filepath.EvalSymlinks).
+	// A path of a bind mount with a symbolic link in it is refused, since a process that can
+	// replace the link could choose the mounted directory. Callers that trust a path resolve
+	// it first (filepath.EvalSymlinks).
 	Source string
 
-	// SourceFile is what a bind mount shows, instead of what is at Source: a directory
-	// or file that is open, if only with O_PATH, and that the caller has resolved and
-	// looked at. No path is resolved again, so nobody can put something else there
-	// meanwhile. Source may be empty then; it is for errors alone. The caller may
-	// close the file when Mount has returned.
+	// SourceFile is the source of a bind mount instead of the path Source: an open directory
+	// or file, if only with O_PATH, that the caller has resolved and checked. No path is
+	// resolved again, so no other process can replace the source meanwhile. Source may be
+	// empty then; only errors use it. The caller may close the file when Mount has returned.
 	SourceFile *os.File
 
-	// Target is the absolute path of an existing directory, or of an existing
-	// file if Source is a file. It, too, is not reached through a symbolic link.
+	// Target is the absolute path of an existing directory, or of an existing file if Source
+	// is a file. A path with a symbolic link in it is refused.
 	Target string
 
-	// FSType is the file system's type, as in mount(8) -t. Empty: a bind mount.
+	// FSType is the file system type, as in mount(8) -t. Empty: a bind mount.
 	FSType string
 
-	// Options are mount(8) options, one each, without commas. [Request.Parse]
-	// says which are accepted.
+	// Options are mount(8) options, one per element, without commas. [Request.Parse] lists
+	// the accepted ones.
 	Options []string
 
-	// Secrets are further options for the file system that appear in no error,
-	// log or command line.
+	// Secrets are further options for the file system. They appear in no error, log or
+	// command line.
 	Secrets []Secret
 
-	// Stack mounts on top of whatever is mounted at Target already. Without it
-	// a target that is a mount point is left as it is, see [Interface].
+	// Stack mounts on top of an existing mount at Target. Without it an existing mount
+	// stays the top mount, see [Interface].
 	Stack bool
 
-	// Submounts says what becomes of the mounts below the source of a bind mount.
-	// The zero value refuses a source that has any.
+	// Submounts is the treatment of mounts below the source of a bind mount. The zero value
+	// refuses a source with such mounts.
 	Submounts Submounts
 
-	// Propagation says whether mounts and unmounts spread to and from the new
-	// mount. By the zero value they do not.
+	// Propagation is the propagation of the new mount. The zero value is none.
 	Propagation Propagation
 
-	// IDMap shows other owners than are stored. The file system has to support it
-	// (Linux 5.12 and later, by type). The zero value maps nothing.
+	// IDMap shows other owners than the file system stores. The file system has to support
+	// it (Linux 5.12 and later, by type). The zero value maps nothing.
 	IDMap IDMap
 
-	// Helper says whether the program mount.TYPE mounts the file system. The zero
-	// value leaves it to [Config.Helpers] and the type.
+	// Helper selects whether the program mount.TYPE mounts the file system. By the zero
+	// value [Config.Helpers] and the type decide.
 	Helper HelperUse
 
-	// Remount changes the flags of what is mounted at Target to what Options say,
-	// and leaves those that they do not name; nothing is added to them. Only the
-	// mount changes, not its file system. With it all other fields but Target and
-	// Options are empty.
+	// Remount changes the flags of the existing mount at Target to those that Options name.
+	// Flags that Options do not name stay, and no option is added. Only the mount changes,
+	// not its file system. All fields but Target and Options must be empty.
 	Remount bool
 }
 
-// Submounts says what a bind mount does with the mounts below its source.
+// Submounts is the treatment of mounts below the source of a bind mount.
 type Submounts int
 
 const (
-	// RefuseSubmounts makes Mount fail, with an error that wraps [ErrSubmounts],
-	// if anything is mounted below the source. (A mount whose directory, or one
-	// above, was renamed since is looked for where it was; see the package doc.)
+	// RefuseSubmounts makes Mount fail, with an error that wraps [ErrSubmounts], if any mount
+	// is below the source. (A mount whose directory, or one above, was renamed since is
+	// searched at the path where it was attached; see the package doc.)
 	RefuseSubmounts Submounts = iota
-	// HideSubmounts shows the source's own mount alone: what lies under the mounts
-	// below it.
+	// HideSubmounts shows the source's own mount alone: the directories under the mounts
+	// below it become visible.
 	HideSubmounts
-	// IncludeSubmounts shows the mounts below the source, too, each with the flags
-	// of the request. The whole is one mount to Unmount: unmounting the target
-	// with [Interface.UnmountTree] takes all of it down. (Below a target that is in a
-	// shared mount, what its peers got of the mounts below stays there.)
+	// IncludeSubmounts shows the mounts below the source, too, each with the flags of the
+	// request. [Interface.UnmountTree] of the target unmounts all of them. (Below a target in
+	// a shared mount, the copies that its peers have received of the mounts below stay.)
 	IncludeSubmounts
 )
 
-// A HelperUse says who mounts a file system: the program mount.TYPE, or the kernel's
-// calls alone.
+// A HelperUse selects the program mount.TYPE or the kernel's calls alone for a file system.
 type HelperUse int
 
 const (
-	// HelperIfFound uses the program where [Config.Helpers] has it.
+	// HelperIfFound uses the program if [Config.Helpers] has it.
 	HelperIfFound HelperUse = iota
 	// HelperNever uses the kernel's calls alone.
 	HelperNever
-	// HelperAlways uses the program, of whatever type. If it is missing Mount fails
+	// HelperAlways uses the program, for every type. If the program is missing Mount fails
 	// with a [*HelperError] that wraps exec.ErrNotFound.
 	HelperAlways
 )
 
-// Propagation is mount propagation, mount_namespaces(7), as Kubernetes has it:
-// None, HostToContainer and Bidirectional.
+// Propagation is mount propagation, mount_namespaces(7), with the three values of
+// Kubernetes: None, HostToContainer and Bidirectional.
 type Propagation int
 
 const (
-	// PropagationPrivate: mounts spread neither from nor to the source.
+	// PropagationPrivate: mounts propagate neither from the source nor to it.
 	PropagationPrivate Propagation = iota
-	// PropagationSlave: what is mounted in the source later appears in the new
-	// mount, too, if the source's mount is shared. (Of a file system: none.)
+	// PropagationSlave: later mounts in the source appear in the new mount, too, if the
+	// source's mount is shared. (A mount of a file system receives none.)
 	PropagationSlave
-	// PropagationShared: the new mount is shared; it joins the peer group of the
-	// source's mount if that has one: what is mounted in one of them later, and
-	// what is unmounted, submounts included, is so in both; see [Isolator].
+	// PropagationShared: the new mount is shared. It joins the peer group of the source's
+	// mount if that has one: later mounts and unmounts in one member, submounts included,
+	// happen in all of them; see [Isolator].
 	PropagationShared
 )
 
-// An IDMap maps the owners that a file system stores to the ones that a mount
-// shows. IDs in no range are shown as the overflow ID (65534) and cannot be
-// written.
+// An IDMap maps the owners that a file system stores to the owners that a mount shows. IDs
+// outside of all ranges are shown as the overflow ID (65534) and cannot be written.
 type IDMap struct {
 	UIDs, GIDs []IDRange
 }
 
-// An IDRange maps Count consecutive IDs, the first of which is Stored in the file
-// system and Shown in the mount.
+// An IDRange maps Count consecutive IDs. The first one is Stored in the file system and
+// Shown in the mount.
 type IDRange struct{ Stored, Shown, Count uint32 }
 
-// empty reports whether nothing is mapped.
-func (m IDMap) empty() bool { return len(m.UIDs) == 0 && len(m.GIDs) == 0 }
-
-// A Place is where a path leads: a mount, and a path inside it.
+// A Place is the position of a path: a mount, and a path inside it.
 type Place struct {
-	Mount Info   // the mount that the path is in, or at
+	Mount Info   // the mount that contains the path, or has it as mount point
 	Path  string // in that mount, "/" for its root
 }
 
-// Interface is what the volume plugins need of the kernel.
+// Interface is the part of the kernel that volume plugins use.
 //
-// Methods are safe for concurrent use. Errors are of type [*Error], or of type
-// [*InputError] if the request itself is at fault; both work with errors.Is
-// and errors.As: [ErrBusy], [ErrReadOnly], [ErrCorrupted], fs.ErrPermission,
-// fs.ErrNotExist, errors.ErrUnsupported tell the usual causes apart.
+// Methods are safe for concurrent use. Errors are of type [*Error], or of type [*InputError]
+// for an invalid request. errors.Is and errors.As find their causes: [ErrBusy],
+// [ErrReadOnly], [ErrCorrupted], fs.ErrPermission, fs.ErrNotExist, errors.ErrUnsupported.
 //
-// A method returns soon after its context ends, with an error that wraps
-// context.Cause(ctx), whatever the file systems on the way to its paths, and at
-// them, do. A call that the kernel still holds then goes on in the background, but
-// can no longer change what is mounted, unless the error wraps [ErrUncertain]:
-// then the change itself was under way. For each mount that does not answer there
-// is at most one such call: later ones wait for it, as long as their own contexts
-// let them.
+// A method returns soon after its context ends, with an error that wraps context.Cause(ctx),
+// even if the file systems at its paths, or on the way to them, do not answer. A call that
+// the kernel has not completed by then continues in the background. It changes no mount any
+// more, unless the error wraps [ErrUncertain]: then the change was already in progress. Each
+// mount that does not answer has at most one such call: later calls wait for it until their
+// own contexts end.
 type Interface interface {
-	// Mount makes req.Source visible at req.Target. What it mounts appears there
-	// complete (read-only from the first instant, if asked) or not at all, and is
-	// verified before Mount returns nil.
+	// Mount makes req.Source visible at req.Target. The mount appears complete (read-only
+	// from the first instant, if requested) or not at all, and is verified before Mount
+	// returns nil.
 	//
-	// Mount is idempotent: if the top mount at req.Target is what req asks for
-	// already, with the same flags, it returns nil and has changed nothing. (Of a
-	// bind mount the directory or file is compared; of a file system its type and
-	// source, not the options that are left for it.) If something else is mounted
-	// there the error wraps [ErrMounted]. After an error nothing of the request is
-	// mounted, unless the error wraps [ErrUncertain].
+	// Mount is idempotent: it returns nil without a change if the top mount at req.Target is
+	// the requested one, with the same flags. (For a bind mount it compares the directory or
+	// file; for a file system the type and the source, not the options for the file system.)
+	// If the top mount is another one the error wraps [ErrMounted], and is a [*FlagsError] if
+	// only the flags differ. After an error nothing of the request is mounted, unless the error
+	// wraps [ErrUncertain].
 	//
-	// A bind mount of a source with other mounts below it is refused unless
-	// req.Submounts says what to do with them. It joins the source's peer group
-	// (mount_namespaces(7)) only if req.Propagation says so.
+	// A bind mount of a source with other mounts below it is refused unless req.Submounts
+	// selects their treatment. It joins the source's peer group (mount_namespaces(7)) only if
+	// req.Propagation is [PropagationShared].
 	//
-	// With req.Remount the flags of the mount at req.Target change; if nothing is
-	// mounted there the error wraps [ErrNotMounted].
+	// With req.Remount the flags of the mount at req.Target change. If req.Target is no mount
+	// point the error wraps [ErrNotMounted].
 	//
-	// The error of a missing source or target wraps fs.ErrNotExist, of a symbolic
-	// link on the way unix.ELOOP, of a file to be bound on a directory (or the
-	// other way round) unix.ENOTDIR.
+	// A bind mount of a device file is an [*InputError] unless [Allow].Dev is granted or the
+	// request has "nodev": the device could not be opened through the mount.
+	//
+	// The error of a missing source or target wraps fs.ErrNotExist, of a symbolic link on the
+	// way unix.ELOOP, of a bind mount of a file on a directory (or the other way round)
+	// unix.ENOTDIR.
 	Mount(ctx context.Context, req Request) error
 
-	// Unmount undoes the top mount at target. A target that is no mount point, or
-	// is a symbolic link, is no error and nothing is changed; a missing one is an
-	// error that wraps fs.ErrNotExist. Of several mounts stacked at target one is
-	// undone. A mount in use is an error that wraps [ErrBusy], and stays; but one
-	// whose file system does not answer is taken down by [UnmountPolicy].
+	// Unmount unmounts the top mount at target. A target that is no mount point, or is a
+	// symbolic link, is no error, and nothing changes; a missing target is an error that
+	// wraps fs.ErrNotExist. Of several mounts stacked at target one is unmounted. A busy mount
+	// stays, and the error wraps [ErrBusy]; but if its file system does not answer,
+	// [UnmountPolicy] applies.
 	//
-	// When it returns nil for the last mount of a file system, that has ended, and
-	// its device is free; unless somebody still uses what the policy took down. If
-	// ctx ends first the error wraps [ErrNotEnded]: nothing is mounted there any more,
-	// the target can be mounted on again, and this process can exit. Unmount of the
-	// same target then goes on waiting.
+	// A nil error for the last mount of a file system means that the file system has ended
+	// and its device is free, unless processes still use a mount that the policy has
+	// detached. If ctx ends before the file system, the error wraps [ErrNotEnded]: the mount
+	// has left the mount table, the target accepts new mounts, and this process can exit.
+	// A further Unmount of the target waits for the same end.
 	//
-	// If ctx ends while the kernel may still unmount something, the error wraps
-	// [ErrUncertain], and until it is done nobody else can change the target by this
-	// Interface. So it is where the directory of the target is on a file system that
-	// has to be asked for a name (NFS, FUSE), on Linux before 6.8, and where
-	// open_tree(2) is forbidden or missing.
+	// If ctx ends while the kernel may still unmount, the error wraps [ErrUncertain], and no
+	// other call of this Interface changes the target until the kernel is done. This can
+	// happen if the directory of the target is on a file system with a server or daemon (NFS,
+	// FUSE), on Linux before 6.8, and if open_tree(2) is forbidden or missing.
 	Unmount(ctx context.Context, target string) error
 
-	// UnmountTree undoes the top mount at target and everything that is mounted
-	// inside it, the deepest first, each as Unmount does. It stops at the first that
-	// fails: what was unmounted by then stays unmounted; the error's text names the
-	// one. A target that is no mount point is no error and nothing is changed,
-	// whatever is mounted below it.
+	// UnmountTree unmounts the top mount at target with all mounts inside it, the deepest
+	// first, each as Unmount does. It stops at the first failure: the mounts before it stay
+	// unmounted; the text of the error names the mount point that failed. A target that is no
+	// mount point is no error, and nothing changes, even if mounts are below it.
 	UnmountTree(ctx context.Context, target string) error
 
-	// IsMountPoint reports whether something is mounted at path. It asks the mount
-	// table alone, never the file system that is mounted there, so a dead server
-	// cannot hold it up. A symbolic link is not followed: it is no mount point. A
-	// missing path is an error that wraps fs.ErrNotExist.
+	// IsMountPoint reports whether path is a mount point. It reads the mount table alone,
+	// never the mounted file system, so a dead server cannot delay it. A symbolic link is not
+	// followed: it is no mount point. A missing path is an error that wraps fs.ErrNotExist.
 	IsMountPoint(ctx context.Context, path string) (bool, error)
 
-	// MountRefs returns the other mount points at which what is at path is visible
-	// (the same device, and the same root inside it), sorted, each once. Path need
-	// not be a mount point itself. Mounts that are hidden under others are left out.
+	// MountRefs returns the other mount points at which the directory or file at path is
+	// visible (the same device, and the same root inside it), sorted, without duplicates.
+	// Path need not be a mount point. Hidden mounts are omitted.
 	MountRefs(ctx context.Context, path string) ([]string, error)
 
-	// MountsFrom returns the mounts of a source, in the kernel's order, hidden ones
-	// included: of a block device (an absolute path, symbolic links followed) those
-	// of the file system on it, by device number; of anything else ("server:/export")
-	// those whose source is written so. Bind mounts of them are among them. None is
-	// no error.
+	// MountsFrom returns the mounts of a source, in the kernel's order, with hidden ones. For
+	// a block device (an absolute path, symbolic links followed) it compares device numbers
+	// with that of the file system on it; for other sources ("server:/export") the text of
+	// the source. Bind mounts of such mounts are included. An empty result is no error.
 	MountsFrom(ctx context.Context, source string) ([]Info, error)
 
-	// Resolve tells which mount path is in and where in it, with the symbolic links
-	// on its way followed, but not one that it is itself. A missing path is an error
+	// Resolve returns the mount that contains path, and the path inside it. It follows the
+	// symbolic links on the way, but not a link at path itself. A missing path is an error
 	// that wraps fs.ErrNotExist.
 	Resolve(ctx context.Context, path string) (Place, error)
 
-	// List returns the mount table of the caller's mount namespace in the kernel's
-	// order, hidden mounts included. The caller may change what it returns.
+	// List returns the mount table of the caller's mount namespace in the kernel's order,
+	// with hidden mounts. The caller may change the result.
 	List(ctx context.Context) ([]Info, error)
 }

@@ -2,55 +2,58 @@ package mount
 
 import (
 	"context"
-	"errors"
 	"path"
-	"strings"
 	"sync/atomic"
 
+	"github.com/volumekit/volumekit/mount/internal/lookup"
+	"github.com/volumekit/volumekit/mount/internal/options"
+	"github.com/volumekit/volumekit/mount/internal/spec"
+	"github.com/volumekit/volumekit/mount/internal/staging"
+	"github.com/volumekit/volumekit/mount/internal/table"
 	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/util/keylock"
 )
 
-// A Mounter is the [Interface] to the running kernel, by system call. It works
-// in the mount namespace of the process. [Mounter.Close] releases what it holds.
+// A Mounter is the [Interface] to the running kernel, by system call. It works in the mount
+// namespace of the process. [Mounter.Close] releases its descriptors and memory.
 //
-// From the first question about some mounts of many on (MountRefs, MountsFrom,
-// Resolve) it holds a descriptor by which the kernel tells what has changed in the
-// mount table, and an index of the table in memory. Between calls it does nothing.
+// At its first query about some mounts of many (MountRefs, MountsFrom, Resolve), and at the
+// first bind mount or unmount, it opens a descriptor by which the kernel reports changes of
+// the mount table, and builds an index of the table in memory. No goroutine runs between
+// calls.
 type Mounter struct {
 	config Config
-	// mounting has the target of every Mount that the kernel is still at, also
-	// when its caller has given up: there is never more than one in the kernel.
-	mounting keylock.Map
-	// changing has the target of every operation that may still change what is
-	// mounted there: no other must overtake it. It is taken after mounting.
+	// changing has the target of each operation that may still change its mounts: another
+	// operation must not overtake it.
 	changing keylock.Map
-	// asking has the mount of every lookup that waits for a file system.
-	asking  keylock.Map
-	leaving leaving // what unmounting remembers
-	cache   cache   // of the mount table
-	anchors anchors
-	lines   atomic.Int64 // of the mount table, when it was read for a bind mount
-	closed  atomic.Bool
-	sweep   sweeping // of what killed processes have left
+	resolver lookup.Resolver
+	cache    table.Cache
+	closed   atomic.Bool
+	sweep    staging.Sweep // of the staging areas of killed processes
+	parts
 }
 
 var _ Interface = (*Mounter)(nil)
 
-// New returns a Mounter. It asks the system nothing.
-func New(config Config) *Mounter { return &Mounter{config: config} }
+// New returns a Mounter. It makes no system call.
+func New(config Config) *Mounter {
+	m := &Mounter{config: config}
+	m.connect()
+	return m
+}
 
-// Close releases what the Mounter holds of the system. Calls that are under way
-// end as they would; later ones fail with an error that wraps [ErrClosed]. What is
-// mounted stays mounted. Close is idempotent and always returns nil.
+// Close releases the descriptors of the Mounter. Calls in progress end as they would without
+// Close; later calls fail with an error that wraps [ErrClosed]. No mount changes. Close is
+// idempotent, waits for no file system, and always returns nil.
 func (m *Mounter) Close() error {
 	m.closed.Store(true)
-	m.anchors.dropAll()
-	m.cache.close()
+	m.parts.close()
+	m.cache.Close()
 	return nil
 }
 
-// begin checks that there is something to begin.
+// begin returns an error if the Mounter is closed or ctx has ended. The first call removes the
+// staging areas of killed processes.
 func (m *Mounter) begin(ctx context.Context) error {
 	if m.closed.Load() {
 		return ErrClosed
@@ -58,68 +61,40 @@ func (m *Mounter) begin(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctxend.Error(ctx)
 	}
-	m.sweep.begin(m.sweepStages)
-	return m.sweep.wait(ctx)
+	return m.sweep.Do(ctx, m.sweepStages)
 }
 
 // Mount implements [Interface].
 func (m *Mounter) Mount(ctx context.Context, req Request) error {
-	options, err := req.Parse(m.config.Allow)
-	if err != nil {
-		return err
+	s := req.spec()
+	if err := s.Check(options.Allow(m.config.Allow)); err != nil {
+		return publicInputError("mount", err)
 	}
-	req.Target = path.Clean(req.Target)
-	return wrap("mount", req.Source, req.Target, m.mountLocked(ctx, req, options))
+	s.Target = path.Clean(s.Target)
+	err := m.begin(ctx)
+	if err == nil {
+		err = m.mount(ctx, &s)
+	}
+	return wrap("mount", s.Source, s.Target, err)
 }
-
-func (m *Mounter) mountLocked(ctx context.Context, req Request, o Options) error {
-	if err := m.begin(ctx); err != nil {
-		return err
-	}
-	unlock, err := m.mounting.Lock(ctx, req.Target)
-	if err != nil {
-		return ctxend.Error(ctx)
-	}
-	mounting := newLease(unlock)
-	defer mounting.end()
-	unlock, err = m.changing.Lock(ctx, req.Target)
-	if err != nil {
-		return ctxend.Error(ctx)
-	}
-	if ctx.Done() == nil || req.FSType == "" && m.isCalm(req.Target) {
-		err := m.mount(ctx, &claim{calm: true}, mounting, req, o)
-		if ctx.Done() == nil || !errors.Is(err, errNotCalm) {
-			unlock()
-			return err
-		}
-	}
-	mounting.share()
-	return inTime(ctx, unlock, func(c *claim) error {
-		defer mounting.end()
-		return m.mount(ctx, c, mounting, req, o)
-	})
-}
-
-// errNotCalm is that the target has become one that can make its caller wait.
-var errNotCalm = errors.New("not calm")
 
 // Unmount implements [Interface].
 func (m *Mounter) Unmount(ctx context.Context, target string) error {
-	if err := checkPath("Target", target); err != nil {
-		return err
+	if err := spec.CheckPath("Target", target); err != nil {
+		return publicInputError("unmount", err)
 	}
 	target = path.Clean(target)
 	err := m.begin(ctx)
 	if err == nil {
-		err = m.unmount(ctx, target, 0)
+		err = m.unmount(ctx, target)
 	}
 	return wrap("unmount", "", target, err)
 }
 
 // UnmountTree implements [Interface].
 func (m *Mounter) UnmountTree(ctx context.Context, target string) error {
-	if err := checkPath("Target", target); err != nil {
-		return err
+	if err := spec.CheckPath("Target", target); err != nil {
+		return publicInputError("unmount tree", err)
 	}
 	target = path.Clean(target)
 	err := m.begin(ctx)
@@ -156,11 +131,10 @@ func (m *Mounter) Resolve(ctx context.Context, p string) (place Place, err error
 	return place, err
 }
 
-// FollowLinks returns p, which must be absolute, without symbolic links: neither on
-// its way nor at its end. From the component on that does not exist it stays as it is,
-// which is no error. It changes nothing. Like the methods of [Interface] it returns
-// soon after ctx ends, and what a file system has to be asked for is asked by one call
-// at a time for each mount.
+// FollowLinks resolves all symbolic links of p, an absolute path, also a link at its end. The
+// part of p from the first missing component on stays unchanged; that is no error. Like the
+// methods of [Interface] FollowLinks returns soon after ctx ends, and at most one call per
+// mount waits for its file system.
 //
 // A link through the parent of another link, which only the second can resolve, is an
 // error that wraps errors.ErrUnsupported.
@@ -172,23 +146,23 @@ func (m *Mounter) FollowLinks(ctx context.Context, p string) (resolved string, e
 	return resolved, err
 }
 
-// query asks about a path.
-func (m *Mounter) query(ctx context.Context, op, p string, ask func(p string) error) error {
-	if err := checkAbsolute("Path", p); err != nil {
-		return err
+// query calls work with a checked, clean path.
+func (m *Mounter) query(ctx context.Context, op, p string, work func(p string) error) error {
+	if err := spec.CheckAbsolute("Path", p); err != nil {
+		return publicInputError(op, err)
 	}
 	p = path.Clean(p)
 	err := m.begin(ctx)
 	if err == nil {
-		err = ask(p)
+		err = work(p)
 	}
 	return wrap(op, "", p, err)
 }
 
 // MountsFrom implements [Interface].
 func (m *Mounter) MountsFrom(ctx context.Context, source string) ([]Info, error) {
-	if err := checkSource(source); err != nil {
-		return nil, err
+	if err := spec.CheckSource(source); err != nil {
+		return nil, publicInputError("mounts from", err)
 	}
 	var mounts []Info
 	err := m.begin(ctx)
@@ -198,30 +172,20 @@ func (m *Mounter) MountsFrom(ctx context.Context, source string) ([]Info, error)
 	return mounts, wrap("mounts from", source, "", err)
 }
 
-// checkSource accepts what a mount can have been made from.
-func checkSource(source string) error {
-	switch {
-	case source == "":
-		return inputError("Source", source, "a source is needed")
-	case strings.ContainsRune(source, 0):
-		return inputError("Source", source, "a source holds no NUL")
-	}
-	return nil
-}
-
 // List implements [Interface].
 func (m *Mounter) List(ctx context.Context) ([]Info, error) {
-	var table Table
+	var table []Info
 	err := m.begin(ctx)
 	if err == nil {
-		table, err = readTableIn(ctx)
+		table, err = m.list(ctx)
 	}
 	return table, wrap("list", "", "", err)
 }
 
+// wrap returns err as an [*Error]. Nil stays nil.
 func wrap(op, source, target string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &Error{Op: op, Source: source, Target: target, Err: err}
+	return &Error{Op: op, Source: source, Target: target, Err: withPrivilege(publicError(err))}
 }

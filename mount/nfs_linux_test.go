@@ -13,14 +13,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An nfsClient mounts from a server in the same kernel, without a program.
+// An nfsClient mounts from an NFS server in the same kernel, without a helper.
 type nfsClient struct {
 	*testing.T
 	*mount.Mounter
 	target string
 }
 
-// onEachTierNFS runs a test on the machine itself, which is a guest of ours.
+// onEachTierNFS runs a test on each tier, in the mount namespace of the machine: NFS tests run in
+// a guest kernel.
 func onEachTierNFS(t *testing.T, test func(c nfsClient)) {
 	for _, tier := range mount.Tiers() {
 		t.Run(tier.String(), func(t *testing.T) {
@@ -35,8 +36,8 @@ func (c nfsClient) request(source string, options ...string) mount.Request {
 	return mount.Request{Source: source, Target: c.target, FSType: "nfs", Options: options}
 }
 
-// patiently is for calls that wait for the server, or for its address.
-func (c nfsClient) patiently() context.Context {
+// longContext returns a context for calls that wait for the server, or for name resolution.
+func (c nfsClient) longContext() context.Context {
 	ctx, cancel := context.WithTimeout(c.Context(), 2*time.Minute)
 	c.Cleanup(cancel)
 	return ctx
@@ -54,7 +55,7 @@ func TestNFS(t *testing.T) {
 			"4.0": c.request(byName, "nfsvers=4.0"),
 		} {
 			for range 2 {
-				require.NoError(c, c.Mount(c.patiently(), req))
+				require.NoError(c, c.Mount(c.longContext(), req))
 			}
 			table, err := c.List(c.Context())
 			require.NoError(c, err)
@@ -67,7 +68,7 @@ func TestNFS(t *testing.T) {
 			require.NotZero(c, at.Flags&mount.NoSUID)
 			require.NotZero(c, at.Flags&mount.NoDev)
 			require.DirExists(c, c.target+"/inside")
-			require.NoError(c, c.Unmount(c.patiently(), c.target))
+			require.NoError(c, c.Unmount(c.longContext(), c.target))
 			require.False(c, isMountPoint(c.T, c.target))
 		}
 	})
@@ -77,20 +78,20 @@ func TestNFSRefused(t *testing.T) {
 	dir := t.TempDir()
 	server := nfsserver.Start(t, dir)
 	onEachTierNFS(t, func(c nfsClient) {
-		require.ErrorIs(c, c.Mount(c.patiently(), c.request(server.Source(dir+"/none"))), unix.ENOENT)
-		require.ErrorAs(c, c.Mount(c.patiently(), c.request("nowhere")), new(*mount.InputError))
-		require.ErrorContains(c, c.Mount(c.patiently(), c.request("no-such-host.invalid:/x")), "no-such-host.invalid")
+		require.ErrorIs(c, c.Mount(c.longContext(), c.request(server.Source(dir+"/none"))), unix.ENOENT)
+		require.ErrorAs(c, c.Mount(c.longContext(), c.request("nowhere")), new(*mount.InputError))
+		require.ErrorContains(c, c.Mount(c.longContext(), c.request("no-such-host.invalid:/x")), "no-such-host.invalid")
 		require.False(c, isMountPoint(c.T, c.target))
 	})
 	require.NoError(t, server.Stop())
 	onEachTierNFS(t, func(c nfsClient) {
-		require.ErrorIs(c, c.Mount(c.patiently(), c.request(server.Source(dir))), unix.ECONNREFUSED)
+		require.ErrorIs(c, c.Mount(c.longContext(), c.request(server.Source(dir))), unix.ECONNREFUSED)
 		require.False(c, isMountPoint(c.T, c.target))
 	})
 }
 
-// TestNFSHangs: a caller does not wait for a server that does not answer, and what
-// is mounted when it does answer is not seen.
+// TestNFSHangs: Mount returns with its context if the server does not answer. The abandoned call
+// leaves no mount when the server answers again.
 func TestNFSHangs(t *testing.T) {
 	dir := t.TempDir()
 	server := nfsserver.Start(t, dir)
@@ -102,14 +103,14 @@ func TestNFSHangs(t *testing.T) {
 		require.ErrorIs(c, err, context.DeadlineExceeded)
 		require.NotErrorIs(c, err, mount.ErrUncertain)
 		require.NoError(c, server.LinkUp())
-		// It waits for the one that was given up.
-		require.NoError(c, c.Mount(c.patiently(), c.request(server.Source(dir), "noexec")))
+		// This call waits for the abandoned one.
+		require.NoError(c, c.Mount(c.longContext(), c.request(server.Source(dir), "noexec")))
 		table, err := c.List(c.Context())
 		require.NoError(c, err)
 		at, ok := mount.Table(table).At(c.target)
 		require.True(c, ok)
 		require.NotZero(c, at.Flags&mount.NoExec)
-		require.NoError(c, c.Unmount(c.patiently(), c.target))
+		require.NoError(c, c.Unmount(c.longContext(), c.target))
 		require.False(c, isMountPoint(c.T, c.target))
 	})
 }

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestNFSHelper: the program that Debian mounts NFS with.
+// TestNFSHelper mounts by Debian's program mount.nfs.
 func TestNFSHelper(t *testing.T) {
 	dir := t.TempDir()
 	server := nfsserver.StartV3(t, dir)
@@ -24,15 +24,15 @@ func TestNFSHelper(t *testing.T) {
 			base := mkdirs(t, "target")
 			m := mount.New(mount.Config{Tier: tier, StagingDir: base + "/staging", Helpers: helpers})
 			c := nfsClient{t, m, base + "/target"}
-			t.Run("mounts", func(t *testing.T) { c.mountsByHelper(t, server, dir) })
-			t.Run("fails", func(t *testing.T) { c.failsByHelper(t, server.Source(dir+"/none")) })
-			t.Run("hangs", func(t *testing.T) { c.hangsByHelper(t, dir) })
+			t.Run("mounts", func(t *testing.T) { c.testHelperMount(t, server, dir) })
+			t.Run("fails", func(t *testing.T) { c.testHelperFailure(t, server.Source(dir+"/none")) })
+			t.Run("hangs", func(t *testing.T) { c.testHelperHang(t, dir) })
 			require.False(t, isMountPoint(t, c.target))
 		})
 	}
 }
 
-func (c nfsClient) mountsByHelper(t *testing.T, server *nfsserver.Server, dir string) {
+func (c nfsClient) testHelperMount(t *testing.T, server *nfsserver.Server, dir string) {
 	for _, version := range []string{"4.2", "4.0", "3"} {
 		options := []string{"vers=" + version, "ro"}
 		if version == "3" {
@@ -40,7 +40,7 @@ func (c nfsClient) mountsByHelper(t *testing.T, server *nfsserver.Server, dir st
 		}
 		req := c.request(server.Source(dir), options...)
 		for range 2 {
-			require.NoError(t, c.Mount(c.patiently(), req))
+			require.NoError(t, c.Mount(c.longContext(), req))
 		}
 		table, err := c.List(t.Context())
 		require.NoError(t, err)
@@ -50,12 +50,12 @@ func (c nfsClient) mountsByHelper(t *testing.T, server *nfsserver.Server, dir st
 		require.Contains(t, at.SuperOptions, "vers="+version)
 		require.NotZero(t, at.Flags&mount.ReadOnly)
 		require.NotZero(t, at.Flags&mount.NoSUID)
-		require.NoError(t, c.Unmount(c.patiently(), c.target))
+		require.NoError(t, c.Unmount(c.longContext(), c.target))
 		require.False(t, isMountPoint(t, c.target))
 	}
 }
 
-// TestNFSv3: told where mountd is, the kernel needs no program.
+// TestNFSv3: the kernel mounts NFSv3 without a program if the options name the port of mountd.
 func TestNFSv3(t *testing.T) {
 	dir := t.TempDir()
 	server := nfsserver.StartV3(t, dir)
@@ -67,7 +67,7 @@ func TestNFSv3(t *testing.T) {
 	}
 	onEachTierNFS(t, func(c nfsClient) {
 		for range 2 {
-			require.NoError(c, c.Mount(c.patiently(), c.request(server.Source(dir), options...)))
+			require.NoError(c, c.Mount(c.longContext(), c.request(server.Source(dir), options...)))
 		}
 		table, err := c.List(c.Context())
 		require.NoError(c, err)
@@ -75,15 +75,15 @@ func TestNFSv3(t *testing.T) {
 		require.True(c, ok)
 		require.Equal(c, "nfs", at.FSType)
 		require.Contains(c, at.SuperOptions, "vers=3")
-		require.NoError(c, c.Unmount(c.patiently(), c.target))
-		require.ErrorIs(c, c.Mount(c.patiently(), c.request(server.Source(dir+"/none"), options...)), unix.ENOENT)
+		require.NoError(c, c.Unmount(c.longContext(), c.target))
+		require.ErrorIs(c, c.Mount(c.longContext(), c.request(server.Source(dir+"/none"), options...)), unix.ENOENT)
 		require.False(c, isMountPoint(c.T, c.target))
 	})
 }
 
-// failsByHelper: what the program said is in the error.
-func (c nfsClient) failsByHelper(t *testing.T, source string) {
-	err := c.Mount(c.patiently(), c.request(source, "vers=4.2"))
+// testHelperFailure requires that the error holds the output of the helper.
+func (c nfsClient) testHelperFailure(t *testing.T, source string) {
+	err := c.Mount(c.longContext(), c.request(source, "vers=4.2"))
 	var failed *mount.HelperError
 	require.ErrorAs(t, err, &failed)
 	require.ErrorAs(t, err, new(*exec.ExitError))
@@ -91,8 +91,8 @@ func (c nfsClient) failsByHelper(t *testing.T, source string) {
 	require.False(t, isMountPoint(t, c.target))
 }
 
-// hangsByHelper: the server accepts the connection and says nothing.
-func (c nfsClient) hangsByHelper(t *testing.T, dir string) {
+// testHelperHang: the server accepts the connection and says nothing.
+func (c nfsClient) testHelperHang(t *testing.T, dir string) {
 	silent := nfsserver.Silent(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
@@ -104,7 +104,7 @@ func (c nfsClient) hangsByHelper(t *testing.T, dir string) {
 	case err := <-returned:
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	case <-time.After(2 * time.Minute):
-		t.Fatal("it waits for the server")
+		t.Fatal("Mount does not return after the end of its context")
 	}
 	require.False(t, isMountPoint(t, c.target))
 }

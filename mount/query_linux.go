@@ -2,124 +2,81 @@ package mount
 
 import (
 	"context"
-	"fmt"
-	"io/fs"
-	"path"
-	"slices"
 
-	"github.com/volumekit/volumekit/util/ctxend"
+	"github.com/volumekit/volumekit/mount/internal/mountinfo"
+	"github.com/volumekit/volumekit/mount/internal/table"
 )
 
-// A spot is what a query's path leads to.
-type spot struct {
-	mount  uint64 // the mount that it is in, or the root of, by its number in the table
-	unique uint64 // the same, by an id that is never used again; 0: unknown
-	where  string // without the symbolic links on the way
-}
+// queries returns the questions to the mount table.
+func (m *Mounter) queries() table.Queries { return table.Queries{Paths: &m.resolver, Cache: &m.cache} }
 
-// find follows the links on the way to p, not the one that p may be.
-func (m *Mounter) find(ctx context.Context, p string) (spot, error) {
-	l := lookup{m: m, ctx: ctx, followLinks: true}
-	parent, name, err := l.parent(p)
-	if err != nil {
-		return spot{}, err
-	}
-	defer closeFD(parent)
-	fd, err := l.child(parent, name)
-	if err != nil {
-		return spot{}, err
-	}
-	id, err := identify(fd)
-	unique, _ := uniqueMount(fd) // 0 before Linux 6.8
-	closeFD(fd)
-	if err != nil {
-		return spot{}, err
-	}
-	dir, err := pathOf(parent)
-	if err != nil {
-		return spot{}, err
-	}
-	if !path.IsAbs(dir) {
-		return spot{}, fmt.Errorf("%q is out of sight: %w", dir, fs.ErrNotExist)
-	}
-	return spot{mount: id.mount, unique: unique, where: path.Join(dir, name)}, nil
-}
+func (m *Mounter) list(ctx context.Context) ([]Info, error) { return mountinfo.ReadAs(ctx, infoOf) }
 
-// in returns the line of the table for the mount that the spot is in.
-func (s spot) in(table Table) (Info, error) {
-	at := slices.IndexFunc(table, func(i Info) bool { return uint64(i.ID) == s.mount })
-	if at < 0 {
-		return Info{}, fmt.Errorf("mount %d is not in the table: %w", s.mount, fs.ErrNotExist)
-	}
-	return table[at], nil
-}
-
-func (m *Mounter) findInTable(ctx context.Context, p string) (s spot, in Info, table Table, err error) {
-	if s, err = m.find(ctx, p); err != nil {
-		return s, in, nil, err
-	}
-	if table, err = readTableIn(ctx); err != nil {
-		return s, in, nil, err
-	}
-	in, err = s.in(table)
-	return s, in, table, err
-}
-
-// mountRefs reads the table if the cache cannot answer, for whatever reason.
 func (m *Mounter) mountRefs(ctx context.Context, p string) ([]string, error) {
-	s, err := m.find(ctx, p)
-	if err != nil {
-		return nil, err
-	}
-	if refs, err := m.cache.refs(ctx, s.unique, s.where); err == nil {
-		return refs, nil
-	}
-	if ctx.Err() != nil {
-		return nil, ctxend.Error(ctx)
-	}
-	s, in, table, err := m.findInTable(ctx, p)
-	if err != nil {
-		return nil, err
-	}
-	return newVisibility(table).refs(in, s.where), nil
+	return m.queries().References(ctx, p)
 }
 
 func (m *Mounter) resolve(ctx context.Context, p string) (Place, error) {
-	s, err := m.find(ctx, p)
+	in, inside, err := m.queries().Resolve(ctx, p)
 	if err != nil {
 		return Place{}, err
 	}
-	in, err := m.cache.info(ctx, s.unique)
-	switch {
-	case err != nil && ctx.Err() != nil:
-		err = ctxend.Error(ctx)
-	case err != nil:
-		s, in, _, err = m.findInTable(ctx, p)
-	}
-	if err != nil {
-		return Place{}, err
-	}
-	rest, ok := below(in.Mountpoint, s.where)
-	if !ok {
-		return Place{}, fmt.Errorf("%q is out of sight: %w", s.where, fs.ErrNotExist)
-	}
-	return Place{Mount: in, Path: path.Join("/", rest)}, nil
+	return Place{Mount: infoOf(in), Path: inside}, nil
 }
 
 func (m *Mounter) mountsFrom(ctx context.Context, source string) ([]Info, error) {
-	o, err := m.origin(ctx, source)
-	if err != nil {
-		return nil, err
+	entries, err := m.queries().MountsFrom(ctx, source)
+	var infos []Info
+	for _, e := range entries {
+		infos = append(infos, infoOf(e))
 	}
-	if infos, err := m.cache.from(ctx, o); err == nil {
-		return infos, nil
+	return infos, err
+}
+
+func (m *Mounter) isMountPoint(ctx context.Context, p string) (bool, error) {
+	return m.resolver.IsMountPoint(ctx, p)
+}
+
+func (m *Mounter) mountID(ctx context.Context, p string) (uint64, error) {
+	return m.resolver.MountIDAt(ctx, p)
+}
+
+func (m *Mounter) followLinks(ctx context.Context, p string) (string, error) {
+	return m.resolver.Resolve(ctx, p)
+}
+
+func (m *Mounter) watch(ctx context.Context, changed func()) error {
+	if err := m.begin(ctx); err != nil {
+		return err
 	}
-	if ctx.Err() != nil {
-		return nil, ctxend.Error(ctx)
+	return table.Watch(ctx, changed)
+}
+
+func (m *Mounter) watchMounts(ctx context.Context, changed func(TableChange)) error {
+	if err := m.begin(ctx); err != nil {
+		return err
 	}
-	table, err := readTableIn(ctx)
-	if err != nil {
-		return nil, err
+	return table.WatchMounts(ctx, func(mounts []table.Placement, all bool) {
+		change := TableChange{Everything: all}
+		for _, mount := range mounts {
+			change.Mounts = append(change.Mounts, MountChange(mount))
+		}
+		changed(change)
+	})
+}
+
+// infoOf returns an entry of the mount table as an Info.
+func infoOf(e mountinfo.Entry) Info {
+	return Info{
+		ID: e.ID, Parent: e.Parent,
+		Major: e.Major, Minor: e.Minor,
+		Root: e.Root, Deleted: e.Deleted,
+		Mountpoint:   e.Mountpoint,
+		Flags:        Flags(e.Flags),
+		Options:      e.Options,
+		Tags:         e.Tags,
+		FSType:       e.FSType,
+		Source:       e.Source,
+		SuperOptions: e.SuperOptions,
 	}
-	return o.only(table)
 }

@@ -1,10 +1,12 @@
 package mount
 
-// SwapGroups returns a map by which a group that is stored is shown as another one,
-// and that one as the first; all other IDs are shown as they are stored. It does for
-// a volume whose files all have one group, and modes that let it in, what a walk does
-// that changes the group of each: at once, and only for those who use this mount. What
-// is created through the mount by the group that is shown is stored as the other's.
+// SwapGroups returns an ID map that shows the stored group as the group shown, and the other
+// way round. All other IDs are shown as they are stored.
+//
+// For a volume whose files all have one group, with modes that admit the group, the map
+// replaces a walk that changes the group of each file: at once, and for users of this mount
+// only. Files that the shown group creates through the mount are stored with the stored
+// group.
 func SwapGroups(stored, shown uint32) IDMap {
 	const last = 1<<32 - 1 // stands for no ID
 	all := []IDRange{{Count: last}}

@@ -12,26 +12,27 @@ func TestSwapGroups(t *testing.T) {
 	for _, stored := range ids {
 		for _, shown := range ids {
 			m := SwapGroups(stored, shown)
-			require.NoError(t, m.check())
-			require.Equal(t, shown, m.shows(t, stored))
-			require.Equal(t, stored, m.shows(t, shown))
+			_, err := Request{Source: "/a", Target: "/b", IDMap: m}.Parse(Allow{})
+			require.NoError(t, err)
+			require.Equal(t, shown, m.shownGroup(t, stored))
+			require.Equal(t, stored, m.shownGroup(t, shown))
 			for _, other := range ids {
 				if other != stored && other != shown {
-					require.Equal(t, other, m.shows(t, other))
+					require.Equal(t, other, m.shownGroup(t, other))
 				}
 			}
 		}
 	}
 }
 
-// shows returns the group that a stored one is shown as.
-func (m IDMap) shows(t *testing.T, gid uint32) uint32 {
+// shownGroup returns the group that the mount shows for a stored group.
+func (m IDMap) shownGroup(t *testing.T, gid uint32) uint32 {
 	t.Helper()
 	for _, r := range m.GIDs {
 		if gid >= r.Stored && gid-r.Stored < r.Count {
 			return r.Shown + gid - r.Stored
 		}
 	}
-	require.Fail(t, "it is not mapped", "%d", gid)
+	require.Fail(t, "no range maps the group", "%d", gid)
 	return 0
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -13,8 +14,8 @@ import (
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
-// publish is the code under test: it shows data, read-only, at a new directory,
-// and leaves no directory behind if it cannot.
+// publish is the code under test: it binds data read-only at a new directory. If Mount fails it
+// removes the directory.
 func publish(ctx context.Context, kernel mount.Interface, data, target string) error {
 	if err := os.Mkdir(target, 0o750); err != nil {
 		return err
@@ -46,20 +47,20 @@ func ExampleFake() {
 	_, readOnly, _ := kernel.RealPath(filepath.Join(target, "file"))
 	fmt.Println("mounted:", is, "read-only:", readOnly)
 	for _, action := range kernel.Log() {
-		fmt.Println(action.Op, filepath.Base(action.Target), action.Flags, action.Err != nil)
+		fmt.Println(strings.ReplaceAll(action.String(), filepath.ToSlash(dir), ""))
 	}
 	// Output:
 	// out of memory: true
 	// nothing is left: true
 	// again: <nil>
 	// mounted: true read-only: true
-	// mount target ro,nosuid,nodev true
-	// mount target ro,nosuid,nodev false
-	// is mount point target rw false
+	// mount /data on /target: ro,nosuid,nodev, options ["ro"]: mount /data on /target: cannot allocate memory
+	// mount /data on /target: ro,nosuid,nodev, options ["ro"]
+	// is mount point /target
 }
 
-// A server that does not answer: calls that have to ask it end with their context,
-// and what is mounted can be taken down all the same.
+// A server does not answer: calls that query the server end with their context, and its
+// mounts can be unmounted all the same.
 func ExampleFault_hang() {
 	dir, _ := os.MkdirTemp("", "")
 	defer os.RemoveAll(dir)
@@ -86,4 +87,19 @@ func ExampleFault_hang() {
 	// mounted: true <nil>
 	// unmounted: <nil>
 	// left alone: true
+}
+
+// A test that leaves nothing on disk: the files below the mounts are in memory as well.
+func ExampleMemoryFiles() {
+	files := &mounttest.MemoryFiles{}
+	_ = files.MkdirAll("/data", 0o755)
+	_ = files.MkdirAll("/pods/a/volume", 0o755)
+	_ = files.WriteFile("/data/file", []byte("hello"), 0o644)
+
+	kernel := mounttest.NewFakeOn(mount.Config{}, files)
+	err := kernel.Mount(context.Background(), mount.Request{Source: "/data", Target: "/pods/a/volume", Options: []string{"ro"}})
+	real, readOnly, _ := kernel.RealPath("/pods/a/volume/file")
+	text, _ := files.ReadFile(real)
+	fmt.Println(err, real, "read-only:", readOnly, string(text))
+	// Output: <nil> /data/file read-only: true hello
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/volumekit/volumekit/internal/tablepath"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/util/keylock"
@@ -25,42 +26,42 @@ const (
 	OpList         = "list"
 )
 
-// A Fake is a kernel in memory that keeps the promises of [mount.Interface].
-// Make one with [NewFake]. It is safe for concurrent use; a call that is delayed
-// by a [Fault] holds up calls of Mount and Unmount for the same target only.
+// A Fake is a kernel in memory that keeps the promises of [mount.Interface]. [NewFake]
+// returns one. It is safe for concurrent use; a call that is delayed by a [Fault] holds up
+// calls of Mount and Unmount for the same target only.
 //
 // Mount and Unmount refuse a path with a symbolic link on the way with ELOOP.
 // Queries follow links, except one that the path itself is. On systems other
 // than Linux the links that lead to os.TempDir() are followed (on a Mac that
 // directory is always behind one).
 //
-// What is for the kernel to know is not checked: a file system may be of any
-// type and have any options.
+// The Fake accepts any file system type with any options.
 //
-// A bind mount whose source is removed or replaced (by another directory or
-// file of its name) shows what is gone, as mount.Info.Deleted says. The Fake
-// finds out when it is next asked about the mount, and sticks to it.
+// A bind mount whose source is removed or replaced (by another directory or file of its
+// name) shows the removed one, and mount.Info.Deleted is true. The Fake notices that with
+// the next call about the mount, and remembers it.
 type Fake struct {
 	allow   mount.Allow
 	policy  mount.UnmountPolicy
 	trusted string // symbolic links that lead to this path are followed
 
-	targets keylock.Map // one change at a time for each; taken before mu
+	targets keylock.Map // one change at a time for each; locked before mu
 
 	mu      sync.Mutex // guards the rest; never held while a call is delayed
 	kernel  kernel
 	faults  []*Fault
-	op      string          // that is at work
+	op      string          // the operation in progress
 	waiters []chan struct{} // closed when the faults are cleared
 	log     []Action
 
-	watchers map[chan struct{}]bool // of length 1, for Watch
+	watchers      map[chan struct{}]bool // of length 1, for Watch
+	tableWatchers map[*tableWatcher]bool
 }
 
 var _ mount.Interface = (*Fake)(nil)
 
-// NewFake returns a Fake in which only "/" is mounted: the real file system. Of
-// the configuration Allow matters to it, and Unmount.Last where a [Fault] hangs.
+// NewFake returns a Fake in which only "/" is mounted: the real file system. Of the
+// configuration it uses Allow, and Unmount.Last where a [Fault] hangs.
 func NewFake(config mount.Config) *Fake {
 	return &Fake{
 		allow:   config.Allow,
@@ -68,7 +69,8 @@ func NewFake(config mount.Config) *Fake {
 		trusted: trustedLinks(),
 		kernel:  newKernel(),
 
-		watchers: map[chan struct{}]bool{},
+		watchers:      map[chan struct{}]bool{},
+		tableWatchers: map[*tableWatcher]bool{},
 	}
 }
 
@@ -77,9 +79,9 @@ func NewFake(config mount.Config) *Fake {
 // file system; every other file system is new with each mount.
 func (f *Fake) Mount(ctx context.Context, req mount.Request) error {
 	if req.FSType == "" {
-		req.Source = slashed(req.Source)
+		req.Source = tablepath.Of(req.Source)
 	}
-	req.Target = slashed(req.Target)
+	req.Target = tablepath.Of(req.Target)
 	options, err := req.Parse(f.allow)
 	if err != nil {
 		return f.finish(mountAction(req, options), err)
@@ -92,7 +94,7 @@ func (f *Fake) Mount(ctx context.Context, req mount.Request) error {
 // Unmount implements [mount.Interface]. A mount is in use (EBUSY) as long as
 // others are mounted inside it, and by a [Fault] that hangs.
 func (f *Fake) Unmount(ctx context.Context, target string) error {
-	target = slashed(target)
+	target = tablepath.Of(target)
 	if err := checkTarget(target); err != nil {
 		return f.finish(Action{Op: OpUnmount, Target: target}, err)
 	}
@@ -104,7 +106,7 @@ func (f *Fake) Unmount(ctx context.Context, target string) error {
 // IsMountPoint implements [mount.Interface].
 func (f *Fake) IsMountPoint(ctx context.Context, p string) (bool, error) {
 	var is bool
-	err := f.query(ctx, OpIsMountPoint, p, func(p string) error {
+	err := f.queryPath(ctx, OpIsMountPoint, p, func(p string) error {
 		at, err := f.find(p)
 		is = err == nil && at.isMountPoint()
 		return err
@@ -115,7 +117,7 @@ func (f *Fake) IsMountPoint(ctx context.Context, p string) (bool, error) {
 // MountRefs implements [mount.Interface].
 func (f *Fake) MountRefs(ctx context.Context, p string) ([]string, error) {
 	var refs []string
-	err := f.query(ctx, OpMountRefs, p, func(p string) error {
+	err := f.queryPath(ctx, OpMountRefs, p, func(p string) error {
 		at, err := f.find(p)
 		if err == nil {
 			refs = f.kernel.table().Refs(at.path)
@@ -126,16 +128,16 @@ func (f *Fake) MountRefs(ctx context.Context, p string) ([]string, error) {
 		return nil, err
 	}
 	for i, ref := range refs {
-		refs[i] = native(ref)
+		refs[i] = tablepath.Native(ref)
 	}
 	return refs, nil
 }
 
-// List implements [mount.Interface]. The caller may change what it returns. On
-// Windows, too, paths in the table have slashes: "/C:/dir".
+// List implements [mount.Interface]. The caller may change the result. On Windows, too,
+// paths in the table have slashes: "/C:/dir".
 func (f *Fake) List(ctx context.Context) ([]mount.Info, error) {
 	var list []mount.Info
-	err := f.ask(ctx, Action{Op: OpList}, func() error {
+	err := f.runQuery(ctx, Action{Op: OpList}, func() error {
 		list = f.kernel.table()
 		return nil
 	})
@@ -149,7 +151,7 @@ func (f *Fake) List(ctx context.Context) ([]mount.Info, error) {
 // as by Unmount: faults for that operation and its mount point hit it. The log has
 // one action for the whole.
 func (f *Fake) UnmountTree(ctx context.Context, target string) error {
-	target = slashed(target)
+	target = tablepath.Of(target)
 	action := Action{Op: OpUnmountTree, Target: target}
 	if err := checkTarget(target); err != nil {
 		return f.finish(action, err)
@@ -158,18 +160,18 @@ func (f *Fake) UnmountTree(ctx context.Context, target string) error {
 	if ctx.Err() != nil {
 		return f.finish(action, ctxend.Error(ctx))
 	}
-	return f.finish(action, f.faulty(ctx, action, func() error { return f.unmountTree(ctx, action.Target) }))
+	return f.finish(action, f.runWithFaults(ctx, action, func() error { return f.unmountTree(ctx, action.Target) }))
 }
 
-// MountsFrom implements [mount.Interface]. Block devices are what is below /dev;
-// they need not exist.
+// MountsFrom implements [mount.Interface]. Paths below /dev are block devices, also those
+// that do not exist.
 func (f *Fake) MountsFrom(ctx context.Context, source string) ([]mount.Info, error) {
 	action := Action{Op: OpMountsFrom, Source: source}
 	if err := checkSource(source); err != nil {
 		return nil, f.finish(action, err)
 	}
 	var mounts []mount.Info
-	err := f.ask(ctx, action, func() error {
+	err := f.runQuery(ctx, action, func() error {
 		mounts = f.kernel.mountsFrom(source)
 		return nil
 	})
@@ -179,10 +181,10 @@ func (f *Fake) MountsFrom(ctx context.Context, source string) ([]mount.Info, err
 // Resolve implements [mount.Interface].
 func (f *Fake) Resolve(ctx context.Context, p string) (mount.Place, error) {
 	var place mount.Place
-	err := f.query(ctx, OpResolve, p, func(p string) error {
+	err := f.queryPath(ctx, OpResolve, p, func(p string) error {
 		at, err := f.find(p)
 		if err == nil {
-			place = mount.Place{Mount: at.in.line(), Path: path.Join("/", rest(at.in.Mountpoint, at.path))}
+			place = mount.Place{Mount: at.in.entry(), Path: path.Join("/", relativePath(at.in.Mountpoint, at.path))}
 		}
 		return err
 	})
@@ -192,43 +194,43 @@ func (f *Fake) Resolve(ctx context.Context, p string) (mount.Place, error) {
 	return place, nil
 }
 
-// change carries out an operation that changes what is mounted at a target.
+// change runs an operation that changes the mounts at a target.
 func (f *Fake) change(ctx context.Context, action Action, work func() error) error {
-	return f.finish(action, f.exclusively(ctx, action, work))
+	return f.finish(action, f.runExclusive(ctx, action, work))
 }
 
-// exclusively does work that changes what is mounted at a target: one at a time
-// for each, and none for a context that has ended.
-func (f *Fake) exclusively(ctx context.Context, action Action, work func() error) error {
+// runExclusive runs work that changes the mounts at a target: one at a time for each target,
+// and none after the end of ctx.
+func (f *Fake) runExclusive(ctx context.Context, action Action, work func() error) error {
 	unlock, err := f.targets.Lock(ctx, action.Target)
 	if err != nil {
 		return ctxend.Error(ctx)
 	}
 	defer unlock()
-	defer f.tell()
-	return f.faulty(ctx, action, func() error { return f.answered(ctx, action.Op, work) })
+	defer f.notifyWatchers()
+	return f.runWithFaults(ctx, action, func() error { return f.runAnswered(ctx, action.Op, work) })
 }
 
-// query carries out an operation on a path that changes nothing.
-func (f *Fake) query(ctx context.Context, op, p string, work func(p string) error) error {
-	p = slashed(p)
+// queryPath runs an operation on a path that changes nothing.
+func (f *Fake) queryPath(ctx context.Context, op, p string, work func(p string) error) error {
+	p = tablepath.Of(p)
 	if err := checkPath(p); err != nil {
 		return f.finish(Action{Op: op, Target: p}, err)
 	}
 	p = path.Clean(p)
-	return f.ask(ctx, Action{Op: op, Target: p}, func() error { return work(p) })
+	return f.runQuery(ctx, Action{Op: op, Target: p}, func() error { return work(p) })
 }
 
-// ask carries out an operation that changes nothing.
-func (f *Fake) ask(ctx context.Context, action Action, work func() error) error {
+// runQuery runs an operation that changes nothing.
+func (f *Fake) runQuery(ctx context.Context, action Action, work func() error) error {
 	if ctx.Err() != nil {
 		return f.finish(action, ctxend.Error(ctx))
 	}
-	return f.finish(action, f.faulty(ctx, action, func() error { return f.answered(ctx, action.Op, work) }))
+	return f.finish(action, f.runWithFaults(ctx, action, func() error { return f.runAnswered(ctx, action.Op, work) }))
 }
 
-// locked does work alone.
-func (f *Fake) locked(work func() error) error {
+// withLock runs work under the lock.
+func (f *Fake) withLock(work func() error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return work()
@@ -237,7 +239,13 @@ func (f *Fake) locked(work func() error) error {
 // finish gives err the form that mount.Interface promises and logs the action.
 func (f *Fake) finish(action Action, err error) error {
 	var input *mount.InputError
-	if err != nil && !errors.As(err, &input) {
+	switch {
+	case err == nil:
+	case errors.As(err, &input):
+		named := *input
+		named.Op = action.Op
+		err = &named
+	default:
 		err = &mount.Error{Op: action.Op, Source: action.Source, Target: action.Target, Err: err}
 	}
 	action.Err = err
@@ -245,13 +253,13 @@ func (f *Fake) finish(action Action, err error) error {
 	return err
 }
 
-// checkTarget accepts the paths that a request may have as its target.
+// checkTarget validates the target of a request.
 func checkTarget(target string) error {
 	_, err := mount.Request{Source: "none", FSType: "none", Target: target}.Parse(mount.Allow{})
 	return err
 }
 
-// checkPath accepts the paths that a query may be about: the root as well.
+// checkPath validates the path of a query, which may be the root.
 func checkPath(p string) error {
 	if path.Clean(p) == "/" && !strings.Contains(p, "..") {
 		return nil
@@ -264,13 +272,13 @@ func checkPath(p string) error {
 	return err
 }
 
-// checkSource accepts what a mount can have been made from.
+// checkSource validates the source of MountsFrom.
 func checkSource(source string) error {
 	switch {
 	case source == "":
-		return &mount.InputError{Field: "Source", Value: source, Reason: "a source is needed"}
+		return &mount.InputError{Field: "Source", Value: source, Reason: "a source is required"}
 	case strings.ContainsRune(source, 0):
-		return &mount.InputError{Field: "Source", Value: source, Reason: "a source holds no NUL"}
+		return &mount.InputError{Field: "Source", Value: source, Reason: "a source must not contain NUL"}
 	}
 	return nil
 }

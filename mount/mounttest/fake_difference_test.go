@@ -20,27 +20,26 @@ import (
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
-// The Fake and the kernel give the same answers to the same random calls, and
-// have the same table after each. The sequences are the same each time. With
-// VOLUMEKIT_SEED=random they are other ones; a failure names its seed, and
-// VOLUMEKIT_SEED=seed replays that sequence alone.
-func TestFakeDiffersNotFromKernel(t *testing.T) {
+// TestFakeMatchesKernel: the Fake and the kernel return the same results for sequences of random
+// calls, and have the same mount table after each call. Seeds are fixed, or random with
+// VOLUMEKIT_SEED=random. A failure names its seed; VOLUMEKIT_SEED=seed replays that sequence.
+func TestFakeMatchesKernel(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
 	}
-	seed, sequences := seeds(t)
+	seed, sequences := seedRange(t)
 	t.Logf("seeds %d to %d", seed, seed+sequences-1)
 	for range sequences {
 		of := seed
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			newDuel(t, of).run(40)
+			newComparison(t, of).run(40)
 		})
 		seed++
 	}
 }
 
-func seeds(t *testing.T) (first, count uint64) {
+func seedRange(t *testing.T) (first, count uint64) {
 	t.Helper()
 	some := uint64(200)
 	if testing.Short() {
@@ -58,17 +57,17 @@ func seeds(t *testing.T) (first, count uint64) {
 	}
 }
 
-// A duel is one sequence of calls to the kernel and to a Fake.
-type duel struct {
+// A comparison makes one sequence of calls to the kernel and to a Fake.
+type comparison struct {
 	*testing.T
-	random *rand.Rand
-	worlds [2]world // the kernel's and the Fake's
-	seed   uint64
-	tier   mount.Tier
-	past   []string // the calls so far
+	random  *rand.Rand
+	sides   [2]side // the kernel's and the Fake's
+	seed    uint64
+	tier    mount.Tier
+	history []string // the calls so far
 }
 
-func newDuel(t *testing.T, seed uint64) *duel {
+func newComparison(t *testing.T, seed uint64) *comparison {
 	t.Helper()
 	tiers := mount.Tiers()
 	tier := tiers[seed%uint64(len(tiers))]
@@ -77,42 +76,42 @@ func newDuel(t *testing.T, seed uint64) *duel {
 		StagingDir: filepath.Join(t.TempDir(), "staging"),
 		Allow:      mount.Allow{SUID: true, Dev: true},
 	})
-	d := &duel{T: t, random: rand.New(rand.NewPCG(seed, 0)), seed: seed, tier: tier}
+	d := &comparison{T: t, random: rand.New(rand.NewPCG(seed, 0)), seed: seed, tier: tier}
 	fake := mounttest.NewFake(mount.Config{Allow: mount.Allow{SUID: true, Dev: true}})
-	d.worlds[0] = newWorld(t, real, real)
-	d.worlds[1] = newWorld(t, real, fake)
+	d.sides[0] = newSide(t, real, real)
+	d.sides[1] = newSide(t, real, fake)
 	return d
 }
 
-// A call is made in a world and returns its answer, apart from the error.
+// A call is made on each side. It returns its result and its error.
 type call struct {
 	name string
-	make func(w world) (answer any, err error)
+	make func(w side) (answer any, err error)
 }
 
-func (d *duel) run(calls int) {
+func (d *comparison) run(calls int) {
 	d.Helper()
-	real, fake := d.worlds[0], d.worlds[1]
+	real, fake := d.sides[0], d.sides[1]
 	for range calls {
-		call := d.pick()
-		d.past = append(d.past, call.name)
+		call := d.randomCall()
+		d.history = append(d.history, call.name)
 		realAnswer, realErr := call.make(real)
 		fakeAnswer, fakeErr := call.make(fake)
-		// Whoever reads the mount table meanwhile holds a mount for an instant, and there
-		// are other duels.
+		// A concurrent reader of the mount table, for example another comparison, keeps a mount
+		// busy for an instant.
 		for end := time.Now().Add(time.Minute); errors.Is(realErr, mount.ErrBusy) && fakeErr == nil && time.Now().Before(end); {
 			time.Sleep(10 * time.Millisecond)
 			realAnswer, realErr = call.make(real)
 		}
 		about := fmt.Sprintf("VOLUMEKIT_SEED=%d\n%s\nkernel: %v\nfake: %v",
-			d.seed, strings.Join(d.past, "\n"), realErr, fakeErr)
-		require.Equal(d, kindOf(realErr), kindOf(fakeErr), about)
+			d.seed, strings.Join(d.history, "\n"), realErr, fakeErr)
+		require.Equal(d, describeError(realErr), describeError(fakeErr), about)
 		require.Equal(d, realAnswer, fakeAnswer, about)
-		require.Equal(d, real.shape(d.T), fake.shape(d.T), about)
+		require.Equal(d, real.describeMounts(d.T), fake.describeMounts(d.T), about)
 	}
 }
 
-func (d *duel) pick() call {
+func (d *comparison) randomCall() call {
 	calls := []struct {
 		weight int
 		pick   func() call
@@ -133,54 +132,54 @@ func (d *duel) pick() call {
 	panic("unreachable")
 }
 
-func (d *duel) unmount() call {
+func (d *comparison) unmount() call {
 	target := d.target()
-	return call{fmt.Sprintf("unmount %q", target), func(w world) (any, error) {
+	return call{fmt.Sprintf("unmount %q", target), func(w side) (any, error) {
 		return nil, w.Unmount(d.Context(), w.path(target))
 	}}
 }
 
-func (d *duel) unmountTree() call {
+func (d *comparison) unmountTree() call {
 	target := d.target()
-	return call{fmt.Sprintf("unmount tree %q", target), func(w world) (any, error) {
+	return call{fmt.Sprintf("unmount tree %q", target), func(w side) (any, error) {
 		return nil, w.UnmountTree(d.Context(), w.path(target))
 	}}
 }
 
-func (d *duel) isMountPoint() call {
+func (d *comparison) isMountPoint() call {
 	path := d.path()
-	return call{fmt.Sprintf("is mount point %q", path), func(w world) (any, error) {
+	return call{fmt.Sprintf("is mount point %q", path), func(w side) (any, error) {
 		return w.IsMountPoint(d.Context(), w.path(path))
 	}}
 }
 
-func (d *duel) refs() call {
+func (d *comparison) refs() call {
 	path := d.path()
-	return call{fmt.Sprintf("refs of %q", path), func(w world) (any, error) {
+	return call{fmt.Sprintf("refs of %q", path), func(w side) (any, error) {
 		refs, err := w.MountRefs(d.Context(), w.path(path))
 		return w.relative(refs), err
 	}}
 }
 
-func (d *duel) resolve() call {
+func (d *comparison) resolve() call {
 	path := d.path()
-	return call{fmt.Sprintf("resolve %q", path), func(w world) (any, error) {
+	return call{fmt.Sprintf("resolve %q", path), func(w side) (any, error) {
 		place, err := w.Resolve(d.Context(), w.path(path))
 		if err != nil {
 			return nil, err
 		}
 		if place.Mount.ID == w.base.ID {
-			return "of the world: " + w.inBase(place.Path), nil
+			return "in the base mount: " + w.inBase(place.Path), nil
 		}
 		at := strings.TrimPrefix(place.Mount.Mountpoint, w.dir)
 		return fmt.Sprintf("%q in %q, which %s", place.Path, at, w.describe(place.Mount)), nil
 	}}
 }
 
-// mountsFrom asks about words that other worlds use as well.
-func (d *duel) mountsFrom() call {
+// mountsFrom queries sources that other comparisons mount as well.
+func (d *comparison) mountsFrom() call {
 	source := oneOf(d, append(someSources, "none", "a\x00"))
-	return call{fmt.Sprintf("mounts from %q", source), func(w world) (any, error) {
+	return call{fmt.Sprintf("mounts from %q", source), func(w side) (any, error) {
 		mounts, err := w.MountsFrom(d.Context(), source)
 		found := []string{}
 		for _, info := range mounts {
@@ -188,12 +187,12 @@ func (d *duel) mountsFrom() call {
 				found = append(found, at)
 			}
 		}
-		slices.Sort(found) // who is made first when a tree is copied is not said
+		slices.Sort(found) // the copies of a tree's mounts have no specified order
 		return found, err
 	}}
 }
 
-func (d *duel) mount() call {
+func (d *comparison) mount() call {
 	source, target, options := d.path(), d.target(), oneOf(d, someOptions)
 	req := mount.Request{
 		Options:     options,
@@ -206,23 +205,23 @@ func (d *duel) mount() call {
 		req.Submounts = oneOf(d, someSubmounts)
 	}
 	name := fmt.Sprintf("mount %q on %q, %+v", source, target, req)
-	return call{name, func(w world) (any, error) {
+	return call{name, func(w side) (any, error) {
 		req := req
 		req.Source, req.Target = source, w.path(target)
 		if req.FSType == "" {
 			req.Source = w.path(source)
 		}
 		if d.tier == mount.TierClassic {
-			req = w.classic(d.Context(), req)
+			req = w.classicRequest(d.Context(), req)
 		}
 		return nil, w.Mount(d.Context(), req)
 	}}
 }
 
-// classic leaves out of a request what comes out differently where mounts are made
-// in a staging directory: one that is attached in its own peer group appears in
-// itself, and flags do not get to included mounts that others hide.
-func (w world) classic(ctx context.Context, req mount.Request) mount.Request {
+// classicRequest removes those fields from a request whose results differ where mounts are
+// built in a staging directory: a mount that is attached in its own peer group appears in
+// itself, and flags do not reach included mounts that other mounts hide.
+func (w side) classicRequest(ctx context.Context, req mount.Request) mount.Request {
 	place, err := w.Resolve(ctx, req.Target)
 	if err == nil && len(place.Mount.Tags) > 0 {
 		req.Propagation = mount.PropagationPrivate
@@ -233,27 +232,27 @@ func (w world) classic(ctx context.Context, req mount.Request) mount.Request {
 	return req
 }
 
-func (d *duel) remount() call {
+func (d *comparison) remount() call {
 	target, options := d.target(), oneOf(d, someOptions)
-	return call{fmt.Sprintf("remount %q %q", target, options), func(w world) (any, error) {
+	return call{fmt.Sprintf("remount %q %q", target, options), func(w side) (any, error) {
 		return nil, w.Mount(d.Context(), mount.Request{Target: w.path(target), Options: options, Remount: true})
 	}}
 }
 
-// replace puts a new directory or file in the place of one that is only a source
-// of mounts.
-func (d *duel) replace() call {
+// replace removes a directory or file that is only a source of mounts, and may create a new one
+// in its place.
+func (d *comparison) replace() call {
 	name := oneOf(d, []string{"/gone", "/gone-file"})
 	file := name == "/gone-file"
 	back := d.random.IntN(2) == 0
 	busy := false
-	return call{fmt.Sprintf("replace %q, put back: %t", name, back), func(w world) (any, error) {
+	return call{fmt.Sprintf("replace %q, put back: %t", name, back), func(w side) (any, error) {
 		if busy {
 			return nil, nil
 		}
 		err := os.Remove(w.path(name))
 		if busy = w.real && errors.Is(err, syscall.EBUSY); busy || !back {
-			return nil, nil // the kernel keeps what is mounted on, somewhere
+			return nil, nil // it is a mount point at another path
 		}
 		if file {
 			return nil, os.WriteFile(w.path(name), nil, 0o644)
@@ -262,16 +261,16 @@ func (d *duel) replace() call {
 	}}
 }
 
-func oneOf[T any](d *duel, of []T) T { return of[d.random.IntN(len(of))] }
+func oneOf[T any](d *comparison, of []T) T { return of[d.random.IntN(len(of))] }
 
-func (d *duel) path() string {
+func (d *comparison) path() string {
 	if d.random.IntN(8) == 0 {
 		return oneOf(d, sources)
 	}
 	return d.target()
 }
 
-func (d *duel) target() string {
+func (d *comparison) target() string {
 	if d.random.IntN(12) == 0 {
 		return oneOf(d, badPaths)
 	}
@@ -305,25 +304,26 @@ var (
 	}
 )
 
-// A world is one side of a duel, with a directory that both have alike.
-type world struct {
+// A side is the kernel or the Fake in a comparison, with a directory. The directories of both
+// sides have the same files.
+type side struct {
 	mount.Interface
 	dir  string
-	base mount.Info // the mount that dir is in
+	base mount.Info // the mount that contains dir
 	real bool
 }
 
-// newWorld makes the directory a file system of its own: its mount may get any
-// flag, and numbers of inodes are not used again.
-func newWorld(t *testing.T, kernel *mount.Mounter, m mount.Interface) world {
+// newSide creates the directory on a tmpfs of its own: its mount may get any flag, and inode
+// numbers are not reused.
+func newSide(t *testing.T, kernel *mount.Mounter, m mount.Interface) side {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
 	require.NoError(t, kernel.Mount(t.Context(), mount.Request{
-		Source: "world", Target: dir, FSType: "tmpfs", Options: []string{"suid", "dev"},
+		Source: "side", Target: dir, FSType: "tmpfs", Options: []string{"suid", "dev"},
 	}))
-	w := world{Interface: m, dir: dir, real: m == mount.Interface(kernel)}
-	t.Cleanup(func() { w.clear(t, kernel) })
+	w := side{Interface: m, dir: dir, real: m == mount.Interface(kernel)}
+	t.Cleanup(func() { w.unmountAll(t, kernel) })
 	for _, dir := range append(directories, "/gone") {
 		require.NoError(t, os.Mkdir(w.path(dir), 0o755))
 	}
@@ -339,16 +339,16 @@ func newWorld(t *testing.T, kernel *mount.Mounter, m mount.Interface) world {
 	return w
 }
 
-// path returns the path of a name in the world; names without a slash are left
-// as they are.
-func (w world) path(name string) string {
+// path returns the path of a name in the directory of the side. It returns names without a slash
+// unchanged.
+func (w side) path(name string) string {
 	if strings.HasPrefix(name, "/") {
 		return w.dir + name
 	}
 	return name
 }
 
-func (w world) relative(paths []string) []string {
+func (w side) relative(paths []string) []string {
 	out := []string{}
 	for _, p := range paths {
 		out = append(out, strings.TrimPrefix(p, w.dir))
@@ -356,8 +356,9 @@ func (w world) relative(paths []string) []string {
 	return out
 }
 
-// shape returns what is mounted in the world in words that both worlds share.
-func (w world) shape(t *testing.T) []string {
+// describeMounts describes the mounts of the side without values that differ between the two
+// sides.
+func (w side) describeMounts(t *testing.T) []string {
 	t.Helper()
 	table, err := w.List(context.Background())
 	require.NoError(t, err)
@@ -375,7 +376,7 @@ func (w world) shape(t *testing.T) []string {
 			return found
 		})
 		if len(later) == len(pending) {
-			break // the rest is not of this world
+			break // the rest is outside of the directory
 		}
 		pending = later
 	}
@@ -383,7 +384,7 @@ func (w world) shape(t *testing.T) []string {
 	return withTags(shape, tags)
 }
 
-// withTags adds the peer groups of each line, in numbers of their own.
+// withTags adds the propagation tags to each line, with peer groups numbered by first use.
 func withTags(shape []string, tags map[string][]string) []string {
 	numbers := map[string]int{}
 	for i, line := range shape {
@@ -398,26 +399,25 @@ func withTags(shape []string, tags map[string][]string) []string {
 	return shape
 }
 
-func (w world) describe(info mount.Info) string {
+func (w side) describe(info mount.Info) string {
 	what := fmt.Sprintf("%s %q", info.FSType, info.Source)
 	if info.Major == w.base.Major && info.Minor == w.base.Minor {
-		what = "of the world"
+		what = "of the base file system"
 		info.Root = w.inBase(info.Root)
 	}
 	return fmt.Sprintf("shows %q %s, deleted: %t, %v %v", info.Root, what, info.Deleted, info.Flags, info.Options)
 }
 
-// inBase returns the path of a name in the world, for a path in the file system
-// that the world is in.
-func (w world) inBase(p string) string {
+// inBase returns the path in the directory of the side for a path in the base file system.
+func (w side) inBase(p string) string {
 	if w.real {
 		return p
 	}
 	return strings.TrimPrefix(p, w.dir)
 }
 
-// clear unmounts all of the world and the world.
-func (w world) clear(t *testing.T, kernel *mount.Mounter) {
+// unmountAll unmounts all mounts below the directory, and the tmpfs of the directory.
+func (w side) unmountAll(t *testing.T, kernel *mount.Mounter) {
 	t.Helper()
 	for range 100 {
 		table, err := kernel.List(context.Background())
@@ -434,8 +434,9 @@ func (w world) clear(t *testing.T, kernel *mount.Mounter) {
 	t.Errorf("%s cannot be unmounted", w.dir)
 }
 
-// kindOf returns what a caller can tell about an error.
-func kindOf(err error) string {
+// describeError describes an error by the properties that a caller can test with errors.Is and
+// errors.As.
+func describeError(err error) string {
 	var input *mount.InputError
 	if errors.As(err, &input) {
 		return "input " + input.Field

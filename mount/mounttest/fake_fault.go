@@ -2,59 +2,56 @@ package mounttest
 
 import (
 	"context"
-	"fmt"
 	"path"
 	"slices"
 	"time"
 
+	"github.com/volumekit/volumekit/internal/tablepath"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util/ctxend"
 )
 
-// A Fault makes calls of a [Fake] slow, makes them fail, or lets a file system
-// not answer.
+// A Fault makes calls of a [Fake] slow, makes them fail, or makes a file system not answer.
 type Fault struct {
-	// Op is the operation that is hit: OpMount, OpUnmount, ... Empty: any.
+	// Op is the affected operation: OpMount, OpUnmount, ... Empty: any.
 	Op string
-	// Path is the target (of the other operations the path) that is hit. With Hang
-	// it is the mount point of the file system. Empty: any.
+	// Path is the affected target, or path of a query. With Hang it is the mount point of
+	// the file system. Empty: any.
 	Path string
 
-	// Err is the cause of the error that the call returns: a syscall.Errno, say.
-	// Nil: the call is only slow.
+	// Err is the cause of the error that the call returns, such as a syscall.Errno. Nil:
+	// the call is only slow.
 	Err error
-	// Delay is how long the call hangs. It ends early, with an error, when the
+	// Delay is the time for which the call hangs. It ends early, with an error, when the
 	// context of the call does.
 	Delay time.Duration
-	// After lets the call do its work first, and hang and fail then. The error of
-	// a call that changes something wraps mount.ErrUncertain. Without After a call
-	// that fails has changed nothing.
+	// After lets the call take effect first, and hang and fail then. The error of a call
+	// that changes mounts wraps mount.ErrUncertain. Without After a failed call has changed
+	// nothing.
 	After bool
 
-	// Hang is a dead server: the file systems of type FSType (empty: of any) do not
-	// answer. A call that has to ask one of them waits, until its context ends or
-	// the fault is cleared, and has changed nothing if its context has ended: a
-	// Mount that makes such a file system, and whatever is about a path inside one.
-	// Calls that only ask the mount table go on: the ones about its mount point
-	// itself, List, MountsFrom. For Unmount the file system is in use by somebody
-	// who waits for it for ever: mount.Config.Unmount says what becomes of it. By
-	// UnmountQuarantine it is unmounted; otherwise it stays, with an error that wraps
-	// mount.ErrNotAnswering. There is no waiting for UnmountPolicy.Grace.
+	// Hang is a dead server: the file systems of type FSType (empty: of any) do not answer.
+	// A call that needs an answer of one of them waits until its context ends or the fault
+	// is cleared: a Mount that creates such a file system, and calls about paths inside
+	// one. If its context ends it has changed nothing. Calls that read the mount table alone
+	// work: those about the mount point itself, List, MountsFrom. For Unmount the file
+	// system is in use for ever, and mount.Config.Unmount decides: UnmountQuarantine
+	// unmounts it; otherwise it stays, with an error that wraps mount.ErrNotAnswering.
+	// UnmountPolicy.Grace is not waited for.
 	//
-	// Err, Delay and After mean nothing with Hang.
+	// Err, Delay and After have no effect with Hang.
 	Hang   bool
 	FSType string
 
-	// Times is how many calls are hit before the fault is used up. Zero: all.
+	// Times is the number of calls that the fault affects. Zero: all.
 	Times int
 }
 
-// Inject adds a fault. A call is hit by the first fault that matches and is not
-// used up. Requests that are refused for what they say (mount.InputError), and
-// calls whose context has ended, do not count.
+// Inject adds a fault. A call is affected by the first matching fault that is not used up.
+// Refused requests (mount.InputError), and calls whose context has ended, do not count.
 func (f *Fake) Inject(fault Fault) {
 	if fault.Path != "" {
-		fault.Path = path.Clean(slashed(fault.Path))
+		fault.Path = path.Clean(tablepath.Of(fault.Path))
 	}
 	if fault.Times == 0 {
 		fault.Times = -1
@@ -64,8 +61,8 @@ func (f *Fake) Inject(fault Fault) {
 	f.faults = append(f.faults, &fault)
 }
 
-// ClearFaults removes all faults. Calls that wait for a file system that hangs go
-// on; those that are delayed are not woken.
+// ClearFaults removes all faults. Calls that wait for a hanging file system continue; delayed
+// calls finish their delay.
 func (f *Fake) ClearFaults() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -76,11 +73,11 @@ func (f *Fake) ClearFaults() {
 	f.waiters = nil
 }
 
-// faulty does the work of action as well as the injected faults let it.
-func (f *Fake) faulty(ctx context.Context, action Action, work func() error) error {
-	fault := f.take(action.Op, action.Target)
+// runWithFaults runs the work of action under the injected faults.
+func (f *Fake) runWithFaults(ctx context.Context, action Action, work func() error) error {
+	fault := f.nextFault(action.Op, action.Target)
 	if !fault.After {
-		if err := fault.strike(ctx); err != nil {
+		if err := fault.apply(ctx); err != nil {
 			return err
 		}
 		return work()
@@ -88,19 +85,19 @@ func (f *Fake) faulty(ctx context.Context, action Action, work func() error) err
 	if err := work(); err != nil {
 		return err
 	}
-	err := fault.strike(ctx)
+	err := fault.apply(ctx)
 	if err != nil && (action.changes()) {
-		return fmt.Errorf("%w: %w", mount.ErrUncertain, err)
+		return mount.AsUncertain(err)
 	}
 	return err
 }
 
-// take returns the fault that hits a call, or one that does nothing.
-func (f *Fake) take(op, target string) Fault {
+// nextFault returns the fault for a call, or the zero Fault, and counts it.
+func (f *Fake) nextFault(op, target string) Fault {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, fault := range f.faults {
-		if fault.hits(op, target) {
+		if fault.affects(op, target) {
 			fault.Times--
 			return *fault
 		}
@@ -108,9 +105,9 @@ func (f *Fake) take(op, target string) Fault {
 	return Fault{}
 }
 
-// hits reports whether the fault is for a call. Times counts down to 0; one that
-// began below it never gets there.
-func (fault *Fault) hits(op, target string) bool {
+// affects reports whether the fault affects a call. Times counts down to 0; a negative one
+// never ends.
+func (fault *Fault) affects(op, target string) bool {
 	return !fault.Hang && fault.Times != 0 && fault.matches(op, target, fault.FSType)
 }
 
@@ -120,8 +117,9 @@ func (fault *Fault) matches(op, p, fsType string) bool {
 		(fault.FSType == "" || fault.FSType == fsType)
 }
 
-// strike hangs, and returns what the call is to fail with.
-func (fault Fault) strike(ctx context.Context) error {
+// apply waits for the delay of the fault and returns the error of the fault, which may be
+// nil. If ctx ends during the delay, strike returns the error of ctx.
+func (fault Fault) apply(ctx context.Context) error {
 	if fault.Delay > 0 {
 		timer := time.NewTimer(fault.Delay)
 		defer timer.Stop()
@@ -134,7 +132,7 @@ func (fault Fault) strike(ctx context.Context) error {
 	return fault.Err
 }
 
-// changes reports whether the action is one that changes what is mounted.
+// changes reports whether the action changes mounts.
 func (a Action) changes() bool {
 	return slices.Contains([]string{OpMount, OpUnmount, OpUnmountTree, OpIsolate}, a.Op)
 }

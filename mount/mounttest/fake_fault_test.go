@@ -15,13 +15,13 @@ import (
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
-func TestFakeFaultsHitTheirCalls(t *testing.T) {
-	s := newStage(t)
+func TestFakeFaultsMatchCalls(t *testing.T) {
+	s := newFakeTest(t)
 	s.Inject(mounttest.Fault{Op: mounttest.OpMount, Path: s.path("other"), Err: syscall.EIO, Times: 1})
 	require.NoError(t, s.bind("source", "target"))
 	require.ErrorIs(t, s.bind("source", "other"), syscall.EIO)
 	require.Len(t, s.table(), 2, "a call that fails has changed nothing")
-	require.NoError(t, s.bind("source", "other"), "used up")
+	require.NoError(t, s.bind("source", "other"), "the fault is used up")
 
 	s.Inject(mounttest.Fault{Err: syscall.ENOMEM})
 	for range 2 {
@@ -37,15 +37,15 @@ func TestFakeFaultsHitTheirCalls(t *testing.T) {
 	require.NoError(t, s.unmount("target"))
 }
 
-func TestFakeFaultAfterTheWork(t *testing.T) {
-	s := newStage(t)
+func TestFakeFaultAfterChange(t *testing.T) {
+	s := newFakeTest(t)
 	s.Inject(mounttest.Fault{Op: mounttest.OpMount, Err: syscall.EIO, After: true})
 	s.Inject(mounttest.Fault{Op: mounttest.OpUnmount, Err: syscall.EINTR, After: true})
 
 	err := s.bind("source", "target")
 	require.ErrorIs(t, err, syscall.EIO)
 	require.ErrorIs(t, err, mount.ErrUncertain)
-	s.at("target")
+	s.entryAt("target")
 
 	err = s.unmount("target")
 	require.ErrorIs(t, err, syscall.EINTR)
@@ -61,7 +61,7 @@ func TestFakeDelayEndsWithTheContext(t *testing.T) {
 	gaveUp := errors.New("gave up")
 	for _, after := range []bool{false, true} {
 		t.Run(fmt.Sprint("after ", after), func(t *testing.T) {
-			s := newStage(t)
+			s := newFakeTest(t)
 			require.NoError(t, s.bind("source", "target"))
 			s.Inject(mounttest.Fault{Delay: time.Hour, After: after, Times: 1})
 			synctest.Test(t, func(t *testing.T) {
@@ -80,8 +80,8 @@ func TestFakeDelayEndsWithTheContext(t *testing.T) {
 	}
 }
 
-func TestFakeDelayAlone(t *testing.T) {
-	s := newStage(t)
+func TestFakeDelayWithoutError(t *testing.T) {
+	s := newFakeTest(t)
 	s.Inject(mounttest.Fault{Delay: time.Minute})
 	synctest.Test(t, func(t *testing.T) {
 		s := s
@@ -95,8 +95,8 @@ func TestFakeDelayAlone(t *testing.T) {
 	})
 }
 
-func TestFakeContextHasEnded(t *testing.T) {
-	s := newStage(t)
+func TestFakeEndedContext(t *testing.T) {
+	s := newFakeTest(t)
 	gaveUp := errors.New("gave up")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(gaveUp)
@@ -107,11 +107,11 @@ func TestFakeContextHasEnded(t *testing.T) {
 
 	require.NoError(t, s.bind("source", "target"))
 	require.ErrorIs(t, s.Unmount(ctx, s.path("target")), gaveUp)
-	s.at("target")
+	s.entryAt("target")
 }
 
-func TestFakeTargetsWaitForThemselvesOnly(t *testing.T) {
-	s := newStage(t)
+func TestFakeDelayBlocksOneTarget(t *testing.T) {
+	s := newFakeTest(t)
 	s.Inject(mounttest.Fault{Path: s.path("target"), Delay: time.Hour, Times: 1})
 	synctest.Test(t, func(t *testing.T) {
 		s := s
@@ -122,7 +122,7 @@ func TestFakeTargetsWaitForThemselvesOnly(t *testing.T) {
 		synctest.Wait()
 
 		require.NoError(t, s.bind("source", "other"))
-		require.Zero(t, time.Since(start), "another target is free")
+		require.Zero(t, time.Since(start), "other targets are not locked")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		require.ErrorIs(t, s.Unmount(ctx, s.path("target")), context.DeadlineExceeded)

@@ -6,45 +6,46 @@ import (
 	"path"
 	"path/filepath"
 
+	"github.com/volumekit/volumekit/internal/tablepath"
 	"github.com/volumekit/volumekit/mount"
 )
 
-// Files are what a [Fake] finds at "/", below all that is mounted. Their paths are
-// absolute and clean. Methods are called by one goroutine at a time of each Fake.
+// Files are the files of a [Fake] below "/", under its mounts. Paths are absolute and clean.
+// Methods are called by one goroutine at a time of each Fake.
 type Files interface {
-	// Lstat is as os.Lstat.
+	// Lstat is like os.Lstat.
 	Lstat(name string) (fs.FileInfo, error)
-	// Readlink is as os.Readlink.
+	// Readlink is like os.Readlink.
 	Readlink(name string) (string, error)
-	// SameFile is as os.SameFile, for what Lstat has returned.
+	// SameFile is like os.SameFile, for results of Lstat.
 	SameFile(a, b fs.FileInfo) bool
 }
 
-// NewFakeOn is [NewFake] for files other than the system's: ones in memory, say, so
-// that a test leaves nothing behind and is as fast as its own code. What a
-// mount.Request names by SourceFile is one of the system's, and so not among them.
+// NewFakeOn is [NewFake] with other files than the system's: with [MemoryFiles] a test leaves
+// no files behind and makes no system calls. The SourceFile of a mount.Request is a file of
+// the system, and so not among them.
 func NewFakeOn(config mount.Config, files Files) *Fake {
 	f := NewFake(config)
 	f.trusted, f.kernel.files = "", files
 	return f
 }
 
-// systemFiles are those of the operating system.
+// systemFiles are the files of the operating system.
 type systemFiles struct{}
 
-func (systemFiles) Lstat(name string) (fs.FileInfo, error) { return os.Lstat(native(name)) }
-func (systemFiles) Readlink(name string) (string, error)   { return os.Readlink(native(name)) }
+func (systemFiles) Lstat(name string) (fs.FileInfo, error) { return os.Lstat(tablepath.Native(name)) }
+func (systemFiles) Readlink(name string) (string, error)   { return os.Readlink(tablepath.Native(name)) }
 func (systemFiles) SameFile(a, b fs.FileInfo) bool         { return os.SameFile(a, b) }
 
-// deviceName returns what the source of a file system is called without symbolic
-// links, if it exists: block devices have several names.
+// deviceName returns the source of a file system without symbolic links, if it exists: block
+// devices have several names.
 func (k *kernel) deviceName(source string) string {
 	if !path.IsAbs(source) {
 		return source
 	}
 	if _, ok := k.files.(systemFiles); ok {
-		if real, err := filepath.EvalSymlinks(native(source)); err == nil {
-			return slashed(real)
+		if real, err := filepath.EvalSymlinks(tablepath.Native(source)); err == nil {
+			return tablepath.Of(real)
 		}
 	}
 	return path.Clean(source)

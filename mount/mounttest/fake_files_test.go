@@ -10,39 +10,13 @@ import (
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
-// tree is directories and links in memory, by their paths. A link has a target.
-type tree map[string]*node
-
-type node struct {
-	fs.FileInfo // nil: nothing else is asked
-	target      string
-}
-
-func (n *node) Mode() fs.FileMode {
-	if n.target != "" {
-		return fs.ModeSymlink
-	}
-	return fs.ModeDir
-}
-
-func (t tree) Lstat(name string) (fs.FileInfo, error) {
-	if n := t[name]; n != nil {
-		return n, nil
-	}
-	return nil, &fs.PathError{Op: "lstat", Path: name, Err: fs.ErrNotExist}
-}
-
-func (t tree) Readlink(name string) (string, error) { return t[name].target, nil }
-
-func (t tree) SameFile(a, b fs.FileInfo) bool { return a == b }
-
-// The files of a Fake need not be the system's.
+// TestFakeOnFiles: a Fake finds sources, targets and links in files in memory.
 func TestFakeOnFiles(t *testing.T) {
-	files := tree{}
-	for _, dir := range []string{"/data", "/data/sub", "/target", "/device"} {
-		files[dir] = &node{}
+	files := &mounttest.MemoryFiles{}
+	for _, dir := range []string{"/data/sub", "/target", "/device"} {
+		require.NoError(t, files.MkdirAll(dir, 0o755))
 	}
-	files["/link"] = &node{target: "data"}
+	require.NoError(t, files.Symlink("data", "/link"))
 	kernel := mounttest.NewFakeOn(mount.Config{}, files)
 	bind := mount.Request{Source: "/data", Target: "/target", Options: []string{"ro"}}
 	require.NoError(t, kernel.Mount(t.Context(), bind))
@@ -62,12 +36,14 @@ func TestFakeOnFiles(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, refs)
 
-	files["/data"] = &node{} // another one of its name
+	require.NoError(t, files.Remove("/data/sub"))
+	require.NoError(t, files.Remove("/data"))
+	require.NoError(t, files.Mkdir("/data", 0o755)) // another one of its name
 	place, err := kernel.Resolve(t.Context(), "/target")
 	require.NoError(t, err)
 	require.True(t, place.Mount.Deleted)
 	require.ErrorIs(t, kernel.Mount(t.Context(), bind), mount.ErrMounted)
 	require.NoError(t, kernel.Unmount(t.Context(), "/target"))
-	delete(files, "/target")
+	require.NoError(t, files.Remove("/target"))
 	require.ErrorIs(t, kernel.Mount(t.Context(), bind), fs.ErrNotExist)
 }

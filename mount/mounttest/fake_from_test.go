@@ -11,9 +11,10 @@ import (
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
-// A block device is known by its number, under each of its names.
+// TestFakeMountsFromDevice: MountsFrom compares a block device by its number, under each of its
+// names.
 func TestFakeMountsFromDevice(t *testing.T) {
-	s := newStage(t)
+	s := newFakeTest(t)
 	require.NoError(t, s.mount("ext4", "/dev/null", "target"))
 	require.NoError(t, s.mount("ext4", "/dev/no-such", "source/sub"))
 	require.NoError(t, s.bind("target", "other"))
@@ -28,9 +29,9 @@ func TestFakeMountsFromDevice(t *testing.T) {
 	}
 }
 
-// Faults hit the new operations, and the unmounts that a tree consists of.
+// TestFakeFaultsOfTrees: faults affect UnmountTree as a whole, and each unmount in it.
 func TestFakeFaultsOfTrees(t *testing.T) {
-	s := newStage(t)
+	s := newFakeTest(t)
 	require.NoError(t, s.bind("source", "target"))
 	require.NoError(t, s.bind("other", "target/sub"))
 	for _, fault := range []mounttest.Fault{
@@ -55,9 +56,9 @@ func TestFakeFaultsOfTrees(t *testing.T) {
 	require.ErrorIs(t, err, syscall.EIO)
 }
 
-// The log says what was asked for.
+// TestFakeLogOfTrees: the log records the fields of requests.
 func TestFakeLogOfTrees(t *testing.T) {
-	s := newStage(t)
+	s := newFakeTest(t)
 	ids := []mount.IDRange{{Stored: 1000, Shown: 5000, Count: 10}}
 	require.NoError(t, s.Mount(t.Context(), mount.Request{
 		Source: s.path("source"), Target: s.path("target"),

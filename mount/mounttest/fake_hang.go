@@ -8,12 +8,12 @@ import (
 	"github.com/volumekit/volumekit/util/ctxend"
 )
 
-// errHangs is met by work that has to ask a file system that does not answer. It
-// has changed nothing then.
+// errHangs ends work that needs an answer of a hanging file system. The work has changed
+// nothing.
 var errHangs = errors.New("the file system does not answer")
 
-// answered does work alone, as soon as the file systems that it has to ask answer.
-func (f *Fake) answered(ctx context.Context, op string, work func() error) error {
+// runAnswered runs work as soon as the file systems that it needs answer.
+func (f *Fake) runAnswered(ctx context.Context, op string, work func() error) error {
 	for {
 		cleared, err := f.tryWork(op, work)
 		if cleared == nil {
@@ -34,8 +34,8 @@ func (f *Fake) stopWaiting(waiter <-chan struct{}) {
 	f.waiters = slices.DeleteFunc(f.waiters, func(w chan struct{}) bool { return w == waiter })
 }
 
-// tryWork does work with the hanging file systems that op meets. If that has to
-// wait for one, it returns what tells of its end.
+// tryWork runs work with the file systems that hang for op. If work needs one of them,
+// tryWork returns a channel that is closed when the faults are cleared.
 func (f *Fake) tryWork(op string, work func() error) (cleared <-chan struct{}, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -44,14 +44,15 @@ func (f *Fake) tryWork(op string, work func() error) (cleared <-chan struct{}, e
 	if err := work(); !errors.Is(err, errHangs) {
 		return nil, err
 	}
-	// Made by who waits for it: in a synctest bubble no other channel is known.
+	// The waiting goroutine creates the channel: a synctest bubble accepts no channel from
+	// outside.
 	waiter := make(chan struct{})
 	f.waiters = append(f.waiters, waiter)
 	return waiter, nil
 }
 
-// hangs reports whether a file system of the type does not answer, at a mount
-// point, to the operation that is under way.
+// hangs reports whether a file system of the type hangs, at a mount point, for the operation
+// in progress.
 func (f *Fake) hangs(fsType, mountpoint string) bool {
 	for _, fault := range f.faults {
 		if f.op != "" && fault.Hang && fault.Times != 0 && fault.matches(f.op, mountpoint, fsType) {

@@ -13,11 +13,11 @@ import (
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
-// deadline is when callers give up. In a synctest bubble it costs no time.
+// deadline is the timeout of calls that hang. In a synctest bubble it costs no time.
 const deadline = time.Minute
 
-// gaveUp runs a call that must hang until its context ends.
-func gaveUp(t *testing.T, call func(ctx context.Context) error) {
+// requireHangs runs a call that must hang until its context ends.
+func requireHangs(t *testing.T, call func(ctx context.Context) error) {
 	t.Helper()
 	cause := errors.New("gave up")
 	ctx, cancel := context.WithTimeoutCause(t.Context(), deadline, cause)
@@ -30,13 +30,14 @@ func gaveUp(t *testing.T, call func(ctx context.Context) error) {
 	require.Equal(t, deadline, time.Since(start))
 }
 
-func (s stage) bindCtx(ctx context.Context, source, target string) error {
+func (s fakeTest) bindWithContext(ctx context.Context, source, target string) error {
 	return s.Mount(ctx, mount.Request{Source: s.path(source), Target: s.path(target)})
 }
 
-// The mounts of one type hang; the others, and what asks the table alone, do not.
+// TestFakeHangsByType: the mounts of one type hang; mounts of other types, and queries that
+// only read the mount table, do not.
 func TestFakeHangsByType(t *testing.T) {
-	s := newStage(t)
+	s := newFakeTest(t)
 	require.NoError(t, s.mount("nfs4", "server:/a", "target"))
 	require.NoError(t, s.mount("tmpfs", "x", "source/sub"))
 	s.Inject(mounttest.Fault{FSType: "nfs4", Hang: true})
@@ -56,7 +57,7 @@ func TestFakeHangsByType(t *testing.T) {
 		mounts, err := s.MountsFrom(t.Context(), "server:/a")
 		require.NoError(t, err)
 		require.Len(t, mounts, 1)
-		require.NoError(t, s.bind("target", "other"), "its root is known")
+		require.NoError(t, s.bind("target", "other"), "a bind of the root sends no request")
 		require.NoError(t, s.unmount("source/sub"))
 		require.Zero(t, time.Since(start))
 		require.NotEqual(t, before, s.table())
@@ -68,21 +69,22 @@ func TestFakeHangsByType(t *testing.T) {
 			func(ctx context.Context) error { _, err := s.Resolve(ctx, s.path("target/in")); return err },
 			func(ctx context.Context) error { return s.Unmount(ctx, s.path("target/in")) },
 			func(ctx context.Context) error { return s.UnmountTree(ctx, s.path("target/in")) },
-			func(ctx context.Context) error { return s.bindCtx(ctx, "target/in", "source") },
-			func(ctx context.Context) error { return s.bindCtx(ctx, "source", "target/in") },
+			func(ctx context.Context) error { return s.bindWithContext(ctx, "target/in", "source") },
+			func(ctx context.Context) error { return s.bindWithContext(ctx, "source", "target/in") },
 			func(ctx context.Context) error {
 				return s.Mount(ctx, mount.Request{Source: "server:/b", Target: s.path("source"), FSType: "nfs4"})
 			},
 		} {
-			gaveUp(t, call)
+			requireHangs(t, call)
 			require.Equal(t, before, s.table())
 		}
 	})
 }
 
-// Only what is mounted at the path hangs, and only for the operation.
+// TestFakeHangsByMountPoint: only the mount at the path of the fault hangs, and only for the
+// operation of the fault.
 func TestFakeHangsByMountPoint(t *testing.T) {
-	s := newStage(t)
+	s := newFakeTest(t)
 	require.NoError(t, s.bind("source", "target"))
 	require.NoError(t, s.bind("source", "other"))
 	s.Inject(mounttest.Fault{Op: mounttest.OpIsMountPoint, Path: s.path("target"), Hang: true, Times: 1})
@@ -97,16 +99,16 @@ func TestFakeHangsByMountPoint(t *testing.T) {
 		_, err := s.Resolve(t.Context(), s.path("target/sub"))
 		require.NoError(t, err)
 		require.Zero(t, time.Since(start))
-		gaveUp(t, func(ctx context.Context) error { _, err := s.IsMountPoint(ctx, s.path("target/sub")); return err })
+		requireHangs(t, func(ctx context.Context) error { _, err := s.IsMountPoint(ctx, s.path("target/sub")); return err })
 		_, err = s.IsMountPoint(t.Context(), s.path("target/sub"))
-		require.NoError(t, err, "used up")
+		require.NoError(t, err, "the fault is used up")
 	})
-	s.ClearFaults() // nobody waits any more
+	s.ClearFaults() // no call waits any more
 }
 
-// When the server is back, whoever waits for it goes on.
+// TestFakeHangEnds: when the server answers again, the waiting calls continue.
 func TestFakeHangEnds(t *testing.T) {
-	s := newStage(t)
+	s := newFakeTest(t)
 	s.Inject(mounttest.Fault{FSType: "nfs4", Hang: true})
 	synctest.Test(t, func(t *testing.T) {
 		s := s
@@ -118,13 +120,14 @@ func TestFakeHangEnds(t *testing.T) {
 		s.ClearFaults()
 		require.NoError(t, <-done)
 	})
-	require.Equal(t, "nfs4", s.at("target").FSType)
+	require.Equal(t, "nfs4", s.entryAt("target").FSType)
 }
 
-// What becomes of a mount that does not answer is for the policy to say.
+// TestFakeHangAndUnmountPolicy: the unmount policy decides whether a busy hung mount is
+// unmounted.
 func TestFakeHangAndUnmountPolicy(t *testing.T) {
 	for _, step := range []mount.UnmountStep{mount.UnmountPlain, mount.UnmountForce, mount.UnmountQuarantine} {
-		s := newStage(t)
+		s := newFakeTest(t)
 		s.Fake = mounttest.NewFake(mount.Config{Unmount: mount.UnmountPolicy{Last: step}})
 		require.NoError(t, s.mount("nfs4", "server:/a", "target"))
 		require.NoError(t, s.mount("nfs4", "server:/a", "other"))
@@ -147,9 +150,9 @@ func TestFakeHangAndUnmountPolicy(t *testing.T) {
 	}
 }
 
-// A mount that hangs holds up changes of its target alone.
-func TestFakeHangHoldsUpItsTarget(t *testing.T) {
-	s := newStage(t)
+// TestFakeHangBlocksTarget: a Mount call that hangs delays only other changes of its target.
+func TestFakeHangBlocksTarget(t *testing.T) {
+	s := newFakeTest(t)
 	s.Inject(mounttest.Fault{FSType: "nfs4", Hang: true})
 	synctest.Test(t, func(t *testing.T) {
 		s := s
@@ -161,7 +164,7 @@ func TestFakeHangHoldsUpItsTarget(t *testing.T) {
 		}()
 		synctest.Wait()
 		require.NoError(t, s.bind("source", "other"))
-		gaveUp(t, func(ctx context.Context) error { return s.bindCtx(ctx, "source", "target") })
+		requireHangs(t, func(ctx context.Context) error { return s.bindWithContext(ctx, "source", "target") })
 		cancel()
 		require.ErrorIs(t, <-done, context.Canceled)
 		require.NoError(t, s.bind("source", "target"))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"path"
 
+	"github.com/volumekit/volumekit/internal/tablepath"
 	"github.com/volumekit/volumekit/mount"
 )
 
@@ -11,7 +12,7 @@ var _ mount.Isolator = (*Fake)(nil)
 
 // Isolate implements [mount.Isolator].
 func (f *Fake) Isolate(ctx context.Context, target string) error {
-	target = slashed(target)
+	target = tablepath.Of(target)
 	if err := checkTarget(target); err != nil {
 		return f.finish(Action{Op: OpIsolate, Target: target}, err)
 	}
@@ -25,7 +26,7 @@ func (f *Fake) isolate(target string) error {
 		return err
 	}
 	for _, m := range f.kernel.insideFirst(at.in) {
-		f.kernel.propagate(m, mount.PropagationPrivate)
+		f.kernel.setPropagation(m, mount.PropagationPrivate)
 	}
 	return nil
 }

@@ -11,22 +11,22 @@ import (
 	"github.com/volumekit/volumekit/mount"
 )
 
-// A kernel is the state that mounting changes.
+// A kernel is the state that mounts change.
 type kernel struct {
 	files   Files
-	mounts  []*mounted        // in the order in which they were attached
+	mounts  []*fakeMount      // in the order in which they were attached
 	devices map[string]uint32 // the minor number of each block device mounted so far
 	lastID  int
 	minor   uint32 // the last one of an anonymous device
 	groups  int    // the last peer group
 }
 
-// A mounted is a mount: a line of the table, but for its tags, and what is behind it.
-type mounted struct {
+// A fakeMount is a mount: its entry of the table without tags, and its file system.
+type fakeMount struct {
 	mount.Info
 	isFile bool
 	real   fs.FileInfo // the real directory or file at its root, if it has one
-	peers  peers
+	peers  peerGroups
 }
 
 // The real file system is device 0:1. Device numbers of block devices have a
@@ -45,7 +45,7 @@ func newKernel() kernel {
 	}
 	return kernel{
 		files:   systemFiles{},
-		mounts:  []*mounted{{Info: root}},
+		mounts:  []*fakeMount{{Info: root}},
 		devices: map[string]uint32{},
 		lastID:  rootID,
 		minor:   realMinor,
@@ -54,70 +54,70 @@ func newKernel() kernel {
 
 // isReal reports whether a mount shows the real file system. If it does, its
 // root is a path there.
-func (m *mounted) isReal() bool { return m.Major == 0 && m.Minor == realMinor }
+func (m *fakeMount) isReal() bool { return m.Major == 0 && m.Minor == realMinor }
 
 // setFlags gives the mount its flags, and IDs that are mapped or not.
-func (m *mounted) setFlags(flags mount.Flags, idMapped bool) {
+func (m *fakeMount) setFlags(flags mount.Flags, idMapped bool) {
 	m.Flags, m.Options = flags, tableOptions(flags, idMapped)
 }
 
-func (m *mounted) idMapped() bool { return slices.Contains(m.Options, idMapped) }
+func (m *fakeMount) isIDMapped() bool { return slices.Contains(m.Options, idMapped) }
 
-// inside returns where in the mount's file system a path in the mount leads.
-func (m *mounted) inside(p string) string { return path.Join(m.Root, rest(m.Mountpoint, p)) }
+// rootPath returns the path in the mount's file system for a path in the mount.
+func (m *fakeMount) rootPath(p string) string {
+	return path.Join(m.Root, relativePath(m.Mountpoint, p))
+}
 
-// outside returns the path at which the mount shows a place of its file system,
-// if it does.
-func (m *mounted) outside(place string) (p string, ok bool) {
+// visiblePath returns the path at which the mount shows a path of its file system, if it does.
+func (m *fakeMount) visiblePath(place string) (p string, ok bool) {
 	if !isBelow(m.Root, place) {
 		return "", false
 	}
-	return path.Join(m.Mountpoint, rest(m.Root, place)), true
+	return path.Join(m.Mountpoint, relativePath(m.Root, place)), true
 }
 
-// isBelow reports whether p is dir or in it.
+// isBelow reports whether p is dir or below it.
 func isBelow(dir, p string) bool {
 	return dir == "/" || p == dir || strings.HasPrefix(p, dir+"/")
 }
 
-// rest returns what of p, which is below dir, comes after it.
-func rest(dir, p string) string { return strings.TrimPrefix(strings.TrimPrefix(p, dir), "/") }
+// relativePath returns the part of p after dir, which p is below.
+func relativePath(dir, p string) string { return strings.TrimPrefix(strings.TrimPrefix(p, dir), "/") }
 
 // isDevice reports whether a file system's source is a block device.
 func isDevice(source string) bool { return strings.HasPrefix(source, "/dev/") }
 
-// newID returns the ID of a new mount. IDs are not used again.
+// newID returns the ID of a new mount. IDs are not reused.
 func (k *kernel) newID() int {
 	k.lastID++
 	return k.lastID
 }
 
-// attached returns the mount that a lookup in the mount parent is led to at p, or
-// nil.
-func (k *kernel) attached(parent int, p string) *mounted {
+// mountAt returns the mount that a lookup in the mount parent arrives at for p, or nil.
+func (k *kernel) mountAt(parent int, p string) *fakeMount {
 	for _, m := range k.mounts {
 		if m.Parent == parent && m.Mountpoint == p {
-			m.look(k.files)
+			m.markDeleted(k.files)
 			return m
 		}
 	}
 	return nil
 }
 
-// in returns the mounts that are attached in or on a mount.
-func (k *kernel) in(parent *mounted) []*mounted {
-	var in []*mounted
+// children returns the mounts that are attached in or on a mount.
+func (k *kernel) children(parent *fakeMount) []*fakeMount {
+	var children []*fakeMount
 	for _, m := range k.mounts {
 		if m.Parent == parent.ID {
-			in = append(in, m)
+			children = append(children, m)
 		}
 	}
-	return in
+	return children
 }
 
-// device returns the numbers of a file system that is to be mounted: of a block
-// device the same every time, of any other file system new ones.
-func (k *kernel) device(source string) (major, minor uint32) {
+// deviceOf returns the numbers of a file system that is to be mounted: the same ones each time
+// for a block device, new ones for any other file system.
+func (k *kernel) deviceOf(source string) (major, minor uint32) {
 	source = k.deviceName(source)
 	if !isDevice(source) {
 		k.minor++
@@ -129,31 +129,31 @@ func (k *kernel) device(source string) (major, minor uint32) {
 	return deviceMajor, k.devices[source]
 }
 
-// look notes if what a mount shows of the real file system is no longer there.
-func (m *mounted) look(files Files) {
+// markDeleted marks a mount whose real root has been removed.
+func (m *fakeMount) markDeleted(files Files) {
 	if m.real != nil && !m.Deleted {
 		now, err := files.Lstat(m.Root)
-		m.Deleted = isGone(err) || err == nil && !files.SameFile(m.real, now)
+		m.Deleted = isMissing(err) || err == nil && !files.SameFile(m.real, now)
 	}
 }
 
-// isGone reports whether an error of Lstat means that nothing is there.
-func isGone(err error) bool {
+// isMissing reports whether an error of Lstat means that the file does not exist.
+func isMissing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// table returns the mount table without sharing memory with it.
+// table returns a copy of the mount table.
 func (k *kernel) table() mount.Table {
 	var table mount.Table
 	for _, m := range k.mounts {
-		m.look(k.files)
-		table = append(table, m.line())
+		m.markDeleted(k.files)
+		table = append(table, m.entry())
 	}
 	return table
 }
 
-// line returns the mount's line of the table, to keep.
-func (m *mounted) line() mount.Info {
+// entry returns a copy of the mount's entry of the table.
+func (m *fakeMount) entry() mount.Info {
 	line := m.Info
 	line.Options = slices.Clone(m.Options)
 	line.SuperOptions = slices.Clone(m.SuperOptions)
@@ -173,10 +173,10 @@ var tableFlags = []struct {
 	{mount.NoDirAtime, "nodiratime"},
 }
 
-// idMapped is how mountinfo tells that a mount has an ID map.
+// idMapped is mountinfo's option of a mount with an ID map.
 const idMapped = "idmapped"
 
-// tableOptions returns flags as mountinfo prints them.
+// tableOptions returns flags in the format of mountinfo.
 func tableOptions(flags mount.Flags, mapped bool) []string {
 	options := []string{readOnlyOption(flags)}
 	for _, f := range tableFlags {

@@ -12,8 +12,8 @@ import (
 	"github.com/volumekit/volumekit/mount"
 )
 
-// same reports whether both are the same directory or file.
-func (k *kernel) same(m, other *mounted) bool {
+// showSame reports whether two mounts show the same directory or file.
+func (k *kernel) showSame(m, other *fakeMount) bool {
 	if m.Major != other.Major || m.Minor != other.Minor || m.Root != other.Root || m.Deleted != other.Deleted {
 		return false
 	}
@@ -28,7 +28,7 @@ func (f *Fake) mount(req mount.Request, options mount.Options) error {
 	if req.Remount {
 		return f.remount(at, options)
 	}
-	from, wanted, err := f.wanted(req, options)
+	from, wanted, err := f.requestedMount(req, options)
 	if err != nil {
 		return err
 	}
@@ -36,27 +36,27 @@ func (f *Fake) mount(req mount.Request, options mount.Options) error {
 		return syscall.ENOTDIR
 	}
 	if at.isMountPoint() && !req.Stack {
-		return f.kernel.compare(at.in, wanted, req)
+		return f.kernel.checkExisting(at.in, wanted, req)
 	}
-	if err := f.mountable(at, from, wanted, req, options); err != nil {
+	if err := f.checkMountable(at, from, wanted, req, options); err != nil {
 		return err
 	}
 	if req.FSType != "" {
-		wanted.Major, wanted.Minor = f.kernel.device(req.Source)
+		wanted.Major, wanted.Minor = f.kernel.deviceOf(req.Source)
 	}
 	f.attach(at, from, wanted, req, options)
 	return nil
 }
 
-// mountable returns what keeps the kernel from mounting what is wanted.
-func (f *Fake) mountable(at, from spot, wanted *mounted, req mount.Request, options mount.Options) error {
-	switch below := f.kernel.below(from); {
+// checkMountable returns the kernel's error for a mount that it refuses.
+func (f *Fake) checkMountable(at, from spot, wanted *fakeMount, req mount.Request, options mount.Options) error {
+	switch below := f.kernel.submounts(from); {
 	case len(below) > 0 && req.Submounts == mount.RefuseSubmounts:
 		return fmt.Errorf("%w: %s", mount.ErrSubmounts, below[0].Mountpoint)
 	case wanted.Deleted || at.in.Deleted:
-		return syscall.ENOENT // as Linux: what is removed is not mounted again, nor on
-	case isMapped(req.IDMap) && from.in != nil && from.in.idMapped():
-		return fmt.Errorf("what is mapped is not mapped again: %w", errors.ErrUnsupported)
+		return syscall.ENOENT // as Linux: a removed directory is neither source nor target
+	case isMapped(req.IDMap) && from.in != nil && from.in.isIDMapped():
+		return fmt.Errorf("ID map of a source with an ID map: %w", errors.ErrUnsupported)
 	case options.Clear&mount.ReadOnly != 0 && isReadOnly(wanted):
 		return mount.ErrNotAsRequested // the file system itself is read-only
 	case req.FSType != "" && f.hangs(req.FSType, req.Target):
@@ -65,22 +65,22 @@ func (f *Fake) mountable(at, from spot, wanted *mounted, req mount.Request, opti
 	return nil
 }
 
-// attach attaches what is wanted, and what the request includes below its source.
-func (f *Fake) attach(at, from spot, wanted *mounted, req mount.Request, options mount.Options) {
+// attach attaches the wanted mount, and copies of the mounts below its source if included.
+func (f *Fake) attach(at, from spot, wanted *fakeMount, req mount.Request, options mount.Options) {
 	k := &f.kernel
 	wanted.ID = k.newID()
 	wanted.Mountpoint = req.Target
-	tree := []*mounted{wanted}
+	tree := []*fakeMount{wanted}
 	if req.Submounts == mount.IncludeSubmounts {
-		tree = append(tree, k.include(from, wanted, req, options)...)
+		tree = append(tree, k.cloneSubmounts(from, wanted, req, options)...)
 	}
 	for _, m := range tree {
-		k.propagate(m, req.Propagation)
+		k.setPropagation(m, req.Propagation)
 	}
 	k.attach(tree, at.in, req.Target)
 	if req.Propagation != mount.PropagationShared {
 		for _, m := range tree {
-			k.propagate(m, req.Propagation)
+			k.setPropagation(m, req.Propagation)
 		}
 	}
 }
@@ -93,9 +93,9 @@ func (f *Fake) lookupNoLink(p string) (spot, error) {
 	return at, err
 }
 
-// wanted returns what req asks for, and where a bind mount comes from. The device
-// of a file system is not known before it is mounted.
-func (f *Fake) wanted(req mount.Request, options mount.Options) (from spot, wanted *mounted, err error) {
+// requestedMount returns the mount that req describes, and the source of a bind mount. The
+// device of a file system is known only once it is mounted.
+func (f *Fake) requestedMount(req mount.Request, options mount.Options) (from spot, wanted *fakeMount, err error) {
 	if req.FSType != "" {
 		return spot{}, newFileSystem(req, options), nil
 	}
@@ -106,6 +106,11 @@ func (f *Fake) wanted(req mount.Request, options mount.Options) (from spot, want
 	if req.SourceFile == nil && namesDirectory(req.Source) && !at.mode.IsDir() {
 		return spot{}, nil, syscall.ENOTDIR
 	}
+	if at.mode&fs.ModeDevice != 0 {
+		if err := req.CheckDevice(options); err != nil {
+			return spot{}, nil, err
+		}
+	}
 	bind := clone(at.in, req, options)
 	bind.Root = at.root
 	bind.isFile = !at.mode.IsDir()
@@ -113,16 +118,16 @@ func (f *Fake) wanted(req mount.Request, options mount.Options) (from spot, want
 	return at, bind, err
 }
 
-// clone returns the mount with what a request changes of it.
-func clone(m *mounted, req mount.Request, options mount.Options) *mounted {
+// clone returns a copy of the mount with the flags of a request.
+func clone(m *fakeMount, req mount.Request, options mount.Options) *fakeMount {
 	c := *m
-	c.setFlags(options.Apply(m.Flags), m.idMapped() || isMapped(req.IDMap))
+	c.setFlags(options.Apply(m.Flags), m.isIDMapped() || isMapped(req.IDMap))
 	return &c
 }
 
 func isMapped(ids mount.IDMap) bool { return len(ids.UIDs)+len(ids.GIDs) > 0 }
 
-// namesDirectory reports whether a path can only be one of a directory.
+// namesDirectory reports whether a path can only name a directory.
 func namesDirectory(p string) bool { return strings.HasSuffix(p, "/") || path.Base(p) == "." }
 
 // realRoot returns the real file at a spot, nil if there is none.
@@ -131,11 +136,11 @@ func (f *Fake) realRoot(at spot) (fs.FileInfo, error) {
 		return at.in.real, nil
 	}
 	info, err := f.kernel.files.Lstat(at.real)
-	return info, cause(err)
+	return info, withoutPath(err)
 }
 
-func newFileSystem(req mount.Request, options mount.Options) *mounted {
-	m := &mounted{Info: mount.Info{
+func newFileSystem(req mount.Request, options mount.Options) *fakeMount {
+	m := &fakeMount{Info: mount.Info{
 		Root:         "/",
 		FSType:       req.FSType,
 		Source:       req.Source,
@@ -145,20 +150,20 @@ func newFileSystem(req mount.Request, options mount.Options) *mounted {
 	return m
 }
 
-// compare returns nil if the mount that is there is the wanted one. File systems
-// are told apart by what they were mounted from.
-func (k *kernel) compare(there, wanted *mounted, req mount.Request) error {
-	same := k.same(there, wanted)
+// checkExisting returns nil if the mount that exists is the wanted one. File systems are compared
+// by their sources.
+func (k *kernel) checkExisting(existing, wanted *fakeMount, req mount.Request) error {
+	same := k.showSame(existing, wanted)
 	if req.FSType != "" {
-		same = there.FSType == wanted.FSType && there.Source == wanted.Source && there.Root == wanted.Root
+		same = existing.FSType == wanted.FSType && existing.Source == wanted.Source && existing.Root == wanted.Root
 	}
 	switch {
 	case !same:
 		return mount.ErrMounted
-	case there.idMapped() != wanted.idMapped():
-		return fmt.Errorf("%w: its IDs are mapped: %t", mount.ErrMounted, there.idMapped())
-	case there.Flags != wanted.Flags:
-		return fmt.Errorf("%w: it is %v, not %v", mount.ErrMounted, there.Flags, wanted.Flags)
+	case existing.isIDMapped() != wanted.isIDMapped():
+		return fmt.Errorf("%w: the existing mount has an ID map: %t", mount.ErrMounted, existing.isIDMapped())
+	case existing.Flags != wanted.Flags:
+		return &mount.FlagsError{Have: existing.Flags, Want: wanted.Flags}
 	}
 	return nil
 }
@@ -168,7 +173,7 @@ func (f *Fake) remount(at spot, options mount.Options) error {
 	if !at.isMountPoint() {
 		return mount.ErrNotMounted
 	}
-	at.in.setFlags(options.Apply(at.in.Flags), at.in.idMapped())
+	at.in.setFlags(options.Apply(at.in.Flags), at.in.isIDMapped())
 	if options.Clear&mount.ReadOnly != 0 && isReadOnly(at.in) {
 		return mount.ErrNotAsRequested // the file system itself is read-only
 	}

@@ -8,12 +8,12 @@ import (
 	"github.com/volumekit/volumekit/mount"
 )
 
-// A peers is a mount's part in propagation, mount_namespaces(7): the peer group
-// that it shares mounts with, and the one that it only gets them from. Zero: none.
-type peers struct{ group, master int }
+// peerGroups are the groups of a mount, mount_namespaces(7): its peer group, and the
+// group that it is a slave of. Zero: none.
+type peerGroups struct{ group, master int }
 
-// tags returns what mountinfo says of it.
-func (p peers) tags() []string {
+// tags returns the optional fields of mountinfo.
+func (p peerGroups) tags() []string {
 	var tags []string
 	if p.group != 0 {
 		tags = append(tags, fmt.Sprintf("shared:%d", p.group))
@@ -29,22 +29,22 @@ func (k *kernel) newGroup() int {
 	return k.groups
 }
 
-// propagate makes the mount what a request asks for.
-func (k *kernel) propagate(m *mounted, want mount.Propagation) {
+// setPropagation gives a new mount the requested propagation.
+func (k *kernel) setPropagation(m *fakeMount, want mount.Propagation) {
 	switch {
 	case want == mount.PropagationPrivate:
-		k.leave(m)
+		k.leaveGroup(m)
 		m.peers.master = 0
 	case want == mount.PropagationSlave:
-		k.enslave(m)
+		k.makeSlave(m)
 	case m.peers.group == 0:
 		m.peers.group = k.newGroup()
 	}
 }
 
-// leave takes the mount out of its peer group. If it was the last, those that got
-// mounts from the group get them from where the group did.
-func (k *kernel) leave(m *mounted) {
+// leaveGroup takes the mount out of its peer group. If the group is then empty, its slaves become
+// slaves of the group's master.
+func (k *kernel) leaveGroup(m *fakeMount) {
 	group := m.peers.group
 	m.peers.group = 0
 	if group == 0 || len(k.members(group)) > 0 {
@@ -57,18 +57,18 @@ func (k *kernel) leave(m *mounted) {
 	}
 }
 
-// enslave lets the mount get mounts from its peers, and give none.
-func (k *kernel) enslave(m *mounted) {
+// makeSlave makes the mount a slave of its peer group.
+func (k *kernel) makeSlave(m *fakeMount) {
 	group := m.peers.group
-	k.leave(m)
+	k.leaveGroup(m)
 	if group != 0 && len(k.members(group)) > 0 {
 		m.peers.master = group
 	}
 }
 
 // members returns the mounts of a peer group.
-func (k *kernel) members(group int) []*mounted {
-	var members []*mounted
+func (k *kernel) members(group int) []*fakeMount {
+	var members []*fakeMount
 	for _, m := range k.mounts {
 		if m.peers.group == group {
 			members = append(members, m)
@@ -77,9 +77,9 @@ func (k *kernel) members(group int) []*mounted {
 	return members
 }
 
-// receivers returns the mounts in which appears what is mounted in one of the peer
-// group: its members, the slaves of the group, their own peers, and so on.
-func (k *kernel) receivers(group int) []*mounted {
+// receivers returns the mounts that receive the mounts of a peer group: its members, the
+// slaves of the group, their peers, and so on.
+func (k *kernel) receivers(group int) []*fakeMount {
 	if group == 0 {
 		return nil
 	}
@@ -91,21 +91,20 @@ func (k *kernel) receivers(group int) []*mounted {
 	return all
 }
 
-func (k *kernel) receiversBelow(slaves []*mounted) []*mounted {
+func (k *kernel) receiversBelow(slaves []*fakeMount) []*fakeMount {
 	group := slaves[0].peers.group
-	return slices.DeleteFunc(k.receivers(group), func(m *mounted) bool { return m.peers.group == group })
+	return slices.DeleteFunc(k.receivers(group), func(m *fakeMount) bool { return m.peers.group == group })
 }
 
-// slaves returns the mounts that are slaves of a peer group: those that are peers
-// of each other together, the others alone.
-func (k *kernel) slaves(of int) [][]*mounted {
-	var slaves [][]*mounted
+// slaves returns the mounts that are slaves of a peer group, grouped by their own peer groups.
+func (k *kernel) slaves(of int) [][]*fakeMount {
+	var slaves [][]*fakeMount
 	seen := map[int]bool{}
 	for _, m := range k.mounts {
 		switch group := m.peers.group; {
 		case m.peers.master != of || seen[group]:
 		case group == 0:
-			slaves = append(slaves, []*mounted{m})
+			slaves = append(slaves, []*fakeMount{m})
 		default:
 			seen[group] = true
 			slaves = append(slaves, k.members(group))
@@ -114,56 +113,56 @@ func (k *kernel) slaves(of int) [][]*mounted {
 	return slaves
 }
 
-// attach attaches a tree of mounts at p in a mount, and copies of it wherever that
-// mount's propagation takes it.
-func (k *kernel) attach(tree []*mounted, to *mounted, p string) {
+// attach attaches a tree of mounts at p in a mount, and copies of it in the mounts that
+// receive the mount's propagation.
+func (k *kernel) attach(tree []*fakeMount, to *fakeMount, p string) {
 	tree[0].Parent = to.ID
 	if to.peers.group == 0 {
 		k.mounts = append(k.mounts, tree...)
 		return
 	}
-	for _, m := range tree { // as Linux: what is mounted in a shared mount is shared
-		k.propagate(m, mount.PropagationShared)
+	for _, m := range tree { // as Linux: a mount in a shared mount becomes shared
+		k.setPropagation(m, mount.PropagationShared)
 	}
-	// It does not appear in itself, also if it shows that place.
-	copies := k.spread(tree, to.peers.group, place{to, to.inside(p)})
+	// The tree does not propagate into itself, also if it shows the location.
+	copies := k.copyToPeers(tree, to.peers.group, location{to, to.rootPath(p)})
 	k.mounts = append(k.mounts, tree...)
 	for _, copied := range copies {
-		k.slip(copied)
+		k.attachBeneath(copied)
 	}
 }
 
-// A place is one in a mount's file system.
-type place struct {
-	in     *mounted
-	inside string
+// A location is a path in a mount's file system.
+type location struct {
+	in   *fakeMount
+	path string
 }
 
-// spread returns copies of a tree that is to be mounted at a place for the other
-// mounts of a peer group, and for those that get mounts from it.
-func (k *kernel) spread(tree []*mounted, group int, at place) (copies [][]*mounted) {
+// copyToPeers returns copies of a tree, to be mounted at a location, for the other mounts of a peer
+// group and for its slaves.
+func (k *kernel) copyToPeers(tree []*fakeMount, group int, at location) (copies [][]*fakeMount) {
 	for _, m := range k.members(group) {
-		if where, ok := at.seenIn(m); ok {
+		if where, ok := at.pathIn(m); ok {
 			copies = append(copies, k.copyTree(tree, m, where))
 		}
 	}
 	for _, slaves := range k.slaves(group) {
-		copies = append(copies, k.spreadToSlaves(tree, slaves, at)...)
+		copies = append(copies, k.copyToSlaves(tree, slaves, at)...)
 	}
 	return copies
 }
 
-func (k *kernel) spreadToSlaves(tree, slaves []*mounted, at place) (copies [][]*mounted) {
+func (k *kernel) copyToSlaves(tree, slaves []*fakeMount, at location) (copies [][]*fakeMount) {
 	group := slaves[0].peers.group
-	slave := tree // what it gets mounts from, if none of these has it
+	slave := tree // the master of these copies, unless one of the slaves is
 	for _, m := range slaves {
-		where, ok := at.seenIn(m)
+		where, ok := at.pathIn(m)
 		switch {
 		case !ok:
 			continue
 		case len(copies) == 0:
 			slave = k.copyTree(tree, m, where)
-			k.subject(slave, tree, group != 0)
+			k.setMaster(slave, tree, group != 0)
 			copies = append(copies, slave)
 		default:
 			copies = append(copies, k.copyTree(slave, m, where))
@@ -173,122 +172,121 @@ func (k *kernel) spreadToSlaves(tree, slaves []*mounted, at place) (copies [][]*
 		return copies
 	}
 	for _, slaves := range k.slaves(group) {
-		copies = append(copies, k.spreadToSlaves(slave, slaves, at)...)
+		copies = append(copies, k.copyToSlaves(slave, slaves, at)...)
 	}
 	return copies
 }
 
-// subject makes a copied tree the slave of another, and a peer group of its own if
+// setMaster makes a copied tree the slave of another, and a peer group of its own if
 // it is shared.
-func (k *kernel) subject(slave, master []*mounted, shared bool) {
+func (k *kernel) setMaster(slave, master []*fakeMount, shared bool) {
 	for i, m := range slave {
-		m.peers = peers{master: master[i].peers.group}
+		m.peers = peerGroups{master: master[i].peers.group}
 		if shared {
 			m.peers.group = k.newGroup()
 		}
 	}
 }
 
-// seenIn returns the path at which another mount shows the place.
-func (p place) seenIn(m *mounted) (where string, ok bool) {
+// pathIn returns the path at which another mount shows the location.
+func (p location) pathIn(m *fakeMount) (where string, ok bool) {
 	if m == p.in || m.Deleted != p.in.Deleted {
 		return "", false
 	}
-	return m.outside(p.inside)
+	return m.visiblePath(p.path)
 }
 
-// copyTree returns a copy of a tree for a place in another mount.
-func (k *kernel) copyTree(tree []*mounted, to *mounted, where string) []*mounted {
+// copyTree returns a copy of a tree for a path in another mount.
+func (k *kernel) copyTree(tree []*fakeMount, to *fakeMount, where string) []*fakeMount {
 	ids := map[int]int{tree[0].Parent: to.ID}
-	var copied []*mounted
+	var copied []*fakeMount
 	for _, m := range tree {
 		c := *m
 		c.ID = k.newID()
 		ids[m.ID] = c.ID
 		c.Parent = ids[m.Parent]
-		c.Mountpoint = path.Join(where, rest(tree[0].Mountpoint, m.Mountpoint))
+		c.Mountpoint = path.Join(where, relativePath(tree[0].Mountpoint, m.Mountpoint))
 		copied = append(copied, &c)
 	}
 	return copied
 }
 
-// slip attaches a copied tree, under what is mounted at its place already.
-func (k *kernel) slip(tree []*mounted) {
+// attachBeneath attaches a copied tree under an existing mount at its mount point.
+func (k *kernel) attachBeneath(tree []*fakeMount) {
 	top := tree[0]
-	covering := k.attached(top.Parent, top.Mountpoint)
+	covering := k.mountAt(top.Parent, top.Mountpoint)
 	k.mounts = append(k.mounts, tree...)
 	if covering != nil {
 		covering.Parent = top.ID
 	}
 }
 
-// detach takes a mount, in which there are no others, out of the tree, and what
-// its parent's propagation has made of it.
-func (k *kernel) detach(m *mounted) {
-	gone := append(k.echoes(m), m)
+// detach removes a mount without children, and the mounts that it has propagated to.
+func (k *kernel) detach(m *fakeMount) {
+	gone := append(k.propagatedCopies(m), m)
 	for _, m := range gone {
-		k.lift(m, gone)
+		k.reattachCover(m, gone)
 	}
-	k.mounts = slices.DeleteFunc(k.mounts, func(m *mounted) bool { return slices.Contains(gone, m) })
+	k.mounts = slices.DeleteFunc(k.mounts, func(m *fakeMount) bool { return slices.Contains(gone, m) })
 	for _, m := range gone {
-		k.leave(m)
+		k.leaveGroup(m)
 	}
 }
 
-// echoes returns what is mounted at the same place as m in the mounts that get
-// mounts from m's parent, unless others are mounted inside it.
-func (k *kernel) echoes(m *mounted) []*mounted {
-	parent := k.byID(m.Parent)
+// propagatedCopies returns the mounts at the location of m in the receivers of its parent's
+// propagation, except those with children.
+func (k *kernel) propagatedCopies(m *fakeMount) []*fakeMount {
+	parent := k.mountByID(m.Parent)
 	if parent == nil {
 		return nil
 	}
-	at := place{parent, parent.inside(m.Mountpoint)}
-	var echoes []*mounted
+	at := location{parent, parent.rootPath(m.Mountpoint)}
+	var copies []*fakeMount
 	for _, r := range k.receivers(parent.peers.group) {
-		where, ok := at.seenIn(r)
-		if echo := k.attached(r.ID, where); ok && echo != nil && echo != m && !slices.Contains(echoes, echo) {
-			echoes = append(echoes, echo)
+		where, ok := at.pathIn(r)
+		if copied := k.mountAt(r.ID, where); ok && copied != nil && copied != m && !slices.Contains(copies, copied) {
+			copies = append(copies, copied)
 		}
 	}
-	for before := -1; before != len(echoes); {
-		before = len(echoes)
-		echoes = slices.DeleteFunc(echoes, func(echo *mounted) bool { return k.holds(echo, echoes) })
+	for before := -1; before != len(copies); {
+		before = len(copies)
+		copies = slices.DeleteFunc(copies, func(copied *fakeMount) bool { return k.hasStayingChild(copied, copies) })
 	}
-	return echoes
+	return copies
 }
 
-// holds reports whether a mount has others in it that are to stay. One that covers
-// it all can do without it.
-func (k *kernel) holds(m *mounted, gone []*mounted) bool {
-	return slices.ContainsFunc(k.in(m), func(in *mounted) bool {
-		return in.Mountpoint != m.Mountpoint && k.stays(in, gone)
+// hasStayingChild reports whether a mount has children that stay. A child that covers all of it
+// does not count.
+func (k *kernel) hasStayingChild(m *fakeMount, gone []*fakeMount) bool {
+	return slices.ContainsFunc(k.children(m), func(in *fakeMount) bool {
+		return in.Mountpoint != m.Mountpoint && k.staysMounted(in, gone)
 	})
 }
 
-// stays reports whether something stays where m is mounted: m, or what covers it.
-func (k *kernel) stays(m *mounted, gone []*mounted) bool {
+// staysMounted reports whether m, or a mount that covers m, stays mounted.
+func (k *kernel) staysMounted(m *fakeMount, gone []*fakeMount) bool {
 	if !slices.Contains(gone, m) {
 		return true
 	}
-	covering := k.attached(m.ID, m.Mountpoint)
-	return covering != nil && k.stays(covering, gone)
+	covering := k.mountAt(m.ID, m.Mountpoint)
+	return covering != nil && k.staysMounted(covering, gone)
 }
 
-// lift attaches what covers a mount that is going to where that mount is.
-func (k *kernel) lift(m *mounted, gone []*mounted) {
-	covering := k.attached(m.ID, m.Mountpoint)
+// reattachCover attaches the mount that covers a removed mount at the parent of the removed mount.
+func (k *kernel) reattachCover(m *fakeMount, gone []*fakeMount) {
+	covering := k.mountAt(m.ID, m.Mountpoint)
 	if covering == nil || slices.Contains(gone, covering) {
 		return
 	}
 	parent := m
 	for slices.Contains(gone, parent) {
-		parent = k.byID(parent.Parent)
+		parent = k.mountByID(parent.Parent)
 	}
 	covering.Parent = parent.ID
 }
 
-func (k *kernel) byID(id int) *mounted {
-	at := slices.IndexFunc(k.mounts, func(m *mounted) bool { return m.ID == id })
+func (k *kernel) mountByID(id int) *fakeMount {
+	at := slices.IndexFunc(k.mounts, func(m *fakeMount) bool { return m.ID == id })
 	if at < 0 {
 		return nil
 	}

@@ -7,13 +7,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/volumekit/volumekit/internal/tablepath"
 	"github.com/volumekit/volumekit/mount"
 )
 
-// The fake's own way through its mounts and mount.Table's agree on what is
-// visible, whatever is mounted on whatever.
-func TestFakeAgreesWithTable(t *testing.T) {
-	s := newStage(t)
+// TestFakeMatchesTable: the Fake's path lookup and mount.Table find the same visible mounts, for
+// random stacks and trees of mounts.
+func TestFakeMatchesTable(t *testing.T) {
+	s := newFakeTest(t)
 	paths := []string{"source", "source/sub", "target", "target/sub", "other", "other/sub"}
 	random := rand.New(rand.NewPCG(1, 2))
 	pick := func() string { return s.path(paths[random.IntN(len(paths))]) }
@@ -27,13 +28,13 @@ func TestFakeAgreesWithTable(t *testing.T) {
 		}
 		p := pick()
 		is, err := s.IsMountPoint(t.Context(), p)
-		_, want := s.table().At(slashed(p))
+		_, want := s.table().At(tablepath.Of(p))
 		require.Equal(t, want, is && err == nil)
 	}
 }
 
 func TestFakeIsSafeForConcurrentUse(t *testing.T) {
-	s := newStage(t)
+	s := newFakeTest(t)
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {

@@ -7,28 +7,28 @@ import (
 	"slices"
 	"syscall"
 
+	"github.com/volumekit/volumekit/internal/tablepath"
 	"github.com/volumekit/volumekit/mount"
 )
 
-// maxLinks is how many symbolic links Linux follows in a path.
+// maxLinks is the number of symbolic links that Linux follows in a path.
 const maxLinks = 40
 
-// RealPath returns where a program that opens path would end up: the path in the
-// real file system, and whether it could not write there. It follows symbolic
-// links, as the program would. Dry runs use it to do to the real files what a
-// program does through the mounts.
+// RealPath returns the file that a program would open by path: its path in the real file
+// system, and whether it is read-only. It follows symbolic links, as the program would. Dry
+// runs use it to apply to the real files the changes that a program makes through mounts.
 //
 // The last component may be missing: real is where it would be created. Any
 // other missing path is an error that wraps fs.ErrNotExist, and so is one in a
 // file system that the Fake has mounted, which has no real files.
 func (f *Fake) RealPath(p string) (real string, readOnly bool, err error) {
-	if err := checkPath(slashed(p)); err != nil {
+	if err := checkPath(tablepath.Of(p)); err != nil {
 		return "", false, err
 	}
 	var at spot
-	err = f.locked(func() error {
-		found, rest, err := f.follow(path.Clean(slashed(p)))
-		at, err = create(found, rest, err)
+	err = f.withLock(func() error {
+		found, rest, err := f.follow(path.Clean(tablepath.Of(p)))
+		at, err = spotToCreate(found, rest, err)
 		readOnly = err == nil && isReadOnly(at.in)
 		return err
 	})
@@ -38,10 +38,10 @@ func (f *Fake) RealPath(p string) (real string, readOnly bool, err error) {
 	if err != nil {
 		return "", false, &mount.Error{Op: "real path", Target: p, Err: err}
 	}
-	return native(at.real), readOnly, nil
+	return tablepath.Native(at.real), readOnly, nil
 }
 
-// follow is walk for a path whose symbolic links are to be followed.
+// follow walks a path and follows its symbolic links.
 func (f *Fake) follow(p string) (at spot, rest string, err error) {
 	for range maxLinks {
 		at, rest, err = f.walk(p)
@@ -53,9 +53,9 @@ func (f *Fake) follow(p string) (at spot, rest string, err error) {
 		}
 		target, err := f.kernel.files.Readlink(at.real)
 		if err != nil {
-			return at, rest, cause(err)
+			return at, rest, withoutPath(err)
 		}
-		if target = slashed(target); !path.IsAbs(target) {
+		if target = tablepath.Of(target); !path.IsAbs(target) {
 			target = path.Join(path.Dir(at.path), target)
 		}
 		p = path.Join(target, rest)
@@ -63,9 +63,9 @@ func (f *Fake) follow(p string) (at spot, rest string, err error) {
 	return at, rest, errLink
 }
 
-// create turns a walk that failed for want of the last component into the spot
-// of a file that could be created.
-func create(at spot, rest string, err error) (spot, error) {
+// spotToCreate turns a walk that failed for want of the last component into the spot of a file
+// that could be created.
+func spotToCreate(at spot, rest string, err error) (spot, error) {
 	if !errors.Is(err, fs.ErrNotExist) || at.real == "" || path.Base(rest) != rest {
 		return at, err
 	}
@@ -73,6 +73,6 @@ func create(at spot, rest string, err error) (spot, error) {
 }
 
 // isReadOnly reports whether the mount, or the file system in it, is read-only.
-func isReadOnly(in *mounted) bool {
+func isReadOnly(in *fakeMount) bool {
 	return in.Flags&mount.ReadOnly != 0 || slices.Contains(in.SuperOptions, "ro")
 }

@@ -8,26 +8,27 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/volumekit/volumekit/internal/tablepath"
 	"github.com/volumekit/volumekit/mount"
 )
 
-// source returns the spot of what a bind mount is from.
+// source returns the spot of the source of a bind mount.
 func (f *Fake) source(req mount.Request) (spot, error) {
 	if req.SourceFile == nil {
 		return f.lookupNoLink(path.Clean(req.Source))
 	}
 	info, err := req.SourceFile.Stat()
 	if err != nil {
-		return spot{}, cause(err)
+		return spot{}, withoutPath(err)
 	}
 	if info.Mode()&fs.ModeSymlink != 0 {
 		return spot{}, errLink
 	}
-	at, err := f.lookupNoLink(slashed(filepath.Clean(nameOf(req.SourceFile))))
+	at, err := f.lookupNoLink(tablepath.Of(filepath.Clean(currentPath(req.SourceFile))))
 	if err != nil {
 		return spot{}, err
 	}
-	// What a Fake has mounted there is not what is really there, and open.
+	// A path inside a mount of the Fake has another real file than the open one.
 	real, err := f.realRoot(at)
 	if err == nil && (real == nil || !f.kernel.files.SameFile(info, real)) {
 		err = syscall.ESTALE
@@ -35,8 +36,8 @@ func (f *Fake) source(req mount.Request) (spot, error) {
 	return at, err
 }
 
-// nameOf returns where an open file is now, as far as the system says.
-func nameOf(file *os.File) string {
+// currentPath returns the current path of an open file, if the system reports it.
+func currentPath(file *os.File) string {
 	conn, err := file.SyscallConn()
 	if err != nil {
 		return file.Name()

@@ -6,14 +6,14 @@ import (
 	"github.com/volumekit/volumekit/mount"
 )
 
-// below returns the mounts that are attached below a spot in its mount, apart from
-// those inside them.
-func (k *kernel) below(at spot) []*mounted {
+// submounts returns the mounts that are attached below a spot in its mount, without those inside
+// them.
+func (k *kernel) submounts(at spot) []*fakeMount {
 	if at.in == nil {
 		return nil
 	}
-	var below []*mounted
-	for _, m := range k.in(at.in) {
+	var below []*fakeMount
+	for _, m := range k.children(at.in) {
 		if m.Mountpoint != at.path && isBelow(at.path, m.Mountpoint) {
 			below = append(below, m)
 		}
@@ -21,18 +21,18 @@ func (k *kernel) below(at spot) []*mounted {
 	return below
 }
 
-// include returns clones of the mounts below a spot, for a clone of what is there.
-func (k *kernel) include(from spot, top *mounted, req mount.Request, options mount.Options) []*mounted {
-	var tree []*mounted
+// cloneSubmounts returns clones of the mounts below a spot, for a clone of its mount.
+func (k *kernel) cloneSubmounts(from spot, top *fakeMount, req mount.Request, options mount.Options) []*fakeMount {
+	var tree []*fakeMount
 	ids := map[int]int{from.in.ID: top.ID}
-	for pending := k.below(from); len(pending) > 0; {
+	for pending := k.submounts(from); len(pending) > 0; {
 		m := pending[0]
-		pending = append(pending[1:], k.in(m)...)
+		pending = append(pending[1:], k.children(m)...)
 		c := clone(m, req, options)
 		c.ID = k.newID()
 		ids[m.ID] = c.ID
 		c.Parent = ids[m.Parent]
-		c.Mountpoint = path.Join(top.Mountpoint, rest(from.path, m.Mountpoint))
+		c.Mountpoint = path.Join(top.Mountpoint, relativePath(from.path, m.Mountpoint))
 		tree = append(tree, c)
 	}
 	return tree

@@ -9,21 +9,22 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/volumekit/volumekit/internal/tablepath"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
-// A stage is a Fake and some real directories and files to use it with.
-type stage struct {
+// A fakeTest is a Fake and some real directories and files to use it with.
+type fakeTest struct {
 	*mounttest.Fake
 	t    *testing.T
 	root string
 }
 
-func newStage(t *testing.T) stage {
+func newFakeTest(t *testing.T) fakeTest {
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
-	s := stage{mounttest.NewFake(mount.Config{}), t, root}
+	s := fakeTest{mounttest.NewFake(mount.Config{}), t, root}
 	for _, dir := range []string{"source/sub", "target", "other"} {
 		require.NoError(t, os.MkdirAll(s.path(dir), 0o755))
 	}
@@ -31,49 +32,41 @@ func newStage(t *testing.T) stage {
 		require.NoError(t, os.WriteFile(s.path(file), nil, 0o644))
 	}
 	if err := os.Symlink(s.path("source"), s.path("link")); err != nil {
-		t.Skip("symbolic links are not to be had here:", err)
+		t.Skip("cannot create symbolic links:", err)
 	}
 	return s
 }
 
-func (s stage) path(rel string) string { return filepath.Join(s.root, filepath.FromSlash(rel)) }
+func (s fakeTest) path(rel string) string { return filepath.Join(s.root, filepath.FromSlash(rel)) }
 
-func (s stage) bind(source, target string, options ...string) error {
+func (s fakeTest) bind(source, target string, options ...string) error {
 	return s.Mount(s.t.Context(), mount.Request{
 		Source: s.path(source), Target: s.path(target), Options: options,
 	})
 }
 
-func (s stage) mount(fsType, source, target string, options ...string) error {
+func (s fakeTest) mount(fsType, source, target string, options ...string) error {
 	return s.Mount(s.t.Context(), mount.Request{
 		Source: source, Target: s.path(target), FSType: fsType, Options: options,
 	})
 }
 
-func (s stage) unmount(target string) error { return s.Unmount(s.t.Context(), s.path(target)) }
+func (s fakeTest) unmount(target string) error { return s.Unmount(s.t.Context(), s.path(target)) }
 
-func (s stage) table() mount.Table {
+func (s fakeTest) table() mount.Table {
 	list, err := s.List(s.t.Context())
 	require.NoError(s.t, err)
 	return list
 }
 
-// at returns the mount that is visible at a target.
-func (s stage) at(target string) mount.Info {
+// entryAt returns the mount that is visible at a target.
+func (s fakeTest) entryAt(target string) mount.Info {
 	is, err := s.IsMountPoint(s.t.Context(), s.path(target))
 	require.NoError(s.t, err)
 	require.True(s.t, is)
-	info, ok := s.table().At(slashed(s.path(target)))
+	info, ok := s.table().At(tablepath.Of(s.path(target)))
 	require.True(s.t, ok)
 	return info
-}
-
-// slashed is how the table of a Fake writes a path.
-func slashed(p string) string {
-	if filepath.VolumeName(p) != "" {
-		p = "/" + p
-	}
-	return filepath.ToSlash(p)
 }
 
 func TestFakeRefusals(t *testing.T) {
@@ -81,26 +74,26 @@ func TestFakeRefusals(t *testing.T) {
 		source, target string
 		want           error
 	}{
-		"missing source":        {"none", "target", fs.ErrNotExist},
-		"missing target":        {"source", "none", fs.ErrNotExist},
-		"missing parent":        {"source", "none/dir", fs.ErrNotExist},
-		"source is a link":      {"link", "target", syscall.ELOOP},
-		"source behind a link":  {"link/sub", "target", syscall.ELOOP},
-		"target is a link":      {"source", "link", syscall.ELOOP},
-		"target behind a link":  {"source", "link/sub", syscall.ELOOP},
-		"file on a directory":   {"file", "target", syscall.ENOTDIR},
-		"directory on a file":   {"source", "target-file", syscall.ENOTDIR},
-		"target below a file":   {"source", "file/dir", syscall.ENOTDIR},
-		"file where a file is":  {"file", "target-file", nil},
-		"directory inside that": {"source", "source/sub", nil},
+		"missing source":                {"none", "target", fs.ErrNotExist},
+		"missing target":                {"source", "none", fs.ErrNotExist},
+		"missing parent":                {"source", "none/dir", fs.ErrNotExist},
+		"source is a link":              {"link", "target", syscall.ELOOP},
+		"source behind a link":          {"link/sub", "target", syscall.ELOOP},
+		"target is a link":              {"source", "link", syscall.ELOOP},
+		"target behind a link":          {"source", "link/sub", syscall.ELOOP},
+		"file on a directory":           {"file", "target", syscall.ENOTDIR},
+		"directory on a file":           {"source", "target-file", syscall.ENOTDIR},
+		"target below a file":           {"source", "file/dir", syscall.ENOTDIR},
+		"file on a file":                {"file", "target-file", nil},
+		"directory on its subdirectory": {"source", "source/sub", nil},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t)
+			s := newFakeTest(t)
 			err := s.bind(test.source, test.target)
 			require.ErrorIs(t, err, test.want)
 			if test.want == nil {
-				s.at(test.target)
+				s.entryAt(test.target)
 				return
 			}
 			var mountError *mount.Error
@@ -112,7 +105,7 @@ func TestFakeRefusals(t *testing.T) {
 }
 
 func TestFakeRefusesBadRequests(t *testing.T) {
-	s := newStage(t)
+	s := newFakeTest(t)
 	var input *mount.InputError
 	require.ErrorAs(t, s.bind("source", "target", "suid"), &input)
 	require.Equal(t, "Options[0]", input.Field)
@@ -123,13 +116,13 @@ func TestFakeRefusesBadRequests(t *testing.T) {
 	require.ErrorAs(t, err, &input)
 	require.Len(t, s.table(), 1)
 
-	allowing := stage{mounttest.NewFake(mount.Config{Allow: mount.Allow{SUID: true}}), t, s.root}
+	allowing := fakeTest{mounttest.NewFake(mount.Config{Allow: mount.Allow{SUID: true}}), t, s.root}
 	require.NoError(t, allowing.bind("source", "target", "suid"))
-	require.Equal(t, mount.NoDev, allowing.at("target").Flags)
+	require.Equal(t, mount.NoDev, allowing.entryAt("target").Flags)
 }
 
 func TestFakeTableOfBinds(t *testing.T) {
-	s := newStage(t)
+	s := newFakeTest(t)
 	require.NoError(t, s.bind("source", "target", "ro", "noatime"))
 	require.NoError(t, s.bind("target/sub", "other", "relatime", "nosymfollow"))
 	require.NoError(t, s.bind("file", "target-file", "rw", "strictatime"))
@@ -138,73 +131,73 @@ func TestFakeTableOfBinds(t *testing.T) {
 	real := s.table()[0]
 	require.Equal(t, mount.Info{
 		ID: 2, Parent: real.ID, Minor: real.Minor,
-		Root: slashed(s.path("source")), Mountpoint: slashed(s.path("target")),
+		Root: tablepath.Of(s.path("source")), Mountpoint: tablepath.Of(s.path("target")),
 		Flags:   mount.ReadOnly | mount.NoAtime | added,
 		Options: []string{"ro", "nosuid", "nodev", "noatime"},
 		FSType:  real.FSType, Source: real.Source, SuperOptions: real.SuperOptions,
-	}, s.at("target"))
+	}, s.entryAt("target"))
 
-	other := s.at("other")
-	require.Equal(t, slashed(s.path("source/sub")), other.Root)
-	require.Equal(t, mount.ReadOnly|mount.NoSymFollow|added, other.Flags, "inherited, and changed")
+	other := s.entryAt("other")
+	require.Equal(t, tablepath.Of(s.path("source/sub")), other.Root)
+	require.Equal(t, mount.ReadOnly|mount.NoSymFollow|added, other.Flags, "some flags are inherited, others changed")
 	require.Equal(t, []string{"ro", "nosuid", "nodev", "relatime", "nosymfollow"}, other.Options)
-	require.Equal(t, []string{"rw", "nosuid", "nodev"}, s.at("target-file").Options)
+	require.Equal(t, []string{"rw", "nosuid", "nodev"}, s.entryAt("target-file").Options)
 }
 
 func TestFakeTableOfFileSystems(t *testing.T) {
-	s := newStage(t)
+	s := newFakeTest(t)
 	require.NoError(t, s.mount("tmpfs", "tmpfs", "target", "size=1M", "noexec"))
 	require.NoError(t, s.mount("tmpfs", "", "other"))
 	require.NoError(t, s.mount("ext4", "/dev/a", "source", "ro"))
 	require.NoError(t, os.Mkdir(s.path("more"), 0o755))
 	require.NoError(t, s.mount("ext4", "/dev/a", "more", "ro"))
 
-	target := s.at("target")
+	target := s.entryAt("target")
 	require.Equal(t, "/", target.Root)
 	require.Equal(t, "tmpfs", target.FSType)
 	require.Equal(t, []string{"rw", "size=1M"}, target.SuperOptions)
 	require.Equal(t, []string{"rw", "nosuid", "nodev", "noexec", "relatime"}, target.Options)
-	require.NotEqual(t, target.Minor, s.at("other").Minor)
-	require.Empty(t, s.at("other").Source)
+	require.NotEqual(t, target.Minor, s.entryAt("other").Minor)
+	require.Empty(t, s.entryAt("other").Source)
 
-	require.Equal(t, []string{"ro"}, s.at("source").SuperOptions)
-	require.Equal(t, s.at("source").Minor, s.at("more").Minor, "one device")
+	require.Equal(t, []string{"ro"}, s.entryAt("source").SuperOptions)
+	require.Equal(t, s.entryAt("source").Minor, s.entryAt("more").Minor, "mounts of one device have one number")
 	refs, err := s.MountRefs(t.Context(), s.path("more"))
 	require.NoError(t, err)
 	require.Equal(t, []string{s.path("source")}, refs)
 }
 
 func TestFakeIsIdempotent(t *testing.T) {
-	type verb func(s stage) error
+	type verb func(s fakeTest) error
 	bind := func(source string, options ...string) verb {
-		return func(s stage) error { return s.bind(source, "target", options...) }
+		return func(s fakeTest) error { return s.bind(source, "target", options...) }
 	}
 	file := func(fsType, source string, options ...string) verb {
-		return func(s stage) error { return s.mount(fsType, source, "target", options...) }
+		return func(s fakeTest) error { return s.mount(fsType, source, "target", options...) }
 	}
 	tests := map[string]struct {
 		first, second verb
 		want          error
 	}{
-		"same bind":              {bind("source", "ro"), bind("source", "ro"), nil},
-		"bind, other source":     {bind("source"), bind("other"), mount.ErrMounted},
-		"bind, other flags":      {bind("source"), bind("source", "ro"), mount.ErrMounted},
-		"same tmpfs":             {file("tmpfs", "a"), file("tmpfs", "a", "size=1M"), nil},
-		"tmpfs, other source":    {file("tmpfs", "a"), file("tmpfs", "b"), mount.ErrMounted},
-		"tmpfs, other flags":     {file("tmpfs", "a"), file("tmpfs", "a", "ro"), mount.ErrMounted},
-		"other type":             {file("tmpfs", "a"), file("ramfs", "a"), mount.ErrMounted},
-		"same device":            {file("ext4", "/dev/a"), file("ext4", "/dev/a"), nil},
-		"other device":           {file("ext4", "/dev/a"), file("ext4", "/dev/b"), mount.ErrMounted},
-		"device, other type":     {file("ext4", "/dev/a"), file("xfs", "/dev/a"), mount.ErrMounted},
-		"device, other flags":    {file("ext4", "/dev/a"), file("ext4", "/dev/a", "ro"), mount.ErrMounted},
-		"bind on a device":       {file("ext4", "/dev/a"), bind("source"), mount.ErrMounted},
-		"file system on a bind":  {bind("source"), file("tmpfs", "a"), mount.ErrMounted},
-		"device on a bind":       {bind("source"), file("ext4", "/dev/a"), mount.ErrMounted},
-		"bind of what it covers": {bind("target"), bind("target"), nil},
+		"same bind":             {bind("source", "ro"), bind("source", "ro"), nil},
+		"bind, other source":    {bind("source"), bind("other"), mount.ErrMounted},
+		"bind, other flags":     {bind("source"), bind("source", "ro"), mount.ErrMounted},
+		"same tmpfs":            {file("tmpfs", "a"), file("tmpfs", "a", "size=1M"), nil},
+		"tmpfs, other source":   {file("tmpfs", "a"), file("tmpfs", "b"), mount.ErrMounted},
+		"tmpfs, other flags":    {file("tmpfs", "a"), file("tmpfs", "a", "ro"), mount.ErrMounted},
+		"other type":            {file("tmpfs", "a"), file("ramfs", "a"), mount.ErrMounted},
+		"same device":           {file("ext4", "/dev/a"), file("ext4", "/dev/a"), nil},
+		"other device":          {file("ext4", "/dev/a"), file("ext4", "/dev/b"), mount.ErrMounted},
+		"device, other type":    {file("ext4", "/dev/a"), file("xfs", "/dev/a"), mount.ErrMounted},
+		"device, other flags":   {file("ext4", "/dev/a"), file("ext4", "/dev/a", "ro"), mount.ErrMounted},
+		"bind on a device":      {file("ext4", "/dev/a"), bind("source"), mount.ErrMounted},
+		"file system on a bind": {bind("source"), file("tmpfs", "a"), mount.ErrMounted},
+		"device on a bind":      {bind("source"), file("ext4", "/dev/a"), mount.ErrMounted},
+		"bind on itself":        {bind("target"), bind("target"), nil},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t)
+			s := newFakeTest(t)
 			require.NoError(t, test.first(s))
 			before := s.table()
 			require.ErrorIs(t, test.second(s), test.want)
@@ -213,8 +206,8 @@ func TestFakeIsIdempotent(t *testing.T) {
 	}
 }
 
-func TestFakeStacks(t *testing.T) {
-	s := newStage(t)
+func TestFakeStacksMounts(t *testing.T) {
+	s := newFakeTest(t)
 	for _, source := range []string{"source", "other"} {
 		require.NoError(t, s.Mount(t.Context(), mount.Request{
 			Source: s.path(source), Target: s.path("target"), Stack: true,
@@ -222,18 +215,18 @@ func TestFakeStacks(t *testing.T) {
 	}
 	table := s.table()
 	require.Equal(t, table[1].ID, table[2].Parent)
-	require.Equal(t, slashed(s.path("other")), s.at("target").Root)
+	require.Equal(t, tablepath.Of(s.path("other")), s.entryAt("target").Root)
 
 	require.NoError(t, s.unmount("target"))
-	require.Equal(t, slashed(s.path("source")), s.at("target").Root)
+	require.Equal(t, tablepath.Of(s.path("source")), s.entryAt("target").Root)
 	require.NoError(t, s.unmount("target"))
 	require.Len(t, s.table(), 1)
 	require.NoError(t, s.bind("other", "target"))
-	require.Equal(t, 4, s.at("target").ID, "IDs are not used again")
+	require.Equal(t, 4, s.entryAt("target").ID, "IDs are not reused")
 }
 
 func TestFakeUnmount(t *testing.T) {
-	s := newStage(t)
+	s := newFakeTest(t)
 	require.NoError(t, s.unmount("source"), "not a mount point")
 	require.NoError(t, s.unmount("file"), "not a mount point")
 	require.NoError(t, s.unmount("link"), "a symbolic link")
@@ -250,7 +243,7 @@ func TestFakeUnmount(t *testing.T) {
 }
 
 func TestFakeIsMountPoint(t *testing.T) {
-	s := newStage(t)
+	s := newFakeTest(t)
 	require.NoError(t, s.bind("source", "target"))
 	require.NoError(t, s.bind("source", "other/"))
 	for p, want := range map[string]bool{
@@ -272,7 +265,7 @@ func TestFakeIsMountPoint(t *testing.T) {
 }
 
 func TestFakeMountRefs(t *testing.T) {
-	s := newStage(t)
+	s := newFakeTest(t)
 	require.NoError(t, s.bind("source", "target"))
 	require.NoError(t, s.bind("target", "other"))
 	for p, want := range map[string][]string{
@@ -290,11 +283,11 @@ func TestFakeMountRefs(t *testing.T) {
 }
 
 func TestFakePathsInsideMounts(t *testing.T) {
-	s := newStage(t)
+	s := newFakeTest(t)
 	require.NoError(t, s.bind("source", "target"))
-	require.NoError(t, s.bind("other", "target/sub"), "sub exists where target leads")
-	sub := s.at("target/sub")
-	require.Equal(t, s.at("target").ID, sub.Parent)
+	require.NoError(t, s.bind("other", "target/sub"), "sub exists in the source")
+	sub := s.entryAt("target/sub")
+	require.Equal(t, s.entryAt("target").ID, sub.Parent)
 	is, err := s.IsMountPoint(t.Context(), s.path("source/sub"))
 	require.NoError(t, err)
 	require.False(t, is, "mounts do not propagate")
@@ -302,24 +295,24 @@ func TestFakePathsInsideMounts(t *testing.T) {
 	require.NoError(t, s.mount("tmpfs", "tmpfs", "source"))
 	_, err = s.IsMountPoint(t.Context(), s.path("source/sub"))
 	require.ErrorIs(t, err, fs.ErrNotExist, "a fake file system is empty")
-	require.NoError(t, s.bind("source", "other"), "but can be bound")
-	require.Equal(t, "tmpfs", s.at("other").FSType)
+	require.NoError(t, s.bind("source", "other"), "a fake file system can be bound")
+	require.Equal(t, "tmpfs", s.entryAt("other").FSType)
 }
 
-func TestFakeListIsACopy(t *testing.T) {
-	s := newStage(t)
+func TestFakeListIsCopy(t *testing.T) {
+	s := newFakeTest(t)
 	require.NoError(t, s.bind("source", "target"))
 	table := s.table()
 	table[1].Root = "/changed"
 	table[1].Options[0] = "changed"
 	table[1].SuperOptions[0] = "changed"
-	require.NotContains(t, s.at("target").Options, "changed")
-	require.NotContains(t, s.at("target").SuperOptions, "changed")
-	require.NotEqual(t, "/changed", s.at("target").Root)
+	require.NotContains(t, s.entryAt("target").Options, "changed")
+	require.NotContains(t, s.entryAt("target").SuperOptions, "changed")
+	require.NotEqual(t, "/changed", s.entryAt("target").Root)
 }
 
 func TestFakeRealPath(t *testing.T) {
-	s := newStage(t)
+	s := newFakeTest(t)
 	require.NoError(t, s.bind("source", "target", "ro"))
 	require.NoError(t, s.mount("tmpfs", "tmpfs", "other"))
 	require.NoError(t, os.Symlink(s.path("target/sub"), s.path("absolute")))
@@ -353,16 +346,16 @@ func TestFakeRealPath(t *testing.T) {
 	}
 }
 
-func TestFakeReadOnlyFileSystemStaysSo(t *testing.T) {
-	s := newStage(t)
+func TestFakeReadOnlyFileSystem(t *testing.T) {
+	s := newFakeTest(t)
 	require.NoError(t, s.mount("tmpfs", "tmpfs", "source", "ro"))
 	require.ErrorIs(t, s.bind("source", "target", "rw"), mount.ErrNotAsRequested)
 	require.NoError(t, s.bind("source", "target"))
 	require.Len(t, s.table(), 3)
 }
 
-func TestFakePathThatNamesADirectory(t *testing.T) {
-	s := newStage(t)
+func TestFakeTrailingSlashNeedsDirectory(t *testing.T) {
+	s := newFakeTest(t)
 	for _, end := range []string{"/", "/.", "/./"} {
 		req := mount.Request{Source: s.path("file") + end, Target: s.path("target-file")}
 		require.ErrorIs(t, s.Mount(t.Context(), req), syscall.ENOTDIR)
@@ -370,7 +363,7 @@ func TestFakePathThatNamesADirectory(t *testing.T) {
 }
 
 func TestFakeNoSymFollow(t *testing.T) {
-	s := newStage(t)
+	s := newFakeTest(t)
 	require.NoError(t, os.Symlink("sub", s.path("source/way")))
 	require.NoError(t, os.Mkdir(s.path("source/sub/deep"), 0o755))
 	require.NoError(t, s.bind("source", "target", "nosymfollow"))

@@ -14,12 +14,12 @@ func (f *Fake) unmount(target string) error {
 	if err != nil || !at.isMountPoint() {
 		return err
 	}
-	return f.takeDown(at.in)
+	return f.unmountOne(at.in)
 }
 
-// takeDown unmounts a mount, or returns what keeps it.
-func (f *Fake) takeDown(m *mounted) error {
-	if len(f.kernel.in(m)) > 0 {
+// unmountOne unmounts a mount, or returns the kernel's error.
+func (f *Fake) unmountOne(m *fakeMount) error {
+	if len(f.kernel.children(m)) > 0 {
 		return syscall.EBUSY
 	}
 	if f.hangs(m.FSType, m.Mountpoint) && f.policy.Last != mount.UnmountQuarantine {
@@ -29,20 +29,20 @@ func (f *Fake) takeDown(m *mounted) error {
 	return nil
 }
 
-// unmountTree unmounts the top mount at target and what is in it, one after the
+// unmountTree unmounts the top mount at target and the mounts inside it, one after the
 // other, each as Unmount would.
 func (f *Fake) unmountTree(ctx context.Context, target string) error {
-	tree, err := f.tree(ctx, target)
+	tree, err := f.mountsOfTree(ctx, target)
 	if err != nil {
 		return err
 	}
 	for _, m := range tree {
 		action := Action{Op: OpUnmount, Target: m.Mountpoint}
-		err := f.exclusively(ctx, action, func() error {
-			if f.kernel.byID(m.ID) == nil { // gone with a peer, say
+		err := f.runExclusive(ctx, action, func() error {
+			if f.kernel.mountByID(m.ID) == nil { // gone with a peer, say
 				return nil
 			}
-			return f.takeDown(m)
+			return f.unmountOne(m)
 		})
 		if err != nil {
 			return &mount.Error{Op: OpUnmount, Target: m.Mountpoint, Err: err}
@@ -51,10 +51,10 @@ func (f *Fake) unmountTree(ctx context.Context, target string) error {
 	return nil
 }
 
-// tree returns the top mount at target and all in it, each after those in it and
-// after those that were mounted later beside it. Without a mount it is empty.
-func (f *Fake) tree(ctx context.Context, target string) (tree []*mounted, err error) {
-	err = f.answered(ctx, OpUnmountTree, func() error {
+// mountsOfTree returns the top mount at target and all mounts inside it, each after those
+// inside it and after later ones beside it. Without a mount it is empty.
+func (f *Fake) mountsOfTree(ctx context.Context, target string) (tree []*fakeMount, err error) {
+	err = f.runAnswered(ctx, OpUnmountTree, func() error {
 		at, err := f.lookup(target)
 		if err == nil && at.isMountPoint() {
 			tree = f.kernel.insideFirst(at.in)
@@ -64,9 +64,9 @@ func (f *Fake) tree(ctx context.Context, target string) (tree []*mounted, err er
 	return tree, err
 }
 
-func (k *kernel) insideFirst(m *mounted) []*mounted {
-	var order []*mounted
-	for _, in := range slices.Backward(k.in(m)) {
+func (k *kernel) insideFirst(m *fakeMount) []*fakeMount {
+	var order []*fakeMount
+	for _, in := range slices.Backward(k.children(m)) {
 		order = append(order, k.insideFirst(in)...)
 	}
 	return append(order, m)

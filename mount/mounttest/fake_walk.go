@@ -7,14 +7,16 @@ import (
 	"path"
 	"strings"
 	"syscall"
+
+	"github.com/volumekit/volumekit/internal/tablepath"
 )
 
-// A spot is where a path leads.
+// A spot is the end of a path.
 type spot struct {
-	path string   // the path, as it is written
-	in   *mounted // the mount that it ends in
-	root string   // the path inside the mounted file system
-	real string   // the path in the real file system; empty in one that is fake
+	path string     // the path, as it is written
+	in   *fakeMount // the mount that it ends in
+	root string     // the path inside the mounted file system
+	real string     // the path in the real file system; empty in one that is fake
 	mode fs.FileMode
 }
 
@@ -22,17 +24,17 @@ func (s spot) isMountPoint() bool { return s.path == s.in.Mountpoint }
 
 func (s spot) isLink() bool { return s.mode&fs.ModeSymlink != 0 }
 
-// errLink is met by a walk that has come to a symbolic link before its end.
+// errLink ends a walk at a symbolic link before the end of the path.
 var errLink error = syscall.ELOOP
 
-// lookup returns the spot of a clean path. A symbolic link on the way there is
-// refused; the spot itself may be one.
+// lookup returns the spot of a clean path. A symbolic link on the way is refused; the spot
+// itself may be one.
 func (f *Fake) lookup(p string) (spot, error) {
 	at, _, err := f.walk(p)
 	return at, err
 }
 
-// find is lookup for queries: it follows the links on the way.
+// find returns the spot for a query: it follows symbolic links on the way.
 func (f *Fake) find(p string) (spot, error) {
 	if p == "/" {
 		return f.lookup(p)
@@ -44,10 +46,10 @@ func (f *Fake) find(p string) (spot, error) {
 	return f.lookup(path.Join(dir.path, path.Base(p)))
 }
 
-// walk goes down a clean path. If it fails, it returns the spot where it had to
-// stop and the rest of the path that it did not take.
+// walk walks a clean path. If it fails, it returns the spot where it stopped and the rest of
+// the path.
 func (f *Fake) walk(p string) (at spot, rest string, err error) {
-	at = f.top(&mounted{}, "/")
+	at = f.topSpot(&fakeMount{}, "/")
 	rest = strings.TrimPrefix(p, "/")
 	for rest != "" {
 		name, after, _ := strings.Cut(rest, "/")
@@ -60,7 +62,7 @@ func (f *Fake) walk(p string) (at spot, rest string, err error) {
 	return at, "", nil
 }
 
-// step goes from a directory to what is called name in it.
+// step walks from a directory to an entry.
 func (f *Fake) step(at spot, name string) (spot, error) {
 	if at.isLink() {
 		return spot{}, errLink
@@ -72,19 +74,19 @@ func (f *Fake) step(at spot, name string) (spot, error) {
 		return spot{}, errHangs
 	}
 	next := path.Join(at.path, name)
-	if f.kernel.attached(at.in.ID, next) != nil {
-		return f.top(at.in, next), nil
+	if f.kernel.mountAt(at.in.ID, next) != nil {
+		return f.topSpot(at.in, next), nil
 	}
 	if at.real == "" {
 		return spot{}, syscall.ENOENT
 	}
-	mode, err := f.mode(next, path.Join(at.real, name))
+	mode, err := f.fileType(next, path.Join(at.real, name))
 	return spot{next, at.in, path.Join(at.root, name), path.Join(at.real, name), mode}, err
 }
 
-// top returns the root of the uppermost mount at p in the mount in.
-func (f *Fake) top(in *mounted, p string) spot {
-	for above := f.kernel.attached(in.ID, p); above != nil; above = f.kernel.attached(in.ID, p) {
+// topSpot returns the root of the uppermost mount at p in the mount in.
+func (f *Fake) topSpot(in *fakeMount, p string) spot {
+	for above := f.kernel.mountAt(in.ID, p); above != nil; above = f.kernel.mountAt(in.ID, p) {
 		in = above
 	}
 	at := spot{path: p, in: in, root: in.Root, mode: fs.ModeDir}
@@ -97,22 +99,22 @@ func (f *Fake) top(in *mounted, p string) spot {
 	return at
 }
 
-// mode returns the kind of the real file, which is called p by the caller.
-func (f *Fake) mode(p, real string) (fs.FileMode, error) {
+// fileType returns the type of the real file, which the caller names p.
+func (f *Fake) fileType(p, real string) (fs.FileMode, error) {
 	stat := f.kernel.files.Lstat
 	if f.trusted == p || strings.HasPrefix(f.trusted, p+"/") {
-		stat = func(name string) (fs.FileInfo, error) { return os.Stat(native(name)) }
+		stat = func(name string) (fs.FileInfo, error) { return os.Stat(tablepath.Native(name)) }
 	}
 	info, err := stat(real)
 	if err != nil {
-		return 0, cause(err)
+		return 0, withoutPath(err)
 	}
 	return info.Mode().Type(), nil
 }
 
-// cause takes the operation and path off an error of package os; the caller
-// adds its own.
-func cause(err error) error {
+// withoutPath removes the operation and path from an error of package os; the caller adds its
+// own.
+func withoutPath(err error) error {
 	var pathError *fs.PathError
 	if errors.As(err, &pathError) {
 		return pathError.Err

@@ -7,15 +7,16 @@ import (
 	"os/exec"
 	"runtime"
 	"syscall"
-	"testing"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/volumekit/volumekit/internal/testflag"
 )
 
-// changing are the system calls that change what is mounted or on disk. Openat
-// is one if it may create a file, ioctl if it is about what a loop device shows.
-var changing = map[uint64]string{
+// changingCalls names the system calls that change mounts or files. Openat counts if it may
+// create a file, ioctl if it changes a loop device's backing file.
+var changingCalls = map[uint64]string{
 	unix.SYS_MOUNT:          "mount",
 	unix.SYS_UMOUNT2:        "umount2",
 	unix.SYS_OPEN_TREE:      "open_tree",
@@ -42,24 +43,23 @@ var changing = map[uint64]string{
 	unix.SYS_PWRITE64:       "pwrite64",
 }
 
-// KillAtEachCall shows that a program may be killed at any moment. It runs the
-// program that command returns again and again, and kills it with SIGKILL before
-// the first system call that changes something, after it, before the second, and
-// so on, until the program ends by itself, which it must do with success. After
-// each run, also the last, it calls check with the place of death. It returns
-// the number of kills. A short test (-short) passes over two of three places, and
-// begins with one at random.
+// KillAtEachCall tests that a program may be killed at any moment. It runs the program that
+// command returns repeatedly, and kills it with SIGKILL before the first system call that
+// changes something, after it, before the second, and so on, until the program ends by
+// itself, which must be a success. After each run, also the last, it calls check with the
+// place of death. It returns the number of kills. A short test (-short) skips two of three
+// places, and begins with a random one.
 //
-// The program has to start in a known state each time: command sees to that. It
-// is traced (ptrace(2)); where that is forbidden the test is skipped. No other
-// child of this process may run meanwhile.
-func KillAtEachCall(t *testing.T, command func() *exec.Cmd, check func(place string)) int {
+// The program has to start in a known state each time, which command establishes. It is
+// traced (ptrace(2)); where that is forbidden the test is skipped. No other child of this
+// process may run meanwhile.
+func KillAtEachCall(t T, command func() *exec.Cmd, check func(place string)) int {
 	t.Helper()
 	// Only the thread that started the program may trace it.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	first, step := 1, 1
-	if testing.Short() {
+	if testflag.Short() {
 		first, step = 1+rand.IntN(3), 3
 	}
 	kills := 0
@@ -79,22 +79,28 @@ func KillAtEachCall(t *testing.T, command func() *exec.Cmd, check func(place str
 	}
 }
 
-// A tracee is a traced program and what its threads are at.
+// A tracee is a traced program with the states of its threads.
 type tracee struct {
-	pid   int
-	at    map[int]string // the changing call that a thread is in
-	left  int            // changes to pass before the kill
-	place string         // of the kill
+	pid       int
+	inCall    map[int]string // the changing call that a thread is in
+	remaining int            // changes to pass before the kill
+	place     string         // of the kill
+	counts    map[uint64]int // of entries to calls, by number; nil: not counted
 }
 
-// runAndKill kills the program at the nth entry to or exit from a changing call
-// and says which that was: "" if the program ended before, with success.
+// runAndKill kills the program at the nth entry to or exit from a changing call and returns
+// that place, or "" if the program ended before, with success.
 func runAndKill(c *exec.Cmd, n int) (place string, err error) {
+	return (&tracee{remaining: n}).run(c)
+}
+
+// run runs the program to its end, or to its place of death.
+func (tr *tracee) run(c *exec.Cmd) (place string, err error) {
 	c.SysProcAttr = &syscall.SysProcAttr{Ptrace: true}
 	if err := c.Start(); err != nil {
 		return "", err
 	}
-	tr := &tracee{pid: c.Process.Pid, at: map[int]string{}, left: n}
+	tr.pid, tr.inCall = c.Process.Pid, map[int]string{}
 	defer func() { _ = c.Process.Release() }()
 	var status unix.WaitStatus
 	if _, err := unix.Wait4(tr.pid, &status, 0, nil); err != nil {
@@ -107,11 +113,11 @@ func runAndKill(c *exec.Cmd, n int) (place string, err error) {
 	if err := unix.PtraceSyscall(tr.pid, 0); err != nil {
 		return "", err
 	}
-	return tr.follow()
+	return tr.trace()
 }
 
-// follow lets all threads run from stop to stop until the program is gone.
-func (tr *tracee) follow() (place string, err error) {
+// trace lets all threads run from stop to stop until the program has ended.
+func (tr *tracee) trace() (place string, err error) {
 	for {
 		var status unix.WaitStatus
 		tid, err := unix.Wait4(-1, &status, unix.WALL, nil)
@@ -121,29 +127,29 @@ func (tr *tracee) follow() (place string, err error) {
 		case err != nil:
 			return "", err
 		case tid == tr.pid && (status.Exited() || status.Signaled()):
-			return tr.ended(status)
+			return tr.result(status)
 		case !status.Stopped():
 			continue
 		}
-		if err := tr.stopped(tid, status); err != nil && !errors.Is(err, unix.ESRCH) {
+		if err := tr.handleStop(tid, status); err != nil && !errors.Is(err, unix.ESRCH) {
 			return "", err
 		}
 	}
 }
 
-func (tr *tracee) ended(status unix.WaitStatus) (string, error) {
+func (tr *tracee) result(status unix.WaitStatus) (string, error) {
 	if tr.place == "" && status.ExitStatus() != 0 {
 		return "", fmt.Errorf("the program failed: exit status %d", status.ExitStatus())
 	}
 	return tr.place, nil
 }
 
-// stopped looks at one stop of one thread, and lets it go on or kills them all.
-func (tr *tracee) stopped(tid int, status unix.WaitStatus) error {
+// handleStop handles one stop of one thread: it continues the thread, or kills the program.
+func (tr *tracee) handleStop(tid int, status unix.WaitStatus) error {
 	deliver := 0
 	switch signal := status.StopSignal(); {
 	case signal == unix.SIGTRAP|0x80:
-		if err := tr.syscallStop(tid); err != nil {
+		if err := tr.handleSyscallStop(tid); err != nil {
 			return err
 		}
 	case signal == unix.SIGTRAP || signal == unix.SIGSTOP: // a new thread
@@ -153,23 +159,26 @@ func (tr *tracee) stopped(tid int, status unix.WaitStatus) error {
 	return unix.PtraceSyscall(tid, deliver)
 }
 
-func (tr *tracee) syscallStop(tid int) error {
+func (tr *tracee) handleSyscallStop(tid int) error {
 	info, err := syscallInfo(tid)
 	if err != nil {
 		return err
 	}
-	call := tr.at[tid]
+	if tr.counts != nil && info.op == unix.PTRACE_SYSCALL_INFO_ENTRY {
+		tr.counts[info.nr]++
+	}
+	call := tr.inCall[tid]
 	place := "after " + call
-	delete(tr.at, tid)
+	delete(tr.inCall, tid)
 	if call == "" && info.op == unix.PTRACE_SYSCALL_INFO_ENTRY {
-		call = info.change()
+		call = info.changingCall()
 		place = "before " + call
-		tr.at[tid] = call
+		tr.inCall[tid] = call
 	}
 	if call == "" || tr.place != "" {
 		return nil
 	}
-	if tr.left--; tr.left == 0 {
+	if tr.remaining--; tr.remaining == 0 {
 		tr.place = place
 		return unix.Kill(tr.pid, unix.SIGKILL)
 	}
@@ -188,15 +197,15 @@ type ptraceSyscallInfo struct {
 	_    [16]byte
 }
 
-// change returns the name of the call if it changes something.
-func (i ptraceSyscallInfo) change() string {
+// changingCall returns the name of the call if it changes something.
+func (i ptraceSyscallInfo) changingCall() string {
 	switch {
 	case i.nr == unix.SYS_OPENAT && i.args[2]&unix.O_CREAT == 0:
 		return ""
 	case i.nr == unix.SYS_IOCTL && i.args[1] != unix.LOOP_CONFIGURE && i.args[1] != unix.LOOP_CLR_FD:
 		return ""
 	}
-	return changing[i.nr]
+	return changingCalls[i.nr]
 }
 
 func syscallInfo(tid int) (info ptraceSyscallInfo, err error) {
@@ -205,7 +214,7 @@ func syscallInfo(tid int) (info ptraceSyscallInfo, err error) {
 	switch errno {
 	case 0:
 		return info, nil
-	case unix.EIO: // the kernel does not know the request
+	case unix.EIO: // the kernel lacks the request
 		return registerInfo(tid)
 	}
 	return info, errno

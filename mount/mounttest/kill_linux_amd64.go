@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// registerInfo is syscallInfo for kernels that lack its request, as User-Mode
-// Linux does: it reads the registers that matter, one by one, which is slow. At
-// the entry to a call its result is ENOSYS; so it may be at the exit, too.
+// registerInfo is syscallInfo for kernels without its request, such as User-Mode Linux: it
+// reads the registers one by one, which is slow. At the entry to a call the result register
+// has ENOSYS; so it may at the exit, too.
 func registerInfo(tid int) (info ptraceSyscallInfo, err error) {
 	var regs unix.PtraceRegs
 	var result uint64

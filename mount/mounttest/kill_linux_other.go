@@ -4,5 +4,5 @@ package mounttest
 
 import "golang.org/x/sys/unix"
 
-// registerInfo fails: the registers are known on amd64 only.
+// registerInfo fails: the registers' layout is known on amd64 only.
 func registerInfo(int) (info ptraceSyscallInfo, err error) { return info, unix.ENOSYS }

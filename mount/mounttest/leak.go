@@ -3,22 +3,20 @@ package mounttest
 import (
 	"os"
 	"runtime"
-	"testing"
 	"time"
 )
 
-// NoLeaks remembers how many goroutines and file descriptors the process has, and
-// returns a function that fails the test if there are more of them now. It
-// waits a moment for those that are about to end. Descriptors are counted where
-// the system lists them, on Linux.
-func NoLeaks(t *testing.T) (check func()) {
+// NoLeaks counts the process's goroutines and file descriptors, and returns a function that
+// fails the test if there are more of them then. The function waits a moment for those that
+// are about to end. Descriptors are counted on Linux.
+func NoLeaks(t T) (check func()) {
 	t.Helper()
 	warmUp(t)
-	goroutines, descriptors := counts()
+	goroutines, descriptors := countResources()
 	return func() {
 		t.Helper()
 		for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-			g, d := counts()
+			g, d := countResources()
 			if g <= goroutines && d <= descriptors {
 				return
 			}
@@ -31,8 +29,8 @@ func NoLeaks(t *testing.T) (check func()) {
 	}
 }
 
-// warmUp makes the runtime open the descriptors that it then keeps.
-func warmUp(t *testing.T) {
+// warmUp makes the runtime open its permanent descriptors.
+func warmUp(t T) {
 	t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -42,8 +40,8 @@ func warmUp(t *testing.T) {
 	_ = w.Close()
 }
 
-func counts() (goroutines, descriptors int) {
-	runtime.GC() // closes files that were dropped
+func countResources() (goroutines, descriptors int) {
+	runtime.GC() // closes dropped files
 	if entries, err := os.ReadDir("/proc/self/fd"); err == nil {
 		descriptors = len(entries)
 	}

@@ -7,20 +7,19 @@ import (
 	"fmt"
 	"os/exec"
 	"runtime"
-	"testing"
 )
 
-var errOnlyLinux = fmt.Errorf("mount namespaces on %s: %w", runtime.GOOS, errors.ErrUnsupported)
+var errOnlyLinux = fmt.Errorf("mount namespaces: requires Linux, not %s: %w", runtime.GOOS, errors.ErrUnsupported)
 
 // Namespace skips the test: it needs Linux.
-func Namespace(t *testing.T) (inside bool) {
+func Namespace(t T) (inside bool) {
 	t.Helper()
 	SkipWithout(t, "userns", errOnlyLinux)
 	return false
 }
 
 // RootNamespace skips the test: it needs Linux.
-func RootNamespace(t *testing.T) (inside bool) {
+func RootNamespace(t T) (inside bool) {
 	t.Helper()
 	SkipWithout(t, "root", errOnlyLinux)
 	return false

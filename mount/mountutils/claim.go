@@ -5,34 +5,33 @@ import (
 	"sync/atomic"
 )
 
-// A claim is the right to change what is mounted: the work takes it, or its caller
-// takes it back. Work that was under way when its caller left learns that in the
-// end, and undoes it.
+// A claim is the right of work to change mounts: the work acquires it, or the caller revokes it.
+// If the caller has abandoned the work, finish returns false, and the work reverts its change.
 type claim struct{ state atomic.Int32 }
 
 const (
-	claimFree     int32 = iota
-	claimTaken          // the work is under way
-	claimFinished       // and done
-	claimRevoked        // the caller has left, and nothing will be done
-	claimGivenUp        // the caller has left while the work was under way
+	claimFree      int32 = iota
+	claimAcquired        // the work is in progress
+	claimFinished        // the work has ended before the caller abandoned it
+	claimRevoked         // the caller abandoned the work before its change, which is omitted
+	claimAbandoned       // the caller abandoned the work during its change
 )
 
-// errAbandoned is what work returns that may not change anything any more.
-var errAbandoned = errors.New("abandoned")
+// errAbandoned is the error of work whose claim was revoked.
+var errAbandoned = errors.New("the call was abandoned")
 
-// take reports whether the work may change the world.
-func (c *claim) take() bool {
-	return c.state.CompareAndSwap(claimFree, claimTaken) || c.state.Load() == claimTaken
+// acquire reports whether the work may change mounts.
+func (c *claim) acquire() bool {
+	return c.state.CompareAndSwap(claimFree, claimAcquired) || c.state.Load() == claimAcquired
 }
 
-// finish reports whether the caller is still there to learn what was done.
-func (c *claim) finish() bool { return c.state.CompareAndSwap(claimTaken, claimFinished) }
+// finish reports whether the caller still waits for the result.
+func (c *claim) finish() bool { return c.state.CompareAndSwap(claimAcquired, claimFinished) }
 
-// giveUp is for the caller to leave. It returns the state after that.
-func (c *claim) giveUp() int32 {
+// abandon records that the caller waits no longer, and returns the new state.
+func (c *claim) abandon() int32 {
 	if !c.state.CompareAndSwap(claimFree, claimRevoked) {
-		c.state.CompareAndSwap(claimTaken, claimGivenUp)
+		c.state.CompareAndSwap(claimAcquired, claimAbandoned)
 	}
 	return c.state.Load()
 }

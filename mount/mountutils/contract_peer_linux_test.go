@@ -11,19 +11,19 @@ import (
 	peer "k8s.io/mount-utils"
 )
 
-// notByProgram is what cannot be promised of mounts that mount(8) makes.
-var notByProgram = map[string]string{
-	"EmptySource":             "mount(8) takes a missing source for one that is in fstab",
-	"Flags":                   "mount(8) notes _netdev in a file outside of the namespace",
-	"FlagsAreInherited":       "mount(8) does not take back the flags of the source's mount",
-	"SubmountsIncluded":       "mount(8) before 2.39 gives its flags to the top of what it binds",
-	"SubmountsUnderOthers":    "mount(8) before 2.39 gives its flags to the top of what it binds",
-	"SubmountsReadOnlyAtOnce": "mount(8) binds first, and makes that read-only",
-	"RefsOfHidden":            "the table does not say which mounts are hidden",
+// notByMountProgram lists the contract tests that mount(8) does not pass, with the reasons.
+var notByMountProgram = map[string]string{
+	"EmptySource":             "mount(8) searches a missing source in fstab",
+	"Flags":                   "mount(8) writes _netdev to a file outside of the namespace",
+	"FlagsAreInherited":       "mount(8) does not clear the flags of the source's mount",
+	"SubmountsIncluded":       "mount(8) before 2.39 sets flags on the top mount only",
+	"SubmountsUnderOthers":    "mount(8) before 2.39 sets flags on the top mount only",
+	"SubmountsReadOnlyAtOnce": "mount(8) binds first, and then sets read-only",
+	"RefsOfHidden":            "the table does not report hidden mounts",
 }
 
-// TestContractPeer: the interface to a mounter of mount-utils alone, which runs
-// mount(8) and umount(8).
+// TestContractPeer: From over the mounter of mount-utils, which runs mount(8) and umount(8),
+// fulfills the contract except for the tests in notInPeer and notByMountProgram.
 func TestContractPeer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the programs are the same on each kernel")
@@ -35,7 +35,7 @@ func TestContractPeer(t *testing.T) {
 		_, err := exec.LookPath(program)
 		require.NoError(t, err)
 	}
-	except := append(exceptions(notInPeer), exceptions(notByProgram)...)
+	except := append(exceptions(notInPeer), exceptions(notByMountProgram)...)
 	mounttest.TestInterface(t, func(_ *testing.T, config mount.Config) mount.Interface {
 		return mountutils.From(peer.New(""), mountutils.WithAllow(config.Allow))
 	}, except...)

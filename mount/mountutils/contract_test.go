@@ -10,23 +10,24 @@ import (
 	"github.com/volumekit/volumekit/mount/mountutils"
 )
 
-// notInPeer is what the interface of mount-utils has no words for.
+// notInPeer lists the contract tests that need facts or features missing in the interface of
+// mount-utils, each with the reason.
 var notInPeer = map[string]string{
-	"Deleted":              "the table does not say what was removed",
-	"DeletedFile":          "the table does not say what was removed",
-	"PartOfFileSystem":     "the table does not say which part is mounted",
-	"StrangeNames":         "the table does not say which part is mounted",
-	"IDMap":                "mount(8) had no ID maps",
-	"SourceFile":           "mount(8) takes paths",
-	"SourceFileIsResolved": "mount(8) takes paths",
-	"BadSourceFile":        "mount(8) takes paths",
+	"Deleted":              "the table does not mark removed sources",
+	"DeletedFile":          "the table does not mark removed sources",
+	"PartOfFileSystem":     "the table does not report roots",
+	"StrangeNames":         "the table does not report roots",
+	"IDMap":                "mount-utils has no ID maps",
+	"SourceFile":           "mount-utils accepts paths only",
+	"SourceFileIsResolved": "mount-utils accepts paths only",
+	"BadSourceFile":        "mount-utils accepts paths only",
 
-	"Propagation":             "the table does not say how mounts spread",
-	"PropagationOfSubmounts":  "the table does not say how mounts spread",
-	"PropagationOfFileSystem": "the table does not say how mounts spread",
-	"Remount":                 "the table does not tell the mount's options from the file system's",
-	"UnmountTreeOfStack":      "the table does not say what is mounted in what",
-	"TreesBesideNeighbours":   "the table does not say what is mounted in what",
+	"Propagation":             "the table does not report propagation",
+	"PropagationOfSubmounts":  "the table does not report propagation",
+	"PropagationOfFileSystem": "the table does not report propagation",
+	"Remount":                 "the table does not separate options of the mount from those of the file system",
+	"UnmountTreeOfStack":      "the table does not report parents",
+	"TreesBesideNeighbours":   "the table does not report parents",
 }
 
 // notOnFake are tests that write through mounts, which those of a Fake behind two
@@ -40,29 +41,29 @@ var notOnFake = map[string]string{
 	"Resolve": "", "ResolveLinks": "", "ResolveStack": "",
 }
 
-// TestContract: a mounter is what it was after having been lent to mount-utils
-// and taken back.
+// TestContract: a mounter that was converted to the interface of mount-utils and back still
+// fulfills the contract, except for the tests in notInPeer.
 func TestContract(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
 	}
 	except := exceptions(notInPeer)
-	if isOnTmpfs(t, t.TempDir()) { // of which every tmpfs then looks like a part
+	if isOnTmpfs(t, t.TempDir()) { // the table shows no difference between this tmpfs and others
 		except = append(except, mounttest.Except("SomethingElseMounted", notInPeer["PartOfFileSystem"]))
 	}
 	mounttest.TestInterface(t, func(t *testing.T, config mount.Config) mount.Interface {
 		config.StagingDir = filepath.Join(t.TempDir(), "staging")
-		return thereAndBack(mount.New(config), config)
+		return convertTwice(mount.New(config), config)
 	}, except...)
 }
 
 func TestContractFake(t *testing.T) {
 	mounttest.TestInterface(t, func(_ *testing.T, config mount.Config) mount.Interface {
-		return thereAndBack(mounttest.NewFake(config), config)
+		return convertTwice(mounttest.NewFake(config), config)
 	}, append(exceptions(notInPeer), exceptions(notOnFake)...)...)
 }
 
-func thereAndBack(m mount.Interface, config mount.Config) mount.Interface {
+func convertTwice(m mount.Interface, config mount.Config) mount.Interface {
 	return mountutils.From(mountutils.New(m, mountutils.WithStacking()), mountutils.WithAllow(config.Allow))
 }
 

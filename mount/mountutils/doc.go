@@ -1,23 +1,37 @@
-// Package mountutils is the bridge between package mount and
-// k8s.io/mount-utils: [New] gives programs that are written against the latter
-// the mounter of the former, [From] the other way round.
+// Package mountutils connects package mount and k8s.io/mount-utils: [New] makes a mounter of
+// the former available to programs that are written against the latter, [From] the other way
+// round.
 //
 //	mounter := mountutils.New(mount.New(mount.Config{})) // was: mount.New("")
 //
 // SafeFormatAndMount, ResizeFs, CleanupMountPoint and CleanupMountWithForce work
 // with it. No program is run to mount or unmount, and no call waits for ever.
+// [NewSafeFormatAndMount] and [NewResizeFs] return types with the same methods that format
+// by package disk, instead of blkid and a guess.
 //
-// # What is different
+// Programs that import k8s.io/utils/mount change to k8s.io/mount-utils first. Its Interface
+// has four methods more: IsMountPoint, CanSafelySkipMountPointCheck,
+// MountSensitiveWithoutSystemd and MountSensitiveWithoutSystemdWithMountFlags.
+//
+// # Differences
 //
 //	                      k8s.io/mount-utils        here
-//	Mount again           stacks                    the same: nothing happens; something
-//	                                                else: mount.ErrMounted; see WithStacking
+//	Mount again           stacks                    the same request: no change; another one:
+//	                                                mount.ErrMounted; see WithStacking
 //	Mount, type missing   is guessed                refused
-//	Mount -o bind         then remount for flags    one step; joins no peer group unless asked
-//	                                                to ("shared", "slave")
+//	Mount -o bind         then remount for flags    one step
+//	Mount -o rbind,ro     read-only at the top      read-only, and all mounts below it
+//	propagation           on a shared mount mounts  private, file systems and binds: later
+//	                      are shared; a bind joins  mounts in a mount stay there, unless
+//	                      its source's peer group   requested ("shared"); see WithPropagation
 //	-o remount            may change file systems   changes flags of this mount alone
-//	set-user-ID, devices  honoured                  only with mount.Config.Allow: volumes that
-//	                                                are device files need Allow.Dev
+//	-o remount,bind where binds first               mount.ErrNotMounted
+//	  nothing is mounted
+//	set-user-ID, devices  honoured                  only with mount.Config.Allow: the mount of
+//	                                                a device file is refused without Allow.Dev
+//	a path "file/"        is refused                is the path "file"
+//	mount.TYPE            mounts any type           the type itself, or those that
+//	                                                mount.Config.HelperTypes names
 //	ro and rw             the last one counts       refused
 //	loop=, move, helper=  work                      refused
 //	sensitive options     in argv                   shown to the file system alone
@@ -25,11 +39,10 @@
 //	UnmountWithForce      forces after a time       the same as Unmount
 //	List                  blanks as \040            as they are
 //	GetMountRefs          none of a dead mount      all of it, without those that are hidden
-//	IsMountPoint          asks the file system      asks the mount table: a dead mount is one
+//	IsMountPoint          queries the file system   reads the mount table: true for a dead mount
 //	errors                text                      *mount.Error, *mount.InputError
 //
-// Options that speak to the file system ("nfsvers=4.1") are dropped from bind
-// mounts, which have none, as mount(8) does; so are options for the readers of
-// fstab ("_netdev", "x-systemd.automount") from all. Symbolic links in paths are
-// followed first, and the mount is then made without following any.
+// Options for the file system ("nfsvers=4.1") are dropped from bind mounts, which have none,
+// as by mount(8); so are options for readers of fstab ("_netdev", "x-systemd.automount") from
+// all. Symbolic links in paths are resolved first, and the mount then follows none.
 package mountutils

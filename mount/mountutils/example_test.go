@@ -14,7 +14,7 @@ import (
 )
 
 // A driver's mounter is made in one line, here in a test of the driver; elsewhere
-// it is mount.New instead of NewFake. What is mounted already is not mounted again.
+// it is mount.New instead of NewFake. A second call for the same mount changes nothing.
 func ExampleNew() {
 	dir, err := temporary("target")
 	if err != nil {
@@ -37,7 +37,7 @@ func ExampleNew() {
 	// <nil>
 }
 
-// A test that has a FakeMounter hands it to what takes a mount.Interface.
+// A test passes its FakeMounter to code that takes a mount.Interface.
 func ExampleFrom() {
 	dir, err := temporary("source", "target")
 	if err != nil {

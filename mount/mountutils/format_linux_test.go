@@ -9,28 +9,28 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/disk"
 	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/mount/mountutils"
 	"golang.org/x/sys/unix"
 	peer "k8s.io/mount-utils"
-	utilexec "k8s.io/utils/exec"
 )
 
-// Of mkfs.xfs and mkfs.btrfs each has a size below which it refuses to work.
+// mkfs.xfs and mkfs.btrfs refuse smaller devices.
 const (
 	small = 320 << 20
 	large = 448 << 20
 )
 
-// TestFormat is the life of a volume with a file system of its own.
-func TestFormat(t *testing.T) { onEachType(t, disk.live) }
+// TestVolumeLifeCycle formats, mounts, publishes, unmounts and mounts a device again.
+func TestVolumeLifeCycle(t *testing.T) { onEachType(t, testDisk.testLifeCycle) }
 
-// TestGrow: a volume is grown while it is in use.
-func TestGrow(t *testing.T) { onEachType(t, disk.grow) }
+// TestGrowMounted: a volume is grown while it is in use.
+func TestGrowMounted(t *testing.T) { onEachType(t, testDisk.testGrow) }
 
-func onEachType(t *testing.T, test func(disk)) {
+func onEachType(t *testing.T, test func(testDisk)) {
 	for _, fsType := range []string{"ext4", "xfs", "btrfs"} {
 		t.Run(fsType, func(t *testing.T) {
 			if mounttest.RootNamespace(t) {
@@ -40,41 +40,46 @@ func onEachType(t *testing.T, test func(disk)) {
 	}
 }
 
-// A disk is a loop device, and where it is mounted.
-type disk struct {
+// A testDisk is a loop device with its mount points.
+type testDisk struct {
 	*testing.T
-	mounter               *peer.SafeFormatAndMount
+	mounter               *mountutils.SafeFormatAndMount
+	disks                 *disk.Disks
 	fsType, image, device string
 	staging, publish      string
 }
 
-func newDisk(t *testing.T, fsType string) disk {
+func newDisk(t *testing.T, fsType string) testDisk {
 	t.Helper()
-	for _, program := range []string{"mkfs." + fsType, "losetup", "blkid"} {
+	for _, program := range []string{"mkfs." + fsType, "losetup"} {
 		if _, err := exec.LookPath(program); err != nil {
 			mounttest.SkipWithout(t, fsType, err)
 		}
 	}
-	dir := tree(t)
-	d := disk{
+	dir := newTree(t)
+	d := testDisk{
 		T: t, fsType: fsType, image: filepath.Join(dir, "image"),
 		staging: filepath.Join(dir, "target"), publish: filepath.Join(dir, "other"),
 	}
 	config := mount.Config{StagingDir: filepath.Join(dir, "staging")}
-	d.mounter = peer.NewSafeFormatAndMount(mountutils.New(mount.New(config)), utilexec.New())
+	mounter := mount.New(config)
+	d.disks = disk.New(disk.Config{Mounter: mounter})
+	d.mounter = mountutils.NewSafeFormatAndMount(mountutils.New(mounter), d.disks)
 	testbed.Image(t, d.image, small)
 	d.device = testbed.Loop(t, d.image)
-	t.Cleanup(func() { // or else the device stays when a test fails
+	t.Cleanup(func() { // frees the device of a failed test
 		_ = unix.Unmount(d.publish, unix.MNT_DETACH)
 		_ = unix.Unmount(d.staging, unix.MNT_DETACH)
 	})
 	return d
 }
 
-func (d disk) live() {
-	require.ErrorContains(d, d.mounter.FormatAndMount(d.device, d.staging, d.fsType, []string{"ro"}), "unformatted")
-	d.format("noatime", "_netdev")
-	require.NoError(d, d.mounter.FormatAndMount(d.device, d.staging, d.fsType, []string{"noatime", "_netdev"}), "again")
+func (d testDisk) testLifeCycle() {
+	unformatted := peer.MountError{}
+	require.ErrorAs(d, d.mounter.FormatAndMount(d.device, d.staging, d.fsType, []string{"ro"}), &unformatted)
+	require.Equal(d, peer.UnformattedReadOnly, unformatted.Type)
+	d.requireFormat("noatime", "_netdev")
+	require.NoError(d, d.mounter.FormatAndMount(d.device, d.staging, d.fsType, []string{"noatime", "_netdev"}), "FormatAndMount is idempotent")
 	file := filepath.Join(d.staging, "file")
 	require.NoError(d, os.WriteFile(file, []byte("text"), 0o600))
 
@@ -91,8 +96,8 @@ func (d disk) live() {
 	require.NoDirExists(d, d.publish)
 
 	require.NoError(d, d.mounter.Unmount(d.staging))
-	d.isMounted(d.staging, false)
-	require.NoError(d, d.mounter.FormatAndMount(d.device, d.staging, d.fsType, nil), "it is checked, and not formatted")
+	d.requireMounted(d.staging, false)
+	require.NoError(d, d.mounter.FormatAndMount(d.device, d.staging, d.fsType, nil), "an existing file system is kept")
 	text, err := os.ReadFile(file)
 	require.NoError(d, err)
 	require.Equal(d, "text", string(text))
@@ -102,37 +107,37 @@ func (d disk) live() {
 	require.NoDirExists(d, d.staging)
 }
 
-// format formats the device, if need be, and mounts it.
-func (d disk) format(options ...string) {
+// requireFormat formats the device if it is blank, and mounts it.
+func (d testDisk) requireFormat(options ...string) {
 	d.Helper()
 	err := d.mounter.FormatAndMount(d.device, d.staging, d.fsType, options)
 	if err != nil && strings.Contains(err.Error(), unix.ENODEV.Error()) {
 		mounttest.SkipWithout(d.T, d.fsType, err) // the kernel lacks it
 	}
 	require.NoError(d, err)
-	d.isMounted(d.staging, true)
+	d.requireMounted(d.staging, true)
 }
 
-func (d disk) isMounted(path string, want bool) {
+func (d testDisk) requireMounted(path string, want bool) {
 	d.Helper()
 	likelyNot, err := d.mounter.IsLikelyNotMountPoint(path)
 	require.NoError(d, err)
 	require.Equal(d, want, !likelyNot)
 }
 
-// grow makes the device larger, and then the file system that is mounted from it.
-func (d disk) grow() {
-	d.format()
+// testGrow makes the device larger, and then the file system that is mounted from it.
+func (d testDisk) testGrow() {
+	d.requireFormat()
 	before := d.size()
 	require.NoError(d, os.Truncate(d.image, large))
 	require.NoError(d, exec.Command("losetup", "--set-capacity", d.device).Run())
-	resizer := peer.NewResizeFs(utilexec.New())
+	resizer := mountutils.NewResizeFs(d.Context(), d.disks)
 	needed, err := resizer.NeedResize(d.device, d.staging)
 	require.NoError(d, err)
 	require.True(d, needed)
 	grown, err := resizer.Resize(d.device, d.staging)
 	if d.fsType == "ext4" && err != nil && strings.Contains(err.Error(), "Permission denied") {
-		// Some kernels let nobody grow a mounted one.
+		// Some kernels do not permit growing a mounted ext4.
 		mounttest.SkipWithout(d.T, "growext4", err)
 	}
 	require.NoError(d, err)
@@ -143,7 +148,7 @@ func (d disk) grow() {
 }
 
 // size returns how many bytes the file system has.
-func (d disk) size() uint64 {
+func (d testDisk) size() uint64 {
 	d.Helper()
 	var stat unix.Statfs_t
 	require.NoError(d, unix.Statfs(d.staging, &stat))

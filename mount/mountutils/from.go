@@ -3,7 +3,6 @@ package mountutils
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path"
 	"strings"
 
@@ -13,30 +12,29 @@ import (
 	peer "k8s.io/mount-utils"
 )
 
-// A Peer is a [mount.Interface] that mounts with an Interface of k8s.io/mount-utils:
-// its FakeMounter in a test, or a program's own mounter until it is replaced. It
-// keeps the promises of mount.Interface as far as that lets it:
+// A Peer is a [mount.Interface] over an Interface of k8s.io/mount-utils: its FakeMounter in a
+// test, or a program's own mounter until it is replaced. It keeps the promises of
+// mount.Interface with these limits:
 //
-//   - A call that does not end when its context does goes on in a goroutine, one
-//     for each path, and later calls for the path wait for it. A mount that it
-//     makes late is unmounted again; until then it can be seen.
-//   - A bind mount that is to be private joins its source's peer group first, and the
-//     peer makes it private then ("rprivate"). Isolate needs a peer that makes mounts
-//     private when it is told to mount "none" with that option.
-//   - That a mount is in use the peer says in words: those of util-linux and busybox
-//     are known ([mount.ErrBusy]), or else it is what has another mount inside.
-//   - A read-only bind mount is as safe as the peer's: mount(8) makes it writable
-//     first.
-//   - The mount table has what the peer lists. IDs and parents are made up from the
-//     order, device numbers from the devices' names; Root is "/" and Deleted false,
-//     always: a part of a file system is taken for all of it.
+//   - A call that does not end with its context continues in a goroutine, one for each
+//     path, and later calls for the path wait for it. A mount that it completes late is
+//     unmounted again; until then it is visible.
+//   - A private bind mount joins its source's peer group first, and is then made private
+//     ("rprivate"). Isolate needs a peer that makes mounts private on request to mount
+//     "none" with that option.
+//   - The peer reports a busy mount as text: the messages of util-linux and busybox are
+//     recognised ([mount.ErrBusy]); otherwise a mount with another mount inside is busy.
+//   - A read-only bind mount is as safe as the peer's: mount(8) makes it writable first.
+//   - The mount table is the peer's list. IDs and parents are derived from the order,
+//     device numbers from the devices' names; Root is "/" and Deleted false, always: a part
+//     of a file system counts as all of it.
 //   - mount.Request.IDMap and SourceFile are refused with errors.ErrUnsupported.
-//   - mount.Request.Helper is left to mount(8), which uses programs where there are any.
+//   - mount.Request.Helper is left to mount(8), which uses the programs that are installed.
 type Peer struct {
 	peer  peer.Interface
 	allow mount.Allow
-	// changing and asking have the paths that the peer is at.
-	changing, asking keylock.Map
+	// changes and queries lock the paths of calls in flight.
+	changes, queries keylock.Map
 }
 
 var (
@@ -56,7 +54,7 @@ func From(p peer.Interface, options ...PeerOption) *Peer {
 // A PeerOption changes what [From] returns.
 type PeerOption func(*Peer)
 
-// WithAllow grants what requests are refused otherwise, as mount.Config.Allow does.
+// WithAllow permits options that requests may not have otherwise, as mount.Config.Allow does.
 func WithAllow(allow mount.Allow) PeerOption {
 	return func(f *Peer) { f.allow = allow }
 }
@@ -68,7 +66,7 @@ func (f *Peer) Mount(ctx context.Context, req mount.Request) error {
 		return err
 	}
 	req.Target = path.Clean(req.Target)
-	return finish("mount", req.Source, req.Target, f.change(ctx, req.Target, func(c *claim) error {
+	return publicError("mount", req.Source, req.Target, f.change(ctx, req.Target, func(c *claim) error {
 		return f.mount(c, req, o)
 	}))
 }
@@ -79,7 +77,7 @@ func (f *Peer) Unmount(ctx context.Context, target string) error {
 	if err != nil {
 		return err
 	}
-	return finish("unmount", "", target, f.change(ctx, target, func(c *claim) error {
+	return publicError("unmount", "", target, f.change(ctx, target, func(c *claim) error {
 		return f.unmount(c, target)
 	}))
 }
@@ -90,7 +88,7 @@ func (f *Peer) UnmountTree(ctx context.Context, target string) error {
 	if err != nil {
 		return err
 	}
-	return finish("unmount tree", "", target, f.change(ctx, target, func(c *claim) error {
+	return publicError("unmount tree", "", target, f.change(ctx, target, func(c *claim) error {
 		return f.unmountTree(c, target)
 	}))
 }
@@ -110,22 +108,22 @@ func (f *Peer) Resolve(ctx context.Context, p string) (mount.Place, error) {
 	return query(ctx, f, "resolve", p, f.resolve)
 }
 
-// MountsFrom implements [mount.Interface]. Of a device it compares the name.
+// MountsFrom implements [mount.Interface]. It compares devices by name.
 func (f *Peer) MountsFrom(ctx context.Context, source string) ([]mount.Info, error) {
 	if source == "" || strings.ContainsRune(source, 0) {
-		return nil, &mount.InputError{Field: "Source", Value: shorten(source), Reason: "a source is needed, without NUL"}
+		return nil, &mount.InputError{Field: "Source", Value: shorten(source), Reason: "a source is required, without NUL"}
 	}
-	mounts, err := ask(ctx, f, "", func() ([]mount.Info, error) { return f.mountsFrom(source) })
-	return mounts, finish("mounts from", source, "", err)
+	mounts, err := runQuery(ctx, f, "", func() ([]mount.Info, error) { return f.mountsFrom(source) })
+	return mounts, publicError("mounts from", source, "", err)
 }
 
 // List implements [mount.Interface].
 func (f *Peer) List(ctx context.Context) ([]mount.Info, error) {
-	list, err := ask(ctx, f, "", func() ([]mount.Info, error) { return f.table() })
-	return list, finish("list", "", "", err)
+	list, err := runQuery(ctx, f, "", func() ([]mount.Info, error) { return f.table() })
+	return list, publicError("list", "", "", err)
 }
 
-// checkPath accepts the paths that a request may have as its target.
+// checkPath validates the target of a request.
 func checkPath(field, p string) (clean string, err error) {
 	_, err = mount.Request{Source: "none", FSType: "none", Target: p}.Parse(mount.Allow{})
 	var input *mount.InputError
@@ -135,23 +133,23 @@ func checkPath(field, p string) (clean string, err error) {
 	return path.Clean(p), err
 }
 
-// query asks about a path.
+// query runs a query about a path.
 func query[T any](ctx context.Context, f *Peer, op, p string, work func(p string) (T, error)) (answer T, err error) {
-	if path.Clean(p) != "/" || strings.Contains(p, "..") { // which nothing is mounted on, but may be asked about
+	if path.Clean(p) != "/" || strings.Contains(p, "..") { // queries about the root are permitted
 		if p, err = checkPath("Path", p); err != nil {
 			return answer, err
 		}
 	}
 	p = path.Clean(p)
-	answer, err = ask(ctx, f, p, func() (T, error) { return work(p) })
-	return answer, finish(op, "", p, err)
+	answer, err = runQuery(ctx, f, p, func() (T, error) { return work(p) })
+	return answer, publicError(op, "", p, err)
 }
 
-// ask has a goroutine ask the peer, one for each path, and waits for it no longer
-// than ctx allows.
-func ask[T any](ctx context.Context, f *Peer, p string, work func() (T, error)) (T, error) {
+// runQuery runs work in a goroutine, one at a time for each path, and waits for it until ctx
+// ends.
+func runQuery[T any](ctx context.Context, f *Peer, p string, work func() (T, error)) (T, error) {
 	var none T
-	unlock, err := f.asking.Lock(ctx, p)
+	unlock, err := f.queries.Lock(ctx, p)
 	if err != nil {
 		return none, ctxend.Error(ctx)
 	}
@@ -171,10 +169,10 @@ func ask[T any](ctx context.Context, f *Peer, p string, work func() (T, error)) 
 	return none, ctxend.Error(ctx)
 }
 
-// change has a goroutine change what is mounted at the target, and waits for it no
-// longer than ctx allows. The target stays locked until the goroutine has ended.
+// change runs work that changes the mounts at the target in a goroutine, and waits for it
+// until ctx ends. The target stays locked until the goroutine has ended.
 func (f *Peer) change(ctx context.Context, target string, work func(*claim) error) error {
-	unlock, err := f.changing.Lock(ctx, target)
+	unlock, err := f.changes.Lock(ctx, target)
 	if err != nil {
 		return ctxend.Error(ctx)
 	}
@@ -188,17 +186,17 @@ func (f *Peer) change(ctx context.Context, target string, work func(*claim) erro
 	if err, ok := ctxend.Receive(ctx, done, 0); ok {
 		return err
 	}
-	switch c.giveUp() {
+	switch c.abandon() {
 	case claimFinished:
 		return <-done
 	case claimRevoked:
 		return ctxend.Error(ctx)
 	}
-	return fmt.Errorf("%w: %w", mount.ErrUncertain, ctxend.Error(ctx))
+	return mount.AsUncertain(ctxend.Error(ctx))
 }
 
-// finish gives err the form that mount.Interface promises.
-func finish(op, source, target string, err error) error {
+// publicError converts err to the type that mount.Interface promises.
+func publicError(op, source, target string, err error) error {
 	var own *mount.Error
 	var input *mount.InputError
 	switch {

@@ -15,28 +15,28 @@ func (f *Peer) Isolate(ctx context.Context, target string) error {
 	if err != nil {
 		return err
 	}
-	return finish("isolate", "", target, f.change(ctx, target, func(c *claim) error {
+	return publicError("isolate", "", target, f.change(ctx, target, func(c *claim) error {
 		return f.isolate(ctx, c, target)
 	}))
 }
 
 func (f *Peer) isolate(ctx context.Context, c *claim, target string) error {
-	return f.onMount(c, target, func() error {
+	return f.runOnMount(c, target, func() error {
 		switch p := f.peer.(type) {
-		case *peer.FakeMounter: // nothing spreads in it
+		case *peer.FakeMounter: // without propagation
 			return nil
-		case *Mounter: // which mounts file systems alone that there are
+		case *Mounter: // which refuses the file system type "none"
 			return p.isolate(ctx, target)
 		}
 		return f.peer.Mount("none", target, "none", []string{"rprivate"})
 	})
 }
 
-// isolate is for a Peer that mounts with this Mounter.
+// isolate isolates a target for a Peer over this Mounter.
 func (m *Mounter) isolate(ctx context.Context, target string) error {
 	isolator, ok := m.mounter.(mount.Isolator)
 	if !ok {
-		return fmt.Errorf("making mounts private: %w", errors.ErrUnsupported)
+		return fmt.Errorf("isolate: the mounter is no mount.Isolator: %w", errors.ErrUnsupported)
 	}
 	return isolator.Isolate(ctx, target)
 }

@@ -16,29 +16,29 @@ import (
 
 func (f *Peer) mount(c *claim, req mount.Request, o mount.Options) error {
 	if req.SourceFile != nil {
-		return fmt.Errorf("a source that is open: %w", errors.ErrUnsupported)
+		return fmt.Errorf("SourceFile: not supported by mount-utils: %w", errors.ErrUnsupported)
 	}
 	if len(req.IDMap.UIDs) > 0 || len(req.IDMap.GIDs) > 0 {
-		return fmt.Errorf("ID maps: %w", errors.ErrUnsupported)
+		return fmt.Errorf("IDMap: not supported by mount-utils: %w", errors.ErrUnsupported)
 	}
-	if err := checkNodes(req); err != nil {
+	if err := checkNodes(req, o); err != nil {
 		return err
 	}
 	before, err := f.table()
 	if err != nil {
 		return err
 	}
-	there, mounted := topAt(before, req.Target)
+	existing, mounted := latestMount(before, req.Target)
 	switch {
 	case req.Remount && !mounted:
 		return mount.ErrNotMounted
 	case mounted && !req.Remount && !req.Stack:
-		return f.checkMounted(before, there, req, o)
+		return f.checkMounted(before, existing, req, o)
 	}
 	if err := checkSubmounts(before, req); err != nil {
 		return err
 	}
-	if !c.take() {
+	if !c.acquire() {
 		return errAbandoned
 	}
 	return f.mountAndVerify(c, req, o)
@@ -55,47 +55,52 @@ func (f *Peer) mountAndVerify(c *claim, req mount.Request, o mount.Options) erro
 	case err != nil && !errors.Is(err, mount.ErrNotAsRequested):
 		return err
 	}
-	// It is not as requested, or too late.
+	// The mount is not as requested, or too late.
 	if undo := f.peer.Unmount(req.Target); undo != nil {
-		return fmt.Errorf("%w: %w (undoing it: %w)", mount.ErrUncertain, err, undo)
+		return mount.AsUncertain(fmt.Errorf("%w (unmounting: %w)", err, undo))
 	}
 	return err
 }
 
-// verify compares what the peer lists with what was asked for by name.
+// verify compares the peer's list with the request, by names.
 func (f *Peer) verify(req mount.Request, o mount.Options) error {
 	table, err := f.table()
 	if err != nil {
-		return fmt.Errorf("%w: %w", mount.ErrUncertain, err)
+		return mount.AsUncertain(err)
 	}
-	there, mounted := topAt(table, req.Target)
+	existing, mounted := latestMount(table, req.Target)
 	switch {
 	case !mounted:
 		return fmt.Errorf("the target is no mount point: %w", mount.ErrNotAsRequested)
-	case there.Options == nil: // it is not told
+	case existing.Options == nil: // unknown
 		return nil
-	case there.Flags&o.Set&^atimeFlags != o.Set&^atimeFlags, there.Flags&o.Clear&^atimeFlags != 0:
-		return fmt.Errorf("%w: it is %v", mount.ErrNotAsRequested, there.Flags)
+	case existing.Flags&o.Set&^atimeFlags != o.Set&^atimeFlags, existing.Flags&o.Clear&^atimeFlags != 0:
+		return fmt.Errorf("%w: the mount is %v", mount.ErrNotAsRequested, existing.Flags)
 	}
 	return nil
 }
 
-// checkNodes makes sure of what the paths lead to, and that they do so without
-// symbolic links.
-func checkNodes(req mount.Request) error {
-	target, err := look(req.Target)
+// checkNodes requires the paths to exist, to be of matching kinds, and to have no symbolic
+// links.
+func checkNodes(req mount.Request, o mount.Options) error {
+	target, err := lstatWithoutLinks(req.Target)
 	if err != nil {
 		return fmt.Errorf("target: %w", err)
 	}
 	if req.FSType != "" && !target.IsDir() {
-		return fmt.Errorf("target: a file system has a directory for its root: %w", syscall.ENOTDIR)
+		return fmt.Errorf("target: a file system requires a directory: %w", syscall.ENOTDIR)
 	}
 	if req.FSType != "" || req.Remount {
 		return nil
 	}
-	source, err := look(req.Source)
+	source, err := lstatWithoutLinks(req.Source)
 	if err != nil {
 		return fmt.Errorf("source: %w", err)
+	}
+	if source.Mode()&fs.ModeDevice != 0 {
+		if err := req.CheckDevice(o); err != nil {
+			return err
+		}
 	}
 	if source.IsDir() != target.IsDir() {
 		return fmt.Errorf("one of source and target is a directory, the other is not: %w", syscall.ENOTDIR)
@@ -103,8 +108,8 @@ func checkNodes(req mount.Request) error {
 	return nil
 }
 
-// look refuses a path with a symbolic link in it.
-func look(p string) (fs.FileInfo, error) {
+// lstatWithoutLinks returns the attributes of a path, and refuses symbolic links in it.
+func lstatWithoutLinks(p string) (fs.FileInfo, error) {
 	link, err := isLink(p)
 	if err == nil && link {
 		err = syscall.ELOOP
@@ -115,8 +120,8 @@ func look(p string) (fs.FileInfo, error) {
 	return os.Lstat(p)
 }
 
-// isLink reports whether a path is a symbolic link, and refuses one with a link
-// on the way. It asks nothing of a file system that is mounted there.
+// isLink reports whether a path is a symbolic link, and refuses one with a link on the way.
+// It does not access a file system mounted existing.
 func isLink(p string) (bool, error) {
 	dir := path.Dir(path.Clean(p))
 	resolved, err := followLinks(dir)
@@ -133,8 +138,8 @@ func isLink(p string) (bool, error) {
 	return err == nil, nil
 }
 
-// topAt returns the mount at a path that was made last.
-func topAt(table mount.Table, at string) (mount.Info, bool) {
+// latestMount returns the latest mount at a path.
+func latestMount(table mount.Table, at string) (mount.Info, bool) {
 	for _, info := range slices.Backward(table) {
 		if info.Mountpoint == at {
 			return info, true
@@ -143,9 +148,9 @@ func topAt(table mount.Table, at string) (mount.Info, bool) {
 	return mount.Info{}, false
 }
 
-// checkMounted decides what a target means that is a mount point already: nil if
-// it is what the request asks for, as far as the peer tells.
-func (f *Peer) checkMounted(table mount.Table, there mount.Info, req mount.Request, o mount.Options) error {
+// checkMounted compares an existing mount at the target with the request: nil if it is the
+// requested one, as far as the peer reports.
+func (f *Peer) checkMounted(table mount.Table, existing mount.Info, req mount.Request, o mount.Options) error {
 	var flags mount.Flags
 	if req.FSType == "" {
 		refs, err := f.peer.GetMountRefs(req.Source)
@@ -157,33 +162,33 @@ func (f *Peer) checkMounted(table mount.Table, there mount.Info, req mount.Reque
 		}
 		in, _ := table.Containing(req.Source)
 		flags = in.Flags
-	} else if there.FSType != req.FSType || there.Source != req.Source {
+	} else if existing.FSType != req.FSType || existing.Source != req.Source {
 		return mount.ErrMounted
 	}
 	want := o.Apply(flags)
-	if there.Options != nil && (want^there.Flags)&^atimeFlags != 0 {
-		return fmt.Errorf("%w: it is %v, not %v", mount.ErrMounted, there.Flags, want)
+	if existing.Options != nil && (want^existing.Flags)&^atimeFlags != 0 {
+		return &mount.FlagsError{Have: existing.Flags, Want: want&^atimeFlags | existing.Flags&atimeFlags}
 	}
 	return nil
 }
 
-// checkSubmounts refuses a source with mounts below it, if the request does.
+// checkSubmounts refuses a source with mounts below it, unless the request permits them.
 func checkSubmounts(table mount.Table, req mount.Request) error {
 	if req.FSType != "" || req.Remount || req.Submounts != mount.RefuseSubmounts {
 		return nil
 	}
-	if below := inside(table, req.Source); len(below) > 0 {
+	if below := mountsBelow(table, req.Source); len(below) > 0 {
 		return fmt.Errorf("%w: %s", mount.ErrSubmounts, below[0].Mountpoint)
 	}
 	return nil
 }
 
-// peerOptions spells a request as mount(8) has it.
+// peerOptions returns the options of mount(8) for a request.
 func peerOptions(req mount.Request, o mount.Options) []string {
 	var options []string
 	switch {
 	case req.Remount:
-		// In one: from "bind" by itself the peer concludes that it is to bind first.
+		// In one string: a separate "bind" makes the peer bind first.
 		options = append(options, "bind,remount")
 	case req.FSType == "" && req.Submounts == mount.IncludeSubmounts:
 		options = append(options, "rbind")
@@ -219,11 +224,11 @@ func secretsOf(req mount.Request) []string {
 }
 
 func (f *Peer) unmount(c *claim, target string) error {
-	return f.onMount(c, target, func() error { return f.inUse(target, f.peer.Unmount(target)) })
+	return f.runOnMount(c, target, func() error { return f.withBusy(target, f.peer.Unmount(target)) })
 }
 
-// onMount does work that changes what is mounted at the target, if anything is.
-func (f *Peer) onMount(c *claim, target string, work func() error) error {
+// runOnMount runs work on the mount at the target, if the target is a mount point.
+func (f *Peer) runOnMount(c *claim, target string, work func() error) error {
 	link, err := isLink(target)
 	if err != nil || link {
 		return err
@@ -232,7 +237,7 @@ func (f *Peer) onMount(c *claim, target string, work func() error) error {
 	if err != nil || !is {
 		return err
 	}
-	if !c.take() {
+	if !c.acquire() {
 		return errAbandoned
 	}
 	return work()
@@ -247,7 +252,7 @@ func (f *Peer) unmountTree(c *claim, target string) error {
 	if err != nil {
 		return err
 	}
-	for _, info := range slices.Backward(inside(table, target)) {
+	for _, info := range slices.Backward(mountsBelow(table, target)) {
 		if err := f.unmount(c, info.Mountpoint); err != nil {
 			return &mount.Error{Op: "unmount", Target: info.Mountpoint, Err: err}
 		}
@@ -255,8 +260,8 @@ func (f *Peer) unmountTree(c *claim, target string) error {
 	return f.unmount(c, target)
 }
 
-// inside returns the mounts below a path, in their order.
-func inside(table mount.Table, dir string) []mount.Info {
+// mountsBelow returns the mounts below a path, in their order.
+func mountsBelow(table mount.Table, dir string) []mount.Info {
 	below := strings.TrimSuffix(path.Clean(dir), "/") + "/"
 	var found []mount.Info
 	for _, info := range table {

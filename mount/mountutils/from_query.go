@@ -12,7 +12,7 @@ import (
 )
 
 func (f *Peer) isMountPoint(p string) (bool, error) {
-	at, err := place(p)
+	at, err := withoutLinks(p)
 	if err != nil || at == "" {
 		return false, err
 	}
@@ -23,7 +23,7 @@ func (f *Peer) isMountPoint(p string) (bool, error) {
 }
 
 func (f *Peer) mountRefs(p string) ([]string, error) {
-	at, err := place(p)
+	at, err := withoutLinks(p)
 	if err != nil || at == "" {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func (f *Peer) resolve(p string) (mount.Place, error) {
 	}
 	in, ok := table.Containing(where)
 	if !ok {
-		return mount.Place{}, fmt.Errorf("%q is in no mount that is listed: %w", where, fs.ErrNotExist)
+		return mount.Place{}, fmt.Errorf("%q: no listed mount contains the path: %w", where, fs.ErrNotExist)
 	}
 	return mount.Place{Mount: in, Path: path.Join("/", strings.TrimPrefix(where, in.Mountpoint))}, nil
 }
@@ -72,9 +72,9 @@ func (f *Peer) mountsFrom(source string) ([]mount.Info, error) {
 	}), nil
 }
 
-// place returns where a path leads, or nothing if it leads to a symbolic link:
-// the peer follows those.
-func place(p string) (string, error) {
+// withoutLinks returns the path without symbolic links, or "" if it is a symbolic link itself,
+// which the peer would follow.
+func withoutLinks(p string) (string, error) {
 	dir, err := followLinks(path.Dir(p))
 	if err != nil {
 		return "", err

@@ -9,7 +9,7 @@ import (
 	peer "k8s.io/mount-utils"
 )
 
-// table makes a mount table of what the peer lists.
+// table returns the peer's list as a mount table.
 func (f *Peer) table() (mount.Table, error) {
 	points, err := f.peer.List()
 	if err != nil {
@@ -27,14 +27,13 @@ func (f *Peer) table() (mount.Table, error) {
 	return table, nil
 }
 
-// unescape undoes what the kernel does to names in its table; the peer's own mounter
-// passes them on as they are there.
+// unescape reverses the kernel's escapes; the peer's own mounter passes them through.
 var unescape = strings.NewReplacer(`\011`, "\t", `\012`, "\n", `\040`, " ", `\043`, "#", `\134`, `\`)
 
-// A tableBuilder makes up what a peer does not tell.
+// A tableBuilder derives the fields that a peer does not report.
 type tableBuilder struct {
 	lastID int
-	top    map[string]int // the mount that was mounted last at each path
+	top    map[string]int // the latest mount at each path
 	minors map[string]uint32
 }
 
@@ -51,7 +50,7 @@ func (b *tableBuilder) info(point peer.MountPoint) mount.Info {
 	return info
 }
 
-// parent returns the mount that a path is in: those listed later came later.
+// parent returns the mount that contains a path: later mounts come later in the list.
 func (b *tableBuilder) parent(at string) int {
 	for {
 		if id, ok := b.top[at]; ok {
@@ -64,8 +63,8 @@ func (b *tableBuilder) parent(at string) int {
 	}
 }
 
-// minor is the same for all mounts of a device or an export, and a new one for
-// every file system without.
+// minor returns the same number for all mounts of a device or an export, and a new one for
+// every other file system.
 func (b *tableBuilder) minor(point peer.MountPoint) uint32 {
 	key := point.Type + " " + point.Device
 	if !strings.ContainsAny(point.Device, "/:") {
@@ -77,17 +76,17 @@ func (b *tableBuilder) minor(point peer.MountPoint) uint32 {
 	return b.minors[key]
 }
 
-// flagsOf reads the flags among the options of a listed mount.
+// flagsOf returns the flags among the options of a listed mount.
 func flagsOf(options []string) mount.Flags {
 	var flags mount.Flags
 	atime := false
 	for _, option := range options {
-		if o, err := mount.ParseOptions([]string{option}, everything); err == nil {
+		if o, err := mount.ParseOptions([]string{option}, allowAll); err == nil {
 			flags = o.Apply(flags)
 			atime = atime || (o.Set|o.Clear)&atimeFlags != 0
 		}
 	}
-	// The kernel lists no word for strictatime, and one for each of the others.
+	// The kernel prints no option for strictatime, and one for each of the others.
 	if !atime && len(options) > 0 && (options[0] == "rw" || options[0] == "ro") {
 		flags |= mount.StrictAtime
 	}

@@ -17,11 +17,12 @@ import (
 	peer "k8s.io/mount-utils"
 )
 
-// TestFromFakeMounter: what a test sees that hands its FakeMounter to us.
+// TestFromFakeMounter: a FakeMounter behind From records the mounts and actions that a test
+// expects.
 func TestFromFakeMounter(t *testing.T) {
-	dir := tree(t)
+	dir := newTree(t)
 	fake := peer.NewFakeMounter(nil)
-	m := mountutils.From(fake, mountutils.WithAllow(anything.Allow))
+	m := mountutils.From(fake, mountutils.WithAllow(allowAllConfig.Allow))
 	bind := mount.Request{Source: filepath.Join(dir, "source"), Target: filepath.Join(dir, "target"), Options: []string{"ro"}}
 	device := mount.Request{Source: "/dev/sdz", Target: filepath.Join(dir, "other"), FSType: "ext4"}
 	for range 2 {
@@ -57,14 +58,14 @@ func TestFromFakeMounter(t *testing.T) {
 		require.NoError(t, m.Unmount(t.Context(), device.Target))
 	}
 	require.Empty(t, fake.MountPoints)
-	require.Len(t, fake.GetLog(), 4, "what is done already is not done again")
+	require.Len(t, fake.GetLog(), 4, "repeated calls make no further actions")
 
 	device.IDMap = mount.IDMap{UIDs: []mount.IDRange{{Count: 1}}, GIDs: []mount.IDRange{{Count: 1}}}
 	require.ErrorIs(t, m.Mount(t.Context(), device), errors.ErrUnsupported)
 }
 
 func TestFromSecrets(t *testing.T) {
-	dir := tree(t)
+	dir := newTree(t)
 	fake := peer.NewFakeMounter(nil)
 	req := mount.Request{
 		Source: "//a/b", Target: filepath.Join(dir, "target"), FSType: "cifs",
@@ -75,7 +76,7 @@ func TestFromSecrets(t *testing.T) {
 }
 
 func TestFromSubmounts(t *testing.T) {
-	dir := tree(t)
+	dir := newTree(t)
 	m := mountutils.From(peer.NewFakeMounter(nil))
 	source, target := filepath.Join(dir, "source"), filepath.Join(dir, "target")
 	sub := mount.Request{Source: filepath.Join(dir, "other"), Target: filepath.Join(source, "sub")}
@@ -84,40 +85,40 @@ func TestFromSubmounts(t *testing.T) {
 	require.ErrorIs(t, m.Mount(t.Context(), req), mount.ErrSubmounts)
 	req.Submounts = mount.IncludeSubmounts
 	require.NoError(t, m.Mount(t.Context(), req))
-	require.NoError(t, m.UnmountTree(t.Context(), source), "which is no mount point")
+	require.NoError(t, m.UnmountTree(t.Context(), source), "the path is no mount point")
 	is, err := m.IsMountPoint(t.Context(), sub.Target)
 	require.NoError(t, err)
 	require.True(t, is)
 }
 
-// A hanging peer does nothing until it is released.
-type hanging struct {
+// A hangingPeer peer does nothing until it is released.
+type hangingPeer struct {
 	*peer.FakeMounter
 	begun, release chan struct{}
 }
 
-func newHanging() hanging {
-	return hanging{peer.NewFakeMounter(nil), make(chan struct{}, 8), make(chan struct{})}
+func newHangingPeer() hangingPeer {
+	return hangingPeer{peer.NewFakeMounter(nil), make(chan struct{}, 8), make(chan struct{})}
 }
 
-func (h hanging) MountSensitive(source, target, fsType string, options, sensitive []string) error {
+func (h hangingPeer) MountSensitive(source, target, fsType string, options, sensitive []string) error {
 	h.begun <- struct{}{}
 	<-h.release
 	return h.FakeMounter.MountSensitive(source, target, fsType, options, sensitive)
 }
 
-func (h hanging) Unmount(target string) error {
+func (h hangingPeer) Unmount(target string) error {
 	h.begun <- struct{}{}
 	<-h.release
 	return h.FakeMounter.Unmount(target)
 }
 
-// TestFromLateMount: what the peer mounts when its caller has gone is taken down
-// before anyone else has a turn.
+// TestFromLateMount: a mount that the peer completes after the caller's context has ended is
+// unmounted before the next call for its target begins.
 func TestFromLateMount(t *testing.T) {
 	noLeaks := mounttest.NoLeaks(t)
-	dir := tree(t)
-	h := newHanging()
+	dir := newTree(t)
+	h := newHangingPeer()
 	m := mountutils.From(h)
 	req := mount.Request{Source: "x", Target: filepath.Join(dir, "target"), FSType: "tmpfs"}
 	cause := errors.New("enough")
@@ -134,12 +135,12 @@ func TestFromLateMount(t *testing.T) {
 	waiting, cancelWaiting := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancelWaiting()
 	err = m.Unmount(waiting, req.Target)
-	require.ErrorIs(t, err, context.DeadlineExceeded, "one at a time")
+	require.ErrorIs(t, err, context.DeadlineExceeded, "the target is locked")
 	require.NotErrorIs(t, err, mount.ErrUncertain)
 
 	close(h.release)
 	req.Source = "y"
-	require.NoError(t, m.Mount(t.Context(), req), "nothing else is mounted there")
+	require.NoError(t, m.Mount(t.Context(), req), "the late mount is unmounted")
 	require.Equal(t, []peer.FakeAction{
 		{Action: peer.FakeActionMount, Target: req.Target, Source: "x", FSType: "tmpfs"},
 		{Action: peer.FakeActionUnmount, Target: req.Target},
@@ -148,23 +149,23 @@ func TestFromLateMount(t *testing.T) {
 	noLeaks()
 }
 
-// A lying peer mounts writable whatever it is told.
-type lying struct{ *peer.FakeMounter }
+// A writablePeer peer ignores the options and mounts writable.
+type writablePeer struct{ *peer.FakeMounter }
 
-func (l lying) MountSensitive(source, target, fsType string, _, sensitive []string) error {
+func (l writablePeer) MountSensitive(source, target, fsType string, _, sensitive []string) error {
 	return l.FakeMounter.MountSensitive(source, target, fsType, []string{"rw"}, sensitive)
 }
 
-func TestFromVerifies(t *testing.T) {
-	dir := tree(t)
-	l := lying{peer.NewFakeMounter(nil)}
+func TestFromVerifiesFlags(t *testing.T) {
+	dir := newTree(t)
+	l := writablePeer{peer.NewFakeMounter(nil)}
 	req := mount.Request{Source: "x", Target: filepath.Join(dir, "target"), FSType: "tmpfs", Options: []string{"ro"}}
 	require.ErrorIs(t, mountutils.From(l).Mount(t.Context(), req), mount.ErrNotAsRequested)
 	require.Empty(t, l.MountPoints)
 }
 
 func TestFromErrors(t *testing.T) {
-	dir := tree(t)
+	dir := newTree(t)
 	fake := peer.NewFakeMounter(nil)
 	target := filepath.Join(dir, "target")
 	fake.MountCheckErrors = map[string]error{target: &os.PathError{Op: "stat", Path: target, Err: syscall.ESTALE}}
@@ -177,24 +178,24 @@ func TestFromErrors(t *testing.T) {
 	require.ErrorIs(t, m.Unmount(t.Context(), target), syscall.ESTALE)
 }
 
-// A failing peer unmounts nothing.
-type failing struct {
+// A failingPeer peer unmounts nothing.
+type failingPeer struct {
 	*peer.FakeMounter
 	err error
 }
 
-func (f failing) Unmount(string) error { return f.err }
+func (f failingPeer) Unmount(string) error { return f.err }
 
-// TestFromBusy: that a mount is in use a peer says in words, of which the path is none.
+// TestFromBusy: From recognizes a busy mount by the text of the error, without the path in it.
 func TestFromBusy(t *testing.T) {
-	dir := tree(t)
+	dir := newTree(t)
 	target := filepath.Join(dir, "target") + ": target is busy"
 	require.NoError(t, os.MkdirAll(target+"/inner", 0o755))
 	const text = "unmount failed: %s\nUnmounting arguments: %s\nOutput: %s"
 	for _, test := range []struct {
 		name          string
 		err           error
-		inside, alone bool // whether it is busy with a mount inside, and without
+		inside, alone bool // whether the error is ErrBusy with a mount inside, and without
 	}{
 		{"util-linux", fmt.Errorf(text, "exit status 32", target, "umount: "+target+": target is busy.\n"), true, true},
 		{"old util-linux", fmt.Errorf(text, "exit status 32", target, "umount: "+target+": device is busy.\n"), true, true},
@@ -206,7 +207,7 @@ func TestFromBusy(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			fake := peer.NewFakeMounter([]peer.MountPoint{{Device: "tmpfs", Path: target, Type: "tmpfs"}})
-			m := mountutils.From(failing{fake, test.err})
+			m := mountutils.From(failingPeer{fake, test.err})
 			check := func(busy bool) {
 				err := m.Unmount(t.Context(), target)
 				require.ErrorIs(t, err, test.err)

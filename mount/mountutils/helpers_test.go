@@ -12,26 +12,26 @@ import (
 	peer "k8s.io/mount-utils"
 )
 
-// anything is what mount(8) allows.
-var anything = mount.Config{Allow: mount.Allow{SUID: true, Dev: true, Context: true}}
+// allowAllConfig permits the options that mount(8) accepts.
+var allowAllConfig = mount.Config{Allow: mount.Allow{SUID: true, Dev: true, Context: true}}
 
-// A stage is a mounter on a Fake, and some real directories and files.
-type stage struct {
-	*mountutils.Mounter
+// A adapterTest is a mounter on a Fake, and some real directories and files.
+type adapterTest struct {
+	peer.MounterForceUnmounter
 	fake *mounttest.Fake
 	t    *testing.T
 	dir  string
 }
 
-func newStage(t *testing.T, options ...mountutils.Option) stage {
+func newAdapterTest(t *testing.T, options ...mountutils.Option) adapterTest {
 	t.Helper()
-	fake := mounttest.NewFake(anything)
-	return stage{mountutils.New(fake, options...), fake, t, tree(t)}
+	fake := mounttest.NewFake(allowAllConfig)
+	return adapterTest{mountutils.New(fake, options...), fake, t, newTree(t)}
 }
 
-// tree makes directories "source", "source/sub", "target" and "other", and files
+// newTree creates directories "source", "source/sub", "target" and "other", and files
 // "file" and "target-file".
-func tree(t *testing.T) (dir string) {
+func newTree(t *testing.T) (dir string) {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
@@ -44,10 +44,10 @@ func tree(t *testing.T) (dir string) {
 	return dir
 }
 
-func (s stage) path(name string) string { return filepath.Join(s.dir, filepath.FromSlash(name)) }
+func (s adapterTest) path(name string) string { return filepath.Join(s.dir, filepath.FromSlash(name)) }
 
-// at returns what is mounted at a path, top last.
-func (s stage) at(name string) []peer.MountPoint {
+// mountsAt returns the mounts at a path, top last.
+func (s adapterTest) mountsAt(name string) []peer.MountPoint {
 	s.t.Helper()
 	list, err := s.List()
 	require.NoError(s.t, err)

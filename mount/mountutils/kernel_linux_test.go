@@ -14,13 +14,14 @@ import (
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/mount/mountutils"
 	"golang.org/x/sys/unix"
+	peer "k8s.io/mount-utils"
 )
 
-// newReal returns a mounter on the kernel, in the namespace of a test.
-func newReal(t *testing.T, allow mount.Allow) (*mountutils.Mounter, string) {
+// newKernelMounter returns a mounter on the kernel, in the namespace of a test.
+func newKernelMounter(t *testing.T, allow mount.Allow, options ...mountutils.Option) (peer.MounterForceUnmounter, string) {
 	t.Helper()
-	dir := tree(t)
-	m := mountutils.New(mount.New(mount.Config{Allow: allow, StagingDir: filepath.Join(dir, "staging")}))
+	dir := newTree(t)
+	m := mountutils.New(mount.New(mount.Config{Allow: allow, StagingDir: filepath.Join(dir, "staging")}), options...)
 	t.Cleanup(func() {
 		points, err := m.List()
 		require.NoError(t, err)
@@ -37,7 +38,7 @@ func TestRemount(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
 	}
-	m, dir := newReal(t, mount.Allow{})
+	m, dir := newKernelMounter(t, mount.Allow{})
 	source, target := dir+"/source", dir+"/target"
 	remount := []string{"bind", "remount", "ro", "nfsvers=4.1"}
 	require.ErrorIs(t, m.Mount(source, target, "", remount), mount.ErrNotMounted)
@@ -45,7 +46,7 @@ func TestRemount(t *testing.T) {
 	require.NoError(t, os.WriteFile(target+"/file", nil, 0o600))
 	require.NoError(t, m.Mount(source, target, "", remount))
 	require.ErrorIs(t, os.WriteFile(target+"/file", nil, 0o600), unix.EROFS)
-	require.NoError(t, os.WriteFile(source+"/file", nil, 0o600), "the source is another mount")
+	require.NoError(t, os.WriteFile(source+"/file", nil, 0o600), "the source keeps its flags")
 	require.NoError(t, m.Mount("", target, "", []string{"remount", "rw"}))
 	require.NoError(t, os.WriteFile(target+"/file", nil, 0o600))
 }
@@ -54,13 +55,13 @@ func TestSubmountsAndPropagation(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
 	}
-	m, dir := newReal(t, mount.Allow{})
+	m, dir := newKernelMounter(t, mount.Allow{})
 	require.NoError(t, m.Mount("x", dir+"/source/sub", "tmpfs", []string{"size=1m"}))
 	require.NoError(t, os.WriteFile(dir+"/source/sub/inside", nil, 0o600))
 
 	require.NoError(t, m.Mount(dir+"/source", dir+"/target", "", []string{"rbind", "ro"}))
 	require.FileExists(t, dir+"/target/sub/inside")
-	require.ErrorIs(t, os.WriteFile(dir+"/target/sub/inside", nil, 0o600), unix.EROFS, "as mount(8) has it from 2.39 on: all of it")
+	require.ErrorIs(t, os.WriteFile(dir+"/target/sub/inside", nil, 0o600), unix.EROFS, "submounts are read-only")
 	require.NoError(t, m.Unmount(dir+"/target/sub"))
 	require.NoError(t, m.Unmount(dir+"/target"))
 
@@ -82,12 +83,12 @@ func TestSubmountsAndPropagation(t *testing.T) {
 	}
 }
 
-// TestBindHidesSubmounts: as mount(8) has it, "bind" is the source's own mount.
+// TestBindHidesSubmounts: "bind" omits the submounts of the source, as with mount(8).
 func TestBindHidesSubmounts(t *testing.T) {
-	if !mounttest.RootNamespace(t) { // others may not look under what they inherit
+	if !mounttest.RootNamespace(t) { // a user namespace cannot uncover inherited mounts
 		return
 	}
-	m, dir := newReal(t, mount.Allow{})
+	m, dir := newKernelMounter(t, mount.Allow{})
 	require.NoError(t, m.Mount("x", dir+"/source/sub", "tmpfs", nil))
 	require.NoError(t, os.WriteFile(dir+"/source/sub/inside", nil, 0o600))
 	require.NoError(t, m.Mount(dir+"/source", dir+"/target", "", []string{"bind"}))
@@ -99,7 +100,7 @@ func TestDeviceFile(t *testing.T) {
 	if !mounttest.RootNamespace(t) {
 		return
 	}
-	m, dir := newReal(t, mount.Allow{Dev: true})
+	m, dir := newKernelMounter(t, mount.Allow{Dev: true})
 	require.NoError(t, m.Mount("x", dir+"/source", "tmpfs", []string{"dev"}))
 	const zero = 1<<8 | 5
 	require.NoError(t, unix.Mknod(dir+"/source/zero", unix.S_IFCHR|0o600, zero))
@@ -114,17 +115,17 @@ func TestDeviceFile(t *testing.T) {
 	require.NoError(t, m.Unmount(dir+"/target-file"))
 }
 
-// TestDeadServer: a file system that answers nothing holds nobody up.
-func TestDeadServer(t *testing.T) {
+// TestCallsOnDeadServer: no call waits for a file system that does not answer.
+func TestCallsOnDeadServer(t *testing.T) {
 	if !mounttest.RootNamespace(t) {
 		return
 	}
-	m, dir := newReal(t, mount.Allow{})
+	m, dir := newKernelMounter(t, mount.Allow{})
 	dev, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		mounttest.SkipWithout(t, "fuse", err)
 	}
-	t.Cleanup(func() { _ = unix.Close(dev) }) // or else a failed test would hang
+	t.Cleanup(func() { _ = unix.Close(dev) }) // a failed test would hang otherwise
 	options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", dev)
 	require.NoError(t, unix.Mount("dead", dir+"/target", "fuse.dead", 0, options))
 	require.NoError(t, os.Symlink(dir+"/target", dir+"/link"))
@@ -150,6 +151,6 @@ func TestDeadServer(t *testing.T) {
 	select {
 	case <-done:
 	case <-time.After(time.Minute):
-		t.Fatal("it waits for the server")
+		t.Fatal("a call waits for the server")
 	}
 }

@@ -14,18 +14,18 @@ import (
 	"github.com/volumekit/volumekit/util/keylock"
 )
 
-// Links follows symbolic links, as mount(8) does before it mounts. It may have to
-// wait for a file system on the way; of one that can do it itself the mounter is asked,
-// in which one call waits for each mount. Else one goroutine waits for each path.
-type links struct{ asking keylock.Map }
+// Links resolves symbolic links, as mount(8) does before it mounts. It may have to wait for a
+// file system on the way. A mounter that resolves links itself is preferred: it makes one
+// call at a time for each mount. Otherwise one goroutine at a time waits for each path.
+type links struct{ queries keylock.Map }
 
-// A follower is a mounter that follows links, as [mount.Mounter] does.
+// A follower is a mounter that resolves links, as [mount.Mounter] does.
 type follower interface {
 	FollowLinks(ctx context.Context, p string) (string, error)
 }
 
-// follow returns the absolute path that p leads to. What does not exist stays as
-// it is, for others to complain about.
+// follow returns p as an absolute path without symbolic links. A missing rest of the path
+// stays as it is; the mount reports it.
 func (l *links) follow(ctx context.Context, m mount.Interface, p string) (string, error) {
 	if p == "" {
 		return "", nil
@@ -36,16 +36,16 @@ func (l *links) follow(ctx context.Context, m mount.Interface, p string) (string
 			return path, err
 		}
 	}
-	return l.followHere(ctx, p)
+	return l.followByReadlink(ctx, p)
 }
 
-// hasDotDot: what ".." is after a link is for the link to say.
+// hasDotDot reports whether a path has "..", which is relative to a link's target.
 func hasDotDot(p string) bool {
 	return slices.Contains(strings.Split(filepath.ToSlash(p), "/"), "..")
 }
 
-func (l *links) followHere(ctx context.Context, p string) (string, error) {
-	unlock, err := l.asking.Lock(ctx, p)
+func (l *links) followByReadlink(ctx context.Context, p string) (string, error) {
+	unlock, err := l.queries.Lock(ctx, p)
 	if err != nil {
 		return "", ctxend.Error(ctx)
 	}
@@ -67,14 +67,20 @@ func (l *links) followHere(ctx context.Context, p string) (string, error) {
 	}
 }
 
-// mostLinks is how many are followed for one path, as in Linux.
-const mostLinks = 40
+// maxPath exceeds the limit of every system.
+const maxPath = 1 << 15
 
-// followLinks reads one component after the other. Unlike filepath.EvalSymlinks
-// it asks nothing of what is at the end but whether it is a link, which no mount
-// point is: a dead server cannot hold that up.
+// maxLinks is the limit of links in one path, as in Linux.
+const maxLinks = 40
+
+// followLinks reads one component after the other. Unlike filepath.EvalSymlinks it does not
+// inspect the last component except for a link, which no mount point is: a dead server
+// cannot delay it.
 func followLinks(p string) (string, error) {
-	root, rest, err := split(p)
+	if len(p) > maxPath {
+		return "", syscall.ENAMETOOLONG
+	}
+	root, rest, err := splitRoot(p)
 	if err != nil {
 		return "", err
 	}
@@ -94,11 +100,11 @@ func followLinks(p string) (string, error) {
 			at = filepath.Join(at, part)
 			continue
 		}
-		if links++; links > mostLinks {
+		if links++; links > maxLinks {
 			return "", syscall.ELOOP
 		}
 		if filepath.IsAbs(link) {
-			at, link, _ = split(link)
+			at, link, _ = splitRoot(link)
 		}
 		rest = link + separator + rest
 	}
@@ -107,23 +113,22 @@ func followLinks(p string) (string, error) {
 
 const separator = string(filepath.Separator)
 
-// split makes a path absolute and takes the root off it.
-func split(p string) (root, rest string, err error) {
+// splitRoot makes a path absolute and splits off its root.
+func splitRoot(p string) (root, rest string, err error) {
 	if !filepath.IsAbs(p) {
 		dir, err := os.Getwd()
 		if err != nil {
 			return "", "", err
 		}
-		p = dir + separator + p // not cleaned: ".." after a link is for the link to say
+		p = dir + separator + p // not cleaned: ".." is relative to a link's target
 	}
 	p = filepath.FromSlash(p)
 	volume := filepath.VolumeName(p)
 	return volume + separator, p[len(volume):], nil
 }
 
-// source follows the links to a source that is a path, so that the mount table
-// names the device that callers compare it with. The names of /dev/mapper are the
-// ones by which those devices go.
+// source resolves the links in a source that is a path, so that the mount table has the
+// device's name that callers compare. Devices of /dev/mapper keep the names there.
 func (m *Mounter) source(ctx context.Context, req mount.Request) (string, error) {
 	switch {
 	case req.Remount:

@@ -18,7 +18,7 @@ func TestFollowLinks(t *testing.T) {
 		"abs": at("real"), "rel": "real", "deep": "rel/deep", "up": "real/deep/..", "self": "self", "dangling": "none/x",
 	} {
 		if err := os.Symlink(to, at(link)); err != nil {
-			t.Skip("symbolic links are not to be had here:", err)
+			t.Skip("cannot create symbolic links:", err)
 		}
 	}
 	for path, want := range map[string]string{

@@ -5,13 +5,13 @@ import "time"
 // Mount implements Interface of mount-utils. The error is of type *mount.Error,
 // or *mount.InputError if the call itself is at fault.
 func (m *Mounter) Mount(source, target, fsType string, options []string) error {
-	return m.mount(order{source: source, target: target, fsType: fsType, options: options})
+	return m.mount(mountArgs{source: source, target: target, fsType: fsType, options: options})
 }
 
-// MountSensitive implements Interface of mount-utils. What is sensitive is in no
-// error, log or command line.
+// MountSensitive implements Interface of mount-utils. sensitiveOptions appear in no error,
+// log or command line.
 func (m *Mounter) MountSensitive(source, target, fsType string, options, sensitiveOptions []string) error {
-	return m.mount(order{source: source, target: target, fsType: fsType, options: options, sensitive: sensitiveOptions})
+	return m.mount(mountArgs{source: source, target: target, fsType: fsType, options: options, sensitive: sensitiveOptions})
 }
 
 // MountSensitiveWithoutSystemd is MountSensitive: systemd has no part in either.
@@ -19,29 +19,34 @@ func (m *Mounter) MountSensitiveWithoutSystemd(source, target, fsType string, op
 	return m.MountSensitive(source, target, fsType, options, sensitiveOptions)
 }
 
-// MountSensitiveWithoutSystemdWithMountFlags is MountSensitive with flags of
-// mount(8). Those that speak about its own doings ("--no-mtab", "--internal-only",
-// "--verbose") mean nothing here; "--bind", "--rbind", "--read-only" and
-// "--make-shared" and its like are options; all others are refused.
+// MountSensitiveWithoutSystemdWithMountFlags is MountSensitive with flags of mount(8). Flags
+// about the program's own behaviour ("--no-mtab", "--internal-only", "--verbose") have no
+// effect; "--bind", "--rbind", "--read-only" and "--make-shared" and the like are options;
+// all others are refused.
 func (m *Mounter) MountSensitiveWithoutSystemdWithMountFlags(source, target, fsType string, options, sensitiveOptions, mountFlags []string) error {
-	return m.mount(order{
+	return m.mount(mountArgs{
 		source: source, target: target, fsType: fsType,
 		options: options, sensitive: sensitiveOptions, flags: mountFlags,
 	})
 }
 
-func (m *Mounter) mount(o order) error {
+func (m *Mounter) mount(o mountArgs) error {
 	req, err := o.request()
 	if err != nil {
 		return err
 	}
-	ctx, cancel := m.call(m.timeout)
+	ctx, cancel := m.callContext(m.timeout)
 	defer cancel()
 	if req.Target, err = m.links.follow(ctx, m.mounter, req.Target); err != nil {
 		return changeError("mount", o.target, err)
 	}
 	if req.Source, err = m.source(ctx, req); err != nil {
 		return changeError("mount", o.target, err)
+	}
+	if m.inheritPropagation && !req.Remount && !o.propagates() {
+		if req.Propagation, err = m.propagation(ctx, req); err != nil {
+			return changeError("mount", o.target, err)
+		}
 	}
 	req.Stack = m.stack && !req.Remount
 	return changeError("mount", o.target, m.mounter.Mount(ctx, req))
@@ -51,9 +56,8 @@ func (m *Mounter) mount(o order) error {
 // no error. A symbolic link is followed.
 func (m *Mounter) Unmount(target string) error { return m.unmount(target, m.timeout) }
 
-// UnmountWithForce implements MounterForceUnmounter of mount-utils: Unmount goes
-// as far as mount.Config.Unmount lets it anyway. UmountTimeout is added to what
-// the call may take.
+// UnmountWithForce implements MounterForceUnmounter of mount-utils: Unmount itself escalates
+// as far as mount.Config.Unmount permits. UmountTimeout extends the call's time limit.
 func (m *Mounter) UnmountWithForce(target string, umountTimeout time.Duration) error {
 	timeout := m.timeout
 	if timeout > 0 {
@@ -63,7 +67,7 @@ func (m *Mounter) UnmountWithForce(target string, umountTimeout time.Duration) e
 }
 
 func (m *Mounter) unmount(target string, timeout time.Duration) error {
-	ctx, cancel := m.call(timeout)
+	ctx, cancel := m.callContext(timeout)
 	defer cancel()
 	resolved, err := m.links.follow(ctx, m.mounter, target)
 	if err == nil {
@@ -72,6 +76,6 @@ func (m *Mounter) unmount(target string, timeout time.Duration) error {
 	return changeError("unmount", target, err)
 }
 
-// CanSafelySkipMountPointCheck implements Interface of mount-utils: an Unmount of
-// what is no mount point is no error.
+// CanSafelySkipMountPointCheck implements Interface of mount-utils. It returns true: Unmount
+// of a path that is no mount point returns nil.
 func (m *Mounter) CanSafelySkipMountPointCheck() bool { return true }

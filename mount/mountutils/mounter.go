@@ -8,26 +8,28 @@ import (
 	peer "k8s.io/mount-utils"
 )
 
-// DefaultTimeout is how long a call of a [Mounter] takes at most, unless
-// [WithTimeout] says otherwise: longer than a server that is slow, shorter than
-// what callers of mount-utils, the kubelet among them, allow for a whole volume.
+// DefaultTimeout limits a call of a [Mounter], unless [WithTimeout] sets another limit: longer
+// than a slow server, shorter than the time that callers of mount-utils, the kubelet among
+// them, allow for a whole volume.
 const DefaultTimeout = 2 * time.Minute
 
 // A Mounter is the Interface of k8s.io/mount-utils to a [mount.Interface]. It is
 // safe for concurrent use.
 type Mounter struct {
-	mounter mount.Interface
-	ctx     context.Context
-	timeout time.Duration
-	stack   bool
-	links   links
+	mounter            mount.Interface
+	ctx                context.Context
+	timeout            time.Duration
+	stack              bool
+	inheritPropagation bool
+	links              links
 }
 
 var _ peer.MounterForceUnmounter = (*Mounter)(nil)
 
-// New returns a Mounter that mounts with m. Which options it accepts is for m to
-// say: mount.Config.Allow. M stays the caller's to close.
-func New(m mount.Interface, options ...Option) *Mounter {
+// New returns a [Mounter] that mounts with m, as an interface: programs assert that the
+// result of mount-utils' New is a MounterForceUnmounter. Mount.Config.Allow of m decides
+// which options are permitted. The caller closes m.
+func New(m mount.Interface, options ...Option) peer.MounterForceUnmounter {
 	mounter := &Mounter{mounter: m, ctx: context.Background(), timeout: DefaultTimeout}
 	for _, option := range options {
 		option(mounter)
@@ -44,22 +46,29 @@ func WithContext(ctx context.Context) Option {
 	return func(m *Mounter) { m.ctx = ctx }
 }
 
-// WithTimeout lets a call take as long as timeout, and no longer. Zero or less
-// lets it wait for as long as the kernel does.
+// WithTimeout limits a call. Zero or less: no limit.
 func WithTimeout(timeout time.Duration) Option {
 	return func(m *Mounter) { m.timeout = timeout }
 }
 
-// WithStacking mounts on top of what is mounted at a target already, as mount(8)
-// does, for callers that rely on it. Without it a repeated call changes nothing:
-// most callers look whether there is a mount first, and what they want of a retry
-// is one mount.
+// WithStacking mounts on top of an existing mount at a target, as mount(8) does, for callers
+// that rely on it. Without it a repeated call changes nothing: most callers check for a mount
+// first, and expect one mount after a retry.
 func WithStacking() Option {
 	return func(m *Mounter) { m.stack = true }
 }
 
-// call returns the context of one call.
-func (m *Mounter) call(timeout time.Duration) (context.Context, context.CancelFunc) {
+// WithPropagation makes mounts propagate as those of mount(8) do. A mount on a shared mount
+// is shared: later mounts in it appear in the peers of that mount, too, such as a driver
+// container's mounts on the node. A bind mount joins the peer group of a shared source
+// mount, and becomes a slave if its source's mount is one. Without it mounts are private,
+// of whatever type, unless an option of the mount says otherwise ("shared", "slave").
+func WithPropagation() Option {
+	return func(m *Mounter) { m.inheritPropagation = true }
+}
+
+// callContext returns the context of one call.
+func (m *Mounter) callContext(timeout time.Duration) (context.Context, context.CancelFunc) {
 	if timeout <= 0 {
 		return context.WithCancel(m.ctx)
 	}

@@ -16,38 +16,38 @@ import (
 	peer "k8s.io/mount-utils"
 )
 
-func TestMountAgain(t *testing.T) {
-	s := newStage(t)
+func TestMountIsIdempotent(t *testing.T) {
+	s := newAdapterTest(t)
 	for range 2 {
 		require.NoError(t, s.Mount(s.path("source"), s.path("target"), "", []string{"bind", "ro"}))
-		require.Len(t, s.at("target"), 1)
+		require.Len(t, s.mountsAt("target"), 1)
 	}
-	require.Contains(t, s.at("target")[0].Opts, "ro")
+	require.Contains(t, s.mountsAt("target")[0].Opts, "ro")
 	err := s.Mount(s.path("other"), s.path("target"), "", []string{"bind"})
 	require.ErrorIs(t, err, mount.ErrMounted)
-	require.Len(t, s.at("target"), 1)
+	require.Len(t, s.mountsAt("target"), 1)
 	for range 2 {
 		require.NoError(t, s.Unmount(s.path("target")))
-		require.Empty(t, s.at("target"))
+		require.Empty(t, s.mountsAt("target"))
 	}
 }
 
 func TestStacking(t *testing.T) {
-	s := newStage(t, mountutils.WithStacking())
+	s := newAdapterTest(t, mountutils.WithStacking())
 	for depth := 1; depth < 4; depth++ {
 		require.NoError(t, s.Mount(s.path("source"), s.path("target"), "", []string{"bind"}))
-		require.Len(t, s.at("target"), depth)
+		require.Len(t, s.mountsAt("target"), depth)
 	}
 	require.NoError(t, s.UnmountWithForce(s.path("target"), time.Second))
-	require.Len(t, s.at("target"), 2)
+	require.Len(t, s.mountsAt("target"), 2)
 }
 
-func TestLinksAreFollowed(t *testing.T) {
-	s := newStage(t)
+func TestMountFollowsLinks(t *testing.T) {
+	s := newAdapterTest(t)
 	require.NoError(t, os.Symlink(s.path("target"), s.path("link")))
 	require.NoError(t, os.Symlink(s.dir, s.path("way")))
 	require.NoError(t, s.Mount(s.path("way/source"), s.path("way/link"), "", []string{"bind"}))
-	require.Len(t, s.at("target"), 1)
+	require.Len(t, s.mountsAt("target"), 1)
 	for _, name := range []string{"target", "link", "way/link"} {
 		likelyNot, err := s.IsLikelyNotMountPoint(s.path(name))
 		require.NoError(t, err)
@@ -57,12 +57,13 @@ func TestLinksAreFollowed(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{s.path("target")}, refs)
 	require.NoError(t, s.Unmount(s.path("way/link")))
-	require.Empty(t, s.at("target"))
+	require.Empty(t, s.mountsAt("target"))
 }
 
-// TestMissing: callers make the directory when os.IsNotExist says so.
-func TestMissing(t *testing.T) {
-	s := newStage(t)
+// TestMissingPathIsNotExist: os.IsNotExist, by which callers decide to create a directory,
+// matches the errors of a missing path.
+func TestMissingPathIsNotExist(t *testing.T) {
+	s := newAdapterTest(t)
 	for _, path := range []string{s.path("none"), s.path("none/deeper"), ""} {
 		likelyNot, err := s.IsLikelyNotMountPoint(path)
 		require.True(t, os.IsNotExist(err), "%v", err)
@@ -70,7 +71,7 @@ func TestMissing(t *testing.T) {
 		is, err := s.IsMountPoint(path)
 		require.True(t, os.IsNotExist(err), "%v", err)
 		require.False(t, is)
-		//lint:ignore SA1019 it has users
+		//lint:ignore SA1019 drivers still call it
 		not, err := peer.IsNotMountPoint(s, path)
 		require.True(t, os.IsNotExist(err), "%v", err)
 		require.True(t, not)
@@ -82,9 +83,9 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-func TestErrorsAreRecognised(t *testing.T) {
+func TestPeerRecognizesErrors(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.ENOTCONN, syscall.ESTALE, syscall.EIO, syscall.EHOSTDOWN} {
-		s := newStage(t)
+		s := newAdapterTest(t)
 		s.fake.Inject(mounttest.Fault{Op: mounttest.OpIsMountPoint, Err: errno})
 		s.fake.Inject(mounttest.Fault{Op: mounttest.OpUnmount, Err: errno})
 		s.fake.Inject(mounttest.Fault{Op: mounttest.OpMount, Err: errno})
@@ -104,7 +105,7 @@ func TestErrorsAreRecognised(t *testing.T) {
 			require.ErrorIs(t, err, mount.ErrCorrupted)
 		}
 	}
-	s := newStage(t)
+	s := newAdapterTest(t)
 	s.fake.Inject(mounttest.Fault{Op: mounttest.OpUnmount, Err: syscall.EBUSY})
 	err := s.Unmount(s.path("target"))
 	require.ErrorIs(t, err, mount.ErrBusy)
@@ -112,11 +113,11 @@ func TestErrorsAreRecognised(t *testing.T) {
 	s.fake.Inject(mounttest.Fault{Op: mounttest.OpIsMountPoint, Err: syscall.EACCES})
 	_, err = s.IsMountPoint(s.path("target"))
 	require.True(t, os.IsPermission(err), "%v", err)
-	require.True(t, peer.IsCorruptedMnt(err), "what mount-utils takes for it")
+	require.True(t, peer.IsCorruptedMnt(err), "mount-utils counts EACCES as corrupted")
 }
 
 func TestTimeout(t *testing.T) {
-	s := newStage(t, mountutils.WithTimeout(50*time.Millisecond))
+	s := newAdapterTest(t, mountutils.WithTimeout(50*time.Millisecond))
 	s.fake.Inject(mounttest.Fault{Op: mounttest.OpUnmount, Delay: time.Hour})
 	s.fake.Inject(mounttest.Fault{Op: mounttest.OpMount, Delay: time.Hour})
 	s.fake.Inject(mounttest.Fault{Op: mounttest.OpList, Delay: time.Hour})
@@ -128,7 +129,7 @@ func TestTimeout(t *testing.T) {
 
 func TestContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
-	s := newStage(t, mountutils.WithContext(ctx), mountutils.WithTimeout(0))
+	s := newAdapterTest(t, mountutils.WithContext(ctx), mountutils.WithTimeout(0))
 	require.NoError(t, s.Mount(s.path("source"), s.path("target"), "", []string{"bind"}))
 	cause := errors.New("the program ends")
 	cancel(cause)
@@ -138,10 +139,10 @@ func TestContext(t *testing.T) {
 	require.ErrorIs(t, err, cause)
 }
 
-func TestListIsLikeProcMounts(t *testing.T) {
-	s := newStage(t)
+func TestListMatchesProcMounts(t *testing.T) {
+	s := newAdapterTest(t)
 	require.NoError(t, s.Mount("x y", s.path("target"), "tmpfs", []string{"ro", "noexec", "size=1m"}))
-	point := s.at("target")[0]
+	point := s.mountsAt("target")[0]
 	require.Equal(t, "x y", point.Device)
 	require.Equal(t, "tmpfs", point.Type)
 	require.Equal(t, "ro", point.Opts[0])
@@ -153,8 +154,8 @@ func TestListIsLikeProcMounts(t *testing.T) {
 	require.Equal(t, 1, count)
 }
 
-func TestSecretsStaySecret(t *testing.T) {
-	s := newStage(t)
+func TestErrorsHideSecrets(t *testing.T) {
+	s := newAdapterTest(t)
 	s.fake.Inject(mounttest.Fault{Op: mounttest.OpMount, Err: syscall.EACCES})
 	err := s.MountSensitive("//server/share", s.path("target"), "cifs", nil, []string{"password=hunter2"})
 	require.ErrorIs(t, err, syscall.EACCES)
@@ -163,7 +164,7 @@ func TestSecretsStaySecret(t *testing.T) {
 
 func TestCleanup(t *testing.T) {
 	for _, extensive := range []bool{true, false} {
-		s := newStage(t)
+		s := newAdapterTest(t)
 		require.NoError(t, s.Mount(s.path("source"), s.path("target"), "", []string{"bind"}))
 		require.NoError(t, s.Mount(s.path("source"), s.path("other"), "", []string{"bind"}))
 		require.NoError(t, peer.CleanupMountPoint(s.path("target"), s, extensive))

@@ -10,9 +10,9 @@ import (
 	peer "k8s.io/mount-utils"
 )
 
-// List implements Interface of mount-utils. Hidden mounts are in it.
+// List implements Interface of mount-utils. Hidden mounts are included.
 func (m *Mounter) List() ([]peer.MountPoint, error) {
-	ctx, cancel := m.call(m.timeout)
+	ctx, cancel := m.callContext(m.timeout)
 	defer cancel()
 	table, err := m.mounter.List(ctx)
 	if err != nil {
@@ -25,8 +25,8 @@ func (m *Mounter) List() ([]peer.MountPoint, error) {
 	return points, nil
 }
 
-// optionsOf returns options as /proc/mounts has them: "rw" or "ro" first, those of
-// the mount, those of the file system.
+// optionsOf returns options in the format of /proc/mounts: "rw" or "ro" first, then those of
+// the mount, then those of the file system.
 func optionsOf(info mount.Info) []string {
 	first := "rw"
 	if slices.Contains(info.Options, "ro") || slices.Contains(info.SuperOptions, "ro") {
@@ -41,9 +41,9 @@ func optionsOf(info mount.Info) []string {
 	return options
 }
 
-// IsLikelyNotMountPoint implements Interface of mount-utils. It is never wrong: it
-// asks the mount table, and finds bind mounts, too. A symbolic link is followed. A
-// missing path is an error that os.IsNotExist recognises, and true.
+// IsLikelyNotMountPoint implements Interface of mount-utils. It is always right: it reads the
+// mount table, and recognises bind mounts, too. A symbolic link is followed. For a missing
+// path it returns true and an error that os.IsNotExist recognises.
 func (m *Mounter) IsLikelyNotMountPoint(file string) (bool, error) {
 	is, err := m.IsMountPoint(file)
 	return !is, err
@@ -55,7 +55,7 @@ func (m *Mounter) IsMountPoint(file string) (bool, error) {
 	if file == "" {
 		return false, queryError(op, file, syscall.ENOENT)
 	}
-	ctx, cancel := m.call(m.timeout)
+	ctx, cancel := m.callContext(m.timeout)
 	defer cancel()
 	path, err := m.links.follow(ctx, m.mounter, file)
 	if err != nil {
@@ -65,14 +65,14 @@ func (m *Mounter) IsMountPoint(file string) (bool, error) {
 	return is && err == nil, queryError(op, file, err)
 }
 
-// GetMountRefs implements Interface of mount-utils: the other mount points at which
-// what is at pathname is visible. A symbolic link is followed. Of a missing path
-// there are none, and that is no error.
+// GetMountRefs implements Interface of mount-utils: it returns the other mount points at
+// which the file at pathname is visible. A symbolic link is followed. For a missing path the
+// list is empty, without an error.
 func (m *Mounter) GetMountRefs(pathname string) ([]string, error) {
 	if pathname == "" {
 		return []string{}, nil
 	}
-	ctx, cancel := m.call(m.timeout)
+	ctx, cancel := m.callContext(m.timeout)
 	defer cancel()
 	path, err := m.links.follow(ctx, m.mounter, pathname)
 	if err != nil {

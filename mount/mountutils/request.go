@@ -8,31 +8,46 @@ import (
 	"github.com/volumekit/volumekit/mount"
 )
 
-// An order is what a caller of mount-utils asks for.
-type order struct {
+// mountArgs are the arguments of a mount call of mount-utils.
+type mountArgs struct {
 	source, target, fsType    string
 	options, sensitive, flags []string
 }
 
-// A reading is what the options of an order mean.
-type reading struct {
+// parsedOptions are the options of a mount call, by their kinds.
+type parsedOptions struct {
 	bind, rbind, remount bool
 	propagation          mount.Propagation
+	propagates           bool // an option sets the propagation
 	options              []string
 	secrets              []mount.Secret
 }
 
-// request reads the order. It asks the system nothing.
-func (o order) request() (mount.Request, error) {
-	var r reading
+// parse sorts the options by their kinds.
+func (o mountArgs) parse() (r parsedOptions, err error) {
 	if err := r.addFlags(o.flags); err != nil {
-		return mount.Request{}, err
+		return parsedOptions{}, err
 	}
 	for _, option := range splitOptions(o.options) {
 		r.add(option)
 	}
 	for _, option := range splitOptions(o.sensitive) {
 		r.addSensitive(option)
+	}
+	return r, nil
+}
+
+// propagates reports whether an option sets the propagation.
+func (o mountArgs) propagates() bool {
+	r, err := o.parse()
+	return err == nil && r.propagates
+}
+
+// request returns the request for the call. It makes no system call.
+func (o mountArgs) request() (mount.Request, error) {
+	r, err := o.parse()
+	if err != nil {
+		return mount.Request{}, err
 	}
 	req := mount.Request{
 		Source: o.source, Target: o.target, FSType: o.fsType,
@@ -59,31 +74,31 @@ func (o order) request() (mount.Request, error) {
 	return req, nil
 }
 
-// propagations are options of mount(8); the recursive ones differ from the others
-// where there are mounts below the source, which a request treats alike.
+// propagations are options of mount(8). The recursive ones differ from the others for mounts
+// below the source, which a request treats alike.
 var propagations = map[string]mount.Propagation{
 	"private": mount.PropagationPrivate, "rprivate": mount.PropagationPrivate,
 	"slave": mount.PropagationSlave, "rslave": mount.PropagationSlave,
 	"shared": mount.PropagationShared, "rshared": mount.PropagationShared,
 }
 
-// add files an option under what it is.
-func (r *reading) add(option string) {
-	if r.addWord(option) {
+// add records an option by its kind.
+func (r *parsedOptions) add(option string) {
+	if r.addKind(option) {
 		return
 	}
-	// For systemd and fstab's other readers.
+	// Options for systemd and other readers of fstab.
 	if !strings.HasPrefix(option, "x-") && !strings.HasPrefix(option, "comment=") {
 		r.options = append(r.options, option)
 	}
 }
 
-// addWord takes the options that say what kind of mount it is.
-func (r *reading) addWord(option string) bool {
+// addKind records an option that selects the kind of mount.
+func (r *parsedOptions) addKind(option string) bool {
 	propagation, is := propagations[option]
 	switch {
 	case is:
-		r.propagation = propagation
+		r.propagation, r.propagates = propagation, true
 	case option == "bind":
 		r.bind = true
 	case option == "rbind":
@@ -96,10 +111,10 @@ func (r *reading) addWord(option string) bool {
 	return true
 }
 
-// addSensitive keeps secret what the file system is told. Flags of a mount are no
-// secrets: everybody sees them in the mount table.
-func (r *reading) addSensitive(option string) {
-	if r.addWord(option) {
+// addSensitive records a secret option of the file system. Flags of a mount are no secrets:
+// the mount table shows them.
+func (r *parsedOptions) addSensitive(option string) {
+	if r.addKind(option) {
 		return
 	}
 	if !isFlag(option) {
@@ -111,27 +126,25 @@ func (r *reading) addSensitive(option string) {
 	}
 }
 
-// everything lets all options pass that are any.
-var everything = mount.Allow{SUID: true, Dev: true, Context: true}
+// allowAll permits all known options.
+var allowAll = mount.Allow{SUID: true, Dev: true, Context: true}
 
-// isFlag reports whether an option is one of the mount, or means nothing.
+// isFlag reports whether an option belongs to the mount, or has no effect.
 func isFlag(option string) bool {
-	o, err := mount.ParseOptions([]string{option}, everything)
+	o, err := mount.ParseOptions([]string{option}, allowAll)
 	return err == nil && len(o.Data) == 0
 }
 
-// flagsAmong drops the options that are for a file system: callers give a bind
-// mount the options of the volume that it shows. What is no option stays, to be
-// refused.
+// flagsAmong drops the options of file systems: callers pass a bind mount the options of the
+// volume that it shows. Unknown words stay, to be refused.
 func flagsAmong(options []string) []string {
 	return slices.DeleteFunc(slices.Clone(options), func(option string) bool {
-		o, err := mount.ParseOptions([]string{option}, everything)
+		o, err := mount.ParseOptions([]string{option}, allowAll)
 		return err == nil && len(o.Data) > 0
 	})
 }
 
-// splitOptions takes apart what mount(8) would: elements may hold several options
-// with commas between them, but not within double quotes.
+// splitOptions splits elements at commas outside of double quotes, as mount(8) does.
 func splitOptions(options []string) []string {
 	var all []string
 	for _, element := range options {
@@ -146,7 +159,7 @@ func splitOptions(options []string) []string {
 	return all
 }
 
-// flagOptions are the flags of mount(8) that are options, too.
+// flagOptions maps flags of mount(8) to their options.
 var flagOptions = map[string]string{
 	"-B": "bind", "--bind": "bind", "-R": "rbind", "--rbind": "rbind",
 	"-r": "ro", "--read-only": "ro", "-w": "rw", "--rw": "rw", "--read-write": "rw",
@@ -155,13 +168,13 @@ var flagOptions = map[string]string{
 	"--make-shared": "shared", "--make-rshared": "rshared",
 }
 
-// idleFlags are about the program mount(8): its table, its helpers, its output.
+// idleFlags concern the program mount(8): its table, its helpers, its output.
 var idleFlags = []string{
 	"-n", "--no-mtab", "-i", "--internal-only", "-c", "--no-canonicalize",
 	"-s", "-v", "--verbose", "--onlyonce",
 }
 
-func (r *reading) addFlags(flags []string) error {
+func (r *parsedOptions) addFlags(flags []string) error {
 	for i, flag := range flags {
 		option, ok := flagOptions[flag]
 		switch {
@@ -176,7 +189,7 @@ func (r *reading) addFlags(flags []string) error {
 	return nil
 }
 
-// shorten keeps hostile text from filling a log.
+// shorten limits the length of untrusted text.
 func shorten(s string) string {
 	const limit = 128
 	if len(s) <= limit {

@@ -13,66 +13,66 @@ import (
 func TestRequest(t *testing.T) {
 	const hide, include = mount.HideSubmounts, mount.IncludeSubmounts
 	for name, test := range map[string]struct {
-		order order
-		want  mount.Request
+		args mountArgs
+		want mount.Request
 	}{
 		"device": {
-			order{source: "/dev/a", target: "/t", fsType: "ext4", options: []string{"noatime", "defaults"}},
+			mountArgs{source: "/dev/a", target: "/t", fsType: "ext4", options: []string{"noatime", "defaults"}},
 			mount.Request{Source: "/dev/a", Target: "/t", FSType: "ext4", Options: []string{"noatime", "defaults"}},
 		},
 		"several in one": {
-			order{source: "a:/b", target: "/t", fsType: "nfs", options: []string{"ro,vers=4.1", "", "hard"}},
+			mountArgs{source: "a:/b", target: "/t", fsType: "nfs", options: []string{"ro,vers=4.1", "", "hard"}},
 			mount.Request{Source: "a:/b", Target: "/t", FSType: "nfs", Options: []string{"ro", "vers=4.1", "hard"}},
 		},
 		"bind": {
-			order{source: "/s", target: "/t", options: []string{"bind"}},
+			mountArgs{source: "/s", target: "/t", options: []string{"bind"}},
 			mount.Request{Source: "/s", Target: "/t", Submounts: hide},
 		},
 		"bind with a type, flags and options of the volume": {
-			order{source: "/s", target: "/t", fsType: "ext4", options: []string{"bind", "ro", "nfsvers=4.1", "discard", "_netdev"}},
+			mountArgs{source: "/s", target: "/t", fsType: "ext4", options: []string{"bind", "ro", "nfsvers=4.1", "discard", "_netdev"}},
 			mount.Request{Source: "/s", Target: "/t", Options: []string{"ro", "_netdev"}, Submounts: hide},
 		},
 		"rbind": {
-			order{source: "/s", target: "/t", fsType: "none", options: []string{"rbind,rslave"}},
+			mountArgs{source: "/s", target: "/t", fsType: "none", options: []string{"rbind,rslave"}},
 			mount.Request{Source: "/s", Target: "/t", Submounts: include, Propagation: mount.PropagationSlave},
 		},
 		"bind, shared": {
-			order{source: "/s", target: "/t", options: []string{"bind", "rshared"}},
+			mountArgs{source: "/s", target: "/t", options: []string{"bind", "rshared"}},
 			mount.Request{Source: "/s", Target: "/t", Submounts: hide, Propagation: mount.PropagationShared},
 		},
 		"remount of a bind": {
-			order{source: "/s", target: "/t", fsType: "x", options: []string{"bind", "remount", "ro", "size=1"}},
+			mountArgs{source: "/s", target: "/t", fsType: "x", options: []string{"bind", "remount", "ro", "size=1"}},
 			mount.Request{Target: "/t", Options: []string{"ro"}, Remount: true},
 		},
 		"remount": {
-			order{source: "/s", target: "/t", options: []string{"remount", "rw"}},
+			mountArgs{source: "/s", target: "/t", options: []string{"remount", "rw"}},
 			mount.Request{Target: "/t", Options: []string{"rw"}, Remount: true},
 		},
 		"for the readers of fstab": {
-			order{source: "x", target: "/t", fsType: "tmpfs", options: []string{"x-systemd.automount", "comment=a b", "noexec"}},
+			mountArgs{source: "x", target: "/t", fsType: "tmpfs", options: []string{"x-systemd.automount", "comment=a b", "noexec"}},
 			mount.Request{Source: "x", Target: "/t", FSType: "tmpfs", Options: []string{"noexec"}},
 		},
 		"flags of mount(8)": {
-			order{source: "/s", target: "/t", flags: []string{"--no-mtab", "-B", "--read-only", "--make-rshared"}},
+			mountArgs{source: "/s", target: "/t", flags: []string{"--no-mtab", "-B", "--read-only", "--make-rshared"}},
 			mount.Request{Source: "/s", Target: "/t", Options: []string{"ro"}, Submounts: hide, Propagation: mount.PropagationShared},
 		},
 		"flags among sensitive options": {
-			order{source: "/s", target: "/t", options: []string{"ro"}, sensitive: []string{"bind,ro", "noexec"}},
+			mountArgs{source: "/s", target: "/t", options: []string{"ro"}, sensitive: []string{"bind,ro", "noexec"}},
 			mount.Request{Source: "/s", Target: "/t", Options: []string{"ro", "noexec"}, Submounts: hide},
 		},
 		"quotes": {
-			order{source: "x", target: "/t", fsType: "tmpfs", options: []string{`a="b,c",d`}},
+			mountArgs{source: "x", target: "/t", fsType: "tmpfs", options: []string{`a="b,c",d`}},
 			mount.Request{Source: "x", Target: "/t", FSType: "tmpfs", Options: []string{`a="b,c"`, "d"}},
 		},
 	} {
-		got, err := test.order.request()
+		got, err := test.args.request()
 		require.NoError(t, err, name)
 		require.Equal(t, test.want, got, name)
 	}
 }
 
 func TestRequestSecrets(t *testing.T) {
-	req, err := order{
+	req, err := mountArgs{
 		source: "//server/share", target: "/t", fsType: "cifs",
 		options: []string{"vers=3.0"}, sensitive: []string{"username=bob,password=hunter2"},
 	}.request()
@@ -87,7 +87,7 @@ func TestRequestSecrets(t *testing.T) {
 }
 
 func TestRequestRefuses(t *testing.T) {
-	for field, o := range map[string]order{
+	for field, o := range map[string]mountArgs{
 		"FSType":        {source: "/dev/a", target: "/t"},
 		"MountFlags[1]": {source: "/s", target: "/t", flags: []string{"-n", "-o" + strings.Repeat("x", 1<<20)}},
 		"Options[0]":    {source: "/s", target: "/t", options: []string{"bind", "move"}},
@@ -95,7 +95,7 @@ func TestRequestRefuses(t *testing.T) {
 	} {
 		req, err := o.request()
 		if err == nil {
-			_, err = req.Parse(everything)
+			_, err = req.Parse(allowAll)
 		}
 		var input *mount.InputError
 		require.ErrorAs(t, err, &input, field)
@@ -103,7 +103,7 @@ func TestRequestRefuses(t *testing.T) {
 		require.Less(t, len(err.Error()), 1000)
 	}
 	for _, fsType := range []string{"", "auto"} {
-		_, err := order{source: "/dev/a", target: "/t", fsType: fsType}.request()
+		_, err := mountArgs{source: "/dev/a", target: "/t", fsType: fsType}.request()
 		require.ErrorContains(t, err, "FSType")
 	}
 }
@@ -111,7 +111,7 @@ func TestRequestRefuses(t *testing.T) {
 func FuzzRequest(f *testing.F) {
 	f.Add("/s", "ext4", `bind,"a,b`, "password=hunter2,ro", "-n")
 	f.Fuzz(func(t *testing.T, source, fsType, options, sensitive, flag string) {
-		req, err := order{
+		req, err := mountArgs{
 			source: source, target: "/t", fsType: fsType,
 			options: []string{options}, sensitive: []string{sensitive}, flags: []string{flag},
 		}.request()

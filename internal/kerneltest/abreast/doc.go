@@ -1,3 +1,2 @@
-// Package abreast runs commands side by side, and shows what they say one after
-// another.
+// Package abreast runs commands in parallel, and prints their outputs one after another.
 package abreast

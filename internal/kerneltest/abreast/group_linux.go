@@ -10,20 +10,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// group makes a command the first of a process group, which ends with it.
+// group makes a command the leader of a process group, which ends with the command.
 func group(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 }
 
-// endGroup returns when nothing is left of the group. It was told to end, unless
-// the command had ended by itself.
+// endGroup ends the group with SIGTERM, and with SIGKILL once endLimit is over, and returns
+// when no process of the group is left.
 func endGroup(cmd *exec.Cmd) {
 	if cmd.Process == nil {
 		return
 	}
 	end := unix.SIGTERM
-	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(endLimit); ; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			end = unix.SIGKILL
 		}
@@ -34,13 +34,12 @@ func endGroup(cmd *exec.Cmd) {
 	}
 }
 
-// adopt makes the children of what ends this process' own.
+// adopt makes orphaned descendants children of this process.
 func adopt() error {
 	return os.NewSyscallError("prctl", unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
 }
 
-// reap waits for those of our children in a group that have ended, and returns
-// whether there are others.
+// reap waits for the ended children in a group, and reports whether others are left.
 func reap(group int) (left bool) {
 	for {
 		pid, err := unix.Wait4(group, nil, unix.WNOHANG, nil)

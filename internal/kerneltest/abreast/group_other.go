@@ -4,7 +4,7 @@ package abreast
 
 import "os/exec"
 
-// There are no kernels to run elsewhere, so a command is all that there is to end.
+// Kernels run on Linux alone, so elsewhere a group is the command itself.
 func group(*exec.Cmd)    {}
 func endGroup(*exec.Cmd) {}
 func adopt() error       { return nil }

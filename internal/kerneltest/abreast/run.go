@@ -15,11 +15,11 @@ type Task struct {
 	Args  []string
 }
 
-// Run runs the tasks side by side, and writes to out what they write, the first
-// one's at once and the others' after it. When one fails the others are ended, and
-// the error is the first failure. When ctx ends, they are ended, too. Nothing that
-// they started is left, unless it has left their process groups. This process gets
-// children of theirs, and reaps those in the groups.
+// Run runs the tasks in parallel. It copies their outputs to out in the tasks' order: the
+// first one's at once, the others' after it. When a task fails, or ctx ends, Run ends the
+// others, and returns the first failure. It leaves no process behind, except those that
+// have left their process groups. This process adopts orphaned descendants of the tasks,
+// and reaps those in the groups.
 func Run(ctx context.Context, out io.Writer, tasks ...Task) error {
 	if err := adopt(); err != nil {
 		return err
@@ -32,7 +32,7 @@ func Run(ctx context.Context, out io.Writer, tasks ...Task) error {
 		running.Go(func() {
 			defer turns.end(i)
 			if err := task.run(ctx, turn{turns, i}); err != nil {
-				fail(fmt.Errorf("%s: %w", task.Title, err)) // the first one stays
+				fail(fmt.Errorf("%s: %w", task.Title, err)) // the first failure wins
 			}
 		})
 	}
@@ -40,14 +40,14 @@ func Run(ctx context.Context, out io.Writer, tasks ...Task) error {
 	return context.Cause(ctx)
 }
 
-// patience is how long a command may take to end when it is told to, and then what
-// it has started.
-var patience = 10 * time.Second
+// endLimit limits the time from the signal to end until the end of a command, and then of
+// its descendants.
+var endLimit = 10 * time.Second
 
 func (t Task) run(ctx context.Context, out io.Writer) error {
 	cmd := exec.CommandContext(ctx, t.Args[0], t.Args[1:]...)
 	cmd.Stdout, cmd.Stderr = out, out
-	cmd.WaitDelay = patience
+	cmd.WaitDelay = endLimit
 	group(cmd)
 	err := cmd.Run()
 	endGroup(cmd)

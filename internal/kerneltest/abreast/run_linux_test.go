@@ -21,7 +21,8 @@ const (
 	done = `touch done; `
 )
 
-// TestInTurn: what the second says first comes second, and nothing of it is lost.
+// TestInTurn checks that the second command's output follows the first one's completely,
+// although it was printed earlier.
 func TestInTurn(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var out strings.Builder
@@ -30,11 +31,11 @@ func TestInTurn(t *testing.T) {
 	require.Equal(t, "a\nerr\nb\nc", out.String())
 }
 
-// TestFirstFailure: it ends the others, with what they have started, and is the one
-// that is told.
+// TestFirstFailure checks that the first failure ends the other commands with their
+// children, and is the error that Run returns.
 func TestFirstFailure(t *testing.T) {
-	defer func(before time.Duration) { patience = before }(patience)
-	patience = time.Second
+	defer func(before time.Duration) { endLimit = before }(endLimit)
+	endLimit = time.Second
 	t.Chdir(t.TempDir())
 	var out strings.Builder
 	err := Run(t.Context(), &out,
@@ -50,7 +51,7 @@ func TestFirstFailure(t *testing.T) {
 	require.NoDirExists(t, "/proc/"+strings.TrimSpace(string(child)))
 }
 
-// TestOrphans: what a command leaves behind is ended although it did not fail.
+// TestOrphans checks that the remaining children of a successful command are killed.
 func TestOrphans(t *testing.T) {
 	t.Chdir(t.TempDir())
 	require.NoError(t, Run(t.Context(), new(strings.Builder), shell("A", `sleep 1000 >/dev/null 2>&1 & echo $! >child`)))

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// A turns lets one speak at a time, in their order, and keeps what the others say
-// until it is their turn.
+// A turns prints one output at a time, in order, and keeps the output of the others until
+// their turn.
 type turns struct {
 	mu    sync.Mutex
 	out   io.Writer
@@ -24,29 +24,29 @@ func (t *turns) write(i int, text []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.kept[i].Write(text)
-	t.say()
+	t.printTurn()
 }
 
-// end passes the turn on.
+// end gives the turn to the next output.
 func (t *turns) end(i int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.ended[i] = true
 	for t.turn < len(t.ended) && t.ended[t.turn] {
 		t.turn++
-		t.say()
+		t.printTurn()
 	}
 }
 
-// say writes what is kept of the one whose turn it is. If nobody listens any more,
-// the commands still run to their end.
-func (t *turns) say() {
+// printTurn prints the kept output of the current turn. After a failed write the commands still
+// run to their end.
+func (t *turns) printTurn() {
 	if t.turn < len(t.kept) {
 		_, _ = t.kept[t.turn].WriteTo(t.out)
 	}
 }
 
-// A turn is one's place in turns.
+// A turn is one output's writer.
 type turn struct {
 	*turns
 	i int

@@ -16,20 +16,19 @@ import (
 // A Test is a test binary to run.
 type Test struct {
 	Kernel kernels.Kernel
-	// Program is the test binary. This process' own program has to be one that
-	// calls guest.Main when it is the first process.
+	// Program is the test binary. The program of this process must call guest.Main when it
+	// is the first process.
 	Program string
 	Args    []string
 	Output  io.Writer
-	// BootTime is how long a kernel may take until the test begins. Zero means
-	// a minute, for what takes a second or two on a machine that is not busy.
+	// BootTime limits the time from the start of a kernel to the start of the test. Zero
+	// means a minute; an idle machine needs a second or two.
 	BootTime time.Duration
 }
 
-// Run runs a test in a kernel of its own, in the directory and environment of
-// this process, and returns the test's exit code. A kernel that does not start,
-// hangs, or ends before the test does, gets a second chance; the test does not.
-// When ctx ends, the kernel does.
+// Run runs a test in a kernel of its own, in the directory and environment of this process,
+// and returns the test's exit code. It retries once a kernel that does not start, hangs, or
+// ends before the test does; the test runs once. When ctx ends, the kernel ends.
 func Run(ctx context.Context, t Test) (code int, err error) {
 	r, err := t.boot(ctx)
 	if err == nil && !r.ended && ctx.Err() == nil {
@@ -47,7 +46,7 @@ func Run(ctx context.Context, t Test) (code int, err error) {
 	return guest.Failed, r.failure()
 }
 
-// boot starts the kernel once, and brings back what the test counted if it ended.
+// boot starts the kernel once, and copies the test's tally if the test has ended.
 func (t Test) boot(ctx context.Context) (r report, err error) {
 	work, err := os.MkdirTemp("", "umlrun-")
 	if err != nil {
@@ -76,7 +75,7 @@ func (t Test) boot(ctx context.Context) (r report, err error) {
 	return r, appendFile(os.Getenv(countVar), countFile(results))
 }
 
-// appendFile appends a file to another one, if both are there to be had.
+// appendFile appends a file to another one, if both exist.
 func appendFile(to, from string) error {
 	data, err := os.ReadFile(from)
 	if err != nil || to == "" {

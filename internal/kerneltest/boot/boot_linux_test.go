@@ -16,8 +16,8 @@ import (
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
-// The test binary is also the guest's first program, and the program that runs
-// there: with this variable it does what its value says.
+// roleVar makes the test binary the guest's first program, or the program that runs in the
+// guest: its value names the role.
 const roleVar = "VOLUMEKIT_TEST_ROLE"
 
 // kernelVar names the kernel to test with.
@@ -77,8 +77,8 @@ func switchOff() {
 	select {}
 }
 
-// in runs this binary in a role.
-func in(t *testing.T, ctx context.Context, role string, args ...string) (output string, code int, err error) {
+// runRole runs this binary in a role.
+func runRole(t *testing.T, ctx context.Context, role string, args ...string) (output string, code int, err error) {
 	t.Helper()
 	name := os.Getenv(kernelVar)
 	if name == "" {
@@ -95,28 +95,28 @@ func in(t *testing.T, ctx context.Context, role string, args ...string) (output 
 }
 
 func TestOutputAndExitCode(t *testing.T) {
-	output, code, err := in(t, t.Context(), "talk")
+	output, code, err := runRole(t, t.Context(), "talk")
 	require.NoError(t, err)
 	require.Equal(t, 3, code)
 	require.Equal(t, "one\r\n\x16two", output)
 }
 
 func TestProgramIsKilled(t *testing.T) {
-	output, code, err := in(t, t.Context(), "die")
+	output, code, err := runRole(t, t.Context(), "die")
 	require.NoError(t, err)
 	require.Equal(t, 137, code)
 	require.Contains(t, output, "killed")
 }
 
-// TestFiles: what the test binary is told to write is there afterwards, and
-// nothing else is.
+// TestFiles checks that the files that the test binary is to write exist afterwards, and no
+// others.
 func TestFiles(t *testing.T) {
 	dir, count := t.TempDir(), filepath.Join(t.TempDir(), "count")
 	t.Chdir(dir)
 	t.Setenv(countVar, count)
 	require.NoError(t, os.WriteFile(count, []byte("before\n"), 0o600))
 	profile := filepath.Join(t.TempDir(), "profile")
-	output, code, err := in(t, t.Context(), "write", "-test.coverprofile="+profile)
+	output, code, err := runRole(t, t.Context(), "write", "-test.coverprofile="+profile)
 	require.NoError(t, err)
 	require.Zero(t, code, output)
 	require.Equal(t, dir+" 0\n", output)
@@ -128,11 +128,12 @@ func TestFiles(t *testing.T) {
 	require.NoFileExists(t, dir+"/gone")
 }
 
-// TestSecondChance: it is the kernel's, and what counts is how the last one ended.
-func TestSecondChance(t *testing.T) {
+// TestEarlyShutdownIsRetried checks that a kernel which switches off before the test ends is booted
+// once more, and that the last run decides.
+func TestEarlyShutdownIsRetried(t *testing.T) {
 	count, dir := filepath.Join(t.TempDir(), "count"), t.TempDir()
 	t.Setenv(countVar, count)
-	output, code, err := in(t, t.Context(), "switch off once", "-test.outputdir="+dir)
+	output, code, err := runRole(t, t.Context(), "switch off once", "-test.outputdir="+dir)
 	require.NoError(t, err)
 	require.Zero(t, code, output)
 	require.DirExists(t, dir+"/before")
@@ -140,16 +141,16 @@ func TestSecondChance(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "counted\n", string(counted))
 
-	output, code, err = in(t, t.Context(), "switch off")
+	output, code, err = runRole(t, t.Context(), "switch off")
 	require.ErrorContains(t, err, "before the test did")
 	require.Equal(t, guest.Failed, code)
 	require.Equal(t, 2, strings.Count(output, "going\n"), output)
 }
 
-func TestEnds(t *testing.T) {
+func TestRunEndsWithContext(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	_, code, err := in(t, ctx, "hang")
+	_, code, err := runRole(t, ctx, "hang")
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.Equal(t, guest.Failed, code)
 }

@@ -10,14 +10,14 @@ import (
 	"github.com/volumekit/volumekit/internal/kerneltest/guest"
 )
 
-// A report is what the console said.
+// A report summarises the console's output.
 type report struct {
 	began, ended bool
 	code         int    // of the test, if it ended
-	kernel       string // what the kernel said before the test began
+	kernel       string // the kernel's messages before the test began
 }
 
-// failure says what happened to a kernel whose test did not end.
+// failure describes a kernel whose test did not end.
 func (r report) failure() error {
 	if r.began {
 		return errors.New("the kernel hung, or ended, before the test did")
@@ -31,7 +31,7 @@ func listen(console io.Reader, out io.Writer, began func()) (r report, err error
 	lines := bufio.NewReader(console)
 	for {
 		line, readErr := lines.ReadString('\n')
-		if err := r.hear(line, out, began); err != nil || r.ended {
+		if err := r.handleLine(line, out, began); err != nil || r.ended {
 			return r, err
 		}
 		switch {
@@ -43,8 +43,8 @@ func listen(console io.Reader, out io.Writer, began func()) (r report, err error
 	}
 }
 
-// hear takes one line, or what there is of it when the console ends.
-func (r *report) hear(line string, out io.Writer, began func()) (err error) {
+// handleLine handles one line, or an incomplete one at the end of the console.
+func (r *report) handleLine(line string, out io.Writer, began func()) (err error) {
 	if !r.began {
 		said, _, ok := strings.Cut(line, strings.TrimSuffix(guest.Begin, "\n"))
 		r.kernel += said
@@ -54,7 +54,7 @@ func (r *report) hear(line string, out io.Writer, began func()) (err error) {
 		}
 		return nil
 	}
-	// What the test wrote last need not end its line.
+	// The test's last output may lack a line feed.
 	if at := strings.IndexByte(line, guest.End(0)[0]); at >= 0 {
 		if r.code, r.ended = guest.ParseEnd(line[at:]); r.ended {
 			line = line[:at]

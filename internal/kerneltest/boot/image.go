@@ -15,11 +15,11 @@ import (
 	"github.com/volumekit/volumekit/internal/kerneltest/modules"
 )
 
-// wanted are the modules that a guest has, as far as its kernel knows them.
-var wanted = []string{"overlay", "loop", "fuse", "ipv6", "veth", "nfs", "nfsv3", "nfsv4", "nfsd"}
+// guestModules lists the modules of a guest; its kernel may lack some.
+var guestModules = []string{"overlay", "loop", "fuse", "ipv6", "veth", "nfs", "nfsv3", "nfsv4", "nfsd"}
 
-// writeImage writes to a file what the guest starts from: this program, the test
-// binary, modules and the task, which it completes with the modules' names.
+// writeImage writes the guest's initial archive to a file: this program, the test binary,
+// modules and the task, to which it adds the modules' names.
 func writeImage(file, test, moduleDir string, task guest.Task) error {
 	entries := []initrd.Entry{
 		{Name: "dev", Mode: initrd.Directory},
@@ -54,14 +54,14 @@ func writeImage(file, test, moduleDir string, task guest.Task) error {
 	return writeFile(file, append(entries, initrd.Entry{Name: guest.TaskFile, Mode: initrd.Executable, Data: text}))
 }
 
-// readModules returns the modules as entries and notes their names, in the order
-// to load them.
+// readModules returns the modules as entries and adds their names to the task, in load
+// order.
 func readModules(dir string, task *guest.Task) (entries []initrd.Entry, err error) {
 	dep, err := os.ReadFile(filepath.Join(dir, "modules.dep"))
 	if err != nil {
 		return nil, err
 	}
-	for _, path := range modules.Parse(string(dep)).Order(wanted...) {
+	for _, path := range modules.Parse(string(dep)).Order(guestModules...) {
 		data, err := readModule(filepath.Join(dir, path))
 		if err != nil {
 			return nil, fmt.Errorf("module %s: %w", path, err)

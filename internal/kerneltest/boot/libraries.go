@@ -10,10 +10,9 @@ import (
 	"github.com/volumekit/volumekit/internal/kerneltest/initrd"
 )
 
-// libraries returns what a program is linked with when it starts: its loader, at
-// the path that it names, and the shared libraries beside that. A static program
-// has none. It is for programs in Go that are linked with the C library, and with
-// nothing that is not a part of that.
+// libraries returns the files that a program's start requires: its loader, at the path in
+// its header, and the shared libraries beside the loader. A static program has none. It
+// supports Go programs that are linked with the C library and its parts alone.
 func libraries(program string) ([]initrd.Entry, error) {
 	loader, err := interpreter(program)
 	if err != nil || loader == "" {
@@ -30,7 +29,7 @@ func libraries(program string) ([]initrd.Entry, error) {
 	return l.entries, l.addNeeded(program)
 }
 
-// interpreter returns the path of the loader that a program names, if it does.
+// interpreter returns the path of the loader in a program's header, if there is one.
 func interpreter(program string) (string, error) {
 	f, err := elf.Open(program)
 	if err != nil {
@@ -45,14 +44,14 @@ func interpreter(program string) (string, error) {
 	return strings.TrimRight(string(text), "\x00"), err
 }
 
-// A linked is what has been found so far, in the one directory that is looked at.
+// A linked holds the libraries found so far, all in one directory.
 type linked struct {
 	dir     string
 	seen    map[string]bool // files and directories, by path
 	entries []initrd.Entry
 }
 
-// addNeeded adds the libraries that a file needs, and those that they need.
+// addNeeded adds the libraries that a file needs, recursively.
 func (l *linked) addNeeded(file string) error {
 	f, err := elf.Open(file)
 	if err != nil {
@@ -78,7 +77,7 @@ func (l *linked) addNeeded(file string) error {
 	return nil
 }
 
-// add adds a file, after the directories that it is in.
+// add adds a file, after the directories above it.
 func (l *linked) add(at, source string) error {
 	data, err := os.ReadFile(source)
 	if err != nil {

@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// start runs the kernel until its test has ended, or it has, or until ctx ends.
+// start runs the kernel until its test or the kernel has ended, or until ctx ends.
 func (t Test) start(ctx context.Context, work, image string) (r report, err error) {
 	ctx, kill := context.WithCancel(ctx)
 	defer kill()
 	cmd := t.Kernel.Command(ctx, commandLine(work, image)...)
-	// The kernel has processes of its own, and all have to go with it.
+	// The kernel has child processes, which must end with it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	console, w, err := os.Pipe()
@@ -25,7 +25,7 @@ func (t Test) start(ctx context.Context, work, image string) (r report, err erro
 	}
 	defer func() { _ = console.Close() }()
 	cmd.Stdout, cmd.Stderr = w, w
-	// The kernel dies with the thread that made it, so the thread must not end.
+	// The kernel dies with the thread that created it, so the thread must not end.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := hideWideRegisters(); err != nil {
@@ -42,13 +42,13 @@ func (t Test) start(ctx context.Context, work, image string) (r report, err erro
 	return r, err
 }
 
-// commandLine is the kernel's.
+// commandLine returns the kernel's command line.
 func commandLine(work, image string) []string {
 	return []string{
 		"mem=512M",
 		"initrd=" + image, "rdinit=/init",
 		"con=null", "con0=null,fd:1",
-		"panic=-1", // end, do not wait
+		"panic=-1", // exit at once
 		"umid=" + filepath.Base(work), "uml_dir=" + work,
 		"quiet", "loglevel=3",
 		narrowGo, narrowC,

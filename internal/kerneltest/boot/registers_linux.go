@@ -7,16 +7,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hideWideRegisters makes the processor look older to what this thread starts.
+// hideWideRegisters makes the processor look older to the processes that this thread starts.
 //
-// User-Mode Linux keeps the registers of its processes in structures of its own.
-// Up to some version they have room for what processors had at that time, and on
-// a later one the kernel dies with its first process. It is content with the
-// registers that every processor has if it may not ask for more: that request,
-// ptrace(PTRACE_GETREGSET, pid, NT_X86_XSTATE), is made to fail. Programs in the
-// guest must then not use wider ones in several threads: see guestEnv.
+// User-Mode Linux keeps the registers of its processes in structures of fixed size. Up to
+// some version they have room for the registers of processors of their time, and on a later
+// processor the kernel dies with its first process. The kernel falls back to the registers
+// of every processor if its request for more,
+// ptrace(PTRACE_GETREGSET, pid, NT_X86_XSTATE), fails, so a system call filter makes it fail.
+// Programs in the guest must then not use wide registers in several threads: see guestEnv.
 //
-// It cannot be undone. The goroutine has to stay on its thread, and end on it.
+// The filter cannot be removed. The goroutine must stay on its thread, and end on it.
 func hideWideRegisters() error {
 	const (
 		load, jumpIfEqual, ret = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, unix.BPF_RET | unix.BPF_K

@@ -9,30 +9,30 @@ import (
 	"github.com/volumekit/volumekit/internal/kerneltest/guest"
 )
 
-// threads lets several goroutines run in turns of the kernel's, which are shorter
-// than those that Go makes where there is one processor.
+// threads makes the guest's kernel schedule several threads, in shorter turns than the Go
+// scheduler's on one processor.
 const threads = "GOMAXPROCS=4"
 
-// Programs in the guest do without wide vector registers, whose contents may get
-// lost there: see hideWideRegisters. So much for Go and for the C library.
+// Programs in the guest must not use wide vector registers, whose contents may get lost
+// there: see hideWideRegisters. These variables tell Go and the C library.
 const (
 	narrowGo = "GODEBUG=cpu.all=off"
 	narrowC  = "GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX,-AVX2,-AVX512F,-AVX512VL,-AVX512BW,-XSAVE,-XSAVEC"
 )
 
-// countVar names a file of the host that tests append lines to. It is written by
-// several guests at once: each gets a file of its own, and we append.
+// countVar names a file of the host to which tests append lines. Several guests run at once,
+// so each gets a file of its own, and the host appends it.
 const countVar = "VOLUMEKIT_COUNT_FILE"
 
-// outputFlags are the test binary's flags that name files it writes; the other
-// ones below, directories.
+// outputFlags are the test binary's flags that name output files; the flags below name
+// directories.
 var (
 	outputFlags = []string{"coverprofile", "cpuprofile", "memprofile", "blockprofile", "mutexprofile", "trace", "testlogfile"}
 	outputDirs  = []string{"outputdir", "gocoverdir"}
 )
 
-// newTask says what the guest is to do: run a test with these arguments, as if it
-// were in dir on the host. What it counts goes to results.
+// newTask returns the guest's task: to run a test with these arguments, as if it were in dir
+// on the host. The test's tally goes to results.
 func newTask(args, environ []string, dir, results string) guest.Task {
 	return guest.Task{
 		Args:     args,
@@ -42,7 +42,7 @@ func newTask(args, environ []string, dir, results string) guest.Task {
 	}
 }
 
-// writable returns the directories that the flags send output to.
+// writable returns the directories of the output flags.
 func writable(args []string, dir string) (dirs []string) {
 	for _, arg := range args {
 		name, value := testFlag(arg)
@@ -63,7 +63,7 @@ func writable(args []string, dir string) (dirs []string) {
 	return slices.Compact(dirs)
 }
 
-// testFlag takes "-test.name=value" apart.
+// testFlag splits "-test.name=value".
 func testFlag(arg string) (name, value string) {
 	name, value, _ = strings.Cut(strings.TrimLeft(arg, "-"), "=")
 	name, ok := strings.CutPrefix(name, "test.")
@@ -73,8 +73,8 @@ func testFlag(arg string) (name, value string) {
 	return name, value
 }
 
-// timeLimit is a little more than the test gives itself. A test that knows no
-// limit gets an hour.
+// timeLimit returns a little more than the test's own timeout, or an hour for a test without
+// one.
 func timeLimit(args []string) time.Duration {
 	for _, arg := range args {
 		if name, value := testFlag(arg); name == "timeout" {
@@ -86,7 +86,7 @@ func timeLimit(args []string) time.Duration {
 	return time.Hour
 }
 
-// guestEnv is the part of an environment that means the same in the guest.
+// guestEnv returns the part of an environment that has the same meaning in the guest.
 func guestEnv(environ []string, results string) []string {
 	env := []string{"TMPDIR=" + guest.TempDir, threads, narrowGo, narrowC}
 	for _, variable := range environ {

@@ -11,13 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Main is the life of the guest. It does not return.
+// Main runs the guest from its first instruction to its end. It does not return.
 func Main() {
 	code := Failed
 	err := openConsole()
 	if err == nil {
 		fmt.Print(Begin)
-		code, err = work()
+		code, err = runTask()
 	}
 	if err != nil {
 		fmt.Println("guest:", err)
@@ -29,7 +29,7 @@ func Main() {
 	}
 }
 
-// openConsole connects the program with the host, byte by byte.
+// openConsole connects the program with the host, without any translation of bytes.
 func openConsole() error {
 	if err := mount("devtmpfs", "devtmpfs", "/dev", "", 0); err != nil {
 		return err
@@ -51,7 +51,7 @@ func openConsole() error {
 	return unix.IoctlSetTermios(fd, unix.TCSETS, term)
 }
 
-func work() (code int, err error) {
+func runTask() (code int, err error) {
 	task, err := readTask()
 	if err != nil {
 		return Failed, err
@@ -63,7 +63,7 @@ func work() (code int, err error) {
 	if err != nil {
 		return Failed, err
 	}
-	if err := settle(task.Writable); err != nil {
+	if err := assembleRoot(task.Writable); err != nil {
 		return Failed, err
 	}
 	if err := link.Up("lo"); err != nil {
@@ -76,8 +76,8 @@ func work() (code int, err error) {
 	return code, errors.Join(err, sync(task.Writable))
 }
 
-// sync writes to the host's directories what is for them. Not sync(2): that waits
-// for all file systems, and a test may leave one whose server is dead.
+// sync flushes the writable directories of the host. sync(2) would wait for all file
+// systems, and a test may leave one whose server is dead.
 func sync(dirs []string) (err error) {
 	for _, dir := range dirs {
 		fd, openErr := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Where the guest's root is put together.
+// The directory in which the guest's root is assembled.
 const (
 	hostDir  = "/host"
 	layerDir = "/layer"
@@ -17,9 +17,9 @@ const (
 // program is the test binary in the guest's root.
 const program = "/run/volumekit.test"
 
-// settle makes the guest's root the root directory: the host's, with a layer of
-// memory above it for what is written, and what a machine has besides.
-func settle(writable []string) error {
+// assembleRoot assembles the guest's root directory: the host's, under a writable layer in
+// memory, with the file systems of a machine.
+func assembleRoot(writable []string) error {
 	if err := mountRoot(); err != nil {
 		return err
 	}
@@ -28,9 +28,8 @@ func settle(writable []string) error {
 			return err
 		}
 	}
-	// Moved to "/" and not just entered: a program whose root is elsewhere may
-	// not make user namespaces.
-	if err := enter(rootDir); err != nil {
+	// Moved to "/", since a process in a chroot may not create user namespaces.
+	if err := changeRoot(rootDir); err != nil {
 		return err
 	}
 	return furnish()
@@ -56,7 +55,7 @@ func mountRoot() error {
 	return mount("/dev", "", rootDir+"/dev", "", unix.MS_MOVE)
 }
 
-func enter(dir string) error {
+func changeRoot(dir string) error {
 	if err := os.Chdir(dir); err != nil {
 		return err
 	}
@@ -69,7 +68,7 @@ func enter(dir string) error {
 	return os.Chdir("/")
 }
 
-// furnish mounts and links what programs expect to find.
+// furnish mounts the file systems and makes the links that programs expect.
 func furnish() error {
 	for _, m := range []struct{ fsType, dir, data string }{
 		{"proc", "/proc", ""},
@@ -89,7 +88,7 @@ func furnish() error {
 			return err
 		}
 	}
-	// What was not loaded is not to be had: the host's modules are not ours.
+	// Hides the host's modules, which do not fit this kernel.
 	return os.WriteFile("/proc/sys/kernel/modprobe", []byte("\n"), 0)
 }
 

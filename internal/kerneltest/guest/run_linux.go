@@ -8,8 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// run runs the test to its end, and takes care of orphans meanwhile, as the first
-// program has to.
+// run runs the test to its end, and reaps orphans meanwhile, as the first process must.
 func run(task Task) (code int, err error) {
 	pid, err := syscall.ForkExec(program, append([]string{program}, task.Args...), &syscall.ProcAttr{
 		Dir:   task.Dir,

@@ -1,14 +1,13 @@
-// Package guest is the first program in a kernel under test: it gives the guest
-// what a test expects of a machine, runs the test, and says how it ended.
+// Package guest is the first program in a kernel under test: it prepares the guest for the
+// test, runs the test, and reports its end.
 //
-// The guest sees the host's files, so that the tools and test data of the host
-// are there, but writes go into its own memory. Only the directories in
-// [Task.Writable] are the host's own.
+// The guest reads the host's files, tools and test data included, but writes go into its own
+// memory. Only the directories in [Task.Writable] are the host's own.
 package guest
 
 import "fmt"
 
-// Where the guest finds what the host gave it.
+// Names in the archive from the host.
 const (
 	InitFile   = "init"    // this program
 	TaskFile   = "task"    // a Task as JSON
@@ -19,8 +18,7 @@ const (
 // TempDir is the guest's directory for temporary files.
 const TempDir = "/run/tmp"
 
-// What the guest writes on its console around the output of the test. Between
-// them are the test's bytes and nothing else.
+// Marks around the test's output on the console. Between them are the test's bytes alone.
 const (
 	Begin = "\x01volumekit: the test begins\x01\n"
 	end   = "\x01volumekit: the test ended: %d\x01\n"
@@ -29,7 +27,7 @@ const (
 // Failed is the exit code of a test that could not be run.
 const Failed = 125
 
-// A Task is what the host wants of the guest.
+// A Task is the host's order to the guest.
 type Task struct {
 	Args     []string // of the test binary, without its name
 	Env      []string
@@ -38,7 +36,7 @@ type Task struct {
 	Writable []string // directories of the host
 }
 
-// End returns what the guest writes when the test has ended.
+// End returns the guest's message about the end of the test.
 func End(code int) string { return fmt.Sprintf(end, code) }
 
 // ParseEnd is the inverse of End.

@@ -53,5 +53,5 @@ func (e Entry) write(w io.Writer, inode int) error {
 
 func padded(header []byte) []byte { return append(header, padding(len(header))...) }
 
-// padding is what is missing to a multiple of four bytes.
+// padding returns the distance to the next multiple of four.
 func padding(length int) []byte { return make([]byte, -length&3) }

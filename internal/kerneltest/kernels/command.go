@@ -6,7 +6,7 @@ import (
 	"os/exec"
 )
 
-// memory is where the kernel keeps its memory, in a file, if it is there.
+// memory is the directory for the file with the kernel's memory, if it exists.
 const memory = "/dev/shm"
 
 // Command returns a command that runs the kernel with arguments, which are the

@@ -9,12 +9,15 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+
+	"github.com/volumekit/volumekit/internal/cachedir"
+	"github.com/volumekit/volumekit/internal/command"
+	"github.com/volumekit/volumekit/internal/debian"
 )
 
-// Fetch returns the kernel, and fetches it from Debian if it is not in the cache.
-// It needs Debian's package tools and its archive's keys, and no root. What it
-// leaves in the cache is complete, also if several fetch at once; when ctx ends,
-// nothing is left.
+// Fetch returns the kernel, and downloads it from Debian if it is not in the cache. It needs
+// Debian's package tools and its archive's keys, and no root. The cache holds complete
+// kernels only, also after concurrent calls; when ctx ends, Fetch leaves nothing there.
 func Fetch(ctx context.Context, name string) (Kernel, error) {
 	k, err := Find(name)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -26,7 +29,7 @@ func Fetch(ctx context.Context, name string) (Kernel, error) {
 	return Find(name)
 }
 
-// fetch makes a directory in the cache. If another is there, that stays.
+// fetch makes a directory in the cache.
 func fetch(ctx context.Context, name string, unpack func(ctx context.Context, work, dir, name string) error) error {
 	if runtime.GOARCH != "amd64" {
 		return fmt.Errorf("for %s there is no User-Mode Linux in Debian", runtime.GOARCH)
@@ -35,51 +38,30 @@ func fetch(ctx context.Context, name string, unpack func(ctx context.Context, wo
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(cache, 0o755); err != nil {
-		return err
-	}
-	work, err := os.MkdirTemp(cache, ".fetch-")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.RemoveAll(work) }()
-	dir := filepath.Join(work, name)
-	if err := unpack(ctx, work, dir, name); err != nil {
-		return err
-	}
-	place := filepath.Join(cache, name)
-	if err := os.Rename(dir, place); err != nil && !isDir(place) {
-		return err
-	}
-	return nil
-}
-
-func isDir(dir string) bool {
-	info, err := os.Stat(dir)
-	return err == nil && info.IsDir()
+	return cachedir.Add(cache, name, func(work, dir string) error { return unpack(ctx, work, dir, name) })
 }
 
 // unpackKernel makes the kernel's directory and tries the program.
 func unpackKernel(ctx context.Context, work, dir, name string) error {
-	a, err := newArchive(ctx, work, suites[name])
+	a, err := debian.Open(ctx, work, suites[name])
 	if err != nil {
 		return err
 	}
-	if err := a.unpack(ctx, dir, "user-mode-linux", "libc6"); err != nil {
+	if err := a.Unpack(ctx, dir, "user-mode-linux", "libc6"); err != nil {
 		return err
 	}
 	if err := useOwnLoader(dir); err != nil {
 		return err
 	}
-	k, err := at(dir)
+	k, err := kernelIn(dir)
 	if err != nil {
 		return err
 	}
 	return try(ctx, k, name)
 }
 
-// useOwnLoader lets the kernel run with the C library that was unpacked beside
-// it, since the machine's own may be older than the kernel needs.
+// useOwnLoader makes the kernel use the unpacked C library, since the machine's own may be
+// older than the kernel requires.
 func useOwnLoader(dir string) error {
 	if err := linkLoader(dir); err != nil {
 		return err
@@ -87,10 +69,10 @@ func useOwnLoader(dir string) error {
 	return setInterpreter(filepath.Join(dir, "usr/bin/linux.uml"), loader)
 }
 
-// linkLoader makes the loader known by a short name.
+// linkLoader makes a link with a short name to the loader.
 func linkLoader(dir string) error {
 	const linker = "ld-linux-x86-64.so.2"
-	found, err := one(dir, "lib/*/"+linker, "usr/lib/*/"+linker)
+	found, err := onlyMatch(dir, "lib/*/"+linker, "usr/lib/*/"+linker)
 	if err != nil {
 		return err
 	}
@@ -101,10 +83,10 @@ func linkLoader(dir string) error {
 	return os.Symlink(relative, filepath.Join(dir, loader))
 }
 
-// try asks the kernel for its version.
+// try runs the kernel to print its version.
 func try(ctx context.Context, k Kernel, name string) error {
 	cmd := k.Command(ctx, "--version")
-	version, err := output(cmd)
+	version, err := command.Output(cmd)
 	if err != nil {
 		return err
 	}

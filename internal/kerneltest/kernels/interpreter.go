@@ -7,9 +7,8 @@ import (
 	"os"
 )
 
-// setInterpreter makes an ELF program name another loader, whose path may not be
-// longer than that of the one before. A relative path is looked up from the
-// directory that the program is started in.
+// setInterpreter replaces the loader's path in an ELF program by one that is not longer. A
+// relative path is relative to the directory in which the program is started.
 func setInterpreter(program, path string) error {
 	f, err := os.OpenFile(program, os.O_RDWR, 0)
 	if err != nil {

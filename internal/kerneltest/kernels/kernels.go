@@ -1,6 +1,6 @@
-// Package kernels knows the kernels that tests run on. Each is a program that
-// Debian packages, User-Mode Linux, with its modules and the C library that it
-// was built for, unpacked into a directory of a cache and not installed.
+// Package kernels has the kernels for tests. Each is a program that Debian packages,
+// User-Mode Linux, with its modules and the C library that it was built for, unpacked into a
+// cache directory and not installed.
 package kernels
 
 import (
@@ -8,13 +8,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/volumekit/volumekit/internal/cachedir"
 )
 
 // cacheVar names the directory of the kernels.
 const cacheVar = "VOLUMEKIT_KERNELS"
 
-// suites are Debian's releases by the name of their kernel. What moves on is
-// called by the release's own name.
+// suites maps kernels to Debian's releases. A suite that moves on has the release's own name.
 var suites = map[string]string{
 	"6.1":  "bookworm",
 	"6.12": "trixie",
@@ -23,7 +24,7 @@ var suites = map[string]string{
 
 // A Kernel is an unpacked kernel.
 type Kernel struct {
-	// Dir is where the program has to be started: it finds its loader from there.
+	// Dir is the working directory of the program: the loader's path is relative to it.
 	Dir string
 	// Program is the kernel itself.
 	Program string
@@ -33,21 +34,13 @@ type Kernel struct {
 	Modules string
 }
 
-// Cache returns the directory that holds the kernels: VOLUMEKIT_KERNELS, or a
-// place in the user's cache directory.
+// Cache returns the directory of the kernels: VOLUMEKIT_KERNELS, or a directory in the
+// user's cache directory.
 func Cache() (string, error) {
-	if dir := os.Getenv(cacheVar); dir != "" {
-		return filepath.Abs(dir)
-	}
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		return "", fmt.Errorf("kernels: %s is not set, and no cache directory: %w", cacheVar, err)
-	}
-	return filepath.Join(dir, "volumekit", "kernels"), nil
+	return cachedir.Locate(cacheVar, "kernels")
 }
 
-// Find returns a kernel that was fetched before. The error wraps fs.ErrNotExist
-// if it was not.
+// Find returns a kernel from the cache. The error wraps fs.ErrNotExist if it is not there.
 func Find(name string) (Kernel, error) {
 	if err := check(name); err != nil {
 		return Kernel{}, err
@@ -56,7 +49,7 @@ func Find(name string) (Kernel, error) {
 	if err != nil {
 		return Kernel{}, err
 	}
-	k, err := at(filepath.Join(cache, name))
+	k, err := kernelIn(filepath.Join(cache, name))
 	if err != nil {
 		return Kernel{}, fmt.Errorf("kernel %s has to be fetched first: %w", name, err)
 	}
@@ -70,12 +63,12 @@ func check(name string) error {
 	return nil
 }
 
-// loader is the name, in a kernel's directory, of the loader that goes with its
-// C library. It has to fit where the program names its loader.
+// loader is the name, in a kernel's directory, of its C library's loader. It must not be
+// longer than the path in the program's header.
 const loader = "ld.so"
 
-// at looks up the parts of the kernel in a directory.
-func at(dir string) (Kernel, error) {
+// kernelIn returns the parts of the kernel in a directory.
+func kernelIn(dir string) (Kernel, error) {
 	k := Kernel{Dir: dir, Program: filepath.Join(dir, "usr/bin/linux.uml")}
 	if _, err := os.Stat(k.Program); err != nil {
 		return Kernel{}, err
@@ -85,13 +78,13 @@ func at(dir string) (Kernel, error) {
 		return Kernel{}, err
 	}
 	k.Libraries = filepath.Dir(linker)
-	dep, err := one(dir, "usr/lib/uml/modules/*/modules.dep")
+	dep, err := onlyMatch(dir, "usr/lib/uml/modules/*/modules.dep")
 	k.Modules = filepath.Dir(dep)
 	return k, err
 }
 
-// one returns the only file in dir that matches one of the patterns.
-func one(dir string, patterns ...string) (string, error) {
+// onlyMatch returns the only file in dir that matches one of the patterns.
+func onlyMatch(dir string, patterns ...string) (string, error) {
 	var found []string
 	for _, pattern := range patterns {
 		names, err := filepath.Glob(filepath.Join(dir, pattern))

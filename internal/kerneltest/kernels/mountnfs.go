@@ -8,15 +8,18 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/volumekit/volumekit/internal/command"
+	"github.com/volumekit/volumekit/internal/debian"
 )
 
-// MountNFS is the name of what FetchMountNFS fetches, in the cache and elsewhere.
+// MountNFS is the name of Debian's mount.nfs in the cache and on the command line.
 const MountNFS = "mount.nfs"
 
-// mountNFSSuite is the release of Debian that it is from.
+// mountNFSSuite is its release of Debian.
 const mountNFSSuite = "bookworm"
 
-// nfsPackages hold mount.nfs and the libraries that it is linked with.
+// nfsPackages contain mount.nfs and its libraries.
 var nfsPackages = []string{
 	"nfs-common", "libc6", "libtirpc3", "libmount1", "libblkid1", "libselinux1", "libpcre2-8-0", "libkeyutils1",
 	"libgssapi-krb5-2", "libkrb5-3", "libk5crypto3", "libkrb5support0", "libcom-err2",
@@ -24,7 +27,7 @@ var nfsPackages = []string{
 
 // A Program is an unpacked program.
 type Program struct {
-	// Command is what runs it, to be followed by its arguments.
+	// Command runs the program; its arguments follow.
 	Command []string
 }
 
@@ -40,8 +43,8 @@ func FetchMountNFS(ctx context.Context) (Program, error) {
 	return FindMountNFS()
 }
 
-// FindMountNFS returns mount.nfs if it was fetched before. The error wraps
-// fs.ErrNotExist if it was not.
+// FindMountNFS returns mount.nfs from the cache. The error wraps fs.ErrNotExist if it is not
+// there.
 func FindMountNFS() (Program, error) {
 	cache, err := Cache()
 	if err != nil {
@@ -51,7 +54,7 @@ func FindMountNFS() (Program, error) {
 }
 
 func programAt(dir string) (Program, error) {
-	program, err := one(dir, "sbin/mount.nfs", "usr/sbin/mount.nfs")
+	program, err := onlyMatch(dir, "sbin/mount.nfs", "usr/sbin/mount.nfs")
 	if err != nil {
 		return Program{}, fmt.Errorf("%s has to be fetched first: %w", MountNFS, err)
 	}
@@ -67,11 +70,11 @@ func programAt(dir string) (Program, error) {
 }
 
 func unpackMountNFS(ctx context.Context, work, dir, _ string) error {
-	a, err := newArchive(ctx, work, mountNFSSuite)
+	a, err := debian.Open(ctx, work, mountNFSSuite)
 	if err != nil {
 		return err
 	}
-	if err := a.unpack(ctx, dir, nfsPackages...); err != nil {
+	if err := a.Unpack(ctx, dir, nfsPackages...); err != nil {
 		return err
 	}
 	if err := linkLoader(dir); err != nil {
@@ -81,15 +84,15 @@ func unpackMountNFS(ctx context.Context, work, dir, _ string) error {
 	if err != nil {
 		return err
 	}
-	// It is for root, and for nobody who is not.
+	// Debian installs it set-user-ID; this copy is for root alone.
 	if err := os.Chmod(p.Command[len(p.Command)-1], 0o755); err != nil {
 		return err
 	}
 	return p.try(ctx)
 }
 
-// try asks the program for its version.
+// try runs the program to print its version.
 func (p Program) try(ctx context.Context) error {
-	_, err := output(p.command(ctx, "-V"))
+	_, err := command.Output(p.command(ctx, "-V"))
 	return err
 }

@@ -1,2 +1,2 @@
-// Package link takes network devices up and down, and makes pairs of them.
+// Package link sets network devices up and down, and makes pairs of them.
 package link

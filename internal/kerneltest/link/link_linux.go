@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Up brings a device up, as "ip link set up" does. What is up stays so.
+// Up sets a device up, as "ip link set up" does. It is idempotent.
 func Up(name string) error { return change(name, unix.IFF_UP|unix.IFF_RUNNING) }
 
-// Down takes a device down, as "ip link set down" does: nothing gets through it.
-// What is down stays so.
+// Down sets a device down, as "ip link set down" does: the device drops all packets. It is
+// idempotent.
 func Down(name string) error { return change(name, 0) }
 
 func change(name string, flags uint16) error {
@@ -21,7 +21,7 @@ func change(name string, flags uint16) error {
 	})
 }
 
-// control makes a request about a device.
+// control makes an ioctl about a device.
 func control(name string, number uint, set func(*unix.Ifreq) error) error {
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

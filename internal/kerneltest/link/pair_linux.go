@@ -43,7 +43,7 @@ func SetAddress(name, address string) error {
 	return Up(name)
 }
 
-// request asks the kernel for a change, and waits for its answer.
+// request sends a netlink request, and waits for the kernel's answer.
 func request(kind, flags uint16, body []byte) error {
 	socket, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 	if err != nil {
@@ -71,7 +71,7 @@ func request(kind, flags uint16, body []byte) error {
 	return nil
 }
 
-// attribute is what an attribute looks like, with its padding.
+// attribute encodes a netlink attribute, with its padding.
 func attribute(kind uint16, value []byte) []byte {
 	a := binary.NativeEndian.AppendUint16(nil, uint16(unix.SizeofRtAttr+len(value)))
 	a = binary.NativeEndian.AppendUint16(a, kind)

@@ -1,4 +1,4 @@
-// Package modules knows which kernel modules need which.
+// Package modules resolves dependencies of kernel modules.
 package modules
 
 import (
@@ -6,15 +6,14 @@ import (
 	"strings"
 )
 
-// A Table is what a kernel's modules.dep says. The zero value knows no module.
+// A Table is a parsed modules.dep. The zero value has no module.
 type Table struct {
-	needs map[string][]string // by path
+	needs map[string][]string // dependencies, by path
 	paths map[string]string   // by name
 }
 
-// Parse reads the text of a modules.dep: in each line the path of a module, a
-// colon, and the paths of those that it needs. Lines of another form are passed
-// over.
+// Parse parses a modules.dep: each line has the path of a module, a colon, and the paths of
+// its dependencies. Other lines are skipped.
 func Parse(text string) Table {
 	t := Table{needs: map[string][]string{}, paths: map[string]string{}}
 	for line := range strings.Lines(text) {
@@ -28,17 +27,15 @@ func Parse(text string) Table {
 	return t
 }
 
-// Name returns the name of the module at a path: without directory, ".ko" and
-// the suffix of a compressed one. Modules are written with "-" or "_" and mean
-// the same.
+// Name returns the name of the module at a path: without directory, ".ko" and the suffix of
+// a compressed one. "-" and "_" are equivalent in names.
 func Name(modulePath string) string {
 	name, _, _ := strings.Cut(path.Base(modulePath), ".")
 	return strings.ReplaceAll(name, "-", "_")
 }
 
-// Order returns the paths of the named modules and of all that they need, each
-// once and after what it needs. Names that the table does not know are left out:
-// the kernel has them built in, or not at all.
+// Order returns the paths of the named modules and of all their dependencies, each once and
+// after its dependencies. It skips unknown names, which are built in or not available.
 func (t Table) Order(names ...string) []string {
 	w := walk{table: t, seen: map[string]bool{}}
 	for _, name := range names {

@@ -38,7 +38,7 @@ func TestOrder(t *testing.T) {
 	require.Empty(t, Table{}.Order("loop"))
 }
 
-func TestParsePassesOver(t *testing.T) {
+func TestParseIgnoresOtherLines(t *testing.T) {
 	for _, text := range []string{"", "\n\n", "no colon", ":", ": a b", "  :  "} {
 		require.Empty(t, Parse(text).paths, text)
 	}

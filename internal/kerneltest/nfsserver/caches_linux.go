@@ -8,11 +8,10 @@ import (
 	"time"
 )
 
-// A caches is the conversation about clients and directories.
-type caches []*talk
+// A caches is the connection to the kernel's caches of clients and exports.
+type caches []*upcallFile
 
-// fillCaches gives the kernel all answers, instead of the ones that it had, and
-// listens for more questions.
+// fillCaches replaces all entries of the kernel's caches, and answers further questions.
 func fillCaches(exports []Export) (c caches, err error) {
 	for _, cache := range []struct {
 		name  string
@@ -26,14 +25,14 @@ func fillCaches(exports []Export) (c caches, err error) {
 		if err := writeFile(dir+"/flush", "1\n"); err != nil {
 			return nil, errors.Join(err, c.end())
 		}
-		file, err := openTalk(dir + "/channel")
+		file, err := openUpcallFile(dir + "/channel")
 		if err != nil {
 			return nil, errors.Join(err, c.end())
 		}
 		if err := fill(file, cache.table); err != nil {
 			return nil, errors.Join(err, file.Close(), c.end())
 		}
-		c = append(c, listen(file, cache.table.answer))
+		c = append(c, answerUpcalls(file, cache.table.answer))
 	}
 	return c, nil
 }
@@ -48,7 +47,7 @@ func fill(file *os.File, t table) error {
 	return nil
 }
 
-// answer is line for the kernel's questions. An answer outlives every test.
+// answer answers a question of the kernel by line. An answer outlives every test.
 func (t table) answer(question []byte) []byte {
 	expires := time.Now().Add(24 * time.Hour).Unix()
 	return []byte(t.line(string(bytes.TrimSpace(question)), expires))

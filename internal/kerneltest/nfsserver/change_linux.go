@@ -6,21 +6,20 @@ import (
 	"os"
 )
 
-// Export exports a directory, or the same one in another way: read-only from now
-// on, for instance.
+// Export exports a directory, or changes its export: read-only from now on, for instance.
 func (s *Server) Export(e Export) error {
 	return s.change("export", e.Dir, func() error { return s.files.add(e) })
 }
 
-// Revoke ends an export, until Export is called. Who has it mounted gets ESTALE when
-// the client asks, which it puts off for what it has in its caches.
+// Revoke ends an export, until Export is called. Clients that have it mounted get ESTALE as
+// soon as they query the server, which they defer for cached data.
 func (s *Server) Revoke(dir string) error {
 	return s.change("revoke", dir, func() error { return s.files.remove(dir) })
 }
 
-// Replace removes an exported directory, with all that is in it, and exports a new
-// one at its path, empty and otherwise alike. To who has the old one mounted it is as
-// if it were revoked.
+// Replace removes an exported directory with its content, and exports a new one at its path,
+// empty and otherwise equal. Clients that have the old one mounted get ESTALE, as after
+// Revoke.
 func (s *Server) Replace(dir string) error {
 	return s.change("replace", dir, func() error {
 		i := s.files.find(dir)
@@ -35,13 +34,13 @@ func (s *Server) Replace(dir string) error {
 		if err := errors.Join(s.files.remove(dir), os.RemoveAll(dir), os.Mkdir(dir, info.Mode().Perm())); err != nil {
 			return err
 		}
-		// The handle of an exported directory says its number and no more.
+		// The handle of an exported directory contains its number alone.
 		s.files.exports[i].Dir = ""
 		return s.files.add(was)
 	})
 }
 
-// change changes the exports, and tells the kernel if it serves.
+// change changes the exports, and updates the kernel's caches if the server runs.
 func (s *Server) change(what, dir string, change func() error) (err error) {
 	defer func() {
 		if err != nil {

@@ -30,13 +30,14 @@ func TestNFSSquashRoot(t *testing.T) {
 		require.NoError(t, os.Mkdir(oldMount(t, server.Source(open), server.Options(version))+"/"+version, 0o755))
 		info, err := os.Stat(open + "/" + version)
 		require.NoError(t, err)
-		require.EqualValues(t, nfsserver.Nobody, info.Sys().(*syscall.Stat_t).Uid)
+		require.EqualValues(t, nfsserver.AnonymousID, info.Sys().(*syscall.Stat_t).Uid)
 		target := oldMount(t, server.Source(closed), server.Options(version))
 		require.ErrorIs(t, os.Mkdir(target+"/"+version, 0o755), unix.EACCES)
 	}
 }
 
-// TestNFSStale: both ways to lose what is mounted, also while the server is stopped.
+// TestNFSStale checks that a mount is stale after its export was revoked or replaced, also
+// if that happened while the server was stopped.
 func TestNFSStale(t *testing.T) {
 	for name, change := range map[string]func(*nfsserver.Server, string) error{
 		"revoke":  (*nfsserver.Server).Revoke,

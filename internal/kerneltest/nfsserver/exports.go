@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// domain is what we call the clients, all of them.
+// domain is the name of all clients in the kernel's caches.
 const domain = "test"
 
 // Flags of an exported directory, from linux/nfsd/export.h.
@@ -14,20 +14,21 @@ const (
 	insecurePort   = 0x2
 	squashRoot     = 0x4
 	noSubtreeCheck = 0x400
-	numbered       = 0x2000 // the last field is its number
+	numbered       = 0x2000 // the last field is the file system ID
 )
 
 // An Export is a directory that clients can mount, at the same path.
 type Export struct {
 	Dir        string // an absolute path in a file system that can be exported
-	ReadOnly   bool   // nobody may write: EROFS
-	SquashRoot bool   // a client's root is Nobody here
+	ReadOnly   bool   // writing fails with EROFS
+	SquashRoot bool   // the root user of clients becomes AnonymousID
 
-	revoked bool // its number stays its own
+	revoked bool // it keeps its number
 }
 
-// Nobody is the user, and the group, of whom the server does not trust.
-const Nobody = 65534
+// AnonymousID is the user ID and the group ID that the server gives to the root user of clients; see
+// exports(5), anonuid.
+const AnonymousID = 65534
 
 func (e Export) flags() int {
 	flags := insecurePort | noSubtreeCheck | numbered
@@ -40,11 +41,11 @@ func (e Export) flags() int {
 	return flags
 }
 
-// A table is what we have to say in one of the kernel's caches: questions and their
-// answers, in the kernel's form. Between them goes the time when the answer expires.
+// A table holds the entries of one of the kernel's caches: questions and answers in the
+// kernel's form, with the answer's time of expiry between them.
 type table map[string]string
 
-// line answers a question. What the table does not know is not to be had.
+// line answers a question; an unknown one negatively.
 func (t table) line(question string, expires int64) string {
 	line := fmt.Sprintf("%s %d", question, expires)
 	if answer := t[question]; answer != "" {
@@ -62,20 +63,20 @@ func clients(addresses ...string) table {
 	return t
 }
 
-// directories is what there is, the first of it the root of all. A directory's
-// number is its place.
+// directories lists the exports, the first of them the root of all. A directory's number is
+// its index.
 func directories(exports ...Export) table {
 	t := table{}
 	for number, e := range exports {
 		if !e.revoked {
-			t[domain+" "+quote(e.Dir)] = fmt.Sprintf("%d %d %d %d", e.flags(), Nobody, Nobody, number)
+			t[domain+" "+quote(e.Dir)] = fmt.Sprintf("%d %d %d %d", e.flags(), AnonymousID, AnonymousID, number)
 		}
 	}
 	return t
 }
 
-// handles finds the directory by the number in a file handle, whose type is 1 and
-// which is four bytes in this machine's order, as they are on what we run on.
+// handles maps the number in a file handle to a directory. The handle's type is 1; the
+// number has four bytes in the machine's order.
 func handles(exports ...Export) table {
 	t := table{}
 	for number, e := range exports {
@@ -86,7 +87,7 @@ func handles(exports ...Export) table {
 	return t
 }
 
-// quote writes a path as the kernel does.
+// quote escapes a path as the kernel does.
 func quote(path string) string {
 	var b strings.Builder
 	for _, c := range []byte(path) {

@@ -12,9 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A files is the directory below which a server has mounted what it needs: the
-// kernel's files to control it, pipes, and the tree that clients see. The zero
-// value is none.
+// A files is the directory in which a server has its mounts: the kernel's control files,
+// pipes, and the tree of the clients. The zero value has none.
 type files struct {
 	dir     string
 	exports []Export
@@ -24,14 +23,14 @@ func (f files) nfsd() string  { return filepath.Join(f.dir, "nfsd") }
 func (f files) pipes() string { return filepath.Join(f.dir, "pipes") }
 func (f files) tree() string  { return filepath.Join(f.dir, "tree") }
 
-// place is where a directory is in the tree.
-func (f files) place(dir string) string { return filepath.Join(f.tree(), dir) }
+// pathOf returns the path of a directory in the tree.
+func (f files) pathOf(dir string) string { return filepath.Join(f.tree(), dir) }
 
-// inTree is the tree's root and what is exported, where it is there.
+// inTree returns the exports with their paths in the tree, the root first.
 func (f files) inTree() []Export {
 	all := []Export{{Dir: f.tree(), ReadOnly: true}}
 	for _, e := range f.exports {
-		e.Dir = f.place(e.Dir)
+		e.Dir = f.pathOf(e.Dir)
 		all = append(all, e)
 	}
 	return all
@@ -42,7 +41,7 @@ func (f files) find(dir string) int {
 	return slices.IndexFunc(f.exports, func(e Export) bool { return e.Dir == dir })
 }
 
-// add binds a directory in the tree. What is known of it already is replaced.
+// add bind mounts a directory in the tree, and replaces an earlier export of it.
 func (f *files) add(e Export) error {
 	if !filepath.IsAbs(e.Dir) {
 		return fmt.Errorf("%q is no absolute path", e.Dir)
@@ -55,17 +54,17 @@ func (f *files) add(e Export) error {
 	} else {
 		f.exports = append(f.exports, e)
 	}
-	return mount(e.Dir, f.place(e.Dir), "", unix.MS_BIND)
+	return mount(e.Dir, f.pathOf(e.Dir), "", unix.MS_BIND)
 }
 
-// remove undoes add. What was not there is no error.
+// remove reverts add. It is idempotent.
 func (f *files) remove(dir string) error {
 	i := f.find(dir)
 	if i < 0 || f.exports[i].revoked {
 		return nil
 	}
 	f.exports[i].revoked = true
-	return unmount(f.place(dir))
+	return unmount(f.pathOf(dir))
 }
 
 func mountFiles(exports []Export) (f files, err error) {
@@ -95,8 +94,8 @@ func mount(source, dir, fsType string, flags uintptr) error {
 	return nil
 }
 
-// unmount takes all of it away. Not with RemoveAll: a directory that is still
-// bound here is the test's.
+// unmount removes all mounts. It avoids RemoveAll, which would delete through a bind mount
+// that is left.
 func (f files) unmount() (err error) {
 	if f.dir == "" {
 		return nil
@@ -107,7 +106,7 @@ func (f files) unmount() (err error) {
 	return errors.Join(err, os.Remove(f.dir))
 }
 
-// unmount passes over what was not mounted or made, as happens half-way.
+// unmount ignores paths that are not mounted or do not exist, as after a failed start.
 func unmount(dir string) error {
 	err := unix.Unmount(dir, unix.MNT_DETACH)
 	if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
@@ -119,15 +118,14 @@ func unmount(dir string) error {
 	return nil
 }
 
-// inGuest reports whether this kernel is a program of the machine's: then it is
-// ours alone.
+// inGuest reports whether this kernel is User-Mode Linux, and so the test's own.
 func inGuest() bool {
 	info, err := os.ReadFile("/proc/cpuinfo")
 	return err == nil && bytes.Contains(info, []byte("User Mode Linux"))
 }
 
-// knows returns an error if the kernel lacks one of the file systems.
-func knows(fsTypes ...string) error {
+// requireFileSystems returns an error if the kernel lacks one of the file systems.
+func requireFileSystems(fsTypes ...string) error {
 	text, err := os.ReadFile("/proc/filesystems")
 	if err != nil {
 		return err

@@ -11,11 +11,11 @@ import (
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
-// Helper returns a directory that holds mount.nfs, the program, which works until the
-// test ends. Where it was not fetched the test is skipped for want of "mount.nfs".
+// Helper returns a directory with the program mount.nfs, which exists until the test ends. If
+// the program is not in the cache the test is skipped for want of "mount.nfs".
 func Helper(t testing.TB) (dir string) {
 	t.Helper()
-	need(t)
+	requireServer(t)
 	p, err := kernels.FindMountNFS()
 	if err != nil {
 		mounttest.SkipWithout(t, kernels.MountNFS, err)

@@ -17,7 +17,7 @@ func Silent(t testing.TB) Place {
 		t.Fatal(err)
 	}
 	var accepting sync.WaitGroup
-	accepting.Go(func() { keep(listener) })
+	accepting.Go(func() { holdConnections(listener) })
 	t.Cleanup(func() {
 		_ = listener.Close()
 		accepting.Wait()
@@ -26,8 +26,8 @@ func Silent(t testing.TB) Place {
 	return Place{Address: IPv4, Port: listener.Addr().(*net.TCPAddr).Port}
 }
 
-// keep keeps connections until the listener is closed.
-func keep(listener net.Listener) {
+// holdConnections keeps connections until the listener is closed.
+func holdConnections(listener net.Listener) {
 	for {
 		conn, err := listener.Accept()
 		if err != nil {
@@ -37,8 +37,8 @@ func keep(listener net.Listener) {
 	}
 }
 
-// Refused returns a place where nobody is, and nobody else can be until the test
-// ends: it belongs to a socket that does not listen. It takes no guest.
+// Refused returns a place that refuses connections until the test ends: its port belongs to
+// a socket that does not listen. It needs no guest.
 func Refused(t testing.TB) Place {
 	t.Helper()
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)

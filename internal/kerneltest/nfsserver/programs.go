@@ -9,8 +9,8 @@ const (
 	mountProgram   = 100005
 )
 
-// programs answers as rpcbind and as mountd, of which it is what the kernel and
-// mounting NFSv3 take.
+// programs answers as rpcbind and as mountd, as far as the kernel and mounts by NFSv3
+// require.
 type programs struct {
 	address string
 	ports   map[uint32]int // by program
@@ -27,7 +27,7 @@ func (p programs) answer(c call) xdr {
 	return nil
 }
 
-// portmap: what the kernel registers is as good as registered.
+// portmap accepts the kernel's registrations without an effect.
 func (p programs) portmap(c call) xdr {
 	const null, set, unset, get, getV4 = 0, 1, 2, 3, 9
 	switch c.procedure {
@@ -48,7 +48,7 @@ func (p programs) portmap(c call) xdr {
 	return nil
 }
 
-// mount is RFC 1813, appendix I, without keeping a list of who has mounted what.
+// mount is RFC 1813, appendix I, without the list of clients.
 func (p programs) mount(c call) xdr {
 	const null, mount, unmount, unmountAll = 0, 1, 3, 4
 	switch c.procedure {

@@ -11,7 +11,7 @@ import (
 	"sync"
 )
 
-// A daemons is what answers calls beside the kernel.
+// A daemons holds the connections of rpcbind and mountd.
 type daemons struct {
 	listeners []net.Listener
 	running   sync.WaitGroup
@@ -20,10 +20,10 @@ type daemons struct {
 	conns map[net.Conn]bool // nil after the end
 }
 
-// portmapPort is where everybody looks for it.
+// portmapPort is rpcbind's well-known port.
 const portmapPort = 111
 
-// startDaemons listens, in the thread's network, and returns mountd's port.
+// startDaemons listens in the thread's network namespace, and returns mountd's port.
 func startDaemons(address string, nfsPort int, f *files) (d *daemons, mountPort int, err error) {
 	d = &daemons{conns: map[net.Conn]bool{}}
 	for _, port := range []int{portmapPort, 0} {
@@ -44,15 +44,15 @@ func startDaemons(address string, nfsPort int, f *files) (d *daemons, mountPort 
 func (d *daemons) accept(listener net.Listener, p programs) {
 	for {
 		conn, err := listener.Accept()
-		if err != nil || !d.keep(conn) {
+		if err != nil || !d.addConnection(conn) {
 			return
 		}
-		d.running.Go(func() { _ = errors.Join(answerCalls(conn, p.answer), d.drop(conn)) })
+		d.running.Go(func() { _ = errors.Join(answerCalls(conn, p.answer), d.closeConnection(conn)) })
 	}
 }
 
-// keep returns false after the end.
-func (d *daemons) keep(conn net.Conn) bool {
+// addConnection records a connection; it returns false after the end.
+func (d *daemons) addConnection(conn net.Conn) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.conns == nil {
@@ -63,7 +63,7 @@ func (d *daemons) keep(conn net.Conn) bool {
 	return true
 }
 
-func (d *daemons) drop(conn net.Conn) error {
+func (d *daemons) closeConnection(conn net.Conn) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.conns, conn)
@@ -87,7 +87,7 @@ func (d *daemons) end() (err error) {
 	return err
 }
 
-// handle asks the kernel for the handle of a directory that is exported, or below one.
+// handle queries the kernel for the handle of an exported directory, or of one below it.
 func (f *files) handle(dir string) ([]byte, error) {
 	file, err := os.OpenFile(filepath.Join(f.nfsd(), "filehandle"), os.O_RDWR, 0)
 	if err != nil {
@@ -95,7 +95,7 @@ func (f *files) handle(dir string) ([]byte, error) {
 	}
 	defer func() { _ = file.Close() }()
 	const most = 64
-	if _, err := fmt.Fprintf(file, "%s %s %d\n", domain, quote(f.place(dir)), most); err != nil {
+	if _, err := fmt.Fprintf(file, "%s %s %d\n", domain, quote(f.pathOf(dir)), most); err != nil {
 		return nil, err
 	}
 	answer := make([]byte, 4*most)

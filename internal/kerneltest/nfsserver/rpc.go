@@ -7,14 +7,14 @@ import (
 	"net"
 )
 
-// A call is one of ONC RPC, RFC 5531, as far as its header.
+// A call is the header of an ONC RPC call, RFC 5531.
 type call struct {
 	id, program, version, procedure uint32
 	args                            xdr
 }
 
-// An xdr is data in the form of RFC 4506, which is read from its beginning. What is
-// not there reads as zero.
+// An xdr decodes data in the form of RFC 4506, from the beginning. Missing data decode as
+// zero.
 type xdr []byte
 
 func (x *xdr) number() uint32 {
@@ -57,7 +57,7 @@ func parseCall(message xdr) (c call, ok bool) {
 		return c, false
 	}
 	c.program, c.version, c.procedure = message.number(), message.number(), message.number()
-	for range 2 { // who calls
+	for range 2 { // credentials and verifier
 		_ = message.number()
 		_ = message.opaque()
 	}
@@ -65,7 +65,7 @@ func parseCall(message xdr) (c call, ok bool) {
 	return c, true
 }
 
-// reply answers a call. No result means that there is no such procedure.
+// reply answers a call. Without a result the answer is that the procedure does not exist.
 func (c call) reply(result xdr) xdr {
 	const isReply, accepted, noAuth, success, noProcedure = 1, 0, 0, 0, 3
 	if result == nil {
@@ -74,7 +74,7 @@ func (c call) reply(result xdr) xdr {
 	return append(numbers(c.id, isReply, accepted, noAuth, 0, success), result...)
 }
 
-// lastFragment marks the last piece of a message. We know messages of one alone.
+// lastFragment marks the last fragment of a message. Longer messages are not supported.
 const lastFragment = 1 << 31
 
 func readMessage(r io.Reader) (xdr, error) {
@@ -91,7 +91,7 @@ func readMessage(r io.Reader) (xdr, error) {
 	return message, err
 }
 
-// answerCalls answers what is asked on a connection until it is closed.
+// answerCalls answers the calls on a connection until it is closed.
 func answerCalls(conn net.Conn, answer func(call) xdr) error {
 	for {
 		message, err := readMessage(conn)

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ask sends a call to programs and returns what comes back.
-func ask(t *testing.T, p programs, program, version, procedure uint32, args xdr) xdr {
+// callPrograms sends a call to programs and returns the reply.
+func callPrograms(t *testing.T, p programs, program, version, procedure uint32, args xdr) xdr {
 	t.Helper()
 	ours, theirs := net.Pipe()
 	done := make(chan error, 1)
@@ -55,12 +55,12 @@ func TestPrograms(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			require.Equal(t, test.want, ask(t, p, test.program, test.version, test.procedure, test.args))
+			require.Equal(t, test.want, callPrograms(t, p, test.program, test.version, test.procedure, test.args))
 		})
 	}
 }
 
-func TestNotCalls(t *testing.T) {
+func TestMalformedCalls(t *testing.T) {
 	for _, message := range []xdr{nil, numbers(1), numbers(7, 1, 0), numbers(7, 0, 3)} {
 		_, ok := parseCall(message)
 		require.False(t, ok)

@@ -12,7 +12,7 @@ import (
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
-// A Server is a server of NFSv4. It is not for use by several goroutines at once.
+// A Server is an NFS server. It is for one goroutine at a time.
 type Server struct {
 	Place // its first
 	site  site
@@ -24,11 +24,10 @@ type Server struct {
 	tally    *tally
 }
 
-// Prefix is what the names of tests begin with that need a server: by it they are
-// found, and run where there is one.
+// Prefix is the prefix of the names of tests that need a server.
 const Prefix = "TestNFS"
 
-func need(t testing.TB) {
+func requireServer(t testing.TB) {
 	t.Helper()
 	if !strings.HasPrefix(t.Name(), Prefix) {
 		t.Fatalf("%s needs an NFS server, so its name has to begin with %s", t.Name(), Prefix)
@@ -38,31 +37,30 @@ func need(t testing.TB) {
 	}
 }
 
-// Start starts a server for directories, which have to be absolute paths in a file
-// system that can be exported: t.TempDir() is in a guest. Clients find them at the
-// same paths, and write there as root. The server ends with the test: unmount what
-// was mounted from it before, as a cleanup that is registered after Start does.
+// Start starts a server for directories: absolute paths in a file system that can be
+// exported, such as that of t.TempDir() in a guest. Clients mount them at the same paths,
+// and write as root. The server ends with the test: unmount its exports before, in a cleanup
+// that is registered after Start.
 //
-// Where there is no such server the test is skipped for want of "nfs", see
-// [mounttest.SkipWithout].
+// Without a server the test is skipped for want of "nfs", see [mounttest.SkipWithout].
 func Start(t testing.TB, dirs ...string) *Server {
 	t.Helper()
 	return Serve(t, plain(dirs)...)
 }
 
-// Serve is [Start] for directories that not everybody may do everything with.
+// Serve is [Start] for exports with restrictions.
 func Serve(t testing.TB, exports ...Export) *Server {
 	t.Helper()
-	need(t)
+	requireServer(t)
 	return serve(t, newTally(t), here, exports)
 }
 
-// StartV3 is [Start] for a server that speaks NFSv3, too, with the programs that this
-// takes: rpcbind, as far as that the kernel can register, and mountd. There is no
-// locking over the network.
+// StartV3 is [Start] for a server that also speaks NFSv3, with the daemons that this
+// requires: mountd, and rpcbind as far as the kernel registers with it. Network locks are
+// not supported.
 func StartV3(t testing.TB, dirs ...string) *Server {
 	t.Helper()
-	need(t)
+	requireServer(t)
 	at := here
 	at.v3 = true
 	return serve(t, newTally(t), at, plain(dirs))
@@ -84,8 +82,7 @@ func serve(t testing.TB, tally *tally, at site, exports []Export) *Server {
 	return s
 }
 
-// New is [Start] for programs: what is wrong is an error, and the server ends with
-// [Server.Close].
+// New is [Start] for programs: it returns errors, and the server ends with [Server.Close].
 func New(dirs ...string) (*Server, error) { return newServer(here, plain(dirs)) }
 
 func plain(dirs []string) (exports []Export) {
@@ -113,8 +110,8 @@ func newServer(at site, exports []Export) (*Server, error) {
 	return s, nil
 }
 
-// Start starts a server that was stopped. It does not remember what clients had
-// open: they open it again. A server that runs is left as it is.
+// Start starts a stopped server. The server has lost its clients' open files: they reopen
+// them. It is idempotent.
 func (s *Server) Start() error {
 	if s.tracking != nil {
 		return nil
@@ -136,8 +133,8 @@ func (s *Server) start() (err error) {
 	}
 	for _, setting := range []struct{ file, text string }{
 		{"versions", versions},
-		// The least there is: how long a client may be silent, and how long the
-		// server waits for clients when it was started.
+		// The minimum time for a client to be silent, and for the server to wait for
+		// clients after its start.
 		{"nfsv4leasetime", "10"},
 		{"nfsv4gracetime", "10"},
 	} {
@@ -154,9 +151,8 @@ func (s *Server) start() (err error) {
 	return s.set("threads", "4")
 }
 
-// Stop stops the server: connections end, and new ones are refused. A client that
-// mounted "hard", as it does if not told otherwise, waits for the server to come
-// back. What is stopped stays so.
+// Stop stops the server: connections end, and new ones are refused. A client that mounted
+// "hard", which is the default, waits until the server is back. It is idempotent.
 func (s *Server) Stop() error {
 	if s.tracking != nil {
 		s.tally.dead.Add(1)
@@ -178,20 +174,20 @@ func (s *Server) stop() (err error) {
 	return nil
 }
 
-// LinkDown cuts the server's network device off, the loopback device unless it is far:
-// whoever needs the server waits, without an answer to tell from that it is gone.
+// LinkDown sets the server's network device down, the loopback device unless the server is
+// far: clients wait without an answer.
 func (s *Server) LinkDown() error {
 	s.tally.dead.Add(1)
 	return s.site.do(func() error { return link.Down(s.site.device) })
 }
 
-// LinkUp undoes LinkDown. Who waits goes on when the client tries again, which it
-// does in growing intervals.
+// LinkUp reverts LinkDown. A waiting client continues with its next attempt, which it makes
+// at growing intervals.
 func (s *Server) LinkUp() error {
 	return s.site.do(func() error { return link.Up(s.site.device) })
 }
 
-// Close ends the server for good. Unmount what was mounted from it before.
+// Close ends the server for good. Unmount its exports before.
 func (s *Server) Close() error {
 	return errors.Join(s.LinkUp(), s.stop(), s.files.unmount())
 }
@@ -200,7 +196,7 @@ func (s *Server) set(file, text string) error {
 	return writeFile(filepath.Join(s.files.nfsd(), file), text+"\n")
 }
 
-// available returns why there is no server.
+// available returns the reason why there is no server.
 func available() error {
 	if os.Geteuid() != 0 {
 		return errors.New("not root")
@@ -208,5 +204,5 @@ func available() error {
 	if !inGuest() {
 		return errors.New("not in a guest: see make test-nfs")
 	}
-	return knows("nfsd", "rpc_pipefs", "nfs4")
+	return requireFileSystems("nfsd", "rpc_pipefs", "nfs4")
 }

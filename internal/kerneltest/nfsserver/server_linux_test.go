@@ -52,7 +52,7 @@ func TestNFSRestart(t *testing.T) {
 	require.NoError(t, server.Stop(), "twice")
 	var written []<-chan error
 	for _, file := range files {
-		written = append(written, eventually(func() error {
+		written = append(written, startCall(func() error {
 			_, err := file.WriteString("written")
 			return errors.Join(err, file.Sync(), file.Close())
 		}))
@@ -69,14 +69,15 @@ func TestNFSRestart(t *testing.T) {
 	}
 }
 
-// TestNFSLink: a hard mount waits while nothing gets through, and goes on afterwards.
+// TestNFSLink checks that a hard mount waits while the link is down, and continues
+// afterwards.
 func TestNFSLink(t *testing.T) {
 	dir := t.TempDir()
 	server := nfsserver.Start(t, dir)
 	target := oldMount(t, server.Source(dir), server.Options("4.2")+",hard,noac")
 	requireShared(t, dir, target)
 	require.NoError(t, server.LinkDown())
-	looked := eventually(func() error {
+	looked := startCall(func() error {
 		_, err := os.Stat(target + "/file")
 		return err
 	})
@@ -85,8 +86,8 @@ func TestNFSLink(t *testing.T) {
 	require.NoError(t, result(t, looked))
 }
 
-// TestNFSRefused: what is not exported is not there, and a stopped server is found to
-// be gone at once.
+// TestNFSRefused checks that a directory without an export is not found, and that a stopped
+// server refuses connections at once.
 func TestNFSRefused(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
 	server := nfsserver.Start(t, dir)
@@ -110,8 +111,9 @@ func TestNFSIPv6(t *testing.T) {
 	require.Contains(t, mountinfo(t, target), "addr="+nfsserver.IPv6)
 }
 
-// TestNFSNothingIsLeft: neither a mount nor a goroutine, and the next server starts.
-func TestNFSNothingIsLeft(t *testing.T) {
+// TestNFSServerIsRemoved checks that a stopped server leaves no mount and no goroutine, and
+// that another one can start.
+func TestNFSServerIsRemoved(t *testing.T) {
 	t.Run("first", func(t *testing.T) { nfsserver.Start(t, t.TempDir()) })
 	before, check := mountinfo(t, ""), mounttest.NoLeaks(t)
 	t.Run("next", func(t *testing.T) { nfsserver.Start(t, t.TempDir()) })
@@ -183,14 +185,15 @@ func mountinfo(t *testing.T, dir string) (lines string) {
 	return lines
 }
 
-// eventually runs what may hang.
-func eventually(f func() error) <-chan error {
+// startCall starts a call that may hang, and returns a channel for its error.
+func startCall(f func() error) <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
 	return done
 }
 
-// requireWaiting looks for a second. What hangs does so on a slow machine, too.
+// requireWaiting fails if the call ends within a second. A slow machine only makes a call
+// wait longer.
 func requireWaiting(t *testing.T, done <-chan error) {
 	t.Helper()
 	select {

@@ -11,22 +11,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A site is the network that a server is in.
+// A site is the network namespace of a server.
 type site struct {
 	address, device string
-	do              func(func() error) error // does something there
-	v3              bool                     // whether it speaks that, too
+	do              func(func() error) error // calls a function in the namespace
+	v3              bool                     // the server speaks NFSv3, too
 }
 
-// here is the test's own.
+// here is the test's own namespace.
 var here = site{address: IPv4, device: "lo", do: func(f func() error) error { return f() }}
 
-// ServeFar is [Serve] for a server that is another machine to its clients: it has a
-// network of its own, at the other end of a cable, and LinkDown cuts that cable alone.
+// ServeFar is [Serve] for a server that is another machine to its clients: it has a network
+// namespace of its own, at the other end of a cable, and LinkDown cuts that cable alone.
 // There can be one beside the one of Serve.
 func ServeFar(t testing.TB, exports ...Export) *Server {
 	t.Helper()
-	need(t)
+	requireServer(t)
 	tally := newTally(t)
 	far, end, err := newFar()
 	t.Cleanup(func() {
@@ -40,8 +40,8 @@ func ServeFar(t testing.TB, exports ...Export) *Server {
 	return serve(t, tally, far, exports)
 }
 
-// NewFar is [ServeFar] for programs: what is wrong is an error, and end ends the
-// server and its network.
+// NewFar is [ServeFar] for programs: it returns errors, and end ends the server and its
+// network.
 func NewFar(dirs ...string) (s *Server, end func() error, err error) {
 	far, endNetwork, err := newFar()
 	if err == nil {
@@ -56,7 +56,7 @@ func NewFar(dirs ...string) (s *Server, end func() error, err error) {
 // The ends of the cable.
 const nearDevice, farDevice = "near0", "far0"
 
-// newFar makes the network. Also after an error, end undoes what was done.
+// newFar makes the network. The caller calls end also after an error.
 func newFar() (far site, end func() error, err error) {
 	thread, err := newThread(unix.CLONE_NEWNET | unix.CLONE_NEWUTS)
 	if err != nil {
@@ -96,7 +96,7 @@ func connect(thread *thread) error {
 	return thread.do(func() error { return link.SetAddress(farDevice, Far) })
 }
 
-// A thread does one thing after another, in namespaces of its own.
+// A thread calls functions one after another, in namespaces of its own.
 type thread struct {
 	id    int
 	tasks chan func()
@@ -108,7 +108,7 @@ func newThread(namespaces int) (*thread, error) {
 	ready := make(chan error)
 	go func() {
 		defer close(t.ended)
-		runtime.LockOSThread() // for ever: it ends with the goroutine
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		t.id = unix.Gettid()
 		ready <- os.NewSyscallError("unshare", unix.Unshare(namespaces))
 		for task := range t.tasks {

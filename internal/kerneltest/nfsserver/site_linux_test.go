@@ -25,8 +25,8 @@ func TestNFSFar(t *testing.T) {
 			}
 			fromHere := oldMount(t, here.Source(hereDir), here.Options("4.2")+",noac")
 			fromFar := oldMount(t, far.Source(farDir), far.Options("4.2")+",noac")
-			cut(t, far, fromFar, func() { requireShared(t, hereDir, fromHere) })
-			cut(t, here, fromHere, func() { requireShared(t, farDir, fromFar) })
+			withLinkDown(t, far, fromFar, func() { requireShared(t, hereDir, fromHere) })
+			withLinkDown(t, here, fromHere, func() { requireShared(t, farDir, fromFar) })
 			require.NoError(t, far.Stop())
 			requireShared(t, hereDir, fromHere)
 			require.NoError(t, far.Start())
@@ -35,11 +35,11 @@ func TestNFSFar(t *testing.T) {
 	}
 }
 
-// cut does something while what is mounted from a server waits for it.
-func cut(t *testing.T, server *nfsserver.Server, mounted string, do func()) {
+// withLinkDown calls do while the link to the server is down and a query of its mount waits.
+func withLinkDown(t *testing.T, server *nfsserver.Server, mounted string, do func()) {
 	t.Helper()
 	require.NoError(t, server.LinkDown())
-	looked := eventually(func() error {
+	looked := startCall(func() error {
 		_, err := os.Stat(mounted + "/file")
 		return err
 	})

@@ -8,14 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A talk is a file in which the kernel asks and we answer, until it is closed.
-type talk struct {
+// An upcallFile is a file to which the kernel writes requests, until the file is closed.
+type upcallFile struct {
 	file *os.File
 	done chan struct{}
 }
 
-// openTalk opens a file in the way that lets Close end a read.
-func openTalk(path string) (*os.File, error) {
+// openUpcallFile opens a file so that Close ends a blocked read.
+func openUpcallFile(path string) (*os.File, error) {
 	fd, err := unix.Open(path, unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
@@ -23,35 +23,35 @@ func openTalk(path string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// listen answers what is asked in the file, and closes it in the end.
-func listen(file *os.File, answer func(question []byte) []byte) *talk {
-	t := &talk{file, make(chan struct{})}
+// answerUpcalls answers the requests in the file, and closes the file in the end.
+func answerUpcalls(file *os.File, answer func(question []byte) []byte) *upcallFile {
+	t := &upcallFile{file, make(chan struct{})}
 	go func() {
 		defer close(t.done)
-		_ = converse(file, answer) // until the file is closed, or the server has gone
+		_ = answerAll(file, answer) // ends when the file is closed, or the server has ended
 	}()
 	return t
 }
 
-func (t *talk) end() error {
+func (t *upcallFile) end() error {
 	err := t.file.Close()
 	<-t.done
 	return err
 }
 
-func converse(file *os.File, answer func(question []byte) []byte) error {
+func answerAll(file *os.File, answer func(question []byte) []byte) error {
 	buf := make([]byte, 1<<15)
 	for {
 		n, err := next(file, buf)
 		if err != nil {
 			return err
 		}
-		// What the kernel does not want any more is no concern of ours.
+		// The kernel may have dropped its question.
 		_, _ = file.Write(answer(buf[:n]))
 	}
 }
 
-// next waits for a question. To read nothing is to be early here, not at an end.
+// next waits for a question. An empty read means that there is none yet.
 func next(file *os.File, buf []byte) (n int, err error) {
 	conn, err := file.SyscallConn()
 	if err != nil {
@@ -66,7 +66,7 @@ func next(file *os.File, buf []byte) (n int, err error) {
 	return n, errors.Join(err, readErr)
 }
 
-// writeFile writes to one of the kernel's files, in one piece.
+// writeFile writes to one of the kernel's files, in one call.
 func writeFile(path, text string) error {
 	file, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {

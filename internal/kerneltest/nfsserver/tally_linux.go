@@ -15,18 +15,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// countVar names a file that gets a line for each test that passed with a server:
-// "nfs", how many mounts of NFS the kernel's table showed meanwhile, how many times
-// a server was dead, and the test's name.
+// countVar names a file that gets a line for each passed test with a server: "nfs", the
+// number of NFS mounts in the mount table meanwhile, the number of times that a server was
+// dead, and the test's name.
 const countVar = "VOLUMEKIT_COUNT_FILE"
 
-// A tally is what a test did.
+// A tally counts a test's mounts and dead servers.
 type tally struct {
 	mounts, dead atomic.Int64
 }
 
-// newTally writes the tally down when the test has ended, after all that is
-// registered later.
+// newTally returns a tally that is written after the test's later cleanups.
 func newTally(t testing.TB) *tally {
 	t.Helper()
 	n := new(tally)
@@ -54,7 +53,7 @@ func (n *tally) write(test string) error {
 	return errors.Join(err, f.Close())
 }
 
-// watch counts mounts until the test ends: the kernel tells of changes.
+// watch counts mounts until the test ends, on each change of the mount table.
 func (n *tally) watch(t testing.TB) {
 	t.Helper()
 	table, err := os.Open("/proc/self/mountinfo")
@@ -77,10 +76,10 @@ func (n *tally) watch(t testing.TB) {
 	})
 }
 
-// follow runs on a thread that goes before others, or it would miss much: the ID of
-// what is unmounted is the next one's. It may still count too few, but not too many.
+// follow runs on a thread of high priority, else it would miss mounts: the kernel reuses the
+// ID of an unmounted one at once. It may count too few, but not too many.
 func (n *tally) follow(table, stop *os.File, known map[string]bool) {
-	runtime.LockOSThread() // for ever
+	runtime.LockOSThread() // never unlocked
 	_ = unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}, 0)
 	fds := []unix.PollFd{{Fd: int32(table.Fd()), Events: unix.POLLPRI}, {Fd: int32(stop.Fd())}}
 	for {
@@ -99,7 +98,7 @@ func (n *tally) follow(table, stop *os.File, known map[string]bool) {
 	}
 }
 
-// nfsMounts returns the IDs of what is mounted from an NFS server.
+// nfsMounts returns the IDs of the NFS mounts.
 func nfsMounts(table *os.File) map[string]bool {
 	mounts := map[string]bool{}
 	text, err := io.ReadAll(io.NewSectionReader(table, 0, math.MaxInt64))

@@ -10,7 +10,7 @@ import (
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
-// TestNFSTally: each mount counts, and each time that a server was dead.
+// TestNFSTally checks that each mount is counted, and each time that a server was dead.
 func TestNFSTally(t *testing.T) {
 	count := t.TempDir() + "/count"
 	t.Run("test", func(t *testing.T) {
@@ -32,7 +32,7 @@ func TestNFSTally(t *testing.T) {
 	requireContent(t, count, "nfs 5 2 TestNFSTally/test\n")
 }
 
-// A nameless is a test whose name does not say what it needs.
+// A nameless is a test without the prefix in its name that declares the need for NFS.
 type nameless struct{ testing.TB }
 
 func (nameless) Name() string          { return "TestSomething" }

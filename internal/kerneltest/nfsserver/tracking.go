@@ -2,9 +2,8 @@ package nfsserver
 
 import "bytes"
 
-// The kernel's message about clients is struct cld_msg_v2 of linux/nfsd/cld.h: its
-// version, a command, a status of two bytes, a number of four, and what depends on
-// the command.
+// The kernel's message about clients is struct cld_msg_v2 of linux/nfsd/cld.h: version,
+// command, a status of two bytes, a number of four, and data of the command.
 const (
 	commandAt, statusAt, bodyAt = 1, 2, 8
 
@@ -12,10 +11,10 @@ const (
 	version    = 2
 )
 
-// remember answers such a message: what the kernel told is stored, and a client
-// that it asks for is known. Since nothing is named in answer to the server's
-// start, it waits for nobody.
-func remember(message []byte) []byte {
+// answerTracking answers a message of client tracking: it accepts every record, and reports every
+// client as recorded. It names no client at the server's start, so the server waits for
+// none.
+func answerTracking(message []byte) []byte {
 	answer := bytes.Clone(message)
 	if len(answer) <= bodyAt {
 		return nil

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// track talks about clients while a server starts, and until it is stopped. The
-// pipe for it appears only then, and the server waits for somebody to open it, for
-// a second. If nobody has, it starts all the same, and makes clients wait.
+// track answers messages about clients from the server's start to its stop. The pipe appears
+// with the start, and the server waits a second for a process to open it. Without one it
+// starts nevertheless, and makes clients wait.
 func track(pipes string) *tracking {
 	t := &tracking{stop: make(chan struct{}), done: make(chan struct{})}
 	go func() {
@@ -17,7 +17,7 @@ func track(pipes string) *tracking {
 		if file == nil {
 			return
 		}
-		talk := listen(file, remember)
+		talk := answerUpcalls(file, answerTracking)
 		<-t.stop
 		_ = talk.end()
 	}()
@@ -26,10 +26,10 @@ func track(pipes string) *tracking {
 
 type tracking struct{ stop, done chan struct{} }
 
-// open waits for the pipe, and returns nil if it is too late for it.
+// open waits for the pipe, and returns nil after the server's stop.
 func (t *tracking) open(pipe string) *os.File {
 	for {
-		if file, err := openTalk(pipe); err == nil {
+		if file, err := openUpcallFile(pipe); err == nil {
 			return file
 		}
 		select {

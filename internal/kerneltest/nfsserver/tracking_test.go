@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestRemember(t *testing.T) {
+func TestAnswerTracking(t *testing.T) {
 	tests := []struct{ message, want string }{
 		{"", ""},
 		{"\x02\x00\xff\xff1234", ""},
@@ -15,7 +15,7 @@ func TestRemember(t *testing.T) {
 	}
 	for _, test := range tests {
 		message := []byte(test.message)
-		require.Equal(t, test.want, string(remember(message)))
+		require.Equal(t, test.want, string(answerTracking(message)))
 		require.Equal(t, test.message, string(message))
 	}
 }

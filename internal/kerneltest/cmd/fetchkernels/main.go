@@ -1,9 +1,9 @@
-// Fetchkernels fetches the kernels that tests run on, and programs of Debian's, unless
-// they are there:
+// Fetchkernels downloads the kernels for tests, and programs of Debian's, into the cache if
+// it lacks them:
 //
 //	fetchkernels 6.1 6.12 mount.nfs
 //
-// See package kernels for the names, and for the place where they are kept.
+// See package kernels for the names, and for the cache.
 package main
 
 import (
@@ -28,10 +28,10 @@ func fetch(names []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	for _, name := range names {
-		err := try(ctx, name)
+		err := fetchOnce(ctx, name)
 		if err != nil && ctx.Err() == nil {
 			fmt.Fprintf(os.Stderr, "fetchkernels: %v\nonce more in %v\n", err, pause)
-			err = again(ctx, name)
+			err = fetchWithRetry(ctx, name)
 		}
 		if err != nil {
 			return fmt.Errorf("no %s to test with, it could not be had from Debian: %w", name, err)
@@ -41,19 +41,19 @@ func fetch(names []string) error {
 	return nil
 }
 
-// pause is what a mirror or a network gets to recover.
+// pause is the time before a retry, for a mirror or a network to recover.
 const pause = 15 * time.Second
 
-func again(ctx context.Context, name string) error {
+func fetchWithRetry(ctx context.Context, name string) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-time.After(pause):
-		return try(ctx, name)
+		return fetchOnce(ctx, name)
 	}
 }
 
-func try(ctx context.Context, name string) (err error) {
+func fetchOnce(ctx context.Context, name string) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	if name == kernels.MountNFS {

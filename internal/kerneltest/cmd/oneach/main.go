@@ -1,5 +1,5 @@
-// Oneach runs a command for each of several words, side by side, and prints what
-// they say one after another:
+// Oneach runs a command for each of several words in parallel, and prints the outputs one
+// after another:
 //
 //	oneach 6.1 6.12 -- go test -exec "umlrun -kernel {}" ./mount
 //
@@ -35,7 +35,7 @@ func main() {
 	}
 }
 
-// parse returns nothing if there is nothing to run.
+// parse returns nothing if the arguments contain no command.
 func parse(args []string) (tasks []abreast.Task) {
 	at := slices.Index(args, "--")
 	if at < 0 || at+1 == len(args) {

@@ -2,9 +2,9 @@
 //
 //	CGO_ENABLED=0 go test -exec "$PWD/bin/umlrun -kernel 6.1" ./mount
 //
-// and exits with the test's exit code, or 125 if the test could not be run. It
-// is also the first program in that kernel, so it has to be built with
-// CGO_ENABLED=0 itself. The kernel has to be there: see fetchkernels.
+// and exits with the test's exit code, or 125 if the test could not be run. It is also the
+// first program in that kernel, so it has to be built with CGO_ENABLED=0 itself. The kernel
+// must be in the cache: see fetchkernels.
 package main
 
 import (
@@ -46,7 +46,7 @@ func run(kernel, program string, args []string) (code int, err error) {
 	if err != nil {
 		return guest.Failed, err
 	}
-	// If nobody listens any more, end in good order.
+	// A closed output must not kill this process: it would leave the kernel behind.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGQUIT)
 	defer stop()

@@ -1,0 +1,109 @@
+package lookup
+
+import (
+	"context"
+	"path"
+
+	"github.com/volumekit/volumekit/mount/internal/kernel"
+	"github.com/volumekit/volumekit/util/ctxend"
+	"github.com/volumekit/volumekit/util/safepath"
+	"golang.org/x/sys/unix"
+)
+
+// A Lookup opens paths for one caller. It lives as long as one of the caller's calls, so it
+// may hold the context.
+type Lookup struct {
+	resolver *Resolver
+	ctx      context.Context
+	follow   bool
+}
+
+// FollowingLinks returns a lookup that follows the symbolic links on the way, but not one
+// in the last component.
+func (r *Resolver) FollowingLinks(ctx context.Context) Lookup {
+	return Lookup{resolver: r, ctx: ctx, follow: true}
+}
+
+// WithoutLinks returns a lookup to which each symbolic link is ELOOP.
+func (r *Resolver) WithoutLinks(ctx context.Context) Lookup {
+	return Lookup{resolver: r, ctx: ctx}
+}
+
+// OpenParent opens the parent directory of p, an absolute path, and returns it with the
+// last component. The parent of "/" is "/", the component ".".
+func (l Lookup) OpenParent(p string) (fd int, name string, err error) {
+	dir, name := path.Split(path.Clean(p))
+	if name == "" {
+		name = "."
+	}
+	fd, err = l.Open(dir, unix.O_DIRECTORY)
+	return fd, name, err
+}
+
+// Open opens p, an absolute path. Flags may hold O_DIRECTORY, which also follows a link in
+// the last component.
+func (l Lookup) Open(p string, flags int) (int, error) {
+	if l.ctx.Done() == nil {
+		return l.openWaiting(p, flags)
+	}
+	if err := l.ctx.Err(); err != nil {
+		return -1, ctxend.Error(l.ctx)
+	}
+	fd, err := kernel.OpenCached(unix.AT_FDCWD, p, flags, l.resolve())
+	if !kernel.IsUncached(err) {
+		return fd, err
+	}
+	return l.openStepwise(p, flags)
+}
+
+func (l Lookup) resolve() uint64 {
+	if l.follow {
+		return 0
+	}
+	return unix.RESOLVE_NO_SYMLINKS
+}
+
+// openWaiting is for a context without an end.
+func (l Lookup) openWaiting(p string, flags int) (int, error) {
+	if !l.follow {
+		return safepath.Open(context.Background(), unix.AT_FDCWD, p, flags)
+	}
+	return kernel.RetryOpen(func() (int, error) {
+		return unix.Open(p, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC|flags, 0)
+	})
+}
+
+// OpenChild opens a name in a directory: the root of the top mount there, or the file
+// itself. It never follows a link. To a lookup without links one is ELOOP.
+func (l Lookup) OpenChild(parent int, name string) (int, error) {
+	if l.ctx.Done() == nil {
+		return l.openChildWaiting(parent, name)
+	}
+	fd, err := kernel.OpenCached(parent, name, 0, l.resolve())
+	if !kernel.IsUncached(err) {
+		return fd, err
+	}
+	dir, err := unix.FcntlInt(uintptr(parent), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	found, err := l.stepWaiting(dir, name, 0)
+	if err != nil {
+		return -1, err
+	}
+	kernel.Close(found.dir)
+	if found.link != "" && !l.follow {
+		kernel.Close(found.fd)
+		return -1, unix.ELOOP
+	}
+	return found.fd, nil
+}
+
+func (l Lookup) openChildWaiting(parent int, name string) (int, error) {
+	if !l.follow {
+		return safepath.Open(context.Background(), parent, name, 0)
+	}
+	return kernel.RetryOpen(func() (int, error) {
+		return unix.Openat(parent, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	})
+}

@@ -1,0 +1,100 @@
+package lookup
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/mount/internal/kernel"
+	"github.com/volumekit/volumekit/util/safepath"
+	"golang.org/x/sys/unix"
+)
+
+// TestLookupStepwise: a stepwise lookup finds the same file as the kernel's own lookup, or
+// fails with the same error.
+func TestLookupStepwise(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	require.NoError(t, os.MkdirAll(dir+"/a/b/c", 0o755))
+	require.NoError(t, os.MkdirAll(dir+"/x", 0o755))
+	require.NoError(t, os.WriteFile(dir+"/a/file", nil, 0o644))
+	for name, to := range map[string]string{
+		"relative": "a/b", "absolute": dir + "/a/b", "up": "a/b/../..", "x/out": "../a", "chain": "relative/c",
+		"loop": "loop", "nowhere": "missing", "tofile": "a/file", "dot": "./a/./b/", "x/through": "../relative/../file",
+	} {
+		require.NoError(t, os.Symlink(to, dir+"/"+name))
+	}
+	kernel.WithoutCachedLookups = true
+	t.Cleanup(func() { kernel.WithoutCachedLookups = false })
+	resolver := new(Resolver)
+	before := openFiles(t)
+	for _, p := range []string{
+		"/", "/a", "/a/b/c", "/a//b/./c/", "/relative", "/relative/c", "/absolute/c", "/up/x", "/x/out/b", "/chain", "/chain/.",
+		"/loop", "/loop/x", "/nowhere", "/nowhere/x", "/missing", "/a/missing/x", "/tofile", "/tofile/x", "/a/file/x", "/dot/c",
+		"/x/through", "/x/through/x",
+	} {
+		for _, flags := range []int{0, unix.O_DIRECTORY} {
+			for _, follow := range []bool{false, true} {
+				l := Lookup{resolver: resolver, ctx: t.Context(), follow: follow}
+				got, gotErr := l.Open(dir+p, flags)
+				want, wantErr := kernel.RetryOpen(func() (int, error) {
+					if !follow {
+						return safepath.Open(t.Context(), unix.AT_FDCWD, dir+p, flags)
+					}
+					noFollow := unix.O_NOFOLLOW
+					if flags != 0 {
+						noFollow = 0 // the last component, too, is followed for a directory
+					}
+					return unix.Open(dir+p, unix.O_PATH|unix.O_CLOEXEC|noFollow|flags, 0)
+				})
+				require.Equal(t, wantErr, gotErr, "%s %x follow=%t", p, flags, follow)
+				if wantErr == nil {
+					wantID, err := kernel.Identify(want)
+					require.NoError(t, err)
+					gotID, err := kernel.Identify(got)
+					require.NoError(t, err)
+					require.Equal(t, wantID, gotID, p)
+					kernel.Close(want, got)
+				}
+			}
+		}
+	}
+	require.Zero(t, resolver.waiting.Len())
+	require.Equal(t, before, openFiles(t), "descriptors remain open")
+}
+
+func openFiles(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	require.NoError(t, err)
+	return len(entries)
+}
+
+// TestLookupEndedContext: an ended context makes no system call.
+func TestLookupEndedContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := new(Resolver).WithoutLinks(ctx).Open("/", 0)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// TestLookupInProc: the links of proc(5) lead to objects without a path.
+func TestLookupInProc(t *testing.T) {
+	dir, err := os.Open(t.TempDir())
+	require.NoError(t, err)
+	defer func() { _ = dir.Close() }()
+	require.NoError(t, os.Mkdir(dir.Name()+"/sub", 0o755))
+	require.NoError(t, os.Rename(dir.Name(), dir.Name()+"-moved"))
+	require.NoError(t, os.Mkdir(dir.Name(), 0o755))
+	for _, cached := range []bool{true, false} {
+		kernel.WithoutCachedLookups = !cached
+		for _, p := range []string{kernel.DescriptorPath(int(dir.Fd())) + "/sub", "/proc/self/root/proc/self/cwd/."} {
+			fd, err := new(Resolver).FollowingLinks(t.Context()).Open(p, 0)
+			require.NoError(t, err, p)
+			kernel.Close(fd)
+		}
+	}
+	kernel.WithoutCachedLookups = false
+}

@@ -1,0 +1,79 @@
+package options
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/volumekit/volumekit/mount/internal/failure"
+)
+
+// Allow grants options beyond the safe ones.
+type Allow struct {
+	SUID    bool // "suid"
+	Dev     bool // "dev"
+	Context bool // the SELinux options "context=", "fscontext=", ...
+}
+
+// Parse checks mount(8) options and returns their meaning. It adds "nosuid" and "nodev"
+// unless allow grants the opposite.
+func Parse(list []string, allow Allow) (Options, error) {
+	var o Options
+	var seen contradictions
+	for i, option := range list {
+		field := FieldOf("Options", i)
+		if err := checkOption(field, option, allow); err != nil {
+			return Options{}, err
+		}
+		if err := seen.add(field, option); err != nil {
+			return Options{}, err
+		}
+		o.add(option)
+	}
+	if !allow.SUID {
+		o.Set |= NoSUID
+	}
+	if !allow.Dev {
+		o.Set |= NoDev
+	}
+	return o, nil
+}
+
+// ParseNamed returns the meaning of options that [Parse] has accepted, and adds none.
+func ParseNamed(list []string) Options {
+	var o Options
+	for _, option := range list {
+		o.add(option)
+	}
+	return o
+}
+
+// FieldOf returns the field name of a list element for an InputError, such as "Options[2]".
+func FieldOf(list string, i int) string { return fmt.Sprintf("%s[%d]", list, i) }
+
+// checkOption checks one option by itself.
+func checkOption(field, option string, allow Allow) error {
+	key, _, _ := strings.Cut(option, "=")
+	switch {
+	case key == "":
+		return failure.NewInputError(field, option, "an option must have a name")
+	case strings.ContainsAny(option, ",\x00\n"):
+		return failure.NewInputError(field, option, "an option must not contain comma, NUL or newline")
+	case strings.HasPrefix(key, "x-"), strings.HasPrefix(key, "X-"), strings.HasPrefix(key, "smackfs"):
+		return failure.NewInputError(field, option, notForUsers)
+	case allow.SUID && option == "suid", allow.Dev && option == "dev":
+		return nil
+	case allow.Context && forbidden[key] == notGranted:
+		return nil
+	}
+	reason, refused := forbidden[key]
+	if !refused {
+		reason, refused = forbidden[option]
+	}
+	if refused {
+		return failure.NewInputError(field, option, reason)
+	}
+	if _, flag := flagOptions[key]; key != option && (flag || ignored[key]) {
+		return failure.NewInputError(field, option, "this option takes no value")
+	}
+	return nil
+}

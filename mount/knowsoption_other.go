@@ -1,5 +1,0 @@
-//go:build !linux
-
-package mount
-
-func knowsOption(string, string) bool { return false }

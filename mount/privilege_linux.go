@@ -1,0 +1,39 @@
+package mount
+
+import (
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// missingPrivilege returns the privilege that the calling thread lacks after EPERM of a call
+// that mounts, or EACCES of a path.
+func missingPrivilege(mounting bool) string {
+	switch {
+	case mounting && !hasCapability(unix.CAP_SYS_ADMIN):
+		return "CAP_SYS_ADMIN, as root or in a user namespace"
+	case mounting && inUserNamespace():
+		return "CAP_SYS_ADMIN in the initial user namespace"
+	case mounting:
+		return "a system call filter, security module or server that permits it"
+	case !hasCapability(unix.CAP_DAC_READ_SEARCH) && !hasCapability(unix.CAP_DAC_OVERRIDE):
+		return "root, or permission for the path"
+	}
+	return ""
+}
+
+func hasCapability(capability uint) bool {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&header, &data[0]); err != nil {
+		return false
+	}
+	return data[capability/32].Effective&(1<<(capability%32)) != 0
+}
+
+// inUserNamespace: the initial user namespace maps each ID to itself.
+func inUserNamespace() bool {
+	ids, err := os.ReadFile("/proc/self/uid_map")
+	return err == nil && strings.Join(strings.Fields(string(ids)), " ") != "0 0 4294967295"
+}
