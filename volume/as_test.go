@@ -14,12 +14,12 @@ func (*persistent) GetAccessModes() []v1.PersistentVolumeAccessMode {
 	return []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}
 }
 
-// A wrapper adds nothing and hides the abilities of what it wraps.
+// A wrapper adds nothing and hides the abilities of the wrapped plugin.
 type wrapper struct{ VolumePlugin }
 
 func (w *wrapper) Unwrap() VolumePlugin { return w.VolumePlugin }
 
-// An opaque wrapper does not show what it wraps.
+// An opaque wrapper does not return the wrapped plugin.
 type opaque struct{ VolumePlugin }
 
 func TestAs(t *testing.T) {
@@ -90,12 +90,12 @@ type attachable struct {
 	err error
 }
 
-func (a *attachable) NewAttacher() (Attacher, error)               { return nil, ErrNotSupported }
-func (a *attachable) NewDetacher() (Detacher, error)               { return nil, ErrNotSupported }
-func (a *attachable) CanAttach(*Spec) (bool, error)                { return a.can, a.err }
-func (a *attachable) NewDeviceMounter() (DeviceMounter, error)     { return nil, ErrNotSupported }
-func (a *attachable) NewDeviceUnmounter() (DeviceUnmounter, error) { return nil, ErrNotSupported }
-func (a *attachable) CanDeviceMount(*Spec) (bool, error)           { return a.can, a.err }
+func (a *attachable) NewAttacher() (Attacher, error)                      { return nil, ErrNotSupported }
+func (a *attachable) NewDetacher() (Detacher, error)                      { return nil, ErrNotSupported }
+func (a *attachable) CanAttach(context.Context, *Spec) (bool, error)      { return a.can, a.err }
+func (a *attachable) NewDeviceMounter() (DeviceMounter, error)            { return nil, ErrNotSupported }
+func (a *attachable) NewDeviceUnmounter() (DeviceUnmounter, error)        { return nil, ErrNotSupported }
+func (a *attachable) CanDeviceMount(context.Context, *Spec) (bool, error) { return a.can, a.err }
 func (a *attachable) GetDeviceMountRefs(context.Context, string) ([]string, error) {
 	return nil, ErrNotSupported
 }
@@ -114,11 +114,11 @@ func TestFindAttachablePlugin(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMgr(t, test.plugin)
-			found, ok, err := m.FindAttachablePluginBySpec(nfsSpec())
+			found, ok, err := m.FindAttachablePluginBySpec(t.Context(), nfsSpec())
 			require.ErrorIs(t, err, test.err)
 			require.Equal(t, test.ok, ok)
 			require.Equal(t, test.ok, found != nil)
-			device, ok, err := m.FindDeviceMountablePluginBySpec(nfsSpec())
+			device, ok, err := m.FindDeviceMountablePluginBySpec(t.Context(), nfsSpec())
 			require.ErrorIs(t, err, test.err)
 			require.Equal(t, test.ok, ok)
 			require.Equal(t, test.ok, device != nil)

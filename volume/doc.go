@@ -1,46 +1,68 @@
-// Package volume holds the nouns of the Kubernetes volume lifecycle: what a
-// volume is ([Spec]), who makes it usable on a node ([VolumePlugin]), where it
-// lives there ([VolumeHost]) and how the plugin of a volume is found
-// ([VolumePluginMgr]). The words are those of k8s.io/kubernetes/pkg/volume; the
-// code links only the Kubernetes API types.
+// Package volume holds the nouns of the Kubernetes volume lifecycle: a volume's
+// specification ([Spec]), the plugin that makes it usable on a node ([VolumePlugin]), the
+// node's directories ([VolumeHost]) and the lookup of plugins ([VolumePluginMgr]). The words
+// are those of k8s.io/kubernetes/pkg/volume; the code links only the Kubernetes API types.
 //
 // # The contract
 //
-// A plugin turns a specification and a pod into a [Mounter], and a volume's name
-// and a pod's UID into an [Unmounter]. Making them checks the input and changes
-// nothing. SetUp brings the volume up at its path, TearDown takes it down from
-// what is on disk alone, so it works after a restart and without the API server.
-// Both are idempotent and safe for concurrent use, and return soon after their
-// context ends.
+// A plugin turns a specification and a pod into a [Mounter], and a volume's name and a pod's
+// UID into an [Unmounter]. Making them validates the input and changes nothing. SetUp mounts
+// the volume at its path. TearDown unmounts it by the state on disk and in the mount table
+// alone, so it works after a restart and without the API server. Both are idempotent and
+// safe for concurrent use, and return soon after their context ends.
 //
-// What only some plugins can do is in further interfaces, the abilities
-// ([PersistentVolumePlugin], [AttachableVolumePlugin], [BlockVolumePlugin], ...).
-// [As] finds one on a plugin, [FindBySpec] on the plugin of a volume. A plugin
-// without an ability is no error: it is not of that kind.
+// Further interfaces, the abilities ([PersistentVolumePlugin], [AttachableVolumePlugin],
+// [BlockVolumePlugin], ...), hold the operations of some plugins. [As] returns an ability of
+// a plugin, [FindBySpec] that of a volume's plugin. A missing ability is no error.
 //
-// Package volumetest holds the contract as tests that a plugin can be put to.
+// Package volumetest holds the contract as tests for plugins.
+//
+// # Glossary
+//
+//   - specification, [Spec]: a pod's own volume, or a persistent volume.
+//   - plugin: the code for one kind of volume. Ability: an optional interface of a plugin.
+//   - host: the directories of a node, in the kubelet's layout.
+//   - set up, tear down: mount and unmount a volume for one pod. A volume that is set up is
+//     mounted, or its directory is filled, as the specification requires.
+//   - attach, detach: connect storage to a node and disconnect it.
+//   - device mount: the mount of a volume for all pods of a node; pods get bind mounts of it.
+//   - map, unmap: give a pod a volume as a raw block device.
+//   - reconstruct: recover a specification from disk and the mount table after a restart.
+//   - leftover: a directory of a volume whose specification cannot be reconstructed.
+//   - kind of an error: the condition of the volume after it, see below.
+//   - target directory: a directory outside of the host's root in which a program serves
+//     volumes at paths of its callers.
 //
 // # Errors
 //
-// An error says what is true of the volume after it:
+// The kind of an error is the condition of the volume after it:
 //
 //   - transient, wraps [ErrTransient]: nothing has changed, and the same call may
 //     succeed later;
 //   - uncertain, wraps [ErrUncertain]: something may have changed. Treat the
-//     volume as mounted: keep it in the books, and tear it down before it is
-//     given to anybody else;
+//     volume as mounted: keep its record, and tear it down before another pod or
+//     node gets it;
 //   - final, wraps neither: nothing has changed, and the same call fails again.
 //
-// [KindOf] tells them apart. The error of a context that ended counts as
-// transient unless it is uncertain. Input that is refused is a *field.Error of package
+// [KindOf] returns the kind. The error of an ended context counts as
+// transient unless it is uncertain. Refused input is a *field.Error of package
 // k8s.io/apimachinery/pkg/util/validation/field, which names the field and the
-// value (shortened, since anybody may have written it).
+// value, shortened.
+//
+// Some errors name a cause besides, for the caller to act on:
+//
+//	ErrInfeasible              final: the storage can never fulfil the request
+//	ErrFailedPrecondition      transient: the state of the volume does not permit the call
+//	*DanglingAttachError       transient: the volume is attached to another node
+//	ErrMaxVolumeCountExceeded  transient: the node has no room for another volume
+//	ErrReschedule              final: provision the volume for another node
+//	*IgnoredError              final: another provisioner is responsible
 //
 // # When not to use it
 //
 //   - To mount a file system at a path, without pods and plugins: package mount.
 //   - To write a CSI driver's gRPC services: a driver implements another
 //     interface. It can use plugins from inside, as it can use package mount.
-//   - To provision storage for a cluster: the abilities name the operations, but
+//   - To provision storage for a cluster: the abilities are the operations, but
 //     the controllers that call them need an API client, which this module lacks.
 package volume

@@ -21,7 +21,7 @@ func EscapeQualifiedName(name string) (string, error) {
 func UnescapeQualifiedName(escaped string) (string, error) {
 	path := field.NewPath("escaped")
 	if strings.Contains(escaped, "/") {
-		return "", Invalid(path, escaped, `an escaped name holds no "/"`)
+		return "", Invalid(path, escaped, `must not contain "/"`)
 	}
 	name := strings.ReplaceAll(escaped, "~", "/")
 	if _, err := escapeQualifiedName(path, name); err != nil {
@@ -32,11 +32,11 @@ func UnescapeQualifiedName(escaped string) (string, error) {
 
 func escapeQualifiedName(path *field.Path, name string) (string, error) {
 	if strings.Contains(name, "~") {
-		return "", Invalid(path, name, `a qualified name holds no "~"`)
+		return "", Invalid(path, name, `must not contain "~"`)
 	}
 	parts := strings.Split(name, "/")
 	if len(parts) > 2 {
-		return "", Invalid(path, name, `a qualified name is "prefix/name"`)
+		return "", Invalid(path, name, `must be "prefix/name"`)
 	}
 	for _, part := range parts {
 		if err := ValidatePathComponent(path, part); err != nil {

@@ -18,7 +18,7 @@ func ExampleHost() {
 	root, _ := os.MkdirTemp("", "")
 	defer os.RemoveAll(root)
 
-	host, err := volume.NewHost(root, volume.WithNodeName("node-1"))
+	host, err := volume.NewHost(context.Background(), root, volume.WithNodeName("node-1"))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -31,7 +31,7 @@ func ExampleHost() {
 	fmt.Println(err)
 	// Output:
 	// pods/5c0e-77/volumes/kubernetes.io~nfs/shared <nil>
-	// volumeName: Invalid value: "../../etc": a path component holds no "/" or NUL
+	// volumeName: Invalid value: "../../etc": must not contain "/" or NUL
 }
 
 // The main use: find the plugin of a volume, bring the volume up for a pod, and
@@ -39,9 +39,9 @@ func ExampleHost() {
 func Example() {
 	root, _ := os.MkdirTemp("", "")
 	defer os.RemoveAll(root)
-	host, _ := volume.NewHost(root)
+	host, _ := volume.NewHost(context.Background(), root)
 	plugin := volumetest.NewFakePlugin(volumetest.FakeConfig{})
-	mgr, err := volume.NewVolumePluginMgr(host, plugin)
+	mgr, err := volume.NewVolumePluginMgr(context.Background(), host, plugin)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -74,9 +74,9 @@ func Example() {
 func ExampleFindBySpec() {
 	root, _ := os.MkdirTemp("", "")
 	defer os.RemoveAll(root)
-	host, _ := volume.NewHost(root)
+	host, _ := volume.NewHost(context.Background(), root)
 	plugin := volumetest.NewFakePlugin(volumetest.FakeConfig{})
-	mgr, _ := volume.NewVolumePluginMgr(host, plugin)
+	mgr, _ := volume.NewVolumePluginMgr(context.Background(), host, plugin)
 
 	spec := plugin.NewSpec("data", root)
 	persistent, ok, err := volume.FindBySpec[volume.PersistentVolumePlugin](mgr, spec)
@@ -117,14 +117,14 @@ func ExampleEscapeQualifiedName() {
 	// Output:
 	// kubernetes.io~nfs <nil>
 	// kubernetes.io/nfs <nil>
-	// name: Invalid value: "a~b/nfs": a qualified name holds no "~"
+	// name: Invalid value: "a~b/nfs": must not contain "~"
 }
 
 func ExampleKindOf() {
-	err := fmt.Errorf("%w: the server does not answer", volume.ErrUncertain)
+	err := volume.AsUncertain(errors.New("unmount /data: the server does not answer"))
 	if volume.KindOf(err) == volume.Uncertain {
 		fmt.Println("treat the volume as mounted:", err)
 	}
 	// Output:
-	// treat the volume as mounted: what has changed is not known: the server does not answer
+	// treat the volume as mounted: unmount /data: the server does not answer
 }

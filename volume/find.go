@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"context"
 	"fmt"
 	"strings"
 )
@@ -65,12 +66,12 @@ func FindByName[A any](m *VolumePluginMgr, name string) (ability A, ok bool, err
 // FindAttachablePluginBySpec returns the plugin of the volume if this volume has
 // to be attached. A volume that needs no attaching is no error: ok is false. The
 // errors are those of [VolumePluginMgr.FindPluginBySpec] and CanAttach.
-func (m *VolumePluginMgr) FindAttachablePluginBySpec(spec *Spec) (plugin AttachableVolumePlugin, ok bool, err error) {
+func (m *VolumePluginMgr) FindAttachablePluginBySpec(ctx context.Context, spec *Spec) (plugin AttachableVolumePlugin, ok bool, err error) {
 	plugin, ok, err = FindBySpec[AttachableVolumePlugin](m, spec)
 	if err != nil || !ok {
 		return nil, false, err
 	}
-	if ok, err = plugin.CanAttach(spec); err != nil || !ok {
+	if ok, err = plugin.CanAttach(ctx, spec); err != nil || !ok {
 		return nil, false, err
 	}
 	return plugin, true, nil
@@ -80,12 +81,12 @@ func (m *VolumePluginMgr) FindAttachablePluginBySpec(spec *Spec) (plugin Attacha
 // has a device to be mounted before a pod's mount. A volume without one is no
 // error: ok is false. The errors are those of [VolumePluginMgr.FindPluginBySpec]
 // and CanDeviceMount.
-func (m *VolumePluginMgr) FindDeviceMountablePluginBySpec(spec *Spec) (plugin DeviceMountableVolumePlugin, ok bool, err error) {
+func (m *VolumePluginMgr) FindDeviceMountablePluginBySpec(ctx context.Context, spec *Spec) (plugin DeviceMountableVolumePlugin, ok bool, err error) {
 	plugin, ok, err = FindBySpec[DeviceMountableVolumePlugin](m, spec)
 	if err != nil || !ok {
 		return nil, false, err
 	}
-	if ok, err = plugin.CanDeviceMount(spec); err != nil || !ok {
+	if ok, err = plugin.CanDeviceMount(ctx, spec); err != nil || !ok {
 		return nil, false, err
 	}
 	return plugin, true, nil

@@ -71,7 +71,7 @@ func FuzzHostPaths(f *testing.F) {
 		dir, err = host.PodPluginDir(types.UID(uid), plugin)
 		requireBelow(t, host, 4, dir, err)
 		dir, err = host.PluginDir(plugin)
-		requireBelow(t, host, 2, dir, err)
+		requireBelow(t, host, 2+strings.Count(plugin, "/"), dir, err)
 	})
 }
 

@@ -11,7 +11,7 @@ import (
 
 func newHost(t *testing.T) *Host {
 	t.Helper()
-	host, err := NewHost(t.TempDir(), WithNodeName("node-1"))
+	host, err := NewHost(t.Context(), t.TempDir(), WithNodeName("node-1"))
 	require.NoError(t, err)
 	return host
 }
@@ -29,7 +29,7 @@ func TestHostLayout(t *testing.T) {
 	require.Equal(t, filepath.Join(host.Root(), "pods", "uid", "plugins", "kubernetes.io~empty-dir"), dir)
 	dir, err = host.PluginDir("kubernetes.io/nfs")
 	require.NoError(t, err)
-	require.Equal(t, filepath.Join(host.Root(), "plugins", "kubernetes.io~nfs"), dir)
+	require.Equal(t, filepath.Join(host.Root(), "plugins", "kubernetes.io", "nfs"), dir)
 
 	entries, err := os.ReadDir(host.Root())
 	require.NoError(t, err)
@@ -74,7 +74,7 @@ func TestNewHostResolvesLinksOnce(t *testing.T) {
 	if err := os.Symlink("real", link); err != nil {
 		t.Skip("no symbolic links here:", err)
 	}
-	host, err := NewHost(link)
+	host, err := NewHost(t.Context(), link)
 	require.NoError(t, err)
 	require.NoError(t, os.Remove(link))
 	require.Equal(t, filepath.Join(dir, "real"), host.Root())
@@ -85,18 +85,18 @@ func TestNewHostRefusesRoots(t *testing.T) {
 	file := filepath.Join(dir, "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	for _, bad := range []string{"", ".", "relative/dir", file} {
-		host, err := NewHost(bad)
+		host, err := NewHost(t.Context(), bad)
 		requireFieldError(t, err, "root")
 		require.Nil(t, host)
 	}
-	host, err := NewHost(filepath.Join(dir, "missing"))
+	host, err := NewHost(t.Context(), filepath.Join(dir, "missing"))
 	require.ErrorIs(t, err, os.ErrNotExist)
 	require.Nil(t, host)
 }
 
 func TestHostNodeName(t *testing.T) {
 	require.Equal(t, types.NodeName("node-1"), newHost(t).NodeName())
-	host, err := NewHost(t.TempDir())
+	host, err := NewHost(t.Context(), t.TempDir())
 	require.NoError(t, err)
 	want, err := os.Hostname()
 	require.NoError(t, err)
@@ -109,4 +109,27 @@ func TestZeroHostHasNoPaths(t *testing.T) {
 	require.ErrorIs(t, err, errNoRoot)
 	_, err = host.PluginDir("example.com/plugin")
 	require.ErrorIs(t, err, errNoRoot)
+}
+
+func TestTargetDirs(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(dir+"/real", 0o755))
+	require.NoError(t, os.Symlink("real", dir+"/link"))
+	require.NoError(t, os.WriteFile(dir+"/file", nil, 0o600))
+	resolved, err := filepath.EvalSymlinks(dir)
+	require.NoError(t, err)
+	host, err := NewHost(t.Context(), t.TempDir(), WithTargetDirs(dir+"/link"), WithTargetDirs(dir))
+	require.NoError(t, err)
+	want := []string{filepath.Join(resolved, "real"), resolved}
+	require.Equal(t, want, host.TargetDirs())
+	require.Subset(t, host.OwnDirs(), want, "no volume may show what is published")
+	host.TargetDirs()[0] = "/"
+	require.Equal(t, want, host.TargetDirs(), "the slice is the caller's")
+	require.Empty(t, newHost(t).TargetDirs())
+	for _, bad := range []string{"", "relative", "/", dir + "/file"} {
+		_, err := NewHost(t.Context(), t.TempDir(), WithTargetDirs(bad))
+		requireFieldError(t, err, "targetDirs[0]")
+	}
+	_, err = NewHost(t.Context(), t.TempDir(), WithTargetDirs(dir+"/missing"))
+	require.ErrorIs(t, err, os.ErrNotExist)
 }

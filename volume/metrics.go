@@ -9,16 +9,15 @@ import (
 
 // A MetricsProvider says how full a volume is.
 type MetricsProvider interface {
-	// GetMetrics measures the volume. It changes nothing and may be called at any
-	// time. If the volume is not up the error wraps [ErrNotMounted]; if its kind
-	// cannot be measured, [ErrNotSupported]. It asks the volume's file system,
-	// which a dead server may hold up: it returns soon after ctx ends, with an
-	// error that wraps ctx's.
+	// GetMetrics measures the volume. It changes nothing and may be called at any time. If the
+	// volume is not up the error wraps [ErrNotMounted]; if its kind cannot be measured,
+	// [ErrNotSupported]. The query of the volume's file system may hang if a server is dead:
+	// GetMetrics returns soon after ctx ends, with an error that wraps ctx's.
 	GetMetrics(ctx context.Context) (*Metrics, error)
 }
 
-// Metrics is what was measured of one volume. A nil quantity was not: a kind of
-// volume need not have all of them.
+// Metrics is a measurement of one volume. Nil quantities were not measured: not every kind of
+// volume has all of them.
 type Metrics struct {
 	Time metav1.Time // of the measurement
 
@@ -30,8 +29,8 @@ type Metrics struct {
 	InodesFree *resource.Quantity // files that may still be created
 	InodesUsed *resource.Quantity // files in use
 
-	// Abnormal says that something is wrong with the volume, and Message what.
-	// Nil: its health was not looked at.
+	// Abnormal reports a fault of the volume, which Message describes. Nil: the volume's
+	// health was not checked.
 	Abnormal *bool
 	Message  *string
 }

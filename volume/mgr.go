@@ -2,14 +2,15 @@ package volume
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 
+	"github.com/volumekit/volumekit/util/keylock"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -21,7 +22,7 @@ import (
 // snapshot that registration replaces as a whole.
 type VolumePluginMgr struct {
 	host     VolumeHost
-	register sync.Mutex // held by Register, one at a time
+	register keylock.Map // held by Register, one at a time
 	plugins  atomic.Pointer[pluginSet]
 }
 
@@ -38,15 +39,26 @@ type registered struct {
 
 // NewVolumePluginMgr returns a register with the plugins in it, which are given
 // the host. The errors are those of [VolumePluginMgr.Register].
-func NewVolumePluginMgr(host VolumeHost, plugins ...VolumePlugin) (*VolumePluginMgr, error) {
+func NewVolumePluginMgr(ctx context.Context, host VolumeHost, plugins ...VolumePlugin) (*VolumePluginMgr, error) {
 	if isNil(host) {
-		return nil, field.Required(field.NewPath("host"), "plugins need a host")
+		return nil, errNoHost
 	}
 	m := &VolumePluginMgr{host: host}
-	if err := m.Register(plugins...); err != nil {
+	if err := m.Register(ctx, plugins...); err != nil {
 		return nil, err
 	}
 	return m, nil
+}
+
+var errNoHost = field.Required(field.NewPath("host"), "plugins need a host")
+
+// Host returns the host that the plugins were initialized with. It is nil for the zero
+// value, which [NewVolumePluginMgr] did not make, and for a nil register.
+func (m *VolumePluginMgr) Host() VolumeHost {
+	if m == nil {
+		return nil
+	}
+	return m.host
 }
 
 // Register adds plugins: all of them, or none if there is an error. First their
@@ -54,10 +66,18 @@ func NewVolumePluginMgr(host VolumeHost, plugins ...VolumePlugin) (*VolumePlugin
 // stand in a path, and one that is taken, are refused with a [*field.Error].
 // Then each plugin's Init is called, once; its error is wrapped. Plugins whose
 // Init was called before another's failed are not registered, and Init is called
-// again if they are registered later. An Init must not call Register.
-func (m *VolumePluginMgr) Register(plugins ...VolumePlugin) error {
-	m.register.Lock()
-	defer m.register.Unlock()
+// again if they are registered later. An Init must not call Register. Register passes ctx
+// to each Init and returns as soon as that does; if ctx ends while another Register is at
+// work, the error wraps the cause of ctx.
+func (m *VolumePluginMgr) Register(ctx context.Context, plugins ...VolumePlugin) error {
+	if m.host == nil {
+		return errNoHost
+	}
+	unlock, err := m.register.Lock(ctx, "")
+	if err != nil {
+		return fmt.Errorf("register volume plugins: %w", err)
+	}
+	defer unlock()
 	byName := maps.Clone(m.snapshot().byName)
 	if byName == nil {
 		byName = make(map[string]VolumePlugin, len(plugins))
@@ -67,7 +87,7 @@ func (m *VolumePluginMgr) Register(plugins ...VolumePlugin) error {
 		return err
 	}
 	for _, r := range added {
-		if err := r.plugin.Init(m.host); err != nil {
+		if err := r.plugin.Init(ctx, m.host); err != nil {
 			return fmt.Errorf("init of volume plugin %q: %w", r.name, err)
 		}
 	}
@@ -101,13 +121,14 @@ func newPluginSet(byName map[string]VolumePlugin) *pluginSet {
 	return set
 }
 
-// addPlugins puts plugins into the map, if their names allow it.
+// addPlugins adds plugins to the map and returns them. A nil plugin, an invalid name and a
+// duplicate name are errors.
 func addPlugins(byName map[string]VolumePlugin, plugins []VolumePlugin) ([]registered, error) {
 	added := make([]registered, 0, len(plugins))
 	for i, plugin := range plugins {
 		path := field.NewPath("plugins").Index(i)
 		if isNil(plugin) {
-			return nil, field.Required(path, "a plugin is not nil")
+			return nil, field.Required(path, "must not be nil")
 		}
 		name := plugin.GetPluginName()
 		if err := validatePluginName(path, name); err != nil {
@@ -124,7 +145,7 @@ func addPlugins(byName map[string]VolumePlugin, plugins []VolumePlugin) ([]regis
 
 func validatePluginName(path *field.Path, name string) error {
 	if !strings.Contains(name, "/") {
-		return Invalid(path, name, `a plugin's name is namespaced, as "kubernetes.io/nfs"`)
+		return Invalid(path, name, `must have a prefix, as in "kubernetes.io/nfs"`)
 	}
 	if problems := validation.IsQualifiedName(name); len(problems) > 0 {
 		return Invalid(path, name, problems[0])

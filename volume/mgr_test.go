@@ -22,14 +22,14 @@ type stub struct {
 	asked   atomic.Int32
 }
 
-func (s *stub) Init(VolumeHost) error                             { s.inits.Add(1); return s.initErr }
+func (s *stub) Init(context.Context, VolumeHost) error            { s.inits.Add(1); return s.initErr }
 func (s *stub) GetPluginName() string                             { return s.name }
 func (s *stub) GetVolumeName(spec *Spec) (string, error)          { return spec.Name(), nil }
 func (s *stub) CanSupport(spec *Spec) bool                        { s.asked.Add(1); return s.kind != nil && s.kind(spec) }
 func (s *stub) NewMounter(*Spec, *v1.Pod) (Mounter, error)        { return nil, ErrNotSupported }
 func (s *stub) NewUnmounter(string, types.UID) (Unmounter, error) { return nil, ErrNotSupported }
-func (s *stub) ConstructVolumeSpec(context.Context, string, string) (*Spec, error) {
-	return nil, ErrNotSupported
+func (s *stub) ConstructVolumeSpec(context.Context, string, string) (ReconstructedVolume, error) {
+	return ReconstructedVolume{}, ErrNotSupported
 }
 
 func isNFS(spec *Spec) bool {
@@ -45,7 +45,7 @@ func nfsSpec() *Spec {
 
 func newMgr(t *testing.T, plugins ...VolumePlugin) *VolumePluginMgr {
 	t.Helper()
-	m, err := NewVolumePluginMgr(newHost(t), plugins...)
+	m, err := NewVolumePluginMgr(t.Context(), newHost(t), plugins...)
 	require.NoError(t, err)
 	return m
 }
@@ -125,7 +125,7 @@ func TestRegisterRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMgr(t, &stub{name: "example.com/taken"})
-			err := m.Register(test.plugins...)
+			err := m.Register(t.Context(), test.plugins...)
 			if test.field == "" {
 				require.ErrorIs(t, err, broken)
 				require.ErrorContains(t, err, `"a/c"`)
@@ -140,17 +140,17 @@ func TestRegisterRefuses(t *testing.T) {
 func TestRegisterChecksAllNamesBeforeAnyInit(t *testing.T) {
 	good := &stub{name: "example.com/good"}
 	m := newMgr(t)
-	require.Error(t, m.Register(good, &stub{name: "bad"}))
+	require.Error(t, m.Register(t.Context(), good, &stub{name: "bad"}))
 	require.Zero(t, good.inits.Load())
 	_, err := m.FindPluginByName(good.name)
 	require.ErrorIs(t, err, ErrNoPluginMatched)
-	require.NoError(t, m.Register(good))
+	require.NoError(t, m.Register(t.Context(), good))
 	require.EqualValues(t, 1, good.inits.Load())
 }
 
 func TestNewVolumePluginMgrNeedsAHost(t *testing.T) {
 	for _, host := range []VolumeHost{nil, (*Host)(nil)} {
-		m, err := NewVolumePluginMgr(host)
+		m, err := NewVolumePluginMgr(t.Context(), host)
 		requireFieldError(t, err, "host")
 		require.Nil(t, m)
 	}
@@ -162,7 +162,7 @@ func TestPluginsIsACopy(t *testing.T) {
 	require.Equal(t, []string{"a/b", "a/c"}, names(m.Plugins()))
 }
 
-// Lookups see each registration as a whole, whatever goes on at the time.
+// Lookups see each registration as a whole, also concurrent ones.
 func TestRegisterWhileLookingUp(t *testing.T) {
 	const batches, size = 50, 4
 	m := newMgr(t, &stub{name: "example.com/nfs", kind: isNFS})
@@ -192,7 +192,7 @@ func TestRegisterWhileLookingUp(t *testing.T) {
 			for i := range size {
 				plugins = append(plugins, &stub{name: fmt.Sprintf("example.com/p-%d-%d", batch, i)})
 			}
-			if err := m.Register(plugins...); err != nil {
+			if err := m.Register(t.Context(), plugins...); err != nil {
 				t.Error(err)
 			}
 			if _, err := m.FindPluginByName(plugins[0].GetPluginName()); err != nil {
@@ -214,7 +214,7 @@ func TestRegisterOneNameConcurrently(t *testing.T) {
 	for range 16 {
 		wg.Go(func() {
 			p := &stub{name: "example.com/one"}
-			if m.Register(p) == nil {
+			if m.Register(t.Context(), p) == nil {
 				taken.Add(1)
 			}
 			inits.Add(p.inits.Load())
@@ -226,9 +226,9 @@ func TestRegisterOneNameConcurrently(t *testing.T) {
 }
 
 func BenchmarkFindPluginBySpec(b *testing.B) {
-	host, err := NewHost(b.TempDir())
+	host, err := NewHost(context.Background(), b.TempDir())
 	require.NoError(b, err)
-	m, err := NewVolumePluginMgr(host, &stub{name: "a/nfs", kind: isNFS}, &stub{name: "a/local", kind: isLocal})
+	m, err := NewVolumePluginMgr(context.Background(), host, &stub{name: "a/nfs", kind: isNFS}, &stub{name: "a/local", kind: isLocal})
 	require.NoError(b, err)
 	spec := nfsSpec()
 	b.ReportAllocs()

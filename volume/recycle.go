@@ -2,16 +2,16 @@ package volume
 
 import "context"
 
-// A Recycler empties volumes, so that the next claim finds nothing of the last.
+// A Recycler empties volumes, so that the next claim finds no file of the last.
 type Recycler interface {
-	// Recycle removes everything that is in the volume, and only that: it crosses
-	// no mount, and follows no symbolic link. It returns nil only if it has seen
-	// the volume empty afterwards; nothing else makes a volume fit to be used
-	// again. Files may be gone after an error, of whatever kind: calling it again
-	// goes on where it stopped. Two calls for one volume do not run at a time.
+	// Recycle removes all files of the volume, and no others: it crosses no mount, and
+	// follows no symbolic link. It returns nil only if the volume was found empty afterwards;
+	// nothing else makes a volume fit for another claim. After an error, of whatever kind,
+	// files may be gone; the next call removes the rest. Two calls for one volume do not run
+	// at a time.
 	//
-	// The volume is released, its reclaim policy is Recycle, and no pod uses it:
-	// the caller has seen to that. Name is the persistent volume's, for what is
-	// told to people; where the files are is in spec alone.
+	// The caller has checked that the volume is released, its reclaim policy is Recycle, and
+	// no pod uses it. Name is the persistent volume's, for messages; spec alone names the
+	// storage.
 	Recycle(ctx context.Context, name string, spec *Spec) error
 }

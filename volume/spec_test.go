@@ -115,9 +115,10 @@ func TestSpecMountOptions(t *testing.T) {
 		"annotation":         {annotation: "hard,ro", want: []string{"hard", "ro"}, readOnly: true},
 		"both":               {[]string{"hard"}, "nosuid, ro ,,", []string{"hard", "nosuid", "ro"}, true},
 		"contradiction":      {[]string{"ro"}, "rw", []string{"ro", "rw"}, true},
-		"several in one":     {field: []string{"hard,ro"}, want: []string{"hard,ro"}, readOnly: true},
+		"several in one":     {field: []string{"hard,ro"}, want: []string{"hard", "ro"}, readOnly: true},
+		"several and one":    {[]string{"nfsvers=4.1, hard", "", "noexec,"}, "soft", []string{"nfsvers=4.1", "hard", "noexec", "soft"}, false},
 		"not the option":     {field: []string{"root=ro", "norecovery"}, want: []string{"root=ro", "norecovery"}},
-		"blanks around":      {field: []string{" ro "}, want: []string{" ro "}, readOnly: true},
+		"blanks around":      {field: []string{" ro "}, want: []string{"ro"}, readOnly: true},
 		"nothing but commas": {annotation: ",, ,"},
 	} {
 		t.Run(name, func(t *testing.T) {

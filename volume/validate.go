@@ -11,10 +11,9 @@ import (
 // maxComponent is the longest name that a directory entry can have, in bytes.
 const maxComponent = 255
 
-// Validate checks what is needed to find a plugin and a place on disk for the
-// volume: exactly one of Volume and PersistentVolume is set, it has a name that
-// is a path component, and not more than one source. What is in the source is
-// for the plugin to check. The error is a [*field.Error].
+// Validate checks the fields by which a plugin and a directory for the volume are found:
+// exactly one of Volume and PersistentVolume is set, its name is a path component, and it has
+// at most one source. The plugin validates the source. The error is a [*field.Error].
 func (s *Spec) Validate() error {
 	path := field.NewPath("spec")
 	switch {
@@ -27,7 +26,7 @@ func (s *Spec) Validate() error {
 		return err
 	}
 	if names := s.sourceNames(); len(names) > 1 {
-		return field.Invalid(path, strings.Join(names, ", "), "a volume has one source")
+		return field.Invalid(path, strings.Join(names, ", "), "must have one source")
 	}
 	return nil
 }
@@ -39,22 +38,21 @@ func (s *Spec) namePath(spec *field.Path) *field.Path {
 	return spec.Child("persistentVolume", "metadata", "name")
 }
 
-// ValidatePathComponent checks that a value, which anybody may have written, is
-// one component of a path: not empty, not "." or "..", without a separator or
-// NUL, and at most 255 bytes. The error is a [*field.Error] for the field at
-// path, with the value shortened.
+// ValidatePathComponent checks that an untrusted value is one component of a path: not empty,
+// not "." or "..", without a separator or NUL, and at most 255 bytes. The error is a
+// [*field.Error] for the field at path, with the value shortened.
 func ValidatePathComponent(path *field.Path, value string) error {
 	switch {
 	case value == "":
-		return field.Required(path, "a path component is not empty")
+		return field.Required(path, "must not be empty")
 	case len(value) > maxComponent:
-		return Invalid(path, value, fmt.Sprintf("a path component has at most %d bytes", maxComponent))
+		return Invalid(path, value, fmt.Sprintf("must be at most %d bytes", maxComponent))
 	case value == ".", value == "..":
-		return Invalid(path, value, `a path component is not "." or ".."`)
+		return Invalid(path, value, `must not be "." or ".."`)
 	case strings.ContainsAny(value, "/\x00"):
-		return Invalid(path, value, `a path component holds no "/" or NUL`)
+		return Invalid(path, value, `must not contain "/" or NUL`)
 	case strings.ContainsRune(value, filepath.Separator), !filepath.IsLocal(value):
-		return Invalid(path, value, "not the name of a file on this system")
+		return Invalid(path, value, "must be a valid file name on this system")
 	}
 	return nil
 }
@@ -62,20 +60,19 @@ func ValidatePathComponent(path *field.Path, value string) error {
 // ValidateID checks that an ID, if there is one, can be a user's or a group's. The error
 // is a [*field.Error] for the field at path.
 func ValidateID(path *field.Path, id *int64) error {
-	const last = 1<<32 - 1 // stands for no ID
+	const last = 1<<32 - 1 // is no valid ID
 	if id != nil && (*id < 0 || *id >= last) {
-		return field.Invalid(path, *id, "not a user's or group's ID")
+		return field.Invalid(path, *id, "must be a user or group ID")
 	}
 	return nil
 }
 
-// Invalid returns [field.Invalid] with the value shortened: anybody may have written
-// it.
+// Invalid returns [field.Invalid] with the value shortened, since it is untrusted.
 func Invalid(path *field.Path, value, detail string) *field.Error {
 	return field.Invalid(path, shorten(value), detail)
 }
 
-// shorten keeps hostile text from filling a log.
+// shorten limits the length of untrusted text.
 func shorten(s string) string {
 	const limit = 128
 	if len(s) <= limit {

@@ -35,7 +35,7 @@ func TestValidatePathComponent(t *testing.T) {
 func TestRefusalNamesFieldAndValue(t *testing.T) {
 	err := ValidatePathComponent(field.NewPath("podUID"), "a/\n"+strings.Repeat("b", 200))
 	require.EqualError(t, err, `podUID: Invalid value: "a/\n`+strings.Repeat("b", 125)+
-		`...": a path component holds no "/" or NUL`)
+		`...": must not contain "/" or NUL`)
 }
 
 func TestSpecValidate(t *testing.T) {

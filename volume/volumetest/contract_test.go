@@ -9,7 +9,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
@@ -32,7 +35,7 @@ func newSpec(t *testing.T) *volume.Spec {
 	return volumetest.NewFakePlugin(volumetest.FakeConfig{}).NewSpec(name, tempDir(t))
 }
 
-// storage is how much there is behind volumes, by name. New ones have 1 MiB.
+// storage has the sizes of volumes, by name. New ones have 1 MiB.
 type storage struct{ sizes sync.Map }
 
 func (s *storage) size(spec *volume.Spec) int64 {
@@ -48,14 +51,35 @@ func (s *storage) enlarge(_ *testing.T, spec *volume.Spec) resource.Quantity {
 	return *resource.NewQuantity(size, resource.BinarySI)
 }
 
-func fakeConfig() volumetest.Config {
+func newClaim(*testing.T) volume.VolumeOptions {
+	policy := v1.PersistentVolumeReclaimDelete
+	claim := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "claim"}}
+	claim.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}
+	claim.Spec.Resources.Requests = v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}
+	return volume.VolumeOptions{
+		PVName: fmt.Sprintf("pvc-%d", volumes.Add(1)), PVC: claim,
+		StorageClass: storagev1.StorageClass{Provisioner: "volumekit.io/fake", ReclaimPolicy: &policy, MountOptions: []string{"noatime"}},
+	}
+}
+
+func fakeConfig() volumetest.Config[*testing.T] {
 	var disks storage
 	noDirectory := volumetest.NewFakePlugin(volumetest.FakeConfig{}).NewSpec("invalid", "")
 	relative := volumetest.NewFakePlugin(volumetest.FakeConfig{}).NewSpec("invalid", "a/b")
-	return volumetest.Config{
+	infeasible := newClaim(nil)
+	infeasible.PVC.Spec.Selector = &metav1.LabelSelector{}
+	return volumetest.Config[*testing.T]{
 		New: func(_ *testing.T, _ volume.VolumeHost, mounter mount.Interface) volume.VolumePlugin {
-			return volumetest.NewFakePlugin(volumetest.FakeConfig{Mounter: mounter, Size: disks.size})
+			return volumetest.NewFakePlugin(volumetest.FakeConfig{
+				Mounter: mounter, Size: disks.size, MaxVolumes: 3, Nodes: []types.NodeName{"node-1"},
+				MaxSize: 1 << 40, OfflineExpansion: true,
+			})
 		},
+		Claim:          newClaim,
+		Infeasible:     map[string]volume.VolumeOptions{"selector": infeasible},
+		OtherNode:      &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-2"}},
+		MaxVolumes:     3,
+		InfeasibleSize: resource.MustParse("2Ti"), OfflineExpansion: true,
 		Enlarge: disks.enlarge,
 		Spec:    newSpec,
 		ReadOnlySpec: func(t *testing.T) *volume.Spec {

@@ -15,7 +15,7 @@ import (
 	"github.com/volumekit/volumekit/volume/volumetest"
 )
 
-// startPod is the code under test: it tries once more after a transient error.
+// startPod is the code under test: it retries once after a transient error.
 func startPod(ctx context.Context, mounter volume.Mounter) error {
 	err := mounter.SetUp(ctx, volume.MounterArgs{})
 	if volume.KindOf(err) == volume.Transient {
@@ -27,9 +27,9 @@ func startPod(ctx context.Context, mounter volume.Mounter) error {
 func ExampleFakePlugin() {
 	root, _ := os.MkdirTemp("", "")
 	defer os.RemoveAll(root)
-	host, _ := volume.NewHost(root)
+	host, _ := volume.NewHost(context.Background(), root)
 	plugin := volumetest.NewFakePlugin(volumetest.FakeConfig{})
-	_, _ = volume.NewVolumePluginMgr(host, plugin)
+	_, _ = volume.NewVolumePluginMgr(context.Background(), host, plugin)
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "5c0e-77"}}
 	mounter, _ := plugin.NewMounter(plugin.NewSpec("data", host.Root()), pod)
 
@@ -45,10 +45,10 @@ func ExampleFakePlugin() {
 	// after a final error: SetUp: no such export 3 calls
 }
 
-// A plugin's own test gives TestPlugin what it needs to know.
+// A plugin's own test passes its configuration to TestPlugin.
 func ExampleTestPlugin() {
 	_ = func(t *testing.T) { // func TestContract(t *testing.T)
-		volumetest.TestPlugin(t, volumetest.Config{
+		volumetest.TestPlugin(t, volumetest.Config[*testing.T]{
 			New: func(_ *testing.T, _ volume.VolumeHost, mounter mount.Interface) volume.VolumePlugin {
 				return volumetest.NewFakePlugin(volumetest.FakeConfig{Mounter: mounter})
 			},

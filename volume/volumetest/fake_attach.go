@@ -19,8 +19,8 @@ var (
 	_ volume.DeviceMountableVolumePlugin = (*FakePlugin)(nil)
 )
 
-// AttachedTo returns the nodes that a volume, as GetVolumeName calls it, is
-// attached to, sorted. Safe for concurrent use.
+// AttachedTo returns the nodes to which a volume is attached, sorted, by the name that
+// GetVolumeName returns. It is safe for concurrent use.
 func (p *FakePlugin) AttachedTo(volumeName string) []types.NodeName {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -49,7 +49,7 @@ func (p *FakePlugin) NewDetacher() (volume.Detacher, error) {
 }
 
 // CanAttach implements [volume.AttachableVolumePlugin].
-func (p *FakePlugin) CanAttach(spec *volume.Spec) (bool, error) {
+func (p *FakePlugin) CanAttach(ctx context.Context, spec *volume.Spec) (bool, error) {
 	if err := p.count(CanAttach); err != nil {
 		return false, err
 	}
@@ -77,7 +77,7 @@ func (p *FakePlugin) GetDeviceMountRefs(ctx context.Context, deviceMountPath str
 	err = p.call(ctx, GetDeviceMountRefs, func() (err error) {
 		refs, err = p.config.Mounter.MountRefs(ctx, deviceMountPath)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // nothing is mounted there
+			return nil // no references
 		}
 		return err
 	})
@@ -85,7 +85,7 @@ func (p *FakePlugin) GetDeviceMountRefs(ctx context.Context, deviceMountPath str
 }
 
 // CanDeviceMount implements [volume.DeviceMountableVolumePlugin].
-func (p *FakePlugin) CanDeviceMount(spec *volume.Spec) (bool, error) {
+func (p *FakePlugin) CanDeviceMount(ctx context.Context, spec *volume.Spec) (bool, error) {
 	if err := p.count(CanDeviceMount); err != nil {
 		return false, err
 	}
@@ -94,13 +94,17 @@ func (p *FakePlugin) CanDeviceMount(spec *volume.Spec) (bool, error) {
 
 type fakeAttacher struct{ plugin *FakePlugin }
 
+// Attach refuses a second node for a persistent volume whose access modes allow one node, and
+// a volume beyond FakeConfig.MaxVolumes of the node.
 func (a *fakeAttacher) Attach(ctx context.Context, spec *volume.Spec, node types.NodeName) (devicePath string, err error) {
 	err = a.plugin.call(ctx, Attach, func() error {
 		name, err := a.plugin.source(spec)
 		if err != nil {
 			return err
 		}
-		a.plugin.setAttached(name, node)
+		if err := a.plugin.attach(spec, name, node); err != nil {
+			return err
+		}
 		devicePath = fakeDevice(name)
 		return nil
 	})
@@ -122,7 +126,7 @@ func (a *fakeAttacher) VolumesAreAttached(ctx context.Context, specs []*volume.S
 	return attached, err
 }
 
-// WaitForAttach does not wait: what is not attached is a transient error.
+// WaitForAttach does not wait: it returns a transient error for a volume that is not attached.
 func (a *fakeAttacher) WaitForAttach(ctx context.Context, spec *volume.Spec, devicePath string, _ *v1.Pod) (string, error) {
 	err := a.plugin.call(ctx, WaitForAttach, func() error {
 		name, err := a.plugin.source(spec)
@@ -130,7 +134,7 @@ func (a *fakeAttacher) WaitForAttach(ctx context.Context, spec *volume.Spec, dev
 			return err
 		}
 		if len(a.plugin.AttachedTo(name)) == 0 {
-			return fmt.Errorf("volume %q is not attached: %w", spec.Name(), volume.ErrTransient)
+			return volume.AsTransient(fmt.Errorf("volume %q is not attached", spec.Name()))
 		}
 		devicePath = fakeDevice(name)
 		return nil
@@ -138,25 +142,58 @@ func (a *fakeAttacher) WaitForAttach(ctx context.Context, spec *volume.Spec, dev
 	return devicePath, err
 }
 
-func (a *fakeAttacher) Detach(ctx context.Context, volumeName string, node types.NodeName) error {
+func (a *fakeAttacher) Detach(ctx context.Context, req volume.DetachRequest) error {
 	return a.plugin.call(ctx, Detach, func() error {
 		a.plugin.mu.Lock()
 		defer a.plugin.mu.Unlock()
-		delete(a.plugin.attached[volumeName], node)
+		delete(a.plugin.attached[req.VolumeName], req.Node)
 		return nil
 	})
 }
 
-func (p *FakePlugin) setAttached(name string, node types.NodeName) {
+func (p *FakePlugin) attach(spec *volume.Spec, name string, node types.NodeName) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.attached[name][node] {
+		return nil
+	}
+	for other := range p.attached[name] {
+		if isForOneNode(spec) {
+			return &volume.DanglingAttachError{CurrentNode: other, DevicePath: fakeDevice(name)}
+		}
+	}
+	if p.config.MaxVolumes > 0 && p.countAttached(node) >= p.config.MaxVolumes {
+		return fmt.Errorf("attach volume %q to %q: %w", spec.Name(), node, volume.ErrMaxVolumeCountExceeded)
+	}
 	if p.attached[name] == nil {
 		p.attached[name] = map[types.NodeName]bool{}
 	}
 	p.attached[name][node] = true
+	return nil
 }
 
-// fakeDevice returns a path at which nothing is.
+// countAttached returns the number of volumes attached to the node. The caller holds mu.
+func (p *FakePlugin) countAttached(node types.NodeName) (n int) {
+	for _, nodes := range p.attached {
+		if nodes[node] {
+			n++
+		}
+	}
+	return n
+}
+
+// isForOneNode reports whether a persistent volume has access modes, and none of them allows
+// several nodes.
+func isForOneNode(spec *volume.Spec) bool {
+	if spec.PersistentVolume == nil || len(spec.PersistentVolume.Spec.AccessModes) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(spec.PersistentVolume.Spec.AccessModes, func(mode v1.PersistentVolumeAccessMode) bool {
+		return mode == v1.ReadOnlyMany || mode == v1.ReadWriteMany
+	})
+}
+
+// fakeDevice returns a path that does not exist.
 func fakeDevice(volumeName string) string {
 	return "/dev/volumekit-fake" + filepath.ToSlash(volumeName)
 }
@@ -186,7 +223,7 @@ func (m *fakeDeviceMounter) UnmountDevice(ctx context.Context, deviceMountPath s
 	})
 }
 
-// pluginPath returns a path in the plugin's own directory. Name is checked.
+// pluginPath returns a path in the plugin's own directory. Name must be valid.
 func (p *FakePlugin) pluginPath(kind, name string) (string, error) {
 	host, err := p.getHost()
 	if err != nil {

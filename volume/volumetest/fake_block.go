@@ -28,7 +28,7 @@ func (p *FakePlugin) NewBlockVolumeMapper(spec *volume.Spec, pod *v1.Pod) (volum
 		return nil, err
 	}
 	if pod == nil {
-		return nil, field.Required(field.NewPath("pod"), "a volume is mapped for a pod")
+		return nil, field.Required(field.NewPath("pod"), "a volume needs a pod")
 	}
 	return p.block(spec.Name(), pod.UID, source)
 }
@@ -42,9 +42,8 @@ func (p *FakePlugin) NewBlockVolumeUnmapper(volumeName string, podUID types.UID)
 }
 
 // ConstructBlockVolumeSpec implements [volume.BlockVolumePlugin].
-func (p *FakePlugin) ConstructBlockVolumeSpec(ctx context.Context, _ types.UID, volumeName, mapPath string) (*volume.Spec, error) {
-	var spec *volume.Spec
-	err := p.call(ctx, ConstructBlockVolumeSpec, func() error {
+func (p *FakePlugin) ConstructBlockVolumeSpec(ctx context.Context, _ types.UID, volumeName, mapPath string) (found volume.ReconstructedVolume, err error) {
+	err = p.call(ctx, ConstructBlockVolumeSpec, func() error {
 		if err := volume.ValidatePathComponent(field.NewPath("volumeName"), volumeName); err != nil {
 			return err
 		}
@@ -52,15 +51,18 @@ func (p *FakePlugin) ConstructBlockVolumeSpec(ctx context.Context, _ types.UID, 
 		if err != nil {
 			return fmt.Errorf("volume %q at %q: %w: %w", volumeName, mapPath, volume.ErrNotMounted, err)
 		}
-		spec = p.NewSpec(volumeName, source)
+		found.Spec = p.NewSpec(volumeName, source)
 		block := v1.PersistentVolumeBlock
-		spec.PersistentVolume.Spec.VolumeMode = &block
+		found.Spec.PersistentVolume.Spec.VolumeMode = &block
 		return nil
 	})
-	return spec, err
+	if err != nil {
+		return volume.ReconstructedVolume{}, err
+	}
+	return found, nil
 }
 
-// A fakeBlock maps a volume for a pod and takes it back.
+// A fakeBlock maps a volume for a pod, and unmaps it.
 type fakeBlock struct {
 	plugin    *FakePlugin
 	dir, name string
@@ -105,14 +107,14 @@ func (b *fakeBlock) GetMetrics(ctx context.Context) (*volume.Metrics, error) {
 	return metrics, err
 }
 
-func (b *fakeBlock) SetUpDevice(ctx context.Context) (string, error) {
+func (b *fakeBlock) SetUpDevice(ctx context.Context, _ volume.BlockVolumePaths) (string, error) {
 	return "", b.plugin.call(ctx, SetUpDevice, func() error { return nil })
 }
 
-// exclusively makes a call the only one for the pod's device.
+// exclusively runs work as the only call for the pod's device.
 func (b *fakeBlock) exclusively(ctx context.Context, method Method, work func() error) error {
 	return b.plugin.call(ctx, method, func() error {
-		unlock, err := b.plugin.locks.lock(ctx, b.link())
+		unlock, err := b.plugin.locks.Lock(ctx, b.link())
 		if err != nil {
 			return err
 		}
@@ -121,9 +123,9 @@ func (b *fakeBlock) exclusively(ctx context.Context, method Method, work func() 
 	})
 }
 
-func (b *fakeBlock) MapPodDevice(ctx context.Context) (string, error) {
+func (b *fakeBlock) MapPodDevice(ctx context.Context, _ volume.BlockVolumePaths) (string, error) {
 	err := b.exclusively(ctx, MapPodDevice, func() error {
-		if err := os.MkdirAll(b.dir, 0o750); err != nil {
+		if err := makeDirs(b.dir); err != nil {
 			return err
 		}
 		if there, err := os.Readlink(b.link()); err == nil && there == b.source {
@@ -142,12 +144,12 @@ func (b *fakeBlock) UnmapPodDevice(ctx context.Context) error {
 		if _, err := os.Readlink(b.link()); errors.Is(err, fs.ErrNotExist) {
 			return nil
 		} else if err != nil {
-			return err // not a link: not ours to remove
+			return err // not a link of the plugin
 		}
 		return os.Remove(b.link())
 	})
 }
 
-func (b *fakeBlock) TearDownDevice(ctx context.Context, _, _ string) error {
+func (b *fakeBlock) TearDownDevice(ctx context.Context, _ volume.BlockVolumePaths) error {
 	return b.plugin.call(ctx, TearDownDevice, func() error { return nil })
 }

@@ -7,13 +7,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
+	"github.com/volumekit/volumekit/internal/tablepath"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/volume"
 )
 
-// bringUp shows source at dir, or leaves nothing there.
+// bringUp mounts source at dir, or leaves nothing at dir.
 func (p *FakePlugin) bringUp(ctx context.Context, source, dir string, readOnly bool) error {
 	req := mount.Request{Source: source, Target: dir}
 	if readOnly {
@@ -22,24 +22,24 @@ func (p *FakePlugin) bringUp(ctx context.Context, source, dir string, readOnly b
 	if err := checkPaths(source, dir); err != nil {
 		return err // before anything is created
 	}
-	unlock, err := p.locks.lock(ctx, filepath.Clean(dir))
+	unlock, err := p.locks.Lock(ctx, filepath.Clean(dir))
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if err := os.MkdirAll(dir, 0o750); err != nil {
+	if err := makeDirs(dir); err != nil {
 		return err
 	}
 	if err := p.config.Mounter.Mount(ctx, req); err != nil {
-		// Also when it was the end of ctx that made Mount fail.
+		// Also if Mount failed because ctx ended.
 		return errors.Join(certainty(err), p.removeUnmounted(context.WithoutCancel(ctx), dir))
 	}
 	return nil
 }
 
-// takeDown undoes what is mounted at dir and removes the empty directory.
+// takeDown unmounts all mounts at dir and removes the empty directory.
 func (p *FakePlugin) takeDown(ctx context.Context, dir string) error {
-	unlock, err := p.locks.lock(ctx, filepath.Clean(dir))
+	unlock, err := p.locks.Lock(ctx, filepath.Clean(dir))
 	if err != nil {
 		return err
 	}
@@ -50,12 +50,12 @@ func (p *FakePlugin) takeDown(ctx context.Context, dir string) error {
 	case err == nil, !undone && errors.As(err, &refused):
 		return err
 	case undone, errors.Is(err, mount.ErrUncertain):
-		return fmt.Errorf("%w: %w", volume.ErrUncertain, err)
+		return volume.AsUncertain(err)
 	}
-	return fmt.Errorf("%w: %w", volume.ErrTransient, err)
+	return volume.AsTransient(err)
 }
 
-// unmountAndRemove reports whether it unmounted anything, also along with an error.
+// unmountAndRemove reports whether it unmounted a mount, also along with an error.
 func (p *FakePlugin) unmountAndRemove(ctx context.Context, dir string) (undone bool, err error) {
 	for {
 		mounted, err := p.config.Mounter.IsMountPoint(ctx, dir)
@@ -75,8 +75,8 @@ func (p *FakePlugin) unmountAndRemove(ctx context.Context, dir string) (undone b
 	}
 }
 
-// removeUnmounted removes an empty directory, and nothing else: a kernel in
-// memory does not keep a directory from being removed under a mount.
+// removeUnmounted removes an empty directory that is not a mount point, which a kernel in
+// memory does not prevent from being removed.
 func (p *FakePlugin) removeUnmounted(ctx context.Context, dir string) error {
 	mounted, err := p.config.Mounter.IsMountPoint(ctx, dir)
 	if err != nil || mounted {
@@ -87,42 +87,38 @@ func (p *FakePlugin) removeUnmounted(ctx context.Context, dir string) error {
 		return err
 	}
 	if !info.IsDir() {
-		return fmt.Errorf("%q is in the way of a volume: it is no directory", dir)
+		return fmt.Errorf("%q: not a directory", dir)
 	}
 	return os.Remove(dir)
 }
 
-// checkPaths refuses what mount.Interface would refuse.
+// checkPaths refuses paths that mount.Interface would refuse.
 func checkPaths(source, target string) error {
-	req := mount.Request{Source: tablePath(source), Target: tablePath(target)}
+	req := mount.Request{Source: tablepath.Of(source), Target: tablepath.Of(target)}
 	_, err := req.Parse(mount.Allow{})
 	return err
 }
 
-// certainty says in the words of package volume that it is not known what is
-// mounted, or that something else is.
+// certainty wraps an error of the mounter in the errors of package volume for an uncertain mount
+// or another mount.
 func certainty(err error) error {
 	switch {
 	case errors.Is(err, mount.ErrUncertain):
-		return fmt.Errorf("%w: %w", volume.ErrUncertain, err)
+		return volume.AsUncertain(err)
 	case errors.Is(err, mount.ErrMounted):
 		return fmt.Errorf("%w: %w", volume.ErrAlreadyMounted, err)
 	}
 	return err
 }
 
-// tablePath writes a path as a mount table does: with slashes, from "/".
-func tablePath(p string) string {
-	if filepath.VolumeName(p) == "" {
-		return filepath.ToSlash(p)
+// makeDirs creates a directory and its parents. It retries if another goroutine removes an
+// empty parent meanwhile, as the manager does after a tear-down.
+func makeDirs(dir string) (err error) {
+	const tries = 100
+	for range tries {
+		if err = os.MkdirAll(dir, 0o750); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
 	}
-	return "/" + filepath.ToSlash(p)
-}
-
-// nativePath undoes tablePath.
-func nativePath(p string) string {
-	if rest := strings.TrimPrefix(p, "/"); filepath.VolumeName(rest) != "" {
-		p = rest
-	}
-	return filepath.FromSlash(p)
+	return err
 }

@@ -23,13 +23,13 @@ import (
 
 var pod = &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "pod-uid-1"}}
 
-// registered returns a fake plugin that has a host.
+// registered returns a fake plugin with a host.
 func registered(t *testing.T, config volumetest.FakeConfig) (*volumetest.FakePlugin, *volume.VolumePluginMgr) {
 	t.Helper()
-	host, err := volume.NewHost(t.TempDir())
+	host, err := volume.NewHost(t.Context(), t.TempDir())
 	require.NoError(t, err)
 	p := volumetest.NewFakePlugin(config)
-	mgr, err := volume.NewVolumePluginMgr(host, p)
+	mgr, err := volume.NewVolumePluginMgr(t.Context(), host, p)
 	require.NoError(t, err)
 	return p, mgr
 }
@@ -63,7 +63,9 @@ func TestFaults(t *testing.T) {
 	boom := errors.New("boom")
 
 	p.Inject(volumetest.Fault{Method: volumetest.SetUp, Err: boom, Times: 1})
-	require.ErrorIs(t, mounter.SetUp(t.Context(), volume.MounterArgs{}), boom)
+	err = mounter.SetUp(t.Context(), volume.MounterArgs{})
+	require.ErrorIs(t, err, boom)
+	require.Equal(t, volume.Final, volume.KindOf(err), "a plain error")
 	require.NoDirExists(t, mounter.GetPath())
 
 	p.Inject(volumetest.Fault{Method: volumetest.SetUp, Err: boom, After: true, Times: 1})
@@ -124,10 +126,10 @@ func TestFakePluginForOtherKinds(t *testing.T) {
 	})
 	plugin, err := mgr.FindPluginBySpec(spec)
 	require.NoError(t, err)
-	_, ok, err := mgr.FindAttachablePluginBySpec(spec)
+	_, ok, err := mgr.FindAttachablePluginBySpec(t.Context(), spec)
 	require.NoError(t, err)
 	require.False(t, ok)
-	_, ok, err = mgr.FindDeviceMountablePluginBySpec(spec)
+	_, ok, err = mgr.FindDeviceMountablePluginBySpec(t.Context(), spec)
 	require.NoError(t, err)
 	require.False(t, ok)
 	mounter, err := plugin.NewMounter(spec, pod)
@@ -167,7 +169,7 @@ func TestAttach(t *testing.T) {
 	detacher, err := p.NewDetacher()
 	require.NoError(t, err)
 	for range 2 {
-		require.NoError(t, detacher.Detach(t.Context(), name, "node-1"))
+		require.NoError(t, detacher.Detach(t.Context(), volume.DetachRequest{VolumeName: name, Node: "node-1"}))
 	}
 	require.Empty(t, p.AttachedTo(name))
 }
@@ -201,11 +203,11 @@ func TestBlock(t *testing.T) {
 	spec := newSpec(t)
 	mapper, err := p.NewBlockVolumeMapper(spec, pod)
 	require.NoError(t, err)
-	_, err = mapper.SetUpDevice(t.Context())
+	_, err = mapper.SetUpDevice(t.Context(), volume.BlockVolumePaths{})
 	require.NoError(t, err)
 	var path string
 	for range 2 {
-		path, err = mapper.MapPodDevice(t.Context())
+		path, err = mapper.MapPodDevice(t.Context(), volume.BlockVolumePaths{})
 		require.NoError(t, err)
 	}
 	dir, name := mapper.GetPodDeviceMapPath()
@@ -215,10 +217,10 @@ func TestBlock(t *testing.T) {
 
 	found, err := p.ConstructBlockVolumeSpec(t.Context(), pod.UID, spec.Name(), path)
 	require.NoError(t, err)
-	require.True(t, found.IsBlock())
+	require.True(t, found.Spec.IsBlock())
 	want, err := p.GetVolumeName(spec)
 	require.NoError(t, err)
-	got, err := p.GetVolumeName(found)
+	got, err := p.GetVolumeName(found.Spec)
 	require.NoError(t, err)
 	require.Equal(t, want, got)
 
@@ -229,7 +231,7 @@ func TestBlock(t *testing.T) {
 	}
 	global, err := unmapper.GetGlobalMapPath(spec)
 	require.NoError(t, err)
-	require.NoError(t, unmapper.TearDownDevice(t.Context(), global, ""))
+	require.NoError(t, unmapper.TearDownDevice(t.Context(), volume.BlockVolumePaths{GlobalMapPath: global}))
 	_, err = p.ConstructBlockVolumeSpec(t.Context(), pod.UID, spec.Name(), path)
 	require.ErrorIs(t, err, volume.ErrNotMounted)
 	_, err = p.NewBlockVolumeUnmapper("../x", pod.UID)
@@ -257,7 +259,7 @@ func TestProvisionAndDelete(t *testing.T) {
 		require.NoError(t, deleter.Delete(t.Context()))
 	}
 	_, err = p.NewDeleter(newSpec(t))
-	require.Error(t, err, "not provisioned here")
+	require.EqualError(t, err, "ignored because the volume was not provisioned by volumekit.io/fake")
 	_, err = p.NewProvisioner(volume.VolumeOptions{PVName: ".."})
 	require.Error(t, err)
 }
@@ -265,19 +267,27 @@ func TestProvisionAndDelete(t *testing.T) {
 func TestExpand(t *testing.T) {
 	p, _ := registered(t, volumetest.FakeConfig{})
 	small, large := resource.MustParse("1Gi"), resource.MustParse("2Gi")
-	result, err := p.ExpandVolumeDevice(t.Context(), volume.ExpandRequest{NewSize: large, OldSize: small})
+	spec := newSpec(t)
+	result, err := p.ExpandVolumeDevice(t.Context(), volume.ExpandRequest{Spec: spec, NewSize: large, OldSize: small})
 	require.NoError(t, err)
 	require.Equal(t, large, result.Size)
-	result, err = p.ExpandVolumeDevice(t.Context(), volume.ExpandRequest{NewSize: small, OldSize: large})
+	require.True(t, result.NodeExpansionRequired)
+	result, err = p.ExpandVolumeDevice(t.Context(), volume.ExpandRequest{Spec: spec, NewSize: small, OldSize: large})
 	require.NoError(t, err)
 	require.Equal(t, large, result.Size, "never smaller")
-	done, err := p.NodeExpand(t.Context(), volume.NodeResizeOptions{Spec: newSpec(t), NewSize: large})
+	done, err := p.NodeExpand(t.Context(), volume.NodeResizeOptions{Spec: spec, NewSize: large})
 	require.NoError(t, err)
 	require.True(t, done)
+
+	block := v1.PersistentVolumeBlock
+	spec.PersistentVolume.Spec.VolumeMode = &block
+	result, err = p.ExpandVolumeDevice(t.Context(), volume.ExpandRequest{Spec: spec, NewSize: large, OldSize: small})
+	require.NoError(t, err)
+	require.False(t, result.NodeExpansionRequired, "a raw device has no file system")
 }
 
-// A kernel in memory lets a directory be removed under its mount. The plugin
-// does not.
+// TestKeepsTheDirectoryUnderAMount: a kernel in memory lets a directory be removed under its
+// mount; the plugin does not remove it.
 func TestKeepsTheDirectoryUnderAMount(t *testing.T) {
 	kernel := mounttest.NewFake(mount.Config{})
 	p, _ := registered(t, volumetest.FakeConfig{Mounter: kernel})

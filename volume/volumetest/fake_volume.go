@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -13,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/volumekit/volumekit/internal/tablepath"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/volume"
 )
@@ -27,7 +30,7 @@ func (p *FakePlugin) NewMounter(spec *volume.Spec, pod *v1.Pod) (volume.Mounter,
 		return nil, err
 	}
 	if pod == nil {
-		return nil, field.Required(field.NewPath("pod"), "a volume is brought up for a pod")
+		return nil, field.Required(field.NewPath("pod"), "a volume needs a pod")
 	}
 	fake, err := p.volume(spec.Name(), pod.UID)
 	if err != nil {
@@ -48,20 +51,37 @@ func (p *FakePlugin) NewUnmounter(volumeName string, podUID types.UID) (volume.U
 	return &fakeUnmounter{fake}, nil
 }
 
-// ConstructVolumeSpec implements [volume.VolumePlugin]. Whatever the volume was,
-// it comes back as one that NewSpec makes.
-func (p *FakePlugin) ConstructVolumeSpec(ctx context.Context, volumeName, mountPath string) (*volume.Spec, error) {
-	var spec *volume.Spec
-	err := p.call(ctx, ConstructVolumeSpec, func() (err error) {
+// NewUnmounterAt implements [volume.PathVolumePlugin].
+func (p *FakePlugin) NewUnmounterAt(path string) (volume.Unmounter, error) {
+	if err := p.count(NewUnmounterAt); err != nil {
+		return nil, err
+	}
+	host, err := p.getHost()
+	if err != nil {
+		return nil, err
+	}
+	clean := filepath.Clean(path)
+	for _, dir := range append([]string{host.Root()}, host.TargetDirs()...) {
+		if strings.HasPrefix(clean, dir+string(filepath.Separator)) {
+			return &fakeUnmounter{fakeVolume{p, clean}}, nil
+		}
+	}
+	return nil, volume.Invalid(field.NewPath("path"), path, "not below a directory for volumes")
+}
+
+// ConstructVolumeSpec implements [volume.VolumePlugin]. It returns a volume of NewSpec for any
+// volume.
+func (p *FakePlugin) ConstructVolumeSpec(ctx context.Context, volumeName, mountPath string) (found volume.ReconstructedVolume, err error) {
+	err = p.call(ctx, ConstructVolumeSpec, func() (err error) {
 		if err = volume.ValidatePathComponent(field.NewPath("volumeName"), volumeName); err == nil {
-			spec, err = p.construct(ctx, volumeName, mountPath)
+			found.Spec, err = p.construct(ctx, volumeName, mountPath)
 		}
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return volume.ReconstructedVolume{}, err
 	}
-	return spec, nil
+	return found, nil
 }
 
 func (p *FakePlugin) construct(ctx context.Context, volumeName, mountPath string) (*volume.Spec, error) {
@@ -69,15 +89,15 @@ func (p *FakePlugin) construct(ctx context.Context, volumeName, mountPath string
 	if err != nil {
 		return nil, err
 	}
-	at, mounted := mount.Table(list).At(tablePath(mountPath))
+	at, mounted := mount.Table(list).At(tablepath.Of(mountPath))
 	if !mounted {
 		return nil, fmt.Errorf("volume %q at %q: %w", volumeName, mountPath, volume.ErrNotMounted)
 	}
 	origins := mount.Table(list).Origins(at.Mountpoint)
 	if len(origins) == 0 {
-		return nil, fmt.Errorf("volume %q at %q: what it shows cannot be reached any more", volumeName, mountPath)
+		return nil, fmt.Errorf("volume %q at %q: the mounted source is unreachable", volumeName, mountPath)
 	}
-	spec := p.NewSpec(volumeName, nativePath(origins[0]))
+	spec := p.NewSpec(volumeName, tablepath.Native(origins[0]))
 	spec.ReadOnly = at.Flags&mount.ReadOnly != 0
 	return spec, nil
 }
@@ -99,7 +119,7 @@ func (p *FakePlugin) volume(name string, podUID types.UID) (fakeVolume, error) {
 
 func (v fakeVolume) GetPath() string { return v.path }
 
-// GetMetrics makes the numbers up.
+// GetMetrics returns constant numbers.
 func (v fakeVolume) GetMetrics(ctx context.Context) (*volume.Metrics, error) {
 	var metrics *volume.Metrics
 	err := v.plugin.call(ctx, GetMetrics, func() error {

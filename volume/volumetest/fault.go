@@ -11,30 +11,33 @@ import (
 
 // A Fault makes calls of a [FakePlugin] slow, or makes them fail.
 type Fault struct {
-	// Method is the method that is hit.
+	// Method is the method whose calls are affected.
 	Method Method
-	// Err is the error that the call returns, wrapped. Nil: it is only slow.
+	// Err is the error that the call returns, wrapped. Nil: it is only slow. The error
+	// keeps its kind: a plain error, such as errors.New returns, is final, and the caller
+	// may give up. Wrap volume.ErrTransient for a fault after which the caller retries,
+	// volume.ErrUncertain for one that may have changed the volume. With After every error
+	// is uncertain.
 	Err error
-	// Delay is how long the call hangs. It ends early, with an error, when the
+	// Delay is the time for which the call hangs. It ends early, with an error, when the
 	// context of the call does.
 	Delay time.Duration
-	// After lets the call do its work first, and hang and fail then. The error
-	// wraps volume.ErrUncertain. Without After a call that fails has changed
-	// nothing.
+	// After lets the call do its work before it hangs and fails. The error wraps
+	// volume.ErrUncertain. Without After a failed call has changed nothing.
 	After bool
-	// Times is how many calls are hit before the fault is used up. Zero: all.
+	// Times is the number of affected calls. Zero: all.
 	Times int
 }
 
-// calls counts the calls of a plugin and holds what is to go wrong.
+// calls counts the calls of a plugin and has its faults.
 type calls struct {
 	mu     sync.Mutex // guards the rest; never held while a call is delayed
 	counts map[Method]int
 	faults []*Fault
 }
 
-// Inject adds a fault. A call is hit by the first fault of its method that is
-// not used up. Safe for concurrent use.
+// Inject adds a fault. A call is affected by the first fault of its method that is not used
+// up. Inject is safe for concurrent use.
 func (p *FakePlugin) Inject(fault Fault) {
 	if fault.Times == 0 {
 		fault.Times = -1
@@ -44,23 +47,23 @@ func (p *FakePlugin) Inject(fault Fault) {
 	p.calls.faults = append(p.calls.faults, &fault)
 }
 
-// ClearFaults removes all faults. Calls that hang already are not woken. Safe
-// for concurrent use.
+// ClearFaults removes all faults. Calls that hang already continue to hang. It is safe for
+// concurrent use.
 func (p *FakePlugin) ClearFaults() {
 	p.calls.mu.Lock()
 	defer p.calls.mu.Unlock()
 	p.calls.faults = nil
 }
 
-// Calls returns how often a method was called, with or without success. Safe
-// for concurrent use.
+// Calls returns the number of calls of a method, successful or not. It is safe for concurrent
+// use.
 func (p *FakePlugin) Calls(method Method) int {
 	p.calls.mu.Lock()
 	defer p.calls.mu.Unlock()
 	return p.calls.counts[method]
 }
 
-// call counts a call and does its work as well as the faults let it.
+// call counts a call and runs its work, with the faults of the method.
 func (p *FakePlugin) call(ctx context.Context, method Method, work func() error) error {
 	fault := p.calls.take(method)
 	if ctx.Err() != nil {
@@ -76,17 +79,17 @@ func (p *FakePlugin) call(ctx context.Context, method Method, work func() error)
 		return err
 	}
 	if err := fault.strike(ctx); err != nil {
-		return fmt.Errorf("%s: %w: %w", method, volume.ErrUncertain, err)
+		return volume.AsUncertain(fmt.Errorf("%s: %w", method, err))
 	}
 	return nil
 }
 
-// count is call for a method that has nothing to do.
+// count is call for a method without work.
 func (p *FakePlugin) count(method Method) error {
 	return p.call(context.Background(), method, func() error { return nil })
 }
 
-// take counts a call and returns the fault that hits it, or one that does nothing.
+// take counts a call and returns its fault, or the zero Fault.
 func (c *calls) take(method Method) Fault {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -96,7 +99,7 @@ func (c *calls) take(method Method) Fault {
 	c.counts[method]++
 	for _, fault := range c.faults {
 		if fault.Method == method && fault.Times != 0 {
-			fault.Times-- // of one for all calls it began below 0, and stays there
+			fault.Times-- // a fault for all calls begins below 0, and stays there
 			return *fault
 		}
 	}

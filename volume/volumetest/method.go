@@ -1,17 +1,18 @@
 package volumetest
 
-// A Method is a method of a [FakePlugin], or of what it makes, by its name in
+// A Method is a method of a [FakePlugin], or of an object that it returns, by its name in
 // package volume.
 type Method string
 
-// The methods that are counted and can be made to fail. SetUp and TearDown stand
-// for SetUpAt and TearDownAt, too.
+// The methods that are counted and can be made to fail. SetUp and TearDown include SetUpAt and
+// TearDownAt.
 const (
 	Init                Method = "Init"
 	GetVolumeName       Method = "GetVolumeName"
-	CanSupport          Method = "CanSupport" // cannot fail: faults make it slow
+	CanSupport          Method = "CanSupport" // cannot fail: faults only make it slow
 	NewMounter          Method = "NewMounter"
 	NewUnmounter        Method = "NewUnmounter"
+	NewUnmounterAt      Method = "NewUnmounterAt"
 	ConstructVolumeSpec Method = "ConstructVolumeSpec"
 	SetUp               Method = "SetUp"
 	TearDown            Method = "TearDown"

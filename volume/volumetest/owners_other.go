@@ -1,7 +1,0 @@
-//go:build !linux
-
-package volumetest
-
-import "io/fs"
-
-func ownersOf(fs.FileInfo) (uid, gid int64, known bool) { return 0, 0, false }
