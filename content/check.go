@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// A checker finds the first thing that is wrong with a volume.
+// A checker validates a volume and stops at the first fault.
 type checker struct {
 	Config
 	kind  kind
@@ -22,7 +22,7 @@ type checker struct {
 	paths paths
 }
 
-// check accepts a volume for a pod.
+// check validates a volume for a pod.
 func (p *Plugin) check(source *v1.ProjectedVolumeSource, pod *v1.Pod) error {
 	at := field.NewPath("spec", "volume", p.kind.field)
 	if err := checkMode(at.Child("defaultMode"), source.DefaultMode); err != nil {
@@ -38,12 +38,12 @@ func (p *Plugin) check(source *v1.ProjectedVolumeSource, pod *v1.Pod) error {
 }
 
 func (k *checker) source(at *field.Path, i int, s v1.VolumeProjection) error {
-	names := set(s)
+	names := sourcesSet(s)
 	if k.kind.many {
 		at = at.Child("sources").Index(i)
 	}
 	if len(names) != 1 {
-		return field.Invalid(at, len(names), "there is one source")
+		return field.Invalid(at, len(names), "must have one source")
 	}
 	if k.kind.many {
 		at = at.Child(names[0])
@@ -65,15 +65,19 @@ func (k *checker) source(at *field.Path, i int, s v1.VolumeProjection) error {
 		return cmp.Or(k.configured(at, "Tokens", k.Tokens), k.token(at, s.ServiceAccountToken))
 	case s.ClusterTrustBundle != nil:
 		return cmp.Or(k.configured(at, "TrustBundles", k.TrustBundles), k.trustBundle(at, s.ClusterTrustBundle))
-	case s.PodCertificate != nil:
-		return cmp.Or(k.configured(at, "Certificates", k.Certificates), k.certificate(at, s.PodCertificate))
+	}
+	switch certificate, err := podCertificate(s); {
+	case err != nil:
+		return fmt.Errorf("%s: %w", at, err)
+	case certificate != nil:
+		return cmp.Or(k.configured(at, "Certificates", k.Certificates), k.certificate(at, certificate))
 	}
 	return fmt.Errorf("%s: %w", at, volume.ErrNotSupported)
 }
 
-// set returns the names of the sources that are set. It looks at the API type as it is
-// linked, so that a source which a newer Kubernetes adds is not taken for none.
-func set(s v1.VolumeProjection) (names []string) {
+// sourcesSet returns the names of the sources that are set. It reads the linked API type by
+// reflection, so that a source of a newer Kubernetes does not look like an empty one.
+func sourcesSet(s v1.VolumeProjection) (names []string) {
 	for all, i := reflect.ValueOf(s), 0; i < all.NumField(); i++ {
 		if f := all.Field(i); f.Kind() == reflect.Pointer && !f.IsNil() {
 			name, _, _ := strings.Cut(all.Type().Field(i).Tag.Get("json"), ",")
@@ -83,7 +87,7 @@ func set(s v1.VolumeProjection) (names []string) {
 	return names
 }
 
-// configured accepts a field for which there is a getter.
+// configured requires the getter of a field.
 func (k *checker) configured(at *field.Path, name string, getter any) error {
 	if getter == nil {
 		return fmt.Errorf("%w: %w", field.Forbidden(at, "content.Config."+name+" is missing"), volume.ErrNotSupported)
@@ -91,7 +95,7 @@ func (k *checker) configured(at *field.Path, name string, getter any) error {
 	return nil
 }
 
-// object accepts the name of an API object: a getter may make it part of a path.
+// object validates the name of an API object: a getter may make it part of a path.
 func (k *checker) object(at *field.Path, name string) error {
 	if in := k.pod.Namespace; in != "" && len(validation.IsDNS1123Label(in)) > 0 {
 		return volume.Invalid(field.NewPath("pod", "metadata", "namespace"), in, "not a namespace")
@@ -106,7 +110,7 @@ func (k *checker) items(at *field.Path, items []v1.KeyToPath) error {
 	for i, item := range items {
 		at := at.Child("items").Index(i)
 		if item.Key == "" {
-			return field.Required(at.Child("key"), "an item has a key")
+			return field.Required(at.Child("key"), "an item needs a key")
 		}
 		if err := k.path(at.Child("path"), item.Path); err != nil {
 			return err
@@ -118,7 +122,7 @@ func (k *checker) items(at *field.Path, items []v1.KeyToPath) error {
 	return nil
 }
 
-// path accepts that of a file in the volume.
+// path validates the path of a file in the volume.
 func (k *checker) path(at *field.Path, name string) error {
 	var refused *atomicdir.InputError
 	if err := atomicdir.CheckName(name); errors.As(err, &refused) {
@@ -139,22 +143,22 @@ func (k *checker) downwardAPI(at *field.Path, items []v1.DownwardAPIVolumeFile) 
 		if err := checkMode(at.Child("mode"), item.Mode); err != nil {
 			return err
 		}
-		if err := k.told(at, item); err != nil {
+		if err := k.downwardItem(at, item); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// told accepts one thing that a pod is told.
-func (k *checker) told(at *field.Path, item v1.DownwardAPIVolumeFile) error {
+// downwardItem validates one item of the downward API.
+func (k *checker) downwardItem(at *field.Path, item v1.DownwardAPIVolumeFile) error {
 	if (item.FieldRef == nil) == (item.ResourceFieldRef == nil) {
-		return field.Required(at, "one of fieldRef and resourceFieldRef")
+		return field.Required(at, "needs one of fieldRef and resourceFieldRef")
 	}
 	if ref := item.FieldRef; ref != nil {
 		at := at.Child("fieldRef")
 		if ref.APIVersion != "" && ref.APIVersion != "v1" {
-			return volume.Invalid(at.Child("apiVersion"), ref.APIVersion, "a pod is of v1")
+			return volume.Invalid(at.Child("apiVersion"), ref.APIVersion, "must be v1")
 		}
 		if reason := badFieldPath(ref.FieldPath); reason != "" {
 			return volume.Invalid(at.Child("fieldPath"), ref.FieldPath, reason)
@@ -173,7 +177,7 @@ func (k *checker) told(at *field.Path, item v1.DownwardAPIVolumeFile) error {
 
 func checkMode(at *field.Path, mode *int32) error {
 	if mode != nil && (*mode < 0 || *mode > 0o777) {
-		return field.Invalid(at, *mode, "permissions are from 0 to 0777")
+		return field.Invalid(at, *mode, "must be from 0 to 0777")
 	}
 	return nil
 }

@@ -39,14 +39,8 @@ func projectedToken(path string, seconds *int64, audience string) v1.VolumeProje
 	}}
 }
 
-func projectedCertificate(change func(*v1.PodCertificateProjection)) v1.VolumeProjection {
-	c := certificate("both.pem", "", "")
-	change(c)
-	return v1.VolumeProjection{PodCertificate: c}
-}
-
-// TestFields: what is refused is named as the volume has it.
-func TestFields(t *testing.T) {
+// TestErrorsNameFields checks that an error names the refused field as the volume spells it.
+func TestErrorsNameFields(t *testing.T) {
 	n := newNode(t)
 	item := func(path string) v1.KeyToPath { return v1.KeyToPath{Key: "color", Path: path} }
 	name := fieldItem("name", "metadata.name")
@@ -71,12 +65,6 @@ func TestFields(t *testing.T) {
 		{"projected.sources[0].serviceAccountToken.path", projected(projectedToken("", nil, ""))},
 		{"projected.sources[0].serviceAccountToken.expirationSeconds", projected(projectedToken("a", ptr[int64](599), ""))},
 		{"projected.sources[0].serviceAccountToken.audience", projected(projectedToken("a", nil, "x\x00"))},
-		{"projected.sources[0].podCertificate.signerName", projected(projectedCertificate(func(c *v1.PodCertificateProjection) { c.SignerName = "" }))},
-		{"projected.sources[0].podCertificate.keyType", projected(projectedCertificate(func(c *v1.PodCertificateProjection) { c.KeyType = "RSA512" }))},
-		{"projected.sources[0].podCertificate.maxExpirationSeconds", projected(projectedCertificate(func(c *v1.PodCertificateProjection) { c.MaxExpirationSeconds = ptr[int32](3599) }))},
-		{"projected.sources[0].podCertificate.maxExpirationSeconds", projected(projectedCertificate(func(c *v1.PodCertificateProjection) { c.MaxExpirationSeconds = ptr[int32](7862401) }))},
-		{"projected.sources[0].podCertificate.keyPath", projected(v1.VolumeProjection{PodCertificate: certificate("ok", "/a", "/b")})},
-		{"projected.sources[0].podCertificate.credentialBundlePath", projected(v1.VolumeProjection{PodCertificate: certificate("/x", "/a", "/b")})},
 	} {
 		for range 10 { // the first one in order, not any one
 			_, err := n.newMounter(test.source)
@@ -85,8 +73,8 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// TestFirstOfAll that is wrong is said, in one line.
-func TestFirstOfAll(t *testing.T) {
+// TestErrorNamesOneFault: of several faults the error names the first, in one line.
+func TestErrorNamesOneFault(t *testing.T) {
 	n := nodeIn(t, t.TempDir(), mounttest.NewFake(mount.Config{}), func(c *content.Config) { c.TrustBundles, c.Tokens = nil, nil })
 	for _, wrong := range []v1.VolumeProjection{
 		{ClusterTrustBundle: &v1.ClusterTrustBundleProjection{}}, projectedToken("", ptr[int64](1), ""),
@@ -97,39 +85,13 @@ func TestFirstOfAll(t *testing.T) {
 	}
 }
 
-// TestUserAnnotations: a signer is told what the API lets a pod say.
-func TestUserAnnotations(t *testing.T) {
-	n := newNode(t)
-	annotated := func(annotations map[string]string) error {
-		_, err := n.newMounter(projected(projectedCertificate(func(c *v1.PodCertificateProjection) {
-			c.UserAnnotations = annotations
-		})))
-		return err
-	}
-	full := strings.Repeat("x", 256<<10-len("example.com/key"))
-	for _, good := range []map[string]string{
-		nil, {}, {"example.com/key": "any \x00 text", "Example.COM/Key": ""}, {"example.com/key": full},
-	} {
-		require.NoError(t, annotated(good))
-	}
-	for _, bad := range []map[string]string{
-		{"key": "secret"}, {"": "secret"}, {"/key": "secret"}, {"example.com/": "secret"}, {"a/b/c": "secret"},
-		{"example.com/a b": "secret"}, {"example.com/\x00": "secret"}, {strings.Repeat("a", 1<<20) + "/b": "secret"},
-		{"example.com/key": full, "a.b/c": ""}, {"example.com/a": "", "bad": "secret"},
-	} {
-		err := annotated(bad)
-		require.Equal(t, "spec.volume.projected.sources[0].podCertificate.userAnnotations", fieldOf(t, err), "%v", err)
-		require.NotContains(t, err.Error(), "secret")
-		require.Less(t, len(err.Error()), 1024)
-	}
-}
-
-// TestSamePath: items of a volume of one source may have it, as the API lets them.
+// TestSamePath checks that two items of a volume with one source may have the same path, as
+// the API server permits.
 func TestSamePath(t *testing.T) {
 	n := newNode(t)
 	source := configMap(v1.KeyToPath{Key: "color", Path: "x"}, v1.KeyToPath{Key: "size", Path: "x"})
-	require.Equal(t, map[string]string{"x": "3"}, n.up(t, source, args{}))
-	n.down(t, source)
+	require.Equal(t, map[string]string{"x": "3"}, n.setUpAndRead(t, source, args{}))
+	n.tearDown(t, source)
 }
 
 func TestTokens(t *testing.T) {
@@ -179,34 +141,28 @@ func TestBundles(t *testing.T) {
 	require.Contains(t, fieldOf(t, err), "spec.volume.projected.sources[0].clusterTrustBundle.labelSelector.")
 }
 
-// asked remembers for how long tokens and certificates were asked to last.
-type asked struct{ token, certificate int64 }
+// recordingTokens records the requested life of a token.
+type recordingTokens struct{ seconds int64 }
 
-func (a *asked) GetServiceAccountToken(_ context.Context, _ *v1.Pod, s *v1.ServiceAccountTokenProjection) ([]byte, error) {
-	a.token = *s.ExpirationSeconds
+func (a *recordingTokens) GetServiceAccountToken(_ context.Context, _ *v1.Pod, s *v1.ServiceAccountTokenProjection) ([]byte, error) {
+	a.seconds = *s.ExpirationSeconds
 	return []byte("token"), nil
 }
 
-func (a *asked) GetPodCertificate(_ context.Context, _ *v1.Pod, s *v1.PodCertificateProjection) (content.Certificate, error) {
-	a.certificate = int64(*s.MaxExpirationSeconds)
-	return content.Certificate{Key: []byte("key"), Chain: []byte("chain")}, nil
-}
-
-// TestDefaults: getters are asked for what the API server makes of nothing, and the volume
-// stays as the pod has it.
+// TestDefaults checks that getters receive the API server's defaults for unset fields, and
+// that the volume source stays unchanged.
 func TestDefaults(t *testing.T) {
-	var a asked
-	n := nodeIn(t, t.TempDir(), mounttest.NewFake(mount.Config{}), func(c *content.Config) { c.Tokens, c.Certificates = &a, &a })
-	source := projected(projectedToken("a", nil, ""), projectedCertificate(func(*v1.PodCertificateProjection) {}))
+	var asked recordingTokens
+	n := nodeIn(t, t.TempDir(), mounttest.NewFake(mount.Config{}), func(c *content.Config) { c.Tokens = &asked })
+	source := projected(projectedToken("a", nil, ""))
 	before := source.DeepCopy()
-	n.up(t, source, args{})
-	require.Equal(t, asked{3600, 86400}, a)
+	n.setUpAndRead(t, source, args{})
+	require.Equal(t, int64(3600), asked.seconds)
 	require.Equal(t, *before, source)
-	n.down(t, source)
+	n.tearDown(t, source)
 
 	source.Projected.Sources[0].ServiceAccountToken.ExpirationSeconds = ptr[int64](601)
-	source.Projected.Sources[1].PodCertificate.MaxExpirationSeconds = ptr[int32](3601)
-	n.up(t, source, args{})
-	require.Equal(t, asked{601, 3601}, a)
-	n.down(t, source)
+	n.setUpAndRead(t, source, args{})
+	require.Equal(t, int64(601), asked.seconds)
+	n.tearDown(t, source)
 }

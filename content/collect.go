@@ -13,25 +13,24 @@ import (
 	"github.com/volumekit/volumekit/util/atomicdir"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// files are by their paths in the volume.
+// files maps paths in the volume to files.
 type files = map[string]atomicdir.File
 
 const defaultMode = 0o644
 
-// A collector gets what is in a volume.
+// A collector collects the files of a volume.
 type collector struct {
 	Config
 	pod  *v1.Pod
 	args volume.MounterArgs
-	mode int32 // of files that have none of their own
+	mode int32 // of files without a mode of their own
 	into files
 }
 
-// collect returns all files of the volume. Its errors are transient, as what is missing may
-// come; but not of a getter that says that it cannot.
+// collect returns all files of the volume. Its errors are transient, since missing objects
+// may be created later, unless a getter returns [volume.ErrNotSupported].
 func (m *mounter) collect(ctx context.Context, args volume.MounterArgs) (files, error) {
 	c := &collector{Config: m.plugin.config, pod: m.pod, args: args, mode: defaultMode, into: files{}}
 	if m.source.DefaultMode != nil {
@@ -62,13 +61,16 @@ func (c *collector) add(ctx context.Context, source v1.VolumeProjection) error {
 		return c.token(ctx, source.ServiceAccountToken)
 	case source.ClusterTrustBundle != nil:
 		return c.trustBundle(ctx, source.ClusterTrustBundle)
-	case source.PodCertificate != nil:
-		return c.certificate(ctx, source.PodCertificate)
 	}
-	return nil
+	certificate, err := podCertificate(source)
+	if err != nil || certificate == nil {
+		return err
+	}
+	certificate.MaxExpirationSeconds = orDefault(certificate.MaxExpirationSeconds, defaultCertificateSeconds)
+	return c.certificate(ctx, certificate)
 }
 
-// put adds a file. One that is there already it replaces.
+// put adds a file, or replaces the file of that name.
 func (c *collector) put(name string, data []byte, mode *int32) {
 	is := fs.FileMode(c.mode)
 	if mode != nil {
@@ -77,7 +79,7 @@ func (c *collector) put(name string, data []byte, mode *int32) {
 	c.place(name, atomicdir.File{Data: data, Mode: &is})
 }
 
-// putPrivate adds a file that is for the pod's own user, as far as one is known.
+// putPrivate adds a file that only the pod's user may read, if the user is known.
 func (c *collector) putPrivate(name string, data []byte) {
 	mode := fs.FileMode(c.mode)
 	if c.args.FsUser != nil || c.args.FsGroup != nil {
@@ -86,7 +88,7 @@ func (c *collector) putPrivate(name string, data []byte) {
 	c.place(name, atomicdir.File{Data: data, Mode: &mode, UID: number(c.args.FsUser)})
 }
 
-// place lets the group read the file if there is one.
+// place adds a file and makes it readable to the pod's group, if there is one.
 func (c *collector) place(name string, f atomicdir.File) {
 	if c.args.FsGroup != nil {
 		*f.Mode |= 0o440
@@ -102,7 +104,7 @@ func (c *collector) configMap(ctx context.Context, source *v1.ConfigMapProjectio
 		err = errNil
 	}
 	if err != nil {
-		return unlessOptional(source.Optional, fmt.Errorf("configMap %s/%s: %w", c.pod.Namespace, source.Name, err))
+		return ignoreOptional(source.Optional, fmt.Errorf("configMap %s/%s: %w", c.pod.Namespace, source.Name, err))
 	}
 	data := maps.Clone(object.BinaryData)
 	if data == nil {
@@ -122,12 +124,12 @@ func (c *collector) secret(ctx context.Context, source *v1.SecretProjection) err
 		err = errNil
 	}
 	if err != nil {
-		return unlessOptional(source.Optional, fmt.Errorf("secret %s/%s: %w", c.pod.Namespace, source.Name, err))
+		return ignoreOptional(source.Optional, fmt.Errorf("secret %s/%s: %w", c.pod.Namespace, source.Name, err))
 	}
 	return c.keys("secret "+c.pod.Namespace+"/"+source.Name, object.Data, source.Items, source.Optional)
 }
 
-// keys adds those that the items choose, or all.
+// keys adds the keys that the items select, or all keys.
 func (c *collector) keys(what string, data map[string][]byte, items []v1.KeyToPath, optional *bool) error {
 	if len(items) == 0 {
 		for _, key := range slices.Sorted(maps.Keys(data)) {
@@ -139,7 +141,7 @@ func (c *collector) keys(what string, data map[string][]byte, items []v1.KeyToPa
 		switch {
 		case ok:
 			c.put(item.Path, value, item.Mode)
-		case !is(optional):
+		case !isTrue(optional):
 			return fmt.Errorf("%s has no key %q", what, item.Key)
 		}
 	}
@@ -160,17 +162,18 @@ func (c *collector) token(ctx context.Context, source *v1.ServiceAccountTokenPro
 
 func (c *collector) trustBundle(ctx context.Context, source *v1.ClusterTrustBundleProjection) error {
 	bundle, err := c.TrustBundles.GetTrustBundle(ctx, source)
-	if err == nil && len(bundle) == 0 && !is(source.Optional) {
+	if err == nil && len(bundle) == 0 && !isTrue(source.Optional) {
 		err = errNil
 	}
-	if err = unlessOptional(source.Optional, err); err != nil {
+	if err = ignoreOptional(source.Optional, err); err != nil {
 		return fmt.Errorf("trust bundle for %q: %w", source.Path, err)
 	}
 	c.putPrivate(source.Path, bundle)
 	return nil
 }
 
-func (c *collector) certificate(ctx context.Context, source *v1.PodCertificateProjection) error {
+// certificate requests a certificate for the pod, and adds the files that the source names.
+func (c *collector) certificate(ctx context.Context, source *PodCertificateProjection) error {
 	made, err := c.Certificates.GetPodCertificate(ctx, c.pod, source)
 	if err == nil && (len(made.Key) == 0 || len(made.Chain) == 0) {
 		err = errNil
@@ -190,12 +193,12 @@ func (c *collector) certificate(ctx context.Context, source *v1.PodCertificatePr
 	return nil
 }
 
-// unlessOptional lets a source be missing.
-func unlessOptional(optional *bool, err error) error {
-	if is(optional) && apierrors.IsNotFound(err) {
+// ignoreOptional returns nil instead of a not-found error of an optional source.
+func ignoreOptional(optional *bool, err error) error {
+	if isTrue(optional) && volume.IsNotFound(err) {
 		return nil
 	}
 	return err
 }
 
-func is(p *bool) bool { return p != nil && *p }
+func isTrue(p *bool) bool { return p != nil && *p }

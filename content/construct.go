@@ -10,12 +10,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ConstructVolumeSpec recovers the volume from what was noted when it was set up.
+// ConstructVolumeSpec recovers the volume from the note that SetUp wrote.
 //
-// A path that is not below the host's root is a [*field.Error]. If nothing is up there
-// the error wraps [volume.ErrNotMounted]; if there is a directory, or a mount, and no
-// sound note about it, [volume.ErrUncertain]: it can be set up, and torn down.
-func (p *Plugin) ConstructVolumeSpec(ctx context.Context, volumeName, mountPath string) (*volume.Spec, error) {
+// A path that is not below the host's root is a [*field.Error]. If the volume is not set up
+// the error wraps [volume.ErrNotMounted]; if there is a directory, or a mount, without a
+// readable note, [volume.ErrUncertain]: the volume can be set up, and torn down.
+func (p *Plugin) ConstructVolumeSpec(ctx context.Context, volumeName, mountPath string) (volume.ReconstructedVolume, error) {
+	spec, err := p.constructSpec(ctx, volumeName, mountPath)
+	return volume.ReconstructedVolume{Spec: spec}, err
+}
+
+func (p *Plugin) constructSpec(ctx context.Context, volumeName, mountPath string) (*volume.Spec, error) {
 	if err := volume.ValidatePathComponent(field.NewPath("volumeName"), volumeName); err != nil {
 		return nil, err
 	}
@@ -28,7 +33,7 @@ func (p *Plugin) ConstructVolumeSpec(ctx context.Context, volumeName, mountPath 
 	}
 	v := &v1.Volume{Name: volumeName}
 	if err := json.Unmarshal(record, &v.VolumeSource); err != nil || p.kind.source(v) == nil {
-		return nil, fmt.Errorf("%w: what is noted of %s is no volume of this kind", volume.ErrUncertain, mountPath)
+		return nil, volume.AsUncertain(fmt.Errorf("the record of %s: not a volume of this kind", mountPath))
 	}
 	v.VolumeSource = p.kind.only(v)
 	return volume.NewSpecFromVolume(v), nil

@@ -28,7 +28,7 @@ var kinds = map[string]struct {
 		content.NewDownwardAPI, downward(fieldItem("name", "metadata.name"), fieldItem("label", "metadata.labels['is']")),
 		false, invalidDownward(),
 	},
-	"projected": {content.NewProjected, everything(), false, invalidProjected()},
+	"projected": {content.NewProjected, projectedFromAllSources(), false, invalidProjected()},
 }
 
 func TestContract(t *testing.T) {
@@ -49,14 +49,14 @@ func TestContractFake(t *testing.T) {
 	}
 }
 
-func contractConfig(name string) volumetest.Config {
+func contractConfig(name string) volumetest.Config[*testing.T] {
 	kind := kinds[name]
 	var volumes atomic.Int32
 	invalid := map[string]*volume.Spec{}
 	for what, source := range kind.invalid {
 		invalid[what] = volume.NewSpecFromVolume(&v1.Volume{Name: "v", VolumeSource: source})
 	}
-	return volumetest.Config{
+	return volumetest.Config[*testing.T]{
 		New: func(_ *testing.T, _ volume.VolumeHost, m mount.Interface) volume.VolumePlugin {
 			return kind.make(contractGetter().withMounter(m))
 		},
@@ -189,15 +189,15 @@ func invalidProjected() map[string]v1.VolumeSource {
 		"two bundles":   {ClusterTrustBundle: &v1.ClusterTrustBundleProjection{Name: ptr("a"), SignerName: ptr("b"), Path: "a"}},
 		"selector":      {ClusterTrustBundle: &v1.ClusterTrustBundleProjection{Name: ptr("a"), LabelSelector: &metav1.LabelSelector{}, Path: "a"}},
 		"bundle's path": {ClusterTrustBundle: &v1.ClusterTrustBundleProjection{Name: ptr("a"), Path: ".."}},
-		"no file":       {PodCertificate: certificate("", "", "")},
-		"one file":      {PodCertificate: certificate("", "a", "./a")},
 		"same path":     {ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "./deep//password"}},
+		"no file":       certificateOrNone("", "", ""),
+		"one file":      certificateOrNone("", "a", "./a"),
 	} {
-		bad := everything()
+		bad := projectedFromAllSources()
 		bad.Projected.Sources = append(bad.Projected.Sources, source)
 		all[what] = bad
 	}
-	mode := everything()
+	mode := projectedFromAllSources()
 	mode.Projected.DefaultMode = ptr[int32](-1)
 	all["default mode"] = mode
 	return all

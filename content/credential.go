@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Seconds that the API allows, and those that it sets where there are none.
+// The API's limits in seconds, and its defaults.
 const (
 	minTokenSeconds     = 10 * 60
 	maxTokenSeconds     = 1 << 32
@@ -26,17 +26,14 @@ const (
 	defaultCertificateSeconds = 24 * 60 * 60
 )
 
-// keyTypes are those of certificates.
+// keyTypes are the key types of pod certificates.
 var keyTypes = []string{"RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519"}
 
-// setDefaults completes a source as the API server does, for getters to rely on.
+// setDefaults sets the API server's defaults for tokens, on which getters rely.
 func setDefaults(source *v1.ProjectedVolumeSource) {
 	for _, s := range source.Sources {
 		if token := s.ServiceAccountToken; token != nil {
 			token.ExpirationSeconds = orDefault(token.ExpirationSeconds, defaultTokenSeconds)
-		}
-		if certificate := s.PodCertificate; certificate != nil {
-			certificate.MaxExpirationSeconds = orDefault(certificate.MaxExpirationSeconds, defaultCertificateSeconds)
 		}
 	}
 }
@@ -50,7 +47,7 @@ func orDefault[T any](p *T, value T) *T {
 
 func (k *checker) token(at *field.Path, s *v1.ServiceAccountTokenProjection) error {
 	if seconds := s.ExpirationSeconds; seconds != nil && (*seconds < minTokenSeconds || *seconds > maxTokenSeconds) {
-		return field.Invalid(at.Child("expirationSeconds"), *seconds, "from 600 to 2^32")
+		return field.Invalid(at.Child("expirationSeconds"), *seconds, "must be from 600 to 2^32")
 	}
 	if reason := badAudience(s.Audience); reason != "" {
 		return volume.Invalid(at.Child("audience"), s.Audience, reason)
@@ -58,8 +55,8 @@ func (k *checker) token(at *field.Path, s *v1.ServiceAccountTokenProjection) err
 	return k.path(at.Child("path"), s.Path)
 }
 
-// badAudience says what is wrong with the name of who is to accept a token: it becomes
-// part of one, and of requests for it.
+// badAudience returns the fault of an audience, or "". The audience becomes part of a token
+// and of requests for it.
 func badAudience(audience string) string {
 	const longest = 4096
 	switch {
@@ -76,11 +73,11 @@ func badAudience(audience string) string {
 func (k *checker) trustBundle(at *field.Path, s *v1.ClusterTrustBundleProjection) error {
 	switch {
 	case (s.Name == nil) == (s.SignerName == nil):
-		return field.Required(at, "one of name and signerName")
+		return field.Required(at, "needs one of name and signerName")
 	case s.Name != nil && s.LabelSelector != nil:
-		return field.Forbidden(at.Child("labelSelector"), "the bundle has a name")
+		return field.Forbidden(at.Child("labelSelector"), "must be empty for a bundle with a name")
 	case s.Name != nil && badBundle(*s.Name):
-		return volume.Invalid(at.Child("name"), *s.Name, "such as example or example.com:signer:example")
+		return volume.Invalid(at.Child("name"), *s.Name, "must be a name, such as example or example.com:signer:example")
 	case s.SignerName != nil && badSigner(*s.SignerName):
 		return volume.Invalid(at.Child("signerName"), *s.SignerName, signerExample)
 	}
@@ -91,8 +88,8 @@ func (k *checker) trustBundle(at *field.Path, s *v1.ClusterTrustBundleProjection
 	return k.path(at.Child("path"), s.Path)
 }
 
-// badBundle: a name is one of its own alone, or after that of its signer, which has a
-// colon for the slash.
+// badBundle reports whether a trust bundle's name is invalid: a name by itself, or the
+// signer's name with a colon for the slash, followed by a colon and a name.
 func badBundle(name string) bool {
 	parts := strings.Split(name, ":")
 	if len(parts) == 3 && !badSigner(parts[0]+"/"+parts[1]) {
@@ -112,15 +109,15 @@ func badSigner(name string) bool {
 
 func badSubdomain(name string) bool { return len(validation.IsDNS1123Subdomain(name)) > 0 }
 
-func (k *checker) certificate(at *field.Path, s *v1.PodCertificateProjection) error {
+func (k *checker) certificate(at *field.Path, s *PodCertificateProjection) error {
 	seconds := s.MaxExpirationSeconds
 	switch {
 	case badSigner(s.SignerName):
 		return volume.Invalid(at.Child("signerName"), s.SignerName, signerExample)
 	case !slices.Contains(keyTypes, s.KeyType):
-		return volume.Invalid(at.Child("keyType"), s.KeyType, "one of "+strings.Join(keyTypes, ", "))
+		return volume.Invalid(at.Child("keyType"), s.KeyType, "must be one of "+strings.Join(keyTypes, ", "))
 	case seconds != nil && (*seconds < minCertificateSeconds || *seconds > maxCertificateSeconds):
-		return field.Invalid(at.Child("maxExpirationSeconds"), *seconds, "from 3600 to 7862400")
+		return field.Invalid(at.Child("maxExpirationSeconds"), *seconds, "must be from 3600 to 7862400")
 	case s.CredentialBundlePath == "" && s.KeyPath == "" && s.CertificateChainPath == "":
 		return field.Required(at.Child("credentialBundlePath"), "a certificate is written to a file")
 	}
@@ -142,7 +139,7 @@ func (k *checker) certificate(at *field.Path, s *v1.PodCertificateProjection) er
 	return nil
 }
 
-// userAnnotations are passed on to whoever signs.
+// userAnnotations validates annotations for the signer.
 func userAnnotations(at *field.Path, annotations map[string]string) error {
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
 		reasons := validation.IsQualifiedName(strings.ToLower(key))

@@ -27,7 +27,7 @@ func (c *collector) downwardAPI(ctx context.Context, source *v1.DownwardAPIProje
 	return nil
 }
 
-// A subscript is what is in the brackets of metadata.labels['key'].
+// subscript splits metadata.labels['key'].
 func subscript(fieldPath string) (of, key string, ok bool) {
 	rest, ok := strings.CutSuffix(fieldPath, "']")
 	if !ok {
@@ -36,8 +36,7 @@ func subscript(fieldPath string) (of, key string, ok bool) {
 	return strings.Cut(rest, "['")
 }
 
-// podField returns what a pod has at a path. A label or annotation that is missing is
-// empty.
+// podField returns the value of a pod's field. A missing label or annotation is empty.
 func podField(pod *v1.Pod, fieldPath string) (string, error) {
 	if of, key, ok := subscript(fieldPath); ok {
 		switch of {
@@ -59,10 +58,10 @@ func podField(pod *v1.Pod, fieldPath string) (string, error) {
 	case "metadata.annotations":
 		return lines(pod.Annotations), nil
 	}
-	return "", fmt.Errorf("no field of a pod for a volume: %.80q", fieldPath)
+	return "", fmt.Errorf("fieldPath %.80q: not a field that volumes support", fieldPath)
 }
 
-// lines has one for each key, in order.
+// lines returns a line for each key, sorted.
 func lines(of map[string]string) string {
 	var all []string
 	for _, key := range slices.Sorted(maps.Keys(of)) {
@@ -71,7 +70,7 @@ func lines(of map[string]string) string {
 	return strings.Join(all, "\n")
 }
 
-// badFieldPath says what is wrong with a path that somebody wrote.
+// badFieldPath returns the fault of a field path, or "".
 func badFieldPath(fieldPath string) string {
 	if of, key, ok := subscript(fieldPath); ok && (of == "metadata.labels" || of == "metadata.annotations") {
 		if of == "metadata.annotations" {

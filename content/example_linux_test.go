@@ -20,7 +20,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer func() { _ = os.RemoveAll(root) }()
-	host, err := volume.NewHost(root)
+	host, err := volume.NewHost(context.Background(), root)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func Example() {
 
 	config := objects.Config()
 	config.Mounter = mount.New(mount.Config{})
-	plugins, err := volume.NewVolumePluginMgr(host, content.NewConfigMap(config), content.NewSecret(config),
+	plugins, err := volume.NewVolumePluginMgr(context.Background(), host, content.NewConfigMap(config), content.NewSecret(config),
 		content.NewDownwardAPI(config), content.NewProjected(config))
 	if err != nil {
 		log.Fatal(err)

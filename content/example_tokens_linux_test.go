@@ -113,7 +113,7 @@ func ExampleTokenGetter() {
 		log.Fatal(err)
 	}
 	defer func() { _ = os.RemoveAll(root) }()
-	host, err := volume.NewHost(root)
+	host, err := volume.NewHost(context.Background(), root)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func ExampleTokenGetter() {
 		Mounter: mounttest.NewFake(mount.Config{}), // mount.New(mount.Config{}) for real
 		Tokens:  getter,
 	})
-	if err := plugin.Init(host); err != nil {
+	if err := plugin.Init(context.Background(), host); err != nil {
 		log.Fatal(err)
 	}
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/volume"
@@ -50,14 +51,14 @@ func killNode(t require.TestingT, dir string, generation int) *node {
 	return n
 }
 
-// TestKilled: after SIGKILL at any place in a SetUp, one that brings a volume up to date,
-// or a TearDown, what is noted to be up is whole, of one generation; the same call goes
-// on, and nothing is left over.
+// TestKilled kills the process at every place of a SetUp, of a SetUp that updates a volume,
+// and of a TearDown. A volume that is recorded as up must be complete and of one generation;
+// the same call must finish afterwards and leave nothing behind.
 func TestKilled(t *testing.T) {
 	short := map[string]string{"configMap": "up", "secret": "update", "projected": "down"}
 	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
 		for _, verb := range []string{"up", "update", "down"} {
-			if testing.Short() && short[kind] != verb {
+			if !testbed.Long() && short[kind] != verb {
 				continue
 			}
 			t.Run(kind+"/"+verb, func(t *testing.T) {
@@ -76,10 +77,10 @@ func testKilled(t *testing.T, kind, verb string) {
 	first := killNode(t, dir, 1)
 	path := first.mounter(t, source).GetPath()
 	program := func() *exec.Cmd {
-		first.down(t, source)
+		first.tearDown(t, source)
 		require.NoError(t, os.RemoveAll(first.host.Root()+"/pods")) // nothing is mounted in it
 		if verb != "up" {
-			first.up(t, source, volume.MounterArgs{})
+			first.setUpAndRead(t, source, volume.MounterArgs{})
 		}
 		return mounttest.Program(verb, dir, kind)
 	}
@@ -90,7 +91,7 @@ func testKilled(t *testing.T, kind, verb string) {
 		require.NoError(t, err)
 		found, err := plugin.ConstructVolumeSpec(t.Context(), "v", path)
 		if err == nil {
-			require.Equal(t, source, found.Volume.VolumeSource, place)
+			require.Equal(t, source, found.Spec.Volume.VolumeSource, place)
 			seen[generationOf(t, path, place)]++
 		} else {
 			require.NotEqual(t, "update", verb, "%s: %v", place, err)
@@ -154,7 +155,7 @@ func TestLeftovers(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
 	n, source := killNode(t, dir, 1), kinds["secret"].good
-	n.up(t, source, volume.MounterArgs{})
+	n.setUpAndRead(t, source, volume.MounterArgs{})
 	m := mount.New(mount.Config{})
 	old, err := filepath.EvalSymlinks(n.mounter(t, source).GetPath() + "/a")
 	require.NoError(t, err)
@@ -168,6 +169,6 @@ func TestLeftovers(t *testing.T) {
 	}
 	require.NoError(t, m.Unmount(t.Context(), old))
 	require.NoError(t, next.SetUp(t.Context(), volume.MounterArgs{}))
-	n.down(t, source)
+	n.tearDown(t, source)
 	requireNothing(t, dir, "")
 }

@@ -10,21 +10,24 @@ const (
 	ProjectedPluginName   = "kubernetes.io/projected"
 )
 
-// A kind is one of the four.
+// A kind is one of the four kinds of volumes.
 type kind struct {
 	plugin string
 	field  string // of a volume
 	name   string // of the field of its source that names an object
 	many   bool   // it has several sources, whose paths must differ
 	memory bool   // it has a tmpfs
-	// source returns the part of a volume that is of the kind, as a projected one that
-	// comes to the same. Nil: the volume is of another kind.
+	// source returns the volume's source of this kind as the equivalent projected source, or
+	// nil if the volume is of another kind.
 	source func(v *v1.Volume) *v1.ProjectedVolumeSource
-	// only keeps of a volume what is of the kind.
+	// only returns the volume source without the sources of other kinds.
 	only func(v *v1.Volume) v1.VolumeSource
-	// needs returns what must be configured.
+	// needs reports whether the required getter is configured, and its name.
 	needs func(c Config) (name string, ok bool)
 }
+
+// kinds lists all kinds.
+var kinds = []kind{configMapKind, secretKind, downwardAPIKind, projectedKind}
 
 var configMapKind = kind{
 	plugin: ConfigMapPluginName,
@@ -90,6 +93,7 @@ var projectedKind = kind{
 	needs:  func(Config) (string, bool) { return "", true },
 }
 
+// project returns a projected volume with one source, as a copy.
 func project(mode *int32, source v1.VolumeProjection) *v1.ProjectedVolumeSource {
 	p := &v1.ProjectedVolumeSource{DefaultMode: mode, Sources: []v1.VolumeProjection{source}}
 	return p.DeepCopy()

@@ -10,11 +10,13 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/volumekit/volumekit/internal/brief"
 )
 
-// A MapGetter has ConfigMaps and Secrets in memory, and what else is asked for: for tests,
-// examples and programs that have no cluster. It is all getters of a [Config]. The zero
-// value is empty. Methods are safe for concurrent use; objects are copied.
+// A MapGetter holds ConfigMaps, Secrets, tokens and the like in memory: for tests, examples
+// and programs without a cluster. It implements every getter of a [Config]. The zero value
+// is empty. Methods are safe for concurrent use; objects are copied.
 type MapGetter struct {
 	mu          sync.Mutex
 	configMaps  map[string]*v1.ConfigMap // by namespace/name
@@ -32,31 +34,30 @@ var (
 	_ NodeGetter        = (*MapGetter)(nil)
 )
 
-// Format implements [fmt.Formatter]: it shows nothing of what is in it.
+// Format implements [fmt.Formatter]: it prints no content.
 func (g *MapGetter) Format(s fmt.State, _ rune) { _, _ = fmt.Fprint(s, "content.MapGetter") }
 
-// MarshalJSON writes what Format does.
+// MarshalJSON returns the text of Format.
 func (g *MapGetter) MarshalJSON() ([]byte, error) { return []byte(`"content.MapGetter"`), nil }
 
-// Config returns a configuration with the getter in each place that it can fill. The
-// mounter is missing.
+// Config returns a configuration with g as every getter. The mounter is missing.
 func (g *MapGetter) Config() Config {
 	return Config{ConfigMaps: g, Secrets: g, Tokens: g, TrustBundles: g, Node: g}
 }
 
-// SetConfigMap adds or replaces one.
+// SetConfigMap adds or replaces a ConfigMap.
 func (g *MapGetter) SetConfigMap(object *v1.ConfigMap) {
 	put(g, &g.configMaps, object.Namespace+"/"+object.Name, object.DeepCopy())
 }
 
-// DeleteConfigMap removes one, if it is there.
+// DeleteConfigMap removes a ConfigMap, if it exists.
 func (g *MapGetter) DeleteConfigMap(namespace, name string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.configMaps, namespace+"/"+name)
 }
 
-// SetSecret adds or replaces one. StringData is what the API makes of it.
+// SetSecret adds or replaces a Secret. StringData is merged into Data, as by the API server.
 func (g *MapGetter) SetSecret(object *v1.Secret) {
 	object = object.DeepCopy()
 	if object.Data == nil {
@@ -69,25 +70,25 @@ func (g *MapGetter) SetSecret(object *v1.Secret) {
 	put(g, &g.secrets, object.Namespace+"/"+object.Name, object)
 }
 
-// DeleteSecret removes one, if it is there.
+// DeleteSecret removes a Secret, if it exists.
 func (g *MapGetter) DeleteSecret(namespace, name string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.secrets, namespace+"/"+name)
 }
 
-// SetToken sets the token of a service account, for whichever audience.
+// SetToken sets the token of a service account, for all audiences.
 func (g *MapGetter) SetToken(namespace, serviceAccount string, token []byte) {
 	put(g, &g.tokens, namespace+"/"+serviceAccount, slices.Clone(token))
 }
 
-// SetTrustBundle sets the certificates that have a name, or a signer of that name.
+// SetTrustBundle sets the certificates of a bundle, or of a signer, by name.
 func (g *MapGetter) SetTrustBundle(name string, pem []byte) {
 	put(g, &g.bundles, name, slices.Clone(pem))
 }
 
-// SetNodeAllocatable sets what pods may use of the node. Until then a container's limit
-// that is the node's is an error.
+// SetNodeAllocatable sets the node's allocatable resources. Until then a container's limit
+// that falls back to the node's is an error.
 func (g *MapGetter) SetNodeAllocatable(list v1.ResourceList) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -106,8 +107,8 @@ func (g *MapGetter) GetSecret(ctx context.Context, namespace, name string) (*v1.
 	return object.DeepCopy(), err
 }
 
-// GetServiceAccountToken implements [TokenGetter]. A pod without a service account has
-// the one that is called default.
+// GetServiceAccountToken implements [TokenGetter]. A pod without a service account uses the
+// service account "default".
 func (g *MapGetter) GetServiceAccountToken(ctx context.Context, pod *v1.Pod, _ *v1.ServiceAccountTokenProjection) ([]byte, error) {
 	account := pod.Spec.ServiceAccountName
 	if account == "" {
@@ -117,7 +118,7 @@ func (g *MapGetter) GetServiceAccountToken(ctx context.Context, pod *v1.Pod, _ *
 	return slices.Clone(token), err
 }
 
-// GetTrustBundle implements [TrustBundleGetter]. It looks at no labels.
+// GetTrustBundle implements [TrustBundleGetter]. It ignores label selectors.
 func (g *MapGetter) GetTrustBundle(ctx context.Context, source *v1.ClusterTrustBundleProjection) ([]byte, error) {
 	name := source.Name
 	if name == nil {
@@ -127,10 +128,10 @@ func (g *MapGetter) GetTrustBundle(ctx context.Context, source *v1.ClusterTrustB
 	return slices.Clone(pem), err
 }
 
-// errNoAllocatable is not the answer that the node has nothing.
-var errNoAllocatable = errors.New("content: nothing was told to MapGetter.SetNodeAllocatable")
+// errNoAllocatable distinguishes unset resources from empty ones.
+var errNoAllocatable = errors.New("content: MapGetter.SetNodeAllocatable was not called")
 
-// GetNodeAllocatable implements [NodeGetter]. It is an error if nothing has been set.
+// GetNodeAllocatable implements [NodeGetter]. Unset resources are an error.
 func (g *MapGetter) GetNodeAllocatable(ctx context.Context) (v1.ResourceList, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -160,7 +161,7 @@ func get[T any](ctx context.Context, g *MapGetter, all *map[string]T, kind, key 
 		return value, err
 	}
 	if !ok {
-		return value, apierrors.NewNotFound(schema.GroupResource{Resource: kind}, key)
+		return value, apierrors.NewNotFound(schema.GroupResource{Resource: kind}, brief.Text(key))
 	}
 	return value, nil
 }

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestMapGetterCopies: what somebody does to a slice of theirs changes nothing in it.
+// TestMapGetterCopies checks that a MapGetter is independent of its callers' slices.
 func TestMapGetterCopies(t *testing.T) {
 	var g content.MapGetter
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns"}}

@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestMetrics: of a ConfigMap its files are counted, whatever else the disk holds; a Secret
-// has a file system to itself.
+// TestMetrics checks that the usage of a ConfigMap is that of its files, regardless of other
+// files on the disk; a Secret has a file system of its own.
 func TestMetrics(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
@@ -28,7 +28,7 @@ func TestMetrics(t *testing.T) {
 		source  v1.VolumeSource
 		counted bool
 	}{"ConfigMap": {configMap(), true}, "Secret": {secret(), false}} {
-		n.up(t, test.source, args{})
+		n.setUpAndRead(t, test.source, args{})
 		m := n.mounter(t, test.source)
 		got, err := m.GetMetrics(t.Context())
 		require.NoError(t, err, name)
@@ -41,6 +41,6 @@ func TestMetrics(t *testing.T) {
 		} else {
 			require.Equal(t, around.Used.Value(), got.Used.Value(), name)
 		}
-		n.down(t, test.source)
+		n.tearDown(t, test.source)
 	}
 }

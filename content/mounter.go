@@ -8,12 +8,13 @@ import (
 
 	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/util/atomicdir"
+	"github.com/volumekit/volumekit/util/podvolume"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// A podVolume is a volume's place for a pod.
+// A podVolume is the directory of a volume for a pod.
 type podVolume struct {
 	plugin *Plugin
 	path   string
@@ -22,22 +23,23 @@ type podVolume struct {
 // GetPath returns the path of the volume for the pod.
 func (v podVolume) GetPath() string { return v.path }
 
-// GetMetrics measures the file system that the volume has to itself. A ConfigMap has none:
-// its files are counted, see fsusage.Walker, at most every ten seconds, and are what is
-// used; capacity and what is free are those of the node's file system around them.
+// GetMetrics measures the volume's own tmpfs. A ConfigMap's volume has none: Used counts its
+// files, see fsusage.Walker, at most every ten seconds; Capacity and Available are those of
+// the node's file system.
 func (v podVolume) GetMetrics(ctx context.Context) (*volume.Metrics, error) {
 	return v.plugin.dirs.GetMetrics(ctx, v.path)
 }
 
 type mounter struct {
 	podVolume
-	written v1.VolumeSource // as the pod has it
+	written v1.VolumeSource // as written in the pod
 	source  *v1.ProjectedVolumeSource
 	pod     *v1.Pod
+	points  []atomicdir.MountPoint // of the pod's mounts in the volume
 }
 
-// GetAttributes says that the volume is read-only for a pod, and that ownership is
-// managed.
+// GetAttributes returns ReadOnly and Managed: the volume is read-only for a pod, and its
+// files belong to the pod's group.
 func (m *mounter) GetAttributes() volume.Attributes {
 	return volume.Attributes{ReadOnly: true, Managed: true, SELinuxRelabel: true}
 }
@@ -47,9 +49,9 @@ func (m *mounter) SetUp(ctx context.Context, args volume.MounterArgs) error {
 	return m.SetUpAt(ctx, m.path, args)
 }
 
-// SetUpAt implements [volume.Mounter], and brings a volume that is up already up to date.
-// The directory must be below the host's root. If something is missing, or a getter
-// fails, the error is transient and the volume as it was.
+// SetUpAt implements [volume.Mounter], and updates a volume that is set up already. The
+// directory must be below the host's root or a target directory. If an object is missing, or a
+// getter fails, the error is transient and the volume is unchanged.
 func (m *mounter) SetUpAt(ctx context.Context, dir string, args volume.MounterArgs) error {
 	if err := checkArgs(args); err != nil {
 		return err
@@ -58,15 +60,15 @@ func (m *mounter) SetUpAt(ctx context.Context, dir string, args volume.MounterAr
 	if err != nil {
 		return err
 	}
-	want := util.PodDir{Mode: 0o755, Record: record}
+	want := podvolume.Dir{Mode: 0o755, Record: record}
 	if m.plugin.kind.memory {
-		want.Mount = util.Tmpfs("mode=0755")
+		want.Mount = podvolume.Tmpfs(ctx, "mode=0755")
 	}
 	want.Fill = func(ctx context.Context, dir string) error { return m.fill(ctx, dir, args) }
 	return m.plugin.dirs.SetUp(ctx, dir, want)
 }
 
-// checkArgs refuses what a pod asks for and would not get.
+// checkArgs refuses arguments that these volumes cannot honour.
 func checkArgs(args volume.MounterArgs) error {
 	switch {
 	case args.SELinuxLabel != "":
@@ -80,13 +82,13 @@ func checkArgs(args volume.MounterArgs) error {
 	return volume.ValidateID(field.NewPath("args", "fsGroup"), args.FsGroup)
 }
 
-// fill makes the files in the directory what they should be.
+// fill writes the volume's files into its directory.
 func (m *mounter) fill(ctx context.Context, dir string, args volume.MounterArgs) error {
 	files, err := m.collect(ctx, args)
 	if err != nil {
 		return err
 	}
-	options := atomicdir.Options{GID: number(args.FsGroup)}
+	options := atomicdir.Options{GID: number(args.FsGroup), MountPoints: m.points}
 	changed, err := atomicdir.Write(ctx, dir, files, options)
 	var refused *atomicdir.InputError
 	var left *atomicdir.LeftoverError
@@ -96,7 +98,7 @@ func (m *mounter) fill(ctx context.Context, dir string, args volume.MounterArgs)
 	case errors.As(err, &refused):
 		return fmt.Errorf("the files of the volume: %w", err)
 	case changed, errors.As(err, &left):
-		return fmt.Errorf("%w: %w", volume.ErrUncertain, err)
+		return volume.AsUncertain(err)
 	}
 	return util.Transient(err)
 }
@@ -114,8 +116,8 @@ type unmounter struct{ podVolume }
 // TearDown implements [volume.Unmounter].
 func (u *unmounter) TearDown(ctx context.Context) error { return u.TearDownAt(ctx, u.path) }
 
-// TearDownAt implements [volume.Unmounter], but removes what is in the volume. The
-// directory must be below the host's root. Its parents stay: they are the pod's.
+// TearDownAt implements [volume.Unmounter]; it removes the volume's files. The directory must
+// be below the host's root or a target directory. Its parents, which belong to the pod, stay.
 func (u *unmounter) TearDownAt(ctx context.Context, dir string) error {
 	return u.plugin.dirs.TearDown(ctx, dir)
 }

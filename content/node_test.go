@@ -26,7 +26,7 @@ type node struct {
 	pod     *v1.Pod
 }
 
-// newNode is one with a kernel in memory: what is on a tmpfs of its is on disk.
+// newNode returns a node with a fake mounter: the files of its tmpfs mounts are on disk.
 func newNode(t *testing.T) *node {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
@@ -36,7 +36,7 @@ func newNode(t *testing.T) *node {
 // nodeIn lets change edit the configuration.
 func nodeIn(t require.TestingT, dir string, m mount.Interface, change func(*content.Config)) *node {
 	require.NoError(t, os.MkdirAll(dir+"/root", 0o755))
-	host, err := volume.NewHost(dir + "/root")
+	host, err := volume.NewHost(context.Background(), dir+"/root")
 	require.NoError(t, err)
 	n := &node{MapGetter: &content.MapGetter{}, host: host, pod: newPod()}
 	config := n.Config()
@@ -44,7 +44,7 @@ func nodeIn(t require.TestingT, dir string, m mount.Interface, change func(*cont
 	if change != nil {
 		change(&config)
 	}
-	n.plugins, err = volume.NewVolumePluginMgr(host, content.NewConfigMap(config), content.NewSecret(config),
+	n.plugins, err = volume.NewVolumePluginMgr(context.Background(), host, content.NewConfigMap(config), content.NewSecret(config),
 		content.NewDownwardAPI(config), content.NewProjected(config))
 	require.NoError(t, err)
 	n.SetConfigMap(&v1.ConfigMap{
@@ -83,7 +83,7 @@ func newPod() *v1.Pod {
 
 type certificates struct{}
 
-func (certificates) GetPodCertificate(context.Context, *v1.Pod, *v1.PodCertificateProjection) (content.Certificate, error) {
+func (certificates) GetPodCertificate(context.Context, *v1.Pod, *content.PodCertificateProjection) (content.Certificate, error) {
 	return content.Certificate{Key: []byte("hush-key\n"), Chain: []byte("chain\n")}, nil
 }
 
@@ -111,22 +111,22 @@ func (n *node) unmounter(t require.TestingT, source v1.VolumeSource) volume.Unmo
 	return u
 }
 
-// up sets a volume up and returns what is in its files.
-func (n *node) up(t *testing.T, source v1.VolumeSource, args volume.MounterArgs) map[string]string {
+// setUpAndRead sets a volume up and returns the contents of its files by name.
+func (n *node) setUpAndRead(t *testing.T, source v1.VolumeSource, args volume.MounterArgs) map[string]string {
 	t.Helper()
 	m := n.mounter(t, source)
 	require.NoError(t, m.SetUp(t.Context(), args))
 	return texts(t, m.GetPath())
 }
 
-func (n *node) down(t *testing.T, source v1.VolumeSource) {
+func (n *node) tearDown(t *testing.T, source v1.VolumeSource) {
 	t.Helper()
 	u := n.unmounter(t, source)
 	require.NoError(t, u.TearDown(t.Context()))
 	require.NoDirExists(t, u.GetPath())
 }
 
-// texts reads what a container sees, through the links in the volume.
+// texts reads the files that a container sees, through the links in the volume.
 func texts(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -190,16 +190,9 @@ func projected(sources ...v1.VolumeProjection) v1.VolumeSource {
 
 func ptr[T any](v T) *T { return &v }
 
-func certificate(both, key, chain string) *v1.PodCertificateProjection {
-	return &v1.PodCertificateProjection{
-		SignerName: "example.com/signer", KeyType: "ED25519",
-		CredentialBundlePath: both, KeyPath: key, CertificateChainPath: chain,
-	}
-}
-
-// everything is a projected volume with each kind of source.
-func everything() v1.VolumeSource {
-	return projected(
+// projectedFromAllSources is a projected volume with each kind of source that the linked API has.
+func projectedFromAllSources() v1.VolumeSource {
+	all := projected(
 		v1.VolumeProjection{ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: v1.LocalObjectReference{Name: "config"}}},
 		v1.VolumeProjection{Secret: &v1.SecretProjection{
 			LocalObjectReference: v1.LocalObjectReference{Name: "login"},
@@ -208,6 +201,9 @@ func everything() v1.VolumeSource {
 		v1.VolumeProjection{DownwardAPI: &v1.DownwardAPIProjection{Items: []v1.DownwardAPIVolumeFile{fieldItem("name", "metadata.name")}}},
 		v1.VolumeProjection{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "token"}},
 		v1.VolumeProjection{ClusterTrustBundle: &v1.ClusterTrustBundleProjection{Name: ptr("bundle"), Path: "ca.pem"}},
-		v1.VolumeProjection{PodCertificate: certificate("both.pem", "key.pem", "")},
 	)
+	if source, ok := certificateSource(certificate("both.pem", "key.pem", "")); ok {
+		all.Projected.Sources = append(all.Projected.Sources, source)
+	}
+	return all
 }

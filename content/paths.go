@@ -2,18 +2,18 @@ package content
 
 import "path"
 
-// Paths are those that the items of a volume have named, clean.
+// paths holds the clean paths that the items of a volume name.
 type paths struct {
-	differ bool // a path must not come twice
+	differ bool // paths must be unique
 	files  map[string]bool
-	dirs   map[string]bool // that the files are in
+	dirs   map[string]bool // the directories of the files
 }
 
 func newPaths(differ bool) paths {
 	return paths{differ: differ, files: map[string]bool{}, dirs: map[string]bool{}}
 }
 
-// add says what is wrong with one more path.
+// add records a path, or returns its fault.
 func (p paths) add(name string) (reason string) {
 	name = path.Clean(name)
 	switch {

@@ -1,21 +1,22 @@
 package content
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
 	"github.com/volumekit/volumekit/mount"
-	"github.com/volumekit/volumekit/util"
+	"github.com/volumekit/volumekit/util/podvolume"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Config is what the plugins need. A volume that needs a getter which is missing is
-// refused with an error that wraps volume.ErrNotSupported.
+// Config configures the plugins. A volume that needs a missing getter is refused with an
+// error that wraps volume.ErrNotSupported.
 type Config struct {
-	// Mounter mounts the tmpfs of each volume, and says what is mounted on others.
+	// Mounter mounts the tmpfs of each volume and reads the mount table for others.
 	// Required.
 	Mounter mount.Interface
 
@@ -32,22 +33,23 @@ type Plugin struct {
 	config Config
 	kind   kind
 	host   volume.VolumeHost
-	dirs   *util.PodDirs
+	dirs   *podvolume.Dirs
 }
 
 var (
 	_ volume.VolumePlugin        = (*Plugin)(nil)
 	_ volume.RemountVolumePlugin = (*Plugin)(nil)
+	_ volume.PathVolumePlugin    = (*Plugin)(nil)
 )
 
-// NewConfigMap returns the plugin for ConfigMaps, which needs [Config.ConfigMaps]. What is
-// wrong with the configuration is an error of Init.
+// NewConfigMap returns the plugin for ConfigMaps, which needs [Config.ConfigMaps]. Init
+// returns an error if the configuration is invalid.
 func NewConfigMap(config Config) *Plugin { return &Plugin{config: config, kind: configMapKind} }
 
 // NewSecret returns the plugin for Secrets, which needs [Config.Secrets].
 func NewSecret(config Config) *Plugin { return &Plugin{config: config, kind: secretKind} }
 
-// NewDownwardAPI returns the plugin for what pods are told of themselves.
+// NewDownwardAPI returns the plugin for the downward API.
 func NewDownwardAPI(config Config) *Plugin { return &Plugin{config: config, kind: downwardAPIKind} }
 
 // NewProjected returns the plugin for volumes of several sources.
@@ -56,15 +58,16 @@ func NewProjected(config Config) *Plugin { return &Plugin{config: config, kind: 
 // Format implements [fmt.Formatter]: a getter may hold secrets.
 func (p *Plugin) Format(s fmt.State, _ rune) { _, _ = fmt.Fprintf(s, "plugin %s", p.kind.plugin) }
 
-// Init looks whether the configuration has what the plugin needs for all its volumes.
-func (p *Plugin) Init(host volume.VolumeHost) error {
+// Init implements [volume.VolumePlugin]. It requires the getter that all volumes of the
+// plugin need.
+func (p *Plugin) Init(ctx context.Context, host volume.VolumeHost) error {
 	if p.config.Mounter == nil {
 		return errors.New("content: Config.Mounter is missing")
 	}
 	if name, ok := p.kind.needs(p.config); !ok {
 		return fmt.Errorf("content: Config.%s is missing, which %s needs", name, p.kind.plugin)
 	}
-	p.host, p.dirs = host, util.NewPodDirs(host, p.config.Mounter, p.kind.plugin)
+	p.host, p.dirs = host, podvolume.NewDirs(host, p.config.Mounter, p.kind.plugin)
 	return nil
 }
 
@@ -72,7 +75,7 @@ func (p *Plugin) Init(host volume.VolumeHost) error {
 func (p *Plugin) GetPluginName() string { return p.kind.plugin }
 
 // GetVolumeName returns the volume's name in its pod. Volumes of different pods are
-// different though they are called the same, and show the same.
+// different volumes with the same name.
 func (p *Plugin) GetVolumeName(spec *volume.Spec) (string, error) {
 	if _, err := p.source(spec); err != nil {
 		return "", err
@@ -85,34 +88,38 @@ func (p *Plugin) CanSupport(spec *volume.Spec) bool {
 	return spec != nil && spec.Volume != nil && p.kind.source(spec.Volume) != nil
 }
 
-// RequiresRemount returns true: SetUp brings a volume up to date.
+// RequiresRemount returns true: SetUp updates a volume.
 func (p *Plugin) RequiresRemount(*volume.Spec) bool { return true }
 
-// NewMounter checks the specification: names that the API allows, paths that stay in the
-// volume and exclude no other, permissions, fields that there are, times that the API
-// allows. The error is a [*field.Error], which names the field as the volume has it; if a
-// getter is missing that it needs it wraps [volume.ErrNotSupported], too.
+// NewMounter validates the specification: names, fields, permissions and times that the
+// API allows, paths that stay in the volume and do not collide, and the mount points of
+// other volumes in this one. The error is a [*field.Error] that names the field of the
+// volume or the pod; for a missing getter it also wraps [volume.ErrNotSupported].
 func (p *Plugin) NewMounter(spec *volume.Spec, pod *v1.Pod) (volume.Mounter, error) {
 	source, err := p.source(spec)
 	if err != nil {
 		return nil, err
 	}
 	if pod == nil {
-		return nil, field.Required(field.NewPath("pod"), "a volume is set up for a pod")
+		return nil, field.Required(field.NewPath("pod"), "a volume needs a pod")
 	}
 	if err := p.check(source, pod); err != nil {
 		return nil, err
 	}
 	setDefaults(source)
+	points, err := mountPoints(pod, spec.Name())
+	if err != nil {
+		return nil, err
+	}
 	v, err := p.volume(spec.Name(), pod.UID)
 	if err != nil {
 		return nil, err
 	}
 	only := p.kind.only(spec.Volume)
-	return &mounter{podVolume: v, written: *only.DeepCopy(), source: source, pod: pod.DeepCopy()}, nil
+	return &mounter{v, *only.DeepCopy(), source, pod.DeepCopy(), points}, nil
 }
 
-// NewUnmounter needs the names alone.
+// NewUnmounter validates the names.
 func (p *Plugin) NewUnmounter(volumeName string, podUID types.UID) (volume.Unmounter, error) {
 	v, err := p.volume(volumeName, podUID)
 	if err != nil {
@@ -121,7 +128,16 @@ func (p *Plugin) NewUnmounter(volumeName string, podUID types.UID) (volume.Unmou
 	return &unmounter{v}, nil
 }
 
-// source accepts a specification of the plugin's kind.
+// NewUnmounterAt implements [volume.PathVolumePlugin].
+func (p *Plugin) NewUnmounterAt(path string) (volume.Unmounter, error) {
+	at, err := p.dirs.Below(field.NewPath("path"), path)
+	if err != nil {
+		return nil, err
+	}
+	return &unmounter{podVolume{plugin: p, path: at}}, nil
+}
+
+// source requires a specification of the plugin's kind.
 func (p *Plugin) source(spec *volume.Spec) (*v1.ProjectedVolumeSource, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, err
@@ -134,7 +150,7 @@ func (p *Plugin) source(spec *volume.Spec) (*v1.ProjectedVolumeSource, error) {
 
 var errNotInitialised = errors.New("content: the plugin is not initialised")
 
-// volume returns the volume's place for the pod, once its names are in order.
+// volume returns the volume's directory for the pod after validating both names.
 func (p *Plugin) volume(name string, podUID types.UID) (podVolume, error) {
 	if p.host == nil {
 		return podVolume{}, errNotInitialised

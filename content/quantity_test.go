@@ -48,7 +48,8 @@ func TestHostileDivisor(t *testing.T) {
 	}
 }
 
-// TestLargeLimit: of a limit that is an int64 its thousandths may be none.
+// TestLargeLimit checks that a limit is refused if its quotient by the divisor does not fit
+// into an int64.
 func TestLargeLimit(t *testing.T) {
 	for _, test := range []struct{ limit, divisor, want string }{
 		{"1e18", "", "1000000000000000000"},
@@ -64,7 +65,7 @@ func TestLargeLimit(t *testing.T) {
 		n.pod.Spec.Containers[0].Resources.Limits[v1.ResourceCPU] = resource.MustParse(test.limit)
 		source := downward(resourceItem("a", "main", "limits.cpu", test.divisor))
 		if test.want != "" {
-			require.Equal(t, map[string]string{"a": test.want}, n.up(t, source, volume.MounterArgs{}))
+			require.Equal(t, map[string]string{"a": test.want}, n.setUpAndRead(t, source, volume.MounterArgs{}))
 			continue
 		}
 		err := n.mounter(t, source).SetUp(t.Context(), volume.MounterArgs{})
@@ -79,16 +80,16 @@ func TestHostileLimit(t *testing.T) {
 		n.pod.Spec.Containers[0].Resources.Limits[v1.ResourceCPU] = q
 		inTime(t, func() {
 			err := n.mounter(t, downward(resourceItem("a", "main", "limits.cpu", "1m"))).SetUp(t.Context(), volume.MounterArgs{})
-			if q.IsZero() { // none: what the node has
+			if q.IsZero() { // zero means no limit: the node's allocatable value
 				require.NoError(t, err)
 				return
 			}
-			require.Condition(t, func() bool { return hostile(err) }, "%v", err)
+			require.Condition(t, func() bool { return isHostileQuantity(err) }, "%v", err)
 			require.ErrorContains(t, err, "limits.cpu of container")
 		})
 	}
 }
 
-func hostile(err error) bool {
+func isHostileQuantity(err error) bool {
 	return errors.Is(err, quantity.ErrTooLarge) || errors.Is(err, quantity.ErrTooFine)
 }

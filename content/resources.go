@@ -13,12 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// ofNode are the resources of which a container without a limit may use what the node
-// has.
+// ofNode are the resources whose limit falls back to the node's allocatable ones.
 var ofNode = []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage}
 
-// ofPod are those of which a pod may have a limit as a whole, which holds for each of its
-// containers that has none.
+// ofPod are the resources with a limit of the whole pod, to which containers without their
+// own fall back.
 var ofPod = []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory}
 
 // divisors are the units that the API allows.
@@ -27,7 +26,7 @@ var (
 	byteDivisors = []string{"1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"}
 )
 
-// splitResource takes "limits.cpu" apart.
+// splitResource splits "limits.cpu".
 func splitResource(written string) (limit bool, name v1.ResourceName, ok bool) {
 	of, rest, _ := strings.Cut(written, ".")
 	name = v1.ResourceName(rest)
@@ -35,7 +34,7 @@ func splitResource(written string) (limit bool, name v1.ResourceName, ok bool) {
 	return of == "limits", name, known && (of == "limits" || of == "requests")
 }
 
-// badResource says what is wrong with a reference that somebody wrote.
+// badResource returns the fault of a resource reference, its field and value, or "".
 func badResource(ref *v1.ResourceFieldSelector, pod *v1.Pod) (field, value, reason string) {
 	_, name, ok := splitResource(ref.Resource)
 	if !ok {
@@ -70,7 +69,7 @@ func containerOf(pod *v1.Pod, name string) *v1.Container {
 	return nil
 }
 
-// resource returns how many units of a resource a container may use, or asks for,
+// resource returns a container's limit or request of a resource in units of the divisor,
 // rounded up.
 func (c *collector) resource(ctx context.Context, ref *v1.ResourceFieldSelector) (string, error) {
 	limit, name, _ := splitResource(ref.Resource)
@@ -102,8 +101,8 @@ func (c *collector) resource(ctx context.Context, ref *v1.ResourceFieldSelector)
 	return strconv.FormatInt(n, 10), nil
 }
 
-// requestOf returns what a container asks for: without a word of its own its limit, which
-// is what the API server fills in.
+// requestOf returns a container's request, or its limit if it has none, which is the API
+// server's default.
 func requestOf(container *v1.Container, name v1.ResourceName) resource.Quantity {
 	if request, ok := container.Resources.Requests[name]; ok {
 		return request
@@ -111,8 +110,8 @@ func requestOf(container *v1.Container, name v1.ResourceName) resource.Quantity 
 	return container.Resources.Limits[name]
 }
 
-// limitOf returns the limit of a container, or else that of its pod. If it is not ok there
-// is none: it may use what the node has.
+// limitOf returns the limit of a container, or else of its pod. If ok is false there is
+// none, and the node's allocatable resources apply.
 func limitOf(pod *v1.Pod, container *v1.Container, name v1.ResourceName) (limit resource.Quantity, ok bool) {
 	limit = container.Resources.Limits[name]
 	if !limit.IsZero() || !slices.Contains(ofNode, name) {
@@ -124,8 +123,7 @@ func limitOf(pod *v1.Pod, container *v1.Container, name v1.ResourceName) (limit 
 	return limit, !limit.IsZero()
 }
 
-// needsNode reports whether the node's resources are needed for one that badResource
-// accepts.
+// needsNode reports whether the value of a valid reference depends on the node's resources.
 func needsNode(ref *v1.ResourceFieldSelector, pod *v1.Pod) bool {
 	limit, name, _ := splitResource(ref.Resource)
 	if !limit {
@@ -135,22 +133,22 @@ func needsNode(ref *v1.ResourceFieldSelector, pod *v1.Pod) bool {
 	return !ok
 }
 
-// allocatable returns what the node has. Of processors and memory each has some; a node
-// that says nothing of storage counts as one without, as with the kubelet.
+// allocatable returns the node's allocatable amount. Processors and memory must be set; a
+// missing ephemeral storage counts as 0, as with the kubelet.
 func (c *collector) allocatable(ctx context.Context, name v1.ResourceName) (resource.Quantity, error) {
 	all, err := c.Node.GetNodeAllocatable(ctx)
 	if err != nil {
-		return resource.Quantity{}, fmt.Errorf("what the node has: %w", err)
+		return resource.Quantity{}, fmt.Errorf("allocatable resources of the node: %w", err)
 	}
 	have, ok := all[name]
 	if !ok && name != v1.ResourceEphemeralStorage {
-		return have, fmt.Errorf("what the node has: %w for %s", errNil, name)
+		return have, fmt.Errorf("allocatable resources of the node: %w for %s", errNil, name)
 	}
 	return have, nil
 }
 
-// units divides, and rounds up. The unit is one of
-// those that the API allows, or none, which is 1.
+// units divides and rounds up. The unit is a divisor that the API allows, or none, which
+// counts as 1.
 func units(have, unit resource.Quantity) (int64, error) {
 	if unit.IsZero() {
 		unit = resource.MustParse("1")

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// TestPodLimits: a container without a limit has that of its pod, and only if there is
-// none what the node has.
+// TestPodLimits checks that a container without a limit has its pod's limit, and the node's
+// allocatable value only if the pod has no limit either.
 func TestPodLimits(t *testing.T) {
 	n := newNode(t)
 	n.SetNodeAllocatable(v1.ResourceList{
@@ -44,13 +44,14 @@ func TestPodLimits(t *testing.T) {
 		},
 	} {
 		n.pod.Spec.Resources = &v1.ResourceRequirements{Limits: test.limits, Requests: v1.ResourceList{"memory": resource.MustParse("1Mi")}}
-		require.Equal(t, test.want, n.up(t, source, args{}))
+		require.Equal(t, test.want, n.setUpAndRead(t, source, args{}))
 	}
-	n.down(t, source)
+	n.tearDown(t, source)
 }
 
-// TestRequestsDefaultToLimits: a container that has limits only asks for these, as the API
-// server fills in. A request that is 0 by name stays, and a pod's limit is nobody's request.
+// TestRequestsDefaultToLimits checks that a container's request defaults to its limit, as in
+// the API server. An explicit request of 0 stays, and a pod's limit is no default for a
+// request.
 func TestRequestsDefaultToLimits(t *testing.T) {
 	for _, q := range []struct {
 		name                                   v1.ResourceName
@@ -77,19 +78,20 @@ func TestRequestsDefaultToLimits(t *testing.T) {
 				n := newNode(t)
 				n.pod.Spec.Containers[0].Resources, n.pod.Spec.Resources = test.container, &test.pod
 				source := downward(resourceItem("asked", "main", "requests."+string(q.name), ""))
-				require.Equal(t, map[string]string{"asked": test.want}, n.up(t, source, args{}))
+				require.Equal(t, map[string]string{"asked": test.want}, n.setUpAndRead(t, source, args{}))
 			})
 		}
 	}
 }
 
-// TestPodLimitNeedsNoNode: what the pod says is not asked of the node.
+// TestPodLimitNeedsNoNode checks that the node's allocatable resources are not queried if
+// the pod has a limit.
 func TestPodLimitNeedsNoNode(t *testing.T) {
 	n := nodeIn(t, t.TempDir(), mounttest.NewFake(mount.Config{}), func(c *content.Config) { c.Node = nil })
 	n.pod.Spec.Resources = &v1.ResourceRequirements{Limits: v1.ResourceList{"cpu": resource.MustParse("3")}}
 	source := downward(resourceItem("cpu", "first", "limits.cpu", ""))
-	require.Equal(t, map[string]string{"cpu": "3"}, n.up(t, source, args{}))
-	n.down(t, source)
+	require.Equal(t, map[string]string{"cpu": "3"}, n.setUpAndRead(t, source, args{}))
+	n.tearDown(t, source)
 }
 
 func TestHostilePodLimit(t *testing.T) {
@@ -98,12 +100,12 @@ func TestHostilePodLimit(t *testing.T) {
 		n.pod.Spec.Resources = &v1.ResourceRequirements{Limits: v1.ResourceList{"memory": q}}
 		inTime(t, func() {
 			err := n.mounter(t, downward(resourceItem("a", "first", "limits.memory", ""))).SetUp(t.Context(), args{})
-			require.True(t, q.IsZero() && err == nil || hostile(err), "%v", err)
+			require.True(t, q.IsZero() && err == nil || isHostileQuantity(err), "%v", err)
 		})
 	}
 }
 
-// allocatable is what a node has, or why that is not known.
+// allocatable is a getter that returns a list of allocatable resources, or an error.
 type allocatable struct {
 	list v1.ResourceList
 	err  error
@@ -113,7 +115,7 @@ func (a allocatable) GetNodeAllocatable(context.Context) (v1.ResourceList, error
 	return a.list, a.err
 }
 
-// TestAllocatableUnknown: what nobody knows is not written as 0.
+// TestAllocatableUnknown checks that an unknown allocatable resource is an error, not 0.
 func TestAllocatableUnknown(t *testing.T) {
 	down := errors.New("the server is down")
 	cpu := v1.ResourceList{"cpu": resource.MustParse("4")}

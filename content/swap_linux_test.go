@@ -11,10 +11,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// What may be a secret is not swapped where the kernel can promise it.
+// TestNoSwap checks that volumes that may hold secrets are never swapped if the kernel has
+// the tmpfs option noswap.
 func TestNoSwap(t *testing.T) {
 	if mounttest.RootNamespace(t) {
-		requireNoSwap(t, mount.KnowsOption("tmpfs", "noswap"))
+		requireNoSwap(t, mount.KnowsOption(t.Context(), "tmpfs", "noswap"))
 	}
 }
 
@@ -32,14 +33,14 @@ func requireNoSwap(t *testing.T, want bool) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
 	n := nodeIn(t, dir, m, nil)
-	for _, source := range []v1.VolumeSource{secret(), downward(fieldItem("name", "metadata.name")), everything()} {
-		n.up(t, source, args{})
+	for _, source := range []v1.VolumeSource{secret(), downward(fieldItem("name", "metadata.name")), projectedFromAllSources()} {
+		n.setUpAndRead(t, source, args{})
 		table, err := m.List(t.Context())
 		require.NoError(t, err)
 		at, ok := mount.Table(table).At(n.mounter(t, source).GetPath())
 		require.True(t, ok)
 		require.Equal(t, "tmpfs", at.FSType)
 		require.Equal(t, want, slices.Contains(at.SuperOptions, "noswap"))
-		n.down(t, source)
+		n.tearDown(t, source)
 	}
 }

@@ -19,10 +19,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestAttack: while a volume is set up, written to and torn down again and again, its
-// pod swaps directories in it for links to a tree outside, and has a file system mounted
-// over others. Nothing outside and nothing mounted is lost. What a walk by path loses in
-// the same place shows that the attack is one.
+// TestAttack: while a volume is set up, written to and torn down repeatedly, its pod swaps
+// directories in it for links to a tree outside, and has a file system mounted over others.
+// Nothing outside and nothing mounted is lost. TestAttackDefeatsPathWalk shows that the same attacks
+// succeed against a walk by path.
 func TestAttack(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
@@ -31,7 +31,7 @@ func TestAttack(t *testing.T) {
 	end := testbed.Attack(t, a.swap, a.mount)
 	mounter, unmounter := a.mounter(t, onMedium("")), a.unmounter(t)
 	down, rounds := 0, testbed.UpTo(1000, 100_000)
-	for i := 0; i < rounds || !a.struck() && i < 100*rounds; i++ {
+	for i := 0; i < rounds || !a.hasStruck() && i < 100*rounds; i++ {
 		require.NoError(t, mounter.SetUp(t.Context(), volume.MounterArgs{}))
 		a.refill(i)
 		err := unmounter.TearDown(t.Context())
@@ -40,19 +40,19 @@ func TestAttack(t *testing.T) {
 		}
 		require.True(t, err == nil || volume.KindOf(err) == volume.Uncertain, "%v", err)
 		if i%100 == 0 {
-			require.False(t, a.lost(), "round %d: a canary is gone, or what was in it", i)
+			require.False(t, a.hasLostFiles(), "round %d: a canary is gone, or what was in it", i)
 		}
 	}
 	end()
-	require.False(t, a.lost(), "a canary is gone, or what was in it")
+	require.False(t, a.hasLostFiles(), "a canary is gone, or what was in it")
 	t.Logf("%d tear-downs went through; swapped %d times, mounted %d times", down, a.swapped.Load(), a.mounted.Load())
 	require.NoError(t, unmounter.TearDown(t.Context()))
-	require.False(t, a.lost())
+	require.False(t, a.hasLostFiles())
 	require.NoDirExists(t, a.volume)
 }
 
-// TestAttackOnAWalk is the control.
-func TestAttackOnAWalk(t *testing.T) {
+// TestAttackDefeatsPathWalk is the control: a walk by path loses canaries to the attacks.
+func TestAttackDefeatsPathWalk(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
 	}
@@ -63,7 +63,7 @@ func TestAttackOnAWalk(t *testing.T) {
 	for i := range 10_000 {
 		a.refill(i)
 		walkAndRemove(a.volume)
-		if a.lost() {
+		if a.hasLostFiles() {
 			t.Logf("the walk let the attackers out after %d rounds", i+1)
 			return
 		}
@@ -71,13 +71,13 @@ func TestAttackOnAWalk(t *testing.T) {
 	t.Error("the walk has lost nothing: the attack shows nothing")
 }
 
-// walkAndRemove does what a program does that trusts a path which it has looked at.
+// walkAndRemove is the usual, vulnerable removal: it uses a path after checking it.
 func walkAndRemove(dir string) {
 	entries, _ := os.ReadDir(dir)
 	for _, entry := range entries {
 		name := filepath.Join(dir, entry.Name())
 		if info, err := os.Lstat(name); err == nil && info.IsDir() {
-			time.Sleep(time.Microsecond) // with one processor hardly anybody else has a turn without
+			time.Sleep(time.Microsecond) // lets the attackers run on a machine with one processor
 			walkAndRemove(name)
 		}
 		_ = os.Remove(name)
@@ -85,7 +85,7 @@ func walkAndRemove(dir string) {
 }
 
 // An attack has trees of canaries: outside of the volume, and on a file system that is
-// mounted in it now and then.
+// mounted in it from time to time.
 type attack struct {
 	*node
 	volume, outside, source string
@@ -118,12 +118,12 @@ func newAttack(t *testing.T) *attack {
 
 func (a *attack) sub(n int) string { return fmt.Sprintf("%s/d%d", a.volume, n%4) }
 
-// refill makes what is to be deleted. The attackers' own work may be in the way.
+// refill creates entries to delete. The attackers' links may be in the way.
 func (a *attack) refill(i int) {
 	for n := range 4 {
 		sub := fmt.Sprintf("%s/sub%d", a.sub(n), i%4)
 		_ = os.MkdirAll(sub, 0o755)
-		_ = os.WriteFile(sub+"/junk", nil, 0o644) // perhaps among canaries, by now
+		_ = os.WriteFile(sub+"/junk", nil, 0o644) // perhaps among canaries, through a link
 	}
 }
 
@@ -140,7 +140,7 @@ func (a *attack) swap(n int) {
 	}
 }
 
-// mount binds the canaries' file system to a directory, and takes it away.
+// mount binds the canaries' file system to a directory, and unmounts it.
 func (a *attack) mount(n int) {
 	dir := a.sub(n)
 	_ = os.Mkdir(dir, 0o755)
@@ -156,7 +156,7 @@ func (a *attack) mount(n int) {
 	a.detach()
 }
 
-// detach takes down what is mounted in the volume, wherever that has been moved.
+// detach unmounts all mounts in the volume, wherever it has been moved.
 func (a *attack) detach() {
 	for left := true; left; {
 		left = false
@@ -173,10 +173,10 @@ func (a *attack) detach() {
 	}
 }
 
-// struck: there has been something to lose.
-func (a *attack) struck() bool { return a.mounted.Load() > 0 && a.swapped.Load() > 0 }
+// hasStruck reports whether the attackers have mounted and swapped at least once.
+func (a *attack) hasStruck() bool { return a.mounted.Load() > 0 && a.swapped.Load() > 0 }
 
-func (a *attack) lost() bool {
+func (a *attack) hasLostFiles() bool {
 	for _, name := range a.canaries {
 		if text, err := os.ReadFile(name); err != nil || string(text) != "alive" {
 			return true

@@ -10,12 +10,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ConstructVolumeSpec recovers the volume from what was noted when it was set up.
+// ConstructVolumeSpec returns the volume from the record that SetUp made.
 //
-// A path that is not below the host's root is a [*field.Error]. If nothing is up there
-// the error wraps [volume.ErrNotMounted]; if there is a directory, or a mount, and no
-// sound note about it, [volume.ErrUncertain]: it can be set up, and torn down.
-func (p *Plugin) ConstructVolumeSpec(ctx context.Context, volumeName, mountPath string) (*volume.Spec, error) {
+// A path that is not below the host's root is a [*field.Error]. If no volume is set up at the
+// path the error wraps [volume.ErrNotMounted]; if there is a directory, or a mount, without a
+// valid record, it wraps [volume.ErrUncertain]: the volume can be set up, and torn down.
+func (p *Plugin) ConstructVolumeSpec(ctx context.Context, volumeName, mountPath string) (volume.ReconstructedVolume, error) {
+	spec, err := p.constructSpec(ctx, volumeName, mountPath)
+	return volume.ReconstructedVolume{Spec: spec}, err
+}
+
+func (p *Plugin) constructSpec(ctx context.Context, volumeName, mountPath string) (*volume.Spec, error) {
 	if err := volume.ValidatePathComponent(field.NewPath("volumeName"), volumeName); err != nil {
 		return nil, err
 	}
@@ -28,7 +33,7 @@ func (p *Plugin) ConstructVolumeSpec(ctx context.Context, volumeName, mountPath 
 	}
 	var source v1.EmptyDirVolumeSource
 	if err := json.Unmarshal(record, &source); err != nil {
-		return nil, fmt.Errorf("%w: what is noted of %s: %w", volume.ErrUncertain, mountPath, err)
+		return nil, volume.AsUncertain(fmt.Errorf("the record of %s: %w", mountPath, err))
 	}
 	return volume.NewSpecFromVolume(&v1.Volume{
 		Name:         volumeName,

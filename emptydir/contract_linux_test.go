@@ -19,7 +19,7 @@ import (
 func TestContract(t *testing.T) {
 	for name, medium := range map[string]v1.StorageMedium{"disk": "", "memory": "Memory", "pages": "HugePages-2Mi"} {
 		t.Run(name, func(t *testing.T) {
-			if name != "pages" { // as memory, for what is no kernel
+			if name != "pages" { // the fake kernel has no huge pages
 				t.Run("fake", func(t *testing.T) { volumetest.TestPlugin(t, contractConfig(medium)) })
 			}
 			t.Run("real", func(t *testing.T) {
@@ -33,7 +33,7 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// mayMount is true in a namespace in which a medium can be mounted.
+// mayMount reports whether this process is in a namespace in which it can mount a medium.
 func mayMount(t *testing.T, medium v1.StorageMedium) bool {
 	if medium == "" || medium == v1.StorageMediumMemory {
 		return mounttest.Namespace(t)
@@ -52,21 +52,21 @@ func mayMount(t *testing.T, medium v1.StorageMedium) bool {
 	return true
 }
 
-func contractConfig(medium v1.StorageMedium) volumetest.Config {
+func contractConfig(medium v1.StorageMedium) volumetest.Config[*testing.T] {
 	var volumes atomic.Int32
 	arguments := volumetest.Arguments{FsGroup: volumetest.Honoured}
 	if medium != "" {
 		arguments.DesiredSize = volumetest.Honoured
 	}
-	return volumetest.Config{
+	return volumetest.Config[*testing.T]{
 		New: func(_ *testing.T, _ volume.VolumeHost, m mount.Interface) volume.VolumePlugin {
-			return emptydir.New(emptydir.Config{Mounter: m})
+			return requestingPlugin{emptydir.New(emptydir.Config{Mounter: m})}
 		},
 		Spec: func(*testing.T) *volume.Spec {
 			return spec(fmt.Sprintf("v-%d", volumes.Add(1)), v1.EmptyDirVolumeSource{Medium: medium})
 		},
 		Unsupported: []*volume.Spec{
-			volume.NewSpecFromVolume(&v1.Volume{Name: "v"}),
+			volume.NewSpecFromVolume(&v1.Volume{Name: "v", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{}}}),
 			volume.NewSpecFromPersistentVolume(&v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}}, false),
 		},
 		Invalid: map[string]*volume.Spec{
@@ -77,12 +77,34 @@ func contractConfig(medium v1.StorageMedium) volumetest.Config {
 			"negative":        spec("v", v1.EmptyDirVolumeSource{SizeLimit: quantity("-1")}),
 			"beyond all size": spec("v", v1.EmptyDirVolumeSource{SizeLimit: quantity("100E")}),
 		},
-		NoMetrics:       strings.HasPrefix(string(medium), "HugePages"), // without pages nothing has a size
+		NoMetrics:       strings.HasPrefix(string(medium), "HugePages"), // without pages the sizes are 0
 		Arguments:       arguments,
 		Plain:           medium == "",
 		Ephemeral:       true,
 		RuntimeReadOnly: true,
 	}
+}
+
+// A requestingPlugin adds the huge pages of volumes to the pods' requests.
+type requestingPlugin struct{ *emptydir.Plugin }
+
+func (p requestingPlugin) NewMounter(s *volume.Spec, pod *v1.Pod) (volume.Mounter, error) {
+	if pod != nil && s != nil && s.Volume != nil && s.Volume.EmptyDir != nil {
+		pod = withPages(pod, s.Volume.EmptyDir.Medium)
+	}
+	return p.Plugin.NewMounter(s, pod)
+}
+
+func withPages(pod *v1.Pod, medium v1.StorageMedium) *v1.Pod {
+	size, ok := strings.CutPrefix(string(medium), "HugePages-")
+	if !ok {
+		return pod
+	}
+	pod = pod.DeepCopy()
+	pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{Resources: v1.ResourceRequirements{
+		Requests: v1.ResourceList{v1.ResourceName(v1.ResourceHugePagesPrefix + size): resource.MustParse("4Mi")},
+	}})
+	return pod
 }
 
 func spec(name string, source v1.EmptyDirVolumeSource) *volume.Spec {

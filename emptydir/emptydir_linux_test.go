@@ -1,6 +1,8 @@
 package emptydir_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -37,13 +39,13 @@ func newNode(t *testing.T, m mount.Interface) *node {
 	return nodeIn(t, m, dir)
 }
 
-// nodeIn is the node that lives in dir, also when another process had it before.
+// nodeIn returns a node whose root is dir, also after another process has used it.
 func nodeIn(t require.TestingT, m mount.Interface, dir string) *node {
 	require.NoError(t, os.MkdirAll(dir+"/root", 0o755))
-	host, err := volume.NewHost(dir + "/root")
+	host, err := volume.NewHost(context.Background(), dir+"/root")
 	require.NoError(t, err)
 	n := &node{m, dir, host, emptydir.New(emptydir.Config{Mounter: m})}
-	_, err = volume.NewVolumePluginMgr(host, n.plugin)
+	_, err = volume.NewVolumePluginMgr(context.Background(), host, n.plugin)
 	require.NoError(t, err)
 	return n
 }
@@ -51,7 +53,7 @@ func nodeIn(t require.TestingT, m mount.Interface, dir string) *node {
 func pod(uid types.UID) *v1.Pod { return &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}} }
 
 func (n *node) mounter(t require.TestingT, s *volume.Spec) volume.Mounter {
-	m, err := n.plugin.NewMounter(s, pod("1"))
+	m, err := requestingPlugin{n.plugin}.NewMounter(s, pod("1"))
 	require.NoError(t, err)
 	return m
 }
@@ -77,12 +79,17 @@ func (n *node) optionsOf(t *testing.T, dir string) []string {
 	return at.SuperOptions
 }
 
-func TestMemorySize(t *testing.T) {
+func machineMemory(t *testing.T) int64 {
 	text, err := os.ReadFile("/proc/meminfo")
 	require.NoError(t, err)
 	var kb int64
 	_, err = fmt.Sscanf(string(text), "MemTotal: %d kB", &kb)
 	require.NoError(t, err)
+	return kb << 10
+}
+
+func TestMemorySize(t *testing.T) {
+	kb := machineMemory(t) >> 10
 	limited := pod("1")
 	limited.Spec.Containers = []v1.Container{{Resources: v1.ResourceRequirements{
 		Limits: v1.ResourceList{v1.ResourceMemory: resource.MustParse("512Ki")},
@@ -116,6 +123,89 @@ func TestMemorySize(t *testing.T) {
 	}
 }
 
+// A smallNode returns little memory for pods, or an error.
+type smallNode struct {
+	memory string
+	err    error
+}
+
+func (n *smallNode) GetNodeAllocatable(context.Context) (v1.ResourceList, error) {
+	if n.memory == "" {
+		return nil, n.err
+	}
+	return v1.ResourceList{v1.ResourceMemory: resource.MustParse(n.memory)}, n.err
+}
+
+// TestAllocatableMemory: no volume in memory is larger than the memory for pods.
+func TestAllocatableMemory(t *testing.T) {
+	if !mounttest.Namespace(t) {
+		return
+	}
+	machine := newNode(t, mount.New(mount.Config{}))
+	small := &smallNode{memory: "1Mi"}
+	for name, test := range map[string]struct {
+		config    emptydir.Config
+		sizeLimit string
+		want      int64
+	}{
+		"nothing said":   {emptydir.Config{Node: small}, "0", 1 << 20},
+		"smaller limit":  {emptydir.Config{Node: small}, "64Ki", 64 << 10},
+		"larger limit":   {emptydir.Config{Node: small}, "1Ti", 1 << 20},
+		"usual":          {emptydir.Config{Node: small, MemorySize: 64 << 10}, "0", 64 << 10},
+		"larger usual":   {emptydir.Config{Node: small, MemorySize: 64 << 20}, "0", 1 << 20},
+		"of the machine": {emptydir.Config{}, "8E", machineMemory(t)},
+	} {
+		test.config.Mounter = machine.Interface
+		n := &node{machine.Interface, machine.dir, machine.host, emptydir.New(test.config)}
+		require.NoError(t, n.plugin.Init(t.Context(), n.host), name)
+		m := n.mounter(t, spec("v", v1.EmptyDirVolumeSource{Medium: "Memory", SizeLimit: quantity(test.sizeLimit)}))
+		for range 2 {
+			require.NoError(t, m.SetUp(t.Context(), volume.MounterArgs{}), name)
+			metrics, err := m.GetMetrics(t.Context())
+			require.NoError(t, err)
+			require.InDelta(t, test.want, metrics.Capacity.Value(), float64(os.Getpagesize()), name)
+			small.memory = "2Mi" // volumes that are set up keep their size
+		}
+		small.memory = "1Mi"
+		require.NoError(t, n.unmounter(t).TearDown(t.Context()))
+	}
+}
+
+// TestUnknownMemory: without the node's memory no volume in memory is set up.
+func TestUnknownMemory(t *testing.T) {
+	broken := errors.New("broken")
+	for _, of := range []*smallNode{{}, {memory: "0"}, {memory: "-1"}, {memory: "1e99999999"}, {memory: "1Gi", err: broken}} {
+		n := newNode(t, mounttest.NewFake(mount.Config{}))
+		n.plugin = emptydir.New(emptydir.Config{Mounter: n.Interface, Node: of})
+		require.NoError(t, n.plugin.Init(t.Context(), n.host))
+		err := n.mounter(t, onMedium("Memory")).SetUp(t.Context(), volume.MounterArgs{})
+		require.ErrorContains(t, err, "allocatable memory")
+		require.Equal(t, volume.Transient, volume.KindOf(err))
+		if of.err != nil {
+			require.ErrorIs(t, err, of.err)
+		}
+		require.NoError(t, n.mounter(t, onMedium("")).SetUp(t.Context(), volume.MounterArgs{}), "on disk")
+	}
+}
+
+// TestNoSource: a volume without a source is an emptyDir.
+func TestNoSource(t *testing.T) {
+	n := newNode(t, mounttest.NewFake(mount.Config{}))
+	s := volume.NewSpecFromVolume(&v1.Volume{Name: "v"})
+	require.True(t, n.plugin.CanSupport(s))
+	name, err := n.plugin.GetVolumeName(s)
+	require.NoError(t, err)
+	require.Equal(t, "v", name)
+	m := n.mounter(t, s)
+	require.NoError(t, m.SetUp(t.Context(), volume.MounterArgs{}))
+	requireOwner(t, m.GetPath(), uint32(os.Getuid()), nobodys, 0o777)
+	again, err := n.plugin.ConstructVolumeSpec(t.Context(), "v", m.GetPath())
+	require.NoError(t, err)
+	require.Equal(t, &v1.EmptyDirVolumeSource{}, again.Spec.Volume.EmptyDir)
+	require.NoError(t, n.unmounter(t).TearDown(t.Context()))
+	require.False(t, n.plugin.CanSupport(volume.NewSpecFromVolume(&v1.Volume{VolumeSource: v1.VolumeSource{NFS: &v1.NFSVolumeSource{}}})))
+}
+
 func TestHugePages(t *testing.T) {
 	if !mayMount(t, "HugePages-2Mi") {
 		return
@@ -132,7 +222,7 @@ func TestHugePages(t *testing.T) {
 	require.NoError(t, n.unmounter(t).TearDown(t.Context()))
 }
 
-// nobodys is a group that is not looked at: it may come from a directory above.
+// nobodys is a group that is not compared: it may come from a directory above.
 const nobodys = 1<<32 - 1
 
 func requireOwner(t *testing.T, dir string, user, group uint32, mode fs.FileMode) {
@@ -181,6 +271,26 @@ func TestOwnership(t *testing.T) {
 	}
 }
 
+// TestUnmappedGroup: a group that the user namespace does not map can never own the volume, so the
+// error is final and names the group.
+func TestUnmappedGroup(t *testing.T) {
+	for _, medium := range []v1.StorageMedium{"", "Memory"} {
+		t.Run("on "+string(medium), func(t *testing.T) {
+			if !mounttest.Namespace(t) {
+				return
+			}
+			n := newNode(t, mount.New(mount.Config{}))
+			m := n.mounter(t, onMedium(medium))
+			group := int64(2000)
+			err := m.SetUp(t.Context(), volume.MounterArgs{FsGroup: &group})
+			require.ErrorIs(t, err, syscall.EINVAL)
+			require.ErrorContains(t, err, m.GetPath()+": group 2000 is not mapped in this user namespace: ")
+			require.Equal(t, volume.Final, volume.KindOf(err))
+			require.NoDirExists(t, m.GetPath())
+		})
+	}
+}
+
 func TestRefusedArguments(t *testing.T) {
 	n := newNode(t, mounttest.NewFake(mount.Config{}))
 	bad := int64(-1)
@@ -200,15 +310,17 @@ func TestRefusedArguments(t *testing.T) {
 }
 
 func TestBadConfig(t *testing.T) {
-	host, err := volume.NewHost(t.TempDir())
+	host, err := volume.NewHost(t.Context(), t.TempDir())
 	require.NoError(t, err)
-	require.Error(t, emptydir.New(emptydir.Config{}).Init(host))
-	require.Error(t, emptydir.New(emptydir.Config{Mounter: mounttest.NewFake(mount.Config{}), MemorySize: -1}).Init(host))
+	require.Error(t, emptydir.New(emptydir.Config{}).Init(t.Context(), host))
+	require.Error(t, emptydir.New(emptydir.Config{Mounter: mounttest.NewFake(mount.Config{}), MemorySize: -1}).Init(t.Context(), host))
 	_, err = emptydir.New(emptydir.Config{}).NewMounter(onMedium(""), pod("1"))
+	require.Error(t, err, "not initialised")
+	_, err = emptydir.New(emptydir.Config{}).NewUnmounterAt("/x")
 	require.Error(t, err, "not initialised")
 }
 
-// Each specification comes back as it was, so that setting it up again is no change.
+// TestConstruct: each specification is recovered unchanged, so that SetUp changes nothing.
 func TestConstruct(t *testing.T) {
 	for _, source := range []v1.EmptyDirVolumeSource{
 		{},
@@ -226,11 +338,11 @@ func TestConstruct(t *testing.T) {
 			again := nodeIn(t, n.Interface, n.dir)
 			found, err := again.plugin.ConstructVolumeSpec(t.Context(), "v", m.GetPath())
 			require.NoError(t, err)
-			require.Equal(t, source.Medium, found.Volume.EmptyDir.Medium)
+			require.Equal(t, source.Medium, found.Spec.Volume.EmptyDir.Medium)
 			if source.SizeLimit != nil {
-				require.Zero(t, source.SizeLimit.Cmp(*found.Volume.EmptyDir.SizeLimit))
+				require.Zero(t, source.SizeLimit.Cmp(*found.Spec.Volume.EmptyDir.SizeLimit))
 			}
-			require.NoError(t, again.mounter(t, found).SetUp(t.Context(), args))
+			require.NoError(t, again.mounter(t, found.Spec).SetUp(t.Context(), args))
 			require.NoError(t, again.mounter(t, spec("v", source)).SetUp(t.Context(), args))
 			other := v1.EmptyDirVolumeSource{Medium: "HugePages-4Mi"}
 			require.ErrorIs(t, again.mounter(t, spec("v", other)).SetUp(t.Context(), args), volume.ErrAlreadyMounted)
@@ -241,8 +353,9 @@ func TestConstruct(t *testing.T) {
 	}
 }
 
-// However a limit is written, it is the same; another one is another volume.
-func TestLimitWrittenInOtherWays(t *testing.T) {
+// TestEqualLimits: equal limits in any form are the same volume; another limit is
+// another volume.
+func TestEqualLimits(t *testing.T) {
 	for _, medium := range []v1.StorageMedium{"", "Memory"} {
 		n := newNode(t, mounttest.NewFake(mount.Config{}))
 		setUp := func(limit string) error {
@@ -260,7 +373,7 @@ func TestLimitWrittenInOtherWays(t *testing.T) {
 	}
 }
 
-// After a reboot what was in memory is gone, and the note about it is not.
+// TestReboot: after a reboot a volume in memory is gone, and its note is not.
 func TestReboot(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
@@ -278,7 +391,7 @@ func TestReboot(t *testing.T) {
 	require.NoDirExists(t, m.GetPath())
 }
 
-// What somebody has mounted in a volume is not the pod's: it is left, and all in it.
+// TestTearDownLeavesMounts: mounts in a volume stay, with their files.
 func TestTearDownLeavesMounts(t *testing.T) {
 	for _, medium := range []v1.StorageMedium{"", "Memory"} {
 		t.Run("on "+string(medium), func(t *testing.T) {

@@ -21,12 +21,12 @@ func Example() {
 		return
 	}
 	defer os.RemoveAll(root)
-	host, err := volume.NewHost(root)
+	host, err := volume.NewHost(context.Background(), root)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	plugins, err := volume.NewVolumePluginMgr(host, emptydir.New(emptydir.Config{
+	plugins, err := volume.NewVolumePluginMgr(context.Background(), host, emptydir.New(emptydir.Config{
 		Mounter: mounttest.NewFake(mount.Config{}), // mount.New(mount.Config{}) for real
 	}))
 	if err != nil {

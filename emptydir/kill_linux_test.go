@@ -21,22 +21,34 @@ func TestMain(m *testing.M) {
 			medium := onMedium(v1.StorageMedium(p.Args[1]))
 			require.NoError(p, killNode(p, p.Args[0]).mounter(p, medium).SetUp(context.Background(), volume.MounterArgs{}))
 		},
+		"again": func(p mounttest.Process) {
+			medium := onMedium(v1.StorageMedium(p.Args[1]))
+			require.NoError(p, killNode(p, p.Args[0]).mounter(p, medium).SetUp(context.Background(), inGroup()))
+		},
+		"rounds": upAndDown,
 		"down": func(p mounttest.Process) {
 			require.NoError(p, killNode(p, p.Args[0]).unmounter(p).TearDown(context.Background()))
 		},
 	})
 }
 
+// inGroup returns arguments with a group, by which the volume's mode differs from its mount's.
+func inGroup() volume.MounterArgs {
+	group := int64(0)
+	return volume.MounterArgs{FsGroup: &group}
+}
+
 func killNode(t require.TestingT, dir string) *node {
 	return nodeIn(t, mount.New(mount.Config{StagingDir: dir + "/staging"}), dir)
 }
 
-// TestKilled: after SIGKILL at any place in SetUp or TearDown the volume is not taken
-// for up unless it is whole, the same call goes on, and nothing is left over or lost
-// that is not in the volume.
+// TestKilled: after SIGKILL at any call of SetUp or TearDown the volume counts as set up only
+// if it is whole, the same call continues, and nothing is left over or lost outside of the
+// volume. "again" sets up a volume that another process has removed, or whose mount has ended
+// with the machine, while its note stays.
 func TestKilled(t *testing.T) {
 	for _, medium := range []v1.StorageMedium{"", "Memory", "HugePages-2Mi"} {
-		for _, verb := range []string{"up", "down"} {
+		for _, verb := range []string{"up", "again", "down"} {
 			t.Run(strings.TrimPrefix(string(medium)+"/"+verb, "/"), func(t *testing.T) {
 				if mayMount(t, medium) {
 					testKilled(t, medium, verb)
@@ -56,12 +68,24 @@ func testKilled(t *testing.T, medium v1.StorageMedium, verb string) {
 	for _, name := range precious {
 		require.NoError(t, os.WriteFile(name, []byte("precious"), 0o600))
 	}
+	args, mode := volume.MounterArgs{}, os.ModeDir|0o777
+	if verb == "again" {
+		args, mode = inGroup(), mode|os.ModeSetgid
+	}
 	program := func() *exec.Cmd {
 		require.NoError(t, unmounter.TearDown(t.Context()))
-		require.NoError(t, os.RemoveAll(n.host.Root()+"/pods")) // nothing is mounted in it
-		if verb == "down" {
+		require.NoError(t, os.RemoveAll(n.host.Root()+"/pods")) // no mounts are left in it
+		switch verb {
+		case "down":
 			require.NoError(t, mounter.SetUp(t.Context(), volume.MounterArgs{}))
 			fill(t, medium, mounter.GetPath(), dir+"/outside")
+		case "again":
+			require.NoError(t, mounter.SetUp(t.Context(), args))
+			if medium == "" {
+				require.NoError(t, os.Remove(mounter.GetPath()))
+			} else {
+				require.NoError(t, n.Unmount(t.Context(), mounter.GetPath()))
+			}
 		}
 		return mounttest.Program(verb, dir, string(medium))
 	}
@@ -71,12 +95,12 @@ func testKilled(t *testing.T, medium v1.StorageMedium, verb string) {
 		next := killNode(t, dir)
 		found, err := next.plugin.ConstructVolumeSpec(t.Context(), "v", mounter.GetPath())
 		if err == nil {
-			requireWhole(t, next, medium, mounter.GetPath(), verb == "down", place)
-			require.Equal(t, medium, found.Volume.EmptyDir.Medium, place)
+			requireWhole(t, next, medium, mode, mounter.GetPath(), verb == "down", place)
+			require.Equal(t, medium, found.Spec.Volume.EmptyDir.Medium, place)
 		}
-		if verb == "up" {
-			require.NoError(t, next.mounter(t, onMedium(medium)).SetUp(t.Context(), volume.MounterArgs{}), place)
-			requireWhole(t, next, medium, mounter.GetPath(), false, place)
+		if verb != "down" {
+			require.NoError(t, next.mounter(t, onMedium(medium)).SetUp(t.Context(), args), place)
+			requireWhole(t, next, medium, mode, mounter.GetPath(), false, place)
 		}
 		require.NoError(t, next.unmounter(t).TearDown(t.Context()), place)
 		requireNothing(t, next, place)
@@ -93,21 +117,21 @@ func testKilled(t *testing.T, medium v1.StorageMedium, verb string) {
 	}
 }
 
-// fill puts files into a volume, and links that lead out of it.
+// fill creates files in a volume, and links that lead out of it.
 func fill(t *testing.T, medium v1.StorageMedium, dir, outside string) {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(dir+"/a/b", 0o755))
 	require.NoError(t, os.Mkdir(dir+"/lost+found", 0o700))
 	create(t, dir+"/a/file")
-	if medium != "HugePages-2Mi" { // which hold no links
+	if medium != "HugePages-2Mi" { // hugetlbfs has no links
 		require.NoError(t, os.Symlink(outside, dir+"/a/b/link"))
 	}
-	if err := os.Link(outside+"/precious", dir+"/hard"); err != nil { // a file system of its own
+	if err := os.Link(outside+"/precious", dir+"/hard"); err != nil { // another file system
 		create(t, dir+"/hard")
 	}
 }
 
-// create makes an empty file, also in huge pages, to which nobody can write.
+// create creates an empty file, also in hugetlbfs, which does not support write(2).
 func create(t *testing.T, name string) {
 	t.Helper()
 	f, err := os.Create(name)
@@ -115,12 +139,12 @@ func create(t *testing.T, name string) {
 	require.NoError(t, f.Close())
 }
 
-// requireWhole: what is noted to be up is up, with all that the pod has put there.
-func requireWhole(t *testing.T, n *node, medium v1.StorageMedium, dir string, filled bool, place string) {
+// requireWhole verifies that a volume that is noted to be ready is whole, with the pod's files.
+func requireWhole(t *testing.T, n *node, medium v1.StorageMedium, mode os.FileMode, dir string, filled bool, place string) {
 	t.Helper()
 	info, err := os.Stat(dir)
 	require.NoError(t, err, place)
-	require.Equal(t, os.ModeDir|0o777, info.Mode(), place)
+	require.Equal(t, mode, info.Mode(), place)
 	mounted, err := n.IsMountPoint(t.Context(), dir)
 	require.NoError(t, err, place)
 	require.Equal(t, medium != "", mounted, place)
@@ -130,7 +154,7 @@ func requireWhole(t *testing.T, n *node, medium v1.StorageMedium, dir string, fi
 	}
 }
 
-// requireNothing: the pod's own directories are all that is left.
+// requireNothing verifies that only the pod's own directories are left.
 func requireNothing(t *testing.T, n *node, place string) {
 	t.Helper()
 	list, err := n.List(t.Context())

@@ -9,8 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// podWith returns a pod with a container for each of the lists, which are limits
-// written as "name=quantity".
+// podWith returns a pod with a container for each of the lists of limits.
 func podWith(lists ...map[v1.ResourceName]string) *v1.Pod {
 	pod := &v1.Pod{}
 	for _, list := range lists {
@@ -34,8 +33,8 @@ func TestParseMedium(t *testing.T) {
 	}{
 		"disk":          {"", podWith(), medium{}},
 		"memory":        {"Memory", podWith(), medium{fsType: "tmpfs"}},
-		"named pages":   {"HugePages-2Mi", podWith(), medium{"hugetlbfs", 2 * mi}},
-		"large pages":   {"HugePages-1Gi", podWith(), medium{"hugetlbfs", 1024 * mi}},
+		"named pages":   {"HugePages-2Mi", podWith(limits{"hugepages-2Mi": "4Mi"}), medium{"hugetlbfs", 2 * mi}},
+		"large pages":   {"HugePages-1Gi", podWith(limits{"hugepages-1024Mi": "1Gi"}), medium{"hugetlbfs", 1024 * mi}},
 		"pod's pages":   {"HugePages", podWith(limits{"hugepages-2Mi": "4Mi"}), medium{"hugetlbfs", 2 * mi}},
 		"same pages":    {"HugePages", podWith(limits{"hugepages-2Mi": "4Mi"}, limits{"hugepages-2048Ki": "2Mi"}), medium{"hugetlbfs", 2 * mi}},
 		"one is named":  {"HugePages-2Mi", podWith(limits{"hugepages-2Mi": "4Mi", "hugepages-1Gi": "1Gi"}), medium{"hugetlbfs", 2 * mi}},
@@ -48,10 +47,13 @@ func TestParseMedium(t *testing.T) {
 		"huge":          {"HugePages-1e99", podWith(), medium{}},
 		"hostile":       {"HugePages-1e-99999999", podWith(), medium{}},
 		"too large":     {"HugePages-16777216Ti", podWith(), medium{}},
-		"small unit":    {"HugePages-2048Ki", podWith(), medium{"hugetlbfs", 2 * mi}},
+		"small unit":    {"HugePages-2048Ki", podWith(limits{"hugepages-2Mi": "4Mi"}), medium{"hugetlbfs", 2 * mi}},
 		"option":        {"HugePages-2Mi,uid=0", podWith(), medium{}},
 		"no pages":      {"HugePages", podWith(limits{"memory": "1Gi"}), medium{}},
 		"several":       {"HugePages", podWith(limits{"hugepages-2Mi": "4Mi", "hugepages-1Gi": "1Gi"}), medium{}},
+		"other pages":   {"HugePages-2Mi", podWith(limits{"hugepages-1Gi": "1Gi"}), medium{}},
+		"none asked":    {"HugePages-2Mi", podWith(limits{"memory": "1Gi"}), medium{}},
+		"hostile other": {"HugePages-2Mi", podWith(limits{"hugepages-x,y": "1", "hugepages-2Mi": "4Mi"}), medium{"hugetlbfs", 2 * mi}},
 		"no medium":     {"Disk", podWith(), medium{}},
 		"hostile pages": {"HugePages", podWith(limits{"hugepages-x,y": "1"}), medium{}},
 	} {

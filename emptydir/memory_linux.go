@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nodeMemory returns how much memory there is, in bytes.
+// nodeMemory returns the size of the machine's memory in bytes.
 func nodeMemory() (int64, error) {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {

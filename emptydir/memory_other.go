@@ -9,5 +9,5 @@ import (
 )
 
 func nodeMemory() (int64, error) {
-	return 0, fmt.Errorf("the size of the memory on %s: %w", runtime.GOOS, errors.ErrUnsupported)
+	return 0, fmt.Errorf("the size of the memory on %s: requires Linux: %w", runtime.GOOS, errors.ErrUnsupported)
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/volumekit/volumekit/volume"
 )
 
-// TestMetrics: of a directory on disk what is in it, not what is in the file system.
+// TestMetrics: for a volume on disk the files of the directory count, not those of the file
+// system.
 func TestMetrics(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
@@ -26,7 +27,7 @@ func TestMetrics(t *testing.T) {
 		metrics, err := m.GetMetrics(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, inodes, metrics.InodesUsed.Value())
-		require.Positive(t, metrics.Used.Value()) // how much depends on the file system
+		require.Positive(t, metrics.Used.Value()) // the exact size depends on the file system
 		require.Less(t, metrics.Used.Value(), int64(2<<20))
 		require.Greater(t, metrics.Capacity.Value(), metrics.Used.Value())
 		require.NoError(t, n.unmounter(t).TearDown(t.Context()))

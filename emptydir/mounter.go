@@ -7,14 +7,14 @@ import (
 	"io/fs"
 
 	"github.com/volumekit/volumekit/mount"
-	"github.com/volumekit/volumekit/util"
+	"github.com/volumekit/volumekit/util/podvolume"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// A podVolume is a volume's place for a pod.
+// A podVolume is a volume of a pod, at its path.
 type podVolume struct {
 	plugin *Plugin
 	path   string
@@ -23,9 +23,9 @@ type podVolume struct {
 // GetPath returns the path of the volume for the pod.
 func (v podVolume) GetPath() string { return v.path }
 
-// GetMetrics counts what is in a directory that is on disk, at most every ten seconds;
-// capacity and what is free are those of the file system that it shares with others. Of
-// one in memory it measures the file system.
+// GetMetrics counts the files of a volume on disk, at most every ten seconds; capacity and
+// free space are those of the file system, which other directories share. For a volume in
+// memory it measures the file system.
 func (v podVolume) GetMetrics(ctx context.Context) (*volume.Metrics, error) {
 	return v.plugin.dirs.GetMetrics(ctx, v.path)
 }
@@ -34,12 +34,12 @@ type mounter struct {
 	podVolume
 	source   v1.EmptyDirVolumeSource
 	medium   medium
-	memory   int64 // the most that it may be of tmpfs, 0 if nothing is said
-	limit    int64 // that the specification has, 0 if none
+	memory   int64 // the largest size of a tmpfs; 0: no limit
+	limit    int64 // of the specification; 0: none
 	readOnly bool
 }
 
-// GetAttributes says that ownership is managed.
+// GetAttributes reports that the plugin manages ownership.
 func (m *mounter) GetAttributes() volume.Attributes {
 	return volume.Attributes{ReadOnly: m.readOnly, Managed: true, SELinuxRelabel: true}
 }
@@ -49,33 +49,37 @@ func (m *mounter) SetUp(ctx context.Context, args volume.MounterArgs) error {
 	return m.SetUpAt(ctx, m.path, args)
 }
 
-// SetUpAt implements [volume.Mounter]. The directory must be below the host's root.
-// FsUser has no effect, as in Kubernetes: anybody may write to the volume.
-// The size of a volume that is up already stays what it is.
+// SetUpAt implements [volume.Mounter]. The directory must be below the host's root or a target
+// directory. FsUser has no effect, as in Kubernetes: all users may write to the volume. The
+// size of a volume that is set up already does not change.
 func (m *mounter) SetUpAt(ctx context.Context, dir string, args volume.MounterArgs) error {
-	want, err := m.want(args)
+	want, err := m.describeDir(ctx, args)
 	if err != nil {
 		return err
 	}
 	return m.plugin.dirs.SetUp(ctx, dir, want)
 }
 
-// want is what the volume is to be.
-func (m *mounter) want(args volume.MounterArgs) (util.PodDir, error) {
+// describeDir returns the description of the volume to set up.
+func (m *mounter) describeDir(ctx context.Context, args volume.MounterArgs) (podvolume.Dir, error) {
 	asked, err := m.checkArgs(args)
 	if err != nil {
-		return util.PodDir{}, err
+		return podvolume.Dir{}, err
+	}
+	req, err := m.request(ctx, asked)
+	if err != nil {
+		return podvolume.Dir{}, err
 	}
 	record, err := json.Marshal(m.record())
-	want := util.PodDir{Mode: 0o777, Group: args.FsGroup, Record: record}
+	want := podvolume.Dir{Mode: 0o777, Group: args.FsGroup, Record: record}
 	if args.FsGroup != nil {
 		want.Mode |= fs.ModeSetgid
 	}
-	want.Mount = m.request(asked)
+	want.Mount = req
 	return want, err
 }
 
-// record is the source in the one way in which it is noted, however its limit is written.
+// record returns the source to record, with its limit in a canonical form.
 func (m *mounter) record() v1.EmptyDirVolumeSource {
 	source := m.source
 	if source.SizeLimit != nil {
@@ -84,8 +88,7 @@ func (m *mounter) record() v1.EmptyDirVolumeSource {
 	return source
 }
 
-// checkArgs refuses what a pod asks for and would not get, and returns the size that
-// it asks for.
+// checkArgs refuses unsupported arguments, and returns the requested size.
 func (m *mounter) checkArgs(args volume.MounterArgs) (size int64, err error) {
 	switch {
 	case args.SELinuxLabel != "":
@@ -96,25 +99,21 @@ func (m *mounter) checkArgs(args volume.MounterArgs) (size int64, err error) {
 	return bytesOf(field.NewPath("args", "desiredSize"), args.DesiredSize)
 }
 
-// request is the mount that the volume needs, if it needs one, for a pod that asks for
-// a size.
-func (m *mounter) request(asked int64) *mount.Request {
+// request returns the mount of a volume of the given size, or nil for a volume on disk.
+func (m *mounter) request(ctx context.Context, asked int64) (*mount.Request, error) {
 	const mode = "mode=0777"
 	switch m.medium.fsType {
 	case tmpfs:
-		size := smallest(asked, m.memory)
-		if size == 0 {
-			size = m.plugin.config.MemorySize
-		}
-		return util.Tmpfs(mode, fmt.Sprintf("size=%d", size))
+		size, err := m.plugin.memorySize(ctx, smallest(asked, m.memory))
+		return podvolume.Tmpfs(ctx, mode, fmt.Sprintf("size=%d", size)), err
 	case hugetlbfs:
 		options := []string{mode, fmt.Sprintf("pagesize=%d", m.medium.page)}
 		if size := smallest(asked, m.limit); size > 0 {
 			options = append(options, fmt.Sprintf("size=%d", size))
 		}
-		return &mount.Request{Source: hugetlbfs, FSType: hugetlbfs, Options: options}
+		return &mount.Request{Source: hugetlbfs, FSType: hugetlbfs, Options: options}, nil
 	}
-	return nil
+	return nil, nil
 }
 
 type unmounter struct{ podVolume }
@@ -122,13 +121,12 @@ type unmounter struct{ podVolume }
 // TearDown implements [volume.Unmounter].
 func (u *unmounter) TearDown(ctx context.Context) error { return u.TearDownAt(ctx, u.path) }
 
-// TearDownAt implements [volume.Unmounter], but removes what is in the volume. The
-// directory must be below the host's root. Its parents stay: they are the pod's. What
-// is mounted in a volume on disk stays as well, as do the directories that lead there:
-// the error wraps a [*scrub.UnremovableError], and the same call goes on once it is
-// unmounted. A volume in memory with something mounted in it is busy.
-// A directory in another place than GetPath that SetUpAt has not set up stays, unless it
-// is empty.
+// TearDownAt implements [volume.Unmounter], and removes the volume's files. The directory must
+// be below the host's root or a target directory. Its parents stay: they belong to the pod.
+// Mounts in a volume on disk stay as well, with the directories that lead to them: the error
+// wraps a [*scrub.UnremovableError], and the same call continues after they are unmounted. A
+// volume in memory with a mount in it is busy. A directory at another path than GetPath that
+// SetUpAt has not set up stays, unless it is empty.
 func (u *unmounter) TearDownAt(ctx context.Context, dir string) error {
 	return u.plugin.dirs.TearDown(ctx, dir)
 }

@@ -1,10 +1,11 @@
 package emptydir
 
 import (
+	"context"
 	"errors"
 
 	"github.com/volumekit/volumekit/mount"
-	"github.com/volumekit/volumekit/util"
+	"github.com/volumekit/volumekit/util/podvolume"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -14,44 +15,64 @@ import (
 // PluginName is the name of the plugin.
 const PluginName = "kubernetes.io/empty-dir"
 
-// Config is what the plugin needs.
+// Config configures the plugin.
 type Config struct {
-	// Mounter mounts volumes in memory, and says what is mounted on others. Required.
+	// Mounter mounts volumes in memory, and finds mounts in others. Required.
 	Mounter mount.Interface
-	// MemorySize is how large a volume in memory is, in bytes, for which nothing else
-	// is said. Zero: half of the node's memory.
+	// MemorySize is the size in bytes of a volume in memory without any limit. Zero: the
+	// memory that Node returns, or half of the machine's memory.
 	MemorySize int64
+	// Node returns the memory that pods may use of the node. No volume in memory is larger.
+	// Nil: none is larger than the machine's memory.
+	Node NodeGetter
+	// NoteFiles keeps the notes that volumes are ready in files, at the kubelet's place, and not
+	// in extended attributes, which are faster. It is for nodes that a kubelet takes over: without
+	// such a file a kubelet sets owner and mode of the volume again, which the pod may have
+	// changed. A volume that is set up gets its file at the next SetUp.
+	NoteFiles bool
 }
 
-// Plugin is the volume plugin. Make one with [New].
+// A NodeGetter returns the allocatable resources of the node, which must include memory. It
+// is called each time that a volume in memory is set up. Its errors are transient.
+type NodeGetter interface {
+	GetNodeAllocatable(ctx context.Context) (v1.ResourceList, error)
+}
+
+// Plugin is the volume plugin. [New] returns one.
 type Plugin struct {
 	config Config
 	host   volume.VolumeHost
-	dirs   *util.PodDirs
+	dirs   *podvolume.Dirs
+	memory int64 // of the machine; 0: unknown
 }
 
-var _ volume.VolumePlugin = (*Plugin)(nil)
+var (
+	_ volume.VolumePlugin     = (*Plugin)(nil)
+	_ volume.PathVolumePlugin = (*Plugin)(nil)
+)
 
-// New returns the plugin. What is wrong with the configuration is an error of
-// Init.
+// New returns the plugin. Init returns an error if the configuration is invalid.
 func New(config Config) *Plugin { return &Plugin{config: config} }
 
-// Init finds out how large the node's memory is, unless the configuration says how
-// large a volume in it is.
-func (p *Plugin) Init(host volume.VolumeHost) error {
+// Init reads the size of the machine's memory, unless Config.Node is set. If the system does
+// not report it, Config.MemorySize is required.
+func (p *Plugin) Init(ctx context.Context, host volume.VolumeHost) error {
 	switch {
 	case p.config.Mounter == nil:
 		return errors.New("emptydir: Config.Mounter is missing")
 	case p.config.MemorySize < 0:
-		return errors.New("emptydir: Config.MemorySize is negative")
-	case p.config.MemorySize == 0:
-		memory, err := nodeMemory()
-		if err != nil {
+		return errors.New("emptydir: Config.MemorySize must be at least 0")
+	case p.config.Node == nil:
+		var err error
+		if p.memory, err = nodeMemory(); err != nil && p.config.MemorySize == 0 {
 			return err
 		}
-		p.config.MemorySize = memory / 2
 	}
-	p.host, p.dirs = host, util.NewPodDirs(host, p.config.Mounter, PluginName)
+	var options []podvolume.DirsOption
+	if p.config.NoteFiles {
+		options = append(options, podvolume.WithNoteFiles())
+	}
+	p.host, p.dirs = host, podvolume.NewDirs(host, p.config.Mounter, PluginName, options...)
 	return nil
 }
 
@@ -59,7 +80,7 @@ func (p *Plugin) Init(host volume.VolumeHost) error {
 func (p *Plugin) GetPluginName() string { return PluginName }
 
 // GetVolumeName returns the volume's name in its pod. Volumes of different pods are
-// different though they are called the same.
+// different even if they have the same name.
 func (p *Plugin) GetVolumeName(spec *volume.Spec) (string, error) {
 	if err := p.check(spec); err != nil {
 		return "", err
@@ -67,21 +88,31 @@ func (p *Plugin) GetVolumeName(spec *volume.Spec) (string, error) {
 	return spec.Name(), nil
 }
 
-// CanSupport reports whether the volume is an emptyDir.
-func (p *Plugin) CanSupport(spec *volume.Spec) bool {
-	return spec != nil && spec.Volume != nil && spec.Volume.EmptyDir != nil
+// CanSupport reports whether the volume is an emptyDir. A volume of a pod without a source is
+// one, by the API server's defaults.
+func (p *Plugin) CanSupport(spec *volume.Spec) bool { return sourceOf(spec) != nil }
+
+// sourceOf returns the source with the API server's defaults, or nil.
+func sourceOf(spec *volume.Spec) *v1.EmptyDirVolumeSource {
+	switch {
+	case spec == nil || spec.Volume == nil:
+		return nil
+	case spec.Volume.Name != "" && spec.Volume.VolumeSource == v1.VolumeSource{}:
+		return &v1.EmptyDirVolumeSource{}
+	}
+	return spec.Volume.EmptyDir
 }
 
-// NewMounter checks the specification: a medium that there is, and a size that is not
-// negative. The error is a [*field.Error].
+// NewMounter validates the specification: a known medium, huge pages that the pod requests,
+// and a size that is not negative. The error is a [*field.Error].
 func (p *Plugin) NewMounter(spec *volume.Spec, pod *v1.Pod) (volume.Mounter, error) {
 	if err := p.check(spec); err != nil {
 		return nil, err
 	}
 	if pod == nil {
-		return nil, field.Required(field.NewPath("pod"), "a volume is set up for a pod")
+		return nil, field.Required(field.NewPath("pod"), "a volume needs a pod")
 	}
-	source := spec.Volume.EmptyDir.DeepCopy()
+	source := sourceOf(spec).DeepCopy()
 	medium, err := parseMedium(source.Medium, pod)
 	if err != nil {
 		return nil, err
@@ -94,10 +125,10 @@ func (p *Plugin) NewMounter(spec *volume.Spec, pod *v1.Pod) (volume.Mounter, err
 	if err != nil {
 		return nil, err
 	}
-	return &mounter{v, *source, medium, smallest(limit, util.PodMemory(pod)), limit, spec.IsReadOnly()}, nil
+	return &mounter{v, *source, medium, smallest(limit, podvolume.Memory(pod)), limit, spec.IsReadOnly()}, nil
 }
 
-// NewUnmounter needs the names alone.
+// NewUnmounter returns an unmounter. It requires the names alone.
 func (p *Plugin) NewUnmounter(volumeName string, podUID types.UID) (volume.Unmounter, error) {
 	v, err := p.volume(volumeName, podUID)
 	if err != nil {
@@ -106,7 +137,16 @@ func (p *Plugin) NewUnmounter(volumeName string, podUID types.UID) (volume.Unmou
 	return &unmounter{v}, nil
 }
 
-// check accepts a specification of an emptyDir.
+// NewUnmounterAt implements [volume.PathVolumePlugin].
+func (p *Plugin) NewUnmounterAt(path string) (volume.Unmounter, error) {
+	at, err := p.dirs.Below(field.NewPath("path"), path)
+	if err != nil {
+		return nil, err
+	}
+	return &unmounter{podVolume{plugin: p, path: at}}, nil
+}
+
+// check returns an error unless the specification is of an emptyDir.
 func (p *Plugin) check(spec *volume.Spec) error {
 	if err := spec.Validate(); err != nil {
 		return err
@@ -119,7 +159,7 @@ func (p *Plugin) check(spec *volume.Spec) error {
 
 var errNotInitialised = errors.New("emptydir: the plugin is not initialised")
 
-// volume returns the volume's place for the pod, once its names are in order.
+// volume validates the names and returns the volume at its path for the pod.
 func (p *Plugin) volume(name string, podUID types.UID) (podVolume, error) {
 	if p.host == nil {
 		return podVolume{}, errNotInitialised

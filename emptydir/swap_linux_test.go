@@ -10,15 +10,15 @@ import (
 	"github.com/volumekit/volumekit/volume"
 )
 
-// What is in memory is not swapped where the kernel can promise it.
+// TestNoSwap: a volume in memory is not swapped where the kernel can guarantee it.
 func TestNoSwap(t *testing.T) {
 	if !mounttest.RootNamespace(t) {
 		return
 	}
-	require.Equal(t, mount.KnowsOption("tmpfs", "noswap"), upWithNoSwap(t))
+	require.Equal(t, mount.KnowsOption(t.Context(), "tmpfs", "noswap"), upWithNoSwap(t))
 }
 
-// Where the kernel refuses to promise it the volume comes up all the same.
+// TestNoSwapInUserNamespace: the volume is set up also where the kernel refuses noswap.
 func TestNoSwapInUserNamespace(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
@@ -26,7 +26,7 @@ func TestNoSwapInUserNamespace(t *testing.T) {
 	require.False(t, upWithNoSwap(t))
 }
 
-// upWithNoSwap sets a volume up, and says whether the mount table shows the option.
+// upWithNoSwap sets a volume up, and reports whether the mount table shows noswap.
 func upWithNoSwap(t *testing.T) bool {
 	t.Helper()
 	n := newNode(t, mount.New(mount.Config{}))

@@ -4,11 +4,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/hostpath"
 	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
@@ -25,7 +25,19 @@ func TestSwappingAttackers(t *testing.T) {
 	for _, kind := range []v1.HostPathType{v1.HostPathDirectoryOrCreate, v1.HostPathFileOrCreate} {
 		t.Run(string(kind), func(t *testing.T) {
 			if mounttest.Namespace(t) {
-				testAttack(t, kind)
+				testAttack(t, kind, newBattlefield)
+			}
+		})
+	}
+}
+
+// TestSwappingAttackersOfLinks is the same where links are followed: those of the
+// attackers are root's, but lead out of the roots.
+func TestSwappingAttackersOfLinks(t *testing.T) {
+	for _, kind := range []v1.HostPathType{v1.HostPathDirectoryOrCreate, v1.HostPathFileOrCreate} {
+		t.Run(string(kind), func(t *testing.T) {
+			if mounttest.RootNamespace(t) {
+				testAttack(t, kind, newLinkedBattlefield)
 			}
 		})
 	}
@@ -48,63 +60,61 @@ func newBattlefield(t *testing.T) *battlefield {
 	return b
 }
 
-// attack exchanges directories for links, and puts dangling ones where something is to
-// be created, until the returned function is called, which leaves the directories in
-// their places.
-func (b *battlefield) attack(t *testing.T) (end func()) {
-	stop := make(chan struct{})
-	var attackers sync.WaitGroup
-	// Each works in a directory that it holds, wherever that is by now.
-	for link, victim := range map[string]struct{ dir, name, leads string }{
-		b.paths + "/link1": {b.paths + "/volumes", "a", b.outside},
-		b.paths + "/link2": {b.paths + "/volumes/a", "b", b.outside + "/b"},
-	} {
-		require.NoError(t, os.Symlink(victim.leads, link))
-		dir := held(t, victim.dir)
-		attackers.Go(func() { swap(link, dir, victim.name, stop) })
-	}
-	dir := held(t, b.paths+"/volumes/a/b")
-	attackers.Go(func() {
-		for !isClosed(stop) {
-			_ = unix.Symlinkat(b.outside+"/dangling", dir, "new")
-			_ = unix.Unlinkat(dir, "new", 0)
-			time.Sleep(20 * time.Microsecond) // others have a turn
-		}
+func newLinkedBattlefield(t *testing.T) *battlefield {
+	dir := testbed.Tmpfs(t, "/mnt")
+	require.NoError(t, os.MkdirAll(dir+"/paths/volumes/a/b", 0o755))
+	require.NoError(t, os.MkdirAll(dir+"/paths/outside/b", 0o755))
+	m := mount.New(mount.Config{})
+	t.Cleanup(func() { require.NoError(t, m.Close()) })
+	n := nodeIn(t, m, dir, func(c *hostpath.Config) {
+		c.Roots, c.Links = []string{dir + "/paths/volumes"}, []string{dir + "/paths"}
 	})
-	return func() { close(stop); attackers.Wait() }
+	return &battlefield{n, dir + "/paths/outside"}
 }
 
-func held(t *testing.T, dir string) int {
-	fd, err := unix.Open(dir, unix.O_PATH|unix.O_CLOEXEC, 0)
+// attack exchanges directories for links, and puts dangling ones where something is to
+// be created, until the returned function is called, which leaves the directories in
+// their places. Each attacker works in a directory that it holds, wherever that is by
+// now. All are opened before the first attacker starts: a path opened later may lead
+// outside already, and the attacker itself would create the files of an escape.
+func (b *battlefield) attack(t *testing.T) (end func()) {
+	volumes, dirA, dirB := openDirectory(t, b.paths+"/volumes"), openDirectory(t, b.paths+"/volumes/a"), openDirectory(t, b.paths+"/volumes/a/b")
+	link1, link2 := b.paths+"/link1", b.paths+"/link2"
+	require.NoError(t, os.Symlink(b.outside, link1))
+	require.NoError(t, os.Symlink(b.outside+"/b", link2))
+	return testbed.Attack(t,
+		func(n int) { swap(n, link1, volumes, "a") },
+		func(n int) { swap(n, link2, dirA, "b") },
+		func(int) {
+			_ = unix.Symlinkat(b.outside+"/dangling", dirB, "new")
+			_ = unix.Unlinkat(dirB, "new", 0)
+			time.Sleep(20 * time.Microsecond) // others have a turn
+		})
+}
+
+func openDirectory(t *testing.T, dir string) int {
+	fd, err := unix.Open(dir, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = unix.Close(fd) })
 	return fd
 }
 
-func isClosed(stop chan struct{}) bool {
-	select {
-	case <-stop:
-		return true
-	default:
-		return false
-	}
-}
-
-// swap exchanges a link and a directory an even number of times.
-func swap(link string, dir int, name string, stop chan struct{}) {
-	for swapped := false; swapped || !isClosed(stop); {
-		if unix.Renameat2(unix.AT_FDCWD, link, dir, name, unix.RENAME_EXCHANGE) == nil {
-			swapped = !swapped
+// swap exchanges a link and a directory, and exchanges them back: at once, or every
+// fourth time after a pause, so that the link is also met by a slow walk.
+func swap(n int, link string, dir int, name string) {
+	for i := range 2 {
+		for unix.Renameat2(unix.AT_FDCWD, link, dir, name, unix.RENAME_EXCHANGE) != nil {
+			time.Sleep(20 * time.Microsecond)
 		}
-		if !swapped {
+		if i == 1 || n%4 == 0 {
 			time.Sleep(20 * time.Microsecond) // others have a turn
 		}
 	}
 }
 
-// escaped says what happened outside, if anything did. What is mounted is looked at if
-// somebody says where.
-func (b *battlefield) escaped(t *testing.T, target string) string {
+// describeEscape returns a description of the first effect outside the roots, or "". If target is
+// not empty, it also checks the mount at target.
+func (b *battlefield) describeEscape(t *testing.T, target string) string {
 	names, err := filepath.Glob(b.outside + "/*")
 	require.NoError(t, err)
 	inside, err := filepath.Glob(b.outside + "/b/*")
@@ -115,14 +125,14 @@ func (b *battlefield) escaped(t *testing.T, target string) string {
 	table, err := b.mounter.List(t.Context())
 	require.NoError(t, err)
 	for _, info := range table {
-		if info.Mountpoint == target && strings.HasPrefix(info.Root, "/outside") {
+		if info.Mountpoint == target && strings.Contains(info.Root, "/outside") {
 			return info.Root + " is mounted"
 		}
 	}
 	return ""
 }
 
-func testAttack(t *testing.T, kind v1.HostPathType) {
+func testAttack(t *testing.T, kind v1.HostPathType, newField func(*testing.T) *battlefield) {
 	rounds := 1000
 	switch {
 	case testbed.Long():
@@ -131,44 +141,45 @@ func testAttack(t *testing.T, kind v1.HostPathType) {
 		rounds = 200
 	}
 	t.Run("control", func(t *testing.T) {
-		b := newBattlefield(t)
+		b := newField(t)
 		end := b.attack(t)
 		defer end()
 		for range 1_000_000 {
-			if naive(b.paths+"/volumes/a/b/new", kind); b.escaped(t, "") != "" {
-				t.Logf("the control lets the attackers out: %s", b.escaped(t, ""))
+			if checkThenUse(b.paths+"/volumes/a/b/new", kind); b.describeEscape(t, "") != "" {
+				t.Logf("the control lets the attackers out: %s", b.describeEscape(t, ""))
 				return
 			}
 			_ = os.Remove(b.paths + "/volumes/a/b/new")
 		}
 		t.Error("the attackers are too slow to show anything")
 	})
-	b := newBattlefield(t)
+	b := newField(t)
 	end := b.attack(t)
 	spec := inPod(b.paths+"/volumes/a/b/new", kind)
 	mounter, unmounter := b.mounterOf(t, spec), b.unmounter(t)
+	t.Cleanup(func() { _ = unix.Unmount(mounter.GetPath(), unix.MNT_DETACH) })
 	up := 0
 	for i := range rounds {
 		if mounter.SetUp(t.Context(), volume.MounterArgs{}) == nil {
 			up++
 		}
-		require.Empty(t, b.escaped(t, mounter.GetPath()), "round %d", i)
+		require.Empty(t, b.describeEscape(t, mounter.GetPath()), "round %d", i)
 		require.NoError(t, unmounter.TearDown(t.Context()), "round %d", i)
 		if i%4 == 0 { // so that there is something to create
 			_ = os.Remove(b.paths + "/volumes/a/b/new")
 		}
 	}
 	end()
-	require.Empty(t, b.escaped(t, ""))
+	require.Empty(t, b.describeEscape(t, ""))
 	t.Logf("of %d rounds %d set-ups went through", rounds, up)
 	require.NoError(t, mounter.SetUp(t.Context(), volume.MounterArgs{}), "when nobody attacks")
 	require.NoError(t, unmounter.TearDown(t.Context()))
 	b.requireDown(t)
 }
 
-// naive does what a program does that trusts a path which it has looked at. It pauses in
-// between, since with one processor hardly anybody else has a turn then.
-func naive(name string, kind v1.HostPathType) {
+// checkThenUse imitates a program that uses a path after checking it. The pause between both gives
+// the attacker a turn on a machine with one processor.
+func checkThenUse(name string, kind v1.HostPathType) {
 	if resolved, err := filepath.EvalSymlinks(filepath.Dir(name)); err != nil || resolved != filepath.Dir(name) {
 		return
 	}

@@ -9,25 +9,25 @@ import (
 	"github.com/volumekit/volumekit/util/ctxend"
 )
 
-// prepare is source.prepare for file systems that may not answer.
-func (m *mounter) prepare(ctx context.Context) (found, error) {
-	work := func() (found, error) { return m.source.prepare(ctx) }
-	return ask(ctx, m.plugin, m.source.path, work, found.close)
+// prepare calls Plugin.prepare, and returns by ctx's end if a file system does not answer.
+func (m *mounter) prepare(ctx context.Context, s source) (found, error) {
+	work := func() (found, error) { return m.plugin.prepare(ctx, s) }
+	return queryInTime(ctx, m.plugin, s.path, work, found.close)
 }
 
-// look returns the type of what is at a path, also of a file system that may not answer.
-func (p *Plugin) look(ctx context.Context, name string) (fs.FileMode, error) {
+// queryType returns the type of the file at a path, by ctx's end.
+func (p *Plugin) queryType(ctx context.Context, name string) (fs.FileMode, error) {
 	work := func() (fs.FileMode, error) { return modeOf(name) }
-	return ask(ctx, p, name, work, func(fs.FileMode) {})
+	return queryInTime(ctx, p, name, work, func(fs.FileMode) {})
 }
 
-// ask returns when ctx ends. Until what it leaves at work has come to its end, nobody
-// else asks about the path: however often a volume is tried, one thread waits for it.
-func ask[T any](ctx context.Context, p *Plugin, path string, work func() (T, error), late func(T)) (T, error) {
+// queryInTime runs work, and returns when ctx ends. Until work that it leaves behind has ended, later
+// calls for the path wait for it: at most one thread is stuck for each path.
+func queryInTime[T any](ctx context.Context, p *Plugin, path string, work func() (T, error), late func(T)) (T, error) {
 	unlock, err := p.asking.Lock(ctx, path)
 	if err != nil {
 		var none T
-		return none, noAnswer(ctx)
+		return none, noAnswerError(ctx)
 	}
 	return await(ctx, work, late, unlock)
 }
@@ -38,8 +38,8 @@ func modeOf(name string) (fs.FileMode, error) {
 	return mode, err
 }
 
-// await waits for work until ctx ends. What comes later goes to late. Then comes end, in
-// any case.
+// await waits for work until ctx ends. A result that comes later goes to late. end is called
+// after work in any case.
 func await[T any](ctx context.Context, work func() (T, error), late func(T), end func()) (T, error) {
 	type answer struct {
 		value T
@@ -61,11 +61,11 @@ func await[T any](ctx context.Context, work func() (T, error), late func(T), end
 	case <-ctx.Done():
 		close(gone)
 		var none T
-		return none, noAnswer(ctx)
+		return none, noAnswerError(ctx)
 	}
 }
 
-func noAnswer(ctx context.Context) error {
+func noAnswerError(ctx context.Context) error {
 	return util.Transient(errors.Join(errNoAnswer, ctxend.Error(ctx)))
 }
 

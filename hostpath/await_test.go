@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 )
 
-// TestAwait: whoever gives up does so at once, and what comes later is given back before
-// anybody else has a turn.
+// TestAwait checks that a caller whose context ends returns at once, and that a late result
+// is released before the next caller's turn.
 func TestAwait(t *testing.T) {
 	n, err := await(t.Context(), func() (int, error) { return 1, nil }, func(int) { t.Error("it was in time") }, func() {})
 	require.NoError(t, err)
@@ -38,14 +40,18 @@ func TestAwait(t *testing.T) {
 	require.Equal(t, "end", <-order)
 }
 
-// TestPrepareTooLate: what nobody waits for any more is not created.
+// TestPrepareTooLate checks that prepare creates nothing after its context has ended.
 func TestPrepareTooLate(t *testing.T) {
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
+	host, err := volume.NewHost(t.Context(), t.TempDir())
+	require.NoError(t, err)
+	p := New(Config{Mounter: mounttest.NewFake(mount.Config{}), Roots: []string{root}})
+	require.NoError(t, p.Init(t.Context(), host))
 	for _, kind := range []v1.HostPathType{v1.HostPathDirectoryOrCreate, v1.HostPathFileOrCreate} {
-		_, err := source{path: root + "/new", root: root, kind: kind}.prepare(ctx)
+		_, err := p.prepare(ctx, source{path: root + "/new", kind: kind})
 		require.ErrorIs(t, err, fs.ErrNotExist)
 		require.NoFileExists(t, root+"/new")
 		require.NoDirExists(t, root+"/new")

@@ -13,62 +13,75 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// errNoOrigin: what is behind a mount is not to be found below the roots.
-var errNoOrigin = errors.New("what is mounted there is not below one of the directories where host paths may be")
+// errNoOrigin reports a mount whose content is not found below the roots.
+var errNoOrigin = errors.New("the mounted path is not below one of the plugin's roots")
 
-// ConstructVolumeSpec recovers the path of what is mounted at mountPath from the mount
-// table: as a volume that is written in a pod; or, if its flags are not those that such
-// a volume has, as a persistent one with mount options. Of the type only that it is a
-// device is recovered.
+// ConstructVolumeSpec recovers the path of the mount at mountPath from the mount table, or
+// from a note if symbolic links led there: as a pod's own volume, or, if the mount has other
+// flags than such a volume, as a persistent one with mount options. Of the type only a
+// device type is recovered.
 //
-// A path that is not below the host's root is a [*field.Error]. If nothing is mounted
-// there the error wraps [volume.ErrNotMounted]; if something is, and its path cannot be
-// found below the roots (it may have been removed), [volume.ErrUncertain].
-func (p *Plugin) ConstructVolumeSpec(ctx context.Context, volumeName, mountPath string) (*volume.Spec, error) {
+// A path that is not below the host's root is a [*field.Error]. If nothing is mounted there
+// the error wraps [volume.ErrNotMounted]; if the mounted file cannot be found below the
+// roots (it may have been removed), [volume.ErrUncertain].
+func (p *Plugin) ConstructVolumeSpec(ctx context.Context, volumeName, mountPath string) (volume.ReconstructedVolume, error) {
+	spec, err := p.constructSpec(ctx, volumeName, mountPath)
+	return volume.ReconstructedVolume{Spec: spec}, err
+}
+
+func (p *Plugin) constructSpec(ctx context.Context, volumeName, mountPath string) (*volume.Spec, error) {
 	if err := volume.ValidatePathComponent(field.NewPath("volumeName"), volumeName); err != nil {
 		return nil, err
 	}
 	if p.host == nil {
 		return nil, errNotInitialised
 	}
-	at, table, err := p.mounts.At(ctx, mountPath)
+	at, view, err := p.mounts.At(ctx, mountPath)
 	if err != nil {
 		return nil, err
 	}
-	for _, origin := range table.Origins(at.Mountpoint) {
-		written, ok := p.roots.Written(origin)
+	noted, err := p.readNote(ctx, mountPath)
+	if err != nil && ctx.Err() != nil {
+		return nil, noAnswerError(ctx)
+	}
+	for origin := range view.Origins(at.Mountpoint) {
+		written, ok := p.writtenFor(origin, noted)
 		if !ok {
 			continue
 		}
-		in, _ := table.Containing(origin)
+		in, _ := view.Containing(origin)
 		source, err := p.hostPath(ctx, written, at)
 		if err != nil {
 			return nil, err
 		}
 		return specFor(volumeName, source, at.Flags, in.Flags), nil
 	}
-	return nil, fmt.Errorf("%w: %s: %w", volume.ErrUncertain, mountPath, errNoOrigin)
+	return nil, volume.AsUncertain(fmt.Errorf("%s: %w", mountPath, errNoOrigin))
 }
 
-// hostPath is the source with a type if it is one for which the mount has another
-// option. What cannot be looked at has none; what does not answer is an error.
+// hostPath returns the source, with a type if the file is a device, for which the mount has
+// another option. A file that cannot be inspected has no type; a file system that does not
+// answer is an error.
 func (p *Plugin) hostPath(ctx context.Context, written string, at mount.Info) (*v1.HostPathVolumeSource, error) {
 	source := &v1.HostPathVolumeSource{Path: written}
 	if at.Flags&mount.NoDev != 0 {
 		return source, nil
 	}
-	mode, err := p.look(ctx, at.Mountpoint)
+	mode, err := p.queryType(ctx, at.Mountpoint)
 	if errors.Is(err, errNoAnswer) {
 		return nil, err
 	}
 	for _, kind := range []v1.HostPathType{v1.HostPathCharDev, v1.HostPathBlockDev} {
-		if err == nil && wanted[kind](mode) {
+		if err == nil && typeChecks[kind](mode) {
 			source.Type = &kind
 		}
 	}
 	return source, nil
 }
 
+// specFor returns the volume of a pod if the mount has the flags of a bind mount without options,
+// otherwise a persistent volume with the options that the flags require. The flags there are those
+// of the mount that contains the source.
 func specFor(name string, source *v1.HostPathVolumeSource, flags, there mount.Flags) *volume.Spec {
 	readOnly := flags&mount.ReadOnly != 0
 	usual := there | mount.NoSUID | mount.NoDev

@@ -43,7 +43,7 @@ func realMounter(t *testing.T) mount.Interface {
 }
 
 func contractConfig(t *testing.T, form func(string, v1.HostPathType, ...string) *volume.Spec,
-	newMounter func(*testing.T) mount.Interface, plugin hostpath.Config) volumetest.Config {
+	newMounter func(*testing.T) mount.Interface, plugin hostpath.Config) volumetest.Config[*testing.T] {
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
 	newSpec := func(t *testing.T, options ...string) *volume.Spec {
@@ -57,7 +57,7 @@ func contractConfig(t *testing.T, form func(string, v1.HostPathType, ...string) 
 		}
 		return s
 	}
-	config := volumetest.Config{
+	config := volumetest.Config[*testing.T]{
 		New: func(_ *testing.T, _ volume.VolumeHost, m mount.Interface) volume.VolumePlugin {
 			plugin.Mounter, plugin.Roots = m, []string{root}
 			return hostpath.New(plugin)
@@ -87,8 +87,9 @@ func contractConfig(t *testing.T, form func(string, v1.HostPathType, ...string) 
 		},
 	}
 	if form("", "").PersistentVolume != nil {
-		config.ReadOnlySpec = func(t *testing.T) *volume.Spec { return newSpec(t, "ro") }
+		config.ReadOnlySpec = func(t *testing.T) *volume.Spec { return newSpec(t, "noexec,ro") }
 		config.Invalid["contradiction"] = form(root+"/x", "", "exec", "noexec")
+		config.Invalid["one of several"] = form(root+"/x", "", "noexec,rbind")
 		config.Invalid["bind option"] = form(root+"/x", "", "rbind")
 		config.Invalid["device without dev"] = form(root+"/x", v1.HostPathCharDev, "nodev")
 	}

@@ -4,23 +4,44 @@
 //
 //	plugin := hostpath.New(hostpath.Config{Mounter: m, Roots: []string{"/var/log/pods", "/run/agent.sock"}})
 //
-// Which paths may be volumes is for the embedder to say, in [Config.Roots]; by itself
-// none is. A path is taken as it is written: below a root no symbolic link is followed,
-// neither to open what is there nor to create what is missing, so whoever may write
-// there gains nothing by swapping something for a link. The directories of the pods and
-// the plugins, volume.VolumeHost.OwnDirs, are no volumes, nor is what leads to them.
+// The embedder lists the permitted paths in [Config.Roots]; by default there are none. The
+// plugin follows no symbolic link except those of [Config.Links], neither to open an entry
+// nor to create one, so a pod that may write there gains nothing by replacing a directory
+// with a link. The directories of the pods and the plugins, volume.VolumeHost.OwnDirs, and
+// the directories above them are refused as volumes.
 //
-// Unlike the kubelet, which hands the path through, the plugin binds it where the
-// pod's volumes are, read-only if the claim, the mount options or the pod say so. What
-// the pod gets is the very thing that was looked at when it was set up, also if somebody
-// puts another in its place (a mounter over k8s.io/mount-utils, which takes paths alone,
-// mounts what is there by then).
+// # Symbolic links
+//
+// Nodes have links such as /var/run and /etc/localtime. The plugin follows them in
+// directories of [Config.Links], if root owns the link and only root can write to its
+// directory and those above it, and if the path ends at or below a root. Each component is
+// opened once, and the last one opened is mounted. Any other link on the way is a
+// [*LinkError]. A volume that is set up keeps its mount if a link changes later. Since the
+// mount table does not tell which links led to a volume, SetUp writes a note in the
+// plugin's directory for the pod; TearDown removes it.
+//
+// The kubelet hands the path to the container runtime, see below; this plugin bind mounts it
+// in the pod's volume directory, read-only if the claim, the mount options or the pod require it.
+// The pod gets exactly the file that SetUp has checked, even if another process replaces it
+// meanwhile (a mounter over k8s.io/mount-utils, which takes paths alone, mounts the
+// replacement).
+//
+// # In place
+//
+// With [Config.InPlace] nothing is mounted: the path of the volume is the host path itself,
+// and the container runtime resolves it once more. SetUp makes the same checks, of the path,
+// its links and its type, but a process that may write there can replace a directory before
+// the runtime opens it. The runtime also has to keep read-only volumes (Attributes.ReadOnly)
+// and nosuid, nodev and propagation. Persistent volumes with mount options are refused. A
+// read-only view of a claim that the pod also writes to (podvolume.ViewName) is a bind mount
+// in any case. TearDown and a SetUp in place remove the bind mounts that the plugin has made
+// before.
 //
 // # Types
 //
-// A HostPathType says what has to be there, or is created if nothing is:
+// A HostPathType requires a kind of file, or creates a missing one:
 //
-//	(none)             anything
+//	(none)             anything; if missing and Config.CreateMissing: DirectoryOrCreate
 //	Directory          a directory
 //	DirectoryOrCreate  a directory; created with its parents below the root, mode 0755
 //	File               a regular file
@@ -29,35 +50,35 @@
 //	CharDevice         a character device
 //	BlockDevice        a block device
 //
-// Modes are before the umask. If something else is there, or nothing, the error is a
-// [*TypeError], and transient: the node can change. For a type that is a device the
-// mount has the option dev, without which nobody can open it: the mounter must allow
-// that (mount.Config.Allow). All other volumes are mounted nodev, unless a persistent
-// volume has the option dev, and nosuid unless the mounter allows otherwise.
+// Modes are before the umask. If the file is missing or of another kind the error is a
+// [*TypeError], and transient: the node can change. It is final if the process may not
+// create the path (EPERM). With a device type the mount has the option dev, without which
+// opening the device fails: the mounter must allow it (mount.Config.Allow). All other
+// volumes are mounted nodev, unless a persistent volume has the option dev, and nosuid
+// unless the mounter allows otherwise.
 //
-// The path of a volume that is no directory is a file.
+// If the path is not a directory, the volume's path is a file.
 //
 // # Mounts below the path
 //
-// By themselves they make SetUp fail (mount.ErrSubmounts): the volume would not show
-// what the path does. [Config.Submounts] can include them.
+// By default mounts below the path make SetUp fail (mount.ErrSubmounts): the volume would
+// not show them. [Config.Submounts] can include them.
 //
-// What is mounted below the path while the volume is up is not seen in it, nor the other
-// way round: volumes are private binds. With [Config.Propagation] the node's later mounts
-// are seen in the volume, or those of either in the other, if the path is in a mount of the
-// node that is shared (mount_namespaces(7)), as all are that systemd makes; if not, nothing
-// spreads. It takes a runtime that binds the volume into a container in the same way. Mounts
-// that spread have the flags that they were made with: a read-only volume's are not
-// read-only, nor is what a pod has mounted nosuid or nodev on the node. So a pod with
-// mount.PropagationShared that may mount is as good as root of the node. When such a volume
-// comes down, what has spread from it stays on the node; who mounted it unmounts it. Those
-// volumes usually need mount.IncludeSubmounts, too: a pod that is started again finds what
-// was mounted before.
+// Volumes are private bind mounts: later mounts below the path do not appear in the volume,
+// nor the other way round. With [Config.Propagation] the node's later mounts appear in the
+// volume, or those of either in the other, if the path is in a shared mount of the node
+// (mount_namespaces(7)), as all mounts of systemd are; otherwise nothing propagates. The
+// container runtime must bind the volume with the same propagation. Propagated mounts keep
+// their own flags: those in a read-only volume are not read-only, nor are a pod's mounts
+// nosuid or nodev on the node. So a pod with mount.PropagationShared that may mount is as
+// good as root of the node. After the tear-down of such a volume the mounts that propagated
+// from it stay on the node; their creator unmounts them. Those volumes usually need
+// mount.IncludeSubmounts, too: a pod that is started again finds the earlier mounts.
 //
-// # What it leaves alone
+// # Files and owners
 //
-// SetUp creates what its type says. That stays, also if SetUp fails after it: another
-// pod may have it by then. TearDown removes nothing but the place where the volume was.
+// SetUp creates files as the type says. They stay, also if SetUp fails afterwards: another
+// pod may use them by then. TearDown removes the volume's mount point alone.
 //
 // The owners of files are the node's: FsUser and FsGroup of a pod have no effect, as in
 // Kubernetes. Sizes and SELinux labels are refused with an error that wraps

@@ -20,13 +20,13 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	host, err := volume.NewHost(dir)
+	host, err := volume.NewHost(context.Background(), dir)
 	if err != nil {
 		log.Fatal(err)
 	}
 	// A program that mounts for real has mount.New(mount.Config{}) here.
 	plugin := hostpath.New(hostpath.Config{Mounter: mounttest.NewFake(mount.Config{}), Roots: []string{"/var/log"}})
-	mgr, err := volume.NewVolumePluginMgr(host, plugin)
+	mgr, err := volume.NewVolumePluginMgr(context.Background(), host, plugin)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -47,5 +47,5 @@ func Example() {
 	}
 	// Output:
 	// /var/log <nil>
-	// /etc spec.volume.hostPath.path: Invalid value: "/etc": the path is not below one of the directories where such volumes may be
+	// /etc spec.volume.hostPath.path: Invalid value: "/etc": must be below one of the plugin's roots
 }

@@ -18,7 +18,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// hang mounts a file system that never answers, until release lets all who wait fail.
+// hang mounts a file system that never answers. After release all calls that wait for the
+// file system fail.
 func hang(t *testing.T, dir string) (release func()) {
 	t.Helper()
 	require.NoError(t, os.Mkdir(dir, 0o755))
@@ -36,15 +37,15 @@ func hang(t *testing.T, dir string) (release func()) {
 	return release
 }
 
-// asking counts those who wait for a path's file system.
-func asking() int {
+// countWaiting counts the goroutines that wait for a path's file system.
+func countWaiting() int {
 	stacks := make([]byte, 1<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
 	return strings.Count(string(stacks), "created by github.com/volumekit/volumekit/hostpath.await")
 }
 
-// TestHungPath: however often somebody tries a path whose file system does not answer,
-// nobody is held up and one thread waits for it.
+// TestHungPath checks that a path whose file system does not answer stalls no caller, and
+// that one thread waits for it, however many calls there are.
 func TestHungPath(t *testing.T) {
 	if !mounttest.RootNamespace(t) {
 		return
@@ -54,16 +55,16 @@ func TestHungPath(t *testing.T) {
 	spec := persistent(n.paths+"/dead/new", v1.HostPathDirectoryOrCreate)
 	setUp := func(ctx context.Context) error { return n.mounterOf(t, spec).SetUp(ctx, volume.MounterArgs{}) }
 	recycle := func(ctx context.Context) error { return n.plugin.Recycle(ctx, "vol", spec) }
-	for asking() == 0 { // the deadline may have been too early for the first
+	for countWaiting() == 0 { // the deadline may have been too early for the first
 		requireHung(t, setUp)
 	}
 	for range 4 {
 		requireHung(t, setUp)
 		requireHung(t, recycle)
 	}
-	require.Equal(t, 1, asking())
+	require.Equal(t, 1, countWaiting())
 	release()
-	require.Eventually(t, func() bool { return asking() == 0 }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return countWaiting() == 0 }, time.Minute, 10*time.Millisecond)
 	require.ErrorIs(t, setUp(t.Context()), unix.ENOTCONN)
 }
 

@@ -14,27 +14,27 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// A disturbed mounter does something else before each mount, which it then may refuse.
-type disturbed struct {
+// A disturbingMounter calls a function before each mount, which it then may refuse.
+type disturbingMounter struct {
 	mount.Interface
 	before func(mount.Request) error
 }
 
-func (d *disturbed) Mount(ctx context.Context, req mount.Request) error {
+func (d *disturbingMounter) Mount(ctx context.Context, req mount.Request) error {
 	if err := d.before(req); err != nil {
 		return err
 	}
 	return d.Interface.Mount(ctx, req)
 }
 
-// TestFailureUnderAnotherPod: what a pod has created stays when its volume does not come
-// up, since another is up on it by then.
+// TestFailureUnderAnotherPod checks that a failed SetUp keeps the directory or file that it
+// created if another pod's volume is up on it by then.
 func TestFailureUnderAnotherPod(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
 	}
 	for kind, inside := range map[v1.HostPathType]string{v1.HostPathDirectoryOrCreate: "/data", v1.HostPathFileOrCreate: ""} {
-		m := &disturbed{}
+		m := &disturbingMounter{}
 		n := newNode(t, mount.Config{}, func(c *hostpath.Config) { m.Interface, c.Mounter = c.Mounter, m })
 		spec := inPod(n.paths+"/new", kind)
 		first, second := n.mounterOf(t, spec), n.mounterFor(t, spec, "2")
@@ -52,7 +52,7 @@ func TestFailureUnderAnotherPod(t *testing.T) {
 
 		require.NoError(t, first.SetUp(t.Context(), volume.MounterArgs{}))
 		require.NoError(t, n.unmounterFor(t, "2").TearDown(t.Context()))
-		n.down(t)
+		n.tearDown(t)
 		require.FileExists(t, n.paths+"/new"+inside)
 	}
 }

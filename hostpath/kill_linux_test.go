@@ -27,7 +27,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// processNode is the node of a process that is told its directory and tier.
+// processNode returns the node of a process whose arguments are its directory, its tier and
+// its propagation.
 func processNode(p mounttest.Process) *node {
 	tier, err := strconv.Atoi(p.Args[1])
 	require.NoError(p, err)
@@ -37,7 +38,7 @@ func processNode(p mounttest.Process) *node {
 }
 
 func killNode(t require.TestingT, dir string, tier mount.Tier, how mount.Propagation) *node {
-	return nodeIn(t, mount.New(mount.Config{Tier: tier, StagingDir: dir + "/staging"}), dir, spreading(how))
+	return nodeIn(t, mount.New(mount.Config{Tier: tier, StagingDir: dir + "/staging"}), dir, withPropagation(how))
 }
 
 func killProgram(verb, dir string, tier mount.Tier, kind v1.HostPathType, how mount.Propagation) *exec.Cmd {
@@ -96,7 +97,7 @@ func testKilled(t *testing.T, kind v1.HostPathType, tier mount.Tier, verb string
 			require.Len(t, mounts, 1, place)
 			require.NotZero(t, mounts[0].Flags&mount.ReadOnly, place)
 		}
-		next.down(t)
+		next.tearDown(t)
 		requireSwept(t, dir, place)
 		text, err := os.ReadFile(n.paths + "/precious")
 		require.NoError(t, err, place)
@@ -113,8 +114,8 @@ func requireSwept(t *testing.T, dir, place string) {
 	require.Empty(t, left, "%s: staging areas are left", place)
 }
 
-// TestKilledWhileSpreading: of a volume that shares its mounts with the node, too, nothing
-// is left over by SIGKILL at any place, and what the node has mounted stays.
+// TestKilledWhileSpreading checks that SIGKILL at any place leaves nothing behind of a
+// volume that shares its mounts with the node, and that the node's own mounts stay.
 func TestKilledWhileSpreading(t *testing.T) {
 	tiers := mount.Tiers()
 	for _, tier := range []mount.Tier{tiers[0], tiers[len(tiers)-1]} {
@@ -137,7 +138,7 @@ func testKilledWhileSpreading(t *testing.T, tier mount.Tier, verb string) {
 		return n.mounterOf(t, killSpec(n, v1.HostPathDirectory)).SetUp(t.Context(), volume.MounterArgs{ReadOnly: true})
 	}
 	program := func() *exec.Cmd {
-		n.down(t)
+		n.tearDown(t)
 		if verb == "down" {
 			require.NoError(t, up(n))
 		}
@@ -150,7 +151,7 @@ func testKilledWhileSpreading(t *testing.T, tier mount.Tier, verb string) {
 			require.NoError(t, up(next), place)
 			require.FileExists(t, next.unmounter(t).GetPath()+"/own/file", place)
 		}
-		next.down(t)
+		next.tearDown(t)
 		requireSwept(t, dir, place)
 		require.FileExists(t, data+"/own/file", place)
 	})

@@ -7,13 +7,15 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/util/safepath"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// wanted says which kinds of file a type takes. Nil: all.
-var wanted = map[v1.HostPathType]func(fs.FileMode) bool{
+// typeChecks maps types to their test of a file's mode. Nil: any file.
+var typeChecks = map[v1.HostPathType]func(fs.FileMode) bool{
 	v1.HostPathUnset:             nil,
 	v1.HostPathDirectory:         fs.FileMode.IsDir,
 	v1.HostPathDirectoryOrCreate: fs.FileMode.IsDir,
@@ -24,16 +26,17 @@ var wanted = map[v1.HostPathType]func(fs.FileMode) bool{
 	v1.HostPathBlockDev:          func(m fs.FileMode) bool { return m.Type() == fs.ModeDevice },
 }
 
-// A TypeError is a path at which there is not what the volume's type says. It wraps
-// [volume.ErrTransient], and fs.ErrNotExist if there is nothing.
+// A TypeError is the error of a path whose file is missing or of another kind than the
+// volume's type. It wraps [volume.ErrTransient], and fs.ErrNotExist for a missing file. With
+// EPERM it is final: the process lacks a privilege.
 type TypeError struct {
 	Path string
 	Want v1.HostPathType
-	Have fs.FileMode // its type bits
-	Err  error       // nil: something is there
+	Have fs.FileMode // the type bits of the file at the path
+	Err  error       // nil: the file exists
 }
 
-// Error says what should be there.
+// Error names the path, the type and the kind of file found.
 func (e *TypeError) Error() string {
 	if e.Err != nil {
 		return fmt.Sprintf("host path %q, type %q: %v", e.Path, e.Want, e.Err)
@@ -41,18 +44,20 @@ func (e *TypeError) Error() string {
 	return fmt.Sprintf("host path %q is not of type %q: it is %q", e.Path, e.Want, e.Have)
 }
 
-// Unwrap returns the cause, and that it may pass.
+// Unwrap returns the cause and the kind.
 func (e *TypeError) Unwrap() []error {
 	if e.Err == nil {
 		return []error{volume.ErrTransient}
 	}
-	return []error{e.Err, volume.ErrTransient}
+	return []error{util.Transient(e.Err)}
 }
 
-// A found is what is at a path.
+// A found is the file at a path.
 type found struct {
-	file *os.File // what was looked at, to be mounted; nil where the system has no such
+	file *os.File // the checked file, to be mounted; nil on systems without O_PATH
 	mode fs.FileMode
+	path string     // without symbolic links; also of a missing file
+	last *LinkError // the last link on the way, ready as an error in case it leads out
 }
 
 func (f found) close() {
@@ -61,38 +66,75 @@ func (f found) close() {
 	}
 }
 
-// prepare looks whether there is what the type says, and creates it if it says so, but
-// not once ctx has ended: nobody waits for it then. What it has created it never takes
-// back: another pod may be up on it by then, and the directory that is under a bind
-// mount can be removed.
-func (s source) prepare(ctx context.Context) (found, error) {
-	file, mode, err := open(s.path)
-	if errors.Is(err, fs.ErrNotExist) && s.creates() && ctx.Err() == nil {
-		if err = s.create(); err == nil {
-			file, mode, err = open(s.path)
-		}
+// prepare checks the file's type, and creates a missing file if the type says so, but not
+// after the end of ctx. It never removes a file that it has created: another pod may use it
+// by then, and the kernel permits removing a directory under a bind mount.
+func (p *Plugin) prepare(ctx context.Context, s source) (found, error) {
+	there, err := p.open(s)
+	if errors.Is(err, fs.ErrNotExist) && p.creates(s.kind) && ctx.Err() == nil {
+		there, err = p.create(s, there.path)
 	}
 	if err != nil {
-		return found{}, &TypeError{Path: s.path, Want: s.kind, Err: err}
+		return found{}, s.failed(err)
 	}
-	there := found{file, mode}
-	if wanted[s.kind] != nil && !wanted[s.kind](mode) {
+	if typeChecks[s.kind] != nil && !typeChecks[s.kind](there.mode) {
 		there.close()
-		return found{}, &TypeError{Path: s.path, Want: s.kind, Have: mode.Type()}
+		return found{}, &TypeError{Path: s.path, Want: s.kind, Have: there.mode.Type()}
 	}
 	return there, nil
 }
 
-func (s source) creates() bool {
-	return s.kind == v1.HostPathDirectoryOrCreate || s.kind == v1.HostPathFileOrCreate
-}
-
-// create makes what is missing, strictly below the root.
-func (s source) create() error {
-	if s.kind == v1.HostPathDirectoryOrCreate {
-		_, err := safepath.MkdirAll(s.root, s.path, 0o755)
+// failed makes an error of a file a [*TypeError]; an error about the specification stays.
+func (s source) failed(err error) error {
+	var invalid *field.Error
+	if errors.As(err, &invalid) {
 		return err
 	}
-	_, err := safepath.CreateFile(s.root, s.path, 0o644)
-	return err
+	return &TypeError{Path: s.path, Want: s.kind, Err: err}
+}
+
+// open opens the file at the path, which is at or below a root. For a missing file it
+// returns the path along with the error.
+func (p *Plugin) open(s source) (found, error) {
+	there, err := p.follow(s.path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return there, err
+	}
+	if _, ok := p.roots.Containing(there.path); ok {
+		return there, err
+	}
+	there.close()
+	if there.last != nil {
+		return found{}, there.last
+	}
+	return found{}, s.errOutside()
+}
+
+func (p *Plugin) creates(kind v1.HostPathType) bool {
+	switch kind {
+	case v1.HostPathDirectoryOrCreate, v1.HostPathFileOrCreate:
+		return true
+	case v1.HostPathUnset:
+		return p.config.CreateMissing
+	}
+	return false
+}
+
+// create creates the missing file of a path without symbolic links, strictly below its root.
+func (p *Plugin) create(s source, missing string) (found, error) {
+	root, ok := p.roots.Containing(missing)
+	if !ok {
+		return found{}, s.errOutside()
+	}
+	var err error
+	if s.kind == v1.HostPathFileOrCreate {
+		_, err = safepath.CreateFile(context.Background(), root, missing, 0o644)
+	} else {
+		_, err = safepath.MkdirAll(context.Background(), root, missing, 0o755)
+	}
+	if err != nil {
+		return found{}, err
+	}
+	file, mode, err := open(missing)
+	return found{file: file, mode: mode, path: missing}, err
 }

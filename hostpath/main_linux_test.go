@@ -41,7 +41,7 @@ func nodeIn(t require.TestingT, m *mount.Mounter, dir string, change ...func(*ho
 	n := &node{dir: dir, paths: dir + "/paths", mounter: m}
 	require.NoError(t, errors.Join(os.MkdirAll(dir+"/root", 0o755), os.MkdirAll(n.paths, 0o755)))
 	var err error
-	n.host, err = volume.NewHost(dir + "/root")
+	n.host, err = volume.NewHost(context.Background(), dir+"/root")
 	require.NoError(t, err)
 	config := hostpath.Config{Mounter: m, Roots: []string{n.paths}}
 	r, err := recycler.NewLocal(recycler.LocalConfig{Host: n.host, Plugin: func(s *volume.Spec) (volume.VolumePlugin, error) {
@@ -53,7 +53,7 @@ func nodeIn(t require.TestingT, m *mount.Mounter, dir string, change ...func(*ho
 		c(&config)
 	}
 	n.plugin = hostpath.New(config)
-	n.mgr, err = volume.NewVolumePluginMgr(n.host, n.plugin)
+	n.mgr, err = volume.NewVolumePluginMgr(context.Background(), n.host, n.plugin)
 	require.NoError(t, err)
 	return n
 }
@@ -78,7 +78,7 @@ func (n *node) unmounterFor(t require.TestingT, uid types.UID) volume.Unmounter 
 	return u
 }
 
-func (n *node) up(s *volume.Spec, args ...volume.MounterArgs) (string, error) {
+func (n *node) setUp(s *volume.Spec, args ...volume.MounterArgs) (string, error) {
 	m, err := n.plugin.NewMounter(s, pod("1"))
 	if err != nil {
 		return "", err
@@ -86,7 +86,7 @@ func (n *node) up(s *volume.Spec, args ...volume.MounterArgs) (string, error) {
 	return m.GetPath(), m.SetUp(context.Background(), append(args, volume.MounterArgs{})[0])
 }
 
-func (n *node) down(t *testing.T) {
+func (n *node) tearDown(t *testing.T) {
 	t.Helper()
 	u := n.unmounter(t)
 	for range 2 {

@@ -10,7 +10,8 @@ import (
 	"github.com/volumekit/volumekit/volume"
 )
 
-// TestMetrics: what is in use is what is at the path, of a file as well.
+// TestMetrics checks that the usage of a volume is that of the directory or file at its
+// path.
 func TestMetrics(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
@@ -21,7 +22,7 @@ func TestMetrics(t *testing.T) {
 	require.NoError(t, os.WriteFile(n.paths+"/dir/other", make([]byte, 1<<20), 0o644))
 	for name, want := range map[string]struct{ inodes, bytes int64 }{"dir": {3, 2 << 20}, "dir/in": {1, 1 << 20}} {
 		spec := inPod(n.paths+"/"+name, "")
-		_, err := n.up(spec)
+		_, err := n.setUp(spec)
 		require.NoError(t, err)
 		for _, provider := range []volume.MetricsProvider{n.mounterOf(t, spec), n.unmounter(t)} {
 			metrics, err := provider.GetMetrics(t.Context())
@@ -31,6 +32,6 @@ func TestMetrics(t *testing.T) {
 			require.Less(t, metrics.Used.Value(), want.bytes+1<<19)
 			require.Greater(t, metrics.Capacity.Value(), metrics.Used.Value())
 		}
-		n.down(t)
+		n.tearDown(t)
 	}
 }

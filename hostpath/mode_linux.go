@@ -1,6 +1,7 @@
 package hostpath
 
 import (
+	"context"
 	"io/fs"
 	"os"
 
@@ -8,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// open opens what is at an absolute path to which no symbolic link leads (O_PATH), and
-// returns its type. It asks the file system for no more than the kernel remembers.
+// open opens the file at an absolute path without symbolic links (O_PATH), and returns its
+// type. It uses cached attributes.
 func open(name string) (*os.File, fs.FileMode, error) {
-	fd, err := safepath.Open(unix.AT_FDCWD, name, 0)
+	fd, err := safepath.Open(context.Background(), unix.AT_FDCWD, name, 0)
 	if err != nil {
 		return nil, 0, &os.PathError{Op: "open", Path: name, Err: err}
 	}

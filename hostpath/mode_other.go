@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// open is for dry runs: nobody changes the path meanwhile, and nothing is opened.
+// open is for dry runs: it inspects the file and opens nothing.
 func open(name string) (*os.File, fs.FileMode, error) {
 	info, err := os.Lstat(filepath.FromSlash(name))
 	if err != nil {

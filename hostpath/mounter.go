@@ -13,20 +13,19 @@ import (
 	"github.com/volumekit/volumekit/volume"
 )
 
-// A podVolume is a volume's place for a pod.
+// A podVolume is the path of a volume for a pod.
 type podVolume struct {
 	plugin *Plugin
 	path   string
 }
 
-// GetPath returns the path of the volume for the pod, which is a file if the volume is
-// no directory.
+// GetPath returns the path of the volume for the pod, a file if the host path is no
+// directory.
 func (v podVolume) GetPath() string { return v.path }
 
-// GetMetrics counts what is at the path, see fsusage.Walker, for which it walks through
-// a directory at most every ten seconds; capacity and what is free are those of the file
-// system. A directory for which ctx leaves too little time is gone on with by the next
-// call.
+// GetMetrics measures the file or directory at the path, see fsusage.Walker, at most every
+// ten seconds; Capacity and Available are those of the file system. If ctx leaves too little
+// time for a directory the next call continues the walk.
 func (v podVolume) GetMetrics(ctx context.Context) (*volume.Metrics, error) {
 	return v.plugin.mounts.GetCounted(ctx, v.path, v.plugin.walker)
 }
@@ -38,7 +37,7 @@ type mounter struct {
 	readOnly bool
 }
 
-// GetAttributes says whether the specification is read-only.
+// GetAttributes returns ReadOnly as the specification has it.
 func (m *mounter) GetAttributes() volume.Attributes {
 	return volume.Attributes{ReadOnly: m.readOnly}
 }
@@ -48,20 +47,21 @@ func (m *mounter) SetUp(ctx context.Context, args volume.MounterArgs) error {
 	return m.SetUpAt(ctx, m.path, args)
 }
 
-// SetUpAt implements [volume.Mounter]. The path must be below the host's root. If there
-// is not what the type says the error is a [*TypeError]. If something else is mounted
-// there, or the volume with other flags, it wraps [volume.ErrAlreadyMounted] and
-// [mount.ErrMounted].
+// SetUpAt implements [volume.Mounter]. dir must be below the host's root or a target
+// directory. If the host path is not of the volume's type the error is a [*TypeError]; if the
+// type is a device's, and the mounter allows no devices, it is a *field.Error that names the
+// type. If dir has another mount, or the volume's with other flags, the error wraps
+// [volume.ErrAlreadyMounted] and [mount.ErrMounted].
 func (m *mounter) SetUpAt(ctx context.Context, dir string, args volume.MounterArgs) error {
 	if err := checkArgs(args); err != nil {
 		return err
 	}
-	return m.plugin.mounts.Exclusively(ctx, dir, func(dir string) error {
+	return m.plugin.mounts.Exclusively(ctx, dir, func(ctx context.Context, dir string) error {
 		return m.setUp(ctx, dir, args)
 	})
 }
 
-// checkArgs refuses what a pod asks for and would not get.
+// checkArgs refuses arguments that a host path cannot honour.
 func checkArgs(args volume.MounterArgs) error {
 	for _, arg := range []struct {
 		name  string
@@ -81,40 +81,70 @@ func (m *mounter) setUp(ctx context.Context, dir string, args volume.MounterArgs
 	if err := context.Cause(ctx); err != nil {
 		return util.Transient(err)
 	}
-	there, err := m.prepare(ctx)
+	up, err := m.linkedTo(ctx, dir)
+	if err != nil {
+		return err
+	}
+	there, err := m.prepare(ctx, m.source.withPath(up))
 	if err != nil {
 		return err
 	}
 	defer there.close()
-	return m.bind(ctx, dir, args, there)
+	if up != "" || there.path == m.source.path {
+		return m.bind(ctx, dir, args, there)
+	}
+	return m.bindLinked(ctx, dir, args, there)
 }
 
-// bind mounts what was looked at, whatever is at its path by now; but the path, if the
-// mounter takes paths alone.
+// bindLinked writes the note of a path with symbolic links, and calls bind.
+func (m *mounter) bindLinked(ctx context.Context, dir string, args volume.MounterArgs, there found) error {
+	mounted, err := m.isMounted(ctx, dir)
+	if err != nil {
+		return err
+	}
+	if mounted { // through another path, and maybe for another volume
+		return m.bind(ctx, dir, args, there)
+	}
+	if err := m.plugin.writeNote(ctx, dir, linkNote{m.source.path, there.path}); err != nil {
+		return util.Transient(err)
+	}
+	err = m.bind(ctx, dir, args, there)
+	if err == nil || volume.KindOf(err) == volume.Uncertain {
+		return err
+	}
+	if undo := m.plugin.notes.Remove(ctx, dir); undo != nil {
+		return volume.AsUncertain(fmt.Errorf("%w (cleaning up: %w)", err, undo))
+	}
+	return err
+}
+
+// bind mounts the checked file, even if its path has another file by now; a mounter that
+// takes paths alone mounts the path.
 func (m *mounter) bind(ctx context.Context, dir string, args volume.MounterArgs, there found) error {
 	req := m.request(dir, args)
+	req.Source = there.path
 	req.SourceFile = there.file
 	err := m.mountOn(ctx, dir, req, there.mode.IsDir())
 	if there.file != nil && errors.Is(err, errors.ErrUnsupported) {
 		req.SourceFile = nil
 		err = m.mountOn(ctx, dir, req, there.mode.IsDir())
 	}
-	return err
+	return m.source.refusedDevice(err)
 }
 
 func (m *mounter) mountOn(ctx context.Context, dir string, req mount.Request, isDir bool) error {
 	if !isDir {
 		return m.plugin.mounts.MountFile(ctx, dir, req)
 	}
-	// Of a volume that was a file and did not come to its end, the place is left.
-	if err := safepath.RemoveEmptyFile(dir); errors.Is(err, syscall.EBUSY) {
+	// An earlier volume that was a file, and whose set-up failed, has left its mount point.
+	if err := safepath.RemoveEmptyFile(context.Background(), dir); errors.Is(err, syscall.EBUSY) {
 		return fmt.Errorf("%w: %w: a file", volume.ErrAlreadyMounted, mount.ErrMounted)
 	}
 	return m.plugin.mounts.Mount(ctx, dir, req)
 }
 
-// request is the mount that the volume needs. Devices can be used if the type is one, or
-// an option of a persistent volume says so, whatever the mounter would allow.
+// request returns the volume's mount request. It allows devices if the type is one, or by an
+// option of a persistent volume, independent of the mounter's default.
 func (m *mounter) request(dir string, args volume.MounterArgs) mount.Request {
 	options := slices.Clone(m.options)
 	if m.source.isDevice() {
@@ -132,8 +162,8 @@ func (m *mounter) request(dir string, args volume.MounterArgs) mount.Request {
 	}
 }
 
-// checkOptions refuses options that no mounter accepts. What the mounter's own
-// configuration forbids, SetUp refuses.
+// checkOptions refuses options that no mounter accepts. SetUp refuses those that the
+// mounter's own configuration forbids.
 func (m *mounter) checkOptions() error {
 	req := m.request(m.path, volume.MounterArgs{})
 	_, err := req.Parse(mount.Allow{SUID: true, Dev: true})
@@ -145,15 +175,21 @@ type unmounter struct{ podVolume }
 // TearDown implements [volume.Unmounter].
 func (u *unmounter) TearDown(ctx context.Context) error { return u.TearDownAt(ctx, u.path) }
 
-// TearDownAt implements [volume.Unmounter]. The path must be below the host's root. Its
-// parents stay: they are the pod's. With a volume the mounts go that are part of it,
-// also if the configuration was another one when it was set up; before that they are made
-// private, so that what the node has below the path stays. (A mounter that cannot is no
-// [mount.Isolator]; with it such a volume stays up, with an error.) If the volume is in use
-// it stays up, but private and without some of the mounts in it.
+// TearDownAt implements [volume.Unmounter]. dir must be below the host's root or a target
+// directory. Its parents, which belong to the pod, stay. The mounts below the volume's mount
+// that are part of the volume are unmounted with it, also if the configuration was another one
+// at set-up; first they are made private, so that the node's mounts below the path stay. (If
+// the mounter is no [mount.Isolator] such a volume stays set up, with an error.) A volume in
+// use stays, but private and without some of the mounts in it.
 func (u *unmounter) TearDownAt(ctx context.Context, dir string) error {
-	return u.plugin.mounts.Exclusively(ctx, dir, func(dir string) error {
-		inside := util.WithThoseInside(func(mount.Info) bool { return true })
-		return u.plugin.mounts.Unmount(ctx, dir, util.AlsoFile(), inside, util.Isolated())
+	return u.plugin.mounts.Exclusively(ctx, dir, func(ctx context.Context, dir string) error {
+		inside := util.WithSubmounts(func(mount.Info) bool { return true })
+		if err := u.plugin.mounts.Unmount(ctx, dir, util.AlsoFile(), inside, util.Isolated()); err != nil {
+			return err
+		}
+		if err := u.plugin.notes.Remove(ctx, dir); err != nil {
+			return util.Transient(err)
+		}
+		return nil
 	})
 }

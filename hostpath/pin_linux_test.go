@@ -29,8 +29,9 @@ func (s swapper) Mount(ctx context.Context, req mount.Request) error {
 	return s.Interface.Mount(ctx, req)
 }
 
-// TestPinned: what was looked at is mounted, and nothing is left open.
-func TestPinned(t *testing.T) {
+// TestInspectedFileIsMounted checks that the inspected file is mounted, not another one that replaces it,
+// and that no descriptor stays open.
+func TestInspectedFileIsMounted(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
 	}
@@ -45,23 +46,23 @@ func TestPinned(t *testing.T) {
 	setUp := func(m mount.Interface) error {
 		config.Mounter = m
 		plugin := hostpath.New(config)
-		require.NoError(t, plugin.Init(n.host))
+		require.NoError(t, plugin.Init(t.Context(), n.host))
 		mounter, err := plugin.NewMounter(inPod(n.paths+"/file", v1.HostPathFile), pod("1"))
 		require.NoError(t, err)
 		return mounter.SetUp(t.Context(), volume.MounterArgs{})
 	}
 	require.NoError(t, setUp(n.mounter)) // the mounter may keep descriptors of its own
-	n.down(t)
+	n.tearDown(t)
 	noLeaks := mounttest.NoLeaks(t)
 	require.NoError(t, setUp(swapper{n.mounter, swap, false}))
 	text, err := os.ReadFile(target)
 	require.NoError(t, err)
 	require.Equal(t, "file", string(text))
-	n.down(t)
+	n.tearDown(t)
 	require.NoError(t, setUp(swapper{n.mounter, func() {}, true}))
 	text, err = os.ReadFile(target)
 	require.NoError(t, err)
 	require.Equal(t, "another", string(text), "of those who take paths, what is there")
-	n.down(t)
+	n.tearDown(t)
 	noLeaks()
 }

@@ -1,14 +1,15 @@
 package hostpath
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
 
 	"github.com/volumekit/volumekit/mount"
-	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/util/fsusage"
 	"github.com/volumekit/volumekit/util/keylock"
+	"github.com/volumekit/volumekit/util/podvolume"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,46 +19,67 @@ import (
 // PluginName is the name of the plugin.
 const PluginName = "kubernetes.io/host-path"
 
-// Config is what the plugin needs.
+// Config configures the plugin.
 type Config struct {
 	// Mounter mounts. Required.
 	Mounter mount.Interface
-	// Roots are the paths at and below which volumes may be. They must exist when the
-	// plugin is initialised; symbolic links on the way to them are resolved then. A
-	// root may be a single file, such as a socket. None: no volume is accepted.
+	// Roots are the paths at and below which volumes are permitted. They must exist when the
+	// plugin is initialised, which resolves symbolic links in them. A root may be a single
+	// file, such as a socket. None: no volume is accepted.
 	//
-	// A root must not be one of the host's own directories (volume.VolumeHost.OwnDirs)
-	// or in one; a path below a root that is, or that one of them is in, is refused.
+	// A root must not be one of the host's own directories (volume.VolumeHost.OwnDirs) or
+	// inside one. A path below a root that is one of them, inside one, or above one is
+	// refused.
 	Roots []string
-	// Submounts says what becomes of the mounts below a path: mount.RefuseSubmounts,
-	// which is the zero value, or mount.IncludeSubmounts, with which they are part of
-	// the volume, with its flags.
+	// Links are directories at and below which symbolic links are followed on the way to a
+	// path, such as "/etc" for /etc/localtime and "/var" for /var/run. A path may also begin
+	// in one of them if it ends at or below one of Roots. Only links are followed that root
+	// owns and whose directory, with all above it, belongs to root and is writable by root
+	// alone. Other links, and those that lead out of Roots, are a [*LinkError]. The
+	// directories must exist when the plugin is initialised, like Roots.
+	//
+	// A pod that runs as root and has a directory below one of them as a volume can create
+	// such links, too; they lead to no file that Roots do not permit already. None: no
+	// symbolic link is followed.
+	Links []string
+	// InPlace makes the path of the host itself the path of a volume, as the kubelet does:
+	// SetUp checks the path and creates a missing file as the type says, but mounts nothing,
+	// and leaves no directory in the pod's. It is for nodes that a kubelet takes over: a
+	// kubelet cannot remove the directory of a pod with a bind mount. See the package doc.
+	InPlace bool
+	// CreateMissing creates the missing path of a volume without a type as a directory, as
+	// container runtimes do: with its parents below the root, mode 0755.
+	CreateMissing bool
+	// Submounts selects the treatment of mounts below a path: mount.RefuseSubmounts, which
+	// is the zero value, or mount.IncludeSubmounts, which makes them part of the volume, with
+	// its flags.
 	Submounts mount.Submounts
-	// Propagation says what of the mounts that are made below a path later is seen in
-	// the volume, and the other way round: mount.PropagationPrivate, which is the zero
-	// value, nothing; mount.PropagationSlave what the node mounts, as pods with
-	// HostToContainer need; mount.PropagationShared both, as those with Bidirectional
-	// do. It is for the volumes that are set up from then on. See the package doc.
+	// Propagation selects the propagation of later mounts below a path:
+	// mount.PropagationPrivate, which is the zero value, none; mount.PropagationSlave from
+	// the node to the volume, as pods with HostToContainer need; mount.PropagationShared in
+	// both directions, as those with Bidirectional do. It concerns volumes that are set up
+	// from then on. See the package doc.
 	Propagation mount.Propagation
 
-	// Recycler empties released volumes, see [Plugin.Recycle]: such as one of package
-	// recycler, whose way to a plugin can be the plugin manager that this one is in.
-	// Nil: volumes are not recycled.
+	// Recycler empties released volumes, see [Plugin.Recycle]. The recyclers of package
+	// recycler fit; their Plugin function can be the FindPluginBySpec of the manager in
+	// which this plugin is registered. Nil: volumes are not recycled.
 	Recycler volume.Recycler
-	// RecycleRoots are the directories strictly below which volumes may be recycled.
-	// They are like Roots, and mean nothing for paths that are not below one of those.
-	// None: no volume is recycled.
+	// RecycleRoots are the directories strictly below which volumes may be recycled. They
+	// follow the rules of Roots; both lists must permit a path. None: no volume is recycled.
 	RecycleRoots []string
 }
 
-// Plugin is the volume plugin. Make one with [New].
+// Plugin is the volume plugin. [New] returns one.
 type Plugin struct {
 	config        Config
 	host          volume.VolumeHost
-	mounts        *util.PodMounts
+	mounts        *podvolume.Mounts
 	walker        *fsusage.Walker
-	roots, spoils *util.HostRoots
-	asking        keylock.Map // by path on the host; taken after those of mounts
+	notes         *podvolume.Notes
+	roots, spoils *podvolume.HostRoots
+	links         *podvolume.HostRoots
+	asking        keylock.Map // by path on the host; locked after those of mounts
 }
 
 var (
@@ -65,14 +87,16 @@ var (
 	_ volume.PersistentVolumePlugin   = (*Plugin)(nil)
 	_ volume.MountOptionsVolumePlugin = (*Plugin)(nil)
 	_ volume.RecyclableVolumePlugin   = (*Plugin)(nil)
+	_ volume.PathVolumePlugin         = (*Plugin)(nil)
 )
 
-// New returns the plugin. What is wrong with the configuration is an error of Init.
+// New returns the plugin. Init returns an error if the configuration is invalid.
 func New(config Config) *Plugin { return &Plugin{config: config} }
 
-// Init resolves the roots. A configuration without a mounter, or with a root that is
-// missing, not absolute or in a directory of the host's own, is an error.
-func (p *Plugin) Init(host volume.VolumeHost) error {
+// Init resolves Config.Roots, RecycleRoots and Links. A configuration without a mounter is an
+// error, and so is a path among these that is missing, not absolute, or in one of the host's
+// own directories.
+func (p *Plugin) Init(ctx context.Context, host volume.VolumeHost) error {
 	if p.config.Mounter == nil {
 		return errors.New("hostpath: Config.Mounter is missing")
 	}
@@ -82,31 +106,35 @@ func (p *Plugin) Init(host volume.VolumeHost) error {
 	if s := p.config.Propagation; s < mount.PropagationPrivate || s > mount.PropagationShared {
 		return &mount.InputError{Field: "Propagation", Value: strconv.Itoa(int(s)), Reason: "no such propagation"}
 	}
-	roots, err := util.NewHostRoots(host, p.config.Roots)
+	roots, err := podvolume.NewHostRoots(ctx, host, p.config.Roots)
 	if err != nil {
 		return fmt.Errorf("hostpath: Config.Roots: %w", err)
 	}
-	spoils, err := util.NewHostRoots(host, p.config.RecycleRoots)
+	spoils, err := podvolume.NewHostRoots(ctx, host, p.config.RecycleRoots)
 	if err != nil {
 		return fmt.Errorf("hostpath: Config.RecycleRoots: %w", err)
 	}
-	p.host, p.roots, p.spoils = host, roots, spoils
-	p.mounts, p.walker = util.NewPodMounts(host, p.config.Mounter), util.NewWalker()
+	links, err := podvolume.NewHostRoots(ctx, host, p.config.Links)
+	if err != nil {
+		return fmt.Errorf("hostpath: Config.Links: %w", err)
+	}
+	p.host, p.roots, p.spoils, p.links = host, roots, spoils, links
+	p.mounts, p.walker = podvolume.NewMounts(host, p.config.Mounter), podvolume.NewWalker()
+	p.notes = podvolume.NewNotes(p.mounts, PluginName)
 	return nil
 }
 
 // GetPluginName returns [PluginName].
 func (p *Plugin) GetPluginName() string { return PluginName }
 
-// GetVolumeName returns the path, as short as it can be written and without the
-// symbolic links on the way to its root.
+// GetVolumeName returns the clean path, with symbolic links resolved up to its root but not
+// those of [Config.Links].
 func (p *Plugin) GetVolumeName(spec *volume.Spec) (string, error) {
 	s, err := p.source(spec)
 	return s.path, err
 }
 
-// CanSupport reports whether the volume is a path of the node, written in a pod or a
-// persistent volume.
+// CanSupport reports whether the volume is a host path, of a pod or of a persistent volume.
 func (p *Plugin) CanSupport(spec *volume.Spec) bool {
 	written, _ := sourceOf(spec)
 	return written != nil
@@ -120,31 +148,37 @@ func (p *Plugin) GetAccessModes() []v1.PersistentVolumeAccessMode {
 	}
 }
 
-// SupportsMountOption returns true: a persistent volume may have the options of a bind
-// mount, such as ro and noexec.
-func (p *Plugin) SupportsMountOption() bool { return true }
+// SupportsMountOption returns true unless volumes are in place ([Config.InPlace]): a
+// persistent volume may have the options of a bind mount, such as ro and noexec.
+func (p *Plugin) SupportsMountOption() bool { return !p.config.InPlace }
 
-// NewMounter checks the specification: a path at or below one of the roots, a type that
-// there is, mount options that a bind mount has, none that contradicts read-only or the
-// type. The error is a [*field.Error] or a [*mount.InputError]; a block volume's wraps
-// [volume.ErrNotSupported].
+// NewMounter validates the specification: a path at or below one of the roots, an existing
+// type, options of a bind mount that contradict neither read-only nor the type. The error
+// is a [*field.Error] or a [*mount.InputError]; that of a block volume, and of mount options
+// with [Config.InPlace], wraps [volume.ErrNotSupported].
 func (p *Plugin) NewMounter(spec *volume.Spec, pod *v1.Pod) (volume.Mounter, error) {
 	s, err := p.source(spec)
 	if err != nil {
 		return nil, err
 	}
 	if pod == nil {
-		return nil, field.Required(field.NewPath("pod"), "a volume is mounted for a pod")
+		return nil, field.Required(field.NewPath("pod"), "a volume needs a pod")
 	}
 	v, err := p.volume(spec.Name(), pod.UID)
 	if err != nil {
 		return nil, err
 	}
 	m := &mounter{podVolume: v, source: s, options: spec.MountOptions(), readOnly: spec.IsReadOnly()}
-	return m, m.checkOptions()
+	if !p.config.InPlace {
+		return m, m.checkOptions()
+	}
+	if len(m.options) > 0 {
+		return nil, fmt.Errorf("mount options of volume %s with hostpath.Config.InPlace: %w", spec.Name(), volume.ErrNotSupported)
+	}
+	return &inPlace{m}, nil
 }
 
-// NewUnmounter needs the names alone.
+// NewUnmounter validates the names.
 func (p *Plugin) NewUnmounter(volumeName string, podUID types.UID) (volume.Unmounter, error) {
 	v, err := p.volume(volumeName, podUID)
 	if err != nil {
@@ -153,9 +187,18 @@ func (p *Plugin) NewUnmounter(volumeName string, podUID types.UID) (volume.Unmou
 	return &unmounter{v}, nil
 }
 
+// NewUnmounterAt implements [volume.PathVolumePlugin].
+func (p *Plugin) NewUnmounterAt(path string) (volume.Unmounter, error) {
+	at, err := p.mounts.Below(field.NewPath("path"), path)
+	if err != nil {
+		return nil, err
+	}
+	return &unmounter{podVolume{plugin: p, path: at}}, nil
+}
+
 var errNotInitialised = errors.New("hostpath: the plugin is not initialised")
 
-// volume returns the volume's place for the pod, once its names are in order.
+// volume returns the volume's path for the pod after validating both names.
 func (p *Plugin) volume(name string, podUID types.UID) (podVolume, error) {
 	if p.host == nil {
 		return podVolume{}, errNotInitialised

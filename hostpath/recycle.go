@@ -8,10 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Recycle implements [volume.Recycler] with the one of the configuration, for
-// directories strictly below one of [Config].RecycleRoots: others are a [*field.Error].
-// Without a recycler, or if the volume is read-only or no directory, the error wraps
-// [volume.ErrNotSupported].
+// Recycle implements [volume.Recycler] by [Config.Recycler], for directories strictly below
+// one of [Config.RecycleRoots]: others are a [*field.Error]. Without a recycler, or if the
+// volume is read-only or no directory, the error wraps [volume.ErrNotSupported].
 func (p *Plugin) Recycle(ctx context.Context, name string, spec *volume.Spec) error {
 	s, err := p.source(spec)
 	if err != nil {
@@ -19,30 +18,30 @@ func (p *Plugin) Recycle(ctx context.Context, name string, spec *volume.Spec) er
 	}
 	switch {
 	case p.config.Recycler == nil:
-		return fmt.Errorf("recycling without hostpath.Config.Recycler: %w", volume.ErrNotSupported)
+		return fmt.Errorf("recycle without hostpath.Config.Recycler: %w", volume.ErrNotSupported)
 	case spec.IsReadOnly():
-		return fmt.Errorf("recycling a read-only volume: %w", volume.ErrNotSupported)
+		return fmt.Errorf("recycle a read-only volume: %w", volume.ErrNotSupported)
 	}
 	if err := p.checkSpoils(spec, s); err != nil {
 		return err
 	}
-	mode, err := p.look(ctx, s.path)
+	mode, err := p.queryType(ctx, s.path)
 	if err != nil {
 		return &TypeError{Path: s.path, Want: s.kind, Err: err}
 	}
 	if !mode.IsDir() {
-		return fmt.Errorf("recycling %q, which is no directory: %w", s.path, volume.ErrNotSupported)
+		return fmt.Errorf("recycle %q: not a directory: %w", s.path, volume.ErrNotSupported)
 	}
 	return p.config.Recycler.Recycle(ctx, name, spec)
 }
 
-// checkSpoils looks whether what is at the path may be deleted. Both lists must allow
-// the very same path.
+// checkSpoils requires that the files at the path may be deleted: both lists must permit the
+// same resolved path.
 func (p *Plugin) checkSpoils(spec *volume.Spec, s source) error {
 	written, at := sourceOf(spec)
 	found, root, err := p.spoils.Find(at.Child("path"), written.Path)
 	if err != nil || found == root || found != s.path {
-		return field.Forbidden(at.Child("path"), "it is not below one of the directories whose volumes may be recycled")
+		return field.Forbidden(at.Child("path"), "must be below one of Config.RecycleRoots")
 	}
 	return nil
 }

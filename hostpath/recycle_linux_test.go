@@ -12,8 +12,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// TestRecycle: only what is strictly below a directory for that is emptied, and of a
-// directory all.
+// TestRecycle checks that Recycle empties a directory completely, and only directories
+// strictly below a recycle root.
 func TestRecycle(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return

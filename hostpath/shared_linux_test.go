@@ -17,7 +17,7 @@ import (
 	peer "k8s.io/mount-utils"
 )
 
-// onEachMounter runs a test with a mounter of ours, and with one of mount-utils.
+// onEachMounter runs a test with this library's mounter, and with one of mount-utils.
 func onEachMounter(t *testing.T, test func(t *testing.T, change func(*hostpath.Config))) {
 	if !mounttest.RootNamespace(t) { // for umount(8)
 		return
@@ -33,7 +33,7 @@ func (n *node) sharedData(t *testing.T, name string) (data string) {
 	t.Helper()
 	data = n.paths + "/" + name
 	require.NoError(t, os.Mkdir(data, 0o755))
-	shareAt(t, data)
+	mountShared(t, data)
 	n.nodeMounts(t, data+"/own")
 	return data
 }
@@ -46,8 +46,8 @@ func (n *node) nodeMounts(t *testing.T, dir string) {
 	require.NoError(t, os.WriteFile(dir+"/file", nil, 0o600))
 }
 
-// shareAt mounts a file system, shared.
-func shareAt(t *testing.T, dir string) {
+// mountShared mounts a file system with shared propagation.
+func mountShared(t *testing.T, dir string) {
 	t.Helper()
 	tmpfsAt(t, dir)
 	require.NoError(t, unix.Mount("", dir, "", unix.MS_SHARED, ""))
@@ -72,14 +72,14 @@ func TestSubmountsOfSharedMount(t *testing.T) {
 		require.FileExists(t, v.GetPath()+"/own/file")
 		n.nodeMounts(t, data+"/later")
 		require.NoFileExists(t, v.GetPath()+"/later/file", "private")
-		n.down(t)
+		n.tearDown(t)
 		require.FileExists(t, data+"/own/file")
 		require.FileExists(t, data+"/later/file")
 	})
 }
 
-// spreading is the configuration of a plugin whose volumes spread mounts.
-func spreading(how mount.Propagation) func(*hostpath.Config) {
+// withPropagation returns the change of a configuration to a propagation of mounts.
+func withPropagation(how mount.Propagation) func(*hostpath.Config) {
 	return func(c *hostpath.Config) {
 		c.Propagation = how
 		if how != mount.PropagationPrivate {
@@ -88,12 +88,13 @@ func spreading(how mount.Propagation) func(*hostpath.Config) {
 	}
 }
 
-// TestPropagation: what is mounted while a volume is up is seen as the configuration says,
-// and the node's mounts stay when it comes down, whatever the configuration is by then.
+// TestPropagation checks that a mount which the node makes below a mounted volume propagates
+// as configured, and that the node's mounts stay after TearDown, also if the configuration
+// has changed.
 func TestPropagation(t *testing.T) {
 	onEachMounter(t, func(t *testing.T, change func(*hostpath.Config)) {
 		for _, how := range []mount.Propagation{mount.PropagationPrivate, mount.PropagationSlave, mount.PropagationShared} {
-			n := newNode(t, mount.Config{}, change, spreading(how), func(c *hostpath.Config) { c.Submounts = mount.IncludeSubmounts })
+			n := newNode(t, mount.Config{}, change, withPropagation(how), func(c *hostpath.Config) { c.Submounts = mount.IncludeSubmounts })
 			data := n.sharedData(t, "data")
 			spec := inPod(data, v1.HostPathDirectory)
 			up := func() string {
@@ -113,9 +114,9 @@ func TestPropagation(t *testing.T) {
 			// Restarted, with private volumes.
 			found, err := nodeIn(t, n.mounter, n.dir).plugin.ConstructVolumeSpec(t.Context(), "vol", place)
 			require.NoError(t, err)
-			require.Equal(t, data, found.Volume.HostPath.Path)
-			require.True(t, found.ReadOnly)
-			nodeIn(t, n.mounter, n.dir, change).down(t)
+			require.Equal(t, data, found.Spec.Volume.HostPath.Path)
+			require.True(t, found.Spec.ReadOnly)
+			nodeIn(t, n.mounter, n.dir, change).tearDown(t)
 			for _, file := range []string{"/own/file", "/later/file"} {
 				require.FileExists(t, data+file, how)
 			}
@@ -131,9 +132,9 @@ func exists(name string) bool {
 	return err == nil
 }
 
-// TestSharedVolumeComesDown: also a volume that was bound as part of the peer group, as
+// TestTearDownOfSharedVolume: also a volume that was bound as part of the peer group, as
 // mount(8) does by itself, takes nothing of the node's with it.
-func TestSharedVolumeComesDown(t *testing.T) {
+func TestTearDownOfSharedVolume(t *testing.T) {
 	onEachMounter(t, func(t *testing.T, change func(*hostpath.Config)) {
 		n := newNode(t, mount.Config{}, change)
 		data, place := n.sharedData(t, "data"), n.unmounter(t).GetPath()
@@ -141,7 +142,7 @@ func TestSharedVolumeComesDown(t *testing.T) {
 		require.NoError(t, unix.Mount(data, place, "", unix.MS_BIND|unix.MS_REC, ""))
 		n.nodeMounts(t, data+"/later")
 		require.FileExists(t, place+"/later/file", "it spreads")
-		n.down(t)
+		n.tearDown(t)
 		require.FileExists(t, data+"/own/file")
 		require.FileExists(t, data+"/later/file")
 	})
@@ -155,7 +156,7 @@ func TestContractOfShared(t *testing.T) {
 			if !mounttest.Namespace(t) {
 				return
 			}
-			shareAt(t, filepath.Dir(t.TempDir())) // in which are further ones
+			mountShared(t, filepath.Dir(t.TempDir())) // in which are further ones
 			config := hostpath.Config{Propagation: how, Submounts: mount.IncludeSubmounts}
 			volumetest.TestPlugin(t, contractConfig(t, inPod, realMounter, config))
 		})

@@ -1,21 +1,26 @@
 package hostpath
 
 import (
+	"errors"
 	"fmt"
 
+	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// A source is what a specification asks for, once it is in order.
+// A source is a validated specification.
 type source struct {
-	path string // below the root, no symbolic link on the way to which counts
-	root string
+	path string // as written, from the own path of a root or of a directory of links on
 	kind v1.HostPathType
+
+	field     *field.Path
+	written   string
+	typeField *field.Path
 }
 
-// sourceOf returns what is written in the specification, and where.
+// sourceOf returns the source in the specification and its field path.
 func sourceOf(spec *volume.Spec) (*v1.HostPathVolumeSource, *field.Path) {
 	switch at := field.NewPath("spec"); {
 	case spec == nil:
@@ -27,7 +32,7 @@ func sourceOf(spec *volume.Spec) (*v1.HostPathVolumeSource, *field.Path) {
 	return nil, nil
 }
 
-// source looks at the text of a specification alone.
+// source validates the text of a specification without a look at files.
 func (p *Plugin) source(spec *volume.Spec) (source, error) {
 	if err := spec.Validate(); err != nil {
 		return source{}, err
@@ -42,19 +47,50 @@ func (p *Plugin) source(spec *volume.Spec) (source, error) {
 	if p.roots == nil {
 		return source{}, errNotInitialised
 	}
-	s := source{}
+	s := source{field: at.Child("path"), written: written.Path, typeField: at.Child("type")}
 	if written.Type != nil {
 		s.kind = *written.Type
 	}
-	if _, ok := wanted[s.kind]; !ok {
-		return source{}, volume.Invalid(at.Child("type"), string(s.kind), "there is no such type")
+	if _, ok := typeChecks[s.kind]; !ok {
+		return source{}, volume.Invalid(s.typeField, string(s.kind), "must be a type of hostPath volumes")
 	}
 	var err error
-	s.path, s.root, err = p.roots.Find(at.Child("path"), written.Path)
+	s.path, _, err = p.roots.Find(s.field, written.Path)
+	if err == nil {
+		return s, nil
+	}
+	// The path may begin below a directory of links if it ends below a root.
+	var linked error
+	if s.path, _, linked = p.links.Find(s.field, written.Path); linked == nil {
+		return s, nil
+	}
 	return s, err
 }
 
-// isDevice reports whether the type is one for which the mount needs the option dev.
+// withPath returns the source for another path, if that is not empty.
+func (s source) withPath(name string) source {
+	if name != "" {
+		s.path = name
+	}
+	return s
+}
+
+// errOutside returns the error of a path that does not end below a root.
+func (s source) errOutside() error {
+	return volume.Invalid(s.field, s.written, "must be below one of the plugin's roots")
+}
+
+// isDevice reports whether the type requires the mount option dev.
 func (s source) isDevice() bool {
 	return s.kind == v1.HostPathCharDev || s.kind == v1.HostPathBlockDev
+}
+
+// refusedDevice returns the error of a mount. It names the volume's type instead of the option
+// dev, which the type has added to the request, if the mounter refuses that.
+func (s source) refusedDevice(err error) error {
+	var refused *mount.InputError
+	if s.isDevice() && errors.As(err, &refused) && refused.Value == "dev" {
+		return volume.Invalid(s.typeField, string(s.kind), refused.Reason)
+	}
+	return err
 }

@@ -13,9 +13,11 @@ import (
 	"github.com/volumekit/volumekit/volume"
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// things are what is on the node; block is there where the test is the machine's root.
+// things creates a file of each kind on the node, and returns their names. Block devices
+// require root of the machine.
 func (n *node) things(t *testing.T, devices bool) []string {
 	t.Helper()
 	at := n.paths + "/"
@@ -38,8 +40,8 @@ func (n *node) things(t *testing.T, devices bool) []string {
 	return names
 }
 
-// takes says which things a type is content with; "none" if it creates one.
-var takes = map[v1.HostPathType][]string{
+// acceptedThings lists the kinds of files that a type accepts; "none" if it creates one.
+var acceptedThings = map[v1.HostPathType][]string{
 	v1.HostPathUnset:             {"dir", "file", "socket", "fifo", "char", "block"},
 	v1.HostPathDirectory:         {"dir"},
 	v1.HostPathDirectoryOrCreate: {"dir", "none"},
@@ -50,15 +52,15 @@ var takes = map[v1.HostPathType][]string{
 	v1.HostPathBlockDev:          {"block"},
 }
 
-// TestTypes: each type takes what it says, refuses everything else, and leaves what was
-// there and nothing besides.
+// TestTypes checks that each type accepts its own kind and refuses all others, and that the
+// files on the node stay unchanged and no others appear.
 func TestTypes(t *testing.T) {
 	if mounttest.Namespace(t) {
 		testTypes(t, false)
 	}
 }
 
-// TestTypesWithDevices is for the machine's root, who can make devices.
+// TestTypesWithDevices is TestTypes with devices, which require root of the machine.
 func TestTypesWithDevices(t *testing.T) {
 	if mounttest.RootNamespace(t) {
 		testTypes(t, true)
@@ -66,11 +68,11 @@ func TestTypesWithDevices(t *testing.T) {
 }
 
 func testTypes(t *testing.T, devices bool) {
-	for kind, good := range takes {
+	for kind, good := range acceptedThings {
 		n := newNode(t, mount.Config{Allow: mount.Allow{Dev: true}})
 		for _, thing := range n.things(t, devices) {
 			name := string(kind) + " " + thing
-			target, err := n.up(inPod(n.paths+"/"+thing, kind))
+			target, err := n.setUp(inPod(n.paths+"/"+thing, kind))
 			if !contains(good, thing) {
 				var ofType *hostpath.TypeError
 				require.ErrorAs(t, err, &ofType, name)
@@ -84,11 +86,11 @@ func testTypes(t *testing.T, devices bool) {
 			have, err := os.Stat(target)
 			require.NoError(t, err, name)
 			require.True(t, os.SameFile(want, have), name)
-			_, err = n.up(inPod(n.paths+"/"+thing, kind))
+			_, err = n.setUp(inPod(n.paths+"/"+thing, kind))
 			require.NoError(t, err, "%s: it is up already", name)
 			require.Len(t, n.mounts(t), 1)
 			n.requireFound(t, target, n.paths+"/"+thing)
-			n.down(t)
+			n.tearDown(t)
 			require.FileExists(t, n.paths+"/file")
 			require.FileExists(t, n.paths+"/dir/in")
 		}
@@ -104,19 +106,20 @@ func contains(all []string, one string) bool {
 	return false
 }
 
-// requireFound checks that what is found after a restart is up as it says.
+// requireFound checks that ConstructVolumeSpec returns a spec after a restart that is up
+// already.
 func (n *node) requireFound(t *testing.T, target, written string) {
 	t.Helper()
 	found, err := n.plugin.ConstructVolumeSpec(t.Context(), "vol", target)
 	require.NoError(t, err)
-	require.NotNil(t, found.Volume, "%+v", found.PersistentVolume)
-	require.Equal(t, written, found.Volume.HostPath.Path)
-	_, err = n.up(found)
-	require.NoError(t, err, "up already: %v", found.Volume.HostPath)
+	require.NotNil(t, found.Spec.Volume, "%+v", found.Spec.PersistentVolume)
+	require.Equal(t, written, found.Spec.Volume.HostPath.Path)
+	_, err = n.setUp(found.Spec)
+	require.NoError(t, err, "up already: %v", found.Spec.Volume.HostPath)
 }
 
-// TestCreated: with the modes that the types have, strictly below the root, and never
-// through a link.
+// TestCreated checks that created files have the modes of their types, and are strictly
+// below the root and never behind a link.
 func TestCreated(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
@@ -130,12 +133,12 @@ func TestCreated(t *testing.T) {
 		"/a/b/c": {v1.HostPathDirectoryOrCreate, fs.ModeDir | 0o755},
 		"/f":     {v1.HostPathFileOrCreate, 0o644},
 	} {
-		_, err := n.up(inPod(n.paths+name, test.kind))
+		_, err := n.setUp(inPod(n.paths+name, test.kind))
 		require.NoError(t, err)
 		info, err := os.Stat(n.paths + name)
 		require.NoError(t, err)
 		require.Equal(t, test.mode, info.Mode())
-		n.down(t)
+		n.tearDown(t)
 	}
 	require.DirExists(t, n.paths+"/a/b/c", "what was created stays")
 	require.FileExists(t, n.paths+"/f")
@@ -146,7 +149,7 @@ func TestCreated(t *testing.T) {
 	require.NoError(t, os.Symlink(outside+"/new", n.paths+"/dangling"))
 	for _, name := range []string{"/link/x", "/link", "/dangling", "/dangling/x"} {
 		for _, kind := range []v1.HostPathType{v1.HostPathDirectoryOrCreate, v1.HostPathFileOrCreate, ""} {
-			_, err := n.up(inPod(n.paths+name, kind))
+			_, err := n.setUp(inPod(n.paths+name, kind))
 			require.Error(t, err, name)
 			n.requireDown(t)
 		}
@@ -154,22 +157,22 @@ func TestCreated(t *testing.T) {
 	entries, err := os.ReadDir(outside)
 	require.NoError(t, err)
 	require.Empty(t, entries)
-	_, err = n.up(inPod(n.paths+"/none/f", v1.HostPathFileOrCreate))
+	_, err = n.setUp(inPod(n.paths+"/none/f", v1.HostPathFileOrCreate))
 	require.ErrorIs(t, err, fs.ErrNotExist, "the parent of a file is not created")
 }
 
-// TestFailure: of a volume that does not come up the pod's place goes; what was created
-// at its path stays, and is taken as it is by the next try.
-func TestFailure(t *testing.T) {
+// TestFailedSetUpIsReverted checks that a failed SetUp removes the pod's target. The directory or file
+// that it created at the volume's path stays, and the next SetUp accepts it.
+func TestFailedSetUpIsReverted(t *testing.T) {
 	dir := t.TempDir()
 	fake := mounttest.NewFake(mount.Config{})
 	paths, err := os.MkdirTemp(dir, "paths")
 	require.NoError(t, err)
 	require.NoError(t, os.Mkdir(dir+"/root", 0o755))
-	host, err := volume.NewHost(dir + "/root")
+	host, err := volume.NewHost(t.Context(), dir+"/root")
 	require.NoError(t, err)
 	plugin := hostpath.New(hostpath.Config{Mounter: fake, Roots: []string{paths}})
-	require.NoError(t, plugin.Init(host))
+	require.NoError(t, plugin.Init(t.Context(), host))
 	for _, kind := range []v1.HostPathType{v1.HostPathDirectoryOrCreate, v1.HostPathFileOrCreate} {
 		fake.Inject(mounttest.Fault{Op: mounttest.OpMount, Err: unix.EIO})
 		name := paths + "/new"
@@ -195,8 +198,8 @@ func TestFailure(t *testing.T) {
 	}
 }
 
-// TestDevices: they can be used if the type says so and the mounter allows it, and
-// otherwise not.
+// TestDevices checks that a device is usable only if the type requests it and the mounter
+// allows it.
 func TestDevices(t *testing.T) {
 	if !mounttest.RootNamespace(t) {
 		return
@@ -211,24 +214,33 @@ func TestDevices(t *testing.T) {
 		}
 		return err
 	}
-	target, err := n.up(inPod(n.paths+"/char", v1.HostPathCharDev))
+	target, err := n.setUp(inPod(n.paths+"/char", v1.HostPathCharDev))
 	require.NoError(t, err)
 	require.NoError(t, read(target))
-	n.down(t)
-	target, err = n.up(inPod(n.paths+"/char", ""))
+	n.tearDown(t)
+	target, err = n.setUp(inPod(n.paths+"/char", ""))
 	require.NoError(t, err)
 	require.ErrorIs(t, read(target), fs.ErrPermission, "nobody said that it is a device")
-	n.down(t)
+	n.tearDown(t)
 
 	strict := nodeIn(t, mount.New(mount.Config{}), n.dir)
-	_, err = strict.up(inPod(n.paths+"/char", v1.HostPathCharDev))
-	var refused *mount.InputError
-	require.ErrorAs(t, err, &refused)
-	n.requireDown(t)
+	for at, spec := range map[string]*volume.Spec{
+		"spec.volume.hostPath.type":                inPod(n.paths+"/char", v1.HostPathCharDev),
+		"spec.persistentVolume.spec.hostPath.type": persistent(n.paths+"/char", v1.HostPathCharDev, "noexec"),
+	} {
+		_, err = strict.setUp(spec)
+		var refused *field.Error
+		require.ErrorAs(t, err, &refused)
+		require.Equal(t, at, refused.Field)
+		require.Equal(t, "CharDevice", refused.BadValue)
+		require.Contains(t, refused.Detail, "mount.Config.Allow.Dev ")
+		require.Equal(t, volume.Final, volume.KindOf(err))
+		n.requireDown(t)
+	}
 }
 
-// TestFiles: of volumes that are files, read-only ones are, what is in the place of a
-// volume and is somebody's stays, and a path may become another kind of thing.
+// TestFiles checks volumes that are files: read-only ones refuse writes, foreign data at the
+// target of a volume stay, and a path may become another kind of file.
 func TestFiles(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
@@ -236,33 +248,33 @@ func TestFiles(t *testing.T) {
 	n := newNode(t, mount.Config{})
 	n.things(t, false)
 	file := inPod(n.paths+"/file", v1.HostPathFile)
-	target, err := n.up(file, volume.MounterArgs{ReadOnly: true})
+	target, err := n.setUp(file, volume.MounterArgs{ReadOnly: true})
 	require.NoError(t, err)
 	require.ErrorIs(t, os.WriteFile(target, []byte("x"), 0o600), unix.EROFS)
-	_, err = n.up(file)
+	_, err = n.setUp(file)
 	require.ErrorIs(t, err, volume.ErrAlreadyMounted)
-	_, err = n.up(inPod(n.paths+"/dir", ""))
+	_, err = n.setUp(inPod(n.paths+"/dir", ""))
 	require.ErrorIs(t, err, volume.ErrAlreadyMounted)
-	n.down(t)
-	target, err = n.up(inPod(n.paths+"/dir", ""))
+	n.tearDown(t)
+	target, err = n.setUp(inPod(n.paths+"/dir", ""))
 	require.NoError(t, err)
-	_, err = n.up(file)
+	_, err = n.setUp(file)
 	require.ErrorIs(t, err, volume.ErrAlreadyMounted)
-	n.down(t)
+	n.tearDown(t)
 
-	// What an interrupted call has left of the other kind is no obstacle.
+	// An empty target of the other kind, left by an interrupted call, is replaced.
 	require.NoError(t, os.Mkdir(target, 0o750))
-	_, err = n.up(file)
+	_, err = n.setUp(file)
 	require.NoError(t, err)
-	n.down(t)
+	n.tearDown(t)
 	require.NoError(t, os.WriteFile(target, nil, 0o640))
-	_, err = n.up(inPod(n.paths+"/dir", ""))
+	_, err = n.setUp(inPod(n.paths+"/dir", ""))
 	require.NoError(t, err)
-	n.down(t)
+	n.tearDown(t)
 
-	// Somebody's data is.
+	// A target with data is refused.
 	require.NoError(t, os.WriteFile(target, []byte("precious"), 0o640))
-	_, err = n.up(inPod(n.paths+"/dir", ""))
+	_, err = n.setUp(inPod(n.paths+"/dir", ""))
 	require.Error(t, err)
 	require.Error(t, n.unmounter(t).TearDown(t.Context()))
 	text, err := os.ReadFile(target)
@@ -281,17 +293,17 @@ func TestSubmounts(t *testing.T) {
 	require.NoError(t, os.Mkdir(inside, 0o755))
 	require.NoError(t, n.mounter.Mount(t.Context(), mount.Request{Source: "in", FSType: "tmpfs", Target: inside}))
 	require.NoError(t, os.WriteFile(inside+"/file", nil, 0o644))
-	_, err := n.up(inPod(n.paths+"/dir", ""))
+	_, err := n.setUp(inPod(n.paths+"/dir", ""))
 	require.ErrorIs(t, err, mount.ErrSubmounts)
 	require.Equal(t, volume.Final, volume.KindOf(err))
 	n.requireDown(t)
 
 	with := nodeIn(t, n.mounter, n.dir, func(c *hostpath.Config) { c.Submounts = mount.IncludeSubmounts })
-	target, err := with.up(inPod(n.paths+"/dir", ""), volume.MounterArgs{ReadOnly: true})
+	target, err := with.setUp(inPod(n.paths+"/dir", ""), volume.MounterArgs{ReadOnly: true})
 	require.NoError(t, err)
 	require.FileExists(t, target+"/inside/file")
 	require.ErrorIs(t, os.WriteFile(target+"/inside/new", nil, 0o644), unix.EROFS)
-	n.down(t) // by the one that does not include them
+	n.tearDown(t) // by the plugin that does not include submounts
 	require.FileExists(t, inside+"/file")
 
 	require.NoError(t, n.mounter.Unmount(t.Context(), inside))
@@ -300,13 +312,13 @@ func TestSubmounts(t *testing.T) {
 		"Propagation": {Mounter: n.mounter, Propagation: mount.PropagationShared + 1},
 	} {
 		var input *mount.InputError
-		require.ErrorAs(t, hostpath.New(config).Init(n.host), &input)
+		require.ErrorAs(t, hostpath.New(config).Init(t.Context(), n.host), &input)
 		require.Equal(t, field, input.Field)
 	}
 }
 
-// TestRoots: a path may be a root itself; roots may be files, and reached by a link.
-func TestRoots(t *testing.T) {
+// TestPathMayBeARoot: a path may be a root itself; roots may be files, and reached by a link.
+func TestPathMayBeARoot(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
 	}
@@ -317,30 +329,30 @@ func TestRoots(t *testing.T) {
 		c.Roots = []string{n.dir + "/alias/dir", n.dir + "/paths/file"}
 	})
 	for _, good := range []string{"/alias/dir", "/alias/dir/in", "/paths/file", "/paths//file"} {
-		target, err := other.up(inPod(n.dir+good, ""))
+		target, err := other.setUp(inPod(n.dir+good, ""))
 		require.NoError(t, err, good)
 		_, err = other.plugin.ConstructVolumeSpec(t.Context(), "vol", target)
 		require.NoError(t, err, good)
-		n.down(t)
+		n.tearDown(t)
 	}
 	for _, bad := range []string{"/paths", "/paths/dir", "/alias", "/alias/file", "/paths/filex", "/root", "/root/pods/1", ""} {
-		_, err := other.up(inPod(n.dir+bad, ""))
+		_, err := other.setUp(inPod(n.dir+bad, ""))
 		require.Error(t, err, bad)
 	}
 	all := nodeIn(t, n.mounter, n.dir, func(c *hostpath.Config) { c.Roots = []string{"/"} })
 	for _, bad := range []string{"/", n.dir, n.dir + "/root", n.dir + "/root/pods", n.dir + "/root/plugins/x"} {
-		_, err := all.up(inPod(bad, ""))
+		_, err := all.setUp(inPod(bad, ""))
 		require.Error(t, err, bad)
 	}
 	none := nodeIn(t, n.mounter, n.dir, func(c *hostpath.Config) { c.Roots = nil })
-	_, err := none.up(inPod(n.paths+"/dir", ""))
+	_, err := none.setUp(inPod(n.paths+"/dir", ""))
 	require.Error(t, err)
 	for _, bad := range []hostpath.Config{
 		{}, {Mounter: n.mounter, Roots: []string{"relative"}}, {Mounter: n.mounter, Roots: []string{n.dir + "/none"}},
 		{Mounter: n.mounter, RecycleRoots: []string{n.dir + "/none"}},
 	} {
-		require.Error(t, hostpath.New(bad).Init(n.host))
+		require.Error(t, hostpath.New(bad).Init(t.Context(), n.host))
 	}
 	require.NoError(t, os.MkdirAll(n.host.Root()+"/pods", 0o755))
-	require.Error(t, hostpath.New(hostpath.Config{Mounter: n.mounter, Roots: []string{n.host.Root() + "/pods"}}).Init(n.host))
+	require.Error(t, hostpath.New(hostpath.Config{Mounter: n.mounter, Roots: []string{n.host.Root() + "/pods"}}).Init(t.Context(), n.host))
 }

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestOwnersChangedByThePod: what the pod has made of its volume does not keep it from
+// TestOwnersChangedByThePod: changes by the pod in its volume do not keep it from
 // being set up again, and is left as it is.
 func TestOwnersChangedByThePod(t *testing.T) {
 	r := newRig(t)
@@ -116,14 +116,14 @@ func TestOwnersForReaders(t *testing.T) {
 	}
 }
 
-// A pausing mounter holds the first mount up.
-type pausing struct {
+// A pausingMounter delays the first mount.
+type pausingMounter struct {
 	mount.Interface
 	once        sync.Once
 	begun, goOn chan struct{}
 }
 
-func (p *pausing) Mount(ctx context.Context, req mount.Request) error {
+func (p *pausingMounter) Mount(ctx context.Context, req mount.Request) error {
 	p.once.Do(func() {
 		close(p.begun)
 		<-p.goOn
@@ -131,9 +131,10 @@ func (p *pausing) Mount(ctx context.Context, req mount.Request) error {
 	return p.Interface.Mount(ctx, req)
 }
 
-// TestOwnersAtOnce: of volumes in one another, also by another path, one is given away
-// after the other, and whoever comes second is told; so it is for a pod without a group.
-func TestOwnersAtOnce(t *testing.T) {
+// TestNestedOwnersAreSerialized checks that volumes which contain one another, also by another path, are
+// set up one after the other, and that the later SetUp fails if it requests another group.
+// The same holds if the first pod has no group.
+func TestNestedOwnersAreSerialized(t *testing.T) {
 	r := newRig(t)
 	if r == nil {
 		return
@@ -156,7 +157,7 @@ func TestOwnersAtOnce(t *testing.T) {
 	} {
 		require.NoError(t, os.Chown(inner+"/file", 0, 3000))
 		require.NoError(t, os.Chown(inner, 0, 3000))
-		p := &pausing{Interface: r.mount, begun: make(chan struct{}), goOn: make(chan struct{})}
+		p := &pausingMounter{Interface: r.mount, begun: make(chan struct{}), goOn: make(chan struct{})}
 		r.restart(local.Config{Mounter: p})
 		a, b := r.mounter(t, spec(test.first), "1"), r.mounter(t, spec(test.second), "2")
 		first, second := make(chan error, 1), make(chan error, 1)
@@ -175,15 +176,15 @@ func TestOwnersAtOnce(t *testing.T) {
 	}
 }
 
-// asking counts those who wait for a file system.
-func asking() int {
+// countWaiting counts the goroutines that wait for a file system.
+func countWaiting() int {
 	stacks := make([]byte, 1<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
-	return strings.Count(string(stacks), "created by github.com/volumekit/volumekit/local.(*Plugin).ask ")
+	return strings.Count(string(stacks), "created by github.com/volumekit/volumekit/local.(*Plugin).queryOwners")
 }
 
-// TestHungOwners: a file system that does not answer holds nobody up for longer than
-// their contexts, and one thread waits for it.
+// TestHungOwners checks that a file system which does not answer delays no caller beyond its
+// context, and that one thread waits for it.
 func TestHungOwners(t *testing.T) {
 	r := newRig(t)
 	if r == nil {
@@ -217,19 +218,19 @@ func TestHungOwners(t *testing.T) {
 	}
 	for _, mapped := range []bool{false, true} {
 		r.restart(local.Config{MapGroups: mapped})
-		before := asking()
+		before := countWaiting()
 		setUp("4", volume.MounterArgs{FsGroup: &group})
 		setUp("1", volume.MounterArgs{})    // up, if a bind asks for nothing
 		require.Eventually(t, func() bool { // the deadline may have been too early for the first
 			setUp("2", volume.MounterArgs{FsGroup: &group})
-			return asking() > before || !mapped
+			return countWaiting() > before || !mapped
 		}, longWait, tick)
 		for range 3 {
 			setUp("2", volume.MounterArgs{FsGroup: &group})
 			setUp("3", volume.MounterArgs{FsGroup: &group})
 		}
-		require.LessOrEqual(t, asking(), before+1, "one thread waits")
+		require.LessOrEqual(t, countWaiting(), before+1, "one thread waits")
 	}
 	require.NoError(t, dev.Close())
-	require.Eventually(t, func() bool { return asking() == 0 }, longWait, tick)
+	require.Eventually(t, func() bool { return countWaiting() == 0 }, longWait, tick)
 }

@@ -30,7 +30,7 @@ func TestSwappingAttackers(t *testing.T) {
 	}
 }
 
-// A battlefield is a node with what the attackers would like to reach.
+// A battlefield is a node with the targets of the attackers.
 type battlefield struct {
 	*node
 	dir    string
@@ -98,8 +98,8 @@ func swap(link, dir string, stop chan struct{}) {
 	}
 }
 
-// escaped says what happened outside the volume, if anything did.
-func (b *battlefield) escaped(t *testing.T) string {
+// describeEscape returns a description of the first effect outside the volume, or "".
+func (b *battlefield) describeEscape(t *testing.T) string {
 	mounts := mountsBelow(t, mount.New(mount.Config{}), b.dir)
 	for _, info := range mounts {
 		shows := filepath.Base(info.Root)
@@ -128,7 +128,7 @@ func testAttack(t *testing.T, tier mount.Tier) {
 	if testbed.Long() {
 		rounds, least = 10_000, 10
 	}
-	if tiers := mount.Tiers(); testbed.Long() && tier == tiers[len(tiers)-1] { // what is mounted with here
+	if tiers := mount.Tiers(); testbed.Long() && tier == tiers[len(tiers)-1] { // the one that this test mounts with
 		rounds, least = 100_000, 100
 	}
 	t.Run("control", func(t *testing.T) {
@@ -136,8 +136,8 @@ func testAttack(t *testing.T, tier mount.Tier) {
 		end := b.attack(t)
 		defer end()
 		for range 1_000_000 {
-			if naive(b.disks+"/disk/sub", b.unmounter(t, "1").GetPath()); b.escaped(t) != "" {
-				t.Logf("the control lets the attackers out: %s", b.escaped(t))
+			if checkThenUse(b.disks+"/disk/sub", b.unmounter(t, "1").GetPath()); b.describeEscape(t) != "" {
+				t.Logf("the control lets the attackers out: %s", b.describeEscape(t))
 				return
 			}
 		}
@@ -150,28 +150,28 @@ func testAttack(t *testing.T, tier mount.Tier) {
 	for ; i < rounds || (up < least || down == 0) && i < 100*rounds; i++ {
 		if mounter.SetUp(t.Context(), volume.MounterArgs{}) == nil {
 			up++
-			require.Empty(t, b.escaped(t), "round %d, set up", i)
+			require.Empty(t, b.describeEscape(t), "round %d, set up", i)
 		}
 		if unmounter.TearDown(t.Context()) == nil {
 			down++
 		}
 		if i%16 == 0 {
-			require.Empty(t, b.escaped(t), "round %d, torn down", i)
+			require.Empty(t, b.describeEscape(t), "round %d, torn down", i)
 		}
 	}
 	end()
-	require.Empty(t, b.escaped(t))
+	require.Empty(t, b.describeEscape(t))
 	t.Logf("of %d rounds %d set-ups and %d tear-downs went through", i, up, down)
 	require.GreaterOrEqual(t, up, least, "too few set-ups to say anything")
 	require.Positive(t, down)
 	require.NoError(t, unmounter.TearDown(t.Context()))
-	require.NoError(t, util.RemoveEmptyParents(b.host.Root(), unmounter.GetPath()))
+	require.NoError(t, util.RemoveEmptyParents(t.Context(), b.host.Root(), unmounter.GetPath()))
 	require.Len(t, mountsBelow(t, mount.New(mount.Config{}), b.dir), 2, "the tmpfs and the victim")
 }
 
-// naive does what a program does that trusts a path which it has looked at. It
-// pauses in between, since with one processor hardly anybody else has a turn then.
-func naive(source, target string) {
+// checkThenUse imitates a program that uses a path after checking it. The pause between both gives
+// the attacker a turn on a machine with one processor.
+func checkThenUse(source, target string) {
 	if isClean(source) && isClean(filepath.Dir(target)) {
 		time.Sleep(time.Microsecond)
 		_ = os.MkdirAll(target, 0o750)

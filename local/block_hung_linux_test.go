@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestBlockMetricsHung: however often somebody asks for the size of a device that does
-// not answer, one thread waits for it.
+// TestBlockMetricsHung checks that one thread waits for the size of a device that does not
+// answer, however many calls there are.
 func TestBlockMetricsHung(t *testing.T) {
 	r := newRig(t)
 	if r == nil {
@@ -31,7 +31,7 @@ func TestBlockMetricsHung(t *testing.T) {
 	options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", dev.Fd())
 	require.NoError(t, unix.Mount("dead", dead, "fuse.dead", 0, options))
 	t.Cleanup(func() { require.NoError(t, unix.Unmount(dead, unix.MNT_DETACH)) })
-	t.Cleanup(func() { _ = dev.Close() }) // whoever waits fails
+	t.Cleanup(func() { _ = dev.Close() }) // ends the waiting calls with an error
 	v := r.unmapper("1")
 	require.NoError(t, os.MkdirAll(filepath.Dir(podLink(v)), 0o755))
 	require.NoError(t, os.Symlink(dead+"/disk", podLink(v)))
@@ -52,10 +52,10 @@ func requireNoMetrics(t *testing.T, v volume.BlockVolume) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
-// waiting counts those who ask a device.
+// waiting counts the goroutines that query a device.
 func waiting() int {
 	stacks := make([]byte, 1<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
 	return strings.Count(string(stacks), "created by github.com/volumekit/volumekit/util/fsusage.") +
-		strings.Count(string(stacks), "created by github.com/volumekit/volumekit/local.inTime")
+		strings.Count(string(stacks), "created by github.com/volumekit/volumekit/util/ctxend.Await")
 }

@@ -31,11 +31,11 @@ func (r *rig) unmapper(uid types.UID) volume.BlockVolumeUnmapper {
 	return u
 }
 
-// release is what is done when the last pod that has a device goes.
+// release makes the calls that follow the last pod of a device.
 func (r *rig) release(uid types.UID, global string) {
 	r.t.Helper()
 	require.NoError(r.t, r.unmapper(uid).UnmapPodDevice(r.t.Context()))
-	require.NoError(r.t, r.unmapper(uid).TearDownDevice(r.t.Context(), global, ""))
+	require.NoError(r.t, r.unmapper(uid).TearDownDevice(r.t.Context(), volume.BlockVolumePaths{GlobalMapPath: global}))
 }
 
 // podLink is where a pod finds its device.
@@ -47,7 +47,7 @@ func podLink(v volume.BlockVolume) string {
 // holds are the loop devices on a disk.
 func (r *rig) holds(d testDisk) []loop.Device {
 	r.t.Helper()
-	all, err := loop.List()
+	all, err := loop.List(context.Background())
 	require.NoError(r.t, err)
 	var held []loop.Device
 	for _, l := range all {
@@ -58,7 +58,7 @@ func (r *rig) holds(d testDisk) []loop.Device {
 	return held
 }
 
-// requireReleased: whoever looks at a loop device keeps it for an instant.
+// requireReleased waits: another process that opens a loop device keeps it for an instant.
 func (r *rig) requireReleased(d testDisk) {
 	r.t.Helper()
 	require.Eventually(r.t, func() bool { return len(r.holds(d)) == 0 }, longWait, tick)
@@ -87,9 +87,9 @@ func TestBlock(t *testing.T) {
 	require.ErrorIs(t, err, volume.ErrNotMounted)
 
 	for range 2 {
-		_, err = writer.SetUpDevice(t.Context())
+		_, err = writer.SetUpDevice(t.Context(), volume.BlockVolumePaths{})
 		require.NoError(t, err)
-		path, err := writer.MapPodDevice(t.Context())
+		path, err := writer.MapPodDevice(t.Context(), volume.BlockVolumePaths{})
 		require.NoError(t, err)
 		require.Equal(t, d.device, path)
 	}
@@ -98,13 +98,13 @@ func TestBlock(t *testing.T) {
 	readOnly := blockSpec(r.links + "/disk")
 	readOnly.ReadOnly = true
 	reader := r.mapper(readOnly, "2")
-	_, err = reader.MapPodDevice(t.Context())
+	_, err = reader.MapPodDevice(t.Context(), volume.BlockVolumePaths{})
 	require.NoError(t, err)
 	require.ErrorIs(t, os.WriteFile(podLink(reader), []byte("x"), 0), os.ErrPermission)
 	require.NoError(t, os.WriteFile(podLink(writer), []byte("text"), 0))
-	_, err = r.mapper(s, "2").MapPodDevice(t.Context())
+	_, err = r.mapper(s, "2").MapPodDevice(t.Context(), volume.BlockVolumePaths{})
 	require.ErrorIs(t, err, volume.ErrAlreadyMounted)
-	_, err = r.mapper(readOnly, "1").MapPodDevice(t.Context())
+	_, err = r.mapper(readOnly, "1").MapPodDevice(t.Context(), volume.BlockVolumePaths{})
 	require.ErrorIs(t, err, volume.ErrAlreadyMounted)
 	require.FileExists(t, filepath.Join(global, "1"))
 	require.FileExists(t, filepath.Join(global, "2"))
@@ -116,16 +116,16 @@ func TestBlock(t *testing.T) {
 	for uid, want := range map[types.UID]bool{"1": false, "2": true} {
 		found, err := r.plugin.ConstructBlockVolumeSpec(t.Context(), uid, "pv", podLink(r.unmapper(uid)))
 		require.NoError(t, err)
-		require.True(t, found.IsBlock())
-		require.Equal(t, want, found.IsReadOnly())
-		require.Equal(t, s.PersistentVolume.Spec.Local.Path, found.PersistentVolume.Spec.Local.Path)
-		_, err = r.mapper(found, uid).MapPodDevice(t.Context())
+		require.True(t, found.Spec.IsBlock())
+		require.Equal(t, want, found.Spec.IsReadOnly())
+		require.Equal(t, s.PersistentVolume.Spec.Local.Path, found.Spec.PersistentVolume.Spec.Local.Path)
+		_, err = r.mapper(found.Spec, uid).MapPodDevice(t.Context(), volume.BlockVolumePaths{})
 		require.NoError(t, err, "it is mapped so")
 	}
 	require.Len(t, r.holds(d), 1, "the hold is found again")
 
 	require.NoError(t, os.Truncate(d.image, 2*smallDisk))
-	require.NoError(t, loop.Resize(loop.Device{Path: d.device}))
+	require.NoError(t, loop.Resize(context.Background(), loop.Device{Path: d.device}))
 	grown, err := r.plugin.NodeExpand(t.Context(), volume.NodeResizeOptions{Spec: s, NewSize: *resource.NewQuantity(2*smallDisk, resource.BinarySI)})
 	require.NoError(t, err)
 	require.True(t, grown)
@@ -133,15 +133,15 @@ func TestBlock(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, int64(2*smallDisk), metrics.Capacity.Value())
 
-	require.ErrorIs(t, r.unmapper("1").TearDownDevice(t.Context(), global, ""), local.ErrDeviceInUse)
-	require.Error(t, r.unmapper("1").TearDownDevice(t.Context(), r.dir, ""))
+	require.ErrorIs(t, r.unmapper("1").TearDownDevice(t.Context(), volume.BlockVolumePaths{GlobalMapPath: global}), local.ErrDeviceInUse)
+	require.Error(t, r.unmapper("1").TearDownDevice(t.Context(), volume.BlockVolumePaths{GlobalMapPath: r.dir}))
 	for range 2 {
 		for _, uid := range []types.UID{"1", "2"} {
 			require.NoError(t, r.unmapper(uid).UnmapPodDevice(t.Context()))
 		}
 	}
 	for range 2 {
-		require.NoError(t, r.unmapper("1").TearDownDevice(t.Context(), global, d.device))
+		require.NoError(t, r.unmapper("1").TearDownDevice(t.Context(), volume.BlockVolumePaths{GlobalMapPath: global, DevicePath: d.device}))
 	}
 	r.requireReleased(d)
 	require.NoDirExists(t, global)
@@ -150,27 +150,27 @@ func TestBlock(t *testing.T) {
 	require.Equal(t, "text", string(text[:4]))
 }
 
-// TestBlockHeld: a device that is mapped does not vanish, and another one is not
+// TestMappedDeviceIsHeld: a device that is mapped does not vanish, and another one is not
 // taken for it.
-func TestBlockHeld(t *testing.T) {
+func TestMappedDeviceIsHeld(t *testing.T) {
 	r := newRig(t)
 	if r == nil {
 		return
 	}
 	d, other := r.disk("disk", smallDisk), r.disk("other", smallDisk)
 	s := blockSpec(r.link("disk", d))
-	_, err := r.mapper(s, "1").MapPodDevice(t.Context())
+	_, err := r.mapper(s, "1").MapPodDevice(t.Context(), volume.BlockVolumePaths{})
 	require.NoError(t, err)
-	require.NoError(t, loop.Detach(loop.Device{Path: d.device}), "as when a disk is pulled out")
+	require.NoError(t, loop.Detach(context.Background(), loop.Device{Path: d.device}), "as when a disk is pulled out")
 	require.Len(t, r.holds(d), 1)
-	_, err = loop.Status(d.device)
+	_, err = loop.Status(context.Background(), d.device)
 	require.NoError(t, err, "it is still there")
 
 	r.link("disk", other)
-	_, err = r.mapper(s, "2").MapPodDevice(t.Context())
+	_, err = r.mapper(s, "2").MapPodDevice(t.Context(), volume.BlockVolumePaths{})
 	require.ErrorIs(t, err, local.ErrDeviceSwapped)
 	require.NoError(t, os.Remove(r.links+"/disk"))
-	_, err = r.mapper(s, "2").MapPodDevice(t.Context())
+	_, err = r.mapper(s, "2").MapPodDevice(t.Context(), volume.BlockVolumePaths{})
 	require.ErrorIs(t, err, local.ErrDeviceGone)
 	require.Equal(t, volume.Transient, volume.KindOf(err))
 
@@ -178,17 +178,18 @@ func TestBlockHeld(t *testing.T) {
 	global, err := u.GetGlobalMapPath(s)
 	require.NoError(t, err)
 	require.NoError(t, u.UnmapPodDevice(t.Context()))
-	require.NoError(t, u.TearDownDevice(t.Context(), global, ""))
+	require.NoError(t, u.TearDownDevice(t.Context(), volume.BlockVolumePaths{GlobalMapPath: global}))
 	r.requireReleased(d)
 	require.Eventually(t, func() bool {
-		_, err = loop.Status(d.device)
+		_, err = loop.Status(context.Background(), d.device)
 		return err != nil
 	}, longWait, tick, "now it is let go")
 }
 
-// TestBlockLingers: a hold that somebody still has open when it is let go of is not
-// taken for the next pod's: it ends with them, and its number is anybody's then.
-func TestBlockLingers(t *testing.T) {
+// TestReleasedHoldIsNotReused checks that a hold that a process still has open when it is released is
+// not taken for the next pod's hold. The hold ends when the process closes it, and its
+// number is free for any device then.
+func TestReleasedHoldIsNotReused(t *testing.T) {
 	r := newRig(t)
 	if r == nil {
 		return
@@ -197,7 +198,7 @@ func TestBlockLingers(t *testing.T) {
 	require.NoError(t, os.WriteFile(d.device, []byte("ours"), 0))
 	s := blockSpec(r.link("disk", d), "ro")
 	first := r.mapper(s, "1")
-	device, err := first.MapPodDevice(t.Context())
+	device, err := first.MapPodDevice(t.Context(), volume.BlockVolumePaths{})
 	require.NoError(t, err)
 	lingers, err := os.Open(device)
 	require.NoError(t, err)
@@ -207,17 +208,17 @@ func TestBlockLingers(t *testing.T) {
 	r.release("1", global)
 
 	second := r.mapper(s, "2")
-	again, err := second.MapPodDevice(t.Context())
+	again, err := second.MapPodDevice(t.Context(), volume.BlockVolumePaths{})
 	require.NoError(t, err)
 	require.NotEqual(t, device, again)
 	require.NoError(t, lingers.Close())
 	require.Eventually(t, func() bool { return len(r.holds(d)) == 1 }, longWait, tick)
-	status, err := loop.Status(again)
+	status, err := loop.Status(context.Background(), again)
 	require.NoError(t, err)
 	require.False(t, status.Ending)
 	found, err := r.plugin.ConstructBlockVolumeSpec(t.Context(), "2", "pv", podLink(second))
 	require.NoError(t, err)
-	require.True(t, found.IsReadOnly())
+	require.True(t, found.Spec.IsReadOnly())
 	text, err := os.ReadFile(podLink(second))
 	require.NoError(t, err)
 	require.Equal(t, "ours", string(text[:4]))
@@ -235,7 +236,7 @@ func TestBlockRestarted(t *testing.T) {
 	s := blockSpec(r.link("disk", d))
 	first, second := r.mapper(s, "1"), r.mapper(s, "2")
 	for _, m := range []volume.BlockVolumeMapper{first, second} {
-		_, err := m.MapPodDevice(t.Context())
+		_, err := m.MapPodDevice(t.Context(), volume.BlockVolumePaths{})
 		require.NoError(t, err)
 	}
 	global, err := first.GetGlobalMapPath(s)
@@ -247,7 +248,7 @@ func TestBlockRestarted(t *testing.T) {
 		require.NoError(t, os.Remove(link))
 		require.NoError(t, os.Symlink("/dev/sda-of-before", link))
 	}
-	_, err = first.MapPodDevice(t.Context())
+	_, err = first.MapPodDevice(t.Context(), volume.BlockVolumePaths{})
 	require.NoError(t, err)
 	to, err := os.Readlink(podLink(first))
 	require.NoError(t, err)
@@ -258,11 +259,11 @@ func TestBlockRestarted(t *testing.T) {
 	for _, uid := range []types.UID{"1", "2"} {
 		require.NoError(t, r.unmapper(uid).UnmapPodDevice(t.Context()))
 	}
-	require.NoError(t, r.unmapper("1").TearDownDevice(t.Context(), global, ""))
+	require.NoError(t, r.unmapper("1").TearDownDevice(t.Context(), volume.BlockVolumePaths{GlobalMapPath: global}))
 }
 
-// TestBlockReaderRestarted: who could only read before the node was started again can
-// only read after that.
+// TestBlockReaderRestarted checks that a pod which could only read before a restart of the
+// node can only read afterwards.
 func TestBlockReaderRestarted(t *testing.T) {
 	r := newRig(t)
 	if r == nil {
@@ -272,13 +273,13 @@ func TestBlockReaderRestarted(t *testing.T) {
 	s := blockSpec(r.link("disk", d), "ro")
 	m := r.mapper(s, "1")
 	for range 2 {
-		_, err := m.MapPodDevice(t.Context())
+		_, err := m.MapPodDevice(t.Context(), volume.BlockVolumePaths{})
 		require.NoError(t, err)
 	}
 	for _, held := range r.holds(d) {
-		status, err := loop.Status(held.Path)
+		status, err := loop.Status(context.Background(), held.Path)
 		require.NoError(t, err)
-		require.NoError(t, loop.Detach(status))
+		require.NoError(t, loop.Detach(context.Background(), status))
 	}
 	r.requireReleased(d)
 	global, err := m.GetGlobalMapPath(s)
@@ -292,19 +293,19 @@ func TestBlockReaderRestarted(t *testing.T) {
 
 	found, err := r.plugin.ConstructBlockVolumeSpec(t.Context(), "1", "pv", podLink(m))
 	require.NoError(t, err)
-	require.True(t, found.IsReadOnly())
-	again := r.mapper(found, "1")
-	_, err = again.MapPodDevice(t.Context())
+	require.True(t, found.Spec.IsReadOnly())
+	again := r.mapper(found.Spec, "1")
+	_, err = again.MapPodDevice(t.Context(), volume.BlockVolumePaths{})
 	require.NoError(t, err)
 	require.ErrorIs(t, os.WriteFile(podLink(again), []byte("x"), 0), os.ErrPermission)
 
 	require.NoError(t, r.unmapper("1").UnmapPodDevice(t.Context()))
 	writable := blockSpec(r.links + "/disk")
-	_, err = r.mapper(writable, "1").MapPodDevice(t.Context())
+	_, err = r.mapper(writable, "1").MapPodDevice(t.Context(), volume.BlockVolumePaths{})
 	require.NoError(t, err)
 	found, err = r.plugin.ConstructBlockVolumeSpec(t.Context(), "1", "pv", podLink(m))
 	require.NoError(t, err)
-	require.False(t, found.IsReadOnly(), "it may write now")
+	require.False(t, found.Spec.IsReadOnly(), "it may write now")
 	r.release("1", global)
 	r.requireReleased(d)
 }
@@ -326,7 +327,7 @@ func TestBlockOtherNode(t *testing.T) {
 		return append(held, r.holds(testDisk{device: node})...)
 	}
 	for range 3 {
-		_, err := m.MapPodDevice(t.Context())
+		_, err := m.MapPodDevice(t.Context(), volume.BlockVolumePaths{})
 		require.NoError(t, err)
 	}
 	require.Len(t, holds(), 1)
@@ -339,33 +340,33 @@ func TestBlockOtherNode(t *testing.T) {
 	require.Eventually(t, func() bool { return len(holds()) == 0 }, longWait, tick)
 }
 
-// endsWith is a context that ends when a file is there.
-type endsWith struct {
+// A fileContext is a context that ends when a file exists.
+type fileContext struct {
 	context.Context
 	file string
 }
 
-func (e endsWith) Err() error {
+func (e fileContext) Err() error {
 	if _, err := os.Lstat(e.file); err == nil {
 		return context.Canceled
 	}
 	return nil
 }
 
-// TestBlockMappedLate: what is mapped is no failure.
-func TestBlockMappedLate(t *testing.T) {
+// TestMapSucceedsAfterContext: a context that ends once the device is mapped is no failure.
+func TestMapSucceedsAfterContext(t *testing.T) {
 	r := newRig(t)
 	if r == nil {
 		return
 	}
 	d := r.disk("disk", smallDisk)
 	m := r.mapper(blockSpec(r.link("disk", d)), "1")
-	device, err := m.MapPodDevice(endsWith{t.Context(), podLink(m)})
+	device, err := m.MapPodDevice(fileContext{t.Context(), podLink(m)}, volume.BlockVolumePaths{})
 	require.NoError(t, err)
 	require.Equal(t, d.device, device)
 }
 
-// TestForgetRaw: what is known of a device stays as long as it is held.
+// TestForgetRaw: the record of a device stays as long as the device is held.
 func TestForgetRaw(t *testing.T) {
 	r := newRig(t)
 	if r == nil {
@@ -373,18 +374,18 @@ func TestForgetRaw(t *testing.T) {
 	}
 	d := r.disk("disk", smallDisk)
 	m := r.mapper(blockSpec(r.link("disk", d)), "1")
-	_, err := m.MapPodDevice(t.Context())
+	_, err := m.MapPodDevice(t.Context(), volume.BlockVolumePaths{})
 	require.NoError(t, err)
 	global, err := m.GetGlobalMapPath(blockSpec(r.links + "/disk"))
 	require.NoError(t, err)
 	require.NoError(t, r.unmapper("1").UnmapPodDevice(t.Context()))
 	require.ErrorIs(t, r.plugin.Forget(t.Context(), "pv"), local.ErrDeviceInUse, "it is held")
-	_, err = m.MapPodDevice(t.Context())
+	_, err = m.MapPodDevice(t.Context(), volume.BlockVolumePaths{})
 	require.NoError(t, err)
 	for _, held := range r.holds(d) {
-		status, err := loop.Status(held.Path)
+		status, err := loop.Status(context.Background(), held.Path)
 		require.NoError(t, err)
-		require.NoError(t, loop.Detach(status))
+		require.NoError(t, loop.Detach(context.Background(), status))
 	}
 	require.ErrorIs(t, r.plugin.Forget(t.Context(), "pv"), local.ErrDeviceInUse, "a pod has it")
 	r.release("1", global)
@@ -392,7 +393,7 @@ func TestForgetRaw(t *testing.T) {
 	require.NoError(t, r.plugin.Forget(t.Context(), "pv"))
 }
 
-// TestBlockStrayFile: what is in the place of a link is nobody's to remove.
+// TestBlockStrayFile: a file in the place of a link stays.
 func TestBlockStrayFile(t *testing.T) {
 	r := newRig(t)
 	if r == nil {
@@ -403,7 +404,7 @@ func TestBlockStrayFile(t *testing.T) {
 	dir, _ := m.GetPodDeviceMapPath()
 	require.NoError(t, os.MkdirAll(dir, 0o755))
 	require.NoError(t, os.WriteFile(podLink(m), []byte("precious"), 0o600))
-	_, err := m.MapPodDevice(t.Context())
+	_, err := m.MapPodDevice(t.Context(), volume.BlockVolumePaths{})
 	require.Error(t, err)
 	require.Error(t, r.unmapper("1").UnmapPodDevice(t.Context()))
 	require.FileExists(t, podLink(m))

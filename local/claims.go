@@ -9,37 +9,37 @@ import (
 	"github.com/volumekit/volumekit/util/ctxend"
 )
 
-// A place is where a directory is in its file system, by whatever path.
+// A place is a directory's location in its file system, independent of the path.
 type place struct {
 	major, minor uint32
 	path         string
 }
 
-// overlaps reports whether one is the other, or in it.
+// overlaps reports whether one place is, or contains, the other.
 func (p place) overlaps(other place) bool {
 	return p.major == other.major && p.minor == other.minor &&
 		(isOrIsBelow(p.path, other.path) || isOrIsBelow(other.path, p.path))
 }
 
-// claims keep calls of SetUp apart that would look at each other's files, from the
-// look at who uses them to the mount that makes the call one of these. They are
-// served in the order in which they come. It is locked after the volume's directory.
+// claims serialise calls of SetUp whose directories overlap, from the search for current
+// users of a directory to the mount that makes the call's pod a user. Calls are served in
+// the order of their arrival. The lock comes after that of the volume's directory.
 //
-// To know where a directory is takes the whole mount table, which those who share do
-// not read for nothing: while nobody is alone they leave it to who is next.
+// To locate a directory requires the whole mount table. Shared claims avoid that: while
+// there is no exclusive claim they leave it to the next exclusive one.
 type claims struct {
 	mu   sync.Mutex
-	list []*claim // those who have theirs and those who wait, in order
+	list []*claim // granted and waiting claims, in order
 }
 
 type claim struct {
 	dir   string
-	at    func(dir string) place // nil: who knows, see dir
-	alone bool                   // nobody else at the same time; else only nobody who is alone
+	at    func(dir string) place // locates the directory; nil: unknown, see dir
+	alone bool                   // exclusive; otherwise shared with other shared claims
 	over  chan struct{}
 }
 
-// share takes the directory if nobody is alone anywhere.
+// share grants a shared claim if there is no exclusive one.
 func (c *claims) share(dir string) (done func(), ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,26 +48,25 @@ func (c *claims) share(dir string) (done func(), ok bool) {
 	}
 	mine := &claim{dir: dir, over: make(chan struct{})}
 	c.list = append(c.list, mine)
-	return func() { c.leave(mine) }, true
+	return func() { c.dequeue(mine) }, true
 }
 
-// take waits for its turn, which lasts until done is called. It is told where directories
-// are.
-func (c *claims) take(ctx context.Context, dir string, at func(dir string) place, alone bool) (done func(), err error) {
+// acquire waits for its turn, which ends with the call of done. At locates directories.
+func (c *claims) acquire(ctx context.Context, dir string, at func(dir string) place, alone bool) (done func(), err error) {
 	mine := &claim{dir: dir, at: at, alone: alone, over: make(chan struct{})}
-	for _, earlier := range c.enter(mine) {
+	for _, earlier := range c.enqueue(mine) {
 		select {
 		case <-earlier.over:
 		case <-ctx.Done():
-			c.leave(mine)
+			c.dequeue(mine)
 			return nil, util.Transient(ctxend.Error(ctx))
 		}
 	}
-	return func() { c.leave(mine) }, nil
+	return func() { c.dequeue(mine) }, nil
 }
 
-// enter returns those who come first.
-func (c *claims) enter(mine *claim) (earlier []*claim) {
+// enqueue appends a claim and returns the claims that it waits for.
+func (c *claims) enqueue(mine *claim) (earlier []*claim) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, other := range c.list {
@@ -79,7 +78,7 @@ func (c *claims) enter(mine *claim) (earlier []*claim) {
 	return earlier
 }
 
-// overlaps of a claim whose place is known.
+// overlaps reports whether a located claim conflicts with another one.
 func (c *claim) overlaps(other *claim) bool {
 	at := other.at
 	if at == nil {
@@ -88,7 +87,7 @@ func (c *claim) overlaps(other *claim) bool {
 	return c.at(c.dir).overlaps(at(other.dir))
 }
 
-func (c *claims) leave(mine *claim) {
+func (c *claims) dequeue(mine *claim) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.list = slices.DeleteFunc(c.list, func(other *claim) bool { return other == mine })

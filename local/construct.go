@@ -15,69 +15,75 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// errNoOrigin: the directory behind a mount is not to be found below the roots.
-var errNoOrigin = errors.New("what is mounted there is not below one of the directories where local volumes may be")
+// errNoOrigin reports that the mounted directory is not found below the roots.
+var errNoOrigin = errors.New("the mounted path is not below one of the plugin's roots")
 
-// ConstructVolumeSpec recovers the path of the directory that is mounted at
-// mountPath, and its flags as mount options, from the mount table: all of them, so
-// that a SetUp with the specification finds the mount as asked whatever the flags
-// are where the directory comes from.
+// ConstructVolumeSpec recovers the path of the directory that is mounted at mountPath, and
+// its flags as mount options, from the mount table: all flags, so that a SetUp with the
+// specification finds the mount as requested, independent of the directory's own mount.
 //
-// A path that is not below the host's root is a [*field.Error]. If nothing is
-// mounted there the error wraps [volume.ErrNotMounted]; if something is, and the
-// directory cannot be found below the roots (it may have been removed), or the
-// path does not lead to it as it is written, [volume.ErrUncertain].
-func (p *Plugin) ConstructVolumeSpec(ctx context.Context, volumeName, mountPath string) (*volume.Spec, error) {
+// A path that is not below the host's root is a [*field.Error]. If nothing is mounted there
+// the error wraps [volume.ErrNotMounted]; if the mounted directory cannot be found below the
+// roots (it may have been removed), or its path does not lead to it as written,
+// [volume.ErrUncertain].
+func (p *Plugin) ConstructVolumeSpec(ctx context.Context, volumeName, mountPath string) (volume.ReconstructedVolume, error) {
+	spec, err := p.constructSpec(ctx, volumeName, mountPath)
+	return volume.ReconstructedVolume{Spec: spec}, err
+}
+
+func (p *Plugin) constructSpec(ctx context.Context, volumeName, mountPath string) (*volume.Spec, error) {
 	if err := volume.ValidatePathComponent(field.NewPath("volumeName"), volumeName); err != nil {
 		return nil, err
 	}
 	if p.host == nil {
 		return nil, errNotInitialised
 	}
-	at, table, err := p.mounts.At(ctx, mountPath)
+	at, view, err := p.mounts.At(ctx, mountPath)
 	if err != nil {
 		return nil, err
 	}
-	if shared, name, ok := p.deviceOrigin(table, at.Mountpoint); ok {
-		return p.deviceSpec(volumeName, name, at, shared)
+	if shared, name, ok := p.deviceOrigin(view, at.Mountpoint); ok {
+		return queryInTime(ctx, p, at.Mountpoint, func() (*volume.Spec, error) { return p.deviceSpec(volumeName, name, at, shared) })
 	}
-	source, there, ok := p.origin(table, at.Mountpoint)
+	source, there, ok := p.origin(view, at.Mountpoint)
 	if !ok {
-		return nil, fmt.Errorf("%w: %s: %w", volume.ErrUncertain, mountPath, errNoOrigin)
+		return nil, volume.AsUncertain(fmt.Errorf("%s: %w", mountPath, errNoOrigin))
 	}
 	return specFor(volumeName, source, util.BindOptions(at.Flags, there), at.Flags&mount.ReadOnly != 0), nil
 }
 
-// origin returns the path that a volume at mountPath has in its specification,
-// and the flags of the mount in which that path is.
-func (p *Plugin) origin(table mount.Table, mountPath string) (path string, flags mount.Flags, ok bool) {
-	for _, origin := range table.Origins(mountPath) {
-		if path, ok := p.written(origin); ok {
-			in, _ := table.Containing(origin)
-			return path, in.Flags, true
+// origin returns the path in the specification of the volume at mountPath, and the flags of
+// the mount that contains that path.
+func (p *Plugin) origin(view *mount.View, mountPath string) (path string, flags mount.Flags, ok bool) {
+	for _, r := range p.roots {
+		for origin := range view.OriginsBelow(mountPath, r.resolved) {
+			if path, ok := p.writtenPath(origin); ok {
+				in, _ := view.Containing(origin)
+				return path, in.Flags, true
+			}
 		}
 	}
 	return "", 0, false
 }
 
-// deviceOrigin returns the mount of a device from which the one at mountPath comes,
+// deviceOrigin returns the mount of the device from which the mount at mountPath is bound,
 // and the volume's name there.
-func (p *Plugin) deviceOrigin(table mount.Table, mountPath string) (shared mount.Info, name string, ok bool) {
+func (p *Plugin) deviceOrigin(view *mount.View, mountPath string) (shared mount.Info, name string, ok bool) {
 	dir, err := p.host.PluginDir(PluginName)
 	if err != nil {
 		return mount.Info{}, "", false
 	}
-	for _, origin := range table.Origins(mountPath) {
-		rest, is := below(path.Join(dir, mountsDir), origin)
-		if shared, ok := table.At(origin); is && ok && !strings.Contains(rest, "/") {
+	shareds := path.Join(dir, mountsDir)
+	for origin := range view.OriginsBelow(mountPath, shareds) {
+		rest, is := below(shareds, origin)
+		if shared, ok := view.At(origin); is && ok && !strings.Contains(rest, "/") {
 			return shared, rest, true
 		}
 	}
 	return mount.Info{}, "", false
 }
 
-// deviceSpec recovers what is on a device: by the record that was made of it, or by
-// what the mount table says it is.
+// deviceSpec recovers a volume on a device: by the device's record, or by the mount table.
 func (p *Plugin) deviceSpec(volumeName, name string, at, shared mount.Info) (*volume.Spec, error) {
 	options := util.BindOptions(at.Flags, shared.Flags)
 	if shared.Flags&mount.ReadOnly != 0 {
@@ -85,9 +91,9 @@ func (p *Plugin) deviceSpec(volumeName, name string, at, shared mount.Info) (*vo
 	}
 	rec, err := p.records.read(name)
 	if err != nil || rec == nil {
-		path, ok := p.written(shared.Source)
+		path, ok := p.writtenPath(shared.Source)
 		if !ok {
-			return nil, fmt.Errorf("%w: %s: %w", volume.ErrUncertain, at.Mountpoint, errors.Join(errNoOrigin, err))
+			return nil, volume.AsUncertain(fmt.Errorf("%s: %w", at.Mountpoint, errors.Join(errNoOrigin, err)))
 		}
 		rec = &record{Path: path, FSType: shared.FSType}
 	}

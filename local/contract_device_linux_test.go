@@ -1,6 +1,7 @@
 package local_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -62,7 +63,7 @@ func TestDeviceContract(t *testing.T) {
 			device, err := os.Readlink(s.PersistentVolume.Spec.Local.Path)
 			require.NoError(t, err)
 			size := grown(t, disks[device].image, 4<<20)
-			require.NoError(t, loop.Resize(loop.Device{Path: device}))
+			require.NoError(t, loop.Resize(context.Background(), loop.Device{Path: device}))
 			return size
 		}
 		config.OwnCapacity = true
@@ -73,7 +74,7 @@ func TestDeviceContract(t *testing.T) {
 	})
 }
 
-// needsToGrowExt4 skips the test where the kernel lets nobody grow a mounted one.
+// needsToGrowExt4 skips the test if the kernel refuses to grow a mounted ext4.
 func needsToGrowExt4(t *testing.T) {
 	t.Helper()
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
@@ -93,7 +94,7 @@ func grown(t *testing.T, file string, by int64) resource.Quantity {
 	return *resource.NewQuantity(info.Size()+by, resource.BinarySI)
 }
 
-func deviceContract(links string, newDisk func(t *testing.T) string, format func(t *testing.T, disk string)) volumetest.Config {
+func deviceContract(links string, newDisk func(t *testing.T) string, format func(t *testing.T, disk string)) volumetest.Config[*testing.T] {
 	newSpec := func(t *testing.T, options ...string) *volume.Spec {
 		dir, err := os.MkdirTemp(links, "disk")
 		require.NoError(t, err)
@@ -103,7 +104,7 @@ func deviceContract(links string, newDisk func(t *testing.T) string, format func
 		s.PersistentVolume.Name = filepath.Base(dir)
 		return s
 	}
-	return volumetest.Config{
+	return volumetest.Config[*testing.T]{
 		New: func(_ *testing.T, _ volume.VolumeHost, m mount.Interface) volume.VolumePlugin {
 			return local.New(local.Config{Mounter: m, DeviceLinks: []string{links}})
 		},

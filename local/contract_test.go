@@ -30,7 +30,7 @@ func TestContract(t *testing.T) {
 	})
 }
 
-func contractConfig(t *testing.T, newMounter func(*testing.T) mount.Interface) volumetest.Config {
+func contractConfig(t *testing.T, newMounter func(*testing.T) mount.Interface) volumetest.Config[*testing.T] {
 	disks, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
 	newSpec := func(t *testing.T, options ...string) *volume.Spec {
@@ -40,7 +40,7 @@ func contractConfig(t *testing.T, newMounter func(*testing.T) mount.Interface) v
 		s.PersistentVolume.Name = filepath.Base(dir)
 		return s
 	}
-	return volumetest.Config{
+	return volumetest.Config[*testing.T]{
 		New: func(_ *testing.T, _ volume.VolumeHost, m mount.Interface) volume.VolumePlugin {
 			return local.New(local.Config{Mounter: m, Roots: []string{disks}})
 		},
@@ -55,11 +55,12 @@ func contractConfig(t *testing.T, newMounter func(*testing.T) mount.Interface) v
 			volume.NewSpecFromPersistentVolume(&v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}}, false),
 		},
 		Invalid: map[string]*volume.Spec{
-			"no path":       spec(""),
-			"elsewhere":     spec("/etc"),
-			"dot dot":       spec(disks + "/../x"),
-			"contradiction": spec(disks+"/x", "exec", "noexec"),
-			"bind option":   spec(disks+"/x", "rbind"),
+			"no path":        spec(""),
+			"elsewhere":      spec("/etc"),
+			"dot dot":        spec(disks + "/../x"),
+			"contradiction":  spec(disks+"/x", "exec", "noexec"),
+			"one of several": spec(disks+"/x", "exec,rbind"),
+			"bind option":    spec(disks+"/x", "rbind"),
 		},
 	}
 }

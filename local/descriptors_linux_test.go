@@ -1,6 +1,7 @@
 package local_test
 
 import (
+	"context"
 	"os"
 	"testing"
 
@@ -13,11 +14,11 @@ import (
 	"github.com/volumekit/volumekit/volume"
 )
 
-// enough descriptors for anything that the plugin does itself.
+// enough is a number of descriptors that suffices for the plugin's own work.
 const enough = 16
 
-// TestFewDescriptors: however many are left, a volume that does not come up may come up
-// later: the error is not final.
+// TestFewDescriptors checks that a SetUp which fails for lack of descriptors has no final
+// error: a later SetUp may succeed.
 func TestFewDescriptors(t *testing.T) {
 	if !mounttest.Namespace(t) { // a process of its own
 		return
@@ -41,7 +42,8 @@ func TestFewDescriptors(t *testing.T) {
 	require.Positive(t, failed)
 }
 
-// TestFewDescriptorsForADisk: nor is it final of a disk, and nobody takes it for another.
+// TestFewDescriptorsForADisk checks that a shortage of descriptors is no final error of a
+// disk either, and that the disk is not taken for another one.
 func TestFewDescriptorsForADisk(t *testing.T) {
 	r := newRig(t, "ext4")
 	if r == nil {
@@ -68,7 +70,8 @@ func TestFewDescriptorsForADisk(t *testing.T) {
 	require.Positive(t, failed)
 }
 
-// TestFewDescriptorsForARawDevice: nor when it is mapped, nor when it is let go of.
+// TestFewDescriptorsForARawDevice checks that a shortage of descriptors is no final error of
+// mapping or unmapping a raw device either.
 func TestFewDescriptorsForARawDevice(t *testing.T) {
 	r := newRig(t)
 	if r == nil {
@@ -82,9 +85,9 @@ func TestFewDescriptorsForARawDevice(t *testing.T) {
 	m, err := r.plugin.NewBlockVolumeMapper(s, pod("1"))
 	require.NoError(t, err)
 	verbs := []func() error{
-		func() error { _, err := m.MapPodDevice(t.Context()); return err },
+		func() error { _, err := m.MapPodDevice(t.Context(), volume.BlockVolumePaths{}); return err },
 		func() error { return u.UnmapPodDevice(t.Context()) },
-		func() error { return u.TearDownDevice(t.Context(), global, "") },
+		func() error { return u.TearDownDevice(t.Context(), volume.BlockVolumePaths{GlobalMapPath: global}) },
 	}
 	failed := 0
 	for free := range enough {
@@ -100,16 +103,16 @@ func TestFewDescriptorsForARawDevice(t *testing.T) {
 		}
 	}
 	require.Greater(t, failed, len(verbs))
-	all, err := loop.List()
+	all, err := loop.List(context.Background())
 	require.NoError(t, err)
 	number := numberOf(t, testDisk{device: r.device(s)})
 	for _, d := range all {
-		status, err := loop.Status(d.Path)
+		status, err := loop.Status(context.Background(), d.Path)
 		require.False(t, err == nil && status.BackingDevice == number && !status.Ending, "a hold is left: %+v", status)
 	}
 }
 
-// device is what a volume's link leads to.
+// device returns the device to which a volume's link leads.
 func (r *rig) device(s *volume.Spec) string {
 	r.t.Helper()
 	to, err := os.Readlink(s.PersistentVolume.Spec.Local.Path)

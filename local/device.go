@@ -7,13 +7,14 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"sync/atomic"
 	"syscall"
-	"time"
 
+	"github.com/volumekit/volumekit/disk"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/util/ctxend"
-	"github.com/volumekit/volumekit/util/diskprobe"
+	"github.com/volumekit/volumekit/util/keylock"
 	"github.com/volumekit/volumekit/volume"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -24,13 +25,12 @@ type deviceVolume struct {
 	plugin   *Plugin
 	name     string
 	uid      types.UID
-	path     string // as the volume has it
+	path     string // as written in the volume
 	at       location
 	fsType   string
 	options  []string
 	volumeRO bool // the volume itself is read-only
-	usedRO   bool // so is this use of it
-	found    []diskprobe.Found
+	usedRO   bool // this use of it is read-only
 }
 
 func (p *Plugin) deviceVolume(spec *volume.Spec) (*deviceVolume, error) {
@@ -70,7 +70,7 @@ func checkFSType(spec *volume.Spec) error {
 	return field.NotSupported(at, t[:min(len(t), longest)], mountable)
 }
 
-// failed is an error of this volume's device.
+// failed returns a [*DeviceError] of this volume.
 func (v *deviceVolume) failed(err error) error {
 	if err == nil {
 		return nil
@@ -78,23 +78,32 @@ func (v *deviceVolume) failed(err error) error {
 	return &DeviceError{Volume: v.name, Path: v.path, Err: err}
 }
 
-// inTime runs work that may have to wait for a device, and returns soon after ctx
-// ends. Work that goes on has to see for itself that it changes nothing then, or
-// that nobody else does meanwhile.
-func inTime(ctx context.Context, work func() error) error {
-	if ctx.Err() != nil {
-		return util.Transient(ctxend.Error(ctx))
+// queryInTime runs work that changes nothing and may have to wait for a device, and returns
+// soon after ctx ends. Queries with one key wait for each other, so a device that does not
+// answer costs one stuck call.
+func queryInTime[T any](ctx context.Context, p *Plugin, key string, work func() (T, error)) (T, error) {
+	value, _, err := keylock.Await(ctx, &p.asking, key, ctxend.Plugin, work, nil)
+	if err != nil && ctx.Err() != nil && volume.KindOf(err) == volume.Final {
+		err = util.Transient(err)
 	}
-	done := make(chan error, 1)
-	go func() { done <- work() }()
-	if err, ok := ctxend.Receive(ctx, done, time.Second); ok {
-		return err
-	}
-	return fmt.Errorf("%w: %w", volume.ErrUncertain, ctxend.Error(ctx))
+	return value, err
 }
 
-// look returns what a volume is: a device, and then the path of its node, or not. A
-// path at which nothing is is no device, unless the volume had one before.
+// lookInTime calls look, for callers without a lock.
+func (v *deviceVolume) lookInTime(ctx context.Context) (node string, is bool, err error) {
+	type found struct {
+		node string
+		is   bool
+	}
+	f, err := queryInTime(ctx, v.plugin, "look\x00"+v.name, func() (found, error) {
+		node, is, err := v.look()
+		return found{node, is}, err
+	})
+	return f.node, f.is, err
+}
+
+// look reports whether the volume is a device, and the path of its node. A missing path is no
+// device, unless the volume had one before.
 func (v *deviceVolume) look() (node string, is bool, err error) {
 	if !v.at.mayBeDevice {
 		return "", false, nil
@@ -105,9 +114,9 @@ func (v *deviceVolume) look() (node string, is bool, err error) {
 		if rec, recErr := v.plugin.records.read(v.name); recErr == nil && rec == nil && !v.at.links {
 			return "", false, nil
 		}
-		return "", true, v.failed(fmt.Errorf("%w: %w: %w", volume.ErrTransient, ErrDeviceGone, err))
+		return "", true, v.failed(volume.AsTransient(fmt.Errorf("%w: %w", ErrDeviceGone, err)))
 	case errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENAMETOOLONG):
-		return "", false, v.failed(err) // it stays so
+		return "", false, v.failed(err) // final
 	case err != nil:
 		return "", false, v.failed(util.Transient(err))
 	case k == kindDevice:
@@ -122,16 +131,15 @@ func (v *deviceVolume) look() (node string, is bool, err error) {
 
 const mostLinks = 8
 
-// follow goes from link to link as far as that is allowed, and returns where that
-// ends.
+// follow follows links as far as permitted, and returns the path and the kind of their end.
 func (p *Plugin) follow(at location) (node string, k kind, err error) {
 	node = at.path
 	for range mostLinks {
-		k, err = p.devices.kind(node)
+		k, err = p.nodes.kind(node)
 		if err != nil || k != kindLink || !p.holdsLinks(path.Dir(node)) {
 			return node, k, err
 		}
-		to, err := p.devices.readLink(node)
+		to, err := p.nodes.readLink(node)
 		if err != nil {
 			return node, k, err
 		}
@@ -150,28 +158,41 @@ func (p *Plugin) holdsLinks(dir string) bool {
 	return slices.ContainsFunc(p.roots, func(r root) bool { return r.links && r.resolved == dir })
 }
 
-// open opens the device for as long as something is done with it.
-func (v *deviceVolume) open() (disk, error) {
+// use opens the device for work, until ctx ends. Like [disk.Disks.Use] it returns while stuck
+// work continues.
+func (v *deviceVolume) use(ctx context.Context, work func(ctx context.Context, d *disk.Device) error) error {
 	node, is, err := v.look()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if !is {
-		return nil, v.failed(ErrNotDevice)
+		return v.failed(ErrNotDevice)
 	}
-	d, err := v.plugin.devices.open(node)
+	var opened atomic.Bool
+	err = v.plugin.disks.Use(ctx, node, func(ctx context.Context, d *disk.Device) error {
+		opened.Store(true)
+		return work(ctx, d)
+	})
 	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENXIO), errors.Is(err, syscall.ENODEV), errors.Is(err, errNoMedium):
-		return nil, v.failed(fmt.Errorf("%w: %w: %w", volume.ErrTransient, ErrDeviceGone, err))
-	case errors.Is(err, syscall.ENOTBLK):
-		return nil, v.failed(fmt.Errorf("%w: %w", ErrNotDevice, err))
-	case err != nil:
-		return nil, v.failed(util.Transient(err))
+	case errors.Is(err, mount.ErrUncertain) && !errors.Is(err, volume.ErrUncertain):
+		return v.failed(volume.AsUncertain(err))
+	case opened.Load() || err == nil:
+		return err
 	}
-	return d, nil
+	return v.openFailed(err)
 }
 
-// mountOptions are those of the mount that all pods share.
+func (v *deviceVolume) openFailed(err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENXIO), errors.Is(err, syscall.ENODEV), errors.Is(err, disk.ErrNoMedium):
+		return v.failed(volume.AsTransient(fmt.Errorf("%w: %w", ErrDeviceGone, err)))
+	case errors.Is(err, syscall.ENOTBLK):
+		return v.failed(fmt.Errorf("%w: %w", ErrNotDevice, err))
+	}
+	return v.failed(util.Transient(err))
+}
+
+// mountOptions returns the options of the mount that all pods share.
 func (v *deviceVolume) mountOptions(deviceRO bool) []string {
 	options := slices.Clone(v.options)
 	if v.volumeRO || deviceRO {
@@ -180,7 +201,7 @@ func (v *deviceVolume) mountOptions(deviceRO bool) []string {
 	return options
 }
 
-// bindOptions leaves out what is for the file system.
+// bindOptions drops the options of the file system.
 func bindOptions(options []string) []string {
 	var flags []string
 	for _, option := range options {

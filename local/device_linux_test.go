@@ -1,6 +1,7 @@
 package local_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -35,7 +36,7 @@ func TestDevice(t *testing.T) {
 func testDevice(t *testing.T, r *rig, fsType string) {
 	d := r.disk("disk", largeDisk)
 	s := deviceSpec(r.link("disk", d), fsType, "noatime")
-	can, err := r.plugin.CanDeviceMount(s)
+	can, err := r.plugin.CanDeviceMount(t.Context(), s)
 	require.NoError(t, err)
 	require.True(t, can)
 	_, err = r.setUp(s, "1", volume.MounterArgs{})
@@ -68,7 +69,7 @@ func testDevice(t *testing.T, r *rig, fsType string) {
 	}
 	require.NoDirExists(t, r.shared(s))
 	r.restart(local.Config{})
-	s.PersistentVolume.Spec.Local.FSType = nil // whatever is there
+	s.PersistentVolume.Spec.Local.FSType = nil // any type
 	require.NoError(t, r.mountDevice(s))
 	at, err = r.setUp(s, "1", volume.MounterArgs{})
 	require.NoError(t, err)
@@ -87,11 +88,11 @@ func testRecovered(t *testing.T, r *rig, s *volume.Spec, at string) {
 	before := mountsBelow(t, r.mount, r.dir)
 	found, err := r.plugin.ConstructVolumeSpec(t.Context(), "pv", at)
 	require.NoError(t, err)
-	require.Equal(t, s.PersistentVolume.Spec.Local.Path, found.PersistentVolume.Spec.Local.Path)
-	require.Equal(t, s.PersistentVolume.UID, found.PersistentVolume.UID)
-	require.Equal(t, *s.PersistentVolume.Spec.Local.FSType, *found.PersistentVolume.Spec.Local.FSType)
-	require.NoError(t, r.mountDevice(found))
-	_, err = r.setUp(found, "1", volume.MounterArgs{})
+	require.Equal(t, s.PersistentVolume.Spec.Local.Path, found.Spec.PersistentVolume.Spec.Local.Path)
+	require.Equal(t, s.PersistentVolume.UID, found.Spec.PersistentVolume.UID)
+	require.Equal(t, *s.PersistentVolume.Spec.Local.FSType, *found.Spec.PersistentVolume.Spec.Local.FSType)
+	require.NoError(t, r.mountDevice(found.Spec))
+	_, err = r.setUp(found.Spec, "1", volume.MounterArgs{})
 	require.NoError(t, err)
 	require.Equal(t, before, mountsBelow(t, r.mount, r.dir))
 }
@@ -99,7 +100,7 @@ func testRecovered(t *testing.T, r *rig, s *volume.Spec, at string) {
 func testGrown(t *testing.T, r *rig, d testDisk, s *volume.Spec, at string) {
 	t.Helper()
 	if fsType := *s.PersistentVolume.Spec.Local.FSType; fsType == "xfs" {
-		needs(t, fsType, "xfs_growfs")
+		requirePrograms(t, fsType, "xfs_growfs")
 	}
 	const more = largeDisk + 128<<20
 	req := volume.NodeResizeOptions{Spec: s, NewSize: *resource.NewQuantity(more, resource.BinarySI)}
@@ -108,10 +109,10 @@ func testGrown(t *testing.T, r *rig, d testDisk, s *volume.Spec, at string) {
 	require.False(t, done, "the device is smaller yet")
 	before := bytesOf(t, at)
 	require.NoError(t, os.Truncate(d.image, more))
-	require.NoError(t, loop.Resize(loop.Device{Path: d.device}))
+	require.NoError(t, loop.Resize(context.Background(), loop.Device{Path: d.device}))
 	done, err = r.plugin.NodeExpand(t.Context(), req)
 	if *s.PersistentVolume.Spec.Local.FSType == "ext4" && err != nil && strings.Contains(err.Error(), "Permission denied") {
-		mounttest.SkipWithout(t, "growext4", err) // some kernels let nobody grow a mounted one
+		mounttest.SkipWithout(t, "growext4", err) // some kernels refuse to grow a mounted one
 	}
 	require.NoError(t, err)
 	require.True(t, done)
@@ -129,8 +130,8 @@ func bytesOf(t *testing.T, at string) uint64 {
 	return stat.Blocks * uint64(stat.Bsize)
 }
 
-// TestNoMedium: a device without size is not blank, but gone: what is in it may come at any
-// moment.
+// TestNoMedium checks that a device of size 0 is gone, not blank: a medium with content may
+// be inserted at any moment.
 func TestNoMedium(t *testing.T) {
 	r := newRig(t, "ext4")
 	if r == nil {
@@ -139,16 +140,16 @@ func TestNoMedium(t *testing.T) {
 	at := r.link("disk", r.disk("disk", 0))
 	mapper, err := r.plugin.NewBlockVolumeMapper(blockSpec(at), pod("1"))
 	require.NoError(t, err)
-	_, mapped := mapper.MapPodDevice(t.Context())
+	_, mapped := mapper.MapPodDevice(t.Context(), volume.BlockVolumePaths{})
 	for _, err := range []error{r.mountDevice(deviceSpec(at, "")), mapped} {
 		require.ErrorIs(t, err, local.ErrDeviceGone)
 		require.Equal(t, volume.Transient, volume.KindOf(err))
 	}
-	_, err = os.Lstat(r.dir + "/root/plugins/kubernetes.io~local-volume/devices/pv")
+	_, err = os.Lstat(r.dir + "/root/plugins/kubernetes.io/local-volume/devices/pv")
 	require.ErrorIs(t, err, os.ErrNotExist, "nothing is noted of it")
 }
 
-// contents are what a device may carry that nobody may lose.
+// contents are kinds of data on a device that must not be lost.
 var contents = []struct {
 	name    string
 	offset  int64 // from the end if negative
@@ -211,12 +212,12 @@ func TestForeignContent(t *testing.T) {
 	}
 }
 
-// TestMadeByOthers: what the usual programs make is refused, or mounted as it is.
-func TestMadeByOthers(t *testing.T) {
+// TestFileSystemsOfOtherPrograms: a file system of the usual programs is refused, or mounted unchanged.
+func TestFileSystemsOfOtherPrograms(t *testing.T) {
 	if !mounttest.RootNamespace(t) {
 		return
 	}
-	needs(t, "ext4", "mkswap", "mkfs.ext4", "mkfs.ext3")
+	requirePrograms(t, "ext4", "mkswap", "mkfs.ext4", "mkfs.ext3")
 	r := newRig(t)
 	swap := r.disk("swap", smallDisk)
 	run(t, "mkswap", swap.device)
@@ -327,7 +328,7 @@ func TestDeviceReadOnly(t *testing.T) {
 	require.NoError(t, r.unmountDevice(byClaim))
 }
 
-// TestDeviceRefused: what is no device, or is not where devices may be.
+// TestDeviceRefused: files that are no devices, and devices outside of the roots, are refused.
 func TestDeviceRefused(t *testing.T) {
 	r := newRig(t)
 	if r == nil {
@@ -365,15 +366,15 @@ func TestDeviceRefused(t *testing.T) {
 		_, err = r.setUp(s, "1", volume.MounterArgs{})
 		require.ErrorIs(t, err, want, path)
 		require.Equal(t, kind, volume.KindOf(err), path)
-		_, err = r.plugin.CanDeviceMount(s)
+		_, err = r.plugin.CanDeviceMount(t.Context(), s)
 		require.ErrorIs(t, err, want, path)
 		mapper, err := r.plugin.NewBlockVolumeMapper(blockSpec(path), pod("1"))
 		require.NoError(t, err)
-		_, err = mapper.MapPodDevice(t.Context())
+		_, err = mapper.MapPodDevice(t.Context(), volume.BlockVolumePaths{})
 		require.ErrorIs(t, err, want, path)
 	}
 	for _, path := range []string{theirs, r.disks + "/disk"} { // no devices, or not for volumes
-		can, err := r.plugin.CanDeviceMount(deviceSpec(path, "ext4"))
+		can, err := r.plugin.CanDeviceMount(t.Context(), deviceSpec(path, "ext4"))
 		require.NoError(t, err)
 		require.False(t, can, path)
 		require.NoError(t, r.mountDevice(deviceSpec(path, "ext4")), "there is nothing to do")
@@ -390,12 +391,12 @@ func TestDeviceRefused(t *testing.T) {
 	// By way of another link in the same directory, as udev makes them.
 	r.link("disk", d)
 	require.NoError(t, os.Symlink("disk", r.links+"/other-name"))
-	can, err := r.plugin.CanDeviceMount(deviceSpec(r.links+"/other-name", ""))
+	can, err := r.plugin.CanDeviceMount(t.Context(), deviceSpec(r.links+"/other-name", ""))
 	require.NoError(t, err)
 	require.True(t, can)
 	// Or right in a root.
 	require.NoError(t, unix.Mknod(r.disks+"/node", unix.S_IFBLK|0o600, int(numberOf(t, d))))
-	can, err = r.plugin.CanDeviceMount(deviceSpec(r.disks+"/node", ""))
+	can, err = r.plugin.CanDeviceMount(t.Context(), deviceSpec(r.disks+"/node", ""))
 	require.NoError(t, err)
 	require.True(t, can)
 }
@@ -407,7 +408,7 @@ func numberOf(t testing.TB, d testDisk) uint64 {
 	return stat.Rdev
 }
 
-// TestDeviceInUse: what somebody else has is left to them.
+// TestDeviceInUse: a device that another program uses stays unchanged.
 func TestDeviceInUse(t *testing.T) {
 	r := newRig(t, "ext4")
 	if r == nil {
@@ -424,7 +425,7 @@ func TestDeviceInUse(t *testing.T) {
 	require.Equal(t, volume.Transient, volume.KindOf(err))
 	mapper, err := r.plugin.NewBlockVolumeMapper(blockSpec(r.links+"/disk"), pod("1"))
 	require.NoError(t, err)
-	_, err = mapper.SetUpDevice(t.Context())
+	_, err = mapper.SetUpDevice(t.Context(), volume.BlockVolumePaths{})
 	require.ErrorIs(t, err, local.ErrDeviceInUse)
 	require.NoError(t, r.mount.Unmount(t.Context(), elsewhere))
 	require.NoError(t, r.mountDevice(s))
@@ -434,12 +435,13 @@ func TestDeviceInUse(t *testing.T) {
 	raw.PersistentVolume.Name = "raw"
 	mapper, err = r.plugin.NewBlockVolumeMapper(raw, pod("1"))
 	require.NoError(t, err)
-	_, err = mapper.MapPodDevice(t.Context())
+	_, err = mapper.MapPodDevice(t.Context(), volume.BlockVolumePaths{})
 	require.NoError(t, err)
 	require.ErrorIs(t, r.mountDevice(s), local.ErrDeviceInUse, "it is another volume's")
 }
 
-// TestOneDeviceTwoVolumes: one of them gets it.
+// TestOneDeviceTwoVolumes checks that exactly one of several volumes on one device is
+// mounted.
 func TestOneDeviceTwoVolumes(t *testing.T) {
 	r := newRig(t, "ext4")
 	if r == nil {
@@ -476,7 +478,7 @@ func TestOneDeviceTwoVolumes(t *testing.T) {
 	}
 }
 
-// TestBadRecord: what is remembered of a device is input like any other.
+// TestBadRecord: records are untrusted input.
 func TestBadRecord(t *testing.T) {
 	r := newRig(t, "ext4")
 	if r == nil {
@@ -492,7 +494,7 @@ func TestBadRecord(t *testing.T) {
 	require.NoError(t, os.Truncate(file, 7))
 
 	found, err := r.plugin.ConstructVolumeSpec(t.Context(), "pv", at)
-	require.ErrorIs(t, err, volume.ErrUncertain, "%v", found)
+	require.ErrorIs(t, err, volume.ErrUncertain, "%v", found.Spec)
 	r.tearDown("1")
 	require.NoError(t, r.unmountDevice(s), "it is not needed for that")
 	before := d.sum(t)

@@ -7,23 +7,27 @@ import (
 	"io/fs"
 	"path"
 	"slices"
-	"strings"
 
+	"github.com/volumekit/volumekit/disk"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util"
+	"github.com/volumekit/volumekit/util/diskprobe"
 	"github.com/volumekit/volumekit/volume"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// CanDeviceMount reports whether the volume's path is, or leads to, a block device.
-// One that had a device before and has none now is a transient error that wraps
-// [ErrDeviceGone]; a link that is not followed, [ErrLink].
-func (p *Plugin) CanDeviceMount(spec *volume.Spec) (bool, error) {
+// CanDeviceMount reports whether the volume's path is, or leads to, a block device. If the
+// volume had a device before and its path is missing now, the error is transient and wraps
+// [ErrDeviceGone]; for a link that is not followed it wraps [ErrLink].
+//
+// If ctx ends before the device has answered, the error is transient and wraps ctx.Err()
+// and the cause.
+func (p *Plugin) CanDeviceMount(ctx context.Context, spec *volume.Spec) (bool, error) {
 	v, err := p.deviceVolume(spec)
 	if err != nil || spec.IsBlock() {
 		return false, err
 	}
-	_, is, err := v.look()
+	_, is, err := v.lookInTime(ctx)
 	return is && err == nil, err
 }
 
@@ -40,8 +44,8 @@ func (p *Plugin) deviceMounter() (*deviceMounter, error) {
 	return &deviceMounter{p}, nil
 }
 
-// GetDeviceMountRefs returns the other mount points of what is mounted at
-// deviceMountPath; of a path that is missing there are none.
+// GetDeviceMountRefs returns the other mount points of the mount at deviceMountPath; for a
+// missing path the list is empty.
 func (p *Plugin) GetDeviceMountRefs(ctx context.Context, deviceMountPath string) ([]string, error) {
 	if p.host == nil {
 		return nil, errNotInitialised
@@ -52,7 +56,7 @@ func (p *Plugin) GetDeviceMountRefs(ctx context.Context, deviceMountPath string)
 	}
 	refs, err := p.config.Mounter.MountRefs(ctx, dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // as a run leaves it that was killed before it mounted, or after it unmounted
+		return nil, nil // left by a process that was killed before it mounted, or after it unmounted
 	}
 	if err != nil {
 		return nil, util.Transient(err)
@@ -60,7 +64,7 @@ func (p *Plugin) GetDeviceMountRefs(ctx context.Context, deviceMountPath string)
 	return refs, nil
 }
 
-// pluginPath returns a place in the plugin's directory.
+// pluginPath returns a path in the plugin's directory.
 func (p *Plugin) pluginPath(kind, name string) (string, error) {
 	if p.host == nil {
 		return "", errNotInitialised
@@ -77,7 +81,7 @@ const mountsDir = "mounts"
 type deviceMounter struct{ plugin *Plugin }
 
 // GetDeviceMountPath implements [volume.DeviceMounter]:
-// <root>/plugins/kubernetes.io~local-volume/mounts/<volume>.
+// <root>/plugins/kubernetes.io/local-volume/mounts/<volume>.
 func (m *deviceMounter) GetDeviceMountPath(spec *volume.Spec) (string, error) {
 	if err := m.plugin.check(spec); err != nil {
 		return "", err
@@ -85,15 +89,18 @@ func (m *deviceMounter) GetDeviceMountPath(spec *volume.Spec) (string, error) {
 	return m.plugin.pluginPath(mountsDir, spec.Name())
 }
 
-// MountDevice implements [volume.DeviceMounter]. A device that is blank is formatted
-// first, as the volume's fsType says (by default ext4), unless the volume, this use
-// of it or the device is read-only; one with a file system of that type is checked,
-// fsck -a, and refused with [ErrFileSystemDamaged] if that is not enough; any other is refused, with a [*DeviceError] that wraps a [*ContentError]
-// or one of the errors of this package. For a directory there is nothing to do.
-// FsGroup has no effect here, as in Kubernetes: SetUp gives the volume to the group.
+// MountDevice implements [volume.DeviceMounter]. It formats a blank device with the volume's
+// fsType (by default ext4), unless the volume, this use of it or the device is read-only. A
+// file system of that type is checked, fsck -a, and refused with [ErrFileSystemDamaged] if
+// errors are left. A device that is smaller than its file system is refused with
+// [ErrDeviceTooSmall], a read-only device whose journal has to be replayed with
+// [ErrFileSystemDirty]. A device with any other content is refused with a [*DeviceError] that
+// wraps a [*ContentError] or one of the errors of this package. For a directory MountDevice
+// does nothing. FsGroup has no effect here, as in Kubernetes: SetUp gives the volume to the
+// group.
 //
-// If ctx ends while something is written to the device the programs that do so are
-// killed, and the error wraps [volume.ErrUncertain]. The same call begins again then.
+// If ctx ends while a program writes to the device the program is killed, and the error
+// wraps [volume.ErrUncertain]. The same call then starts again.
 func (m *deviceMounter) MountDevice(ctx context.Context, spec *volume.Spec, deviceMountPath string, args volume.DeviceMounterArgs) error {
 	v, err := m.plugin.deviceVolume(spec)
 	if err == nil {
@@ -108,10 +115,8 @@ func (m *deviceMounter) MountDevice(ctx context.Context, spec *volume.Spec, devi
 	if _, err := m.plugin.mounts.Below(field.NewPath("deviceMountPath"), deviceMountPath); err != nil {
 		return err
 	}
-	return inTime(ctx, func() error {
-		return m.plugin.mounts.Exclusively(ctx, deviceMountPath, func(dir string) error {
-			return v.mountAt(ctx, dir)
-		})
+	return m.plugin.mounts.Exclusively(ctx, deviceMountPath, func(ctx context.Context, dir string) error {
+		return v.mountAt(ctx, dir)
 	})
 }
 
@@ -130,27 +135,27 @@ func (v *deviceVolume) mountAt(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	d, err := v.open()
-	if err != nil {
-		return err
-	}
-	defer func() { _ = d.Close() }()
-	if d.facts().readOnly && !v.usedRO {
+	return v.use(ctx, func(ctx context.Context, d *disk.Device) error { return v.mountDeviceAt(ctx, dir, d) })
+}
+
+func (v *deviceVolume) mountDeviceAt(ctx context.Context, dir string, d *disk.Device) error {
+	if d.Info().ReadOnly && !v.usedRO {
 		return v.failed(ErrDeviceReadOnly)
 	}
 	at, _, err := v.plugin.mounts.At(ctx, dir)
 	switch {
 	case err == nil:
-		return v.mountedAlready(ctx, at, d.facts())
+		return v.mountedAlready(ctx, at, d.Info())
 	case !errors.Is(err, volume.ErrNotMounted):
 		return err
 	}
 	return v.mountFirst(ctx, dir, d)
 }
 
-// mountedAlready lets the mounter compare, if it is of this device.
-func (v *deviceVolume) mountedAlready(ctx context.Context, at mount.Info, facts diskFacts) error {
-	if err := v.checkSource(at, facts); err != nil {
+// mountedAlready verifies that an existing mount is of this device; the mounter compares the
+// rest.
+func (v *deviceVolume) mountedAlready(ctx context.Context, at mount.Info, info disk.Info) error {
+	if err := v.checkSource(at, info); err != nil {
 		return err
 	}
 	fsType := v.fsType
@@ -158,120 +163,106 @@ func (v *deviceVolume) mountedAlready(ctx context.Context, at mount.Info, facts 
 		fsType = at.FSType
 	}
 	return v.plugin.mounts.Mount(ctx, at.Mountpoint, mount.Request{
-		Source: facts.node, FSType: fsType, Options: v.mountOptions(facts.readOnly),
+		Source: info.Path, FSType: fsType, Options: v.mountOptions(info.ReadOnly),
 	})
 }
 
-// checkSource fails if what is mounted is of another device.
-func (v *deviceVolume) checkSource(at mount.Info, facts diskFacts) error {
-	is, err := v.isOf(at, facts)
+// checkSource fails if the mount is of another device.
+func (v *deviceVolume) checkSource(at mount.Info, info disk.Info) error {
+	is, err := v.isOf(at, info)
 	if err == nil && !is {
-		err = fmt.Errorf("%w: %s is mounted at %s, and the volume is %s", ErrDeviceSwapped, at.Source, at.Mountpoint, facts.node)
+		err = fmt.Errorf("%w: %s is mounted at %s, and the volume is %s", ErrDeviceSwapped, at.Source, at.Mountpoint, info.Path)
 	}
 	return v.failed(err)
 }
 
-// checkNode is checkSource of what is at a path by now.
-func (v *deviceVolume) checkNode(at mount.Info, node string) error {
-	facts, err := v.plugin.devices.identify(node)
+// checkNode calls checkSource with the device at a path.
+func (v *deviceVolume) checkNode(ctx context.Context, at mount.Info, node string) error {
+	info, err := v.plugin.disks.Identify(ctx, node)
 	if err != nil {
 		return v.failed(util.Transient(err))
 	}
-	return v.checkSource(at, facts)
+	return v.checkSource(at, info)
 }
 
-// isOf compares numbers, or where the mount's is no device's, as of btrfs, what was
-// recorded when it was mounted. The source is how the device was called then.
-func (v *deviceVolume) isOf(at mount.Info, facts diskFacts) (bool, error) {
+// isOf compares device numbers; for a file system with a number of its own, such as btrfs,
+// the record of its mount. The mount's source may be an old name of the device.
+func (v *deviceVolume) isOf(at mount.Info, info disk.Info) (bool, error) {
 	switch {
-	case facts.number == 0:
-		return at.Source == facts.node, nil
+	case info.Number == 0:
+		return at.Source == info.Path, nil
 	case at.Major != 0:
-		return at.Major == facts.major && at.Minor == facts.minor, nil
+		return at.Major == info.Major && at.Minor == info.Minor, nil
 	}
 	rec, err := v.plugin.records.read(v.name)
 	switch {
 	case err != nil:
 		return false, err
 	case rec == nil:
-		return at.Source == facts.node, nil
-	case rec.Disk.isOther(facts.identity):
+		return at.Source == info.Path, nil
+	case rec.Disk.IsOther(info.Identity):
 		return false, nil
 	}
-	return at.Source == facts.node || rec.Disk.same(facts.identity), nil
+	return at.Source == info.Path || rec.Disk.IsSame(info.Identity), nil
 }
 
-// take keeps other volumes from taking the same device into use at the same time, or a
-// part of it, or what it is a part of.
-func (v *deviceVolume) take(ctx context.Context, d disk) (done func(), err error) {
-	var taken []func()
-	done = func() {
-		for _, unlock := range taken {
-			unlock()
-		}
-	}
-	for _, part := range d.facts().parts {
-		unlock, err := v.plugin.taking.Lock(ctx, part)
-		if err != nil {
-			done()
-			return nil, v.failed(util.Transient(err))
-		}
-		taken = append(taken, unlock)
-	}
-	return done, nil
-}
-
-func (v *deviceVolume) mountFirst(ctx context.Context, dir string, d disk) error {
-	done, err := v.take(ctx, d)
-	if err != nil {
-		return err
-	}
-	defer done()
-	used, err := d.inUse("")
-	if err != nil {
+// mountFirst mounts a device that is not mounted. The claim keeps other volumes from the
+// device, from its partitions and from its disk.
+func (v *deviceVolume) mountFirst(ctx context.Context, dir string, d *disk.Device) error {
+	if err := d.Claim(ctx); err != nil {
 		return v.failed(util.Transient(err))
 	}
-	if used {
-		return v.failed(util.Transient(ErrDeviceInUse))
+	used, err := d.InUse(ctx, "")
+	if err != nil {
+		return v.failed(util.Transient(err))
 	}
 	rec, err := v.plugin.records.read(v.name)
 	if err != nil {
 		return v.failed(err)
 	}
-	facts := d.facts()
-	begun := ""
-	if rec != nil && rec.State == stateFormatting {
-		begun = rec.FSUUID
+	if used {
+		return v.failed(v.mountAgain(ctx, dir, d, rec))
 	}
-	found, marked, err := probe(d, begun)
+	c, err := d.Probe(ctx)
 	if err != nil {
 		return v.failed(util.Transient(err))
 	}
-	if marked {
-		found = append(found, theMarker)
-	}
-	v.found = found
-	s, err := plan(situation{
-		uid: v.uid, fsType: v.fsType, readOnly: v.usedRO || facts.readOnly,
-		disk: facts.identity, found: v.found, record: rec, marked: marked,
-	})
+	s, err := plan(v.situation(c, rec))
 	if err == nil {
 		err = v.mountFormatted(ctx, dir, d, s, rec)
 	}
 	return v.failed(err)
 }
 
-// UnmountDevice implements [volume.DeviceUnmounter]. While the device is mounted
-// elsewhere, too, for a pod, it stays, and the error wraps [ErrDeviceInUse].
+// situation returns the facts for the plan. The marker of another volume's format counts as
+// data.
+func (v *deviceVolume) situation(c disk.Content, rec *record) situation {
+	found := c.Found
+	if c.Marker != "" {
+		found = append(found, diskprobe.Found{Name: "data", Kind: diskprobe.Data})
+	}
+	return situation{
+		uid: v.uid, fsType: v.fsType, readOnly: v.usedRO || c.ReadOnly, size: c.Size, disk: c.Identity, found: found, record: rec,
+		marked: rec != nil && rec.State == stateFormatting && c.Marker == rec.FSUUID,
+	}
+}
+
+// UnmountDevice implements [volume.DeviceUnmounter]. While a pod still has a mount of the
+// device nothing changes, and the error wraps [ErrDeviceInUse]. After the unmount it also
+// wraps [ErrDeviceInUse] while the kernel keeps the file system: because of a detached mount
+// with an open file, or of another mount namespace.
 func (m *deviceMounter) UnmountDevice(ctx context.Context, deviceMountPath string) error {
 	if err := ctx.Err(); err != nil {
 		return util.Transient(context.Cause(ctx))
 	}
-	return m.plugin.mounts.Exclusively(ctx, deviceMountPath, func(dir string) error {
+	return m.plugin.mounts.Exclusively(ctx, deviceMountPath, func(ctx context.Context, dir string) error {
 		if err := m.plugin.checkUnused(ctx, dir); err != nil {
 			return err
 		}
-		return m.plugin.mounts.Unmount(ctx, dir)
+		if err := m.plugin.mounts.Unmount(ctx, dir); err != nil {
+			return err
+		}
+		return m.plugin.checkReleased(ctx, dir)
 	})
 }
 
@@ -287,18 +278,16 @@ func (p *Plugin) checkUnused(ctx context.Context, dir string) error {
 	if err != nil {
 		return util.Transient(err)
 	}
-	inRoot := func(ref string) bool { return strings.HasPrefix(ref, p.host.Root()+"/") }
-	if i := slices.IndexFunc(refs, inRoot); i >= 0 {
+	if i := slices.IndexFunc(refs, p.mounts.IsTarget); i >= 0 {
 		return util.Transient(fmt.Errorf("unmount %s: %w: it is mounted at %s", dir, ErrDeviceInUse, refs[i]))
 	}
 	return nil
 }
 
-// Forget removes what is remembered of the device of a volume that is not in use, so
-// that another one may take its place: one that is blank is formatted then. It is
-// for who swaps a device on purpose, and for volumes that are deleted. A volume of
-// which nothing is remembered is no error; one that is mounted, or raw for a pod or
-// held for one, is [ErrDeviceInUse].
+// Forget removes the record of the device of a volume that is not in use, so that another
+// device may take its place: a blank one is formatted then. It is for a device that is
+// exchanged on purpose, and for deleted volumes. Forget is idempotent. A volume that is
+// mounted, mapped for a pod or held is [ErrDeviceInUse].
 func (p *Plugin) Forget(ctx context.Context, volumeName string) error {
 	dir, err := p.pluginPath(mountsDir, volumeName)
 	if err != nil {
@@ -308,8 +297,8 @@ func (p *Plugin) Forget(ctx context.Context, volumeName string) error {
 	if err != nil {
 		return err
 	}
-	return p.mounts.Exclusively(ctx, dir, func(dir string) error {
-		return p.mounts.Exclusively(ctx, raw, func(raw string) error {
+	return p.mounts.Exclusively(ctx, dir, func(ctx context.Context, dir string) error {
+		return p.mounts.Exclusively(ctx, raw, func(ctx context.Context, raw string) error {
 			return p.forget(ctx, volumeName, dir, raw)
 		})
 	})
@@ -328,7 +317,7 @@ func (p *Plugin) forget(ctx context.Context, volumeName, dir, raw string) error 
 	if err != nil {
 		return util.Transient(err)
 	}
-	held, err := p.isHeldFor(volumeName)
+	held, err := p.isHeldFor(ctx, volumeName)
 	switch {
 	case err != nil:
 		return util.Transient(err)

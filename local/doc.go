@@ -1,71 +1,85 @@
 // Package local is the volume plugin "kubernetes.io/local-volume": directories and
 // disks of this node as persistent volumes.
 //
-// Which they may be is for the embedder to say, in [Config.Roots] and
-// [Config.DeviceLinks]: whoever writes PersistentVolumes must not reach the rest of
-// the node. Below a root no symbolic link is followed, so a pod that swaps a directory
-// inside its volume for a link gains nothing. The directories of the pods and the
-// plugins, volume.VolumeHost.OwnDirs, are no local volumes: a path that is one of
-// them, is in one or has one in it is refused.
+// The embedder permits directories in [Config.Roots] and [Config.DeviceLinks]: a
+// PersistentVolume cannot reach the rest of the node. Below a root no symbolic link
+// is followed, so a pod that replaces a directory of its volume with a link gains nothing.
+// The directories of the pods and the plugins, volume.VolumeHost.OwnDirs, are no local
+// volumes: a path that is one of them, inside one or above one is refused.
 //
 // # Directories
 //
-// A directory is bound where the pod expects it, read-only if its claim, its mount
-// options or the pod say so. It stays what it is: nothing is created or removed in
-// it, neither by SetUp nor by TearDown. One with something mounted below it is refused
-// (mount.ErrSubmounts): the volume would not show it.
+// A directory is bind mounted at the pod's path, read-only if its claim, its mount options or
+// the pod require it. SetUp and TearDown create and remove nothing in it. A directory with
+// mounts below it is refused (mount.ErrSubmounts): the volume would not show them.
 //
-// The options of a volume are those of mount(8) that are flags of a bind mount:
-// ro, noexec, noatime, ... It is mounted nosuid and nodev unless the mounter
-// allows otherwise.
+// The options of a volume are those of mount(8) that are flags of a bind mount: ro, noexec,
+// noatime, ... It is mounted nosuid and nodev unless the mounter allows otherwise.
 //
 // # Disks
 //
-// A block device, right in a root or by way of a link in DeviceLinks, is mounted once
-// for the node by MountDevice, at
+// A block device, directly in a root or through a link in DeviceLinks, is mounted once for
+// the node by MountDevice, at
 //
-//	<root>/plugins/kubernetes.io~local-volume/mounts/<volume>
+//	<root>/plugins/kubernetes.io/local-volume/mounts/<volume>
 //
-// and bound from there for each pod. The options may be those of its file system, too.
+// and bind mounted from there for each pod. Options of its file system are permitted, too.
 //
-// A device that is blank is formatted first: ext4, or ext2, ext3, xfs or btrfs as the
-// volume's fsType says. Blank is one of which the first two MiB and the last one are
-// zeros; see util/diskprobe. One that carries anything else than a file system of the
-// type asked for is left as it is, a [ContentError], whatever blkid says. What was on
-// the device is recorded below the plugin's directory: in its place, another one, blank
-// or not, is [ErrDeviceSwapped] until [Plugin.Forget]. Formatting that was interrupted
-// begins again, if the device is the same for sure and carries nothing but what it has
-// left: it begins with a marker in the first sector, which others overwrite.
+// MountDevice formats a blank device: ext4, or ext2, ext3, xfs or btrfs by the volume's
+// fsType. Package disk decides whether a device is blank. A device with any other content
+// than a file system of the requested type is refused and unchanged, a [ContentError]. The
+// device is recorded below the plugin's directory: another device in its place, blank or
+// not, is [ErrDeviceSwapped] until [Plugin.Forget]. An interrupted format starts again if the
+// device is certainly the same and carries nothing but the remains of that format.
 //
-// The programs that format, check and grow get the device that was looked at, as an open
-// file: a path may lead to another one at any time.
+// The programs that format, check and grow get the inspected device as an open file, since a
+// path may lead to another device at any time.
 //
-// They are run by k8s.io/mount-utils, which logs by way of k8s.io/klog/v2, by default to
-// the standard error: klog.SetSlogLogger or klog.SetOutput of that package directs it
-// elsewhere.
-//
-// SetUp does not format, and UnmountDevice leaves the record where it is.
+// SetUp does not format, and UnmountDevice keeps the record.
 //
 // # Raw devices
 //
-// In block mode a pod gets a link to the device, where the kubelet has it:
+// In block mode a pod gets a link to the device, at the kubelet's path:
 //
 //	<root>/pods/<pod UID>/volumeDevices/kubernetes.io~local-volume/<volume>
 //
-// While a volume is mapped a loop device on it, the hold, keeps it from vanishing. It
-// is read-only, and what a pod gets that only reads. What the device carries is nobody's
-// business: another one in its place is [ErrDeviceSwapped] while the volume is held, and
-// later if both have an identity of their hardware's. Its pages are cached apart from
-// the device's: a reader may see what a writer has changed since only later.
+// While a volume is mapped a read-only loop device on it, the hold, keeps the device from
+// vanishing. A pod that only reads gets the hold. The content of a raw device is not
+// inspected: another device in its place is [ErrDeviceSwapped] while the volume is held, and
+// later if both devices have a hardware identity. The hold has a page cache of its own: a
+// reader may see a writer's changes with a delay.
 //
 // # Ownership
 //
-// With FsGroup all that is in a volume changes its group before it is mounted, see
-// util/ownership. While pods use the volume it keeps the group that it has: a pod that
-// asks for another is an [OwnerConflict]. FsUser has no effect, as in Kubernetes. With
-// [Config.MapGroups] a volume that has been prepared for a group is shown as the pod's
-// instead, and not changed.
+// With FsGroup all files of a volume change their group before the volume is mounted, see
+// util/ownership. While pods use the volume it keeps its group: a pod that requests another
+// one is an [OwnerConflict]. FsUser has no effect, as in Kubernetes. With [Config.MapGroups]
+// a volume that has been prepared for a group is shown with the pod's group instead, and not
+// changed.
 //
-// Sizes and SELinux labels are not managed: a SetUp with DesiredSize or SELinuxLabel
-// is refused with an error that wraps volume.ErrNotSupported, and nothing is changed.
+// # Volumes of a kubelet
+//
+// The mounts of a kubelet are at the same paths, those of disks too. SetUp and MountDevice accept
+// them and add nosuid and nodev (see util/podvolume); owners do not change then. Raw devices that
+// a kubelet has mapped stay mapped and held until the kubelet unmaps them.
+//
+// Sizes and SELinux labels are not managed: a SetUp with DesiredSize or SELinuxLabel is
+// refused with an error that wraps volume.ErrNotSupported, and nothing changes.
+//
+// # Glossary
+//
+//   - root: a directory of [Config.Roots]. Volumes are directories and devices below it.
+//   - device link: a symbolic link in a directory of [Config.DeviceLinks] that leads to a device.
+//   - device: the block device of a volume, a disk or a partition. Disk: the whole device.
+//   - place: the position of a directory in its file system, independent of its path.
+//   - device mount: the mount of a device for all pods of the node.
+//   - record: the file below the plugin's directory that identifies the device of a volume.
+//   - state of a record: formatting, before a format; mounted, since the first mount.
+//   - signature: the bytes by which a device's content is recognized. A blank device has none.
+//   - situation, step: the facts that decide whether a device is formatted, and the decision.
+//   - swapped: another device is in the place of the recorded one.
+//   - forget: remove the record, so that another device may take the place.
+//   - hold: the read-only loop device that keeps a mapped device from vanishing.
+//   - claim: the turn of a SetUp for a directory; overlapping directories have one turn each.
+//   - owner: the group of a volume's files. View: a mount that shows them with another group.
 package local

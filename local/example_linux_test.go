@@ -80,14 +80,14 @@ func blankDisk() (plugin *local.Plugin, kernel *mounttest.Fake, disk string, rem
 		os.Truncate(dir+"/disk", 1<<20), os.Symlink("../disk", disk)); err != nil {
 		log.Fatal(err)
 	}
-	host, err := volume.NewHost(dir + "/node")
+	host, err := volume.NewHost(context.Background(), dir+"/node")
 	if err != nil {
 		log.Fatal(err)
 	}
 	kernel = mounttest.NewFake(mount.Config{})
 	plugin = local.New(local.Config{Mounter: kernel, DeviceLinks: []string{dir + "/links"}})
 	plugin.UseFiles()
-	if _, err := volume.NewVolumePluginMgr(host, plugin); err != nil {
+	if _, err := volume.NewVolumePluginMgr(context.Background(), host, plugin); err != nil {
 		log.Fatal(err)
 	}
 	return plugin, kernel, disk, func() { _ = os.RemoveAll(dir) }
@@ -108,10 +108,10 @@ func ExamplePlugin_NewBlockVolumeMapper() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if _, err := mapper.SetUpDevice(ctx); err != nil {
+	if _, err := mapper.SetUpDevice(ctx, volume.BlockVolumePaths{}); err != nil {
 		log.Fatal(err)
 	}
-	device, err := mapper.MapPodDevice(ctx)
+	device, err := mapper.MapPodDevice(ctx, volume.BlockVolumePaths{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -129,14 +129,14 @@ func ExamplePlugin_NewBlockVolumeMapper() {
 	if err := unmapper.UnmapPodDevice(ctx); err != nil {
 		log.Fatal(err)
 	}
-	if err := unmapper.TearDownDevice(ctx, global, ""); errors.Is(err, local.ErrDeviceInUse) {
+	if err := unmapper.TearDownDevice(ctx, volume.BlockVolumePaths{GlobalMapPath: global}); errors.Is(err, local.ErrDeviceInUse) {
 		log.Print("another pod has it")
 	} else if err != nil {
 		log.Fatal(err)
 	}
 }
 
-// What is on a disk that has become larger grows with it while pods use it.
+// The file system of a disk that was enlarged grows while pods use it.
 func ExamplePlugin_NodeExpand() {
 	plugin, spec, remove := mountedDisk() // as in the example of NewDeviceMounter
 	defer remove()

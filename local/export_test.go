@@ -4,44 +4,46 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"io"
 	"os"
 	"slices"
 	"strings"
 
-	"github.com/volumekit/volumekit/util/diskprobe"
-	utilexec "k8s.io/utils/exec"
+	"github.com/volumekit/volumekit/disk"
 )
 
-// NewCommand is what runs the programs of the system.
-var NewCommand = newCommand
+// ClaimAlone takes a directory as a SetUp does that changes its owners.
+func (p *Plugin) ClaimAlone(ctx context.Context, dir string) (done func(), err error) {
+	_, done, err = p.claim(ctx, dir, true)
+	return done, err
+}
 
 // MakeExt4 writes as much of a superblock as is looked at.
 var MakeExt4 = makeExt4
 
 // SetPrograms replaces the programs of the system. It is to be called before Init.
-func (p *Plugin) SetPrograms(run func(ctx context.Context, name string, args ...string) utilexec.Cmd) {
-	p.run = run
-}
+func (p *Plugin) SetPrograms(programs disk.Programs) { p.programs = programs }
 
 // UseFiles takes files for block devices, and formats them without any program. It is
 // to be called before Init.
 func (p *Plugin) UseFiles() {
-	p.devices = fileDevices{}
-	p.run = func(_ context.Context, name string, args ...string) utilexec.Cmd {
-		return runOnFile(name, args)
-	}
+	p.nodes, p.devices, p.programs = fileNodes{}, fileDevices{}, filePrograms{}
 }
 
-type fileDevices struct{ nodeDevices }
+// fileNodes takes regular files for nodes of devices.
+type fileNodes struct{ kernelNodes }
 
-func (d fileDevices) kind(name string) (kind, error) {
+func (n fileNodes) kind(name string) (kind, error) {
 	if info, err := os.Lstat(name); err == nil && info.Mode().IsRegular() {
 		return kindDevice, nil
 	}
-	return d.nodeDevices.kind(name)
+	return n.kernelNodes.kind(name)
 }
 
-func (fileDevices) open(node string) (disk, error) {
+type fileDevices struct{}
+
+// Open implements disk.Devices.
+func (fileDevices) Open(node string) (disk.Handle, error) {
 	f, err := os.OpenFile(node, os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
@@ -50,50 +52,37 @@ func (fileDevices) open(node string) (disk, error) {
 	if err != nil {
 		return nil, err
 	}
-	return fileDisk{f, diskFacts{node: node, size: info.Size(), identity: identity{ID: node}}}, nil
+	return fileHandle{f, disk.Info{Path: node, Size: info.Size(), Identity: disk.Identity{ID: node}}}, nil
 }
 
-func (fileDevices) identify(node string) (diskFacts, error) {
-	return diskFacts{node: node, identity: identity{ID: node}}, nil
+// Identify implements disk.Devices.
+func (fileDevices) Identify(node string) (disk.Info, error) {
+	return disk.Info{Path: node, Identity: disk.Identity{ID: node}}, nil
 }
 
-type fileDisk struct {
-	*os.File
-	known diskFacts
+type fileHandle struct {
+	file *os.File
+	info disk.Info
 }
 
-func (d fileDisk) facts() diskFacts           { return d.known }
-func (d fileDisk) file() *os.File             { return d.File }
-func (d fileDisk) inUse(string) (bool, error) { return false, nil }
-func (d fileDisk) handle() string             { return d.known.node }
-func (d fileDisk) mark(sector []byte) error {
-	_, err := d.WriteAt(sector, 0)
-	return err
-}
+func (h fileHandle) File() *os.File                         { return nil }
+func (h fileHandle) Close() error                           { return h.file.Close() }
+func (h fileHandle) ReadAt(b []byte, at int64) (int, error) { return h.file.ReadAt(b, at) }
 
-func (d fileDisk) wipe(context.Context, []byte) error {
-	return errors.Join(d.Truncate(0), d.Truncate(d.known.size))
-}
+func (h fileHandle) Info() disk.Info                             { return h.info }
+func (h fileHandle) InUse(context.Context, string) (bool, error) { return false, nil }
+func (h fileHandle) Write(write func(io.WriterAt) error) error   { return write(h.file) }
 
-// runOnFile does what blkid, mkfs.ext4 and fsck do, as far as anybody looks.
-func runOnFile(name string, args []string) answer {
-	file := args[len(args)-1]
-	switch name {
-	case "mkfs.ext4":
-		return answer{err: makeExt4(file, args[slices.Index(args, "-U")+1])}
-	case "blkid":
-		d, err := fileDevices{}.open(file)
-		if err != nil {
-			return answer{err: err}
-		}
-		defer func() { _ = d.Close() }()
-		found, err := diskprobe.Probe(d, d.facts().size)
-		if err != nil || len(found) > 0 {
-			return answer{output: "TYPE=ext4\n", err: err}
-		}
-		return answer{err: utilexec.CodeExitError{Code: 2, Err: errors.New("nothing found")}}
+// filePrograms write the magic number of mkfs.ext4, and no file system.
+type filePrograms struct{}
+
+func (filePrograms) LookPath(string) error { return nil }
+
+func (filePrograms) Run(_ context.Context, c disk.Command) error {
+	if c.Name == "mkfs.ext4" {
+		return makeExt4(c.Path, c.Args[slices.Index(c.Args, "-U")+1])
 	}
-	return answer{}
+	return nil
 }
 
 // makeExt4 writes as much of a superblock as is looked at.

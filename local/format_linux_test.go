@@ -9,60 +9,56 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/disk"
 	"github.com/volumekit/volumekit/local"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/volume"
-	utilexec "k8s.io/utils/exec"
 )
 
-// instead runs shell commands in the place of programs, with their arguments, of which
+// replacePrograms runs shell commands in the place of programs, with their arguments, of which
 // "$DEVICE" is the last. Others run as they are.
-func (r *rig) instead(scripts map[string]string) {
+func (r *rig) replacePrograms(scripts map[string]string) {
 	r.t.Helper()
 	plugin := local.New(local.Config{Mounter: r.mount, Roots: []string{r.disks}, DeviceLinks: []string{r.links}})
-	plugin.SetPrograms(func(ctx context.Context, name string, args ...string) utilexec.Cmd {
-		script, ok := scripts[name]
-		if !ok {
-			return local.NewCommand(ctx, name, args...)
-		}
-		script = "DEVICE=" + args[len(args)-1] + "; " + script
-		return local.NewCommand(ctx, "sh", append([]string{"-c", script, name}, args...)...)
-	})
-	require.NoError(r.t, plugin.Init(r.host))
+	plugin.SetPrograms(scriptedPrograms{disk.SystemPrograms(), scripts})
+	require.NoError(r.t, plugin.Init(context.Background(), r.host))
 	r.plugin = plugin
 }
 
-// TestBlkidIsNotBelieved: what it says decides neither that a device is formatted nor
-// that it is not.
-func TestBlkidIsNotBelieved(t *testing.T) {
+// scriptedPrograms runs scripts in the place of programs.
+type scriptedPrograms struct {
+	disk.Programs
+	scripts map[string]string
+}
+
+// Run implements disk.Programs.
+func (s scriptedPrograms) Run(ctx context.Context, c disk.Command) error {
+	if script, ok := s.scripts[c.Name]; ok {
+		script = "DEVICE=" + c.Args[len(c.Args)-1] + "; " + script
+		c.Name, c.Args = "sh", append([]string{"-c", script, c.Name}, c.Args...)
+	}
+	return s.Programs.Run(ctx, c)
+}
+
+// TestMkfsResultIsVerified checks that a format fails if the device carries no file system
+// afterwards, although mkfs succeeded.
+func TestMkfsResultIsVerified(t *testing.T) {
 	r := newRig(t, "ext4")
 	if r == nil {
 		return
 	}
-	full, blank := r.disk("full", smallDisk), r.disk("blank", smallDisk)
-	run(t, "mkfs.ext4", "-q", full.device)
-	before := full.sum(t)
-	s := deviceSpec(r.link("full", full), "ext4")
-	r.instead(map[string]string{"blkid": "exit 2"})
-	require.Error(t, r.mountDevice(s), "it says that there is nothing")
-	require.Equal(t, before, full.sum(t))
-
-	before = blank.sum(t)
-	s = deviceSpec(r.link("blank", blank), "ext4")
-	r.instead(map[string]string{"blkid": "echo TYPE=ext4"})
-	require.Error(t, r.mountDevice(s), "it says that there is something")
-	require.Equal(t, before, blank.sum(t))
-	r.instead(map[string]string{"blkid": "echo PTTYPE=dos"})
-	require.Error(t, r.mountDevice(s))
-	require.Equal(t, before, blank.sum(t))
-	r.instead(map[string]string{"mkfs.ext4": "exit 0"})
+	d := r.disk("blank", smallDisk)
+	s := deviceSpec(r.link("blank", d), "ext4")
+	r.replacePrograms(map[string]string{"mkfs.ext4": "exit 0"})
 	require.ErrorContains(t, r.mountDevice(s), "does not carry")
-	require.Equal(t, before, blank.sum(t))
 	require.Empty(t, mountsBelow(t, r.mount, r.dir))
+	r.restart(local.Config{})
+	require.NoError(t, r.mountDevice(s))
+	require.NoError(t, r.unmountDevice(s))
 }
 
-// TestWithoutBlkid: where it is missing it is not needed.
-func TestWithoutBlkid(t *testing.T) {
+// TestWithoutPrograms: mkfs is needed, and no other program.
+func TestWithoutPrograms(t *testing.T) {
 	r := newRig(t, "ext4")
 	if r == nil {
 		return
@@ -70,9 +66,15 @@ func TestWithoutBlkid(t *testing.T) {
 	bin := t.TempDir()
 	mkfs, err := exec.LookPath("mkfs.ext4")
 	require.NoError(t, err)
-	require.NoError(t, os.Symlink(mkfs, filepath.Join(bin, "mkfs.ext4")))
 	t.Setenv("PATH", bin)
-	s := deviceSpec(r.link("disk", r.disk("disk", smallDisk)), "ext4")
+	d := r.disk("disk", smallDisk)
+	s := deviceSpec(r.link("disk", d), "ext4")
+	before := d.sum(t)
+	err = r.mountDevice(s)
+	require.ErrorIs(t, err, disk.ErrToolMissing)
+	require.Equal(t, volume.Transient, volume.KindOf(err))
+	require.Equal(t, before, d.sum(t))
+	require.NoError(t, os.Symlink(mkfs, filepath.Join(bin, "mkfs.ext4")))
 	for range 2 {
 		require.NoError(t, r.mountDevice(s))
 		require.NoError(t, r.unmountDevice(s))
@@ -99,7 +101,7 @@ func (r *rig) interrupt(t *testing.T, s *volume.Spec, d testDisk) {
 	t.Helper()
 	began := filepath.Join(r.dir, "began")
 	_ = os.Remove(began)
-	r.instead(map[string]string{"mkfs.ext4": "echo garbage | dd of=$DEVICE bs=8k seek=1 conv=notrunc; sleep 100000 & echo $! >" + began + ".new; mv " + began + ".new " + began + "; wait"})
+	r.replacePrograms(map[string]string{"mkfs.ext4": "echo garbage | dd of=$DEVICE bs=8k seek=1 conv=notrunc; sleep 100000 & echo $! >" + began + ".new; mv " + began + ".new " + began + "; wait"})
 	err := r.mountUntil(s, began)
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, volume.Uncertain, volume.KindOf(err))
@@ -116,8 +118,8 @@ func (r *rig) interrupt(t *testing.T, s *volume.Spec, d testDisk) {
 	require.Equal(t, "garbage", string(text))
 }
 
-// TestFormatInterrupted: a context that ends while a device is formatted kills what
-// does it, and the same call begins again. What others have made of the device
+// TestFormatInterrupted checks that the end of a context kills the program that formats a
+// device, and that the same call formats again. A change that others make to the device
 // meanwhile stays.
 func TestFormatInterrupted(t *testing.T) {
 	r := newRig(t, "ext4")
@@ -166,8 +168,8 @@ func TestFormatInterrupted(t *testing.T) {
 	require.Equal(t, before, fourth.sum(t))
 }
 
-// TestFormatNotStarted: a device that stayed blank when it was to be formatted is
-// anybody's: what is on it later is not taken for what mkfs has left.
+// TestFormatNotStarted checks that a device which stayed blank because mkfs did not start
+// does not belong to the volume: later content is not taken for the remains of mkfs.
 func TestFormatNotStarted(t *testing.T) {
 	r := newRig(t, "ext4")
 	if r == nil {
@@ -175,7 +177,7 @@ func TestFormatNotStarted(t *testing.T) {
 	}
 	d := r.disk("disk", smallDisk)
 	s := deviceSpec(r.link("disk", d), "ext4")
-	r.instead(map[string]string{"mkfs.ext4": "exit 127"})
+	r.replacePrograms(map[string]string{"mkfs.ext4": "exit 127"})
 	for range 2 {
 		require.Error(t, r.mountDevice(s))
 	}
@@ -187,8 +189,8 @@ func TestFormatNotStarted(t *testing.T) {
 	require.Equal(t, before, d.sum(t))
 }
 
-// TestFormatDisowned: a device that another volume has had since its formatting was
-// interrupted is not wiped, whatever is on it.
+// TestFormatDisowned checks that a device which another volume has used since the
+// interruption of its format is not wiped, regardless of its content.
 func TestFormatDisowned(t *testing.T) {
 	r := newRig(t, "ext4")
 	if r == nil {
@@ -201,7 +203,7 @@ func TestFormatDisowned(t *testing.T) {
 	raw := blockSpec(r.links + "/disk")
 	raw.PersistentVolume.Name, raw.PersistentVolume.UID = "raw", "uid-of-raw"
 	m := r.mapper(raw, "1")
-	_, err := m.MapPodDevice(t.Context())
+	_, err := m.MapPodDevice(t.Context(), volume.BlockVolumePaths{})
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(podLink(m), []byte("precious"), 0))
 	before := d.sum(t)
@@ -210,7 +212,7 @@ func TestFormatDisowned(t *testing.T) {
 	require.NoError(t, u.UnmapPodDevice(t.Context()))
 	global, err := u.GetGlobalMapPath(raw)
 	require.NoError(t, err)
-	require.NoError(t, u.TearDownDevice(t.Context(), global, ""))
+	require.NoError(t, u.TearDownDevice(t.Context(), volume.BlockVolumePaths{GlobalMapPath: global}))
 	r.requireReleased(d)
 	var carries *local.ContentError
 	require.ErrorAs(t, r.mountDevice(s), &carries)
@@ -218,15 +220,16 @@ func TestFormatDisowned(t *testing.T) {
 }
 
 // TestFormatInterruptedLate: a device that was formatted, and is not known to be, is
-// formatted again: nobody has had it.
+// formatted again: no pod has used it.
 func TestFormatInterruptedLate(t *testing.T) {
 	for _, fsType := range []string{"ext4", "xfs", "btrfs"} {
 		t.Run(fsType, func(t *testing.T) { testInterruptedLate(t, fsType, "") })
 	}
 }
 
-// TestFormatInterruptedBeforeSuperblock: so is one on which all is written but the
-// superblock, which mkfs.ext4 writes last, and mkfs.btrfs after the first trees.
+// TestFormatInterruptedBeforeSuperblock checks that a device is formatted again if the
+// format was interrupted just before its end: mkfs.ext4 writes the superblock last, and
+// mkfs.btrfs writes it after the first trees.
 func TestFormatInterruptedBeforeSuperblock(t *testing.T) {
 	for fsType, place := range map[string]string{"ext4": "bs=1k seek=1", "btrfs": "bs=64k seek=1"} {
 		t.Run(fsType, func(t *testing.T) {
@@ -243,7 +246,7 @@ func testInterruptedLate(t *testing.T, fsType, and string) {
 	}
 	s := deviceSpec(r.link("disk", r.disk("disk", diskFor[fsType])), fsType)
 	done := filepath.Join(r.dir, "done")
-	r.instead(map[string]string{"mkfs." + fsType: `"$0" "$@"` + and + ` && echo >` + done + `; exec sleep 100000`})
+	r.replacePrograms(map[string]string{"mkfs." + fsType: `"$0" "$@"` + and + ` && echo >` + done + `; exec sleep 100000`})
 	require.ErrorIs(t, r.mountUntil(s, done), context.Canceled)
 	r.restart(local.Config{})
 	r.mountFirst(s)
@@ -273,15 +276,15 @@ func formatted(t *testing.T) (*rig, *volume.Spec) {
 	return r, s
 }
 
-// TestFsckKilled: a context that ends while fsck is at work leaves it open what that
-// has changed.
+// TestFsckKilled checks that the error is uncertain if a context ends while fsck runs: fsck
+// may have changed the file system.
 func TestFsckKilled(t *testing.T) {
 	r, s := formatted(t)
 	if r == nil {
 		return
 	}
 	began := filepath.Join(r.dir, "began")
-	r.instead(map[string]string{"fsck.ext4": "echo >" + began + "; exec sleep 100000"})
+	r.replacePrograms(map[string]string{"fsck.ext4": "echo >" + began + "; exec sleep 100000"})
 	err := r.mountUntil(s, began)
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, volume.Uncertain, volume.KindOf(err))
@@ -290,13 +293,13 @@ func TestFsckKilled(t *testing.T) {
 	require.NoError(t, r.unmountDevice(s))
 }
 
-// TestFsckFails: what it cannot repair is not mounted.
+// TestFsckFails: a file system that fsck cannot repair is not mounted.
 func TestFsckFails(t *testing.T) {
 	r, s := formatted(t)
 	if r == nil {
 		return
 	}
-	r.instead(map[string]string{"fsck.ext4": "exit 4"})
+	r.replacePrograms(map[string]string{"fsck.ext4": "exit 4"})
 	err := r.mountDevice(s)
 	require.ErrorIs(t, err, local.ErrFileSystemDamaged)
 	require.Equal(t, volume.Final, volume.KindOf(err))
@@ -305,7 +308,8 @@ func TestFsckFails(t *testing.T) {
 	require.Empty(t, mountsBelow(t, r.mount, r.dir))
 }
 
-// TestDuplicateFileSystem: of a copy of a file system that is mounted the error tells.
+// TestDuplicateFileSystem checks the error for a copy of a file system that is mounted
+// already.
 func TestDuplicateFileSystem(t *testing.T) {
 	r := newRig(t, "xfs")
 	if r == nil {

@@ -1,20 +1,22 @@
 package local
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/volumekit/volumekit/disk"
 	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/util/loop"
 )
 
-// A hold is a loop device on a volume's device. It keeps the device from vanishing
-// while the volume is mapped, also while no process of ours runs, and it is what a
-// pod gets that only reads: it cannot be written to. It is found again by its name. One
-// that somebody still had open when it was let go of is no hold any more: it ends when
-// they do.
+// A hold is a loop device on a volume's device. It keeps the device from vanishing while the
+// volume is mapped, also while this program does not run, and it is the device of a pod that
+// only reads: it is not writable. It is found by its name. A hold that another process still
+// has open when it is detached is no hold any more: it ends when that process closes it.
 const holdPrefix = "volumekit "
 
 func (p *Plugin) holdName(volumeName string) string {
@@ -22,40 +24,55 @@ func (p *Plugin) holdName(volumeName string) string {
 	return fmt.Sprintf("%s%x", holdPrefix, sum[:20])
 }
 
-// hold returns the hold of the device, which it makes if there is none.
-func (v *deviceVolume) hold(d disk, inUse bool) (loop.Device, error) {
+// hold returns the hold of the device, and creates a missing one.
+func (v *deviceVolume) hold(ctx context.Context, d *disk.Device, inUse bool) (loop.Device, error) {
 	name := v.plugin.holdName(v.name)
-	held, err := loop.Named(name)
+	held, err := holdsNamed(ctx, name)
 	if err != nil {
 		return loop.Device{}, v.failed(util.Transient(err))
 	}
-	facts := d.facts()
+	number := d.Info().Number
 	for _, h := range held {
-		if h.BackingDevice == facts.number {
+		if h.BackingDevice == number {
 			return h, nil
 		}
 		if inUse {
 			return loop.Device{}, v.failed(fmt.Errorf("%w: %s is held", ErrDeviceSwapped, h.Backing))
 		}
-		if err := loop.Detach(h); err != nil {
+		if err := detachHold(ctx, h); err != nil {
 			return loop.Device{}, v.failed(util.Transient(err))
 		}
 	}
-	if used, err := d.inUse(name); err != nil || used && !inUse {
+	if used, err := d.InUse(ctx, name); err != nil || used && !inUse {
 		return loop.Device{}, v.failed(util.Transient(errors.Join(err, ErrDeviceInUse)))
 	}
-	h, err := loop.Attach(loop.Config{File: d.file(), Name: name, ReadOnly: true})
+	h, err := loop.Attach(ctx, loop.Config{File: d.File(), Name: name, ReadOnly: true})
 	if err != nil {
 		return loop.Device{}, v.failed(util.Transient(err))
 	}
 	return h, nil
 }
 
-// release lets go of a volume's device.
-func (p *Plugin) release(volumeName string) error {
-	held, err := loop.Named(p.holdName(volumeName))
+// holdsNamed returns the loop devices with a name that are on disks: a hold is never on a
+// file.
+func holdsNamed(ctx context.Context, name string) ([]loop.Device, error) {
+	held, err := loop.Named(ctx, name)
+	return slices.DeleteFunc(held, func(h loop.Device) bool { return h.BackingDevice == 0 }), err
+}
+
+// detachHold detaches a hold. It is idempotent.
+func detachHold(ctx context.Context, h loop.Device) error {
+	if err := loop.Detach(ctx, h); !errors.Is(err, loop.ErrReplaced) {
+		return err
+	}
+	return nil
+}
+
+// release detaches the hold of a volume's device.
+func (p *Plugin) release(ctx context.Context, volumeName string) error {
+	held, err := holdsNamed(ctx, p.holdName(volumeName))
 	for _, h := range held {
-		err = errors.Join(err, loop.Detach(h))
+		err = errors.Join(err, detachHold(ctx, h))
 	}
 	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		return util.Transient(err)
@@ -64,10 +81,10 @@ func (p *Plugin) release(volumeName string) error {
 }
 
 // growHold gives the hold the device's new size.
-func (v *deviceVolume) growHold() error {
-	held, err := loop.Named(v.plugin.holdName(v.name))
+func (v *deviceVolume) growHold(ctx context.Context) error {
+	held, err := holdsNamed(ctx, v.plugin.holdName(v.name))
 	for _, h := range held {
-		err = errors.Join(err, loop.Resize(h))
+		err = errors.Join(err, loop.Resize(ctx, h))
 	}
 	if err != nil {
 		return v.failed(util.Transient(err))
@@ -76,23 +93,23 @@ func (v *deviceVolume) growHold() error {
 }
 
 // isHold reports whether a path is a hold of the volume's.
-func (p *Plugin) isHold(device, volumeName string) bool {
+func (p *Plugin) isHold(ctx context.Context, device, volumeName string) bool {
 	if !isLoop(device) {
 		return false
 	}
-	status, err := loop.Status(device)
+	status, err := loop.Status(ctx, device)
 	return err == nil && !status.Ending && status.Name == p.holdName(volumeName)
 }
 
 func isLoop(device string) bool { return strings.HasPrefix(device, "/dev/loop") }
 
-// isHeldFor reports whether the volume has a hold. Where there are no loop devices it
-// has none.
-func (p *Plugin) isHeldFor(volumeName string) (bool, error) {
+// isHeldFor reports whether the volume has a hold. On systems without loop devices it
+// returns false.
+func (p *Plugin) isHeldFor(ctx context.Context, volumeName string) (bool, error) {
 	if rec, err := p.records.read(volumeName); err == nil && (rec == nil || rec.State != stateBlock) {
 		return false, nil
 	}
-	held, err := loop.Named(p.holdName(volumeName))
+	held, err := holdsNamed(ctx, p.holdName(volumeName))
 	if errors.Is(err, errors.ErrUnsupported) {
 		return false, nil
 	}

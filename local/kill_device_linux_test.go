@@ -16,7 +16,7 @@ import (
 	"github.com/volumekit/volumekit/volume"
 )
 
-// deviceVerbs are what is killed: each on a volume that is on the disk "disk".
+// deviceVerbs are the killed operations, each on a volume on the disk "disk".
 var deviceVerbs = map[string]func(n *node, dir string) error{
 	"mount device":       mountAs("ext4"),
 	"mount device xfs":   mountAs("xfs"),
@@ -56,10 +56,10 @@ var deviceVerbs = map[string]func(n *node, dir string) error{
 		if err != nil {
 			return err
 		}
-		if _, err := m.SetUpDevice(context.Background()); err != nil {
+		if _, err := m.SetUpDevice(context.Background(), volume.BlockVolumePaths{}); err != nil {
 			return err
 		}
-		_, err = m.MapPodDevice(context.Background())
+		_, err = m.MapPodDevice(context.Background(), volume.BlockVolumePaths{})
 		return err
 	},
 	"unmap": func(n *node, dir string) error {
@@ -74,7 +74,7 @@ var deviceVerbs = map[string]func(n *node, dir string) error{
 		if err != nil {
 			return err
 		}
-		return u.TearDownDevice(context.Background(), global, "")
+		return u.TearDownDevice(context.Background(), volume.BlockVolumePaths{GlobalMapPath: global})
 	},
 }
 
@@ -93,12 +93,12 @@ func mountAs(fsType string) func(n *node, dir string) error {
 	}
 }
 
-// TestDeviceKilled: after SIGKILL at any place in a verb the process that comes after
-// does the same again, and then all is as it is to be: nothing is left over, and what
-// was on a device is still there.
+// TestDeviceKilled kills the process at any place in a verb. The next process repeats the
+// verb, and reaches the desired result: nothing is left behind, and the content of the
+// device is complete.
 func TestDeviceKilled(t *testing.T) {
 	type sweep struct {
-		before []string // what has been done
+		before []string // verbs that ran earlier
 		verb   string
 		after  []string // takes it down
 		data   bool     // the device is formatted, and has a file
@@ -118,7 +118,7 @@ func TestDeviceKilled(t *testing.T) {
 			sweeps["format "+fsType] = sweep{nil, "mount device " + fsType, []string{"unmount device"}, false, 1}
 		}
 	}
-	if testing.Short() { // what the others do, too, or do with directories
+	if testing.Short() { // other verbs, or tests of directories, cover them
 		delete(sweeps, "mount device")
 		delete(sweeps, "unmount device")
 		delete(sweeps, "set up")
@@ -133,7 +133,7 @@ func TestDeviceKilled(t *testing.T) {
 			var d testDisk
 			do := func(verb string) {
 				t.Helper()
-				// What a killed process has left in the kernel may take a moment to end.
+				// Work of a killed process in the kernel may end a moment later.
 				require.Eventually(t, func() bool {
 					r.restart(local.Config{})
 					err := deviceVerbs[verb](r.node, r.dir)
@@ -176,7 +176,7 @@ func TestDeviceKilled(t *testing.T) {
 				r.requireReleased(d)
 				requireNothingLeft(t, r, place)
 			})
-			if test.data { // what is lost once stays so
+			if test.data { // a loss is permanent: one check suffices
 				do("mount device")
 				text, err := os.ReadFile(r.shared(s) + "/precious")
 				require.NoError(t, err)
@@ -195,7 +195,7 @@ func requireNothingLeft(t *testing.T, r *rig, place string) {
 	t.Helper()
 	for _, pattern := range []string{
 		"/staging/*", "/root/pods/1/volumes/*/*", "/root/pods/1/volumeDevices/*/*",
-		"/root/plugins/*/mounts/*", "/root/plugins/*/volumeDevices/*",
+		"/root/plugins/*/*/mounts/*", "/root/plugins/*/*/volumeDevices/*",
 	} {
 		left, err := filepath.Glob(r.dir + pattern)
 		require.NoError(t, err)

@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,10 +25,7 @@ func TestMain(m *testing.M) {
 			require.NoError(p, processNode(p).unmounter(p, "1").TearDown(context.Background()))
 		},
 	}
-	programs["begin"] = func(p mounttest.Process) {
-		script := "echo $$ >" + p.Args[0] + ".new; mv " + p.Args[0] + ".new " + p.Args[0] + "; exec sleep 100000"
-		_ = local.NewCommand(context.Background(), "sh", "-c", script).Run()
-	}
+	programs["volume"] = volumeProgram
 	for verb, work := range deviceVerbs {
 		programs[verb] = func(p mounttest.Process) {
 			m := mount.New(mount.Config{StagingDir: p.Args[0] + "/staging"})
@@ -39,7 +35,7 @@ func TestMain(m *testing.M) {
 	mounttest.Main(m, programs)
 }
 
-// processNode is the node of a process that is told its directory and tier.
+// processNode returns the node of a process whose arguments are its directory and its tier.
 func processNode(p mounttest.Process) *node {
 	tier, err := strconv.Atoi(p.Args[1])
 	require.NoError(p, err)
@@ -72,7 +68,7 @@ func testKilled(t *testing.T, tier mount.Tier, verb string) {
 	n := killNode(t, dir, tier)
 	mounter, unmounter := n.mounter(t, spec(n.disks+"/disk", "ro"), "1"), n.unmounter(t, "1")
 	program := func() *exec.Cmd {
-		reset(t, dir, unmounter)
+		resetNode(t, dir, unmounter)
 		if verb == "down" {
 			require.NoError(t, mounter.SetUp(t.Context(), volume.MounterArgs{}))
 		}
@@ -108,8 +104,8 @@ func testKilled(t *testing.T, tier mount.Tier, verb string) {
 	}
 }
 
-// reset brings the node to its first state: a disk with a file, and nothing up.
-func reset(t *testing.T, dir string, u volume.Unmounter) {
+// resetNode restores the node's first state: a disk with a file, and no volume set up.
+func resetNode(t *testing.T, dir string, u volume.Unmounter) {
 	t.Helper()
 	require.NoError(t, u.TearDown(t.Context()))
 	require.NoError(t, os.RemoveAll(dir+"/root/pods")) // nothing is mounted below it
@@ -123,19 +119,4 @@ func requireReadOnly(t *testing.T, mounts []mount.Info, place string) {
 		require.NotZero(t, info.Flags&mount.ReadOnly, place)
 		require.Error(t, os.WriteFile(info.Mountpoint+"/written", nil, 0o600), place)
 	}
-}
-
-// TestProgramsEndWithTheProcess: what formats a device does not go on when the process
-// that began it is killed, and the next one begins again.
-func TestProgramsEndWithTheProcess(t *testing.T) {
-	began := filepath.Join(t.TempDir(), "began")
-	process := mounttest.Program("begin", began)
-	require.NoError(t, process.Start())
-	require.Eventually(t, func() bool { _, err := os.Stat(began); return err == nil }, longWait, tick)
-	pid, err := os.ReadFile(began)
-	require.NoError(t, err)
-	require.True(t, runs(strings.TrimSpace(string(pid))))
-	require.NoError(t, process.Process.Kill())
-	require.Error(t, process.Wait())
-	require.Eventually(t, func() bool { return !runs(strings.TrimSpace(string(pid))) }, longWait, tick)
 }

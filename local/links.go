@@ -1,6 +1,7 @@
 package local
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,11 +13,10 @@ import (
 	"github.com/volumekit/volumekit/volume"
 )
 
-// errNotLink: what is there is nobody's to remove.
+// errNotLink reports a file that is no symbolic link, and stays.
 var errNotLink = errors.New("not a symbolic link")
 
-// inHost runs work on the path of something below the host's root, which nothing
-// leads out of.
+// inHost runs work on a path below the host's root; the path cannot lead out of it.
 func (p *Plugin) inHost(name string, work func(root *os.Root, name string) error) error {
 	rest, ok := below(p.host.Root(), name)
 	if !ok {
@@ -25,7 +25,7 @@ func (p *Plugin) inHost(name string, work func(root *os.Root, name string) error
 	return records{root: p.host.Root()}.in(func(root *os.Root) error { return work(root, rest) })
 }
 
-// link makes a symbolic link, in the place of one that leads elsewhere.
+// link creates a symbolic link to the path, and replaces a link with another target.
 func (p *Plugin) link(to, at string) error {
 	return p.inHost(at, func(root *os.Root, name string) error {
 		there, err := readLink(root, name)
@@ -45,7 +45,7 @@ func (p *Plugin) link(to, at string) error {
 	})
 }
 
-// unlink removes a symbolic link. One that is missing is no error.
+// unlink removes a symbolic link. It is idempotent.
 func (p *Plugin) unlink(at string) error {
 	err := p.inHost(at, func(root *os.Root, name string) error {
 		if _, err := readLink(root, name); err != nil {
@@ -59,8 +59,9 @@ func (p *Plugin) unlink(at string) error {
 	return err
 }
 
-// linked returns where a link leads: [volume.ErrNotMounted] if there is none.
-func (p *Plugin) linked(at string) (to string, err error) {
+// readLinkTarget returns the target of a link. For a missing link the error wraps
+// [volume.ErrNotMounted].
+func (p *Plugin) readLinkTarget(at string) (to string, err error) {
 	err = p.inHost(at, func(root *os.Root, name string) (err error) {
 		to, err = readLink(root, name)
 		return err
@@ -82,7 +83,7 @@ func readLink(root *os.Root, name string) (string, error) {
 	return root.Readlink(name)
 }
 
-// entries returns the names in a directory; none if that is missing.
+// entries returns the names in a directory; none for a missing one.
 func (p *Plugin) entries(dir string) (names []string, err error) {
 	err = p.inHost(dir, func(root *os.Root, name string) error {
 		f, err := root.Open(name)
@@ -99,9 +100,9 @@ func (p *Plugin) entries(dir string) (names []string, err error) {
 	return names, err
 }
 
-// removeDir removes an empty directory. One that is missing is no error.
+// removeDir removes an empty directory. It is idempotent.
 func (p *Plugin) removeDir(dir string) error {
-	if err := safepath.Rmdir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := safepath.Rmdir(context.Background(), dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return util.Transient(err)
 	}
 	return nil

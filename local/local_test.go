@@ -44,10 +44,10 @@ func nodeIn(t require.TestingT, m mount.Interface, dir string) *node {
 	require.NoError(t, os.MkdirAll(dir+"/root", 0o755))
 	require.NoError(t, os.MkdirAll(n.disks+"/disk", 0o755))
 	var err error
-	n.host, err = volume.NewHost(dir + "/root")
+	n.host, err = volume.NewHost(context.Background(), dir+"/root")
 	require.NoError(t, err)
 	n.plugin = local.New(local.Config{Mounter: m, Roots: []string{n.disks}})
-	_, err = volume.NewVolumePluginMgr(n.host, n.plugin)
+	_, err = volume.NewVolumePluginMgr(context.Background(), n.host, n.plugin)
 	require.NoError(t, err)
 	return n
 }
@@ -115,16 +115,16 @@ func TestNewMounterRefuses(t *testing.T) {
 		"relative":         {spec("disk"), "absolute"},
 		"dot dot":          {spec(n.disks + "/../root"), `".."`},
 		"NUL":              {spec(n.disks + "/a\x00b"), "NUL"},
-		"the root itself":  {spec(n.disks), "not below"},
-		"the root, longer": {spec(n.disks + "//."), "not below"},
-		"beside the root":  {spec(n.disks + "-of-others"), "not below"},
-		"elsewhere":        {spec("/etc"), "not below"},
+		"the root itself":  {spec(n.disks), "must be below"},
+		"the root, longer": {spec(n.disks + "//."), "must be below"},
+		"beside the root":  {spec(n.disks + "-of-others"), "must be below"},
+		"elsewhere":        {spec("/etc"), "must be below"},
 		"block":            {block, "not supported"},
 		"nil":              {nil, "spec"},
 		"another kind":     {volume.NewSpecFromVolume(&v1.Volume{Name: "v"}), "local"},
 		"bind option":      {spec(n.disks+"/disk", "bind"), `Options[0] "bind"`},
-		"fs option":        {spec(n.disks+"/disk", "noexec", "size=1m"), `Options[1] "size=1m"`},
 		"contradiction":    {spec(n.disks+"/disk", "exec", "noexec"), `contradicts "exec"`},
+		"second in one":    {spec(n.disks+"/disk", "noexec,rbind"), `"rbind"`},
 		"rw of read-only":  {readOnly, `contradicts "rw"`},
 		"hostile":          {spec("/" + strings.Repeat("x", 1<<20)), "..."},
 	} {
@@ -145,18 +145,18 @@ func TestNewMounterRefuses(t *testing.T) {
 	require.Empty(t, left)
 }
 
-func TestWithoutRootsNothingIsAllowed(t *testing.T) {
+func TestNoRootsAllowNoPath(t *testing.T) {
 	dir := t.TempDir()
-	host, err := volume.NewHost(dir)
+	host, err := volume.NewHost(t.Context(), dir)
 	require.NoError(t, err)
 	plugin := local.New(local.Config{Mounter: mounttest.NewFake(mount.Config{})})
-	require.NoError(t, plugin.Init(host))
+	require.NoError(t, plugin.Init(t.Context(), host))
 	_, err = plugin.NewMounter(spec(dir), pod("1"))
-	require.ErrorContains(t, err, "not below")
+	require.ErrorContains(t, err, "must be below")
 }
 
 func TestBadConfig(t *testing.T) {
-	host, err := volume.NewHost(t.TempDir())
+	host, err := volume.NewHost(t.Context(), t.TempDir())
 	require.NoError(t, err)
 	fake := mounttest.NewFake(mount.Config{})
 	for _, config := range []local.Config{
@@ -164,7 +164,7 @@ func TestBadConfig(t *testing.T) {
 		{Mounter: fake, Roots: []string{"relative"}},
 		{Mounter: fake, Roots: []string{"/no/such/directory"}},
 	} {
-		require.Error(t, local.New(config).Init(host))
+		require.Error(t, local.New(config).Init(t.Context(), host))
 	}
 	_, err = local.New(local.Config{Mounter: fake}).NewUnmounter("pv", "1")
 	require.ErrorContains(t, err, "not initialised")
@@ -203,7 +203,7 @@ func TestReadOnly(t *testing.T) {
 	})
 }
 
-func TestSymlinksLeadNowhere(t *testing.T) {
+func TestSymlinksAreNotFollowed(t *testing.T) {
 	onEach(t, func(t *testing.T, m mount.Interface) {
 		n := newNode(t, m)
 		secret := filepath.Dir(n.disks) + "/secret"
@@ -234,22 +234,22 @@ func TestTargetIsBelowTheHost(t *testing.T) {
 func TestConstructVolumeSpec(t *testing.T) {
 	onEach(t, func(t *testing.T, m mount.Interface) {
 		n := newNode(t, m)
-		// The embedder knows the disks by a link.
+		// Config.Roots contains a symbolic link to the directory of the disks.
 		by := filepath.Dir(n.disks) + "/by-name"
 		require.NoError(t, os.Symlink(n.disks, by))
 		plugin := local.New(local.Config{Mounter: m, Roots: []string{by}})
-		require.NoError(t, plugin.Init(n.host))
-		for _, options := range [][]string{nil, {"ro"}, {"noexec"}, {"ro", "noexec", "nosymfollow"}} {
+		require.NoError(t, plugin.Init(t.Context(), n.host))
+		for _, options := range [][]string{nil, {"ro"}, {"noexec"}, {"ro", "noexec", "nosymfollow"}, {"ro, noexec", "nosymfollow,"}} {
 			mounter, err := plugin.NewMounter(spec(by+"/disk", options...), pod("1"))
 			require.NoError(t, err)
 			require.NoError(t, mounter.SetUp(t.Context(), volume.MounterArgs{}))
 
 			got, err := plugin.ConstructVolumeSpec(t.Context(), "pv", mounter.GetPath())
 			require.NoError(t, err)
-			require.Equal(t, by+"/disk", got.PersistentVolume.Spec.Local.Path)
-			require.Equal(t, "pv", got.Name())
-			require.Equal(t, len(options) > 0 && options[0] == "ro", got.IsReadOnly())
-			again, err := plugin.NewMounter(got, pod("1"))
+			require.Equal(t, by+"/disk", got.Spec.PersistentVolume.Spec.Local.Path)
+			require.Equal(t, "pv", got.Spec.Name())
+			require.Equal(t, len(options) > 0 && strings.HasPrefix(options[0], "ro"), got.Spec.IsReadOnly())
+			again, err := plugin.NewMounter(got.Spec, pod("1"))
 			require.NoError(t, err)
 			require.NoError(t, again.SetUp(t.Context(), volume.MounterArgs{}), "the same mount")
 			require.Len(t, mountsBelow(t, m, mounter.GetPath()), 1)
@@ -261,7 +261,7 @@ func TestConstructVolumeSpec(t *testing.T) {
 	})
 }
 
-func TestConstructVolumeSpecOfSomethingElse(t *testing.T) {
+func TestConstructVolumeSpecOfForeignMount(t *testing.T) {
 	m := mounttest.NewFake(mount.Config{})
 	n := newNode(t, m)
 	target := n.host.Root() + "/x"
@@ -324,8 +324,8 @@ func TestConstructVolumeSpecFailedCheck(t *testing.T) {
 	require.ErrorContains(t, err, "not initialised")
 }
 
-// TestConstructVolumeSpecFlags: a volume that had to take back a flag of the file
-// system that it is in is recovered as one that does.
+// TestConstructVolumeSpecFlags checks that the recovered specification of a volume clears a
+// flag of the surrounding file system if the original one did.
 func TestConstructVolumeSpecFlags(t *testing.T) {
 	for name, allow := range map[string]mount.Allow{"strict": {}, "allowed": {SUID: true, Dev: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -361,7 +361,7 @@ func testConstructFlags(t *testing.T, m mount.Interface, allow mount.Allow) {
 
 			found, err := n.plugin.ConstructVolumeSpec(t.Context(), "pv", mounter.GetPath())
 			require.NoError(t, err, "%s, %v", flags, options)
-			again := n.mounter(t, found, "1")
+			again := n.mounter(t, found.Spec, "1")
 			require.NoError(t, again.SetUp(t.Context(), volume.MounterArgs{}), "%s, %v", flags, options)
 			require.Equal(t, up, mountsBelow(t, m, mounter.GetPath()))
 
@@ -374,8 +374,8 @@ func testConstructFlags(t *testing.T, m mount.Interface, allow mount.Allow) {
 	}
 }
 
-// TestNestedRoots: of roots in one another the innermost counts, in both
-// directions.
+// TestNestedRoots checks that the innermost of nested roots determines a volume's path, in
+// both directions.
 func TestNestedRoots(t *testing.T) {
 	onEach(t, func(t *testing.T, m mount.Interface) {
 		n := newNode(t, m)
@@ -384,7 +384,7 @@ func TestNestedRoots(t *testing.T) {
 		require.NoError(t, os.Symlink(data, n.disks+"/ssd"))
 		require.NoError(t, os.Symlink(data+"/inner", n.disks+"/short"))
 		plugin := local.New(local.Config{Mounter: m, Roots: []string{n.disks, n.disks + "/ssd", n.disks + "/short"}})
-		require.NoError(t, plugin.Init(n.host))
+		require.NoError(t, plugin.Init(t.Context(), n.host))
 		for written, recovered := range map[string]string{
 			n.disks + "/disk":             n.disks + "/disk",
 			n.disks + "/ssd/inner":        n.disks + "/ssd/inner",
@@ -396,7 +396,7 @@ func TestNestedRoots(t *testing.T) {
 			require.NoError(t, mounter.SetUp(t.Context(), volume.MounterArgs{}), written)
 			found, err := plugin.ConstructVolumeSpec(t.Context(), "pv", mounter.GetPath())
 			require.NoError(t, err)
-			require.Equal(t, recovered, found.PersistentVolume.Spec.Local.Path)
+			require.Equal(t, recovered, found.Spec.PersistentVolume.Spec.Local.Path)
 			require.NoError(t, n.unmounter(t, "1").TearDown(t.Context()))
 		}
 		_, err := plugin.NewMounter(spec(n.disks+"/ssd"), pod("1"))
@@ -404,7 +404,8 @@ func TestNestedRoots(t *testing.T) {
 	})
 }
 
-// TestHostsOwnDirectories are no volumes: what is in them is other pods'.
+// TestHostsOwnDirectories checks that the host's own directories, which hold files of other
+// pods, are refused as volumes.
 func TestHostsOwnDirectories(t *testing.T) {
 	m := mounttest.NewFake(mount.Config{})
 	n := newNode(t, m)
@@ -414,12 +415,12 @@ func TestHostsOwnDirectories(t *testing.T) {
 	}
 	require.NoError(t, os.Symlink(root+"/pods", above+"/link"))
 	for _, dir := range []string{"/root/pods", "/root/pods/1", "/root/plugins", "/root/plugins/p", "/link", "/link/1"} {
-		err := local.New(local.Config{Mounter: m, Roots: []string{n.disks, above + dir}}).Init(n.host)
+		err := local.New(local.Config{Mounter: m, Roots: []string{n.disks, above + dir}}).Init(t.Context(), n.host)
 		require.ErrorContains(t, err, above+dir)
 		require.ErrorContains(t, err, root+"/p", "both are named")
 	}
 	plugin := local.New(local.Config{Mounter: m, Roots: []string{filepath.Dir(above)}})
-	require.NoError(t, plugin.Init(n.host))
+	require.NoError(t, plugin.Init(t.Context(), n.host))
 	for _, dir := range []string{"", "/root", "/root/pods", "/root/pods/1", "/root/pods/2/x", "/root/plugins", "/root/plugins/p"} {
 		_, err := plugin.NewMounter(spec(above+dir), pod("1"))
 		var refused *field.Error
@@ -433,7 +434,7 @@ func TestHostsOwnDirectories(t *testing.T) {
 	}
 }
 
-func TestArgsThatAreNotHonoured(t *testing.T) {
+func TestUnsupportedArguments(t *testing.T) {
 	m := mounttest.NewFake(mount.Config{})
 	n := newNode(t, m)
 	size := resource.MustParse("1Gi")
@@ -469,9 +470,9 @@ func TestHostileNewSize(t *testing.T) {
 	}
 }
 
-// TestSiblings: volumes of one new pod come up all at once, and half of them
-// cannot. The directories that they share are nobody's failure.
-func TestSiblings(t *testing.T) {
+// TestVolumesOfOnePod sets up all volumes of a new pod at once; half of them fail. No failure may
+// remove the directories that the volumes share, or fail another volume.
+func TestVolumesOfOnePod(t *testing.T) {
 	onEach(t, func(t *testing.T, m mount.Interface) {
 		n := newNode(t, m)
 		for round := range 20 {
@@ -507,23 +508,23 @@ func TestSiblings(t *testing.T) {
 	})
 }
 
-// hooked is a mounter with something that happens before each mount.
-type hooked struct {
+// A hookedMounter calls a function before each mount.
+type hookedMounter struct {
 	mount.Interface
 	before func(mount.Request)
 }
 
-func (h hooked) Mount(ctx context.Context, req mount.Request) error {
+func (h hookedMounter) Mount(ctx context.Context, req mount.Request) error {
 	h.before(req)
 	return h.Interface.Mount(ctx, req)
 }
 
-func TestSiblingComesUpMeanwhile(t *testing.T) {
+func TestFailureBesideOtherVolume(t *testing.T) {
 	for name, test := range map[string]struct {
 		made string
 		want volume.ErrorKind
 	}{"beside it": {"/../sibling", volume.Transient}, "in it": {"/stray", volume.Uncertain}} {
-		n := newNode(t, hooked{mounttest.NewFake(mount.Config{}), func(req mount.Request) {
+		n := newNode(t, hookedMounter{mounttest.NewFake(mount.Config{}), func(req mount.Request) {
 			require.NoError(t, os.MkdirAll(filepath.Join(req.Target, test.made), 0o755))
 		}})
 		mounter := n.mounter(t, spec(n.disks+"/missing"), "1")
@@ -532,7 +533,7 @@ func TestSiblingComesUpMeanwhile(t *testing.T) {
 	}
 }
 
-// TestTearDownKinds: the error says what is true. The contract has the others.
+// TestTearDownKinds: the kind of the error is right. The contract tests further kinds.
 func TestTearDownKinds(t *testing.T) {
 	m := mounttest.NewFake(mount.Config{})
 	n := newNode(t, m)
@@ -550,8 +551,8 @@ func TestTearDownKinds(t *testing.T) {
 	require.Len(t, mountsBelow(t, m, mounter.GetPath()), 2)
 
 	ctx, cancel := context.WithCancel(t.Context())
-	half := local.New(local.Config{Mounter: ending{m, cancel}})
-	require.NoError(t, half.Init(n.host))
+	half := local.New(local.Config{Mounter: contextEndingMounter{m, cancel}})
+	require.NoError(t, half.Init(t.Context(), n.host))
 	u, err := half.NewUnmounter("pv", "1")
 	require.NoError(t, err)
 	err = u.TearDown(ctx)
@@ -562,13 +563,13 @@ func TestTearDownKinds(t *testing.T) {
 	require.NoDirExists(t, mounter.GetPath())
 }
 
-// ending ends a context after each unmount.
-type ending struct {
+// contextEndingMounter ends a context after each unmount.
+type contextEndingMounter struct {
 	mount.Interface
 	end context.CancelFunc
 }
 
-func (e ending) Unmount(_ context.Context, target string) error {
+func (e contextEndingMounter) Unmount(_ context.Context, target string) error {
 	defer e.end()
 	return e.Interface.Unmount(context.Background(), target)
 }
@@ -595,7 +596,7 @@ func TestMetrics(t *testing.T) {
 	})
 }
 
-// TestMountFails: whatever the mounter answers, the error says what is true.
+// TestMountFails: the kind of the error is right for each error of the mounter.
 func TestMountFails(t *testing.T) {
 	for name, test := range map[string]struct {
 		fault mounttest.Fault
@@ -619,8 +620,8 @@ func TestMountFails(t *testing.T) {
 	}
 }
 
-// TestSetUpReadsNoTable: however many mounts there are, a volume that is given to nobody
-// is set up without a look at all of them.
+// TestSetUpReadsNoTable checks that the SetUp of a volume that changes no group does not
+// read the mount table.
 func TestSetUpReadsNoTable(t *testing.T) {
 	m := mounttest.NewFake(mount.Config{})
 	n := newNode(t, m)

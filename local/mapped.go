@@ -10,17 +10,17 @@ import (
 	"github.com/volumekit/volumekit/volume"
 )
 
-// setUpMapped shows the volume to the pod with the pod's group, see [Config.MapGroups],
-// and reports whether there is nothing more to do.
+// setUpMapped mounts the volume with the pod's group, see [Config.MapGroups], and reports
+// whether that was possible.
 func (m *mounter) setUpMapped(ctx context.Context, dir, source string, at place, args volume.MounterArgs) (mapped bool, err error) {
 	if !m.plugin.config.MapGroups {
 		return false, nil
 	}
-	have, err := m.plugin.ask(ctx, source, at)
+	have, err := m.plugin.queryOwners(ctx, source, at)
 	if err != nil {
 		return true, err
 	}
-	if have.group == *args.FsGroup || !have.isForAGroup() || !mayStandFor(*args.FsGroup) {
+	if have.group == *args.FsGroup || !have.isForAGroup() || !isReplaceable(*args.FsGroup) {
 		return false, nil
 	}
 	req := m.request(source, dir, args)
@@ -29,10 +29,10 @@ func (m *mounter) setUpMapped(ctx context.Context, dir, source string, at place,
 	return !errors.Is(err, errors.ErrUnsupported), err
 }
 
-// isMapped reports whether the volume is up with a map. Which one it was to be cannot be
-// seen any more: the pod may have changed group and mode.
+// isMapped reports whether the volume is mounted with an ID map. The map's group is not
+// visible any more: the pod may have changed group and mode of the root.
 func (m *mounter) isMapped(ctx context.Context, dir string, req mount.Request) (bool, error) {
-	at, table, err := m.plugin.mounts.At(ctx, dir)
+	at, view, err := m.plugin.mounts.At(ctx, dir)
 	if err != nil || !slices.Contains(at.Options, "idmapped") {
 		return false, err
 	}
@@ -41,23 +41,22 @@ func (m *mounter) isMapped(ctx context.Context, dir string, req mount.Request) (
 		return false, err
 	}
 	as := options.Apply(at.Flags) == at.Flags && options.ReadOnly() == (at.Flags&mount.ReadOnly != 0)
-	if !as || at.Deleted || (place{at.Major, at.Minor, at.Root}) != placeIn(table, req.Source) {
+	if !as || at.Deleted || (place{at.Major, at.Minor, at.Root}) != placeIn(view, req.Source) {
 		return false, fmt.Errorf("%w: %s: %w", volume.ErrAlreadyMounted, dir, mount.ErrMounted)
 	}
 	return true, nil
 }
 
-// isForAGroup reports whether a volume has been prepared for a group: all in the group
-// may do all, and what is made in it is the group's. Root's group is nobody's to give
-// away: files that a pod makes executable for their group are stored with it.
+// isForAGroup reports whether a volume has been prepared for a group: the group has all
+// permissions, and new files get the group. Root's group does not qualify: files that a pod
+// makes executable for their group would be stored with it.
 func (o owners) isForAGroup() bool {
 	const prepared = 0o2070
 	return o.group != 0 && o.mode&prepared == prepared
 }
 
-// mayStandFor reports whether a group may be shown in place of another one, which is
-// stored in its place.
-func mayStandFor(group int64) bool {
-	const last = 1<<32 - 1 // stands for no ID
+// isReplaceable reports whether a stored group may be shown as another one.
+func isReplaceable(group int64) bool {
+	const last = 1<<32 - 1 // is no valid ID
 	return group > 0 && group < last
 }

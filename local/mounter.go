@@ -7,13 +7,11 @@ import (
 	"slices"
 
 	"github.com/volumekit/volumekit/mount"
-	"github.com/volumekit/volumekit/util"
-	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/volume"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// A podVolume is a volume's place for a pod.
+// A podVolume is the directory of a volume for a pod.
 type podVolume struct {
 	plugin *Plugin
 	path   string
@@ -22,8 +20,8 @@ type podVolume struct {
 // GetPath returns the path of the volume for the pod.
 func (v podVolume) GetPath() string { return v.path }
 
-// GetMetrics measures the file system that the directory is in, which other
-// volumes may share.
+// GetMetrics measures the file system that contains the directory, which other volumes may
+// share.
 func (v podVolume) GetMetrics(ctx context.Context) (*volume.Metrics, error) {
 	return v.plugin.mounts.GetMetrics(ctx, v.path)
 }
@@ -36,7 +34,7 @@ type mounter struct {
 	readOnly bool
 }
 
-// GetAttributes says whether the specification is read-only.
+// GetAttributes returns ReadOnly as the specification has it.
 func (m *mounter) GetAttributes() volume.Attributes {
 	return volume.Attributes{ReadOnly: m.readOnly, Managed: !m.readOnly, SELinuxRelabel: true}
 }
@@ -46,20 +44,23 @@ func (m *mounter) SetUp(ctx context.Context, args volume.MounterArgs) error {
 	return m.SetUpAt(ctx, m.path, args)
 }
 
-// SetUpAt implements [volume.Mounter]. The directory must be below the host's
-// root. If something else is mounted there, or the volume with other flags, the
-// error wraps [volume.ErrAlreadyMounted] and [mount.ErrMounted].
+// SetUpAt implements [volume.Mounter]. The directory must be below the host's root or a target
+// directory. If it has another mount, or the volume's with other flags, the error wraps
+// [volume.ErrAlreadyMounted] and [mount.ErrMounted].
 //
-// A volume on a device has to be mounted by MountDevice first; if it is not the error
-// wraps [volume.ErrNotMounted].
+// A volume on a device has to be mounted by MountDevice first; otherwise the error wraps
+// [volume.ErrNotMounted].
 //
-// With FsGroup what is in the volume changes owners before it is mounted, also for a pod
-// that only reads it (MounterArgs.ReadOnly), unless its specification is read-only, or
-// pods use it already: see [Config.OnOwnerConflict] and [Config.MapGroups]. It is not
-// changed back if mounting fails, and not looked at while the volume is up: then it is
-// the pod's to change. FsUser has no effect, as in Kubernetes.
+// With FsGroup the files of the volume change owners before the volume is mounted, also for
+// a pod that only reads it (MounterArgs.ReadOnly), unless the specification is read-only, or
+// pods use the volume already: see [Config.OnOwnerConflict] and [Config.MapGroups]. A failed
+// mount does not change the owners back. While the volume is mounted owners are not
+// inspected: they are the pod's to change. FsUser has no effect, as in Kubernetes.
 func (m *mounter) SetUpAt(ctx context.Context, dir string, args volume.MounterArgs) error {
 	if err := checkArgs(args); err != nil {
+		return err
+	}
+	if done, err := m.setUpNew(ctx, dir, args); done || err != nil {
 		return err
 	}
 	if !m.at.mayBeDevice {
@@ -69,35 +70,44 @@ func (m *mounter) SetUpAt(ctx context.Context, dir string, args volume.MounterAr
 	if err != nil {
 		return err
 	}
-	var node string
-	var is bool
-	looked := make(chan error, 1)
-	go func() {
-		var err error
-		node, is, err = v.look()
-		looked <- err
-	}()
-	if err, ok := ctxend.Receive(ctx, looked, 0); !ok {
-		return util.Transient(ctxend.Error(ctx))
-	} else if err != nil {
+	node, is, err := v.lookInTime(ctx)
+	if err != nil {
 		return err
 	}
 	if is {
 		return m.setUpDevice(ctx, dir, v, node, args)
 	}
+	if err := m.checkBindOptions(); err != nil {
+		return err
+	}
 	return m.setUp(ctx, dir, m.at.path, args)
 }
 
-// setUpDevice binds what MountDevice has mounted.
+// setUpNew creates and binds a new directory for a pod without a group, if no other SetUp has
+// an exclusive claim, and reports whether it has. A source that is no directory is left to
+// the general way.
+func (m *mounter) setUpNew(ctx context.Context, dir string, args volume.MounterArgs) (done bool, err error) {
+	if args.FsGroup != nil || m.at.links {
+		return false, nil
+	}
+	over, ok := m.plugin.owning.share(m.at.path)
+	if !ok {
+		return false, nil
+	}
+	defer over()
+	return m.plugin.mounts.SetUpNew(ctx, dir, m.request(m.at.path, dir, args))
+}
+
+// setUpDevice binds the mount of MountDevice.
 func (m *mounter) setUpDevice(ctx context.Context, dir string, v *deviceVolume, node string, args volume.MounterArgs) error {
 	shared, err := m.plugin.pluginPath(mountsDir, v.name)
 	if err != nil {
 		return err
 	}
-	return m.plugin.mounts.Exclusively(ctx, shared, func(shared string) error {
+	return m.plugin.mounts.Exclusively(ctx, shared, func(ctx context.Context, shared string) error {
 		at, _, err := m.plugin.mounts.At(ctx, shared)
 		if err == nil {
-			err = v.checkNode(at, node)
+			err = v.checkNode(ctx, at, node)
 		}
 		if err != nil {
 			return err
@@ -109,10 +119,16 @@ func (m *mounter) setUpDevice(ctx context.Context, dir string, v *deviceVolume, 
 	})
 }
 
-// setUp binds a directory. Whose it is is looked at before, and not again while it is
-// up: then that is the pod's to change.
+// setUp binds a directory. Owners are checked before the mount, and not again while it is
+// mounted: then they are the pod's to change.
 func (m *mounter) setUp(ctx context.Context, dir, source string, args volume.MounterArgs) error {
-	return m.plugin.mounts.Exclusively(ctx, dir, func(dir string) error {
+	return m.plugin.mounts.Exclusively(ctx, dir, func(ctx context.Context, dir string) error {
+		if args.FsGroup == nil {
+			if over, ok := m.plugin.owning.share(source); ok {
+				defer over()
+				return m.plugin.mounts.Mount(ctx, dir, m.request(source, dir, args))
+			}
+		}
 		err := m.plugin.mounts.CheckMounted(ctx, dir)
 		switch {
 		case err == nil:
@@ -124,8 +140,8 @@ func (m *mounter) setUp(ctx context.Context, dir, source string, args volume.Mou
 	})
 }
 
-// setUpFirst gives the directory to the pod's group before it is mounted. Until then
-// nobody else may give it away.
+// setUpFirst changes the directory to the pod's group, and then mounts it. Between both the
+// claim keeps other SetUps from changing the group.
 func (m *mounter) setUpFirst(ctx context.Context, dir, source string, args volume.MounterArgs) error {
 	gives := args.FsGroup != nil && !m.readOnly
 	at, done, err := m.plugin.claim(ctx, source, gives)
@@ -137,31 +153,31 @@ func (m *mounter) setUpFirst(ctx context.Context, dir, source string, args volum
 		if mapped, err := m.setUpMapped(ctx, dir, source, at, args); mapped {
 			return err
 		}
-		if err := m.giveAway(ctx, dir, source, at, args); err != nil {
+		if err := m.changeGroup(ctx, dir, source, at, args); err != nil {
 			return err
 		}
 	}
 	return m.plugin.mounts.Mount(ctx, dir, m.request(source, dir, args))
 }
 
-// claim takes the directory until done is called: alone, and then it says where it is,
-// or with others.
+// claim claims the directory until done is called: exclusively, and then it returns the
+// directory's place, or shared.
 func (p *Plugin) claim(ctx context.Context, source string, alone bool) (at place, done func(), err error) {
 	if !alone {
 		if done, ok := p.owning.share(source); ok {
 			return place{}, done, nil
 		}
 	}
-	table, err := p.table(ctx)
+	view, err := p.table(ctx)
 	if err != nil {
 		return place{}, nil, err
 	}
-	in := func(dir string) place { return placeIn(table, dir) }
-	done, err = p.owning.take(ctx, source, in, alone)
+	in := func(dir string) place { return placeIn(view, dir) }
+	done, err = p.owning.acquire(ctx, source, in, alone)
 	return in(source), done, err
 }
 
-// setUpAgain compares what is up with what is asked for.
+// setUpAgain compares the existing mount with the requested one.
 func (m *mounter) setUpAgain(ctx context.Context, dir, source string, args volume.MounterArgs) error {
 	req := m.request(source, dir, args)
 	if args.FsGroup != nil {
@@ -172,7 +188,7 @@ func (m *mounter) setUpAgain(ctx context.Context, dir, source string, args volum
 	return m.plugin.mounts.Mount(ctx, dir, req)
 }
 
-// checkArgs refuses what a pod asks for and would not get.
+// checkArgs refuses arguments that a local volume cannot honour.
 func checkArgs(args volume.MounterArgs) error {
 	if err := volume.ValidateID(field.NewPath("args", "fsGroup"), args.FsGroup); err != nil {
 		return err
@@ -191,7 +207,7 @@ func checkArgs(args volume.MounterArgs) error {
 	return nil
 }
 
-// request is the mount that the volume needs.
+// request returns the volume's mount request.
 func (m *mounter) request(source, dir string, args volume.MounterArgs) mount.Request {
 	options := m.options
 	if source != m.at.path {
@@ -204,23 +220,26 @@ func (m *mounter) request(source, dir string, args volume.MounterArgs) mount.Req
 	return mount.Request{Source: source, Target: dir, Options: options}
 }
 
-// checkOptions refuses options that no mounter accepts: of a directory those of a bind
-// mount, of a device those of its file system, too. What the mounter's own
-// configuration forbids, SetUp refuses.
+// checkOptions refuses options that no mounter accepts: for a directory all but those of a
+// bind mount; a path that may be a device can also have options of its file system. SetUp
+// refuses options that the mounter's own configuration forbids.
 func (m *mounter) checkOptions() error {
-	req := m.request(m.at.path, m.path, volume.MounterArgs{})
-	_, err := req.Parse(mount.Allow{SUID: true, Dev: true, Context: true})
+	err := m.checkBindOptions()
 	if err == nil || !m.at.mayBeDevice {
 		return err
 	}
+	req := m.request(m.at.path, m.path, volume.MounterArgs{})
 	req.FSType = defaultFSType
 	if _, wrong := req.Parse(mount.Allow{SUID: true, Dev: true, Context: true}); wrong != nil {
 		return err
 	}
-	if _, k, lookErr := m.plugin.follow(m.at); lookErr != nil || k != kindDevice {
-		return err
-	}
-	return nil
+	return nil // SetUp refuses them if the path is a directory
+}
+
+func (m *mounter) checkBindOptions() error {
+	req := m.request(m.at.path, m.path, volume.MounterArgs{})
+	_, err := req.Parse(mount.Allow{SUID: true, Dev: true, Context: true})
+	return err
 }
 
 type unmounter struct{ podVolume }
@@ -228,8 +247,8 @@ type unmounter struct{ podVolume }
 // TearDown implements [volume.Unmounter].
 func (u *unmounter) TearDown(ctx context.Context) error { return u.TearDownAt(ctx, u.path) }
 
-// TearDownAt implements [volume.Unmounter]. The directory must be below the
-// host's root. Its parents stay: they are the pod's.
+// TearDownAt implements [volume.Unmounter]. The directory must be below the host's root or a
+// target directory. Its parents, which belong to the pod, stay.
 func (u *unmounter) TearDownAt(ctx context.Context, dir string) error {
 	return u.plugin.mounts.TearDown(ctx, dir)
 }

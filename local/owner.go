@@ -16,17 +16,16 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// An OwnerConflict is a pod that asks for another group of a volume than it has for
-// pods that use it already, or a volume that it is in, or one that is in it. Nothing is
-// changed by it.
+// An OwnerConflict is the request of a pod for another group of a volume than the volume has
+// for current pods, or than an enclosing or enclosed volume has. Nothing has changed.
 type OwnerConflict struct {
-	Path      string   // of the volume for the pod that asks
-	WantGroup int64    // is asked for
-	HaveGroup int64    // of the volume's root, or of that of another one in it
+	Path      string   // of the volume for the requesting pod
+	WantGroup int64    // the requested group
+	HaveGroup int64    // of the volume's root, or of the root of an enclosed volume
 	UsedAt    []string // the volume's paths for the other pods
 }
 
-// Error says who wants what.
+// Error names both groups and the users.
 func (e *OwnerConflict) Error() string {
 	text := fmt.Sprintf("volume at %s: group %d is asked for, but it belongs to group %d for %d pods that use it",
 		e.Path, e.WantGroup, e.HaveGroup, len(e.UsedAt))
@@ -36,14 +35,14 @@ func (e *OwnerConflict) Error() string {
 	return text
 }
 
-// owners are the group that a directory belongs to, and its mode as the kernel has it.
+// owners are the group and the mode of a directory.
 type owners struct {
 	group int64
 	mode  uint32
 }
 
-// giveAway gives what is in source to the group that the pod asks for.
-func (m *mounter) giveAway(ctx context.Context, dir, source string, at place, args volume.MounterArgs) error {
+// changeGroup changes the group of all files in source to the requested one.
+func (m *mounter) changeGroup(ctx context.Context, dir, source string, at place, args volume.MounterArgs) error {
 	used, err := m.plugin.usedBy(ctx, source)
 	if err != nil {
 		return err
@@ -65,12 +64,15 @@ func (m *mounter) giveAway(ctx context.Context, dir, source string, at place, ar
 	if p := args.FSGroupChangePolicy; p != nil && *p == v1.FSGroupChangeOnRootMismatch {
 		o.Policy = ownership.OnRootMismatch
 	}
+	if tell := args.OwnershipProgress; tell != nil {
+		o.Progress = func(c ownership.Counts) { tell(volume.OwnershipProgress{Seen: c.Seen, Changed: c.Changed}) }
+	}
 	_, err = ownership.Apply(ctx, source, o)
 	return ownersFailed(err)
 }
 
-// ownersFailed: it may have been done in part, which harms nobody; the volume is not
-// mounted by it.
+// ownersFailed returns a transient error: a partial change is harmless, since the volume is
+// not mounted.
 func ownersFailed(err error) error {
 	var refused *ownership.InputError
 	if err == nil || errors.As(err, &refused) {
@@ -79,7 +81,7 @@ func ownersFailed(err error) error {
 	return util.Transient(err)
 }
 
-// usedBy returns the paths of pods at which source is mounted.
+// usedBy returns the pods' paths at which source is mounted.
 func (p *Plugin) usedBy(ctx context.Context, source string) ([]string, error) {
 	refs, err := p.config.Mounter.MountRefs(ctx, source)
 	if err != nil {
@@ -90,19 +92,19 @@ func (p *Plugin) usedBy(ctx context.Context, source string) ([]string, error) {
 		return nil, err
 	}
 	return slices.DeleteFunc(refs, func(ref string) bool {
-		return !strings.HasPrefix(ref, p.host.Root()+"/") || strings.HasPrefix(ref, own+"/")
+		return !p.mounts.IsTarget(ref) || strings.HasPrefix(ref, own+"/")
 	}), nil
 }
 
-// usedAround returns the paths at which pods have local volumes that source is in, and
-// those that are in source: to give one away is to give all that is in it.
+// usedAround returns the pods' paths of local volumes that contain source, and of those inside
+// source: a change of owners affects all of them.
 func (p *Plugin) usedAround(ctx context.Context, source string) (around, within []string, err error) {
-	table, err := p.table(ctx)
+	view, err := p.table(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	mine := placeIn(table, source)
-	for _, other := range table {
+	mine := placeIn(view, source)
+	for _, other := range view.Table() {
 		if other.Major != mine.major || other.Minor != mine.minor || !p.isPodMount(other.Mountpoint) {
 			continue
 		}
@@ -116,34 +118,38 @@ func (p *Plugin) usedAround(ctx context.Context, source string) (around, within 
 	return around, within, nil
 }
 
-func (p *Plugin) table(ctx context.Context) (mount.Table, error) {
+func (p *Plugin) table(ctx context.Context) (*mount.View, error) {
 	mounts, err := p.config.Mounter.List(ctx)
 	if err != nil {
 		return nil, util.Transient(err)
 	}
-	return mount.Table(mounts), nil
+	return mount.Table(mounts).View(), nil
 }
 
-// placeIn returns where a directory is, by the mount table.
-func placeIn(table mount.Table, dir string) place {
-	in, ok := table.Containing(dir)
+// placeIn returns the place of a directory by the mount table.
+func placeIn(view *mount.View, dir string) place {
+	in, ok := view.Containing(dir)
 	if !ok {
 		return place{path: dir}
 	}
 	return place{in.Major, in.Minor, path.Join(in.Root, strings.TrimPrefix(dir, in.Mountpoint))}
 }
 
-// isPodMount reports whether a path is where a pod has a local volume.
+// isPodMount reports whether a path can be a pod's mount point of a local volume. Below a
+// target directory every path can.
 func (p *Plugin) isPodMount(at string) bool {
 	dir, err := p.host.PodVolumeDir("pod", PluginName, "volume")
-	return err == nil && strings.HasPrefix(at, p.host.Root()+"/") &&
+	if !strings.HasPrefix(at, p.host.Root()+"/") {
+		return p.mounts.IsTarget(at)
+	}
+	return err == nil &&
 		strings.HasSuffix(path.Dir(at), "/volumes/"+path.Base(path.Dir(dir)))
 }
 
-// ask is ownersOf, of a directory in the file system of a place, until ctx ends. Until
-// what it leaves at work has come to its end nobody else asks that file system: however
-// often volumes of it are tried, one thread waits for it.
-func (p *Plugin) ask(ctx context.Context, dir string, in place) (owners, error) {
+// queryOwners calls ownersOf for a directory in the file system of a place, and returns by ctx's end.
+// Until work that it leaves behind has ended, later calls for that file system wait for it:
+// at most one thread is stuck.
+func (p *Plugin) queryOwners(ctx context.Context, dir string, in place) (owners, error) {
 	unlock, err := p.asking.Lock(ctx, fmt.Sprintf("%d:%d", in.major, in.minor))
 	if err != nil {
 		return owners{}, util.Transient(ctxend.Error(ctx))
@@ -168,10 +174,10 @@ func (p *Plugin) ask(ctx context.Context, dir string, in place) (owners, error) 
 	return got.owners, nil
 }
 
-// compareOwners lets a pod have a volume that others use as it is, and reports whether
-// what is at a path belongs to whom the pod asks for.
+// compareOwners accepts a volume that other pods use with its current owners, and reports
+// whether the file at a path has the requested group.
 func (m *mounter) compareOwners(ctx context.Context, dir, at string, in place, args volume.MounterArgs, used []string) (same bool, err error) {
-	have, err := m.plugin.ask(ctx, at, in)
+	have, err := m.plugin.queryOwners(ctx, at, in)
 	if err != nil {
 		return false, err
 	}

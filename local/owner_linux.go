@@ -1,15 +1,16 @@
 package local
 
 import (
+	"context"
 	"io/fs"
 
 	"github.com/volumekit/volumekit/util/safepath"
 	"golang.org/x/sys/unix"
 )
 
-// ownersOf returns the group of a directory, and its mode.
+// ownersOf returns the group and the mode of a directory.
 func ownersOf(dir string) (owners, error) {
-	fd, err := safepath.Open(unix.AT_FDCWD, dir, unix.O_DIRECTORY)
+	fd, err := safepath.Open(context.Background(), unix.AT_FDCWD, dir, unix.O_DIRECTORY)
 	if err != nil {
 		return owners{}, &fs.PathError{Op: "open", Path: dir, Err: err}
 	}

@@ -19,8 +19,8 @@ func groupOf(t *testing.T, path string) int {
 	return int(info.Sys().(*syscall.Stat_t).Gid)
 }
 
-// TestOwners: the first pod's group gets the volume; one that comes while it is used
-// is told if it wants another.
+// TestOwners checks that a volume changes to the group of its first pod, and that a pod
+// which requests another group gets an error while the volume is in use.
 func TestOwners(t *testing.T) {
 	r := newRig(t)
 	if r == nil {
@@ -36,8 +36,13 @@ func TestOwners(t *testing.T) {
 	}
 	group, other := int64(2000), int64(3000)
 	want, wantOther := volume.MounterArgs{FsGroup: &group}, volume.MounterArgs{FsGroup: &other}
-	at, err := r.setUp(s, "1", want)
+	var seen []volume.OwnershipProgress
+	first := want
+	first.OwnershipProgress = func(p volume.OwnershipProgress) { seen = append(seen, p) }
+	at, err := r.setUp(s, "1", first)
 	require.NoError(t, err)
+	require.NotEmpty(t, seen)
+	require.Equal(t, volume.OwnershipProgress{Seen: 3, Changed: 3}, seen[len(seen)-1])
 	for _, path := range []string{at, at + "/deep", at + "/deep/file"} {
 		require.Equal(t, 2000, groupOf(t, path), path)
 	}
@@ -81,8 +86,8 @@ func TestOwners(t *testing.T) {
 	r.tearDown("5")
 }
 
-// TestOwnersResumed: a walk that was interrupted goes on with the next pod, also with
-// OnRootMismatch, since the root comes last.
+// TestOwnersResumed checks that the next pod's SetUp continues an interrupted change of the
+// group, also with OnRootMismatch, since the root changes last.
 func TestOwnersResumed(t *testing.T) {
 	r := newRig(t)
 	if r == nil {

@@ -21,7 +21,7 @@ import (
 // partitions are a disk's: its node, and those of two partitions of it.
 func (r *rig) partitions(t *testing.T) (whole, first, second string) {
 	t.Helper()
-	needs(t, "loop", "losetup", "addpart", "delpart")
+	requirePrograms(t, "loop", "losetup", "addpart", "delpart")
 	require.NoError(t, unix.Mount("", filepath.Dir(r.dir), "", unix.MS_REMOUNT|unix.MS_BIND, "")) // with devices
 	testbed.Image(t, r.dir+"/image", 64<<20)
 	out, err := exec.Command("losetup", "--find", "--partscan", "--show", r.dir+"/image").CombinedOutput()
@@ -52,9 +52,9 @@ func (r *rig) partitions(t *testing.T) (whole, first, second string) {
 	return node("whole", sys), parts[0], parts[1]
 }
 
-// TestPartOfARawDisk: what a pod has raw is in use with all its parts, and with what it
-// is a part of; another partition is not.
-func TestPartOfARawDisk(t *testing.T) {
+// TestPartitionsOfRawDisk checks that a device mapped as a raw volume is in use together with its
+// partitions and its disk; another partition is not.
+func TestPartitionsOfRawDisk(t *testing.T) {
 	r := newRig(t, "ext4")
 	if r == nil {
 		return
@@ -67,7 +67,7 @@ func TestPartOfARawDisk(t *testing.T) {
 		mine := r.mapRaw(t, raw)
 		f, err := os.OpenFile(raw, os.O_RDWR|unix.O_EXCL, 0)
 		require.NoError(t, err, "the pod may open it as it likes")
-		// Where nobody looks for content, in the partition as in the disk.
+		// At an offset that no probe reads, neither of the partition nor of the disk.
 		_, err = f.WriteAt([]byte("the pod's"), 10<<20)
 		require.NoError(t, err)
 		require.NoError(t, f.Close())
@@ -81,7 +81,7 @@ func TestPartOfARawDisk(t *testing.T) {
 				r.mapRaw(t, other)()
 				continue
 			}
-			_, err = mapper.SetUpDevice(t.Context())
+			_, err = mapper.SetUpDevice(t.Context(), volume.BlockVolumePaths{})
 			for _, err := range []error{r.mountDevice(s), err} {
 				require.ErrorIs(t, err, local.ErrDeviceInUse, "%s while a pod has %s", other, raw)
 				require.Equal(t, volume.Transient, volume.KindOf(err))
@@ -101,7 +101,7 @@ func TestPartOfARawDisk(t *testing.T) {
 	require.NoError(t, r.mountDevice(s))
 	mapper, err := r.plugin.NewBlockVolumeMapper(named(blockSpec(whole), path.Base(whole)), pod("1"))
 	require.NoError(t, err)
-	_, err = mapper.SetUpDevice(t.Context())
+	_, err = mapper.SetUpDevice(t.Context(), volume.BlockVolumePaths{})
 	require.ErrorIs(t, err, local.ErrDeviceInUse)
 	r.mapRaw(t, first)()
 	require.NoError(t, r.unmountDevice(s))
@@ -118,7 +118,7 @@ func (r *rig) mapRaw(t *testing.T, device string) (unmap func()) {
 	s := named(blockSpec(device), path.Base(device))
 	m, err := r.plugin.NewBlockVolumeMapper(s, pod("1"))
 	require.NoError(t, err)
-	_, err = m.MapPodDevice(t.Context())
+	_, err = m.MapPodDevice(t.Context(), volume.BlockVolumePaths{})
 	require.NoError(t, err)
 	return func() {
 		t.Helper()
@@ -127,6 +127,6 @@ func (r *rig) mapRaw(t *testing.T, device string) (unmap func()) {
 		at, err := u.GetGlobalMapPath(s)
 		require.NoError(t, err)
 		require.NoError(t, u.UnmapPodDevice(t.Context()))
-		require.NoError(t, u.TearDownDevice(t.Context(), at, ""))
+		require.NoError(t, u.TearDownDevice(t.Context(), volume.BlockVolumePaths{GlobalMapPath: at}))
 	}
 }

@@ -1,56 +1,65 @@
 package local
 
 import (
+	"fmt"
 	"slices"
 
+	"github.com/volumekit/volumekit/disk"
 	"github.com/volumekit/volumekit/util/diskprobe"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// What is known when it is to be decided whether a device is formatted.
+// A situation has the facts that decide whether a device is formatted.
 type situation struct {
 	uid      types.UID // of the persistent volume
-	fsType   string    // that is asked for; empty: any, or the default
-	readOnly bool      // the device is not to be written to
-	disk     identity
-	found    []diskprobe.Found // on the device
+	fsType   string    // the requested type; empty: any, or the default
+	readOnly bool      // the device must not be written to
+	size     int64     // of the device, in bytes
+	disk     disk.Identity
+	found    []diskprobe.Found // the signatures on the device
 	record   *record           // of the volume; nil: none
 	marked   bool              // by the formatting of the record's file system
 }
 
-// A step is what is to be done before a device is mounted.
+// A step is the preparation of a device for its mount.
 type step struct {
 	fsType string // to mount as
 	format bool
-	wipe   bool   // before formatting: something half-made of our own is there
-	uuid   string // of the file system that is there
+	// replace is the UUID of the interrupted format of this volume whose remains are
+	// replaced; empty: the device is blank.
+	replace string
+	uuid    string // of the file system on the device
 }
 
-const defaultFSType = "ext4"
+const defaultFSType = disk.DefaultType
 
-// mountable are the types of file systems that a device may have.
-var mountable = []string{"ext2", "ext3", "ext4", "xfs", "btrfs"}
+// mountable lists the supported types of file systems.
+var mountable = disk.Types()
 
-// plan decides. Nothing is formatted but a device that is blank, or one that was
+// plan returns the next step. It permits a format only of a device that is blank, or that was
 // blank when this volume began to format it and has not been mounted since.
 func plan(s situation) (step, error) {
 	rec := s.record
 	if rec != nil && !rec.isOf(s.uid) {
-		rec = nil // of another volume that had this name
+		rec = nil // of an earlier volume with this name
 	}
 	if rec != nil && rec.State == stateFormatting {
 		if s.isUnfinished(rec) {
-			return s.format(step{wipe: len(s.found) > 0})
+			how := step{}
+			if len(s.found) > 0 {
+				how.replace = rec.FSUUID
+			}
+			return s.format(how)
 		}
-		rec = nil // nothing was on it
+		rec = nil // the device was empty
 	}
 	if rec != nil && rec.State == stateBlock {
 		rec = nil
 	}
-	return s.usual(rec)
+	return s.usualStep(rec)
 }
 
-func (s situation) usual(before *record) (step, error) {
+func (s situation) usualStep(before *record) (step, error) {
 	if len(s.found) == 0 {
 		if before != nil {
 			return step{}, ErrDeviceSwapped
@@ -67,6 +76,9 @@ func (s situation) usual(before *record) (step, error) {
 	if s.fsType != "" && s.fsType != there.Name {
 		return step{}, &ContentError{Found: s.found, Want: s.fsType}
 	}
+	if there.Size > s.size {
+		return step{}, fmt.Errorf("%w: %s of %d bytes on a device of %d", ErrDeviceTooSmall, there.Name, there.Size, s.size)
+	}
 	return step{fsType: there.Name, uuid: there.UUID}, nil
 }
 
@@ -81,11 +93,11 @@ func (s situation) format(how step) (step, error) {
 	return how, nil
 }
 
-// isUnfinished reports whether what is on the device can only be what formatting
-// has left that was interrupted: it is the same device, and carries no signature
-// but one of the file system that was to be, and nothing unknown but beside its marker.
+// isUnfinished reports whether the device's content can only be the remains of an interrupted
+// format: it is the same device, its only signature is that of the planned file system, and
+// it has no unknown data without the format's marker.
 func (s situation) isUnfinished(rec *record) bool {
-	return s.disk.same(rec.Disk) && !slices.ContainsFunc(s.found, func(f diskprobe.Found) bool {
+	return s.disk.IsSame(rec.Disk) && !slices.ContainsFunc(s.found, func(f diskprobe.Found) bool {
 		ours := f.UUID != "" && f.UUID == rec.FSUUID || f.Kind == diskprobe.Data && s.marked
 		return !ours
 	})

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/disk"
 	"github.com/volumekit/volumekit/util/diskprobe"
 )
 
@@ -17,21 +18,21 @@ var (
 	garbage  = []diskprobe.Found{{Name: "data", Kind: diskprobe.Data}}
 	raidOnFS = append([]diskprobe.Found{{Name: "linux_raid", Kind: diskprobe.Member}}, ext4...)
 
-	thisDisk  = identity{Boot: "b", Sequence: 7}
-	otherDisk = identity{Boot: "b", Sequence: 8}
-	rebooted  = identity{Boot: "c", Sequence: 7}
+	thisDisk  = disk.Identity{Boot: "b", Sequence: 7}
+	otherDisk = disk.Identity{Boot: "b", Sequence: 8}
+	rebooted  = disk.Identity{Boot: "c", Sequence: 7}
 )
 
 func mounted(uuid string) *record {
 	return &record{State: stateMounted, UID: "1", Path: "/d", FSType: "ext4", FSUUID: uuid, Disk: thisDisk}
 }
 
-func unfinished(on identity) *record {
+func unfinished(on disk.Identity) *record {
 	return &record{State: stateFormatting, UID: "1", Path: "/d", FSType: "ext4", FSUUID: "A", Disk: on}
 }
 
 func TestPlan(t *testing.T) {
-	format, again := step{fsType: "ext4", format: true}, step{fsType: "ext4", format: true, wipe: true}
+	format, again := step{fsType: "ext4", format: true}, step{fsType: "ext4", format: true, replace: "A"}
 	mountExt4 := step{fsType: "ext4", uuid: "A"}
 	content := &ContentError{}
 	for name, test := range map[string]struct {
@@ -92,23 +93,6 @@ func TestOwnerConflictWithoutPaths(t *testing.T) {
 	require.Contains(t, (&OwnerConflict{Path: "/v"}).Error(), "volume at /v")
 }
 
-func TestIdentity(t *testing.T) {
-	wwid := identity{ID: "x", Boot: "b", Sequence: 1}
-	require.True(t, wwid.same(identity{ID: "x", Boot: "c", Sequence: 9}))
-	require.False(t, wwid.same(identity{ID: "y", Boot: "b", Sequence: 1}))
-	require.False(t, wwid.same(identity{ID: "x", Part: "1@2048"}))
-	require.False(t, wwid.same(identity{ID: "x", Boot: "b", Sequence: 2}), "another medium in the same place")
-	slot := identity{ID: "serial:x", Boot: "b", Sequence: 1}
-	require.True(t, slot.same(identity{ID: "serial:x", Boot: "b", Sequence: 1}))
-	require.False(t, slot.same(identity{ID: "serial:x", Boot: "c", Sequence: 1}), "of a slot, perhaps")
-	require.True(t, wwid.mayOverlap(identity{ID: "x", Part: "1@2048"}))
-	require.False(t, identity{Part: "2@4096"}.mayOverlap(identity{Part: "1@2048"}))
-	require.False(t, wwid.mayOverlap(identity{Boot: "b", Sequence: 2}))
-	require.False(t, wwid.mayOverlap(identity{ID: "y"}))
-	require.False(t, identity{}.same(identity{}), "nothing is known")
-	require.False(t, wwid.differs(identity{}), "nothing is known")
-}
-
 func TestParseRecord(t *testing.T) {
 	for name, text := range map[string]string{
 		"empty": "", "torn": `{"state":"mou`, "no object": `[]`, "no state": `{"path":"/d"}`, "unknown": `{"state":"x","path":"/d"}`,
@@ -131,26 +115,4 @@ func FuzzParseRecord(f *testing.F) {
 			t.Error("a record or an error")
 		}
 	})
-}
-
-// identified is a node of which is known what it is by now.
-type identified struct {
-	fileDevices
-	now diskFacts
-}
-
-func (d identified) identify(string) (diskFacts, error) { return d.now, nil }
-
-// TestMediumChanged: what has come into the device since it was looked at is another one's.
-func TestMediumChanged(t *testing.T) {
-	was := diskFacts{node: "/dev/x", number: 7, identity: identity{Boot: "boot", Sequence: 3}}
-	other, another, later := was, was, was
-	other.number, another.identity.Sequence, later.identity.Boot = 8, 4, ""
-	for _, test := range []struct {
-		now  diskFacts
-		want error
-	}{{was, nil}, {later, nil}, {other, ErrDeviceSwapped}, {another, ErrDeviceSwapped}} {
-		f := formatting{disk: fileDisk{known: was}, volume: &deviceVolume{plugin: &Plugin{devices: identified{now: test.now}}}}
-		require.ErrorIs(t, f.checkNode(), test.want)
-	}
 }

@@ -5,80 +5,80 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/volumekit/volumekit/disk"
 	"github.com/volumekit/volumekit/mount"
-	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/util/keylock"
+	"github.com/volumekit/volumekit/util/podvolume"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	utilexec "k8s.io/utils/exec"
 )
 
 // PluginName is the name of the plugin.
 const PluginName = "kubernetes.io/local-volume"
 
-// Config is what the plugin needs.
+// Config configures the plugin.
 type Config struct {
 	// Mounter mounts. Required.
 	Mounter mount.Interface
-	// Roots are the directories below which volumes may be, such as "/mnt/disks".
-	// They must exist when the plugin is initialised; symbolic links on the way to
-	// them are resolved then. A root is no volume itself. Of roots that are in one
-	// another the innermost counts. None: no volume is accepted.
+	// Roots are the directories below which volumes are permitted, such as "/mnt/disks". They
+	// must exist when the plugin is initialised, which resolves symbolic links in them. A
+	// root itself is no volume. Of nested roots the innermost applies. None: no volume is
+	// accepted.
 	//
-	// A block device is a volume only right in a root, such as "/dev", not in a
-	// directory below it: that may be the volume of a pod, which makes what device
-	// files it likes. Nobody but root must be able to write to a root. A symbolic link
-	// there is no volume, [ErrLink]: a directory of links to devices, as "/dev/mapper"
-	// is where there is udev, belongs into DeviceLinks.
+	// A block device is a volume only directly in a root, such as "/dev", not in a directory
+	// below it, which may be the volume of a pod that creates device files. Only root may be
+	// able to write to a root. A symbolic link there is no volume, [ErrLink]: a directory of
+	// links to devices, such as "/dev/mapper" with udev, belongs into DeviceLinks.
 	//
-	// The directories of the pods and the plugins, VolumeHost.OwnDirs, are nobody's
-	// volume: a root must not be one of them or in one, and a path below a root
-	// that is, or that one of them is in, is refused.
+	// The directories of the pods and the plugins, VolumeHost.OwnDirs, are no volumes: a root
+	// must not be one of them or inside one, and a path below a root that is one of them,
+	// inside one or above one is refused.
 	Roots []string
 	// DeviceLinks are directories of symbolic links to block devices, such as
-	// "/dev/disk/by-id" and "/dev/mapper". An entry of one of them, but nothing further down, may be a
-	// volume: the device that the link leads to, wherever it is, by way of other links
-	// in these directories if need be. No other link on the way is followed. So only
-	// root may be able to write to them. They must exist when the plugin is
-	// initialised, like Roots.
+	// "/dev/disk/by-id" and "/dev/mapper". A direct entry of one of them may be a volume: the
+	// device at the end of the link, in any directory, also through other links in these
+	// directories. No other link on the way is followed. Only root may be able to write to
+	// these directories. They must exist when the plugin is initialised, like Roots.
 	DeviceLinks []string
-	// OnOwnerConflict is told when a pod asks for another group of a volume than it has
-	// for pods that use it already. If it returns nil the pod gets the volume with the
-	// group that it has; else SetUp fails with the error. Nil: SetUp fails with the
-	// conflict. It may be called by several goroutines at the same time.
+	// OnOwnerConflict is called when a pod requests another group of a volume than current
+	// pods have. If it returns nil the pod gets the volume with its current group; otherwise
+	// SetUp fails with the error. Nil: SetUp fails with the conflict. It may be called
+	// concurrently.
 	OnOwnerConflict func(ctx context.Context, conflict *OwnerConflict) error
-	// MapGroups shows a volume to a pod with the pod's FsGroup by an ID-mapped bind
-	// (mount_setattr(2), Linux 5.12), instead of changing the group of each file: at
-	// once however many there are, and for this pod alone, so that pods with different
-	// groups can use the volume at the same time. What the pod's group makes is stored
-	// as the volume's.
+	// MapGroups mounts a volume with the pod's FsGroup by an ID-mapped bind mount
+	// (mount_setattr(2), Linux 5.12), instead of changing the group of each file: at once for
+	// any number of files, and for this pod alone, so that pods with different groups can use
+	// the volume at the same time. New files of the pod's group are stored with the volume's.
 	//
-	// It is for volumes that have been prepared for a group other than root's: their
-	// root is the group's, with rwx and set-group-ID, and so should be all in them,
-	// which nobody looks at (compare ownership.OnRootMismatch). The group of other
-	// volumes is changed as without this option, and so it is where the kernel, the
-	// file system or a user namespace does not allow it.
+	// It applies to volumes that have been prepared for a group other than root's: their root
+	// has the group, rwx for it and set-group-ID, and so should all files, which are not
+	// inspected (compare ownership.OnRootMismatch). For other volumes, and where the kernel,
+	// the file system or a user namespace does not support it, the group is changed as
+	// without this option.
 	MapGroups bool
 }
 
-// Plugin is the volume plugin. Make one with [New].
+// Plugin is the volume plugin. [New] returns one.
 type Plugin struct {
 	config  Config
 	host    volume.VolumeHost
-	mounts  *util.PodMounts
+	mounts  *podvolume.Mounts
 	roots   []root
 	records records
-	owning  claims      // on directories that are to be mounted
-	asking  keylock.Map // file systems, by device, that are asked whose something is
-	taking  keylock.Map // devices that are being taken into use; several in their order
-	devices devices
-	run     func(ctx context.Context, name string, args ...string) utilexec.Cmd // nil: the system's
+	owning  claims      // on directories that are about to be mounted
+	asking  keylock.Map // by device of a file system: queries of owners
+	nodes   nodes
+	disks   *disk.Disks
+	// devices and programs are those of the node if they are nil.
+	devices  disk.Devices
+	programs disk.Programs
 }
 
 var (
 	_ volume.VolumePlugin                = (*Plugin)(nil)
+	_ volume.PathVolumePlugin            = (*Plugin)(nil)
 	_ volume.PersistentVolumePlugin      = (*Plugin)(nil)
 	_ volume.MountOptionsVolumePlugin    = (*Plugin)(nil)
 	_ volume.DeviceMountableVolumePlugin = (*Plugin)(nil)
@@ -86,34 +86,35 @@ var (
 	_ volume.BlockVolumePlugin           = (*Plugin)(nil)
 )
 
-// New returns the plugin. What is wrong with the configuration is an error of
-// Init.
-func New(config Config) *Plugin { return &Plugin{config: config, devices: nodeDevices{}} }
+// New returns the plugin. Init returns an error if the configuration is invalid.
+func New(config Config) *Plugin { return &Plugin{config: config, nodes: kernelNodes{}} }
 
 // Init resolves the roots. A configuration without a mounter, or with a root
-// that is missing, not absolute or in a directory of the host's own, is an error.
-func (p *Plugin) Init(host volume.VolumeHost) error {
+// that is missing, not absolute or in a directory of the host's own, is an error. If ctx
+// ends before a root's file system has answered, the error wraps ctx.Err() and the cause.
+func (p *Plugin) Init(ctx context.Context, host volume.VolumeHost) error {
 	if p.config.Mounter == nil {
 		return errors.New("local: Config.Mounter is missing")
 	}
-	roots, err := p.config.roots(host)
+	roots, err := p.config.roots(ctx, host)
 	if err != nil {
 		return fmt.Errorf("local: %w", err)
 	}
 	if p.records, err = newRecords(host); err != nil {
 		return fmt.Errorf("local: %w", err)
 	}
-	p.host, p.mounts, p.roots = host, util.NewPodMounts(host, p.config.Mounter), roots
+	p.disks = disk.New(disk.Config{Mounter: p.config.Mounter, Devices: p.devices, Programs: p.programs, RefuseLinks: true})
+	p.host, p.mounts, p.roots = host, podvolume.NewMounts(host, p.config.Mounter), roots
 	return nil
 }
 
-// roots returns all directories below which volumes may be.
-func (c Config) roots(host volume.VolumeHost) ([]root, error) {
-	roots, err := resolveRoots("Config.Roots", c.Roots)
+// roots returns all directories below which volumes are permitted.
+func (c Config) roots(ctx context.Context, host volume.VolumeHost) ([]root, error) {
+	roots, err := resolveRoots(ctx, "Config.Roots", c.Roots)
 	if err != nil {
 		return nil, err
 	}
-	links, err := resolveRoots("Config.DeviceLinks", c.DeviceLinks)
+	links, err := resolveRoots(ctx, "Config.DeviceLinks", c.DeviceLinks)
 	if err != nil {
 		return nil, err
 	}
@@ -134,9 +135,9 @@ func (c Config) roots(host volume.VolumeHost) ([]root, error) {
 // GetPluginName returns [PluginName].
 func (p *Plugin) GetPluginName() string { return PluginName }
 
-// GetVolumeName returns the name of the persistent volume: the same path is
-// another volume on another node. That two volumes show one directory, or one a
-// part of the other, it does not know.
+// GetVolumeName returns the name of the persistent volume: the same path is another volume on
+// another node. Volumes that show one directory, or one a part of the other, have different
+// names.
 func (p *Plugin) GetVolumeName(spec *volume.Spec) (string, error) {
 	if err := p.check(spec); err != nil {
 		return "", err
@@ -144,7 +145,7 @@ func (p *Plugin) GetVolumeName(spec *volume.Spec) (string, error) {
 	return spec.Name(), nil
 }
 
-// CanSupport reports whether the volume is a local one.
+// CanSupport reports whether the volume is a local volume.
 func (p *Plugin) CanSupport(spec *volume.Spec) bool {
 	return spec != nil && spec.PersistentVolume != nil && spec.PersistentVolume.Spec.Local != nil
 }
@@ -160,16 +161,15 @@ func (p *Plugin) GetAccessModes() []v1.PersistentVolumeAccessMode {
 // SupportsMountOption returns true.
 func (p *Plugin) SupportsMountOption() bool { return true }
 
-// NewMounter checks the specification: a path strictly below one of the roots,
-// mount options that a bind mount has, none that contradicts read-only. The
-// error is a [*field.Error] or a [*mount.InputError]; a block volume's wraps
-// [volume.ErrNotSupported].
+// NewMounter validates the specification: a path strictly below one of the roots, options of
+// a bind mount that do not contradict read-only. The error is a [*field.Error] or a
+// [*mount.InputError]; that of a block volume wraps [volume.ErrNotSupported].
 func (p *Plugin) NewMounter(spec *volume.Spec, pod *v1.Pod) (volume.Mounter, error) {
 	if err := p.checkMounted(spec); err != nil {
 		return nil, err
 	}
 	if pod == nil {
-		return nil, field.Required(field.NewPath("pod"), "a volume is mounted for a pod")
+		return nil, field.Required(field.NewPath("pod"), "a volume needs a pod")
 	}
 	v, err := p.volume(spec.Name(), pod.UID)
 	if err != nil {
@@ -183,7 +183,7 @@ func (p *Plugin) NewMounter(spec *volume.Spec, pod *v1.Pod) (volume.Mounter, err
 	return m, m.checkOptions()
 }
 
-// NewUnmounter needs the names alone.
+// NewUnmounter validates the names.
 func (p *Plugin) NewUnmounter(volumeName string, podUID types.UID) (volume.Unmounter, error) {
 	v, err := p.volume(volumeName, podUID)
 	if err != nil {
@@ -192,7 +192,16 @@ func (p *Plugin) NewUnmounter(volumeName string, podUID types.UID) (volume.Unmou
 	return &unmounter{v}, nil
 }
 
-// checkMounted accepts a specification of a local volume that is no raw device.
+// NewUnmounterAt implements [volume.PathVolumePlugin].
+func (p *Plugin) NewUnmounterAt(path string) (volume.Unmounter, error) {
+	at, err := p.mounts.Below(field.NewPath("path"), path)
+	if err != nil {
+		return nil, err
+	}
+	return &unmounter{podVolume{plugin: p, path: at}}, nil
+}
+
+// checkMounted requires a local volume that is no raw device.
 func (p *Plugin) checkMounted(spec *volume.Spec) error {
 	if err := p.check(spec); err != nil {
 		return err
@@ -203,7 +212,7 @@ func (p *Plugin) checkMounted(spec *volume.Spec) error {
 	return checkFSType(spec)
 }
 
-// check accepts a specification of a local volume.
+// check requires a local volume.
 func (p *Plugin) check(spec *volume.Spec) error {
 	if err := spec.Validate(); err != nil {
 		return err
@@ -216,7 +225,7 @@ func (p *Plugin) check(spec *volume.Spec) error {
 
 var errNotInitialised = errors.New("local: the plugin is not initialised")
 
-// volume returns the volume's place for the pod, once its names are in order.
+// volume returns the volume's directory for the pod after validating both names.
 func (p *Plugin) volume(name string, podUID types.UID) (podVolume, error) {
 	if p.host == nil {
 		return podVolume{}, errNotInitialised

@@ -13,27 +13,28 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/volumekit/volumekit/disk"
 	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/volume"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// A record is what is kept on disk of a volume that has a device: what the device
-// was, so that another one in its place is known for one.
+// A record describes the device of a volume on disk, so that another device in its place is
+// recognised.
 type record struct {
 	// State: see the constants. An unknown one is an error.
 	State string `json:"state"`
-	// UID is the persistent volume's: the record of another one of the same name does
-	// not count. Empty: of a specification that was recovered.
+	// UID is the persistent volume's: the record of an earlier volume of the same name does
+	// not count. Empty: the record of a reconstructed specification.
 	UID types.UID `json:"uid,omitempty"`
-	// Path is the device's, as the volume has it.
+	// Path is the device's, as written in the volume.
 	Path string `json:"path"`
 	// FSType and FSUUID are the file system's.
 	FSType string `json:"fsType,omitempty"`
 	FSUUID string `json:"fsUUID,omitempty"`
 	// Disk is the device when the record was written.
-	Disk identity `json:"disk"`
+	Disk disk.Identity `json:"disk"`
 	// Readers are the pods that may only read the raw device.
 	Readers []types.UID `json:"readers,omitempty"`
 }
@@ -48,17 +49,17 @@ func (r *record) equals(other record) bool {
 // an earlier one of the same name.
 func (r *record) isOf(uid types.UID) bool { return r.UID == "" || uid == "" || r.UID == uid }
 
-// The states of a record. Formatting is written before a device is formatted, which
-// was blank then, and mounted after that, before it is mounted for the first time:
-// in between there is nothing of anybody's on it.
+// The states of a record. Formatting is written before a device, which is blank then, is
+// formatted; mounted after the format, before the first mount: in between the device holds
+// no data.
 const (
 	stateFormatting = "formatting"
 	stateMounted    = "mounted"
 	stateBlock      = "block"
 )
 
-// A RecordError is a record of a volume's device that cannot be read. Nothing is done
-// with the device then; [Plugin.Forget] removes the record.
+// A RecordError is the error of a record that cannot be read. The device stays untouched;
+// [Plugin.Forget] removes the record.
 type RecordError struct {
 	File string
 	Err  error
@@ -72,13 +73,13 @@ func (e *RecordError) Error() string {
 // Unwrap returns the cause.
 func (e *RecordError) Unwrap() error { return e.Err }
 
-// records keeps one file for each volume.
+// records stores one file for each volume.
 type records struct {
 	root, dir string
 	changing  *sync.Mutex
 }
 
-// The directories: of the records, and of those that are being written.
+// The directories of the records, and of records that are being written.
 const (
 	recordsDir    = "devices"
 	newRecordsDir = "devices.new"
@@ -98,7 +99,7 @@ func newRecords(host volume.VolumeHost) (records, error) {
 
 func (r records) file(name string) string { return path.Join(r.dir, recordsDir, name) }
 
-// in runs work on the directory tree of the host, which it does not leave.
+// in runs work on the host's directory tree, and cannot leave it.
 func (r records) in(work func(*os.Root) error) (err error) {
 	root, err := os.OpenRoot(r.root)
 	if err != nil {
@@ -112,7 +113,7 @@ func checkRecordName(name string) error {
 	return volume.ValidatePathComponent(field.NewPath("volumeName"), name)
 }
 
-// read returns the record of a volume, nil if there is none.
+// read returns the record of a volume, or nil if there is none.
 func (r records) read(name string) (*record, error) {
 	if err := checkRecordName(name); err != nil {
 		return nil, err
@@ -132,7 +133,7 @@ func (r records) read(name string) (*record, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, util.Transient(err) // it says nothing of what is in it
+		return nil, util.Transient(err) // the content is unknown
 	}
 	found, err := parseRecord(text)
 	if err != nil {
@@ -141,6 +142,7 @@ func (r records) read(name string) (*record, error) {
 	return found, nil
 }
 
+// parseRecord parses a record, and refuses one without the fields that its state requires.
 func parseRecord(text []byte) (*record, error) {
 	found := new(record)
 	if err := json.Unmarshal(text, found); err != nil {
@@ -148,16 +150,16 @@ func parseRecord(text []byte) (*record, error) {
 	}
 	switch {
 	case found.State != stateFormatting && found.State != stateMounted && found.State != stateBlock:
-		return nil, fmt.Errorf("no such state: %.40q", found.State)
+		return nil, fmt.Errorf("unknown state: %.40q", found.State)
 	case found.State != stateBlock && (found.FSType == "" || found.FSUUID == ""):
 		return nil, errors.New("a file system without type or UUID")
 	case !strings.HasPrefix(found.Path, "/"):
-		return nil, fmt.Errorf("no path: %.80q", found.Path)
+		return nil, fmt.Errorf("not an absolute path: %.80q", found.Path)
 	}
 	return found, nil
 }
 
-// write replaces the record of a volume, in one step.
+// write replaces the record of a volume atomically.
 func (r records) write(name string, rec record) error {
 	if err := checkRecordName(name); err != nil {
 		return err
@@ -185,8 +187,8 @@ func (r records) write(name string, rec record) error {
 	})
 }
 
-// makeDir makes a directory and its parents, and sees to it that each that it has made
-// outlives the machine's next start.
+// makeDir creates a directory and its parents, and syncs each new one, so that it survives a
+// crash of the machine.
 func makeDir(root *os.Root, name string) error {
 	err := root.Mkdir(name, 0o750)
 	if errors.Is(err, fs.ErrNotExist) && name != "." {
@@ -224,7 +226,7 @@ func syncDir(root *os.Root, name string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// remove removes the record of a volume; one that is missing is no error.
+// remove removes the record of a volume. It is idempotent.
 func (r records) remove(name string) error {
 	if err := checkRecordName(name); err != nil {
 		return err
@@ -262,9 +264,9 @@ func (r records) names() (names []string, err error) {
 	return names, err
 }
 
-// disown removes the records by which other volumes have begun to format a disk that
-// the volume is about to take: what it carries from now on is not theirs to wipe.
-func (r records) disown(volumeName string, disk identity) error {
+// disown removes the records of other volumes' unfinished formats of a disk that the volume
+// is about to use: from now on its content is not theirs to wipe.
+func (r records) disown(volumeName string, device disk.Identity) error {
 	r.changing.Lock()
 	defer r.changing.Unlock()
 	names, err := r.names()
@@ -273,10 +275,10 @@ func (r records) disown(volumeName string, disk identity) error {
 	}
 	for _, name := range names {
 		rec, err := r.read(name)
-		if name == volumeName || err != nil || rec == nil { // one that cannot be read lets nobody wipe
+		if name == volumeName || err != nil || rec == nil { // an unreadable record permits no wipe
 			continue
 		}
-		if rec.State != stateFormatting || !rec.Disk.mayOverlap(disk) {
+		if rec.State != stateFormatting || !rec.Disk.MayOverlap(device) {
 			continue
 		}
 		if err := r.removeLocked(name); err != nil {

@@ -1,6 +1,7 @@
 package local_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"io"
 	"os"
@@ -46,7 +47,7 @@ func newRig(t *testing.T, fsTypes ...string) *rig {
 		return nil
 	}
 	for _, fsType := range fsTypes {
-		needs(t, fsType, "mkfs."+fsType)
+		requirePrograms(t, fsType, "mkfs."+fsType)
 	}
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
@@ -64,7 +65,7 @@ func rigIn(t testing.TB, dir string, config local.Config) *rig {
 	r := &rig{t: t, dir: dir, links: dir + "/links"}
 	r.mount = mount.New(mount.Config{StagingDir: dir + "/staging"})
 	r.restart(config)
-	t.Cleanup(r.clean)
+	t.Cleanup(r.takeDownAll)
 	return r
 }
 
@@ -84,17 +85,17 @@ func diskNode(t require.TestingT, dir string, config local.Config) *node {
 		require.NoError(t, os.MkdirAll(dir+d, 0o755))
 	}
 	var err error
-	n.host, err = volume.NewHost(dir + "/root")
+	n.host, err = volume.NewHost(context.Background(), dir+"/root")
 	require.NoError(t, err)
 	config.Roots, config.DeviceLinks = []string{n.disks}, []string{dir + "/links"}
 	n.plugin = local.New(config)
-	_, err = volume.NewVolumePluginMgr(n.host, n.plugin)
+	_, err = volume.NewVolumePluginMgr(context.Background(), n.host, n.plugin)
 	require.NoError(t, err)
 	return n
 }
 
-// clean takes everything down, or else devices stay when a test fails.
-func (r *rig) clean() {
+// takeDownAll unmounts and detaches all volumes: after a failed test their devices would stay.
+func (r *rig) takeDownAll() {
 	for range 100 {
 		mounts := mountsBelow(r.t, r.mount, r.dir)
 		if len(mounts) == 0 {
@@ -121,21 +122,21 @@ func (r *rig) attach(name string, size int64, readOnly bool) testDisk {
 	if size > 0 {
 		require.NoError(r.t, f.Truncate(size))
 	}
-	made, err := loop.Attach(loop.Config{File: f, ReadOnly: readOnly})
+	made, err := loop.Attach(context.Background(), loop.Config{File: f, ReadOnly: readOnly})
 	if err != nil {
 		mounttest.SkipWithout(r.t, "loop", err)
 	}
 	d.device = made.Path
 	number := numberOf(r.t, d)
 	r.t.Cleanup(func() {
-		all, err := loop.List()
+		all, err := loop.List(context.Background())
 		require.NoError(r.t, err)
 		for _, held := range all {
-			if status, err := loop.Status(held.Path); err == nil && status.BackingDevice == number {
-				require.NoError(r.t, loop.Detach(status))
+			if status, err := loop.Status(context.Background(), held.Path); err == nil && status.BackingDevice == number {
+				require.NoError(r.t, loop.Detach(context.Background(), status))
 			}
 		}
-		require.NoError(r.t, loop.Detach(made))
+		require.NoError(r.t, loop.Detach(context.Background(), made))
 	})
 	return d
 }
@@ -149,7 +150,7 @@ func (r *rig) link(name string, to testDisk) string {
 	return at
 }
 
-// sum is what is on a disk.
+// sum returns the checksum of a disk.
 func (d testDisk) sum(t testing.TB) [32]byte {
 	t.Helper()
 	f, err := os.Open(d.device)
@@ -223,8 +224,8 @@ func (r *rig) tearDown(uid types.UID) {
 	require.NoError(r.t, r.unmounter(r.t, uid).TearDown(r.t.Context()))
 }
 
-// needs skips the test where a program is missing.
-func needs(t *testing.T, thing string, programs ...string) {
+// requirePrograms skips the test where a program is missing.
+func requirePrograms(t *testing.T, thing string, programs ...string) {
 	t.Helper()
 	for _, program := range programs {
 		if _, err := exec.LookPath(program); err != nil {

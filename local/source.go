@@ -1,32 +1,33 @@
 package local
 
 import (
+	"context"
 	"fmt"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/volumekit/volumekit/util/podvolume"
 	"github.com/volumekit/volumekit/volume"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// A root is a directory below which volumes may be.
+// A root is a directory below which volumes are permitted.
 type root struct {
 	field    string // of the configuration
-	declared string // as the embedder and the volumes call it
+	declared string // as written by the embedder and in volumes
 	resolved string // without symbolic links
 	links    bool   // its entries may be links to devices
 }
 
-func resolveRoots(field string, declared []string) ([]root, error) {
+func resolveRoots(ctx context.Context, field string, declared []string) ([]root, error) {
 	var roots []root
 	for i, dir := range declared {
 		field := fmt.Sprintf("%s[%d]", field, i)
 		if !path.IsAbs(dir) {
 			return nil, fmt.Errorf("%s %q: the path must be absolute", field, dir)
 		}
-		resolved, err := filepath.EvalSymlinks(dir)
+		resolved, err := podvolume.ResolveLinks(ctx, dir)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", field, err)
 		}
@@ -35,36 +36,35 @@ func resolveRoots(field string, declared []string) ([]root, error) {
 	return roots, nil
 }
 
-// A location is where a volume is, by its path alone.
+// A location is a volume's path, resolved by text alone.
 type location struct {
 	path string // without symbolic links up to the root
-	// mayBeDevice: right in a root, where pods make nothing.
+	// mayBeDevice: directly in a root, where pods cannot create files.
 	mayBeDevice bool
-	// links: right in one of Config.DeviceLinks.
+	// links: directly in one of Config.DeviceLinks.
 	links bool
 }
 
-// pathField is where a specification has the path.
+// pathField is the field of the path in a specification.
 var pathField = field.NewPath("spec", "persistentVolume", "spec", "local", "path")
 
-// locate returns where a path leads that somebody wrote into a persistent volume. Of
-// roots that are in one another the innermost counts. It looks at the text alone:
-// that no symbolic link leads elsewhere is to be seen in the moment when the path is
-// opened.
+// locate resolves a path of a persistent volume. Of nested roots the innermost applies. It
+// inspects the text alone: whether a symbolic link leads elsewhere shows only when the path
+// is opened.
 func (p *Plugin) locate(written string) (location, error) {
 	switch {
 	case written == "":
-		return location{}, field.Required(pathField, "a local volume has a path")
+		return location{}, field.Required(pathField, "a local volume needs a path")
 	case strings.ContainsRune(written, 0):
-		return location{}, invalid(written, "a path holds no NUL")
+		return location{}, invalid(written, "must not contain NUL")
 	case !path.IsAbs(written):
 		return location{}, invalid(written, "the path must be absolute")
 	case hasDotDot(written):
 		return location{}, invalid(written, `the path must not contain ".."`)
 	}
-	r, rest, ok := innermost(p.roots, path.Clean(written), func(r root) string { return r.declared })
+	r, rest, ok := innermostRoot(p.roots, path.Clean(written), func(r root) string { return r.declared })
 	if !ok {
-		return location{}, invalid(written, "the path is not below one of the directories where local volumes may be")
+		return location{}, invalid(written, "must be below one of the plugin's roots")
 	}
 	at := location{path: path.Join(r.resolved, rest), mayBeDevice: !strings.Contains(rest, "/"), links: r.links}
 	if r.links && !at.mayBeDevice {
@@ -76,7 +76,7 @@ func (p *Plugin) locate(written string) (location, error) {
 	return at, nil
 }
 
-// ownDir returns the directory of the host that is at, above or below the path.
+// ownDir returns the directory of the host that is, contains or is inside the path.
 func (p *Plugin) ownDir(at string) (string, bool) {
 	for _, own := range p.host.OwnDirs() {
 		if isOrIsBelow(own, at) || isOrIsBelow(at, own) {
@@ -86,9 +86,9 @@ func (p *Plugin) ownDir(at string) (string, bool) {
 	return "", false
 }
 
-// written undoes locate: the path as a persistent volume has it.
-func (p *Plugin) written(source string) (string, bool) {
-	r, rest, ok := innermost(p.roots, source, func(r root) string { return r.resolved })
+// writtenPath reverses locate: it returns the path as written in a persistent volume.
+func (p *Plugin) writtenPath(source string) (string, bool) {
+	r, rest, ok := innermostRoot(p.roots, source, func(r root) string { return r.resolved })
 	if !ok {
 		return "", false
 	}
@@ -97,9 +97,8 @@ func (p *Plugin) written(source string) (string, bool) {
 	return written, err == nil && again.path == source
 }
 
-// innermost returns the innermost of the roots that a path is below, and the rest of
-// the path.
-func innermost(roots []root, name string, dir func(root) string) (longest root, rest string, ok bool) {
+// innermostRoot returns the innermost of the roots that contain a path, and the rest of the path.
+func innermostRoot(roots []root, name string, dir func(root) string) (longest root, rest string, ok bool) {
 	for _, r := range roots {
 		if after, is := below(dir(r), name); is && len(dir(r)) > len(dir(longest)) {
 			longest, rest, ok = r, after, true
@@ -115,7 +114,7 @@ func isOrIsBelow(dir, p string) bool {
 	return ok || p == dir
 }
 
-// below returns what comes after dir in a path strictly below it.
+// below returns the rest of a path strictly below dir.
 func below(dir, p string) (string, bool) {
 	rest, ok := strings.CutPrefix(p, strings.TrimSuffix(dir, "/")+"/")
 	return rest, ok && rest != ""

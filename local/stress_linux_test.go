@@ -70,7 +70,7 @@ func testStress(t *testing.T, tier mount.Tier) {
 				}
 				calls[verb].Add(1)
 				err := stressVerbs[verb].call(v, call, t)
-				if !v.explains(call, err, stressVerbs[verb].also) {
+				if !v.isExpected(call, err, stressVerbs[verb].also) {
 					t.Errorf("%s, %v: %v", stressVerbs[verb].name, volume.KindOf(err), err)
 				}
 				if call.Err() != nil {
@@ -89,7 +89,7 @@ func testStress(t *testing.T, tier mount.Tier) {
 	for i := range stressPods * stressVolumes {
 		u := stressed{n, i / stressVolumes, i % stressVolumes}.unmounter(t)
 		require.NoError(t, u.TearDown(t.Context()))
-		require.NoError(t, util.RemoveEmptyParents(n.host.Root(), u.GetPath()))
+		require.NoError(t, util.RemoveEmptyParents(t.Context(), n.host.Root(), u.GetPath()))
 	}
 	check()
 	require.Empty(t, mountsBelow(t, mount.New(mount.Config{}), dir))
@@ -127,8 +127,8 @@ func (s stressed) unmounter(t *testing.T) volume.Unmounter {
 	return u
 }
 
-// stressVerbs are what is done with a volume, and the errors that it may have
-// since others work on the same one.
+// stressVerbs are the calls on a volume, and the errors that each may return because of
+// concurrent calls on the same volume.
 var stressVerbs = [...]struct {
 	name string
 	also []error
@@ -153,15 +153,15 @@ var stressVerbs = [...]struct {
 	}},
 	{"recover", []error{volume.ErrNotMounted, volume.ErrUncertain}, func(s stressed, ctx context.Context, t *testing.T) error {
 		found, err := s.plugin.ConstructVolumeSpec(ctx, s.name(), s.unmounter(t).GetPath())
-		if err == nil && found.PersistentVolume.Spec.Local.Path != s.disks+"/disk" {
-			t.Errorf("recovered %s", found.PersistentVolume.Spec.Local.Path)
+		if err == nil && found.Spec.PersistentVolume.Spec.Local.Path != s.disks+"/disk" {
+			t.Errorf("recovered %s", found.Spec.PersistentVolume.Spec.Local.Path)
 		}
 		return err
 	}},
 }
 
-// explains reports whether the error is one to expect, of the kind that it is to be.
-func (s stressed) explains(ctx context.Context, err error, also []error) bool {
+// isExpected reports whether the error is an expected one, with the right kind.
+func (s stressed) isExpected(ctx context.Context, err error, also []error) bool {
 	switch kind := volume.KindOf(err); {
 	case err == nil:
 		return true
@@ -190,8 +190,8 @@ func testNeverWritable(t *testing.T, tier mount.Tier) {
 	require.NoError(t, err)
 	n := killNode(t, dir, tier)
 	mounter, unmounter := n.mounter(t, spec(n.disks+"/disk", "ro"), "1"), n.unmounter(t, "1")
-	// A write that lands on the disk went through a mount that was not read-only;
-	// one that lands in the directory below it did no harm.
+	// A write that reaches the disk went through a mount that was not read-only. A write to
+	// the directory below the mount is harmless.
 	stop := make(chan struct{})
 	var watcher sync.WaitGroup
 	watcher.Go(func() {

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A between stands between client and server, and passes on so many bytes of what
+// A proxy stands between client and server, and passes on so many bytes of what
 // the server says until it may speak.
-type between struct {
+type proxy struct {
 	listener net.Listener
 	mu       sync.Mutex
 	left     int64
@@ -20,21 +20,21 @@ type between struct {
 	spoken   bool
 }
 
-func newBetween(t *testing.T, port int, bytes int64) *between {
+func newProxy(t *testing.T, port int, bytes int64) *proxy {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	b := &between{listener: listener, left: bytes}
+	b := &proxy{listener: listener, left: bytes}
 	b.silent = sync.NewCond(&b.mu)
 	go b.serve(net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	t.Cleanup(func() {
-		b.speak()
+		b.allowReply()
 		_ = listener.Close()
 	})
 	return b
 }
 
 // serve ends with the listener, and each connection with either of its sides.
-func (b *between) serve(address string) {
+func (b *proxy) serve(address string) {
 	for {
 		client, err := b.listener.Accept()
 		if err != nil {
@@ -46,35 +46,35 @@ func (b *between) serve(address string) {
 			continue
 		}
 		go func() { _, _ = io.Copy(server, client); _ = server.Close() }()
-		go func() { _, _ = io.Copy(client, hushed{b, server}); _ = client.Close() }()
+		go func() { _, _ = io.Copy(client, limitedReader{b, server}); _ = client.Close() }()
 	}
 }
 
-func (b *between) port() int { return b.listener.Addr().(*net.TCPAddr).Port }
+func (b *proxy) port() int { return b.listener.Addr().(*net.TCPAddr).Port }
 
-func (b *between) speak() {
+func (b *proxy) allowReply() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.spoken = true
 	b.silent.Broadcast()
 }
 
-// A hushed reads what the server says as far as it may be heard.
-type hushed struct {
-	*between
+// A limitedReader reads the server's bytes up to the limit of its proxy.
+type limitedReader struct {
+	*proxy
 	server io.Reader
 }
 
-func (h hushed) Read(p []byte) (int, error) {
-	read, err := h.server.Read(p[:h.mayHear(len(p))])
+func (h limitedReader) Read(p []byte) (int, error) {
+	read, err := h.server.Read(p[:h.waitForBytes(len(p))])
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.left = max(h.left-int64(read), 0)
 	return read, err
 }
 
-// mayHear waits until it is something.
-func (b *between) mayHear(most int) int64 {
+// waitForBytes waits until bytes may pass, and returns their number, at most the given one.
+func (b *proxy) waitForBytes(most int) int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for b.left == 0 && !b.spoken {

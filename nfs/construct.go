@@ -13,20 +13,24 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ConstructVolumeSpec recovers the export that is mounted at mountPath from the
-// mount table: the server, the path, read-only, and the options as the kernel's
-// client has them, those included that the server and the client have settled on.
-// The specification is that of a persistent volume, since one in a pod has no
-// options; both have the same name by GetVolumeName.
+// ConstructVolumeSpec recovers the export mounted at mountPath from the mount table:
+// server, path, read-only, and the options that the kernel's client prints, among them
+// those that server and client have negotiated. The specification is that of a
+// persistent volume, since a pod's own NFS volume has no options; both have the same name
+// by GetVolumeName.
 //
-// The kernel names the directory that is mounted as it is called now: a client that has
-// the directory above it mounted, too, and renames it, renames the volume that is found
-// here.
+// The kernel names the mounted directory by its current name: if a client renames a
+// directory above it, ConstructVolumeSpec returns the new path.
 //
-// A path that is not below the host's root is a [*field.Error]. If nothing is
-// mounted there the error wraps [volume.ErrNotMounted]; if something else than NFS
-// is, [volume.ErrUncertain].
-func (p *Plugin) ConstructVolumeSpec(ctx context.Context, volumeName, mountPath string) (*volume.Spec, error) {
+// A path that is not below the host's root is a [*field.Error]. The error wraps
+// [volume.ErrNotMounted] if nothing is mounted there, [volume.ErrUncertain] if the mount
+// is not NFS.
+func (p *Plugin) ConstructVolumeSpec(ctx context.Context, volumeName, mountPath string) (volume.ReconstructedVolume, error) {
+	spec, err := p.constructSpec(ctx, volumeName, mountPath)
+	return volume.ReconstructedVolume{Spec: spec}, err
+}
+
+func (p *Plugin) constructSpec(ctx context.Context, volumeName, mountPath string) (*volume.Spec, error) {
 	if err := volume.ValidatePathComponent(field.NewPath("volumeName"), volumeName); err != nil {
 		return nil, err
 	}
@@ -38,11 +42,11 @@ func (p *Plugin) ConstructVolumeSpec(ctx context.Context, volumeName, mountPath 
 		return nil, err
 	}
 	if !isNFS(at) {
-		return nil, fmt.Errorf("%w: what is mounted on %s is no NFS export but %s", volume.ErrUncertain, at.Mountpoint, at.FSType)
+		return nil, volume.AsUncertain(fmt.Errorf("mount point %s: file system %s, expected NFS", at.Mountpoint, at.FSType))
 	}
 	s, err := parseMountSource(at.Source)
 	if err != nil {
-		return nil, fmt.Errorf("%w: what is mounted on %s: %w", volume.ErrUncertain, at.Mountpoint, err)
+		return nil, volume.AsUncertain(fmt.Errorf("mount point %s: %w", at.Mountpoint, err))
 	}
 	return specFor(volumeName, s, at), nil
 }
@@ -62,8 +66,8 @@ func specFor(name string, s source, at mount.Info) *volume.Spec {
 	return volume.NewSpecFromPersistentVolume(pv, readOnly)
 }
 
-// flagsOf are options with which just these flags come of a mount. Read-only is
-// said by the source.
+// flagsOf returns the options that set exactly these mount flags. Read-only is left out:
+// the source of the specification says it.
 func flagsOf(flags mount.Flags) []string {
 	options := strings.Split(flags.String(), ",")[1:]
 	if flags&mount.NoSUID == 0 {
@@ -75,12 +79,12 @@ func flagsOf(flags mount.Flags) []string {
 	return options
 }
 
-// optionsOf leaves out what the kernel prints of itself, and what it was told of the
-// server besides the source.
+// optionsOf returns the printed options without those that the kernel adds by itself and
+// those that repeat the server's address.
 func optionsOf(printed []string) []string {
 	var options []string
 	for _, option := range printed {
-		if option == "sec=null" { // so the kernel calls it
+		if option == "sec=null" { // the kernel's name of sec=none
 			option = "sec=none"
 		}
 		if check(option) == "" {

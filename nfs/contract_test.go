@@ -36,8 +36,8 @@ func TestContractFake(t *testing.T) {
 }
 
 // contractConfig is for volumes that newSpec returns, each another.
-func contractConfig(c nfs.Config, newSpec func(readOnly bool) *volume.Spec) volumetest.Config {
-	return volumetest.Config{
+func contractConfig(c nfs.Config, newSpec func(readOnly bool) *volume.Spec) volumetest.Config[*testing.T] {
+	return volumetest.Config[*testing.T]{
 		New: func(_ *testing.T, _ volume.VolumeHost, m mount.Interface) volume.VolumePlugin {
 			c.Mounter = m
 			return nfs.New(c)

@@ -46,12 +46,12 @@ type deadNode struct {
 
 func newDeadNode(t *testing.T, s *nfsserver.Server, export string) *deadNode {
 	dir := t.TempDir()
-	host, err := volume.NewHost(dir)
+	host, err := volume.NewHost(t.Context(), dir)
 	require.NoError(t, err)
 	m := mount.New(mount.Config{Unmount: mount.UnmountPolicy{Grace: given / 5}})
 	n := &deadNode{T: t, m: m, host: host, export: export, source: s.Source(export), dir: dir}
 	n.plugin = nfs.New(nfs.Config{Mounter: n.m})
-	require.NoError(t, n.plugin.Init(host))
+	require.NoError(t, n.plugin.Init(t.Context(), host))
 	return n
 }
 
@@ -61,7 +61,7 @@ func (n *deadNode) spec() *volume.Spec {
 		ObjectMeta: metav1.ObjectMeta{Name: "volume"},
 		Spec: v1.PersistentVolumeSpec{
 			PersistentVolumeSource: v1.PersistentVolumeSource{NFS: &v1.NFSVolumeSource{Server: server, Path: path}},
-			MountOptions:           alone,
+			MountOptions:           unsharedOptions,
 		},
 	}, false)
 }
@@ -79,7 +79,7 @@ func (n *deadNode) newPod() (volume.Mounter, volume.Unmounter) {
 	return mounter, unmounter
 }
 
-// up returns those of one that is.
+// up sets a volume up for a new pod, and returns its mounter and unmounter.
 func (n *deadNode) up() (volume.Mounter, volume.Unmounter) {
 	n.Helper()
 	mounter, unmounter := n.newPod()
@@ -87,19 +87,19 @@ func (n *deadNode) up() (volume.Mounter, volume.Unmounter) {
 	return mounter, unmounter
 }
 
-// mounted returns where the export is mounted, once more.
-func (n *deadNode) mounted() string {
+// mountPoint returns a further mount point of the export.
+func (n *deadNode) mountPoint() string {
 	n.Helper()
 	target := n.target()
 	require.NoError(n, n.m.Mount(n.Context(), n.request(target)))
 	return target
 }
 
-// alone makes each mount a file system of its own, which ends with it.
-var alone = []string{"nosharecache"}
+// unsharedOptions make each mount a file system of its own, which ends with it.
+var unsharedOptions = []string{"nosharecache"}
 
 func (n *deadNode) request(target string) mount.Request {
-	return mount.Request{Source: n.source, Target: target, FSType: "nfs", Options: alone, Helper: mount.HelperNever}
+	return mount.Request{Source: n.source, Target: target, FSType: "nfs", Options: unsharedOptions, Helper: mount.HelperNever}
 }
 
 func (n *deadNode) target() string {
@@ -127,14 +127,14 @@ func (n *deadNode) busy(dir string) string {
 	return dir
 }
 
-// A call is one that is made when the server is dead; what it needs was made before.
+// A call runs while the server is dead; its preparations ran before.
 type call func(ctx context.Context) error
 
-// calls are all that may have to do with a server, each prepared anew.
+// calls returns all calls that may need a server, each with its own preparation.
 func calls() map[string]func(n *deadNode) call {
 	ask := func(ask func(n *deadNode, ctx context.Context, path string) error, below string) func(*deadNode) call {
 		return func(n *deadNode) call {
-			dir := n.mounted()
+			dir := n.mountPoint()
 			return func(ctx context.Context) error { return ask(n, ctx, filepath.Join(dir, below)) }
 		}
 	}
@@ -150,13 +150,13 @@ func calls() map[string]func(n *deadNode) call {
 			}
 		},
 		"mount.Mounter.Mount, a bind of it": func(n *deadNode) call {
-			dir, target := n.mounted(), n.target()
+			dir, target := n.mountPoint(), n.target()
 			return func(ctx context.Context) error {
 				return n.m.Mount(ctx, mount.Request{Source: dir, Target: target})
 			}
 		},
 		"mount.Mounter.Mount, a bind of what is in it": func(n *deadNode) call {
-			dir, target := n.mounted(), n.target()
+			dir, target := n.mountPoint(), n.target()
 			return func(ctx context.Context) error {
 				return n.m.Mount(ctx, mount.Request{Source: dir + "/unknown", Target: target})
 			}
@@ -171,7 +171,7 @@ func calls() map[string]func(n *deadNode) call {
 			return n.m.Unmount(ctx, path)
 		}, ""),
 		"mount.Mounter.Unmount, in use": func(n *deadNode) call {
-			dir := n.busy(n.mounted())
+			dir := n.busy(n.mountPoint())
 			return func(ctx context.Context) error { return n.m.Unmount(ctx, dir) }
 		},
 		"mount.Mounter.UnmountTree": ask(func(n *deadNode, ctx context.Context, path string) error {
@@ -204,11 +204,11 @@ func calls() map[string]func(n *deadNode) call {
 			return util.UnmountMountPoint(ctx, n.m, path)
 		}, ""),
 		"util.UnmountPath, in use": func(n *deadNode) call {
-			dir := n.busy(n.mounted())
+			dir := n.busy(n.mountPoint())
 			return func(ctx context.Context) error { return util.UnmountPath(ctx, n.m, dir) }
 		},
 		"util.RemoveEmptyParents": ask(func(n *deadNode, _ context.Context, path string) error {
-			_ = util.RemoveEmptyParents(n.dir, filepath.Join(path, "x")) // it is a mount point
+			_ = util.RemoveEmptyParents(context.Background(), n.dir, filepath.Join(path, "x")) // it is a mount point
 			return nil
 		}, ""),
 		"nfs.Mounter.SetUp": func(n *deadNode) call {
@@ -291,7 +291,7 @@ func firstInTime(t *testing.T, calls []call) (took time.Duration, outcome string
 	return took, outcome
 }
 
-// outcomeOf says what is true after a call.
+// outcomeOf returns the outcome of a call as a text for the table.
 func outcomeOf(err error) string {
 	switch {
 	case err == nil:

@@ -2,49 +2,49 @@
 // written in pods or as persistent volumes.
 //
 //	plugin := nfs.New(nfs.Config{Mounter: mount.New(mount.Config{})})
-//	mgr, err := volume.NewVolumePluginMgr(host, plugin)
+//	mgr, err := volume.NewVolumePluginMgr(ctx, host, plugin)
 //
 // # How it mounts
 //
 // By system call: the kernel's client mounts by version 4.2, 4.1 or 4.0, the newest
-// that the server has, where nobody sees it, and what it has mounted appears for the
-// pod complete, read-only from the first instant if the volume's source, its claim,
-// its options or the pod say so. No program is executed, but for what takes further
-// programs: version 3 (mount and lock protocols) and Kerberos (keys). That is
-// mount.nfs, of the distribution's nfs-common or nfs-utils; if it is missing the
-// error names it, as a mount.HelperError. [Config.Transport] can choose otherwise.
+// that the server offers. The mount is built detached and appears for the pod complete,
+// read-only from the first instant if the volume's source, its claim, its options or the
+// pod require it. No program is executed, except where the protocol needs further
+// programs: version 3 (mount and lock protocols) and Kerberos (keys). That program is
+// mount.nfs, of the distribution's nfs-common or nfs-utils; if it is missing the error is
+// a mount.HelperError that names it. [Config.Transport] overrides the choice.
 //
-// # What is accepted
+// # Accepted specifications
 //
-// A server is a name of the DNS, an IPv4 or an IPv6 address, with brackets or
-// without; a path is absolute, without ".." and control characters; an option is one
-// of nfs(5) that says how to reach the server and how to behave, with a value of its
-// kind, not one that says who the server is or what the mount is. Everything else is
-// refused by NewMounter with a *field.Error that names the field, before anything
-// has changed. Volumes are mounted nosuid and nodev, unless the mounter allows
-// otherwise.
+// A server is a DNS name, an IPv4 or an IPv6 address, with brackets or without. A path is
+// absolute, without ".." and control characters. An option is one of nfs(5) that concerns
+// the connection or the client's behaviour, with a value of its kind; options that change
+// the server's identity are refused. NewMounter refuses everything else with a
+// *field.Error that names the field, before anything has changed. Volumes are mounted
+// nosuid and nodev, unless the mounter allows otherwise.
 //
 // The owners of files are the server's: FsGroup of a pod has no effect, as in
 // Kubernetes.
 //
 // # When a server is dead
 //
-// It costs its own volumes, and nothing else: every call returns soon after its
-// context ends, and for each mount, and for each directory that is being mounted on,
-// at most one call is stuck in the kernel.
+// A dead server costs its own volumes and nothing else: every call returns soon after its
+// context ends, and at most one call for each mount, and for each target directory, is
+// stuck in the kernel.
 //
-//   - SetUp of a volume that is not up gives up, and nothing of it remains; what the
-//     kernel finishes later is dropped unseen. Of a volume that is up it gives up, too:
-//     the volume stays as it is, and works again when the server does. If the server is
-//     there but has another export in its place (ESTALE) it is mounted anew.
-//   - TearDown takes the volume down and removes its directory, in use or not, as far as
-//     mount.UnmountPolicy of the mounter goes. The process can exit.
-//   - GetMetrics fails and says that the server does not answer. ConstructVolumeSpec,
-//     and whatever else is about names, reads the mount table alone.
+//   - SetUp of a volume that is not mounted gives up and leaves nothing behind; a mount
+//     that the kernel finishes later is dropped before it becomes visible. SetUp of a
+//     mounted volume gives up, too: the volume stays as it is and works again when the
+//     server does. If the server answers but has another export in its place (ESTALE)
+//     the volume is mounted anew.
+//   - TearDown unmounts the volume and removes its directory, in use or not, as far as
+//     mount.UnmountPolicy of the mounter allows. The process can exit.
+//   - GetMetrics fails and says that the server does not answer. ConstructVolumeSpec and
+//     the calls about names read the mount table alone.
 //
 // With 500 ms for each call, on a server that was cut off, the slowest of three tries
-// (Linux 6.12 in User-Mode Linux; grace of the policy 100 ms; the files' systems are
-// each the last mount of theirs):
+// (Linux 6.12 in User-Mode Linux; grace of the policy 100 ms; each mount is the last one
+// of its file system):
 //
 //	mount.Mounter.Close                                 0.0 ms    done
 //	mount.Mounter.IsMountPoint                          0.1 ms    done
@@ -78,11 +78,10 @@
 //	go build -o bin/umlrun ./internal/kerneltest/cmd/umlrun
 //	CGO_ENABLED=0 VOLUMEKIT_REQUIRE=nfs go test -short -v -run TestNFSDeadTable -exec "$PWD/bin/umlrun -kernel 6.12" ./nfs
 //
-// What the kernel makes impossible: to get a program of a pod out of a system call in
-// which it waits for the server, other than by killing it (a forced unmount aborts it,
-// with an error); to keep what it has written and the server has not got; to end a call
-// of ours that is in the kernel. A mount that is given up keeps one thread of the
-// process for as long as the kernel's client tries, which is some minutes, and a
-// question to a mount one for as long as that is up. Options such as softerr and timeo
-// say how long the client tries.
+// Limits of the kernel: a program of a pod that waits for the server in a system call
+// leaves it only when it is killed (a forced unmount aborts the call with an error); data
+// that the server has not received are lost; a call of this library that is in the kernel
+// cannot be ended. A mount that was given up keeps one thread of the process until the
+// kernel's client gives up, which takes some minutes; a query of a mount keeps one until
+// the mount is gone. Options such as softerr and timeo limit the client's attempts.
 package nfs

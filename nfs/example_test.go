@@ -30,11 +30,11 @@ func Example() {
 }
 
 func upAndDown(ctx context.Context, mounter mount.Interface, root string) error {
-	host, err := volume.NewHost(root)
+	host, err := volume.NewHost(context.Background(), root)
 	if err != nil {
 		return err
 	}
-	plugins, err := volume.NewVolumePluginMgr(host, nfs.New(nfs.Config{Mounter: mounter}))
+	plugins, err := volume.NewVolumePluginMgr(context.Background(), host, nfs.New(nfs.Config{Mounter: mounter}))
 	if err != nil {
 		return err
 	}

@@ -16,30 +16,34 @@ import (
 
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util"
+	"github.com/volumekit/volumekit/util/ctxend"
+	"github.com/volumekit/volumekit/util/keylock"
+	"github.com/volumekit/volumekit/util/podvolume"
 	"github.com/volumekit/volumekit/volume"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// exports are the mounts in the plugin's own directory, one for each export and
-// options, which pods have bound. Who uses one is in the mount table, and nowhere
-// else: so it is still right after a crash.
+// exports are the mounts in the plugin's own directory, one for each export and set of
+// options; pods have bind mounts of them. The users of an export are recorded in the
+// mount table alone, so the record is right after a crash.
 type exports struct {
 	dir     string
-	mounts  *util.PodMounts
+	mounts  *podvolume.Mounts
 	mounter mount.Interface
-	swept   atomic.Bool // no export is left that nobody has
+	swept   atomic.Bool // every export in the directory has a user
+	listing keylock.Map // held, for "", by the one call that lists the directory
 }
 
-// setUp mounts the export, unless that is done, and binds it for a pod. Meanwhile
-// nobody in this process takes it down; if another one does, it tries again.
+// setUp mounts the export if it is not mounted and binds it for a pod. The lock keeps this
+// process from unmounting it meanwhile; if another process does, setUp tries again.
 func (e *exports) setUp(ctx context.Context, dir, version string, ways []mount.Request) error {
 	place := path.Join(e.dir, nameOf(version, ways[0]))
 	stale, err := e.isStale(ctx, place)
 	if err != nil {
 		return err
 	}
-	return e.mounts.Exclusively(ctx, place, func(place string) error {
-		if stale { // or mounted anew by now, which those who have it do not notice
+	return e.mounts.Exclusively(ctx, place, func(ctx context.Context, place string) error {
+		if stale { // or mounted anew meanwhile, which leaves the other pods' bind mounts alone
 			if err := unmount(ctx, e.mounts, place, util.KeepDirectory()); err != nil {
 				return err
 			}
@@ -48,17 +52,17 @@ func (e *exports) setUp(ctx context.Context, dir, version string, ways []mount.R
 	})
 }
 
-// isStale asks without the lock, since the server may not answer.
+// isStale queries the server without holding the lock, since the server may not answer.
 func (e *exports) isStale(ctx context.Context, place string) (bool, error) {
-	at, ok, err := e.at(ctx, place)
+	at, ok, err := e.mountAt(ctx, place)
 	if err != nil || !ok {
 		return false, err
 	}
 	return isStale(ctx, at)
 }
 
-// errTakenDown is that another process has unmounted the export.
-var errTakenDown = errors.New("the export is not mounted in the plugin's directory any more")
+// errTakenDown reports that another process has unmounted the export.
+var errTakenDown = errors.New("the export was unmounted from the plugin's directory")
 
 func (e *exports) setUpAt(ctx context.Context, dir, place string, ways []mount.Request) error {
 	const tries = 4
@@ -75,39 +79,40 @@ func (e *exports) setUpAt(ctx context.Context, dir, place string, ways []mount.R
 		return err
 	}
 	if e.takeDown(ctx, place) != nil {
-		e.swept.Store(false) // there is no time left, for one: it is found there
+		e.swept.Store(false) // an export that is left for want of time is found by the next sweep
 	}
 	return err
 }
 
-// mount mounts the export, unless it is: what is at the place is that by its name.
+// mount mounts the export unless its directory is a mount point: the directory's name
+// identifies the export.
 func (e *exports) mount(ctx context.Context, place string, ways []mount.Request) error {
-	if _, ok, err := e.at(ctx, place); ok || err != nil {
+	if _, ok, err := e.mountAt(ctx, place); ok || err != nil {
 		return err
 	}
-	return inTurn(ways, func(req mount.Request) error { return e.mounts.Mount(ctx, place, forAll(req)) })
+	return mountFirst(ways, func(req mount.Request) error { return e.mounts.Mount(ctx, place, forAll(req)) })
 }
 
-// bind mounts the export for a pod and looks whether that is what it got.
+// bind mounts the export for a pod and verifies that the pod got this export.
 func (e *exports) bind(ctx context.Context, dir, place string, req mount.Request) error {
 	if err := e.mounts.Mount(ctx, dir, bind(place, req)); err != nil {
 		return err
 	}
-	_, ok, err := e.at(ctx, dir)
-	if err != nil { // it is up, perhaps of nothing
-		return fmt.Errorf("%w: %w", volume.ErrUncertain, err)
+	_, ok, err := e.mountAt(ctx, dir)
+	if err != nil { // it may be mounted without a source
+		return volume.AsUncertain(err)
 	}
 	if ok {
 		return nil
 	}
 	if err := e.mounts.Unmount(ctx, dir); err != nil {
-		return fmt.Errorf("%w: %w: %w", volume.ErrUncertain, errTakenDown, err)
+		return volume.AsUncertain(fmt.Errorf("%w: %w", errTakenDown, err))
 	}
 	return util.Transient(errTakenDown)
 }
 
-// at returns the mount of NFS that is at a path, if there is one.
-func (e *exports) at(ctx context.Context, p string) (at mount.Info, ok bool, err error) {
+// mountAt returns the NFS mount at a path, if there is one.
+func (e *exports) mountAt(ctx context.Context, p string) (at mount.Info, ok bool, err error) {
 	if mounted, err := e.mounter.IsMountPoint(ctx, p); err == nil && !mounted || errors.Is(err, fs.ErrNotExist) {
 		return at, false, nil
 	}
@@ -121,28 +126,28 @@ func (e *exports) at(ctx context.Context, p string) (at mount.Info, ok bool, err
 	return place.Mount, place.Mount.Mountpoint == p && isNFS(place.Mount), nil
 }
 
-// refuse refuses a volume in the plugin's own directory.
+// refuse refuses a volume whose directory is the plugin's own.
 func (e *exports) refuse(dir string) error {
 	if clean := path.Clean(dir); clean == e.dir || strings.HasPrefix(clean, e.dir+"/") {
-		return volume.Invalid(field.NewPath("dir"), dir, "the plugin's own mounts are there")
+		return volume.Invalid(field.NewPath("dir"), dir, "must be outside the plugin's own directory")
 	}
 	return nil
 }
 
-// forAll is the mount of the export itself: what is a flag of a mount each pod has
-// for itself.
+// forAll returns the request for the mount of the export itself. It has no mount flags:
+// each pod's bind mount has its own.
 func forAll(req mount.Request) mount.Request {
 	_, req.Options = split(req.Options)
 	return req
 }
 
-// bind is the mount for a pod.
+// bind returns the request for a pod's bind mount of the export.
 func bind(place string, req mount.Request) mount.Request {
 	flags, _ := split(req.Options)
 	return mount.Request{Source: place, Options: flags, Submounts: mount.HideSubmounts}
 }
 
-// split parts the flags of a mount from the options of the file system.
+// split separates the flags of a mount from the options of the file system.
 func split(options []string) (flags, data []string) {
 	for _, option := range options {
 		parsed, err := mount.ParseOptions([]string{option}, mount.Allow{SUID: true, Dev: true})
@@ -155,8 +160,8 @@ func split(options []string) (flags, data []string) {
 	return flags, data
 }
 
-// nameOf names the directory for an export by all that distinguishes it. The version
-// is the one that is asked for, which the requests need not say.
+// nameOf returns the name of the directory for an export: a hash of everything that
+// distinguishes it. The requested version is a parameter since the request may omit it.
 func nameOf(version string, req mount.Request) string {
 	_, data := split(req.Options)
 	slices.Sort(data)
@@ -164,7 +169,7 @@ func nameOf(version string, req mount.Request) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// tearDown takes a pod's volume down, and the export if it was the last.
+// tearDown unmounts a pod's volume, and the export if that pod was its last user.
 func (e *exports) tearDown(ctx context.Context, dir string) error {
 	places, err := e.placesOf(ctx, dir)
 	if err != nil {
@@ -174,21 +179,21 @@ func (e *exports) tearDown(ctx context.Context, dir string) error {
 		return err
 	}
 	if len(places) == 0 {
-		e.swept.Store(false) // what was below another mount, or is gone already, had one
+		e.swept.Store(false) // a volume below another mount, or one that is gone, had an export
 	}
 	for _, place := range places {
 		err := e.release(ctx, place)
 		if err != nil {
 			e.swept.Store(false)
 		}
-		if err != nil && ctx.Err() == nil { // else the pod's volume is down, at least
-			return fmt.Errorf("%w: %w", volume.ErrUncertain, err)
+		if err != nil && ctx.Err() == nil { // after ctx's end the pod's volume at least is unmounted
+			return volume.AsUncertain(err)
 		}
 	}
 	return nil
 }
 
-// placesOf returns where the export that a pod has bound is mounted.
+// placesOf returns the directories of the export that a pod's volume is a bind mount of.
 func (e *exports) placesOf(ctx context.Context, dir string) ([]string, error) {
 	refs, err := e.mounter.MountRefs(ctx, dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -198,32 +203,33 @@ func (e *exports) placesOf(ctx context.Context, dir string) ([]string, error) {
 }
 
 func (e *exports) release(ctx context.Context, place string) error {
-	return e.mounts.Exclusively(ctx, place, func(place string) error { return e.takeDown(ctx, place) })
+	return e.mounts.Exclusively(ctx, place, func(ctx context.Context, place string) error { return e.takeDown(ctx, place) })
 }
 
-// sweepFor is how long a call waits for exports that it is not about.
+// sweepFor limits the time that a call spends on exports of other volumes.
 const sweepFor = time.Second
 
-// sweep takes down every export that no pod has: a process that was killed may have
-// left one. What cannot be taken down now is left for later.
+// sweep unmounts every export without a user, such as one of a process that was killed.
+// An export that cannot be unmounted now is left for the next sweep.
 func (e *exports) sweep(ctx context.Context) {
-	if !e.swept.CompareAndSwap(false, true) {
+	if ctx.Err() != nil || !e.swept.CompareAndSwap(false, true) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, sweepFor)
 	defer cancel()
-	entries, err := os.ReadDir(e.dir)
+	list := func() ([]os.DirEntry, error) { return os.ReadDir(e.dir) }
+	entries, _, err := keylock.Await(ctx, &e.listing, "", ctxend.Kernel, list, nil)
 	done := err == nil || errors.Is(err, fs.ErrNotExist)
 	for _, entry := range entries {
-		err := e.mounts.IfIdle(path.Join(e.dir, entry.Name()), func(place string) error { return e.takeDown(ctx, place) })
+		err := e.mounts.IfIdle(ctx, path.Join(e.dir, entry.Name()), func(ctx context.Context, place string) error { return e.takeDown(ctx, place) })
 		done = err == nil && done
 	}
-	if !done { // and if it is, somebody may have left another meanwhile
+	if !done { // a done sweep counts unless another call has left an export meanwhile
 		e.swept.Store(false)
 	}
 }
 
-// takeDown unmounts an export unless somebody has it bound.
+// takeDown unmounts an export that has no bind mount.
 func (e *exports) takeDown(ctx context.Context, place string) error {
 	if err := e.mounts.CheckMounted(ctx, place); err == nil {
 		used, err := e.isUsed(ctx, place)
@@ -237,7 +243,7 @@ func (e *exports) takeDown(ctx context.Context, place string) error {
 }
 
 // isUsed reports whether the export is mounted anywhere but in the plugin's own
-// directory: exports with like options share one file system.
+// directory: exports with equal options share one file system.
 func (e *exports) isUsed(ctx context.Context, place string) (bool, error) {
 	refs, err := e.mounter.MountRefs(ctx, place)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestNFSOtherServer: while a server is cut off, volumes of another go on.
+// TestNFSOtherServer checks that volumes of a server work while another server is cut off.
 func TestNFSOtherServer(t *testing.T) {
 	for name, c := range map[string]nfs.Config{"each": {}, "one": {OneMountPerExport: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -22,8 +22,8 @@ func TestNFSOtherServer(t *testing.T) {
 			require.NoError(t, os.WriteFile(dir+"/precious", []byte("far"), 0o644))
 			far := nfsserver.ServeFar(t, nfsserver.Export{Dir: dir})
 			path, other := n.exported("a"), pvAt(far.Address, dir)
-			n.requireShows(n.up(other, "far"), dir)
-			n.up(n.pv(path), "1")
+			n.requireShows(n.setUp(other, "far"), dir)
+			n.setUp(n.pv(path), "1")
 
 			require.NoError(t, far.LinkDown())
 			for range 3 {
@@ -32,28 +32,28 @@ func TestNFSOtherServer(t *testing.T) {
 				require.Equal(t, volume.Transient, volume.KindOf(err), "%v", err)
 				err = n.mounter(other, "new").SetUp(ctx, volume.MounterArgs{})
 				require.Error(t, err)
-				n.requireShows(n.up(n.pv(path), "1"), path)
-				n.requireShows(n.up(n.pv(path), "2"), path)
-				_, err = n.mounter(n.pv(path), "2").GetMetrics(n.patiently())
+				n.requireShows(n.setUp(n.pv(path), "1"), path)
+				n.requireShows(n.setUp(n.pv(path), "2"), path)
+				_, err = n.mounter(n.pv(path), "2").GetMetrics(n.patientContext())
 				require.NoError(t, err)
-				n.down(n.pv(path), "2")
+				n.tearDown(n.pv(path), "2")
 			}
 			require.NoError(t, far.LinkUp())
-			n.requireShows(n.up(other, "far"), dir)
-			n.requireShows(n.up(other, "new"), dir)
-			n.down(other, "new")
+			n.requireShows(n.setUp(other, "far"), dir)
+			n.requireShows(n.setUp(other, "new"), dir)
+			n.tearDown(other, "new")
 
 			require.NoError(t, far.LinkDown())
-			require.NoError(t, inTime(n.unmounter(other, "far").TearDown))
-			n.down(n.pv(path), "1")
-			require.Empty(t, n.mounted())
+			require.NoError(t, tearDownRepeatedly(n.unmounter(other, "far").TearDown))
+			n.tearDown(n.pv(path), "1")
+			require.Empty(t, n.mountsBelowRoot())
 			require.NoError(t, far.LinkUp())
 		})
 	}
 }
 
-// TestNFSServerRefuses: what the server does not let a client do, a volume does not
-// let a pod do, and it comes up and goes down all the same.
+// TestNFSServerRefuses checks that a pod's volume has no more access than the server grants,
+// and that SetUp and TearDown succeed all the same.
 func TestNFSServerRefuses(t *testing.T) {
 	n := newNode(t, nfs.Config{})
 	for name, test := range map[string]struct {
@@ -72,21 +72,21 @@ func TestNFSServerRefuses(t *testing.T) {
 			require.NoError(t, os.Chmod(test.export.Dir, test.mode))
 			require.NoError(t, n.server.Export(test.export))
 			spec := n.pv(test.export.Dir)
-			at := n.up(spec, "1")
-			require.Equal(t, at.ID, n.up(spec, "1").ID)
+			at := n.setUp(spec, "1")
+			require.Equal(t, at.ID, n.setUp(spec, "1").ID)
 			_, err := os.ReadFile(at.Mountpoint + "/precious")
 			require.ErrorIs(t, err, test.read)
 			require.ErrorIs(t, os.WriteFile(at.Mountpoint+"/x", nil, 0o644), test.write)
-			_, err = n.mounter(spec, "1").GetMetrics(n.patiently())
+			_, err = n.mounter(spec, "1").GetMetrics(n.patientContext())
 			require.NoError(t, err)
-			n.down(spec, "1")
+			n.tearDown(spec, "1")
 			require.NoError(t, n.server.Revoke(test.export.Dir))
 		})
 	}
 }
 
-// TestNFSRevoked: a volume whose export was taken away is an error until there is
-// one again, and comes down in any case.
+// TestNFSRevoked checks that a volume whose export was revoked is an error until the server
+// has the export again, and that TearDown succeeds in any case.
 func TestNFSRevoked(t *testing.T) {
 	for name, c := range map[string]nfs.Config{"each": {}, "one": {OneMountPerExport: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -94,30 +94,30 @@ func TestNFSRevoked(t *testing.T) {
 			dir := t.TempDir()
 			require.NoError(t, n.server.Export(nfsserver.Export{Dir: dir}))
 			spec := n.pv(dir)
-			n.up(spec, "1")
-			n.up(spec, "2")
-			setUp := func() error { return n.mounter(spec, "1").SetUp(n.patiently(), volume.MounterArgs{}) }
+			n.setUp(spec, "1")
+			n.setUp(spec, "2")
+			setUp := func() error { return n.mounter(spec, "1").SetUp(n.patientContext(), volume.MounterArgs{}) }
 
 			require.NoError(t, n.server.Replace(dir))
 			require.NoError(t, os.WriteFile(dir+"/precious", []byte("new"), 0o644))
 			eventually(t, func() bool {
-				_, err := os.ReadFile(n.up(spec, "1").Mountpoint + "/precious")
+				_, err := os.ReadFile(n.setUp(spec, "1").Mountpoint + "/precious")
 				return err == nil
 			})
 			require.NoError(t, n.server.Revoke(dir))
 			eventually(t, func() bool { err := setUp(); return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESTALE) })
-			require.NoError(t, inTime(n.unmounter(spec, "2").TearDown)) // its file system may end later
+			require.NoError(t, tearDownRepeatedly(n.unmounter(spec, "2").TearDown)) // its file system may end later
 			require.NoError(t, n.server.Export(nfsserver.Export{Dir: dir}))
 			eventually(t, func() bool { return setUp() == nil })
-			n.requireShows(n.up(spec, "1"), dir)
+			n.requireShows(n.setUp(spec, "1"), dir)
 			require.NoError(t, n.server.Revoke(dir))
-			require.NoError(t, inTime(n.unmounter(spec, "1").TearDown))
-			require.Empty(t, n.mounted())
+			require.NoError(t, tearDownRepeatedly(n.unmounter(spec, "1").TearDown))
+			require.Empty(t, n.mountsBelowRoot())
 		})
 	}
 }
 
-// eventually is for what becomes true when caches are emptied.
+// eventually waits for a condition that becomes true when caches are emptied.
 func eventually(t *testing.T, is func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(time.Minute)

@@ -7,28 +7,28 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
-	"github.com/volumekit/volumekit/util"
+	"github.com/volumekit/volumekit/util/podvolume"
 	"github.com/volumekit/volumekit/volume"
 )
 
-// watched is a kernel of which each unmount is told.
-type watched struct {
+// A watchedMounter calls unmounting for each unmount.
+type watchedMounter struct {
 	mount.Interface
 	unmounting func()
 }
 
-func (w watched) Unmount(ctx context.Context, target string) error {
+func (w watchedMounter) Unmount(ctx context.Context, target string) error {
 	w.unmounting()
 	return w.Interface.Unmount(ctx, target)
 }
 
-// TestSweepForgetsNothing: an export that is left while others are taken down is
+// TestSweepKeepsUnfinishedExports: an export that is left while others are taken down is
 // looked for by the next call.
-func TestSweepForgetsNothing(t *testing.T) {
-	host, err := volume.NewHost(t.TempDir())
+func TestSweepKeepsUnfinishedExports(t *testing.T) {
+	host, err := volume.NewHost(t.Context(), t.TempDir())
 	require.NoError(t, err)
-	kernel := &watched{Interface: mounttest.NewFake(mount.Config{}), unmounting: func() {}}
-	mounts := util.NewPodMounts(host, kernel)
+	kernel := &watchedMounter{Interface: mounttest.NewFake(mount.Config{}), unmounting: func() {}}
+	mounts := podvolume.NewMounts(host, kernel)
 	e := &exports{dir: host.Root() + "/plugins/x/mounts", mounts: mounts, mounter: kernel}
 	left := func() {
 		require.NoError(t, mounts.SetUp(t.Context(), e.dir+"/left", mount.Request{Source: "nas:/x", FSType: "nfs"}))

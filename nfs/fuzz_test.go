@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// FuzzSource: what is accepted keeps the rules, is in its canonical form already,
-// and comes back from the mount table.
+// FuzzSource checks that an accepted source keeps the rules, is in its canonical form, and
+// can be parsed back from the mount table.
 func FuzzSource(f *testing.F) {
 	for _, seed := range [][2]string{
 		{"nas", "/export"}, {"NAS.example", "//a//b/"}, {"2001:DB8::1", "/"}, {"[fe80::1%eth0]", "/a b"},
@@ -45,7 +45,7 @@ func FuzzSource(f *testing.F) {
 	})
 }
 
-// requireRules checks what a source may be, in other words than the parser's.
+// requireRules checks the rules of a source independently of the parser.
 func requireRules(t *testing.T, s source) {
 	t.Helper()
 	require.NotEmpty(t, s.server)
@@ -59,8 +59,8 @@ func requireRules(t *testing.T, s source) {
 	require.True(t, !strings.Contains(s.server, ":") || strings.Count(s.server, ":") >= 2)
 }
 
-// FuzzOptions: what is accepted is of the kinds that a volume may have, however it
-// is spread over the field and the annotation, and a mounter accepts it, too.
+// FuzzOptions checks that accepted options are of the permitted kinds, however they are
+// spread over the field and the annotation, and that a mounter accepts them, too.
 func FuzzOptions(f *testing.F) {
 	for _, seed := range [][2]string{
 		{"hard\ntimeo=600", ""}, {"vers=4.1", "proto=tcp,soft"}, {"ro\nrw", ""}, {"bind", "addr=1.2.3.4"},
@@ -92,8 +92,8 @@ func FuzzOptions(f *testing.F) {
 	})
 }
 
-// FuzzSpec: whatever is in a specification, the plugin says what is wrong or mounts
-// it, and finds it again.
+// FuzzSpec checks for every specification that the plugin either names its fault, or mounts
+// it and finds it again.
 func FuzzSpec(f *testing.F) {
 	f.Add("pv", "nas", "/export", "hard", true, false)
 	f.Add("v", "2001:db8::1", "//a/", "", false, true)
@@ -109,10 +109,10 @@ func FuzzSpec(f *testing.F) {
 				},
 			}, false)
 		}
-		host, err := volume.NewHost(t.TempDir())
+		host, err := volume.NewHost(t.Context(), t.TempDir())
 		require.NoError(t, err)
 		plugin := New(Config{Mounter: mounttest.NewFake(mount.Config{Allow: mount.Allow{SUID: true, Dev: true}})})
-		require.NoError(t, plugin.Init(host))
+		require.NoError(t, plugin.Init(t.Context(), host))
 		mounter, err := plugin.NewMounter(spec, &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "pod"}})
 		if err != nil {
 			require.ErrorAs(t, err, new(*field.Error))
@@ -121,10 +121,10 @@ func FuzzSpec(f *testing.F) {
 		require.NoError(t, mounter.SetUp(t.Context(), volume.MounterArgs{}))
 		found, err := plugin.ConstructVolumeSpec(t.Context(), name, mounter.GetPath())
 		require.NoError(t, err)
-		require.Equal(t, spec.IsReadOnly(), found.IsReadOnly())
+		require.Equal(t, spec.IsReadOnly(), found.Spec.IsReadOnly())
 		want, err := plugin.GetVolumeName(spec)
 		require.NoError(t, err)
-		have, err := plugin.GetVolumeName(found)
+		have, err := plugin.GetVolumeName(found.Spec)
 		require.NoError(t, err)
 		require.Equal(t, want, have)
 		unmounter, err := plugin.NewUnmounter(name, "pod")

@@ -25,16 +25,16 @@ var deaths = map[string]struct{ die, live func(n *node) error }{
 	"refuses": {func(n *node) error { return n.server.Stop() }, func(n *node) error { return n.server.Start() }},
 }
 
-// uses are what programs do with a volume when its server dies: shell programs, with
-// the volume as their first argument, that have done what a further file shows.
+// uses are programs that use a volume while its server dies: shell scripts with the volume
+// as their first argument. The file "shows" exists as soon as the volume is in use.
 var uses = map[string]struct{ program, shows string }{
 	"open":    {`exec 3>"$1/open"; echo dirty >&3; : >"$1/opened"; exec sleep 1000`, "opened"},
 	"inside":  {`cd "$1"; : >inside; exec sleep 1000`, "inside"},
 	"writing": {`cd "$1"; while :; do dd if=/dev/zero of=big bs=64k count=64 2>&-; : >written; done`, "written"},
 }
 
-// use runs a program on a volume until the test ends.
-func (n *node) use(name, volume string) {
+// runProgram runs a program on a volume until the test ends.
+func (n *node) runProgram(name, volume string) {
 	n.Helper()
 	c := exec.Command("sh", "-c", uses[name].program, "sh", volume)
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -46,15 +46,15 @@ func (n *node) use(name, volume string) {
 	}, time.Minute, time.Millisecond)
 }
 
-// brief is a volume whose client tries again after five seconds what got lost when its
+// specWithShortRetry returns a volume whose client tries again after five seconds what got lost when its
 // server went: by itself it would wait for minutes.
-func (n *node) brief(path string, options ...string) *volume.Spec {
+func (n *node) specWithShortRetry(path string, options ...string) *volume.Spec {
 	return n.pv(path, append(options, "timeo=50")...)
 }
 
-// TestNFSGone: when the server is gone a volume is taken down all the same, by a
-// process that can exit, whatever programs do with it.
-func TestNFSGone(t *testing.T) {
+// TestNFSTearDownWithoutServer checks that a volume whose server is gone is taken down, in use or not, and
+// that the process can exit.
+func TestNFSTearDownWithoutServer(t *testing.T) {
 	for death, how := range deaths {
 		for _, use := range []string{"", "open", "inside", "writing"} {
 			t.Run(death+"/"+use, func(t *testing.T) {
@@ -63,11 +63,11 @@ func TestNFSGone(t *testing.T) {
 				}
 				n := newNode(t, nfs.Config{})
 				path := n.exported("a")
-				at := n.up(n.brief(path, "ro", "noexec"), "1").Mountpoint
+				at := n.setUp(n.specWithShortRetry(path, "ro", "noexec"), "1").Mountpoint
 				if use != "" {
-					n.down(n.brief(path), "1")
-					at = n.up(n.brief(path), "1").Mountpoint
-					n.use(use, at)
+					n.tearDown(n.specWithShortRetry(path), "1")
+					at = n.setUp(n.specWithShortRetry(path), "1").Mountpoint
+					n.runProgram(use, at)
 				}
 				require.NoError(t, how.die(n))
 				c := n.command("down in time", path, false)
@@ -75,7 +75,7 @@ func TestNFSGone(t *testing.T) {
 				timer := time.AfterFunc(2*time.Minute, func() { _ = c.Process.Kill() })
 				require.NoError(t, c.Wait())
 				timer.Stop()
-				require.Empty(t, n.mounted())
+				require.Empty(t, n.mountsBelowRoot())
 				n.requireGone(at)
 				require.NoError(t, how.live(n))
 			})
@@ -83,15 +83,15 @@ func TestNFSGone(t *testing.T) {
 	}
 }
 
-// TestNFSBack: calls about a volume whose server is gone end with their contexts and
+// TestNFSServerReturns: calls about a volume whose server is gone end with their contexts and
 // change nothing, others go on; when the server is back the volume is as it was.
-func TestNFSBack(t *testing.T) {
+func TestNFSServerReturns(t *testing.T) {
 	for death, how := range deaths {
 		t.Run(death, func(t *testing.T) {
 			n := newNode(t, nfs.Config{})
 			path := n.exported("a")
-			up, other := n.mounter(n.brief(path), "1"), n.mounter(n.brief(n.exported("b")), "1")
-			before := n.up(n.brief(path), "1")
+			up, other := n.mounter(n.specWithShortRetry(path), "1"), n.mounter(n.specWithShortRetry(n.exported("b")), "1")
+			before := n.setUp(n.specWithShortRetry(path), "1")
 			file, err := os.Create(before.Mountpoint + "/file")
 			require.NoError(t, err)
 			require.NoError(t, how.die(n))
@@ -99,46 +99,46 @@ func TestNFSBack(t *testing.T) {
 				"SetUp, up":   func(ctx context.Context) error { return up.SetUp(ctx, volume.MounterArgs{}) },
 				"SetUp, new":  func(ctx context.Context) error { return other.SetUp(ctx, volume.MounterArgs{}) },
 				"GetMetrics":  func(ctx context.Context) error { _, err := up.GetMetrics(ctx); return err },
-				"TearDown":    n.unmounter(n.brief(path), "1").TearDown,
+				"TearDown":    n.unmounter(n.specWithShortRetry(path), "1").TearDown,
 				"SetUp again": func(ctx context.Context) error { return up.SetUp(ctx, volume.MounterArgs{}) },
 			} {
 				err := call(n.within(300 * time.Millisecond))
 				require.Error(t, err, name)
 				require.Equal(t, volume.Transient, volume.KindOf(err), "%s: %v", name, err)
 			}
-			found, err := n.plugin.ConstructVolumeSpec(n.patiently(), "a", before.Mountpoint)
+			found, err := n.plugin.ConstructVolumeSpec(n.patientContext(), "a", before.Mountpoint)
 			require.NoError(t, err)
-			require.Equal(t, path, nfsOf(found).Path)
-			n.goOn()
-			require.Equal(t, before, n.at(before.Mountpoint))
-			require.Len(t, n.mounted(), 1)
+			require.Equal(t, path, nfsOf(found.Spec).Path)
+			n.mountOthers()
+			require.Equal(t, before, n.mountAt(before.Mountpoint))
+			require.Len(t, n.mountsBelowRoot(), 1)
 
 			require.NoError(t, how.live(n))
-			require.NoError(t, up.SetUp(n.patiently(), volume.MounterArgs{}))
-			require.Equal(t, before, n.at(before.Mountpoint))
+			require.NoError(t, up.SetUp(n.patientContext(), volume.MounterArgs{}))
+			require.Equal(t, before, n.mountAt(before.Mountpoint))
 			_, err = file.WriteString("after all")
 			require.NoError(t, err)
 			require.NoError(t, file.Sync())
 			written, err := os.ReadFile(path + "/file")
 			require.NoError(t, err)
 			require.Equal(t, "after all", string(written))
-			_, err = up.GetMetrics(n.patiently())
+			_, err = up.GetMetrics(n.patientContext())
 			require.NoError(t, err)
 			require.NoError(t, file.Close())
-			n.down(n.brief(path), "1")
+			n.tearDown(n.specWithShortRetry(path), "1")
 		})
 	}
 }
 
-// goOn mounts and unmounts what has nothing to do with the server.
-func (n *node) goOn() {
+// mountOthers mounts and unmounts file systems that do not depend on the server.
+func (n *node) mountOthers() {
 	n.Helper()
 	for i := range 10 {
 		target := n.TempDir()
-		require.NoError(n, n.mounts.Mount(n.patiently(), mount.Request{
+		require.NoError(n, n.mounts.Mount(n.patientContext(), mount.Request{
 			Source: "x", Target: target, FSType: "tmpfs", Options: []string{fmt.Sprint("size=", i+1, "M")},
 		}))
-		require.NoError(n, n.mounts.Unmount(n.patiently(), target))
+		require.NoError(n, n.mounts.Unmount(n.patientContext(), target))
 	}
 }
 
@@ -157,19 +157,19 @@ func TestNFSGonePods(t *testing.T) {
 			var unmounters []volume.Unmounter
 			for i := range 16 {
 				uid := fmt.Sprint(i)
-				at := n.up(n.brief(path), uid)
+				at := n.setUp(n.specWithShortRetry(path), uid)
 				if i%2 == 0 {
-					n.use("writing", at.Mountpoint)
+					n.runProgram("writing", at.Mountpoint)
 				}
-				unmounters = append(unmounters, n.unmounter(n.brief(path), uid))
+				unmounters = append(unmounters, n.unmounter(n.specWithShortRetry(path), uid))
 			}
 			require.NoError(t, n.server.LinkDown())
 			var pods sync.WaitGroup
 			for _, unmounter := range unmounters {
-				pods.Go(func() { assert.NoError(t, inTime(unmounter.TearDown)) })
+				pods.Go(func() { assert.NoError(t, tearDownRepeatedly(unmounter.TearDown)) })
 			}
 			pods.Wait()
-			require.Empty(t, n.mounted())
+			require.Empty(t, n.mountsBelowRoot())
 			for _, unmounter := range unmounters {
 				n.requireGone(unmounter.GetPath())
 			}
@@ -178,12 +178,12 @@ func TestNFSGonePods(t *testing.T) {
 	}
 }
 
-// TestNFSLoad: neither a server that is started again nor a link that is cut for a
-// while loses what is written, or a volume that is set up or taken down meanwhile.
+// TestNFSLoad checks that neither a restart of the server nor an interruption of the link
+// loses written data, or a volume that is set up or taken down meanwhile.
 func TestNFSLoad(t *testing.T) {
 	n := newNode(t, nfs.Config{})
 	path := n.exported("a")
-	at := n.up(n.brief(path), "1").Mountpoint
+	at := n.setUp(n.specWithShortRetry(path), "1").Mountpoint
 	stop := make(chan struct{})
 	var load sync.WaitGroup
 	written := 0
@@ -196,13 +196,13 @@ func TestNFSLoad(t *testing.T) {
 	})
 	load.Go(func() {
 		for i := 0; !isClosed(stop); i++ {
-			spec, pod := n.brief(path, fmt.Sprint("retrans=", 2+i%3)), podOf("2")
+			spec, pod := n.specWithShortRetry(path, fmt.Sprint("retrans=", 2+i%3)), podOf("2")
 			mounter, err := n.plugin.NewMounter(spec, pod)
 			assert.NoError(t, err)
-			assert.NoError(t, mounter.SetUp(n.patiently(), volume.MounterArgs{}))
+			assert.NoError(t, mounter.SetUp(n.patientContext(), volume.MounterArgs{}))
 			unmounter, err := n.plugin.NewUnmounter(spec.Name(), pod.UID)
 			assert.NoError(t, err)
-			assert.NoError(t, unmounter.TearDown(n.patiently()))
+			assert.NoError(t, unmounter.TearDown(n.patientContext()))
 		}
 	})
 	for _, how := range deaths {
@@ -219,8 +219,8 @@ func TestNFSLoad(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "written", string(text))
 	}
-	n.down(n.brief(path), "1")
-	require.Empty(t, n.mounted())
+	n.tearDown(n.specWithShortRetry(path), "1")
+	require.Empty(t, n.mountsBelowRoot())
 }
 
 func isClosed(c <-chan struct{}) bool {

@@ -30,20 +30,21 @@ func TestMain(m *testing.M) {
 			require.NoError(p, processUnmounter(p).TearDown(context.Background()))
 		},
 		"down in time": func(p mounttest.Process) {
-			require.NoError(p, inTime(processUnmounter(p).TearDown))
+			require.NoError(p, tearDownRepeatedly(processUnmounter(p).TearDown))
 		},
 	})
 }
 
-// processPlugin is the plugin of a process that is told its directory, an export on
-// IPv4's loopback address, and whether an export is mounted once.
+// processPlugin returns the plugin and the volume of a process. Its arguments are its
+// directory, an export on IPv4's loopback address, and whether the plugin mounts each export
+// once.
 func processPlugin(p mounttest.Process) (*nfs.Plugin, *volume.Spec) {
-	host, err := volume.NewHost(p.Args[0]+"/root", volume.WithNodeName("node-1"))
+	host, err := volume.NewHost(context.Background(), p.Args[0]+"/root", volume.WithNodeName("node-1"))
 	require.NoError(p, err)
 	one, err := strconv.ParseBool(p.Args[2])
 	require.NoError(p, err)
 	plugin := nfs.New(nfs.Config{Mounter: realMounter(p.Args[0], 300*time.Millisecond), OneMountPerExport: one})
-	require.NoError(p, plugin.Init(host))
+	require.NoError(p, plugin.Init(context.Background(), host))
 	return plugin, pvAt("127.0.0.1", p.Args[1], "ro", "noexec")
 }
 
@@ -82,11 +83,11 @@ func testKilled(t *testing.T, c nfs.Config, verb string) {
 	spec := n.pv(path, "ro", "noexec")
 	target := n.mounter(spec, "1").GetPath()
 	program := func() *exec.Cmd {
-		n.down(spec, "1")
+		n.tearDown(spec, "1")
 		require.NoError(t, os.RemoveAll(n.host.Root()+"/pods")) // nothing is mounted below it
 		require.NoError(t, os.RemoveAll(n.host.Root()+"/plugins"))
 		if verb == "down" {
-			n.up(spec, "1")
+			n.setUp(spec, "1")
 		}
 		return n.command(verb, path, c.OneMountPerExport)
 	}
@@ -96,11 +97,11 @@ func testKilled(t *testing.T, c nfs.Config, verb string) {
 		n.requireOneAtMost(target, place)
 		n.on(filepath.Dir(n.host.Root()), c) // the process that comes after
 		if verb == "up" {
-			require.NotZero(t, n.up(spec, "1").Flags&mount.ReadOnly, place)
+			require.NotZero(t, n.setUp(spec, "1").Flags&mount.ReadOnly, place)
 			n.requireOneAtMost(target, place)
 		}
 		// An export that is left is given a second only each time.
-		require.Eventually(t, func() bool { n.down(spec, "1"); return len(n.mounted()) == 0 }, time.Minute, time.Millisecond, place)
+		require.Eventually(t, func() bool { n.tearDown(spec, "1"); return len(n.mountsBelowRoot()) == 0 }, time.Minute, time.Millisecond, place)
 		for _, left := range []string{n.ownDir() + "/mounts/*", n.host.Root() + "/../staging/*"} {
 			found, err := filepath.Glob(left)
 			require.NoError(t, err)
@@ -117,7 +118,7 @@ func testKilled(t *testing.T, c nfs.Config, verb string) {
 func (n *node) requireOneAtMost(target, place string) {
 	n.Helper()
 	ofPod, ofExport := 0, 0
-	for _, info := range n.mounted() {
+	for _, info := range n.mountsBelowRoot() {
 		if info.Mountpoint != target {
 			require.Equal(n, n.ownDir()+"/mounts", filepath.Dir(info.Mountpoint), place)
 			ofExport++

@@ -13,7 +13,7 @@ import (
 	"github.com/volumekit/volumekit/volume"
 )
 
-// A podVolume is a volume's place for a pod.
+// A podVolume is the directory of a volume for a pod.
 type podVolume struct {
 	plugin *Plugin
 	path   string
@@ -22,8 +22,8 @@ type podVolume struct {
 // GetPath returns the path of the volume for the pod.
 func (v podVolume) GetPath() string { return v.path }
 
-// GetMetrics measures the export's file system, which others share. If the server
-// does not answer until ctx ends that is the error; for each mount at most one call
+// GetMetrics measures the export's file system, which other volumes share. If the server
+// does not answer before ctx ends, the error says so; for each mount at most one call
 // waits for the server.
 func (v podVolume) GetMetrics(ctx context.Context) (*volume.Metrics, error) {
 	return v.plugin.mounts.GetMetrics(ctx, v.path)
@@ -36,8 +36,8 @@ type mounter struct {
 	readOnly bool
 }
 
-// GetAttributes says whether the specification is read-only. The server has the
-// owners in its hands: they are not changed to a pod's group.
+// GetAttributes returns ReadOnly as the specification has it, and Managed false: the
+// server decides on owners, so they are not changed to a pod's group.
 func (m *mounter) GetAttributes() volume.Attributes {
 	return volume.Attributes{ReadOnly: m.readOnly}
 }
@@ -47,11 +47,11 @@ func (m *mounter) SetUp(ctx context.Context, args volume.MounterArgs) error {
 	return m.SetUpAt(ctx, m.path, args)
 }
 
-// SetUpAt implements [volume.Mounter]. The directory must be below the host's root, and
-// not the plugin's own. A volume that is up already is asked whether its server still
-// knows it: one whose handle has gone stale, because the export was removed and made
-// again, is mounted anew; in use, as the mounter's policy has it. FsUser and FsGroup
-// have no effect, as in Kubernetes.
+// SetUpAt implements [volume.Mounter]. The directory must be below the host's root or a target
+// directory, and not the plugin's own. The server of a mounted volume is queried whether it
+// still knows the export: a volume with a stale handle, because the export was removed and
+// made again, is mounted anew; if it is in use, as the mounter's policy allows. FsUser and
+// FsGroup have no effect, as in Kubernetes.
 func (m *mounter) SetUpAt(ctx context.Context, dir string, args volume.MounterArgs) error {
 	if err := checkArgs(args); err != nil {
 		return err
@@ -60,13 +60,13 @@ func (m *mounter) SetUpAt(ctx context.Context, dir string, args volume.MounterAr
 		return err
 	}
 	m.plugin.exports.sweep(ctx)
-	return m.plugin.mounts.Exclusively(ctx, dir, func(dir string) error {
+	return m.plugin.mounts.Exclusively(ctx, dir, func(ctx context.Context, dir string) error {
 		renewed, err := m.renew(ctx, dir)
 		if err == nil {
 			err = m.setUp(ctx, dir, m.readOnly || args.ReadOnly)
 		}
 		if err != nil && renewed {
-			return fmt.Errorf("%w: what was stale is unmounted: %w", volume.ErrUncertain, err)
+			return volume.AsUncertain(fmt.Errorf("a stale mount was unmounted: %w", err))
 		}
 		return err
 	})
@@ -74,18 +74,18 @@ func (m *mounter) SetUpAt(ctx context.Context, dir string, args volume.MounterAr
 
 func (m *mounter) setUp(ctx context.Context, dir string, readOnly bool) error {
 	p := m.plugin
-	ways := p.config.Transport.ways(m.source, m.wish, readOnly)
+	ways := p.config.Transport.requests(m.source, m.wish, readOnly)
 	if p.config.OneMountPerExport {
 		return p.exports.setUp(ctx, dir, m.wish.version, ways)
 	}
-	return inTurn(ways, func(req mount.Request) error { return p.mounts.Mount(ctx, dir, req) })
+	return mountFirst(ways, func(req mount.Request) error { return p.mounts.Mount(ctx, dir, req) })
 }
 
-// renew unmounts the volume if it is up and stale, and reports whether it did. Nothing
-// has changed if the server does not answer. What else is mounted there is not ours.
+// renew unmounts the volume if it is mounted and stale, and reports whether it did. If the
+// server does not answer nothing has changed. Mounts other than NFS are left alone.
 func (m *mounter) renew(ctx context.Context, dir string) (renewed bool, err error) {
 	p := m.plugin
-	at, ok, err := p.exports.at(ctx, dir)
+	at, ok, err := p.exports.mountAt(ctx, dir)
 	if err != nil || !ok || at.Source != m.source.String() {
 		return false, err
 	}
@@ -96,8 +96,8 @@ func (m *mounter) renew(ctx context.Context, dir string) (renewed bool, err erro
 	return true, unmount(ctx, p.mounts, dir, util.KeepDirectory())
 }
 
-// isStale asks the server of a mount whether it still has what is mounted. Any other
-// answer is one: who may not ask may still use it.
+// isStale queries the server of a mount whether it still has the mounted directory. An
+// error other than ESTALE is an answer: a user without permission may still use the mount.
 func isStale(ctx context.Context, at mount.Info) (bool, error) {
 	_, err := fsusage.Stat(ctx, at.Mountpoint)
 	switch {
@@ -109,7 +109,7 @@ func isStale(ctx context.Context, at mount.Info) (bool, error) {
 	return false, util.Transient(fmt.Errorf("%s is mounted on %s: %w", at.Source, at.Mountpoint, err))
 }
 
-// checkArgs refuses what a pod asks for and would not get.
+// checkArgs refuses arguments that an NFS volume cannot honour.
 func checkArgs(args volume.MounterArgs) error {
 	for _, arg := range []struct {
 		name  string
@@ -132,20 +132,20 @@ type unmounter struct{ podVolume }
 // TearDown implements [volume.Unmounter].
 func (u *unmounter) TearDown(ctx context.Context) error { return u.TearDownAt(ctx, u.path) }
 
-// TearDownAt implements [volume.Unmounter]. The directory must be below the host's
-// root. Its parents stay: they are the pod's.
+// TearDownAt implements [volume.Unmounter]. The directory must be below the host's root or a
+// target directory. Its parents, which belong to the pod, stay.
 //
-// A volume whose server does not answer is taken down as the mounter's policy has
-// it (mount.UnmountPolicy): by default also while it is in use, after two times its
-// grace. It is down when nothing is mounted there any more: the kernel may tell the
-// server of it, and write what it has, later.
+// A volume whose server does not answer is unmounted as the mounter's policy says
+// (mount.UnmountPolicy): by default also while it is in use, after twice the policy's
+// grace. TearDownAt returns when nothing is mounted there any more: the kernel may
+// notify the server, and write data back, later.
 func (u *unmounter) TearDownAt(ctx context.Context, dir string) error {
 	p := u.plugin
 	if err := p.exports.refuse(dir); err != nil {
 		return err
 	}
 	defer p.exports.sweep(ctx)
-	return p.mounts.Exclusively(ctx, dir, func(dir string) error {
+	return p.mounts.Exclusively(ctx, dir, func(ctx context.Context, dir string) error {
 		return p.exports.tearDown(ctx, dir)
 	})
 }

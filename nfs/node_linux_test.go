@@ -34,8 +34,8 @@ type node struct {
 	grace  time.Duration // that a server has which does not answer; two seconds
 }
 
-// newNode is for tests that run in a guest: others skip here. What is up at the end
-// is taken down.
+// newNode returns a node in a guest; a test outside a guest is skipped. At the end of the
+// test the remaining volumes are unmounted.
 func newNode(t *testing.T, c nfs.Config) *node {
 	t.Helper()
 	export := t.TempDir()
@@ -43,7 +43,7 @@ func newNode(t *testing.T, c nfs.Config) *node {
 	n.on(t.TempDir(), c)
 	t.Cleanup(func() {
 		require.NoError(t, n.server.LinkUp())
-		for _, info := range n.mounted() {
+		for _, info := range n.mountsBelowRoot() {
 			assert.NoError(t, n.mounts.UnmountTree(n.within(time.Minute), info.Mountpoint))
 		}
 	})
@@ -54,12 +54,12 @@ func newNode(t *testing.T, c nfs.Config) *node {
 func (n *node) on(dir string, c nfs.Config) {
 	n.Helper()
 	require.NoError(n, os.MkdirAll(dir+"/root", 0o755))
-	host, err := volume.NewHost(dir+"/root", volume.WithNodeName("node-1"))
+	host, err := volume.NewHost(context.Background(), dir+"/root", volume.WithNodeName("node-1"))
 	require.NoError(n, err)
 	n.host, n.mounts = host, realMounter(dir, cmp.Or(n.grace, 2*time.Second))
 	c.Mounter = n.mounts
 	n.plugin = nfs.New(c)
-	require.NoError(n, n.plugin.Init(host))
+	require.NoError(n, n.plugin.Init(context.Background(), host))
 }
 
 // realMounter executes no program, and gives a server that does not answer so much
@@ -72,8 +72,7 @@ func realMounter(dir string, grace time.Duration) *mount.Mounter {
 	})
 }
 
-// pv is a persistent volume that shows what the server has at a path. Its name is
-// that of the path.
+// pv returns a persistent volume for a path of the server. The path determines its name.
 func (n *node) pv(path string, options ...string) *volume.Spec {
 	return pvAt(n.server.Address, path, options...)
 }
@@ -88,7 +87,7 @@ func pvAt(server, path string, options ...string) *volume.Spec {
 	}, false)
 }
 
-// inline is a volume written in a pod that shows what the server has at a path.
+// inline returns a volume of a pod's specification for a path of the server.
 func (n *node) inline(path string) *volume.Spec {
 	return volume.NewSpecFromVolume(&v1.Volume{
 		Name:         nameFor(path),
@@ -114,25 +113,25 @@ func (n *node) unmounter(spec *volume.Spec, uid string) volume.Unmounter {
 	return unmounter
 }
 
-// up sets a volume up and returns its mount.
-func (n *node) up(spec *volume.Spec, uid string) mount.Info {
+// setUp sets a volume up and returns its mount.
+func (n *node) setUp(spec *volume.Spec, uid string) mount.Info {
 	n.Helper()
 	mounter := n.mounter(spec, uid)
-	require.NoError(n, mounter.SetUp(n.patiently(), volume.MounterArgs{}))
-	return n.at(mounter.GetPath())
+	require.NoError(n, mounter.SetUp(n.patientContext(), volume.MounterArgs{}))
+	return n.mountAt(mounter.GetPath())
 }
 
-// down takes a volume down and checks that nothing is left of it.
-func (n *node) down(spec *volume.Spec, uid string) {
+// tearDown takes a volume down and checks that nothing is left of it.
+func (n *node) tearDown(spec *volume.Spec, uid string) {
 	n.Helper()
 	unmounter := n.unmounter(spec, uid)
-	require.NoError(n, unmounter.TearDown(n.patiently()))
+	require.NoError(n, unmounter.TearDown(n.patientContext()))
 	n.requireGone(unmounter.GetPath())
 }
 
-// inTime tears down within bounds, as often as it takes: a call that has begun
+// tearDownRepeatedly tears down within bounds, as often as it takes: a call that has begun
 // something leaves it to the next.
-func inTime(tearDown func(ctx context.Context) error) (err error) {
+func tearDownRepeatedly(tearDown func(ctx context.Context) error) (err error) {
 	for range 30 {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		err = tearDown(ctx)
@@ -150,8 +149,8 @@ func (n *node) requireGone(path string) {
 	require.ErrorIs(n, err, fs.ErrNotExist)
 }
 
-// patiently is for calls that wait for the server.
-func (n *node) patiently() context.Context { return n.within(2 * time.Minute) }
+// patientContext returns a context for calls that wait for the server.
+func (n *node) patientContext() context.Context { return n.within(2 * time.Minute) }
 
 func (n *node) within(d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.Context()), d)
@@ -159,16 +158,16 @@ func (n *node) within(d time.Duration) context.Context {
 	return ctx
 }
 
-// at returns the mount at a path.
-func (n *node) at(path string) mount.Info {
+// mountAt returns the mount at a path.
+func (n *node) mountAt(path string) mount.Info {
 	n.Helper()
-	at, ok := n.mounted().At(path)
+	at, ok := n.mountsBelowRoot().At(path)
 	require.True(n, ok, "nothing is mounted at %s", path)
 	return at
 }
 
-// mounted returns what is mounted below the host's root.
-func (n *node) mounted() mount.Table {
+// mountsBelowRoot returns the mounts below the host's root.
+func (n *node) mountsBelowRoot() mount.Table {
 	n.Helper()
 	list, err := n.mounts.List(context.WithoutCancel(n.Context()))
 	require.NoError(n, err)
@@ -200,7 +199,7 @@ func (n *node) exported(name string) string {
 	return path
 }
 
-// nfsOf is what a specification of a volume says.
+// nfsOf returns the NFS source of a specification.
 func nfsOf(spec *volume.Spec) *v1.NFSVolumeSource {
 	if spec.Volume != nil {
 		return spec.Volume.NFS

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/volumekit/volumekit/mount"
-	"github.com/volumekit/volumekit/util"
+	"github.com/volumekit/volumekit/util/podvolume"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,14 +16,14 @@ import (
 // PluginName is the name of the plugin.
 const PluginName = "kubernetes.io/nfs"
 
-// Config is what the plugin needs.
+// Config configures the plugin.
 type Config struct {
-	// Mounter mounts. Required. What it does about a server that does not answer
-	// when a volume is taken down is in its own configuration.
+	// Mounter mounts. Required. Its own configuration has the policy for unmounting a
+	// volume whose server does not answer.
 	Mounter mount.Interface
 
-	// Transport says who speaks to the server: the kernel, or mount.nfs. With a
-	// mounter that itself leaves this to mount(8) it means nothing.
+	// Transport selects the kernel's client or mount.nfs. It has no effect with a mounter
+	// that leaves the choice to mount(8).
 	Transport Transport
 
 	// OneMountPerExport mounts each export once, for all pods whose volumes have the
@@ -32,9 +32,9 @@ type Config struct {
 	// as in Kubernetes.
 	OneMountPerExport bool
 
-	// Recycler empties released volumes, see [Plugin.Recycle]: such as one of package
-	// recycler, whose way to a plugin can be the plugin manager that this one is in.
-	// Nil: volumes are not recycled.
+	// Recycler empties released volumes, see [Plugin.Recycle]. The recyclers of package
+	// recycler fit; their Plugin function can be the FindPluginBySpec of the manager in
+	// which this plugin is registered. Nil: volumes are not recycled.
 	Recycler volume.Recycler
 }
 
@@ -42,22 +42,23 @@ type Config struct {
 type Plugin struct {
 	config  Config
 	host    volume.VolumeHost
-	mounts  *util.PodMounts
+	mounts  *podvolume.Mounts
 	exports *exports
 }
 
 var (
 	_ volume.VolumePlugin             = (*Plugin)(nil)
+	_ volume.PathVolumePlugin         = (*Plugin)(nil)
 	_ volume.PersistentVolumePlugin   = (*Plugin)(nil)
 	_ volume.MountOptionsVolumePlugin = (*Plugin)(nil)
 	_ volume.RecyclableVolumePlugin   = (*Plugin)(nil)
 )
 
-// New returns the plugin. What is wrong with the configuration is an error of Init.
+// New returns the plugin. Init returns an error if the configuration is invalid.
 func New(config Config) *Plugin { return &Plugin{config: config} }
 
 // Init implements [volume.VolumePlugin].
-func (p *Plugin) Init(host volume.VolumeHost) error {
+func (p *Plugin) Init(ctx context.Context, host volume.VolumeHost) error {
 	if p.config.Mounter == nil {
 		return errors.New("nfs: Config.Mounter is missing")
 	}
@@ -68,7 +69,7 @@ func (p *Plugin) Init(host volume.VolumeHost) error {
 	if err != nil {
 		return fmt.Errorf("nfs: %w", err)
 	}
-	mounts := util.NewPodMounts(host, p.config.Mounter)
+	mounts := podvolume.NewMounts(host, p.config.Mounter)
 	p.host, p.mounts = host, mounts
 	p.exports = &exports{dir: dir + "/mounts", mounts: mounts, mounter: p.config.Mounter}
 	return nil
@@ -77,9 +78,8 @@ func (p *Plugin) Init(host volume.VolumeHost) error {
 // GetPluginName returns [PluginName].
 func (p *Plugin) GetPluginName() string { return PluginName }
 
-// GetVolumeName returns "server/path", equal for two ways to write the same: of
-// addresses, upper and lower case in names, slashes. That two names are of one
-// server it does not know.
+// GetVolumeName returns "server/path", equal for equivalent spellings of addresses, of
+// upper and lower case in names, and of slashes. Two names of one server differ.
 func (p *Plugin) GetVolumeName(spec *volume.Spec) (string, error) {
 	s, err := p.source(spec)
 	if err != nil {
@@ -88,8 +88,14 @@ func (p *Plugin) GetVolumeName(spec *volume.Spec) (string, error) {
 	return s.volumeName(), nil
 }
 
-// CanSupport reports whether the volume is an NFS export, written in a pod or a
-// persistent one.
+// GetBackendName returns the server, on which operations on its exports wait.
+func (p *Plugin) GetBackendName(spec *volume.Spec) (string, error) {
+	s, err := p.source(spec)
+	return s.server, err
+}
+
+// CanSupport reports whether the volume is an NFS export, in a pod or in a persistent
+// volume.
 func (p *Plugin) CanSupport(spec *volume.Spec) bool {
 	written, _ := sourceOf(spec)
 	return written != nil
@@ -105,24 +111,24 @@ func (p *Plugin) GetAccessModes() []v1.PersistentVolumeAccessMode {
 // SupportsMountOption returns true.
 func (p *Plugin) SupportsMountOption() bool { return true }
 
-// Recycle implements [volume.Recycler] with the one of the configuration. Without one,
-// or if the volume is read-only, the error wraps [volume.ErrNotSupported].
+// Recycle implements [volume.Recycler] by [Config.Recycler]. Without one, or if the volume
+// is read-only, the error wraps [volume.ErrNotSupported].
 func (p *Plugin) Recycle(ctx context.Context, name string, spec *volume.Spec) error {
 	if _, err := p.source(spec); err != nil {
 		return err
 	}
 	switch {
 	case p.config.Recycler == nil:
-		return fmt.Errorf("recycling without nfs.Config.Recycler: %w", volume.ErrNotSupported)
+		return fmt.Errorf("recycle without nfs.Config.Recycler: %w", volume.ErrNotSupported)
 	case spec.IsReadOnly():
-		return fmt.Errorf("recycling a read-only volume: %w", volume.ErrNotSupported)
+		return fmt.Errorf("recycle a read-only volume: %w", volume.ErrNotSupported)
 	}
 	return p.config.Recycler.Recycle(ctx, name, spec)
 }
 
-// NewMounter checks the specification: the server, the path, and that the options
-// are ones of nfs(5) that the volume may have, with values of their kind, and none
-// contradicts another or read-only. The error is a [*field.Error]; a block volume's
+// NewMounter validates the specification: the server, the path, and the options, which
+// must be allowed ones of nfs(5) with values of their kind, without contradictions among
+// each other or with read-only. The error is a [*field.Error]; that of a block volume
 // wraps [volume.ErrNotSupported].
 func (p *Plugin) NewMounter(spec *volume.Spec, pod *v1.Pod) (volume.Mounter, error) {
 	s, err := p.source(spec)
@@ -130,7 +136,7 @@ func (p *Plugin) NewMounter(spec *volume.Spec, pod *v1.Pod) (volume.Mounter, err
 		return nil, err
 	}
 	if pod == nil {
-		return nil, field.Required(field.NewPath("pod"), "a volume is mounted for a pod")
+		return nil, field.Required(field.NewPath("pod"), "a volume needs a pod")
 	}
 	w, err := parseOptions(spec)
 	if err != nil {
@@ -149,7 +155,7 @@ func (p *Plugin) NewMounter(spec *volume.Spec, pod *v1.Pod) (volume.Mounter, err
 	return &mounter{podVolume: v, source: s, wish: w, readOnly: spec.IsReadOnly()}, nil
 }
 
-// NewUnmounter needs the names alone.
+// NewUnmounter validates the names.
 func (p *Plugin) NewUnmounter(volumeName string, podUID types.UID) (volume.Unmounter, error) {
 	v, err := p.volume(volumeName, podUID)
 	if err != nil {
@@ -158,8 +164,16 @@ func (p *Plugin) NewUnmounter(volumeName string, podUID types.UID) (volume.Unmou
 	return &unmounter{v}, nil
 }
 
-// source returns the export of a specification that is in order, but for its
-// options.
+// NewUnmounterAt implements [volume.PathVolumePlugin].
+func (p *Plugin) NewUnmounterAt(path string) (volume.Unmounter, error) {
+	at, err := p.mounts.Below(field.NewPath("path"), path)
+	if err != nil {
+		return nil, err
+	}
+	return &unmounter{podVolume{plugin: p, path: at}}, nil
+}
+
+// source returns the export of a specification, validated except for its options.
 func (p *Plugin) source(spec *volume.Spec) (source, error) {
 	if err := spec.Validate(); err != nil {
 		return source{}, err
@@ -176,7 +190,7 @@ func (p *Plugin) source(spec *volume.Spec) (source, error) {
 
 var errNotInitialised = errors.New("nfs: the plugin is not initialised")
 
-// volume returns the volume's place for the pod, once its names are in order.
+// volume returns the directory of a volume for a pod. It refuses an invalid name or pod UID.
 func (p *Plugin) volume(name string, podUID types.UID) (podVolume, error) {
 	if p.host == nil {
 		return podVolume{}, errNotInitialised

@@ -25,10 +25,10 @@ import (
 // newHost returns a host with the plugin.
 func newHost(t *testing.T, config nfs.Config) (*volume.Host, *nfs.Plugin) {
 	t.Helper()
-	host, err := volume.NewHost(t.TempDir())
+	host, err := volume.NewHost(t.Context(), t.TempDir())
 	require.NoError(t, err)
 	plugin := nfs.New(config)
-	require.NoError(t, plugin.Init(host))
+	require.NoError(t, plugin.Init(t.Context(), host))
 	return host, plugin
 }
 
@@ -47,11 +47,11 @@ func tearDown(t *testing.T, plugin *nfs.Plugin, spec *volume.Spec, uid types.UID
 }
 
 func TestInitRefuses(t *testing.T) {
-	host, err := volume.NewHost(t.TempDir())
+	host, err := volume.NewHost(t.Context(), t.TempDir())
 	require.NoError(t, err)
-	require.ErrorContains(t, nfs.New(nfs.Config{}).Init(host), "Config.Mounter")
+	require.ErrorContains(t, nfs.New(nfs.Config{}).Init(t.Context(), host), "Config.Mounter")
 	fake := mounttest.NewFake(mount.Config{})
-	require.ErrorContains(t, nfs.New(nfs.Config{Mounter: fake, Transport: 7}).Init(host), "transport")
+	require.ErrorContains(t, nfs.New(nfs.Config{Mounter: fake, Transport: 7}).Init(t.Context(), host), "transport")
 	_, err = nfs.New(nfs.Config{Mounter: fake}).NewUnmounter("v", "1")
 	require.Error(t, err, "not initialised")
 	_, err = nfs.New(nfs.Config{Mounter: fake}).NewMounter(pv("/x", false), &v1.Pod{})
@@ -82,14 +82,14 @@ func TestArgs(t *testing.T) {
 	require.NoError(t, err, "the server has the owners in its hands")
 }
 
-// refusing is a kernel whose servers have no version 4.
-type refusing struct {
+// refusingMounter is a kernel whose servers have no version 4.
+type refusingMounter struct {
 	mount.Interface
 	helper error
 	tried  []string
 }
 
-func (r *refusing) Mount(ctx context.Context, req mount.Request) error {
+func (r *refusingMounter) Mount(ctx context.Context, req mount.Request) error {
 	r.tried = append(r.tried, fmt.Sprint(req.Helper, strings.Join(req.Options, ",")))
 	if req.Helper == mount.HelperNever {
 		return &mount.Error{Op: "mount", Err: syscall.EPROTONOSUPPORT}
@@ -100,8 +100,8 @@ func (r *refusing) Mount(ctx context.Context, req mount.Request) error {
 	return r.Interface.Mount(ctx, req)
 }
 
-// TestVersion3: a server without version 4 is mounted by the program, if there is
-// one and nobody wants anything else.
+// TestVersion3 checks that the program mounts from a server without version 4, if the
+// program exists and neither options nor transport forbid it.
 func TestVersion3(t *testing.T) {
 	missing := &mount.HelperError{Helper: "mount.nfs", Err: fmt.Errorf("%w: %w", exec.ErrNotFound, errors.ErrUnsupported)}
 	for _, test := range []struct {
@@ -119,7 +119,7 @@ func TestVersion3(t *testing.T) {
 		{transport: nfs.Direct, tried: []string{"1"}, errs: []error{syscall.EPROTONOSUPPORT}},
 		{transport: nfs.Helper, tried: []string{"2"}},
 	} {
-		kernel := &refusing{Interface: mounttest.NewFake(mount.Config{}), helper: test.helper}
+		kernel := &refusingMounter{Interface: mounttest.NewFake(mount.Config{}), helper: test.helper}
 		_, plugin := newHost(t, nfs.Config{Mounter: kernel, Transport: test.transport})
 		dir, err := setUp(t, plugin, pv("/x", false, test.options...), "1", volume.MounterArgs{})
 		require.Equal(t, test.tried, kernel.tried)
@@ -177,9 +177,10 @@ func TestOneMountPerExport(t *testing.T) {
 	require.Empty(t, left)
 }
 
-// TestExportIsLeft: what a process that was killed has left is taken down by the
-// next, whatever that is asked for; what cannot be taken down is, in time.
-func TestExportIsLeft(t *testing.T) {
+// TestExportOfEarlierProcess checks that a call of a new process about another volume takes down the
+// exports of a killed process, and that an export which cannot be unmounted is taken down
+// later.
+func TestExportOfEarlierProcess(t *testing.T) {
 	fake := mounttest.NewFake(mount.Config{})
 	host, plugin := newHost(t, nfs.Config{Mounter: fake, OneMountPerExport: true})
 	spec := pv("/a", false)
@@ -190,7 +191,7 @@ func TestExportIsLeft(t *testing.T) {
 	own, err := host.PluginDir(nfs.PluginName)
 	require.NoError(t, err)
 	next := nfs.New(nfs.Config{Mounter: fake})
-	require.NoError(t, next.Init(host))
+	require.NoError(t, next.Init(t.Context(), host))
 	fake.Inject(mounttest.Fault{Op: mounttest.OpUnmount, Err: syscall.EBUSY})
 	require.NoError(t, tearDown(t, next, pv("/b", false), "2"), "it is about another")
 	fake.ClearFaults()
@@ -200,8 +201,8 @@ func TestExportIsLeft(t *testing.T) {
 	require.Empty(t, left)
 }
 
-// TestExportIsBusy: a tear-down that leaves its export says so, and goes on from
-// there.
+// TestExportIsBusy checks that a TearDown which cannot unmount its export returns an
+// uncertain error, and that the next TearDown finishes.
 func TestExportIsBusy(t *testing.T) {
 	fake := mounttest.NewFake(mount.Config{})
 	host, plugin := newHost(t, nfs.Config{Mounter: fake, OneMountPerExport: true})
@@ -223,24 +224,24 @@ func TestExportIsBusy(t *testing.T) {
 	require.NoDirExists(t, places[0])
 }
 
-// meddling is a kernel in which somebody does something before each bind mount.
-type meddling struct {
+// A meddlingMounter calls before ahead of each bind mount.
+type meddlingMounter struct {
 	mount.Interface
 	before func(req mount.Request)
 }
 
-func (m *meddling) Mount(ctx context.Context, req mount.Request) error {
+func (m *meddlingMounter) Mount(ctx context.Context, req mount.Request) error {
 	if req.FSType == "" && m.before != nil {
 		m.before(req)
 	}
 	return m.Interface.Mount(ctx, req)
 }
 
-// TestExportIsTaken: another process takes the export down in the instant before it
-// is bound: what a pod gets is the export all the same, or nothing.
+// TestExportIsTaken unmounts the export just before it is bound, as another process might:
+// the pod gets the export all the same, or nothing.
 func TestExportIsTaken(t *testing.T) {
 	fake := mounttest.NewFake(mount.Config{})
-	kernel, times := &meddling{Interface: fake}, 0
+	kernel, times := &meddlingMounter{Interface: fake}, 0
 	kernel.before = func(req mount.Request) {
 		if times--; times >= 0 {
 			require.NoError(t, fake.Unmount(t.Context(), req.Source))
@@ -268,11 +269,11 @@ func TestExportIsTaken(t *testing.T) {
 	require.Len(t, table, 1, "the root")
 }
 
-// TestBindGivesUp: when there is no time left for the pod's mount nothing remains.
+// TestBindGivesUp checks that no mount remains if ctx ends just before the pod's mount.
 func TestBindGivesUp(t *testing.T) {
 	fake := mounttest.NewFake(mount.Config{})
 	ctx, cancel := context.WithCancel(t.Context())
-	kernel := &meddling{Interface: fake, before: func(mount.Request) { cancel() }}
+	kernel := &meddlingMounter{Interface: fake, before: func(mount.Request) { cancel() }}
 	_, plugin := newHost(t, nfs.Config{Mounter: kernel, OneMountPerExport: true})
 	mounter, err := plugin.NewMounter(pv("/a", false), &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "1"}})
 	require.NoError(t, err)
@@ -286,7 +287,7 @@ func TestBindGivesUp(t *testing.T) {
 	require.Len(t, table, 1, "the root")
 }
 
-// TestOwnDirectories: no volume is set up where the exports are.
+// TestOwnDirectories checks that a volume in the directory of the exports is refused.
 func TestOwnDirectories(t *testing.T) {
 	fake := mounttest.NewFake(mount.Config{})
 	host, plugin := newHost(t, nfs.Config{Mounter: fake})

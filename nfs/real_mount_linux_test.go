@@ -24,14 +24,14 @@ func TestNFSVersions(t *testing.T) {
 		if option != "" {
 			spec = n.pv(path, option)
 		}
-		at := n.up(spec, "1")
+		at := n.setUp(spec, "1")
 		require.Equal(t, "nfs4", at.FSType)
 		require.Contains(t, at.SuperOptions, "vers="+version, option)
 		require.Contains(t, at.SuperOptions, "hard", option)
 		require.NotZero(t, at.Flags&mount.NoSUID, option)
 		require.NotZero(t, at.Flags&mount.NoDev, option)
 		n.requireShows(at, path)
-		n.down(spec, "1")
+		n.tearDown(spec, "1")
 	}
 }
 
@@ -58,15 +58,15 @@ func TestNFSHosts(t *testing.T) {
 	} {
 		n.server.Address = address
 		spec := n.pv(path)
-		at := n.up(spec, "1")
+		at := n.setUp(spec, "1")
 		require.Equal(t, source+path, at.Source)
 		n.requireShows(at, path)
-		n.down(spec, "1")
+		n.tearDown(spec, "1")
 	}
 }
 
-// TestNFSReadOnly: by whatever is said that a volume is read-only, it is, and the
-// same export is writable for another pod at the same time, whoever is first.
+// TestNFSReadOnly checks every way to make a volume read-only. The same export is writable
+// for another pod at the same time, in either order.
 func TestNFSReadOnly(t *testing.T) {
 	for name, c := range map[string]nfs.Config{"each": {}, "one": {OneMountPerExport: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -86,22 +86,22 @@ func TestNFSReadOnly(t *testing.T) {
 			} {
 				for _, writableFirst := range []bool{false, true} {
 					if writableFirst {
-						n.up(n.pv(path), "writer")
+						n.setUp(n.pv(path), "writer")
 					}
 					reader := n.mounter(by.spec, "reader")
-					require.NoError(t, reader.SetUp(n.patiently(), by.args))
+					require.NoError(t, reader.SetUp(n.patientContext(), by.args))
 					if !writableFirst {
-						n.up(n.pv(path), "writer")
+						n.setUp(n.pv(path), "writer")
 					}
-					at := n.at(reader.GetPath())
+					at := n.mountAt(reader.GetPath())
 					require.NotZero(t, at.Flags&mount.ReadOnly, name)
 					require.ErrorIs(t, os.WriteFile(at.Mountpoint+"/x", nil, 0o644), unix.EROFS, name)
-					n.requireShows(n.at(n.mounter(n.pv(path), "writer").GetPath()), path)
-					n.down(by.spec, "reader")
-					n.down(n.pv(path), "writer")
+					n.requireShows(n.mountAt(n.mounter(n.pv(path), "writer").GetPath()), path)
+					n.tearDown(by.spec, "reader")
+					n.tearDown(n.pv(path), "writer")
 				}
 			}
-			require.Empty(t, n.mounted())
+			require.Empty(t, n.mountsBelowRoot())
 		})
 	}
 }
@@ -119,23 +119,23 @@ func TestNFSOptions(t *testing.T) {
 		"noresvport": {"noresvport"}, "nordirplus": {"nordirplus"},
 	} {
 		spec := n.pv(path, option)
-		at := n.up(spec, "1")
+		at := n.setUp(spec, "1")
 		require.Subset(t, at.SuperOptions, want, option)
-		n.down(spec, "1")
+		n.tearDown(spec, "1")
 	}
 	for option, flag := range map[string]mount.Flags{
 		"noexec": mount.NoExec, "noatime": mount.NoAtime, "nodiratime": mount.NoDirAtime,
 	} {
 		spec := n.pv(path, option)
-		at := n.up(spec, "1")
+		at := n.setUp(spec, "1")
 		require.NotZero(t, at.Flags&flag, option)
-		n.down(spec, "1")
+		n.tearDown(spec, "1")
 	}
 }
 
-// TestNFSFound: a program that has just been started recovers a volume with all
+// TestNFSReconstruction: a program that has just been started recovers a volume with all
 // that it had, and brings it up again the same.
-func TestNFSFound(t *testing.T) {
+func TestNFSReconstruction(t *testing.T) {
 	for name, c := range map[string]nfs.Config{"each": {}, "one": {OneMountPerExport: true}} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, c)
@@ -145,31 +145,31 @@ func TestNFSFound(t *testing.T) {
 			for _, spec := range []*volume.Spec{
 				n.inline(path), n.pv(path, "retrans=4", "noatime", "actimeo=9", "nconnect=2"), readOnly,
 			} {
-				before := n.up(spec, "1")
+				before := n.setUp(spec, "1")
 				want, err := n.plugin.GetVolumeName(spec)
 				require.NoError(t, err)
 
 				c.Mounter = n.mounts
 				n.plugin = nfs.New(c)
-				require.NoError(t, n.plugin.Init(n.host))
+				require.NoError(t, n.plugin.Init(t.Context(), n.host))
 				found, err := n.plugin.ConstructVolumeSpec(t.Context(), spec.Name(), before.Mountpoint)
 				require.NoError(t, err)
-				have, err := n.plugin.GetVolumeName(found)
+				have, err := n.plugin.GetVolumeName(found.Spec)
 				require.NoError(t, err)
 				require.Equal(t, want, have)
-				require.Equal(t, nfsOf(spec), nfsOf(found))
-				require.Equal(t, spec.IsReadOnly(), found.IsReadOnly())
+				require.Equal(t, nfsOf(spec), nfsOf(found.Spec))
+				require.Equal(t, spec.IsReadOnly(), found.Spec.IsReadOnly())
 
-				require.Equal(t, before.ID, n.up(found, "1").ID, "it is up already")
-				require.Equal(t, before.ID, n.up(spec, "1").ID, "and as it was asked for")
-				n.down(found, "1")
-				require.Empty(t, n.mounted())
-				again := n.up(found, "1")
+				require.Equal(t, before.ID, n.setUp(found.Spec, "1").ID, "it is up already")
+				require.Equal(t, before.ID, n.setUp(spec, "1").ID, "and as it was asked for")
+				n.tearDown(found.Spec, "1")
+				require.Empty(t, n.mountsBelowRoot())
+				again := n.setUp(found.Spec, "1")
 				require.Equal(t, before.Flags, again.Flags)
 				require.Equal(t, sorted(before.SuperOptions), sorted(again.SuperOptions))
 				require.Equal(t, before.Source, again.Source)
-				n.down(spec, "1")
-				require.Empty(t, n.mounted())
+				n.tearDown(spec, "1")
+				require.Empty(t, n.mountsBelowRoot())
 			}
 		})
 	}

@@ -29,55 +29,55 @@ func (n *node) requireRefusedAs(ctx context.Context, kind volume.ErrorKind, spec
 	for _, text := range why {
 		require.ErrorContains(n, err, text)
 	}
-	require.Empty(n, n.mounted())
+	require.Empty(n, n.mountsBelowRoot())
 	n.requireGone(mounter.GetPath())
 	return err
 }
 
-// TestNFSRefused: what is not to be had is an error that says what is wrong.
+// TestNFSRefused checks that the error for a volume that cannot be mounted names the cause.
 func TestNFSRefused(t *testing.T) {
 	for name, c := range map[string]nfs.Config{"each": {}, "one": {OneMountPerExport: true}} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, c)
 			path := n.exported("a")
 			missing := n.pv(path + "/none")
-			require.ErrorIs(t, n.requireRefused(n.patiently(), missing, n.server.Address, path+"/none"), unix.ENOENT)
+			require.ErrorIs(t, n.requireRefused(n.patientContext(), missing, n.server.Address, path+"/none"), unix.ENOENT)
 			file := n.pv(path + "/precious")
-			require.ErrorIs(t, n.requireRefused(n.patiently(), file), unix.ENOTDIR)
-			require.ErrorIs(t, n.requireRefused(n.patiently(), n.pv(path, "port=2050")), unix.ECONNREFUSED)
-			n.requireRefusedAs(n.patiently(), volume.Final, n.pv(path, "fatal_neterrors=none"), "fatal_neterrors")
+			require.ErrorIs(t, n.requireRefused(n.patientContext(), file), unix.ENOTDIR)
+			require.ErrorIs(t, n.requireRefused(n.patientContext(), n.pv(path, "port=2050")), unix.ECONNREFUSED)
+			n.requireRefusedAs(n.patientContext(), volume.Final, n.pv(path, "fatal_neterrors=none"), "fatal_neterrors")
 
 			nowhere := n.pv(path)
 			nfsOf(nowhere).Server = "no-such-host.invalid"
-			n.requireRefused(n.patiently(), nowhere, "no-such-host.invalid")
+			n.requireRefused(n.patientContext(), nowhere, "no-such-host.invalid")
 			unreachable := n.pv(path)
 			nfsOf(unreachable).Server = "198.51.100.1"
 			n.requireRefused(n.within(time.Second), unreachable, "198.51.100.1")
 
-			n.up(n.pv(path), "1")
-			n.down(n.pv(path), "1")
+			n.setUp(n.pv(path), "1")
+			n.tearDown(n.pv(path), "1")
 		})
 	}
 }
 
-// TestNFSSilent: a server that is silent from some point of the conversation on
-// costs its caller the time that it has, and what is mounted when it speaks again
-// is not seen.
+// TestNFSSilent checks that a server which stops answering at some point of the conversation
+// delays its caller no longer than the context, and that a mount which completes later never
+// becomes visible.
 func TestNFSSilent(t *testing.T) {
 	for bytes, c := range map[int64]nfs.Config{0: {}, 100: {}, 500: {OneMountPerExport: true}, 1000: {}} {
 		t.Run(strconv.FormatInt(bytes, 10), func(t *testing.T) {
 			n := newNode(t, c)
 			path := n.exported("a")
-			between := newBetween(t, n.server.Port, bytes)
+			between := newProxy(t, n.server.Port, bytes)
 			spec := n.pv(path, "port="+strconv.Itoa(between.port()), "vers=4.2")
 			err := n.requireRefused(n.within(500*time.Millisecond), spec, n.server.Address, path)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 
-			between.speak()
-			at := n.up(n.pv(path, "noexec"), "1") // waits for the one that was given up
+			between.allowReply()
+			at := n.setUp(n.pv(path, "noexec"), "1") // waits for the one that was given up
 			require.NotZero(t, at.Flags&mount.NoExec)
-			n.down(spec, "1")
-			require.Empty(t, n.mounted())
+			n.tearDown(spec, "1")
+			require.Empty(t, n.mountsBelowRoot())
 		})
 	}
 }

@@ -1,6 +1,7 @@
 package nfs_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"testing"
@@ -23,11 +24,11 @@ func (n *node) recycling(c nfs.Config) {
 	require.NoError(n, err)
 	c.Mounter, c.Recycler = n.mounts, r
 	n.plugin = nfs.New(c)
-	require.NoError(n, n.plugin.Init(n.host))
+	require.NoError(n, n.plugin.Init(context.Background(), n.host))
 }
 
-// filled returns a directory of the server's with things in it.
-func (n *node) filled(name string) string {
+// filledDirectory returns a directory of the server with entries of several kinds.
+func (n *node) filledDirectory(name string) string {
 	n.Helper()
 	path := n.exported(name)
 	for i := range 20 {
@@ -43,17 +44,17 @@ func TestNFSRecycle(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, c)
 			n.recycling(c)
-			path, other := n.filled("a"), n.filled("b")
+			path, other := n.filledDirectory("a"), n.filledDirectory("b")
 			spec := n.pv(path)
 			for range 2 {
-				require.NoError(t, n.plugin.Recycle(n.patiently(), "a", spec))
+				require.NoError(t, n.plugin.Recycle(n.patientContext(), "a", spec))
 				entries, err := os.ReadDir(path)
 				require.NoError(t, err)
 				require.Empty(t, entries)
 			}
 			require.FileExists(t, other+"/0/deep/file")
-			require.Empty(t, n.mounted())
-			require.ErrorIs(t, n.plugin.Recycle(n.patiently(), "a", n.pv(path, "ro")), volume.ErrNotSupported)
+			require.Empty(t, n.mountsBelowRoot())
+			require.ErrorIs(t, n.plugin.Recycle(n.patientContext(), "a", n.pv(path, "ro")), volume.ErrNotSupported)
 		})
 	}
 }
@@ -68,12 +69,12 @@ func TestNFSRecycleRefused(t *testing.T) {
 			n := &node{T: t, export: dir, server: nfsserver.Serve(t, export)}
 			n.on(t.TempDir(), nfs.Config{})
 			n.recycling(nfs.Config{})
-			path := n.filled("a")
-			err := n.plugin.Recycle(n.patiently(), "a", n.pv(path))
+			path := n.filledDirectory("a")
+			err := n.plugin.Recycle(n.patientContext(), "a", n.pv(path))
 			var left *scrub.UnremovableError
 			require.ErrorAs(t, err, &left)
 			require.FileExists(t, path+"/0/deep/file")
-			require.Empty(t, n.mounted())
+			require.Empty(t, n.mountsBelowRoot())
 		})
 	}
 }

@@ -13,14 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// A source is an export of a server, in its canonical form: equal for two ways to
-// write the same.
+// A source is an export of a server in canonical form: equivalent spellings are equal.
 type source struct{ server, path string }
 
-// volumeName returns what names the storage: "server/path".
+// volumeName returns the name of the storage: "server/path".
 func (s source) volumeName() string { return s.server + s.path }
 
-// String returns what is mounted: "server:/path", "[2001:db8::1]:/path".
+// String returns the source as mount(8) writes it: "server:/path", "[2001:db8::1]:/path".
 func (s source) String() string {
 	if strings.Contains(s.server, ":") {
 		return "[" + s.server + "]:" + s.path
@@ -28,7 +27,7 @@ func (s source) String() string {
 	return s.server + ":" + s.path
 }
 
-// sourceOf returns what a specification says, and where it says it; or nil if the
+// sourceOf returns the NFS source of a specification and its field path, or nil if the
 // volume is of another kind.
 func sourceOf(spec *volume.Spec) (*v1.NFSVolumeSource, *field.Path) {
 	at := field.NewPath("spec")
@@ -43,8 +42,8 @@ func sourceOf(spec *volume.Spec) (*v1.NFSVolumeSource, *field.Path) {
 	return nil, nil
 }
 
-// parseSource reads what somebody wrote into a specification. Its errors are of
-// type [*field.Error].
+// parseSource parses the source of a specification. Its errors are of type
+// [*field.Error].
 func parseSource(at *field.Path, written *v1.NFSVolumeSource) (source, error) {
 	server, err := parseServer(at.Child("server"), written.Server)
 	if err != nil {
@@ -54,7 +53,7 @@ func parseSource(at *field.Path, written *v1.NFSVolumeSource) (source, error) {
 	return source{server, path}, err
 }
 
-// parseMountSource reads the source of a mount, as the mount table has it.
+// parseMountSource parses the source of a mount table entry.
 func parseMountSource(text string) (source, error) {
 	server, export, found := strings.Cut(text, ":/")
 	if strings.HasPrefix(text, "[") {
@@ -63,21 +62,20 @@ func parseMountSource(text string) (source, error) {
 	}
 	at := field.NewPath("source")
 	if !found {
-		return source{}, volume.Invalid(at, text, "not a server and an export, server:/path")
+		return source{}, volume.Invalid(at, text, "must be server:/path")
 	}
 	return parseSource(at, &v1.NFSVolumeSource{Server: server, Path: "/" + export})
 }
 
-// parseServer returns a name in lower case, or an address as it is written
-// shortest.
+// parseServer returns a name in lower case, or an address in its shortest spelling.
 func parseServer(at *field.Path, written string) (string, error) {
 	if written == "" {
-		return "", field.Required(at, "an NFS volume has a server")
+		return "", field.Required(at, "an NFS volume needs a server")
 	}
 	text := written
 	if inside, ok := strings.CutPrefix(written, "["); ok {
 		if text, ok = strings.CutSuffix(inside, "]"); !ok || !strings.Contains(text, ":") {
-			return "", volume.Invalid(at, written, "brackets are around an IPv6 address")
+			return "", volume.Invalid(at, written, "must be an IPv6 address in the brackets")
 		}
 	}
 	if strings.Contains(text, ":") {
@@ -89,17 +87,16 @@ func parseServer(at *field.Path, written string) (string, error) {
 	return parseName(at, text)
 }
 
-// interfaceName is what a network device can be called, as far as an address may
-// name it; or its number.
+// interfaceName matches the name or number of a network device in the zone of an address.
 var interfaceName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,14}$`)
 
 func parseIPv6(at *field.Path, text string) (string, error) {
 	address, err := netip.ParseAddr(text)
 	if err != nil {
-		return "", volume.Invalid(at, text, "not an IPv6 address, and a name holds no colon")
+		return "", volume.Invalid(at, text, "must be an IPv6 address, as a name has no colon")
 	}
 	if zone := address.Zone(); zone != "" && !interfaceName.MatchString(zone) {
-		return "", volume.Invalid(at, text, "the zone of the address is not the name of a network device")
+		return "", volume.Invalid(at, text, "must have the name of a network device as its zone")
 	}
 	return address.Unmap().String(), nil
 }
@@ -109,39 +106,39 @@ var (
 	number = regexp.MustCompile(`^([0-9]+|0[xX][0-9a-fA-F]*)$`)
 )
 
-// longestName is how long a name in the DNS can be.
+// longestName is the maximum length of a DNS name.
 const longestName = 253
 
-// parseName accepts a name of the DNS. One whose last label is a number would be
-// taken for an address by some, for a name by others.
+// parseName accepts a DNS name. It refuses one whose last label is a number, which
+// resolvers treat differently: as an address or as a name.
 func parseName(at *field.Path, text string) (string, error) {
 	labels := strings.Split(strings.TrimSuffix(text, "."), ".")
 	switch {
 	case len(text) > longestName:
-		return "", volume.Invalid(at, text, "a name has at most 253 bytes")
+		return "", volume.Invalid(at, text, "must be at most 253 bytes")
 	case slices.ContainsFunc(labels, func(l string) bool { return !label.MatchString(l) }):
-		return "", volume.Invalid(at, text, "not the name of a server, nor an address")
+		return "", volume.Invalid(at, text, "must be the name or the address of a server")
 	case number.MatchString(labels[len(labels)-1]):
-		return "", volume.Invalid(at, text, "not an IPv4 address, and a name does not end with a number")
+		return "", volume.Invalid(at, text, "must be an IPv4 address, as a name does not end with a number")
 	}
 	return strings.ToLower(text), nil
 }
 
-// longestPath is how long an export can be for the kernel's client.
+// longestPath is the maximum length of an export for the kernel's client.
 const longestPath = 1024
 
 func parsePath(at *field.Path, written string) (string, error) {
 	switch {
 	case written == "":
-		return "", field.Required(at, "an NFS volume has a path")
+		return "", field.Required(at, "an NFS volume needs a path")
 	case !strings.HasPrefix(written, "/"):
 		return "", volume.Invalid(at, written, "the path must be absolute")
 	case strings.ContainsFunc(written, unicode.IsControl):
-		return "", volume.Invalid(at, written, "a path holds no NUL and no control characters")
+		return "", volume.Invalid(at, written, "must contain neither NUL nor control characters")
 	case slices.Contains(strings.Split(written, "/"), ".."):
 		return "", volume.Invalid(at, written, `the path must not contain ".."`)
 	case len(written) > longestPath:
-		return "", volume.Invalid(at, written, "a path has at most 1024 bytes")
+		return "", volume.Invalid(at, written, "must be at most 1024 bytes")
 	}
 	return path.Clean(written), nil
 }

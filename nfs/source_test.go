@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -95,4 +96,19 @@ func requireField(t *testing.T, err error, name, written string) {
 	require.Less(t, len(err.Error()), 512)
 	require.NotContains(t, err.Error(), "\n")
 	require.NotContains(t, err.Error(), "\x00")
+}
+
+// Operations on the exports of one server wait for that server, however it is written.
+func TestBackendName(t *testing.T) {
+	p := New(Config{})
+	name := func(server string) string {
+		spec := volume.NewSpecFromVolume(&v1.Volume{Name: "a", VolumeSource: v1.VolumeSource{NFS: &v1.NFSVolumeSource{Server: server, Path: "/x"}}})
+		name, err := p.GetBackendName(spec)
+		require.NoError(t, err)
+		return name
+	}
+	require.Equal(t, name("server.example.com"), name("SERVER.example.com"))
+	require.NotEqual(t, name("server.example.com"), name("other.example.com"))
+	_, err := p.GetBackendName(nil)
+	require.Error(t, err)
 }

@@ -27,37 +27,37 @@ func TestNFSStale(t *testing.T) {
 			path := n.exported("a")
 			pods := []string{"1", "2", "3"}
 			for _, pod := range pods {
-				n.up(n.pv(path), pod)
+				n.setUp(n.pv(path), pod)
 			}
 			require.NoError(t, os.RemoveAll(path))
 			n.exported("a")
 			for _, pod := range pods[:2] {
-				// The server forgets in its own time what was removed.
+				// The server drops removed directories from its cache with a delay.
 				at := n.mounter(n.pv(path), pod).GetPath()
 				require.Eventually(t, func() bool {
 					_, err := os.ReadDir(at)
 					return errors.Is(err, unix.ESTALE) && mount.IsCorrupted(err)
 				}, time.Minute, time.Millisecond)
-				n.requireShows(n.up(n.pv(path), pod), path)
-				n.requireShows(n.up(n.pv(path), pod), path)
+				n.requireShows(n.setUp(n.pv(path), pod), path)
+				n.requireShows(n.setUp(n.pv(path), pod), path)
 			}
-			n.down(n.pv(path), "3") // stale as it is
-			n.down(n.pv(path), "2")
-			n.requireShows(n.up(n.pv(path), "1"), path)
+			n.tearDown(n.pv(path), "3") // stale as it is
+			n.tearDown(n.pv(path), "2")
+			n.requireShows(n.setUp(n.pv(path), "1"), path)
 
 			require.NoError(t, os.RemoveAll(path))
 			require.Eventually(t, func() bool {
-				err := n.mounter(n.pv(path), "1").SetUp(n.patiently(), volume.MounterArgs{})
+				err := n.mounter(n.pv(path), "1").SetUp(n.patientContext(), volume.MounterArgs{})
 				return errors.Is(err, unix.ENOENT) && volume.KindOf(err) == volume.Transient
 			}, time.Minute, time.Millisecond)
-			n.down(n.pv(path), "1")
-			require.Empty(t, n.mounted())
+			n.tearDown(n.pv(path), "1")
+			require.Empty(t, n.mountsBelowRoot())
 		})
 	}
 }
 
-// TestNFSMany: many volumes go up and down at the same time, and nothing is left.
-func TestNFSMany(t *testing.T) {
+// TestNFSConcurrentVolumes: many volumes go up and down at the same time, and nothing is left.
+func TestNFSConcurrentVolumes(t *testing.T) {
 	for name, c := range map[string]nfs.Config{"each": {}, "one": {OneMountPerExport: true}} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, c)
@@ -67,32 +67,32 @@ func TestNFSMany(t *testing.T) {
 			}
 			_, err := n.mounts.MountRefs(t.Context(), n.host.Root()) // begins to listen for changes
 			require.NoError(t, err)
-			n.up(n.pv(n.exported("first")), "first")
-			n.down(n.pv(n.exported("first")), "first")
+			n.setUp(n.pv(n.exported("first")), "first")
+			n.tearDown(n.pv(n.exported("first")), "first")
 			noLeaks := mounttest.NoLeaks(t)
-			n.many(volumes, func(spec *volume.Spec, uid string) error {
+			n.forMany(volumes, func(spec *volume.Spec, uid string) error {
 				mounter, err := n.plugin.NewMounter(spec, podOf(uid))
 				if err != nil {
 					return err
 				}
-				return mounter.SetUp(n.patiently(), volume.MounterArgs{})
+				return mounter.SetUp(n.patientContext(), volume.MounterArgs{})
 			})
-			require.GreaterOrEqual(t, len(n.mounted()), volumes)
-			n.many(volumes, func(spec *volume.Spec, uid string) error {
+			require.GreaterOrEqual(t, len(n.mountsBelowRoot()), volumes)
+			n.forMany(volumes, func(spec *volume.Spec, uid string) error {
 				unmounter, err := n.plugin.NewUnmounter(spec.Name(), podOf(uid).UID)
 				if err != nil {
 					return err
 				}
-				return unmounter.TearDown(n.patiently())
+				return unmounter.TearDown(n.patientContext())
 			})
-			require.Empty(t, n.mounted())
+			require.Empty(t, n.mountsBelowRoot())
 			noLeaks()
 		})
 	}
 }
 
-// many works on volumes, of which every two show the same, all at once.
-func (n *node) many(volumes int, work func(spec *volume.Spec, uid string) error) {
+// forMany calls work for many volumes concurrently, of which every two have the same export.
+func (n *node) forMany(volumes int, work func(spec *volume.Spec, uid string) error) {
 	n.Helper()
 	var all sync.WaitGroup
 	for i := range volumes {

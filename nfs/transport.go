@@ -12,17 +12,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// A Transport says who speaks to the server before an export is mounted: the
+// A Transport selects the party that negotiates with the server before the mount: the
 // kernel alone, or the program mount.nfs.
 type Transport int
 
 const (
-	// Automatic lets the kernel mount by version 4, and uses the program for what
-	// takes other programs besides: version 3 and Kerberos. A server that has no
-	// version 4 is tried by version 3 then.
+	// Automatic lets the kernel mount by version 4, and uses the program where other
+	// programs are needed: version 3 and Kerberos. A server without version 4 is then
+	// tried by version 3.
 	Automatic Transport = iota
-	// Direct lets the kernel mount, always. Version 3 takes the options nolock and
-	// mountport then, and Kerberos is refused.
+	// Direct lets the kernel mount, always. Version 3 then requires the options nolock
+	// and mountport, and Kerberos is refused.
 	Direct
 	// Helper uses the program, always.
 	Helper
@@ -45,33 +45,33 @@ func (t Transport) check() error {
 	return nil
 }
 
-// checkWish refuses what the kernel cannot do by itself, if it has to.
+// checkWish refuses options that the kernel alone cannot honour, if it has to.
 func (t Transport) checkWish(spec *volume.Spec, w wish) error {
 	if t != Direct {
 		return nil
 	}
 	options := spec.MountOptions()
 	switch {
-	case w.version == "3" && !w.alone():
+	case w.version == "3" && !w.isComplete():
 		i := slices.IndexFunc(options, func(o string) bool { return subjects[keyOf(o)] == "version" })
 		return volume.Invalid(optionField(spec, i), options[i],
 			"without the program mount.nfs version 3 takes the options nolock and mountport")
 	case w.kerberos():
 		i := slices.IndexFunc(options, func(o string) bool { return keyOf(o) == "sec" })
-		return volume.Invalid(optionField(spec, i), options[i], "Kerberos takes the program mount.nfs")
+		return volume.Invalid(optionField(spec, i), options[i], "Kerberos requires the program mount.nfs")
 	}
 	return nil
 }
 
-// ways returns the requests to try, one after the other as long as the server has
-// not the version. The target is not in them.
-func (t Transport) ways(s source, w wish, readOnly bool) []mount.Request {
+// requests returns the mount requests to try in order until the server supports the version of one.
+// The target is not set.
+func (t Transport) requests(s source, w wish, readOnly bool) []mount.Request {
 	kernel := request(s, w.forKernel(), readOnly)
 	kernel.Helper = mount.HelperNever
 	program := request(s, w.forProgram(), readOnly)
 	program.Helper = mount.HelperAlways
 	switch {
-	case t == Helper, t == Automatic && (w.kerberos() || w.version == "3" && !w.alone()):
+	case t == Helper, t == Automatic && (w.kerberos() || w.version == "3" && !w.isComplete()):
 		return []mount.Request{program}
 	case t == Automatic && w.version == "":
 		program.Options = append(program.Options, "vers=3")
@@ -81,16 +81,16 @@ func (t Transport) ways(s source, w wish, readOnly bool) []mount.Request {
 }
 
 func request(s source, options []string, readOnly bool) mount.Request {
-	if readOnly { // an "rw" is that of a volume that this pod only reads
+	if readOnly { // an "rw" of the volume's options; this pod mounts it read-only
 		options = slices.DeleteFunc(slices.Clone(options), func(o string) bool { return o == "rw" || o == "ro" })
 		options = append(options, "ro")
 	}
 	return mount.Request{Source: s.String(), FSType: "nfs", Options: options}
 }
 
-// inTurn mounts in one of the ways. If the last does not help the error is about
-// the first, and what the last takes.
-func inTurn(ways []mount.Request, mounting func(mount.Request) error) error {
+// mountFirst mounts by the first way that works. If the last way fails for want of a program,
+// the error is about the first way and names the requirement of the last.
+func mountFirst(ways []mount.Request, mounting func(mount.Request) error) error {
 	first := mounting(ways[0])
 	if len(ways) == 1 || !errors.Is(first, syscall.EPROTONOSUPPORT) || volume.KindOf(first) == volume.Uncertain {
 		return first

@@ -6,22 +6,22 @@ import (
 	"time"
 
 	"github.com/volumekit/volumekit/util"
+	"github.com/volumekit/volumekit/util/podvolume"
 )
 
-// patience is how long the end of a file system is waited for that is unmounted: a
-// server that answers has got by then what was written, and one that does not would
-// be told for ever that its client is leaving. Tests change it.
-var patience = 10 * time.Second
+// endLimit limits the wait for the end of an unmounted file system. A server that answers
+// has received all data by then; without an answer the client would wait for ever. Tests
+// change it.
+var endLimit = 10 * time.Second
 
-// unmount takes down what is mounted at dir and removes the directory. Exports of the
-// server that are inside of this one, which the kernel's client mounts by itself when
-// somebody looks there, go with it. The end of
-// the file system is waited for in vain at most once; the mounter's own steps with a
-// mount in use begin where the last try has left them.
-func unmount(ctx context.Context, mounts *util.PodMounts, dir string, options ...util.UnmountOption) error {
-	options = append(options, util.EndLater(), util.WithThoseInside(isNFS))
+// unmount unmounts dir and removes the directory. Exports of the server inside this one,
+// which the kernel's client mounts by itself on access, are unmounted with it. unmount
+// waits for the end of the file system at most once; the mounter's escalation on a busy
+// mount continues where the previous attempt stopped.
+func unmount(ctx context.Context, mounts *podvolume.Mounts, dir string, options ...util.UnmountOption) error {
+	options = append(options, util.EndLater(), util.WithSubmounts(isNFS))
 	for {
-		try, cancel := context.WithTimeout(ctx, patience)
+		try, cancel := context.WithTimeout(ctx, endLimit)
 		err := mounts.Unmount(try, dir, options...)
 		cancel()
 		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {

@@ -10,19 +10,19 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
-	"github.com/volumekit/volumekit/util"
+	"github.com/volumekit/volumekit/util/podvolume"
 	"github.com/volumekit/volumekit/volume"
 )
 
-// slow is a kernel whose Unmount takes its time, and gives up when its context ends.
-type slow struct {
+// slowKernel is a kernel whose Unmount takes its time, and gives up when its context ends.
+type slowKernel struct {
 	mount.Interface
 	busy  time.Duration // until it can be unmounted
 	ends  bool
 	start time.Time
 }
 
-func (m *slow) Unmount(ctx context.Context, target string) error {
+func (m *slowKernel) Unmount(ctx context.Context, target string) error {
 	select {
 	case <-ctx.Done():
 		return &mount.Error{Op: "unmount", Target: target, Err: fmt.Errorf("%w: %w", ctx.Err(), mount.ErrNotAnswering)}
@@ -35,16 +35,16 @@ func (m *slow) Unmount(ctx context.Context, target string) error {
 	return &mount.Error{Op: "unmount", Target: target, Err: fmt.Errorf("%w: %w", mount.ErrNotEnded, ctx.Err())}
 }
 
-// TestPatience: an end that does not come is waited for once, a mount in use as long
+// TestUnmountTimeLimit: an end that does not come is waited for once, a mount in use as long
 // as the caller has time.
-func TestPatience(t *testing.T) {
+func TestUnmountTimeLimit(t *testing.T) {
 	for _, test := range []struct {
 		busy, given, want time.Duration
 		ends              bool
 		err               error
 	}{
 		{ends: true, given: time.Hour},
-		{given: time.Hour, want: patience},
+		{given: time.Hour, want: endLimit},
 		{given: time.Second, want: time.Second},
 		{busy: time.Minute, ends: true, given: time.Hour, want: time.Minute},
 		{busy: 55 * time.Second, given: time.Hour, want: time.Minute},
@@ -52,11 +52,11 @@ func TestPatience(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		synctest.Test(t, func(t *testing.T) {
-			host, err := volume.NewHost(dir)
+			host, err := volume.NewHost(t.Context(), dir)
 			require.NoError(t, err)
 			fake := mounttest.NewFake(mount.Config{})
-			m := &slow{Interface: fake, busy: test.busy, ends: test.ends, start: time.Now()}
-			mounts, target := util.NewPodMounts(host, m), host.Root()+"/pods/a"
+			m := &slowKernel{Interface: fake, busy: test.busy, ends: test.ends, start: time.Now()}
+			mounts, target := podvolume.NewMounts(host, m), host.Root()+"/pods/a"
 			require.NoError(t, mounts.SetUp(t.Context(), target, mount.Request{Source: "nas:/x", FSType: "nfs"}))
 			ctx, cancel := context.WithTimeout(t.Context(), test.given)
 			defer cancel()

@@ -12,8 +12,8 @@ import (
 	"github.com/volumekit/volumekit/volume"
 )
 
-// TestNFSv3: version 3 takes mount.nfs, or the options that say what that would find
-// out; without either the error names the program.
+// TestNFSv3 checks that version 3 requires mount.nfs, or the options that mount.nfs would
+// find out; without either the error names the program.
 func TestNFSv3(t *testing.T) {
 	export := t.TempDir()
 	n := &node{T: t, export: export, server: nfsserver.StartV3(t, export)}
@@ -24,10 +24,10 @@ func TestNFSv3(t *testing.T) {
 		}
 	}
 	n.on(t.TempDir(), nfs.Config{})
-	require.Contains(t, n.up(n.pv(export, alone...), "1").SuperOptions, "vers=3")
-	n.down(n.pv(export), "1")
+	require.Contains(t, n.setUp(n.pv(export, alone...), "1").SuperOptions, "vers=3")
+	n.tearDown(n.pv(export), "1")
 	program := n.pv(export, "vers=3", "nolock", "proto=tcp")
-	err := n.mounter(program, "1").SetUp(n.patiently(), volume.MounterArgs{})
+	err := n.mounter(program, "1").SetUp(n.patientContext(), volume.MounterArgs{})
 	require.ErrorIs(t, err, exec.ErrNotFound)
 	require.ErrorContains(t, err, "mount.nfs")
 	require.Equal(t, volume.Final, volume.KindOf(err))
@@ -38,14 +38,14 @@ func TestNFSv3(t *testing.T) {
 	for _, c := range []nfs.Config{{}, {OneMountPerExport: true}, {Transport: nfs.Helper}} {
 		c.Mounter = mounter
 		n.mounts, n.plugin = mounter, nfs.New(c)
-		require.NoError(t, n.plugin.Init(n.host))
-		at := n.up(program, "2")
+		require.NoError(t, n.plugin.Init(t.Context(), n.host))
+		at := n.setUp(program, "2")
 		require.Equal(t, n.server.Source(export), at.Source)
 		require.Contains(t, at.SuperOptions, "vers=3")
 		found, err := n.plugin.ConstructVolumeSpec(t.Context(), program.Name(), at.Mountpoint)
 		require.NoError(t, err)
-		require.Contains(t, found.MountOptions(), "vers=3")
-		n.down(program, "2")
-		require.Empty(t, n.mounted())
+		require.Contains(t, found.Spec.MountOptions(), "vers=3")
+		n.tearDown(program, "2")
+		require.Empty(t, n.mountsBelowRoot())
 	}
 }

@@ -12,19 +12,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// A wish is how a volume is to be mounted, as its options have it.
+// A wish holds the parsed mount options of a volume.
 type wish struct {
-	generic []string // flags of a mount of whatever file system
-	data    []string // the other options, but for the version
-	version string   // the one that is fixed: "", "3", "4", "4.0", "4.1", "4.2"
-	minor   string   // the second number of it, where that is an option of its own
+	generic []string // flags that every mount has
+	data    []string // the options of the file system, but for the version
+	version string   // the fixed version: "", "3", "4", "4.0", "4.1", "4.2"
+	minor   string   // the version's second number, where it is an option of its own
 	said    map[string]string
 }
 
-// mostOptions is more than there are.
+// mostOptions exceeds the number of existing options.
 const mostOptions = 128
 
-// parseOptions reads the mount options of a specification. Its errors are of type
+// parseOptions parses the mount options of a specification. Its errors are of type
 // [*field.Error], at the option.
 func parseOptions(spec *volume.Spec) (wish, error) {
 	w := wish{said: map[string]string{}}
@@ -43,19 +43,22 @@ func parseOptions(spec *volume.Spec) (wish, error) {
 	return w, nil
 }
 
-// optionField is where the option with this index of [volume.Spec.MountOptions] is
-// written.
+// optionField returns the field that holds the option with this index of
+// [volume.Spec.MountOptions]: one element of the field may hold several options.
 func optionField(spec *volume.Spec, i int) *field.Path {
 	at := field.NewPath("spec", "persistentVolume")
-	if i < len(spec.PersistentVolume.Spec.MountOptions) {
-		return at.Child("spec", "mountOptions").Index(i)
+	for n, written := range spec.PersistentVolume.Spec.MountOptions {
+		one := &v1.PersistentVolume{Spec: v1.PersistentVolumeSpec{MountOptions: []string{written}}}
+		if i -= len(volume.NewSpecFromPersistentVolume(one, false).MountOptions()); i < 0 {
+			return at.Child("spec", "mountOptions").Index(n)
+		}
 	}
 	return at.Child("metadata", "annotations").Key(v1.MountOptionAnnotation)
 }
 
-// add files an option, or returns what is wrong with it after the ones before.
+// add records an option, or returns its fault given the options before it.
 func (w *wish) add(before []string, option string) string {
-	// Whether the mounter grants them, it says itself.
+	// The mounter itself refuses options that it does not allow.
 	granted := mount.Allow{SUID: true, Dev: true}
 	parsed, err := mount.ParseOptions(slices.Concat(before, []string{option}), granted)
 	if refused := (*mount.InputError)(nil); errors.As(err, &refused) {
@@ -94,8 +97,8 @@ func (w *wish) addData(option string) string {
 	return ""
 }
 
-// meaning returns what an option says on its subject: a version is "4.2" of
-// "vers=4.2", "nfsvers=4.2" and "v4.2"; a protocol "tcp" of "tcp" and "proto=tcp".
+// meaning returns the value of an option for its subject: the version "4.2" of
+// "vers=4.2", "nfsvers=4.2" and "v4.2"; the protocol "tcp" of "tcp" and "proto=tcp".
 func meaning(option string) string {
 	if _, value, ok := strings.Cut(option, "="); ok {
 		return value
@@ -112,7 +115,7 @@ func keyOf(option string) string {
 	return key
 }
 
-// checkReadOnly refuses an "rw" of a volume that is read-only: one of the two is a
+// checkReadOnly refuses the option "rw" of a read-only volume: one of the two is a
 // mistake.
 func (w wish) checkReadOnly(spec *volume.Spec) error {
 	options := spec.MountOptions()
@@ -122,21 +125,22 @@ func (w wish) checkReadOnly(spec *volume.Spec) error {
 	return nil
 }
 
-// kerberos reports whether the mount takes keys, which programs provide.
+// kerberos reports whether the mount needs keys, which other programs provide.
 func (w wish) kerberos() bool {
 	return slices.ContainsFunc(w.data, func(option string) bool {
 		return strings.HasPrefix(option, "sec=") && strings.Contains(option, "krb5")
 	})
 }
 
-// alone reports whether a mount by version 3 says all that a program would find out.
-func (w wish) alone() bool {
+// isComplete reports whether a mount by version 3 has every option that a program would
+// negotiate.
+func (w wish) isComplete() bool {
 	return slices.Contains(w.data, "nolock") &&
 		slices.ContainsFunc(w.data, func(option string) bool { return strings.HasPrefix(option, "mountport=") })
 }
 
-// forKernel returns the options for the kernel's client: without the ones that
-// speak to the program, and the version only if it is fixed to the last number.
+// forKernel returns the options for the kernel's client: without those addressed to the
+// program, and with the version only if both of its numbers are fixed.
 func (w wish) forKernel() []string {
 	options := slices.DeleteFunc(slices.Clone(w.data), func(option string) bool {
 		return slices.Contains([]string{"fg", "retry", "intr", "nointr"}, keyOf(option))

@@ -1,6 +1,7 @@
 package nfs
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -64,15 +65,26 @@ func TestOptionsRefused(t *testing.T) {
 		_, err := parseOptions(pvWith(strings.Fields(options)...))
 		requireField(t, err, "spec.persistentVolume.spec.mountOptions"+about, options)
 	}
-	for _, option := range []string{"", "hard,soft", "hard\n", "timeo=1\x00", " hard", "hard ", "HARD"} {
+	for _, option := range []string{"timeo=1\x00", "ha\nrd", "ha rd", "HARD"} {
 		_, err := parseOptions(pvWith(option))
 		requireField(t, err, "spec.persistentVolume.spec.mountOptions[0]", option)
 	}
+	for _, written := range [][]string{{"hard,soft"}, {"nfsvers=4.1,hard", "", "timeo=1,soft"}, {"ro,bind"}, {"hard", "context=\"a,b\""}} {
+		_, err := parseOptions(pvWith(written...))
+		_, wrong, _ := strings.Cut(written[len(written)-1], ",")
+		if strings.HasPrefix(wrong, "b\"") {
+			wrong = `context="a`
+		}
+		requireField(t, err, fmt.Sprintf("spec.persistentVolume.spec.mountOptions[%d]", len(written)-1), wrong)
+	}
+	w, err := parseOptions(pvWith("nfsvers=4.1,hard", "ro, noexec"))
+	require.NoError(t, err)
+	require.Equal(t, "ro noexec hard vers=4.1", strings.Join(w.forKernel(), " "))
 	spec := pvWith("hard")
 	spec.PersistentVolume.Annotations = map[string]string{v1.MountOptionAnnotation: "timeo=1,soft"}
-	_, err := parseOptions(spec)
+	_, err = parseOptions(spec)
 	requireField(t, err, "spec.persistentVolume.metadata.annotations["+v1.MountOptionAnnotation+"]", "soft")
-	_, err = parseOptions(pvWith(make([]string, mostOptions+1)...))
+	_, err = parseOptions(pvWith(strings.Repeat("hard,", mostOptions+1)))
 	require.Error(t, err)
 }
 
@@ -97,7 +109,7 @@ func TestWays(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, test.transport.checkWish(pvWith(strings.Fields(test.options)...), w))
 		var ways []string
-		for _, req := range test.transport.ways(s, w, false) {
+		for _, req := range test.transport.requests(s, w, false) {
 			require.Equal(t, "nas:/x", req.Source)
 			require.Equal(t, "nfs", req.FSType)
 			who := map[mount.HelperUse]string{mount.HelperNever: "k", mount.HelperAlways: "p"}[req.Helper]
@@ -107,7 +119,7 @@ func TestWays(t *testing.T) {
 	}
 	w, err := parseOptions(pvWith("hard", "rw"))
 	require.NoError(t, err)
-	for _, way := range Automatic.ways(s, w, true) {
+	for _, way := range Automatic.requests(s, w, true) {
 		require.Contains(t, way.Options, "ro")
 		require.NotContains(t, way.Options, "rw")
 	}
@@ -127,7 +139,8 @@ func TestTransports(t *testing.T) {
 	require.Error(t, Transport(-1).check())
 }
 
-// TestNameOf: exports are told apart by whatever makes another mount of them.
+// TestNameOf checks that the names of exports differ if and only if they require different
+// mounts.
 func TestNameOf(t *testing.T) {
 	req := mount.Request{Source: "nas:/x", Options: []string{"hard", "ro", "timeo=1"}}
 	name := nameOf("", req)

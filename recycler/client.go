@@ -7,37 +7,38 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A PodClient is what [Pod] needs of a cluster. Its methods are safe for concurrent
-// use, ask the API server rather than a cache, and return soon after ctx ends. What
-// the server refused is told as it says it: the errors work with
-// k8s.io/apimachinery/pkg/api/errors. An adapter over client-go is below a hundred lines; it
-// is in examples/clientgo. A client in memory is in recyclertest.
+// A PodClient is the part of the Kubernetes API that [Pod] uses. Its methods are safe for
+// concurrent use, read from the API server rather than from a cache, and return soon after
+// ctx ends. They return the server's errors unchanged, so that
+// k8s.io/apimachinery/pkg/api/errors recognises them. An adapter over client-go has fewer
+// than a hundred lines; it is in controllers/examples/clientgo. A client in memory is in
+// recyclertest.
 type PodClient interface {
-	// Create creates the pod, which it does not change, and returns it as it is then.
+	// Create creates the pod and returns the created pod. It does not change its argument.
 	Create(ctx context.Context, pod *v1.Pod) (*v1.Pod, error)
 	Get(ctx context.Context, namespace, name string) (*v1.Pod, error)
-	// Delete deletes the pod if it has this UID, which is for the server to check
-	// (metav1.Preconditions). If it has another one the error is a conflict.
+	// Delete deletes the pod if it has this UID, which the server checks
+	// (metav1.Preconditions). If the pod has another UID the error is a conflict.
 	Delete(ctx context.Context, namespace, name string, uid types.UID) error
 	// List returns all pods of a namespace that have all of the labels.
 	List(ctx context.Context, namespace string, labels map[string]string) ([]v1.Pod, error)
-	// Watch tells of a pod and of the events that are about it, until ctx ends or
-	// Stop is called. What was before it, it may tell or not.
+	// Watch reports changes of a pod and events about it until ctx ends or Stop is
+	// called. Changes from before the watch may be reported or not.
 	Watch(ctx context.Context, pod *v1.Pod) (PodWatch, error)
 }
 
-// A PodWatch is used by one goroutine.
+// A PodWatch reports updates of one pod. It is used by one goroutine.
 type PodWatch interface {
-	// Next waits for the next update. After an error that is not ctx's the watch is
-	// not used any more: closed, expired, broken are all the same.
+	// Next waits for the next update. After an error other than ctx's the watch is not
+	// used any more: closed, expired and broken watches are treated alike.
 	Next(ctx context.Context) (PodUpdate, error)
 	// Stop ends the watch. It is called once.
 	Stop()
 }
 
-// A PodUpdate is news of a pod, or an event that is about it.
+// A PodUpdate is a change of a pod, or an event about the pod.
 type PodUpdate struct {
-	Pod     *v1.Pod // as it is, or was last if it is deleted
-	Deleted bool    // the pod is not there any more
+	Pod     *v1.Pod // its current state, or its last one if it is deleted
+	Deleted bool    // the pod has been deleted
 	Event   *v1.Event
 }

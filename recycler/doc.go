@@ -1,62 +1,62 @@
-// Package recycler empties volumes whose reclaim policy is Recycle: a volume comes back
-// verified to be empty, or with an error, and then it is not to be used again yet.
+// Package recycler empties volumes whose reclaim policy is Recycle. Recycle returns nil for
+// a volume that is verified to be empty; after an error the volume must not be used yet.
 //
 // # By pod
 //
-// [Pod] does it as Kubernetes does, by a pod that mounts the volume, removes what is in
-// it, and succeeds if it is empty then. It needs of the cluster what [PodClient] says,
-// for which client-go is one choice, and works without a node at hand.
+// [Pod] works as Kubernetes does: a pod mounts the volume, removes its files, and succeeds
+// if the volume is empty afterwards. It reaches the cluster through a [PodClient], for
+// which client-go is one choice, and runs anywhere, on a node or not.
 //
 //	pods, err := recycler.NewPod(recycler.PodConfig{Client: client, Namespace: "recycling"})
 //	err = pods.Recycle(ctx, pv.Name, volume.NewSpecFromPersistentVolume(pv, false))
 //
-// A volume counts as recycled only if a pod that this very call has created, known by its
-// UID, has succeeded with the volume and the command that it was given. Pods are
-// copies of the template that share nothing; each has a name that nobody guesses, and
-// records the owner, the volume and the call that it is for ([OwnerLabel] and others).
-// That a pod of the name exists already is never a success. What an earlier call left,
-// before a crash of the process for one, is removed by its UID first, also if it has
-// succeeded: the volume may have been used since. Pods of others are left alone.
+// A volume counts as recycled only if a pod of this call, identified by its UID, has
+// succeeded with the volume and the command of the template. Pods are independent copies
+// of the template; each has a random name and records its owner, its volume and its call
+// ([OwnerLabel] and others). A pod of that name from before is never a success. Pods of
+// earlier calls, such as those of a process that crashed, are removed by UID first, also
+// if they have succeeded: the volume may have been used since. Pods of other owners are
+// left alone.
 //
-// The pod is watched, and looked at from time to time besides, so that a watch that ends,
-// expires or says nothing costs time alone. How it can end otherwise is in the errors:
+// The pod is watched, and polled besides, so that a watch that ends, expires or stays
+// silent costs time alone. The errors are:
 //
-//	ErrPodFailed            final      the scrub failed: what it said is in the error
-//	ErrPodAltered           final      the cluster made another pod of it
-//	ErrPodImage             transient  the image is not to be had (final: its name is bad)
-//	ErrPodTimeout           transient  it ran, or waited to, for too long
+//	ErrPodFailed            final      the scrub failed: the error has its message
+//	ErrPodAltered           final      the cluster changed the pod's volume or command
+//	ErrPodImage             transient  the image cannot be pulled (final: its name is invalid)
+//	ErrPodTimeout           transient  it did not start or end in time
 //	ErrPodEvicted           transient  the node has ended it
-//	ErrPodDeleted           transient  somebody has deleted it
-//	ErrPodForeign           transient  somebody has a pod of that name
-//	ErrPodAPI               either     the API refused, or failed again and again
+//	ErrPodDeleted           transient  another client has deleted it
+//	ErrPodForeign           transient  another owner's pod has its name
+//	ErrPodAPI               either     the API refused, or failed repeatedly
 //	ErrPodLeft              uncertain  it could not be removed (transient: but it has ended)
 //	the error of ctx        transient
 //
-// At the end the pod is removed, and seen to be gone or to have ended, in a time of its
-// own ([PodConfig].CleanupTimeout) if the context has ended. If the API has not said
-// whether it created the pod, it may still do so for a while: the call waits for that,
-// and removes what comes. A process that dies in that very time cannot.
+// At the end Recycle removes the pod and waits until it is gone or has ended; after the end
+// of the context it has a time of its own for that ([PodConfig].CleanupTimeout). If the API
+// has not answered whether it created the pod, it may still create it for a while: Recycle
+// waits for that pod and removes it. A process that dies in that time leaves the pod.
 //
-// A pod mounts by what can be written in a pod: [NFSSource] is that of NFS volumes, and
-// refuses those that a pod might mount from elsewhere. For volumes of other kinds the
-// embedder has to say ([PodConfig].Source), paths of the host among them, of which none
-// is allowed by itself.
+// The pod needs a volume source that can be written in a pod: [NFSSource] returns that of
+// an NFS volume, and refuses volumes that a pod might mount from another place. For
+// other kinds of volumes the embedder supplies [PodConfig].Source; no host path is allowed
+// without it.
 //
 // # In process
 //
-// [Local] needs no cluster: it mounts the volume through its plugin, where no pod is,
-// removes what is in it by package util/scrub, which never leaves it, unmounts it, and
-// looks through a second mount whether nothing is left.
+// [Local] needs no cluster: it mounts the volume through its plugin in a directory of its
+// own, empties it by package util/scrub, which never leaves the volume, unmounts it, and
+// verifies through a second mount that it is empty.
 //
 //	here, err := recycler.NewLocal(recycler.LocalConfig{Host: host, Plugin: mgr.FindPluginBySpec})
 //	err = here.Recycle(ctx, pv.Name, volume.NewSpecFromPersistentVolume(pv, false))
 //
-// What cannot be removed, or is there afterwards, is named in the error: a
-// scrub.UnremovableError, a scrub.NotEmptyError. A call that was interrupted, by its
-// context or with its process, is gone on with by the next.
+// The error names files that could not be removed (scrub.UnremovableError) or were found
+// afterwards (scrub.NotEmptyError). The next call continues the work of a call whose
+// context ended or whose process died.
 //
 // # For tests, and for client-go
 //
-// Package recyclertest has a cluster in memory for tests. The module in examples/clientgo
+// Package recyclertest has a cluster in memory. The package controllers/examples/clientgo
 // has the client over client-go.
 package recycler

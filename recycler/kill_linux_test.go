@@ -28,11 +28,11 @@ func TestMain(m *testing.M) {
 func recycleIn(ctx context.Context, dir string) error {
 	mounter := mount.New(mount.Config{StagingDir: dir + "/staging"})
 	defer func() { _ = mounter.Close() }()
-	host, err := volume.NewHost(dir + "/root")
+	host, err := volume.NewHost(context.Background(), dir+"/root")
 	if err != nil {
 		return err
 	}
-	mgr, err := volume.NewVolumePluginMgr(host, local.New(local.Config{Mounter: mounter, Roots: []string{dir + "/disks"}}))
+	mgr, err := volume.NewVolumePluginMgr(context.Background(), host, local.New(local.Config{Mounter: mounter, Roots: []string{dir + "/disks"}}))
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func TestLocalKilled(t *testing.T) {
 		for _, info := range table {
 			require.NotContains(t, info.Mountpoint, dir, place)
 		}
-		left, err := filepath.Glob(dir + "/root/plugins/*/*")
+		left, err := filepath.Glob(dir + "/root/plugins/*/*/*")
 		require.NoError(t, err)
 		require.Empty(t, left, place)
 	})

@@ -16,9 +16,9 @@ import (
 	"github.com/volumekit/volumekit/util/scrub"
 )
 
-// TestNobodyBesideAWorker: as long as a worker removes something in a volume, also after
-// the call that it works for, nobody else gets at the volume.
-func TestNobodyBesideAWorker(t *testing.T) {
+// TestVolumeIsLockedByWorker checks that the volume is locked as long as a worker removes
+// entries in it, also after the end of the worker's call.
+func TestVolumeIsLockedByWorker(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
 	}
@@ -36,8 +36,8 @@ func TestNobodyBesideAWorker(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	working, stop := context.WithCancel(t.Context())
 	defer stop()
-	err = w.alone(ctx, func(ctx context.Context) error {
-		return w.with(ctx, at, func(root *scrub.Root) error {
+	err = w.exclusively(ctx, func(ctx context.Context) error {
+		return w.withRoot(ctx, at, func(root *scrub.Root) error {
 			startSlowly(working, root)
 			cancel()
 			return context.Cause(ctx)
@@ -49,13 +49,13 @@ func TestNobodyBesideAWorker(t *testing.T) {
 	_, ok = l.storage.TryLock("disk")
 	require.False(t, ok)
 	stop()
-	require.NoError(t, (&work{Local: &l, name: "one", storage: "disk"}).alone(t.Context(), func(context.Context) error {
+	require.NoError(t, (&work{Local: &l, name: "one", storage: "disk"}).exclusively(t.Context(), func(context.Context) error {
 		require.NoError(t, unix.Unmount(at, 0), "nothing is open any more")
 		return nil
 	}))
 }
 
-// startSlowly returns once a worker is at work, who does not end before ctx.
+// startSlowly returns once a worker runs, which does not end before ctx.
 func startSlowly(ctx context.Context, root *scrub.Root) {
 	begun := make(chan struct{})
 	var once sync.Once

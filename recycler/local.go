@@ -19,95 +19,99 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// LocalConfig is what [NewLocal] needs.
+// LocalConfig configures [NewLocal].
 type LocalConfig struct {
-	// Host says where this node's directories are. Required. Volumes are mounted in
-	// the directory of a plugin that is called [LocalName].
+	// Host has the directories of this node. Required. Volumes are mounted in the
+	// directory of a plugin named [LocalName].
 	Host volume.VolumeHost
 	// Plugin returns the plugin of a volume: VolumePluginMgr.FindPluginBySpec, or a
 	// function that calls it. Required.
 	Plugin func(*volume.Spec) (volume.VolumePlugin, error)
 
-	// Keep are names at the top of a volume that stay, with what is in them. A
-	// directory lost+found stays without.
+	// Keep lists names at the top of a volume that stay, with their content. A directory
+	// lost+found always stays.
 	Keep []string
 	// Workers and PerSecond limit the work on one volume, see [scrub.Options].
 	Workers, PerSecond int
-	// Progress is told how far the scrubbing of a volume is, from one goroutine for
-	// each volume. Nil: nobody is.
+	// Progress receives the progress of scrubbing, from one goroutine for each volume.
+	// Nil: no reports.
 	Progress func(volumeName string, counts scrub.Counts)
-	// Every is how often. Zero: a second.
+	// Every is the interval of Progress. Zero: a second.
 	Every time.Duration
 }
 
-// LocalName is the name under which [Local] has a directory on the host.
+// LocalName is the name of the plugin directory that [Local] uses on the host.
 const LocalName = "volumekit.io/recycler"
 
-// A Local recycles in this process: it mounts the volume where no pod is, removes
-// what is in it, and looks at it once more through another mount. Make one with
-// [NewLocal].
+// A Local recycles in this process: it mounts the volume outside of any pod, empties it,
+// and verifies it through another mount. [NewLocal] returns one.
 type Local struct {
 	config  LocalConfig
-	names   keylock.Map // of volumes: each has one directory here; taken first
-	storage keylock.Map // by the plugin's name and the one that it gives what is behind the volume
+	names   keylock.Map // by name of the volume, which is its directory's; locked first
+	storage keylock.Map // by the plugin's name and its name of the volume's storage
+	works   works
 }
 
 var _ volume.Recycler = (*Local)(nil)
 
-// NewLocal returns the recycler. It does nothing yet.
+// NewLocal returns a recycler. It validates the configuration and touches no file.
 func NewLocal(config LocalConfig) (*Local, error) {
 	at := field.NewPath("config")
 	switch {
 	case config.Host == nil:
-		return nil, field.Required(at.Child("host"), "the volumes are mounted somewhere")
+		return nil, field.Required(at.Child("host"), "a host is needed")
 	case config.Plugin == nil:
-		return nil, field.Required(at.Child("plugin"), "a plugin mounts the volumes")
+		return nil, field.Required(at.Child("plugin"), "a plugin is needed")
 	case config.Workers < 0:
-		return nil, field.Invalid(at.Child("workers"), config.Workers, "not a number of workers")
+		return nil, field.Invalid(at.Child("workers"), config.Workers, "must be at least 0")
 	case config.PerSecond < 0:
-		return nil, field.Invalid(at.Child("perSecond"), config.PerSecond, "not a rate")
+		return nil, field.Invalid(at.Child("perSecond"), config.PerSecond, "must be at least 0")
 	}
 	return &Local{config: config}, nil
 }
 
-// Recycle implements [volume.Recycler]. It returns nil only if a walk through the
-// volume, on a mount made after everything was removed, found nothing but what is
-// kept.
+// Recycle implements [volume.Recycler]. It returns nil only if a walk through the volume,
+// on a mount made after all files were removed, found nothing but [LocalConfig.Keep].
 //
-// What cannot be removed is a [*scrub.UnremovableError], what is found afterwards a
-// [*scrub.NotEmptyError]. A volume that is read-only, or a raw block device, is
-// refused with an error that wraps [volume.ErrNotSupported]. It changes nothing
-// outside of the volume but its own directory, in which nothing is left; unless the
-// error wraps [volume.ErrUncertain]: then the volume may still be mounted there,
-// which the next call for it undoes first.
+// Files that cannot be removed are a [*scrub.UnremovableError], files found afterwards a
+// [*scrub.NotEmptyError]. A read-only volume and a raw block device are refused with an
+// error that wraps [volume.ErrNotSupported]. Outside of the volume Recycle changes its own
+// directory alone, and leaves nothing there unless the error wraps [volume.ErrUncertain]:
+// then the volume may still be mounted there, and the next call unmounts it first.
 //
-// When ctx ends, an error that wraps its cause is returned soon; the next call goes
-// on with what is left. If the file system does not answer, a system call may still
-// be under way then: the next call for the volume waits for its end.
+// When ctx ends, Recycle returns soon, with an error that wraps the cause of ctx; the next
+// call removes the remaining files. Before it returns Recycle unmounts the volume. If that
+// takes longer, because a file system does not answer, it continues without the caller,
+// and the error wraps [volume.ErrUncertain]; the next call for the volume waits for its end.
 func (l *Local) Recycle(ctx context.Context, name string, spec *volume.Spec) error {
 	work, err := l.work(name, spec)
 	if err != nil {
 		return fmt.Errorf("recycle: %w", err)
 	}
-	if err := work.alone(ctx, work.run); err != nil {
+	if err := work.exclusively(ctx, work.run); err != nil {
 		return fmt.Errorf("recycle %s: %w", name, err)
 	}
 	return nil
 }
 
-// alone runs do as the only one for the volume, and keeps others away from it until
-// what do has left at work has ended, too.
-func (w *work) alone(ctx context.Context, do func(context.Context) error) error {
+// Wait returns nil when no recycling is in flight, including those whose callers' contexts
+// have ended; or, when ctx ends, an error that wraps ctx.Err() and the cause.
+func (l *Local) Wait(ctx context.Context) error { return l.works.wait(ctx) }
+
+// exclusively runs do under the volume's locks, and holds the locks until system calls that do
+// has left running have ended.
+func (w *work) exclusively(ctx context.Context, do func(context.Context) error) error {
 	unlock, err := lockBoth(ctx, &w.names, w.name, &w.Local.storage, w.storage)
 	if err != nil {
-		return fmt.Errorf("waiting for another recycling of it: %w", util.Transient(err))
+		return fmt.Errorf("wait for another recycling of the volume: %w", util.Transient(err))
 	}
-	if err = do(ctx); w.lingers == nil {
-		unlock()
+	return w.works.inTime(ctx, unlock, func() error {
+		err := do(ctx)
+		if w.lingers != nil {
+			w.lingers()
+		}
 		return err
-	}
-	go func() { w.lingers(); unlock() }()
-	return err
+	}, func(err error) error { return err })
 }
 
 // A work is the recycling of one volume.
@@ -117,11 +121,11 @@ type work struct {
 	spec    *volume.Spec
 	name    string
 	storage string
-	dir     string // of this volume alone
-	lingers func() // nil, or waits for what has been left at work
+	dir     string // this volume's own
+	lingers func() // nil, or waits for system calls left running
 }
 
-// work checks what is asked for, and changes nothing.
+// work validates the arguments and returns the recycling of the volume. It changes nothing.
 func (l *Local) work(name string, spec *volume.Spec) (*work, error) {
 	if err := volume.ValidatePathComponent(field.NewPath("name"), name); err != nil {
 		return nil, err
@@ -153,38 +157,38 @@ func (l *Local) work(name string, spec *volume.Spec) (*work, error) {
 	}, nil
 }
 
-// purposes are what the volume is mounted for, each in a directory of its own.
+// purposes names the mounts of a recycling, each in a directory of its own.
 var purposes = []string{"scrub", "verify"}
 
-// run takes down what a process that was killed may have left, empties the volume
-// through one mount, and looks at it through the next.
+// run unmounts the volume from the directories of a process that was killed, empties it
+// through one mount, and verifies it through a second.
 func (w *work) run(ctx context.Context) error {
 	for _, purpose := range purposes {
 		unmounter, err := w.unmounter(purpose)
 		if err == nil {
-			err = unmounter.TearDownAt(ctx, w.at(purpose))
+			err = unmounter.TearDownAt(ctx, w.mountPoint(purpose))
 		}
 		if err != nil {
 			return err
 		}
 	}
-	err := w.mounted(ctx, purposes[0], func(root *scrub.Root) error {
+	err := w.whileMounted(ctx, purposes[0], func(root *scrub.Root) error {
 		_, err := root.Empty(ctx, w.options())
 		return err
 	})
 	if err == nil {
-		err = w.mounted(ctx, purposes[1], func(root *scrub.Root) error { return root.Check(ctx, w.options()) })
+		err = w.whileMounted(ctx, purposes[1], func(root *scrub.Root) error { return root.Check(ctx, w.options()) })
 	}
-	if left := safepath.Rmdir(w.dir); left != nil && !errors.Is(left, fs.ErrNotExist) && err == nil {
+	if left := safepath.Rmdir(context.WithoutCancel(ctx), w.dir); left != nil && !errors.Is(left, fs.ErrNotExist) && err == nil {
 		err = util.Transient(left)
 	}
 	return err
 }
 
-// at returns where the volume is mounted.
-func (w *work) at(purpose string) string { return path.Join(w.dir, purpose) }
+// mountPoint returns the mount point for a purpose.
+func (w *work) mountPoint(purpose string) string { return path.Join(w.dir, purpose) }
 
-// uid is that of a pod which does not exist.
+// uid returns the UID of a pod that does not exist.
 func uid(purpose string) types.UID { return types.UID("recycler-" + purpose) }
 
 func (w *work) unmounter(purpose string) (volume.Unmounter, error) {
@@ -201,9 +205,9 @@ func (w *work) options() scrub.Options {
 	return o
 }
 
-// mounted mounts the volume, does something with it, and unmounts it.
-func (w *work) mounted(ctx context.Context, purpose string, do func(*scrub.Root) error) (err error) {
-	dir := w.at(purpose)
+// whileMounted calls do with the volume mounted.
+func (w *work) whileMounted(ctx context.Context, purpose string, do func(*scrub.Root) error) (err error) {
+	dir := w.mountPoint(purpose)
 	unmounter, err := w.unmounter(purpose)
 	if err != nil {
 		return err
@@ -216,38 +220,37 @@ func (w *work) mounted(ctx context.Context, purpose string, do func(*scrub.Root)
 		return err
 	}
 	defer func() { err = errors.Join(err, w.unmount(ctx, unmounter, dir)) }()
-	return w.with(ctx, dir, do)
+	return w.withRoot(ctx, dir, do)
 }
 
-// pod is nobody's: the volume is mounted for us.
+// pod returns a pod that exists only as an argument of the plugin.
 func (w *work) pod(uid types.UID) *v1.Pod {
 	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "recycler-for-" + w.name, UID: uid}}
 }
 
-// unmountWithin is how long taking the volume down may take when there is no time
-// left.
+// unmountWithin limits unmounting after the end of the context.
 const unmountWithin = 30 * time.Second
 
 func (w *work) unmount(ctx context.Context, unmounter volume.Unmounter, dir string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unmountWithin)
 	defer cancel()
 	if err := unmounter.TearDownAt(ctx, dir); err != nil {
-		return fmt.Errorf("%w: %w", volume.ErrUncertain, err)
+		return volume.AsUncertain(err)
 	}
 	return nil
 }
 
-// errNotMounted: what is at the place is the place itself.
-var errNotMounted = errors.New("the volume is not mounted where it was a moment ago")
+// errNotMounted reports that the directory is no mount point.
+var errNotMounted = errors.New("the volume was unmounted during the recycling")
 
-// with opens the root of the volume, and makes sure that it is that.
-func (w *work) with(ctx context.Context, dir string, do func(*scrub.Root) error) error {
-	around, err := scrub.Open(path.Dir(dir))
+// withRoot opens the root of the volume, verifies that it is mounted, and calls do.
+func (w *work) withRoot(ctx context.Context, dir string, do func(*scrub.Root) error) error {
+	around, err := scrub.Open(ctx, path.Dir(dir))
 	if err != nil {
 		return util.Transient(err)
 	}
 	defer func() { _ = around.Close() }()
-	root, err := scrub.Open(dir)
+	root, err := scrub.Open(ctx, dir)
 	if err != nil {
 		return util.Transient(err)
 	}
@@ -258,7 +261,7 @@ func (w *work) with(ctx context.Context, dir string, do func(*scrub.Root) error)
 	return do(root)
 }
 
-// release closes the root, or leaves that to a worker who is still in a system call.
+// release closes the root, or leaves that to a worker that is still in a system call.
 func (w *work) release(ctx context.Context, root *scrub.Root) {
 	_ = root.Close()
 	if ctx.Err() != nil {

@@ -18,18 +18,18 @@ func ExampleLocal() {
 	mounter := mount.New(mount.Config{})
 	defer func() { _ = mounter.Close() }()
 	if err := recycle(context.Background(), mounter, "/var/lib/volumes"); err != nil {
-		fmt.Println(err) // the volume is not to be given to anybody
+		fmt.Println(err) // the volume must not be reused
 	}
 }
 
 // recycle empties the volume that is at disks/a.
 func recycle(ctx context.Context, mounter mount.Interface, dir string) error {
 	disks := filepath.Join(dir, "disks")
-	host, err := volume.NewHost(filepath.Join(dir, "root"))
+	host, err := volume.NewHost(context.Background(), filepath.Join(dir, "root"))
 	if err != nil {
 		return err
 	}
-	plugins, err := volume.NewVolumePluginMgr(host, local.New(local.Config{Mounter: mounter, Roots: []string{disks}}))
+	plugins, err := volume.NewVolumePluginMgr(context.Background(), host, local.New(local.Config{Mounter: mounter, Roots: []string{disks}}))
 	if err != nil {
 		return err
 	}

@@ -48,9 +48,9 @@ func newLocalNode(t *testing.T) *localNode {
 	t.Cleanup(func() { require.NoError(t, mounter.Close()) })
 	n := &localNode{T: t, mounter: mounter, disks: dir + "/disks"}
 	require.NoError(t, errors.Join(os.Mkdir(dir+"/root", 0o755), os.Mkdir(n.disks, 0o755)))
-	n.host, err = volume.NewHost(dir + "/root")
+	n.host, err = volume.NewHost(t.Context(), dir+"/root")
 	require.NoError(t, err)
-	n.mgr, err = volume.NewVolumePluginMgr(n.host, local.New(local.Config{Mounter: n.mounter, Roots: []string{n.disks}}))
+	n.mgr, err = volume.NewVolumePluginMgr(t.Context(), n.host, local.New(local.Config{Mounter: n.mounter, Roots: []string{n.disks}}))
 	require.NoError(t, err)
 	n.config = recycler.LocalConfig{Host: n.host, Plugin: n.mgr.FindPluginBySpec}
 	return n
@@ -136,7 +136,8 @@ func TestLocal(t *testing.T) {
 	n.requireNothingLeft()
 }
 
-// TestLocalRefuses: nothing of the volume has changed.
+// TestLocalRefuses checks the refused volumes and configurations, and that a refused volume
+// is unchanged.
 func TestLocalRefuses(t *testing.T) {
 	n := newLocalNode(t)
 	if n == nil {
@@ -165,8 +166,8 @@ func TestLocalRefuses(t *testing.T) {
 	}
 }
 
-// TestLocalRefusesSubmounts: what is mounted in a volume is neither scrubbed nor left in
-// a volume that is said to be empty; and it does not go away by waiting.
+// TestLocalRefusesSubmounts checks that a mount inside a volume is not scrubbed and that the
+// volume is not reported as empty. The error is final: waiting does not remove the mount.
 func TestLocalRefusesSubmounts(t *testing.T) {
 	n := newLocalNode(t)
 	if n == nil {
@@ -186,18 +187,18 @@ func TestLocalRefusesSubmounts(t *testing.T) {
 	require.NoError(t, n.recycle(t.Context(), spec))
 }
 
-// TestLocalIsNotEmpty: a volume of which something stays is not recycled, and that is
-// named.
+// TestLocalIsNotEmpty checks that a volume with remaining entries is not recycled, and that
+// the error names them.
 func TestLocalIsNotEmpty(t *testing.T) {
 	n := newLocalNode(t)
 	if n == nil {
 		return
 	}
 	spec, dir := n.disk("one")
-	// It appears between the scrub and the look at what is left.
+	// The file appears after the scrub and before the check for remaining entries.
 	n.config.Plugin = func(spec *volume.Spec) (volume.VolumePlugin, error) {
 		plugin, err := n.mgr.FindPluginBySpec(spec)
-		return latecomer{plugin, dir}, err
+		return lateWriterPlugin{plugin, dir}, err
 	}
 	err := n.recycle(t.Context(), spec)
 	var left *scrub.NotEmptyError
@@ -209,13 +210,13 @@ func TestLocalIsNotEmpty(t *testing.T) {
 	requireEmpty(t, dir)
 }
 
-// A latecomer writes into a volume before it is looked at.
-type latecomer struct {
+// A lateWriterPlugin writes a file into a volume before the check for remaining entries.
+type lateWriterPlugin struct {
 	volume.VolumePlugin
 	dir string
 }
 
-func (l latecomer) NewMounter(spec *volume.Spec, pod *v1.Pod) (volume.Mounter, error) {
+func (l lateWriterPlugin) NewMounter(spec *volume.Spec, pod *v1.Pod) (volume.Mounter, error) {
 	if pod.UID == "recycler-verify" {
 		if err := os.WriteFile(l.dir+"/late", nil, 0o600); err != nil {
 			return nil, err
@@ -224,8 +225,8 @@ func (l latecomer) NewMounter(spec *volume.Spec, pod *v1.Pod) (volume.Mounter, e
 	return l.VolumePlugin.NewMounter(spec, pod)
 }
 
-// TestLocalIsNotMounted: a plugin that says it has mounted, and has not, does not
-// make a volume clean.
+// TestLocalIsNotMounted checks that a volume is not recycled if its plugin reports a mount
+// that does not exist.
 func TestLocalIsNotMounted(t *testing.T) {
 	n := newLocalNode(t)
 	if n == nil {
@@ -234,7 +235,7 @@ func TestLocalIsNotMounted(t *testing.T) {
 	spec, dir := n.disk("one")
 	n.config.Plugin = func(spec *volume.Spec) (volume.VolumePlugin, error) {
 		plugin, err := n.mgr.FindPluginBySpec(spec)
-		return pretender{plugin}, err
+		return idlePlugin{plugin}, err
 	}
 	err := n.recycle(t.Context(), spec)
 	require.Equal(t, volume.Transient, volume.KindOf(err), "%v", err)
@@ -242,22 +243,22 @@ func TestLocalIsNotMounted(t *testing.T) {
 	n.requireNothingLeft()
 }
 
-// A pretender makes a directory only.
-type pretender struct{ volume.VolumePlugin }
+// An idlePlugin creates the directory of a volume without a mount.
+type idlePlugin struct{ volume.VolumePlugin }
 
-func (p pretender) NewMounter(spec *volume.Spec, pod *v1.Pod) (volume.Mounter, error) {
+func (p idlePlugin) NewMounter(spec *volume.Spec, pod *v1.Pod) (volume.Mounter, error) {
 	m, err := p.VolumePlugin.NewMounter(spec, pod)
-	return pretending{m}, err
+	return idleMounter{m}, err
 }
 
-type pretending struct{ volume.Mounter }
+type idleMounter struct{ volume.Mounter }
 
-func (pretending) SetUpAt(_ context.Context, dir string, _ volume.MounterArgs) error {
+func (idleMounter) SetUpAt(_ context.Context, dir string, _ volume.MounterArgs) error {
 	return os.MkdirAll(dir, 0o750)
 }
 
-// TestLocalIsInterrupted: at any point, and by anything: the next call begins with
-// what the last has left, and finishes.
+// TestLocalIsInterrupted checks that the next call finishes the work of a call that was
+// interrupted at any point and by any cause.
 func TestLocalIsInterrupted(t *testing.T) {
 	n := newLocalNode(t)
 	if n == nil {
@@ -285,7 +286,8 @@ func TestLocalIsInterrupted(t *testing.T) {
 	n.requireNothingLeft()
 }
 
-// TestLocalConcurrently: of one volume one call works at a time, of several all.
+// TestLocalConcurrently checks that one call at a time works on a volume, and that calls on
+// several volumes work at once.
 func TestLocalConcurrently(t *testing.T) {
 	n := newLocalNode(t)
 	if n == nil {
@@ -313,9 +315,9 @@ func TestLocalConcurrently(t *testing.T) {
 	n.requireNothingLeft()
 }
 
-// TestLocalOneName: a name has one directory, so whoever recycles another volume under
-// it waits.
-func TestLocalOneName(t *testing.T) {
+// TestLocalEqualNamesAreSerialized checks that recycling two volumes of one name is serialized: a name has
+// one directory.
+func TestLocalEqualNamesAreSerialized(t *testing.T) {
 	n := newLocalNode(t)
 	if n == nil {
 		return
@@ -323,7 +325,7 @@ func TestLocalOneName(t *testing.T) {
 	var working, most atomic.Int32
 	n.config.Plugin = func(spec *volume.Spec) (volume.VolumePlugin, error) {
 		plugin, err := n.mgr.FindPluginBySpec(spec)
-		return counter{plugin, &working, &most}, err
+		return countingPlugin{plugin, &working, &most}, err
 	}
 	r, err := recycler.NewLocal(n.config)
 	require.NoError(t, err)
@@ -346,23 +348,23 @@ func TestLocalOneName(t *testing.T) {
 	n.requireNothingLeft()
 }
 
-// A counter says how many volumes are up at a time.
-type counter struct {
+// A countingPlugin records the number of volumes that are mounted at a time.
+type countingPlugin struct {
 	volume.VolumePlugin
 	working, most *atomic.Int32
 }
 
-func (c counter) NewMounter(spec *volume.Spec, pod *v1.Pod) (volume.Mounter, error) {
+func (c countingPlugin) NewMounter(spec *volume.Spec, pod *v1.Pod) (volume.Mounter, error) {
 	m, err := c.VolumePlugin.NewMounter(spec, pod)
-	return counting{m, c}, err
+	return countingMounter{m, c}, err
 }
 
-type counting struct {
+type countingMounter struct {
 	volume.Mounter
-	counter
+	countingPlugin
 }
 
-func (c counting) SetUpAt(ctx context.Context, dir string, args volume.MounterArgs) error {
+func (c countingMounter) SetUpAt(ctx context.Context, dir string, args volume.MounterArgs) error {
 	if now := c.working.Add(1); now > c.most.Load() {
 		c.most.Store(now)
 	}
@@ -371,7 +373,7 @@ func (c counting) SetUpAt(ctx context.Context, dir string, args volume.MounterAr
 	return c.Mounter.SetUpAt(ctx, dir, args)
 }
 
-// TestLocalUncertain: what cannot be taken down is said to be so.
+// TestLocalUncertain checks that the error is uncertain if the volume cannot be taken down.
 func TestLocalUncertain(t *testing.T) {
 	n := newLocalNode(t)
 	if n == nil {
@@ -380,7 +382,7 @@ func TestLocalUncertain(t *testing.T) {
 	spec, dir := n.disk("one")
 	n.config.Plugin = func(spec *volume.Spec) (volume.VolumePlugin, error) {
 		plugin, err := n.mgr.FindPluginBySpec(spec)
-		return stayer{plugin}, err
+		return stuckPlugin{plugin}, err
 	}
 	err := n.recycle(t.Context(), spec)
 	require.ErrorIs(t, err, syscall.EBUSY)
@@ -391,17 +393,17 @@ func TestLocalUncertain(t *testing.T) {
 	n.requireNothingLeft()
 }
 
-// A stayer cannot be taken down once it is up.
-type stayer struct{ volume.VolumePlugin }
+// A stuckPlugin cannot be taken down once it is up.
+type stuckPlugin struct{ volume.VolumePlugin }
 
-func (s stayer) NewUnmounter(name string, uid types.UID) (volume.Unmounter, error) {
+func (s stuckPlugin) NewUnmounter(name string, uid types.UID) (volume.Unmounter, error) {
 	u, err := s.VolumePlugin.NewUnmounter(name, uid)
-	return staying{u}, err
+	return stuckUnmounter{u}, err
 }
 
-type staying struct{ volume.Unmounter }
+type stuckUnmounter struct{ volume.Unmounter }
 
-func (s staying) TearDownAt(ctx context.Context, dir string) error {
+func (s stuckUnmounter) TearDownAt(ctx context.Context, dir string) error {
 	if _, err := os.Lstat(dir); err == nil {
 		return fmt.Errorf("%w: %w", volume.ErrTransient, syscall.EBUSY)
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/volumekit/volumekit/util/keylock"
 )
 
-// lockBoth takes a lock of each map, or none. Whoever has one of the second waits for
-// nothing else, so nobody waits for ever.
+// lockBoth acquires a lock of each map, or none. The holder of a lock of second waits for
+// no other lock, so there is no deadlock.
 func lockBoth(ctx context.Context, first *keylock.Map, a string, second *keylock.Map, b string) (unlock func(), err error) {
 	unlockFirst, err := first.Lock(ctx, a)
 	if err != nil {
@@ -27,9 +27,8 @@ func lockBoth(ctx context.Context, first *keylock.Map, a string, second *keylock
 	return func() { unlockSecond(); unlockFirst() }, nil
 }
 
-// storageKey returns a text that is the same for sources of the same files. Of NFS
-// servers it knows the ways to write one name or address, not that two are of one
-// machine.
+// storageKey returns the same text for sources of the same files. It knows the spellings
+// of one NFS server's name or address, but not that two names belong to one machine.
 func storageKey(source v1.VolumeSource) string {
 	if nfs := source.NFS; nfs != nil {
 		server := strings.TrimSuffix(strings.ToLower(nfs.Server), ".")

@@ -33,7 +33,7 @@ func TestStorageKey(t *testing.T) {
 	require.NotEqual(t, hostPath("/x"), hostPath("/y"))
 }
 
-// TestLockBoth: one lock that is not to be had in time leaves none held.
+// TestLockBoth checks that neither lock is held if one of them cannot be acquired in time.
 func TestLockBoth(t *testing.T) {
 	var first, second keylock.Map
 	unlock, err := lockBoth(t.Context(), &first, "a", &second, "b")

@@ -13,15 +13,14 @@ import (
 	"github.com/volumekit/volumekit/volume"
 )
 
-// PodConfig is what [NewPod] needs. Only Client is required.
+// PodConfig configures [NewPod]. Only Client is required.
 type PodConfig struct {
 	Client PodClient
-	// Namespace is where the pods are. Empty: "default". Who may create pods there, or
-	// alter them, is trusted with the volumes.
+	// Namespace is the pods' namespace. Empty: "default". A right to create or
+	// alter pods in it includes access to the volumes.
 	Namespace string
-	// Owner says who we are, and still is the same after a restart: pods of this owner
-	// for a volume are removed before it is recycled. It is a value of a label. Empty:
-	// "volumekit".
+	// Owner identifies this recycler, also after a restart: pods of this owner for a
+	// volume are removed before it is recycled. It is a label value. Empty: "volumekit".
 	Owner string
 	// Template is the pod that scrubs, see [ValidateRecyclerPodTemplate]; it is copied.
 	// Its names, deadline, and the source of its first volume are replaced. Nil:
@@ -31,45 +30,46 @@ type PodConfig struct {
 	// are Recycle's. Nil: [NFSSource]. It may be called concurrently.
 	Source func(*v1.PersistentVolume) (v1.VolumeSource, error)
 
-	// MinimumTimeout and TimeoutIncrement, for each GiB of the volume, say how long a
-	// pod may scrub: see [CalculateTimeoutForVolume]. They count in seconds, rounded up.
+	// MinimumTimeout and TimeoutIncrement, for each GiB of the volume, limit a pod's
+	// scrubbing: see [CalculateTimeoutForVolume]. They count in seconds, rounded up.
 	// 0: 5 min and 30 s.
 	MinimumTimeout, TimeoutIncrement time.Duration
-	// StartTimeout is how long a pod may take besides: to be scheduled, to start. 0: 5 min.
+	// StartTimeout limits scheduling and starting a pod. 0: 5 min.
 	StartTimeout time.Duration
-	// ImagePullTimeout is for how long pulling the image may fail. 0: 2 min.
+	// ImagePullTimeout limits the time for which pulling the image may fail. 0: 2 min.
 	ImagePullTimeout time.Duration
-	// CleanupTimeout is for how long it is tried to remove a pod, also when the context
-	// has ended. 0: 90 s. It should be longer than the template's grace period and
+	// CleanupTimeout limits the removal of a pod, also after the context has ended and
+	// Recycle has returned. 0: 90 s. It should exceed the template's grace period and
 	// RequestTimeout.
 	CleanupTimeout time.Duration
-	// RequestTimeout is for how long the API server may go on with a request that it has
-	// not answered: if creating a pod failed so, one is waited for and removed. 0: 1 min,
-	// the server's own default.
+	// RequestTimeout is the time for which the API server may continue a request that it
+	// has not answered: after a failed creation Recycle waits so long for the pod, to
+	// remove it. 0: 1 min, the server's own default.
 	RequestTimeout time.Duration
-	// CallTimeout ends a call to the API. 0: 30 s.
+	// CallTimeout limits a call to the API. 0: 30 s.
 	CallTimeout time.Duration
-	// PollInterval is how often the pod is looked at if its watch says nothing. 0: 10 s.
+	// PollInterval is the interval of polls besides a silent watch. 0: 10 s.
 	PollInterval time.Duration
 
-	// Recorder is told of the events that are about our pods, such as that the volume
-	// cannot be mounted. It is called by Recycle, which waits for it, and concurrently
-	// if Recycle is. Nil: nobody is told.
+	// Recorder receives the events about the recycler's pods, such as a failed mount.
+	// Recycle calls it and waits for it; concurrent calls of Recycle call it
+	// concurrently. Nil: events are dropped.
 	Recorder func(Event)
 }
 
 // A Pod recycles volumes by pods. It is safe for concurrent use: recycles of one volume,
-// and of several that have the same source, wait for each other; others run at a time.
-// Make one with [NewPod].
+// and of volumes with the same source, wait for each other; others run in parallel.
+// [NewPod] returns one.
 type Pod struct {
 	config  PodConfig
-	volumes keylock.Map // by UID of the persistent volume; taken first
-	storage keylock.Map // by what the pods mount
+	volumes keylock.Map // by UID of the persistent volume; locked first
+	storage keylock.Map // by the volume source of the pod
+	works   works
 }
 
 var _ volume.Recycler = (*Pod)(nil)
 
-// NewPod returns a recycler, or what is wrong with the configuration: a [*field.Error].
+// NewPod returns a recycler. An invalid configuration is a [*field.Error].
 func NewPod(config PodConfig) (*Pod, error) {
 	if config.Client == nil {
 		return nil, field.Required(field.NewPath("client"), "a client of the cluster is needed")
@@ -112,7 +112,7 @@ func (c *PodConfig) setTimes() error {
 	} {
 		setDefault(t.value, t.fallback)
 		if *t.value < 0 {
-			return field.Invalid(field.NewPath(t.name), t.value.String(), "must not be negative")
+			return field.Invalid(field.NewPath(t.name), t.value.String(), "must be at least 0")
 		}
 	}
 	return nil
@@ -135,16 +135,23 @@ func setDefault[T comparable](value *T, fallback T) {
 	}
 }
 
-// Recycle implements [volume.Recycler]: it returns nil only if a pod that it has created
-// itself has succeeded, and is gone or has ended. name is for errors; empty is the
-// persistent volume's.
+// Wait returns nil when no recycling is in flight and no pod is being removed, including
+// those of calls whose contexts have ended; or, when ctx ends, an error that wraps
+// ctx.Err() and the cause. A program calls Wait before it exits, to leave no pod.
+func (p *Pod) Wait(ctx context.Context) error { return p.works.wait(ctx) }
+
+// Recycle implements [volume.Recycler]: it returns nil only if a pod that this call has
+// created has succeeded, and is gone or has ended. name appears in errors; empty: the
+// persistent volume's name.
 //
-// When ctx ends the pod is removed, for which it takes at most [PodConfig].CleanupTimeout
-// more. A pod that could not be removed is in the error, which then wraps [ErrPodLeft].
+// When ctx ends, Recycle returns soon. The removal of the pod then continues without the
+// caller for at most [PodConfig].CleanupTimeout, see [Pod.Wait]; the next Recycle of the
+// volume waits for its end. An error that wraps [ErrPodLeft] says that the pod was not
+// gone when Recycle returned.
+//
 // Errors are of type [*PodError], or [*field.Error] if spec was refused and nothing was
-// created; both work with errors.As. Volumes that no pod can mount, or that are block
-// devices, are refused with [volume.ErrNotSupported]; read-only ones with a
-// [*field.Error].
+// created; both work with errors.As. Volumes that no pod can mount, and block devices,
+// are refused with [volume.ErrNotSupported]; read-only volumes with a [*field.Error].
 func (p *Pod) Recycle(ctx context.Context, name string, spec *volume.Spec) error {
 	r, err := p.newRun(name, spec)
 	if err != nil {
@@ -152,8 +159,7 @@ func (p *Pod) Recycle(ctx context.Context, name string, spec *volume.Spec) error
 	}
 	unlock, err := lockBoth(ctx, &p.volumes, string(r.pv.UID), &p.storage, storageKey(r.asked.Spec.Volumes[0].VolumeSource))
 	if err != nil {
-		return r.failed(ended(ctx))
+		return r.failed(endedError(ctx))
 	}
-	defer unlock()
-	return r.failed(r.recycle(ctx))
+	return p.works.inTime(ctx, unlock, func() error { return r.failed(r.recycle(ctx)) }, r.continuesError)
 }

@@ -29,7 +29,7 @@ type (
 	fault = recyclertest.Fault
 )
 
-// An outcome is what becomes of one recycle in a cluster.
+// An outcome is a recycle in a cluster with its expected result.
 type outcome struct {
 	name   string
 	fate   fate
@@ -62,14 +62,14 @@ var outcomes = []outcome{
 	{name: "image pull fails", fate: fate{Waiting: "ErrImagePull"}, want: recycler.ErrPodImage, kind: volume.Transient, atMost: 3 * time.Minute},
 	{name: "image pull backs off", fate: fate{Waiting: "ImagePullBackOff"}, want: recycler.ErrPodImage, kind: volume.Transient, atMost: 3 * time.Minute},
 	{name: "image has no good name", fate: fate{Waiting: "InvalidImageName"}, want: recycler.ErrPodImage, kind: volume.Final},
-	{name: "context ends", fate: fate{Never: true}, cancel: time.Second, want: context.Canceled, kind: volume.Transient},
+	{name: "context ends", fate: fate{Never: true}, cancel: time.Second, want: context.Canceled, kind: volume.Uncertain},
 
-	{name: "replaced", fate: fate{Run: 5 * time.Second}, meddle: replace, want: recycler.ErrPodDeleted, kind: volume.Transient},
-	{name: "replaced by its like", fate: fate{Run: 5 * time.Second}, meddle: double, want: recycler.ErrPodDeleted, kind: volume.Transient},
-	{name: "deleted while it runs", fate: fate{Run: 5 * time.Second}, meddle: remove, want: recycler.ErrPodDeleted, kind: volume.Transient},
-	{name: "other volume", meddle: alter(func(pod *v1.Pod) { pod.Spec.Volumes[0].NFS.Path = "/other" }), want: recycler.ErrPodAltered, kind: volume.Final},
-	{name: "other command", meddle: alter(func(pod *v1.Pod) { pod.Spec.Containers[0].Command = []string{"true"} }), want: recycler.ErrPodAltered, kind: volume.Final},
-	{name: "other mount", meddle: alter(func(pod *v1.Pod) { pod.Spec.Containers[0].VolumeMounts[0].SubPath = "in" }), want: recycler.ErrPodAltered, kind: volume.Final},
+	{name: "replaced", fate: fate{Run: 5 * time.Second}, meddle: replaceByForeignPod, want: recycler.ErrPodDeleted, kind: volume.Transient},
+	{name: "replaced by its like", fate: fate{Run: 5 * time.Second}, meddle: putSecondPod, want: recycler.ErrPodDeleted, kind: volume.Transient},
+	{name: "deleted while it runs", fate: fate{Run: 5 * time.Second}, meddle: removePod, want: recycler.ErrPodDeleted, kind: volume.Transient},
+	{name: "other volume", meddle: alterPod(func(pod *v1.Pod) { pod.Spec.Volumes[0].NFS.Path = "/other" }), want: recycler.ErrPodAltered, kind: volume.Final},
+	{name: "other command", meddle: alterPod(func(pod *v1.Pod) { pod.Spec.Containers[0].Command = []string{"true"} }), want: recycler.ErrPodAltered, kind: volume.Final},
+	{name: "other mount", meddle: alterPod(func(pod *v1.Pod) { pod.Spec.Containers[0].VolumeMounts[0].SubPath = "in" }), want: recycler.ErrPodAltered, kind: volume.Final},
 
 	{name: "create forbidden", faults: map[recyclertest.Op]fault{recyclertest.Create: {Err: apierrors.NewForbidden(pods, "", io.EOF)}}, want: recycler.ErrPodAPI, kind: volume.Final},
 	{name: "create conflicts", faults: map[recyclertest.Op]fault{recyclertest.Create: {Err: apierrors.NewConflict(pods, "", io.EOF)}}, want: recycler.ErrPodAPI, kind: volume.Transient},
@@ -78,7 +78,7 @@ var outcomes = []outcome{
 	{name: "create succeeds, but error", faults: map[recyclertest.Op]fault{recyclertest.Create: {Err: io.EOF, Done: true}}, atMost: 2 * time.Minute},
 	{name: "create comes late", faults: map[recyclertest.Op]fault{recyclertest.Create: {Err: io.EOF, Late: 20 * time.Second}}, first: 1, atMost: 3 * time.Minute},
 	{name: "create comes late, all fail", faults: map[recyclertest.Op]fault{recyclertest.Create: {Err: io.EOF, Late: 50 * time.Second}}, want: recycler.ErrPodAPI, kind: volume.Transient, atMost: 3 * time.Minute},
-	{name: "create hangs", faults: map[recyclertest.Op]fault{recyclertest.Create: {Hang: true}}, cancel: time.Second, want: context.Canceled, kind: volume.Transient, atMost: 2 * time.Minute},
+	{name: "create hangs", faults: map[recyclertest.Op]fault{recyclertest.Create: {Hang: true}}, cancel: time.Second, want: context.Canceled, kind: volume.Uncertain, atMost: 2 * time.Minute},
 
 	{name: "get unavailable", faults: map[recyclertest.Op]fault{recyclertest.Get: {Err: apierrors.NewServiceUnavailable("")}}, want: recycler.ErrPodLeft, kind: volume.Uncertain, atMost: 3 * time.Minute},
 	{name: "get unavailable for a while", faults: map[recyclertest.Op]fault{recyclertest.Get: {Err: apierrors.NewServiceUnavailable("")}}, first: 4},
@@ -109,10 +109,15 @@ func (o outcome) run(t *testing.T) {
 		time.AfterFunc(o.cancel, cancel)
 	}
 	start := time.Now()
-	err := newPods(t, recycler.PodConfig{Client: c}).Recycle(ctx, "pv", specOf(pv))
+	recyclers := newPods(t, recycler.PodConfig{Client: c})
+	err := recyclers.Recycle(ctx, "pv", specOf(pv))
+	if o.cancel > 0 {
+		require.LessOrEqual(t, time.Since(start), o.cancel+100*time.Millisecond)
+	}
 	if o.atMost == 0 {
 		o.atMost = 30 * time.Second
 	}
+	require.NoError(t, recyclers.Wait(t.Context()))
 	require.LessOrEqual(t, time.Since(start), o.atMost)
 	require.ErrorIs(t, err, o.want)
 	require.Equal(t, o.kind, volume.KindOf(err), "%v", err)
@@ -120,12 +125,12 @@ func (o outcome) run(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, c.Files(sourceOf(pv)))
 	}
-	if !errors.Is(err, recycler.ErrPodLeft) {
+	if !errors.Is(err, recycler.ErrPodLeft) || !errors.Is(o.want, recycler.ErrPodLeft) {
 		require.Zero(t, countOurs(c), "%v", err)
 	}
 	require.Zero(t, c.Watches())
 	time.Sleep(time.Hour) // nothing comes later
-	if !errors.Is(err, recycler.ErrPodLeft) {
+	if !errors.Is(err, recycler.ErrPodLeft) || !errors.Is(o.want, recycler.ErrPodLeft) {
 		require.Zero(t, countOurs(c), "%v", err)
 	}
 }
@@ -154,21 +159,21 @@ func (o outcome) cluster() *recyclertest.Cluster {
 	return c
 }
 
-// replace puts a foreign pod in the place of one.
-func replace(c *recyclertest.Cluster, pod *v1.Pod) {
+// replaceByForeignPod replaces a pod by a foreign pod of the same name.
+func replaceByForeignPod(c *recyclertest.Cluster, pod *v1.Pod) {
 	c.Put(&v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
 		Spec:       pod.Spec, Status: v1.PodStatus{Phase: v1.PodSucceeded},
 	})
 }
 
-// double puts another pod of the same call in its place, as the API does that was asked
+// putSecondPod puts another pod of the same call in its place, as the API does that was asked
 // twice and is late.
-func double(c *recyclertest.Cluster, pod *v1.Pod) { c.Put(pod) }
+func putSecondPod(c *recyclertest.Cluster, pod *v1.Pod) { c.Put(pod) }
 
-func remove(c *recyclertest.Cluster, pod *v1.Pod) { c.Remove(pod.Namespace, pod.Name) }
+func removePod(c *recyclertest.Cluster, pod *v1.Pod) { c.Remove(pod.Namespace, pod.Name) }
 
-func alter(how func(*v1.Pod)) func(*recyclertest.Cluster, *v1.Pod) {
+func alterPod(how func(*v1.Pod)) func(*recyclertest.Cluster, *v1.Pod) {
 	return func(c *recyclertest.Cluster, pod *v1.Pod) { c.Alter(pod.Namespace, pod.Name, how) }
 }
 
@@ -188,8 +193,8 @@ func newPods(t *testing.T, config recycler.PodConfig) *recycler.Pod {
 	return p
 }
 
-// What is there from earlier runs goes, counts for nothing, and is told from what is
-// somebody else's.
+// TestPodOldAndForeign checks that pods of earlier runs are removed and do not count as
+// results, and that foreign pods stay.
 func TestPodOldAndForeign(t *testing.T) {
 	pv := nfsVolume("pv")
 	old := &v1.Pod{
@@ -295,30 +300,31 @@ func TestPodEvents(t *testing.T) {
 	})
 }
 
-// A dawdler has watches that tell of an event as the time for it is over.
-type dawdler struct{ *recyclertest.Cluster }
+// A lateWatchCluster has watches that report an event when their contexts end.
+type lateWatchCluster struct{ *recyclertest.Cluster }
 
-func (d dawdler) Watch(_ context.Context, pod *v1.Pod) (recycler.PodWatch, error) {
+func (d lateWatchCluster) Watch(_ context.Context, pod *v1.Pod) (recycler.PodWatch, error) {
 	event := &v1.Event{Reason: "FailedMount"}
 	event.InvolvedObject.UID = pod.UID
-	return late{Event: event}, nil
+	return lateWatch{Event: event}, nil
 }
 
-type late recycler.PodUpdate
+type lateWatch recycler.PodUpdate
 
-func (late) Stop() {}
+func (lateWatch) Stop() {}
 
-func (l late) Next(ctx context.Context) (recycler.PodUpdate, error) {
+func (l lateWatch) Next(ctx context.Context) (recycler.PodUpdate, error) {
 	<-ctx.Done()
 	return recycler.PodUpdate(l), nil
 }
 
-// What a watch tells at the moment at which it is asked no longer is told all the same.
-func TestPodEventAtTheLastMoment(t *testing.T) {
+// TestLateEventIsRecorded checks that an event is recorded which the watch reports just
+// when the run stops reading it.
+func TestLateEventIsRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := recyclertest.NewCluster(recyclertest.Config{Fate: func(*v1.Pod) fate { return fate{Run: 15 * time.Second} }})
 		told := 0
-		p := newPods(t, recycler.PodConfig{Client: dawdler{c}, Recorder: func(recycler.Event) { told++ }})
+		p := newPods(t, recycler.PodConfig{Client: lateWatchCluster{c}, Recorder: func(recycler.Event) { told++ }})
 		require.NoError(t, p.Recycle(t.Context(), "pv", specOf(nfsVolume("pv"))))
 		require.Equal(t, 2, told) // after 10 and 20 seconds
 	})
@@ -442,7 +448,7 @@ func TestPodRefuses(t *testing.T) {
 	}
 }
 
-func TestPodRefusesNothing(t *testing.T) {
+func TestNilPod(t *testing.T) {
 	p := newPods(t, recycler.PodConfig{Client: recyclertest.NewCluster(recyclertest.Config{})})
 	require.ErrorAs(t, p.Recycle(t.Context(), "", nil), new(*field.Error))
 	require.ErrorAs(t, p.Recycle(t.Context(), "", &volume.Spec{Volume: &v1.Volume{Name: "v"}}), new(*field.Error))

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -50,34 +51,34 @@ func (r *run) cleanUp(ctx context.Context) error {
 }
 
 func (r *run) removeWithin(ctx context.Context, pod *removal) error {
-	own, cancel := context.WithTimeoutCause(ctx, r.config.CleanupTimeout, errors.New("not gone in time"))
+	own, cancel := context.WithTimeoutCause(ctx, r.config.CleanupTimeout, errors.New("the pod was not removed in time"))
 	defer cancel()
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		err := r.within(own, func(ctx context.Context) error { return r.remove(ctx, pod) })
+		err := r.withCallTimeout(own, func(ctx context.Context) error { return r.remove(ctx, pod) })
 		switch {
 		case err == nil:
 			return nil
 		case own.Err() != nil:
-			return pod.left(errors.Join(context.Cause(own), err))
+			return pod.leftError(errors.Join(context.Cause(own), err))
 		case volume.KindOf(err) == volume.Final:
-			return pod.left(err)
+			return pod.leftError(err)
 		}
-		sleep(own, pause)
+		_ = ctxend.Sleep(own, pause) // the next attempt notices the end of own
 	}
 }
 
-// A removal is a pod that is to go, and what is known of it.
+// A removal is a pod to be deleted, with its known state.
 type removal struct {
 	name   string
-	ours   bool      // it is of this run
-	uid    types.UID // empty: that of this run, if it is there
-	ending bool      // it is being deleted already
+	ours   bool      // created by this run
+	uid    types.UID // empty: of the pod of this run, if that exists
+	ending bool      // its deletion has begun
 	ended  bool      // it touches no volume any more
 }
 
 var (
-	errNotGone = fmt.Errorf("the pod is still there (%w)", volume.ErrTransient)
-	errMayCome = fmt.Errorf("it may still be created (%w)", volume.ErrTransient)
+	errNotGone = volume.AsTransient(errors.New("the pod still exists"))
+	errMayCome = volume.AsTransient(errors.New("the pod may still be created"))
 )
 
 // remove removes a pod, and returns nil only if it is seen to be gone, or to have ended
@@ -91,14 +92,15 @@ func (r *run) remove(ctx context.Context, pod *removal) error {
 	if err := r.deleteAndSee(ctx, pod); err != nil {
 		return err
 	}
-	if pod.ours && r.mayCome() {
+	if pod.ours && r.mayBeCreated() {
 		*pod = removal{name: pod.name, ours: true}
 		return errMayCome
 	}
 	return nil
 }
 
-// deleteAndSee believes what it sees, not what it is told of the deletion.
+// deleteAndSee deletes the pod and reads it again: the answer to the deletion alone proves
+// nothing.
 func (r *run) deleteAndSee(ctx context.Context, pod *removal) error {
 	var refused error
 	if !pod.ending {
@@ -107,15 +109,15 @@ func (r *run) deleteAndSee(ctx context.Context, pod *removal) error {
 			refused = apiError("delete the pod", err)
 		}
 	}
-	err := r.seeGone(ctx, pod)
+	err := r.waitUntilGone(ctx, pod)
 	if err != nil && refused != nil {
 		return refused
 	}
 	return err
 }
 
-// identify finds the pod of this run, of which only the name is known. One that was
-// perhaps created, and is not there, may still come.
+// identify finds the pod of this run by its name. It returns errMayCome while a creation
+// without an answer may still succeed.
 func (r *run) identify(ctx context.Context, pod *removal) (done bool, err error) {
 	found, err := r.find(ctx)
 	switch {
@@ -126,17 +128,17 @@ func (r *run) identify(ctx context.Context, pod *removal) (done bool, err error)
 	case found != nil:
 		pod.uid, r.uid = found.UID, found.UID
 		return false, nil
-	case r.mayCome():
+	case r.mayBeCreated():
 		return false, errMayCome
 	}
 	return true, nil
 }
 
-// mayCome reports whether the API may still do what it has not answered. By the name
-// that would be the pod of this run, or another one if that is gone again.
-func (r *run) mayCome() bool { return time.Now().Before(r.unclear) }
+// mayBeCreated reports whether the API may still create a pod for a request that it has not
+// answered: the pod of this run, or a second one after the deletion of the first.
+func (r *run) mayBeCreated() bool { return time.Now().Before(r.unclear) }
 
-func (r *run) seeGone(ctx context.Context, pod *removal) error {
+func (r *run) waitUntilGone(ctx context.Context, pod *removal) error {
 	found, err := r.config.Client.Get(ctx, r.asked.Namespace, pod.name)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -156,8 +158,8 @@ func (r *run) seeGone(ctx context.Context, pod *removal) error {
 	return errNotGone
 }
 
-// left returns the error for a pod that may be there.
-func (p *removal) left(cause error) error {
+// leftError returns the error for a pod that may still exist.
+func (p *removal) leftError(cause error) error {
 	kind := volume.ErrUncertain
 	if p.ended {
 		kind = volume.ErrTransient

@@ -12,36 +12,36 @@ import (
 	"github.com/volumekit/volumekit/volume"
 )
 
-// What a [PodError] wraps, besides the kind of error; see [volume.KindOf].
+// Causes of a [PodError]; it wraps one, and the kind of error, see [volume.KindOf].
 var (
-	// ErrPodFailed: the scrub has failed, for what is in the volume or the template.
+	// ErrPodFailed: the scrub has failed, because of the volume's files or the template.
 	// Final.
 	ErrPodFailed = errors.New("the pod has failed")
-	// ErrPodAltered: the pod that was created is not the one that was asked for; it
-	// does not scrub, or not this volume. Final.
-	ErrPodAltered = errors.New("the pod is not as it was asked for")
+	// ErrPodAltered: the created pod differs from the requested one: it does not scrub,
+	// or not this volume. Final.
+	ErrPodAltered = errors.New("the pod differs from the requested one")
 	// ErrPodEvicted: the node has ended the pod for reasons of its own, or was lost.
 	// Transient.
 	ErrPodEvicted = errors.New("the pod was evicted")
-	// ErrPodDeleted: somebody has deleted the pod before it succeeded. Transient.
-	ErrPodDeleted = errors.New("the pod was deleted by somebody else")
-	// ErrPodForeign: a pod of this name is somebody else's. It was left alone.
+	// ErrPodDeleted: another client has deleted the pod before it succeeded. Transient.
+	ErrPodDeleted = errors.New("the pod was deleted by another client")
+	// ErrPodForeign: a pod of this name has another owner. It was left alone.
 	// Transient: the next pod has another name.
-	ErrPodForeign = errors.New("the pod is somebody else's")
+	ErrPodForeign = errors.New("the pod has another owner")
 	// ErrPodTimeout: the pod did not succeed in time. Transient.
-	ErrPodTimeout = errors.New("the pod has taken too long")
-	// ErrPodImage: the pod's image is not to be had. Transient, and final if the
-	// image cannot have such a name.
+	ErrPodTimeout = errors.New("the pod did not end in time")
+	// ErrPodImage: the pod's image cannot be pulled. Transient, or final if the image's
+	// name is invalid.
 	ErrPodImage = errors.New("the pod's image cannot be pulled")
-	// ErrPodAPI: the cluster did not do as it was asked. Transient if it could on
-	// another day, or else final; the API's error is wrapped, too.
+	// ErrPodAPI: the API refused or failed. Transient if a later call may succeed, else
+	// final; the API's error is wrapped, too.
 	ErrPodAPI = errors.New("the API failed")
-	// ErrPodLeft: a pod of ours may be left. Uncertain, as it may still remove files,
-	// or transient if it has ended. The next Recycle of the volume removes it first.
+	// ErrPodLeft: a pod of this recycler may be left. Uncertain, as it may still remove
+	// files, or transient if it has ended. The next Recycle of the volume removes it first.
 	ErrPodLeft = errors.New("the pod could not be removed")
 )
 
-// A PodError is a volume that was not recycled by a pod.
+// A PodError reports that a volume was not recycled by a pod.
 type PodError struct {
 	Volume    string    // the persistent volume's name
 	Namespace string    // of the pod
@@ -50,7 +50,7 @@ type PodError struct {
 	Err       error     // wraps the cause, such as ErrPodEvicted, and the kind
 }
 
-// Error says what was recycled by which pod and what came of it.
+// Error names the volume, the pod and the cause.
 func (e *PodError) Error() string {
 	if e.Pod == "" {
 		return fmt.Sprintf("recycle volume %q: %v", e.Volume, e.Err)
@@ -61,12 +61,12 @@ func (e *PodError) Error() string {
 // Unwrap returns the cause.
 func (e *PodError) Unwrap() error { return e.Err }
 
-// transient returns an error that is what and cause, and transient.
-func transient(what, cause error) error {
-	return fmt.Errorf("%w: %w (%w)", what, cause, volume.ErrTransient)
+// transient returns a transient error that wraps reason and cause.
+func transient(reason, cause error) error {
+	return volume.AsTransient(fmt.Errorf("%w: %w", reason, cause))
 }
 
-// apiError returns what an error of the client's is to us.
+// apiError wraps an error of the client with its kind.
 func apiError(op string, err error) error {
 	if isFinal(err) {
 		return fmt.Errorf("%s: %w: %w", op, ErrPodAPI, err)
@@ -74,8 +74,8 @@ func apiError(op string, err error) error {
 	return fmt.Errorf("%s: %w", op, transient(ErrPodAPI, err))
 }
 
-// isFinal reports whether the cluster has answered, and will answer the same the next
-// time.
+// isFinal reports whether the cluster refused a call in a way that a retry does not
+// change.
 func isFinal(err error) bool {
 	switch code := status(err); code {
 	case http.StatusRequestTimeout, http.StatusConflict, http.StatusGone, http.StatusTooManyRequests:
@@ -85,8 +85,8 @@ func isFinal(err error) bool {
 	}
 }
 
-// isRefusal reports whether nothing was done and nothing will be, which is more than
-// an error says that came from somewhere on the way.
+// isRefusal reports whether the server certainly does not execute the call. After most
+// errors of the network the server may still execute it.
 func isRefusal(err error) bool {
 	code := status(err)
 	return utilnet.IsConnectionRefused(err) ||
@@ -105,7 +105,7 @@ func status(err error) int {
 	switch {
 	case apierrors.IsForbidden(err), apierrors.IsNotFound(err), apierrors.IsInvalid(err),
 		apierrors.IsUnauthorized(err), apierrors.IsBadRequest(err):
-		return http.StatusBadRequest // a status that somebody wrote by hand
+		return http.StatusBadRequest // a hand-made status without a code
 	}
 	return 0
 }

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// An Event is about a pod of ours. Its texts are the cluster's.
+// An Event is a Kubernetes event about a pod of the recycler. Its texts are the cluster's.
 type Event struct {
 	Volume    string // the persistent volume's name
 	VolumeUID types.UID
@@ -21,16 +21,16 @@ type Event struct {
 	Time    time.Time
 }
 
-// told are the events that were forwarded, by UID, and in which state: a new watch tells
-// of old ones again.
-type told map[types.UID]int32
+// forwardedEvents records the forwarded events by UID with their counts: a new watch reports old
+// events again.
+type forwardedEvents map[types.UID]int32
 
 func (r *run) forward(event *v1.Event) {
-	if r.config.Recorder == nil || event.InvolvedObject.UID != r.uid || r.events.knows(event) {
+	if r.config.Recorder == nil || event.InvolvedObject.UID != r.uid || r.events.contains(event) {
 		return
 	}
 	if r.events == nil {
-		r.events = told{}
+		r.events = forwardedEvents{}
 	}
 	if event.UID != "" {
 		r.events[event.UID] = event.Count
@@ -42,7 +42,7 @@ func (r *run) forward(event *v1.Event) {
 	})
 }
 
-func (t told) knows(event *v1.Event) bool {
+func (t forwardedEvents) contains(event *v1.Event) bool {
 	count, ok := t[event.UID]
 	return ok && event.UID != "" && event.Count <= count
 }

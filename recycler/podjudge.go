@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// scrubsAsAsked reports whether a pod still scrubs the volume, and as the template says.
-// Defaults, an image from elsewhere, and further containers, are what clusters add.
+// scrubsAsAsked reports whether a pod still scrubs the volume by the template's command.
+// Defaults, a mirrored image, and further containers are accepted: clusters add them.
 func scrubsAsAsked(pod, asked *v1.Pod) bool {
 	scrubbed, want := asked.Spec.Volumes[0], scrubber(asked)
 	volumes, containers := pod.Spec.Volumes, pod.Spec.Containers
@@ -36,13 +36,13 @@ func sameMount(want, have *v1.VolumeMount) bool {
 		have.SubPath == want.SubPath && have.SubPathExpr == want.SubPathExpr
 }
 
-// hasEnded reports whether no container of the pod runs, or ever will.
+// hasEnded reports whether no container of the pod runs or will run.
 func hasEnded(pod *v1.Pod) bool {
 	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
 }
 
-// outcome returns whether the pod has ended, and how: no error is a volume that is
-// scrubbed.
+// outcome reports whether the pod has ended, and with which error; nil means that the
+// volume is scrubbed.
 func outcome(pod, asked *v1.Pod) (ended bool, err error) {
 	switch {
 	case !scrubsAsAsked(pod, asked):
@@ -55,7 +55,7 @@ func outcome(pod, asked *v1.Pod) (ended bool, err error) {
 	return false, nil
 }
 
-// evictions are the reasons of pods that failed for what the node did.
+// evictions are the reasons of pods that the node ended.
 var evictions = []string{
 	"Evicted", "Preempting", "Preempted", "NodeLost", "NodeShutdown", "Shutdown", "Terminated",
 	"NodeAffinity", "UnexpectedAdmissionError", "OutOfcpu", "OutOfmemory", "OutOfpods",
@@ -63,7 +63,7 @@ var evictions = []string{
 }
 
 func failure(pod *v1.Pod) error {
-	said := errors.New(why(pod))
+	said := errors.New(failureMessages(pod))
 	switch reason := pod.Status.Reason; {
 	case reason == "DeadlineExceeded":
 		return transient(ErrPodTimeout, said)
@@ -79,8 +79,8 @@ func isDisrupted(pod *v1.Pod) bool {
 	})
 }
 
-// why returns what the pod says of its failure, quoted: file names may be in it.
-func why(pod *v1.Pod) string {
+// failureMessages returns the pod's messages about its failure, quoted: they may contain file names.
+func failureMessages(pod *v1.Pod) string {
 	const limit = 512
 	text := fmt.Sprintf("%.64q %.*q", pod.Status.Reason, limit, pod.Status.Message)
 	for _, c := range pod.Status.ContainerStatuses {
@@ -92,11 +92,11 @@ func why(pod *v1.Pod) string {
 	return text
 }
 
-// An imageCheck is since when a pod waits for an image that it does not get.
+// An imageCheck holds the time since when the pod's image cannot be pulled.
 type imageCheck struct{ since time.Time }
 
-// look returns an error if that is too long.
-func (c *imageCheck) look(pod *v1.Pod, limit time.Duration) error {
+// check returns an error if the image could not be pulled for longer than limit.
+func (c *imageCheck) check(pod *v1.Pod, limit time.Duration) error {
 	waiting := missingImage(pod)
 	switch {
 	case waiting == nil:

@@ -13,21 +13,21 @@ import (
 	"github.com/volumekit/volumekit/recycler/recyclertest"
 )
 
-// A liar answers with pods that are not the ones that were asked for.
-type liar struct {
+// A lyingClient returns other pods than the requested ones.
+type lyingClient struct {
 	*recyclertest.Cluster
 	create func(c *recyclertest.Cluster, asked *v1.Pod) (*v1.Pod, error)
-	told   *v1.Pod // what its watches say, but for the names
+	told   *v1.Pod // the pod in its watches' updates, but for the names
 }
 
-func (l liar) Create(ctx context.Context, asked *v1.Pod) (*v1.Pod, error) {
+func (l lyingClient) Create(ctx context.Context, asked *v1.Pod) (*v1.Pod, error) {
 	if l.create == nil {
 		return l.Cluster.Create(ctx, asked)
 	}
 	return l.create(l.Cluster, asked)
 }
 
-func (l liar) Watch(ctx context.Context, asked *v1.Pod) (recycler.PodWatch, error) {
+func (l lyingClient) Watch(ctx context.Context, asked *v1.Pod) (recycler.PodWatch, error) {
 	if l.told == nil {
 		return l.Cluster.Watch(ctx, asked)
 	}
@@ -53,26 +53,26 @@ func (o *once) Next(ctx context.Context) (recycler.PodUpdate, error) {
 	return recycler.PodUpdate{}, ctx.Err()
 }
 
-func TestPodIsKnownByWhatWeCreated(t *testing.T) {
+func TestPodIsIdentifiedByUID(t *testing.T) {
 	succeeded := &v1.Pod{Status: v1.PodStatus{Phase: v1.PodSucceeded}}
 	succeeded.UID = "another"
 	tests := map[string]struct {
-		liar
+		lyingClient
 		want error
 	}{
-		"another pod is answered": {liar{create: func(c *recyclertest.Cluster, asked *v1.Pod) (*v1.Pod, error) {
+		"another pod is answered": {lyingClient{create: func(c *recyclertest.Cluster, asked *v1.Pod) (*v1.Pod, error) {
 			asked.Annotations[recycler.RunAnnotation] = "another"
 			asked.Status = succeeded.Status
 			return c.Put(asked), nil
 		}}, recycler.ErrPodForeign},
-		"no pod is answered": {liar{create: func(*recyclertest.Cluster, *v1.Pod) (*v1.Pod, error) {
+		"no pod is answered": {lyingClient{create: func(*recyclertest.Cluster, *v1.Pod) (*v1.Pod, error) {
 			return nil, nil
 		}}, recycler.ErrPodAPI},
-		"the labels are lost": {liar{create: func(c *recyclertest.Cluster, asked *v1.Pod) (*v1.Pod, error) {
+		"the labels are lost": {lyingClient{create: func(c *recyclertest.Cluster, asked *v1.Pod) (*v1.Pod, error) {
 			asked.Labels = nil
 			return c.Create(t.Context(), asked)
 		}}, recycler.ErrPodAltered},
-		"the watch tells of another": {liar{told: succeeded}, recycler.ErrPodFailed},
+		"the watch tells of another": {lyingClient{told: succeeded}, recycler.ErrPodFailed},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestPodIsKnownByWhatWeCreated(t *testing.T) {
 					return fate{Run: time.Minute, Phase: v1.PodFailed}
 				}})
 				pv := nfsVolume("pv")
-				err := newPods(t, recycler.PodConfig{Client: test.liar}).Recycle(t.Context(), "pv", specOf(pv))
+				err := newPods(t, recycler.PodConfig{Client: test.lyingClient}).Recycle(t.Context(), "pv", specOf(pv))
 				require.ErrorIs(t, err, test.want)
 				for _, pod := range test.Pods() {
 					require.Equal(t, "another", pod.Annotations[recycler.RunAnnotation])

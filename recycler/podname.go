@@ -15,7 +15,7 @@ import (
 	"github.com/volumekit/volumekit/volume"
 )
 
-// What a pod of ours records.
+// Labels and annotations of the recycler's pods.
 const (
 	OwnerLabel       = "recycler.volumekit.io/owner"      // [PodConfig].Owner
 	VolumeUIDLabel   = "recycler.volumekit.io/volume-uid" // of the persistent volume
@@ -25,13 +25,13 @@ const (
 
 const (
 	namePrefix = "recycler-for-"
-	// randomBytes are so many that nobody guesses the next name.
+	// randomBytes makes the next name unpredictable.
 	randomBytes = 8
 )
 
 var noLabel = regexp.MustCompile(`[^a-z0-9]+`)
 
-// podName returns a new name for a pod, a DNS label that tells people of the volume.
+// podName returns a new pod name, a DNS label that begins with the volume's name.
 func podName(pv string) string {
 	random := randomHex(randomBytes)
 	name := noLabel.ReplaceAllString(strings.ToLower(pv), "-")
@@ -48,7 +48,7 @@ func randomHex(n int) string {
 	return hex.EncodeToString(b)
 }
 
-// labels are by which the pods of a volume are found.
+// labels returns the labels that select the pods of a volume.
 func (p *Pod) labels(pv *v1.PersistentVolume) (map[string]string, error) {
 	if wrong := validation.IsValidLabelValue(string(pv.UID)); len(wrong) > 0 {
 		return nil, volume.Invalid(field.NewPath("spec", "persistentVolume", "metadata", "uid"), string(pv.UID), wrong[0])
@@ -56,7 +56,7 @@ func (p *Pod) labels(pv *v1.PersistentVolume) (map[string]string, error) {
 	return map[string]string{OwnerLabel: p.config.Owner, VolumeUIDLabel: string(pv.UID)}, nil
 }
 
-// newPod returns the pod of one run. It shares nothing with the template.
+// newPod returns the pod of one run, independent of the template.
 func (p *Pod) newPod(pv *v1.PersistentVolume, source v1.VolumeSource) (*v1.Pod, error) {
 	labels, err := p.labels(pv)
 	if err != nil {
@@ -65,16 +65,17 @@ func (p *Pod) newPod(pv *v1.PersistentVolume, source v1.VolumeSource) (*v1.Pod, 
 	pod := p.config.Template.DeepCopy()
 	pod.Namespace, pod.Name, pod.GenerateName = p.config.Namespace, podName(pv.Name), ""
 	pod.UID, pod.ResourceVersion, pod.Status = "", "", v1.PodStatus{}
-	pod.Labels = with(pod.Labels, labels)
-	pod.Annotations = with(pod.Annotations, map[string]string{VolumeAnnotation: pv.Name, RunAnnotation: randomHex(16)})
+	pod.Labels = mergeLabels(pod.Labels, labels)
+	pod.Annotations = mergeLabels(pod.Annotations, map[string]string{VolumeAnnotation: pv.Name, RunAnnotation: randomHex(16)})
 	pod.Spec.Volumes[0].VolumeSource = *source.DeepCopy()
 	setDefault(&pod.Spec.RestartPolicy, v1.RestartPolicyNever)
-	pod.Spec.ActiveDeadlineSeconds = ptr(p.deadline(pv))
+	pod.Spec.ActiveDeadlineSeconds = ptr(p.activeDeadline(pv))
 	return pod, nil
 }
 
-// deadline returns what the API takes for one: 1 to MaxInt32 seconds.
-func (p *Pod) deadline(pv *v1.PersistentVolume) int64 {
+// activeDeadline returns the activeDeadlineSeconds of the pod for a volume, limited to the
+// range of the API: 1 to MaxInt32.
+func (p *Pod) activeDeadline(pv *v1.PersistentVolume) int64 {
 	seconds := CalculateTimeoutForVolume(seconds(p.config.MinimumTimeout), seconds(p.config.TimeoutIncrement), pv)
 	return max(1, min(seconds, math.MaxInt32))
 }
@@ -88,7 +89,7 @@ func seconds(d time.Duration) int {
 	return int(min(n, math.MaxInt32))
 }
 
-func with(all, more map[string]string) map[string]string {
+func mergeLabels(all, more map[string]string) map[string]string {
 	if all == nil {
 		all = map[string]string{}
 	}
@@ -98,8 +99,8 @@ func with(all, more map[string]string) map[string]string {
 	return all
 }
 
-// isOld reports whether a pod was created for the volume by our owner, in this run or
-// another. What it says otherwise is not to be relied on.
+// isOld reports whether a pod was created for the volume by this owner, in this run or an
+// earlier one. The pod's other fields are not reliable.
 func isOld(pod, ours *v1.Pod) bool {
 	return pod.Namespace == ours.Namespace && pod.UID != "" &&
 		pod.Labels[OwnerLabel] == ours.Labels[OwnerLabel] &&
@@ -107,7 +108,7 @@ func isOld(pod, ours *v1.Pod) bool {
 		pod.Annotations[VolumeAnnotation] == ours.Annotations[VolumeAnnotation]
 }
 
-// isOurs reports whether a pod was created by this run, whatever became of it.
+// isOurs reports whether this run created a pod, in spite of later changes.
 func isOurs(pod, ours *v1.Pod) bool {
 	return pod != nil && pod.UID != "" && pod.Namespace == ours.Namespace && pod.Name == ours.Name &&
 		pod.Annotations[RunAnnotation] == ours.Annotations[RunAnnotation]

@@ -54,12 +54,12 @@ func TestNewPodSharesNothing(t *testing.T) {
 	require.Empty(t, two.GenerateName)
 }
 
-func TestDeadlineIsOneOfTheAPI(t *testing.T) {
+func TestDeadlineIsValid(t *testing.T) {
 	p, err := NewPod(PodConfig{Client: struct{ PodClient }{}, TimeoutIncrement: math.MaxInt64})
 	require.NoError(t, err)
 	pv := &v1.PersistentVolume{}
 	pv.Spec.Capacity = v1.ResourceList{v1.ResourceStorage: resource.MustParse("8Ei")}
-	require.EqualValues(t, math.MaxInt32, p.deadline(pv))
+	require.EqualValues(t, math.MaxInt32, p.activeDeadline(pv))
 	p.config.MinimumTimeout, p.config.TimeoutIncrement = 1, 1
-	require.EqualValues(t, 1, p.deadline(&v1.PersistentVolume{}))
+	require.EqualValues(t, 1, p.activeDeadline(&v1.PersistentVolume{}))
 }

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// attempts is how often a call to the API is made if it fails in a way that passes.
+	// attempts is the number of calls to the API while it fails transiently.
 	attempts   = 6
 	firstPause = 200 * time.Millisecond
 	lastPause  = 5 * time.Second
@@ -26,16 +26,17 @@ type run struct {
 	*Pod
 	volume string
 	pv     *v1.PersistentVolume
-	asked  *v1.Pod // what is created, and by what ours is known
+	asked  *v1.Pod // the pod to create; its labels identify the created one
 
-	created bool      // it was tried, and perhaps done
-	unclear time.Time // until then it may be done that the API has not answered
+	created bool      // a creation was attempted, and may have succeeded
+	unclear time.Time // until then the API may execute a creation that it has not answered
 	uid     types.UID // of the pod, if known
 	image   imageCheck
-	events  told
-	lastErr error // of asking for the pod
+	events  forwardedEvents
+	lastErr error // of the last Get of the pod
 }
 
+// newRun validates a volume and prepares the pod that scrubs it. It creates nothing.
 func (p *Pod) newRun(name string, spec *volume.Spec) (*run, error) {
 	if err := check(spec); err != nil {
 		return nil, err
@@ -53,8 +54,8 @@ func (p *Pod) newRun(name string, spec *volume.Spec) (*run, error) {
 	return &run{Pod: p, volume: name, pv: pv, asked: asked}, nil
 }
 
-// recycle removes what is left of earlier runs, scrubs, and leaves no pod. Nothing of an
-// earlier pod counts: the volume may have been used since.
+// recycle removes the pods of earlier runs, scrubs, and leaves no pod. The success of an
+// earlier pod does not count: the volume may have been used since.
 func (r *run) recycle(ctx context.Context) (err error) {
 	if err := r.sweep(ctx); err != nil {
 		return err
@@ -77,8 +78,16 @@ func (r *run) failed(err error) error {
 	return e
 }
 
-// create creates the pod, again and again if need be: by the name and the secret of the
-// run it is always the same one.
+// continuesError returns the error of a caller that returns while the run continues.
+func (r *run) continuesError(err error) error {
+	return &PodError{
+		Volume: r.volume, Namespace: r.asked.Namespace, Pod: r.asked.Name,
+		Err: fmt.Errorf("%w: %w", ErrPodLeft, err),
+	}
+}
+
+// create creates the pod, repeatedly if need be: the run's name and secret make all
+// attempts create the same pod.
 func (r *run) create(ctx context.Context) error {
 	var pod *v1.Pod
 	if err := r.retry(ctx, func(ctx context.Context) (err error) {
@@ -89,12 +98,12 @@ func (r *run) create(ctx context.Context) error {
 	}
 	r.uid = pod.UID
 	if !isOld(pod, r.asked) {
-		return fmt.Errorf("%w: it would not be found again by its labels", ErrPodAltered)
+		return fmt.Errorf("%w: its labels differ", ErrPodAltered)
 	}
 	return nil
 }
 
-// tryCreate returns the pod if it is there, whatever the API said of creating it.
+// tryCreate returns the pod if it exists, also if its creation returned an error.
 func (r *run) tryCreate(ctx context.Context) (*v1.Pod, error) {
 	r.created = true
 	pod, err := r.config.Client.Create(ctx, r.asked.DeepCopy())
@@ -116,7 +125,7 @@ func (r *run) tryCreate(ctx context.Context) (*v1.Pod, error) {
 	return nil, apiError("create the pod", err)
 }
 
-// find looks whether the pod of this run is there. Without an error it is not.
+// find returns the pod of this run, or nil and no error if it does not exist.
 func (r *run) find(ctx context.Context) (*v1.Pod, error) {
 	pod, err := r.config.Client.Get(ctx, r.asked.Namespace, r.asked.Name)
 	switch {
@@ -125,46 +134,37 @@ func (r *run) find(ctx context.Context) (*v1.Pod, error) {
 	case err != nil:
 		return nil, apiError("get the pod", err)
 	case !isOurs(pod, r.asked):
-		return nil, transient(ErrPodForeign, errors.New("by what it records"))
+		return nil, transient(ErrPodForeign, errors.New("by its annotations"))
 	}
 	return pod, nil
 }
 
-// retry calls what fails in a way that passes until it does not, some times.
+// retry repeats a call that fails transiently, up to attempts times.
 func (r *run) retry(ctx context.Context, call func(context.Context) error) error {
 	pause := firstPause
 	for i := 1; ; i++ {
-		err := r.within(ctx, call)
+		err := r.withCallTimeout(ctx, call)
 		switch {
 		case err == nil:
 			return nil
 		case ctx.Err() != nil:
-			return fmt.Errorf("%w: %w", ended(ctx), err)
+			return fmt.Errorf("%w: %w", endedError(ctx), err)
 		case i == attempts, volume.KindOf(err) != volume.Transient, errors.Is(err, ErrPodForeign):
 			return err
 		}
-		sleep(ctx, pause)
+		_ = ctxend.Sleep(ctx, pause) // the next call notices the end of ctx
 		pause = min(2*pause, lastPause)
 	}
 }
 
-// within gives a call its time.
-func (p *Pod) within(ctx context.Context, call func(context.Context) error) error {
+// withCallTimeout limits a call to CallTimeout.
+func (p *Pod) withCallTimeout(ctx context.Context, call func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, p.config.CallTimeout)
 	defer cancel()
 	return call(ctx)
 }
 
-// ended returns the error of a context that has ended.
-func ended(ctx context.Context) error {
-	return fmt.Errorf("%w (%w)", ctxend.Error(ctx), volume.ErrTransient)
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
+// endedError returns the error of a context that has ended.
+func endedError(ctx context.Context) error {
+	return volume.AsTransient(ctxend.Error(ctx))
 }

@@ -11,19 +11,18 @@ import (
 	"github.com/volumekit/volumekit/volume"
 )
 
-// harmlessOptions are those of an NFS mount with which a pod finds the same files as
-// without them, for it cannot have any: a port, a version or a transport may lead to
-// another server or another export.
+// harmlessOptions are the NFS mount options that do not change which files are mounted. A
+// pod mounts without options; a port, a version or a transport may lead to another server
+// or another export.
 var harmlessOptions = []string{
 	"rw", "hard", "soft", "softerr", "timeo", "retrans", "retry", "fg", "bg", "intr", "nointr",
 	"rsize", "wsize", "nconnect", "lock", "nolock", "ac", "noac", "actimeo", "acregmin", "acregmax",
 	"acdirmin", "acdirmax", "lookupcache", "noatime", "nodiratime", "relatime", "nosuid", "nodev", "noexec",
 }
 
-// NFSSource returns the source by which a pod mounts an NFS volume. Volumes of other
-// kinds, and those with a mount option without which other files might be found, such as
-// a port, wrap [volume.ErrNotSupported]. A server or path that is missing is a
-// [*field.Error].
+// NFSSource returns the source by which a pod mounts an NFS volume. The error wraps
+// [volume.ErrNotSupported] for volumes of other kinds and for mount options that may select
+// other files, such as a port. A missing server or path is a [*field.Error].
 func NFSSource(pv *v1.PersistentVolume) (v1.VolumeSource, error) {
 	nfs := pv.Spec.NFS
 	path := field.NewPath("spec", "persistentVolume", "spec", "nfs")
@@ -33,7 +32,7 @@ func NFSSource(pv *v1.PersistentVolume) (v1.VolumeSource, error) {
 	case nfs.Server == "":
 		return v1.VolumeSource{}, field.Required(path.Child("server"), "a server is needed")
 	case !strings.HasPrefix(nfs.Path, "/"), slices.Contains(strings.Split(nfs.Path, "/"), ".."):
-		return v1.VolumeSource{}, volume.Invalid(path.Child("path"), nfs.Path, `not absolute, or with ".."`)
+		return v1.VolumeSource{}, volume.Invalid(path.Child("path"), nfs.Path, `must be absolute, without ".."`)
 	}
 	for _, option := range volume.NewSpecFromPersistentVolume(pv, false).MountOptions() {
 		if name, _, _ := strings.Cut(option, "="); !slices.Contains(harmlessOptions, name) {
@@ -43,7 +42,7 @@ func NFSSource(pv *v1.PersistentVolume) (v1.VolumeSource, error) {
 	return v1.VolumeSource{NFS: &v1.NFSVolumeSource{Server: nfs.Server, Path: nfs.Path}}, nil
 }
 
-// check refuses what cannot be recycled, whatever the source.
+// check refuses volumes that no pod can recycle.
 func check(spec *volume.Spec) error {
 	path := field.NewPath("spec", "persistentVolume")
 	if err := spec.Validate(); err != nil {
@@ -53,7 +52,7 @@ func check(spec *volume.Spec) error {
 	case spec.PersistentVolume == nil:
 		return field.Required(path, "only persistent volumes are recycled")
 	case spec.PersistentVolume.UID == "":
-		return field.Required(path.Child("metadata", "uid"), "a pod is known by it")
+		return field.Required(path.Child("metadata", "uid"), "the UID identifies the pod")
 	case spec.IsBlock():
 		return fmt.Errorf("recycle by pod: a block device: %w", volume.ErrNotSupported)
 	case spec.IsReadOnly():

@@ -10,18 +10,16 @@ import (
 	"github.com/volumekit/volumekit/volume"
 )
 
-// scrubScript empties /scrub and looks whether it is empty. A directory on which something
-// is mounted is neither entered nor removable, and so is an error. The dot keeps the
-// shell from dropping names that are line feeds, and the && from missing an ls that
-// failed.
+// scrubScript empties /scrub and checks that it is empty. A directory that is a mount point
+// is neither entered nor removable, and so is an error. The dot keeps the shell from
+// dropping names that are line feeds, and the && from missing a failed ls.
 const scrubScript = `test -d /scrub && find /scrub -xdev -mindepth 1 -delete && ` +
 	`left=$(ls -A /scrub && echo .) && test "$left" = .`
 
-// NewPersistentVolumeRecyclerPodTemplate returns a new copy of the pod that recycles if
-// [PodConfig] has no other: it removes everything that is in the volume, enters nothing
-// that is mounted in it, and succeeds if the volume is empty then. It runs as root of
-// its container with the capabilities that are needed to remove other users' files,
-// and without an account.
+// NewPersistentVolumeRecyclerPodTemplate returns a new copy of the default pod of
+// [PodConfig]: it removes all files of the volume, does not enter mounts inside it, and
+// succeeds if the volume is empty afterwards. It runs as root of its container with the
+// capabilities that removing other users' files requires, and without a service account.
 func NewPersistentVolumeRecyclerPodTemplate() *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "pv-recycler-", Namespace: metav1.NamespaceDefault},
@@ -58,21 +56,21 @@ func scrubContainer() v1.Container {
 
 func ptr[T any](value T) *T { return &value }
 
-// ValidateRecyclerPodTemplate checks that a pod can be made into one that recycles. Its
-// first volume is the one to be scrubbed, and a source that it has is replaced; a
-// container mounts it, as a whole and writable; and the pod ends: restartPolicy is not
-// Always (none is taken for Never). The error is a [*field.Error].
+// ValidateRecyclerPodTemplate checks that a pod can be a template. Its first volume is the
+// one to be scrubbed; the volume's source is replaced. A container mounts that volume, as a
+// whole and writable. The pod ends: restartPolicy is not Always (an empty one counts as
+// Never). The error is a [*field.Error].
 func ValidateRecyclerPodTemplate(pod *v1.Pod) error {
 	path := field.NewPath("template")
 	switch {
 	case pod == nil:
 		return field.Required(path, "a pod is needed")
 	case len(pod.Spec.Volumes) == 0 || pod.Spec.Volumes[0].Name == "":
-		return field.Required(path.Child("spec", "volumes"), "the first volume is the one to be scrubbed")
+		return field.Required(path.Child("spec", "volumes"), "the first volume is the volume to scrub")
 	case len(pod.Spec.Containers) == 0:
-		return field.Required(path.Child("spec", "containers"), "a container has to scrub")
+		return field.Required(path.Child("spec", "containers"), "a container that scrubs is needed")
 	case pod.Spec.RestartPolicy == v1.RestartPolicyAlways:
-		return field.Forbidden(path.Child("spec", "restartPolicy"), "a pod that always starts again never succeeds")
+		return field.Forbidden(path.Child("spec", "restartPolicy"), "must not be Always: the pod would never succeed")
 	case scrubber(pod) == nil:
 		return volume.Invalid(path.Child("spec", "containers"), pod.Spec.Volumes[0].Name,
 			"no container mounts this volume as a whole and writable")
@@ -80,7 +78,7 @@ func ValidateRecyclerPodTemplate(pod *v1.Pod) error {
 	return nil
 }
 
-// scrubber returns the container that scrubs: the first that has the first volume as a
+// scrubber returns the container that scrubs: the first that mounts the first volume as a
 // whole.
 func scrubber(pod *v1.Pod) *v1.Container {
 	containers := pod.Spec.Containers

@@ -35,7 +35,7 @@ func TestValidateRecyclerPodTemplate(t *testing.T) {
 	require.ErrorAs(t, recycler.ValidateRecyclerPodTemplate(nil), new(*field.Error))
 }
 
-// The script of the template is run here, on a directory of ours.
+// TestTemplateScrubs runs the script of the template on a temporary directory.
 func TestTemplateScrubs(t *testing.T) {
 	for _, program := range []string{"/bin/sh", "find", "ls"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -58,7 +58,8 @@ func TestTemplateScrubs(t *testing.T) {
 	require.FileExists(t, outside)
 }
 
-// The script sees what find has not removed, whatever its name, and what it cannot see.
+// TestTemplateVerifies checks that the script detects entries of any name that find has not
+// removed, and directories that it cannot read.
 func TestTemplateVerifies(t *testing.T) {
 	if _, err := exec.LookPath("/bin/sh"); err != nil {
 		mounttest.SkipWithout(t, "shell", err)

@@ -10,9 +10,9 @@ import (
 
 const gibibyte = 1 << 30
 
-// CalculateTimeoutForVolume returns for how many seconds the scrub of a volume may
-// run: timeoutIncrement for each whole GiB of its capacity, but at least
-// minimumTimeout. What would be too much for an int64 is its maximum.
+// CalculateTimeoutForVolume returns the time limit of a volume's scrub in seconds:
+// timeoutIncrement for each whole GiB of its capacity, but at least minimumTimeout, and
+// at most the maximum of int64.
 func CalculateTimeoutForVolume(minimumTimeout, timeoutIncrement int, pv *v1.PersistentVolume) int64 {
 	return max(int64(minimumTimeout), multiply(wholeGiB(pv), int64(timeoutIncrement)))
 }
@@ -29,7 +29,7 @@ func wholeGiB(pv *v1.PersistentVolume) int64 {
 	return max(0, n) / gibibyte
 }
 
-// multiply multiplies what is not negative, and stops at the maximum.
+// multiply returns the product of two non-negative numbers, or the maximum of int64.
 func multiply(a, b int64) int64 {
 	a, b = max(0, a), max(0, b)
 	if b != 0 && a > math.MaxInt64/b {

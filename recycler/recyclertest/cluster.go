@@ -14,27 +14,28 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/recycler"
 )
 
-// Config says how a cluster behaves. The zero value works: pods succeed after a second,
-// and nothing fails.
+// Config configures a cluster. The zero value works: pods succeed after a second, and no
+// call fails.
 type Config struct {
-	// Fate says what becomes of a new pod. Nil, or the zero Fate: it succeeds.
+	// Fate returns the course of a new pod. Nil, or the zero Fate: it succeeds.
 	Fate func(pod *v1.Pod) Fate
-	// Fault says how a call fails. Nil, or the zero Fault: it does not. It may call the
-	// cluster's methods that take no context.
+	// Fault returns the fault of a call. Nil, or the zero Fault: the call works. It may
+	// call the cluster's methods that take no context.
 	Fault func(ctx context.Context, call Call) Fault
-	// Grace is how long a pod that runs takes to be deleted. 0: a second.
+	// Grace is the time from the deletion of a running pod to its end. 0: a second.
 	Grace time.Duration
 }
 
-// A Cluster is a recycler.PodClient, and what it is a client of. Make one with
-// [NewCluster]. It is safe for concurrent use.
+// A Cluster implements recycler.PodClient by a cluster in memory. [NewCluster] returns
+// one. It is safe for concurrent use.
 type Cluster struct {
 	config Config
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	uids    int
 	pods    map[types.NamespacedName]*pod
 	volumes map[string]*files // by source
@@ -54,7 +55,7 @@ func NewCluster(config Config) *Cluster {
 	}
 }
 
-// files are what is in a volume, and the pods that have scrubbed it.
+// files holds a volume's files, and the pods that have scrubbed it.
 type files struct {
 	names  []string
 	scrubs []v1.Pod
@@ -71,7 +72,7 @@ func (c *Cluster) files(source v1.VolumeSource) *files {
 	return c.volumes[string(key)]
 }
 
-// Fill adds files to a volume: what is equal as a source is the same volume.
+// Fill adds files to a volume. Equal sources are the same volume.
 func (c *Cluster) Fill(source v1.VolumeSource, names ...string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -79,7 +80,7 @@ func (c *Cluster) Fill(source v1.VolumeSource, names ...string) {
 	f.names = append(f.names, names...)
 }
 
-// Files returns what is in a volume.
+// Files returns the files of a volume.
 func (c *Cluster) Files(source v1.VolumeSource) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,7 +94,7 @@ func (c *Cluster) Scrubs(source v1.VolumeSource) []v1.Pod {
 	return slices.Clone(c.files(source).scrubs)
 }
 
-// Pods returns the pods that are there, in no particular order.
+// Pods returns all pods, in no particular order.
 func (c *Cluster) Pods() []v1.Pod {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -104,7 +105,7 @@ func (c *Cluster) Pods() []v1.Pod {
 	return all
 }
 
-// Watches returns how many watches are open.
+// Watches returns the number of open watches.
 func (c *Cluster) Watches() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -190,4 +191,4 @@ func hasAll(have, want map[string]string) bool {
 
 var resource = schema.GroupResource{Resource: "pods"}
 
-func notFound(name string) error { return apierrors.NewNotFound(resource, name) }
+func notFound(name string) error { return apierrors.NewNotFound(resource, brief.Text(name)) }

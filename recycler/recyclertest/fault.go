@@ -23,20 +23,20 @@ const (
 // Ops are all calls.
 var Ops = []Op{Create, Get, Delete, List, Watch, Next}
 
-// A Call is one that is about to be done.
+// A Call is a call of the client that is about to be executed.
 type Call struct {
 	Op Op
-	// Pod is as the caller has said: of Get and Delete the names (and UID), of List the
-	// namespace and the labels. It is the caller's no more.
+	// Pod has the caller's arguments: of Get and Delete the names (and UID), of List the
+	// namespace and the labels. It is a copy.
 	Pod *v1.Pod
 }
 
-// A Fault is how a call fails. The zero value is not at all.
+// A Fault makes a call fail. The zero value is no fault.
 type Fault struct {
-	Err  error         // is returned; the call is not done
-	Done bool          // the call is done all the same
-	Late time.Duration // the call is done all the same, so long after it has returned
-	Hang bool          // nothing is returned before the context ends
+	Err  error         // is returned; the call has no effect
+	Done bool          // the call takes effect in spite of Err
+	Late time.Duration // the call takes effect so long after it has returned
+	Hang bool          // the call returns when its context ends
 }
 
 func (c *Cluster) call(ctx context.Context, call Call, do func() error) error {

@@ -10,25 +10,25 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A Fate is what becomes of a pod.
+// A Fate is the course of a pod.
 type Fate struct {
 	Start time.Duration // until it runs
-	Run   time.Duration // until it ends then; 0: a second
-	// Phase is how it ends, without having scrubbed. Empty: it has, and has succeeded.
+	Run   time.Duration // from then until it ends; 0: a second
+	// Phase is the phase in which it ends without having scrubbed. Empty: it scrubs and succeeds.
 	Phase           v1.PodPhase
-	Reason, Message string // of the pod that ended
+	Reason, Message string // of the ended pod
 
-	Waiting string // the reason for which its containers wait forever; nothing of the above
-	Never   bool   // it stays pending; nothing of the above
-	Vanish  bool   // it is deleted when it would have ended
-	Stay    bool   // a deletion of it never ends
+	Waiting string // the reason for which its containers wait forever; excludes the fields above
+	Never   bool   // it stays pending; excludes the fields above
+	Vanish  bool   // it is deleted instead of ending
+	Stay    bool   // its deletion never completes
 }
 
 type pod struct {
-	now    *v1.Pod // not changed, but replaced
+	now    *v1.Pod // replaced, never changed
 	fate   Fate
 	timer  *time.Timer
-	events []*v1.Event // not changed
+	events []*v1.Event // never changed
 }
 
 func key(p *v1.Pod) types.NamespacedName {
@@ -50,12 +50,12 @@ func (c *Cluster) create(asked *v1.Pod) (*v1.Pod, error) {
 	}
 	p := c.add(asked)
 	p.fate = fate
-	c.begin(p)
+	c.startPod(p)
 	return p.now.DeepCopy(), nil
 }
 
-// Put adds a pod as it is, but for its UID, and returns it with that. Nothing becomes of
-// it. It takes the place of one that has its name.
+// Put adds a copy of a pod with a new UID and returns it. Its state never changes. It
+// replaces a pod of the same name.
 func (c *Cluster) Put(given *v1.Pod) *v1.Pod {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -65,7 +65,7 @@ func (c *Cluster) Put(given *v1.Pod) *v1.Pod {
 	return c.add(given).now.DeepCopy()
 }
 
-// Alter changes a pod. Without the pod it does nothing.
+// Alter changes a pod. If the pod does not exist it does nothing.
 func (c *Cluster) Alter(namespace, name string, how func(*v1.Pod)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,7 +74,7 @@ func (c *Cluster) Alter(namespace, name string, how func(*v1.Pod)) {
 	}
 }
 
-// Remove removes a pod as if it had never been.
+// Remove removes a pod without a trace.
 func (c *Cluster) Remove(namespace, name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,7 +90,7 @@ func (c *Cluster) add(given *v1.Pod) *pod {
 	p.now.CreationTimestamp = metav1.Now()
 	setPhase(p.now)
 	c.pods[key(p.now)] = p
-	c.tell(p.now, false)
+	c.notifyWatches(p.now, false)
 	return p
 }
 
@@ -100,8 +100,8 @@ func setPhase(p *v1.Pod) {
 	}
 }
 
-// begin sets a pod on its way.
-func (c *Cluster) begin(p *pod) {
+// startPod starts the phases of a pod.
+func (c *Cluster) startPod(p *pod) {
 	switch fate := p.fate; {
 	case fate.Waiting != "":
 		c.change(p, func(now *v1.Pod) {
@@ -116,7 +116,7 @@ func (c *Cluster) begin(p *pod) {
 	}
 }
 
-// after does something with a pod, if it is not being deleted then.
+// after calls do with a pod after d unless the pod is being deleted by then.
 func (c *Cluster) after(p *pod, d time.Duration, do func(*pod)) {
 	p.timer = time.AfterFunc(d, func() {
 		c.mu.Lock()
@@ -172,7 +172,7 @@ func (c *Cluster) change(p *pod, how func(now *v1.Pod)) {
 	next := p.now.DeepCopy()
 	how(next)
 	p.now = next
-	c.tell(p.now, false)
+	c.notifyWatches(p.now, false)
 }
 
 // delete lets a pod end first if it runs.
@@ -203,5 +203,5 @@ func (c *Cluster) remove(p *pod) {
 		p.timer.Stop()
 	}
 	delete(c.pods, key(p.now))
-	c.tell(p.now, true)
+	c.notifyWatches(p.now, true)
 }

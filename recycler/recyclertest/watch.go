@@ -12,7 +12,7 @@ import (
 	"github.com/volumekit/volumekit/recycler"
 )
 
-// manyUpdates is how far behind a watch may be.
+// manyUpdates is the number of unread updates at which a watch expires.
 const manyUpdates = 100
 
 type watch struct {
@@ -32,20 +32,20 @@ func (c *Cluster) Watch(ctx context.Context, asked *v1.Pod) (recycler.PodWatch, 
 	defer c.mu.Unlock()
 	c.watches[w] = struct{}{}
 	if p := c.pods[w.pod]; p != nil {
-		w.begin(p)
+		w.sendState(p)
 	}
 	return w, nil
 }
 
-// begin tells of what was before the watch.
-func (w *watch) begin(p *pod) {
+// sendState reports the state of a pod before the watch.
+func (w *watch) sendState(p *pod) {
 	w.updates <- recycler.PodUpdate{Pod: p.now.DeepCopy()}
 	for _, event := range p.events[max(0, len(p.events)-manyUpdates/2):] {
 		w.updates <- recycler.PodUpdate{Event: event.DeepCopy()}
 	}
 }
 
-// Next implements recycler.PodWatch. A watch that is too far behind has expired.
+// Next implements recycler.PodWatch. A watch with too many unread updates has expired.
 func (w *watch) Next(ctx context.Context) (update recycler.PodUpdate, err error) {
 	asked := &v1.Pod{}
 	asked.Namespace, asked.Name = w.pod.Namespace, w.pod.Name
@@ -73,8 +73,8 @@ func (w *watch) Stop() {
 	delete(w.cluster.watches, w)
 }
 
-// Emit adds an event to a pod, of which its watches are told. Without the pod it is
-// dropped.
+// Emit adds an event about a pod and reports it to the pod's watches. If the pod does not
+// exist the event is dropped.
 func (c *Cluster) Emit(namespace, name string, event *v1.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -97,7 +97,7 @@ func (c *Cluster) started(p *v1.Pod) *v1.Event {
 	return event
 }
 
-func (c *Cluster) tell(p *v1.Pod, deleted bool) {
+func (c *Cluster) notifyWatches(p *v1.Pod, deleted bool) {
 	c.send(key(p), recycler.PodUpdate{Pod: p.DeepCopy(), Deleted: deleted})
 }
 
