@@ -4,40 +4,52 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/volumekit/volumekit/manager/internal/ability"
+	"github.com/volumekit/volumekit/manager/internal/execution"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// An Attachment asks for a volume to be attached to a node, or detached from it.
+// An Attachment is a request to attach a volume to a node, or to detach it.
 type Attachment struct {
 	Plugin volume.VolumePlugin
 	Volume v1.UniqueVolumeName
-	Name   string       // as the plugin calls it, see GetVolumeName
-	Spec   *volume.Spec // nil to detach what was found after a restart and is not known better
+	Name   string       // as returned by GetVolumeName
+	Spec   *volume.Spec // nil to detach a volume whose specification was not reconstructed
 	Node   types.NodeName
-	Pod    *v1.Pod // the first that wants the volume; nil to detach
+	Pod    *v1.Pod // the first pod that needs the volume; nil to detach
 }
 
 // An Attacher connects volumes to this node. It is called from several goroutines, one
 // at a time for each volume.
 type Attacher interface {
-	// Attach returns when the volume is attached and its device is there, with the
-	// device's path, which may be empty. It is idempotent. An error is of the kinds
-	// of volume.KindOf.
+	// Attach returns the device's path, which may be empty, once the volume is attached and its
+	// device exists. It is idempotent. An error has a kind, see volume.KindOf.
 	Attach(ctx context.Context, a Attachment) (devicePath string, err error)
-	// Detach returns when the volume is detached, or whoever detaches it knows that
-	// this node has let go of it: by then nothing of it is mounted, and it is not among
-	// GetVolumesInUse any more, unless a pod has come to want it meanwhile. A volume
-	// that is not attached is no error.
+	// Detach returns once the volume is detached, or once the program that detaches it has been
+	// informed that this node has released the volume. When Detach is called nothing of the
+	// volume is mounted, and GetVolumesInUse no longer lists it, unless a pod has needed it
+	// since. Detach returns nil if the volume is not attached.
 	Detach(ctx context.Context, a Attachment) error
 }
 
-// pluginAttacher lets the plugins attach.
+// A configuredAttacher runs the attach operations of a runner with an Attacher.
+type configuredAttacher struct{ Attacher }
+
+func (c configuredAttacher) Attach(ctx context.Context, a execution.Attachment) (string, error) {
+	return c.Attacher.Attach(ctx, Attachment(a))
+}
+
+func (c configuredAttacher) Detach(ctx context.Context, a execution.Attachment) error {
+	return c.Attacher.Detach(ctx, Attachment(a))
+}
+
+// pluginAttacher attaches by the plugins' own attachers.
 type pluginAttacher struct{}
 
 func (pluginAttacher) Attach(ctx context.Context, a Attachment) (string, error) {
-	able, err := attachable(a.Plugin)
+	able, err := ability.Attachable(a.Plugin)
 	if err != nil {
 		return "", err
 	}
@@ -51,13 +63,13 @@ func (pluginAttacher) Attach(ctx context.Context, a Attachment) (string, error) 
 	}
 	path, err = attacher.WaitForAttach(ctx, a.Spec, path, a.Pod)
 	if err != nil {
-		return "", fmt.Errorf("%w: attached, and waiting for its device: %w", volume.ErrUncertain, err)
+		return "", volume.AsUncertain(fmt.Errorf("attached, and waiting for its device: %w", err))
 	}
 	return path, nil
 }
 
 func (pluginAttacher) Detach(ctx context.Context, a Attachment) error {
-	able, err := attachable(a.Plugin)
+	able, err := ability.Attachable(a.Plugin)
 	if err != nil {
 		return err
 	}
@@ -65,13 +77,5 @@ func (pluginAttacher) Detach(ctx context.Context, a Attachment) error {
 	if err != nil {
 		return err
 	}
-	return detacher.Detach(ctx, a.Name, a.Node)
-}
-
-func attachable(plugin volume.VolumePlugin) (volume.AttachableVolumePlugin, error) {
-	able, ok := volume.As[volume.AttachableVolumePlugin](plugin)
-	if !ok {
-		return nil, fmt.Errorf("%s attaches no volumes: %w", plugin.GetPluginName(), volume.ErrNotSupported)
-	}
-	return able, nil
+	return detacher.Detach(ctx, volume.DetachRequest{VolumeName: a.Name, Node: a.Node, Spec: a.Spec})
 }

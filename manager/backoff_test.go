@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestFailuresAreForgotten: nothing is remembered of pods that are gone, though others have
+// TestFailuresOfDeletedPodsAreDropped: the failures of a deleted pod are dropped, even if other pods have
 // the volume.
-func TestFailuresAreForgotten(t *testing.T) {
+func TestFailuresOfDeletedPodsAreDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, volumetest.FakeConfig{})
 		n.claim("a")
@@ -29,22 +29,22 @@ func TestFailuresAreForgotten(t *testing.T) {
 			uid := types.UID(fmt.Sprint("pod-", i))
 			n.source.SetPod(podWith(uid, "a"))
 			time.Sleep(time.Minute)
-			require.NotZero(t, m.Remembered())
+			require.NotZero(t, m.FailureCount())
 			n.source.RemovePod(uid)
 			time.Sleep(time.Minute)
 		}
-		require.Zero(t, m.Remembered())
+		require.Zero(t, m.FailureCount())
 	})
 }
 
-// TestOldBackoff: what could not be undone, and was done again since, is undone at once when
-// its time has come.
-func TestOldBackoff(t *testing.T) {
+// TestBringUpEndsTearDownBackoff: the backoff of a failed tear-down, unmount or detach ends when the volume is
+// brought up again. The next one starts at once.
+func TestBringUpEndsTearDownBackoff(t *testing.T) {
 	for name, c := range map[string]struct {
 		fake   volumetest.FakeConfig
 		method volumetest.Method
 	}{
-		"tear down":      {own, volumetest.TearDown},
+		"tear down":      {perPod, volumetest.TearDown},
 		"unmount device": {volumetest.FakeConfig{NoAttach: true}, volumetest.UnmountDevice},
 		"detach":         {volumetest.FakeConfig{NoDeviceMount: true}, volumetest.Detach},
 	} {
@@ -74,10 +74,10 @@ func TestOldBackoff(t *testing.T) {
 	}
 }
 
-// TestBackoffEnds: the pauses between tries double, and are never longer than two minutes.
-func TestBackoffEnds(t *testing.T) {
+// TestBackoffDoublesUpToLimit: the pauses between tries double, and are never longer than two minutes.
+func TestBackoffDoublesUpToLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t, own)
+		n := newNode(t, perPod)
 		n.config.Resync = -1
 		n.claim("a")
 		n.plugin.Inject(volumetest.Fault{Method: volumetest.SetUp, Err: errors.New("no luck")})
@@ -99,21 +99,21 @@ func TestBackoffEnds(t *testing.T) {
 	})
 }
 
-// TestResync: the source is asked again as often as Config.Resync says, or never.
-func TestResync(t *testing.T) {
+// TestResyncInterval: the source is read again at each Config.Resync; never if it is negative.
+func TestResyncInterval(t *testing.T) {
 	for every, want := range map[time.Duration]int64{0: 6, time.Minute: 60, time.Hour: 1, -1: 0} {
 		synctest.Test(t, func(t *testing.T) {
-			n := newNode(t, own)
+			n := newNode(t, perPod)
 			n.config.Resync = every
-			s := &slowSourceOf{MemorySource: n.source, slow: func(string) time.Duration { return 0 }}
-			n.config.Source = s
+			s := &slowClaims{MemorySource: n.source, delay: func(string) time.Duration { return 0 }}
+			n.read(s)
 			n.claim("a")
 			_, stop := n.runUp(podWith("1", "a"))
 			defer stop()
 			synctest.Wait()
-			before := s.asked.Load()
+			before := s.reads.Load()
 			time.Sleep(time.Hour + time.Second)
-			require.Equal(t, want, s.asked.Load()-before, "every %v", every)
+			require.Equal(t, want, s.reads.Load()-before, "every %v", every)
 		})
 	}
 }

@@ -1,7 +1,19 @@
 package manager
 
 import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/internal/oneline"
+	"github.com/volumekit/volumekit/manager/internal/actual"
+	"github.com/volumekit/volumekit/manager/internal/desired"
+	"github.com/volumekit/volumekit/manager/internal/naming"
+	"github.com/volumekit/volumekit/manager/internal/operation"
+
+	"github.com/volumekit/volumekit/manager/internal/execution"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,38 +33,139 @@ const (
 	FailedUnmapDevice       = "FailedUnmapDevice"
 	VolumeResizeFailed      = "VolumeResizeFailed"
 	VolumeResizeSuccessful  = "FileSystemResizeSuccessful"
-	VolumeVanished          = "VolumeVanished" // ours: somebody else has unmounted it
-	VolumeReplaced          = "VolumeReplaced" // ours: somebody else has mounted something over it, or in its place
+	// VolumePermissionChangeInProgress reports a long change of the ownership of a volume's
+	// files during set-up.
+	VolumePermissionChangeInProgress = "VolumePermissionChangeInProgress"
+
+	VolumeVanished = "VolumeVanished" // ours: unmounted by another process
+	VolumeDetached = "VolumeDetached" // ours: detached by another program
+	VolumeReplaced = "VolumeReplaced" // ours: covered or replaced by another mount
 )
 
-// An Event is something that happened to a volume, for people and for the objects'
-// events.
+// An Event reports what happened to a volume, for users and for events of API objects.
 type Event struct {
 	Type   string // v1.EventTypeNormal or v1.EventTypeWarning
 	Reason string // one of the constants
-	// Message is one line, whatever a plugin or a server has said. It holds no secret.
+	// Message is one line, even if an error of a plugin or a server has several. It contains no
+	// secret.
 	Message string
-	Err     error // why, of a warning
+	Err     error // cause of a warning
 
-	// Pod is the pod that it is about; nil if it is about none, or if only its UID is
-	// known.
+	// Pod is the pod of the event; nil for an event about no pod, or if only its UID is known.
 	Pod    *v1.Pod
 	PodUID types.UID
-	// Volume is the name in the pod, if it is about one and that is known.
+	// Volume is the name in the pod, if known.
 	Volume string
 	Unique v1.UniqueVolumeName
 	Spec   *volume.Spec // nil: not known
 	Plugin string
 }
 
-// inOneLine has events told with their messages in one line each: nobody that an error is of
-// writes lines of its own into an agent's log.
-func inOneLine(tell func(Event)) func(Event) {
-	if tell == nil {
+// inOneLine serializes events and reduces each message to one line, so that an error text
+// cannot forge lines of an agent's log.
+func inOneLine(report func(Event)) func(Event) {
+	if report == nil {
 		return func(Event) {}
 	}
+	var mu sync.Mutex
 	return func(e Event) {
 		e.Message = oneline.Of(e.Message)
-		tell(e)
+		mu.Lock()
+		defer mu.Unlock()
+		report(e)
+	}
+}
+
+// ownershipPauses are the times before the first progress event of a change of ownership and
+// between further ones, as in the kubelet. Tests change them.
+var ownershipPauses = struct{ first, each time.Duration }{30 * time.Second, time.Minute}
+
+// ownershipEvents returns a function that reports the progress of a change of ownership as
+// events.
+func (m *Manager) ownershipEvents(j execution.Job) func(volume.OwnershipProgress) {
+	next := time.Now().Add(ownershipPauses.first)
+	return func(p volume.OwnershipProgress) {
+		if time.Now().Before(next) {
+			return
+		}
+		next = time.Now().Add(ownershipPauses.each)
+		m.config.Events(Event{
+			Type: v1.EventTypeNormal, Reason: VolumePermissionChangeInProgress,
+			Message: fmt.Sprintf("setting the ownership of volume %q%s: %d files seen, %d changed", brief.Name(j.Spec.Name()), viewNote(j.Operation.Pod), p.Seen, p.Changed),
+			Pod:     j.ForPod, PodUID: j.Operation.Pod.Pod, Volume: j.OuterName, Unique: j.Volume, Spec: j.Spec, Plugin: j.PluginName,
+		})
+	}
+}
+
+// eventOf returns the event of an operation: its first failure, a failure other than the
+// last one, or a success.
+func eventOf(out execution.Outcome, key naming.PodKey, before error) (Event, bool) {
+	if out.Silent {
+		return Event{}, false
+	}
+	if out.Err != nil && before != nil && before.Error() == out.Err.Error() {
+		return Event{}, false
+	}
+	e := Event{
+		Type: v1.EventTypeNormal, Reason: eventReason(out),
+		Err: out.Err, Pod: out.Job.ForPod, PodUID: out.Operation.Pod.Pod,
+		Volume: out.OuterName, Unique: out.Volume, Spec: out.Spec, Plugin: out.PluginName,
+	}
+	if e.Pod != nil {
+		e.PodUID = e.Pod.UID
+	}
+	e.Message = fmt.Sprintf("%s: volume %q%s", out.Verb, brief.Name(out.ShownName()), viewNote(key))
+	if out.Err != nil {
+		e.Type = v1.EventTypeWarning
+		e.Message += ": " + out.Err.Error()
+	}
+	again := out.Verb == operation.SetUp && out.After.StateOf(out.Operation.Pod) == actual.Present && out.Before.StateOf(out.Operation.Pod) == actual.Present
+	return e, e.Reason != "" && !(out.Err == nil && again)
+}
+
+// failedMount returns the event of a volume for which no operation can start.
+func failedMount(pod *v1.Pod, name string, err error) Event {
+	return Event{
+		Type: v1.EventTypeWarning, Reason: FailedMount, Err: err, Pod: pod, PodUID: pod.UID, Volume: name,
+		Message: fmt.Sprintf("volume %q: %v", brief.Name(name), err),
+	}
+}
+
+// eventsOf returns the events of an operation. The caller holds mu.
+func (l *loop) eventsOf(out execution.Outcome, before error) []Event {
+	want := l.want.Volumes.Get(out.Volume)
+	if operation.BringsUp(out.Verb) && out.Verb != operation.SetUp && len(want.PodsOrNone()) > 0 {
+		if out.Err != nil {
+			return l.eventsForAll(want, out)
+		}
+		l.dropEventTexts(want, out)
+	}
+	if event, ok := eventOf(out, out.Operation.Pod, before); ok {
+		return []Event{event}
+	}
+	return nil
+}
+
+// eventsForAll returns an event for each pod of a failed shared step, unless the last event
+// of the pod had the same text. Readers receive no event for ErrMountedForReaders.
+func (l *loop) eventsForAll(want *desired.Volume, out execution.Outcome) (events []Event) {
+	text, forWriters := out.Err.Error(), errors.Is(out.Err, operation.ErrMountedForReaders)
+	for key, pod := range want.Pods.All() {
+		at := failureKey{out.Volume, key}
+		if l.eventTexts[at] == text || forWriters && !want.IsWriter(key) {
+			continue
+		}
+		l.eventTexts[at] = text
+		out.Job.ForPod, out.OuterName, out.Spec = pod.Pod, pod.OuterName, pod.Spec
+		if event, ok := eventOf(out, key, nil); ok {
+			events = append(events, event)
+		}
+	}
+	return events
+}
+
+func (l *loop) dropEventTexts(want *desired.Volume, out execution.Outcome) {
+	for key := range want.Pods.All() {
+		delete(l.eventTexts, failureKey{out.Volume, key})
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,13 +13,17 @@ import (
 	"sync"
 	"time"
 
+	"github.com/volumekit/volumekit/content"
 	"github.com/volumekit/volumekit/manager"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/volume"
 	"github.com/volumekit/volumekit/volume/volumetest"
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -50,13 +56,13 @@ func (n *exampleNode) start(change func(*manager.Config)) error {
 	if err := os.Mkdir(filepath.Join(n.dir, "disk"), 0o755); err != nil {
 		return err
 	}
-	host, err := volume.NewHost(n.dir, volume.WithNodeName("node-1"))
+	host, err := volume.NewHost(context.Background(), n.dir, volume.WithNodeName("node-1"))
 	if err != nil {
 		return err
 	}
 	kernel := mounttest.NewFake(mount.Config{})
 	plugin := volumetest.NewFakePlugin(volumetest.FakeConfig{Mounter: kernel, NoDeviceMount: true})
-	plugins, err := volume.NewVolumePluginMgr(host, plugin)
+	plugins, err := volume.NewVolumePluginMgr(context.Background(), host, plugin)
 	if err != nil {
 		return err
 	}
@@ -69,7 +75,7 @@ func (n *exampleNode) start(change func(*manager.Config)) error {
 		Spec:       v1.PersistentVolumeClaimSpec{VolumeName: "data"},
 		Status:     v1.PersistentVolumeClaimStatus{Phase: v1.ClaimBound},
 	})
-	n.config = manager.Config{Plugins: plugins, Host: host, Mounter: kernel, Source: n.source}
+	n.config = manager.Config{Plugins: plugins, Mounter: kernel, Pods: n.source, Claims: n.source}
 	if change != nil {
 		change(&n.config)
 	}
@@ -134,10 +140,29 @@ func ExampleManager() {
 	// down: <nil>
 }
 
+// An agent that reports a pod as failed, rather than wait for a volume that never comes.
+func ExampleManager_WaitForVolumes() {
+	n := startExample(nil)
+	defer n.stop()
+	pod := examplePod("uid-1", "data")
+	pod.Spec.Volumes[0].VolumeSource = v1.VolumeSource{RBD: &v1.RBDVolumeSource{}}
+	fmt.Println("source:", n.source.SetPod(pod))
+	err := n.manager.WaitForVolumes(context.Background(), pod, manager.WaitOptions{EndOnFinalError: true})
+	fmt.Println("final:", errors.Is(err, manager.ErrFinal))
+	var failed *manager.WaitError
+	if errors.As(err, &failed) {
+		fmt.Println(failed.Volumes[0].Name, "has a plugin:", !errors.Is(failed.Volumes[0].Err, volume.ErrNoPluginMatched))
+	}
+	// Output:
+	// source: <nil>
+	// final: true
+	// files has a plugin: false
+}
+
 func ExampleConfig() {
 	_, err := manager.New(manager.Config{})
 	fmt.Println(err)
-	// Output: manager: Config.Plugins is missing
+	// Output: manager: Config.Plugins: Required value: a manager needs it
 }
 
 func ExampleMemorySource() {
@@ -149,20 +174,145 @@ func ExampleMemorySource() {
 	// Output: 1 <nil>
 }
 
-// A quiet source has only the pods whose names it likes.
-type quiet struct{ manager.Source }
-
-func (q quiet) Pods(ctx context.Context) ([]*v1.Pod, error) {
-	pods, err := q.Source.Pods(ctx)
-	return slices.DeleteFunc(pods, func(pod *v1.Pod) bool { return pod.Name == "web" }), err
+// podInformer reports each changed pod, so that the manager reads no other pod. An agent calls
+// OnPod in the event handlers of an informer that is limited to the pods of its node.
+type podInformer struct {
+	pods    map[types.UID]*v1.Pod
+	changed func(manager.Change)
 }
 
-func ExampleSource() {
-	source := manager.NewMemorySource()
-	source.SetPod(examplePod("uid-1", "data"))
-	pods, err := quiet{source}.Pods(context.Background())
-	fmt.Println(len(pods), err)
-	// Output: 0 <nil>
+func (s *podInformer) Pods(context.Context) ([]*v1.Pod, error) {
+	return slices.Collect(maps.Values(s.pods)), nil
+}
+
+func (s *podInformer) Pod(_ context.Context, uid types.UID) (*v1.Pod, error) {
+	if pod, ok := s.pods[uid]; ok {
+		return pod, nil
+	}
+	return nil, fs.ErrNotExist
+}
+
+func (s *podInformer) Changed() <-chan struct{} { return nil } // replaced by Subscribe
+
+func (s *podInformer) Subscribe(changed func(manager.Change)) (unsubscribe func()) {
+	s.changed = changed
+	return func() {}
+}
+
+// OnPod handles a pod that is added or updated.
+func (s *podInformer) OnPod(pod *v1.Pod) {
+	s.pods[pod.UID] = pod
+	s.changed(manager.Change{Pods: []types.UID{pod.UID}})
+}
+
+func ExampleIncrementalPodSource() {
+	var pods manager.IncrementalPodSource = &podInformer{pods: map[types.UID]*v1.Pod{}}
+	unsubscribe := pods.Subscribe(func(change manager.Change) { fmt.Println("changed:", change.Pods) })
+	defer unsubscribe()
+	pods.(*podInformer).OnPod(examplePod("uid-1", "data"))
+	pod, err := pods.Pod(context.Background(), "uid-1")
+	fmt.Println(pod.Name, err)
+	// Output:
+	// changed: [uid-1]
+	// web <nil>
+}
+
+// A staticPod is the only pod of its node, and never changes.
+type staticPod struct{ pod *v1.Pod }
+
+func (s staticPod) Pods(context.Context) ([]*v1.Pod, error) { return []*v1.Pod{s.pod}, nil }
+func (s staticPod) Changed() <-chan struct{}                { return nil }
+
+// Without claims a source of pods is enough.
+func ExamplePodSource() {
+	pod := examplePod("uid-1", "")
+	pod.Spec.Volumes[0].VolumeSource = v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/srv"}}
+	n := startExample(func(c *manager.Config) { c.Pods, c.Claims = staticPod{pod}, nil })
+	defer n.stop()
+	for len(n.manager.State().Failed) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	fmt.Println("has a plugin:", !errors.Is(n.manager.State().Failed[0].Err, volume.ErrNoPluginMatched))
+	// Output: has a plugin: false
+}
+
+// A nodeCache is the part of an API server's objects that one node needs, as informers and
+// clients of an agent have it. The manager and the plugins share it; a controller that takes a
+// volume.ClaimReader takes it, too.
+type nodeCache struct {
+	mu         sync.Mutex
+	claims     map[types.NamespacedName]*v1.PersistentVolumeClaim
+	volumes    map[string]*v1.PersistentVolume
+	configMaps map[types.NamespacedName]*v1.ConfigMap
+	changed    func(manager.Change)
+}
+
+var (
+	_ volume.ClaimReader      = (*nodeCache)(nil)
+	_ content.ConfigMapGetter = (*nodeCache)(nil)
+	_ manager.ChangeNotifier  = (*nodeCache)(nil)
+)
+
+func (c *nodeCache) GetPersistentVolumeClaim(_ context.Context, namespace, name string) (*v1.PersistentVolumeClaim, error) {
+	return cached(c, c.claims, types.NamespacedName{Namespace: namespace, Name: name})
+}
+
+func (c *nodeCache) GetPersistentVolume(_ context.Context, name string) (*v1.PersistentVolume, error) {
+	return cached(c, c.volumes, name)
+}
+
+func (c *nodeCache) GetConfigMap(_ context.Context, namespace, name string) (*v1.ConfigMap, error) {
+	return cached(c, c.configMaps, types.NamespacedName{Namespace: namespace, Name: name})
+}
+
+// cached returns an object, or the error of a client.
+func cached[K comparable, T any](c *nodeCache, all map[K]*T, name K) (*T, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if object, ok := all[name]; ok {
+		return object, nil
+	}
+	return nil, apierrors.NewNotFound(schema.GroupResource{}, fmt.Sprint(name))
+}
+
+func (c *nodeCache) Subscribe(changed func(manager.Change)) (unsubscribe func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.changed = changed
+	return func() {}
+}
+
+// OnClaim handles a claim that is added or updated.
+func (c *nodeCache) OnClaim(claim *v1.PersistentVolumeClaim) {
+	name := types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.claims[name] = claim
+	c.changed(manager.Change{Claims: []types.NamespacedName{name}})
+}
+
+// An agent with an API server: the pods of its node come from one source, and all other
+// objects from a cache.
+func ExampleChangeNotifier() {
+	memory := manager.NewMemorySource()
+	cache := &nodeCache{claims: map[types.NamespacedName]*v1.PersistentVolumeClaim{}, volumes: map[string]*v1.PersistentVolume{}}
+	n := startExample(func(c *manager.Config) {
+		pv, _ := c.Claims.GetPersistentVolume(context.Background(), "data")
+		cache.volumes[pv.Name] = pv
+		c.Pods, c.Claims = memory, cache
+	})
+	defer n.stop()
+	_ = memory.SetPod(examplePod("uid-1", "data"))
+	for len(n.manager.State().Failed) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	fmt.Println("no claim:", volume.IsNotFound(n.manager.State().Failed[0].Err))
+	claim, _ := n.source.GetPersistentVolumeClaim(context.Background(), "default", "data")
+	cache.OnClaim(claim)
+	fmt.Println("up:", n.manager.WaitForAttachAndMount(context.Background(), examplePod("uid-1", "data")))
+	// Output:
+	// no claim: true
+	// up: <nil>
 }
 
 func ExampleMountedVolume() {
@@ -212,17 +362,38 @@ func ExamplePodState() {
 }
 
 func ExampleEvent() {
-	told := make(chan manager.Event, 100)
-	n := startExample(func(c *manager.Config) { c.Events = func(e manager.Event) { told <- e } })
+	events := make(chan manager.Event, 100)
+	n := startExample(func(c *manager.Config) { c.Events = func(e manager.Event) { events <- e } })
 	defer n.stop()
 	n.mustUp(examplePod("uid-1", "data"))
 	for range 2 {
-		e := <-told
+		e := <-events
 		fmt.Println(e.Type, e.Reason, e.PodUID, e.Volume)
 	}
 	// Output:
 	// Normal SuccessfulAttachVolume uid-1 files
 	// Normal SuccessfulMountVolume uid-1 files
+}
+
+// The volume has grown, and its claim does not say so yet. An agent writes the new size into
+// the claim's status.
+func ExampleExpansion() {
+	expansions := make(chan manager.Expansion, 1)
+	n := startExample(func(c *manager.Config) { c.Expansions = func(e manager.Expansion) { expansions <- e } })
+	defer n.stop()
+	ctx := context.Background()
+	pv, _ := n.source.GetPersistentVolume(ctx, "data")
+	claim, _ := n.source.GetPersistentVolumeClaim(ctx, "default", "data")
+	pv, claim = pv.DeepCopy(), claim.DeepCopy()
+	pv.Spec.Capacity = v1.ResourceList{v1.ResourceStorage: resource.MustParse("2Gi")}
+	claim.Status.Capacity = v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}
+	n.source.SetVolume(pv)
+	n.source.SetClaim(claim)
+
+	n.mustUp(examplePod("uid-1", "data"))
+	e := <-expansions
+	fmt.Println(e.Claim, e.OldSize.String(), e.NewSize.String(), e.Err)
+	// Output: default/data 1Gi 2Gi <nil>
 }
 
 func ExampleWaitError() {
@@ -254,7 +425,7 @@ func ExampleVolumeError() {
 	// Output: uid-1 files claim default/missing: claim default/missing: file does not exist
 }
 
-// A reporter says what is attached, and leaves the work to another attacher.
+// A reporter prints each attach and detach, and passes the request to another attacher.
 type reporter struct{ next manager.Attacher }
 
 func (r reporter) Attach(ctx context.Context, a manager.Attachment) (string, error) {
@@ -291,8 +462,8 @@ func ExampleAttachment() {
 
 func ExampleLeftover() {
 	n := startExample(func(c *manager.Config) {
-		// What a plugin that this node does not have has left.
-		_ = os.MkdirAll(filepath.Join(c.Host.Root(), "pods/uid-0/volumes/example.com~other/a/mount"), 0o755)
+		// A volume directory left by a plugin that this node lacks.
+		_ = os.MkdirAll(filepath.Join(c.Plugins.Host().Root(), "pods/uid-0/volumes/example.com~other/a/mount"), 0o755)
 	})
 	defer n.stop()
 	for !n.manager.State().Populated {
@@ -317,8 +488,8 @@ type (
 	adder interface{ Add(float64) }
 )
 
-// An adapter is a manager.Metrics on top of them, by name. What it does not know it
-// drops.
+// An adapter is a manager.Metrics that passes each value to the metric of its name. It drops
+// values with unknown names.
 type adapter struct {
 	histograms map[string]histograms
 	counters   map[string]counters

@@ -1,8 +1,23 @@
 package manager
 
-// Remembered counts what is remembered of failures.
-func (m *Manager) Remembered() int {
+// FailureCount returns the number of recorded failures, backoffs and wait reasons.
+func (m *Manager) FailureCount() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return len(m.failures) + len(m.retry) + len(m.waits) + len(m.told)
+	return m.failures.Len() + m.schedule.Retry.Len() + len(m.waitReasons) + len(m.eventTexts)
+}
+
+// PlanCount returns the number of plans made.
+func (m *Manager) PlanCount() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.planned
+}
+
+// ReportOwnershipAtOnce makes each progress of a change of ownership an event, until restore is
+// called.
+func ReportOwnershipAtOnce() (restore func()) {
+	before := ownershipPauses
+	ownershipPauses.first, ownershipPauses.each = 0, 0
+	return func() { ownershipPauses = before }
 }

@@ -25,19 +25,19 @@ const idleVar = "MANAGER_TEST_IDLE_PODS"
 
 func TestMain(m *testing.M) {
 	if pods, err := strconv.Atoi(os.Getenv(idleVar)); err == nil {
-		if err := idle(pods); err != nil {
+		if err := keepPodsUp(pods); err != nil {
 			fmt.Println(err)
 			os.Exit(1)
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	mounttest.Main(m, map[string]func(mounttest.Process){"pods": podsProgram, "foreign mounts": foreignMountsProgram})
 }
 
-// idle says "up" when all pods are, and once more for each line that it reads, when one
-// more is. It collects garbage as does who wants little memory, and gives back once what
-// all that work has taken.
-func idle(pods int) error {
+// keepPodsUp prints "up" when the volumes of all pods are up. For each line of standard input it
+// then adds a pod and prints "up" again. To use little memory it collects garbage often, and
+// returns the memory of the initial set-ups to the system once.
+func keepPodsUp(pods int) error {
 	runtime.MemProfileRate = 0 // as in a program that links no profiler
 	debug.SetGCPercent(25)
 	dir, err := os.Getwd()
@@ -52,7 +52,7 @@ func idle(pods int) error {
 	if err := n.up(context.Background(), idlePods(n, 0, pods)...); err != nil {
 		return err
 	}
-	time.Sleep(2 * time.Second) // for the last look at what is mounted
+	time.Sleep(2 * time.Second) // for the last check of the mounts
 	debug.FreeOSMemory()
 	fmt.Println("up")
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); pods++ {
@@ -64,7 +64,7 @@ func idle(pods int) error {
 	return stop()
 }
 
-// idlePods have three mounts each.
+// idlePods returns pods with three mounts each.
 func idlePods(n *realNode, from, to int) (pods []*v1.Pod) {
 	for i := from; i < to; i++ {
 		pods = append(pods, n.pod(i, "memory", "seen", "shared"))
@@ -72,10 +72,9 @@ func idlePods(n *realNode, from, to int) (pods []*v1.Pod) {
 	return pods
 }
 
-// TestIdleVolumes: 10,000 mounted volumes of which nothing changes cost no system call in
-// a minute, and less than 50 MB. Go's runtime has a thread of its own that looks around
-// once a minute, and collects garbage each second minute; the calls of the one are
-// counted apart, and the other is between two of the minutes.
+// TestIdleVolumes: 10,000 mounted volumes without changes cost no system call in a minute, and less
+// than 50 MB. The calls of the Go runtime's monitor thread are counted apart. The garbage collection
+// of every second minute does not fall into the measured one.
 func TestIdleVolumes(t *testing.T) {
 	if os.Getenv("VOLUMEKIT_LONG") == "" {
 		t.Skip("it takes minutes: VOLUMEKIT_LONG=1")
@@ -85,7 +84,7 @@ func TestIdleVolumes(t *testing.T) {
 	}
 	const pods, most = 3334, 50_000 // kB
 	p := startIdle(t, pods)
-	p.isUp()
+	p.requireUp()
 	require.Equal(t, 3*pods, p.mounts())
 	calls, memory := strace.Watch(t, p.Process.Pid, time.Minute), p.resident()
 	others, monitor := calls.ButMonitor()
@@ -93,10 +92,10 @@ func TestIdleVolumes(t *testing.T) {
 		3*pods, len(others), monitor, memory)
 	require.Empty(t, others)
 	require.Less(t, memory, most)
-	// And it is not dead.
+	// The manager still works.
 	_, err := p.stdin.WriteString("one more\n")
 	require.NoError(t, err)
-	p.isUp()
+	p.requireUp()
 	require.Equal(t, 3*(pods+1), p.mounts())
 }
 
@@ -111,7 +110,7 @@ type idleProgram struct {
 
 func startIdle(t *testing.T, pods int) *idleProgram {
 	t.Helper()
-	p := &idleProgram{T: t, Cmd: exec.Command("/proc/self/exe"), dir: ownDir(t), lines: make(chan string)}
+	p := &idleProgram{T: t, Cmd: exec.Command("/proc/self/exe"), dir: newTmpfsDir(t), lines: make(chan string)}
 	p.Cmd.Dir, p.Cmd.Env, p.Cmd.Stderr = p.dir, append(os.Environ(), idleVar+"="+strconv.Itoa(pods)), os.Stderr
 	stdin, mine, err := os.Pipe()
 	require.NoError(t, err)
@@ -136,7 +135,7 @@ func startIdle(t *testing.T, pods int) *idleProgram {
 	return p
 }
 
-func (p *idleProgram) isUp() {
+func (p *idleProgram) requireUp() {
 	p.T.Helper()
 	select {
 	case line := <-p.lines:

@@ -15,8 +15,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// logs has the node's managers write a log, and returns how to read it: the lines of a
-// message. That is to be done while none runs.
+// logs makes the node's managers write a log, and returns a function that returns the lines of a
+// message. It must not be called while a manager runs.
 func (n *node) logs() func(message string) []map[string]any {
 	var b bytes.Buffer
 	n.config.Logger = slog.New(slog.NewJSONHandler(&b, nil))
@@ -32,10 +32,10 @@ func (n *node) logs() func(message string) []map[string]any {
 	}
 }
 
-// TestLog: what is done, and what fails, is in the log with its volume and its pod.
-func TestLog(t *testing.T) {
+// TestLogOfOperations: the log has finished and failed operations with their volume and pod.
+func TestLogOfOperations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t, own)
+		n := newNode(t, perPod)
 		logs := n.logs()
 		n.claim("a")
 		n.plugin.Inject(volumetest.Fault{Method: volumetest.SetUp, Err: errors.New("no luck"), Times: 1})
@@ -72,13 +72,13 @@ func (p panickingPlugin) NewMounter(*volume.Spec, *v1.Pod) (volume.Mounter, erro
 	panic("in the midst of it")
 }
 
-// TestLogOfPanic: it says where in the plugin that was.
+// TestLogOfPanic: the log of a panic has the stack, with the place in the plugin.
 func TestLogOfPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t, own)
+		n := newNode(t, perPod)
 		logs := n.logs()
 		n.claim("a")
-		plugins, err := volume.NewVolumePluginMgr(n.host, panickingPlugin{n.plugin})
+		plugins, err := volume.NewVolumePluginMgr(t.Context(), n.host, panickingPlugin{n.plugin})
 		require.NoError(t, err)
 		n.config.Plugins = plugins
 		_, stop := n.run()

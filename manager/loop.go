@@ -2,190 +2,207 @@ package manager
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/volumekit/volumekit/manager/internal/execution"
+	"github.com/volumekit/volumekit/manager/internal/lanes"
+	"github.com/volumekit/volumekit/manager/internal/naming"
+	"github.com/volumekit/volumekit/manager/internal/operation"
+	"github.com/volumekit/volumekit/manager/internal/planning"
+	"github.com/volumekit/volumekit/manager/internal/reading"
+	"github.com/volumekit/volumekit/manager/internal/retry"
+	"github.com/volumekit/volumekit/util/ctxend"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Run keeps the volumes as they are wanted, until ctx ends. First it finds out what an
-// earlier run has left, then it goes on from there; nothing is taken down before the
-// source has told all pods once. When ctx ends the operations under way are told to end,
-// Run waits for them, and returns ctx's cause: what is mounted stays mounted, for the
-// next run to find. Until then what was known last is what [Manager.State] and its like
-// tell, and who waits for volumes goes on waiting, with [ErrNotRunning] as the cause.
+// Run reconciles the volumes of the node until ctx ends. First it reconstructs the volumes
+// of an earlier run; it tears nothing down before the source has returned all pods once.
+// When ctx ends Run cancels the in-flight operations, waits for them for less than 100 ms,
+// and returns an error that wraps ctx's cause. Mounted volumes stay mounted for the next
+// run. The manager counts as running until its last in-flight operation has ended, which a
+// hung file system can delay.
+//
+// While the manager does not run, [Manager.State] and the other lookups return the last
+// known state, and waits continue with [ErrNotRunning] as the cause.
 //
 // A manager runs once at a time ([ErrRunning]), and is the only one on its host.
 func (m *Manager) Run(ctx context.Context) error {
-	changed, err := changesOf(m.config.Source)
-	if err != nil {
-		return err
+	if m.config.Plugins == nil {
+		return fmt.Errorf("manager: %w", field.Required(configPath, "a manager is made with New"))
 	}
-	if !m.begins() {
+	if !m.startRunning() {
 		return ErrRunning
 	}
-	defer m.ends()
+	pending := &reading.PendingChanges{}
+	changed, unsubscribe, err := m.subscribe(pending)
+	if err != nil {
+		m.stopRunning()
+		return err
+	}
 	l := &loop{
-		Manager:     m,
-		changed:     changed,
-		results:     make(chan outcome),
-		scans:       make(chan finding, 1),
-		answers:     make(chan answer, 1),
-		sights:      make(chan sight, 1),
-		unseen:      map[string]delay{},
-		later:       map[v1.UniqueVolumeName]time.Time{},
-		populateDue: true,
+		Manager:         m,
+		changed:         changed,
+		pendingChanges:  pending,
+		results:         make(chan result),
+		checking:        map[string]bool{},
+		reattached:      map[v1.UniqueVolumeName]retry.Backoff{},
+		uncheckedMounts: map[string]retry.Backoff{},
+		lanes:           lanes.New(lanes.Limits{Workers: m.config.Workers, PerBackend: m.config.BackendWorkers}),
+		replanAt:        map[v1.UniqueVolumeName]time.Time{},
+		populateDue:     true,
 	}
-	l.inquirer = newInquirer(m)
-	l.inquirer.spawn = l.helpers.Go
-	l.launch = func(_ operation, work func() outcome) {
-		go func() { l.results <- work() }()
-	}
-	l.scan = func(work func() finding) {
-		l.helpers.Go(func() { l.scans <- work() })
-	}
-	l.ask = func(work func() answer) {
-		l.helpers.Go(func() { l.answers <- work() })
-	}
-	l.look = func(work func() sight) {
-		l.helpers.Go(func() {
-			begin := time.Now()
-			s := work()
-			s.took = time.Since(begin)
-			l.sights <- s
-		})
-	}
-	return l.run(ctx)
+	_, l.isIncremental = m.config.Pods.(IncrementalPodSource)
+	l.reader = reading.NewReader(m.readerConfig(l.helpers.Go))
+	l.background = goroutines{l.results, ctx.Done(), &l.helpers}
+	_, err = ctxend.Await(ctx, ctxend.Controller, func() (struct{}, error) {
+		defer m.stopRunning()
+		defer unsubscribe()
+		return struct{}{}, l.run(ctx)
+	}, nil)
+	return err
 }
 
-func changesOf(source Source) (changed <-chan struct{}, err error) {
-	defer recovered(&err)
-	return source.Changed(), nil
-}
-
-func (m *Manager) begins() bool {
+func (m *Manager) startRunning() bool {
 	m.mu.Lock()
-	defer m.mu.Unlock()
+	defer m.unlock()
 	if m.isRunning {
 		return false
 	}
-	m.isRunning, m.world = true, newWorld()
+	m.world = newWorld()
+	m.isRunning = true
 	if m.config.ReportFirst {
-		m.reported = m.inUse
+		m.schedule.Reported = m.inUse
 	}
 	return true
 }
 
-func (m *Manager) ends() {
+func (m *Manager) stopRunning() {
 	m.mu.Lock()
-	defer m.mu.Unlock()
+	defer m.unlock()
 	m.isRunning = false
-	m.tellAll()
+	m.notifyAllWaiters()
 }
 
-// A loop is the one goroutine that decides, and that changes the world.
+// A loop is the single goroutine that plans operations and changes the world.
 type loop struct {
 	*Manager
-	changed <-chan struct{}
-	results chan outcome
-	launch  func(op operation, work func() outcome) // has work done, and its outcome settled later
-	helpers sync.WaitGroup
+	changed    <-chan struct{}
+	background background
+	results    chan result // of the background
+	helpers    sync.WaitGroup
 
-	ready [lastVerb + 1][]v1.UniqueVolumeName // volumes that had an operation due, by its verb
-	later map[v1.UniqueVolumeName]time.Time   // when to look at volumes again
+	lanes    lanes.Lanes
+	replanAt map[v1.UniqueVolumeName]time.Time // when to plan volumes again
 
-	scans      chan finding
-	scan       func(work func() finding) // has work done, and its findings taken in later
 	rescanning bool
 	rescanDue  bool
 
-	answers       chan answer              // of length 1
-	ask           func(work func() answer) // has work done, and its answer taken in later
-	asking        bool
-	inquirer      *inquirer
-	generation    int // of what the source has: it grows with each change
-	populateDue   bool
-	askAll        bool  // the plugins, too, though nothing has changed
-	populateDelay delay // after a source that failed
-	unanswered    map[podVolume]delay
-	resync        time.Time
-	refresh       time.Time
+	populating     bool
+	reader         *reading.Reader
+	generation     int // of the source's content: grows with each change
+	isIncremental  bool
+	pendingChanges *reading.PendingChanges // of an incremental source
+	populateDue    bool                    // all pods have to be read
+	changes        reading.ChangeSet       // objects to read again
+	missed         reading.ChangeSet       // objects whose read failed, to read the next time
+	missedDelay    retry.Backoff
+	requeryPlugins bool          // query the plugins again, also without a change
+	populateDelay  retry.Backoff // after a failed list of pods
+	volumeBackoff  map[naming.PodVolume]retry.Backoff
+	resync         time.Time
+	refresh        time.Time
 
-	sights   chan sight              // of length 1
-	look     func(work func() sight) // has work done, and what it sees taken in later; nil: at once
-	looking  bool
-	nextLook time.Time        // for volumes that have vanished, at the earliest
-	unseen   map[string]delay // paths that could not be looked at
+	checking    map[string]bool // plugins with a check in flight
+	attachCheck time.Time       // zero: no volume is attached
+	// reattached holds the volumes that were attached again because a check found them
+	// detached, and that no check has found attached since. Until the delay ends a further
+	// such answer has no effect.
+	reattached map[v1.UniqueVolumeName]retry.Backoff
+
+	checkingMounts  bool
+	nextMountCheck  time.Time                // not before this time
+	uncheckedMounts map[string]retry.Backoff // mount points whose check failed
 }
 
 func (l *loop) run(ctx context.Context) error {
 	if err := l.restore(ctx); err != nil {
 		return err
 	}
-	if l.watch != nil {
+	if len(l.watch) > 0 {
 		l.helpers.Go(func() { l.watchTable(ctx) })
 	}
 	now := time.Now()
-	l.resync, l.refresh = after(now, l.config.Resync), after(now, l.config.Refresh)
+	l.resync, l.refresh = timeAfter(now, l.config.Resync), timeAfter(now, l.config.Refresh)
 	for ctx.Err() == nil {
-		l.beat(ctx, time.Now())
-		l.wait(ctx)
+		l.doDueWork(ctx, time.Now())
+		l.waitForWork(ctx)
 	}
-	for l.inFlight() > 0 {
-		l.settle(<-l.results, time.Now())
+	for l.hasFlights() {
+		if out, ok := (<-l.results).(operationResult); ok {
+			l.applyResult(out.Outcome, time.Now())
+		}
 	}
 	l.helpers.Wait()
 	return context.Cause(ctx)
 }
 
-// after returns the end of a period; zero, which is never, of a negative one.
-func after(now time.Time, period time.Duration) time.Time {
+// timeAfter returns the end of a period; zero, which means never, for a negative period.
+func timeAfter(now time.Time, period time.Duration) time.Time {
 	if period < 0 {
 		return time.Time{}
 	}
 	return now.Add(period)
 }
 
-func due(at, now time.Time) bool { return !at.IsZero() && !at.After(now) }
+func isDue(at, now time.Time) bool { return !at.IsZero() && !at.After(now) }
 
-// beat does all that is due.
-func (l *loop) beat(ctx context.Context, now time.Time) {
-	if due(l.resync, now) {
-		l.resync = after(now, l.config.Resync)
-		l.lookAtAll()
+// doDueWork does all work that is due and starts operations.
+func (l *loop) doDueWork(ctx context.Context, now time.Time) {
+	if isDue(l.resync, now) {
+		l.resync = timeAfter(now, l.config.Resync)
+		l.resyncAll()
 		l.rescanDue = true
 	}
+	l.mergeLateReconstructions()
 	if l.rescanDue && !l.rescanning {
 		l.rescan(ctx)
 	}
-	if l.inquirer.isLate() {
-		l.populateDue = true
+	if changes := l.pendingChanges.Drain(); !changes.IsEmpty() {
+		l.changes.Merge(changes)
+		l.generation++
 	}
-	if (l.populateDue || due(l.populateDelay.until, now)) && !l.asking {
-		l.repopulate(ctx)
+	l.changes.AddRefs(l.reader.DrainLate()...)
+	if l.mustRepopulate(now) {
+		l.repopulate(ctx, now)
 	}
-	if due(l.refresh, now) {
-		l.refresh = after(now, l.config.Refresh)
+	if isDue(l.refresh, now) {
+		l.refresh = timeAfter(now, l.config.Refresh)
 		l.remountAll()
 	}
-	l.findVanished(ctx, now)
-	for name, at := range l.later {
-		if due(at, now) {
-			delete(l.later, name)
+	if isDue(l.attachCheck, now) {
+		l.checkAttachments(ctx, now)
+	}
+	l.startMountCheck(ctx, now)
+	for name, at := range l.replanAt {
+		if isDue(at, now) {
+			delete(l.replanAt, name)
 			l.markDirty(name)
 		}
 	}
-	l.begin(ctx, now)
+	l.startDue(ctx, now)
 }
 
-func (l *loop) lookAtAll() {
-	l.populateDue, l.askAll = true, true
+func (l *loop) resyncAll() {
+	l.populateDue, l.requeryPlugins = true, true
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.tableChanged = true
-	l.allDirty()
+	l.markAllDirty()
 }
 
 func (l *loop) markDirty(name v1.UniqueVolumeName) {
@@ -194,14 +211,14 @@ func (l *loop) markDirty(name v1.UniqueVolumeName) {
 	l.dirty[name] = true
 }
 
-func (l *loop) inFlight() int {
+func (l *loop) hasFlights() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.flights)
+	return l.schedule.Flights.Len() > 0
 }
 
-// wait returns when there may be something to do.
-func (l *loop) wait(ctx context.Context) {
+// waitForWork returns when work may be due.
+func (l *loop) waitForWork(ctx context.Context) {
 	var alarm <-chan time.Time
 	if at := l.nextDue(time.Now()); !at.IsZero() {
 		timer := time.NewTimer(time.Until(at))
@@ -212,14 +229,8 @@ func (l *loop) wait(ctx context.Context) {
 	case <-ctx.Done():
 	case <-alarm:
 	case <-l.wake:
-	case f := <-l.scans:
-		l.rescanned(ctx, f)
-	case s := <-l.sights:
-		l.sighted(s, time.Now())
-	case a := <-l.answers:
-		l.answered(a, time.Now())
-	case out := <-l.results:
-		l.settle(out, time.Now())
+	case r := <-l.results:
+		r.applyTo(ctx, l, time.Now())
 	case _, open := <-l.changed:
 		l.populateDue = true
 		l.generation++
@@ -229,107 +240,160 @@ func (l *loop) wait(ctx context.Context) {
 	}
 }
 
-// nextDue is when something is to be done though nothing happens.
+// nextDue returns the next time at which work is due without a further event.
 func (l *loop) nextDue(now time.Time) time.Time {
-	at := earlier(earlier(l.resync, l.populateDelay.until), l.nextFree(now))
+	at := retry.Earlier(retry.Earlier(l.resync, l.populateDelay.Until), retry.Earlier(l.attachCheck, l.nextFree(now)))
 	if l.hasRemounts() {
-		at = earlier(at, l.refresh)
+		at = retry.Earlier(at, l.refresh)
 	}
-	if !l.looking {
-		at = earlier(at, l.lookDue(now))
+	if !l.checkingMounts {
+		at = retry.Earlier(at, l.mountCheckDue(now))
 	}
-	for _, later := range l.later {
-		at = earlier(at, later)
+	for _, later := range l.replanAt {
+		at = retry.Earlier(at, later)
 	}
 	return at
 }
 
-// begin starts what is due, as far as there are workers.
-func (l *loop) begin(ctx context.Context, now time.Time) {
-	for _, event := range l.beginDue(ctx, now) {
+// startDue starts the operations that are due, as far as workers are free.
+func (l *loop) startDue(ctx context.Context, now time.Time) {
+	events, inUseChanged := l.startDueLocked(ctx, now)
+	for _, event := range events {
 		l.config.Events(event)
+	}
+	if inUseChanged {
+		l.inUseSubscribers.call()
 	}
 }
 
-// beginDue returns what is to be told of those that cannot begin, or have to wait.
-func (l *loop) beginDue(ctx context.Context, now time.Time) (events []Event) {
+// startDueLocked starts operations and returns the events of volumes that fail to start or
+// have to wait, and whether the volumes in use have changed.
+func (l *loop) startDueLocked(ctx context.Context, now time.Time) (events []Event, inUseChanged bool) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	for _, name := range slices.Sorted(maps.Keys(l.dirty)) {
-		l.plan(name, now)
-		events = append(events, l.newWaits(name)...)
+		l.replan(name, now)
+		events = append(events, l.waitEvents(name)...)
 	}
-	l.dirty = map[v1.UniqueVolumeName]bool{} // one that was large stays so
-	for verb := range l.ready {
-		for len(l.ready[verb]) > 0 && l.atWork(now) < l.config.Workers {
-			name := l.ready[verb][0]
-			l.ready[verb] = l.ready[verb][1:]
-			// What was due then may not be any more.
-			if op, ok, again := planVolume(name, l.want.desiredWorld, l.have, l.schedule, now); ok {
-				events = append(events, l.start(ctx, op, now)...)
-			} else if !again.IsZero() {
-				l.later[name] = again
-			}
+	l.dirty = map[v1.UniqueVolumeName]bool{} // a cleared map would keep its size
+	for _, key := range l.lanes.Sorted() {
+		events = append(events, l.startInLane(ctx, key, now)...)
+	}
+	return events, l.takeInUseChange()
+}
+
+// startInLane starts queued operations of a lane while workers are free. The caller holds
+// mu.
+func (l *loop) startInLane(ctx context.Context, key operation.LaneKey, now time.Time) (events []Event) {
+	for l.lanes.FreeWorkers(key, now) > 0 {
+		name, ok := l.lanes.Dequeue(key)
+		if !ok {
+			break
 		}
+		events = append(events, l.startNext(ctx, name, now)...)
 	}
 	return events
 }
 
-// patience is how long an operation counts as one that works. What takes longer waits
-// for a server that does not answer, most likely, and must not keep others waiting.
-const patience = 5 * time.Second
-
-// atWork counts the operations that work. The caller holds mu.
-func (l *loop) atWork(now time.Time) int {
-	n := 0
-	for _, f := range l.flights {
-		if now.Sub(f.since) < patience {
-			n++
-		}
+// startNext plans the volume again, because the queued operation may be obsolete, and starts the
+// planned operation, or parks the volume while its backend is full. The caller holds mu.
+func (l *loop) startNext(ctx context.Context, name v1.UniqueVolumeName, now time.Time) (events []Event) {
+	op, ok, again := planning.NextOperation(name, l.want.World, l.have, l.schedule, now)
+	at, hasWorker := l.backendOf(name), l.lanes.ReleaseSlot(name)
+	switch {
+	case ok && !hasWorker && l.lanes.IsFull(at):
+		l.lanes.ParkVolume(at, name)
+		return nil
+	case ok:
+		events = l.startOperation(ctx, op, now)
+		l.replan(name, now) // a tear-down in another pod may run at the same time
+	case !again.IsZero():
+		l.replanAt[name] = again
 	}
-	return n
+	l.admitParked(at, now)
+	return events
 }
 
-// nextFree is when an operation will not count any more, if others wait for that.
-func (l *loop) nextFree(now time.Time) (at time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !slices.ContainsFunc(l.ready[:], func(line []v1.UniqueVolumeName) bool { return len(line) > 0 }) {
-		return at
+// admitParked queues the volume that has waited longest for the backend, if the backend has
+// a free worker.
+func (l *loop) admitParked(at operation.Backend, now time.Time) {
+	if l.lanes.IsFull(at) {
+		return
 	}
-	for _, f := range l.flights {
-		if until := f.since.Add(patience); until.After(now) {
-			at = earlier(at, until)
-		}
+	if next, waits := l.lanes.UnparkVolume(at); waits {
+		l.replan(next, now)
+	}
+}
+
+// laneOf returns the lane of an operation.
+func (s *snapshot) laneOf(op operation.Operation) operation.LaneKey {
+	return operation.LaneKey{Plugin: s.pluginOf(op.Volume), Attaches: op.Verb == operation.Attach || op.Verb == operation.Detach}
+}
+
+// pluginOf returns the plugin of an actual volume, else of a desired one; empty if the volume is
+// neither.
+func (s *snapshot) pluginOf(name v1.UniqueVolumeName) string {
+	if have := s.have.Volumes.Get(name); have != nil {
+		return have.Plugin
+	}
+	if want := s.want.Volumes.Get(name); want != nil {
+		return want.Plugin
+	}
+	return ""
+}
+
+// backendOf returns the backend of a volume's operations.
+func (s *snapshot) backendOf(name v1.UniqueVolumeName) operation.Backend {
+	at := operation.Backend{Plugin: s.pluginOf(name), Name: string(name)}
+	if want := s.want.Volumes.Get(name); want != nil && want.Traits.Backend != "" {
+		at.Name = want.Traits.Backend
+	} else if have := s.have.Volumes.Get(name); have != nil && have.Traits.Backend != "" {
+		at.Name = have.Traits.Backend
 	}
 	return at
 }
 
-// plan puts the volume's next operation in line, or remembers when it will be due.
-func (l *loop) plan(name v1.UniqueVolumeName, now time.Time) {
-	op, ok, again := planVolume(name, l.want.desiredWorld, l.have, l.schedule, now)
-	delete(l.later, name)
-	if ok {
-		l.ready[op.verb] = append(l.ready[op.verb], name)
-	} else if !again.IsZero() {
-		l.later[name] = again
-	}
+// nextFree returns when the next in-flight operation becomes slow and so frees a worker for
+// a queued operation; zero: never.
+func (l *loop) nextFree(now time.Time) time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lanes.NextFree(now)
 }
 
-// start begins an operation, or returns what is to be told if it cannot. The caller holds
-// mu.
-func (l *loop) start(ctx context.Context, op operation, now time.Time) []Event {
+// replan queues the volume's next operation, or records when it will be due. The caller
+// holds mu.
+func (l *loop) replan(name v1.UniqueVolumeName, now time.Time) {
+	l.planned++
+	l.trackInUse(name)
+	op, ok, again := planning.NextOperation(name, l.want.World, l.have, l.schedule, now)
+	delete(l.replanAt, name)
+	if ok {
+		l.lanes.Enqueue(l.laneOf(op), op)
+		return
+	}
+	if !again.IsZero() {
+		l.replanAt[name] = again
+	}
+	l.lanes.ReleaseSlot(name)
+	l.admitParked(l.backendOf(name), now)
+}
+
+// startOperation starts an operation, or returns the events of one that cannot start. The
+// caller holds mu.
+func (l *loop) startOperation(ctx context.Context, op operation.Operation, now time.Time) []Event {
 	j, err := l.jobFor(l.config.Plugins, op)
 	if err != nil {
-		return l.failAtOnce(j, err, now)
+		return l.failStart(j, err, now)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	l.running[op.volume] = true
-	l.flights[op.volume] = &flight{operation: op, user: j.user(), since: now, cancel: cancel}
-	l.have.put(op.volume, j.before.during(op, j.pod))
-	l.launch(op, func() outcome {
+	f := &operation.Flight{Operation: op, User: j.UserUID(), Since: now, Lane: l.laneOf(op), At: l.backendOf(op.Volume), Cancel: cancel, TableEvents: l.tableEvents}
+	l.schedule.Add(f)
+	l.lanes.RecordStart(f)
+	l.have.Put(op.Volume, execution.StateDuring(j.Before, j))
+	l.background.startOperation(op, func() execution.Outcome {
 		defer cancel(nil)
-		return l.carryOut(ctx, j)
+		return l.runner().Run(ctx, j)
 	})
 	return nil
 }

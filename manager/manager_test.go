@@ -45,14 +45,14 @@ func newNode(t *testing.T, fake volumetest.FakeConfig) *node {
 	require.NoError(t, err)
 	require.NoError(t, os.Mkdir(dir+"/root", 0o755))
 	n := &node{T: t, dir: dir, kernel: mounttest.NewFake(mount.Config{}), source: manager.NewMemorySource()}
-	n.host, err = volume.NewHost(dir+"/root", volume.WithNodeName("node-1"))
+	n.host, err = volume.NewHost(t.Context(), dir+"/root", volume.WithNodeName("node-1"))
 	require.NoError(t, err)
 	fake.Mounter = n.kernel
 	n.plugin = volumetest.NewFakePlugin(fake)
-	plugins, err := volume.NewVolumePluginMgr(n.host, n.plugin)
+	plugins, err := volume.NewVolumePluginMgr(t.Context(), n.host, n.plugin)
 	require.NoError(t, err)
 	n.config = manager.Config{
-		Plugins: plugins, Host: n.host, Mounter: n.kernel, Source: n.source,
+		Plugins: plugins, Mounter: n.kernel, Pods: n.source, Claims: n.source,
 		Events: func(e manager.Event) {
 			n.mu.Lock()
 			defer n.mu.Unlock()
@@ -62,21 +62,34 @@ func newNode(t *testing.T, fake volumetest.FakeConfig) *node {
 	return n
 }
 
+// podsAndClaims reports changes by the channel alone.
+type podsAndClaims interface {
+	manager.PodSource
+	volume.ClaimReader
+}
+
+// read sets the source from which the manager reads pods, claims and volumes.
+func (n *node) read(source podsAndClaims) { n.config.Pods, n.config.Claims = source, source }
+
 // run runs a manager until the returned function is called.
 func (n *node) run() (*manager.Manager, func()) {
 	n.Helper()
 	m, err := manager.New(n.config)
 	require.NoError(n, err)
+	return m, n.runManager(m)
+}
+
+func (n *node) runManager(m *manager.Manager) (stop func()) {
 	ctx, cancel := context.WithCancel(n.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- m.Run(ctx) }()
-	return m, func() {
+	return func() {
 		cancel()
 		require.ErrorIs(n, <-ended, context.Canceled)
 	}
 }
 
-// runUp runs a manager, and has the pods come up.
+// runUp runs a manager, and waits until the volumes of the pods are up.
 func (n *node) runUp(pods ...*v1.Pod) (*manager.Manager, func()) {
 	n.Helper()
 	m, stop := n.run()
@@ -87,7 +100,7 @@ func (n *node) runUp(pods ...*v1.Pod) (*manager.Manager, func()) {
 	return m, stop
 }
 
-// claim makes a volume with a claim to it.
+// claim adds a persistent volume with a claim that is bound to it.
 func (n *node) claim(name string, change ...func(*v1.PersistentVolume)) {
 	n.Helper()
 	disk := filepath.Join(n.dir, "disk-"+name)
@@ -118,7 +131,7 @@ func podWith(uid types.UID, claims ...string) *v1.Pod {
 	return pod
 }
 
-// withDevices has the pod's container use its volumes as devices.
+// withDevices makes the pod's container use its volumes as devices.
 func withDevices(pod *v1.Pod) *v1.Pod {
 	c := &pod.Spec.Containers[0]
 	for _, m := range c.VolumeMounts {
@@ -128,7 +141,7 @@ func withDevices(pod *v1.Pod) *v1.Pod {
 	return pod
 }
 
-// ofMode is for volumes that are file systems, or devices.
+// ofMode sets the mode of a volume.
 func ofMode(mode v1.PersistentVolumeMode) func(*v1.PersistentVolume) {
 	return func(pv *v1.PersistentVolume) { pv.Spec.VolumeMode = &mode }
 }
@@ -147,23 +160,25 @@ func (n *node) down(m *manager.Manager, pod *v1.Pod) {
 	require.NoError(n, m.WaitForUnmount(ctx, pod))
 }
 
-// table returns the mounts at paths that hold a part.
-func (n *node) table(part string) []mount.Info {
+// mountsBelow returns the mounts at paths that contain the part.
+func (n *node) mountsBelow(part string) []mount.Info {
 	n.Helper()
 	table, err := n.kernel.List(n.Context())
 	require.NoError(n, err)
 	return slices.DeleteFunc(table, func(info mount.Info) bool { return !strings.Contains(info.Mountpoint, part) })
 }
 
-// mounts returns how much is mounted.
-func (n *node) mounts() int {
+// mountCount returns the number of mounts.
+func (n *node) mountCount() int {
 	n.Helper()
 	table, err := n.kernel.List(n.Context())
 	require.NoError(n, err)
 	return len(table) - 1 // the root
 }
 
-func TestUpAndDown(t *testing.T) {
+// TestSetUpAndTearDown: the volumes of two pods come up and are torn down, and leave no mount,
+// directory or record.
+func TestSetUpAndTearDown(t *testing.T) {
 	for name, fake := range map[string]volumetest.FakeConfig{
 		"attached and mounted once": {},
 		"mounted once":              {NoAttach: true},
@@ -182,21 +197,21 @@ func TestUpAndDown(t *testing.T) {
 				require.DirExists(t, mounted["v0"].Path)
 				require.Equal(t, !fake.NoAttach, m.VolumeIsAttached(mounted["v0"].Unique))
 				require.Equal(t, map[bool]int{true: 0, false: 2}[fake.NoAttach], len(m.GetVolumesInUse()))
-				require.Equal(t, map[bool]int{true: 3, false: 5}[fake.NoDeviceMount], n.mounts())
+				require.Equal(t, map[bool]int{true: 3, false: 5}[fake.NoDeviceMount], n.mountCount())
 
 				n.source.RemovePod("1")
 				n.down(m, one)
-				require.Equal(t, map[bool]int{true: 1, false: 2}[fake.NoDeviceMount], settled(n))
+				require.Equal(t, map[bool]int{true: 1, false: 2}[fake.NoDeviceMount], settledMountCount(n))
 				n.source.RemovePod("2")
 				require.NoError(t, m.WaitForAllPodsUnmount(t.Context()))
-				require.Zero(t, settled(n))
+				require.Zero(t, settledMountCount(n))
 				require.Empty(t, n.plugin.AttachedTo(filepath.Join(n.dir, "disk-a")))
 				require.Empty(t, m.State().Volumes)
 				stop()
 				left, err := filepath.Glob(n.dir + "/root/pods/*")
 				require.NoError(t, err)
 				require.Empty(t, left)
-				records, err := filepath.Glob(n.dir + "/root/plugins/volumekit.io~manager/volumes/*")
+				records, err := filepath.Glob(n.dir + "/root/plugins/volumekit.io/manager/volumes/*")
 				require.NoError(t, err)
 				require.Empty(t, records)
 			})
@@ -204,35 +219,38 @@ func TestUpAndDown(t *testing.T) {
 	}
 }
 
-// settled returns how much is mounted once nothing happens any more.
-func settled(n *node) int {
+// settledMountCount returns the number of mounts once the manager is idle.
+func settledMountCount(n *node) int {
 	synctest.Wait()
-	return n.mounts()
+	return n.mountCount()
 }
 
-func TestRestart(t *testing.T) {
+// TestRestartKeepsDesiredVolumes: a restart leaves the mounts of desired volumes as they are, and
+// tears the others down.
+func TestRestartKeepsDesiredVolumes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, volumetest.FakeConfig{})
 		n.claim("stays")
 		n.claim("goes")
 		stays, goes := podWith("1", "stays"), podWith("2", "goes")
 		_, stop := n.runUp(stays, goes)
-		before := n.table("/1/")
-		all := n.mounts()
+		before := n.mountsBelow("/1/")
+		all := n.mountCount()
 		stop()
-		require.Equal(t, all, n.mounts())
+		require.Equal(t, all, n.mountCount())
 
 		n.source.RemovePod("2")
 		m, stop := n.run()
 		n.up(m, stays)
 		n.down(m, goes)
-		require.Equal(t, all-2, settled(n))
-		require.Equal(t, before, n.table("/1/"), "what is wanted was touched")
+		require.Equal(t, all-2, settledMountCount(n))
+		require.Equal(t, before, n.mountsBelow("/1/"), "what is wanted was touched")
 		stop()
 	})
 }
 
-func TestFailureIsTriedAgain(t *testing.T) {
+// TestFailureIsRetried: a failed set-up is retried after growing pauses, and reported once.
+func TestFailureIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, volumetest.FakeConfig{})
 		n.claim("a")
@@ -252,5 +270,31 @@ func TestFailureIsTriedAgain(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, "FailedMount", n.events[1].Reason)
 		require.Len(t, n.events, 3, "attached, failed once in the same way, mounted")
+	})
+}
+
+// perPod configures a plugin whose volumes are mounted for each pod alone.
+var perPod = volumetest.FakeConfig{NoAttach: true, NoDeviceMount: true}
+
+// TestPodsShareVolume: two pods share a volume, one of them read-only. A pod that is deleted and
+// created again with another UID is another pod.
+func TestPodsShareVolume(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, perPod)
+		n.claim("a")
+		writes, reads := podWith("1", "a"), podWith("2", "a")
+		reads.Spec.Volumes[0].PersistentVolumeClaim.ReadOnly = true
+		m, stop := n.runUp(writes, reads)
+		require.False(t, m.GetMountedVolumesForPod("1")["v0"].ReadOnly)
+		require.True(t, m.GetMountedVolumesForPod("2")["v0"].ReadOnly)
+		require.Contains(t, n.mountsBelow("/2/")[0].Flags.String(), "ro")
+
+		again := podWith("3", "a")
+		n.source.RemovePod("1")
+		n.source.SetPod(again)
+		n.up(m, again)
+		n.down(m, writes)
+		require.Empty(t, n.mountsBelow("/1/"))
+		stop()
 	})
 }

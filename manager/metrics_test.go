@@ -16,21 +16,21 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// operations counts how often an operation was measured, by name.
-type operations struct {
+// operationCounts counts how often an operation was measured, by name.
+type operationCounts struct {
 	*testing.T
-	mu    sync.Mutex
-	named map[string]int
+	mu     sync.Mutex
+	byName map[string]int
 }
 
-func (o *operations) Observe(name string, _ time.Duration, labels ...manager.Label) {
+func (o *operationCounts) Observe(name string, _ time.Duration, labels ...manager.Label) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	values := map[string]string{}
 	for _, l := range labels {
 		values[l.Name] = l.Value
 	}
-	o.named[values["operation_name"]]++
+	o.byName[values["operation_name"]]++
 	delete(values, "operation_name")
 	if name != manager.OperationDuration || !maps.Equal(values, map[string]string{
 		"volume_plugin": "volumekit.io/fake", "status": "success", "migrated": "false"}) {
@@ -38,10 +38,11 @@ func (o *operations) Observe(name string, _ time.Duration, labels ...manager.Lab
 	}
 }
 
-func (o *operations) Add(string, int, ...manager.Label) {}
+func (o *operationCounts) Add(string, int, ...manager.Label) {}
 
-// TestOperationNames: they are those of the kubelet, which has others for devices.
-func TestOperationNames(t *testing.T) {
+// TestOperationMetricNames: metrics have the kubelet's names of operations, which differ for block
+// volumes.
+func TestOperationMetricNames(t *testing.T) {
 	for mode, names := range map[v1.PersistentVolumeMode][]string{
 		v1.PersistentVolumeFilesystem: {"device_mount", "unmount_device", "volume_attach", "volume_detach", "volume_mount", "volume_unmount"},
 		v1.PersistentVolumeBlock:      {"device_mount", "map_volume", "unmap_device", "unmap_volume", "volume_attach", "volume_detach"},
@@ -50,7 +51,7 @@ func TestOperationNames(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := newNode(t, volumetest.FakeConfig{})
 				n.claim("a", ofMode(mode))
-				o := &operations{T: t, named: map[string]int{}}
+				o := &operationCounts{T: t, byName: map[string]int{}}
 				n.config.Metrics = o
 				pod := podWith("1", "a")
 				if mode == v1.PersistentVolumeBlock {
@@ -61,29 +62,29 @@ func TestOperationNames(t *testing.T) {
 				n.down(m, pod)
 				synctest.Wait()
 				stop()
-				require.Equal(t, names, slices.Sorted(maps.Keys(o.named)))
+				require.Equal(t, names, slices.Sorted(maps.Keys(o.byName)))
 			})
 		})
 	}
 }
 
-// counts adds up what was counted, by name and plugin.
-type counts struct {
+// counterSums is a manager.Metrics that sums the counters by name and plugin.
+type counterSums struct {
 	mu  sync.Mutex
 	all map[string]int
 }
 
-func (c *counts) Observe(string, time.Duration, ...manager.Label) {}
+func (c *counterSums) Observe(string, time.Duration, ...manager.Label) {}
 
-func (c *counts) Add(name string, n int, labels ...manager.Label) {
+func (c *counterSums) Add(name string, n int, labels ...manager.Label) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.all[name+" "+labels[0].Value] += n
 }
 
-// TestReconstructCounts: all volumes that are found count once a start, though they are
-// looked at again, and those that are not understood as errors, too.
-func TestReconstructCounts(t *testing.T) {
+// TestReconstructMetrics: each volume found at a start is counted once, even if rescans
+// reconstruct it again. Unrecognized volumes are also counted as errors.
+func TestReconstructMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, volumetest.FakeConfig{})
 		n.claim("a")
@@ -94,7 +95,7 @@ func TestReconstructCounts(t *testing.T) {
 			require.NoError(t, os.MkdirAll(filepath.Join(n.host.Root(), "pods/2/volumes", dir), 0o755))
 			require.NoError(t, os.WriteFile(filepath.Join(n.host.Root(), "pods/2/volumes", dir, "vol_data.json"), nil, 0o644))
 		}
-		c := &counts{all: map[string]int{}}
+		c := &counterSums{all: map[string]int{}}
 		n.config.Metrics = c
 		m, stop := n.run()
 		n.up(m, pod)

@@ -38,8 +38,8 @@ func newRealNode(dir string) (*realNode, error) {
 	return n, err
 }
 
-// newNodeOn has a disk that all pods share, what they may see of the host, and content.
-// Whoever changes content says so: nothing is looked at from time to time.
+// newNodeOn returns a node with a shared disk, a hostPath directory, and objects of the API.
+// The node has no periodic refresh of content.
 func newNodeOn(dir string, kernel mount.Interface) (n *realNode, err error) {
 	n = &realNode{dir: dir, source: manager.NewMemorySource()}
 	for _, name := range []string{"root", "disks/shared", "links", "seen"} {
@@ -48,7 +48,7 @@ func newNodeOn(dir string, kernel mount.Interface) (n *realNode, err error) {
 	if err != nil {
 		return n, err
 	}
-	host, err := volume.NewHost(filepath.Join(dir, "root"))
+	host, err := volume.NewHost(context.Background(), filepath.Join(dir, "root"))
 	if err != nil {
 		return n, err
 	}
@@ -57,7 +57,7 @@ func newNodeOn(dir string, kernel mount.Interface) (n *realNode, err error) {
 	getter.SetToken("real", "default", []byte("token"))
 	config := getter.Config()
 	config.Mounter = kernel
-	plugins, err := volume.NewVolumePluginMgr(host,
+	plugins, err := volume.NewVolumePluginMgr(context.Background(), host,
 		local.New(local.Config{
 			Mounter: kernel, Roots: []string{filepath.Join(dir, "disks")}, DeviceLinks: []string{filepath.Join(dir, "links")},
 		}),
@@ -68,13 +68,13 @@ func newNodeOn(dir string, kernel mount.Interface) (n *realNode, err error) {
 	if err != nil {
 		return n, err
 	}
-	n.share(filepath.Join(dir, "disks/shared"))
-	n.manager, err = manager.New(manager.Config{Plugins: plugins, Host: host, Mounter: kernel, Source: n.source, Refresh: -1})
+	n.addSharedDisk(filepath.Join(dir, "disks/shared"))
+	n.manager, err = manager.New(manager.Config{Plugins: plugins, Mounter: kernel, Pods: n.source, Claims: n.source, Refresh: -1})
 	return n, err
 }
 
-// share makes the volume of a disk.
-func (n *realNode) share(disk string) {
+// addSharedDisk adds the persistent volume "shared" of a disk, and its claim.
+func (n *realNode) addSharedDisk(disk string) {
 	n.source.SetVolume(&v1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: "shared"},
 		Spec: v1.PersistentVolumeSpec{
@@ -89,7 +89,7 @@ func (n *realNode) share(disk string) {
 	})
 }
 
-// volume is one of a kind.
+// volume returns a volume source of the kind.
 func (n *realNode) volume(kind string) (s v1.VolumeSource) {
 	switch kind {
 	case "memory":
@@ -110,7 +110,7 @@ func (n *realNode) volume(kind string) (s v1.VolumeSource) {
 	return s
 }
 
-// pod has volumes of those kinds.
+// pod returns a pod with a volume of each kind.
 func (n *realNode) pod(i int, kinds ...string) *v1.Pod {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "real", Name: fmt.Sprint("pod-", i), UID: types.UID(fmt.Sprintf("00000000-0000-0000-0000-%012d", i))}}
 	pod.Spec.Volumes = make([]v1.Volume, len(kinds))
@@ -123,9 +123,9 @@ func (n *realNode) pod(i int, kinds ...string) *v1.Pod {
 	return pod
 }
 
-// ownDir is on a file system of its own, which is gone after the test with all that is
-// mounted on it.
-func ownDir(t *testing.T) string {
+// newTmpfsDir returns a directory with its own tmpfs. The tmpfs and all mounts on it are detached
+// after the test.
+func newTmpfsDir(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
@@ -151,7 +151,7 @@ func (n *realNode) run(ctx context.Context) (stop func() error) {
 // up brings pods up.
 func (n *realNode) up(ctx context.Context, pods ...*v1.Pod) error {
 	n.source.SetPod(pods...)
-	return each(ctx, pods, n.manager.WaitForAttachAndMount)
+	return waitForEach(ctx, pods, n.manager.WaitForAttachAndMount)
 }
 
 // down takes pods down.
@@ -161,10 +161,10 @@ func (n *realNode) down(ctx context.Context, pods ...*v1.Pod) error {
 		uids = append(uids, pod.UID)
 	}
 	n.source.RemovePod(uids...)
-	return each(ctx, pods, n.manager.WaitForUnmount)
+	return waitForEach(ctx, pods, n.manager.WaitForUnmount)
 }
 
-func each(ctx context.Context, pods []*v1.Pod, wait func(context.Context, *v1.Pod) error) error {
+func waitForEach(ctx context.Context, pods []*v1.Pod, wait func(context.Context, *v1.Pod) error) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
 	for _, pod := range pods {

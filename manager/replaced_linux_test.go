@@ -11,14 +11,13 @@ import (
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
-// TestReplacedForReal: volumes of all kinds of mounts, over each of which somebody mounts
-// something else. That is told, and theirs stays as long as they want;
-// then the volume is as it was.
-func TestReplacedForReal(t *testing.T) {
+// TestReplacedRealMounts: with real mounts of all kinds, a foreign mount over a volume is
+// reported and stays until it is unmounted. The volume is then mounted as before.
+func TestReplacedRealMounts(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
 	}
-	n, err := newRealNode(ownDir(t))
+	n, err := newRealNode(newTmpfsDir(t))
 	require.NoError(t, err)
 	if _, err := n.kernel.MountID(t.Context(), n.dir); errors.Is(err, errors.ErrUnsupported) {
 		mounttest.SkipWithout(t, "statmount", err)
@@ -32,18 +31,18 @@ func TestReplacedForReal(t *testing.T) {
 	}
 	for name, path := range paths {
 		require.NoError(t, syscall.Mount("theirs", path, "ramfs", 0, ""))
-		n.eventually(t, name, "failed", "theirs")
+		n.waitForPhase(t, name, "failed", "theirs")
 		require.NoError(t, n.kernel.Unmount(t.Context(), path))
-		n.eventually(t, name, "mounted", sources[name])
+		n.waitForPhase(t, name, "mounted", sources[name])
 	}
 	require.NoError(t, n.down(t.Context(), pod))
 	require.NoError(t, stop())
-	require.Empty(t, n.things(t).ofPods)
+	require.Empty(t, n.resources(t).ofPods)
 }
 
-// eventually waits until a volume is in a phase, and what is visible there is from that
+// waitForPhase waits until a volume is in the phase, and the topmost mount at its path has the
 // source.
-func (n *realNode) eventually(t *testing.T, name, phase, source string) {
+func (n *realNode) waitForPhase(t *testing.T, name, phase, source string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		for _, v := range n.manager.State().Volumes {
@@ -57,7 +56,7 @@ func (n *realNode) eventually(t *testing.T, name, phase, source string) {
 	}, 3*time.Minute, 10*time.Millisecond, "%s is not %s, from %s", name, phase, source)
 }
 
-// sourceAt returns the source of what is mounted at a path.
+// sourceAt returns the source of the mount at a path.
 func (n *realNode) sourceAt(t *testing.T, path string) string {
 	table, err := n.kernel.List(t.Context())
 	if err != nil {

@@ -25,46 +25,46 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-const hidden = "correct-horse-battery-staple"
+const secretValue = "correct-horse-battery-staple"
 
-// heard is what a manager says, in its log and its events.
-type heard struct {
+// logBuffer collects the text of a manager's log and events.
+type logBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
 // Write implements io.Writer.
-func (h *heard) Write(p []byte) (int, error) {
+func (h *logBuffer) Write(p []byte) (int, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.text.Write(p)
 }
 
-func (h *heard) String() string {
+func (h *logBuffer) String() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.text.String()
 }
 
-// secretNode has a manager for secrets that says all that it ever says to h.
-func secretNode(t *testing.T, h *heard) (*manager.Manager, *manager.MemorySource, *volume.Host) {
+// secretNode returns a manager for secrets whose log and events are written to h.
+func secretNode(t *testing.T, h *logBuffer) (*manager.Manager, *manager.MemorySource, *volume.Host) {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
-	host, err := volume.NewHost(dir)
+	host, err := volume.NewHost(t.Context(), dir)
 	require.NoError(t, err)
 	getter := &content.MapGetter{}
 	getter.SetSecret(&v1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "password"},
-		Data:       map[string][]byte{"password": []byte(hidden)},
+		Data:       map[string][]byte{"password": []byte(secretValue)},
 	})
 	config := getter.Config()
 	config.Mounter = mounttest.NewFake(mount.Config{})
-	plugins, err := volume.NewVolumePluginMgr(host, content.NewSecret(config))
+	plugins, err := volume.NewVolumePluginMgr(t.Context(), host, content.NewSecret(config))
 	require.NoError(t, err)
 	source := manager.NewMemorySource()
 	m, err := manager.New(manager.Config{
-		Plugins: plugins, Host: host, Mounter: config.Mounter, Source: source,
+		Plugins: plugins, Mounter: config.Mounter, Pods: source, Claims: source,
 		Logger: slog.New(slog.NewTextHandler(h, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Events: func(e manager.Event) { fmt.Fprintf(h, "%s: %s\n", e.Reason, e.Message) },
 	})
@@ -81,10 +81,10 @@ func podWithSecret(uid types.UID, key string) *v1.Pod {
 	return pod
 }
 
-// TestSecretsStayInTheirVolumes: not a word of one is in logs, events, the state or a file
-// beside the volume, whether it is set up or fails.
-func TestSecretsStayInTheirVolumes(t *testing.T) {
-	var h heard
+// TestSecretsAreNotDisclosed: the value of a secret is in no log, event or state, and in no file
+// outside its volume, also if its set-up fails.
+func TestSecretsAreNotDisclosed(t *testing.T) {
+	var h logBuffer
 	m, source, host := secretNode(t, &h)
 	good, bad := podWithSecret("1", "password"), podWithSecret("2", "no-such-key")
 	source.SetPod(good, bad)
@@ -102,15 +102,15 @@ func TestSecretsStayInTheirVolumes(t *testing.T) {
 
 	text, err := os.ReadFile(filepath.Join(at, "file"))
 	require.NoError(t, err)
-	require.Equal(t, hidden, string(text))
-	require.NotContains(t, h.String(), hidden)
-	require.NotContains(t, string(state)+errors, hidden)
+	require.Equal(t, secretValue, string(text))
+	require.NotContains(t, h.String(), secretValue)
+	require.NotContains(t, string(state)+errors, secretValue)
 	require.NoError(t, filepath.WalkDir(host.Root(), func(name string, e fs.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() || strings.HasPrefix(name, at+"/") {
 			return err
 		}
 		text, err := os.ReadFile(name)
-		require.NotContains(t, string(text), hidden, name)
+		require.NotContains(t, string(text), secretValue, name)
 		return err
 	}))
 }

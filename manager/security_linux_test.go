@@ -14,8 +14,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// TestSecurityContext: pods with users and groups get their volumes. What is made for a
-// pod's user is the user's, and nothing else is.
+// TestSecurityContext: volumes of pods with users and groups come up. Files created for a pod's
+// user belong to the user; no other file does.
 func TestSecurityContext(t *testing.T) {
 	t.Run("fake", func(t *testing.T) {
 		dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -28,21 +28,21 @@ func TestSecurityContext(t *testing.T) {
 		if !mounttest.Namespace(t) {
 			return
 		}
-		n, err := newRealNode(ownDir(t))
+		n, err := newRealNode(newTmpfsDir(t))
 		require.NoError(t, err)
-		n.securityContext(t, ids{user: 1000, other: 1001}) // who are nobody there
+		n.securityContext(t, ids{user: 1000, other: 1001}) // not mapped in the user namespace
 	})
 	t.Run("root", func(t *testing.T) {
 		if !mounttest.RootNamespace(t) {
 			return
 		}
-		n, err := newRealNode(ownDir(t))
+		n, err := newRealNode(newTmpfsDir(t))
 		require.NoError(t, err)
 		n.securityContext(t, ids{user: 1000, group: 2000, other: 1001, owner: 999}, "token")
 	})
 }
 
-// ids are two users of pods and a group of theirs, and whom the disk belongs to.
+// ids are two users of pods, their group, and the owner of the disk.
 type ids struct{ user, group, other, owner int }
 
 func (n *realNode) securityContext(t *testing.T, as ids, besides ...string) {
@@ -53,12 +53,12 @@ func (n *realNode) securityContext(t *testing.T, as ids, besides ...string) {
 	}
 	owner, _ := ownersAt(t, database)
 	stop := n.run(t.Context())
-	for _, group := range []*int64{nil, id(as.group)} {
+	for _, group := range []*int64{nil, int64Pointer(as.group)} {
 		var pods []*v1.Pod
 		for i, user := range []int{as.user, as.other} {
 			pod := n.pod(i+1, append(besides, "shared", "scratch", "memory", "words", "seen")...)
 			pod.Spec.SecurityContext = &v1.PodSecurityContext{
-				RunAsUser: id(user), FSGroup: group, SupplementalGroups: []int64{3000, 3001},
+				RunAsUser: int64Pointer(user), FSGroup: group, SupplementalGroups: []int64{3000, 3001},
 			}
 			pods = append(pods, pod)
 		}
@@ -76,23 +76,23 @@ func (n *realNode) securityContext(t *testing.T, as ids, besides ...string) {
 	require.NoError(t, stop())
 }
 
-// TestDiskForGroups: a disk that is mounted once for the node is given to the group of
-// the pod that uses it.
-func TestDiskForGroups(t *testing.T) {
+// TestFSGroupOfSharedDisk: a disk that is mounted once for the node receives the group of the pod
+// that uses it.
+func TestFSGroupOfSharedDisk(t *testing.T) {
 	if !mounttest.RootNamespace(t) {
 		return
 	}
 	if _, err := exec.LookPath("mkfs.ext4"); err != nil {
 		mounttest.SkipWithout(t, "ext4", err)
 	}
-	n, err := newRealNode(ownDir(t))
+	n, err := newRealNode(newTmpfsDir(t))
 	require.NoError(t, err)
 	image, link := filepath.Join(n.dir, "image"), filepath.Join(n.dir, "links/disk")
 	testbed.Image(t, image, 16<<20)
 	require.NoError(t, os.Symlink(testbed.Loop(t, image), link))
-	n.share(link)
+	n.addSharedDisk(link)
 	stop := n.run(t.Context())
-	for _, group := range []*int64{nil, id(2000), id(3000)} {
+	for _, group := range []*int64{nil, int64Pointer(2000), int64Pointer(3000)} {
 		pod := n.pod(1, "shared")
 		pod.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: group}
 		require.NoError(t, n.up(t.Context(), pod))
@@ -106,7 +106,7 @@ func TestDiskForGroups(t *testing.T) {
 	require.NoError(t, stop())
 }
 
-// requireOwners looks at the volumes that are the pod's alone.
+// requireOwners checks the owners of the volumes that exist only in the pod.
 func (n *realNode) requireOwners(t *testing.T, pod *v1.Pod, user int, group *int64) {
 	t.Helper()
 	for name, at := range n.manager.GetMountedVolumesForPod(pod.UID) {
@@ -132,7 +132,7 @@ func ownersAt(t *testing.T, name string) (uid, gid int) {
 	return int(stat.Uid), int(stat.Gid)
 }
 
-func id(n int) *int64 {
+func int64Pointer(n int) *int64 {
 	n64 := int64(n)
 	return &n64
 }

@@ -15,67 +15,79 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/manager/internal/execution"
+	"github.com/volumekit/volumekit/manager/internal/lanes"
+	"github.com/volumekit/volumekit/manager/internal/mountcheck"
+	"github.com/volumekit/volumekit/manager/internal/naming"
+	"github.com/volumekit/volumekit/manager/internal/operation"
+	"github.com/volumekit/volumekit/manager/internal/reading"
+	"github.com/volumekit/volumekit/manager/internal/retry"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestSimulation runs the manager's loop on a simulated node: a kernel
-// (mounttest.Fake), a disk in memory that has the manager's records and the layout of a
-// real one, and storage that is attached. Operations are carried out one by one, when a
-// scheduler with a seed says so. What must never happen is looked for after each step; at
-// the end faults stop, and all has to be as desired, in a bounded number of operations,
-// and stay so without another change.
+// TestSimulation runs the manager's loop on a simulated node: a kernel (mounttest.Fake), a disk
+// in memory that has the manager's records and the layout of a real disk, and storage that can
+// be attached. A scheduler with a seed decides when each operation runs and when the loop
+// receives its outcome. The forbidden states are checked after each step. At the end faults
+// stop, and the actual state must reach the desired state in a bounded number of operations,
+// and then stay unchanged.
 //
-// The volumes are plain mounts, ones that have to be attached, ones that are mounted once
-// for all pods, both, raw devices, directories that pods share, ones that grow, that
-// follow something else, or are for one pod at a time; read-only by their claim or by the
-// container, also for one pod and not for the next, also by two names in one pod.
+// simVolumes has a volume of each kind: plain mounts, attached volumes, device mounts, both,
+// block devices, directories that pods share, volumes that grow, require remounts, or are for
+// one pod at a time. A volume, also a block device, can be read-only by its claim or by the
+// container, in one pod and not in the next, or under one of two names in a pod.
 //
-// What happens to them:
+// Events:
 //
-//   - pods come, end, go, and come again by the same name; the source tells of them late,
-//     fails, and cannot read a claim;
-//   - a volume is deleted and made anew by its name; one grows;
-//   - a plugin fails before, after or in the midst of what it does, for a while or for
-//     good, knowing or not what it has changed; it panics; it does not understand what it
-//     finds after a restart;
-//   - the kernel fails to mount, to unmount, or to tell what is mounted; or has done it,
-//     and it is not known;
-//   - a server dies: what asks it ends only when its context does, or when the server is
-//     back; a call that nobody wants any more ends late;
-//   - records cannot be written or removed, or are and nobody knows; one is torn;
+//   - pods are created, end, are deleted, removed, and created again under the same name;
+//     claims are protected, and deleted; the source reports all this late, fails, or cannot
+//     read a claim;
+//   - a volume is edited, or deleted and recreated under its name, with another handle, plugin
+//     or mode; a volume grows;
+//   - a plugin fails before, during or after its work, temporarily or permanently, with a
+//     final or an uncertain error; it panics; it cannot reconstruct a volume after a restart;
+//   - the kernel fails to mount, to unmount, or to list mounts; or it mounts or unmounts and
+//     returns an error;
+//   - a server dies: calls that need it end with their context, or when the server is back;
+//     a cancelled call ends late;
+//   - writing or removing a record fails, before or after the change; a record is torn;
 //     directories cannot be removed;
-//   - the process is killed, between any two changes that an operation makes, and starts
-//     again on what is there;
-//   - somebody unmounts a volume, in a pod or below all of them, or mounts something else
-//     in its place;
-//   - containers of a pod get parts of its volumes (sub-paths);
+//   - the process is killed, between any two changes of an operation, and starts again on
+//     the remaining state;
+//   - another process unmounts a volume in a pod or a device mount, or mounts another file
+//     system in its place;
+//   - another process detaches a volume;
+//   - subpaths of volumes are mounted for the containers of a pod;
 //   - the clock jumps forward, and back;
-//   - with Config.ReportFirst, the cluster hears late of what is in use;
-//   - there are volumes of a kubelet with CSI from before, and empty directories.
+//   - with Config.ReportFirst, the volumes in use are reported late to the cluster;
+//   - volumes of a kubelet with CSI, and empty directories, exist from an earlier time.
 //
-// What must never be, after any step:
+// Forbidden states, checked after each step:
 //
-//   - two operations on a volume at a time, or one that is tried again too early;
-//   - something taken down before all pods are known, from a pod that runs, or while a
-//     container has a part of it; or released though the pod runs that it was made for;
-//   - a volume set up, mounted, staged or mapped on what is not there, or on another life
-//     of it; unmounted, taken down or detached below what uses it; grown before it is up;
-//   - something attached, mounted or staged for all pods without a record of it;
-//   - something attached and not reported as in use; attached before it was reported;
-//   - a volume for one pod in two; two mounts in one place; one that a pod has read-only
-//     and could write to;
-//   - a pod told that a volume is up, or gone, that is not;
-//   - anything removed through a mount, or that is not ours; what was left of others is
-//     there.
+//   - a volume is brought up for a pod that is being deleted and has never run;
+//   - two operations of a volume are in flight, other than tear-downs in different pods; an
+//     operation is retried during its backoff;
+//   - a volume is torn down before the source has returned all pods, from a running pod, or
+//     while a container has a subpath of it; it is released while the pod runs for which it was
+//     brought up;
+//   - a volume is set up, mounted, staged or mapped without the step below it, or on another
+//     life of it; it is unmounted, torn down or detached below its users; it is grown before it
+//     is up;
+//   - a volume is attached, mounted or staged for all pods without a record;
+//   - an attached volume is not reported as in use, or was attached before the report;
+//   - a volume for one pod is in two pods; two mounts have the same path; a pod could write to a
+//     volume that it has read-only;
+//   - a volume is reported as up, or as gone, to a pod where it is not;
+//   - a path is removed through a mount, or a path of another program is removed.
 //
-// guards lists what in the code keeps it so; without any one of them a run fails
-// (TestSimulationFindsMissingGuards). One seed gives one trace.
+// guards lists the code fragments that prevent these states; without any one of them a run
+// fails (TestSimulationFindsMissingGuards). One seed gives one trace.
 //
-// VOLUMEKIT_SEEDS is how many seeds to try, or from which to which (as 100000-200000);
-// VOLUMEKIT_SEED the one to replay, with its trace.
+// VOLUMEKIT_SEEDS is the number of seeds to run, or their range (as 100000-200000);
+// VOLUMEKIT_SEED is a seed to replay with its trace.
 func TestSimulation(t *testing.T) {
 	if text := os.Getenv("VOLUMEKIT_SEED"); text != "" {
 		seed, err := strconv.ParseUint(text, 10, 64)
@@ -103,7 +115,7 @@ func TestSimulation(t *testing.T) {
 	all.Wait()
 }
 
-// simSeeds returns the first seed, and the one after the last.
+// simSeeds returns the first seed, and the seed after the last one.
 func simSeeds(t *testing.T) (first, last uint64) {
 	text := os.Getenv("VOLUMEKIT_SEEDS")
 	switch {
@@ -123,6 +135,7 @@ func simSeeds(t *testing.T) (first, last uint64) {
 	return first, last
 }
 
+// TestSimulationIsReplayed: one seed gives one trace.
 func TestSimulationIsReplayed(t *testing.T) {
 	for seed := range uint64(50) {
 		require.Equal(t, simulate(seed).trace, simulate(seed).trace)
@@ -137,72 +150,94 @@ type simulation struct {
 	loop   *loop
 	now    time.Time
 
-	pending  []simJob // that run, in the order in which they began
-	answer   *simAnswer
-	started  int
-	calm     bool                   // faults have ended
-	pods     int                    // that have ever been
-	notUntil map[operation]simPause // what failed and is not to begin before
-	foundAt  map[operation]uint64   // what was mounted at its place when it was done
+	pending     []simJob // in flight, in the order of their starts
+	population  *simPopulation
+	scan        *scanResult // result of a rescan that the loop has not received
+	mountCheck  *mountcheck.Check
+	started     int
+	faultsEnded bool // faults have ended
+	// isIncremental: the source names the changed objects; isUnspecific: it reports only that something
+	// has changed.
+	isIncremental, isUnspecific bool
+	namesMounts                 bool                             // mount events name the changed mounts
+	pods                        int                              // the number of pods created
+	backoffs                    map[operation.Operation]simPause // of failed operations
+	mountsAfter                 map[operation.Operation]uint64   // the mount at the operation's directory after it
+	tornDown                    map[operation.Operation]bool     // successful tear-downs without a later set-up
 
-	all         map[types.UID]*v1.Pod // that have ever been
-	born        map[podDir]int        // in which life of its volume a pod has come
-	disturbed   map[string]bool       // mounts that were taken away, and the manager need not know
-	kept        []string              // what others have left
-	reportFirst bool
-	reported    map[v1.UniqueVolumeName]bool
+	allPods       map[types.UID]*v1.Pod  // pods ever created
+	startedSetUps map[naming.PodKey]bool // volumes whose set-up has started
+	lifeAtStart   map[naming.PodDir]int  // the life of a volume at the creation of its pod
+	unnoticed     map[string]bool        // removed or replaced mounts that the manager may not have checked yet
+	foreignPaths  []string               // paths of other programs
+	reportFirst   bool
+	reported      map[v1.UniqueVolumeName]bool
+	inUse         []v1.UniqueVolumeName // as of the last call of a subscriber
+	inUseComplete bool
 
 	trace    []string
 	failures []string
 }
 
-// A simPause is over at that time, or when what is mounted there is not that any more.
+// A simPause ends at its time, or when the mount at its path changes.
 type simPause struct {
 	until time.Time
 	mount uint64
 }
 
-// A simAnswer of the source is under way to the loop.
-type simAnswer struct {
-	answer
-	pods map[types.UID]*v1.Pod // that it tells of
+// A simPopulation is the result of a population that the loop has not yet received.
+type simPopulation struct {
+	populationResult
+	pods map[types.UID]*v1.Pod // the pods of the source at that time
 }
 
-// A simJob is an operation that runs.
+// A simJob is an in-flight operation.
 type simJob struct {
-	operation
-	work func() outcome
-	done *outcome // it was done at once, and only says so later
+	operation.Operation
+	work func() execution.Outcome
+	done *execution.Outcome // the outcome of work that ran at once and is delivered later
 }
 
-func simulate(seed uint64) *simulation {
+func newSimulation(seed uint64) *simulation {
 	s := &simulation{
 		Rand: rand.New(rand.NewPCG(seed, 1)), now: time.Unix(1_700_000_000, 0),
-		notUntil: map[operation]simPause{}, foundAt: map[operation]uint64{}, all: map[types.UID]*v1.Pod{}, born: map[podDir]int{}, disturbed: map[string]bool{},
+		backoffs: map[operation.Operation]simPause{}, mountsAfter: map[operation.Operation]uint64{}, tornDown: map[operation.Operation]bool{},
+		allPods: map[types.UID]*v1.Pod{}, lifeAtStart: map[naming.PodDir]int{}, startedSetUps: map[naming.PodKey]bool{}, unnoticed: map[string]bool{},
 	}
 	s.world = newSimWorld([]mount.UnmountStep{mount.UnmountQuarantine, mount.UnmountPlain}[s.IntN(2)])
 	s.world.violation = s.fail
 	s.source = &simSource{
-		pods: map[types.UID]*v1.Pod{}, failing: map[string]bool{}, lives: map[string]int{}, sizes: map[string]int64{},
-		volumes: map[string]*v1.PersistentVolume{}, said: map[string]int64{},
+		pods: map[types.UID]*v1.Pod{}, unreadable: map[string]bool{}, deleting: map[string]bool{}, lives: map[string]int{}, sizes: map[string]int64{},
+		volumes: map[string]*v1.PersistentVolume{}, publishedSizes: map[string]int64{}, claims: map[string]*v1.PersistentVolumeClaim{}, status: map[string]int64{},
 		changed: make(chan struct{}, 1), backward: s.IntN(2) == 0,
 	}
+	s.world.claimSize = func(life string) int64 { return s.source.status[life] }
+	s.world.isCurrentLife = func(life string) bool {
+		name, _, _ := strings.Cut(life, ".")
+		return life == simLifeText(name, s.source.lives[name])
+	}
 	s.reportFirst = s.IntN(4) == 0
+	s.isIncremental, s.isUnspecific, s.namesMounts = seed%2 == 1, seed%16 == 15, seed/2%2 == 1
+	return s
+}
+
+func simulate(seed uint64) *simulation {
+	s := newSimulation(seed)
 	defer func() {
 		if r := recover(); r != nil {
 			s.fail("panic: %v", r)
 		}
 	}()
-	s.furnish()
-	s.boot()
+	s.createForeignPaths()
+	s.startManager()
 	for range 20 + s.IntN(60) {
-		s.step()
-		s.check()
+		s.runStep()
+		s.checkStates()
 		if len(s.failures) > 0 {
 			return s
 		}
 	}
-	s.calmDown()
+	s.converge()
 	return s
 }
 
@@ -217,33 +252,33 @@ func (s *simulation) fail(format string, args ...any) {
 
 // simHost is the layout of all nodes.
 var simHost = sync.OnceValue(func() *volume.Host {
-	host, err := volume.NewHost("/", volume.WithNodeName("node"))
+	host, err := volume.NewHost(context.Background(), "/", volume.WithNodeName("node"))
 	if err != nil {
 		panic(err)
 	}
 	return host
 })
 
-// furnish puts on the node what others have left there.
-func (s *simulation) furnish() {
+// createForeignPaths creates the paths of other programs on the node.
+func (s *simulation) createForeignPaths() {
 	tree := s.world.tree
 	shared := simShared + "s-12"
-	s.must(tree.mkdirs(shared), tree.write(shared+"/data", []byte("precious")))
-	s.kept = []string{shared + "/data"}
+	s.requireNoError(tree.mkdirs(shared), tree.write(shared+"/data", []byte("precious")))
+	s.foreignPaths = []string{shared + "/data"}
 	if s.IntN(3) == 0 {
 		csi := "/pods/csi/volumes/kubernetes.io~csi/pvc-1"
-		s.must(tree.mkdirs(csi+"/mount"), tree.write(csi+"/vol_data.json", []byte(`{"driverName":"csi"}`)))
-		s.must(s.world.mount(context.Background(), mount.Request{Source: "csi", FSType: "csi", Target: csi + "/mount"}))
-		s.must(tree.write("/pods/csi/etc-hosts", nil), tree.mkdirs("/pods/csi/volumes/"+simEscaped))
-		s.kept = append(s.kept, csi+"/vol_data.json", csi+"/mount", "/pods/csi/etc-hosts")
+		s.requireNoError(tree.mkdirs(csi+"/mount"), tree.write(csi+"/vol_data.json", []byte(`{"driverName":"csi"}`)))
+		s.requireNoError(s.world.mount(context.Background(), mount.Request{Source: "csi", FSType: "csi", Target: csi + "/mount"}))
+		s.requireNoError(tree.write("/pods/csi/etc-hosts", nil), tree.mkdirs("/pods/csi/volumes/"+simEscaped))
+		s.foreignPaths = append(s.foreignPaths, csi+"/vol_data.json", csi+"/mount", "/pods/csi/etc-hosts")
 	}
 	if s.IntN(3) == 0 {
-		s.must(tree.mkdirs("/pods/old/volumes/"+simEscaped+"/p-0"), tree.mkdirs("/pods/old/plugins/"+simEscaped+"/p-0"),
+		s.requireNoError(tree.mkdirs("/pods/old/volumes/"+simEscaped+"/p-0"), tree.mkdirs("/pods/old/plugins/"+simEscaped+"/p-0"),
 			tree.mkdirs("/pods/older/volumeDevices/"+simEscaped))
 	}
 }
 
-func (s *simulation) must(errs ...error) {
+func (s *simulation) requireNoError(errs ...error) {
 	for _, err := range errs {
 		if err != nil {
 			s.fail("%v", err)
@@ -251,124 +286,196 @@ func (s *simulation) must(errs ...error) {
 	}
 }
 
-// boot starts a manager on what is there.
-func (s *simulation) boot() {
+// startManager starts a manager on the present state of the node.
+func (s *simulation) startManager() {
 	s.log("boot")
-	s.world.killIn, s.world.breakIn, s.world.fault = -1, -1, works
-	plugins, err := volume.NewVolumePluginMgr(simHost(), simPlugin{s.world})
-	s.must(err)
+	s.world.killIn, s.world.failIn, s.world.fault = -1, -1, noFault
+	plugins, err := volume.NewVolumePluginMgr(context.Background(), simHost(), simPlugin{s.world, simName}, simPlugin{s.world, simOther})
+	s.requireNoError(err)
 	m, err := New(Config{
-		Plugins: plugins, Host: simHost(), Mounter: s.world.kernel, Source: s.source, Workers: 3, ReportFirst: s.reportFirst,
-		Events: func(e Event) { s.log("    event %s %s %s", e.Reason, e.PodUID, e.Unique) },
+		Plugins: plugins, Mounter: s.world.kernel, Pods: s.source, Claims: s.source, Workers: 3, ReportFirst: s.reportFirst,
+		Expansions: s.recordExpansion,
+		Events:     func(e Event) { s.log("    event %s %s %s", e.Reason, e.PodUID, e.Unique) },
 	})
-	s.must(err)
+	s.requireNoError(err)
+	m.SubscribeVolumesInUse(func() { s.inUse, s.inUseComplete = m.CompleteVolumesInUse() })
+	s.inUse, s.inUseComplete = nil, false
 	m.disk = simDisk{s.world}
-	m.begins()
-	s.source.told, s.source.toldOnce = nil, false
-	s.pending, s.answer, s.reported = nil, nil, nil
-	clear(s.notUntil)
-	s.loop = &loop{Manager: m, later: map[v1.UniqueVolumeName]time.Time{}, unseen: map[string]delay{}, populateDue: true}
-	s.loop.inquirer = newInquirer(m)
-	s.loop.launch = s.launch
-	s.loop.scan = func(work func() finding) { s.loop.rescanned(context.Background(), work()) }
-	s.loop.ask = func(work func() answer) { s.answer = &simAnswer{work(), s.source.asked} }
-	s.loop.resync, s.loop.refresh = after(s.now, m.config.Resync), after(s.now, m.config.Refresh)
-	s.must(s.loop.restore(context.Background()))
-	s.beat()
+	m.startRunning()
+	s.source.processed, s.source.hasProcessed = nil, false
+	s.pending, s.population, s.reported = nil, nil, nil
+	clear(s.backoffs)
+	clear(s.tornDown)
+	s.loop = &loop{Manager: m, lanes: lanes.New(lanes.Limits{Workers: m.config.Workers, PerBackend: m.config.BackendWorkers}), replanAt: map[v1.UniqueVolumeName]time.Time{}, uncheckedMounts: map[string]retry.Backoff{}, checking: map[string]bool{}, reattached: map[v1.UniqueVolumeName]retry.Backoff{}, pendingChanges: &reading.PendingChanges{}, populateDue: true}
+	s.loop.reader = reading.NewReader(m.readerConfig(nil))
+	s.loop.background = simBackground{s}
+	s.scan, s.mountCheck = nil, nil
+	s.loop.isIncremental = s.isIncremental
+	s.loop.resync, s.loop.refresh = timeAfter(s.now, m.config.Resync), timeAfter(s.now, m.config.Refresh)
+	s.requireNoError(s.loop.restore(context.Background()))
+	s.loop.recordTableChange(mount.TableChange{Everything: true})
+	s.publishTableChange()
+	s.runDueWork()
 }
 
-// launch lets an operation begin: it is done at once, and says so later, or only then.
-func (s *simulation) launch(op operation, work func() outcome) {
+// A simBackground runs work at once. The scheduler delivers the results later; those of attach
+// checks are delivered at once.
+type simBackground struct{ s *simulation }
+
+func (b simBackground) startOperation(op operation.Operation, work func() execution.Outcome) {
+	b.s.startJob(op, work)
+}
+
+func (b simBackground) startQuery(work func() result) {
+	switch r := work().(type) {
+	case scanResult:
+		b.s.scan = &r
+	case mountCheckResult:
+		b.s.mountCheck = &r.Check
+	case populationResult:
+		b.s.keepPopulation(r)
+	case attachCheck:
+		r.applyTo(context.Background(), b.s.loop, b.s.now)
+	}
+}
+
+// startJob starts an operation. Its work runs at once or when its outcome is delivered; the outcome
+// is delivered later in both cases.
+func (s *simulation) startJob(op operation.Operation, work func() execution.Outcome) {
 	s.started++
-	s.log("  begins %v", op)
-	s.checkBegun(op)
-	j := simJob{operation: op, work: work}
-	if s.IntN(2) == 0 && !s.hangs(j) {
-		j.done = s.do(j)
+	s.log("  start %v", op)
+	s.checkStart(op)
+	j := simJob{Operation: op, work: work}
+	if s.IntN(2) == 0 && !s.isHanging(j) {
+		j.done = s.runJob(j)
 	}
 	s.pending = append(s.pending, j)
 }
 
-// hangs reports whether an operation waits for a server that is dead, and nobody has told
-// it to give up.
-func (s *simulation) hangs(j simJob) bool {
-	vol := volumeOf(j.volume)
-	if j.verb == setUp {
-		vol = j.pod.name
+// isHanging reports whether an operation waits for a dead server, and is neither cancelled nor past
+// its deadline.
+func (s *simulation) isHanging(j simJob) bool {
+	vol := simNameOf(j.Volume)
+	if j.Verb == operation.SetUp {
+		vol = j.Pod.Name
 	}
-	f := s.loop.flights[j.volume]
-	return s.world.dead[vol] && f != nil && !f.cancelled && s.now.Sub(f.since) < s.loop.config.Timeout &&
-		(j.verb == setUp && !needs(vol, "d") || j.verb == mountDevice) && !needs(vol, "b")
+	f := s.loop.schedule.Find(j.Operation)
+	return s.world.dead[vol] && f != nil && !f.Cancelled && s.now.Sub(f.Since) < s.loop.config.Timeout &&
+		(j.Verb == operation.SetUp && !needs(vol, "d") || j.Verb == operation.MountDevice) && !s.loop.have.Volumes.Get(j.Volume).Traits.Block
 }
 
-// do carries an operation out, or fails to.
-func (s *simulation) do(j simJob) *outcome {
+// runJob runs an operation, in some cases with a random fault.
+func (s *simulation) runJob(j simJob) *execution.Outcome {
 	w := s.world
-	if !s.calm && s.IntN(3) == 0 {
-		w.fault = simFault(s.IntN(int(numberOfFaults)))
+	if !s.faultsEnded && s.IntN(3) == 0 {
+		w.fault = simFault(s.IntN(int(faultCount)))
 	}
 	fault := w.fault
-	if w.strikes(breaks) {
-		w.breakIn = s.IntN(6)
+	if w.takeFault(failStep) {
+		w.failIn = s.IntN(6)
 	}
-	if w.strikes(kernelSilent) {
-		w.kernel.Inject(mountSilence)
+	if w.takeFault(failMountQueries) {
+		w.kernel.Inject(mountQueryFault)
 	}
 	out := j.work()
-	w.fault, w.breakIn = works, -1
+	w.fault, w.failIn = noFault, -1
 	w.resetKernel()
-	s.foundAt[j.operation] = s.mountAt(j.operation)
-	s.log("  done %v: fault %d, err %v", j.operation, fault, out.err)
+	s.mountsAfter[j.Operation] = s.mountAt(j.Operation)
+	s.log("  run %v: fault %d, err %v", j.Operation, fault, out.Err)
 	return &out
 }
 
-func (s *simulation) settle(j simJob) {
+func (s *simulation) deliverOutcome(j simJob) {
 	out := j.done
 	if out == nil {
-		out = s.do(j)
+		out = s.runJob(j)
 	}
-	s.log("  ended %v: err %v", j.operation, out.err)
-	cancelled := s.loop.flights[j.volume].cancelled
-	s.loop.settle(*out, s.now)
-	if out.err == nil {
-		delete(s.notUntil, j.operation.opposite())
+	s.log("  outcome of %v: err %v", j.Operation, out.Err)
+	s.recordTornDown(j.Operation, out.Err)
+	cancelled := s.loop.schedule.Find(j.Operation).Cancelled
+	s.loop.applyResult(*out, s.now)
+	if out.Err == nil {
+		delete(s.backoffs, j.Operation.Opposite())
 	}
-	if delete(s.notUntil, j.operation); out.err != nil && !cancelled {
-		s.notUntil[j.operation] = simPause{s.now.Add(s.loop.config.Backoff), s.foundAt[j.operation]}
+	if delete(s.backoffs, j.Operation); out.Err != nil && !cancelled {
+		s.backoffs[j.Operation] = simPause{s.now.Add(s.loop.config.Backoff), s.mountsAfter[j.Operation]}
 	}
-	if s.calm || s.IntN(3) == 0 {
-		s.tellOfTable() // our own mounts change it, too
+	if s.faultsEnded || s.IntN(3) == 0 {
+		s.publishTableChange() // our own mounts change it, too
 	}
-	s.beat()
+	s.runDueWork()
 }
 
-func (s *simulation) tellOfTable() {
-	s.loop.mu.Lock()
-	defer s.loop.mu.Unlock()
-	s.loop.tableChanged = true
+// keepPopulation keeps the result of a population, which deliverPopulation delivers.
+func (s *simulation) keepPopulation(a populationResult) {
+	s.checkPopulation(a)
+	s.population = &simPopulation{a, s.source.returned}
 }
 
-// beat has the loop do what is due.
-func (s *simulation) beat() {
-	s.loop.beat(context.Background(), s.now)
-}
-
-// hear lets the answer of the source arrive.
-func (s *simulation) hear() {
-	if s.answer == nil {
+// publishTableChange notifies the loop of a change of the mount table; with namesMounts, of the
+// changed mounts.
+func (s *simulation) publishTableChange() {
+	if !s.namesMounts {
+		s.loop.recordTableChange(mount.TableChange{Everything: true})
 		return
 	}
-	a := s.answer
-	s.answer = nil
-	if a.err == nil {
-		s.source.told, s.source.toldOnce = a.pods, true
-	}
-	s.log("  the source: %d pods, err %v", len(a.pods), a.err)
-	s.loop.answered(a.answer, s.now)
-	s.beat()
+	s.world.recordMountEvents()
+	change := mount.TableChange{Mounts: s.world.mountEvents}
+	s.world.mountEvents = nil
+	s.loop.recordTableChange(change)
 }
 
-// anyOf returns one of what is sorted; of nothing, nothing.
+// runDueWork makes the loop do its due work.
+func (s *simulation) runDueWork() {
+	s.loop.doDueWork(context.Background(), s.now)
+	s.checkInUseReports()
+}
+
+// deliverPopulation delivers the result of the last population to the loop.
+func (s *simulation) deliverPopulation() {
+	if s.population == nil {
+		return
+	}
+	a := s.population
+	s.population = nil
+	if a.err == nil {
+		s.source.processed, s.source.hasProcessed = a.pods, true
+	}
+	s.log("  population: %d pods, err %v", len(a.pods), a.err)
+	s.loop.applyPopulation(a.populationResult, s.now)
+	s.runDueWork()
+}
+
+// deliverScan delivers the result of a rescan.
+func (s *simulation) deliverScan() {
+	if f := s.scan; f != nil {
+		s.scan = nil
+		s.log("  rescan: %d volumes", len(f.volumes))
+		s.loop.applyScan(context.Background(), *f)
+		s.runDueWork()
+	}
+}
+
+// deliverMountCheck delivers the result of a mount check.
+func (s *simulation) deliverMountCheck() {
+	if seen := s.mountCheck; seen != nil {
+		s.mountCheck = nil
+		s.log("  mount check: %d gone, %d replaced, %d changed", len(seen.Gone), len(seen.Replaced), len(seen.Changed))
+		s.loop.applyMountCheck(*seen, s.now)
+		s.runDueWork()
+	}
+}
+
+// deliverAll delivers all results.
+func (s *simulation) deliverAll() {
+	for s.population != nil || s.scan != nil || s.mountCheck != nil {
+		s.deliverPopulation()
+		s.deliverScan()
+		s.deliverMountCheck()
+	}
+}
+
+// anyOf returns an element of a sorted slice; the zero value of an empty one.
 func anyOf[T any](s *simulation, all []T) (one T) {
 	if len(all) > 0 {
 		one = all[s.IntN(len(all))]
@@ -378,7 +485,7 @@ func anyOf[T any](s *simulation, all []T) (one T) {
 
 func (s *simulation) anyVolume() string { return anyOf(s, simVolumes) }
 
-// anyPod returns one that the source has, or none.
+// anyPod returns a pod of the source, or none.
 func (s *simulation) anyPod() types.UID {
 	var uids []types.UID
 	for uid := range s.source.pods {

@@ -3,55 +3,97 @@ package manager
 import (
 	"context"
 	"maps"
+	"path"
 	"slices"
 
+	"github.com/volumekit/volumekit/manager/internal/actual"
+	"github.com/volumekit/volumekit/manager/internal/naming"
+	"github.com/volumekit/volumekit/manager/internal/operation"
+	"github.com/volumekit/volumekit/manager/internal/podspec"
 	"github.com/volumekit/volumekit/mount"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// checkBegun looks at an operation that begins.
-func (s *simulation) checkBegun(op operation) {
+// checkStart checks that an operation may start.
+func (s *simulation) checkStart(op operation.Operation) {
 	for _, j := range s.pending {
-		if j.volume == op.volume {
-			s.fail("%v of %s begins while %v is under way", op, op.volume, j.operation)
+		if j.Volume == op.Volume && (op.Verb != operation.TearDown || j.Verb != operation.TearDown || j.Pod.Pod == op.Pod.Pod) {
+			s.fail("%v of %s starts while %v is in flight", op, op.Volume, j.Operation)
 		}
 	}
-	if p := s.notUntil[op]; p.until.After(s.now) && p.mount == s.mountAt(op) && s.stillThere(op) {
-		s.fail("%v of %s is tried again %v too early", op, op.volume, p.until.Sub(s.now))
+	if p := s.backoffs[op]; p.until.After(s.now) && p.mount == s.mountAt(op) && s.keepsBackoff(op) {
+		s.fail("%v of %s is retried %v too early", op, op.Volume, p.until.Sub(s.now))
 	}
-	if op.verb == attach && s.reportFirst && !s.reported[op.volume] {
-		s.fail("%v begins, and is not reported as in use", op)
+	if op.Verb == operation.SetUp {
+		s.checkNewSetUp(op)
 	}
-	if isUp(op.verb) || op.verb == expand {
+	delete(s.tornDown, operation.Operation{Verb: operation.TearDown, Volume: op.Volume, Pod: op.Pod})
+	if op.Verb == operation.Attach && s.reportFirst && !s.reported[op.Volume] {
+		s.fail("%v starts before the volume is reported as in use", op)
+	}
+	if operation.BringsUp(op.Verb) || op.Verb == operation.Expand {
 		return
 	}
-	if !s.source.toldOnce {
-		s.fail("%v of %s begins before anybody has said which pods there are", op, op.volume)
+	if !s.source.hasProcessed {
+		s.fail("%v of %s starts before the source has returned all pods", op, op.Volume)
 	}
-	if have := s.loop.have.volumes[op.volume]; op.verb != tearDown && s.isKeptFor(have) {
-		s.fail("%v: pod %s still runs, for whom it was done", op, have.lastPod.pod)
+	if have := s.loop.have.Volumes.Get(op.Volume); op.Verb != operation.TearDown && s.isKeptFor(have) {
+		s.fail("%v: pod %s, for which the step was done, still runs", op, have.LastPod.Pod)
 	}
-	if pod := s.source.told[op.pod.pod]; op.verb == tearDown && pod != nil && !isTerminated(pod) {
-		s.fail("%v: pod %s still runs", op, op.pod.pod)
+	pod := s.source.processed[op.Pod.Pod]
+	if op.Verb == operation.TearDown && pod != nil && !podspec.IsTerminated(pod) && !s.isEmpty(op) {
+		s.fail("%v: pod %s still runs", op, op.Pod.Pod)
 	}
 }
 
-// isKeptFor reports whether what is there for all pods was brought up for one that runs,
-// and is what that one wants: not another life of it, nor one to be read only.
-func (s *simulation) isKeptFor(have *actualVolume) bool {
-	pod := s.source.told[have.lastPod.pod]
-	if pod == nil || isTerminated(pod) || have.spec == nil || simLife(have.spec) != s.life(have.name) {
+// isEmpty reports whether no volume is up in the directory of an operation: another process may
+// have unmounted it, and the volume may have been recreated, before a restart.
+func (s *simulation) isEmpty(op operation.Operation) bool {
+	return s.world.truth().life(naming.PodDir{Pod: op.Pod.Pod, Plugin: path.Dir(string(op.Volume)), Name: op.Pod.Name}) == ""
+}
+
+// checkNewSetUp fails for the first set-up of a volume for a pod that is being deleted.
+func (s *simulation) checkNewSetUp(op operation.Operation) {
+	pod := s.source.processed[op.Pod.Pod]
+	if pod != nil && pod.DeletionTimestamp != nil && !s.startedSetUps[op.Pod] {
+		s.fail("%v starts, and the pod is being deleted", op)
+	}
+	s.startedSetUps[op.Pod] = true
+}
+
+// recordTornDown records the volumes that are certainly gone from a pod.
+func (s *simulation) recordTornDown(op operation.Operation, err error) {
+	if op.Verb == operation.TearDown && err == nil {
+		s.tornDown[op] = true
+	}
+}
+
+// checkStaysGone: a volume that is gone from a pod stays absent, whichever operation ends later.
+func (s *simulation) checkStaysGone() {
+	for op := range s.tornDown {
+		if have := s.loop.have.Volumes.Get(op.Volume); have != nil && have.StateOf(op.Pod) != actual.Absent {
+			s.fail("%s is gone from %s, and %s again", op.Volume, op.Pod.Pod, have.StateOf(op.Pod))
+		}
+	}
+}
+
+// isKeptFor reports whether the volume was attached or mounted for a running pod and is the one
+// that the pod needs: neither another life of it nor a read-only mount.
+func (s *simulation) isKeptFor(have *actual.Volume) bool {
+	pod := s.source.processed[have.LastPod.Pod]
+	if pod == nil || podspec.IsTerminated(pod) || have.Spec == nil || simLife(have.Spec) != s.currentLife(have.Spec.Name()) {
 		return false
 	}
-	return !have.deviceReadOnly && !s.world.torn[have.name]
+	return !have.DeviceReadOnly && !s.world.torn[have.Spec.Name()]
 }
 
-// mountAt returns what is mounted at the place of an operation; 0: nothing is.
-func (s *simulation) mountAt(op operation) (id uint64) {
-	at := simDevices + volumeOf(op.volume)
-	if op.pod.pod != "" {
-		at = simPath(podDir{op.pod.pod, simName, op.pod.name})
+// mountAt returns the mount at the place of an operation; 0: none.
+func (s *simulation) mountAt(op operation.Operation) (id uint64) {
+	plugin := path.Dir(string(op.Volume))
+	at := simDevices(plugin) + simNameOf(op.Volume)
+	if op.Pod.Pod != "" {
+		at = simPath(naming.PodDir{Pod: op.Pod.Pod, Plugin: plugin, Name: op.Pod.Name})
 	}
 	for _, info := range s.world.truth().table {
 		if info.Mountpoint == at {
@@ -61,36 +103,37 @@ func (s *simulation) mountAt(op operation) (id uint64) {
 	return id
 }
 
-// stillThere reports whether the pod of a set-up has been there all the time: one that
-// comes back begins anew.
-func (s *simulation) stillThere(op operation) bool {
-	return op.verb == tearDown || op.verb == unmountDevice || op.verb == detach
+// keepsBackoff reports whether the backoff of an operation stays while its pod is away: that of a
+// set-up ends with the pod.
+func (s *simulation) keepsBackoff(op operation.Operation) bool {
+	return op.Verb == operation.TearDown || op.Verb == operation.UnmountDevice || op.Verb == operation.Detach
 }
 
-// check looks at the truth, and at what the manager says of it.
-func (s *simulation) check() {
-	s.forgetDisturbed()
+// checkStates compares the true state with the forbidden states and with the answers of the manager.
+func (s *simulation) checkStates() {
+	s.dropNoticed()
+	s.checkStaysGone()
 	s.checkMounts()
 	s.checkRecords()
-	s.checkOnePodOnly()
+	s.checkOnePod()
 	s.checkWaiting()
 	s.checkGone()
 	s.checkInUse()
-	s.checkKept()
+	s.checkForeignPaths()
 }
 
-// forgetDisturbed: once it has looked the manager knows what was taken away or replaced.
-func (s *simulation) forgetDisturbed() {
-	looked := !s.loop.hasTableChanged() && len(s.pending) == 0
-	for target := range s.disturbed {
-		if looked {
-			delete(s.disturbed, target)
+// dropNoticed drops the mounts that a mount check has covered.
+func (s *simulation) dropNoticed() {
+	looked := !s.loop.needsMountCheck() && !s.loop.checkingMounts && len(s.pending) == 0
+	for target := range s.unnoticed {
+		if _, unseen := s.loop.uncheckedMounts[target]; looked && !unseen {
+			delete(s.unnoticed, target)
 		}
 	}
 }
 
-// checkMounts: there is one in each place, of what belongs there, and none that is to be
-// read-only can be written to.
+// checkMounts fails for two mounts at one place, for a mount of another volume, and for a writable
+// mount of a read-only volume.
 func (s *simulation) checkMounts() {
 	t := s.world.truth()
 	seen := map[string]bool{}
@@ -101,127 +144,140 @@ func (s *simulation) checkMounts() {
 		seen[info.Mountpoint] = true
 	}
 	for dir, info := range t.dirs {
-		if life := lifeOf(info); life != "" && !isLife(life, dir.name) {
+		if life := lifeOf(info); life != "" && !isLife(life, viewedName(dir)) {
 			s.fail("%s is in %s", life, simPath(dir))
 		}
 		if s.isReadOnlyIn(dir) && info.Flags&mount.ReadOnly == 0 && lifeOf(info) != "" {
-			s.fail("%s can be written to, and is to be read-only", simPath(dir))
+			s.fail("%s is writable, and has to be read-only", simPath(dir))
 		}
 	}
 }
 
-// isReadOnlyIn reports whether the pod has asked for its volume so.
-func (s *simulation) isReadOnlyIn(dir podDir) bool {
-	pod := s.all[dir.pod]
+// isReadOnlyIn reports whether the pod requests the volume read-only.
+func (s *simulation) isReadOnlyIn(dir naming.PodDir) bool {
+	pod := s.allPods[dir.Pod]
 	if pod == nil {
 		return false
 	}
-	use := usesIn(pod)[dir.name]
+	use := usesIn(pod)[dir.Name]
 	return use.readOnly || use.readOnlyMount
 }
 
-// checkRecords: after a crash nobody else knows of what is attached, or there for all
-// pods.
+// checkRecords: each attached, staged or device-mounted volume has a record, which is all that
+// remains of it after a crash.
 func (s *simulation) checkRecords() {
 	t := s.world.truth()
-	for _, vol := range simVolumes {
-		isThere := s.world.attached[vol] != "" || lifeOf(t.device[vol]) != "" || t.staged[vol] != ""
-		if s.world.tree[simRecordPaths[vol]] == nil && isThere {
-			s.fail("%s is there, and has no record", vol)
+	there := slices.AppendSeq(slices.Collect(maps.Values(s.world.attached)), maps.Values(t.staged))
+	for _, info := range t.device {
+		there = append(there, lifeOf(info))
+	}
+	for _, life := range there {
+		if life != "" && s.world.tree[recordPath(simUnique(life))] == nil {
+			s.fail("%s exists without a record", life)
 		}
 	}
 }
 
-func (s *simulation) checkOnePodOnly() {
+func (s *simulation) checkOnePod() {
 	for _, vol := range simVolumes {
-		if users := s.world.users(vol); needs(vol, "o") && len(users) > 1 {
-			s.fail("%s is for one pod, and in %d", vol, len(users))
+		for _, unique := range simUniques(vol) {
+			if users := s.world.usersOf(unique); needs(vol, "o") && len(users) > 0 && users[0].Pod != users[len(users)-1].Pod {
+				s.fail("%s is for one pod, and in %v", unique, users)
+			}
 		}
 	}
 }
 
-var simAskOnce = func() context.Context {
+var simEndedContext = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
 }()
 
-// checkWaiting: who waits for a pod's volumes is told the truth.
+// checkWaiting: waits and lookups for a pod return only volumes that are up.
 func (s *simulation) checkWaiting() {
 	m, t := s.loop.Manager, s.world.truth()
 	for uid, pod := range s.source.pods {
 		mounted := m.GetMountedVolumesForPod(uid)
 		for _, v := range mounted {
-			s.checkUp(t, podDir{uid, simName, v.Spec.Name()})
+			s.checkUp(t, naming.PodDir{Pod: uid, Plugin: v.Plugin, Name: path.Base(v.Path)}, simUnique(simLife(v.Spec)))
 		}
-		if m.want.pods[uid] != pod || m.WaitForAttachAndMount(simAskOnce, pod) != nil {
+		if m.want.Pod(uid) != pod || m.WaitForAttachAndMount(simEndedContext, pod) != nil {
 			continue
 		}
 		if len(mounted) != len(pod.Spec.Volumes) {
-			s.fail("all is said to be up in %s, and then only %d", uid, len(mounted))
-		}
-		for name := range usesIn(pod) {
-			s.checkUp(t, podDir{uid, simName, name})
+			s.fail("all volumes of %s are reported as up, and %d are listed", uid, len(mounted))
 		}
 	}
 }
 
-// checkUp: a volume that is said to be up is, and as it was asked for.
-func (s *simulation) checkUp(t *simTruth, dir podDir) {
-	if s.disturbed[simPath(dir)] {
+// checkUp fails if a volume that is reported as up is not up as its pod requests it.
+func (s *simulation) checkUp(t *simTruth, dir naming.PodDir, as v1.UniqueVolumeName) {
+	if s.unnoticed[simPath(dir)] {
 		return
 	}
-	if !isLife(t.life(dir), dir.name) {
-		s.fail("%s is said to be up in %s, and there is %q", dir.name, dir.pod, t.life(dir))
+	if !s.world.isLife(dir, as) {
+		s.fail("%s is reported as up in %s, and %q is", as, dir.Pod, t.life(dir))
 	}
 	if info, ok := t.dirs[dir]; ok && info.Flags&mount.ReadOnly != 0 != s.isReadOnlyIn(dir) {
-		s.fail("%s is said to be up in %s: read-only %v", dir.name, dir.pod, !s.isReadOnlyIn(dir))
+		s.fail("%s is reported as up in %s: read-only %v", dir.Name, dir.Pod, !s.isReadOnlyIn(dir))
 	}
 }
 
-// checkGone: no volume is said to be gone from a pod in which it is, nor all.
+// checkGone fails if the volumes of a pod, or of all pods, are reported as gone while one of them
+// is up.
 func (s *simulation) checkGone() {
 	m, t := s.loop.Manager, s.world.truth()
-	all := m.WaitForAllPodsUnmount(simAskOnce)
+	all := m.WaitForAllPodsUnmount(simEndedContext)
 	for _, dir := range slices.AppendSeq(slices.Collect(maps.Keys(t.dirs)), maps.Keys(t.mapped)) {
 		if t.life(dir) == "" {
 			continue
 		}
 		pod := &v1.Pod{}
-		if pod.UID = dir.pod; m.want.pods[dir.pod] == nil && m.WaitForUnmount(simAskOnce, pod) == nil {
-			s.fail("%s is said to be gone from %s", t.life(dir), dir.pod)
+		if pod.UID = dir.Pod; m.want.Pod(dir.Pod) == nil && m.WaitForUnmount(simEndedContext, pod) == nil {
+			s.fail("%s is reported as gone from %s", t.life(dir), dir.Pod)
 		}
 		if all == nil {
-			s.fail("all is said to be gone, and %s is in %s", t.life(dir), dir.pod)
+			s.fail("all volumes are reported as gone, and %s is in %s", t.life(dir), dir.Pod)
 		}
 	}
 }
 
-// checkInUse: what is mounted is reported as in use, so that nobody else detaches it. Of
-// what a torn record told of nobody knows.
+// checkInUse fails if a mounted volume is not reported as in use, because a controller could then
+// detach it. A volume with a torn record is exempt: the manager cannot identify it.
 func (s *simulation) checkInUse() {
 	inUse := s.loop.GetVolumesInUse()
-	for vol := range s.world.attached {
-		if s.world.hasMounted(vol) && !s.world.torn[vol] && !slices.Contains(inUse, v1.UniqueVolumeName(simName+"/"+vol)) {
-			s.fail("%s is mounted, and not reported as in use", vol)
+	for unique := range s.world.attached {
+		if s.world.hasMounted(unique) && !s.world.torn[simNameOf(unique)] && !slices.Contains(inUse, unique) {
+			s.fail("%s is mounted, and not reported as in use", unique)
 		}
 	}
 	for _, vol := range simVolumes {
-		if name := v1.UniqueVolumeName(simName + "/" + vol); s.loop.VolumeIsAttached(name) && s.world.attached[vol] == "" {
-			s.fail("%s is said to be attached", vol)
+		for _, unique := range simUniques(vol) {
+			if s.loop.VolumeIsAttached(unique) && s.world.attached[unique] == "" {
+				s.fail("%s is reported as attached", unique)
+			}
 		}
 	}
 }
 
-// checkKept: what others have left is there.
-func (s *simulation) checkKept() {
-	for _, name := range s.kept {
+// checkInUseReports: subscribers were called for the last change of the volumes in use.
+func (s *simulation) checkInUseReports() {
+	names, complete := s.loop.CompleteVolumesInUse()
+	if complete != s.inUseComplete || complete && !slices.Equal(names, s.inUse) {
+		s.fail("in use: %v (complete: %v), and as of the last call of a subscriber %v (%v)", names, complete, s.inUse, s.inUseComplete)
+	}
+}
+
+// checkForeignPaths fails if a path of another program is gone.
+func (s *simulation) checkForeignPaths() {
+	for _, name := range s.foreignPaths {
 		if s.world.tree[name] == nil {
-			s.fail("%s is not ours, and gone", name)
+			s.fail("the foreign path %s is gone", name)
 		}
 	}
 	csi := &v1.Pod{}
-	if csi.UID = types.UID("csi"); len(s.kept) > 1 && s.loop.WaitForUnmount(simAskOnce, csi) == nil {
-		s.fail("what is not understood is said to be gone")
+	if csi.UID = types.UID("csi"); len(s.foreignPaths) > 1 && s.loop.WaitForUnmount(simEndedContext, csi) == nil {
+		s.fail("an unrecognized volume is reported as gone")
 	}
 }

@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,29 +9,22 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/volumekit/volumekit/manager/internal/poddirs"
+	"github.com/volumekit/volumekit/manager/internal/record"
 	v1 "k8s.io/api/core/v1"
 )
 
-// A simDisk is what the manager itself keeps on a simulated disk, in the layout and with
-// the contents of a real one.
+// A simDisk holds the manager's own files and directories on a simulated disk, in the layout
+// and with the contents of a real one.
 type simDisk struct{ *simWorld }
 
-const simRecords = "/plugins/volumekit.io~manager/volumes"
+const simRecords = "/plugins/volumekit.io/manager/volumes"
 
-func recordPath(name v1.UniqueVolumeName) string { return simRecords + "/" + fileOf(name) }
+func recordPath(name v1.UniqueVolumeName) string { return simRecords + "/" + record.FileName(name) }
 
-// simRecordPaths are those of volumes that all pods use by one name.
-var simRecordPaths = func() map[string]string {
-	paths := map[string]string{}
-	for _, vol := range simVolumes {
-		paths[vol] = recordPath(v1.UniqueVolumeName(simName + "/" + vol))
-	}
-	return paths
-}()
-
-// write is as that of records, one system call after the other.
-func (d simDisk) write(rec record) error {
-	if d.strikes(recordFails) {
+// Write writes a record as record.Directory does, one system call after the other.
+func (d simDisk) Write(rec record.Record) error {
+	if d.takeFault(failRecord) {
 		return syscall.ENOSPC
 	}
 	text, err := json.Marshal(rec)
@@ -44,34 +38,34 @@ func (d simDisk) write(rec record) error {
 		err = d.rename(recordPath(rec.Volume)+".tmp", recordPath(rec.Volume))
 	}
 	if err == nil {
-		delete(d.torn, volumeOf(rec.Volume))
-		if d.strikes(recordLate) {
+		delete(d.torn, simNameOf(rec.Volume))
+		if d.takeFault(failRecordAfter) {
 			err = syscall.EIO
 		}
 	}
 	return err
 }
 
-func (d simDisk) remove(name v1.UniqueVolumeName) error {
-	if d.strikes(recordFails) {
+func (d simDisk) Remove(name v1.UniqueVolumeName) error {
+	if d.takeFault(failRecord) {
 		return syscall.EIO
 	}
 	err := d.unlink(recordPath(name))
-	if err == nil && d.strikes(recordLate) {
+	if err == nil && d.takeFault(failRecordAfter) {
 		err = syscall.EIO
 	}
-	return ignoreMissing(err)
+	return record.IgnoreMissing(err)
 }
 
-func (d simDisk) read() (all []record, broken map[string]brokenRecord) {
-	broken = map[string]brokenRecord{}
+func (d simDisk) Read() (all []record.Record, broken map[string]record.Broken) {
+	broken = map[string]record.Broken{}
 	for _, name := range d.tree.names(simRecords) {
 		if !strings.HasSuffix(name, ".json") {
 			continue
 		}
-		rec, err := parseRecord(name, d.tree[simRecords+"/"+name].data)
+		rec, err := record.Parse(name, d.tree[simRecords+"/"+name].data)
 		if err != nil {
-			broken[name] = newBroken(name, rec, fmt.Errorf("record %s: %w", name, err))
+			broken[name] = record.NewBroken(name, rec, fmt.Errorf("record %s: %w", name, err))
 			continue
 		}
 		all = append(all, rec)
@@ -79,17 +73,17 @@ func (d simDisk) read() (all []record, broken map[string]brokenRecord) {
 	return all, broken
 }
 
-func (d simDisk) place() string { return simRecords }
+func (d simDisk) RecordDir() string { return simRecords }
 
-func (d simDisk) volumes() (layout, error) {
-	return findVolumes("/", func(dir string) ([]string, error) { return d.tree.names(dir), nil })
+func (d simDisk) FindVolumes() (poddirs.Layout, error) {
+	return poddirs.FindVolumes("/", func(dir string) ([]string, error) { return d.tree.names(dir), nil })
 }
 
-func (d simDisk) sweep() { removeEmpties("/", d.tree.names, d.rmdir) }
+func (d simDisk) RemoveEmptyDirs() { poddirs.RemoveEmptyDirs("/", d.tree.names, d.rmdir) }
 
-// tidy is as that of hostDisk.
-func (d simDisk) tidy(name string) error {
-	if d.strikes(tidyFails) {
+// RemoveEmptyParents removes directories as hostdisk.Disk does.
+func (d simDisk) RemoveEmptyParents(_ context.Context, name string) error {
+	if d.takeFault(failCleanup) {
 		return fmt.Errorf("%w: %w", errSimUncertain, syscall.EIO)
 	}
 	for dir := path.Dir(name); dir != "/pods"; dir = path.Dir(dir) {
@@ -103,6 +97,3 @@ func (d simDisk) tidy(name string) error {
 	}
 	return nil
 }
-
-// volumeOf returns what the simulation calls a volume that all pods use by one name.
-func volumeOf(name v1.UniqueVolumeName) string { return strings.TrimPrefix(string(name), simName+"/") }

@@ -3,52 +3,64 @@ package manager
 import (
 	"context"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
+	"github.com/volumekit/volumekit/manager/internal/naming"
+	"github.com/volumekit/volumekit/manager/internal/planning"
+	"github.com/volumekit/volumekit/manager/internal/podspec"
 	"github.com/volumekit/volumekit/mount"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
-// calmDown ends all faults and lets everything end: the world has to become as desired,
-// and nothing more to be done.
-func (s *simulation) calmDown() {
+// converge ends all faults and delivers all results: the actual state must reach the desired one, and
+// then no work may remain.
+func (s *simulation) converge() {
 	s.log("faults end")
-	s.calm = true
-	s.source.fails = false
-	clear(s.source.failing)
+	s.faultsEnded = true
+	s.source.isFailing = false
+	change := s.disturbedClaims()
+	for uid, pod := range s.source.pods {
+		if pod.DeletionTimestamp != nil {
+			change.Pods = append(change.Pods, uid)
+		}
+	}
+	clear(s.source.unreadable)
+	clear(s.source.deleting)
+	maps.DeleteFunc(s.source.pods, func(_ types.UID, pod *v1.Pod) bool { return pod.DeletionTimestamp != nil })
 	clear(s.world.dead)
-	clear(s.world.garbled)
+	clear(s.world.unrecognized)
 	s.world.resetKernel()
 	s.removeForeign()
 	for _, vol := range simVolumes {
-		s.removeUsers(vol)
+		change.Pods = append(change.Pods, s.removeUsers(vol)...)
 	}
-	s.loop.populateDue = true
+	s.publishChange(change)
 	s.started = 0
-	bound := s.bound()
+	bound := s.operationLimit()
 	for round := 0; len(s.failures) == 0; round++ {
-		s.report()
-		for s.answer != nil {
-			s.hear()
-		}
+		s.reportInUse()
+		s.deliverAll()
 		for len(s.pending) > 0 && s.started <= bound {
 			j := s.pending[0]
 			s.pending = s.pending[1:]
-			s.settle(j)
-			s.check()
+			s.deliverOutcome(j)
+			s.checkStates()
 		}
 		if s.started > bound {
-			s.fail("%d operations to come to rest, and %d should do", s.started, bound)
+			s.fail("%d operations to reach the desired state, and the limit is %d", s.started, bound)
 			return
 		}
-		if len(s.loop.GetVolumesInUse()) != len(s.reported) {
-			continue // the cluster is to hear of it first
+		if !slices.Equal(slices.Sorted(slices.Values(s.loop.GetVolumesInUse())), slices.Sorted(maps.Keys(s.reported))) {
+			continue // the volumes in use have to be reported first
 		}
 		if s.isIdle() {
 			break
 		}
 		if round > 1000 {
-			s.fail("it does not come to rest")
+			s.fail("the manager does not become idle")
 			return
 		}
 		s.now = s.loop.nextDue(s.now)
@@ -57,84 +69,91 @@ func (s *simulation) calmDown() {
 	s.checkIdle()
 }
 
-// removeForeign: who has mounted something in our place takes it away.
+// removeForeign unmounts the foreign mounts at the places of volumes.
 func (s *simulation) removeForeign() {
 	for _, info := range s.world.truth().table {
 		if info.FSType == "foreign" {
-			s.must(s.world.unmount(context.Background(), info.Mountpoint))
+			s.requireNoError(s.world.unmount(context.Background(), info.Mountpoint))
 		}
 	}
-	s.tellOfTable()
+	s.publishTableChange()
 }
 
-// bound is three times what there may be to do.
-func (s *simulation) bound() int {
+// operationLimit is three times the number of possible operations.
+func (s *simulation) operationLimit() int {
 	pods := len(s.source.pods)
-	if s.answer != nil { // it may tell of others, which come up before they go
-		pods += len(s.answer.pods)
+	if s.population != nil { // it may have other pods
+		pods += len(s.population.pods)
 	}
-	known := len(names(s.loop.want.desiredWorld, s.loop.have))
+	known := len(planning.VolumeNames(s.loop.want.World, s.loop.have))
 	return 3 * (len(s.pending) + 8*pods + 5*known + len(s.world.truth().dirs) + len(s.world.tree.below("/pods")) + 1)
 }
 
-// isIdle reports whether there is nothing to come but the resync and the refresh.
+// isIdle reports whether only the resync and the refresh are due.
 func (s *simulation) isIdle() bool {
 	l := s.loop
-	return s.answer == nil && !l.populateDue && len(l.later) == 0 && l.populateDelay.until.IsZero() && l.lookDue(s.now).IsZero() &&
-		l.nextFree(s.now).IsZero() && !l.unknown[simName]
+	return s.population == nil && s.scan == nil && s.mountCheck == nil && !l.populateDue && l.changes.IsEmpty() && len(l.replanAt) == 0 && l.populateDelay.Until.IsZero() && l.mountCheckDue(s.now).IsZero() &&
+		l.nextFree(s.now).IsZero() && len(l.reattached) == 0 && len(l.schedule.Unrecognized[simName]) == 0 && len(l.schedule.Unrecognized[simOther]) == 0
 }
 
-// A simWish is what should be there.
-type simWish struct {
-	volumes map[string]bool // that a pod wants
-	dirs    map[podDir]string
-	onePod  map[string]podDir // who has those that are for one
+// A simDesired is the state that the node has to reach.
+type simDesired struct {
+	volumes map[string]bool // that a pod needs
+	dirs    map[naming.PodDir]string
+	onePod  map[string]types.UID // the pod of each volume for one pod at a time
 }
 
-func (s *simulation) wish() simWish {
-	wish := simWish{map[string]bool{}, map[podDir]string{}, map[string]podDir{}}
+func (s *simulation) desiredState() simDesired {
+	wish := simDesired{map[string]bool{}, map[naming.PodDir]string{}, map[string]types.UID{}}
 	t := s.world.truth()
 	for _, uid := range slices.Sorted(maps.Keys(s.source.pods)) {
-		if isTerminated(s.source.pods[uid]) {
+		if podspec.IsTerminated(s.source.pods[uid]) {
 			continue
 		}
-		for name := range usesIn(s.source.pods[uid]) {
-			wish.volumes[name] = true
-			dir := podDir{uid, simName, name}
-			if _, taken := wish.onePod[name]; needs(name, "o") && (taken || t.life(dir) == "") {
+		for name, use := range usesIn(s.source.pods[uid]) {
+			vol := use.volume
+			wish.volumes[vol] = true
+			dir := naming.PodDir{Pod: uid, Plugin: simPluginOf(s.currentLife(vol)), Name: name}
+			if user, taken := wish.onePod[vol]; needs(vol, "o") && (taken && user != uid || t.life(dir) == "") {
 				continue
 			}
-			wish.onePod[name] = dir
-			if !s.waitsForReaders(name, usesIn(s.source.pods[uid])[name]) {
-				wish.dirs[dir] = s.life(name)
+			wish.onePod[vol] = uid
+			if !s.waitsForReaders(vol, use) {
+				wish.dirs[dir] = s.currentLife(vol)
 			}
 		}
 	}
 	return wish
 }
 
-// waitsForReaders: a volume that is mounted to be read stays so while a pod that reads it
-// is there.
+// waitsForReaders reports whether the volume is mounted for readers, and a reader still has it.
 func (s *simulation) waitsForReaders(vol string, use simUse) bool {
-	if use.readOnly || !needs(vol, "d") || s.world.truth().device[vol].Flags&mount.ReadOnly == 0 {
+	if use.readOnly || !lifeNeeds(s.currentLife(vol), "d") || s.deviceOf(vol).Flags&mount.ReadOnly == 0 {
 		return false
 	}
 	for _, pod := range s.source.pods {
-		if use, ok := usesIn(pod)[vol]; ok && use.readOnly && !isTerminated(pod) {
-			return true
+		for _, use := range usesIn(pod) {
+			if use.volume == vol && use.readOnly && !podspec.IsTerminated(pod) {
+				return true
+			}
 		}
 	}
 	return false
 }
 
-// life is the present one of a volume.
-func (s *simulation) life(vol string) string {
-	return simLife(simSpec(vol, s.source.lives[vol], 0))
+// currentLife returns the current life of a volume.
+func (s *simulation) currentLife(vol string) string {
+	return simLifeText(vol, s.source.lives[vol])
 }
 
-// checkEnd compares what is there with what is wanted.
+// deviceOf returns the device mount of the present life of a volume.
+func (s *simulation) deviceOf(vol string) mount.Info {
+	return s.world.truth().device[simPlace(simPluginOf(s.currentLife(vol)), vol)]
+}
+
+// checkEnd compares the true state with the desired one.
 func (s *simulation) checkEnd() {
-	wish, t := s.wish(), s.world.truth()
+	wish, t := s.desiredState(), s.world.truth()
 	for _, vol := range simVolumes {
 		s.checkVolume(wish, vol)
 	}
@@ -154,94 +173,107 @@ func (s *simulation) checkEnd() {
 		}
 	}
 	s.checkLeaks(wish)
-	s.checkPartsLeft()
+	s.checkSubpathsLeft()
 }
 
-// checkVolume looks at what is there for all pods.
-func (s *simulation) checkVolume(wish simWish, vol string) {
+// checkVolume checks the attachment and the device mount of a volume.
+func (s *simulation) checkVolume(wish simDesired, vol string) {
 	w, t := s.world, s.world.truth()
-	if w.torn[vol] { // nobody knows of it, and so it stays
+	if w.torn[vol] { // an unknown volume stays
 		return
 	}
 	if _, ok := wish.onePod[vol]; wish.volumes[vol] && !ok {
-		s.fail("no pod has got %s", vol)
+		s.fail("no pod has %s", vol)
 	}
-	want := func(need string) string {
-		if wish.volumes[vol] && needs(vol, need) {
-			return s.life(vol)
+	life := s.currentLife(vol)
+	want := func(need string, is bool) string {
+		if wish.volumes[vol] && lifeNeeds(life, need) && is {
+			return life
 		}
 		return ""
 	}
-	if w.attached[vol] != want("a") || lifeOf(t.device[vol]) != want("d") || t.staged[vol] != want("b") {
-		s.fail("%s: attached %q, want %q; mounted for all %q, want %q; staged %q, want %q", vol,
-			w.attached[vol], want("a"), lifeOf(t.device[vol]), want("d"), t.staged[vol], want("b"))
+	for _, unique := range simUniques(vol) {
+		is := unique == simUnique(life)
+		if w.attached[unique] != want("a", is) {
+			s.fail("%s: attached %q, want %q", unique, w.attached[unique], want("a", is))
+		}
+		shared := want("a", is) != "" || want("d", is) != "" || want("b", is) != ""
+		if recorded := w.tree[recordPath(unique)] != nil; recorded != shared {
+			s.fail("%s: record exists: %v", unique, recorded)
+		}
 	}
-	shared := want("a") != "" || want("d") != "" || want("b") != ""
-	if recorded := w.tree[simRecordPaths[vol]] != nil; recorded != shared {
-		s.fail("%s: there is a record: %v", vol, recorded)
+	for _, plugin := range []string{simName, simOther} {
+		at, is := simPlace(plugin, vol), plugin == simPluginOf(life)
+		if lifeOf(t.device[at]) != want("d", is) || t.staged[at] != want("b", is) {
+			s.fail("%s: mounted for all %q, want %q; staged %q, want %q", vol, lifeOf(t.device[at]), want("d", is), t.staged[at], want("b", is))
+		}
 	}
-	if now, should := w.sizes[s.life(vol)], 1+s.source.sizes[vol]; needs(vol, "x") && s.isWrittenTo(vol) && now != should {
-		s.fail("%s is of %d, and should be of %d", vol, now, should)
+	if now, should := w.sizes[s.currentLife(vol)], 1+s.source.sizes[vol]; needs(vol, "x") && s.isWrittenTo(vol) && now != should {
+		s.fail("%s has size %d, want %d", vol, now, should)
 	}
 }
 
-// isWrittenTo reports whether a pod wants the volume, not read-only by its claim, and
-// can have it.
+// isWrittenTo reports whether a pod needs the volume for writing, and need not wait for readers.
 func (s *simulation) isWrittenTo(vol string) bool {
 	for _, pod := range s.source.pods {
-		if use, ok := usesIn(pod)[vol]; ok && !isTerminated(pod) && !use.readOnly && !s.waitsForReaders(vol, use) {
+		if use, ok := usesIn(pod)[vol]; ok && !podspec.IsTerminated(pod) && !use.readOnly && !s.waitsForReaders(vol, use) {
 			return true
 		}
 	}
 	return false
 }
 
-// checkLeaks: nothing is left on disk of what nobody wants.
-func (s *simulation) checkLeaks(wish simWish) {
+// checkLeaks fails if files of an undesired volume are left.
+func (s *simulation) checkLeaks(wish simDesired) {
 	wanted := map[string]bool{}
 	for uid, pod := range s.source.pods {
-		wanted[simSubpaths(uid)] = !isTerminated(pod)
-		for name := range usesIn(pod) {
-			dir := podDir{uid, simName, name}
-			wanted[simPath(dir)] = !isTerminated(pod) && !needs(name, "b")
-			wanted[simMapPath(dir)] = !isTerminated(pod) && needs(name, "b")
+		wanted[simSubpaths(uid)] = !podspec.IsTerminated(pod)
+		for name, use := range usesIn(pod) {
+			life := s.currentLife(use.volume)
+			dir := naming.PodDir{Pod: uid, Plugin: simPluginOf(life), Name: name}
+			wanted[simPath(dir)] = !podspec.IsTerminated(pod) && !lifeNeeds(life, "b")
+			wanted[simMapPath(dir)] = !podspec.IsTerminated(pod) && lifeNeeds(life, "b")
 		}
 	}
 	for vol := range wish.volumes {
-		wanted[simDevices+vol] = needs(vol, "d")
-		wanted[simMaps+vol] = needs(vol, "b")
+		at := simPlace(simPluginOf(s.currentLife(vol)), vol)
+		wanted[simDevicePath(at)] = lifeNeeds(s.currentLife(vol), "d")
+		wanted[simStagePath(at)] = lifeNeeds(s.currentLife(vol), "b")
 	}
-	for _, name := range slices.Concat(s.world.tree.below("/pods"), s.world.tree.below(simDevices[:len(simDevices)-1]), s.world.tree.below(simMaps[:len(simMaps)-1])) {
-		if !s.leadsTo(name, wanted) {
+	left := s.world.tree.below("/pods")
+	for _, plugin := range []string{simName, simOther} {
+		left = slices.Concat(left, s.world.tree.below(path.Clean(simDevices(plugin))), s.world.tree.below(path.Clean(simMaps(plugin))))
+	}
+	for _, name := range left {
+		if !s.isOnPathTo(name, wanted) {
 			s.fail("%s is left", name)
 		}
 	}
 }
 
-// leadsTo reports whether a path is one that is wanted or not ours, on the way to it, or
-// in it.
-func (s *simulation) leadsTo(name string, wanted map[string]bool) bool {
+// isOnPathTo reports whether a path is above, at or below a wanted or a foreign path.
+func (s *simulation) isOnPathTo(name string, wanted map[string]bool) bool {
 	for path, is := range wanted {
 		if is && (name == path || strings.HasPrefix(path, name+"/") || strings.HasPrefix(name, path+"/")) {
 			return true
 		}
 	}
-	vol, ok := strings.CutPrefix(name, simDevices)
-	return ok && s.world.torn[vol] || slices.ContainsFunc(s.kept, func(kept string) bool {
+	return slices.ContainsFunc(s.foreignPaths, func(kept string) bool {
 		return name == kept || strings.HasPrefix(kept, name+"/")
-	}) || slices.ContainsFunc(slices.Collect(maps.Keys(s.world.torn)), func(vol string) bool { return strings.HasPrefix(name, simMaps+vol) })
+	}) || slices.ContainsFunc(slices.Collect(maps.Keys(s.world.torn)), func(vol string) bool {
+		at := simPlace(simPluginOf(s.currentLife(vol)), vol)
+		return name == simDevicePath(at) || strings.HasPrefix(name, simStagePath(at))
+	})
 }
 
-// checkIdle: where all is as desired nothing is done, whoever looks.
+// checkIdle fails if a resync in the desired state starts an operation.
 func (s *simulation) checkIdle() {
 	started, steps := s.started, s.world.steps
-	s.loop.lookAtAll()
+	s.loop.resyncAll()
 	s.loop.rescanDue = true
-	s.beat()
-	for s.answer != nil {
-		s.hear()
-	}
+	s.runDueWork()
+	s.deliverAll()
 	if s.started > started || s.world.steps > steps {
-		s.fail("something is done though all is as desired")
+		s.fail("a resync in the desired state does work")
 	}
 }

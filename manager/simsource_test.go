@@ -3,41 +3,57 @@ package manager
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/volumekit/volumekit/manager/internal/populate"
+	"github.com/volumekit/volumekit/util/podvolume"
+	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// simVolumes are the persistent volumes, by what they need: "a" to be attached, "d" a
-// mount for all pods, "b" is a device, "o" for one pod only; "r" follows something else,
-// "x" grows, "s" is a directory that pods share.
+// simVolumes are the names of the persistent volumes. The letters of a name are the traits of
+// the volume:
+//   - "a": is attached
+//   - "d": has a device mount
+//   - "b": is a block device
+//   - "o": is for one pod at a time
+//   - "r": requires remounts
+//   - "x": grows
+//   - "s": is a directory of the node that pods share
 var simVolumes = []string{"p-0", "d-1", "a-2", "ad-3", "o-4", "ado-5", "r-6", "ad-7", "adx-8", "px-9", "ab-10", "b-11", "s-12"}
 
-// A simSource tells of pods, or fails to.
+// A simSource is a source of pods, claims and volumes that can be made to fail.
 type simSource struct {
-	pods     map[types.UID]*v1.Pod
-	backward bool             // it tells the last first
-	fails    bool             // to tell of pods
-	failing  map[string]bool  // claims that cannot be read
-	lives    map[string]int   // which life of a volume is the present one
-	sizes    map[string]int64 // of volumes
-	volumes  map[string]*v1.PersistentVolume
-	said     map[string]int64      // their sizes
-	asked    map[types.UID]*v1.Pod // what it said last
-	told     map[types.UID]*v1.Pod // what has been heard of that
-	changed  chan struct{}
-	toldOnce bool
+	pods           map[types.UID]*v1.Pod
+	backward       bool             // Pods returns the pods in reverse order
+	isFailing      bool             // reads of pods fail
+	unreadable     map[string]bool  // claims that cannot be read
+	deleting       map[string]bool  // claims that are being deleted
+	lives          map[string]int   // the number of the current life of a volume
+	sizes          map[string]int64 // of volumes
+	volumes        map[string]*v1.PersistentVolume
+	publishedSizes map[string]int64 // the sizes of volumes
+	claims         map[string]*v1.PersistentVolumeClaim
+	status         map[string]int64      // by life, the capacity in the status of the claim
+	returned       map[types.UID]*v1.Pod // the pods that the source returned last
+	processed      map[types.UID]*v1.Pod // the pods in returned that the manager has processed
+	changed        chan struct{}
+	hasProcessed   bool
 }
 
 func (s *simSource) Pods(context.Context) ([]*v1.Pod, error) {
-	if s.fails {
+	if s.isFailing {
 		return nil, errSim
 	}
-	s.asked = maps.Clone(s.pods)
+	s.returned = maps.Clone(s.pods)
 	var pods []*v1.Pod
 	for _, uid := range slices.Sorted(maps.Keys(s.pods)) {
 		pods = append(pods, s.pods[uid])
@@ -48,32 +64,61 @@ func (s *simSource) Pods(context.Context) ([]*v1.Pod, error) {
 	return pods, nil
 }
 
-func (s *simSource) PersistentVolumeClaim(_ context.Context, namespace, name string) (*v1.PersistentVolumeClaim, error) {
-	if s.failing[name] {
+func (s *simSource) Pod(_ context.Context, uid types.UID) (*v1.Pod, error) {
+	if s.isFailing {
+		return nil, errSim
+	}
+	pod := s.pods[uid]
+	if s.returned = maps.Clone(s.returned); pod == nil {
+		delete(s.returned, uid)
+		return nil, fs.ErrNotExist
+	}
+	s.returned[uid] = pod
+	return pod, nil
+}
+
+// Subscribe is not called: the simulation reports changes itself.
+func (s *simSource) Subscribe(func(Change)) (unsubscribe func()) { return func() {} }
+
+func (s *simSource) GetPersistentVolumeClaim(_ context.Context, namespace, name string) (*v1.PersistentVolumeClaim, error) {
+	if s.unreadable[name] {
 		return nil, errSim
 	}
 	claim := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(name)}}
-	claim.Spec.VolumeName, claim.Spec.VolumeMode, claim.Status.Phase = name, simMode(name), v1.ClaimBound
-	return claim, nil
+	life := simLifeText(name, s.lives[name])
+	if needs(name, "x") {
+		claim.Status.Capacity = v1.ResourceList{v1.ResourceStorage: *resource.NewQuantity(s.status[life], resource.BinarySI)}
+	}
+	if s.deleting[name] {
+		claim.DeletionTimestamp, claim.Finalizers = simDeleted, []string{populate.ProtectionFinalizer}
+	}
+	claim.Spec.VolumeName, claim.Spec.VolumeMode, claim.Status.Phase = name, simMode(life), v1.ClaimBound
+	if !reflect.DeepEqual(s.claims[name], claim) {
+		s.claims[name] = claim
+	}
+	return s.claims[name], nil
 }
 
-func (s *simSource) PersistentVolume(_ context.Context, name string) (*v1.PersistentVolume, error) {
+func (s *simSource) GetPersistentVolume(_ context.Context, name string) (*v1.PersistentVolume, error) {
 	pv, size := s.volumes[name], 1+s.sizes[name]
-	if now := simSpec(name, s.lives[name], size).PersistentVolume; pv == nil || pv.UID != now.UID || s.said[name] != size {
-		pv = now
-		s.volumes[name], s.said[name] = pv, size
+	now := simSpec(simLifeText(name, s.lives[name]), size)
+	if pv == nil || simLife(volume.NewSpecFromPersistentVolume(pv, false)) != simLife(now) || s.publishedSizes[name] != size {
+		pv = now.PersistentVolume
+		s.volumes[name], s.publishedSizes[name] = pv, size
 	}
 	return pv, nil
 }
+
+var simDeleted = &metav1.Time{Time: time.Unix(1, 0)}
 
 func (s *simSource) Changed() <-chan struct{} { return s.changed }
 
 // A simUse is how a pod uses a volume.
 type simUse struct {
 	volume string
-	// readOnly is what the pod asks of the claim, readOnlyMount what its container
-	// says.
+	// readOnly is the pod's reference to the claim, readOnlyMount the container's volume mount.
 	readOnly, readOnlyMount bool
+	block                   bool // mode of the volume at the creation of the pod
 }
 
 func (u simUse) String() string {
@@ -89,7 +134,7 @@ func simPod(uid string, uses ...simUse) *v1.Pod {
 	c := v1.Container{Name: "c"}
 	for i, use := range uses {
 		name := fmt.Sprintf("v%d", i)
-		if needs(use.volume, "b") {
+		if use.block {
 			c.VolumeDevices = append(c.VolumeDevices, v1.VolumeDevice{Name: name})
 		} else {
 			c.VolumeMounts = append(c.VolumeMounts, v1.VolumeMount{Name: name, ReadOnly: use.readOnlyMount})
@@ -101,26 +146,34 @@ func simPod(uid string, uses ...simUse) *v1.Pod {
 	return pod
 }
 
-// usesIn returns how a pod uses its volumes: one that it has by two names is read-only if
-// it is by both.
+// usesIn returns how a pod uses its volumes, by the names of their directories. If a pod has a volume
+// under a read-only and a writable name, the read-only name is a view. Another volume with two names is
+// read-only if both names are.
 func usesIn(pod *v1.Pod) map[string]simUse {
-	uses := map[string]simUse{}
+	uses, views := map[string]simUse{}, podvolume.ViewsOf(pod)
 	for i, v := range pod.Spec.Volumes {
 		claim := v.PersistentVolumeClaim
 		use := simUse{volume: claim.ClaimName, readOnly: claim.ReadOnly}
-		if !needs(use.volume, "b") {
-			use.readOnlyMount = pod.Spec.Containers[0].VolumeMounts[mountIndex(pod, i)].ReadOnly
+		at := volumeMountIndex(pod, i)
+		if use.block = at < 0; !use.block {
+			use.readOnlyMount = pod.Spec.Containers[0].VolumeMounts[at].ReadOnly
 		}
-		if other, ok := uses[use.volume]; ok {
+		dir := use.volume
+		if !use.block && views.Has(&v) {
+			dir = podvolume.ViewName(pod, &v, volume.NewSpecFromPersistentVolume(&v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: dir}}, true))
+		}
+		if other, ok := uses[dir]; ok {
+			use.readOnly = use.readOnly && other.readOnly
 			use.readOnlyMount = use.readOnlyMount && other.readOnlyMount
 		}
-		uses[use.volume] = use
+		uses[dir] = use
 	}
 	return uses
 }
 
-// mountIndex returns which of the container's mounts is of the pod's volume.
-func mountIndex(pod *v1.Pod, volume int) int {
+// volumeMountIndex returns the index of the container's mount of a volume; less than 0: the container
+// uses the volume as a device.
+func volumeMountIndex(pod *v1.Pod, volume int) int {
 	return slices.IndexFunc(pod.Spec.Containers[0].VolumeMounts, func(m v1.VolumeMount) bool {
 		return m.Name == pod.Spec.Volumes[volume].Name
 	})

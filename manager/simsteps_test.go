@@ -4,43 +4,51 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/volumekit/volumekit/manager/internal/naming"
+	"github.com/volumekit/volumekit/manager/internal/reading"
+	"github.com/volumekit/volumekit/manager/internal/record"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// simSteps are what can happen, and how often of so many times.
+// simSteps are the steps of the scheduler, with their frequencies.
 var simSteps = []struct {
 	weight int
 	do     func(*simulation)
 }{
-	{10, (*simulation).hear},
+	{10, (*simulation).deliverPopulation},
+	{10, (*simulation).deliverMountCheck},
+	{5, (*simulation).deliverScan},
+	{3, (*simulation).requestRescan},
 	{18, (*simulation).addPod},
 	{12, (*simulation).removePod},
-	{3, (*simulation).comeBack},
-	{40, (*simulation).finishOne},
+	{3, (*simulation).returnPod},
+	{40, (*simulation).finishOperation},
 	{15, (*simulation).passTime},
-	{6, (*simulation).takeAway},
+	{6, (*simulation).tamperWithMount},
 	{4, (*simulation).disturbSource},
-	{3, (*simulation).remount},
-	{4, (*simulation).crash},
-	{4, (*simulation).serverDies},
-	{3, (*simulation).recreate},
-	{3, (*simulation).grow},
-	{4, (*simulation).garble},
-	{5, (*simulation).report},
-	{2, (*simulation).silence},
+	{3, (*simulation).requireRemount},
+	{4, (*simulation).killManager},
+	{4, (*simulation).toggleServers},
+	{3, (*simulation).recreateVolume},
+	{3, (*simulation).growVolume},
+	{4, (*simulation).makeUnrecognized},
+	{5, (*simulation).reportInUse},
+	{2, (*simulation).failMountQuery},
+	{3, (*simulation).detachVolume},
 	{8, (*simulation).bindSubpath},
 }
 
-// step does one thing.
-func (s *simulation) step() {
+// runStep runs a random step.
+func (s *simulation) runStep() {
 	sum := 0
 	for _, step := range simSteps {
 		sum += step.weight
@@ -59,26 +67,26 @@ func (s *simulation) addPod() {
 		return
 	}
 	s.pods++
-	uid := fmt.Sprintf("p%d.%d", s.IntN(3), s.pods) // names come again, UIDs do not
+	uid := fmt.Sprintf("p%d.%d", s.IntN(3), s.pods) // names repeat, UIDs do not
 	uses := []simUse{s.anyUse()}
-	switch more := s.anyUse(); {
-	case more.volume != uses[0].volume:
-		uses = append(uses, more)
-	case !needs(more.volume, "b"): // the same by another name
-		more.readOnly = uses[0].readOnly
-		uses = append(uses, more)
+	if s.IntN(4) == 0 { // the same volume under another name, perhaps read-only under one of them
+		again := uses[0]
+		again.readOnly, again.readOnlyMount = s.IntN(2) == 0, s.IntN(4) == 0
+		uses = append(uses, again)
 	}
+	uses = append(uses, s.anyUse())
 	s.log("pod %s with %v", uid, uses)
 	pod := simPod(uid, uses...)
-	s.source.pods[pod.UID], s.all[pod.UID] = pod, pod
+	s.source.pods[pod.UID], s.allPods[pod.UID] = pod, pod
 	for _, use := range uses {
-		s.born[podDir{pod.UID, simName, use.volume}] = s.source.lives[use.volume]
+		s.lifeAtStart[naming.PodDir{Pod: pod.UID, Plugin: simName, Name: use.volume}] = s.source.lives[use.volume]
 	}
-	s.changed()
+	s.reportChange(Change{Pods: []types.UID{pod.UID}})
 }
 
 func (s *simulation) anyUse() simUse {
-	return simUse{volume: s.anyVolume(), readOnly: s.IntN(6) == 0, readOnlyMount: s.IntN(4) == 0}
+	vol := s.anyVolume()
+	return simUse{volume: vol, readOnly: s.IntN(6) == 0, readOnlyMount: s.IntN(4) == 0, block: lifeNeeds(s.currentLife(vol), "b")}
 }
 
 func (s *simulation) removePod() {
@@ -86,7 +94,12 @@ func (s *simulation) removePod() {
 	if uid == "" {
 		return
 	}
-	if s.IntN(2) == 0 {
+	if s.IntN(3) == 0 {
+		s.log("pod %s is being deleted", uid)
+		ends := s.source.pods[uid].DeepCopy()
+		ends.DeletionTimestamp = simDeleted
+		s.source.pods[uid] = ends
+	} else if s.IntN(2) == 0 {
 		s.log("pod %s has ended", uid)
 		ended := s.source.pods[uid].DeepCopy()
 		ended.Status.Phase = v1.PodSucceeded
@@ -95,45 +108,58 @@ func (s *simulation) removePod() {
 		s.log("pod %s is gone", uid)
 		delete(s.source.pods, uid)
 	}
-	s.changed()
+	s.reportChange(Change{Pods: []types.UID{uid}})
 }
 
-// comeBack: the source has lost a pod, and has it again.
-func (s *simulation) comeBack() {
+// returnPod adds a removed pod to the source again.
+func (s *simulation) returnPod() {
 	var gone []types.UID
-	for uid := range s.all {
+	for uid := range s.allPods {
 		if s.source.pods[uid] == nil {
 			gone = append(gone, uid)
 		}
 	}
 	slices.Sort(gone)
 	if uid := anyOf(s, gone); uid != "" && len(s.source.pods) < 5 {
-		s.log("pod %s is there again", uid)
-		s.source.pods[uid] = s.all[uid]
-		s.changed()
+		s.log("pod %s is back", uid)
+		s.source.pods[uid] = s.allPods[uid]
+		s.reportChange(Change{Pods: []types.UID{uid}})
 	}
 }
 
-func (s *simulation) changed() {
-	s.loop.populateDue = true
-	if s.IntN(4) > 0 { // the loop may be slow to hear of it
-		s.beat()
-		s.hear()
+// reportChange reports a change of the source, to which the loop may react late.
+func (s *simulation) reportChange(change Change) {
+	s.publishChange(change)
+	if s.IntN(4) > 0 { // the loop may be notified late
+		s.runDueWork()
+		s.deliverPopulation()
 	}
 }
 
-// finishOne lets an operation that runs end; one that is never chosen hangs.
-func (s *simulation) finishOne() {
+// publishChange makes the source report a change, with or without the names of the objects.
+func (s *simulation) publishChange(change Change) {
+	switch {
+	case !s.isIncremental:
+		s.loop.populateDue = true
+	case s.isUnspecific:
+		s.loop.pendingChanges.Add(reading.ChangeSet{Everything: true})
+	default:
+		s.loop.pendingChanges.Add(change.set())
+	}
+}
+
+// finishOperation delivers the outcome of an operation. One that is never chosen hangs.
+func (s *simulation) finishOperation() {
 	if len(s.pending) == 0 {
 		return
 	}
 	i := s.IntN(len(s.pending))
 	j := s.pending[i]
-	if j.done == nil && s.hangs(j) {
+	if j.done == nil && s.isHanging(j) {
 		return
 	}
 	s.pending = slices.Delete(s.pending, i, i+1)
-	s.settle(j)
+	s.deliverOutcome(j)
 }
 
 func (s *simulation) passTime() {
@@ -151,15 +177,36 @@ func (s *simulation) passTime() {
 			s.now = at
 		}
 	}
-	s.log("it is another time")
-	s.beat()
+	s.log("time passes")
+	s.runDueWork()
 }
 
-// takeAway unmounts something behind the manager's back, or mounts something else there.
-func (s *simulation) takeAway() {
+// detachVolume detaches a volume as another program, and starts an attach check. It leaves volumes
+// with an in-flight operation alone: the operation's outcome would not be determined.
+func (s *simulation) detachVolume() {
+	var attached []v1.UniqueVolumeName
+	for name := range s.world.attached {
+		if !s.loop.schedule.IsBusy(name) {
+			attached = append(attached, name)
+		}
+	}
+	slices.Sort(attached)
+	name := anyOf(s, attached)
+	if name == "" {
+		return
+	}
+	s.log("another program detaches %s", name)
+	s.loop.checkAttachments(context.Background(), s.now) // a volume seen attached has no delay
+	delete(s.world.attached, name)
+	s.loop.checkAttachments(context.Background(), s.now)
+	s.runDueWork()
+}
+
+// tamperWithMount unmounts a volume as another process, and may mount another file system there.
+func (s *simulation) tamperWithMount() {
 	var ours []string
 	for _, info := range s.world.truth().table {
-		if strings.Contains(info.Mountpoint, simEscaped) && lifeOf(info) != "" {
+		if strings.Contains(info.Mountpoint, "/sim.io~") && lifeOf(info) != "" {
 			ours = append(ours, info.Mountpoint)
 		}
 	}
@@ -171,84 +218,111 @@ func (s *simulation) takeAway() {
 	if err := s.world.unmount(context.Background(), target); err != nil {
 		return // its server is dead
 	}
-	s.disturbed[target], s.world.tampered[target] = true, true
-	s.log("somebody unmounts %s", target)
+	s.unnoticed[target], s.world.tampered[target] = true, true
+	s.log("another process unmounts %s", target)
 	if s.IntN(3) == 0 {
-		s.log("  and mounts something else there")
-		s.must(s.world.mount(context.Background(), mount.Request{Source: "foreign", FSType: "foreign", Target: target}))
+		s.log("  and mounts another file system there")
+		s.requireNoError(s.world.mount(context.Background(), mount.Request{Source: "foreign", FSType: "foreign", Target: target}))
 	}
-	s.tellOfTable()
-	s.beat()
+	s.publishTableChange()
+	s.runDueWork()
 }
 
 func (s *simulation) disturbSource() {
-	s.source.fails = s.IntN(3) == 0
-	clear(s.source.failing)
+	s.source.isFailing = s.IntN(3) == 0
+	change := s.disturbedClaims()
+	clear(s.source.unreadable)
 	if s.IntN(2) == 0 {
-		s.source.failing[s.anyVolume()] = true
+		s.source.unreadable[s.anyVolume()] = true
 	}
-	s.log("the source: fails %v, cannot read %v", s.source.fails, s.source.failing)
-	s.changed()
+	if vol := s.anyVolume(); s.IntN(2) == 0 {
+		s.log("claim %s is being deleted", vol)
+		s.source.deleting[vol] = true
+	} else {
+		clear(s.source.deleting)
+	}
+	s.log("the source: fails %v, cannot read %v", s.source.isFailing, s.source.unreadable)
+	change.Claims = append(change.Claims, s.disturbedClaims().Claims...)
+	s.reportChange(change)
 }
 
-// remount: what some volumes of a pod follow has changed.
-func (s *simulation) remount() {
-	pod := s.anyPod()
-	s.log("what pod %s has follows something else", pod)
-	s.loop.MarkRemountRequired(pod)
-	for _, at := range s.loop.want.places[pod] {
-		if needs(at.key.name, "r") {
-			s.world.renewed[podDir{pod, simName, at.key.name}] = false
+// disturbedClaims names the claims that cannot be read, or are being deleted.
+func (s *simulation) disturbedClaims() (change Change) {
+	for _, claims := range []map[string]bool{s.source.unreadable, s.source.deleting} {
+		for name := range claims {
+			change.Claims = append(change.Claims, simClaim(name))
 		}
 	}
-	s.beat()
+	return change
 }
 
-// crash kills the manager. What runs may have been done, in part or whole, and nobody
-// will hear of it.
-func (s *simulation) crash() {
+func simClaim(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: "default", Name: name}
+}
+
+// requireRemount marks the volumes of a pod whose content follows an object for another set-up.
+func (s *simulation) requireRemount() {
+	pod := s.anyPod()
+	s.log("the content of the volumes of pod %s has changed", pod)
+	s.loop.MarkRemountRequired(pod)
+	for _, w := range s.loop.want.Demands.Get(pod).VolumesOrNone() {
+		if needs(w.Key.Name, "r") {
+			s.world.renewed[naming.PodDir{Pod: pod, Plugin: w.Volume.Plugin, Name: w.Key.Name}] = false
+		}
+	}
+	s.runDueWork()
+}
+
+// killManager kills the manager. An in-flight operation may be done in part or as a whole; its
+// outcome is lost.
+func (s *simulation) killManager() {
 	s.log("SIGKILL")
 	for _, j := range s.pending {
-		if j.done == nil && s.IntN(2) == 0 && !s.hangs(j) {
-			s.world.fault, s.world.killIn = simFault(s.IntN(int(panics))), s.IntN(8)
-			s.log("  %v was under way, fault %d, %d steps", j.operation, s.world.fault, s.world.killIn)
+		if j.done == nil && s.IntN(2) == 0 && !s.isHanging(j) {
+			s.world.fault, s.world.killIn = simFault(s.IntN(int(panicAfter))), s.IntN(8)
+			s.log("  %v in flight, fault %d, %d steps", j.Operation, s.world.fault, s.world.killIn)
 			j.work()
-			s.world.fault, s.world.killIn = works, -1
+			s.world.fault, s.world.killIn = noFault, -1
 			s.world.resetKernel()
 		}
 	}
 	if records := s.world.tree.below(simRecords); len(records) > 0 && s.IntN(8) == 0 {
-		s.tear(anyOf(s, records))
+		s.truncateRecord(anyOf(s, records))
 	}
-	s.boot()
+	s.startManager()
 }
 
-// tear leaves half of a record.
-func (s *simulation) tear(file string) {
+// truncateRecord truncates the record of a volume in its current life to half its size. It leaves records of
+// other lives whole: only they have the paths of those lives, which another process may have
+// unmounted.
+func (s *simulation) truncateRecord(file string) {
 	node := s.world.tree[file]
+	rec, err := record.Parse(path.Base(file), node.data)
+	if err != nil {
+		return
+	}
 	for _, vol := range simVolumes {
-		if simRecordPaths[vol] == file && s.isPresentLife(vol) {
-			s.log("  the record of %s is torn", vol)
+		if recordPath(simUnique(s.currentLife(vol))) == file && simLife(rec.FullSpec()) == s.currentLife(vol) && s.hasCurrentLifeOnly(vol) {
+			s.log("  the record of %s is truncated", vol)
 			s.world.torn[vol] = true
 			node.data = node.data[:len(node.data)/2]
 		}
 	}
 }
 
-// isPresentLife reports whether what is there of a volume, for all pods, is of its present
-// life: of another nobody could know but by its record.
-func (s *simulation) isPresentLife(vol string) bool {
+// hasCurrentLifeOnly reports whether the volume is attached, staged and device-mounted only in its
+// current life. Parts of another life are found only through the record of that life.
+func (s *simulation) hasCurrentLifeOnly(vol string) bool {
 	t := s.world.truth()
-	for _, life := range []string{s.world.attached[vol], lifeOf(t.device[vol]), t.staged[vol]} {
-		if life != "" && life != s.life(vol) {
-			return false
-		}
+	there := slices.AppendSeq(slices.Collect(maps.Values(s.world.attached)), maps.Values(t.staged))
+	for _, info := range t.device {
+		there = append(there, lifeOf(info))
 	}
-	return true
+	return !slices.ContainsFunc(there, func(life string) bool { return isLife(life, vol) && life != s.currentLife(vol) })
 }
 
-// serverDies, or all that are dead live.
-func (s *simulation) serverDies() {
+// toggleServers makes a server stop responding, or all servers respond again.
+func (s *simulation) toggleServers() {
 	if vol := s.anyVolume(); s.IntN(2) == 0 {
 		s.log("the server of %s dies", vol)
 		s.world.dead[vol] = true
@@ -259,56 +333,80 @@ func (s *simulation) serverDies() {
 	s.world.resetKernel()
 }
 
-// recreate deletes a volume, and makes one of its name. Mostly its pods have gone before.
-func (s *simulation) recreate() {
+// recreateVolume edits a volume, or deletes it and creates another of the same name, which may have
+// another handle, plugin or mode. In most cases its pods are deleted before.
+func (s *simulation) recreateVolume() {
 	vol := s.anyVolume()
 	if needs(vol, "s") || s.world.torn[vol] {
 		return
 	}
-	s.log("%s is deleted, and made anew", vol)
-	s.source.lives[vol]++
-	s.source.sizes[vol] = 0
-	if s.IntN(4) > 0 {
-		s.removeUsers(vol)
+	now := s.source.lives[vol]
+	number := now&(simNewUID-1) | (now/simNewUID+1)*simNewUID
+	if s.IntN(2) == 0 {
+		number ^= s.IntN(simNewUID)
 	}
-	s.changed()
+	if s.IntN(4) == 0 && !needs(vol, "x") { // an edit may restore an earlier specification
+		number -= simNewUID
+	}
+	if needs(vol, "r") || needs(vol, "x") {
+		number &^= simOtherMode
+	}
+	s.source.lives[vol] = number
+	s.source.sizes[vol] = 0
+	s.log("%s is deleted and recreated, or edited: %s", vol, s.currentLife(vol))
+	change := Change{Claims: []types.NamespacedName{simClaim(vol)}, Volumes: []string{vol}}
+	if s.IntN(4) > 0 {
+		change.Pods = s.removeUsers(vol)
+	}
+	s.reportChange(change)
 }
 
-// removeUsers takes away the pods that have come in an earlier life of the volume.
-func (s *simulation) removeUsers(vol string) {
+// removeUsers deletes the pods that were created in an earlier life of the volume.
+func (s *simulation) removeUsers(vol string) (gone []types.UID) {
 	for _, uid := range slices.Sorted(maps.Keys(s.source.pods)) {
-		if life, uses := s.born[podDir{uid, simName, vol}]; uses && life < s.source.lives[vol] {
+		if life, uses := s.lifeAtStart[naming.PodDir{Pod: uid, Plugin: simName, Name: vol}]; uses && life != s.source.lives[vol] {
 			s.log("  pod %s is gone", uid)
 			delete(s.source.pods, uid)
+			gone = append(gone, uid)
 		}
 	}
+	return gone
 }
 
-func (s *simulation) grow() {
+func (s *simulation) growVolume() {
 	vol := anyOf(s, []string{"adx-8", "px-9"})
 	s.source.sizes[vol] += 1 + s.Int64N(5)
-	s.world.storage[s.life(vol)] = s.source.sizes[vol]
+	s.world.storage[s.currentLife(vol)] = s.source.sizes[vol]
 	s.log("%s is larger", vol)
-	s.changed()
+	s.reportChange(Change{Volumes: []string{vol}})
 }
 
-// garble: a plugin will not understand what is there, should it be asked.
-func (s *simulation) garble() {
-	if clear(s.world.garbled); s.IntN(3) == 0 {
+// recordExpansion records a reported expansion in the claim's status.
+func (s *simulation) recordExpansion(e Expansion) {
+	s.log("    expansion of %s from %v to %v, err %v", e.Unique, &e.OldSize, &e.NewSize, e.Err)
+	if e.Err == nil {
+		s.source.status[simLife(e.Spec)] = e.NewSize.Value()
+		s.publishChange(Change{Claims: []types.NamespacedName{simClaim(e.Spec.PersistentVolume.Name)}})
+	}
+}
+
+// makeUnrecognized makes a plugin fail to recognize a volume at the next reconstruction.
+func (s *simulation) makeUnrecognized() {
+	if clear(s.world.unrecognized); s.IntN(3) == 0 {
 		return
 	}
-	dirs := slices.SortedFunc(maps.Keys(s.world.truth().dirs), func(a, b podDir) int { return strings.Compare(simPath(a), simPath(b)) })
+	dirs := slices.SortedFunc(maps.Keys(s.world.truth().dirs), func(a, b naming.PodDir) int { return strings.Compare(simPath(a), simPath(b)) })
 	dirs = slices.AppendSeq(dirs, maps.Keys(s.world.truth().mapped))
-	slices.SortFunc(dirs, func(a, b podDir) int { return strings.Compare(simPath(a), simPath(b)) })
+	slices.SortFunc(dirs, func(a, b naming.PodDir) int { return strings.Compare(simPath(a), simPath(b)) })
 	if len(dirs) > 0 {
 		dir := anyOf(s, dirs)
-		s.log("%s is not understood", simPath(dir))
-		s.world.garbled[dir] = true
+		s.log("%s is unrecognized", simPath(dir))
+		s.world.unrecognized[dir] = true
 	}
 }
 
-// report tells the cluster what is in use.
-func (s *simulation) report() {
+// reportInUse reports the volumes in use to the cluster.
+func (s *simulation) reportInUse() {
 	names := s.loop.GetVolumesInUse()
 	s.log("reported as in use: %v", names)
 	s.reported = map[v1.UniqueVolumeName]bool{}
@@ -316,16 +414,24 @@ func (s *simulation) report() {
 		s.reported[name] = true
 	}
 	s.loop.MarkVolumesAsReportedInUse(names)
-	s.beat()
+	s.runDueWork()
 }
 
-// mountSilence: the next question whether something is mounted has no answer.
-var mountSilence = mounttest.Fault{Op: mounttest.OpIsMountPoint, Err: syscall.EIO, Times: 1}
+// mountQueryFault makes the next query of a mount point fail.
+var mountQueryFault = mounttest.Fault{Op: mounttest.OpIsMountPoint, Err: syscall.EIO, Times: 1}
 
-// silence: the table has changed, and cannot be looked at.
-func (s *simulation) silence() {
-	s.world.kernel.Inject(mountSilence)
-	s.tellOfTable()
-	s.beat()
+// requestRescan starts a rescan of the directories of pods.
+func (s *simulation) requestRescan() {
+	s.log("rescan")
+	s.loop.rescanDue = true
+	s.runDueWork()
+}
+
+// failMountQuery changes the mount table while one query of a mount fails.
+func (s *simulation) failMountQuery() {
+	s.log("the mount table changes, and one query fails")
+	s.world.kernel.Inject(mountQueryFault)
+	s.publishTableChange()
+	s.runDueWork()
 	s.world.resetKernel()
 }

@@ -7,75 +7,91 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/volumekit/volumekit/manager/internal/hostdisk"
+	"github.com/volumekit/volumekit/manager/internal/naming"
+	"github.com/volumekit/volumekit/manager/internal/poddirs"
+	"github.com/volumekit/volumekit/manager/internal/podspec"
+	"github.com/volumekit/volumekit/manager/internal/record"
 	"github.com/volumekit/volumekit/mount"
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func simSubpaths(pod types.UID) string { return "/pods/" + string(pod) + "/" + subpaths }
+func simSubpaths(pod types.UID) string { return "/pods/" + string(pod) + "/" + poddirs.Subpaths }
 
-// bindSubpath: a container of a pod whose volumes are up gets a part of one.
+// bindSubpath mounts a subpath of a volume for a container of a pod whose volumes are up.
 func (s *simulation) bindSubpath() {
 	uid := s.anyPod()
 	pod, m := s.source.pods[uid], s.loop.Manager
-	if pod == nil || isTerminated(pod) || m.want.pods[uid] != pod || m.WaitForAttachAndMount(simAskOnce, pod) != nil {
+	if pod == nil || podspec.IsTerminated(pod) || m.want.Pod(uid) != pod || m.WaitForAttachAndMount(simEndedContext, pod) != nil {
 		return
 	}
 	v := anyOf(s, pod.Spec.Volumes)
-	dir := podDir{uid, simName, v.PersistentVolumeClaim.ClaimName}
+	up := m.GetMountedVolumesForPod(uid)[v.Name]
+	dir := naming.PodDir{Pod: uid, Plugin: up.Plugin, Name: path.Base(up.Path)}
 	target := fmt.Sprintf("%s/%s/c/%d", simSubpaths(uid), v.Name, s.IntN(2))
-	if lifeOf(s.world.truth().dirs[dir]) == "" || s.world.dead[dir.name] || s.world.isMounted(target) {
+	if lifeOf(s.world.truth().dirs[dir]) == "" || s.world.dead[viewedName(dir)] || s.world.isMounted(target) {
 		return
 	}
-	s.log("a container of %s has a part of %s at %s", uid, dir.name, target)
-	s.must(s.world.mkdirs(target), s.world.mount(context.Background(), mount.Request{Source: simPath(dir), Target: target}))
-	s.world.parts[target] = dir
+	s.log("a container of %s has a subpath of %s at %s", uid, dir.Name, target)
+	s.requireNoError(s.world.mkdirs(target), s.world.mount(context.Background(), mount.Request{Source: simPath(dir), Target: target}))
+	s.world.subpaths[target] = dir
+	runs := pod.DeepCopy()
+	runs.Status.Phase = v1.PodRunning
+	s.source.pods[uid] = runs
+	s.reportChange(Change{Pods: []types.UID{uid}})
 }
 
 func (w *simWorld) isMounted(target string) bool {
 	return slices.ContainsFunc(w.truth().table, func(info mount.Info) bool { return info.Mountpoint == target })
 }
 
-// checkParts: nothing is done to a volume of which containers have a part.
-func (w *simWorld) checkParts(what string, of func(podDir) bool) {
-	for target, dir := range w.parts {
+// checkSubpaths reports a violation for each selected volume that has a mounted subpath.
+func (w *simWorld) checkSubpaths(what string, of func(naming.PodDir) bool) {
+	for target, dir := range w.subpaths {
 		if of(dir) && w.isMounted(target) {
-			w.accuse("%s is %s, and a part of it is mounted at %s", dir.name, what, target)
+			w.reportViolation("%s is %s, and its subpath is mounted at %s", dir.Name, what, target)
 		}
 	}
 }
 
-// unmountSubpaths is as that of hostDisk.
-func (d simDisk) unmountSubpaths(ctx context.Context, pod types.UID, of func(outer string) bool) error {
-	for _, outer := range d.tree.names(simSubpaths(pod)) {
-		if !of(outer) {
+// UnmountSubpaths unmounts and removes the subpaths as hostdisk.Disk does on a real disk.
+func (d simDisk) UnmountSubpaths(ctx context.Context, parts hostdisk.PodSubpaths) error {
+	for _, outer := range d.tree.names(simSubpaths(parts.Pod)) {
+		if !parts.Of(outer) {
 			continue
 		}
-		if err := d.removeParts(ctx, simSubpaths(pod)+"/"+outer); err != nil {
+		if err := d.removeSubpaths(ctx, simSubpaths(parts.Pod)+"/"+outer); err != nil {
 			return simError(err)
 		}
-		_ = d.rmdir(simSubpaths(pod)) // there may be those of others
+		_ = d.rmdir(simSubpaths(parts.Pod)) // fails while subpaths of other volumes exist
 	}
 	return nil
 }
 
-// removeParts removes a directory, those in it first, and unmounts what is on them.
-func (d simDisk) removeParts(ctx context.Context, dir string) error {
+// DeviceUse returns DeviceUseUnknown: a simulated device is not a device of this node.
+func (d simDisk) DeviceUse(context.Context, string) (hostdisk.DeviceUse, error) {
+	return hostdisk.DeviceUseUnknown, nil
+}
+
+// removeSubpaths unmounts and removes a directory and all directories in it, the innermost first.
+func (d simDisk) removeSubpaths(ctx context.Context, dir string) error {
 	for _, name := range slices.Backward(append([]string{dir}, d.tree.below(dir)...)) {
-		if err := d.unmount(ctx, name); ignoreMissing(err) != nil {
+		if err := d.unmount(ctx, name); record.IgnoreMissing(err) != nil {
 			return err
 		}
-		if err := ignoreMissing(d.rmdir(name)); err != nil {
+		if err := record.IgnoreMissing(d.rmdir(name)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// checkPartsLeft: at the end there is none of pods that do not run.
-func (s *simulation) checkPartsLeft() {
+// checkSubpathsLeft fails if subpaths of pods that do not run are left.
+func (s *simulation) checkSubpathsLeft() {
 	for _, info := range s.world.truth().table {
 		uid, rest, _ := strings.Cut(strings.TrimPrefix(info.Mountpoint, "/pods/"), "/")
-		if pod := s.source.pods[types.UID(uid)]; path.Dir(path.Dir(path.Dir(rest))) == subpaths && (pod == nil || isTerminated(pod)) {
+		if pod := s.source.pods[types.UID(uid)]; path.Dir(path.Dir(path.Dir(rest))) == poddirs.Subpaths && (pod == nil || podspec.IsTerminated(pod)) {
 			s.fail("%s is left", info.Mountpoint)
 		}
 	}

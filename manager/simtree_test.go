@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// A simTree is the disk of a simulated node: directories and files by their paths. It
-// knows nothing of mounts.
+// A simTree is the disk of a simulated node: directories and files by their paths, without mounts.
 type simTree map[string]*simNode
 
 // A simNode is a directory, or a file.
@@ -81,7 +80,7 @@ func (t simTree) write(name string, data []byte) error {
 	return nil
 }
 
-// remove is unlink of a file, and rmdir of a directory.
+// remove unlinks a file, or removes an empty directory.
 func (t simTree) remove(name string) error {
 	n := t[name]
 	switch {
@@ -107,7 +106,7 @@ func (t simTree) rename(from, to string) error {
 	return nil
 }
 
-// names returns what is in a directory, sorted; of what is none, nothing.
+// names returns the names in a directory, sorted; none for a missing path or a file.
 func (t simTree) names(dir string) []string {
 	n := t[dir]
 	if n == nil || len(n.in) == 0 {

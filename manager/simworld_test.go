@@ -10,55 +10,80 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/volumekit/volumekit/manager/internal/naming"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/util/podvolume"
 	"github.com/volumekit/volumekit/volume"
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A simWorld is the truth that a simulated manager works on: a kernel, a disk, and
-// storage behind them. It outlives the manager.
+// A simWorld is the node of a simulated manager: a kernel, a disk, and storage. It outlives the
+// manager.
 type simWorld struct {
 	kernel   *mounttest.Fake
 	tree     simTree
-	attached map[string]string // by volume, which life of it
-	sizes    map[string]int64  // of file systems, by life
-	storage  map[string]int64  // the sizes that they may have
+	attached map[v1.UniqueVolumeName]string // the life of each attached volume
+	sizes    map[string]int64               // of file systems, by life
+	storage  map[string]int64               // the sizes that file systems may have
 
-	dead     map[string]bool   // volumes whose servers do not answer
-	garbled  map[podDir]bool   // volumes that their plugin does not understand
-	torn     map[string]bool   // volumes whose records are
-	tampered map[string]bool   // mounts for all pods that somebody has taken away
-	parts    map[string]podDir // of volumes, where containers have them
+	dead         map[string]bool          // volumes whose servers do not respond
+	unrecognized map[naming.PodDir]bool   // volumes that their plugin cannot reconstruct
+	torn         map[string]bool          // volumes with torn records
+	tampered     map[string]bool          // device mounts that another process has removed
+	subpaths     map[string]naming.PodDir // subpath mounts of containers, with their volumes
 
-	renewed map[podDir]bool // false: it was to be set up again, and was not yet
+	renewed map[naming.PodDir]bool // false: a new set-up is required and has not run
 
-	fault     simFault // of what runs
-	breakIn   int      // so many steps go well, and the next fails; below 0: none does
-	killIn    int      // so many steps, and then the process is gone; below 0: it stays
-	steps     int      // that have changed something
-	violation func(format string, args ...any)
-	cached    *simTruth
+	fault         simFault                // of the running operation
+	failIn        int                     // steps until one fails; below 0: none fails
+	killIn        int                     // steps until the process is killed; below 0: never
+	steps         int                     // the number of changes so far
+	claimSize     func(life string) int64 // the size in the status of the claim
+	isCurrentLife func(life string) bool  // whether it is the current life of a volume
+	violation     func(format string, args ...any)
+	cached        *simTruth
+	lastMounts    map[int]mount.MountChange // the mounts of the last call of recordMountEvents
+	mountEvents   []mount.MountChange       // not yet published
 }
 
-// A simFault is what goes wrong with an operation.
+// recordMountEvents adds the changes of the mount table since its last call to mountEvents.
+func (w *simWorld) recordMountEvents() {
+	now := map[int]mount.MountChange{}
+	table, _ := w.kernel.List(context.Background())
+	for _, info := range table {
+		now[info.ID] = mount.MountChange{ID: uint64(info.ID), Parent: uint64(info.Parent), Target: info.Mountpoint}
+		if w.lastMounts[info.ID] != now[info.ID] {
+			w.mountEvents = append(w.mountEvents, now[info.ID])
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(w.lastMounts)) {
+		if _, there := now[id]; !there {
+			w.mountEvents = append(w.mountEvents, mount.MountChange{ID: uint64(id)})
+		}
+	}
+	w.lastMounts = now
+}
+
+// A simFault is the fault of an operation.
 type simFault int
 
 const (
-	works          simFault = iota
-	failsBefore             // nothing has changed, try again
-	failsFinally            // nothing has changed
-	failsAfter              // it was done, and that is not known
-	failsBetween            // it was not done, and that is not known
-	breaks                  // at one of its steps
-	kernelFails             // to mount or to unmount
-	kernelUnsure            // has done so, and does not know
-	kernelSilent            // about what is mounted
-	recordFails             // to be written, or removed
-	recordLate              // is written, or removed, and that is not known
-	tidyFails               // directories cannot be removed
-	panics                  // after it was done
-	numberOfFaults          // and those before panics are what a killed process may meet
+	noFault          simFault = iota
+	failBefore                // nothing has changed; transient
+	failFinally               // nothing has changed; final
+	failAfter                 // the work is done, and the error is uncertain
+	failUncertain             // the work is not done, and the error is uncertain
+	failStep                  // at one of its steps
+	failKernel                // to mount or to unmount
+	failKernelAfter           // mounts or unmounts, and returns an uncertain error
+	failMountQueries          // a query of a mount point fails
+	failRecord                // to be written, or removed
+	failRecordAfter           // is written, or removed, with an uncertain error
+	failCleanup               // directories cannot be removed
+	panicAfter                // after it was done
+	faultCount                // a killed process has only faults before panicAfter
 )
 
 var (
@@ -69,46 +94,45 @@ var (
 
 func newSimWorld(policy mount.UnmountStep) *simWorld {
 	w := &simWorld{
-		tree: newSimTree(), attached: map[string]string{}, sizes: map[string]int64{}, storage: map[string]int64{}, dead: map[string]bool{},
-		garbled: map[podDir]bool{}, torn: map[string]bool{}, tampered: map[string]bool{}, parts: map[string]podDir{}, renewed: map[podDir]bool{}, breakIn: -1, killIn: -1,
+		tree: newSimTree(), attached: map[v1.UniqueVolumeName]string{}, sizes: map[string]int64{}, storage: map[string]int64{}, dead: map[string]bool{},
+		unrecognized: map[naming.PodDir]bool{}, torn: map[string]bool{}, tampered: map[string]bool{}, subpaths: map[string]naming.PodDir{}, renewed: map[naming.PodDir]bool{}, failIn: -1, killIn: -1,
 	}
 	w.kernel = mounttest.NewFakeOn(mount.Config{Unmount: mount.UnmountPolicy{Last: policy}}, w.tree)
 	return w
 }
 
-// strikes reports whether the fault is the one that is to come, which it is then not
-// any more.
-func (w *simWorld) strikes(fault simFault) bool {
+// takeFault reports whether the fault is the pending one, and clears it.
+func (w *simWorld) takeFault(fault simFault) bool {
 	if w.fault != fault {
 		return false
 	}
-	w.fault = works
+	w.fault = noFault
 	return true
 }
 
-// call does something as a plugin, or not.
+// call runs work as a method of a plugin, with the pending fault.
 func (w *simWorld) call(ctx context.Context, do func() error) error {
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case w.strikes(failsBefore):
+	case w.takeFault(failBefore):
 		return fmt.Errorf("%w: %w", volume.ErrTransient, errSim)
-	case w.strikes(failsFinally):
+	case w.takeFault(failFinally):
 		return errSim
-	case w.strikes(failsBetween):
+	case w.takeFault(failUncertain):
 		return errSimUncertain
 	}
 	err := do()
 	switch {
-	case w.strikes(panics):
+	case w.takeFault(panicAfter):
 		panic(errSim)
-	case err == nil && w.strikes(failsAfter):
+	case err == nil && w.takeFault(failAfter):
 		return errSimUncertain
 	}
 	return err
 }
 
-// step lets a process make one more change, or not.
+// step permits one more change by the process, or returns the fault that prevents it.
 func (w *simWorld) step() error {
 	switch {
 	case w.killIn == 0:
@@ -116,8 +140,8 @@ func (w *simWorld) step() error {
 	case w.killIn > 0:
 		w.killIn--
 	}
-	if w.breakIn >= 0 {
-		if w.breakIn--; w.breakIn < 0 {
+	if w.failIn >= 0 {
+		if w.failIn--; w.failIn < 0 {
 			return syscall.EIO
 		}
 	}
@@ -126,8 +150,8 @@ func (w *simWorld) step() error {
 	return nil
 }
 
-// accuse tells of a violation, if there is still a process that could have done it.
-func (w *simWorld) accuse(format string, args ...any) {
+// reportViolation reports a violation, unless the process was killed before.
+func (w *simWorld) reportViolation(format string, args ...any) {
 	if w.killIn != 0 {
 		w.violation(format, args...)
 	}
@@ -137,24 +161,26 @@ func (w *simWorld) mount(ctx context.Context, req mount.Request) error {
 	if err := w.step(); err != nil {
 		return err
 	}
-	defer w.strikeKernel(mounttest.OpMount)()
-	return w.kernel.Mount(&endsWhenAwaited{Context: ctx}, req)
+	defer w.recordMountEvents()
+	defer w.injectKernelFault(mounttest.OpMount)()
+	return w.kernel.Mount(&endsOnDone{Context: ctx}, req)
 }
 
 func (w *simWorld) unmount(ctx context.Context, target string) error {
 	if err := w.step(); err != nil {
 		return err
 	}
-	defer w.strikeKernel(mounttest.OpUnmount)()
-	return w.kernel.Unmount(&endsWhenAwaited{Context: ctx}, target)
+	defer w.recordMountEvents()
+	defer w.injectKernelFault(mounttest.OpUnmount)()
+	return w.kernel.Unmount(&endsOnDone{Context: ctx}, target)
 }
 
-// strikeKernel lets the next call of the kernel fail, if that is to come.
-func (w *simWorld) strikeKernel(op string) (after func()) {
+// injectKernelFault makes the next call of the kernel fail if a fault of the kernel is pending.
+func (w *simWorld) injectKernelFault(op string) (after func()) {
 	switch {
-	case w.strikes(kernelFails):
+	case w.takeFault(failKernel):
 		w.kernel.Inject(mounttest.Fault{Op: op, Err: syscall.EIO, Times: 1})
-	case w.strikes(kernelUnsure):
+	case w.takeFault(failKernelAfter):
 		w.kernel.Inject(mounttest.Fault{Op: op, Err: syscall.EIO, Times: 1, After: true})
 	default:
 		return func() {}
@@ -162,7 +188,7 @@ func (w *simWorld) strikeKernel(op string) (after func()) {
 	return w.resetKernel
 }
 
-// resetKernel leaves the kernel with the dead servers alone.
+// resetKernel clears the faults of the kernel, except for dead servers.
 func (w *simWorld) resetKernel() {
 	w.kernel.ClearFaults()
 	for _, vol := range slices.Sorted(maps.Keys(w.dead)) {
@@ -172,9 +198,9 @@ func (w *simWorld) resetKernel() {
 
 func simFSType(vol string) string { return "sim-" + vol }
 
-// An endsWhenAwaited is a context that ends as soon as somebody waits for it: here nobody
-// comes to put an end to waiting otherwise.
-type endsWhenAwaited struct {
+// An endsOnDone is a context that ends at the first call of Done. In the simulation no
+// other goroutine exists that could end a wait.
+type endsOnDone struct {
 	context.Context
 	awaited bool
 }
@@ -185,20 +211,20 @@ var simEnded = func() chan struct{} {
 	return ended
 }()
 
-func (c *endsWhenAwaited) Done() <-chan struct{} {
+func (c *endsOnDone) Done() <-chan struct{} {
 	c.awaited = true
 	return simEnded
 }
 
-func (c *endsWhenAwaited) Err() error {
+func (c *endsOnDone) Err() error {
 	if c.awaited {
 		return context.DeadlineExceeded
 	}
 	return c.Context.Err()
 }
 
-// Value hides what the context below it is.
-func (c *endsWhenAwaited) Value(any) any { return nil }
+// Value hides the type of the parent context.
+func (c *endsOnDone) Value(any) any { return nil }
 
 func (w *simWorld) mkdirs(name string) error {
 	if err := w.step(); err != nil {
@@ -228,16 +254,17 @@ func (w *simWorld) unlink(name string) error {
 	return w.tree.remove(name)
 }
 
-// unmake removes a directory and those around it that are empty then, as one that made
-// them. It does not break: what an undo leaves is there until the next start.
-func (w *simWorld) unmake(name string) {
-	w.breakIn = -1
+// removeCreated removes a directory and its empty parents, as an operation that reverts itself. It
+// disables the fault breaks, because the directories that a failed revert leaves stay until the
+// next start.
+func (w *simWorld) removeCreated(name string) {
+	w.failIn = -1
 	for w.rmdir(name) == nil && strings.Count(name, "/") > 2 {
 		name = path.Dir(name)
 	}
 }
 
-// rmdir is refused where something is mounted, and must not go through a mount.
+// rmdir fails with EBUSY on a mount point. A path through a mount is a violation.
 func (w *simWorld) rmdir(name string) error {
 	if err := w.step(); err != nil {
 		return err
@@ -247,59 +274,72 @@ func (w *simWorld) rmdir(name string) error {
 	}
 	w.cached = nil
 	if real, _, err := w.kernel.RealPath(name); err == nil && real != name {
-		w.accuse("%s is removed through a mount, as %s", real, name)
+		w.reportViolation("%s is removed through a mount, as %s", real, name)
 	}
 	return w.tree.remove(name)
 }
 
-// A simTruth is what is mounted and mapped.
+// A simTruth holds the present mounts and mapped devices.
 type simTruth struct {
-	dirs   map[podDir]mount.Info // in the directories of pods
-	device map[string]mount.Info // for all pods, by volume
-	mapped map[podDir]string     // devices, to which life of a volume
-	staged map[string]string     // the same, for all pods
+	dirs   map[naming.PodDir]mount.Info // in the directories of pods
+	device map[naming.PodDir]mount.Info // for all pods, see simPlace
+	mapped map[naming.PodDir]string     // devices, to which life of a volume
+	staged map[naming.PodDir]string     // the same, for all pods
 	table  []mount.Info
 }
 
-// truth asks the kernel and the disk.
+// truth reads the mounts and mapped devices from the kernel and the disk.
 func (w *simWorld) truth() *simTruth {
 	if w.cached != nil {
 		return w.cached
 	}
-	t := &simTruth{map[podDir]mount.Info{}, map[string]mount.Info{}, map[podDir]string{}, map[string]string{}, nil}
+	t := &simTruth{map[naming.PodDir]mount.Info{}, map[naming.PodDir]mount.Info{}, map[naming.PodDir]string{}, map[naming.PodDir]string{}, nil}
 	t.table, _ = w.kernel.List(context.Background())
 	for _, info := range t.table {
-		if vol, ok := strings.CutPrefix(info.Mountpoint, simDevices); ok {
-			t.device[vol] = info
-		} else if dir, ok := podDirOf(info.Mountpoint, "volumes"); ok {
+		if dir, ok := podDirOf(info.Mountpoint, "volumes"); ok {
 			t.dirs[dir] = info
 		}
 	}
-	for _, uid := range w.tree.names("/pods") {
-		for _, vol := range w.tree.names("/pods/" + uid + "/volumeDevices/" + simEscaped) {
-			dir := podDir{types.UID(uid), simName, vol}
-			t.mapped[dir] = string(w.tree[simMapPath(dir)].data)
-		}
-	}
-	for _, vol := range w.tree.names(strings.TrimSuffix(simMaps, "/")) {
-		if staged := w.tree[simMaps+vol+"/staged"]; staged != nil {
-			t.staged[vol] = string(staged.data)
-		}
+	for _, plugin := range []string{simName, simOther} {
+		w.addShared(t, plugin)
 	}
 	w.cached = t
 	return t
 }
 
-// podDirOf returns whose directory a path is.
-func podDirOf(name, kind string) (podDir, bool) {
-	parts := strings.Split(name, "/")
-	if len(parts) != 6 || parts[1] != "pods" || parts[3] != kind || parts[4] != simEscaped {
-		return podDir{}, false
+// addShared adds the device mounts and the devices of a plugin's volumes.
+func (w *simWorld) addShared(t *simTruth, plugin string) {
+	for _, info := range t.table {
+		if vol, ok := strings.CutPrefix(info.Mountpoint, simDevices(plugin)); ok {
+			t.device[simPlace(plugin, vol)] = info
+		}
 	}
-	return podDir{types.UID(parts[2]), simName, parts[5]}, true
+	for _, uid := range w.tree.names("/pods") {
+		for _, vol := range w.tree.names("/pods/" + uid + "/volumeDevices/" + simEscape(plugin)) {
+			dir := naming.PodDir{Pod: types.UID(uid), Plugin: plugin, Name: vol}
+			t.mapped[dir] = string(w.tree[simMapPath(dir)].data)
+		}
+	}
+	for _, vol := range w.tree.names(strings.TrimSuffix(simMaps(plugin), "/")) {
+		if staged := w.tree[simMaps(plugin)+vol+"/staged"]; staged != nil {
+			t.staged[simPlace(plugin, vol)] = string(staged.data)
+		}
+	}
 }
 
-// lifeOf returns which life of which volume a mount shows: "" for what is not ours.
+// viewedName returns the name of the volume in a directory, a read-only view or not.
+func viewedName(d naming.PodDir) string { return podvolume.ViewedName(d.Name) }
+
+// podDirOf returns the pod directory at a path.
+func podDirOf(name, kind string) (naming.PodDir, bool) {
+	parts := strings.Split(name, "/")
+	if len(parts) != 6 || parts[1] != "pods" || parts[3] != kind || parts[4] != simEscape(simName) && parts[4] != simEscape(simOther) {
+		return naming.PodDir{}, false
+	}
+	return naming.PodDir{Pod: types.UID(parts[2]), Plugin: strings.ReplaceAll(parts[4], "~", "/"), Name: parts[5]}, true
+}
+
+// lifeOf returns the life of the mounted volume; empty: a foreign mount.
 func lifeOf(info mount.Info) string {
 	if life, ok := strings.CutPrefix(info.Source, "/dev/"); ok {
 		return life
@@ -310,38 +350,61 @@ func lifeOf(info mount.Info) string {
 	return ""
 }
 
-// isLife reports whether it is one of the volume.
-func isLife(life, vol string) bool {
-	of, _, _ := strings.Cut(life, ".")
-	return of == vol
-}
-
 // hasMounted reports whether the volume is mounted, or mapped, for all pods or for one.
-func (w *simWorld) hasMounted(vol string) bool {
-	_, staged := w.truth().staged[vol]
-	return staged || isLife(lifeOf(w.truth().device[vol]), vol) || len(w.users(vol)) > 0
+func (w *simWorld) hasMounted(unique v1.UniqueVolumeName) bool {
+	t := w.truth()
+	for _, info := range t.device {
+		if life := lifeOf(info); life != "" && simUnique(life) == unique {
+			return true
+		}
+	}
+	for _, life := range t.staged {
+		if simUnique(life) == unique {
+			return true
+		}
+	}
+	return len(w.usersOf(unique)) > 0
 }
 
-// users returns where a volume is up in pods, sorted.
-func (w *simWorld) users(vol string) []podDir {
-	var users []podDir
+// isLife reports whether the volume in a directory of a pod is this one.
+func (w *simWorld) isLife(dir naming.PodDir, unique v1.UniqueVolumeName) bool {
+	life := w.truth().life(dir)
+	return life != "" && simUnique(life) == unique
+}
+
+// usersOf returns the directories in which a volume is up, sorted.
+func (w *simWorld) usersOf(unique v1.UniqueVolumeName) []naming.PodDir {
+	return w.usersWhere(func(life string) bool { return simUnique(life) == unique })
+}
+
+// usersAt returns the pods that use the device mount at a place, or with block the staged
+// device.
+func (w *simWorld) usersAt(at naming.PodDir, block bool) []naming.PodDir {
+	return slices.DeleteFunc(w.usersWhere(func(string) bool { return true }), func(dir naming.PodDir) bool {
+		_, mapped := w.truth().mapped[dir]
+		return dir.Plugin != at.Plugin || viewedName(dir) != at.Name || mapped != block
+	})
+}
+
+func (w *simWorld) usersWhere(is func(life string) bool) []naming.PodDir {
+	var users []naming.PodDir
 	t := w.truth()
 	for dir, info := range t.dirs {
-		if isLife(lifeOf(info), vol) {
+		if life := lifeOf(info); life != "" && is(life) {
 			users = append(users, dir)
 		}
 	}
 	for dir, life := range t.mapped {
-		if isLife(life, vol) {
+		if is(life) {
 			users = append(users, dir)
 		}
 	}
-	slices.SortFunc(users, func(a, b podDir) int { return strings.Compare(string(a.pod), string(b.pod)) })
+	slices.SortFunc(users, func(a, b naming.PodDir) int { return strings.Compare(simPath(a), simPath(b)) })
 	return users
 }
 
-// life returns which life of a volume is up in a pod: "" for none.
-func (t *simTruth) life(dir podDir) string {
+// life returns the life of the volume that is up in a directory; empty: none.
+func (t *simTruth) life(dir naming.PodDir) string {
 	if info, ok := t.dirs[dir]; ok {
 		return lifeOf(info)
 	}

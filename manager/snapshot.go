@@ -1,12 +1,15 @@
 package manager
 
 import (
-	"errors"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/volumekit/volumekit/manager/internal/actual"
+	"github.com/volumekit/volumekit/manager/internal/desired"
+	"github.com/volumekit/volumekit/manager/internal/naming"
+	"github.com/volumekit/volumekit/manager/internal/planning"
+	"github.com/volumekit/volumekit/manager/internal/populate"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -14,162 +17,117 @@ import (
 
 // A MountedVolume is a volume that is up in a pod.
 type MountedVolume struct {
-	Name     string // in the pod
-	Unique   v1.UniqueVolumeName
-	Plugin   string
-	Spec     *volume.Spec
-	Path     string // the directory, or the device
-	Block    bool
+	Name   string // in the pod
+	Unique v1.UniqueVolumeName
+	Plugin string
+	Spec   *volume.Spec
+	Path   string // directory or device
+	Block  bool
+	// ReadOnly says that containers get the volume read-only, even if its directory is writable
+	// on the node, as for a configMap: by the pod, the specification, or the plugin's Attributes.
+	// A container gets a read-only device with the permission r alone: by another name the pod
+	// may have the same device, at the same path, for writing.
 	ReadOnly bool
+	// Attributes are the plugin's attributes (volume.Mounter, GetAttributes): whether the volume
+	// is read-only, whether the plugin gives its files to the pod's group, and whether a container
+	// runtime may relabel them for SELinux. A block device has none.
+	Attributes volume.Attributes
 }
 
-// GetMountedVolumesForPod returns the volumes that are up in the pod and wanted there,
-// by their names in it. One that was deleted and made anew since, or whose claim is bound
-// to another now, is not wanted there. The map is the caller's.
+// GetMountedVolumesForPod returns the volumes that are up in the pod and desired there, by
+// their names in the pod. A volume that was recreated since, or whose claim is bound to
+// another volume now, is left out. The caller may change the map.
+//
+// Like all lookups it takes no lock and does not wait for the manager.
 func (m *Manager) GetMountedVolumesForPod(pod types.UID) map[string]MountedVolume {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	s := m.published()
 	mounted := map[string]MountedVolume{}
-	if m.want.pods[pod] == nil {
+	if s.want.Pod(pod) == nil {
 		return mounted
 	}
-	for _, v := range m.want.pods[pod].Spec.Volumes {
-		name := podVolume{pod, v.Name}
-		at, ok := m.want.places.named(name)
-		if !ok || !m.isUp(at) || errors.Is(m.want.failed[name], errRebound) {
+	for _, v := range s.want.Pod(pod).Spec.Volumes {
+		name := naming.PodVolume{Pod: pod, Name: v.Name}
+		at, ok := s.want.PlaceNamed(name)
+		if !ok || !s.isUp(at) || populate.IsMismatch(s.want.FailureOf(name)) {
 			continue
 		}
-		have := m.have.volumes[at.volume]
-		want, is := m.want.volumes[at.volume].pods.get(at.key), have.pods.get(at.key)
+		have := s.have.Volumes.Get(at.Volume)
+		want, is := s.want.Volumes.Get(at.Volume).Pods.Get(at.Key), have.Pods.Get(at.Key)
+		spec := want.SpecBy(&v)
 		mounted[v.Name] = MountedVolume{
-			Name: v.Name, Unique: at.volume, Plugin: have.plugin, Spec: want.spec, Path: is.path, Block: is.block,
-			ReadOnly: want.args.ReadOnly || want.spec.IsReadOnly(),
+			Name: v.Name, Unique: at.Volume, Plugin: have.Plugin, Spec: spec, Path: is.Path, Block: is.Block,
+			ReadOnly:   want.Args.ReadOnly || spec.IsReadOnly() || is.Attributes.ReadOnly,
+			Attributes: is.Attributes,
 		}
 	}
 	return mounted
 }
 
-// GetVolumesInUse returns the volumes that have to be attached and that a pod wants, or
-// that are or may be mounted, sorted: what a node reports as in use, so that nobody
-// detaches it. Of a [Leftover] it is listed if a record tells of it. Before the manager
-// has looked around there are none in it.
-//
-// What no pod wants and nothing has mounted is not in use, though it may be attached yet:
-// a volume is taken from its pods, then unmounted for all, then it is not in use any more,
-// and then detached.
-func (m *Manager) GetVolumesInUse() []v1.UniqueVolumeName {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	inUse := map[v1.UniqueVolumeName]bool{}
-	for name, v := range m.want.volumes {
-		if v.traits.attachable {
-			inUse[name] = true
-		}
-	}
-	for name, v := range m.have.volumes {
-		if v.traits.attachable && !m.isLetGo(name) {
-			inUse[name] = true
-		}
-	}
-	for _, rec := range m.unread {
-		if rec.attachable {
-			inUse[rec.volume] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(inUse))
-}
-
-// isLetGo reports whether all that is left to do is to detach the volume. The caller holds
-// mu.
-func (m *Manager) isLetGo(name v1.UniqueVolumeName) bool {
-	if f := m.flights[name]; f != nil && isUp(f.verb) {
-		return false
-	}
-	p := plannerOf(name, m.want.desiredWorld, m.have, m.schedule, time.Time{})
-	return p.have.device == absent && p.mayRelease()
-}
-
-// VolumeIsAttached reports whether the volume is attached, for certain.
+// VolumeIsAttached reports whether the volume is certainly attached.
 func (m *Manager) VolumeIsAttached(name v1.UniqueVolumeName) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	v := m.have.volumes[name]
-	return v != nil && v.attached == present
+	v := m.published().have.Volumes.Get(name)
+	return v != nil && v.Attached == actual.Present
 }
 
-// MarkVolumesAsReportedInUse says which volumes the cluster knows to be in use. With
-// Config.ReportFirst others are not attached. The last call counts.
-func (m *Manager) MarkVolumesAsReportedInUse(names []v1.UniqueVolumeName) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.inUse = map[v1.UniqueVolumeName]bool{}
-	for _, name := range names {
-		m.inUse[name] = true
-	}
-	if m.config.ReportFirst {
-		m.reported = m.inUse
-		m.allDirty()
-		m.poke()
-	}
-}
-
-// A State is what a manager knows, for display.
+// A State is the desired and actual state of a manager, for display.
 type State struct {
-	// Restored says that what an earlier run has left is in it, Populated that all
-	// pods are.
+	// Restored says that the volumes of an earlier run are included, Populated that all pods are.
 	Restored, Populated bool
 	Volumes             []VolumeState // sorted by name
-	// Failed are volumes of pods of which it cannot be found out what they are. Those
-	// of which it was known before the source failed are in Volumes, too.
+	// Failed are the unresolved volumes of pods. A volume that was resolved before the source
+	// failed is also in Volumes.
 	Failed    []VolumeError
 	Leftovers []Leftover
 }
 
-// A VolumeState is what is known of a volume, wanted or there.
+// A VolumeState is the state of a desired or existing volume.
 type VolumeState struct {
 	Unique   v1.UniqueVolumeName
 	Plugin   string
 	Spec     *volume.Spec // nil: not known
-	Attached string       // "absent", "uncertain", "present"; empty: it need not be
-	Device   string       // the same, of the mount for all pods
+	Attached string       // "absent", "uncertain", "present"; empty: not attachable
+	Device   string       // the same, for the device mount
 	Pods     []PodState   // sorted
-	// Operation is what is being done, since when; empty: nothing.
+	// Operation is the oldest in-flight operation, Since its start; empty: none.
 	Operation string
 	Since     time.Time
-	Err       error // what failed last for all pods
+	Err       error // last failure of a shared step
 }
 
-// A PodState is what is known of a volume in a pod.
+// A PodState is the state of a volume in a pod.
 type PodState struct {
 	Pod    types.UID
-	Name   string // in the pod, if that is known, or else the volume's own
+	Name   string // in the pod, if known, or else the name of the directory
 	Wanted bool
-	State  string // "absent", "uncertain", "present"; of another volume of its name, see Waits
+	State  string // "absent", "uncertain", "present"; of another volume of the same name: see Waits
 	Path   string
-	Err    error // what failed last
-	// Waits says why the pod has to wait for the volume though nothing has failed: it
-	// is for one pod at a time and another has it, say. Nil: it need not.
+	// ReadOnly is MountedVolume.ReadOnly of a volume that is up and desired.
+	ReadOnly bool
+	Err      error // last failure
+	// Waits is why the pod waits for the volume without a failure, such as another pod that holds
+	// a volume for one pod at a time. Nil: it does not wait.
 	Waits error
 }
 
-// Phase is the state in one word, for people: "mounted", "pending", "failed",
-// "leaving", "uncertain".
+// Phase is the state in one word for users: "mounted", "pending", "failed", "leaving",
+// "uncertain".
 func (p PodState) Phase() string {
 	switch {
 	case p.Err != nil:
 		return "failed"
 	case !p.Wanted:
 		return "leaving"
-	case p.State == present.String():
+	case p.State == actual.Present.String():
 		return "mounted"
-	case p.State == uncertain.String():
+	case p.State == actual.Uncertain.String():
 		return "uncertain"
 	}
 	return "pending"
 }
 
-// Totals counts the volumes by plugin and state: how many pods want one, in "desired",
-// and have one, in "actual". It is what the kubelet's volume_manager_total_volumes says.
+// Totals counts volumes by plugin and state, as the kubelet's volume_manager_total_volumes
+// does: the pods that need a volume as "desired_state_of_world", the pods that have one as
+// "actual_state_of_world".
 func (s State) Totals() map[string]map[string]int {
 	totals := map[string]map[string]int{}
 	for _, v := range s.Volumes {
@@ -182,7 +140,7 @@ func (s State) Totals() map[string]map[string]int {
 			if pod.Wanted {
 				of["desired_state_of_world"]++
 			}
-			if pod.State != absent.String() {
+			if pod.State != actual.Absent.String() {
 				of["actual_state_of_world"]++
 			}
 		}
@@ -190,16 +148,16 @@ func (s State) Totals() map[string]map[string]int {
 	return totals
 }
 
-// State returns what the manager knows now. It asks nobody.
+// State returns the current state. It takes no lock and queries neither plugins nor the
+// source. The caller may change the slices.
 func (m *Manager) State() State {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	s := State{Restored: m.restored, Populated: m.want.populated, Leftovers: slices.Clone(m.leftovers)}
-	for _, name := range names(m.want.desiredWorld, m.have) {
-		s.Volumes = append(s.Volumes, m.volumeState(name))
+	known := m.published()
+	s := State{Restored: known.restored, Populated: known.want.Populated, Leftovers: slices.Clone(known.leftovers)}
+	for _, name := range planning.VolumeNames(known.want.World, known.have) {
+		s.Volumes = append(s.Volumes, known.volumeState(name))
 	}
-	for at, err := range m.want.failed {
-		s.Failed = append(s.Failed, VolumeError{at.pod, at.name, err})
+	for at, f := range known.want.AllFailed() {
+		s.Failed = append(s.Failed, known.failedVolume(at, f.Err))
 	}
 	slices.SortFunc(s.Failed, func(a, b VolumeError) int {
 		return strings.Compare(string(a.Pod)+"/"+a.Name, string(b.Pod)+"/"+b.Name)
@@ -207,30 +165,30 @@ func (m *Manager) State() State {
 	return s
 }
 
-func (m *Manager) volumeState(name v1.UniqueVolumeName) VolumeState {
-	want, have := m.want.volumes[name], m.have.volumes[name]
+func (s *snapshot) volumeState(name v1.UniqueVolumeName) VolumeState {
+	want, have := s.want.Volumes.Get(name), s.have.Volumes.Get(name)
 	if want == nil {
-		want = &desiredVolume{plugin: have.plugin, spec: have.spec, traits: have.traits}
+		want = &desired.Volume{Plugin: have.Plugin, Spec: have.Spec, Traits: have.Traits}
 	}
 	if have == nil {
-		have = &actualVolume{}
+		have = &actual.Volume{}
 	}
-	v := VolumeState{Unique: name, Plugin: want.plugin, Spec: want.spec, Err: m.failures[failureKey{volume: name}]}
-	if want.traits.attachable {
-		v.Attached = have.attached.String()
+	v := VolumeState{Unique: name, Plugin: want.Plugin, Spec: want.Spec, Err: s.failures.Get(failureKey{volume: name})}
+	if want.Traits.Attachable {
+		v.Attached = have.Attached.String()
 	}
-	if want.traits.onDevice() {
-		v.Device = have.device.String()
+	if want.Traits.OnDevice() {
+		v.Device = have.Device.String()
 	}
-	if f := m.flights[name]; f != nil {
-		v.Operation, v.Since = f.verb.String(), f.since
+	if flights := s.schedule.Of(name); len(flights) > 0 { // the oldest
+		v.Operation, v.Since = flights[0].Verb.String(), flights[0].Since
 	}
-	for key, pod := range want.pods.all() {
-		v.Pods = append(v.Pods, m.podState(name, key, pod.outer, have))
+	for key, pod := range want.Pods.All() {
+		v.Pods = append(v.Pods, s.podState(name, key, pod.OuterName, have))
 	}
-	for key := range have.pods.all() {
-		if want.pods.get(key) == nil {
-			v.Pods = append(v.Pods, m.podState(name, key, "", have))
+	for key := range have.Pods.All() {
+		if want.Pods.Get(key) == nil {
+			v.Pods = append(v.Pods, s.podState(name, key, "", have))
 		}
 	}
 	slices.SortFunc(v.Pods, func(a, b PodState) int {
@@ -239,16 +197,19 @@ func (m *Manager) volumeState(name v1.UniqueVolumeName) VolumeState {
 	return v
 }
 
-func (m *Manager) podState(name v1.UniqueVolumeName, key podKey, outer string, have *actualVolume) PodState {
+func (s *snapshot) podState(name v1.UniqueVolumeName, key naming.PodKey, outer string, have *actual.Volume) PodState {
 	p := PodState{
-		Pod: key.pod, Name: outer, Wanted: outer != "", State: have.stateOf(key).String(),
-		Err: m.failures[failureKey{name, key}], Waits: m.whyWaits(place{name, key}),
+		Pod: key.Pod, Name: outer, Wanted: outer != "", State: have.StateOf(key).String(),
+		Err: s.failures.Get(failureKey{name, key}), Waits: s.waitReason(naming.Place{Volume: name, Key: key}),
 	}
 	if outer == "" {
-		p.Name = key.name
+		p.Name = key.Name
 	}
-	if pod := have.pods.get(key); pod != nil {
-		p.Path = pod.path
+	if pod := have.Pods.Get(key); pod != nil {
+		p.Path = pod.Path
+		if want := s.want.Volumes.Get(name).PodsOrNone().Get(key); want != nil && pod.State == actual.Present {
+			p.ReadOnly = want.Args.ReadOnly || want.Spec.IsReadOnly() || pod.Attributes.ReadOnly
+		}
 	}
 	return p
 }

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// subpath binds a part of the pod's volume for a container.
-func (n *node) subpath(m *manager.Manager, pod, outer string) (target string) {
+// bindSubpath binds a part of the pod's volume for a container.
+func (n *node) bindSubpath(m *manager.Manager, pod, outer string) (target string) {
 	n.Helper()
 	target = filepath.Join(n.dir, "root/pods", pod, "volume-subpaths", outer, "c/0")
 	require.NoError(n, os.MkdirAll(target, 0o755))
@@ -24,9 +24,9 @@ func (n *node) subpath(m *manager.Manager, pod, outer string) (target string) {
 	return target
 }
 
-// TestSubpaths: what containers have of a volume goes before it, also after a restart,
-// and nothing else does.
-func TestSubpaths(t *testing.T) {
+// TestSubpathsAreUnmountedFirst: the subpath mounts of a volume are unmounted before the volume is torn down, also
+// after a restart. Subpath mounts of other volumes stay.
+func TestSubpathsAreUnmountedFirst(t *testing.T) {
 	for name, restart := range map[string]bool{"at once": false, "after a restart": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -35,9 +35,9 @@ func TestSubpaths(t *testing.T) {
 				n.claim("b")
 				pod, other := podWith("1", "a", "b"), podWith("2", "a")
 				m, stop := n.runUp(pod, other)
-				n.subpath(m, "1", "v0")
-				stays := n.subpath(m, "1", "v1")
-				theirs := n.subpath(m, "2", "v0")
+				n.bindSubpath(m, "1", "v0")
+				stays := n.bindSubpath(m, "1", "v1")
+				theirs := n.bindSubpath(m, "2", "v0")
 				if restart {
 					stop()
 				}
@@ -48,14 +48,14 @@ func TestSubpaths(t *testing.T) {
 					m, stop = n.run()
 				}
 				time.Sleep(time.Minute)
-				require.Empty(t, n.table("/1/volume-subpaths/v0"))
+				require.Empty(t, n.mountsBelow("/1/volume-subpaths/v0"))
 				require.NoDirExists(t, filepath.Join(n.dir, "root/pods/1/volume-subpaths/v0"))
-				require.Len(t, n.table(stays), 1)
-				require.Len(t, n.table(theirs), 1)
+				require.Len(t, n.mountsBelow(stays), 1)
+				require.Len(t, n.mountsBelow(theirs), 1)
 
 				n.source.RemovePod("1", "2")
 				require.NoError(t, m.WaitForAllPodsUnmount(t.Context()))
-				require.Zero(t, settled(n))
+				require.Zero(t, settledMountCount(n))
 				require.NoDirExists(t, filepath.Join(n.dir, "root/pods/1"))
 				stop()
 			})
@@ -63,26 +63,27 @@ func TestSubpaths(t *testing.T) {
 	}
 }
 
-// TestSubpathsByTwoNames: a pod may have one volume by two names, and parts of it by both.
-func TestSubpathsByTwoNames(t *testing.T) {
+// TestSubpathsUnderTwoNames: the subpaths of a volume with two names in a pod are unmounted under both
+// names.
+func TestSubpathsUnderTwoNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t, own)
+		n := newNode(t, perPod)
 		n.claim("a")
 		n.claim("b")
 		pod := podWith("1", "a", "a", "b")
 		m, stop := n.runUp(pod)
-		n.subpath(m, "1", "v0")
-		n.subpath(m, "1", "v1")
-		stays := n.subpath(m, "1", "v2")
+		n.bindSubpath(m, "1", "v0")
+		n.bindSubpath(m, "1", "v1")
+		stays := n.bindSubpath(m, "1", "v2")
 		less := podWith("1", "a", "a", "b")
 		less.Spec.Containers[0].VolumeMounts = less.Spec.Containers[0].VolumeMounts[2:]
 		n.source.SetPod(less)
 		time.Sleep(time.Minute)
-		require.Len(t, n.table("/1/volume-subpaths"), 1)
-		require.Len(t, n.table(stays), 1)
+		require.Len(t, n.mountsBelow("/1/volume-subpaths"), 1)
+		require.Len(t, n.mountsBelow(stays), 1)
 		n.source.RemovePod("1")
 		n.down(m, pod)
-		require.Zero(t, settled(n))
+		require.Zero(t, settledMountCount(n))
 		stop()
 	})
 }

@@ -10,11 +10,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// TestNoSuchVolume: a pod of which a container uses a volume that the pod does not have
-// never has all its volumes, and is told so once.
-func TestNoSuchVolume(t *testing.T) {
+// TestMissingVolumeFailsWait: a wait for a pod fails if a container uses a volume that the pod lacks. The
+// pod receives one event, and its other volumes come up.
+func TestMissingVolumeFailsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t, own)
+		n := newNode(t, perPod)
 		n.claim("a")
 		m, stop := n.run()
 		defer stop()
@@ -22,7 +22,7 @@ func TestNoSuchVolume(t *testing.T) {
 		pod.Spec.Containers[0].VolumeMounts = append(pod.Spec.Containers[0].VolumeMounts, v1.VolumeMount{Name: "nope", MountPath: "/nope"})
 		n.source.SetPod(pod)
 		time.Sleep(time.Hour)
-		require.ErrorContains(t, m.WaitForAttachAndMount(ended(t), pod), "nope: a container uses it, and the pod has no such volume")
+		require.ErrorContains(t, m.WaitForAttachAndMount(endedContext(t), pod), "nope: a container uses it, and the pod has no such volume")
 		require.Len(t, m.GetMountedVolumesForPod("1"), 1, "the others are up")
 		require.Equal(t, []string{manager.FailedMount}, n.warnings())
 		require.Len(t, m.State().Failed, 1)
@@ -32,13 +32,14 @@ func TestNoSuchVolume(t *testing.T) {
 	})
 }
 
-// TestNoSuchVolumeIsNotTriedAgain: nothing but another pod can mend it.
-func TestNoSuchVolumeIsNotTriedAgain(t *testing.T) {
+// TestMissingVolumeIsNotRetried: a volume that the pod lacks is not retried, because only a changed
+// pod can provide it.
+func TestMissingVolumeIsNotRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t, own)
+		n := newNode(t, perPod)
 		n.config.Resync = -1
-		s := &slowSourceOf{MemorySource: n.source, slow: func(string) time.Duration { return 0 }}
-		n.config.Source = s
+		s := &slowClaims{MemorySource: n.source, delay: func(string) time.Duration { return 0 }}
+		n.read(s)
 		n.claim("a")
 		pod := podWith("1", "a")
 		pod.Spec.Containers[0].VolumeDevices = []v1.VolumeDevice{{Name: "nope"}}
@@ -46,8 +47,28 @@ func TestNoSuchVolumeIsNotTriedAgain(t *testing.T) {
 		defer stop()
 		n.source.SetPod(pod)
 		time.Sleep(time.Second)
-		before := s.asked.Load()
+		before := s.reads.Load()
 		time.Sleep(time.Hour)
-		require.Equal(t, before, s.asked.Load())
+		require.Equal(t, before, s.reads.Load())
+	})
+}
+
+// TestUnusedVolumesAreNotSetUp: a volume that no container uses is not set up, and the volumes of a
+// terminated pod are torn down.
+func TestUnusedVolumesAreNotSetUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, perPod)
+		n.claim("a")
+		n.claim("b")
+		pod := podWith("1", "a", "b")
+		pod.Spec.Containers[0].VolumeMounts = pod.Spec.Containers[0].VolumeMounts[:1]
+		m, stop := n.runUp(pod)
+		require.Equal(t, 1, n.mountCount(), "no container uses the other")
+		ended := pod.DeepCopy()
+		ended.Status.Phase = v1.PodSucceeded
+		n.source.SetPod(ended)
+		n.down(m, pod)
+		require.Zero(t, n.mountCount())
+		stop()
 	})
 }

@@ -4,44 +4,53 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/volumekit/volumekit/internal/brief"
+	"github.com/volumekit/volumekit/manager/internal/actual"
+	"github.com/volumekit/volumekit/manager/internal/naming"
+	"github.com/volumekit/volumekit/manager/internal/operation"
+	"github.com/volumekit/volumekit/manager/internal/podspec"
+	"github.com/volumekit/volumekit/manager/internal/populate"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// A WaitError says which volumes a call has waited for in vain, and why.
+// A WaitError lists the volumes that a wait has failed on, with causes.
 type WaitError struct {
 	Pod     types.UID // empty: all pods
 	Volumes []VolumeError
-	Err     error // what ended the wait: the cause of the context
+	Err     error // the cause of the context, or ErrFinal
 }
 
-// A VolumeError is a volume that is not as it should be.
+// A VolumeError is a volume that has not reached its desired state.
 type VolumeError struct {
 	Pod  types.UID
 	Name string // in the pod
 	Err  error  // the first cause
+	// Final says that Err is permanent while the pod and its volume stay as they are. The manager
+	// retries nevertheless.
+	Final bool
 }
 
 // Error names the volumes, each with its cause.
 func (e *WaitError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "waiting for the volumes of pod %q", short(string(e.Pod)))
+	fmt.Fprintf(&b, "waiting for the volumes of pod %q", brief.Name(string(e.Pod)))
 	for i, v := range e.Volumes {
 		if i == 5 {
 			fmt.Fprintf(&b, ", and %d more", len(e.Volumes)-i)
 			break
 		}
-		fmt.Fprintf(&b, ", %s: %v", short(v.Name), v.Err)
+		fmt.Fprintf(&b, ", %s: %v", brief.Name(v.Name), v.Err)
 	}
 	return fmt.Sprintf("%s: %v", b.String(), e.Err)
 }
 
-// Unwrap returns what ended the wait, and the causes.
+// Unwrap returns Err and the causes of the volumes.
 func (e *WaitError) Unwrap() []error {
 	all := []error{e.Err}
 	for _, v := range e.Volumes {
@@ -50,42 +59,72 @@ func (e *WaitError) Unwrap() []error {
 	return all
 }
 
-// WaitForAttachAndMount waits until all volumes that the pod's containers use are up, as
-// the source's pod of the same UID wants them; one that the pod does not have never is.
-// If ctx ends before, the error is a [*WaitError], which says how things are then; with a
-// ctx that has ended it answers at once. It changes nothing: the source is what has them
-// set up. Before Run, and after it has ended, nobody knows, and so it waits for the next,
-// with [ErrNotRunning] as the cause.
+// ErrNotBound is wrapped by the error of a volume whose claim is unusable: not bound, bound to
+// another volume, being deleted and not yet used by the pod, or with a volume for other nodes.
+var ErrNotBound = populate.ErrNotBound
+
+// WaitForAttachAndMount waits until all volumes that the pod's containers use are up, as the
+// source's pod of the same UID needs them; a volume that the source's pod lacks never comes up.
+// If ctx ends first, the error is a [*WaitError] with the state of the volumes at that time;
+// with an ended ctx it returns at once. It only waits: volumes are set up because the source
+// has the pod. Before Run and after its end the call waits for the next Run, with
+// [ErrNotRunning] as the cause. A final failure does not end the wait: see WaitForVolumes. A
+// nil pod, or a pod without a UID, is refused with a [*field.Error].
 func (m *Manager) WaitForAttachAndMount(ctx context.Context, pod *v1.Pod) error {
-	return m.waitFor(ctx, pod.UID, func() []VolumeError { return m.notUp(pod) })
+	return m.WaitForVolumes(ctx, pod, WaitOptions{})
 }
 
-// WaitForUnmount waits until nothing of the pod is up or may be, and the source does not
-// want it. Else it is like WaitForAttachAndMount.
+// WaitForVolumes is WaitForAttachAndMount with options.
+func (m *Manager) WaitForVolumes(ctx context.Context, pod *v1.Pod, options WaitOptions) error {
+	if err := checkPod(field.NewPath("pod"), pod); err != nil {
+		return err
+	}
+	return m.waitFor(ctx, pod.UID, options, func(s *snapshot) []VolumeError { return s.missingVolumes(pod) })
+}
+
+// WaitOptions set when a wait ends. The zero value waits for success or the end of the
+// context.
+type WaitOptions struct {
+	// EndOnFinalError ends the wait with [ErrFinal] when a volume fails for good, see
+	// [VolumeError].Final: its specification is invalid, no plugin supports it, or the plugin's
+	// error is final (volume.KindOf). It is for agents that report a pod as failed instead of
+	// waiting. Steps that the cluster has yet to do, such as binding a claim, are not final, nor
+	// are errors of the source.
+	EndOnFinalError bool
+}
+
+// ErrFinal ends waits with [WaitOptions].EndOnFinalError.
+var ErrFinal = errors.New("a volume has failed for good")
+
+// WaitForUnmount waits until no volume of the pod is or may be up, and the source no longer
+// has the pod. Otherwise it is like WaitForAttachAndMount.
 func (m *Manager) WaitForUnmount(ctx context.Context, pod *v1.Pod) error {
-	return m.waitFor(ctx, pod.UID, func() []VolumeError { return m.notDown(pod.UID) })
+	if err := checkPod(field.NewPath("pod"), pod); err != nil {
+		return err
+	}
+	return m.waitFor(ctx, pod.UID, WaitOptions{}, func(s *snapshot) []VolumeError { return s.remainingVolumes(pod.UID) })
 }
 
 // WaitForAllPodsUnmount is WaitForUnmount for all pods.
 func (m *Manager) WaitForAllPodsUnmount(ctx context.Context) error {
-	return m.waitFor(ctx, "", func() []VolumeError { return m.notDown(m.allPods()...) })
+	return m.waitFor(ctx, "", WaitOptions{}, func(s *snapshot) []VolumeError { return s.remainingVolumes(s.allPods()...) })
 }
 
-// waitFor asks again each time something changes for the pod, or for any if it is
-// empty.
-func (m *Manager) waitFor(ctx context.Context, pod types.UID, missing func() []VolumeError) error {
-	woken := m.addWaiter(pod)
-	defer m.removeWaiter(pod, woken)
+// waitFor waits until missing returns no volume. It calls missing again after each change of
+// the pod; with an empty pod, after each change of any pod.
+func (m *Manager) waitFor(ctx context.Context, pod types.UID, options WaitOptions, missing func(*snapshot) []VolumeError) error {
+	woken := m.waiters.Add(pod)
+	defer m.waiters.Remove(pod, woken)
 	for {
-		over := ctx.Err() != nil
-		m.mu.Lock()
-		volumes := missing()
-		m.mu.Unlock()
+		ended := ctx.Err() != nil
+		volumes := missing(m.published())
 		switch {
 		case len(volumes) == 0:
 			return nil
-		case over: // what is said is why it is missing then, not when it was looked last
+		case ended: // the volumes are those after the end of ctx
 			return &WaitError{pod, volumes, context.Cause(ctx)}
+		case options.EndOnFinalError && slices.ContainsFunc(volumes, func(v VolumeError) bool { return v.Final }):
+			return &WaitError{pod, volumes, ErrFinal}
 		}
 		select {
 		case <-woken:
@@ -94,158 +133,154 @@ func (m *Manager) waitFor(ctx context.Context, pod types.UID, missing func() []V
 	}
 }
 
-func (m *Manager) addWaiter(pod types.UID) chan struct{} {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	woken := make(chan struct{}, 1)
-	if m.waiters[pod] == nil {
-		m.waiters[pod] = map[chan struct{}]bool{}
-	}
-	m.waiters[pod][woken] = true
-	return woken
-}
-
-func (m *Manager) removeWaiter(pod types.UID, woken chan struct{}) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if delete(m.waiters[pod], woken); len(m.waiters[pod]) == 0 {
-		delete(m.waiters, pod)
-	}
-}
-
 var (
-	errNotPopulated = errors.New("the source has not said yet which pods there are")
-	errNotRestored  = errors.New("the manager has not looked yet")
+	errNotPopulated = errors.New("the source has not returned its pods yet")
+	errNotRestored  = errors.New("the manager has not restored its state yet")
 	errNotWanted    = errors.New("the source does not have the pod yet")
 	errStillWanted  = errors.New("the source still has the pod")
-	errInLine       = errors.New("it is in line")
+	errQueued       = errors.New("the operation is queued")
 )
 
-// notUp returns the volumes of the pod that are not up. The caller holds mu.
-func (m *Manager) notUp(pod *v1.Pod) []VolumeError {
+// missingVolumes returns the volumes of the pod that are not up.
+func (s *snapshot) missingVolumes(pod *v1.Pod) []VolumeError {
 	var missing []VolumeError
-	uses := usesOf(pod)
+	uses := podspec.UsesOf(pod)
 	for _, v := range pod.Spec.Volumes {
 		if _, ok := uses[v.Name]; !ok {
 			continue
 		}
-		if err := m.whyNotUp(podVolume{pod.UID, v.Name}); err != nil {
-			missing = append(missing, VolumeError{pod.UID, v.Name, err})
+		if why := s.missingVolume(naming.PodVolume{Pod: pod.UID, Name: v.Name}); why.Err != nil {
+			missing = append(missing, why)
 		}
 	}
-	for _, name := range missingOf(pod, uses) {
-		missing = append(missing, VolumeError{pod.UID, name, errNoSuchVolume})
+	for _, name := range podspec.MissingOf(pod, uses) {
+		missing = append(missing, s.failedVolume(naming.PodVolume{Pod: pod.UID, Name: name}, populate.ErrNoSuchVolume))
 	}
 	return missing
 }
 
-// whyNotUp returns nil for a volume that is up. The caller holds mu.
-func (m *Manager) whyNotUp(v podVolume) error {
-	at, ok := m.want.places.named(v)
+// missingVolume returns why a volume is not up; without an error it is up.
+func (s *snapshot) missingVolume(v naming.PodVolume) VolumeError {
+	at, ok := s.want.PlaceNamed(v)
+	failed := s.want.FailureOf(v)
+	not := func(err error) VolumeError { return VolumeError{Pod: v.Pod, Name: v.Name, Err: err} }
 	switch {
-	case !m.isRunning:
-		return ErrNotRunning
-	case !m.restored:
-		return errNotRestored
-	case errors.Is(m.want.failed[v], errRebound):
-		return m.want.failed[v]
-	case ok && m.isUp(at):
-		return nil
-	case m.want.failed[v] != nil:
-		return m.want.failed[v]
+	case !s.isRunning:
+		return not(ErrNotRunning)
+	case !s.restored:
+		return not(errNotRestored)
+	case populate.IsMismatch(failed):
+		return s.failedVolume(v, failed)
+	case ok && s.isUp(at):
+		return VolumeError{}
+	case failed != nil:
+		return s.failedVolume(v, failed)
 	case !ok:
-		return errNotWanted
+		return not(errNotWanted)
 	}
-	return m.reason(at)
+	return s.causeOf(at, v.Name)
 }
 
-// isUp reports whether the volume is up in the pod, and not another of its name. The
-// caller holds mu.
-func (m *Manager) isUp(at place) bool {
-	have := m.have.volumes[at.volume]
-	return have != nil && have.stateOf(at.key) == present && !m.isAnother(at.volume)
+// failedVolume returns the error of an unresolved volume.
+func (s *snapshot) failedVolume(v naming.PodVolume, err error) VolumeError {
+	return VolumeError{v.Pod, v.Name, err, isFinal(err)}
 }
 
-// reason says why a volume is not as it is wanted. The caller holds mu.
-func (m *Manager) reason(at place) error {
-	for _, key := range []podKey{at.key, {}} {
-		if err := m.failures[failureKey{at.volume, key}]; err != nil {
-			return err
+// isFinal reports whether the failure is permanent: no change of the cluster or of
+// other pods can end it.
+func isFinal(err error) bool {
+	return populate.IsFinal(err) && !errors.Is(err, operation.ErrMountedForReaders)
+}
+
+// isUp reports whether the desired volume, not another one of its name, is up in the pod.
+func (s *snapshot) isUp(at naming.Place) bool {
+	have := s.have.Volumes.Get(at.Volume)
+	return have != nil && have.StateOf(at.Key) == actual.Present && !s.isRecreated(at.Volume)
+}
+
+// causeOf returns why a volume has not reached its desired state.
+func (s *snapshot) causeOf(at naming.Place, name string) VolumeError {
+	why := VolumeError{Pod: at.Key.Pod, Name: name}
+	for _, key := range []naming.PodKey{at.Key, {}} {
+		if err := s.failures.Get(failureKey{at.Volume, key}); err != nil {
+			why.Err, why.Final = err, isFinal(err)
+			return why
 		}
 	}
-	if err := m.whyWaits(at); err != nil {
-		return err
+	if why.Err = s.waitReason(at); why.Err == nil {
+		why.Err = s.progressOf(at.Volume)
 	}
-	return m.orInLine(at.volume)
+	return why
 }
 
-// orInLine says what is being done about a volume. The caller holds mu.
-func (m *Manager) orInLine(name v1.UniqueVolumeName) error {
-	f := m.flights[name]
-	if f == nil {
-		return errInLine
+// progressOf returns the in-flight operation of a volume as an error.
+func (s *snapshot) progressOf(name v1.UniqueVolumeName) error {
+	flights := s.schedule.Of(name)
+	if len(flights) == 0 {
+		return errQueued
 	}
-	text := f.verb.String()
-	if f.pod.pod != "" {
-		text += " for pod " + short(string(f.pod.pod))
+	f := flights[0]
+	text := f.Verb.String()
+	if f.Pod.Pod != "" {
+		text += " for pod " + brief.Name(string(f.Pod.Pod))
 	}
-	return fmt.Errorf("%s is under way since %s", text, f.since.Format(time.RFC3339))
+	return fmt.Errorf("%s is under way since %s", text, f.Since.Format(time.RFC3339))
 }
 
-// allPods are those that are wanted or there. The caller holds mu.
-func (m *Manager) allPods() []types.UID {
-	all := slices.AppendSeq(slices.Collect(maps.Keys(m.want.places)), maps.Keys(m.have.dirs))
-	for at := range m.want.failed {
-		all = append(all, at.pod)
-	}
-	for _, l := range m.leftovers {
+// allPods returns the pods that are desired or have existing volumes or leftovers.
+func (s *snapshot) allPods() []types.UID {
+	all := slices.AppendSeq(slices.Collect(s.want.Demands.Keys()), s.have.Dirs.Pods.Keys())
+	for _, l := range s.leftovers {
 		all = append(all, l.Pod)
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// notDown returns what is left of pods. The caller holds mu.
-func (m *Manager) notDown(pods ...types.UID) []VolumeError {
+// remainingVolumes returns the volumes and leftovers of pods that are not gone.
+func (s *snapshot) remainingVolumes(pods ...types.UID) []VolumeError {
 	switch {
-	case !m.isRunning:
+	case !s.isRunning:
 		return []VolumeError{{Err: ErrNotRunning}}
-	case !m.restored:
+	case !s.restored:
 		return []VolumeError{{Err: errNotRestored}}
-	case !m.want.populated:
+	case !s.want.Populated:
 		return []VolumeError{{Err: errNotPopulated}}
 	}
 	var left []VolumeError
 	for _, pod := range pods {
-		left = append(left, m.stillWanted(pod)...)
-		left = append(left, m.stillThere(pod)...)
+		left = append(left, s.stillDesired(pod)...)
+		left = append(left, s.stillUp(pod)...)
 	}
-	for _, l := range m.leftovers {
+	for _, l := range s.leftovers {
 		if _, ok := slices.BinarySearch(pods, l.Pod); ok && l.Pod != "" {
-			left = append(left, VolumeError{l.Pod, l.Path, fmt.Errorf("it is not understood: %w", l.Err)})
+			left = append(left, VolumeError{Pod: l.Pod, Name: l.Path, Err: fmt.Errorf("unrecognized volume: %w", l.Err)})
 		}
 	}
 	slices.SortFunc(left, func(a, b VolumeError) int { return strings.Compare(string(a.Pod)+"/"+a.Name, string(b.Pod)+"/"+b.Name) })
 	return left
 }
 
-func (m *Manager) stillWanted(pod types.UID) (left []VolumeError) {
-	for _, at := range m.want.places[pod] {
-		left = append(left, VolumeError{pod, at.outer, errStillWanted})
+// stillDesired returns the desired and unresolved volumes of a pod.
+func (s *snapshot) stillDesired(pod types.UID) (left []VolumeError) {
+	demand := s.want.Demands.Get(pod)
+	for _, w := range demand.VolumesOrNone() {
+		left = append(left, VolumeError{Pod: pod, Name: w.Pod.OuterName, Err: errStillWanted})
 	}
-	for at := range m.want.failed {
-		if _, listed := m.want.places.named(at); at.pod == pod && !listed {
-			left = append(left, VolumeError{pod, at.name, errStillWanted})
+	for _, f := range demand.FailedOrNone() {
+		if _, listed := demand.VolumeNamed(f.Name); !listed {
+			left = append(left, VolumeError{Pod: pod, Name: f.Name, Err: errStillWanted})
 		}
 	}
 	return left
 }
 
-func (m *Manager) stillThere(pod types.UID) (left []VolumeError) {
-	for _, e := range m.have.dirs[pod] {
-		key := podKey{pod, e.name}
-		if m.have.volumes[e.volume].stateOf(key) != absent && m.want.volumes[e.volume].podsOrNone().get(key) == nil {
-			left = append(left, VolumeError{pod, e.name, m.reason(place{e.volume, key})})
+// stillUp returns the undesired volumes that are, or may be, up in a pod.
+func (s *snapshot) stillUp(pod types.UID) (left []VolumeError) {
+	for _, e := range s.have.Dirs.Of(pod) {
+		key := naming.PodKey{Pod: pod, Name: e.Name}
+		if s.have.Volumes.Get(e.Volume).StateOf(key) != actual.Absent && s.want.Volumes.Get(e.Volume).PodsOrNone().Get(key) == nil {
+			left = append(left, s.causeOf(naming.Place{Volume: e.Volume, Key: key}, e.Name))
 		}
 	}
 	return left

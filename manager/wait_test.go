@@ -6,18 +6,18 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestWaitLooksAtItsEnd: what a wait says is so when it ends, though nothing woke it.
-func TestWaitLooksAtItsEnd(t *testing.T) {
+// TestWaitReturnsStateAtItsEnd: the error of a wait has the state of the volumes at the end of the
+// wait, even if no notification arrived.
+func TestWaitReturnsStateAtItsEnd(t *testing.T) {
 	errBefore, errThen := errors.New("in line"), errors.New("under way")
 	for name, then := range map[string][]VolumeError{"another reason": {{Err: errThen}}, "none": nil} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
-			m := &Manager{world: newWorld(), waiters: map[types.UID]map[chan struct{}]bool{}}
+			m := &Manager{world: newWorld()}
 			said := []VolumeError{{Err: errBefore}}
-			err := m.waitFor(ctx, "pod", func() []VolumeError {
+			err := m.waitFor(ctx, "pod", WaitOptions{}, func(*snapshot) []VolumeError {
 				defer func() { said = then }()
 				cancel()
 				return said

@@ -13,32 +13,32 @@ import (
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
-// A frailWatcher has a watch that fails some times.
-type frailWatcher struct {
+// A failingWatcher has a watch that fails some times.
+type failingWatcher struct {
 	*mounttest.Fake
 	err   error
 	times int64
 	calls atomic.Int64
 }
 
-func (w *frailWatcher) Watch(ctx context.Context, changed func()) error {
+func (w *failingWatcher) Watch(ctx context.Context, changed func()) error {
 	if w.calls.Add(1) <= w.times {
 		return w.err
 	}
 	return w.Fake.Watch(ctx, changed)
 }
 
-// unmount takes away what is mounted for the pod behind the manager's back.
-func (n *node) unmount(pod string) {
+// unmountVolumeOf unmounts the volume of the pod behind the manager's back.
+func (n *node) unmountVolumeOf(pod string) {
 	n.Helper()
-	for _, mounted := range n.table("/" + pod + "/") {
+	for _, mounted := range n.mountsBelow("/" + pod + "/") {
 		require.NoError(n, n.kernel.Unmount(n.Context(), mounted.Mountpoint))
 	}
 }
 
-// A watch of the mount table that fails is begun again, and what has vanished meanwhile is
-// found then.
-func TestWatchFails(t *testing.T) {
+// TestFailedWatchIsRestarted: a failed watch of the mount table is restarted, unless watches are
+// unsupported. The restart detects mounts that vanished meanwhile.
+func TestFailedWatchIsRestarted(t *testing.T) {
 	for name, test := range map[string]struct {
 		err      error
 		calls    int64
@@ -49,20 +49,25 @@ func TestWatchFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				n := newNode(t, own)
+				n := newNode(t, perPod)
 				n.config.Resync = -1
-				w := &frailWatcher{Fake: n.kernel, err: test.err, times: 7}
+				w := &failingWatcher{Fake: n.kernel, err: test.err, times: 7}
 				n.config.Mounter = w
 				n.claim("a")
 				_, stop := n.runUp(podWith("1", "a"))
 				defer stop()
-				n.unmount("1")
+				n.unmountVolumeOf("1")
 				time.Sleep(10 * time.Minute) // 1 s, 2 s, ... 32 s, and then one minute each time
-				require.Equal(t, test.repaired, len(n.table("/1/")) == 1)
+				require.Equal(t, test.repaired, len(n.mountsBelow("/1/")) == 1)
 				require.Equal(t, test.calls, w.calls.Load())
 			})
 		})
 	}
 }
 
-var _ mount.Watcher = (*frailWatcher)(nil)
+// WatchMounts is not there.
+func (w *failingWatcher) WatchMounts(context.Context, func(mount.TableChange)) error {
+	return errors.ErrUnsupported
+}
+
+var _ mount.Watcher = (*failingWatcher)(nil)

@@ -11,9 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// complete gives an object what the API server would give it, and refuses names that
-// it would refuse.
+// complete applies the API server's defaults to an object, and refuses names that the API
+// server refuses.
 func complete(object metav1.Object) error {
+	if _, ok := object.(*list); ok {
+		return nil // its objects are completed separately
+	}
 	if object.GetNamespace() == "" {
 		object.SetNamespace(metav1.NamespaceDefault)
 	}
@@ -31,29 +34,29 @@ func complete(object metav1.Object) error {
 	return checkMeta(object)
 }
 
-var metadata = field.NewPath("metadata")
+var metadataPath = field.NewPath("metadata")
 
-// checkMeta accepts the names that the API server accepts.
+// checkMeta returns an error unless the API server accepts the name, namespace and UID.
 func checkMeta(object metav1.Object) error {
 	name, namespace := object.GetName(), object.GetNamespace()
 	if name == "" {
-		return field.Required(metadata.Child("name"), "every object has a name")
+		return field.Required(metadataPath.Child("name"), "every object has a name")
 	}
 	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
-		return field.Invalid(metadata.Child("name"), short(name), problems[0])
+		return field.Invalid(metadataPath.Child("name"), shorten(name), problems[0])
 	}
 	if problems := validation.IsDNS1123Label(namespace); namespace != "" && len(problems) > 0 {
-		return field.Invalid(metadata.Child("namespace"), short(namespace), problems[0])
+		return field.Invalid(metadataPath.Child("namespace"), shorten(namespace), problems[0])
 	}
 	if uid := string(object.GetUID()); uid != "" {
-		return volume.ValidatePathComponent(metadata.Child("uid"), uid)
+		return volume.ValidatePathComponent(metadataPath.Child("uid"), uid)
 	}
 	return nil
 }
 
 func completeVolume(pv *v1.PersistentVolume) error {
 	if pv.Namespace != metav1.NamespaceDefault {
-		return field.Invalid(metadata.Child("namespace"), short(pv.Namespace), "a PersistentVolume is in no namespace")
+		return field.Invalid(metadataPath.Child("namespace"), shorten(pv.Namespace), "a PersistentVolume is in no namespace")
 	}
 	pv.Namespace = ""
 	if ref := pv.Spec.ClaimRef; ref != nil && ref.Namespace == "" {
@@ -62,7 +65,7 @@ func completeVolume(pv *v1.PersistentVolume) error {
 	return checkMeta(pv)
 }
 
-// maxContent is how large the data of a ConfigMap or Secret may be.
+// maxContent limits the data of a ConfigMap or Secret, in bytes.
 const maxContent = 1 << 20
 
 func completeSecret(secret *v1.Secret) error {
@@ -78,8 +81,8 @@ func completeSecret(secret *v1.Secret) error {
 	}
 	secret.StringData = nil
 	for key, value := range secret.Data {
-		if validation.IsConfigMapKey(key) != nil { // somebody may have put the value there
-			return field.Invalid(field.NewPath("data"), field.OmitValueType{}, "a key that is none")
+		if validation.IsConfigMapKey(key) != nil { // the key may be a misplaced value: it is not shown
+			return field.Invalid(field.NewPath("data"), field.OmitValueType{}, "a key is not valid")
 		}
 		size += len(value)
 	}
@@ -96,7 +99,7 @@ func checkConfigMap(config *v1.ConfigMap) error {
 			return err
 		}
 		if _, ok := config.BinaryData[key]; ok {
-			return field.Invalid(field.NewPath("data").Key(short(key)), field.OmitValueType{}, "it is in binaryData, too")
+			return field.Invalid(field.NewPath("data").Key(shorten(key)), field.OmitValueType{}, "it is in binaryData, too")
 		}
 		size += len(value)
 	}
@@ -111,11 +114,12 @@ func checkConfigMap(config *v1.ConfigMap) error {
 
 func checkKey(in, key string) error {
 	if problems := validation.IsConfigMapKey(key); len(problems) > 0 {
-		return field.Invalid(field.NewPath(in), short(key), problems[0])
+		return field.Invalid(field.NewPath(in), shorten(key), problems[0])
 	}
 	return nil
 }
 
+// checkSize refuses data of a ConfigMap or Secret larger than maxContent.
 func checkSize(size int) error {
 	if size > maxContent {
 		return field.TooLong(field.NewPath("data"), field.OmitValueType{}, maxContent)
@@ -131,7 +135,7 @@ func checkPod(pod *v1.Pod) error {
 	for i, v := range pod.Spec.Volumes {
 		path := field.NewPath("spec", "volumes").Index(i).Child("name")
 		if problems := validation.IsDNS1123Label(v.Name); len(problems) > 0 {
-			return field.Invalid(path, short(v.Name), problems[0])
+			return field.Invalid(path, shorten(v.Name), problems[0])
 		}
 		if seen[v.Name] {
 			return field.Duplicate(path, v.Name)
@@ -150,33 +154,32 @@ func checkEphemeral(pod *v1.Pod, i int) error {
 	switch {
 	case v.Ephemeral == nil:
 		return nil
+	case v.PersistentVolumeClaim != nil:
+		return field.Forbidden(path, "must have one source")
 	case v.Ephemeral.VolumeClaimTemplate == nil:
 		return field.Required(path.Child("volumeClaimTemplate"), "an ephemeral volume has a claim")
 	}
 	name := pod.Name + "-" + v.Name
 	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
-		return field.Invalid(path, short(name), "the name of the claim: "+problems[0])
+		return field.Invalid(path, shorten(name), "the name of the claim: "+problems[0])
 	}
 	return nil
 }
 
-// checkContainers sees that what they mount is there. Volumes that no container uses
-// are not set up.
+// checkContainers checks that the volumes of all mounts and devices of containers are
+// volumes of the pod.
 func checkContainers(pod *v1.Pod, volumes map[string]bool) error {
-	if len(pod.Spec.Containers) == 0 {
-		return field.Required(field.NewPath("spec", "containers"), "a pod has one, whose volumeMounts say what is set up")
-	}
 	for kind, containers := range map[string][]v1.Container{"initContainers": pod.Spec.InitContainers, "containers": pod.Spec.Containers} {
 		for i, c := range containers {
 			path := field.NewPath("spec", kind).Index(i)
 			for j, m := range c.VolumeMounts {
 				if !volumes[m.Name] {
-					return missing(path.Child("volumeMounts").Index(j), m.Name)
+					return missingVolumeError(path.Child("volumeMounts").Index(j), m.Name)
 				}
 			}
 			for j, d := range c.VolumeDevices {
 				if !volumes[d.Name] {
-					return missing(path.Child("volumeDevices").Index(j), d.Name)
+					return missingVolumeError(path.Child("volumeDevices").Index(j), d.Name)
 				}
 			}
 		}
@@ -184,6 +187,6 @@ func checkContainers(pod *v1.Pod, volumes map[string]bool) error {
 	return nil
 }
 
-func missing(path *field.Path, name string) error {
-	return fmt.Errorf("%w: no volume of the pod is called so", field.NotFound(path.Child("name"), short(name)))
+func missingVolumeError(path *field.Path, name string) error {
+	return fmt.Errorf("%w: no volume of the pod has this name", field.NotFound(path.Child("name"), shorten(name)))
 }

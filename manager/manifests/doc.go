@@ -1,43 +1,47 @@
 // Package manifests is a source of pods for package manager: a directory of files.
 //
-//	source, err := manifests.New(manifests.Config{Dir: "/etc/agent/manifests"})
-//	go source.Run(ctx) // tells the manager of changes
-//	m, err := manager.New(manager.Config{Source: source, ...})
+//	source, err := manifests.New(ctx, manifests.Config{Dir: "/etc/agent/manifests"})
+//	go source.Run(ctx) // reports changes to the manager
+//	m, err := manager.New(manager.Config{Pods: source, Claims: source, ...})
 //
 // A file is YAML, of any number of documents, or JSON, with Pods,
-// PersistentVolumeClaims, PersistentVolumes, ConfigMaps and Secrets of the API's
-// version v1. It is added, changed and removed while the program runs: best by a
-// rename, as editors do; a file that is written in its place is read once nobody has
-// written to it for [Config.Settle]. Files whose names begin with a dot, or end with
-// none of .yaml, .yml and .json, are passed over.
+// PersistentVolumeClaims, PersistentVolumes, ConfigMaps and Secrets of the API version v1,
+// or a List of them, as kubectl get -o yaml prints it. Files may be added, changed and
+// removed while the program runs: best by a rename, as editors do; a file that is written
+// in place is read after no program has written to it for [Config.Settle]. Files whose
+// names begin with a dot, or do not end with .yaml, .yml or .json, are ignored.
 //
-// # What is broken
+// # Invalid files
 //
-// A file that is half-written, not understood, or wrong in one of its names counts as
-// it was when it was last in order, as does one that holds nothing any more: pods go
-// when their file goes. What was last in order is kept in [Config.Keep], so that it is
-// known after a restart, too; if that is broken as well, there are no pods but an error
-// until somebody has seen to it. A directory that cannot be read changes nothing. Each
-// [Problem] names its file, document, object and, where it is about one, the field.
+// A file that is half-written, does not parse, has an invalid name or no object counts with
+// its last valid content: its pods are removed only when the file is removed. The last valid
+// content is stored in [Config.Keep], to be available after a restart, too; if that copy is
+// invalid as well, Pods returns an error until one of the two is mended. A directory that
+// cannot be read changes nothing. Each [Problem] names its file, document, object and, for an
+// error of one field, the field.
 //
 // # Pods
 //
-// A pod without a UID gets one that follows from all that its manifest says, and from
-// the node, as the kubelet does it for static pods: a manifest that is changed is
-// another pod of the same name. It does not follow from the file, so that pods may move
-// between files. Of two pods with one name or UID, that of the first file by name
-// counts. A volume of which no more than its name is said is an emptyDir.
+// A pod without a UID gets one computed from its whole manifest and the node, as the kubelet
+// does for static pods: a changed manifest is another pod of the same name. The UID does not
+// depend on the file, so that pods may move between files. Of two pods with one name or UID,
+// the pod of the first file by name counts. A volume that has only a name is an emptyDir.
 //
 // # Claims
 //
-// There is no control plane that binds claims; the source does what it would do. A
-// claim that says nothing about its own state is bound to the volume that its
-// spec.volumeName names, or whose spec.claimRef names it. The first claim by name gets
-// a volume that several name. The claims of ephemeral volumes are made from their
-// templates. A pod that is up keeps the volume that it has if its claim is given another
-// one, until the pod goes. Nothing is scheduled or provisioned: storage classes, sizes
-// and affinity are not looked at.
+// There is no control plane that binds claims; the source binds them. A claim without a
+// status is bound to the volume that its spec.volumeName names, or whose spec.claimRef names
+// it. If several claims name one volume, the first claim by name gets it. The claims of
+// ephemeral volumes are made from their templates. If the claim of a running pod is given
+// another volume, the pod keeps its volume until it is removed. Nothing is scheduled or
+// provisioned: storage classes, sizes and affinity are ignored.
 //
-// What the manager and the plugins check is not checked here: sources of volumes,
+// This package does not repeat the checks of the manager and the plugins: sources of volumes,
 // paths, options.
+//
+// # Without a manager
+//
+// [Parse] returns the objects of one manifest, and [Volumes] the specifications of the
+// volumes of a pod, for a program that sets them up by itself, such as
+// examples/podvolumes. Errors name the document and the field.
 package manifests

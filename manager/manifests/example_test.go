@@ -2,15 +2,13 @@ package manifests_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 
-	"github.com/volumekit/volumekit/manager"
 	"github.com/volumekit/volumekit/manager/manifests"
 )
-
-var _ manager.Source = (*manifests.Source)(nil)
 
 const web = `
 apiVersion: v1
@@ -32,7 +30,7 @@ func ExampleSource() {
 		fmt.Println(err)
 		return
 	}
-	source, err := manifests.New(manifests.Config{Dir: dir, Node: "node-1"})
+	source, err := manifests.New(context.Background(), manifests.Config{Dir: dir, Node: "node-1"})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -54,7 +52,7 @@ func ExampleProblem() {
 		fmt.Println(err)
 		return
 	}
-	source, err := manifests.New(manifests.Config{Dir: dir})
+	source, err := manifests.New(context.Background(), manifests.Config{Dir: dir})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -66,7 +64,7 @@ func ExampleProblem() {
 	// Output: web.yaml 1 Pod/web_1
 }
 
-// What was last good of a file that is broken by now outlives the program.
+// The last valid content of a file that is invalid by now survives the end of the program.
 func ExampleConfig() {
 	dir, err := os.MkdirTemp("", "manifests-")
 	if err != nil {
@@ -79,9 +77,9 @@ func ExampleConfig() {
 		Report: func(p manifests.Problem) { fmt.Println("a problem with", p.File) },
 	}
 	_ = os.Mkdir(config.Dir, 0o700)
-	for _, text := range []string{web, "apiVersion: ["} { // somebody is writing it
+	for _, text := range []string{web, "apiVersion: ["} { // half-written
 		_ = os.WriteFile(filepath.Join(config.Dir, "web.yaml"), []byte(text), 0o600)
-		source, err := manifests.New(config) // a program that has just begun
+		source, err := manifests.New(context.Background(), config) // a program that starts
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -93,4 +91,30 @@ func ExampleConfig() {
 	// 1 web <nil>
 	// a problem with web.yaml
 	// 1 web <nil>
+}
+
+// A program without a manager resolves the volumes of one pod by itself.
+func ExampleVolumes() {
+	documents, err := manifests.Parse("web.yaml", []byte(web+`
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings}
+`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	volumes, err := manifests.Volumes(documents[0], documents)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, v := range volumes {
+		fmt.Println(v.Name, v.Spec.Volume.EmptyDir != nil)
+		fmt.Println(v.Problem(errors.New("no space")))
+	}
+	// Output:
+	// cache true
+	// web.yaml, document 1 (Pod/web): no space
 }

@@ -13,27 +13,28 @@ import (
 	"time"
 )
 
-// A file is what was read of one.
+// A file is the state of one manifest.
 type file struct {
-	info fs.FileInfo // when it was read
-	// fresh: it was written so shortly before that a later change may not show.
-	fresh     bool
-	sum       [sha256.Size]byte
-	documents []document // the last good ones
-	gone      time.Time  // when it was found missing; zero: it is there
-	problem   *Problem   // of what it holds now
-	// lost: nothing was in order in this run, and what an earlier one kept cannot be
-	// read. Nil: that is not so.
-	lost *Problem
+	info fs.FileInfo // at the last read
+	// isFresh says that the file was read so soon after a change that a later change may leave info as
+	// it is.
+	isFresh      bool
+	sum          [sha256.Size]byte
+	documents    []Document // the last valid ones
+	missingSince time.Time  // zero: the file exists
+	problem      *Problem   // of the present content
+	// lostCopy is the problem of an unreadable copy of an earlier run, if this run has read no valid
+	// content. Nil otherwise.
+	lostCopy *Problem
 }
 
-// maxFile is how large a file may be, maxFiles how many there may be.
+// maxFile limits the size of a file, maxFiles their number.
 const (
 	maxFile  = 4 << 20
 	maxFiles = 20_000
 )
 
-// freshness is how long after a change another one may bear the same time.
+// freshness is the time within which two changes may have the same modification time.
 const freshness = 2 * time.Second
 
 func isManifest(name string) bool {
@@ -46,7 +47,7 @@ func isManifest(name string) bool {
 
 // isSame reports whether the file has not changed since it was read.
 func (f file) isSame(info fs.FileInfo) bool {
-	return f.info != nil && !f.fresh && os.SameFile(f.info, info) && f.info.Size() == info.Size() && f.info.ModTime().Equal(info.ModTime())
+	return f.info != nil && !f.isFresh && os.SameFile(f.info, info) && f.info.Size() == info.Size() && f.info.ModTime().Equal(info.ModTime())
 }
 
 var (
@@ -54,8 +55,7 @@ var (
 	errNotRegular = errors.New("not a regular file")
 )
 
-// readFile reads one that is no larger than it may be. It does not wait for the other
-// end of a pipe.
+// readFile reads a regular file of at most maxFile bytes. It does not block on a pipe.
 func readFile(name string) (text []byte, info fs.FileInfo, err error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -75,17 +75,17 @@ func readFile(name string) (text []byte, info fs.FileInfo, err error) {
 	return text, info, err
 }
 
-// update returns what is known of the file now, given what was known before. Wait is
-// not 0 if it is too early to tell.
-func (f file) update(dir, name string, settle time.Duration, k keep) (next file, wait time.Duration) {
+// update returns the new state of the file. It returns wait > 0 if the file was written so
+// recently that it is read later.
+func (f file) update(dir, name string, settle time.Duration, k copyStore) (next file, wait time.Duration) {
 	info, err := os.Stat(filepath.Join(dir, name))
-	f.gone = time.Time{}
+	f.missingSince = time.Time{}
 	if err == nil && f.isSame(info) {
-		return f.orFound(name, k), 0
+		return f.retryCopy(name, k), 0
 	}
 	if err == nil {
 		if age := time.Since(info.ModTime()); age >= 0 && age < settle {
-			return f.orKept(name, k), settle - age
+			return f.withCopy(name, k), settle - age
 		}
 	}
 	var text []byte
@@ -93,54 +93,54 @@ func (f file) update(dir, name string, settle time.Duration, k keep) (next file,
 		text, info, err = readFile(filepath.Join(dir, name))
 	}
 	next = f
-	next.info, next.fresh = info, info != nil && time.Since(info.ModTime()) < freshness
+	next.info, next.isFresh = info, info != nil && time.Since(info.ModTime()) < freshness
 	if err != nil {
 		next.sum = [sha256.Size]byte{}
-		return next.orKept(name, k).broken(Problem{File: name, Err: err}), 0
+		return next.withCopy(name, k).withProblem(Problem{File: name, Err: err}), 0
 	}
 	sum := sha256.Sum256(text)
 	if sum == f.sum {
-		return next.orFound(name, k), 0
+		return next.retryCopy(name, k), 0
 	}
 	next.sum = sum
-	return next.take(name, text, k), 0
+	return next.parseContent(name, text, k), 0
 }
 
-// missing returns what is known of a file that is missing, and for how long yet it
+// markMissing returns the new state of a missing file, and the time for which the file still
 // counts.
-func (f file) missing(settle time.Duration) (next file, wait time.Duration) {
-	if f.gone.IsZero() {
-		f.gone = time.Now()
+func (f file) markMissing(settle time.Duration) (next file, wait time.Duration) {
+	if f.missingSince.IsZero() {
+		f.missingSince = time.Now()
 	}
-	return f, settle - time.Since(f.gone)
+	return f, settle - time.Since(f.missingSince)
 }
 
-// take replaces the documents, unless the new ones are not in order.
-func (f file) take(name string, text []byte, k keep) file {
+// parseContent replaces the documents by those of text, unless text is invalid.
+func (f file) parseContent(name string, text []byte, k copyStore) file {
 	documents, err := parse(name, text)
 	if err != nil {
 		var problem Problem
-		_ = errors.As(err, &problem) // parse returns no other error
-		return f.orKept(name, k).broken(problem)
+		_ = errors.As(err, &problem) // parse returns no other type
+		return f.withCopy(name, k).withProblem(problem)
 	}
-	f.documents, f.problem, f.lost = documents, nil, nil
+	f.documents, f.problem, f.lostCopy = documents, nil, nil
 	if err := k.write(name, text); err != nil {
-		f.problem = &Problem{File: name, Err: fmt.Errorf("it is in order, and cannot be kept for when it is not: %w", err)}
+		f.problem = &Problem{File: name, Err: fmt.Errorf("the valid content cannot be stored in Config.Keep: %w", err)}
 	}
 	return f
 }
 
-func (f file) broken(p Problem) file {
+func (f file) withProblem(p Problem) file {
 	f.problem = &p
 	return f
 }
 
-// orKept adds what an earlier run has kept, if nothing was in order in this one.
-func (f file) orKept(name string, k keep) file {
+// withCopy adds the copy of an earlier run, if this run has read no valid content.
+func (f file) withCopy(name string, k copyStore) file {
 	if f.documents != nil {
 		return f
 	}
-	f.lost = nil
+	f.lostCopy = nil
 	text, err := k.read(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return f
@@ -149,15 +149,15 @@ func (f file) orKept(name string, k keep) file {
 		f.documents, err = parse(name, text)
 	}
 	if err != nil {
-		f.lost = &Problem{File: name, Err: fmt.Errorf("what it held when it was last in order, %s, cannot be read: %w", k.path(name), err)}
+		f.lostCopy = &Problem{File: name, Err: fmt.Errorf("its last valid content, %s, cannot be read: %w", k.path(name), err)}
 	}
 	return f
 }
 
-// orFound looks again for what was lost.
-func (f file) orFound(name string, k keep) file {
-	if f.lost == nil {
+// retryCopy reads a lost copy again.
+func (f file) retryCopy(name string, k copyStore) file {
+	if f.lostCopy == nil {
 		return f
 	}
-	return f.orKept(name, k)
+	return f.withCopy(name, k)
 }

@@ -13,9 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// objects are what all files say together. They are not changed any more.
+// objects are the objects of all files. They are immutable.
 type objects struct {
 	pods       []*v1.Pod // by namespace and name
+	byUID      map[types.UID]*v1.Pod
 	claims     map[types.NamespacedName]*v1.PersistentVolumeClaim
 	volumes    map[types.NamespacedName]*v1.PersistentVolume
 	configMaps map[types.NamespacedName]*v1.ConfigMap
@@ -28,21 +29,21 @@ func nameOf(object metav1.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
 }
 
-// collect puts the files together, which are sorted by name: of objects with one name
-// the first counts.
-func collect(files []file, node types.NodeName) *objects {
+// combineFiles combines the files, which are sorted by name: of objects with one name the first
+// counts.
+func combineFiles(files []file, node types.NodeName) *objects {
 	all := &objects{
+		byUID:      map[types.UID]*v1.Pod{},
 		claims:     map[types.NamespacedName]*v1.PersistentVolumeClaim{},
 		volumes:    map[types.NamespacedName]*v1.PersistentVolume{},
 		configMaps: map[types.NamespacedName]*v1.ConfigMap{},
 		secrets:    map[types.NamespacedName]*v1.Secret{},
 	}
 	pods := map[types.NamespacedName]*v1.Pod{}
-	uids := map[types.UID]bool{}
 	for _, f := range files {
 		for _, d := range f.documents {
-			if err := all.add(d, pods, uids, node); err != nil {
-				all.problems = append(all.problems, d.problem(err))
+			if err := all.add(d, pods, node); err != nil {
+				all.problems = append(all.problems, d.Problem(err))
 			}
 		}
 	}
@@ -52,15 +53,15 @@ func collect(files []file, node types.NodeName) *objects {
 	for _, pod := range all.pods {
 		all.addClaimsOf(pod)
 	}
-	all.bind()
+	all.bindClaims()
 	return all
 }
 
-func (all *objects) add(d document, pods map[types.NamespacedName]*v1.Pod, uids map[types.UID]bool, node types.NodeName) error {
-	switch object := d.object.(type) {
+func (all *objects) add(d Document, pods map[types.NamespacedName]*v1.Pod, node types.NodeName) error {
+	switch object := d.Object.(type) {
 	case *v1.Pod:
-		pod := *object // all that differs from the document is the UID
-		return addPod(&pod, pods, uids, node)
+		pod := *object // a shallow copy, as only the UID changes
+		return all.addPod(&pod, pods, node)
 	case *v1.PersistentVolumeClaim:
 		return addTo(all.claims, object.DeepCopy())
 	case *v1.PersistentVolume:
@@ -70,21 +71,22 @@ func (all *objects) add(d document, pods map[types.NamespacedName]*v1.Pod, uids 
 	case *v1.Secret:
 		return addTo(all.secrets, object)
 	}
-	return fmt.Errorf("a %T is of no use here", d.object)
+	return fmt.Errorf("a %T is not supported", d.Object)
 }
 
+// addTo adds an object, and refuses a second object of the same name.
 func addTo[T metav1.Object](all map[types.NamespacedName]T, object T) error {
 	name := nameOf(object)
 	if _, ok := all[name]; ok {
-		return field.Duplicate(metadata.Child("name"), name.String())
+		return field.Duplicate(metadataPath.Child("name"), name.String())
 	}
 	all[name] = object
 	return nil
 }
 
-func addPod(pod *v1.Pod, pods map[types.NamespacedName]*v1.Pod, uids map[types.UID]bool, node types.NodeName) error {
+func (all *objects) addPod(pod *v1.Pod, pods map[types.NamespacedName]*v1.Pod, node types.NodeName) error {
 	if _, ok := pods[nameOf(pod)]; ok {
-		return field.Duplicate(metadata.Child("name"), nameOf(pod).String())
+		return field.Duplicate(metadataPath.Child("name"), nameOf(pod).String())
 	}
 	if pod.UID == "" {
 		uid, err := uidOf(pod, node)
@@ -93,34 +95,31 @@ func addPod(pod *v1.Pod, pods map[types.NamespacedName]*v1.Pod, uids map[types.U
 		}
 		pod.UID = uid
 	}
-	if uids[pod.UID] {
-		return field.Duplicate(metadata.Child("uid"), short(string(pod.UID)))
+	if all.byUID[pod.UID] != nil {
+		return field.Duplicate(metadataPath.Child("uid"), shorten(string(pod.UID)))
 	}
-	uids[pod.UID], pods[nameOf(pod)] = true, pod
+	all.byUID[pod.UID], pods[nameOf(pod)] = pod, pod
 	return nil
 }
 
-// addClaimsOf makes the claims of a pod's ephemeral volumes.
+// addClaimsOf adds the claims of a pod's ephemeral volumes.
 func (all *objects) addClaimsOf(pod *v1.Pod) {
 	for _, v := range pod.Spec.Volumes {
 		if v.Ephemeral == nil {
 			continue
 		}
-		template := v.Ephemeral.VolumeClaimTemplate
-		claim := &v1.PersistentVolumeClaim{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: *template.Spec.DeepCopy()}
-		claim.Namespace, claim.Name = pod.Namespace, pod.Name+"-"+v.Name
-		claim.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(pod, v1.SchemeGroupVersion.WithKind("Pod"))}
-		// One of the same name that is there is somebody's own: the manager says so.
+		claim := claimFromTemplate(pod, &v)
+		// An existing claim of the same name is not the pod's: the manager reports that.
 		_ = addTo(all.claims, claim)
 	}
 }
 
-// bind does what the control plane would do with claims that say nothing of their state.
-func (all *objects) bind() {
+// bindClaims binds claims without a status, as the control plane would, and sets missing UIDs.
+func (all *objects) bindClaims() {
 	for _, name := range sortedNames(all.claims) {
 		claim := all.claims[name]
 		if claim.Status.Phase == "" {
-			all.bindOne(claim)
+			all.bindClaim(claim)
 		}
 		if claim.UID == "" {
 			claim.UID = claimUID(claim)
@@ -128,7 +127,7 @@ func (all *objects) bind() {
 	}
 }
 
-func (all *objects) bindOne(claim *v1.PersistentVolumeClaim) {
+func (all *objects) bindClaim(claim *v1.PersistentVolumeClaim) {
 	pv := all.volumeFor(claim)
 	if pv == nil {
 		claim.Status.Phase = v1.ClaimPending
@@ -144,8 +143,8 @@ func (all *objects) bindOne(claim *v1.PersistentVolumeClaim) {
 	claim.Spec.VolumeName, claim.Status.Phase, pv.Status.Phase = pv.Name, v1.ClaimBound, v1.VolumeBound
 }
 
-// volumeFor returns the volume that a claim names, or else the first one that names it;
-// nil: none.
+// volumeFor returns the volume that a claim names, or else the first volume that names the
+// claim, or nil.
 func (all *objects) volumeFor(claim *v1.PersistentVolumeClaim) *v1.PersistentVolume {
 	if name := claim.Spec.VolumeName; name != "" {
 		pv := all.volumes[types.NamespacedName{Name: name}]

@@ -7,16 +7,16 @@ import (
 	"github.com/volumekit/volumekit/internal/oneline"
 )
 
-// A Problem is something that is wrong with the manifests. It is an error.
+// A Problem is an error in the manifests.
 type Problem struct {
-	File     string // its name in the directory; empty: it is about the directory
-	Document int    // in the file, from 1; 0: it is about the whole file
-	Object   string // "Pod/web", as far as that is known
-	// Err is what is wrong: a *field.Error if it is a field.
+	File     string // its name in the directory; empty: the problem is the directory's
+	Document int    // in the file, from 1; 0: the problem is the whole file's
+	Object   string // "Pod/web", or "" if unknown
+	// Err is the cause: a *field.Error if it is a field.
 	Err error
 }
 
-// Error is one line, whatever the file holds or is called.
+// Error returns one line, for any content and name of the file.
 func (p Problem) Error() string {
 	var b strings.Builder
 	b.WriteString(p.File)
@@ -26,18 +26,20 @@ func (p Problem) Error() string {
 	if p.Object != "" {
 		fmt.Fprintf(&b, " (%s)", p.Object)
 	}
-	if b.Len() > 0 {
+	if b.Len() > 0 && p.Err != nil {
 		b.WriteString(": ")
 	}
-	b.WriteString(p.Err.Error())
+	if p.Err != nil {
+		b.WriteString(p.Err.Error())
+	}
 	return oneline.Of(b.String())
 }
 
 // Unwrap returns Err.
 func (p Problem) Unwrap() error { return p.Err }
 
-// short keeps hostile text from filling a line.
-func short(text string) string {
+// shorten limits the length of untrusted text.
+func shorten(text string) string {
 	const limit = 64
 	if len(text) > limit {
 		return strings.ToValidUTF8(text[:limit], "") + "..."

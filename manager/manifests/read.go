@@ -2,6 +2,7 @@ package manifests
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -10,63 +11,76 @@ import (
 	"slices"
 	"time"
 
+	"github.com/volumekit/volumekit/internal/brief"
+	"github.com/volumekit/volumekit/util/ctxend"
+	"github.com/volumekit/volumekit/util/keylock"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// errUnsettled: nothing was ever read, and a file is just being written.
+// errUnsettled is the error of a first read while a file is being written.
 var errUnsettled = errors.New("manifests: files are being written")
 
-// patience is how long it is waited for that at most.
-const patience = 5 * time.Second
+// unsettledTimeout limits the wait for files that are being written.
+const unsettledTimeout = 5 * time.Second
 
-// read reads what has changed in the directory. Wait is not 0 if some of it could not
-// be read yet.
-func (s *Source) read() (wait time.Duration, err error) {
-	s.reading.Lock()
-	defer s.reading.Unlock()
-	names, err := s.names()
+// readInTime runs read until ctx ends. One call reads the directory at a time, also after
+// its context has ended: a file system that does not answer costs one stuck call.
+func (s *Source) readInTime(ctx context.Context) (wait time.Duration, err error) {
+	wait, _, err = keylock.Await(ctx, &s.reading, "", ctxend.Kernel, s.readDir, nil)
+	return wait, err
+}
+
+// readDir reads the changes in the directory. It returns wait > 0 if some files must be read
+// later. Only this call writes the fields that it writes under mu; it holds mu for those
+// writes alone.
+func (s *Source) readDir() (wait time.Duration, err error) {
+	names, err := s.listManifests()
 	if err != nil {
-		s.failed(err)
+		s.recordFailure(err)
 		return 0, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	files, wait := s.update(names)
-	if s.begun.IsZero() {
-		s.begun = time.Now()
+	files, wait := s.updateFiles(names)
+	if s.firstRead.IsZero() {
+		s.firstRead = time.Now()
 	}
-	if s.current == nil && wait > 0 && time.Since(s.begun) < patience {
+	if s.current == nil && wait > 0 && time.Since(s.firstRead) < unsettledTimeout {
 		s.files = files
 		return wait, errUnsettled
 	}
 	if s.current == nil {
-		if err := lost(files); err != nil {
+		if err := firstLostCopy(files); err != nil {
 			s.files = files
-			s.report(problemsOf(files))
+			s.reportAll(problemsOf(files))
 			return cmp.Or(wait, s.config.Poll), err
 		}
 	}
-	changed := s.current == nil || s.isFailed || !maps.EqualFunc(files, s.files, sameContent)
-	s.files, s.isFailed = files, false
-	if changed {
-		s.install()
+	if s.current != nil && !s.isFailed && maps.EqualFunc(files, s.files, sameContent) {
+		s.files = files
+		return wait, nil
 	}
+	s.install(files)
 	return wait, nil
 }
 
-// update returns what is known of the files now.
-func (s *Source) update(names map[string]bool) (files map[string]file, wait time.Duration) {
+func (s *Source) reportAll(problems []Problem) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reportNew(problems)
+}
+
+// updateFiles returns the new states of the files.
+func (s *Source) updateFiles(names map[string]bool) (files map[string]file, wait time.Duration) {
 	files = map[string]file{}
 	for name := range names {
-		f, w := s.files[name].update(s.config.Dir, name, s.config.Settle, s.keep)
+		f, w := s.files[name].update(s.config.Dir, name, s.config.Settle, s.copies)
 		files[name], wait = f, max(wait, w)
 	}
 	for name, f := range s.files {
 		if names[name] {
 			continue
 		}
-		if f, w := f.missing(s.config.Settle); w > 0 {
+		if f, w := f.markMissing(s.config.Settle); w > 0 {
 			files[name], wait = f, max(wait, w)
 		}
 	}
@@ -75,14 +89,14 @@ func (s *Source) update(names map[string]bool) (files map[string]file, wait time
 
 func sameContent(a, b file) bool {
 	return a.sum == b.sum && len(a.documents) == len(b.documents) && reflect.DeepEqual(a.problem, b.problem) &&
-		reflect.DeepEqual(a.lost, b.lost)
+		reflect.DeepEqual(a.lostCopy, b.lostCopy)
 }
 
-// names returns the names of the manifests in the directory.
-func (s *Source) names() (map[string]bool, error) {
+// listManifests returns the names of the manifests in the directory.
+func (s *Source) listManifests() (map[string]bool, error) {
 	entries, err := os.ReadDir(s.config.Dir)
 	if err != nil {
-		return nil, fmt.Errorf("manifests: %w", err)
+		return nil, brief.Of(fmt.Errorf("manifests: %w", err))
 	}
 	names := map[string]bool{}
 	for _, entry := range entries {
@@ -96,11 +110,11 @@ func (s *Source) names() (map[string]bool, error) {
 	return names, nil
 }
 
-// problemsOf returns those of the files, sorted by name.
+// problemsOf returns the problems of the files, sorted by name.
 func problemsOf(files map[string]file) []Problem {
 	var all []Problem
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		for _, p := range []*Problem{files[name].problem, files[name].lost} {
+		for _, p := range []*Problem{files[name].problem, files[name].lostCopy} {
 			if p != nil {
 				all = append(all, *p)
 			}
@@ -109,48 +123,52 @@ func problemsOf(files map[string]file) []Problem {
 	return all
 }
 
-// lost is an error if it is not known what files held when they were last in order.
-// Nobody may take that for nothing: the pods that are missing would be taken down.
-func lost(files map[string]file) error {
+// firstLostCopy returns an error if the last valid content of a file is lost. The pods of the file must
+// not count as removed: they would be torn down.
+func firstLostCopy(files map[string]file) error {
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if p := files[name].lost; p != nil {
-			return fmt.Errorf("manifests: %w", *p)
+		if p := files[name].lostCopy; p != nil {
+			return brief.Of(fmt.Errorf("manifests: %w", *p))
 		}
 	}
 	return nil
 }
 
-// install makes the files what counts. The caller holds mu.
-func (s *Source) install() {
+// install makes files the current state, and reports changes.
+func (s *Source) install(files map[string]file) {
 	var sorted []file
-	for _, name := range slices.Sorted(maps.Keys(s.files)) {
-		sorted = append(sorted, s.files[name])
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		sorted = append(sorted, files[name])
 	}
-	problems := problemsOf(s.files)
-	if err := s.keep.prune(s.files); err != nil {
+	problems := problemsOf(files)
+	if err := s.copies.removeStale(files); err != nil {
 		problems = append(problems, Problem{Err: err})
 	}
-	last, next := s.current, collect(sorted, s.config.Node)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.files, s.isFailed = files, false
+	last, next := s.current, combineFiles(sorted, s.config.Node)
+	change := next.reuse(last)
 	s.current = next
-	s.report(append(problems, next.problems...))
+	s.reportNew(append(problems, next.problems...))
 	if last != nil {
 		if pods := withOtherContent(last, next); len(pods) > 0 {
 			s.config.ContentChanged(pods)
 		}
 	}
-	poke(s.changed)
+	s.publish(change)
 }
 
-// failed notes that the directory cannot be read. What it held counts.
-func (s *Source) failed(err error) {
+// recordFailure records that the directory cannot be read. Its last content counts.
+func (s *Source) recordFailure(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.isFailed = true
-	s.report([]Problem{{Err: err}})
+	s.reportNew([]Problem{{Err: err}})
 }
 
-// report tells of problems that are new. The caller holds mu.
-func (s *Source) report(now []Problem) {
+// reportNew reports new problems. The caller holds mu.
+func (s *Source) reportNew(now []Problem) {
 	known := map[string]bool{}
 	for _, p := range s.problems {
 		known[p.Error()] = true
@@ -163,11 +181,11 @@ func (s *Source) report(now []Problem) {
 	}
 }
 
-// withOtherContent returns the pods whose config maps or secrets have changed.
+// withOtherContent returns the pods whose ConfigMaps or Secrets have changed.
 func withOtherContent(before, after *objects) []types.UID {
 	changed := map[string]bool{}
-	noteChanged(changed, "ConfigMap/", before.configMaps, after.configMaps)
-	noteChanged(changed, "Secret/", before.secrets, after.secrets)
+	addChanged(changed, "ConfigMap/", before.configMaps, after.configMaps)
+	addChanged(changed, "Secret/", before.secrets, after.secrets)
 	var pods []types.UID
 	for _, pod := range after.pods {
 		if slices.ContainsFunc(contentsOf(pod), func(name string) bool { return changed[name] }) {
@@ -177,8 +195,8 @@ func withOtherContent(before, after *objects) []types.UID {
 	return pods
 }
 
-// noteChanged notes what has come, changed or gone.
-func noteChanged[T comparable](changed map[string]bool, kind string, before, after map[types.NamespacedName]T) {
+// addChanged adds the names of added, changed and removed objects.
+func addChanged[T comparable](changed map[string]bool, kind string, before, after map[types.NamespacedName]T) {
 	for name, object := range after {
 		changed[kind+name.String()] = before[name] != object && !reflect.DeepEqual(before[name], object)
 	}
@@ -189,7 +207,7 @@ func noteChanged[T comparable](changed map[string]bool, kind string, before, aft
 	}
 }
 
-// contentsOf returns what the volumes of a pod show.
+// contentsOf returns the ConfigMaps and Secrets in the volumes of a pod.
 func contentsOf(pod *v1.Pod) []string {
 	var all []string
 	config := func(name string) { all = append(all, "ConfigMap/"+pod.Namespace+"/"+name) }

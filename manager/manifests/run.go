@@ -3,41 +3,49 @@ package manifests
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
+
+	"github.com/volumekit/volumekit/util/ctxend"
+	"github.com/volumekit/volumekit/util/keylock"
 )
 
-// Run reads the directory whenever something changes in it, until ctx ends, and returns
-// its cause. It never gives up: a directory that is missing, or cannot be watched, is
-// looked at each [Config.Poll]. While nothing changes it does nothing. Dir may be a
-// symbolic link, or lead through some: one that is replaced is noticed. A file that is a
-// symbolic link to another directory is looked at when something changes in this one.
+// Run reads the directory after each change in it, until ctx ends, and returns ctx's cause.
+// It never gives up: a directory that is missing, or cannot be watched, is read at each
+// [Config.Poll]. While nothing changes it does nothing. Dir may be a symbolic link, or
+// contain some: Run notices their replacement. A file that is a symbolic link to another
+// directory is read when something changes in this directory.
 //
-// One Run at a time is enough.
+// One Run at a time is enough. When ctx ends Run returns soon; on a file system that does
+// not answer one system call for each directory may continue.
 func (s *Source) Run(ctx context.Context) error {
-	look := make(chan struct{}, 1)
+	if s.config.Dir == "" {
+		return fmt.Errorf("manifests: %w", errNoDir)
+	}
+	wake := make(chan struct{}, 1)
 	var watcher sync.WaitGroup
-	watcher.Go(func() { s.watchOrPoll(ctx, look) })
+	watcher.Go(func() { s.watchOrPoll(ctx, wake) })
 	defer watcher.Wait()
 	for {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-look:
+		case <-wake:
 		}
-		// An error was reported, and is tried again when the directory is.
-		if wait, _ := s.read(); wait > 0 {
-			time.AfterFunc(wait, func() { poke(look) })
+		// The error was reported; the next change or poll retries.
+		if wait, _ := s.readInTime(ctx); wait > 0 {
+			time.AfterFunc(wait, func() { notify(wake) })
 		}
 	}
 }
 
-// watchOrPoll asks for a look after each change, and where that is not told, again and
-// again.
-func (s *Source) watchOrPoll(ctx context.Context, look chan<- struct{}) {
+// watchOrPoll sends to wake after each change, or at each poll if the directory cannot be
+// watched.
+func (s *Source) watchOrPoll(ctx context.Context, wake chan<- struct{}) {
 	for ctx.Err() == nil {
-		err := s.watch(ctx, s.config.Dir, func() { poke(look) }) // it has ended: look, and try it again
-		poke(look)
+		err := s.watchInTime(ctx, func() { notify(wake) }) // read once after the watch ends, and watch again
+		notify(wake)
 		if errors.Is(err, errMoved) {
 			continue
 		}
@@ -48,12 +56,22 @@ func (s *Source) watchOrPoll(ctx context.Context, look chan<- struct{}) {
 	}
 }
 
-// errMoved: the path of the directory may have come to lead to another one.
+// watchInTime runs watch. It returns soon after ctx ends, also if a file system on the path
+// hangs.
+func (s *Source) watchInTime(ctx context.Context, changed func()) error {
+	_, _, err := keylock.Await(ctx, &s.watching, "", ctxend.Kernel, func() (struct{}, error) {
+		return struct{}{}, s.watch(ctx, s.config.Dir, changed)
+	}, nil)
+	return err
+}
+
+// errMoved ends a watch after which the path may lead to another directory.
 var errMoved = errors.New("the directory may be another one now")
 
-func poke(look chan<- struct{}) {
+// notify sends to a channel of length one, unless a value is pending.
+func notify(wake chan<- struct{}) {
 	select {
-	case look <- struct{}{}:
+	case wake <- struct{}{}:
 	default:
 	}
 }

@@ -11,68 +11,74 @@ import (
 	"sync"
 	"time"
 
+	"github.com/volumekit/volumekit/manager"
+	"github.com/volumekit/volumekit/util/ctxend"
+	"github.com/volumekit/volumekit/util/keylock"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Config is what a [Source] needs. Only Dir is required.
+// Config configures a [Source]. Only Dir is required.
 type Config struct {
-	// Dir is the directory. It may be missing for now: see Pods.
+	// Dir is the directory of manifests. It need not exist yet: see Pods.
 	Dir string
-	// Keep is a directory for the last good content of the files, secrets included.
-	// It is created, for its owner alone, and is not Dir. Of what is in it only files
-	// whose name ends in ".kept" are read, written and removed.
-	// Empty: what was last good is forgotten when the program ends, and a file that
-	// is broken after that counts as missing.
+	// Keep is a directory for the last valid content of the files, secrets included. It
+	// is created, accessible to its owner alone, and must not be Dir. Only files in it
+	// whose names end in ".kept" are read, written and removed. Empty: the last valid
+	// content is lost when the program ends, and a file that is invalid after that counts
+	// as missing.
 	Keep string
-	// Node is the name of this node, which the UIDs of pods follow from.
+	// Node is the name of this node, from which the UIDs of pods are computed.
 	Node types.NodeName
 
-	// Settle is how long nobody must have written to a file before it is read, and
-	// how long one must be missing before its pods go: some editors move a file away
-	// before they write it anew. 0: 100 ms.
+	// Settle is the time for which a file must be unchanged before it is read, and for
+	// which a file must be missing before its pods are removed: some editors move a file
+	// away before they write it anew. 0: 100 ms.
 	Settle time.Duration
-	// Poll is how often the directory is looked at where nobody tells of changes in
-	// it: on other systems than Linux, and while it is missing; 0: 2 s.
+	// Poll is the interval of reading a directory that cannot be watched: on other
+	// systems than Linux, and while it is missing; 0: 2 s.
 	Poll time.Duration
 
-	// Report is told of each problem once, when it turns up. It must not call the
-	// source. Nil: nobody is; see [Source.Problems].
+	// Report receives each problem once, when it occurs. It must not call the source.
+	// Nil: no reports; see [Source.Problems].
 	Report func(Problem)
-	// ContentChanged is told which pods have a volume with content that has changed:
-	// manager.Manager.MarkRemountRequired is for them. It must not wait, nor call the
-	// source. Whoever passes all of it on needs no look from time to time:
-	// manager.Config.Refresh may be less than 0. Nil: nobody is told.
+	// ContentChanged receives the pods that have a volume with changed content, for
+	// manager.Manager.MarkRemountRequired. It must not block, nor call the source. If all
+	// pods are passed on, the manager needs no periodic refresh:
+	// manager.Config.Refresh may be less than 0. Nil: no reports.
 	ContentChanged func(pods []types.UID)
 }
 
-// A Source has the pods of a directory of manifests, and all that belongs to them. It
-// is a manager.Source. Make one with [New]. All methods are safe for concurrent use;
-// what they return is nobody's to change.
+// A Source has the pods of a directory of manifests, with their claims, volumes and content.
+// It is a [manager.IncrementalPodSource] and a [volume.ClaimReader]: set it as Pods and Claims of
+// manager.Config. [New] returns one: the zero value has nothing, and its methods return a
+// [*field.Error]. All methods are safe for concurrent use; callers must not change
+// the returned objects.
 type Source struct {
 	config  Config
-	keep    keep
+	copies  copyStore
 	watch   func(ctx context.Context, dir string, changed func()) error
 	changed chan struct{}
 
-	reading sync.Mutex // one reads the directory at a time; before mu
+	reading  keylock.Map // locked, for "", by the call that reads the directory; before mu
+	watching keylock.Map // locked, for "", by the call that watches it
 
-	mu       sync.Mutex
-	files    map[string]file
-	current  *objects // nil: the directory was never read
-	problems []Problem
-	isFailed bool      // the directory could not be read last
-	begun    time.Time // when it was first tried
+	mu          sync.Mutex
+	files       map[string]file
+	current     *objects // nil: the directory was never read
+	problems    []Problem
+	subscribers map[*func(manager.Change)]bool
+	isFailed    bool      // the last read of the directory failed
+	firstRead   time.Time // of the first read
 }
 
-// New returns a source. A directory without a name is an error, as is one for both Dir
-// and Keep; one that is missing is not.
-func New(config Config) (*Source, error) {
-	switch {
-	case config.Dir == "":
-		return nil, errors.New("manifests: Config.Dir is missing")
-	case config.Settle < 0, config.Poll < 0:
-		return nil, errors.New("manifests: Config: Settle and Poll are not less than 0")
+// New returns a source. It returns an error if Dir is empty, if Dir and Keep are one
+// directory, or if a file system has not answered when ctx ends. A missing directory is no
+// error.
+func New(ctx context.Context, config Config) (*Source, error) {
+	if err := config.check(); err != nil {
+		return nil, fmt.Errorf("manifests: %w", err)
 	}
 	if config.Settle == 0 {
 		config.Settle = 100 * time.Millisecond
@@ -90,16 +96,47 @@ func New(config Config) (*Source, error) {
 	if config.Dir, err = filepath.Abs(config.Dir); err != nil {
 		return nil, fmt.Errorf("manifests: Config.Dir: %w", err)
 	}
-	if config.Keep != "" && isSame(config.Keep, config.Dir) {
-		return nil, fmt.Errorf("manifests: Config.Keep %q is Config.Dir", short(config.Keep))
+	if same, err := isSameInTime(ctx, config.Keep, config.Dir); err != nil {
+		return nil, fmt.Errorf("manifests: Config.Keep: %w", err)
+	} else if same {
+		return nil, fmt.Errorf("manifests: %w", field.Invalid(configPath.Child("Keep"), shorten(config.Keep), "must not be Config.Dir"))
 	}
 	return &Source{
-		config: config, keep: keep(config.Keep), watch: watch,
+		config: config, copies: copyStore(config.Keep), watch: watch,
 		changed: make(chan struct{}, 1), files: map[string]file{},
 	}, nil
 }
 
-// isSame reports whether both name one directory, also by a link, or will.
+var configPath = field.NewPath("Config")
+
+// errNoDir is a *field.Error.
+var errNoDir error = field.Required(configPath.Child("Dir"), "a source reads a directory")
+
+func (c Config) check() error {
+	switch {
+	case c.Dir == "":
+		return errNoDir
+	case c.Settle < 0:
+		return field.Invalid(configPath.Child("Settle"), c.Settle.String(), "must be at least 0")
+	case c.Poll < 0:
+		return field.Invalid(configPath.Child("Poll"), c.Poll.String(), "must be at least 0")
+	}
+	return nil
+}
+
+// comparing locks directories while New compares them.
+var comparing keylock.Map
+
+func isSameInTime(ctx context.Context, keep, dir string) (bool, error) {
+	if keep == "" {
+		return false, nil
+	}
+	same, _, err := keylock.Await(ctx, &comparing, keep, ctxend.Kernel, func() (bool, error) { return isSame(keep, dir), nil }, nil)
+	return same, err
+}
+
+// isSame reports whether both names lead to one directory, also by a link, or will when it
+// is created.
 func isSame(name, dir string) bool {
 	if abs, err := filepath.Abs(name); err == nil && abs == dir {
 		return true
@@ -112,11 +149,11 @@ func isSame(name, dir string) bool {
 	return err == nil && os.SameFile(a, b)
 }
 
-// Pods returns the pods, sorted by namespace and name. It reads the directory if that
-// has not been read yet; one that cannot be is an error until it can be. So is, until
-// then, a file that is broken while its copy in [Config.Keep] is, too: until one of
-// them is mended or removed. Some seconds it waits for files that are just being
-// written.
+// Pods returns the pods, sorted by namespace and name. It reads the directory if it has not
+// been read yet. Until the first successful read, an unreadable directory is an error, and
+// so is an invalid file whose copy in [Config.Keep] is invalid, too, until one of the two is
+// mended or removed. Pods waits a few seconds for files that are being written. If ctx ends
+// first, the error wraps ctx.Err() and the cause.
 func (s *Source) Pods(ctx context.Context) ([]*v1.Pod, error) {
 	current, err := s.objects(ctx)
 	if err != nil {
@@ -125,64 +162,80 @@ func (s *Source) Pods(ctx context.Context) ([]*v1.Pod, error) {
 	return slices.Clone(current.pods), nil
 }
 
-// PersistentVolumeClaim returns a claim, bound if there is a volume for it. The error
-// wraps fs.ErrNotExist if there is none, as those of all methods for one object.
-func (s *Source) PersistentVolumeClaim(ctx context.Context, namespace, name string) (*v1.PersistentVolumeClaim, error) {
+// Pod returns a pod by its UID.
+func (s *Source) Pod(ctx context.Context, uid types.UID) (*v1.Pod, error) {
 	current, err := s.objects(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return get(current.claims, "PersistentVolumeClaim", namespace, name)
+	pod := current.byUID[uid]
+	if pod == nil {
+		return nil, fmt.Errorf("pod %q: %w", shorten(string(uid)), fs.ErrNotExist)
+	}
+	return pod, nil
 }
 
-// PersistentVolume returns a volume.
-func (s *Source) PersistentVolume(ctx context.Context, name string) (*v1.PersistentVolume, error) {
+// GetPersistentVolumeClaim returns a claim, bound if there is a volume for it. The error of a
+// missing claim wraps fs.ErrNotExist, as in all methods for one object.
+func (s *Source) GetPersistentVolumeClaim(ctx context.Context, namespace, name string) (*v1.PersistentVolumeClaim, error) {
 	current, err := s.objects(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return get(current.volumes, "PersistentVolume", "", name)
+	return objectNamed(current.claims, "PersistentVolumeClaim", namespace, name)
 }
 
-// GetConfigMap returns a config map. It is what package content asks, as GetSecret is.
+// GetPersistentVolume returns a volume.
+func (s *Source) GetPersistentVolume(ctx context.Context, name string) (*v1.PersistentVolume, error) {
+	current, err := s.objects(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return objectNamed(current.volumes, "PersistentVolume", "", name)
+}
+
+// GetConfigMap returns a ConfigMap. With GetSecret it serves package content.
 func (s *Source) GetConfigMap(ctx context.Context, namespace, name string) (*v1.ConfigMap, error) {
 	current, err := s.objects(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return get(current.configMaps, "ConfigMap", namespace, name)
+	return objectNamed(current.configMaps, "ConfigMap", namespace, name)
 }
 
-// GetSecret returns a secret, with its stringData in its data.
+// GetSecret returns a Secret, with its stringData merged into its data.
 func (s *Source) GetSecret(ctx context.Context, namespace, name string) (*v1.Secret, error) {
 	current, err := s.objects(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return get(current.secrets, "Secret", namespace, name)
+	return objectNamed(current.secrets, "Secret", namespace, name)
 }
 
-func get[T any](all map[types.NamespacedName]T, kind, namespace, name string) (T, error) {
+// objectNamed returns the object of a name; if it is missing, an error that wraps fs.ErrNotExist.
+func objectNamed[T any](all map[types.NamespacedName]T, kind, namespace, name string) (T, error) {
 	object, ok := all[types.NamespacedName{Namespace: namespace, Name: name}]
 	if !ok {
-		return object, fmt.Errorf("%s %q: %w", kind, short(types.NamespacedName{Namespace: namespace, Name: name}.String()), fs.ErrNotExist)
+		return object, fmt.Errorf("%s %q: %w", kind, shorten(types.NamespacedName{Namespace: namespace, Name: name}.String()), fs.ErrNotExist)
 	}
 	return object, nil
 }
 
-// Changed returns a channel that gets a value after something has changed, while Run
-// runs.
+// Changed returns a channel that receives a value after each change, while Run runs.
 func (s *Source) Changed() <-chan struct{} { return s.changed }
 
-// Problems returns what is wrong now, sorted by file.
+// Problems returns the current problems, sorted by file.
 func (s *Source) Problems() []Problem {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.problems)
 }
 
-// objects returns what was read last.
+// objects returns the current objects, after a first read.
 func (s *Source) objects(ctx context.Context) (*objects, error) {
+	if s.config.Dir == "" {
+		return nil, fmt.Errorf("manifests: %w", errNoDir)
+	}
 	for {
 		s.mu.Lock()
 		current := s.current
@@ -190,7 +243,7 @@ func (s *Source) objects(ctx context.Context) (*objects, error) {
 		if current != nil {
 			return current, nil
 		}
-		wait, err := s.read()
+		wait, err := s.readInTime(ctx)
 		switch {
 		case !errors.Is(err, errUnsettled):
 			if err != nil {

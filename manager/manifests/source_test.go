@@ -16,28 +16,28 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A dir is a directory of manifests that a source watches.
-type dir struct {
+// A testDir is a directory of manifests that a source watches.
+type testDir struct {
 	*testing.T
 	path   string
 	source *Source
 }
 
-func newDir(t *testing.T, change ...func(*Config)) *dir {
+func newDir(t *testing.T, change ...func(*Config)) *testDir {
 	t.Helper()
-	d := &dir{T: t, path: t.TempDir()}
+	d := &testDir{T: t, path: t.TempDir()}
 	config := Config{Dir: d.path, Node: "node-1", Settle: 20 * time.Millisecond, Poll: 20 * time.Millisecond}
 	for _, change := range change {
 		change(&config)
 	}
 	var err error
-	d.source, err = New(config)
+	d.source, err = New(t.Context(), config)
 	require.NoError(t, err)
 	return d
 }
 
 // run runs the source until the test ends.
-func (d *dir) run() {
+func (d *testDir) run() {
 	ctx, cancel := context.WithCancel(d.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- d.source.Run(ctx) }()
@@ -47,18 +47,18 @@ func (d *dir) run() {
 	})
 }
 
-// put writes a file as editors do.
-func (d *dir) put(name, text string) {
+// writeFile writes a file by a rename, as editors do.
+func (d *testDir) writeFile(name, text string) {
 	d.Helper()
 	tmp := filepath.Join(d.path, ".tmp-"+name)
 	require.NoError(d, os.WriteFile(tmp, []byte(text), 0o600))
 	require.NoError(d, os.Rename(tmp, filepath.Join(d.path, name)))
 }
 
-func (d *dir) remove(name string) { require.NoError(d, os.Remove(filepath.Join(d.path, name))) }
+func (d *testDir) remove(name string) { require.NoError(d, os.Remove(filepath.Join(d.path, name))) }
 
-// pods returns names and UIDs.
-func (d *dir) pods() map[string]types.UID {
+// pods returns the names and UIDs of the pods.
+func (d *testDir) pods() map[string]types.UID {
 	d.Helper()
 	pods, err := d.source.Pods(d.Context())
 	require.NoError(d, err)
@@ -69,12 +69,12 @@ func (d *dir) pods() map[string]types.UID {
 	return all
 }
 
-func (d *dir) eventually(is func() bool) {
+func (d *testDir) waitUntil(is func() bool) {
 	d.Helper()
 	require.Eventually(d, is, time.Minute, 5*time.Millisecond)
 }
 
-func (d *dir) says(part string) bool {
+func (d *testDir) hasProblem(part string) bool {
 	for _, p := range d.source.Problems() {
 		if strings.Contains(p.Error(), part) {
 			return true
@@ -83,114 +83,116 @@ func (d *dir) says(part string) bool {
 	return false
 }
 
-func unsupported(context.Context, string, func()) error { return errors.ErrUnsupported }
+func unsupportedWatch(context.Context, string, func()) error { return errors.ErrUnsupported }
 
-// TestFiles: files come, change and go, with the kernel's word for it and without.
-func TestFiles(t *testing.T) {
-	for name, watch := range map[string]func(context.Context, string, func()) error{"watched": watch, "polled": unsupported} {
+// TestFilesAreFollowed: files are added, changed and removed, with inotify and by polls.
+func TestFilesAreFollowed(t *testing.T) {
+	for name, watch := range map[string]func(context.Context, string, func()) error{"watched": watch, "polled": unsupportedWatch} {
 		t.Run(name, func(t *testing.T) {
 			d := newDir(t)
 			d.source.watch = watch
 			d.run()
 			require.Empty(t, d.pods())
-			d.put("a.yaml", podYAML("a", "{name: x}"))
-			d.put("b.json", `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "b"}, "spec": {"containers": [{"name": "c"}]}}`)
-			d.put("ignored.txt", podYAML("c"))
-			d.eventually(func() bool { return len(d.pods()) == 2 })
+			d.writeFile("a.yaml", podYAML("a", "{name: x}"))
+			d.writeFile("b.json", `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "b"}, "spec": {"containers": [{"name": "c"}]}}`)
+			d.writeFile("ignored.txt", podYAML("c"))
+			d.waitUntil(func() bool { return len(d.pods()) == 2 })
 			before := d.pods()
-			d.put("a.yaml", podYAML("a", "{name: z}"))
-			d.eventually(func() bool { return d.pods()["a"] != before["a"] })
+			d.writeFile("a.yaml", podYAML("a", "{name: z}"))
+			d.waitUntil(func() bool { return d.pods()["a"] != before["a"] })
 			require.Equal(t, before["b"], d.pods()["b"])
-			d.put("a.yaml", "# Moved, and back as it was.\n"+podYAML("a", "{name: x}"))
-			d.eventually(func() bool { return d.pods()["a"] == before["a"] })
+			d.writeFile("a.yaml", "# Moved, and back as it was.\n"+podYAML("a", "{name: x}"))
+			d.waitUntil(func() bool { return d.pods()["a"] == before["a"] })
 			d.remove("b.json")
-			d.eventually(func() bool { return len(d.pods()) == 1 })
+			d.waitUntil(func() bool { return len(d.pods()) == 1 })
 			require.Empty(t, d.source.Problems())
 		})
 	}
 }
 
-// TestChanged: who waits for the channel learns of each change.
+// TestChanged: the channel receives a value after each change.
 func TestChanged(t *testing.T) {
 	d := newDir(t)
 	d.run()
 	for i := range 5 {
-		d.put("a.yaml", podYAML(fmt.Sprint("pod-", i)))
+		d.writeFile("a.yaml", podYAML(fmt.Sprint("pod-", i)))
 		for d.pods()[fmt.Sprint("pod-", i)] == "" {
 			select {
 			case <-d.source.Changed():
 			case <-time.After(time.Minute):
-				t.Fatal("nobody told of a change")
+				t.Fatal("no change is reported")
 			}
 		}
 	}
 }
 
-// TestBroken: a file that is broken counts as it was, and says what is wrong with it.
-func TestBroken(t *testing.T) {
-	for name, test := range badManifests {
+// TestInvalidFileKeepsLastContent: an invalid file counts with its last valid content, and its problem is
+// reported.
+func TestInvalidFileKeepsLastContent(t *testing.T) {
+	for name, test := range invalidManifests {
 		if name == "too much data" || name == "too many" {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := newDir(t)
-			d.put("f.yaml", podYAML("good")+secretYAML)
-			d.put("other.yaml", podYAML("other"))
+			d.writeFile("f.yaml", podYAML("good")+secretYAML)
+			d.writeFile("other.yaml", podYAML("other"))
 			before := d.pods()
 			require.Len(t, before, 2)
 			d.run()
-			d.put("f.yaml", test.text)
-			d.eventually(func() bool { return d.says(test.says) })
+			d.writeFile("f.yaml", test.text)
+			d.waitUntil(func() bool { return d.hasProblem(test.errText) })
 			require.Equal(t, before, d.pods())
-			d.put("f.yaml", podYAML("good")+secretYAML)
-			d.eventually(func() bool { return len(d.source.Problems()) == 0 })
+			d.writeFile("f.yaml", podYAML("good")+secretYAML)
+			d.waitUntil(func() bool { return len(d.source.Problems()) == 0 })
 			require.Equal(t, before, d.pods())
 		})
 	}
 }
 
-// TestUnreadable: so does one that is too large, no file, or gone behind a link.
-func TestUnreadable(t *testing.T) {
+// TestUnreadableFileKeepsLastContent: a file that is too large or not regular, or a dangling link, counts
+// with its last valid content, and its problem is reported.
+func TestUnreadableFileKeepsLastContent(t *testing.T) {
 	link := func(to string) func(string) error {
 		return func(path string) error {
 			return errors.Join(os.Symlink(to, path+".tmp"), os.Rename(path+".tmp", path))
 		}
 	}
-	for says, replace := range map[string]func(path string) error{
+	for errText, replace := range map[string]func(path string) error{
 		"f.yaml: a file has at most":       func(path string) error { return os.Truncate(path, maxFile+1) },
 		"f.yaml: not a regular file":       link("."),
 		"f.yaml: stat ":                    link("nowhere"),
 		"f.yaml: the file holds no object": func(path string) error { return os.Truncate(path, 0) },
 	} {
 		d := newDir(t)
-		d.put("f.yaml", podYAML("good"))
+		d.writeFile("f.yaml", podYAML("good"))
 		before := d.pods()
 		require.Len(t, before, 1)
 		d.run()
 		require.NoError(t, replace(filepath.Join(d.path, "f.yaml")))
-		d.eventually(func() bool { return d.says(says) })
+		d.waitUntil(func() bool { return d.hasProblem(errText) })
 		require.Equal(t, before, d.pods())
-		d.put("f.yaml", podYAML("good"))
-		d.eventually(func() bool { return len(d.source.Problems()) == 0 })
+		d.writeFile("f.yaml", podYAML("good"))
+		d.waitUntil(func() bool { return len(d.source.Problems()) == 0 })
 		require.Equal(t, before, d.pods())
 	}
 }
 
-// TestKeep: what was last in order is known after a restart.
-func TestKeep(t *testing.T) {
+// TestContentSurvivesRestart: the last valid content is available after a restart.
+func TestContentSurvivesRestart(t *testing.T) {
 	keep := filepath.Join(t.TempDir(), "keep")
 	d := newDir(t, func(c *Config) { c.Keep = keep })
-	d.put("f.yaml", podYAML("good"))
-	d.put("g.yaml", podYAML("gone"))
+	d.writeFile("f.yaml", podYAML("good"))
+	d.writeFile("g.yaml", podYAML("gone"))
 	before := d.pods()
 	require.Len(t, before, 2)
-	d.put("f.yaml", podYAML("good")[:60])
+	d.writeFile("f.yaml", podYAML("good")[:60])
 	d.remove("g.yaml")
 
 	again := newDir(t, func(c *Config) { c.Dir, c.Keep = d.path, keep })
 	require.Equal(t, map[string]types.UID{"good": before["good"]}, again.pods())
-	require.True(t, again.says("f.yaml"))
+	require.True(t, again.hasProblem("f.yaml"))
 	names, err := os.ReadDir(keep)
 	require.NoError(t, err)
 	require.Len(t, names, 1)
@@ -202,8 +204,9 @@ func TestKeep(t *testing.T) {
 	require.Empty(t, forgetful.pods())
 }
 
-// TestEditors: whichever way a file is saved, its pod is never gone.
-func TestEditors(t *testing.T) {
+// TestSavingKeepsPods: the pod of a file stays while the file is saved, in all ways in which editors do
+// that.
+func TestSavingKeepsPods(t *testing.T) {
 	text := podYAML("pod", "{name: x}") + "---\n" + podYAML("other")
 	for name, save := range map[string]func(path string) error{
 		"moved away first": func(path string) error {
@@ -225,7 +228,7 @@ func TestEditors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := newDir(t, func(c *Config) { c.Settle = 20 * time.Second })
 			old := time.Now().Add(-time.Hour)
-			d.put("f.yaml", text)
+			d.writeFile("f.yaml", text)
 			require.NoError(t, os.Chtimes(filepath.Join(d.path, "f.yaml"), old, old))
 			before := d.pods()
 			require.Len(t, before, 2)
@@ -243,55 +246,55 @@ func TestEditors(t *testing.T) {
 	}
 }
 
-// TestDirectory: one that is missing is an error at first, and no reason to let go of
-// anything later.
-func TestDirectory(t *testing.T) {
+// TestMissingDirectory: a missing directory is an error at first, and later does not remove pods.
+func TestMissingDirectory(t *testing.T) {
 	d := newDir(t)
 	require.NoError(t, os.Remove(d.path))
 	_, err := d.source.Pods(t.Context())
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	d.run()
-	d.eventually(func() bool { return d.says("no such file") })
+	d.waitUntil(func() bool { return d.hasProblem("no such file") })
 	require.NoError(t, os.Mkdir(d.path, 0o755))
-	d.put("a.yaml", podYAML("a"))
-	d.eventually(func() bool {
+	d.writeFile("a.yaml", podYAML("a"))
+	d.waitUntil(func() bool {
 		pods, err := d.source.Pods(t.Context())
 		return err == nil && len(pods) == 1 && len(d.source.Problems()) == 0
 	})
 	away := d.path + "-away"
 	require.NoError(t, os.Rename(d.path, away))
-	d.eventually(func() bool { return d.says("no such file") })
+	d.waitUntil(func() bool { return d.hasProblem("no such file") })
 	require.Len(t, d.pods(), 1)
 	require.NoError(t, os.Rename(away, d.path))
-	d.eventually(func() bool { return len(d.source.Problems()) == 0 })
-	d.put("b.yaml", podYAML("b"))
-	d.eventually(func() bool { return len(d.pods()) == 2 })
+	d.waitUntil(func() bool { return len(d.source.Problems()) == 0 })
+	d.writeFile("b.yaml", podYAML("b"))
+	d.waitUntil(func() bool { return len(d.pods()) == 2 })
 	require.NoError(t, os.RemoveAll(d.path))
-	d.eventually(func() bool { return d.says("no such file") })
+	d.waitUntil(func() bool { return d.hasProblem("no such file") })
 	require.NoError(t, os.Mkdir(d.path, 0o755))
-	d.put("c.yaml", podYAML("c"))
-	d.eventually(func() bool { return d.pods()["c"] != "" })
+	d.writeFile("c.yaml", podYAML("c"))
+	d.waitUntil(func() bool { return d.pods()["c"] != "" })
 }
 
-// TestTwice: of two of one name the first file's counts.
-func TestTwice(t *testing.T) {
+// TestDuplicateObjects: of two objects with one name that of the first file counts.
+func TestDuplicateObjects(t *testing.T) {
 	d := newDir(t)
-	d.put("b.yaml", podYAML("pod", "{name: b}")+volumeYAML+claimYAML+configYAML+secretYAML)
-	d.put("a.yaml", podYAML("pod", "{name: a}")+volumeYAML+claimYAML+configYAML+secretYAML)
-	d.put("c.yaml", strings.Replace(podYAML("x"), "{name", "{uid: same, name", 1)+"---\n"+strings.Replace(podYAML("z"), "{name", "{uid: same, name", 1))
+	d.writeFile("b.yaml", podYAML("pod", "{name: b}")+volumeYAML+claimYAML+configYAML+secretYAML)
+	d.writeFile("a.yaml", podYAML("pod", "{name: a}")+volumeYAML+claimYAML+configYAML+secretYAML)
+	d.writeFile("c.yaml", strings.Replace(podYAML("x"), "{name", "{uid: same, name", 1)+"---\n"+strings.Replace(podYAML("z"), "{name", "{uid: same, name", 1))
 	pods, err := d.source.Pods(t.Context())
 	require.NoError(t, err)
 	require.Len(t, pods, 2)
 	require.Equal(t, "a", pods[0].Spec.Volumes[0].Name)
 	require.Len(t, d.source.Problems(), 6)
-	require.True(t, d.says(`b.yaml, document 1 (Pod/pod): metadata.name: Duplicate value: "default/pod"`))
-	require.True(t, d.says(`c.yaml, document 2 (Pod/z): metadata.uid: Duplicate value: "same"`))
+	require.True(t, d.hasProblem(`b.yaml, document 1 (Pod/pod): metadata.name: Duplicate value: "default/pod"`))
+	require.True(t, d.hasProblem(`c.yaml, document 2 (Pod/z): metadata.uid: Duplicate value: "same"`))
 }
 
-func TestUID(t *testing.T) {
+// TestUIDOfManifest: the UID of a pod depends on its manifest and the node only.
+func TestUIDOfManifest(t *testing.T) {
 	uid := func(node types.NodeName, text string) types.UID {
 		d := newDir(t, func(c *Config) { c.Node = node })
-		d.put("a.yaml", text)
+		d.writeFile("a.yaml", text)
 		return d.pods()["p"]
 	}
 	first := uid("n", podYAML("p"))
@@ -302,12 +305,12 @@ func TestUID(t *testing.T) {
 	require.Equal(t, types.UID("own"), uid("n", strings.Replace(podYAML("p"), "{name", "{uid: own, name", 1)))
 }
 
-// TestVolumeOfNoSource: a volume of which no more than its name is said is an emptyDir, as
-// the API server has it; one of which more is said stays what it is.
-func TestVolumeOfNoSource(t *testing.T) {
+// TestVolumeWithoutSource: a volume that has only a name becomes an emptyDir, as by the API
+// server; a volume with a source stays unchanged.
+func TestVolumeWithoutSource(t *testing.T) {
 	sourceOf := func(text string) v1.VolumeSource {
 		d := newDir(t)
-		d.put("a.yaml", podYAML("p", text))
+		d.writeFile("a.yaml", podYAML("p", text))
 		pods, err := d.source.Pods(t.Context())
 		require.NoError(t, err)
 		require.Len(t, pods, 1)
@@ -319,8 +322,8 @@ func TestVolumeOfNoSource(t *testing.T) {
 	require.Nil(t, sourceOf("{name: x, hostPath: {path: /x}}").EmptyDir)
 }
 
-// TestClaims: claims are bound as the control plane would.
-func TestClaims(t *testing.T) {
+// TestClaimBinding: claims are bound as by the control plane.
+func TestClaimBinding(t *testing.T) {
 	ref := strings.Replace(volumeYAML, "spec: {", "spec: {claimRef: {name: data}, ", 1)
 	for name, test := range map[string]struct {
 		text  string
@@ -337,54 +340,56 @@ func TestClaims(t *testing.T) {
 		"lost":               {claimYAML + "status: {phase: Lost}\n" + volumeYAML, false},
 	} {
 		d := newDir(t)
-		d.put("a.yaml", test.text)
-		claim, err := d.source.PersistentVolumeClaim(t.Context(), "default", "data")
+		d.writeFile("a.yaml", test.text)
+		claim, err := d.source.GetPersistentVolumeClaim(t.Context(), "default", "data")
 		require.NoError(t, err, name)
 		require.Equal(t, test.bound, claim.Status.Phase == v1.ClaimBound, name)
 		require.NotEmpty(t, claim.UID, name)
 		if test.bound {
-			pv, err := d.source.PersistentVolume(t.Context(), claim.Spec.VolumeName)
+			pv, err := d.source.GetPersistentVolume(t.Context(), claim.Spec.VolumeName)
 			require.NoError(t, err, name)
 			require.Equal(t, claim.UID, pv.Spec.ClaimRef.UID, name)
 		}
 	}
 }
 
-func TestEphemeral(t *testing.T) {
+// TestEphemeralClaims: the claim of an ephemeral volume is created from its template.
+func TestEphemeralClaims(t *testing.T) {
 	d := newDir(t)
-	d.put("a.yaml", podYAML("p", "{name: x, ephemeral: {volumeClaimTemplate: {spec: {volumeName: disk}}}}")+volumeYAML)
-	claim, err := d.source.PersistentVolumeClaim(t.Context(), "default", "p-x")
+	d.writeFile("a.yaml", podYAML("p", "{name: x, ephemeral: {volumeClaimTemplate: {spec: {volumeName: disk}}}}")+volumeYAML)
+	claim, err := d.source.GetPersistentVolumeClaim(t.Context(), "default", "p-x")
 	require.NoError(t, err)
 	require.Equal(t, v1.ClaimBound, claim.Status.Phase)
 	require.Equal(t, d.pods()["p"], claim.OwnerReferences[0].UID)
 }
 
-// TestContent: content has its getters, and a change names the pods that show it.
-func TestContent(t *testing.T) {
+// TestContentChanges: ConfigMaps and Secrets are returned, and a change reports the pods with them.
+func TestContentChanges(t *testing.T) {
 	told := make(chan []types.UID, 10)
 	d := newDir(t, func(c *Config) { c.ContentChanged = func(pods []types.UID) { told <- pods } })
-	d.put("p.yaml", podYAML("p", "{name: x, projected: {sources: [{configMap: {name: conf}}]}}")+"---\n"+
+	d.writeFile("p.yaml", podYAML("p", "{name: x, projected: {sources: [{configMap: {name: conf}}]}}")+"---\n"+
 		podYAML("q", "{name: x, secret: {secretName: key}}")+"---\n"+podYAML("r"))
-	d.put("c.yaml", configYAML)
-	d.put("s.yaml", secretYAML)
+	d.writeFile("c.yaml", configYAML)
+	d.writeFile("s.yaml", secretYAML)
 	d.run()
-	d.eventually(func() bool { return len(d.pods()) == 3 })
+	d.waitUntil(func() bool { return len(d.pods()) == 3 })
 	config, err := d.source.GetConfigMap(t.Context(), "default", "conf")
 	require.NoError(t, err)
 	require.Equal(t, "text", config.Data["a.conf"])
 	_, err = d.source.GetSecret(t.Context(), "other", "key")
 	require.ErrorIs(t, err, fs.ErrNotExist)
-	d.put("c.yaml", strings.Replace(configYAML, "text", "new", 1))
+	d.writeFile("c.yaml", strings.Replace(configYAML, "text", "new", 1))
 	require.Equal(t, []types.UID{d.pods()["p"]}, <-told)
-	d.put("s.yaml", strings.Replace(secretYAML, "sesame", "new", 1))
+	d.writeFile("s.yaml", strings.Replace(secretYAML, "sesame", "new", 1))
 	require.Equal(t, []types.UID{d.pods()["q"]}, <-told)
 	d.remove("c.yaml")
 	require.Equal(t, []types.UID{d.pods()["p"]}, <-told)
 }
 
-func TestConfig(t *testing.T) {
-	_, err := New(Config{})
+// TestInvalidConfigIsRefused: the error of an invalid configuration names the field.
+func TestInvalidConfigIsRefused(t *testing.T) {
+	_, err := New(t.Context(), Config{})
 	require.ErrorContains(t, err, "Config.Dir")
-	_, err = New(Config{Dir: "x", Poll: -1})
+	_, err = New(t.Context(), Config{Dir: "x", Poll: -1})
 	require.ErrorContains(t, err, "Poll")
 }

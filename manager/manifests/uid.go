@@ -10,26 +10,27 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// uidOf returns the UID of a pod that has none: the same whenever all that its manifest
-// says is the same.
+// uidOf returns the UID of a pod without one. It is the same for the same manifest and node.
 func uidOf(pod *v1.Pod, node types.NodeName) (types.UID, error) {
 	text, err := json.Marshal(pod)
 	if err != nil {
 		return "", err
 	}
-	return hash("pod", string(node), string(text)), nil
+	return uidFrom("pod", string(node), string(text)), nil
 }
 
-// claimUID is that of a claim which has none: of the name alone, so that a claim that
-// is changed is still the one that its volume is bound to.
+// claimUID returns the UID of a claim without one. It depends on the name alone, so that a
+// changed claim stays bound to its volume.
 func claimUID(claim *v1.PersistentVolumeClaim) types.UID {
-	return hash("claim", claim.Namespace, claim.Name)
+	return uidFrom("claim", claim.Namespace, claim.Name)
 }
 
-func hash(parts ...string) types.UID {
+// uidFrom returns a UID that depends only on the parts. It hashes the length of each part, so that
+// different lists of parts differ.
+func uidFrom(parts ...string) types.UID {
 	h := sha256.New()
 	for _, part := range parts {
-		_, _ = fmt.Fprintf(h, "%d:%s,", len(part), part) // no hash fails
+		_, _ = fmt.Fprintf(h, "%d:%s,", len(part), part) // a hash does not fail
 	}
 	return types.UID(hex.EncodeToString(h.Sum(nil)[:16]))
 }

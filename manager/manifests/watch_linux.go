@@ -11,26 +11,26 @@ import (
 )
 
 const (
-	// inside are the changes in a directory that matter.
-	inside = unix.IN_CREATE | unix.IN_CLOSE_WRITE | unix.IN_MODIFY | unix.IN_ATTRIB | unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_DELETE
-	// itself are those after which its name may lead elsewhere.
-	itself = unix.IN_DELETE_SELF | unix.IN_MOVE_SELF
-	// unknown are those after which some are not told.
-	unknown = unix.IN_IGNORED | unix.IN_UNMOUNT | unix.IN_Q_OVERFLOW
+	// changeEvents selects the changes in a directory that matter.
+	changeEvents = unix.IN_CREATE | unix.IN_CLOSE_WRITE | unix.IN_MODIFY | unix.IN_ATTRIB | unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_DELETE
+	// moveEvents selects the changes after which the path may lead elsewhere.
+	moveEvents = unix.IN_DELETE_SELF | unix.IN_MOVE_SELF
+	// lostEvents selects the events after which others may be lost.
+	lostEvents = unix.IN_IGNORED | unix.IN_UNMOUNT | unix.IN_Q_OVERFLOW
 )
 
-// A watcher is told of changes in a directory, and of those after which its path leads
-// to another one.
+// A watcher receives changes in a directory, and changes after which its path may lead to another
+// directory.
 type watcher struct {
 	*os.File
 	fd     int
 	parent int    // the watch on the directory's parent
-	name   string // the directory's in it
+	name   string // of the directory in its parent
 }
 
-// watch calls changed once it watches, and after each change in the directory. It
-// returns when ctx ends, when the directory cannot be watched, and, with errMoved, when
-// its path may have come to lead to another one.
+// watch calls changed once the watch is set up, and after each change in the directory. It returns when
+// ctx ends, when the directory cannot be watched, and, with errMoved, when the path may lead to another
+// directory.
 func watch(ctx context.Context, dir string, changed func()) error {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
@@ -38,7 +38,7 @@ func watch(ctx context.Context, dir string, changed func()) error {
 	}
 	w := watcher{File: os.NewFile(uintptr(fd), "inotify"), fd: fd}
 	defer func() { _ = w.Close() }()
-	if err := w.add(dir); err != nil {
+	if err := w.watchDir(dir); err != nil {
 		return fmt.Errorf("watching %s: %w", dir, err)
 	}
 	defer context.AfterFunc(ctx, func() { _ = w.Close() })()
@@ -49,7 +49,7 @@ func watch(ctx context.Context, dir string, changed func()) error {
 		if err != nil {
 			return err
 		}
-		isIn, isMoved := w.look(events[:n])
+		isIn, isMoved := w.classifyEvents(events[:n])
 		if isMoved {
 			return errMoved
 		}
@@ -59,15 +59,15 @@ func watch(ctx context.Context, dir string, changed func()) error {
 	}
 }
 
-// look reports whether something has changed in the directory, and whether its path may
-// lead to another one now.
-func (w *watcher) look(events []byte) (isIn, isMoved bool) {
+// classifyEvents reports whether the events include a change in the directory, and a change after which
+// the path may lead to another directory.
+func (w *watcher) classifyEvents(events []byte) (isIn, isMoved bool) {
 	for len(events) >= unix.SizeofInotifyEvent {
 		event := (*unix.InotifyEvent)(unsafe.Pointer(&events[0]))
 		end := min(len(events), unix.SizeofInotifyEvent+int(event.Len))
 		name := strings.TrimRight(string(events[unix.SizeofInotifyEvent:end]), "\x00")
 		switch {
-		case event.Mask&(itself|unknown) != 0, event.Mask&unix.IN_ATTRIB != 0 && name == "":
+		case event.Mask&(moveEvents|lostEvents) != 0, event.Mask&unix.IN_ATTRIB != 0 && name == "":
 			isMoved = true
 		case int(event.Wd) != w.parent:
 			isIn = true

@@ -13,18 +13,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// replaceLink replaces a symbolic link in one step, as who deploys does.
+// replaceLink replaces a symbolic link atomically, as deployments do.
 func replaceLink(t *testing.T, to, name string) {
 	t.Helper()
 	require.NoError(t, os.Symlink(to, name+".new"))
 	require.NoError(t, os.Rename(name+".new", name))
 }
 
-// TestWay: whatever on the way to the directory comes to lead to another one is noticed
-// though nobody looks from time to time, and so is what changes there afterwards.
-func TestWay(t *testing.T) {
+// TestReplacedPathIsNoticed: the replacement of any directory or link on the path is noticed without
+// polls, and so are later changes in the new directory.
+func TestReplacedPathIsNoticed(t *testing.T) {
 	for name, test := range map[string]struct {
-		links   map[string]string // to make at first
+		links   map[string]string // the links before the change
 		dir     string
 		replace func(t *testing.T)
 	}{
@@ -74,61 +74,62 @@ func TestWay(t *testing.T) {
 			d := newDir(t, func(c *Config) { c.Dir, c.Poll = test.dir, time.Hour })
 			d.path = filepath.Join(base, test.dir)
 			d.run()
-			d.put("one.yaml", podYAML("one"))
-			d.eventually(func() bool { return d.pods()["one"] != "" })
+			d.writeFile("one.yaml", podYAML("one"))
+			d.waitUntil(func() bool { return d.pods()["one"] != "" })
 			if name == "an empty directory that is held" {
 				d.remove("one.yaml")
-				d.eventually(func() bool { return len(d.pods()) == 0 })
+				d.waitUntil(func() bool { return len(d.pods()) == 0 })
 			}
 			test.replace(t)
-			d.eventually(func() bool { return d.pods()["two"] != "" && d.pods()["one"] == "" })
-			d.put("three.yaml", podYAML("three"))
-			d.eventually(func() bool { return d.pods()["three"] != "" })
+			d.waitUntil(func() bool { return d.pods()["two"] != "" && d.pods()["one"] == "" })
+			d.writeFile("three.yaml", podYAML("three"))
+			d.waitUntil(func() bool { return d.pods()["three"] != "" })
 			require.Empty(t, d.source.Problems())
 		})
 	}
 }
 
-// TestMadeAgain: one that is removed while somebody is in it is missed, and found when it
-// is made again.
-func TestMadeAgain(t *testing.T) {
+// TestRecreatedDirectoryIsNoticed: the removal of a directory that a process has open is noticed, and so
+// is the new directory at the path.
+func TestRecreatedDirectoryIsNoticed(t *testing.T) {
 	d := newDir(t)
-	d.put("a.yaml", podYAML("a"))
+	d.writeFile("a.yaml", podYAML("a"))
 	d.run()
-	d.eventually(func() bool { return d.pods()["a"] != "" })
+	d.waitUntil(func() bool { return d.pods()["a"] != "" })
 	held, err := os.Open(d.path)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, held.Close()) }()
 	for i := range 3 {
 		require.NoError(t, os.RemoveAll(d.path))
-		d.eventually(func() bool { return d.says("no such file") })
+		d.waitUntil(func() bool { return d.hasProblem("no such file") })
 		require.NoError(t, os.Mkdir(d.path, 0o755))
 		name := fmt.Sprint("again-", i)
-		d.put("b.yaml", podYAML(name))
-		d.eventually(func() bool { return d.pods()[name] != "" })
+		d.writeFile("b.yaml", podYAML(name))
+		d.waitUntil(func() bool { return d.pods()[name] != "" })
 	}
 }
 
-// TestOthersOnTheWay: what others do next to the directory is none of ours.
-func TestOthersOnTheWay(t *testing.T) {
+// TestChangesBesideDirectoryAreIgnored: changes next to the directory are ignored.
+func TestChangesBesideDirectoryAreIgnored(t *testing.T) {
 	base := t.TempDir()
 	dir, other := filepath.Join(base, "dir"), filepath.Join(base, "other")
 	require.NoError(t, os.Mkdir(dir, 0o755))
 	ctx, cancel := context.WithCancel(t.Context())
-	told, ended := make(chan struct{}, 100), make(chan error, 1)
-	go func() { ended <- watch(ctx, dir, func() { told <- struct{}{} }) }()
-	<-told
+	changes, ended := make(chan struct{}, 100), make(chan error, 1)
+	go func() { ended <- watch(ctx, dir, func() { changes <- struct{}{} }) }()
+	<-changes
 	for range 10 {
 		require.NoError(t, errors.Join(os.Mkdir(other, 0o755), os.Chmod(other, 0o700), os.Remove(other)))
 	}
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "a"), 0o755))
-	<-told
-	require.Empty(t, told)
+	<-changes
+	require.Empty(t, changes)
 	cancel()
 	require.ErrorIs(t, <-ended, os.ErrClosed)
 }
 
-func TestLinksWithoutEnd(t *testing.T) {
+// TestLinkLoopIsRefused: a loop of links, or a missing path, cannot be watched.
+func TestLinkLoopIsRefused(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "loop")
 	require.NoError(t, os.Symlink("loop", name))
 	require.ErrorIs(t, watch(t.Context(), name, func() {}), unix.ELOOP)

@@ -1,0 +1,26 @@
+package hostdisk
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/volume"
+)
+
+// TestTidyKeepsTheDirectoryOfAllPods: a plugin that creates the directories of another pod at that
+// moment would fail with ENOENT.
+func TestTidyKeepsTheDirectoryOfAllPods(t *testing.T) {
+	host, err := volume.NewHost(t.Context(), t.TempDir())
+	require.NoError(t, err)
+	dir, err := host.PodVolumeDir("uid", "example.com/plugin", "vol")
+	require.NoError(t, err)
+	pods := filepath.Join(host.Root(), "pods")
+	for range 2 {
+		require.NoError(t, os.MkdirAll(filepath.Dir(dir), 0o755))
+		require.NoError(t, Disk{host: host}.RemoveEmptyParents(t.Context(), dir))
+		require.NoDirExists(t, filepath.Join(pods, "uid"))
+		require.DirExists(t, pods)
+	}
+}

@@ -1,0 +1,49 @@
+package podspec
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/volumekit/volumekit/util/podvolume"
+	v1 "k8s.io/api/core/v1"
+)
+
+// A Use says whether the containers of a pod mount a volume or use it as a device.
+type Use struct{ mounted, device bool }
+
+// UsesOf returns the uses of volumes by containers of any kind, by the names of the volumes. A
+// volume without a use is not set up.
+func UsesOf(pod *v1.Pod) map[string]Use {
+	mounts, devices := podvolume.Names(pod)
+	uses := make(map[string]Use, len(mounts)+len(devices))
+	for name := range mounts {
+		uses[name] = Use{mounted: true, device: devices.Has(name)}
+	}
+	for name := range devices {
+		uses[name] = Use{mounted: mounts.Has(name), device: true}
+	}
+	return uses
+}
+
+// MissingOf returns the names in uses for which the pod has no volume, sorted.
+func MissingOf(pod *v1.Pod, uses map[string]Use) (missing []string) {
+	for name := range uses {
+		if !slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool { return v.Name == name }) {
+			missing = append(missing, name)
+		}
+	}
+	slices.Sort(missing)
+	return missing
+}
+
+// Check returns an error if the use does not fit the mode of the volume: a block device or a
+// file system.
+func (u Use) Check(block bool) error {
+	switch {
+	case block && u.mounted:
+		return fmt.Errorf("the volume is a block device, and a container has it in its volumeMounts")
+	case !block && u.device:
+		return fmt.Errorf("the volume is a file system, and a container has it in its volumeDevices")
+	}
+	return nil
+}

@@ -1,0 +1,238 @@
+package manager_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/content"
+	"github.com/volumekit/volumekit/emptydir"
+	"github.com/volumekit/volumekit/hostpath"
+	"github.com/volumekit/volumekit/local"
+	"github.com/volumekit/volumekit/manager"
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/volume"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// A successor is a node that takes over the volumes of a kubelet.
+type successor struct {
+	*realNode
+	testing.TB
+	getter content.MapGetter
+}
+
+func newSuccessor(t testing.TB, dir string) *successor {
+	t.Helper()
+	s := &successor{realNode: &realNode{dir: dir, source: manager.NewMemorySource()}, TB: t}
+	s.kernel = mount.New(mount.Config{})
+	t.Cleanup(func() { require.NoError(t, s.kernel.Close()) })
+	require.NoError(t, s.source.SetVolume(&v1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "pv-a"},
+		Spec: v1.PersistentVolumeSpec{
+			PersistentVolumeSource: v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: filepath.Join(dir, "disks/a")}},
+			ClaimRef:               &v1.ObjectReference{Namespace: "default", Name: "claim-a", UID: "claim"},
+		},
+	}))
+	require.NoError(t, s.source.SetClaim(&v1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "claim-a", UID: "claim"},
+		Spec:       v1.PersistentVolumeClaimSpec{VolumeName: "pv-a"},
+		Status:     v1.PersistentVolumeClaimStatus{Phase: v1.ClaimBound},
+	}))
+	s.setConfigMap("1")
+	s.getter.SetSecret(&v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "sec"}, Data: map[string][]byte{"pw": []byte("hidden")}})
+	s.restart()
+	return s
+}
+
+func (s *successor) setConfigMap(a string) {
+	s.getter.SetConfigMap(&v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "cm"}, Data: map[string]string{"a": a, "b.conf": "two"}})
+}
+
+// restart makes the manager of a new process.
+func (s *successor) restart() {
+	s.TB.Helper()
+	host, err := volume.NewHost(s.TB.Context(), filepath.Join(s.dir, "root"))
+	require.NoError(s.TB, err)
+	files := s.getter.Config()
+	files.Mounter = s.kernel
+	plugins, err := volume.NewVolumePluginMgr(s.TB.Context(), host,
+		local.New(local.Config{Mounter: s.kernel, Roots: []string{filepath.Join(s.dir, "disks")}}),
+		hostpath.New(hostpath.Config{Mounter: s.kernel, Roots: []string{filepath.Join(s.dir, "hostname")}, InPlace: true}),
+		emptydir.New(emptydir.Config{Mounter: s.kernel, NoteFiles: true}),
+		content.NewConfigMap(files), content.NewSecret(files), content.NewDownwardAPI(files), content.NewProjected(files),
+	)
+	require.NoError(s.TB, err)
+	s.manager, err = manager.New(manager.Config{Plugins: plugins, Mounter: s.kernel, Pods: s.source, Claims: s.source, Refresh: -1})
+	require.NoError(s.TB, err)
+}
+
+// mounts returns the mounts below the node's directory, by their paths in it.
+func (s *successor) mounts() map[string]mount.Info {
+	s.TB.Helper()
+	table, err := s.kernel.List(s.TB.Context())
+	require.NoError(s.TB, err)
+	all := map[string]mount.Info{}
+	for _, info := range table {
+		if below, ok := strings.CutPrefix(info.Mountpoint, s.dir+"/"); ok {
+			require.NotContains(s.TB, all, below, "stacked mounts")
+			all[below] = info
+		}
+	}
+	return all
+}
+
+// requireTakenOver requires the mounts of before, each the same, those of volumes with
+// nosuid and nodev.
+func (s *successor) requireTakenOver(before map[string]mount.Info) {
+	s.TB.Helper()
+	now := s.mounts()
+	require.Len(s.TB, now, len(before))
+	for path, was := range before {
+		is := now[path]
+		if strings.Contains(path, "/volumes/") {
+			require.Equal(s.TB, was.Flags|mount.NoSUID|mount.NoDev, is.Flags, path)
+			was.Flags, was.Options = is.Flags, is.Options
+		}
+		require.Equal(s.TB, was, is, path)
+	}
+}
+
+// TestTakeOver: the manager takes over the volumes of a stopped kubelet while the pod runs. Every
+// mount stays the same one, and every file as it is; the mounts of volumes get nosuid and nodev,
+// those of the container do not change. Updates reach the pod, and the tear-down leaves nothing.
+func TestTakeOver(t *testing.T) {
+	if mounttest.Namespace(t) {
+		testTakeOver(t, os.Getgid())
+	}
+}
+
+// TestTakeOverAsRoot is TestTakeOver with a group of the pod, and notes in extended attributes.
+func TestTakeOverAsRoot(t *testing.T) {
+	if mounttest.RootNamespace(t) {
+		testTakeOver(t, 2000)
+	}
+}
+
+func testTakeOver(t *testing.T, group int) {
+	dir := newTmpfsDir(t)
+	require.NoError(t, syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_BIND, ""), "suid and dev")
+	require.NoError(t, syscall.Mount("", dir, "", syscall.MS_SHARED, ""))
+	tree := kubeletTree{TB: t, dir: dir, uid: "0a1b2c3d", group: group}
+	tree.build()
+	s := newSuccessor(t, dir)
+	before, files := s.mounts(), tree.content()
+	require.Len(t, before, 8)
+	for path, info := range before {
+		require.Zero(t, info.Flags&(mount.NoSUID|mount.NoDev), path)
+	}
+
+	pod := tree.desired()
+	for range 2 {
+		stop := s.run(t.Context())
+		require.NoError(t, s.up(t.Context(), pod))
+		s.requireTakenOver(before)
+		require.Equal(t, files, tree.content())
+		require.Empty(t, s.manager.State().Leftovers)
+		mounted := s.manager.GetMountedVolumesForPod(pod.UID)
+		require.Len(t, mounted, len(pod.Spec.Volumes))
+		require.Equal(t, filepath.Join(dir, "hostname"), mounted["host"].Path)
+		require.Equal(t, tree.volume("configmap", "cm"), mounted["cm"].Path)
+		require.NoError(t, stop())
+		for _, volume := range []string{"nested", "mem", "wrapped_cm", "wrapped_sec", "wrapped_self", "wrapped_all"} {
+			require.FileExists(t, filepath.Join(tree.pod(), "plugins/kubernetes.io~empty-dir", volume, "ready"), "for the kubelet")
+		}
+		s.restart()
+	}
+
+	stop := s.run(t.Context())
+	require.NoError(t, s.up(t.Context(), pod))
+	s.setConfigMap("new")
+	s.manager.MarkRemountRequired(pod.UID)
+	for _, file := range []string{tree.volume("configmap", "cm") + "/a", tree.volume("projected", "all") + "/a"} {
+		require.Eventually(t, func() bool {
+			text, err := os.ReadFile(file)
+			return err == nil && string(text) == "new"
+		}, time.Minute, time.Millisecond)
+	}
+	require.DirExists(t, tree.volume("configmap", "cm")+"/nested")
+	text, err := os.ReadFile(tree.pod() + "/volume-subpaths/cm/c/2")
+	require.NoError(t, err)
+	require.Equal(t, "1", string(text), "a subPath shows the file that the container has begun with")
+
+	tree.stopContainer()
+	require.NoError(t, s.down(t.Context(), pod))
+	require.NoError(t, s.manager.WaitForAllPodsUnmount(t.Context()))
+	require.NoError(t, stop())
+	require.Empty(t, s.mounts())
+	left, err := os.ReadDir(tree.pod())
+	require.NoError(t, err)
+	require.Equal(t, []string{"containers", "etc-hosts"}, namesOf(left), "of the container runtime")
+	for file, want := range map[string]string{"disks/a/file": "on disk", "hostname": "node"} {
+		text, err := os.ReadFile(filepath.Join(dir, file))
+		require.NoError(t, err)
+		require.Equal(t, want, string(text))
+	}
+}
+
+func namesOf(entries []os.DirEntry) (names []string) {
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	slices.Sort(names)
+	return names
+}
+
+// TestTakeOverOfCSI: volumes of a plugin that is not registered stay as they are, in the pod
+// and in the directory of the plugin, and are shown. The pod's other volumes are torn down.
+func TestTakeOverOfCSI(t *testing.T) {
+	if !mounttest.Namespace(t) {
+		return
+	}
+	dir := newTmpfsDir(t)
+	tree := kubeletTree{TB: t, dir: dir, uid: "0a1b2c3d", group: os.Getgid()}
+	tree.build()
+	tree.stopContainer()
+	global := filepath.Join(dir, "root/plugins/kubernetes.io/csi/driver.example.com/0123456789abcdef/globalmount")
+	target := tree.volume("csi", "pv-csi/mount")
+	for _, path := range []string{global, target} {
+		require.NoError(t, os.MkdirAll(path, 0o750))
+		tree.mount("tmpfs", path, "tmpfs", 0, "")
+		require.NoError(t, os.WriteFile(filepath.Dir(path)+"/vol_data.json", []byte("{}"), 0o644))
+		require.NoError(t, os.WriteFile(path+"/file", nil, 0o644))
+	}
+	s := newSuccessor(t, dir)
+	before := s.mounts()
+	stop := s.run(t.Context())
+	pod := tree.desired()
+	require.NoError(t, s.up(t.Context(), pod))
+	leftovers := s.manager.State().Leftovers
+	require.Len(t, leftovers, 1)
+	require.Equal(t, filepath.Dir(target), leftovers[0].Path)
+	require.Equal(t, "kubernetes.io/csi", leftovers[0].Plugin)
+	require.Equal(t, pod.UID, leftovers[0].Pod)
+
+	s.source.RemovePod(pod.UID)
+	require.Eventually(t, func() bool {
+		state := s.manager.State()
+		return state.Populated && len(state.Volumes) == 0
+	}, time.Minute, time.Millisecond)
+	require.NoError(t, stop())
+	now := s.mounts()
+	require.Len(t, now, 2)
+	for path, info := range now {
+		require.Equal(t, before[path], info)
+		require.FileExists(t, filepath.Join(dir, path, "file"))
+		require.FileExists(t, filepath.Join(dir, filepath.Dir(path), "vol_data.json"))
+	}
+	left, err := os.ReadDir(tree.pod() + "/volumes")
+	require.NoError(t, err)
+	require.Equal(t, []string{"kubernetes.io~csi"}, namesOf(left))
+}
