@@ -1,9 +1,9 @@
-// Package apidefaults does to what somebody has written what the API server does to it.
+// Package apidefaults applies the API server's defaults to written objects.
 package apidefaults
 
 import v1 "k8s.io/api/core/v1"
 
-// Pod makes an emptyDir of each volume of which no more than its name is said.
+// Pod makes each volume without a source an emptyDir.
 func Pod(pod *v1.Pod) {
 	for i := range pod.Spec.Volumes {
 		if v := &pod.Spec.Volumes[i]; v.VolumeSource == (v1.VolumeSource{}) {

@@ -1,5 +1,5 @@
-// Package oneline keeps what anybody may have written from being more than one line, or
-// from moving the cursor, where it is printed.
+// Package oneline makes untrusted text safe to print: it stays in one line and does not
+// move the cursor.
 package oneline
 
 import (
@@ -7,8 +7,7 @@ import (
 	"unicode"
 )
 
-// Of returns the text with a blank for each control character and each separator of
-// lines.
+// Of returns the text with a blank for each control character and each line separator.
 func Of(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {

@@ -28,11 +28,11 @@ const (
 	most = 1000
 )
 
-// ButMonitor returns no calls if those that were made are the runtime's own, and how many
-// it has made. Else it returns all. They are the runtime's own if one thread is the
-// monitor, which sleeps no less than a minute, so that no timer of the program was due;
-// and if no thread makes others than those with which threads wait for one another, so
-// that nothing has come from outside.
+// ButMonitor returns no calls, and the number of the runtime's calls, if all calls are the
+// runtime's own; otherwise it returns all calls. Two conditions make calls the runtime's
+// own: one thread is the monitor, which sleeps for at least a minute, so no timer of the
+// program was due; and all other threads only make calls to wait for one another, so nothing
+// has come from outside.
 func (c Calls) ButMonitor() (others Calls, monitor int) {
 	monitors, all := 0, 0
 	for _, calls := range c {

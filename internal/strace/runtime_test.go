@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What the monitor of a program does that only sleeps, and another thread that it wakes.
+// look holds the calls of the runtime's monitor in a program that only sleeps; woken, the
+// calls of a thread that the monitor wakes.
 var (
 	look = []string{
 		"sched_getaffinity(0, 8192, [0 1]) = 32",

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LeaveDescriptors lets the process open so many more files, until restore is called. It
-// is for a process that a test has to itself, see mounttest.Namespace.
+// LeaveDescriptors limits the process to a number of further open files, until restore is
+// called. It requires a test in a process of its own, see mounttest.Namespace.
 func LeaveDescriptors(t testing.TB, free int) (restore func()) {
 	t.Helper()
 	var was unix.Rlimit
@@ -20,9 +20,9 @@ func LeaveDescriptors(t testing.TB, free int) (restore func()) {
 		require.NoError(t, err)
 		all = append(all, fd)
 	}
-	least := unix.Rlimit{Cur: uint64(slices.Max(all)), Max: was.Max} // one of them is too many
+	least := unix.Rlimit{Cur: uint64(slices.Max(all)), Max: was.Max} // all holds one more than free
 	if free == 0 {
-		least.Cur = 0 // none, whatever others close meanwhile
+		least.Cur = 0 // none, also if other goroutines close descriptors meanwhile
 	}
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &least))
 	for _, fd := range all {

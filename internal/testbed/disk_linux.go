@@ -12,8 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Tmpfs mounts one on a directory, with room for all that a test may make, until the
-// test ends.
+// Tmpfs mounts a tmpfs on a directory, large enough for any test, until the test ends.
 func Tmpfs(t testing.TB, dir string) string {
 	t.Helper()
 	require.NoError(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "nr_inodes=0,size=80%,mode=755"))
@@ -21,7 +20,7 @@ func Tmpfs(t testing.TB, dir string) string {
 	return dir
 }
 
-// Loop makes a loop device of a file, until the test ends.
+// Loop attaches a file to a loop device, until the test ends.
 func Loop(t testing.TB, image string) (device string) {
 	t.Helper()
 	out, err := exec.Command("losetup", "--find", "--show", image).CombinedOutput()
@@ -33,7 +32,7 @@ func Loop(t testing.TB, image string) (device string) {
 	return device
 }
 
-// Image makes an empty file of a size.
+// Image creates an empty file of a size.
 func Image(t testing.TB, name string, size int64) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(name, nil, 0o600))
@@ -47,8 +46,8 @@ type Disk struct {
 	Options []string // of mkfs
 }
 
-// Run runs a test as root with the disk mounted. What is missing for that may be
-// missing: loop devices, the file system, its mkfs.
+// Run runs a test as root with the disk mounted. It skips the test if loop devices, the file
+// system or its mkfs are missing.
 func (d Disk) Run(t *testing.T, test func(t *testing.T, dir string)) {
 	t.Helper()
 	if !mounttest.RootNamespace(t) {
@@ -70,7 +69,7 @@ func (d Disk) Run(t *testing.T, test func(t *testing.T, dir string)) {
 	test(t, target)
 }
 
-// lack is what a skip is for: where there are loop devices there is ext4.
+// lack returns the reason of a skip: machines with loop devices have ext4.
 func (d Disk) lack() string {
 	if d.FSType == "ext4" {
 		return "loop"
@@ -78,13 +77,13 @@ func (d Disk) lack() string {
 	return d.FSType
 }
 
-// Of linux/fs.h, for Protect.
+// Flags of linux/fs.h, for Protect.
 const (
 	Immutable  = 0x10
 	AppendOnly = 0x20
 )
 
-// Protect gives a file one of these, as chattr(1) does, or takes them away.
+// Protect sets one of these flags of a file, as chattr(1) does, or clears both.
 func Protect(t testing.TB, name string, flag int) {
 	t.Helper()
 	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)

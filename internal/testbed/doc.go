@@ -1,3 +1,3 @@
-// Package testbed is what tests of several packages stand on: how much of a thing they
-// do, trees and file systems of their own, and attackers.
+// Package testbed has helpers for tests of several packages: sizes of tests, trees and file
+// systems, and attackers.
 package testbed

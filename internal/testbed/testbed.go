@@ -10,11 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Long reports whether the tests that take their time are to take it.
+// Long reports whether tests run at full length.
 func Long() bool { return os.Getenv("VOLUMEKIT_LONG") != "" }
 
-// UpTo is how much of a thing a test does: a tenth of few with -short, which slow
-// machines get.
+// UpTo returns the number of repetitions of a test: few, all if Long, or a tenth of few with
+// -short, for slow machines.
 func UpTo(few, all int) int {
 	switch {
 	case Long():
@@ -25,7 +25,7 @@ func UpTo(few, all int) int {
 	return few
 }
 
-// Dir is a temporary directory without a symbolic link in its path.
+// Dir returns a temporary directory without a symbolic link in its path.
 func Dir(t testing.TB) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -33,8 +33,8 @@ func Dir(t testing.TB) string {
 	return dir
 }
 
-// Fill makes files of mode 0640 and directories (those whose names end in a slash) of
-// mode 0755, and what is above them.
+// Fill creates files of mode 0640 and directories (names that end in a slash) of mode 0755,
+// and their parents.
 func Fill(t testing.TB, dir string, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -48,7 +48,7 @@ func Fill(t testing.TB, dir string, names ...string) {
 	}
 }
 
-// Descriptors is how many files the process has open.
+// Descriptors returns the number of open files of the process.
 func Descriptors(t testing.TB) int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
@@ -56,10 +56,9 @@ func Descriptors(t testing.TB) int {
 	return len(entries)
 }
 
-// Attack calls each function again and again, beside the test and beside the others,
-// with the numbers from 0 on. It returns what ends that, and waits until it has ended;
-// so does the end of the test, before it closes descriptors that were opened earlier:
-// their numbers are somebody else's then.
+// Attack calls each function repeatedly, in a goroutine of its own, with the numbers from 0
+// on. Stop ends the calls and waits for their end; so does the end of the test, before it
+// closes descriptors that were opened earlier, whose numbers would be reused.
 func Attack(t testing.TB, attacks ...func(n int)) (stop func()) {
 	done := make(chan struct{})
 	var attackers sync.WaitGroup

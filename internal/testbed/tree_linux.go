@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OpenPath opens what has a path, until the test ends.
+// OpenPath opens a path as an O_PATH descriptor, until the test ends.
 func OpenPath(t testing.TB, name string) int {
 	t.Helper()
 	fd, err := unix.Open(name, unix.O_PATH|unix.O_CLOEXEC, 0)
@@ -17,7 +17,7 @@ func OpenPath(t testing.TB, name string) int {
 	return fd
 }
 
-// Deepen makes a directory in a directory in a directory, and a file beside each.
+// Deepen creates nested directories down to a depth, and a file in each parent.
 func Deepen(t testing.TB, dir, name string, depth int) {
 	t.Helper()
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_CLOEXEC, 0)
@@ -33,7 +33,7 @@ func Deepen(t testing.TB, dir, name string, depth int) {
 	require.NoError(t, unix.Close(fd))
 }
 
-// Widen makes as many files in a directory.
+// Widen creates a number of files in a directory.
 func Widen(t testing.TB, dir string, files int) {
 	t.Helper()
 	fd := OpenPath(t, dir)

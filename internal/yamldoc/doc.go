@@ -1,4 +1,5 @@
-// Package yamldoc has what all who read the YAML of others should see to.
+// Package yamldoc checks untrusted YAML documents before they are decoded, and describes
+// errors of the decoder by field and without secrets.
 package yamldoc
 
 import (
@@ -6,9 +7,9 @@ import (
 	"slices"
 )
 
-// Terminated ends the last line: the reader of documents loses one that fills its buffer
-// to the last byte and does not end. What ends already is left alone, as an empty line
-// may count in a text.
+// Terminated returns text with a newline at its end: the reader of documents loses an
+// unterminated line that fills its buffer to the last byte. It returns terminated text
+// unchanged, as an additional empty line may count in a block scalar.
 func Terminated(text []byte) []byte {
 	if bytes.HasSuffix(text, []byte("\n")) {
 		return text

@@ -9,17 +9,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Fields of the API's objects that are quantities, or lists of them.
+// quantities are the fields of the API's objects that are quantities, or lists of them.
 var quantities = []string{"sizeLimit", "divisor", "limits", "requests", "capacity", "allocatedResources", "overhead"}
 
-// endless has an exponent that no quantity needs. To decode "1e-99999999" writes out its
-// zeros, for minutes.
+// endless matches an exponent that no quantity needs. Decoding "1e-99999999" writes out
+// its zeros, for minutes.
 var endless = regexp.MustCompile(`[eE][+-]?0*[1-9][0-9]{2}`)
 
 var errEndless = errors.New("a quantity has an exponent of two digits at most")
 
-// CheckQuantities refuses content, as YAML has it, with quantities that would take for
-// ever to decode. It names the first.
+// CheckQuantities refuses content (decoded YAML) with a quantity that would take minutes to
+// decode. The error names the first such field.
 func CheckQuantities(content any) error { return check(content, nil, false) }
 
 func check(content any, at *field.Path, isQuantity bool) error {

@@ -8,12 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// What is not understood may be a part of a secret: what is said of it has none of its
-// words.
+// Text that does not parse may be a part of a secret: the errors below contain none of
+// it.
 
 var errSeparator = errors.New("invalid separator of documents: a line that begins with --- holds no more than a comment")
 
-// BadSeparator is for an error of the reader of documents; it leaves away what follows the dashes.
+// BadSeparator replaces the document reader's error for an invalid separator, which would
+// quote the rest of its line. It returns other errors unchanged.
 func BadSeparator(err error) error {
 	if separator := (yaml.YAMLSyntaxError{}); errors.As(err, &separator) {
 		return errSeparator
@@ -23,7 +24,7 @@ func BadSeparator(err error) error {
 
 var yamlLine = regexp.MustCompile(`^error converting YAML to JSON: yaml: (?:unmarshal errors:\n *)?line ([0-9]+): `)
 
-// BadYAML is for an error of YAML; it leaves away all but the line.
+// BadYAML replaces an error of the YAML parser by one with the line number alone.
 func BadYAML(err error) error {
 	if line := yamlLine.FindStringSubmatch(err.Error()); line != nil {
 		return fmt.Errorf("not valid YAML, near line %s of the document", line[1])
@@ -31,7 +32,7 @@ func BadYAML(err error) error {
 	return errors.New("not valid YAML")
 }
 
-// NotObject says what content is instead.
+// NotObject returns an error that names the type of content, which is not an object.
 func NotObject(content any) error {
 	is := "a number"
 	switch content.(type) {

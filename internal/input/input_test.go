@@ -1,0 +1,42 @@
+package input_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/input"
+)
+
+func TestRefuse(t *testing.T) {
+	err := input.Operation("scrub").Refuse("Every", -time.Second, "negative")
+	require.EqualError(t, err, `scrub: Every "-1s": negative`)
+	require.Equal(t, input.Error{Operation: "scrub", Field: "Every", Value: "-1s", Reason: "negative"}, *err)
+	err = input.Operation("scrub").Refuse("Keep", strings.Repeat("a\n", 1<<20), "too long")
+	require.Less(t, len(err.Error()), 400)
+}
+
+func TestCheckName(t *testing.T) {
+	for name, reason := range map[string]string{
+		"a":                                  "",
+		"...":                                "",
+		strings.Repeat("a", input.MaxName):   "",
+		"":                                   "empty",
+		".":                                  "not the name of an entry",
+		"..":                                 "not the name of an entry",
+		"a/b":                                "not one component of a path",
+		"a\x00":                              "not one component of a path",
+		strings.Repeat("a", input.MaxName+1): "too long",
+	} {
+		require.Equal(t, reason, input.CheckName(name), "%q", name)
+	}
+}
+
+func TestQuote(t *testing.T) {
+	require.Equal(t, `"a\n"`, input.Quote("a\n"))
+	long := input.Quote("head" + strings.Repeat("x", 1000) + "tail")
+	require.Less(t, len(long), 200)
+	require.True(t, strings.HasPrefix(long, `"head`))
+	require.True(t, strings.HasSuffix(long, `tail"`))
+}

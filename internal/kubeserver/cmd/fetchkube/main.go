@@ -1,0 +1,38 @@
+// Fetchkube builds kube-apiserver and downloads etcd into the cache if it lacks them:
+//
+//	fetchkube [-node] internal/kubeserver/build
+//
+// The argument is the directory of the module that requires Kubernetes. With -node it also
+// builds the kubelet and downloads a container runtime. See package kubeserver.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/volumekit/volumekit/internal/kubeserver"
+)
+
+func main() {
+	node := flag.Bool("node", false, "also fetch the programs of a node")
+	flag.Parse()
+	if flag.NArg() != 1 {
+		fmt.Fprintln(os.Stderr, "usage: fetchkube [-node] DIRECTORY")
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	programs, err := kubeserver.Fetch(ctx, flag.Arg(0), os.Stdout)
+	if err == nil && *node {
+		_, err = kubeserver.FetchNode(ctx, flag.Arg(0), os.Stdout)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "fetchkube:", err)
+		os.Exit(1)
+	}
+	fmt.Printf("the cache has %s %s\n", programs.APIServer, kubeserver.Version)
+}
