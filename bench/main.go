@@ -1,111 +1,130 @@
-// Bench measures this library beside k8s.io/mount-utils: the same work in turns,
-// in one run, with more and more mounts in the mount namespace, and prints the
-// medians and their ratio. It runs in a user and mount namespace of its own, and needs
-// mount(8) and umount(8) for the other side.
+// Bench measures this library beside its peer, k8s.io/mount-utils or the kubelet's steps
+// re-created from their documentation, and beside the fewest system calls that can do the
+// work (the floor, which checks nothing). All sides do the same work in turns, in one run;
+// Bench compares their results first. It prints medians of time, processor time, system calls
+// and allocations per operation, and their ratios, the worst first.
 //
-// Then it measures what works on the files of a volume, beside how it is commonly done:
-// on an ext4 of its own in a file, if it is run as root and there are loop devices, and
-// else wherever temporary files are. Each such subject has a file here, and a line in
-// subjects.go.
+// Each subject has a file here and a line in subjects_linux.go. It runs in a mount namespace
+// of its own, with a user namespace unless run as root, on an ext4 in a file if there are
+// loop devices. The peer requires mount(8) and umount(8), and changes of ownership require
+// root.
 //
-//	go run ./bench
-//	go run ./bench -only removal
+// The peer of "make bench" is the newest k8s.io/mount-utils that bench/peer.mod names;
+// that of "go run ./bench" is the oldest that this module supports.
+//
+//	make bench
+//	GOWORK=off go run -modfile=bench/peer.mod ./bench -only bind,restart -runs 3
+//	GOWORK=off go run -modfile=bench/peer.mod ./bench -load 2 -runs 3 -json rows.json  # idle, then busy
+//	go run ./bench -from rows.json -markdown -svg bench/numbers.svg         # shows them again
 package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
-	"os/exec"
 	"os/signal"
-	"runtime"
-	"strconv"
-	"strings"
-
-	"github.com/volumekit/volumekit/mount/mounttest"
+	"time"
 )
 
+type options struct {
+	only, mounts, json, svg, from string
+	rounds, runs, load            int
+	budget, batch                 time.Duration
+	markdown                      bool
+}
+
 func main() {
-	rounds := flag.Int("rounds", 25, "how often each side is measured")
-	counts := flag.String("mounts", "10,1000,10000,95000", "how many `mounts` there are in the namespace")
-	only := flag.String("only", "", "measure one `subject`: mounts, or one of subjects.go")
+	var o options
+	flag.StringVar(&o.only, "only", "", "measure these `subjects` only, with commas")
+	flag.StringVar(&o.mounts, "mounts", "10,1000,10000", "`numbers` of mounts in the namespace")
+	flag.IntVar(&o.rounds, "rounds", 25, "the largest `number` of measurements of each side")
+	flag.DurationVar(&o.budget, "budget", time.Second, "the `duration` after which no further round of a piece of work begins")
+	flag.DurationVar(&o.batch, "batch", time.Millisecond, "the `duration` for which short work is repeated in one round")
+	flag.IntVar(&o.runs, "runs", 1, "the `number` of runs of everything; with several, ratios have their smallest and largest value")
+	flag.IntVar(&o.load, "load", 0, "measure a second time while `N` processes keep the machine busy")
+	flag.BoolVar(&o.markdown, "markdown", false, "print the README's table: the worst ratios of each subject")
+	flag.StringVar(&o.svg, "svg", "", "draw the worst ratios of each subject into `FILE`")
+	flag.StringVar(&o.json, "json", "", "write all rows to `FILE`")
+	flag.StringVar(&o.from, "from", "", "measure nothing, and read rows from `FILE`")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *rounds, *counts, *only); err != nil {
+	if err := run(ctx, o); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-// insideVar says what the program is to measure where it has been started again.
-const insideVar = "VOLUMEKIT_BENCH_INSIDE"
-
-func run(ctx context.Context, rounds int, counts, only string) error {
-	switch os.Getenv(insideVar) {
-	case "mounts":
-		return measureMounts(ctx, rounds, counts)
-	case "files":
-		return measureFiles(ctx, only)
+func run(ctx context.Context, o options) error {
+	if role := os.Getenv(roleVar); role != "" {
+		return runRole(ctx, role, o)
 	}
-	if only == "" || only == "mounts" {
-		if err := rerun(mounttest.Command, "mounts"); err != nil {
+	rows, err := rowsOf(ctx, o)
+	if err != nil {
+		return err
+	}
+	if o.json != "" {
+		if err := writeFile(o.json, func(w io.Writer) error { return writeRows(w, rows) }); err != nil {
 			return err
 		}
 	}
-	if only == "mounts" {
-		return nil
+	lines := summarize(rows)
+	if o.svg != "" {
+		if err := writeFile(o.svg, func(w io.Writer) error { return draw(w, lines) }); err != nil {
+			return err
+		}
 	}
-	return rerun(inOwnMounts, "files")
+	if o.markdown {
+		return printShort(os.Stdout, lines)
+	}
+	return printAll(os.Stdout, lines)
 }
 
-func measureMounts(ctx context.Context, rounds int, counts string) error {
-	if _, err := exec.LookPath("mount"); err != nil {
+func rowsOf(ctx context.Context, o options) ([]Row, error) {
+	if o.from == "" {
+		return measureAll(ctx, o)
+	}
+	file, err := os.Open(o.from)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	return readRows(file)
+}
+
+func writeFile(name string, write func(io.Writer) error) error {
+	file, err := os.Create(name)
+	if err != nil {
 		return err
 	}
-	if err := mounttest.Privatize(); err != nil {
-		return err
+	return errors.Join(write(file), file.Close())
+}
+
+// writeRows writes one JSON object per line.
+func writeRows(w io.Writer, rows []Row) error {
+	encoder := json.NewEncoder(w)
+	for _, r := range rows {
+		if err := encoder.Encode(r); err != nil {
+			return err
+		}
 	}
-	var numbers []int
-	for _, text := range strings.Split(counts, ",") {
-		n, err := strconv.Atoi(text)
+	return nil
+}
+
+func readRows(r io.Reader) (rows []Row, err error) {
+	for decoder := json.NewDecoder(r); ; {
+		var row Row
+		err := decoder.Decode(&row)
+		if errors.Is(err, io.EOF) {
+			return rows, nil
+		}
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if n+mostOfOthers > mountMax() {
-			fmt.Fprintf(os.Stderr, "bench: fs.mount-max does not allow %d mounts\n", n)
-			continue
-		}
-		numbers = append(numbers, n)
+		rows = append(rows, row)
 	}
-	return measureAll(ctx, rounds, numbers)
-}
-
-// mostOfOthers is more than what is mounted in the namespace besides.
-const mostOfOthers = 2000
-
-// mountMax returns how many mounts a namespace may have, as far as is known.
-func mountMax() int {
-	text, err := os.ReadFile("/proc/sys/fs/mount-max")
-	if err != nil {
-		return 100_000 // the kernel's default
-	}
-	n, _ := strconv.Atoi(strings.TrimSpace(string(text)))
-	return n
-}
-
-// rerun runs the program again in namespaces of its own.
-func rerun(command func(name string, args ...string) *exec.Cmd, what string) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	// The child dies with the thread that made it.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	c := command(self, os.Args[1:]...)
-	c.Env = append(os.Environ(), insideVar+"="+what)
-	c.Stdout, c.Stderr = os.Stdout, os.Stderr
-	return c.Run()
 }

@@ -7,8 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"syscall"
-	"time"
 
 	"github.com/volumekit/volumekit/content"
 	"github.com/volumekit/volumekit/emptydir"
@@ -20,87 +18,82 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	peer "k8s.io/mount-utils"
 )
 
-// measureManager has the manager bring up and take down pods with three volumes each
-// that are mounted or written for real, in a namespace with many other mounts, and
-// prints how many pods a second that is, and the processor time of a volume; then the
-// same with k8s.io/mount-utils behind the same plugins. That gets fewer pods.
-func measureManager(ctx context.Context, dir string) error {
-	const foreign, volumes = 10_000, 3
-	end, err := crowd(ctx, filepath.Join(dir, "foreign"), foreign)
+// measureManager lets the manager set up and tear down pods with three volumes each, among
+// many other mounts. The peer is k8s.io/mount-utils under the same plugins, with fewer pods.
+// The floor makes the plugins' system calls. Figures are per volume.
+func measureManager(b *bench) error {
+	n, err := newNode(b.dir)
 	if err != nil {
-		return errors.Join(err, end())
+		return err
 	}
-	fmt.Printf("| pods with %d volumes up and down, %d foreign mounts | pods | up, pods/s | down, pods/s | ms of CPU per volume |\n", volumes, foreign)
-	fmt.Println("|---|--:|--:|--:|--:|")
-	var cpu []float64
-	for _, side := range []struct {
-		name    string
-		mounter mount.Interface
-		pods    int
-	}{
-		{"ours", mount.New(mount.Config{}), 500},
-		{"k8s.io/mount-utils", mountutils.From(peer.New("")), 10},
-	} {
-		n, err := newPodNode(filepath.Join(dir, "node-"+strconv.Itoa(side.pods)), side.mounter)
-		if err != nil {
-			return errors.Join(err, end())
-		}
-		r, err := n.churn(ctx, side.pods)
-		if err != nil {
-			return errors.Join(fmt.Errorf("%s: %w", side.name, err), end())
-		}
-		perVolume := r.cpu / float64(side.pods*volumes)
-		cpu = append(cpu, perVolume)
-		fmt.Printf("| %s | %d | %.1f | %.1f | %.2f |\n", side.name, side.pods, float64(side.pods)/r.up.Seconds(), float64(side.pods)/r.down.Seconds(), perVolume)
+	foreign := b.mounts[len(b.mounts)-1]
+	if err := n.grow(foreign); err != nil {
+		return err
 	}
-	fmt.Printf("\nThe peer takes %.0f× the processor time.\n", cpu[1]/cpu[0])
-	return end()
+	ours, err := churn(b, filepath.Join(b.dir, "ours"), n.ours, 500)
+	if err != nil {
+		return err
+	}
+	theirs, err := churn(b, filepath.Join(b.dir, "peer"), mountutils.From(n.peer), 10)
+	if err != nil {
+		return err
+	}
+	raw := &rawPods{dir: filepath.Join(b.dir, "floor"), shared: n.source(), pods: 500}
+	if err := makeAll(raw.dir); err != nil {
+		return err
+	}
+	return b.measure(trial{
+		work:   "pods with 3 volumes up + down, per volume, N foreign mounts",
+		size:   foreign,
+		rounds: 3,
+		ours:   ours,
+		peer:   theirs,
+		floor:  side{per: 3 * raw.pods, up: raw.up, down: raw.down},
+	})
 }
 
-// crowd makes mounts that are nobody's business.
-func crowd(ctx context.Context, dir string, n int) (end func() error, err error) {
-	m := mount.New(mount.Config{})
-	end = func() error { return m.UnmountTree(context.WithoutCancel(ctx), dir) }
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		return func() error { return nil }, err
+// churn returns a side that sets pods up and tears them down while a manager runs.
+func churn(b *bench, dir string, mounter mount.Interface, count int) (side, error) {
+	n, err := newPodNode(b.ctx, dir, mounter)
+	if err != nil {
+		return side{}, err
 	}
-	if err := m.Mount(ctx, mount.Request{Source: "bench", Target: dir, FSType: "tmpfs"}); err != nil {
-		return func() error { return nil }, err
+	var pods []*v1.Pod
+	for i := range count {
+		pods = append(pods, benchPod(i))
 	}
-	for i := range n {
-		target := filepath.Join(dir, strconv.Itoa(i))
-		err := os.Mkdir(target, 0o755)
-		if err == nil {
-			err = m.Mount(ctx, mount.Request{Source: filepath.Join(dir, "0"), Target: target})
-		}
-		if err != nil {
-			return end, err
-		}
-	}
-	return end, nil
+	return side{
+		per:     3 * count,
+		prepare: func() error { return n.start(b.ctx) },
+		up:      func() error { return n.bringUp(b.ctx, pods) },
+		down:    func() error { return n.takeDown(b.ctx, pods) },
+		tidy:    n.stop,
+		seen:    n.seen,
+	}, nil
 }
 
 // A podNode is a node with a manager.
 type podNode struct {
+	root    string
 	source  *manager.MemorySource
 	manager *manager.Manager
+	stop    func() error
 }
 
-func newPodNode(dir string, mounter mount.Interface) (*podNode, error) {
+func newPodNode(ctx context.Context, dir string, mounter mount.Interface) (*podNode, error) {
 	root, disks := filepath.Join(dir, "root"), filepath.Join(dir, "disks")
-	if err := errors.Join(os.MkdirAll(root, 0o755), os.MkdirAll(filepath.Join(disks, "shared"), 0o755)); err != nil {
+	if err := makeAll(root, filepath.Join(disks, "shared")); err != nil {
 		return nil, err
 	}
-	host, err := volume.NewHost(root)
+	host, err := volume.NewHost(ctx, root)
 	if err != nil {
 		return nil, err
 	}
 	getter := &content.MapGetter{}
 	getter.SetConfigMap(&v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "bench", Name: "words"}, Data: map[string]string{"hello": "world"}})
-	plugins, err := volume.NewVolumePluginMgr(host,
+	plugins, err := volume.NewVolumePluginMgr(ctx, host,
 		local.New(local.Config{Mounter: mounter, Roots: []string{disks}}),
 		emptydir.New(emptydir.Config{Mounter: mounter}),
 		content.NewConfigMap(content.Config{Mounter: mounter, ConfigMaps: getter}),
@@ -108,24 +101,26 @@ func newPodNode(dir string, mounter mount.Interface) (*podNode, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &podNode{source: manager.NewMemorySource()}
-	n.source.SetVolume(&v1.PersistentVolume{
+	n := &podNode{root: root, source: manager.NewMemorySource()}
+	err = errors.Join(n.source.SetVolume(&v1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: "shared"},
 		Spec: v1.PersistentVolumeSpec{
 			PersistentVolumeSource: v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: filepath.Join(disks, "shared")}},
 			ClaimRef:               &v1.ObjectReference{Namespace: "bench", Name: "shared", UID: "claim"},
 		},
-	})
-	n.source.SetClaim(&v1.PersistentVolumeClaim{
+	}), n.source.SetClaim(&v1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "bench", Name: "shared", UID: "claim"},
 		Spec:       v1.PersistentVolumeClaimSpec{VolumeName: "shared"},
 		Status:     v1.PersistentVolumeClaimStatus{Phase: v1.ClaimBound},
-	})
-	n.manager, err = manager.New(manager.Config{Plugins: plugins, Host: host, Mounter: mounter, Source: n.source})
+	}))
+	if err != nil {
+		return nil, err
+	}
+	n.manager, err = manager.New(manager.Config{Plugins: plugins, Mounter: mounter, Pods: n.source, Claims: n.source})
 	return n, err
 }
 
-// benchPod has a tmpfs, a disk that it shares with all others, and a config map.
+// benchPod returns a pod with a tmpfs, a disk that all pods share, and a ConfigMap.
 func benchPod(i int) *v1.Pod {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "bench", Name: "pod-" + strconv.Itoa(i), UID: types.UID("uid-" + strconv.Itoa(i))}}
 	pod.Spec.Volumes = []v1.Volume{
@@ -141,51 +136,99 @@ func benchPod(i int) *v1.Pod {
 	return pod
 }
 
-// A churned is what it took.
-type churned struct {
-	up, down time.Duration
-	cpu      float64 // ms, with what was executed
-}
-
-// churn brings pods up and takes them down.
-func (n *podNode) churn(ctx context.Context, count int) (r churned, err error) {
-	running, stop := context.WithCancel(ctx)
+// start runs the node's manager until stop is called.
+func (n *podNode) start(ctx context.Context) error {
+	running, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- n.manager.Run(running) }()
-	defer func() {
-		stop()
-		if failed := <-ended; !errors.Is(failed, context.Canceled) {
-			err = errors.Join(err, failed)
+	n.stop = func() error {
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			return err
 		}
-	}()
-	var pods []*v1.Pod
-	var uids []types.UID
-	for i := range count {
-		pods, uids = append(pods, benchPod(i)), append(uids, benchPod(i).UID)
+		return nil
 	}
-	cpu, begin := processorTimeOfAll(), time.Now()
-	n.source.SetPod(pods...)
-	for _, pod := range pods {
-		if err := n.manager.WaitForAttachAndMount(ctx, pod); err != nil {
-			return r, err
-		}
-	}
-	r.up, begin = time.Since(begin), time.Now()
-	n.source.RemovePod(uids...)
-	for _, pod := range pods {
-		if err := n.manager.WaitForUnmount(ctx, pod); err != nil {
-			return r, err
-		}
-	}
-	r.down, r.cpu = time.Since(begin), processorTimeOfAll()-cpu
-	return r, nil
+	return nil
 }
 
-// processorTimeOfAll is that of this process and of all that it has executed.
-func processorTimeOfAll() float64 {
-	var children syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_CHILDREN, &children); err != nil {
-		return 0
+func (n *podNode) bringUp(ctx context.Context, pods []*v1.Pod) error {
+	if err := n.source.SetPod(pods...); err != nil {
+		return err
 	}
-	return processorTime() + float64(children.Utime.Nano()+children.Stime.Nano())/1e6
+	for _, pod := range pods {
+		if err := n.manager.WaitForAttachAndMount(ctx, pod); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *podNode) takeDown(ctx context.Context, pods []*v1.Pod) error {
+	for _, pod := range pods {
+		n.source.RemovePod(pod.UID)
+	}
+	for _, pod := range pods {
+		if err := n.manager.WaitForUnmount(ctx, pod); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// seen describes the volumes of the first pod.
+func (n *podNode) seen() (string, error) {
+	dirs, err := filepath.Glob(filepath.Join(n.root, "pods/uid-0/volumes/*/*"))
+	if err != nil {
+		return "", err
+	}
+	text := ""
+	for _, dir := range dirs {
+		mounted, err := rawIsMountPoint(dir)
+		if err != nil {
+			return "", err
+		}
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return "", err
+		}
+		text += fmt.Sprintln(filepath.Base(dir), mounted, len(entries))
+	}
+	return text, nil
+}
+
+// rawPods are pods with the same volumes.
+type rawPods struct {
+	dir, shared string
+	pods        int
+}
+
+func (r *rawPods) volumes(pod int) (memory, shared, words string) {
+	dir := filepath.Join(r.dir, strconv.Itoa(pod))
+	return dir + "-memory", dir + "-shared", dir + "-words"
+}
+
+var rawWords = map[string][]byte{"hello": []byte("world")}
+
+func (r *rawPods) up() error {
+	for pod := range r.pods {
+		memory, shared, words := r.volumes(pod)
+		err := errors.Join(rawScratch(memory, true), rawSetUp(r.shared, shared), os.Mkdir(words, 0o755))
+		if err == nil {
+			err = (&rawSet{}).write(words, rawWords)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *rawPods) down() error {
+	for pod := range r.pods {
+		memory, shared, words := r.volumes(pod)
+		if err := errors.Join(rawTearDown(memory), rawTearDown(shared), os.RemoveAll(words)); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,55 +9,75 @@ import (
 	"runtime"
 	"strconv"
 	"syscall"
-	"time"
 
 	"github.com/volumekit/volumekit/util/ownership"
 	"golang.org/x/sys/unix"
 )
 
-// measureOwnership compares the time that it takes to give a tree to a group, and
-// prints it. The other side walks, and changes each owner and mode by path. Processors'
-// time is beside it, since a machine that has other things to do tells little by the
-// clock, and so is what the system calls alone take that a change cannot do without.
-func measureOwnership(ctx context.Context, dir string) error {
-	const rounds, directories, files = 5, 100, 1000
-	if err := os.Lchown(dir, -1, 1); err != nil {
+// A fileTree is a tree of directories with many files each.
+type fileTree struct {
+	root               string
+	directories, files int
+}
+
+// measureOwnership gives a tree to a group. The peer walks, and changes each owner and mode by
+// path, as volume plugins do. The floor queries and changes files of known names from their
+// directories, with two workers.
+func measureOwnership(b *bench) error {
+	if err := os.Lchown(b.dir, -1, 1); err != nil {
 		fmt.Fprintf(os.Stderr, "bench: to measure changes of ownership takes root: %v\n", err)
 		return nil
 	}
-	// Where a kubelet has a volume: by path is as long as the path is.
-	tree := filepath.Join(dir, "pods/7cbfe5f6-1f25-4a35-9f2d-6ea1b6d9c0c1/volumes/kubernetes.io~local-volume/pv")
-	if err := plant(tree, directories, files); err != nil {
+	// The path of a kubelet's volume, as the cost of a change by path grows with its length.
+	o := &owners{b: b, fileTree: fileTree{filepath.Join(b.dir, "pods/7cbfe5f6-1f25-4a35-9f2d-6ea1b6d9c0c1/volumes/kubernetes.io~local-volume/pv"), 100, 1000}}
+	if err := o.createFiles(); err != nil {
 		return err
 	}
-	o := owners{ctx: ctx, tree: tree}
-	fmt.Printf("| ownership of %d files on %s | ours, ms | by path, ms | ratio | ours, ms of processors | by path | ratio |\n", directories*files, kindOfDisk(dir))
-	fmt.Println("|---|--:|--:|--:|--:|--:|--:|")
-	if err := o.compare("all groups must change", rounds, o.next); err != nil {
+	if err := o.byPath(); err != nil {
 		return err
 	}
-	if err := o.compare("all groups and modes must change", rounds, o.fresh); err != nil {
-		return err
+	for _, work := range []struct {
+		name   string
+		before func() error
+		raw    func(dir int, name string) error
+	}{
+		{"groups and modes change", o.fresh, o.rawChangeBoth},
+		{"groups change", o.next, o.rawChange},
+		{"nothing changes", func() error { return nil }, rawStat},
+	} {
+		err := b.measure(trial{
+			work:  fmt.Sprintf("ownership on %s, %s, N files", kindOfDisk(b.dir), work.name),
+			size:  o.directories * o.files,
+			ours:  o.side(work.before, o.ours),
+			peer:  o.side(work.before, o.byPath),
+			floor: o.side(work.before, func() error { return o.eachFile(work.raw) }),
+		})
+		if err != nil {
+			return err
+		}
 	}
-	if err := o.floor(directories, files); err != nil {
-		return err
-	}
-	if err := o.compare("nothing must", rounds, nothing); err != nil {
-		return err
-	}
-	o.policy = ownership.OnRootMismatch
-	if err := o.compare("OnRootMismatch", rounds, nothing); err != nil {
-		return err
-	}
-	return os.RemoveAll(filepath.Join(dir, "pods"))
+	return nil
 }
 
-// owners gives a tree to one group after the other.
+// owners gives a tree to one group after another.
 type owners struct {
-	ctx    context.Context
-	tree   string
-	group  int
-	policy ownership.Policy
+	b *bench
+	fileTree
+	group int
+}
+
+// side returns a side that begins with an idle disk.
+func (o *owners) side(before, work func() error) side {
+	return side{
+		prepare: func() error {
+			err := before()
+			runtime.GC()
+			unix.Sync()
+			return err
+		},
+		up:   work,
+		seen: o.seen,
+	}
 }
 
 func (o *owners) next() error {
@@ -66,12 +85,10 @@ func (o *owners) next() error {
 	return nil
 }
 
-func nothing() error { return nil }
-
-// fresh makes the tree one that no group has had yet.
+// fresh resets the modes of the tree, and selects the next group.
 func (o *owners) fresh() error {
 	o.group++
-	return filepath.Walk(o.tree, func(name string, info fs.FileInfo, err error) error {
+	return filepath.Walk(o.root, func(name string, info fs.FileInfo, err error) error {
 		if err != nil {
 			return err
 		}
@@ -79,92 +96,29 @@ func (o *owners) fresh() error {
 	})
 }
 
-// compare prints the medians of both sides. The disk is quiet before each.
-func (o *owners) compare(name string, rounds int, before func() error) error {
-	sides := []struct {
-		work             func() error
-		times, processor []float64
-	}{{work: o.ours}, {work: o.byPath}}
-	for _, side := range sides { // to begin with
-		if err := side.work(); err != nil {
+// seen counts the files of the group, by mode. It omits directories, as the floor does.
+func (o *owners) seen() (string, error) {
+	modes := map[fs.FileMode]int{}
+	err := filepath.Walk(o.root, func(_ string, info fs.FileInfo, err error) error {
+		if err != nil || info.IsDir() {
 			return err
 		}
-	}
-	for range rounds {
-		for i := range sides {
-			side := &sides[i]
-			if err := before(); err != nil {
-				return err
-			}
-			runtime.GC()
-			unix.Sync()
-			begin, used := time.Now(), processorTime()
-			if err := side.work(); err != nil {
-				return err
-			}
-			side.times = append(side.times, float64(time.Since(begin).Microseconds())/1000)
-			side.processor = append(side.processor, processorTime()-used)
+		if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Gid) == o.group {
+			modes[info.Mode()]++
 		}
-	}
-	a, b := median(sides[0].times), median(sides[1].times)
-	c, d := median(sides[0].processor), median(sides[1].processor)
-	fmt.Printf("| %s | %.2f | %.0f | %.1f× | %.2f | %.0f | %.1f× |\n", name, a, b, b/a, c, d, d/c)
-	return nil
-}
-
-// floor prints what the kernel takes for a look at each file and a new group, with
-// nothing around it: who looks before he changes is not faster.
-func (o *owners) floor(directories, files int) error {
-	o.group++
-	unix.Sync()
-	begin, used := time.Now(), processorTime()
-	const workers = 2
-	done := make(chan error, workers)
-	for worker := range workers {
-		go func() {
-			var err error
-			for d := worker; d < directories && err == nil; d += workers {
-				err = o.changeEach(filepath.Join(o.tree, strconv.Itoa(d)), files)
-			}
-			done <- err
-		}()
-	}
-	if err := errors.Join(<-done, <-done); err != nil {
-		return err
-	}
-	fmt.Printf("| statx and fchownat alone | %.2f | | | %.2f | | |\n", float64(time.Since(begin).Microseconds())/1000, processorTime()-used)
-	return nil
-}
-
-// changeEach gives the files that plant has made in a directory to the group.
-func (o *owners) changeEach(name string, files int) error {
-	dir, err := unix.Open(name, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = unix.Close(dir) }()
-	var x unix.Statx_t
-	for i := range files {
-		file := strconv.Itoa(i)
-		if err := unix.Statx(dir, file, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BASIC_STATS, &x); err != nil {
-			return err
-		}
-		if err := unix.Fchownat(dir, file, -1, o.group, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-			return err
-		}
-	}
-	return nil
+		return nil
+	})
+	return fmt.Sprint(modes), err
 }
 
 func (o *owners) ours() error {
 	group := int64(o.group)
-	_, err := ownership.Apply(o.ctx, o.tree, ownership.Options{Group: &group, Policy: o.policy})
+	_, err := ownership.Apply(o.b.ctx, o.root, ownership.Options{Group: &group})
 	return err
 }
 
-// byPath is what volume plugins do.
 func (o *owners) byPath() error {
-	return filepath.Walk(o.tree, func(name string, info fs.FileInfo, err error) error {
+	return filepath.Walk(o.root, func(name string, info fs.FileInfo, err error) error {
 		if err != nil {
 			return err
 		}
@@ -179,12 +133,67 @@ func (o *owners) byPath() error {
 	})
 }
 
-// kindOfDisk names a file system.
-func kindOfDisk(dir string) string {
-	var fs syscall.Statfs_t
-	names := map[int64]string{unix.EXT4_SUPER_MAGIC: "ext4", unix.TMPFS_MAGIC: "tmpfs", unix.XFS_SUPER_MAGIC: "xfs", unix.BTRFS_SUPER_MAGIC: "btrfs", unix.OVERLAYFS_SUPER_MAGIC: "overlay"}
-	if err := syscall.Statfs(dir, &fs); err == nil && names[int64(fs.Type)] != "" {
-		return names[int64(fs.Type)]
+func rawStat(dir int, name string) error {
+	var x unix.Statx_t
+	return unix.Statx(dir, name, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BASIC_STATS, &x)
+}
+
+func (o *owners) rawChange(dir int, name string) error {
+	if err := rawStat(dir, name); err != nil {
+		return err
 	}
-	return "disk"
+	return unix.Fchownat(dir, name, -1, o.group, unix.AT_SYMLINK_NOFOLLOW)
+}
+
+func (o *owners) rawChangeBoth(dir int, name string) error {
+	if err := o.rawChange(dir, name); err != nil {
+		return err
+	}
+	return unix.Fchmodat(dir, name, 0o664, 0)
+}
+
+// createFiles creates missing files.
+func (f fileTree) createFiles() error {
+	for d := range f.directories {
+		dir := filepath.Join(f.root, strconv.Itoa(d))
+		if err := makeAll(dir); err != nil {
+			return err
+		}
+		for i := range f.files {
+			if err := os.WriteFile(filepath.Join(dir, strconv.Itoa(i)), nil, 0o644); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// eachFile calls work for all files, from two goroutines.
+func (f fileTree) eachFile(work func(dir int, name string) error) error {
+	const workers = 2
+	done := make(chan error, workers)
+	for worker := range workers {
+		go func() {
+			var err error
+			for d := worker; d < f.directories && err == nil; d += workers {
+				err = f.eachFileIn(strconv.Itoa(d), work)
+			}
+			done <- err
+		}()
+	}
+	return errors.Join(<-done, <-done)
+}
+
+func (f fileTree) eachFileIn(name string, work func(dir int, name string) error) error {
+	dir, err := unix.Open(filepath.Join(f.root, name), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(dir) }()
+	for i := range f.files {
+		if err := work(dir, strconv.Itoa(i)); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -12,24 +12,29 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ConstructVolumeSpec recovers the share from the mount table: nothing is remembered.
-func (p *Plugin) ConstructVolumeSpec(ctx context.Context, volumeName, mountPath string) (*volume.Spec, error) {
+// ConstructVolumeSpec recovers the share from the mount table; the plugin keeps no records.
+func (p *Plugin) ConstructVolumeSpec(ctx context.Context, volumeName, mountPath string) (volume.ReconstructedVolume, error) {
+	spec, err := p.constructSpec(ctx, volumeName, mountPath)
+	return volume.ReconstructedVolume{Spec: spec}, err
+}
+
+func (p *Plugin) constructSpec(ctx context.Context, volumeName, mountPath string) (*volume.Spec, error) {
 	if err := volume.ValidatePathComponent(field.NewPath("volumeName"), volumeName); err != nil {
 		return nil, err
 	}
 	if p.mounts == nil {
 		return nil, errors.New("customplugin: the plugin is not initialised")
 	}
-	at, table, err := p.mounts.At(ctx, mountPath)
+	at, view, err := p.mounts.At(ctx, mountPath)
 	if err != nil {
 		return nil, err
 	}
-	for _, origin := range table.Origins(at.Mountpoint) {
+	for origin := range view.Origins(at.Mountpoint) {
 		if path.Dir(origin) == p.root {
 			return specOf(volumeName, path.Base(origin), at.Flags&mount.ReadOnly != 0), nil
 		}
 	}
-	return nil, fmt.Errorf("%w: what is mounted at %s is no share", volume.ErrUncertain, mountPath)
+	return nil, volume.AsUncertain(fmt.Errorf("what is mounted at %s is no share", mountPath))
 }
 
 func specOf(volumeName, share string, readOnly bool) *volume.Spec {

@@ -1,8 +1,8 @@
-// Package customplugin is a volume plugin as somebody outside of this module writes one:
-// a folder with the plugin and its test. Copy it, and change what a volume is.
+// Package customplugin is a volume plugin as another module would contain it: a folder with
+// the plugin and its test. Copy it, and replace the meaning of a volume.
 //
-// Its volumes are the shares of a node: directories below one that the administrator
-// has made, each with a name. A pod asks for one by
+// Its volumes are the shares of a node: named directories below one that the administrator
+// has made. A pod requests one by
 //
 //	volumes:
 //	- name: models
@@ -11,9 +11,8 @@
 //	    readOnly: true
 //	    volumeAttributes: {share: models}
 //
-// Most of what volume.VolumePlugin promises comes from util.PodMounts: the directory, the
-// mount, one operation at a time, what an error says; and the pod's fsGroup from package
-// ownership, in owner.go. Left are the specification, which anybody may have written, and
-// its recovery after a restart. That all promises are kept is for volumetest.TestPlugin to
-// say: one call, in plugin_test.go.
+// podvolume.Mounts keeps most promises of volume.VolumePlugin: the directory, the mount, one
+// operation at a time, errors of the right kind; package ownership applies the pod's fsGroup,
+// in owner.go. The plugin itself validates the specification and recovers it after a
+// restart. volumetest.TestPlugin tests all promises: one call, in plugin_test.go.
 package customplugin

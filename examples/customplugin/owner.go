@@ -3,7 +3,6 @@ package customplugin
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util"
@@ -12,17 +11,17 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// setUp gives the share to the pod's group before a pod can see it. While one has it, be
-// it this one, it is the pod's to change, and stays as it is.
+// setUp gives the share to the pod's group before a pod sees it. While a pod uses the share,
+// including this one, its owners stay as they are.
 func (m *mounter) setUp(ctx context.Context, dir string, req mount.Request, args volume.MounterArgs) error {
-	unlock, err := m.plugin.giving.Lock(ctx, m.source) // until one pod has it the others wait
+	unlock, err := m.plugin.giving.Lock(ctx, m.source) // other pods wait until one has the share
 	if err != nil {
 		return util.Transient(err)
 	}
 	defer unlock()
 	if args.FsGroup != nil && !m.readOnly {
 		if err := m.giveUnlessUsed(ctx, args); err != nil {
-			return util.Transient(err) // the same call goes on
+			return util.Transient(err) // a retry continues
 		}
 	}
 	return m.plugin.mounts.Mount(ctx, dir, req)
@@ -30,8 +29,7 @@ func (m *mounter) setUp(ctx context.Context, dir string, req mount.Request, args
 
 func (m *mounter) giveUnlessUsed(ctx context.Context, args volume.MounterArgs) error {
 	refs, err := m.plugin.config.Mounter.MountRefs(ctx, m.source)
-	inPod := func(ref string) bool { return strings.HasPrefix(ref, m.plugin.host.Root()+"/") }
-	if err != nil || slices.ContainsFunc(refs, inPod) {
+	if err != nil || slices.ContainsFunc(refs, m.plugin.mounts.IsTarget) {
 		return err
 	}
 	o := ownership.Options{Group: args.FsGroup}

@@ -1,13 +1,14 @@
 package customplugin
 
 import (
+	"context"
 	"errors"
 	"path"
 	"path/filepath"
 
 	"github.com/volumekit/volumekit/mount"
-	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/util/keylock"
+	"github.com/volumekit/volumekit/util/podvolume"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,33 +18,36 @@ import (
 const (
 	// PluginName is the name of the plugin.
 	PluginName = "example.com/share"
-	// Driver and Attribute are how a pod asks for a share.
+	// Driver and Attribute identify a share in a pod.
 	Driver    = "share.example.com"
 	Attribute = "share"
 )
 
-// Config is what the plugin needs.
+// Config configures the plugin.
 type Config struct {
 	Mounter mount.Interface // required
 	Root    string          // the directory with the shares; required
 }
 
-// Plugin is the volume plugin. Make one with [New].
+// Plugin is the volume plugin. [New] returns one.
 type Plugin struct {
 	config Config
 	root   string // without symbolic links
 	host   volume.VolumeHost
-	mounts *util.PodMounts
+	mounts *podvolume.Mounts
 	giving keylock.Map // shares, by path
 }
 
-var _ volume.VolumePlugin = (*Plugin)(nil)
+var (
+	_ volume.VolumePlugin     = (*Plugin)(nil)
+	_ volume.PathVolumePlugin = (*Plugin)(nil)
+)
 
-// New returns the plugin. What is wrong with the configuration is an error of Init.
+// New returns the plugin. Init returns an error if the configuration is invalid.
 func New(config Config) *Plugin { return &Plugin{config: config} }
 
-// Init resolves the root, once and for all.
-func (p *Plugin) Init(host volume.VolumeHost) error {
+// Init resolves the root once.
+func (p *Plugin) Init(ctx context.Context, host volume.VolumeHost) error {
 	if p.config.Mounter == nil {
 		return errors.New("customplugin: Config.Mounter is missing")
 	}
@@ -54,23 +58,22 @@ func (p *Plugin) Init(host volume.VolumeHost) error {
 	if err != nil {
 		return err
 	}
-	p.root, p.host, p.mounts = root, host, util.NewPodMounts(host, p.config.Mounter)
+	p.root, p.host, p.mounts = root, host, podvolume.NewMounts(host, p.config.Mounter)
 	return nil
 }
 
 // GetPluginName returns [PluginName].
 func (p *Plugin) GetPluginName() string { return PluginName }
 
-// GetVolumeName returns the name of the share: pods that ask for one have the same.
+// GetVolumeName returns the name of the share, which all pods that use it have in common.
 func (p *Plugin) GetVolumeName(spec *volume.Spec) (string, error) { return p.share(spec) }
 
-// CanSupport reports whether the volume is a share, though perhaps one that is not to be
-// had.
+// CanSupport reports whether the volume names this driver; NewMounter validates the rest.
 func (p *Plugin) CanSupport(spec *volume.Spec) bool {
 	return spec != nil && spec.Volume != nil && spec.Volume.CSI != nil && spec.Volume.CSI.Driver == Driver
 }
 
-// share returns the name of a share that has been checked: it becomes part of a path.
+// share returns the validated name of a share: it becomes part of a path.
 func (p *Plugin) share(spec *volume.Spec) (string, error) {
 	if err := spec.Validate(); err != nil {
 		return "", err
@@ -83,7 +86,7 @@ func (p *Plugin) share(spec *volume.Spec) (string, error) {
 	return share, volume.ValidatePathComponent(at.Child("volumeAttributes").Key(Attribute), share)
 }
 
-// NewMounter checks the specification, and that alone.
+// NewMounter validates the specification, and touches no file.
 func (p *Plugin) NewMounter(spec *volume.Spec, pod *v1.Pod) (volume.Mounter, error) {
 	share, err := p.share(spec)
 	if err != nil {
@@ -99,7 +102,7 @@ func (p *Plugin) NewMounter(spec *volume.Spec, pod *v1.Pod) (volume.Mounter, err
 	return &mounter{v, path.Join(p.root, share), spec.IsReadOnly()}, nil
 }
 
-// NewUnmounter needs the names alone.
+// NewUnmounter validates the names.
 func (p *Plugin) NewUnmounter(volumeName string, podUID types.UID) (volume.Unmounter, error) {
 	v, err := p.volume(volumeName, podUID)
 	if err != nil {
@@ -108,8 +111,17 @@ func (p *Plugin) NewUnmounter(volumeName string, podUID types.UID) (volume.Unmou
 	return &unmounter{v}, nil
 }
 
-// volume returns the volume's place for the pod. The host refuses names that do not fit
-// into a path.
+// NewUnmounterAt implements [volume.PathVolumePlugin].
+func (p *Plugin) NewUnmounterAt(path string) (volume.Unmounter, error) {
+	at, err := p.mounts.Below(field.NewPath("path"), path)
+	if err != nil {
+		return nil, err
+	}
+	return &unmounter{podVolume{p, at}}, nil
+}
+
+// volume returns the volume's directory for the pod. The host refuses names that are no
+// path components.
 func (p *Plugin) volume(name string, podUID types.UID) (podVolume, error) {
 	if p.host == nil {
 		return podVolume{}, errors.New("customplugin: the plugin is not initialised")

@@ -30,14 +30,14 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// TestGivenOnce: what pods have already is not given to the group of the next one. What
-// only this plugin promises has tests of its own.
-func TestGivenOnce(t *testing.T) {
+// TestOwnersChangeOnce checks that a volume that pods use does not change to the group of the next
+// pod. The promises of this plugin alone have tests of their own.
+func TestOwnersChangeOnce(t *testing.T) {
 	config := contract(t)
-	host, err := volume.NewHost(t.TempDir())
+	host, err := volume.NewHost(t.Context(), t.TempDir())
 	require.NoError(t, err)
 	plugin := config.New(t, host, mounttest.NewFake(mount.Config{}))
-	require.NoError(t, plugin.Init(host))
+	require.NoError(t, plugin.Init(t.Context(), host))
 	spec, group := config.Spec(t), int64(os.Getgid())
 	file := filepath.Join(config.Backing(spec), "file")
 	private := func() {
@@ -65,9 +65,9 @@ func TestGivenOnce(t *testing.T) {
 	require.Equal(t, fs.FileMode(0o660), up("third"))
 }
 
-// contract tells the test about the plugin: how to make one, a volume, and some that are
-// not to be had.
-func contract(t *testing.T) volumetest.Config {
+// contract returns the configuration of the contract test: it creates the plugin, valid
+// volumes, and volumes that cannot be set up.
+func contract(t *testing.T) volumetest.Config[*testing.T] {
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func contract(t *testing.T) volumetest.Config {
 		share := filepath.Base(dir)
 		return specOf("volume-"+share, share, readOnly)
 	}
-	return volumetest.Config{
+	return volumetest.Config[*testing.T]{
 		New: func(_ *testing.T, _ volume.VolumeHost, m mount.Interface) volume.VolumePlugin {
 			return New(Config{Mounter: m, Root: root})
 		},

@@ -1,66 +1,132 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 
+	"github.com/volumekit/volumekit/internal/cli"
 	"github.com/volumekit/volumekit/mount/mounttest"
-	utilexec "k8s.io/utils/exec"
 )
 
-// insideVar tells the copy of the program in the namespace that it is one: it
-// holds the process ID of its parent.
+// insideVar marks the copy of the program in the namespace: it holds the process ID of its
+// parent.
 const insideVar = "DROPIN_NAMESPACE_OF"
 
-func main() {
-	device := flag.String("device", "", "a block device instead of a directory: needs root, and is `formatted` if it is empty")
-	flag.Parse()
-	if err := run(*device, os.Stdout); err != nil {
-		if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) { // the copy has said what is wrong
-			fmt.Fprintln(os.Stderr, "dropin:", err)
-		}
-		os.Exit(1)
+func main() { os.Exit(start(os.Args[1:], os.Stdout, os.Stderr)) }
+
+// start returns the exit status.
+func start(args []string, stdout, stderr *os.File) int {
+	ctx, stop := cli.Context()
+	defer stop()
+	device, err := parse(args, stdout)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		_, _ = fmt.Fprintf(stderr, "dropin: %s; see -help\n", cli.OneLine(err.Error()))
+		return 2
 	}
+	err = run(ctx, device, stdout, stderr)
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) { // the copy has printed the error
+		_, _ = fmt.Fprintln(stderr, "dropin:", cli.OneLine(err.Error()))
+	}
+	if err != nil {
+		return 1
+	}
+	return 0
 }
 
-func run(device string, out io.Writer) error {
+// parse prints the usage if the arguments request it, with flag.ErrHelp.
+func parse(args []string, help io.Writer) (device string, err error) {
+	set := flag.NewFlagSet("dropin", flag.ContinueOnError)
+	set.StringVar(&device, "device", "", "a block `DEVICE` instead of a directory, formatted if it is blank: needs root")
+	return device, cli.Parse(set, args, help, "dropin is the node side of a driver, which mounts with volumekit since one line of it changed.")
+}
+
+func run(ctx context.Context, device string, stdout, stderr *os.File) error {
 	switch {
 	case device != "":
-		return demonstrate(volume{source: device, fsType: "ext4", flags: []string{"noatime"}}, out)
+		if err := checkBlockDevice(device); err != nil {
+			return err
+		}
+		return demonstrate(ctx, volume{source: device, fsType: "ext4", flags: []string{"noatime"}}, stdout)
 	case os.Getenv(insideVar) == strconv.Itoa(os.Getppid()):
 		if err := mounttest.Privatize(); err != nil {
 			return fmt.Errorf("nothing can be mounted here: %w", err)
 		}
-		return demonstrate(volume{}, out)
+		return demonstrate(ctx, volume{}, stdout)
 	}
 	c := mounttest.Command("/proc/self/exe")
 	c.Env = append(os.Environ(), insideVar+"="+strconv.Itoa(os.Getpid()))
-	c.Stdout, c.Stderr = out, os.Stderr
+	c.Stdout, c.Stderr = stdout, stderr
 	return c.Run()
 }
 
-// demonstrate is a day in the life of a volume.
-func demonstrate(v volume, out io.Writer) (err error) {
+// checkBlockDevice protects files: mount-utils would format a file that has no signature of
+// a file system.
+func checkBlockDevice(device string) error {
+	info, err := os.Stat(device)
+	if err != nil {
+		return fmt.Errorf("-device: %w", err)
+	}
+	if info.Mode()&(fs.ModeDevice|fs.ModeCharDevice) != fs.ModeDevice {
+		return fmt.Errorf("-device %s: not a block device", device)
+	}
+	return nil
+}
+
+// withoutLog silences mount-utils, whose errors repeat its log. mount-utils logs by klog to
+// os.Stderr, unless the driver has configured klog.
+func withoutLog(work func() error) error {
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	stderr := os.Stderr
+	os.Stderr = null
+	defer func() { os.Stderr = stderr }()
+	return errors.Join(work(), null.Close())
+}
+
+// demonstrate shows the life of a volume. It ends early with ctx, or when its output
+// cannot be written.
+func demonstrate(ctx context.Context, v volume, stdout io.Writer) (err error) {
+	ctx, out := cli.NewOutput(ctx, stdout)
+	defer out.Close()
+	return withoutLog(func() error { return runLifecycle(ctx, v, out) })
+}
+
+func runLifecycle(ctx context.Context, v volume, out *cli.Output) (err error) {
 	base, err := os.MkdirTemp("", "dropin-")
 	if err != nil {
 		return err
 	}
-	n := newNode(newMounter(), utilexec.New())
+	n := &node{newMounter()}
 	d := demo{n, v, base, out}
-	defer func() { err = errors.Join(err, d.clean()) }()
+	defer func() { err = errors.Join(err, d.removeAll()) }()
 	if v.source == "" {
 		d.volume.source = d.path("disk")
 		if err := os.Mkdir(d.volume.source, 0o755); err != nil {
 			return err
 		}
 	}
-	return errors.Join(d.up(), d.down())
+	for _, step := range []func() error{d.stageAndPublish, d.listMounts, d.shareFile, d.unpublishAndUnstage} {
+		if err := step(); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+	return nil
 }
 
 // A demo is a volume on a node with two pods.
@@ -73,10 +139,10 @@ type demo struct {
 
 func (d demo) path(name string) string { return filepath.Join(d.base, name) }
 
-// pods has for each whether it reads only.
+// pods maps each pod to whether it reads only.
 var pods = map[string]bool{"pod-a": false, "pod-b": true}
 
-func (d demo) up() error {
+func (d demo) stageAndPublish() error {
 	for range 2 { // a call may be repeated
 		if err := d.node.stage(d.volume, d.path("staging")); err != nil {
 			return fmt.Errorf("stage: %w", err)
@@ -87,14 +153,11 @@ func (d demo) up() error {
 			}
 		}
 	}
-	if err := d.show(); err != nil {
-		return err
-	}
-	return d.use()
+	return nil
 }
 
-// show lists what is mounted.
-func (d demo) show() error {
+// listMounts lists the mounts.
+func (d demo) listMounts() error {
 	points, err := d.node.mounter.List()
 	if err != nil {
 		return err
@@ -107,8 +170,8 @@ func (d demo) show() error {
 	return nil
 }
 
-// use shows that what one pod writes the other reads, and only reads.
-func (d demo) use() error {
+// shareFile shows that one pod reads the other's file, and cannot write.
+func (d demo) shareFile() error {
 	const text = "hello"
 	if err := os.WriteFile(d.path("pod-a/file"), []byte(text), 0o600); err != nil {
 		return err
@@ -128,8 +191,11 @@ func (d demo) use() error {
 	return nil
 }
 
-func (d demo) down() error {
-	if err := d.node.unstage(d.path("staging")); !errors.Is(err, errInUse) {
+func (d demo) unpublishAndUnstage() error {
+	switch err := d.node.unstage(d.path("staging")); {
+	case err == nil:
+		return errors.New("unstage while pods have it: done, and should be refused")
+	case !errors.Is(err, errInUse):
 		return fmt.Errorf("unstage while pods have it: %w", err)
 	}
 	for range 2 {
@@ -146,9 +212,9 @@ func (d demo) down() error {
 	return nil
 }
 
-// clean removes what is left, also after a failure. It deletes nothing through a
-// mount: a directory that is still one is not empty, or busy.
-func (d demo) clean() error {
+// removeAll removes the volume's mounts and directories, also after a failure. It deletes
+// nothing through a mount: a directory that is still a mount point is busy or not empty.
+func (d demo) removeAll() error {
 	var errs []error
 	for _, name := range []string{"pod-a", "pod-b", "staging"} {
 		errs = append(errs, d.node.remove(d.path(name)))
@@ -156,10 +222,10 @@ func (d demo) clean() error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	return errors.Join(removeIfThere(d.path("disk/file")), removeIfThere(d.path("disk")), os.Remove(d.base))
+	return errors.Join(removeIfExists(d.path("disk/file")), removeIfExists(d.path("disk")), os.Remove(d.base))
 }
 
-func removeIfThere(path string) error {
+func removeIfExists(path string) error {
 	if err := os.Remove(path); !os.IsNotExist(err) {
 		return err
 	}

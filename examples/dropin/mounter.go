@@ -1,13 +1,13 @@
 package main
 
 import (
+	"github.com/volumekit/volumekit/disk"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mountutils"
-	peer "k8s.io/mount-utils"
 )
 
-// newMounter returns what the driver mounts with.
-func newMounter() peer.Interface {
-	// Was: return peer.New("")
-	return mountutils.New(mount.New(mount.Config{}))
+// newMounter returns the driver's mounter.
+func newMounter() *mountutils.SafeFormatAndMount {
+	// Was: return peer.NewSafeFormatAndMount(peer.New(""), exec.New())
+	return mountutils.NewSafeFormatAndMount(mountutils.New(mount.New(mount.Config{})), disk.New(disk.Config{}))
 }

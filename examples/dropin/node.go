@@ -5,23 +5,23 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/volumekit/volumekit/mount/mountutils"
 	mount "k8s.io/mount-utils"
-	"k8s.io/utils/exec"
 )
 
-// A volume is what the driver's controller has published to the node.
+// A volume is the volume that the driver's controller has published to the node.
 type volume struct {
 	source string   // a directory, or a block device
 	fsType string   // of a block device
 	flags  []string // mount options from the storage class
 }
 
-// A node is the node service of the driver: NodeStageVolume, NodePublishVolume,
-// and what undoes them. Each call may be repeated.
-type node struct{ mounter *mount.SafeFormatAndMount }
-
-func newNode(mounter mount.Interface, exec exec.Interface) *node {
-	return &node{mount.NewSafeFormatAndMount(mounter, exec)}
+// A node is the node service of the driver: NodeStageVolume, NodePublishVolume, and their
+// reverses. Each call may be repeated.
+//
+// The type was *mount.SafeFormatAndMount.
+type node struct {
+	mounter *mountutils.SafeFormatAndMount
 }
 
 // stage makes the volume visible once for the whole node.
@@ -57,8 +57,7 @@ func (n *node) remove(target string) error {
 	return mount.CleanupMountPoint(target, n.mounter, true)
 }
 
-// prepare makes sure of a directory to mount on, and reports whether that has been
-// done already.
+// prepare creates the mount point, and reports whether the volume is mounted there already.
 func (n *node) prepare(target string) (mounted bool, err error) {
 	notMounted, err := n.mounter.IsLikelyNotMountPoint(target)
 	switch {
@@ -70,7 +69,7 @@ func (n *node) prepare(target string) (mounted bool, err error) {
 	return !notMounted && err == nil, err
 }
 
-// publishedAt returns the paths of the pods that a staged volume is published for.
+// publishedAt returns the pods' paths at which a staged volume is published.
 func (n *node) publishedAt(staging string) ([]string, error) {
 	refs, err := n.mounter.GetMountRefs(staging)
 	if err != nil {
@@ -81,7 +80,7 @@ func (n *node) publishedAt(staging string) ([]string, error) {
 
 var errInUse = errors.New("the volume is still published")
 
-// unstage undoes stage, when no pod has the volume any more.
+// unstage undoes stage, after the last pod's unpublish.
 func (n *node) unstage(staging string) error {
 	pods, err := n.publishedAt(staging)
 	if err != nil {

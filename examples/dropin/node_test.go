@@ -7,30 +7,32 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/disk/disktest"
+	"github.com/volumekit/volumekit/mount/mountutils"
 	mount "k8s.io/mount-utils"
-	"k8s.io/utils/exec"
-	testingexec "k8s.io/utils/exec/testing"
 )
 
-// fixture is the driver as its tests had it before: on the FakeMounter.
+// fixture is the driver as its tests had it before: on the FakeMounter. Disks in memory
+// have replaced the FakeExec.
 type fixture struct {
 	*node
 	fake                  *mount.FakeMounter
 	disk, staging, target string
 }
 
-func newFixture(t *testing.T, exec exec.Interface) fixture {
+func newFixture(t *testing.T, machine *disktest.Machine) fixture {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
 	fake := mount.NewFakeMounter(nil)
-	f := fixture{newNode(fake, exec), fake, filepath.Join(dir, "disk"), filepath.Join(dir, "staging"), filepath.Join(dir, "target")}
+	mounter := mountutils.NewSafeFormatAndMount(fake, machine.Disks(nil))
+	f := fixture{&node{mounter}, fake, filepath.Join(dir, "disk"), filepath.Join(dir, "staging"), filepath.Join(dir, "target")}
 	require.NoError(t, os.Mkdir(f.disk, 0o755))
 	return f
 }
 
 func TestDirectory(t *testing.T) {
-	f := newFixture(t, nil)
+	f := newFixture(t, disktest.NewMachine())
 	v := volume{source: f.disk, flags: []string{"noexec"}}
 	for range 2 {
 		require.NoError(t, f.stage(v, f.staging))
@@ -51,28 +53,22 @@ func TestDirectory(t *testing.T) {
 }
 
 func TestDevice(t *testing.T) {
-	says := func(output string) testingexec.FakeCommandAction {
-		return func(cmd string, args ...string) exec.Cmd {
-			c := &testingexec.FakeCmd{CombinedOutputScript: []testingexec.FakeAction{
-				func() ([]byte, []byte, error) { return []byte(output), nil, nil },
-			}}
-			return testingexec.InitFakeCmd(c, cmd, args...)
-		}
+	machine := disktest.NewMachine()
+	machine.AddDisk("/dev/sdz", 1<<30)
+	f := newFixture(t, machine)
+	for range 2 {
+		require.NoError(t, f.stage(volume{source: "/dev/sdz", fsType: "ext4"}, f.staging))
 	}
-	programs := &testingexec.FakeExec{CommandScript: []testingexec.FakeCommandAction{
-		says("TYPE=ext4\n"), // blkid
-		says(""),            // fsck
-	}}
-	f := newFixture(t, programs)
+	require.Len(t, machine.Commands(), 1)
+	require.Contains(t, machine.Commands()[0], "mkfs.ext4 ")
+	require.Equal(t, []mount.MountPoint{{Device: "/dev/sdz", Path: f.staging, Type: "ext4", Opts: []string{}}}, f.fake.MountPoints)
+	require.NoError(t, f.unstage(f.staging))
 	require.NoError(t, f.stage(volume{source: "/dev/sdz", fsType: "ext4"}, f.staging))
-	require.Equal(t, 2, programs.CommandCalls)
-	require.Equal(t, []mount.MountPoint{
-		{Device: "/dev/sdz", Path: f.staging, Type: "ext4", Opts: []string{"defaults"}},
-	}, f.fake.MountPoints)
+	require.Contains(t, machine.Commands()[1], "fsck.ext4 ", "checked, and not formatted")
 }
 
 func TestCorrupted(t *testing.T) {
-	f := newFixture(t, nil)
+	f := newFixture(t, disktest.NewMachine())
 	require.NoError(t, os.Mkdir(f.staging, 0o755))
 	f.fake.MountCheckErrors = map[string]error{f.staging: &os.PathError{Op: "stat", Path: f.staging, Err: syscall.ESTALE}}
 	require.NoError(t, f.stage(volume{source: f.disk}, f.staging))

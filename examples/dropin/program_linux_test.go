@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -47,7 +48,7 @@ func TestProgram(t *testing.T) {
 	require.Empty(t, left)
 }
 
-// program runs the program, which makes what it needs below tmp.
+// program runs the program, which creates its directories below tmp.
 func program(tmp string, args ...string) (stdout, stderr string, err error) {
 	var out, errs bytes.Buffer
 	cmd := exec.Command("/proc/self/exe", args...)
@@ -74,6 +75,7 @@ func TestProgramOnDevice(t *testing.T) {
 	for range 2 { // it is formatted once
 		stdout, stderr, err := program(tmp, "-device", name)
 		require.NoError(t, err, stderr)
+		require.Empty(t, stderr, "what mount-utils logs is not shown")
 		require.Contains(t, stdout, "ext4 on "+name+", rw\n")
 		require.Contains(t, stdout, "ext4 on "+name+", ro\n")
 		require.Contains(t, stdout, "Took down 3 mounts.")
@@ -81,4 +83,76 @@ func TestProgramOnDevice(t *testing.T) {
 	left, err := os.ReadDir(tmp)
 	require.NoError(t, err)
 	require.Empty(t, left)
+}
+
+func TestUsage(t *testing.T) {
+	stdout, stderr, err := program(t.TempDir(), "-h")
+	require.NoError(t, err, stderr)
+	require.Contains(t, stdout, "  -device DEVICE\n        a block DEVICE instead")
+	for arg, says := range map[string]string{"extra": `unexpected argument "extra"`, "-nonsense": "not defined"} {
+		stdout, stderr, err = program(t.TempDir(), arg)
+		exit := (*exec.ExitError)(nil)
+		require.ErrorAs(t, err, &exit)
+		require.Equal(t, 2, exit.ExitCode())
+		require.Empty(t, stdout)
+		require.Contains(t, stderr, says)
+		require.Equal(t, 1, strings.Count(stderr, "\n"))
+	}
+}
+
+// TestDeviceMustBeBlockDevice: a file is not formatted, though it has no signature of a file system.
+func TestDeviceMustBeBlockDevice(t *testing.T) {
+	const text = "my notes"
+	file := t.TempDir() + "/notes"
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	require.NoError(t, os.Truncate(file, 16<<20))
+	for _, device := range []string{file, "/dev/null", t.TempDir()} {
+		_, stderr, err := program(t.TempDir(), "-device", device)
+		require.Error(t, err)
+		require.Equal(t, "dropin: -device "+device+": not a block device\n", stderr)
+	}
+	_, stderr, err := program(t.TempDir(), "-device", file+"-none")
+	require.Error(t, err)
+	require.Contains(t, stderr, "no such file or directory")
+	got, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, text, string(bytes.TrimRight(got, "\x00")))
+}
+
+// TestOutputFails checks that a full disk and a closed pipe on standard output are errors
+// that end the program, and that it leaves nothing behind.
+func TestOutputFails(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	require.NoError(t, err)
+	r, closed, err := os.Pipe()
+	require.NoError(t, err)
+	require.NoError(t, r.Close())
+	for out, says := range map[*os.File]string{full: "no space left on device", closed: "broken pipe"} {
+		tmp := t.TempDir()
+		var errs bytes.Buffer
+		cmd := exec.Command("/proc/self/exe")
+		cmd.Env = append(os.Environ(), programVar+"=1", "TMPDIR="+tmp)
+		cmd.Stdout, cmd.Stderr = out, &errs
+		err := cmd.Run()
+		if strings.Contains(errs.String(), "nothing can be mounted here") {
+			mounttest.SkipWithout(t, "userns", errs.String())
+		}
+		exit := (*exec.ExitError)(nil)
+		require.ErrorAs(t, err, &exit, errs.String())
+		require.Equal(t, 1, exit.ExitCode(), errs.String())
+		require.Contains(t, errs.String(), says)
+		left, err := os.ReadDir(tmp)
+		require.NoError(t, err)
+		require.Empty(t, left)
+		require.NoError(t, out.Close())
+	}
+}
+
+// TestUnstageInUse checks that the demo detects a driver that unstages a volume in use.
+func TestUnstageInUse(t *testing.T) {
+	f := newFixture(t, nil)
+	d := demo{f.node, volume{source: f.disk}, f.staging + "-base", io.Discard}
+	require.NoError(t, f.stage(d.volume, d.path("staging")))
+	err := d.unpublishAndUnstage() // no pod has it
+	require.EqualError(t, err, "unstage while pods have it: done, and should be refused")
 }

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/volumekit/volumekit/examples/internal/cli"
+	"github.com/volumekit/volumekit/internal/cli"
 )
 
-// A console prints whole lines, and knows whether all went well.
+// A console prints whole lines, and counts failures.
 type console struct {
 	stdout, stderr io.Writer
 	failed         bool
@@ -24,7 +24,7 @@ func (c *console) fail(err error) {
 	c.write(c.stderr, "nfs: "+cli.OneLine(err.Error())+"\n")
 }
 
-// write counts output that nobody gets as a failure.
+// write counts output that cannot be written as a failure.
 func (c *console) write(w io.Writer, text string) {
 	if _, err := io.WriteString(w, text); err != nil {
 		c.failed = true

@@ -13,7 +13,7 @@ import (
 	"github.com/volumekit/volumekit/internal/kerneltest/kernels"
 )
 
-// demo boots a kernel with this program in it, which shows the rest there: see
+// demo boots a kernel with this program as its first process, which plays the demo: see
 // play.
 func demo(ctx context.Context, o options, c *console) error {
 	// It takes half a minute, on a machine that is not busy with other things.
@@ -39,7 +39,7 @@ func demo(ctx context.Context, o options, c *console) error {
 	return nil
 }
 
-// kernelFor returns the kernel, and fetches it if need be.
+// kernelFor returns the kernel, and downloads it if it is not cached.
 func kernelFor(ctx context.Context, name string, c *console) (kernels.Kernel, error) {
 	kernel, err := kernels.Find(name)
 	if !errors.Is(err, fs.ErrNotExist) {

@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// ask asks a server, until ctx ends. A question to a dead one is left behind, in a
-// goroutine of its own: it ends when the server answers, when the volume is torn
-// down, or with the program.
-func ask[T any](ctx context.Context, question func() (T, error)) (T, error) {
+// queryInTime queries a server until ctx ends. A query of a dead server continues in a goroutine of
+// its own: it ends when the server answers, when the volume is torn down, or with the
+// program.
+func queryInTime[T any](ctx context.Context, question func() (T, error)) (T, error) {
 	type answer struct {
 		value T
 		err   error
@@ -32,10 +32,10 @@ func ask[T any](ctx context.Context, question func() (T, error)) (T, error) {
 	}
 }
 
-// fewNames names some of what is in a directory.
+// fewNames returns some names of a directory.
 func fewNames(ctx context.Context, dir string) (string, error) {
 	const few = 5
-	names, err := ask(ctx, func() ([]string, error) { return firstNames(dir, few+1) })
+	names, err := queryInTime(ctx, func() ([]string, error) { return firstNames(dir, few+1) })
 	if err != nil {
 		return "", fmt.Errorf("files: %w", err)
 	}

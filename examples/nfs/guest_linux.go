@@ -12,11 +12,11 @@ import (
 	"github.com/volumekit/volumekit/mount"
 )
 
-// guestArg is how the demo's guest calls the program.
+// guestArg is the argument with which the demo's guest runs the program.
 const guestArg = "in-the-guest"
 
-// inGuest does what this program is for in the demo's kernel: it is the first
-// program there, and then the one that shows something.
+// inGuest runs the program in the demo's kernel: as the first process, and as the process
+// that plays the demo.
 func inGuest(args []string) (status int, ok bool) {
 	if _, err := os.Stat("/" + guest.TaskFile); err == nil && os.Getpid() == 1 {
 		guest.Main()
@@ -25,34 +25,34 @@ func inGuest(args []string) (status int, ok bool) {
 		return 0, false
 	}
 	c := &console{stdout: os.Stdout, stderr: os.Stderr}
-	if err := play(context.Background(), c); err != nil {
+	if err := runScenes(context.Background(), c); err != nil {
 		c.fail(err)
 	}
 	return c.status(), true
 }
 
-// The directories that the servers export, the one that dies and its neighbour.
+// Directories that the servers export: the dying server's and its neighbour's.
 const (
 	exported  = "/export"
 	neighbour = "/neighbour"
 )
 
-// A stage is what the demo is played on: a node, and two NFS servers in the same
-// kernel, one of them at the other end of a cable.
+// A stage is the demo's environment: a node, and two NFS servers in the same kernel, one of
+// them at the other end of a cable.
 type stage struct {
 	*node
 	server, other *nfsserver.Server
-	cast
+	demoPods
 }
 
-// play is the demo. It leaves the server dead, and the kernel has to end so.
-func play(ctx context.Context, c *console) error {
+// runScenes runs the demo. It leaves the server dead, to show that the kernel can shut down.
+func runScenes(ctx context.Context, c *console) error {
 	const (
-		patience = 2 * time.Minute // with what works
+		patience = 2 * time.Minute // for calls that succeed
 		grace    = time.Second     // for a server that may be dead
 	)
 	mounter := mount.New(mount.Config{Unmount: mount.UnmountPolicy{Grace: grace}})
-	n, err := newNode(c, mounter, patience)
+	n, err := newNode(ctx, c, mounter, patience)
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func play(ctx context.Context, c *console) error {
 	}
 	c.printf("%s, started as an ordinary program, with NFS servers of its own: %s, and %s.\n",
 		release(), s.server.Source(exported), s.other.Source(neighbour))
-	for _, scene := range []func(context.Context) error{s.share, s.readOnly, s.die, s.comeBack, s.dieForGood} {
+	for _, scene := range []func(context.Context) error{s.share, s.readOnly, s.die, s.restartServer, s.killServer} {
 		if err := scene(ctx); err != nil {
 			return errors.Join(err, s.server.LinkUp(), n.tidyUp(ctx))
 		}

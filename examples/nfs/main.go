@@ -3,7 +3,7 @@ package main
 import (
 	"os"
 
-	"github.com/volumekit/volumekit/examples/internal/cli"
+	"github.com/volumekit/volumekit/internal/cli"
 )
 
 func main() { os.Exit(start()) }

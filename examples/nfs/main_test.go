@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// mainVar makes the test binary the program. A guest passes on what begins like it.
+// mainVar is the environment variable that makes the test binary the program. A guest
+// inherits the variables that begin like it.
 const mainVar = "VOLUMEKIT_TEST_IS_NFS_EXAMPLE"
 
 func TestMain(m *testing.M) {
@@ -22,7 +23,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A result is what somebody sees who has run the program.
+// A result is the output and the exit status of the program.
 type result struct {
 	stdout, stderr string
 	status         int
@@ -63,7 +64,7 @@ func touch(t *testing.T, dir string, names ...string) {
 	}
 }
 
-// after returns what comes after the first line that matches.
+// after returns the text after the first line that matches.
 func after(t *testing.T, text, line string) string {
 	t.Helper()
 	found := regexp.MustCompile(`(?m)^` + line + `$`).FindStringIndex(text)

@@ -20,24 +20,24 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A node is what embeds the library: a directory for the volumes of its pods, a
-// kernel, and the plugin.
+// A node embeds the library: a directory for the volumes of its pods, a mounter, and the
+// plugin.
 type node struct {
 	*console
 	root    string
 	mounter mount.Interface
 	plugins *volume.VolumePluginMgr
 	timeout time.Duration // of a step
-	volumes []*podVolume  // that may be up
+	volumes []*podVolume  // that may be set up
 }
 
-// newNode makes a directory. It is tidyUp's to remove.
-func newNode(c *console, mounter mount.Interface, timeout time.Duration) (*node, error) {
+// newNode creates the node's directory, which tidyUp removes.
+func newNode(ctx context.Context, c *console, mounter mount.Interface, timeout time.Duration) (*node, error) {
 	root, err := os.MkdirTemp("", "nfs-example-")
 	if err != nil {
 		return nil, err
 	}
-	plugins, host, err := pluginsFor(root, mounter)
+	plugins, host, err := pluginsFor(ctx, root, mounter)
 	if err != nil {
 		return nil, errors.Join(err, os.Remove(root))
 	}
@@ -45,16 +45,16 @@ func newNode(c *console, mounter mount.Interface, timeout time.Duration) (*node,
 }
 
 // pluginsFor registers the plugins of this node: one.
-func pluginsFor(root string, mounter mount.Interface) (*volume.VolumePluginMgr, *volume.Host, error) {
-	host, err := volume.NewHost(root)
+func pluginsFor(ctx context.Context, root string, mounter mount.Interface) (*volume.VolumePluginMgr, *volume.Host, error) {
+	host, err := volume.NewHost(ctx, root)
 	if err != nil {
 		return nil, nil, err
 	}
-	plugins, err := volume.NewVolumePluginMgr(host, nfs.New(nfs.Config{Mounter: mounter}))
+	plugins, err := volume.NewVolumePluginMgr(ctx, host, nfs.New(nfs.Config{Mounter: mounter}))
 	return plugins, host, err
 }
 
-// plan finds out all that can be known before anything is mounted.
+// plan validates the volume before anything is mounted.
 func (n *node) plan(podName string, spec *volume.Spec) (*podVolume, error) {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: metav1.NamespaceDefault, Name: podName, UID: types.UID("default_" + podName),
@@ -71,7 +71,7 @@ func (n *node) plan(podName string, spec *volume.Spec) (*podVolume, error) {
 	return v, err
 }
 
-// within gives a step its time.
+// within limits a step to the timeout.
 func (n *node) within(ctx context.Context, step func(context.Context) error) error {
 	return within(ctx, n.timeout, step)
 }
@@ -82,7 +82,7 @@ func within(ctx context.Context, limit time.Duration, step func(context.Context)
 	return step(ctx)
 }
 
-// tidyUp takes down what may be up, also after an interrupt, and looks for what is
+// tidyUp takes down the volumes, also after an interrupt, and verifies that nothing is
 // left.
 func (n *node) tidyUp(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
@@ -92,18 +92,18 @@ func (n *node) tidyUp(ctx context.Context) error {
 			errs = append(errs, err)
 		}
 	}
-	if err := safepath.Rmdir(n.root); err != nil {
+	if err := safepath.Rmdir(context.Background(), n.root); err != nil {
 		errs = append(errs, err)
 	}
-	if err := errors.Join(append(errs, n.within(ctx, n.prove))...); err != nil {
+	if err := errors.Join(append(errs, n.within(ctx, n.verifyRemoved))...); err != nil {
 		return err
 	}
 	n.printf("No mount and no directory is left.\n")
 	return nil
 }
 
-// prove looks for what is left: in the mount table, and for the directory.
-func (n *node) prove(ctx context.Context) error {
+// verifyRemoved searches the mount table and the directory for remains.
+func (n *node) verifyRemoved(ctx context.Context) error {
 	table, err := n.mounter.List(ctx)
 	if err != nil {
 		return err
@@ -119,8 +119,8 @@ func (n *node) prove(ctx context.Context) error {
 	return err
 }
 
-// short returns a path as it is seen from the node's directory.
-func (n *node) short(name string) string {
+// relative returns a path relative to the node's directory.
+func (n *node) relative(name string) string {
 	if rest, err := filepath.Rel(n.root, name); err == nil {
 		return rest
 	}

@@ -7,7 +7,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/volumekit/volumekit/examples/internal/cli"
+	"github.com/volumekit/volumekit/internal/cli"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,13 +36,14 @@ func (o *options) flagSet() *flag.FlagSet {
 	set.StringVar(&o.path, "path", "", "the `/EXPORT` of the server")
 	set.BoolVar(&o.readOnly, "ro", false, "mount it read-only")
 	set.Var(&o.mountOptions, "o", "`OPTIONS` to mount with, separated by commas; may be repeated")
-	set.DurationVar(&o.timeout, "timeout", defaultTimeout, "how `long` each step may take")
+	o.timeout = defaultTimeout
+	set.Var((*cli.Duration)(&o.timeout), "timeout", cli.DurationUsage("give each step up after that"))
 	set.BoolVar(&o.demo, "demo", false, "bring a kernel and an NFS server along, and show more; needs no root")
 	set.StringVar(&o.kernel, "kernel", "", "with -demo: `NAME` of the kernel, 6.1, 6.12 or sid (default: "+defaultKernel+")")
 	return set
 }
 
-// parseOptions prints the usage if it is asked for, with flag.ErrHelp.
+// parseOptions prints the usage if the arguments request it, with flag.ErrHelp.
 func parseOptions(args []string, help io.Writer) (options, error) {
 	var o options
 	set := o.flagSet()
@@ -52,7 +53,7 @@ func parseOptions(args []string, help io.Writer) (options, error) {
 	return o, o.check()
 }
 
-// check refuses what makes no sense together.
+// check refuses contradictory flags.
 func (o *options) check() error {
 	switch {
 	case o.demo:
@@ -62,7 +63,7 @@ func (o *options) check() error {
 	case o.server == "" || o.path == "":
 		return errors.New("-server and -path say what to mount; -demo needs neither")
 	case o.timeout <= 0:
-		return fmt.Errorf("-timeout %v: some time is needed", o.timeout)
+		return fmt.Errorf("-timeout must be more than 0s, got %v", o.timeout)
 	}
 	return nil
 }
@@ -74,11 +75,11 @@ func (o *options) checkDemo() error {
 	return nil
 }
 
-// volumeName is what the volume is called in the pod.
+// volumeName is the volume's name in the pod.
 const volumeName = "export"
 
-// spec returns the volume as a pod has it in itself, or as a persistent volume,
-// which alone can have mount options.
+// spec returns the volume as a pod's own, or as a persistent volume, which alone can have
+// mount options.
 func (o *options) spec() *volume.Spec {
 	source := &v1.NFSVolumeSource{Server: o.server, Path: o.path, ReadOnly: o.readOnly}
 	if len(o.mountOptions) == 0 {

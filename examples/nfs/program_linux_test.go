@@ -52,9 +52,9 @@ func TestNFS(t *testing.T) {
 	requireEmpty(t, dir)
 }
 
-// TestNFSDies: a server that does not answer costs the program the time that it has,
+// TestNFSServerDies: a server that does not answer costs the program the time that it has,
 // and leaves nothing.
-func TestNFSDies(t *testing.T) {
+func TestNFSServerDies(t *testing.T) {
 	exported := t.TempDir()
 	server := nfsserver.Start(t, exported)
 	dir := tempDir(t)
@@ -75,7 +75,7 @@ func TestDemo(t *testing.T) {
 		mounttest.SkipWithout(t, "kernels", kernelVar+" names none")
 	}
 	program := filepath.Join(t.TempDir(), "nfs")
-	// Linked as usual on this machine, whatever the test is.
+	// The program is linked in the machine's usual way, also if the test is built without cgo.
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".")
 	build.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return v == "CGO_ENABLED=0" })
 	output, err := build.CombinedOutput()
@@ -113,7 +113,7 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// TestDemoWithoutKernel says what is missing, in a line.
+// TestDemoWithoutKernel checks that the error names the missing kernel in one line.
 func TestDemoWithoutKernel(t *testing.T) {
 	t.Setenv("VOLUMEKIT_KERNELS", t.TempDir())
 	t.Setenv("PATH", "/nonexistent")

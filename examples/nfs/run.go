@@ -8,25 +8,24 @@ import (
 	"io"
 	"os"
 
-	"github.com/volumekit/volumekit/examples/internal/cli"
+	"github.com/volumekit/volumekit/internal/cli"
 	"github.com/volumekit/volumekit/mount"
 )
 
-// deps is what the program needs of the machine; tests have others.
+// deps are the program's dependencies on the machine; tests replace them.
 type deps struct {
 	root    bool // the user is root
 	mounter func(options) mount.Interface
 	demo    func(context.Context, options, *console) error
 }
 
-// machine returns the real ones.
+// machine returns the real dependencies.
 func machine() deps {
 	return deps{root: os.Geteuid() == 0, mounter: realMounter, demo: demo}
 }
 
-// realMounter takes a mount of a dead server down before the time is over that
-// the user gives each step: it has three stages after the question whether the
-// server answers.
+// realMounter returns a mounter that unmounts a mount of a dead server before a step's
+// timeout: its policy has three stages after the check whether the server answers.
 func realMounter(o options) mount.Interface {
 	return mount.New(mount.Config{Unmount: mount.UnmountPolicy{Grace: o.timeout / 6}})
 }
@@ -41,7 +40,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, d deps) i
 		_, _ = fmt.Fprintln(stderr, "nfs:", cli.OneLine(err.Error())+"; see -help")
 		return 2
 	}
-	c := &console{stdout: stdout, stderr: stderr}
+	ctx, out := cli.NewOutput(ctx, stdout)
+	defer out.Close()
+	c := &console{stdout: out, stderr: stderr}
 	switch {
 	case o.demo:
 		err = d.demo(ctx, o, c)
@@ -50,7 +51,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, d deps) i
 	default:
 		err = mountAndShow(ctx, o, c, d.mounter(o))
 	}
-	if err != nil && ctx.Err() != nil {
+	switch {
+	case out.Err() != nil:
+		err = out.Err()
+	case err != nil && ctx.Err() != nil:
 		err = errInterrupted
 	}
 	if err != nil {
@@ -59,9 +63,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, d deps) i
 	return c.status()
 }
 
-// mountAndShow goes from nothing to nothing, whatever happens in between.
+// mountAndShow mounts the volume, shows it, and takes it down, also after an error.
 func mountAndShow(ctx context.Context, o options, c *console, mounter mount.Interface) error {
-	n, err := newNode(c, mounter, o.timeout)
+	n, err := newNode(ctx, c, mounter, o.timeout)
 	if err != nil {
 		return err
 	}
@@ -74,7 +78,7 @@ func (n *node) upAndShow(ctx context.Context, o *options) error {
 		err = n.within(ctx, v.setUp)
 	}
 	if err == nil {
-		err = n.within(ctx, v.show)
+		err = n.within(ctx, v.printState)
 	}
 	return err
 }

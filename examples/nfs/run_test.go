@@ -6,11 +6,12 @@ import (
 	"errors"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"github.com/volumekit/volumekit/examples/internal/cli"
+	"github.com/volumekit/volumekit/internal/cli"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/volume"
@@ -68,13 +69,16 @@ func TestBadCommandLines(t *testing.T) {
 		require.Equal(t, 1, strings.Count(r.stderr, "\n"), args)
 		require.Empty(t, r.stdout)
 	}
-	r := inProcess(t.Context(), fakes(nil), "-help")
+	r := inProcess(t.Context(), fakes(nil), "-timeout", "5")
+	require.Contains(t, r.stderr, "a time is a number with a unit, such as 90s, 5m or 1h30m")
+	r = inProcess(t.Context(), fakes(nil), "-help")
 	require.Equal(t, 0, r.status)
 	require.Contains(t, r.stdout, "-server HOST")
+	require.Contains(t, r.stdout, "a TIME such as 90s, 5m or 1h30m (default 30s)")
 	requireEmpty(t, dir)
 }
 
-func TestDemoIsAskedFor(t *testing.T) {
+func TestDemoFlag(t *testing.T) {
 	d := fakes(nil)
 	d.root = false
 	r := inProcess(t.Context(), d, "-demo", "-kernel", "6.1")
@@ -91,7 +95,7 @@ func TestNotRoot(t *testing.T) {
 	require.Contains(t, r.stderr, "-demo")
 }
 
-// onLinux skips what asks a file system how full it is elsewhere.
+// onLinux skips a test that queries a file system's usage on other systems.
 func onLinux(t *testing.T) {
 	t.Helper()
 	if runtime.GOOS != "linux" {
@@ -122,8 +126,8 @@ func TestMountAndShow(t *testing.T) {
 	requireEmpty(t, dir)
 }
 
-// TestFaults: whatever the kernel refuses, the status tells, and what can be taken
-// down is.
+// TestFaults checks that the exit status reports each failed system call, and that the
+// program takes down all volumes that it can.
 func TestFaults(t *testing.T) {
 	onLinux(t)
 	failure := errors.New("injected")
@@ -182,16 +186,16 @@ func mounts(fake *mounttest.Fake) (mounts []mounttest.Action) {
 	return mounts
 }
 
-// TestAsk: a question that nobody answers ends with its context.
-func TestAsk(t *testing.T) {
+// TestQueryEndsWithContext checks that an unanswered question ends with its context.
+func TestQueryEndsWithContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	answer := make(chan struct{})
 	defer close(answer)
 	why := errors.New("enough")
 	cancel(why)
-	_, err := ask(ctx, func() (string, error) { <-answer; return "late", nil })
+	_, err := queryInTime(ctx, func() (string, error) { <-answer; return "late", nil })
 	require.ErrorIs(t, err, why)
-	text, err := ask(t.Context(), func() (string, error) { return "soon", nil })
+	text, err := queryInTime(t.Context(), func() (string, error) { return "soon", nil })
 	require.NoError(t, err)
 	require.Equal(t, "soon", text)
 }
@@ -219,4 +223,27 @@ func TestFewNames(t *testing.T) {
 	require.Regexp(t, `^(\w, ){5}and more$`, got)
 	_, err = fewNames(t.Context(), dir+"/none")
 	require.Error(t, err)
+}
+
+// noSpace is a full disk.
+type noSpace struct{}
+
+func (noSpace) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// TestOutputFails: output that cannot be written is an error that says so, and ends the
+// program, which unmounts the volume.
+func TestOutputFails(t *testing.T) {
+	dir := tempDir(t)
+	fake := mounttest.NewFake(mount.Config{})
+	for _, args := range []string{"-server nas -path /x", "-demo"} {
+		var stderr bytes.Buffer
+		require.Equal(t, 1, run(t.Context(), strings.Fields(args), noSpace{}, &stderr, fakes(fake)), args)
+		require.Equal(t, "nfs: standard output: no space left on device\n", stderr.String(), args)
+	}
+	table, err := fake.List(t.Context())
+	require.NoError(t, err)
+	for _, info := range table {
+		require.NotEqual(t, "nfs4", info.FSType)
+	}
+	requireEmpty(t, dir)
 }

@@ -10,11 +10,11 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/volumekit/volumekit/examples/internal/cli"
+	"github.com/volumekit/volumekit/internal/cli"
 )
 
-// A cast is the pods of the demo.
-type cast struct{ writer, reader, auditor, neighbour *podVolume }
+// demoPods are the pods of the demo.
+type demoPods struct{ writer, reader, auditor, neighbour *podVolume }
 
 const (
 	greeting = "greeting.txt"
@@ -23,9 +23,8 @@ const (
 	tearDownLimit = 5 * time.Second
 )
 
-// up mounts an export for a pod, if nothing else is said that of the server that is
-// going to die.
-func (s *stage) up(ctx context.Context, pod string, o options) (*podVolume, error) {
+// mountForPod mounts an export for a pod: without a server in o, that of the dying server.
+func (s *stage) mountForPod(ctx context.Context, pod string, o options) (*podVolume, error) {
 	if o.server == "" {
 		o.server, o.path = s.server.Address, exported
 	}
@@ -36,17 +35,17 @@ func (s *stage) up(ctx context.Context, pod string, o options) (*podVolume, erro
 	return v, err
 }
 
-// share: what one pod writes, another reads.
+// share: one pod reads another pod's file.
 func (s *stage) share(ctx context.Context) (err error) {
 	s.printf("\nTwo pods mount the same export, the second with options.\n")
-	if s.writer, err = s.up(ctx, "writer", options{}); err != nil {
+	if s.writer, err = s.mountForPod(ctx, "writer", options{}); err != nil {
 		return err
 	}
-	if s.reader, err = s.up(ctx, "reader", options{mountOptions: cli.List{"vers=4.2", "noatime"}}); err != nil {
+	if s.reader, err = s.mountForPod(ctx, "reader", options{mountOptions: cli.List{"vers=4.2", "noatime"}}); err != nil {
 		return err
 	}
 	for _, step := range []func(context.Context) error{
-		s.writer.show, s.reader.showBriefly, s.writer.writes(greeting), s.served(greeting), s.reader.reads(greeting),
+		s.writer.printState, s.reader.showBriefly, s.writer.writeCall(greeting), s.served(greeting), s.reader.readCall(greeting),
 	} {
 		if err := s.within(ctx, step); err != nil {
 			return err
@@ -55,7 +54,7 @@ func (s *stage) share(ctx context.Context) (err error) {
 	return nil
 }
 
-// served looks for a file where the server has it.
+// served requires a file in the server's directory.
 func (s *stage) served(name string) func(context.Context) error {
 	return func(context.Context) error {
 		text, err := os.ReadFile(filepath.Join(exported, name))
@@ -69,15 +68,15 @@ func (s *stage) served(name string) func(context.Context) error {
 // readOnly: a pod that must not write cannot.
 func (s *stage) readOnly(ctx context.Context) (err error) {
 	s.printf("\nA third pod mounts it read-only, and a fourth has a volume of the other server.\n")
-	if s.auditor, err = s.up(ctx, "auditor", options{readOnly: true}); err != nil {
+	if s.auditor, err = s.mountForPod(ctx, "auditor", options{readOnly: true}); err != nil {
 		return err
 	}
-	s.neighbour, err = s.up(ctx, "neighbour", options{server: s.other.Address, path: neighbour})
+	s.neighbour, err = s.mountForPod(ctx, "neighbour", options{server: s.other.Address, path: neighbour})
 	if err != nil {
 		return err
 	}
 	for _, step := range []func(context.Context) error{
-		s.auditor.showBriefly, s.auditor.reads(greeting), s.auditor.isRefused, s.neighbour.showBriefly,
+		s.auditor.showBriefly, s.auditor.readCall(greeting), s.auditor.isRefused, s.neighbour.showBriefly,
 	} {
 		if err := s.within(ctx, step); err != nil {
 			return err
@@ -86,31 +85,31 @@ func (s *stage) readOnly(ctx context.Context) (err error) {
 	return nil
 }
 
-// die: whoever needs the server waits as long as its context, nobody else does, and
-// a volume can be taken down.
+// die: calls that need the server wait as long as their contexts, other calls do not, and a
+// volume can be taken down.
 func (s *stage) die(ctx context.Context) error {
 	s.printf("\nThe server dies: its cable is cut, and nobody is told.\n")
 	if err := s.server.LinkDown(); err != nil {
 		return err
 	}
-	if err := s.writer.getStuck(ctx); err != nil {
+	if err := s.writer.startStuckReader(ctx); err != nil {
 		return err
 	}
 	late, err := s.plan("latecomer", (&options{server: s.server.Address, path: exported}).spec())
 	if err != nil {
 		return err
 	}
-	if err := s.givesUp(ctx, "latecomer: SetUp", late.setUp); err != nil {
+	if err := s.requireTimeout(ctx, "latecomer: SetUp", late.setUp); err != nil {
 		return err
 	}
-	err = s.givesUp(ctx, "writer: GetMetrics", func(ctx context.Context) error {
+	err = s.requireTimeout(ctx, "writer: GetMetrics", func(ctx context.Context) error {
 		_, err := s.writer.GetMetrics(ctx)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context) error{s.neighbour.writes(greeting), s.neighbour.reads(greeting)} {
+	for _, step := range []func(context.Context) error{s.neighbour.writeCall(greeting), s.neighbour.readCall(greeting)} {
 		if err := s.within(ctx, step); err != nil {
 			return err
 		}
@@ -118,8 +117,8 @@ func (s *stage) die(ctx context.Context) error {
 	return s.writer.tearDown(ctx, tearDownLimit)
 }
 
-// givesUp expects what needs the server to return when its context ends.
-func (s *stage) givesUp(ctx context.Context, name string, do func(context.Context) error) error {
+// requireTimeout requires a call that needs the server to return when its context ends.
+func (s *stage) requireTimeout(ctx context.Context, name string, do func(context.Context) error) error {
 	const limit = 2 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -132,15 +131,15 @@ func (s *stage) givesUp(ctx context.Context, name string, do func(context.Contex
 	return nil
 }
 
-// comeBack: a volume that was left alone goes on where it was.
-func (s *stage) comeBack(ctx context.Context) error {
+// restartServer shows that a volume that stayed mounted works again.
+func (s *stage) restartServer(ctx context.Context) error {
 	if err := os.WriteFile(filepath.Join(exported, news), []byte("news of the day"), 0o644); err != nil {
 		return err
 	}
 	s.printf("\nThe pod reader asks for %s, and waits.\n", news)
 	begin := time.Now()
 	read := make(chan error, 1)
-	go func() { read <- s.within(ctx, s.reader.reads(news)) }()
+	go func() { read <- s.within(ctx, s.reader.readCall(news)) }()
 	select {
 	case err := <-read:
 		return fmt.Errorf("reader does not need the server: %w", err)
@@ -157,13 +156,13 @@ func (s *stage) comeBack(ctx context.Context) error {
 	return nil
 }
 
-// dieForGood: everything can be taken down, and the program can end.
-func (s *stage) dieForGood(ctx context.Context) error {
+// killServer shows that all volumes can be taken down, and that the program can end.
+func (s *stage) killServer(ctx context.Context) error {
 	s.printf("\nThe server dies again, for good.\n")
 	if err := s.server.LinkDown(); err != nil {
 		return err
 	}
-	if err := s.reader.getStuck(ctx); err != nil {
+	if err := s.reader.startStuckReader(ctx); err != nil {
 		return err
 	}
 	for _, v := range []*podVolume{s.reader, s.auditor} {
@@ -176,10 +175,10 @@ func (s *stage) dieForGood(ctx context.Context) error {
 
 func (v *podVolume) file(name string) string { return filepath.Join(v.GetPath(), name) }
 
-func (v *podVolume) writes(name string) func(context.Context) error {
+func (v *podVolume) writeCall(name string) func(context.Context) error {
 	text := "hello from " + v.pod
 	return func(ctx context.Context) error {
-		_, err := ask(ctx, func() (any, error) {
+		_, err := queryInTime(ctx, func() (any, error) {
 			return nil, os.WriteFile(v.file(name), []byte(text), 0o644)
 		})
 		if err == nil {
@@ -189,9 +188,9 @@ func (v *podVolume) writes(name string) func(context.Context) error {
 	}
 }
 
-func (v *podVolume) reads(name string) func(context.Context) error {
+func (v *podVolume) readCall(name string) func(context.Context) error {
 	return func(ctx context.Context) error {
-		text, err := ask(ctx, func() ([]byte, error) { return os.ReadFile(v.file(name)) })
+		text, err := queryInTime(ctx, func() ([]byte, error) { return os.ReadFile(v.file(name)) })
 		if err == nil {
 			v.node.printf("%s: read %q from %s.\n", v.pod, text, name)
 		}
@@ -199,9 +198,9 @@ func (v *podVolume) reads(name string) func(context.Context) error {
 	}
 }
 
-// isRefused expects a read-only volume.
+// isRefused requires a volume to be read-only.
 func (v *podVolume) isRefused(ctx context.Context) error {
-	_, err := ask(ctx, func() (any, error) {
+	_, err := queryInTime(ctx, func() (any, error) {
 		return nil, os.WriteFile(v.file(greeting), nil, 0o644)
 	})
 	if !errors.Is(err, syscall.EROFS) {
@@ -211,11 +210,11 @@ func (v *podVolume) isRefused(ctx context.Context) error {
 	return nil
 }
 
-// getStuck lets somebody ask the dead server for a file, as a container would.
-func (v *podVolume) getStuck(ctx context.Context) error {
+// startStuckReader makes a process wait for a file of the dead server, as a container would.
+func (v *podVolume) startStuckReader(ctx context.Context) error {
 	const soon = time.Second
 	err := within(ctx, soon, func(ctx context.Context) error {
-		_, err := ask(ctx, func() (fs.FileInfo, error) { return os.Stat(v.file("anything.txt")) })
+		_, err := queryInTime(ctx, func() (fs.FileInfo, error) { return os.Stat(v.file("anything.txt")) })
 		return err
 	})
 	if !errors.Is(err, context.DeadlineExceeded) {

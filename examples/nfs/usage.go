@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// usage says how full a volume is, as far as it was measured.
+// usage returns the volume's usage as text, without values that were not measured.
 func usage(m *volume.Metrics) string {
 	text := fmt.Sprintf("%s of %s used, %s available", size(m.Used), size(m.Capacity), size(m.Available))
 	if m.Inodes != nil && m.InodesUsed != nil && m.Inodes.Value() > 0 {
@@ -16,7 +16,7 @@ func usage(m *volume.Metrics) string {
 	return text
 }
 
-// size is for people.
+// size formats a number of bytes for people.
 func size(q *resource.Quantity) string {
 	if q == nil {
 		return "?"

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/volumekit/volumekit/examples/internal/cli"
+	"github.com/volumekit/volumekit/internal/cli"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/volume"
@@ -22,8 +22,7 @@ type podVolume struct {
 	down volume.Unmounter
 }
 
-// setUp brings the volume up. Whether or not that succeeds, it is to be taken
-// down.
+// setUp sets the volume up. The caller tears it down even after an error.
 func (v *podVolume) setUp(ctx context.Context) error {
 	v.node.volumes = append(v.node.volumes, v)
 	if err := v.SetUp(ctx, volume.MounterArgs{}); err != nil {
@@ -32,9 +31,9 @@ func (v *podVolume) setUp(ctx context.Context) error {
 	return nil
 }
 
-// tearDown takes it down by what is on disk and in the mount table alone, and
-// removes the directories of the pod. What took too long is tried again, as a node
-// agent does: nothing that was achieved is lost.
+// tearDown takes the volume down by the disk and the mount table alone, and removes the
+// directories of the pod. It retries after a timeout, as a node agent does: each attempt
+// continues the one before.
 func (v *podVolume) tearDown(ctx context.Context, limit time.Duration) error {
 	const most = 5
 	err := v.tryTearDown(ctx, limit)
@@ -42,7 +41,7 @@ func (v *podVolume) tearDown(ctx context.Context, limit time.Duration) error {
 		err = v.tryTearDown(ctx, limit)
 	}
 	if err == nil {
-		err = util.RemoveEmptyParents(v.node.root, v.GetPath())
+		err = util.RemoveEmptyParents(ctx, v.node.root, v.GetPath())
 	}
 	if err != nil {
 		return fmt.Errorf("take down the volume of %s: %w", v.pod, err)
@@ -64,8 +63,8 @@ func (v *podVolume) tryTearDown(ctx context.Context, limit time.Duration) error 
 
 func since(begin time.Time) time.Duration { return time.Since(begin).Round(100 * time.Millisecond) }
 
-// mounted returns what the mount table has at the volume's path.
-func (v *podVolume) mounted(ctx context.Context) (mount.Info, error) {
+// mountEntry returns the mount table's entry for the volume's path.
+func (v *podVolume) mountEntry(ctx context.Context) (mount.Info, error) {
 	table, err := v.node.mounter.List(ctx)
 	if err != nil {
 		return mount.Info{}, err
@@ -77,15 +76,14 @@ func (v *podVolume) mounted(ctx context.Context) (mount.Info, error) {
 	return info, nil
 }
 
-// show prints what the volume is: what the kernel says of the mount, then what the
-// server says of the files.
-func (v *podVolume) show(ctx context.Context) error {
-	info, err := v.mounted(ctx)
+// printState prints the kernel's view of the mount, then the server's view of the files.
+func (v *podVolume) printState(ctx context.Context) error {
+	info, err := v.mountEntry(ctx)
 	if err != nil {
 		return err
 	}
 	v.node.printf("Mounted for pod %s, below %s:\n", v.pod, v.node.root)
-	v.row("path", v.node.short(v.GetPath()))
+	v.row("path", v.node.relative(v.GetPath()))
 	v.row("source", info.Source)
 	v.row("type", info.FSType)
 	v.row("flags", info.Flags.String())
@@ -103,9 +101,9 @@ func (v *podVolume) show(ctx context.Context) error {
 	return nil
 }
 
-// showBriefly is show in one line, without asking the server.
+// showBriefly prints one line, without a query of the server.
 func (v *podVolume) showBriefly(ctx context.Context) error {
-	info, err := v.mounted(ctx)
+	info, err := v.mountEntry(ctx)
 	if err == nil {
 		v.node.printf("%s: %s (%s), %v.\n", v.pod, cli.OneLine(info.Source), info.FSType, info.Flags)
 	}

@@ -7,11 +7,12 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
-	"time"
 
 	"github.com/volumekit/volumekit/content"
 	"github.com/volumekit/volumekit/emptydir"
 	"github.com/volumekit/volumekit/hostpath"
+	"github.com/volumekit/volumekit/internal/rootlock"
+	"github.com/volumekit/volumekit/internal/screen"
 	"github.com/volumekit/volumekit/local"
 	"github.com/volumekit/volumekit/manager"
 	"github.com/volumekit/volumekit/manager/manifests"
@@ -24,27 +25,28 @@ import (
 // An agent keeps the volumes of a directory of manifests.
 type agent struct {
 	options
-	lock    lock
+	lock    *rootlock.Lock
 	source  *manifests.Source
 	manager *manager.Manager
-	screen  *screen
-	hints   []string // to the user, at the beginning
+	screen  *screen.Screen
+	stdout  io.Writer
+	hints   []string // for the user, at the beginning
 }
 
-func newAgent(o options, stdout io.Writer) (*agent, error) {
-	// The root may be in it, and a mistyped one is not to be made.
+func newAgent(ctx context.Context, o options, stdout io.Writer) (*agent, error) {
+	// The root may be inside the directory; a mistyped directory must not be created.
 	if _, err := os.ReadDir(o.manifests); err != nil {
 		return nil, fmt.Errorf("-manifests: %w", err)
 	}
 	if err := os.MkdirAll(o.root, 0o755); err != nil {
 		return nil, fmt.Errorf("-root: %w", err)
 	}
-	l, err := newLock(o.root)
+	l, err := rootlock.New(o.root)
 	if err != nil {
 		return nil, err
 	}
-	a := &agent{options: o, lock: l, screen: newScreen(stdout)}
-	if err := a.build(); err != nil {
+	a := &agent{options: o, lock: l, screen: screen.New(stdout), stdout: stdout}
+	if err := a.build(ctx); err != nil {
 		return nil, errors.Join(err, a.close())
 	}
 	return a, nil
@@ -52,8 +54,11 @@ func newAgent(o options, stdout io.Writer) (*agent, error) {
 
 func (a *agent) close() error { return a.lock.Close() }
 
-func (a *agent) build() error {
-	host, err := volume.NewHost(a.root)
+func (a *agent) build(ctx context.Context) error {
+	if err := (tokens{a.tokenFile}).check(); err != nil {
+		return err
+	}
+	host, err := newHost(ctx, a.options)
 	if err != nil {
 		return err
 	}
@@ -61,9 +66,9 @@ func (a *agent) build() error {
 	if err != nil {
 		return err
 	}
-	a.source, err = manifests.New(manifests.Config{
+	a.source, err = manifests.New(ctx, manifests.Config{
 		Dir: a.manifests, Keep: keep, Node: host.NodeName(),
-		Report: a.screen.problem,
+		Report: func(p manifests.Problem) { a.screen.Say("manifests: " + p.Error()) },
 		ContentChanged: func(pods []types.UID) {
 			for _, pod := range pods {
 				a.manager.MarkRemountRequired(pod)
@@ -74,22 +79,38 @@ func (a *agent) build() error {
 		return err
 	}
 	mounter := mount.New(mount.Config{})
-	plugins, err := a.plugins(host, mounter)
+	plugins, err := a.plugins(ctx, host, mounter)
 	if err != nil {
 		return err
 	}
-	a.manager, err = manager.New(manager.Config{
-		Plugins: plugins, Host: host, Mounter: mounter, Source: a.source, Events: a.screen.event,
-		Refresh: -1, // the source tells of all that changes
-	})
+	config := manager.Config{
+		Plugins: plugins, Mounter: mounter, Pods: a.source, Claims: a.source, Events: a.screen.Event,
+		NodeLabels: a.labels.of(host.NodeName()),
+		Refresh:    -1, // the source reports all changes
+	}
+	if a.tokenFile != "" {
+		config.Refresh = 0 // except of the token file
+	}
+	a.manager, err = manager.New(config)
 	return err
 }
 
-func (a *agent) plugins(host volume.VolumeHost, mounter mount.Interface) (*volume.VolumePluginMgr, error) {
-	content4 := content.Config{Mounter: mounter, ConfigMaps: a.source, Secrets: a.source}
-	return volume.NewVolumePluginMgr(host,
-		local.New(local.Config{Mounter: mounter, Roots: a.disks}),
-		hostpath.New(hostpath.Config{Mounter: mounter, Roots: a.hostPaths}),
+func newHost(ctx context.Context, o options) (*volume.Host, error) {
+	if o.node == "" {
+		return volume.NewHost(ctx, o.root)
+	}
+	return volume.NewHost(ctx, o.root, volume.WithNodeName(types.NodeName(o.node)))
+}
+
+func (a *agent) plugins(ctx context.Context, host volume.VolumeHost, mounter mount.Interface) (*volume.VolumePluginMgr, error) {
+	content4 := content.Config{Mounter: mounter, ConfigMaps: a.source, Secrets: a.source, Tokens: tokens{a.tokenFile}}
+	forHostPaths := mounter
+	if a.devices {
+		forHostPaths = mount.New(mount.Config{Allow: mount.Allow{Dev: true}})
+	}
+	return volume.NewVolumePluginMgr(ctx, host,
+		local.New(local.Config{Mounter: mounter, Roots: a.disks, DeviceLinks: a.deviceLinks}),
+		hostpath.New(hostpath.Config{Mounter: forHostPaths, Roots: a.hostPaths, Links: a.links}),
 		nfs.New(nfs.Config{Mounter: mounter}),
 		emptydir.New(emptydir.Config{Mounter: mounter}),
 		content.NewConfigMap(content4), content.NewSecret(content4),
@@ -97,142 +118,60 @@ func (a *agent) plugins(host volume.VolumeHost, mounter mount.Interface) (*volum
 	)
 }
 
-// work runs until ctx ends, or with -once until all is as desired. Then it calls last,
-// if that is not nil, before it lets go.
-func (a *agent) work(ctx context.Context, last func(context.Context) error) error {
+// runLocked runs until ctx ends, or with -once until the desired state is reached. Then it calls
+// last, if that is not nil, before it unlocks the root.
+func (a *agent) runLocked(ctx context.Context, last func(context.Context) error) error {
 	debug.SetGCPercent(25) // a node's memory is for its pods
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
+	watched, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
 	ended := make(chan error, 2)
-	go func() { ended <- a.manager.Run(running) }()
-	go func() { ended <- a.source.Run(running) }()
+	for _, run := range []func(context.Context) error{a.manager.Run, a.source.Run} {
+		go func() {
+			err := run(running)
+			fail(err)
+			ended <- err
+		}()
+	}
 	title := fmt.Sprintf("Keeping the volumes of the pods in %s, below %s. Process %d.", a.options.manifests, a.root, os.Getpid())
-	a.screen.begin(append([]string{title}, a.hints...)...)
-	err := a.watch(ctx, ended)
+	a.screen.Begin(append([]string{title}, a.hints...)...)
+	err := a.watch(watched)
 	if last != nil {
 		err = errors.Join(err, last(running))
 	}
 	stop()
 	for range 2 {
-		if failed := <-ended; !errors.Is(failed, context.Canceled) {
+		if failed := <-ended; !errors.Is(failed, context.Canceled) && !errors.Is(err, failed) {
 			err = errors.Join(err, failed)
 		}
 	}
 	return err
 }
 
-// watch shows what happens. It looks at the state after something has happened, until
-// all is as desired, and then sleeps.
-func (a *agent) watch(ctx context.Context, ended chan error) error {
-	if a.once {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, a.timeout, errTimeout)
-		defer cancel()
-	}
-	const pace = 100 * time.Millisecond
-	look := time.NewTimer(pace)
-	defer look.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			a.showLast(ctx)
-			return a.unfinished(ctx)
-		case err := <-ended:
-			ended <- context.Canceled
-			return err
-		case line := <-a.screen.lines:
-			a.screen.show(line)
-			look.Reset(pace)
-		case <-a.screen.resized:
-			a.screen.draw(ctx, a.manager.State(), a.source)
-		case <-look.C:
-			state := a.manager.State()
-			a.screen.draw(ctx, state, a.source)
-			if !isSettled(state) {
-				look.Reset(pace)
-			} else if a.once {
-				a.showLast(ctx)
-				return a.problems()
-			} else {
-				debug.FreeOSMemory() // there may be nothing to do for days
-			}
-		}
-	}
-}
-
-func (a *agent) showLast(ctx context.Context) {
-	a.screen.flush()
-	a.screen.draw(ctx, a.manager.State(), a.source)
-}
-
-// mounted is what the manager says of a volume that is as it should be.
-const mounted = "mounted"
-
-// isSettled reports whether all is as desired.
-func isSettled(s manager.State) bool {
-	if !s.Restored || !s.Populated || len(s.Failed) > 0 {
-		return false
-	}
-	for _, v := range s.Volumes {
-		if v.Operation != "" || v.Err != nil || len(v.Pods) == 0 {
+// watch displays the state until ctx ends, or with -once until the desired state is reached.
+func (a *agent) watch(ctx context.Context) error {
+	if !a.once {
+		_ = a.screen.Follow(ctx, a.manager, a.source, func() bool {
+			debug.FreeOSMemory() // there may be nothing to do for days
 			return false
-		}
-		for _, pod := range v.Pods {
-			if pod.Phase() != mounted || pod.Waits != nil {
-				return false
-			}
-		}
+		})
+		return nil // a signal is the end
 	}
-	return true
-}
-
-// cause is why a pod's volume is not as desired, as far as that is known: what failed for
-// the pod, or for all, or what has to happen first.
-func cause(v manager.VolumeState, pod manager.PodState) error {
-	for _, err := range []error{pod.Err, v.Err} {
-		if err != nil {
-			return err
-		}
+	ctx, cancel := context.WithTimeoutCause(ctx, a.timeout, errTimeout)
+	defer cancel()
+	if err := a.screen.Follow(ctx, a.manager, a.source, func() bool { return true }); err != nil {
+		return screen.WithCauses(err, a.manager.State())
 	}
-	return pod.Waits
+	return a.problems()
 }
 
 var errTimeout = errors.New("not all is as desired, and the time of -timeout is over")
-
-// unfinished returns why -once has not come to its end. Without it an interrupt is one.
-func (a *agent) unfinished(ctx context.Context) error {
-	if !a.once {
-		return nil
-	}
-	return withCauses(context.Cause(ctx), a.manager.State())
-}
-
-func withCauses(err error, state manager.State) error {
-	for _, f := range state.Failed {
-		err = fmt.Errorf("%w; volume %s: %w", err, f.Name, f.Err)
-	}
-	for _, v := range state.Volumes {
-		for _, pod := range podsOf(v) {
-			if why := cause(v, pod); why != nil {
-				err = fmt.Errorf("%w; volume %s: %w", err, pod.Name, why)
-			}
-		}
-	}
-	return err
-}
-
-// podsOf returns the pods of a volume; for one that no pod has any more, nobody.
-func podsOf(v manager.VolumeState) []manager.PodState {
-	if len(v.Pods) == 0 {
-		return []manager.PodState{{Name: string(v.Unique)}}
-	}
-	return v.Pods
-}
 
 func (a *agent) problems() error {
 	problems := a.source.Problems()
 	if len(problems) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s in the manifests: %w", count(len(problems), "problem"), problems[0])
+	return fmt.Errorf("%s in the manifests: %w", screen.Count(len(problems), "problem"), problems[0])
 }

@@ -41,9 +41,9 @@ metadata: {name: disk}
 spec: {local: {path: $DISKS/disk, fsType: ext4}}
 `
 
-// TestCrashWithDisk is TestCrash for a blank disk, which is formatted for the first pod
-// and mounted once for all that there are: nothing of it is left when none is there any
-// more, and what a pod has written the next one reads.
+// TestCrashWithDisk is TestCrash for a blank disk, which is formatted for the first pod and
+// mounted once for all pods. Nothing of the disk is left on the node without pods, and each
+// pod reads the files of the pod before it.
 func TestCrashWithDisk(t *testing.T) {
 	if !mounttest.RootNamespace(t) {
 		return
@@ -70,7 +70,7 @@ func TestCrashWithDisk(t *testing.T) {
 		c.killOne()
 	}
 	c.once(2 * (len(c.pods) + 1))
-	require.Len(t, c.mounted(), len(c.pods)+2, "one for all, and one for each")
+	require.Len(t, c.foreignMounts(), len(c.pods)+2, "one for all, and one for each")
 	c.removePods()
 	require.NoError(t, os.Remove(filepath.Join(c.dir, "manifests", "steady.yaml")))
 	c.allGone()
@@ -89,9 +89,9 @@ func TestCrashWithDisk(t *testing.T) {
 func (c crash) allGone() {
 	c.Helper()
 	c.once(0)
-	require.Empty(c, c.mounted())
-	for _, dir := range []string{"pods", "plugins/kubernetes.io~local-volume/mounts", "plugins/volumekit.io~manager/volumes"} {
-		c.nothingIn("root/" + dir)
+	require.Empty(c, c.foreignMounts())
+	for _, dir := range []string{"pods", "plugins/kubernetes.io/local-volume/mounts", "plugins/volumekit.io/manager/volumes"} {
+		c.requireEmpty("root/" + dir)
 	}
 }
 

@@ -16,7 +16,8 @@ import (
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
-// churnPod is a pod with a volume of each kind. What it says changes with its version.
+// churnPod returns a pod with a volume of each kind. The pod's annotation changes with its
+// version.
 func churnPod(name string, version int) string {
 	return fmt.Sprintf(`
 apiVersion: v1
@@ -74,10 +75,10 @@ type crash struct {
 	pod    func(name string, version int) string
 }
 
-// TestCrash: the agent is killed at random moments while pods come, change and go. After
-// its last start all is as desired, no mount and no directory is left of anything else,
-// and what pods have written is whole: on disks, and in the volume of one that was there
-// all the time.
+// TestCrash kills the agent at random moments while pods are created, changed and deleted.
+// After its last start all is as desired, no other mount and no other directory is left, and
+// the files of the pods are complete: on disks, and in the volume of a pod that existed all
+// the time.
 func TestCrash(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
@@ -88,7 +89,7 @@ func TestCrash(t *testing.T) {
 	}
 	t.Logf("seed %d", seed)
 	c := crash{newUser(t, 0), rand.New(rand.NewPCG(seed, 0)), map[string]int{}, churnPod}
-	c.own(c.dir + "/disks/seen")
+	c.makeOwnDir(c.dir + "/disks/seen")
 	for _, disk := range []string{"one", "seen"} {
 		require.NoError(t, os.WriteFile(filepath.Join(c.dir, "disks", disk, "sentinel"), []byte(sentinel), 0o600))
 	}
@@ -111,7 +112,7 @@ func TestCrash(t *testing.T) {
 	require.NoError(t, os.Remove(filepath.Join(c.dir, "manifests", "steady.yaml")))
 	c.once(0)
 	c.check(0)
-	c.nothingIn("root/pods")
+	c.requireEmpty("root/pods")
 }
 
 // killOne has an agent at work while pods churn, and kills it at a random moment.
@@ -180,7 +181,7 @@ func (c crash) isWhole(name string) {
 	require.Equal(c, sentinel, string(text))
 }
 
-// check compares what is there with what so many pods have.
+// check compares the mounts and directories with those of that many pods.
 func (c crash) check(pods int) {
 	c.Helper()
 	for _, disk := range []string{"one", "seen"} {
@@ -189,7 +190,7 @@ func (c crash) check(pods int) {
 		require.NoError(c, err)
 		require.Len(c, entries, 1)
 	}
-	require.Len(c, c.mounted(), pods*4, "%s", strings.Join(c.mounted(), "\n"))
+	require.Len(c, c.foreignMounts(), pods*4, "%s", strings.Join(c.foreignMounts(), "\n"))
 	for kind, n := range map[string]int{"pods/*": pods, "pods/*/volumes/*/*": pods * 6, "pods/*/plugins/*/*/*": pods * 4} {
 		found, err := filepath.Glob(filepath.Join(c.dir, "root", kind))
 		require.NoError(c, err)
@@ -200,8 +201,8 @@ func (c crash) check(pods int) {
 	}
 }
 
-// mounted returns where something is mounted that is none of the test's own.
-func (c crash) mounted() (all []string) {
+// foreignMounts returns the mount points that are not the test's own.
+func (c crash) foreignMounts() (all []string) {
 	c.Helper()
 	mounts, err := mountsOf(0)
 	require.NoError(c, err)

@@ -9,15 +9,14 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/volumekit/volumekit/examples/internal/cli"
+	"github.com/volumekit/volumekit/internal/cli"
 	"github.com/volumekit/volumekit/util/scrub"
 )
 
 //go:embed demo/*.yaml
 var demoFiles embed.FS
 
-// A demo is a temporary directory with manifests, a disk, and the volumes. All in it is
-// ours.
+// A demo is a temporary directory with manifests, a disk, and the volumes, all of its own.
 type demo struct{ dir string }
 
 func (d demo) manifests() string { return filepath.Join(d.dir, "manifests") }
@@ -48,25 +47,28 @@ func (d demo) write() error {
 	return err
 }
 
-// work shows the agent at work, and in the end takes the manifests away, so that it
-// takes all volumes down.
+// work runs the agent, and removes the manifests in the end, so that the agent takes down
+// all volumes.
 func (d demo) work(ctx context.Context, o options, stdout io.Writer) error {
 	o.manifests, o.root, o.disks = d.manifests(), filepath.Join(d.dir, "root"), cli.Paths{d.disks()}
-	a, err := newAgent(o, stdout)
+	a, err := newAgent(ctx, o, stdout)
 	if err != nil {
 		return err
 	}
 	a.hints = []string{"The manifests are yours to edit. An interrupt ends it, and removes all."}
-	leave := func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	leave := func(running context.Context) error {
+		running, cancel := context.WithTimeout(running, o.timeout)
 		defer cancel()
-		err := a.showMounts() // nobody may be there any more to see them
+		err := a.showMounts()
+		if err != nil && errors.Is(err, context.Cause(ctx)) {
+			err = nil // the output failed before, and the agent has reported it
+		}
 		if failed := d.removeManifests(); failed != nil {
 			return errors.Join(err, failed)
 		}
-		return errors.Join(err, a.manager.WaitForAllPodsUnmount(ctx))
+		return errors.Join(err, a.manager.WaitForAllPodsUnmount(running))
 	}
-	return errors.Join(a.work(ctx, leave), a.close())
+	return errors.Join(a.runLocked(ctx, leave), a.close())
 }
 
 func (d demo) removeManifests() error {
@@ -77,10 +79,10 @@ func (d demo) removeManifests() error {
 	return err
 }
 
-// remove removes what the demonstration has made. Nothing is mounted there any more; if
-// something is, it stays.
+// remove removes the demonstration's directory. If something is still mounted there it
+// stays.
 func (d demo) remove() error {
-	root, err := scrub.Open(d.dir)
+	root, err := scrub.Open(context.Background(), d.dir)
 	if err != nil {
 		return err
 	}

@@ -26,10 +26,10 @@ func idlePod(name string, volumes int) string {
 		strings.TrimSuffix(mounts.String(), ",") + "]}]\n  volumes:\n" + all.String()
 }
 
-// TestIdle: while nothing changes the agent does nothing. No thread of it is given the
-// processor for a nanosecond, so it makes no system call. The long test has 10,000
-// volumes, watches for a minute, in which Go's runtime looks around by a thread of its
-// own, and looks at the memory.
+// TestIdle checks that the agent uses no processor time while nothing changes: no thread
+// runs for a nanosecond, so the agent makes no system call. The long test has 10,000
+// volumes, lasts a minute, in which a thread of Go's runtime wakes up, and limits the
+// memory.
 func TestIdle(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
@@ -45,8 +45,8 @@ func TestIdle(t *testing.T) {
 		u.put(fmt.Sprintf("pod-%d.yaml", i), idlePod(fmt.Sprint("pod-", i), volumes))
 	}
 	p := u.start(u.flags()...)
-	u.eventuallySays(p, fmt.Sprintf("All is as desired: %d volumes of %d pods are up.\n", pods*volumes, pods))
-	restsSoon(t, p.Process.Pid)
+	u.waitForOutput(p, fmt.Sprintf("All is as desired: %d volumes of %d pods are up.\n", pods*volumes, pods))
+	requireIdle(t, p.Process.Pid)
 	if isLong {
 		calls, memory := strace.Watch(t, p.Process.Pid, time.Minute), resident(t, p.Process.Pid)
 		others, monitor := calls.ButMonitor()
@@ -57,12 +57,12 @@ func TestIdle(t *testing.T) {
 	}
 	// And it is not dead.
 	u.put("more.yaml", idlePod("more", 1))
-	u.eventuallySays(p, fmt.Sprintf("All is as desired: %d volumes of %d pods are up.\n", pods*volumes+1, pods+1))
+	u.waitForOutput(p, fmt.Sprintf("All is as desired: %d volumes of %d pods are up.\n", pods*volumes+1, pods+1))
 }
 
-// restsSoon waits until nothing has run for a while: the runtime has its own things to
+// requireIdle waits until nothing has run for a while: the runtime has its own things to
 // tidy up first.
-func restsSoon(t *testing.T, pid int) {
+func requireIdle(t *testing.T, pid int) {
 	t.Helper()
 	for deadline := time.Now().Add(5 * time.Minute); ; {
 		before := ranFor(t, pid)

@@ -8,8 +8,8 @@ import (
 	"io"
 	"os"
 
-	"github.com/volumekit/volumekit/examples/internal/cli"
 	"github.com/volumekit/volumekit/examples/internal/namespace"
+	"github.com/volumekit/volumekit/internal/cli"
 )
 
 func main() { os.Exit(start()) }
@@ -32,12 +32,18 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case err != nil:
 		_, _ = fmt.Fprintf(stderr, "nodeagent: %s; see -help\n", cli.OneLine(err.Error()))
 		return 2
-	case o.status:
-		err = printStatus(stdout, o)
-	case (o.isDemo() || os.Geteuid() != 0) && !program.IsInside():
+	case !o.status && (o.isDemo() || os.Geteuid() != 0) && !program.IsInside():
 		return program.Rerun(ctx, args, stdout, stderr)
-	default:
-		err = work(ctx, o, stdout)
+	}
+	ctx, out := cli.NewOutput(ctx, stdout)
+	defer out.Close()
+	if o.status {
+		err = printStatus(out, o)
+	} else {
+		err = work(ctx, o, out)
+	}
+	if failed := out.Err(); failed != nil && !errors.Is(err, failed) {
+		err = errors.Join(err, failed)
 	}
 	if err != nil {
 		_, _ = fmt.Fprintln(stderr, "nodeagent:", cli.OneLine(err.Error()))
@@ -59,9 +65,9 @@ func work(ctx context.Context, o options, stdout io.Writer) (err error) {
 		}
 		return errors.Join(d.work(ctx, o, stdout), d.remove())
 	}
-	a, err := newAgent(o, stdout)
+	a, err := newAgent(ctx, o, stdout)
 	if err != nil {
 		return err
 	}
-	return errors.Join(a.work(ctx, nil), a.close())
+	return errors.Join(a.runLocked(ctx, nil), a.close())
 }

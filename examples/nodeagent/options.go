@@ -9,18 +9,42 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/volumekit/volumekit/examples/internal/cli"
+	"github.com/volumekit/volumekit/internal/cli"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // options are the program's flags.
 type options struct {
 	manifests string // empty: a demonstration
 	root      string
-	disks     cli.Paths
-	hostPaths cli.Paths
+	allowed
+	node      string // empty: the host's name
+	labels    labels
+	tokenFile string
 	once      bool
 	timeout   time.Duration
 	status    bool
+}
+
+// allowed limits the access of manifests to the node.
+type allowed struct {
+	disks       cli.Paths // below which local volumes may be
+	deviceLinks cli.Paths // of links to block devices
+	hostPaths   cli.Paths // at and below which host paths may be
+	links       cli.Paths // in which links are followed to host paths
+	devices     bool      // host paths may be device files
+}
+
+func (a allowed) isNothing() bool {
+	return len(a.disks)+len(a.deviceLinks)+len(a.hostPaths)+len(a.links) == 0 && !a.devices
+}
+
+func (a *allowed) addTo(set *flag.FlagSet) {
+	set.Var(&a.disks, "disks", "`DIR`s, with commas, below which local volumes may be, and block devices right in them (default: none)")
+	set.Var(&a.deviceLinks, "device-links", "`DIR`s, with commas, of links to block devices that local volumes may be on, such as /dev/disk/by-id (default: none)")
+	set.Var(&a.hostPaths, "host-paths", "`PATH`s, with commas, at or below which host paths may be (default: none)")
+	set.Var(&a.links, "links", "`DIR`s, with commas, in which symbolic links of root's are followed on the way to a host path (default: none)")
+	set.BoolVar(&a.devices, "devices", false, "let host paths of the types CharDevice and BlockDevice be used as devices")
 }
 
 func (o options) isDemo() bool { return o.manifests == "" }
@@ -29,15 +53,18 @@ func (o *options) flagSet() *flag.FlagSet {
 	set := flag.NewFlagSet("nodeagent", flag.ContinueOnError)
 	set.StringVar(&o.manifests, "manifests", "", "the `DIR` with the manifests (default: a demonstration)")
 	set.StringVar(&o.root, "root", "", "the `DIR` below which the volumes are set up (default: .nodeagent in that of -manifests)")
-	set.Var(&o.disks, "disks", "`DIR`s, with commas, below which local volumes may be (default: none)")
-	set.Var(&o.hostPaths, "host-paths", "`PATH`s, with commas, at or below which host paths may be (default: none)")
+	o.addTo(set)
+	set.StringVar(&o.node, "node", "", "the `NAME` of this node (default: the host's)")
+	set.Var(&o.labels, "node-labels", "labels of this node for the node affinity of volumes: `KEY=VALUE`, with commas (default: kubernetes.io/hostname)")
+	set.StringVar(&o.tokenFile, "token-file", "", "a `FILE` with the token of all service accounts (default: made up, and says so)")
 	set.BoolVar(&o.once, "once", false, "exit as soon as all is as desired")
-	set.DurationVar(&o.timeout, "timeout", 2*time.Minute, "with -once: give up after so `long`")
+	o.timeout = 2 * time.Minute
+	set.Var((*cli.Duration)(&o.timeout), "timeout", cli.DurationUsage("with -once, and at the end of the demonstration: give up after that"))
 	set.BoolVar(&o.status, "status", false, "print what is mounted for which pod, and exit")
 	return set
 }
 
-// parseOptions prints the usage if it is asked for, with flag.ErrHelp.
+// parseOptions prints the usage if the arguments request it, with flag.ErrHelp.
 func parseOptions(args []string, help io.Writer) (options, error) {
 	var o options
 	set := o.flagSet()
@@ -50,17 +77,19 @@ func parseOptions(args []string, help io.Writer) (options, error) {
 	return o, o.resolve()
 }
 
-// check refuses what makes no sense together.
+// check refuses contradictory flags.
 func (o *options) check() error {
 	switch {
 	case o.status && o.manifests == "" && o.root == "":
 		return errors.New("-status: say with -manifests or -root where to look")
 	case o.status && o.once:
 		return errors.New("-status and -once: one of them")
-	case !o.status && o.manifests == "" && (o.root != "" || len(o.disks) > 0 || len(o.hostPaths) > 0):
-		return errors.New("-root, -disks and -host-paths are for manifests of your own: see -manifests")
+	case !o.status && o.manifests == "" && (o.root != "" || !o.isNothing()):
+		return errors.New("-root, -disks, -host-paths and the like are for manifests of your own: see -manifests")
+	case o.node != "" && len(validation.IsDNS1123Subdomain(o.node)) > 0:
+		return fmt.Errorf("-node %q: %s", o.node, validation.IsDNS1123Subdomain(o.node)[0])
 	case o.timeout <= 0:
-		return fmt.Errorf("-timeout %v: not more than nothing", o.timeout)
+		return fmt.Errorf("-timeout must be more than 0s, got %v", o.timeout)
 	}
 	return nil
 }

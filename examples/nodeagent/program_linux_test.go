@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/examples/internal/namespace"
+	"github.com/volumekit/volumekit/internal/rootlock"
 	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
@@ -33,7 +34,7 @@ func TestMain(m *testing.M) {
 type user struct {
 	*testing.T
 	uid int
-	dir string // for what the program and the test need
+	dir string // for the files of the program and the test
 }
 
 func newUser(t *testing.T, uid int) user {
@@ -44,12 +45,12 @@ func newUser(t *testing.T, uid int) user {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	u := user{t, uid, dir}
 	for _, name := range []string{"", "tmp", "manifests", "disks", "disks/one", "coverage"} {
-		u.own(filepath.Join(dir, name))
+		u.makeOwnDir(filepath.Join(dir, name))
 	}
 	return u
 }
 
-func (u user) own(dir string) {
+func (u user) makeOwnDir(dir string) {
 	u.Helper()
 	require.NoError(u, os.MkdirAll(dir, 0o755))
 	require.NoError(u, os.Chown(dir, u.uid, -1))
@@ -100,7 +101,7 @@ func (u user) start(args ...string) *process {
 // startWith starts it in another way.
 func (u user) startWith(change func(*exec.Cmd), args ...string) *process {
 	u.Helper()
-	ctx, cancel := context.WithTimeout(u.Context(), 2*patience())
+	ctx, cancel := context.WithTimeout(u.Context(), 2*waitLimit())
 	u.Cleanup(cancel)
 	p := &process{Cmd: exec.CommandContext(ctx, "/proc/self/exe", args...), ended: make(chan struct{})}
 	p.Dir = u.dir
@@ -144,11 +145,11 @@ func (u user) wait(p *process) int {
 	return p.ProcessState.ExitCode()
 }
 
-func (u user) eventuallySays(p *process, part string) {
+func (u user) waitForOutput(p *process, part string) {
 	u.Helper()
 	require.Eventually(u, func() bool {
 		return strings.Contains(p.stdout.String(), part) || isEnded(p)
-	}, patience(), 10*time.Millisecond)
+	}, waitLimit(), 10*time.Millisecond)
 	if isEnded(p) {
 		u.wait(p)
 	}
@@ -156,8 +157,8 @@ func (u user) eventuallySays(p *process, part string) {
 
 }
 
-// patience is how long something may take that does not hang.
-func patience() time.Duration {
+// waitLimit is how long something may take that does not hang.
+func waitLimit() time.Duration {
 	if testbed.Long() {
 		return 10 * time.Minute
 	}
@@ -173,9 +174,9 @@ func isEnded(p *process) bool {
 	}
 }
 
-// asAnybody runs a test as whoever runs the tests, and for root once more as an
-// ordinary user. Root is in a namespace of its own.
-func asAnybody(t *testing.T, test func(user)) {
+// asEachUser runs a test as an ordinary user, and as root in a namespace of its own. The
+// ordinary user is the tests' own, or 65534 if root runs the tests.
+func asEachUser(t *testing.T, test func(user)) {
 	t.Run("ordinary user", func(t *testing.T) {
 		uid := os.Geteuid()
 		if uid == 0 {
@@ -212,27 +213,28 @@ metadata: {name: words}
 data: {hello: world}
 `
 
-// TestDemo: it shows itself, and nothing is left.
+// TestDemo checks that the demo shows its volumes and leaves nothing behind.
 func TestDemo(t *testing.T) {
-	asAnybody(t, func(u user) {
+	asEachUser(t, func(u user) {
 		p := u.start()
-		u.eventuallySays(p, "All is as desired: 6 volumes of 2 pods are up.\n")
+		u.waitForOutput(p, "All is as desired: 6 volumes of 2 pods are up.\n")
 		require.NoError(u, p.Process.Signal(syscall.SIGTERM))
 		require.Zero(u, u.wait(p), p.stderr.String())
 		require.Regexp(u, `default/writer +pages +kubernetes.io/local-volume +rw, `, p.stdout.String())
 		require.Regexp(u, `default/web +cache +kubernetes.io/empty-dir +no, a directory`, p.stdout.String())
 		require.NotContains(u, p.stdout.String(), "sesame")
-		u.nothingIn("tmp")
+		u.requireEmpty("tmp")
 
 		p, status := u.run("-once")
 		require.Zero(u, status, p.stderr.String())
-		u.nothingIn("tmp")
+		u.requireEmpty("tmp")
 	})
 }
 
-// TestDemoWithoutReader: it takes all down, too, if nobody reads what it says.
+// TestDemoWithoutReader checks that the demo takes down all volumes also if its output is
+// closed.
 func TestDemoWithoutReader(t *testing.T) {
-	asAnybody(t, func(u user) {
+	asEachUser(t, func(u user) {
 		r, w, err := os.Pipe()
 		require.NoError(u, err)
 		require.NoError(u, r.Close())
@@ -240,7 +242,7 @@ func TestDemoWithoutReader(t *testing.T) {
 		require.NoError(u, w.Close())
 		require.Equal(u, 1, u.wait(p))
 		require.Contains(u, p.stderr.String(), "broken pipe\n")
-		u.nothingIn("tmp")
+		u.requireEmpty("tmp")
 	})
 }
 
@@ -250,12 +252,12 @@ func (u user) kill(p *process) {
 	require.NoError(u, p.Process.Kill())
 	<-p.ended
 	require.Eventually(u, func() bool {
-		pid, err := holder(u.dir + "/manifests/.nodeagent")
+		pid, err := rootlock.Holder(u.dir + "/manifests/.nodeagent")
 		return err == nil && pid == 0
 	}, time.Minute, 10*time.Millisecond)
 }
 
-func (u user) nothingIn(name string) {
+func (u user) requireEmpty(name string) {
 	u.Helper()
 	entries, err := os.ReadDir(filepath.Join(u.dir, name))
 	if os.IsNotExist(err) {
@@ -268,28 +270,29 @@ func (u user) nothingIn(name string) {
 	}
 }
 
-// TestAgent: it goes on with what changes, and after it was killed.
+// TestAgent checks that the agent follows changes of the manifests, also after it was
+// killed.
 func TestAgent(t *testing.T) {
-	asAnybody(t, func(u user) {
+	asEachUser(t, func(u user) {
 		u.put("one.yaml", onePod)
 		p := u.start(u.flags()...)
-		u.eventuallySays(p, "All is as desired: 3 volumes of 1 pod are up.\n")
+		u.waitForOutput(p, "All is as desired: 3 volumes of 1 pod are up.\n")
 		status, code := u.run(u.flags("-status")...)
 		require.Zero(u, code, status.stderr.String())
 		require.Contains(u, status.stdout.String(), "(the agent is process ")
 		require.Regexp(u, `default/one +disk +kubernetes.io/local-volume +rw, `, status.stdout.String())
 		other, code := u.run(u.flags("-once")...)
 		require.Equal(u, 1, code)
-		require.Regexp(u, errLocked.Error()+`: process [1-9]\d*\n$`, other.stderr.String())
+		require.Regexp(u, rootlock.ErrLocked.Error()+`: process [1-9]\d*\n$`, other.stderr.String())
 
 		u.put("two.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: two_2}\n")
-		u.eventuallySays(p, "manifests: two.yaml, document 1 (Pod/two_2): metadata.name: Invalid value")
+		u.waitForOutput(p, "manifests: two.yaml, document 1 (Pod/two_2): metadata.name: Invalid value")
 		u.put("two.yaml", strings.Split(strings.ReplaceAll(onePod, "name: one", "name: two"), "\n---")[0])
-		u.eventuallySays(p, "two-disk")
+		u.waitForOutput(p, "two-disk")
 		u.put("three.yaml", idlePod("three", 1))
-		u.eventuallySays(p, "SuccessfulMountVolume default/three: ")
+		u.waitForOutput(p, "SuccessfulMountVolume default/three: ")
 		require.NoError(u, os.Remove(u.dir+"/manifests/three.yaml"))
-		u.eventuallySays(p, "SuccessfulUnMountVolume default/three: ")
+		u.waitForOutput(p, "SuccessfulUnMountVolume default/three: ")
 		u.kill(p)
 
 		require.NoError(u, os.Remove(u.dir+"/manifests/two.yaml"))
@@ -299,31 +302,31 @@ func TestAgent(t *testing.T) {
 		require.NoError(u, os.Remove(u.dir+"/manifests/one.yaml"))
 		p, code = u.run(u.flags("-once")...)
 		require.Zero(u, code, p.stderr.String())
-		u.nothingIn("manifests/.nodeagent/pods")
-		u.nothingIn("disks/one")
+		u.requireEmpty("manifests/.nodeagent/pods")
+		u.requireEmpty("disks/one")
 	})
 }
 
 // TestSwappedManifests: the manifests may be those that a link leads to, and another
 // directory's later; the volumes stay where they are.
 func TestSwappedManifests(t *testing.T) {
-	asAnybody(t, func(u user) {
+	asEachUser(t, func(u user) {
 		u.put("one.yaml", idlePod("one", 1))
 		next, current := filepath.Join(u.dir, "next"), filepath.Join(u.dir, "current")
-		u.own(next)
+		u.makeOwnDir(next)
 		require.NoError(u, os.WriteFile(filepath.Join(next, "two.yaml"), []byte(idlePod("two", 2)), 0o644))
 		require.NoError(u, os.Symlink("manifests", current))
-		u.own(filepath.Join(u.dir, "root"))
+		u.makeOwnDir(filepath.Join(u.dir, "root"))
 		p := u.start("-manifests", current, "-root", filepath.Join(u.dir, "root"))
-		u.eventuallySays(p, "All is as desired: 1 volume of 1 pod is up.\n")
+		u.waitForOutput(p, "All is as desired: 1 volume of 1 pod is up.\n")
 		require.NoError(u, os.Symlink("next", current+".new"))
 		require.NoError(u, os.Rename(current+".new", current))
-		u.eventuallySays(p, "All is as desired: 2 volumes of 1 pod are up.\n")
+		u.waitForOutput(p, "All is as desired: 2 volumes of 1 pod are up.\n")
 	})
 }
 
 func TestOnceFails(t *testing.T) {
-	asAnybody(t, func(u user) {
+	asEachUser(t, func(u user) {
 		u.put("one.yaml", strings.ReplaceAll(onePod, "$DISKS", "/elsewhere"))
 		p, code := u.run(u.flags("-once", "-timeout", "1s")...)
 		require.Equal(u, 1, code)

@@ -15,14 +15,17 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/volumekit/volumekit/examples/internal/cli"
+	"github.com/volumekit/volumekit/content"
+	"github.com/volumekit/volumekit/internal/cli"
+	"github.com/volumekit/volumekit/internal/rootlock"
+	"github.com/volumekit/volumekit/internal/screen"
 	"github.com/volumekit/volumekit/manager/manifests"
 	"github.com/volumekit/volumekit/volume"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// printStatus goes by what is on disk and in the mount table, which may be that of an
-// agent in a namespace of its own. It asks no file system that is mounted.
+// printStatus reads the disk and the mount table, which may be that of an agent in a
+// namespace of its own. It accesses no mounted file system.
 func printStatus(out io.Writer, o options) error {
 	names, err := namesOf(o)
 	if err != nil {
@@ -43,11 +46,12 @@ func printStatus(out io.Writer, o options) error {
 	return printMounts(out, o.root, mounts, names)
 }
 
-// mountsOfHolder returns the process that works on a root, if any, and what is mounted
-// for it. A process that is ending has no mounts to be seen any more, and soon no lock.
+// mountsOfHolder returns the agent on a root, if any, and its mounts. A process that is
+// exiting shows no mounts any more, and soon no lock.
 func mountsOfHolder(root string) (pid int, mounts map[string]string, err error) {
-	for range often {
-		if pid, err = holder(root); err != nil {
+	const attempts, pause = 40, 50 * time.Millisecond
+	for range attempts {
+		if pid, err = rootlock.Holder(root); err != nil {
 			return 0, nil, err
 		}
 		if mounts, err = mountsOf(pid); err == nil {
@@ -63,15 +67,15 @@ func namesOf(o options) (map[types.UID]string, error) {
 	if o.manifests == "" {
 		return map[types.UID]string{}, nil
 	}
-	host, err := volume.NewHost(o.root)
+	host, err := newHost(context.Background(), o)
 	if err != nil {
 		return nil, err
 	}
-	source, err := manifests.New(manifests.Config{Dir: o.manifests, Node: host.NodeName()})
+	source, err := manifests.New(context.Background(), manifests.Config{Dir: o.manifests, Node: host.NodeName()})
 	if err != nil {
 		return nil, err
 	}
-	return podNames(context.Background(), source), nil
+	return screen.PodNames(context.Background(), source), nil
 }
 
 // showMounts is printStatus for the agent itself.
@@ -80,7 +84,7 @@ func (a *agent) showMounts() error {
 	if err != nil {
 		return err
 	}
-	return printMounts(a.screen.out, a.root, mounts, podNames(context.Background(), a.source))
+	return printMounts(a.stdout, a.root, mounts, screen.PodNames(context.Background(), a.source))
 }
 
 func printMounts(out io.Writer, root string, mounts map[string]string, names map[types.UID]string) error {
@@ -103,6 +107,9 @@ func printMounts(out io.Writer, root string, mounts map[string]string, names map
 		case !ok:
 			what = "no, a directory"
 		}
+		if isContent(plugin) {
+			what += screen.ReadOnly
+		}
 		pod = cmp.Or(names[types.UID(pod)], pod)
 		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\n", cli.OneLine(pod), cli.OneLine(parts[4]), cli.OneLine(plugin), cli.OneLine(what)))
 	}
@@ -112,8 +119,15 @@ func printMounts(out io.Writer, root string, mounts map[string]string, names map
 	return errors.Join(err, w.Flush())
 }
 
-// volumeDirs returns what is in the place of volumes, below root, whose own name may hold
-// anything.
+// isContent reports whether the plugin's volumes are read-only for containers, though their
+// mounts are writable.
+func isContent(plugin string) bool {
+	return slices.Contains([]string{content.ConfigMapPluginName, content.SecretPluginName,
+		content.DownwardAPIPluginName, content.ProjectedPluginName}, plugin)
+}
+
+// volumeDirs returns the directories below root with the layout of volumes. The root's own
+// name may contain any characters.
 func volumeDirs(root string) (all []string, err error) {
 	for _, kind := range []string{"volumes", "volumeDevices"} {
 		found, failed := fs.Glob(os.DirFS(root), "pods/*/"+kind+"/*/*")
@@ -122,8 +136,8 @@ func volumeDirs(root string) (all []string, err error) {
 	return all, err
 }
 
-// mountsOf returns what is mounted in the namespace of a process, 0 being this one, by
-// mount point.
+// mountsOf returns the mounts in the namespace of a process, 0 for this one, by mount
+// point.
 func mountsOf(pid int) (map[string]string, error) {
 	process := "self"
 	if pid != 0 {
@@ -143,7 +157,7 @@ func mountsOf(pid int) (map[string]string, error) {
 	return mounts, err
 }
 
-// unescape undoes what the kernel does to blanks in the table.
+// unescape reverses the kernel's octal escapes.
 func unescape(text string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(text)
 }

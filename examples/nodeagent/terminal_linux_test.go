@@ -16,12 +16,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// A size is a terminal's size, in characters.
+type size struct{ width, height int }
+
 // A model is a terminal, as far as the agent uses one.
 type model struct {
 	*testing.T
-	keyboard *os.File      // what is typed is written to it
-	program  *os.File      // what the program gets
-	ended    chan struct{} // nobody has the terminal any more
+	keyboard *os.File      // the typed keys are written to it
+	program  *os.File      // the program's end of the terminal
+	ended    chan struct{} // closed when no process has the terminal open
 
 	mu       sync.Mutex
 	size     size
@@ -61,8 +64,8 @@ func (m *model) resize(s size) {
 	require.NoError(m, unix.IoctlSetWinsize(int(m.keyboard.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: uint16(s.width), Row: uint16(s.height)}))
 }
 
-// forget forgets what was drawn for another size.
-func (m *model) forget() {
+// discardRecords discards the records of lines that were drawn for another size.
+func (m *model) discardRecords() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.scrolled, m.wrapped = nil, 0
@@ -70,7 +73,7 @@ func (m *model) forget() {
 
 func (m *model) blank() []byte { return bytes.Repeat([]byte{' '}, m.size.width) }
 
-// start starts the program, and shows what it writes until nobody has the terminal.
+// start starts the program, and shows its output until no process has the terminal open.
 func (m *model) start(u user, args ...string) *process {
 	p := u.startWith(func(c *exec.Cmd) {
 		c.Stdin, c.Stdout, c.Env = m.program, m.program, append(c.Env, "TERM=xterm")
@@ -94,7 +97,7 @@ func (m *model) start(u user, args ...string) *process {
 
 var sequence = regexp.MustCompile(`^\x1b\[(\??[0-9;]*[A-Za-z])`)
 
-// show returns what may be the beginning of a sequence.
+// show draws the text, and returns an unfinished control sequence at its end.
 func (m *model) show(text string) (rest string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -160,7 +163,7 @@ func (m *model) control(sequence string) {
 	}
 }
 
-// text is what the terminal showed when the cursor was last put back: a whole picture.
+// text returns the terminal's content at the last return of the cursor: a complete picture.
 func (m *model) text() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -184,8 +187,8 @@ type stringer func() string
 
 func (s stringer) String() string { return s() }
 
-// isCalm fails if anything but what was there before has scrolled, or a line is wrapped.
-func (m *model) isCalm() {
+// requireNoWrap fails if a line has wrapped, or if a line that is not blank has scrolled out.
+func (m *model) requireNoWrap() {
 	m.Helper()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -193,8 +196,8 @@ func (m *model) isCalm() {
 	require.Zero(m, m.wrapped)
 }
 
-// TestTerminal: a table that is too large for the terminal says so, stays in its place,
-// follows the terminal's size, and leaves the terminal as it was.
+// TestTerminal checks that a table larger than the terminal counts the omitted rows, stays
+// in its place, follows the terminal's size, and leaves the terminal as it was.
 func TestTerminal(t *testing.T) {
 	uid := os.Geteuid()
 	if uid == 0 {
@@ -213,11 +216,11 @@ func TestTerminal(t *testing.T) {
 		return strings.HasPrefix(text, "All is as desired: 30 volumes of 3 pods are up.\nPOD ")
 	})
 	require.Contains(t, m.text(), "\n... and ")
-	m.isCalm()
+	m.requireNoWrap()
 
 	u.put("wrong.yaml", "{[")
 	m.eventually(func(text string) bool { return strings.Contains(text, "manifests: wrong.yaml, document 1: ") })
-	m.isCalm()
+	m.requireNoWrap()
 
 	for _, test := range []struct {
 		size
@@ -228,12 +231,12 @@ func TestTerminal(t *testing.T) {
 	} {
 		m.resize(test.size)
 		m.eventually(regexp.MustCompile(test.shows).MatchString)
-		m.forget()
+		m.discardRecords()
 		name := fmt.Sprintf("wrong-%d.yaml", test.width)
 		u.put(name, "{[")
 		m.eventually(func(text string) bool { return strings.Contains(text, name) })
 		require.Regexp(t, test.shows, m.text())
-		m.isCalm()
+		m.requireNoWrap()
 	}
 
 	require.NoError(t, os.Remove(u.dir+"/manifests/pod-2.yaml"))
@@ -243,7 +246,7 @@ func TestTerminal(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, u.wait(p), p.stderr.String())
 	<-m.ended
-	m.isCalm()
+	m.requireNoWrap()
 	require.False(t, m.isHidden)
 	require.Zero(t, m.col)
 	require.Contains(t, m.text(), "All is as desired: 20 volumes of 2 pods are up.\n")

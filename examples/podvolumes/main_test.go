@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A result is what somebody sees who has run the program.
+// A result is the output and the exit status of the program.
 type result struct {
 	stdout, stderr string
 	status         int
@@ -54,6 +54,18 @@ func newSession(t *testing.T) *session {
 	return s
 }
 
+// unfolded joins the lines that the program has folded, which are not too long.
+func unfolded(t *testing.T, stdout string) string {
+	t.Helper()
+	for line := range strings.Lines(stdout) {
+		words := strings.Fields(strings.TrimPrefix(line, "dry run: "))
+		if len(words) > 1 { // a word alone, such as a path, may be longer
+			require.LessOrEqual(t, len([]rune(line)), 100+1, line)
+		}
+	}
+	return strings.ReplaceAll(stdout, "\n    ", " ")
+}
+
 func (s *session) command(args ...string) *exec.Cmd {
 	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
 	s.t.Cleanup(cancel)
@@ -61,7 +73,7 @@ func (s *session) command(args ...string) *exec.Cmd {
 	require.NoError(s.t, err)
 	cmd := exec.CommandContext(ctx, executable, args...)
 	cmd.Dir = s.dir
-	cmd.Env = append(os.Environ(), mainVar+"=1", "TMPDIR="+s.tmp, insideVar+"=", "GORACE=atexit_sleep_ms=0")
+	cmd.Env = append(os.Environ(), mainVar+"=1", "TMPDIR="+s.tmp, program.Variable()+"=", "GORACE=atexit_sleep_ms=0")
 	if s.setup != nil {
 		s.setup(cmd)
 	}
@@ -78,7 +90,7 @@ func finish(t *testing.T, cmd *exec.Cmd) result {
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 		require.NoError(t, err)
 	}
-	return result{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
+	return result{unfolded(t, stdout.String()), stderr.String(), cmd.ProcessState.ExitCode()}
 }
 
 // mkdir makes a directory for the test, and returns its path.
@@ -99,8 +111,8 @@ func (s *session) manifest(text string) string {
 	return name
 }
 
-// nothingIsLeft looks where the program puts things.
-func (s *session) nothingIsLeft() {
+// requireNothingLeft checks the program's directories and mounts.
+func (s *session) requireNothingLeft() {
 	s.t.Helper()
 	require.Empty(s.t, files(s.t, s.tmp))
 	table, err := os.ReadFile("/proc/self/mountinfo")

@@ -1,153 +1,112 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
-	"errors"
-	"fmt"
-	"io"
-	"slices"
+	"cmp"
+	_ "embed"
+	"encoding/json"
+	"path/filepath"
 
-	"github.com/volumekit/volumekit/internal/apidefaults"
-	"github.com/volumekit/volumekit/internal/yamldoc"
+	"github.com/volumekit/volumekit/content"
+	"github.com/volumekit/volumekit/examples/internal/machine"
+	"github.com/volumekit/volumekit/manager/manifests"
+	"github.com/volumekit/volumekit/util/podvolume"
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// A manifest is what the documents of a file say.
+//go:embed pod.yaml
+var builtin []byte
+
+const builtinName = "pod.yaml"
+
+// A manifest is a pod, and the objects that its volumes lead to.
 type manifest struct {
-	name    string
-	pods    []document[*v1.Pod]
-	claims  []document[*v1.PersistentVolumeClaim]
-	volumes []document[*v1.PersistentVolume]
-
-	configMaps []document[*v1.ConfigMap]
-	secrets    []document[*v1.Secret]
+	pod       *v1.Pod
+	at        manifests.Document // of the pod
+	documents []manifests.Document
 }
 
-// A document is an object, and where it stands.
-type document[T metav1.Object] struct {
-	where  string // "pod.yaml, document 2 (PersistentVolume/disk-a)"
-	object T
+// builtinBelow returns the built-in manifest with its disks below the base.
+func builtinBelow(b base) []byte {
+	path, _ := json.Marshal(filepath.ToSlash(string(b))) // as in a string of YAML
+	return bytes.ReplaceAll(builtin, []byte("${ROOT}"), path[1:len(path)-1])
 }
 
-// parse reads the documents. Errors name the document.
+// parse refuses a manifest that does not have one pod. A pod without a UID gets one that
+// is the same in the next run.
 func parse(name string, text []byte) (*manifest, error) {
-	m := &manifest{name: name}
-	reader := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(yamldoc.Terminated(text))))
-	for index := 1; ; index++ {
-		where := fmt.Sprintf("%s, document %d", name, index)
-		text, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			return m, m.check()
+	documents, err := manifests.Parse(name, text)
+	if err != nil {
+		return nil, err
+	}
+	m := &manifest{documents: documents}
+	kind := field.NewPath("kind")
+	for _, d := range documents {
+		pod, ok := d.Object.(*v1.Pod)
+		if ok && m.pod != nil {
+			return nil, d.Problem(field.Forbidden(kind, "one Pod is enough"))
 		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", where, yamldoc.BadSeparator(err))
-		}
-		if err := m.add(where, text); err != nil {
-			return nil, err
+		if ok {
+			m.pod, m.at = pod, d
 		}
 	}
+	if m.pod == nil {
+		return nil, manifests.Problem{File: name, Err: field.Required(kind, "one document is a Pod")}
+	}
+	if m.pod.UID == "" {
+		m.pod.UID = types.UID(m.pod.Namespace + "_" + m.pod.Name)
+	}
+	return m, nil
 }
 
-// decoder knows the fields of all kinds of the API's first group, and no others.
-var decoder = func() runtime.Decoder {
-	scheme := runtime.NewScheme()
-	_ = v1.AddToScheme(scheme) // fails for none of its kinds
-	known := serializer.NewCodecFactory(scheme, serializer.EnableStrict).SupportedMediaTypes()
-	info, _ := runtime.SerializerInfoForMediaType(known, runtime.ContentTypeYAML)
-	return info.Serializer
-}()
-
-// add reads one document. One of blanks and comments is passed over.
-func (m *manifest) add(where string, text []byte) error {
-	var content any
-	if err := yaml.Unmarshal(text, &content); err != nil {
-		return fmt.Errorf("%s: %w", where, yamldoc.BadYAML(err))
-	}
-	if content == nil {
-		return nil
-	}
-	fields, ok := content.(map[string]any)
-	if !ok {
-		return fmt.Errorf("%s: %w", where, yamldoc.NotObject(content))
-	}
-	version, kind, name := identify(fields)
-	where = fmt.Sprintf("%s (%s/%s)", where, short(kind), short(name))
-	if err := yamldoc.CheckQuantities(content); err != nil {
-		return fmt.Errorf("%s: %w", where, err)
-	}
-	object, err := decode(version, kind, text)
-	if err == nil {
-		err = m.keep(where, object)
+// volumes follows each volume of the pod to its specification. One claim by two names is
+// two views if one name only reads, and else one directory; a raw device is mapped once,
+// and each name says for itself whether containers may write to it.
+func (m *manifest) volumes() ([]podVolume, error) {
+	found, err := manifests.Volumes(m.at, m.documents)
+	if err == nil && len(found) == 0 {
+		err = m.at.Problem(field.Required(field.NewPath("spec", "volumes"), "nothing to mount"))
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", where, clearer(err, fields))
+		return nil, err
 	}
-	return nil
+	all, views := make([]podVolume, len(found)), podvolume.ViewsOf(m.pod)
+	for i, v := range found {
+		source := &m.pod.Spec.Volumes[i]
+		all[i] = podVolume{Volume: v, dir: views.DirectoryName(source, v.Spec)}
+		all[i].Spec = views.Spec(source, v.Spec)
+		if all[i].args, err = podvolume.MounterArgs(m.pod, source); err != nil {
+			return nil, m.at.Problem(err)
+		}
+		for j := range all[:i] {
+			if v.Claim != "" && all[j].Claim == v.Claim && all[j].dir == all[i].dir && !v.Spec.IsBlock() {
+				readOnly := all[j].args.ReadOnly && all[i].args.ReadOnly // by all names of the claim
+				all[j].args.ReadOnly, all[i].args.ReadOnly = readOnly, readOnly
+			}
+		}
+	}
+	return all, nil
 }
 
-// identify says what a document is about, before it is known to be right.
-func identify(document map[string]any) (version, kind, name string) {
-	version, _ = document["apiVersion"].(string)
-	kind, _ = document["kind"].(string)
-	metadata, _ := document["metadata"].(map[string]any)
-	name, _ = metadata["name"].(string)
-	return version, kind, name
+// getter returns the content of the pod's files.
+func (m *manifest) getter() *content.MapGetter {
+	g := &content.MapGetter{}
+	for _, d := range m.documents {
+		switch object := d.Object.(type) {
+		case *v1.ConfigMap:
+			g.SetConfigMap(object)
+		case *v1.Secret:
+			g.SetSecret(object)
+		}
+	}
+	g.SetNodeAllocatable(machine.Resources())
+	account := cmp.Or(m.pod.Spec.ServiceAccountName, "default")
+	g.SetToken(m.pod.Namespace, account, []byte(madeUpToken))
+	return g
 }
 
-// kinds are the ones that a manifest may have.
-var kinds = []string{"Pod", "PersistentVolumeClaim", "PersistentVolume", "ConfigMap", "Secret"}
-
-func decode(version, kind string, text []byte) (runtime.Object, error) {
-	if version != "v1" {
-		return nil, field.NotSupported(field.NewPath("apiVersion"), short(version), []string{"v1"})
-	}
-	if !slices.Contains(kinds, kind) {
-		return nil, field.NotSupported(field.NewPath("kind"), short(kind), kinds)
-	}
-	object, _, err := decoder.Decode(text, nil, nil)
-	if err != nil && kind == "Secret" {
-		return nil, errSecret
-	}
-	return object, err
-}
-
-// errSecret stands for what a decoder says of a secret, which may hold a part of it.
-var errSecret = errors.New("not a Secret: a field that it does not have, or has twice, or data that is no base64")
-
-// keep puts the object where it belongs, unless its names are no names.
-func (m *manifest) keep(where string, object runtime.Object) error {
-	switch object := object.(type) {
-	case *v1.Pod:
-		m.pods = append(m.pods, document[*v1.Pod]{where, object})
-		apidefaults.Pod(object)
-		return checkPod(object)
-	case *v1.PersistentVolumeClaim:
-		m.claims = append(m.claims, document[*v1.PersistentVolumeClaim]{where, object})
-		return checkMeta(object)
-	case *v1.ConfigMap:
-		m.configMaps = append(m.configMaps, document[*v1.ConfigMap]{where, object})
-		return checkMeta(object)
-	case *v1.Secret:
-		m.secrets = append(m.secrets, document[*v1.Secret]{where, object})
-		return checkMeta(object)
-	case *v1.PersistentVolume:
-		m.volumes = append(m.volumes, document[*v1.PersistentVolume]{where, object})
-		return checkClusterMeta(object)
-	}
-	return fmt.Errorf("a %T is of no use here", object)
-}
-
-// short keeps hostile text from filling a line.
-func short(text string) string {
-	const limit = 64
-	if len(text) > limit {
-		return text[:limit] + "..."
-	}
-	return text
-}
+// madeUpToken is for pods that ask for a token of their service account: no cluster makes
+// one here.
+const madeUpToken = "made-up-by-podvolumes.no-server-accepts-it"

@@ -5,7 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"github.com/volumekit/volumekit/examples/internal/cli"
+	"github.com/volumekit/volumekit/examples/internal/container"
+	"github.com/volumekit/volumekit/internal/cli"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -49,6 +50,8 @@ func lines(more []string) string {
 
 // badManifests are refused, each with a line that says this.
 var badManifests = map[string]struct{ text, says string }{
+	"quantity":            {"apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: p}\nspec: {capacity: {storage: 10 GB}}\n", "spec.capacity.storage: Invalid value: not a quantity"},
+	"limit":               {"apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c, resources: {limits: {memory: much}}}]}\n", "spec.containers[0].resources.limits.memory: Invalid value: not a quantity"},
 	"endless quantity":    {"apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: p}\nspec: {capacity: {storage: \"1e-99999999\"}}\n", "spec.capacity.storage: Invalid value"},
 	"empty":               {"", "test.yaml: kind: Required value"},
 	"only comments":       {"# nothing\n---\n# either\n", "kind: Required value"},
@@ -80,17 +83,17 @@ var badManifests = map[string]struct{ text, says string }{
 	"no volumes":          {"apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n", "spec.volumes: Required value"},
 	"PV twice":            {podWith("claim", "x") + diskAt("one", "/x") + diskAt("one", "/y"), `document 3 (PersistentVolume/one): metadata.name: Duplicate value: "one"`},
 	"claim twice":         {podWith("claim", "x") + claimFor("x", "one") + claimFor("x", "one"), `metadata.name: Duplicate value: "x"`},
-	"no plugin":           {podWithVolume("{name: x, nfs: {server: a, path: /b}}"), `(Pod/p): spec.volumes[0].nfs: volume "x" of kind nfs: no volume plugin matched`},
+	"no plugin":           {podWithVolume("{name: x, cephfs: {monitors: [a]}}"), `(Pod/p): spec.volumes[0].cephfs: volume "x" of kind cephfs: no volume plugin matched`},
 	"host path":           {podWithVolume("{name: x, hostPath: {path: /etc}}"), `spec.volumes[0].hostPath.path: Invalid value: "/etc"`},
 	"secret, not base64":  {podWithVolume("{name: x, emptyDir: {}}") + "---\napiVersion: v1\nkind: Secret\nmetadata: {name: s}\ndata: {a: \"*hunter2*\"}\n", `document 2 (Secret/s): not a Secret`},
 	"two of a name":       {podWithVolume("{name: x, emptyDir: {}}") + strings.Repeat("---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n", 2), `document 3 (ConfigMap/c): metadata.name: Duplicate value: "c"`},
 	"trust bundle":        {podWithVolume("{name: x, projected: {sources: [{clusterTrustBundle: {name: ca, path: ca}}]}}"), `(Pod/p): spec.volumes[0].projected.sources[0].clusterTrustBundle: Forbidden`},
-	"certificate":         {podWithVolume("{name: x, projected: {sources: [{podCertificate: {signerName: example.com/a, keyType: ED25519, keyPath: key}}]}}"), `(Pod/p): spec.volumes[0].projected.sources[0].podCertificate: Forbidden`},
+	"certificate":         {podWithVolume("{name: x, projected: {sources: [{podCertificate: {signerName: example.com/a, keyType: ED25519, keyPath: key}}]}}"), `spec.volumes[0].projected.sources[0].podCertificate`},
 	"secret's name":       {podWithVolume("{name: x, secret: {secretName: A}}"), `(Pod/p): spec.volumes[0].secret.secretName: Invalid value`},
 	"two sources":         {podWithVolume("{name: x, emptyDir: {}, nfs: {server: a, path: /b}}"), `spec.volumes[0]: Invalid value`},
 	"two claims":          {podWithVolume("{name: x, persistentVolumeClaim: {claimName: a}, ephemeral: {}}"), `spec.volumes[0].ephemeral: Forbidden`},
 	"no template":         {podWithVolume("{name: x, ephemeral: {}}"), "spec.volumes[0].ephemeral.volumeClaimTemplate: Required value"},
-	"nfs PV":              {podWith("template", "one") + strings.Replace(diskAt("one", "/x"), "local: {", "nfs: {server: s, ", 1), `(PersistentVolume/one): spec.nfs: persistent volume "one" of kind nfs: no volume plugin matched`},
+	"cephfs PV":           {podWith("template", "one") + strings.Replace(diskAt("one", "/x"), "local: {", "cephfs: {monitors: [s], ", 1), `(PersistentVolume/one): spec.cephfs: persistent volume "one" of kind cephfs: no volume plugin matched`},
 	"missing claim":       {podWith("claim", "x"), `spec.volumes[0].persistentVolumeClaim.claimName: Invalid value: "x"`},
 	"claim elsewhere":     {podWith("claim", "x") + strings.Replace(claimFor("x", "one"), "{name", "{namespace: other, name", 1), `in namespace default, only in other`},
 	"unbound claim":       {podWith("claim", "x") + claimFor("x", `""`), "(PersistentVolumeClaim/x): spec.volumeName: Required value"},
@@ -101,12 +104,12 @@ var badManifests = map[string]struct{ text, says string }{
 	"two PVs for it":      {podWith("claim", "x") + claimFor("x", `""`) + diskAt("one", "/a", "claimRef: {name: x}") + diskAt("two", "/b", "claimRef: {name: x}"), "several PersistentVolumes is default/x: one, two"},
 	"one PV, two volumes": {podWith("template", "one", "one") + diskAt("one", "$DIR/disks/one"), `spec.volumes[1]`},
 	"volume mode":         {podWith("claim", "x") + claimFor("x", "one", "volumeMode: Block") + diskAt("one", "$DIR/disks/one"), `spec.volumeMode: Invalid value: "Block": PersistentVolume one has Filesystem`},
-	"block":               {podWith("claim", "x") + claimFor("x", "one", "volumeMode: Block") + diskAt("one", "$DIR/disks/one", "volumeMode: Block"), "(PersistentVolume/one): mount block volume one, which is mapped: not supported"},
+	"block":               {podWith("claim", "x") + claimFor("x", "one", "volumeMode: Block") + diskAt("one", "$DIR/disks/one", "volumeMode: Block"), "(PersistentVolume/one): spec.volumeMode: Forbidden: an in-memory kernel has no block devices"},
 	"access modes":        {podWith("claim", "x") + claimFor("x", "one", "accessModes: [ReadWriteMany]") + diskAt("one", "$DIR/disks/one", "accessModes: [ReadWriteOnce]"), `spec.accessModes: Invalid value: "ReadWriteMany": PersistentVolume one has ReadWriteOnce`},
 	"relative path":       {podWith("template", "one") + diskAt("one", "disks/one"), `(PersistentVolume/one): spec.local.path: Invalid value: "disks/one": the path must be absolute`},
 	"no path":             {podWith("template", "one") + diskAt("one", `""`), `spec.local.path: Required value`},
 	"dot dot":             {podWith("template", "one") + diskAt("one", "$DIR/disks/../disks/one"), `spec.local.path: Invalid value: "$DIR/disks/../disks/one"`},
-	"not allowed":         {podWith("template", "one") + diskAt("one", "/etc"), `spec.local.path: Invalid value: "/etc": the path is not below`},
+	"not allowed":         {podWith("template", "one") + diskAt("one", "/etc"), `spec.local.path: Invalid value: "/etc": must be below`},
 	"placeholder":         {podWith("template", "one") + diskAt("one", `"${ROOT}/disks/a"`), `spec.local.path: Invalid value: "${ROOT}/disks/a"`},
 	"missing path":        {podWith("template", "one") + diskAt("one", "$DIR/disks/none"), `spec.local.path: Invalid value: "$DIR/disks/none": no such directory`},
 	"symbolic link":       {podWith("template", "one") + diskAt("one", "$DIR/disks/link"), `spec.local.path: Invalid value: "$DIR/disks/link": a symbolic link`},
@@ -116,20 +119,29 @@ var badManifests = map[string]struct{ text, says string }{
 }
 
 func TestBuiltin(t *testing.T) {
-	m, err := parse(builtinName, builtin)
-	require.NoError(t, err)
-	m.place("/base")
-	uses, err := m.uses()
-	require.NoError(t, err)
-	require.Len(t, uses, 9)
-	require.Equal(t, "data", uses[0].name)
-	require.Equal(t, "disk-a", uses[0].spec.Name())
-	require.False(t, uses[0].readOnly())
-	require.Equal(t, "config", uses[1].name)
-	require.Equal(t, "disk-b", uses[1].spec.Name())
-	require.True(t, uses[1].spec.ReadOnly)
-	require.Equal(t, []string{"/base/disks/a", "/base/disks/b", "/base/disks/logs"}, builtinDisks("/base"))
+	for _, b := range []base{"/base", `/it's: "here" # \\`} {
+		m, err := parse(builtinName, builtinBelow(b))
+		require.NoError(t, err)
+		all, err := m.volumes()
+		require.NoError(t, err)
+		require.Len(t, all, 9)
+		require.Equal(t, "data", all[0].Name)
+		require.Equal(t, "disk-a", all[0].Spec.Name())
+		require.False(t, isReadOnly(all[0]))
+		require.Equal(t, "config", all[1].Name)
+		require.Equal(t, "disk-b", all[1].Spec.Name())
+		require.True(t, all[1].Spec.ReadOnly)
+		var paths []string
+		for _, v := range all {
+			if path, ok := container.Source(v.Spec); ok {
+				paths = append(paths, path)
+			}
+		}
+		require.Equal(t, b.builtinDisks(), paths)
+	}
 }
+
+func isReadOnly(v podVolume) bool { return v.args.ReadOnly || v.Spec.IsReadOnly() }
 
 func TestGoodManifests(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -149,28 +161,16 @@ func TestGoodManifests(t *testing.T) {
 	} {
 		m, err := parse("test.yaml", []byte(test.text))
 		require.NoError(t, err, name)
-		uses, err := m.uses()
+		all, err := m.volumes()
 		require.NoError(t, err, name)
-		require.Len(t, uses, 1, name)
-		require.Equal(t, "one", uses[0].spec.Name(), name)
-		require.Equal(t, test.readOnly, uses[0].readOnly(), name)
-		require.Equal(t, types.UID("default_p"), m.pods[0].object.UID, name)
+		require.Len(t, all, 1, name)
+		require.Equal(t, "one", all[0].Spec.Name(), name)
+		require.Equal(t, test.readOnly, isReadOnly(all[0]), name)
+		require.Equal(t, types.UID("default_p"), m.pod.UID, name)
 	}
 }
 
-// TestLastLine: one of any length that does not end is not lost.
-func TestLastLine(t *testing.T) {
-	const before, after = `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "`, `"}}`
-	for _, size := range []int{4095, 4096, 4097, 8192} {
-		line := before + strings.Repeat("x", size-len(before)-len(after)) + after
-		m, err := parse("test.yaml", []byte(podWithVolume("{name: x, emptyDir: {}}")+"---\n"+line))
-		require.NoError(t, err, size)
-		require.Len(t, m.configMaps, 1, size)
-	}
-}
-
-// FuzzManifest: whatever is in a manifest, nothing panics, and what is wrong with
-// it fits into a line.
+// FuzzManifest checks that no manifest causes a panic, and that each error fits into a line.
 func FuzzManifest(f *testing.F) {
 	f.Add(string(builtin))
 	for _, bad := range badManifests {
@@ -179,7 +179,7 @@ func FuzzManifest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		m, err := parse("test.yaml", []byte(text))
 		if err == nil {
-			_, err = m.uses()
+			_, err = m.volumes()
 		}
 		if err != nil {
 			line := cli.OneLine(err.Error())

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/examples/internal/machine"
+	"github.com/volumekit/volumekit/internal/cli"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -29,17 +31,17 @@ spec:
           - {path: memory, resourceFieldRef: {containerName: c, resource: limits.memory}}
 `
 
-// TestNode: a limit that a pod does not have is the machine's, and its token is one that
-// nobody takes for a real one.
+// TestNode checks that a limit which the pod lacks is the machine's, and that the pod's
+// token cannot be mistaken for a real one.
 func TestNode(t *testing.T) {
 	s := newSession(t)
 	d := fakes(s)
 	var stdout, stderr bytes.Buffer
-	c := &console{stdout: &stdout, stderr: &stderr}
+	c := &cli.Console{Stdout: &stdout, Stderr: &stderr}
 	o := options{file: s.manifest(podOfNode), root: filepath.Join(s.tmp, "root")}
-	j, err := newJob(o, d.stdin, place{Interface: d.fake, resolve: d.fake.RealPath}, c)
+	j, err := newJob(o, d.Stdin, machine.Kernel{Interface: d.Fake, RealPath: d.Fake.RealPath}, c)
 	require.NoError(t, err)
-	require.NoError(t, j.prepare())
+	require.NoError(t, j.prepare(t.Context()))
 	at := j.volumes[0].mounter
 	require.NoError(t, at.SetUp(t.Context(), volume.MounterArgs{}))
 	has := func(name string) string {
@@ -53,7 +55,7 @@ func TestNode(t *testing.T) {
 	require.NoError(t, syscall.Sysinfo(&info))
 	require.Equal(t, strconv.FormatUint(uint64(info.Totalram)*uint64(info.Unit), 10), has("memory"))
 
-	takeDown{console: c, base: j.base, place: j.place, plugins: j.plugins}.all(t.Context())
-	require.Equal(t, 0, c.status(), stderr.String())
-	s.nothingIsLeft()
+	j.run(t.Context())
+	require.Equal(t, 0, c.Status(), stderr.String())
+	s.requireNothingLeft()
 }

@@ -19,9 +19,8 @@ import (
 
 const proof = "no mount and no directory is left.\n"
 
-// asAnybody runs a test as whoever runs the tests, and for root once more as an
-// ordinary user.
-func asAnybody(t *testing.T, test func(*testing.T, *session)) {
+// asEachUser runs a test as the current user, and for root a second time as an ordinary user.
+func asEachUser(t *testing.T, test func(*testing.T, *session)) {
 	t.Run("as we are", func(t *testing.T) { test(t, newSession(t)) })
 	t.Run("ordinary user", func(t *testing.T) {
 		if os.Geteuid() != 0 {
@@ -44,7 +43,7 @@ func asAnybody(t *testing.T, test func(*testing.T, *session)) {
 }
 
 func TestBuiltinManifest(t *testing.T) {
-	asAnybody(t, func(t *testing.T, s *session) {
+	asEachUser(t, func(t *testing.T, s *session) {
 		r := s.run()
 		require.Equal(t, 0, r.status, r)
 		require.Empty(t, r.stderr)
@@ -52,18 +51,18 @@ func TestBuiltinManifest(t *testing.T) {
 		lines := strings.Split(strings.TrimSuffix(r.stdout, "\n"), "\n")
 		require.Len(t, lines, 22, r.stdout)
 		require.Regexp(t, "^(Root|Not root on this machine): mounting ", lines[0])
-		require.Regexp(t, "^Pod default/web, below "+s.tmp+"/podvolumes-[0-9]+:$", lines[1])
+		require.Regexp(t, "^Pod default/web, below "+s.tmp+"/podvolumes-[0-9]+/pods/default_web:$", lines[1])
 		for i, want := range []string{
-			"VOLUME PLUGIN MODE PATH MOUNTED FROM",
-			"data kubernetes.io/local-volume rw $/kubernetes.io~local-volume/disk-a disks/a",
-			"config kubernetes.io/local-volume ro $/kubernetes.io~local-volume/disk-b disks/b",
-			"scratch kubernetes.io/empty-dir rw $/kubernetes.io~empty-dir/scratch a directory of its own",
-			"cache kubernetes.io/empty-dir rw $/kubernetes.io~empty-dir/cache memory (tmpfs)",
-			"logs kubernetes.io/host-path rw $/kubernetes.io~host-path/logs disks/logs",
-			"settings kubernetes.io/configmap rw $/kubernetes.io~configmap/settings a directory of its own",
-			"password kubernetes.io/secret rw $/kubernetes.io~secret/password memory (tmpfs)",
-			"self kubernetes.io/downward-api rw $/kubernetes.io~downward-api/self memory (tmpfs)",
-			"together kubernetes.io/projected rw $/kubernetes.io~projected/together memory (tmpfs)",
+			"VOLUME MODE DIRECTORY MOUNTED FROM",
+			"data rw volumes/kubernetes.io~local-volume/disk-a disks/a",
+			"config ro volumes/kubernetes.io~local-volume/disk-b disks/b",
+			"scratch rw volumes/kubernetes.io~empty-dir/scratch a directory of its own",
+			"cache rw volumes/kubernetes.io~empty-dir/cache memory (tmpfs)",
+			"logs rw volumes/kubernetes.io~host-path/logs disks/logs",
+			"settings ro volumes/kubernetes.io~configmap/settings a directory of its own",
+			"password ro volumes/kubernetes.io~secret/password memory (tmpfs)",
+			"self ro volumes/kubernetes.io~downward-api/self memory (tmpfs)",
+			"together ro volumes/kubernetes.io~projected/together memory (tmpfs)",
 			"data: wrote a file, and read the same in disks/a.",
 			"config: a write is refused: read-only file system.",
 			"scratch: wrote a file, and read it again.",
@@ -76,19 +75,18 @@ func TestBuiltinManifest(t *testing.T) {
 			"Took down 9 volumes: no mount and no directory is left.",
 		} {
 			line := strings.Join(strings.Fields(lines[2+i]), " ")
-			want = strings.Replace(want, "$", "pods/default_web/volumes", 1)
 			require.True(t, line == want || strings.HasPrefix(line, want+" ("), "%s: want %s", line, want)
 		}
 		require.NotContains(t, r.stdout, "battery", "the secret")
-		s.nothingIsLeft()
+		s.requireNothingLeft()
 	})
 }
 
 func TestRootDirectory(t *testing.T) {
-	asAnybody(t, func(t *testing.T, s *session) {
+	asEachUser(t, func(t *testing.T, s *session) {
 		r := s.run("-root", filepath.Join(s.tmp, "new"))
 		require.Equal(t, 0, r.status, r)
-		s.nothingIsLeft()
+		s.requireNothingLeft()
 
 		root := s.mkdir("it's here")
 		require.NoError(t, os.WriteFile(filepath.Join(root, "mine"), nil, 0o600))
@@ -111,11 +109,11 @@ func TestSymbolicLinkInTMPDIR(t *testing.T) {
 	cmd.Env = append(cmd.Env, "TMPDIR="+link)
 	r := finish(t, cmd)
 	require.Equal(t, 0, r.status, r)
-	s.nothingIsLeft()
+	s.requireNothingLeft()
 }
 
 func TestManifestOfTheUser(t *testing.T) {
-	asAnybody(t, func(t *testing.T, s *session) {
+	asEachUser(t, func(t *testing.T, s *session) {
 		s.mkdir("disks", "one")
 		precious := filepath.Join(s.dir, "disks", "one", "precious")
 		require.NoError(t, os.WriteFile(precious, []byte("text"), 0o600))
@@ -132,14 +130,14 @@ func TestManifestOfTheUser(t *testing.T) {
 		require.NoError(t, err)
 		r = finish(t, cmd)
 		require.Equal(t, 0, r.status, r)
-		s.nothingIsLeft()
+		s.requireNothingLeft()
 	})
 }
 
 // TestFailureHalfWay: the second volume's option is one that only the mounter
 // refuses, when the first volume is up.
 func TestFailureHalfWay(t *testing.T) {
-	asAnybody(t, func(t *testing.T, s *session) {
+	asEachUser(t, func(t *testing.T, s *session) {
 		s.mkdir("disks", "one")
 		s.mkdir("disks", "two")
 		name := s.manifest(podWith("claim", "x", "x2") + claimFor("x", "one") + claimFor("x2", "two") +
@@ -151,7 +149,7 @@ func TestFailureHalfWay(t *testing.T) {
 		require.Contains(t, r.stderr, `document 5 (PersistentVolume/two): spec.mountOptions: `)
 		require.Contains(t, r.stderr, `"suid"`)
 		require.Contains(t, r.stdout, "Took down 1 volume: "+proof)
-		s.nothingIsLeft()
+		s.requireNothingLeft()
 	})
 }
 
@@ -177,7 +175,7 @@ func (s *session) waiting(args ...string) (cmd *exec.Cmd, stdout io.ReadCloser, 
 func TestInterrupt(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(sig.String(), func(t *testing.T) {
-			asAnybody(t, func(t *testing.T, s *session) {
+			asEachUser(t, func(t *testing.T, s *session) {
 				cmd, stdout, stderr := s.waiting()
 				require.NoError(t, cmd.Process.Signal(sig))
 				rest, err := io.ReadAll(stdout)
@@ -186,21 +184,21 @@ func TestInterrupt(t *testing.T) {
 				require.Equal(t, 1, cmd.ProcessState.ExitCode())
 				require.Contains(t, string(rest), "Took down 9 volumes: "+proof)
 				require.Contains(t, stderr.String(), "podvolumes: interrupted\n")
-				s.nothingIsLeft()
+				s.requireNothingLeft()
 			})
 		})
 	}
 }
 
-// TestNobodyReads: a reader who has gone away, as "| head" does.
-func TestNobodyReads(t *testing.T) {
-	asAnybody(t, func(t *testing.T, s *session) {
+// TestUnreadOutput closes the program's output, as "| head" does.
+func TestUnreadOutput(t *testing.T) {
+	asEachUser(t, func(t *testing.T, s *session) {
 		cmd, stdout, _ := s.waiting()
 		require.NoError(t, stdout.Close())
 		require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
 		require.Error(t, cmd.Wait())
 		require.Equal(t, 1, cmd.ProcessState.ExitCode())
-		s.nothingIsLeft()
+		s.requireNothingLeft()
 	})
 }
 
@@ -231,11 +229,11 @@ func TestKeepAndDown(t *testing.T) {
 	require.Contains(t, r.stdout, "default_web/logs: kubernetes.io/host-path, rw from "+root+"/disks/logs\n")
 	require.Contains(t, r.stdout, "default_web/password: kubernetes.io/secret, written for the pod\n")
 	require.Contains(t, r.stdout, "Took down 9 volumes: "+proof)
-	s.nothingIsLeft()
+	s.requireNothingLeft()
 
 	require.Equal(t, 0, s.run(down...).status, "there is nothing to do")
 	require.Equal(t, 0, s.run("-down", "-root", s.tmp).status)
-	s.nothingIsLeft()
+	s.requireNothingLeft()
 }
 
 const podWithOwners = `apiVersion: v1
@@ -249,9 +247,10 @@ spec:
   - {name: access, projected: {sources: [{serviceAccountToken: {path: token}}]}}
 `
 
-// TestSecurityContextTakesRoot: who cannot give files away is told so.
-func TestSecurityContextTakesRoot(t *testing.T) {
-	asAnybody(t, func(t *testing.T, s *session) {
+// TestSecurityContextRequiresRoot checks that an ordinary user without the right to change the
+// owners of files, gets an error that names root.
+func TestSecurityContextRequiresRoot(t *testing.T) {
+	asEachUser(t, func(t *testing.T, s *session) {
 		r := s.run("-f", s.manifest(podWithOwners))
 		if s.setup == nil && os.Geteuid() == 0 {
 			require.Equal(t, 0, r.status, r)
@@ -259,11 +258,12 @@ func TestSecurityContextTakesRoot(t *testing.T) {
 			require.Equal(t, 1, r.status, r)
 			require.Contains(t, r.stderr, onlyRootGives)
 		}
-		s.nothingIsLeft()
+		s.requireNothingLeft()
 	})
 }
 
-// TestSecurityContext: volumes are the group's that the pod says, and a token its user's.
+// TestSecurityContext checks that volumes belong to the pod's group, and that a token
+// belongs to its user.
 func TestSecurityContext(t *testing.T) {
 	if !mounttest.RootNamespace(t) { // others give files to themselves alone
 		return
@@ -283,10 +283,10 @@ func TestSecurityContext(t *testing.T) {
 	}
 	r = s.run("-down", "-root", root)
 	require.Equal(t, 0, r.status, r)
-	s.nothingIsLeft()
+	s.requireNothingLeft()
 }
 
-// TestDownKeepsFiles: what somebody has written to a volume is not ours.
+// TestDownKeepsFiles checks that -down does not remove a file that the user has added.
 func TestDownKeepsFiles(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
@@ -302,11 +302,12 @@ func TestDownKeepsFiles(t *testing.T) {
 	require.NoDirExists(t, filepath.Join(root, "pods"))
 	require.NoError(t, os.Remove(mine))
 	require.Equal(t, 0, s.run("-down", "-root", root).status)
-	s.nothingIsLeft()
+	s.requireNothingLeft()
 }
 
-// TestDownAfterKill: no matter how the volumes were left behind. Those in the
-// namespace of an ordinary user's program go with it, their directories do not.
+// TestDownAfterKill checks that -down removes the volumes of a killed program, with mounts
+// or without. The mounts in the namespace of an ordinary user's program end with it; their
+// directories stay.
 func TestDownAfterKill(t *testing.T) {
 	t.Run("mounts", func(t *testing.T) {
 		if mounttest.Namespace(t) {
@@ -314,7 +315,7 @@ func TestDownAfterKill(t *testing.T) {
 		}
 	})
 	t.Run("directories", func(t *testing.T) {
-		asAnybody(t, func(t *testing.T, s *session) {
+		asEachUser(t, func(t *testing.T, s *session) {
 			if s.setup == nil && os.Geteuid() == 0 {
 				t.Skip("see mounts")
 			}
@@ -335,10 +336,10 @@ func downAfterKill(t *testing.T, s *session, says string) {
 	}
 	require.Equal(t, 0, r.status, r)
 	require.Contains(t, r.stdout, says)
-	s.nothingIsLeft()
+	s.requireNothingLeft()
 }
 
-func TestDownFindsRubbish(t *testing.T) {
+func TestDownWithForeignEntries(t *testing.T) {
 	s := newSession(t)
 	for _, dir := range []string{
 		"pods/empty",
@@ -350,7 +351,7 @@ func TestDownFindsRubbish(t *testing.T) {
 	}
 	r := s.run("-down", "-root", s.tmp)
 	require.Equal(t, 0, r.status, r)
-	s.nothingIsLeft()
+	s.requireNothingLeft()
 
 	for _, dir := range []string{
 		"pods/1/volumes/kubernetes.io~unknown/v",
@@ -367,7 +368,7 @@ func TestDownFindsRubbish(t *testing.T) {
 }
 
 func TestKeepNeedsRoot(t *testing.T) {
-	asAnybody(t, func(t *testing.T, s *session) {
+	asEachUser(t, func(t *testing.T, s *session) {
 		if s.setup == nil && os.Geteuid() == 0 {
 			t.Skip("root")
 		}
@@ -375,12 +376,12 @@ func TestKeepNeedsRoot(t *testing.T) {
 		require.Equal(t, 1, r.status)
 		require.Contains(t, r.stderr, "-keep: needs root")
 		require.Equal(t, 1, strings.Count(r.stderr, "\n"))
-		s.nothingIsLeft()
+		s.requireNothingLeft()
 	})
 }
 
-func TestBadManifestsForReal(t *testing.T) {
-	asAnybody(t, func(t *testing.T, s *session) {
+func TestBadManifestsOnRealKernel(t *testing.T) {
+	asEachUser(t, func(t *testing.T, s *session) {
 		s.mkdir("disks", "one")
 		for _, name := range []string{"not YAML", "emptyDir", "missing claim", "not allowed", "second one is bad"} {
 			bad := badManifests[name]
@@ -389,7 +390,7 @@ func TestBadManifestsForReal(t *testing.T) {
 			require.Equal(t, 1, strings.Count(r.stderr, "\n"), "%s: %s", name, r.stderr)
 			require.Contains(t, r.stderr, bad.says, name)
 			require.NotContains(t, r.stdout, "Pod ", name)
-			s.nothingIsLeft()
+			s.requireNothingLeft()
 		}
 	})
 }

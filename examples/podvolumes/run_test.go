@@ -14,51 +14,53 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"github.com/volumekit/volumekit/examples/internal/cli"
+	"github.com/volumekit/volumekit/examples/internal/machine"
+	"github.com/volumekit/volumekit/internal/cli"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
 // fakes are a machine where root mounts on an in-memory kernel.
-func fakes(s *session) deps {
+func fakes(s *session) machine.Machine {
 	s.t.Setenv("TMPDIR", s.tmp)
-	return deps{
-		stdin:   strings.NewReader(""),
-		root:    true,
-		mounter: mounttest.NewFake(mount.Config{}),
-		fake:    mounttest.NewFake(mount.Config{}),
-		namespace: func(string, ...string) *exec.Cmd {
+	return machine.Machine{
+		Program: program,
+		Stdin:   strings.NewReader(""),
+		Root:    true,
+		Mounter: mounttest.NewFake(mount.Config{}),
+		Fake:    mounttest.NewFake(mount.Config{}),
+		Namespace: func(string, ...string) *exec.Cmd {
 			return &exec.Cmd{Err: syscall.EPERM}
 		},
-		privatize: func() error { return nil },
+		Privatize: func() error { return nil },
 	}
 }
 
-func (s *session) inProcess(ctx context.Context, d deps, args ...string) result {
+func (s *session) inProcess(ctx context.Context, d machine.Machine, args ...string) result {
 	var stdout, stderr bytes.Buffer
 	status := run(ctx, args, &stdout, &stderr, d)
-	return result{stdout.String(), stderr.String(), status}
+	return result{unfolded(s.t, stdout.String()), stderr.String(), status}
 }
 
 func TestDryRun(t *testing.T) {
-	for name, change := range map[string]func(*deps) []string{
-		"asked for": func(*deps) []string { return []string{"-dry-run"} },
-		"no namespace": func(d *deps) []string {
-			d.root = false
+	for name, change := range map[string]func(*machine.Machine) []string{
+		"asked for": func(*machine.Machine) []string { return []string{"-dry-run"} },
+		"no namespace": func(d *machine.Machine) []string {
+			d.Root = false
 			return nil
 		},
-		"useless namespace": func(d *deps) []string {
-			d.inside = true
-			d.privatize = func() error { return syscall.EACCES }
+		"useless namespace": func(d *machine.Machine) []string {
+			d.Inside = true
+			d.Privatize = func() error { return syscall.EACCES }
 			return nil
 		},
-		"namespace where nothing can be mounted": func(d *deps) []string {
-			d.inside = true
-			d.mounter.(*mounttest.Fake).Inject(mounttest.Fault{Op: mounttest.OpMount, Err: syscall.EPERM})
+		"namespace where nothing can be mounted": func(d *machine.Machine) []string {
+			d.Inside = true
+			d.Mounter.(*mounttest.Fake).Inject(mounttest.Fault{Op: mounttest.OpMount, Err: syscall.EPERM})
 			return nil
 		},
-		"root who may not mount": func(d *deps) []string {
-			d.mounter.(*mounttest.Fake).Inject(mounttest.Fault{Op: mounttest.OpMount, Err: syscall.EPERM})
+		"root who may not mount": func(d *machine.Machine) []string {
+			d.Mounter.(*mounttest.Fake).Inject(mounttest.Fault{Op: mounttest.OpMount, Err: syscall.EPERM})
 			return nil
 		},
 	} {
@@ -72,23 +74,23 @@ func TestDryRun(t *testing.T) {
 			require.Contains(t, r.stdout, "dry run: data: wrote a file, and read the same in disks/a.")
 			require.Contains(t, r.stdout, "dry run: config: a write is refused: read-only file system.")
 			require.Contains(t, r.stdout, "dry run: Took down 9 volumes: no mount and no directory is left.")
-			s.nothingIsLeft()
-			require.NotEmpty(t, d.fake.Log())
+			s.requireNothingLeft()
+			require.NotEmpty(t, d.Fake.Log())
 		})
 	}
 }
 
-// TestLeftOut: a volume without a source is an emptyDir, as it is to the API server; one
+// TestMissingSources: a volume without a source is an emptyDir, as it is to the API server; one
 // whose source is missing and optional is empty.
-func TestLeftOut(t *testing.T) {
+func TestMissingSources(t *testing.T) {
 	s := newSession(t)
 	d := fakes(s)
-	d.stdin = strings.NewReader(podWithVolume("{name: a}\n  - {name: b, configMap: {name: c, optional: true}}"))
+	d.Stdin = strings.NewReader(podWithVolume("{name: a}\n  - {name: b, configMap: {name: c, optional: true}}"))
 	r := s.inProcess(t.Context(), d, "-dry-run", "-f", "-")
 	require.Equal(t, 0, r.status, r)
 	require.Contains(t, r.stdout, "dry run: a: wrote a file, and read it again.")
 	require.Contains(t, r.stdout, "dry run: b: holds nothing, 0 bytes.")
-	s.nothingIsLeft()
+	s.requireNothingLeft()
 }
 
 func TestBadManifests(t *testing.T) {
@@ -105,10 +107,10 @@ func TestBadManifests(t *testing.T) {
 		require.Contains(t, r.stderr, strings.ReplaceAll(bad.says, "$DIR", s.dir), name)
 		require.NotContains(t, r.stderr, "hunter2", name)
 		require.Empty(t, r.stdout, name)
-		for _, action := range d.fake.Log() {
+		for _, action := range d.Fake.Log() {
 			require.NotEqual(t, mounttest.OpMount, action.Op, name)
 		}
-		s.nothingIsLeft()
+		s.requireNothingLeft()
 	}
 }
 
@@ -126,7 +128,7 @@ func TestBadCommandLines(t *testing.T) {
 	r := s.inProcess(t.Context(), fakes(s), "-help")
 	require.Equal(t, 0, r.status)
 	require.Contains(t, r.stdout, "-disks DIR")
-	s.nothingIsLeft()
+	s.requireNothingLeft()
 }
 
 func TestBadFiles(t *testing.T) {
@@ -142,10 +144,10 @@ func TestBadFiles(t *testing.T) {
 		r := s.inProcess(t.Context(), fakes(s), strings.Fields(args)...)
 		require.Equal(t, 1, r.status, args)
 		require.Equal(t, 1, strings.Count(r.stderr, "\n"), r.stderr)
-		s.nothingIsLeft()
+		s.requireNothingLeft()
 	}
 	d := fakes(s)
-	d.stdin = io.LimitReader(endless{}, 1<<30)
+	d.Stdin = io.LimitReader(endless{}, 1<<30)
 	r := s.inProcess(t.Context(), d, "-f", "-")
 	require.Contains(t, r.stderr, "more than 1048576 bytes")
 }
@@ -159,8 +161,8 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestFaults: whatever the kernel refuses, the status tells, and what can be taken
-// down is.
+// TestFaults checks that the exit status reports each failed system call, and that the
+// program takes down all volumes that it can.
 func TestFaults(t *testing.T) {
 	failure := errors.New("injected")
 	pods := "root/pods/default_web/volumes/kubernetes.io~local-volume/"
@@ -173,13 +175,13 @@ func TestFaults(t *testing.T) {
 		"list":            {mounttest.Fault{Op: mounttest.OpList, Err: failure, Times: 1}, "list: injected"},
 		"unmount":         {mounttest.Fault{Op: mounttest.OpUnmount, Path: pods + "disk-a", Err: failure}, "left: mount "},
 		"unmount, late":   {mounttest.Fault{Op: mounttest.OpUnmount, Path: pods + "disk-a", Err: failure, After: true, Times: 1}, "left: directory "},
-		"is mount point":  {mounttest.Fault{Op: mounttest.OpIsMountPoint, Path: pods + "disk-a", Err: failure}, "(PersistentVolume/disk-a): set up: "},
+		"is mount point":  {mounttest.Fault{Op: mounttest.OpIsMountPoint, Path: pods + "disk-a", Err: failure}, "disk-a: take down: "},
 		"list, the proof": {mounttest.Fault{Op: mounttest.OpList, Err: failure}, "list: injected"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSession(t)
 			d := fakes(s)
-			fake := d.mounter.(*mounttest.Fake)
+			fake := d.Mounter.(*mounttest.Fake)
 			if test.fault.Path != "" {
 				test.fault.Path = filepath.Join(s.tmp, test.fault.Path)
 			}
@@ -193,7 +195,7 @@ func TestFaults(t *testing.T) {
 			fake.ClearFaults()
 			r = s.inProcess(t.Context(), d, "-down", "-root", root)
 			require.Equal(t, 0, r.status, r)
-			s.nothingIsLeft()
+			s.requireNothingLeft()
 			table, err := fake.List(t.Context())
 			require.NoError(t, err)
 			require.Len(t, table, 1)
@@ -204,7 +206,7 @@ func TestFaults(t *testing.T) {
 func TestInterruptWhileMounting(t *testing.T) {
 	s := newSession(t)
 	d := fakes(s)
-	fake := d.mounter.(*mounttest.Fake)
+	fake := d.Mounter.(*mounttest.Fake)
 	target := filepath.Join(s.tmp, "root/pods/default_web/volumes/kubernetes.io~local-volume/disk-b")
 	fake.Inject(mounttest.Fault{Op: mounttest.OpMount, Path: target, Delay: time.Minute})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -212,7 +214,7 @@ func TestInterruptWhileMounting(t *testing.T) {
 	go func() {
 		for ; ctx.Err() == nil; time.Sleep(time.Millisecond) {
 			if _, err := os.Stat(target); err == nil {
-				cancel() // what is made before the mount is there
+				cancel() // the directory is made before the mount
 			}
 		}
 	}()
@@ -220,7 +222,7 @@ func TestInterruptWhileMounting(t *testing.T) {
 	require.Equal(t, 1, r.status, r)
 	require.Equal(t, "podvolumes: interrupted\n", r.stderr)
 	require.Contains(t, r.stdout, "Took down")
-	s.nothingIsLeft()
+	s.requireNothingLeft()
 }
 
 // writable is a kernel that takes read-only for a suggestion.
@@ -235,28 +237,44 @@ func TestReadOnlyIsChecked(t *testing.T) {
 	s := newSession(t)
 	d := fakes(s)
 	var stdout, stderr bytes.Buffer
-	c := &console{stdout: &stdout, stderr: &stderr}
-	perform(t.Context(), options{}, d, c, place{Interface: writable{d.fake}, resolve: d.fake.RealPath})
-	require.Equal(t, 1, c.status())
+	c := &cli.Console{Stdout: &stdout, Stderr: &stderr}
+	perform(t.Context(), options{}, d.Stdin, c, machine.Kernel{Interface: writable{d.Fake}, RealPath: d.Fake.RealPath})
+	require.Equal(t, 1, c.Status())
 	require.Contains(t, stderr.String(), "volume config: mounted rw")
-	s.nothingIsLeft()
+	s.requireNothingLeft()
 }
 
-// TestSourceIsChecked: what is written to a directory where nothing is mounted,
-// whatever the mount table says, is not found at the source.
+// TestSourceIsChecked checks that the program looks for its file at the volume's source: a
+// file written to a directory without a real mount, as with the fake mounter, is not there.
 func TestSourceIsChecked(t *testing.T) {
 	s := newSession(t)
 	r := s.inProcess(t.Context(), fakes(s))
 	require.Equal(t, 1, r.status, r)
 	require.Contains(t, r.stderr, "volume data: open ")
-	s.nothingIsLeft()
+	s.requireNothingLeft()
 }
 
-func TestOneLine(t *testing.T) {
-	require.Equal(t, "a b c?[31m", cli.OneLine(" a\n\tb\r\n c\x1b[31m\n"))
-	require.Len(t, cli.OneLine(strings.Repeat("x", 10_000)), 803)
-	require.Equal(t, `"a\nb"`, plain("a\nb"))
-	require.Equal(t, "/a b", plain("/a b"))
-	require.Equal(t, "/a/b-1.c", quoted("/a/b-1.c"))
-	require.Equal(t, `'it'\''s'`, quoted("it's"))
+// TestClaimTwice: a claim that the pod names to read and to write is two views, and one
+// that it names twice to write is one directory.
+func TestClaimTwice(t *testing.T) {
+	for name, readOnly := range map[string]string{"views": ", readOnly: true", "one": ""} {
+		t.Run(name, func(t *testing.T) {
+			s := newSession(t)
+			s.mkdir("disks", "one")
+			text := podWithVolume("{name: again, persistentVolumeClaim: {claimName: x"+readOnly+"}}\n  - {name: first, persistentVolumeClaim: {claimName: x}}") +
+				claimFor("x", "one") + diskAt("one", "$DIR/disks/one")
+			r := s.run("-disks", filepath.Join(s.dir, "disks"), "-f", s.manifest(text))
+			require.Equal(t, 0, r.status, r.stderr)
+			isReal(t, r)
+			require.Contains(t, r.stdout, "first: wrote a file")
+			if readOnly != "" {
+				require.Contains(t, r.stdout, "again: a write is refused")
+				require.Contains(t, r.stdout, "kubernetes.io~local-volume/one~r")
+			} else {
+				require.Contains(t, r.stdout, "again: wrote a file")
+				require.NotContains(t, r.stdout, "~r")
+			}
+			s.requireNothingLeft()
+		})
+	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -8,8 +9,8 @@ import (
 	"io"
 	"os"
 
-	"github.com/volumekit/volumekit/examples/internal/cli"
 	"github.com/volumekit/volumekit/examples/internal/namespace"
+	"github.com/volumekit/volumekit/internal/cli"
 )
 
 func main() { os.Exit(start()) }
@@ -37,14 +38,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case err != nil:
 		_, _ = fmt.Fprintf(stderr, "recycle: %v; see -help\n", err)
 		return 2
-	case o.pod:
-		err = byPod(ctx, teller{stdout}, o.files)
-	case !program.IsInside():
+	case !o.pod && !program.IsInside():
 		return program.Rerun(ctx, args, stdout, stderr)
-	default:
-		if err = program.Enter(); err == nil {
-			err = inProcess(ctx, teller{stdout}, o.files)
-		}
+	case !o.pod:
+		err = program.Enter()
+	}
+	if err == nil {
+		err = runWithOutput(ctx, o, stdout)
 	}
 	if err != nil {
 		_, _ = fmt.Fprintln(stderr, "recycle:", err)
@@ -53,15 +53,27 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
+// runWithOutput ends early with the error when its output cannot be written.
+func runWithOutput(ctx context.Context, o options, stdout io.Writer) error {
+	ctx, out := cli.NewOutput(ctx, stdout)
+	defer out.Close()
+	work := inProcess
+	if o.pod {
+		work = byPod
+	}
+	err := work(ctx, progressPrinter{out}, o.files)
+	return cmp.Or(out.Err(), err)
+}
+
 const most = 1_000_000
 
 func parse(args []string, stdout io.Writer) (o options, err error) {
 	flags := flag.NewFlagSet("recycle", flag.ContinueOnError)
 	flags.IntVar(&o.files, "files", 300, "how many files the volume has")
 	flags.BoolVar(&o.pod, "pod", false, "recycle by a pod, in a cluster in memory")
-	err = cli.Parse(flags, args, stdout, "recycle empties a volume that nobody claims any more.")
+	err = cli.Parse(flags, args, stdout, "recycle empties a volume whose claim is gone.")
 	if err == nil && (o.files < 0 || o.files > most) {
-		err = fmt.Errorf("-files %d: not between 0 and %d", o.files, most)
+		err = fmt.Errorf("-files must be between 0 and %d, got %d", most, o.files)
 	}
 	return o, err
 }

@@ -17,14 +17,14 @@ import (
 
 // A node recycles its volume in this process.
 type node struct {
-	teller
+	progressPrinter
 	base
 	mount.Interface
 	*recycler.Local
 }
 
-// inProcess shows it in a directory that is gone afterwards.
-func inProcess(ctx context.Context, t teller, files int) (err error) {
+// inProcess recycles in a temporary directory.
+func inProcess(ctx context.Context, t progressPrinter, files int) (err error) {
 	dir, err := os.MkdirTemp("", "recycle-")
 	if err != nil {
 		return err
@@ -33,23 +33,23 @@ func inProcess(ctx context.Context, t teller, files int) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, remove(context.WithoutCancel(ctx), dir)) }()
-	n := &node{teller: t, base: base(dir), Interface: mount.New(mount.Config{})}
-	if err := errors.Join(n.fill(files), n.init()); err != nil {
+	n := &node{progressPrinter: t, base: base(dir), Interface: mount.New(mount.Config{})}
+	if err := errors.Join(n.fill(files), n.init(ctx)); err != nil {
 		return err
 	}
-	t.say("Volume pv-a: %d files, %d directories in one another, and a symbolic link and a hard link out of it.", files, deep)
-	if err := n.refused(ctx); err != nil {
+	t.printf("Volume pv-a: %d files, %d directories in one another, and a symbolic link and a hard link out of it.", files, deep)
+	if err := n.requireRefusal(ctx); err != nil {
 		return err
 	}
-	return n.recycled(ctx)
+	return n.requireRecycled(ctx)
 }
 
-func (n *node) init() error {
-	host, err := volume.NewHost(n.root())
+func (n *node) init(ctx context.Context) error {
+	host, err := volume.NewHost(ctx, n.root())
 	if err != nil {
 		return err
 	}
-	mgr, err := volume.NewVolumePluginMgr(host, local.New(local.Config{Mounter: n, Roots: []string{n.disks()}}))
+	mgr, err := volume.NewVolumePluginMgr(ctx, host, local.New(local.Config{Mounter: n, Roots: []string{n.disks()}}))
 	if err != nil {
 		return err
 	}
@@ -58,11 +58,11 @@ func (n *node) init() error {
 }
 
 func (n *node) progress(name string, counts scrub.Counts) {
-	n.say("%s: removed %d files and %d directories", name, counts.Files, counts.Directories)
+	n.printf("%s: removed %d files and %d directories", name, counts.Files, counts.Directories)
 }
 
-// refused recycles while something is mounted in the volume.
-func (n *node) refused(ctx context.Context) error {
+// requireRefusal recycles while a tmpfs is mounted in the volume.
+func (n *node) requireRefusal(ctx context.Context) error {
 	before, err := n.names()
 	if err != nil {
 		return err
@@ -76,47 +76,47 @@ func (n *node) refused(ctx context.Context) error {
 	if err != nil || !errors.Is(refusal, mount.ErrSubmounts) {
 		return fmt.Errorf("with a tmpfs in it: %w", errors.Join(errNotRefused, refusal, err))
 	}
-	n.say("With a tmpfs in it, refused: %v", refusal)
+	n.printf("With a tmpfs in it, refused: %v", refusal)
 	after, err := n.names()
-	n.say("Of %d names in the volume %d are left.", before, after)
-	return errors.Join(err, unless(after == before, "refused, and not as it was"))
+	n.printf("Of %d names in the volume %d are left.", before, after)
+	return errors.Join(err, errorUnless(after == before, "refused, and not as it was"))
 }
 
 var errNotRefused = errors.New("expected to be refused, and to take it down")
 
-func (n *node) recycled(ctx context.Context) error {
+func (n *node) requireRecycled(ctx context.Context) error {
 	if err := n.Recycle(ctx, "pv-a", n.spec()); err != nil {
 		return err
 	}
 	names, err := n.names()
-	if err = errors.Join(err, unless(names == 0, "recycled, and not empty")); err != nil {
+	if err = errors.Join(err, errorUnless(names == 0, "recycled, and not empty")); err != nil {
 		return err
 	}
 	canary, err := os.ReadFile(n.canary())
-	if err = errors.Join(err, unless(string(canary) == precious, "the file outside is another")); err != nil {
+	if err = errors.Join(err, errorUnless(string(canary) == precious, "the file outside is another")); err != nil {
 		return err
 	}
-	n.say("Recycled: the volume is empty, and the file outside that the links lead to is whole.")
+	n.printf("Recycled: the volume is empty, and the file outside that the links lead to is whole.")
 	table, err := n.List(ctx)
 	for _, info := range table {
-		err = errors.Join(err, unless(!strings.HasPrefix(info.Mountpoint, string(n.base)+"/"), "left mounted: "+info.Mountpoint))
+		err = errors.Join(err, errorUnless(!strings.HasPrefix(info.Mountpoint, string(n.base)+"/"), "left mounted: "+info.Mountpoint))
 	}
 	if err == nil {
-		n.say("Nothing is left mounted.")
+		n.printf("Nothing is left mounted.")
 	}
 	return err
 }
 
-func unless(ok bool, text string) error {
+func errorUnless(ok bool, text string) error {
 	if ok {
 		return nil
 	}
 	return errors.New(text)
 }
 
-// remove removes the program's own directory, and nothing that is mounted there.
+// remove removes the program's own directory, but not through a mount.
 func remove(ctx context.Context, dir string) error {
-	root, err := scrub.Open(dir)
+	root, err := scrub.Open(ctx, dir)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -47,13 +48,22 @@ func (u user) mkdir() string {
 
 func (u user) run(args ...string) result {
 	u.Helper()
+	var stdout bytes.Buffer
+	r := u.runTo(&stdout, args...)
+	r.stdout = stdout.String()
+	return r
+}
+
+// runTo has the program print to stdout, and returns the rest of the result.
+func (u user) runTo(stdout io.Writer, args ...string) result {
+	u.Helper()
 	dir, coverage := u.mkdir(), u.mkdir()
-	var stdout, stderr bytes.Buffer
+	var stderr bytes.Buffer
 	// The test's binary may be where only root finds it.
 	cmd := exec.CommandContext(u.Context(), "/proc/self/exe", args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), mainVar+"=1", program.Variable()+"=", "TMPDIR="+dir, "GOCOVERDIR="+coverage, "GORACE=atexit_sleep_ms=0")
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.Stdout, cmd.Stderr = stdout, &stderr
 	if u.uid != os.Geteuid() {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(u.uid), Gid: uint32(u.uid)}}
 	}
@@ -66,12 +76,11 @@ func (u user) run(args ...string) result {
 	left, err := os.ReadDir(dir)
 	require.NoError(u, err)
 	require.Empty(u, left)
-	return result{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
+	return result{stderr: stderr.String(), status: cmd.ProcessState.ExitCode()}
 }
 
-// asAnybody runs a test as whoever runs the tests, and for root once more as an
-// ordinary user.
-func asAnybody(t *testing.T, test func(user)) {
+// asEachUser runs a test as the current user, and for root a second time as an ordinary user.
+func asEachUser(t *testing.T, test func(user)) {
 	t.Run("as we are", func(t *testing.T) { test(user{t, os.Geteuid()}) })
 	if os.Geteuid() == 0 {
 		t.Run("ordinary user", func(t *testing.T) { test(user{t, 65534}) })
@@ -79,13 +88,13 @@ func asAnybody(t *testing.T, test func(user)) {
 }
 
 func TestInProcess(t *testing.T) {
-	asAnybody(t, func(u user) {
+	asEachUser(t, func(u user) {
 		r := u.run("-files", "20")
 		require.Equal(u, 0, r.status, r)
 		require.Empty(u, r.stderr)
 		for _, line := range []string{
 			"Volume pv-a: 20 files, 100 directories",
-			"something is mounted below the source: ",
+			"the source has submounts: ",
 			"/disks/pv-a/d\nOf 123 names in the volume 123 are left.\n",
 			"pv-a: removed 22 files and 101 directories\n",
 			"\nRecycled: the volume is empty, and the file outside that the links lead to is whole.\nNothing is left mounted.\n",
@@ -96,7 +105,7 @@ func TestInProcess(t *testing.T) {
 }
 
 func TestByPod(t *testing.T) {
-	asAnybody(t, func(u user) {
+	asEachUser(t, func(u user) {
 		r := u.run("-pod", "-files", "20")
 		require.Equal(u, 0, r.status, r)
 		require.Empty(u, r.stderr)
@@ -105,7 +114,7 @@ Pod default/recycler-for-pv-a-\w+ mounts nfs.example:/exports/a
   and runs: /bin/sh -c .* find /scrub .*
 Recycled: the volume is empty, and no pod is left.
 
-A pod that somebody deletes:
+A pod that is deleted at work:
 .*
 Not recycled: a \*recycler.PodError that wraps ErrPodDeleted .*
 20 files are in the volume, and no pod is left.
@@ -123,4 +132,26 @@ func TestBadCommandLines(t *testing.T) {
 	r := user{t, os.Geteuid()}.run("-help")
 	require.Equal(t, 0, r.status, r)
 	require.Contains(t, r.stdout, "-files")
+}
+
+// TestOutputFails: output that cannot be written is an error and ends the program, which
+// leaves no file behind.
+func TestOutputFails(t *testing.T) {
+	asEachUser(t, func(u user) {
+		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+		require.NoError(u, err)
+		r, closed, err := os.Pipe()
+		require.NoError(u, err)
+		require.NoError(u, r.Close())
+		for out, says := range map[*os.File]string{full: "no space left on device", closed: "broken pipe"} {
+			for _, args := range [][]string{nil, {"-pod"}, {"-help"}} {
+				r := u.runTo(out, args...)
+				require.NotZero(u, r.status, args)
+				require.Contains(u, r.stderr, "recycle: standard output: ")
+				require.Contains(u, r.stderr, says)
+				require.Equal(u, 1, strings.Count(r.stderr, "\n"), r.stderr)
+			}
+			require.NoError(u, out.Close())
+		}
+	})
 }

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	deep     = 100 // directories in one another
+	deep     = 100 // nested directories
 	precious = "not the volume's"
 )
 
@@ -33,7 +33,7 @@ func (b base) spec() *volume.Spec {
 	return volume.NewSpecFromPersistentVolume(pv, false)
 }
 
-// fill makes the directories, and in the volume what a pod may leave behind.
+// fill makes the directories, and fills the volume as a pod might.
 func (b base) fill(files int) error {
 	bottom := filepath.Join(b.volume(), strings.Repeat("d/", deep))
 	for _, dir := range []string{b.root(), b.outside(), bottom, filepath.Join(b.volume(), "files")} {
@@ -54,7 +54,7 @@ func (b base) fill(files int) error {
 	)
 }
 
-// names counts what is in the volume.
+// names counts the names in the volume.
 func (b base) names() (n int, err error) {
 	err = filepath.WalkDir(b.volume(), func(_ string, _ fs.DirEntry, err error) error {
 		n++

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/examples/internal/namespace"
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
+)
+
+// mainVar makes the test's binary the program.
+const mainVar = "EMBED_TEST_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(mainVar) != "" {
+		os.Exit(start())
+	}
+	os.Exit(m.Run())
+}
+
+const printed = `mounted at /pods/8d3c/volumes/kubernetes.io~local-volume/data
+cache is at /pods/8d3c/volumes/kubernetes.io~empty-dir/cache
+`
+
+func TestOnFakeKernel(t *testing.T) {
+	var out bytes.Buffer
+	fake := mounttest.NewFake(mount.Config{})
+	require.NoError(t, runInTempDir(t.Context(), &out, fake))
+	require.Equal(t, printed, out.String())
+}
+
+func TestOnRealKernel(t *testing.T) {
+	dir := t.TempDir()
+	var stderr bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe")
+	cmd.Env = append(os.Environ(), mainVar+"=1", "TMPDIR="+dir, "GORACE=atexit_sleep_ms=0")
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if strings.Contains(stderr.String(), namespace.None) {
+		mounttest.SkipWithout(t, "userns", stderr.String())
+	}
+	require.NoError(t, err, stderr.String())
+	require.Equal(t, printed, string(out))
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+func TestFullOutput(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer func() { _ = full.Close() }()
+	var stderr bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe")
+	cmd.Env = append(os.Environ(), mainVar+"=1", "TMPDIR="+t.TempDir(), "GORACE=atexit_sleep_ms=0")
+	cmd.Stdout, cmd.Stderr = full, &stderr
+	err = cmd.Run()
+	if strings.Contains(stderr.String(), namespace.None) {
+		mounttest.SkipWithout(t, "userns", stderr.String())
+	}
+	require.Error(t, err)
+	require.Contains(t, stderr.String(), "no space left on device")
+}

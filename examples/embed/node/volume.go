@@ -1,0 +1,47 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/volumekit/volumekit/local"
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/volume"
+	v1 "k8s.io/api/core/v1"
+)
+
+// MountVolume mounts a local volume for a pod, and unmounts it again. The directory
+// root must exist; volumes appear below it in the kubelet's layout. Local volumes may
+// lie below disks.
+func MountVolume(ctx context.Context, out io.Writer, mounter mount.Interface, root, disks string, pv *v1.PersistentVolume, pod *v1.Pod) error {
+	host, err := volume.NewHost(ctx, root)
+	if err != nil {
+		return err
+	}
+	plugins, err := volume.NewVolumePluginMgr(ctx, host,
+		local.New(local.Config{Mounter: mounter, Roots: []string{disks}}))
+	if err != nil {
+		return err
+	}
+	spec := volume.NewSpecFromPersistentVolume(pv, true) // true: read-only
+	plugin, err := plugins.FindPluginBySpec(spec)
+	if err != nil {
+		return err
+	}
+	mounting, err := plugin.NewMounter(spec, pod)
+	if err != nil {
+		return err
+	}
+	if err := mounting.SetUp(ctx, volume.MounterArgs{}); err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "mounted at", strings.TrimPrefix(mounting.GetPath(), host.Root()))
+
+	unmounting, err := plugin.NewUnmounter(spec.Name(), pod.UID)
+	if err != nil {
+		return err
+	}
+	return unmounting.TearDown(ctx)
+}

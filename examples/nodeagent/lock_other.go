@@ -1,7 +1,0 @@
-//go:build !linux
-
-package main
-
-import "os"
-
-func flock(*os.File) error { return nil }
