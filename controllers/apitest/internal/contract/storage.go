@@ -1,0 +1,170 @@
+package contract
+
+import (
+	"time"
+
+	"github.com/volumekit/volumekit/internal/require"
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func (c *contract) newAttachment(name string) *storagev1.VolumeAttachment {
+	return &storagev1.VolumeAttachment{ObjectMeta: c.clusterMeta(name), Spec: storagev1.VolumeAttachmentSpec{
+		Attacher: "example.com", NodeName: "node", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: pointer("pv")}}}
+}
+
+var storageTests = map[string]func(*contract){
+	"StorageClassDefaults": func(c *contract) {
+		class := create(c, c.Cluster.StorageClasses(), c.newClass("a"))
+		require.Equal(c, pointer(v1.PersistentVolumeReclaimDelete), class.ReclaimPolicy)
+		require.Equal(c, pointer(storagev1.VolumeBindingImmediate), class.VolumeBindingMode)
+		require.Nil(c, class.AllowVolumeExpansion)
+	},
+	"StorageClassIsImmutable": func(c *contract) {
+		created := create(c, c.Cluster.StorageClasses(), c.newClass("a"))
+		for name, change := range map[string]func(*storagev1.StorageClass){
+			"provisioner": func(class *storagev1.StorageClass) { class.Provisioner = "example.com/other" },
+			"parameters":  func(class *storagev1.StorageClass) { class.Parameters = map[string]string{"a": "b"} },
+			"policy":      func(class *storagev1.StorageClass) { class.ReclaimPolicy = pointer(v1.PersistentVolumeReclaimRetain) },
+			"binding mode": func(class *storagev1.StorageClass) {
+				class.VolumeBindingMode = pointer(storagev1.VolumeBindingWaitForFirstConsumer)
+			},
+		} {
+			class := created.DeepCopy()
+			change(class)
+			_, err := c.Cluster.StorageClasses().Update(c.ctx, class, metav1.UpdateOptions{})
+			require.Error(c, err, name)
+			c.refused(err, metav1.StatusReasonInvalid)
+		}
+		created.AllowVolumeExpansion, created.MountOptions = pointer(true), []string{"noatime"}
+		update(c, c.Cluster.StorageClasses(), created)
+	},
+	"StorageClassNeedsProvisioner": func(c *contract) {
+		class := c.newClass("a")
+		class.Provisioner = ""
+		_, err := c.Cluster.StorageClasses().Create(c.ctx, class, metav1.CreateOptions{})
+		c.refused(err, metav1.StatusReasonInvalid)
+	},
+	"AttachmentStatus": func(c *contract) {
+		object := c.newAttachment("a")
+		object.Status.Attached = true
+		attachment := create(c, c.Cluster.VolumeAttachments(), object)
+		require.False(c, attachment.Status.Attached)
+		attachment.Status.Attached, attachment.Status.AttachmentMetadata = true, map[string]string{"device": "/dev/x"}
+		attachment.Finalizers = []string{finalizer}
+		attachment = updateStatus(c, c.Cluster.VolumeAttachments(), attachment)
+		require.True(c, attachment.Status.Attached)
+		require.Empty(c, attachment.Finalizers, "an update of the status changes no metadata")
+		attachment.Status.Attached, attachment.Finalizers = false, []string{finalizer}
+		attachment = update(c, c.Cluster.VolumeAttachments(), attachment)
+		require.True(c, attachment.Status.Attached)
+		require.Equal(c, []string{finalizer}, attachment.Finalizers)
+	},
+	"AttachmentSpecIsImmutable": func(c *contract) {
+		attachment := create(c, c.Cluster.VolumeAttachments(), c.newAttachment("a"))
+		attachment.Spec.NodeName = "other"
+		_, err := c.Cluster.VolumeAttachments().Update(c.ctx, attachment, metav1.UpdateOptions{})
+		c.refused(err, metav1.StatusReasonInvalid)
+	},
+	"AttachmentUpdateNeedsVersion": func(c *contract) {
+		attachment := create(c, c.Cluster.VolumeAttachments(), c.newAttachment("a"))
+		attachment.ResourceVersion, attachment.Labels = "", map[string]string{"a": "b"}
+		_, err := c.Cluster.VolumeAttachments().Update(c.ctx, attachment, metav1.UpdateOptions{})
+		c.refused(err, metav1.StatusReasonInvalid)
+	},
+	"InvalidAttachments": func(c *contract) {
+		for name, breaks := range map[string]func(*storagev1.VolumeAttachment){
+			"no attacher": func(a *storagev1.VolumeAttachment) { a.Spec.Attacher = "" },
+			"no node":     func(a *storagev1.VolumeAttachment) { a.Spec.NodeName = "" },
+			"no source":   func(a *storagev1.VolumeAttachment) { a.Spec.Source.PersistentVolumeName = nil },
+		} {
+			attachment := c.newAttachment("a")
+			breaks(attachment)
+			_, err := c.Cluster.VolumeAttachments().Create(c.ctx, attachment, metav1.CreateOptions{})
+			require.Error(c, err, name)
+			c.refused(err, metav1.StatusReasonInvalid)
+		}
+	},
+	"CSIDriverDefaults": func(c *contract) {
+		driver := create(c, c.Cluster.CSIDrivers(), &storagev1.CSIDriver{ObjectMeta: c.clusterMeta("a")})
+		require.Equal(c, pointer(true), driver.Spec.AttachRequired)
+		require.Equal(c, pointer(false), driver.Spec.PodInfoOnMount)
+		require.Equal(c, pointer(storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy), driver.Spec.FSGroupPolicy)
+		require.Equal(c, []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecyclePersistent}, driver.Spec.VolumeLifecycleModes)
+		require.Equal(c, pointer(false), driver.Spec.RequiresRepublish)
+		driver.Spec.AttachRequired = pointer(false)
+		_, err := c.Cluster.CSIDrivers().Update(c.ctx, driver, metav1.UpdateOptions{})
+		c.refused(err, metav1.StatusReasonInvalid)
+	},
+	"CSINodeDriversAreImmutable": func(c *contract) {
+		node := create(c, c.Cluster.CSINodes(), &storagev1.CSINode{ObjectMeta: c.clusterMeta("a"), Spec: storagev1.CSINodeSpec{
+			Drivers: []storagev1.CSINodeDriver{{Name: "example.com", NodeID: "1"}}}})
+		changed := node.DeepCopy()
+		changed.Spec.Drivers[0].NodeID = "2"
+		_, err := c.Cluster.CSINodes().Update(c.ctx, changed, metav1.UpdateOptions{})
+		c.refused(err, metav1.StatusReasonInvalid)
+		node.Spec.Drivers = append(node.Spec.Drivers, storagev1.CSINodeDriver{Name: "other.example.com", NodeID: "1"})
+		node = update(c, c.Cluster.CSINodes(), node)
+		node.Spec.Drivers = nil
+		update(c, c.Cluster.CSINodes(), node)
+	},
+	"StorageCapacity": func(c *contract) {
+		capacities := c.Cluster.CSIStorageCapacities(c.namespace)
+		capacity := create(c, capacities, &storagev1.CSIStorageCapacity{ObjectMeta: c.meta("a"), StorageClassName: "fast", Capacity: pointer(resource.MustParse("1Gi"))})
+		capacity.Capacity = pointer(resource.MustParse("2Gi"))
+		capacity = update(c, capacities, capacity)
+		capacity.StorageClassName = "slow"
+		_, err := capacities.Update(c.ctx, capacity, metav1.UpdateOptions{})
+		c.refused(err, metav1.StatusReasonInvalid)
+	},
+	"NodeStatus": func(c *contract) {
+		node := create(c, c.Cluster.Nodes(), &v1.Node{ObjectMeta: c.clusterMeta("a"),
+			Status: v1.NodeStatus{VolumesInUse: []v1.UniqueVolumeName{"v"}}})
+		require.Equal(c, []v1.UniqueVolumeName{"v"}, node.Status.VolumesInUse, "a new node has a status")
+		node.Status.VolumesAttached = []v1.AttachedVolume{{Name: "v", DevicePath: "/dev/x"}}
+		node.Spec.Unschedulable = true
+		node = updateStatus(c, c.Cluster.Nodes(), node)
+		require.Len(c, node.Status.VolumesAttached, 1)
+		require.False(c, node.Spec.Unschedulable)
+		node.Spec.Unschedulable, node.Status.VolumesAttached = true, nil
+		node = update(c, c.Cluster.Nodes(), node)
+		require.True(c, node.Spec.Unschedulable)
+		require.Len(c, node.Status.VolumesAttached, 1)
+	},
+	"NodePatchOfVolumesInUse": func(c *contract) {
+		node := create(c, c.Cluster.Nodes(), &v1.Node{ObjectMeta: c.clusterMeta("a"), Status: v1.NodeStatus{
+			Conditions:      []v1.NodeCondition{{Type: "A", Status: v1.ConditionTrue}},
+			VolumesAttached: []v1.AttachedVolume{{Name: "v", DevicePath: "/dev/x"}}}})
+		patch := func(version, names string) (*v1.Node, error) {
+			return c.Cluster.Nodes().Patch(c.ctx, node.Name, types.MergePatchType,
+				[]byte(`{"metadata":{"resourceVersion":"`+version+`"},"status":{"volumesInUse":`+names+`}}`), metav1.PatchOptions{}, "status")
+		}
+		patched, err := patch(node.ResourceVersion, `["v","w"]`)
+		require.NoError(c, err)
+		require.Equal(c, []v1.UniqueVolumeName{"v", "w"}, patched.Status.VolumesInUse)
+		require.Equal(c, node.Status.VolumesAttached, patched.Status.VolumesAttached)
+		require.Equal(c, node.Status.Conditions, patched.Status.Conditions)
+		_, err = patch(node.ResourceVersion, `["x"]`)
+		c.refused(err, metav1.StatusReasonConflict)
+		same, err := patch(patched.ResourceVersion, `["v","w"]`)
+		require.NoError(c, err)
+		require.Equal(c, patched.ResourceVersion, same.ResourceVersion)
+		patched, err = patch(patched.ResourceVersion, `[]`)
+		require.NoError(c, err)
+		require.Empty(c, patched.Status.VolumesInUse)
+		require.Equal(c, node.Status.VolumesAttached, patched.Status.VolumesAttached)
+	},
+	"AttachmentErrors": func(c *contract) {
+		attachment := create(c, c.Cluster.VolumeAttachments(), c.newAttachment("a"))
+		at := metav1.NewTime(time.Unix(1_700_000_000, 0))
+		attachment.Status.AttachError = &storagev1.VolumeError{Time: at, Message: "no room"}
+		attachment.Status.DetachError = &storagev1.VolumeError{Time: at, Message: "in use"}
+		attachment = updateStatus(c, c.Cluster.VolumeAttachments(), attachment)
+		require.Equal(c, "no room", attachment.Status.AttachError.Message)
+		require.Equal(c, "in use", attachment.Status.DetachError.Message)
+		require.True(c, attachment.Status.AttachError.Time.Time.Equal(at.Time))
+	},
+}

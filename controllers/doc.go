@@ -1,0 +1,37 @@
+// Package controllers is the index of the cluster side of volumekit: the programs that run
+// beside a Kubernetes API server. This package itself is empty; programs import the packages
+// below one by one. It is a module of its own, so that programs that only mount do not require
+// k8s.io/client-go.
+//
+//	go get github.com/volumekit/volumekit/controllers
+//
+// Until the first release, a program needs replace lines to a clone for this module and for the
+// root module.
+//
+// # Packages
+//
+//   - api: the API server as controllers use it: a client for each kind, caches, and reads that
+//     see a controller's own writes.
+//     [github.com/volumekit/volumekit/controllers/api]
+//   - apitest: an API server in memory with faults, for tests of controllers.
+//     [github.com/volumekit/volumekit/controllers/apitest]
+//   - node: the pods of a node, the objects that their volumes use, and the node's side of
+//     attaching by a controller, for package manager.
+//     [github.com/volumekit/volumekit/controllers/node]
+//   - kubeclient: these clients from a clientset of client-go, and events. It is the only package
+//     that links the clientset.
+//     [github.com/volumekit/volumekit/controllers/kubeclient]
+//   - metrics: exports metrics to Prometheus, the only package that links its client.
+//     [github.com/volumekit/volumekit/controllers/metrics]
+//   - examples/embed: the smallest agent for a node of a cluster, which the README shows.
+//     [github.com/volumekit/volumekit/controllers/examples/embed]
+//   - examples/nodeagent: a whole one, with its rights.
+//     [github.com/volumekit/volumekit/controllers/examples/nodeagent]
+//   - examples/clientgo: the client with which package recycler runs its pods, over client-go.
+//     [github.com/volumekit/volumekit/controllers/examples/clientgo]
+//
+// # Versions
+//
+// The module requires the oldest supported client-go, as the root module requires the oldest
+// supported Kubernetes API. A program may require a newer one.
+package controllers

@@ -1,0 +1,39 @@
+// Nodeagent is a volume agent for one node of a cluster: it sets up the volumes of the pods that
+// are bound to the node, and tears them down when the pods have gone.
+//
+//	kubectl apply -f rbac.yaml
+//	go run ./controllers/examples/nodeagent -kubeconfig FILE -node NAME -root DIR -disks /mnt/disks
+//
+// It watches the pods of its node, and by name each claim, volume, ConfigMap and Secret that these
+// pods use. It writes events of failures. While nothing changes it makes no call apart from
+// watches and renewals of tokens, and of the Lease with -register. It needs the rights of rbac.yaml,
+// with -register also those of rbac-register.yaml, and no others.
+//
+// The API server must respond when the agent starts. The labels of the Node are read at the start:
+// restart the agent after they have changed, and after its Node was deleted.
+//
+// The agent starts no containers: run it beside the program that does, which calls
+// manager.Manager.WaitForAttachAndMount if it embeds the library as this program does. A pod keeps
+// its volumes until the API server no longer has it, or shows it as finished; to delete a pod of a
+// node without a kubelet, use --grace-period=0 --force.
+//
+// No plugin of the agent attaches volumes, so that it reports none in use: an agent with plugins that
+// do sets manager.Config.Attacher to a node.Attacher.
+//
+// The Node object of -node must exist. For a node without a kubelet, -register creates it and
+// renews its Lease every 10 seconds, so that the cluster keeps the pods of the node. The Node never
+// reports Ready, because nothing runs containers: the scheduler selects it for no pod, and users set
+// spec.nodeName.
+//
+// Local volumes are accepted below the directories of -disks, host paths at or below those of
+// -host-paths, and nowhere else. On a terminal the agent shows a table, elsewhere it prints a line
+// for each event, with failed lists and watches; client-go logs them to standard error, too.
+// -metrics serves metrics to Prometheus at /metrics.
+//
+// Ended by a signal, even SIGKILL, the agent leaves the volumes as they are, and the next run
+// continues. Two agents on one root are refused. "nodeagent -status -root DIR" of the root module's
+// example prints the mounts of each pod.
+//
+// The exit status is 0 if a signal ended the program, 2 if the command line is wrong, and 1
+// otherwise.
+package main

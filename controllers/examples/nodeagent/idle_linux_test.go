@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/controllers/apitest"
+	"github.com/volumekit/volumekit/internal/screen"
+	"github.com/volumekit/volumekit/manager"
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// createObjects creates the pod "web" with volumes from the API server, and its node.
+func createObjects(t *testing.T, cluster api.Cluster) {
+	t.Helper()
+	ctx, options := t.Context(), metav1.CreateOptions{}
+	meta := metav1.ObjectMeta{Namespace: v1.NamespaceDefault, Name: "web"}
+	_, err := cluster.ConfigMaps(v1.NamespaceDefault).Create(ctx, &v1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"color": "blue"}}, options)
+	require.NoError(t, err)
+	_, err = cluster.Secrets(v1.NamespaceDefault).Create(ctx, &v1.Secret{ObjectMeta: meta, StringData: map[string]string{"key": "value"}}, options)
+	require.NoError(t, err)
+	_, err = cluster.ServiceAccounts(v1.NamespaceDefault).Create(ctx, &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, options)
+	require.NoError(t, err)
+	_, err = cluster.Nodes().Create(ctx, newNode(nodeName), options)
+	require.NoError(t, err)
+	volumes := webVolumes()
+	volumes[3] = v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}} // a claim needs a binder
+	_, err = cluster.Pods(v1.NamespaceDefault).Create(ctx, newPod("web", volumes...), options)
+	require.NoError(t, err)
+}
+
+// TestIdle: an agent makes no call apart from watches while nothing changes.
+func TestIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := apitest.NewServer(apitest.Config{})
+		createObjects(t, server.Direct())
+		root, err := filepath.EvalSymlinks(t.TempDir())
+		require.NoError(t, err)
+		a, err := newAgent(t.Context(), options{node: nodeName, root: root}, io.Discard, parts{
+			cluster:  server.Connect("agent"),
+			record:   func(e manager.Event) { t.Errorf("unexpected event: %s %s", e.Reason, e.Message) },
+			announce: func(e api.Event) { t.Errorf("unexpected event: %s %s", e.Reason, e.Message) },
+			mounter:  mounttest.NewFake(mount.Config{}),
+		})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- a.run(ctx) }()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		state := a.manager.State()
+		require.True(t, screen.IsSettled(state), "%v", screen.WithCauses(errors.New("not settled"), state))
+		require.Len(t, state.Volumes, 5)
+		require.NotEmpty(t, server.Calls(apitest.Call{Resource: "serviceaccounts", Subresource: "token"}))
+
+		server.ForgetCalls()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		for _, call := range server.Calls(apitest.Call{}) {
+			require.Equal(t, apitest.Watch, call.Verb, "%s", call)
+		}
+		cancel()
+		require.NoError(t, <-ended)
+		require.NoError(t, a.lock.Close())
+	})
+}
+
+// TestKubeIdle is TestIdle on a real API server, for a shorter time, with the Lease of -register
+// as the only exception.
+func TestKubeIdle(t *testing.T) {
+	c := newCluster(t)
+	c.createPods()
+	require.NoError(t, c.admin.CoreV1().Pods(v1.NamespaceDefault).Delete(t.Context(), "broken", *metav1.NewDeleteOptions(0)))
+	var since time.Time
+	const idle, quiet = 5 * time.Second, 2 * time.Second
+	err := c.runAgent(mounttest.NewFake(mount.Config{}), t.TempDir(), func(*agent) []string {
+		calls := c.recorder.Take()
+		for _, call := range calls {
+			if call.Resource == "leases" || call.Verb == "watch" && !since.IsZero() {
+				continue
+			}
+			require.True(t, since.IsZero() || time.Since(since) < quiet, "%s %s %s", call.Right(), call.Namespace, call.Name)
+			since = time.Now() // of the last call of the set-up
+		}
+		if since.IsZero() || time.Since(since) <= quiet+idle {
+			return []string{"idle"}
+		}
+		return nil
+	})
+	require.NoError(t, err)
+}

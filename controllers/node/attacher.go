@@ -1,0 +1,149 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/manager"
+	"github.com/volumekit/volumekit/volume"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// AttacherConfig configures an [Attacher]. Cluster and Node are required.
+type AttacherConfig struct {
+	Cluster api.NodesGetter
+	// Node is the name of this node.
+	Node types.NodeName
+	// Logger receives failed calls of the API server, which are retried. Nil: discarded.
+	Logger *slog.Logger
+}
+
+// An Attacher is the node's side of attaching by a controller. It reports the volumes in use in
+// node.status.volumesInUse, and waits until the controller has attached a volume, as
+// node.status.volumesAttached shows. Set it as manager.Config.Attacher, with
+// manager.Config.ReportFirst, and call Run with the manager. Its methods are safe for concurrent
+// use.
+type Attacher struct {
+	config AttacherConfig
+	watch  *api.ObjectWatch[*v1.Node]
+	poked  chan struct{} // wakes Run; length 1
+
+	mu      sync.Mutex // guards all below; never held during a call of the API server
+	ran     bool
+	status  nodeStatus
+	changed chan struct{} // closed and replaced after each change of status
+}
+
+var _ manager.AttachmentVerifier = (*Attacher)(nil)
+
+// NewAttacher returns an Attacher. Attach waits at least until Run has read the node. The error for
+// an invalid configuration wraps a *field.Error.
+func NewAttacher(config AttacherConfig) (*Attacher, error) {
+	at := field.NewPath("AttacherConfig")
+	switch {
+	case config.Cluster == nil:
+		return nil, fmt.Errorf("node: %w", field.Required(at.Child("Cluster"), "an attacher reads the node from it"))
+	case config.Node == "":
+		return nil, fmt.Errorf("node: %w", field.Required(at.Child("Node"), "an attacher attaches to one node"))
+	}
+	config.Logger = cmp.Or(config.Logger, slog.New(slog.DiscardHandler))
+	a := &Attacher{config: config, poked: make(chan struct{}, 1), changed: make(chan struct{})}
+	a.watch = api.NewObjectWatch(config.Cluster.Nodes(), api.ObjectWatchConfig[*v1.Node]{
+		Key: api.Key{Name: string(config.Node)}, Changed: a.nodeChanged, Logger: config.Logger,
+	})
+	return a, nil
+}
+
+// nodeChanged records a change of the node.
+func (a *Attacher) nodeChanged(change api.Change[*v1.Node]) {
+	a.update(func(s *nodeStatus) { s.observe(change) })
+	a.poke()
+}
+
+// update changes the status and wakes the waiters.
+func (a *Attacher) update(change func(*nodeStatus)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	change(&a.status)
+	close(a.changed)
+	a.changed = make(chan struct{})
+}
+
+// poke wakes Run.
+func (a *Attacher) poke() {
+	select {
+	case a.poked <- struct{}{}:
+	default:
+	}
+}
+
+// Attach waits until node.status.volumesInUse and node.status.volumesAttached both name the volume,
+// and returns the device path of volumesAttached; a plugin that attaches volumes then waits for the
+// device (WaitForAttach) and returns its path. Attach is idempotent and does not call the API server.
+// If ctx ends first, the error is transient and names the missing condition. An outage of the API
+// server delays Attach.
+func (a *Attacher) Attach(ctx context.Context, at manager.Attachment) (devicePath string, err error) {
+	if devicePath, err = a.waitForController(ctx, at); err != nil {
+		return "", fmt.Errorf("attach volume %q to node %q: %w", at.Volume, a.config.Node, err)
+	}
+	plugin, ok := volume.As[volume.AttachableVolumePlugin](at.Plugin)
+	if !ok {
+		return devicePath, nil
+	}
+	attacher, err := plugin.NewAttacher()
+	if err != nil {
+		return "", err
+	}
+	devicePath, err = attacher.WaitForAttach(ctx, at.Spec, devicePath, at.Pod)
+	if err != nil {
+		return "", volume.AsUncertain(fmt.Errorf("attached, and waiting for its device: %w", err))
+	}
+	return devicePath, nil
+}
+
+// waitForController waits until the controller has attached the volume.
+func (a *Attacher) waitForController(ctx context.Context, at manager.Attachment) (devicePath string, err error) {
+	if at.Node != a.config.Node {
+		return "", fmt.Errorf("the request is for node %q", at.Node)
+	}
+	for {
+		a.mu.Lock()
+		devicePath, missing := a.status.devicePath(at.Volume)
+		changed := a.changed
+		a.mu.Unlock()
+		if missing == nil {
+			return devicePath, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return "", volume.AsTransient(fmt.Errorf("%w: %w", missing, context.Cause(ctx)))
+		}
+	}
+}
+
+// Detach returns nil: the controller detaches the volume after node.status.volumesInUse no longer
+// names it, which Run writes. Until then a new Attach succeeds at once.
+func (a *Attacher) Detach(context.Context, manager.Attachment) error { return nil }
+
+// VolumesAreAttached implements manager.AttachmentVerifier by the last known state of
+// node.status.volumesAttached, and does not call the API server. An outage keeps that state. While
+// the Node object is missing the result is empty, so that no volume counts as detached.
+func (a *Attacher) VolumesAreAttached(_ context.Context, attachments []manager.Attachment) (map[v1.UniqueVolumeName]bool, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	attached := map[v1.UniqueVolumeName]bool{}
+	if a.status.node == nil {
+		return attached, nil
+	}
+	for _, at := range attachments {
+		_, attached[at.Volume] = a.status.findAttached(at.Volume)
+	}
+	return attached, nil
+}

@@ -1,0 +1,155 @@
+// Package node runs the node's volume manager on an API server: a [Source] is the pods of one
+// node, with their claims, volumes and content, and a [ClaimStatus] writes the results of
+// expansions.
+//
+//	source, err := node.NewSource(node.Config{Cluster: kubeclient.New(clientset), Node: "node-1"})
+//	status, err := node.NewClaimStatus(node.ClaimStatusConfig{Source: source})
+//	files := content.Config{Mounter: mounter, ConfigMaps: source, Secrets: source, Tokens: source, TrustBundles: source, Node: source}
+//	plugins, err := volume.NewVolumePluginMgr(ctx, host, content.NewConfigMap(files), ...)
+//	m, err := manager.New(manager.Config{
+//		Plugins: plugins, Mounter: mounter, Pods: source, Claims: source,
+//		ControllerExpands: true, Expansions: status.Report,
+//	})
+//	source.SubscribeContent(m.MarkRemountRequired)
+//	go source.Run(ctx)
+//	go status.Run(ctx)
+//	go m.Run(ctx)
+//
+// The example is a whole agent. Where a controller attaches volumes, an [Attacher] is the node's
+// side, see Attaching.
+//
+// # Which objects are watched
+//
+// The pods of the node, by the field selector spec.nodeName, and by name each object that the
+// volumes of these pods use: their claims, the persistent volumes that the claims name, ConfigMaps
+// and Secrets; ClusterTrustBundles by name, or by signer and labels; and the node itself as long as
+// a volume of the downward API shows a resource. An object of several pods is watched once, as long
+// as at least one present pod uses it. The memory of a source depends on the pods of its node, not
+// on the cluster. Without changes a source calls the API server only to renew its watches, and the
+// tokens that are read.
+//
+// # Permissions
+//
+// An API server that authorizes the credentials of kubelets (the Node authorizer) permits them to
+// get claims and persistent volumes, not to watch them. Give the agent a role of its own:
+//
+//	pods, persistentvolumeclaims, persistentvolumes, configmaps, secrets   list, watch
+//	serviceaccounts/token                                                  create
+//	nodes                                     list, watch   for resources in the downward API
+//	nodes                                     get           for the labels of manager.Config.NodeLabels
+//	clustertrustbundles.certificates.k8s.io   list, watch   for volumes with trust bundles
+//	nodes                                     get, list, watch for an Attacher
+//	nodes/status                              patch         for an Attacher
+//	volumeattachments.storage.k8s.io          list, watch   for VolumeAttachments
+//	persistentvolumeclaims                    get           for a ClaimStatus
+//	persistentvolumeclaims/status             patch         for a ClaimStatus
+//	events                                    create, patch for the recorder of kubeclient
+//
+// # Pods
+//
+// A pod keeps its volumes until its containers have ended, see [Config].HasContainers. This
+// includes a pod that the API server shows as Succeeded or Failed, as the pod garbage collector
+// marks the pods of a lost node, and a pod that the API server no longer has. The source returns a
+// finished pod with containers in the phase Running. The source ignores mirror pods: static pods
+// have other UIDs, which only the program that runs them has.
+//
+// # Outages
+//
+// A source keeps its last state while the API server does not respond, without a time limit. A read
+// waits for the API server only if the object was never read, and only until the first list has
+// failed. A volume that needs such an object is not set up, and no volume is torn down for it. The
+// source removes a pod only after the API server has reported its deletion, by a watch or by a new
+// list after the outage. The first list of pods is consistent, unless [Config].Pods is set: it has
+// each pod that an earlier run of the program has seen and that still exists, also if the cache of
+// the API server is behind.
+//
+// # Claims
+//
+// A source returns claims and volumes as they are. The manager refuses the claim of an ephemeral
+// volume that the pod does not own, and a claim whose volume has the UID of another claim in its
+// claimRef: the pod receives the event FailedMount, and no volume.
+//
+// # Expansions
+//
+// A [ClaimStatus] writes the results of expansions to the status of claims, as the kubelet does: the
+// capacity, the entry of storage in allocatedResourceStatuses, and the conditions Resizing,
+// FileSystemResizePending, ControllerResizeError and NodeResizeError, all of which end with a
+// success. allocatedResources belongs to the controller. The differences to the kubelet:
+//
+//   - The state NodeResizeInProgress follows a failed attempt, instead of preceding each attempt.
+//   - The node grows a volume whose capacity has grown in any state of the claim. In the states of
+//     the controller the result waits until the controller has finished.
+//   - Without a state, as after a manual increase of the capacity, a success becomes the capacity in
+//     the status, and a failure is only an event.
+//
+// The status never shows a size above the capacity of the volume at the time of the attempt, and
+// never a smaller size than before. If the node has nothing to grow (volume.ErrNotSupported) the
+// status does not change.
+//
+// # Trust bundles
+//
+// An API server without ClusterTrustBundles fails only the volumes with one, also those for which
+// the bundle is optional.
+//
+// # Attaching
+//
+// On a node with the annotation volumes.kubernetes.io/controller-managed-attach-detach: "true" a
+// controller attaches and detaches. An [Attacher] reports the volumes in use and waits for the
+// controller:
+//
+//	attacher, err := node.NewAttacher(node.AttacherConfig{Cluster: cluster, Node: "node-1"})
+//	m, err := manager.New(manager.Config{..., Attacher: attacher, ReportFirst: true})
+//	go attacher.Run(ctx, m)
+//
+// It watches the Node object by its name and writes node.status.volumesInUse, sorted, when the list
+// changes, by a merge patch of this field with the resourceVersion of the replaced state. A volume
+// is named there before it is attached or mounted, and until it is unmounted and the manager has
+// given up the attachment. The Attacher uses node.status.volumesAttached only in a state of the node
+// that is not older than its own writes, and in which volumesInUse names the volume as well: a
+// controller removes a volume from volumesAttached before it reads volumesInUse and detaches, so
+// that no volume is detached while it is mounted. [VolumeAttachments] waits for the
+// VolumeAttachment objects of CSI volumes, for a plugin.
+//
+// While the API server does not respond, volumes stay attached by the last known state, attaches
+// wait, and the newest list of volumes in use is written after the outage. After a restart of the
+// program the status keeps the volumes that the earlier run reported, until the manager has
+// restored its state and has all pods.
+//
+// The Attacher neither creates the Node object nor sets the annotation: the program that registers
+// the node does.
+//
+// # Tokens
+//
+// A token is bound to its pod, requested by the TokenRequest API, and cached until 80 % of its life,
+// or 24 hours, are over, as the kubelet does. If the request for a new token fails, the source
+// returns the old one until it expires. The source drops the tokens of a pod that is no longer
+// present.
+//
+// # Secrets
+//
+// Printing a Source, with any verb or as JSON, shows no Secret and no token.
+//
+// # Limits
+//
+// Not implemented: pod certificates, so that package content refuses a volume with one unless
+// content.Config has another source of them; Secrets that a PersistentVolume names (CSI). A kubelet
+// on the same node writes node.status.volumesInUse as well, with its own volumes: an Attacher and a
+// kubelet revert each other's lists, so a node has one of them. After a restore of etcd from a
+// backup the resource versions go back: restart the program.
+// Events are written by package kubeclient: manager.Config.Events is kubeclient.ManagerEvents.
+//
+// # Glossary
+//
+//   - source: the supplier of a manager's pods, claims and volumes
+//   - local pod: a pod that the program has started before, and that may have containers
+//   - finished pod: a pod of phase Succeeded or Failed
+//   - deleted pod: a pod that the API server no longer has
+//   - present pod: a pod that the source returns; it keeps its volumes
+//   - reference: the name of an object that a volume of a pod uses
+//   - user: a pod, or a claim, that references an object
+//   - watched object: an object with at least one user
+//   - growth: the size that the attempts of this node have given to the volume of a claim
+//   - state of a claim: the entry of storage in its allocatedResourceStatuses
+//   - volumes in use: the volumes that no controller may detach from the node
+//   - open outcome: a write has failed, and may have taken effect or may do so later
+package node

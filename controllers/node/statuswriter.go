@@ -1,0 +1,196 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// VolumesInUse are the volumes in use on a node. A *manager.Manager is one.
+type VolumesInUse interface {
+	CompleteVolumesInUse() (names []v1.UniqueVolumeName, complete bool)
+	SubscribeVolumesInUse(changed func()) (unsubscribe func())
+	MarkVolumesAsReportedInUse(names []v1.UniqueVolumeName)
+}
+
+// Run follows the node and writes the volumes in use to node.status.volumesInUse until ctx ends;
+// then it returns nil. It writes only a complete list that differs from the status, and no other
+// field: until the manager has restored the volumes of an earlier run, the status keeps the
+// volumes of that run. Changes during a write are merged into the next write. A failed write is
+// repeated with a growing pause for as long as it takes; after a conflict Run reads the node again
+// at once. Before a write that removes volumes, and after each write, Run passes the reported
+// volumes to MarkVolumesAsReportedInUse. A second call returns an error.
+func (a *Attacher) Run(ctx context.Context, volumes VolumesInUse) error {
+	a.mu.Lock()
+	ran := a.ran
+	a.ran = true
+	a.mu.Unlock()
+	if ran {
+		return errors.New("node: an attacher runs once")
+	}
+	defer volumes.SubscribeVolumesInUse(a.poke)()
+	var watching sync.WaitGroup
+	watching.Go(func() { _ = a.watch.Run(ctx) })
+	defer watching.Wait()
+	w := statusWriter{Attacher: a, volumes: volumes}
+	failures := 0
+	for ctx.Err() == nil {
+		wrote, err := w.write(ctx)
+		switch {
+		case err != nil && failures == 0 && apierrors.IsConflict(err): // the node has been read again
+			failures++
+		case err != nil && ctx.Err() == nil:
+			failures++
+			a.config.Logger.Warn("write of node.status.volumesInUse failed, retrying", "node", a.config.Node, "err", err)
+			sleep(ctx, pauseAfter(failures, err))
+		case wrote: // changes meanwhile share the next write
+			failures = 0
+			sleep(ctx, pauseBetweenWrites)
+		default:
+			failures = 0
+			select {
+			case <-a.poked:
+			case <-ctx.Done():
+			}
+		}
+	}
+	return nil
+}
+
+// Pauses between writes, and the time limit of a call of the API server.
+const (
+	pauseBetweenWrites = 100 * time.Millisecond
+	firstPause         = 500 * time.Millisecond
+	mostPause          = 30 * time.Second
+	mostDemandedPause  = 5 * time.Minute
+	callTimeout        = 30 * time.Second
+)
+
+// pauseAfter returns the pause after a number of failures in a row: at least the pause that the
+// API server demands, up to mostDemandedPause, and with a random part of up to half of it.
+func pauseAfter(failures int, err error) time.Duration {
+	pause := mostPause
+	if failures < 7 {
+		pause = min(mostPause, firstPause<<(failures-1))
+	}
+	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
+		pause = max(pause, min(time.Duration(seconds)*time.Second, mostDemandedPause))
+	}
+	return pause + rand.N(pause/2)
+}
+
+// sleep returns after the pause, or when ctx ends.
+func sleep(ctx context.Context, pause time.Duration) {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// A statusWriter writes the status for one call of Run.
+type statusWriter struct {
+	*Attacher
+	volumes VolumesInUse
+	marked  []v1.UniqueVolumeName // as passed to MarkVolumesAsReportedInUse last
+}
+
+// write writes the status if it differs from the volumes in use, and passes the reported volumes
+// on before and after. wrote is false if there was nothing to write.
+func (w *statusWriter) write(ctx context.Context) (wrote bool, err error) {
+	next := w.plan()
+	if next == nil {
+		return false, nil
+	}
+	if err := w.send(ctx, next); err != nil {
+		return false, err
+	}
+	w.mark()
+	return true, nil
+}
+
+// plan returns the write to send; nil: none. The volumes in use are read under the lock, so that an
+// Attach either sees the write, or belongs to a volume that the manager already reports as in use.
+func (w *statusWriter) plan() (next *statusWrite) {
+	w.update(func(s *nodeStatus) { next = s.plan(w.volumes.CompleteVolumesInUse()) })
+	w.mark()
+	return next
+}
+
+// mark passes the reported volumes to the manager if they have changed.
+func (w *statusWriter) mark() {
+	w.mu.Lock()
+	reported := w.status.reported()
+	w.mu.Unlock()
+	if !slices.Equal(reported, w.marked) {
+		w.volumes.MarkVolumesAsReportedInUse(reported)
+		w.marked = reported
+	}
+}
+
+// send sends a write. After a conflict it reads the node, so that the next write can succeed.
+func (w *statusWriter) send(ctx context.Context, write *statusWrite) error {
+	data, err := write.patch()
+	if err != nil {
+		return err
+	}
+	call, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	node, err := w.config.Cluster.Nodes().Patch(call, string(w.config.Node), types.MergePatchType, data, metav1.PatchOptions{}, "status")
+	if err == nil {
+		w.update(func(s *nodeStatus) {
+			s.write = nil
+			s.record(node)
+		})
+		return nil
+	}
+	if isRefused(err) {
+		w.update(func(s *nodeStatus) { s.write = nil })
+	}
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		if err := w.read(ctx); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("patch the status of node %q: %w", w.config.Node, err)
+}
+
+// read reads the node from the API server.
+func (w *statusWriter) read(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	w.mu.Lock()
+	before := w.status.node
+	w.mu.Unlock()
+	node, err := w.config.Cluster.Nodes().Get(ctx, string(w.config.Node), metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		w.update(func(s *nodeStatus) { s.recordMissing(before) })
+		return nil
+	case err != nil:
+		return fmt.Errorf("read node %q: %w", w.config.Node, err)
+	}
+	w.update(func(s *nodeStatus) { s.record(node) })
+	return nil
+}
+
+// isRefused reports whether the API server has refused a write, which then never takes effect.
+// After any other error the write may have taken effect, or may do so later.
+func isRefused(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	code := status.Status().Code
+	return code >= 400 && code < 500 && code != 408
+}

@@ -1,0 +1,227 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"sync"
+
+	"github.com/volumekit/volumekit/controllers/api"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// An AttachmentReader reads the attachments of one node for a plugin of CSI volumes.
+// [VolumeAttachments] is one. A volume is named by its driver and its volume handle.
+type AttachmentReader interface {
+	// WaitForAttachment waits until the volume is attached, and returns the publish context for
+	// its driver, which may be empty.
+	WaitForAttachment(ctx context.Context, driver, handle string) (metadata map[string]string, err error)
+	// IsAttached returns the last known state of a volume that WaitForAttachment has returned, or
+	// waits for; known is false for other volumes.
+	IsAttached(driver, handle string) (attached, known bool)
+	// ReleaseAttachment ends the interest in a volume.
+	ReleaseAttachment(driver, handle string)
+}
+
+// VolumeAttachmentName returns the name of the VolumeAttachment of a CSI volume on a node: csi-,
+// and the SHA-256 of handle, driver and node in hexadecimal digits.
+func VolumeAttachmentName(driver, handle string, node types.NodeName) string {
+	return fmt.Sprintf("csi-%x", sha256.Sum256([]byte(handle+driver+string(node))))
+}
+
+// VolumeAttachmentsConfig configures [VolumeAttachments]. Cluster and Node are required.
+type VolumeAttachmentsConfig struct {
+	Cluster api.VolumeAttachmentsGetter
+	// Node is the name of this node.
+	Node types.NodeName
+	// Logger receives failed lists and watches, which are retried. Nil: discarded.
+	Logger *slog.Logger
+}
+
+// VolumeAttachments reads the VolumeAttachments of CSI volumes on one node. It watches an object by
+// its name from the first wait for it until its release, and no other object. Its methods are safe
+// for concurrent use.
+type VolumeAttachments struct {
+	config VolumeAttachmentsConfig
+
+	mu      sync.Mutex
+	ctx     context.Context // of Run
+	ended   bool            // no further watch starts
+	running sync.WaitGroup  // watches
+	watched map[string]*watchedAttachment
+}
+
+// A watchedAttachment is a VolumeAttachment that is waited for or used.
+type watchedAttachment struct {
+	*api.ObjectWatch[*storagev1.VolumeAttachment]
+	stop    context.CancelFunc // nil: Run has not begun
+	changed chan struct{}      // closed and replaced after each change
+	waiters int
+	isUsed  bool
+}
+
+var _ AttachmentReader = (*VolumeAttachments)(nil)
+
+// NewVolumeAttachments returns a reader of VolumeAttachments. Waits need Run. The error for an
+// invalid configuration wraps a *field.Error.
+func NewVolumeAttachments(config VolumeAttachmentsConfig) (*VolumeAttachments, error) {
+	at := field.NewPath("VolumeAttachmentsConfig")
+	switch {
+	case config.Cluster == nil:
+		return nil, fmt.Errorf("node: %w", field.Required(at.Child("Cluster"), "VolumeAttachments are read from it"))
+	case config.Node == "":
+		return nil, fmt.Errorf("node: %w", field.Required(at.Child("Node"), "a VolumeAttachment has the name of its node"))
+	}
+	config.Logger = cmp.Or(config.Logger, slog.New(slog.DiscardHandler))
+	return &VolumeAttachments{config: config, watched: map[string]*watchedAttachment{}}, nil
+}
+
+// Run watches the VolumeAttachments that are waited for or used until ctx ends; then it returns
+// nil, and all watches have ended. A second call returns an error.
+func (v *VolumeAttachments) Run(ctx context.Context) error {
+	v.mu.Lock()
+	if v.ctx != nil {
+		v.mu.Unlock()
+		return errors.New("node: VolumeAttachments runs once")
+	}
+	v.ctx = ctx
+	for _, w := range v.watched {
+		v.start(w)
+	}
+	v.mu.Unlock()
+	<-ctx.Done()
+	v.mu.Lock()
+	v.ended = true
+	v.mu.Unlock()
+	v.running.Wait()
+	return nil
+}
+
+// start starts a watch if Run has begun and has not ended. The caller holds mu.
+func (v *VolumeAttachments) start(w *watchedAttachment) {
+	if v.ctx == nil || v.ended {
+		return
+	}
+	ctx, stop := context.WithCancel(v.ctx)
+	w.stop = stop
+	v.running.Go(func() { _ = w.Run(ctx) })
+}
+
+// acquire returns the watch of an object for a waiter; the first waiter starts it.
+func (v *VolumeAttachments) acquire(name string) *watchedAttachment {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	w := v.watched[name]
+	if w == nil {
+		w = &watchedAttachment{changed: make(chan struct{})}
+		w.ObjectWatch = api.NewObjectWatch(v.config.Cluster.VolumeAttachments(), api.ObjectWatchConfig[*storagev1.VolumeAttachment]{
+			Key: api.Key{Name: name}, Logger: v.config.Logger,
+			Changed: func(api.Change[*storagev1.VolumeAttachment]) {
+				v.mu.Lock()
+				defer v.mu.Unlock()
+				close(w.changed)
+				w.changed = make(chan struct{})
+			},
+		})
+		v.watched[name] = w
+		v.start(w)
+	}
+	w.waiters++
+	return w
+}
+
+// release changes the users of a watch; without any left the watch ends.
+func (v *VolumeAttachments) release(name string, change func(*watchedAttachment)) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	w := v.watched[name]
+	if w == nil {
+		return
+	}
+	change(w)
+	if w.waiters > 0 || w.isUsed {
+		return
+	}
+	if w.stop != nil {
+		w.stop()
+	}
+	delete(v.watched, name)
+}
+
+// WaitForAttachment waits until status.attached of the VolumeAttachment is true and the object is
+// not being deleted, and returns a copy of status.attachmentMetadata. The object stays watched
+// until ReleaseAttachment; a further wait for it returns at once. If the driver reports an error
+// during the wait, or ctx ends, the error is an [*AttachmentError], which is transient; an error
+// that the driver reported before the wait is part of it but does not end the wait: the
+// controller tries again. WaitForAttachment also waits for Run and, during an outage, for the API
+// server.
+func (v *VolumeAttachments) WaitForAttachment(ctx context.Context, driver, handle string) (metadata map[string]string, err error) {
+	switch {
+	case driver == "":
+		return nil, field.Required(field.NewPath("driver"), "a CSI volume has a driver")
+	case handle == "":
+		return nil, field.Required(field.NewPath("handle"), "a CSI volume has a handle")
+	}
+	name := VolumeAttachmentName(driver, handle, v.config.Node)
+	w := v.acquire(name)
+	isAttached := false
+	defer v.release(name, func(w *watchedAttachment) {
+		w.waiters--
+		w.isUsed = w.isUsed || isAttached
+	})
+	waited := &AttachmentError{Name: name, Driver: driver, Handle: handle, Node: v.config.Node}
+	var reported *storagev1.VolumeError // before the wait
+	for first := true; ; {
+		v.mu.Lock()
+		changed := w.changed
+		v.mu.Unlock()
+		object, known := w.Last()
+		waited.read(object, known)
+		switch {
+		case waited.State == "":
+			isAttached = true
+			return maps.Clone(object.Status.AttachmentMetadata), nil
+		case known && first:
+			first, reported = false, waited.AttachError
+		case known && waited.AttachError != nil && !isSameError(waited.AttachError, reported):
+			waited.Err = ErrAttachFailed
+			return nil, waited
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			waited.read(w.Last()) // the first list of a missing object reports no change
+			waited.Err = context.Cause(ctx)
+			return nil, waited
+		}
+	}
+}
+
+// IsAttached reports whether the VolumeAttachment is attached by its last known state: an outage of
+// the API server changes no result. known is false for a volume that is neither waited for nor used,
+// and until the first list of its watch.
+func (v *VolumeAttachments) IsAttached(driver, handle string) (attached, known bool) {
+	name := VolumeAttachmentName(driver, handle, v.config.Node)
+	v.mu.Lock()
+	w := v.watched[name]
+	v.mu.Unlock()
+	if w == nil {
+		return false, false
+	}
+	object, known := w.Last()
+	state := &AttachmentError{Driver: driver, Node: v.config.Node}
+	state.read(object, known)
+	return state.State == "", known
+}
+
+// ReleaseAttachment ends the watch of a VolumeAttachment, unless another call waits for it. For an
+// object that is not watched it does nothing.
+func (v *VolumeAttachments) ReleaseAttachment(driver, handle string) {
+	v.release(VolumeAttachmentName(driver, handle, v.config.Node), func(w *watchedAttachment) { w.isUsed = false })
+}
