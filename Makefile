@@ -3,7 +3,7 @@
 GO        ?= go
 FUZZTIME  ?= 5s
 PLATFORMS ?= darwin/arm64 darwin/amd64 windows/amd64 linux/arm64
-# For these only what asks the system for something is built, and no tests: Kubernetes
+# For these platforms make builds only packages with system calls, and no tests: Kubernetes
 # and the packages of tests take longer to compile than all of ours.
 LEAVES ?=
 
@@ -12,10 +12,15 @@ KERNELS ?= 6.1 6.12
 # More flags of go test for it.
 KERNELFLAGS ?=
 
-# The tools have a module of their own, so that ours does not require them.
-TOOL = $(GO) tool -modfile=tools/go.mod
+# The packages of all modules that go.work joins.
+ALL = work
+# A workspace allows no -modfile.
+ALONE = GOWORK=off $(GO)
 
-.PHONY: all help fmt-check vet lint test race sim long kernels guests test-kernels test-nfs on-kernel cross bench fuzz
+# The tools have a module of their own, so that ours does not require them.
+TOOLS = honnef.co/go/tools/cmd/staticcheck github.com/polyfloyd/go-errorlint
+
+.PHONY: all help fmt-check vet lint test race sim mutants long kernels guests test-kernels test-nfs kube test-cluster node test-kubelet on-kernel cross bench bench-cluster numbers fuzz
 
 all: fmt-check vet lint race cross
 
@@ -26,13 +31,22 @@ help:
 	@echo "make lint       staticcheck and errorlint"
 	@echo "make test       the tests"
 	@echo "make race       the tests with the race detector"
-	@echo "make sim        the simulation of the volume manager, 100,000 seeds"
+	@echo "make sim        the simulations of the volume manager, 100,000 seeds, and of"
+	@echo "                a node on an API server, 10,000 seeds"
+	@echo "make mutants    the tests without each of the guards that they should miss"
 	@echo "make long       the stress and attack tests at full length: hours"
 	@echo "make test-kernels"
 	@echo "                the tests that mount for real, on Linux $(KERNELS)"
 	@echo "make test-nfs   the tests that mount NFS, on the same kernels"
+	@echo "make test-cluster"
+	@echo "                the tests that need a Kubernetes API server"
+	@echo "make test-kubelet"
+	@echo "                the tests that need a kubelet, as root"
 	@echo "make cross      build and vet for $(PLATFORMS)"
 	@echo "make bench      measure against k8s.io/mount-utils"
+	@echo "make bench-cluster"
+	@echo "                measure an agent on a real API server"
+	@echo "make numbers    the same on an idle and a busy machine, for the README: half an hour"
 	@echo "make fuzz       each fuzz test for $(FUZZTIME)"
 
 fmt-check:
@@ -40,39 +54,48 @@ fmt-check:
 	if [ -n "$$files" ]; then echo "gofmt -w would change:"; echo "$$files"; exit 1; fi
 
 vet:
-	$(GO) vet ./...
+	$(GO) vet $(ALL)
 
 lint:
-	$(TOOL) staticcheck ./...
-	$(TOOL) go-errorlint ./...
+	@mkdir -p bin
+	$(ALONE) build -modfile=tools/go.mod -o bin/ $(TOOLS)
+	bin/staticcheck $(ALL)
+	bin/go-errorlint $(ALL)
 
 test:
-	$(GO) test ./...
+	$(GO) test $(ALL)
 
 race:
-	$(GO) test -race ./...
+	$(GO) test -race $(ALL)
 
-# The manager on 100,000 simulated nodes, and without each of its guards.
+# The manager on 100,000 simulated nodes, and with a source on 10,000 simulated API servers.
 sim:
 	VOLUMEKIT_SEEDS=100000 $(GO) test -count=1 -timeout 30m -run '^TestSimulation' ./manager
-	VOLUMEKIT_LONG=1 $(GO) test -count=1 -timeout 30m -run '^TestSimulationFinds' ./manager
+	VOLUMEKIT_SEEDS=10000 $(GO) test -count=1 -timeout 30m -run '^TestSimulation' ./controllers/node
+
+# The tests of packages that list their guards, without each of these: one that survives
+# is a guard that no test misses. MUTANTS is a part of the names of those to remove.
+MUTANTPACKAGES ?= ./manager ./controllers/node
+mutants: export MUTANTS ?=
+mutants:
+	VOLUMEKIT_LONG=1 $(GO) test -count=1 -timeout 2h -v -run 'FindsMissingGuards$$' $(MUTANTPACKAGES)
 
 # One package at a time: each makes as much load as it can.
 long:
-	VOLUMEKIT_LONG=1 $(GO) test -race -count=1 -p 1 -timeout 5h ./...
+	VOLUMEKIT_LONG=1 $(GO) test -race -count=1 -p 1 -timeout 5h $(ALL)
 
 # Fetched once, from Debian, and kept: see internal/kerneltest/kernels.
 kernels:
 	$(GO) run ./internal/kerneltest/cmd/fetchkernels $(KERNELS) mount.nfs
 
-# Packages that have tests, which import the one that matches $(1).
-TESTSOF = $(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{.Imports}} {{.TestImports}} {{.XTestImports}}{{end}}' ./... | \
+# Packages of $(2), else of the root module, that have tests and import the one that matches $(1).
+TESTSOF = $(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{.Imports}} {{.TestImports}} {{.XTestImports}}{{end}}' $(or $(2),./...) | \
 	awk '/$(1)/ {print $$1}'
 
 # The packages that ask the kernel for something: they import x/sys/unix, or their
 # tests mount for real. GUESTSKIP in the environment matches packages to leave out.
 GUESTPACKAGES = $(call TESTSOF,[ \[](golang.org\/x\/sys\/unix|[^ ]*\/mount\/mounttest)[] ]) | \
-	grep -vE 'volumekit$$|/(bench|examples|kerneltest/(abreast|boot|guest|nfsserver))(/|$$)' | \
+	grep -vE 'volumekit$$|/(bench|examples|internal/(cli|screen|rootlock|kubeserver)|kerneltest/(abreast|boot|guest|nfsserver))(/|$$)' | \
 	grep -vE "$${GUESTSKIP:-^$$}"
 
 # The guests run packages one by one, for as long as GUESTTIME each, and, with -short,
@@ -80,9 +103,10 @@ GUESTPACKAGES = $(call TESTSOF,[ \[](golang.org\/x\/sys\/unix|[^ ]*\/mount\/moun
 GUESTTIME ?= 8m
 GUESTLENGTH ?= -short
 
-# What they leave out: tests of the NFS server, which test-nfs runs, and the contract
-# on what is no kernel, or on a newer one that does as if it were older.
-GUESTLEAVE = ^TestNFS|^TestContract(Fake|Filtered|OnEachFeed|Without)
+# They leave out tests of the NFS server, which test-nfs runs, the contract on fakes
+# and on emulated older kernels, and the scan of the module's source, for which a guest has
+# too little memory.
+GUESTLEAVE = ^TestNFS|^TestContract(Fake|Filtered|OnEachFeed|Without)|^TestOthersTouchMemoryOnly
 
 # What a guest has, and from Linux 6.12 on.
 GUESTHAS = userns,root,loop,ptrace,fuse,seccomp,nfs,ipv6,mount.nfs,growext4
@@ -104,6 +128,22 @@ test-nfs: guests
 	@awk '$$1 == "nfs" {mounts += $$2; dead += $$3} END { \
 		printf "real NFS: %d mounts, %d dead servers survived\n", mounts, dead; exit !(mounts && dead)}' bin/nfs.count
 
+# Built and downloaded once, and kept: see internal/kubeserver.
+kube:
+	$(GO) run ./internal/kubeserver/cmd/fetchkube internal/kubeserver/build
+
+# All tests that need an API server are called so: kubeserver sees to it.
+test-cluster: kube
+	@packages=$$($(call TESTSOF,internal\/kubeserver[] ],$(ALL))) && [ -n "$$packages" ] && \
+		VOLUMEKIT_REQUIRE=kube $(GO) test -count=1 -p 1 -run '^TestKube' $$packages
+
+# A kubelet takes minutes to build.
+node:
+	$(GO) run ./internal/kubeserver/cmd/fetchkube -node internal/kubeserver/build
+
+test-kubelet: node
+	VOLUMEKIT_LONG=1 VOLUMEKIT_REQUIRE=root,kube,kubelet $(GO) test -count=1 -timeout 20m -run '^TestKubelet' ./controllers/node
+
 guests: kernels
 	$(GO) build -o bin/ ./internal/kerneltest/cmd/umlrun ./internal/kerneltest/cmd/oneach
 
@@ -121,7 +161,7 @@ on-kernel:
 
 LEAFPACKAGES = $(GO) list ./mount/... ./util/... | grep -vE '/(util|[a-z]+test)$$'
 
-# For what nobody runs.
+# Flags for binaries that are never run.
 UNOPTIMIZED = -gcflags='all=-N -l'
 
 cross:
@@ -130,12 +170,24 @@ cross:
 		export CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/}; \
 		case " $(LEAVES) " in \
 		*" $$platform "*) packages=$$($(LEAFPACKAGES)); $(GO) build $(UNOPTIMIZED) $$packages;; \
-		*) $(GO) build $(UNOPTIMIZED) ./mount/... ./util/...; $(GO) vet $(UNOPTIMIZED) ./...;; \
+		*) $(GO) build $(UNOPTIMIZED) ./mount/... ./util/...; $(GO) vet $(UNOPTIMIZED) $(ALL);; \
 		esac; \
 	done
 
+# The peer is the newest k8s.io/mount-utils, which programs use today, and not the oldest
+# that we support.
 bench:
-	$(GO) run ./bench
+	$(ALONE) run -modfile=bench/peer.mod ./bench
+
+# An agent on a real API server, and in a large cluster in memory.
+bench-cluster: kube
+	$(GO) run ./controllers/bench
+
+# The README's table, for which the machine should have nothing else to do, and its picture.
+# bin/numbers.json keeps the rows: "go run ./bench -from" shows them again.
+numbers:
+	@mkdir -p bin
+	$(ALONE) run -modfile=bench/peer.mod ./bench -runs 3 -load $$(nproc) -markdown -json bin/numbers.json -svg bench/numbers.svg
 
 # go test fuzzes one function of one package at a time.
 fuzz:

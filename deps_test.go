@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path"
@@ -21,9 +22,9 @@ import (
 
 const module = "github.com/volumekit/volumekit"
 
-// A room is a package, or all that match a pattern of path.Match, and what it
-// may import: patterns of rooms, and prefixes of packages of other modules. The
-// standard library is open to all.
+// A room is a package, or all packages that match a pattern of path.Match, with its allowed
+// imports: patterns of rooms, and prefixes of packages of other modules. The standard library
+// is always allowed.
 type room struct {
 	pattern string
 	ours    []string
@@ -36,82 +37,240 @@ const (
 	quantities   = "k8s.io/apimachinery/pkg/api/resource/"
 	mountUtils   = "k8s.io/mount-utils/"
 	sys          = "golang.org/x/sys/"
-	utilExec     = "k8s.io/utils/exec/"
 	testify      = "github.com/stretchr/testify/"
 
 	leaves = "util/*"
+	// clientGo is a requirement of the module controllers, and of no other one.
+	clientGo = "k8s.io/client-go/"
 )
 
-// house is the import table: an edge that it lacks is a mistake in the code, or a
-// change of the design.
+// house is the import table: an import that is not in it is a mistake in the code, or a change
+// of the design.
 var house = []room{
 	{".", nil, nil},
-	{"mount", []string{leaves}, []string{sys}},
-	{"mount/mountutils", []string{"mount", leaves}, []string{mountUtils}},
-	{"mount/mounttest", []string{"mount", leaves}, []string{sys, testify}},
-	{"volume", nil, []string{api, apimachinery}},
-	{"volume/volumetest", []string{"volume", "mount", "mount/mounttest", "util"}, []string{api, apimachinery, testify}},
-	{"local", []string{"volume", "mount", "mount/mountutils", "util", leaves}, []string{api, apimachinery, sys, mountUtils, utilExec}},
+	{"mount", []string{leaves, "mount/internal/*"}, []string{sys}},
+	// Reads mounts one by one.
+	{"mount/internal/record", []string{"mount/internal/kernel"}, []string{sys}},
+	// Reads the mount table from its text, and answers questions about a table that was read.
+	{"mount/internal/mountinfo", []string{"mount/internal/kernel", "mount/internal/record", "mount/internal/options", "mount/internal/text", "util/ctxend"}, nil},
+	// Answers questions about the current mount table, from a cache that events keep current.
+	{"mount/internal/table", []string{"mount/internal/kernel", "mount/internal/lookup", "mount/internal/mountinfo", "mount/internal/record", "util/ctxend", "util/keylock"}, []string{sys}},
+	// Resolves paths in time, also on hung file systems.
+	{"mount/internal/lookup", []string{"mount/internal/kernel", "mount/internal/text", "util/ctxend", "util/keylock", "util/safepath"}, []string{sys}},
+	// Attaches built mounts to their targets.
+	{"mount/internal/mounting", []string{"mount/internal/building", "mount/internal/table", "mount/internal/unmounting", "mount/internal/inflight", "mount/internal/mountinfo", "mount/internal/lookup", "mount/internal/record", "mount/internal/kernel", "mount/internal/helper", "mount/internal/spec", "mount/internal/options", "mount/internal/failure", "mount/internal/text", "util/ctxend", "util/keylock"}, []string{sys}},
+	// Builds mounts that are not visible yet.
+	{"mount/internal/building", []string{"mount/internal/helper", "mount/internal/nfs", "mount/internal/staging", "mount/internal/mountinfo", "mount/internal/lookup", "mount/internal/record", "mount/internal/kernel", "mount/internal/spec", "mount/internal/options", "mount/internal/failure", "mount/internal/text"}, []string{sys}},
+	// Runs the programs mount.TYPE.
+	{"mount/internal/helper", []string{"mount/internal/spec", "mount/internal/options", "mount/internal/failure", "mount/internal/text", "util/ctxend"}, []string{sys}},
+	// Chooses address and version for mounts of NFS.
+	{"mount/internal/nfs", []string{"mount/internal/spec", "mount/internal/options", "mount/internal/failure", "mount/internal/text", "util/ctxend"}, nil},
+	// Provides private mounts for mounts in the making.
+	{"mount/internal/staging", []string{"mount/internal/failure", "util/ctxend"}, []string{sys}},
+	// Describes mounts, and checks the descriptions.
+	{"mount/internal/spec", []string{"mount/internal/options", "mount/internal/failure"}, nil},
+	// Parses mount options.
+	{"mount/internal/options", []string{"mount/internal/failure", "mount/internal/text"}, []string{sys}},
+	{"mount/internal/failure", []string{"mount/internal/text"}, nil},
+	{"mount/internal/text", nil, nil},
+	// Removes mounts from the mount table, also of file systems that do not answer.
+	{"mount/internal/unmounting", []string{
+		"mount/internal/child", "mount/internal/failure", "mount/internal/inflight", "mount/internal/kernel",
+		"mount/internal/lookup", "mount/internal/mountinfo", "mount/internal/record", "mount/internal/text", "util/ctxend",
+		"util/keylock",
+	}, []string{sys}},
+	// Returns to callers in time, while a system call goes on.
+	{"mount/internal/inflight", []string{"mount/internal/failure", "util/ctxend"}, nil},
+	// Runs system calls that may block forever in processes of their own.
+	{"mount/internal/child", []string{"mount/internal/kernel", "util/ctxend"}, []string{sys}},
+	// Reads cached attributes of files and mounts: the lowest layer of mount.
+	{"mount/internal/kernel", []string{"util/safepath"}, []string{sys}},
+	{"mount/mountutils", []string{"mount", "disk", leaves}, []string{mountUtils}},
+	{"mount/mountutils/peertest", nil, nil}, // only tests
+	{"mount/mounttest", []string{"mount", leaves, "mount/mounttest/internal/*", "internal/tablepath", "internal/testflag"}, []string{sys}},
+	{"mount/mounttest/internal/contract", []string{"mount", "internal/require"}, nil},
+	{"disk", []string{"mount", leaves, "internal/input"}, []string{sys}},
+	{"disk/disktest", []string{"disk", "mount"}, nil},
+	{"volume", []string{"util/keylock", "util/ctxend"}, []string{api, apimachinery}},
+	{"volume/volumetest", []string{"volume", "mount", "mount/mounttest", "util/keylock", "volume/volumetest/internal/contract", "internal/tablepath"}, []string{api, apimachinery}},
+	{"volume/volumetest/internal/contract", []string{"volume", "mount", "mount/mounttest", "util", "util/podvolume", "internal/require", "internal/tablepath", "internal/testflag"}, []string{api, apimachinery}},
+	{"local", []string{"volume", "mount", "disk", "util", leaves}, []string{api, apimachinery, sys}},
 	{"content", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery}},
 	{"emptydir", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery, sys}},
 	{"hostpath", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery, sys}},
 	{"nfs", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery, sys}},
-	{"manager", []string{"volume", "mount", "util", leaves, "internal/oneline"}, []string{api, apimachinery}},
-	{"manager/manifests", []string{"volume", "internal/yamldoc", "internal/oneline", "internal/apidefaults"}, []string{api, apimachinery, sys}},
+	{"manager", []string{"manager/internal/*", "volume", "mount", "util", leaves, "internal/oneline", "internal/persistent"}, []string{api, apimachinery}},
+	// Names the volumes of a node: the lowest layer of manager.
+	{"manager/internal/naming", []string{"volume", "util", "util/podvolume", "internal/persistent"}, []string{api, apimachinery}},
+	// Holds the actual state of the world.
+	{"manager/internal/actual", []string{"manager/internal/naming", "volume", "mount", "internal/persistent"}, []string{api, apimachinery}},
+	// Reads pods, claims and volumes, and does not wait for slow sources.
+	{"manager/internal/reading", []string{"manager/internal/plugincall", "manager/internal/podspec", "volume"}, []string{api, apimachinery}},
+	{"manager/internal/podspec", []string{"util/podvolume"}, []string{api}},
+	// Resolves the volumes of pods, through claims and plugins.
+	{"manager/internal/populate", []string{"manager/internal/*", "volume", "util", "util/podvolume", "util/quantity"}, []string{api, apimachinery}},
+	// Holds the volumes that pods need.
+	{"manager/internal/desired", []string{"manager/internal/naming", "manager/internal/podspec", "manager/internal/reading", "volume", "internal/persistent"}, []string{api, apimachinery}},
+	// Calls plugins and sources, which may panic.
+	{"manager/internal/plugincall", []string{"volume", "util/ctxend"}, nil},
+	// Names operations, and holds those in flight.
+	{"manager/internal/operation", []string{"manager/internal/naming", "internal/persistent"}, []string{api, apimachinery}},
+	// Limits the operations at a time.
+	{"manager/internal/lanes", []string{"manager/internal/operation"}, []string{api}},
+	// Reads the mount at a path.
+	{"manager/internal/mountstate", []string{"mount"}, nil},
+	// Says how long a failed operation waits.
+	{"manager/internal/retry", []string{"manager/internal/operation", "manager/internal/mountstate"}, nil},
+	// Checks whether mounts have vanished.
+	{"manager/internal/mountcheck", []string{"manager/internal/actual", "manager/internal/mountstate", "manager/internal/retry", "mount"}, nil},
+	// Describes volumes in files for a later run.
+	{"manager/internal/record", []string{"manager/internal/actual", "manager/internal/naming", "volume", "internal/brief", "util/quantity", "util/safepath"}, []string{api, apimachinery}},
+	// Reads and tidies the directories of pods.
+	{"manager/internal/poddirs", []string{"manager/internal/naming", "volume"}, []string{apimachinery}},
+	// Reads and writes the host's root for the manager.
+	{"manager/internal/hostdisk", []string{"manager/internal/record", "manager/internal/poddirs", "mount", "volume", "util", leaves}, []string{api, apimachinery}},
+	// Finds the abilities of plugins.
+	{"manager/internal/ability", []string{"manager/internal/naming", "manager/internal/plugincall", "volume"}, []string{api}},
+	// Runs operations.
+	{"manager/internal/execution", []string{"manager/internal/*", "internal/brief", "mount", "volume", "util", leaves}, []string{api, apimachinery}},
+	// Asks plugins for the volumes of an earlier run.
+	{"manager/internal/reconstruction", []string{"manager/internal/ability", "manager/internal/actual", "manager/internal/naming", "manager/internal/plugincall", "manager/internal/poddirs", "volume", "util/podvolume"}, []string{api}},
+	// Compares the desired with the actual state.
+	{"manager/internal/planning", []string{"manager/internal/actual", "manager/internal/desired", "manager/internal/naming", "manager/internal/operation", "manager/internal/retry", "internal/persistent", "volume", "util/podvolume"}, []string{api, apimachinery}},
+	// Holds the calls that wait for volumes.
+	{"manager/internal/waiters", nil, []string{apimachinery}},
+	{"manager/manifests", []string{"manager", "volume", "mount", "util", "util/podvolume", "util/keylock", "util/ctxend", "internal/yamldoc", "internal/oneline", "internal/apidefaults"}, []string{api, apimachinery, sys}},
 	{"recycler", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery, sys}},
 	{"recycler/recyclertest", []string{"recycler", "volume"}, []string{api, apimachinery}},
-	{"util", []string{"mount", "volume", leaves}, []string{api, apimachinery, sys}},
-	// What walks through directories that others change goes one way down.
-	{"util/internal/beneath", []string{"util/safepath", "util/ctxend"}, []string{sys}},
+	{"util", []string{"mount", "volume", leaves, "util/internal/beneath", "util/internal/intime", "util/internal/unmounting"}, []string{api, apimachinery, sys}},
+	{"util/podvolume", []string{"mount", "volume", leaves, "util/internal/beneath", "util", "util/internal/intime", "util/internal/unmounting"}, []string{api, apimachinery, sys}},
+	{"util/internal/intime", []string{"util/ctxend"}, nil},
+	{"util/internal/unmounting", []string{"mount"}, nil},
+	// Walks through directories that other processes change, by descriptor.
+	{"util/internal/beneath", []string{"util/safepath", "util/ctxend", "internal/input"}, []string{sys}},
 	{"util/internal/beneathtest", []string{"util/internal/beneath", "internal/testbed", "mount/mounttest"}, nil},
-	{"util/scrub", []string{"util/internal/beneath", "util/ctxend"}, []string{sys}},
-	{"util/ownership", []string{"util/internal/beneath", "util/ctxend"}, []string{sys}},
-	{"util/fsusage", []string{"util/internal/beneath"}, []string{sys}},
-	// Old sets are removed by the one place that deletes recursively.
-	{"util/atomicdir", []string{"util/scrub", "util/internal/beneath"}, []string{sys}},
-	{"util/subpath", []string{"mount", leaves}, []string{sys}},
-	// What drivers answer with are quantities; whoever wants numbers alone has fsusage.
+	// Waits for file systems that may not answer.
+	{"util/keylock", []string{"util/ctxend"}, nil},
+	{"util/safepath", []string{"util/keylock", "util/ctxend"}, []string{sys}},
+	{"util/scrub", []string{"util/internal/beneath", "internal/input", "util/keylock", "util/ctxend"}, []string{sys}},
+	{"util/ownership", []string{"util/internal/beneath", "internal/input", "util/keylock", "util/ctxend"}, []string{sys}},
+	{"util/fsusage", []string{"util/internal/beneath", "util/keylock"}, []string{sys}},
+	{"util/loop", []string{"util/keylock", "util/ctxend"}, []string{sys}},
+	// Removes old sets by scrub, the only package that deletes recursively.
+	{"util/atomicdir", []string{"util/scrub", "internal/input", "util/internal/beneath", "util/keylock", "util/ctxend"}, []string{sys}},
+	{"util/subpath", []string{"util/internal/beneath", "mount", leaves, "internal/input"}, []string{sys}},
+	// Returns quantities, as drivers do; programs that need only numbers use fsusage.
 	{"util/metrics", []string{"util/fsusage"}, []string{quantities, sys}},
 	{"util/quantity", nil, []string{quantities}},
 	{leaves, nil, []string{sys}},
 	{"internal/yamldoc", nil, []string{apimachinery}},
 	{"internal/oneline", nil, nil},
+	{"internal/brief", nil, nil},
+	{"internal/input", nil, nil},
+	{"internal/persistent", nil, nil},
+	{"internal/require", nil, nil},
+	{"internal/tablepath", nil, nil},
+	{"internal/testflag", nil, nil},
 	{"internal/apidefaults", nil, []string{api, apimachinery}},
+	{"internal/neverstuck", nil, nil}, // only tests
 	{"internal/strace", []string{"mount/mounttest"}, nil},
-	{"internal/testbed", []string{"mount/mounttest"}, []string{sys, testify}},
+	{"internal/fuseserver", nil, []string{sys}},
+	{"internal/testbed", []string{"mount/mounttest", "internal/fuseserver"}, []string{sys, testify}},
+	{"internal/cachedir", nil, nil},
+	// Parts of the examples of all modules.
+	{"internal/cli", nil, []string{sys}},
+	{"internal/rootlock", nil, nil},
+	{"internal/screen", []string{"internal/cli", "manager"}, []string{api, apimachinery, sys}},
+	{"internal/command", nil, nil},
+	{"internal/debian", []string{"internal/command"}, nil},
+	{"internal/kubeserver", []string{"internal/cachedir", "internal/debian", "mount/mounttest"}, nil},
+	{"internal/kubeserver/cmd/fetchkube", []string{"internal/kubeserver"}, nil},
 	{"internal/kerneltest", nil, nil},
 	{"internal/kerneltest/cmd/*", []string{"internal/kerneltest/*"}, nil},
 	{"internal/kerneltest/nfsserver", []string{"internal/kerneltest/kernels", "internal/kerneltest/link", "mount/mounttest"}, []string{sys}},
-	{"internal/kerneltest/*", []string{"internal/kerneltest/*"}, []string{sys}},
-	{"examples/customplugin", []string{"volume", "mount", "util", "util/keylock", "util/ownership"}, []string{api, apimachinery}}, // as outside
-	{"examples/nfs", []string{"*", "*/*", "internal/kerneltest/*", "examples/internal/cli"}, []string{""}},
-	{"examples/internal/cli", nil, nil},
-	{"examples/internal/namespace", []string{"mount/mounttest"}, nil},
-	{"examples/*", []string{"*", "*/*", "examples/internal/*"}, []string{""}},
+	{"internal/kerneltest/*", []string{"internal/kerneltest/*", "internal/cachedir", "internal/command", "internal/debian"}, []string{sys}},
+	{"examples/customplugin", []string{"volume", "mount", "util", "util/podvolume", "util/keylock", "util/ownership"}, []string{api, apimachinery}}, // as outside
+	{"examples/nfs", []string{"*", "*/*", "internal/kerneltest/*", "internal/cli"}, []string{""}},
+	{"examples/embed/node", []string{"*"}, []string{api}},
+	{"examples/internal/namespace", []string{"mount", "mount/mounttest", "util"}, nil},
+	{"examples/internal/machine", []string{"mount", "mount/mounttest", "internal/cli", "examples/internal/namespace"}, []string{api, apimachinery}},
+	{"examples/internal/workdir", []string{"util/safepath"}, nil},
+	{"examples/internal/container", []string{"mount", "volume", "internal/cli"}, []string{api}},
+	{"examples/internal/remnants", []string{"mount", "volume", "util", "util/podvolume", "internal/cli", "examples/internal/*"}, []string{apimachinery}},
+	{"examples/*", []string{"*", "*/*", "examples/internal/*", "examples/embed/node"}, []string{""}},
 	{"bench", []string{"*", "*/*"}, []string{""}},
+	{"controllers", nil, nil},
+	{"controllers/api", nil, []string{api, apimachinery, clientGo + "tools/cache/"}},
+	// An API server in memory, and its contract: only tests import them.
+	{"controllers/apitest", []string{"controllers/api", "controllers/apitest/internal/contract"}, []string{api, apimachinery}},
+	{"controllers/apitest/internal/contract", []string{"controllers/api", "internal/require"}, []string{api, apimachinery}},
+	{"controllers/internal/apicalls", nil, nil},
+	{"controllers/internal/workers", nil, []string{apimachinery, clientGo + "util/workqueue/"}},
+	{"controllers/metrics", []string{"manager"}, []string{apimachinery, "github.com/prometheus/client_golang/"}},
+	{"controllers/node", []string{"controllers/api", "controllers/internal/workers", "manager", "volume", "util/keylock", "util/quantity", "internal/brief", "internal/oneline"}, []string{api, apimachinery}},
+	{"controllers/kubeclient", []string{"controllers/api", "manager"}, []string{api, apimachinery, clientGo}},
+	{"controllers/bench", []string{"*", "*/*", "controllers/internal/apicalls"}, []string{""}},
+	{"controllers/examples/*", []string{"*", "*/*"}, []string{""}},
 }
 
-// closed are the rooms that nobody imports, tests included.
-var closed = []string{"examples", "bench", "internal/kerneltest/cmd"}
+// closed are the rooms that no package imports, tests included.
+var closed = []string{"examples", "bench", "internal/kerneltest/cmd", "controllers/bench", "controllers/examples"}
 
-// direct are the modules that go.mod may require for our own sake.
-var direct = []string{
-	"github.com/stretchr/testify",
-	"golang.org/x/sys",
-	"k8s.io/api",
-	"k8s.io/apimachinery",
-	"k8s.io/mount-utils",
-	"k8s.io/utils", // the programs of SafeFormatAndMount; mount-utils requires it anyway
+// direct are the modules that each go.mod may require directly.
+var direct = map[string][]string{
+	"go.mod": {
+		"github.com/stretchr/testify",
+		"golang.org/x/sys",
+		"k8s.io/api",
+		"k8s.io/apimachinery",
+		"k8s.io/mount-utils",
+	},
+	"controllers/go.mod": {
+		"github.com/prometheus/client_golang", // by controllers/metrics alone
+		module,
+		"k8s.io/api",
+		"k8s.io/apimachinery",
+		"github.com/stretchr/testify",
+		"k8s.io/client-go",
+	},
+	"mount/mountutils/peertest/go.mod": {
+		module,
+		"github.com/stretchr/testify",
+		"golang.org/x/sys",
+		"k8s.io/mount-utils",
+		"k8s.io/utils",
+	},
 }
 
-// A listed package is what go list says of one.
+// TestWorkspaceJoinsAllModules: the import table and "go test work" hold for the modules in
+// go.work.
+func TestWorkspaceJoinsAllModules(t *testing.T) {
+	var workspace struct{ Use []struct{ DiskPath string } }
+	require.NoError(t, json.Unmarshal(run(t, "linux", "work", "edit", "-json", "go.work"), &workspace))
+	var joined []string
+	for _, use := range workspace.Use {
+		joined = append(joined, path.Join(use.DiskPath, "go.mod"))
+	}
+	require.ElementsMatch(t, slices.Collect(maps.Keys(direct)), joined)
+
+	found := []string{}
+	walk(t, func(name string) {
+		hasPackages := name != "tools/go.mod" && name != "internal/kubeserver/build/go.mod"
+		if path.Base(name) == "go.mod" && hasPackages {
+			found = append(found, name)
+		}
+	})
+	require.ElementsMatch(t, found, joined, "go.work has to join each module")
+}
+
+// A listed package is the description of a package by go list.
 type listed struct {
 	ImportPath                         string
 	Imports, TestImports, XTestImports []string
 	Deps                               []string
 }
 
-// room returns the package's path in the house.
+// room returns the package's path in the module.
 func (p listed) room() string { return inHouse(p.ImportPath) }
 
 func TestImportsKeepToTheTable(t *testing.T) {
@@ -133,7 +292,7 @@ func TestImportsKeepToTheTable(t *testing.T) {
 	}
 }
 
-func TestTheTableRefuses(t *testing.T) {
+func TestForbiddenImportsAreReported(t *testing.T) {
 	tests := []struct{ room, imported string }{
 		{"mount", module + "/volume"},
 		{"mount", "k8s.io/apimachinery/pkg/types"},
@@ -143,8 +302,11 @@ func TestTheTableRefuses(t *testing.T) {
 		{"nfs", "k8s.io/mount-utils"},
 		{"local", module + "/examples/podvolumes"},
 		{"util", "github.com/stretchr/testify/require"},
-		{"util/safepath", module + "/util/keylock"},
+		{"util/safepath", module + "/util/scrub"},
 		{"util/safepath", module},
+		{"recycler", "k8s.io/client-go/util/workqueue"},
+		{"controllers", module + "/volume"},
+		{"controllers/api", "k8s.io/client-go/kubernetes"},
 	}
 	for _, test := range tests {
 		r, ok := find(test.room)
@@ -155,7 +317,7 @@ func TestTheTableRefuses(t *testing.T) {
 	require.False(t, ok)
 }
 
-func TestNobodyImportsPrograms(t *testing.T) {
+func TestProgramsAreNotImported(t *testing.T) {
 	for _, p := range list(t, "linux") {
 		for _, imported := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
 			for _, room := range closed {
@@ -167,22 +329,51 @@ func TestNobodyImportsPrograms(t *testing.T) {
 	}
 }
 
-// Importing the library must not drag the client libraries of Kubernetes along,
-// and mounting must not drag Kubernetes along.
-func TestWhatIsLinked(t *testing.T) {
+// TestForbiddenPackagesAreNotLinked: importing the root module must not link the client libraries of Kubernetes,
+// and mounting must not link Kubernetes.
+func TestForbiddenPackagesAreNotLinked(t *testing.T) {
 	heavy := []string{"k8s.io/client-go/", "k8s.io/kubernetes/", "google.golang.org/grpc/", "github.com/prometheus/"}
 	kubernetes := []string{"k8s.io/", "sigs.k8s.io/"}
 	for _, p := range list(t, "linux") {
-		if matches(p.room(), "examples/*", "bench") {
+		if matches(p.room(), "examples/*", "bench", "controllers/bench", "controllers/examples/*") {
 			continue
 		}
 		t.Logf("%s links %d packages", p.room(), len(p.Deps))
 		forbidden := heavy
-		if matches(p.room(), "mount", "mount/*", leaves) && p.room() != "mount/mountutils" {
+		if matches(p.room(), "mount", "mount/*", "disk", "disk/*", leaves) && !matches(p.room(), "mount/mountutils", "util/podvolume") {
 			forbidden = slices.Concat(heavy, kubernetes)
 		}
 		if matches(p.room(), "util/metrics", "util/quantity") {
 			forbidden = slices.Concat(heavy, []string{api, apimachinery + "pkg/apis/", apimachinery + "pkg/util/"})
+		}
+		if matches(p.room(), "controllers/*", "controllers/internal/*", "controllers/apitest/internal/*") { // a program links the clientset only if it imports kubeclient
+			forbidden = []string{clientGo + "kubernetes/", clientGo + "informers/", "k8s.io/kubernetes/", "google.golang.org/grpc/"}
+			if !matches(p.room(), "controllers/metrics") {
+				forbidden = append(forbidden, "github.com/prometheus/")
+			}
+		}
+		if matches(p.room(), "controllers/kubeclient") {
+			forbidden = []string{"k8s.io/kubernetes/", "google.golang.org/grpc/", "github.com/prometheus/"}
+		}
+		for _, dep := range p.Deps {
+			if hasPrefix(dep, forbidden) {
+				t.Errorf("%s links %s", p.room(), dep)
+			}
+		}
+	}
+}
+
+// TestFakesLinkNoTesting: a program may use the fakes: they must not link test packages, nor
+// register the flags of the testing package.
+func TestFakesLinkNoTesting(t *testing.T) {
+	forTests := []string{"testing/", testify, "github.com/davecgh/", "github.com/pmezard/", "gopkg.in/yaml.v3/"}
+	for _, p := range list(t, "linux") {
+		if !matches(p.room(), "mount/mounttest", "disk/disktest", "volume/volumetest", "recycler/recyclertest", "examples/dropin", "controllers/apitest") {
+			continue
+		}
+		forbidden := forTests
+		if p.room() == "controllers/apitest" { // Kubernetes' strategic merge patch links the others
+			forbidden = []string{"testing/", testify}
 		}
 		for _, dep := range p.Deps {
 			if hasPrefix(dep, forbidden) {
@@ -212,23 +403,57 @@ func TestOnlyLinuxFilesUseItsSystemCalls(t *testing.T) {
 }
 
 func TestDirectDependencies(t *testing.T) {
-	var file struct {
-		Require []struct {
-			Path     string
-			Indirect bool
+	for file, want := range direct {
+		var got []string
+		for _, r := range required(t, file) {
+			if !r.Indirect {
+				got = append(got, r.Path)
+			}
 		}
+		require.ElementsMatch(t, want, got, "%s: a new module needs a reason; see CONTRIBUTING.md", file)
 	}
-	require.NoError(t, json.Unmarshal(run(t, "linux", "mod", "edit", "-json"), &file))
-	var got []string
-	for _, r := range file.Require {
-		if !r.Indirect {
-			got = append(got, r.Path)
-		}
-	}
-	require.ElementsMatch(t, direct, got, "a new module needs a reason; see CONTRIBUTING.md")
 }
 
-// find returns the table's line for a room.
+// TestRootRequiresNoClient: a program that gets the root module downloads no client libraries.
+func TestRootRequiresNoClient(t *testing.T) {
+	for _, r := range required(t, "go.mod") {
+		require.False(t, hasPrefix(r.Path, []string{clientGo, "k8s.io/kubernetes/", "google.golang.org/grpc/",
+			"github.com/prometheus/", module + "/"}), r.Path)
+	}
+}
+
+// kubernetesFloor is the required version of Kubernetes: a newer one would break the build of
+// programs with the client-go of this version.
+const kubernetesFloor = "v0.32.0"
+
+func TestKubernetesFloor(t *testing.T) {
+	versioned := []string{"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/mount-utils"}
+	for _, file := range []string{"go.mod", "controllers/go.mod"} {
+		var found int
+		for _, r := range required(t, file) {
+			if slices.Contains(versioned, r.Path) {
+				require.Equal(t, kubernetesFloor, r.Version, "%s requires %s; see CONTRIBUTING.md", file, r.Path)
+				found++
+			}
+		}
+		require.Equal(t, 3, found, file)
+	}
+}
+
+// A requirement is a module that a go.mod requires.
+type requirement struct {
+	Path, Version string
+	Indirect      bool
+}
+
+func required(t *testing.T, file string) []requirement {
+	t.Helper()
+	var all struct{ Require []requirement }
+	require.NoError(t, json.Unmarshal(run(t, "linux", "mod", "edit", "-json", file), &all))
+	return all.Require
+}
+
+// find returns the table's entry for a room.
 func find(name string) (room, bool) {
 	i := slices.IndexFunc(house, func(r room) bool { return matches(name, r.pattern) })
 	if i < 0 {
@@ -237,9 +462,14 @@ func find(name string) (room, bool) {
 	return house[i], true
 }
 
+// forAll is a room that every other one may import: all rooms shorten errors.
+const forAll = "internal/brief"
+
 func (r room) mayImport(imported string) bool {
 	first, _, _ := strings.Cut(imported, "/")
 	switch {
+	case isIn(imported, forAll):
+		return true
 	case !strings.Contains(first, "."): // the standard library
 		return true
 	case isIn(imported, "."):
@@ -261,7 +491,7 @@ func hasPrefix(imported string, prefixes []string) bool {
 	})
 }
 
-// isIn reports whether a package is a room of ours or in one.
+// isIn reports whether a package is a room of this module or in one.
 func isIn(importPath, room string) bool {
 	return strings.HasPrefix(importPath+"/", path.Join(module, room)+"/")
 }
@@ -273,10 +503,10 @@ func inHouse(importPath string) string {
 	return strings.TrimPrefix(importPath, module+"/")
 }
 
-// list returns our packages as they are on a system.
+// list returns the packages of all modules as built for a system.
 func list(t *testing.T, goos string) []listed {
 	t.Helper()
-	output := json.NewDecoder(strings.NewReader(string(run(t, goos, "list", "-json", "./..."))))
+	output := json.NewDecoder(strings.NewReader(string(run(t, goos, "list", "-json", "work"))))
 	var all []listed
 	for {
 		var p listed
@@ -299,20 +529,29 @@ func run(t *testing.T, goos string, args ...string) []byte {
 	return output
 }
 
-// goFiles returns the house's files, those for other systems included.
-func goFiles(t *testing.T) []string {
+// goFiles returns the Go files of all modules, including those for other systems.
+func goFiles(t *testing.T) (files []string) {
 	t.Helper()
-	var files []string
+	walk(t, func(name string) {
+		if strings.HasSuffix(name, ".go") {
+			files = append(files, name)
+		}
+	})
+	return files
+}
+
+// walk visits the files of the tree, apart from hidden directories.
+func walk(t *testing.T, visit func(name string)) {
+	t.Helper()
 	require.NoError(t, filepath.WalkDir(".", func(p string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
 		case entry.IsDir() && p != "." && strings.HasPrefix(entry.Name(), "."):
 			return fs.SkipDir
-		case !entry.IsDir() && strings.HasSuffix(p, ".go"):
-			files = append(files, p)
+		case !entry.IsDir():
+			visit(filepath.ToSlash(p))
 		}
 		return nil
 	}))
-	return files
 }

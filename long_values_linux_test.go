@@ -1,0 +1,417 @@
+package volumekit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/volumekit/volumekit/content"
+	"github.com/volumekit/volumekit/emptydir"
+	"github.com/volumekit/volumekit/hostpath"
+	"github.com/volumekit/volumekit/local"
+	"github.com/volumekit/volumekit/manager"
+	"github.com/volumekit/volumekit/manager/manifests"
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/mount/mountutils"
+	"github.com/volumekit/volumekit/nfs"
+	"github.com/volumekit/volumekit/recycler"
+	"github.com/volumekit/volumekit/recycler/recyclertest"
+	"github.com/volumekit/volumekit/util"
+	"github.com/volumekit/volumekit/util/atomicdir"
+	"github.com/volumekit/volumekit/util/fsusage"
+	"github.com/volumekit/volumekit/util/loop"
+	"github.com/volumekit/volumekit/util/metrics"
+	"github.com/volumekit/volumekit/util/ownership"
+	"github.com/volumekit/volumekit/util/podvolume"
+	"github.com/volumekit/volumekit/util/quantity"
+	"github.com/volumekit/volumekit/util/safepath"
+	"github.com/volumekit/volumekit/util/scrub"
+	"github.com/volumekit/volumekit/util/subpath"
+	"github.com/volumekit/volumekit/volume"
+)
+
+// longest is the largest length of an error's text.
+const longest = 4096
+
+// longValues are values of 1 MB: a name, a name as a path, many names as a path, and many
+// names from the second on of a path of which the first exists.
+func longValues(dir string) map[string]string {
+	return map[string]string{
+		"name": strings.Repeat("x", 1<<20),
+		"path": "/" + strings.Repeat("x", 1<<20),
+		"deep": strings.Repeat("/x", 1<<19),
+		"in":   dir + strings.Repeat("/x", 1<<19),
+		"dots": strings.Repeat("../", 1<<18),
+	}
+}
+
+// TestErrorsAreShort passes 1 MB to every function with a text. No error is long.
+func TestErrorsAreShort(t *testing.T) {
+	dir := t.TempDir()
+	for kind, long := range longValues(dir) {
+		for name, call := range callsWith(t, dir, long) {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			err := call(ctx)
+			cancel()
+			if errors.Is(err, context.DeadlineExceeded) && name != "manager" {
+				t.Errorf("%s with a long %s takes long", name, kind)
+			}
+			if err != nil && len(err.Error()) > longest {
+				t.Errorf("%s with a long %s: %d bytes: %.200s", name, kind, len(err.Error()), err)
+			}
+		}
+	}
+}
+
+func callsWith(t *testing.T, dir, long string) map[string]func(context.Context) error {
+	t.Helper()
+	calls := map[string]func(context.Context) error{}
+	for kind, m := range map[string]mount.Interface{
+		"mount": mount.New(mount.Config{}), "mounttest": mounttest.NewFake(mount.Config{}),
+		"mountutils.From": mountutils.From(mountutils.New(mounttest.NewFake(mount.Config{}))),
+	} {
+		addMounter(calls, kind, m, dir, long)
+	}
+	addAdapter(calls, dir, long)
+	addLeaves(calls, dir, long)
+	addNames(calls, long)
+	addPlugins(t, calls, long)
+	addControllers(t, calls, dir, long)
+	return calls
+}
+
+func addMounter(calls map[string]func(context.Context) error, kind string, m mount.Interface, dir, long string) {
+	ask := func(name string, call func(context.Context) error) { calls[kind+" "+name] = call }
+	for name, req := range map[string]mount.Request{
+		"source": {Source: long, Target: dir}, "target": {Source: dir, Target: long},
+		"type": {Source: "x", Target: dir, FSType: long}, "option": {Source: dir, Target: dir, Options: []string{long}},
+		"device": {Source: long, Target: dir, FSType: "ext4"},
+		"data":   {Source: "x", Target: dir, FSType: "tmpfs", Options: []string{"size=" + strings.ReplaceAll(long, "/", "x")}},
+		"nfs":    {Source: long + ":/x", Target: dir, FSType: "nfs"}, "cifs": {Source: long, Target: dir, FSType: "cifs"},
+		"remount": {Target: long, Remount: true, Options: []string{"ro"}},
+	} {
+		ask("Mount "+name, func(ctx context.Context) error { return m.Mount(ctx, req) })
+	}
+	ask("Unmount", func(ctx context.Context) error { return m.Unmount(ctx, long) })
+	ask("UnmountTree", func(ctx context.Context) error { return m.UnmountTree(ctx, long) })
+	ask("IsMountPoint", func(ctx context.Context) error { _, err := m.IsMountPoint(ctx, long); return err })
+	ask("MountRefs", func(ctx context.Context) error { _, err := m.MountRefs(ctx, long); return err })
+	ask("MountsFrom", func(ctx context.Context) error { _, err := m.MountsFrom(ctx, long); return err })
+	ask("Resolve", func(ctx context.Context) error { _, err := m.Resolve(ctx, long); return err })
+	if isolator, ok := m.(mount.Isolator); ok {
+		ask("Isolate", func(ctx context.Context) error { return isolator.Isolate(ctx, long) })
+	}
+	ask("UnmountMountPoint", func(ctx context.Context) error { return util.UnmountMountPoint(ctx, m, long) })
+	ask("UnmountPath", func(ctx context.Context) error { return util.UnmountPath(ctx, m, long) })
+	for name, req := range map[string]subpath.Request{
+		"pod":    {PodDir: long, Volume: "v", Container: "c", VolumeDir: dir, Path: "x"},
+		"volume": {PodDir: dir, Volume: long, Container: "c", VolumeDir: dir, Path: "x"},
+		"dir":    {PodDir: dir, Volume: "v", Container: "c", VolumeDir: long, Path: "x"},
+		"path":   {PodDir: dir, Volume: "v", Container: "c", VolumeDir: dir, Path: long},
+		"create": {PodDir: dir, Volume: "v", Container: long, VolumeDir: dir, Path: strings.TrimLeft(long, "/"), Create: true},
+	} {
+		ask("subpath.Bind "+name, func(ctx context.Context) error { _, err := subpath.Bind(ctx, m, req); return err })
+	}
+	ask("subpath.Cleanup", func(ctx context.Context) error { return subpath.Cleanup(ctx, m, long, "v") })
+	ask("subpath.Cleanup volume", func(ctx context.Context) error { return subpath.Cleanup(ctx, m, dir, long) })
+}
+
+func addAdapter(calls map[string]func(context.Context) error, dir, long string) {
+	m := mountutils.New(mount.New(mount.Config{}))
+	calls["mountutils Mount"] = func(context.Context) error { return m.Mount(long, dir, "", []string{"bind"}) }
+	calls["mountutils Mount target"] = func(context.Context) error { return m.Mount(dir, long, "", []string{"bind"}) }
+	calls["mountutils Mount option"] = func(context.Context) error { return m.Mount(dir, dir, "tmpfs", []string{long}) }
+	calls["mountutils MountSensitive"] = func(context.Context) error {
+		return m.MountSensitive(dir, dir, "tmpfs", nil, []string{"x=" + long})
+	}
+	calls["mountutils flag"] = func(context.Context) error {
+		return m.MountSensitiveWithoutSystemdWithMountFlags(dir, dir, "tmpfs", nil, nil, []string{long})
+	}
+	calls["mountutils Unmount"] = func(context.Context) error { return m.Unmount(long) }
+	calls["mountutils IsMountPoint"] = func(context.Context) error { _, err := m.IsMountPoint(long); return err }
+	calls["mountutils IsLikelyNotMountPoint"] = func(context.Context) error { _, err := m.IsLikelyNotMountPoint(long); return err }
+	calls["mountutils GetMountRefs"] = func(context.Context) error { _, err := m.GetMountRefs(long); return err }
+}
+
+func addLeaves(calls map[string]func(context.Context) error, dir, long string) {
+	files := map[string]atomicdir.File{"file": {}}
+	for name, call := range map[string]func(context.Context) error{
+		"metrics.NewMetricsStatFS": func(ctx context.Context) error { _, err := metrics.NewMetricsStatFS(long).GetMetrics(ctx); return err },
+		"metrics.NewMetricsDu":     func(ctx context.Context) error { _, err := metrics.NewMetricsDu(long, nil).GetMetrics(ctx); return err },
+		"metrics.NewMetricsBlock":  func(ctx context.Context) error { _, err := metrics.NewMetricsBlock(long).GetMetrics(ctx); return err },
+		"fsusage.Stat":             func(ctx context.Context) error { _, err := fsusage.Stat(ctx, long); return err },
+		"fsusage.Walk":             func(ctx context.Context) error { _, err := (&fsusage.Walker{}).Walk(ctx, long); return err },
+		"fsusage.BlockSize":        func(ctx context.Context) error { _, err := fsusage.BlockSize(ctx, long); return err },
+		"fsusage.Stat ended": func(ctx context.Context) error {
+			ended, cancel := context.WithCancel(ctx)
+			cancel()
+			_, err := fsusage.Stat(ended, long)
+			return err
+		},
+		"loop.AttachFileDevice": func(ctx context.Context) error { _, err := loop.AttachFileDevice(ctx, long, loop.Config{}); return err },
+		"loop.GetLoopDevice":    func(ctx context.Context) error { _, err := loop.GetLoopDevice(ctx, long); return err },
+		"loop.DetachFileDevice": func(ctx context.Context) error { return loop.DetachFileDevice(ctx, long) },
+		"loop.Status":           func(ctx context.Context) error { _, err := loop.Status(ctx, long); return err },
+		"loop.Named":            func(ctx context.Context) error { _, err := loop.Named(ctx, long); return err },
+		"loop.Detach":           func(ctx context.Context) error { return loop.Detach(ctx, loop.Device{Path: long}) },
+		"loop.Resize":           func(ctx context.Context) error { return loop.Resize(ctx, loop.Device{Path: long}) },
+		"ownership.Apply":       func(ctx context.Context) error { _, err := ownership.Apply(ctx, long, ownership.Options{}); return err },
+		"scrub.Open":            func(ctx context.Context) error { _, err := scrub.Open(ctx, long); return err },
+		"subpath.Volumes":       func(ctx context.Context) error { _, err := subpath.Volumes(ctx, long); return err },
+		"safepath.CreateFile":   func(ctx context.Context) error { _, err := safepath.CreateFile(ctx, long, "a", 0o600); return err },
+		"safepath.CreateFile name": func(ctx context.Context) error {
+			_, err := safepath.CreateFile(ctx, dir, dir+"/"+long, 0o600)
+			return err
+		},
+		"safepath.MkdirAll":      func(ctx context.Context) error { _, err := safepath.MkdirAll(ctx, long, "a", 0o600); return err },
+		"safepath.MkdirAll name": func(ctx context.Context) error { _, err := safepath.MkdirAll(ctx, dir, long, 0o600); return err },
+		"safepath.OpenParent": func(ctx context.Context) error {
+			fd, _, err := safepath.OpenParent(ctx, long)
+			if err == nil {
+				_ = os.NewFile(uintptr(fd), "").Close()
+			}
+			return err
+		},
+		"safepath.RemoveEmptyFile": func(ctx context.Context) error { return safepath.RemoveEmptyFile(ctx, long) },
+		"safepath.RemoveMade":      func(ctx context.Context) error { return safepath.RemoveMade(ctx, long, long) },
+		"safepath.Rmdir":           func(ctx context.Context) error { return safepath.Rmdir(ctx, long) },
+		"atomicdir.Write": func(ctx context.Context) error {
+			_, err := atomicdir.Write(ctx, long, files, atomicdir.Options{})
+			return err
+		},
+		"atomicdir.Write name": func(ctx context.Context) error {
+			_, err := atomicdir.Write(ctx, dir, map[string]atomicdir.File{long: {}}, atomicdir.Options{})
+			return err
+		},
+		"atomicdir.CheckName":       func(context.Context) error { return atomicdir.CheckName(long) },
+		"atomicdir.CheckMountPoint": func(context.Context) error { return atomicdir.CheckMountPoint(long) },
+		"quantity.CheckOf": func(context.Context) error {
+			return quantity.CheckOf("size", &resource.Quantity{Format: resource.Format(long)})
+		},
+		"util.RemoveEmptyParents": func(ctx context.Context) error { return util.RemoveEmptyParents(ctx, dir, long) },
+		"podvolume.ResolveLinks":  func(ctx context.Context) error { _, err := podvolume.ResolveLinks(ctx, long); return err },
+	} {
+		calls[name] = call
+	}
+}
+
+func addNames(calls map[string]func(context.Context) error, long string) {
+	for name, call := range map[string]func(context.Context) error{
+		"EscapeQualifiedName":   func(context.Context) error { _, err := volume.EscapeQualifiedName(long); return err },
+		"UnescapeQualifiedName": func(context.Context) error { _, err := volume.UnescapeQualifiedName(long); return err },
+		"ValidatePathComponent": func(context.Context) error { return volume.ValidatePathComponent(field.NewPath("x"), long) },
+		"SplitUniqueName":       func(context.Context) error { _, _, err := util.SplitUniqueName(v1.UniqueVolumeName(long)); return err },
+		"NewHost":               func(ctx context.Context) error { _, err := volume.NewHost(ctx, long); return err },
+		"CheckNodeAffinity": func(context.Context) error {
+			term := v1.NodeSelectorTerm{MatchExpressions: []v1.NodeSelectorRequirement{{Key: long, Operator: v1.NodeSelectorOperator(long), Values: []string{long}}}}
+			pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: long}}
+			pv.Spec.NodeAffinity = &v1.VolumeNodeAffinity{Required: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{term}}}
+			return util.CheckNodeAffinity(pv, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: long}})
+		},
+		"MatchVolume": func(context.Context) error {
+			pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: long}}
+			pv.Spec.StorageClassName = long
+			return util.MatchVolume(&v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: long, Namespace: long}}, pv, nil)
+		},
+		"CheckVolumeModesMatch": func(context.Context) error {
+			mode := v1.PersistentVolumeMode(long)
+			pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: long}}
+			pv.Spec.VolumeMode = &mode
+			return util.CheckVolumeModesMatch(&v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: long}}, pv)
+		},
+	} {
+		calls[name] = call
+	}
+}
+
+// longPod returns a pod whose texts are all long, except its UID.
+func longPod(long string) *v1.Pod {
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: long, Namespace: long, UID: "1", Labels: map[string]string{long: long}, Annotations: map[string]string{long: long}}}
+	pod.Spec.ServiceAccountName, pod.Spec.NodeName = long, long
+	pod.Spec.Containers = []v1.Container{{Name: long, VolumeMounts: []v1.VolumeMount{{Name: "v", MountPath: long, SubPath: long}}}}
+	return pod
+}
+
+func addPlugins(t *testing.T, calls map[string]func(context.Context) error, long string) {
+	t.Helper()
+	host, err := volume.NewHost(t.Context(), t.TempDir())
+	require.NoError(t, err)
+	data := t.TempDir()
+	m := mounttest.NewFake(mount.Config{})
+	getter := (&content.MapGetter{}).Config()
+	getter.Mounter = m
+	for name, plugin := range map[string]volume.VolumePlugin{
+		"local": local.New(local.Config{Mounter: m, Roots: []string{data}}), "nfs": nfs.New(nfs.Config{Mounter: m}),
+		"emptydir": emptydir.New(emptydir.Config{Mounter: m}), "hostpath": hostpath.New(hostpath.Config{Mounter: m, Roots: []string{data}}),
+		"configmap": content.NewConfigMap(getter), "secret": content.NewSecret(getter),
+		"downward": content.NewDownwardAPI(getter), "projected": content.NewProjected(getter),
+	} {
+		_, err := volume.NewVolumePluginMgr(t.Context(), host, plugin)
+		require.NoError(t, err)
+		for what, spec := range specsOf(data, long) {
+			if !plugin.CanSupport(spec) {
+				continue
+			}
+			for pods, pod := range map[string]*v1.Pod{"": {ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "n", UID: "1"}}, " of a long pod": longPod(long)} {
+				calls[name+" SetUp of "+what+pods] = func(ctx context.Context) error {
+					up, err := plugin.NewMounter(spec, pod)
+					if err != nil {
+						return err
+					}
+					return up.SetUp(ctx, volume.MounterArgs{SELinuxLabel: long})
+				}
+				calls[name+" SetUp without label of "+what+pods] = func(ctx context.Context) error {
+					up, err := plugin.NewMounter(spec, pod)
+					if err != nil {
+						return err
+					}
+					return up.SetUp(ctx, volume.MounterArgs{})
+				}
+			}
+			calls[name+" name of "+what] = func(context.Context) error { _, err := plugin.GetVolumeName(spec); return err }
+		}
+		calls[name+" NewUnmounter"] = func(context.Context) error { _, err := plugin.NewUnmounter(long, types.UID(long)); return err }
+		calls[name+" TearDownAt"] = func(ctx context.Context) error {
+			down, err := plugin.NewUnmounter("v", "1")
+			if err != nil {
+				return err
+			}
+			return down.TearDownAt(ctx, long)
+		}
+		calls[name+" ConstructVolumeSpec"] = func(ctx context.Context) error { _, err := plugin.ConstructVolumeSpec(ctx, long, long); return err }
+		calls[name+" ConstructVolumeSpec at"] = func(ctx context.Context) error { _, err := plugin.ConstructVolumeSpec(ctx, "v", long); return err }
+	}
+}
+
+// specsOf returns volumes of each kind, with a long text in one field each.
+func specsOf(data, long string) map[string]*volume.Spec {
+	specs := map[string]*volume.Spec{}
+	add := func(name string, source v1.VolumeSource) {
+		specs[name] = volume.NewSpecFromVolume(&v1.Volume{Name: "v", VolumeSource: source})
+	}
+	addPV := func(name string, source v1.PersistentVolumeSource, options ...string) {
+		pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v"}}
+		pv.Spec.PersistentVolumeSource, pv.Spec.MountOptions = source, options
+		specs[name] = volume.NewSpecFromPersistentVolume(pv, false)
+	}
+	size := resource.MustParse("1Mi")
+	object := v1.LocalObjectReference{Name: long}
+	items := []v1.KeyToPath{{Key: long, Path: long}}
+	add("an emptyDir", v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMedium(long)}})
+	add("an emptyDir in memory", v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: "Memory", SizeLimit: &size}})
+	add("a hostPath", v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: long}})
+	add("a hostPath below a root", v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: data + "/" + long}})
+	add("a configMap", v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: object}})
+	add("a configMap with items", v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: "a"}, Items: items}})
+	add("a configMap of a name", v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: "a"}}})
+	add("a secret", v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: long}})
+	add("a secret of a name", v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "a"}})
+	add("a downwardAPI", v1.VolumeSource{DownwardAPI: &v1.DownwardAPIVolumeSource{Items: []v1.DownwardAPIVolumeFile{{Path: "a", FieldRef: &v1.ObjectFieldSelector{FieldPath: long}}}}})
+	add("a downwardAPI of a container", v1.VolumeSource{DownwardAPI: &v1.DownwardAPIVolumeSource{Items: []v1.DownwardAPIVolumeFile{{Path: "a", ResourceFieldRef: &v1.ResourceFieldSelector{ContainerName: long, Resource: long}}}}})
+	add("a token", v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "a", Audience: long}}}}})
+	add("a trust bundle", v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{{ClusterTrustBundle: &v1.ClusterTrustBundleProjection{Path: "a", Name: &long}}}}})
+	add("an nfs", v1.VolumeSource{NFS: &v1.NFSVolumeSource{Server: long, Path: "/"}})
+	add("an nfs path", v1.VolumeSource{NFS: &v1.NFSVolumeSource{Server: "s", Path: long}})
+	addPV("a local", v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: long}})
+	addPV("a local below a root", v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: data + "/" + long, FSType: &long}})
+	addPV("a local with options", v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: data}}, long)
+	addPV("an nfs with options", v1.PersistentVolumeSource{NFS: &v1.NFSVolumeSource{Server: "s", Path: "/"}}, long)
+	return specs
+}
+
+func addControllers(t *testing.T, calls map[string]func(context.Context) error, dir, long string) {
+	t.Helper()
+	source := manager.NewMemorySource()
+	for name, call := range map[string]func(context.Context) error{
+		"MemorySource.SetPod":              func(context.Context) error { return source.SetPod(longPod(long)) },
+		"MemorySource.GetPersistentVolume": func(ctx context.Context) error { _, err := source.GetPersistentVolume(ctx, long); return err },
+		"MemorySource.GetPersistentVolumeClaim": func(ctx context.Context) error {
+			_, err := source.GetPersistentVolumeClaim(ctx, long, long)
+			return err
+		},
+		"manifests.New": func(ctx context.Context) error {
+			_, err := manifests.New(ctx, manifests.Config{Dir: long, Keep: long})
+			return err
+		},
+		"manifests.Pods": func(ctx context.Context) error {
+			s, err := manifests.New(ctx, manifests.Config{Dir: long})
+			if err == nil {
+				_, err = s.Pods(ctx)
+			}
+			return err
+		},
+		"manifests.GetSecret": func(ctx context.Context) error {
+			s, err := manifests.New(ctx, manifests.Config{Dir: dir})
+			if err == nil {
+				_, err = s.GetSecret(ctx, long, long)
+			}
+			return err
+		},
+		"manifests.PersistentVolumeClaim": func(ctx context.Context) error {
+			s, err := manifests.New(ctx, manifests.Config{Dir: dir})
+			if err == nil {
+				_, err = s.GetPersistentVolumeClaim(ctx, long, long)
+			}
+			return err
+		},
+		"recycler.NewPod": func(context.Context) error {
+			_, err := recycler.NewPod(recycler.PodConfig{Client: recyclertest.NewCluster(recyclertest.Config{}), Namespace: long, Owner: long})
+			return err
+		},
+		"recycler.Recycle": func(ctx context.Context) error {
+			p, err := recycler.NewPod(recycler.PodConfig{Client: recyclertest.NewCluster(recyclertest.Config{})})
+			if err == nil {
+				err = p.Recycle(ctx, long, specsOf(dir, long)["an nfs with options"])
+			}
+			return err
+		},
+		"content.MapGetter": func(ctx context.Context) error {
+			_, err := (&content.MapGetter{}).GetSecret(ctx, long, long)
+			return err
+		},
+		"recyclertest.Get": func(ctx context.Context) error {
+			_, err := recyclertest.NewCluster(recyclertest.Config{}).Get(ctx, long, long)
+			return err
+		},
+	} {
+		calls[name] = call
+	}
+	calls["manager"] = func(ctx context.Context) error { return waitFor(ctx, t, dir, long) }
+}
+
+// waitFor sets up a claim of a pod with long texts by a manager.
+func waitFor(ctx context.Context, t *testing.T, dir, long string) error {
+	host, err := volume.NewHost(ctx, dir)
+	require.NoError(t, err)
+	m := mounttest.NewFake(mount.Config{})
+	plugins, err := volume.NewVolumePluginMgr(ctx, host, emptydir.New(emptydir.Config{Mounter: m}))
+	require.NoError(t, err)
+	source := manager.NewMemorySource()
+	volumes, err := manager.New(manager.Config{Plugins: plugins, Mounter: m, Pods: source, Claims: source})
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+	defer cancel()
+	done := make(chan struct{})
+	go func() { defer close(done); _ = volumes.Run(ctx) }()
+	pod := longPod(long)
+	pod.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: long}}}}
+	if err := source.SetPod(pod); err != nil {
+		return err
+	}
+	err = volumes.WaitForAttachAndMount(ctx, pod)
+	cancel()
+	<-done
+	return fmt.Errorf("wait: %w", err)
+}
