@@ -12,6 +12,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// A lister has no streamed lists, which are always consistent.
+type lister struct{ api.ConfigMaps }
+
+func (lister) IsWatchListSemanticsUnSupported() bool { return true }
+
 // TestConsistentCache: the first list of a consistent cache is current while the API server answers
 // other lists from an old state.
 func TestConsistentCache(t *testing.T) {
@@ -23,7 +28,7 @@ func TestConsistentCache(t *testing.T) {
 			object := &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}
 			_, err := s.Direct().ConfigMaps("default").Create(t.Context(), object, metav1.CreateOptions{})
 			require.NoError(t, err)
-			cache := api.NewCache(s.Connect("controller").ConfigMaps(""), api.CacheConfig{Consistent: consistent})
+			cache := api.NewCache(lister{s.Connect("controller").ConfigMaps("")}, api.CacheConfig{Consistent: consistent})
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			go func() { _ = cache.Run(ctx) }()

@@ -172,7 +172,8 @@ func (s *Server) StartOutage(identity string) (end func()) {
 }
 
 // HoldEvents holds back the events of all present and later watches of an identity, or of all
-// identities for "": caches become stale. release delivers the events.
+// identities for "": caches become stale. The objects that a watch with SendInitialEvents begins
+// with are no changes: they are delivered. release delivers the events.
 func (s *Server) HoldEvents(identity string) (release func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -309,6 +309,27 @@ func TestHeldEvents(t *testing.T) {
 	})
 }
 
+// TestHeldStreamedList: a watch that begins with a list delivers this list, and holds the changes.
+func TestHeldStreamedList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := apitest.NewServer(apitest.Config{})
+		_, err := createIn(t, s.Direct(), "a")
+		require.NoError(t, err)
+		release := s.HoldEvents(process)
+		send := true
+		w, err := s.Connect(process).ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{
+			SendInitialEvents: &send, AllowWatchBookmarks: true, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
+		})
+		require.NoError(t, err)
+		_, err = createIn(t, s.Direct(), "b")
+		require.NoError(t, err)
+		require.Equal(t, []string{"ADDED a", "BOOKMARK "}, received(w))
+		release()
+		require.Equal(t, []string{"ADDED b"}, received(w))
+		w.Stop()
+	})
+}
+
 // TestStaleLists: lists that permit a stale state return one that is not older than they require, and
 // a watch from its version delivers the later changes.
 func TestStaleLists(t *testing.T) {

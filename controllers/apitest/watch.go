@@ -44,6 +44,8 @@ type delivery struct {
 	// version replaces that of the object, unless it is 0: a deletion has a version of its own.
 	version uint64
 	delay   time.Duration
+	// initial: the event belongs to the streamed list that the watch begins with. Holds are for changes.
+	initial bool
 }
 
 func (d delivery) event() watch.Event {
@@ -90,10 +92,11 @@ func (c *Cluster) watch(ctx context.Context, k *kind, namespace string, options 
 	case initial || version == 0 && options.SendInitialEvents == nil:
 		w.from = s.version
 		for _, object := range t.find(sel) {
-			w.send(delivery{kind: watch.Added, object: object})
+			w.send(delivery{kind: watch.Added, object: object, initial: initial})
 		}
 		if initial && options.AllowWatchBookmarks {
 			bookmark := w.bookmark()
+			bookmark.initial = true
 			bookmark.object.(api.Object).SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
 			w.send(bookmark)
 		}
@@ -183,7 +186,7 @@ func (w *watcher) send(d delivery) {
 	if w.stopped || w.finished {
 		return
 	}
-	if len(w.pending) == 0 && !w.pumping && w.held == 0 && d.delay == 0 {
+	if len(w.pending) == 0 && !w.pumping && !w.holds(d) && d.delay == 0 {
 		select {
 		case w.events <- d.event():
 			return
@@ -194,10 +197,13 @@ func (w *watcher) send(d delivery) {
 	w.startPump()
 }
 
+// holds reports whether an event waits for resume. It requires w.mu.
+func (w *watcher) holds(d delivery) bool { return w.held > 0 && !d.initial }
+
 // startPump starts the goroutine that delivers pending events, unless it runs, there are none, or
 // they are held. It requires w.mu.
 func (w *watcher) startPump() {
-	if !w.pumping && w.held == 0 && len(w.pending) > 0 {
+	if !w.pumping && len(w.pending) > 0 && !w.holds(w.pending[0]) {
 		w.pumping = true
 		go w.pump()
 	}
@@ -229,7 +235,7 @@ func (w *watcher) pump() {
 func (w *watcher) next() (d delivery, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.stopped || w.held > 0 || len(w.pending) == 0 {
+	if w.stopped || len(w.pending) == 0 || w.holds(w.pending[0]) {
 		w.pumping = false
 		w.closeIfDone()
 		return d, false
