@@ -47,7 +47,7 @@ func (d *Device) close() {
 // await runs a call that may block, until ctx ends. A call after an abandoned one waits for
 // the end of that.
 func await[T any](ctx context.Context, d *Device, op string, work func() (T, error)) (T, error) {
-	value, began, err := keylock.Await(ctx, &d.calls, oneCall, ctxend.Plugin, work, nil)
+	value, began, err := keylock.Await(ctx, d.calls.Key(oneCall), ctxend.Plugin, work, nil)
 	if !began {
 		err = ctxend.Error(ctx)
 	}
@@ -58,7 +58,7 @@ func await[T any](ctx context.Context, d *Device, op string, work func() (T, err
 // wraps mount.ErrUncertain.
 func (d *Device) change(ctx context.Context, op string, work func() error) error {
 	var ended atomic.Bool
-	_, began, err := keylock.Await(ctx, &d.calls, oneCall, ctxend.Plugin, func() (struct{}, error) {
+	_, began, err := keylock.Await(ctx, d.calls.Key(oneCall), ctxend.Plugin, func() (struct{}, error) {
 		d.changing.Store(true)
 		defer d.changing.Store(false)
 		defer ended.Store(true)

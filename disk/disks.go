@@ -71,7 +71,7 @@ func (d *Disks) use(ctx context.Context, op, device string, work func(context.Co
 		return err
 	}
 	var ended, changing atomic.Bool
-	_, began, err := keylock.Await(ctx, &d.using, device, ctxend.Controller, func() (struct{}, error) {
+	_, began, err := keylock.Await(ctx, d.using.Key(device), ctxend.Controller, func() (struct{}, error) {
 		defer ended.Store(true)
 		return struct{}{}, d.open(ctx, op, device, &changing, work)
 	}, nil)
@@ -135,7 +135,7 @@ func (d *Disks) Identify(ctx context.Context, device string) (Info, error) {
 	if err := checkPath("Device", device); err != nil {
 		return Info{}, err
 	}
-	info, began, err := keylock.Await(ctx, &d.using, "identify\x00"+device, ctxend.Kernel, func() (Info, error) {
+	info, began, err := keylock.Await(ctx, d.using.Key("identify\x00"+device), ctxend.Kernel, func() (Info, error) {
 		at, err := d.resolve(device)
 		if err != nil {
 			return Info{}, err

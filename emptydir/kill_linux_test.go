@@ -94,13 +94,14 @@ func testKilled(t *testing.T, medium v1.StorageMedium, verb string) {
 		places = append(places, place)
 		next := killNode(t, dir)
 		found, err := next.plugin.ConstructVolumeSpec(t.Context(), "v", mounter.GetPath())
+		ready := readyVolume{dir: mounter.GetPath(), medium: medium, mode: mode, filled: verb == "down"}
 		if err == nil {
-			requireWhole(t, next, medium, mode, mounter.GetPath(), verb == "down", place)
+			requireWhole(t, next, ready, place)
 			require.Equal(t, medium, found.Spec.Volume.EmptyDir.Medium, place)
 		}
 		if verb != "down" {
 			require.NoError(t, next.mounter(t, onMedium(medium)).SetUp(t.Context(), args), place)
-			requireWhole(t, next, medium, mode, mounter.GetPath(), false, place)
+			requireWhole(t, next, ready, place)
 		}
 		require.NoError(t, next.unmounter(t).TearDown(t.Context()), place)
 		requireNothing(t, next, place)
@@ -139,18 +140,26 @@ func create(t *testing.T, name string) {
 	require.NoError(t, f.Close())
 }
 
-// requireWhole verifies that a volume that is noted to be ready is whole, with the pod's files.
-func requireWhole(t *testing.T, n *node, medium v1.StorageMedium, mode os.FileMode, dir string, filled bool, place string) {
+// A readyVolume is a volume with a note that the volume is ready.
+type readyVolume struct {
+	dir    string
+	medium v1.StorageMedium
+	mode   os.FileMode
+	filled bool // with the files of fill
+}
+
+// requireWhole verifies the mode and the mount of a volume, and the pod's files.
+func requireWhole(t *testing.T, n *node, v readyVolume, place string) {
 	t.Helper()
-	info, err := os.Stat(dir)
+	info, err := os.Stat(v.dir)
 	require.NoError(t, err, place)
-	require.Equal(t, mode, info.Mode(), place)
-	mounted, err := n.IsMountPoint(t.Context(), dir)
+	require.Equal(t, v.mode, info.Mode(), place)
+	mounted, err := n.IsMountPoint(t.Context(), v.dir)
 	require.NoError(t, err, place)
-	require.Equal(t, medium != "", mounted, place)
-	if filled {
-		require.FileExists(t, dir+"/a/file", place)
-		require.FileExists(t, dir+"/hard", place)
+	require.Equal(t, v.medium != "", mounted, place)
+	if v.filled {
+		require.FileExists(t, v.dir+"/a/file", place)
+		require.FileExists(t, v.dir+"/hard", place)
 	}
 }
 

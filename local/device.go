@@ -82,7 +82,7 @@ func (v *deviceVolume) failed(err error) error {
 // soon after ctx ends. Queries with one key wait for each other, so a device that does not
 // answer costs one stuck call.
 func queryInTime[T any](ctx context.Context, p *Plugin, key string, work func() (T, error)) (T, error) {
-	value, _, err := keylock.Await(ctx, &p.asking, key, ctxend.Plugin, work, nil)
+	value, _, err := keylock.Await(ctx, p.asking.Key(key), ctxend.Plugin, work, nil)
 	if err != nil && ctx.Err() != nil && volume.KindOf(err) == volume.Final {
 		err = util.Transient(err)
 	}

@@ -51,12 +51,14 @@ func (m *mounter) changeGroup(ctx context.Context, dir, source string, at place,
 	if err != nil {
 		return err
 	}
-	if used = append(used, around...); len(used) > 0 {
-		_, err := m.compareOwners(ctx, dir, source, at, args, used)
+	conflict := OwnerConflict{Path: dir, WantGroup: *args.FsGroup}
+	if conflict.UsedAt = append(used, around...); len(conflict.UsedAt) > 0 {
+		_, err := m.compareOwners(ctx, source, at, conflict)
 		return err
 	}
 	for _, inner := range within {
-		if same, err := m.compareOwners(ctx, dir, inner, at, args, []string{inner}); !same || err != nil {
+		conflict.UsedAt = []string{inner}
+		if same, err := m.compareOwners(ctx, inner, at, conflict); !same || err != nil {
 			return err
 		}
 	}
@@ -64,8 +66,8 @@ func (m *mounter) changeGroup(ctx context.Context, dir, source string, at place,
 	if p := args.FSGroupChangePolicy; p != nil && *p == v1.FSGroupChangeOnRootMismatch {
 		o.Policy = ownership.OnRootMismatch
 	}
-	if tell := args.OwnershipProgress; tell != nil {
-		o.Progress = func(c ownership.Counts) { tell(volume.OwnershipProgress{Seen: c.Seen, Changed: c.Changed}) }
+	if report := args.OwnershipProgress; report != nil {
+		o.Progress = func(c ownership.Counts) { report(volume.OwnershipProgress{Seen: c.Seen, Changed: c.Changed}) }
 	}
 	_, err = ownership.Apply(ctx, source, o)
 	return ownersFailed(err)
@@ -175,18 +177,18 @@ func (p *Plugin) queryOwners(ctx context.Context, dir string, in place) (owners,
 }
 
 // compareOwners accepts a volume that other pods use with its current owners, and reports
-// whether the file at a path has the requested group.
-func (m *mounter) compareOwners(ctx context.Context, dir, at string, in place, args volume.MounterArgs, used []string) (same bool, err error) {
-	have, err := m.plugin.queryOwners(ctx, at, in)
+// whether the volume's root, or that of an enclosed volume, has the requested group.
+func (m *mounter) compareOwners(ctx context.Context, root string, fileSystem place, conflict OwnerConflict) (same bool, err error) {
+	have, err := m.plugin.queryOwners(ctx, root, fileSystem)
 	if err != nil {
 		return false, err
 	}
-	if have.group == *args.FsGroup {
+	if have.group == conflict.WantGroup {
 		return true, nil
 	}
-	conflict := &OwnerConflict{Path: dir, WantGroup: *args.FsGroup, HaveGroup: have.group, UsedAt: used}
-	if tell := m.plugin.config.OnOwnerConflict; tell != nil {
-		return false, tell(ctx, conflict)
+	conflict.HaveGroup = have.group
+	if decide := m.plugin.config.OnOwnerConflict; decide != nil {
+		return false, decide(ctx, &conflict)
 	}
-	return false, conflict
+	return false, &conflict
 }

@@ -24,7 +24,7 @@ import (
 // concurrent use; calls for one type wait for each other.
 func KnowsOption(ctx context.Context, fsType, option string) bool {
 	accepts := func() (bool, error) { return building.AcceptsOption(fsType, option), nil }
-	knows, _, err := keylock.Await(ctx, &optionQueries, fsType, ctxend.Kernel, accepts, nil)
+	knows, _, err := keylock.Await(ctx, optionQueries.Key(fsType), ctxend.Kernel, accepts, nil)
 	return knows && err == nil
 }
 

@@ -218,7 +218,7 @@ func (e *exports) sweep(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, sweepFor)
 	defer cancel()
 	list := func() ([]os.DirEntry, error) { return os.ReadDir(e.dir) }
-	entries, _, err := keylock.Await(ctx, &e.listing, "", ctxend.Kernel, list, nil)
+	entries, _, err := keylock.Await(ctx, e.listing.Key(""), ctxend.Kernel, list, nil)
 	done := err == nil || errors.Is(err, fs.ErrNotExist)
 	for _, entry := range entries {
 		err := e.mounts.IfIdle(ctx, path.Join(e.dir, entry.Name()), func(ctx context.Context, place string) error { return e.takeDown(ctx, place) })

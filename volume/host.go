@@ -112,7 +112,7 @@ var resolving keylock.Map
 
 func resolveInTime(ctx context.Context, path *field.Path, dir string) (string, error) {
 	work := func() (string, error) { return resolveDir(path, dir) }
-	resolved, _, err := keylock.Await(ctx, &resolving, path.String()+dir, ctxend.Kernel, work, nil)
+	resolved, _, err := keylock.Await(ctx, resolving.Key(path.String()+dir), ctxend.Kernel, work, nil)
 	if err != nil && ctx.Err() != nil {
 		err = fmt.Errorf("%s of the volume host: %w", path, err)
 	}

@@ -63,13 +63,14 @@ func runInTempDir(ctx context.Context, out io.Writer, mounter mount.Interface) e
 	if err != nil {
 		return err
 	}
-	root, disks := filepath.Join(dir, "root"), filepath.Join(dir, "disks")
-	err = errors.Join(os.Mkdir(root, 0o755), os.MkdirAll(filepath.Join(disks, "ssd1"), 0o755))
+	config := node.Config{Mounter: mounter, Root: filepath.Join(dir, "root"), Disks: filepath.Join(dir, "disks"), Out: out}
+	ssd := filepath.Join(config.Disks, "ssd1")
+	err = errors.Join(os.Mkdir(config.Root, 0o755), os.MkdirAll(ssd, 0o755))
 	if err == nil {
-		err = node.MountVolume(ctx, out, mounter, root, disks, disk(filepath.Join(disks, "ssd1")), web())
+		err = node.MountVolume(ctx, config, disk(ssd), web())
 	}
 	if err == nil {
-		err = node.KeepVolumes(ctx, out, mounter, root, disks, web())
+		err = node.KeepVolumes(ctx, config, web())
 	}
 	return errors.Join(err, os.RemoveAll(dir))
 }

@@ -655,7 +655,7 @@ func rowsOfLeaves() map[string]row {
 		"util/keylock.Await": func(r *rig) func(context.Context) error {
 			var locks keylock.Map
 			return func(ctx context.Context) error {
-				_, _, err := keylock.Await(ctx, &locks, "key", ctxend.Kernel, func() (int, error) { return 0, unix.Rmdir(r.hung + "/empty") }, nil)
+				_, _, err := keylock.Await(ctx, locks.Key("key"), ctxend.Kernel, func() (int, error) { return 0, unix.Rmdir(r.hung + "/empty") }, nil)
 				return err
 			}
 		},

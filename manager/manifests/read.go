@@ -27,7 +27,7 @@ const unsettledTimeout = 5 * time.Second
 // readInTime runs read until ctx ends. One call reads the directory at a time, also after
 // its context has ended: a file system that does not answer costs one stuck call.
 func (s *Source) readInTime(ctx context.Context) (wait time.Duration, err error) {
-	wait, _, err = keylock.Await(ctx, &s.reading, "", ctxend.Kernel, s.readDir, nil)
+	wait, _, err = keylock.Await(ctx, s.reading.Key(""), ctxend.Kernel, s.readDir, nil)
 	return wait, err
 }
 

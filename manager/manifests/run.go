@@ -59,7 +59,7 @@ func (s *Source) watchOrPoll(ctx context.Context, wake chan<- struct{}) {
 // watchInTime runs watch. It returns soon after ctx ends, also if a file system on the path
 // hangs.
 func (s *Source) watchInTime(ctx context.Context, changed func()) error {
-	_, _, err := keylock.Await(ctx, &s.watching, "", ctxend.Kernel, func() (struct{}, error) {
+	_, _, err := keylock.Await(ctx, s.watching.Key(""), ctxend.Kernel, func() (struct{}, error) {
 		return struct{}{}, s.watch(ctx, s.config.Dir, changed)
 	}, nil)
 	return err

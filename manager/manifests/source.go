@@ -131,7 +131,7 @@ func isSameInTime(ctx context.Context, keep, dir string) (bool, error) {
 	if keep == "" {
 		return false, nil
 	}
-	same, _, err := keylock.Await(ctx, &comparing, keep, ctxend.Kernel, func() (bool, error) { return isSame(keep, dir), nil }, nil)
+	same, _, err := keylock.Await(ctx, comparing.Key(keep), ctxend.Kernel, func() (bool, error) { return isSame(keep, dir), nil }, nil)
 	return same, err
 }
 

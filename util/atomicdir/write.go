@@ -60,7 +60,7 @@ func writeInTime(ctx context.Context, dir string, l layout, o Options) (changed 
 		err     error
 	}
 	var c commit
-	e, _, err := keylock.Await(ctx, &writes, dir, ctxend.Kernel, func() (ended, error) {
+	e, _, err := keylock.Await(ctx, writes.Key(dir), ctxend.Kernel, func() (ended, error) {
 		changed, err := write(ctx, dir, l, o, &c)
 		return ended{changed, err}, nil
 	}, nil)

@@ -113,12 +113,21 @@ func (m *Map) withdraw(e *entry, turn chan struct{}) bool {
 	return i >= 0
 }
 
-// Await locks key and runs work as [ctxend.Await] does. The lock is held until work ends,
+// A Key is one key of a Map, see [Await].
+type Key struct {
+	m   *Map
+	key string
+}
+
+// Key returns a key of the Map. It locks nothing.
+func (m *Map) Key(key string) Key { return Key{m, key} }
+
+// Await locks a key and runs work as [ctxend.Await] does. The lock is held until work ends,
 // which may be long after Await has returned: so a file system that does not answer costs
 // one stuck call for each key. If ctx ends while another caller holds the lock, began is
 // false and work is not called.
-func Await[T any](ctx context.Context, m *Map, key string, grace time.Duration, work func() (T, error), late func(T, error)) (value T, began bool, err error) {
-	unlock, err := m.Lock(ctx, key)
+func Await[T any](ctx context.Context, key Key, grace time.Duration, work func() (T, error), late func(T, error)) (value T, began bool, err error) {
+	unlock, err := key.m.Lock(ctx, key.key)
 	if err != nil {
 		return value, false, ctxend.Error(ctx)
 	}

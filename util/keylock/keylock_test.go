@@ -147,16 +147,16 @@ func TestAwait(t *testing.T) {
 	var m keylock.Map
 	ctx, cancel := context.WithCancel(t.Context())
 	end := make(chan struct{})
-	_, began, err := keylock.Await(ctx, &m, "key", 0, func() (int, error) { cancel(); <-end; return 7, nil }, nil)
+	_, began, err := keylock.Await(ctx, m.Key("key"), 0, func() (int, error) { cancel(); <-end; return 7, nil }, nil)
 	require.ErrorIs(t, err, context.Canceled)
 	require.True(t, began)
 	_, ok := m.TryLock("key")
 	require.False(t, ok)
-	_, began, err = keylock.Await(ctx, &m, "key", 0, func() (int, error) { return 8, nil }, nil)
+	_, began, err = keylock.Await(ctx, m.Key("key"), 0, func() (int, error) { return 8, nil }, nil)
 	require.ErrorIs(t, err, context.Canceled)
 	require.False(t, began)
 	close(end)
-	value, began, err := keylock.Await(t.Context(), &m, "key", 0, func() (int, error) { return 9, nil }, nil)
+	value, began, err := keylock.Await(t.Context(), m.Key("key"), 0, func() (int, error) { return 9, nil }, nil)
 	require.NoError(t, err)
 	require.True(t, began)
 	require.Equal(t, 9, value)
@@ -183,7 +183,7 @@ func ExampleAwait() {
 	defer cancel()
 	var asking keylock.Map // a path that hangs costs one goroutine for any number of calls
 	for range 3 {
-		_, began, err := keylock.Await(ctx, &asking, "/mnt/dead", 0, func() (int, error) {
+		_, began, err := keylock.Await(ctx, asking.Key("/mnt/dead"), 0, func() (int, error) {
 			select {} // a system call that does not return
 		}, nil)
 		fmt.Println(began, err)

@@ -126,7 +126,7 @@ func Status(ctx context.Context, device string) (_ Device, err error) {
 	if err := context.Cause(ctx); err != nil {
 		return Device{}, err
 	}
-	d, _, err := keylock.Await(ctx, &statusCalls, device, ctxend.Kernel, func() (Device, error) { return status(device) }, nil)
+	d, _, err := keylock.Await(ctx, statusCalls.Key(device), ctxend.Kernel, func() (Device, error) { return status(device) }, nil)
 	return d, err
 }
 
@@ -268,6 +268,6 @@ func change(ctx context.Context, d Device, work func(Device) error) (err error) 
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	_, _, err = keylock.Await(ctx, &statusCalls, d.Path, ctxend.Kernel, func() (struct{}, error) { return struct{}{}, work(d) }, nil)
+	_, _, err = keylock.Await(ctx, statusCalls.Key(d.Path), ctxend.Kernel, func() (struct{}, error) { return struct{}{}, work(d) }, nil)
 	return err
 }

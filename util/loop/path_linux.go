@@ -189,7 +189,7 @@ func devicesOf(ctx context.Context, path string) ([]Device, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	b, _, err := keylock.Await(ctx, &lookups, filepath.Clean(path), ctxend.Kernel, func() (backing, error) { return backingAt(path) }, nil)
+	b, _, err := keylock.Await(ctx, lookups.Key(filepath.Clean(path)), ctxend.Kernel, func() (backing, error) { return backingAt(path) }, nil)
 	if err != nil {
 		return nil, err
 	}

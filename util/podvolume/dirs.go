@@ -185,7 +185,7 @@ type podDirState struct {
 
 // lookInTime is look for callers without the lock of the volume.
 func (v *podDir) lookInTime() (is podDirState, err error) {
-	is, _, err = keylock.Await(v.ctx, &v.finds, v.dir, ctxend.Kernel, v.look, nil)
+	is, _, err = keylock.Await(v.ctx, v.finds.Key(v.dir), ctxend.Kernel, v.look, nil)
 	if err != nil && volume.KindOf(err) == volume.Final {
 		err = util.Transient(err)
 	}

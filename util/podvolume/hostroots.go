@@ -43,7 +43,7 @@ func ResolveLinks(ctx context.Context, name string) (_ string, err error) {
 		return "", &fs.PathError{Op: "resolve", Path: name, Err: syscall.ENAMETOOLONG}
 	}
 	work := func() (string, error) { return filepath.EvalSymlinks(name) }
-	resolved, _, err := keylock.Await(ctx, &resolving, name, ctxend.Kernel, work, nil)
+	resolved, _, err := keylock.Await(ctx, resolving.Key(name), ctxend.Kernel, work, nil)
 	if err != nil && ctx.Err() != nil {
 		err = &fs.PathError{Op: "resolve", Path: name, Err: err}
 	}

@@ -16,7 +16,7 @@ var calls keylock.Map
 // inTime runs work until ctx ends, see [ctxend.Await]. Calls for one path wait for each
 // other, also for calls whose callers have returned.
 func inTime[T any](ctx context.Context, op, name string, work func() (T, error)) (value T, err error) {
-	value, _, err = keylock.Await(ctx, &calls, path.Clean(name), ctxend.Kernel, work, nil)
+	value, _, err = keylock.Await(ctx, calls.Key(path.Clean(name)), ctxend.Kernel, work, nil)
 	if wrapped := (*fs.PathError)(nil); err == nil || errors.As(err, &wrapped) {
 		return value, err
 	}

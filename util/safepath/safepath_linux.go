@@ -37,7 +37,7 @@ func Open(ctx context.Context, dirfd int, name string, flags int) (int, error) {
 		}
 		return open(from, name, flags)
 	}
-	fd, began, err := keylock.Await(ctx, &calls, "open\x00"+name, ctxend.Kernel, work, func(fd int, err error) {
+	fd, began, err := keylock.Await(ctx, calls.Key("open\x00"+name), ctxend.Kernel, work, func(fd int, err error) {
 		if err == nil {
 			_ = unix.Close(fd)
 		}

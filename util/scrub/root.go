@@ -43,7 +43,7 @@ func Open(ctx context.Context, name string) (_ *Root, err error) {
 		return nil, operation.Refuse("path", name, reason)
 	}
 	name = path.Clean(name)
-	r, _, err := keylock.Await(ctx, &opening, name, ctxend.Kernel, func() (*Root, error) { return openAt(name) }, closeLate)
+	r, _, err := keylock.Await(ctx, opening.Key(name), ctxend.Kernel, func() (*Root, error) { return openAt(name) }, closeLate)
 	if errors.Is(err, beneath.ErrIsTop) {
 		return nil, operation.Refuse("path", name, err.Error())
 	}

@@ -26,7 +26,7 @@ func inTime[T any](ctx context.Context, podDir, volume string, kind error, work 
 		err   error
 	}
 	key := volumeDir(path.Clean(podDir), volume)
-	e, began, err := keylock.Await(ctx, &calls, key, ctxend.Plugin, func() (ended, error) {
+	e, began, err := keylock.Await(ctx, calls.Key(key), ctxend.Plugin, func() (ended, error) {
 		value, err := work()
 		return ended{value, err}, nil
 	}, nil)

@@ -24,7 +24,7 @@ const maxTries = 64
 // one stuck call.
 func open(ctx context.Context, req Request) (file *os.File, dir bool, err error) {
 	key := "source\x00" + volumeDir(path.Clean(req.PodDir), req.Volume)
-	n, _, err := keylock.Await(ctx, &calls, key, ctxend.Kernel, func() (node, error) { return find(ctx, req) }, closeLate)
+	n, _, err := keylock.Await(ctx, calls.Key(key), ctxend.Kernel, func() (node, error) { return find(ctx, req) }, closeLate)
 	if err != nil {
 		return nil, false, err
 	}

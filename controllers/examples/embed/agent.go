@@ -12,29 +12,37 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// KeepVolumes keeps the volumes of the pods that are bound to a node mounted below root until
-// ctx ends, and calls start with the manager, which says when the volumes of a pod are up.
-func KeepVolumes(ctx context.Context, cluster node.Cluster, mounter mount.Interface, name types.NodeName, root string, start func(*manager.Manager)) error {
-	source, err := node.NewSource(node.Config{Cluster: cluster, Node: name})
+// A Config describes the agent of a node. The volumes appear below Root, which must exist.
+type Config struct {
+	Cluster node.Cluster
+	Node    types.NodeName
+	Mounter mount.Interface
+	Root    string
+	Started func(*manager.Manager) // the manager reports when the volumes of a pod are mounted
+}
+
+// KeepVolumes keeps the volumes of the pods that are bound to the node mounted until ctx ends.
+func KeepVolumes(ctx context.Context, agent Config) error {
+	source, err := node.NewSource(node.Config{Cluster: agent.Cluster, Node: agent.Node})
 	if err != nil {
 		return err
 	}
-	host, err := volume.NewHost(ctx, root, volume.WithNodeName(name))
+	host, err := volume.NewHost(ctx, agent.Root, volume.WithNodeName(agent.Node))
 	if err != nil {
 		return err
 	}
-	files := content.Config{Mounter: mounter, ConfigMaps: source, Secrets: source, Tokens: source}
-	plugins, err := volume.NewVolumePluginMgr(ctx, host, emptydir.New(emptydir.Config{Mounter: mounter}),
+	files := content.Config{Mounter: agent.Mounter, ConfigMaps: source, Secrets: source, Tokens: source}
+	plugins, err := volume.NewVolumePluginMgr(ctx, host, emptydir.New(emptydir.Config{Mounter: agent.Mounter}),
 		content.NewConfigMap(files), content.NewSecret(files), content.NewDownwardAPI(files), content.NewProjected(files))
 	if err != nil {
 		return err
 	}
-	volumes, err := manager.New(manager.Config{Plugins: plugins, Mounter: mounter, Pods: source, Claims: source})
+	volumes, err := manager.New(manager.Config{Plugins: plugins, Mounter: agent.Mounter, Pods: source, Claims: source})
 	if err != nil {
 		return err
 	}
 	defer source.SubscribeContent(volumes.MarkRemountRequired)()
 	go source.Run(ctx)
-	start(volumes)
+	agent.Started(volumes)
 	return volumes.Run(ctx)
 }

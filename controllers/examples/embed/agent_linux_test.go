@@ -45,13 +45,16 @@ func Example() {
 		fmt.Println(err)
 	}
 	mounter := mounttest.NewFake(mount.Config{}) // a real agent: mount.New(mount.Config{})
-	err = embed.KeepVolumes(ctx, server.Connect("agent"), mounter, "node-1", root, func(volumes *manager.Manager) {
+	started := func(volumes *manager.Manager) {
 		go func() {
 			defer cancel()
 			err := volumes.WaitForAttachAndMount(ctx, pod)
 			text, err2 := os.ReadFile(filepath.Join(volumes.GetMountedVolumesForPod(pod.UID)["settings"].Path, "color"))
 			fmt.Println(string(text), err, err2)
 		}()
+	}
+	err = embed.KeepVolumes(ctx, embed.Config{
+		Cluster: server.Connect("agent"), Node: "node-1", Mounter: mounter, Root: root, Started: started,
 	})
 	fmt.Println(err)
 	// Output:

@@ -12,16 +12,22 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// MountVolume mounts a local volume for a pod, and unmounts it again. The directory
-// root must exist; volumes appear below it in the kubelet's layout. Local volumes may
-// lie below disks.
-func MountVolume(ctx context.Context, out io.Writer, mounter mount.Interface, root, disks string, pv *v1.PersistentVolume, pod *v1.Pod) error {
-	host, err := volume.NewHost(ctx, root)
+// A Config describes the node. Root must exist: volumes appear below it in the kubelet's layout.
+type Config struct {
+	Mounter mount.Interface
+	Root    string
+	Disks   string    // the directory of the local volumes
+	Out     io.Writer // receives the paths of the volumes
+}
+
+// MountVolume mounts a local volume for a pod, and unmounts it again.
+func MountVolume(ctx context.Context, node Config, pv *v1.PersistentVolume, pod *v1.Pod) error {
+	host, err := volume.NewHost(ctx, node.Root)
 	if err != nil {
 		return err
 	}
 	plugins, err := volume.NewVolumePluginMgr(ctx, host,
-		local.New(local.Config{Mounter: mounter, Roots: []string{disks}}))
+		local.New(local.Config{Mounter: node.Mounter, Roots: []string{node.Disks}}))
 	if err != nil {
 		return err
 	}
@@ -37,7 +43,7 @@ func MountVolume(ctx context.Context, out io.Writer, mounter mount.Interface, ro
 	if err := mounting.SetUp(ctx, volume.MounterArgs{}); err != nil {
 		return err
 	}
-	fmt.Fprintln(out, "mounted at", strings.TrimPrefix(mounting.GetPath(), host.Root()))
+	fmt.Fprintln(node.Out, "mounted at", strings.TrimPrefix(mounting.GetPath(), host.Root()))
 
 	unmounting, err := plugin.NewUnmounter(spec.Name(), pod.UID)
 	if err != nil {

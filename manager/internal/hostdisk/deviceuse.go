@@ -22,7 +22,7 @@ var devicesBeingOpened keylock.Map
 // DeviceUse opens the device with O_EXCL, which fails while a file system on the device is
 // mounted in any mount namespace, or is detached and in use.
 func (d Disk) DeviceUse(ctx context.Context, devicePath string) (DeviceUse, error) {
-	use, _, err := keylock.Await(ctx, &devicesBeingOpened, devicePath, ctxend.Plugin, func() (DeviceUse, error) {
+	use, _, err := keylock.Await(ctx, devicesBeingOpened.Key(devicePath), ctxend.Plugin, func() (DeviceUse, error) {
 		return openExclusively(devicePath), nil
 	}, nil)
 	return use, err
