@@ -18,13 +18,13 @@ const manyUpdates = 100
 type watch struct {
 	cluster *Cluster
 	pod     types.NamespacedName
-	ctx     context.Context // of the Watch: it ends the watch
+	ended   <-chan struct{} // of the context of Watch
 	updates chan recycler.PodUpdate
 }
 
 // Watch implements recycler.PodClient.
 func (c *Cluster) Watch(ctx context.Context, asked *v1.Pod) (recycler.PodWatch, error) {
-	w := &watch{cluster: c, pod: key(asked), ctx: ctx, updates: make(chan recycler.PodUpdate, manyUpdates)}
+	w := &watch{cluster: c, pod: key(asked), ended: ctx.Done(), updates: make(chan recycler.PodUpdate, manyUpdates)}
 	if err := c.call(ctx, Call{Op: Watch, Pod: asked.DeepCopy()}, func() error { return nil }); err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (w *watch) Next(ctx context.Context) (update recycler.PodUpdate, err error)
 		case update, open = <-w.updates:
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-w.ctx.Done():
+		case <-w.ended:
 			return io.EOF
 		}
 		if !open {

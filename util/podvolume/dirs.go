@@ -99,7 +99,7 @@ func (p *Dirs) SetUp(ctx context.Context, dir string, want Dir) error {
 	if want.Mode&^settable != 0 {
 		return field.Invalid(field.NewPath("mode"), fmt.Sprintf("%#o", uint32(want.Mode)), "more than permissions, set-user-ID, set-group-ID and sticky")
 	}
-	return p.exclusively(ctx, dir, func(v *podDir) error { return v.setUp(want) })
+	return p.exclusively(ctx, dir, func(ctx context.Context, v *podDir) error { return v.setUp(ctx, want) })
 }
 
 // TearDown unmounts the file system at dir, removes the content of the directory, and the
@@ -110,21 +110,21 @@ func (p *Dirs) SetUp(ctx context.Context, dir string, want Dir) error {
 // volume (PodVolumeDir), or one with a note of SetUp. It removes any other directory only if the
 // directory is empty, and returns an error otherwise.
 func (p *Dirs) TearDown(ctx context.Context, dir string) error {
-	return p.exclusively(ctx, dir, (*podDir).tearDown)
+	return p.exclusively(ctx, dir, func(ctx context.Context, v *podDir) error { return v.tearDown(ctx) })
 }
 
 // Find returns the record of the volume that is set up at dir. The error wraps
 // [volume.ErrNotMounted] if dir does not exist, or exists unmounted with the note of a mount, and
 // [volume.ErrUncertain] if dir exists with another mount on it or without a sound note.
 func (p *Dirs) Find(ctx context.Context, dir string) (json.RawMessage, error) {
-	v, err := p.podDirAt(ctx, dir)
+	v, err := p.podDirAt(dir)
 	if err != nil {
 		return nil, err
 	}
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	is, err := v.lookInTime()
+	is, err := v.lookInTime(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -143,32 +143,30 @@ func (p *Dirs) Below(at *field.Path, written string) (string, error) {
 // A podDir is one volume, with the lock of its operation.
 type podDir struct {
 	*Dirs
-	ctx   context.Context
 	dir   string
 	notes notes
 	// parent is a descriptor of the directory that holds dir, from makeDir on; -1: none.
 	parent int
 }
 
-func (p *Dirs) podDirAt(ctx context.Context, dir string) (*podDir, error) {
+func (p *Dirs) podDirAt(dir string) (*podDir, error) {
 	dir, err := p.Below(field.NewPath("dir"), dir)
 	if err != nil {
 		return nil, err
 	}
 	notes, err := p.notesOf(dir)
-	return &podDir{Dirs: p, ctx: ctx, dir: dir, notes: notes, parent: -1}, err
+	return &podDir{Dirs: p, dir: dir, notes: notes, parent: -1}, err
 }
 
 // exclusively runs work as the only one for dir, and holds the lock until work has
 // ended, also work that outlives ctx.
-func (p *Dirs) exclusively(ctx context.Context, dir string, work func(*podDir) error) error {
-	v, err := p.podDirAt(ctx, dir)
+func (p *Dirs) exclusively(ctx context.Context, dir string, work func(context.Context, *podDir) error) error {
+	v, err := p.podDirAt(dir)
 	if err != nil {
 		return err
 	}
 	return runExclusively(ctx, &p.mounts.locks, v.dir, volume.ErrUncertain, func(ctx context.Context) error {
-		v.ctx = ctx
-		return work(v)
+		return work(ctx, v)
 	})
 }
 
@@ -184,16 +182,16 @@ type podDirState struct {
 }
 
 // lookInTime is look for callers without the lock of the volume.
-func (v *podDir) lookInTime() (is podDirState, err error) {
-	is, _, err = keylock.Await(v.ctx, v.finds.Key(v.dir), ctxend.Kernel, v.look, nil)
+func (v *podDir) lookInTime(ctx context.Context) (is podDirState, err error) {
+	is, _, err = keylock.Await(ctx, v.finds.Key(v.dir), ctxend.Kernel, func() (podDirState, error) { return v.look(ctx) }, nil)
 	if err != nil && volume.KindOf(err) == volume.Final {
 		err = util.Transient(err)
 	}
 	return is, err
 }
 
-func (v *podDir) look() (podDirState, error) {
-	is, err := v.lookAtPlace()
+func (v *podDir) look(ctx context.Context) (podDirState, error) {
+	is, err := v.lookAtPlace(ctx)
 	if err != nil {
 		return is, err
 	}
@@ -216,8 +214,8 @@ func (v *podDir) look() (podDirState, error) {
 
 // lookAtPlace returns whether the directory exists, is mounted and is known: all that a
 // removal needs.
-func (v *podDir) lookAtPlace() (is podDirState, err error) {
-	is.mounted, err = v.mounts.mounter.IsMountPoint(v.ctx, v.dir)
+func (v *podDir) lookAtPlace(ctx context.Context) (is podDirState, err error) {
+	is.mounted, err = v.mounts.mounter.IsMountPoint(ctx, v.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return is, util.Transient(err)
 	}
@@ -253,8 +251,8 @@ var errOnTop = errors.New("another file system is mounted on the directory")
 
 // setUp checks a volume that is up, takes over one of a kubelet, and sets up any other one. It undoes
 // a failed set-up, unless the outcome is uncertain; if the undo fails, the error is uncertain.
-func (v *podDir) setUp(want Dir) error {
-	is, err := v.look()
+func (v *podDir) setUp(ctx context.Context, want Dir) error {
+	is, err := v.look(ctx)
 	if err != nil {
 		return err
 	}
@@ -262,23 +260,23 @@ func (v *podDir) setUp(want Dir) error {
 		return fmt.Errorf("%w: %s: %w", volume.ErrAlreadyMounted, v.dir, errOnTop)
 	}
 	if is.isUp() {
-		return v.setUpAgain(is.note, want)
+		return v.setUpAgain(ctx, is.note, want)
 	}
 	if is.isKubelets(want) {
-		return v.takeOver(want)
+		return v.takeOver(ctx, want)
 	}
-	if err := v.discardNote(is); err != nil {
+	if err := v.discardNote(ctx, is); err != nil {
 		return err
 	}
 	defer v.closeParent()
-	made, err := v.make(is, want)
+	made, err := v.make(ctx, is, want)
 	if err == nil {
-		err = v.finish(want)
+		err = v.finish(ctx, want)
 	}
 	if err == nil || errors.Is(err, volume.ErrUncertain) {
 		return err
 	}
-	if undo := v.undo(is, made); undo != nil {
+	if undo := v.undo(ctx, is, made); undo != nil {
 		return volume.AsUncertain(fmt.Errorf("%w (cleaning up: %w)", err, undo))
 	}
 	return err
@@ -287,12 +285,12 @@ func (v *podDir) setUp(want Dir) error {
 // discardNote removes the note of a volume that is no longer up: its mount ended with a
 // reboot, or another process removed its directory. With an old note an interrupted set-up
 // would count as complete.
-func (v *podDir) discardNote(is podDirState) error {
+func (v *podDir) discardNote(ctx context.Context, is podDirState) error {
 	if errors.Is(is.noteErr, fs.ErrNotExist) {
 		return nil
 	}
-	if v.ctx.Err() != nil {
-		return util.Transient(ctxend.Error(v.ctx))
+	if ctx.Err() != nil {
+		return util.Transient(ctxend.Error(ctx))
 	}
 	if err := v.notes.removeNote(); err != nil {
 		return util.Transient(err)
@@ -301,7 +299,7 @@ func (v *podDir) discardNote(is podDirState) error {
 }
 
 // setUpAgain verifies, mounts again if needed, and fills a volume that is set up.
-func (v *podDir) setUpAgain(is note, want Dir) error {
+func (v *podDir) setUpAgain(ctx context.Context, is note, want Dir) error {
 	if err := is.differs(want); err != nil {
 		return fmt.Errorf("%w: %s: %w", volume.ErrAlreadyMounted, v.dir, err)
 	}
@@ -309,18 +307,18 @@ func (v *podDir) setUpAgain(is note, want Dir) error {
 		return util.Transient(err)
 	}
 	if want.Mount != nil {
-		if err := v.mounts.Mount(v.ctx, v.dir, *want.Mount); err != nil {
+		if err := v.mounts.Mount(ctx, v.dir, *want.Mount); err != nil {
 			return err
 		}
 	}
-	return v.fill(want)
+	return v.fill(ctx, want)
 }
 
 // make creates the directory and mounts on it. It returns the first directory that it
 // created, also together with an error.
-func (v *podDir) make(is podDirState, want Dir) (made string, err error) {
-	if v.ctx.Err() != nil {
-		return "", util.Transient(ctxend.Error(v.ctx))
+func (v *podDir) make(ctx context.Context, is podDirState, want Dir) (made string, err error) {
+	if ctx.Err() != nil {
+		return "", util.Transient(ctxend.Error(ctx))
 	}
 	if !is.exists {
 		if err := v.notes.claim(); err != nil {
@@ -334,18 +332,18 @@ func (v *podDir) make(is podDirState, want Dir) (made string, err error) {
 	if want.Mount == nil {
 		return made, nil
 	}
-	return made, v.mounts.mountOn(v.ctx, v.dir, *want.Mount)
+	return made, v.mounts.mountOn(ctx, v.dir, *want.Mount)
 }
 
 // finish sets the owner, mode and content of the directory, and notes that it is ready.
-func (v *podDir) finish(want Dir) error {
+func (v *podDir) finish(ctx context.Context, want Dir) error {
 	if err := setOwnerAndMode(v.dir, want); err != nil {
 		return util.Transient(fmt.Errorf("owner and mode of %s: %w", v.dir, err))
 	}
-	if err := v.fill(want); err != nil {
+	if err := v.fill(ctx, want); err != nil {
 		return err
 	}
-	err := context.Cause(v.ctx)
+	err := context.Cause(ctx)
 	if err == nil {
 		err = v.notes.mark(noteOf(want), v.parent)
 	}
@@ -355,25 +353,25 @@ func (v *podDir) finish(want Dir) error {
 	return nil
 }
 
-func (v *podDir) fill(want Dir) error {
+func (v *podDir) fill(ctx context.Context, want Dir) error {
 	if want.Fill == nil {
 		return nil
 	}
-	return want.Fill(v.ctx, v.dir)
+	return want.Fill(ctx, v.dir)
 }
 
 // undoFor limits the time in which a call that has ended reverts its changes.
 const undoFor = time.Second
 
 // undo reverts a failed SetUp; a directory that existed before stays.
-func (v *podDir) undo(was podDirState, made string) error {
-	if v.ctx.Err() != nil {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(v.ctx), undoFor)
+func (v *podDir) undo(ctx context.Context, was podDirState, made string) error {
+	if ctx.Err() != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), undoFor)
 		defer cancel()
-		v.ctx = ctx
 	}
 	if !was.mounted {
-		if err := v.mounts.Unmount(v.ctx, v.dir, util.KeepDirectory()); err != nil {
+		if err := v.mounts.Unmount(ctx, v.dir, util.KeepDirectory()); err != nil {
 			return err
 		}
 	}
@@ -385,29 +383,29 @@ func (v *podDir) undo(was podDirState, made string) error {
 	case was.exists:
 		return v.notes.removeNoteAndDirs()
 	}
-	if err := v.remove(); err != nil {
+	if err := v.remove(ctx); err != nil {
 		return err
 	}
 	return safepath.RemoveMade(context.Background(), made, v.dir)
 }
 
-func (v *podDir) tearDown() error {
-	is, err := v.lookAtPlace()
+func (v *podDir) tearDown(ctx context.Context) error {
+	is, err := v.lookAtPlace(ctx)
 	if err != nil {
 		return err
 	}
 	if !is.known {
-		return v.mounts.Unmount(v.ctx, v.dir)
+		return v.mounts.Unmount(ctx, v.dir)
 	}
 	if is.mounted {
-		if err := v.mounts.Unmount(v.ctx, v.dir, util.KeepDirectory()); err != nil {
+		if err := v.mounts.Unmount(ctx, v.dir, util.KeepDirectory()); err != nil {
 			return err
 		}
 	}
-	if v.ctx.Err() != nil {
-		return volume.AsUncertain(ctxend.Error(v.ctx))
+	if ctx.Err() != nil {
+		return volume.AsUncertain(ctxend.Error(ctx))
 	}
-	switch err := v.remove(); {
+	switch err := v.remove(ctx); {
 	case err == nil:
 		return nil
 	case is.mounted, errors.Is(err, errBegun):
@@ -422,7 +420,7 @@ var errBegun = errors.New("removed in part")
 
 // remove removes the notes, then the directory with all that is in it, and then the
 // directories of the notes.
-func (v *podDir) remove() error {
+func (v *podDir) remove(ctx context.Context) error {
 	p, err := v.pin()
 	if errors.Is(err, fs.ErrNotExist) {
 		return v.notes.removeNoteAndDirs()
@@ -436,7 +434,7 @@ func (v *podDir) remove() error {
 	}
 	err = p.rmdir()
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // something is in it
-		err = v.empty(p)
+		err = v.empty(ctx, p)
 	} else {
 		err = nil
 	}
@@ -450,7 +448,7 @@ func (v *podDir) remove() error {
 }
 
 // empty removes a pinned directory with all that is in it.
-func (v *podDir) empty(p *pinned) error {
+func (v *podDir) empty(ctx context.Context, p *pinned) error {
 	root, err := scrub.Open(context.Background(), v.dir)
 	if err != nil {
 		return err
@@ -458,8 +456,8 @@ func (v *podDir) empty(p *pinned) error {
 	if root.Identity().Mount != p.mount {
 		return errors.Join(fmt.Errorf("%s: %w", v.dir, errOnTop), root.Close())
 	}
-	_, err = root.Empty(v.ctx, scrub.Options{})
-	if v.ctx.Err() != nil { // a worker may still be in a system call
+	_, err = root.Empty(ctx, scrub.Options{})
+	if ctx.Err() != nil { // a worker may still be in a system call
 		_ = root.Check(context.Background(), scrub.Options{})
 	}
 	if err = errors.Join(err, root.Close()); err != nil {

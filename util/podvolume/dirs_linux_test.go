@@ -69,7 +69,7 @@ func notesInFiles(t *testing.T) {
 // isNoted reports whether there is a note, of either kind.
 func (n *dirsNode) isNoted(t *testing.T) bool {
 	t.Helper()
-	v, err := n.podDirAt(t.Context(), n.dir)
+	v, err := n.podDirAt(n.dir)
 	require.NoError(t, err)
 	_, err = v.notes.read()
 	require.True(t, err == nil || errors.Is(err, fs.ErrNotExist), "%v", err)
@@ -329,7 +329,7 @@ func TestPodDirsPinsNoMount(t *testing.T) {
 	m := mount.New(mount.Config{})
 	n := newDirsNode(t, m)
 	require.NoError(t, n.SetUp(t.Context(), n.dir, Dir{Mode: 0o777}))
-	v, err := n.podDirAt(t.Context(), n.dir)
+	v, err := n.podDirAt(n.dir)
 	require.NoError(t, err)
 	before, err := v.pin()
 	require.NoError(t, err)
@@ -338,7 +338,7 @@ func TestPodDirsPinsNoMount(t *testing.T) {
 	require.NoError(t, os.WriteFile(n.dir+"/precious", nil, 0o600))
 	_, err = v.pin()
 	require.ErrorIs(t, err, errOnTop)
-	require.ErrorIs(t, v.empty(before), errOnTop)
+	require.ErrorIs(t, v.empty(t.Context(), before), errOnTop)
 	require.ErrorIs(t, before.rmdir(), syscall.EBUSY)
 	require.FileExists(t, n.dir+"/precious")
 }
@@ -408,15 +408,15 @@ func TestPodDirsAtTargetInterrupted(t *testing.T) {
 	for _, up := range []bool{true, false} {
 		n := newDirsNode(t, mounttest.NewFake(mount.Config{}))
 		dir := n.host.Root() + "/x"
-		v, err := n.podDirAt(t.Context(), dir)
+		v, err := n.podDirAt(dir)
 		require.NoError(t, err)
 		if up { // until a tear-down began
 			require.NoError(t, n.SetUp(t.Context(), dir, Dir{Mode: 0o700}))
 			require.NoError(t, v.notes.removeNote())
 		} else {
-			is, err := v.look()
+			is, err := v.look(t.Context())
 			require.NoError(t, err)
-			_, err = v.make(is, Dir{})
+			_, err = v.make(t.Context(), is, Dir{})
 			require.NoError(t, err)
 		}
 		require.NoError(t, os.WriteFile(dir+"/file", nil, 0o600))

@@ -1,6 +1,7 @@
 package podvolume
 
 import (
+	"context"
 	"path"
 
 	"github.com/volumekit/volumekit/util"
@@ -37,13 +38,13 @@ func (is podDirState) isKubelets(want Dir) bool {
 // takeOver notes a volume that the kubelet has set up, and fills it. Owner and mode stay: the
 // pod may have changed them. After an error the volume is the kubelet's as before, but for
 // its content and the flags of its mount.
-func (v *podDir) takeOver(want Dir) error {
+func (v *podDir) takeOver(ctx context.Context, want Dir) error {
 	if want.Mount != nil {
-		if err := v.mounts.Mount(v.ctx, v.dir, *want.Mount); err != nil {
+		if err := v.mounts.Mount(ctx, v.dir, *want.Mount); err != nil {
 			return err
 		}
 	}
-	if err := v.fill(want); err != nil {
+	if err := v.fill(ctx, want); err != nil {
 		return err
 	}
 	if err := v.notes.mark(noteOf(want), -1); err != nil {

@@ -33,11 +33,11 @@ func (p *Mounts) GetCounted(ctx context.Context, dir string, walker *fsusage.Wal
 // else the files in it ([fsusage.Walker]), and the file system that it shares with
 // others. If the volume is not up the error wraps [volume.ErrNotMounted].
 func (p *Dirs) GetMetrics(ctx context.Context, dir string) (*volume.Metrics, error) {
-	v, err := p.podDirAt(ctx, dir)
+	v, err := p.podDirAt(dir)
 	if err != nil {
 		return nil, err
 	}
-	is, err := v.lookInTime()
+	is, err := v.lookInTime(ctx)
 	if err != nil {
 		return nil, err
 	}

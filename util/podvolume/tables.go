@@ -20,9 +20,8 @@ type tables struct {
 
 // A reading is one read of the mount table, for several callers.
 type reading struct {
-	ctx     context.Context // ends with the last waiting caller
-	cancel  context.CancelFunc
-	waiters int // under the lock of tables
+	waiters int                // under the lock of tables
+	cancel  context.CancelFunc // ends the read, called with the last waiting caller; nil: not begun
 
 	done chan struct{} // closed when the rest is set
 	view *mount.View
@@ -47,7 +46,6 @@ func (t *tables) join() *reading {
 	defer t.mu.Unlock()
 	if t.waiting == nil {
 		t.waiting = &reading{done: make(chan struct{})}
-		t.waiting.ctx, t.waiting.cancel = context.WithCancel(context.Background())
 	}
 	t.waiting.waiters++
 	if !t.busy {
@@ -63,17 +61,18 @@ func (t *tables) leave(r *reading) {
 	if r.waiters--; r.waiters > 0 {
 		return
 	}
-	r.cancel()
-	if t.waiting == r { // a later caller must not get the cancelled reading
-		t.waiting = nil
+	if r.cancel != nil {
+		r.cancel()
+		return
 	}
+	t.waiting = nil // begins for no caller
 }
 
 // readAll reads as long as callers wait.
 func (t *tables) readAll() {
-	for r := t.next(); r != nil; r = t.next() {
+	for ctx, r := t.next(); r != nil; ctx, r = t.next() {
 		var table mount.Table
-		if table, r.err = t.mounter.List(r.ctx); r.err == nil {
+		if table, r.err = t.mounter.List(ctx); r.err == nil {
 			r.view = table.View()
 		}
 		close(r.done)
@@ -81,10 +80,16 @@ func (t *tables) readAll() {
 	}
 }
 
-func (t *tables) next() *reading {
+// next begins the reading that callers wait for. It returns nil if no caller waits.
+func (t *tables) next() (context.Context, *reading) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r := t.waiting
 	t.waiting, t.busy = nil, r != nil
-	return r
+	if r == nil {
+		return nil, nil
+	}
+	var ctx context.Context
+	ctx, r.cancel = context.WithCancel(context.Background())
+	return ctx, r
 }

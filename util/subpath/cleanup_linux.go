@@ -24,7 +24,7 @@ func cleanup(ctx context.Context, c cleaner, podDir, volume string) error {
 		return err
 	}
 	defer all.close()
-	if err := c.cleanDirectory(all, path.Join(podDir, directoryName), volume, c.cleanContainer); err != nil {
+	if err := c.cleanDirectory(ctx, all, path.Join(podDir, directoryName), volume, c.cleanContainer); err != nil {
 		return err
 	}
 	// The directory may hold bind mounts of the pod's other volumes.
@@ -45,7 +45,7 @@ func openDirectory(name string) (node, error) {
 
 // cleanDirectory calls each for every entry of a directory, and removes the directory
 // if all calls succeed.
-func (c cleaner) cleanDirectory(in node, above, name string, each func(in node, dir, name string) error) error {
+func (c cleaner) cleanDirectory(ctx context.Context, in node, above, name string, each func(ctx context.Context, in node, dir, name string) error) error {
 	dir := path.Join(above, name)
 	fd, err := beneath.Open(in.fd, name, beneath.ToList, in.mount)
 	switch {
@@ -64,10 +64,10 @@ func (c cleaner) cleanDirectory(in node, above, name string, each func(in node, 
 	}
 	var errs []error
 	for _, name := range names {
-		if c.ctx.Err() != nil {
-			return errors.Join(append(errs, ctxend.Error(c.ctx))...)
+		if ctx.Err() != nil {
+			return errors.Join(append(errs, ctxend.Error(ctx))...)
 		}
-		errs = append(errs, each(n, dir, name))
+		errs = append(errs, each(ctx, n, dir, name))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err
@@ -78,11 +78,11 @@ func (c cleaner) cleanDirectory(in node, above, name string, each func(in node, 
 	return nil
 }
 
-func (c cleaner) cleanContainer(in node, dir, name string) error {
-	return c.cleanDirectory(in, dir, name, func(in node, dir, name string) error {
-		err := takeDown(c.ctx, c.mounter, in, dir, name)
-		if errors.Is(err, unix.EBUSY) && c.detach(in, dir, name) {
-			err = takeDown(c.ctx, c.mounter, in, dir, name)
+func (c cleaner) cleanContainer(ctx context.Context, in node, dir, name string) error {
+	return c.cleanDirectory(ctx, in, dir, name, func(ctx context.Context, in node, dir, name string) error {
+		err := takeDown(ctx, c.mounter, in, dir, name)
+		if errors.Is(err, unix.EBUSY) && c.detach(ctx, in, dir, name) {
+			err = takeDown(ctx, c.mounter, in, dir, name)
 		}
 		return err
 	})

@@ -1,6 +1,7 @@
 package subpath
 
 import (
+	"context"
 	"path"
 	"strconv"
 
@@ -15,7 +16,7 @@ import (
 // A file system lives until the last user of a detached mount closes its files, and no call
 // waits for that end. A disk must not look free while it is in use: so a file system on a
 // disk is detached only for a caller that checks the device itself.
-func (c cleaner) detach(in node, dir, name string) bool {
+func (c cleaner) detach(ctx context.Context, in node, dir, name string) bool {
 	n, err := openNode(in.fd, name)
 	if err != nil {
 		return false
@@ -24,7 +25,7 @@ func (c cleaner) detach(in node, dir, name string) bool {
 	if n.mount == in.mount || !c.may.gone && !isRemoved(n) {
 		return false
 	}
-	if !c.may.Disks && !isOnSame(n, in) && !c.isWithoutDisk(path.Join(dir, name)) {
+	if !c.may.Disks && !isOnSame(n, in) && !c.isWithoutDisk(ctx, path.Join(dir, name)) {
 		return false
 	}
 	target := "/proc/self/fd/" + strconv.Itoa(in.fd) + "/" + name
@@ -47,8 +48,8 @@ func isOnSame(a, b node) bool {
 }
 
 // isWithoutDisk reads the mount table, as the file system itself may not answer.
-func (c cleaner) isWithoutDisk(target string) bool {
-	list, err := c.mounter.List(c.ctx)
+func (c cleaner) isWithoutDisk(ctx context.Context, target string) bool {
+	list, err := c.mounter.List(ctx)
 	if err != nil {
 		return false
 	}

@@ -166,13 +166,13 @@ func cleanUp(ctx context.Context, m mount.Interface, podDir, volume string, may 
 		return err
 	}
 	_, err := inTime(ctx, podDir, volume, nil, func() (struct{}, error) {
-		return struct{}{}, cleanup(ctx, cleaner{ctx: ctx, mounter: m, may: may}, path.Clean(podDir), volume)
+		return struct{}{}, cleanup(ctx, cleaner{mounter: m, may: may}, path.Clean(podDir), volume)
 	})
 	return err
 }
 
+// A cleaner removes bind mounts.
 type cleaner struct {
-	ctx     context.Context
 	mounter mount.Interface
 	may     detachment
 }

@@ -50,9 +50,9 @@ func find(ctx context.Context, req Request) (node, error) {
 	if err != nil {
 		return node{}, err
 	}
-	w := &walk{ctx: ctx, req: req, mode: root.mode & (0o777 | unix.S_ISGID | unix.S_ISVTX), stack: []node{root}}
+	w := &walk{req: req, mode: root.mode & (0o777 | unix.S_ISGID | unix.S_ISVTX), stack: []node{root}}
 	defer w.close()
-	return w.resolve(newWay(req.Path))
+	return w.resolve(ctx, newWay(req.Path))
 }
 
 // findAtOnce opens the path by one system call. It succeeds if the path has no symbolic link
@@ -80,7 +80,6 @@ func findAtOnce(root int, req Request) (node, bool) {
 // A walk resolves a path from the volume's directory. Its stack has the open directories
 // to which ".." returns.
 type walk struct {
-	ctx   context.Context
 	req   Request
 	mode  uint32 // of created directories
 	stack []node
@@ -95,10 +94,10 @@ func (w *walk) close() {
 }
 
 // resolve returns the node at the end of the path. The caller closes it.
-func (w *walk) resolve(rest way) (node, error) {
+func (w *walk) resolve(ctx context.Context, rest way) (node, error) {
 	for part, ok := rest.next(); ok; part, ok = rest.next() {
-		if w.ctx.Err() != nil {
-			return node{}, ctxend.Error(w.ctx)
+		if ctx.Err() != nil {
+			return node{}, ctxend.Error(ctx)
 		}
 		if part == ".." {
 			if err := w.leaveDirectory(); err != nil {
@@ -106,7 +105,7 @@ func (w *walk) resolve(rest way) (node, error) {
 			}
 			continue
 		}
-		n, err := w.enter(part)
+		n, err := w.enter(ctx, part)
 		if err != nil {
 			return node{}, err
 		}
@@ -151,13 +150,13 @@ func (w *walk) follow(link node, rest *way) error {
 }
 
 // enter opens a component of the path, and creates it if the request says so.
-func (w *walk) enter(part string) (node, error) {
+func (w *walk) enter(ctx context.Context, part string) (node, error) {
 	if len(w.stack) > maxDepth {
 		return node{}, unix.ENAMETOOLONG
 	}
 	n, err := openNode(w.top().fd, part)
 	for try := 0; errors.Is(err, unix.ENOENT) && w.req.Create && try < maxTries; try++ {
-		if n, err = w.create(part); w.ctx.Err() != nil {
+		if n, err = w.create(ctx, part); ctx.Err() != nil {
 			break
 		}
 	}
@@ -169,7 +168,7 @@ func (w *walk) enter(part string) (node, error) {
 		return node{}, fmt.Errorf("%w: on %s", mount.ErrSubmounts, input.Quote(part))
 	}
 	if w.req.Create {
-		err = w.setMode(n)
+		err = w.setMode(ctx, n)
 	}
 	if err != nil {
 		n.close()
@@ -179,9 +178,9 @@ func (w *walk) enter(part string) (node, error) {
 
 // create creates a directory that no user can enter: that mode marks it as unfinished for
 // setMode, also if another call or a process that has died created it.
-func (w *walk) create(part string) (node, error) {
-	if w.ctx.Err() != nil {
-		return node{}, ctxend.Error(w.ctx)
+func (w *walk) create(ctx context.Context, part string) (node, error) {
+	if ctx.Err() != nil {
+		return node{}, ctxend.Error(ctx)
 	}
 	made := unix.Mkdirat(w.top().fd, part, unfinished)
 	if made != nil && !errors.Is(made, unix.EEXIST) {
@@ -199,13 +198,13 @@ const unfinished = 0
 // enter exposes nothing. A directory that this call created is finished for any owner:
 // a server may map root to another user. No later call would recognize that directory, so
 // it is finished even after the end of ctx.
-func (w *walk) setMode(n node) error {
+func (w *walk) setMode(ctx context.Context, n node) error {
 	owned := int(n.uid) == os.Geteuid()
 	if !n.isDirectory() || n.mode&0o1777 != unfinished || !owned && !n.made {
 		return nil
 	}
-	if owned && w.ctx.Err() != nil {
-		return ctxend.Error(w.ctx)
+	if owned && ctx.Err() != nil {
+		return ctxend.Error(ctx)
 	}
 	empty, err := isEmpty(n)
 	if err != nil || !empty {

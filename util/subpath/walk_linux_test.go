@@ -12,13 +12,13 @@ import (
 )
 
 // walkIn returns a walk that creates missing directories.
-func walkIn(ctx context.Context, t *testing.T, dir string) *walk {
+func walkIn(t *testing.T, dir string) *walk {
 	t.Helper()
 	fd, err := unix.Open(dir, toLook, 0)
 	require.NoError(t, err)
 	root, err := lookAt(fd)
 	require.NoError(t, err)
-	w := &walk{ctx: ctx, req: Request{Create: true}, mode: root.mode & 0o777, stack: []node{root}}
+	w := &walk{req: Request{Create: true}, mode: root.mode & 0o777, stack: []node{root}}
 	t.Cleanup(w.close)
 	return w
 }
@@ -29,10 +29,10 @@ func TestNothingIsCreatedLate(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.Mkdir(dir+"/begun", unfinished))
 	ctx, cancel := context.WithCancel(t.Context())
-	w := walkIn(ctx, t, dir)
+	w := walkIn(t, dir)
 	cancel()
 	for _, name := range []string{"new", "begun"} {
-		_, err := w.enter(name)
+		_, err := w.enter(ctx, name)
 		require.ErrorIs(t, err, context.Canceled, name)
 	}
 	require.NoDirExists(t, dir+"/new")
@@ -51,13 +51,13 @@ func TestRootSquash(t *testing.T) {
 	require.NoError(t, os.Chmod(dir, 0o777))
 	require.NoError(t, os.Mkdir(dir+"/nobodys", unfinished)) // of another user, and not created by the walk
 	require.NoError(t, os.Chown(dir+"/nobodys", nobody, nobody))
-	w := walkIn(t.Context(), t, dir)
+	w := walkIn(t, dir)
 	runAs(t, nobody, func() {
-		n, err := w.enter("nobodys")
+		n, err := w.enter(t.Context(), "nobodys")
 		require.NoError(t, err)
 		n.close()
 		for _, name := range []string{"made", "deeper"} {
-			n, err := w.enter(name)
+			n, err := w.enter(t.Context(), name)
 			require.NoError(t, err)
 			w.stack = append(w.stack, n)
 		}
@@ -69,7 +69,7 @@ func TestRootSquash(t *testing.T) {
 	}
 }
 
-// runAs runs do runAs another user to file systems (setfsuid).
+// runAs calls do as another user to file systems (setfsuid).
 func runAs(t *testing.T, user int, do func()) {
 	t.Helper()
 	runtime.LockOSThread()

@@ -21,7 +21,7 @@ func TestBuildShowsSource(t *testing.T) {
 	require.NoError(t, os.Mkdir(dir+"/source", 0o755))
 	for tier := TierClassic; tier <= KernelTier(); tier++ {
 		s := &spec.Spec{Source: dir + "/source"}
-		source, err := OpenSource(new(lookup.Resolver).WithoutLinks(t.Context()), s)
+		source, err := OpenSource(t.Context(), new(lookup.Resolver).WithoutLinks(), s)
 		require.NoError(t, err)
 		b := Builder{Tier: tier, StagingDir: dir + "/staging"}
 		tree, err := b.BuildBind(source, s)

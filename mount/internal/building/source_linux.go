@@ -1,6 +1,7 @@
 package building
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -34,8 +35,8 @@ const (
 )
 
 // OpenSource opens the source of a bind mount.
-func OpenSource(l lookup.Lookup, s *spec.Spec) (*Source, error) {
-	fd, err := openSource(l, s)
+func OpenSource(ctx context.Context, l lookup.Lookup, s *spec.Spec) (*Source, error) {
+	fd, err := openSource(ctx, l, s)
 	if err != nil {
 		return nil, fmt.Errorf("source: %w", err)
 	}
@@ -58,9 +59,9 @@ func (s *Source) Close() { kernel.Close(s.FD, s.anchored) }
 
 // openSource returns a descriptor of the source. The source file stays open during the copy,
 // or is found closed: a caller that has given up may close it at any time.
-func openSource(l lookup.Lookup, s *spec.Spec) (int, error) {
+func openSource(ctx context.Context, l lookup.Lookup, s *spec.Spec) (int, error) {
 	if s.SourceFile == nil {
-		return l.Open(s.Source, 0)
+		return l.Open(ctx, s.Source, 0)
 	}
 	conn, err := s.SourceFile.SyscallConn()
 	if err != nil {

@@ -23,7 +23,7 @@ func TestSourceFileIsNoLink(t *testing.T) {
 	require.NoError(t, err)
 	link := os.NewFile(uintptr(fd), name)
 	defer func() { _ = link.Close() }()
-	_, err = OpenSource(new(lookup.Resolver).WithoutLinks(t.Context()), &spec.Spec{SourceFile: link})
+	_, err = OpenSource(t.Context(), new(lookup.Resolver).WithoutLinks(), &spec.Spec{SourceFile: link})
 	require.ErrorIs(t, err, unix.ELOOP)
 }
 

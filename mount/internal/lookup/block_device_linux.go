@@ -1,6 +1,7 @@
 package lookup
 
 import (
+	"context"
 	"errors"
 	"path"
 
@@ -10,12 +11,12 @@ import (
 
 // FindBlockDevice returns the number of the block device at a path, with all links
 // followed. A missing path is no error and no block device.
-func (l Lookup) FindBlockDevice(p string) (d kernel.Device, block bool, err error) {
+func (l Lookup) FindBlockDevice(ctx context.Context, p string) (d kernel.Device, block bool, err error) {
 	for range maxLinks {
 		if !path.IsAbs(p) {
 			return d, false, nil
 		}
-		next, x, err := l.statNode(p)
+		next, x, err := l.statNode(ctx, p)
 		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
 			return d, false, nil
 		}
@@ -29,17 +30,17 @@ func (l Lookup) FindBlockDevice(p string) (d kernel.Device, block bool, err erro
 
 // statNode returns the type and number of the file at a path, and the target of a symbolic
 // link.
-func (l Lookup) statNode(p string) (next string, x unix.Statx_t, err error) {
+func (l Lookup) statNode(ctx context.Context, p string) (next string, x unix.Statx_t, err error) {
 	dir, name := path.Split(p)
 	if name == "" || name == "." || name == ".." { // a directory, if anything
 		return "", x, nil
 	}
-	parent, err := l.Open(dir, unix.O_DIRECTORY)
+	parent, err := l.Open(ctx, dir, unix.O_DIRECTORY)
 	if err != nil {
 		return "", x, err
 	}
 	defer kernel.Close(parent)
-	fd, err := l.OpenChild(parent, name)
+	fd, err := l.OpenChild(ctx, parent, name)
 	if err != nil {
 		return "", x, err
 	}

@@ -39,8 +39,8 @@ func (r *Resolver) resolveParent(ctx context.Context, p string) (at, link string
 	if p == "/" {
 		return p, "", nil
 	}
-	l := r.FollowingLinks(ctx)
-	parent, name, err := l.OpenParent(p)
+	l := r.FollowingLinks()
+	parent, name, err := l.OpenParent(ctx, p)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
 		dir, err := r.Resolve(ctx, path.Dir(p))
 		return path.Join(dir, path.Base(p)), "", err
@@ -53,7 +53,7 @@ func (r *Resolver) resolveParent(ctx context.Context, p string) (at, link string
 		kernel.Close(parent)
 		return "", "", err
 	}
-	found, err := l.step(parent, name, 0) // it closes parent
+	found, err := l.step(ctx, parent, name, 0) // it closes parent
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
 		return path.Join(where, name), "", nil
 	}

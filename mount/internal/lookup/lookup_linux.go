@@ -10,50 +10,45 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Lookup opens paths for one caller. It lives as long as one of the caller's calls, so it
-// may hold the context.
+// A Lookup opens paths by one rule for symbolic links. Its methods return soon after the end of
+// their context.
 type Lookup struct {
 	resolver *Resolver
-	ctx      context.Context
 	follow   bool
 }
 
 // FollowingLinks returns a lookup that follows the symbolic links on the way, but not one
 // in the last component.
-func (r *Resolver) FollowingLinks(ctx context.Context) Lookup {
-	return Lookup{resolver: r, ctx: ctx, follow: true}
-}
+func (r *Resolver) FollowingLinks() Lookup { return Lookup{resolver: r, follow: true} }
 
 // WithoutLinks returns a lookup to which each symbolic link is ELOOP.
-func (r *Resolver) WithoutLinks(ctx context.Context) Lookup {
-	return Lookup{resolver: r, ctx: ctx}
-}
+func (r *Resolver) WithoutLinks() Lookup { return Lookup{resolver: r} }
 
 // OpenParent opens the parent directory of p, an absolute path, and returns it with the
 // last component. The parent of "/" is "/", the component ".".
-func (l Lookup) OpenParent(p string) (fd int, name string, err error) {
+func (l Lookup) OpenParent(ctx context.Context, p string) (fd int, name string, err error) {
 	dir, name := path.Split(path.Clean(p))
 	if name == "" {
 		name = "."
 	}
-	fd, err = l.Open(dir, unix.O_DIRECTORY)
+	fd, err = l.Open(ctx, dir, unix.O_DIRECTORY)
 	return fd, name, err
 }
 
 // Open opens p, an absolute path. Flags may hold O_DIRECTORY, which also follows a link in
 // the last component.
-func (l Lookup) Open(p string, flags int) (int, error) {
-	if l.ctx.Done() == nil {
+func (l Lookup) Open(ctx context.Context, p string, flags int) (int, error) {
+	if ctx.Done() == nil {
 		return l.openWaiting(p, flags)
 	}
-	if err := l.ctx.Err(); err != nil {
-		return -1, ctxend.Error(l.ctx)
+	if err := ctx.Err(); err != nil {
+		return -1, ctxend.Error(ctx)
 	}
 	fd, err := kernel.OpenCached(unix.AT_FDCWD, p, flags, l.resolve())
 	if !kernel.IsUncached(err) {
 		return fd, err
 	}
-	return l.openStepwise(p, flags)
+	return l.openStepwise(ctx, p, flags)
 }
 
 func (l Lookup) resolve() uint64 {
@@ -75,8 +70,8 @@ func (l Lookup) openWaiting(p string, flags int) (int, error) {
 
 // OpenChild opens a name in a directory: the root of the top mount there, or the file
 // itself. It never follows a link. To a lookup without links one is ELOOP.
-func (l Lookup) OpenChild(parent int, name string) (int, error) {
-	if l.ctx.Done() == nil {
+func (l Lookup) OpenChild(ctx context.Context, parent int, name string) (int, error) {
+	if ctx.Done() == nil {
 		return l.openChildWaiting(parent, name)
 	}
 	fd, err := kernel.OpenCached(parent, name, 0, l.resolve())
@@ -87,7 +82,7 @@ func (l Lookup) OpenChild(parent int, name string) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	found, err := l.stepWaiting(dir, name, 0)
+	found, err := l.stepWaiting(ctx, dir, name, 0)
 	if err != nil {
 		return -1, err
 	}

@@ -37,8 +37,8 @@ func TestLookupStepwise(t *testing.T) {
 	} {
 		for _, flags := range []int{0, unix.O_DIRECTORY} {
 			for _, follow := range []bool{false, true} {
-				l := Lookup{resolver: resolver, ctx: t.Context(), follow: follow}
-				got, gotErr := l.Open(dir+p, flags)
+				l := Lookup{resolver: resolver, follow: follow}
+				got, gotErr := l.Open(t.Context(), dir+p, flags)
 				want, wantErr := kernel.RetryOpen(func() (int, error) {
 					if !follow {
 						return safepath.Open(t.Context(), unix.AT_FDCWD, dir+p, flags)
@@ -76,7 +76,7 @@ func openFiles(t *testing.T) int {
 func TestLookupEndedContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := new(Resolver).WithoutLinks(ctx).Open("/", 0)
+	_, err := new(Resolver).WithoutLinks().Open(ctx, "/", 0)
 	require.ErrorIs(t, err, context.Canceled)
 }
 
@@ -91,7 +91,7 @@ func TestLookupInProc(t *testing.T) {
 	for _, cached := range []bool{true, false} {
 		kernel.WithoutCachedLookups = !cached
 		for _, p := range []string{kernel.DescriptorPath(int(dir.Fd())) + "/sub", "/proc/self/root/proc/self/cwd/."} {
-			fd, err := new(Resolver).FollowingLinks(t.Context()).Open(p, 0)
+			fd, err := new(Resolver).FollowingLinks().Open(t.Context(), p, 0)
 			require.NoError(t, err, p)
 			kernel.Close(fd)
 		}

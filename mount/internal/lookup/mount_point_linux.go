@@ -34,13 +34,13 @@ func (r *Resolver) IsMountPoint(ctx context.Context, p string) (bool, error) {
 
 // isMountPointStepwise compares the mount of p with that of its parent directory.
 func (r *Resolver) isMountPointStepwise(ctx context.Context, p string) (bool, error) {
-	l := r.FollowingLinks(ctx)
-	parent, name, err := l.OpenParent(p)
+	l := r.FollowingLinks()
+	parent, name, err := l.OpenParent(ctx, p)
 	if err != nil {
 		return false, err
 	}
 	defer kernel.Close(parent)
-	fd, err := l.OpenChild(parent, name)
+	fd, err := l.OpenChild(ctx, parent, name)
 	if err != nil {
 		return false, err
 	}
@@ -92,11 +92,11 @@ func (r *Resolver) MountIDAt(ctx context.Context, p string) (uint64, error) {
 
 // openStepwise opens p with O_PATH. It does not follow a link at p.
 func (r *Resolver) openStepwise(ctx context.Context, p string) (int, error) {
-	l := r.FollowingLinks(ctx)
-	parent, name, err := l.OpenParent(p)
+	l := r.FollowingLinks()
+	parent, name, err := l.OpenParent(ctx, p)
 	if err != nil {
 		return -1, err
 	}
 	defer kernel.Close(parent)
-	return l.OpenChild(parent, name)
+	return l.OpenChild(ctx, parent, name)
 }

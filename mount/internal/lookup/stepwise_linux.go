@@ -1,6 +1,7 @@
 package lookup
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path"
@@ -15,7 +16,7 @@ import (
 const maxLinks = 40
 
 // openStepwise opens a path component by component.
-func (l Lookup) openStepwise(p string, flags int) (int, error) {
+func (l Lookup) openStepwise(ctx context.Context, p string, flags int) (int, error) {
 	at, err := openRoot()
 	if err != nil {
 		return -1, err
@@ -31,7 +32,7 @@ func (l Lookup) openStepwise(p string, flags int) (int, error) {
 		if rest != "" {
 			kind = unix.O_DIRECTORY
 		}
-		found, err := l.step(at, part, kind) // it closes at
+		found, err := l.step(ctx, at, part, kind) // it closes at
 		if err != nil {
 			return -1, err
 		}
@@ -87,7 +88,7 @@ type found struct {
 
 // step opens a component of a directory. It closes the directory unless the component is a
 // symbolic link.
-func (l Lookup) step(dir int, part string, kind int) (found, error) {
+func (l Lookup) step(ctx context.Context, dir int, part string, kind int) (found, error) {
 	fd, err := kernel.OpenCached(dir, part, 0, unix.RESOLVE_NO_SYMLINKS)
 	if err == nil {
 		kernel.Close(dir)
@@ -97,23 +98,23 @@ func (l Lookup) step(dir int, part string, kind int) (found, error) {
 		kernel.Close(dir)
 		return found{}, err
 	}
-	return l.stepWaiting(dir, part, kind)
+	return l.stepWaiting(ctx, dir, part, kind)
 }
 
 // stepWaiting is step in a goroutine, one at a time for the directory's mount. It owns the
 // directory's descriptor.
-func (l Lookup) stepWaiting(dir int, part string, kind int) (found, error) {
+func (l Lookup) stepWaiting(ctx context.Context, dir int, part string, kind int) (found, error) {
 	id, err := kernel.Identify(dir)
 	if err != nil {
 		kernel.Close(dir)
 		return found{fd: -1}, err
 	}
-	unlock, err := l.resolver.waiting.Lock(l.ctx, fmt.Sprint(id.Mount))
+	unlock, err := l.resolver.waiting.Lock(ctx, fmt.Sprint(id.Mount))
 	if err != nil {
 		kernel.Close(dir)
-		return found{fd: -1}, ctxend.Error(l.ctx)
+		return found{fd: -1}, ctxend.Error(ctx)
 	}
-	return ctxend.Await(l.ctx, ctxend.Kernel, func() (found, error) {
+	return ctxend.Await(ctx, ctxend.Kernel, func() (found, error) {
 		defer unlock()
 		return openComponent(dir, part, kind, l.follow)
 	}, func(late found, err error) {

@@ -91,7 +91,7 @@ func (a *arrival) close() {
 
 // openSource opens the source, which must be a directory if the target is one.
 func (a *arrival) openSource(ctx context.Context) (err error) {
-	a.source, err = building.OpenSource(a.maker.Resolver.WithoutLinks(ctx), a.spec)
+	a.source, err = building.OpenSource(ctx, a.maker.Resolver.WithoutLinks(), a.spec)
 	if err == nil && a.source.ID.Dir != a.target.dir {
 		err = fmt.Errorf("one of source and target is a directory, the other is not: %w", unix.ENOTDIR)
 	}

@@ -56,7 +56,7 @@ func (m *Maker) tryLock(target string) (unlock func(), ok bool) {
 // createTarget creates the target in its parent, if the parent's mount has a unique mount ID
 // (Linux 6.8).
 func (a *arrival) createTarget(ctx context.Context, dir NewDirectory) bool {
-	parent, name, err := a.maker.Resolver.WithoutLinks(ctx).OpenParent(a.spec.Target)
+	parent, name, err := a.maker.Resolver.WithoutLinks().OpenParent(ctx, a.spec.Target)
 	if err != nil {
 		return false
 	}

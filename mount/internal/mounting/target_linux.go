@@ -27,20 +27,20 @@ var noTarget = target{fd: -1, parent: -1}
 
 // openTarget resolves the target.
 func (a *arrival) openTarget(ctx context.Context) error {
-	l := a.maker.Resolver.WithoutLinks(ctx)
+	l := a.maker.Resolver.WithoutLinks()
 	a.target = noTarget
 	open := a.target.open
 	if !record.ReportsParents() {
 		open = a.target.openInParent
 	}
-	if err := open(l, a.spec.Target); err != nil {
+	if err := open(ctx, l, a.spec.Target); err != nil {
 		return fmt.Errorf("target: %w", err)
 	}
 	return nil
 }
 
-func (t *target) open(l lookup.Lookup, path string) (err error) {
-	if t.fd, err = l.Open(path, 0); err != nil {
+func (t *target) open(ctx context.Context, l lookup.Lookup, path string) (err error) {
+	if t.fd, err = l.Open(ctx, path, 0); err != nil {
 		return err
 	}
 	s, err := kernel.LocationOf(t.fd)
@@ -50,11 +50,11 @@ func (t *target) open(l lookup.Lookup, path string) (err error) {
 
 // openInParent opens the target by its parent, whose mount shows whether the target is a mount
 // point.
-func (t *target) openInParent(l lookup.Lookup, path string) (err error) {
-	if t.parent, t.name, err = l.OpenParent(path); err != nil {
+func (t *target) openInParent(ctx context.Context, l lookup.Lookup, path string) (err error) {
+	if t.parent, t.name, err = l.OpenParent(ctx, path); err != nil {
 		return err
 	}
-	if t.fd, err = l.OpenChild(t.parent, t.name); err != nil {
+	if t.fd, err = l.OpenChild(ctx, t.parent, t.name); err != nil {
 		return err
 	}
 	s, err := kernel.LocationOf(t.fd)

@@ -47,7 +47,7 @@ func TestVerifyByLookup(t *testing.T) {
 	dir := newTmpfs(t, "target")
 	m := newMaker()
 	before := noTarget
-	require.NoError(t, before.openInParent(m.Resolver.WithoutLinks(t.Context()), dir+"/target"))
+	require.NoError(t, before.openInParent(t.Context(), m.Resolver.WithoutLinks(), dir+"/target"))
 	defer before.close()
 	require.NoError(t, unix.Mount("x", dir+"/target", "tmpfs", unix.MS_RDONLY, ""))
 	mounted := arrival{maker: m, spec: &spec.Spec{Target: dir + "/target"}}

@@ -151,11 +151,11 @@ func TestEntriesEqualTable(t *testing.T) {
 		require.NoError(t, err)
 		listed, err := record.List()
 		require.NoError(t, err)
-		l := borrowReader(t.Context())
-		defer l.release()
+		l := borrowReader()
+		defer l.Return()
 		var read []mountinfo.Entry
 		for _, id := range listed {
-			entry, ok, err := l.readEntry(id)
+			entry, ok, err := l.readEntry(t.Context(), id)
 			require.NoError(t, err)
 			require.True(t, ok)
 			read = append(read, entry)

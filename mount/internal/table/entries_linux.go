@@ -11,12 +11,12 @@ import (
 
 // entry returns the mount table's entry of a mount.
 func (c *Cache) entry(ctx context.Context, id uint64) (mountinfo.Entry, error) {
-	r := borrowReader(ctx)
-	defer r.release()
+	r := borrowReader()
+	defer r.Return()
 	if _, err := c.findSourced(ctx, func(*index) []uint64 { return nil }); err != nil {
 		return mountinfo.Entry{}, err
 	}
-	entry, ok, err := r.readEntry(id)
+	entry, ok, err := r.readEntry(ctx, id)
 	if err == nil && !ok {
 		err = unix.ENOENT
 	}
@@ -26,15 +26,15 @@ func (c *Cache) entry(ctx context.Context, id uint64) (mountinfo.Entry, error) {
 // entriesFrom returns the entries of the mounts from a source, in ascending order of their
 // unique mount IDs.
 func (c *Cache) entriesFrom(ctx context.Context, s source) ([]mountinfo.Entry, error) {
-	r := borrowReader(ctx)
-	defer r.release()
+	r := borrowReader()
+	defer r.Return()
 	candidates, err := c.findSourced(ctx, func(x *index) []uint64 { return x.mountsFrom(s) })
 	if err != nil {
 		return nil, err
 	}
 	var entries []mountinfo.Entry
 	for _, id := range candidates {
-		entry, ok, err := r.readEntry(id)
+		entry, ok, err := r.readEntry(ctx, id)
 		if err == nil && ok {
 			ok, err = s.matches(entry)
 		}

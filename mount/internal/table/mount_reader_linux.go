@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"path"
 	"strings"
-	"sync"
 
 	"github.com/volumekit/volumekit/mount/internal/kernel"
 	"github.com/volumekit/volumekit/mount/internal/mountinfo"
@@ -15,39 +14,23 @@ import (
 	"github.com/volumekit/volumekit/util/ctxend"
 )
 
-// A mountReader reads the mounts of one answer, until its context ends.
-type mountReader struct {
-	record.Reader
-	ctx context.Context
-}
+// A mountReader reads the mounts of one answer. Reads fail after the end of their context.
+type mountReader struct{ *record.Reader }
 
-var mountReaders = sync.Pool{New: func() any { return new(mountReader) }}
+// borrowReader returns a reader, for calls that read few mounts. The caller calls Return.
+func borrowReader() mountReader { return mountReader{record.Borrow()} }
 
-// borrowReader returns a reader from the pool, whose reads fail after the end of ctx. The
-// caller calls release.
-func borrowReader(ctx context.Context) *mountReader {
-	r := mountReaders.Get().(*mountReader)
-	r.ctx = ctx
-	return r
-}
-
-// release ends the use of a borrowed reader.
-func (r *mountReader) release() {
-	r.ctx = nil
-	mountReaders.Put(r)
-}
-
-func (r *mountReader) read(id, mask uint64) (record.Record, error) {
-	if r.ctx.Err() != nil {
-		return record.Record{}, ctxend.Error(r.ctx)
+func (r mountReader) read(ctx context.Context, id, mask uint64) (record.Record, error) {
+	if ctx.Err() != nil {
+		return record.Record{}, ctxend.Error(ctx)
 	}
 	return r.Reader.Read(id, mask)
 }
 
 // readEntry returns the mount table's entry of a mount. ok is false for a mount outside the
 // table.
-func (r *mountReader) readEntry(id uint64) (_ mountinfo.Entry, ok bool, err error) {
-	f, err := r.read(id, record.WantLine)
+func (r mountReader) readEntry(ctx context.Context, id uint64) (_ mountinfo.Entry, ok bool, err error) {
+	f, err := r.read(ctx, id, record.WantLine)
 	if errors.Is(err, fs.ErrNotExist) {
 		return mountinfo.Entry{}, false, nil
 	}
@@ -58,8 +41,8 @@ func (r *mountReader) readEntry(id uint64) (_ mountinfo.Entry, ok bool, err erro
 }
 
 // readContent returns the content at a path in a mount.
-func (r *mountReader) readContent(in uint64, p string) (mountinfo.Content, error) {
-	f, err := r.read(in, record.WantDevice|record.WantRoot|record.WantPoint|record.WantType|record.WantSource)
+func (r mountReader) readContent(ctx context.Context, in uint64, p string) (mountinfo.Content, error) {
+	f, err := r.read(ctx, in, record.WantDevice|record.WantRoot|record.WantPoint|record.WantType|record.WantSource)
 	if err != nil {
 		return mountinfo.Content{}, err
 	}
@@ -83,8 +66,8 @@ func (r *mountReader) readContent(in uint64, p string) (mountinfo.Content, error
 
 // readReference returns the mount point of a mount that shows root and is visible. It returns
 // "" for any other mount, and for a mount at the path except.
-func (r *mountReader) readReference(id uint64, root, except string) (point string, err error) {
-	f, err := r.read(id, record.WantRoot|record.WantPoint|record.WantType|record.WantSource)
+func (r mountReader) readReference(ctx context.Context, id uint64, root, except string) (point string, err error) {
+	f, err := r.read(ctx, id, record.WantRoot|record.WantPoint|record.WantType|record.WantSource)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
@@ -96,7 +79,7 @@ func (r *mountReader) readReference(id uint64, root, except string) (point strin
 		return "", err
 	}
 	point = string(f.MountPoint())
-	if visible, err := r.isVisible(id, point); err != nil || !visible {
+	if visible, err := r.isVisible(ctx, id, point); err != nil || !visible {
 		return "", err
 	}
 	return point, nil

@@ -13,9 +13,9 @@ import (
 // references returns the other mount points at which the content of a spot is visible, sorted.
 // If reading the mount table is faster, the error wraps errors.ErrUnsupported.
 func (c *Cache) references(ctx context.Context, s spot) ([]string, error) {
-	r := borrowReader(ctx)
-	defer r.release()
-	content, err := r.readContent(s.unique, s.path)
+	r := borrowReader()
+	defer r.Return()
+	content, err := r.readContent(ctx, s.unique, s.path)
 	if err != nil {
 		return nil, err
 	}
@@ -28,7 +28,7 @@ func (c *Cache) references(ctx context.Context, s spot) ([]string, error) {
 		if id == s.unique { // shows the content at the spot alone
 			continue
 		}
-		point, err := r.readReference(id, content.Root, s.path)
+		point, err := r.readReference(ctx, id, content.Root, s.path)
 		if err != nil {
 			return nil, err
 		}

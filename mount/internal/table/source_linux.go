@@ -22,7 +22,7 @@ type source struct {
 func findSource(ctx context.Context, paths *lookup.Resolver, text string) (s source, err error) {
 	s.text = text
 	s.findDevice = func(p string) (kernel.Device, bool, error) {
-		return paths.FollowingLinks(ctx).FindBlockDevice(p)
+		return paths.FollowingLinks().FindBlockDevice(ctx, p)
 	}
 	s.device, s.block, err = s.findDevice(text)
 	return s, err

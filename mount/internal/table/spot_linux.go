@@ -20,13 +20,13 @@ type spot struct {
 
 // findSpot resolves the links on the way to p, but not a link at p itself.
 func findSpot(ctx context.Context, paths *lookup.Resolver, p string) (spot, error) {
-	l := paths.FollowingLinks(ctx)
-	parent, name, err := l.OpenParent(p)
+	l := paths.FollowingLinks()
+	parent, name, err := l.OpenParent(ctx, p)
 	if err != nil {
 		return spot{}, err
 	}
 	defer kernel.Close(parent)
-	fd, err := l.OpenChild(parent, name)
+	fd, err := l.OpenChild(ctx, parent, name)
 	if err != nil {
 		return spot{}, err
 	}

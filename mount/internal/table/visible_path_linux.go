@@ -1,6 +1,7 @@
 package table
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,14 +19,14 @@ var errUncached = fmt.Errorf("the path of a mount is not cached: %w", errors.Err
 // isVisible reports whether a lookup of a mount's mount point arrives at the mount. If the
 // kernel's memory does not hold the whole path, the lookup of a directory above it can still
 // show that another mount hides the mount.
-func (r *mountReader) isVisible(id uint64, point string) (bool, error) {
+func (r mountReader) isVisible(ctx context.Context, id uint64, point string) (bool, error) {
 	for dir := point; path.IsAbs(dir); dir = path.Dir(dir) {
 		at, err := lookUpMount(dir)
 		switch {
 		case err == nil && dir == point:
 			return at == id, nil
 		case err == nil:
-			expected, err := r.mountAbove(id, dir)
+			expected, err := r.mountAbove(ctx, id, dir)
 			if err == nil && expected == at {
 				err = errUncached
 			}
@@ -39,9 +40,9 @@ func (r *mountReader) isVisible(id uint64, point string) (bool, error) {
 
 // mountAbove returns the mount that contains dir, a directory above a mount, among the parents
 // of the mount.
-func (r *mountReader) mountAbove(id uint64, dir string) (uint64, error) {
+func (r mountReader) mountAbove(ctx context.Context, id uint64, dir string) (uint64, error) {
 	for {
-		f, err := r.read(id, record.WantMount|record.WantPoint)
+		f, err := r.read(ctx, id, record.WantMount|record.WantPoint)
 		if errors.Is(err, fs.ErrNotExist) {
 			return 0, errUncached
 		}

@@ -73,7 +73,7 @@ func (u *Unmounter) removeFromTable(ctx context.Context, path string, id uint64)
 // that is 0. It registers the departure of the mount, and holds the superblock if no other
 // mount outlives it.
 func (d *departure) findMount(ctx context.Context, id uint64) (mounted bool, err error) {
-	if d.parent, d.name, err = d.u.Resolver.WithoutLinks(ctx).OpenParent(d.path); err != nil {
+	if d.parent, d.name, err = d.u.Resolver.WithoutLinks().OpenParent(ctx, d.path); err != nil {
 		return false, err
 	}
 	above, err := kernel.LocationOf(d.parent)
@@ -118,7 +118,7 @@ func (d *departure) findMount(ctx context.Context, id uint64) (mounted bool, err
 
 // openMount opens the root of the top mount at the path, or a symbolic link itself.
 func (d *departure) openMount(ctx context.Context) (int, error) {
-	return d.u.Resolver.FollowingLinks(ctx).OpenChild(d.parent, d.name)
+	return d.u.Resolver.FollowingLinks().OpenChild(ctx, d.parent, d.name)
 }
 
 // register registers the departure and reports whether the superblock is outlived. A mount of

@@ -16,12 +16,12 @@ func (u *Unmounter) Isolate(ctx context.Context, target string) error {
 		return ctxend.Error(ctx)
 	}
 	defer unlock()
-	parent, name, err := u.Resolver.WithoutLinks(ctx).OpenParent(target)
+	parent, name, err := u.Resolver.WithoutLinks().OpenParent(ctx, target)
 	if err != nil {
 		return err
 	}
 	defer kernel.Close(parent)
-	fd, err := u.Resolver.FollowingLinks(ctx).OpenChild(parent, name)
+	fd, err := u.Resolver.FollowingLinks().OpenChild(ctx, parent, name)
 	if err != nil {
 		return err
 	}

@@ -49,7 +49,7 @@ func (u *Unmounter) Remove(ctx context.Context, r Removal) (unmounted, removed b
 //   - the kernel has unique mount IDs (Linux 6.8).
 func (d *departure) findRemovable(ctx context.Context, r Removal) (mounted, ok bool) {
 	var err error
-	if d.parent, d.name, err = d.u.Resolver.WithoutLinks(ctx).OpenParent(r.Path); err != nil {
+	if d.parent, d.name, err = d.u.Resolver.WithoutLinks().OpenParent(ctx, r.Path); err != nil {
 		return false, false
 	}
 	above, err := kernel.LocationOf(d.parent)

@@ -59,12 +59,12 @@ func containsAll(table, mounts []*mountinfo.Entry) bool {
 // findTree returns the ID of the top mount at target, which no symbolic link leads to, and its
 // path in the mount table. Without a mount the ID is 0.
 func (u *Unmounter) findTree(ctx context.Context, target string) (id uint64, where string, err error) {
-	parent, name, err := u.Resolver.WithoutLinks(ctx).OpenParent(target)
+	parent, name, err := u.Resolver.WithoutLinks().OpenParent(ctx, target)
 	if err != nil {
 		return 0, "", err
 	}
 	defer kernel.Close(parent)
-	fd, err := u.Resolver.FollowingLinks(ctx).OpenChild(parent, name)
+	fd, err := u.Resolver.FollowingLinks().OpenChild(ctx, parent, name)
 	if err != nil {
 		return 0, "", err
 	}
