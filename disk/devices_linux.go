@@ -126,7 +126,8 @@ func (h *kernelHandle) Close() error { return h.file.Close() }
 func (h *kernelHandle) ReadAt(into []byte, at int64) (int, error) { return h.file.ReadAt(into, at) }
 
 func (h *kernelHandle) reopen(flags int) (*os.File, error) {
-	return os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", h.file.Fd()), flags, 0)
+	f, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", h.file.Fd()), flags, 0)
+	return f, nameRight(err)
 }
 
 // openLocked opens a device with a lock that other opens of the node respect, also those of
@@ -135,7 +136,7 @@ func (h *kernelHandle) reopen(flags int) (*os.File, error) {
 func openLocked(device *os.File) (*os.File, error) {
 	f, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", device.Fd()), os.O_RDWR, 0)
 	if err != nil {
-		return nil, err
+		return nil, nameRight(err)
 	}
 	err = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {

@@ -75,10 +75,18 @@ func failed(op, device string, err error) error {
 	if err == nil || errors.As(err, new(*Error)) || errors.As(err, new(*InputError)) {
 		return err
 	}
-	if op == "open" && errors.Is(err, fs.ErrPermission) { // the mounter names the rights for a mount
-		err = fmt.Errorf("requires root in the initial user namespace, or permission for the device: %w", err)
+	if op == "open" { // the mounter names the rights for a mount
+		err = nameRight(err)
 	}
 	return &Error{Op: op, Device: device, Err: err}
+}
+
+// nameRight names the right that the opening of a device lacks, which the kernel's error does not.
+func nameRight(err error) error {
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	return fmt.Errorf("requires root in the initial user namespace, or permission for the device: %w", err)
 }
 
 const operation input.Operation = "disk"

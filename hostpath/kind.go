@@ -90,6 +90,9 @@ func (s source) failed(err error) error {
 	if errors.As(err, &invalid) {
 		return err
 	}
+	if errors.Is(err, fs.ErrPermission) {
+		err = fmt.Errorf("requires root, or permission for the path: %w", err)
+	}
 	return &TypeError{Path: s.path, Want: s.kind, Err: err}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/volumekit/volumekit/internal/brief"
+	"github.com/volumekit/volumekit/util/internal/beneath"
 	"github.com/volumekit/volumekit/util/keylock"
 )
 
@@ -194,7 +195,7 @@ func (k *walk) count(dir string, maxAge time.Duration, stop func() bool) (Tree, 
 	err = k.progress.resume(root, stop)
 	if err != nil && !errors.Is(err, errPaused) {
 		k.progress = nil
-		err = fmt.Errorf("count the files in %s: %w", dir, err)
+		err = fmt.Errorf("count the files in %s: %w", dir, beneath.NamePrivilege(err, beneath.ToChange))
 	}
 	if err != nil {
 		return Tree{}, err

@@ -9,8 +9,8 @@
 // one file may have several devices.
 //
 // A loop device holds its file or disk open until it is detached, also after the end of
-// the process that attached it. Attaching requires root, CAP_SYS_ADMIN, and
-// /dev/loop-control. A call returns soon after its context ends, with the context's cause,
+// the process that attached it. Attaching requires Linux 5.8, root with CAP_SYS_ADMIN in the
+// initial user namespace, and /dev/loop-control. A call returns soon after its context ends, with the context's cause,
 // also if the file system of a file does not answer. On other systems than Linux all
 // functions fail with an error that wraps errors.ErrUnsupported.
 package loop

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path"
 	"strconv"
@@ -77,7 +78,7 @@ func attach(c Config) (Device, error) {
 // namePrivilege names the missing privilege, which the kernel's error does not.
 func namePrivilege(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("requires root with CAP_SYS_ADMIN: %w", err)
+		return fmt.Errorf("requires root with CAP_SYS_ADMIN in the initial user namespace: %w", err)
 	}
 	return err
 }
@@ -110,9 +111,25 @@ func (d Device) configure(c Config) error {
 		config.Info.Flags = unix.LO_FLAGS_READ_ONLY
 	}
 	if err := unix.IoctlLoopConfigure(int(device.Fd()), &config); err != nil {
+		err = nameRelease(err, func() bool { return hasConfigure(device) })
 		return fmt.Errorf("attach %s to %s: %w", quote(c.File.Name()), d.Path, err)
 	}
 	return nil
+}
+
+// nameRelease names the release that the call requires, if the kernel lacks the call.
+func nameRelease(err error, hasConfigure func() bool) error {
+	if !errors.Is(err, unix.EINVAL) || hasConfigure() {
+		return err
+	}
+	return fmt.Errorf("LOOP_CONFIGURE: requires Linux 5.8: %w: %w", errors.ErrUnsupported, err)
+}
+
+// hasConfigure reports whether the kernel has LOOP_CONFIGURE. The call refuses a descriptor that
+// is not open with EBADF, and changes nothing; a kernel without the call returns EINVAL.
+func hasConfigure(device *os.File) bool {
+	err := unix.IoctlLoopConfigure(int(device.Fd()), &unix.LoopConfig{Fd: math.MaxUint32})
+	return errors.Is(err, unix.EBADF)
 }
 
 // statusCalls locks devices during a status call: the kernel queries the file system of the
@@ -133,7 +150,7 @@ func Status(ctx context.Context, device string) (_ Device, err error) {
 func status(device string) (Device, error) {
 	f, err := os.Open(device)
 	if err != nil {
-		return Device{}, err
+		return Device{}, namePrivilege(err)
 	}
 	defer func() { _ = f.Close() }()
 	return statusOf(f)
@@ -248,7 +265,7 @@ func Resize(ctx context.Context, d Device) error {
 func resize(d Device) error {
 	f, err := os.Open(d.Path)
 	if err != nil {
-		return err
+		return namePrivilege(err)
 	}
 	defer func() { _ = f.Close() }()
 	if d.Name != "" || d.Seq != 0 {

@@ -26,11 +26,23 @@ func mapIDs(fd int, s *spec.Spec) error {
 	}
 	defer func() { _ = namespace.Close() }()
 	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(namespace.Fd())}
-	err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|recursiveFlag(s), &attr)
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS) {
-		return fmt.Errorf("ID map: %w: %w", errors.ErrUnsupported, withoutCause(err))
+	return explainRefusedMap(unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|recursiveFlag(s), &attr))
+}
+
+// explainRefusedMap adds the missing requirement to the errors with which the kernel refuses a map.
+func explainRefusedMap(err error) error {
+	var requires string
+	switch {
+	case errors.Is(err, unix.ENOSYS):
+		return errNoIDMap
+	case errors.Is(err, unix.EPERM):
+		requires = "requires CAP_SYS_ADMIN in the user namespace of the file system, and a source without an ID map"
+	case errors.Is(err, unix.EINVAL):
+		requires = "requires a file system type with ID maps"
+	default:
+		return err
 	}
-	return err
+	return fmt.Errorf("ID map: %s: %w: %w", requires, errors.ErrUnsupported, withoutCause(err))
 }
 
 // withoutCause returns an error with the same text. A caller must not mistake the refusal for

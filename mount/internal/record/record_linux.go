@@ -64,13 +64,19 @@ func (r *Reader) Read(id, mask uint64) (Record, error) {
 	}
 }
 
-// explainMissingCall adds the required kernel and errors.ErrUnsupported to the errors of a
-// missing or forbidden call.
+// explainMissingCall adds the requirement and errors.ErrUnsupported to the errors of a missing or
+// forbidden call.
 func explainMissingCall(errno unix.Errno) error {
-	if errno == unix.ENOSYS || errno == unix.EPERM {
-		return fmt.Errorf("statmount(2) and listmount(2): requires Linux 6.8: %w: %w", errors.ErrUnsupported, errno)
+	var requires string
+	switch errno {
+	case unix.ENOSYS:
+		requires = "Linux 6.8"
+	case unix.EPERM:
+		requires = "CAP_SYS_ADMIN in the user namespace of the mount namespace, or a system call filter that permits them"
+	default:
+		return errno
 	}
-	return errno
+	return fmt.Errorf("statmount(2) and listmount(2): requires %s: %w: %w", requires, errors.ErrUnsupported, errno)
 }
 
 // Has reports whether the record holds all parts in mask.

@@ -41,7 +41,11 @@ type Placement struct {
 func WatchMounts(ctx context.Context, changed func(mounts []Placement, all bool)) error {
 	feed, err := openEvents(eventsBuffer)
 	if err != nil {
-		return fmt.Errorf("mount events: requires Linux 6.15: %w: %w", errors.ErrUnsupported, err)
+		requires := "Linux 6.15"
+		if errors.Is(err, unix.EPERM) {
+			requires = "CAP_SYS_ADMIN in the user namespace of the mount namespace"
+		}
+		return fmt.Errorf("mount events: requires %s: %w: %w", requires, errors.ErrUnsupported, err)
 	}
 	defer feed.Close()
 	first := true

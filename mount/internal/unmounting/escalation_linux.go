@@ -65,7 +65,7 @@ func (d *departure) force(ctx context.Context, dead error) error {
 		err := d.unmountAndVerify(ctx, unix.MNT_FORCE)
 		switch {
 		case errors.Is(err, unix.EPERM):
-			return fmt.Errorf("%w (MNT_FORCE: %w)", dead, err)
+			return fmt.Errorf("%w (MNT_FORCE requires CAP_SYS_ADMIN in the user namespace of the file system: %w)", dead, err)
 		case !errors.Is(err, unix.EBUSY):
 			d.u.forced.forget(d.mount.ID)
 			return err
