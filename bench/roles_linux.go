@@ -59,7 +59,7 @@ func measureAll(ctx context.Context, o options) (rows []Row, err error) {
 	return rows, nil
 }
 
-var errNoSubject = errors.New("there is no such subject")
+var errNoSubject = errors.New("unknown subject")
 
 func choose(only string) (chosen []subject, err error) {
 	if only == "" {

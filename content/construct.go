@@ -33,7 +33,7 @@ func (p *Plugin) constructSpec(ctx context.Context, volumeName, mountPath string
 	}
 	v := &v1.Volume{Name: volumeName}
 	if err := json.Unmarshal(record, &v.VolumeSource); err != nil || p.kind.source(v) == nil {
-		return nil, volume.AsUncertain(fmt.Errorf("the record of %s: not a volume of this kind", mountPath))
+		return nil, volume.AsUncertain(fmt.Errorf("parse the record of %s: not a volume of plugin %s", mountPath, p.kind.plugin))
 	}
 	v.VolumeSource = p.kind.only(v)
 	return volume.NewSpecFromVolume(v), nil

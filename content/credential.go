@@ -119,7 +119,7 @@ func (k *checker) certificate(at *field.Path, s *PodCertificateProjection) error
 	case seconds != nil && (*seconds < minCertificateSeconds || *seconds > maxCertificateSeconds):
 		return field.Invalid(at.Child("maxExpirationSeconds"), *seconds, "must be from 3600 to 7862400")
 	case s.CredentialBundlePath == "" && s.KeyPath == "" && s.CertificateChainPath == "":
-		return field.Required(at.Child("credentialBundlePath"), "a certificate is written to a file")
+		return field.Required(at.Child("credentialBundlePath"), "a certificate needs the path of its file")
 	}
 	if err := userAnnotations(at.Child("userAnnotations"), s.UserAnnotations); err != nil {
 		return err

@@ -96,7 +96,7 @@ func (m *mounter) fill(ctx context.Context, dir string, args volume.MounterArgs)
 	case err == nil:
 		return nil
 	case errors.As(err, &refused):
-		return fmt.Errorf("the files of the volume: %w", err)
+		return fmt.Errorf("write the files of the volume: %w", err)
 	case changed, errors.As(err, &left):
 		return volume.AsUncertain(err)
 	}

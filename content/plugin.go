@@ -65,7 +65,7 @@ func (p *Plugin) Init(ctx context.Context, host volume.VolumeHost) error {
 		return errors.New("content: Config.Mounter is missing")
 	}
 	if name, ok := p.kind.needs(p.config); !ok {
-		return fmt.Errorf("content: Config.%s is missing, which %s needs", name, p.kind.plugin)
+		return fmt.Errorf("content: plugin %s: Config.%s is missing", p.kind.plugin, name)
 	}
 	p.host, p.dirs = host, podvolume.NewDirs(host, p.config.Mounter, p.kind.plugin)
 	return nil

@@ -59,7 +59,7 @@ func New(config Config) *Disks {
 // write to variables that the caller reads after an error.
 func (d *Disks) Use(ctx context.Context, device string, work func(ctx context.Context, d *Device) error) error {
 	if work == nil {
-		return operation.Refuse("work", "", "a function is needed")
+		return operation.Refuse("work", "", "must not be nil")
 	}
 	return d.use(ctx, "", device, work)
 }
@@ -120,7 +120,7 @@ func (d *Disks) resolve(device string) (string, error) {
 func checkPath(field, p string) error {
 	switch {
 	case p == "":
-		return operation.Refuse(field, "", "a path is needed")
+		return operation.Refuse(field, "", "must not be empty")
 	case strings.ContainsRune(p, 0):
 		return operation.Refuse(field, p, "must not contain NUL")
 	case !path.IsAbs(p):

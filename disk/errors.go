@@ -46,7 +46,7 @@ var (
 	ErrSwapped = errors.New("another device has taken the place of the device")
 
 	// ErrNoMedium: the device has no size.
-	ErrNoMedium = errors.New("the device is empty: it has no size")
+	ErrNoMedium = errors.New("the device has no medium: the size is 0")
 
 	// ErrToolMissing: a program such as mkfs.xfs is not installed.
 	ErrToolMissing = errors.New("the program is not installed")

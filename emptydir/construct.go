@@ -33,7 +33,7 @@ func (p *Plugin) constructSpec(ctx context.Context, volumeName, mountPath string
 	}
 	var source v1.EmptyDirVolumeSource
 	if err := json.Unmarshal(record, &source); err != nil {
-		return nil, volume.AsUncertain(fmt.Errorf("the record of %s: %w", mountPath, err))
+		return nil, volume.AsUncertain(fmt.Errorf("parse the record of %s: %w", mountPath, err))
 	}
 	return volume.NewSpecFromVolume(&v1.Volume{
 		Name:         volumeName,

@@ -3,6 +3,7 @@ package emptydir
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util/podvolume"
@@ -61,7 +62,7 @@ func (p *Plugin) Init(ctx context.Context, host volume.VolumeHost) error {
 	case p.config.Mounter == nil:
 		return errors.New("emptydir: Config.Mounter is missing")
 	case p.config.MemorySize < 0:
-		return errors.New("emptydir: Config.MemorySize must be at least 0")
+		return fmt.Errorf("emptydir: Config.MemorySize must be at least 0, got %d", p.config.MemorySize)
 	case p.config.Node == nil:
 		var err error
 		if p.memory, err = nodeMemory(); err != nil && p.config.MemorySize == 0 {

@@ -39,7 +39,7 @@ func (p *Plugin) memorySize(ctx context.Context, asked int64) (int64, error) {
 	if p.config.Node != nil {
 		allocatable, err := p.allocatable(ctx)
 		if err != nil {
-			return 0, util.Transient(fmt.Errorf("the node's allocatable memory: %w", err))
+			return 0, util.Transient(fmt.Errorf("query the node's allocatable memory: %w", err))
 		}
 		most, usual = allocatable, allocatable
 	}
@@ -52,7 +52,7 @@ func (p *Plugin) memorySize(ctx context.Context, asked int64) (int64, error) {
 	return smallest(asked, most), nil
 }
 
-var errNoMemory = errors.New("there is none")
+var errNoMemory = errors.New("the node reports no memory")
 
 func (p *Plugin) allocatable(ctx context.Context) (int64, error) {
 	all, err := p.config.Node.GetNodeAllocatable(ctx)

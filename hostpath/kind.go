@@ -41,7 +41,7 @@ func (e *TypeError) Error() string {
 	if e.Err != nil {
 		return fmt.Sprintf("host path %q, type %q: %v", e.Path, e.Want, e.Err)
 	}
-	return fmt.Sprintf("host path %q is not of type %q: it is %q", e.Path, e.Want, e.Have)
+	return fmt.Sprintf("host path %q: must be of type %q, is %q", e.Path, e.Want, e.Have)
 }
 
 // Unwrap returns the cause and the kind.

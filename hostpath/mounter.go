@@ -138,7 +138,7 @@ func (m *mounter) mountOn(ctx context.Context, dir string, req mount.Request, is
 	}
 	// An earlier volume that was a file, and whose set-up failed, has left its mount point.
 	if err := safepath.RemoveEmptyFile(context.Background(), dir); errors.Is(err, syscall.EBUSY) {
-		return fmt.Errorf("%w: %w: a file", volume.ErrAlreadyMounted, mount.ErrMounted)
+		return fmt.Errorf("%s: %w: %w: a file", dir, volume.ErrAlreadyMounted, mount.ErrMounted)
 	}
 	return m.plugin.mounts.Mount(ctx, dir, req)
 }

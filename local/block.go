@@ -59,11 +59,11 @@ func (p *Plugin) NewBlockVolumeMapper(spec *volume.Spec, pod *v1.Pod) (volume.Bl
 		return nil, err
 	}
 	if !d.at.mayBeDevice {
-		return nil, invalid(d.path, "a raw device is right in one of the directories where local volumes may be")
+		return nil, invalid(d.path, "a raw device must be directly in a directory of Config.Roots or Config.DeviceLinks")
 	}
 	for i, option := range d.options {
 		if option != "ro" && option != "rw" {
-			return nil, &mount.InputError{Field: fmt.Sprintf("Options[%d]", i), Value: option[:min(len(option), 80)], Reason: "a raw device is not mounted"}
+			return nil, &mount.InputError{Field: fmt.Sprintf("Options[%d]", i), Value: option[:min(len(option), 80)], Reason: "a raw device has no mount options"}
 		}
 	}
 	b, err := p.blockVolume(spec.Name(), pod.UID)

@@ -279,7 +279,7 @@ func (p *Plugin) checkUnused(ctx context.Context, dir string) error {
 		return util.Transient(err)
 	}
 	if i := slices.IndexFunc(refs, p.mounts.IsTarget); i >= 0 {
-		return util.Transient(fmt.Errorf("unmount %s: %w: it is mounted at %s", dir, ErrDeviceInUse, refs[i]))
+		return util.Transient(fmt.Errorf("unmount %s: %w: mounted at %s", dir, ErrDeviceInUse, refs[i]))
 	}
 	return nil
 }

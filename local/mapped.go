@@ -42,7 +42,7 @@ func (m *mounter) isMapped(ctx context.Context, dir string, req mount.Request) (
 	}
 	as := options.Apply(at.Flags) == at.Flags && options.ReadOnly() == (at.Flags&mount.ReadOnly != 0)
 	if !as || at.Deleted || (place{at.Major, at.Minor, at.Root}) != placeIn(view, req.Source) {
-		return false, fmt.Errorf("%w: %s: %w", volume.ErrAlreadyMounted, dir, mount.ErrMounted)
+		return false, fmt.Errorf("%s: %w: %w", dir, volume.ErrAlreadyMounted, mount.ErrMounted)
 	}
 	return true, nil
 }

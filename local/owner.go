@@ -27,8 +27,7 @@ type OwnerConflict struct {
 
 // Error names both groups and the users.
 func (e *OwnerConflict) Error() string {
-	text := fmt.Sprintf("volume at %s: group %d is asked for, but it belongs to group %d for %d pods that use it",
-		e.Path, e.WantGroup, e.HaveGroup, len(e.UsedAt))
+	text := fmt.Sprintf("volume at %s: group %d requested, group %d in use by %d pods", e.Path, e.WantGroup, e.HaveGroup, len(e.UsedAt))
 	if len(e.UsedAt) > 0 {
 		text += ", the first at " + e.UsedAt[0]
 	}

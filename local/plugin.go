@@ -125,7 +125,7 @@ func (c Config) roots(ctx context.Context, host volume.VolumeHost) ([]root, erro
 	for _, r := range roots {
 		for _, own := range host.OwnDirs() {
 			if isOrIsBelow(own, r.resolved) {
-				return nil, fmt.Errorf("%s %q: %s is in %s, where the volumes of pods are", r.field, r.declared, r.resolved, own)
+				return nil, fmt.Errorf("%s %q: %s is in %s, a directory of the pods' volumes", r.field, r.declared, r.resolved, own)
 			}
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/volumekit/volumekit/disk"
+	"github.com/volumekit/volumekit/internal/input"
 	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/volume"
 	"k8s.io/apimachinery/pkg/types"
@@ -67,7 +68,7 @@ type RecordError struct {
 
 // Error names the file.
 func (e *RecordError) Error() string {
-	return fmt.Sprintf("record of a volume's device: %s: %v", e.File, e.Err)
+	return fmt.Sprintf("read device record %s: %v", e.File, e.Err)
 }
 
 // Unwrap returns the cause.
@@ -92,7 +93,7 @@ func newRecords(host volume.VolumeHost) (records, error) {
 	}
 	rest, ok := below(host.Root(), dir)
 	if !ok {
-		return records{}, fmt.Errorf("the plugin's directory %s is not below %s", dir, host.Root())
+		return records{}, fmt.Errorf("directory of plugin %s: %s is not below %s", PluginName, dir, host.Root())
 	}
 	return records{root: host.Root(), dir: rest, changing: &sync.Mutex{}}, nil
 }
@@ -150,11 +151,11 @@ func parseRecord(text []byte) (*record, error) {
 	}
 	switch {
 	case found.State != stateFormatting && found.State != stateMounted && found.State != stateBlock:
-		return nil, fmt.Errorf("unknown state: %.40q", found.State)
+		return nil, fmt.Errorf("state %s: unknown", input.Quote(found.State))
 	case found.State != stateBlock && (found.FSType == "" || found.FSUUID == ""):
-		return nil, errors.New("a file system without type or UUID")
+		return nil, errors.New("fsType and fsUUID must not be empty")
 	case !strings.HasPrefix(found.Path, "/"):
-		return nil, fmt.Errorf("not an absolute path: %.80q", found.Path)
+		return nil, fmt.Errorf("path %s: must be absolute", input.Quote(found.Path))
 	}
 	return found, nil
 }

@@ -68,10 +68,10 @@ func (p *Plugin) locate(written string) (location, error) {
 	}
 	at := location{path: path.Join(r.resolved, rest), mayBeDevice: !strings.Contains(rest, "/"), links: r.links}
 	if r.links && !at.mayBeDevice {
-		return location{}, invalid(written, "the path is not right in its directory of links to devices")
+		return location{}, invalid(written, "must be directly in a directory of Config.DeviceLinks")
 	}
 	if own, ok := p.ownDir(at.path); ok {
-		return location{}, invalid(written, "the path is in, or leads to, "+own+", where the volumes of pods are")
+		return location{}, invalid(written, "the path is in, or leads to, "+own+", a directory of the pods' volumes")
 	}
 	return at, nil
 }

@@ -66,7 +66,7 @@ func (m *mounter) SetUpAt(ctx context.Context, dir string, args volume.MounterAr
 			err = m.setUp(ctx, dir, m.readOnly || args.ReadOnly)
 		}
 		if err != nil && renewed {
-			return volume.AsUncertain(fmt.Errorf("a stale mount was unmounted: %w", err))
+			return volume.AsUncertain(fmt.Errorf("%s: unmounted a stale mount: %w", dir, err))
 		}
 		return err
 	})
@@ -106,7 +106,7 @@ func isStale(ctx context.Context, at mount.Info) (bool, error) {
 	case errors.Is(err, syscall.ESTALE):
 		return true, nil
 	}
-	return false, util.Transient(fmt.Errorf("%s is mounted on %s: %w", at.Source, at.Mountpoint, err))
+	return false, util.Transient(fmt.Errorf("query the server of %s, mounted on %s: %w", at.Source, at.Mountpoint, err))
 }
 
 // checkArgs refuses arguments that an NFS volume cannot honour.

@@ -98,7 +98,7 @@ func (r *run) create(ctx context.Context) error {
 	}
 	r.uid = pod.UID
 	if !isOld(pod, r.asked) {
-		return fmt.Errorf("%w: its labels differ", ErrPodAltered)
+		return fmt.Errorf("%w: the labels differ", ErrPodAltered)
 	}
 	return nil
 }
@@ -134,7 +134,7 @@ func (r *run) find(ctx context.Context) (*v1.Pod, error) {
 	case err != nil:
 		return nil, apiError("get the pod", err)
 	case !isOurs(pod, r.asked):
-		return nil, transient(ErrPodForeign, errors.New("by its annotations"))
+		return nil, transient(ErrPodForeign, errors.New("the annotations differ"))
 	}
 	return pod, nil
 }

@@ -176,7 +176,7 @@ func unmountAll(ctx context.Context, mounter mount.Interface, path string, o unm
 			return undone, err
 		}
 	}
-	return undone, fmt.Errorf("unmount %s: still mounted after %d times", path, mostStacked)
+	return undone, fmt.Errorf("unmount %s: still mounted after %d unmounts", path, mostStacked)
 }
 
 // afterNotEnded returns nil if EndLater accepts the file system and path has no other mount.

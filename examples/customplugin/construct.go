@@ -34,7 +34,7 @@ func (p *Plugin) constructSpec(ctx context.Context, volumeName, mountPath string
 			return specOf(volumeName, path.Base(origin), at.Flags&mount.ReadOnly != 0), nil
 		}
 	}
-	return nil, volume.AsUncertain(fmt.Errorf("what is mounted at %s is no share", mountPath))
+	return nil, volume.AsUncertain(fmt.Errorf("mount at %s: not a share", mountPath))
 }
 
 func specOf(volumeName, share string, readOnly bool) *volume.Spec {

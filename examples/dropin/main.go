@@ -60,7 +60,7 @@ func run(ctx context.Context, device string, stdout, stderr *os.File) error {
 		return demonstrate(ctx, volume{source: device, fsType: "ext4", flags: []string{"noatime"}}, stdout)
 	case os.Getenv(insideVar) == strconv.Itoa(os.Getppid()):
 		if err := mounttest.Privatize(); err != nil {
-			return fmt.Errorf("nothing can be mounted here: %w", err)
+			return fmt.Errorf("make mounts private: %w", err)
 		}
 		return demonstrate(ctx, volume{}, stdout)
 	}
@@ -181,7 +181,7 @@ func (d demo) shareFile() error {
 		return err
 	}
 	if string(got) != text {
-		return fmt.Errorf("pod-b read %q", got)
+		return fmt.Errorf("pod-b read %q, expected %q", got, text)
 	}
 	fmt.Fprintln(d.out, "pod-a wrote a file, and pod-b read it.")
 	if err := os.WriteFile(d.path("pod-b/file"), nil, 0o600); err == nil {
@@ -194,9 +194,9 @@ func (d demo) shareFile() error {
 func (d demo) unpublishAndUnstage() error {
 	switch err := d.node.unstage(d.path("staging")); {
 	case err == nil:
-		return errors.New("unstage while pods have it: done, and should be refused")
+		return errors.New("unstage a published volume: no error")
 	case !errors.Is(err, errInUse):
-		return fmt.Errorf("unstage while pods have it: %w", err)
+		return fmt.Errorf("unstage a published volume: %w", err)
 	}
 	for range 2 {
 		for pod := range pods {

@@ -73,7 +73,7 @@ func (n *node) prepare(target string) (mounted bool, err error) {
 func (n *node) publishedAt(staging string) ([]string, error) {
 	refs, err := n.mounter.GetMountRefs(staging)
 	if err != nil {
-		return nil, fmt.Errorf("what is published of %s: %w", staging, err)
+		return nil, fmt.Errorf("list the pods of %s: %w", staging, err)
 	}
 	return refs, nil
 }

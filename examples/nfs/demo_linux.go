@@ -21,7 +21,7 @@ func demo(ctx context.Context, o options, c *console) error {
 	defer cancel()
 	kernel, err := kernelFor(ctx, cmp.Or(o.kernel, defaultKernel), c)
 	if err != nil {
-		return fmt.Errorf("-demo: no kernel to be had: %w", err)
+		return fmt.Errorf("-demo: find a kernel: %w", err)
 	}
 	program, err := os.Executable()
 	if err != nil {

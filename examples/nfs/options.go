@@ -59,9 +59,9 @@ func (o *options) check() error {
 	case o.demo:
 		return o.checkDemo()
 	case o.kernel != "":
-		return errors.New("-kernel is for -demo: without it, this machine's kernel mounts")
+		return errors.New("-kernel: requires -demo")
 	case o.server == "" || o.path == "":
-		return errors.New("-server and -path say what to mount; -demo needs neither")
+		return errors.New("-server and -path are required, except with -demo")
 	case o.timeout <= 0:
 		return fmt.Errorf("-timeout must be more than 0s, got %v", o.timeout)
 	}
@@ -70,7 +70,7 @@ func (o *options) check() error {
 
 func (o *options) checkDemo() error {
 	if o.server != "" || o.path != "" || o.readOnly || len(o.mountOptions) > 0 || o.timeout != defaultTimeout {
-		return errors.New("-demo takes no other flag than -kernel: it brings its own server")
+		return errors.New("-demo: no other flag than -kernel is allowed")
 	}
 	return nil
 }

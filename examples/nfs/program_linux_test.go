@@ -119,7 +119,7 @@ func TestDemoWithoutKernel(t *testing.T) {
 	t.Setenv("PATH", "/nonexistent")
 	r := finish(t, command(t, "-demo", "-kernel", cmp.Or(os.Getenv(kernelVar), "6.1")))
 	require.Equal(t, 1, r.status, r)
-	require.Regexp(t, `^nfs: -demo: no kernel to be had: [^\n]+\n$`, r.stderr)
+	require.Regexp(t, `^nfs: -demo: find a kernel: [^\n]+\n$`, r.stderr)
 
 	r = finish(t, command(t, "-demo", "-kernel", "0.1"))
 	require.Equal(t, 1, r.status, r)

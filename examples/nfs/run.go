@@ -47,7 +47,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, d deps) i
 	case o.demo:
 		err = d.demo(ctx, o, c)
 	case !d.root:
-		err = errors.New("root alone may mount NFS; -demo needs no root")
+		err = errors.New("mounting NFS requires root, -demo does not")
 	default:
 		err = mountAndShow(ctx, o, c, d.mounter(o))
 	}

@@ -71,7 +71,7 @@ func (v *podVolume) mountEntry(ctx context.Context) (mount.Info, error) {
 	}
 	info, ok := mount.Table(table).At(v.GetPath())
 	if !ok {
-		return info, errors.New("nothing is mounted")
+		return info, errors.New("the volume is not mounted")
 	}
 	return info, nil
 }

@@ -166,7 +166,7 @@ func (a *agent) watch(ctx context.Context) error {
 	return a.problems()
 }
 
-var errTimeout = errors.New("not all is as desired, and the time of -timeout is over")
+var errTimeout = errors.New("the volumes are not as desired at the end of -timeout")
 
 func (a *agent) problems() error {
 	problems := a.source.Problems()

@@ -81,11 +81,11 @@ func parseOptions(args []string, help io.Writer) (options, error) {
 func (o *options) check() error {
 	switch {
 	case o.status && o.manifests == "" && o.root == "":
-		return errors.New("-status: say with -manifests or -root where to look")
+		return errors.New("-status: requires -manifests or -root")
 	case o.status && o.once:
-		return errors.New("-status and -once: one of them")
+		return errors.New("-status and -once exclude each other")
 	case !o.status && o.manifests == "" && (o.root != "" || !o.isNothing()):
-		return errors.New("-root, -disks, -host-paths and the like are for manifests of your own: see -manifests")
+		return errors.New("-root, -disks, -host-paths and the like require -manifests")
 	case o.node != "" && len(validation.IsDNS1123Subdomain(o.node)) > 0:
 		return fmt.Errorf("-node %q: %s", o.node, validation.IsDNS1123Subdomain(o.node)[0])
 	case o.timeout <= 0:
@@ -102,7 +102,7 @@ func (o *options) resolve() (err error) {
 	}
 	if o.root == "" && o.manifests != "" {
 		if info, err := os.Lstat(o.manifests); err == nil && info.Mode()&os.ModeSymlink != 0 {
-			return fmt.Errorf("-manifests %s is a symbolic link, and may come to lead elsewhere: say with -root where the volumes are", o.manifests)
+			return fmt.Errorf("-manifests %s: a symbolic link, which may change, requires -root", o.manifests)
 		}
 		o.root = filepath.Join(o.manifests, ".nodeagent")
 	}

@@ -342,13 +342,13 @@ func TestFlags(t *testing.T) {
 	u := newUser(t, os.Geteuid())
 	require.NoError(t, os.Symlink("manifests", u.dir+"/current"))
 	for says, args := range map[string][]string{
-		`unexpected argument "x"`:      {"x"},
-		"-status: say with -manifests": {"-status"},
-		"-status and -once":            {"-manifests", "x", "-status", "-once"},
-		"for manifests of your own":    {"-root", "x"},
-		"-timeout":                     {"-once", "-timeout", "-1s"},
-		"is a symbolic link":           {"-manifests", "current/"},
-		"an empty one":                 {"-manifests", "x", "-disks", "a,,b"},
+		`unexpected argument "x"`:         {"x"},
+		"-status: requires -manifests":    {"-status"},
+		"-status and -once":               {"-manifests", "x", "-status", "-once"},
+		"require -manifests":              {"-root", "x"},
+		"-timeout":                        {"-once", "-timeout", "-1s"},
+		"a symbolic link":                 {"-manifests", "current/"},
+		"an element of the list is empty": {"-manifests", "x", "-disks", "a,,b"},
 	} {
 		p, code := u.run(args...)
 		require.Equal(t, 2, code)
@@ -359,5 +359,5 @@ func TestFlags(t *testing.T) {
 	require.Contains(t, p.stdout.String(), "-manifests")
 	p, code = u.run("-status", "-root", u.dir)
 	require.Equal(t, 1, code)
-	require.Contains(t, p.stderr.String(), "no agent was ever at work there")
+	require.Contains(t, p.stderr.String(), "no agent has run on this root")
 }

@@ -33,12 +33,12 @@ func printStatus(out io.Writer, o options) error {
 	}
 	pid, mounts, err := mountsOfHolder(o.root)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("-root %s: no agent was ever at work there", o.root)
+		return fmt.Errorf("-root %s: no agent has run on this root", o.root)
 	}
 	if err != nil {
 		return err
 	}
-	says := "no agent is at work"
+	says := "no agent is running"
 	if pid != 0 {
 		says = fmt.Sprintf("the agent is process %d", pid)
 	}
@@ -59,7 +59,7 @@ func mountsOfHolder(root string) (pid int, mounts map[string]string, err error) 
 		}
 		time.Sleep(pause)
 	}
-	return 0, nil, fmt.Errorf("what is mounted for process %d: %w", pid, err)
+	return 0, nil, fmt.Errorf("read the mounts of process %d: %w", pid, err)
 }
 
 // namesOf returns the names of the pods in the manifests, if those are known.

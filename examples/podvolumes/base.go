@@ -19,7 +19,7 @@ func (b base) disks() string { return filepath.Join(string(b), "disks") }
 // checkUnused refuses to mix this run's volumes with those of an earlier one.
 func (b base) checkUnused() error {
 	if _, err := os.Lstat(b.pods()); err == nil || workdir.IsMarked(b.disks()) {
-		return fmt.Errorf("-root: %s holds volumes already: take them down first, with -down -root %s",
+		return fmt.Errorf("-root: %s contains volumes: take them down with -down -root %s",
 			b, cli.Quoted(string(b)))
 	}
 	return nil

@@ -47,17 +47,17 @@ func parseOptions(args []string, help io.Writer) (options, error) {
 func (o *options) check() error {
 	switch {
 	case o.down && o.root == "":
-		return errors.New("-down: say with -root where the volumes are")
+		return errors.New("-down: requires -root")
 	case o.down && (o.file != "" || o.keep || o.dryRun || o.wait != 0 || len(o.disks) > 0 || o.devices):
-		return errors.New("-down takes no other flag than -root: it goes by what is on disk")
+		return errors.New("-down: no other flag than -root is allowed")
 	case o.keep && o.dryRun:
 		return errors.New("-keep: an in-memory kernel ends with the program")
 	case len(o.disks) > 0 && o.file == "":
-		return errors.New("-disks is for manifests of -f: the built-in one has disks of its own")
+		return errors.New("-disks: requires -f, the built-in manifest has its own disks")
 	case o.devices && o.file == "":
-		return errors.New("-devices is for manifests of -f: the built-in one has none")
+		return errors.New("-devices: requires -f, the built-in manifest has no devices")
 	case o.devices && o.dryRun:
-		return errors.New("-devices: an in-memory kernel has none")
+		return errors.New("-devices: an in-memory kernel has no devices")
 	case o.wait < 0:
 		return fmt.Errorf("-wait must be at least 0s, got %v", o.wait)
 	}

@@ -374,7 +374,7 @@ func TestKeepNeedsRoot(t *testing.T) {
 		}
 		r := s.run("-keep")
 		require.Equal(t, 1, r.status)
-		require.Contains(t, r.stderr, "-keep: needs root")
+		require.Contains(t, r.stderr, "-keep: requires root")
 		require.Equal(t, 1, strings.Count(r.stderr, "\n"))
 		s.requireNothingLeft()
 	})

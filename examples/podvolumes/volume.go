@@ -60,7 +60,7 @@ func (v *podVolume) planMount(host volume.VolumeHost, plugin volume.VolumePlugin
 	}
 	able, ok := volume.As[volume.MountOptionsVolumePlugin](plugin)
 	if len(v.Spec.MountOptions()) > 0 && (!ok || !able.SupportsMountOption()) {
-		return field.Forbidden(optionsPath, plugin.GetPluginName()+" takes none")
+		return field.Forbidden(optionsPath, plugin.GetPluginName()+" has no mount options")
 	}
 	if pv := v.Spec.PersistentVolume; pv != nil && pv.Spec.Local != nil {
 		if reason := workdir.CheckReal(pv.Spec.Local.Path); reason != "" {

@@ -74,15 +74,15 @@ func (n *node) requireRefusal(ctx context.Context) error {
 	refusal := n.Recycle(ctx, "pv-a", n.spec())
 	err = n.Unmount(context.WithoutCancel(ctx), tmpfs)
 	if err != nil || !errors.Is(refusal, mount.ErrSubmounts) {
-		return fmt.Errorf("with a tmpfs in it: %w", errors.Join(errNotRefused, refusal, err))
+		return fmt.Errorf("recycle a volume with a tmpfs inside: %w", errors.Join(errNotRefused, refusal, err))
 	}
 	n.printf("With a tmpfs in it, refused: %v", refusal)
 	after, err := n.names()
 	n.printf("Of %d names in the volume %d are left.", before, after)
-	return errors.Join(err, errorUnless(after == before, "refused, and not as it was"))
+	return errors.Join(err, errorUnless(after == before, "a refused recycling has changed the volume"))
 }
 
-var errNotRefused = errors.New("expected to be refused, and to take it down")
+var errNotRefused = errors.New("expected mount.ErrSubmounts, and the tmpfs to be unmounted")
 
 func (n *node) requireRecycled(ctx context.Context) error {
 	if err := n.Recycle(ctx, "pv-a", n.spec()); err != nil {

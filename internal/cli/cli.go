@@ -75,7 +75,7 @@ func (l *List) String() string { return strings.Join(*l, ",") }
 func (l *List) Set(list string) error {
 	for item := range strings.SplitSeq(list, ",") {
 		if item == "" {
-			return errors.New("an empty one in the list")
+			return errors.New("an element of the list is empty")
 		}
 		*l = append(*l, item)
 	}

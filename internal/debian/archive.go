@@ -33,11 +33,11 @@ type Archive struct {
 func Open(ctx context.Context, dir, suite string) (*Archive, error) {
 	for _, tool := range []string{"apt-get", "dpkg", "xz"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			return nil, fmt.Errorf("this needs a machine with Debian's tools: %w", err)
+			return nil, fmt.Errorf("requires Debian's tools: %w", err)
 		}
 	}
 	if _, err := os.Stat(keyring); err != nil {
-		return nil, fmt.Errorf("this needs the package debian-archive-keyring: %w", err)
+		return nil, fmt.Errorf("requires the package debian-archive-keyring: %w", err)
 	}
 	for _, sub := range []string{"lists/partial", "archives/partial"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {

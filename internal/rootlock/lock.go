@@ -18,7 +18,7 @@ import (
 type Lock struct{ file *os.File }
 
 // ErrLocked is wrapped by the error of New if another agent holds the lock.
-var ErrLocked = errors.New("another agent is at work there")
+var ErrLocked = errors.New("another agent is running")
 
 // Name is the name of the file in the root.
 const Name = "nodeagent.lock"

@@ -32,7 +32,7 @@ const mostName = 63
 
 func (c Config) check() error {
 	if c.File == nil {
-		return fmt.Errorf("loop: Config.File is missing")
+		return errors.New("loop: Config.File is missing")
 	}
 	return checkName(c.Name)
 }

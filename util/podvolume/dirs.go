@@ -97,7 +97,7 @@ func (p *Dirs) SetUp(ctx context.Context, dir string, want Dir) error {
 		return err
 	}
 	if want.Mode&^settable != 0 {
-		return field.Invalid(field.NewPath("mode"), fmt.Sprintf("%#o", uint32(want.Mode)), "more than permissions, set-user-ID, set-group-ID and sticky")
+		return field.Invalid(field.NewPath("mode"), fmt.Sprintf("%#o", uint32(want.Mode)), "must be only permissions, set-user-ID, set-group-ID and sticky")
 	}
 	return p.exclusively(ctx, dir, func(ctx context.Context, v *podDir) error { return v.setUp(ctx, want) })
 }
@@ -244,7 +244,7 @@ func (is podDirState) check(dir string) error {
 		}
 		return volume.AsUncertain(fmt.Errorf("%s: %w", dir, err))
 	}
-	return fmt.Errorf("%w: %s", volume.ErrNotMounted, dir)
+	return fmt.Errorf("%s: %w", dir, volume.ErrNotMounted)
 }
 
 var errOnTop = errors.New("another file system is mounted on the directory")
@@ -257,7 +257,7 @@ func (v *podDir) setUp(ctx context.Context, want Dir) error {
 		return err
 	}
 	if is.mounted && want.Mount == nil {
-		return fmt.Errorf("%w: %s: %w", volume.ErrAlreadyMounted, v.dir, errOnTop)
+		return fmt.Errorf("%s: %w: %w", v.dir, volume.ErrAlreadyMounted, errOnTop)
 	}
 	if is.isUp() {
 		return v.setUpAgain(ctx, is.note, want)
@@ -301,7 +301,7 @@ func (v *podDir) discardNote(ctx context.Context, is podDirState) error {
 // setUpAgain verifies, mounts again if needed, and fills a volume that is set up.
 func (v *podDir) setUpAgain(ctx context.Context, is note, want Dir) error {
 	if err := is.differs(want); err != nil {
-		return fmt.Errorf("%w: %s: %w", volume.ErrAlreadyMounted, v.dir, err)
+		return fmt.Errorf("%s: %w: %w", v.dir, volume.ErrAlreadyMounted, err)
 	}
 	if err := v.notes.addFile(is); err != nil {
 		return util.Transient(err)

@@ -46,7 +46,7 @@ func checkMode(fd int, mode uint32) error {
 		return err
 	}
 	if st.Mode&0o7777 != mode {
-		return fmt.Errorf("%w: %#o, not %#o", errNotKept, st.Mode&0o7777, mode)
+		return fmt.Errorf("%w: got %#o, want %#o", errNotKept, st.Mode&0o7777, mode)
 	}
 	return nil
 }

@@ -69,7 +69,7 @@ func NewHostRoots(ctx context.Context, host volume.VolumeHost, declared []string
 		}
 		for _, own := range r.own {
 			if isAtOrBelow(own, resolved) {
-				return nil, fmt.Errorf("root %d %q: %s is in %s, where the volumes of pods are", i, dir, resolved, own)
+				return nil, fmt.Errorf("root %d %q: %s is in %s, a directory of the pods' volumes", i, dir, resolved, own)
 			}
 		}
 		r.roots = append(r.roots, hostRoot{path.Clean(dir), resolved})
@@ -86,7 +86,7 @@ func NewHostRoots(ctx context.Context, host volume.VolumeHost, declared []string
 func (r *HostRoots) Find(at *field.Path, written string) (source, root string, err error) {
 	switch {
 	case written == "":
-		return "", "", field.Required(at, "the volume has a path")
+		return "", "", field.Required(at, "a volume needs a path")
 	case strings.ContainsRune(written, 0):
 		return "", "", volume.Invalid(at, written, "must not contain NUL")
 	case !path.IsAbs(written):
@@ -101,7 +101,7 @@ func (r *HostRoots) Find(at *field.Path, written string) (source, root string, e
 		return "", "", volume.Invalid(at, written, "must be below one of the plugin's roots")
 	}
 	if own := r.isOwn(source); own != "" {
-		return "", "", volume.Invalid(at, written, "the path is in, or leads to, "+own+", where the volumes of pods are")
+		return "", "", volume.Invalid(at, written, "the path is in, or leads to, "+own+", a directory of the pods' volumes")
 	}
 	return source, in.resolved, nil
 }

@@ -43,7 +43,7 @@ type Mounts struct {
 var (
 	errNoHost    = field.Required(field.NewPath("host"), "volumes need a host")
 	errNoMounter = field.Required(field.NewPath("mounter"), "volumes need a mounter")
-	errNoWork    = field.Required(field.NewPath("work"), "a function is needed")
+	errNoWork    = field.Required(field.NewPath("work"), "must not be nil")
 )
 
 // check refuses Mounts without a host or a mounter.
@@ -266,7 +266,7 @@ func (p *Mounts) CheckMounted(ctx context.Context, dir string) error {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return util.Transient(err)
 	case !mounted:
-		return fmt.Errorf("%w: %s", volume.ErrNotMounted, dir)
+		return fmt.Errorf("%s: %w", dir, volume.ErrNotMounted)
 	}
 	return nil
 }

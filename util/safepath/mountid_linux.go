@@ -20,5 +20,5 @@ func MountID(fd int) (int, error) {
 			return strconv.Atoi(strings.TrimSpace(id))
 		}
 	}
-	return 0, fmt.Errorf("%s names no mount", name)
+	return 0, fmt.Errorf("read %s: no line mnt_id", name)
 }

@@ -27,7 +27,7 @@ func TestOptions(t *testing.T) {
 		"":                        "-root: required",
 		"-root r -node A_B":       `-node "A_B": `,
 		"-root r more":            `unexpected argument "more"`,
-		"-root r -disks a,,b":     "an empty one",
+		"-root r -disks a,,b":     "an element of the list is empty",
 		"-root r -kubeconfig /no": "",
 	} {
 		var out, failures bytes.Buffer

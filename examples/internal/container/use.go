@@ -39,10 +39,10 @@ func (c Container) Use(v Volume) error {
 	case !ok:
 		return c.write(v, v.Path)
 	case !mounted:
-		return errors.New("nothing is mounted")
+		return errors.New("the volume is not mounted")
 	}
 	if isReadOnly := info.Flags&mount.ReadOnly != 0; isReadOnly != v.ReadOnly {
-		return fmt.Errorf("mounted %v, though read-only should be %v", info.Flags, v.ReadOnly)
+		return fmt.Errorf("the mount is %v, expected read-only: %v", info.Flags, v.ReadOnly)
 	}
 	if v.ReadOnly {
 		return c.writeReadOnly(v)
@@ -71,7 +71,7 @@ func (c Container) useDevice(v Volume) error {
 func (c Container) useNFS(v Volume, info mount.Info) error {
 	if v.ReadOnly {
 		if info.Flags&mount.ReadOnly == 0 {
-			return errors.New("mounted rw, though it should be read-only")
+			return errors.New("the mount is rw, expected read-only")
 		}
 		return c.writeReadOnly(v)
 	}
@@ -146,7 +146,7 @@ func (c Container) write(v Volume, source string) (err error) {
 		return err
 	}
 	if string(read) != text {
-		return fmt.Errorf("wrote %q, and %s has %.64q", text, source, read)
+		return fmt.Errorf("read %s: got %.64q, wrote %q", source, read, text)
 	}
 	if source == v.Path {
 		c.Printf("%s: wrote a file, and read it again.\n", v.Name)
@@ -165,9 +165,9 @@ func (c Container) writeReadOnly(v Volume) error {
 		c.Printf("%s: a write is refused: %v.\n", v.Name, syscall.EROFS)
 		return nil
 	case err == nil:
-		return errors.Join(errors.New("read-only, and could be written to"), c.remove(name))
+		return errors.Join(errors.New("write to a read-only volume: no error"), c.remove(name))
 	}
-	return fmt.Errorf("a write fails, but not for being read-only: %w", err)
+	return fmt.Errorf("write to a read-only volume: expected EROFS: %w", err)
 }
 
 func (c Container) create(path, text string) error {

@@ -82,7 +82,7 @@ func (m Machine) Choose(ctx context.Context, w Wish) (Kernel, error) {
 	case ctx.Err() != nil:
 		return Kernel{}, ErrInterrupted
 	case w.Stays:
-		return Kernel{}, errors.New("-keep: needs root: mounts of others, in a namespace of the program's own, end with the program")
+		return Kernel{}, errors.New("-keep: requires root: the mounts of other users are in a namespace that ends with the program")
 	}
 	return Kernel{}, ErrElsewhere
 }

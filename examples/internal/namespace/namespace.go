@@ -72,7 +72,7 @@ func (p Program) Run(ctx context.Context, cmd *exec.Cmd) (status int, err error)
 	if exit := (*exec.ExitError)(nil); err == nil || errors.As(err, &exit) && exit.Exited() {
 		return cmd.ProcessState.ExitCode(), nil
 	}
-	return 0, fmt.Errorf("in its namespace: %w", err)
+	return 0, fmt.Errorf("run in a namespace: %w", err)
 }
 
 // TryMount mounts a directory on itself, and unmounts it. Some hosts have a root that may

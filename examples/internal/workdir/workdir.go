@@ -108,7 +108,7 @@ func (m Made) remove(ctx context.Context) error {
 		return err
 	}
 	if len(names) > 1 {
-		return fmt.Errorf("%s stays: it holds more than this program has put there", m.Dir)
+		return fmt.Errorf("remove %s: the directory contains files of other programs", m.Dir)
 	}
 	if err := safepath.Rmdir(ctx, filepath.Join(m.Dir, mark)); err != nil {
 		return err

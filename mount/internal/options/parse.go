@@ -73,7 +73,7 @@ func checkOption(field, option string, allow Allow) error {
 		return failure.NewInputError(field, option, reason)
 	}
 	if _, flag := flagOptions[key]; key != option && (flag || ignored[key]) {
-		return failure.NewInputError(field, option, "this option takes no value")
+		return failure.NewInputError(field, option, "must not have a value")
 	}
 	return nil
 }
