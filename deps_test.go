@@ -89,7 +89,7 @@ var house = []room{
 	{"mount/mountutils/peertest", nil, nil}, // only tests
 	{"mount/mounttest", []string{"mount", leaves, "mount/mounttest/internal/*", "internal/tablepath", "internal/testflag"}, []string{sys}},
 	{"mount/mounttest/internal/contract", []string{"mount", "internal/require"}, nil},
-	{"disk", []string{"mount", leaves, "internal/input"}, []string{sys}},
+	{"disk", []string{"mount", leaves}, []string{sys}},
 	{"disk/disktest", []string{"disk", "mount"}, nil},
 	{"volume", []string{"util/keylock", "util/ctxend"}, []string{api, apimachinery}},
 	{"volume/volumetest", []string{"volume", "mount", "mount/mounttest", "util/keylock", "volume/volumetest/internal/contract", "internal/tablepath"}, []string{api, apimachinery}},
@@ -147,18 +147,18 @@ var house = []room{
 	{"util/internal/intime", []string{"util/ctxend"}, nil},
 	{"util/internal/unmounting", []string{"mount"}, nil},
 	// Walks through directories that other processes change, by descriptor.
-	{"util/internal/beneath", []string{"util/safepath", "util/ctxend", "internal/input"}, []string{sys}},
+	{"util/internal/beneath", []string{"util/safepath", "util/ctxend"}, []string{sys}},
 	{"util/internal/beneathtest", []string{"util/internal/beneath", "internal/testbed", "mount/mounttest"}, nil},
 	// Waits for file systems that may not answer.
 	{"util/keylock", []string{"util/ctxend"}, nil},
 	{"util/safepath", []string{"util/keylock", "util/ctxend"}, []string{sys}},
-	{"util/scrub", []string{"util/internal/beneath", "internal/input", "util/keylock", "util/ctxend"}, []string{sys}},
-	{"util/ownership", []string{"util/internal/beneath", "internal/input", "util/keylock", "util/ctxend"}, []string{sys}},
+	{"util/scrub", []string{"util/internal/beneath", "util/keylock", "util/ctxend"}, []string{sys}},
+	{"util/ownership", []string{"util/internal/beneath", "util/keylock", "util/ctxend"}, []string{sys}},
 	{"util/fsusage", []string{"util/internal/beneath", "util/keylock"}, []string{sys}},
 	{"util/loop", []string{"util/keylock", "util/ctxend"}, []string{sys}},
 	// Removes old sets by scrub, the only package that deletes recursively.
-	{"util/atomicdir", []string{"util/scrub", "internal/input", "util/internal/beneath", "util/keylock", "util/ctxend"}, []string{sys}},
-	{"util/subpath", []string{"util/internal/beneath", "mount", leaves, "internal/input"}, []string{sys}},
+	{"util/atomicdir", []string{"util/scrub", "util/internal/beneath", "util/keylock", "util/ctxend"}, []string{sys}},
+	{"util/subpath", []string{"util/internal/beneath", "mount", leaves}, []string{sys}},
 	// Returns quantities, as drivers do; programs that need only numbers use fsusage.
 	{"util/metrics", []string{"util/fsusage"}, []string{quantities, sys}},
 	{"util/quantity", nil, []string{quantities}},
@@ -462,13 +462,13 @@ func find(name string) (room, bool) {
 	return house[i], true
 }
 
-// forAll is a room that every other one may import: all rooms shorten errors.
-const forAll = "internal/brief"
+// forAll are rooms that every other one may import: all rooms shorten errors and the values in them.
+var forAll = []string{"internal/brief", "internal/input"}
 
 func (r room) mayImport(imported string) bool {
 	first, _, _ := strings.Cut(imported, "/")
 	switch {
-	case isIn(imported, forAll):
+	case slices.ContainsFunc(forAll, func(room string) bool { return isIn(imported, room) }):
 		return true
 	case !strings.Contains(first, "."): // the standard library
 		return true

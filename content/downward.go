@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/volumekit/volumekit/internal/input"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
@@ -58,7 +59,7 @@ func podField(pod *v1.Pod, fieldPath string) (string, error) {
 	case "metadata.annotations":
 		return lines(pod.Annotations), nil
 	}
-	return "", fmt.Errorf("fieldPath %.80q: not a field that volumes support", fieldPath)
+	return "", fmt.Errorf("fieldPath %s: not a field that volumes support", input.Quote(fieldPath))
 }
 
 // lines returns a line for each key, sorted.

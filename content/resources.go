@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/volumekit/volumekit/internal/input"
 	"github.com/volumekit/volumekit/util/quantity"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -75,7 +76,7 @@ func (c *collector) resource(ctx context.Context, ref *v1.ResourceFieldSelector)
 	limit, name, _ := splitResource(ref.Resource)
 	container := containerOf(c.pod, ref.ContainerName)
 	if container == nil {
-		return "", fmt.Errorf("the pod has no container %.80q", ref.ContainerName)
+		return "", fmt.Errorf("container %s: not in the pod", input.Quote(ref.ContainerName))
 	}
 	have, ok := requestOf(container, name), true
 	if limit {
@@ -87,7 +88,7 @@ func (c *collector) resource(ctx context.Context, ref *v1.ResourceFieldSelector)
 			return "", err
 		}
 	}
-	what := fmt.Sprintf("%s of container %.80q", ref.Resource, ref.ContainerName)
+	what := fmt.Sprintf("%s of container %s", ref.Resource, input.Quote(ref.ContainerName))
 	for _, q := range []*resource.Quantity{&have, &ref.Divisor} {
 		if err := quantity.CheckOf(what, q); err != nil {
 			return "", err
@@ -95,8 +96,8 @@ func (c *collector) resource(ctx context.Context, ref *v1.ResourceFieldSelector)
 	}
 	n, err := units(have, ref.Divisor)
 	if err != nil {
-		return "", fmt.Errorf("%s of container %.80q is %.80s, in units of %s: %w",
-			ref.Resource, ref.ContainerName, quantity.Text(&have), quantity.Text(&ref.Divisor), err)
+		return "", fmt.Errorf("%s is %s, in units of %s: %w",
+			what, input.Shorten(quantity.Text(&have)), quantity.Text(&ref.Divisor), err)
 	}
 	return strconv.FormatInt(n, 10), nil
 }

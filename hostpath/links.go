@@ -3,8 +3,9 @@ package hostpath
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"syscall"
+
+	"github.com/volumekit/volumekit/internal/input"
 )
 
 // A LinkError is the error of a symbolic link that is not followed. It is part of a
@@ -17,19 +18,11 @@ type LinkError struct {
 
 // Error names the link and the reason.
 func (e *LinkError) Error() string {
-	return fmt.Sprintf("symbolic link %s to %s: %s", short(e.Link), short(e.To), e.Reason)
+	return fmt.Sprintf("symbolic link %s to %s: %s", input.Quote(e.Link), input.Quote(e.To), e.Reason)
 }
 
 // Unwrap returns ELOOP, which is the kernel's error for a link that must not be followed.
 func (e *LinkError) Unwrap() error { return syscall.ELOOP }
-
-func short(s string) string {
-	const most = 256
-	if len(s) > most {
-		s = s[:most/2] + "..." + s[len(s)-most/2:]
-	}
-	return strconv.Quote(s)
-}
 
 const (
 	notInLinks   = "its directory is not below one of hostpath.Config.Links"

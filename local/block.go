@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/volumekit/volumekit/disk"
+	"github.com/volumekit/volumekit/internal/input"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/util/fsusage"
@@ -63,7 +64,7 @@ func (p *Plugin) NewBlockVolumeMapper(spec *volume.Spec, pod *v1.Pod) (volume.Bl
 	}
 	for i, option := range d.options {
 		if option != "ro" && option != "rw" {
-			return nil, &mount.InputError{Field: fmt.Sprintf("Options[%d]", i), Value: option[:min(len(option), 80)], Reason: "a raw device has no mount options"}
+			return nil, &mount.InputError{Field: fmt.Sprintf("Options[%d]", i), Value: input.Shorten(option), Reason: "a raw device has no mount options"}
 		}
 	}
 	b, err := p.blockVolume(spec.Name(), pod.UID)

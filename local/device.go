@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/volumekit/volumekit/disk"
+	"github.com/volumekit/volumekit/internal/input"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/util/ctxend"
@@ -65,9 +66,8 @@ func checkFSType(spec *volume.Spec) error {
 	if t == "" || slices.Contains(mountable, t) {
 		return nil
 	}
-	const longest = 40
 	at := field.NewPath("spec", "persistentVolume", "spec", "local", "fsType")
-	return field.NotSupported(at, t[:min(len(t), longest)], mountable)
+	return field.NotSupported(at, input.Shorten(t), mountable)
 }
 
 // failed returns a [*DeviceError] of this volume.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/volumekit/volumekit/disk"
+	"github.com/volumekit/volumekit/internal/input"
 )
 
 // Causes of a [*DeviceError]. The device has not been written to.
@@ -63,7 +64,7 @@ type DeviceError struct {
 
 // Error names the volume and its device.
 func (e *DeviceError) Error() string {
-	return fmt.Sprintf("local volume %.80q, device %.200q: %v", e.Volume, e.Path, e.Err)
+	return fmt.Sprintf("local volume %s, device %s: %v", input.Quote(e.Volume), input.Quote(e.Path), e.Err)
 }
 
 // Unwrap returns the cause.

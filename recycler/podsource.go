@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/volumekit/volumekit/internal/input"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -36,7 +37,7 @@ func NFSSource(pv *v1.PersistentVolume) (v1.VolumeSource, error) {
 	}
 	for _, option := range volume.NewSpecFromPersistentVolume(pv, false).MountOptions() {
 		if name, _, _ := strings.Cut(option, "="); !slices.Contains(harmlessOptions, name) {
-			return v1.VolumeSource{}, fmt.Errorf("recycle by pod: a pod cannot mount with %.64q: %w", option, volume.ErrNotSupported)
+			return v1.VolumeSource{}, fmt.Errorf("recycle by pod: mount option %s: %w", input.Quote(option), volume.ErrNotSupported)
 		}
 	}
 	return v1.VolumeSource{NFS: &v1.NFSVolumeSource{Server: nfs.Server, Path: nfs.Path}}, nil

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 
+	"github.com/volumekit/volumekit/internal/input"
 	"github.com/volumekit/volumekit/util/quantity"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
@@ -96,7 +97,8 @@ func (m match) named(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("claim %.64s/%.128s: persistent volume %.128q: %w", m.claim.Namespace, m.claim.Name, m.pv.Name, err)
+	return fmt.Errorf("claim %s/%s: persistent volume %s: %w",
+		input.Shorten(m.claim.Namespace), input.Shorten(m.claim.Name), input.Quote(m.pv.Name), err)
 }
 
 func (m match) equal(field, of, wanted string) error {
@@ -107,7 +109,7 @@ func (m match) equal(field, of, wanted string) error {
 }
 
 func (m match) mismatch(field, of, wanted string) error {
-	return fmt.Errorf("%s: %.128q, the claim requests %.128q: %w", field, of, wanted, ErrMismatch)
+	return fmt.Errorf("%s: %s, the claim requests %s: %w", field, input.Quote(of), input.Quote(wanted), ErrMismatch)
 }
 
 func (m match) references() error {
@@ -118,7 +120,7 @@ func (m match) references() error {
 	if ref == nil || ref.Namespace == m.claim.Namespace && ref.Name == m.claim.Name && (ref.UID == "" || ref.UID == m.claim.UID) {
 		return nil
 	}
-	return m.mismatch("spec.claimRef", fmt.Sprintf("%.64s/%.128s %.64s", ref.Namespace, ref.Name, ref.UID), string(m.claim.UID))
+	return m.mismatch("spec.claimRef", fmt.Sprintf("%s/%s %s", ref.Namespace, ref.Name, ref.UID), string(m.claim.UID))
 }
 
 func (m match) accessModes() error {

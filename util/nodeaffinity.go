@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/volumekit/volumekit/internal/input"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -52,8 +53,8 @@ func CheckNodeAffinity(pv *v1.PersistentVolume, node *v1.Node) error {
 	if malformed != nil {
 		return malformed
 	}
-	return fmt.Errorf("spec.nodeAffinity: node %.128q, labels %.1024q: %w",
-		node.Name, labels.FormatLabels(node.Labels), ErrMismatch)
+	return fmt.Errorf("spec.nodeAffinity: node %s, labels %.1024q: %w",
+		input.Quote(node.Name), labels.FormatLabels(node.Labels), ErrMismatch)
 }
 
 // ErrMismatch is wrapped by the errors of [MatchVolume] and [CheckNodeAffinity] about a
@@ -86,7 +87,7 @@ func termMatches(at *field.Path, term v1.NodeSelectorTerm, node *v1.Node) (bool,
 func labelMatches(at *field.Path, r v1.NodeSelectorRequirement, of labels.Set) (bool, error) {
 	requirement, err := labels.NewRequirement(r.Key, operators[r.Operator], r.Values)
 	if err != nil {
-		return false, volume.Invalid(at, fmt.Sprintf("%.40s %.40s %.40s", r.Key, r.Operator, r.Values), "not a requirement of a label")
+		return false, volume.Invalid(at, fmt.Sprintf("%s %s %s", r.Key, r.Operator, r.Values), "not a requirement of a label")
 	}
 	return requirement.Matches(of), nil
 }
@@ -101,5 +102,5 @@ func fieldMatches(at *field.Path, r v1.NodeSelectorRequirement, nodeName string)
 	case r.Operator == v1.NodeSelectorOpNotIn:
 		return !is, nil
 	}
-	return false, volume.Invalid(at, fmt.Sprintf("%.40s %.40s", r.Key, r.Operator), "not a requirement of a node's field")
+	return false, volume.Invalid(at, fmt.Sprintf("%s %s", r.Key, r.Operator), "not a requirement of a node's field")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/volumekit/volumekit/internal/input"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -60,7 +61,7 @@ type DanglingAttachError struct {
 
 // Error names the node.
 func (e *DanglingAttachError) Error() string {
-	text := fmt.Sprintf("the volume is attached to node %q", shorten(string(e.CurrentNode)))
+	text := fmt.Sprintf("the volume is attached to node %s", input.Quote(string(e.CurrentNode)))
 	if e.Err != nil {
 		text += ": " + e.Err.Error()
 	}

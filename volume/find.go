@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"strings"
+
+	"github.com/volumekit/volumekit/internal/input"
 )
 
 // FindPluginBySpec returns the plugin that supports the volume. A specification
@@ -37,7 +39,7 @@ func (m *VolumePluginMgr) FindPluginByName(name string) (VolumePlugin, error) {
 	if plugin, ok := m.snapshot().byName[name]; ok {
 		return plugin, nil
 	}
-	return nil, fmt.Errorf("plugin %q: %w", shorten(name), ErrNoPluginMatched)
+	return nil, fmt.Errorf("plugin %s: %w", input.Quote(name), ErrNoPluginMatched)
 }
 
 // FindBySpec returns the ability A of the plugin that supports the volume, as
@@ -102,5 +104,5 @@ func (s *Spec) describe() string {
 	if names := s.sourceNames(); len(names) > 0 {
 		source = "of kind " + strings.Join(names, ", ")
 	}
-	return fmt.Sprintf("%s %q %s", kind, shorten(s.Name()), source)
+	return fmt.Sprintf("%s %s %s", kind, input.Quote(s.Name()), source)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/volumekit/volumekit/internal/input"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 )
@@ -75,7 +76,7 @@ type IgnoredError struct {
 }
 
 // Error returns the reason.
-func (e *IgnoredError) Error() string { return "ignored because " + shorten(e.Reason) }
+func (e *IgnoredError) Error() string { return "ignored because " + input.Shorten(e.Reason) }
 
 // A Deleter deletes the storage of one volume with all its files.
 type Deleter interface {

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/volumekit/volumekit/internal/input"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -69,14 +70,5 @@ func ValidateID(path *field.Path, id *int64) error {
 
 // Invalid returns [field.Invalid] with the value shortened, since it is untrusted.
 func Invalid(path *field.Path, value, detail string) *field.Error {
-	return field.Invalid(path, shorten(value), detail)
-}
-
-// shorten limits the length of untrusted text.
-func shorten(s string) string {
-	const limit = 128
-	if len(s) <= limit {
-		return s
-	}
-	return s[:limit] + "..."
+	return field.Invalid(path, input.Shorten(value), detail)
 }

@@ -1,5 +1,5 @@
 // Package input has the error for a refused input field, which packages return before they
-// change anything, and the rules for names that these packages share.
+// change anything, and the rules for names and for values in errors that these packages share.
 package input
 
 import (
@@ -45,11 +45,21 @@ func CheckName(name string) (reason string) {
 	return ""
 }
 
+// longest is the length of a text from which Quote and Shorten omit the middle.
+const longest = 160
+
 // Quote quotes a text and omits the middle of a long one: both ends of a path matter.
 func Quote(s string) string {
-	const longest = 160
 	if len(s) > longest {
 		return fmt.Sprintf("%q...%q", s[:longest/2], s[len(s)-longest/2:])
 	}
 	return fmt.Sprintf("%q", s)
+}
+
+// Shorten omits the middle of a long text, for errors that quote their values themselves.
+func Shorten(s string) string {
+	if len(s) > longest {
+		return strings.ToValidUTF8(s[:longest/2], "") + "..." + strings.ToValidUTF8(s[len(s)-longest/2:], "")
+	}
+	return s
 }

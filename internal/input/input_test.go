@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/internal/input"
@@ -39,4 +40,14 @@ func TestQuote(t *testing.T) {
 	require.Less(t, len(long), 200)
 	require.True(t, strings.HasPrefix(long, `"head`))
 	require.True(t, strings.HasSuffix(long, `tail"`))
+}
+
+// TestShorten: a long text loses its middle, and no half of a character is left.
+func TestShorten(t *testing.T) {
+	short := strings.Repeat("a", 160)
+	require.Equal(t, short, input.Shorten(short))
+	long := input.Shorten("head" + strings.Repeat("ä", 1001) + "tail!")
+	require.LessOrEqual(t, len(long), 163)
+	require.True(t, strings.HasPrefix(long, "head") && strings.HasSuffix(long, "tail!"))
+	require.True(t, utf8.ValidString(long))
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/volumekit/volumekit/internal/input"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -64,7 +65,7 @@ func (s *search) in(content any, names []string, at *field.Path) bool {
 func (s *search) searchMap(content map[string]any, names []string, at *field.Path) bool {
 	if len(names) == 0 {
 		for _, key := range slices.Sorted(maps.Keys(content)) {
-			if s.found(content[key], at.Key(short(key))) {
+			if s.found(content[key], at.Key(input.Shorten(key))) {
 				return true
 			}
 		}
@@ -84,10 +85,10 @@ func (s *search) found(content any, at *field.Path) bool {
 	s.path, s.value = at, content
 	switch kind {
 	case "string":
-		s.value = short(content.(string))
+		s.value = input.Shorten(content.(string))
 	case "array", "object":
 		text, _ := json.Marshal(content) // decoded from JSON, so encoding does not fail
-		s.value = short(string(text))
+		s.value = input.Shorten(string(text))
 	}
 	return true
 }
@@ -104,13 +105,4 @@ func kindOf(content any) string {
 		return "object"
 	}
 	return "number"
-}
-
-// short limits the length of untrusted text.
-func short(text string) string {
-	const limit = 64
-	if len(text) > limit {
-		return strings.ToValidUTF8(text[:limit], "") + "..."
-	}
-	return text
 }

@@ -6,6 +6,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/volumekit/volumekit/internal/input"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/util/keylock"
@@ -111,7 +112,7 @@ func (f *Peer) Resolve(ctx context.Context, p string) (mount.Place, error) {
 // MountsFrom implements [mount.Interface]. It compares devices by name.
 func (f *Peer) MountsFrom(ctx context.Context, source string) ([]mount.Info, error) {
 	if source == "" || strings.ContainsRune(source, 0) {
-		return nil, &mount.InputError{Field: "Source", Value: shorten(source), Reason: "a source is required, without NUL"}
+		return nil, &mount.InputError{Field: "Source", Value: input.Shorten(source), Reason: "a source is required, without NUL"}
 	}
 	mounts, err := runQuery(ctx, f, "", func() ([]mount.Info, error) { return f.mountsFrom(source) })
 	return mounts, publicError("mounts from", source, "", err)

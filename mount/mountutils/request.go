@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/volumekit/volumekit/internal/input"
 	"github.com/volumekit/volumekit/mount"
 )
 
@@ -182,18 +183,9 @@ func (r *parsedOptions) addFlags(flags []string) error {
 			r.add(option)
 		case !slices.Contains(idleFlags, flag):
 			return &mount.InputError{
-				Field: "MountFlags[" + strconv.Itoa(i) + "]", Value: shorten(flag), Reason: "this flag of mount(8) has no meaning here",
+				Field: "MountFlags[" + strconv.Itoa(i) + "]", Value: input.Shorten(flag), Reason: "this flag of mount(8) has no meaning here",
 			}
 		}
 	}
 	return nil
-}
-
-// shorten limits the length of untrusted text.
-func shorten(s string) string {
-	const limit = 128
-	if len(s) <= limit {
-		return s
-	}
-	return s[:limit] + "..."
 }

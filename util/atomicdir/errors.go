@@ -25,19 +25,10 @@ type LeftoverError struct {
 func (e *LeftoverError) Error() string {
 	var names []string
 	for _, name := range e.Names {
-		names = append(names, fmt.Sprintf("%q", shorten(name)))
+		names = append(names, input.Quote(name))
 	}
-	return fmt.Sprintf("remove leftovers of %s: %s: %v", shorten(e.Dir), strings.Join(names, ", "), e.Err)
+	return fmt.Sprintf("remove leftovers of %s: %s: %v", input.Shorten(e.Dir), strings.Join(names, ", "), e.Err)
 }
 
 // Unwrap returns the cause.
 func (e *LeftoverError) Unwrap() error { return e.Err }
-
-// shorten omits the middle of a long name: both ends matter.
-func shorten(s string) string {
-	const most = 160
-	if len(s) <= most {
-		return s
-	}
-	return s[:most/2] + "..." + s[len(s)-most/2:]
-}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+
+	"github.com/volumekit/volumekit/internal/input"
 )
 
 // A File is one file of a set. It may be a secret, so formatting it, with any verb, prints
@@ -88,10 +90,10 @@ func (o Options) check(files map[string]File) error {
 		if f.Mode == nil && f.UID == nil {
 			continue // without a name for each check
 		}
-		if err := checkMode("Mode of "+shorten(name), f.Mode); err != nil {
+		if err := checkMode("Mode of "+input.Shorten(name), f.Mode); err != nil {
 			return err
 		}
-		if err := checkID("UID of "+shorten(name), f.UID); err != nil {
+		if err := checkID("UID of "+input.Shorten(name), f.UID); err != nil {
 			return err
 		}
 	}

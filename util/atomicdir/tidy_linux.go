@@ -7,6 +7,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/volumekit/volumekit/internal/input"
 	"github.com/volumekit/volumekit/util/internal/beneath"
 	"github.com/volumekit/volumekit/util/scrub"
 	"golang.org/x/sys/unix"
@@ -94,7 +95,7 @@ func (w *writer) emptyDirectory(ctx context.Context, name string) error {
 	}
 	defer func() { _ = r.Close() }()
 	if id := r.Identity(); id != (scrub.Identity{Device: at.Device, Inode: at.Inode, Mount: at.Mount}) {
-		return fmt.Errorf("%w: %s was replaced", errInterfered, shorten(path.Join(w.dir, name)))
+		return fmt.Errorf("%w: %s was replaced", errInterfered, input.Shorten(path.Join(w.dir, name)))
 	}
 	if _, err := r.Empty(ctx, scrub.Options{Workers: 1}); err != nil {
 		return err

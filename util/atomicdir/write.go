@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/volumekit/volumekit/internal/brief"
+	"github.com/volumekit/volumekit/internal/input"
 	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/util/internal/beneath"
 	"github.com/volumekit/volumekit/util/keylock"
@@ -67,7 +68,7 @@ func writeInTime(ctx context.Context, dir string, l layout, o Options) (changed 
 	if err == nil {
 		return e.changed, e.err
 	}
-	return c.abandon(), &fs.PathError{Op: "write", Path: shorten(dir), Err: err}
+	return c.abandon(), &fs.PathError{Op: "write", Path: input.Shorten(dir), Err: err}
 }
 
 // A commit decides between the step of a Write that puts the new set in place, and the

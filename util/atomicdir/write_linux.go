@@ -7,6 +7,7 @@ import (
 	"path"
 	"time"
 
+	"github.com/volumekit/volumekit/internal/input"
 	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/util/internal/beneath"
 	"golang.org/x/sys/unix"
@@ -313,5 +314,5 @@ func (w *writer) wrapError(op, name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &fs.PathError{Op: op, Path: shorten(path.Join(w.dir, name)), Err: beneath.NamePrivilege(err, beneath.ToChange)}
+	return &fs.PathError{Op: op, Path: input.Shorten(path.Join(w.dir, name)), Err: beneath.NamePrivilege(err, beneath.ToChange)}
 }

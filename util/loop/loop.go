@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+
+	"github.com/volumekit/volumekit/internal/input"
 )
 
 var (
@@ -39,23 +41,14 @@ func (c Config) check() error {
 
 func checkName(name string) error {
 	if len(name) > mostName {
-		return fmt.Errorf("loop: name %s: must be at most %d bytes", quote(name), mostName)
+		return fmt.Errorf("loop: name %s: must be at most %d bytes", input.Quote(name), mostName)
 	}
 	for _, b := range []byte(name) {
 		if b == 0 {
-			return fmt.Errorf("loop: name %s: must not contain NUL", quote(name))
+			return fmt.Errorf("loop: name %s: must not contain NUL", input.Quote(name))
 		}
 	}
 	return nil
-}
-
-// quote limits the length of untrusted text.
-func quote(s string) string {
-	const limit = 256
-	if len(s) > limit {
-		return fmt.Sprintf("%q...", s[:limit])
-	}
-	return fmt.Sprintf("%q", s)
 }
 
 // A Device is an attached loop device.

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/volumekit/volumekit/internal/brief"
+	"github.com/volumekit/volumekit/internal/input"
 	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/util/keylock"
 	"golang.org/x/sys/unix"
@@ -112,7 +113,7 @@ func (d Device) configure(c Config) error {
 	}
 	if err := unix.IoctlLoopConfigure(int(device.Fd()), &config); err != nil {
 		err = nameRelease(err, func() bool { return hasConfigure(device) })
-		return fmt.Errorf("attach %s to %s: %w", quote(c.File.Name()), d.Path, err)
+		return fmt.Errorf("attach %s to %s: %w", input.Quote(c.File.Name()), d.Path, err)
 	}
 	return nil
 }
@@ -244,7 +245,7 @@ func detach(d Device) error {
 func (d Device) verify(f *os.File) error {
 	is, err := statusOf(f)
 	if err == nil && (is.Name != d.Name || d.Seq != 0 && is.Seq != d.Seq) {
-		err = fmt.Errorf("%s: %w", quote(d.Path), ErrReplaced)
+		err = fmt.Errorf("%s: %w", input.Quote(d.Path), ErrReplaced)
 	}
 	return err
 }

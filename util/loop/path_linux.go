@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/volumekit/volumekit/internal/input"
 	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/util/keylock"
 	"golang.org/x/sys/unix"
@@ -29,7 +30,7 @@ func GetLoopDevice(ctx context.Context, path string) (Device, error) {
 		err = ErrNotAttached
 	}
 	if err != nil {
-		return Device{}, fmt.Errorf("loop device of %s: %w", quote(path), err)
+		return Device{}, fmt.Errorf("loop device of %s: %w", input.Quote(path), err)
 	}
 	return found[0], nil
 }
@@ -42,7 +43,7 @@ func DetachFileDevice(ctx context.Context, path string) error {
 		err = errors.Join(err, Detach(ctx, d))
 	}
 	if err != nil {
-		return fmt.Errorf("detach the loop device of %s: %w", quote(path), err)
+		return fmt.Errorf("detach the loop device of %s: %w", input.Quote(path), err)
 	}
 	return nil
 }
@@ -54,7 +55,7 @@ func DetachFileDevice(ctx context.Context, path string) error {
 func AttachFileDevice(ctx context.Context, path string, c Config) (Device, error) {
 	d, err := attachPath(ctx, path, c)
 	if err != nil {
-		return Device{}, fmt.Errorf("loop device of %s: %w", quote(path), err)
+		return Device{}, fmt.Errorf("loop device of %s: %w", input.Quote(path), err)
 	}
 	return d, nil
 }

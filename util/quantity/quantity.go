@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/volumekit/volumekit/internal/input"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
@@ -34,7 +35,7 @@ func Check(q *resource.Quantity) error {
 // CheckOf is Check with an error that shows the quantity and names its field, what.
 func CheckOf(what string, q *resource.Quantity) error {
 	if err := Check(q); err != nil {
-		return fmt.Errorf("%s is %.80s: %w", what, Text(q), err)
+		return fmt.Errorf("%s is %s: %w", what, input.Shorten(Text(q)), err)
 	}
 	return nil
 }
