@@ -87,12 +87,12 @@ func isBelowLoop(ctx context.Context, disk Info, ignore string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	mine, err := blockDevices.stackOf(disk.Number)
+	own, err := blockDevices.stackOf(disk.Number)
 	if err != nil {
 		return false, err
 	}
 	for _, d := range all {
-		if is, err := isOn(ctx, d, disk, mine, ignore); is || err != nil {
+		if is, err := isOn(ctx, d, disk, own, ignore); is || err != nil {
 			return is, err
 		}
 	}
@@ -101,7 +101,7 @@ func isBelowLoop(ctx context.Context, disk Info, ignore string) (bool, error) {
 
 // isOn compares numbers: the device may have other nodes. The backing path decides only for
 // a loop device that must not be opened.
-func isOn(ctx context.Context, d loop.Device, disk Info, mine stack, ignore string) (bool, error) {
+func isOn(ctx context.Context, d loop.Device, disk Info, own stack, ignore string) (bool, error) {
 	status, err := loop.Status(ctx, d.Path)
 	switch {
 	case isShortage(err):
@@ -112,5 +112,5 @@ func isOn(ctx context.Context, d loop.Device, disk Info, mine stack, ignore stri
 		return false, nil
 	}
 	its, err := blockDevices.stackOf(status.BackingDevice)
-	return mine.overlaps(its), err
+	return own.overlaps(its), err
 }

@@ -90,7 +90,7 @@ func TestSetUpWaitsForOwners(t *testing.T) {
 	n := nodeIn(t, k, dir)
 	require.NoError(t, n.mounter(t, spec(n.disks+"/disk"), "1").SetUp(t.Context(), volume.MounterArgs{}))
 	require.NoError(t, n.unmounter(t, "1").TearDown(t.Context())) // the directories above stay
-	done, err := n.plugin.ClaimAlone(t.Context(), n.disks+"/disk")
+	done, err := n.plugin.LockExclusively(t.Context(), n.disks+"/disk")
 	require.NoError(t, err)
 	m := n.mounter(t, spec(n.disks+"/disk"), "1")
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)

@@ -82,29 +82,29 @@ func (v *deviceVolume) failed(err error) error {
 // soon after ctx ends. Queries with one key wait for each other, so a device that does not
 // answer costs one stuck call.
 func queryInTime[T any](ctx context.Context, p *Plugin, key string, work func() (T, error)) (T, error) {
-	value, _, err := keylock.Await(ctx, p.asking.Key(key), ctxend.Plugin, work, nil)
+	value, _, err := keylock.Await(ctx, p.queries.Key(key), ctxend.Plugin, work, nil)
 	if err != nil && ctx.Err() != nil && volume.KindOf(err) == volume.Final {
 		err = util.Transient(err)
 	}
 	return value, err
 }
 
-// lookInTime calls look, for callers without a lock.
-func (v *deviceVolume) lookInTime(ctx context.Context) (node string, is bool, err error) {
+// findNodeInTime calls findNode, for callers without a lock.
+func (v *deviceVolume) findNodeInTime(ctx context.Context) (node string, isDevice bool, err error) {
 	type found struct {
-		node string
-		is   bool
+		node     string
+		isDevice bool
 	}
-	f, err := queryInTime(ctx, v.plugin, "look\x00"+v.name, func() (found, error) {
-		node, is, err := v.look()
-		return found{node, is}, err
+	f, err := queryInTime(ctx, v.plugin, "node\x00"+v.name, func() (found, error) {
+		node, isDevice, err := v.findNode()
+		return found{node, isDevice}, err
 	})
-	return f.node, f.is, err
+	return f.node, f.isDevice, err
 }
 
-// look reports whether the volume is a device, and the path of its node. A missing path is no
+// findNode reports whether the volume is a device, and the path of its node. A missing path is no
 // device, unless the volume had one before.
-func (v *deviceVolume) look() (node string, is bool, err error) {
+func (v *deviceVolume) findNode() (node string, isDevice bool, err error) {
 	if !v.at.mayBeDevice {
 		return "", false, nil
 	}
@@ -161,11 +161,11 @@ func (p *Plugin) holdsLinks(dir string) bool {
 // use opens the device for work, until ctx ends. Like [disk.Disks.Use] it returns while stuck
 // work continues.
 func (v *deviceVolume) use(ctx context.Context, work func(ctx context.Context, d *disk.Device) error) error {
-	node, is, err := v.look()
+	node, isDevice, err := v.findNode()
 	if err != nil {
 		return err
 	}
-	if !is {
+	if !isDevice {
 		return v.failed(ErrNotDevice)
 	}
 	var opened atomic.Bool

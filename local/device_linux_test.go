@@ -382,7 +382,7 @@ func TestDeviceRefused(t *testing.T) {
 	_, err := r.plugin.NewBlockVolumeMapper(blockSpec(theirs), pod("1"))
 	require.Error(t, err)
 	_, err = r.plugin.NewMounter(deviceSpec(r.links+"/disk/deeper", ""), pod("1"))
-	require.ErrorContains(t, err, "right in")
+	require.ErrorContains(t, err, "directly in")
 	_, err = r.plugin.NewMounter(deviceSpec(r.links+"/x", "ntfs"), pod("1"))
 	require.ErrorContains(t, err, "fsType")
 	require.Equal(t, before, d.sum(t))

@@ -27,8 +27,8 @@ func (p *Plugin) CanDeviceMount(ctx context.Context, spec *volume.Spec) (bool, e
 	if err != nil || spec.IsBlock() {
 		return false, err
 	}
-	_, is, err := v.lookInTime(ctx)
-	return is && err == nil, err
+	_, isDevice, err := v.findNodeInTime(ctx)
+	return isDevice && err == nil, err
 }
 
 // NewDeviceMounter returns the mounter of all volumes on devices.
@@ -128,8 +128,8 @@ func checkDeviceArgs(args volume.DeviceMounterArgs) error {
 }
 
 func (v *deviceVolume) mountAt(ctx context.Context, dir string) error {
-	_, is, err := v.look()
-	if err == nil && !is {
+	_, isDevice, err := v.findNode()
+	if err == nil && !isDevice {
 		return nil // a directory
 	}
 	if err != nil {

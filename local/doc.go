@@ -80,6 +80,7 @@
 //   - swapped: another device is in the place of the recorded one.
 //   - forget: remove the record, so that another device may take the place.
 //   - hold: the read-only loop device that keeps a mapped device from vanishing.
-//   - claim: the turn of a SetUp for a directory; overlapping directories have one turn each.
+//   - directory lock: shared by SetUps that change no owners, or exclusive; it also locks all
+//     directories that overlap its own.
 //   - owner: the group of a volume's files. View: a mount that shows them with another group.
 package local

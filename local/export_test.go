@@ -12,10 +12,10 @@ import (
 	"github.com/volumekit/volumekit/disk"
 )
 
-// ClaimAlone takes a directory as a SetUp does that changes its owners.
-func (p *Plugin) ClaimAlone(ctx context.Context, dir string) (done func(), err error) {
-	_, done, err = p.claim(ctx, dir, true)
-	return done, err
+// LockExclusively locks a directory as a SetUp does that changes its owners.
+func (p *Plugin) LockExclusively(ctx context.Context, dir string) (release func(), err error) {
+	_, release, err = p.lockDir(ctx, dir, exclusiveLock)
+	return release, err
 }
 
 // MakeExt4 writes as much of a superblock as is looked at.

@@ -49,11 +49,11 @@ func (p *Plugin) NodeExpand(ctx context.Context, req volume.NodeResizeOptions) (
 }
 
 func (v *deviceVolume) grow(ctx context.Context, dir string, req volume.NodeResizeOptions) (bool, error) {
-	_, is, err := v.look()
+	_, isDevice, err := v.findNode()
 	if err != nil {
 		return false, err
 	}
-	if !is {
+	if !isDevice {
 		return false, fmt.Errorf("expand local volume %s, a directory: %w", v.name, volume.ErrNotSupported)
 	}
 	grown := make(chan bool, 1)

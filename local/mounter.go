@@ -70,7 +70,7 @@ func (m *mounter) SetUpAt(ctx context.Context, dir string, args volume.MounterAr
 	if err != nil {
 		return err
 	}
-	node, is, err := v.lookInTime(ctx)
+	node, is, err := v.findNodeInTime(ctx)
 	if err != nil {
 		return err
 	}
@@ -84,28 +84,28 @@ func (m *mounter) SetUpAt(ctx context.Context, dir string, args volume.MounterAr
 }
 
 // setUpNew creates and binds a new directory for a pod without a group, if no other SetUp has
-// an exclusive claim, and reports whether it has. A source that is no directory is left to
+// an exclusive lock, and reports whether it has. A source that is no directory is left to
 // the general way.
 func (m *mounter) setUpNew(ctx context.Context, dir string, args volume.MounterArgs) (done bool, err error) {
 	if args.FsGroup != nil || m.at.links {
 		return false, nil
 	}
-	over, ok := m.plugin.owning.share(m.at.path)
+	release, ok := m.plugin.locks.tryShare(m.at.path)
 	if !ok {
 		return false, nil
 	}
-	defer over()
+	defer release()
 	return m.plugin.mounts.SetUpNew(ctx, dir, m.request(m.at.path, dir, args))
 }
 
 // setUpDevice binds the mount of MountDevice.
 func (m *mounter) setUpDevice(ctx context.Context, dir string, v *deviceVolume, node string, args volume.MounterArgs) error {
-	shared, err := m.plugin.pluginPath(mountsDir, v.name)
+	deviceMount, err := m.plugin.pluginPath(mountsDir, v.name)
 	if err != nil {
 		return err
 	}
-	return m.plugin.mounts.Exclusively(ctx, shared, func(ctx context.Context, shared string) error {
-		at, _, err := m.plugin.mounts.At(ctx, shared)
+	return m.plugin.mounts.Exclusively(ctx, deviceMount, func(ctx context.Context, deviceMount string) error {
+		at, _, err := m.plugin.mounts.At(ctx, deviceMount)
 		if err == nil {
 			err = v.checkNode(ctx, at, node)
 		}
@@ -115,7 +115,7 @@ func (m *mounter) setUpDevice(ctx context.Context, dir string, v *deviceVolume, 
 		if at.Flags&mount.ReadOnly != 0 && !m.readOnly && !args.ReadOnly {
 			return v.failed(ErrDeviceReadOnly)
 		}
-		return m.setUp(ctx, dir, shared, args)
+		return m.setUp(ctx, dir, deviceMount, args)
 	})
 }
 
@@ -124,8 +124,8 @@ func (m *mounter) setUpDevice(ctx context.Context, dir string, v *deviceVolume, 
 func (m *mounter) setUp(ctx context.Context, dir, source string, args volume.MounterArgs) error {
 	return m.plugin.mounts.Exclusively(ctx, dir, func(ctx context.Context, dir string) error {
 		if args.FsGroup == nil {
-			if over, ok := m.plugin.owning.share(source); ok {
-				defer over()
+			if release, ok := m.plugin.locks.tryShare(source); ok {
+				defer release()
 				return m.plugin.mounts.Mount(ctx, dir, m.request(source, dir, args))
 			}
 		}
@@ -141,15 +141,18 @@ func (m *mounter) setUp(ctx context.Context, dir, source string, args volume.Mou
 }
 
 // setUpFirst changes the directory to the pod's group, and then mounts it. Between both the
-// claim keeps other SetUps from changing the group.
+// exclusive lock keeps other SetUps from changing the group.
 func (m *mounter) setUpFirst(ctx context.Context, dir, source string, args volume.MounterArgs) error {
-	gives := args.FsGroup != nil && !m.readOnly
-	at, done, err := m.plugin.claim(ctx, source, gives)
+	mode := sharedLock
+	if args.FsGroup != nil && !m.readOnly {
+		mode = exclusiveLock
+	}
+	at, release, err := m.plugin.lockDir(ctx, source, mode)
 	if err != nil {
 		return err
 	}
-	defer done()
-	if gives {
+	defer release()
+	if mode == exclusiveLock {
 		if mapped, err := m.setUpMapped(ctx, dir, source, at, args); mapped {
 			return err
 		}
@@ -160,21 +163,21 @@ func (m *mounter) setUpFirst(ctx context.Context, dir, source string, args volum
 	return m.plugin.mounts.Mount(ctx, dir, m.request(source, dir, args))
 }
 
-// claim claims the directory until done is called: exclusively, and then it returns the
-// directory's place, or shared.
-func (p *Plugin) claim(ctx context.Context, source string, alone bool) (at place, done func(), err error) {
-	if !alone {
-		if done, ok := p.owning.share(source); ok {
-			return place{}, done, nil
+// lockDir locks a directory until release is called. It returns the place of the directory for
+// an exclusive lock.
+func (p *Plugin) lockDir(ctx context.Context, dir string, mode lockMode) (at place, release func(), err error) {
+	if mode == sharedLock {
+		if release, ok := p.locks.tryShare(dir); ok {
+			return place{}, release, nil
 		}
 	}
 	view, err := p.table(ctx)
 	if err != nil {
 		return place{}, nil, err
 	}
-	in := func(dir string) place { return placeIn(view, dir) }
-	done, err = p.owning.acquire(ctx, source, in, alone)
-	return in(source), done, err
+	locate := func(dir string) place { return placeIn(view, dir) }
+	release, err = p.locks.acquire(ctx, dir, locate, mode)
+	return locate(dir), release, err
 }
 
 // setUpAgain compares the existing mount with the requested one.

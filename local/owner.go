@@ -104,15 +104,15 @@ func (p *Plugin) usedAround(ctx context.Context, source string) (around, within 
 	if err != nil {
 		return nil, nil, err
 	}
-	mine := placeIn(view, source)
+	sourcePlace := placeIn(view, source)
 	for _, other := range view.Table() {
-		if other.Major != mine.major || other.Minor != mine.minor || !p.isPodMount(other.Mountpoint) {
+		if other.Major != sourcePlace.major || other.Minor != sourcePlace.minor || !p.isPodMount(other.Mountpoint) {
 			continue
 		}
-		if _, ok := below(other.Root, mine.path); ok {
+		if _, ok := below(other.Root, sourcePlace.path); ok {
 			around = append(around, other.Mountpoint)
 		}
-		if _, ok := below(mine.path, other.Root); ok {
+		if _, ok := below(sourcePlace.path, other.Root); ok {
 			within = append(within, other.Mountpoint)
 		}
 	}
@@ -147,11 +147,11 @@ func (p *Plugin) isPodMount(at string) bool {
 		strings.HasSuffix(path.Dir(at), "/volumes/"+path.Base(path.Dir(dir)))
 }
 
-// queryOwners calls ownersOf for a directory in the file system of a place, and returns by ctx's end.
-// Until work that it leaves behind has ended, later calls for that file system wait for it:
-// at most one thread is stuck.
-func (p *Plugin) queryOwners(ctx context.Context, dir string, in place) (owners, error) {
-	unlock, err := p.asking.Lock(ctx, fmt.Sprintf("%d:%d", in.major, in.minor))
+// queryOwners calls ownersOf for a directory in the file system of a place, and returns soon
+// after ctx ends. Later calls for that file system wait for the end of a stuck one: at most one
+// thread is stuck.
+func (p *Plugin) queryOwners(ctx context.Context, dir string, fileSystem place) (owners, error) {
+	unlock, err := p.queries.Lock(ctx, fmt.Sprintf("%d:%d", fileSystem.major, fileSystem.minor))
 	if err != nil {
 		return owners{}, util.Transient(ctxend.Error(ctx))
 	}

@@ -67,8 +67,8 @@ type Plugin struct {
 	mounts  *podvolume.Mounts
 	roots   []root
 	records records
-	owning  claims      // on directories that are about to be mounted
-	asking  keylock.Map // by device of a file system: queries of owners
+	locks   dirLocks    // of directories that are about to be mounted
+	queries keylock.Map // by device of a file system: queries of owners
 	nodes   nodes
 	disks   *disk.Disks
 	// devices and programs are those of the node if they are nil.

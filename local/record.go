@@ -100,8 +100,8 @@ func newRecords(host volume.VolumeHost) (records, error) {
 
 func (r records) file(name string) string { return path.Join(r.dir, recordsDir, name) }
 
-// in runs work on the host's directory tree, and cannot leave it.
-func (r records) in(work func(*os.Root) error) (err error) {
+// withRoot runs work on the host's directory tree, and cannot leave it.
+func (r records) withRoot(work func(*os.Root) error) (err error) {
 	root, err := os.OpenRoot(r.root)
 	if err != nil {
 		return err
@@ -120,7 +120,7 @@ func (r records) read(name string) (*record, error) {
 		return nil, err
 	}
 	var text []byte
-	err := r.in(func(root *os.Root) error {
+	err := r.withRoot(func(root *os.Root) error {
 		f, err := root.Open(r.file(name))
 		if err != nil {
 			return err
@@ -171,7 +171,7 @@ func (r records) write(name string, rec record) error {
 	}
 	r.changing.Lock()
 	defer r.changing.Unlock()
-	return r.in(func(root *os.Root) error {
+	return r.withRoot(func(root *os.Root) error {
 		unfinished := path.Join(r.dir, newRecordsDir, name)
 		for _, file := range []string{unfinished, r.file(name)} {
 			if err := makeDir(root, path.Dir(file)); err != nil {
@@ -238,7 +238,7 @@ func (r records) remove(name string) error {
 }
 
 func (r records) removeLocked(name string) error {
-	return r.in(func(root *os.Root) error {
+	return r.withRoot(func(root *os.Root) error {
 		for _, file := range []string{path.Join(r.dir, newRecordsDir, name), r.file(name)} {
 			if err := root.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
@@ -250,7 +250,7 @@ func (r records) removeLocked(name string) error {
 
 // names returns the volumes that have records.
 func (r records) names() (names []string, err error) {
-	err = r.in(func(root *os.Root) error {
+	err = r.withRoot(func(root *os.Root) error {
 		dir, err := root.Open(r.file("."))
 		if err != nil {
 			return err

@@ -38,11 +38,11 @@ func AlsoFile() UnmountOption { return func(o *unmounting.Options) { o.File = tr
 // does ([mount.ErrNotEnded]), since its server does not answer.
 func EndLater() UnmountOption { return func(o *unmounting.Options) { o.EndLater = true } }
 
-// WithSubmounts also unmounts the mounts below path, if path is busy and take returns true
+// WithSubmounts also unmounts the mounts below path, if path is busy and include returns true
 // for all of them: a network file system may have created them itself, for nested file
 // systems of the server.
-func WithSubmounts(take func(mount.Info) bool) UnmountOption {
-	return func(o *unmounting.Options) { o.Inside = take }
+func WithSubmounts(include func(mount.Info) bool) UnmountOption {
+	return func(o *unmounting.Options) { o.Inside = include }
 }
 
 // Isolated makes [WithSubmounts] set the mounts private first, by [mount.Isolator], so that

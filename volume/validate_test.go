@@ -34,8 +34,8 @@ func TestValidatePathComponent(t *testing.T) {
 
 func TestRefusalNamesFieldAndValue(t *testing.T) {
 	err := ValidatePathComponent(field.NewPath("podUID"), "a/\n"+strings.Repeat("b", 200))
-	require.EqualError(t, err, `podUID: Invalid value: "a/\n`+strings.Repeat("b", 125)+
-		`...": must not contain "/" or NUL`)
+	require.EqualError(t, err, `podUID: Invalid value: "a/\n`+strings.Repeat("b", 77)+"..."+strings.Repeat("b", 80)+
+		`": must not contain "/" or NUL`)
 }
 
 func TestSpecValidate(t *testing.T) {

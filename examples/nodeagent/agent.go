@@ -85,7 +85,7 @@ func (a *agent) build(ctx context.Context) error {
 	}
 	config := manager.Config{
 		Plugins: plugins, Mounter: mounter, Pods: a.source, Claims: a.source, Events: a.screen.Event,
-		NodeLabels: a.labels.of(host.NodeName()),
+		NodeLabels: a.labels.ofNode(host.NodeName()),
 		Refresh:    -1, // the source reports all changes
 	}
 	if a.tokenFile != "" {

@@ -45,7 +45,7 @@ func (l *labels) Set(text string) error {
 }
 
 // of returns the labels of the node, with its name under kubernetes.io/hostname by default.
-func (l labels) of(node types.NodeName) map[string]string {
+func (l labels) ofNode(node types.NodeName) map[string]string {
 	all := map[string]string{v1.LabelHostname: string(node)}
 	maps.Copy(all, l)
 	return all

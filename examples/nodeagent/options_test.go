@@ -15,7 +15,7 @@ func TestOptions(t *testing.T) {
 		"-links", "/etc,/var", "-device-links", "/dev/disk/by-id", "-devices", "-timeout", "90s",
 	}, nil)
 	require.NoError(t, err)
-	require.Equal(t, map[string]string{v1.LabelHostname: "n1", "zone": "b", "example.com/x": ""}, o.labels.of("n1"))
+	require.Equal(t, map[string]string{v1.LabelHostname: "n1", "zone": "b", "example.com/x": ""}, o.labels.ofNode("n1"))
 	require.Equal(t, "example.com/x=,zone=b", o.labels.String())
 	require.True(t, o.devices)
 	require.Len(t, o.links, 2)

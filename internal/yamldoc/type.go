@@ -17,7 +17,7 @@ import (
 func BadType(mismatch *json.UnmarshalTypeError, document any, isSecret bool) error {
 	s := search{kind: mismatch.Value}
 	should := "should be " + typeNames[mismatch.Type.Kind()]
-	if isSecret || !s.in(document, strings.Split(mismatch.Field, "."), nil) {
+	if isSecret || !s.searchValue(document, strings.Split(mismatch.Field, "."), nil) {
 		return field.Invalid(field.NewPath(mismatch.Field), field.OmitValueType{}, should)
 	}
 	return field.Invalid(s.path, s.value, should)
@@ -41,16 +41,16 @@ type search struct {
 	value any
 }
 
-// in searches content for the value at the end of names, the names of Go's fields: embedded
+// searchValue searches content for the value at the end of names, the names of Go's fields: embedded
 // structs are not in the document, and elements of lists and maps have no name.
-func (s *search) in(content any, names []string, at *field.Path) bool {
+func (s *search) searchValue(content any, names []string, at *field.Path) bool {
 	if len(names) == 0 && s.found(content, at) {
 		return true
 	}
 	switch content := content.(type) {
 	case []any:
 		for i, element := range content {
-			if s.in(element, names, at.Index(i)) {
+			if s.searchValue(element, names, at.Index(i)) {
 				return true
 			}
 		}
@@ -71,10 +71,10 @@ func (s *search) searchMap(content map[string]any, names []string, at *field.Pat
 		}
 		return false
 	}
-	if next, ok := content[names[0]]; ok && s.in(next, names[1:], at.Child(names[0])) {
+	if next, ok := content[names[0]]; ok && s.searchValue(next, names[1:], at.Child(names[0])) {
 		return true
 	}
-	return len(names) > 1 && s.in(content, names[1:], at)
+	return len(names) > 1 && s.searchValue(content, names[1:], at)
 }
 
 func (s *search) found(content any, at *field.Path) bool {

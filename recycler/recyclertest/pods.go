@@ -112,12 +112,12 @@ func (c *Cluster) startPod(p *pod) {
 		})
 	case fate.Never:
 	default:
-		c.after(p, fate.Start, c.start)
+		c.schedule(p, fate.Start, c.start)
 	}
 }
 
-// after calls do with a pod after d unless the pod is being deleted by then.
-func (c *Cluster) after(p *pod, d time.Duration, do func(*pod)) {
+// schedule calls do with a pod after d, unless the pod is being deleted by then.
+func (c *Cluster) schedule(p *pod, d time.Duration, do func(*pod)) {
 	p.timer = time.AfterFunc(d, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -132,10 +132,10 @@ func (c *Cluster) start(p *pod) {
 	c.emit(p, c.started(p.now))
 	deadline := p.now.Spec.ActiveDeadlineSeconds
 	if deadline != nil && p.fate.Run > time.Duration(*deadline)*time.Second {
-		c.after(p, time.Duration(*deadline)*time.Second, c.overrun)
+		c.schedule(p, time.Duration(*deadline)*time.Second, c.overrun)
 		return
 	}
-	c.after(p, p.fate.Run, c.end)
+	c.schedule(p, p.fate.Run, c.end)
 }
 
 func (c *Cluster) overrun(p *pod) {

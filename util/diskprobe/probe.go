@@ -20,8 +20,8 @@ func Probe(r io.ReaderAt, size int64) ([]Found, error) {
 		return nil, err
 	}
 	found := d.search(marks)
-	for _, look := range []func() []Found{d.ext, d.btrfs, d.raid, d.zfs} {
-		found = append(found, look()...)
+	for _, search := range []func() []Found{d.ext, d.btrfs, d.raid, d.zfs} {
+		found = append(found, search()...)
 	}
 	found = append(found, d.mbr(found)...)
 	found = append(found, d.spareGPT(found)...)

@@ -10,7 +10,7 @@ type mark struct {
 	magic string
 }
 
-func at(offsets ...int64) []int64 { return offsets }
+func offsets(all ...int64) []int64 { return all }
 
 // bytesOf decodes hexadecimal digits.
 func bytesOf(digits string) string {
@@ -26,53 +26,53 @@ var fs, members = FileSystem, Member
 // marks are unambiguous signatures. File systems whose signatures need more than fixed
 // offsets have functions of their own.
 var marks = []mark{
-	{"xfs", fs, at(0), "XFSB"},
-	{"f2fs", fs, at(1024), bytesOf("1020f5f2")},
-	{"reiserfs", fs, at(8192+52, 65536+52), "ReIsEr"},
-	{"reiser4", fs, at(65536), "ReIsEr4"},
-	{"jfs", fs, at(32768), "JFS1"},
-	{"ntfs", fs, at(3), "NTFS    "},
-	{"exfat", fs, at(3), "EXFAT   "},
-	{"vfat", fs, at(54), "FAT12   "},
-	{"vfat", fs, at(54), "FAT16   "},
-	{"vfat", fs, at(82), "FAT32   "},
-	{"iso9660", fs, at(32769), "CD001"},
-	{"udf", fs, at(32769), "BEA01"},
-	{"udf", fs, at(34817, 36865), "NSR0"},
-	{"squashfs", fs, at(0), "hsqs"},
-	{"squashfs", fs, at(0), "sqsh"},
-	{"cramfs", fs, at(0), bytesOf("453dcd28")},
-	{"romfs", fs, at(0), "-rom1fs-"},
-	{"erofs", fs, at(1024), bytesOf("e2e1f5e0")},
-	{"hfsplus", fs, at(1024), bytesOf("482b0004")},
-	{"hfsplus", fs, at(1024), bytesOf("48580005")},
-	{"apfs", fs, at(32), "NXSB"},
-	{"ufs", fs, at(8192+1372, 65536+1372), bytesOf("54190100")},
-	{"ufs2", fs, at(8192+1372, 65536+1372), bytesOf("19015419")},
-	{"ocfs2", fs, at(1024, 2048, 4096, 8192), "OCFSV2"},
-	{"gfs2", fs, at(65536), bytesOf("01161970")},
-	{"vxfs", fs, at(1024), bytesOf("f5fc01a5")},
-	{"vmfs", members, at(1 << 20), bytesOf("0dd001c0")},
-	{"bcachefs", fs, at(4096 + 24), bytesOf("c68573f666ce90a9d96a60cf803df7ef")},
+	{"xfs", fs, offsets(0), "XFSB"},
+	{"f2fs", fs, offsets(1024), bytesOf("1020f5f2")},
+	{"reiserfs", fs, offsets(8192+52, 65536+52), "ReIsEr"},
+	{"reiser4", fs, offsets(65536), "ReIsEr4"},
+	{"jfs", fs, offsets(32768), "JFS1"},
+	{"ntfs", fs, offsets(3), "NTFS    "},
+	{"exfat", fs, offsets(3), "EXFAT   "},
+	{"vfat", fs, offsets(54), "FAT12   "},
+	{"vfat", fs, offsets(54), "FAT16   "},
+	{"vfat", fs, offsets(82), "FAT32   "},
+	{"iso9660", fs, offsets(32769), "CD001"},
+	{"udf", fs, offsets(32769), "BEA01"},
+	{"udf", fs, offsets(34817, 36865), "NSR0"},
+	{"squashfs", fs, offsets(0), "hsqs"},
+	{"squashfs", fs, offsets(0), "sqsh"},
+	{"cramfs", fs, offsets(0), bytesOf("453dcd28")},
+	{"romfs", fs, offsets(0), "-rom1fs-"},
+	{"erofs", fs, offsets(1024), bytesOf("e2e1f5e0")},
+	{"hfsplus", fs, offsets(1024), bytesOf("482b0004")},
+	{"hfsplus", fs, offsets(1024), bytesOf("48580005")},
+	{"apfs", fs, offsets(32), "NXSB"},
+	{"ufs", fs, offsets(8192+1372, 65536+1372), bytesOf("54190100")},
+	{"ufs2", fs, offsets(8192+1372, 65536+1372), bytesOf("19015419")},
+	{"ocfs2", fs, offsets(1024, 2048, 4096, 8192), "OCFSV2"},
+	{"gfs2", fs, offsets(65536), bytesOf("01161970")},
+	{"vxfs", fs, offsets(1024), bytesOf("f5fc01a5")},
+	{"vmfs", members, offsets(1 << 20), bytesOf("0dd001c0")},
+	{"bcachefs", fs, offsets(4096 + 24), bytesOf("c68573f666ce90a9d96a60cf803df7ef")},
 
-	{"gpt", Table, at(512, 4096), "EFI PART"},
-	{"bsd", Table, at(64, 512), bytesOf("57455682")},
-	{"aix", Table, at(0), bytesOf("c9c2d4c1")},
+	{"gpt", Table, offsets(512, 4096), "EFI PART"},
+	{"bsd", Table, offsets(64, 512), bytesOf("57455682")},
+	{"aix", Table, offsets(0), bytesOf("c9c2d4c1")},
 
-	{"lvm2", members, at(0, 512, 1024, 1536), "LABELONE"},
-	{"linux_raid", members, at(0, 4096), bytesOf("fc4e2ba9")}, // version 1.1, 1.2
-	{"linux_raid", members, at(0, 4096), bytesOf("a92b4efc")},
-	{"ddf_raid", members, at(-512, -131584), bytesOf("de11de11")},
-	{"isw_raid", members, at(-1024), "Intel Raid ISM Cfg Sig."},
-	{"bcache", members, at(4096 + 24), bytesOf("c68573f64e1a45ca8265f57f48ba6d81")},
-	{"drbd", members, at(-4096 + 60), bytesOf("8374026b")},
-	{"stratis", members, at(512+4, 4608+4), "!Stra0tis"},
-	{"vdo", members, at(0), "dmvdo001"},
-	{"bluestore", members, at(0), "bluestore block device"},
-	{"oracleasm", members, at(32), "ORCLDISK"},
-	{"dm_integrity", members, at(0), "integrt\x00"},
-	{"dm_verity", members, at(0), "verity\x00\x00"},
-	{"dm_snapshot", members, at(0), "SnAp"},
+	{"lvm2", members, offsets(0, 512, 1024, 1536), "LABELONE"},
+	{"linux_raid", members, offsets(0, 4096), bytesOf("fc4e2ba9")}, // version 1.1, 1.2
+	{"linux_raid", members, offsets(0, 4096), bytesOf("a92b4efc")},
+	{"ddf_raid", members, offsets(-512, -131584), bytesOf("de11de11")},
+	{"isw_raid", members, offsets(-1024), "Intel Raid ISM Cfg Sig."},
+	{"bcache", members, offsets(4096 + 24), bytesOf("c68573f64e1a45ca8265f57f48ba6d81")},
+	{"drbd", members, offsets(-4096 + 60), bytesOf("8374026b")},
+	{"stratis", members, offsets(512+4, 4608+4), "!Stra0tis"},
+	{"vdo", members, offsets(0), "dmvdo001"},
+	{"bluestore", members, offsets(0), "bluestore block device"},
+	{"oracleasm", members, offsets(32), "ORCLDISK"},
+	{"dm_integrity", members, offsets(0), "integrt\x00"},
+	{"dm_verity", members, offsets(0), "verity\x00\x00"},
+	{"dm_snapshot", members, offsets(0), "SnAp"},
 
 	{"swap", Swap, beforePages, "SWAPSPACE2"},
 	{"swap", Swap, beforePages, "SWAP-SPACE"},
@@ -80,26 +80,26 @@ var marks = []mark{
 	{"swsuspend", Swap, beforePages, "ULSUSPEND"},
 	{"swsuspend", Swap, beforePages, "LINHIB0001"},
 
-	{"luks", Encrypted, at(0), bytesOf("4c554b53babe")},
-	{"luks", Encrypted, at(16<<10, 32<<10, 64<<10, 128<<10, 256<<10, 512<<10, 1<<20), bytesOf("534b554cbabe")},
-	{"bitlocker", Encrypted, at(3), "-FVE-FS-"},
+	{"luks", Encrypted, offsets(0), bytesOf("4c554b53babe")},
+	{"luks", Encrypted, offsets(16<<10, 32<<10, 64<<10, 128<<10, 256<<10, 512<<10, 1<<20), bytesOf("534b554cbabe")},
+	{"bitlocker", Encrypted, offsets(3), "-FVE-FS-"},
 }
 
 // beforePages are the offsets of swap's signature: ten bytes before the end of the first
 // page, for each page size.
-var beforePages = at(4096-10, 8192-10, 16384-10, 32768-10, 65536-10)
+var beforePages = offsets(4096-10, 8192-10, 16384-10, 32768-10, 65536-10)
 
 // weak are signatures so short that fields of other content may equal them: they count only
 // if nothing else is detected.
 var weak = []mark{
-	{"hfs", fs, at(1024), "BD"},
-	{"nilfs2", fs, at(1024 + 6), bytesOf("3434")},
-	{"minix", fs, at(1024 + 16), bytesOf("7f13")},
-	{"minix", fs, at(1024 + 16), bytesOf("8f13")},
-	{"minix", fs, at(1024 + 16), bytesOf("6824")},
-	{"minix", fs, at(1024 + 16), bytesOf("7824")},
-	{"minix", fs, at(1024 + 24), bytesOf("5a4d")},
-	{"lvm1", members, at(0), "HM"},
-	{"mac", Table, at(512), "PM"},
-	{"sun", Table, at(508), bytesOf("dabe")},
+	{"hfs", fs, offsets(1024), "BD"},
+	{"nilfs2", fs, offsets(1024 + 6), bytesOf("3434")},
+	{"minix", fs, offsets(1024 + 16), bytesOf("7f13")},
+	{"minix", fs, offsets(1024 + 16), bytesOf("8f13")},
+	{"minix", fs, offsets(1024 + 16), bytesOf("6824")},
+	{"minix", fs, offsets(1024 + 16), bytesOf("7824")},
+	{"minix", fs, offsets(1024 + 24), bytesOf("5a4d")},
+	{"lvm1", members, offsets(0), "HM"},
+	{"mac", Table, offsets(512), "PM"},
+	{"sun", Table, offsets(508), bytesOf("dabe")},
 }

@@ -32,6 +32,6 @@ type progress struct{ tree Tree }
 
 func newProgress(tree) *progress { return &progress{} }
 
-func (*progress) of() identity { return identity{} }
+func (*progress) root() identity { return identity{} }
 
 func (*progress) resume(tree, func() bool) error { return errors.ErrUnsupported }

@@ -51,7 +51,7 @@ func newProgress(top tree) *progress {
 	return p
 }
 
-func (p *progress) of() identity { return p.home }
+func (p *progress) root() identity { return p.home }
 
 // resume walks until the end, or until stop reports true (errPaused), and closes all
 // directories. After another error the walk has lost its position.
@@ -153,7 +153,7 @@ func (f *frame) read() (e beneath.Entry, ok bool, err error) {
 
 // entry counts an entry, and descends into a directory.
 func (p *progress) entry(f *frame, e beneath.Entry) {
-	is, err := look(f.fd, e.Name, 0)
+	is, err := statEntry(f.fd, e.Name, 0)
 	if err != nil {
 		p.countUnreadable(err)
 		return
@@ -237,6 +237,6 @@ func openUp(dir int) (int, identity, error) {
 	if err != nil {
 		return -1, identity{}, err
 	}
-	f, err := look(fd, "", unix.AT_EMPTY_PATH)
+	f, err := statEntry(fd, "", unix.AT_EMPTY_PATH)
 	return fd, f.identity, err
 }

@@ -189,7 +189,7 @@ func (k *walk) count(dir string, maxAge time.Duration, stop func() bool) (Tree, 
 	if k.of == root.identity && time.Since(k.last.Time) < maxAge {
 		return k.last, nil
 	}
-	if k.progress == nil || k.progress.of() != root.identity {
+	if k.progress == nil || k.progress.root() != root.identity {
 		k.progress = newProgress(root)
 	}
 	err = k.progress.resume(root, stop)

@@ -26,7 +26,7 @@ const (
 	toRead = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 )
 
-func look(dir int, name string, flags int) (found, error) {
+func statEntry(dir int, name string, flags int) (found, error) {
 	const want = unix.STATX_TYPE | unix.STATX_INO | unix.STATX_NLINK | unix.STATX_BLOCKS | unix.STATX_BTIME | unix.STATX_MNT_ID
 	var x unix.Statx_t
 	if err := unix.Statx(dir, name, asItIs|flags, want, &x); err != nil {
@@ -54,7 +54,7 @@ func openTree(dir string) (tree, error) {
 	if err != nil {
 		return tree{}, &os.PathError{Op: "open", Path: dir, Err: err}
 	}
-	f, err := look(fd, "", unix.AT_EMPTY_PATH)
+	f, err := statEntry(fd, "", unix.AT_EMPTY_PATH)
 	if err != nil {
 		_ = unix.Close(fd)
 		return tree{}, &os.PathError{Op: "statx", Path: dir, Err: err}
@@ -76,7 +76,7 @@ func openBelow(dir int, name string, home identity) (int, identity, error) {
 	if err != nil {
 		return -1, identity{}, err
 	}
-	f, err := look(fd, "", unix.AT_EMPTY_PATH)
+	f, err := statEntry(fd, "", unix.AT_EMPTY_PATH)
 	if err == nil && !f.isIn(home) {
 		err = unix.EXDEV
 	}

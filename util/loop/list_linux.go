@@ -32,11 +32,11 @@ func List(ctx context.Context) ([]Device, error) {
 			paths = append(paths, "/dev/"+entry.Name())
 		}
 	}
-	return lookAt(ctx, paths)
+	return readDevices(ctx, paths)
 }
 
-// lookAt returns the attached devices among the paths.
-func lookAt(ctx context.Context, paths []string) ([]Device, error) {
+// readDevices returns the attached devices among the paths.
+func readDevices(ctx context.Context, paths []string) ([]Device, error) {
 	found, errs := make([]Device, len(paths)), make([]error, len(paths))
 	var all sync.WaitGroup
 	for i, p := range paths {
@@ -44,7 +44,7 @@ func lookAt(ctx context.Context, paths []string) ([]Device, error) {
 			errs[i] = err
 			continue
 		}
-		all.Go(func() { found[i], errs[i] = lookAtOne(ctx, p) })
+		all.Go(func() { found[i], errs[i] = readDevice(ctx, p) })
 	}
 	all.Wait()
 	if err := context.Cause(ctx); err != nil {
@@ -63,8 +63,8 @@ func lookAt(ctx context.Context, paths []string) ([]Device, error) {
 	return attached, nil
 }
 
-// lookAtOne returns a device by its ioctl, or else by sysfs.
-func lookAtOne(ctx context.Context, path string) (Device, error) {
+// readDevice returns a device by its ioctl, or else by sysfs.
+func readDevice(ctx context.Context, path string) (Device, error) {
 	hurry, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	d, err := Status(hurry, path)

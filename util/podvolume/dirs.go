@@ -124,7 +124,7 @@ func (p *Dirs) Find(ctx context.Context, dir string) (json.RawMessage, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	is, err := v.lookInTime(ctx)
+	is, err := v.readStateInTime(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -181,17 +181,17 @@ type podDirState struct {
 	byKubelet       bool  // the kubelet has noted that the volume is ready, and nothing else is noted
 }
 
-// lookInTime is look for callers without the lock of the volume.
-func (v *podDir) lookInTime(ctx context.Context) (is podDirState, err error) {
-	is, _, err = keylock.Await(ctx, v.finds.Key(v.dir), ctxend.Kernel, func() (podDirState, error) { return v.look(ctx) }, nil)
+// readStateInTime is readState for callers without the lock of the volume.
+func (v *podDir) readStateInTime(ctx context.Context) (is podDirState, err error) {
+	is, _, err = keylock.Await(ctx, v.finds.Key(v.dir), ctxend.Kernel, func() (podDirState, error) { return v.readState(ctx) }, nil)
 	if err != nil && volume.KindOf(err) == volume.Final {
 		err = util.Transient(err)
 	}
 	return is, err
 }
 
-func (v *podDir) look(ctx context.Context) (podDirState, error) {
-	is, err := v.lookAtPlace(ctx)
+func (v *podDir) readState(ctx context.Context) (podDirState, error) {
+	is, err := v.readPlace(ctx)
 	if err != nil {
 		return is, err
 	}
@@ -212,9 +212,9 @@ func (v *podDir) look(ctx context.Context) (podDirState, error) {
 	return is, nil
 }
 
-// lookAtPlace returns whether the directory exists, is mounted and is known: all that a
+// readPlace returns whether the directory exists, is mounted and is known: all that a
 // removal needs.
-func (v *podDir) lookAtPlace(ctx context.Context) (is podDirState, err error) {
+func (v *podDir) readPlace(ctx context.Context) (is podDirState, err error) {
 	is.mounted, err = v.mounts.mounter.IsMountPoint(ctx, v.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return is, util.Transient(err)
@@ -252,7 +252,7 @@ var errOnTop = errors.New("another file system is mounted on the directory")
 // setUp checks a volume that is up, takes over one of a kubelet, and sets up any other one. It undoes
 // a failed set-up, unless the outcome is uncertain; if the undo fails, the error is uncertain.
 func (v *podDir) setUp(ctx context.Context, want Dir) error {
-	is, err := v.look(ctx)
+	is, err := v.readState(ctx)
 	if err != nil {
 		return err
 	}
@@ -321,7 +321,7 @@ func (v *podDir) make(ctx context.Context, is podDirState, want Dir) (made strin
 		return "", util.Transient(ctxend.Error(ctx))
 	}
 	if !is.exists {
-		if err := v.notes.claim(); err != nil {
+		if err := v.notes.recordOwnership(); err != nil {
 			return "", util.Transient(err)
 		}
 	}
@@ -390,7 +390,7 @@ func (v *podDir) undo(ctx context.Context, was podDirState, made string) error {
 }
 
 func (v *podDir) tearDown(ctx context.Context) error {
-	is, err := v.lookAtPlace(ctx)
+	is, err := v.readPlace(ctx)
 	if err != nil {
 		return err
 	}

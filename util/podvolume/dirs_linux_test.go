@@ -414,7 +414,7 @@ func TestPodDirsAtTargetInterrupted(t *testing.T) {
 			require.NoError(t, n.SetUp(t.Context(), dir, Dir{Mode: 0o700}))
 			require.NoError(t, v.notes.removeNote())
 		} else {
-			is, err := v.look(t.Context())
+			is, err := v.readState(t.Context())
 			require.NoError(t, err)
 			_, err = v.make(t.Context(), is, Dir{})
 			require.NoError(t, err)

@@ -146,7 +146,7 @@ func TestPodDirsOldNote(t *testing.T) {
 				test.gone(t, n)
 				v, err := n.podDirAt(n.dir)
 				require.NoError(t, err)
-				is, err := v.look(t.Context())
+				is, err := v.readState(t.Context())
 				require.NoError(t, err)
 				require.NoError(t, v.discardNote(t.Context(), is))
 				_, err = v.make(t.Context(), is, test.want)

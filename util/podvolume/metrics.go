@@ -37,7 +37,7 @@ func (p *Dirs) GetMetrics(ctx context.Context, dir string) (*volume.Metrics, err
 	if err != nil {
 		return nil, err
 	}
-	is, err := v.lookInTime(ctx)
+	is, err := v.readStateInTime(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -125,8 +125,8 @@ func (n notes) isVolume() (bool, error) {
 	return err == nil && info.IsDir(), err
 }
 
-// claim records ownership before the directory is created.
-func (n notes) claim() error {
+// recordOwnership records ownership before the directory is created.
+func (n notes) recordOwnership() error {
 	if n.inPod {
 		return nil
 	}
@@ -172,7 +172,7 @@ func (n notes) mark(what note, parent int) error {
 	if n.marks && !n.files && setMark(parent, n.volume, text) {
 		return nil
 	}
-	return n.put(writtenNote{text: text})
+	return n.writeFile(writtenNote{text: text})
 }
 
 // addFile writes the note of a volume that has only an attribute to a file, if notes are files.
@@ -193,7 +193,7 @@ func (n notes) write(what note) error {
 	if err != nil {
 		return err
 	}
-	return n.put(writtenNote{text: text, durable: true})
+	return n.writeFile(writtenNote{text: text, durable: true})
 }
 
 func (what note) text() ([]byte, error) {
@@ -211,7 +211,7 @@ type writtenNote struct {
 	durable         bool // synced before it has its name
 }
 
-func (n notes) put(w writtenNote) error {
+func (n notes) writeFile(w writtenNote) error {
 	if _, err := safepath.MkdirAll(context.Background(), n.root, n.dir, 0o750); err != nil {
 		return err
 	}

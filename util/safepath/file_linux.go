@@ -28,7 +28,7 @@ func createFile(name string, perm fs.FileMode) (created bool, err error) {
 // isNoDir returns nil unless the entry, or the root of a mount on it, is a directory or a
 // symbolic link. It waits for no file system.
 func isNoDir(parent int, base string) error {
-	x, err := lookAt(parent, base)
+	x, err := statEntry(parent, base)
 	switch {
 	case err != nil:
 		return err
@@ -40,7 +40,7 @@ func isNoDir(parent int, base string) error {
 	return nil
 }
 
-func lookAt(parent int, base string) (unix.Statx_t, error) {
+func statEntry(parent int, base string) (unix.Statx_t, error) {
 	var x unix.Statx_t
 	const quiet = unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT | unix.AT_STATX_DONT_SYNC
 	err := unix.Statx(parent, base, quiet, unix.STATX_TYPE|unix.STATX_SIZE|unix.STATX_NLINK, &x)
@@ -53,7 +53,7 @@ func removeEmptyFile(name string) error {
 		return err
 	}
 	defer func() { _ = unix.Close(parent) }()
-	x, err := lookAt(parent, base)
+	x, err := statEntry(parent, base)
 	switch {
 	case err != nil:
 		return err

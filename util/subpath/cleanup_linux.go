@@ -40,7 +40,7 @@ func openDirectory(name string) (node, error) {
 	if err != nil {
 		return node{}, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
-	return lookAt(fd)
+	return statNode(fd)
 }
 
 // cleanDirectory calls each for every entry of a directory, and removes the directory

@@ -36,11 +36,11 @@ func openNode(dir int, name string) (node, error) {
 	if err != nil {
 		return node{}, err
 	}
-	return lookAt(fd)
+	return statNode(fd)
 }
 
-// lookAt reads the attributes of a descriptor, and closes it if that fails.
-func lookAt(fd int) (node, error) {
+// statNode reads the attributes of a descriptor, and closes it if that fails.
+func statNode(fd int) (node, error) {
 	var x unix.Statx_t
 	const want = unix.STATX_TYPE | unix.STATX_MODE | unix.STATX_UID | unix.STATX_SIZE | unix.STATX_MNT_ID
 	err := unix.Statx(fd, "", quiet, want, &x)

@@ -86,7 +86,7 @@ func clearTarget(ctx context.Context, m mount.Interface, req Request) error {
 	if err != nil {
 		return &fs.PathError{Op: "open", Path: req.container(), Err: err}
 	}
-	in, err := lookAt(parent)
+	in, err := statNode(parent)
 	if err != nil {
 		return err
 	}

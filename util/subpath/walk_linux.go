@@ -46,7 +46,7 @@ func find(ctx context.Context, req Request) (node, error) {
 	if n, ok := findAtOnce(fd, req); ok {
 		return n, unix.Close(fd)
 	}
-	root, err := lookAt(fd)
+	root, err := statNode(fd)
 	if err != nil {
 		return node{}, err
 	}
@@ -70,7 +70,7 @@ func findAtOnce(root int, req Request) (node, bool) {
 	if err != nil {
 		return node{}, false
 	}
-	n, err := lookAt(fd)
+	n, err := statNode(fd)
 	if err == nil && n.kind == unix.S_IFLNK {
 		n.close()
 	}

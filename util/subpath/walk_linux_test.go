@@ -16,7 +16,7 @@ func walkIn(t *testing.T, dir string) *walk {
 	t.Helper()
 	fd, err := unix.Open(dir, toLook, 0)
 	require.NoError(t, err)
-	root, err := lookAt(fd)
+	root, err := statNode(fd)
 	require.NoError(t, err)
 	w := &walk{req: Request{Create: true}, mode: root.mode & 0o777, stack: []node{root}}
 	t.Cleanup(w.close)

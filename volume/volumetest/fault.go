@@ -65,7 +65,7 @@ func (p *FakePlugin) Calls(method Method) int {
 
 // call counts a call and runs its work, with the faults of the method.
 func (p *FakePlugin) call(ctx context.Context, method Method, work func() error) error {
-	fault := p.calls.take(method)
+	fault := p.calls.countCall(method)
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s: %w", method, context.Cause(ctx))
 	}
@@ -89,8 +89,8 @@ func (p *FakePlugin) count(method Method) error {
 	return p.call(context.Background(), method, func() error { return nil })
 }
 
-// take counts a call and returns its fault, or the zero Fault.
-func (c *calls) take(method Method) Fault {
+// countCall counts a call and returns its fault, or the zero Fault.
+func (c *calls) countCall(method Method) Fault {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.counts == nil {
