@@ -114,6 +114,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
+// TestBundles: a trust bundle has a valid name, or a signer with a valid selector.
 func TestBundles(t *testing.T) {
 	n := newNode(t)
 	accepted := func(name, signer *string) bool {

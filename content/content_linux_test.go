@@ -149,6 +149,7 @@ func TestMissingObjects(t *testing.T) {
 	require.Equal(t, volume.Transient, volume.KindOf(err))
 }
 
+// TestModes: files have the modes of their items, or the default mode.
 func TestModes(t *testing.T) {
 	n := newNode(t)
 	mode := func(name string) fs.FileMode {
@@ -171,6 +172,7 @@ func TestModes(t *testing.T) {
 	n.tearDown(t, source)
 }
 
+// TestOwners: files have the group and the user of the pod, and modes that let the owner read.
 func TestOwners(t *testing.T) {
 	if os.Geteuid() != 0 {
 		mounttest.SkipWithout(t, "root", "only root gives files away")

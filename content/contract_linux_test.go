@@ -31,6 +31,7 @@ var kinds = map[string]struct {
 	"projected": {content.NewProjected, projectedFromAllSources(), false, invalidProjected()},
 }
 
+// TestContract: each plugin keeps the contract of plugins on the real kernel.
 func TestContract(t *testing.T) {
 	for name := range kinds {
 		t.Run(name, func(t *testing.T) {

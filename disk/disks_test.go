@@ -468,6 +468,7 @@ func TestBeginRunsBeforeMarker(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// TestInput: a wrong request is an *InputError before a device is opened, with a short text.
 func TestInput(t *testing.T) {
 	n := newNode(t)
 	long := "/" + strings.Repeat("x", 100_000)

@@ -16,6 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// TestContract: the plugin keeps the contract of plugins in each medium, on the fake kernel and
+// the real one.
 func TestContract(t *testing.T) {
 	for name, medium := range map[string]v1.StorageMedium{"disk": "", "memory": "Memory", "pages": "HugePages-2Mi"} {
 		t.Run(name, func(t *testing.T) {

@@ -237,6 +237,7 @@ func requireOwner(t *testing.T, dir string, user, group uint32, mode fs.FileMode
 	}
 }
 
+// TestOwnership: a new volume has the group and the mode that its pod requests, for any umask.
 func TestOwnership(t *testing.T) {
 	for _, medium := range []v1.StorageMedium{"", "Memory"} {
 		t.Run("on "+string(medium), func(t *testing.T) {

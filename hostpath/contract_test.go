@@ -16,6 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// TestContract: the plugin keeps the contract of plugins, for volumes of pods and persistent
+// ones.
 func TestContract(t *testing.T) {
 	for _, form := range []struct {
 		name string

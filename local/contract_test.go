@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// TestContract: directories as volumes keep the contract of plugins.
 func TestContract(t *testing.T) {
 	t.Run("fake", func(t *testing.T) {
 		config := contractConfig(t, nil)

@@ -574,6 +574,8 @@ func (e contextEndingMounter) Unmount(_ context.Context, target string) error {
 	return e.Interface.Unmount(context.Background(), target)
 }
 
+// TestMetrics: a mounted volume has the metrics of its file system, and one that is not mounted
+// an error.
 func TestMetrics(t *testing.T) {
 	t.Run("real", func(t *testing.T) {
 		if !mounttest.Namespace(t) {

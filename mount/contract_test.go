@@ -15,6 +15,7 @@ func TestContractFake(t *testing.T) {
 	})
 }
 
+// TestContract: the mounter keeps the contract of mounters with each tier of system calls.
 func TestContract(t *testing.T) {
 	for _, tier := range []mount.Tier{mount.TierAuto, mount.TierClassic, mount.TierDetached, mount.TierTreeAttr} {
 		t.Run(tier.String(), func(t *testing.T) {

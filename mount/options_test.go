@@ -37,6 +37,7 @@ func TestFlags(t *testing.T) {
 	}
 }
 
+// TestSecrets: no way to print a request shows a secret.
 func TestSecrets(t *testing.T) {
 	const password = "hunter2"
 	secret := mount.NewSecret("password=" + password)

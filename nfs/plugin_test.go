@@ -68,6 +68,7 @@ func TestBlockVolumes(t *testing.T) {
 	require.ErrorIs(t, err, volume.ErrNotSupported)
 }
 
+// TestArgs: arguments that NFS cannot honour are refused by name, and owners are ignored.
 func TestArgs(t *testing.T) {
 	_, plugin := newHost(t, nfs.Config{Mounter: mounttest.NewFake(mount.Config{})})
 	size, group := resource.MustParse("1Gi"), int64(5)

@@ -12,6 +12,7 @@ import (
 
 var here = field.NewPath("nfs")
 
+// TestServers: servers are names or addresses, in one spelling each.
 func TestServers(t *testing.T) {
 	long := strings.Repeat(strings.Repeat("a", 60)+".", 4) + strings.Repeat("b", 9)
 	for written, want := range map[string]string{
@@ -52,6 +53,7 @@ func TestServersRefused(t *testing.T) {
 	}
 }
 
+// TestPaths: paths have one spelling each, which the mount table leads back to.
 func TestPaths(t *testing.T) {
 	for written, want := range map[string]string{
 		"/": "/", "/export": "/export", "//export///a/./b/": "/export/a/b", "/a b": "/a b", "/a:/b": "/a:/b",

@@ -22,6 +22,7 @@ func pvWith(options ...string) *volume.Spec {
 	}, false)
 }
 
+// TestOptions: mount options are divided between the kernel and the program mount.nfs.
 func TestOptions(t *testing.T) {
 	for _, test := range []struct{ options, kernel, program string }{
 		{"", "", ""},
@@ -88,6 +89,8 @@ func TestOptionsRefused(t *testing.T) {
 	require.Error(t, err)
 }
 
+// TestWays: transport and options decide who mounts: the kernel, the program, or one after the
+// other.
 func TestWays(t *testing.T) {
 	s := source{"nas", "/x"}
 	for _, test := range []struct {
@@ -132,6 +135,7 @@ func TestDirectRefuses(t *testing.T) {
 	}
 }
 
+// TestTransports: each transport has a name, and an unknown one is refused.
 func TestTransports(t *testing.T) {
 	require.Equal(t, "direct", Direct.String())
 	require.Equal(t, "unknown transport", Transport(3).String())

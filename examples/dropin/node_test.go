@@ -31,6 +31,7 @@ func newFixture(t *testing.T, machine *disktest.Machine) fixture {
 	return f
 }
 
+// TestDirectory: a directory is staged and published by bind mounts; all calls can be repeated.
 func TestDirectory(t *testing.T) {
 	f := newFixture(t, disktest.NewMachine())
 	v := volume{source: f.disk, flags: []string{"noexec"}}
@@ -52,6 +53,7 @@ func TestDirectory(t *testing.T) {
 	require.DirExists(t, f.disk)
 }
 
+// TestDevice: a device is formatted at the first staging, and checked at later ones.
 func TestDevice(t *testing.T) {
 	machine := disktest.NewMachine()
 	machine.AddDisk("/dev/sdz", 1<<30)
@@ -67,6 +69,7 @@ func TestDevice(t *testing.T) {
 	require.Contains(t, machine.Commands()[1], "fsck.ext4 ", "checked, and not formatted")
 }
 
+// TestCorrupted: staging replaces a mount of a server that has gone.
 func TestCorrupted(t *testing.T) {
 	f := newFixture(t, disktest.NewMachine())
 	require.NoError(t, os.Mkdir(f.staging, 0o755))

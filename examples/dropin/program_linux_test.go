@@ -85,6 +85,7 @@ func TestProgramOnDevice(t *testing.T) {
 	require.Empty(t, left)
 }
 
+// TestUsage: -h prints the flags; a wrong flag is one line of error and status 2.
 func TestUsage(t *testing.T) {
 	stdout, stderr, err := program(t.TempDir(), "-h")
 	require.NoError(t, err, stderr)

@@ -156,6 +156,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// TestInterrupt: an interrupted program leaves no directory.
 func TestInterrupt(t *testing.T) {
 	dir, fake := tempDir(t), mounttest.NewFake(mount.Config{})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -166,6 +167,7 @@ func TestInterrupt(t *testing.T) {
 	requireEmpty(t, dir)
 }
 
+// TestRefused: a refused volume mounts nothing and leaves no directory.
 func TestRefused(t *testing.T) {
 	dir, fake := tempDir(t), mounttest.NewFake(mount.Config{})
 	for _, args := range []string{"-server -x -path /x", "-server nas -path x", "-server nas -path /x -o bind"} {

@@ -172,6 +172,7 @@ func (s *session) waiting(args ...string) (cmd *exec.Cmd, stdout io.ReadCloser, 
 	}
 }
 
+// TestInterrupt: a signal ends the program after it has unmounted all volumes.
 func TestInterrupt(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(sig.String(), func(t *testing.T) {

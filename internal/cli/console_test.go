@@ -25,6 +25,7 @@ func TestFold(t *testing.T) {
 	require.Equal(t, 3, strings.Count(fold(strings.Repeat("word ", 50)+"\n", 100), "\n"))
 }
 
+// TestWords: untrusted text stays in one line, and a quoted one can be pasted into a shell.
 func TestWords(t *testing.T) {
 	require.Equal(t, "a b c?[31m", OneLine(" a\n\tb\r\n c\x1b[31m\n"))
 	require.Len(t, OneLine(strings.Repeat("x", 10_000)), 803)

@@ -112,6 +112,7 @@ func TestAssertions(t *testing.T) {
 	}
 }
 
+// TestMessage: the message of an assertion follows its text, formatted if it has arguments.
 func TestMessage(t *testing.T) {
 	for want, message := range map[string][]any{
 		"should be true":           nil,

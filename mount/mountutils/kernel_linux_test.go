@@ -34,6 +34,7 @@ func newKernelMounter(t *testing.T, allow mount.Allow, options ...mountutils.Opt
 	return m, dir
 }
 
+// TestRemount: a remount changes the flags of an existing mount alone.
 func TestRemount(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return

@@ -32,6 +32,7 @@ func TestMountIsIdempotent(t *testing.T) {
 	}
 }
 
+// TestStacking: with WithStacking each Mount adds a mount, and each unmount removes one.
 func TestStacking(t *testing.T) {
 	s := newAdapterTest(t, mountutils.WithStacking())
 	for depth := 1; depth < 4; depth++ {
@@ -116,6 +117,7 @@ func TestPeerRecognizesErrors(t *testing.T) {
 	require.True(t, peer.IsCorruptedMnt(err), "mount-utils counts EACCES as corrupted")
 }
 
+// TestTimeout: each call ends with the time of WithTimeout.
 func TestTimeout(t *testing.T) {
 	s := newAdapterTest(t, mountutils.WithTimeout(50*time.Millisecond))
 	s.fake.Inject(mounttest.Fault{Op: mounttest.OpUnmount, Delay: time.Hour})
@@ -127,6 +129,7 @@ func TestTimeout(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
+// TestContext: each call ends with the context of WithContext, and returns its cause.
 func TestContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	s := newAdapterTest(t, mountutils.WithContext(ctx), mountutils.WithTimeout(0))
@@ -162,6 +165,7 @@ func TestErrorsHideSecrets(t *testing.T) {
 	require.NotContains(t, err.Error(), "hunter2")
 }
 
+// TestCleanup: the clean-up functions of mount-utils work with this package's mounter.
 func TestCleanup(t *testing.T) {
 	for _, extensive := range []bool{true, false} {
 		s := newAdapterTest(t)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// TestNames: the names of a set are valid together, or the error names the reason.
 func TestNames(t *testing.T) {
 	long := strings.Repeat("n", maxComponent)
 	require.NoError(t, CheckName("a/b"))

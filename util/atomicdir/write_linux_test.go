@@ -95,6 +95,7 @@ func TestManyFiles(t *testing.T) {
 	check()
 }
 
+// TestModes: files have the modes of the set for any umask.
 func TestModes(t *testing.T) {
 	defer unix.Umask(unix.Umask(0o077))
 	dir := testbed.Dir(t)
@@ -119,6 +120,7 @@ func TestModes(t *testing.T) {
 	require.Equal(t, fs.ModeDir|0o711, mode("c"))
 }
 
+// TestOwners: files and directories have the owners of the set, and a file its own ones.
 func TestOwners(t *testing.T) {
 	if os.Geteuid() != 0 {
 		mounttest.SkipWithout(t, "root", "only root gives files away")

@@ -87,6 +87,7 @@ func TestSignatures(t *testing.T) {
 	}
 }
 
+// TestBlank: a disk of zeros is blank; data is found at the ends, and not in the middle.
 func TestBlank(t *testing.T) {
 	for _, n := range []int64{0, 1, 511, 4096, 65536, 1 << 20, 2 << 20, 2<<20 + 1, 3 << 20, size} {
 		d := make([]byte, n)

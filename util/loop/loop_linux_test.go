@@ -49,6 +49,7 @@ func size(t *testing.T, device string) int64 {
 	return n
 }
 
+// TestFile: a file is attached, listed, resized and detached.
 func TestFile(t *testing.T) {
 	f := image(t)
 	d := attach(t, loop.Config{File: f, Name: "a name"})

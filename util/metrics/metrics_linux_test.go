@@ -86,6 +86,8 @@ func TestZero(t *testing.T) {
 	}
 }
 
+// TestErrors: a missing path is fs.ErrNotExist, and an ended context its own error, for each
+// provider.
 func TestErrors(t *testing.T) {
 	none := t.TempDir() + "/none"
 	ended, cancel := context.WithCancel(t.Context())

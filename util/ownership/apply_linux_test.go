@@ -223,6 +223,7 @@ func TestErrors(t *testing.T) {
 	})
 }
 
+// TestImmutable: immutable entries are counted as failures, and the others change.
 func TestImmutable(t *testing.T) {
 	testbed.Disk{FSType: "ext4", Size: 64 << 20, Options: []string{"-q", "-F"}}.Run(t, func(t *testing.T, dir string) {
 		testbed.Fill(t, dir, "a/immutable", "a/file", "b/dir/file")

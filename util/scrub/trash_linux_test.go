@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// TestTrash: entries are moved to the trash first, and what is kept stays in place.
 func TestTrash(t *testing.T) {
 	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
 		o := Options{Trash: ".trash", Keep: []string{"keep"}}

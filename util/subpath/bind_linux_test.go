@@ -101,6 +101,7 @@ func TestUnfinished(t *testing.T) {
 	})
 }
 
+// TestLinks: symbolic links inside the volume are followed, and links out of the volume refused.
 func TestLinks(t *testing.T) {
 	onEachTier(t, func(s *site) {
 		s.fill("vol/real/dir/file", "vol/file")
@@ -150,6 +151,7 @@ func TestChanged(t *testing.T) {
 	})
 }
 
+// TestSubmounts: mounts inside the volume are refused, hidden or included, as the request says.
 func TestSubmounts(t *testing.T) {
 	onEachTier(t, func(s *site) {
 		s.fill("vol/a/inside/")

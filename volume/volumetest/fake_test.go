@@ -56,6 +56,8 @@ func TestFakePluginHasEveryAbility(t *testing.T) {
 	requireAbility[volume.BlockVolumePlugin](t, p)
 }
 
+// TestFaults: an injected fault strikes before or after the work of a method, as often as it
+// says.
 func TestFaults(t *testing.T) {
 	p, _ := registered(t, volumetest.FakeConfig{})
 	mounter, err := p.NewMounter(newSpec(t), pod)
@@ -264,6 +266,7 @@ func TestProvisionAndDelete(t *testing.T) {
 	require.Error(t, err)
 }
 
+// TestExpand: volumes grow on both sides, and never shrink.
 func TestExpand(t *testing.T) {
 	p, _ := registered(t, volumetest.FakeConfig{})
 	small, large := resource.MustParse("1Gi"), resource.MustParse("2Gi")

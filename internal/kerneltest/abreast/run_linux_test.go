@@ -60,6 +60,7 @@ func TestOrphans(t *testing.T) {
 	require.NoDirExists(t, "/proc/"+strings.TrimSpace(string(child)))
 }
 
+// TestInterrupt: the end of the context ends all commands.
 func TestInterrupt(t *testing.T) {
 	t.Chdir(t.TempDir())
 	why := errors.New("why")

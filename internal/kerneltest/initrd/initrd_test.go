@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// TestBytes: the archive is that of cpio(5), byte for byte.
 func TestBytes(t *testing.T) {
 	var got bytes.Buffer
 	require.NoError(t, Write(&got, []Entry{

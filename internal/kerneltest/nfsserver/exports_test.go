@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// TestLines: the answers to the kernel's questions are the lines that it parses.
 func TestLines(t *testing.T) {
 	root, a := Export{Dir: "/root", ReadOnly: true}, Export{Dir: "/root/a"}
 	tests := []struct {

@@ -39,6 +39,7 @@ func (nameless) Name() string          { return "TestSomething" }
 func (nameless) Helper()               {}
 func (nameless) Fatalf(string, ...any) { panic("refused") }
 
+// TestNames: a server without a name for its test is refused.
 func TestNames(t *testing.T) {
 	require.PanicsWithValue(t, "refused", func() { nfsserver.Start(nameless{t}) })
 }
