@@ -92,7 +92,7 @@ var house = []room{
 	{"disk", []string{"mount", leaves}, []string{sys}},
 	{"disk/disktest", []string{"disk", "mount"}, nil},
 	{"volume", []string{"util/keylock", "util/ctxend"}, []string{api, apimachinery}},
-	{"volume/volumetest", []string{"volume", "mount", "mount/mounttest", "util/keylock", "volume/volumetest/internal/contract", "internal/tablepath"}, []string{api, apimachinery}},
+	{"volume/volumetest", []string{"volume", "mount", "mount/mounttest", "util/keylock", "util/ctxend", "volume/volumetest/internal/contract", "internal/tablepath"}, []string{api, apimachinery}},
 	{"volume/volumetest/internal/contract", []string{"volume", "mount", "mount/mounttest", "util", "util/podvolume", "internal/require", "internal/tablepath", "internal/testflag"}, []string{api, apimachinery}},
 	{"local", []string{"volume", "mount", "disk", "util", leaves}, []string{api, apimachinery, sys}},
 	{"content", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery}},

@@ -70,11 +70,8 @@ func (m *mounter) SetUpAt(ctx context.Context, dir string, args volume.MounterAr
 
 // checkArgs refuses arguments that these volumes cannot honour.
 func checkArgs(args volume.MounterArgs) error {
-	switch {
-	case args.SELinuxLabel != "":
-		return fmt.Errorf("MounterArgs.SELinuxLabel: %w", volume.ErrNotSupported)
-	case args.DesiredSize != nil:
-		return fmt.Errorf("MounterArgs.DesiredSize: %w", volume.ErrNotSupported)
+	if err := podvolume.RefuseSizeAndLabel("a volume of files", args); err != nil {
+		return err
 	}
 	if err := volume.ValidateID(field.NewPath("args", "fsUser"), args.FsUser); err != nil {
 		return err

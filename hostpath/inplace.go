@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/volumekit/volumekit/util/podvolume"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -23,7 +24,7 @@ func (m *inPlace) GetMetrics(context.Context) (*volume.Metrics, error) {
 // [Config.InPlace] from the pod's directory: containers have bind mounts of their own.
 // SetUpAt bind mounts the path at dir, as without InPlace.
 func (m *inPlace) SetUp(ctx context.Context, args volume.MounterArgs) error {
-	if err := checkArgs(args); err != nil {
+	if err := podvolume.RefuseSizeAndLabel("a path of the host", args); err != nil {
 		return err
 	}
 	there, err := m.prepare(ctx, m.source)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util"
+	"github.com/volumekit/volumekit/util/podvolume"
 	"github.com/volumekit/volumekit/util/safepath"
 	"github.com/volumekit/volumekit/volume"
 )
@@ -53,28 +54,12 @@ func (m *mounter) SetUp(ctx context.Context, args volume.MounterArgs) error {
 // type. If dir has another mount, or the volume's with other flags, the error wraps
 // [volume.ErrAlreadyMounted] and [mount.ErrMounted].
 func (m *mounter) SetUpAt(ctx context.Context, dir string, args volume.MounterArgs) error {
-	if err := checkArgs(args); err != nil {
+	if err := podvolume.RefuseSizeAndLabel("a path of the host", args); err != nil {
 		return err
 	}
 	return m.plugin.mounts.Exclusively(ctx, dir, func(ctx context.Context, dir string) error {
 		return m.setUp(ctx, dir, args)
 	})
-}
-
-// checkArgs refuses arguments that a host path cannot honour.
-func checkArgs(args volume.MounterArgs) error {
-	for _, arg := range []struct {
-		name  string
-		given bool
-	}{
-		{"DesiredSize", args.DesiredSize != nil},
-		{"SELinuxLabel", args.SELinuxLabel != ""},
-	} {
-		if arg.given {
-			return fmt.Errorf("MounterArgs.%s for a path of the host: %w", arg.name, volume.ErrNotSupported)
-		}
-	}
-	return nil
 }
 
 func (m *mounter) setUp(ctx context.Context, dir string, args volume.MounterArgs) error {

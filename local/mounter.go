@@ -3,10 +3,10 @@ package local
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/util/podvolume"
 	"github.com/volumekit/volumekit/volume"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -196,18 +196,7 @@ func checkArgs(args volume.MounterArgs) error {
 	if err := volume.ValidateID(field.NewPath("args", "fsGroup"), args.FsGroup); err != nil {
 		return err
 	}
-	for _, arg := range []struct {
-		name  string
-		given bool
-	}{
-		{"DesiredSize", args.DesiredSize != nil},
-		{"SELinuxLabel", args.SELinuxLabel != ""},
-	} {
-		if arg.given {
-			return fmt.Errorf("MounterArgs.%s for a local volume: %w", arg.name, volume.ErrNotSupported)
-		}
-	}
-	return nil
+	return podvolume.RefuseSizeAndLabel("a local volume", args)
 }
 
 // request returns the volume's mount request.

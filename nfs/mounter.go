@@ -10,6 +10,7 @@ import (
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/util/fsusage"
+	"github.com/volumekit/volumekit/util/podvolume"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -53,7 +54,7 @@ func (m *mounter) SetUp(ctx context.Context, args volume.MounterArgs) error {
 // made again, is mounted anew; if it is in use, as the mounter's policy allows. FsUser and
 // FsGroup have no effect, as in Kubernetes.
 func (m *mounter) SetUpAt(ctx context.Context, dir string, args volume.MounterArgs) error {
-	if err := checkArgs(args); err != nil {
+	if err := podvolume.RefuseSizeAndLabel("an NFS volume", args); err != nil {
 		return err
 	}
 	if err := m.plugin.exports.refuse(dir); err != nil {
@@ -107,22 +108,6 @@ func isStale(ctx context.Context, at mount.Info) (bool, error) {
 		return true, nil
 	}
 	return false, util.Transient(fmt.Errorf("query the server of %s, mounted on %s: %w", at.Source, at.Mountpoint, err))
-}
-
-// checkArgs refuses arguments that an NFS volume cannot honour.
-func checkArgs(args volume.MounterArgs) error {
-	for _, arg := range []struct {
-		name  string
-		given bool
-	}{
-		{"DesiredSize", args.DesiredSize != nil},
-		{"SELinuxLabel", args.SELinuxLabel != ""},
-	} {
-		if arg.given {
-			return fmt.Errorf("MounterArgs.%s for an NFS volume: %w", arg.name, volume.ErrNotSupported)
-		}
-	}
-	return nil
 }
 
 func isNFS(at mount.Info) bool { return at.FSType == "nfs" || at.FSType == "nfs4" }

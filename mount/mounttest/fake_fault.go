@@ -118,15 +118,11 @@ func (fault *Fault) matches(op, p, fsType string) bool {
 }
 
 // apply waits for the delay of the fault and returns the error of the fault, which may be
-// nil. If ctx ends during the delay, strike returns the error of ctx.
+// nil. If ctx ends during the delay, apply returns the error of ctx.
 func (fault Fault) apply(ctx context.Context) error {
 	if fault.Delay > 0 {
-		timer := time.NewTimer(fault.Delay)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			return ctxend.Error(ctx)
+		if err := ctxend.Sleep(ctx, fault.Delay); err != nil {
+			return err
 		}
 	}
 	return fault.Err

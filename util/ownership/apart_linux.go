@@ -45,14 +45,9 @@ var errNoMode = errors.New("more than the owner must change")
 // directory, too, and chown(2) clears its set-user-ID. A mode is not changed by name: it
 // was computed for the entry before.
 func (w *walker) changeByName(f *frame, name string) error {
-	s, mounted, err := stateOf(f.FD, name, 0)
-	switch {
-	case err != nil:
+	s, err := stateOfFile(f.FD, name)
+	if err != nil {
 		return err
-	case mounted:
-		return unix.EXDEV
-	case s.kind == directory:
-		return errIsDirectory
 	}
 	c := w.change(s)
 	if c.chmod {

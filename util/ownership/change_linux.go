@@ -23,6 +23,20 @@ func stateOf(dir int, name string, flags int) (s state, mounted bool, err error)
 	return stateIn(&x), x.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0, nil
 }
 
+// stateOfFile returns the state of an entry, which must be no directory and no mount point.
+func stateOfFile(dir int, name string) (state, error) {
+	s, mounted, err := stateOf(dir, name, 0)
+	switch {
+	case err != nil:
+		return state{}, err
+	case mounted:
+		return state{}, unix.EXDEV
+	case s.kind == directory:
+		return state{}, errIsDirectory
+	}
+	return s, nil
+}
+
 func stateIn(x *unix.Statx_t) state {
 	s := state{kind: other, uid: x.Uid, gid: x.Gid, mode: uint32(x.Mode) &^ unix.S_IFMT}
 	switch x.Mode & unix.S_IFMT {

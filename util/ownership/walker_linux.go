@@ -141,15 +141,11 @@ func (w *walker) changeFile(f *frame, name string) error {
 			return err
 		}
 	} else if !w.changing {
-		s, mounted, err := stateOf(f.FD, name, 0)
-		switch {
-		case err != nil:
+		s, err := stateOfFile(f.FD, name)
+		if err != nil {
 			return err
-		case mounted:
-			return unix.EXDEV
-		case s.kind == directory:
-			return errIsDirectory
-		case w.change(s).none():
+		}
+		if w.change(s).none() {
 			w.tally.seen.Add(1)
 			return nil
 		}

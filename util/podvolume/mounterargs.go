@@ -2,6 +2,7 @@ package podvolume
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/volumekit/volumekit/util/quantity"
 	"github.com/volumekit/volumekit/volume"
@@ -37,6 +38,22 @@ func MounterArgs(pod *v1.Pod, v *v1.Volume) (volume.MounterArgs, error) {
 		args.FsGroup, args.FSGroupChangePolicy = copyOf(c.FSGroup), copyOf(c.FSGroupChangePolicy)
 	}
 	return args, err
+}
+
+// RefuseSizeAndLabel returns an error that names the argument and wraps [volume.ErrNotSupported]
+// if a size or an SELinux label is requested, for plugins that manage neither. Kind names the
+// volume in the error, such as "a local volume".
+func RefuseSizeAndLabel(kind string, args volume.MounterArgs) error {
+	var refused string
+	switch {
+	case args.DesiredSize != nil:
+		refused = "DesiredSize"
+	case args.SELinuxLabel != "":
+		refused = "SELinuxLabel"
+	default:
+		return nil
+	}
+	return fmt.Errorf("MounterArgs.%s for %s: %w", refused, kind, volume.ErrNotSupported)
 }
 
 func copyOf[T any](p *T) *T {

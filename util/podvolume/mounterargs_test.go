@@ -68,3 +68,14 @@ func TestMounterArgs(t *testing.T) {
 	require.ErrorIs(t, err, quantity.ErrTooLarge)
 	require.ErrorContains(t, err, "emptyDir.sizeLimit")
 }
+
+// TestRefuseSizeAndLabel: each of the two arguments is refused by its name.
+func TestRefuseSizeAndLabel(t *testing.T) {
+	size := resource.MustParse("1Gi")
+	require.NoError(t, RefuseSizeAndLabel("a share", volume.MounterArgs{ReadOnly: true}))
+	for name, args := range map[string]volume.MounterArgs{"DesiredSize": {DesiredSize: &size}, "SELinuxLabel": {SELinuxLabel: "a"}} {
+		err := RefuseSizeAndLabel("a share", args)
+		require.ErrorIs(t, err, volume.ErrNotSupported)
+		require.EqualError(t, err, "MounterArgs."+name+" for a share: not supported")
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -108,12 +109,8 @@ func (c *calls) countCall(method Method) Fault {
 
 func (fault Fault) strike(ctx context.Context) error {
 	if fault.Delay > 0 {
-		timer := time.NewTimer(fault.Delay)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := ctxend.Sleep(ctx, fault.Delay); err != nil {
+			return err
 		}
 	}
 	return fault.Err
