@@ -228,13 +228,20 @@ func (p scratchPeer) tearDown() error {
 }
 
 func rawScratch(dir string, memory bool) error {
+	if memory {
+		return rawTmpfs(dir)
+	}
 	if err := unix.Mkdir(dir, 0o777); err != nil {
 		return err
 	}
-	if memory {
-		return unix.Mount("tmpfs", dir, "tmpfs", 0, "mode=777")
-	}
 	return unix.Chmod(dir, 0o777) // sets the bits that the umask has cleared
+}
+
+func rawTmpfs(dir string) error {
+	if err := unix.Mkdir(dir, 0o777); err != nil {
+		return err
+	}
+	return unix.Mount("tmpfs", dir, "tmpfs", 0, "mode=777")
 }
 
 func rawScratchDown(dir string, memory bool, files int) error {

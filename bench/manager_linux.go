@@ -212,7 +212,7 @@ var rawWords = map[string][]byte{"hello": []byte("world")}
 func (r *rawPods) up() error {
 	for pod := range r.pods {
 		memory, shared, words := r.volumes(pod)
-		err := errors.Join(rawScratch(memory, true), rawSetUp(r.shared, shared), os.Mkdir(words, 0o755))
+		err := errors.Join(rawTmpfs(memory), rawSetUp(r.shared, shared), os.Mkdir(words, 0o755))
 		if err == nil {
 			err = (&rawSet{}).write(words, rawWords)
 		}

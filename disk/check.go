@@ -50,15 +50,15 @@ func (d *Device) probeAndCheck(ctx context.Context, repair bool) (CheckResult, e
 	if err != nil {
 		return CheckResult{}, err
 	}
-	s, err := plan(c, "", true)
+	fsType, err := fileSystemOf(c)
 	if err != nil {
 		return CheckResult{}, err
 	}
 	if repair {
-		repaired, err := d.Repair(ctx, s.fsType)
-		return CheckResult{FSType: s.fsType, Repaired: repaired}, err
+		repaired, err := d.Repair(ctx, fsType)
+		return CheckResult{FSType: fsType, Repaired: repaired}, err
 	}
-	return CheckResult{FSType: s.fsType}, d.inspect(ctx, s.fsType)
+	return CheckResult{FSType: fsType}, d.inspect(ctx, fsType)
 }
 
 func isExt(fsType string) bool { return strings.HasPrefix(fsType, "ext") }

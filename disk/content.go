@@ -134,6 +134,13 @@ func plan(c Content, fsType string, readOnly bool) (step, error) {
 	return step{fsType: there.Name}, nil
 }
 
+// fileSystemOf returns the type of the file system, which the device must carry.
+func fileSystemOf(c Content) (fsType string, err error) {
+	const readOnly = true // nothing is formatted
+	s, err := plan(c, "", readOnly)
+	return s.fsType, err
+}
+
 // checkSize refuses a file system that extends beyond the end of the device.
 func checkSize(there diskprobe.Found, size int64) error {
 	if there.Size > size {

@@ -435,7 +435,7 @@ func TestDirtyJournal(t *testing.T) {
 			require.NoError(t, f.Close())
 			run(t, "cp", "--sparse=always", d.image, r.dir+"/crashed.image")
 			r.unmount(t)
-			crashed := r.attach(t, "crashed", 0, true)
+			crashed := r.readOnlyDisk(t, "crashed")
 			err = r.disks.FormatAndMount(t.Context(), r.request(crashed.device, fsType))
 			require.ErrorIs(t, err, disk.ErrDirty)
 			require.NotErrorIs(t, err, mount.ErrUncertain)

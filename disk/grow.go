@@ -111,8 +111,7 @@ func (d *Device) unmountedType(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	s, err := plan(c, "", true)
-	return s.fsType, err
+	return fileSystemOf(c)
 }
 
 // Grow grows the file system of the device. The target is where it is mounted, or "".

@@ -103,10 +103,17 @@ type loopDisk struct{ device, image string }
 
 func (r *rig) disk(t *testing.T, name string, size int64) loopDisk {
 	t.Helper()
-	return r.attach(t, name, size, false)
+	return r.attach(t, name, size, loop.Config{})
 }
 
-func (r *rig) attach(t *testing.T, name string, size int64, readOnly bool) loopDisk {
+// readOnlyDisk attaches an image that exists, to a device that cannot be written to.
+func (r *rig) readOnlyDisk(t *testing.T, name string) loopDisk {
+	t.Helper()
+	return r.attach(t, name, 0, loop.Config{ReadOnly: true})
+}
+
+// attach attaches an image; size 0: an existing one.
+func (r *rig) attach(t *testing.T, name string, size int64, config loop.Config) loopDisk {
 	t.Helper()
 	d := loopDisk{image: r.dir + "/" + name + ".image"}
 	f, err := os.OpenFile(d.image, os.O_RDWR|os.O_CREATE, 0o600)
@@ -115,7 +122,8 @@ func (r *rig) attach(t *testing.T, name string, size int64, readOnly bool) loopD
 	if size > 0 {
 		require.NoError(t, f.Truncate(size))
 	}
-	made, err := loop.Attach(context.Background(), loop.Config{File: f, ReadOnly: readOnly})
+	config.File = f
+	made, err := loop.Attach(context.Background(), config)
 	if err != nil {
 		mounttest.SkipWithout(t, "loop", err)
 	}

@@ -17,7 +17,7 @@ func TestMetrics(t *testing.T) {
 		return
 	}
 	n := newNode(t, mount.Config{})
-	n.things(t, false)
+	n.things(t, withoutDevices)
 	require.NoError(t, os.WriteFile(n.paths+"/dir/in", make([]byte, 1<<20), 0o644))
 	require.NoError(t, os.WriteFile(n.paths+"/dir/other", make([]byte, 1<<20), 0o644))
 	for name, want := range map[string]struct{ inodes, bytes int64 }{"dir": {3, 2 << 20}, "dir/in": {1, 1 << 20}} {

@@ -36,7 +36,7 @@ func TestInspectedFileIsMounted(t *testing.T) {
 		return
 	}
 	n := newNode(t, mount.Config{})
-	n.things(t, false)
+	n.things(t, withoutDevices)
 	target := n.unmounter(t).GetPath()
 	swap := func() {
 		require.NoError(t, os.Rename(n.paths+"/file", n.paths+"/away"))

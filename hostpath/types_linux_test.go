@@ -16,9 +16,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// things creates a file of each kind on the node, and returns their names. Block devices
-// require root of the machine.
-func (n *node) things(t *testing.T, devices bool) []string {
+// A deviceChoice says whether a test has devices, which require root of the machine.
+type deviceChoice int
+
+const (
+	withoutDevices deviceChoice = iota
+	withDevices
+)
+
+// things creates a file of each kind on the node, and returns their names.
+func (n *node) things(t *testing.T, devices deviceChoice) []string {
 	t.Helper()
 	at := n.paths + "/"
 	require.NoError(t, errors.Join(
@@ -30,7 +37,7 @@ func (n *node) things(t *testing.T, devices bool) []string {
 		os.Symlink("dir", at+"link"),
 	))
 	names := []string{"dir", "file", "socket", "fifo", "link", "none"}
-	if devices {
+	if devices == withDevices {
 		require.NoError(t, errors.Join(
 			unix.Mknod(at+"char", unix.S_IFCHR|0o600, int(unix.Mkdev(1, 5))), // zero
 			unix.Mknod(at+"block", unix.S_IFBLK|0o600, int(unix.Mkdev(7, 9999))),
@@ -56,18 +63,18 @@ var acceptedThings = map[v1.HostPathType][]string{
 // files on the node stay unchanged and no others appear.
 func TestTypes(t *testing.T) {
 	if mounttest.Namespace(t) {
-		testTypes(t, false)
+		testTypes(t, withoutDevices)
 	}
 }
 
 // TestTypesWithDevices is TestTypes with devices, which require root of the machine.
 func TestTypesWithDevices(t *testing.T) {
 	if mounttest.RootNamespace(t) {
-		testTypes(t, true)
+		testTypes(t, withDevices)
 	}
 }
 
-func testTypes(t *testing.T, devices bool) {
+func testTypes(t *testing.T, devices deviceChoice) {
 	for kind, good := range acceptedThings {
 		n := newNode(t, mount.Config{Allow: mount.Allow{Dev: true}})
 		for _, thing := range n.things(t, devices) {
@@ -205,7 +212,7 @@ func TestDevices(t *testing.T) {
 		return
 	}
 	n := newNode(t, mount.Config{Allow: mount.Allow{Dev: true}})
-	n.things(t, true)
+	n.things(t, withDevices)
 	read := func(name string) error {
 		f, err := os.Open(name)
 		if err == nil {
@@ -246,7 +253,7 @@ func TestFiles(t *testing.T) {
 		return
 	}
 	n := newNode(t, mount.Config{})
-	n.things(t, false)
+	n.things(t, withoutDevices)
 	file := inPod(n.paths+"/file", v1.HostPathFile)
 	target, err := n.setUp(file, volume.MounterArgs{ReadOnly: true})
 	require.NoError(t, err)
@@ -288,7 +295,7 @@ func TestSubmounts(t *testing.T) {
 		return
 	}
 	n := newNode(t, mount.Config{})
-	n.things(t, false)
+	n.things(t, withoutDevices)
 	inside := n.paths + "/dir/inside"
 	require.NoError(t, os.Mkdir(inside, 0o755))
 	require.NoError(t, n.mounter.Mount(t.Context(), mount.Request{Source: "in", FSType: "tmpfs", Target: inside}))
@@ -323,7 +330,7 @@ func TestPathMayBeARoot(t *testing.T) {
 		return
 	}
 	n := newNode(t, mount.Config{})
-	n.things(t, false)
+	n.things(t, withoutDevices)
 	require.NoError(t, os.Symlink("paths", n.dir+"/alias"))
 	other := nodeIn(t, n.mounter, n.dir, func(c *hostpath.Config) {
 		c.Roots = []string{n.dir + "/alias/dir", n.dir + "/paths/file"}

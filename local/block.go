@@ -178,7 +178,8 @@ func (m *blockMapper) holdDevice(ctx context.Context, d *disk.Device) (heldDevic
 	if err := m.plugin.records.disown(m.name, info.Identity); err != nil {
 		return heldDevice{}, m.device.failed(util.Transient(err))
 	}
-	held, err := m.device.hold(ctx, d, len(pods) > 0)
+	inUse := len(pods) > 0
+	held, err := m.device.hold(ctx, d, inUse)
 	if err != nil {
 		return heldDevice{}, err
 	}

@@ -319,7 +319,7 @@ func TestDeviceReadOnly(t *testing.T) {
 	r.tearDown("1")
 	require.NoError(t, r.unmountDevice(readOnly))
 
-	protected := r.attach("disk", 0, true) // the same image
+	protected := r.readOnlyDisk("disk") // the same image
 	r.link("disk", protected)
 	err = r.mountDevice(writable)
 	require.ErrorIs(t, err, local.ErrDeviceReadOnly)

@@ -110,10 +110,17 @@ type testDisk struct{ device, image string }
 
 func (r *rig) disk(name string, size int64) testDisk {
 	r.t.Helper()
-	return r.attach(name, size, false)
+	return r.attach(name, size, loop.Config{})
 }
 
-func (r *rig) attach(name string, size int64, readOnly bool) testDisk {
+// readOnlyDisk attaches an image that exists, to a device that cannot be written to.
+func (r *rig) readOnlyDisk(name string) testDisk {
+	r.t.Helper()
+	return r.attach(name, 0, loop.Config{ReadOnly: true})
+}
+
+// attach attaches an image; size 0: an existing one.
+func (r *rig) attach(name string, size int64, config loop.Config) testDisk {
 	r.t.Helper()
 	d := testDisk{image: r.dir + "/" + name + ".image"}
 	f, err := os.OpenFile(d.image, os.O_RDWR|os.O_CREATE, 0o600)
@@ -122,7 +129,8 @@ func (r *rig) attach(name string, size int64, readOnly bool) testDisk {
 	if size > 0 {
 		require.NoError(r.t, f.Truncate(size))
 	}
-	made, err := loop.Attach(context.Background(), loop.Config{File: f, ReadOnly: readOnly})
+	config.File = f
+	made, err := loop.Attach(context.Background(), config)
 	if err != nil {
 		mounttest.SkipWithout(r.t, "loop", err)
 	}

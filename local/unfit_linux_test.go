@@ -119,7 +119,7 @@ func testDirtyDiskReadOnly(t *testing.T, r *rig, fsType, option string) {
 	require.NoError(t, r.unmountDevice(s))
 	require.NoError(t, r.plugin.Forget(t.Context(), "pv"))
 
-	r.link("disk", r.attach("crashed", 0, true))
+	r.link("disk", r.readOnlyDisk("crashed"))
 	readOnly := deviceSpec(r.links+"/disk", fsType, "ro")
 	for range 2 {
 		err = r.mountDevice(readOnly)
@@ -131,7 +131,7 @@ func testDirtyDiskReadOnly(t *testing.T, r *rig, fsType, option string) {
 	require.NoError(t, r.mountDevice(readOnly), "the journal is left alone")
 	require.NoError(t, r.unmountDevice(readOnly))
 
-	r.link("disk", r.attach("crashed", 0, false))
+	r.link("disk", r.disk("crashed", 0))
 	require.NoError(t, r.mountDevice(s), "once it can be written to")
 	require.NoError(t, r.unmountDevice(s))
 }

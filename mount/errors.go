@@ -121,7 +121,7 @@ func withPrivilege(err error) error {
 	if !errors.Is(err, fs.ErrPermission) || errors.As(err, new(*privilegeError)) || errors.Is(err, failure.ErrUnsafeDirectory) {
 		return err
 	}
-	missing := missingPrivilege(errors.Is(err, syscall.EPERM))
+	missing := missingPrivilege(err)
 	if missing == "" {
 		return err
 	}

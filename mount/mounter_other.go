@@ -17,7 +17,7 @@ var errOnlyLinux = fmt.Errorf("requires Linux, not %s: %w", runtime.GOOS, errors
 func (m *Mounter) mount(context.Context, *spec.Spec) error                     { return errOnlyLinux }
 func (m *Mounter) watch(context.Context, func()) error                         { return errOnlyLinux }
 func (m *Mounter) watchMounts(context.Context, func(TableChange)) error        { return errOnlyLinux }
-func missingPrivilege(bool) string                                             { return "" }
+func missingPrivilege(error) string                                            { return "" }
 func (m *Mounter) sweepStages()                                                {}
 func (m *Mounter) unmount(context.Context, string) error                       { return errOnlyLinux }
 func (m *Mounter) unmountTree(context.Context, string) error                   { return errOnlyLinux }

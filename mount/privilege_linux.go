@@ -1,6 +1,7 @@
 package mount
 
 import (
+	"errors"
 	"os"
 	"strings"
 
@@ -9,7 +10,8 @@ import (
 
 // missingPrivilege returns the privilege that the calling thread lacks after EPERM of a call
 // that mounts, or EACCES of a path.
-func missingPrivilege(mounting bool) string {
+func missingPrivilege(err error) string {
+	mounting := errors.Is(err, unix.EPERM)
 	switch {
 	case mounting && !hasCapability(unix.CAP_SYS_ADMIN):
 		return "CAP_SYS_ADMIN, as root or in a user namespace"

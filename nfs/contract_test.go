@@ -50,11 +50,11 @@ func contractConfig(c nfs.Config, newSpec func(readOnly bool) *volume.Spec) volu
 			volume.NewSpecFromPersistentVolume(&v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}}, false),
 		},
 		Invalid: map[string]*volume.Spec{
-			"no path":       pv("", false),
+			"no path":       writable(""),
 			"relative":      inline("x", false),
-			"dot dot":       pv("/x/../y", false),
-			"option":        pv("/x", false, "bind"),
-			"contradiction": pv("/x", false, "hard", "soft"),
+			"dot dot":       writable("/x/../y"),
+			"option":        writable("/x", "bind"),
+			"contradiction": writable("/x", "hard", "soft"),
 			"rw":            pv("/x", true, "rw"),
 		},
 	}
@@ -73,6 +73,9 @@ func pv(path string, readOnly bool, options ...string) *volume.Spec {
 		},
 	}, false)
 }
+
+// writable is a persistent volume that a pod may write to.
+func writable(path string, options ...string) *volume.Spec { return pv(path, false, options...) }
 
 // inline is a volume that is written in a pod, which has no options.
 func inline(path string, readOnly bool, _ ...string) *volume.Spec {

@@ -54,7 +54,7 @@ func TestInitRefuses(t *testing.T) {
 	require.ErrorContains(t, nfs.New(nfs.Config{Mounter: fake, Transport: 7}).Init(t.Context(), host), "transport")
 	_, err = nfs.New(nfs.Config{Mounter: fake}).NewUnmounter("v", "1")
 	require.Error(t, err, "not initialised")
-	_, err = nfs.New(nfs.Config{Mounter: fake}).NewMounter(pv("/x", false), &v1.Pod{})
+	_, err = nfs.New(nfs.Config{Mounter: fake}).NewMounter(writable("/x"), &v1.Pod{})
 	require.Error(t, err, "not initialised")
 	_, err = nfs.New(nfs.Config{Mounter: fake}).ConstructVolumeSpec(t.Context(), "v", "/x")
 	require.Error(t, err, "not initialised")
@@ -62,7 +62,7 @@ func TestInitRefuses(t *testing.T) {
 
 func TestBlockVolumes(t *testing.T) {
 	_, plugin := newHost(t, nfs.Config{Mounter: mounttest.NewFake(mount.Config{})})
-	spec, block := pv("/x", false), v1.PersistentVolumeBlock
+	spec, block := writable("/x"), v1.PersistentVolumeBlock
 	spec.PersistentVolume.Spec.VolumeMode = &block
 	_, err := plugin.NewMounter(spec, &v1.Pod{})
 	require.ErrorIs(t, err, volume.ErrNotSupported)
@@ -75,11 +75,11 @@ func TestArgs(t *testing.T) {
 	for name, args := range map[string]volume.MounterArgs{
 		"DesiredSize": {DesiredSize: &size}, "SELinuxLabel": {SELinuxLabel: "a"},
 	} {
-		_, err := setUp(t, plugin, pv("/x", false), "1", args)
+		_, err := setUp(t, plugin, writable("/x"), "1", args)
 		require.ErrorIs(t, err, volume.ErrNotSupported)
 		require.ErrorContains(t, err, name)
 	}
-	_, err := setUp(t, plugin, pv("/x", false), "1", volume.MounterArgs{FsGroup: &group, FsUser: &group})
+	_, err := setUp(t, plugin, writable("/x"), "1", volume.MounterArgs{FsGroup: &group, FsUser: &group})
 	require.NoError(t, err, "the server has the owners in its hands")
 }
 
@@ -122,7 +122,7 @@ func TestVersion3(t *testing.T) {
 	} {
 		kernel := &refusingMounter{Interface: mounttest.NewFake(mount.Config{}), helper: test.helper}
 		_, plugin := newHost(t, nfs.Config{Mounter: kernel, Transport: test.transport})
-		dir, err := setUp(t, plugin, pv("/x", false, test.options...), "1", volume.MounterArgs{})
+		dir, err := setUp(t, plugin, writable("/x", test.options...), "1", volume.MounterArgs{})
 		require.Equal(t, test.tried, kernel.tried)
 		if test.errs == nil {
 			require.NoError(t, err)
@@ -153,8 +153,8 @@ func TestOneMountPerExport(t *testing.T) {
 		}
 		return n
 	}
-	a, hard := pv("/a", false), pv("/a", false, "hard", "ro")
-	same := pv("//a/", false, "noexec")
+	a, hard := writable("/a"), writable("/a", "hard", "ro")
+	same := writable("//a/", "noexec")
 	for i, spec := range []*volume.Spec{a, same, a, hard} {
 		dir, err := setUp(t, plugin, spec, types.UID(fmt.Sprint(i)), volume.MounterArgs{ReadOnly: i == 2})
 		require.NoError(t, err)
@@ -184,7 +184,7 @@ func TestOneMountPerExport(t *testing.T) {
 func TestExportOfEarlierProcess(t *testing.T) {
 	fake := mounttest.NewFake(mount.Config{})
 	host, plugin := newHost(t, nfs.Config{Mounter: fake, OneMountPerExport: true})
-	spec := pv("/a", false)
+	spec := writable("/a")
 	dir, err := setUp(t, plugin, spec, "1", volume.MounterArgs{})
 	require.NoError(t, err)
 	require.NoError(t, fake.Unmount(t.Context(), dir)) // as if it was killed here
@@ -194,9 +194,9 @@ func TestExportOfEarlierProcess(t *testing.T) {
 	next := nfs.New(nfs.Config{Mounter: fake})
 	require.NoError(t, next.Init(t.Context(), host))
 	fake.Inject(mounttest.Fault{Op: mounttest.OpUnmount, Err: syscall.EBUSY})
-	require.NoError(t, tearDown(t, next, pv("/b", false), "2"), "it is about another")
+	require.NoError(t, tearDown(t, next, writable("/b"), "2"), "it is about another")
 	fake.ClearFaults()
-	require.NoError(t, tearDown(t, next, pv("/b", false), "2"))
+	require.NoError(t, tearDown(t, next, writable("/b"), "2"))
 	left, err := filepath.Glob(own + "/mounts/*")
 	require.NoError(t, err)
 	require.Empty(t, left)
@@ -207,7 +207,7 @@ func TestExportOfEarlierProcess(t *testing.T) {
 func TestExportIsBusy(t *testing.T) {
 	fake := mounttest.NewFake(mount.Config{})
 	host, plugin := newHost(t, nfs.Config{Mounter: fake, OneMountPerExport: true})
-	spec := pv("/a", false)
+	spec := writable("/a")
 	dir, err := setUp(t, plugin, spec, "1", volume.MounterArgs{})
 	require.NoError(t, err)
 	own, err := host.PluginDir(nfs.PluginName)
@@ -249,7 +249,7 @@ func TestExportIsTaken(t *testing.T) {
 		}
 	}
 	_, plugin := newHost(t, nfs.Config{Mounter: kernel, OneMountPerExport: true})
-	spec := pv("/a", false)
+	spec := writable("/a")
 	times = 2
 	dir, err := setUp(t, plugin, spec, "1", volume.MounterArgs{})
 	require.NoError(t, err)
@@ -276,13 +276,13 @@ func TestBindGivesUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	kernel := &meddlingMounter{Interface: fake, before: func(mount.Request) { cancel() }}
 	_, plugin := newHost(t, nfs.Config{Mounter: kernel, OneMountPerExport: true})
-	mounter, err := plugin.NewMounter(pv("/a", false), &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "1"}})
+	mounter, err := plugin.NewMounter(writable("/a"), &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "1"}})
 	require.NoError(t, err)
 	err = mounter.SetUp(ctx, volume.MounterArgs{})
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, volume.Transient, volume.KindOf(err), "%v", err)
 	require.NoDirExists(t, mounter.GetPath())
-	require.NoError(t, tearDown(t, plugin, pv("/b", false), "2")) // if there was not even time to undo
+	require.NoError(t, tearDown(t, plugin, writable("/b"), "2")) // if there was not even time to undo
 	table, err := fake.List(t.Context())
 	require.NoError(t, err)
 	require.Len(t, table, 1, "the root")
@@ -294,7 +294,7 @@ func TestOwnDirectories(t *testing.T) {
 	host, plugin := newHost(t, nfs.Config{Mounter: fake})
 	own, err := host.PluginDir(nfs.PluginName)
 	require.NoError(t, err)
-	mounter, err := plugin.NewMounter(pv("/a", false), &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "1"}})
+	mounter, err := plugin.NewMounter(writable("/a"), &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "1"}})
 	require.NoError(t, err)
 	unmounter, err := plugin.NewUnmounter("v", "1")
 	require.NoError(t, err)

@@ -82,6 +82,6 @@ func TestNFSRecycleRefused(t *testing.T) {
 // TestRecycleNothing: without a recycler nothing is recycled.
 func TestRecycleNothing(t *testing.T) {
 	_, plugin := newHost(t, nfs.Config{Mounter: realMounter(t.TempDir(), 0)})
-	require.ErrorIs(t, plugin.Recycle(t.Context(), "a", pv("/a", false)), volume.ErrNotSupported)
+	require.ErrorIs(t, plugin.Recycle(t.Context(), "a", writable("/a")), volume.ErrNotSupported)
 	require.Error(t, plugin.Recycle(t.Context(), "a", nil))
 }

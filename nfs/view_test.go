@@ -100,7 +100,7 @@ func (n viewNode) requireUp(v *v1.Volume) {
 }
 
 func (n viewNode) spec(v *v1.Volume) *volume.Spec {
-	return volume.NewSpecFromPersistentVolume(pv("/exports/a", false).PersistentVolume, v.PersistentVolumeClaim.ReadOnly)
+	return volume.NewSpecFromPersistentVolume(writable("/exports/a").PersistentVolume, v.PersistentVolumeClaim.ReadOnly)
 }
 
 func (n viewNode) directory(v *v1.Volume) string { return podvolume.ViewName(n.pod, v, n.spec(v)) }

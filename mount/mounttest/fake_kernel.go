@@ -40,7 +40,7 @@ const (
 func newKernel() kernel {
 	root := mount.Info{
 		ID: rootID, Minor: realMinor, Root: "/", Mountpoint: "/",
-		Options: tableOptions(0, false),
+		Options: tableOptions(0),
 		FSType:  "fake", Source: "fake", SuperOptions: []string{"rw"},
 	}
 	return kernel{
@@ -57,8 +57,11 @@ func newKernel() kernel {
 func (m *fakeMount) isReal() bool { return m.Major == 0 && m.Minor == realMinor }
 
 // setFlags gives the mount its flags, and IDs that are mapped or not.
-func (m *fakeMount) setFlags(flags mount.Flags, idMapped bool) {
-	m.Flags, m.Options = flags, tableOptions(flags, idMapped)
+func (m *fakeMount) setFlags(flags mount.Flags, hasIDMap bool) {
+	m.Flags, m.Options = flags, tableOptions(flags)
+	if hasIDMap {
+		m.Options = append(m.Options, idMapped)
+	}
 }
 
 func (m *fakeMount) isIDMapped() bool { return slices.Contains(m.Options, idMapped) }
@@ -177,7 +180,7 @@ var tableFlags = []struct {
 const idMapped = "idmapped"
 
 // tableOptions returns flags in the format of mountinfo.
-func tableOptions(flags mount.Flags, mapped bool) []string {
+func tableOptions(flags mount.Flags) []string {
 	options := []string{readOnlyOption(flags)}
 	for _, f := range tableFlags {
 		if flags&f.flag != 0 {
@@ -189,9 +192,6 @@ func tableOptions(flags mount.Flags, mapped bool) []string {
 	}
 	if flags&mount.NoSymFollow != 0 {
 		options = append(options, "nosymfollow")
-	}
-	if mapped {
-		options = append(options, idMapped)
 	}
 	return options
 }

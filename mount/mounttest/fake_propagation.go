@@ -154,6 +154,7 @@ func (k *kernel) copyToPeers(tree []*fakeMount, group int, at location) (copies 
 
 func (k *kernel) copyToSlaves(tree, slaves []*fakeMount, at location) (copies [][]*fakeMount) {
 	group := slaves[0].peers.group
+	isShared := group != 0
 	slave := tree // the master of these copies, unless one of the slaves is
 	for _, m := range slaves {
 		where, ok := at.pathIn(m)
@@ -162,13 +163,13 @@ func (k *kernel) copyToSlaves(tree, slaves []*fakeMount, at location) (copies []
 			continue
 		case len(copies) == 0:
 			slave = k.copyTree(tree, m, where)
-			k.setMaster(slave, tree, group != 0)
+			k.setMaster(slave, tree, isShared)
 			copies = append(copies, slave)
 		default:
 			copies = append(copies, k.copyTree(slave, m, where))
 		}
 	}
-	if group == 0 {
+	if !isShared {
 		return copies
 	}
 	for _, slaves := range k.slaves(group) {
@@ -179,10 +180,10 @@ func (k *kernel) copyToSlaves(tree, slaves []*fakeMount, at location) (copies []
 
 // setMaster makes a copied tree the slave of another, and a peer group of its own if
 // it is shared.
-func (k *kernel) setMaster(slave, master []*fakeMount, shared bool) {
+func (k *kernel) setMaster(slave, master []*fakeMount, isShared bool) {
 	for i, m := range slave {
 		m.peers = peerGroups{master: master[i].peers.group}
-		if shared {
+		if isShared {
 			m.peers.group = k.newGroup()
 		}
 	}

@@ -90,7 +90,7 @@ func (m *MemoryFiles) Mknod(name string, mode fs.FileMode) error {
 // WriteFile is as os.WriteFile.
 func (m *MemoryFiles) WriteFile(name string, data []byte, perm fs.FileMode) error {
 	return m.withTree("write", name, func() error {
-		at, err := m.resolve(name, true)
+		at, err := m.resolve(name, followLast)
 		switch {
 		case err != nil:
 			return err
@@ -108,7 +108,7 @@ func (m *MemoryFiles) WriteFile(name string, data []byte, perm fs.FileMode) erro
 // ReadFile is as os.ReadFile.
 func (m *MemoryFiles) ReadFile(name string) (data []byte, err error) {
 	err = m.withTree("read", name, func() error {
-		at, err := m.resolveExisting(name, true)
+		at, err := m.resolveExisting(name, followLast)
 		if err == nil && at.node.mode.IsDir() {
 			err = syscall.EISDIR
 		}
@@ -123,7 +123,7 @@ func (m *MemoryFiles) ReadFile(name string) (data []byte, err error) {
 // ReadDir is as os.ReadDir.
 func (m *MemoryFiles) ReadDir(name string) (entries []fs.DirEntry, err error) {
 	err = m.withTree("readdir", name, func() error {
-		at, err := m.resolveExisting(name, true)
+		at, err := m.resolveExisting(name, followLast)
 		if err != nil {
 			return err
 		}
@@ -142,7 +142,7 @@ func (m *MemoryFiles) ReadDir(name string) (entries []fs.DirEntry, err error) {
 // Remove is as os.Remove.
 func (m *MemoryFiles) Remove(name string) error {
 	return m.withTree("remove", name, func() error {
-		at, err := m.resolveExisting(name, false)
+		at, err := m.resolveExisting(name, keepLast)
 		if err == nil {
 			err = at.checkRemovable()
 		}
@@ -156,11 +156,11 @@ func (m *MemoryFiles) Remove(name string) error {
 // Rename is as os.Rename.
 func (m *MemoryFiles) Rename(oldname, newname string) error {
 	return m.withTree("rename", oldname, func() error {
-		from, err := m.resolve(oldname, false)
+		from, err := m.resolve(oldname, keepLast)
 		if err != nil {
 			return err
 		}
-		to, err := m.resolve(newname, false)
+		to, err := m.resolve(newname, keepLast)
 		if err == nil {
 			err = checkRenamable(from, to)
 		}
@@ -174,13 +174,13 @@ func (m *MemoryFiles) Rename(oldname, newname string) error {
 
 // Lstat implements [Files].
 func (m *MemoryFiles) Lstat(name string) (info fs.FileInfo, err error) {
-	return m.info("lstat", name, false)
+	return m.info("lstat", name, keepLast)
 }
 
 // Readlink implements [Files].
 func (m *MemoryFiles) Readlink(name string) (target string, err error) {
 	err = m.withTree("readlink", name, func() error {
-		at, err := m.resolveExisting(name, false)
+		at, err := m.resolveExisting(name, keepLast)
 		if err == nil && at.node.mode.Type() != fs.ModeSymlink {
 			err = syscall.EINVAL
 		}
@@ -199,11 +199,11 @@ func (m *MemoryFiles) SameFile(a, b fs.FileInfo) bool {
 	return isOne && isOther && one.node == other.node
 }
 
-func (m *MemoryFiles) stat(op, name string) (fs.FileInfo, error) { return m.info(op, name, true) }
+func (m *MemoryFiles) stat(op, name string) (fs.FileInfo, error) { return m.info(op, name, followLast) }
 
-func (m *MemoryFiles) info(op, name string, follow bool) (info fs.FileInfo, err error) {
+func (m *MemoryFiles) info(op, name string, last lastLink) (info fs.FileInfo, err error) {
 	err = m.withTree(op, name, func() error {
-		at, err := m.resolveExisting(name, follow)
+		at, err := m.resolveExisting(name, last)
 		if err == nil {
 			info = at.node.info(path.Base(name))
 		}
@@ -215,7 +215,7 @@ func (m *MemoryFiles) info(op, name string, follow bool) (info fs.FileInfo, err 
 // create adds a node under a name that does not exist.
 func (m *MemoryFiles) create(op, name string, node *memoryNode) error {
 	return m.withTree(op, name, func() error {
-		at, err := m.resolve(name, false)
+		at, err := m.resolve(name, keepLast)
 		if err == nil && at.node != nil {
 			err = syscall.EEXIST
 		}

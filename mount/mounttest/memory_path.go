@@ -16,9 +16,17 @@ type memoryEntry struct {
 	node *memoryNode // nil: the name does not exist
 }
 
+// A lastLink says whether a symbolic link in the last component of a path is followed.
+type lastLink int
+
+const (
+	followLast lastLink = iota
+	keepLast
+)
+
 // resolve returns the entry at a path, whose directory exists. It follows symbolic links on
-// the way, and at the end if follow is set.
-func (m *MemoryFiles) resolve(name string, follow bool) (memoryEntry, error) {
+// the way.
+func (m *MemoryFiles) resolve(name string, last lastLink) (memoryEntry, error) {
 	if !path.IsAbs(name) || path.Clean(name) != name || strings.ContainsRune(name, 0) {
 		return memoryEntry{}, syscall.EINVAL
 	}
@@ -33,7 +41,7 @@ func (m *MemoryFiles) resolve(name string, follow bool) (memoryEntry, error) {
 		switch {
 		case end == nil && hasNames(rest):
 			return memoryEntry{}, syscall.ENOENT
-		case end == nil || end.mode.Type() != fs.ModeSymlink || !follow && len(rest) == 0:
+		case end == nil || end.mode.Type() != fs.ModeSymlink || last == keepLast && len(rest) == 0:
 			at = next
 			continue
 		}
@@ -75,8 +83,8 @@ func hasNames(rest []string) bool {
 }
 
 // resolveExisting resolves a path that must exist.
-func (m *MemoryFiles) resolveExisting(name string, follow bool) (memoryEntry, error) {
-	at, err := m.resolve(name, follow)
+func (m *MemoryFiles) resolveExisting(name string, last lastLink) (memoryEntry, error) {
+	at, err := m.resolve(name, last)
 	if err == nil && at.node == nil {
 		err = syscall.ENOENT
 	}

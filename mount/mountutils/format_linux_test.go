@@ -96,7 +96,7 @@ func (d testDisk) testLifeCycle() {
 	require.NoDirExists(d, d.publish)
 
 	require.NoError(d, d.mounter.Unmount(d.staging))
-	d.requireMounted(d.staging, false)
+	d.requireUnmounted(d.staging)
 	require.NoError(d, d.mounter.FormatAndMount(d.device, d.staging, d.fsType, nil), "an existing file system is kept")
 	text, err := os.ReadFile(file)
 	require.NoError(d, err)
@@ -115,14 +115,21 @@ func (d testDisk) requireFormat(options ...string) {
 		mounttest.SkipWithout(d.T, d.fsType, err) // the kernel lacks it
 	}
 	require.NoError(d, err)
-	d.requireMounted(d.staging, true)
+	d.requireMounted(d.staging)
 }
 
-func (d testDisk) requireMounted(path string, want bool) {
+func (d testDisk) requireMounted(path string) {
 	d.Helper()
 	likelyNot, err := d.mounter.IsLikelyNotMountPoint(path)
 	require.NoError(d, err)
-	require.Equal(d, want, !likelyNot)
+	require.False(d, likelyNot)
+}
+
+func (d testDisk) requireUnmounted(path string) {
+	d.Helper()
+	likelyNot, err := d.mounter.IsLikelyNotMountPoint(path)
+	require.NoError(d, err)
+	require.True(d, likelyNot)
 }
 
 // testGrow makes the device larger, and then the file system that is mounted from it.

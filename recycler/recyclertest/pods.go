@@ -90,7 +90,7 @@ func (c *Cluster) add(given *v1.Pod) *pod {
 	p.now.CreationTimestamp = metav1.Now()
 	setPhase(p.now)
 	c.pods[key(p.now)] = p
-	c.notifyWatches(p.now, false)
+	c.reportState(p.now)
 	return p
 }
 
@@ -172,7 +172,7 @@ func (c *Cluster) change(p *pod, how func(now *v1.Pod)) {
 	next := p.now.DeepCopy()
 	how(next)
 	p.now = next
-	c.notifyWatches(p.now, false)
+	c.reportState(p.now)
 }
 
 // delete lets a pod end first if it runs.
@@ -203,5 +203,5 @@ func (c *Cluster) remove(p *pod) {
 		p.timer.Stop()
 	}
 	delete(c.pods, key(p.now))
-	c.notifyWatches(p.now, true)
+	c.reportDeletion(p.now)
 }

@@ -97,8 +97,12 @@ func (c *Cluster) started(p *v1.Pod) *v1.Event {
 	return event
 }
 
-func (c *Cluster) notifyWatches(p *v1.Pod, deleted bool) {
-	c.send(key(p), recycler.PodUpdate{Pod: p.DeepCopy(), Deleted: deleted})
+func (c *Cluster) reportState(p *v1.Pod) {
+	c.send(key(p), recycler.PodUpdate{Pod: p.DeepCopy()})
+}
+
+func (c *Cluster) reportDeletion(p *v1.Pod) {
+	c.send(key(p), recycler.PodUpdate{Pod: p.DeepCopy(), Deleted: true})
 }
 
 func (c *Cluster) send(pod types.NamespacedName, update recycler.PodUpdate) {

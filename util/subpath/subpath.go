@@ -75,21 +75,21 @@ func Bind(ctx context.Context, m mount.Interface, req Request) (target string, e
 	if err := req.check(); err != nil {
 		return "", err
 	}
-	source, dir, err := open(ctx, req)
+	source, isDir, err := open(ctx, req)
 	if err != nil {
 		return "", &fs.PathError{Op: "subpath", Path: path.Join(req.VolumeDir, req.Path), Err: err}
 	}
-	return inTime(ctx, req.PodDir, req.Volume, errUncertain, func() (string, error) { return bindSource(ctx, m, req, source, dir) })
+	return inTime(ctx, req.PodDir, req.Volume, errUncertain, func() (string, error) { return bindSource(ctx, m, req, source, isDir) })
 }
 
 // bindSource binds the source at the target, and closes the source.
-func bindSource(ctx context.Context, m mount.Interface, req Request, source *os.File, dir bool) (target string, err error) {
+func bindSource(ctx context.Context, m mount.Interface, req Request, source *os.File, isDir bool) (target string, err error) {
 	defer func() { _ = source.Close() }()
 	request := mount.Request{Source: path.Join(req.VolumeDir, req.Path), SourceFile: source, Target: req.Target(), Submounts: req.Submounts}
 	if req.ReadOnly {
 		request.Options = []string{"ro"}
 	}
-	if err := bind(ctx, m, req, request, dir); err != nil {
+	if err := bind(ctx, m, req, request, isDir); err != nil {
 		return "", err
 	}
 	return request.Target, nil
@@ -99,13 +99,13 @@ func bindSource(ctx context.Context, m mount.Interface, req Request, source *os.
 var errOtherKind = errors.New("the target is of another kind")
 
 // bind mounts the source at the target, and removes an earlier mount or file from it.
-func bind(ctx context.Context, m mount.Interface, req Request, ask mount.Request, dir bool) error {
+func bind(ctx context.Context, m mount.Interface, req Request, ask mount.Request, isDir bool) error {
 	const tries = 3
 	for try := 1; ; try++ {
 		if ctx.Err() != nil {
 			return ctxend.Error(ctx)
 		}
-		err := makeTarget(req, dir)
+		err := makeTarget(req, isDir)
 		if err == nil {
 			err = m.Mount(ctx, ask)
 		}

@@ -19,8 +19,8 @@ const (
 )
 
 // makeTarget creates the directory or file to mount on, if it does not exist.
-func makeTarget(req Request, dir bool) error {
-	if dir {
+func makeTarget(req Request, isDir bool) error {
+	if isDir {
 		_, err := safepath.MkdirAll(context.Background(), path.Clean(req.PodDir), req.Target(), directoryMode)
 		if errors.Is(err, unix.ENOTDIR) && isFile(req) {
 			err = errOtherKind
@@ -38,7 +38,7 @@ func makeTarget(req Request, dir bool) error {
 	name := strconv.Itoa(req.Index)
 	err = makeFile(parent, name)
 	if errors.Is(err, unix.EEXIST) {
-		err = checkKind(parent, name, dir)
+		err = checkKind(parent, name, isDir)
 	}
 	if err != nil {
 		return &fs.PathError{Op: "create", Path: req.Target(), Err: err}
@@ -53,7 +53,8 @@ func isFile(req Request) bool {
 		return false
 	}
 	defer func() { _ = unix.Close(parent) }()
-	return errors.Is(checkKind(parent, strconv.Itoa(req.Index), true), errOtherKind)
+	const isDir = true
+	return errors.Is(checkKind(parent, strconv.Itoa(req.Index), isDir), errOtherKind)
 }
 
 func makeFile(parent int, name string) error {
@@ -65,13 +66,14 @@ func makeFile(parent int, name string) error {
 	return err
 }
 
-func checkKind(parent int, name string, dir bool) error {
+// checkKind returns errOtherKind unless an entry is a directory, or is none, as isDir says.
+func checkKind(parent int, name string, isDir bool) error {
 	n, err := openNode(parent, name)
 	if err != nil {
 		return err
 	}
 	defer n.close()
-	if n.isDirectory() != dir {
+	if n.isDirectory() != isDir {
 		return errOtherKind
 	}
 	return nil

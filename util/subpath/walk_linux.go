@@ -22,7 +22,7 @@ const maxTries = 64
 // open opens the file at the request's path, and reports whether it is a directory. Calls
 // for one volume of a pod wait for each other, so a file system that does not answer costs
 // one stuck call.
-func open(ctx context.Context, req Request) (file *os.File, dir bool, err error) {
+func open(ctx context.Context, req Request) (file *os.File, isDir bool, err error) {
 	key := "source\x00" + volumeDir(path.Clean(req.PodDir), req.Volume)
 	n, _, err := keylock.Await(ctx, calls.Key(key), ctxend.Kernel, func() (node, error) { return find(ctx, req) }, closeLate)
 	if err != nil {

@@ -26,7 +26,8 @@ func (b *Builder) buildByHelper(ctx context.Context, program string, s *spec.Spe
 	if err != nil {
 		return nil, err
 	}
-	helped, err := openArea(b.StagingDir, true)
+	const isDir = true // a file system is mounted on a directory
+	helped, err := openArea(b.StagingDir, isDir)
 	if err != nil {
 		return nil, err
 	}

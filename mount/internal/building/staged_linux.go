@@ -14,14 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openArea opens a staging area with a place, and returns them as a tree without a mount.
-func openArea(stagingDir string, dir bool) (*Tree, error) {
+// openArea opens a staging area with a place, a directory or a file, and returns them as a tree without a mount.
+func openArea(stagingDir string, isDir bool) (*Tree, error) {
 	area, err := staging.Open(stagingDir)
 	if err != nil {
 		return nil, fmt.Errorf("staging: %w", err)
 	}
 	t := &Tree{FD: -1, area: area}
-	if t.place, err = area.CreatePlace(dir); err != nil {
+	if t.place, err = area.CreatePlace(isDir); err != nil {
 		t.Release()
 		return nil, err
 	}

@@ -60,7 +60,8 @@ func (a *arrival) checkExistingFileSystem() error {
 	if entry.Root != "/" || !a.maker.Builder.Helpers.IsMountOf(existing, a.spec) {
 		return fmt.Errorf("%w: %s %s", failure.ErrMounted, text.Quote(entry.FSType), text.Quote(entry.Source))
 	}
-	if err := a.checkIDMap(entry.IDMapped(), false); err != nil {
+	const sourceMapped = false // a file system has no source mount
+	if err := a.checkIDMap(entry.IDMapped(), sourceMapped); err != nil {
 		return err
 	}
 	return compareFlags(a.spec.Options.Apply(0), entry.Flags)

@@ -48,9 +48,9 @@ func (a *Area) mount() error {
 }
 
 // CreatePlace creates the place, a directory or a file, and returns its path.
-func (a *Area) CreatePlace(dir bool) (string, error) {
+func (a *Area) CreatePlace(isDir bool) (string, error) {
 	place := filepath.Join(a.dir, "mount")
-	if dir {
+	if isDir {
 		return place, os.Mkdir(place, 0o700)
 	}
 	return place, os.WriteFile(place, nil, 0o600)

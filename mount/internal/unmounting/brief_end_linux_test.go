@@ -97,7 +97,7 @@ func TestBusyTmpfsGetsHold(t *testing.T) {
 	}
 	require.NoError(t, newUnmounter().Unmount(t.Context(), target))
 	require.Equal(t, []int{1, 1}, *held, "one descriptor: the file, then the hold")
-	requireMounted(t, false, target)
+	requireUnmounted(t, target)
 }
 
 func holdCount(held bool) int {

@@ -32,7 +32,7 @@ func onEachAttachment(t *testing.T, source, target string, test func(a unmountin
 		}
 		test(a)
 		kernel.Close(a.FD, a.Parent)
-		requireMounted(t, false, target)
+		requireUnmounted(t, target)
 	}
 }
 

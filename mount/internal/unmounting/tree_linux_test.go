@@ -44,8 +44,8 @@ func TestUnmountTreeRereadsTable(t *testing.T) {
 	}
 	err := newUnmounter().UnmountTree(t.Context(), top)
 	require.ErrorIs(t, err, fs.ErrNotExist)
-	requireMounted(t, true, top)
+	requireMounted(t, top)
 	mountinfo.Path, unmounting.Umount2 = table, umount2
 	require.NoError(t, newUnmounter().UnmountTree(t.Context(), top))
-	requireMounted(t, false, top)
+	requireUnmounted(t, top)
 }

@@ -50,11 +50,18 @@ func mountTmpfs(t *testing.T, source, target string) {
 	require.NoError(t, unix.Mount(source, target, "tmpfs", 0, ""))
 }
 
-func requireMounted(t *testing.T, want bool, path string) {
+func requireMounted(t *testing.T, path string) {
 	t.Helper()
 	mounted, err := lookup.IsMountPoint(path)
 	require.NoError(t, err)
-	require.Equal(t, want, mounted)
+	require.True(t, mounted, path)
+}
+
+func requireUnmounted(t *testing.T, path string) {
+	t.Helper()
+	mounted, err := lookup.IsMountPoint(path)
+	require.NoError(t, err)
+	require.False(t, mounted, path)
 }
 
 // TestUnmountFollowsNoLink: if a link takes the place of a mount point between the check and
@@ -71,9 +78,9 @@ func TestUnmountFollowsNoLink(t *testing.T) {
 	require.NoError(t, err)
 	defer kernel.Close(parent)
 	require.ErrorIs(t, unmounting.UnmountAt(parent, "link"), unix.EINVAL, "the link is no mount point")
-	requireMounted(t, true, target)
+	requireMounted(t, target)
 	require.NoError(t, newUnmounter().Unmount(t.Context(), target))
-	requireMounted(t, false, target)
+	requireUnmounted(t, target)
 }
 
 // TestUnmountIsVerified: an umount2(2) that changes nothing is an error. A mount of another
@@ -103,7 +110,7 @@ func TestUnmountIsVerified(t *testing.T) {
 	}
 	require.NoError(t, u.Unmount(t.Context(), target))
 	unmounting.Umount2 = umount2
-	requireMounted(t, true, target)
+	requireMounted(t, target)
 	require.NoError(t, u.Unmount(t.Context(), target))
 }
 

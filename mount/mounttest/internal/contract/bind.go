@@ -13,17 +13,17 @@ import (
 // bind: a bind mount shows the files of its source, and Unmount keeps them.
 func (c *contract) bind() {
 	source, target := c.makeDir("source"), c.makeDir("target")
-	c.requireMountPoint(target, false)
+	c.requireNoMountPoint(target)
 	c.mount(mount.Request{Source: source, Target: target})
-	c.requireMountPoint(target, true)
-	c.requireMountPoint(source, false)
+	c.requireMountPoint(target)
+	c.requireNoMountPoint(source)
 	require.NoError(c, c.writeFile(filepath.Join(target, "file")))
 	c.requireExists(filepath.Join(source, "file"))
 	require.Len(c, c.entriesAt(target), 1)
 	require.Zero(c, c.entriesAt(target)[0].Flags&mount.ReadOnly)
 
 	c.unmount(target)
-	c.requireMountPoint(target, false)
+	c.requireNoMountPoint(target)
 	c.requireExists(filepath.Join(source, "file"))
 }
 
@@ -34,11 +34,11 @@ func (c *contract) bindFile() {
 	require.NoError(c, os.WriteFile(target, nil, 0o644))
 	c.Cleanup(func() { c.unmountAll(target) })
 	c.mount(mount.Request{Source: source, Target: target, Options: []string{"ro"}})
-	c.requireMountPoint(target, true)
+	c.requireMountPoint(target)
 	require.ErrorIs(c, c.writeFile(target), syscall.EROFS)
 	require.NoError(c, c.writeFile(source))
 	c.unmount(target)
-	c.requireMountPoint(target, false)
+	c.requireNoMountPoint(target)
 }
 
 // bindDevice: a device file is not mounted where opening it would fail.
@@ -60,7 +60,7 @@ func (c *contract) bindDevice() {
 	c.mountAllowingDevices(req)
 	c.requireRefused("Source", req) // also if the device is mounted already
 	c.unmount(target)
-	c.requireMountPoint(target, false)
+	c.requireNoMountPoint(target)
 }
 
 // mountAllowingDevices mounts a device file, and opens it.
@@ -141,7 +141,7 @@ func (c *contract) directoryOrFile() {
 	c.requireFails(syscall.ENOTDIR, func() error {
 		return c.m.Mount(c.Context(), mount.Request{Source: "x", Target: file, FSType: "tmpfs"})
 	})
-	c.requireMountPoint(file, false)
+	c.requireNoMountPoint(file)
 }
 
 // strangeNames: paths may contain the separators and escapes of the mount table.
@@ -154,14 +154,14 @@ func (c *contract) strangeNames() {
 		again := c.makeDir("again/" + name)
 		c.mount(mount.Request{Source: source, Target: target})
 		c.mount(mount.Request{Source: source, Target: again})
-		c.requireMountPoint(target, true)
-		c.requireMountPoint(again, true)
+		c.requireMountPoint(target)
+		c.requireMountPoint(again)
 		refs, err := c.m.MountRefs(c.Context(), target)
 		require.NoError(c, err)
 		require.Equal(c, []string{again}, refs)
 		require.Equal(c, filepath.Base(source), filepath.Base(c.entriesAt(target)[0].Root))
 		c.unmount(target)
 		c.unmount(again)
-		c.requireMountPoint(target, false)
+		c.requireNoMountPoint(target)
 	}
 }

@@ -31,7 +31,7 @@ func (c *contract) concurrent() {
 		})
 		require.Len(c, c.entriesAt(target), 1)
 		each(func() error { return c.m.Unmount(c.Context(), target) })
-		c.requireMountPoint(target, false)
+		c.requireNoMountPoint(target)
 	}
 }
 
@@ -59,9 +59,9 @@ func (c *contract) treesBesideNeighbours() {
 		})
 	}
 	done.Wait()
-	c.requireMountPoint(neighbour, true)
+	c.requireMountPoint(neighbour)
 	require.NoError(c, c.m.UnmountTree(c.Context(), target))
-	c.requireMountPoint(target, false)
+	c.requireNoMountPoint(target)
 }
 
 // queriesBesideChanges: queries do not disturb changes. A query may keep a mount busy while
@@ -82,7 +82,7 @@ func (c *contract) queriesBesideChanges() {
 	for range rounds {
 		c.mount(mount.Request{Source: source, Target: target})
 		c.unmountRetrying(target, 30*time.Second)
-		c.requireMountPoint(target, false)
+		c.requireNoMountPoint(target)
 	}
 }
 

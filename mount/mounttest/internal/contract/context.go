@@ -39,6 +39,6 @@ func (c *contract) endedContext() {
 		require.ErrorAs(c, err, &failed, op)
 		require.NotErrorIs(c, err, mount.ErrUncertain, op)
 	}
-	c.requireMountPoint(target, true)
-	c.requireMountPoint(other, false)
+	c.requireMountPoint(target)
+	c.requireNoMountPoint(other)
 }

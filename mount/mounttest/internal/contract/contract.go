@@ -178,7 +178,18 @@ func (c *contract) entriesAt(target string) []mount.Info {
 	return slices.DeleteFunc(slices.Clone(table), func(i mount.Info) bool { return i.Mountpoint != target })
 }
 
-func (c *contract) requireMountPoint(target string, want bool) {
+func (c *contract) requireMountPoint(target string) {
+	c.Helper()
+	c.requireMountState(target, true)
+}
+
+func (c *contract) requireNoMountPoint(target string) {
+	c.Helper()
+	c.requireMountState(target, false)
+}
+
+// requireMountState verifies whether a path is a mount point, by a query and by the table.
+func (c *contract) requireMountState(target string, want bool) {
 	c.Helper()
 	is, err := c.m.IsMountPoint(c.Context(), target)
 	require.NoError(c, err)
@@ -218,7 +229,7 @@ func (c *contract) table() mount.Table {
 // topEntry returns the entry of the visible mount at target.
 func (c *contract) topEntry(target string) mount.Info {
 	c.Helper()
-	c.requireMountPoint(target, true)
+	c.requireMountPoint(target)
 	info, ok := c.table().At(target)
 	require.True(c, ok)
 	return info

@@ -45,7 +45,7 @@ func (c *contract) deleted() {
 	})
 	c.unmount(other)
 	c.unmount(target)
-	c.requireMountPoint(target, false)
+	c.requireNoMountPoint(target)
 	again.Stack = false
 	c.mount(again)
 	require.False(c, c.entriesAt(target)[0].Deleted)
@@ -71,7 +71,7 @@ func (c *contract) deletedFile() {
 // requireDeleted requires the root of the mount at target to be marked as removed.
 func (c *contract) requireDeleted(root, target string) {
 	c.Helper()
-	c.requireMountPoint(target, true)
+	c.requireMountPoint(target)
 	info := c.entriesAt(target)[0]
 	require.True(c, info.Deleted, "%+v", info)
 	require.Equal(c, root, info.Root)

@@ -14,7 +14,7 @@ func (c *contract) tmpfs() {
 	require.Equal(c, "some name", info.Source)
 	require.Equal(c, "/", info.Root)
 	c.unmount(target)
-	c.requireMountPoint(target, false)
+	c.requireNoMountPoint(target)
 }
 
 // emptySource: List shows a file system with an empty source, and the mounts after it.

@@ -18,7 +18,7 @@ func (c *contract) idempotent() {
 		c.unmount(target)
 		for range 3 {
 			c.unmount(target)
-			c.requireMountPoint(target, false)
+			c.requireNoMountPoint(target)
 		}
 	}
 }

@@ -38,7 +38,7 @@ func (c *contract) badInput() {
 	c.requireRefused("Options[1]", mount.Request{Source: dir, Target: dir, Options: []string{"ro", "rw"}})
 	c.requireRefused("FSType", mount.Request{Source: dir, Target: dir, FSType: "a/b"})
 	c.requireRefused("Secrets[0]", mount.Request{Source: dir, Target: dir, Secrets: []mount.Secret{mount.NewSecret("a=b")}})
-	c.requireMountPoint(dir, false)
+	c.requireNoMountPoint(dir)
 }
 
 // root: queries about the root are permitted; mounting on it is not.

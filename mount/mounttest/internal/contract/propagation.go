@@ -60,13 +60,13 @@ func (c *contract) requirePropagation(from, to string, want bool) {
 	other := c.makeDir("other")
 	from, to = filepath.Join(from, "later"), filepath.Join(to, "later")
 	c.mount(mount.Request{Source: other, Target: from})
-	c.requireMountPoint(to, want)
+	c.requireMountState(to, want)
 	if want {
 		require.Equal(c, c.topEntry(from).Root, c.topEntry(to).Root)
 	}
 	c.unmount(from)
-	c.requireMountPoint(from, false)
-	c.requireMountPoint(to, false)
+	c.requireNoMountPoint(from)
+	c.requireNoMountPoint(to)
 }
 
 // propagationOfSubmounts: included mounts get the requested propagation, too.

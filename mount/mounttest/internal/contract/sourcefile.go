@@ -47,7 +47,7 @@ func (c *contract) sourceFile() {
 	require.NoError(c, os.WriteFile(onFile, nil, 0o644))
 	c.Cleanup(func() { c.unmountAll(onFile) })
 	c.mount(mount.Request{SourceFile: c.openFile(file), Target: onFile})
-	c.requireMountPoint(onFile, true)
+	c.requireMountPoint(onFile)
 	for from, to := range map[string]string{source: onFile + "2", file: target} {
 		require.NoError(c, os.WriteFile(onFile+"2", nil, 0o644))
 		c.requireFails(syscall.ENOTDIR, func() error {

@@ -32,7 +32,7 @@ func (c *contract) submountsRefused() {
 	req := mount.Request{Source: source, Target: target}
 	err := c.requireFails(mount.ErrSubmounts, func() error { return c.m.Mount(c.Context(), req) })
 	require.ErrorContains(c, err, below, "the error names the submount")
-	c.requireMountPoint(target, false)
+	c.requireNoMountPoint(target)
 
 	require.NoError(c, c.m.UnmountTree(c.Context(), below))
 	c.mount(req) // a mount beside the source is not below it
@@ -46,8 +46,8 @@ func (c *contract) submountsHidden() {
 	source, target := c.sourceWithSubmounts(), c.makeDir("target")
 	before := c.table()
 	c.mount(mount.Request{Source: source, Target: target, Submounts: mount.HideSubmounts})
-	c.requireMountPoint(target, true)
-	c.requireMountPoint(filepath.Join(target, "below"), false)
+	c.requireMountPoint(target)
+	c.requireNoMountPoint(filepath.Join(target, "below"))
 	require.NoError(c, c.writeFile(filepath.Join(target, "below/file")))
 	require.Equal(c, before, c.tableWithout(target), "the source has changed")
 

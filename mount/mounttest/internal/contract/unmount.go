@@ -28,7 +28,7 @@ func (c *contract) stack() {
 		c.unmount(target)
 		require.Len(c, c.entriesAt(target), left)
 	}
-	c.requireMountPoint(target, false)
+	c.requireNoMountPoint(target)
 }
 
 // unmountNothing: Unmount of a path that is no mount point, or of a link, succeeds without a
@@ -41,8 +41,8 @@ func (c *contract) unmountNothing() {
 	require.NoError(c, os.Symlink(target, link))
 	c.mount(mount.Request{Source: dir, Target: target})
 	c.unmount(link)
-	c.requireMountPoint(target, true)
-	c.requireMountPoint(link, false)
+	c.requireMountPoint(target)
+	c.requireNoMountPoint(link)
 	c.requireFails(fs.ErrNotExist, func() error { return c.m.Unmount(c.Context(), c.path("none")) })
 }
 
@@ -64,7 +64,7 @@ func (c *contract) unmountBusy() {
 		require.NotErrorIs(c, err, mount.ErrUncertain)
 	}
 	c.unmount(target)
-	c.requireMountPoint(target, false)
+	c.requireNoMountPoint(target)
 }
 
 // mountNested mounts a tmpfs at target, another in it at inner, and one in that at deep.
@@ -136,11 +136,11 @@ func (c *contract) unmountTreeBusy() {
 	require.ErrorIs(c, err, mount.ErrBusy)
 	require.ErrorContains(c, err, inner, "the error names the busy mount")
 	c.requireError(err, opUnmountTree, target)
-	c.requireMountPoint(target, true)
-	c.requireMountPoint(inner, true)
-	c.requireMountPoint(deep, false)
+	c.requireMountPoint(target)
+	c.requireMountPoint(inner)
+	c.requireNoMountPoint(deep)
 	require.NoError(c, c.m.UnmountTree(c.Context(), target))
-	c.requireMountPoint(target, false)
+	c.requireNoMountPoint(target)
 }
 
 // holdBusy keeps a mount in use until it is freed.

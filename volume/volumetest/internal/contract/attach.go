@@ -71,7 +71,18 @@ func (a attachment) detach(node types.NodeName, spec *volume.Spec) {
 	require.NoError(a, a.detacher.Detach(a.Context(), volume.DetachRequest{VolumeName: a.name, Node: node, Spec: spec}))
 }
 
-func (a attachment) requireAttached(want bool, node types.NodeName) {
+func (a attachment) requireAttached(node types.NodeName) {
+	a.Helper()
+	a.requireState(node, true)
+}
+
+func (a attachment) requireNotAttached(node types.NodeName) {
+	a.Helper()
+	a.requireState(node, false)
+}
+
+// requireState verifies whether the volume is attached to a node, by two equal specifications.
+func (a attachment) requireState(node types.NodeName, want bool) {
 	a.Helper()
 	same := copyOf(a.spec)
 	attached, err := a.attacher.VolumesAreAttached(a.Context(), []*volume.Spec{a.spec, same}, node)
@@ -83,21 +94,21 @@ func (a attachment) requireAttached(want bool, node types.NodeName) {
 func (c *contract) attach() {
 	a := c.attachment()
 	for _, spec := range []*volume.Spec{nil, a.spec} {
-		a.requireAttached(false, nodeOne)
+		a.requireNotAttached(nodeOne)
 		a.detach(nodeOne, spec) // not attached yet
 		path := a.attach(nodeOne)
 		require.Equal(c, path, a.attach(nodeOne), "it is attached already")
-		a.requireAttached(true, nodeOne)
-		a.requireAttached(false, nodeTwo)
+		a.requireAttached(nodeOne)
+		a.requireNotAttached(nodeTwo)
 		found, err := a.attacher.WaitForAttach(c.Context(), a.spec, path, c.pod)
 		require.NoError(c, err)
 		again, err := a.attacher.WaitForAttach(c.Context(), a.spec, path, c.pod)
 		require.NoError(c, err)
 		require.Equal(c, found, again)
 		a.detach(nodeTwo, spec)
-		a.requireAttached(true, nodeOne)
+		a.requireAttached(nodeOne)
 		a.detach(nodeOne, spec)
-		a.requireAttached(false, nodeOne)
+		a.requireNotAttached(nodeOne)
 		a.detach(nodeOne, spec)
 	}
 	for what, spec := range unsupportedSpecs() {
@@ -120,8 +131,8 @@ func (c *contract) attachElsewhere() {
 			require.ErrorAs(c, err, &dangling)
 			require.Equal(c, nodeOne, dangling.CurrentNode)
 			require.Equal(c, volume.Transient, volume.KindOf(err))
-			a.requireAttached(true, nodeOne)
-			a.requireAttached(false, nodeTwo)
+			a.requireAttached(nodeOne)
+			a.requireNotAttached(nodeTwo)
 		}
 		a.detach(nodeOne, a.spec)
 		a.attach(nodeTwo)
@@ -145,7 +156,7 @@ func (c *contract) attachTooMany() {
 		_, err := a.attacher.Attach(c.Context(), a.spec, nodeOne)
 		require.ErrorIs(c, err, volume.ErrMaxVolumeCountExceeded)
 		require.Equal(c, volume.Transient, volume.KindOf(err))
-		a.requireAttached(false, nodeOne)
+		a.requireNotAttached(nodeOne)
 	}
 	first.attach(nodeOne) // attached already
 	a.attach(nodeTwo)
@@ -161,13 +172,13 @@ func (c *contract) attachEndedContext() {
 	cancel()
 	_, err := a.attacher.Attach(ended, a.spec, nodeOne)
 	require.ErrorIs(c, err, context.Canceled)
-	a.requireAttached(false, nodeOne)
+	a.requireNotAttached(nodeOne)
 	path := a.attach(nodeOne)
 	_, err = a.attacher.WaitForAttach(ended, a.spec, path, c.pod)
 	require.ErrorIs(c, err, context.Canceled)
 	_, err = a.attacher.VolumesAreAttached(ended, []*volume.Spec{a.spec}, nodeOne)
 	require.ErrorIs(c, err, context.Canceled)
 	require.ErrorIs(c, a.detacher.Detach(ended, volume.DetachRequest{VolumeName: a.name, Node: nodeOne}), context.Canceled)
-	a.requireAttached(true, nodeOne)
+	a.requireAttached(nodeOne)
 	a.detach(nodeOne, nil)
 }
