@@ -26,6 +26,7 @@ const (
 	toRead = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 )
 
+// statEntry reads the size and the identity of an entry, or of an open file if name is empty.
 func statEntry(dir int, name string, flags int) (found, error) {
 	const want = unix.STATX_TYPE | unix.STATX_INO | unix.STATX_NLINK | unix.STATX_BLOCKS | unix.STATX_BTIME | unix.STATX_MNT_ID
 	var x unix.Statx_t

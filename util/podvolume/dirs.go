@@ -190,6 +190,7 @@ func (v *podDir) readStateInTime(ctx context.Context) (is podDirState, err error
 	return is, err
 }
 
+// readState reads the directory with its mount and its note, and the note of a kubelet.
 func (v *podDir) readState(ctx context.Context) (podDirState, error) {
 	is, err := v.readPlace(ctx)
 	if err != nil {

@@ -211,6 +211,7 @@ type writtenNote struct {
 	durable         bool // synced before it has its name
 }
 
+// writeFile writes the note as a file, and creates the directory for it.
 func (n notes) writeFile(w writtenNote) error {
 	if _, err := safepath.MkdirAll(context.Background(), n.root, n.dir, 0o750); err != nil {
 		return err

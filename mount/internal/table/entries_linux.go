@@ -36,7 +36,7 @@ func (c *Cache) entriesFrom(ctx context.Context, s source) ([]mountinfo.Entry, e
 	for _, id := range candidates {
 		entry, ok, err := r.readEntry(ctx, id)
 		if err == nil && ok {
-			ok, err = s.matches(entry)
+			ok, err = s.matches(ctx, entry)
 		}
 		if err != nil {
 			return nil, err

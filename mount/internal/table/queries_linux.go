@@ -75,7 +75,7 @@ func (q Queries) MountsFrom(ctx context.Context, text string) ([]mountinfo.Entry
 	if err != nil {
 		return nil, err
 	}
-	return s.selectEntries(table)
+	return s.selectEntries(ctx, table)
 }
 
 // readTable resolves a path, reads the mount table, and returns the position of the mount that

@@ -14,24 +14,20 @@ type source struct {
 	// block: the source is a block device. Its mounts may show any text.
 	block  bool
 	device kernel.Device
-	// findDevice returns the block device at a path, if any.
-	findDevice func(p string) (d kernel.Device, block bool, err error)
+	paths  *lookup.Resolver
 }
 
-// findSource resolves a source.
+// findSource returns the source with a text, which may be the path of a block device.
 func findSource(ctx context.Context, paths *lookup.Resolver, text string) (s source, err error) {
-	s.text = text
-	s.findDevice = func(p string) (kernel.Device, bool, error) {
-		return paths.FollowingLinks().FindBlockDevice(ctx, p)
-	}
-	s.device, s.block, err = s.findDevice(text)
+	s = source{text: text, paths: paths}
+	s.device, s.block, err = paths.FollowingLinks().FindBlockDevice(ctx, text)
 	return s, err
 }
 
 // selectEntries returns the entries of mounts from the source.
-func (s source) selectEntries(entries []mountinfo.Entry) (from []mountinfo.Entry, err error) {
+func (s source) selectEntries(ctx context.Context, entries []mountinfo.Entry) (from []mountinfo.Entry, err error) {
 	for _, e := range entries {
-		ok, err := s.matches(e)
+		ok, err := s.matches(ctx, e)
 		if err != nil {
 			return nil, err
 		}
@@ -44,13 +40,13 @@ func (s source) selectEntries(entries []mountinfo.Entry) (from []mountinfo.Entry
 
 // matches compares device numbers. A file system of type btrfs has device numbers of its own;
 // its mounts show the path of one of its devices.
-func (s source) matches(e mountinfo.Entry) (bool, error) {
+func (s source) matches(ctx context.Context, e mountinfo.Entry) (bool, error) {
 	switch {
 	case !s.block:
 		return e.Source == s.text, nil
 	case e.FSType != "btrfs":
 		return kernel.Device{Major: e.Major, Minor: e.Minor} == s.device, nil
 	}
-	d, block, err := s.findDevice(e.Source)
+	d, block, err := s.paths.FollowingLinks().FindBlockDevice(ctx, e.Source)
 	return block && d == s.device, err
 }
