@@ -26,7 +26,7 @@ func TestOptions(t *testing.T) {
 		"-node-labels zone":    "is no label: KEY=VALUE",
 		"-node-labels a/b/c=d": "is no label: KEY=VALUE",
 		"-node A_B":            "-node \"A_B\": ",
-		"-devices":             "are for manifests of your own",
+		"-devices":             "require -manifests",
 	} {
 		_, err := parseOptions(strings.Fields(args), nil)
 		require.ErrorContains(t, err, says)

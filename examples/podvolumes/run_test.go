@@ -240,7 +240,7 @@ func TestReadOnlyIsChecked(t *testing.T) {
 	c := &cli.Console{Stdout: &stdout, Stderr: &stderr}
 	perform(t.Context(), options{}, d.Stdin, c, machine.Kernel{Interface: writable{d.Fake}, RealPath: d.Fake.RealPath})
 	require.Equal(t, 1, c.Status())
-	require.Contains(t, stderr.String(), "volume config: mounted rw")
+	require.Contains(t, stderr.String(), "volume config: the mount is rw")
 	s.requireNothingLeft()
 }
 

@@ -26,7 +26,7 @@ func TestParse(t *testing.T) {
 	require.ErrorIs(t, Parse(newSet(), []string{"-help"}, &help, "program does it."), flag.ErrHelp)
 	require.Contains(t, help.String(), "program does it.\n  -list THINGS\n")
 	require.ErrorContains(t, Parse(newSet(), []string{"x"}, &help, ""), `unexpected argument "x"`)
-	require.ErrorContains(t, Parse(newSet(), []string{"-paths", "a,"}, &help, ""), "an empty one")
+	require.ErrorContains(t, Parse(newSet(), []string{"-paths", "a,"}, &help, ""), "an element of the list is empty")
 	require.ErrorIs(t, Parse(newSet(), []string{"-help"}, &brokenPipe{}, ""), syscall.EPIPE)
 	name := newSet()
 	name.String("name", "", "a `NAME`")
