@@ -121,8 +121,8 @@ var house = []room{
 	{"manager/internal/mountstate", []string{"mount"}, nil},
 	// Says how long a failed operation waits.
 	{"manager/internal/retry", []string{"manager/internal/operation", "manager/internal/mountstate"}, nil},
-	// Checks whether mounts have vanished.
-	{"manager/internal/mountcheck", []string{"manager/internal/actual", "manager/internal/mountstate", "manager/internal/retry", "mount"}, nil},
+	// Checks whether mounts have vanished, and says when to check which mounts.
+	{"manager/internal/mountcheck", []string{"manager/internal/actual", "manager/internal/mountstate", "manager/internal/naming", "manager/internal/operation", "manager/internal/retry", "mount", "internal/persistent"}, []string{api}},
 	// Describes volumes in files for a later run.
 	{"manager/internal/record", []string{"manager/internal/actual", "manager/internal/naming", "volume", "internal/brief", "util/quantity", "util/safepath"}, []string{api, apimachinery}},
 	// Reads and tidies the directories of pods.

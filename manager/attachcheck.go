@@ -11,6 +11,7 @@ import (
 	"github.com/volumekit/volumekit/manager/internal/ability"
 	"github.com/volumekit/volumekit/manager/internal/actual"
 	"github.com/volumekit/volumekit/manager/internal/plugincall"
+	"github.com/volumekit/volumekit/manager/internal/retry"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 )
@@ -53,6 +54,33 @@ func (pluginAttacher) VolumesAreAttached(ctx context.Context, attachments []Atta
 // attachTimeout limits one check of a plugin's attachments.
 const attachTimeout = time.Minute
 
+// maxReattachDelay limits the time between attempts to attach a volume whose plugin always
+// says that it is detached.
+const maxReattachDelay = time.Hour
+
+// An attachChecker verifies the attached volumes periodically. The loop's goroutine uses it.
+type attachChecker struct {
+	loop     loopAccess
+	config   *Config
+	verifier AttachmentVerifier // nil: the configured Attacher cannot verify
+
+	due      time.Time       // of the next check; zero: no volume is attached
+	inFlight map[string]bool // plugins with a check in flight
+	// reattached holds the volumes that were attached again because a check found them
+	// detached, and that no check has found attached since. Until the delay ends a further
+	// such answer has no effect.
+	reattached map[v1.UniqueVolumeName]retry.Backoff
+}
+
+// newAttachChecker returns a checker whose first check is not scheduled.
+func newAttachChecker(loop loopAccess, config *Config, attacher Attacher) *attachChecker {
+	verifier, _ := attacher.(AttachmentVerifier)
+	return &attachChecker{
+		loop: loop, config: config, verifier: verifier,
+		inFlight: map[string]bool{}, reattached: map[v1.UniqueVolumeName]retry.Backoff{},
+	}
+}
+
 // An attachCheck is the result of verifying a plugin's attachments.
 type attachCheck struct {
 	plugin   string
@@ -61,39 +89,37 @@ type attachCheck struct {
 	err      error
 }
 
-// checkAttachments verifies the attached volumes of each plugin in the background. It skips
-// a plugin whose last check is still in flight.
-func (l *loop) checkAttachments(ctx context.Context, now time.Time) {
-	l.attachCheck = time.Time{}
-	verifier, ok := l.attacher.(AttachmentVerifier)
-	if !ok {
-		return
-	}
-	byPlugin, isAny := l.attachedByPlugin()
-	if !isAny {
-		return // until something is attached
-	}
-	l.attachCheck = timeAfter(now, l.config.AttachCheck)
-	for _, plugin := range slices.Sorted(maps.Keys(byPlugin)) {
-		if l.checking[plugin] {
-			continue
-		}
-		l.checking[plugin] = true
-		l.background.startQuery(func() result { return l.queryAttached(ctx, verifier, plugin, byPlugin[plugin]) })
+// schedule schedules the next check, unless one is scheduled.
+func (c *attachChecker) schedule(now time.Time) {
+	if c.due.IsZero() {
+		c.due = timeAfter(now, c.config.AttachCheck)
 	}
 }
 
-// armAttachCheck schedules the check of attachments, unless it is scheduled.
-func (l *loop) armAttachCheck(now time.Time) {
-	if l.attachCheck.IsZero() {
-		l.attachCheck = timeAfter(now, l.config.AttachCheck)
+// start verifies the attached volumes of each plugin in the background. It skips a plugin whose
+// last check is still in flight.
+func (c *attachChecker) start(ctx context.Context, now time.Time) {
+	c.due = time.Time{}
+	if c.verifier == nil {
+		return
+	}
+	byPlugin, isAny := c.loop.published().attachedByPlugin()
+	if !isAny {
+		return // until something is attached
+	}
+	c.schedule(now)
+	for _, plugin := range slices.Sorted(maps.Keys(byPlugin)) {
+		if c.inFlight[plugin] {
+			continue
+		}
+		c.inFlight[plugin] = true
+		c.loop.startQuery(func() result { return c.query(ctx, plugin, byPlugin[plugin]) })
 	}
 }
 
 // attachedByPlugin returns the volumes that are certainly attached and have no in-flight
 // operation. isAny reports whether any volume is attached, or may be.
-func (l *loop) attachedByPlugin() (all map[string]map[v1.UniqueVolumeName]*actual.Volume, isAny bool) {
-	s := l.published()
+func (s *snapshot) attachedByPlugin() (all map[string]map[v1.UniqueVolumeName]*actual.Volume, isAny bool) {
 	all = map[string]map[v1.UniqueVolumeName]*actual.Volume{}
 	for name, v := range s.have.Volumes.All() {
 		isAny = isAny || v.Attached != actual.Absent // also a busy volume, which is checked the next time
@@ -108,55 +134,68 @@ func (l *loop) attachedByPlugin() (all map[string]map[v1.UniqueVolumeName]*actua
 	return all, isAny
 }
 
-// queryAttached verifies the attached volumes of a plugin.
-func (l *loop) queryAttached(ctx context.Context, verifier AttachmentVerifier, name string, queried map[v1.UniqueVolumeName]*actual.Volume) (c attachCheck) {
-	c = attachCheck{plugin: name, queried: queried}
-	defer plugincall.RecoverPanic(&c.err)
-	plugin, err := l.config.Plugins.FindPluginByName(name)
+// query verifies the attached volumes of a plugin.
+func (c *attachChecker) query(ctx context.Context, name string, queried map[v1.UniqueVolumeName]*actual.Volume) (r attachCheck) {
+	r = attachCheck{plugin: name, queried: queried}
+	defer plugincall.RecoverPanic(&r.err)
+	plugin, err := c.config.Plugins.FindPluginByName(name)
 	if err != nil {
-		c.err = err
-		return c
+		r.err = err
+		return r
 	}
 	var attachments []Attachment
 	for _, volume := range slices.Sorted(maps.Keys(queried)) {
 		v := queried[volume]
-		attachments = append(attachments, Attachment{Plugin: plugin, Volume: volume, Name: v.Name, Spec: v.Spec, Node: l.config.Plugins.Host().NodeName()})
+		attachments = append(attachments, Attachment{Plugin: plugin, Volume: volume, Name: v.Name, Spec: v.Spec, Node: c.config.Plugins.Host().NodeName()})
 	}
 	ctx, cancel := context.WithTimeout(ctx, attachTimeout)
 	defer cancel()
-	c.attached, c.err = verifier.VolumesAreAttached(ctx, attachments)
-	return c
+	r.attached, r.err = c.verifier.VolumesAreAttached(ctx, attachments)
+	return r
 }
 
-// applyAttachCheck records the result of a check.
-func (l *loop) applyAttachCheck(c attachCheck, now time.Time) {
-	delete(l.checking, c.plugin)
-	if c.err != nil {
-		l.config.Logger.Warn("check of attached volumes failed", append(plugincall.LogAttrs(c.err), "plugin", c.plugin)...)
+// apply records the result of a check.
+func (c *attachChecker) apply(r attachCheck, now time.Time) {
+	delete(c.inFlight, r.plugin)
+	if r.err != nil {
+		c.config.Logger.Warn("check of attached volumes failed", append(plugincall.LogAttrs(r.err), "plugin", r.plugin)...)
 		return
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.attached)) {
-		switch v := c.queried[name]; {
+	for _, name := range slices.Sorted(maps.Keys(r.attached)) {
+		switch v := r.queried[name]; {
 		case v == nil:
-		case c.attached[name]:
-			delete(l.reattached, name)
-		case !l.reattached[name].Until.After(now) && l.recordDetached(name, v):
-			l.reattached[name] = l.reattached[name].Increase(l.config.AttachCheck, max(l.config.AttachCheck, maxReattachDelay), now)
+		case r.attached[name]:
+			delete(c.reattached, name)
+		case !c.reattached[name].Until.After(now) && c.recordDetached(name, v):
+			c.reattached[name] = c.reattached[name].Increase(c.config.AttachCheck, max(c.config.AttachCheck, maxReattachDelay), now)
 		}
 	}
 }
 
-// maxReattachDelay limits the time between attempts to attach a volume whose plugin always
-// says that it is detached.
-const maxReattachDelay = time.Hour
+// endDelay ends the delay of a volume that the manager itself has detached: it is attached again
+// without one.
+func (c *attachChecker) endDelay(name v1.UniqueVolumeName) { delete(c.reattached, name) }
 
-// recordDetached makes the attachment, the device mount and the pods of a detached volume
-// uncertain, so that the volume is attached, mounted and set up again. It returns false for
-// a volume whose state has changed since the query: the next check verifies it.
-func (l *loop) recordDetached(name v1.UniqueVolumeName, queried *actual.Volume) bool {
-	l.mu.Lock()
-	if l.schedule.IsBusy(name) || l.have.Volumes.Get(name) != queried {
-		l.mu.Unlock()
+// recordDetached records that a volume is detached, and reports it. It returns false for a volume
+// whose state has changed since the query: the next check verifies it.
+func (c *attachChecker) recordDetached(name v1.UniqueVolumeName, queried *actual.Volume) (ok bool) {
+	c.loop.update(func(w *world) { ok = w.makeDetachedUncertain(name, queried) })
+	if !ok {
+		return false
+	}
+	event := Event{Type: v1.EventTypeWarning, Reason: VolumeDetached, Unique: name, Spec: queried.Spec, Plugin: queried.Plugin,
+		Message: fmt.Sprintf("volume %q is not attached any more: detached by another program", brief.Name(queried.Spec.Name()))}
+	c.config.Logger.Warn("volume is not attached as it was", "volume", brief.Name(string(name)), "plugin", queried.Plugin)
+	c.config.Events(event)
+	return true
+}
+
+// makeDetachedUncertain makes the attachment, the device mount and the pods of a detached volume
+// uncertain, so that the volume is attached, mounted and set up again. It returns false for a
+// volume with an in-flight operation, and for a volume whose state has changed since the query.
+// The caller holds mu.
+func (w *world) makeDetachedUncertain(name v1.UniqueVolumeName, queried *actual.Volume) bool {
+	if w.schedule.IsBusy(name) || w.have.Volumes.Get(name) != queried {
 		return false
 	}
 	v := *queried
@@ -169,14 +208,9 @@ func (l *loop) recordDetached(name v1.UniqueVolumeName, queried *actual.Volume) 
 		if pod.State == actual.Present {
 			v.Pods.Set(key, pod.WithState(actual.Uncertain))
 		}
-		l.notifyWaiters(key.Pod)
+		w.notifyWaiters(key.Pod)
 	}
-	l.have.Put(name, &v)
-	l.dirty[name] = true
-	l.unlock()
-	event := Event{Type: v1.EventTypeWarning, Reason: VolumeDetached, Unique: name, Spec: v.Spec, Plugin: v.Plugin,
-		Message: fmt.Sprintf("volume %q is not attached any more: detached by another program", brief.Name(v.Spec.Name()))}
-	l.config.Logger.Warn("volume is not attached as it was", "volume", brief.Name(string(name)), "plugin", v.Plugin)
-	l.config.Events(event)
+	w.have.Put(name, &v)
+	w.dirty[name] = true
 	return true
 }

@@ -14,10 +14,10 @@ import (
 )
 
 // readRecords returns the valid records, and the broken ones by file.
-func (l *loop) readRecords() (good []record.Record, unread map[string]record.Broken) {
-	recs, unread := l.disk.Read()
+func (r *restorer) readRecords() (good []record.Record, unread map[string]record.Broken) {
+	recs, unread := r.disk.Read()
 	for _, rec := range recs {
-		if err := l.checkPlace(rec); err != nil {
+		if err := r.checkRecord(rec); err != nil {
 			unread[record.FileName(rec.Volume)] = record.Broken{Volume: rec.Volume, Attachable: rec.Attachable, Plugin: rec.Plugin, Err: err}
 			continue
 		}
@@ -26,14 +26,14 @@ func (l *loop) readRecords() (good []record.Record, unread map[string]record.Bro
 	return good, unread
 }
 
-// checkPlace refuses a record whose device mount path differs from the plugin's: the mount
-// there is not ours to unmount.
-func (l *loop) checkPlace(rec record.Record) error {
+// checkRecord refuses a record whose device mount path differs from the plugin's: a mount at the
+// recorded path is not the manager's to unmount.
+func (r *restorer) checkRecord(rec record.Record) error {
 	if !(rec.DeviceMountable || rec.Block) || rec.DeviceMountPath == "" {
 		return nil
 	}
 	v := rec.ActualVolume()
-	plugin, err := l.config.Plugins.FindPluginByName(rec.Plugin)
+	plugin, err := r.config.Plugins.FindPluginByName(rec.Plugin)
 	if err != nil {
 		return fmt.Errorf("record of volume %q: %w", brief.Name(string(rec.Volume)), err)
 	}
@@ -48,20 +48,16 @@ func (l *loop) checkPlace(rec record.Record) error {
 }
 
 // leftoversOfRecords returns the leftovers of broken records, by file.
-func (l *loop) leftoversOfRecords(unread map[string]record.Broken) (leftovers []Leftover) {
+func (r *restorer) leftoversOfRecords(unread map[string]record.Broken) (leftovers []Leftover) {
 	for _, file := range slices.Sorted(maps.Keys(unread)) {
-		path := filepath.Join(l.disk.RecordDir(), file)
+		path := filepath.Join(r.disk.RecordDir(), file)
 		leftovers = append(leftovers, Leftover{Path: path, Plugin: unread[file].Plugin, Err: unread[file].Err, Volume: unread[file].Volume})
 	}
 	return leftovers
 }
 
 // hasBrokenRecords reports whether any record is broken.
-func (l *loop) hasBrokenRecords() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.brokenRecords.Len() > 0
-}
+func (s *snapshot) hasBrokenRecords() bool { return s.brokenRecords.Len() > 0 }
 
 // hasBrokenRecord reports whether the volume's record is broken.
 func (s *snapshot) hasBrokenRecord(name v1.UniqueVolumeName) bool {
@@ -71,20 +67,20 @@ func (s *snapshot) hasBrokenRecord(name v1.UniqueVolumeName) bool {
 
 // mergeRecords adds records that have become valid, and drops broken records that are gone.
 // The caller holds mu.
-func (l *loop) mergeRecords(f scanResult) {
-	_, all := l.brokenRecords.Find("") // the directory was unreadable: no record is known
+func (w *world) mergeRecords(f scanResult) {
+	_, all := w.brokenRecords.Find("") // the directory was unreadable: no record is known
 	for _, rec := range f.records {
-		if !all && !l.hasBrokenRecord(rec.Volume) || l.schedule.IsBusy(rec.Volume) {
+		if !all && !w.hasBrokenRecord(rec.Volume) || w.schedule.IsBusy(rec.Volume) {
 			continue
 		}
-		mergeRecord(&l.have, rec)
-		l.brokenRecords = l.brokenRecords.Without(record.FileName(rec.Volume))
+		mergeRecord(&w.have, rec)
+		w.brokenRecords = w.brokenRecords.Without(record.FileName(rec.Volume))
 	}
-	for file, was := range l.brokenRecords.All() {
+	for file, was := range w.brokenRecords.All() {
 		if now, ok := f.unread[file]; ok {
-			l.brokenRecords = l.brokenRecords.With(file, now)
-		} else if !l.schedule.IsBusy(was.Volume) {
-			l.brokenRecords = l.brokenRecords.Without(file)
+			w.brokenRecords = w.brokenRecords.With(file, now)
+		} else if !w.schedule.IsBusy(was.Volume) {
+			w.brokenRecords = w.brokenRecords.Without(file)
 		}
 	}
 }
@@ -100,15 +96,15 @@ func mergeRecord(w *actual.World, rec record.Record) {
 	w.Merge(rec.Volume, v)
 }
 
-// dropBrokenRecord drops a broken record after the record was rewritten or removed, and plans
-// the volumes that waited for it. The caller holds mu.
-func (l *loop) dropBrokenRecord(name v1.UniqueVolumeName) {
-	was := l.brokenRecords.Get(record.FileName(name))
-	l.brokenRecords = l.brokenRecords.Without(record.FileName(name))
+// dropBrokenRecord drops the broken record of a volume, a file in dir, after the record was rewritten
+// or removed, and plans the volumes that waited for it. The caller holds mu.
+func (w *world) dropBrokenRecord(dir string, name v1.UniqueVolumeName) {
+	was := w.brokenRecords.Get(record.FileName(name))
+	w.brokenRecords = w.brokenRecords.Without(record.FileName(name))
 	if was.Plugin == "" {
-		return // the next rescan sees that it is gone
+		return // the next rescan drops its leftover
 	}
-	path := filepath.Join(l.disk.RecordDir(), record.FileName(name))
-	l.setLeftovers(slices.DeleteFunc(slices.Clone(l.leftovers), func(left Leftover) bool { return left.Path == path }))
-	l.markAllDirty()
+	path := filepath.Join(dir, record.FileName(name))
+	w.setLeftovers(slices.DeleteFunc(slices.Clone(w.leftovers), func(left Leftover) bool { return left.Path == path }))
+	w.markAllDirty()
 }

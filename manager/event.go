@@ -132,13 +132,13 @@ func failedMount(pod *v1.Pod, name string, err error) Event {
 }
 
 // eventsOf returns the events of an operation. The caller holds mu.
-func (l *loop) eventsOf(out execution.Outcome, before error) []Event {
-	want := l.want.Volumes.Get(out.Volume)
+func (w *world) eventsOf(out execution.Outcome, before error) []Event {
+	want := w.want.Volumes.Get(out.Volume)
 	if operation.BringsUp(out.Verb) && out.Verb != operation.SetUp && len(want.PodsOrNone()) > 0 {
 		if out.Err != nil {
-			return l.eventsForAll(want, out)
+			return w.eventsForAll(want, out)
 		}
-		l.dropEventTexts(want, out)
+		w.dropEventTexts(want, out)
 	}
 	if event, ok := eventOf(out, out.Operation.Pod, before); ok {
 		return []Event{event}
@@ -148,14 +148,14 @@ func (l *loop) eventsOf(out execution.Outcome, before error) []Event {
 
 // eventsForAll returns an event for each pod of a failed shared step, unless the last event
 // of the pod had the same text. Readers receive no event for ErrMountedForReaders.
-func (l *loop) eventsForAll(want *desired.Volume, out execution.Outcome) (events []Event) {
+func (w *world) eventsForAll(want *desired.Volume, out execution.Outcome) (events []Event) {
 	text, forWriters := out.Err.Error(), errors.Is(out.Err, operation.ErrMountedForReaders)
 	for key, pod := range want.Pods.All() {
 		at := failureKey{out.Volume, key}
-		if l.eventTexts[at] == text || forWriters && !want.IsWriter(key) {
+		if w.eventTexts[at] == text || forWriters && !want.IsWriter(key) {
 			continue
 		}
-		l.eventTexts[at] = text
+		w.eventTexts[at] = text
 		out.Job.ForPod, out.OuterName, out.Spec = pod.Pod, pod.OuterName, pod.Spec
 		if event, ok := eventOf(out, key, nil); ok {
 			events = append(events, event)
@@ -164,8 +164,8 @@ func (l *loop) eventsForAll(want *desired.Volume, out execution.Outcome) (events
 	return events
 }
 
-func (l *loop) dropEventTexts(want *desired.Volume, out execution.Outcome) {
+func (w *world) dropEventTexts(want *desired.Volume, out execution.Outcome) {
 	for key := range want.Pods.All() {
-		delete(l.eventTexts, failureKey{out.Volume, key})
+		delete(w.eventTexts, failureKey{out.Volume, key})
 	}
 }

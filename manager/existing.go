@@ -15,24 +15,22 @@ import (
 )
 
 // existingVolumes returns the volumes that are, or may be, up in the pod.
-func (m *Manager) existingVolumes(pod types.UID) (all []populate.Existing) {
-	known := m.published()
-	for _, e := range known.have.Dirs.Of(pod) {
-		have := known.have.Volumes.Get(e.Volume)
+func (s *snapshot) existingVolumes(pod types.UID) (all []populate.Existing) {
+	for _, e := range s.have.Dirs.Of(pod) {
+		have := s.have.Volumes.Get(e.Volume)
 		all = append(all, populate.Existing{Dir: e.Name, Plugin: have.Plugin, Name: have.Name, Spec: have.Spec})
 	}
 	return all
 }
 
 // isResultStale reports whether a volume has come up during a population that moves the claim
-// of a changed pod to another volume: the next population keeps the existing volume.
-func (l *loop) isResultStale(want desired.Population, changed []types.UID) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// of a changed pod to another volume: the next population keeps the existing volume. The caller
+// holds mu.
+func (w *world) isResultStale(want desired.Population, changed []types.UID) bool {
 	for _, uid := range changed {
 		for _, to := range want.Demands.Get(uid).VolumesOrNone() {
-			from, ok := l.want.PlaceNamed(naming.PodVolume{Pod: uid, Name: to.Pod.OuterName})
-			if ok && from != to.Place && l.replacesExisting(want.Pod(uid), to.Pod.OuterName, from, to.Volume) {
+			from, ok := w.want.PlaceNamed(naming.PodVolume{Pod: uid, Name: to.Pod.OuterName})
+			if ok && from != to.Place && w.replacesExisting(want.Pod(uid), to.Pod.OuterName, from, to.Volume) {
 				return true
 			}
 		}
@@ -42,14 +40,14 @@ func (l *loop) isResultStale(want desired.Population, changed []types.UID) bool 
 
 // replacesExisting reports whether the desired volume of a claim differs from the volume that
 // is, or may be, up for the claim. The caller holds mu.
-func (l *loop) replacesExisting(pod *v1.Pod, outer string, from naming.Place, want *desired.Volume) bool {
-	have := l.have.Volumes.Get(from.Volume)
+func (w *world) replacesExisting(pod *v1.Pod, outer string, from naming.Place, want *desired.Volume) bool {
+	have := w.have.Volumes.Get(from.Volume)
 	if have == nil || have.StateOf(from.Key) == actual.Absent || have.Storage() == (naming.Storage{Plugin: want.Plugin, Name: want.Name}) && podvolume.ViewedName(from.Key.Name) == want.Spec.Name() {
 		return false
 	}
 	i := slices.IndexFunc(pod.Spec.Volumes, func(v v1.Volume) bool { return v.Name == outer })
 	claim, _ := podspec.ClaimOf(pod, &pod.Spec.Volumes[i])
-	return claim != "" && podspec.HasSameClaim(pod, &pod.Spec.Volumes[i], l.want.Pod(pod.UID))
+	return claim != "" && podspec.HasSameClaim(pod, &pod.Spec.Volumes[i], w.want.Pod(pod.UID))
 }
 
 // newNode returns this node, with the name and labels that node selectors match.

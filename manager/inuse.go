@@ -105,37 +105,37 @@ func (s *snapshot) isReleased(name v1.UniqueVolumeName) bool {
 // An inUseTracker follows the volumes in use at a cost that depends on the changed volumes alone.
 type inUseTracker struct {
 	names     map[v1.UniqueVolumeName]bool
-	broken    persistent.Map[string, record.Broken] // as of the last call of takeInUseChange
+	broken    persistent.Map[string, record.Broken] // as of the last call of drainInUseChange
 	isChanged bool
 	announced bool // a complete list has been announced
 }
 
 // trackInUse records whether a volume is in use. replan calls it: each change of the inputs of
 // isInUse queues the volume for planning. The caller holds mu.
-func (l *loop) trackInUse(name v1.UniqueVolumeName) {
-	if is := l.isInUse(name); is != l.tracker.names[name] {
-		l.tracker.isChanged = true
+func (w *world) trackInUse(name v1.UniqueVolumeName) {
+	if is := w.isInUse(name); is != w.tracker.names[name] {
+		w.tracker.isChanged = true
 		if is {
-			l.tracker.names[name] = true
+			w.tracker.names[name] = true
 		} else {
-			delete(l.tracker.names, name)
+			delete(w.tracker.names, name)
 		}
 	}
 }
 
-// takeInUseChange reports whether subscribers have to be called, and forgets the change. The
+// drainInUseChange reports whether subscribers have to be called, and forgets the change. The
 // caller holds mu.
-func (l *loop) takeInUseChange() bool {
-	t := &l.tracker
-	if t.broken != l.brokenRecords {
-		for _, records := range []persistent.Map[string, record.Broken]{t.broken, l.brokenRecords} {
+func (w *world) drainInUseChange() bool {
+	t := &w.tracker
+	if t.broken != w.brokenRecords {
+		for _, records := range []persistent.Map[string, record.Broken]{t.broken, w.brokenRecords} {
 			for _, rec := range records.All() {
-				l.trackInUse(rec.Volume)
+				w.trackInUse(rec.Volume)
 			}
 		}
-		t.broken = l.brokenRecords
+		t.broken = w.brokenRecords
 	}
-	if !l.isComplete() || t.announced && !t.isChanged {
+	if !w.isComplete() || t.announced && !t.isChanged {
 		return false
 	}
 	t.announced, t.isChanged = true, false

@@ -8,6 +8,7 @@ import (
 	"github.com/volumekit/volumekit/manager/internal/actual"
 	"github.com/volumekit/volumekit/manager/internal/desired"
 	"github.com/volumekit/volumekit/manager/internal/execution"
+	"github.com/volumekit/volumekit/manager/internal/mountcheck"
 	"github.com/volumekit/volumekit/manager/internal/naming"
 	"github.com/volumekit/volumekit/manager/internal/operation"
 	"github.com/volumekit/volumekit/manager/internal/planning"
@@ -76,7 +77,7 @@ func TestLateReconstructionIsMerged(t *testing.T) {
 		for _, device := range []actual.State{actual.Absent, actual.Uncertain, actual.Present} {
 			l := newIdleLoop(t)
 			l.putVolume("disk", actualVolume(diskTraits, attached, device, map[naming.PodKey]actual.State{podA: actual.Uncertain}))
-			l.applyScan(t.Context(), scanResult{volumes: []reconstruction.Volume{reconstructedIn("b")}})
+			l.restorer.applyScan(t.Context(), scanResult{volumes: []reconstruction.Volume{reconstructedIn("b")}})
 			v := l.have.Volumes.Get("disk")
 			require.Equal(t, max(attached, actual.Uncertain), v.Attached)
 			require.Equal(t, max(device, actual.Uncertain), v.Device)
@@ -94,13 +95,13 @@ func TestLateReconstructionWaitsForOperation(t *testing.T) {
 	f := &operation.Flight{Operation: operation.Operation{Verb: operation.UnmountDevice, Volume: "disk", Pod: naming.PodKey{}}}
 	l.schedule.Add(f)
 	found := scanResult{volumes: []reconstruction.Volume{reconstructedIn("b")}}
-	l.applyScan(t.Context(), found)
+	l.restorer.applyScan(t.Context(), found)
 	require.Same(t, before, l.have.Volumes.Get("disk"))
 	require.Len(t, l.leftovers, 1)
 	require.ErrorIs(t, l.leftovers[0].Err, errBusy)
 
 	l.schedule.Drop(f)
-	l.applyScan(t.Context(), found)
+	l.restorer.applyScan(t.Context(), found)
 	require.Equal(t, actual.Uncertain, l.have.Volumes.Get("disk").StateOf(podB))
 	require.Empty(t, l.leftovers)
 }
@@ -140,10 +141,10 @@ func TestLateMountCheckIsDropped(t *testing.T) {
 			}
 			c.meanwhile(l, *v)
 			now := l.have.Volumes.Get("disk")
-			l.tableChanged = false
-			l.recordVanished(seen, VolumeVanished, "%s")
+			l.mountQueue = mountcheck.Queue{}
+			l.mounts.recordVanished(seen, VolumeVanished, "%s")
 			require.Same(t, now, l.have.Volumes.Get("disk"))
-			again := l.needsMountCheckLocked()
+			again := !l.mountQueue.IsEmpty()
 			for f := range l.schedule.All() {
 				again = again || f.CheckAfter
 			}

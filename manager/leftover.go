@@ -31,13 +31,13 @@ type Leftover struct {
 }
 
 // setLeftovers replaces and indexes the leftovers. The caller holds mu.
-func (l *loop) setLeftovers(leftovers []Leftover) {
-	l.leftovers = leftovers
-	l.schedule.Unrecognized, l.schedule.UnrecognizedDirs = map[string][]planning.Leftover{}, map[naming.PodDir]bool{}
+func (w *world) setLeftovers(leftovers []Leftover) {
+	w.leftovers = leftovers
+	w.schedule.Unrecognized, w.schedule.UnrecognizedDirs = map[string][]planning.Leftover{}, map[naming.PodDir]bool{}
 	for _, left := range leftovers {
 		if left.Plugin != "" {
-			l.schedule.Unrecognized[left.Plugin] = append(l.schedule.Unrecognized[left.Plugin], planning.Leftover{Path: left.Path, Pod: left.Pod, Volume: left.Volume, Scope: left.Scope})
-			l.schedule.UnrecognizedDirs[naming.PodDir{Pod: left.Pod, Plugin: left.Plugin, Name: filepath.Base(left.Path)}] = true
+			w.schedule.Unrecognized[left.Plugin] = append(w.schedule.Unrecognized[left.Plugin], planning.Leftover{Path: left.Path, Pod: left.Pod, Volume: left.Volume, Scope: left.Scope})
+			w.schedule.UnrecognizedDirs[naming.PodDir{Pod: left.Pod, Plugin: left.Plugin, Name: filepath.Base(left.Path)}] = true
 		}
 	}
 }
@@ -54,10 +54,10 @@ func strayLeftovers(l poddirs.Layout, isSelected func(types.UID) bool) (leftover
 
 // dropSubpathLeftovers drops the leftover subpaths of a pod whose volume was torn down. The
 // caller holds mu.
-func (l *loop) dropSubpathLeftovers(pod types.UID) {
+func (w *world) dropSubpathLeftovers(pod types.UID) {
 	isPart := func(left Leftover) bool { return left.Pod == pod && errors.Is(left.Err, poddirs.ErrPartOfNone) }
-	if slices.ContainsFunc(l.leftovers, isPart) {
-		l.setLeftovers(slices.DeleteFunc(slices.Clone(l.leftovers), isPart))
+	if slices.ContainsFunc(w.leftovers, isPart) {
+		w.setLeftovers(slices.DeleteFunc(slices.Clone(w.leftovers), isPart))
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 
 	"github.com/volumekit/volumekit/manager/internal/execution"
 	"github.com/volumekit/volumekit/manager/internal/lanes"
-	"github.com/volumekit/volumekit/manager/internal/naming"
 	"github.com/volumekit/volumekit/manager/internal/operation"
 	"github.com/volumekit/volumekit/manager/internal/planning"
 	"github.com/volumekit/volumekit/manager/internal/reading"
@@ -44,20 +43,8 @@ func (m *Manager) Run(ctx context.Context) error {
 		m.stopRunning()
 		return err
 	}
-	l := &loop{
-		Manager:         m,
-		changed:         changed,
-		pendingChanges:  pending,
-		results:         make(chan result),
-		checking:        map[string]bool{},
-		reattached:      map[v1.UniqueVolumeName]retry.Backoff{},
-		uncheckedMounts: map[string]retry.Backoff{},
-		lanes:           lanes.New(lanes.Limits{Workers: m.config.Workers, PerBackend: m.config.BackendWorkers}),
-		replanAt:        map[v1.UniqueVolumeName]time.Time{},
-		populateDue:     true,
-	}
-	_, l.isIncremental = m.config.Pods.(IncrementalPodSource)
-	l.reader = reading.NewReader(m.readerConfig(l.helpers.Go))
+	l := newLoop(m, pending)
+	l.changed = changed
 	l.background = goroutines{l.results, ctx.Done(), &l.helpers}
 	_, err = ctxend.Await(ctx, ctxend.Controller, func() (struct{}, error) {
 		defer m.stopRunning()
@@ -88,7 +75,8 @@ func (m *Manager) stopRunning() {
 	m.notifyAllWaiters()
 }
 
-// A loop is the single goroutine that plans operations and changes the world.
+// A loop is the single goroutine that plans operations and changes the world. Its parts decide when
+// to read the source, the mount table, the attachments and the disk.
 type loop struct {
 	*Manager
 	changed    <-chan struct{}
@@ -99,42 +87,50 @@ type loop struct {
 	lanes    lanes.Lanes
 	replanAt map[v1.UniqueVolumeName]time.Time // when to plan volumes again
 
-	rescanning bool
-	rescanDue  bool
+	resync  time.Time
+	refresh time.Time
 
-	populating     bool
-	reader         *reading.Reader
-	generation     int // of the source's content: grows with each change
-	isIncremental  bool
-	pendingChanges *reading.PendingChanges // of an incremental source
-	populateDue    bool                    // all pods have to be read
-	changes        reading.ChangeSet       // objects to read again
-	missed         reading.ChangeSet       // objects whose read failed, to read the next time
-	missedDelay    retry.Backoff
-	requeryPlugins bool          // query the plugins again, also without a change
-	populateDelay  retry.Backoff // after a failed list of pods
-	volumeBackoff  map[naming.PodVolume]retry.Backoff
-	resync         time.Time
-	refresh        time.Time
-
-	checking    map[string]bool // plugins with a check in flight
-	attachCheck time.Time       // zero: no volume is attached
-	// reattached holds the volumes that were attached again because a check found them
-	// detached, and that no check has found attached since. Until the delay ends a further
-	// such answer has no effect.
-	reattached map[v1.UniqueVolumeName]retry.Backoff
-
-	checkingMounts  bool
-	nextMountCheck  time.Time                // not before this time
-	uncheckedMounts map[string]retry.Backoff // mount points whose check failed
+	restorer    *restorer
+	repopulator *repopulator
+	mounts      *mountChecker
+	attachments *attachChecker
 }
 
+// loopAccess is the access of a part of the loop to the loop.
+type loopAccess interface {
+	// published returns the snapshot that update published last. It takes no lock.
+	published() *snapshot
+	// update changes the world under its lock, and publishes it.
+	update(change func(w *world))
+	// withWorld is update for functions that change no part of the snapshot.
+	withWorld(f func(w *world))
+	// startQuery starts work in the background. The loop applies its result.
+	startQuery(work func() result)
+}
+
+// newLoop returns a loop, without a background, that has all pods to read.
+func newLoop(m *Manager, pending *reading.PendingChanges) *loop {
+	l := &loop{
+		Manager:  m,
+		results:  make(chan result),
+		lanes:    lanes.New(lanes.Limits{Workers: m.config.Workers, PerBackend: m.config.BackendWorkers}),
+		replanAt: map[v1.UniqueVolumeName]time.Time{},
+	}
+	l.restorer = &restorer{loop: l, config: &m.config, disk: m.disk, reconstructor: m.reconstructor}
+	l.repopulator = newRepopulator(l, &m.config, reading.NewReader(m.readerConfig(l.helpers.Go)), pending)
+	l.mounts = &mountChecker{loop: l, config: &m.config}
+	l.attachments = newAttachChecker(l, &m.config, m.attacher)
+	return l
+}
+
+func (l *loop) startQuery(work func() result) { l.background.startQuery(work) }
+
 func (l *loop) run(ctx context.Context) error {
-	if err := l.restore(ctx); err != nil {
+	if err := l.restorer.restore(ctx); err != nil {
 		return err
 	}
-	if len(l.watch) > 0 {
-		l.helpers.Go(func() { l.watchTable(ctx) })
+	if len(l.watches) > 0 {
+		l.helpers.Go(func() { watchMountTable(ctx, l.watches, l.config.Logger) })
 	}
 	now := time.Now()
 	l.resync, l.refresh = timeAfter(now, l.config.Resync), timeAfter(now, l.config.Refresh)
@@ -166,28 +162,18 @@ func (l *loop) doDueWork(ctx context.Context, now time.Time) {
 	if isDue(l.resync, now) {
 		l.resync = timeAfter(now, l.config.Resync)
 		l.resyncAll()
-		l.rescanDue = true
 	}
-	l.mergeLateReconstructions()
-	if l.rescanDue && !l.rescanning {
-		l.rescan(ctx)
-	}
-	if changes := l.pendingChanges.Drain(); !changes.IsEmpty() {
-		l.changes.Merge(changes)
-		l.generation++
-	}
-	l.changes.AddRefs(l.reader.DrainLate()...)
-	if l.mustRepopulate(now) {
-		l.repopulate(ctx, now)
-	}
+	l.restorer.mergeLate()
+	l.restorer.rescan(ctx)
+	l.repopulator.start(ctx, now)
 	if isDue(l.refresh, now) {
 		l.refresh = timeAfter(now, l.config.Refresh)
-		l.remountAll()
+		l.update((*world).remountAll)
 	}
-	if isDue(l.attachCheck, now) {
-		l.checkAttachments(ctx, now)
+	if isDue(l.attachments.due, now) {
+		l.attachments.start(ctx, now)
 	}
-	l.startMountCheck(ctx, now)
+	l.mounts.start(ctx, now)
 	for name, at := range l.replanAt {
 		if isDue(at, now) {
 			delete(l.replanAt, name)
@@ -197,25 +183,21 @@ func (l *loop) doDueWork(ctx context.Context, now time.Time) {
 	l.startDue(ctx, now)
 }
 
+// resyncAll requests a check of all pods, volumes and mounts.
 func (l *loop) resyncAll() {
-	l.populateDue, l.requeryPlugins = true, true
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.tableChanged = true
-	l.markAllDirty()
+	l.repopulator.requestResync()
+	l.withWorld(func(w *world) {
+		w.mountQueue.AddAll()
+		w.markAllDirty()
+	})
+	l.restorer.isScanDue = true
 }
 
 func (l *loop) markDirty(name v1.UniqueVolumeName) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.dirty[name] = true
+	l.withWorld(func(w *world) { w.dirty[name] = true })
 }
 
-func (l *loop) hasFlights() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.schedule.Flights.Len() > 0
-}
+func (l *loop) hasFlights() bool { return l.published().schedule.Flights.Len() > 0 }
 
 // waitForWork returns when work may be due.
 func (l *loop) waitForWork(ctx context.Context) {
@@ -232,8 +214,7 @@ func (l *loop) waitForWork(ctx context.Context) {
 	case r := <-l.results:
 		r.applyTo(ctx, l, time.Now())
 	case _, open := <-l.changed:
-		l.populateDue = true
-		l.generation++
+		l.repopulator.recordChange()
 		if !open {
 			l.changed = nil
 		}
@@ -242,13 +223,11 @@ func (l *loop) waitForWork(ctx context.Context) {
 
 // nextDue returns the next time at which work is due without a further event.
 func (l *loop) nextDue(now time.Time) time.Time {
-	at := retry.Earlier(retry.Earlier(l.resync, l.populateDelay.Until), retry.Earlier(l.attachCheck, l.nextFree(now)))
-	if l.hasRemounts() {
+	at := retry.Earlier(retry.Earlier(l.resync, l.repopulator.delay.Until), retry.Earlier(l.attachments.due, l.nextFree(now)))
+	if l.published().hasRemounts() {
 		at = retry.Earlier(at, l.refresh)
 	}
-	if !l.checkingMounts {
-		at = retry.Earlier(at, l.mountCheckDue(now))
-	}
+	at = retry.Earlier(at, l.mounts.nextCheck(now))
 	for _, later := range l.replanAt {
 		at = retry.Earlier(at, later)
 	}
@@ -279,7 +258,7 @@ func (l *loop) startDueLocked(ctx context.Context, now time.Time) (events []Even
 	for _, key := range l.lanes.Sorted() {
 		events = append(events, l.startInLane(ctx, key, now)...)
 	}
-	return events, l.takeInUseChange()
+	return events, l.drainInUseChange()
 }
 
 // startInLane starts queued operations of a lane while workers are free. The caller holds

@@ -9,7 +9,6 @@ import (
 	"github.com/volumekit/volumekit/manager/internal/naming"
 	"github.com/volumekit/volumekit/manager/internal/operation"
 	"github.com/volumekit/volumekit/mount"
-	v1 "k8s.io/api/core/v1"
 )
 
 // TestMountDuringOperationIsChecked: a mount during a set-up, other than the set-up's own, causes a check
@@ -32,9 +31,9 @@ func TestMountDuringOperationIsChecked(t *testing.T) {
 			f := &operation.Flight{Operation: operation.Operation{Verb: operation.SetUp, Volume: vol, Pod: podA}, TableEvents: l.tableEvents}
 			l.schedule.Add(f)
 			l.recordTableChange(mount.TableChange{Mounts: test.changes})
-			require.False(t, l.needsMountCheckLocked(), "before it has ended")
+			require.True(t, l.mountQueue.IsEmpty(), "before it has ended")
 			l.queueMountCheckAfter(f, execution.Outcome{Job: execution.Job{Operation: f.Operation}, Mount: own})
-			require.Equal(t, test.look, l.placesToCheck[naming.Place{Volume: v1.UniqueVolumeName(vol), Key: podA}])
+			require.Equal(t, test.look, l.mountQueue.HasPlace(naming.Place{Volume: vol, Key: podA}))
 		})
 	}
 }

@@ -2,9 +2,7 @@ package manager
 
 import (
 	"cmp"
-	"time"
 
-	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/manager/internal/actual"
 	"github.com/volumekit/volumekit/manager/internal/desired"
 	"github.com/volumekit/volumekit/manager/internal/execution"
@@ -12,7 +10,6 @@ import (
 	"github.com/volumekit/volumekit/manager/internal/operation"
 	"github.com/volumekit/volumekit/manager/internal/planning"
 	"github.com/volumekit/volumekit/manager/internal/record"
-	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -132,16 +129,4 @@ func addDesired(j *execution.Job, want *desired.Volume, revision int64) {
 	if j.Verb == operation.MountDevice {
 		j.DeviceMountPath = cmp.Or(j.DeviceMountPath, want.DeviceMountPath)
 	}
-}
-
-// failStart records the failure of an operation that cannot start. The caller holds mu.
-func (l *loop) failStart(j execution.Job, err error, now time.Time) []Event {
-	op := j.Operation
-	l.config.Logger.Warn("operation cannot begin", append(logOfView(op.Pod), "operation", op.Verb.String(), "volume", brief.Name(string(op.Volume)), "err", err)...)
-	before := l.failures.Get(failureKey{op.Volume, op.Pod})
-	err = util.Transient(err)
-	out := execution.Outcome{Job: j, Err: err, After: j.Before}
-	l.recordFailure(out, now)
-	l.replanAt[op.Volume] = l.schedule.Retry.Get(op).Until
-	return l.eventsOf(out, before)
 }

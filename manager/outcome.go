@@ -44,7 +44,7 @@ func (l *loop) recordOutcome(out execution.Outcome, now time.Time) []Event {
 	l.have.Put(out.Volume, l.mergeOutcome(out))
 	l.dropRevisions(out.Operation.Pod.Pod)
 	if out.Record != nil || out.After.IsAbsent() {
-		l.dropBrokenRecord(out.Volume)
+		l.dropBrokenRecord(l.disk.RecordDir(), out.Volume)
 	}
 	l.adoptDelayed()
 	l.replanBlocked(out)
@@ -53,10 +53,10 @@ func (l *loop) recordOutcome(out execution.Outcome, now time.Time) []Event {
 	}
 	before := l.failures.Get(failureKey{out.Volume, out.Operation.Pod})
 	if out.Verb == operation.Attach && out.Err == nil {
-		l.armAttachCheck(now)
+		l.attachments.schedule(now)
 	}
 	if out.Verb == operation.Detach && out.Err == nil {
-		delete(l.reattached, out.Volume) // the next attachment starts without a pause
+		l.attachments.endDelay(out.Volume)
 	}
 	if out.Err == nil {
 		l.schedule.Retry = l.schedule.Retry.Without(out.Operation).Without(out.Operation.Opposite())
@@ -73,8 +73,8 @@ func (l *loop) recordOutcome(out execution.Outcome, now time.Time) []Event {
 
 // mergeOutcome returns the actual state of a volume after an operation. A tear-down changes
 // the part of its own pod only, because tear-downs of other pods run at the same time.
-func (l *loop) mergeOutcome(out execution.Outcome) *actual.Volume {
-	now := l.have.Volumes.Get(out.Volume)
+func (w *world) mergeOutcome(out execution.Outcome) *actual.Volume {
+	now := w.have.Volumes.Get(out.Volume)
 	if out.Verb != operation.TearDown || now == nil {
 		return out.After
 	}
@@ -92,32 +92,32 @@ var errPodGone = errors.New("the pod is gone")
 
 // replanBlocked queues the volumes that wait for the directory, the device mount path or the
 // storage of this one.
-func (l *loop) replanBlocked(out execution.Outcome) {
+func (w *world) replanBlocked(out execution.Outcome) {
 	if out.After.Device == actual.Absent {
-		for _, next := range l.want.ByDevicePath.Get(out.DeviceMountPath) {
-			l.dirty[next] = true
+		for _, next := range w.want.ByDevicePath.Get(out.DeviceMountPath) {
+			w.dirty[next] = true
 		}
 	}
 	if out.Verb != operation.TearDown {
 		return
 	}
-	if next := l.want.VolumeIn(naming.PodDir{Pod: out.Operation.Pod.Pod, Plugin: out.PluginName, Name: out.Operation.Pod.Name}); next != "" {
-		l.dirty[next] = true
+	if next := w.want.VolumeIn(naming.PodDir{Pod: out.Operation.Pod.Pod, Plugin: out.PluginName, Name: out.Operation.Pod.Name}); next != "" {
+		w.dirty[next] = true
 	}
-	if next, ok := l.want.OnePod.Find(naming.Storage{Plugin: out.PluginName, Name: out.Name}); ok {
-		l.dirty[next] = true
+	if next, ok := w.want.OnePod.Find(naming.Storage{Plugin: out.PluginName, Name: out.Name}); ok {
+		w.dirty[next] = true
 	}
 }
 
 // notifyPods wakes the waiters of the volume's pods.
-func (l *loop) notifyPods(out execution.Outcome) {
+func (w *world) notifyPods(out execution.Outcome) {
 	if out.Operation.Pod.Pod != "" {
-		l.notifyWaiters(out.Operation.Pod.Pod)
+		w.notifyWaiters(out.Operation.Pod.Pod)
 		return
 	}
-	if want := l.want.Volumes.Get(out.Volume); want != nil {
+	if want := w.want.Volumes.Get(out.Volume); want != nil {
 		for key := range want.Pods.All() {
-			l.notifyWaiters(key.Pod)
+			w.notifyWaiters(key.Pod)
 		}
 	}
 }

@@ -17,6 +17,32 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
+// A repopulator computes the desired state again after changes of the source, and retries failed
+// reads. The loop's goroutine uses it.
+type repopulator struct {
+	loop           loopAccess
+	config         *Config
+	reader         *reading.Reader
+	pendingChanges *reading.PendingChanges // of an incremental source
+	isIncremental  bool
+
+	isRunning      bool              // a population is in flight
+	generation     int               // of the source's content: grows with each change
+	isFullDue      bool              // all pods have to be read
+	changes        reading.ChangeSet // objects to read again
+	missed         reading.ChangeSet // objects whose read failed, to read the next time
+	missedDelay    retry.Backoff
+	requeryPlugins bool          // query the plugins again, also without a change
+	delay          retry.Backoff // after a failed list of pods
+	volumeBackoff  map[naming.PodVolume]retry.Backoff
+}
+
+// newRepopulator returns a repopulator that has all pods to read.
+func newRepopulator(loop loopAccess, config *Config, reader *reading.Reader, pending *reading.PendingChanges) *repopulator {
+	_, isIncremental := config.Pods.(IncrementalPodSource)
+	return &repopulator{loop: loop, config: config, reader: reader, pendingChanges: pending, isIncremental: isIncremental, isFullDue: true}
+}
+
 // A populationResult is the desired state computed from reads of the source and the plugins.
 type populationResult struct {
 	want desired.Population
@@ -28,40 +54,65 @@ type populationResult struct {
 	isOld    bool                // in part older than the last change
 }
 
-// repopulate computes the desired state in the background: a source that does not respond
-// must not delay known volumes.
-func (l *loop) repopulate(ctx context.Context, now time.Time) {
-	p := populate.Populator{Plugins: l.config.Plugins, Node: newNode(l.config), Before: l.want, ExistingIn: l.existingVolumes, RequeryPlugins: l.requeryPlugins, ControllerExpands: l.config.ControllerExpands}
-	of, known := l.drainChanges(now)
-	l.requeryPlugins, l.populating = false, true
-	l.populateDelay.Until = time.Time{}
-	generation := l.generation
+// start computes the desired state in the background, if a population is due and none is in flight:
+// a source that does not respond must not delay known volumes.
+func (r *repopulator) start(ctx context.Context, now time.Time) {
+	r.collectChanges()
+	if !r.isDue(now) {
+		return
+	}
+	p := populate.Populator{
+		Plugins: r.config.Plugins, Node: newNode(*r.config), Before: r.loop.published().want,
+		ExistingIn:     func(pod types.UID) []populate.Existing { return r.loop.published().existingVolumes(pod) },
+		RequeryPlugins: r.requeryPlugins, ControllerExpands: r.config.ControllerExpands,
+	}
+	of, known := r.drainChanges(now)
+	r.requeryPlugins, r.isRunning = false, true
+	r.delay.Until = time.Time{}
+	generation := r.generation
 	if of.Everything {
-		l.background.startQuery(func() result { return l.populateAll(ctx, p, of, generation) })
+		r.loop.startQuery(func() result { return r.populateAll(ctx, p, of, generation) })
 	} else {
-		l.background.startQuery(func() result { return l.populateChanged(ctx, p, of, known, generation) })
+		r.loop.startQuery(func() result { return r.populateChanged(ctx, p, of, known, generation) })
 	}
 }
 
-// mustRepopulate reports whether a population is due.
-func (l *loop) mustRepopulate(now time.Time) bool {
-	return !l.populating && (l.populateDue || !l.changes.IsEmpty() || isDue(l.populateDelay.Until, now))
+// collectChanges collects the reported changes and the objects whose read has ended late.
+func (r *repopulator) collectChanges() {
+	if changes := r.pendingChanges.Drain(); !changes.IsEmpty() {
+		r.changes.Merge(changes)
+		r.generation++
+	}
+	r.changes.AddRefs(r.reader.DrainLate()...)
+}
+
+// requestResync requests a population of all pods that queries the plugins again.
+func (r *repopulator) requestResync() { r.isFullDue, r.requeryPlugins = true, true }
+
+// recordChange records an unspecific change of the source.
+func (r *repopulator) recordChange() {
+	r.isFullDue = true
+	r.generation++
+}
+
+// isDue reports whether a population is due and none is in flight.
+func (r *repopulator) isDue(now time.Time) bool {
+	return !r.isRunning && (r.isFullDue || !r.changes.IsEmpty() || isDue(r.delay.Until, now))
 }
 
 // drainChanges returns the objects to read: all, unless the source is incremental and all
 // pods have been read once. known are the pods to populate again without a read: pods that
 // depend on a changed object, pods whose existing volumes have changed, and pods with
 // unresolved volumes to retry.
-func (l *loop) drainChanges(now time.Time) (of reading.ChangeSet, known map[types.UID]bool) {
-	of, l.changes = l.changes, reading.ChangeSet{}
-	of.Merge(l.missed)
-	l.missed = reading.ChangeSet{}
-	l.mu.Lock()
-	stalePods := l.have.StalePods
-	l.have.StalePods = naming.UIDSet{}
-	l.mu.Unlock()
-	if l.populateDue || !l.isIncremental || !l.want.Populated {
-		l.populateDue = false
+func (r *repopulator) drainChanges(now time.Time) (of reading.ChangeSet, known map[types.UID]bool) {
+	of, r.changes = r.changes, reading.ChangeSet{}
+	of.Merge(r.missed)
+	r.missed = reading.ChangeSet{}
+	var stalePods naming.UIDSet
+	r.loop.update(func(w *world) { stalePods, w.have.StalePods = w.have.StalePods, naming.UIDSet{} })
+	s := r.loop.published()
+	if r.isFullDue || !r.isIncremental || !s.want.Populated {
+		r.isFullDue = false
 		of.Everything = true
 	}
 	if of.Everything {
@@ -69,17 +120,17 @@ func (l *loop) drainChanges(now time.Time) (of reading.ChangeSet, known map[type
 	}
 	known = map[types.UID]bool{}
 	for ref := range of.Refs {
-		for uid := range l.want.Users.Get(ref).Keys() {
+		for uid := range s.want.Users.Get(ref).Keys() {
 			known[uid] = true
 		}
 	}
 	for uid := range stalePods.Keys() {
-		if l.want.Demands.Get(uid) != nil && !l.hasDesiredVolumes(uid) {
+		if s.want.Demands.Get(uid) != nil && !s.hasDesiredVolumes(uid) {
 			known[uid] = true
 		}
 	}
-	for at, f := range l.want.AllFailed() {
-		if d := l.volumeBackoff[at]; !f.Pending && !f.AwaitsChange && !d.Until.After(now) {
+	for at, f := range s.want.AllFailed() {
+		if d := r.volumeBackoff[at]; !f.Pending && !f.AwaitsChange && !d.Until.After(now) {
 			known[at.Pod] = true
 		}
 	}
@@ -88,14 +139,14 @@ func (l *loop) drainChanges(now time.Time) (of reading.ChangeSet, known map[type
 
 // hasDesiredVolumes reports whether the existing volumes of a pod equal its demand, so that a
 // new population would not change it.
-func (l *loop) hasDesiredVolumes(uid types.UID) bool {
-	d := l.want.Demands.Get(uid)
+func (s *snapshot) hasDesiredVolumes(uid types.UID) bool {
+	d := s.want.Demands.Get(uid)
 	if d.Pod.DeletionTimestamp != nil || d.HasFailed() {
 		return false
 	}
-	for _, s := range l.existingVolumes(uid) {
-		w, ok := d.VolumeIn(naming.PodDir{Pod: uid, Plugin: s.Plugin, Name: s.Dir})
-		if !ok || s.Spec == nil || s.Name != w.Volume.Name || s.Spec.PersistentVolume != w.Pod.Spec.PersistentVolume {
+	for _, have := range s.existingVolumes(uid) {
+		w, ok := d.VolumeIn(naming.PodDir{Pod: uid, Plugin: have.Plugin, Name: have.Dir})
+		if !ok || have.Spec == nil || have.Name != w.Volume.Name || have.Spec.PersistentVolume != w.Pod.Spec.PersistentVolume {
 			return false
 		}
 	}
@@ -103,15 +154,15 @@ func (l *loop) hasDesiredVolumes(uid types.UID) bool {
 }
 
 // populateAll reads all pods.
-func (l *loop) populateAll(ctx context.Context, p populate.Populator, of reading.ChangeSet, generation int) (a populationResult) {
+func (r *repopulator) populateAll(ctx context.Context, p populate.Populator, of reading.ChangeSet, generation int) (a populationResult) {
 	a.changes = of
-	pods, err := l.reader.ListPods(ctx)
+	pods, err := r.reader.ListPods(ctx)
 	if err != nil {
 		a.err = err
 		return a
 	}
-	all, old := l.reader.ReadClaims(ctx, pods, generation)
-	l.reader.DropUnused(all.Has)
+	all, old := r.reader.ReadClaims(ctx, pods, generation)
+	r.reader.DropUnused(all.Has)
 	p.Claims, a.isOld = all, old
 	a.want, a.Delta = p.Populate(ctx, pods)
 	return a
@@ -119,8 +170,8 @@ func (l *loop) populateAll(ctx context.Context, p populate.Populator, of reading
 
 // populateChanged reads the changed pods, and the claims and volumes of these and of the
 // known pods.
-func (l *loop) populateChanged(ctx context.Context, p populate.Populator, of reading.ChangeSet, known map[types.UID]bool, generation int) (a populationResult) {
-	pods, failed, oldPods := l.reader.ReadPods(ctx, slices.Sorted(maps.Keys(of.Pods)), generation)
+func (r *repopulator) populateChanged(ctx context.Context, p populate.Populator, of reading.ChangeSet, known map[types.UID]bool, generation int) (a populationResult) {
+	pods, failed, oldPods := r.reader.ReadPods(ctx, slices.Sorted(maps.Keys(of.Pods)), generation)
 	for uid := range known {
 		if _, ok := pods[uid]; !ok {
 			pods[uid] = p.Before.Pod(uid)
@@ -132,8 +183,8 @@ func (l *loop) populateChanged(ctx context.Context, p populate.Populator, of rea
 			existing = append(existing, pods[uid])
 		}
 	}
-	all, old := l.reader.ReadClaims(ctx, existing, generation)
-	l.reader.DropUnused(func(ref reading.Ref) bool {
+	all, old := r.reader.ReadClaims(ctx, existing, generation)
+	r.reader.DropUnused(func(ref reading.Ref) bool {
 		_, used := p.Before.Users.Find(ref)
 		return used || all.Has(ref) || ref.Kind == reading.Pod && of.Pods[types.UID(ref.Name)]
 	})
@@ -146,63 +197,66 @@ func (l *loop) populateChanged(ctx context.Context, p populate.Populator, of rea
 	return a
 }
 
-// applyPopulation installs the result of a population.
-func (l *loop) applyPopulation(a populationResult, now time.Time) {
-	l.populating = false
+// apply records the result of a population, and reports whether the loop has to install it: not
+// after a failed list of pods, nor if the result is outdated.
+func (r *repopulator) apply(a populationResult, now time.Time) (install bool) {
+	r.isRunning = false
 	if a.err != nil {
-		l.config.Logger.Warn("reading the pods of the source failed", plugincall.LogAttrs(a.err)...)
-		l.populateDelay = l.populateDelay.Increase(l.config.Backoff, l.config.MaxBackoff, now)
-		l.missed.Everything = true
-		return
+		r.config.Logger.Warn("reading the pods of the source failed", plugincall.LogAttrs(a.err)...)
+		r.delay = r.delay.Increase(r.config.Backoff, r.config.MaxBackoff, now)
+		r.missed.Everything = true
+		return false
 	}
-	if l.isResultStale(a.want, a.Pods) {
-		l.requeueChanges(a)
-		return
+	var isStale bool
+	r.loop.withWorld(func(w *world) { isStale = w.isResultStale(a.want, a.Pods) })
+	if isStale {
+		r.requeueChanges(a)
+		return false
 	}
-	l.populateDelay = retry.Backoff{Until: retry.Earlier(l.scheduleRetries(a, now), l.requeueMissed(a.failed, now))}
+	r.delay = retry.Backoff{Until: retry.Earlier(r.scheduleRetries(a, now), r.requeueMissed(a.failed, now))}
 	if a.isOld {
-		l.requeueChanges(a)
+		r.requeueChanges(a)
 	}
-	l.installPopulation(a.want, a.Delta)
+	return true
 }
 
 // requeueMissed returns when to read again the pods whose read failed.
-func (l *loop) requeueMissed(failed map[types.UID]error, now time.Time) time.Time {
+func (r *repopulator) requeueMissed(failed map[types.UID]error, now time.Time) time.Time {
 	if len(failed) == 0 {
-		l.missedDelay = retry.Backoff{}
+		r.missedDelay = retry.Backoff{}
 		return time.Time{}
 	}
 	for _, uid := range slices.Sorted(maps.Keys(failed)) {
-		l.config.Logger.Warn("reading a pod of the source failed", append(plugincall.LogAttrs(failed[uid]), "pod", brief.Name(string(uid)))...)
-		l.missed.AddPods(uid)
+		r.config.Logger.Warn("reading a pod of the source failed", append(plugincall.LogAttrs(failed[uid]), "pod", brief.Name(string(uid)))...)
+		r.missed.AddPods(uid)
 	}
-	l.missedDelay = l.missedDelay.Increase(l.config.Backoff, l.config.MaxBackoff, now)
-	return l.missedDelay.Until
+	r.missedDelay = r.missedDelay.Increase(r.config.Backoff, r.config.MaxBackoff, now)
+	return r.missedDelay.Until
 }
 
 // requeueChanges queues all objects that the result covers.
-func (l *loop) requeueChanges(a populationResult) {
-	l.changes.Merge(a.changes)
-	l.changes.AddPods(slices.Collect(maps.Keys(a.podsRead))...)
+func (r *repopulator) requeueChanges(a populationResult) {
+	r.changes.Merge(a.changes)
+	r.changes.AddPods(slices.Collect(maps.Keys(a.podsRead))...)
 }
 
 // scheduleRetries returns when to retry unresolved volumes. Each has its own backoff, so that
 // one broken volume delays no other. Pending reads, and errors that only a change of the
 // source can end, are not retried by time.
-func (l *loop) scheduleRetries(a populationResult, now time.Time) (at time.Time) {
+func (r *repopulator) scheduleRetries(a populationResult, now time.Time) (at time.Time) {
 	delays := map[naming.PodVolume]retry.Backoff{}
 	for v, f := range a.want.AllFailed() {
-		d := l.volumeBackoff[v]
+		d := r.volumeBackoff[v]
 		if f.Pending || f.AwaitsChange {
 			delays[v] = d
 			continue
 		}
 		if wasRead := a.changes.Everything || a.podsRead[v.Pod]; wasRead && !d.Until.After(now) {
-			d = d.Increase(l.config.Backoff, l.config.MaxBackoff, now)
+			d = d.Increase(r.config.Backoff, r.config.MaxBackoff, now)
 		}
 		delays[v] = d
 		at = retry.Earlier(at, d.Until)
 	}
-	l.volumeBackoff = delays
+	r.volumeBackoff = delays
 	return at
 }

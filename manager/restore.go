@@ -10,69 +10,92 @@ import (
 
 	"github.com/volumekit/volumekit/internal/persistent"
 	"github.com/volumekit/volumekit/manager/internal/actual"
+	"github.com/volumekit/volumekit/manager/internal/execution"
 	"github.com/volumekit/volumekit/manager/internal/poddirs"
 	"github.com/volumekit/volumekit/manager/internal/reconstruction"
 	"github.com/volumekit/volumekit/manager/internal/record"
 	"k8s.io/apimachinery/pkg/types"
 )
 
+// A disk is the part of the host's root that the manager itself reads and writes. The
+// simulation has its own.
+type disk interface {
+	execution.Disk
+	Read() ([]record.Record, map[string]record.Broken)
+	RecordDir() string
+	// FindVolumes returns the directories of pods' volumes.
+	FindVolumes() (poddirs.Layout, error)
+	// RemoveEmptyDirs removes all empty directories of pods. No operation is in flight.
+	RemoveEmptyDirs()
+}
+
+// A restorer reconstructs volumes from records and directories: those of an earlier run at the
+// start, and later those that were unrecognized. The loop's goroutine uses it.
+type restorer struct {
+	loop          loopAccess
+	config        *Config
+	disk          disk
+	reconstructor *reconstruction.Reconstructor
+
+	isScanDue bool
+	isRunning bool // a rescan is in flight
+}
+
 // restore reconstructs the actual state from the records and, by the plugins, from the
 // directories of pods. All of it is uncertain: desired volumes are set up again, which changes
 // nothing if they are in order, and others are taken down.
-func (l *loop) restore(ctx context.Context) error {
+func (r *restorer) restore(ctx context.Context) error {
 	var have actual.World
-	recs, unread := l.readRecords()
+	recs, unread := r.readRecords()
 	for _, rec := range recs {
 		have.Put(rec.Volume, rec.ActualVolume())
 	}
-	leftovers := l.leftoversOfRecords(unread)
-	l.disk.RemoveEmptyDirs()
-	layout, err := l.disk.FindVolumes()
+	leftovers := r.leftoversOfRecords(unread)
+	r.disk.RemoveEmptyDirs()
+	layout, err := r.disk.FindVolumes()
 	if err != nil {
 		return fmt.Errorf("manager: looking for the volumes of an earlier run: %w", err)
 	}
 	for _, f := range layout.Volumes {
-		l.countMetric(ReconstructTotal, f)
+		r.countMetric(ReconstructTotal, f)
 	}
 	found := slices.DeleteFunc(layout.Volumes, func(f poddirs.Volume) bool { return have.Dirs.Get(f.Dir()) != "" }) // known from a record
-	leftovers = append(leftovers, l.reconstructInto(ctx, &have, found)...)
+	leftovers = append(leftovers, r.reconstructInto(ctx, &have, found)...)
 	leftovers = append(leftovers, strayLeftovers(layout, func(pod types.UID) bool { return have.Dirs.Of(pod) == nil })...)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	l.logLeftovers(leftovers)
-	l.mu.Lock()
-	defer l.unlock()
-	l.have, l.restored, l.brokenRecords = have, true, persistent.Of(unread)
-	l.setLeftovers(leftovers)
-	l.markAllDirty()
-	l.notifyAllWaiters()
+	r.logLeftovers(leftovers)
+	r.loop.update(func(w *world) {
+		w.have, w.restored, w.brokenRecords = have, true, persistent.Of(unread)
+		w.setLeftovers(leftovers)
+		w.markAllDirty()
+		w.notifyAllWaiters()
+	})
 	return nil
 }
 
-func (l *loop) logLeftovers(leftovers []Leftover) {
+func (r *restorer) logLeftovers(leftovers []Leftover) {
 	for _, left := range leftovers {
-		l.config.Logger.Warn("unrecognized volume left in place", "path", left.Path, "err", left.Err)
+		r.config.Logger.Warn("unrecognized volume left in place", "path", left.Path, "err", left.Err)
 	}
 }
 
-// rescan reads the leftovers again, and new directories, in the background.
-func (l *loop) rescan(ctx context.Context) {
-	l.rescanDue, l.rescanning = false, true
-	l.background.startQuery(func() result {
-		var f scanResult
-		layout, err := l.disk.FindVolumes()
-		if err != nil {
-			l.config.Logger.Warn("rescan of the pod directories failed", "err", err)
-			return scanResult{}
+// reconstructInto adds the reconstructed volumes to have, and returns the leftovers.
+func (r *restorer) reconstructInto(ctx context.Context, have *actual.World, found []poddirs.Volume) (leftovers []Leftover) {
+	for _, v := range r.reconstructor.All(ctx, found, reconstruction.StartPatience) {
+		if v.Err != nil {
+			leftovers = append(leftovers, leftoverOf(v))
+			r.countMetric(ReconstructErrors, v.Found)
+		} else if v.Actual != nil { // or ctx has ended
+			have.Merge(v.Unique, v.Actual)
 		}
-		if l.hasBrokenRecords() {
-			f.records, f.unread = l.readRecords()
-		}
-		f.layout = layout
-		f.volumes = l.reconstructor.All(ctx, slices.DeleteFunc(layout.Volumes, l.published().isKnown), reconstruction.QueryTimeout+time.Second)
-		return f
-	})
+	}
+	return leftovers
+}
+
+func (r *restorer) countMetric(metric string, f poddirs.Volume) {
+	r.config.Metrics.Add(metric, 1, Label{"volume_plugin", f.Dir().Plugin})
 }
 
 // A scanResult is the result of a rescan.
@@ -83,23 +106,87 @@ type scanResult struct {
 	unread  map[string]record.Broken // as brokenRecords
 }
 
+// rescan reads the leftovers again, and new directories, in the background, if a rescan is due and
+// none is in flight.
+func (r *restorer) rescan(ctx context.Context) {
+	if !r.isScanDue || r.isRunning {
+		return
+	}
+	r.isScanDue, r.isRunning = false, true
+	r.loop.startQuery(func() result { return r.scan(ctx) })
+}
+
+// scan reads the records and the directories whose volumes are unknown.
+func (r *restorer) scan(ctx context.Context) (f scanResult) {
+	layout, err := r.disk.FindVolumes()
+	if err != nil {
+		r.config.Logger.Warn("rescan of the pod directories failed", "err", err)
+		return f
+	}
+	if r.loop.published().hasBrokenRecords() {
+		f.records, f.unread = r.readRecords()
+	}
+	f.layout = layout
+	f.volumes = r.reconstructor.All(ctx, slices.DeleteFunc(layout.Volumes, r.loop.published().isKnown), reconstruction.QueryTimeout+time.Second)
+	return f
+}
+
 // applyScan records the result of a rescan, except for volumes that are known by now.
-func (l *loop) applyScan(ctx context.Context, f scanResult) {
-	l.rescanning = false
+func (r *restorer) applyScan(ctx context.Context, f scanResult) {
+	r.isRunning = false
 	if f.volumes == nil || ctx.Err() != nil {
 		return
 	}
-	l.mu.Lock()
-	defer l.unlock()
-	l.mergeRecords(f)
-	leftovers := append(l.leftoversOfRecords(maps.Collect(l.brokenRecords.All())), strayLeftovers(f.layout, l.isUnknownPod)...)
-	for _, r := range f.volumes {
-		leftovers = append(leftovers, l.mergeReconstructed(r)...)
+	r.loop.update(func(w *world) {
+		w.mergeRecords(f)
+		leftovers := append(r.leftoversOfRecords(maps.Collect(w.brokenRecords.All())), strayLeftovers(f.layout, w.isUnknownPod)...)
+		for _, v := range f.volumes {
+			leftovers = append(leftovers, w.mergeReconstructed(v)...)
+		}
+		w.endReconstruction(leftovers)
+	})
+}
+
+// mergeLate adds late results of the reconstruction to the actual state.
+func (r *restorer) mergeLate() {
+	late := r.reconstructor.DrainLate()
+	if len(late) == 0 {
+		return
 	}
-	l.setLeftovers(leftovers)
-	l.adoptNames()
-	l.markAllDirty()
-	l.notifyAllWaiters()
+	r.loop.update(func(w *world) {
+		leftovers := slices.Clone(w.leftovers)
+		for _, v := range late {
+			leftovers = slices.DeleteFunc(leftovers, func(left Leftover) bool { return left.Path == v.Found.Path })
+			leftovers = append(leftovers, w.mergeReconstructed(v)...)
+		}
+		w.endReconstruction(leftovers)
+	})
+}
+
+// endReconstruction replaces the leftovers and plans all volumes, after reconstructed volumes were
+// added. The caller holds mu.
+func (w *world) endReconstruction(leftovers []Leftover) {
+	w.setLeftovers(leftovers)
+	w.adoptNames()
+	w.markAllDirty()
+	w.notifyAllWaiters()
+}
+
+// mergeReconstructed adds a reconstructed volume to the actual state, or returns it as a
+// leftover. The caller holds mu.
+func (w *world) mergeReconstructed(r reconstruction.Volume) (left []Leftover) {
+	switch {
+	case w.isKnown(r.Found):
+		return nil
+	case r.Err == nil && w.schedule.IsBusy(r.Unique): // the next time
+		r.Err = errBusy
+		fallthrough
+	case r.Err != nil:
+		return []Leftover{leftoverOf(r)}
+	}
+	w.have.Merge(r.Unique, r.Actual)
+	w.dirty[r.Unique] = true
+	return nil
 }
 
 var errBusy = errors.New("its volume is being worked on")
@@ -108,59 +195,6 @@ var errBusy = errors.New("its volume is being worked on")
 func leftoverOf(r reconstruction.Volume) Leftover {
 	f := r.Found
 	return Leftover{Path: f.Path, Pod: f.Pod, Plugin: f.Dir().Plugin, Err: r.Err, Volume: r.Unique, Scope: r.Scope}
-}
-
-// reconstructInto adds the reconstructed volumes to have, and returns the leftovers.
-func (l *loop) reconstructInto(ctx context.Context, have *actual.World, found []poddirs.Volume) (leftovers []Leftover) {
-	for _, r := range l.reconstructor.All(ctx, found, reconstruction.StartPatience) {
-		if r.Err != nil {
-			leftovers = append(leftovers, leftoverOf(r))
-			l.countMetric(ReconstructErrors, r.Found)
-		} else if r.Actual != nil { // or ctx has ended
-			have.Merge(r.Unique, r.Actual)
-		}
-	}
-	return leftovers
-}
-
-func (l *loop) countMetric(metric string, f poddirs.Volume) {
-	l.config.Metrics.Add(metric, 1, Label{"volume_plugin", f.Dir().Plugin})
-}
-
-// mergeLateReconstructions adds late results to the actual state.
-func (l *loop) mergeLateReconstructions() {
-	late := l.reconstructor.DrainLate()
-	if len(late) == 0 {
-		return
-	}
-	l.mu.Lock()
-	defer l.unlock()
-	leftovers := slices.Clone(l.leftovers)
-	for _, r := range late {
-		leftovers = slices.DeleteFunc(leftovers, func(left Leftover) bool { return left.Path == r.Found.Path })
-		leftovers = append(leftovers, l.mergeReconstructed(r)...)
-	}
-	l.setLeftovers(leftovers)
-	l.adoptNames()
-	l.markAllDirty()
-	l.notifyAllWaiters()
-}
-
-// mergeReconstructed adds a reconstructed volume to the actual state, or returns it as a
-// leftover. The caller holds mu.
-func (l *loop) mergeReconstructed(r reconstruction.Volume) (left []Leftover) {
-	switch {
-	case l.isKnown(r.Found):
-		return nil
-	case r.Err == nil && l.schedule.IsBusy(r.Unique): // the next time
-		r.Err = errBusy
-		fallthrough
-	case r.Err != nil:
-		return []Leftover{leftoverOf(r)}
-	}
-	l.have.Merge(r.Unique, r.Actual)
-	l.dirty[r.Unique] = true
-	return nil
 }
 
 // isKnown reports whether a directory has a known volume, as during each operation in the

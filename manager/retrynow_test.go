@@ -26,11 +26,11 @@ func TestRetryNowSkipsLaterAttempts(t *testing.T) {
 		"succeeded":    {map[operation.Operation]retry.FailedAttempt{}, map[operation.Operation]retry.FailedAttempt{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := &loop{Manager: &Manager{world: newWorld()}}
-			l.schedule.Retry = persistent.Of(test.is)
-			l.retryNow([]retry.FailedOperation{{Operation: op, FailedAttempt: seen}})
-			require.Equal(t, test.then, maps.Collect(l.schedule.Retry.All()))
-			require.Equal(t, name == "waits", l.dirty[vol])
+			w := newWorld()
+			w.schedule.Retry = persistent.Of(test.is)
+			w.retryNow([]retry.FailedOperation{{Operation: op, FailedAttempt: seen}})
+			require.Equal(t, test.then, maps.Collect(w.schedule.Retry.All()))
+			require.Equal(t, name == "waits", w.dirty[vol])
 		})
 	}
 }

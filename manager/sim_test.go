@@ -16,12 +16,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/manager/internal/execution"
-	"github.com/volumekit/volumekit/manager/internal/lanes"
 	"github.com/volumekit/volumekit/manager/internal/mountcheck"
 	"github.com/volumekit/volumekit/manager/internal/naming"
 	"github.com/volumekit/volumekit/manager/internal/operation"
 	"github.com/volumekit/volumekit/manager/internal/reading"
-	"github.com/volumekit/volumekit/manager/internal/retry"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
@@ -306,13 +304,13 @@ func (s *simulation) startManager() {
 	s.pending, s.population, s.reported = nil, nil, nil
 	clear(s.backoffs)
 	clear(s.tornDown)
-	s.loop = &loop{Manager: m, lanes: lanes.New(lanes.Limits{Workers: m.config.Workers, PerBackend: m.config.BackendWorkers}), replanAt: map[v1.UniqueVolumeName]time.Time{}, uncheckedMounts: map[string]retry.Backoff{}, checking: map[string]bool{}, reattached: map[v1.UniqueVolumeName]retry.Backoff{}, pendingChanges: &reading.PendingChanges{}, populateDue: true}
-	s.loop.reader = reading.NewReader(m.readerConfig(nil))
+	s.loop = newLoop(m, &reading.PendingChanges{})
+	s.loop.repopulator.reader = reading.NewReader(m.readerConfig(nil))
 	s.loop.background = simBackground{s}
 	s.scan, s.mountCheck = nil, nil
-	s.loop.isIncremental = s.isIncremental
+	s.loop.repopulator.isIncremental = s.isIncremental
 	s.loop.resync, s.loop.refresh = timeAfter(s.now, m.config.Resync), timeAfter(s.now, m.config.Refresh)
-	s.requireNoError(s.loop.restore(context.Background()))
+	s.requireNoError(s.loop.restorer.restore(context.Background()))
 	s.loop.recordTableChange(mount.TableChange{Everything: true})
 	s.publishTableChange()
 	s.runDueWork()
@@ -442,7 +440,7 @@ func (s *simulation) deliverPopulation() {
 		s.source.processed, s.source.hasProcessed = a.pods, true
 	}
 	s.log("  population: %d pods, err %v", len(a.pods), a.err)
-	s.loop.applyPopulation(a.populationResult, s.now)
+	a.applyTo(context.Background(), s.loop, s.now)
 	s.runDueWork()
 }
 
@@ -451,7 +449,7 @@ func (s *simulation) deliverScan() {
 	if f := s.scan; f != nil {
 		s.scan = nil
 		s.log("  rescan: %d volumes", len(f.volumes))
-		s.loop.applyScan(context.Background(), *f)
+		f.applyTo(context.Background(), s.loop, s.now)
 		s.runDueWork()
 	}
 }
@@ -461,7 +459,7 @@ func (s *simulation) deliverMountCheck() {
 	if seen := s.mountCheck; seen != nil {
 		s.mountCheck = nil
 		s.log("  mount check: %d gone, %d replaced, %d changed", len(seen.Gone), len(seen.Replaced), len(seen.Changed))
-		s.loop.applyMountCheck(*seen, s.now)
+		s.loop.mounts.apply(*seen, s.now)
 		s.runDueWork()
 	}
 }

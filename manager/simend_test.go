@@ -92,8 +92,8 @@ func (s *simulation) operationLimit() int {
 // isIdle reports whether only the resync and the refresh are due.
 func (s *simulation) isIdle() bool {
 	l := s.loop
-	return s.population == nil && s.scan == nil && s.mountCheck == nil && !l.populateDue && l.changes.IsEmpty() && len(l.replanAt) == 0 && l.populateDelay.Until.IsZero() && l.mountCheckDue(s.now).IsZero() &&
-		l.nextFree(s.now).IsZero() && len(l.reattached) == 0 && len(l.schedule.Unrecognized[simName]) == 0 && len(l.schedule.Unrecognized[simOther]) == 0
+	return s.population == nil && s.scan == nil && s.mountCheck == nil && !l.repopulator.isFullDue && l.repopulator.changes.IsEmpty() && len(l.replanAt) == 0 && l.repopulator.delay.Until.IsZero() && l.mounts.nextCheck(s.now).IsZero() &&
+		l.nextFree(s.now).IsZero() && len(l.attachments.reattached) == 0 && len(l.schedule.Unrecognized[simName]) == 0 && len(l.schedule.Unrecognized[simOther]) == 0
 }
 
 // A simDesired is the state that the node has to reach.
@@ -270,7 +270,6 @@ func (s *simulation) isOnPathTo(name string, wanted map[string]bool) bool {
 func (s *simulation) checkIdle() {
 	started, steps := s.started, s.world.steps
 	s.loop.resyncAll()
-	s.loop.rescanDue = true
 	s.runDueWork()
 	s.deliverAll()
 	if s.started > started || s.world.steps > steps {

@@ -21,7 +21,7 @@ func (s *simulation) checkPopulation(a populationResult) {
 		return
 	}
 	l := s.loop
-	p := populate.Populator{Claims: simReader{s.source}, Plugins: l.config.Plugins, Node: newNode(l.config), Before: l.want, ExistingIn: l.existingVolumes}
+	p := populate.Populator{Claims: simReader{s.source}, Plugins: l.config.Plugins, Node: newNode(l.config), Before: l.want, ExistingIn: l.published().existingVolumes}
 	demands := map[types.UID]*desired.Demand{}
 	for uid, pod := range s.source.pods {
 		if !podspec.IsTerminated(pod) {

@@ -140,11 +140,11 @@ func (s *simulation) reportChange(change Change) {
 func (s *simulation) publishChange(change Change) {
 	switch {
 	case !s.isIncremental:
-		s.loop.populateDue = true
+		s.loop.repopulator.isFullDue = true
 	case s.isUnspecific:
-		s.loop.pendingChanges.Add(reading.ChangeSet{Everything: true})
+		s.loop.repopulator.pendingChanges.Add(reading.ChangeSet{Everything: true})
 	default:
-		s.loop.pendingChanges.Add(change.set())
+		s.loop.repopulator.pendingChanges.Add(change.set())
 	}
 }
 
@@ -196,9 +196,9 @@ func (s *simulation) detachVolume() {
 		return
 	}
 	s.log("another program detaches %s", name)
-	s.loop.checkAttachments(context.Background(), s.now) // a volume seen attached has no delay
+	s.loop.attachments.start(context.Background(), s.now) // a volume seen attached has no delay
 	delete(s.world.attached, name)
-	s.loop.checkAttachments(context.Background(), s.now)
+	s.loop.attachments.start(context.Background(), s.now)
 	s.runDueWork()
 }
 
@@ -423,7 +423,7 @@ var mountQueryFault = mounttest.Fault{Op: mounttest.OpIsMountPoint, Err: syscall
 // requestRescan starts a rescan of the directories of pods.
 func (s *simulation) requestRescan() {
 	s.log("rescan")
-	s.loop.rescanDue = true
+	s.loop.restorer.isScanDue = true
 	s.runDueWork()
 }
 

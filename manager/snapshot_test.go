@@ -34,7 +34,7 @@ func TestLookupsTakeNoLock(t *testing.T) {
 	require.Empty(t, m.State().Volumes)
 	require.ErrorIs(t, m.WaitForUnmount(simEndedContext, pod), ErrNotRunning)
 	require.ErrorIs(t, m.WaitForAllPodsUnmount(simEndedContext), ErrNotRunning)
-	require.Empty(t, m.existingVolumes("1"))
+	require.Empty(t, m.published().existingVolumes("1"))
 }
 
 // TestSnapshotIsImmutable: later changes do not affect a published snapshot.

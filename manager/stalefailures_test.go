@@ -15,8 +15,8 @@ import (
 // TestFailuresOfRenamedVolumeAreDropped: failed operations of a volume that now has another unique name are
 // dropped. Failed operations of the actual state stay.
 func TestFailuresOfRenamedVolumeAreDropped(t *testing.T) {
-	l := &loop{Manager: &Manager{world: newWorld()}}
-	l.have.Put(vol, actualVolume(diskTraits, actual.Present, actual.Present, map[naming.PodKey]actual.State{podA: actual.Uncertain}))
+	w := newWorld()
+	w.have.Put(vol, actualVolume(diskTraits, actual.Present, actual.Present, map[naming.PodKey]actual.State{podA: actual.Uncertain}))
 	stays := []operation.Operation{{Verb: operation.TearDown, Volume: vol, Pod: podA}, {Verb: operation.UnmountDevice, Volume: vol, Pod: naming.PodKey{}}, {Verb: operation.Detach, Volume: vol, Pod: naming.PodKey{}}}
 	const other = v1.UniqueVolumeName("plugin/other")
 	goes := []operation.Operation{{Verb: operation.TearDown, Volume: vol, Pod: podB}, {Verb: operation.TearDown, Volume: other, Pod: podA}, {Verb: operation.UnmountDevice, Volume: other, Pod: naming.PodKey{}}, {Verb: operation.Detach, Volume: other, Pod: naming.PodKey{}}, {Verb: operation.SetUp, Volume: vol, Pod: podB}}
@@ -25,8 +25,8 @@ func TestFailuresOfRenamedVolumeAreDropped(t *testing.T) {
 		want[op] = retry.FailedAttempt{}
 	}
 	for _, op := range append(goes, stays...) {
-		l.schedule.Retry = l.schedule.Retry.With(op, retry.FailedAttempt{})
+		w.schedule.Retry = w.schedule.Retry.With(op, retry.FailedAttempt{})
 	}
-	l.dropStaleFailures(nil)
-	require.Equal(t, want, maps.Collect(l.schedule.Retry.All()))
+	w.dropStaleFailures(nil)
+	require.Equal(t, want, maps.Collect(w.schedule.Retry.All()))
 }

@@ -34,21 +34,21 @@ func (s *snapshot) waitReason(at naming.Place) error {
 
 // waitEvents returns events of pods that have to wait for a volume, once for each reason. The
 // caller holds mu.
-func (m *Manager) waitEvents(name v1.UniqueVolumeName) (events []Event) {
-	p := planning.PlannerOf(name, m.want.World, m.have, m.schedule, time.Time{})
+func (w *world) waitEvents(name v1.UniqueVolumeName) (events []Event) {
+	p := planning.PlannerOf(name, w.want.World, w.have, w.schedule, time.Time{})
 	for key, pod := range p.Want.Pods.All() {
 		at := failureKey{name, key}
 		err := p.WaitReason(key)
 		if err == nil {
-			delete(m.waitReasons, at)
+			delete(w.waitReasons, at)
 			continue
 		}
-		if !errors.Is(err, m.waitReasons[at]) && !errors.Is(err, operation.ErrMountedForReaders) { // was reported as a failure
+		if !errors.Is(err, w.waitReasons[at]) && !errors.Is(err, operation.ErrMountedForReaders) { // was reported as a failure
 			event := failedMount(pod.Pod, pod.OuterName, err)
 			event.Unique, event.Plugin, event.Spec = name, p.Want.Plugin, pod.Spec
 			events = append(events, event)
 		}
-		m.waitReasons[at] = err
+		w.waitReasons[at] = err
 	}
 	return events
 }

@@ -9,6 +9,8 @@
 //   - unchecked: its check failed, as on a server that does not respond; it is checked again
 //     after a pause
 //   - changed: a failed operation whose mount state differs from that of its failure
+//   - queue: the mounts that the next check covers, because of mount events
+//   - timer: says when the next check is due
 //
-// A check only reads the mount table and paths. The manager's loop decides about its result.
+// A check only reads the mount table and paths. The manager's loop records its result.
 package mountcheck

@@ -58,10 +58,10 @@ func (s *Flights) Drop(gone *Flight) {
 	}
 }
 
-// CheckMountsAtEnd requests a mount check of the volume after its in-flight operations, if
-// due. The loop alone calls it.
-func (s Flights) CheckMountsAtEnd(name v1.UniqueVolumeName, due bool) {
+// CheckMountsAtEnd requests a mount check of the volume after its in-flight operations. The loop
+// alone calls it.
+func (s Flights) CheckMountsAtEnd(name v1.UniqueVolumeName) {
 	for _, f := range s.Of(name) {
-		f.CheckAfter = f.CheckAfter || due
+		f.CheckAfter = true
 	}
 }

@@ -34,16 +34,16 @@ func TestFlights(t *testing.T) {
 	require.Equal(t, []*Flight{first, second}, before.Of("a"))
 }
 
-// TestCheckMountsAtEnd: a requested check stays requested, for all flights of the volume.
+// TestCheckMountsAtEnd: a check is requested of all flights of one volume.
 func TestCheckMountsAtEnd(t *testing.T) {
 	var all Flights
-	one, other := &Flight{Operation: Operation{Volume: "a"}}, &Flight{Operation: Operation{Volume: "b"}}
-	all.Add(one)
-	all.Add(other)
-	all.CheckMountsAtEnd("a", false)
-	require.False(t, one.CheckAfter)
-	all.CheckMountsAtEnd("a", true)
-	all.CheckMountsAtEnd("a", false)
+	one, another := &Flight{Operation: Operation{Verb: TearDown, Volume: "a", Pod: podA}}, &Flight{Operation: Operation{Volume: "a"}}
+	other := &Flight{Operation: Operation{Volume: "b"}}
+	for _, f := range []*Flight{one, another, other} {
+		all.Add(f)
+	}
+	all.CheckMountsAtEnd("a")
 	require.True(t, one.CheckAfter)
+	require.True(t, another.CheckAfter)
 	require.False(t, other.CheckAfter)
 }
