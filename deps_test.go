@@ -108,7 +108,10 @@ var house = []room{
 	{"manager/internal/reading", []string{"manager/internal/plugincall", "manager/internal/podspec", "volume"}, []string{api, apimachinery}},
 	{"manager/internal/podspec", []string{"util/podvolume"}, []string{api}},
 	// Resolves the volumes of pods, through claims and plugins.
-	{"manager/internal/populate", []string{"manager/internal/*", "volume", "util", "util/podvolume", "util/quantity"}, []string{api, apimachinery}},
+	{"manager/internal/populate", []string{
+		"manager/internal/ability", "manager/internal/desired", "manager/internal/naming", "manager/internal/plugincall",
+		"manager/internal/podspec", "manager/internal/reading", "volume", "util", "util/podvolume", "util/quantity",
+	}, []string{api, apimachinery}},
 	// Holds the volumes that pods need.
 	{"manager/internal/desired", []string{"manager/internal/naming", "manager/internal/podspec", "manager/internal/reading", "volume", "internal/persistent"}, []string{api, apimachinery}},
 	// Calls plugins and sources, which may panic.
@@ -132,7 +135,11 @@ var house = []room{
 	// Finds the abilities of plugins.
 	{"manager/internal/ability", []string{"manager/internal/naming", "manager/internal/plugincall", "volume"}, []string{api}},
 	// Runs operations.
-	{"manager/internal/execution", []string{"manager/internal/*", "internal/brief", "mount", "volume", "util", leaves}, []string{api, apimachinery}},
+	{"manager/internal/execution", []string{
+		"manager/internal/ability", "manager/internal/actual", "manager/internal/hostdisk", "manager/internal/mountcheck",
+		"manager/internal/mountstate", "manager/internal/naming", "manager/internal/operation", "manager/internal/plugincall",
+		"manager/internal/record", "mount", "volume", "util", "util/podvolume", "util/subpath",
+	}, []string{api, apimachinery}},
 	// Asks plugins for the volumes of an earlier run.
 	{"manager/internal/reconstruction", []string{"manager/internal/ability", "manager/internal/actual", "manager/internal/naming", "manager/internal/plugincall", "manager/internal/poddirs", "volume", "util/podvolume"}, []string{api}},
 	// Compares the desired with the actual state.
@@ -305,6 +312,8 @@ func TestForbiddenImportsAreReported(t *testing.T) {
 		{"util/safepath", module + "/util/scrub"},
 		{"util/safepath", module},
 		{"recycler", "k8s.io/client-go/util/workqueue"},
+		{"manager/internal/populate", module + "/manager/internal/actual"},
+		{"manager/internal/execution", module + "/manager/internal/planning"},
 		{"controllers", module + "/volume"},
 		{"controllers/api", "k8s.io/client-go/kubernetes"},
 	}
