@@ -63,7 +63,7 @@ func (pluginAttacher) Attach(ctx context.Context, a Attachment) (string, error) 
 	}
 	path, err = attacher.WaitForAttach(ctx, a.Spec, path, a.Pod)
 	if err != nil {
-		return "", volume.AsUncertain(fmt.Errorf("attached, and waiting for its device: %w", err))
+		return "", volume.AsUncertain(fmt.Errorf("wait for the device of the attached volume: %w", err))
 	}
 	return path, nil
 }

@@ -87,7 +87,7 @@ func TestIrregularRecordFiles(t *testing.T) {
 	m, stop := n.run()
 	n.up(m, pod)
 	require.Len(t, m.State().Leftovers, 3, leftoverErrors(m))
-	for i, errText := range []string{"large.json: a record has at most", "link.json: open", "pipe.json: not a regular file"} {
+	for i, errText := range []string{"large.json: a record must have at most", "link.json: open", "pipe.json: not a regular file"} {
 		left := m.State().Leftovers[i]
 		require.ErrorContains(t, left.Err, errText)
 		require.Equal(t, n.recordDir()+"/"+errText[:strings.Index(errText, ":")], left.Path)
@@ -110,7 +110,7 @@ func TestRecordWithForeignMapPathIsRefused(t *testing.T) {
 		defer stop()
 		n.down(m, pod)
 		time.Sleep(time.Hour) // and so many resyncs
-		require.Contains(t, leftoverErrors(m), "not its place")
+		require.Contains(t, leftoverErrors(m), "device mount path")
 		require.Equal(t, n.recordFile(), m.State().Leftovers[0].Path)
 		require.Zero(t, n.plugin.Calls(volumetest.TearDownDevice))
 	})

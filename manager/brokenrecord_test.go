@@ -42,7 +42,7 @@ func TestRecordWithForeignPathIsRefused(t *testing.T) {
 		time.Sleep(time.Hour)
 		require.Len(t, n.mountsBelow("/pods/2/"), 1)
 		n.up(m, two)
-		require.ErrorContains(t, m.State().Leftovers[0].Err, "not its place")
+		require.ErrorContains(t, m.State().Leftovers[0].Err, "device mount path")
 		stop()
 	})
 }

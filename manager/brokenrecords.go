@@ -35,14 +35,14 @@ func (r *restorer) checkRecord(rec record.Record) error {
 	v := rec.ActualVolume()
 	plugin, err := r.config.Plugins.FindPluginByName(rec.Plugin)
 	if err != nil {
-		return fmt.Errorf("record of volume %q: %w", brief.Name(string(rec.Volume)), err)
+		return fmt.Errorf("check record of volume %q: %w", brief.Name(string(rec.Volume)), err)
 	}
 	path, err := ability.SharedVolume{Plugin: plugin, Spec: v.Spec, Block: v.Traits.Block, LastPod: v.LastPod}.DeviceMountPath()
 	if err == nil && path != rec.DeviceMountPath {
-		err = fmt.Errorf("it says that the volume is mounted at %q, which is not its place", brief.Name(rec.DeviceMountPath))
+		err = fmt.Errorf("device mount path %q: the plugin uses %q", brief.Name(rec.DeviceMountPath), brief.Name(path))
 	}
 	if err != nil {
-		return fmt.Errorf("record of volume %q: %w", brief.Name(string(rec.Volume)), err)
+		return fmt.Errorf("check record of volume %q: %w", brief.Name(string(rec.Volume)), err)
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ func TestUnusableClaim(t *testing.T) {
 		change  func(*v1.PersistentVolumeClaim, *v1.PersistentVolume)
 		errText string
 	}{
-		"pending":   {func(c *v1.PersistentVolumeClaim, _ *v1.PersistentVolume) { c.Status.Phase = v1.ClaimPending }, `it is "Pending", not bound`},
+		"pending":   {func(c *v1.PersistentVolumeClaim, _ *v1.PersistentVolume) { c.Status.Phase = v1.ClaimPending }, `the phase is "Pending" instead of "Bound"`},
 		"no volume": {func(c *v1.PersistentVolumeClaim, _ *v1.PersistentVolume) { c.Spec.VolumeName = "" }, "no volume yet"},
 		"being deleted": {func(c *v1.PersistentVolumeClaim, _ *v1.PersistentVolume) {
 			c.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}

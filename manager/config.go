@@ -140,7 +140,7 @@ func (c *Config) checkParts() error {
 	}
 	for _, p := range []part{{"Plugins", c.Plugins}, {"Mounter", c.Mounter}, {"Pods", c.Pods}} {
 		if isNil(p.value) {
-			return field.Required(configPath.Child(p.name), "a manager needs it")
+			return field.Required(configPath.Child(p.name), "a manager has no default for this field")
 		}
 	}
 	for _, p := range []part{{"Claims", c.Claims}, {"Attacher", c.Attacher}, {"Metrics", c.Metrics}} {
@@ -149,7 +149,7 @@ func (c *Config) checkParts() error {
 		}
 	}
 	if c.Plugins.Host() == nil {
-		return field.Invalid(configPath.Child("Plugins"), "the zero value", "must be made with NewVolumePluginMgr")
+		return field.Invalid(configPath.Child("Plugins"), "the zero value", "must be the result of NewVolumePluginMgr")
 	}
 	return nil
 }

@@ -162,7 +162,7 @@ func ExampleManager_WaitForVolumes() {
 func ExampleConfig() {
 	_, err := manager.New(manager.Config{})
 	fmt.Println(err)
-	// Output: manager: Config.Plugins: Required value: a manager needs it
+	// Output: manager: Config.Plugins: Required value: a manager has no default for this field
 }
 
 func ExampleMemorySource() {

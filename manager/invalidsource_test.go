@@ -49,8 +49,8 @@ func TestInvalidObjectFailsOnlyItsVolume(t *testing.T) {
 		lies    invalidSource
 		errText string
 	}{
-		"no claim and no error":  {invalidSource{claim: func(*v1.PersistentVolumeClaim) *v1.PersistentVolumeClaim { return nil }}, "returned nil, and no error"},
-		"no volume and no error": {invalidSource{pv: func(*v1.PersistentVolume) *v1.PersistentVolume { return nil }}, "returned nil, and no error"},
+		"no claim and no error":  {invalidSource{claim: func(*v1.PersistentVolumeClaim) *v1.PersistentVolumeClaim { return nil }}, "returned nil without an error"},
+		"no volume and no error": {invalidSource{pv: func(*v1.PersistentVolume) *v1.PersistentVolume { return nil }}, "returned nil without an error"},
 		"an empty claim": {invalidSource{claim: func(*v1.PersistentVolumeClaim) *v1.PersistentVolumeClaim {
 			return &v1.PersistentVolumeClaim{}
 		}}, "no volume yet"},
@@ -157,7 +157,7 @@ func TestNilObjectIsError(t *testing.T) {
 				pod := podWith("1", "a")
 				require.NoError(t, n.source.SetPod(pod))
 				time.Sleep(time.Minute)
-				require.ErrorContains(t, m.WaitForAttachAndMount(endedContext(t), pod), "the source returned nil, and no error")
+				require.ErrorContains(t, m.WaitForAttachAndMount(endedContext(t), pod), "the source returned nil without an error")
 			})
 		})
 	}

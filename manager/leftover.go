@@ -55,9 +55,9 @@ func strayLeftovers(l poddirs.Layout, isSelected func(types.UID) bool) (leftover
 // dropSubpathLeftovers drops the leftover subpaths of a pod whose volume was torn down. The
 // caller holds mu.
 func (w *world) dropSubpathLeftovers(pod types.UID) {
-	isPart := func(left Leftover) bool { return left.Pod == pod && errors.Is(left.Err, poddirs.ErrPartOfNone) }
-	if slices.ContainsFunc(w.leftovers, isPart) {
-		w.setLeftovers(slices.DeleteFunc(slices.Clone(w.leftovers), isPart))
+	isOrphan := func(left Leftover) bool { return left.Pod == pod && errors.Is(left.Err, poddirs.ErrOrphanSubpath) }
+	if slices.ContainsFunc(w.leftovers, isOrphan) {
+		w.setLeftovers(slices.DeleteFunc(slices.Clone(w.leftovers), isOrphan))
 	}
 }
 

@@ -34,7 +34,7 @@ func TestSubpathsWithoutVolumesAreLeftovers(t *testing.T) {
 		defer stop()
 		for _, later := range []time.Duration{time.Second, time.Hour} { // and so many resyncs
 			time.Sleep(later)
-			n.requireWaitForUnmountFails(m, podWith("gone"), "no volume of the pod is there")
+			n.requireWaitForUnmountFails(m, podWith("gone"), "without a volume of the pod")
 			require.Equal(t, []string{pods + "/gone/volume-subpaths/v0"}, leftoverPaths(m))
 		}
 		require.NoError(t, n.kernel.Unmount(t.Context(), part))

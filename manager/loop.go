@@ -32,7 +32,7 @@ import (
 // A manager runs once at a time ([ErrRunning]), and is the only one on its host.
 func (m *Manager) Run(ctx context.Context) error {
 	if m.config.Plugins == nil {
-		return fmt.Errorf("manager: %w", field.Required(configPath, "a manager is made with New"))
+		return fmt.Errorf("manager: %w", field.Required(configPath, "create the manager with New"))
 	}
 	if !m.startRunning() {
 		return ErrRunning

@@ -36,10 +36,10 @@ type Manager struct {
 }
 
 // ErrRunning is returned by Run while the manager already runs.
-var ErrRunning = errors.New("manager: it runs already")
+var ErrRunning = errors.New("manager: already running")
 
 // ErrNotRunning is the cause in a [WaitError] while the manager does not run.
-var ErrNotRunning = errors.New("manager: it does not run")
+var ErrNotRunning = errors.New("manager: not running")
 
 // New returns a manager, which is idle until Run. It returns an error for an invalid
 // configuration.

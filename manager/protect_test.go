@@ -55,7 +55,7 @@ func TestDeletedClaimStaysForItsPods(t *testing.T) {
 				next := podWith("2", "a")
 				n.source.SetPod(next)
 				time.Sleep(time.Hour)
-				require.ErrorContains(t, m.WaitForAttachAndMount(endedContext(t), next), "the pod does not have it yet")
+				require.ErrorContains(t, m.WaitForAttachAndMount(endedContext(t), next), "not yet used by the pod")
 				require.ErrorIs(t, m.WaitForAttachAndMount(endedContext(t), next), manager.ErrNotBound)
 				require.Empty(t, n.mountsBelow("/pods/2/"))
 				n.source.RemovePod("1", "2")

@@ -36,7 +36,7 @@ func TestWriterWaitsForReaders(t *testing.T) {
 					m, stop = n.run()
 				}
 				time.Sleep(time.Hour)
-				require.ErrorContains(t, m.WaitForAttachAndMount(endedContext(t), writes), "mounted for pods that only read")
+				require.ErrorContains(t, m.WaitForAttachAndMount(endedContext(t), writes), "mounted read-only for other pods")
 				require.Equal(t, []string{manager.FailedMount}, n.warnings())
 				n.source.SetPod(also)
 				n.up(m, also)

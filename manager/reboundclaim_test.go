@@ -59,7 +59,7 @@ func TestPodKeepsVolumeOfReboundClaim(t *testing.T) {
 				time.Sleep(time.Hour)
 				require.Equal(t, before, n.mountsBelow("/"))
 				err := m.WaitForAttachAndMount(endedContext(t), pod)
-				require.ErrorContains(t, err, `v0: the claim is bound to another volume now: "b", and "a" stays`)
+				require.ErrorContains(t, err, `v0: the claim is bound to another volume now: "b"; "a" stays`)
 				require.ErrorContains(t, err, "v1: the claim")
 				require.Empty(t, m.GetMountedVolumesForPod("1"))
 				require.Len(t, m.State().Failed, 2)

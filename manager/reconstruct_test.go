@@ -56,7 +56,7 @@ func TestStartDoesNotWaitForPlugin(t *testing.T) {
 				require.Equal(t, time.Second, time.Since(begin), "of a clock that is not the machine's")
 				require.Len(t, m.State().Leftovers, slow)
 				down := podWith("0")
-				require.ErrorContains(t, m.WaitForUnmount(endedContext(t), down), "does not answer")
+				require.ErrorContains(t, m.WaitForUnmount(endedContext(t), down), "not reconstructed the volume in time")
 
 				close(p.unblock)
 				n.down(m, down)
@@ -151,8 +151,8 @@ func TestHangingPluginIsQueriedOnce(t *testing.T) {
 		defer stop()
 		time.Sleep(24 * time.Hour) // and so many resyncs
 		require.EqualValues(t, 1, p.waiting.Load())
-		require.ErrorContains(t, m.State().Leftovers[0].Err, "does not answer")
-		require.ErrorContains(t, m.WaitForUnmount(endedContext(t), pod), "does not answer")
+		require.ErrorContains(t, m.State().Leftovers[0].Err, "not reconstructed the volume in time")
+		require.ErrorContains(t, m.WaitForUnmount(endedContext(t), pod), "not reconstructed the volume in time")
 		close(p.end)
 		n.down(m, pod)
 		require.Zero(t, n.mountCount())

@@ -60,10 +60,10 @@ func TestRecreatedVolumeWaitsForPod(t *testing.T) {
 		before := n.mountsBelow("/")
 		n.claim("a", func(pv *v1.PersistentVolume) { pv.UID = "two" })
 		time.Sleep(time.Hour)
-		require.ErrorContains(t, m.WaitForAttachAndMount(endedContext(t), pod), "of the same name that was deleted since")
+		require.ErrorContains(t, m.WaitForAttachAndMount(endedContext(t), pod), "the deleted volume of the same name")
 		require.Empty(t, m.GetMountedVolumesForPod("1"))
 		require.Equal(t, before, n.mountsBelow("/"))
-		require.ErrorContains(t, m.State().Volumes[0].Pods[0].Waits, "deleted since")
+		require.ErrorContains(t, m.State().Volumes[0].Pods[0].Waits, "deleted volume of the same name")
 		require.Equal(t, []string{manager.FailedMount}, n.warnings())
 
 		n.source.RemovePod("1")

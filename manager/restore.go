@@ -54,7 +54,7 @@ func (r *restorer) restore(ctx context.Context) error {
 	r.disk.RemoveEmptyDirs()
 	layout, err := r.disk.FindVolumes()
 	if err != nil {
-		return fmt.Errorf("manager: looking for the volumes of an earlier run: %w", err)
+		return fmt.Errorf("manager: find the volumes of an earlier run: %w", err)
 	}
 	for _, f := range layout.Volumes {
 		r.countMetric(ReconstructTotal, f)
@@ -189,7 +189,7 @@ func (w *world) mergeReconstructed(r reconstruction.Volume) (left []Leftover) {
 	return nil
 }
 
-var errBusy = errors.New("its volume is being worked on")
+var errBusy = errors.New("the volume has an in-flight operation")
 
 // leftoverOf returns the leftover of a failed reconstruction.
 func leftoverOf(r reconstruction.Volume) Leftover {

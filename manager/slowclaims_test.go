@@ -82,7 +82,7 @@ func TestHangingClaimDelaysNoOtherPod(t *testing.T) {
 		require.Len(t, m.GetMountedVolumesForPod("1"), 1)
 		time.Sleep(24 * time.Hour)
 		require.Equal(t, []string{manager.FailedMount}, n.warnings())
-		require.ErrorContains(t, m.WaitForAttachAndMount(endedContext(t), hangs), `v1: claim default/hangs: the source has not answered in 30s`)
+		require.ErrorContains(t, m.WaitForAttachAndMount(endedContext(t), hangs), `v1: claim default/hangs: the source did not return in 30s`)
 		require.Less(t, s.reads.Load(), int64(3000), "with pauses")
 		require.Len(t, n.mountsBelow("/1/"), 1)
 	})

@@ -33,7 +33,7 @@ func TestDeadServerDelaysNoOtherVolume(t *testing.T) {
 		n.up(m, alive)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		require.ErrorContains(t, m.WaitForAttachAndMount(ctx, dead[0]), "set up for pod 1 is under way since")
+		require.ErrorContains(t, m.WaitForAttachAndMount(ctx, dead[0]), "set up for pod 1 in flight since")
 		stop()
 	})
 }
@@ -51,7 +51,7 @@ func TestNextPodWaitsForTearDown(t *testing.T) {
 		n.source.SetPod(next)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		require.ErrorContains(t, m.WaitForAttachAndMount(ctx, next), "tear down for pod 1 is under way")
+		require.ErrorContains(t, m.WaitForAttachAndMount(ctx, next), "tear down for pod 1 in flight")
 		n.up(m, next)
 		n.down(m, first)
 		stop()

@@ -22,7 +22,7 @@ func TestMissingVolumeFailsWait(t *testing.T) {
 		pod.Spec.Containers[0].VolumeMounts = append(pod.Spec.Containers[0].VolumeMounts, v1.VolumeMount{Name: "nope", MountPath: "/nope"})
 		n.source.SetPod(pod)
 		time.Sleep(time.Hour)
-		require.ErrorContains(t, m.WaitForAttachAndMount(endedContext(t), pod), "nope: a container uses it, and the pod has no such volume")
+		require.ErrorContains(t, m.WaitForAttachAndMount(endedContext(t), pod), "nope: a container uses a volume that the pod does not define")
 		require.Len(t, m.GetMountedVolumesForPod("1"), 1, "the others are up")
 		require.Equal(t, []string{manager.FailedMount}, n.warnings())
 		require.Len(t, m.State().Failed, 1)

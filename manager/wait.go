@@ -94,7 +94,7 @@ type WaitOptions struct {
 }
 
 // ErrFinal ends waits with [WaitOptions].EndOnFinalError.
-var ErrFinal = errors.New("a volume has failed for good")
+var ErrFinal = errors.New("permanent failure of a volume")
 
 // WaitForUnmount waits until no volume of the pod is or may be up, and the source no longer
 // has the pod. Otherwise it is like WaitForAttachAndMount.
@@ -224,7 +224,7 @@ func (s *snapshot) progressOf(name v1.UniqueVolumeName) error {
 	if f.Pod.Pod != "" {
 		text += " for pod " + brief.Name(string(f.Pod.Pod))
 	}
-	return fmt.Errorf("%s is under way since %s", text, f.Since.Format(time.RFC3339))
+	return fmt.Errorf("%s in flight since %s", text, f.Since.Format(time.RFC3339))
 }
 
 // allPods returns the pods that are desired or have existing volumes or leftovers.

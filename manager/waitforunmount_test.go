@@ -59,7 +59,7 @@ func TestInFlightVolumeIsNotGone(t *testing.T) {
 		time.Sleep(time.Second)
 		n.source.RemovePod("1")
 		synctest.Wait()
-		n.requireWaitForUnmountFails(m, pod, "under way")
+		n.requireWaitForUnmountFails(m, pod, "in flight")
 		require.Len(t, m.State().Volumes, 1)
 		n.down(m, pod)
 		require.Zero(t, n.mountCount())

@@ -27,8 +27,8 @@ func TestWaitReasonIsReported(t *testing.T) {
 		reportFirst bool
 		errText     string
 	}{
-		"one pod":      {onePod, onePod, false, "already in use by another"},
-		"remade":       {life("one"), life("two"), false, "a volume of the same name"},
+		"one pod":      {onePod, onePod, false, "in use by another pod"},
+		"remade":       {life("one"), life("two"), false, "the deleted volume of the same name"},
 		"not reported": {life("one"), life("one"), true, "not been reported"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestRepeatedWaitReasonIsReported(t *testing.T) {
 		defer stop()
 		for told := 1; told <= 3; told++ {
 			remake("two")
-			require.ErrorContains(t, n.stateOf(m, "1").Waits, "a volume of the same name")
+			require.ErrorContains(t, n.stateOf(m, "1").Waits, "the deleted volume of the same name")
 			require.Len(t, n.reasonsOf(func(e manager.Event) bool { return e.Reason == manager.FailedMount }), told)
 			remake("one")
 			require.NoError(t, n.stateOf(m, "1").Waits)

@@ -108,7 +108,7 @@ func TestForeignClaims(t *testing.T) {
 		require.NoError(t, w.up(m, user))
 		err := w.up(m, thief)
 		require.ErrorIs(t, err, manager.ErrNotBound)
-		require.ErrorContains(t, err, "it was not made for this pod")
+		require.ErrorContains(t, err, "not created for this pod")
 		err = w.up(m, copier)
 		require.ErrorIs(t, err, manager.ErrNotBound)
 		require.ErrorContains(t, err, "the volume is bound to ns/data")

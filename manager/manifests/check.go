@@ -99,7 +99,7 @@ func checkConfigMap(config *v1.ConfigMap) error {
 			return err
 		}
 		if _, ok := config.BinaryData[key]; ok {
-			return field.Invalid(field.NewPath("data").Key(shorten(key)), field.OmitValueType{}, "it is in binaryData, too")
+			return field.Invalid(field.NewPath("data").Key(shorten(key)), field.OmitValueType{}, "also in binaryData")
 		}
 		size += len(value)
 	}

@@ -51,7 +51,7 @@ func (f file) isSame(info fs.FileInfo) bool {
 }
 
 var (
-	errTooLarge   = fmt.Errorf("a file has at most %d bytes", maxFile)
+	errTooLarge   = fmt.Errorf("a file must have at most %d bytes", maxFile)
 	errNotRegular = errors.New("not a regular file")
 )
 
@@ -125,7 +125,7 @@ func (f file) parseContent(name string, text []byte, k copyStore) file {
 	}
 	f.documents, f.problem, f.lostCopy = documents, nil, nil
 	if err := k.write(name, text); err != nil {
-		f.problem = &Problem{File: name, Err: fmt.Errorf("the valid content cannot be stored in Config.Keep: %w", err)}
+		f.problem = &Problem{File: name, Err: fmt.Errorf("store the valid content in Config.Keep: %w", err)}
 	}
 	return f
 }
@@ -149,7 +149,7 @@ func (f file) withCopy(name string, k copyStore) file {
 		f.documents, err = parse(name, text)
 	}
 	if err != nil {
-		f.lostCopy = &Problem{File: name, Err: fmt.Errorf("its last valid content, %s, cannot be read: %w", k.path(name), err)}
+		f.lostCopy = &Problem{File: name, Err: fmt.Errorf("read the last valid content %s: %w", k.path(name), err)}
 	}
 	return f
 }

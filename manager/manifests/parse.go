@@ -37,7 +37,7 @@ func (d Document) Problem(err error) Problem {
 // maxDocuments limits the documents, and the objects, of a file.
 const maxDocuments = 1000
 
-var errNoObject = errors.New("the file holds no object; to remove pods, remove it")
+var errNoObject = errors.New("the file has no object; remove the file to remove its pods")
 
 // parse is Parse for a [Source], which sets up the volumes that containers mount. It refuses
 // a file without objects, as the file may be half-written.
@@ -51,7 +51,7 @@ func parse(file string, text []byte) ([]Document, error) {
 	}
 	for _, d := range all {
 		if pod, ok := d.Object.(*v1.Pod); ok && len(pod.Spec.Containers) == 0 {
-			return nil, d.Problem(field.Required(field.NewPath("spec", "containers"), "a pod has one; its volumeMounts select the volumes to set up"))
+			return nil, d.Problem(field.Required(field.NewPath("spec", "containers"), "the volumeMounts of containers select the volumes to set up"))
 		}
 	}
 	return all, nil
@@ -75,7 +75,7 @@ func Parse(file string, text []byte) ([]Document, error) {
 		d := Document{File: file, Index: index}
 		err = yamldoc.BadSeparator(err)
 		if err == nil && index > maxDocuments {
-			err = fmt.Errorf("a file has at most %d documents", maxDocuments)
+			err = fmt.Errorf("a file must have at most %d documents", maxDocuments)
 		}
 		if err == nil {
 			err = d.read(text)
@@ -93,7 +93,7 @@ func Parse(file string, text []byte) ([]Document, error) {
 			all = append(all, d)
 		}
 		if len(all) > maxDocuments {
-			return nil, d.Problem(fmt.Errorf("a file has at most %d objects", maxDocuments))
+			return nil, d.Problem(fmt.Errorf("a file must have at most %d objects", maxDocuments))
 		}
 	}
 	return all, nil
@@ -208,7 +208,7 @@ func withoutValues(kind string, content any, err error) error {
 		return yamldoc.BadType(mismatch, content, isSecret)
 	}
 	if isSecret {
-		return fmt.Errorf("not a %s: an unknown field, one given twice, or data that is not in base64", kind)
+		return fmt.Errorf("not a %s: an unknown field, a field given twice, or data that is not in base64", kind)
 	}
 	return err
 }

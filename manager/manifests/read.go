@@ -105,7 +105,7 @@ func (s *Source) listManifests() (map[string]bool, error) {
 		}
 	}
 	if len(names) > maxFiles {
-		return nil, fmt.Errorf("manifests: %s: %d manifests, and there may be %d", s.config.Dir, len(names), maxFiles)
+		return nil, fmt.Errorf("manifests: %s: must have at most %d manifests, got %d", s.config.Dir, maxFiles, len(names))
 	}
 	return names, nil
 }

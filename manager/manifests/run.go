@@ -66,7 +66,7 @@ func (s *Source) watchInTime(ctx context.Context, changed func()) error {
 }
 
 // errMoved ends a watch after which the path may lead to another directory.
-var errMoved = errors.New("the directory may be another one now")
+var errMoved = errors.New("the directory may have been replaced")
 
 // notify sends to a channel of length one, unless a value is pending.
 func notify(wake chan<- struct{}) {

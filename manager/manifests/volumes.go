@@ -186,7 +186,7 @@ func (r resolver) volumeOf(c claim) (Document, error) {
 	path := c.field("volumeName")
 	switch len(found) {
 	case 0:
-		return Document{}, c.Problem(field.Required(path, fmt.Sprintf("or a PersistentVolume with a spec.claimRef to %s", c)))
+		return Document{}, c.Problem(field.Required(path, fmt.Sprintf("without it a PersistentVolume needs a spec.claimRef to %s", c)))
 	case 1:
 		return found[0], nil
 	}

@@ -10,7 +10,7 @@ import (
 func Attachable(plugin volume.VolumePlugin) (volume.AttachableVolumePlugin, error) {
 	able, ok := volume.As[volume.AttachableVolumePlugin](plugin)
 	if !ok {
-		return nil, fmt.Errorf("%s attaches no volumes: %w", plugin.GetPluginName(), volume.ErrNotSupported)
+		return nil, fmt.Errorf("attach volume of plugin %s: %w", plugin.GetPluginName(), volume.ErrNotSupported)
 	}
 	return able, nil
 }
@@ -19,7 +19,7 @@ func Attachable(plugin volume.VolumePlugin) (volume.AttachableVolumePlugin, erro
 func DeviceMountable(plugin volume.VolumePlugin) (volume.DeviceMountableVolumePlugin, error) {
 	able, ok := volume.As[volume.DeviceMountableVolumePlugin](plugin)
 	if !ok {
-		return nil, fmt.Errorf("%s mounts no devices: %w", plugin.GetPluginName(), volume.ErrNotSupported)
+		return nil, fmt.Errorf("mount device of plugin %s: %w", plugin.GetPluginName(), volume.ErrNotSupported)
 	}
 	return able, nil
 }
@@ -28,7 +28,7 @@ func DeviceMountable(plugin volume.VolumePlugin) (volume.DeviceMountableVolumePl
 func Block(plugin volume.VolumePlugin) (volume.BlockVolumePlugin, error) {
 	able, ok := volume.As[volume.BlockVolumePlugin](plugin)
 	if !ok {
-		return nil, fmt.Errorf("%s has no block devices: %w", plugin.GetPluginName(), volume.ErrNotSupported)
+		return nil, fmt.Errorf("map block device of plugin %s: %w", plugin.GetPluginName(), volume.ErrNotSupported)
 	}
 	return able, nil
 }

@@ -104,11 +104,11 @@ func (d *Demand) FailureOf(name string) error {
 func (d *Demand) Add(w DemandedVolume) error {
 	dir := naming.PodDir{Pod: w.Key.Pod, Plugin: w.Volume.Plugin, Name: w.Key.Name}
 	if other, ok := d.VolumeIn(dir); ok && other.Place.Volume != w.Place.Volume {
-		return fmt.Errorf("%w: another volume of the pod has the directory %q already", volume.ErrNotSupported, w.Key.Name)
+		return fmt.Errorf("directory %q: already used by another volume of the pod: %w", w.Key.Name, volume.ErrNotSupported)
 	}
 	for _, other := range d.Volumes {
 		if other.Place == w.Place && other.Pod.Spec.ReadOnly != w.Pod.Spec.ReadOnly {
-			return fmt.Errorf("%w: volume %q of the pod is the same, and one of them is read-only", volume.ErrNotSupported, brief.Name(other.Pod.OuterName))
+			return fmt.Errorf("same volume as %q of the pod, and only one of the two is read-only: %w", brief.Name(other.Pod.OuterName), volume.ErrNotSupported)
 		}
 	}
 	d.Volumes = append(d.Volumes, w)

@@ -18,7 +18,7 @@ func (r *Runner) checkReleased(ctx context.Context, j Job) error {
 	}
 	use, err := r.Disk.DeviceUse(ctx, j.DevicePath)
 	if err == nil && use == hostdisk.DeviceInUse {
-		err = fmt.Errorf("the device %s is still in use", brief.Name(j.DevicePath))
+		err = fmt.Errorf("release device %s: still in use", brief.Name(j.DevicePath))
 	}
 	if err != nil {
 		return volume.AsTransient(err)

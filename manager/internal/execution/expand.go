@@ -36,14 +36,14 @@ func (expand) applyOutcome(v *actual.Volume, out Outcome) {
 func growFileSystem(ctx context.Context, j Job) error {
 	able, ok := volume.As[volume.NodeExpandableVolumePlugin](j.Plugin)
 	if !ok {
-		return fmt.Errorf("%s grows no file systems: %w", j.PluginName, volume.ErrNotSupported)
+		return fmt.Errorf("expand volume of plugin %s: %w", j.PluginName, volume.ErrNotSupported)
 	}
 	done, err := able.NodeExpand(ctx, j.resize())
 	if errors.Is(err, volume.ErrNotSupported) {
 		return ErrNothingToGrow
 	}
 	if err == nil && !done {
-		err = volume.AsTransient(errors.New("the volume cannot be grown yet"))
+		err = volume.AsTransient(errors.New("the plugin cannot expand the volume yet"))
 	}
 	return err
 }

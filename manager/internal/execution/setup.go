@@ -93,7 +93,7 @@ func setUpInPod(ctx context.Context, r *Runner, j Job, out *Outcome) (err error)
 		return err
 	}
 	if out.mounted, out.Mount, err = mountstate.Query(ctx, r.Mounter, out.path); err != nil {
-		return volume.AsUncertain(fmt.Errorf("set up, and asking whether it is mounted: %w", err))
+		return volume.AsUncertain(fmt.Errorf("query the mount point after the set-up: %w", err))
 	}
 	if isUncertain && out.Mount != 0 && out.Mount != before {
 		// Another process may have replaced the mount after SetUp looked at it. A second SetUp

@@ -50,7 +50,7 @@ func unmountForAll(ctx context.Context, j Job) error {
 		return err
 	}
 	if len(refs) > 0 {
-		return volume.AsTransient(fmt.Errorf("mounted in other places, too: %q", slices.Compact(refs)[:1]))
+		return volume.AsTransient(fmt.Errorf("unmount device: also mounted at %q", slices.Compact(refs)[:1]))
 	}
 	unmounter, err := able.NewDeviceUnmounter()
 	if err != nil {

@@ -41,7 +41,7 @@ func TraitsOf(ctx context.Context, plugin volume.VolumePlugin, spec *volume.Spec
 	if spec.IsBlock() {
 		t.Block = true
 		if _, ok := volume.As[volume.BlockVolumePlugin](plugin); !ok {
-			return t, fmt.Errorf("%s as a block device: %w", plugin.GetPluginName(), volume.ErrNotSupported)
+			return t, fmt.Errorf("block volume of plugin %s: %w", plugin.GetPluginName(), volume.ErrNotSupported)
 		}
 	} else if p, ok := volume.As[volume.DeviceMountableVolumePlugin](plugin); ok {
 		if t.DeviceMountable, err = p.CanDeviceMount(ctx, spec); err != nil {

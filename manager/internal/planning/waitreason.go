@@ -9,9 +9,9 @@ import (
 
 // The reasons why a pod waits.
 var (
-	errRecreated  = errors.New("a volume of the same name that was deleted since is still there, for pods that have to go first")
-	ErrOccupied   = errors.New("another volume is in its directory")
-	ErrOnePod     = errors.New("the volume is for one pod at a time, and already in use by another")
+	errRecreated  = errors.New("the deleted volume of the same name is still in use by earlier pods")
+	ErrOccupied   = errors.New("another volume occupies the directory")
+	ErrOnePod     = errors.New("the volume is for one pod at a time and in use by another pod")
 	errUnreported = errors.New("the volume has not been reported as in use yet")
 )
 

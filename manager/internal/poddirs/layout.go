@@ -21,8 +21,9 @@ type Stray struct {
 }
 
 var (
-	errNoDirectory = errors.New("it is not a directory")
-	ErrPartOfNone  = errors.New("containers have it of a volume, and no volume of the pod is there")
+	errNoDirectory = errors.New("not a directory")
+	// ErrOrphanSubpath is the error of a subpath mount that belongs to none of the pod's volumes.
+	ErrOrphanSubpath = errors.New("subpath mount without a volume of the pod")
 )
 
 // Subpaths is a pod's directory with the subpath mounts of its containers.
@@ -63,7 +64,7 @@ func (l *Layout) addPod(pod types.UID, base string, namesIn func(dir string) ([]
 		return err // subpaths are unmounted with their volumes
 	}
 	for _, outer := range names(filepath.Join(base, Subpaths)) {
-		l.Strays = append(l.Strays, Stray{filepath.Join(base, Subpaths, outer), pod, ErrPartOfNone})
+		l.Strays = append(l.Strays, Stray{filepath.Join(base, Subpaths, outer), pod, ErrOrphanSubpath})
 	}
 	return err
 }

@@ -41,9 +41,9 @@ func MissingOf(pod *v1.Pod, uses map[string]Use) (missing []string) {
 func (u Use) Check(block bool) error {
 	switch {
 	case block && u.mounted:
-		return fmt.Errorf("the volume is a block device, and a container has it in its volumeMounts")
+		return fmt.Errorf("a container lists the block device in volumeMounts")
 	case !block && u.device:
-		return fmt.Errorf("the volume is a file system, and a container has it in its volumeDevices")
+		return fmt.Errorf("a container lists the file system in volumeDevices")
 	}
 	return nil
 }

@@ -62,11 +62,11 @@ func (e *unreadVolume) Unwrap() error { return e.err }
 func checkClaim(pod *v1.Pod, v *v1.Volume, claim *v1.PersistentVolumeClaim) error {
 	switch {
 	case v.Ephemeral != nil && !metav1.IsControlledBy(claim, pod):
-		return fmt.Errorf("%w: it was not made for this pod", ErrNotBound)
+		return fmt.Errorf("%w: not created for this pod", ErrNotBound)
 	case claim.Spec.VolumeName == "":
-		return fmt.Errorf("%w: it has no volume yet", ErrNotBound)
+		return fmt.Errorf("%w: no volume yet", ErrNotBound)
 	case claim.Status.Phase != v1.ClaimBound:
-		return fmt.Errorf("%w: it is %q, not bound", ErrNotBound, claim.Status.Phase)
+		return fmt.Errorf("%w: the phase is %q instead of %q", ErrNotBound, claim.Status.Phase, v1.ClaimBound)
 	}
 	return nil
 }

@@ -89,7 +89,7 @@ func (s Existing) specFor(pod *v1.Pod, v *v1.Volume) *volume.Spec {
 // mismatchError returns the error of a claim whose volume, spec, differs from the existing one.
 func (s Existing) mismatchError(spec *volume.Spec) error {
 	if s.Spec.Name() == spec.Name() {
-		return fmt.Errorf("%w: %q stays as it is until the pod is gone", errRemade, brief.Name(spec.Name()))
+		return fmt.Errorf("%w: %q stays unchanged until the pod is gone", errRemade, brief.Name(spec.Name()))
 	}
-	return fmt.Errorf("%w: %q, and %q stays until the pod is gone", errRebound, brief.Name(spec.Name()), brief.Name(s.Spec.Name()))
+	return fmt.Errorf("%w: %q; %q stays until the pod is gone", errRebound, brief.Name(spec.Name()), brief.Name(s.Spec.Name()))
 }

@@ -11,17 +11,17 @@ import (
 
 // ErrNoSuchVolume is the error of a name that containers use and the pod lacks. Only a changed
 // pod ends it.
-var ErrNoSuchVolume = errors.New("a container uses it, and the pod has no such volume")
+var ErrNoSuchVolume = errors.New("a container uses a volume that the pod does not define")
 
 // ErrPodEnds is the error of a new volume of a pod that is being deleted and has never run. Only
 // a change of the pod ends it.
-var ErrPodEnds = errors.New("the pod is being deleted, and has never run: it gets no volumes")
+var ErrPodEnds = errors.New("no new volumes for a pod that is being deleted and has never run")
 
 // These errors keep the existing volume of a pod in place. Only a change of the pod, the claim or
 // the volume ends them.
 var (
 	errRebound = errors.New("the claim is bound to another volume now")
-	errRemade  = errors.New("the volume was deleted and made anew, or edited, since it was set up")
+	errRemade  = errors.New("the volume was recreated or edited after its set-up")
 )
 
 // awaitsChange reports whether only a change of an object can end the error.

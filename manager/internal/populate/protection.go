@@ -21,11 +21,11 @@ func (p *Populator) checkDeletion(pod *v1.Pod, v *v1.Volume, claim *v1.Persisten
 	case claim.DeletionTimestamp == nil:
 		return nil
 	case !slices.Contains(claim.Finalizers, ProtectionFinalizer):
-		return fmt.Errorf("%w: it is being deleted, and nothing protects it", ErrNotBound)
+		return fmt.Errorf("%w: being deleted without the finalizer %s", ErrNotBound, ProtectionFinalizer)
 	case podspec.HasRun(pod) || p.hadClaim(pod, v) || p.mayBeUp(pod, v, claim.Spec.VolumeName):
 		return nil
 	}
-	return fmt.Errorf("%w: it is being deleted, and the pod does not have it yet", ErrNotBound)
+	return fmt.Errorf("%w: being deleted and not yet used by the pod", ErrNotBound)
 }
 
 // hadClaim reports whether the last population had the claim's volume for the pod.

@@ -57,7 +57,7 @@ func (r object) podError(uid types.UID) error {
 	case r.pod == nil:
 		return errNilObject
 	case r.pod.UID != uid:
-		return fmt.Errorf("the source returned the pod %q", brief.Name(string(r.pod.UID)))
+		return fmt.Errorf("the source returned another pod, %q", brief.Name(string(r.pod.UID)))
 	}
 	return nil
 }
@@ -65,10 +65,10 @@ func (r object) podError(uid types.UID) error {
 var (
 	// ErrPending is the error of an object whose read is still in flight.
 	ErrPending = errors.New("the read from the source is still pending")
-	errTimeout = errors.New("the source has not answered")
+	errTimeout = errors.New("the source did not return")
 	// errNilObject replaces a nil object without an error: the object may still exist.
-	errNilObject = errors.New("the source returned nil, and no error")
-	errNilPod    = errors.New("one of the pods is nil")
+	errNilObject = errors.New("the source returned nil without an error")
+	errNilPod    = errors.New("the source returned a nil pod")
 )
 
 // An Error is the error of a source. It is never final: a later read may succeed.

@@ -78,7 +78,7 @@ func TestReadPods(t *testing.T) {
 		require.ErrorIs(t, failed["failed"], failure)
 		require.ErrorIs(t, failed["nil"], errNilObject)
 		require.ErrorContains(t, failed["panic"], "panicked: no luck")
-		require.ErrorContains(t, failed["other"], `the pod "found"`)
+		require.ErrorContains(t, failed["other"], `another pod, "found"`)
 
 		close(answer)
 		synctest.Wait()
@@ -97,7 +97,7 @@ func TestListPods(t *testing.T) {
 			pods    func(context.Context) ([]*v1.Pod, error)
 			errText string
 		}{
-			"nil pod": {func(context.Context) ([]*v1.Pod, error) { return []*v1.Pod{nil}, nil }, "one of the pods is nil"},
+			"nil pod": {func(context.Context) ([]*v1.Pod, error) { return []*v1.Pod{nil}, nil }, "the source returned a nil pod"},
 			"panic":   {func(context.Context) ([]*v1.Pod, error) { panic("no luck") }, "panicked: no luck"},
 			"timeout": {func(ctx context.Context) ([]*v1.Pod, error) { <-ctx.Done(); return nil, ctx.Err() }, "deadline exceeded"},
 		} {

@@ -30,7 +30,7 @@ const (
 )
 
 // errPluginSlow stands for a result that is still outstanding.
-var errPluginSlow = errors.New("its plugin does not answer")
+var errPluginSlow = errors.New("the plugin has not reconstructed the volume in time")
 
 // reconstructOne reconstructs the volume in a directory.
 func (r *Reconstructor) reconstructOne(ctx context.Context, f poddirs.Volume) Volume {

@@ -36,7 +36,7 @@ func (r Directory) Write(rec Record) error {
 		_, err = safepath.MkdirAll(context.Background(), r.root, r.Path, 0o700)
 	}
 	if err != nil {
-		return fmt.Errorf("record of volume %q: %w", rec.Volume, err)
+		return fmt.Errorf("write record of volume %q: %w", rec.Volume, err)
 	}
 	root, err := os.OpenRoot(r.Path)
 	if err != nil {
@@ -72,7 +72,7 @@ func (r Directory) Read() (all []Record, broken map[string]Broken) {
 		}
 		rec, err := r.readOne(entry.Name())
 		if err != nil {
-			err = fmt.Errorf("record %s: %w", filepath.Join(r.Path, entry.Name()), err)
+			err = fmt.Errorf("read record %s: %w", filepath.Join(r.Path, entry.Name()), err)
 			broken[entry.Name()] = NewBroken(entry.Name(), rec, err)
 			continue
 		}

@@ -16,7 +16,7 @@ import (
 const maxRecord = 16 << 20
 
 var (
-	errLargeRecord = fmt.Errorf("a record has at most %d bytes", maxRecord)
+	errLargeRecord = fmt.Errorf("a record must have at most %d bytes", maxRecord)
 	errNotRegular  = errors.New("not a regular file")
 )
 

@@ -76,9 +76,9 @@ func Parse(name string, text []byte) (Record, error) {
 func (rec Record) check(file string) error {
 	switch {
 	case rec.Version != recordVersion:
-		return fmt.Errorf("version %d is not known", rec.Version)
+		return fmt.Errorf("unknown version %d", rec.Version)
 	case FileName(rec.Volume) != file:
-		return fmt.Errorf("it is the record of another volume, %q", brief.Name(string(rec.Volume)))
+		return fmt.Errorf("record of another volume, %q", brief.Name(string(rec.Volume)))
 	}
 	for _, pod := range rec.Pods {
 		if err := pod.check("pods"); err != nil {
