@@ -99,7 +99,7 @@ var house = []room{
 	{"emptydir", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery, sys}},
 	{"hostpath", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery, sys}},
 	{"nfs", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery, sys}},
-	{"manager", []string{"manager/internal/*", "volume", "mount", "util", leaves, "internal/oneline", "internal/persistent"}, []string{api, apimachinery}},
+	{"manager", []string{"manager/internal/*", "volume", "mount", "util", leaves, "internal/input", "internal/oneline", "internal/persistent"}, []string{api, apimachinery}},
 	// Names the volumes of a node: the lowest layer of manager.
 	{"manager/internal/naming", []string{"volume", "util", "util/podvolume", "internal/persistent"}, []string{api, apimachinery}},
 	// Holds the actual state of the world.
@@ -138,7 +138,7 @@ var house = []room{
 	{"manager/internal/execution", []string{
 		"manager/internal/ability", "manager/internal/actual", "manager/internal/hostdisk", "manager/internal/mountcheck",
 		"manager/internal/mountstate", "manager/internal/naming", "manager/internal/operation", "manager/internal/plugincall",
-		"manager/internal/record", "mount", "volume", "util", "util/podvolume", "util/subpath",
+		"manager/internal/record", "mount", "volume", "util", "util/podvolume", "util/subpath", "internal/input",
 	}, []string{api, apimachinery}},
 	// Asks plugins for the volumes of an earlier run.
 	{"manager/internal/reconstruction", []string{"manager/internal/ability", "manager/internal/actual", "manager/internal/naming", "manager/internal/plugincall", "manager/internal/poddirs", "volume", "util/podvolume"}, []string{api}},

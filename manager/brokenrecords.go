@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/volumekit/volumekit/internal/brief"
+	"github.com/volumekit/volumekit/internal/input"
 	"github.com/volumekit/volumekit/manager/internal/ability"
 	"github.com/volumekit/volumekit/manager/internal/actual"
 	"github.com/volumekit/volumekit/manager/internal/record"
@@ -39,7 +40,7 @@ func (r *restorer) checkRecord(rec record.Record) error {
 	}
 	path, err := ability.SharedVolume{Plugin: plugin, Spec: v.Spec, Block: v.Traits.Block, LastPod: v.LastPod}.DeviceMountPath()
 	if err == nil && path != rec.DeviceMountPath {
-		err = fmt.Errorf("device mount path %q: the plugin uses %q", brief.Name(rec.DeviceMountPath), brief.Name(path))
+		err = fmt.Errorf("device mount path %s: the plugin uses %s", input.Quote(rec.DeviceMountPath), input.Quote(path))
 	}
 	if err != nil {
 		return fmt.Errorf("check record of volume %q: %w", brief.Name(string(rec.Volume)), err)

@@ -124,12 +124,16 @@ func (w *world) notifyPods(out execution.Outcome) {
 
 // logOutcome logs the outcome of an operation and observes its duration in the metrics.
 func (l *loop) logOutcome(out execution.Outcome) {
+	metric := out.Verb.Metric()
+	if out.Traits.Block {
+		metric = out.Verb.BlockMetric()
+	}
 	status := "success"
 	if out.Err != nil {
 		status = "fail-unknown"
 	}
 	l.config.Metrics.Observe(OperationDuration, out.Took,
-		Label{"volume_plugin", out.PluginName}, Label{"operation_name", out.Verb.Metric(out.Traits.Block)},
+		Label{"volume_plugin", out.PluginName}, Label{"operation_name", metric},
 		Label{"status", status}, Label{"migrated", "false"})
 	log := l.config.Logger.With("operation", out.Verb.String(), "volume", brief.Name(string(out.Volume)), "plugin", out.PluginName)
 	if out.Operation.Pod.Pod != "" {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/volumekit/volumekit/internal/apidefaults"
+	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,10 +44,10 @@ func checkMeta(object metav1.Object) error {
 		return field.Required(metadataPath.Child("name"), "every object has a name")
 	}
 	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
-		return field.Invalid(metadataPath.Child("name"), shorten(name), problems[0])
+		return field.Invalid(metadataPath.Child("name"), brief.Name(name), problems[0])
 	}
 	if problems := validation.IsDNS1123Label(namespace); namespace != "" && len(problems) > 0 {
-		return field.Invalid(metadataPath.Child("namespace"), shorten(namespace), problems[0])
+		return field.Invalid(metadataPath.Child("namespace"), brief.Name(namespace), problems[0])
 	}
 	if uid := string(object.GetUID()); uid != "" {
 		return volume.ValidatePathComponent(metadataPath.Child("uid"), uid)
@@ -56,7 +57,7 @@ func checkMeta(object metav1.Object) error {
 
 func completeVolume(pv *v1.PersistentVolume) error {
 	if pv.Namespace != metav1.NamespaceDefault {
-		return field.Invalid(metadataPath.Child("namespace"), shorten(pv.Namespace), "a PersistentVolume is in no namespace")
+		return field.Invalid(metadataPath.Child("namespace"), brief.Name(pv.Namespace), "a PersistentVolume is in no namespace")
 	}
 	pv.Namespace = ""
 	if ref := pv.Spec.ClaimRef; ref != nil && ref.Namespace == "" {
@@ -99,7 +100,7 @@ func checkConfigMap(config *v1.ConfigMap) error {
 			return err
 		}
 		if _, ok := config.BinaryData[key]; ok {
-			return field.Invalid(field.NewPath("data").Key(shorten(key)), field.OmitValueType{}, "also in binaryData")
+			return field.Invalid(field.NewPath("data").Key(brief.Name(key)), field.OmitValueType{}, "also in binaryData")
 		}
 		size += len(value)
 	}
@@ -114,7 +115,7 @@ func checkConfigMap(config *v1.ConfigMap) error {
 
 func checkKey(in, key string) error {
 	if problems := validation.IsConfigMapKey(key); len(problems) > 0 {
-		return field.Invalid(field.NewPath(in), shorten(key), problems[0])
+		return field.Invalid(field.NewPath(in), brief.Name(key), problems[0])
 	}
 	return nil
 }
@@ -135,7 +136,7 @@ func checkPod(pod *v1.Pod) error {
 	for i, v := range pod.Spec.Volumes {
 		path := field.NewPath("spec", "volumes").Index(i).Child("name")
 		if problems := validation.IsDNS1123Label(v.Name); len(problems) > 0 {
-			return field.Invalid(path, shorten(v.Name), problems[0])
+			return field.Invalid(path, brief.Name(v.Name), problems[0])
 		}
 		if seen[v.Name] {
 			return field.Duplicate(path, v.Name)
@@ -161,7 +162,7 @@ func checkEphemeral(pod *v1.Pod, i int) error {
 	}
 	name := pod.Name + "-" + v.Name
 	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
-		return field.Invalid(path, shorten(name), "the name of the claim: "+problems[0])
+		return field.Invalid(path, brief.Name(name), "the name of the claim: "+problems[0])
 	}
 	return nil
 }
@@ -188,5 +189,5 @@ func checkContainers(pod *v1.Pod, volumes map[string]bool) error {
 }
 
 func missingVolumeError(path *field.Path, name string) error {
-	return fmt.Errorf("%w: no volume of the pod has this name", field.NotFound(path.Child("name"), shorten(name)))
+	return fmt.Errorf("%w: no volume of the pod has this name", field.NotFound(path.Child("name"), brief.Name(name)))
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/volumekit/volumekit/internal/brief"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -96,7 +97,7 @@ func (all *objects) addPod(pod *v1.Pod, pods map[types.NamespacedName]*v1.Pod, n
 		pod.UID = uid
 	}
 	if all.byUID[pod.UID] != nil {
-		return field.Duplicate(metadataPath.Child("uid"), shorten(string(pod.UID)))
+		return field.Duplicate(metadataPath.Child("uid"), brief.Name(string(pod.UID)))
 	}
 	all.byUID[pod.UID], pods[nameOf(pod)] = pod, pod
 	return nil

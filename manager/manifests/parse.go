@@ -10,6 +10,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/internal/yamldoc"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -130,7 +131,7 @@ func (d *Document) read(text []byte) error {
 	kind, _ := fields["kind"].(string)
 	metadata, _ := fields["metadata"].(map[string]any)
 	name, _ := metadata["name"].(string)
-	d.Name = shorten(kind) + "/" + shorten(name)
+	d.Name = brief.Name(kind) + "/" + brief.Name(name)
 	if err := yamldoc.CheckQuantities(content); err != nil {
 		return err
 	}
@@ -172,10 +173,10 @@ var kinds = []string{"Pod", "PersistentVolumeClaim", "PersistentVolume", "Config
 
 func decode(version, kind string, content any, text []byte) (metav1.Object, error) {
 	if version != "v1" {
-		return nil, field.NotSupported(field.NewPath("apiVersion"), shorten(version), []string{"v1"})
+		return nil, field.NotSupported(field.NewPath("apiVersion"), brief.Name(version), []string{"v1"})
 	}
 	if !slices.Contains(kinds, kind) && kind != listKind {
-		return nil, field.NotSupported(field.NewPath("kind"), shorten(kind), append(slices.Clone(kinds), listKind))
+		return nil, field.NotSupported(field.NewPath("kind"), brief.Name(kind), append(slices.Clone(kinds), listKind))
 	}
 	decoded, _, err := decoder.Decode(text, nil, nil)
 	if err != nil {

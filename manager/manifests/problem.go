@@ -37,12 +37,3 @@ func (p Problem) Error() string {
 
 // Unwrap returns Err.
 func (p Problem) Unwrap() error { return p.Err }
-
-// shorten limits the length of untrusted text.
-func shorten(text string) string {
-	const limit = 64
-	if len(text) > limit {
-		return strings.ToValidUTF8(text[:limit], "") + "..."
-	}
-	return text
-}

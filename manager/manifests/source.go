@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/manager"
 	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/util/keylock"
@@ -99,7 +100,7 @@ func New(ctx context.Context, config Config) (*Source, error) {
 	if same, err := isSameInTime(ctx, config.Keep, config.Dir); err != nil {
 		return nil, fmt.Errorf("manifests: Config.Keep: %w", err)
 	} else if same {
-		return nil, fmt.Errorf("manifests: %w", field.Invalid(configPath.Child("Keep"), shorten(config.Keep), "must not be Config.Dir"))
+		return nil, fmt.Errorf("manifests: %w", field.Invalid(configPath.Child("Keep"), brief.Name(config.Keep), "must not be Config.Dir"))
 	}
 	return &Source{
 		config: config, copies: copyStore(config.Keep), watch: watch,
@@ -170,7 +171,7 @@ func (s *Source) Pod(ctx context.Context, uid types.UID) (*v1.Pod, error) {
 	}
 	pod := current.byUID[uid]
 	if pod == nil {
-		return nil, fmt.Errorf("pod %q: %w", shorten(string(uid)), fs.ErrNotExist)
+		return nil, fmt.Errorf("pod %q: %w", brief.Name(string(uid)), fs.ErrNotExist)
 	}
 	return pod, nil
 }
@@ -216,7 +217,7 @@ func (s *Source) GetSecret(ctx context.Context, namespace, name string) (*v1.Sec
 func objectNamed[T any](all map[types.NamespacedName]T, kind, namespace, name string) (T, error) {
 	object, ok := all[types.NamespacedName{Namespace: namespace, Name: name}]
 	if !ok {
-		return object, fmt.Errorf("%s %q: %w", kind, shorten(types.NamespacedName{Namespace: namespace, Name: name}.String()), fs.ErrNotExist)
+		return object, fmt.Errorf("%s %q: %w", kind, brief.Name(types.NamespacedName{Namespace: namespace, Name: name}.String()), fs.ErrNotExist)
 	}
 	return object, nil
 }

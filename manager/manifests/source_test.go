@@ -160,10 +160,10 @@ func TestUnreadableFileKeepsLastContent(t *testing.T) {
 		}
 	}
 	for errText, replace := range map[string]func(path string) error{
-		"f.yaml: a file must have at most":       func(path string) error { return os.Truncate(path, maxFile+1) },
+		"f.yaml: a file must have at most": func(path string) error { return os.Truncate(path, maxFile+1) },
 		"f.yaml: not a regular file":       link("."),
 		"f.yaml: stat ":                    link("nowhere"),
-		"f.yaml: the file has no object": func(path string) error { return os.Truncate(path, 0) },
+		"f.yaml: the file has no object":   func(path string) error { return os.Truncate(path, 0) },
 	} {
 		d := newDir(t)
 		d.writeFile("f.yaml", podYAML("good"))

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
@@ -156,7 +157,7 @@ func (r resolver) claimByName(i int, name string) (claim, error) {
 		}
 	}
 	at := r.volumePosition(i).path.Child("persistentVolumeClaim", "claimName")
-	return claim{}, r.at.Problem(field.Invalid(at, shorten(name),
+	return claim{}, r.at.Problem(field.Invalid(at, brief.Name(name),
 		fmt.Sprintf("no such PersistentVolumeClaim in namespace %s%s", r.pod.Namespace, elsewhere)))
 }
 
@@ -201,7 +202,7 @@ func (r resolver) volumeByName(c claim, name string) (Document, error) {
 		return ok && pv.Name == name
 	})
 	if i < 0 {
-		return Document{}, c.Problem(field.Invalid(path, shorten(name), "no such PersistentVolume"))
+		return Document{}, c.Problem(field.Invalid(path, brief.Name(name), "no such PersistentVolume"))
 	}
 	ref := r.documents[i].Object.(*v1.PersistentVolume).Spec.ClaimRef
 	if ref != nil && !isRefTo(ref, c.PersistentVolumeClaim) {
@@ -216,15 +217,15 @@ func describeRef(ref *v1.ObjectReference) string {
 	if ref.UID != "" {
 		text += " with UID " + string(ref.UID)
 	}
-	return shorten(text)
+	return brief.Name(text)
 }
 
 // checkVolume returns an error if the volume lacks the mode or an access mode of the claim.
 func (c claim) checkVolume(pv *v1.PersistentVolume) error {
 	requested, offered := modeOf(c.Spec.VolumeMode), modeOf(pv.Spec.VolumeMode)
 	if requested != offered {
-		return c.Problem(field.Invalid(c.field("volumeMode"), shorten(string(requested)),
-			fmt.Sprintf("PersistentVolume %s has %s", pv.Name, shorten(string(offered)))))
+		return c.Problem(field.Invalid(c.field("volumeMode"), brief.Name(string(requested)),
+			fmt.Sprintf("PersistentVolume %s has %s", pv.Name, brief.Name(string(offered)))))
 	}
 	if !util.AccessModesContainedInAll(pv.Spec.AccessModes, c.Spec.AccessModes) {
 		return c.Problem(field.Invalid(c.field("accessModes"), describeModes(c.Spec.AccessModes),
@@ -248,5 +249,5 @@ func describeModes(modes []v1.PersistentVolumeAccessMode) string {
 	for _, mode := range modes {
 		names = append(names, string(mode))
 	}
-	return shorten(strings.Join(names, ", "))
+	return brief.Name(strings.Join(names, ", "))
 }

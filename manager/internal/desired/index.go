@@ -15,8 +15,8 @@ func (p *Population) replaceDemand(uid types.UID, before, now *Demand) {
 	if now == nil {
 		p.Demands = p.Demands.Without(uid)
 	}
-	p.Failing = withOrWithout(p.Failing, uid, now.HasFailed())
-	p.Kept = withOrWithout(p.Kept, uid, now.KeepsExisting())
+	p.Failing = withMember(p.Failing, uid, now.HasFailed())
+	p.Kept = withMember(p.Kept, uid, now.KeepsExisting())
 	for _, ref := range before.RefsOrNone() {
 		if !slices.Contains(now.RefsOrNone(), ref) {
 			p.dropUser(ref, uid)
@@ -38,12 +38,12 @@ func (p *Population) dropUser(ref reading.Ref, uid types.UID) {
 	}
 }
 
-// withOrWithout returns the set with the pod if is, or else without it.
-func withOrWithout(set naming.UIDSet, uid types.UID, is bool) naming.UIDSet {
+// withMember returns the set with the pod if it is a member, or else without the pod.
+func withMember(set naming.UIDSet, uid types.UID, isMember bool) naming.UIDSet {
 	switch _, was := set.Find(uid); {
-	case is && !was:
+	case isMember && !was:
 		return set.With(uid, struct{}{})
-	case was && !is:
+	case was && !isMember:
 		return set.Without(uid)
 	}
 	return set

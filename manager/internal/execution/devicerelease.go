@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/volumekit/volumekit/internal/brief"
+	"github.com/volumekit/volumekit/internal/input"
 	"github.com/volumekit/volumekit/manager/internal/hostdisk"
 	"github.com/volumekit/volumekit/util/subpath"
 	"github.com/volumekit/volumekit/volume"
@@ -18,7 +18,7 @@ func (r *Runner) checkReleased(ctx context.Context, j Job) error {
 	}
 	use, err := r.Disk.DeviceUse(ctx, j.DevicePath)
 	if err == nil && use == hostdisk.DeviceInUse {
-		err = fmt.Errorf("release device %s: still in use", brief.Name(j.DevicePath))
+		err = fmt.Errorf("release device %s: still in use", input.Quote(j.DevicePath))
 	}
 	if err != nil {
 		return volume.AsTransient(err)

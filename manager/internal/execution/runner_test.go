@@ -278,7 +278,7 @@ func TestDeviceInUse(t *testing.T) {
 	require.NoError(t, b.run(t, operation.MountDevice).Err)
 	b.disk.deviceUse = hostdisk.DeviceInUse
 	out := b.run(t, operation.UnmountDevice)
-	require.ErrorContains(t, out.Err, "release device /dev/disk: still in use")
+	require.ErrorContains(t, out.Err, "release device \"/dev/disk\": still in use")
 	require.Equal(t, actual.Uncertain, out.After.Device)
 	b.disk.deviceUse = hostdisk.DeviceFree
 	require.NoError(t, b.run(t, operation.UnmountDevice).Err)

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 
+	"github.com/volumekit/volumekit/internal/input"
 	"github.com/volumekit/volumekit/manager/internal/ability"
 	"github.com/volumekit/volumekit/manager/internal/actual"
 	"github.com/volumekit/volumekit/volume"
@@ -50,7 +50,7 @@ func unmountForAll(ctx context.Context, j Job) error {
 		return err
 	}
 	if len(refs) > 0 {
-		return volume.AsTransient(fmt.Errorf("unmount device: also mounted at %q", slices.Compact(refs)[:1]))
+		return volume.AsTransient(fmt.Errorf("unmount device: also mounted at %s", input.Quote(refs[0])))
 	}
 	unmounter, err := able.NewDeviceUnmounter()
 	if err != nil {

@@ -12,10 +12,15 @@ import (
 // UniqueName returns the unique name of a volume on this node. A shared volume (attachable,
 // with a device mount, or for one pod at a time) has one name for all pods, and so one
 // operation at a time. Any other volume has one name for each pod.
-func UniqueName(plugin, volumeName string, shared bool, pod types.UID) v1.UniqueVolumeName {
-	if shared {
+func (t Traits) UniqueName(plugin, volumeName string, pod types.UID) v1.UniqueVolumeName {
+	if t.OneName() {
 		return util.GetUniqueVolumeName(plugin, volumeName)
 	}
+	return UniqueNameInPod(plugin, volumeName, pod)
+}
+
+// UniqueNameInPod returns the unique name of a volume that is not shared.
+func UniqueNameInPod(plugin, volumeName string, pod types.UID) v1.UniqueVolumeName {
 	return util.GetUniqueVolumeNameWithPod(pod, plugin, volumeName)
 }
 

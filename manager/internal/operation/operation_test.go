@@ -29,11 +29,11 @@ func TestOpposite(t *testing.T) {
 func TestVerbNames(t *testing.T) {
 	for verb := range LastVerb + 1 {
 		require.NotEmpty(t, verb.String())
-		require.NotEmpty(t, verb.Metric(false))
-		require.NotEmpty(t, verb.Metric(true))
+		require.NotEmpty(t, verb.Metric())
+		require.NotEmpty(t, verb.BlockMetric())
 	}
-	require.Equal(t, "volume_mount", SetUp.Metric(false))
-	require.Equal(t, "map_volume", SetUp.Metric(true))
+	require.Equal(t, "volume_mount", SetUp.Metric())
+	require.Equal(t, "map_volume", SetUp.BlockMetric())
 	require.Equal(t, "set-up a plugin/vol", Operation{Verb: SetUp, Volume: "plugin/vol", Pod: podA}.String())
 	require.Equal(t, "attach plugin/vol", Operation{Verb: Attach, Volume: "plugin/vol"}.String())
 }

@@ -18,8 +18,8 @@ const (
 
 // A verbText holds the names of an operation.
 type verbText struct {
-	name                 string
-	metric, metricDevice string // in metrics, and for block devices
+	name                string
+	metric, blockMetric string // in metrics, and in those of block devices
 }
 
 // verbs are the names of all verbs.
@@ -37,12 +37,10 @@ var verbs = [...]verbText{
 func (v Verb) String() string { return verbs[v].name }
 
 // Metric returns the kubelet's name of the operation in metrics.
-func (v Verb) Metric(block bool) string {
-	if block {
-		return verbs[v].metricDevice
-	}
-	return verbs[v].metric
-}
+func (v Verb) Metric() string { return verbs[v].metric }
+
+// BlockMetric is Metric for an operation of a block device.
+func (v Verb) BlockMetric() string { return verbs[v].blockMetric }
 
 // BringsUp reports whether operations of the verb attach, mount or set up.
 func BringsUp(v Verb) bool { return v == Attach || v == MountDevice || v == SetUp }

@@ -56,7 +56,7 @@ func (l *Layout) addPod(pod types.UID, base string, namesIn func(dir string) ([]
 		for _, plugin := range names(filepath.Join(base, kind)) {
 			dir := filepath.Join(base, kind, plugin)
 			for _, name := range names(dir) {
-				l.Volumes = append(l.Volumes, Volume{pod, plugin, name, filepath.Join(dir, name), kind == "volumeDevices"})
+				l.Volumes = append(l.Volumes, Volume{Pod: pod, Plugin: plugin, Name: name, Path: filepath.Join(dir, name), Block: kind == "volumeDevices"})
 			}
 		}
 	}

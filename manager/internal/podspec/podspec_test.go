@@ -57,10 +57,10 @@ func TestUses(t *testing.T) {
 	uses := UsesOf(pod)
 	require.Len(t, uses, 3)
 	require.Equal(t, []string{"device", "none"}, MissingOf(pod, uses))
-	require.NoError(t, uses["mounted"].Check(false))
-	require.ErrorContains(t, uses["mounted"].Check(true), "volumeMounts")
-	require.NoError(t, uses["device"].Check(true))
-	require.ErrorContains(t, uses["device"].Check(false), "volumeDevices")
+	require.NoError(t, uses["mounted"].CheckFilesystem())
+	require.ErrorContains(t, uses["mounted"].CheckBlock(), "volumeMounts")
+	require.NoError(t, uses["device"].CheckBlock())
+	require.ErrorContains(t, uses["device"].CheckFilesystem(), "volumeDevices")
 }
 
 // TestHasRun: a pod has run if one of its containers, of any kind, runs or has ended.

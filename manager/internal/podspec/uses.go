@@ -1,7 +1,7 @@
 package podspec
 
 import (
-	"fmt"
+	"errors"
 	"slices"
 
 	"github.com/volumekit/volumekit/util/podvolume"
@@ -36,14 +36,19 @@ func MissingOf(pod *v1.Pod, uses map[string]Use) (missing []string) {
 	return missing
 }
 
-// Check returns an error if the use does not fit the mode of the volume: a block device or a
-// file system.
-func (u Use) Check(block bool) error {
-	switch {
-	case block && u.mounted:
-		return fmt.Errorf("a container lists the block device in volumeMounts")
-	case !block && u.device:
-		return fmt.Errorf("a container lists the file system in volumeDevices")
+// CheckBlock returns an error if a container mounts the volume, which is a block device.
+func (u Use) CheckBlock() error {
+	if u.mounted {
+		return errors.New("a container lists the block device in volumeMounts")
+	}
+	return nil
+}
+
+// CheckFilesystem returns an error if a container uses the volume, which is a file system, as a
+// device.
+func (u Use) CheckFilesystem() error {
+	if u.device {
+		return errors.New("a container lists the file system in volumeDevices")
 	}
 	return nil
 }

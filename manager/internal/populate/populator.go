@@ -117,7 +117,11 @@ func (p *Populator) addVolume(ctx context.Context, d *desired.Demand, v *v1.Volu
 	if err := p.checkPodEnding(pod, v, spec); err != nil {
 		return err
 	}
-	if err := use.Check(spec.IsBlock()); err != nil {
+	checkUse := use.CheckFilesystem
+	if spec.IsBlock() {
+		checkUse = use.CheckBlock
+	}
+	if err := checkUse(); err != nil {
 		return err
 	}
 	next, ok := p.unchangedVolume(pod, v, spec, claim)
@@ -186,7 +190,7 @@ func (p *Populator) resolveVolume(ctx context.Context, pod *v1.Pod, v *v1.Volume
 	}
 	key := naming.PodKey{Pod: pod.UID, Name: p.views.DirectoryName(v, spec)}
 	w = desired.DemandedVolume{
-		Place:  naming.Place{Volume: naming.UniqueName(plugin.GetPluginName(), name, traits.OneName(), pod.UID), Key: key},
+		Place:  naming.Place{Volume: traits.UniqueName(plugin.GetPluginName(), name, pod.UID), Key: key},
 		Volume: &desired.Volume{Plugin: plugin.GetPluginName(), Name: name, Spec: spec, Traits: traits, Size: size, ClaimSize: claimed, DeviceMountPath: ability.DeviceMountPathOf(plugin, spec, traits, pod)},
 		Pod:    &desired.Pod{Pod: pod, OuterName: v.Name, Spec: spec, Claim: claim, Args: args, Block: spec.IsBlock()},
 	}

@@ -118,7 +118,7 @@ func TestReconstruct(t *testing.T) {
 			key := naming.PodKey{Pod: "a", Name: "vol"}
 			require.Equal(t, actual.Uncertain, v.StateOf(key))
 			require.Equal(t, key, v.LastPod)
-			require.Equal(t, naming.UniqueName(v.Plugin, v.Name, v.Traits.OneName(), "a"), results[0].Unique)
+			require.Equal(t, v.Traits.UniqueName(v.Plugin, v.Name, "a"), results[0].Unique)
 		})
 	}
 }

@@ -35,7 +35,7 @@ func reconstructVolume(ctx context.Context, plugin volume.VolumePlugin, f poddir
 	if errors.Is(err, volume.ErrNotMounted) || errors.Is(err, volume.ErrUncertain) && isForOnePod(plugin) && !f.Block {
 		// A set-up that was killed leaves a directory without a mount, or a part of a volume. The
 		// plugin tears it down.
-		return v, naming.UniqueName(v.Plugin, f.Name, false, f.Pod), nil
+		return v, naming.UniqueNameInPod(v.Plugin, f.Name, f.Pod), nil
 	}
 	if err != nil {
 		return nil, "", err
@@ -47,7 +47,7 @@ func reconstructVolume(ctx context.Context, plugin volume.VolumePlugin, f poddir
 	if err == nil {
 		err = assumeSharedUncertain(v, plugin)
 	}
-	return v, naming.UniqueName(v.Plugin, v.Name, v.Traits.OneName(), f.Pod), err
+	return v, v.Traits.UniqueName(v.Plugin, v.Name, f.Pod), err
 }
 
 // isForOnePod reports whether a volume of the plugin exists on this node only in its pod, so

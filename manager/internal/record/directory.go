@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/util/safepath"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
@@ -36,7 +37,7 @@ func (r Directory) Write(rec Record) error {
 		_, err = safepath.MkdirAll(context.Background(), r.root, r.Path, 0o700)
 	}
 	if err != nil {
-		return fmt.Errorf("write record of volume %q: %w", rec.Volume, err)
+		return fmt.Errorf("write record of volume %q: %w", brief.Name(string(rec.Volume)), err)
 	}
 	root, err := os.OpenRoot(r.Path)
 	if err != nil {
