@@ -89,16 +89,16 @@ type attachCheck struct {
 	err      error
 }
 
-// schedule schedules the next check, unless one is scheduled.
-func (c *attachChecker) schedule(now time.Time) {
+// scheduleCheck schedules the next check, unless one is scheduled.
+func (c *attachChecker) scheduleCheck(now time.Time) {
 	if c.due.IsZero() {
 		c.due = timeAfter(now, c.config.AttachCheck)
 	}
 }
 
-// start verifies the attached volumes of each plugin in the background. It skips a plugin whose
+// startChecks verifies the attached volumes of each plugin in the background. It skips a plugin whose
 // last check is still in flight.
-func (c *attachChecker) start(ctx context.Context, now time.Time) {
+func (c *attachChecker) startChecks(ctx context.Context, now time.Time) {
 	c.due = time.Time{}
 	if c.verifier == nil {
 		return
@@ -107,13 +107,13 @@ func (c *attachChecker) start(ctx context.Context, now time.Time) {
 	if !isAny {
 		return // until something is attached
 	}
-	c.schedule(now)
+	c.scheduleCheck(now)
 	for _, plugin := range slices.Sorted(maps.Keys(byPlugin)) {
 		if c.inFlight[plugin] {
 			continue
 		}
 		c.inFlight[plugin] = true
-		c.loop.startQuery(func() result { return c.query(ctx, plugin, byPlugin[plugin]) })
+		c.loop.startQuery(func() result { return c.queryPlugin(ctx, plugin, byPlugin[plugin]) })
 	}
 }
 
@@ -134,8 +134,8 @@ func (s *snapshot) attachedByPlugin() (all map[string]map[v1.UniqueVolumeName]*a
 	return all, isAny
 }
 
-// query verifies the attached volumes of a plugin.
-func (c *attachChecker) query(ctx context.Context, name string, queried map[v1.UniqueVolumeName]*actual.Volume) (r attachCheck) {
+// queryPlugin verifies the attached volumes of a plugin.
+func (c *attachChecker) queryPlugin(ctx context.Context, name string, queried map[v1.UniqueVolumeName]*actual.Volume) (r attachCheck) {
 	r = attachCheck{plugin: name, queried: queried}
 	defer plugincall.RecoverPanic(&r.err)
 	plugin, err := c.config.Plugins.FindPluginByName(name)
@@ -154,8 +154,8 @@ func (c *attachChecker) query(ctx context.Context, name string, queried map[v1.U
 	return r
 }
 
-// apply records the result of a check.
-func (c *attachChecker) apply(r attachCheck, now time.Time) {
+// applyAttachCheck records the result of a check.
+func (c *attachChecker) applyAttachCheck(r attachCheck, now time.Time) {
 	delete(c.inFlight, r.plugin)
 	if r.err != nil {
 		c.config.Logger.Warn("check of attached volumes failed", append(plugincall.LogAttrs(r.err), "plugin", r.plugin)...)

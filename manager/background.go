@@ -60,15 +60,17 @@ func (r operationResult) applyTo(_ context.Context, l *loop, now time.Time) {
 type mountCheckResult struct{ mountcheck.Check }
 
 func (r mountCheckResult) applyTo(_ context.Context, l *loop, now time.Time) {
-	l.mounts.apply(r.Check, now)
+	l.mounts.applyCheck(r.Check, now)
 }
 
 func (r scanResult) applyTo(ctx context.Context, l *loop, _ time.Time) { l.restorer.applyScan(ctx, r) }
 
-func (r attachCheck) applyTo(_ context.Context, l *loop, now time.Time) { l.attachments.apply(r, now) }
+func (r attachCheck) applyTo(_ context.Context, l *loop, now time.Time) {
+	l.attachments.applyAttachCheck(r, now)
+}
 
 func (r populationResult) applyTo(_ context.Context, l *loop, now time.Time) {
-	if l.repopulator.apply(r, now) {
+	if l.repopulator.applyPopulation(r, now) {
 		l.installPopulation(r.want, r.Delta)
 	}
 }

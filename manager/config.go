@@ -111,7 +111,7 @@ func (c *Config) check() error {
 	if c.Claims == nil {
 		c.Claims = noClaims{}
 	}
-	c.Events = inOneLine(c.Events)
+	c.Events = serializeEvents(c.Events)
 	if c.Expansions == nil {
 		c.Expansions = func(Expansion) {}
 	}

@@ -61,9 +61,9 @@ type Event struct {
 	Plugin string
 }
 
-// inOneLine serializes events and reduces each message to one line, so that an error text
+// serializeEvents returns a function that reports one event at a time and reduces each message to one line, so that an error text
 // cannot forge lines of an agent's log.
-func inOneLine(report func(Event)) func(Event) {
+func serializeEvents(report func(Event)) func(Event) {
 	if report == nil {
 		return func(Event) {}
 	}

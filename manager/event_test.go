@@ -72,7 +72,7 @@ func TestSharedFailureIsReportedPerPod(t *testing.T) {
 				}
 				n.source.RemovePod("1", "2", "3")
 				require.NoError(t, m.WaitForAllPodsUnmount(t.Context()))
-				settledMountCount(n)
+				stableMountCount(n)
 				n.plugin.Inject(volumetest.Fault{Method: c.method, Err: errors.New("no slot")})
 				n.source.SetPod(pods[0])
 				time.Sleep(time.Hour)

@@ -55,7 +55,7 @@ func TestVolumeIsReleasedBeforeDetach(t *testing.T) {
 				n.source.SetPod(pod)
 				n.up(m, pod)
 				n.source.RemovePod("1")
-				for settledMountCount(n) > 0 {
+				for stableMountCount(n) > 0 {
 					require.Len(t, m.GetVolumesInUse(), 1)
 					time.Sleep(100 * time.Millisecond)
 				}

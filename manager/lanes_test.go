@@ -305,7 +305,7 @@ func TestConcurrentTearDowns(t *testing.T) {
 				require.NoError(t, p.overlaps())
 				n.source.RemovePod("99", "late")
 				require.NoError(t, m.WaitForAllPodsUnmount(t.Context()))
-				require.Zero(t, settledMountCount(n))
+				require.Zero(t, stableMountCount(n))
 				require.Empty(t, m.State().Volumes)
 			})
 		})

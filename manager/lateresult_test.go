@@ -38,9 +38,9 @@ func (l *loop) putVolume(name v1.UniqueVolumeName, v *actual.Volume) *actual.Vol
 // TestVolumeWaitsForDirectory: a volume waits for the volume that is, or may be, in its directory,
 // and is planned again when that volume has gone.
 func TestVolumeWaitsForDirectory(t *testing.T) {
-	for _, there := range []actual.State{actual.Uncertain, actual.Present} {
+	for _, state := range []actual.State{actual.Uncertain, actual.Present} {
 		l := newIdleLoop(t)
-		old := l.putVolume("old", actualVolume(naming.Traits{}, actual.Absent, actual.Absent, map[naming.PodKey]actual.State{podA: there}))
+		old := l.putVolume("old", actualVolume(naming.Traits{}, actual.Absent, actual.Absent, map[naming.PodKey]actual.State{podA: state}))
 		want := desiredVolume(naming.Traits{}, podA)
 		want.Plugin, want.Name = "p", "new"
 		l.want.Populated = true
@@ -52,7 +52,7 @@ func TestVolumeWaitsForDirectory(t *testing.T) {
 			op, _, _ := planning.NextOperation("new", l.want.World, l.have, l.schedule, time.Unix(0, 0))
 			return op.String()
 		}
-		require.Equal(t, operation.Operation{}.String(), next(), "the old one is %v", there)
+		require.Equal(t, operation.Operation{}.String(), next(), "the old volume is %v", state)
 
 		down := execution.Outcome{Job: execution.Job{Operation: operation.Operation{Verb: operation.TearDown, Volume: "old", Pod: podA}, PluginName: "p", Name: "old"}}
 		down.After = execution.StateAfter(old, down)
@@ -148,7 +148,7 @@ func TestLateMountCheckIsDropped(t *testing.T) {
 			for f := range l.schedule.All() {
 				again = again || f.CheckAfter
 			}
-			require.True(t, again, "it is looked at again")
+			require.True(t, again, "the mount is checked again")
 		})
 	}
 }

@@ -58,7 +58,7 @@ func TestSubpathsOfReturningPod(t *testing.T) {
 		defer stop()
 		n.source.RemovePod("1")
 		n.down(m, pod)
-		require.Zero(t, settledMountCount(n))
+		require.Zero(t, stableMountCount(n))
 		require.Empty(t, leftoverPaths(m))
 	})
 }

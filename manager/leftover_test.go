@@ -97,7 +97,7 @@ func TestLeftoverKeepsItsVolume(t *testing.T) {
 				require.NoError(t, os.Remove(n.ghostDir()))
 				time.Sleep(time.Hour)
 				require.Empty(t, m.State().Volumes)
-				require.Zero(t, settledMountCount(n))
+				require.Zero(t, stableMountCount(n))
 			})
 		})
 	}

@@ -164,16 +164,16 @@ func (l *loop) doDueWork(ctx context.Context, now time.Time) {
 		l.resyncAll()
 	}
 	l.restorer.mergeLate()
-	l.restorer.rescan(ctx)
-	l.repopulator.start(ctx, now)
+	l.restorer.startRescan(ctx)
+	l.repopulator.startPopulation(ctx, now)
 	if isDue(l.refresh, now) {
 		l.refresh = timeAfter(now, l.config.Refresh)
 		l.update((*world).remountAll)
 	}
 	if isDue(l.attachments.due, now) {
-		l.attachments.start(ctx, now)
+		l.attachments.startChecks(ctx, now)
 	}
-	l.mounts.start(ctx, now)
+	l.mounts.startCheck(ctx, now)
 	for name, at := range l.replanAt {
 		if isDue(at, now) {
 			delete(l.replanAt, name)

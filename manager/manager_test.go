@@ -201,10 +201,10 @@ func TestSetUpAndTearDown(t *testing.T) {
 
 				n.source.RemovePod("1")
 				n.down(m, one)
-				require.Equal(t, map[bool]int{true: 1, false: 2}[fake.NoDeviceMount], settledMountCount(n))
+				require.Equal(t, map[bool]int{true: 1, false: 2}[fake.NoDeviceMount], stableMountCount(n))
 				n.source.RemovePod("2")
 				require.NoError(t, m.WaitForAllPodsUnmount(t.Context()))
-				require.Zero(t, settledMountCount(n))
+				require.Zero(t, stableMountCount(n))
 				require.Empty(t, n.plugin.AttachedTo(filepath.Join(n.dir, "disk-a")))
 				require.Empty(t, m.State().Volumes)
 				stop()
@@ -219,8 +219,8 @@ func TestSetUpAndTearDown(t *testing.T) {
 	}
 }
 
-// settledMountCount returns the number of mounts once the manager is idle.
-func settledMountCount(n *node) int {
+// stableMountCount returns the number of mounts once the manager is idle.
+func stableMountCount(n *node) int {
 	synctest.Wait()
 	return n.mountCount()
 }
@@ -243,7 +243,7 @@ func TestRestartKeepsDesiredVolumes(t *testing.T) {
 		m, stop := n.run()
 		n.up(m, stays)
 		n.down(m, goes)
-		require.Equal(t, all-2, settledMountCount(n))
+		require.Equal(t, all-2, stableMountCount(n))
 		require.Equal(t, before, n.mountsBelow("/1/"), "what is wanted was touched")
 		stop()
 	})

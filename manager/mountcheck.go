@@ -22,8 +22,8 @@ type mountChecker struct {
 	timer  mountcheck.Timer
 }
 
-// start begins a check in the background, if one is due: a server on a path may not respond.
-func (c *mountChecker) start(ctx context.Context, now time.Time) {
+// startCheck begins a check in the background, if one is due: a server on a path may not respond.
+func (c *mountChecker) startCheck(ctx context.Context, now time.Time) {
 	if !isDue(c.nextCheck(now), now) {
 		return
 	}
@@ -51,8 +51,8 @@ func (c *mountChecker) hasQueued() (isQueued bool) {
 	return isQueued
 }
 
-// apply records the result of a check.
-func (c *mountChecker) apply(s mountcheck.Check, now time.Time) {
+// applyCheck records the result of a check.
+func (c *mountChecker) applyCheck(s mountcheck.Check, now time.Time) {
 	c.timer.End(s, now)
 	c.loop.update(func(w *world) { w.retryNow(s.Changed) })
 	for _, mnt := range s.Gone {

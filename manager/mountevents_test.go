@@ -17,7 +17,7 @@ func TestMountDuringOperationIsChecked(t *testing.T) {
 	const own, at = 7, "/root/pods/a/volumes/p/vol"
 	for name, test := range map[string]struct {
 		changes []mount.MountChange
-		look    bool
+		checked bool
 	}{
 		"nothing":           {nil, false},
 		"its own":           {[]mount.MountChange{{ID: own, Parent: 1, Target: at}}, false},
@@ -33,7 +33,7 @@ func TestMountDuringOperationIsChecked(t *testing.T) {
 			l.recordTableChange(mount.TableChange{Mounts: test.changes})
 			require.True(t, l.mountQueue.IsEmpty(), "before it has ended")
 			l.queueMountCheckAfter(f, execution.Outcome{Job: execution.Job{Operation: f.Operation}, Mount: own})
-			require.Equal(t, test.look, l.mountQueue.HasPlace(naming.Place{Volume: vol, Key: podA}))
+			require.Equal(t, test.checked, l.mountQueue.HasPlace(naming.Place{Volume: vol, Key: podA}))
 		})
 	}
 }

@@ -75,7 +75,7 @@ func TestOutageKeepsVolumes(t *testing.T) {
 				require.Len(t, n.mountsBelow("/1/"), 1, "it was not repaired")
 				n.source.RemovePod("1")
 				n.down(m, pod)
-				require.Zero(t, settledMountCount(n))
+				require.Zero(t, stableMountCount(n))
 			})
 		})
 	}
@@ -178,7 +178,7 @@ func TestOutageKeepsSharedSteps(t *testing.T) {
 				require.Equal(t, 1, n.mountCount())
 				n.source.RemovePod("1")
 				n.down(m, pod)
-				require.Zero(t, settledMountCount(n))
+				require.Zero(t, stableMountCount(n))
 				require.Empty(t, n.plugin.AttachedTo(disk))
 			})
 		})

@@ -53,7 +53,7 @@ func (l *loop) recordOutcome(out execution.Outcome, now time.Time) []Event {
 	}
 	before := l.failures.Get(failureKey{out.Volume, out.Operation.Pod})
 	if out.Verb == operation.Attach && out.Err == nil {
-		l.attachments.schedule(now)
+		l.attachments.scheduleCheck(now)
 	}
 	if out.Verb == operation.Detach && out.Err == nil {
 		l.attachments.endDelay(out.Volume)

@@ -60,7 +60,7 @@ func TestDeletedClaimStaysForItsPods(t *testing.T) {
 				require.Empty(t, n.mountsBelow("/pods/2/"))
 				n.source.RemovePod("1", "2")
 				n.down(m, pod)
-				require.Zero(t, settledMountCount(n))
+				require.Zero(t, stableMountCount(n))
 			})
 		})
 	}

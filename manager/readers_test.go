@@ -58,7 +58,7 @@ func TestWriterWaitsForReaders(t *testing.T) {
 				n.up(m, reads)
 				n.source.RemovePod("1")
 				n.down(m, reads)
-				require.Zero(t, settledMountCount(n))
+				require.Zero(t, stableMountCount(n))
 				stop()
 			})
 		})

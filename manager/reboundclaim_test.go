@@ -67,7 +67,7 @@ func TestPodKeepsVolumeOfReboundClaim(t *testing.T) {
 
 				n.source.RemovePod("1")
 				n.down(m, pod)
-				require.Zero(t, settledMountCount(n))
+				require.Zero(t, stableMountCount(n))
 				n.source.SetPod(pod)
 				n.up(m, pod)
 				require.Equal(t, "b", m.GetMountedVolumesForPod("1")["v0"].Spec.PersistentVolume.Name)

@@ -231,7 +231,7 @@ func TestVanishedMountIsRestored(t *testing.T) {
 					}
 					require.NoError(t, n.kernel.Unmount(t.Context(), target[0].Mountpoint))
 					time.Sleep(time.Second)
-					require.Equal(t, before, settledMountCount(n))
+					require.Equal(t, before, stableMountCount(n))
 					n.up(m, pod)
 				}
 				require.Contains(t, n.reasons(), manager.VolumeVanished)

@@ -54,9 +54,9 @@ type populationResult struct {
 	isOld    bool                // in part older than the last change
 }
 
-// start computes the desired state in the background, if a population is due and none is in flight:
+// startPopulation computes the desired state in the background, if a population is due and none is in flight:
 // a source that does not respond must not delay known volumes.
-func (r *repopulator) start(ctx context.Context, now time.Time) {
+func (r *repopulator) startPopulation(ctx context.Context, now time.Time) {
 	r.collectChanges()
 	if !r.isDue(now) {
 		return
@@ -197,9 +197,9 @@ func (r *repopulator) populateChanged(ctx context.Context, p populate.Populator,
 	return a
 }
 
-// apply records the result of a population, and reports whether the loop has to install it: not
+// applyPopulation records the result of a population, and reports whether the loop has to install it: not
 // after a failed list of pods, nor if the result is outdated.
-func (r *repopulator) apply(a populationResult, now time.Time) (install bool) {
+func (r *repopulator) applyPopulation(a populationResult, now time.Time) (install bool) {
 	r.isRunning = false
 	if a.err != nil {
 		r.config.Logger.Warn("reading the pods of the source failed", plugincall.LogAttrs(a.err)...)

@@ -106,9 +106,9 @@ type scanResult struct {
 	unread  map[string]record.Broken // as brokenRecords
 }
 
-// rescan reads the leftovers again, and new directories, in the background, if a rescan is due and
+// startRescan reads the leftovers again, and new directories, in the background, if a rescan is due and
 // none is in flight.
-func (r *restorer) rescan(ctx context.Context) {
+func (r *restorer) startRescan(ctx context.Context) {
 	if !r.isScanDue || r.isRunning {
 		return
 	}

@@ -369,10 +369,10 @@ func (s *simulation) runJob(j simJob) *execution.Outcome {
 		w.fault = simFault(s.IntN(int(faultCount)))
 	}
 	fault := w.fault
-	if w.takeFault(failStep) {
+	if w.consumeFault(failStep) {
 		w.failIn = s.IntN(6)
 	}
-	if w.takeFault(failMountQueries) {
+	if w.consumeFault(failMountQueries) {
 		w.kernel.Inject(mountQueryFault)
 	}
 	out := j.work()
@@ -459,7 +459,7 @@ func (s *simulation) deliverMountCheck() {
 	if seen := s.mountCheck; seen != nil {
 		s.mountCheck = nil
 		s.log("  mount check: %d gone, %d replaced, %d changed", len(seen.Gone), len(seen.Replaced), len(seen.Changed))
-		s.loop.mounts.apply(*seen, s.now)
+		s.loop.mounts.applyCheck(*seen, s.now)
 		s.runDueWork()
 	}
 }

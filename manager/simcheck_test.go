@@ -124,9 +124,9 @@ func (s *simulation) checkStates() {
 
 // dropNoticed drops the mounts that a mount check has covered.
 func (s *simulation) dropNoticed() {
-	looked := !s.loop.mounts.hasQueued() && !s.loop.mounts.timer.IsRunning() && len(s.pending) == 0
+	isChecked := !s.loop.mounts.hasQueued() && !s.loop.mounts.timer.IsRunning() && len(s.pending) == 0
 	for target := range s.unnoticed {
-		if looked && !s.loop.mounts.timer.IsUnchecked(target) {
+		if isChecked && !s.loop.mounts.timer.IsUnchecked(target) {
 			delete(s.unnoticed, target)
 		}
 	}

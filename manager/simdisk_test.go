@@ -24,7 +24,7 @@ func recordPath(name v1.UniqueVolumeName) string { return simRecords + "/" + rec
 
 // Write writes a record as record.Directory does, one system call after the other.
 func (d simDisk) Write(rec record.Record) error {
-	if d.takeFault(failRecord) {
+	if d.consumeFault(failRecord) {
 		return syscall.ENOSPC
 	}
 	text, err := json.Marshal(rec)
@@ -39,7 +39,7 @@ func (d simDisk) Write(rec record.Record) error {
 	}
 	if err == nil {
 		delete(d.torn, simNameOf(rec.Volume))
-		if d.takeFault(failRecordAfter) {
+		if d.consumeFault(failRecordAfter) {
 			err = syscall.EIO
 		}
 	}
@@ -47,11 +47,11 @@ func (d simDisk) Write(rec record.Record) error {
 }
 
 func (d simDisk) Remove(name v1.UniqueVolumeName) error {
-	if d.takeFault(failRecord) {
+	if d.consumeFault(failRecord) {
 		return syscall.EIO
 	}
 	err := d.unlink(recordPath(name))
-	if err == nil && d.takeFault(failRecordAfter) {
+	if err == nil && d.consumeFault(failRecordAfter) {
 		err = syscall.EIO
 	}
 	return record.IgnoreMissing(err)
@@ -83,7 +83,7 @@ func (d simDisk) RemoveEmptyDirs() { poddirs.RemoveEmptyDirs("/", d.tree.names, 
 
 // RemoveEmptyParents removes directories as hostdisk.Disk does.
 func (d simDisk) RemoveEmptyParents(_ context.Context, name string) error {
-	if d.takeFault(failCleanup) {
+	if d.consumeFault(failCleanup) {
 		return fmt.Errorf("%w: %w", errSimUncertain, syscall.EIO)
 	}
 	for dir := path.Dir(name); dir != "/pods"; dir = path.Dir(dir) {

@@ -196,9 +196,9 @@ func (s *simulation) detachVolume() {
 		return
 	}
 	s.log("another program detaches %s", name)
-	s.loop.attachments.start(context.Background(), s.now) // a volume seen attached has no delay
+	s.loop.attachments.startChecks(context.Background(), s.now) // a volume seen attached has no delay
 	delete(s.world.attached, name)
-	s.loop.attachments.start(context.Background(), s.now)
+	s.loop.attachments.startChecks(context.Background(), s.now)
 	s.runDueWork()
 }
 

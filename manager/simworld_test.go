@@ -101,8 +101,8 @@ func newSimWorld(policy mount.UnmountStep) *simWorld {
 	return w
 }
 
-// takeFault reports whether the fault is the pending one, and clears it.
-func (w *simWorld) takeFault(fault simFault) bool {
+// consumeFault reports whether the fault is the pending one, and clears it.
+func (w *simWorld) consumeFault(fault simFault) bool {
 	if w.fault != fault {
 		return false
 	}
@@ -115,18 +115,18 @@ func (w *simWorld) call(ctx context.Context, do func() error) error {
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case w.takeFault(failBefore):
+	case w.consumeFault(failBefore):
 		return fmt.Errorf("%w: %w", volume.ErrTransient, errSim)
-	case w.takeFault(failFinally):
+	case w.consumeFault(failFinally):
 		return errSim
-	case w.takeFault(failUncertain):
+	case w.consumeFault(failUncertain):
 		return errSimUncertain
 	}
 	err := do()
 	switch {
-	case w.takeFault(panicAfter):
+	case w.consumeFault(panicAfter):
 		panic(errSim)
-	case err == nil && w.takeFault(failAfter):
+	case err == nil && w.consumeFault(failAfter):
 		return errSimUncertain
 	}
 	return err
@@ -178,9 +178,9 @@ func (w *simWorld) unmount(ctx context.Context, target string) error {
 // injectKernelFault makes the next call of the kernel fail if a fault of the kernel is pending.
 func (w *simWorld) injectKernelFault(op string) (after func()) {
 	switch {
-	case w.takeFault(failKernel):
+	case w.consumeFault(failKernel):
 		w.kernel.Inject(mounttest.Fault{Op: op, Err: syscall.EIO, Times: 1})
-	case w.takeFault(failKernelAfter):
+	case w.consumeFault(failKernelAfter):
 		w.kernel.Inject(mounttest.Fault{Op: op, Err: syscall.EIO, Times: 1, After: true})
 	default:
 		return func() {}

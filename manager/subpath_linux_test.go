@@ -55,7 +55,7 @@ func TestSubpathsAreUnmountedFirst(t *testing.T) {
 
 				n.source.RemovePod("1", "2")
 				require.NoError(t, m.WaitForAllPodsUnmount(t.Context()))
-				require.Zero(t, settledMountCount(n))
+				require.Zero(t, stableMountCount(n))
 				require.NoDirExists(t, filepath.Join(n.dir, "root/pods/1"))
 				stop()
 			})
@@ -83,7 +83,7 @@ func TestSubpathsUnderTwoNames(t *testing.T) {
 		require.Len(t, n.mountsBelow(stays), 1)
 		n.source.RemovePod("1")
 		n.down(m, pod)
-		require.Zero(t, settledMountCount(n))
+		require.Zero(t, stableMountCount(n))
 		stop()
 	})
 }

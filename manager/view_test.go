@@ -58,7 +58,7 @@ func requireViewsSurvive(n *node, mode v1.PersistentVolumeAccessMode) {
 	m, stop := n.run()
 	defer stop()
 	n.down(m, pod)
-	require.Zero(n, settledMountCount(n))
+	require.Zero(n, stableMountCount(n))
 	require.Empty(n, m.State().Leftovers)
 }
 

@@ -134,11 +134,11 @@ func (m *Manager) waitFor(ctx context.Context, pod types.UID, options WaitOption
 }
 
 var (
-	errNotPopulated = errors.New("the source has not returned its pods yet")
-	errNotRestored  = errors.New("the manager has not restored its state yet")
-	errNotWanted    = errors.New("the source does not have the pod yet")
-	errStillWanted  = errors.New("the source still has the pod")
-	errQueued       = errors.New("the operation is queued")
+	errNotPopulated   = errors.New("the source has not returned its pods yet")
+	errNotRestored    = errors.New("the manager has not restored its state yet")
+	errPodNotInSource = errors.New("the source does not have the pod yet")
+	errPodInSource    = errors.New("the source still has the pod")
+	errQueued         = errors.New("the operation is queued")
 )
 
 // missingVolumes returns the volumes of the pod that are not up.
@@ -176,7 +176,7 @@ func (s *snapshot) missingVolume(v naming.PodVolume) VolumeError {
 	case failed != nil:
 		return s.failedVolume(v, failed)
 	case !ok:
-		return not(errNotWanted)
+		return not(errPodNotInSource)
 	}
 	return s.causeOf(at, v.Name)
 }
@@ -265,11 +265,11 @@ func (s *snapshot) remainingVolumes(pods ...types.UID) []VolumeError {
 func (s *snapshot) stillDesired(pod types.UID) (left []VolumeError) {
 	demand := s.want.Demands.Get(pod)
 	for _, w := range demand.VolumesOrNone() {
-		left = append(left, VolumeError{Pod: pod, Name: w.Pod.OuterName, Err: errStillWanted})
+		left = append(left, VolumeError{Pod: pod, Name: w.Pod.OuterName, Err: errPodInSource})
 	}
 	for _, f := range demand.FailedOrNone() {
 		if _, listed := demand.VolumeNamed(f.Name); !listed {
-			left = append(left, VolumeError{Pod: pod, Name: f.Name, Err: errStillWanted})
+			left = append(left, VolumeError{Pod: pod, Name: f.Name, Err: errPodInSource})
 		}
 	}
 	return left

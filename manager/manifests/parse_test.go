@@ -40,8 +40,8 @@ var yamlBomb = func() string {
 	return b.String()
 }()
 
-// TestList: a List, as kubectl get -o yaml prints it, counts as its objects.
-func TestList(t *testing.T) {
+// TestListCountsAsItsObjects: a List, as kubectl get -o yaml prints it, counts as its objects.
+func TestListCountsAsItsObjects(t *testing.T) {
 	text := "apiVersion: v1\nkind: List\nmetadata: {resourceVersion: \"\"}\nitems:\n" +
 		"- {apiVersion: v1, kind: Pod, metadata: {name: p, resourceVersion: \"5\"}, spec: {containers: [{name: x}], volumes: [{name: v}]}, status: {phase: Running}}\n" +
 		"- {apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {a: b}}\n" + configYAML

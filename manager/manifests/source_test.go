@@ -110,8 +110,8 @@ func TestFilesAreFollowed(t *testing.T) {
 	}
 }
 
-// TestChanged: the channel receives a value after each change.
-func TestChanged(t *testing.T) {
+// TestChangeIsSentToChannel: the channel receives a value after each change.
+func TestChangeIsSentToChannel(t *testing.T) {
 	d := newDir(t)
 	d.run()
 	for i := range 5 {

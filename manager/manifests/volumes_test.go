@@ -45,8 +45,8 @@ func volumesOf(t *testing.T, text string) ([]Volume, error) {
 	return Volumes(all[i], all)
 }
 
-// TestVolumes: the volumes of a pod have their specifications, through claims of any kind.
-func TestVolumes(t *testing.T) {
+// TestPodVolumesHaveSpecs: the volumes of a pod have their specifications, through claims of any kind.
+func TestPodVolumesHaveSpecs(t *testing.T) {
 	for name, test := range map[string]struct {
 		text, claim string
 		readOnly    bool

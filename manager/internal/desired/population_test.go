@@ -133,9 +133,9 @@ func deviceDemand(uid types.UID, name v1.UniqueVolumeName) *Demand {
 	return &Demand{Pod: pod, Volumes: []DemandedVolume{w}}
 }
 
-// TestJoin: two names of a pod for one volume are read-only only if both are, and the size is
+// TestVolumeJoinsDemands: two names of a pod for one volume are read-only only if both are, and the size is
 // that of a pod that writes.
-func TestJoin(t *testing.T) {
+func TestVolumeJoinsDemands(t *testing.T) {
 	size := resource.MustParse("1Gi")
 	key := naming.PodKey{Pod: "1", Name: "v"}
 	demand := func(readOnly bool, size *resource.Quantity) DemandedVolume {

@@ -205,8 +205,8 @@ func TestInterruptedStep(t *testing.T) {
 	}
 }
 
-// TestTimeout: an operation that takes longer than the timeout ends with an uncertain error.
-func TestTimeout(t *testing.T) {
+// TestSlowOperationEndsUncertain: an operation that takes longer than the timeout ends with an uncertain error.
+func TestSlowOperationEndsUncertain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newFixture(t)
 		b.bringUp(t)
@@ -284,9 +284,9 @@ func TestDeviceInUse(t *testing.T) {
 	require.NoError(t, b.run(t, operation.UnmountDevice).Err)
 }
 
-// TestExpand: an expansion passes the sizes and paths of the volume, and records the size. One that
+// TestExpansionRecordsSize: an expansion passes the sizes and paths of the volume, and records the size. One that
 // the plugin does not support for the volume succeeds without an event.
-func TestExpand(t *testing.T) {
+func TestExpansionRecordsSize(t *testing.T) {
 	for name, test := range map[string]struct {
 		err    error
 		silent bool

@@ -28,9 +28,9 @@ func newKernel(t *testing.T) (kernel *mounttest.Fake, dir string) {
 	return kernel, dir
 }
 
-// TestAt: the state has the ID of the mount, and a path that is missing or no mount point has no
+// TestStateHasMountID: the state has the ID of the mount, and a path that is missing or no mount point has no
 // mount.
-func TestAt(t *testing.T) {
+func TestStateHasMountID(t *testing.T) {
 	kernel, dir := newKernel(t)
 	mounted, err := At(t.Context(), kernel, dir+"/mounted")
 	require.NoError(t, err)
@@ -58,8 +58,8 @@ func TestQueryWithoutIDs(t *testing.T) {
 	}
 }
 
-// TestBelow: the number changes with each mount below the path, and with no other mount.
-func TestBelow(t *testing.T) {
+// TestBelowChangesWithMountsBelow: the number changes with each mount below the path, and with no other mount.
+func TestBelowChangesWithMountsBelow(t *testing.T) {
 	at := func(id int, path string) mount.Info { return mount.Info{ID: id, Mountpoint: path} }
 	others := []mount.Info{at(1, "/"), at(2, "/a"), at(3, "/ab"), at(4, "/b/a/c")}
 	require.Zero(t, Below(others, "/a"))

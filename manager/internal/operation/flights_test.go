@@ -8,9 +8,9 @@ import (
 	"github.com/volumekit/volumekit/manager/internal/naming"
 )
 
-// TestFlights: flights are found by their operation and listed by volume, the oldest first. A copy
+// TestFlightsAreFoundByOperation: flights are found by their operation and listed by volume, the oldest first. A copy
 // keeps its flights.
-func TestFlights(t *testing.T) {
+func TestFlightsAreFoundByOperation(t *testing.T) {
 	first := &Flight{Operation: Operation{Verb: TearDown, Volume: "a", Pod: podA}}
 	second := &Flight{Operation: Operation{Verb: TearDown, Volume: "a", Pod: naming.PodKey{Pod: "b", Name: "vol"}}}
 	other := &Flight{Operation: Operation{Verb: Attach, Volume: "b"}}

@@ -10,9 +10,9 @@ import (
 
 var podA = naming.PodKey{Pod: "a", Name: "vol"}
 
-// TestOpposite: the opposite of a set-up is the tear-down of the same volume and pod, and the reverse.
+// TestOppositeIsSymmetric: the opposite of a set-up is the tear-down of the same volume and pod, and the reverse.
 // Expand is its own opposite.
-func TestOpposite(t *testing.T) {
+func TestOppositeIsSymmetric(t *testing.T) {
 	for verb := range LastVerb + 1 {
 		op := Operation{Verb: verb, Volume: "plugin/vol", Pod: podA}
 		opposite := op.Opposite()
@@ -38,8 +38,8 @@ func TestVerbNames(t *testing.T) {
 	require.Equal(t, "attach plugin/vol", Operation{Verb: Attach, Volume: "plugin/vol"}.String())
 }
 
-// TestCompare: operations are ordered by verb, then by volume, then by pod.
-func TestCompare(t *testing.T) {
+// TestOperationsAreOrderedByVerb: operations are ordered by verb, then by volume, then by pod.
+func TestOperationsAreOrderedByVerb(t *testing.T) {
 	sorted := []Operation{
 		{Verb: TearDown, Volume: "b", Pod: podA},
 		{Verb: Attach, Volume: "a"},

@@ -43,8 +43,8 @@ func actualVolume(t naming.Traits, attached, device actual.State, pods map[namin
 	return v
 }
 
-// TestOperations: the next operation of one volume, by its desired and actual state and the schedule.
-func TestOperations(t *testing.T) {
+// TestNextOperation: the next operation of one volume, by its desired and actual state and the schedule.
+func TestNextOperation(t *testing.T) {
 	at := time.Unix(1000, 0)
 	size := func(text string) *resource.Quantity { q := resource.MustParse(text); return &q }
 	both := map[naming.PodKey]actual.State{podA: actual.Uncertain, podB: actual.Present}

@@ -47,9 +47,9 @@ func TestHasSameClaim(t *testing.T) {
 	require.False(t, HasSameClaim(readOnly, &readOnly.Spec.Volumes[0], last))
 }
 
-// TestUses: a volume is used by the mounts and the devices of containers, and each use has to fit
+// TestUseFitsVolumeMode: a volume is used by the mounts and the devices of containers, and each use has to fit
 // its mode.
-func TestUses(t *testing.T) {
+func TestUseFitsVolumeMode(t *testing.T) {
 	pod := podOf([]v1.Volume{byClaim("mounted", "a", false), byClaim("idle", "b", false)}, v1.Container{
 		VolumeMounts:  []v1.VolumeMount{{Name: "mounted"}, {Name: "none"}},
 		VolumeDevices: []v1.VolumeDevice{{Name: "device"}},

@@ -14,10 +14,10 @@ func storage(text string) v1.ResourceList {
 	return v1.ResourceList{v1.ResourceStorage: resource.MustParse(text)}
 }
 
-// TestSizes: the requested size is the larger one of capacity and request, and the capacity
+// TestRequestedSize: the requested size is the larger one of capacity and request, and the capacity
 // alone if a controller expands volumes; a volume that is not
 // written to, or has no size, is not grown.
-func TestSizes(t *testing.T) {
+func TestRequestedSize(t *testing.T) {
 	plugin := volumetest.NewFakePlugin(volumetest.FakeConfig{})
 	claim := &v1.PersistentVolumeClaim{}
 	claim.Spec.Resources.Requests, claim.Status.Capacity = storage("2Gi"), storage("1Gi")

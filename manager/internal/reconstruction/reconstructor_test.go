@@ -88,9 +88,9 @@ func setUp(t *testing.T, plugin volume.VolumePlugin, spec *volume.Spec) poddirs.
 	return poddirs.Volume{Pod: "a", Plugin: escaped(t, plugin), Name: spec.Name(), Path: m.GetPath()}
 }
 
-// TestReconstruct: a reconstructed volume is uncertain in its pod, and in the shared steps that its
+// TestReconstructedVolumeIsUncertain: a reconstructed volume is uncertain in its pod, and in the shared steps that its
 // plugin has.
-func TestReconstruct(t *testing.T) {
+func TestReconstructedVolumeIsUncertain(t *testing.T) {
 	for name, test := range map[string]struct {
 		fake             volumetest.FakeConfig
 		attached, device actual.State
@@ -123,9 +123,9 @@ func TestReconstruct(t *testing.T) {
 	}
 }
 
-// TestUnrecognized: a directory without a plugin, or that its plugin does not recognize, is an error.
+// TestUnrecognizedDirectoryIsError: a directory without a plugin, or that its plugin does not recognize, is an error.
 // An uncertain error of a volume that exists only in its pod is a half set-up volume.
-func TestUnrecognized(t *testing.T) {
+func TestUnrecognizedDirectoryIsError(t *testing.T) {
 	failure := errors.New("no luck")
 	for name, test := range map[string]struct {
 		plugin string // escaped; empty: the registered one
@@ -168,8 +168,8 @@ func TestUnrecognized(t *testing.T) {
 // onlyPerPod is a plugin without abilities.
 type onlyPerPod struct{ volume.VolumePlugin }
 
-// TestScope: an unrecognized directory has the scope that its plugin returns; none after a panic.
-func TestScope(t *testing.T) {
+// TestLeftoverScopeIsThePlugins: an unrecognized directory has the scope that its plugin returns; none after a panic.
+func TestLeftoverScopeIsThePlugins(t *testing.T) {
 	for _, panics := range []bool{false, true} {
 		host, kernel, _ := newHost(t)
 		plugin := scopedPlugin{volumetest.NewFakePlugin(volumetest.FakeConfig{Mounter: kernel}), panics}

@@ -43,8 +43,8 @@ func exampleRecord() record.Record {
 	return *record.Of(vol, v, naming.PodKey{Pod: podB, Name: "vol"})
 }
 
-// TestRecords: a written record is read unchanged, and an unfinished temporary file has no effect.
-func TestRecords(t *testing.T) {
+// TestRecordIsReadUnchanged: a written record is read unchanged, and an unfinished temporary file has no effect.
+func TestRecordIsReadUnchanged(t *testing.T) {
 	host, err := volume.NewHost(t.Context(), t.TempDir())
 	require.NoError(t, err)
 	r, err := record.NewDirectory(host)

@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestIncrease: the pause doubles from its first length to its largest, and ends that long after
+// TestBackoffDoubles: the pause doubles from its first length to its largest, and ends that long after
 // the failure.
-func TestIncrease(t *testing.T) {
+func TestBackoffDoubles(t *testing.T) {
 	now := time.Unix(1000, 0)
 	var backoff Backoff
 	for _, want := range []time.Duration{1, 2, 4, 8, 10, 10} {
@@ -19,8 +19,8 @@ func TestIncrease(t *testing.T) {
 	require.Equal(t, time.Duration(3), Backoff{}.Increase(5, 3, now).Length, "the first length is above the largest")
 }
 
-// TestEarlier: the zero time is later than any other.
-func TestEarlier(t *testing.T) {
+// TestEarlierIgnoresZeroTime: the zero time is later than any other.
+func TestEarlierIgnoresZeroTime(t *testing.T) {
 	first, second := time.Unix(1, 0), time.Unix(2, 0)
 	for _, test := range []struct{ a, b, want time.Time }{
 		{first, second, first},

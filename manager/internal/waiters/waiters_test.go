@@ -7,9 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestWaiters: a waiter is woken for its pod, once until it receives, and for any pod without
+// TestWaitersAreWokenForTheirPod: a waiter is woken for its pod, once until it receives, and for any pod without
 // a UID; a removed waiter is not woken.
-func TestWaiters(t *testing.T) {
+func TestWaitersAreWokenForTheirPod(t *testing.T) {
 	var w Waiters
 	one, other, any := w.Add("1"), w.Add("2"), w.Add("")
 	woken := func() (names []string) {
