@@ -61,8 +61,8 @@ type Event struct {
 	Plugin string
 }
 
-// serializeEvents returns a function that reports one event at a time and reduces each message to one line, so that an error text
-// cannot forge lines of an agent's log.
+// serializeEvents returns a function that reports one event at a time and reduces each message to
+// one line, so that an error text cannot forge lines of an agent's log. Nil discards events.
 func serializeEvents(report func(Event)) func(Event) {
 	if report == nil {
 		return func(Event) {}

@@ -21,7 +21,9 @@ import (
 // simulation has its own.
 type disk interface {
 	execution.Disk
+	// Read returns the records of volumes, and the unreadable ones by file.
 	Read() ([]record.Record, map[string]record.Broken)
+	// RecordDir returns the directory of the records.
 	RecordDir() string
 	// FindVolumes returns the directories of pods' volumes.
 	FindVolumes() (poddirs.Layout, error)
@@ -106,8 +108,8 @@ type scanResult struct {
 	unread  map[string]record.Broken // as brokenRecords
 }
 
-// startRescan reads the leftovers again, and new directories, in the background, if a rescan is due and
-// none is in flight.
+// startRescan reads the leftovers again, and new directories, in the background, if a rescan is due
+// and none is in flight.
 func (r *restorer) startRescan(ctx context.Context) {
 	if !r.isScanDue || r.isRunning {
 		return
@@ -178,7 +180,7 @@ func (w *world) mergeReconstructed(r reconstruction.Volume) (left []Leftover) {
 	switch {
 	case w.isKnown(r.Found):
 		return nil
-	case r.Err == nil && w.schedule.IsBusy(r.Unique): // the next time
+	case r.Err == nil && w.schedule.IsBusy(r.Unique): // the next rescan merges the volume
 		r.Err = errBusy
 		fallthrough
 	case r.Err != nil:
