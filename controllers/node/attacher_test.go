@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -77,9 +79,10 @@ type attachWorld struct {
 	*testing.T
 	*usedVolumes
 	*node.Attacher
-	server *apitest.Server
-	nodes  api.Nodes // of the test
-	end    func()
+	server  *apitest.Server
+	cluster api.NodesGetter // of the attacher; nil: the one of the server
+	nodes   api.Nodes       // of the test
+	end     func()
 }
 
 const agent = "agent"
@@ -114,8 +117,11 @@ func (w *attachWorld) deleteNode() {
 // start runs an attacher, as after a start of the program.
 func (w *attachWorld) start() {
 	w.Helper()
+	if w.cluster == nil {
+		w.cluster = w.server.Connect(agent)
+	}
 	var err error
-	w.Attacher, err = node.NewAttacher(node.AttacherConfig{Cluster: w.server.Connect(agent), Node: "node-1"})
+	w.Attacher, err = node.NewAttacher(node.AttacherConfig{Cluster: w.cluster, Node: "node-1"})
 	require.NoError(w, err)
 	ctx, cancel := context.WithCancel(w.Context())
 	ended := make(chan error, 1)
@@ -266,6 +272,80 @@ func TestForeignChangeOfVolumesInUse(t *testing.T) {
 		require.Equal(t, names{"a"}, w.inUse())
 		require.Equal(t, []names{{"a"}, {}, {"a"}}, w.takeMarked())
 	})
+}
+
+// A replacingCluster replaces the effect of patches of nodes.
+type replacingCluster struct {
+	nodes api.Nodes
+	patch func(ctx context.Context, data []byte) (*v1.Node, error)
+}
+
+func (c replacingCluster) Nodes() api.Nodes { return replacedNodes{c.nodes, c.patch} }
+
+// replacedNodes are the nodes of a replacingCluster.
+type replacedNodes struct {
+	api.Nodes
+	patch func(ctx context.Context, data []byte) (*v1.Node, error)
+}
+
+func (r replacedNodes) Patch(ctx context.Context, _ string, _ types.PatchType, data []byte, _ metav1.PatchOptions, _ ...string) (*v1.Node, error) {
+	return r.patch(ctx, data)
+}
+
+// TestReplacedList: a list that the status does not keep is written again after pauses that grow to
+// some minutes. A changed list is written at once. After a list was kept for long, the pauses are short
+// again.
+func TestReplacedList(t *testing.T) {
+	for name, isReplaced := range map[string]bool{"a webhook removes the list": false, "another program replaces the list": true} {
+		t.Run(name, func(t *testing.T) {
+			inAttachWorld(t, func(w *attachWorld) {
+				client := w.server.Connect(agent).Nodes()
+				var isHealed atomic.Bool
+				var patches atomic.Int64
+				w.cluster = replacingCluster{client, func(ctx context.Context, data []byte) (*v1.Node, error) {
+					patches.Add(1)
+					if !isReplaced && !isHealed.Load() {
+						data = []byte(`{}`)
+					}
+					n, err := client.Patch(ctx, "node-1", types.MergePatchType, data, metav1.PatchOptions{}, "status")
+					if isReplaced && !isHealed.Load() && err == nil {
+						_, err = w.nodes.Patch(ctx, "node-1", types.MergePatchType, []byte(`{"status":{"volumesInUse":["other"]}}`), metav1.PatchOptions{}, "status")
+					}
+					return n, err
+				}}
+				w.use("a")
+				w.start()
+				time.Sleep(time.Second)
+				require.GreaterOrEqual(t, patches.Load(), int64(2), "the first repetition has no pause")
+				time.Sleep(time.Hour)
+				require.LessOrEqual(t, patches.Load(), int64(25))
+				patches.Store(0)
+				time.Sleep(24 * time.Hour)
+				require.LessOrEqual(t, patches.Load(), int64(24*12))
+				require.GreaterOrEqual(t, patches.Load(), int64(24*8))
+
+				patches.Store(0)
+				w.use("a", "b")
+				synctest.Wait()
+				require.EqualValues(t, 1, patches.Load(), "a changed list")
+				time.Sleep(time.Hour)
+				isHealed.Store(true)
+				time.Sleep(10 * time.Minute)
+				require.Equal(t, names{"a", "b"}, w.inUse())
+				time.Sleep(time.Hour)
+				patches.Store(0)
+				for range 3 { // a few foreign changes now and then are reverted soon
+					for range 2 {
+						w.change(func(s *v1.NodeStatus) { s.VolumesInUse = nil })
+						time.Sleep(2 * time.Second)
+						require.Equal(t, names{"a", "b"}, w.inUse())
+					}
+					time.Sleep(time.Hour)
+				}
+				require.EqualValues(t, 6, patches.Load())
+			})
+		})
+	}
 }
 
 // TestFaultsOfWrites: a failed write is repeated until it succeeds. If it took effect, it is not.

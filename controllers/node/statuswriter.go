@@ -27,7 +27,8 @@ type VolumesInUse interface {
 // field: until the manager has restored the volumes of an earlier run, the status keeps the
 // volumes of that run. Changes during a write are merged into the next write. A failed write is
 // repeated with a growing pause for as long as it takes; after a conflict Run reads the node again
-// at once. Before a write that removes volumes, and after each write, Run passes the reported
+// at once. If another program or a webhook replaces the list again and again, the pause before the
+// next write of the same list grows to some minutes; a changed list is written at once. Before a write that removes volumes, and after each write, Run passes the reported
 // volumes to MarkVolumesAsReportedInUse. A second call returns an error.
 func (a *Attacher) Run(ctx context.Context, volumes VolumesInUse) error {
 	a.mu.Lock()
@@ -57,10 +58,7 @@ func (a *Attacher) Run(ctx context.Context, volumes VolumesInUse) error {
 			sleep(ctx, pauseBetweenWrites)
 		default:
 			failures = 0
-			select {
-			case <-a.poked:
-			case <-ctx.Done():
-			}
+			w.wait(ctx)
 		}
 	}
 	return nil
@@ -78,15 +76,25 @@ const (
 // pauseAfter returns the pause after a number of failures in a row: at least the pause that the
 // API server demands, up to mostDemandedPause, and with a random part of up to half of it.
 func pauseAfter(failures int, err error) time.Duration {
-	pause := mostPause
-	if failures < 7 {
-		pause = min(mostPause, firstPause<<(failures-1))
-	}
+	pause := growingPause(failures, mostPause)
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
 		pause = max(pause, min(time.Duration(seconds)*time.Second, mostDemandedPause))
 	}
-	return pause + rand.N(pause/2)
+	return randomized(pause)
 }
+
+// growingPause returns the pause after a number of failures or repetitions: doubled with each one up
+// to most.
+func growingPause(count int, most time.Duration) time.Duration {
+	if count > 10 {
+		return most
+	}
+	return min(most, firstPause<<(count-1))
+}
+
+// randomized adds a random part of up to half of a pause, so that not all nodes call a restarted API
+// server at once.
+func randomized(pause time.Duration) time.Duration { return pause + rand.N(pause/2) }
 
 // sleep returns after the pause, or when ctx ends.
 func sleep(ctx context.Context, pause time.Duration) {
@@ -103,6 +111,23 @@ type statusWriter struct {
 	*Attacher
 	volumes VolumesInUse
 	marked  []v1.UniqueVolumeName // as passed to MarkVolumesAsReportedInUse last
+	pace    repeatPace
+}
+
+// wait returns after a change of the node or of the volumes in use, at the earliest time of the next
+// write of the same list, or when ctx ends.
+func (w *statusWriter) wait(ctx context.Context) {
+	var next <-chan time.Time
+	if pause := time.Until(w.pace.next); pause > 0 {
+		timer := time.NewTimer(pause)
+		defer timer.Stop()
+		next = timer.C
+	}
+	select {
+	case <-w.poked:
+	case <-next:
+	case <-ctx.Done():
+	}
 }
 
 // write writes the status if it differs from the volumes in use, and passes the reported volumes
@@ -122,7 +147,10 @@ func (w *statusWriter) write(ctx context.Context) (wrote bool, err error) {
 // plan returns the write to send; nil: none. The volumes in use are read under the lock, so that an
 // Attach either sees the write, or belongs to a volume that the manager already reports as in use.
 func (w *statusWriter) plan() (next *statusWrite) {
-	w.update(func(s *nodeStatus) { next = s.plan(w.volumes.CompleteVolumesInUse()) })
+	w.update(func(s *nodeStatus) {
+		names, complete := w.volumes.CompleteVolumesInUse()
+		next = s.plan(names, complete && w.pace.permits(names, time.Now()))
+	})
 	w.mark()
 	return next
 }
@@ -152,6 +180,7 @@ func (w *statusWriter) send(ctx context.Context, write *statusWrite) error {
 			s.write = nil
 			s.record(node)
 		})
+		w.recordWrite(write.names)
 		return nil
 	}
 	if isRefused(err) {
@@ -163,6 +192,15 @@ func (w *statusWriter) send(ctx context.Context, write *statusWrite) error {
 		}
 	}
 	return fmt.Errorf("patch the status of node %q: %w", w.config.Node, err)
+}
+
+// recordWrite records a successful write, and logs repetitions of it.
+func (w *statusWriter) recordWrite(names []v1.UniqueVolumeName) {
+	w.pace.record(names, time.Now())
+	if w.pace.repeats > 0 {
+		w.config.Logger.Warn("another program or a webhook replaces node.status.volumesInUse, writing it again",
+			"node", w.config.Node, "repetitions", w.pace.repeats, "next", w.pace.next)
+	}
 }
 
 // read reads the node from the API server.
