@@ -20,12 +20,12 @@ import (
 // [VolumeAttachments] is one. A volume is named by its driver and its volume handle.
 type AttachmentReader interface {
 	// WaitForAttachment waits until the volume is attached, and returns the publish context for
-	// its driver, which may be empty.
+	// its driver, which may be empty. An error that the driver reports ends the wait once.
 	WaitForAttachment(ctx context.Context, driver, handle string) (metadata map[string]string, err error)
 	// IsAttached returns the last known state of a volume that WaitForAttachment has returned, or
 	// waits for; known is false for other volumes.
 	IsAttached(driver, handle string) (attached, known bool)
-	// ReleaseAttachment ends the interest in a volume.
+	// ReleaseAttachment ends the interest in a volume, also in one for which all waits have failed.
 	ReleaseAttachment(driver, handle string)
 }
 
@@ -55,6 +55,9 @@ type VolumeAttachments struct {
 	ended   bool            // no further watch starts
 	running sync.WaitGroup  // watches
 	watched map[string]*watchedAttachment
+	// failed has the last errors of drivers that waits have returned, by the names of the objects,
+	// until the volume is attached or released.
+	failed map[string]*storagev1.VolumeError
 }
 
 // A watchedAttachment is a VolumeAttachment that is waited for or used.
@@ -79,7 +82,7 @@ func NewVolumeAttachments(config VolumeAttachmentsConfig) (*VolumeAttachments, e
 		return nil, fmt.Errorf("node: %w", field.Required(at.Child("Node"), "a VolumeAttachment has the name of its node"))
 	}
 	config.Logger = cmp.Or(config.Logger, slog.New(slog.DiscardHandler))
-	return &VolumeAttachments{config: config, watched: map[string]*watchedAttachment{}}, nil
+	return &VolumeAttachments{config: config, watched: map[string]*watchedAttachment{}, failed: map[string]*storagev1.VolumeError{}}, nil
 }
 
 // Run watches the VolumeAttachments that are waited for or used until ctx ends; then it returns
@@ -156,10 +159,13 @@ func (v *VolumeAttachments) release(name string, change func(*watchedAttachment)
 
 // WaitForAttachment waits until status.attached of the VolumeAttachment is true and the object is
 // not being deleted, and returns a copy of status.attachmentMetadata. The object stays watched
-// until ReleaseAttachment; a further wait for it returns at once. If the driver reports an error
-// during the wait, or ctx ends, the error is an [*AttachmentError], which is transient; an error
-// that the driver reported before the wait is part of it but does not end the wait: the
-// controller tries again. WaitForAttachment also waits for Run and, during an outage, for the API
+// until ReleaseAttachment; a further wait for it returns at once.
+//
+// An error in status.attachError ends the wait, also if the driver reported the error before the
+// wait: the result is an [*AttachmentError] with the message and the time. The controller then tries
+// again, so that a further wait for the volume continues with the same error, and ends with the next
+// one, or with the volume attached. If ctx ends first the result is an [*AttachmentError] as well.
+// Both are transient. WaitForAttachment also waits for Run and, during an outage, for the API
 // server.
 func (v *VolumeAttachments) WaitForAttachment(ctx context.Context, driver, handle string) (metadata map[string]string, err error) {
 	switch {
@@ -176,8 +182,8 @@ func (v *VolumeAttachments) WaitForAttachment(ctx context.Context, driver, handl
 		w.isUsed = w.isUsed || isAttached
 	})
 	waited := &AttachmentError{Name: name, Driver: driver, Handle: handle, Node: v.config.Node}
-	var reported *storagev1.VolumeError // before the wait
-	for first := true; ; {
+	before := v.lastFailure(name)
+	for {
 		v.mu.Lock()
 		changed := w.changed
 		v.mu.Unlock()
@@ -186,10 +192,10 @@ func (v *VolumeAttachments) WaitForAttachment(ctx context.Context, driver, handl
 		switch {
 		case waited.State == "":
 			isAttached = true
+			v.forgetFailure(name)
 			return maps.Clone(object.Status.AttachmentMetadata), nil
-		case known && first:
-			first, reported = false, waited.AttachError
-		case known && waited.AttachError != nil && !isSameError(waited.AttachError, reported):
+		case waited.AttachError != nil && !isSameError(waited.AttachError, before):
+			v.recordFailure(name, waited.AttachError)
 			waited.Err = ErrAttachFailed
 			return nil, waited
 		}
@@ -201,6 +207,25 @@ func (v *VolumeAttachments) WaitForAttachment(ctx context.Context, driver, handl
 			return nil, waited
 		}
 	}
+}
+
+// lastFailure returns the last error of the driver that a wait for the object has returned, or nil.
+func (v *VolumeAttachments) lastFailure(name string) *storagev1.VolumeError {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.failed[name]
+}
+
+func (v *VolumeAttachments) recordFailure(name string, failure *storagev1.VolumeError) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.failed[name] = failure
+}
+
+func (v *VolumeAttachments) forgetFailure(name string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.failed, name)
 }
 
 // IsAttached reports whether the VolumeAttachment is attached by its last known state: an outage of
@@ -220,8 +245,10 @@ func (v *VolumeAttachments) IsAttached(driver, handle string) (attached, known b
 	return state.State == "", known
 }
 
-// ReleaseAttachment ends the watch of a VolumeAttachment, unless another call waits for it. For an
-// object that is not watched it does nothing.
+// ReleaseAttachment ends the watch of a VolumeAttachment, unless another call waits for it, and
+// drops the record of the error that waits have returned. For another object it does nothing.
 func (v *VolumeAttachments) ReleaseAttachment(driver, handle string) {
-	v.release(VolumeAttachmentName(driver, handle, v.config.Node), func(w *watchedAttachment) { w.isUsed = false })
+	name := VolumeAttachmentName(driver, handle, v.config.Node)
+	v.forgetFailure(name)
+	v.release(name, func(w *watchedAttachment) { w.isUsed = false })
 }

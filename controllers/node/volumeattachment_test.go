@@ -190,44 +190,86 @@ func TestReleaseAttachment(t *testing.T) {
 	})
 }
 
-// TestAttachErrors: an error that the driver reports during the wait ends the wait; an earlier one
-// does not, and is in the error at the end of ctx.
+// TestAttachErrors: an error of the driver ends the wait, with its message and time, also if the
+// driver reported the error before the wait began. A further wait goes on with the same error, and
+// ends with the next one, or with the volume attached.
 func TestAttachErrors(t *testing.T) {
-	inCSIWorld(t, func(w *csiWorld) {
-		w.create()
-		a := w.begin()
-		time.Sleep(time.Second)
-		at := time.Now().UTC().Format(time.RFC3339)
-		w.reportError("no room")
-		require.True(t, a.isDone())
-		require.ErrorIs(t, a.err, node.ErrAttachFailed)
-		require.ErrorContains(t, a.err, "attach failed at "+at+": no room")
-		require.Equal(t, volume.Transient, volume.KindOf(a.err))
-		var failed *node.AttachmentError
-		require.ErrorAs(t, a.err, &failed)
-		require.Equal(t, "no room", failed.AttachError.Message)
+	for name, isEarlier := range map[string]bool{"during the wait": false, "before the wait": true} {
+		t.Run(name, func(t *testing.T) {
+			inCSIWorld(t, func(w *csiWorld) {
+				w.create()
+				var a *waiting
+				if !isEarlier {
+					a = w.begin()
+				}
+				time.Sleep(time.Second)
+				at := time.Now().UTC().Format(time.RFC3339)
+				w.reportError("no room")
+				if isEarlier {
+					time.Sleep(time.Hour)
+					a = w.begin()
+				}
+				require.True(t, a.isDone())
+				require.ErrorIs(t, a.err, node.ErrAttachFailed)
+				require.ErrorContains(t, a.err, "attach failed at "+at+": no room")
+				require.Equal(t, volume.Transient, volume.KindOf(a.err))
+				var failed *node.AttachmentError
+				require.ErrorAs(t, a.err, &failed)
+				require.Equal(t, "no room", failed.AttachError.Message)
+				require.Equal(t, at, failed.AttachError.Time.UTC().Format(time.RFC3339))
 
-		a = w.begin()
-		time.Sleep(time.Hour)
-		require.False(t, a.isDone(), "an error from before the wait")
-		cause := errors.New("out of patience")
-		a.cancel(cause)
-		require.True(t, a.isDone())
-		require.ErrorIs(t, a.err, cause)
-		require.ErrorContains(t, a.err, "no room")
-		require.ErrorContains(t, a.err, w.get().Name)
+				a = w.begin()
+				time.Sleep(time.Hour)
+				require.False(t, a.isDone(), "an error that a wait has returned")
+				cause := errors.New("out of patience")
+				a.cancel(cause)
+				require.True(t, a.isDone())
+				require.ErrorIs(t, a.err, cause)
+				require.ErrorContains(t, a.err, "no room")
+				require.ErrorContains(t, a.err, w.get().Name)
 
-		a = w.begin()
-		time.Sleep(time.Hour)
-		w.reportError("no room") // another attempt
-		require.True(t, a.isDone())
-		require.ErrorIs(t, a.err, node.ErrAttachFailed)
+				first, second := w.begin(), w.begin()
+				time.Sleep(time.Hour)
+				w.reportError("no room") // another attempt
+				for _, a := range []*waiting{first, second} {
+					require.True(t, a.isDone())
+					require.ErrorIs(t, a.err, node.ErrAttachFailed)
+				}
 
-		a = w.begin()
-		w.reportAttached()
-		require.True(t, a.isDone())
-		require.NoError(t, a.err)
-	})
+				a = w.begin()
+				w.reportAttached()
+				require.True(t, a.isDone())
+				require.NoError(t, a.err)
+			})
+		})
+	}
+}
+
+// TestReleaseForgetsAttachErrors: after a release, and after the volume was attached, an error counts
+// as new again.
+func TestReleaseForgetsAttachErrors(t *testing.T) {
+	for name, end := range map[string]func(*csiWorld){
+		"released": func(w *csiWorld) { w.reader.ReleaseAttachment(driver, handle) },
+		"attached": func(w *csiWorld) {
+			failure := w.get().Status.AttachError
+			w.reportAttached()
+			require.True(w, w.begin().isDone())
+			w.report(func(s *storagev1.VolumeAttachmentStatus) { s.Attached, s.AttachError = false, failure })
+			w.requireState(false, true)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inCSIWorld(t, func(w *csiWorld) {
+				w.create()
+				w.reportError("no room")
+				require.True(t, w.begin().isDone())
+				end(w)
+				a := w.begin()
+				require.True(t, a.isDone())
+				require.ErrorIs(t, a.err, node.ErrAttachFailed)
+			})
+		})
+	}
 }
 
 // TestNotAttached: none of these objects counts as attached; the error says why.
