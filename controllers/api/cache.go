@@ -55,10 +55,12 @@ type CacheConfig struct {
 type Cache[O Object] struct {
 	informer cache.SharedIndexInformer
 	shared   bool
-	verified atomic.Bool                     // the objects of the shared informer are known to be of type O
-	ctx      atomic.Pointer[context.Context] // of Run, for lists and watches
-	resync   time.Duration
-	logger   *slog.Logger
+	verified atomic.Bool // the objects of the shared informer are known to be of type O
+	// bind makes the lists and watches of the informer end with a context: an informer passes none.
+	bind   func(context.Context)
+	ran    atomic.Bool
+	resync time.Duration
+	logger *slog.Logger
 }
 
 // resyncCheck is the period at which the informer of a cache without resyncs checks for subscribers
@@ -71,7 +73,9 @@ const resyncCheck = 24 * time.Hour
 // does not change the managed fields.
 func NewCache[O Object, L List](reader Reader[O, L], config CacheConfig) *Cache[O] {
 	c := &Cache[O]{resync: config.Resync, logger: cmp.Or(config.Logger, slog.New(slog.DiscardHandler))}
-	c.informer = cache.NewSharedIndexInformerWithOptions(source[O, L]{reader, config, &c.ctx}, newObject[O](),
+	s := &source[O, L]{reader: reader, config: config}
+	c.bind = s.bind
+	c.informer = cache.NewSharedIndexInformerWithOptions(s, newObject[O](),
 		cache.SharedIndexInformerOptions{ResyncPeriod: cmp.Or(config.Resync, resyncCheck), Indexers: cache.Indexers{}})
 	// Both calls fail for a started informer only.
 	_ = c.informer.SetTransform(dropManagedFields)
@@ -101,9 +105,10 @@ func (c *Cache[O]) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	if !c.ctx.CompareAndSwap(nil, &ctx) {
+	if c.ran.Swap(true) {
 		return errors.New("api: a cache runs once")
 	}
+	c.bind(ctx)
 	c.informer.Run(ctx.Done())
 	return nil
 }
@@ -200,9 +205,9 @@ func (c *Cache[O]) ByIndex(name, value string) ([]O, error) {
 }
 
 // logPanic recovers from a panic of a caller's function and logs it. Use it with defer.
-func (c *Cache[O]) logPanic(what string, object O) {
+func (c *Cache[O]) logPanic(function string, object O) {
 	if r := recover(); r != nil {
-		c.logger.Error("a function panicked", "function", what, "object", KeyOf(object), "panic", r)
+		c.logger.Error("a function panicked", "function", function, "object", KeyOf(object), "panic", r)
 	}
 }
 
@@ -217,40 +222,48 @@ func typed[O Object](items []any) []O {
 	return objects
 }
 
-// A source is the ListerWatcher of a cache.
+// A source is the ListerWatcher of a cache. The informer calls List and Watch during the Run of the
+// cache, which calls bind first.
 type source[O Object, L List] struct {
 	reader Reader[O, L]
 	config CacheConfig
-	ctx    *atomic.Pointer[context.Context]
+	list   func(metav1.ListOptions) (L, error)
+	watch  func(metav1.ListOptions) (watch.Interface, error)
 }
 
-func (s source[O, L]) List(options metav1.ListOptions) (runtime.Object, error) {
+// bind makes lists and watches end with ctx.
+func (s *source[O, L]) bind(ctx context.Context) {
+	s.list = func(options metav1.ListOptions) (L, error) { return s.reader.List(ctx, options) }
+	s.watch = func(options metav1.ListOptions) (watch.Interface, error) { return s.reader.Watch(ctx, options) }
+}
+
+func (s *source[O, L]) List(options metav1.ListOptions) (runtime.Object, error) {
 	s.choose(&options)
 	if s.config.Consistent && options.ResourceVersion == "0" {
 		options.ResourceVersion = "" // version "0" permits a stale list
 	}
-	list, err := s.reader.List(*s.ctx.Load(), options)
+	list, err := s.list(options)
 	if err != nil {
 		return nil, err // and not a nil pointer in an interface
 	}
 	return list, nil
 }
 
-func (s source[O, L]) Watch(options metav1.ListOptions) (watch.Interface, error) {
+func (s *source[O, L]) Watch(options metav1.ListOptions) (watch.Interface, error) {
 	s.choose(&options)
-	return s.reader.Watch(*s.ctx.Load(), options)
+	return s.watch(options)
 }
 
 // IsWatchListSemanticsUnSupported reports to client-go v0.35 and later whether watches of the
 // reader ignore metav1.ListOptions.SendInitialEvents, as those of clients in memory do: then the
 // cache lists before it watches. A reader without this method supports SendInitialEvents.
-func (s source[O, L]) IsWatchListSemanticsUnSupported() bool {
+func (s *source[O, L]) IsWatchListSemanticsUnSupported() bool {
 	reader, ok := s.reader.(interface{ IsWatchListSemanticsUnSupported() bool })
 	return ok && reader.IsWatchListSemanticsUnSupported()
 }
 
 // choose sets the selectors of a list or a watch.
-func (s source[O, L]) choose(options *metav1.ListOptions) {
+func (s *source[O, L]) choose(options *metav1.ListOptions) {
 	options.FieldSelector, options.LabelSelector = s.config.FieldSelector, s.config.LabelSelector
 }
 

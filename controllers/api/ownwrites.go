@@ -127,10 +127,10 @@ func (o *Objects[O]) follow(change Change[O]) {
 }
 
 // merge returns the objects in the cache and the own states that match. A state that becomes open
-// while settle reads other ones is read in another round: the object must not be missing.
+// while readOpen reads other ones is read in another round: the object must not be missing.
 func (o *Objects[O]) merge(ctx context.Context, cached func() []O, match func(O) bool) ([]O, error) {
 	for {
-		if err := o.settle(ctx); err != nil {
+		if err := o.readOpen(ctx); err != nil {
 			return nil, err
 		}
 		if objects, ok := o.overlay(cached, match); ok {
@@ -160,8 +160,8 @@ func (o *Objects[O]) overlay(cached func() []O, match func(O) bool) (objects []O
 	return append(objects, own...), true
 }
 
-// settle reads the objects whose state is open from the API server.
-func (o *Objects[O]) settle(ctx context.Context) error {
+// readOpen reads the objects whose state is open from the API server.
+func (o *Objects[O]) readOpen(ctx context.Context) error {
 	for _, key := range o.openKeys() {
 		if _, err := o.Live(ctx, key); err != nil {
 			return err

@@ -48,7 +48,7 @@ func NewAttacher(config AttacherConfig) (*Attacher, error) {
 	at := field.NewPath("AttacherConfig")
 	switch {
 	case config.Cluster == nil:
-		return nil, fmt.Errorf("node: %w", field.Required(at.Child("Cluster"), "an attacher reads the node from it"))
+		return nil, fmt.Errorf("node: %w", field.Required(at.Child("Cluster"), "an attacher reads the node from a cluster"))
 	case config.Node == "":
 		return nil, fmt.Errorf("node: %w", field.Required(at.Child("Node"), "an attacher attaches to one node"))
 	}

@@ -68,7 +68,7 @@ func NewClaimStatus(config ClaimStatusConfig) (*ClaimStatus, error) {
 	at := field.NewPath("ClaimStatusConfig")
 	switch {
 	case config.Source == nil:
-		return nil, fmt.Errorf("node: %w", field.Required(at.Child("Source"), "it has the claims"))
+		return nil, fmt.Errorf("node: %w", field.Required(at.Child("Source"), "a source has the claims"))
 	case config.Backoff < 0:
 		return nil, fmt.Errorf("node: %w", field.Invalid(at.Child("Backoff"), config.Backoff.String(), "must be at least 0"))
 	case config.MaxBackoff < 0:
@@ -152,7 +152,7 @@ func (c *ClaimStatus) handle(ctx context.Context, key api.Key) (none workers.Res
 	}
 	now := metav1.Now()
 	if last := c.config.Source.lastClaim(key); reported.isOf(last) && decideStatus(last, reported.growth, now).isEmpty() {
-		c.settle(key, reported, last)
+		c.confirmGrowth(key, reported, last)
 		return none, nil
 	}
 	claims := c.config.Source.config.Cluster.PersistentVolumeClaims(key.Namespace)
@@ -177,13 +177,13 @@ func (c *ClaimStatus) handle(ctx context.Context, key api.Key) (none workers.Res
 			return none, fmt.Errorf("patch the status of claim %s: %w", key, err)
 		}
 	}
-	c.settle(key, reported, claim)
+	c.confirmGrowth(key, reported, claim)
 	return none, nil
 }
 
-// settle announces a growth that is in the status of the claim, and drops it unless the claim must
+// confirmGrowth announces a growth that is in the status of the claim, and drops it unless the claim must
 // still receive its size: the controller expands the volume to another size meanwhile.
-func (c *ClaimStatus) settle(key api.Key, reported reportedGrowth, claim *v1.PersistentVolumeClaim) {
+func (c *ClaimStatus) confirmGrowth(key api.Key, reported reportedGrowth, claim *v1.PersistentVolumeClaim) {
 	c.mu.Lock()
 	current := c.growths[key]
 	if current == nil || current.reports != reported.reports {

@@ -27,7 +27,7 @@ type watchedObject[O api.Object] struct {
 	*api.ObjectWatch[O]
 	key    api.Key
 	users  map[string]bool
-	stop   context.CancelFunc
+	stop   func()
 	missed bool // a read has failed because there was no first state yet
 }
 
@@ -61,8 +61,7 @@ func use[O api.Object](s *Source, set *objectSet[O], key api.Key, user string) {
 		object.users[user] = true
 		return
 	}
-	ctx, stop := context.WithCancel(s.ctx)
-	object := &watchedObject[O]{key: key, users: map[string]bool{user: true}, stop: stop}
+	object := &watchedObject[O]{key: key, users: map[string]bool{user: true}}
 	object.ObjectWatch = set.newWatch(key, func(change api.Change[O]) {
 		s.mu.Lock()
 		missed := object.missed
@@ -71,7 +70,7 @@ func use[O api.Object](s *Source, set *objectSet[O], key api.Key, user string) {
 		set.changed(object, change, missed)
 	})
 	set.objects[key] = object
-	s.running.Go(func() { _ = object.Run(ctx) })
+	object.stop = s.watches.add(func(ctx context.Context) { _ = object.Run(ctx) })
 }
 
 // drop removes a user from an object. If no user is left it ends the watch, and returns true. The
@@ -145,7 +144,7 @@ func read[O api.Object](ctx context.Context, s *Source, set *objectSet[O], key a
 	watched := set.objects[key]
 	s.mu.Unlock()
 	if watched == nil {
-		return none, fmt.Errorf("%s %q: no pod of node %s uses it", set.resource, name(key), s.config.Node)
+		return none, fmt.Errorf("%s %q: used by no pod of node %s", set.resource, name(key), s.config.Node)
 	}
 	object, err := watched.Get(ctx)
 	switch {
@@ -162,11 +161,11 @@ func read[O api.Object](ctx context.Context, s *Source, set *objectSet[O], key a
 
 // unread returns the error of a read before the first list, whose error is err. It does not wrap a
 // "not found": an API server returns it for the list of a kind that it does not serve.
-func unread(what string, err error) error {
+func unread(object string, err error) error {
 	if volume.IsNotFound(err) {
-		return fmt.Errorf("%s: not read yet: %s", what, err.Error())
+		return fmt.Errorf("%s: not read yet: %s", object, err.Error())
 	}
-	return fmt.Errorf("%s: not read yet: %w", what, err)
+	return fmt.Errorf("%s: not read yet: %w", object, err)
 }
 
 // name returns a key as NAMESPACE/NAME, or as NAME for a cluster-scoped object.

@@ -63,11 +63,11 @@ func (c *Config) check() error {
 	at := field.NewPath("Config")
 	switch {
 	case c.Cluster == nil:
-		return field.Required(at.Child("Cluster"), "a source reads from it")
+		return field.Required(at.Child("Cluster"), "a source reads from a cluster")
 	case c.Node == "":
 		return field.Required(at.Child("Node"), "a source has the pods of one node")
 	case len(c.LocalPods) > 0 && c.HasContainers == nil:
-		return field.Required(at.Child("HasContainers"), "LocalPods requires it")
+		return field.Required(at.Child("HasContainers"), "LocalPods requires HasContainers")
 	}
 	for i, pod := range c.LocalPods {
 		if pod == nil || pod.UID == "" {
@@ -89,6 +89,7 @@ type Source struct {
 	config      Config
 	subscribers subscribers
 	tokens      tokens
+	watches     *watchGroup   // of single objects
 	ready       chan struct{} // closed when pods has all pods of the node
 
 	// updating is held during a change of the pods, so that each is complete before the next one
@@ -97,10 +98,8 @@ type Source struct {
 
 	// mu guards all below. It is held during calls of Config.HasContainers, and of no other code of
 	// the embedder.
-	mu      sync.Mutex
-	ctx     context.Context
-	running sync.WaitGroup // watches of single objects
-	pods    map[types.UID]*podState
+	mu   sync.Mutex
+	pods map[types.UID]*podState
 
 	claims     objectSet[*v1.PersistentVolumeClaim]
 	volumes    objectSet[*v1.PersistentVolume]
@@ -122,7 +121,10 @@ func NewSource(config Config) (*Source, error) {
 	if err := config.check(); err != nil {
 		return nil, fmt.Errorf("node: %w", err)
 	}
-	s := &Source{config: config, ready: make(chan struct{}), pods: map[types.UID]*podState{}, volumeOf: map[api.Key]string{}}
+	s := &Source{
+		config: config, watches: newWatchGroup(), ready: make(chan struct{}),
+		pods: map[types.UID]*podState{}, volumeOf: map[api.Key]string{},
+	}
 	s.subscribers.poked = make(chan struct{}, 1)
 	s.tokens = tokens{
 		request: s.requestToken, isPresent: s.isPresent, kept: map[tokenKey]token{}, locks: &keylock.Map{}, logger: s.config.Logger,
@@ -136,11 +138,10 @@ func NewSource(config Config) (*Source, error) {
 // informer of Config.Pods has ended, or has objects other than pods: then the source has no pods, and
 // reads of them wait. A second call returns an error.
 func (s *Source) Run(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	if err := s.begin(ctx); err != nil {
-		cancel()
-		return err
+	if !s.watches.begin() {
+		return errors.New("node: a source runs once")
 	}
+	ctx, cancel := context.WithCancel(ctx)
 	pods, run := s.config.Pods, func(context.Context) error { return nil }
 	if pods == nil {
 		pods = api.NewCache(s.config.Cluster.Pods(""), api.CacheConfig{
@@ -152,6 +153,7 @@ func (s *Source) Run(ctx context.Context) error {
 		run = pods.Run
 	}
 	var own sync.WaitGroup
+	own.Go(func() { s.watches.run(ctx) })
 	// Before the cache runs: with an ended ctx it could stop first, and a stopped cache has no subscribers.
 	synced, stop, err := pods.Subscribe(s.updatePod)
 	if err == nil {
@@ -163,27 +165,9 @@ func (s *Source) Run(ctx context.Context) error {
 	}
 	cancel()
 	own.Wait()
-	s.end()
-	return err
-}
-
-// begin stores the context of Run, and returns an error if Run was called before.
-func (s *Source) begin(ctx context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ctx != nil {
-		return errors.New("node: a source runs once")
-	}
-	s.ctx = ctx
-	return nil
-}
-
-// end waits for the watches of single objects. The context of Run has ended, so that a watch which
-// a late change of a pod starts ends at once.
-func (s *Source) end() {
-	s.updating.Lock()
+	s.updating.Lock() // waits for a late change of a pod
 	defer s.updating.Unlock()
-	s.running.Wait()
+	return err
 }
 
 // Format implements [fmt.Formatter]: with any verb it prints the type and the name of the node

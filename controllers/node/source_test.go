@@ -87,7 +87,7 @@ func TestCallsOfPods(t *testing.T) {
 		require.Equal(t, []string{"pods spec.nodeName=node-1"}, w.watched())
 		require.Empty(t, w.takeCalls())
 		_, err := w.GetSecret(w.Context(), "ns", "key")
-		require.ErrorContains(t, err, "no pod of node node-1 uses it")
+		require.ErrorContains(t, err, "used by no pod of node node-1")
 		require.False(t, volume.IsNotFound(err))
 
 		w.put(pod("c", bySecret("key")))

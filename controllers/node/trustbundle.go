@@ -62,7 +62,7 @@ type watchedBundles struct {
 	first  *firstList
 	users  map[types.UID]bool
 	missed bool // a read has failed because there was no first list yet
-	stop   context.CancelFunc
+	stop   func()
 }
 
 // GetTrustBundle implements content.TrustBundleGetter. It returns the certificates of bundles that
@@ -81,7 +81,7 @@ func (s *Source) GetTrustBundle(ctx context.Context, source *v1.ClusterTrustBund
 		if _, ok := s.config.Cluster.(api.ClusterTrustBundlesGetter); !ok {
 			return nil, fmt.Errorf("%v: the cluster of the source has no client for them", key)
 		}
-		return nil, fmt.Errorf("%v: no pod of node %s uses it", key, s.config.Node)
+		return nil, fmt.Errorf("%v: used by no pod of node %s", key, s.config.Node)
 	}
 	if err := watched.first.wait(ctx, watched.cache.HasSynced); err != nil {
 		s.mu.Lock()
@@ -135,14 +135,13 @@ func (s *Source) useBundles(key bundleKey, pod types.UID) {
 	if !ok {
 		return
 	}
-	ctx, stop := context.WithCancel(s.ctx)
-	watched := &watchedBundles{users: map[types.UID]bool{pod: true}, stop: stop,
+	watched := &watchedBundles{users: map[types.UID]bool{pod: true},
 		first: &firstList{Reader: getter.ClusterTrustBundles(), ended: make(chan struct{})}}
 	config := key.selectors()
 	config.Logger = s.config.Logger
 	watched.cache = api.NewCache(watched.first, config)
 	s.bundles[key] = watched
-	s.running.Go(func() {
+	watched.stop = s.watches.add(func(ctx context.Context) {
 		changed := func(change api.Change[*certificatesv1alpha1.ClusterTrustBundle]) {
 			s.bundlesChanged(watched, change.Replay)
 		}

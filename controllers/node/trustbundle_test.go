@@ -87,7 +87,7 @@ func TestTrustBundles(t *testing.T) {
 			require.True(t, volume.IsNotFound(err), "%v", err)
 		}
 		_, err = w.GetTrustBundle(w.Context(), bySigner("mail"))
-		require.ErrorContains(t, err, "no pod of node node-1 uses it")
+		require.ErrorContains(t, err, "used by no pod of node node-1")
 		require.False(t, volume.IsNotFound(err))
 	})
 }
@@ -184,7 +184,7 @@ func TestAllocatable(t *testing.T) {
 		w.put(own)
 		w.start()
 		_, err := w.GetNodeAllocatable(w.Context())
-		require.ErrorContains(t, err, "no pod of node node-1 uses it")
+		require.ErrorContains(t, err, "used by no pod of node node-1")
 		inProjection := v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{{DownwardAPI: &v1.DownwardAPIProjection{Items: limitOf("limits.memory").DownwardAPI.Items}}}}}
 		w.put(pod("a", limitOf("limits.cpu")), pod("b", inProjection), pod("c"))
 		synctest.Wait()

@@ -50,10 +50,9 @@ type VolumeAttachmentsConfig struct {
 type VolumeAttachments struct {
 	config VolumeAttachmentsConfig
 
-	mu      sync.Mutex
-	ctx     context.Context // of Run
-	ended   bool            // no further watch starts
-	running sync.WaitGroup  // watches
+	watches *watchGroup
+
+	mu      sync.Mutex // guards all below
 	watched map[string]*watchedAttachment
 	// failed has the last errors of drivers that waits have returned, by the names of the objects,
 	// until the volume is attached or released.
@@ -63,8 +62,8 @@ type VolumeAttachments struct {
 // A watchedAttachment is a VolumeAttachment that is waited for or used.
 type watchedAttachment struct {
 	*api.ObjectWatch[*storagev1.VolumeAttachment]
-	stop    context.CancelFunc // nil: Run has not begun
-	changed chan struct{}      // closed and replaced after each change
+	stop    func()
+	changed chan struct{} // closed and replaced after each change
 	waiters int
 	isUsed  bool
 }
@@ -77,43 +76,25 @@ func NewVolumeAttachments(config VolumeAttachmentsConfig) (*VolumeAttachments, e
 	at := field.NewPath("VolumeAttachmentsConfig")
 	switch {
 	case config.Cluster == nil:
-		return nil, fmt.Errorf("node: %w", field.Required(at.Child("Cluster"), "VolumeAttachments are read from it"))
+		return nil, fmt.Errorf("node: %w", field.Required(at.Child("Cluster"), "VolumeAttachments are read from a cluster"))
 	case config.Node == "":
 		return nil, fmt.Errorf("node: %w", field.Required(at.Child("Node"), "a VolumeAttachment has the name of its node"))
 	}
 	config.Logger = cmp.Or(config.Logger, slog.New(slog.DiscardHandler))
-	return &VolumeAttachments{config: config, watched: map[string]*watchedAttachment{}, failed: map[string]*storagev1.VolumeError{}}, nil
+	return &VolumeAttachments{
+		config: config, watches: newWatchGroup(),
+		watched: map[string]*watchedAttachment{}, failed: map[string]*storagev1.VolumeError{},
+	}, nil
 }
 
 // Run watches the VolumeAttachments that are waited for or used until ctx ends; then it returns
 // nil, and all watches have ended. A second call returns an error.
 func (v *VolumeAttachments) Run(ctx context.Context) error {
-	v.mu.Lock()
-	if v.ctx != nil {
-		v.mu.Unlock()
+	if !v.watches.begin() {
 		return errors.New("node: VolumeAttachments runs once")
 	}
-	v.ctx = ctx
-	for _, w := range v.watched {
-		v.start(w)
-	}
-	v.mu.Unlock()
-	<-ctx.Done()
-	v.mu.Lock()
-	v.ended = true
-	v.mu.Unlock()
-	v.running.Wait()
+	v.watches.run(ctx)
 	return nil
-}
-
-// start starts a watch if Run has begun and has not ended. The caller holds mu.
-func (v *VolumeAttachments) start(w *watchedAttachment) {
-	if v.ctx == nil || v.ended {
-		return
-	}
-	ctx, stop := context.WithCancel(v.ctx)
-	w.stop = stop
-	v.running.Go(func() { _ = w.Run(ctx) })
 }
 
 // acquire returns the watch of an object for a waiter; the first waiter starts it.
@@ -133,7 +114,7 @@ func (v *VolumeAttachments) acquire(name string) *watchedAttachment {
 			},
 		})
 		v.watched[name] = w
-		v.start(w)
+		w.stop = v.watches.add(func(ctx context.Context) { _ = w.Run(ctx) })
 	}
 	w.waiters++
 	return w
@@ -151,9 +132,7 @@ func (v *VolumeAttachments) release(name string, change func(*watchedAttachment)
 	if w.waiters > 0 || w.isUsed {
 		return
 	}
-	if w.stop != nil {
-		w.stop()
-	}
+	w.stop()
 	delete(v.watched, name)
 }
 

@@ -19,7 +19,7 @@ func (a *agent) join(ctx context.Context) (*v1.Node, error) {
 	this, err := nodes.Get(ctx, a.node, metav1.GetOptions{})
 	if !a.register {
 		if apierrors.IsNotFound(err) {
-			err = fmt.Errorf("%w: create it, or see -register", err)
+			err = fmt.Errorf("%w: create the Node, or see -register", err)
 		}
 		return this, err
 	}
