@@ -139,7 +139,7 @@ func (c client[T, O, L]) Patch(ctx context.Context, name string, patchType types
 		if err != nil {
 			return nil, err
 		}
-		return c.cluster.patch(c.kind, c.key(name), p, patchType, data, options)
+		return c.cluster.patch(c.kind, c.key(name), patchRequest{p, patchType, data, options})
 	})
 }
 

@@ -12,10 +12,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
-// patch applies a patch to a part of an object.
-func (c *Cluster) patch(k *kind, key api.Key, p part, patchType types.PatchType, data []byte, options metav1.PatchOptions) (api.Object, error) {
+// A patchRequest is a patch of a part of an object.
+type patchRequest struct {
+	part      part
+	patchType types.PatchType
+	data      []byte
+	options   metav1.PatchOptions
+}
+
+// patch applies a patch to an object.
+func (c *Cluster) patch(k *kind, key api.Key, r patchRequest) (api.Object, error) {
 	s := c.server
-	if errs := metav1validation.ValidatePatchOptions(&options, patchType); len(errs) > 0 {
+	if errs := metav1validation.ValidatePatchOptions(&r.options, r.patchType); len(errs) > 0 {
 		return nil, apierrors.NewInvalid(metav1.SchemeGroupVersion.WithKind("PatchOptions").GroupKind(), "", errs)
 	}
 	if err := c.lock(); err != nil {
@@ -30,7 +38,7 @@ func (c *Cluster) patch(k *kind, key api.Key, p part, patchType types.PatchType,
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
-	if text, err = k.applyPatch(text, patchType, data); err != nil {
+	if text, err = k.applyPatch(text, r.patchType, r.data); err != nil {
 		return nil, err
 	}
 	object, err := k.decode(text)
@@ -40,7 +48,7 @@ func (c *Cluster) patch(k *kind, key api.Key, p part, patchType types.PatchType,
 	if object.GetName() != key.Name || object.GetNamespace() != key.Namespace {
 		return nil, apierrors.NewBadRequest("the name and the namespace of the object do not match those of the request")
 	}
-	return s.replace(k, p, object, len(options.DryRun) > 0)
+	return s.replace(k, r.part, object, len(r.options.DryRun) > 0)
 }
 
 // applyPatch returns the JSON text of an object with a patch applied.

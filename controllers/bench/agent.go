@@ -23,28 +23,37 @@ type agent struct {
 	stop    func() error
 }
 
+// An agentConfig configures an agent.
+type agentConfig struct {
+	cluster api.Cluster
+	node    types.NodeName
+	mounter mount.Interface
+	root    string
+	disks   string // the directory of local volumes
+}
+
 // startAgent returns a running agent that has listed its pods.
-func startAgent(ctx context.Context, cluster api.Cluster, name types.NodeName, mounter mount.Interface, root, disks string) (*agent, error) {
-	if err := os.MkdirAll(root, 0o755); err != nil {
+func startAgent(ctx context.Context, c agentConfig) (*agent, error) {
+	if err := os.MkdirAll(c.root, 0o755); err != nil {
 		return nil, err
 	}
-	source, err := node.NewSource(node.Config{Cluster: cluster, Node: name})
+	source, err := node.NewSource(node.Config{Cluster: c.cluster, Node: c.node})
 	if err != nil {
 		return nil, err
 	}
-	host, err := volume.NewHost(ctx, root, volume.WithNodeName(name))
+	host, err := volume.NewHost(ctx, c.root, volume.WithNodeName(c.node))
 	if err != nil {
 		return nil, err
 	}
-	files := content.Config{Mounter: mounter, ConfigMaps: source, Secrets: source, Tokens: source}
+	files := content.Config{Mounter: c.mounter, ConfigMaps: source, Secrets: source, Tokens: source}
 	plugins, err := volume.NewVolumePluginMgr(ctx, host,
-		local.New(local.Config{Mounter: mounter, Roots: []string{disks}}),
-		emptydir.New(emptydir.Config{Mounter: mounter}),
+		local.New(local.Config{Mounter: c.mounter, Roots: []string{c.disks}}),
+		emptydir.New(emptydir.Config{Mounter: c.mounter}),
 		content.NewConfigMap(files), content.NewSecret(files), content.NewProjected(files))
 	if err != nil {
 		return nil, err
 	}
-	volumes, err := manager.New(manager.Config{Plugins: plugins, Mounter: mounter, Pods: source, Claims: source})
+	volumes, err := manager.New(manager.Config{Plugins: plugins, Mounter: c.mounter, Pods: source, Claims: source})
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,10 @@ func measureMemory(ctx context.Context, pods, nodes int, out io.Writer) error {
 		return err
 	}
 	before := heap()
-	a, err := startAgent(ctx, server.Connect("agent"), nodeOf(0, nodes), mounttest.NewFake(mount.Config{}), filepath.Join(dir, "root"), dir)
+	a, err := startAgent(ctx, agentConfig{
+		cluster: server.Connect("agent"), node: nodeOf(0, nodes), mounter: mounttest.NewFake(mount.Config{}),
+		root: filepath.Join(dir, "root"), disks: dir,
+	})
 	if err != nil {
 		return err
 	}

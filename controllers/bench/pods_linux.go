@@ -22,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/transport"
 )
 
 const nodeName = "node-1"
@@ -40,16 +41,14 @@ type cluster struct {
 // measurePods measures pods on a server, with files in dir.
 func measurePods(ctx context.Context, server *kubeserver.Server, dir string, o options, out io.Writer) error {
 	c := &cluster{dir: dir, out: out}
-	connect := func(wrap bool) (*kubernetes.Clientset, error) {
+	connect := func(wrap transport.WrapperFunc) (*kubernetes.Clientset, error) {
 		config := &rest.Config{Host: server.URL, BearerToken: server.Token, QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAData: server.CA}}
-		if wrap {
-			config.Wrap(c.calls.Wrap)
-		}
+		config.WrapTransport = wrap
 		return kubernetes.NewForConfig(config)
 	}
 	var err, err2 error
-	c.admin, err = connect(false)
-	c.measured, err2 = connect(true)
+	c.admin, err = connect(nil)
+	c.measured, err2 = connect(c.calls.Wrap)
 	if err := errors.Join(err, err2); err != nil {
 		return err
 	}
@@ -70,7 +69,9 @@ func measurePods(ctx context.Context, server *kubeserver.Server, dir string, o o
 		return err
 	}
 	defer func() { _ = unix.Unmount(root, unix.MNT_DETACH) }()
-	a, err := startAgent(ctx, kubeclient.New(c.measured), nodeName, mount.New(mount.Config{}), root, c.disks())
+	a, err := startAgent(ctx, agentConfig{
+		cluster: kubeclient.New(c.measured), node: nodeName, mounter: mount.New(mount.Config{}), root: root, disks: c.disks(),
+	})
 	if err != nil {
 		return err
 	}

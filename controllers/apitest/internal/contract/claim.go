@@ -16,6 +16,12 @@ func (c *contract) newClaim(name string) *v1.PersistentVolumeClaim {
 	}}
 }
 
+// Values of the allowVolumeExpansion of a class.
+const (
+	expandable    = true
+	notExpandable = false
+)
+
 // createBound creates a bound claim, and its class. expansion is the allowVolumeExpansion of the
 // class.
 func (c *contract) createBound(name string, expansion bool) *v1.PersistentVolumeClaim {
@@ -134,13 +140,13 @@ var claimTests = map[string]func(*contract){
 		c.claimUpdateRefused(claim, metav1.StatusReasonInvalid)
 	},
 	"GrowthOfBoundClaim": func(c *contract) {
-		claim := c.createBound("a", true)
+		claim := c.createBound("a", expandable)
 		claim.Spec.Resources.Requests = size("2Gi")
 		request := update(c, c.claims(), claim).Spec.Resources.Requests[v1.ResourceStorage]
 		require.Equal(c, "2Gi", request.String())
 	},
 	"GrowthThatTheClassForbids": func(c *contract) {
-		claim := c.createBound("a", false)
+		claim := c.createBound("a", notExpandable)
 		claim.Spec.Resources.Requests = size("2Gi")
 		c.claimUpdateRefused(claim, metav1.StatusReasonForbidden)
 	},
@@ -152,7 +158,7 @@ var claimTests = map[string]func(*contract){
 		c.claimUpdateRefused(claim, metav1.StatusReasonForbidden)
 	},
 	"RequestMayFallAboveCapacity": func(c *contract) {
-		claim := c.createBound("a", true)
+		claim := c.createBound("a", expandable)
 		claim.Spec.Resources.Requests = size("3Gi")
 		claim = update(c, c.claims(), claim)
 		claim.Spec.Resources.Requests = size("2Gi")
