@@ -15,13 +15,38 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// AttacherConfig configures an [Attacher]. Cluster and Node are required.
+// AttacherConfig configures an [Attacher]. Either Source is required, or Cluster and Node are.
 type AttacherConfig struct {
+	// Source is the source of the same manager: the Attacher has its Cluster and Node, and shares
+	// its watch of the node, so that the Attacher needs Source.Run.
+	Source *Source
+	// Cluster and Node, the name of this node, are for an Attacher without a Source, which watches
+	// the node by itself.
 	Cluster api.NodesGetter
-	// Node is the name of this node.
-	Node types.NodeName
-	// Logger receives failed calls of the API server, which are retried. Nil: discarded.
+	Node    types.NodeName
+	// Logger receives failed calls of the API server, which are retried. Nil: the Logger of the
+	// Source; without a Source they are discarded.
 	Logger *slog.Logger
+}
+
+func (c *AttacherConfig) check() error {
+	at := field.NewPath("AttacherConfig")
+	switch {
+	case c.Source != nil && c.Cluster != nil:
+		return field.Forbidden(at.Child("Cluster"), "an attacher with a Source has its Cluster")
+	case c.Source != nil && c.Node != "":
+		return field.Forbidden(at.Child("Node"), "an attacher with a Source has its Node")
+	case c.Source != nil:
+		c.Cluster, c.Node = c.Source.config.Cluster, c.Source.config.Node
+		c.Logger = cmp.Or(c.Logger, c.Source.config.Logger)
+		return nil
+	case c.Cluster == nil:
+		return field.Required(at.Child("Cluster"), "an attacher reads the node from a cluster")
+	case c.Node == "":
+		return field.Required(at.Child("Node"), "an attacher attaches to one node")
+	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
+	return nil
 }
 
 // An Attacher is the node's side of attaching by a controller. It reports the volumes in use in
@@ -31,8 +56,8 @@ type AttacherConfig struct {
 // use.
 type Attacher struct {
 	config AttacherConfig
-	watch  *api.ObjectWatch[*v1.Node]
-	poked  chan struct{} // wakes Run; length 1
+	follow func(ctx context.Context) // watches the node until ctx ends
+	poked  chan struct{}             // wakes Run; length 1
 
 	mu      sync.Mutex // guards all below; never held during a call of the API server
 	ran     bool
@@ -45,18 +70,18 @@ var _ manager.AttachmentVerifier = (*Attacher)(nil)
 // NewAttacher returns an Attacher. Attach waits at least until Run has read the node. The error for
 // an invalid configuration wraps a *field.Error.
 func NewAttacher(config AttacherConfig) (*Attacher, error) {
-	at := field.NewPath("AttacherConfig")
-	switch {
-	case config.Cluster == nil:
-		return nil, fmt.Errorf("node: %w", field.Required(at.Child("Cluster"), "an attacher reads the node from a cluster"))
-	case config.Node == "":
-		return nil, fmt.Errorf("node: %w", field.Required(at.Child("Node"), "an attacher attaches to one node"))
+	if err := config.check(); err != nil {
+		return nil, fmt.Errorf("node: %w", err)
 	}
-	config.Logger = cmp.Or(config.Logger, slog.New(slog.DiscardHandler))
 	a := &Attacher{config: config, poked: make(chan struct{}, 1), changed: make(chan struct{})}
-	a.watch = api.NewObjectWatch(config.Cluster.Nodes(), api.ObjectWatchConfig[*v1.Node]{
+	if config.Source != nil {
+		a.follow = func(ctx context.Context) { config.Source.followNode(ctx, a.nodeChanged) }
+		return a, nil
+	}
+	watch := api.NewObjectWatch(config.Cluster.Nodes(), api.ObjectWatchConfig[*v1.Node]{
 		Key: api.Key{Name: string(config.Node)}, Changed: a.nodeChanged, Logger: config.Logger,
 	})
+	a.follow = func(ctx context.Context) { _ = watch.Run(ctx) }
 	return a, nil
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/volumekit/volumekit/manager"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -79,25 +80,32 @@ type attachWorld struct {
 	*testing.T
 	*usedVolumes
 	*node.Attacher
-	server  *apitest.Server
-	cluster api.NodesGetter // of the attacher; nil: the one of the server
-	nodes   api.Nodes       // of the test
-	end     func()
+	server   *apitest.Server
+	cluster  node.Cluster // of the attacher
+	isShared bool         // the attacher shares the watch of a source
+	nodes    api.Nodes    // of the test
+	end      func()
 }
 
 const agent = "agent"
 
-// inAttachWorld runs test with a node that a controller attaches to.
+// inAttachWorld runs test with a node that a controller attaches to, once for an attacher with a watch
+// of its own, and once for one that shares the watch of a source.
 func inAttachWorld(t *testing.T, test func(*attachWorld)) {
-	synctest.Test(t, func(t *testing.T) {
-		w := &attachWorld{T: t, usedVolumes: &usedVolumes{}, server: apitest.NewServer(apitest.Config{})}
-		w.nodes = w.server.Direct().Nodes()
-		w.createNode()
-		test(w)
-		if w.end != nil {
-			w.end()
-		}
-	})
+	t.Helper()
+	for name, isShared := range map[string]bool{"own watch": false, "watch of a source": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := &attachWorld{T: t, usedVolumes: &usedVolumes{}, server: apitest.NewServer(apitest.Config{}), isShared: isShared}
+				w.cluster, w.nodes = w.server.Connect(agent), w.server.Direct().Nodes()
+				w.createNode()
+				test(w)
+				if w.end != nil {
+					w.end()
+				}
+			})
+		})
+	}
 }
 
 func (w *attachWorld) createNode(inUse ...v1.UniqueVolumeName) {
@@ -117,18 +125,22 @@ func (w *attachWorld) deleteNode() {
 // start runs an attacher, as after a start of the program.
 func (w *attachWorld) start() {
 	w.Helper()
-	if w.cluster == nil {
-		w.cluster = w.server.Connect(agent)
+	ctx, cancel := context.WithCancel(w.Context())
+	var running sync.WaitGroup
+	config := node.AttacherConfig{Cluster: w.cluster, Node: "node-1"}
+	if w.isShared {
+		source, err := node.NewSource(node.Config{Cluster: w.cluster, Node: "node-1"})
+		require.NoError(w, err)
+		running.Go(func() { require.NoError(w, source.Run(ctx)) })
+		config = node.AttacherConfig{Source: source}
 	}
 	var err error
-	w.Attacher, err = node.NewAttacher(node.AttacherConfig{Cluster: w.cluster, Node: "node-1"})
+	w.Attacher, err = node.NewAttacher(config)
 	require.NoError(w, err)
-	ctx, cancel := context.WithCancel(w.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- w.Attacher.Run(ctx, w.usedVolumes) }()
+	running.Go(func() { require.NoError(w, w.Attacher.Run(ctx, w.usedVolumes)) })
 	w.end = func() {
 		cancel()
-		require.NoError(w, <-ended)
+		running.Wait()
 	}
 	synctest.Wait()
 }
@@ -165,10 +177,10 @@ func (w *attachWorld) attach(volumes ...v1.UniqueVolumeName) {
 	})
 }
 
-// calls returns the number of calls of the agent with a verb.
+// calls returns the number of calls of the agent for nodes with a verb.
 func (w *attachWorld) calls(verb apitest.Verb) int {
 	synctest.Wait()
-	return len(w.server.Calls(apitest.Call{Identity: agent, Verb: verb}))
+	return len(w.server.Calls(apitest.Call{Identity: agent, Verb: verb, Resource: "nodes"}))
 }
 
 // An attaching is a call of Attach.
@@ -276,16 +288,16 @@ func TestForeignChangeOfVolumesInUse(t *testing.T) {
 
 // A replacingCluster replaces the effect of patches of nodes.
 type replacingCluster struct {
-	nodes api.Nodes
+	node.Cluster
 	patch func(ctx context.Context, data []byte) (*v1.Node, error)
 }
 
-func (c replacingCluster) Nodes() api.Nodes { return replacedNodes{c.nodes, c.patch} }
+func (c replacingCluster) Nodes() api.Nodes { return replacedNodes{c.Cluster.Nodes(), c} }
 
 // replacedNodes are the nodes of a replacingCluster.
 type replacedNodes struct {
 	api.Nodes
-	patch func(ctx context.Context, data []byte) (*v1.Node, error)
+	replacingCluster
 }
 
 func (r replacedNodes) Patch(ctx context.Context, _ string, _ types.PatchType, data []byte, _ metav1.PatchOptions, _ ...string) (*v1.Node, error) {
@@ -302,7 +314,7 @@ func TestReplacedList(t *testing.T) {
 				client := w.server.Connect(agent).Nodes()
 				var isHealed atomic.Bool
 				var patches atomic.Int64
-				w.cluster = replacingCluster{client, func(ctx context.Context, data []byte) (*v1.Node, error) {
+				w.cluster = replacingCluster{w.cluster, func(ctx context.Context, data []byte) (*v1.Node, error) {
 					patches.Add(1)
 					if !isReplaced && !isHealed.Load() {
 						data = []byte(`{}`)
@@ -700,9 +712,19 @@ func TestAttachOfOtherNode(t *testing.T) {
 // TestInvalidAttachers: an invalid configuration is refused with the name of the field.
 func TestInvalidAttachers(t *testing.T) {
 	cluster := apitest.NewServer(apitest.Config{}).Connect(agent)
+	source, err := node.NewSource(node.Config{Cluster: cluster, Node: "n"})
+	require.NoError(t, err)
 	for fieldName, create := range map[string]func() error{
 		"AttacherConfig.Cluster": func() error { _, err := node.NewAttacher(node.AttacherConfig{Node: "n"}); return err },
 		"AttacherConfig.Node":    func() error { _, err := node.NewAttacher(node.AttacherConfig{Cluster: cluster}); return err },
+		"AttacherConfig.Cluster (with a Source)": func() error {
+			_, err := node.NewAttacher(node.AttacherConfig{Source: source, Cluster: cluster})
+			return err
+		},
+		"AttacherConfig.Node (with a Source)": func() error {
+			_, err := node.NewAttacher(node.AttacherConfig{Source: source, Node: "n"})
+			return err
+		},
 		"VolumeAttachmentsConfig.Cluster": func() error {
 			_, err := node.NewVolumeAttachments(node.VolumeAttachmentsConfig{Node: "n"})
 			return err
@@ -714,6 +736,7 @@ func TestInvalidAttachers(t *testing.T) {
 	} {
 		var invalid *field.Error
 		require.ErrorAs(t, create(), &invalid)
+		fieldName, _, _ = strings.Cut(fieldName, " ")
 		require.Equal(t, fieldName, invalid.Field)
 	}
 }
@@ -723,5 +746,44 @@ func TestAttacherRunsOnce(t *testing.T) {
 	inAttachWorld(t, func(w *attachWorld) {
 		w.start()
 		require.Error(t, w.Attacher.Run(w.Context(), w.usedVolumes))
+	})
+}
+
+// TestSharedNodeWatch: the attachers of a source and its pods share one watch of the node, which ends
+// with the last of them. The attachers are no pods whose content changes.
+func TestSharedNodeWatch(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.put(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}})
+		w.start()
+		require.Equal(t, []string{"pods spec.nodeName=node-1"}, w.watched())
+		var ends []func()
+		for range 2 {
+			attacher, err := node.NewAttacher(node.AttacherConfig{Source: w.Source})
+			require.NoError(t, err)
+			ctx, cancel := context.WithCancel(w.Context())
+			var running sync.WaitGroup
+			running.Go(func() { require.NoError(t, attacher.Run(ctx, &usedVolumes{})) })
+			ends = append(ends, func() {
+				cancel()
+				running.Wait()
+				synctest.Wait()
+			})
+			synctest.Wait()
+			require.Equal(t, []string{"nodes node-1", "pods spec.nodeName=node-1"}, w.watched())
+		}
+		p := pod("a", downward(v1.DownwardAPIVolumeFile{Path: "cpu", ResourceFieldRef: &v1.ResourceFieldSelector{ContainerName: "c", Resource: "limits.cpu"}}))
+		w.put(p)
+		w.takeRemounts()
+		own := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}
+		own.Status.Allocatable = v1.ResourceList{v1.ResourceCPU: resource.MustParse("2")}
+		w.put(own)
+		require.Equal(t, []string{"a"}, w.takeRemounts())
+		ends[0]()
+		w.remove(p)
+		synctest.Wait()
+		require.Equal(t, []string{"nodes node-1", "pods spec.nodeName=node-1"}, w.watched())
+		ends[1]()
+		require.Equal(t, []string{"pods spec.nodeName=node-1"}, w.watched())
+		require.Len(t, w.server.Calls(apitest.Call{Verb: apitest.List, Resource: "nodes"}), 1)
 	})
 }

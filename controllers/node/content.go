@@ -29,7 +29,9 @@ func contentChanged[O api.Object](s *Source) func(*watchedObject[O], api.Change[
 		s.mu.Lock()
 		pods := make([]types.UID, 0, len(object.users))
 		for user := range object.users {
-			pods = append(pods, types.UID(user))
+			if user != noPod {
+				pods = append(pods, types.UID(user))
+			}
 		}
 		s.mu.Unlock()
 		s.subscribers.reportContent(pods)

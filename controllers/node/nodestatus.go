@@ -25,7 +25,7 @@ import (
 // Each write carries the version of the node that it replaces, so that a delayed one conflicts.
 type nodeStatus struct {
 	node    *v1.Node  // nil: not known, or missing
-	deleted types.UID // of the last deleted node: late results of calls do not restore it
+	deleted types.UID // of the last deleted node: late states do not restore it
 	write   *statusWrite
 }
 
@@ -51,9 +51,7 @@ func (s *nodeStatus) observe(change api.Change[*v1.Node]) {
 // record records the result of a call.
 func (s *nodeStatus) record(node *v1.Node) {
 	node.ManagedFields = nil // as in the watch, to save memory
-	if node.UID != s.deleted {
-		s.keepNewest(node)
-	}
+	s.keepNewest(node)
 }
 
 // recordMissing records that the API server does not have the node, unless the watch has delivered
@@ -64,7 +62,11 @@ func (s *nodeStatus) recordMissing(before *v1.Node) {
 	}
 }
 
+// keepNewest keeps a state that is not older than the known one. A deleted node does not come back.
 func (s *nodeStatus) keepNewest(node *v1.Node) {
+	if s.deleted != "" && node.UID == s.deleted {
+		return
+	}
 	if s.node == nil || versionOf(node) >= versionOf(s.node) {
 		s.node = node
 	}

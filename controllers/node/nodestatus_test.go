@@ -35,6 +35,7 @@ func TestNewestNode(t *testing.T) {
 		"a new event":           {[]func(*nodeStatus){written(second), watched(third)}, third},
 		"deleted":               {[]func(*nodeStatus){watched(first), func(s *nodeStatus) { s.observe(deleted) }}, nil},
 		"a result of a deleted": {[]func(*nodeStatus){watched(first), func(s *nodeStatus) { s.observe(deleted) }, written(third)}, nil},
+		"a late state":          {[]func(*nodeStatus){watched(first), func(s *nodeStatus) { s.observe(deleted) }, watched(first)}, nil},
 		"another node":          {[]func(*nodeStatus){watched(first), func(s *nodeStatus) { s.observe(deleted) }, written(third), watched(other)}, other},
 		"a late deletion":       {[]func(*nodeStatus){watched(first), written(other), func(s *nodeStatus) { s.observe(deleted) }}, other},
 		"missing":               {[]func(*nodeStatus){watched(first), func(s *nodeStatus) { s.recordMissing(first) }}, nil},

@@ -105,7 +105,8 @@ type Source struct {
 	volumes    objectSet[*v1.PersistentVolume]
 	configMaps objectSet[*v1.ConfigMap]
 	secrets    objectSet[*v1.Secret]
-	nodes      objectSet[*v1.Node] // this node, for the downward API
+	nodes      objectSet[*v1.Node] // this node, for the downward API and for followers
+	followers  map[*nodeFollower]bool
 	bundles    map[bundleKey]*watchedBundles
 	volumeOf   map[api.Key]string // the watched volume of a watched claim
 }
@@ -123,7 +124,7 @@ func NewSource(config Config) (*Source, error) {
 	}
 	s := &Source{
 		config: config, watches: newWatchGroup(), ready: make(chan struct{}),
-		pods: map[types.UID]*podState{}, volumeOf: map[api.Key]string{},
+		pods: map[types.UID]*podState{}, volumeOf: map[api.Key]string{}, followers: map[*nodeFollower]bool{},
 	}
 	s.subscribers.poked = make(chan struct{}, 1)
 	s.tokens = tokens{

@@ -40,7 +40,7 @@ func (a *Attacher) Run(ctx context.Context, volumes VolumesInUse) error {
 	}
 	defer volumes.SubscribeVolumesInUse(a.poke)()
 	var watching sync.WaitGroup
-	watching.Go(func() { _ = a.watch.Run(ctx) })
+	watching.Go(func() { a.follow(ctx) })
 	defer watching.Wait()
 	w := statusWriter{Attacher: a, volumes: volumes}
 	failures := 0
