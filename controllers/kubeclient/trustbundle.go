@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"sync"
+	"sync/atomic"
 
 	"github.com/volumekit/volumekit/controllers/api"
 	certificatesv1alpha1 "k8s.io/api/certificates/v1alpha1"
@@ -23,10 +23,8 @@ import (
 // versions have the same fields, and client-go v0.32 has the types of v1alpha1 only: the client
 // reads and writes JSON.
 type trustBundles struct {
-	client rest.Interface
-
-	mu      sync.Mutex
-	version string // "": not known
+	client  rest.Interface
+	version atomic.Pointer[string] // nil: not known
 }
 
 // bundleVersions are the versions of the API, the newest first.
@@ -45,13 +43,12 @@ func newTrustBundles(clientset kubernetes.Interface) api.ClusterTrustBundles {
 // IsWatchListSemanticsUnSupported makes caches list before they watch.
 func (t *trustBundles) IsWatchListSemanticsUnSupported() bool { return true }
 
-// path returns the path of the newest version that the server has. The error is that of the last
-// version if the server has none; the next call tries again.
-func (t *trustBundles) path(ctx context.Context) (string, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.version != "" {
-		return pathOf(t.version), nil
+// findVersion returns the newest version that the server has. Concurrent calls search for an unknown
+// version independently, so that none waits for the request of another. The error is that of the
+// last version if the server has none; the next call searches again.
+func (t *trustBundles) findVersion(ctx context.Context) (string, error) {
+	if version := t.version.Load(); version != nil {
+		return *version, nil
 	}
 	var err error
 	for _, version := range bundleVersions {
@@ -59,8 +56,8 @@ func (t *trustBundles) path(ctx context.Context) (string, error) {
 		err = t.client.Get().AbsPath(pathOf(version)).VersionedParams(&one, scheme.ParameterCodec).
 			SetHeader("Accept", runtime.ContentTypeJSON).Do(ctx).Error()
 		if err == nil {
-			t.version = version
-			return pathOf(version), nil
+			t.version.Store(&version)
+			return version, nil
 		}
 		if !apierrors.IsNotFound(err) {
 			break
@@ -69,23 +66,17 @@ func (t *trustBundles) path(ctx context.Context) (string, error) {
 	return "", err
 }
 
-// forgetVersion lets the next call search for the version.
-func (t *trustBundles) forgetVersion() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.version = ""
-}
-
 func pathOf(version string) string {
 	return "/apis/" + certificatesv1alpha1.GroupName + "/" + version + "/clustertrustbundles"
 }
 
 // request returns a request for the bundles, or for one of them with a name.
 func (t *trustBundles) request(ctx context.Context, method, name string, options runtime.Object) (*rest.Request, error) {
-	path, err := t.path(ctx)
+	version, err := t.findVersion(ctx)
 	if err != nil {
 		return nil, err
 	}
+	path := pathOf(version)
 	if name != "" {
 		path += "/" + name
 	}
@@ -120,13 +111,12 @@ func withoutVersion(b *certificatesv1alpha1.ClusterTrustBundle, err error) (*cer
 
 // encode returns a bundle as JSON in the version of the server.
 func (t *trustBundles) encode(ctx context.Context, b *certificatesv1alpha1.ClusterTrustBundle) ([]byte, error) {
-	if _, err := t.path(ctx); err != nil {
+	version, err := t.findVersion(ctx)
+	if err != nil {
 		return nil, err
 	}
 	b = b.DeepCopy()
-	t.mu.Lock()
-	b.TypeMeta = metav1.TypeMeta{Kind: "ClusterTrustBundle", APIVersion: certificatesv1alpha1.GroupName + "/" + t.version}
-	t.mu.Unlock()
+	b.TypeMeta = metav1.TypeMeta{Kind: "ClusterTrustBundle", APIVersion: certificatesv1alpha1.GroupName + "/" + version}
 	return json.Marshal(b)
 }
 
@@ -145,7 +135,7 @@ func (t *trustBundles) List(ctx context.Context, options metav1.ListOptions) (*c
 	}
 	list, err := send[certificatesv1alpha1.ClusterTrustBundleList](ctx, request, "", nil)
 	if apierrors.IsNotFound(err) {
-		t.forgetVersion() // the server has another one since an upgrade
+		t.version.Store(nil) // the server has another one since an upgrade
 	}
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package kubeclient_test
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/controllers/api"
@@ -24,6 +26,7 @@ import (
 // A bundleServer serves ClusterTrustBundles in one version, and notes the requests.
 type bundleServer struct {
 	version  string
+	stuck    chan struct{} // the first request is answered when it is closed; nil: at once
 	mu       sync.Mutex
 	requests []string
 }
@@ -32,8 +35,11 @@ func (s *bundleServer) ServeHTTP(answer http.ResponseWriter, request *http.Reque
 	body, _ := io.ReadAll(request.Body)
 	s.mu.Lock()
 	s.requests = append(s.requests, request.Method+" "+request.URL.String()+" "+string(body))
-	version := s.version
+	version, isFirst := s.version, len(s.requests) == 1
 	s.mu.Unlock()
+	if isFirst && s.stuck != nil {
+		<-s.stuck
+	}
 	answer.Header().Set("Content-Type", "application/json")
 	path := "/apis/certificates.k8s.io/" + version + "/clustertrustbundles"
 	name, ok := strings.CutPrefix(request.URL.Path, path)
@@ -151,4 +157,32 @@ func TestTrustBundleWrites(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(strings.SplitN(server.requests[1], " ", 3)[2]), &sent))
 	require.Equal(t, metav1.TypeMeta{Kind: "ClusterTrustBundle", APIVersion: "certificates.k8s.io/v1"}, sent)
 	require.Contains(t, server.requests[4], `"uid":"1"`)
+}
+
+// TestTrustBundleSearchIsStuck: a request that the server does not answer delays no other call, and
+// ends with its ctx.
+func TestTrustBundleSearchIsStuck(t *testing.T) {
+	bundles, server := startBundles(t, "v1")
+	server.stuck = make(chan struct{})
+	defer close(server.stuck)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := bundles.List(ctx, metav1.ListOptions{})
+		ended <- err
+	}()
+	for server.count() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	_, err := bundles.Get(t.Context(), "a", metav1.GetOptions{})
+	require.NoError(t, err)
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
+}
+
+// count returns the number of requests so far.
+func (s *bundleServer) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.requests)
 }

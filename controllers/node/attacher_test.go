@@ -292,12 +292,12 @@ type replacingCluster struct {
 	patch func(ctx context.Context, data []byte) (*v1.Node, error)
 }
 
-func (c replacingCluster) Nodes() api.Nodes { return replacedNodes{c.Cluster.Nodes(), c} }
+func (c replacingCluster) Nodes() api.Nodes { return replacedNodes{c.Cluster.Nodes(), c.patch} }
 
 // replacedNodes are the nodes of a replacingCluster.
 type replacedNodes struct {
 	api.Nodes
-	replacingCluster
+	patch func(ctx context.Context, data []byte) (*v1.Node, error)
 }
 
 func (r replacedNodes) Patch(ctx context.Context, _ string, _ types.PatchType, data []byte, _ metav1.PatchOptions, _ ...string) (*v1.Node, error) {
@@ -771,7 +771,7 @@ func TestSharedNodeWatch(t *testing.T) {
 			synctest.Wait()
 			require.Equal(t, []string{"nodes node-1", "pods spec.nodeName=node-1"}, w.watched())
 		}
-		p := pod("a", downward(v1.DownwardAPIVolumeFile{Path: "cpu", ResourceFieldRef: &v1.ResourceFieldSelector{ContainerName: "c", Resource: "limits.cpu"}}))
+		p := pod("a", limitOf("limits.cpu"))
 		w.put(p)
 		w.takeRemounts()
 		own := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}
