@@ -3,11 +3,14 @@ package node
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"path"
 	"sync"
 
 	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/manager"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
@@ -111,14 +114,19 @@ func (a *Attacher) poke() {
 // Attach waits until node.status.volumesInUse and node.status.volumesAttached both name the volume,
 // and returns the device path of volumesAttached; a plugin that attaches volumes then waits for the
 // device (WaitForAttach) and returns its path. Attach is idempotent and does not call the API server.
-// If ctx ends first, the error is transient and names the missing condition. An outage of the API
-// server delays Attach.
+// If ctx ends first, the error is transient and names the missing condition. An invalid device path in
+// volumesAttached, such as one with control characters, is a transient error that wraps a
+// *field.Error. An outage of the API server delays Attach.
 func (a *Attacher) Attach(ctx context.Context, at manager.Attachment) (devicePath string, err error) {
-	if devicePath, err = a.waitForController(ctx, at); err != nil {
-		return "", fmt.Errorf("attach volume %q to node %q: %w", at.Volume, a.config.Node, err)
-	}
 	plugin, ok := volume.As[volume.AttachableVolumePlugin](at.Plugin)
-	if !ok {
+	devicePath, err = a.waitForController(ctx, at)
+	if err == nil && !ok && devicePath != "" && !path.IsAbs(devicePath) {
+		err = volume.AsTransient(invalidDevicePath(devicePath, "must be absolute for a plugin without WaitForAttach"))
+	}
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("attach volume %q to node %q: %w", brief.Name(string(at.Volume)), a.config.Node, err)
+	case !ok:
 		return devicePath, nil
 	}
 	attacher, err := plugin.NewAttacher()
@@ -142,8 +150,11 @@ func (a *Attacher) waitForController(ctx context.Context, at manager.Attachment)
 		devicePath, missing := a.status.devicePath(at.Volume)
 		changed := a.changed
 		a.mu.Unlock()
-		if missing == nil {
+		switch {
+		case missing == nil:
 			return devicePath, nil
+		case errors.As(missing, new(*field.Error)):
+			return "", volume.AsTransient(missing)
 		}
 		select {
 		case <-changed:

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/controllers/api"
@@ -125,24 +126,36 @@ func (w *attachWorld) deleteNode() {
 // start runs an attacher, as after a start of the program.
 func (w *attachWorld) start() {
 	w.Helper()
-	ctx, cancel := context.WithCancel(w.Context())
-	var running sync.WaitGroup
+	w.end = w.newAttacher()(w.usedVolumes)
+	synctest.Wait()
+}
+
+// newAttacher makes a new attacher. run runs it, and the source whose watch it shares, until end.
+func (w *attachWorld) newAttacher() (run func(node.VolumesInUse) (end func())) {
+	w.Helper()
+	var source *node.Source
+	var err error
 	config := node.AttacherConfig{Cluster: w.cluster, Node: "node-1"}
 	if w.isShared {
-		source, err := node.NewSource(node.Config{Cluster: w.cluster, Node: "node-1"})
+		source, err = node.NewSource(node.Config{Cluster: w.cluster, Node: "node-1"})
 		require.NoError(w, err)
-		running.Go(func() { require.NoError(w, source.Run(ctx)) })
 		config = node.AttacherConfig{Source: source}
 	}
-	var err error
 	w.Attacher, err = node.NewAttacher(config)
 	require.NoError(w, err)
-	running.Go(func() { require.NoError(w, w.Attacher.Run(ctx, w.usedVolumes)) })
-	w.end = func() {
-		cancel()
-		running.Wait()
+	attacher := w.Attacher
+	return func(volumes node.VolumesInUse) (end func()) {
+		ctx, cancel := context.WithCancel(w.Context())
+		var running sync.WaitGroup
+		running.Go(func() { require.NoError(w, attacher.Run(ctx, volumes)) })
+		if source != nil {
+			running.Go(func() { require.NoError(w, source.Run(ctx)) })
+		}
+		return func() {
+			cancel()
+			running.Wait()
+		}
 	}
-	synctest.Wait()
 }
 
 // node returns the node on the server.
@@ -592,6 +605,54 @@ func TestAttachWaits(t *testing.T) {
 					require.Zero(t, w.calls(""), "a wait is no call")
 				}
 				require.NoError(t, w.Detach(w.Context(), attachmentOf("a")))
+			})
+		})
+	}
+}
+
+// TestBadVolumesAttached: an invalid entry of volumesAttached is an error of the volume that the entry
+// names, and of no other volume.
+func TestBadVolumesAttached(t *testing.T) {
+	entry := func(path string) v1.AttachedVolume { return v1.AttachedVolume{Name: "a", DevicePath: path} }
+	for name, test := range map[string]struct {
+		entries []v1.AttachedVolume
+		path    string
+		invalid bool
+	}{
+		"no path":            {[]v1.AttachedVolume{entry("")}, "", false},
+		"a path":             {[]v1.AttachedVolume{entry("/dev/x")}, "/dev/x", false},
+		"two entries":        {[]v1.AttachedVolume{entry("/dev/x"), entry("/dev/y")}, "/dev/x", false},
+		"names of others":    {[]v1.AttachedVolume{{Name: ""}, {Name: "../a"}, {Name: "a\x00"}, entry("/dev/x")}, "/dev/x", false},
+		"a relative path":    {[]v1.AttachedVolume{entry("../dev/x")}, "", true},
+		"control characters": {[]v1.AttachedVolume{entry("/dev/\n\x1b[2K")}, "", true},
+		"a NUL":              {[]v1.AttachedVolume{entry("/dev/x\x00y")}, "", true},
+		"a huge path":        {[]v1.AttachedVolume{entry("/" + strings.Repeat("x", 1<<20))}, "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inAttachWorld(t, func(w *attachWorld) {
+				w.use("a", "b")
+				w.start()
+				w.change(func(s *v1.NodeStatus) {
+					s.VolumesAttached = append(test.entries, v1.AttachedVolume{Name: "b", DevicePath: "/dev/b"})
+				})
+				b := w.begin("b")
+				require.True(t, b.isDone())
+				require.NoError(t, b.err)
+				require.Equal(t, "/dev/b", b.path)
+				a := w.begin("a")
+				require.True(t, a.isDone())
+				require.Equal(t, test.path, a.path)
+				if !test.invalid {
+					require.NoError(t, a.err)
+					return
+				}
+				var invalid *field.Error
+				require.ErrorAs(t, a.err, &invalid)
+				require.Equal(t, "node.status.volumesAttached.devicePath", invalid.Field)
+				require.Equal(t, volume.Transient, volume.KindOf(a.err))
+				require.Less(t, len(a.err.Error()), 1024)
+				require.NotContains(t, a.err.Error(), "\n")
+				require.True(t, utf8.ValidString(a.err.Error()))
 			})
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/volume"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,7 +22,7 @@ type AttachmentError struct {
 	Driver, Handle string
 	Node           types.NodeName
 	State          string // why the volume does not count as attached
-	// AttachError and DetachError are those of the status. Nil: none.
+	// AttachError and DetachError are those of the status, as the driver reported them. Nil: none.
 	AttachError, DetachError *storagev1.VolumeError
 	Err                      error // what ended the wait: ErrAttachFailed, or the cause of ctx
 }
@@ -56,10 +57,11 @@ func (e *AttachmentError) read(object *storagev1.VolumeAttachment, known bool) {
 	e.AttachError, e.DetachError = object.Status.AttachError, object.Status.DetachError
 }
 
-// Error names the object, its state, the errors of the driver with their times, and the cause.
+// Error names the object, its state, the errors of the driver with their times, and the cause, in one
+// line of limited length.
 func (e *AttachmentError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "wait for VolumeAttachment %s of volume %q of driver %s on node %q: %s", e.Name, e.Handle, e.Driver, e.Node, e.State)
+	fmt.Fprintf(&b, "wait for VolumeAttachment %s of volume %q of driver %q on node %q: %s", e.Name, brief.Name(e.Handle), brief.Name(e.Driver), e.Node, e.State)
 	for _, failed := range []struct {
 		verb string
 		err  *storagev1.VolumeError
@@ -69,7 +71,7 @@ func (e *AttachmentError) Error() string {
 		}
 	}
 	fmt.Fprintf(&b, ": %v", e.Err)
-	return b.String()
+	return foreignText(b.String())
 }
 
 // Unwrap returns what ended the wait, and the kind.

@@ -190,7 +190,13 @@ func (c *statusChange) addFailure(claim *v1.PersistentVolumeClaim, g growth, siz
 
 // messageOf returns the text of an error in one line of limited length.
 func messageOf(err error) string {
-	return brief.Text(oneline.Of(strings.ToValidUTF8("failed to expand the volume on its node: "+err.Error(), "\uFFFD")))
+	return foreignText("failed to expand the volume on its node: " + err.Error())
+}
+
+// foreignText returns a text with parts of other programs as one line of valid UTF-8 and of limited
+// length.
+func foreignText(text string) string {
+	return brief.Text(oneline.Of(strings.ToValidUTF8(text, "\uFFFD")))
 }
 
 func hasCondition(claim *v1.PersistentVolumeClaim, kind v1.PersistentVolumeClaimConditionType) bool {

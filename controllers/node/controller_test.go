@@ -14,7 +14,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/controllers/apitest"
-	"github.com/volumekit/volumekit/controllers/node"
 	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/manager"
 	"github.com/volumekit/volumekit/mount"
@@ -31,6 +30,7 @@ import (
 type managedNode struct {
 	*attachWorld
 	random  *rand.Rand
+	events  func(manager.Event) // nil: dropped
 	dir     string
 	host    volume.VolumeHost
 	kernel  *mounttest.Fake
@@ -75,24 +75,26 @@ func (n *managedNode) unique(i int) v1.UniqueVolumeName {
 func (n *managedNode) boot() {
 	n.Helper()
 	var err error
-	n.Attacher, err = node.NewAttacher(node.AttacherConfig{Cluster: n.server.Connect(agent), Node: "node-1"})
-	require.NoError(n, err)
+	run := n.newAttacher()
 	n.host, err = volume.NewHost(n.Context(), n.dir+"/root", volume.WithNodeName("node-1"))
 	require.NoError(n, err)
 	plugins, err := volume.NewVolumePluginMgr(n.Context(), n.host, n.plugin)
 	require.NoError(n, err)
 	n.manager, err = manager.New(manager.Config{
-		Plugins: plugins, Mounter: n.kernel, Pods: n.source, Claims: n.source, Attacher: n.Attacher, ReportFirst: true,
+		Plugins: plugins, Mounter: n.kernel, Pods: n.source, Claims: n.source, Attacher: n.Attacher, ReportFirst: true, Events: n.events,
 	})
 	require.NoError(n, err)
 	ctx, cancel := context.WithCancel(n.Context())
-	ended := make(chan error, 2)
-	go func() { ended <- n.Attacher.Run(ctx, n.manager) }()
-	go func() { _ = n.manager.Run(ctx); ended <- nil }()
+	end := run(n.manager)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = n.manager.Run(ctx)
+	}()
 	n.stops = append(n.stops, func() {
 		cancel()
-		require.NoError(n, <-ended)
-		require.NoError(n, <-ended)
+		<-ended
+		end()
 	})
 }
 

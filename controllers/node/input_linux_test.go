@@ -273,3 +273,35 @@ func TestBadErrorOfExpansion(t *testing.T) {
 		}
 	})
 }
+
+// TestBadDevicePath: the event of a volume with an invalid device path is about its pod, and another
+// pod gets its volume.
+func TestBadDevicePath(t *testing.T) {
+	inAttachWorld(t, func(w *attachWorld) {
+		n, events := newManagedNode(w, 1), &recorder{}
+		n.events = kubeclient.ManagerEvents(events, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}})
+		n.boot()
+		defer n.shutDown()
+		n.source.SetPod(podOf(0))
+		n.source.SetPod(podOf(1))
+		w.change(func(s *v1.NodeStatus) {
+			s.VolumesAttached = []v1.AttachedVolume{{Name: n.unique(0), DevicePath: "/dev/\n\xff"}}
+		})
+		attacher, err := n.plugin.NewAttacher()
+		require.NoError(t, err)
+		_, err = attacher.Attach(w.Context(), n.plugin.NewSpec("c1", n.disk(1)), "node-1")
+		require.NoError(t, err)
+		n.setAttached(1, true)
+		require.NoError(t, n.manager.WaitForAttachAndMount(w.Context(), podOf(1)))
+		time.Sleep(time.Minute)
+		invalid := slices.DeleteFunc(events.warnings(), func(event string) bool {
+			return !strings.Contains(event, "node.status.volumesAttached.devicePath")
+		})
+		require.NotEmpty(t, invalid)
+		for _, event := range invalid {
+			require.True(t, strings.HasPrefix(event, "*v1.Pod pod-0: Warning: FailedAttachVolume: "), event)
+			require.NotContains(t, event, "\n")
+			require.True(t, utf8.ValidString(event))
+		}
+	})
+}

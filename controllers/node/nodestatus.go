@@ -3,12 +3,17 @@ package node
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/internal/brief"
+	"github.com/volumekit/volumekit/internal/oneline"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // A nodeStatus is the newest known state of the node, by the watch and by the results of own
@@ -132,7 +137,8 @@ var (
 		managedAnnotation + `: "true", without which no controller attaches volumes to it`)
 )
 
-// devicePath returns the device path of an attached volume, or the condition that is missing.
+// devicePath returns the device path of an attached volume, or the condition that is missing, or a
+// *field.Error for an invalid path.
 func (s *nodeStatus) devicePath(name v1.UniqueVolumeName) (path string, missing error) {
 	if s.node == nil {
 		return "", errNoNode
@@ -146,7 +152,22 @@ func (s *nodeStatus) devicePath(name v1.UniqueVolumeName) (path string, missing 
 	case !ok:
 		return "", errNotAttached
 	}
-	return entry.DevicePath, nil
+	return entry.DevicePath, checkDevicePath(entry.DevicePath)
+}
+
+// checkDevicePath returns an error for a device path that no plugin and no system call can use. An
+// empty path and a path that is not absolute are for the plugin, which gives a meaning to both.
+func checkDevicePath(path string) error {
+	const most = 4095 // PATH_MAX without the end of the text
+	if len(path) <= most && utf8.ValidString(path) && oneline.Of(path) == path {
+		return nil
+	}
+	return invalidDevicePath(path, fmt.Sprintf("must be printable text of at most %d bytes", most))
+}
+
+func invalidDevicePath(path, rule string) error {
+	at := field.NewPath("node", "status", "volumesAttached").Child("devicePath")
+	return field.Invalid(at, foreignText(brief.Name(path)), rule)
 }
 
 // patch returns the JSON merge patch of the write.

@@ -86,3 +86,10 @@ func TestPlanWrite(t *testing.T) {
 		})
 	}
 }
+
+// TestInvalidDevicePath: the error for a device path that is no text has valid text.
+func TestInvalidDevicePath(t *testing.T) {
+	require.NoError(t, checkDevicePath("/dev/disk/by-id/ä"))
+	err := checkDevicePath("/dev/\xff")
+	require.ErrorContains(t, err, "/dev/\uFFFD")
+}

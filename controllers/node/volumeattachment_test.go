@@ -3,9 +3,12 @@ package node_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/controllers/api"
@@ -243,6 +246,26 @@ func TestAttachErrors(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestBadAttachError: the error of a wait is one line of limited length with valid text, whatever the
+// driver reports.
+func TestBadAttachError(t *testing.T) {
+	inCSIWorld(t, func(w *csiWorld) {
+		w.create()
+		w.report(func(s *storagev1.VolumeAttachmentStatus) {
+			s.AttachError = &storagev1.VolumeError{Message: "a\nb\xff\x1b[2K" + strings.Repeat("x", 1<<20)}
+			s.DetachError = &storagev1.VolumeError{Message: strings.Repeat("\r\n", 1<<20)}
+		})
+		a := w.begin()
+		require.True(t, a.isDone())
+		require.ErrorIs(t, a.err, node.ErrAttachFailed)
+		require.ErrorContains(t, a.err, "attach failed at 0001-01-01T00:00:00Z: a b\uFFFD [2Kxxx")
+		text := a.err.Error()
+		require.LessOrEqual(t, len(text), 1024)
+		require.False(t, strings.ContainsFunc(text, unicode.IsControl))
+		require.True(t, utf8.ValidString(text))
+	})
 }
 
 // TestReleaseForgetsAttachErrors: after a release, and after the volume was attached, an error counts
