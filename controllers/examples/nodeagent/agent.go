@@ -50,6 +50,9 @@ func work(ctx context.Context, o options, stdout io.Writer) error {
 	}
 	p.mounter = mount.New(mount.Config{})
 	a, err := newAgent(ctx, o, stdout, p)
+	if err != nil && ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
+		return nil // ended while it waited for the API server
+	}
 	if err != nil {
 		return err
 	}
@@ -97,10 +100,12 @@ func connect(ctx context.Context, config *rest.Config, nodeName string) (p parts
 type agent struct {
 	options
 	parts
+	out       io.Writer
 	lock      *rootlock.Lock
 	screen    *screen.Screen
 	source    *node.Source
 	claims    *node.ClaimStatus
+	plugins   *volume.VolumePluginMgr
 	collector *metrics.Collector
 	manager   *manager.Manager
 	heartbeat *heartbeat // nil: without -register
@@ -115,8 +120,8 @@ func newAgent(ctx context.Context, o options, stdout io.Writer, p parts) (*agent
 	if err != nil {
 		return nil, err
 	}
-	a := &agent{options: o, parts: p, lock: l, screen: screen.New(stdout)}
-	this, err := a.join(ctx)
+	a := &agent{options: o, parts: p, out: stdout, lock: l, screen: screen.New(stdout)}
+	this, err := a.waitForNode(ctx)
 	if err == nil {
 		err = a.build(ctx, this)
 	}
@@ -146,7 +151,7 @@ func (a *agent) build(ctx context.Context, this *v1.Node) error {
 	}
 	files := content.Config{Mounter: a.mounter, ConfigMaps: a.source, Secrets: a.source, Tokens: a.source,
 		TrustBundles: a.source, Node: a.source}
-	plugins, err := volume.NewVolumePluginMgr(ctx, host,
+	a.plugins, err = volume.NewVolumePluginMgr(ctx, host,
 		local.New(local.Config{Mounter: a.mounter, Roots: a.disks}),
 		hostpath.New(hostpath.Config{Mounter: a.mounter, Roots: a.hostPaths}),
 		nfs.New(nfs.Config{Mounter: a.mounter}),
@@ -158,7 +163,7 @@ func (a *agent) build(ctx context.Context, this *v1.Node) error {
 		return err
 	}
 	a.manager, err = manager.New(manager.Config{
-		Plugins: plugins, Mounter: a.mounter, Pods: a.source, Claims: a.source,
+		Plugins: a.plugins, Mounter: a.mounter, Pods: a.source, Claims: a.source,
 		NodeLabels: this.Labels, Events: a.event, Metrics: a.collector,
 		ControllerExpands: true, Expansions: a.claims.Report,
 	})

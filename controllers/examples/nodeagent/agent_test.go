@@ -8,18 +8,41 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/controllers/apitest"
 	"github.com/volumekit/volumekit/controllers/metrics"
+	"github.com/volumekit/volumekit/internal/screen"
 	"github.com/volumekit/volumekit/manager"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 	ktesting "k8s.io/client-go/testing"
 )
+
+// An output is the output of a running program.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
 
 func TestOptions(t *testing.T) {
 	for text, want := range map[string]string{
@@ -80,6 +103,82 @@ func TestJoin(t *testing.T) {
 	clientset.ClearActions()
 	require.NoError(t, a.heartbeat.renew(t.Context()))
 	require.Equal(t, []string{"get", "update"}, verbsOf(clientset.Actions()))
+}
+
+// TestStartDuringOutage: an agent that starts during an outage of the API server waits, and says why.
+// It ends if its ctx ends, and if the API server refuses a call.
+func TestStartDuringOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := apitest.NewServer(apitest.Config{})
+		clientset := fake.NewClientset()
+		var out output
+		a := &agent{
+			options: options{node: "node-1", register: true}, screen: screen.New(io.Discard), out: &out,
+			parts: parts{cluster: server.Connect("agent"), leases: clientset.CoordinationV1().Leases(v1.NamespaceNodeLease)},
+		}
+		endOutage := server.StartOutage("agent")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		var joined *v1.Node
+		var err error
+		wait := func() (ended chan struct{}) {
+			ended = make(chan struct{})
+			go func() {
+				defer close(ended)
+				joined, err = a.waitForNode(ctx)
+			}()
+			time.Sleep(time.Hour)
+			return ended
+		}
+		ended := wait()
+		require.NotEmpty(t, server.Calls(apitest.Call{}))
+		require.LessOrEqual(t, len(server.Calls(apitest.Call{})), 3600/30+5)
+		require.Contains(t, out.String(), "Waiting for the API server: ")
+		cause := errors.New("ended by the test")
+		cancel(cause)
+		<-ended
+		require.ErrorIs(t, err, cause)
+
+		ctx = t.Context()
+		ended = wait()
+		endOutage()
+		<-ended
+		require.NoError(t, err)
+		require.Equal(t, "node-1", joined.Name)
+		require.NotNil(t, a.heartbeat)
+
+		server.Inject(apitest.Fault{Failure: func(apitest.Call) error { return apierrors.NewUnauthorized("no") }})
+		<-wait()
+		require.True(t, apierrors.IsUnauthorized(err), "%v", err)
+	})
+}
+
+// TestLeaseOfDeletedNode: after the deletion of the Node, the heartbeat creates no Lease, whose owner
+// would be missing, and asks for a restart.
+func TestLeaseOfDeletedNode(t *testing.T) {
+	server := apitest.NewServer(apitest.Config{})
+	clientset := fake.NewClientset()
+	leases := clientset.CoordinationV1().Leases(v1.NamespaceNodeLease)
+	a := &agent{options: options{node: "node-1", register: true}, parts: parts{cluster: server.Connect("agent"), leases: leases}, screen: screen.New(io.Discard)}
+	_, err := a.join(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, a.heartbeat.renew(t.Context()))
+	deleteNode := func() { require.NoError(t, a.cluster.Nodes().Delete(t.Context(), "node-1", metav1.DeleteOptions{})) }
+	deleteNode()
+	require.NoError(t, leases.Delete(t.Context(), "node-1", metav1.DeleteOptions{})) // as the garbage collector
+	for range 3 {
+		a.heartbeat.last = nil // as after a failure
+		clientset.ClearActions()
+		require.ErrorContains(t, a.heartbeat.renew(t.Context()), "restart the agent")
+		require.Equal(t, []string{"get"}, verbsOf(clientset.Actions()))
+	}
+	old := a.heartbeat
+	_, err = a.join(t.Context()) // a restart
+	require.NoError(t, err)
+	for range 2 { // another Node has the name, without and with a Lease
+		old.last = nil
+		require.ErrorContains(t, old.renew(t.Context()), "restart the agent")
+		require.NoError(t, a.heartbeat.renew(t.Context()))
+	}
 }
 
 func verbsOf(actions []ktesting.Action) (verbs []string) {

@@ -9,16 +9,24 @@
 // watches and renewals of tokens, and of the Lease with -register. It needs the rights of rbac.yaml,
 // with -register also those of rbac-register.yaml, and no others.
 //
-// The API server must respond when the agent starts. The labels of the Node are read at the start:
-// restart the agent after they have changed, and after its Node was deleted.
+// An agent that starts during an outage of the API server waits for the end of the outage, and says
+// so with each attempt to read its Node, at most every 30 seconds. It ends if the API server refuses
+// its credentials. Outages of any length take no volume down.
+//
+// The labels of the Node are read at the start: restart the agent after they have changed. While
+// its Node is missing, because it was deleted, the agent keeps the volumes of its pods, sets up those
+// of further pods, and tears down those of deleted pods; the cluster deletes the pods of a missing
+// node after some time. With -register the agent then says at each period of the Lease that the Node
+// was deleted. A restart creates another Node.
 //
 // The agent starts no containers: run it beside the program that does, which calls
 // manager.Manager.WaitForAttachAndMount if it embeds the library as this program does. A pod keeps
 // its volumes until the API server no longer has it, or shows it as finished; to delete a pod of a
 // node without a kubelet, use --grace-period=0 --force.
 //
-// No plugin of the agent attaches volumes, so that it reports none in use: an agent with plugins that
-// do sets manager.Config.Attacher to a node.Attacher.
+// No plugin of the agent attaches volumes, so that it reports none in use and needs no right to write
+// the status of its Node: an agent with plugins that attach sets manager.Config.Attacher to a
+// node.Attacher with the Source of the agent.
 //
 // The Node object of -node must exist. For a node without a kubelet, -register creates it and
 // renews its Lease every 10 seconds, so that the cluster keeps the pods of the node. The Node never

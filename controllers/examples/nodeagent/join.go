@@ -2,19 +2,67 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"runtime"
+	"slices"
 	"time"
 
+	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/internal/cli"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// Pauses between attempts to read the Node, and the time limit of a call.
+const (
+	firstPause = time.Second
+	mostPause  = 30 * time.Second
+	callTime   = 30 * time.Second
+)
+
+// waitForNode returns the result of join. During an outage of the API server it waits without a time
+// limit, and returns the cause of ctx if ctx ends first.
+func (a *agent) waitForNode(ctx context.Context) (*v1.Node, error) {
+	for pause := firstPause; ; pause = min(2*pause, mostPause) {
+		this, err := a.join(ctx)
+		switch {
+		case err == nil:
+			return this, nil
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case !isOutage(err):
+			return nil, err
+		}
+		// The screen shows nothing before the agent runs.
+		_, _ = fmt.Fprintf(a.out, "%s Waiting for the API server: %s\n", time.Now().Format(time.TimeOnly), cli.OneLine(err.Error()))
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(pause):
+		}
+	}
+}
+
+// isOutage reports whether a later call can succeed without a change by the user: after a failed
+// connection, and after an error of the API server itself, but not after a refusal.
+func isOutage(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || apierrors.IsUnexpectedServerError(err) {
+		return true
+	}
+	code := status.Status().Code
+	return code < 400 || code >= 500 || code == http.StatusRequestTimeout || code == http.StatusTooManyRequests
+}
+
 // join returns the Node object of this node, and creates it first if -register permits. Its labels
 // decide which volumes fit the node.
 func (a *agent) join(ctx context.Context) (*v1.Node, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
 	nodes := a.cluster.Nodes()
 	this, err := nodes.Get(ctx, a.node, metav1.GetOptions{})
 	if !a.register {
@@ -27,7 +75,7 @@ func (a *agent) join(ctx context.Context) (*v1.Node, error) {
 		this, err = nodes.Create(ctx, newNode(a.node), metav1.CreateOptions{})
 	}
 	if err == nil {
-		a.heartbeat = &heartbeat{leases: a.leases, node: this, report: a.screen.Say}
+		a.heartbeat = &heartbeat{leases: a.leases, nodes: nodes, node: this, report: a.screen.Say}
 	}
 	return this, err
 }
@@ -51,6 +99,7 @@ type leases interface {
 // seconds, and deletes its pods after some minutes.
 type heartbeat struct {
 	leases leases
+	nodes  api.Nodes
 	node   *v1.Node
 	report func(string)
 	last   *coordinationv1.Lease // as the API server returned it; nil: it has to be read
@@ -79,12 +128,18 @@ func (h *heartbeat) run(ctx context.Context) error {
 	}
 }
 
-// renew sets the time of the Lease, and creates a missing one.
+// renew sets the time of the Lease, and creates a missing one. Without its Node it writes none: the
+// garbage collector deletes the Lease of a deleted Node, and another Node of the name may have one.
 func (h *heartbeat) renew(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, renewPeriod)
 	defer cancel()
 	if h.last == nil {
 		h.last, err = h.leases.Get(ctx, h.node.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) || err == nil && !h.isOwner(h.last) {
+			if err := h.checkNode(ctx); err != nil {
+				return err
+			}
+		}
 		if apierrors.IsNotFound(err) {
 			h.last, err = h.leases.Create(ctx, h.renewed(&coordinationv1.Lease{}), metav1.CreateOptions{})
 			return err
@@ -92,6 +147,19 @@ func (h *heartbeat) renew(ctx context.Context) (err error) {
 	}
 	if err == nil {
 		h.last, err = h.leases.Update(ctx, h.renewed(h.last), metav1.UpdateOptions{})
+	}
+	return err
+}
+
+func (h *heartbeat) isOwner(lease *coordinationv1.Lease) bool {
+	return slices.ContainsFunc(lease.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == h.node.UID })
+}
+
+// checkNode returns an error if the Node of the start of the agent does not exist.
+func (h *heartbeat) checkNode(ctx context.Context) error {
+	current, err := h.nodes.Get(ctx, h.node.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && current.UID != h.node.UID {
+		return errors.New("the Node was deleted: restart the agent to create another one")
 	}
 	return err
 }
