@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"text/template"
@@ -48,20 +49,32 @@ func StartNode(t mounttest.T, s *Server) *Node {
 		t.Fatal(err)
 	}
 	n := &Node{Name: "node1", Root: filepath.Join(dir, "kubelet"), dir: dir, programs: programs}
-	if err := n.writeFiles(s); err != nil {
-		t.Fatalf("write the configuration of a node: %v", err)
-	}
+	t.Cleanup(func() { // also after a step that fails
+		if err := n.stop(); err != nil {
+			t.Error("stop a node:", err)
+		}
+	})
 	ctx, cancel := context.WithTimeout(t.Context(), readyTime)
 	defer cancel()
-	err = n.startContainerd(ctx)
-	if err == nil {
-		err = n.StartKubelet()
-	}
-	if err != nil {
+	if err := n.start(ctx, s); err != nil {
 		t.Fatalf("start a node: %v", err)
 	}
-	t.Cleanup(n.stop)
 	return n
+}
+
+// start writes the files of the node, and starts containerd and the kubelet. After an error, stop ends
+// the parts that have started.
+func (n *Node) start(ctx context.Context, s *Server) error {
+	if os.Getpid() != 1 {
+		return errors.New("requires the namespaces of Isolate")
+	}
+	if err := n.writeFiles(s); err != nil {
+		return fmt.Errorf("write the configuration: %w", err)
+	}
+	if err := n.startContainerd(ctx); err != nil {
+		return err
+	}
+	return n.StartKubelet()
 }
 
 // nodeFiles are the configuration files of a node. The machine may refuse to lower
@@ -191,19 +204,67 @@ func (n *Node) Messages() string {
 	return text
 }
 
-// stop kills both programs, and, in the PID namespace of [Isolate], all others there, and unmounts
-// the rest: a test that has failed leaves containers.
-func (n *Node) stop() {
+// stop kills the kubelet, then containerd, which the kubelet uses, then all other processes of the PID
+// namespace of [Isolate], such as containers and the server of the node, and unmounts all below the
+// directory of the node. A node that has started in part, or not at all, is stopped as well. It
+// returns an error if a process or a mount remains.
+func (n *Node) stop() error {
 	n.StopKubelet()
 	n.containerd.kill()
+	n.containerd = nil
 	if os.Getpid() != 1 {
-		return
+		return nil // start has refused to start the node
 	}
-	_ = syscall.Kill(-1, syscall.SIGKILL)
-	table, _ := os.ReadFile("/proc/self/mountinfo")
-	for line := range strings.Lines(string(table)) {
-		if fields := strings.Fields(line); strings.HasPrefix(fields[4], n.dir+"/") {
-			_ = syscall.Unmount(fields[4], syscall.MNT_DETACH)
+	return errors.Join(killOthers(), unmountBelow(n.dir))
+}
+
+// killOthers kills all processes of the PID namespace but the own one, its first process, and
+// returns after their end.
+func killOthers() error {
+	for end := time.Now().Add(readyTime); ; time.Sleep(10 * time.Millisecond) {
+		_ = syscall.Kill(-1, syscall.SIGKILL) // ESRCH: no other process
+		others := otherProcesses()
+		if len(others) == 0 {
+			return nil
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("kill processes %v: still running after %v", others, readyTime)
 		}
 	}
+}
+
+// otherProcesses returns the IDs of the other processes in /proc that have not ended.
+func otherProcesses() (ids []string) {
+	files, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is valid
+	for _, file := range files {
+		stat, err := os.ReadFile(file)
+		id := filepath.Base(filepath.Dir(file))
+		if err == nil && id != fmt.Sprint(os.Getpid()) && !bytes.Contains(stat, []byte(") Z ")) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// unmountBelow unmounts all mounts below a directory, the last one first.
+func unmountBelow(dir string) error {
+	for _, point := range slices.Backward(mountsBelow(dir)) {
+		_ = syscall.Unmount(point, syscall.MNT_DETACH) // a shared copy may be gone already
+	}
+	if left := mountsBelow(dir); len(left) > 0 {
+		return fmt.Errorf("unmount %v: still mounted", left)
+	}
+	return nil
+}
+
+// mountsBelow returns the mount points below a directory, in the order of the mount table. The names
+// in a temporary directory need no decoding.
+func mountsBelow(dir string) (points []string) {
+	table, _ := os.ReadFile("/proc/self/mountinfo")
+	for line := range strings.Lines(string(table)) {
+		if fields := strings.Fields(line); strings.HasPrefix(fields[4], dir+"/") {
+			points = append(points, fields[4])
+		}
+	}
+	return points
 }
