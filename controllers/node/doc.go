@@ -3,17 +3,31 @@
 // expansions.
 //
 //	source, err := node.NewSource(node.Config{Cluster: kubeclient.New(clientset), Node: "node-1"})
+//	if err != nil {
+//		return err
+//	}
 //	status, err := node.NewClaimStatus(node.ClaimStatusConfig{Source: source})
-//	files := content.Config{Mounter: mounter, ConfigMaps: source, Secrets: source, Tokens: source, TrustBundles: source, Node: source}
-//	plugins, err := volume.NewVolumePluginMgr(ctx, host, content.NewConfigMap(files), ...)
+//	if err != nil {
+//		return err
+//	}
+//	files := content.Config{
+//		Mounter: mounter, ConfigMaps: source, Secrets: source, Tokens: source, TrustBundles: source, Node: source,
+//	}
+//	plugins, err := volume.NewVolumePluginMgr(ctx, host, content.NewConfigMap(files), content.NewSecret(files))
+//	if err != nil {
+//		return err
+//	}
 //	m, err := manager.New(manager.Config{
 //		Plugins: plugins, Mounter: mounter, Pods: source, Claims: source,
 //		ControllerExpands: true, Expansions: status.Report,
 //	})
-//	source.SubscribeContent(m.MarkRemountRequired)
+//	if err != nil {
+//		return err
+//	}
+//	defer source.SubscribeContent(m.MarkRemountRequired)()
 //	go source.Run(ctx)
 //	go status.Run(ctx)
-//	go m.Run(ctx)
+//	return m.Run(ctx)
 //
 // The example is a whole agent. Where a controller attaches volumes, an [Attacher] is the node's
 // side, see Attaching.
@@ -23,10 +37,10 @@
 // The pods of the node, by the field selector spec.nodeName, and by name each object that the
 // volumes of these pods use: their claims, the persistent volumes that the claims name, ConfigMaps
 // and Secrets; ClusterTrustBundles by name, or by signer and labels; and the node itself as long as
-// a volume of the downward API shows a resource. An object of several pods is watched once, as long
-// as at least one present pod uses it. The memory of a source depends on the pods of its node, not
-// on the cluster. Without changes a source calls the API server only to renew its watches, and the
-// tokens that are read.
+// a volume of the downward API shows a resource, or an [Attacher] of the source runs. An object of
+// several pods is watched once, as long as at least one present pod uses it. The memory of a source
+// depends on the pods of its node, not on the cluster. Without changes a source calls the API
+// server only to renew its watches, and the tokens that are read.
 //
 // # Permissions
 //
@@ -97,18 +111,29 @@
 // controller attaches and detaches. An [Attacher] reports the volumes in use and waits for the
 // controller:
 //
-//	attacher, err := node.NewAttacher(node.AttacherConfig{Cluster: cluster, Node: "node-1"})
-//	m, err := manager.New(manager.Config{..., Attacher: attacher, ReportFirst: true})
+//	attacher, err := node.NewAttacher(node.AttacherConfig{Source: source})
+//	if err != nil {
+//		return err
+//	}
+//	config.Attacher, config.ReportFirst = attacher, true
+//	m, err := manager.New(config)
+//	if err != nil {
+//		return err
+//	}
+//	go source.Run(ctx)
 //	go attacher.Run(ctx, m)
+//	return m.Run(ctx)
 //
-// It watches the Node object by its name and writes node.status.volumesInUse, sorted, when the list
-// changes, by a merge patch of this field with the resourceVersion of the replaced state. A volume
-// is named there before it is attached or mounted, and until it is unmounted and the manager has
-// given up the attachment. The Attacher uses node.status.volumesAttached only in a state of the node
-// that is not older than its own writes, and in which volumesInUse names the volume as well: a
+// The Attacher shares the source's watch of the Node object, or has a watch of its own without a
+// source, and writes node.status.volumesInUse, sorted, when the list changes, by a merge patch of
+// this field with the resourceVersion of the replaced state. If another program or a webhook
+// replaces the list each time, the pauses between the writes of one list grow to some minutes. A
+// volume is named there before it is attached or mounted, and until it is unmounted and the manager
+// has given up the attachment. The Attacher uses node.status.volumesAttached only in a state of the
+// node that is not older than its own writes, and in which volumesInUse names the volume as well: a
 // controller removes a volume from volumesAttached before it reads volumesInUse and detaches, so
 // that no volume is detached while it is mounted. [VolumeAttachments] waits for the
-// VolumeAttachment objects of CSI volumes, for a plugin.
+// VolumeAttachment objects of CSI volumes, for a plugin, and returns the errors of their drivers.
 //
 // While the API server does not respond, volumes stay attached by the last known state, attaches
 // wait, and the newest list of volumes in use is written after the outage. After a restart of the
