@@ -2,7 +2,9 @@ package manager_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -92,5 +94,51 @@ func TestDeletedPodCancelsSetUp(t *testing.T) {
 		n.down(m, first)
 		require.Less(t, time.Since(begin), time.Second)
 		stop()
+	})
+}
+
+// A revertingPlugin has set-ups of volume "a" that create the directory of the volume, and remove it some
+// time after their context has ended.
+type revertingPlugin struct{ *volumetest.FakePlugin }
+
+func (p revertingPlugin) NewMounter(spec *volume.Spec, pod *v1.Pod) (volume.Mounter, error) {
+	m, err := p.FakePlugin.NewMounter(spec, pod)
+	if spec.Name() != "a" {
+		return m, err
+	}
+	return revertingMounter{m}, err
+}
+
+type revertingMounter struct{ volume.Mounter }
+
+func (m revertingMounter) SetUp(ctx context.Context, _ volume.MounterArgs) error {
+	if err := os.MkdirAll(m.GetPath(), 0o755); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	time.Sleep(time.Second)
+	return volume.AsTransient(errors.Join(os.Remove(m.GetPath()), ctx.Err()))
+}
+
+// TestCancelledSetUpLeavesNoDirectory: a set-up that is cancelled, and ends after the tear-downs of the
+// other volumes of its pod, leaves no directory of the pod.
+func TestCancelledSetUpLeavesNoDirectory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, perPod)
+		n.claim("a")
+		n.claim("b")
+		plugins, err := volume.NewVolumePluginMgr(t.Context(), n.host, revertingPlugin{n.plugin})
+		require.NoError(t, err)
+		n.config.Plugins = plugins
+		_, stop := n.run()
+		defer stop()
+		n.source.SetPod(podWith("1", "a", "b"))
+		time.Sleep(time.Second)
+		require.Equal(t, 1, n.mountCount())
+		n.source.RemovePod("1")
+		time.Sleep(time.Second / 2)
+		require.Zero(t, n.mountCount(), "the tear-down of b has ended before the set-up of a")
+		time.Sleep(time.Minute)
+		require.NoDirExists(t, n.dir+"/root/pods/1")
 	})
 }

@@ -2,9 +2,11 @@ package execution
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/volumekit/volumekit/manager/internal/actual"
+	"github.com/volumekit/volumekit/manager/internal/mountcheck"
 	"github.com/volumekit/volumekit/manager/internal/mountstate"
 	"github.com/volumekit/volumekit/util/podvolume"
 	"github.com/volumekit/volumekit/volume"
@@ -14,7 +16,20 @@ import (
 type setUp struct{}
 
 func (setUp) run(ctx context.Context, r *Runner, j *Job, out *Outcome) error {
-	return setUpInPod(ctx, r, *j, out)
+	err := setUpInPod(ctx, r, *j, out)
+	if err != nil && errors.Is(ctx.Err(), context.Canceled) && !j.Traits.Block && out.path != "" {
+		r.removeRevertedParents(ctx, out.path)
+	}
+	return err
+}
+
+// removeRevertedParents removes the empty directories that a cancelled set-up leaves around its own,
+// because they existed before: the tear-downs of the other volumes of the pod may have ended while the
+// directory of this one existed. A failure leaves the directories until the next start.
+func (r *Runner) removeRevertedParents(ctx context.Context, path string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), mountcheck.PathTimeout)
+	defer cancel()
+	_ = r.Disk.RemoveEmptyParents(ctx, path)
 }
 
 func (setUp) markInFlight(v *actual.Volume, j Job) {
