@@ -20,8 +20,7 @@ func TestKubeContract(t *testing.T) {
 		TLSClientConfig: rest.TLSClientConfig{CAData: server.CA}})
 	require.NoError(t, err)
 	apitest.TestCluster(t, apitest.ContractConfig[*testing.T]{
-		New:    func(*testing.T) api.Cluster { return kubeclient.New(clientset) },
-		Except: map[string]string{"InitialEvents": "the API server streams lists with etcd 3.5 only"},
+		New: func(*testing.T) api.Cluster { return kubeclient.New(clientset) },
 		Compact: func(t *testing.T) {
 			// The API server has a cache of its own, which a restart empties.
 			require.NoError(t, server.Compact(t.Context()))

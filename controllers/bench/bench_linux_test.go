@@ -1,12 +1,14 @@
 package main
 
 import (
+	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/controllers/internal/apicalls"
 	"github.com/volumekit/volumekit/internal/kubeserver"
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
@@ -22,7 +24,7 @@ func TestKubePods(t *testing.T) {
 	var out strings.Builder
 	require.NoError(t, measurePods(t.Context(), server, dir, options{pods: 3, idle: time.Second}, &out))
 	t.Log(out.String())
-	const calls = `  API calls for each pod: 9.00; repeated in all: 0
+	const calls = `  API calls for each pod: 9.00
     create serviceaccounts/token         1.00
     list configmaps                      1.00
     list persistentvolumeclaims          1.00
@@ -38,11 +40,29 @@ func TestKubePods(t *testing.T) {
 	require.Contains(t, out.String(), "floor, at-once, 3 pods")
 }
 
-// TestMemory measures in a small cluster: the agent has the pods of its node, and the informer has all.
+// TestRepetitions: a repeated call is an error, also one that failed the first time, and a second
+// token for a pod.
+func TestRepetitions(t *testing.T) {
+	list := apicalls.Call{Verb: "list", Resource: "secrets", Namespace: "ns", Name: "metadata.name=a"}
+	other, failed := list, list
+	other.Name, failed.Code = "metadata.name=b", http.StatusTooManyRequests
+	token := apicalls.Call{Verb: "create", Resource: "serviceaccounts/token", Namespace: "ns", Name: "default"}
+	require.NoError(t, checkRepetitions([]apicalls.Call{list, other, token, token}, 2))
+	require.ErrorContains(t, checkRepetitions([]apicalls.Call{failed, list}, 2), "list secrets ns/metadata.name=a 2 times for 2 pods")
+	require.ErrorContains(t, checkRepetitions([]apicalls.Call{token, token, token}, 2), "create serviceaccounts/token ns/default 3 times")
+}
+
+// TestMemory: the memory of an agent does not grow with the pods of other nodes.
 func TestMemory(t *testing.T) {
+	const own, few, many = 3, 100, 3000
 	var out strings.Builder
-	require.NoError(t, measureMemory(t.Context(), 200, 100, &out))
+	small, err := measureMemory(t.Context(), memoryCluster{own: own, pods: few, nodes: 50}, &out)
+	require.NoError(t, err)
+	large, err := measureMemory(t.Context(), memoryCluster{own: own, pods: many, nodes: 50}, &out)
+	require.NoError(t, err)
 	t.Log(out.String())
-	require.Contains(t, out.String(), "of a node with 2 pods, 200 pods and 100 nodes")
-	require.Contains(t, out.String(), "informer of all 200 pods")
+	require.Contains(t, out.String(), "of a node with 3 pods, 100 pods and 50 nodes")
+	require.Contains(t, out.String(), "informer of all 3000 pods")
+	// One pod takes more than a KiB.
+	require.Less(t, large-small, int64(many-few)<<10/4)
 }

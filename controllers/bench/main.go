@@ -2,13 +2,15 @@
 // each: an emptyDir, a ConfigMap, a Secret, a claim of a local volume, and a projected volume with
 // a token. It prints
 //
-//   - the time from the answer to a pod's binding until all volumes of the pod are up, with the
+//   - the time from the call of a pod's binding until all volumes of the pod are up, with the
 //     processor time of the agent, for pods that are bound one after another and all at once
 //   - the same for the calls alone, without volumes: the floor
-//   - the calls of the agent to the API server for each pod, and repeated ones
-//   - the calls in a time without changes, apart from watches
+//   - the calls of the agent to the API server for each pod; a repeated one is an error
+//   - the watches in a time without changes; any other call is an error
 //   - the memory of the agent of one node, in a cluster in memory with many pods and nodes, and
 //     that of an informer of all pods
+//
+// The agent writes no events and no status: an event for each mounted volume is one call more.
 //
 // The volumes are mounted in a user and mount namespace of the program's own. The API server is
 // that of package internal/kubeserver: "make kube" builds it.
@@ -55,7 +57,8 @@ func main() {
 
 func run(ctx context.Context, o options, out io.Writer) error {
 	if !o.skipMemory && os.Getenv(insideVar) == "" {
-		if err := measureMemory(ctx, o.clusterPods, o.clusterNodes, out); err != nil {
+		size := memoryCluster{own: o.pods, pods: o.clusterPods, nodes: o.clusterNodes}
+		if _, err := measureMemory(ctx, size, out); err != nil {
 			return fmt.Errorf("memory: %w", err)
 		}
 	}

@@ -18,40 +18,47 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// measureMemory measures the live heap of the agent of one node, in a cluster in memory whose pods
-// are spread over the nodes, and that of an informer of all pods.
-func measureMemory(ctx context.Context, pods, nodes int, out io.Writer) error {
+// A memoryCluster is the size of a cluster in memory.
+type memoryCluster struct {
+	own   int // pods of the node whose agent is measured
+	pods  int // all pods; the others are spread over the other nodes
+	nodes int
+}
+
+// measureMemory measures the live heap of the agent of one node, in bytes, and prints it beside that
+// of an informer of all pods.
+func measureMemory(ctx context.Context, size memoryCluster, out io.Writer) (used int64, err error) {
 	server := apitest.NewServer(apitest.Config{History: 1})
-	if err := fill(ctx, server, pods, nodes); err != nil {
-		return err
+	if err := fill(ctx, server, size); err != nil {
+		return 0, err
 	}
 	dir, err := os.MkdirTemp("", "volumekit-bench")
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
-		return err
+		return 0, err
 	}
 	before := heap()
 	a, err := startAgent(ctx, agentConfig{
-		cluster: server.Connect("agent"), node: nodeOf(0, nodes), mounter: mounttest.NewFake(mount.Config{}),
+		cluster: server.Connect("agent"), node: size.nodeOf(0), mounter: mounttest.NewFake(mount.Config{}),
 		root: filepath.Join(dir, "root"), disks: dir,
 	})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	own, err := a.source.Pods(ctx)
 	for _, pod := range own {
 		err = errors.Join(err, a.manager.WaitForAttachAndMount(ctx, pod))
 	}
-	used := heap() - before
+	used = heap() - before
 	runtime.KeepAlive(a)
 	if err = errors.Join(err, a.stop()); err != nil {
-		return err
+		return 0, err
 	}
-	_, _ = fmt.Fprintf(out, "memory of the agent of a node with %d pods, %d pods and %d nodes in the cluster: %d KiB\n", len(own), pods, nodes, used>>10)
-	return measureInformer(ctx, server.Connect("informer"), pods, out)
+	_, _ = fmt.Fprintf(out, "memory of the agent of a node with %d pods, %d pods and %d nodes in the cluster: %d KiB\n", len(own), size.pods, size.nodes, used>>10)
+	return used, measureInformer(ctx, server.Connect("informer"), size.pods, out)
 }
 
 // measureInformer measures a cache of all pods, which programs without a field selector have.
@@ -74,23 +81,22 @@ func measureInformer(ctx context.Context, cluster api.Cluster, pods int, out io.
 	return nil
 }
 
-// fill creates nodes, and pods that are spread over them, with the ConfigMaps and Secrets of the
-// pods of the first node.
-func fill(ctx context.Context, server *apitest.Server, pods, nodes int) error {
+// fill creates nodes and pods, with the ConfigMaps and Secrets of the pods of the first node.
+func fill(ctx context.Context, server *apitest.Server, size memoryCluster) error {
 	cluster, options := server.Direct(), metav1.CreateOptions{}
 	if err := createAccount(ctx, cluster); err != nil {
 		return err
 	}
-	for i := range nodes {
-		if _, err := cluster.Nodes().Create(ctx, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: string(nodeOf(i, nodes))}}, options); err != nil {
+	for i := range size.nodes {
+		if _, err := cluster.Nodes().Create(ctx, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("node-", i)}}, options); err != nil {
 			return err
 		}
 	}
-	for i := range pods {
+	for i := range size.pods {
 		pod := newPod(fmt.Sprint("pod-", i))
-		pod.Spec.NodeName = string(nodeOf(i, nodes))
+		pod.Spec.NodeName = string(size.nodeOf(i))
 		pod.Spec.Volumes[3].VolumeSource = v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}} // the disk of a real node
-		if i%nodes == 0 {
+		if i < size.own {
 			if err := createContent(ctx, cluster, pod.Name); err != nil {
 				return err
 			}
@@ -102,7 +108,13 @@ func fill(ctx context.Context, server *apitest.Server, pods, nodes int) error {
 	return nil
 }
 
-func nodeOf(pod, nodes int) types.NodeName { return types.NodeName(fmt.Sprint("node-", pod%nodes)) }
+// nodeOf returns the node of a pod. The first node has no other pods than its own.
+func (s memoryCluster) nodeOf(pod int) types.NodeName {
+	if pod < s.own {
+		return "node-0"
+	}
+	return types.NodeName(fmt.Sprint("node-", 1+pod%(s.nodes-1)))
+}
 
 // heap returns the size of the live heap, in bytes.
 func heap() int64 {

@@ -29,7 +29,8 @@ func NewRecorder(ctx context.Context, clientset kubernetes.Interface, source v1.
 
 // Events returns the function that passes the events of controllers to a recorder: the Events of
 // their configurations. The function drops an event without an object, and shortens a message of
-// more than 1024 bytes.
+// more than 1024 bytes. A program with a broadcaster of client-go's tools/events passes what
+// DeprecatedNewLegacyRecorder of its EventBroadcasterAdapter returns.
 func Events(recorder record.EventRecorder) func(api.Event) {
 	return func(e api.Event) {
 		if e.Object != nil {

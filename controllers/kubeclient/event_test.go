@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	ktesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/events"
 )
 
 // recorded returns a recorder on a fake clientset, and the channel of the events that it writes.
@@ -47,6 +48,24 @@ func TestEvents(t *testing.T) {
 	record(api.Event{Type: v1.EventTypeNormal, Reason: "Nothing"}) // about no object: not recorded
 	record(api.Event{Object: claim, Type: v1.EventTypeNormal, Reason: "ProvisioningSucceeded"})
 	require.Equal(t, "ProvisioningSucceeded", (<-events).Reason)
+}
+
+// TestEventsOfAdapter: events reach the API server by a broadcaster of tools/events.
+func TestEventsOfAdapter(t *testing.T) {
+	clientset := fake.NewClientset()
+	broadcaster := events.NewEventBroadcasterAdapter(clientset)
+	stop := make(chan struct{})
+	defer close(stop)
+	broadcaster.StartRecordingToSink(stop)
+	defer broadcaster.Shutdown()
+	written, err := clientset.CoreV1().Events("").Watch(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	defer written.Stop()
+	record := kubeclient.Events(broadcaster.DeprecatedNewLegacyRecorder("provisioner"))
+	claim := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "claim", UID: "1"}}
+	record(api.Event{Object: claim, Type: v1.EventTypeWarning, Reason: "ProvisioningFailed", Message: "no space"})
+	event := (<-written.ResultChan()).Object.(*v1.Event)
+	require.Equal(t, []string{"claim", "ProvisioningFailed", "no space"}, []string{event.InvolvedObject.Name, event.Reason, event.Message})
 }
 
 // TestEventMessages: the API server refuses messages that are too long, and bytes that are no text.

@@ -11,6 +11,7 @@ import (
 	"github.com/volumekit/volumekit/controllers/node"
 	"github.com/volumekit/volumekit/internal/kubeserver"
 	v1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -31,14 +32,43 @@ func eventually(t *testing.T, done func() bool) {
 // kubeCluster returns the clients of a real API server.
 func kubeCluster(t *testing.T, server *kubeserver.Server) api.Cluster {
 	t.Helper()
+	return kubeclient.New(kubeClientset(t, server, ""))
+}
+
+// kubeClientset returns a clientset of a real API server. user is impersonated, unless it is "".
+func kubeClientset(t *testing.T, server *kubeserver.Server, user string) *kubernetes.Clientset {
+	t.Helper()
 	clientset, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL, BearerToken: server.Token, QPS: -1,
-		TLSClientConfig: rest.TLSClientConfig{CAData: server.CA}})
+		TLSClientConfig: rest.TLSClientConfig{CAData: server.CA}, Impersonate: rest.ImpersonationConfig{UserName: user}})
 	require.NoError(t, err)
-	return kubeclient.New(clientset)
+	return clientset
+}
+
+// attachRules are the permissions of an Attacher and a VolumeAttachments, as the package's
+// documentation lists them.
+var attachRules = []rbacv1.PolicyRule{
+	{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list", "watch"}},
+	{APIGroups: []string{""}, Resources: []string{"nodes/status"}, Verbs: []string{"patch"}},
+	{APIGroups: []string{"storage.k8s.io"}, Resources: []string{"volumeattachments"}, Verbs: []string{"list", "watch"}},
+}
+
+// permittedCluster returns the clients of a user with these permissions and no others.
+func permittedCluster(t *testing.T, server *kubeserver.Server, rules []rbacv1.PolicyRule) api.Cluster {
+	t.Helper()
+	const name = "agent"
+	rbac, meta := kubeClientset(t, server, "").RbacV1(), metav1.ObjectMeta{Name: name}
+	_, err := rbac.ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	_, err = rbac.ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: meta,
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	return kubeclient.New(kubeClientset(t, server, name))
 }
 
 // TestKubeAttach: on a real API server, which crashes in between, an attacher reports the volumes in
-// use and sees attached volumes, and a VolumeAttachment is waited for.
+// use and sees attached volumes, and a VolumeAttachment is waited for, with the documented
+// permissions alone.
 func TestKubeAttach(t *testing.T) {
 	server := kubeserver.Start(t)
 	cluster := kubeCluster(t, server)
@@ -50,10 +80,10 @@ func TestKubeAttach(t *testing.T) {
 		Status: v1.NodeStatus{VolumesInUse: names{"earlier"}, Conditions: []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue}}}}, metav1.CreateOptions{})
 	require.NoError(t, err)
 
-	used := &usedVolumes{}
-	attacher, err := node.NewAttacher(node.AttacherConfig{Cluster: cluster, Node: "node-1"})
+	used, permitted := &usedVolumes{}, permittedCluster(t, server, attachRules)
+	attacher, err := node.NewAttacher(node.AttacherConfig{Cluster: permitted, Node: "node-1"})
 	require.NoError(t, err)
-	attachments, err := node.NewVolumeAttachments(node.VolumeAttachmentsConfig{Cluster: cluster, Node: "node-1"})
+	attachments, err := node.NewVolumeAttachments(node.VolumeAttachmentsConfig{Cluster: permitted, Node: "node-1"})
 	require.NoError(t, err)
 	ended := make(chan error, 2)
 	go func() { ended <- attacher.Run(ctx, used) }()

@@ -163,7 +163,7 @@ func (s *simulation) differences() (all []string) {
 			all = append(all, s.missing(p)...)
 			for _, v := range p.Spec.Volumes {
 				if c := s.claimOf(p.Pod, v); c != nil {
-					volumes[c.volume] = true
+					volumes[c.volume] = c.driver == simShared && c.volume != ""
 				}
 			}
 		}
@@ -202,7 +202,8 @@ func (s *simulation) missing(p *simPod) (all []string) {
 	return all
 }
 
-// leftovers returns the directories and mounts of other pods and volumes.
+// leftovers returns the directories and mounts of other pods and volumes, and missing records. The
+// value of a volume is true if it is shared.
 func (s *simulation) leftovers(desired map[types.UID]bool, volumes map[string]bool) (all []string) {
 	entries, err := os.ReadDir(s.node.root + "/pods")
 	if err != nil && !os.IsNotExist(err) {
@@ -217,12 +218,18 @@ func (s *simulation) leftovers(desired map[types.UID]bool, volumes map[string]bo
 	for _, target := range s.mountPoints() {
 		rest, inPod := strings.CutPrefix(target, s.node.root+"/pods/")
 		uid, _, _ := strings.Cut(rest, "/")
-		if inPod && !desired[types.UID(uid)] || !inPod && !volumes[filepath.Base(target)] {
+		_, isWanted := volumes[filepath.Base(target)]
+		if inPod && !desired[types.UID(uid)] || !inPod && !isWanted {
 			all = append(all, target+" is left")
 		}
 	}
-	records, err := filepath.Glob(s.node.root + "/plugins/volumekit.io~manager/volumes/*")
+	records, err := filepath.Glob(s.node.root + "/plugins/volumekit.io/manager/volumes/*")
 	s.must(err)
+	for volume, isShared := range volumes {
+		if isShared && len(records) == 0 {
+			all = append(all, "no record of shared volume "+volume)
+		}
+	}
 	if len(records) > len(volumes) {
 		all = append(all, fmt.Sprintf("%d records of %d volumes", len(records), len(volumes)))
 	}

@@ -13,8 +13,12 @@ import (
 	"github.com/volumekit/volumekit/internal/debian"
 )
 
-// runtimeName is the name of the container runtime's directory in the cache.
-const runtimeName = "runtime-" + suite
+const (
+	// runtimeSuite is the Debian release that the container runtime comes from.
+	runtimeSuite = "bookworm"
+	// runtimeName is the name of its directory in the cache.
+	runtimeName = "runtime-" + runtimeSuite
+)
 
 // NodePrograms holds the paths of the programs of a node.
 type NodePrograms struct {
@@ -61,7 +65,7 @@ func FetchNode(ctx context.Context, source string, progress io.Writer) (NodeProg
 	}
 	c := programCache{cache, progress}
 	err = c.add(p.Containerd, runtimeName, func(work, dir string) error {
-		archive, err := debian.Open(ctx, work, suite)
+		archive, err := debian.Open(ctx, work, runtimeSuite)
 		if err != nil {
 			return err
 		}

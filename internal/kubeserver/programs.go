@@ -20,10 +20,11 @@ const (
 	Version = "v1.37.1"
 	// cacheVariable is the environment variable that names the directory of the cache.
 	cacheVariable = "VOLUMEKIT_KUBE"
-	// suite is the Debian release that etcd comes from.
-	suite = "bookworm"
+	// etcdSuite is the Debian release that etcd comes from: of etcd 3.4, in the release before,
+	// API servers stream no lists. It runs with the C library of that release, too.
+	etcdSuite = "trixie"
 	// etcdName is the name of etcd's directory in the cache.
-	etcdName = "etcd-" + suite
+	etcdName = "etcd-" + etcdSuite
 )
 
 // Programs holds the paths of kube-apiserver and etcd.
@@ -84,7 +85,7 @@ func Fetch(ctx context.Context, source string, progress io.Writer) (Programs, er
 	}
 	c := programCache{cache, progress}
 	err = c.add(p.Etcd, etcdName, func(work, dir string) error {
-		archive, err := debian.Open(ctx, work, suite)
+		archive, err := debian.Open(ctx, work, etcdSuite)
 		if err != nil {
 			return err
 		}
