@@ -823,7 +823,8 @@ func TestSharedNodeWatch(t *testing.T) {
 			require.NoError(t, err)
 			ctx, cancel := context.WithCancel(w.Context())
 			var running sync.WaitGroup
-			running.Go(func() { require.NoError(t, attacher.Run(ctx, &usedVolumes{})) })
+			used := &usedVolumes{names: names{"a"}, complete: len(ends) == 1}
+			running.Go(func() { require.NoError(t, attacher.Run(ctx, used)) })
 			ends = append(ends, func() {
 				cancel()
 				running.Wait()
@@ -832,6 +833,9 @@ func TestSharedNodeWatch(t *testing.T) {
 			synctest.Wait()
 			require.Equal(t, []string{"nodes node-1", "pods spec.nodeName=node-1"}, w.watched())
 		}
+		n, err := w.server.Direct().Nodes().Get(t.Context(), "node-1", metav1.GetOptions{})
+		require.NoError(t, err)
+		require.Equal(t, names{"a"}, n.Status.VolumesInUse, "the second attacher has the state of the running watch")
 		p := pod("a", limitOf("limits.cpu"))
 		w.put(p)
 		w.takeRemounts()
