@@ -136,6 +136,7 @@ func testTakeOver(t *testing.T, group int) {
 
 	pod := tree.desired()
 	for range 2 {
+		s.source.SetPod(pod) // a manager that never sees the pod tears its volumes down
 		stop := s.run(t.Context())
 		require.NoError(t, s.up(t.Context(), pod))
 		s.requireTakenOver(before)
@@ -152,6 +153,7 @@ func testTakeOver(t *testing.T, group int) {
 		s.restart()
 	}
 
+	s.source.SetPod(pod)
 	stop := s.run(t.Context())
 	require.NoError(t, s.up(t.Context(), pod))
 	s.setConfigMap("new")
@@ -210,8 +212,9 @@ func TestTakeOverOfCSI(t *testing.T) {
 	}
 	s := newSuccessor(t, dir)
 	before := s.mounts()
-	stop := s.run(t.Context())
 	pod := tree.desired()
+	s.source.SetPod(pod)
+	stop := s.run(t.Context())
 	require.NoError(t, s.up(t.Context(), pod))
 	leftovers := s.manager.State().Leftovers
 	require.Len(t, leftovers, 1)
