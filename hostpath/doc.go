@@ -52,10 +52,12 @@
 //
 // Modes are before the umask. If the file is missing or of another kind the error is a
 // [*TypeError], and transient: the node can change. It is final if the process may not
-// create the path (EPERM). With a device type the mount has the option dev, without which
-// opening the device fails: the mounter must allow it (mount.Config.Allow). All other
-// volumes are mounted nodev, unless a persistent volume has the option dev, and nosuid
-// unless the mounter allows otherwise.
+// create the path (EPERM). With a device type, or without a type if the file is a device, the
+// mount has the option dev, without which opening the device fails: the mounter must allow
+// it (mount.Config.Allow), otherwise SetUp fails. All other volumes are mounted nodev, unless
+// a persistent volume has the option dev, and nosuid unless the mounter allows otherwise: a
+// device in a directory cannot be opened. A persistent volume with the option nodev and
+// without a type is mounted nodev.
 //
 // If the path is not a directory, the volume's path is a file.
 //

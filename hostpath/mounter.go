@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"syscall"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/volumekit/volumekit/util/podvolume"
 	"github.com/volumekit/volumekit/util/safepath"
 	"github.com/volumekit/volumekit/volume"
+	v1 "k8s.io/api/core/v1"
 )
 
 // A podVolume is the path of a volume for a pod.
@@ -49,9 +51,9 @@ func (m *mounter) SetUp(ctx context.Context, args volume.MounterArgs) error {
 }
 
 // SetUpAt implements [volume.Mounter]. dir must be below the host's root or a target
-// directory. If the host path is not of the volume's type the error is a [*TypeError]; if the
-// type is a device's, and the mounter allows no devices, it is a *field.Error that names the
-// type. If dir has another mount, or the volume's with other flags, the error wraps
+// directory. If the host path is not of the volume's type the error is a [*TypeError]; if it is
+// a device, and the mounter allows no devices, it is a *field.Error that names the type, or the
+// path if there is no type, and mount.Config.Allow. If dir has another mount, or the volume's with other flags, the error wraps
 // [volume.ErrAlreadyMounted] and [mount.ErrMounted].
 func (m *mounter) SetUpAt(ctx context.Context, dir string, args volume.MounterArgs) error {
 	if err := podvolume.RefuseSizeAndLabel("a path of the host", args); err != nil {
@@ -106,7 +108,7 @@ func (m *mounter) bindLinked(ctx context.Context, dir string, args volume.Mounte
 // bind mounts the checked file, even if its path has another file by now; a mounter that
 // takes paths alone mounts the path.
 func (m *mounter) bind(ctx context.Context, dir string, args volume.MounterArgs, there found) error {
-	req := m.request(dir, args)
+	req := m.request(dir, args, there.mode)
 	req.Source = there.path
 	req.SourceFile = there.file
 	err := m.mountOn(ctx, dir, req, there.mode.IsDir())
@@ -114,7 +116,7 @@ func (m *mounter) bind(ctx context.Context, dir string, args volume.MounterArgs,
 		req.SourceFile = nil
 		err = m.mountOn(ctx, dir, req, there.mode.IsDir())
 	}
-	return m.source.refusedDevice(err)
+	return m.source.refusedDevice(err, there.mode)
 }
 
 func (m *mounter) mountOn(ctx context.Context, dir string, req mount.Request, isDir bool) error {
@@ -128,11 +130,11 @@ func (m *mounter) mountOn(ctx context.Context, dir string, req mount.Request, is
 	return m.plugin.mounts.Mount(ctx, dir, req)
 }
 
-// request returns the volume's mount request. It allows devices if the type is one, or by an
-// option of a persistent volume, independent of the mounter's default.
-func (m *mounter) request(dir string, args volume.MounterArgs) mount.Request {
+// request returns the volume's mount request for a file of a mode. It allows devices if the file
+// is one, or by an option of a persistent volume, independent of the mounter's default.
+func (m *mounter) request(dir string, args volume.MounterArgs, mode fs.FileMode) mount.Request {
 	options := slices.Clone(m.options)
-	if m.source.isDevice() {
+	if m.source.isDevice(mode) && (m.source.kind != v1.HostPathUnset || !slices.Contains(options, "nodev")) {
 		options = append(options, "dev")
 	} else if !slices.Contains(options, "dev") {
 		options = append(options, "nodev")
@@ -150,7 +152,7 @@ func (m *mounter) request(dir string, args volume.MounterArgs) mount.Request {
 // checkOptions refuses options that no mounter accepts. SetUp refuses those that the
 // mounter's own configuration forbids.
 func (m *mounter) checkOptions() error {
-	req := m.request(m.path, volume.MounterArgs{})
+	req := m.request(m.path, volume.MounterArgs{}, 0)
 	_, err := req.Parse(mount.Allow{SUID: true, Dev: true})
 	return err
 }

@@ -3,6 +3,7 @@ package hostpath
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/volume"
@@ -80,16 +81,27 @@ func (s source) errOutside() error {
 	return volume.Invalid(s.field, s.written, "must be below one of the plugin's roots")
 }
 
-// isDevice reports whether the type requires the mount option dev.
-func (s source) isDevice() bool {
-	return s.kind == v1.HostPathCharDev || s.kind == v1.HostPathBlockDev
+// isDevice reports whether a volume with a file of this mode requires the mount option dev: the
+// type says that the file is a device, or does not say what it is. A mode of 0 is not known yet.
+func (s source) isDevice(mode fs.FileMode) bool {
+	switch s.kind {
+	case v1.HostPathCharDev, v1.HostPathBlockDev:
+		return true
+	case v1.HostPathUnset:
+		return mode&fs.ModeDevice != 0
+	}
+	return false
 }
 
-// refusedDevice returns the error of a mount. It names the volume's type instead of the option
-// dev, which the type has added to the request, if the mounter refuses that.
-func (s source) refusedDevice(err error) error {
+// refusedDevice returns the error of a mount of a file of this mode. It names the volume's type,
+// or the path of a volume without a type, instead of the option dev, which request has added, if
+// the mounter refuses that.
+func (s source) refusedDevice(err error, mode fs.FileMode) error {
 	var refused *mount.InputError
-	if s.isDevice() && errors.As(err, &refused) && refused.Value == "dev" {
+	switch isRefused := s.isDevice(mode) && errors.As(err, &refused) && refused.Value == "dev"; {
+	case isRefused && s.kind == v1.HostPathUnset:
+		return volume.Invalid(s.field, s.written, refused.Reason)
+	case isRefused:
 		return volume.Invalid(s.typeField, string(s.kind), refused.Reason)
 	}
 	return err

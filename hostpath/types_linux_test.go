@@ -227,19 +227,30 @@ func TestDevices(t *testing.T) {
 	n.tearDown(t)
 	target, err = n.setUp(inPod(n.paths+"/char", ""))
 	require.NoError(t, err)
-	require.ErrorIs(t, read(target), fs.ErrPermission, "nobody said that it is a device")
+	require.NoError(t, read(target), "without a type")
+	target, err = n.setUp(inPod(n.paths+"/char", ""))
+	require.NoError(t, err, "again")
+	n.tearDown(t)
+	target, err = n.setUp(persistent(n.paths+"/char", "", "nodev"))
+	require.NoError(t, err)
+	require.ErrorIs(t, read(target), fs.ErrPermission, "the volume has the option nodev")
 	n.tearDown(t)
 
 	strict := nodeIn(t, mount.New(mount.Config{}), n.dir)
-	for at, spec := range map[string]*volume.Spec{
-		"spec.volume.hostPath.type":                inPod(n.paths+"/char", v1.HostPathCharDev),
-		"spec.persistentVolume.spec.hostPath.type": persistent(n.paths+"/char", v1.HostPathCharDev, "noexec"),
+	for at, refusal := range map[string]struct {
+		spec  *volume.Spec
+		value string
+	}{
+		"spec.volume.hostPath.type":                {inPod(n.paths+"/char", v1.HostPathCharDev), "CharDevice"},
+		"spec.persistentVolume.spec.hostPath.type": {persistent(n.paths+"/char", v1.HostPathCharDev, "noexec"), "CharDevice"},
+		"spec.volume.hostPath.path":                {inPod(n.paths+"/char", ""), n.paths + "/char"},
+		"spec.persistentVolume.spec.hostPath.path": {persistent(n.paths+"/char", ""), n.paths + "/char"},
 	} {
-		_, err = strict.setUp(spec)
+		_, err = strict.setUp(refusal.spec)
 		var refused *field.Error
 		require.ErrorAs(t, err, &refused)
 		require.Equal(t, at, refused.Field)
-		require.Equal(t, "CharDevice", refused.BadValue)
+		require.Equal(t, refusal.value, refused.BadValue)
 		require.Contains(t, refused.Detail, "mount.Config.Allow.Dev ")
 		require.Equal(t, volume.Final, volume.KindOf(err))
 		n.requireDown(t)
