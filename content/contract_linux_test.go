@@ -74,6 +74,7 @@ func contractConfig(name string) volumetest.Config[*testing.T] {
 		},
 		Invalid:         invalid,
 		Arguments:       volumetest.Arguments{FsUser: volumetest.Honoured, FsGroup: volumetest.Honoured},
+		SELinuxRelabel:  true,
 		Plain:           kind.plain,
 		Ephemeral:       true,
 		RuntimeReadOnly: true,

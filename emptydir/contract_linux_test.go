@@ -81,6 +81,7 @@ func contractConfig(medium v1.StorageMedium) volumetest.Config[*testing.T] {
 		},
 		NoMetrics:       strings.HasPrefix(string(medium), "HugePages"), // without pages the sizes are 0
 		Arguments:       arguments,
+		SELinuxRelabel:  true,
 		Plain:           medium == "",
 		Ephemeral:       true,
 		RuntimeReadOnly: true,

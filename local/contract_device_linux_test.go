@@ -122,7 +122,8 @@ func deviceContract(links string, newDisk func(t *testing.T) string, format func
 			format(t, disk)
 			return s
 		},
-		Arguments: volumetest.Arguments{FsGroup: volumetest.Honoured},
+		Arguments:      volumetest.Arguments{FsGroup: volumetest.Honoured},
+		SELinuxRelabel: true,
 		Unsupported: []*volume.Spec{
 			volume.NewSpecFromVolume(&v1.Volume{Name: "v"}),
 		},

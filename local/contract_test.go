@@ -45,12 +45,13 @@ func contractConfig(t *testing.T, newMounter func(*testing.T) mount.Interface) v
 		New: func(_ *testing.T, _ volume.VolumeHost, m mount.Interface) volume.VolumePlugin {
 			return local.New(local.Config{Mounter: m, Roots: []string{disks}})
 		},
-		NewMounter:   newMounter,
-		Spec:         func(t *testing.T) *volume.Spec { return newSpec(t) },
-		ReadOnlySpec: func(t *testing.T) *volume.Spec { return newSpec(t, "ro") },
-		Backing:      func(s *volume.Spec) string { return s.PersistentVolume.Spec.Local.Path },
-		NoBlock:      true, // a directory is none
-		Arguments:    volumetest.Arguments{FsGroup: volumetest.Honoured},
+		NewMounter:     newMounter,
+		Spec:           func(t *testing.T) *volume.Spec { return newSpec(t) },
+		ReadOnlySpec:   func(t *testing.T) *volume.Spec { return newSpec(t, "ro") },
+		Backing:        func(s *volume.Spec) string { return s.PersistentVolume.Spec.Local.Path },
+		NoBlock:        true, // a directory is none
+		Arguments:      volumetest.Arguments{FsGroup: volumetest.Honoured},
+		SELinuxRelabel: true,
 		Unsupported: []*volume.Spec{
 			volume.NewSpecFromVolume(&v1.Volume{Name: "v"}),
 			volume.NewSpecFromPersistentVolume(&v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}}, false),

@@ -89,4 +89,7 @@ type Config[R any] struct {
 	// set up writable all the same: the program that binds it into a container makes that
 	// mount read-only.
 	RuntimeReadOnly bool
+	// SELinuxRelabel says that GetAttributes returns SELinuxRelabel: the files in the volume can
+	// carry SELinux labels.
+	SELinuxRelabel bool
 }

@@ -60,6 +60,7 @@ func (c Config[R]) bind(t R) contract.Config {
 		Keeps:            c.Keeps,
 		Arguments:        contract.Arguments(c.Arguments),
 		RuntimeReadOnly:  c.RuntimeReadOnly,
+		SELinuxRelabel:   c.SELinuxRelabel,
 	}
 	if c.Enlarge != nil {
 		bound.Enlarge = func(spec *volume.Spec) resource.Quantity { return c.Enlarge(t, spec) }

@@ -63,6 +63,8 @@ func (c *contract) desiredSize() {
 }
 
 func (c *contract) seLinuxLabel() {
+	require.Equal(c, c.SELinuxRelabel, c.newMounter(c.unchangedSpec(c.Spec())).GetAttributes().SELinuxRelabel,
+		"GetAttributes about SELinux labels")
 	c.argument(argument{
 		handling: c.Arguments.SELinuxLabel,
 		args:     volume.MounterArgs{SELinuxLabel: "system_u:object_r:container_file_t:s0:c1,c2"},

@@ -40,6 +40,7 @@ type Config struct {
 	Keeps           func(name string) bool
 	Arguments       Arguments
 	RuntimeReadOnly bool
+	SELinuxRelabel  bool
 }
 
 // A Handling is the reaction of a plugin to an argument, see volumetest.Handling.

@@ -48,6 +48,7 @@ var tests = map[string]func(*contract){
 	"ReadOnlyClaim":         (*contract).readOnlyClaim,
 	"ReadOnlyPod":           (*contract).readOnlyPod,
 	"ReadOnlyLater":         (*contract).readOnlyLater,
+	"View":                  (*contract).view,
 	"FsUser":                (*contract).fsUser,
 	"FsGroup":               (*contract).fsGroup,
 	"DesiredSize":           (*contract).desiredSize,
