@@ -68,6 +68,11 @@ func TestLeftoverKeepsItsVolume(t *testing.T) {
 		}, []string{"b"}},
 		"their driver":   {returning(scope{Driver: "volumekit.io/fake"}, nil), []string{"a", "b", "c"}},
 		"another driver": {returning(scope{Driver: "volumekit.io/other"}, nil), nil},
+		"its device": {func(n *node) func(volume.LeftoverDir) (scope, error) {
+			return func(volume.LeftoverDir) (scope, error) {
+				return scope{DevicePath: "/dev/volumekit-fake" + n.dir + "/disk-b"}, nil
+			}
+		}, []string{"b"}},
 		"another device": {returning(scope{DevicePath: "/dev/none"}, nil), nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -79,6 +79,8 @@ func TestLeftoverMayBeVolume(t *testing.T) {
 		"another record":    {Leftover{Volume: "plugin/other", Path: "/p/disk"}, false},
 		"its scope":         {Leftover{Scope: volume.LeftoverScope{VolumeName: "handle"}}, true},
 		"another scope":     {Leftover{Scope: volume.LeftoverScope{VolumeName: "other"}, Path: "/p/disk"}, false},
+		"its device":        {Leftover{Scope: volume.LeftoverScope{DevicePath: "/dev/own"}, Path: "/p/other"}, true},
+		"another device":    {Leftover{Scope: volume.LeftoverScope{DevicePath: "/dev/other"}, Path: "/p/disk"}, false},
 		"its name":          {Leftover{Path: "/p/disk"}, true},
 		"a view":            {Leftover{Path: "/p/disk~r"}, true},
 		"another name":      {Leftover{Path: "/p/other"}, false},
@@ -86,7 +88,7 @@ func TestLeftoverMayBeVolume(t *testing.T) {
 	} {
 		v := actualVolume(diskTraits, actual.Present, actual.Present, nil)
 		v.Plugin, v.Name, v.Spec = "plugin", "handle", specWithUID("one", v1.PersistentVolumeFilesystem)
-		v.Spec.PersistentVolume.Name, v.LastPod = "disk", podA
+		v.Spec.PersistentVolume.Name, v.LastPod, v.DevicePath = "disk", podA, "/dev/own"
 		var have actual.World
 		have.Put(vol, v)
 		s := Schedule{Unrecognized: map[string][]Leftover{"plugin": {test.left}}}
