@@ -56,7 +56,8 @@ func (l line) each(of func(Figures) string) []string {
 }
 
 // printShort prints the table of the README: the lines of each subject with the worst ratios,
-// with those of a busy machine beside them, if they were measured.
+// with those of a busy machine beside them, if they were measured. Below are the lines without a
+// peer, which compare with nothing that users run today.
 func printShort(w io.Writer, lines []line) error {
 	idle, busy := split(lines)
 	columns := []string{"work", "ours", "peer", "floor", "peer / ours", "CPU", "ours / floor", "CPU"}
@@ -65,7 +66,8 @@ func printShort(w io.Writer, lines []line) error {
 	}
 	columns = append(columns, "calls: ours, peer, floor")
 	out := cells(columns) + "|---|" + strings.Repeat("--:|", len(columns)-1) + "\n"
-	for _, l := range worstOfEach(idle) {
+	compared, alone := splitByPeer(idle)
+	for _, l := range worstOfEach(compared) {
 		columns := append([]string{l.name() + l.remarks()}, l.times()...)
 		columns = append(columns, l.peer.time.String(), factor(l.peer.cpu.mid), l.floor.time.String(), factor(l.floor.cpu.mid))
 		if len(busy) > 0 {
@@ -74,8 +76,37 @@ func printShort(w io.Writer, lines []line) error {
 		}
 		out += cells(append(columns, l.triple(func(f Figures) string { return count(f.Calls) })))
 	}
-	_, err := io.WriteString(w, out)
+	_, err := io.WriteString(w, out+withoutPeer(worstOfEach(alone)))
 	return err
+}
+
+// splitByPeer returns the lines with a peer, and those without.
+func splitByPeer(lines []line) (compared, alone []line) {
+	for _, l := range lines {
+		if l.Peer != nil {
+			compared = append(compared, l)
+		} else {
+			alone = append(alone, l)
+		}
+	}
+	return compared, alone
+}
+
+// withoutPeer returns a list of lines without a peer.
+func withoutPeer(lines []line) string {
+	if len(lines) == 0 {
+		return ""
+	}
+	out := "\nWithout a peer, so these compare with nothing:\n\n"
+	for _, l := range lines {
+		times := l.times()
+		out += "- " + l.name() + l.remarks() + ": " + times[0]
+		if times[2] != unknown {
+			out += " (floor: " + times[2] + ")"
+		}
+		out += "\n"
+	}
+	return out
 }
 
 // cells returns the cells of a table's row.

@@ -59,15 +59,18 @@ func TestPrintAll(t *testing.T) {
 }
 
 // TestPrintShort: the README shows the worst lines of each subject, with the busy ratios beside
-// the idle ones.
+// the idle ones, and the lines without a peer below.
 func TestPrintShort(t *testing.T) {
 	var out strings.Builder
 	require.NoError(t, printShort(&out, someLines()))
-	requireTable(t, out.String(), 2+5)
+	table, alone, _ := strings.Cut(out.String(), "\n\n")
+	requireTable(t, table, 2+3)
 	require.Contains(t, out.String(), "| bind | 20.0 µs | 2.00 ms | 5.00 µs | 100× | 100× | 4.0× | 4.0× | 10× | 1.1× | –; –; – |", "the farthest from the floor")
 	require.Contains(t, out.String(), "| bind <read-only> |", "the smallest lead")
 	require.NotContains(t, out.String(), "again")
-	require.Contains(t, out.String(), "| a foreign mount | 14.0 ms of CPU | – | – |")
+	require.True(t, strings.HasPrefix(alone, "Without a peer, so these compare with nothing:\n\n- "), alone)
+	require.Contains(t, alone, "\n- a foreign mount: 14.0 ms of CPU\n")
+	require.Contains(t, alone, "\n- latency: 9.00 µs (floor: 1.00 µs)\n")
 }
 
 func requireTable(t *testing.T, text string, rows int) {
