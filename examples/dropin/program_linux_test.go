@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
@@ -123,12 +124,7 @@ func TestDeviceMustBeBlockDevice(t *testing.T) {
 // TestOutputFails checks that a full disk and a closed pipe on standard output are errors
 // that end the program, and that it leaves nothing behind.
 func TestOutputFails(t *testing.T) {
-	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-	require.NoError(t, err)
-	r, closed, err := os.Pipe()
-	require.NoError(t, err)
-	require.NoError(t, r.Close())
-	for out, says := range map[*os.File]string{full: "no space left on device", closed: "broken pipe"} {
+	testbed.EachFailingOutput(t, func(out *os.File, says string) {
 		tmp := t.TempDir()
 		var errs bytes.Buffer
 		cmd := exec.Command("/proc/self/exe")
@@ -145,8 +141,7 @@ func TestOutputFails(t *testing.T) {
 		left, err := os.ReadDir(tmp)
 		require.NoError(t, err)
 		require.Empty(t, left)
-		require.NoError(t, out.Close())
-	}
+	})
 }
 
 // TestUnstageInUse checks that the demo detects a driver that unstages a volume in use.

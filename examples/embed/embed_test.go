@@ -50,19 +50,3 @@ func TestOnRealKernel(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, left)
 }
-
-func TestFullOutput(t *testing.T) {
-	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-	require.NoError(t, err)
-	defer func() { _ = full.Close() }()
-	var stderr bytes.Buffer
-	cmd := exec.CommandContext(t.Context(), "/proc/self/exe")
-	cmd.Env = append(os.Environ(), mainVar+"=1", "TMPDIR="+t.TempDir(), "GORACE=atexit_sleep_ms=0")
-	cmd.Stdout, cmd.Stderr = full, &stderr
-	err = cmd.Run()
-	if strings.Contains(stderr.String(), namespace.None) {
-		mounttest.SkipWithout(t, "userns", stderr.String())
-	}
-	require.Error(t, err)
-	require.Contains(t, stderr.String(), "no space left on device")
-}

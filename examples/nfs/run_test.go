@@ -6,7 +6,6 @@ import (
 	"errors"
 	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -225,27 +224,4 @@ func TestFewNames(t *testing.T) {
 	require.Regexp(t, `^(\w, ){5}and more$`, got)
 	_, err = fewNames(t.Context(), dir+"/none")
 	require.Error(t, err)
-}
-
-// noSpace is a full disk.
-type noSpace struct{}
-
-func (noSpace) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
-
-// TestOutputFails: output that cannot be written is an error that says so, and ends the
-// program, which unmounts the volume.
-func TestOutputFails(t *testing.T) {
-	dir := tempDir(t)
-	fake := mounttest.NewFake(mount.Config{})
-	for _, args := range []string{"-server nas -path /x", "-demo"} {
-		var stderr bytes.Buffer
-		require.Equal(t, 1, run(t.Context(), strings.Fields(args), noSpace{}, &stderr, fakes(fake)), args)
-		require.Equal(t, "nfs: standard output: no space left on device\n", stderr.String(), args)
-	}
-	table, err := fake.List(t.Context())
-	require.NoError(t, err)
-	for _, info := range table {
-		require.NotEqual(t, "nfs4", info.FSType)
-	}
-	requireEmpty(t, dir)
 }

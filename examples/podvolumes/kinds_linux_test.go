@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
@@ -96,12 +97,7 @@ func (s *session) runWith(manifest string, args ...string) result {
 // that end the program, also while it waits, and that it leaves nothing behind.
 func TestOutputFails(t *testing.T) {
 	asEachUser(t, func(t *testing.T, s *session) {
-		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-		require.NoError(t, err)
-		r, closed, err := os.Pipe()
-		require.NoError(t, err)
-		require.NoError(t, r.Close())
-		for out, says := range map[*os.File]string{full: "no space left on device", closed: "broken pipe"} {
+		testbed.EachFailingOutput(t, func(out *os.File, says string) {
 			cmd := s.command("-wait", "1h")
 			var stderr strings.Builder
 			cmd.Stdout, cmd.Stderr = out, &stderr
@@ -110,9 +106,8 @@ func TestOutputFails(t *testing.T) {
 			require.Equal(t, 1, strings.Count(stderr.String(), "\n"), stderr.String())
 			require.Contains(t, stderr.String(), "podvolumes: standard output: ")
 			require.Contains(t, stderr.String(), says)
-			require.NoError(t, out.Close())
 			s.requireNothingLeft()
-		}
+		})
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/examples/internal/namespace"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
@@ -138,12 +139,7 @@ func TestBadCommandLines(t *testing.T) {
 // leaves no file behind.
 func TestOutputFails(t *testing.T) {
 	asEachUser(t, func(u user) {
-		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-		require.NoError(u, err)
-		r, closed, err := os.Pipe()
-		require.NoError(u, err)
-		require.NoError(u, r.Close())
-		for out, says := range map[*os.File]string{full: "no space left on device", closed: "broken pipe"} {
+		testbed.EachFailingOutput(u, func(out *os.File, says string) {
 			for _, args := range [][]string{nil, {"-pod"}, {"-help"}} {
 				r := u.runTo(out, args...)
 				require.NotZero(u, r.status, args)
@@ -151,7 +147,6 @@ func TestOutputFails(t *testing.T) {
 				require.Contains(u, r.stderr, says)
 				require.Equal(u, 1, strings.Count(r.stderr, "\n"), r.stderr)
 			}
-			require.NoError(u, out.Close())
-		}
+		})
 	})
 }
