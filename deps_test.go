@@ -180,6 +180,7 @@ var house = []room{
 	{"internal/testflag", nil, nil},
 	{"internal/apidefaults", nil, []string{api, apimachinery}},
 	{"internal/neverstuck", nil, nil}, // only tests
+	{"internal/publicapi", nil, []string{testify}},
 	{"internal/strace", []string{"mount/mounttest"}, nil},
 	{"internal/fuseserver", nil, []string{sys}},
 	{"internal/testbed", []string{"mount/mounttest", "internal/fuseserver"}, []string{sys, testify}},

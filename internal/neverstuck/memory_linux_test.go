@@ -18,9 +18,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/publicapi"
 )
 
-const module = "github.com/volumekit/volumekit"
+const (
+	module     = "github.com/volumekit/volumekit"
+	repository = "../.."
+)
 
 // TestOthersTouchMemoryOnly: an exported function without a context reaches no system call
 // that may wait for a file system; exceptions are listed with the reason.
@@ -86,7 +90,7 @@ func (g *graph) add(p *types.Package, files []*ast.File, info *types.Info) {
 
 func (g *graph) addFunction(p *types.Package, fn *ast.FuncDecl, info *types.Info) {
 	name := info.Defs[fn.Name].(*types.Func).FullName()
-	g.takesContext[name] = takesContext(fn)
+	g.takesContext[name] = publicapi.TakesContext(fn)
 	g.public[name] = fn.Name.IsExported() && isPublic(p.Path())
 	if !g.public[name] {
 		delete(g.public, name)
@@ -103,7 +107,7 @@ func (g *graph) addFunction(p *types.Package, fn *ast.FuncDecl, info *types.Info
 
 func isPublic(path string) bool {
 	rest, ok := strings.CutPrefix(path, module+"/")
-	return ok && !slices.ContainsFunc(strings.Split(rest, "/"), func(part string) bool { return slices.Contains(notPublic, part) })
+	return ok && !slices.ContainsFunc(strings.Split(rest, "/"), func(part string) bool { return slices.Contains(publicapi.NotPublic, part) })
 }
 
 // implement adds calls from the methods of an interface to those of its implementations. It
@@ -213,7 +217,7 @@ type listed struct {
 func listPackages(t *testing.T) (all []listed) {
 	t.Helper()
 	args := []string{"list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles"}
-	for _, dir := range slices.Sorted(maps.Keys(publicFiles(t))) {
+	for _, dir := range slices.Sorted(maps.Keys(publicapi.Files(t, repository))) {
 		args = append(args, strings.TrimSuffix(module+"/"+dir, "/."))
 	}
 	c := exec.CommandContext(t.Context(), "go", args...)

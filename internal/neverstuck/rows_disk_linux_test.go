@@ -84,13 +84,16 @@ func rowsOfDisk() map[string]row {
 	} {
 		all["disk.Device."+name] = func(r *rig) func(context.Context) error {
 			d, target := openDevice(r), r.target()
+			if name != "Prepare" { // which claims the device
+				require.NoError(r, d.Claim(r.Context())) // the claim stays meanwhile
+			}
 			return func(ctx context.Context) error { return call(ctx, d, target) }
 		}
 	}
 	return all
 }
 
-// openDevice returns a device that is open until the row ends.
+// openDevice returns a device that is open until the row ends, and not claimed.
 func openDevice(r *rig) *disk.Device {
 	file := deviceFile{r.hung + "/empty/x"}
 	disks := disk.New(disk.Config{Mounter: r.mounter, Devices: file, Programs: file})
@@ -103,9 +106,7 @@ func openDevice(r *rig) *disk.Device {
 		})
 	}()
 	r.Cleanup(func() { close(release) })
-	d := <-opened
-	require.NoError(r, d.Claim(r.Context())) // the claim stays meanwhile
-	return d
+	return <-opened
 }
 
 // deviceFile is a device whose queries access a file, as do the programs that it runs.

@@ -227,7 +227,11 @@ func rowsOfDevices() map[string]row {
 		"local.blockUnmapper.UnmapPodDevice": func(r *rig) func(context.Context) error { return unmapper(r).UnmapPodDevice },
 		"local.blockUnmapper.TearDownDevice": func(r *rig) func(context.Context) error {
 			u := unmapper(r)
-			return func(ctx context.Context) error { return u.TearDownDevice(ctx, volume.BlockVolumePaths{}) }
+			global, err := u.GetGlobalMapPath(blockSpec(device(r)))
+			require.NoError(r, err)
+			return func(ctx context.Context) error {
+				return u.TearDownDevice(ctx, volume.BlockVolumePaths{GlobalMapPath: global})
+			}
 		},
 		"local.blockVolume.GetMetrics": func(r *rig) func(context.Context) error {
 			u := unmapper(r)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/publicapi"
 	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
@@ -31,7 +32,10 @@ type row func(r *rig) (call func(ctx context.Context) error)
 func TestEachFunctionHasARow(t *testing.T) {
 	covered := append(slices.Collect(maps.Keys(rows())), slices.Collect(maps.Keys(inner))...)
 	slices.Sort(covered)
-	require.Equal(t, slices.Compact(functionsWithContext(t)), covered)
+	require.Equal(t, slices.Compact(publicapi.WithContext(t, repository)), covered)
+	for name := range withoutRequest {
+		require.Contains(t, rows(), name)
+	}
 }
 
 const (
@@ -40,6 +44,10 @@ const (
 	// stuck is the time after which the test gives a call up. It is no measure: a call that
 	// returns at all does so long before, also on a busy machine.
 	stuck = 10 * time.Second
+	// promised is the time within which a call returns after the end of its context.
+	promised = 100 * time.Millisecond
+	// attempts is the number of attempts of which one has to keep the promise.
+	attempts = 10
 )
 
 // The file system that hangs, and when.
@@ -49,8 +57,9 @@ const (
 	hungVolume = "volume" // that of the volumes' sources, while the volumes are set up
 )
 
-// TestNeverStuck calls each function three times while a file system hangs. Each call returns,
-// and the repetitions leave no further requests behind.
+// TestNeverStuck calls each function three times while a file system hangs. Each call returns
+// within 100 ms after the end of its context, and the repetitions leave no further requests
+// behind. The file system receives a request of each function that withoutRequest does not list.
 func TestNeverStuck(t *testing.T) {
 	if !mounttest.RootNamespace(t) {
 		return
@@ -61,7 +70,7 @@ func TestNeverStuck(t *testing.T) {
 	maps.DeleteFunc(all, isOfLoop)
 	var report report
 	var benches sync.WaitGroup
-	defer func() { benches.Wait(); report.log(t) }()
+	defer func() { benches.Wait(); report.log(t); report.requireRequests(t, all) }()
 	for _, hangs := range []string{hungRoot, hungSource, hungVolume} {
 		for _, names := range []string{testbed.Cold, testbed.Warm} {
 			for part := range benchesEach {
@@ -91,6 +100,7 @@ func TestNeverStuckLoop(t *testing.T) {
 		}
 	}
 	report.log(t)
+	report.requireRequests(t, all)
 }
 
 func isOfLoop(name string, _ row) bool { return strings.HasPrefix(name, "util/loop.") }
@@ -123,7 +133,25 @@ func (b *bench) run(t *testing.T, all map[string]row, part int) {
 	})
 }
 
+// try makes attempts until one is prompt: on a busy machine a single one may be late by the
+// machine's doing.
 func (b *bench) try(t *testing.T, name string, prepare row) {
+	var quickest time.Duration
+	for attempt := range attempts {
+		late := b.attempt(t, name, prepare)
+		if attempt == 0 || late < quickest {
+			quickest = late
+		}
+		if quickest < promised {
+			return
+		}
+	}
+	t.Errorf("the quickest of %d attempts returns %v after the end of its context; it must be less than %v", attempts, quickest, promised)
+}
+
+// attempt prepares a new rig, calls a function while the file system hangs, and returns the
+// lateness of the latest call.
+func (b *bench) attempt(t *testing.T, name string, prepare row) (latest time.Duration) {
 	r := newRig(t, b)
 	call := prepare(r)
 	if b.names == testbed.Warm {
@@ -131,14 +159,14 @@ func (b *bench) try(t *testing.T, name string, prepare row) {
 	}
 	b.fuse.Hang()
 	defer b.fuse.Release()
-	b.call(t, name, call)
+	latest = b.call(t, name, call)
 	if held := b.fuse.Held(); !b.uncounted && unbounded[name] == "" {
-		b.call(t, name, call)
-		b.call(t, name, call)
+		latest = max(latest, b.call(t, name, call), b.call(t, name, call))
 		if b.fuse.Held() > held+1 && b.growth(t, name, call) >= repetitions {
 			t.Error("each call leaves a request behind")
 		}
 	}
+	return latest
 }
 
 // repetitions distinguish a call that leaves a request behind each time from the work of
@@ -153,14 +181,16 @@ func (b *bench) growth(t *testing.T, name string, call func(context.Context) err
 	return b.fuse.Held() - before
 }
 
-func (b *bench) call(t *testing.T, name string, call func(context.Context) error) {
+func (b *bench) call(t *testing.T, name string, call func(context.Context) error) (late time.Duration) {
+	held := b.fuse.Held()
 	late, returned := lateness(call)
 	if !returned {
 		stacks := make([]byte, 1<<20)
 		t.Logf("%s", stacks[:runtime.Stack(stacks, true)])
 		require.FailNow(t, "it is stuck")
 	}
-	b.report.add(name, late, b.fuse.Held() > 0)
+	b.report.add(name, late, b.fuse.Held() > held)
+	return late
 }
 
 // lateness returns how long after the end of its context a call returned.
@@ -178,6 +208,65 @@ func lateness(call func(ctx context.Context) error) (late time.Duration, returne
 		return max(0, at.Sub(end)), true
 	case <-time.After(stuck):
 		return 0, false
+	}
+}
+
+// withoutRequest are functions that send no request to a file system, with the reason.
+var withoutRequest = map[string]string{
+	"content.MapGetter.GetConfigMap":           inMemory,
+	"content.MapGetter.GetNodeAllocatable":     inMemory,
+	"content.MapGetter.GetSecret":              inMemory,
+	"content.MapGetter.GetServiceAccountToken": inMemory,
+	"content.MapGetter.GetTrustBundle":         inMemory,
+	"content.Plugin.Init":                      inMemory,
+	"emptydir.Plugin.Init":                     inMemory,
+	"nfs.Plugin.Init":                          inMemory,
+
+	"disk.Device.Claim":       "acquires a lock of the process",
+	"disk.Device.IsBelowLoop": "reads sysfs",
+
+	"hostpath.inPlace.GetMetrics":      "measures nothing",
+	"local.Plugin.ConstructVolumeSpec": "reads the mount table alone",
+
+	"manager.Manager.WaitForAllPodsUnmount":         waitsForRun,
+	"manager.Manager.WaitForAttachAndMount":         waitsForRun,
+	"manager.Manager.WaitForUnmount":                waitsForRun,
+	"manager.Manager.WaitForVolumes":                waitsForRun,
+	"manager.MemorySource.GetPersistentVolume":      inMemory,
+	"manager.MemorySource.GetPersistentVolumeClaim": inMemory,
+	"manager.MemorySource.Pod":                      inMemory,
+	"manager.MemorySource.Pods":                     inMemory,
+
+	"mount.KnowsOption":                                 kernelAlone,
+	"mount.Mounter.List":                                kernelAlone,
+	"mount.Mounter.Watch":                               kernelAlone,
+	"mount.Mounter.WatchMounts":                         kernelAlone,
+	"mount/mountutils.Peer.List":                        kernelAlone,
+	"util/podvolume.Mounts.At":                          kernelAlone,
+	"util/podvolume.Tmpfs":                              kernelAlone,
+	"util/loop.List":                                    kernelAlone,
+	"util/loop.Named":                                   kernelAlone,
+	"recycler.Pod.Recycle":                              "calls an API server, which hangs instead",
+	"recycler.Pod.Wait":                                 "no pod is at work",
+	"util/ctxend.Error":                                 inMemory,
+	"util/ctxend.Receive":                               inMemory,
+	"util/ctxend.Sleep":                                 inMemory,
+	"util/keylock.Map.Lock":                             "the row holds the lock after its first call",
+	"volume.VolumePluginMgr.FindAttachablePluginBySpec": "the row's plugin has no attacher",
+}
+
+const (
+	inMemory    = "reads memory alone"
+	waitsForRun = "waits for Run"
+	kernelAlone = "queries the kernel, not a file system"
+)
+
+// requireRequests requires that the file system has received a request of each function.
+func (r *report) requireRequests(t *testing.T, all map[string]row) {
+	for name := range all {
+		if r.asked[name] == 0 && len(r.late[name]) > 0 && withoutRequest[name] == "" {
+			t.Errorf("%s: none of %d calls has sent a request to the file system", name, len(r.late[name]))
+		}
 	}
 }
 

@@ -1,4 +1,6 @@
-package neverstuck
+// Package publicapi lists the functions that programs can call, for tests that require a row
+// for each.
+package publicapi
 
 import (
 	"go/ast"
@@ -15,21 +17,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const repository = "../.."
-
-// notPublic are directories that programs do not import, or only in tests: fakes hang when a
+// NotPublic are directories that programs do not import, or only in tests: fakes hang when a
 // test makes them.
-var notPublic = []string{"internal", "examples", "bench", "testdata", "tools", "mounttest", "volumetest", "recyclertest", "disktest"}
+var NotPublic = []string{"internal", "examples", "bench", "testdata", "tools", "mounttest", "volumetest", "recyclertest", "disktest"}
 
-// functionsWithContext returns the exported functions, and methods with exported names, that
-// have a context: "package.Type.Method". Methods of unexported types count, as plugins return
-// such types.
-func functionsWithContext(t *testing.T) (names []string) {
+// WithContext returns the exported functions, and methods with exported names, that have a
+// context: "package.Type.Method". Methods of unexported types count, as plugins return such
+// types. The repository is the directory of the module.
+func WithContext(t *testing.T, repository string) (names []string) {
 	t.Helper()
-	for dir, files := range publicFiles(t) {
+	for dir, files := range Files(t, repository) {
 		for _, file := range files {
 			for _, d := range file.Decls {
-				if fn, ok := d.(*ast.FuncDecl); ok && fn.Name.IsExported() && takesContext(fn) {
+				if fn, ok := d.(*ast.FuncDecl); ok && fn.Name.IsExported() && TakesContext(fn) {
 					names = append(names, nameOf(dir, fn))
 				}
 			}
@@ -39,16 +39,16 @@ func functionsWithContext(t *testing.T) (names []string) {
 	return names
 }
 
-// publicFiles returns the files of the module's public packages that are built on this system,
-// by directory. Nested modules are left out: they call an API server and no file system.
-func publicFiles(t *testing.T) map[string][]*ast.File {
+// Files returns the files of the module's public packages that are built on this system, by
+// directory. Nested modules are left out: they call an API server and no file system.
+func Files(t *testing.T, repository string) map[string][]*ast.File {
 	t.Helper()
 	all := map[string][]*ast.File{}
 	require.NoError(t, filepath.WalkDir(repository, func(p string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && p != repository && (strings.HasPrefix(entry.Name(), ".") || slices.Contains(notPublic, entry.Name()) || isModule(p)):
+		case entry.IsDir() && p != repository && (strings.HasPrefix(entry.Name(), ".") || slices.Contains(NotPublic, entry.Name()) || isModule(p)):
 			return fs.SkipDir
 		case entry.IsDir() || !strings.HasSuffix(p, ".go") || strings.HasSuffix(p, "_test.go"):
 			return nil
@@ -70,7 +70,8 @@ func isModule(dir string) bool {
 	return err == nil
 }
 
-func takesContext(fn *ast.FuncDecl) bool {
+// TakesContext reports whether a parameter of a function is a context.Context.
+func TakesContext(fn *ast.FuncDecl) bool {
 	return slices.ContainsFunc(fn.Type.Params.List, func(field *ast.Field) bool {
 		selector, ok := field.Type.(*ast.SelectorExpr)
 		if !ok {
