@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"strings"
 	"testing"
 	"time"
@@ -45,6 +46,12 @@ import (
 // longest is the largest length of an error's text.
 const longest = 4096
 
+// These calls wait until their time ends.
+const (
+	ofManager        = "manager.Manager.WaitForAttachAndMount"
+	ofManagerVolumes = "manager.Manager.WaitForVolumes"
+)
+
 // longValues are values of 1 MB: a name, a name as a path, many names as a path, and many
 // names from the second on of a path of which the first exists.
 func longValues(dir string) map[string]string {
@@ -65,7 +72,7 @@ func TestErrorsAreShort(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 			err := call(ctx)
 			cancel()
-			if errors.Is(err, context.DeadlineExceeded) && name != "manager" {
+			if errors.Is(err, context.DeadlineExceeded) && name != ofManager && name != ofManagerVolumes {
 				t.Errorf("%s with a long %s takes long", name, kind)
 			}
 			if err != nil && len(err.Error()) > longest {
@@ -79,12 +86,16 @@ func callsWith(t *testing.T, dir, long string) map[string]func(context.Context) 
 	t.Helper()
 	calls := map[string]func(context.Context) error{}
 	for kind, m := range map[string]mount.Interface{
-		"mount": mount.New(mount.Config{}), "mounttest": mounttest.NewFake(mount.Config{}),
-		"mountutils.From": mountutils.From(mountutils.New(mounttest.NewFake(mount.Config{}))),
+		"mount.Mounter": mount.New(mount.Config{}), "mounttest.Fake": mounttest.NewFake(mount.Config{}),
+		"mount/mountutils.Peer": mountutils.From(mountutils.New(mounttest.NewFake(mount.Config{}))),
 	} {
 		addMounter(calls, kind, m, dir, long)
 	}
 	addAdapter(calls, dir, long)
+	addPods(t, calls, dir, long)
+	addDisks(calls, long)
+	addOthers(t, calls, dir, long)
+	addBlocks(t, calls, long)
 	addLeaves(calls, dir, long)
 	addNames(calls, long)
 	addPlugins(t, calls, long)
@@ -93,7 +104,8 @@ func callsWith(t *testing.T, dir, long string) map[string]func(context.Context) 
 }
 
 func addMounter(calls map[string]func(context.Context) error, kind string, m mount.Interface, dir, long string) {
-	ask := func(name string, call func(context.Context) error) { calls[kind+" "+name] = call }
+	ask := func(name string, call func(context.Context) error) { calls[kind+"."+name] = call }
+	below := func(name string, call func(context.Context) error) { calls[name+" by "+kind] = call }
 	for name, req := range map[string]mount.Request{
 		"source": {Source: long, Target: dir}, "target": {Source: dir, Target: long},
 		"type": {Source: "x", Target: dir, FSType: long}, "option": {Source: dir, Target: dir, Options: []string{long}},
@@ -113,8 +125,8 @@ func addMounter(calls map[string]func(context.Context) error, kind string, m mou
 	if isolator, ok := m.(mount.Isolator); ok {
 		ask("Isolate", func(ctx context.Context) error { return isolator.Isolate(ctx, long) })
 	}
-	ask("UnmountMountPoint", func(ctx context.Context) error { return util.UnmountMountPoint(ctx, m, long) })
-	ask("UnmountPath", func(ctx context.Context) error { return util.UnmountPath(ctx, m, long) })
+	below("util.UnmountMountPoint", func(ctx context.Context) error { return util.UnmountMountPoint(ctx, m, long) })
+	below("util.UnmountPath", func(ctx context.Context) error { return util.UnmountPath(ctx, m, long) })
 	for name, req := range map[string]subpath.Request{
 		"pod":    {PodDir: long, Volume: "v", Container: "c", VolumeDir: dir, Path: "x"},
 		"volume": {PodDir: dir, Volume: long, Container: "c", VolumeDir: dir, Path: "x"},
@@ -122,86 +134,86 @@ func addMounter(calls map[string]func(context.Context) error, kind string, m mou
 		"path":   {PodDir: dir, Volume: "v", Container: "c", VolumeDir: dir, Path: long},
 		"create": {PodDir: dir, Volume: "v", Container: long, VolumeDir: dir, Path: strings.TrimLeft(long, "/"), Create: true},
 	} {
-		ask("subpath.Bind "+name, func(ctx context.Context) error { _, err := subpath.Bind(ctx, m, req); return err })
+		below("util/subpath.Bind "+name, func(ctx context.Context) error { _, err := subpath.Bind(ctx, m, req); return err })
 	}
-	ask("subpath.Cleanup", func(ctx context.Context) error { return subpath.Cleanup(ctx, m, long, "v") })
-	ask("subpath.Cleanup volume", func(ctx context.Context) error { return subpath.Cleanup(ctx, m, dir, long) })
+	below("util/subpath.Cleanup", func(ctx context.Context) error { return subpath.Cleanup(ctx, m, long, "v") })
+	below("util/subpath.Cleanup volume", func(ctx context.Context) error { return subpath.Cleanup(ctx, m, dir, long) })
 }
 
 func addAdapter(calls map[string]func(context.Context) error, dir, long string) {
 	m := mountutils.New(mount.New(mount.Config{}))
-	calls["mountutils Mount"] = func(context.Context) error { return m.Mount(long, dir, "", []string{"bind"}) }
-	calls["mountutils Mount target"] = func(context.Context) error { return m.Mount(dir, long, "", []string{"bind"}) }
-	calls["mountutils Mount option"] = func(context.Context) error { return m.Mount(dir, dir, "tmpfs", []string{long}) }
-	calls["mountutils MountSensitive"] = func(context.Context) error {
+	calls["mount/mountutils.Mounter.Mount"] = func(context.Context) error { return m.Mount(long, dir, "", []string{"bind"}) }
+	calls["mount/mountutils.Mounter.Mount target"] = func(context.Context) error { return m.Mount(dir, long, "", []string{"bind"}) }
+	calls["mount/mountutils.Mounter.Mount option"] = func(context.Context) error { return m.Mount(dir, dir, "tmpfs", []string{long}) }
+	calls["mount/mountutils.Mounter.MountSensitive"] = func(context.Context) error {
 		return m.MountSensitive(dir, dir, "tmpfs", nil, []string{"x=" + long})
 	}
-	calls["mountutils flag"] = func(context.Context) error {
+	calls["mount/mountutils.Mounter.flag"] = func(context.Context) error {
 		return m.MountSensitiveWithoutSystemdWithMountFlags(dir, dir, "tmpfs", nil, nil, []string{long})
 	}
-	calls["mountutils Unmount"] = func(context.Context) error { return m.Unmount(long) }
-	calls["mountutils IsMountPoint"] = func(context.Context) error { _, err := m.IsMountPoint(long); return err }
-	calls["mountutils IsLikelyNotMountPoint"] = func(context.Context) error { _, err := m.IsLikelyNotMountPoint(long); return err }
-	calls["mountutils GetMountRefs"] = func(context.Context) error { _, err := m.GetMountRefs(long); return err }
+	calls["mount/mountutils.Mounter.Unmount"] = func(context.Context) error { return m.Unmount(long) }
+	calls["mount/mountutils.Mounter.IsMountPoint"] = func(context.Context) error { _, err := m.IsMountPoint(long); return err }
+	calls["mount/mountutils.Mounter.IsLikelyNotMountPoint"] = func(context.Context) error { _, err := m.IsLikelyNotMountPoint(long); return err }
+	calls["mount/mountutils.Mounter.GetMountRefs"] = func(context.Context) error { _, err := m.GetMountRefs(long); return err }
 }
 
 func addLeaves(calls map[string]func(context.Context) error, dir, long string) {
 	files := map[string]atomicdir.File{"file": {}}
 	for name, call := range map[string]func(context.Context) error{
-		"metrics.NewMetricsStatFS": func(ctx context.Context) error { _, err := metrics.NewMetricsStatFS(long).GetMetrics(ctx); return err },
-		"metrics.NewMetricsDu":     func(ctx context.Context) error { _, err := metrics.NewMetricsDu(long, nil).GetMetrics(ctx); return err },
-		"metrics.NewMetricsBlock":  func(ctx context.Context) error { _, err := metrics.NewMetricsBlock(long).GetMetrics(ctx); return err },
-		"fsusage.Stat":             func(ctx context.Context) error { _, err := fsusage.Stat(ctx, long); return err },
-		"fsusage.Walk":             func(ctx context.Context) error { _, err := (&fsusage.Walker{}).Walk(ctx, long); return err },
-		"fsusage.BlockSize":        func(ctx context.Context) error { _, err := fsusage.BlockSize(ctx, long); return err },
-		"fsusage.Stat ended": func(ctx context.Context) error {
+		"util/metrics.providerFunc.GetMetrics":                    func(ctx context.Context) error { _, err := metrics.NewMetricsStatFS(long).GetMetrics(ctx); return err },
+		"util/metrics.providerFunc.GetMetrics of NewMetricsDu":    func(ctx context.Context) error { _, err := metrics.NewMetricsDu(long, nil).GetMetrics(ctx); return err },
+		"util/metrics.providerFunc.GetMetrics of NewMetricsBlock": func(ctx context.Context) error { _, err := metrics.NewMetricsBlock(long).GetMetrics(ctx); return err },
+		"util/fsusage.Stat":      func(ctx context.Context) error { _, err := fsusage.Stat(ctx, long); return err },
+		"util/fsusage.Walk":      func(ctx context.Context) error { _, err := (&fsusage.Walker{}).Walk(ctx, long); return err },
+		"util/fsusage.BlockSize": func(ctx context.Context) error { _, err := fsusage.BlockSize(ctx, long); return err },
+		"util/fsusage.Stat ended": func(ctx context.Context) error {
 			ended, cancel := context.WithCancel(ctx)
 			cancel()
 			_, err := fsusage.Stat(ended, long)
 			return err
 		},
-		"loop.AttachFileDevice": func(ctx context.Context) error { _, err := loop.AttachFileDevice(ctx, long, loop.Config{}); return err },
-		"loop.GetLoopDevice":    func(ctx context.Context) error { _, err := loop.GetLoopDevice(ctx, long); return err },
-		"loop.DetachFileDevice": func(ctx context.Context) error { return loop.DetachFileDevice(ctx, long) },
-		"loop.Status":           func(ctx context.Context) error { _, err := loop.Status(ctx, long); return err },
-		"loop.Named":            func(ctx context.Context) error { _, err := loop.Named(ctx, long); return err },
-		"loop.Detach":           func(ctx context.Context) error { return loop.Detach(ctx, loop.Device{Path: long}) },
-		"loop.Resize":           func(ctx context.Context) error { return loop.Resize(ctx, loop.Device{Path: long}) },
-		"ownership.Apply":       func(ctx context.Context) error { _, err := ownership.Apply(ctx, long, ownership.Options{}); return err },
-		"scrub.Open":            func(ctx context.Context) error { _, err := scrub.Open(ctx, long); return err },
-		"subpath.Volumes":       func(ctx context.Context) error { _, err := subpath.Volumes(ctx, long); return err },
-		"safepath.CreateFile":   func(ctx context.Context) error { _, err := safepath.CreateFile(ctx, long, "a", 0o600); return err },
-		"safepath.CreateFile name": func(ctx context.Context) error {
+		"util/loop.AttachFileDevice": func(ctx context.Context) error { _, err := loop.AttachFileDevice(ctx, long, loop.Config{}); return err },
+		"util/loop.GetLoopDevice":    func(ctx context.Context) error { _, err := loop.GetLoopDevice(ctx, long); return err },
+		"util/loop.DetachFileDevice": func(ctx context.Context) error { return loop.DetachFileDevice(ctx, long) },
+		"util/loop.Status":           func(ctx context.Context) error { _, err := loop.Status(ctx, long); return err },
+		"util/loop.Named":            func(ctx context.Context) error { _, err := loop.Named(ctx, long); return err },
+		"util/loop.Detach":           func(ctx context.Context) error { return loop.Detach(ctx, loop.Device{Path: long}) },
+		"util/loop.Resize":           func(ctx context.Context) error { return loop.Resize(ctx, loop.Device{Path: long}) },
+		"util/ownership.Apply":       func(ctx context.Context) error { _, err := ownership.Apply(ctx, long, ownership.Options{}); return err },
+		"util/scrub.Open":            func(ctx context.Context) error { _, err := scrub.Open(ctx, long); return err },
+		"util/subpath.Volumes":       func(ctx context.Context) error { _, err := subpath.Volumes(ctx, long); return err },
+		"util/safepath.CreateFile":   func(ctx context.Context) error { _, err := safepath.CreateFile(ctx, long, "a", 0o600); return err },
+		"util/safepath.CreateFile name": func(ctx context.Context) error {
 			_, err := safepath.CreateFile(ctx, dir, dir+"/"+long, 0o600)
 			return err
 		},
-		"safepath.MkdirAll":      func(ctx context.Context) error { _, err := safepath.MkdirAll(ctx, long, "a", 0o600); return err },
-		"safepath.MkdirAll name": func(ctx context.Context) error { _, err := safepath.MkdirAll(ctx, dir, long, 0o600); return err },
-		"safepath.OpenParent": func(ctx context.Context) error {
+		"util/safepath.MkdirAll":      func(ctx context.Context) error { _, err := safepath.MkdirAll(ctx, long, "a", 0o600); return err },
+		"util/safepath.MkdirAll name": func(ctx context.Context) error { _, err := safepath.MkdirAll(ctx, dir, long, 0o600); return err },
+		"util/safepath.OpenParent": func(ctx context.Context) error {
 			fd, _, err := safepath.OpenParent(ctx, long)
 			if err == nil {
 				_ = os.NewFile(uintptr(fd), "").Close()
 			}
 			return err
 		},
-		"safepath.RemoveEmptyFile": func(ctx context.Context) error { return safepath.RemoveEmptyFile(ctx, long) },
-		"safepath.RemoveMade":      func(ctx context.Context) error { return safepath.RemoveMade(ctx, long, long) },
-		"safepath.Rmdir":           func(ctx context.Context) error { return safepath.Rmdir(ctx, long) },
-		"atomicdir.Write": func(ctx context.Context) error {
+		"util/safepath.RemoveEmptyFile": func(ctx context.Context) error { return safepath.RemoveEmptyFile(ctx, long) },
+		"util/safepath.RemoveMade":      func(ctx context.Context) error { return safepath.RemoveMade(ctx, long, long) },
+		"util/safepath.Rmdir":           func(ctx context.Context) error { return safepath.Rmdir(ctx, long) },
+		"util/atomicdir.Write": func(ctx context.Context) error {
 			_, err := atomicdir.Write(ctx, long, files, atomicdir.Options{})
 			return err
 		},
-		"atomicdir.Write name": func(ctx context.Context) error {
+		"util/atomicdir.Write name": func(ctx context.Context) error {
 			_, err := atomicdir.Write(ctx, dir, map[string]atomicdir.File{long: {}}, atomicdir.Options{})
 			return err
 		},
-		"atomicdir.CheckName":       func(context.Context) error { return atomicdir.CheckName(long) },
-		"atomicdir.CheckMountPoint": func(context.Context) error { return atomicdir.CheckMountPoint(long) },
-		"quantity.CheckOf": func(context.Context) error {
+		"util/atomicdir.CheckName":       func(context.Context) error { return atomicdir.CheckName(long) },
+		"util/atomicdir.CheckMountPoint": func(context.Context) error { return atomicdir.CheckMountPoint(long) },
+		"util/quantity.CheckOf": func(context.Context) error {
 			return quantity.CheckOf("size", &resource.Quantity{Format: resource.Format(long)})
 		},
-		"util.RemoveEmptyParents": func(ctx context.Context) error { return util.RemoveEmptyParents(ctx, dir, long) },
-		"podvolume.ResolveLinks":  func(ctx context.Context) error { _, err := podvolume.ResolveLinks(ctx, long); return err },
+		"util.RemoveEmptyParents":     func(ctx context.Context) error { return util.RemoveEmptyParents(ctx, dir, long) },
+		"util/podvolume.ResolveLinks": func(ctx context.Context) error { _, err := podvolume.ResolveLinks(ctx, long); return err },
 	} {
 		calls[name] = call
 	}
@@ -209,23 +221,23 @@ func addLeaves(calls map[string]func(context.Context) error, dir, long string) {
 
 func addNames(calls map[string]func(context.Context) error, long string) {
 	for name, call := range map[string]func(context.Context) error{
-		"EscapeQualifiedName":   func(context.Context) error { _, err := volume.EscapeQualifiedName(long); return err },
-		"UnescapeQualifiedName": func(context.Context) error { _, err := volume.UnescapeQualifiedName(long); return err },
-		"ValidatePathComponent": func(context.Context) error { return volume.ValidatePathComponent(field.NewPath("x"), long) },
-		"SplitUniqueName":       func(context.Context) error { _, _, err := util.SplitUniqueName(v1.UniqueVolumeName(long)); return err },
-		"NewHost":               func(ctx context.Context) error { _, err := volume.NewHost(ctx, long); return err },
-		"CheckNodeAffinity": func(context.Context) error {
+		"volume.EscapeQualifiedName":   func(context.Context) error { _, err := volume.EscapeQualifiedName(long); return err },
+		"volume.UnescapeQualifiedName": func(context.Context) error { _, err := volume.UnescapeQualifiedName(long); return err },
+		"volume.ValidatePathComponent": func(context.Context) error { return volume.ValidatePathComponent(field.NewPath("x"), long) },
+		"util.SplitUniqueName":         func(context.Context) error { _, _, err := util.SplitUniqueName(v1.UniqueVolumeName(long)); return err },
+		"volume.NewHost":               func(ctx context.Context) error { _, err := volume.NewHost(ctx, long); return err },
+		"util.CheckNodeAffinity": func(context.Context) error {
 			term := v1.NodeSelectorTerm{MatchExpressions: []v1.NodeSelectorRequirement{{Key: long, Operator: v1.NodeSelectorOperator(long), Values: []string{long}}}}
 			pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: long}}
 			pv.Spec.NodeAffinity = &v1.VolumeNodeAffinity{Required: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{term}}}
 			return util.CheckNodeAffinity(pv, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: long}})
 		},
-		"MatchVolume": func(context.Context) error {
+		"util.MatchVolume": func(context.Context) error {
 			pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: long}}
 			pv.Spec.StorageClassName = long
 			return util.MatchVolume(&v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: long, Namespace: long}}, pv, nil)
 		},
-		"CheckVolumeModesMatch": func(context.Context) error {
+		"util.CheckVolumeModesMatch": func(context.Context) error {
 			mode := v1.PersistentVolumeMode(long)
 			pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: long}}
 			pv.Spec.VolumeMode = &mode
@@ -255,44 +267,66 @@ func addPlugins(t *testing.T, calls map[string]func(context.Context) error, long
 	for name, plugin := range map[string]volume.VolumePlugin{
 		"local": local.New(local.Config{Mounter: m, Roots: []string{data}}), "nfs": nfs.New(nfs.Config{Mounter: m}),
 		"emptydir": emptydir.New(emptydir.Config{Mounter: m}), "hostpath": hostpath.New(hostpath.Config{Mounter: m, Roots: []string{data}}),
-		"configmap": content.NewConfigMap(getter), "secret": content.NewSecret(getter),
-		"downward": content.NewDownwardAPI(getter), "projected": content.NewProjected(getter),
+		"content configmap": content.NewConfigMap(getter), "content secret": content.NewSecret(getter),
+		"content downward": content.NewDownwardAPI(getter), "content projected": content.NewProjected(getter),
 	} {
 		_, err := volume.NewVolumePluginMgr(t.Context(), host, plugin)
 		require.NoError(t, err)
-		for what, spec := range specsOf(data, long) {
-			if !plugin.CanSupport(spec) {
-				continue
-			}
-			for pods, pod := range map[string]*v1.Pod{"": {ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "n", UID: "1"}}, " of a long pod": longPod(long)} {
-				calls[name+" SetUp of "+what+pods] = func(ctx context.Context) error {
-					up, err := plugin.NewMounter(spec, pod)
-					if err != nil {
-						return err
-					}
-					return up.SetUp(ctx, volume.MounterArgs{SELinuxLabel: long})
-				}
-				calls[name+" SetUp without label of "+what+pods] = func(ctx context.Context) error {
-					up, err := plugin.NewMounter(spec, pod)
-					if err != nil {
-						return err
-					}
-					return up.SetUp(ctx, volume.MounterArgs{})
-				}
-			}
-			calls[name+" name of "+what] = func(context.Context) error { _, err := plugin.GetVolumeName(spec); return err }
-		}
-		calls[name+" NewUnmounter"] = func(context.Context) error { _, err := plugin.NewUnmounter(long, types.UID(long)); return err }
-		calls[name+" TearDownAt"] = func(ctx context.Context) error {
-			down, err := plugin.NewUnmounter("v", "1")
-			if err != nil {
-				return err
-			}
-			return down.TearDownAt(ctx, long)
-		}
-		calls[name+" ConstructVolumeSpec"] = func(ctx context.Context) error { _, err := plugin.ConstructVolumeSpec(ctx, long, long); return err }
-		calls[name+" ConstructVolumeSpec at"] = func(ctx context.Context) error { _, err := plugin.ConstructVolumeSpec(ctx, "v", long); return err }
+		addPlugin(calls, name, plugin, data, long)
 	}
+}
+
+// addPlugin adds the methods of a plugin of a package, which the name begins with.
+func addPlugin(calls map[string]func(context.Context) error, name string, plugin volume.VolumePlugin, data, long string) {
+	room, kind, _ := strings.Cut(name, " ")
+	add := func(method, what string, call func(ctx context.Context) error) {
+		calls[strings.TrimSpace(room+"."+method+" "+kind+" "+what)] = call
+	}
+	for what, spec := range specsOf(data, long) {
+		if !plugin.CanSupport(spec) {
+			continue
+		}
+		for pods, pod := range map[string]*v1.Pod{"": {ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "n", UID: "1"}}, " of a long pod": longPod(long)} {
+			for labels, args := range map[string]volume.MounterArgs{"": {}, " with a label": {SELinuxLabel: long}} {
+				add("mounter.SetUp", what+pods+labels, func(ctx context.Context) error {
+					up, err := plugin.NewMounter(spec, pod)
+					if err != nil {
+						return err
+					}
+					return up.SetUp(ctx, args)
+				})
+			}
+			add("mounter.SetUpAt", what+pods, func(ctx context.Context) error {
+				up, err := plugin.NewMounter(spec, pod)
+				if err != nil {
+					return err
+				}
+				return up.SetUpAt(ctx, path.Dir(up.GetPath())+"/"+long, volume.MounterArgs{})
+			})
+			add("podVolume.GetMetrics", what+pods, func(ctx context.Context) error {
+				up, err := plugin.NewMounter(spec, pod)
+				if err != nil {
+					return err
+				}
+				_, err = up.(volume.MetricsProvider).GetMetrics(ctx)
+				return err
+			})
+		}
+		add("Plugin.GetVolumeName", what, func(context.Context) error { _, err := plugin.GetVolumeName(spec); return err })
+		if recyclable, ok := plugin.(volume.RecyclableVolumePlugin); ok {
+			add("Plugin.Recycle", what, func(ctx context.Context) error { return recyclable.Recycle(ctx, long, spec) })
+		}
+	}
+	add("Plugin.NewUnmounter", "", func(context.Context) error { _, err := plugin.NewUnmounter(long, types.UID(long)); return err })
+	add("unmounter.TearDownAt", "", func(ctx context.Context) error {
+		down, err := plugin.NewUnmounter("v", "1")
+		if err != nil {
+			return err
+		}
+		return down.TearDownAt(ctx, long)
+	})
+	add("Plugin.ConstructVolumeSpec", "", func(ctx context.Context) error { _, err := plugin.ConstructVolumeSpec(ctx, long, long); return err })
+	add("Plugin.ConstructVolumeSpec", "at", func(ctx context.Context) error { _, err := plugin.ConstructVolumeSpec(ctx, "v", long); return err })
 }
 
 // specsOf returns volumes of each kind, with a long text in one field each.
@@ -335,31 +369,31 @@ func addControllers(t *testing.T, calls map[string]func(context.Context) error, 
 	t.Helper()
 	source := manager.NewMemorySource()
 	for name, call := range map[string]func(context.Context) error{
-		"MemorySource.SetPod":              func(context.Context) error { return source.SetPod(longPod(long)) },
-		"MemorySource.GetPersistentVolume": func(ctx context.Context) error { _, err := source.GetPersistentVolume(ctx, long); return err },
-		"MemorySource.GetPersistentVolumeClaim": func(ctx context.Context) error {
+		"manager.MemorySource.SetPod":              func(context.Context) error { return source.SetPod(longPod(long)) },
+		"manager.MemorySource.GetPersistentVolume": func(ctx context.Context) error { _, err := source.GetPersistentVolume(ctx, long); return err },
+		"manager.MemorySource.GetPersistentVolumeClaim": func(ctx context.Context) error {
 			_, err := source.GetPersistentVolumeClaim(ctx, long, long)
 			return err
 		},
-		"manifests.New": func(ctx context.Context) error {
+		"manager/manifests.New": func(ctx context.Context) error {
 			_, err := manifests.New(ctx, manifests.Config{Dir: long, Keep: long})
 			return err
 		},
-		"manifests.Pods": func(ctx context.Context) error {
+		"manager/manifests.Source.Pods": func(ctx context.Context) error {
 			s, err := manifests.New(ctx, manifests.Config{Dir: long})
 			if err == nil {
 				_, err = s.Pods(ctx)
 			}
 			return err
 		},
-		"manifests.GetSecret": func(ctx context.Context) error {
+		"manager/manifests.Source.GetSecret": func(ctx context.Context) error {
 			s, err := manifests.New(ctx, manifests.Config{Dir: dir})
 			if err == nil {
 				_, err = s.GetSecret(ctx, long, long)
 			}
 			return err
 		},
-		"manifests.PersistentVolumeClaim": func(ctx context.Context) error {
+		"manager/manifests.Source.GetPersistentVolumeClaim": func(ctx context.Context) error {
 			s, err := manifests.New(ctx, manifests.Config{Dir: dir})
 			if err == nil {
 				_, err = s.GetPersistentVolumeClaim(ctx, long, long)
@@ -370,29 +404,36 @@ func addControllers(t *testing.T, calls map[string]func(context.Context) error, 
 			_, err := recycler.NewPod(recycler.PodConfig{Client: recyclertest.NewCluster(recyclertest.Config{}), Namespace: long, Owner: long})
 			return err
 		},
-		"recycler.Recycle": func(ctx context.Context) error {
+		"recycler.Pod.Recycle": func(ctx context.Context) error {
 			p, err := recycler.NewPod(recycler.PodConfig{Client: recyclertest.NewCluster(recyclertest.Config{})})
 			if err == nil {
 				err = p.Recycle(ctx, long, specsOf(dir, long)["an nfs with options"])
 			}
 			return err
 		},
-		"content.MapGetter": func(ctx context.Context) error {
+		"content.MapGetter.GetSecret": func(ctx context.Context) error {
 			_, err := (&content.MapGetter{}).GetSecret(ctx, long, long)
 			return err
 		},
-		"recyclertest.Get": func(ctx context.Context) error {
+		"recyclertest.Cluster.Get": func(ctx context.Context) error {
 			_, err := recyclertest.NewCluster(recyclertest.Config{}).Get(ctx, long, long)
 			return err
 		},
 	} {
 		calls[name] = call
 	}
-	calls["manager"] = func(ctx context.Context) error { return waitFor(ctx, t, dir, long) }
+	calls[ofManager] = func(ctx context.Context) error {
+		return waitFor(ctx, t, dir, long, (*manager.Manager).WaitForAttachAndMount)
+	}
+	calls[ofManagerVolumes] = func(ctx context.Context) error {
+		return waitFor(ctx, t, dir, long, func(m *manager.Manager, ctx context.Context, pod *v1.Pod) error {
+			return m.WaitForVolumes(ctx, pod, manager.WaitOptions{})
+		})
+	}
 }
 
 // waitFor sets up a claim of a pod with long texts by a manager.
-func waitFor(ctx context.Context, t *testing.T, dir, long string) error {
+func waitFor(ctx context.Context, t *testing.T, dir, long string, wait func(*manager.Manager, context.Context, *v1.Pod) error) error {
 	host, err := volume.NewHost(ctx, dir)
 	require.NoError(t, err)
 	m := mounttest.NewFake(mount.Config{})
@@ -410,7 +451,7 @@ func waitFor(ctx context.Context, t *testing.T, dir, long string) error {
 	if err := source.SetPod(pod); err != nil {
 		return err
 	}
-	err = volumes.WaitForAttachAndMount(ctx, pod)
+	err = wait(volumes, ctx, pod)
 	cancel()
 	<-done
 	return fmt.Errorf("wait: %w", err)

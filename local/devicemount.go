@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/volumekit/volumekit/disk"
+	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/util/diskprobe"
@@ -22,7 +23,8 @@ import (
 //
 // If ctx ends before the device has answered, the error is transient and wraps ctx.Err()
 // and the cause.
-func (p *Plugin) CanDeviceMount(ctx context.Context, spec *volume.Spec) (bool, error) {
+func (p *Plugin) CanDeviceMount(ctx context.Context, spec *volume.Spec) (_ bool, err error) {
+	defer brief.Shorten(&err)
 	v, err := p.deviceVolume(spec)
 	if err != nil || spec.IsBlock() {
 		return false, err

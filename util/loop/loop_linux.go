@@ -20,7 +20,8 @@ import (
 )
 
 // Attach attaches a file to a new loop device. If ctx ends first, no device is left.
-func Attach(ctx context.Context, c Config) (Device, error) {
+func Attach(ctx context.Context, c Config) (_ Device, err error) {
+	defer brief.Shorten(&err)
 	if err := c.check(); err != nil {
 		return Device{}, err
 	}

@@ -10,6 +10,7 @@ import (
 	"path"
 	"time"
 
+	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/util/ctxend"
@@ -116,7 +117,8 @@ func (p *Dirs) TearDown(ctx context.Context, dir string) error {
 // Find returns the record of the volume that is set up at dir. The error wraps
 // [volume.ErrNotMounted] if dir does not exist, or exists unmounted with the note of a mount, and
 // [volume.ErrUncertain] if dir exists with another mount on it or without a sound note.
-func (p *Dirs) Find(ctx context.Context, dir string) (json.RawMessage, error) {
+func (p *Dirs) Find(ctx context.Context, dir string) (_ json.RawMessage, err error) {
+	defer brief.Shorten(&err)
 	v, err := p.podDirAt(dir)
 	if err != nil {
 		return nil, err

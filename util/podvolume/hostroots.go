@@ -54,7 +54,8 @@ func ResolveLinks(ctx context.Context, name string) (_ string, err error) {
 // host's own, [volume.VolumeHost] OwnDirs, are no volumes: a root that is one of
 // them, or in one, is an error. A host that is nil or has no root is refused with a
 // [*field.Error].
-func NewHostRoots(ctx context.Context, host volume.VolumeHost, declared []string) (*HostRoots, error) {
+func NewHostRoots(ctx context.Context, host volume.VolumeHost, declared []string) (_ *HostRoots, err error) {
+	defer brief.Shorten(&err)
 	if unmounting.IsNil(host) || host.Root() == "" {
 		return nil, errNoHost
 	}
@@ -93,8 +94,8 @@ func (r *HostRoots) Find(at *field.Path, written string) (source, root string, e
 		return "", "", volume.Invalid(at, written, "the path must be absolute")
 	case slices.Contains(strings.Split(written, "/"), ".."):
 		return "", "", volume.Invalid(at, written, `the path must not contain ".."`)
-	case len(written) > longestPath || slices.ContainsFunc(strings.Split(written, "/"), isTooLong):
-		return "", "", volume.Invalid(at, written, "must be at most 4095 bytes, and 255 in a component")
+	case isPathTooLong(written):
+		return "", "", volume.Invalid(at, written, pathTooLong)
 	}
 	source, in, ok := r.replaceRoot(path.Clean(written), func(h hostRoot) (from, to string) { return h.declared, h.resolved })
 	if !ok {
@@ -164,7 +165,11 @@ func (r *HostRoots) replaceRoot(name string, by func(hostRoot) (from, to string)
 // The limits of Linux. A longer path is refused before the directories above it are made.
 const longestPath, longestName = 4095, 255
 
-func isTooLong(component string) bool { return len(component) > longestName }
+const pathTooLong = "must be at most 4095 bytes, and 255 in a component"
+
+func isPathTooLong(name string) bool {
+	return len(name) > longestPath || slices.ContainsFunc(strings.Split(name, "/"), func(component string) bool { return len(component) > longestName })
+}
 
 func isAtOrBelow(dir, p string) bool {
 	return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/")

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"time"
 
+	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/util/fsusage"
 	"github.com/volumekit/volumekit/util/metrics"
@@ -32,7 +33,8 @@ func (p *Mounts) GetCounted(ctx context.Context, dir string, walker *fsusage.Wal
 // GetMetrics measures the volume at dir: the file system of its own, if it has one, or
 // else the files in it ([fsusage.Walker]), and the file system that it shares with
 // others. If the volume is not up the error wraps [volume.ErrNotMounted].
-func (p *Dirs) GetMetrics(ctx context.Context, dir string) (*volume.Metrics, error) {
+func (p *Dirs) GetMetrics(ctx context.Context, dir string) (_ *volume.Metrics, err error) {
+	defer brief.Shorten(&err)
 	v, err := p.podDirAt(dir)
 	if err != nil {
 		return nil, err
@@ -53,7 +55,8 @@ func (p *Dirs) GetMetrics(ctx context.Context, dir string) (*volume.Metrics, err
 
 // measure measures only a volume that is up, and returns the result only if it still is:
 // otherwise the numbers are those of the file system below.
-func measure(ctx context.Context, by metrics.Provider, isUp func() error) (*volume.Metrics, error) {
+func measure(ctx context.Context, by metrics.Provider, isUp func() error) (_ *volume.Metrics, err error) {
+	defer brief.Shorten(&err)
 	if err := isUp(); err != nil {
 		return nil, err
 	}

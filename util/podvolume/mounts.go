@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/util/ctxend"
@@ -75,6 +76,7 @@ func (p *Mounts) SetUp(ctx context.Context, dir string, req mount.Request) error
 // waiting; else it has changed nothing and returns false. See [mount.Mounter.MountNew]:
 // with another mounter it does nothing.
 func (p *Mounts) SetUpNew(ctx context.Context, dir string, req mount.Request) (done bool, err error) {
+	defer brief.Shorten(&err)
 	dir, err = p.Below(field.NewPath("dir"), dir)
 	if err != nil {
 		return false, err
@@ -101,8 +103,9 @@ func (p *Mounts) mountNew(ctx context.Context, dir string, req mount.Request, wa
 }
 
 // TearDown unmounts the file systems at dir and removes the directory. Its parents stay.
-func (p *Mounts) TearDown(ctx context.Context, dir string) error {
-	dir, err := p.Below(field.NewPath("dir"), dir)
+func (p *Mounts) TearDown(ctx context.Context, dir string) (err error) {
+	defer brief.Shorten(&err)
+	dir, err = p.Below(field.NewPath("dir"), dir)
 	if err != nil {
 		return err
 	}
@@ -139,8 +142,9 @@ func (p *Mounts) Exclusively(ctx context.Context, dir string, work func(ctx cont
 
 // IfIdle is Exclusively if no other call works on dir; else it does nothing and returns
 // nil.
-func (p *Mounts) IfIdle(ctx context.Context, dir string, work func(ctx context.Context, dir string) error) error {
-	dir, err := p.Below(field.NewPath("dir"), dir)
+func (p *Mounts) IfIdle(ctx context.Context, dir string, work func(ctx context.Context, dir string) error) (err error) {
+	defer brief.Shorten(&err)
+	dir, err = p.Below(field.NewPath("dir"), dir)
 	if err != nil {
 		return err
 	}
@@ -158,7 +162,8 @@ func (p *Mounts) IfIdle(ctx context.Context, dir string, work func(ctx context.C
 }
 
 // Mount is SetUp for work that runs exclusively.
-func (p *Mounts) Mount(ctx context.Context, dir string, req mount.Request) error {
+func (p *Mounts) Mount(ctx context.Context, dir string, req mount.Request) (err error) {
+	defer brief.Shorten(&err)
 	if err := p.check(); err != nil {
 		return err
 	}
@@ -195,7 +200,8 @@ func (p *Mounts) mountOn(ctx context.Context, dir string, req mount.Request) err
 // MountFile is Mount for a source that is no directory: it makes the parents, and an
 // empty file in which the source appears. An empty directory in that place, of a volume
 // that was one, goes. [util.AlsoFile] is for Unmount.
-func (p *Mounts) MountFile(ctx context.Context, name string, req mount.Request) error {
+func (p *Mounts) MountFile(ctx context.Context, name string, req mount.Request) (err error) {
+	defer brief.Shorten(&err)
 	if err := p.check(); err != nil {
 		return err
 	}
@@ -249,7 +255,8 @@ func removeFile(created bool, made, name string) error {
 }
 
 // Unmount is TearDown for work that runs exclusively.
-func (p *Mounts) Unmount(ctx context.Context, dir string, options ...util.UnmountOption) error {
+func (p *Mounts) Unmount(ctx context.Context, dir string, options ...util.UnmountOption) (err error) {
+	defer brief.Shorten(&err)
 	if err := p.check(); err != nil {
 		return err
 	}
@@ -257,7 +264,8 @@ func (p *Mounts) Unmount(ctx context.Context, dir string, options ...util.Unmoun
 }
 
 // CheckMounted fails with [volume.ErrNotMounted] if nothing is mounted at dir.
-func (p *Mounts) CheckMounted(ctx context.Context, dir string) error {
+func (p *Mounts) CheckMounted(ctx context.Context, dir string) (err error) {
+	defer brief.Shorten(&err)
 	if err := p.check(); err != nil {
 		return err
 	}
@@ -278,8 +286,9 @@ var errNotInTable = errors.New("the directory is a mount point that the mount ta
 // read after the call began. Concurrent calls share one reading and one view. If nothing
 // is mounted at dir the error wraps [volume.ErrNotMounted]; if something is that the table
 // does not show under this path, [volume.ErrUncertain].
-func (p *Mounts) At(ctx context.Context, dir string) (mount.Info, *mount.View, error) {
-	dir, err := p.Below(field.NewPath("mountPath"), dir)
+func (p *Mounts) At(ctx context.Context, dir string) (_ mount.Info, _ *mount.View, err error) {
+	defer brief.Shorten(&err)
+	dir, err = p.Below(field.NewPath("mountPath"), dir)
 	if err != nil {
 		return mount.Info{}, nil, err
 	}
@@ -315,6 +324,8 @@ func (p *Mounts) Below(at *field.Path, written string) (string, error) {
 		reason = `the path must not contain ".."`
 	case strings.ContainsRune(written, 0):
 		reason = "must not contain NUL"
+	case isPathTooLong(written):
+		reason = pathTooLong
 	default:
 		return clean, nil
 	}
