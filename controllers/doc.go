@@ -18,6 +18,8 @@
 //   - node: the pods of a node, the objects that their volumes use, and the node's side of
 //     attaching by a controller, for package manager.
 //     [github.com/volumekit/volumekit/controllers/node]
+//   - provision: provisions volumes for claims, and deletes the storage of released volumes.
+//     [github.com/volumekit/volumekit/controllers/provision]
 //   - kubeclient: these clients from a clientset of client-go, and events. It is the only package
 //     that links the clientset.
 //     [github.com/volumekit/volumekit/controllers/kubeclient]

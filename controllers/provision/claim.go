@@ -1,0 +1,132 @@
+package provision
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+)
+
+// A claimView is all that a decision about a claim depends on.
+type claimView struct {
+	rules   rules
+	claim   *v1.PersistentVolumeClaim // nil: does not exist
+	class   *storagev1.StorageClass   // nil: does not exist
+	volume  *v1.PersistentVolume      // the one with the name of the claim's volume; nil: does not exist
+	role    role
+	attempt claimAttempt
+}
+
+// A claimStep is the next step of the controller for a claim.
+type claimStep int
+
+const (
+	claimForget     claimStep = iota // nothing is to be done, and nothing to be remembered
+	claimWait                        // nothing is to be done now
+	claimConfirm                     // read the claim from the API server
+	claimGuard                       // add the finalizer and the default class
+	claimProvision                   // call Provision
+	claimStore                       // create the volume's object
+	claimDiscard                     // delete the storage that no object can describe
+	claimReschedule                  // remove the selected node and the finalizer
+	claimRelease                     // remove the finalizer
+)
+
+// decideClaim returns the next step for a claim. The storage of a claim is absent, possible, or
+// unknown after a start of the controller:
+//
+//	                    +-------------- final error -------------+
+//	                    v                                        |
+//	absent --guard--> guarded --provision--> possible --ok--> described --store--> stored --release--> forget
+//	                    |                     ^     |            |
+//	                    |                     +-----+            | the API server refuses the object
+//	                    |                 uncertain error        v
+//	                    +--reschedule, deleted--> forget       discard --> absent
+//
+//	unknown, with the finalizer --confirm--> possible
+//
+// A claim with the finalizer cannot end. The finalizer comes before the first call of Provision and
+// goes after the volume's object exists or no storage does. So a claim or a volume leads each later
+// run to the storage.
+func decideClaim(v claimView, now time.Time) (step claimStep, wait time.Duration) {
+	a := v.attempt
+	switch {
+	case v.isStored():
+		return v.end(), 0
+	case v.isNameTaken() && v.role != ready: // the storage of this name is described by a volume
+		return v.end(), 0
+	case a.refusal != nil:
+		return v.unlessPaused(claimDiscard, now)
+	case a.described != nil:
+		return claimStore, 0
+	case v.role == foreign && !a.isOurs:
+		return claimForget, 0
+	case a.storage == storageUnknown && v.hasGuard():
+		return claimConfirm, 0
+	case a.storage == storagePossible:
+		return v.unlessPaused(claimProvision, now)
+	case a.unfitNode != "" && v.claim != nil && selectedNode(v.claim) == a.unfitNode:
+		return claimReschedule, 0
+	case v.role != ready, a.isIgnored && a.retry.inputs == v.inputs():
+		return v.end(), 0
+	case v.lacksGuard():
+		return v.unlessPaused(claimGuard, now)
+	}
+	return v.unlessPaused(claimProvision, now)
+}
+
+// isStored reports whether the object of the claim's volume exists.
+func (v claimView) isStored() bool {
+	return v.volume != nil && v.attempt.claim != nil && belongsTo(v.volume, v.attempt.claim)
+}
+
+// isNameTaken reports whether another claim has a volume of the name.
+func (v claimView) isNameTaken() bool { return v.volume != nil && !v.isStored() }
+
+// end returns the last step: the claim needs no finalizer.
+func (v claimView) end() claimStep {
+	switch {
+	case v.hasGuard():
+		return claimRelease
+	case v.attempt.isIgnored && v.claim != nil:
+		return claimWait
+	}
+	return claimForget
+}
+
+func (v claimView) hasGuard() bool {
+	return v.claim != nil && slices.Contains(v.claim.Finalizers, ClaimFinalizer)
+}
+
+// lacksGuard reports whether the claim needs a write before Provision: its finalizer, or its class,
+// which must not change between Provision and the binding of the volume.
+func (v claimView) lacksGuard() bool {
+	_, isSet := namedClass(v.claim)
+	return v.rules.guardsClaims && !v.hasGuard() || !isSet
+}
+
+// unlessPaused returns the step, or claimWait during a pause after failures.
+func (v claimView) unlessPaused(step claimStep, now time.Time) (claimStep, time.Duration) {
+	if wait, paused := v.attempt.retry.pause(now, v.inputs()); paused {
+		return claimWait, wait
+	}
+	return step, 0
+}
+
+// inputs returns the part of the view whose change ends a pause.
+func (v claimView) inputs() string {
+	var class, claim string
+	if v.class != nil {
+		class = string(v.class.UID) + " " + v.class.ResourceVersion
+	}
+	if c := v.claim; c != nil {
+		attributes := ""
+		if c.Spec.VolumeAttributesClassName != nil {
+			attributes = *c.Spec.VolumeAttributesClassName
+		}
+		claim = fmt.Sprintf("%q %q %v", selectedNode(c), attributes, c.DeletionTimestamp != nil)
+	}
+	return class + " " + claim
+}

@@ -1,0 +1,114 @@
+package provision
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/volumekit/volumekit/volume"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// A storageState is what this run of the controller knows of the storage of a claim.
+type storageState int
+
+const (
+	storageUnknown  storageState = iota // no call in this run
+	storageAbsent                       // no storage exists
+	storagePossible                     // storage exists or may come to exist
+)
+
+// A claimAttempt is the memory of the controller for a claim. It is not needed after a crash.
+type claimAttempt struct {
+	claim     *v1.PersistentVolumeClaim // the last known state
+	isOurs    bool                      // this run has added or confirmed the finalizer, or called Provision
+	storage   storageState
+	options   *Options             // of the last call, while storage is possible
+	described *v1.PersistentVolume // the object to store
+	refusal   error                // why the API server refuses the object
+	unfitNode string               // the selected node for which Provision has failed
+	isIgnored bool                 // by the Provisioner
+	began     time.Time            // of the first attempt
+	retry     retry
+}
+
+// An outcome is the result of an attempt to provision.
+type outcome struct {
+	options   Options
+	described *v1.PersistentVolume // nil if err is not
+	err       error
+	called    bool // false: the error is from before the call
+	inputs    string
+}
+
+// record applies an outcome to the attempt. isNews reports whether it is to be announced.
+func (a *claimAttempt) record(o outcome, now time.Time, r rules) (isNews bool) {
+	if o.err == nil {
+		a.storage, a.described = storagePossible, o.described
+		a.retry = retry{}
+		return true
+	}
+	a.recordStorage(o)
+	a.isIgnored, a.unfitNode = false, ""
+	pauses := r.provisionPauses
+	switch isAbsent := a.storage == storageAbsent || a.storage == storageUnknown; {
+	case !isAbsent:
+		pauses.threshold = 0
+	case isIgnored(o.err):
+		a.isIgnored = true
+		pauses.threshold = 1
+	case errors.Is(o.err, volume.ErrReschedule) && o.options.SelectedNode != nil:
+		a.unfitNode = o.options.SelectedNode.Name
+	case errors.Is(o.err, volume.ErrInfeasible):
+		pauses.first, pauses.most = r.infeasible.first, r.infeasible.most
+	}
+	return a.retry.fail(now, o.inputs, o.err.Error(), pauses) && !a.isIgnored
+}
+
+// recordStorage sets the state of the storage after a failed attempt.
+func (a *claimAttempt) recordStorage(o outcome) {
+	if !o.called {
+		return
+	}
+	switch kindOf(o.err) {
+	case volume.Final:
+		a.storage, a.options = storageAbsent, nil
+	case volume.Uncertain:
+		a.storage, a.options = storagePossible, &o.options
+	case volume.Transient: // as before the call
+	}
+}
+
+// attempts are the memory of the controller for the objects of one kind, by their UIDs. The worker
+// of an object alone uses its attempt.
+type attempts[A any] struct {
+	mu    sync.Mutex
+	byUID map[types.UID]*A
+}
+
+// of returns the attempt of an object, a new one if there was none.
+func (a *attempts[A]) of(uid types.UID) *A {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.byUID[uid] == nil {
+		if a.byUID == nil {
+			a.byUID = map[types.UID]*A{}
+		}
+		a.byUID[uid] = new(A)
+	}
+	return a.byUID[uid]
+}
+
+// has reports whether the controller remembers an object.
+func (a *attempts[A]) has(uid types.UID) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.byUID[uid] != nil
+}
+
+func (a *attempts[A]) forget(uid types.UID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.byUID, uid)
+}

@@ -1,0 +1,152 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/volumekit/volumekit/controllers/internal/workers"
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// mostSteps ends a turn whose steps change nothing.
+const mostSteps = 20
+
+// handleClaim takes the steps for a claim until none is left or a pause begins.
+func (c *Controller) handleClaim(ctx context.Context, key claimKey) (workers.Result, error) {
+	a := c.ofClaims.of(key.uid)
+	for range mostSteps {
+		v, err := c.viewClaim(ctx, key, a)
+		if err != nil {
+			return workers.Result{}, err
+		}
+		step, wait := decideClaim(v, time.Now())
+		switch step {
+		case claimForget:
+			c.ofClaims.forget(key.uid)
+			return workers.Result{}, nil
+		case claimWait:
+			return workers.Result{After: wait}, nil
+		}
+		if err := c.takeClaimStep(ctx, step, v, a); err != nil {
+			return workers.Result{}, err
+		}
+	}
+	return workers.Result{}, fmt.Errorf("claim %s: no end after %d steps", key.Key, mostSteps)
+}
+
+// viewClaim returns the newest known state of a claim and of all that belongs to it.
+func (c *Controller) viewClaim(ctx context.Context, key claimKey, a *claimAttempt) (v claimView, err error) {
+	v.rules = c.rules
+	claim, err := c.claims.Get(ctx, key.Key)
+	if err != nil {
+		return v, fmt.Errorf("read claim %s: %w", key.Key, err)
+	}
+	if claim != nil && claim.UID == key.uid {
+		v.claim, a.claim = claim, claim
+	}
+	v.attempt = *a
+	if a.claim == nil {
+		return v, nil
+	}
+	v.class = c.classOf(a.claim)
+	if v.role = c.rules.roleFor(v.claim, v.class); v.role != foreign && !c.config.Qualifier(ctx, v.claim) {
+		v.role = foreign
+	}
+	v.volume, err = c.volumes.Get(ctx, c.volumeKey(a.claim))
+	if err != nil {
+		return v, fmt.Errorf("read the volume of claim %s: %w", key.Key, err)
+	}
+	return v, nil
+}
+
+// volumeKey returns the key of the volume that is provisioned for a claim.
+func (c *Controller) volumeKey(claim *v1.PersistentVolumeClaim) types.NamespacedName {
+	return types.NamespacedName{Name: c.config.VolumeName(claim)}
+}
+
+// classOf returns the class of a claim, the default class for a claim without one, or nil.
+func (c *Controller) classOf(claim *v1.PersistentVolumeClaim) *storagev1.StorageClass {
+	name, isSet := namedClass(claim)
+	if !isSet {
+		return defaultClass(c.classes.List())
+	}
+	class, _ := c.classes.Get(types.NamespacedName{Name: name})
+	return class
+}
+
+// takeClaimStep takes a step and records its result in a.
+func (c *Controller) takeClaimStep(ctx context.Context, step claimStep, v claimView, a *claimAttempt) error {
+	switch step {
+	case claimConfirm:
+		return c.confirmClaim(ctx, a)
+	case claimGuard:
+		return c.guardClaim(ctx, v, a)
+	case claimProvision:
+		return c.provision(ctx, v, a)
+	case claimStore:
+		return c.storeVolume(ctx, v, a)
+	case claimDiscard:
+		return c.discardStorage(ctx, v, a)
+	case claimReschedule:
+		p := patchOf(v.claim).ofVersion(v.claim).withoutAnnotation(SelectedNodeAnnotation).withoutFinalizer(ClaimFinalizer)
+		return c.patchClaim(ctx, v.claim, p)
+	case claimRelease:
+		return c.patchClaim(ctx, v.claim, patchOf(v.claim).withoutFinalizer(ClaimFinalizer))
+	}
+	return fmt.Errorf("step %d of claim %s/%s is unknown", step, a.claim.Namespace, a.claim.Name)
+}
+
+// confirmClaim reads a claim that had the finalizer before this run from the API server: an earlier
+// run may have called Provision.
+func (c *Controller) confirmClaim(ctx context.Context, a *claimAttempt) error {
+	claim, err := c.claims.Live(ctx, keyOfClaim(a.claim).Key)
+	if err != nil {
+		return fmt.Errorf("read claim %s/%s: %w", a.claim.Namespace, a.claim.Name, err)
+	}
+	if claim == nil || claim.UID != a.claim.UID {
+		return nil // the next view shows it
+	}
+	a.claim = claim
+	if (claimView{claim: claim}).hasGuard() {
+		a.isOurs, a.storage = true, storagePossible
+	}
+	return nil
+}
+
+// guardClaim adds the finalizer. It also sets the default class of a claim without one. The patch
+// proves that the claim exists and is not being deleted.
+func (c *Controller) guardClaim(ctx context.Context, v claimView, a *claimAttempt) error {
+	p := patchOf(v.claim).ofVersion(v.claim)
+	if c.rules.guardsClaims {
+		p = p.withFinalizer(ClaimFinalizer)
+	}
+	if _, isSet := namedClass(v.claim); !isSet {
+		p = p.withClass(v.class.Name)
+	}
+	if err := c.patchClaim(ctx, v.claim, p); err != nil {
+		return err
+	}
+	a.isOurs, a.storage = true, storageAbsent
+	return nil
+}
+
+// patchClaim patches a claim. After a refusal the next view is that of the API server.
+func (c *Controller) patchClaim(ctx context.Context, claim *v1.PersistentVolumeClaim, p patch) error {
+	data, err := p.encode()
+	if err != nil {
+		return err
+	}
+	key := keyOfClaim(claim).Key
+	if _, err = c.claims.Patch(ctx, key, types.StrategicMergePatchType, data); err == nil {
+		return nil
+	}
+	if isRefusal(err) {
+		_, readErr := c.claims.Live(ctx, key)
+		err = errors.Join(err, readErr)
+	}
+	return fmt.Errorf("patch claim %s: %w", key, err)
+}

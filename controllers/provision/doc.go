@@ -1,0 +1,83 @@
+// Package provision provisions volumes for claims: a [Controller] calls a [Provisioner] for each
+// claim of a class, stores the volume that the Provisioner describes, and deletes the storage of
+// released volumes. An author writes two methods:
+//
+//	controller, err := provision.New(provision.Config{
+//		Name: "example.com/nfs", Provisioner: p, Cluster: kubeclient.New(clientset),
+//	})
+//	err = controller.Run(ctx)
+//
+// [FromPlugin] returns the Provisioner of a volume plugin. Names of annotations, finalizers, events
+// and metrics are those of Kubernetes' external provisioners, so that volumes of other provisioners
+// of the same name are continued.
+//
+// # Which claims
+//
+// The binder requests the provisioner by an annotation of the claim ([ProvisionerAnnotation]). The
+// controller provisions if the provisioner of the class has one of its names, the claim names no
+// volume, [Config].Qualifier agrees and, for a class that waits for the first consumer, a node is
+// selected. A claim without a class receives the default class first, in the write that adds the
+// finalizer. A node that does not exist, or that the class does not allow, is removed from the claim;
+// the scheduler then selects another one.
+//
+// # No leak
+//
+// Storage leaks if no object leads to it. Before the first call of Provision the controller adds
+// [ClaimFinalizer] to the claim; it removes the finalizer after the volume's object is stored, or
+// when no storage exists. So each later run finds the claim or the volume, and repeats the call for
+// the same name:
+//
+//   - A claim is deleted during its Provision: the call is repeated until its outcome is certain, the
+//     volume is stored, the binder releases it, and its storage is deleted by its policy.
+//   - The API server does not answer: the object is stored later, however long this takes.
+//   - The API server refuses the object, or the binder would not bind it (another size, mode or
+//     node): the storage is deleted, and an event of the claim names the reason.
+//   - Two controllers run: the calls for one volume have the same name, and the second object is
+//     refused because the first one exists.
+//
+// The controller never removes the finalizer from a claim whose storage is uncertain. If the storage
+// or the class is gone for good, remove it by hand.
+//
+// # No loss
+//
+// Storage is deleted if the volume is owned by the provisioner, is Released with the policy Delete,
+// and Config.DeletionGuard agrees. Each of these conditions is read again from the API server, not
+// from a cache, before each call of Delete: the volume; that no claim with the UID of its reference
+// exists; that no pod on a node uses the claim; and, for volumes that can be attached, that no
+// VolumeAttachment and no node names the volume. A volume whose reference has no UID is reserved, and
+// kept.
+//
+// [VolumeFinalizer] keeps the object of a volume that a user deletes until the storage is deleted. The
+// controller adds it to bound volumes of the policy Delete that lack it, also to static ones of the
+// CSI driver of its name, and removes it when the policy becomes Retain or Recycle.
+//
+// # Pauses
+//
+// A failed claim or volume is retried after a pause that doubles, and at once when the claim's node or
+// attributes class, its class, or the volume's phase or policy changes. An infeasible request is
+// retried every five minutes. Config.Calls limits the calls of the Provisioner at the same time;
+// while most calls fail, the limit halves with each round of calls, and doubles afterwards.
+//
+// # Calls to the API server
+//
+// A claim costs two patches and the creation of its volume; a deletion costs two reads, one list of the
+// pods of the namespace, which concurrent deletions share, a deletion and a patch. A claim with a
+// selected node costs a read of the node. An idle controller makes no calls but watches.
+//
+// The Controller requires these rights: get, list, watch and patch of persistentvolumeclaims; get,
+// list, watch, create, patch and delete of persistentvolumes; get, list and watch of storageclasses;
+// list of pods; get of nodes and of volumeattributesclasses if classes use them; and for volumes that
+// can be attached, list of nodes and volumeattachments.
+//
+// # Words
+//
+//   - claim, volume: the objects PersistentVolumeClaim and PersistentVolume.
+//   - storage: what Provision creates and Delete deletes. It is possible from the first call of
+//     Provision until a success, or a final error, makes it certain.
+//   - guard: the finalizer on a claim or a volume; to guard: to add it.
+//   - describe: the object of a volume before it is stored.
+//   - discard: delete storage that no object can describe.
+//   - reclaim: delete the storage of a released volume.
+//   - attempt: the memory of the controller for one object. A crash loses it, and nothing else.
+//   - inputs: the part of an object, and of its class, whose change ends a pause.
+package provision

@@ -1,0 +1,67 @@
+package provision
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/volumekit/volumekit/util"
+	"github.com/volumekit/volumekit/volume"
+	v1 "k8s.io/api/core/v1"
+)
+
+// FromPlugin returns the Provisioner of a volume plugin. The plugin must be a
+// [volume.ProvisionableVolumePlugin] and a [volume.DeletableVolumePlugin]; otherwise the error wraps
+// [volume.ErrNotSupported]. The result provisions raw block devices if the plugin does. Of volumes of
+// a plugin that attaches, the controller also reads the nodes before it deletes storage.
+func FromPlugin(plugin volume.VolumePlugin) (Provisioner, error) {
+	p := &pluginProvisioner{plugin: plugin}
+	var ok bool
+	if p.provisionable, ok = volume.As[volume.ProvisionableVolumePlugin](plugin); !ok {
+		return nil, fmt.Errorf("provision: plugin %q does not provision volumes: %w", plugin.GetPluginName(), volume.ErrNotSupported)
+	}
+	if p.deletable, ok = volume.As[volume.DeletableVolumePlugin](plugin); !ok {
+		return nil, fmt.Errorf("provision: plugin %q does not delete volumes: %w", plugin.GetPluginName(), volume.ErrNotSupported)
+	}
+	return p, nil
+}
+
+// A pluginProvisioner provisions by a plugin.
+type pluginProvisioner struct {
+	plugin        volume.VolumePlugin
+	provisionable volume.ProvisionableVolumePlugin
+	deletable     volume.DeletableVolumePlugin
+}
+
+func (p *pluginProvisioner) Provision(ctx context.Context, options Options) (*v1.PersistentVolume, error) {
+	provisioner, err := p.provisionable.NewProvisioner(options)
+	if err != nil {
+		return nil, err
+	}
+	return provisioner.Provision(ctx)
+}
+
+func (p *pluginProvisioner) Delete(ctx context.Context, pv *v1.PersistentVolume) error {
+	deleter, err := p.deletable.NewDeleter(volume.NewSpecFromPersistentVolume(pv, false))
+	if err != nil {
+		return err
+	}
+	return deleter.Delete(ctx)
+}
+
+// SupportsBlock implements [volume.BlockProvisioner].
+func (p *pluginProvisioner) SupportsBlock(ctx context.Context) bool {
+	blocks, ok := volume.As[volume.BlockProvisioner](p.plugin)
+	return ok && blocks.SupportsBlock(ctx)
+}
+
+// uniqueName implements uniqueNamer.
+func (p *pluginProvisioner) uniqueName(pv *v1.PersistentVolume) (v1.UniqueVolumeName, error) {
+	if _, ok := volume.As[volume.AttachableVolumePlugin](p.plugin); !ok {
+		return "", nil
+	}
+	name, err := p.plugin.GetVolumeName(volume.NewSpecFromPersistentVolume(pv, false))
+	if err != nil {
+		return "", fmt.Errorf("name volume %q: %w", pv.Name, err)
+	}
+	return util.GetUniqueVolumeName(p.plugin.GetPluginName(), name), nil
+}

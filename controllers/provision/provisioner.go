@@ -1,0 +1,87 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/volumekit/volumekit/volume"
+	v1 "k8s.io/api/core/v1"
+)
+
+// Options describe the volume to provision. PVC is always set. The objects are copies that
+// the Provisioner may change.
+type Options = volume.VolumeOptions
+
+// A Provisioner creates and deletes the storage of volumes. Its methods are called concurrently, for
+// different volumes, and return soon after ctx ends. A panic counts as an uncertain error.
+//
+// A Provisioner for raw block devices also implements [volume.BlockProvisioner]; claims with
+// volumeMode Block are refused otherwise.
+type Provisioner interface {
+	// Provision creates the storage of a volume and returns the persistent volume that describes
+	// it. The source is required. The controller sets the name, the claim reference, the class, the
+	// annotations and the finalizers; fields that are empty it sets from the claim (capacity, access
+	// modes, volume mode, attributes class) and from the class (reclaim policy, mount options).
+	//
+	// Provision is idempotent for one options.PVName, also after a restart: if the storage exists,
+	// Provision returns the same volume again.
+	//
+	// The error states whether storage exists:
+	//
+	//   - wraps [volume.ErrUncertain]: the storage may exist or may come to exist. The controller
+	//     repeats the call with equal options until it succeeds or fails with a final error, even
+	//     if the claim is deleted.
+	//   - wraps [volume.ErrTransient]: the call changed nothing.
+	//   - wraps [volume.ErrReschedule]: no storage exists. The scheduler selects another node.
+	//   - wraps [volume.ErrInfeasible]: no storage exists. The controller retries rarely, and at
+	//     once when the claim or its class changes.
+	//   - *[volume.IgnoredError]: no storage exists, another provisioner is responsible.
+	//   - any other error: no storage exists. The controller retries.
+	//
+	// The error of an ended context counts as uncertain unless it wraps volume.ErrTransient.
+	Provision(ctx context.Context, options Options) (*v1.PersistentVolume, error)
+	// Delete deletes the storage of a volume with all its files, and returns nil if the storage does
+	// not exist. The controller retries after each error other than an *[volume.IgnoredError], which
+	// leaves the volume to another provisioner. Storage in use is an error that wraps
+	// [volume.ErrTransient].
+	Delete(ctx context.Context, pv *v1.PersistentVolume) error
+}
+
+// kindOf returns the kind of an error of a Provisioner. Unlike [volume.KindOf] it does not trust a
+// context error to have changed nothing: many clients return one after the request was sent.
+func kindOf(err error) volume.ErrorKind {
+	isContext := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	if isContext && !errors.Is(err, volume.ErrTransient) {
+		return volume.Uncertain
+	}
+	return volume.KindOf(err)
+}
+
+// isIgnored reports whether another provisioner is responsible.
+func isIgnored(err error) bool { return errors.As(err, new(*volume.IgnoredError)) }
+
+// callProvision calls Provision. A panic, and a result without a volume, are uncertain errors.
+func callProvision(ctx context.Context, p Provisioner, options Options) (pv *v1.PersistentVolume, err error) {
+	defer recoverAsUncertain(&err)
+	pv, err = p.Provision(ctx, options)
+	switch {
+	case err != nil:
+		return nil, err
+	case pv == nil:
+		return nil, volume.AsUncertain(errors.New("Provision returned neither a volume nor an error"))
+	}
+	return pv, nil
+}
+
+// callDelete calls Delete. A panic is an uncertain error.
+func callDelete(ctx context.Context, p Provisioner, pv *v1.PersistentVolume) (err error) {
+	defer recoverAsUncertain(&err)
+	return p.Delete(ctx, pv.DeepCopy())
+}
+
+func recoverAsUncertain(err *error) {
+	if r := recover(); r != nil {
+		*err = volume.AsUncertain(fmt.Errorf("panic: %v", r))
+	}
+}

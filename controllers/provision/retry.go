@@ -1,0 +1,56 @@
+package provision
+
+import "time"
+
+// A retry is the pause after failures of one object.
+type retry struct {
+	failures int
+	until    time.Time
+	gaveUp   bool   // until the inputs change
+	inputs   string // of the attempt that failed: other inputs end the pause
+	text     string // of the last failure that was announced
+}
+
+// A pauseRule determines the pauses after failures.
+type pauseRule struct {
+	first, most time.Duration
+	threshold   int // failures before the retries end; 0: they never end
+}
+
+// pause returns whether the next attempt has to wait, and for how long. 0: until news.
+func (r retry) pause(now time.Time, inputs string) (wait time.Duration, paused bool) {
+	switch {
+	case r.failures == 0, r.inputs != inputs:
+		return 0, false
+	case r.gaveUp:
+		return 0, true
+	case now.Before(r.until):
+		return r.until.Sub(now), true
+	}
+	return 0, false
+}
+
+// fail counts a failure. isNew reports whether the text of the failure was not announced yet.
+func (r *retry) fail(now time.Time, inputs, text string, rule pauseRule) (isNew bool) {
+	if r.inputs != inputs {
+		*r = retry{text: r.text}
+	}
+	isNew = r.text != text
+	r.failures++
+	r.inputs, r.text = inputs, text
+	r.until = now.Add(rule.pauseAfter(r.failures))
+	r.gaveUp = rule.threshold > 0 && r.failures >= rule.threshold
+	return isNew
+}
+
+// pauseAfter returns the pause after a number of failures: doubled with each one.
+func (p pauseRule) pauseAfter(failures int) time.Duration {
+	length := p.first
+	for range failures - 1 {
+		if length >= p.most/2 {
+			return p.most
+		}
+		length *= 2
+	}
+	return min(length, p.most)
+}

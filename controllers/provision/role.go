@@ -1,0 +1,75 @@
+package provision
+
+import (
+	"cmp"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+)
+
+// rules are the part of the configuration that decisions depend on.
+type rules struct {
+	names           []string // of the provisioner
+	guardsClaims    bool
+	guardsVolumes   bool
+	provisionPauses pauseRule
+	infeasible      pauseRule
+	deletePauses    pauseRule
+}
+
+// has reports whether name is one of the provisioner's.
+func (r rules) has(name string) bool { return name != noProvisioner && slices.Contains(r.names, name) }
+
+// A role is the part that the controller has for a claim.
+type role int
+
+const (
+	foreign role = iota // another program handles the claim
+	waiting             // the claim is ours; its volume must not be provisioned now
+	ready               // the volume of the claim is to be provisioned
+)
+
+// roleFor returns the role of the controller for a claim with a class; nil: a missing class.
+func (r rules) roleFor(claim *v1.PersistentVolumeClaim, class *storagev1.StorageClass) role {
+	switch {
+	case claim == nil, !r.has(provisionerOf(claim)):
+		return foreign
+	case class == nil:
+		return waiting
+	case !r.has(class.Provisioner):
+		return foreign
+	case claim.Spec.VolumeName != "", claim.DeletionTimestamp != nil:
+		return waiting
+	case waitsForConsumer(class) && selectedNode(claim) == "":
+		return waiting
+	}
+	return ready
+}
+
+// provisionerOf returns the provisioner that the binder requests for a claim, or "".
+func provisionerOf(claim *v1.PersistentVolumeClaim) string {
+	if name, ok := claim.Annotations[ProvisionerAnnotation]; ok {
+		return name
+	}
+	return claim.Annotations[BetaProvisionerAnnotation]
+}
+
+func selectedNode(claim *v1.PersistentVolumeClaim) string {
+	return claim.Annotations[SelectedNodeAnnotation]
+}
+
+// owns reports whether the provisioner is responsible for a volume: it, or a provisioner that it
+// replaces, has created the volume, or the volume is a static one of the CSI driver of its name.
+func (r rules) owns(pv *v1.PersistentVolume) bool {
+	driver := ""
+	if pv.Spec.CSI != nil {
+		driver = pv.Spec.CSI.Driver
+	}
+	return r.has(cmp.Or(pv.Annotations[MigratedToAnnotation], pv.Annotations[ProvisionedByAnnotation], driver))
+}
+
+// belongsTo reports whether a volume is reserved for a claim, or bound to it.
+func belongsTo(pv *v1.PersistentVolume, claim *v1.PersistentVolumeClaim) bool {
+	return pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID == claim.UID
+}

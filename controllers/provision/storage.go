@@ -1,0 +1,126 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/volumekit/volumekit/volume"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// provision calls Provision once and records the outcome.
+func (c *Controller) provision(ctx context.Context, v claimView, a *claimAttempt) error {
+	if a.began.IsZero() {
+		a.began = time.Now()
+		c.announce(a.claim, v1.EventTypeNormal, reasonProvisioning,
+			fmt.Sprintf("%s provisions a volume for claim %s/%s", c.config.Name, a.claim.Namespace, a.claim.Name))
+	}
+	o := outcome{inputs: v.inputs()}
+	o.options, o.err = c.optionsFor(ctx, v)
+	if o.err == nil {
+		a.isOurs, o.called = true, true
+		var pv *v1.PersistentVolume
+		o.err = c.call(ctx, func(ctx context.Context) (err error) {
+			pv, err = callProvision(ctx, c.config.Provisioner, copyOf(o.options))
+			return err
+		})
+		if o.err == nil {
+			o.described, a.refusal = c.rules.describe(o.options, pv)
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx) // no later step of this run needs the outcome
+	}
+	isNews := a.record(o, time.Now(), c.rules)
+	if o.err != nil {
+		c.reportFailedProvision(a, o.err, isNews)
+	}
+	return nil
+}
+
+// copyOf returns options that the Provisioner may change.
+func copyOf(o Options) Options {
+	o.PVC, o.StorageClass, o.SelectedNode = o.PVC.DeepCopy(), *o.StorageClass.DeepCopy(), o.SelectedNode.DeepCopy()
+	return o
+}
+
+// call makes a call of the Provisioner within the limits of the storage.
+func (c *Controller) call(ctx context.Context, f func(context.Context) error) error {
+	if err := c.limiter.acquire(ctx); err != nil {
+		return volume.AsTransient(err)
+	}
+	if c.config.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.config.Timeout)
+		defer cancel()
+	}
+	err := f(ctx)
+	kind := kindOf(err)
+	c.limiter.release(kind == volume.Transient || kind == volume.Uncertain)
+	return err
+}
+
+// storeVolume creates the object of a provisioned volume, and tries for as long as the API server
+// may accept it.
+func (c *Controller) storeVolume(ctx context.Context, v claimView, a *claimAttempt) error {
+	_, err := c.volumes.Create(ctx, a.described)
+	switch {
+	case err == nil:
+		c.reportProvisioned(a)
+		return nil
+	case isRefusal(err):
+		a.refusal = fmt.Errorf("store volume %q: %w", a.described.Name, err)
+		return nil
+	case !apierrors.IsAlreadyExists(err):
+		return fmt.Errorf("store volume %q: %w", a.described.Name, err)
+	}
+	stored, err := c.volumes.Live(ctx, c.volumeKey(a.claim))
+	switch {
+	case err != nil:
+		return fmt.Errorf("read volume %q: %w", a.described.Name, err)
+	case stored == nil: // deleted meanwhile
+		return nil
+	case belongsTo(stored, a.claim):
+		c.reportProvisioned(a)
+		return nil
+	}
+	// The storage may be that of the other claim, so it is not deleted.
+	a.described = nil
+	taken := fmt.Errorf("persistent volume %q belongs to another claim", stored.Name)
+	c.reportFailedProvision(a, taken, a.retry.fail(time.Now(), v.inputs(), taken.Error(), c.rules.provisionPauses))
+	return nil
+}
+
+// isRefusal reports whether the API server refuses a write because of its content, so that the same
+// write fails again.
+func isRefusal(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
+}
+
+// discardStorage deletes storage for which no object can be stored.
+func (c *Controller) discardStorage(ctx context.Context, v claimView, a *claimAttempt) error {
+	stored, err := c.volumes.Live(ctx, c.volumeKey(a.claim))
+	switch {
+	case err != nil:
+		return fmt.Errorf("read volume %q: %w", a.described.Name, err)
+	case stored != nil: // by another controller: the storage is in use
+		a.described, a.refusal = nil, nil
+		return nil
+	}
+	err = c.call(ctx, func(ctx context.Context) error { return callDelete(ctx, c.config.Provisioner, a.described) })
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	pauses, failure := c.rules.infeasible, a.refusal
+	if err == nil || isIgnored(err) {
+		a.storage, a.described, a.refusal, a.options = storageAbsent, nil, nil, nil
+	} else {
+		pauses = pauseRule{first: c.config.Backoff, most: c.config.MaxBackoff}
+		failure = errors.Join(a.refusal, fmt.Errorf("delete the storage: %w", err))
+	}
+	c.reportFailedProvision(a, failure, a.retry.fail(time.Now(), v.inputs(), failure.Error(), pauses))
+	return nil
+}

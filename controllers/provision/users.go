@@ -1,0 +1,133 @@
+package provision
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/volumekit/volumekit/util"
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// An inUseError is the reason why the storage of a volume is not deleted yet.
+type inUseError struct{ text string }
+
+func (e *inUseError) Error() string { return "the volume is in use: " + e.text }
+
+// A uniqueNamer is a Provisioner that knows the names of its volumes in the status of nodes.
+type uniqueNamer interface {
+	// uniqueName returns the name of an attachable volume, and "" for other volumes.
+	uniqueName(pv *v1.PersistentVolume) (v1.UniqueVolumeName, error)
+}
+
+// csiPlugin is the plugin of volumes of CSI drivers in unique names of volumes.
+const csiPlugin = "kubernetes.io/csi"
+
+// users reads the users of volumes from the API server: pods with the volume's claim and, for volumes
+// that can be attached, VolumeAttachments and nodes. Concurrent checks share the lists.
+type users struct {
+	pods        sharedLists[[]v1.Pod]
+	attachments sharedLists[[]storagev1.VolumeAttachment]
+	nodes       sharedLists[[]v1.Node]
+	namer       uniqueNamer // nil: only the names of CSI volumes are known
+}
+
+// unfinished selects the pods that can use a volume.
+const unfinished = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
+
+func newUsers(cluster Cluster, p Provisioner) *users {
+	u := &users{}
+	u.namer, _ = p.(uniqueNamer)
+	u.pods.read = func(ctx context.Context, namespace string) ([]v1.Pod, error) {
+		list, err := cluster.Pods(namespace).List(ctx, metav1.ListOptions{FieldSelector: unfinished})
+		if err != nil {
+			return nil, fmt.Errorf("list pods: %w", err)
+		}
+		return list.Items, nil
+	}
+	u.attachments.read = func(ctx context.Context, _ string) ([]storagev1.VolumeAttachment, error) {
+		list, err := cluster.VolumeAttachments().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("list volume attachments: %w", err)
+		}
+		return list.Items, nil
+	}
+	u.nodes.read = func(ctx context.Context, _ string) ([]v1.Node, error) {
+		list, err := cluster.Nodes().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("list nodes: %w", err)
+		}
+		return list.Items, nil
+	}
+	return u
+}
+
+// check returns an *inUseError if the API server shows a user of a released volume. claim is the
+// present claim of the name in the volume's reference, or nil.
+func (u *users) check(ctx context.Context, pv *v1.PersistentVolume, claim *v1.PersistentVolumeClaim) error {
+	pods, err := u.pods.get(ctx, pv.Spec.ClaimRef.Namespace)
+	if err != nil {
+		return err
+	}
+	for i := range pods {
+		if usesClaim(&pods[i], pv.Spec.ClaimRef.Name) && !isYounger(&pods[i], claim) {
+			return &inUseError{fmt.Sprintf("pod %s/%s", pods[i].Namespace, pods[i].Name)}
+		}
+	}
+	name, err := u.uniqueName(pv)
+	if err != nil || name == "" {
+		return err
+	}
+	return u.checkNodes(ctx, pv.Name, name)
+}
+
+// uniqueName returns the name of an attachable volume in the status of nodes, or "".
+func (u *users) uniqueName(pv *v1.PersistentVolume) (v1.UniqueVolumeName, error) {
+	switch {
+	case pv.Spec.CSI != nil:
+		return util.GetUniqueVolumeName(csiPlugin, pv.Spec.CSI.Driver+"^"+pv.Spec.CSI.VolumeHandle), nil
+	case u.namer != nil:
+		return u.namer.uniqueName(pv)
+	}
+	return "", nil
+}
+
+// checkNodes returns an *inUseError if an attachable volume is, or may be, attached to a node.
+func (u *users) checkNodes(ctx context.Context, volume string, name v1.UniqueVolumeName) error {
+	attachments, err := u.attachments.get(ctx, "")
+	if err != nil {
+		return err
+	}
+	for _, attachment := range attachments {
+		if source := attachment.Spec.Source.PersistentVolumeName; source != nil && *source == volume {
+			return &inUseError{fmt.Sprintf("attached to node %s", attachment.Spec.NodeName)}
+		}
+	}
+	nodes, err := u.nodes.get(ctx, "")
+	if err != nil {
+		return err
+	}
+	for _, node := range nodes {
+		isAttached := slices.ContainsFunc(node.Status.VolumesAttached, func(a v1.AttachedVolume) bool { return a.Name == name })
+		if isAttached || slices.Contains(node.Status.VolumesInUse, name) {
+			return &inUseError{fmt.Sprintf("attached to node %s", node.Name)}
+		}
+	}
+	return nil
+}
+
+// usesClaim reports whether a volume of a pod names a claim.
+func usesClaim(pod *v1.Pod, claim string) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool {
+		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim ||
+			v.Ephemeral != nil && pod.Name+"-"+v.Name == claim
+	})
+}
+
+// isYounger reports whether a pod is younger than a claim: it uses this claim, and not an earlier one
+// of the same name.
+func isYounger(pod *v1.Pod, claim *v1.PersistentVolumeClaim) bool {
+	return claim != nil && claim.CreationTimestamp.Before(&pod.CreationTimestamp)
+}

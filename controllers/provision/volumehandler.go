@@ -1,0 +1,173 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/controllers/internal/workers"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// handleVolume takes the steps for a volume until none is left or a pause begins.
+func (c *Controller) handleVolume(ctx context.Context, key api.Key) (workers.Result, error) {
+	for range mostSteps {
+		pv, err := c.volumes.Get(ctx, key)
+		if err != nil {
+			return workers.Result{}, fmt.Errorf("read volume %q: %w", key.Name, err)
+		}
+		if pv == nil {
+			return workers.Result{}, nil // addVolume forgets the attempt
+		}
+		a := c.ofVolumes.of(pv.UID)
+		v, err := c.viewVolume(ctx, pv, a)
+		if err != nil {
+			return workers.Result{}, err
+		}
+		step, wait := decideVolume(v, time.Now())
+		switch step {
+		case volumeForget:
+			c.ofVolumes.forget(pv.UID)
+			return workers.Result{}, nil
+		case volumeWait:
+			return workers.Result{After: wait}, nil
+		}
+		if err := c.takeVolumeStep(ctx, step, pv, a); err != nil {
+			return workers.Result{}, err
+		}
+	}
+	return workers.Result{}, fmt.Errorf("volume %q: no end after %d steps", key.Name, mostSteps)
+}
+
+// viewVolume returns the newest known state of all that a decision about a volume depends on.
+func (c *Controller) viewVolume(ctx context.Context, pv *v1.PersistentVolume, a *volumeAttempt) (v volumeView, err error) {
+	v = volumeView{rules: c.rules, volume: pv, attempt: *a}
+	ref := pv.Spec.ClaimRef
+	if !c.rules.owns(pv) || pv.Status.Phase != v1.VolumeReleased || ref == nil {
+		return v, nil
+	}
+	claim, err := c.claims.Get(ctx, api.Key{Namespace: ref.Namespace, Name: ref.Name})
+	if err != nil {
+		return v, fmt.Errorf("read claim %s/%s: %w", ref.Namespace, ref.Name, err)
+	}
+	v.claimLives = claim != nil && claim.UID == ref.UID
+	v.permitted = c.config.DeletionGuard(ctx, pv)
+	return v, nil
+}
+
+// takeVolumeStep takes a step and records its result in a.
+func (c *Controller) takeVolumeStep(ctx context.Context, step volumeStep, pv *v1.PersistentVolume, a *volumeAttempt) error {
+	switch step {
+	case volumeGuard:
+		return c.patchVolume(ctx, pv, patchOf(pv).ofVersion(pv).withFinalizer(VolumeFinalizer))
+	case volumeRelease:
+		return c.patchVolume(ctx, pv, patchOf(pv).ofVersion(pv).withoutFinalizer(VolumeFinalizer))
+	case volumeReclaim:
+		return c.reclaim(ctx, pv, a)
+	case volumeRemove:
+		return c.removeVolume(ctx, pv)
+	}
+	return fmt.Errorf("step %d of volume %q is unknown", step, pv.Name)
+}
+
+// reclaim deletes the storage of a volume if the API server confirms that the volume is to be
+// reclaimed and not in use.
+func (c *Controller) reclaim(ctx context.Context, pv *v1.PersistentVolume, a *volumeAttempt) error {
+	v, claim, err := c.confirmReleased(ctx, pv, a)
+	if err != nil {
+		return err
+	}
+	if step, _ := decideVolume(v, time.Now()); step != volumeReclaim {
+		return nil // the next view shows the same
+	}
+	pv, began := v.volume, time.Now()
+	err = c.users.check(ctx, pv, claim)
+	if err == nil {
+		err = c.call(ctx, func(ctx context.Context) error { return callDelete(ctx, c.config.Provisioner, pv) })
+	}
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
+		c.recordFailedDelete(v, a, err)
+		return nil
+	}
+	*a = volumeAttempt{isDeleted: true}
+	c.reportDeleted(pv, began)
+	return nil
+}
+
+// confirmReleased reads a volume and the claim of its reference from the API server. claim can be
+// another claim of the name, or nil.
+func (c *Controller) confirmReleased(ctx context.Context, pv *v1.PersistentVolume, a *volumeAttempt) (v volumeView, claim *v1.PersistentVolumeClaim, err error) {
+	live, err := c.volumes.Live(ctx, api.KeyOf(pv))
+	if err != nil {
+		return v, nil, fmt.Errorf("read volume %q: %w", pv.Name, err)
+	}
+	if live == nil || live.UID != pv.UID || live.Spec.ClaimRef == nil {
+		return v, nil, nil
+	}
+	ref := live.Spec.ClaimRef
+	claim, err = c.claims.Live(ctx, api.Key{Namespace: ref.Namespace, Name: ref.Name})
+	if err != nil {
+		return v, nil, fmt.Errorf("read claim %s/%s: %w", ref.Namespace, ref.Name, err)
+	}
+	v, err = c.viewVolume(ctx, live, a)
+	v.claimLives = claim != nil && claim.UID == ref.UID
+	return v, claim, err
+}
+
+// recordFailedDelete records and reports that the storage was not deleted.
+func (c *Controller) recordFailedDelete(v volumeView, a *volumeAttempt, err error) {
+	pauses := c.rules.deletePauses
+	switch {
+	case isIgnored(err):
+		pauses.threshold = 1
+	case errors.As(err, new(*inUseError)):
+		pauses.threshold = 0
+	}
+	isNews := a.retry.fail(time.Now(), v.inputs(), err.Error(), pauses)
+	if !isIgnored(err) {
+		c.reportFailedDelete(v.volume, err, isNews)
+	}
+}
+
+// removeVolume deletes the object of a volume whose storage is deleted, and removes the finalizer.
+func (c *Controller) removeVolume(ctx context.Context, pv *v1.PersistentVolume) error {
+	if pv.DeletionTimestamp == nil {
+		err := c.volumes.Delete(ctx, pv, metav1.DeleteOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("delete volume %q: %w", pv.Name, err)
+		}
+	}
+	if !(volumeView{volume: pv}).hasGuard() {
+		return nil
+	}
+	err := c.patchVolume(ctx, pv, patchOf(pv).withoutFinalizer(VolumeFinalizer))
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// patchVolume patches a volume. After a refusal the next view is that of the API server.
+func (c *Controller) patchVolume(ctx context.Context, pv *v1.PersistentVolume, p patch) error {
+	data, err := p.encode()
+	if err != nil {
+		return err
+	}
+	key := api.KeyOf(pv)
+	if _, err = c.volumes.Patch(ctx, key, types.StrategicMergePatchType, data); err == nil {
+		return nil
+	}
+	if isRefusal(err) {
+		_, readErr := c.volumes.Live(ctx, key)
+		err = errors.Join(err, readErr)
+	}
+	return fmt.Errorf("patch volume %q: %w", key.Name, err)
+}

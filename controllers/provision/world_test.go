@@ -1,0 +1,362 @@
+package provision_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/controllers/apitest"
+	"github.com/volumekit/volumekit/controllers/provision"
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	driver    = "example.com/fake"
+	namespace = "default"
+)
+
+// A storage is a storage system in memory. Its volumes outlive the controllers.
+type storage struct {
+	mu      sync.Mutex
+	volumes map[string]types.UID // the claims of the volumes, by the volumes' names
+	calls   []string
+	// provision and remove change calls: early errors come before the effect, late ones after it.
+	provision, remove func(ctx context.Context, name string) (early, late error)
+	// check is called before the storage of a volume is deleted.
+	check   func(name string)
+	made    []provision.Options
+	deleted []string
+}
+
+func newStorage() *storage { return &storage{volumes: map[string]types.UID{}} }
+
+// do makes a call with its errors.
+func (s *storage) do(ctx context.Context, verb, name string, faults func(context.Context, string) (early, late error), effect func()) error {
+	s.mu.Lock()
+	s.calls = append(s.calls, verb+" "+name)
+	s.mu.Unlock()
+	var early, late error
+	if faults != nil {
+		early, late = faults(ctx, name)
+	}
+	if early != nil {
+		return early
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	effect()
+	return late
+}
+
+func (s *storage) Provision(ctx context.Context, o provision.Options) (pv *v1.PersistentVolume, err error) {
+	err = s.do(ctx, "provision", o.PVName, s.provision, func() {
+		s.made = append(s.made, o)
+		if _, ok := s.volumes[o.PVName]; !ok {
+			s.volumes[o.PVName] = o.PVC.UID
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	pv = &v1.PersistentVolume{}
+	pv.Spec.NFS = &v1.NFSVolumeSource{Server: "server", Path: "/" + o.PVName}
+	return pv, nil
+}
+
+func (s *storage) Delete(ctx context.Context, pv *v1.PersistentVolume) error {
+	return s.do(ctx, "delete", pv.Name, s.remove, func() {
+		if s.check != nil {
+			s.check(pv.Name)
+		}
+		s.deleted = append(s.deleted, pv.Name)
+		delete(s.volumes, pv.Name)
+	})
+}
+
+// names returns the names of the volumes.
+func (s *storage) names() (names []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name := range s.volumes {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// callsOf returns the number of calls so far.
+func (s *storage) callsOf(verb string) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, call := range s.calls {
+		if len(call) > len(verb) && call[:len(verb)] == verb {
+			n++
+		}
+	}
+	return n
+}
+
+// A world is a cluster with a binder and a storage, in a bubble of testing/synctest.
+type world struct {
+	*testing.T
+	server  *apitest.Server
+	cluster api.Cluster // of the test
+	storage *storage
+	config  provision.Config
+
+	mu     sync.Mutex
+	events []string
+	ends   []func()
+}
+
+// inWorld runs a test in a bubble.
+func inWorld(t *testing.T, test func(*world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		server := apitest.NewServer(apitest.Config{Seed: 1})
+		w := &world{T: t, server: server, cluster: server.Direct(), storage: newStorage()}
+		w.config = provision.Config{
+			Name: driver, Provisioner: w.storage,
+			Events: func(e api.Event) {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				w.events = append(w.events, fmt.Sprintf("%s %s: %s", e.Type, e.Reason, e.Message))
+			},
+		}
+		defer w.stopAll()
+		test(w)
+	})
+}
+
+// start starts a controller. Its process crashes with end, or with the returned cluster.
+func (w *world) start() (cluster *apitest.Cluster, end func()) {
+	w.Helper()
+	cluster = w.server.Connect("provisioner")
+	config := w.config
+	config.Cluster = cluster
+	controller, err := provision.New(config)
+	require.NoError(w, err)
+	ctx, cancel := context.WithCancel(w.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- controller.Run(ctx) }()
+	context.AfterFunc(ctx, cluster.Crash)
+	go func() {
+		select {
+		case <-cluster.Crashed():
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	end = sync.OnceFunc(func() {
+		cluster.Crash()
+		cancel()
+		require.NoError(w, <-ended)
+	})
+	w.ends = append(w.ends, end)
+	return cluster, end
+}
+
+func (w *world) stopAll() {
+	for _, end := range w.ends {
+		end()
+	}
+	w.ends = nil
+}
+
+// wait waits for a duration, and until nothing happens.
+func (w *world) wait(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// eventsOf returns the events so far with a reason.
+func (w *world) eventsOf(reason string) (found []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, e := range w.events {
+		var kind, rest string
+		_, _ = fmt.Sscan(e, &kind, &rest)
+		if rest == reason+":" {
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+func newClass(name string) *storagev1.StorageClass {
+	return &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: driver}
+}
+
+func newClaim(name, class string) *v1.PersistentVolumeClaim {
+	return &v1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: map[string]string{provision.ProvisionerAnnotation: driver}},
+		Spec: v1.PersistentVolumeClaimSpec{
+			StorageClassName: &class,
+			AccessModes:      []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
+			Resources:        v1.VolumeResourceRequirements{Requests: v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}},
+		},
+	}
+}
+
+func (w *world) createClass(class *storagev1.StorageClass) *storagev1.StorageClass {
+	w.Helper()
+	created, err := w.cluster.StorageClasses().Create(w.Context(), class, metav1.CreateOptions{})
+	require.NoError(w, err)
+	return created
+}
+
+func (w *world) createClaim(claim *v1.PersistentVolumeClaim) *v1.PersistentVolumeClaim {
+	w.Helper()
+	created, err := w.cluster.PersistentVolumeClaims(claim.Namespace).Create(w.Context(), claim, metav1.CreateOptions{})
+	require.NoError(w, err)
+	return created
+}
+
+// claim returns a claim, or nil.
+func (w *world) claim(name string) *v1.PersistentVolumeClaim {
+	w.Helper()
+	claim, err := w.cluster.PersistentVolumeClaims(namespace).Get(w.Context(), name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	require.NoError(w, err)
+	return claim
+}
+
+// deleteClaim deletes a claim that no pod uses.
+func (w *world) deleteClaim(name string) {
+	w.Helper()
+	require.NoError(w, w.cluster.PersistentVolumeClaims(namespace).Delete(w.Context(), name, metav1.DeleteOptions{}))
+	unprotect(w.Context(), w.cluster)
+}
+
+// volumes returns all volumes.
+func (w *world) volumes() []v1.PersistentVolume {
+	w.Helper()
+	list, err := w.cluster.PersistentVolumes().List(w.Context(), metav1.ListOptions{})
+	require.NoError(w, err)
+	return list.Items
+}
+
+// volume returns a volume, or nil.
+func (w *world) volume(name string) *v1.PersistentVolume {
+	for _, pv := range w.volumes() {
+		if pv.Name == name {
+			return &pv
+		}
+	}
+	return nil
+}
+
+// updateVolume changes a volume, and its status.
+func (w *world) updateVolume(name string, change func(*v1.PersistentVolume)) {
+	w.Helper()
+	pv := w.volume(name)
+	require.NotNil(w, pv)
+	change(pv)
+	status := pv.Status
+	pv, err := w.cluster.PersistentVolumes().Update(w.Context(), pv, metav1.UpdateOptions{})
+	require.NoError(w, err)
+	pv.Status = status
+	_, err = w.cluster.PersistentVolumes().UpdateStatus(w.Context(), pv, metav1.UpdateOptions{})
+	require.NoError(w, err)
+}
+
+func (w *world) updateClaim(name string, change func(*v1.PersistentVolumeClaim)) {
+	w.Helper()
+	claim := w.claim(name)
+	require.NotNil(w, claim)
+	change(claim)
+	_, err := w.cluster.PersistentVolumeClaims(namespace).Update(w.Context(), claim, metav1.UpdateOptions{})
+	require.NoError(w, err)
+}
+
+// bind does the work of the binder and of the protection controllers once.
+func (w *world) bind() {
+	w.Helper()
+	require.NoError(w, bindAll(w.Context(), w.cluster))
+	unprotect(w.Context(), w.cluster)
+	synctest.Wait()
+}
+
+// bindAll binds each volume that is reserved for a claim, and releases the others.
+func bindAll(ctx context.Context, cluster api.Cluster) error {
+	list, err := cluster.PersistentVolumes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for _, pv := range list.Items {
+		if pv.Spec.ClaimRef == nil {
+			continue
+		}
+		claim, err := cluster.PersistentVolumeClaims(pv.Spec.ClaimRef.Namespace).Get(ctx, pv.Spec.ClaimRef.Name, metav1.GetOptions{})
+		lives := err == nil && claim.UID == pv.Spec.ClaimRef.UID
+		if lives && pv.Status.Phase != v1.VolumeReleased {
+			err = bindOne(ctx, cluster, claim, &pv)
+		} else if !lives {
+			err = setPhase(ctx, cluster, &pv, v1.VolumeReleased)
+		}
+		if err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+func bindOne(ctx context.Context, cluster api.Cluster, claim *v1.PersistentVolumeClaim, pv *v1.PersistentVolume) error {
+	if claim.Spec.VolumeName == "" && claim.DeletionTimestamp == nil {
+		claim.Spec.VolumeName = pv.Name
+		updated, err := cluster.PersistentVolumeClaims(claim.Namespace).Update(ctx, claim, metav1.UpdateOptions{})
+		if err != nil {
+			return err
+		}
+		updated.Status.Phase, updated.Status.Capacity = v1.ClaimBound, pv.Spec.Capacity
+		if _, err := cluster.PersistentVolumeClaims(claim.Namespace).UpdateStatus(ctx, updated, metav1.UpdateOptions{}); err != nil {
+			return err
+		}
+	}
+	return setPhase(ctx, cluster, pv, v1.VolumeBound)
+}
+
+func setPhase(ctx context.Context, cluster api.Cluster, pv *v1.PersistentVolume, phase v1.PersistentVolumePhase) error {
+	if pv.Status.Phase == phase {
+		return nil
+	}
+	pv.Status.Phase = phase
+	_, err := cluster.PersistentVolumes().UpdateStatus(ctx, pv, metav1.UpdateOptions{})
+	return err
+}
+
+const (
+	claimProtection  = "kubernetes.io/pvc-protection"
+	volumeProtection = "kubernetes.io/pv-protection"
+)
+
+// unprotect removes the protection finalizers of claims and unbound volumes in deletion.
+func unprotect(ctx context.Context, cluster api.Cluster) {
+	claims, _ := cluster.PersistentVolumeClaims("").List(ctx, metav1.ListOptions{})
+	for _, claim := range claims.Items {
+		if claim.DeletionTimestamp != nil && slices.Contains(claim.Finalizers, claimProtection) {
+			claim.Finalizers = slices.DeleteFunc(claim.Finalizers, func(f string) bool { return f == claimProtection })
+			_, _ = cluster.PersistentVolumeClaims(claim.Namespace).Update(ctx, &claim, metav1.UpdateOptions{})
+		}
+	}
+	volumes, _ := cluster.PersistentVolumes().List(ctx, metav1.ListOptions{})
+	for _, pv := range volumes.Items {
+		if pv.DeletionTimestamp != nil && pv.Status.Phase != v1.VolumeBound && slices.Contains(pv.Finalizers, volumeProtection) {
+			pv.Finalizers = slices.DeleteFunc(pv.Finalizers, func(f string) bool { return f == volumeProtection })
+			_, _ = cluster.PersistentVolumes().Update(ctx, &pv, metav1.UpdateOptions{})
+		}
+	}
+}
