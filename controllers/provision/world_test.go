@@ -33,10 +33,9 @@ type storage struct {
 	calls   []string
 	// provision and remove change calls: early errors come before the effect, late ones after it.
 	provision, remove func(ctx context.Context, name string) (early, late error)
-	// check is called before the storage of a volume is deleted.
-	check   func(name string)
-	made    []provision.Options
-	deleted []string
+	// check is called at the begin of each deletion.
+	check func(name string)
+	made  []provision.Options // of the calls that had an effect
 }
 
 func newStorage() *storage { return &storage{volumes: map[string]types.UID{}} }
@@ -75,13 +74,10 @@ func (s *storage) Provision(ctx context.Context, o provision.Options) (pv *v1.Pe
 }
 
 func (s *storage) Delete(ctx context.Context, pv *v1.PersistentVolume) error {
-	return s.do(ctx, "delete", pv.Name, s.remove, func() {
-		if s.check != nil {
-			s.check(pv.Name)
-		}
-		s.deleted = append(s.deleted, pv.Name)
-		delete(s.volumes, pv.Name)
-	})
+	if s.check != nil {
+		s.check(pv.Name)
+	}
+	return s.do(ctx, "delete", pv.Name, s.remove, func() { delete(s.volumes, pv.Name) })
 }
 
 // names returns the names of the volumes.
@@ -134,9 +130,36 @@ func inWorld(t *testing.T, test func(*world)) {
 				w.events = append(w.events, fmt.Sprintf("%s %s: %s", e.Type, e.Reason, e.Message))
 			},
 		}
+		w.storage.check = func(name string) {
+			if err := mayDelete(w.Context(), w.cluster, name); err != nil {
+				w.Errorf("deletion of %s: %v", name, err)
+			}
+		}
 		defer w.stopAll()
 		test(w)
 	})
+}
+
+// mayDelete returns an error if the storage of a volume must not be deleted by the present state of the
+// API server. Storage without an object is no data of a claim.
+func mayDelete(ctx context.Context, cluster api.Cluster, name string) error {
+	pv, err := cluster.PersistentVolumes().Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil || pv.Status.Phase != v1.VolumeReleased || pv.Spec.PersistentVolumeReclaimPolicy != v1.PersistentVolumeReclaimDelete {
+		return fmt.Errorf("volume %s is %s, with the policy %s: %w", name, pv.Status.Phase, pv.Spec.PersistentVolumeReclaimPolicy, err)
+	}
+	claims, err := cluster.PersistentVolumeClaims("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for _, claim := range claims.Items {
+		if claim.UID == pv.Spec.ClaimRef.UID {
+			return fmt.Errorf("claim %s lives", claim.Name)
+		}
+	}
+	return nil
 }
 
 // start starts a controller. Its process crashes with end, or with the returned cluster.
