@@ -1,0 +1,461 @@
+package provision_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/controllers/apitest"
+	"github.com/volumekit/volumekit/controllers/provision"
+	"github.com/volumekit/volumekit/manager"
+	"github.com/volumekit/volumekit/volume"
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	storagev1beta1 "k8s.io/api/storage/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+var (
+	consumer = storagev1.VolumeBindingWaitForFirstConsumer
+	block    = v1.PersistentVolumeBlock
+)
+
+func (w *world) createNode(name, zone string) {
+	w.Helper()
+	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"zone": zone}}}
+	_, err := w.cluster.Nodes().Create(w.Context(), node, metav1.CreateOptions{})
+	require.NoError(w, err)
+}
+
+func (w *world) createAttributes(name, driver string) {
+	w.Helper()
+	attributes := &storagev1beta1.VolumeAttributesClass{ObjectMeta: metav1.ObjectMeta{Name: name}, DriverName: driver, Parameters: map[string]string{"iops": "9"}}
+	_, err := w.cluster.VolumeAttributesClasses().Create(w.Context(), attributes, metav1.CreateOptions{})
+	require.NoError(w, err)
+}
+
+// blocks is a storage of raw block devices, too.
+type blocks struct{ *storage }
+
+func (blocks) SupportsBlock(context.Context) bool { return true }
+
+// TestProvisioned: which claims are provisioned, with which options and volumes.
+func TestProvisioned(t *testing.T) {
+	tests := map[string]struct {
+		prepare func(*world)
+		class   func(*storagev1.StorageClass)
+		claim   func(*v1.PersistentVolumeClaim)
+		check   func(*testing.T, provision.Options, *v1.PersistentVolume) // nil: nothing is provisioned
+		event   string
+	}{
+		"mount options and policy": {class: func(c *storagev1.StorageClass) {
+			retain := v1.PersistentVolumeReclaimRetain
+			c.MountOptions, c.ReclaimPolicy = []string{"hard"}, &retain
+		}, check: func(t *testing.T, _ provision.Options, pv *v1.PersistentVolume) {
+			require.Equal(t, []string{"hard"}, pv.Spec.MountOptions)
+			require.Equal(t, v1.PersistentVolumeReclaimRetain, pv.Spec.PersistentVolumeReclaimPolicy)
+			require.NotContains(t, pv.Finalizers, provision.VolumeFinalizer)
+		}},
+		"beta annotations": {claim: func(c *v1.PersistentVolumeClaim) {
+			c.Annotations = map[string]string{provision.BetaProvisionerAnnotation: driver, v1.BetaStorageClassAnnotation: "c"}
+			c.Spec.StorageClassName = nil
+		}, check: func(t *testing.T, _ provision.Options, pv *v1.PersistentVolume) {
+			require.Equal(t, "c", pv.Spec.StorageClassName)
+		}},
+		"no annotation": {claim: func(c *v1.PersistentVolumeClaim) { c.Annotations = nil }},
+		"no class":      {claim: func(c *v1.PersistentVolumeClaim) { c.Spec.StorageClassName = new(string) }},
+		"a missing class": {claim: func(c *v1.PersistentVolumeClaim) {
+			name := "missing"
+			c.Spec.StorageClassName = &name
+		}},
+		"names a volume":      {claim: func(c *v1.PersistentVolumeClaim) { c.Spec.VolumeName = "v" }},
+		"another provisioner": {class: func(c *storagev1.StorageClass) { c.Provisioner = "another" }},
+		"no provisioner":      {class: func(c *storagev1.StorageClass) { c.Provisioner = "kubernetes.io/no-provisioner" }},
+		"another name": {prepare: func(w *world) { w.config.AdditionalNames = []string{"old"} }, class: func(c *storagev1.StorageClass) { c.Provisioner = "old" },
+			check: func(t *testing.T, _ provision.Options, pv *v1.PersistentVolume) {
+				require.Equal(t, "old", pv.Annotations[provision.ProvisionedByAnnotation])
+			}},
+		"no node is selected": {class: func(c *storagev1.StorageClass) { c.VolumeBindingMode = &consumer }},
+		"a node is selected": {prepare: func(w *world) { w.createNode("n", "a") }, class: func(c *storagev1.StorageClass) { c.VolumeBindingMode = &consumer },
+			claim: func(c *v1.PersistentVolumeClaim) { c.Annotations[provision.SelectedNodeAnnotation] = "n" },
+			check: func(t *testing.T, o provision.Options, _ *v1.PersistentVolume) {
+				require.Equal(t, "a", o.SelectedNode.Labels["zone"])
+			}},
+		"a node is selected without need": {claim: func(c *v1.PersistentVolumeClaim) { c.Annotations[provision.SelectedNodeAnnotation] = "n" },
+			check: func(t *testing.T, o provision.Options, _ *v1.PersistentVolume) { require.Nil(t, o.SelectedNode) }},
+		"a missing node": {class: func(c *storagev1.StorageClass) { c.VolumeBindingMode = &consumer },
+			claim: func(c *v1.PersistentVolumeClaim) { c.Annotations[provision.SelectedNodeAnnotation] = "n" }, event: `node "n" does not exist`},
+		"a node that the class does not allow": {prepare: func(w *world) { w.createNode("n", "a") }, class: func(c *storagev1.StorageClass) {
+			c.VolumeBindingMode = &consumer
+			c.AllowedTopologies = []v1.TopologySelectorTerm{{MatchLabelExpressions: []v1.TopologySelectorLabelRequirement{{Key: "zone", Values: []string{"b"}}}}}
+		}, claim: func(c *v1.PersistentVolumeClaim) { c.Annotations[provision.SelectedNodeAnnotation] = "n" }, event: `does not allow node "n"`},
+		"block": {prepare: func(w *world) { w.config.Provisioner = blocks{w.storage} }, claim: func(c *v1.PersistentVolumeClaim) { c.Spec.VolumeMode = &block },
+			check: func(t *testing.T, _ provision.Options, pv *v1.PersistentVolume) {
+				require.Equal(t, block, *pv.Spec.VolumeMode)
+			}},
+		"block, not supported": {claim: func(c *v1.PersistentVolumeClaim) { c.Spec.VolumeMode = &block }, event: "does not provision raw block devices"},
+		"attributes class": {prepare: func(w *world) { w.createAttributes("gold", driver) }, claim: func(c *v1.PersistentVolumeClaim) {
+			name := "gold"
+			c.Spec.VolumeAttributesClassName = &name
+		}, check: func(t *testing.T, o provision.Options, pv *v1.PersistentVolume) {
+			require.Equal(t, volume.VolumeAttributesClass{Name: "gold", DriverName: driver, Parameters: map[string]string{"iops": "9"}}, o.VolumeAttributesClass)
+			require.Equal(t, "gold", *pv.Spec.VolumeAttributesClassName)
+		}},
+		"attributes class of another": {prepare: func(w *world) { w.createAttributes("gold", "another") }, claim: func(c *v1.PersistentVolumeClaim) {
+			name := "gold"
+			c.Spec.VolumeAttributesClassName = &name
+		}, event: `of driver "another"`},
+		"a missing attributes class": {claim: func(c *v1.PersistentVolumeClaim) {
+			name := "gold"
+			c.Spec.VolumeAttributesClassName = &name
+		}, event: `read volume attributes class "gold"`},
+		"a name hook": {prepare: func(w *world) {
+			w.config.VolumeName = func(c *v1.PersistentVolumeClaim) string { return c.Namespace + "-" + c.Name + "-" + string(c.UID) }
+		}, check: func(t *testing.T, o provision.Options, pv *v1.PersistentVolume) {
+			require.True(t, strings.HasPrefix(pv.Name, "default-a-"))
+			require.Equal(t, pv.Name, o.PVName)
+		}},
+		"an invalid name": {prepare: func(w *world) {
+			w.config.VolumeName = func(*v1.PersistentVolumeClaim) string { return "../x" }
+		}, event: `volume name "../x"`},
+		"not qualified": {prepare: func(w *world) {
+			w.config.Qualifier = func(context.Context, *v1.PersistentVolumeClaim) bool { return false }
+		}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				class, claim := newClass("c"), newClaim("a", "c")
+				if test.prepare != nil {
+					test.prepare(w)
+				}
+				if test.class != nil {
+					test.class(class)
+				}
+				if test.claim != nil {
+					test.claim(claim)
+				}
+				w.createClass(class)
+				w.createClaim(claim)
+				w.start()
+				w.wait(time.Second)
+				if test.check == nil {
+					require.Empty(w, w.storage.calls)
+					if test.event != "" {
+						require.Contains(w, w.eventsOf("ProvisioningFailed")[0], test.event)
+						require.Len(w, w.eventsOf("ProvisioningFailed"), 1)
+					} else {
+						require.Empty(w, w.events)
+						require.NotContains(w, w.claim("a").Finalizers, provision.ClaimFinalizer)
+					}
+					w.deleteClaim("a")
+					w.finish()
+					w.checkNothingLeft()
+					return
+				}
+				require.Len(w, w.volumes(), 1)
+				test.check(t, w.storage.made[0], &w.volumes()[0])
+				w.bind()
+				require.Equal(w, v1.ClaimBound, w.claim("a").Status.Phase)
+			})
+		})
+	}
+}
+
+// TestDefaultClassIsSet: a claim without a class receives the default class before its Provision, so
+// that its volume has the class of the claim.
+func TestDefaultClassIsSet(t *testing.T) {
+	for _, isUnguarded := range []bool{false, true} {
+		inWorld(t, func(w *world) {
+			w.config.UnguardedClaims = isUnguarded
+			claim := newClaim("a", "")
+			claim.Spec.StorageClassName = nil
+			w.createClaim(claim)
+			w.start()
+			w.wait(time.Second)
+			require.Empty(w, w.storage.calls)
+			class := newClass("standard")
+			class.Annotations = map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}
+			w.createClass(class)
+			w.wait(time.Second)
+			w.bind()
+			require.Equal(w, "standard", *w.claim("a").Spec.StorageClassName)
+			require.Equal(w, "standard", w.volumes()[0].Spec.StorageClassName)
+			require.Equal(w, v1.ClaimBound, w.claim("a").Status.Phase)
+		})
+	}
+}
+
+// TestReschedule: the selected node is removed with the finalizer, in one write.
+func TestReschedule(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.storage.provision = failing(1, volume.ErrReschedule, false)
+		class := newClass("c")
+		class.VolumeBindingMode = &consumer
+		w.createClass(class)
+		w.createNode("n", "a")
+		claim := newClaim("a", "c")
+		claim.Annotations[provision.SelectedNodeAnnotation] = "n"
+		w.createClaim(claim)
+		w.start()
+		w.wait(time.Second)
+		require.NotContains(w, w.claim("a").Annotations, provision.SelectedNodeAnnotation)
+		require.NotContains(w, w.claim("a").Finalizers, provision.ClaimFinalizer)
+		require.Len(w, w.server.Calls(apitest.Call{Verb: apitest.Patch}), 2)
+		w.updateClaim("a", func(c *v1.PersistentVolumeClaim) { c.Annotations[provision.SelectedNodeAnnotation] = "n" })
+		w.wait(time.Second)
+		require.Len(w, w.volumes(), 1)
+	})
+}
+
+// TestInfeasibleUntilTheClassChanges: an infeasible request is retried rarely, and at once with
+// another class of the name.
+func TestInfeasibleUntilTheClassChanges(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.storage.provision = failing(1000, errors.Join(errors.New("parameter x is unknown"), volume.ErrInfeasible), false)
+		class := w.createClass(newClass("c"))
+		w.createClaim(newClaim("a", "c"))
+		w.start()
+		w.wait(4 * time.Minute)
+		require.Equal(w, 1, w.storage.callsOf("provision"))
+		w.wait(2 * time.Minute)
+		require.Equal(w, 2, w.storage.callsOf("provision"))
+		require.Len(w, w.eventsOf("ProvisioningFailed"), 1)
+		w.storage.provision = nil
+		require.NoError(w, w.cluster.StorageClasses().Delete(w.Context(), class.Name, metav1.DeleteOptions{}))
+		w.createClass(newClass("c"))
+		w.wait(time.Second)
+		require.Len(w, w.volumes(), 1)
+	})
+}
+
+// TestIgnored: an ignored claim is left to another provisioner, without a failure.
+func TestIgnored(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.storage.provision = failing(1, &volume.IgnoredError{Reason: "another zone"}, false)
+		w.createClass(newClass("c"))
+		w.createClaim(newClaim("a", "c"))
+		w.start()
+		w.wait(time.Hour)
+		require.Equal(w, 1, w.storage.callsOf("provision"))
+		require.Empty(w, w.eventsOf("ProvisioningFailed"))
+		require.NotContains(w, w.claim("a").Finalizers, provision.ClaimFinalizer)
+	})
+}
+
+// TestProvisionThreshold: the attempts end after a number of failures, and begin again with a change.
+func TestProvisionThreshold(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.config.ProvisionThreshold = 3
+		w.storage.provision = failing(1000, errors.New("no space"), false)
+		w.createClass(newClass("c"))
+		w.createClaim(newClaim("a", "c"))
+		w.start()
+		w.wait(24 * time.Hour)
+		require.Equal(w, 3, w.storage.callsOf("provision"))
+		class, err := w.cluster.StorageClasses().Get(w.Context(), "c", metav1.GetOptions{})
+		require.NoError(w, err)
+		class.MountOptions = []string{"hard"}
+		_, err = w.cluster.StorageClasses().Update(w.Context(), class, metav1.UpdateOptions{})
+		require.NoError(w, err)
+		w.wait(24 * time.Hour)
+		require.Equal(w, 6, w.storage.callsOf("provision"))
+	})
+}
+
+// TestDeleteThreshold: the attempts to delete end after a number of failures.
+func TestDeleteThreshold(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.config.DeleteThreshold = 3
+		w.released(errors.New("busy"))
+		w.storage.remove = failing(1000, errors.New("busy"), false)
+		w.wait(24 * time.Hour)
+		require.Equal(w, 3, w.storage.callsOf("delete"))
+		require.Len(w, w.eventsOf("VolumeFailedDelete"), 1)
+	})
+}
+
+// TestIgnoredVolume: the volume of another provisioner stays.
+func TestIgnoredVolume(t *testing.T) {
+	inWorld(t, func(w *world) {
+		name := w.released(&volume.IgnoredError{Reason: "another server"})
+		w.wait(24 * time.Hour)
+		require.Equal(w, 1, w.storage.callsOf("delete"))
+		require.Empty(w, w.eventsOf("VolumeFailedDelete"))
+		require.NotNil(w, w.volume(name))
+	})
+}
+
+// TestDeletionGuard: a volume is kept while the guard refuses; a resync asks it again.
+func TestDeletionGuard(t *testing.T) {
+	inWorld(t, func(w *world) {
+		var mu sync.Mutex
+		permits := false
+		w.config.Resync = time.Hour
+		w.config.DeletionGuard = func(context.Context, *v1.PersistentVolume) bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return permits
+		}
+		w.createClass(newClass("c"))
+		w.createClaim(newClaim("a", "c"))
+		w.start()
+		w.wait(time.Second)
+		w.bind()
+		w.deleteClaim("a")
+		w.bind()
+		w.wait(10 * time.Hour)
+		require.Zero(w, w.storage.callsOf("delete"))
+		mu.Lock()
+		permits = true
+		mu.Unlock()
+		w.wait(2 * time.Hour)
+		require.Equal(w, 1, w.storage.callsOf("delete"))
+	})
+}
+
+// TestVolumeFinalizer: the finalizer comes to bound volumes and goes with the policy, and keeps the
+// object of a volume that a user deletes.
+func TestVolumeFinalizer(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.createClass(newClass("c"))
+		w.config.UnguardedVolumes = true
+		name := "pvc-" + string(w.createClaim(newClaim("a", "c")).UID)
+		_, end := w.start()
+		w.wait(time.Second)
+		w.bind()
+		require.NotContains(w, w.volume(name).Finalizers, provision.VolumeFinalizer)
+		end()
+		w.config.UnguardedVolumes = false
+		_, end = w.start()
+		w.wait(time.Second)
+		require.Contains(w, w.volume(name).Finalizers, provision.VolumeFinalizer)
+		w.updateVolume(name, func(pv *v1.PersistentVolume) {
+			pv.Spec.PersistentVolumeReclaimPolicy = v1.PersistentVolumeReclaimRetain
+		})
+		w.wait(time.Second)
+		require.NotContains(w, w.volume(name).Finalizers, provision.VolumeFinalizer)
+		w.updateVolume(name, func(pv *v1.PersistentVolume) {
+			pv.Spec.PersistentVolumeReclaimPolicy = v1.PersistentVolumeReclaimDelete
+		})
+		w.wait(time.Second)
+		require.Contains(w, w.volume(name).Finalizers, provision.VolumeFinalizer)
+		end()
+		w.config.UnguardedVolumes = true
+		_, end = w.start()
+		w.wait(time.Second)
+		require.NotContains(w, w.volume(name).Finalizers, provision.VolumeFinalizer)
+		end()
+		w.config.UnguardedVolumes = false
+		w.start()
+		w.wait(time.Second)
+
+		require.NoError(w, w.cluster.PersistentVolumes().Delete(w.Context(), name, metav1.DeleteOptions{}))
+		w.finish()
+		require.NotNil(w, w.volume(name))
+		require.Zero(w, w.storage.callsOf("delete"))
+		w.deleteClaim("a")
+		w.finish()
+		w.checkNothingLeft()
+	})
+}
+
+// TestStaticVolume: a static volume of the CSI driver is guarded and deleted as one that was
+// provisioned.
+func TestStaticVolume(t *testing.T) {
+	for name, want := range map[string]int{driver: 1, "another": 0} {
+		inWorld(t, func(w *world) {
+			claim := newClaim("a", "")
+			claim.UID = "gone"
+			w.createVolume("v", claim, func(pv *v1.PersistentVolume) {
+				pv.Annotations, pv.Spec.NFS = nil, nil
+				pv.Spec.CSI = &v1.CSIPersistentVolumeSource{Driver: name, VolumeHandle: "h"}
+			})
+			w.start()
+			w.wait(time.Second)
+			require.Equal(w, want, w.storage.callsOf("delete"))
+		})
+	}
+}
+
+// counts is a manager.Metrics.
+type counts struct {
+	mu  sync.Mutex
+	all map[string]int
+}
+
+func (c *counts) Add(name string, n int, labels ...manager.Label) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, l := range labels {
+		name += " " + l.Name + "=" + l.Value
+	}
+	c.all[name] += n
+}
+
+func (c *counts) Observe(name string, took time.Duration, labels ...manager.Label) {
+	c.Add(name, int(took/time.Second), labels...)
+}
+
+func TestMetrics(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c := &counts{all: map[string]int{}}
+		w.config.Metrics, w.config.Backoff = c, 5*time.Second
+		w.storage.provision = failing(1, errors.New("fails"), false)
+		w.storage.remove = failing(1, errors.New("fails"), false)
+		w.createClass(newClass("c"))
+		w.createClaim(newClaim("a", "c"))
+		w.start()
+		w.finish()
+		w.deleteClaim("a")
+		w.finish()
+		require.Equal(w, map[string]int{
+			"controller_persistentvolumeclaim_provision_total class=c source=":            1,
+			"controller_persistentvolumeclaim_provision_failed_total class=c source=":     1,
+			"controller_persistentvolumeclaim_provision_duration_seconds class=c source=": 5,
+			"controller_persistentvolume_delete_total class=c":                            1,
+			"controller_persistentvolume_delete_failed_total class=c":                     1,
+			"controller_persistentvolume_delete_duration_seconds class=c":                 0,
+		}, c.all)
+	})
+}
+
+// TestPanic: a panic of the Provisioner counts as an uncertain error of one claim.
+func TestPanic(t *testing.T) {
+	inWorld(t, func(w *world) {
+		calls := 0
+		w.storage.provision = func(context.Context, string) (early, late error) {
+			if calls++; calls == 1 {
+				panic("a bug")
+			}
+			return nil, nil
+		}
+		w.createClass(newClass("c"))
+		w.createClaim(newClaim("a", "c"))
+		w.start()
+		w.finish()
+		require.Contains(w, w.eventsOf("ProvisioningFailed")[0], "a bug")
+		require.Equal(w, v1.ClaimBound, w.claim("a").Status.Phase)
+	})
+}
+
+// TestTimeout: the context of a call ends, and the call is repeated: storage may exist.
+func TestTimeout(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.config.Timeout = time.Minute
+		w.storage.provision = slowly(time.Hour)
+		w.createClass(newClass("c"))
+		w.createClaim(newClaim("a", "c"))
+		w.start()
+		w.wait(2 * time.Minute)
+		w.storage.provision = nil
+		w.deleteClaim("a")
+		w.finish()
+		w.checkNothingLeft()
+		require.GreaterOrEqual(w, w.storage.callsOf("provision"), 2)
+	})
+}
