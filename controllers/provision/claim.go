@@ -29,6 +29,7 @@ const (
 	claimGuard                       // add the finalizer and the default class
 	claimProvision                   // call Provision
 	claimStore                       // create the volume's object
+	claimFind                        // read the volume's object from the API server
 	claimDiscard                     // delete the storage that no object can describe
 	claimReschedule                  // remove the selected node and the finalizer
 	claimRelease                     // remove the finalizer
@@ -54,7 +55,7 @@ func decideClaim(v claimView, now time.Time) (step claimStep, wait time.Duration
 	a := v.attempt
 	switch {
 	case v.isStored():
-		return v.end(), 0
+		return v.endStored(), 0
 	case v.isNameTaken() && v.role != ready: // the storage of this name is described by a volume
 		return v.end(), 0
 	case a.refusal != nil:
@@ -80,6 +81,22 @@ func decideClaim(v claimView, now time.Time) (step claimStep, wait time.Duration
 // isStored reports whether the object of the claim's volume exists.
 func (v claimView) isStored() bool {
 	return v.volume != nil && v.attempt.claim != nil && belongsTo(v.volume, v.attempt.claim)
+}
+
+// endStored returns the step for a claim whose volume's object exists. If another controller has stored
+// it, and the claim is gone, it may have deleted the storage before a late call of this controller has
+// created the storage again. The controller then waits for the end of the object, to call again.
+func (v claimView) endStored() claimStep {
+	a := v.attempt
+	switch {
+	case a.storage != storagePossible, a.hasStored:
+		return v.end()
+	case !a.hasFound:
+		return claimFind
+	case v.claim == nil && v.volume.Status.Phase == v1.VolumeReleased:
+		return claimWait
+	}
+	return v.end()
 }
 
 // isNameTaken reports whether another claim has a volume of the name.

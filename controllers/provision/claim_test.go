@@ -64,6 +64,10 @@ func changed(v *claimView) { v.class.ResourceVersion = "2" }
 func stored(v *claimView) {
 	v.volume = &v1.PersistentVolume{Spec: v1.PersistentVolumeSpec{ClaimRef: &v1.ObjectReference{UID: "1"}}}
 }
+func byUs(v *claimView)           { v.attempt.hasStored = true }
+func found(v *claimView)          { v.attempt.hasFound = true }
+func volumeReleased(v *claimView) { v.volume.Status.Phase = v1.VolumeReleased }
+func volumeDeleted(v *claimView)  { v.volume.DeletionTimestamp = &deletedAt }
 func taken(v *claimView) {
 	v.volume = &v1.PersistentVolume{Spec: v1.PersistentVolumeSpec{ClaimRef: &v1.ObjectReference{UID: "2"}}}
 }
@@ -75,46 +79,51 @@ func TestDecideClaim(t *testing.T) {
 		want    claimStep
 		wait    time.Duration
 	}{
-		"new":                                    {nil, claimGuard, 0},
-		"new, without guards":                    {changes{unguarded}, claimProvision, 0},
-		"new, without guards or a class":         {changes{unguarded, noClass}, claimGuard, 0},
-		"of another program":                     {changes{notOurs}, claimForget, 0},
-		"of another program, with a guard":       {changes{notOurs, guarded}, claimForget, 0},
-		"waits for its node":                     {changes{waits}, claimForget, 0},
-		"deleted before the guard":               {changes{deleted}, claimForget, 0},
-		"guarded by an earlier run":              {changes{guarded}, claimConfirm, 0},
-		"guarded by an earlier run, deleted":     {changes{guarded, deleted}, claimConfirm, 0},
-		"guarded by this run":                    {changes{guarded, absent}, claimProvision, 0},
-		"guarded by this run, deleted":           {changes{guarded, absent, deleted}, claimRelease, 0},
-		"guarded by this run, not ours any more": {changes{guarded, absent, notOurs}, claimRelease, 0},
-		"possible":                               {changes{guarded, possible}, claimProvision, 0},
-		"possible, paused":                       {changes{guarded, possible, paused}, claimWait, time.Minute},
-		"possible, deleted":                      {changes{guarded, possible, deleted}, claimProvision, 0},
-		"possible, not ours any more":            {changes{guarded, possible, notOurs}, claimProvision, 0},
-		"possible, gone":                         {changes{possible, gone}, claimProvision, 0},
-		"described":                              {changes{guarded, described}, claimStore, 0},
-		"described, deleted":                     {changes{guarded, described, deleted}, claimStore, 0},
-		"described, gone":                        {changes{described, gone}, claimStore, 0},
-		"described, refused":                     {changes{guarded, described, refused}, claimDiscard, 0},
-		"described, refused, paused":             {changes{guarded, described, refused, paused}, claimWait, time.Minute},
-		"stored":                                 {changes{guarded, possible, stored}, claimRelease, 0},
-		"stored by an earlier run":               {changes{guarded, stored}, claimRelease, 0},
-		"stored, released":                       {changes{possible, stored}, claimForget, 0},
-		"stored, gone":                           {changes{possible, stored, gone}, claimForget, 0},
-		"the name is taken":                      {changes{guarded, absent, taken}, claimProvision, 0}, // fails before the call
-		"the name is taken, deleted":             {changes{guarded, possible, taken, deleted}, claimRelease, 0},
-		"absent, paused":                         {changes{guarded, absent, paused}, claimWait, time.Minute},
-		"absent, paused, another class":          {changes{guarded, absent, paused, changed}, claimProvision, 0},
-		"gave up":                                {changes{guarded, absent, gaveUp}, claimWait, 0},
-		"gave up, another class":                 {changes{guarded, absent, gaveUp, changed}, claimProvision, 0},
-		"gave up, deleted":                       {changes{guarded, absent, gaveUp, deleted}, claimRelease, 0},
-		"ignored":                                {changes{guarded, absent, ignored}, claimRelease, 0},
-		"ignored, released":                      {changes{absent, ignored}, claimWait, 0},
-		"ignored, released, another class":       {changes{absent, ignored, changed}, claimGuard, 0},
-		"ignored, gone":                          {changes{absent, ignored, gone}, claimForget, 0},
-		"the node is unfit":                      {changes{guarded, absent, unfit}, claimReschedule, 0},
-		"the node is unfit, possible":            {changes{guarded, possible, unfit}, claimProvision, 0},
-		"absent, gone":                           {changes{absent, gone}, claimForget, 0},
+		"new":                                           {nil, claimGuard, 0},
+		"new, without guards":                           {changes{unguarded}, claimProvision, 0},
+		"new, without guards or a class":                {changes{unguarded, noClass}, claimGuard, 0},
+		"of another program":                            {changes{notOurs}, claimForget, 0},
+		"of another program, with a guard":              {changes{notOurs, guarded}, claimForget, 0},
+		"waits for its node":                            {changes{waits}, claimForget, 0},
+		"deleted before the guard":                      {changes{deleted}, claimForget, 0},
+		"guarded by an earlier run":                     {changes{guarded}, claimConfirm, 0},
+		"guarded by an earlier run, deleted":            {changes{guarded, deleted}, claimConfirm, 0},
+		"guarded by this run":                           {changes{guarded, absent}, claimProvision, 0},
+		"guarded by this run, deleted":                  {changes{guarded, absent, deleted}, claimRelease, 0},
+		"guarded by this run, not ours any more":        {changes{guarded, absent, notOurs}, claimRelease, 0},
+		"possible":                                      {changes{guarded, possible}, claimProvision, 0},
+		"possible, paused":                              {changes{guarded, possible, paused}, claimWait, time.Minute},
+		"possible, deleted":                             {changes{guarded, possible, deleted}, claimProvision, 0},
+		"possible, not ours any more":                   {changes{guarded, possible, notOurs}, claimProvision, 0},
+		"possible, gone":                                {changes{possible, gone}, claimProvision, 0},
+		"described":                                     {changes{guarded, described}, claimStore, 0},
+		"described, deleted":                            {changes{guarded, described, deleted}, claimStore, 0},
+		"described, gone":                               {changes{described, gone}, claimStore, 0},
+		"described, refused":                            {changes{guarded, described, refused}, claimDiscard, 0},
+		"described, refused, paused":                    {changes{guarded, described, refused, paused}, claimWait, time.Minute},
+		"stored":                                        {changes{guarded, possible, stored, byUs}, claimRelease, 0},
+		"stored by another controller":                  {changes{guarded, possible, stored}, claimFind, 0},
+		"stored by another controller, found":           {changes{guarded, possible, stored, found}, claimRelease, 0},
+		"stored by another controller, released":        {changes{possible, stored, found, gone, volumeReleased}, claimWait, 0},
+		"stored by another controller, the claim lives": {changes{guarded, possible, stored, found, volumeReleased}, claimRelease, 0},
+		"stored by another controller, deleted":         {changes{guarded, possible, stored, found, volumeDeleted}, claimRelease, 0},
+		"stored by an earlier run":                      {changes{guarded, stored}, claimRelease, 0},
+		"stored, released":                              {changes{possible, stored, byUs}, claimForget, 0},
+		"stored, gone":                                  {changes{possible, stored, byUs, gone}, claimForget, 0},
+		"the name is taken":                             {changes{guarded, absent, taken}, claimProvision, 0}, // fails before the call
+		"the name is taken, deleted":                    {changes{guarded, possible, taken, deleted}, claimRelease, 0},
+		"absent, paused":                                {changes{guarded, absent, paused}, claimWait, time.Minute},
+		"absent, paused, another class":                 {changes{guarded, absent, paused, changed}, claimProvision, 0},
+		"gave up":                                       {changes{guarded, absent, gaveUp}, claimWait, 0},
+		"gave up, another class":                        {changes{guarded, absent, gaveUp, changed}, claimProvision, 0},
+		"gave up, deleted":                              {changes{guarded, absent, gaveUp, deleted}, claimRelease, 0},
+		"ignored":                                       {changes{guarded, absent, ignored}, claimRelease, 0},
+		"ignored, released":                             {changes{absent, ignored}, claimWait, 0},
+		"ignored, released, another class":              {changes{absent, ignored, changed}, claimGuard, 0},
+		"ignored, gone":                                 {changes{absent, ignored, gone}, claimForget, 0},
+		"the node is unfit":                             {changes{guarded, absent, unfit}, claimReschedule, 0},
+		"the node is unfit, possible":                   {changes{guarded, possible, unfit}, claimProvision, 0},
+		"absent, gone":                                  {changes{absent, gone}, claimForget, 0},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -27,6 +27,8 @@ type claimAttempt struct {
 	options   *Options             // of the last call, while storage is possible
 	described *v1.PersistentVolume // the object to store
 	refusal   error                // why the API server refuses the object
+	hasStored bool                 // this run has created the object
+	hasFound  bool                 // the API server has shown the object since the last call
 	unfitNode string               // the selected node for which Provision has failed
 	isIgnored bool                 // by the Provisioner
 	began     time.Time            // of the first attempt
@@ -44,6 +46,7 @@ type outcome struct {
 
 // record applies an outcome to the attempt. isNews reports whether it is to be announced.
 func (a *claimAttempt) record(o outcome, now time.Time, r rules) (isNews bool) {
+	a.hasStored, a.hasFound = false, false
 	if o.err == nil {
 		a.storage, a.described = storagePossible, o.described
 		a.retry = retry{}

@@ -91,6 +91,8 @@ func (c *Controller) takeClaimStep(ctx context.Context, step claimStep, v claimV
 		return c.storeVolume(ctx, v, a)
 	case claimDiscard:
 		return c.discardStorage(ctx, v, a)
+	case claimFind:
+		return c.findVolume(ctx, a)
 	case claimReschedule:
 		p := patchOf(v.claim).ofVersion(v.claim).withoutAnnotation(SelectedNodeAnnotation).withoutFinalizer(ClaimFinalizer)
 		return c.patchClaim(ctx, v.claim, p)
@@ -113,6 +115,19 @@ func (c *Controller) confirmClaim(ctx context.Context, a *claimAttempt) error {
 	a.claim = claim
 	if (claimView{claim: claim}).hasGuard() {
 		a.isOurs, a.storage = true, storagePossible
+	}
+	return nil
+}
+
+// findVolume reads the object of a claim's volume that this run does not know to have created.
+func (c *Controller) findVolume(ctx context.Context, a *claimAttempt) error {
+	stored, err := c.volumes.Live(ctx, c.volumeKey(a.claim))
+	if err != nil {
+		return fmt.Errorf("read the volume of claim %s/%s: %w", a.claim.Namespace, a.claim.Name, err)
+	}
+	a.hasFound = stored != nil && belongsTo(stored, a.claim)
+	if a.hasFound && a.described != nil { // the creation took effect, and failed
+		c.reportProvisioned(a)
 	}
 	return nil
 }

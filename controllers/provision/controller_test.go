@@ -69,9 +69,9 @@ func TestCallsOfAClaim(t *testing.T) {
 		w.bind()
 		w.wait(time.Second)
 		require.Equal(w, []string{
-			"get persistentvolumes " + name,
 			"get persistentvolumeclaims default/a",
 			"list pods default/",
+			"get persistentvolumes " + name,
 			"delete persistentvolumes " + name,
 			"patch persistentvolumes " + name,
 		}, callsOf(w))

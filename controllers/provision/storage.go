@@ -69,6 +69,7 @@ func (c *Controller) storeVolume(ctx context.Context, v claimView, a *claimAttem
 	_, err := c.volumes.Create(ctx, a.described)
 	switch {
 	case err == nil:
+		a.hasStored = true
 		c.reportProvisioned(a)
 		return nil
 	case isRefusal(err):
@@ -81,10 +82,7 @@ func (c *Controller) storeVolume(ctx context.Context, v claimView, a *claimAttem
 	switch {
 	case err != nil:
 		return fmt.Errorf("read volume %q: %w", a.described.Name, err)
-	case stored == nil: // deleted meanwhile
-		return nil
-	case belongsTo(stored, a.claim):
-		c.reportProvisioned(a)
+	case stored == nil, belongsTo(stored, a.claim): // the next view shows the same
 		return nil
 	}
 	// The storage may be that of the other claim, so it is not deleted.

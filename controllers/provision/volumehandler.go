@@ -37,7 +37,7 @@ func (c *Controller) handleVolume(ctx context.Context, key api.Key) (workers.Res
 		case volumeWait:
 			return workers.Result{After: wait}, nil
 		}
-		if err := c.takeVolumeStep(ctx, step, pv, a); err != nil {
+		if err := c.takeVolumeStep(ctx, step, v, a); err != nil {
 			return workers.Result{}, err
 		}
 	}
@@ -61,38 +61,42 @@ func (c *Controller) viewVolume(ctx context.Context, pv *v1.PersistentVolume, a 
 }
 
 // takeVolumeStep takes a step and records its result in a.
-func (c *Controller) takeVolumeStep(ctx context.Context, step volumeStep, pv *v1.PersistentVolume, a *volumeAttempt) error {
+func (c *Controller) takeVolumeStep(ctx context.Context, step volumeStep, v volumeView, a *volumeAttempt) error {
+	pv := v.volume
 	switch step {
 	case volumeGuard:
 		return c.patchVolume(ctx, pv, patchOf(pv).ofVersion(pv).withFinalizer(VolumeFinalizer))
 	case volumeRelease:
 		return c.patchVolume(ctx, pv, patchOf(pv).ofVersion(pv).withoutFinalizer(VolumeFinalizer))
 	case volumeReclaim:
-		return c.reclaim(ctx, pv, a)
+		return c.reclaim(ctx, v, a)
 	case volumeRemove:
 		return c.removeVolume(ctx, pv)
 	}
 	return fmt.Errorf("step %d of volume %q is unknown", step, pv.Name)
 }
 
+// errNotReleased ends the reclaiming of a volume whose cached state is old.
+var errNotReleased = errors.New("the volume is not to be reclaimed by the state at the API server")
+
 // reclaim deletes the storage of a volume if the API server confirms that the volume is to be
-// reclaimed and not in use.
-func (c *Controller) reclaim(ctx context.Context, pv *v1.PersistentVolume, a *volumeAttempt) error {
-	v, claim, err := c.confirmReleased(ctx, pv, a)
-	if err != nil {
-		return err
-	}
-	if step, _ := decideVolume(v, time.Now()); step != volumeReclaim {
-		return nil // the next view shows the same
-	}
+// reclaimed and not in use. It confirms with the permission for the call, directly before the call.
+func (c *Controller) reclaim(ctx context.Context, v volumeView, a *volumeAttempt) error {
 	pv, began := v.volume, time.Now()
-	err = c.users.check(ctx, pv, claim)
-	if err == nil {
-		err = c.call(ctx, func(ctx context.Context) error { return callDelete(ctx, c.config.Provisioner, pv) })
-	}
+	err := c.call(ctx, func(ctx context.Context) (err error) {
+		if err = c.confirmUnused(ctx, pv); err == nil {
+			pv, err = c.confirmReleased(ctx, pv, a)
+		}
+		if err != nil {
+			return err
+		}
+		return callDelete(ctx, c.config.Provisioner, pv)
+	})
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
+	case errors.Is(err, errNotReleased):
+		return nil // the next view shows the same
 	case err != nil:
 		c.recordFailedDelete(v, a, err)
 		return nil
@@ -102,24 +106,36 @@ func (c *Controller) reclaim(ctx context.Context, pv *v1.PersistentVolume, a *vo
 	return nil
 }
 
-// confirmReleased reads a volume and the claim of its reference from the API server. claim can be
-// another claim of the name, or nil.
-func (c *Controller) confirmReleased(ctx context.Context, pv *v1.PersistentVolume, a *volumeAttempt) (v volumeView, claim *v1.PersistentVolumeClaim, err error) {
+// confirmUnused reads the claim and the users of a volume from the API server.
+func (c *Controller) confirmUnused(ctx context.Context, pv *v1.PersistentVolume) error {
+	ref := pv.Spec.ClaimRef
+	claim, err := c.claims.Live(ctx, api.Key{Namespace: ref.Namespace, Name: ref.Name})
+	switch {
+	case err != nil:
+		return fmt.Errorf("read claim %s/%s: %w", ref.Namespace, ref.Name, err)
+	case claim != nil && claim.UID == ref.UID:
+		return errNotReleased
+	}
+	return c.users.check(ctx, pv, claim)
+}
+
+// confirmReleased reads a volume from the API server and decides again.
+func (c *Controller) confirmReleased(ctx context.Context, pv *v1.PersistentVolume, a *volumeAttempt) (*v1.PersistentVolume, error) {
 	live, err := c.volumes.Live(ctx, api.KeyOf(pv))
 	if err != nil {
-		return v, nil, fmt.Errorf("read volume %q: %w", pv.Name, err)
+		return nil, fmt.Errorf("read volume %q: %w", pv.Name, err)
 	}
-	if live == nil || live.UID != pv.UID || live.Spec.ClaimRef == nil {
-		return v, nil, nil
+	if live == nil || live.UID != pv.UID || live.Spec.ClaimRef == nil || *live.Spec.ClaimRef != *pv.Spec.ClaimRef {
+		return nil, errNotReleased
 	}
-	ref := live.Spec.ClaimRef
-	claim, err = c.claims.Live(ctx, api.Key{Namespace: ref.Namespace, Name: ref.Name})
+	v, err := c.viewVolume(ctx, live, a)
 	if err != nil {
-		return v, nil, fmt.Errorf("read claim %s/%s: %w", ref.Namespace, ref.Name, err)
+		return nil, err
 	}
-	v, err = c.viewVolume(ctx, live, a)
-	v.claimLives = claim != nil && claim.UID == ref.UID
-	return v, claim, err
+	if step, _ := decideVolume(v, time.Now()); step != volumeReclaim {
+		return nil, errNotReleased
+	}
+	return live, nil
 }
 
 // recordFailedDelete records and reports that the storage was not deleted.

@@ -375,6 +375,10 @@ func unprotect(ctx context.Context, cluster api.Cluster) {
 			_, _ = cluster.PersistentVolumeClaims(claim.Namespace).Update(ctx, &claim, metav1.UpdateOptions{})
 		}
 	}
+	unprotectVolumes(ctx, cluster)
+}
+
+func unprotectVolumes(ctx context.Context, cluster api.Cluster) {
 	volumes, _ := cluster.PersistentVolumes().List(ctx, metav1.ListOptions{})
 	for _, pv := range volumes.Items {
 		if pv.DeletionTimestamp != nil && pv.Status.Phase != v1.VolumeBound && slices.Contains(pv.Finalizers, volumeProtection) {

@@ -1,0 +1,152 @@
+package provision_test
+
+import (
+	"slices"
+	"testing/synctest"
+	"time"
+
+	"github.com/volumekit/volumekit/controllers/apitest"
+	"github.com/volumekit/volumekit/controllers/provision"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// check checks that no claim has two volumes or has lost its storage, and that an object leads to
+// each storage.
+func (s *simulation) check() {
+	owners := map[types.UID]string{}
+	objects := map[string]bool{}
+	for _, pv := range s.volumes() {
+		objects[pv.Name] = true
+		if other, ok := owners[pv.Spec.ClaimRef.UID]; ok {
+			s.fail("the claim %s has the volumes %s and %s", pv.Spec.ClaimRef.Name, pv.Name, other)
+		}
+		owners[pv.Spec.ClaimRef.UID] = pv.Name
+	}
+	guarded := map[string]bool{}
+	for _, claim := range s.claims() {
+		if slices.Contains(claim.Finalizers, provision.ClaimFinalizer) {
+			guarded["pvc-"+string(claim.UID)] = true
+		}
+		if name := claim.Spec.VolumeName; name != "" && objects[name] && !s.storage.has(name) {
+			s.fail("the storage %s of the claim %s is lost", name, claim.Name)
+		}
+	}
+	if s.hasTwins && !s.isCalm { // a twin releases what the other one remembers
+		return
+	}
+	for name := range s.storage.all() {
+		if !objects[name] && !guarded[name] && !s.storage.isAbandoned(name) {
+			s.fail("no object leads to the storage %s", name)
+		}
+	}
+}
+
+// checkDeletion checks that the storage of a volume may be deleted by the present state of the API
+// server.
+func (s *simulation) checkDeletion(pv *v1.PersistentVolume) {
+	if err := mayDelete(s.ctx, s.cluster, pv.Name); err != nil {
+		s.fail("deletion of %s: %v", pv.Name, err)
+	}
+	for _, pod := range s.pods() {
+		if pod.Annotations["claim"] == string(pv.Spec.ClaimRef.UID) {
+			s.fail("deletion of %s: pod %s uses it", pv.Name, pod.Name)
+		}
+	}
+}
+
+// calmDown ends the faults and checks the end of all work.
+func (s *simulation) calmDown() {
+	for len(s.faults) > 0 {
+		s.recover()
+	}
+	s.storage.heal()
+	for n := range 2 {
+		_, _ = s.cluster.Nodes().Create(s.ctx, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-" + string(rune('0'+n))}}, metav1.CreateOptions{})
+	}
+	s.log("calm")
+	s.changeClasses()
+	s.work(12)
+	s.isCalm = true
+	s.checkBound()
+	s.checkIdle()
+	if s.hasFailed() {
+		return
+	}
+	for _, pod := range s.pods() {
+		s.must(s.cluster.Pods(namespace).Delete(s.ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
+	}
+	for _, claim := range s.claims() {
+		s.must(s.cluster.PersistentVolumeClaims(namespace).Delete(s.ctx, claim.Name, metav1.DeleteOptions{}))
+	}
+	s.log("the last claims are deleted")
+	s.work(12)
+	s.checkEnd()
+}
+
+// work lets all controllers work for a number of ten minutes.
+func (s *simulation) work(n int) {
+	for range n {
+		s.restartCrashed()
+		s.bindVolumes()
+		s.schedule()
+		synctest.Wait()
+		s.check()
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		s.check()
+		if s.hasFailed() {
+			return
+		}
+	}
+}
+
+// changeClasses ends the pauses of all claims.
+func (s *simulation) changeClasses() {
+	list, err := s.cluster.StorageClasses().List(s.ctx, metav1.ListOptions{})
+	s.must(err)
+	for _, class := range list.Items {
+		class.Labels = map[string]string{"changed": "true"}
+		_, err := s.cluster.StorageClasses().Update(s.ctx, &class, metav1.UpdateOptions{})
+		s.must(err)
+	}
+}
+
+// checkBound checks that each claim is bound.
+func (s *simulation) checkBound() {
+	for _, claim := range s.claims() {
+		if claim.DeletionTimestamp == nil && claim.Spec.VolumeName == "" {
+			s.fail("claim %s, UID %s, is not bound", claim.Name, claim.UID)
+		}
+	}
+}
+
+// checkIdle checks that an idle controller makes no calls.
+func (s *simulation) checkIdle() {
+	if slices.ContainsFunc(s.volumes(), func(pv v1.PersistentVolume) bool {
+		return pv.Status.Phase == v1.VolumeReleased && pv.Spec.PersistentVolumeReclaimPolicy == v1.PersistentVolumeReclaimDelete
+	}) {
+		return // a pod may use a volume whose claim is gone
+	}
+	s.server.ForgetCalls()
+	time.Sleep(time.Hour)
+	for _, call := range s.server.Calls(apitest.Call{}) {
+		if call.Verb != apitest.Watch && call.Verb != apitest.List {
+			s.fail("an idle controller calls: %s", call)
+			return
+		}
+	}
+}
+
+// checkEnd checks that nothing is left of deleted claims but the volumes of the policy Retain.
+func (s *simulation) checkEnd() {
+	for _, claim := range s.claims() {
+		s.fail("claim %s is left, with the finalizers %s", claim.Name, claim.Finalizers)
+	}
+	for _, pv := range s.volumes() {
+		if pv.Spec.PersistentVolumeReclaimPolicy == v1.PersistentVolumeReclaimDelete {
+			s.fail("volume %s is left, %s, with the finalizers %s", pv.Name, pv.Status.Phase, pv.Finalizers)
+		}
+	}
+}

@@ -1,0 +1,315 @@
+package provision_test
+
+import (
+	"fmt"
+	"slices"
+	"testing/synctest"
+	"time"
+
+	"github.com/volumekit/volumekit/controllers/apitest"
+	"github.com/volumekit/volumekit/controllers/provision"
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// simClasses are the classes: their policy, and whether they wait for a consumer.
+var simClasses = map[string]struct {
+	policy   v1.PersistentVolumeReclaimPolicy
+	consumer bool
+}{
+	"delete": {v1.PersistentVolumeReclaimDelete, false}, "retain": {v1.PersistentVolumeReclaimRetain, false}, "late": {v1.PersistentVolumeReclaimDelete, true},
+}
+
+var simClassNames = []string{"delete", "delete", "late", "retain"}
+
+func (s *simulation) createClasses() {
+	for name, c := range simClasses {
+		class := newClass(name)
+		class.ReclaimPolicy = &c.policy
+		if c.consumer {
+			mode := storagev1.VolumeBindingWaitForFirstConsumer
+			class.VolumeBindingMode = &mode
+		}
+		if name == "delete" {
+			class.Annotations = map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}
+		}
+		_, err := s.cluster.StorageClasses().Create(s.ctx, class, metav1.CreateOptions{})
+		s.must(err)
+	}
+	for n := range 2 {
+		_, err := s.cluster.Nodes().Create(s.ctx, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("node-", n)}}, metav1.CreateOptions{})
+		s.must(err)
+	}
+}
+
+// step takes a step at random.
+func (s *simulation) step() {
+	s.restartCrashed()
+	switch n := s.IntN(100); {
+	case n < 14:
+		s.createClaim()
+	case n < 24:
+		s.deleteClaim()
+	case n < 44:
+		s.bindVolumes()
+	case n < 52:
+		s.schedule()
+	case n < 56:
+		s.createPod()
+	case n < 60:
+		s.deletePod()
+	case n < 65:
+		s.changePolicy()
+	case n < 67:
+		s.deleteVolume()
+	case n < 69:
+		s.replaceNode()
+	case n < 73 && !s.hasTwins:
+		s.crash()
+		s.start()
+	case n < 80:
+		s.disturb()
+	case n < 85:
+		s.recover()
+	default:
+		d := time.Duration(1+s.IntN(60)) * []time.Duration{time.Second, time.Second, time.Minute}[s.IntN(3)]
+		s.log("%v pass", d)
+		time.Sleep(d)
+	}
+}
+
+// tolerate fails for an error that no concurrent write explains.
+func (s *simulation) tolerate(err error) {
+	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+		s.must(err)
+	}
+}
+
+func (s *simulation) claims() []v1.PersistentVolumeClaim {
+	list, err := s.cluster.PersistentVolumeClaims(namespace).List(s.ctx, metav1.ListOptions{})
+	s.must(err)
+	return list.Items
+}
+
+func (s *simulation) volumes() []v1.PersistentVolume {
+	list, err := s.cluster.PersistentVolumes().List(s.ctx, metav1.ListOptions{})
+	s.must(err)
+	return list.Items
+}
+
+func (s *simulation) pods() []v1.Pod {
+	list, err := s.cluster.Pods(namespace).List(s.ctx, metav1.ListOptions{})
+	s.must(err)
+	return list.Items
+}
+
+// one returns an element at random, or false.
+func one[T any](s *simulation, all []T) (element T, ok bool) {
+	if len(all) == 0 {
+		return element, false
+	}
+	return all[s.IntN(len(all))], true
+}
+
+// createClaim creates a claim of one of few names.
+func (s *simulation) createClaim() {
+	claim := newClaim(fmt.Sprint("claim-", s.IntN(6)), simClassNames[s.IntN(len(simClassNames))])
+	if s.IntN(8) == 0 {
+		claim.Spec.StorageClassName = nil
+	}
+	created, err := s.cluster.PersistentVolumeClaims(namespace).Create(s.ctx, claim, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return
+	}
+	s.must(err)
+	s.log("create %s, UID %s, class %s", created.Name, created.UID, *created.Spec.StorageClassName)
+}
+
+// deleteClaim deletes a claim. At times a user takes the finalizer of protection while a pod runs.
+func (s *simulation) deleteClaim() {
+	claim, ok := one(s, s.claims())
+	if !ok {
+		return
+	}
+	s.log("delete %s", claim.Name)
+	s.tolerate(s.cluster.PersistentVolumeClaims(namespace).Delete(s.ctx, claim.Name, metav1.DeleteOptions{}))
+	if s.IntN(4) == 0 {
+		s.log("take the protection of %s", claim.Name)
+		s.unprotectClaim(claim.Name)
+	}
+}
+
+// unprotectClaim removes the finalizer of protection from a claim in deletion.
+func (s *simulation) unprotectClaim(name string) {
+	claim, err := s.cluster.PersistentVolumeClaims(namespace).Get(s.ctx, name, metav1.GetOptions{})
+	if err != nil || claim.DeletionTimestamp == nil {
+		return
+	}
+	claim.Finalizers = slices.DeleteFunc(claim.Finalizers, func(f string) bool { return f == claimProtection })
+	_, err = s.cluster.PersistentVolumeClaims(namespace).Update(s.ctx, claim, metav1.UpdateOptions{})
+	s.tolerate(err)
+}
+
+// bindVolumes does the work of the binder and of the protection controllers.
+func (s *simulation) bindVolumes() {
+	s.log("bind")
+	s.tolerate(bindAll(s.ctx, s.cluster))
+	for _, claim := range s.claims() {
+		if !slices.ContainsFunc(s.pods(), func(pod v1.Pod) bool { return claimOf(pod) == claim.Name }) {
+			s.unprotectClaim(claim.Name)
+		}
+	}
+	unprotectVolumes(s.ctx, s.cluster)
+}
+
+// schedule selects a node for a claim that waits for one.
+func (s *simulation) schedule() {
+	for _, claim := range s.claims() {
+		class := claim.Spec.StorageClassName
+		if class == nil || !simClasses[*class].consumer || claim.Annotations[provision.SelectedNodeAnnotation] != "" || claim.DeletionTimestamp != nil {
+			continue
+		}
+		claim.Annotations[provision.SelectedNodeAnnotation] = fmt.Sprint("node-", s.IntN(2))
+		s.log("schedule %s to %s", claim.Name, claim.Annotations[provision.SelectedNodeAnnotation])
+		_, err := s.cluster.PersistentVolumeClaims(namespace).Update(s.ctx, &claim, metav1.UpdateOptions{})
+		s.tolerate(err)
+	}
+}
+
+// replaceNode deletes a node, or creates it again.
+func (s *simulation) replaceNode() {
+	name := fmt.Sprint("node-", s.IntN(2))
+	s.log("replace %s", name)
+	if err := s.cluster.Nodes().Delete(s.ctx, name, metav1.DeleteOptions{}); err != nil {
+		_, err = s.cluster.Nodes().Create(s.ctx, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		s.tolerate(err)
+	}
+}
+
+// claimOf returns the claim that a pod uses.
+func claimOf(pod v1.Pod) string { return pod.Spec.Volumes[0].PersistentVolumeClaim.ClaimName }
+
+// createPod creates a pod that uses a bound claim.
+func (s *simulation) createPod() {
+	claim, ok := one(s, s.claims())
+	if !ok || claim.Status.Phase != v1.ClaimBound || claim.DeletionTimestamp != nil {
+		return
+	}
+	s.number++
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint("pod-", s.number)}}
+	pod.Spec.NodeName = "node-0"
+	pod.Spec.Containers = []v1.Container{{Name: "c", Image: "i"}}
+	pod.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name}}}}
+	pod.Annotations = map[string]string{"claim": string(claim.UID)}
+	s.log("create %s with %s", pod.Name, claim.Name)
+	_, err := s.cluster.Pods(namespace).Create(s.ctx, pod, metav1.CreateOptions{})
+	s.tolerate(err)
+}
+
+func (s *simulation) deletePod() {
+	if pod, ok := one(s, s.pods()); ok {
+		s.log("delete %s", pod.Name)
+		s.tolerate(s.cluster.Pods(namespace).Delete(s.ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
+	}
+}
+
+// changePolicy changes the policy of a volume, while no controller is between its last read of the
+// policy and the deletion.
+func (s *simulation) changePolicy() {
+	synctest.Wait()
+	pv, ok := one(s, s.volumes())
+	if !ok {
+		return
+	}
+	before := pv.Spec.PersistentVolumeReclaimPolicy
+	pv.Spec.PersistentVolumeReclaimPolicy = v1.PersistentVolumeReclaimRetain
+	if before == v1.PersistentVolumeReclaimRetain {
+		pv.Spec.PersistentVolumeReclaimPolicy = v1.PersistentVolumeReclaimDelete
+	}
+	if pv.DeletionTimestamp != nil { // the finalizer goes and does not come again
+		s.storage.abandon(pv.Name)
+	}
+	s.log("policy of %s: %s", pv.Name, pv.Spec.PersistentVolumeReclaimPolicy)
+	_, err := s.cluster.PersistentVolumes().Update(s.ctx, &pv, metav1.UpdateOptions{})
+	s.tolerate(err)
+}
+
+// deleteVolume deletes the object of a volume. Without the finalizer the storage is abandoned.
+func (s *simulation) deleteVolume() {
+	pv, ok := one(s, s.volumes())
+	if !ok {
+		return
+	}
+	if !slices.Contains(pv.Finalizers, provision.VolumeFinalizer) || pv.Spec.PersistentVolumeReclaimPolicy != v1.PersistentVolumeReclaimDelete {
+		s.storage.abandon(pv.Name)
+	}
+	s.log("delete the object %s", pv.Name)
+	s.tolerate(s.cluster.PersistentVolumes().Delete(s.ctx, pv.Name, metav1.DeleteOptions{}))
+}
+
+// simFaults are the faults that last until a later step ends them.
+var simFaults = []struct {
+	name  string
+	begin func(*simulation) (end func())
+}{
+	{"internal errors", injected(apitest.Fault{Share: 0.3, Failure: apitest.InternalError})},
+	{"internal errors after the effect", injected(apitest.Fault{Share: 0.5, Failure: apitest.InternalError, AfterEffect: true})},
+	{"timeouts after the effect", injected(apitest.Fault{Share: 0.5, Failure: apitest.ServerTimeout, AfterEffect: true})},
+	{"429", injected(apitest.Fault{Share: 0.5, Failure: apitest.TooManyRequests(time.Second)})},
+	{"conflicts", injected(apitest.Fault{Call: apitest.Call{Verb: apitest.Patch}, Share: 0.5, Failure: apitest.Conflict})},
+	{"401", injected(apitest.Fault{Failure: apitest.Unauthorized})},
+	{"an outage", func(s *simulation) func() { return s.server.StartOutage("") }},
+	{"held events", func(s *simulation) func() { return s.server.HoldEvents("") }},
+	{"stale lists", func(s *simulation) func() { return s.server.StaleLists("") }},
+	{"slow calls", injected(apitest.Fault{Share: 0.5, Latency: 20 * time.Second})},
+	{"cut watches", func(s *simulation) func() { return s.server.InjectEvents(apitest.EventFault{Share: 0.5, Cut: true}) }},
+	{"late events", func(s *simulation) func() {
+		return s.server.InjectEvents(apitest.EventFault{Share: 0.3, Delay: time.Duration(1+s.IntN(300)) * time.Second})
+	}},
+	{"a crash", func(s *simulation) func() { return s.injectCrash(false) }},
+	{"a crash after the effect", func(s *simulation) func() { return s.injectCrash(true) }},
+}
+
+func injected(f apitest.Fault) func(*simulation) func() {
+	return func(s *simulation) func() { return s.server.Inject(f) }
+}
+
+// injectCrash crashes the process at one of its next writes.
+func (s *simulation) injectCrash(late bool) func() {
+	if s.hasTwins {
+		return func() {}
+	}
+	return s.server.Inject(apitest.Fault{
+		When: func(c apitest.Call) bool { return c.Verb != apitest.Watch && c.Verb != apitest.List },
+		Skip: s.IntN(6), Times: 1, Crash: true, AfterEffect: late,
+	})
+}
+
+// disturb begins a fault, or lets the server forget old versions.
+func (s *simulation) disturb() {
+	n := s.IntN(len(simFaults) + 1)
+	if n == len(simFaults) {
+		s.log("compaction")
+		s.server.Compact()
+		return
+	}
+	fault := simFaults[n]
+	s.log("fault: %s", fault.name)
+	end := fault.begin(s)
+	s.faults = append(s.faults, func() {
+		s.log("end of fault: %s", fault.name)
+		end()
+	})
+}
+
+// recover ends a fault.
+func (s *simulation) recover() {
+	if len(s.faults) == 0 {
+		return
+	}
+	i := s.IntN(len(s.faults))
+	s.faults[i]()
+	s.faults = slices.Delete(s.faults, i, i+1)
+}
