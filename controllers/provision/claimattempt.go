@@ -10,7 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A storageState is what this run of the controller knows of the storage of a claim.
+// A storageState is the state of the storage of a claim, as far as this run of the controller has
+// observed it.
 type storageState int
 
 const (

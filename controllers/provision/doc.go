@@ -32,8 +32,10 @@
 //   - The API server does not answer: the object is stored later, however long this takes.
 //   - The API server refuses the object, or the binder would not bind it (another size, mode or
 //     node): the storage is deleted, and an event of the claim names the reason.
-//   - Two controllers run: the calls for one volume have the same name, and the second object is
-//     refused because the first one exists.
+//   - Two controllers run by mistake: their calls for one claim have the same name, and the API server
+//     refuses the second object. A controller that finds the object of the other one calls again after
+//     the end of the object, in case its late call has created the storage once more. This holds
+//     while both controllers run.
 //
 // The controller never removes the finalizer from a claim whose storage is uncertain. If the storage
 // or the class is gone for good, remove it by hand.
@@ -50,6 +52,12 @@
 // [VolumeFinalizer] keeps the object of a volume that a user deletes until the storage is deleted. The
 // controller adds it to bound volumes of the policy Delete that lack it, also to static ones of the
 // CSI driver of its name, and removes it when the policy becomes Retain or Recycle.
+//
+// # Events and metrics
+//
+// Events of claims: Provisioning, ProvisioningSucceeded, ProvisioningFailed. Events of volumes:
+// VolumeDelete while the volume is in use, VolumeFailedDelete. The metrics are [ProvisionTotal] and
+// the constants beside it.
 //
 // # Pauses
 //

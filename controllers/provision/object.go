@@ -1,12 +1,16 @@
 package provision
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/volumekit/volumekit/util"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
+
+// errNoSource is the error for a volume that describes no storage.
+var errNoSource = errors.New("Provision returned a volume without a source")
 
 // describe returns the object to store for a provisioned volume. The error names a field with which
 // the binder would not bind the volume to its claim.

@@ -2,7 +2,6 @@ package provision
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/volumekit/volumekit/volume"
@@ -100,6 +99,3 @@ func (c *Controller) readAttributes(ctx context.Context, claim *v1.PersistentVol
 	}
 	return attributes, volume.AsTransient(fmt.Errorf("read volume attributes class %q: %w", attributes.Name, err))
 }
-
-// errNoSource is the error for a volume that describes no storage.
-var errNoSource = errors.New("Provision returned a volume without a source")

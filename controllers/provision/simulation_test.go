@@ -63,9 +63,9 @@ func simSeeds(t *testing.T) (first, last uint64) {
 	text := os.Getenv("VOLUMEKIT_SEEDS")
 	switch {
 	case text == "" && testing.Short():
-		return 0, 50
+		return 0, 20
 	case text == "":
-		return 0, 200
+		return 0, 100
 	}
 	from, to, isRange := strings.Cut(text, "-")
 	if !isRange {

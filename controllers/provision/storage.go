@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/volumekit/volumekit/volume"
@@ -44,6 +45,7 @@ func (c *Controller) provision(ctx context.Context, v claimView, a *claimAttempt
 // copyOf returns options that the Provisioner may change.
 func copyOf(o Options) Options {
 	o.PVC, o.StorageClass, o.SelectedNode = o.PVC.DeepCopy(), *o.StorageClass.DeepCopy(), o.SelectedNode.DeepCopy()
+	o.VolumeAttributesClass.Parameters = maps.Clone(o.VolumeAttributesClass.Parameters)
 	return o
 }
 

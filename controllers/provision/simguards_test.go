@@ -1,0 +1,56 @@
+package provision_test
+
+import (
+	"testing"
+
+	"github.com/volumekit/volumekit/internal/testbed"
+)
+
+// simGuards are the code fragments that keep storage from being leaked or lost, each with the code
+// without it. The simulation fails without any one of them.
+var simGuards = []testbed.Guard{
+	{"the finalizer comes before Provision", "claim.go", "return v.rules.guardsClaims && !v.hasGuard() || !isSet", "return !isSet"},
+	{"storage of an earlier run is possible", "claim.go", "case a.storage == storageUnknown && v.hasGuard():", "case false:"},
+	{"possible storage is called again for a claim in deletion", "claim.go", "case a.storage == storagePossible:", "case a.storage == storagePossible && v.role == ready:"},
+	{"an ended context leaves the outcome open", "provisioner.go", "if isContext && !errors.Is(err, volume.ErrTransient) {", "if false {"},
+	{"a transient error proves nothing of earlier calls", "claimattempt.go", "case volume.Final:", "case volume.Final, volume.Transient:"},
+	{"a panic leaves the outcome open", "provisioner.go", `*err = volume.AsUncertain(fmt.Errorf("panic: %v", r))`, `*err = fmt.Errorf("panic: %v", r)`},
+	{"the volume is read from the API server before a deletion", "volumehandler.go", "live, err := c.volumes.Live(ctx, api.KeyOf(pv))", "live, err := c.volumes.Get(ctx, api.KeyOf(pv))"},
+	{"users are read before a deletion", "volumehandler.go", "return c.users.check(ctx, pv, claim)", "return nil"},
+	{"only the policy Delete deletes", "volume.go", "case pv.Spec.PersistentVolumeReclaimPolicy != v1.PersistentVolumeReclaimDelete:", "case false:"},
+	{"only released volumes are deleted", "volume.go", "pv.Status.Phase == v1.VolumeReleased && ", ""},
+}
+
+// tableGuards are those that tests of few steps find missing, see tableTests.
+var tableGuards = []testbed.Guard{
+	{"an error from before the call proves nothing", "claimattempt.go", "if !o.called {", "if false {"},
+	{"the claim is read from the API server before a deletion", "volumehandler.go", "case claim != nil && claim.UID == ref.UID:", "case false:"},
+	{"the object is guarded from its creation", "object.go", "pv.Finalizers = append(pv.Finalizers, VolumeFinalizer)", "_ = VolumeFinalizer"},
+	{"a claim of the same name is another one", "claimhandler.go", "if claim != nil && claim.UID == key.uid {", "if claim != nil {"},
+	{"a pod of a later claim is no user", "users.go", " && !isYounger(&pods[i], claim)", ""},
+	{"a volume that another one has stored is found", "claim.go", "case !a.hasFound:", "case false:"},
+	{"a reserved volume is kept", "volume.go", ` && pv.Spec.ClaimRef.UID != ""`, ""},
+	{"an object in deletion without the finalizer is not ours", "volume.go", "(pv.DeletionTimestamp == nil || v.hasGuard())", "true"},
+	{"a volume that the binder would refuse is not stored", "object.go", "return pv, util.MatchVolume(o.PVC, pv, node)", "_ = util.MatchVolume(o.PVC, pv, node)\n\treturn pv, nil"},
+}
+
+const tableTests = "^(TestOutcomes|TestClaimLivesAgain|TestLifeOfAClaim|TestClaimOfTheSameName|TestVolumeInUse|TestDecideClaim|TestDecideVolume|TestObjectIsRefused)$"
+
+// TestGuardsAreThere: a guard that has been written in another way is still in the lists.
+func TestGuardsAreThere(t *testing.T) {
+	testbed.CheckGuards(t, simGuards)
+	testbed.CheckGuards(t, tableGuards)
+}
+
+// TestSimulationFindsMissingGuards: without any one of simGuards the simulation fails within 1,000
+// seeds, and without any one of tableGuards a test of few steps. "make mutants" runs it; MUTANTS in the
+// environment is a part of the names of those to remove.
+func TestSimulationFindsMissingGuards(t *testing.T) {
+	if !testbed.Long() {
+		t.Skip("it compiles the package for each guard: VOLUMEKIT_LONG=1")
+	}
+	testbed.Mutants(t, testbed.Mutation{
+		Guards: simGuards, Run: "^TestSimulation$", Env: []string{"VOLUMEKIT_SEEDS=1000"}, Says: "replay with VOLUMEKIT_SEED=",
+	})
+	testbed.Mutants(t, testbed.Mutation{Guards: tableGuards, Run: tableTests})
+}
