@@ -12,23 +12,22 @@ var simGuards = []testbed.Guard{
 	{"the finalizer comes before Provision", "claim.go", "return v.rules.guardsClaims && !v.hasGuard() || !isSet", "return !isSet"},
 	{"storage of an earlier run is possible", "claim.go", "case a.storage == storageUnknown && v.hasGuard():", "case false:"},
 	{"possible storage is called again for a claim in deletion", "claim.go", "case a.storage == storagePossible:", "case a.storage == storagePossible && v.role == ready:"},
-	{"an ended context leaves the outcome open", "provisioner.go", "if isContext && !errors.Is(err, volume.ErrTransient) {", "if false {"},
-	{"a transient error proves nothing of earlier calls", "claimattempt.go", "case volume.Final:", "case volume.Final, volume.Transient:"},
+	{"an ended context leaves the outcome open", "provisioner.go", "if isContext && !errors.Is(err, volume.ErrTransient) {", "if isContext && false {"},
+	{"a transient error proves nothing of earlier calls", "claimattempt.go", "case volume.Transient: // as before the call", "case volume.Transient:\n\t\ta.storage, a.options = storageAbsent, nil"},
 	{"a panic leaves the outcome open", "provisioner.go", `*err = volume.AsUncertain(fmt.Errorf("panic: %v", r))`, `*err = fmt.Errorf("panic: %v", r)`},
 	{"the volume is read from the API server before a deletion", "volumehandler.go", "live, err := c.volumes.Live(ctx, api.KeyOf(pv))", "live, err := c.volumes.Get(ctx, api.KeyOf(pv))"},
 	{"users are read before a deletion", "volumehandler.go", "return c.users.check(ctx, pv, claim)", "return nil"},
 	{"only the policy Delete deletes", "volume.go", "case pv.Spec.PersistentVolumeReclaimPolicy != v1.PersistentVolumeReclaimDelete:", "case false:"},
-	{"only released volumes are deleted", "volume.go", "pv.Status.Phase == v1.VolumeReleased && ", ""},
 }
 
 // tableGuards are those that tests of few steps find missing, see tableTests.
 var tableGuards = []testbed.Guard{
 	{"an error from before the call proves nothing", "claimattempt.go", "if !o.called {", "if false {"},
-	{"the claim is read from the API server before a deletion", "volumehandler.go", "case claim != nil && claim.UID == ref.UID:", "case false:"},
+	{"the claim is read from the API server before a deletion", "volumehandler.go", "claim, err := c.claims.Live(ctx,", "claim, err := c.claims.Get(ctx,"},
 	{"the object is guarded from its creation", "object.go", "pv.Finalizers = append(pv.Finalizers, VolumeFinalizer)", "_ = VolumeFinalizer"},
-	{"a claim of the same name is another one", "claimhandler.go", "if claim != nil && claim.UID == key.uid {", "if claim != nil {"},
+	{"a volume that another one has stored is found", "claim.go", "case a.storage != storagePossible, a.hasStored:", "case true:"},
 	{"a pod of a later claim is no user", "users.go", " && !isYounger(&pods[i], claim)", ""},
-	{"a volume that another one has stored is found", "claim.go", "case !a.hasFound:", "case false:"},
+	{"only released volumes are deleted", "volume.go", "pv.Status.Phase == v1.VolumeReleased && ", ""},
 	{"a reserved volume is kept", "volume.go", ` && pv.Spec.ClaimRef.UID != ""`, ""},
 	{"an object in deletion without the finalizer is not ours", "volume.go", "(pv.DeletionTimestamp == nil || v.hasGuard())", "true"},
 	{"a volume that the binder would refuse is not stored", "object.go", "return pv, util.MatchVolume(o.PVC, pv, node)", "_ = util.MatchVolume(o.PVC, pv, node)\n\treturn pv, nil"},
