@@ -64,8 +64,25 @@
 // A pod keeps its volumes until its containers have ended, see [Config].HasContainers. This
 // includes a pod that the API server shows as Succeeded or Failed, as the pod garbage collector
 // marks the pods of a lost node, and a pod that the API server no longer has. The source returns a
-// finished pod with containers in the phase Running. The source ignores mirror pods: static pods
-// have other UIDs, which only the program that runs them has.
+// finished pod with containers in the phase Running.
+//
+// # Static pods
+//
+// A kubelet shows each of its static pods on the API server by a mirror pod, with the UID of the
+// static pod in the annotation kubernetes.io/config.mirror. The source returns a copy of the mirror
+// pod with this UID, so that static pods keep their volumes when a program takes over from a kubelet.
+// HasContainers, ContainersEnded and LocalPods use the UID of the static pod, as the labels of its
+// containers do.
+//
+// Anybody who can delete the mirror pod ends the static pod for a source without HasContainers, while
+// its containers run: set HasContainers on a node with static pods, and LocalPods if a mirror pod can
+// have been deleted while no program ran. A static pod whose mirror pod was never created needs both,
+// too.
+//
+// The annotation is the input of users. The source ignores a mirror pod if the annotation is invalid
+// as the name of a directory, or is the UID of another pod; of two mirror pods with one UID the older
+// one has it. A program that starts containers starts none for a mirror pod, unless the static pod is
+// its own.
 //
 // # Outages
 //
@@ -166,6 +183,8 @@
 // # Glossary
 //
 //   - source: the supplier of a manager's pods, claims and volumes
+//   - static pod: a pod from a file of the node, not from the API server
+//   - mirror pod: the object on the API server that shows a static pod
 //   - local pod: a pod that the program has started before, and that may have containers
 //   - finished pod: a pod of phase Succeeded or Failed
 //   - deleted pod: a pod that the API server no longer has

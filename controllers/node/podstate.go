@@ -53,18 +53,22 @@ func (p *podState) presentPod(hasContainers func(types.UID) bool) *v1.Pod {
 func (s *Source) updatePod(change api.Change[*v1.Pod]) {
 	s.updating.Lock()
 	defer s.updating.Unlock()
-	isOurs := func(pod *v1.Pod) bool {
-		return pod != nil && pod.Spec.NodeName == string(s.config.Node) && pod.Annotations[v1.MirrorPodAnnotationKey] == ""
-	}
-	isNew := isOurs(change.New)
 	if change.Replay && change.Old != nil {
 		return // a new list delivers the same state
 	}
-	if isOurs(change.Old) && !(isNew && change.New.UID == change.Old.UID) {
-		s.setPod(&podState{last: change.Old, deleted: true})
+	before, _ := s.podOfNode(change.Old)
+	now, err := s.podOfNode(change.New)
+	if before != nil && !(now != nil && now.UID == before.UID) && s.ownsUID(before) {
+		s.setPod(&podState{last: before, deleted: true})
 	}
-	if isNew {
-		s.setPod(&podState{last: change.New})
+	switch {
+	case err != nil:
+		s.config.Logger.Warn("mirror pod ignored", "namespace", change.New.Namespace, "pod", change.New.Name, "err", err)
+	case now == nil:
+	case s.ownsUID(now):
+		s.setPod(&podState{last: now})
+	default:
+		s.config.Logger.Warn("mirror pod ignored: another pod has the UID of its static pod", "namespace", now.Namespace, "pod", now.Name, "uid", now.UID)
 	}
 }
 

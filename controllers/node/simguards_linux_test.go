@@ -13,7 +13,7 @@ var simGuards = []testbed.Guard{
 	{"the manager sees a finished pod with containers as running", "podstate.go", "running.Status.Phase = v1.PodRunning", "running.Status.Phase = p.last.Status.Phase"},
 	{"a local pod that was deleted during a restart is present", "podstate.go", "if s.podState(pod.UID) == nil {", "if false {"},
 	{"the first list is awaited", "podstate.go", "for !synced() {", "for false {"},
-	{"a pod ends when another pod has its name", "podstate.go", "if isOurs(change.Old) && !(isNew && change.New.UID == change.Old.UID) {", "if isOurs(change.Old) && !isNew {"},
+	{"a pod ends when another pod has its name", "podstate.go", "if before != nil && !(now != nil && now.UID == before.UID) && s.ownsUID(before) {", "if before != nil && now == nil {"},
 	{"a deleted pod without containers is forgotten", "podstate.go", "s.setPod(&podState{last: state.last, deleted: state.deleted})", "s.setPod(&podState{last: state.last})"},
 	{"changed content is reported", "content.go", "s.subscribers.reportContent(pods)", "_ = pods"},
 	{"the watch of an unused object ends", "objectset.go", "\tobject.stop()\n", ""},
@@ -29,10 +29,13 @@ var tableGuards = []testbed.Guard{
 		"\tstate.present = state.presentPod(s.config.HasContainers)\n\ts.mu.Lock()\n\tdefer s.mu.Unlock()\n"},
 	{"the first state is reported after a failed read", "content.go", "if change.Replay && !missed {", "if change.Replay {"},
 	{"an unread object is not missing", "objectset.go", "case err != nil:", "case false:"},
-	{"mirror pods are ignored", "podstate.go", ` && pod.Annotations[v1.MirrorPodAnnotationKey] == ""`, ""},
+	{"a mirror pod has the UID of its static pod", "mirrorpod.go", "static.UID = types.UID(pod.Annotations[v1.MirrorPodAnnotationKey])", "static.UID = types.UID(pod.UID)"},
+	{"the UID of a static pod is the name of a directory", "mirrorpod.go", "string(static.UID)); err != nil {", "string(static.UID)); err != nil && false {"},
+	{"a mirror pod replaces no other pod", "podstate.go", "case s.ownsUID(now):", "case true:"},
+	{"a deleted mirror pod ends no other pod", "podstate.go", " && s.ownsUID(before)", ""},
 }
 
-const tableTests = "^(TestFirstListIsConsistent|TestContainersStartDuringDeletion|TestUnread|TestMirrorPods)$"
+const tableTests = "^(TestFirstListIsConsistent|TestContainersStartDuringDeletion|TestUnread|TestMirrorPods|TestMirrorPodsShareNoUID)$"
 
 // TestGuardsAreThere: a guard that has been written in another way is still in the lists.
 func TestGuardsAreThere(t *testing.T) {
