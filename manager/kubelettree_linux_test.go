@@ -79,7 +79,8 @@ func (k kubeletTree) write(dir string, files map[string]string) {
 }
 
 // build makes the tree: emptyDir on disk and in memory, configMap with a subPath and a volume
-// nested in it, secret, downward API, projected, local.
+// nested in it, secret, downward API, projected, local, and a local one that the container mounts
+// read-only.
 func (k kubeletTree) build() {
 	k.Helper()
 	defer syscall.Umask(syscall.Umask(0o022))
@@ -108,11 +109,13 @@ func (k kubeletTree) build() {
 	k.write(k.tmpfs("projected", "all", "8m"), map[string]string{"a": "1", "b.conf": "two", "pw": "hidden"})
 	k.noteReady("wrapped_all")
 
-	disk := filepath.Join(k.dir, "disks/a")
-	k.mkdir(disk, 0o755, 0)
-	require.NoError(k, os.WriteFile(disk+"/file", []byte("on disk"), 0o600))
-	k.mkdir(k.volume("local-volume", "pv-a"), 0o750, 0)
-	k.mount(disk, k.volume("local-volume", "pv-a"), "", syscall.MS_BIND, "")
+	for _, name := range []string{"a", "b"} {
+		disk := filepath.Join(k.dir, "disks", name)
+		k.mkdir(disk, 0o755, 0)
+		require.NoError(k, os.WriteFile(disk+"/file", []byte("on disk"), 0o600))
+		k.mkdir(k.volume("local-volume", "pv-"+name), 0o750, 0)
+		k.mount(disk, k.volume("local-volume", "pv-"+name), "", syscall.MS_BIND, "")
+	}
 
 	part := filepath.Join(k.pod(), "volume-subpaths/cm/c/2")
 	require.NoError(k, os.MkdirAll(filepath.Dir(part), 0o750))
@@ -142,6 +145,10 @@ func (k kubeletTree) stopContainer() {
 	}
 }
 
+func byClaim(name, claim string) v1.Volume {
+	return v1.Volume{Name: name, VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}
+}
+
 // desired returns the pod as an API server has it.
 func (k kubeletTree) desired() *v1.Pod {
 	limit, group := resource.MustParse("1Mi"), int64(k.group)
@@ -150,7 +157,7 @@ func (k kubeletTree) desired() *v1.Pod {
 	pod.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: &group}
 	configMap, secret := v1.LocalObjectReference{Name: "cm"}, v1.LocalObjectReference{Name: "sec"}
 	pod.Spec.Volumes = []v1.Volume{
-		{Name: "data", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "claim-a"}}},
+		byClaim("data", "claim-a"), byClaim("reads", "claim-b"),
 		{Name: "cm", VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: configMap}}},
 		{Name: "nested", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}},
 		{Name: "sec", VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "sec"}}},
@@ -165,7 +172,8 @@ func (k kubeletTree) desired() *v1.Pod {
 		{Name: "host", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: filepath.Join(k.dir, "hostname"), Type: &file}}},
 	}
 	pod.Spec.Containers = []v1.Container{{Name: "c", VolumeMounts: []v1.VolumeMount{
-		{Name: "data", MountPath: "/data"}, {Name: "cm", MountPath: "/cm"}, {Name: "cm", MountPath: "/cmfile", SubPath: "a"},
+		{Name: "data", MountPath: "/data"}, {Name: "reads", MountPath: "/reads", ReadOnly: true},
+		{Name: "cm", MountPath: "/cm"}, {Name: "cm", MountPath: "/cmfile", SubPath: "a"},
 		{Name: "nested", MountPath: "/cm/nested"}, {Name: "sec", MountPath: "/sec"}, {Name: "mem", MountPath: "/mem"},
 		{Name: "self", MountPath: "/self"}, {Name: "all", MountPath: "/all"}, {Name: "host", MountPath: "/host", ReadOnly: true},
 	}}}

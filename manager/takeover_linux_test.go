@@ -20,6 +20,7 @@ import (
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // A successor is a node that takes over the volumes of a kubelet.
@@ -34,22 +35,27 @@ func newSuccessor(t testing.TB, dir string) *successor {
 	s := &successor{realNode: &realNode{dir: dir, source: manager.NewMemorySource()}, TB: t}
 	s.kernel = mount.New(mount.Config{})
 	t.Cleanup(func() { require.NoError(t, s.kernel.Close()) })
-	require.NoError(t, s.source.SetVolume(&v1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: "pv-a"},
-		Spec: v1.PersistentVolumeSpec{
-			PersistentVolumeSource: v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: filepath.Join(dir, "disks/a")}},
-			ClaimRef:               &v1.ObjectReference{Namespace: "default", Name: "claim-a", UID: "claim"},
-		},
-	}))
-	require.NoError(t, s.source.SetClaim(&v1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "claim-a", UID: "claim"},
-		Spec:       v1.PersistentVolumeClaimSpec{VolumeName: "pv-a"},
-		Status:     v1.PersistentVolumeClaimStatus{Phase: v1.ClaimBound},
-	}))
+	s.setClaim("a", v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: filepath.Join(dir, "disks/a")}})
+	s.setClaim("b", v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: filepath.Join(dir, "disks/b")}})
 	s.setConfigMap("1")
 	s.getter.SetSecret(&v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "sec"}, Data: map[string][]byte{"pw": []byte("hidden")}})
 	s.restart()
 	return s
+}
+
+// setClaim adds a claim, "claim-" and the name, with its volume, "pv-" and the name.
+func (s *successor) setClaim(name string, source v1.PersistentVolumeSource) {
+	s.TB.Helper()
+	claim, uid := "claim-"+name, types.UID("uid-"+name)
+	require.NoError(s.TB, s.source.SetVolume(&v1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "pv-" + name},
+		Spec:       v1.PersistentVolumeSpec{PersistentVolumeSource: source, ClaimRef: &v1.ObjectReference{Namespace: "default", Name: claim, UID: uid}},
+	}))
+	require.NoError(s.TB, s.source.SetClaim(&v1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: claim, UID: uid},
+		Spec:       v1.PersistentVolumeClaimSpec{VolumeName: "pv-" + name},
+		Status:     v1.PersistentVolumeClaimStatus{Phase: v1.ClaimBound},
+	}))
 }
 
 func (s *successor) setConfigMap(a string) {
@@ -90,7 +96,7 @@ func (s *successor) mounts() map[string]mount.Info {
 }
 
 // requireTakenOver requires the mounts of before, each the same, those of volumes with
-// nosuid and nodev.
+// nosuid and nodev, that of the volume which the pod only reads with ro.
 func (s *successor) requireTakenOver(before map[string]mount.Info) {
 	s.TB.Helper()
 	now := s.mounts()
@@ -98,16 +104,30 @@ func (s *successor) requireTakenOver(before map[string]mount.Info) {
 	for path, was := range before {
 		is := now[path]
 		if strings.Contains(path, "/volumes/") {
-			require.Equal(s.TB, was.Flags|mount.NoSUID|mount.NoDev, is.Flags, path)
+			added := mount.NoSUID | mount.NoDev
+			if strings.HasSuffix(path, "/pv-b") {
+				added |= mount.ReadOnly
+			}
+			require.Equal(s.TB, was.Flags|added, is.Flags, path)
 			was.Flags, was.Options = is.Flags, is.Options
 		}
 		require.Equal(s.TB, was, is, path)
 	}
 }
 
+// newKubeletDir is newTmpfsDir with the flags of a node's disk: suid, dev, and shared.
+func newKubeletDir(t *testing.T) string {
+	t.Helper()
+	dir := newTmpfsDir(t)
+	require.NoError(t, syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_BIND, ""), "suid and dev")
+	require.NoError(t, syscall.Mount("", dir, "", syscall.MS_SHARED, ""))
+	return dir
+}
+
 // TestTakeOver: the manager takes over the volumes of a stopped kubelet while the pod runs. Every
-// mount stays the same one, and every file as it is; the mounts of volumes get nosuid and nodev,
-// those of the container do not change. Updates reach the pod, and the tear-down leaves nothing.
+// mount stays the same one, and every file as it is; the mounts of volumes get nosuid and nodev, and
+// ro if the pod only reads; those of the container do not change. Updates reach the pod, and the
+// tear-down leaves nothing.
 func TestTakeOver(t *testing.T) {
 	if mounttest.Namespace(t) {
 		testTakeOver(t, os.Getgid())
@@ -122,14 +142,12 @@ func TestTakeOverAsRoot(t *testing.T) {
 }
 
 func testTakeOver(t *testing.T, group int) {
-	dir := newTmpfsDir(t)
-	require.NoError(t, syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_BIND, ""), "suid and dev")
-	require.NoError(t, syscall.Mount("", dir, "", syscall.MS_SHARED, ""))
+	dir := newKubeletDir(t)
 	tree := kubeletTree{TB: t, dir: dir, uid: "0a1b2c3d", group: group}
 	tree.build()
 	s := newSuccessor(t, dir)
 	before, files := s.mounts(), tree.content()
-	require.Len(t, before, 8)
+	require.Len(t, before, 9)
 	for path, info := range before {
 		require.Zero(t, info.Flags&(mount.NoSUID|mount.NoDev), path)
 	}
@@ -198,7 +216,7 @@ func TestTakeOverOfCSI(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
 	}
-	dir := newTmpfsDir(t)
+	dir := newKubeletDir(t)
 	tree := kubeletTree{TB: t, dir: dir, uid: "0a1b2c3d", group: os.Getgid()}
 	tree.build()
 	tree.stopContainer()

@@ -12,8 +12,14 @@
 // the mount stays the same one, with its content and its users. Containers that run keep
 // their own mounts, which the container runtime made with the flags of before; those that
 // start later get nosuid and nodev, as in any volume of this module. A mounter whose
-// configuration grants suid and dev (mount.Config.Allow) accepts the weaker mount. No other
-// flag changes, and no flag is ever removed: any other difference is volume.ErrAlreadyMounted.
+// configuration grants suid and dev (mount.Config.Allow) accepts the weaker mount.
+//
+// A kubelet mounts a volume writable that all containers of the pod mount read-only. SetUp adds ro
+// to such a mount if the mount lacks nosuid or nodev as well, or is shared, as the mounts of a
+// kubelet are and those of this module are not. Containers notice nothing: their own mounts are
+// read-only. A process of the node that has a file of this mount open for writing keeps SetUp
+// from it, with an error that wraps EBUSY. No other flag changes, and no flag is ever removed: any
+// other difference is volume.ErrAlreadyMounted.
 //
 // A directory that a kubelet has noted to be ready is set up, see [Dirs.SetUp].
 //

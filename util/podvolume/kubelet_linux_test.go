@@ -6,6 +6,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -106,36 +108,47 @@ func TestPodDirsNoteFiles(t *testing.T) {
 	}
 }
 
-// TestMountsTighten: a mount that lacks nosuid, nodev or both gets them in place. A mount with
-// another difference stays, with an error.
+// TestMountsTighten: a mount that lacks nosuid, nodev or both gets them in place, and ro if it lacks
+// that, too. A mount with another difference stays, with an error.
 func TestMountsTighten(t *testing.T) {
 	allow := mount.Config{Allow: mount.Allow{SUID: true, Dev: true}}
 	safe := []string{"nosuid", "nodev"}
 	for name, test := range map[string]struct {
 		have, want []string
+		shared     bool
 		refused    bool
 	}{
 		"both":            {have: nil, want: safe},
 		"nosuid":          {have: []string{"nodev"}, want: safe},
 		"nodev":           {have: []string{"nosuid", "noexec"}, want: []string{"nosuid", "nodev", "noexec"}},
-		"also read-only":  {have: nil, want: []string{"nosuid", "nodev", "ro"}, refused: true},
+		"also read-only":  {have: nil, want: []string{"nosuid", "nodev", "ro"}},
+		"nodev and ro":    {have: []string{"nosuid"}, want: []string{"nosuid", "nodev", "ro"}},
+		"read-only":       {have: []string{"ro"}, want: []string{"nosuid", "nodev", "ro"}},
+		"shared, ro":      {have: safe, want: []string{"nosuid", "nodev", "ro"}, shared: true},
+		"private, ro":     {have: safe, want: []string{"nosuid", "nodev", "ro"}, refused: true},
 		"also read-write": {have: []string{"ro"}, want: safe, refused: true},
 		"also exec":       {have: []string{"noexec"}, want: safe, refused: true},
 		"weaker":          {have: safe, want: nil, refused: true},
 	} {
-		t.Run(name+"/fake", func(t *testing.T) { testTighten(t, mounttest.NewFake(allow), test.have, test.want, test.refused) })
+		t.Run(name+"/fake", func(t *testing.T) {
+			testTighten(t, mounttest.NewFake(allow), test.have, test.want, test.shared, test.refused)
+		})
 		t.Run(name+"/real", func(t *testing.T) {
 			if mounttest.Namespace(t) {
-				testTighten(t, mount.New(allow), test.have, test.want, test.refused)
+				testTighten(t, mount.New(allow), test.have, test.want, test.shared, test.refused)
 			}
 		})
 	}
 }
 
-func testTighten(t *testing.T, m mount.Interface, have, want []string, refused bool) {
+func testTighten(t *testing.T, m mount.Interface, have, want []string, shared, refused bool) {
 	n := newDirsNode(t, m)
 	require.NoError(t, os.MkdirAll(n.dir, 0o755))
-	require.NoError(t, m.Mount(t.Context(), mount.Request{Source: "tmpfs", Target: n.dir, FSType: "tmpfs", Options: have}))
+	req := mount.Request{Source: "tmpfs", Target: n.dir, FSType: "tmpfs", Options: have}
+	if shared {
+		req.Propagation = mount.PropagationShared
+	}
+	require.NoError(t, m.Mount(t.Context(), req))
 	before, err := m.Resolve(t.Context(), n.dir)
 	require.NoError(t, err)
 	err = n.mounts.SetUp(t.Context(), n.dir, mount.Request{Source: "tmpfs", FSType: "tmpfs", Options: want})
@@ -148,5 +161,32 @@ func testTighten(t *testing.T, m mount.Interface, have, want []string, refused b
 		return
 	}
 	require.NoError(t, err)
-	require.Equal(t, before.Mount.Flags|mount.NoSUID|mount.NoDev, after.Mount.Flags)
+	wanted := before.Mount.Flags | mount.NoSUID | mount.NoDev
+	if slices.Contains(want, "ro") {
+		wanted |= mount.ReadOnly
+	}
+	require.Equal(t, wanted, after.Mount.Flags)
+}
+
+// TestMountsTightenWriter: a mount with a file that is open for writing does not become read-only.
+// Its error names both reasons, and SetUp succeeds when the file is closed.
+func TestMountsTightenWriter(t *testing.T) {
+	if !mounttest.Namespace(t) {
+		return
+	}
+	m := mount.New(mount.Config{Allow: mount.Allow{SUID: true, Dev: true}})
+	n := newDirsNode(t, m)
+	require.NoError(t, os.MkdirAll(n.dir, 0o755))
+	require.NoError(t, m.Mount(t.Context(), mount.Request{Source: "tmpfs", Target: n.dir, FSType: "tmpfs"}))
+	writer, err := os.Create(n.dir + "/file")
+	require.NoError(t, err)
+	req := mount.Request{Source: "tmpfs", FSType: "tmpfs", Options: []string{"nosuid", "nodev", "ro"}}
+	err = n.mounts.SetUp(t.Context(), n.dir, req)
+	require.ErrorIs(t, err, volume.ErrAlreadyMounted)
+	require.ErrorIs(t, err, syscall.EBUSY)
+	at, err := m.Resolve(t.Context(), n.dir)
+	require.NoError(t, err)
+	require.Zero(t, at.Mount.Flags)
+	require.NoError(t, writer.Close())
+	require.NoError(t, n.mounts.SetUp(t.Context(), n.dir, req))
 }

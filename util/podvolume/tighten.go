@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/volumekit/volumekit/mount"
 )
 
-// mountOrTighten mounts. An existing mount of the request that lacks nosuid or nodev, and has
-// no other difference, gets them in place: the kubelet mounts volumes without these flags.
+// mountOrTighten mounts. An existing mount of the request that lacks nosuid, nodev or ro, and has no
+// other difference, gets them in place: the kubelet mounts volumes without these flags.
 func (p *Mounts) mountOrTighten(ctx context.Context, req mount.Request) error {
 	err := p.mounter.Mount(ctx, req)
 	var flags *mount.FlagsError
@@ -17,7 +19,7 @@ func (p *Mounts) mountOrTighten(ctx context.Context, req mount.Request) error {
 		return err
 	}
 	missing, ok := missingFlags(*flags)
-	if !ok {
+	if !ok || slices.Equal(missing, []string{"ro"}) && !p.isShared(ctx, req.Target) {
 		return err
 	}
 	if failed := p.mounter.Mount(ctx, mount.Request{Target: req.Target, Options: missing, Remount: true}); failed != nil {
@@ -26,12 +28,15 @@ func (p *Mounts) mountOrTighten(ctx context.Context, req mount.Request) error {
 	return p.mounter.Mount(ctx, req)
 }
 
-// missingFlags returns the options that turn the flags of a mount into the wanted ones. It
-// returns false unless these are nosuid and nodev alone: any other flag changes the meaning
-// of the volume, and no flag is ever removed.
+// missingFlags returns the options that turn the flags of a mount into the wanted ones. It returns
+// false unless these are nosuid, nodev and ro alone: any other flag changes the meaning of the
+// volume, and no flag is ever removed.
+//
+// A kubelet mounts a volume writable that all containers of the pod mount read-only: only the mounts
+// of the containers are read-only.
 func missingFlags(flags mount.FlagsError) (options []string, ok bool) {
 	missing := flags.Want &^ flags.Have
-	if flags.Have&^flags.Want != 0 || missing == 0 || missing&^(mount.NoSUID|mount.NoDev) != 0 {
+	if flags.Have&^flags.Want != 0 || missing == 0 || missing&^(mount.NoSUID|mount.NoDev|mount.ReadOnly) != 0 {
 		return nil, false
 	}
 	if missing&mount.NoSUID != 0 {
@@ -40,5 +45,17 @@ func missingFlags(flags mount.FlagsError) (options []string, ok bool) {
 	if missing&mount.NoDev != 0 {
 		options = append(options, "nodev")
 	}
+	if missing&mount.ReadOnly != 0 {
+		options = append(options, "ro")
+	}
 	return options, true
+}
+
+// isShared reports whether the mount at a path is shared, as those of a kubelet are. The mounts of
+// this module are private: one that was set up writable stays writable.
+func (p *Mounts) isShared(ctx context.Context, dir string) bool {
+	place, err := p.mounter.Resolve(ctx, dir)
+	return err == nil && place.Mount.Mountpoint == dir && slices.ContainsFunc(place.Mount.Tags, func(tag string) bool {
+		return strings.HasPrefix(tag, "shared:")
+	})
 }
