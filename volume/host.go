@@ -35,8 +35,19 @@ import (
 //   - hostPath volumes: package hostpath bind mounts them in the pod's directory, and a
 //     kubelet cannot remove such a directory. Bridge: hostpath.Config.InPlace, which also
 //     removes existing bind mounts.
+//   - static pods: their directories have UIDs that are on the API server only in an annotation
+//     of their mirror pods. Bridge: controllers/node, Source, which returns mirror pods with
+//     these UIDs, and its Config.HasContainers and Config.LocalPods, which keep the volumes after
+//     a mirror pod is deleted.
 //   - flags: the mounts of a kubelet lack nosuid and nodev. The plugins of this module add
 //     both in place, see util/podvolume.
+//   - claims that all containers of a pod mount read-only: a kubelet mounts them writable, and
+//     the plugins of this module read-only. They add ro in place, see util/podvolume for the
+//     conditions.
+//   - propagation: the mounts of a kubelet are shared, those of this module private. Both stay as
+//     they are after a take-over, and after giving back. A container with the mountPropagation
+//     HostToContainer or Bidirectional requires a shared mount. Bridge: none, create these pods
+//     again under the kubelet; containers without mountPropagation do not notice.
 //   - notes: the kubelet notes that a volume is ready in an empty file, which package
 //     podvolume accepts and removes with the volume. Its own notes are extended attributes,
 //     which a kubelet does not read: it sets owner and mode of an emptyDir again. Bridge:
