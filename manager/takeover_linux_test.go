@@ -211,7 +211,8 @@ func namesOf(entries []os.DirEntry) (names []string) {
 }
 
 // TestTakeOverOfCSI: volumes of a plugin that is not registered stay as they are, in the pod
-// and in the directory of the plugin, and are shown. The pod's other volumes are torn down.
+// and in the directory of the plugin, and are shown. Their set-up fails, and the pod's other volumes
+// are taken over and torn down.
 func TestTakeOverOfCSI(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
@@ -229,11 +230,36 @@ func TestTakeOverOfCSI(t *testing.T) {
 		require.NoError(t, os.WriteFile(path+"/file", nil, 0o644))
 	}
 	s := newSuccessor(t, dir)
+	s.setClaim("csi", v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{Driver: "driver.example.com", VolumeHandle: "handle"}})
 	before := s.mounts()
+	requireForeign := func(mounts map[string]mount.Info) {
+		t.Helper()
+		foreign := 0
+		for path, info := range mounts {
+			if strings.Contains(path, "csi/") {
+				require.Equal(t, before[path], info)
+				require.FileExists(t, filepath.Join(dir, path, "file"))
+				require.FileExists(t, filepath.Join(dir, filepath.Dir(path), "vol_data.json"))
+				foreign++
+			}
+		}
+		require.Equal(t, 2, foreign)
+	}
+	requireForeign(before)
 	pod := tree.desired()
+	others := len(pod.Spec.Volumes)
+	pod.Spec.Volumes = slices.Insert(pod.Spec.Volumes, 1, byClaim("csi", "claim-csi"))
+	pod.Spec.Containers[0].VolumeMounts = append(pod.Spec.Containers[0].VolumeMounts, v1.VolumeMount{Name: "csi", MountPath: "/csi"})
 	s.source.SetPod(pod)
 	stop := s.run(t.Context())
-	require.NoError(t, s.up(t.Context(), pod))
+	require.Eventually(t, func() bool { return len(s.manager.GetMountedVolumesForPod(pod.UID)) == others }, time.Minute, time.Millisecond)
+	var failed *manager.WaitError
+	require.ErrorAs(t, s.manager.WaitForVolumes(t.Context(), pod, manager.WaitOptions{EndOnFinalError: true}), &failed)
+	require.Len(t, failed.Volumes, 1)
+	require.Equal(t, "csi", failed.Volumes[0].Name)
+	require.ErrorIs(t, failed.Volumes[0].Err, volume.ErrNoPluginMatched)
+	require.Len(t, s.mounts(), len(before))
+	requireForeign(s.mounts())
 	leftovers := s.manager.State().Leftovers
 	require.Len(t, leftovers, 1)
 	require.Equal(t, filepath.Dir(target), leftovers[0].Path)
@@ -248,11 +274,7 @@ func TestTakeOverOfCSI(t *testing.T) {
 	require.NoError(t, stop())
 	now := s.mounts()
 	require.Len(t, now, 2)
-	for path, info := range now {
-		require.Equal(t, before[path], info)
-		require.FileExists(t, filepath.Join(dir, path, "file"))
-		require.FileExists(t, filepath.Join(dir, filepath.Dir(path), "vol_data.json"))
-	}
+	requireForeign(now)
 	left, err := os.ReadDir(tree.pod() + "/volumes")
 	require.NoError(t, err)
 	require.Equal(t, []string{"kubernetes.io~csi"}, namesOf(left))
