@@ -35,6 +35,34 @@ func TestNFSVersions(t *testing.T) {
 	}
 }
 
+// TestNFSOfKubelet: the mount of an export that a kubelet has made is taken over: it stays the same
+// one, and gets nosuid and nodev, and ro for a pod that only reads.
+func TestNFSOfKubelet(t *testing.T) {
+	n := newNode(t, nfs.Config{})
+	for uid, test := range map[string]struct {
+		args volume.MounterArgs
+		want mount.Flags
+	}{
+		"writes": {want: mount.NoSUID | mount.NoDev},
+		"reads":  {args: volume.MounterArgs{ReadOnly: true}, want: mount.NoSUID | mount.NoDev | mount.ReadOnly},
+	} {
+		path := n.exported(uid)
+		spec := n.pv(path)
+		mounter := n.mounter(spec, uid)
+		require.NoError(t, os.MkdirAll(mounter.GetPath(), 0o750))
+		require.NoError(t, unix.Mount(n.server.Source(path), mounter.GetPath(), "nfs4", 0, n.server.Options("4.2")))
+		before := n.mountAt(mounter.GetPath())
+		require.Zero(t, before.Flags&test.want)
+		for range 2 {
+			require.NoError(t, mounter.SetUp(n.patientContext(), test.args))
+			at := n.mountAt(mounter.GetPath())
+			require.Equal(t, before.ID, at.ID)
+			require.Equal(t, before.Flags|test.want, at.Flags)
+		}
+		n.tearDown(spec, uid)
+	}
+}
+
 // requireShows checks that a volume is the directory of the server, and writable.
 func (n *node) requireShows(at mount.Info, path string) {
 	n.Helper()
