@@ -42,6 +42,10 @@
 // continues. Two agents on one root are refused. "nodeagent -status -root DIR" of the root module's
 // example prints the mounts of each pod.
 //
+// The agent is not for the root of a kubelet: a program that takes over from a kubelet, and gives
+// back, sets emptydir.Config.NoteFiles, hostpath.Config.InPlace and node.Config.HasContainers, see
+// volume.Host. The agent sets none of them.
+//
 // The exit status is 0 if a signal ended the program, 2 if the command line is wrong, and 1
 // otherwise.
 package main
