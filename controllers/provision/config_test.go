@@ -41,13 +41,13 @@ func TestRunEnds(t *testing.T) {
 		w.createClass(newClass("c"))
 		w.createClaim(newClaim("a", "c"))
 		isBusy := make(chan bool, 1)
-		w.storage.provision = func(ctx context.Context, _ string) (early, late error) {
+		w.storage.on("provision", func(ctx context.Context, _ string) (early, late error) {
 			isBusy <- true
 			<-ctx.Done()
 			time.Sleep(time.Second)
 			<-isBusy
 			return ctx.Err(), nil
-		}
+		})
 		config := w.config
 		config.Cluster = w.server.Connect("provisioner")
 		controller, err := provision.New(config)

@@ -81,7 +81,7 @@ func TestClaimIsDeletedDuringProvision(t *testing.T) {
 		for _, restarts := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, restart %v", name, restarts), func(t *testing.T) {
 				inWorld(t, func(w *world) {
-					w.storage.provision = calls
+					w.storage.on("provision", calls)
 					w.createClass(newClass("c"))
 					w.createClaim(newClaim("a", "c"))
 					_, end := w.start()
@@ -106,7 +106,7 @@ func TestClaimIsDeletedDuringProvisionRetain(t *testing.T) {
 		class := newClass("c")
 		retain := v1.PersistentVolumeReclaimRetain
 		class.ReclaimPolicy = &retain
-		w.storage.provision = slowly(time.Minute)
+		w.storage.on("provision", slowly(time.Minute))
 		w.createClass(class)
 		name := "pvc-" + string(w.createClaim(newClaim("a", "c")).UID)
 		w.start()
@@ -234,7 +234,7 @@ func TestObjectIsRefused(t *testing.T) {
 					test.prepare(w)
 				}
 				w.config.Provisioner = changing{w.storage, test.change}
-				w.storage.remove = failing(1, errors.New("busy"), false)
+				w.storage.on("delete", failing(1, errors.New("busy"), false))
 				w.createClass(newClass("c"))
 				w.createClaim(newClaim("a", "c"))
 				w.start()
@@ -295,7 +295,7 @@ func TestObjectIsStoredLater(t *testing.T) {
 // volume, and nothing is left of it.
 func TestTwoControllers(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.storage.provision = slowly(time.Second)
+		w.storage.on("provision", slowly(time.Second))
 		w.createClass(newClass("c"))
 		w.start()
 		w.start()
@@ -321,7 +321,7 @@ func TestClaimOfTheSameName(t *testing.T) {
 	for _, isGone := range []bool{false, true} { // a user has removed the finalizer
 		t.Run(fmt.Sprint("gone ", isGone), func(t *testing.T) {
 			inWorld(t, func(w *world) {
-				w.storage.provision = slowly(time.Minute)
+				w.storage.on("provision", slowly(time.Minute))
 				w.createClass(newClass("c"))
 				first := w.createClaim(newClaim("a", "c"))
 				w.start()
@@ -345,7 +345,7 @@ func TestClaimOfTheSameName(t *testing.T) {
 
 // released provisions a claim and deletes it, while the deletion of the storage fails.
 func (w *world) released(err error) (name string) {
-	w.storage.remove = failing(1, err, false)
+	w.storage.on("delete", failing(1, err, false))
 	w.createClass(newClass("c"))
 	name = "pvc-" + string(w.createClaim(newClaim("a", "c")).UID)
 	w.config.Backoff = time.Hour
@@ -386,7 +386,7 @@ func TestPolicyChangesBeforeDeletion(t *testing.T) {
 func TestPolicyChangesDuringDeletion(t *testing.T) {
 	inWorld(t, func(w *world) {
 		name := w.released(errors.New("busy"))
-		w.storage.remove = slowly(time.Minute)
+		w.storage.on("delete", slowly(time.Minute))
 		w.wait(time.Hour)
 		w.updateVolume(name, func(pv *v1.PersistentVolume) {
 			pv.Spec.PersistentVolumeReclaimPolicy = v1.PersistentVolumeReclaimRetain

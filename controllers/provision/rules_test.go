@@ -193,7 +193,7 @@ func TestDefaultClassIsSet(t *testing.T) {
 // TestReschedule: the selected node is removed with the finalizer, in one write.
 func TestReschedule(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.storage.provision = failing(1, volume.ErrReschedule, false)
+		w.storage.on("provision", failing(1, volume.ErrReschedule, false))
 		class := newClass("c")
 		class.VolumeBindingMode = &consumer
 		w.createClass(class)
@@ -216,7 +216,7 @@ func TestReschedule(t *testing.T) {
 // another class of the name.
 func TestInfeasibleUntilTheClassChanges(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.storage.provision = failing(1000, errors.Join(errors.New("parameter x is unknown"), volume.ErrInfeasible), false)
+		w.storage.on("provision", failing(1000, errors.Join(errors.New("parameter x is unknown"), volume.ErrInfeasible), false))
 		class := w.createClass(newClass("c"))
 		w.createClaim(newClaim("a", "c"))
 		w.start()
@@ -225,7 +225,7 @@ func TestInfeasibleUntilTheClassChanges(t *testing.T) {
 		w.wait(2 * time.Minute)
 		require.Equal(w, 2, w.storage.callsOf("provision"))
 		require.Len(w, w.eventsOf("ProvisioningFailed"), 1)
-		w.storage.provision = nil
+		w.storage.on("provision", nil)
 		require.NoError(w, w.cluster.StorageClasses().Delete(w.Context(), class.Name, metav1.DeleteOptions{}))
 		w.createClass(newClass("c"))
 		w.wait(time.Second)
@@ -236,7 +236,7 @@ func TestInfeasibleUntilTheClassChanges(t *testing.T) {
 // TestIgnored: an ignored claim is left to another provisioner, without a failure.
 func TestIgnored(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.storage.provision = failing(1, &volume.IgnoredError{Reason: "another zone"}, false)
+		w.storage.on("provision", failing(1, &volume.IgnoredError{Reason: "another zone"}, false))
 		w.createClass(newClass("c"))
 		w.createClaim(newClaim("a", "c"))
 		w.start()
@@ -251,7 +251,7 @@ func TestIgnored(t *testing.T) {
 func TestProvisionThreshold(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.config.ProvisionThreshold = 3
-		w.storage.provision = failing(1000, errors.New("no space"), false)
+		w.storage.on("provision", failing(1000, errors.New("no space"), false))
 		w.createClass(newClass("c"))
 		w.createClaim(newClaim("a", "c"))
 		w.start()
@@ -272,7 +272,7 @@ func TestDeleteThreshold(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.config.DeleteThreshold = 3
 		w.released(errors.New("busy"))
-		w.storage.remove = failing(1000, errors.New("busy"), false)
+		w.storage.on("delete", failing(1000, errors.New("busy"), false))
 		w.wait(24 * time.Hour)
 		require.Equal(w, 3, w.storage.callsOf("delete"))
 		require.Len(w, w.eventsOf("VolumeFailedDelete"), 1)
@@ -405,8 +405,8 @@ func TestMetrics(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := &counts{all: map[string]int{}}
 		w.config.Metrics, w.config.Backoff = c, 5*time.Second
-		w.storage.provision = failing(1, errors.New("fails"), false)
-		w.storage.remove = failing(1, errors.New("fails"), false)
+		w.storage.on("provision", failing(1, errors.New("fails"), false))
+		w.storage.on("delete", failing(1, errors.New("fails"), false))
 		w.createClass(newClass("c"))
 		w.createClaim(newClaim("a", "c"))
 		w.start()
@@ -428,12 +428,12 @@ func TestMetrics(t *testing.T) {
 func TestPanic(t *testing.T) {
 	inWorld(t, func(w *world) {
 		calls := 0
-		w.storage.provision = func(context.Context, string) (early, late error) {
+		w.storage.on("provision", func(context.Context, string) (early, late error) {
 			if calls++; calls == 1 {
 				panic("a bug")
 			}
 			return nil, nil
-		}
+		})
 		w.createClass(newClass("c"))
 		w.createClaim(newClaim("a", "c"))
 		w.start()
@@ -447,12 +447,12 @@ func TestPanic(t *testing.T) {
 func TestTimeout(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.config.Timeout = time.Minute
-		w.storage.provision = slowly(time.Hour)
+		w.storage.on("provision", slowly(time.Hour))
 		w.createClass(newClass("c"))
 		w.createClaim(newClaim("a", "c"))
 		w.start()
 		w.wait(2 * time.Minute)
-		w.storage.provision = nil
+		w.storage.on("provision", nil)
 		w.deleteClaim("a")
 		w.finish()
 		w.checkNothingLeft()

@@ -3,6 +3,7 @@ package provision
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,10 +15,13 @@ import (
 // one.
 func TestSharedLists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
 		lists := map[string]int{}
 		s := sharedLists[int]{read: func(_ context.Context, namespace string) (int, error) {
+			mu.Lock()
 			lists[namespace]++
 			n := lists[namespace]
+			mu.Unlock()
 			time.Sleep(time.Second)
 			return n, errors.New("partial")
 		}}
@@ -38,7 +42,9 @@ func TestSharedLists(t *testing.T) {
 		get("b")
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
+		mu.Lock()
 		require.Equal(t, map[string]int{"a": 2, "b": 1}, lists)
+		mu.Unlock()
 		require.Len(t, results, 11)
 		first, twos := 0, 0
 		for range 11 {

@@ -31,23 +31,36 @@ type storage struct {
 	mu      sync.Mutex
 	volumes map[string]types.UID // the claims of the volumes, by the volumes' names
 	calls   []string
-	// provision and remove change calls: early errors come before the effect, late ones after it.
-	provision, remove func(ctx context.Context, name string) (early, late error)
+	// faults change calls by their verbs.
+	faults map[string]fault
 	// check is called at the begin of each deletion.
 	check func(name string)
 	made  []provision.Options // of the calls that had an effect
 }
 
-func newStorage() *storage { return &storage{volumes: map[string]types.UID{}} }
+// A fault returns the errors of a call: early ones come before the effect, late ones after it.
+type fault func(ctx context.Context, name string) (early, late error)
+
+func newStorage() *storage {
+	return &storage{volumes: map[string]types.UID{}, faults: map[string]fault{}}
+}
+
+// on sets the fault of the calls of a verb from now on. Nil: none.
+func (s *storage) on(verb string, f fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults[verb] = f
+}
 
 // do makes a call with its errors.
-func (s *storage) do(ctx context.Context, verb, name string, faults func(context.Context, string) (early, late error), effect func()) error {
+func (s *storage) do(ctx context.Context, verb, name string, effect func()) error {
 	s.mu.Lock()
 	s.calls = append(s.calls, verb+" "+name)
+	f := s.faults[verb]
 	s.mu.Unlock()
 	var early, late error
-	if faults != nil {
-		early, late = faults(ctx, name)
+	if f != nil {
+		early, late = f(ctx, name)
 	}
 	if early != nil {
 		return early
@@ -59,7 +72,7 @@ func (s *storage) do(ctx context.Context, verb, name string, faults func(context
 }
 
 func (s *storage) Provision(ctx context.Context, o provision.Options) (pv *v1.PersistentVolume, err error) {
-	err = s.do(ctx, "provision", o.PVName, s.provision, func() {
+	err = s.do(ctx, "provision", o.PVName, func() {
 		s.made = append(s.made, o)
 		if _, ok := s.volumes[o.PVName]; !ok {
 			s.volumes[o.PVName] = o.PVC.UID
@@ -77,7 +90,7 @@ func (s *storage) Delete(ctx context.Context, pv *v1.PersistentVolume) error {
 	if s.check != nil {
 		s.check(pv.Name)
 	}
-	return s.do(ctx, "delete", pv.Name, s.remove, func() { delete(s.volumes, pv.Name) })
+	return s.do(ctx, "delete", pv.Name, func() { delete(s.volumes, pv.Name) })
 }
 
 // names returns the names of the volumes.
@@ -291,6 +304,9 @@ func (w *world) updateVolume(name string, change func(*v1.PersistentVolume)) {
 	status := pv.Status
 	pv, err := w.cluster.PersistentVolumes().Update(w.Context(), pv, metav1.UpdateOptions{})
 	require.NoError(w, err)
+	if pv.Status.Phase == status.Phase {
+		return // a write for nothing would conflict with those of the controller
+	}
 	pv.Status = status
 	_, err = w.cluster.PersistentVolumes().UpdateStatus(w.Context(), pv, metav1.UpdateOptions{})
 	require.NoError(w, err)
