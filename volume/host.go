@@ -42,8 +42,9 @@ import (
 //   - flags: the mounts of a kubelet lack nosuid and nodev. The plugins of this module add
 //     both in place, see util/podvolume.
 //   - claims that all containers of a pod mount read-only: a kubelet mounts them writable, and
-//     the plugins of this module read-only. They add ro in place, see util/podvolume for the
-//     conditions.
+//     the plugins of this module read-only. They add ro in place, together with nosuid or nodev. A
+//     volume with the mount options nosuid and nodev lacks ro alone and is refused: let one container
+//     mount the claim writable.
 //   - propagation: the mounts of a kubelet are shared, those of this module private. Both stay as
 //     they are after a take-over, and after giving back. A container with the mountPropagation
 //     HostToContainer or Bidirectional requires a shared mount. Bridge: none, create these pods

@@ -16,7 +16,8 @@ import (
 // passes it too, differs in no rule of the contract.
 func TestKubeContract(t *testing.T) {
 	server := kubeserver.Start(t)
-	clientset, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL, BearerToken: server.Token, QPS: -1,
+	// The reader of a compressed stream has a data race between Read and Close.
+	clientset, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL, BearerToken: server.Token, QPS: -1, DisableCompression: true,
 		TLSClientConfig: rest.TLSClientConfig{CAData: server.CA}})
 	require.NoError(t, err)
 	apitest.TestCluster(t, apitest.ContractConfig[*testing.T]{

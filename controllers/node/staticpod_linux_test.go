@@ -49,7 +49,9 @@ func TestTakeOverOfStaticPod(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.FileExists(t, data, "the containers run")
 
+		w.news.Lock()
 		delete(w.running, uid)
+		w.news.Unlock()
 		w.ContainersEnded(uid)
 		time.Sleep(time.Minute)
 		synctest.Wait()

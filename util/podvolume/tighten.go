@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/volumekit/volumekit/mount"
 )
 
-// mountOrTighten mounts. An existing mount of the request that lacks nosuid, nodev or ro, and has no
-// other difference, gets them in place: the kubelet mounts volumes without these flags.
+// mountOrTighten mounts. An existing mount of the request that lacks nosuid or nodev, and has no other
+// difference but ro, gets them in place: the kubelet mounts volumes without these flags. A mount that
+// lacks ro alone may be one of this module, which was set up writable: it stays so.
 func (p *Mounts) mountOrTighten(ctx context.Context, req mount.Request) error {
 	err := p.mounter.Mount(ctx, req)
 	var flags *mount.FlagsError
@@ -19,7 +19,7 @@ func (p *Mounts) mountOrTighten(ctx context.Context, req mount.Request) error {
 		return err
 	}
 	missing, ok := missingFlags(*flags)
-	if !ok || slices.Equal(missing, []string{"ro"}) && !p.isShared(ctx, req.Target) {
+	if !ok || slices.Equal(missing, []string{"ro"}) {
 		return err
 	}
 	if failed := p.mounter.Mount(ctx, mount.Request{Target: req.Target, Options: missing, Remount: true}); failed != nil {
@@ -49,13 +49,4 @@ func missingFlags(flags mount.FlagsError) (options []string, ok bool) {
 		options = append(options, "ro")
 	}
 	return options, true
-}
-
-// isShared reports whether the mount at a path is shared, as those of a kubelet are. The mounts of
-// this module are private: one that was set up writable stays writable.
-func (p *Mounts) isShared(ctx context.Context, dir string) bool {
-	place, err := p.mounter.Resolve(ctx, dir)
-	return err == nil && place.Mount.Mountpoint == dir && slices.ContainsFunc(place.Mount.Tags, func(tag string) bool {
-		return strings.HasPrefix(tag, "shared:")
-	})
 }
