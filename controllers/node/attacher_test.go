@@ -697,6 +697,43 @@ func TestAttachDuringRemoval(t *testing.T) {
 	}
 }
 
+// TestAttachAfterOpenRemoval: a removal that took effect and failed stays in flight if the API server
+// refuses its repetition, until the node has been read.
+func TestAttachAfterOpenRemoval(t *testing.T) {
+	patch := apitest.Call{Identity: agent, Verb: apitest.Patch}
+	for name, refusal := range map[string]apitest.Fault{
+		"conflict, and the read fails": {Call: apitest.Call{Identity: agent, Verb: apitest.Get}, Failure: apitest.InternalError},
+		"429":                          {Call: patch, Skip: 1, Failure: apitest.TooManyRequests(time.Second)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inAttachWorld(t, func(w *attachWorld) {
+				w.use("a")
+				w.start()
+				w.attach("a")
+				time.Sleep(time.Second)
+				require.Equal(t, []names{{"a"}}, w.takeMarked())
+				release := w.server.HoldEvents(agent)
+				w.server.Inject(apitest.Fault{Call: patch, Times: 1, Failure: apitest.InternalError, AfterEffect: true})
+				end := w.server.Inject(refusal)
+				w.use()
+				time.Sleep(10 * time.Second)
+				require.Empty(t, w.inUse())
+				w.use("a")
+				a := w.begin("a")
+				time.Sleep(time.Minute)
+				require.False(t, a.isDone(), "volumesInUse lacks the volume")
+				require.Equal(t, []names{{}}, w.takeMarked())
+				end()
+				release()
+				time.Sleep(time.Minute)
+				require.Equal(t, names{"a"}, w.inUse())
+				require.True(t, a.isDone())
+				require.NoError(t, a.err)
+			})
+		})
+	}
+}
+
 // TestAttachOnLateWatch: a state from before an own write is not used, even if the watch delivers
 // no newer one, or delivers it later: the controller may have begun to detach.
 func TestAttachOnLateWatch(t *testing.T) {

@@ -56,6 +56,7 @@ func TestKubeFaults(t *testing.T) {
 	defer cancel()
 	s := newSimulation(ctx, 1, connect(), testbed.Dir(t))
 	s.connect = connect
+	go s.controller.run(ctx)
 	s.node.start(s.connect())
 	defer func() { s.node.crash() }()
 	for round := range testbed.UpTo(5, 50) {
@@ -105,8 +106,8 @@ func (s *simulation) changeCluster(steps int) {
 		[]func(*simulation){
 			(*simulation).addPod, (*simulation).addPod, (*simulation).deletePod, (*simulation).failPod, (*simulation).completePod,
 			(*simulation).endPod, (*simulation).addClaim, (*simulation).bindClaim, (*simulation).deleteClaim, (*simulation).removeClaims,
-			(*simulation).changeContent, (*simulation).changeContent,
-		}[s.IntN(12)](s)
+			(*simulation).changeContent, (*simulation).changeContent, (*simulation).expandClaim, (*simulation).expandClaim,
+		}[s.IntN(14)](s)
 		s.check()
 	}
 }

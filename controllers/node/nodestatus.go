@@ -27,6 +27,8 @@ import (
 //	(no write) --plan--> in flight --result--> (no write)
 //	in flight --open outcome--> in flight, sent again --the node has a newer version--> (no write)
 //
+// A write with an open outcome stays in flight if the API server refuses a later call of it.
+//
 // Each write carries the version of the node that it replaces, so that a delayed one conflicts.
 type nodeStatus struct {
 	node    *v1.Node  // nil: not known, or missing
@@ -39,6 +41,7 @@ type statusWrite struct {
 	uid     types.UID
 	version string
 	names   []v1.UniqueVolumeName
+	isOpen  bool // a call has failed, and may have taken effect or may do so later
 }
 
 // observe records a change that the watch has delivered.
@@ -97,6 +100,16 @@ func (s *nodeStatus) plan(names []v1.UniqueVolumeName, complete bool) *statusWri
 		s.write = &statusWrite{uid: s.node.UID, version: s.node.ResourceVersion, names: names}
 	}
 	return s.write
+}
+
+// recordFailure records that a call of the write in flight has failed. A refused write never takes
+// effect, unless the outcome of an earlier call is open: then a conflict may be the effect of that call.
+func (s *nodeStatus) recordFailure(isRefused bool) {
+	if isRefused && !s.write.isOpen {
+		s.write = nil
+	} else {
+		s.write.isOpen = true
+	}
 }
 
 // reported returns the volumes that the status names, and names after the write in flight.

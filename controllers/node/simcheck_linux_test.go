@@ -23,6 +23,10 @@ func (s *simulation) check() {
 			s.checkVolume(l, v, mounts)
 		}
 	}
+	if s.server != nil { // otherwise the program is not idle
+		s.checkMounts(mounts)
+	}
+	s.updateWanted()
 	ended, cancel := context.WithCancel(s.ctx)
 	cancel()
 	for _, l := range s.node.running() {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/volumekit/volumekit/controllers/apitest"
+	"github.com/volumekit/volumekit/controllers/node"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -26,9 +27,17 @@ const (
 func (s *simulation) calmDown() {
 	s.endFaults()
 	s.settle(s.differences)
+	if !s.hasFailed() {
+		s.wait(simCalm) // late events of the faults come
+		s.settle(s.differences)
+	}
 	s.checkIdle()
+	writes, inUse := s.nodeWrites.Load(), s.volumesInUse()
 	s.endPods()
 	s.settle(s.differences)
+	if writes = s.nodeWrites.Load() - writes; writes > int64(len(inUse)) {
+		s.fail("%d writes of the node after %d volumes", writes, len(inUse))
+	}
 	s.checkDisks()
 	s.checkRestart()
 }
@@ -64,6 +73,9 @@ func (s *simulation) endFaults() {
 		end()
 	}
 	s.faults = nil
+	s.restartCrashed()
+	s.endExpansions()
+	s.controller.calmDown()
 	s.removeClaims()
 	for _, p := range s.pods {
 		uses := slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool {
@@ -111,6 +123,7 @@ func (s *simulation) settle(differences func() []string) {
 	var last []string
 	for end := time.Now().Add(simCalm); time.Now().Before(end) && !s.hasFailed(); {
 		s.wait(time.Second)
+		s.restartCrashed() // a slow call
 		s.check()
 		if last = differences(); len(last) == 0 {
 			return
@@ -146,6 +159,14 @@ func (s *simulation) isResolvable(p *v1.Pod, v v1.Volume) bool {
 	return true
 }
 
+// isAttached reports whether a volume of a pod is attached, or will be: not for a pod that has finished
+// or was deleted before the volume came up.
+func (s *simulation) isAttached(p *simPod, v v1.Volume) bool {
+	state, _ := s.node.stateOf(p.UID)
+	c := s.claimOf(p.Pod, v)
+	return c == nil || c.driver == simPlain || s.isWanted(p) || state == simRunning
+}
+
 // valueOf returns the present value of the object that a volume shows, "" if it does not exist.
 func (s *simulation) valueOf(v v1.Volume) string {
 	if values := s.values[contentOf(v)]; len(values) > 0 {
@@ -156,19 +177,25 @@ func (s *simulation) valueOf(v v1.Volume) string {
 
 // differences returns the differences between the node and the desired state.
 func (s *simulation) differences() (all []string) {
-	desired, volumes := map[types.UID]bool{}, map[string]bool{}
+	desired, volumes, up := map[types.UID]bool{}, map[string]bool{}, map[string]bool{}
+	hasShared := false
 	for _, p := range s.pods {
 		if s.isDesired(p) {
 			desired[p.UID] = true
 			all = append(all, s.missing(p)...)
 			for _, v := range p.Spec.Volumes {
-				if c := s.claimOf(p.Pod, v); c != nil {
-					volumes[c.volume] = c.driver == simShared && c.volume != ""
+				if c := s.claimOf(p.Pod, v); c != nil && c.volume != "" {
+					volumes[c.volume] = true
+					hasShared = hasShared || c.driver == simShared
+					up[c.volume] = up[c.volume] || s.node.program.manager.GetMountedVolumesForPod(p.UID)[v.Name].Name != ""
 				}
 			}
 		}
 	}
 	all = append(all, s.leftovers(desired, volumes)...)
+	all = append(all, s.recordDifferences(len(volumes), hasShared)...)
+	all = append(all, s.attachmentDifferences(volumes)...)
+	all = append(all, s.expansionDifferences(up)...)
 	if s.server != nil {
 		all = append(all, s.watchDifferences()...)
 	}
@@ -183,7 +210,7 @@ func (s *simulation) missing(p *simPod) (all []string) {
 		name := fmt.Sprintf("volume %s of %s", v.Name, p.Name)
 		path, isUp := up[v.Name].Path, up[v.Name].Name != ""
 		switch {
-		case !s.isResolvable(p.Pod, v):
+		case !s.isResolvable(p.Pod, v), !isUp && !s.isAttached(p, v):
 			complete = false
 		case !isUp && (!p.deleted || v.Projected == nil): // no token for a deleted pod
 			all = append(all, name+" is not up")
@@ -191,7 +218,8 @@ func (s *simulation) missing(p *simPod) (all []string) {
 		case contentOf(v) != "" && s.contentAt(path) != s.valueOf(v):
 			all = append(all, fmt.Sprintf("%s has %q, and not %q", name, s.contentAt(path), s.valueOf(v)))
 		case v.Projected != nil:
-			if until, err := expiry(path); err != nil || until.Before(time.Now()) {
+			// A request that fails before the token expires is repeated with the next refresh.
+			if until, err := expiry(path); err != nil || time.Since(until) > simRefresh {
 				all = append(all, fmt.Sprintf("the token in %s is valid until %v: %v", name, until, err))
 			}
 		}
@@ -202,8 +230,7 @@ func (s *simulation) missing(p *simPod) (all []string) {
 	return all
 }
 
-// leftovers returns the directories and mounts of other pods and volumes, and missing records. The
-// value of a volume is true if it is shared.
+// leftovers returns the directories and mounts of other pods and volumes.
 func (s *simulation) leftovers(desired map[types.UID]bool, volumes map[string]bool) (all []string) {
 	entries, err := os.ReadDir(s.node.root + "/pods")
 	if err != nil && !os.IsNotExist(err) {
@@ -218,22 +245,22 @@ func (s *simulation) leftovers(desired map[types.UID]bool, volumes map[string]bo
 	for _, target := range s.mountPoints() {
 		rest, inPod := strings.CutPrefix(target, s.node.root+"/pods/")
 		uid, _, _ := strings.Cut(rest, "/")
-		_, isWanted := volumes[filepath.Base(target)]
-		if inPod && !desired[types.UID(uid)] || !inPod && !isWanted {
+		if inPod && !desired[types.UID(uid)] || !inPod && !volumes[filepath.Base(target)] {
 			all = append(all, target+" is left")
 		}
 	}
+	return all
+}
+
+// recordDifferences compares the number of the manager's records with that of the volumes. Shared
+// volumes have records.
+func (s *simulation) recordDifferences(volumes int, hasShared bool) []string {
 	records, err := filepath.Glob(s.node.root + "/plugins/volumekit.io/manager/volumes/*")
 	s.must(err)
-	for volume, isShared := range volumes {
-		if isShared && len(records) == 0 {
-			all = append(all, "no record of shared volume "+volume)
-		}
+	if len(records) > volumes || len(records) == 0 && hasShared {
+		return []string{fmt.Sprintf("%d records of %d volumes", len(records), volumes)}
 	}
-	if len(records) > len(volumes) {
-		all = append(all, fmt.Sprintf("%d records of %d volumes", len(records), len(volumes)))
-	}
-	return all
+	return nil
 }
 
 // pathsBelow returns the paths in a directory.
@@ -247,7 +274,7 @@ func pathsBelow(dir string) (paths []string) {
 
 // watchDifferences compares the open watches with the objects that the pods use.
 func (s *simulation) watchDifferences() (all []string) {
-	want := map[string]bool{"pods spec.nodeName=" + simNodeName: true}
+	want := map[string]bool{"pods spec.nodeName=" + simNodeName: true, "nodes metadata.name=" + simNodeName: true}
 	for _, p := range s.pods {
 		if !s.isDesired(p) {
 			continue
@@ -257,6 +284,9 @@ func (s *simulation) watchDifferences() (all []string) {
 				want["persistentvolumeclaims metadata.name="+name] = true
 				if c := s.claimNamed(name); c != nil && c.volume != "" {
 					want["persistentvolumes metadata.name="+c.volume] = true
+					if disk := s.node.storedDisk(c.volume); disk.driver == simShared && disk.device != "" {
+						want["volumeattachments metadata.name="+node.VolumeAttachmentName(simShared, disk.source, simNodeName)] = true
+					}
 				}
 			} else if key := contentOf(v); key != "" {
 				kind, name, _ := strings.Cut(key, " ")

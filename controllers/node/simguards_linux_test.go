@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/volumekit/volumekit/internal/testbed"
@@ -22,6 +23,29 @@ var simGuards = []testbed.Guard{
 	{"a list follows an expired version", "../api/objectwatch.go", "if errors.As(err, &status) && !apierrors.IsTooManyRequests(err) {", "if false && errors.As(err, &status) {"},
 }
 
+// writerGuards are those of the writers of status, like simGuards.
+var writerGuards = []testbed.Guard{
+	{"an incomplete list of volumes in use is not written", "nodestatus.go", "s.node != nil && complete && !slices.Equal", "s.node != nil && !slices.Equal"},
+	{"a write with an open outcome is sent again", "nodestatus.go", "if s.write != nil && (s.node == nil || s.node.UID != s.write.uid || s.node.ResourceVersion != s.write.version) {", "if s.write != nil {"},
+	{"a volume that a write removes is not reported", "nodestatus.go", " && (s.write == nil || slices.Contains(s.write.names, name))", ""},
+	{"a write without a refusal has an open outcome", "statuswriter.go", "return code >= 400 && code < 500 && code != 408", "return code != 0"},
+	{"an attach waits for the controller", "nodestatus.go", "case !ok:", "case false:"},
+	{"the manager receives the removals before the write", "statuswriter.go", "\tw.mark()\n\treturn next\n", "\treturn next\n"},
+	{"a change of the volumes in use wakes the writer", "statuswriter.go", "\tdefer volumes.SubscribeVolumesInUse(a.poke)()\n", ""},
+	{"a change of the node wakes the writer", "attacher.go", "s.observe(change) })\n\ta.poke()\n", "s.observe(change) })\n"},
+	{"a change of the node wakes the attaches", "attacher.go", "\tclose(a.changed)\n", ""},
+	{"a VolumeAttachment without an effect is not attached", "attachmenterror.go", "case !object.Status.Attached:", "case false:"},
+	{"the watch of a released VolumeAttachment ends", "volumeattachment.go", "\tw.stop()\n", ""},
+	{"the watch of a used VolumeAttachment lasts", "volumeattachment.go", "if w.waiters > 0 || w.isUsed {", "if w.waiters > 0 {"},
+	{"a state of the controller stays", "claimgrowth.go", ` || state != "" && !isNodeState(state) {`, " {"},
+	{"an expansion ends with its size", "claimgrowth.go", "return sizes.goal.Cmp(*g.size) <= 0\n", "return true\n"},
+	{"the failure of a smaller size is not that of the expansion", "claimgrowth.go", " && sizes.goal.Cmp(g.tried) <= 0:", ":"},
+	{"a transient failure is no error condition", "claimgrowth.go", "isStuck := isFinal || errors.Is(g.failure, volume.ErrFailedPrecondition)", "isStuck := true"},
+	{"a change of a claim continues its growth", "claimstatus.go", "\tdefer c.config.Source.Subscribe(c.addChanged)()\n", ""},
+	{"a write of a claim has a version", "claimgrowth.go", `map[string]string{"resourceVersion": claim.ResourceVersion}`, "map[string]string{}"},
+	{"the growth of a missing claim is dropped", "claimstatus.go", "case apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err):", "case false:"},
+}
+
 // tableGuards are those that tests of few steps find missing, see tableTests.
 var tableGuards = []testbed.Guard{
 	{"the first list is consistent", "source.go", "Consistent: true,", "Consistent: false,"},
@@ -33,25 +57,39 @@ var tableGuards = []testbed.Guard{
 	{"the UID of a static pod is the name of a directory", "mirrorpod.go", "string(static.UID)); err != nil {", "string(static.UID)); err != nil && false {"},
 	{"a mirror pod replaces no other pod", "podstate.go", "case s.ownsUID(now):", "case true:"},
 	{"a deleted mirror pod ends no other pod", "podstate.go", " && s.ownsUID(before)", ""},
+	{"an older state of the node is ignored", "nodestatus.go", "if s.node == nil || versionOf(node) >= versionOf(s.node) {", "if true {"},
+	{"a refusal ends no open outcome", "nodestatus.go", "if isRefused && !s.write.isOpen {", "if isRefused {"},
+	{"an attach waits for the report", "nodestatus.go", "case !s.isReported(name):", "case false:"},
+	{"a conflict reads the node", "statuswriter.go", "if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {", "if apierrors.IsNotFound(err) {"},
+	{"a write of the node has a version", "nodestatus.go", `"metadata": map[string]any{"resourceVersion": w.version},`, ""},
+	{"a deleted VolumeAttachment is not attached", "attachmenterror.go", "case object.DeletionTimestamp != nil:", "case false:"},
+	{"a size never shrinks", "claimgrowth.go", "sizes.capacity.Cmp(*g.size) < 0 {", "sizes.capacity.Cmp(*g.size) != 0 {"},
+	{"a growth is that of one claim", "claimgrowth.go", "claim.UID == g.claim && ", ""},
+	{"a growth keeps the larger size", "claimgrowth.go", "if g.isOfSame(before) && before.size != nil &&", "if false && before.size != nil &&"},
+	{"a growth that is written needs no read", "claimstatus.go", "reported.isOf(last) && decideStatus", "false && decideStatus"},
+	{"a newer result is written, too", "claimstatus.go", "if current == nil || current.reports != reported.reports {", "if current == nil {"},
 }
 
-const tableTests = "^(TestFirstListIsConsistent|TestContainersStartDuringDeletion|TestUnread|TestMirrorPods|TestMirrorPodsShareNoUID)$"
+const tableTests = "^(TestFirstListIsConsistent|TestContainersStartDuringDeletion|TestUnread|TestMirrorPods|TestMirrorPodsShareNoUID|" +
+	"TestNewestNode|TestAttachAfterOpenRemoval|TestAttachWaits|TestConflictWithKubelet|TestNotAttached|" +
+	"TestDecideStatus|TestClaimStatusOfRecreatedClaim|TestGrowthsAddUp|TestClaimStatus|TestResultDuringWrite)$"
 
 // TestGuardsAreThere: a guard that has been written in another way is still in the lists.
 func TestGuardsAreThere(t *testing.T) {
 	testbed.CheckGuards(t, simGuards)
+	testbed.CheckGuards(t, writerGuards)
 	testbed.CheckGuards(t, tableGuards)
 }
 
-// TestSimulationFindsMissingGuards: without any one of simGuards the simulation fails within 1,000
-// seeds, and without any one of tableGuards a test of few steps. "make mutants" runs it; MUTANTS in the
-// environment is a part of the names of those to remove.
+// TestSimulationFindsMissingGuards: without any one of simGuards and writerGuards the simulation fails
+// within 1,000 seeds, and without any one of tableGuards a test of few steps. "make mutants" runs it;
+// MUTANTS in the environment is a part of the names of those to remove.
 func TestSimulationFindsMissingGuards(t *testing.T) {
 	if !testbed.Long() {
 		t.Skip("it compiles the package for each guard: VOLUMEKIT_LONG=1")
 	}
 	testbed.Mutants(t, testbed.Mutation{
-		Guards: simGuards, Run: "^TestSimulation$", Env: []string{"VOLUMEKIT_SEEDS=1000"}, Says: "replay with VOLUMEKIT_SEED=",
+		Guards: slices.Concat(simGuards, writerGuards), Run: "^TestSimulation$", Env: []string{"VOLUMEKIT_SEEDS=1000"}, Says: "replay with VOLUMEKIT_SEED=",
 	})
 	testbed.Mutants(t, testbed.Mutation{Guards: tableGuards, Run: tableTests})
 }

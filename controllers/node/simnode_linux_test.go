@@ -5,11 +5,13 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/volumekit/volumekit/content"
+	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/controllers/apitest"
 	"github.com/volumekit/volumekit/controllers/node"
 	"github.com/volumekit/volumekit/emptydir"
@@ -27,10 +29,7 @@ const (
 	simNamespace = "sim"
 	simNodeName  = "node-1"
 	simRefresh   = 15 * time.Minute // longer than simCalm: reported changes alone are in time
-	// simPlain is the driver of volumes that are mounted in each pod alone, simShared that of volumes
-	// that are attached and mounted once for all pods.
-	simPlain, simShared = "plain.sim.io", "shared.sim.io"
-	simData             = "data" // the file in each volume that keeps its files
+	simData      = "data"           // the file in each volume that keeps its files
 )
 
 // A simNode is a node: its disk, its kernel and its containers, which outlive the program.
@@ -39,11 +38,15 @@ type simNode struct {
 	root    string // of the volumes of pods
 	disks   string // has the directories of the persistent volumes
 	kernel  *mounttest.Fake
-	drivers []volume.VolumePlugin
+	drivers map[string]*volumetest.FakePlugin
 	program *simProgram // nil: it does not run
 
-	mu     sync.Mutex // never held during a call of the source
-	isDown bool       // calls of the kernel by a program that has crashed have no effect
+	storage sync.Mutex          // held during mounts of volumes; locked before mu
+	volumes map[string]*simDisk // by name
+
+	mu     sync.Mutex      // never held during a call of the source
+	isDown bool            // calls of the kernel by a program that has crashed have no effect
+	ended  <-chan struct{} // closed when the API server has ended the program. Nil: never
 	exists map[types.UID]bool
 	locals map[types.UID]*simLocal
 	up     map[string]bool // volumes that were up once, as UID/NAME
@@ -77,6 +80,12 @@ func (k simKernel) Mount(ctx context.Context, req mount.Request) error {
 	if k.node.hasCrashed() {
 		return errSimDown
 	}
+	if disk := k.node.attachable(req.Source); disk != nil {
+		k.node.storage.Lock()
+		defer k.node.storage.Unlock()
+		k.node.checkDevice(disk, "", "is mounted at "+req.Target)
+		k.node.checkInUse(disk, "is mounted at "+req.Target)
+	}
 	return k.Fake.Mount(ctx, req)
 }
 
@@ -99,20 +108,21 @@ func (k simKernel) UnmountTree(ctx context.Context, target string) error {
 func newSimNode(s *simulation, dir string) *simNode {
 	n := &simNode{
 		sim: s, root: dir + "/root", disks: dir + "/disks", kernel: mounttest.NewFake(mount.Config{}),
+		drivers: map[string]*volumetest.FakePlugin{}, volumes: map[string]*simDisk{},
 		exists: map[types.UID]bool{}, locals: map[types.UID]*simLocal{}, up: map[string]bool{},
 	}
 	s.must(os.Mkdir(n.root, 0o755), os.Mkdir(n.disks, 0o755))
-	for _, driver := range []string{simPlain, simShared} {
-		name := "sim.io/" + driver
-		n.drivers = append(n.drivers, volumetest.NewFakePlugin(volumetest.FakeConfig{
-			Name: name, Mounter: simKernel{n.kernel, n}, NoAttach: driver == simPlain, NoDeviceMount: driver == simPlain,
+	for _, driver := range simDrivers {
+		name := simPluginName(driver)
+		n.drivers[driver] = volumetest.NewFakePlugin(volumetest.FakeConfig{
+			Name: name, Mounter: simKernel{n.kernel, n}, NoAttach: driver == simPlain, NoDeviceMount: driver != simShared,
 			// Objects of the API have the name of the driver, reconstructed volumes that of the plugin.
 			CanSupport: func(spec *volume.Spec) bool {
 				pv := spec.PersistentVolume
 				return pv != nil && pv.Spec.CSI != nil && (pv.Spec.CSI.Driver == driver || pv.Spec.CSI.Driver == name)
 			},
 			Directory: func(spec *volume.Spec) (string, error) { return spec.PersistentVolume.Spec.CSI.VolumeHandle, nil },
-		}))
+		})
 	}
 	return n
 }
@@ -120,7 +130,12 @@ func newSimNode(s *simulation, dir string) *simNode {
 func (n *simNode) hasCrashed() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.isDown
+	select {
+	case <-n.ended:
+		return true
+	default:
+		return n.isDown
+	}
 }
 
 // hasContainers is node.Config.HasContainers.
@@ -178,6 +193,9 @@ func (n *simNode) recordEvent(e manager.Event) {
 // checkUnmount fails for a volume that is up in a pod that exists or has containers, and for a device
 // mount of a volume that containers use. A set-up that fails unmounts a volume that was not up.
 func (n *simNode) checkUnmount(target string) {
+	if disk := n.attachable(target); disk != nil && slices.Contains(n.sim.mountPoints(), target) {
+		n.checkInUse(disk, "is unmounted at "+target)
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if rest, ok := strings.CutPrefix(target, n.root+"/pods/"); ok {
@@ -199,19 +217,21 @@ func (n *simNode) checkUnmount(target string) {
 	}
 }
 
-// A simProgram is one run of the program: a source, a manager, and an agent that starts containers.
+// A simProgram is one run of the program: a source, a manager, the writers of status, and an agent
+// that starts containers.
 type simProgram struct {
-	node    *simNode
-	cluster node.Cluster
-	source  *node.Source
-	manager *manager.Manager
-	ctx     context.Context
-	cancel  context.CancelFunc
-	ended   sync.WaitGroup
+	node        *simNode
+	cluster     api.Cluster
+	source      *node.Source
+	attachments *node.VolumeAttachments
+	manager     *manager.Manager
+	ctx         context.Context
+	cancel      context.CancelFunc
+	ended       sync.WaitGroup
 }
 
 // start starts the program, which has the records of the pods with containers.
-func (n *simNode) start(cluster node.Cluster) {
+func (n *simNode) start(cluster api.Cluster) {
 	p := &simProgram{node: n, cluster: cluster}
 	p.ctx, p.cancel = context.WithCancel(n.sim.ctx)
 	var locals []*v1.Pod
@@ -220,7 +240,11 @@ func (n *simNode) start(cluster node.Cluster) {
 	}
 	n.mu.Lock()
 	n.isDown = false
+	if c, ok := cluster.(*apitest.Cluster); ok {
+		n.ended = c.Crashed()
+	}
 	n.mu.Unlock()
+	cluster = simCluster{cluster, n}
 	var err error
 	p.source, err = node.NewSource(node.Config{Cluster: cluster, Node: simNodeName, HasContainers: n.hasContainers, LocalPods: locals})
 	n.sim.must(err)
@@ -228,16 +252,34 @@ func (n *simNode) start(cluster node.Cluster) {
 	n.sim.must(err)
 	kernel := simKernel{n.kernel, n}
 	files := content.Config{Mounter: kernel, ConfigMaps: p.source, Secrets: p.source, Tokens: p.source}
-	plugins, err := volume.NewVolumePluginMgr(p.ctx, host, append([]volume.VolumePlugin{
+	all := []volume.VolumePlugin{
 		emptydir.New(emptydir.Config{Mounter: kernel}), content.NewConfigMap(files), content.NewSecret(files), content.NewProjected(files),
-	}, n.drivers...)...)
+	}
+	for _, driver := range simDrivers {
+		all = append(all, simPlugin{n.drivers[driver], p, driver})
+	}
+	plugins, err := volume.NewVolumePluginMgr(p.ctx, host, all...)
+	n.sim.must(err)
+	watch := node.AttacherConfig{Source: p.source}
+	if n.sim.seed%4 > 1 {
+		watch = node.AttacherConfig{Cluster: cluster, Node: simNodeName}
+	}
+	attacher, err := node.NewAttacher(watch)
+	n.sim.must(err)
+	p.attachments, err = node.NewVolumeAttachments(node.VolumeAttachmentsConfig{Cluster: cluster, Node: simNodeName})
+	n.sim.must(err)
+	status, err := node.NewClaimStatus(node.ClaimStatusConfig{Source: p.source})
 	n.sim.must(err)
 	p.manager, err = manager.New(manager.Config{
 		Plugins: plugins, Mounter: kernel, Pods: p.source, Claims: p.source, Refresh: simRefresh,
-		Events: n.recordEvent,
+		Events: n.recordEvent, Attacher: simReleaser{attacher, p.attachments}, ReportFirst: true,
+		ControllerExpands: true, Expansions: status.Report,
 	})
 	n.sim.must(err)
 	p.source.SubscribeContent(p.manager.MarkRemountRequired)
+	p.ended.Go(func() { n.sim.must(attacher.Run(p.ctx, p.manager)) })
+	p.ended.Go(func() { n.sim.must(p.attachments.Run(p.ctx)) })
+	p.ended.Go(func() { n.sim.must(status.Run(p.ctx)) })
 	p.ended.Go(func() { n.sim.must(p.source.Run(p.ctx)) })
 	p.ended.Go(func() { _ = p.manager.Run(p.ctx) })
 	p.ended.Go(p.startPods)
@@ -308,31 +350,42 @@ func (p *simProgram) admit(pod *v1.Pod) {
 	}
 	p.ended.Go(func() {
 		defer cancel()
-		if p.manager.WaitForAttachAndMount(ctx, pod) == nil {
-			p.startContainers(l)
+		for p.manager.WaitForAttachAndMount(ctx, pod) == nil && !p.startContainers(l) {
+			select {
+			case <-time.After(time.Second):
+			case <-ctx.Done():
+			}
 		}
 	})
 }
 
 // startContainers opens the volumes of a pod, as the runtime does, and writes a file to its emptyDir.
-func (p *simProgram) startContainers(l *simLocal) {
+// It returns false if a volume is no longer up: volumesAttached lacks it for some time.
+func (p *simProgram) startContainers(l *simLocal) bool {
 	n := p.node
 	mounted := p.manager.GetMountedVolumesForPod(l.pod.UID)
+	if len(mounted) < len(l.pod.Spec.Volumes) {
+		return false
+	}
 	if !n.open(l, mounted) {
-		return
+		return true
 	}
 	n.sim.log("  containers of %s run", l.pod.Name)
 	pod := l.pod.DeepCopy()
 	pod.Status.Phase = v1.PodRunning
 	// A conflict: the test has finished or deleted the pod.
 	_, _ = n.sim.cluster.Pods(simNamespace).UpdateStatus(p.ctx, pod, metav1.UpdateOptions{})
+	return true
 }
 
 // open opens the volumes of a pod, and reports whether its containers run.
 func (n *simNode) open(l *simLocal, mounted map[string]manager.MountedVolume) bool {
+	if n.hasCrashed() {
+		return false
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if l.state != simAdmitted || n.isDown {
+	if l.state != simAdmitted {
 		return false
 	}
 	for _, v := range l.pod.Spec.Volumes {

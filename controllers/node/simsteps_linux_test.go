@@ -28,42 +28,88 @@ type simClaim struct {
 	driver   string
 	volume   string // "": not bound
 	deleting bool
+
+	request   int64        // the largest so far, in GiB
+	expansion simExpansion // the next step of the controller
+	allocated int64        // by the controller, in GiB; 0: it has nothing to do
 }
 
-// simSteps are the steps, with their frequencies.
+// simSteps are the steps, with their frequencies: of all kinds of volumes, and of a few claims that
+// many pods use, one after the other.
 var simSteps = []struct {
-	weight int
-	do     func(*simulation)
+	weight, ofClaims int
+	do               func(*simulation)
 }{
-	{20, (*simulation).addPod},
-	{8, (*simulation).endPod},
-	{8, (*simulation).deletePod},
-	{4, (*simulation).failPod},
-	{4, (*simulation).completePod},
-	{8, (*simulation).addClaim},
-	{14, (*simulation).bindClaim},
-	{3, (*simulation).deleteClaim},
-	{4, (*simulation).removeClaims},
-	{12, (*simulation).changeContent},
-	{12, (*simulation).passTime},
-	{4, (*simulation).crash},
-	{16, (*simulation).disturb},
-	{8, (*simulation).recover},
+	{20, 30, (*simulation).addPod},
+	{8, 20, (*simulation).endPod},
+	{8, 8, (*simulation).deletePod},
+	{4, 2, (*simulation).failPod},
+	{4, 10, (*simulation).completePod},
+	{2, 24, (*simulation).replacePod},
+	{8, 2, (*simulation).addClaim},
+	{14, 2, (*simulation).bindClaim},
+	{3, 1, (*simulation).deleteClaim},
+	{4, 2, (*simulation).removeClaims},
+	{12, 0, (*simulation).changeContent},
+	{12, 24, (*simulation).passTime},
+	{4, 4, (*simulation).crash},
+	{16, 16, (*simulation).disturb},
+	{8, 8, (*simulation).recover},
+	{4, 24, (*simulation).expandClaim},
+	{2, 4, (*simulation).beat},
 }
 
 // step does one thing.
 func (s *simulation) step() {
-	sum := 0
-	for _, step := range simSteps {
-		sum += step.weight
+	s.restartCrashed()
+	sum, weights := 0, make([]int, len(simSteps))
+	for i, step := range simSteps {
+		if weights[i] = step.weight; s.isOfClaims {
+			weights[i] = step.ofClaims
+		}
+		sum += weights[i]
 	}
 	n := s.IntN(sum)
-	for _, step := range simSteps {
-		if n -= step.weight; n < 0 {
+	for i, step := range simSteps {
+		if n -= weights[i]; n < 0 {
 			step.do(s)
-			return
+			break
 		}
 	}
+	s.updateWanted()
+}
+
+// restartCrashed starts the program again if a fault has ended it.
+func (s *simulation) restartCrashed() {
+	if s.node.program != nil && s.node.hasCrashed() {
+		s.log("  the program has crashed during a call, and starts")
+		s.node.crash()
+		s.node.start(s.connect())
+	}
+}
+
+// updateWanted passes the volumes of the pods of the API server to the controller.
+func (s *simulation) updateWanted() {
+	wanted := map[string]bool{}
+	for _, p := range s.pods {
+		for _, v := range p.Spec.Volumes {
+			if c := s.claimOf(p.Pod, v); c != nil && c.volume != "" && c.driver != simPlain && s.isWanted(p) {
+				wanted[c.volume] = true
+			}
+		}
+	}
+	s.controller.want(wanted)
+}
+
+// isWanted reports whether the controller attaches the volumes of a pod.
+func (s *simulation) isWanted(p *simPod) bool { return !p.deleted && !p.finished }
+
+// beat changes the status of the node as the kubelet and other programs do.
+func (s *simulation) beat() {
+	s.log("heartbeat")
+	patch := fmt.Appendf(nil, `{"status":{"nodeInfo":{"bootID":"%d"}}}`, time.Now().UnixNano())
+	_, err := s.cluster.Nodes().Patch(s.ctx, simNodeName, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	s.must(err)
 }
 
 // anyPod returns a pod for which is returns true, or nil.
@@ -102,7 +148,9 @@ func (s *simulation) addPod() {
 	}
 	add("scratch", v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}})
 	usable := slices.DeleteFunc(slices.Clone(s.claims), func(c *simClaim) bool { return !isUsable(c) })
-	if len(usable) > 0 && s.IntN(3) > 0 {
+	if slices.Contains(usable, s.replaced) {
+		add("claim", byClaim(s.replaced.Name))
+	} else if len(usable) > 0 && (s.isOfClaims || s.IntN(3) > 0) {
 		add("claim", byClaim(usable[s.IntN(len(usable))].Name))
 	}
 	if s.IntN(5) == 0 {
@@ -214,8 +262,33 @@ func (s *simulation) completePod() {
 	}
 }
 
+// replacePod removes a pod and its containers, and creates one with the same claim soon afterwards.
+func (s *simulation) replacePod() {
+	p := s.anyPod(func(p *simPod) bool {
+		return !p.deleted && p.containers && slices.Contains(volumeNames(p.Pod), "claim")
+	})
+	if p == nil {
+		return
+	}
+	s.log("%s is replaced", p.Name)
+	i := slices.Index(volumeNames(p.Pod), "claim")
+	s.replaced = s.claimOf(p.Pod, p.Spec.Volumes[i])
+	s.setDown(p)
+	if d := s.IntN(3_000); s.server != nil {
+		time.Sleep(time.Duration(d) * time.Millisecond)
+	}
+	s.addPod()
+	s.replaced = nil
+}
+
+// setDown removes a pod from the API server after the end of its containers.
+func (s *simulation) setDown(p *simPod) {
+	s.endContainers(p)
+	s.removePod(p)
+}
+
 func simClaimSpec() v1.PersistentVolumeClaimSpec {
-	class := ""
+	class := simClass
 	return v1.PersistentVolumeClaimSpec{
 		AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteMany}, StorageClassName: &class,
 		Resources: v1.VolumeResourceRequirements{Requests: v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}},
@@ -234,14 +307,19 @@ func (s *simulation) addClaim() {
 		c.Name = p.Name + "-ephemeral"
 		c.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: p.Name, UID: p.UID, Controller: &yes, BlockOwnerDeletion: &yes}}
 	}
+	s.createClaim(c)
+}
+
+// createClaim creates a claim, and binds it or not.
+func (s *simulation) createClaim(c *v1.PersistentVolumeClaim) {
 	s.log("claim %s", c.Name)
 	created, err := s.cluster.PersistentVolumeClaims(simNamespace).Create(s.ctx, c, metav1.CreateOptions{})
 	if err != nil {
 		s.must(err)
 		return
 	}
-	driver := []string{simPlain, simShared}[s.IntN(2)]
-	s.claims = append(s.claims, &simClaim{PersistentVolumeClaim: created, driver: driver})
+	driver := simDrivers[s.IntN(len(simDrivers))]
+	s.claims = append(s.claims, &simClaim{PersistentVolumeClaim: created, driver: driver, request: 1})
 	if s.IntN(2) == 0 {
 		s.bind(s.claims[len(s.claims)-1])
 	}
@@ -269,8 +347,12 @@ func (s *simulation) bind(c *simClaim) {
 	s.log("claim %s is bound to %s", c.Name, c.volume)
 	directory := filepath.Join(s.node.disks, c.volume)
 	s.must(os.Mkdir(directory, 0o755), os.WriteFile(filepath.Join(directory, simData), []byte(c.volume), 0o600))
+	s.node.storage.Lock()
+	s.node.volumes[c.volume] = &simDisk{volume: c.volume, driver: c.driver, source: directory, size: 1, fileSystem: 1}
+	s.node.storage.Unlock()
 	pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: c.volume}, Spec: v1.PersistentVolumeSpec{
-		Capacity: c.Spec.Resources.Requests, AccessModes: c.Spec.AccessModes, PersistentVolumeReclaimPolicy: v1.PersistentVolumeReclaimRetain,
+		StorageClassName: simClass,
+		Capacity:         c.Spec.Resources.Requests, AccessModes: c.Spec.AccessModes, PersistentVolumeReclaimPolicy: v1.PersistentVolumeReclaimRetain,
 		ClaimRef:               &v1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: c.Namespace, Name: c.Name, UID: c.UID},
 		PersistentVolumeSource: v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{Driver: c.driver, VolumeHandle: directory}},
 	}}
@@ -284,6 +366,7 @@ func (s *simulation) bind(c *simClaim) {
 	bound := []byte(`{"status":{"phase":"Bound"}}`)
 	_, err = s.cluster.PersistentVolumes().Patch(s.ctx, c.volume, types.MergePatchType, bound, metav1.PatchOptions{}, "status")
 	s.must(err)
+	bound = []byte(`{"status":{"phase":"Bound","capacity":{"storage":"1Gi"}}}`)
 	_, err = claims.Patch(s.ctx, c.Name, types.MergePatchType, bound, metav1.PatchOptions{}, "status")
 	s.must(err)
 }
@@ -393,7 +476,11 @@ func simContentKey(isSecret bool, name string) string {
 
 func (s *simulation) passTime() {
 	var d time.Duration
-	switch s.IntN(8) {
+	kind := s.IntN(8)
+	if s.isOfClaims && kind < 2 {
+		kind = 3
+	}
+	switch kind {
 	case 0:
 		d = time.Duration(s.IntN(120)) * time.Minute
 	case 1, 2:

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,23 +25,33 @@ import (
 // server in memory, in a bubble of testing/synctest. A seed determines the steps and the faults.
 //
 // Steps: pods come, finish, are marked as failed, and are deleted, before or after the end of their
-// containers; claims are created, bound and deleted; ConfigMaps and Secrets change and are deleted;
-// time passes; the program crashes, and starts again with the records of its containers.
+// containers; claims are created, bound, expanded and deleted; ConfigMaps and Secrets change and are
+// deleted; other programs change the status of the node; time passes; the program crashes, and starts
+// again with the records of its containers. A controller attaches and detaches, see simController;
+// another one expands, see expandClaim.
 //
 // Faults: watches are cut, delayed and held back, lists are stale, versions expire (410), calls fail
 // with 401, 429, 500 and 503 or a timeout, before and after they take effect, or with an expired
-// certificate; outages of hours.
+// certificate; outages of hours; the program crashes before or after a write; attaches are slow or
+// fail, detaches are late, the node cannot grow a volume.
 //
 // Forbidden states, checked after each step: a volume is unmounted, or replaced, while its pod exists
-// or its containers run; the files of a running pod are lost; the source lacks such a pod.
+// or its containers run; the files of a running pod are lost; the source lacks such a pod; a mounted
+// volume of a controller is not attached, or node.status.volumesInUse lacks it.
+//
+// Forbidden steps: a volume is mounted before it is attached and in use by the API server, or at a
+// device of an earlier attach; a write of the node or of a claim changes nothing, removes a mounted
+// volume from volumesInUse, shows a size that the volume does not have, or changes a state that
+// belongs to the controller; a volume is detached while it is mounted.
 //
 // The name of a claim comes again only for an ephemeral volume. A new claim of the name of a removed
 // one that containers still use is no part of the simulation: after a restart the manager sets up
 // the new volume instead, see its guarantees.
 //
-// At the end faults stop. Within ten minutes each pod has its volumes with the present content and a
-// valid token, and nothing else is mounted, left on disk or watched. Then no call follows, apart from
-// renewals of watches and tokens. After the last pod nothing is left but the data of the volumes.
+// At the end faults stop. Within ten minutes each pod has its volumes with the present content, size
+// and a valid token, and nothing else is mounted, in use, attached, left on disk or watched. Then no
+// call follows, apart from renewals of watches and tokens. After the last pod nothing is left but the
+// data of the volumes.
 //
 // The order of goroutines and the random part of pauses are not part of a seed: a failure may take
 // several runs (-count) to appear again.
@@ -109,18 +120,24 @@ const simIndent = "   "
 // A simulation is a cluster with one node, as a test changes it.
 type simulation struct {
 	*rand.Rand
-	ctx     context.Context
-	cluster api.Cluster     // of the test
-	server  *apitest.Server // nil: a real API server
-	connect func() api.Cluster
-	node    *simNode
-	faults  []func() // ends of faults
-	began   time.Time
+	ctx        context.Context
+	cluster    api.Cluster     // of the test
+	server     *apitest.Server // nil: a real API server
+	connect    func() api.Cluster
+	node       *simNode
+	seed       uint64
+	controller *simController
+	nodeWrites atomic.Int64 // of the program, without an error
+	faults     []func()     // ends of faults
+	began      time.Time
 
 	podNumber, claimNumber, value int
 	pods                          []*simPod
 	claims                        []*simClaim
 	values                        map[string][]string // all values of a ConfigMap or Secret, the last one last; "": deleted
+
+	isOfClaims bool      // selects the frequencies of steps
+	replaced   *simClaim // the claim of the next pod; nil: any
 
 	mu       sync.Mutex // guards the rest
 	trace    []string
@@ -140,6 +157,7 @@ func simulate(t *testing.T, seed uint64) (s *simulation) {
 		defer cancel()
 		s = newSimulation(ctx, seed, server.Direct(), dir)
 		s.server, s.connect = server, func() api.Cluster { return server.Connect("agent") }
+		s.isOfClaims = seed%2 == 1
 		s.run()
 		if s.node.program != nil {
 			s.node.crash()
@@ -164,7 +182,7 @@ func simTemp() string {
 
 func newSimulation(ctx context.Context, seed uint64, cluster api.Cluster, dir string) *simulation {
 	s := &simulation{
-		Rand: rand.New(rand.NewPCG(seed, 1)), ctx: ctx, cluster: cluster, began: time.Now(), values: map[string][]string{},
+		Rand: rand.New(rand.NewPCG(seed, 1)), ctx: ctx, seed: seed, cluster: cluster, began: time.Now(), values: map[string][]string{},
 	}
 	s.node = newSimNode(s, dir)
 	_, err := cluster.Namespaces().Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: simNamespace}}, metav1.CreateOptions{})
@@ -172,13 +190,30 @@ func newSimulation(ctx context.Context, seed uint64, cluster api.Cluster, dir st
 	account := &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: simNamespace}}
 	_, err = cluster.ServiceAccounts(simNamespace).Create(ctx, account, metav1.CreateOptions{})
 	s.must(err)
+	_, err = cluster.StorageClasses().Create(ctx, simStorageClass(), metav1.CreateOptions{})
+	s.must(err)
+	managed := map[string]string{"volumes.kubernetes.io/controller-managed-attach-detach": "true"}
+	_, err = cluster.Nodes().Create(ctx, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: simNodeName, Annotations: managed}}, metav1.CreateOptions{})
+	s.must(err)
+	s.controller = newSimController(s)
 	return s
 }
 
 // run runs the steps, and ends the faults.
 func (s *simulation) run() {
+	go s.controller.run(s.ctx)
 	s.node.start(s.connect())
-	for range 20 + s.IntN(40) {
+	for range 3 {
+		if s.isOfClaims {
+			s.addClaim()
+			s.bindClaim()
+		}
+	}
+	steps := 20 + s.IntN(40)
+	if s.isOfClaims {
+		steps *= 2
+	}
+	for range steps {
 		s.step()
 		if s.IntN(3) > 0 { // otherwise the next step happens at the same time
 			synctest.Wait()

@@ -183,9 +183,7 @@ func (w *statusWriter) send(ctx context.Context, write *statusWrite) error {
 		w.recordWrite(write.names)
 		return nil
 	}
-	if isRefused(err) {
-		w.update(func(s *nodeStatus) { s.write = nil })
-	}
+	w.update(func(s *nodeStatus) { s.recordFailure(isRefused(err)) })
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		if err := w.read(ctx); err != nil {
 			return err
