@@ -244,6 +244,7 @@ var withoutRequest = map[string]string{
 	"mount.Mounter.Watch":                               kernelAlone,
 	"mount.Mounter.WatchMounts":                         kernelAlone,
 	"mount/mountutils.Peer.List":                        kernelAlone,
+	"mount/mountutils.Peer.MountsFrom":                  "compares the names in the mount table",
 	"util/podvolume.Mounts.At":                          kernelAlone,
 	"util/podvolume.Tmpfs":                              kernelAlone,
 	"util/loop.List":                                    kernelAlone,
