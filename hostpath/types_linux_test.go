@@ -228,7 +228,7 @@ func TestDevices(t *testing.T) {
 	target, err = n.setUp(inPod(n.paths+"/char", ""))
 	require.NoError(t, err)
 	require.NoError(t, read(target), "without a type")
-	target, err = n.setUp(inPod(n.paths+"/char", ""))
+	_, err = n.setUp(inPod(n.paths+"/char", ""))
 	require.NoError(t, err, "again")
 	n.tearDown(t)
 	target, err = n.setUp(persistent(n.paths+"/char", "", "nodev"))

@@ -48,8 +48,6 @@ func (d *simDisk) uniqueName() v1.UniqueVolumeName {
 
 func simPluginName(driver string) string { return "sim.io/" + driver }
 
-func gibibytes(n int64) resource.Quantity { return *resource.NewQuantity(n<<30, resource.BinarySI) }
-
 // inGibibytes returns a size, rounded up.
 func inGibibytes(q resource.Quantity) int64 {
 	bytes, err := quantity.Bytes(&q)
