@@ -186,8 +186,8 @@ func (s *simulation) differences() (all []string) {
 			for _, v := range p.Spec.Volumes {
 				if c := s.claimOf(p.Pod, v); c != nil && c.volume != "" {
 					volumes[c.volume] = true
-					hasShared = hasShared || c.driver == simShared
 					up[c.volume] = up[c.volume] || s.node.program.manager.GetMountedVolumesForPod(p.UID)[v.Name].Name != ""
+					hasShared = hasShared || c.driver == simShared && up[c.volume]
 				}
 			}
 		}

@@ -43,7 +43,7 @@ var writerGuards = []testbed.Guard{
 	{"a transient failure is no error condition", "claimgrowth.go", "isStuck := isFinal || errors.Is(g.failure, volume.ErrFailedPrecondition)", "isStuck := true"},
 	{"a change of a claim continues its growth", "claimstatus.go", "\tdefer c.config.Source.Subscribe(c.addChanged)()\n", ""},
 	{"a write of a claim has a version", "claimgrowth.go", `map[string]string{"resourceVersion": claim.ResourceVersion}`, "map[string]string{}"},
-	{"the growth of a missing claim is dropped", "claimstatus.go", "case apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err):", "case false:"},
+	{"the growth of a missing claim is dropped", "claimstatus.go", "case apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err):", "case apierrors.IsNotFound(err) && false:"},
 }
 
 // tableGuards are those that tests of few steps find missing, see tableTests.
