@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -107,7 +108,21 @@ func testArgs(t T) []string {
 	if testflag.Short() {
 		args = append(args, "-test.short")
 	}
+	if end, ok := deadline(t); ok {
+		args = append(args, "-test.timeout="+max(time.Second, time.Until(end)-reportTime).String())
+	}
 	return args
+}
+
+// reportTime is the time that a copy that hangs has to print its stacks before its test ends.
+const reportTime = 10 * time.Second
+
+// deadline returns when go test ends the test; see [testing.T.Deadline].
+func deadline(t T) (end time.Time, ok bool) {
+	if t, limited := t.(interface{ Deadline() (time.Time, bool) }); limited {
+		return t.Deadline()
+	}
+	return time.Time{}, false
 }
 
 // reportResult makes the copy's result the test's own.
