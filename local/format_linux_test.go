@@ -105,10 +105,7 @@ func (r *rig) interrupt(t *testing.T, s *volume.Spec, d testDisk) {
 	err := r.mountUntil(s, began)
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, volume.Uncertain, volume.KindOf(err))
-	pid, err := os.ReadFile(began)
-	require.NoError(t, err)
-	require.Eventually(t, func() bool { return !runs(strings.TrimSpace(string(pid))) }, longWait, tick,
-		"what it has started is killed, too")
+	requireKilled(t, began)
 	text := make([]byte, 7)
 	f, err := os.Open(d.device)
 	require.NoError(t, err)
@@ -246,11 +243,25 @@ func testInterruptedLate(t *testing.T, fsType, and string) {
 	}
 	s := deviceSpec(r.link("disk", r.disk("disk", diskFor[fsType])), fsType)
 	done := filepath.Join(r.dir, "done")
-	r.replacePrograms(map[string]string{"mkfs." + fsType: `"$0" "$@"` + and + ` && echo >` + done + `; exec sleep 100000`})
+	r.replacePrograms(map[string]string{"mkfs." + fsType: `"$0" "$@"` + and + ` && ` + writePID(done) + `; exec sleep 100000`})
 	require.ErrorIs(t, r.mountUntil(s, done), context.Canceled)
+	requireKilled(t, done)
 	r.restart(local.Config{})
 	r.mountFirst(s)
 	require.NoError(t, r.unmountDevice(s))
+}
+
+// writePID is a command of a shell that writes its process ID to a file, whole.
+func writePID(file string) string { return "echo $$ >" + file + ".new && mv " + file + ".new " + file }
+
+// requireKilled waits for the end of a process, of which a file has the ID: the device is locked until
+// then.
+func requireKilled(t *testing.T, pidFile string) {
+	t.Helper()
+	pid, err := os.ReadFile(pidFile)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return !runs(strings.TrimSpace(string(pid))) }, longWait, tick,
+		"processes that mkfs has started are killed, too")
 }
 
 // runs reports whether a process is still there, and not a zombie.
@@ -284,10 +295,11 @@ func TestFsckKilled(t *testing.T) {
 		return
 	}
 	began := filepath.Join(r.dir, "began")
-	r.replacePrograms(map[string]string{"fsck.ext4": "echo >" + began + "; exec sleep 100000"})
+	r.replacePrograms(map[string]string{"fsck.ext4": writePID(began) + "; exec sleep 100000"})
 	err := r.mountUntil(s, began)
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, volume.Uncertain, volume.KindOf(err))
+	requireKilled(t, began)
 	r.restart(local.Config{})
 	require.NoError(t, r.mountDevice(s))
 	require.NoError(t, r.unmountDevice(s))
