@@ -35,7 +35,7 @@ func TestManyWatchers(t *testing.T) {
 	for i := range pods {
 		create(i)
 	}
-	require.Equal(t, before, runtime.NumGoroutine())
+	require.LessOrEqual(t, runtime.NumGoroutine(), before)
 	used := heap() - memory
 	t.Logf("%d KiB of memory for each of %d pods, with its event in a watch", used/pods>>10, pods)
 	require.Less(t, used, uint64(200<<20))
