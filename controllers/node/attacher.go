@@ -70,6 +70,17 @@ type Attacher struct {
 
 var _ manager.AttachmentVerifier = (*Attacher)(nil)
 
+// An AttachmentReleaser is a plugin that keeps state for each volume that a controller has attached,
+// such as the watch of an [AttachmentReader], from the first WaitForAttach until the node has given up
+// the volume. [Attacher.Detach] calls it.
+type AttachmentReleaser interface {
+	// ReleaseAttached ends the state of a volume, also of one for which each WaitForAttach has
+	// failed, and of one without a WaitForAttach in this run of the program. volumeName is the result
+	// of GetVolumeName. No WaitForAttach for the volume is in progress, and a later one begins again.
+	// ReleaseAttached must not block.
+	ReleaseAttached(volumeName string)
+}
+
 // NewAttacher returns an Attacher. Attach waits at least until Run has read the node. The error for
 // an invalid configuration wraps a *field.Error.
 func NewAttacher(config AttacherConfig) (*Attacher, error) {
@@ -164,9 +175,16 @@ func (a *Attacher) waitForController(ctx context.Context, at manager.Attachment)
 	}
 }
 
-// Detach returns nil: the controller detaches the volume after node.status.volumesInUse no longer
-// names it, which Run writes. Until then a new Attach succeeds at once.
-func (a *Attacher) Detach(context.Context, manager.Attachment) error { return nil }
+// Detach calls ReleaseAttached of a plugin that is an [AttachmentReleaser], and returns nil. The
+// controller detaches the volume after node.status.volumesInUse no longer names it, which Run writes.
+// Until then a new Attach waits for nothing of the controller. Detach is idempotent and does not call
+// the API server.
+func (a *Attacher) Detach(_ context.Context, at manager.Attachment) error {
+	if plugin, ok := volume.As[AttachmentReleaser](at.Plugin); ok {
+		plugin.ReleaseAttached(at.Name)
+	}
+	return nil
+}
 
 // VolumesAreAttached implements manager.AttachmentVerifier by the last known state of
 // node.status.volumesAttached, and does not call the API server. An outage keeps that state. While

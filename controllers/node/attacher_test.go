@@ -807,6 +807,36 @@ func TestAttachOfOtherNode(t *testing.T) {
 	})
 }
 
+// A releasingPlugin records the names of released volumes.
+type releasingPlugin struct {
+	barePlugin
+	released []string
+}
+
+func (p *releasingPlugin) ReleaseAttached(name string) { p.released = append(p.released, name) }
+
+// A wrappingPlugin shows the plugin that it wraps.
+type wrappingPlugin struct{ volume.VolumePlugin }
+
+func (p wrappingPlugin) Unwrap() volume.VolumePlugin { return p.VolumePlugin }
+
+// TestDetachReleases: Detach informs a plugin that is an AttachmentReleaser, also a wrapped one, and
+// does not call the API server.
+func TestDetachReleases(t *testing.T) {
+	inAttachWorld(t, func(w *attachWorld) {
+		w.start()
+		w.server.ForgetCalls()
+		plugin, at := &releasingPlugin{}, attachmentOf("example.com/v")
+		require.NoError(t, w.Detach(t.Context(), at), "a plugin that is none")
+		at.Plugin, at.Name = wrappingPlugin{plugin}, "v"
+		require.NoError(t, w.Detach(t.Context(), at))
+		require.NoError(t, w.Detach(t.Context(), at), "again")
+		require.Equal(t, []string{"v", "v"}, plugin.released)
+		synctest.Wait()
+		require.Empty(t, w.server.Calls(apitest.Call{}))
+	})
+}
+
 // TestInvalidAttachers: an invalid configuration is refused with the name of the field.
 func TestInvalidAttachers(t *testing.T) {
 	cluster := apitest.NewServer(apitest.Config{}).Connect(agent)

@@ -150,7 +150,9 @@
 // node that is not older than its own writes, and in which volumesInUse names the volume as well: a
 // controller removes a volume from volumesAttached before it reads volumesInUse and detaches, so
 // that no volume is detached while it is mounted. [VolumeAttachments] waits for the
-// VolumeAttachment objects of CSI volumes, for a plugin, and returns the errors of their drivers.
+// VolumeAttachment objects of CSI volumes, for a plugin, and returns the errors of their drivers. Such
+// a plugin is an [AttachmentReleaser]: the Attacher reports the end of each attachment to the plugin,
+// which then calls ReleaseAttachment.
 //
 // While the API server does not respond, volumes stay attached by the last known state, attaches
 // wait, and the newest list of volumes in use is written after the outage. After a restart of the

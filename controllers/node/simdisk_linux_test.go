@@ -5,11 +5,8 @@ import (
 	"errors"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/volumekit/volumekit/controllers/node"
-	"github.com/volumekit/volumekit/manager"
 	"github.com/volumekit/volumekit/util/quantity"
 	"github.com/volumekit/volumekit/volume"
 	"github.com/volumekit/volumekit/volume/volumetest"
@@ -165,6 +162,13 @@ func (p simPlugin) NodeExpand(ctx context.Context, options volume.NodeResizeOpti
 	return disk.refusal == nil, disk.refusal
 }
 
+// ReleaseAttached ends the watch of the VolumeAttachment of a volume that the manager has given up.
+func (p simPlugin) ReleaseAttached(name string) {
+	if p.driver == simShared {
+		p.program.attachments.ReleaseAttachment(simShared, name)
+	}
+}
+
 func (p simPlugin) NewAttacher() (volume.Attacher, error) {
 	attacher, err := p.FakePlugin.NewAttacher()
 	return simAttacher{attacher, p}, err
@@ -215,18 +219,4 @@ func (m simDeviceMounter) MountDevice(ctx context.Context, spec *volume.Spec, pa
 	}
 	n.storage.Unlock()
 	return m.DeviceMounter.MountDevice(ctx, spec, path, args)
-}
-
-// A simReleaser is the attacher of a manager. It ends the watch of the VolumeAttachment of a volume
-// that the manager has given up.
-type simReleaser struct {
-	*node.Attacher
-	attachments *node.VolumeAttachments
-}
-
-func (r simReleaser) Detach(ctx context.Context, at manager.Attachment) error {
-	if strings.HasPrefix(string(at.Volume), simPluginName(simShared)) {
-		r.attachments.ReleaseAttachment(simShared, at.Name)
-	}
-	return r.Attacher.Detach(ctx, at)
 }

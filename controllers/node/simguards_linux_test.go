@@ -13,7 +13,6 @@ var simGuards = []testbed.Guard{
 	{"a finished or deleted pod with containers is present", "podstate.go", "case !hasContainers(p.last.UID):", "case true:"},
 	{"the manager sees a finished pod with containers as running", "podstate.go", "running.Status.Phase = v1.PodRunning", "running.Status.Phase = p.last.Status.Phase"},
 	{"a local pod that was deleted during a restart is present", "podstate.go", "if s.podState(pod.UID) == nil {", "if false {"},
-	{"the first list is awaited", "podstate.go", "for !synced() {", "for false {"},
 	{"a pod ends when another pod has its name", "podstate.go", "if before != nil && !(now != nil && now.UID == before.UID) && s.ownsUID(before) {", "if before != nil && now == nil {"},
 	{"a deleted pod without containers is forgotten", "podstate.go", "s.setPod(&podState{last: state.last, deleted: state.deleted})", "s.setPod(&podState{last: state.last})"},
 	{"changed content is reported", "content.go", "s.subscribers.reportContent(pods)", "_ = pods"},
@@ -36,6 +35,7 @@ var writerGuards = []testbed.Guard{
 	{"a change of the node wakes the attaches", "attacher.go", "\tclose(a.changed)\n", ""},
 	{"a VolumeAttachment without an effect is not attached", "attachmenterror.go", "case !object.Status.Attached:", "case false:"},
 	{"the watch of a released VolumeAttachment ends", "volumeattachment.go", "\tw.stop()\n", ""},
+	{"the plugin of a volume that was given up releases the volume", "attacher.go", "plugin.ReleaseAttached(at.Name)", "_ = plugin"},
 	{"the watch of a used VolumeAttachment lasts", "volumeattachment.go", "if w.waiters > 0 || w.isUsed {", "if w.waiters > 0 {"},
 	{"a state of the controller stays", "claimgrowth.go", ` || state != "" && !isNodeState(state) {`, " {"},
 	{"an expansion ends with its size", "claimgrowth.go", "return sizes.goal.Cmp(*g.size) <= 0\n", "return true\n"},
@@ -49,6 +49,7 @@ var writerGuards = []testbed.Guard{
 // tableGuards are those that tests of few steps find missing, see tableTests.
 var tableGuards = []testbed.Guard{
 	{"the first list is consistent", "source.go", "Consistent: true,", "Consistent: false,"},
+	{"the first list is awaited", "podstate.go", "for !synced() {", "for false {"},
 	{"HasContainers is called with the lock of the pods", "podstate.go", "\ts.mu.Lock()\n\tdefer s.mu.Unlock()\n\t// With mu: a pod that Pod returns after HasContainers has begun to return true stays present.\n\tstate.present = state.presentPod(s.config.HasContainers)\n",
 		"\tstate.present = state.presentPod(s.config.HasContainers)\n\ts.mu.Lock()\n\tdefer s.mu.Unlock()\n"},
 	{"the first state is reported after a failed read", "content.go", "if change.Replay && !missed {", "if change.Replay {"},
@@ -70,7 +71,8 @@ var tableGuards = []testbed.Guard{
 	{"a newer result is written, too", "claimstatus.go", "if current == nil || current.reports != reported.reports {", "if current == nil {"},
 }
 
-const tableTests = "^(TestFirstListIsConsistent|TestContainersStartDuringDeletion|TestUnread|TestMirrorPods|TestMirrorPodsShareNoUID|" +
+const tableTests = "^(TestFirstListIsConsistent|TestFirstListIsAwaited|TestContainersStartDuringDeletion|TestUnread|" +
+	"TestMirrorPods|TestMirrorPodsShareNoUID|" +
 	"TestNewestNode|TestAttachAfterOpenRemoval|TestAttachWaits|TestConflictWithKubelet|TestNotAttached|" +
 	"TestDecideStatus|TestClaimStatusOfRecreatedClaim|TestGrowthsAddUp|TestClaimStatus|TestResultDuringWrite)$"
 

@@ -272,7 +272,7 @@ func (n *simNode) start(cluster api.Cluster) {
 	n.sim.must(err)
 	p.manager, err = manager.New(manager.Config{
 		Plugins: plugins, Mounter: kernel, Pods: p.source, Claims: p.source, Refresh: simRefresh,
-		Events: n.recordEvent, Attacher: simReleaser{attacher, p.attachments}, ReportFirst: true,
+		Events: n.recordEvent, Attacher: attacher, ReportFirst: true,
 		ControllerExpands: true, Expansions: status.Report,
 	})
 	n.sim.must(err)

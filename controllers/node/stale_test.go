@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 	"github.com/volumekit/volumekit/controllers/apitest"
 	"github.com/volumekit/volumekit/controllers/node"
 	"github.com/volumekit/volumekit/volume"
+	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -35,6 +37,37 @@ func TestFirstListIsConsistent(t *testing.T) {
 		_, err = w.Pod(t.Context(), web.UID)
 		require.NoError(t, err)
 	})
+}
+
+// TestFirstListIsAwaited: the source has all pods of the first list at once, also if the source is
+// slow to apply the list.
+func TestFirstListIsAwaited(t *testing.T) {
+	w := newWorld(t)
+	const number = 20
+	var want []string
+	for i := range number {
+		name := fmt.Sprintf("pod-%02d", i)
+		w.put(inPhase(pod(name), v1.PodSucceeded))
+		want = append(want, name+" Running")
+	}
+	w.config.HasContainers = func(types.UID) bool {
+		time.Sleep(5 * time.Millisecond) // other goroutines proceed meanwhile
+		return true
+	}
+	var err error
+	w.Source, err = node.NewSource(w.config)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	w.cancelThis = cancel
+	defer w.stop()
+	w.ended.Go(func() { assert.NoError(t, w.Source.Run(ctx)) })
+	pods, err := w.Pods(t.Context())
+	require.NoError(t, err)
+	var got []string
+	for _, pod := range pods {
+		got = append(got, fmt.Sprint(pod.Name, " ", pod.Status.Phase))
+	}
+	require.Equal(t, want, got)
 }
 
 // TestContainersStartDuringDeletion: a pod that Pod returns after HasContainers has begun to return

@@ -26,6 +26,7 @@ type AttachmentReader interface {
 	// waits for; known is false for other volumes.
 	IsAttached(driver, handle string) (attached, known bool)
 	// ReleaseAttachment ends the interest in a volume, also in one for which all waits have failed.
+	// A plugin calls it in ReleaseAttached of [AttachmentReleaser].
 	ReleaseAttachment(driver, handle string)
 }
 
