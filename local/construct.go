@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path"
 	"strings"
 
@@ -83,7 +84,8 @@ func (p *Plugin) deviceOrigin(view *mount.View, mountPath string) (shared mount.
 	return mount.Info{}, "", false
 }
 
-// deviceSpec recovers a volume on a device: by the device's record, or by the mount table.
+// deviceSpec recovers a volume on a device: by the device's record, or by the mount table. A volume
+// that a kubelet has mounted has no record.
 func (p *Plugin) deviceSpec(volumeName, name string, at, shared mount.Info) (*volume.Spec, error) {
 	options := util.BindOptions(at.Flags, shared.Flags)
 	if shared.Flags&mount.ReadOnly != 0 {
@@ -93,6 +95,9 @@ func (p *Plugin) deviceSpec(volumeName, name string, at, shared mount.Info) (*vo
 	if err != nil || rec == nil {
 		path, ok := p.writtenPath(shared.Source)
 		if !ok {
+			path, ok = p.linkTo(shared.Source)
+		}
+		if !ok {
 			return nil, volume.AsUncertain(fmt.Errorf("%s: %w", at.Mountpoint, errors.Join(errNoOrigin, err)))
 		}
 		rec = &record{Path: path, FSType: shared.FSType}
@@ -101,6 +106,25 @@ func (p *Plugin) deviceSpec(volumeName, name string, at, shared mount.Info) (*vo
 	spec.PersistentVolume.UID = rec.UID
 	spec.PersistentVolume.Spec.Local.FSType = &rec.FSType
 	return spec, nil
+}
+
+// linkTo returns the path, as written in a persistent volume, of a link in Config.DeviceLinks that
+// leads to a device node; of several links the first by name. A mount program replaces a link by its
+// target, so that the mount table has the node alone.
+func (p *Plugin) linkTo(node string) (written string, ok bool) {
+	for _, r := range p.roots {
+		if !r.links {
+			continue
+		}
+		entries, _ := os.ReadDir(r.resolved) // an unreadable directory has no link that leads to the node
+		for _, entry := range entries {
+			end, k, err := p.follow(location{path: path.Join(r.resolved, entry.Name())})
+			if err == nil && k == kindDevice && end == node {
+				return path.Join(r.declared, entry.Name()), true
+			}
+		}
+	}
+	return "", false
 }
 
 func specFor(name, path string, options []string, readOnly bool) *volume.Spec {

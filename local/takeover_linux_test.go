@@ -40,6 +40,9 @@ func TestDeviceOfKubelet(t *testing.T) {
 		require.Zero(t, before[path].Mount.Flags)
 	}
 
+	found, err := r.plugin.ConstructVolumeSpec(t.Context(), s.Name(), pod)
+	require.NoError(t, err)
+	require.Equal(t, s.PersistentVolume.Spec.Local, found.Spec.PersistentVolume.Spec.Local, "the mount table has the node, and not the link")
 	for range 2 {
 		require.NoError(t, r.mountDevice(s))
 		at, err := r.setUp(s, "uid", volume.MounterArgs{})

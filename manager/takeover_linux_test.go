@@ -2,6 +2,7 @@ package manager_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -32,6 +33,7 @@ type successor struct {
 
 func newSuccessor(t testing.TB, dir string) *successor {
 	t.Helper()
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "links"), 0o755))
 	s := &successor{realNode: &realNode{dir: dir, source: manager.NewMemorySource()}, TB: t}
 	s.kernel = mount.New(mount.Config{})
 	t.Cleanup(func() { require.NoError(t, s.kernel.Close()) })
@@ -70,7 +72,9 @@ func (s *successor) restart() {
 	files := s.getter.Config()
 	files.Mounter = s.kernel
 	plugins, err := volume.NewVolumePluginMgr(s.TB.Context(), host,
-		local.New(local.Config{Mounter: s.kernel, Roots: []string{filepath.Join(s.dir, "disks")}}),
+		local.New(local.Config{
+			Mounter: s.kernel, Roots: []string{filepath.Join(s.dir, "disks")}, DeviceLinks: []string{filepath.Join(s.dir, "links")},
+		}),
 		hostpath.New(hostpath.Config{Mounter: s.kernel, Roots: []string{filepath.Join(s.dir, "hostname")}, InPlace: true}),
 		emptydir.New(emptydir.Config{Mounter: s.kernel, NoteFiles: true}),
 		content.NewConfigMap(files), content.NewSecret(files), content.NewDownwardAPI(files), content.NewProjected(files),
@@ -103,7 +107,7 @@ func (s *successor) requireTakenOver(before map[string]mount.Info) {
 	require.Len(s.TB, now, len(before))
 	for path, was := range before {
 		is := now[path]
-		if strings.Contains(path, "/volumes/") {
+		if strings.Contains(path, "/volumes/") || strings.Contains(path, "/local-volume/mounts/") {
 			added := mount.NoSUID | mount.NoDev
 			if strings.HasSuffix(path, "/pv-b") {
 				added |= mount.ReadOnly
@@ -278,4 +282,81 @@ func TestTakeOverOfCSI(t *testing.T) {
 	left, err := os.ReadDir(tree.pod() + "/volumes")
 	require.NoError(t, err)
 	require.Equal(t, []string{"kubernetes.io~csi"}, namesOf(left))
+}
+
+// TestTakeOverOfDevice: the manager takes over a device that a kubelet has mounted for a local
+// volume by a link, with its mount in the pod. It tears both down, also if the pod was deleted while no
+// manager ran, or gives them back and keeps nothing of them once a kubelet has unmounted them.
+func TestTakeOverOfDevice(t *testing.T) {
+	for _, end := range []string{deviceTornDown, devicePodGone, deviceGivenBack} {
+		t.Run(end, func(t *testing.T) {
+			if mounttest.RootNamespace(t) {
+				testTakeOverOfDevice(t, end)
+			}
+		})
+	}
+}
+
+// Ends of testTakeOverOfDevice.
+const deviceTornDown, devicePodGone, deviceGivenBack = "torn down", "torn down after its pod", "given back"
+
+func testTakeOverOfDevice(t *testing.T, end string) {
+	mkfs, err := exec.LookPath("mkfs.ext4")
+	if err != nil {
+		mounttest.SkipWithout(t, "ext4", err)
+	}
+	dir := newKubeletDir(t)
+	device := loopDevice(t, dir)
+	require.NoError(t, exec.Command(mkfs, "-q", device).Run())
+	for _, name := range []string{"disks", "hostname", "links"} {
+		require.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o755))
+	}
+	require.NoError(t, os.Symlink(device, dir+"/links/device"))
+	tree := kubeletTree{TB: t, dir: dir, uid: "0a1b2c3d"}
+	global, target := filepath.Join(dir, "root/plugins/kubernetes.io/local-volume/mounts/pv-disk"), tree.volume("local-volume", "pv-disk")
+	tree.mkdir(global, 0o750, 0)
+	tree.mkdir(target, 0o750, 0)
+	tree.mount(device, global, "ext4", 0, "")
+	tree.mount(global, target, "", syscall.MS_BIND, "")
+
+	s := newSuccessor(t, dir)
+	s.setClaim("disk", v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: dir + "/links/device"}})
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "of-device", UID: tree.uid}}
+	pod.Spec.Volumes = []v1.Volume{byClaim("disk", "claim-disk")}
+	pod.Spec.Containers = []v1.Container{{Name: "c", VolumeMounts: []v1.VolumeMount{{Name: "disk", MountPath: "/disk"}}}}
+	before := s.mounts()
+	require.Len(t, before, 2)
+	s.source.SetPod(pod)
+	for range 2 {
+		stop := s.run(t.Context())
+		require.NoError(t, s.up(t.Context(), pod))
+		s.requireTakenOver(before)
+		require.Empty(t, s.manager.State().Leftovers)
+		require.NoError(t, stop())
+		s.restart()
+	}
+	if end == deviceGivenBack {
+		for _, dir := range []string{target, global} {
+			require.NoError(t, syscall.Unmount(dir, 0))
+			require.NoError(t, os.Remove(dir))
+		}
+	}
+	if end != deviceTornDown {
+		s.source.RemovePod(pod.UID)
+	}
+	stop := s.run(t.Context())
+	if end == deviceTornDown {
+		require.NoError(t, s.up(t.Context(), pod))
+	}
+	require.NoError(t, s.down(t.Context(), pod))
+	require.Eventually(t, func() bool {
+		state := s.manager.State()
+		return state.Populated && len(state.Volumes) == 0
+	}, time.Minute, time.Millisecond)
+	require.Empty(t, s.manager.State().Leftovers)
+	require.NoError(t, stop())
+	require.Empty(t, s.mounts())
+	require.NoDirExists(t, target)
+	require.NoDirExists(t, global)
+	requireFree(t, device)
 }
