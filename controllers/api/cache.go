@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -57,7 +58,9 @@ type Cache[O Object] struct {
 	shared   bool
 	verified atomic.Bool // the objects of the shared informer are known to be of type O
 	// bind makes the lists and watches of the informer end with a context: an informer passes none.
-	bind   func(context.Context)
+	bind func(context.Context)
+	// served is closed after the first list or watch that succeeds. Nil for a shared informer.
+	served <-chan struct{}
 	ran    atomic.Bool
 	resync time.Duration
 	logger *slog.Logger
@@ -73,8 +76,9 @@ const resyncCheck = 24 * time.Hour
 // does not change the managed fields.
 func NewCache[O Object, L List](reader Reader[O, L], config CacheConfig) *Cache[O] {
 	c := &Cache[O]{resync: config.Resync, logger: cmp.Or(config.Logger, slog.New(slog.DiscardHandler))}
-	s := &source[O, L]{reader: reader, config: config}
-	c.bind = s.bind
+	served := make(chan struct{})
+	s := &source[O, L]{reader: reader, config: config, markServed: sync.OnceFunc(func() { close(served) })}
+	c.bind, c.served = s.bind, served
 	c.informer = cache.NewSharedIndexInformerWithOptions(s, newObject[O](),
 		cache.SharedIndexInformerOptions{ResyncPeriod: cmp.Or(config.Resync, resyncCheck), Indexers: cache.Indexers{}})
 	// Both calls fail for a started informer only.
@@ -138,12 +142,30 @@ func (c *Cache[O]) checkType() error {
 const syncPoll = 10 * time.Millisecond
 
 // WaitForSync returns nil once the cache has listed all objects, or the cause of ctx if ctx ends
-// first. It fails for an informer with objects of another type than O, see [CacheOf].
+// first. It fails for an informer with objects of another type than O, see [CacheOf]. While the API
+// server is unavailable the wait costs no processor time.
 func (c *Cache[O]) WaitForSync(ctx context.Context) error {
+	if err := c.waitUntilServed(ctx); err != nil {
+		return err
+	}
 	if err := waitUntil(ctx, c.informer.HasSynced); err != nil {
 		return err
 	}
 	return c.checkType()
+}
+
+// waitUntilServed waits for the first answer of the API server. It returns the cause of ctx if ctx ends
+// first. The informer of an embedder does not report the answer: then waitUntilServed returns at once.
+func (c *Cache[O]) waitUntilServed(ctx context.Context) error {
+	if c.served == nil || c.informer.HasSynced() {
+		return nil
+	}
+	select {
+	case <-c.served:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // waitUntil polls done until it returns true, and returns the cause of ctx if ctx ends first.
@@ -229,6 +251,8 @@ type source[O Object, L List] struct {
 	config CacheConfig
 	list   func(metav1.ListOptions) (L, error)
 	watch  func(metav1.ListOptions) (watch.Interface, error)
+	// markServed is called after each list and watch that succeeds.
+	markServed func()
 }
 
 // bind makes lists and watches end with ctx.
@@ -246,12 +270,17 @@ func (s *source[O, L]) List(options metav1.ListOptions) (runtime.Object, error) 
 	if err != nil {
 		return nil, err // and not a nil pointer in an interface
 	}
+	s.markServed()
 	return list, nil
 }
 
 func (s *source[O, L]) Watch(options metav1.ListOptions) (watch.Interface, error) {
 	s.choose(&options)
-	return s.watch(options)
+	w, err := s.watch(options)
+	if err == nil {
+		s.markServed() // a watch with the first objects replaces the list
+	}
+	return w, err
 }
 
 // IsWatchListSemanticsUnSupported reports to client-go v0.35 and later whether watches of the

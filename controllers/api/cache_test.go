@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/controllers/apitest"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -214,5 +215,30 @@ func TestWaitForSyncEndsWithItsContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		require.ErrorIs(t, c.WaitForSync(ctx), context.DeadlineExceeded)
+	})
+}
+
+// TestWaitWithoutServer: a cache waits for an API server that is unavailable without a timer of its own.
+func TestWaitWithoutServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := apitest.NewServer(apitest.Config{})
+		end := server.StartOutage("")
+		c := api.NewCache(server.Connect("program").PersistentVolumeClaims(""), api.CacheConfig{})
+		queries := api.CountSyncQueries(c)
+		ended := make(chan error, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { ended <- c.Run(ctx) }()
+		synced := make(chan error, 1)
+		go func() { synced <- c.WaitForSync(ctx) }()
+		gone, cancelWait := context.WithTimeout(ctx, time.Minute)
+		defer cancelWait()
+		require.ErrorIs(t, c.WaitForSync(gone), context.DeadlineExceeded)
+		time.Sleep(24 * time.Hour)
+		require.LessOrEqual(t, queries.Load(), int64(2), "one for each call")
+		end()
+		require.NoError(t, <-synced)
+		require.NoError(t, c.WaitForSync(gone), "has synced")
+		cancel()
+		require.NoError(t, <-ended)
 	})
 }

@@ -125,14 +125,18 @@ func (s *Source) storePod(state *podState) (before *v1.Pod) {
 	return before
 }
 
-// syncPoll is the period of the check whether the first list of pods is complete. Caches do not
-// report its completion.
+// syncPoll is the period of the check whether the source has received the first list of pods. Caches do
+// not report this moment.
 const syncPoll = 10 * time.Millisecond
 
 // waitForPods waits for the first list of pods, adds the local pods that are not in the list as
 // deleted pods, and makes the source ready. It returns early if ctx ends, and an error if the cache has
 // objects of another type.
 func (s *Source) waitForPods(ctx context.Context, pods *api.Cache[*v1.Pod], synced func() bool) error {
+	// An informer of another type would make a node without pods, whose volumes are torn down.
+	if err := pods.WaitForSync(ctx); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("node: Config.Pods: %w", err)
+	}
 	ticker := time.NewTicker(syncPoll)
 	defer ticker.Stop()
 	for !synced() {
@@ -141,10 +145,6 @@ func (s *Source) waitForPods(ctx context.Context, pods *api.Cache[*v1.Pod], sync
 			return nil
 		case <-ticker.C:
 		}
-	}
-	// An informer of another type would make a node without pods, whose volumes are torn down.
-	if err := pods.WaitForSync(ctx); err != nil && ctx.Err() == nil {
-		return fmt.Errorf("node: Config.Pods: %w", err)
 	}
 	s.updating.Lock()
 	defer s.updating.Unlock()
