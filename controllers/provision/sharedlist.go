@@ -17,26 +17,49 @@ type sharedLists[T any] struct {
 
 // A sharedList is one list for several callers.
 type sharedList[T any] struct {
-	done   chan struct{} // closed when result and err are set
+	done   chan struct{} // closed when the other fields are set
 	result T
 	err    error
+	// isAbandoned: the context of the caller that had to read the list has ended.
+	isAbandoned bool
 }
 
-// get returns a list of a namespace that is not older than the call. It returns the error of the API
-// server, or of the ctx of the caller that reads the list.
+// get returns a list of a namespace that is not older than the call, or the error of the API server. It
+// returns the cause of ctx if ctx ends first.
 func (s *sharedLists[T]) get(ctx context.Context, namespace string) (T, error) {
-	list, isFirst := s.join(namespace)
-	if isFirst {
-		before := s.begin(namespace, list)
-		for before != nil {
-			<-before.done
-			before = s.begin(namespace, list)
+	for {
+		list, isFirst := s.join(namespace)
+		if isFirst {
+			s.fill(ctx, namespace, list)
+			return list.result, list.err
 		}
-		list.result, list.err = s.read(ctx, namespace)
-		s.end(namespace, list)
+		select {
+		case <-list.done:
+		case <-ctx.Done():
+			var none T
+			return none, context.Cause(ctx)
+		}
+		if !list.isAbandoned {
+			return list.result, list.err
+		}
 	}
-	<-list.done
-	return list.result, list.err
+}
+
+// fill reads a list after the end of the list that runs. It abandons the list if ctx ends: the other
+// callers begin another one.
+func (s *sharedLists[T]) fill(ctx context.Context, namespace string, list *sharedList[T]) {
+	for before := s.begin(namespace, list); before != nil; before = s.begin(namespace, list) {
+		select {
+		case <-before.done:
+		case <-ctx.Done():
+			list.err, list.isAbandoned = context.Cause(ctx), true
+			s.end(s.next, namespace, list)
+			return
+		}
+	}
+	list.result, list.err = s.read(ctx, namespace)
+	list.isAbandoned = ctx.Err() != nil
+	s.end(s.current, namespace, list)
 }
 
 // join returns the next list of a namespace. isFirst is true for the caller that has to read it.
@@ -65,9 +88,10 @@ func (s *sharedLists[T]) begin(namespace string, list *sharedList[T]) (before *s
 	return before
 }
 
-func (s *sharedLists[T]) end(namespace string, list *sharedList[T]) {
+// end removes a list from lists, which are s.current or s.next, and passes it to its callers.
+func (s *sharedLists[T]) end(lists map[string]*sharedList[T], namespace string, list *sharedList[T]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.current, namespace)
+	delete(lists, namespace)
 	close(list.done)
 }

@@ -62,3 +62,56 @@ func TestSharedLists(t *testing.T) {
 		require.Equal(t, 3, <-results, "no result is kept")
 	})
 }
+
+// TestSharedListEnds: a caller whose context ends returns at once, and the other callers receive a list
+// all the same.
+func TestSharedListEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		proceed := make(chan int)
+		s := sharedLists[int]{read: func(ctx context.Context, _ string) (int, error) {
+			select {
+			case n := <-proceed:
+				return n, nil
+			case <-ctx.Done():
+				return 0, ctx.Err()
+			}
+		}}
+		type result struct {
+			n   int
+			err error
+		}
+		get := func() (end func(error), results chan result) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			results = make(chan result, 1)
+			go func() {
+				n, err := s.get(ctx, "a")
+				results <- result{n, err}
+			}()
+			synctest.Wait()
+			return cancel, results
+		}
+		_, reader := get()
+		endSecond, second := get() // has to read the next list
+		_, third := get()
+		endFourth, fourth := get()
+		gone := errors.New("gone")
+		endFourth(gone)
+		require.Equal(t, result{0, gone}, <-fourth, "waits for the list of another caller")
+		endSecond(gone)
+		require.Equal(t, result{0, gone}, <-second, "waits for the end of the list that runs")
+		synctest.Wait()
+		proceed <- 1
+		require.Equal(t, result{1, nil}, <-reader)
+		synctest.Wait()
+		endFifth, fifth := get() // reads the list after that of the third one
+		proceed <- 2
+		require.Equal(t, result{2, nil}, <-third)
+		synctest.Wait()
+		endSixth, sixth := get()
+		endFifth(gone)
+		require.ErrorIs(t, (<-fifth).err, context.Canceled, "reads")
+		proceed <- 3
+		require.Equal(t, result{3, nil}, <-sixth)
+		endSixth(nil)
+	})
+}
