@@ -49,6 +49,9 @@ func (c client[T, O, L]) of(verb Verb, name string, subresources ...string) Call
 func (c client[T, O, L]) ofSelection(verb Verb, options metav1.ListOptions) Call {
 	call := c.of(verb, "")
 	call.FieldSelector, call.LabelSelector = options.FieldSelector, options.LabelSelector
+	if options.FieldSelector == "" {
+		return call
+	}
 	if selector, err := fields.ParseSelector(options.FieldSelector); err == nil {
 		call.Name, _ = selector.RequiresExactMatch(metav1.ObjectNameField)
 	}

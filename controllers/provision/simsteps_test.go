@@ -156,8 +156,10 @@ func (s *simulation) unprotectClaim(name string) {
 func (s *simulation) bindVolumes() {
 	s.log("bind")
 	s.tolerate(bindAll(s.ctx, s.cluster))
+	pods := s.pods()
 	for _, claim := range s.claims() {
-		if !slices.ContainsFunc(s.pods(), func(pod v1.Pod) bool { return claimOf(pod) == claim.Name }) {
+		isUsed := slices.ContainsFunc(pods, func(pod v1.Pod) bool { return claimOf(pod) == claim.Name })
+		if !isUsed && claim.DeletionTimestamp != nil {
 			s.unprotectClaim(claim.Name)
 		}
 	}
