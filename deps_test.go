@@ -216,7 +216,7 @@ var house = []room{
 	{"controllers/internal/workers", nil, []string{apimachinery, clientGo + "util/workqueue/"}},
 	{"controllers/metrics", []string{"manager"}, []string{apimachinery, "github.com/prometheus/client_golang/"}},
 	{"controllers/node", []string{"controllers/api", "controllers/internal/workers", "manager", "volume", "util/keylock", "util/quantity", "internal/brief", "internal/oneline"}, []string{api, apimachinery}},
-	{"controllers/provision", []string{"controllers/api", "controllers/internal/workers", "manager", "volume", "util", "internal/brief", "internal/oneline"}, []string{api, apimachinery}},
+	{"controllers/provision", []string{"controllers/api", "controllers/internal/workers", "manager", "volume", "util", "util/quantity", "internal/brief", "internal/oneline"}, []string{api, apimachinery}},
 	{"controllers/kubeclient", []string{"controllers/api", "manager"}, []string{api, apimachinery, clientGo}},
 	{"controllers/bench", []string{"*", "*/*", "controllers/internal/apicalls"}, []string{""}},
 	{"controllers/examples/*", []string{"*", "*/*"}, []string{""}},

@@ -9,6 +9,7 @@ import (
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -283,4 +284,28 @@ func TestAllowedTopologies(t *testing.T) {
 	require.True(t, isAllowed(&storagev1.StorageClass{AllowedTopologies: []v1.TopologySelectorTerm{zone("a"), zone("b", "c")}}, node))
 	require.False(t, isAllowed(&storagev1.StorageClass{AllowedTopologies: []v1.TopologySelectorTerm{zone("a")}}, node))
 	require.False(t, isAllowed(&storagev1.StorageClass{AllowedTopologies: []v1.TopologySelectorTerm{zone("b")}}, &v1.Node{}))
+}
+
+// TestCheckRequest: API servers refuse most of these claims, but a controller does not rely on it.
+func TestCheckRequest(t *testing.T) {
+	for size, want := range map[string]string{
+		"":        `spec.resources.requests[storage]: Required value`,
+		"0":       `spec.resources.requests[storage]: Invalid value: "0": must be greater than zero`,
+		"-1Gi":    `spec.resources.requests[storage]: Invalid value: "-1Gi": must be greater than zero`,
+		"100E":    `spec.resources.requests[storage]: Invalid value: "100E": too large`,
+		"1e99999": `spec.resources.requests[storage]: Invalid value: "1e99999": too large`,
+		"1m":      "", "1": "", "1Ei": "",
+	} {
+		claim := &v1.PersistentVolumeClaim{}
+		if size != "" {
+			claim.Spec.Resources.Requests = v1.ResourceList{v1.ResourceStorage: resource.MustParse(size)}
+		}
+		err := checkRequest(claim)
+		if want == "" {
+			require.NoError(t, err, size)
+			continue
+		}
+		require.ErrorContains(t, err, want)
+		require.ErrorIs(t, err, volume.ErrInfeasible)
+	}
 }

@@ -4,12 +4,15 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/volumekit/volumekit/internal/brief"
+	"github.com/volumekit/volumekit/util/quantity"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // optionsFor returns the options of the next call of Provision for a claim. While storage is possible
@@ -42,6 +45,9 @@ func (c *Controller) checkOptions(ctx context.Context, v claimView, o Options) e
 	if problems := validation.NameIsDNSSubdomain(o.PVName, false); len(problems) > 0 {
 		return fmt.Errorf("volume name %.128q: %s: %w", o.PVName, problems[0], volume.ErrInfeasible)
 	}
+	if err := checkRequest(o.PVC); err != nil {
+		return err
+	}
 	if v.isNameTaken() {
 		return fmt.Errorf("persistent volume %q belongs to another claim", o.PVName)
 	}
@@ -60,6 +66,28 @@ func (c *Controller) checkOptions(ctx context.Context, v claimView, o Options) e
 	return nil
 }
 
+// checkRequest returns an error for a claim without a size, and for one whose size no storage has.
+func checkRequest(claim *v1.PersistentVolumeClaim) error {
+	path := field.NewPath("spec", "resources", "requests").Key(string(v1.ResourceStorage))
+	size, ok := claim.Spec.Resources.Requests[v1.ResourceStorage]
+	if !ok {
+		return fmt.Errorf("%w: %w", field.Required(path, "the size of the volume"), volume.ErrInfeasible)
+	}
+	if err := quantity.Check(&size); err != nil {
+		return invalid(path, quantity.Text(&size), err.Error(), volume.ErrInfeasible)
+	}
+	if size.Sign() <= 0 {
+		return invalid(path, size.String(), "must be greater than zero", volume.ErrInfeasible)
+	}
+	return nil
+}
+
+// invalid returns the error for a field of an object, with the beginning of the field's value. It wraps
+// kind.
+func invalid(path *field.Path, value, problem string, kind error) error {
+	return fmt.Errorf("%w: %w", field.Invalid(path, brief.Name(value), problem), kind)
+}
+
 // readNode returns the selected node of a claim whose class waits for a consumer, and nil for other
 // classes. A missing node is an error that wraps volume.ErrReschedule, or with mustFind a node with a
 // name alone.
@@ -67,6 +95,10 @@ func (c *Controller) readNode(ctx context.Context, claim *v1.PersistentVolumeCla
 	name := selectedNode(claim)
 	if name == "" || !waitsForConsumer(class) {
 		return nil, nil
+	}
+	if problems := validation.NameIsDNSSubdomain(name, false); len(problems) > 0 && !mustFind {
+		path := field.NewPath("metadata", "annotations").Key(SelectedNodeAnnotation)
+		return &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, invalid(path, name, problems[0], volume.ErrReschedule)
 	}
 	node, err := c.config.Cluster.Nodes().Get(ctx, name, metav1.GetOptions{})
 	switch {
@@ -89,6 +121,9 @@ func (c *Controller) readAttributes(ctx context.Context, claim *v1.PersistentVol
 		return volume.VolumeAttributesClass{}, nil
 	}
 	attributes := volume.VolumeAttributesClass{Name: *claim.Spec.VolumeAttributesClassName}
+	if problems := validation.NameIsDNSSubdomain(attributes.Name, false); len(problems) > 0 && !mustFind {
+		return attributes, invalid(field.NewPath("spec", "volumeAttributesClassName"), attributes.Name, problems[0], volume.ErrInfeasible)
+	}
 	class, err := c.config.Cluster.VolumeAttributesClasses().Get(ctx, attributes.Name, metav1.GetOptions{})
 	switch {
 	case err == nil:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 )
@@ -61,27 +62,28 @@ func kindOf(err error) volume.ErrorKind {
 // isIgnored reports whether another provisioner is responsible.
 func isIgnored(err error) bool { return errors.As(err, new(*volume.IgnoredError)) }
 
-// callProvision calls Provision. A panic, and a result without a volume, are uncertain errors.
+// callProvision calls Provision. A panic, and a result without a volume, are uncertain errors. The text
+// of an error is short, whatever names and values it repeats.
 func callProvision(ctx context.Context, p Provisioner, options Options) (pv *v1.PersistentVolume, err error) {
 	defer recoverAsUncertain(&err)
 	pv, err = p.Provision(ctx, options)
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, brief.Of(err)
 	case pv == nil:
 		return nil, volume.AsUncertain(errors.New("Provision returned neither a volume nor an error"))
 	}
 	return pv, nil
 }
 
-// callDelete calls Delete. A panic is an uncertain error.
+// callDelete calls Delete. A panic is an uncertain error. The text of an error is short.
 func callDelete(ctx context.Context, p Provisioner, pv *v1.PersistentVolume) (err error) {
 	defer recoverAsUncertain(&err)
-	return p.Delete(ctx, pv.DeepCopy())
+	return brief.Of(p.Delete(ctx, pv.DeepCopy()))
 }
 
 func recoverAsUncertain(err *error) {
 	if r := recover(); r != nil {
-		*err = volume.AsUncertain(fmt.Errorf("panic: %v", r))
+		*err = volume.AsUncertain(fmt.Errorf("panic: %s", brief.Text(fmt.Sprint(r))))
 	}
 }

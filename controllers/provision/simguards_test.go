@@ -14,7 +14,7 @@ var simGuards = []testbed.Guard{
 	{"possible storage is called again for a claim in deletion", "claim.go", "case a.storage == storagePossible:", "case a.storage == storagePossible && v.role == ready:"},
 	{"an ended context leaves the outcome open", "provisioner.go", "if isContext && !errors.Is(err, volume.ErrTransient) {", "if isContext && false {"},
 	{"a transient error proves nothing of earlier calls", "claimattempt.go", "case volume.Transient: // as before the call", "case volume.Transient:\n\t\ta.storage, a.options = storageAbsent, nil"},
-	{"a panic leaves the outcome open", "provisioner.go", `*err = volume.AsUncertain(fmt.Errorf("panic: %v", r))`, `*err = fmt.Errorf("panic: %v", r)`},
+	{"a panic leaves the outcome open", "provisioner.go", "*err = volume.AsUncertain(", "*err = errors.Join("},
 	{"the volume is read from the API server before a deletion", "volumehandler.go", "live, err := c.volumes.Live(ctx, api.KeyOf(pv))", "live, err := c.volumes.Get(ctx, api.KeyOf(pv))"},
 	{"users are read before a deletion", "volumehandler.go", "return c.users.check(ctx, pv, claim)", "return nil"},
 	{"only the policy Delete deletes", "volume.go", "case pv.Spec.PersistentVolumeReclaimPolicy != v1.PersistentVolumeReclaimDelete:", "case false:"},

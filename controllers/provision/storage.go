@@ -7,6 +7,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -75,7 +76,7 @@ func (c *Controller) storeVolume(ctx context.Context, v claimView, a *claimAttem
 		c.reportProvisioned(a)
 		return nil
 	case isRefusal(err):
-		a.refusal = fmt.Errorf("store volume %q: %w", a.described.Name, err)
+		a.refusal = fmt.Errorf("store volume %q: %w", a.described.Name, brief.Of(err))
 		return nil
 	case !apierrors.IsAlreadyExists(err):
 		return fmt.Errorf("store volume %q: %w", a.described.Name, err)
