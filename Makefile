@@ -144,7 +144,7 @@ node:
 	$(GO) run ./internal/kubeserver/cmd/fetchkube -node internal/kubeserver/build
 
 test-kubelet: node
-	VOLUMEKIT_LONG=1 VOLUMEKIT_REQUIRE=root,kube,kubelet $(GO) test -count=1 -timeout 20m -run '^TestKubelet' ./controllers/node
+	VOLUMEKIT_LONG=1 VOLUMEKIT_REQUIRE=root,loop,ext4,kube,kubelet $(GO) test -count=1 -timeout 20m -run '^TestKubelet' ./controllers/node
 
 guests: kernels
 	$(GO) build -o bin/ ./internal/kerneltest/cmd/umlrun ./internal/kerneltest/cmd/oneach

@@ -60,10 +60,10 @@
 // # Volumes of a kubelet
 //
 // The mounts of a kubelet are at the same paths, those of disks too. SetUp and MountDevice accept
-// them and add nosuid and nodev (see util/podvolume); owners do not change then. Such a
-// device has no record: after a restart ConstructVolumeSpec finds the volume's path by the mounted
-// device, which is in a root, or to which a link in [Config.DeviceLinks] leads. Raw devices that a
-// kubelet has mapped stay mapped and held until the kubelet unmaps them.
+// them and add nosuid and nodev (see util/podvolume); owners do not change then. A kubelet writes no
+// record: after a restart ConstructVolumeSpec returns the path of the mounted device if the device is
+// in a root, or the path of a link to the device in [Config.DeviceLinks]. Raw devices that a kubelet
+// has mapped stay mapped and held until the kubelet unmaps them.
 //
 // Sizes and SELinux labels are not managed: a SetUp with DesiredSize or SELinuxLabel is
 // refused with an error that wraps volume.ErrNotSupported, and nothing changes.

@@ -177,8 +177,8 @@ func (a *Attacher) waitForController(ctx context.Context, at manager.Attachment)
 
 // Detach calls ReleaseAttached of a plugin that is an [AttachmentReleaser], and returns nil. The
 // controller detaches the volume after node.status.volumesInUse no longer names it, which Run writes.
-// Until then a new Attach waits for nothing of the controller. Detach is idempotent and does not call
-// the API server.
+// Until then a new Attach finds the volume attached. Detach is idempotent and does not call the API
+// server.
 func (a *Attacher) Detach(_ context.Context, at manager.Attachment) error {
 	if plugin, ok := volume.As[AttachmentReleaser](at.Plugin); ok {
 		plugin.ReleaseAttached(at.Name)

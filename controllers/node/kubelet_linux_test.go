@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -20,6 +21,8 @@ import (
 	"github.com/volumekit/volumekit/local"
 	"github.com/volumekit/volumekit/manager"
 	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/util/loop"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,7 +30,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 )
 
 // A kubeletNode is a real node, with clients of its API server.
@@ -36,7 +38,8 @@ type kubeletNode struct {
 	*kubeserver.Node
 	clientset *kubernetes.Clientset
 	kernel    *mount.Mounter
-	disks     string // the directory of the local volume
+	disks     string // the directory of the local volumes
+	links     string // the directory of the link "disk" to a device
 }
 
 // await waits until a condition holds.
@@ -49,33 +52,44 @@ func (n *kubeletNode) await(what string, holds func() bool) {
 	}
 }
 
-// createObjects creates the volumes of the pod, and the pod.
-func (n *kubeletNode) createObjects() *v1.Pod {
+// createObjects creates what the volumes of the pods need.
+func (n *kubeletNode) createObjects() {
 	n.Helper()
 	ctx, core := n.Context(), n.clientset.CoreV1()
 	_, err := core.Namespaces().Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}}, metav1.CreateOptions{})
+	require.NoError(n, err)
+	_, err = core.ServiceAccounts("ns").Create(ctx, &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{})
 	require.NoError(n, err)
 	_, err = core.ConfigMaps("ns").Create(ctx, configMap("cm", "1"), metav1.CreateOptions{})
 	require.NoError(n, err)
 	_, err = core.Secrets("ns").Create(ctx, &v1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "sec"}, StringData: map[string]string{"pw": "hidden"}}, metav1.CreateOptions{})
 	require.NoError(n, err)
+	for _, name := range []string{"a", "b", "late"} {
+		n.createClaim(name, filepath.Join(n.disks, name))
+	}
+	n.createClaim("disk", n.links+"/disk")
+}
 
+// createClaim creates a claim, "claim-" and the name, with its local volume, "pv-" and the name.
+func (n *kubeletNode) createClaim(name, path string) {
+	n.Helper()
+	ctx, core := n.Context(), n.clientset.CoreV1()
 	size := v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}
 	modes := []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}
 	class := "manual"
 	claim, err := core.PersistentVolumeClaims("ns").Create(ctx, &v1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: "claim-a"},
+		ObjectMeta: metav1.ObjectMeta{Name: "claim-" + name},
 		Spec: v1.PersistentVolumeClaimSpec{
-			AccessModes: modes, StorageClassName: &class, VolumeName: "pv-a", Resources: v1.VolumeResourceRequirements{Requests: size},
+			AccessModes: modes, StorageClassName: &class, VolumeName: "pv-" + name, Resources: v1.VolumeResourceRequirements{Requests: size},
 		},
 	}, metav1.CreateOptions{})
 	require.NoError(n, err)
 	pv, err := core.PersistentVolumes().Create(ctx, &v1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: "pv-a"},
+		ObjectMeta: metav1.ObjectMeta{Name: "pv-" + name},
 		Spec: v1.PersistentVolumeSpec{
 			Capacity: size, AccessModes: modes, StorageClassName: class,
-			PersistentVolumeSource: v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: n.disks + "/a"}},
-			ClaimRef:               &v1.ObjectReference{Namespace: "ns", Name: "claim-a", UID: claim.UID},
+			PersistentVolumeSource: v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: path}},
+			ClaimRef:               &v1.ObjectReference{Namespace: "ns", Name: claim.Name, UID: claim.UID},
 			NodeAffinity: &v1.VolumeNodeAffinity{Required: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{
 				MatchExpressions: []v1.NodeSelectorRequirement{{Key: v1.LabelHostname, Operator: v1.NodeSelectorOpIn, Values: []string{n.Name}}},
 			}}}},
@@ -88,58 +102,128 @@ func (n *kubeletNode) createObjects() *v1.Pod {
 	claim.Status = v1.PersistentVolumeClaimStatus{Phase: v1.ClaimBound, AccessModes: modes, Capacity: size}
 	_, err = core.PersistentVolumeClaims("ns").UpdateStatus(ctx, claim, metav1.UpdateOptions{})
 	require.NoError(n, err)
+}
 
-	pod, err := core.Pods("ns").Create(ctx, n.newPod(), metav1.CreateOptions{})
+// createPod creates a pod.
+func (n *kubeletNode) createPod(pod *v1.Pod) *v1.Pod {
+	n.Helper()
+	pod, err := n.clientset.CoreV1().Pods("ns").Create(n.Context(), pod, metav1.CreateOptions{})
 	require.NoError(n, err)
 	return pod
 }
 
-// newPod returns a pod with eight kinds of volumes.
-func (n *kubeletNode) newPod() *v1.Pod {
-	group, grace, limit := int64(2000), int64(1), resource.MustParse("1Mi")
-	file, no := v1.HostPathFile, false
-	cm, sec := v1.LocalObjectReference{Name: "cm"}, v1.LocalObjectReference{Name: "sec"}
+// podOf returns a pod of the node with these volumes and mounts of its container.
+func (n *kubeletNode) podOf(name string, volumes []v1.Volume, mounts []v1.VolumeMount) *v1.Pod {
+	group, grace, no := int64(2000), int64(1), false
 	return &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "all"},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: v1.PodSpec{
-			NodeName: n.Name, HostNetwork: true, AutomountServiceAccountToken: &no, TerminationGracePeriodSeconds: &grace,
+			NodeName: n.Name, HostNetwork: true, ServiceAccountName: "default", AutomountServiceAccountToken: &no, TerminationGracePeriodSeconds: &grace,
 			Tolerations:     []v1.Toleration{{Operator: v1.TolerationOpExists}},
 			SecurityContext: &v1.PodSecurityContext{FSGroup: &group},
-			Containers: []v1.Container{{
-				Name: "c", Image: kubeserver.Image, ImagePullPolicy: v1.PullNever,
-				VolumeMounts: []v1.VolumeMount{
-					{Name: "data", MountPath: "/data"}, {Name: "cm", MountPath: "/cm"}, {Name: "cm", MountPath: "/cmfile", SubPath: "key"},
-					{Name: "nested", MountPath: "/cm/nested"}, {Name: "sec", MountPath: "/sec"}, {Name: "mem", MountPath: "/mem"},
-					{Name: "self", MountPath: "/self"}, {Name: "all", MountPath: "/all"}, {Name: "host", MountPath: "/host", ReadOnly: true},
-				},
-			}},
-			Volumes: []v1.Volume{
-				{Name: "data", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "claim-a"}}},
-				{Name: "cm", VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: cm}}},
-				{Name: "nested", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}},
-				{Name: "sec", VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "sec"}}},
-				{Name: "mem", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory, SizeLimit: &limit}}},
-				{Name: "self", VolumeSource: v1.VolumeSource{DownwardAPI: &v1.DownwardAPIVolumeSource{Items: []v1.DownwardAPIVolumeFile{
-					{Path: "name", FieldRef: &v1.ObjectFieldSelector{FieldPath: "metadata.name"}},
-				}}}},
-				{Name: "all", VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
-					{ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: cm}}, {Secret: &v1.SecretProjection{LocalObjectReference: sec}},
-				}}}},
-				{Name: "host", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: n.disks + "/file", Type: &file}}},
-			},
+			Containers:      []v1.Container{{Name: "c", Image: kubeserver.Image, ImagePullPolicy: v1.PullNever, VolumeMounts: mounts}},
+			Volumes:         volumes,
 		},
 	}
 }
 
-// runningPod waits until the pod runs, and returns it.
-func (n *kubeletNode) runningPod() (pod *v1.Pod) {
+// newPod returns a pod with ten kinds of volumes: a local one, one that the container only reads, and
+// one on a device among them.
+func (n *kubeletNode) newPod() *v1.Pod {
+	limit, file := resource.MustParse("1Mi"), v1.HostPathFile
+	cm, sec := v1.LocalObjectReference{Name: "cm"}, v1.LocalObjectReference{Name: "sec"}
+	return n.podOf("all", []v1.Volume{
+		{Name: "data", VolumeSource: byClaim("claim-a")}, {Name: "reads", VolumeSource: byClaim("claim-b")},
+		{Name: "disk", VolumeSource: byClaim("claim-disk")}, {Name: "cm", VolumeSource: byConfigMap("cm")},
+		{Name: "nested", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}, {Name: "sec", VolumeSource: bySecret("sec")},
+		{Name: "mem", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory, SizeLimit: &limit}}},
+		{Name: "self", VolumeSource: v1.VolumeSource{DownwardAPI: &v1.DownwardAPIVolumeSource{Items: []v1.DownwardAPIVolumeFile{
+			{Path: "name", FieldRef: &v1.ObjectFieldSelector{FieldPath: "metadata.name"}},
+		}}}},
+		{Name: "all", VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
+			{ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: cm}}, {Secret: &v1.SecretProjection{LocalObjectReference: sec}},
+			{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "token"}},
+		}}}},
+		{Name: "host", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: n.disks + "/file", Type: &file}}},
+	}, []v1.VolumeMount{
+		{Name: "data", MountPath: "/data"}, {Name: "reads", MountPath: "/reads", ReadOnly: true}, {Name: "disk", MountPath: "/disk"},
+		{Name: "cm", MountPath: "/cm"}, {Name: "cm", MountPath: "/cmfile", SubPath: "key"},
+		{Name: "nested", MountPath: "/cm/nested"}, {Name: "sec", MountPath: "/sec"}, {Name: "mem", MountPath: "/mem"},
+		{Name: "self", MountPath: "/self"}, {Name: "all", MountPath: "/all"}, {Name: "host", MountPath: "/host", ReadOnly: true},
+	})
+}
+
+// latePod returns a pod for which the manager sets all volumes up: a local one, the device of the first
+// pod, files, a token, and directories on the disk and in memory.
+func (n *kubeletNode) latePod() *v1.Pod {
+	return n.podOf("late", []v1.Volume{
+		{Name: "data", VolumeSource: byClaim("claim-late")}, {Name: "disk", VolumeSource: byClaim("claim-disk")},
+		{Name: "cm", VolumeSource: byConfigMap("cm")}, {Name: "sec", VolumeSource: bySecret("sec")},
+		{Name: "nested", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}},
+		{Name: "mem", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}}},
+		{Name: "all", VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
+			{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "token"}},
+		}}}},
+	}, []v1.VolumeMount{
+		{Name: "data", MountPath: "/data"}, {Name: "disk", MountPath: "/disk"}, {Name: "cm", MountPath: "/cm"}, {Name: "sec", MountPath: "/sec"},
+		{Name: "nested", MountPath: "/cm/nested"}, {Name: "mem", MountPath: "/mem"}, {Name: "all", MountPath: "/all"},
+	})
+}
+
+// runningPod waits until a pod runs, and returns it.
+func (n *kubeletNode) runningPod(name string) (pod *v1.Pod) {
 	n.Helper()
-	n.await("the pod runs", func() (running bool) {
+	n.await(name+" runs", func() (running bool) {
 		var err error
-		pod, err = n.clientset.CoreV1().Pods("ns").Get(n.Context(), "all", metav1.GetOptions{})
+		pod, err = n.clientset.CoreV1().Pods("ns").Get(n.Context(), name, metav1.GetOptions{})
 		return err == nil && len(pod.Status.ContainerStatuses) == 1 && pod.Status.ContainerStatuses[0].State.Running != nil
 	})
 	return pod
+}
+
+func (n *kubeletNode) podDir(pod *v1.Pod) string {
+	return filepath.Join(n.Root, "pods", string(pod.UID))
+}
+
+// requireToken requires a token in the volume of a pod.
+func (n *kubeletNode) requireToken(pod *v1.Pod) {
+	n.Helper()
+	token, err := os.ReadFile(filepath.Join(n.podDir(pod), "volumes/kubernetes.io~projected/all/token"))
+	require.NoError(n, err)
+	require.NotEmpty(n, token)
+}
+
+// requireDeleted deletes a pod, and waits until it is gone with its directory.
+func (n *kubeletNode) requireDeleted(pod *v1.Pod) {
+	n.Helper()
+	require.NoError(n, n.clientset.CoreV1().Pods("ns").Delete(n.Context(), pod.Name, metav1.DeleteOptions{}))
+	n.await(pod.Name+" is gone", func() bool {
+		_, err := n.clientset.CoreV1().Pods("ns").Get(n.Context(), pod.Name, metav1.GetOptions{})
+		return apierrors.IsNotFound(err)
+	})
+	n.await("the directory of "+pod.Name+" is gone", func() bool {
+		_, err := os.Lstat(n.podDir(pod))
+		return errors.Is(err, fs.ErrNotExist)
+	})
+}
+
+// attachDisk formats a loop device, and makes the link to it.
+func (n *kubeletNode) attachDisk() {
+	n.Helper()
+	mkfs, err := exec.LookPath("mkfs.ext4")
+	if err != nil {
+		mounttest.SkipWithout(n.T, "ext4", err)
+	}
+	image := filepath.Join(n.TempDir(), "image")
+	require.NoError(n, os.WriteFile(image, nil, 0o600))
+	require.NoError(n, os.Truncate(image, 16<<20))
+	device, err := loop.AttachFileDevice(n.Context(), image, loop.Config{})
+	if err != nil {
+		mounttest.SkipWithout(n.T, "loop", err)
+	}
+	n.Cleanup(func() { require.NoError(n, loop.Detach(context.Background(), device)) })
+	require.NoError(n, exec.Command(mkfs, "-q", device.Path).Run())
+	require.NoError(n, os.Symlink(device.Path, n.links+"/disk"))
 }
 
 // mounts returns the mounts below the kubelet's root, by their paths.
@@ -162,7 +246,7 @@ func (n *kubeletNode) requireUpdate(pod *v1.Pod, value string) {
 	n.Helper()
 	_, err := n.clientset.CoreV1().ConfigMaps("ns").Update(n.Context(), configMap("cm", value), metav1.UpdateOptions{})
 	require.NoError(n, err)
-	file := filepath.Join(n.Root, "pods", string(pod.UID), "volumes/kubernetes.io~configmap/cm/key")
+	file := filepath.Join(n.podDir(pod), "volumes/kubernetes.io~configmap/cm/key")
 	n.await("the ConfigMap's new value in the pod", func() bool {
 		text, err := os.ReadFile(file)
 		return err == nil && string(text) == value
@@ -181,7 +265,7 @@ func (n *kubeletNode) runManager() (m *manager.Manager, stop func()) {
 		content.NewConfigMap(files), content.NewSecret(files), content.NewDownwardAPI(files), content.NewProjected(files),
 		emptydir.New(emptydir.Config{Mounter: n.kernel, NoteFiles: true}),
 		hostpath.New(hostpath.Config{Mounter: n.kernel, Roots: []string{n.disks}, InPlace: true}),
-		local.New(local.Config{Mounter: n.kernel, Roots: []string{n.disks}}))
+		local.New(local.Config{Mounter: n.kernel, Roots: []string{n.disks}, DeviceLinks: []string{n.links}}))
 	require.NoError(n, err)
 	m, err = manager.New(manager.Config{Plugins: plugins, Mounter: n.kernel, Pods: source, Claims: source})
 	require.NoError(n, err)
@@ -198,9 +282,29 @@ func (n *kubeletNode) runManager() (m *manager.Manager, stop func()) {
 	}
 }
 
+// requireSame requires that all earlier mounts exist, with flags that the manager adds.
+func (n *kubeletNode) requireSame(earlier map[string]mount.Info) {
+	n.Helper()
+	now := n.mounts()
+	for path, was := range earlier {
+		is := now[path]
+		if strings.Contains(path, "/volumes/") || strings.Contains(path, "/local-volume/mounts/") {
+			flags := was.Flags | mount.NoSUID | mount.NoDev
+			if filepath.Base(path) == "pv-b" {
+				flags |= mount.ReadOnly
+			}
+			require.Equal(n, flags, is.Flags, path)
+			was.Flags, was.Options = is.Flags, is.Options
+		}
+		was.Deleted = is.Deleted // the file of a subPath, after a change of its ConfigMap
+		require.Equal(n, was, is)
+	}
+}
+
 // TestKubeletGivesVolumes: a kubelet is stopped while a pod runs, the manager takes its volumes over,
-// and a kubelet takes them back and removes them. No mount is made or removed meanwhile, the
-// container runs on, and nothing is left.
+// and sets those of another pod up; then a kubelet takes all of them back, runs the other pod as well,
+// and removes them. Each mount stays the same one, the first pod's container runs on, and nothing is
+// left.
 func TestKubeletGivesVolumes(t *testing.T) {
 	if os.Getenv("VOLUMEKIT_LONG") == "" {
 		t.Skip("it needs a kubelet, which takes minutes to build: VOLUMEKIT_LONG=1")
@@ -209,57 +313,64 @@ func TestKubeletGivesVolumes(t *testing.T) {
 		return
 	}
 	server := kubeserver.Start(t)
-	clientset, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL, BearerToken: server.Token, QPS: -1,
-		TLSClientConfig: rest.TLSClientConfig{CAData: server.CA}})
+	dir, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
-	disks, err := filepath.EvalSymlinks(t.TempDir())
-	require.NoError(t, err)
-	require.NoError(t, os.Mkdir(disks+"/a", 0o755))
-	require.NoError(t, os.WriteFile(disks+"/file", []byte("of the host"), 0o644))
-	n := &kubeletNode{T: t, Node: kubeserver.StartNode(t, server), clientset: clientset, kernel: mount.New(mount.Config{}), disks: disks}
+	n := &kubeletNode{T: t, clientset: kubeClientset(t, server, ""), kernel: mount.New(mount.Config{}), disks: dir + "/disks", links: dir + "/links"}
+	for _, name := range []string{"disks/a", "disks/b", "disks/late", "links"} {
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, name), 0o755))
+	}
+	require.NoError(t, os.WriteFile(n.disks+"/file", []byte("of the host"), 0o644))
+	n.attachDisk()
+	n.Node = kubeserver.StartNode(t, server)
 
 	n.createObjects()
-	pod := n.runningPod()
+	n.createPod(n.newPod())
+	pod := n.runningPod("all")
 	n.StopKubelet()
 	before := n.mounts()
-	require.Len(t, before, 6, "tmpfs, local volume and subPath")
+	require.Len(t, before, 9, "tmpfs, local volumes, device and subPath")
 
 	m, stop := n.runManager()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	require.NoError(t, m.WaitForAttachAndMount(ctx, pod))
-	after := n.mounts()
-	require.Len(t, after, len(before))
-	for path, was := range before {
-		is := after[path]
-		if strings.Contains(path, "/volumes/") {
-			require.Equal(t, was.Flags|mount.NoSUID|mount.NoDev, is.Flags, path)
-			was.Flags, was.Options = is.Flags, is.Options
-		}
-		require.Equal(t, was, is)
-	}
+	require.Len(t, n.mounts(), len(before))
+	n.requireSame(before)
 	require.Empty(t, m.State().Leftovers)
 	n.requireUpdate(pod, "2")
+	n.requireToken(pod)
+	late := n.createPod(n.latePod())
+	n.await("the manager sees the new pod", func() bool { return m.WaitForAttachAndMount(ctx, late) == nil })
+	n.requireToken(late)
+	n.requireSame(before)
 	stop()
 
-	after = n.mounts()
+	after := n.mounts()
+	require.Len(t, after, len(before)+5, "tmpfs and local volumes of the other pod")
 	require.NoError(t, n.StartKubelet())
+	n.runningPod("late")
 	n.requireUpdate(pod, "3")
+	n.requireUpdate(late, "4")
 	require.Equal(t, after, n.mounts())
-	same := n.runningPod().Status.ContainerStatuses[0]
+	same := n.runningPod("all").Status.ContainerStatuses[0]
 	require.Equal(t, pod.Status.ContainerStatuses[0].ContainerID, same.ContainerID)
 	require.Zero(t, same.RestartCount)
-	require.NoError(t, clientset.CoreV1().Pods("ns").Delete(t.Context(), "all", metav1.DeleteOptions{}))
-	n.await("the pod is gone", func() bool {
-		_, err := clientset.CoreV1().Pods("ns").Get(t.Context(), "all", metav1.GetOptions{})
-		return apierrors.IsNotFound(err)
-	})
-	n.await("the directory of the pod is gone", func() bool {
-		_, err := os.Lstat(filepath.Join(n.Root, "pods", string(pod.UID)))
-		return errors.Is(err, fs.ErrNotExist)
-	})
-	require.Empty(t, n.mounts())
-	text, err := os.ReadFile(disks + "/file")
+	n.requireDeleted(late)
+	n.requireDeleted(pod)
+	n.await("all is unmounted", func() bool { return len(n.mounts()) == 0 })
+	left, err := os.ReadDir(n.Root + "/plugins/kubernetes.io/local-volume/mounts")
+	require.NoError(t, err)
+	require.Empty(t, left)
+	text, err := os.ReadFile(n.disks + "/file")
 	require.NoError(t, err)
 	require.Equal(t, "of the host", string(text))
+
+	n.StopKubelet()
+	m, stop = n.runManager()
+	n.await("the manager has no volume", func() bool {
+		state := m.State()
+		return state.Populated && len(state.Volumes) == 0
+	})
+	require.Empty(t, m.State().Leftovers)
+	stop()
 }

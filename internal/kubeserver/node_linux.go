@@ -32,7 +32,7 @@ type Node struct {
 
 // StartNode starts a node that ends with the test, in the namespaces of [Isolate]. It returns when
 // the kubelet has been started; the API server shows the node half a minute later. Pods need
-// hostNetwork, the node's name, the only [Image], and no service account token. If the cache
+// hostNetwork, the node's name, the only [Image], and no automatic service account token. If the cache
 // lacks the programs (see [FetchNode]), StartNode skips the test, or fails it if VOLUMEKIT_REQUIRE
 // names kubelet.
 func StartNode(t mounttest.T, s *Server) *Node {
