@@ -26,6 +26,43 @@
 // The owners of files are the server's: FsGroup of a pod has no effect, as in
 // Kubernetes.
 //
+// # Provisioning
+//
+// A [ProvisioningPlugin] provisions volumes: one directory of an export for each claim.
+//
+//	plugin := nfs.NewProvisioning(nfs.ProvisioningConfig{
+//		Config:      nfs.Config{Mounter: mount.New(mount.Config{})},
+//		Provisioner: "example.com/nfs", Server: "nas.example.com", Path: "/k8s",
+//	})
+//
+// The directory is NAMESPACE-CLAIM-VOLUME; the claim's name is shortened if the result is longer
+// than 240 bytes. Parameters of a class are those of nfs-subdir-external-provisioner, and more:
+//
+//   - pathPattern: the path of the directory, with the variables ${.PVC.namespace}, ${.PVC.name},
+//     ${.PVC.labels.KEY} and ${.PVC.annotations.KEY}. The value of a variable is a part of one
+//     component: an empty value, a "/", and ".." are refused, since tenants write labels and
+//     annotations.
+//   - onDelete: delete or retain. Empty: archiveOnDelete decides.
+//   - archiveOnDelete: true (the default) renames the directory of a deleted volume to
+//     archived-DIRECTORY at the top of the export; false deletes it. The name of an archive contains
+//     the volume's name, and never replaces another archive.
+//   - mode: the permissions of the directory, octal. The default is 0777.
+//   - uid, gid: the owner of the directory. The default is the server's choice for this client.
+//
+// Any other parameter is an error. A pathPattern can give two claims one directory. Unless the class
+// retains directories, the second claim is refused: the directory ".volumekit" of the export has the
+// owner of each directory by a pathPattern, and a directory that exists without an owner is not used.
+// With onDelete retain, successive claims share the directory. Parents of directories stay.
+//
+// NFS does not enforce the size of a directory. A claim that requests more than the file system of
+// the export has is refused.
+//
+// Delete deletes directories below the export only, and only of volumes that name the provisioner in
+// the annotation pv.kubernetes.io/provisioned-by, or that have [OnDeleteAnnotation]. Volumes of
+// nfs-subdir-external-provisioner have the first one: [ProvisioningConfig].Class supplies their
+// class. Deletion never leaves the mount of the export, so that a directory in an export of its own
+// below the export is refused.
+//
 // # When a server is dead
 //
 // A dead server costs its own volumes and nothing else: every call returns soon after its
@@ -39,6 +76,8 @@
 //     the volume is mounted anew.
 //   - TearDown unmounts the volume and removes its directory, in use or not, as far as
 //     mount.UnmountPolicy of the mounter allows. The process can exit.
+//   - Provision and Delete give up. Their mount of the export is unmounted as far as
+//     mount.UnmountPolicy of the mounter allows, which interrupts system calls that wait.
 //   - GetMetrics fails and says that the server does not answer. ConstructVolumeSpec and
 //     the calls about names read the mount table alone.
 //

@@ -15,6 +15,7 @@ import (
 	"github.com/volumekit/volumekit/manager/manifests"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mountutils"
+	"github.com/volumekit/volumekit/nfs"
 	"github.com/volumekit/volumekit/recycler"
 	"github.com/volumekit/volumekit/recycler/recyclertest"
 	"github.com/volumekit/volumekit/util"
@@ -257,7 +258,32 @@ func rowsOfDevices() map[string]row {
 			spec.PersistentVolume.Spec.PersistentVolumeSource = v1.PersistentVolumeSource{NFS: &v1.NFSVolumeSource{Server: "127.0.0.1", Path: "/export"}}
 			return p.(volume.RecyclableVolumePlugin).Recycle(ctx, "vol", spec)
 		}),
+		"nfs.ProvisioningPlugin.Init": none(func(ctx context.Context, r *rig) error {
+			return provisioningPlugin(r).Init(ctx, r.host)
+		}),
+		"nfs.provisioner.Provision": func(r *rig) func(context.Context) error {
+			p, err := provisioningPlugin(r).NewProvisioner(volume.VolumeOptions{PVName: "vol"})
+			require.NoError(r, err)
+			return func(ctx context.Context) error { _, err := p.Provision(ctx); return err }
+		},
+		"nfs.deleter.Delete": func(r *rig) func(context.Context) error {
+			spec := recyclable("")
+			spec.PersistentVolume.Annotations = map[string]string{nfs.OnDeleteAnnotation: "delete"}
+			spec.PersistentVolume.Spec.PersistentVolumeSource = v1.PersistentVolumeSource{NFS: &v1.NFSVolumeSource{Server: "127.0.0.1", Path: "/export/empty"}}
+			d, err := provisioningPlugin(r).NewDeleter(spec)
+			require.NoError(r, err)
+			return d.Delete
+		},
 	}
+}
+
+// provisioningPlugin returns a plugin that provisions on an export that is mounted at r.hung.
+func provisioningPlugin(r *rig) *nfs.ProvisioningPlugin {
+	p := nfs.NewProvisioning(nfs.ProvisioningConfig{
+		Config: nfs.Config{Mounter: r.mounter}, Provisioner: "p", Server: "127.0.0.1", Path: "/export", Dir: r.hung,
+	})
+	require.NoError(r, p.Init(context.Background(), r.host))
+	return p
 }
 
 // inPlace returns the mounter of a host path that is used in place.

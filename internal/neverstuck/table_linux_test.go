@@ -223,6 +223,7 @@ var withoutRequest = map[string]string{
 	"content.Plugin.Init":                      inMemory,
 	"emptydir.Plugin.Init":                     inMemory,
 	"nfs.Plugin.Init":                          inMemory,
+	"nfs.ProvisioningPlugin.Init":              inMemory,
 
 	"disk.Device.Claim":       "acquires a lock of the process",
 	"disk.Device.IsBelowLoop": "reads sysfs",

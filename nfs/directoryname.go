@@ -1,0 +1,164 @@
+package nfs
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/volumekit/volumekit/volume"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+const (
+	// ownersDir is the directory of the export with the owners of directories, see exportTree.own.
+	ownersDir = ".volumekit"
+	// archivePrefix begins the names of archived directories.
+	archivePrefix = "archived-"
+	// longestDefaultName leaves room in the name of a directory for the name of its archive.
+	longestDefaultName = 240
+)
+
+// directoryOf returns the path of a volume's directory, relative to the export: by the pattern of
+// the class, or NAMESPACE-CLAIM-VOLUME.
+func directoryOf(o volume.VolumeOptions, pattern string) (string, error) {
+	switch {
+	case pattern != "":
+		return expandPattern(o.PVC, pattern)
+	case o.PVC == nil:
+		return o.PVName, nil
+	}
+	return defaultDirectory(o.PVC.Namespace, o.PVC.Name, o.PVName)
+}
+
+// defaultDirectory omits the end of a long claim's name: the volume's name makes the result unique.
+func defaultDirectory(namespace, claim, pvName string) (string, error) {
+	name := namespace + "-" + claim + "-" + pvName
+	if tooLong := len(name) - longestDefaultName; tooLong > 0 && tooLong < len(claim) {
+		name = namespace + "-" + claim[:len(claim)-tooLong] + "-" + pvName
+	}
+	at := field.NewPath("claim", "metadata", "name")
+	if len(name) > longestDefaultName {
+		return "", volume.Invalid(at, claim, "the names of namespace, claim and volume are too long for a directory")
+	}
+	return name, checkDirectory(at, name)
+}
+
+// expandPattern returns the path by a pattern of a class. The pattern alone decides on the
+// components of the path: a value of the claim is a part of one component.
+func expandPattern(claim *v1.PersistentVolumeClaim, pattern string) (string, error) {
+	at := field.NewPath("storageClass", "parameters").Key(pathPattern)
+	switch {
+	case len(pattern) > longestPath:
+		return "", volume.Invalid(at, pattern, "must be at most 1024 bytes")
+	case claim == nil:
+		return "", volume.Invalid(at, pattern, "requires a claim")
+	}
+	expanded, err := expandVariables(claim, at, pattern)
+	if err != nil {
+		return "", err
+	}
+	dir := strings.Join(strings.FieldsFunc(expanded, func(r rune) bool { return r == '/' }), "/")
+	switch {
+	case dir == "":
+		return "", volume.Invalid(at, pattern, "must name a directory below the export")
+	case strings.HasPrefix(dir, archivePrefix):
+		return "", volume.Invalid(at, dir, "must not begin as the names of archives do")
+	}
+	return dir, checkDirectory(at, dir)
+}
+
+func expandVariables(claim *v1.PersistentVolumeClaim, at *field.Path, pattern string) (string, error) {
+	var expanded strings.Builder
+	for rest := pattern; ; {
+		before, after, found := strings.Cut(rest, "${")
+		expanded.WriteString(before)
+		if !found {
+			return expanded.String(), nil
+		}
+		variable, following, closed := strings.Cut(after, "}")
+		if !closed {
+			return "", volume.Invalid(at, pattern, `must have a "}" for each "${"`)
+		}
+		value, from, ok := valueOf(claim, variable)
+		if !ok {
+			return "", volume.Invalid(at, pattern, "must have no variables but ${.PVC.namespace}, ${.PVC.name}, ${.PVC.labels.KEY} and ${.PVC.annotations.KEY}")
+		}
+		if err := checkValue(from, value); err != nil {
+			return "", err
+		}
+		expanded.WriteString(value)
+		rest = following
+	}
+}
+
+// valueOf returns the value of a variable and the field that holds it.
+func valueOf(claim *v1.PersistentVolumeClaim, variable string) (value string, from *field.Path, ok bool) {
+	metadata := field.NewPath("claim", "metadata")
+	name, ok := strings.CutPrefix(variable, ".PVC.")
+	if !ok {
+		return "", nil, false
+	}
+	if key, ok := strings.CutPrefix(name, "labels."); ok {
+		return claim.Labels[key], metadata.Child("labels").Key(shortKey(key)), true
+	}
+	if key, ok := strings.CutPrefix(name, "annotations."); ok {
+		return claim.Annotations[key], metadata.Child("annotations").Key(shortKey(key)), true
+	}
+	switch name {
+	case "namespace":
+		return claim.Namespace, metadata.Child("namespace"), true
+	case "name":
+		return claim.Name, metadata.Child("name"), true
+	}
+	return "", nil, false
+}
+
+// checkValue refuses a value that is missing, since the directory would be that of other claims, or
+// that is not a part of one component.
+func checkValue(from *field.Path, value string) error {
+	if value == "" {
+		return field.Required(from, fmt.Sprintf("the class's %s has the value in the path of the volume", pathPattern))
+	}
+	if err := volume.ValidatePathComponent(from, value); err != nil {
+		return err
+	}
+	if strings.ContainsFunc(value, unicode.IsControl) {
+		return volume.Invalid(from, value, "must contain no control characters")
+	}
+	return nil
+}
+
+// checkDirectory refuses a path that is not strictly below the export, or that is reserved.
+func checkDirectory(at *field.Path, dir string) error {
+	for component := range strings.SplitSeq(dir, "/") {
+		if err := volume.ValidatePathComponent(at, component); err != nil {
+			return err
+		}
+		if strings.ContainsFunc(component, unicode.IsControl) {
+			return volume.Invalid(at, dir, "must contain no control characters")
+		}
+	}
+	return checkReserved(at, dir)
+}
+
+func checkReserved(at *field.Path, dir string) error {
+	if first, _, _ := strings.Cut(dir, "/"); first == ownersDir {
+		return volume.Invalid(at, dir, "is reserved for the owners of directories")
+	}
+	return nil
+}
+
+// archiveName returns the name of the archive of a directory. The name of the volume makes it
+// unique.
+func archiveName(base, pvName string) string {
+	name := archivePrefix + base
+	if !strings.Contains(base, pvName) {
+		name += "-" + pvName
+	}
+	const room = 6 // for a number
+	if most := 255 - room; len(name) > most {
+		name = archivePrefix + pvName[:min(len(pvName), most-len(archivePrefix))]
+	}
+	return name
+}

@@ -1,0 +1,115 @@
+package nfs
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path"
+	"strconv"
+
+	"github.com/volumekit/volumekit/util/ctxend"
+	"github.com/volumekit/volumekit/util/safepath"
+	"github.com/volumekit/volumekit/util/scrub"
+	"github.com/volumekit/volumekit/volume"
+	"golang.org/x/sys/unix"
+)
+
+// delete deletes the directory of a volume with its content, and then the record of its owner.
+func (t *exportTree) delete(ctx context.Context, rel, pvName string) error {
+	return t.dispose(ctx, rel, pvName, func(dir int) error {
+		if err := t.empty(ctx, rel, dir); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctxend.Error(ctx)
+		}
+		// The scrub keeps a lost+found.
+		if err := t.rmdir(rel + "/lost+found"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return t.rmdir(rel)
+	})
+}
+
+// archive renames the directory of a volume, and then deletes the record of its owner.
+func (t *exportTree) archive(ctx context.Context, rel, pvName string) error {
+	return t.dispose(ctx, rel, pvName, func(int) error {
+		parent, err := t.open(path.Dir(rel))
+		if err != nil {
+			return err
+		}
+		defer func() { _ = unix.Close(parent) }()
+		return t.rename(ctx, parent, path.Base(rel), archiveName(path.Base(rel), pvName))
+	})
+}
+
+// dispose calls do with the open directory of a volume unless it is missing. The directory of
+// another volume, and an entry that is no directory, are errors before any change.
+func (t *exportTree) dispose(ctx context.Context, rel, pvName string, do func(dir int) error) error {
+	if err := t.checkOwner(rel, pvName); err != nil {
+		return outcome(err)
+	}
+	dir, err := t.open(rel)
+	if err == nil {
+		defer func() { _ = unix.Close(dir) }()
+		if err = ctx.Err(); err == nil {
+			err = do(dir)
+		}
+	}
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		err = t.disown(rel, pvName)
+	}
+	return outcome(err)
+}
+
+// empty deletes the content of an open directory.
+func (t *exportTree) empty(ctx context.Context, rel string, dir int) error {
+	root, err := scrub.Open(ctx, path.Join(t.path, rel))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	if err := isRoot(dir, root.Identity()); err != nil {
+		return &fs.PathError{Op: "delete", Path: rel, Err: err}
+	}
+	_, err = root.Empty(ctx, scrub.Options{})
+	return volume.AsUncertain(err)
+}
+
+// isRoot returns an error unless the descriptor is of the directory that was opened to be emptied.
+func isRoot(dir int, id scrub.Identity) error {
+	var is unix.Stat_t
+	if err := unix.Fstat(dir, &is); err != nil {
+		return err
+	}
+	mount, err := safepath.MountID(dir)
+	if err == nil && (is.Ino != id.Inode || uint64(mount) != id.Mount) {
+		err = errMoved
+	}
+	return err
+}
+
+// rename moves a directory to the first free name at the top of the export. It creates an empty
+// directory of that name first: a rename replaces nothing but an empty directory.
+func (t *exportTree) rename(ctx context.Context, parent int, base, name string) error {
+	for n := 2; ctx.Err() == nil; n++ {
+		free := name
+		if n > 2 {
+			free += "-" + strconv.Itoa(n-1)
+		}
+		err := unix.Mkdirat(t.fd, free, 0o700)
+		if errors.Is(err, unix.EEXIST) {
+			continue
+		}
+		if err == nil {
+			if err = unix.Renameat(parent, base, t.fd, free); err == nil {
+				return nil
+			}
+			_ = unix.Unlinkat(t.fd, free, unix.AT_REMOVEDIR)
+		}
+		if !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, unix.EEXIST) {
+			return &fs.PathError{Op: "archive", Path: base, Err: err}
+		}
+	}
+	return ctxend.Error(ctx)
+}

@@ -1,0 +1,600 @@
+package nfs_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/nfs"
+	"github.com/volumekit/volumekit/volume"
+	"github.com/volumekit/volumekit/volume/volumetest"
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+const (
+	provisionerName = "example.com/nfs"
+	provisionedBy   = "pv.kubernetes.io/provisioned-by"
+)
+
+// A provisioning is a plugin that provisions in a directory of this machine, which stands for the
+// mounted export /k8s.
+type provisioning struct {
+	*testing.T
+	plugin *nfs.ProvisioningPlugin
+	export string
+}
+
+func newProvisioning(t *testing.T, changes ...func(*nfs.ProvisioningConfig)) *provisioning {
+	t.Helper()
+	export, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	config := provisioningConfig(mounttest.NewFake(mount.Config{}), export)
+	for _, change := range changes {
+		change(&config)
+	}
+	p := &provisioning{T: t, plugin: nfs.NewProvisioning(config), export: export}
+	host, err := volume.NewHost(t.Context(), t.TempDir())
+	require.NoError(t, err)
+	require.NoError(t, p.plugin.Init(t.Context(), host))
+	return p
+}
+
+func provisioningConfig(m mount.Interface, dir string) nfs.ProvisioningConfig {
+	return nfs.ProvisioningConfig{
+		Config: nfs.Config{Mounter: m}, Provisioner: provisionerName, Server: server, Path: "/k8s", Dir: dir,
+	}
+}
+
+// optionsOf returns the options for a claim "ns/data" of a class with these parameters.
+func optionsOf(pvName string, parameters map[string]string) volume.VolumeOptions {
+	return volume.VolumeOptions{
+		PVName: pvName,
+		PVC: &v1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data"},
+			Spec: v1.PersistentVolumeClaimSpec{
+				AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteMany},
+				Resources:   v1.VolumeResourceRequirements{Requests: v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Ki")}},
+			},
+		},
+		StorageClass: storagev1.StorageClass{
+			ObjectMeta: metav1.ObjectMeta{Name: "nfs"}, Provisioner: provisionerName, Parameters: parameters,
+		},
+	}
+}
+
+func (p *provisioning) provision(o volume.VolumeOptions) (*v1.PersistentVolume, error) {
+	p.Helper()
+	provisioner, err := p.plugin.NewProvisioner(o)
+	if err != nil {
+		return nil, err
+	}
+	return provisioner.Provision(p.Context())
+}
+
+func (p *provisioning) mustProvision(o volume.VolumeOptions) *v1.PersistentVolume {
+	p.Helper()
+	pv, err := p.provision(o)
+	require.NoError(p, err)
+	return pv
+}
+
+func (p *provisioning) delete(pv *v1.PersistentVolume) error {
+	p.Helper()
+	deleter, err := p.plugin.NewDeleter(volume.NewSpecFromPersistentVolume(pv, false))
+	if err != nil {
+		return err
+	}
+	return deleter.Delete(p.Context())
+}
+
+// write creates a file in the directory of a volume.
+func (p *provisioning) write(pv *v1.PersistentVolume, name string) {
+	p.Helper()
+	path := filepath.Join(p.dirOf(pv), name)
+	require.NoError(p, os.MkdirAll(filepath.Dir(path), 0o755))
+	require.NoError(p, os.WriteFile(path, []byte("data"), 0o600))
+}
+
+func (p *provisioning) dirOf(pv *v1.PersistentVolume) string {
+	p.Helper()
+	rel, ok := strings.CutPrefix(pv.Spec.NFS.Path, "/k8s/")
+	require.True(p, ok, pv.Spec.NFS.Path)
+	return filepath.Join(p.export, rel)
+}
+
+// requireFiles verifies the paths in the export, apart from the records of owners.
+func (p *provisioning) requireFiles(want ...string) {
+	p.Helper()
+	require.ElementsMatch(p, want, filesBelow(p, p.export))
+}
+
+func filesBelow(t *provisioning, dir string) []string {
+	t.Helper()
+	found := []string{}
+	require.NoError(t, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && path != dir {
+			if entry.Name() == ".volumekit" {
+				return fs.SkipDir
+			}
+			found = append(found, strings.TrimPrefix(path, dir+"/"))
+		}
+		return err
+	}))
+	return found
+}
+
+// TestContractFakeProvision is the contract with a fake kernel: the volumes are mounted by it, their
+// directories are real.
+func TestContractFakeProvision(t *testing.T) {
+	for name, parameters := range map[string]map[string]string{
+		"archived": {}, "deleted": {"onDelete": "delete"}, "retained": {"onDelete": "retain"},
+		"pattern": {"pathPattern": "${.PVC.namespace}/${.PVC.name}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			export, volumes := t.TempDir(), 0
+			config := contractConfig(nfs.Config{}, func(readOnly bool) *volume.Spec {
+				volumes++
+				return pv(fmt.Sprintf("/export/%d", volumes), readOnly)
+			})
+			config.New = func(_ *testing.T, _ volume.VolumeHost, m mount.Interface) volume.VolumePlugin {
+				return nfs.NewProvisioning(provisioningConfig(m, export))
+			}
+			config.Claim = func(*testing.T) volume.VolumeOptions {
+				volumes++
+				o := optionsOf(fmt.Sprintf("pvc-%d", volumes), parameters)
+				o.PVC.Namespace = fmt.Sprintf("ns-%d", volumes)
+				return o
+			}
+			config.Infeasible = map[string]volume.VolumeOptions{}
+			for reason, bad := range badOptions() {
+				config.Infeasible[reason] = bad.options
+			}
+			config.NoMetrics = true
+			volumetest.TestPlugin(t, config)
+		})
+	}
+}
+
+// A badOption is a request that is refused with an error that contains the field and the value.
+type badOption struct {
+	options volume.VolumeOptions
+	names   []string
+}
+
+func badOptions() map[string]badOption {
+	all := map[string]badOption{}
+	for reason, bad := range map[string]struct {
+		parameters map[string]string
+		names      []string
+	}{
+		"unknown parameter": {map[string]string{"server": "evil"}, []string{"parameters[server]", "evil"}},
+		"onDelete":          {map[string]string{"onDelete": "destroy"}, []string{"parameters[onDelete]", "destroy"}},
+		"archiveOnDelete":   {map[string]string{"archiveOnDelete": "maybe"}, []string{"parameters[archiveOnDelete]", "maybe"}},
+		"mode":              {map[string]string{"mode": "0999"}, []string{"parameters[mode]", "0999"}},
+		"setuid mode":       {map[string]string{"mode": "4777"}, []string{"parameters[mode]", "4777"}},
+		"uid":               {map[string]string{"uid": "-1"}, []string{"parameters[uid]", "-1"}},
+		"gid":               {map[string]string{"gid": "4294967295"}, []string{"parameters[gid]", "4294967295"}},
+		"dot dot":           {map[string]string{"pathPattern": "a/../../b"}, []string{"parameters[pathPattern]", ".."}},
+		"split dot dot":     {map[string]string{"pathPattern": ".${.PVC.labels.dot}"}, []string{"parameters[pathPattern]", ".."}},
+		"NUL":               {map[string]string{"pathPattern": "a\x00b"}, []string{"parameters[pathPattern]", `a\x00b`}},
+		"4096 bytes":        {map[string]string{"pathPattern": strings.Repeat("x/", 2048)}, []string{"parameters[pathPattern]", "x/x"}},
+		"a long component":  {map[string]string{"pathPattern": strings.Repeat("x", 256)}, []string{"parameters[pathPattern]", "xxx"}},
+		"the export itself": {map[string]string{"pathPattern": "//./"}, []string{"parameters[pathPattern]", `"."`}},
+		"slashes":           {map[string]string{"pathPattern": "//"}, []string{"parameters[pathPattern]", "//"}},
+		"open variable":     {map[string]string{"pathPattern": "${.PVC.name"}, []string{"parameters[pathPattern]", "${.PVC.name"}},
+		"unknown variable":  {map[string]string{"pathPattern": "${.PVC.uid}"}, []string{"parameters[pathPattern]", "${.PVC.uid}"}},
+		"missing label":     {map[string]string{"pathPattern": "a/${.PVC.labels.none}"}, []string{"claim.metadata.labels[none]"}},
+		"archive":           {map[string]string{"pathPattern": "archived-${.PVC.name}"}, []string{"parameters[pathPattern]", "archived-data"}},
+		"reserved":          {map[string]string{"pathPattern": ".volumekit/a"}, []string{"parameters[pathPattern]", ".volumekit"}},
+	} {
+		o := optionsOf("pvc-bad", bad.parameters)
+		o.PVC.Labels = map[string]string{"dot": "."}
+		if reason == "split dot dot" {
+			o.PVC.Labels["dot"] = "x/.."
+			bad.names = []string{"claim.metadata.labels[dot]", "x/.."}
+		}
+		all[reason] = badOption{o, bad.names}
+	}
+	size := func(text string) volume.VolumeOptions {
+		o := optionsOf("pvc-bad", nil)
+		o.PVC.Spec.Resources.Requests[v1.ResourceStorage] = resource.MustParse(text)
+		return o
+	}
+	all["0 bytes"] = badOption{size("0"), []string{"claim.spec.resources.requests[storage]", `"0"`}}
+	all["1Ei"] = badOption{size("7Ei"), []string{"claim.spec.resources.requests[storage]", "7Ei"}}
+	selector := optionsOf("pvc-bad", nil)
+	selector.PVC.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
+	all["selector"] = badOption{selector, []string{"claim.spec.selector", "a=b"}}
+	source := optionsOf("pvc-bad", nil)
+	source.PVC.Spec.DataSource = &v1.TypedLocalObjectReference{Kind: "VolumeSnapshot", Name: "s"}
+	all["data source"] = badOption{source, []string{"claim.spec.dataSource", "VolumeSnapshot"}}
+	mountOption := optionsOf("pvc-bad", nil)
+	mountOption.StorageClass.MountOptions = []string{"hard", "bind"}
+	all["mount option"] = badOption{mountOption, []string{"storageClass.mountOptions[1]", "bind"}}
+	return all
+}
+
+// TestProvisionRefused: an invalid request is infeasible, names field and value, and creates nothing.
+func TestProvisionRefused(t *testing.T) {
+	for reason, bad := range badOptions() {
+		t.Run(reason, func(t *testing.T) {
+			p := newProvisioning(t)
+			_, err := p.provision(bad.options)
+			require.ErrorIs(t, err, volume.ErrInfeasible)
+			require.Equal(t, volume.Final, volume.KindOf(err))
+			var named *field.Error
+			require.ErrorAs(t, err, &named)
+			for _, name := range bad.names {
+				require.ErrorContains(t, err, name)
+			}
+			require.Less(t, len(err.Error()), 700)
+			entries, err := os.ReadDir(p.export)
+			require.NoError(t, err)
+			require.Empty(t, entries)
+		})
+	}
+}
+
+// TestProvisionDescribes checks the directory and the volume of each kind of class.
+func TestProvisionDescribes(t *testing.T) {
+	uid, gid := strconv.Itoa(os.Getuid()), strconv.Itoa(os.Getgid())
+	for name, test := range map[string]struct {
+		parameters map[string]string
+		dir        string
+		mode       uint32
+		onDelete   string
+	}{
+		"default":    {nil, "ns-data-pvc-1", 0o777, "archive"},
+		"mode":       {map[string]string{"mode": "2770", "uid": uid, "gid": gid}, "ns-data-pvc-1", 0o2770, "archive"},
+		"pattern":    {map[string]string{"pathPattern": "/${.PVC.namespace}//x-${.PVC.annotations.nfs.io/storage-path}/${.PVC.labels.l}/"}, "ns/x-there/label", 0o777, "archive"},
+		"not kept":   {map[string]string{"archiveOnDelete": "false"}, "ns-data-pvc-1", 0o777, "delete"},
+		"delete":     {map[string]string{"onDelete": "delete", "archiveOnDelete": "true"}, "ns-data-pvc-1", 0o777, "delete"},
+		"retain":     {map[string]string{"onDelete": "retain", "archiveOnDelete": "false"}, "ns-data-pvc-1", 0o777, "retain"},
+		"no pattern": {map[string]string{"pathPattern": "", "onDelete": ""}, "ns-data-pvc-1", 0o777, "archive"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newProvisioning(t)
+			o := optionsOf("pvc-1", test.parameters)
+			o.PVC.Labels = map[string]string{"l": "label"}
+			o.PVC.Annotations = map[string]string{"nfs.io/storage-path": "there"}
+			o.StorageClass.MountOptions = []string{"hard", "nfsvers=4.1"}
+			for range 2 {
+				pv := p.mustProvision(o)
+				require.Equal(t, &v1.NFSVolumeSource{Server: server, Path: "/k8s/" + test.dir}, pv.Spec.NFS)
+				require.Equal(t, test.onDelete, pv.Annotations[nfs.OnDeleteAnnotation])
+				require.Equal(t, []string{"hard", "nfsvers=4.1"}, pv.Spec.MountOptions)
+				var is syscall.Stat_t
+				require.NoError(t, syscall.Stat(filepath.Join(p.export, test.dir), &is))
+				require.Equal(t, test.mode, is.Mode&0o7777)
+			}
+		})
+	}
+}
+
+// TestProvisionLongNames: a directory of long names is shortened, and so is the name of its archive.
+func TestProvisionLongNames(t *testing.T) {
+	p := newProvisioning(t)
+	o := optionsOf("pvc-0b54a1a6-9f5c-4a6b-8b0c-0a2b8f1c2d3e", nil)
+	o.PVC.Namespace, o.PVC.Name = strings.Repeat("n", 63), strings.Repeat("c", 253)
+	pv := p.mustProvision(o)
+	require.True(t, strings.HasSuffix(pv.Spec.NFS.Path, "c-"+o.PVName))
+	require.NoError(t, p.delete(pv))
+	p.requireFiles("archived-" + filepath.Base(pv.Spec.NFS.Path))
+
+	o.PVName = strings.Repeat("v", 255)
+	_, err := p.provision(o)
+	require.ErrorIs(t, err, volume.ErrInfeasible)
+	require.ErrorContains(t, err, "claim.metadata.name")
+}
+
+// TestProvisionTenantNames: no value of a claim reaches a path outside the directory that the pattern
+// gives it. The control is a value that is one name.
+func TestProvisionTenantNames(t *testing.T) {
+	for name, value := range map[string]string{
+		"control": "name", "parent": "..", "dot": ".", "up": "../../outside", "absolute": "/outside",
+		"slash": "other/volume", "NUL": "a\x00b", "newline": "a\nb", "empty": "", "long": strings.Repeat("x", 4096),
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newProvisioning(t)
+			before := p.outside()
+			o := optionsOf("pvc-1", map[string]string{"pathPattern": "tenants/${.PVC.annotations.path}"})
+			o.PVC.Annotations = map[string]string{"path": value}
+			pv, err := p.provision(o)
+			if name == "control" {
+				require.NoError(t, err)
+				require.DirExists(t, p.export+"/tenants/name")
+				require.NoError(t, p.delete(pv))
+			} else {
+				require.ErrorIs(t, err, volume.ErrInfeasible)
+				require.ErrorContains(t, err, "claim.metadata.annotations[path]")
+				p.requireFiles()
+			}
+			require.Equal(t, before, p.outside())
+		})
+	}
+	t.Run("archives", func(t *testing.T) {
+		p := newProvisioning(t)
+		o := optionsOf("pvc-1", map[string]string{"pathPattern": "${.PVC.annotations.path}", "onDelete": "retain"})
+		for _, value := range []string{"archived-ns-data-pvc-0", ".volumekit"} {
+			o.PVC.Annotations = map[string]string{"path": value}
+			_, err := p.provision(o)
+			require.ErrorIs(t, err, volume.ErrInfeasible, value)
+		}
+	})
+}
+
+// outside returns the entries beside the export.
+func (p *provisioning) outside() (names []string) {
+	p.Helper()
+	entries, err := os.ReadDir(filepath.Dir(p.export))
+	require.NoError(p, err)
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	return names
+}
+
+// TestProvisionPlantedLinks: a symbolic link in the export, at each component of a path, leads no
+// call outside. The control is a directory in place of the link.
+func TestProvisionPlantedLinks(t *testing.T) {
+	for _, onDelete := range []string{"archive", "delete"} {
+		for _, at := range []string{"tenants", "tenants/ns", "tenants/ns/data", ".volumekit"} {
+			for _, planted := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/%s/%t", onDelete, at, planted), func(t *testing.T) {
+					p := newProvisioning(t)
+					outside := t.TempDir()
+					parameters := map[string]string{"pathPattern": "tenants/${.PVC.namespace}/${.PVC.name}"}
+					if onDelete == "delete" {
+						parameters["onDelete"] = "delete"
+					}
+					place := filepath.Join(p.export, at)
+					require.NoError(t, os.MkdirAll(filepath.Dir(place), 0o755))
+					switch {
+					case planted:
+						require.NoError(t, os.Symlink(outside, place))
+					case at != "tenants/ns/data":
+						require.NoError(t, os.Mkdir(place, 0o755))
+					}
+					pv, err := p.provision(optionsOf("pvc-1", parameters))
+					if planted {
+						require.Error(t, err)
+						require.Equal(t, volume.Final, volume.KindOf(err))
+						require.NoError(t, os.Remove(place))
+						require.Empty(t, filesBelow(p, outside))
+						pv = p.mustProvision(optionsOf("pvc-1", parameters))
+					}
+					require.NoError(t, err0(err, planted))
+					p.write(pv, "file")
+					p.plantOver(place, outside, planted)
+					err = p.delete(pv)
+					require.Equal(t, planted, err != nil, err)
+					require.Equal(t, planted, len(filesBelow(p, outside)) > 0)
+				})
+			}
+		}
+	}
+}
+
+// err0 returns nil for an expected error.
+func err0(err error, expected bool) error {
+	if expected {
+		return nil
+	}
+	return err
+}
+
+// plantOver moves an entry of the export outside, and puts a symbolic link in its place.
+func (p *provisioning) plantOver(place, outside string, planted bool) {
+	p.Helper()
+	if !planted {
+		return
+	}
+	require.NoError(p, os.Rename(place, outside+"/moved"))
+	require.NoError(p, os.WriteFile(outside+"/moved/precious", nil, 0o600))
+	require.NoError(p, os.Symlink(outside+"/moved", place))
+	p.Cleanup(func() {
+		_, err := os.Stat(outside + "/moved/precious")
+		require.NoError(p, err)
+	})
+}
+
+// TestProvisionOccupied: a directory by a pattern is one volume's, unless the class retains it.
+func TestProvisionOccupied(t *testing.T) {
+	shared := map[string]string{"pathPattern": "${.PVC.namespace}"}
+	t.Run("owned", func(t *testing.T) {
+		p := newProvisioning(t)
+		first := p.mustProvision(optionsOf("pvc-1", shared))
+		p.write(first, "file")
+		_, err := p.provision(optionsOf("pvc-2", shared))
+		require.ErrorContains(t, err, `directory "ns" belongs to volume "pvc-1"`)
+		require.Equal(t, volume.Final, volume.KindOf(err))
+		_, err = p.provision(optionsOf("pvc-2", map[string]string{"pathPattern": "ns/inside"}))
+		require.ErrorContains(t, err, `directory "ns" belongs to volume "pvc-1"`)
+		_, err = p.provision(optionsOf("pvc-2", map[string]string{"pathPattern": "ns", "onDelete": "retain"}))
+		require.ErrorContains(t, err, `directory "ns" belongs to volume "pvc-1"`)
+		other := first.DeepCopy()
+		other.Name = "pvc-2"
+		require.ErrorContains(t, p.delete(other), `directory "ns" belongs to volume "pvc-1"`)
+		p.requireFiles("ns", "ns/file")
+		require.NoError(t, p.delete(first))
+		p.requireFiles("archived-ns-pvc-1", "archived-ns-pvc-1/file")
+		p.mustProvision(optionsOf("pvc-2", shared))
+	})
+	t.Run("foreign", func(t *testing.T) {
+		p := newProvisioning(t)
+		require.NoError(t, os.Mkdir(p.export+"/ns", 0o755))
+		for range 2 {
+			_, err := p.provision(optionsOf("pvc-1", shared))
+			require.ErrorContains(t, err, "was not created for this volume")
+			require.Equal(t, volume.Final, volume.KindOf(err))
+		}
+		p.requireFiles("ns")
+	})
+	t.Run("retained", func(t *testing.T) {
+		p := newProvisioning(t)
+		retained := map[string]string{"pathPattern": "${.PVC.namespace}", "onDelete": "retain"}
+		first := p.mustProvision(optionsOf("pvc-1", retained))
+		p.write(first, "file")
+		require.NoError(t, p.delete(first))
+		second := p.mustProvision(optionsOf("pvc-2", retained))
+		require.Equal(t, first.Spec.NFS, second.Spec.NFS)
+		p.requireFiles("ns", "ns/file")
+	})
+}
+
+// TestProvisionReverts: if the server refuses an attribute of the directory, the directory goes again.
+func TestProvisionReverts(t *testing.T) {
+	if os.Getuid() == 0 {
+		t.Skip("root may change any owner")
+	}
+	for _, pattern := range []string{"", "a/${.PVC.name}"} {
+		p := newProvisioning(t)
+		_, err := p.provision(optionsOf("pvc-1", map[string]string{"uid": "0", "pathPattern": pattern}))
+		require.ErrorIs(t, err, fs.ErrPermission)
+		require.Equal(t, volume.Final, volume.KindOf(err))
+		p.requireFiles()
+	}
+}
+
+// TestDeleteEnds: archive, delete and retain, each repeated, and after a volume of the same name.
+func TestDeleteEnds(t *testing.T) {
+	for name, test := range map[string]struct {
+		parameters map[string]string
+		left       []string
+	}{
+		"archive": {nil, []string{"archived-ns-data-pvc-1", "archived-ns-data-pvc-1/a", "archived-ns-data-pvc-1/a/b", "archived-ns-data-pvc-1/lost+found", "archived-ns-data-pvc-1/lost+found/c", "archived-ns-data-pvc-1-2"}},
+		"delete":  {map[string]string{"onDelete": "delete"}, []string{}},
+		"retain":  {map[string]string{"onDelete": "retain"}, []string{"ns-data-pvc-1", "ns-data-pvc-1/a", "ns-data-pvc-1/a/b", "ns-data-pvc-1/lost+found", "ns-data-pvc-1/lost+found/c"}},
+		"pattern": {map[string]string{"pathPattern": "x/${.PVC.name}"}, []string{"x", "archived-data-pvc-1", "archived-data-pvc-1/a", "archived-data-pvc-1/a/b", "archived-data-pvc-1/lost+found", "archived-data-pvc-1/lost+found/c", "archived-data-pvc-1-2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newProvisioning(t)
+			pv := p.mustProvision(optionsOf("pvc-1", test.parameters))
+			p.write(pv, "a/b")
+			p.write(pv, "lost+found/c")
+			for range 2 {
+				require.NoError(t, p.delete(pv))
+			}
+			p.mustProvision(optionsOf("pvc-1", test.parameters))
+			require.NoError(t, p.delete(pv))
+			p.requireFiles(test.left...)
+		})
+	}
+}
+
+// TestDeleteOfOtherProgram: volumes of nfs-subdir-external-provisioner end as their class requires.
+func TestDeleteOfOtherProgram(t *testing.T) {
+	const dir = "ns-data-pvc-1"
+	for name, test := range map[string]struct {
+		class func(context.Context, string) (*storagev1.StorageClass, error)
+		left  []string
+		err   string
+	}{
+		"no classes": {nil, []string{"archived-" + dir}, ""},
+		"archive":    {classWith(nil), []string{"archived-" + dir}, ""},
+		"delete":     {classWith(map[string]string{"archiveOnDelete": "false"}), []string{}, ""},
+		"retain":     {classWith(map[string]string{"onDelete": "retain"}), []string{dir}, ""},
+		"bad class":  {classWith(map[string]string{"archiveOnDelete": "x"}), []string{dir}, "archiveOnDelete"},
+		"no class":   {func(context.Context, string) (*storagev1.StorageClass, error) { return nil, errors.New("gone") }, []string{dir}, `read class "old": gone`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newProvisioning(t, func(c *nfs.ProvisioningConfig) { c.Class = test.class })
+			require.NoError(t, os.Mkdir(filepath.Join(p.export, dir), 0o777))
+			pv := otherProgramVolume("/k8s/" + dir)
+			for range 2 {
+				err := p.delete(pv)
+				if test.err == "" {
+					require.NoError(t, err)
+				} else {
+					require.ErrorContains(t, err, test.err)
+				}
+			}
+			p.requireFiles(test.left...)
+		})
+	}
+}
+
+func classWith(parameters map[string]string) func(context.Context, string) (*storagev1.StorageClass, error) {
+	return func(_ context.Context, name string) (*storagev1.StorageClass, error) {
+		return &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Parameters: parameters}, nil
+	}
+}
+
+// otherProgramVolume returns a volume as nfs-subdir-external-provisioner stores it.
+func otherProgramVolume(path string) *v1.PersistentVolume {
+	return &v1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "pvc-1", Annotations: map[string]string{provisionedBy: provisionerName}},
+		Spec: v1.PersistentVolumeSpec{
+			PersistentVolumeSource: v1.PersistentVolumeSource{NFS: source(server, path, false)}, StorageClassName: "old",
+		},
+	}
+}
+
+// TestDeleteNotOurs: a volume that is not a directory below the export, or not provisioned here, is
+// ignored, and its files stay. The control is deleted.
+func TestDeleteNotOurs(t *testing.T) {
+	p := newProvisioning(t)
+	require.NoError(t, os.MkdirAll(p.export+"/dir/inside", 0o755))
+	for name, change := range map[string]func(*v1.PersistentVolume){
+		"the export":        func(pv *v1.PersistentVolume) { pv.Spec.NFS.Path = "/k8s" },
+		"slashes":           func(pv *v1.PersistentVolume) { pv.Spec.NFS.Path = "//k8s//." },
+		"beside the export": func(pv *v1.PersistentVolume) { pv.Spec.NFS.Path = "/k8s2/dir" },
+		"above the export":  func(pv *v1.PersistentVolume) { pv.Spec.NFS.Path = "/" },
+		"another server":    func(pv *v1.PersistentVolume) { pv.Spec.NFS.Server = "other.example.com" },
+		"another program":   func(pv *v1.PersistentVolume) { pv.Annotations[provisionedBy] = "other" },
+		"by hand":           func(pv *v1.PersistentVolume) { pv.Annotations = nil },
+	} {
+		pv := otherProgramVolume("/k8s/dir")
+		change(pv)
+		var ignored *volume.IgnoredError
+		require.ErrorAs(t, p.delete(pv), &ignored, name)
+		p.requireFiles("dir", "dir/inside")
+	}
+	for _, path := range []string{"/k8s/../k8s/dir", "/k8s/.volumekit"} {
+		var named *field.Error
+		require.ErrorAs(t, p.delete(otherProgramVolume(path)), &named, path)
+	}
+	annotated := otherProgramVolume("/k8s/dir")
+	annotated.Annotations[nfs.OnDeleteAnnotation] = "burn"
+	require.ErrorContains(t, p.delete(annotated), `"burn"`)
+	p.requireFiles("dir", "dir/inside")
+	require.NoError(t, p.delete(otherProgramVolume("/k8s/dir"))) // the control
+	p.requireFiles("archived-dir-pvc-1", "archived-dir-pvc-1/inside")
+}
+
+// TestProvisioningConfig: an invalid configuration is refused by Init.
+func TestProvisioningConfig(t *testing.T) {
+	host, err := volume.NewHost(t.Context(), t.TempDir())
+	require.NoError(t, err)
+	for name, change := range map[string]func(*nfs.ProvisioningConfig){
+		"config.provisioner":     func(c *nfs.ProvisioningConfig) { c.Provisioner = "" },
+		"config.server":          func(c *nfs.ProvisioningConfig) { c.Server = "-x" },
+		"config.path":            func(c *nfs.ProvisioningConfig) { c.Path = "relative" },
+		"config.dir":             func(c *nfs.ProvisioningConfig) { c.Dir = "relative" },
+		"config.mountOptions[0]": func(c *nfs.ProvisioningConfig) { c.MountOptions = []string{"bind"} },
+		"Config.Mounter":         func(c *nfs.ProvisioningConfig) { c.Mounter = nil },
+	} {
+		config := provisioningConfig(mounttest.NewFake(mount.Config{}), "/")
+		change(&config)
+		plugin := nfs.NewProvisioning(config)
+		require.ErrorContains(t, plugin.Init(t.Context(), host), name)
+		_, err := plugin.NewProvisioner(optionsOf("pvc-1", nil))
+		require.Error(t, err)
+		_, err = plugin.NewDeleter(volume.NewSpecFromPersistentVolume(otherProgramVolume("/k8s/dir"), false))
+		require.Error(t, err)
+	}
+}

@@ -1,0 +1,121 @@
+package nfs
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+
+	"github.com/volumekit/volumekit/volume"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// checkRequest refuses a claim that a directory cannot fulfil.
+func checkRequest(o volume.VolumeOptions) error {
+	if name := o.VolumeAttributesClass.Name; name != "" {
+		return volume.Invalid(field.NewPath("volumeAttributesClass"), name, "NFS volumes have no attributes")
+	}
+	if o.PVC == nil {
+		return nil
+	}
+	spec, at := o.PVC.Spec, field.NewPath("claim", "spec")
+	switch {
+	case spec.Selector != nil:
+		return volume.Invalid(at.Child("selector"), metav1.FormatLabelSelector(spec.Selector), "a new volume has no labels to select")
+	case spec.DataSource != nil:
+		return volume.Invalid(at.Child("dataSource"), spec.DataSource.Kind, "NFS volumes are provisioned empty")
+	case spec.DataSourceRef != nil:
+		return volume.Invalid(at.Child("dataSourceRef"), spec.DataSourceRef.Kind, "NFS volumes are provisioned empty")
+	}
+	if size := spec.Resources.Requests[v1.ResourceStorage]; size.Sign() <= 0 {
+		return volume.Invalid(requestField(), size.String(), "must be at least 1 byte")
+	}
+	return nil
+}
+
+func requestField() *field.Path {
+	return field.NewPath("claim", "spec", "resources", "requests").Key(string(v1.ResourceStorage))
+}
+
+// A provisioner implements [volume.Provisioner] for a directory.
+type provisioner struct {
+	access     *exportAccess
+	options    volume.VolumeOptions
+	parameters parameters
+	dir        string // relative to the export
+}
+
+// Provision creates the directory with the mode and the owner of the class, and returns the volume.
+// A request larger than the file system of the export is infeasible; smaller ones are not enforced.
+//
+// A directory by a pathPattern that exists already is an error, unless it was created for
+// this volume, or the class retains directories: then the volumes of successive claims share it.
+func (p *provisioner) Provision(ctx context.Context) (*v1.PersistentVolume, error) {
+	err := p.access.within(ctx, p.options.PVName, func(ctx context.Context, t *exportTree) error {
+		if err := p.checkSize(t); err != nil {
+			return err
+		}
+		return t.create(ctx, p.directory())
+	})
+	if err != nil {
+		return nil, fmt.Errorf("provision %s in %s: %w", p.dir, p.access.export, err)
+	}
+	return p.describe(), nil
+}
+
+// checkSize refuses a request that is larger than the export's file system.
+func (p *provisioner) checkSize(t *exportTree) error {
+	if p.options.PVC == nil {
+		return nil
+	}
+	size, err := t.size()
+	if err != nil {
+		return volume.AsUncertain(err)
+	}
+	request := p.options.PVC.Spec.Resources.Requests[v1.ResourceStorage]
+	if size > 0 && request.CmpInt64(size) > 0 {
+		return infeasible(volume.Invalid(requestField(), request.String(), fmt.Sprintf("the file system of the export has %d bytes", size)))
+	}
+	return nil
+}
+
+func (p *provisioner) directory() directory {
+	d := directory{rel: p.dir, mode: p.parameters.mode, uid: p.parameters.uid, gid: p.parameters.gid}
+	switch {
+	case p.parameters.pattern == "": // the name of the volume in the path makes it unique
+	case p.parameters.disposal == retaining:
+		d.shared = true
+	default:
+		d.owner = p.options.PVName
+	}
+	return d
+}
+
+// describe returns the volume.
+func (p *provisioner) describe() *v1.PersistentVolume {
+	mode, class := v1.PersistentVolumeFilesystem, p.options.StorageClass
+	pv := &v1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        p.options.PVName,
+			Annotations: map[string]string{OnDeleteAnnotation: string(p.parameters.disposal)},
+		},
+		Spec: v1.PersistentVolumeSpec{
+			PersistentVolumeSource: v1.PersistentVolumeSource{
+				NFS: &v1.NFSVolumeSource{Server: p.access.export.server, Path: path.Join(p.access.export.path, p.dir)},
+			},
+			PersistentVolumeReclaimPolicy: v1.PersistentVolumeReclaimDelete,
+			VolumeMode:                    &mode,
+			MountOptions:                  slices.Clone(class.MountOptions),
+		},
+	}
+	if class.ReclaimPolicy != nil {
+		pv.Spec.PersistentVolumeReclaimPolicy = *class.ReclaimPolicy
+	}
+	if claim := p.options.PVC; claim != nil {
+		pv.Spec.AccessModes = slices.Clone(claim.Spec.AccessModes)
+		pv.Spec.Capacity = v1.ResourceList{v1.ResourceStorage: claim.Spec.Resources.Requests[v1.ResourceStorage]}
+	}
+	return pv
+}
