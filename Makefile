@@ -111,7 +111,7 @@ GUESTLENGTH ?= -short
 GUESTLEAVE = ^TestNFS|^TestContract(Fake|Filtered|OnEachFeed|Without)
 
 # What a guest has, and from Linux 6.12 on.
-GUESTHAS = userns,root,loop,ptrace,fuse,seccomp,nfs,ipv6,mount.nfs,growext4
+GUESTHAS = userns,root,loop,ptrace,fuse,seccomp,nfs,ipv6,mount.nfs,growext4,projectquota
 GUESTHAS612 = $(GUESTHAS),statmount
 
 # No race detector: its programs do not start in these kernels.

@@ -94,7 +94,9 @@ var house = []room{
 	{"volume", []string{"util/keylock", "util/ctxend"}, []string{api, apimachinery}},
 	{"volume/volumetest", []string{"volume", "mount", "mount/mounttest", "util/keylock", "util/ctxend", "volume/volumetest/internal/contract", "internal/tablepath"}, []string{api, apimachinery}},
 	{"volume/volumetest/internal/contract", []string{"volume", "mount", "mount/mounttest", "util", "util/podvolume", "internal/require", "internal/tablepath", "internal/testflag"}, []string{api, apimachinery}},
-	{"local", []string{"volume", "mount", "disk", "util", leaves}, []string{api, apimachinery, sys}},
+	{"local", []string{"volume", "mount", "disk", "util", leaves, "local/internal/*"}, []string{api, apimachinery, sys}},
+	// Limits the size of a directory.
+	{"local/internal/projectquota", []string{"util/safepath"}, []string{sys}},
 	{"content", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery}},
 	{"emptydir", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery, sys}},
 	{"hostpath", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery, sys}},

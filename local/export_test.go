@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/volumekit/volumekit/disk"
+	"github.com/volumekit/volumekit/mount"
 )
 
 // LockExclusively locks a directory as a SetUp does that changes its owners.
@@ -100,4 +101,11 @@ func makeExt4(file, uuid string) error {
 	}
 	_, err = f.WriteAt(sb, 1024)
 	return errors.Join(err, f.Close())
+}
+
+// ConfigOf returns the configuration of a plugin, with another mounter.
+func ConfigOf(p *Plugin, m mount.Interface) Config {
+	config := p.config
+	config.Mounter = m
+	return config
 }

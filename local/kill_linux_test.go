@@ -26,6 +26,7 @@ func TestMain(m *testing.M) {
 		},
 	}
 	programs["volume"] = volumeProgram
+	programs["provision"], programs["delete"] = provisionProgram, deleteProgram
 	for verb, work := range deviceVerbs {
 		programs[verb] = func(p mounttest.Process) {
 			m := mount.New(mount.Config{StagingDir: p.Args[0] + "/staging"})

@@ -172,20 +172,24 @@ func (r records) write(name string, rec record) error {
 	r.changing.Lock()
 	defer r.changing.Unlock()
 	return r.withRoot(func(root *os.Root) error {
-		unfinished := path.Join(r.dir, newRecordsDir, name)
-		for _, file := range []string{unfinished, r.file(name)} {
-			if err := makeDir(root, path.Dir(file)); err != nil {
-				return err
-			}
-		}
-		if err := writeSynced(root, unfinished, text); err != nil {
-			return err
-		}
-		if err := root.Rename(unfinished, r.file(name)); err != nil {
-			return err
-		}
-		return syncDir(root, path.Dir(r.file(name)))
+		return replaceFile(root, path.Join(r.dir, newRecordsDir, name), r.file(name), text)
 	})
+}
+
+// replaceFile replaces a file atomically and durably, by way of an unfinished one.
+func replaceFile(root *os.Root, unfinished, file string, text []byte) error {
+	for _, name := range []string{unfinished, file} {
+		if err := makeDir(root, path.Dir(name)); err != nil {
+			return err
+		}
+	}
+	if err := writeSynced(root, unfinished, text); err != nil {
+		return err
+	}
+	if err := root.Rename(unfinished, file); err != nil {
+		return err
+	}
+	return syncDir(root, path.Dir(file))
 }
 
 // makeDir creates a directory and its parents, and syncs each new one, so that it survives a

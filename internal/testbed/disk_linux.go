@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -44,6 +45,8 @@ type Disk struct {
 	FSType  string
 	Size    int64
 	Options []string // of mkfs
+	// ProjectQuota mounts the disk, ext4 or xfs, with project quotas.
+	ProjectQuota bool
 }
 
 // Run runs a test as root with the disk mounted. It skips the test if loop devices, the file
@@ -57,24 +60,61 @@ func (d Disk) Run(t *testing.T, test func(t *testing.T, dir string)) {
 	image, target := dir+"/image", dir+"/target"
 	Image(t, image, d.Size)
 	require.NoError(t, os.Mkdir(target, 0o755))
-	if out, err := exec.Command("mkfs."+d.FSType, append(d.Options, image)...).CombinedOutput(); err != nil {
+	options, data := d.options()
+	if out, err := exec.Command("mkfs."+d.FSType, append(options, image)...).CombinedOutput(); err != nil {
 		mounttest.SkipWithout(t, d.lack(), string(out)+err.Error())
 	}
-	if err := unix.Mount(Loop(t, image), target, d.FSType, 0, ""); errors.Is(err, unix.ENODEV) {
+	err := unix.Mount(Loop(t, image), target, d.FSType, 0, data)
+	if errors.Is(err, unix.ENODEV) || err != nil && d.ProjectQuota {
 		mounttest.SkipWithout(t, d.lack(), "this kernel does not have it")
-	} else {
-		require.NoError(t, err)
 	}
+	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, unix.Unmount(target, 0)) })
 	test(t, target)
 }
 
+// options returns the options of mkfs and those of mount.
+func (d Disk) options() (mkfs []string, mount string) {
+	mkfs = append(mkfs, d.Options...)
+	if !d.ProjectQuota {
+		return mkfs, ""
+	}
+	if d.FSType == "ext4" {
+		mkfs = append(mkfs, "-O", "project,quota", "-E", "quotatype=prjquota")
+	}
+	return mkfs, "prjquota"
+}
+
 // lack returns the reason of a skip: machines with loop devices have ext4.
 func (d Disk) lack() string {
-	if d.FSType == "ext4" {
+	switch {
+	case d.ProjectQuota:
+		return "projectquota"
+	case d.FSType == "ext4":
 		return "loop"
 	}
 	return d.FSType
+}
+
+// WithoutCapability runs work on a thread that lacks a capability, such as unix.CAP_SYS_RESOURCE, and
+// returns its error. The thread ends afterwards.
+func WithoutCapability(capability int, work func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+		var sets [2]unix.CapUserData
+		err := unix.Capget(&header, &sets[0])
+		if err == nil {
+			sets[capability/32].Effective &^= 1 << (capability % 32)
+			err = unix.Capset(&header, &sets[0])
+		}
+		if err == nil {
+			err = work()
+		}
+		done <- err
+	}()
+	return <-done
 }
 
 // Flags of linux/fs.h, for Protect.
