@@ -49,6 +49,11 @@
 // later if both devices have a hardware identity. The hold has a page cache of its own: a
 // reader may see a writer's changes with a delay.
 //
+// # Claims
+//
+// A [ProvisioningPlugin] is a plugin that also creates a directory for each claim of its node, limits
+// the size by a quota where the file system has project quotas, and deletes the directory.
+//
 // # Ownership
 //
 // With FsGroup all files of a volume change their group before the volume is mounted, see
@@ -84,5 +89,8 @@
 //   - hold: the read-only loop device that keeps a mapped device from vanishing.
 //   - directory lock: shared by SetUps that change no owners, or exclusive; it also locks all
 //     directories that overlap its own.
+//   - claim root: a directory of [ProvisioningConfig].ClaimRoots, in which directories are created.
+//   - claim record: the file in a claim root that marks a directory as provisioned.
+//   - project: a number of a file system that its files have, and by which a quota limits them.
 //   - owner: the group of a volume's files. View: a mount that shows them with another group.
 package local

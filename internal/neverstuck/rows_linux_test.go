@@ -63,6 +63,7 @@ func rows() map[string]row {
 	for _, some := range []map[string]row{
 		rowsOfPlugins(), rowsOfDevices(), rowsOfManager(), rowsOfMount(), rowsOfPeer(), rowsOfRecycler(),
 		rowsOfUtil(), rowsOfPods(), rowsOfLeaves(), rowsOfSafepath(), rowsOfLoop(), rowsOfVolume(), rowsOfDisk(),
+		rowsOfLocalClaims(),
 	} {
 		maps.Copy(all, some)
 	}
