@@ -99,6 +99,7 @@ func callsWith(t *testing.T, dir, long string) map[string]func(context.Context) 
 	addLeaves(calls, dir, long)
 	addNames(calls, long)
 	addPlugins(t, calls, long)
+	addProvisioners(t, calls, long)
 	addControllers(t, calls, dir, long)
 	return calls
 }

@@ -38,7 +38,7 @@ import (
 // or listed in withoutLongValues.
 func TestEachFunctionGetsLongValues(t *testing.T) {
 	called := map[string]bool{}
-	for name := range callsWith(t, t.TempDir(), "x") {
+	for name := range callsWith(t, t.TempDir(), strings.Repeat("x", 1000)) {
 		name, _, _ = strings.Cut(name, " ")
 		called[name] = true
 	}
@@ -91,6 +91,7 @@ var withoutLongValues = map[string]string{
 	"hostpath.Plugin.Init":                 "passes its roots to podvolume.NewHostRoots",
 	"hostpath.unmounter.TearDown":          checked,
 	"local.Plugin.Init":                    "passes its roots to podvolume.NewHostRoots",
+	"local.ProvisioningPlugin.Init":        "passes its roots to podvolume.NewHostRoots",
 	"local.blockUnmapper.UnmapPodDevice":   checked,
 	"local.blockVolume.GetMetrics":         checked,
 	"local.formatting.Mount":               "is a step of local.deviceMounter.MountDevice",
@@ -119,6 +120,7 @@ var withoutLongValues = map[string]string{
 	"mount/mountutils.Peer.List":   noText,
 	"mount/mountutils.WithContext": noError,
 	"nfs.Plugin.Init":              ofHost,
+	"nfs.ProvisioningPlugin.Init":  "names its configuration, which is of the program",
 	"nfs.unmounter.TearDown":       checked,
 	"recycler.Local.Wait":          noText,
 	"recycler.Pod.Wait":            noText,
