@@ -190,6 +190,7 @@ var house = []room{
 	// Parts of the examples of all modules.
 	{"internal/cli", nil, []string{sys}},
 	{"internal/rootlock", nil, nil},
+	{"internal/namespace", []string{"mount", "mount/mounttest", "util"}, nil},
 	{"internal/screen", []string{"internal/cli", "manager"}, []string{api, apimachinery, sys}},
 	{"internal/command", nil, nil},
 	{"internal/debian", []string{"internal/command"}, nil},
@@ -202,8 +203,7 @@ var house = []room{
 	{"examples/customplugin", []string{"volume", "mount", "util", "util/podvolume", "util/keylock", "util/ownership"}, []string{api, apimachinery}}, // as outside
 	{"examples/nfs", []string{"*", "*/*", "internal/kerneltest/*", "internal/cli"}, []string{""}},
 	{"examples/embed/node", []string{"*"}, []string{api}},
-	{"examples/internal/namespace", []string{"mount", "mount/mounttest", "util"}, nil},
-	{"examples/internal/machine", []string{"mount", "mount/mounttest", "internal/cli", "examples/internal/namespace"}, []string{api, apimachinery}},
+	{"examples/internal/machine", []string{"mount", "mount/mounttest", "internal/cli", "internal/namespace"}, []string{api, apimachinery}},
 	{"examples/internal/workdir", []string{"util/safepath"}, nil},
 	{"examples/internal/container", []string{"mount", "volume", "internal/cli"}, []string{api}},
 	{"examples/internal/remnants", []string{"mount", "volume", "util", "util/podvolume", "internal/cli", "examples/internal/*"}, []string{apimachinery}},

@@ -16,8 +16,8 @@ import (
 	"path/filepath"
 
 	"github.com/volumekit/volumekit/examples/embed/node"
-	"github.com/volumekit/volumekit/examples/internal/namespace"
 	"github.com/volumekit/volumekit/internal/cli"
+	"github.com/volumekit/volumekit/internal/namespace"
 	"github.com/volumekit/volumekit/mount"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"

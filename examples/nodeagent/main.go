@@ -8,8 +8,8 @@ import (
 	"io"
 	"os"
 
-	"github.com/volumekit/volumekit/examples/internal/namespace"
 	"github.com/volumekit/volumekit/internal/cli"
+	"github.com/volumekit/volumekit/internal/namespace"
 )
 
 func main() { os.Exit(start()) }

@@ -9,8 +9,8 @@ import (
 	"os"
 
 	"github.com/volumekit/volumekit/examples/internal/machine"
-	"github.com/volumekit/volumekit/examples/internal/namespace"
 	"github.com/volumekit/volumekit/internal/cli"
+	"github.com/volumekit/volumekit/internal/namespace"
 )
 
 const program namespace.Program = "podvolumes"

@@ -10,8 +10,8 @@ import (
 	"os"
 	"os/exec"
 
-	"github.com/volumekit/volumekit/examples/internal/namespace"
 	"github.com/volumekit/volumekit/internal/cli"
+	"github.com/volumekit/volumekit/internal/namespace"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
