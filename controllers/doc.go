@@ -29,6 +29,9 @@
 //     [github.com/volumekit/volumekit/controllers/examples/embed]
 //   - examples/nodeagent: a whole one, with its rights.
 //     [github.com/volumekit/volumekit/controllers/examples/nodeagent]
+//   - examples/provisioner: a provisioner in 40 lines, with an API server in memory, a binder and a
+//     node.
+//     [github.com/volumekit/volumekit/controllers/examples/provisioner]
 //   - examples/clientgo: the client with which package recycler runs its pods, over client-go.
 //     [github.com/volumekit/volumekit/controllers/examples/clientgo]
 //

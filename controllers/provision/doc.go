@@ -20,6 +20,10 @@
 // finalizer. A node that does not exist, or that the class does not allow, is removed from the claim;
 // the scheduler then selects another one.
 //
+// Provision is not called for a claim without a size, with a size of 0 or less or of more than an
+// int64, and with an attributes class whose name is none. The event of such a claim, as that of each
+// failure, names the field and the beginning of its value.
+//
 // # No leak
 //
 // Storage leaks if no object leads to it. Before the first call of Provision the controller adds

@@ -1,0 +1,247 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/controllers/apitest"
+	"github.com/volumekit/volumekit/manager"
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+const (
+	nodeName  = "node-1"
+	className = "directories"
+	claimName = "data"
+	podName   = "web"
+)
+
+// A demonstration is a cluster with one node, as a user changes it.
+type demonstration struct {
+	cluster api.Cluster
+	kernel  kernel
+	volumes *manager.Manager // of the node
+	dir     string
+	out     io.Writer
+}
+
+// demonstrate runs all parts of the cluster in a directory, and takes the steps of the user.
+func demonstrate(ctx context.Context, out io.Writer, k kernel, dir string) error {
+	c := nodeConfig{name: nodeName, mounter: k, root: filepath.Join(dir, "node"), disks: filepath.Join(dir, "disks")}
+	if err := errors.Join(os.Mkdir(c.root, 0o755), os.Mkdir(c.disks, 0o755)); err != nil {
+		return err
+	}
+	server := apitest.NewServer(apitest.Config{})
+	c.cluster = server.Connect("node")
+	volumes, parts, err := newNode(ctx, c)
+	if err != nil {
+		return err
+	}
+	d := &demonstration{cluster: server.Direct(), kernel: k, volumes: volumes, dir: dir, out: out}
+	parts = append(parts,
+		func(ctx context.Context) error { return runBinder(ctx, server.Connect("binder")) },
+		func(ctx context.Context) error {
+			return directories{c.disks, nodeName}.run(ctx, server.Connect("provisioner"), d.printEvent)
+		})
+
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	working, stop := context.WithCancel(context.WithoutCancel(ctx)) // the parts outlive ctx, to clean up
+	ended := make(chan error, 1)
+	go func() {
+		ended <- runAll(working, parts...)
+		cancel()
+	}()
+	err = errors.Join(d.run(ctx), d.cleanUp(working))
+	stop()
+	return errors.Join(<-ended, err)
+}
+
+// runAll runs functions until ctx ends or one of them fails, and returns the failure.
+func runAll(ctx context.Context, parts ...func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var running sync.WaitGroup
+	failures := make(chan error, len(parts))
+	for _, part := range parts {
+		running.Go(func() {
+			if err := part(ctx); err != nil && ctx.Err() == nil {
+				failures <- err
+				cancel()
+			}
+		})
+	}
+	running.Wait()
+	close(failures)
+	return <-failures
+}
+
+// run takes the steps of the user.
+func (d *demonstration) run(ctx context.Context) error {
+	claim, err := d.createClaim(ctx)
+	if err != nil {
+		return err
+	}
+	if claim, err = d.waitUntilBound(ctx, claim); err != nil {
+		return err
+	}
+	d.printf("claim %s is bound to %s", claim.Name, claim.Spec.VolumeName)
+	if err := d.usePod(ctx, claim); err != nil {
+		return err
+	}
+	if err := d.cluster.PersistentVolumeClaims(claim.Namespace).Delete(ctx, claim.Name, metav1.DeleteOptions{}); err != nil {
+		return err
+	}
+	d.printf("claim %s is deleted", claim.Name)
+	if err := d.waitUntilDeleted(ctx, claim.Spec.VolumeName); err != nil {
+		return err
+	}
+	left, err := os.ReadDir(filepath.Join(d.dir, "disks"))
+	d.printf("%s is deleted, directories left: %d", claim.Spec.VolumeName, len(left))
+	return err
+}
+
+// createClaim creates a class, and a claim for a volume of the class.
+func (d *demonstration) createClaim(ctx context.Context) (*v1.PersistentVolumeClaim, error) {
+	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: className}, Provisioner: provisioner}
+	if _, err := d.cluster.StorageClasses().Create(ctx, class, metav1.CreateOptions{}); err != nil {
+		return nil, err
+	}
+	return d.cluster.PersistentVolumeClaims(v1.NamespaceDefault).Create(ctx, &v1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: claimName},
+		Spec: v1.PersistentVolumeClaimSpec{
+			StorageClassName: &class.Name,
+			AccessModes:      []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
+			Resources:        v1.VolumeResourceRequirements{Requests: v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}},
+		},
+	}, metav1.CreateOptions{})
+}
+
+// usePod runs a pod on the node that writes a file to the volume of a claim.
+func (d *demonstration) usePod(ctx context.Context, claim *v1.PersistentVolumeClaim) error {
+	source := v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name}}
+	pod, err := d.cluster.Pods(claim.Namespace).Create(ctx, &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: podName},
+		Spec: v1.PodSpec{
+			NodeName:   nodeName,
+			Containers: []v1.Container{{Name: "web", Image: "web", VolumeMounts: []v1.VolumeMount{{Name: "data", MountPath: "/data"}}}},
+			Volumes:    []v1.Volume{{Name: "data", VolumeSource: source}},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	if err := d.volumes.WaitForAttachAndMount(ctx, pod); err != nil {
+		return err
+	}
+	path := d.volumes.GetMountedVolumesForPod(pod.UID)["data"].Path
+	d.printf("pod %s has the volume at %s", pod.Name, strings.TrimPrefix(path, d.dir))
+	if err := d.writeFile(path, claim.Spec.VolumeName); err != nil {
+		return err
+	}
+	if err := d.deletePod(ctx); err != nil {
+		return err
+	}
+	if err := d.volumes.WaitForUnmount(ctx, pod); err != nil {
+		return err
+	}
+	d.printf("pod %s is deleted, the volume is unmounted", pod.Name)
+	return nil
+}
+
+// writeFile writes a file in the mounted directory of a volume, and reads it in the directory that was
+// provisioned.
+func (d *demonstration) writeFile(mounted, volume string) error {
+	name, err := d.kernel.realPath(filepath.Join(mounted, "greeting"))
+	if err == nil {
+		err = os.WriteFile(name, []byte("hello\n"), 0o600)
+	}
+	if err != nil {
+		return err
+	}
+	provisioned := filepath.Join(d.dir, "disks", volume, "greeting")
+	text, err := os.ReadFile(provisioned)
+	d.printf("%s: %s", strings.TrimPrefix(provisioned, d.dir), text)
+	return err
+}
+
+func (d *demonstration) deletePod(ctx context.Context) error {
+	return d.cluster.Pods(v1.NamespaceDefault).Delete(ctx, podName, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
+}
+
+// cleanUp unmounts the volume of a demonstration that has failed.
+func (d *demonstration) cleanUp(ctx context.Context) error {
+	err := d.deletePod(ctx)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	return errors.Join(err, d.volumes.WaitForAllPodsUnmount(ctx))
+}
+
+// waitUntilBound returns the claim once it is bound.
+func (d *demonstration) waitUntilBound(ctx context.Context, claim *v1.PersistentVolumeClaim) (*v1.PersistentVolumeClaim, error) {
+	watcher, err := d.cluster.PersistentVolumeClaims(claim.Namespace).Watch(ctx, metav1.ListOptions{ResourceVersion: claim.ResourceVersion})
+	if err != nil {
+		return nil, err
+	}
+	object, err := waitFor(ctx, watcher, func(e watch.Event) bool {
+		claim, ok := e.Object.(*v1.PersistentVolumeClaim)
+		return ok && claim.Status.Phase == v1.ClaimBound
+	})
+	if err != nil {
+		return nil, fmt.Errorf("claim %s: wait for a volume: %w", claim.Name, err)
+	}
+	return object.(*v1.PersistentVolumeClaim), nil
+}
+
+// waitUntilDeleted waits for the end of a volume.
+func (d *demonstration) waitUntilDeleted(ctx context.Context, volume string) error {
+	watcher, err := d.cluster.PersistentVolumes().Watch(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return err
+	}
+	if _, err := d.cluster.PersistentVolumes().Get(ctx, volume, metav1.GetOptions{}); apierrors.IsNotFound(err) {
+		watcher.Stop()
+		return nil
+	}
+	_, err = waitFor(ctx, watcher, func(e watch.Event) bool { return e.Type == watch.Deleted })
+	return err
+}
+
+// waitFor returns the object of the first event for which done returns true, and stops the watch.
+func waitFor(ctx context.Context, watcher watch.Interface, done func(watch.Event) bool) (runtime.Object, error) {
+	defer watcher.Stop()
+	for event := range watcher.ResultChan() {
+		if done(event) {
+			return event.Object, nil
+		}
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return nil, errors.New("the watch has ended")
+}
+
+// printEvent prints an event as a user reads it from the API server.
+func (d *demonstration) printEvent(e api.Event) { d.printf("event %s: %s", e.Reason, e.Message) }
+
+// printf prints a line. A failed write ends the context of the demonstration, see cli.NewOutput.
+func (d *demonstration) printf(format string, args ...any) {
+	_, _ = fmt.Fprintln(d.out, strings.TrimSpace(fmt.Sprintf(format, args...)))
+}

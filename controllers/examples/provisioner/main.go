@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/volumekit/volumekit/internal/cli"
+	"github.com/volumekit/volumekit/internal/namespace"
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
+)
+
+const program namespace.Program = "provisioner"
+
+func main() { os.Exit(start()) }
+
+func start() int {
+	ctx, stop := cli.Context()
+	defer stop()
+	return run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+}
+
+// run is the program. It returns the exit status.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	flags := flag.NewFlagSet(string(program), flag.ContinueOnError)
+	err := cli.Parse(flags, args, stdout, "provisioner turns a claim into a mounted directory, and removes the directory with the claim.")
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		_, _ = fmt.Fprintf(stderr, "%s: %s; see -help\n", program, cli.OneLine(err.Error()))
+		return 2
+	}
+	if !program.IsInside() {
+		cmd := mounttest.Command("/proc/self/exe", args...)
+		cmd.Stdout, cmd.Stderr = stdout, stderr
+		var status int
+		if status, err = program.Run(ctx, cmd); err == nil {
+			return status
+		}
+	} else {
+		err = program.Enter()
+	}
+	ctx, out := cli.NewOutput(ctx, stdout)
+	defer out.Close()
+	if err = work(ctx, out, err); err != nil {
+		_, _ = fmt.Fprintf(stderr, "%s: %s\n", program, cli.OneLine(err.Error()))
+		return 1
+	}
+	return 0
+}
+
+// work runs the demonstration on the kernel, or with a fault that wraps namespace.ErrNone on one in
+// memory. It returns any other fault.
+func work(ctx context.Context, out *cli.Output, fault error) error {
+	k := kernel{mount.New(mount.Config{}), func(path string) (string, error) { return path, nil }}
+	switch {
+	case errors.Is(fault, namespace.ErrNone):
+		_, _ = fmt.Fprintf(out, "Nothing is mounted, this is an in-memory kernel: %s.\n", cli.OneLine(fault.Error()))
+		k = inMemory()
+	case fault != nil:
+		return fault
+	}
+	return errors.Join(demonstrateInTemp(ctx, out, k), out.Err())
+}
+
+// A kernel mounts. realPath returns the path of a file in a volume without the mounts of a kernel in
+// memory.
+type kernel struct {
+	mount.Interface
+	realPath func(path string) (string, error)
+}
+
+func inMemory() kernel {
+	fake := mounttest.NewFake(mount.Config{})
+	return kernel{fake, func(path string) (string, error) {
+		real, _, err := fake.RealPath(path)
+		return real, err
+	}}
+}
+
+// demonstrateInTemp runs the demonstration in a temporary directory, which it removes.
+func demonstrateInTemp(ctx context.Context, out io.Writer, k kernel) error {
+	dir, err := os.MkdirTemp("", "volumekit")
+	if err != nil {
+		return err
+	}
+	real, err := filepath.EvalSymlinks(dir)
+	if err == nil {
+		err = demonstrate(ctx, out, k, real)
+	}
+	return errors.Join(err, os.RemoveAll(dir))
+}
