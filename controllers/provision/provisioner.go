@@ -63,7 +63,7 @@ func kindOf(err error) volume.ErrorKind {
 func isIgnored(err error) bool { return errors.As(err, new(*volume.IgnoredError)) }
 
 // callProvision calls Provision. A panic, and a result without a volume, are uncertain errors. The text
-// of an error is short, whatever names and values it repeats.
+// of an error is short, however long its names and values are.
 func callProvision(ctx context.Context, p Provisioner, options Options) (pv *v1.PersistentVolume, err error) {
 	defer recoverAsUncertain(&err)
 	pv, err = p.Provision(ctx, options)
