@@ -84,8 +84,9 @@ func (p *Plugin) deviceOrigin(view *mount.View, mountPath string) (shared mount.
 	return mount.Info{}, "", false
 }
 
-// deviceSpec recovers a volume on a device: by the device's record, or by the mount table. A volume
-// that a kubelet has mounted has no record.
+// deviceSpec recovers a volume on a device: by the device's record, or by the mount table. Without a
+// record, as for a device that a kubelet has mounted, a link to the device gives the path. A broken
+// record may be of another link: then the path is unknown.
 func (p *Plugin) deviceSpec(volumeName, name string, at, shared mount.Info) (*volume.Spec, error) {
 	options := util.BindOptions(at.Flags, shared.Flags)
 	if shared.Flags&mount.ReadOnly != 0 {
@@ -94,7 +95,7 @@ func (p *Plugin) deviceSpec(volumeName, name string, at, shared mount.Info) (*vo
 	rec, err := p.records.read(name)
 	if err != nil || rec == nil {
 		path, ok := p.writtenPath(shared.Source)
-		if !ok {
+		if !ok && err == nil {
 			path, ok = p.linkTo(shared.Source)
 		}
 		if !ok {

@@ -285,8 +285,9 @@ func TestTakeOverOfCSI(t *testing.T) {
 }
 
 // TestTakeOverOfDevice: the manager takes over a device that a kubelet has mounted for a local
-// volume by a link, with its mount in the pod. It tears both down, also if the pod was deleted while no
-// manager ran, or gives them back and keeps nothing of them once a kubelet has unmounted them.
+// volume by one of its links, with its mount in the pod. It tears both down, also if the pod was
+// deleted while no manager ran, or gives them back and keeps nothing of them once a kubelet has
+// unmounted them.
 func TestTakeOverOfDevice(t *testing.T) {
 	for _, end := range []string{deviceTornDown, devicePodGone, deviceGivenBack} {
 		t.Run(end, func(t *testing.T) {
@@ -311,7 +312,9 @@ func testTakeOverOfDevice(t *testing.T, end string) {
 	for _, name := range []string{"disks", "hostname", "links"} {
 		require.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o755))
 	}
-	require.NoError(t, os.Symlink(device, dir+"/links/device"))
+	for _, name := range []string{"another", "device"} {
+		require.NoError(t, os.Symlink(device, filepath.Join(dir, "links", name)))
+	}
 	tree := kubeletTree{TB: t, dir: dir, uid: "0a1b2c3d"}
 	global, target := filepath.Join(dir, "root/plugins/kubernetes.io/local-volume/mounts/pv-disk"), tree.volume("local-volume", "pv-disk")
 	tree.mkdir(global, 0o750, 0)
