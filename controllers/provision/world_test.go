@@ -331,20 +331,27 @@ func (w *world) bind() {
 
 // bindAll binds each volume that is reserved for a claim, and releases the others.
 func bindAll(ctx context.Context, cluster api.Cluster) error {
-	list, err := cluster.PersistentVolumes().List(ctx, metav1.ListOptions{})
+	volumes, err := cluster.PersistentVolumes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
-	for _, pv := range list.Items {
+	claims, err := cluster.PersistentVolumeClaims("").List(ctx, metav1.ListOptions{}) // later: no claim of a volume is missing
+	if err != nil {
+		return err
+	}
+	byUID := map[types.UID]*v1.PersistentVolumeClaim{}
+	for i := range claims.Items {
+		byUID[claims.Items[i].UID] = &claims.Items[i]
+	}
+	for _, pv := range volumes.Items {
 		if pv.Spec.ClaimRef == nil {
 			continue
 		}
-		claim, err := cluster.PersistentVolumeClaims(pv.Spec.ClaimRef.Namespace).Get(ctx, pv.Spec.ClaimRef.Name, metav1.GetOptions{})
-		lives := err == nil && claim.UID == pv.Spec.ClaimRef.UID
-		if lives && pv.Status.Phase != v1.VolumeReleased {
-			err = bindOne(ctx, cluster, claim, &pv)
-		} else if !lives {
+		claim := byUID[pv.Spec.ClaimRef.UID]
+		if claim == nil {
 			err = setPhase(ctx, cluster, &pv, v1.VolumeReleased)
+		} else if pv.Status.Phase != v1.VolumeReleased {
+			err = bindOne(ctx, cluster, claim, &pv)
 		}
 		if err != nil && !apierrors.IsNotFound(err) {
 			return err
@@ -353,15 +360,17 @@ func bindAll(ctx context.Context, cluster api.Cluster) error {
 	return nil
 }
 
-func bindOne(ctx context.Context, cluster api.Cluster, claim *v1.PersistentVolumeClaim, pv *v1.PersistentVolume) error {
+func bindOne(ctx context.Context, cluster api.Cluster, claim *v1.PersistentVolumeClaim, pv *v1.PersistentVolume) (err error) {
+	claims := cluster.PersistentVolumeClaims(claim.Namespace)
 	if claim.Spec.VolumeName == "" && claim.DeletionTimestamp == nil {
 		claim.Spec.VolumeName = pv.Name
-		updated, err := cluster.PersistentVolumeClaims(claim.Namespace).Update(ctx, claim, metav1.UpdateOptions{})
-		if err != nil {
+		if claim, err = claims.Update(ctx, claim, metav1.UpdateOptions{}); err != nil {
 			return err
 		}
-		updated.Status.Phase, updated.Status.Capacity = v1.ClaimBound, pv.Spec.Capacity
-		if _, err := cluster.PersistentVolumeClaims(claim.Namespace).UpdateStatus(ctx, updated, metav1.UpdateOptions{}); err != nil {
+	}
+	if claim.Spec.VolumeName == pv.Name && claim.Status.Phase != v1.ClaimBound { // or an earlier attempt ended between the writes
+		claim.Status.Phase, claim.Status.Capacity = v1.ClaimBound, pv.Spec.Capacity
+		if _, err := claims.UpdateStatus(ctx, claim, metav1.UpdateOptions{}); err != nil {
 			return err
 		}
 	}
