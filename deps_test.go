@@ -376,6 +376,24 @@ func TestForbiddenPackagesAreNotLinked(t *testing.T) {
 	}
 }
 
+// TestProvisionerLinksFewPackages: a program with a provisioner links fewer than 200 packages of modules
+// for it, our own included and the standard library not. A clientset is further ones.
+func TestProvisionerLinksFewPackages(t *testing.T) {
+	for _, p := range list(t, "linux") {
+		if p.room() != "controllers/provision" {
+			continue
+		}
+		ofModules := slices.DeleteFunc(p.Deps, func(dep string) bool {
+			first, _, _ := strings.Cut(dep, "/")
+			return !strings.Contains(first, ".") // the standard library
+		})
+		require.Less(t, len(ofModules), 200, "%s", ofModules)
+		require.Greater(t, len(ofModules), 100, "the list lacks packages")
+		return
+	}
+	t.Fatal("no package controllers/provision")
+}
+
 // TestFakesLinkNoTesting: a program may use the fakes: they must not link test packages, nor
 // register the flags of the testing package.
 func TestFakesLinkNoTesting(t *testing.T) {
