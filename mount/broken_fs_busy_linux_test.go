@@ -102,29 +102,36 @@ func TestUnmountWithOpenFileEndsWithContext(t *testing.T) {
 	fs.release() // the child cannot close the file otherwise
 }
 
-// TestMountOnBrokenFSEndsWithContext: a mount on top of a broken file system sends no request
-// to it.
-func TestMountOnBrokenFSEndsWithContext(t *testing.T) {
-	onEachBrokenFS(t, func(t *testing.T, s brokenFS) {
+// topOf returns the request for a mount on top of another one. Each mount of FUSE has a connection of its
+// own: after the end of its first mount a connection accepts no other (ENOTCONN).
+func topOf(t *testing.T, target, fsType string) mount.Request {
+	t.Helper()
+	req := mount.Request{Source: "top", Target: target, FSType: fsType, Stack: true}
+	if fsType != "tmpfs" {
 		dev, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
 		if err != nil {
 			mounttest.SkipWithout(t, "fuse", err)
 		}
 		t.Cleanup(func() { _ = dev.Close() })
+		req.Options = []string{fmt.Sprintf("fd=%d", dev.Fd()), "rootmode=40000", "user_id=0", "group_id=0"}
+	}
+	return req
+}
+
+// TestMountOnBrokenFSEndsWithContext: a mount on top of a broken file system sends no request
+// to it.
+func TestMountOnBrokenFSEndsWithContext(t *testing.T) {
+	onEachBrokenFS(t, func(t *testing.T, s brokenFS) {
 		m := mount.New(mount.Config{})
 		before := listMounts(t)
-		for _, req := range []mount.Request{
-			{FSType: "tmpfs"},
-			{FSType: "fuse.top", Options: []string{fmt.Sprintf("fd=%d", dev.Fd()), "rootmode=40000", "user_id=0", "group_id=0"}},
-		} {
-			req.Source, req.Target, req.Stack = "top", s.path, true
-			err := callBriefly(t, func(ctx context.Context) error { return m.Mount(ctx, req) })
+		for _, fsType := range []string{"tmpfs", "fuse.top"} {
+			err := callBriefly(t, func(ctx context.Context) error { return m.Mount(ctx, topOf(t, s.path, fsType)) })
 			if err != nil {
 				require.ErrorIs(t, err, context.DeadlineExceeded)
-				requireReturns(t, func() { require.NoError(t, m.Mount(t.Context(), req)) })
+				requireReturns(t, func() { require.NoError(t, m.Mount(t.Context(), topOf(t, s.path, fsType))) })
 			}
-			require.Equal(t, req.FSType, entryAt(t, m, s.path).FSType)
-			for entryAt(t, m, s.path).FSType == req.FSType {
+			require.Equal(t, fsType, entryAt(t, m, s.path).FSType)
+			for entryAt(t, m, s.path).FSType == fsType {
 				unmountEventually(t, m, s.path)
 			}
 			require.Equal(t, before, listMounts(t))
