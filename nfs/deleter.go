@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -25,7 +26,8 @@ type deleter struct {
 //
 // Delete returns nil if the directory does not exist. If part of the content could not be
 // deleted, the error wraps a *scrub.UnremovableError.
-func (d *deleter) Delete(ctx context.Context) error {
+func (d *deleter) Delete(ctx context.Context) (err error) {
+	defer brief.Shorten(&err)
 	if err := d.delete(ctx); err != nil {
 		return fmt.Errorf("delete %s in %s: %w", d.dir, d.access.export, err)
 	}

@@ -6,6 +6,8 @@ import (
 	"path"
 	"slices"
 
+	"github.com/volumekit/volumekit/internal/brief"
+	"github.com/volumekit/volumekit/util/quantity"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,7 +31,11 @@ func checkRequest(o volume.VolumeOptions) error {
 	case spec.DataSourceRef != nil:
 		return volume.Invalid(at.Child("dataSourceRef"), spec.DataSourceRef.Kind, "NFS volumes are provisioned empty")
 	}
-	if size := spec.Resources.Requests[v1.ResourceStorage]; size.Sign() <= 0 {
+	size := spec.Resources.Requests[v1.ResourceStorage]
+	if err := quantity.Check(&size); err != nil {
+		return volume.Invalid(requestField(), quantity.Text(&size), err.Error())
+	}
+	if size.Sign() <= 0 {
 		return volume.Invalid(requestField(), size.String(), "must be at least 1 byte")
 	}
 	return nil
@@ -52,8 +58,9 @@ type provisioner struct {
 //
 // A directory by a pathPattern that exists already is an error, unless it was created for
 // this volume, or the class retains directories: then the volumes of successive claims share it.
-func (p *provisioner) Provision(ctx context.Context) (*v1.PersistentVolume, error) {
-	err := p.access.within(ctx, p.options.PVName, func(ctx context.Context, t *exportTree) error {
+func (p *provisioner) Provision(ctx context.Context) (_ *v1.PersistentVolume, err error) {
+	defer brief.Shorten(&err)
+	err = p.access.within(ctx, p.options.PVName, func(ctx context.Context, t *exportTree) error {
 		if err := p.checkSize(t); err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -62,7 +63,8 @@ func NewProvisioning(config ProvisioningConfig) *ProvisioningPlugin {
 }
 
 // Init implements [volume.VolumePlugin]. It does not query the server.
-func (p *ProvisioningPlugin) Init(ctx context.Context, host volume.VolumeHost) error {
+func (p *ProvisioningPlugin) Init(ctx context.Context, host volume.VolumeHost) (err error) {
+	defer brief.Shorten(&err)
 	if err := p.Plugin.Init(ctx, host); err != nil {
 		return err
 	}
@@ -100,7 +102,8 @@ func (p *ProvisioningPlugin) initAccess(host volume.VolumeHost) error {
 // become the directory. The error names the field and its value. It wraps [volume.ErrInfeasible],
 // or [volume.ErrNotSupported] for a claim of a raw block device; for a class of another provisioner
 // it is a [*volume.IgnoredError].
-func (p *ProvisioningPlugin) NewProvisioner(options volume.VolumeOptions) (volume.Provisioner, error) {
+func (p *ProvisioningPlugin) NewProvisioner(options volume.VolumeOptions) (_ volume.Provisioner, err error) {
+	defer brief.Shorten(&err)
 	if p.access.plugin == nil {
 		return nil, errNotInitialised
 	}
@@ -146,7 +149,8 @@ func (p *ProvisioningPlugin) newProvisioner(options volume.VolumeOptions) (*prov
 
 // NewDeleter validates the volume. A volume of another provisioner, of another export, or of the
 // export itself is a [*volume.IgnoredError].
-func (p *ProvisioningPlugin) NewDeleter(spec *volume.Spec) (volume.Deleter, error) {
+func (p *ProvisioningPlugin) NewDeleter(spec *volume.Spec) (_ volume.Deleter, err error) {
+	defer brief.Shorten(&err)
 	if p.access.plugin == nil {
 		return nil, errNotInitialised
 	}

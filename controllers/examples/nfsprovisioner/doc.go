@@ -1,0 +1,41 @@
+// Nfsprovisioner provisions volumes on an NFS export: a directory for each claim.
+//
+//	kubectl apply -f rbac.yaml -f deployment.yaml -f class.yaml
+//
+// It takes the place of nfs-subdir-external-provisioner: it reads the same environment variables,
+// has the same class parameters, and deletes the volumes of that program. A flag overrides its
+// variable:
+//
+//	-provisioner      PROVISIONER_NAME        the name of the provisioner in classes; required
+//	-server           NFS_SERVER              the server; required
+//	-path             NFS_PATH                the path of the export; required
+//	-leader-election  ENABLE_LEADER_ELECTION  true (the default) or false
+//	-kubeconfig       KUBECONFIG              empty: the service account of the pod
+//	-namespace        POD_NAMESPACE           of the Lease; empty: that of the service account
+//
+// Further parameters of classes are mode, uid and gid; package nfs of the root module documents all.
+// An invalid class or claim is an event of the claim that names the field and its value.
+//
+// # The export
+//
+// With -dir the program uses a directory at which the export is mounted, such as a volume of its pod,
+// and needs no privilege but root's access to files. Without -dir it uses /persistentvolumes
+// if NFS is mounted there, as in manifests of nfs-subdir-external-provisioner, and otherwise mounts
+// the export by itself for each call, below -root, which needs CAP_SYS_ADMIN. Then a server that
+// does not answer costs the calls that wait for it, until -timeout, and nothing else.
+//
+// # One of several
+//
+// With leader election one of several replicas provisions, namely the holder of the Lease that is
+// named for the provisioner. nfs-subdir-external-provisioner uses the same Lease, so that the two
+// never provision at the same time. A replica that loses the Lease stops provisioning and waits for
+// the Lease again; a replica that ends releases the Lease after its last call.
+//
+// # Endpoints
+//
+// -listen serves /metrics for Prometheus, and /healthz, which fails if a replica that holds the Lease
+// could not renew it in time.
+//
+// The program needs the rights of rbac.yaml and no others. The exit status is 0 if a signal ended
+// the program, 2 if the command line or the environment is wrong, and 1 otherwise.
+package main

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+// The periods of a Lease are those of Kubernetes' own controllers.
+const (
+	leaseDuration = 15 * time.Second
+	renewDeadline = 10 * time.Second
+	retryPeriod   = 2 * time.Second
+)
+
+// A leadership runs work while this process holds a Lease.
+type leadership struct {
+	config leaderelection.LeaderElectionConfig
+	health *leaderelection.HealthzAdaptor
+}
+
+// newLeadership returns the leadership by the Lease that is named for a provisioner. It makes no call.
+func newLeadership(leases coordinationv1.LeasesGetter, namespace, provisioner string) (*leadership, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, err
+	}
+	health := leaderelection.NewLeaderHealthzAdaptor(leaseDuration)
+	return &leadership{health: health, config: leaderelection.LeaderElectionConfig{
+		Lock: &resourcelock.LeaseLock{
+			LeaseMeta:  metav1.ObjectMeta{Namespace: namespace, Name: leaseName(provisioner)},
+			Client:     leases,
+			LockConfig: resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())},
+		},
+		LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
+		ReleaseOnCancel: true, WatchDog: health, Name: provisioner,
+	}}, nil
+}
+
+// leaseName returns the name of the Lease of nfs-subdir-external-provisioner.
+func leaseName(provisioner string) string { return strings.ReplaceAll(provisioner, "/", "-") }
+
+// lead calls work whenever this process acquires the Lease, and ends the context of work when the
+// Lease is lost. It returns the error of work, or nil after ctx ends, and releases the Lease
+// after work has returned.
+func (l *leadership) lead(ctx context.Context, work func(context.Context) error) error {
+	for ctx.Err() == nil {
+		if err := l.leadOnce(ctx, work); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A term is the time from an election to the loss of the Lease.
+type term struct {
+	mu    sync.Mutex
+	over  bool          // before work began
+	ended chan struct{} // closed when work has returned; nil before it begins
+	err   error         // of work
+}
+
+func (l *leadership) leadOnce(ctx context.Context, work func(context.Context) error) error {
+	// The election outlives ctx until work has returned: its end releases the Lease.
+	election, endElection := context.WithCancel(context.WithoutCancel(ctx))
+	defer endElection()
+	var t term
+	config := l.config
+	config.Callbacks = leaderelection.LeaderCallbacks{
+		OnStartedLeading: func(leading context.Context) {
+			defer endElection()
+			t.run(ctx, leading, work)
+		},
+		OnStoppedLeading: func() {},
+	}
+	elector, err := leaderelection.NewLeaderElector(config)
+	if err != nil {
+		return fmt.Errorf("leader election: %w", err)
+	}
+	l.health.SetLeaderElection(elector)
+	stop := context.AfterFunc(ctx, func() {
+		if !t.began() {
+			endElection()
+		}
+	})
+	defer stop()
+	elector.Run(election)
+	return t.wait()
+}
+
+// run calls work with a context that ends with ctx and with leading.
+func (t *term) run(ctx, leading context.Context, work func(context.Context) error) {
+	t.mu.Lock()
+	if t.over || ctx.Err() != nil {
+		t.mu.Unlock()
+		return
+	}
+	ended := make(chan struct{})
+	t.ended = ended
+	t.mu.Unlock()
+	defer close(ended)
+	leading, cancel := context.WithCancel(leading)
+	defer cancel()
+	defer context.AfterFunc(ctx, cancel)()
+	t.err = work(leading)
+}
+
+func (t *term) began() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.ended != nil
+}
+
+// wait waits for the end of work, if work has begun, and returns its error. Work that has not begun
+// never begins.
+func (t *term) wait() error {
+	t.mu.Lock()
+	t.over = true
+	ended := t.ended
+	t.mu.Unlock()
+	if ended == nil {
+		return nil
+	}
+	<-ended
+	return t.err
+}
+
+// check implements the health check: a leader must have renewed the Lease.
+func (l *leadership) check(r *http.Request) error { return l.health.Check(r) }

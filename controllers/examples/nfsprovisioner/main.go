@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/volumekit/volumekit/internal/cli"
+)
+
+func main() { os.Exit(start()) }
+
+func start() int {
+	ctx, stop := cli.Context()
+	defer stop()
+	return run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
+}
+
+// run is the program. It returns the exit status.
+func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
+	o, err := parseOptions(args, getenv, stdout)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		_, _ = fmt.Fprintf(stderr, "nfsprovisioner: %s; see -help\n", cli.OneLine(err.Error()))
+		return 2
+	}
+	if err := work(ctx, o, stderr); err != nil {
+		_, _ = fmt.Fprintln(stderr, "nfsprovisioner:", cli.OneLine(err.Error()))
+		return 1
+	}
+	return 0
+}
+
+// options are the program's flags.
+type options struct {
+	provisioner string
+	server      string
+	path        string
+	mountWith   cli.List
+	dir         string // empty: the program mounts
+	root        string
+	election    bool
+	namespace   string // of the Lease
+	kubeconfig  string // empty: the service account of the pod
+	listen      string // empty: nothing is served
+	timeout     time.Duration
+}
+
+// namespaceFile is the file with the namespace of a pod's service account.
+const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+// parseOptions returns the flags; the default of a flag is its environment variable.
+func parseOptions(args []string, getenv func(string) string, help io.Writer) (o options, err error) {
+	o.election, err = parseElection(getenv("ENABLE_LEADER_ELECTION"))
+	if err != nil {
+		return o, err
+	}
+	set := flag.NewFlagSet("nfsprovisioner", flag.ContinueOnError)
+	set.StringVar(&o.provisioner, "provisioner", getenv("PROVISIONER_NAME"), "the `NAME` of the provisioner in classes ($PROVISIONER_NAME)")
+	set.StringVar(&o.server, "server", getenv("NFS_SERVER"), "the NFS server, a name or an `ADDRESS` ($NFS_SERVER)")
+	set.StringVar(&o.path, "path", getenv("NFS_PATH"), "the `PATH` of the export ($NFS_PATH)")
+	set.Var(&o.mountWith, "mount-options", "`OPTIONS`, with commas, with which the program mounts the export")
+	set.StringVar(&o.dir, "dir", "", "the `DIR` at which the export is mounted (default: "+usualDir+" if NFS is mounted there; else the program mounts)")
+	set.StringVar(&o.root, "root", "/run/volumekit/nfsprovisioner", "the `DIR` below which the program mounts the export")
+	set.BoolVar(&o.election, "leader-election", o.election, "provision only while holding a Lease ($ENABLE_LEADER_ELECTION)")
+	set.StringVar(&o.namespace, "namespace", getenv("POD_NAMESPACE"), "the `NAMESPACE` of the Lease ($POD_NAMESPACE; default: that of the service account)")
+	set.StringVar(&o.kubeconfig, "kubeconfig", getenv("KUBECONFIG"), "the `FILE` with the address of the API server and the credentials ($KUBECONFIG; default: the service account)")
+	set.StringVar(&o.listen, "listen", "", "serve /metrics and /healthz at `HOST:PORT` (default: no)")
+	set.DurationVar(&o.timeout, "timeout", 2*time.Minute, "the `TIME` that one call of the storage may take")
+	if err := cli.Parse(set, args, help, "nfsprovisioner provisions directories of an NFS export."); err != nil {
+		return o, err
+	}
+	for name, value := range map[string]string{"-provisioner": o.provisioner, "-server": o.server, "-path": o.path} {
+		if value == "" {
+			return o, fmt.Errorf("%s: required", name)
+		}
+	}
+	if o.timeout <= 0 {
+		return o, fmt.Errorf("-timeout must be more than 0, got %v", o.timeout)
+	}
+	if o.namespace == "" && o.election {
+		o.namespace, err = namespaceOf(namespaceFile)
+	}
+	return o, err
+}
+
+func parseElection(text string) (bool, error) {
+	if text == "" {
+		return true, nil
+	}
+	election, err := strconv.ParseBool(text)
+	if err != nil {
+		return false, fmt.Errorf("ENABLE_LEADER_ELECTION must be true or false, got %q", text)
+	}
+	return election, nil
+}
+
+// namespaceOf returns the namespace in a file, or "default" without the file, outside of a cluster.
+func namespaceOf(file string) (string, error) {
+	text, err := os.ReadFile(file)
+	if errors.Is(err, os.ErrNotExist) {
+		return "default", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("-namespace: %w", err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}

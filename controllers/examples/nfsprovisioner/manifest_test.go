@@ -1,0 +1,94 @@
+package main
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	v1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+// objectsOf returns the objects of a manifest. An unknown field is an error.
+func objectsOf(t *testing.T, file string) (objects []runtime.Object) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	strict := serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
+	for document := range strings.SplitSeq(string(text), "\n---\n") {
+		object, _, err := strict.Decode([]byte(document), nil, nil)
+		require.NoError(t, err)
+		objects = append(objects, object)
+	}
+	return objects
+}
+
+// TestRights: the ClusterRole has the rights that package provision documents for a provisioner
+// whose volumes are not attached, with those to write events, and no others.
+func TestRights(t *testing.T) {
+	var found []string
+	for _, object := range objectsOf(t, "rbac.yaml") {
+		switch o := object.(type) {
+		case *rbacv1.ClusterRole:
+			found = append(found, rightsOf(o.Rules)...)
+		case *rbacv1.Role:
+			require.Equal(t, []string{"leases: create get update"}, rightsOf(o.Rules))
+		}
+	}
+	require.ElementsMatch(t, []string{
+		"persistentvolumeclaims: get list patch watch", "persistentvolumes: create delete get list patch watch",
+		"storageclasses: get list watch", "pods: list", "nodes: get", "volumeattributesclasses: get", "events: create patch",
+	}, found)
+	text, err := os.ReadFile("../../provision/doc.go")
+	require.NoError(t, err)
+	require.Contains(t, strings.Join(strings.Fields(strings.ReplaceAll(string(text), "//", "")), " "),
+		"requires these rights: get, list, watch and patch of persistentvolumeclaims; get, list, watch, create, patch and delete of "+
+			"persistentvolumes; get, list and watch of storageclasses; list of pods; get of nodes and of volumeattributesclasses if classes use them;",
+		"the rights of package provision have changed")
+}
+
+func rightsOf(rules []rbacv1.PolicyRule) (rights []string) {
+	for _, rule := range rules {
+		slices.Sort(rule.Verbs)
+		for _, resource := range rule.Resources {
+			rights = append(rights, resource+": "+strings.Join(rule.Verbs, " "))
+		}
+	}
+	return rights
+}
+
+// TestDeployment: the manifests name one service account, and the program accepts their environment,
+// arguments and class.
+func TestDeployment(t *testing.T) {
+	deployment := objectsOf(t, "deployment.yaml")[0].(*appsv1.Deployment)
+	pod := deployment.Spec.Template.Spec
+	var accounts []string
+	for _, object := range objectsOf(t, "rbac.yaml") {
+		if account, ok := object.(*v1.ServiceAccount); ok {
+			accounts = append(accounts, account.Namespace+"/"+account.Name)
+		}
+	}
+	require.Equal(t, []string{deployment.Namespace + "/" + pod.ServiceAccountName}, accounts)
+	env := map[string]string{"POD_NAMESPACE": deployment.Namespace}
+	for _, variable := range pod.Containers[0].Env {
+		env[variable.Name] = variable.Value
+	}
+	o, err := parseOptions(pod.Containers[0].Args, func(name string) string { return env[name] }, nil)
+	require.NoError(t, err)
+	require.True(t, o.election)
+	require.Equal(t, &v1.NFSVolumeSource{Server: o.server, Path: o.path}, pod.Volumes[0].NFS)
+	require.Equal(t, usualDir, pod.Containers[0].VolumeMounts[0].MountPath)
+
+	class := objectsOf(t, "class.yaml")[0].(*storagev1.StorageClass)
+	require.Equal(t, o.provisioner, class.Provisioner)
+	r := newRig(t)
+	r.start(func(*options) {})
+	r.volume(r.claim("data", class.Parameters))
+}
