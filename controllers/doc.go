@@ -32,6 +32,8 @@
 //   - examples/provisioner: a provisioner in 40 lines, with an API server in memory, a binder and a
 //     node.
 //     [github.com/volumekit/volumekit/controllers/examples/provisioner]
+//   - examples/nfsprovisioner: a provisioner of directories of an NFS export, with its manifests.
+//     [github.com/volumekit/volumekit/controllers/examples/nfsprovisioner]
 //   - examples/clientgo: the client with which package recycler runs its pods, over client-go.
 //     [github.com/volumekit/volumekit/controllers/examples/clientgo]
 //
