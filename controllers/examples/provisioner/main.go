@@ -79,8 +79,8 @@ type kernel struct {
 func inMemory() kernel {
 	fake := mounttest.NewFake(mount.Config{})
 	return kernel{fake, func(path string) (string, error) {
-		real, _, err := fake.RealPath(path)
-		return real, err
+		resolved, _, err := fake.RealPath(path)
+		return resolved, err
 	}}
 }
 
@@ -90,9 +90,9 @@ func demonstrateInTemp(ctx context.Context, out io.Writer, k kernel) error {
 	if err != nil {
 		return err
 	}
-	real, err := filepath.EvalSymlinks(dir)
+	resolved, err := filepath.EvalSymlinks(dir)
 	if err == nil {
-		err = demonstrate(ctx, out, k, real)
+		err = demonstrate(ctx, out, k, resolved)
 	}
 	return errors.Join(err, os.RemoveAll(dir))
 }
