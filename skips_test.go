@@ -21,7 +21,7 @@ var computedThings = map[string][]string{
 	"disk/rig_linux_test.go":                         {"ext4", "xfs", "btrfs", "strace"},
 	"local/rig_linux_test.go":                        {"ext4", "xfs", "btrfs", "strace", "loop"},
 	"util/diskprobe/probe_test.go":                   {"ext2", "ext3", "ext4", "xfs", "btrfs", "swap"},
-	"internal/testbed/disk_linux.go":                 {"loop", "btrfs"},
+	"internal/testbed/disk_linux.go":                 {"loop", "btrfs", "projectquota"},
 	"internal/kerneltest/nfsserver/helper_linux.go":  {"mount.nfs"},
 	"mount/contract_test.go":                         {"tier-classic", "tier-detached", "tier-tree-attr"},
 	"mount/internal/table/cache_stale_linux_test.go": {"mountevents", "statmount"},

@@ -79,8 +79,8 @@ func TestProvisioningKilled(t *testing.T) {
 // interrupted Provision continues with its project.
 func TestProvisionQuota(t *testing.T) {
 	for _, disk := range []testbed.Disk{
-		{FSType: "ext4", Size: 64 << 20, Options: []string{"-q"}, ProjectQuota: true},
-		{FSType: "xfs", Size: largeDisk, Options: []string{"-q"}, ProjectQuota: true},
+		{FSType: "ext4", Size: 64 << 20, Options: []string{"-q"}, ProjectQuota: "prjquota"},
+		{FSType: "xfs", Size: largeDisk, Options: []string{"-q"}, ProjectQuota: "prjquota"},
 	} {
 		t.Run(disk.FSType, func(t *testing.T) { disk.Run(t, testProvisionQuota) })
 	}

@@ -45,8 +45,8 @@ type Disk struct {
 	FSType  string
 	Size    int64
 	Options []string // of mkfs
-	// ProjectQuota mounts the disk, ext4 or xfs, with project quotas.
-	ProjectQuota bool
+	// ProjectQuota is a mount option of ext4 or xfs for project quotas, such as prjquota.
+	ProjectQuota string
 }
 
 // Run runs a test as root with the disk mounted. It skips the test if loop devices, the file
@@ -65,7 +65,7 @@ func (d Disk) Run(t *testing.T, test func(t *testing.T, dir string)) {
 		mounttest.SkipWithout(t, d.lack(), string(out)+err.Error())
 	}
 	err := unix.Mount(Loop(t, image), target, d.FSType, 0, data)
-	if errors.Is(err, unix.ENODEV) || err != nil && d.ProjectQuota {
+	if errors.Is(err, unix.ENODEV) || err != nil && d.ProjectQuota != "" {
 		mounttest.SkipWithout(t, d.lack(), "this kernel does not have it")
 	}
 	require.NoError(t, err)
@@ -76,19 +76,16 @@ func (d Disk) Run(t *testing.T, test func(t *testing.T, dir string)) {
 // options returns the options of mkfs and those of mount.
 func (d Disk) options() (mkfs []string, mount string) {
 	mkfs = append(mkfs, d.Options...)
-	if !d.ProjectQuota {
-		return mkfs, ""
-	}
-	if d.FSType == "ext4" {
+	if d.ProjectQuota != "" && d.FSType == "ext4" {
 		mkfs = append(mkfs, "-O", "project,quota", "-E", "quotatype=prjquota")
 	}
-	return mkfs, "prjquota"
+	return mkfs, d.ProjectQuota
 }
 
 // lack returns the reason of a skip: machines with loop devices have ext4.
 func (d Disk) lack() string {
 	switch {
-	case d.ProjectQuota:
+	case d.ProjectQuota != "":
 		return "projectquota"
 	case d.FSType == "ext4":
 		return "loop"
