@@ -34,6 +34,8 @@
 //     [github.com/volumekit/volumekit/controllers/examples/provisioner]
 //   - examples/nfsprovisioner: a provisioner of directories of an NFS export, with its manifests.
 //     [github.com/volumekit/volumekit/controllers/examples/nfsprovisioner]
+//   - examples/localprovisioner: provisions directories of nodes for claims, with its manifests.
+//     [github.com/volumekit/volumekit/controllers/examples/localprovisioner]
 //   - examples/clientgo: the client with which package recycler runs its pods, over client-go.
 //     [github.com/volumekit/volumekit/controllers/examples/clientgo]
 //

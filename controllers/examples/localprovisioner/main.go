@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/volumekit/volumekit/internal/cli"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+func main() { os.Exit(start()) }
+
+func start() int {
+	ctx, stop := cli.Context()
+	defer stop()
+	return run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+}
+
+// run is the program. It returns the exit status.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	o, err := parseOptions(args, stdout)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		_, _ = fmt.Fprintf(stderr, "localprovisioner: %s; see -help\n", cli.OneLine(err.Error()))
+		return 2
+	}
+	if err := work(ctx, o, stderr); err != nil {
+		_, _ = fmt.Fprintln(stderr, "localprovisioner:", cli.OneLine(err.Error()))
+		return 1
+	}
+	return 0
+}
+
+// options are the program's flags.
+type options struct {
+	kubeconfig string // empty: the service account of the pod
+	name       string
+	node       string
+	root       string
+	claims     cli.Paths
+	listen     string // empty: nothing is served
+}
+
+func parseOptions(args []string, help io.Writer) (o options, err error) {
+	if o.node = os.Getenv("NODE_NAME"); o.node == "" {
+		if o.node, err = os.Hostname(); err != nil {
+			return o, err
+		}
+	}
+	set := flag.NewFlagSet("localprovisioner", flag.ContinueOnError)
+	set.StringVar(&o.kubeconfig, "kubeconfig", "", "the `FILE` with the address of the API server and the credentials (default: the service account of the pod)")
+	set.StringVar(&o.name, "name", "volumekit.io/local", "the `NAME` of the provisioner in storage classes")
+	set.StringVar(&o.node, "node", o.node, "the `NAME` of this node, or the variable NODE_NAME")
+	set.StringVar(&o.root, "root", "/var/lib/kubelet", "the kubelet's `DIR`")
+	set.Var(&o.claims, "claims", "`DIR`s, with commas, for the directories of the claims; required")
+	set.StringVar(&o.listen, "listen", "", "serve metrics and health at `HOST:PORT` (default: no)")
+	if err := cli.Parse(set, args, help, "localprovisioner provisions directories of a node for claims."); err != nil {
+		return o, err
+	}
+	if problems := validation.IsDNS1123Subdomain(o.node); len(problems) > 0 {
+		return o, fmt.Errorf("-node %q: %s", o.node, problems[0])
+	}
+	if problems := validation.IsQualifiedName(o.name); len(problems) > 0 {
+		return o, fmt.Errorf("-name %q: %s", o.name, problems[0])
+	}
+	if len(o.claims) == 0 {
+		return o, errors.New("-claims: required")
+	}
+	return o, nil
+}
