@@ -45,7 +45,7 @@ help:
 	@echo "make cross      build and vet for $(PLATFORMS)"
 	@echo "make bench      measure against k8s.io/mount-utils"
 	@echo "make bench-cluster"
-	@echo "                measure an agent on a real API server"
+	@echo "                measure an agent and a provisioner on a real API server"
 	@echo "make numbers    the same on an idle and a busy machine, for the README: half an hour"
 	@echo "make fuzz       each fuzz test for $(FUZZTIME)"
 
@@ -181,9 +181,11 @@ cross:
 bench:
 	$(ALONE) run -modfile=bench/peer.mod ./bench
 
-# An agent on a real API server, and in a large cluster in memory.
+# An agent on a real API server, and in a large cluster in memory; a provisioner, and its peer, which
+# is in a module file of its own: programs that import ours must not depend on it.
 bench-cluster: kube
-	$(GO) run ./controllers/bench
+	cd controllers && $(ALONE) build -modfile=bench/peer.mod -o ../bin/provisionpeer ./bench/testdata/peer
+	$(GO) run ./controllers/bench -peer bin/provisionpeer
 
 # The README's table, for which the machine should have nothing else to do, and its picture.
 # bin/numbers.json keeps the rows: "go run ./bench -from" shows them again.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -38,6 +39,28 @@ func TestKubePods(t *testing.T) {
 	require.Equal(t, 2, strings.Count(out.String(), calls))
 	require.Equal(t, 2, strings.Count(out.String(), "idle for 1s: 0 API calls, and 0 watches"))
 	require.Contains(t, out.String(), "floor, at-once, 3 pods")
+}
+
+func TestMain(m *testing.M) {
+	if !isProvisioner() {
+		os.Exit(m.Run())
+	}
+}
+
+// TestKubeProvisioners measures 20 claims, and pins the calls for each.
+func TestKubeProvisioners(t *testing.T) {
+	server := kubeserver.Start(t)
+	var out strings.Builder
+	o := provisionOptions{claims: []int{20}, delays: []time.Duration{time.Millisecond}, failures: []float64{0}, limit: time.Minute}
+	require.NoError(t, measureProvisioners(t.Context(), server, o, &out))
+	t.Log(out.String())
+	for calls, count := range map[string]int{
+		"3.00 calls each: create persistentvolumes 1.00 patch persistentvolumeclaims 2.00\n": 1,
+		"1.00 calls each: create persistentvolumes 1.00\n":                                   2,
+	} {
+		require.Equal(t, count, strings.Count(out.String(), calls), calls)
+	}
+	require.Contains(t, out.String(), "floor: 8 clients store 20 volumes")
 }
 
 // TestRepetitions: a repeated call is an error, also one that failed the first time, and a second

@@ -9,14 +9,24 @@
 //   - the watches in a time without changes; any other call is an error
 //   - the memory of the agent of one node, in a cluster in memory with many pods and nodes, and
 //     that of an informer of all pods
+//   - for a controller of package controllers/provision: the rate and the times at which volumes are
+//     stored for claims that exist at its start, and deleted for volumes that are released at its
+//     start, with a storage of 0 and 200 ms for each call, without failures and with a tenth of the
+//     calls failing; the API calls for each, without events, the processor time and the memory; and
+//     the rate at which the API server stores the volumes of plain clients: the floor
 //
 // The agent writes no events and no status: an event for each mounted volume is one call more.
 //
 // The volumes are mounted in a user and mount namespace of the program's own. The API server is
 // that of package internal/kubeserver: "make kube" builds it.
 //
+// Each controller runs in a process of its own, and writes its events. The flag -peer is a program that
+// runs the controller of sig-storage-lib-external-provisioner: "make bench-cluster" builds it, in the
+// version of peer.mod, with the newest client libraries.
+//
 //	make bench-cluster
-//	go run ./controllers/bench -pods 20 -idle 5s
+//	go run ./controllers/bench -pods 20 -idle 5s -no-provision
+//	go run ./controllers/bench -no-pods -claims 10000 -delays 0s -failures 0
 package main
 
 import (
@@ -26,6 +36,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -36,16 +48,42 @@ type options struct {
 	clusterNodes  int
 	skipMemory    bool
 	skipAPIServer bool
+	skipPods      bool
+	skipProvision bool
+	provision     provisionOptions
+}
+
+// A provisionOptions selects the measurements of provisioners.
+type provisionOptions struct {
+	claims   []int
+	delays   []time.Duration
+	failures []float64
+	subjects string        // a part of the names of the contenders
+	peer     string        // the program of the peer
+	limit    time.Duration // of one measurement
 }
 
 func main() {
-	var o options
+	if isProvisioner() {
+		return
+	}
+	o := options{provision: provisionOptions{
+		claims: []int{100, 1000}, delays: []time.Duration{0, 200 * time.Millisecond}, failures: []float64{0, 0.1},
+	}}
 	flag.IntVar(&o.pods, "pods", 110, "the `number` of pods of the node")
 	flag.DurationVar(&o.idle, "idle", time.Minute, "the `duration` without changes")
 	flag.IntVar(&o.clusterPods, "cluster-pods", 10_000, "the `number` of pods in the cluster in memory")
 	flag.IntVar(&o.clusterNodes, "cluster-nodes", 5_000, "the `number` of nodes in the cluster in memory")
 	flag.BoolVar(&o.skipMemory, "no-memory", false, "do not measure memory")
 	flag.BoolVar(&o.skipAPIServer, "no-server", false, "measure memory alone")
+	flag.BoolVar(&o.skipPods, "no-pods", false, "do not measure the agent")
+	flag.BoolVar(&o.skipProvision, "no-provision", false, "do not measure provisioners")
+	flag.Var(list[int]{&o.provision.claims, strconv.Atoi}, "claims", "the `numbers` of claims, in a list")
+	flag.Var(list[time.Duration]{&o.provision.delays, time.ParseDuration}, "delays", "the `durations` of a call of the storage, in a list")
+	flag.Var(list[float64]{&o.provision.failures, parseShare}, "failures", "the `shares` of the storage's calls that fail, in a list")
+	flag.StringVar(&o.provision.subjects, "subject", "", "measure only the provisioners with this `text` in their names")
+	flag.StringVar(&o.provision.peer, "peer", "", "the `program` of the other controller")
+	flag.DurationVar(&o.provision.limit, "limit", 10*time.Minute, "the `duration` after which the measurement of a provisioner fails")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -56,7 +94,8 @@ func main() {
 }
 
 func run(ctx context.Context, o options, out io.Writer) error {
-	if !o.skipMemory && os.Getenv(insideVar) == "" {
+	isInside := os.Getenv(insideVar) != ""
+	if !o.skipMemory && !o.skipPods && !isInside {
 		size := memoryCluster{own: o.pods, pods: o.clusterPods, nodes: o.clusterNodes}
 		if _, err := measureMemory(ctx, size, out); err != nil {
 			return fmt.Errorf("memory: %w", err)
@@ -65,8 +104,46 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	if o.skipAPIServer {
 		return nil
 	}
-	return onServer(ctx, o, out)
+	if !o.skipPods {
+		if err := onServer(ctx, o, out); err != nil {
+			return err
+		}
+	}
+	if o.skipProvision || isInside {
+		return nil
+	}
+	if err := onProvisionServer(ctx, o.provision, out); err != nil {
+		return fmt.Errorf("provisioners: %w", err)
+	}
+	return nil
 }
+
+// A list is a flag of values separated by commas.
+type list[T any] struct {
+	values *[]T
+	parse  func(string) (T, error)
+}
+
+func (l list[T]) String() string {
+	if l.values == nil {
+		return ""
+	}
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(*l.values), " ", ","), "[]")
+}
+
+func (l list[T]) Set(text string) error {
+	*l.values = nil
+	for part := range strings.SplitSeq(text, ",") {
+		value, err := l.parse(part)
+		if err != nil {
+			return err
+		}
+		*l.values = append(*l.values, value)
+	}
+	return nil
+}
+
+func parseShare(text string) (float64, error) { return strconv.ParseFloat(text, 64) }
 
 // insideVar marks the copy of the program in a namespace of its own.
 const insideVar = "VOLUMEKIT_BENCH_CLUSTER"

@@ -198,9 +198,7 @@ func (c *cluster) removePods(ctx context.Context, pods []*v1.Pod, a *agent) erro
 
 func (c *cluster) print(what string, pods int, times []time.Duration, cpu time.Duration) {
 	slices.Sort(times)
-	at := func(percent int) time.Duration { // the nearest rank
-		return times[(len(times)*percent+99)/100-1].Round(10 * time.Microsecond)
-	}
+	at := func(percent int) time.Duration { return percentile(times, percent).Round(10 * time.Microsecond) }
 	_, _ = fmt.Fprintf(c.out, "%s, %d pods with %d volumes: p50 %v, p99 %v, CPU %v for each pod\n",
 		what, pods, volumesOfPod, at(50), at(99), (cpu / time.Duration(pods)).Round(10*time.Microsecond))
 }

@@ -11,3 +11,9 @@ import (
 func onServer(context.Context, options, io.Writer) error {
 	return errors.New("mounting requires Linux: see -no-server")
 }
+
+func onProvisionServer(context.Context, provisionOptions, io.Writer) error {
+	return errors.New("an API server requires Linux: see -no-server")
+}
+
+func isProvisioner() bool { return false }
