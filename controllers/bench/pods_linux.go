@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/volumekit/volumekit/controllers/api"
@@ -16,7 +17,6 @@ import (
 	"github.com/volumekit/volumekit/controllers/kubeclient"
 	"github.com/volumekit/volumekit/internal/kubeserver"
 	"github.com/volumekit/volumekit/mount"
-	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -65,10 +65,10 @@ func measurePods(ctx context.Context, server *kubeserver.Server, dir string, o o
 	}
 	// The agent's files are on a tmpfs: a disk would be the larger part of the time.
 	root := filepath.Join(dir, "root")
-	if err := errors.Join(os.Mkdir(c.disks(), 0o755), os.Mkdir(root, 0o755), unix.Mount("bench", root, "tmpfs", 0, "")); err != nil {
+	if err := errors.Join(os.Mkdir(c.disks(), 0o755), os.Mkdir(root, 0o755), syscall.Mount("bench", root, "tmpfs", 0, "")); err != nil {
 		return err
 	}
-	defer func() { _ = unix.Unmount(root, unix.MNT_DETACH) }()
+	defer func() { _ = syscall.Unmount(root, syscall.MNT_DETACH) }()
 	a, err := startAgent(ctx, agentConfig{
 		cluster: kubeclient.New(c.measured), node: nodeName, mounter: mount.New(mount.Config{}), root: root, disks: c.disks(),
 	})
@@ -172,11 +172,11 @@ func (c *cluster) bindAll(ctx context.Context, pods []*v1.Pod, abreast bool, up 
 
 // cpuTime returns the processor time of this process.
 func cpuTime() time.Duration {
-	var t unix.Timespec
-	if unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t) != nil {
+	var usage syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &usage) != nil {
 		return 0
 	}
-	return time.Duration(t.Nano())
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
 // removePods deletes pods and waits until their volumes are down.
