@@ -22,23 +22,26 @@ const (
 
 // A claimAttempt is the memory of the controller for a claim. It is not needed after a crash.
 type claimAttempt struct {
-	claim     *v1.PersistentVolumeClaim // the last known state
-	isOurs    bool                      // this run has added or confirmed the finalizer, or called Provision
-	storage   storageState
-	options   *Options             // of the last call, while storage is possible
-	described *v1.PersistentVolume // the object to store
-	refusal   error                // why the API server refuses the object
-	hasStored bool                 // this run has created the object
-	hasFound  bool                 // the API server has shown the object since the last call
-	unfitNode string               // the selected node for which Provision has failed
-	isIgnored bool                 // by the Provisioner
-	began     time.Time            // of the first attempt
-	retry     retry
+	claim   *v1.PersistentVolumeClaim // the last known state
+	isOurs  bool                      // this run has added or confirmed the finalizer, or called Provision
+	storage storageState
+	options *Options // of the last call, while storage is possible
+	// optionsRefusal is why storage of these options, that an earlier run may have made, is discarded.
+	optionsRefusal error
+	described      *v1.PersistentVolume // the object to store
+	refusal        error                // why the object is not stored, and the storage is discarded
+	hasStored      bool                 // this run has created the object
+	hasFound       bool                 // the API server has shown the object since the last call
+	unfitNode      string               // the selected node for which Provision has failed
+	isIgnored      bool                 // by the Provisioner
+	began          time.Time            // of the first attempt
+	retry          retry
 }
 
 // An outcome is the result of an attempt to provision.
 type outcome struct {
 	options   Options
+	refusal   error                // of the options, see claimAttempt.optionsRefusal
 	described *v1.PersistentVolume // nil if err is not
 	err       error
 	called    bool // false: the error is from before the call
@@ -79,7 +82,7 @@ func (a *claimAttempt) recordStorage(o outcome) {
 	case volume.Final:
 		a.storage, a.options = storageAbsent, nil
 	case volume.Uncertain:
-		a.storage, a.options = storagePossible, &o.options
+		a.storage, a.options, a.optionsRefusal = storagePossible, &o.options, o.refusal
 	case volume.Transient: // as before the call
 	}
 }

@@ -103,7 +103,7 @@ func (c *Controller) takeClaimStep(ctx context.Context, step claimStep, v claimV
 }
 
 // confirmClaim reads a claim that had the finalizer before this run from the API server: an earlier
-// run may have called Provision.
+// run may have called Provision, unless the claim is one for which no run does.
 func (c *Controller) confirmClaim(ctx context.Context, a *claimAttempt) error {
 	claim, err := c.claims.Live(ctx, keyOfClaim(a.claim).Key)
 	if err != nil {
@@ -115,6 +115,9 @@ func (c *Controller) confirmClaim(ctx context.Context, a *claimAttempt) error {
 	a.claim = claim
 	if (claimView{claim: claim}).hasGuard() {
 		a.isOurs, a.storage = true, storagePossible
+		if c.checkClaim(claim) != nil && !wasBound(claim) {
+			a.storage = storageAbsent
+		}
 	}
 	return nil
 }
@@ -132,9 +135,14 @@ func (c *Controller) findVolume(ctx context.Context, a *claimAttempt) error {
 	return nil
 }
 
-// guardClaim adds the finalizer. It also sets the default class of a claim without one. The patch
+// guardClaim adds the finalizer to a claim whose options pass the checks: the finalizer means that
+// Provision may have been called. It also sets the default class of a claim without one. The patch
 // proves that the claim exists and is not being deleted.
 func (c *Controller) guardClaim(ctx context.Context, v claimView, a *claimAttempt) error {
+	o := outcome{inputs: v.inputs()}
+	if o.options, _, o.err = c.optionsFor(ctx, v); o.err != nil {
+		return c.recordOutcome(ctx, a, o)
+	}
 	p := patchOf(v.claim).ofVersion(v.claim)
 	if c.rules.guardsClaims {
 		p = p.withFinalizer(ClaimFinalizer)

@@ -24,6 +24,10 @@
 // int64, and with an attributes class whose name is none. The event of such a claim, as that of each
 // failure, names the field and the beginning of its value.
 //
+// These checks come before the finalizer. After a restart, a claim with the finalizer may have storage:
+// Provision is called for it, and the storage of a request that the checks refuse is deleted. A tenant
+// who writes the finalizer gains nothing by it.
+//
 // # No leak
 //
 // Storage leaks if no object leads to it. Before the first call of Provision the controller adds
@@ -74,7 +78,7 @@
 //
 // A claim costs two patches and the creation of its volume; a deletion costs two reads, one list of the
 // pods of the namespace, which concurrent deletions share, a deletion and a patch. A claim with a
-// selected node costs a read of the node. An idle controller makes no calls but watches.
+// selected node costs two reads of the node. An idle controller makes no calls but watches.
 //
 // The Controller requires these rights: get, list, watch and patch of persistentvolumeclaims; get,
 // list, watch, create, patch and delete of persistentvolumes; get, list and watch of storageclasses;

@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -16,43 +17,74 @@ import (
 )
 
 // optionsFor returns the options of the next call of Provision for a claim. While storage is possible
-// they equal those of the last call in this run; after a restart a missing node or attributes class
-// is replaced by its name, because the storage must be found all the same.
-func (c *Controller) optionsFor(ctx context.Context, v claimView) (Options, error) {
+// they equal those of the last call in this run. After a restart the storage must be found by any
+// options: refusal is then the reason why it is to be discarded, and err is the same reason for a
+// claim without storage. err is also a failed read.
+func (c *Controller) optionsFor(ctx context.Context, v claimView) (options Options, refusal, err error) {
 	a := v.attempt
-	if a.options != nil {
-		return *a.options, nil
+	if v.isNameTaken() { // the storage of this name is described by a volume
+		return options, nil, fmt.Errorf("persistent volume %q belongs to another claim", v.volume.Name)
 	}
-	options := Options{PVName: c.config.VolumeName(a.claim), PVC: a.claim.DeepCopy()}
+	if a.options != nil {
+		return *a.options, a.optionsRefusal, nil
+	}
+	options = Options{PVName: c.config.VolumeName(a.claim), PVC: a.claim.DeepCopy()}
 	if v.class == nil {
 		name, _ := namedClass(a.claim)
-		return options, volume.AsTransient(fmt.Errorf("storage class %q does not exist", name))
+		return options, nil, volume.AsTransient(fmt.Errorf("storage class %q does not exist", name))
 	}
 	options.StorageClass = *v.class.DeepCopy()
-	mustFind := a.storage == storagePossible
-	var err error
-	if options.SelectedNode, err = c.readNode(ctx, a.claim, v.class, mustFind); err != nil {
-		return options, err
+	var noNode, noAttributes error
+	if options.SelectedNode, noNode, err = c.readNode(ctx, a.claim, v.class); err != nil {
+		return options, nil, err
 	}
-	if options.VolumeAttributesClass, err = c.readAttributes(ctx, a.claim, mustFind); err != nil || mustFind {
-		return options, err
+	if options.VolumeAttributesClass, noAttributes, err = c.readAttributes(ctx, a.claim); err != nil {
+		return options, nil, err
 	}
-	return options, c.checkOptions(ctx, v, options)
+	refusal = cmp.Or(c.checkClaim(a.claim), noNode, noAttributes)
+	if refusal == nil {
+		refusal = c.checkOptions(ctx, options)
+	}
+	if a.storage == storagePossible && !wasBound(a.claim) {
+		return options, refusal, nil
+	}
+	return options, nil, refusal
 }
 
-// checkOptions returns an error for a request that no call of Provision can fulfil.
-func (c *Controller) checkOptions(ctx context.Context, v claimView, o Options) error {
-	if problems := validation.NameIsDNSSubdomain(o.PVName, false); len(problems) > 0 {
-		return fmt.Errorf("volume name %.128q: %s: %w", o.PVName, problems[0], volume.ErrInfeasible)
+// wasBound reports whether the storage of a claim may have data: it is not discarded.
+func wasBound(claim *v1.PersistentVolumeClaim) bool {
+	return claim.Status.Phase == v1.ClaimBound || claim.Status.Phase == v1.ClaimLost
+}
+
+// checkClaim returns an error for a claim for which no run of the controller calls Provision: the
+// fields do not change before the claim is bound.
+func (c *Controller) checkClaim(claim *v1.PersistentVolumeClaim) error {
+	name := c.config.VolumeName(claim)
+	if problems := validation.NameIsDNSSubdomain(name, false); len(problems) > 0 {
+		return fmt.Errorf("volume name %.128q: %s: %w", name, problems[0], volume.ErrInfeasible)
 	}
-	if err := checkRequest(o.PVC); err != nil {
+	if err := checkAttributesName(claim); err != nil {
 		return err
 	}
-	if v.isNameTaken() {
-		return fmt.Errorf("persistent volume %q belongs to another claim", o.PVName)
+	return checkRequest(claim)
+}
+
+// checkAttributesName returns an error for an attributes class whose name is none.
+func checkAttributesName(claim *v1.PersistentVolumeClaim) error {
+	name := claim.Spec.VolumeAttributesClassName
+	if name == nil || *name == "" {
+		return nil
 	}
-	if node := o.SelectedNode; node != nil && !isAllowed(v.class, node) {
-		return fmt.Errorf("storage class %q does not allow node %q: %w", v.class.Name, node.Name, volume.ErrReschedule)
+	if problems := validation.NameIsDNSSubdomain(*name, false); len(problems) > 0 {
+		return invalid(field.NewPath("spec", "volumeAttributesClassName"), *name, problems[0], volume.ErrInfeasible)
+	}
+	return nil
+}
+
+// checkOptions returns an error for a request that the Provisioner or the class does not allow.
+func (c *Controller) checkOptions(ctx context.Context, o Options) error {
+	if err := checkNode(o); err != nil {
+		return err
 	}
 	if name := o.VolumeAttributesClass.DriverName; name != "" && !c.rules.has(name) {
 		return fmt.Errorf("volume attributes class %q is of driver %q: %w", o.VolumeAttributesClass.Name, name, volume.ErrInfeasible)
@@ -62,6 +94,18 @@ func (c *Controller) checkOptions(ctx context.Context, v claimView, o Options) e
 		if !ok || !blocks.SupportsBlock(ctx) {
 			return fmt.Errorf("%s does not provision raw block devices: %w", c.config.Name, volume.ErrInfeasible)
 		}
+	}
+	return nil
+}
+
+// checkNode returns an error for a node that the class does not allow, and for a class that waits for a
+// consumer without a selected node.
+func checkNode(o Options) error {
+	switch class, node := &o.StorageClass, o.SelectedNode; {
+	case node == nil && waitsForConsumer(class):
+		return fmt.Errorf("storage class %q waits for a consumer, and no node is selected", class.Name)
+	case node != nil && !isAllowed(class, node):
+		return fmt.Errorf("storage class %q does not allow node %q: %w", class.Name, node.Name, volume.ErrReschedule)
 	}
 	return nil
 }
@@ -89,48 +133,45 @@ func invalid(path *field.Path, value, problem string, kind error) error {
 }
 
 // readNode returns the selected node of a claim whose class waits for a consumer, and nil for other
-// classes. A missing node is an error that wraps volume.ErrReschedule, or with mustFind a node with a
-// name alone.
-func (c *Controller) readNode(ctx context.Context, claim *v1.PersistentVolumeClaim, class *storagev1.StorageClass, mustFind bool) (*v1.Node, error) {
+// classes. A missing node is a node with a name alone, and a refusal that wraps volume.ErrReschedule.
+func (c *Controller) readNode(ctx context.Context, claim *v1.PersistentVolumeClaim, class *storagev1.StorageClass) (node *v1.Node, refusal, err error) {
 	name := selectedNode(claim)
 	if name == "" || !waitsForConsumer(class) {
-		return nil, nil
-	}
-	if problems := validation.NameIsDNSSubdomain(name, false); len(problems) > 0 && !mustFind {
-		path := field.NewPath("metadata", "annotations").Key(SelectedNodeAnnotation)
-		return &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, invalid(path, name, problems[0], volume.ErrReschedule)
-	}
-	node, err := c.config.Cluster.Nodes().Get(ctx, name, metav1.GetOptions{})
-	switch {
-	case err == nil:
-		return node.DeepCopy(), nil
-	case !apierrors.IsNotFound(err):
-		return nil, volume.AsTransient(fmt.Errorf("read node %q: %w", name, err))
+		return nil, nil, nil
 	}
 	node = &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	if mustFind {
-		return node, nil
+	if problems := validation.NameIsDNSSubdomain(name, false); len(problems) > 0 {
+		path := field.NewPath("metadata", "annotations").Key(SelectedNodeAnnotation)
+		return node, invalid(path, name, problems[0], volume.ErrReschedule), nil
 	}
-	return node, fmt.Errorf("node %q does not exist: %w", name, volume.ErrReschedule)
-}
-
-// readAttributes returns the attributes class of a claim, or the zero value. A missing class is an
-// error, or with mustFind a class with a name alone.
-func (c *Controller) readAttributes(ctx context.Context, claim *v1.PersistentVolumeClaim, mustFind bool) (volume.VolumeAttributesClass, error) {
-	if claim.Spec.VolumeAttributesClassName == nil || *claim.Spec.VolumeAttributesClassName == "" {
-		return volume.VolumeAttributesClass{}, nil
-	}
-	attributes := volume.VolumeAttributesClass{Name: *claim.Spec.VolumeAttributesClassName}
-	if problems := validation.NameIsDNSSubdomain(attributes.Name, false); len(problems) > 0 && !mustFind {
-		return attributes, invalid(field.NewPath("spec", "volumeAttributesClassName"), attributes.Name, problems[0], volume.ErrInfeasible)
-	}
-	class, err := c.config.Cluster.VolumeAttributesClasses().Get(ctx, attributes.Name, metav1.GetOptions{})
+	live, err := c.config.Cluster.Nodes().Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case err == nil:
-		attributes.DriverName, attributes.Parameters = class.DriverName, class.DeepCopy().Parameters
-		return attributes, nil
-	case apierrors.IsNotFound(err) && mustFind:
-		return attributes, nil
+		return live.DeepCopy(), nil, nil
+	case apierrors.IsNotFound(err):
+		return node, fmt.Errorf("node %q does not exist: %w", name, volume.ErrReschedule), nil
 	}
-	return attributes, volume.AsTransient(fmt.Errorf("read volume attributes class %q: %w", attributes.Name, err))
+	return nil, nil, volume.AsTransient(fmt.Errorf("read node %q: %w", name, err))
+}
+
+// readAttributes returns the attributes class of a claim, or the zero value. A missing class is a class
+// with a name alone, and a refusal.
+func (c *Controller) readAttributes(ctx context.Context, claim *v1.PersistentVolumeClaim) (attributes volume.VolumeAttributesClass, refusal, err error) {
+	if claim.Spec.VolumeAttributesClassName == nil || *claim.Spec.VolumeAttributesClassName == "" {
+		return attributes, nil, nil
+	}
+	attributes.Name = *claim.Spec.VolumeAttributesClassName
+	if refusal = checkAttributesName(claim); refusal != nil {
+		return attributes, refusal, nil
+	}
+	class, err := c.config.Cluster.VolumeAttributesClasses().Get(ctx, attributes.Name, metav1.GetOptions{})
+	if err == nil {
+		attributes.DriverName, attributes.Parameters = class.DriverName, class.DeepCopy().Parameters
+		return attributes, nil, nil
+	}
+	err = volume.AsTransient(fmt.Errorf("read volume attributes class %q: %w", attributes.Name, err))
+	if apierrors.IsNotFound(err) {
+		return attributes, err, nil
+	}
+	return attributes, nil, err
 }

@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +22,7 @@ func (c *Controller) provision(ctx context.Context, v claimView, a *claimAttempt
 			fmt.Sprintf("%s provisions a volume for claim %s/%s", c.config.Name, a.claim.Namespace, a.claim.Name))
 	}
 	o := outcome{inputs: v.inputs()}
-	o.options, o.err = c.optionsFor(ctx, v)
+	o.options, o.refusal, o.err = c.optionsFor(ctx, v)
 	if o.err == nil {
 		a.isOurs, o.called = true, true
 		var pv *v1.PersistentVolume
@@ -31,8 +32,14 @@ func (c *Controller) provision(ctx context.Context, v claimView, a *claimAttempt
 		})
 		if o.err == nil {
 			o.described, a.refusal = c.rules.describe(o.options, pv)
+			a.refusal = cmp.Or(o.refusal, a.refusal)
 		}
 	}
+	return c.recordOutcome(ctx, a, o)
+}
+
+// recordOutcome records the outcome of an attempt and reports a failure.
+func (c *Controller) recordOutcome(ctx context.Context, a *claimAttempt, o outcome) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx) // no later step of this run needs the outcome
 	}
@@ -118,6 +125,9 @@ func (c *Controller) discardStorage(ctx context.Context, v claimView, a *claimAt
 	pauses, failure := c.rules.infeasible, a.refusal
 	if err == nil || isIgnored(err) {
 		a.storage, a.described, a.refusal, a.options = storageAbsent, nil, nil, nil
+		if errors.Is(failure, volume.ErrReschedule) { // by the check of the next attempt, before a call
+			pauses = c.rules.provisionPauses
+		}
 	} else {
 		pauses = pauseRule{first: c.config.Backoff, most: c.config.MaxBackoff}
 		failure = errors.Join(a.refusal, fmt.Errorf("delete the storage: %w", err))
