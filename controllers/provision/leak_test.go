@@ -251,6 +251,34 @@ func TestObjectIsRefused(t *testing.T) {
 	}
 }
 
+// TestRefusedAndStored: another controller stores the object while this one waits for the permission to
+// discard the storage.
+func TestRefusedAndStored(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.config.Calls = 1
+		w.server.Inject(apitest.Fault{
+			Call: apitest.Call{Verb: apitest.Create, Resource: "persistentvolumes", Identity: "provisioner"}, Times: 1,
+			Failure: func(apitest.Call) error {
+				return apierrors.NewInvalid(schema.GroupKind{Kind: "PersistentVolume"}, "x", nil)
+			},
+		})
+		w.storage.on("provision", slowly(time.Minute))
+		w.createClass(newClass("c"))
+		claim := w.createClaim(newClaim("a", "c"))
+		w.start()
+		w.wait(time.Second)
+		w.createClaim(newClaim("b", "c"))
+		w.wait(time.Minute)
+		require.Equal(w, 2, w.storage.callsOf("provision"), "that of b runs, and the discard waits")
+		name := "pvc-" + string(claim.UID)
+		w.createVolume(name, claim, func(*v1.PersistentVolume) {})
+		w.updateVolume(name, func(pv *v1.PersistentVolume) { pv.Status.Phase = v1.VolumeBound })
+		w.finish()
+		require.Zero(w, w.storage.callsOf("delete"))
+		require.Equal(w, v1.ClaimBound, w.claim("a").Status.Phase)
+	})
+}
+
 // changing is a storage whose volumes are changed.
 type changing struct {
 	*storage

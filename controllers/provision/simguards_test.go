@@ -30,10 +30,14 @@ var tableGuards = []testbed.Guard{
 	{"only released volumes are deleted", "volume.go", "pv.Status.Phase == v1.VolumeReleased && ", ""},
 	{"a reserved volume is kept", "volume.go", ` && pv.Spec.ClaimRef.UID != ""`, ""},
 	{"an object in deletion without the finalizer is not ours", "volume.go", "(pv.DeletionTimestamp == nil || v.hasGuard())", "true"},
+	{"options are checked before the finalizer", "claimhandler.go", "if o.options, _, o.err = c.optionsFor(ctx, v); o.err != nil {", "if false {"},
+	{"storage of options that the checks refuse is discarded", "storage.go", "a.refusal = cmp.Or(o.refusal, a.refusal)", "_ = cmp.Or(o.refusal, a.refusal)"},
+	{"storage of a claim that was bound is not discarded", "options.go", "a.storage == storagePossible && !wasBound(a.claim)", "a.storage == storagePossible"},
+	{"the object is read with the permission of the discard", "storage.go", "if stored != nil {\n\t\t\treturn nil\n\t\t}\n", ""},
 	{"a volume that the binder would refuse is not stored", "object.go", "return pv, util.MatchVolume(o.PVC, pv, node)", "_ = util.MatchVolume(o.PVC, pv, node)\n\treturn pv, nil"},
 }
 
-const tableTests = "^(TestOutcomes|TestClaimLivesAgain|TestLifeOfAClaim|TestClaimOfTheSameName|TestVolumeInUse|TestDecideClaim|TestDecideVolume|TestObjectIsRefused)$"
+const tableTests = "^(TestOutcomes|TestClaimLivesAgain|TestLifeOfAClaim|TestClaimOfTheSameName|TestVolumeInUse|TestDecideClaim|TestDecideVolume|TestObjectIsRefused|TestBadInput|TestGuardedWithoutNode|TestDataIsNotDiscarded|TestRefusedAndStored)$"
 
 // TestGuardsAreThere: a guard that has been written in another way is still in the lists.
 func TestGuardsAreThere(t *testing.T) {

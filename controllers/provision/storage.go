@@ -108,19 +108,25 @@ func isRefusal(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
 }
 
-// discardStorage deletes storage for which no object can be stored.
+// discardStorage deletes storage for which no object can be stored. With the permission for the call,
+// directly before the call, it confirms that no object exists.
 func (c *Controller) discardStorage(ctx context.Context, v claimView, a *claimAttempt) error {
-	stored, err := c.volumes.Live(ctx, c.volumeKey(a.claim))
+	var stored *v1.PersistentVolume
+	err := c.call(ctx, func(ctx context.Context) (err error) {
+		if stored, err = c.volumes.Live(ctx, c.volumeKey(a.claim)); err != nil {
+			return volume.AsTransient(fmt.Errorf("read volume %q: %w", a.described.Name, err))
+		}
+		if stored != nil {
+			return nil
+		}
+		return callDelete(ctx, c.config.Provisioner, a.described)
+	})
 	switch {
-	case err != nil:
-		return fmt.Errorf("read volume %q: %w", a.described.Name, err)
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
 	case stored != nil: // by another controller: the storage is in use
 		a.described, a.refusal = nil, nil
 		return nil
-	}
-	err = c.call(ctx, func(ctx context.Context) error { return callDelete(ctx, c.config.Provisioner, a.described) })
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
 	}
 	pauses, failure := c.rules.infeasible, a.refusal
 	if err == nil || isIgnored(err) {
