@@ -260,8 +260,10 @@ func TestThresholds(t *testing.T) {
 		require.False(t, a.retry.gaveUp)
 	}
 	require.Equal(t, time.Minute, a.retry.until.Sub(now))
-	a.record(outcome{described: &v1.PersistentVolume{}}, now, testRules)
-	require.Zero(t, a.retry)
+	a.record(outcome{described: &v1.PersistentVolume{}, inputs: "i"}, now, testRules)
+	require.Equal(t, 10, a.retry.failures, "the API server may refuse the object")
+	a.record(outcome{described: &v1.PersistentVolume{}, inputs: "other"}, now, testRules)
+	require.Zero(t, a.retry.failures)
 }
 
 func TestDefaultClass(t *testing.T) {

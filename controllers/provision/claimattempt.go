@@ -53,7 +53,7 @@ func (a *claimAttempt) record(o outcome, now time.Time, r rules) (isNews bool) {
 	a.hasStored, a.hasFound = false, false
 	if o.err == nil {
 		a.storage, a.described = storagePossible, o.described
-		a.retry = retry{}
+		a.retry.begin(o.inputs) // the failures end with the object
 		return true
 	}
 	a.recordStorage(o)

@@ -201,12 +201,14 @@ func TestKilledBetweenStorageAndObject(t *testing.T) {
 	}
 }
 
+// refusal is the error of an object that the API server refuses for good.
+func refusal(apitest.Call) error {
+	return apierrors.NewInvalid(schema.GroupKind{Kind: "PersistentVolume"}, "x", nil)
+}
+
 // TestObjectIsRefused: the storage of a volume that the API server or the binder refuses is deleted,
 // and an event names the reason. The claim can be deleted.
 func TestObjectIsRefused(t *testing.T) {
-	refusal := func(apitest.Call) error {
-		return apierrors.NewInvalid(schema.GroupKind{Kind: "PersistentVolume"}, "x", nil)
-	}
 	tests := map[string]struct {
 		prepare func(*world)
 		change  func(*v1.PersistentVolume)

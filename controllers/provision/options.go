@@ -23,7 +23,7 @@ import (
 func (c *Controller) optionsFor(ctx context.Context, v claimView) (options Options, refusal, err error) {
 	a := v.attempt
 	if v.isNameTaken() { // the storage of this name is described by a volume
-		return options, nil, fmt.Errorf("persistent volume %q belongs to another claim", v.volume.Name)
+		return options, nil, nameTaken(v.volume.Name)
 	}
 	if a.options != nil {
 		return *a.options, a.optionsRefusal, nil
@@ -49,6 +49,10 @@ func (c *Controller) optionsFor(ctx context.Context, v claimView) (options Optio
 		return options, refusal, nil
 	}
 	return options, nil, refusal
+}
+
+func nameTaken(volume string) error {
+	return fmt.Errorf("persistent volume %q belongs to another claim", volume)
 }
 
 // wasBound reports whether the storage of a claim may have data: it is not discarded.

@@ -30,14 +30,19 @@ func (r retry) pause(now time.Time, inputs string) (wait time.Duration, paused b
 	return 0, false
 }
 
+// begin begins an attempt. Other inputs end the failures.
+func (r *retry) begin(inputs string) {
+	if r.inputs != inputs {
+		*r = retry{inputs: inputs, text: r.text}
+	}
+}
+
 // fail counts a failure. isNew reports whether the text of the failure was not announced yet.
 func (r *retry) fail(now time.Time, inputs, text string, rule pauseRule) (isNew bool) {
-	if r.inputs != inputs {
-		*r = retry{text: r.text}
-	}
+	r.begin(inputs)
 	isNew = r.text != text
 	r.failures++
-	r.inputs, r.text = inputs, text
+	r.text = text
 	r.until = now.Add(rule.pauseAfter(r.failures))
 	r.gaveUp = rule.threshold > 0 && r.failures >= rule.threshold
 	return isNew

@@ -318,6 +318,54 @@ func TestProvisionThreshold(t *testing.T) {
 	})
 }
 
+// TestRefusedThreshold: an object that the API server refuses counts as a failure, and the storage that
+// was made for it does not count as a success.
+func TestRefusedThreshold(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.config.ProvisionThreshold = 3
+		remove := w.server.Inject(apitest.Fault{Call: apitest.Call{Verb: apitest.Create, Resource: "persistentvolumes"}, Failure: refusal})
+		class := w.createClass(newClass("c"))
+		w.createClaim(newClaim("a", "c"))
+		w.start()
+		w.wait(24 * time.Hour)
+		require.Equal(w, 3, w.storage.callsOf("provision"))
+		require.Len(w, w.eventsOf("ProvisioningFailed"), 1)
+		require.Empty(w, w.storage.names())
+		remove()
+		require.NoError(w, w.cluster.StorageClasses().Delete(w.Context(), class.Name, metav1.DeleteOptions{}))
+		w.createClass(newClass("c"))
+		w.finish()
+		require.Equal(w, v1.ClaimBound, w.claim("a").Status.Phase)
+	})
+}
+
+// TestTakenName: while the object of another claim has the name of a claim's volume, no call follows
+// the first one, and the controller reports it once.
+func TestTakenName(t *testing.T) {
+	for _, h := range []history{isNew, guardedByTenant} {
+		inWorld(t, func(w *world) {
+			w.config.VolumeName = func(*v1.PersistentVolumeClaim) string { return "v" }
+			w.config.ProvisionThreshold = 3
+			w.storage.on("provision", slowly(time.Second))
+			w.createClass(newClass("c"))
+			h.begin(w, newClaim("a", "c"))
+			w.wait(500 * time.Millisecond)
+			other := newClaim("b", "")
+			other.UID = "gone"
+			w.createVolume("v", other, func(pv *v1.PersistentVolume) {
+				pv.Spec.PersistentVolumeReclaimPolicy = v1.PersistentVolumeReclaimRetain
+			})
+			w.wait(24 * time.Hour)
+			require.Equal(w, 1, w.storage.callsOf("provision"))
+			require.Len(w, w.eventsOf("ProvisioningFailed"), 1)
+			require.Contains(w, w.eventsOf("ProvisioningFailed")[0], "belongs to another claim")
+			require.NoError(w, w.cluster.PersistentVolumes().Delete(w.Context(), "v", metav1.DeleteOptions{}))
+			w.finish()
+			require.Equal(w, v1.ClaimBound, w.claim("a").Status.Phase)
+		})
+	}
+}
+
 // TestDeleteThreshold: the attempts to delete end after a number of failures.
 func TestDeleteThreshold(t *testing.T) {
 	inWorld(t, func(w *world) {

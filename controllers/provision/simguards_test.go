@@ -34,10 +34,11 @@ var tableGuards = []testbed.Guard{
 	{"storage of options that the checks refuse is discarded", "storage.go", "a.refusal = cmp.Or(o.refusal, a.refusal)", "_ = cmp.Or(o.refusal, a.refusal)"},
 	{"storage of a claim that was bound is not discarded", "options.go", "a.storage == storagePossible && !wasBound(a.claim)", "a.storage == storagePossible"},
 	{"the object is read with the permission of the discard", "storage.go", "if stored != nil {\n\t\t\treturn nil\n\t\t}\n", ""},
+	{"a call for a refused object is no success", "claimattempt.go", "a.retry.begin(o.inputs) //", "a.retry = retry{} //"},
 	{"a volume that the binder would refuse is not stored", "object.go", "return pv, util.MatchVolume(o.PVC, pv, node)", "_ = util.MatchVolume(o.PVC, pv, node)\n\treturn pv, nil"},
 }
 
-const tableTests = "^(TestOutcomes|TestClaimLivesAgain|TestLifeOfAClaim|TestClaimOfTheSameName|TestVolumeInUse|TestDecideClaim|TestDecideVolume|TestObjectIsRefused|TestBadInput|TestGuardedWithoutNode|TestDataIsNotDiscarded|TestRefusedAndStored)$"
+const tableTests = "^(TestOutcomes|TestClaimLivesAgain|TestLifeOfAClaim|TestClaimOfTheSameName|TestVolumeInUse|TestDecideClaim|TestDecideVolume|TestObjectIsRefused|TestBadInput|TestGuardedWithoutNode|TestDataIsNotDiscarded|TestRefusedAndStored|TestRefusedThreshold)$"
 
 // TestGuardsAreThere: a guard that has been written in another way is still in the lists.
 func TestGuardsAreThere(t *testing.T) {

@@ -97,8 +97,9 @@ func (c *Controller) storeVolume(ctx context.Context, v claimView, a *claimAttem
 	}
 	// The storage may be that of the other claim, so it is not deleted.
 	a.described = nil
-	taken := fmt.Errorf("persistent volume %q belongs to another claim", stored.Name)
-	c.reportFailedProvision(a, taken, a.retry.fail(time.Now(), v.inputs(), taken.Error(), c.rules.provisionPauses))
+	taken, pauses := nameTaken(stored.Name), c.rules.provisionPauses
+	pauses.threshold = 0
+	c.reportFailedProvision(a, taken, a.retry.fail(time.Now(), v.inputs(), taken.Error(), pauses))
 	return nil
 }
 
