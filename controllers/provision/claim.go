@@ -1,8 +1,11 @@
 package provision
 
 import (
+	"crypto/sha256"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -143,7 +146,24 @@ func (v claimView) inputs() string {
 		if c.Spec.VolumeAttributesClassName != nil {
 			attributes = *c.Spec.VolumeAttributesClassName
 		}
-		claim = fmt.Sprintf("%q %q %v", selectedNode(c), attributes, c.DeletionTimestamp != nil)
+		claim = fmt.Sprintf("%q %q %v %s", selectedNode(c), attributes, c.DeletionTimestamp != nil, metadataOf(c))
 	}
 	return class + " " + claim
+}
+
+// metadataOf returns a hash of the labels and annotations of a claim, which a Provisioner may read. The
+// annotations of Kubernetes' own programs, this one's among them, are left out: their writes must not
+// end a pause.
+func metadataOf(claim *v1.PersistentVolumeClaim) string {
+	annotations := maps.Clone(claim.Annotations)
+	maps.DeleteFunc(annotations, func(key, _ string) bool { return isOfKubernetes(key) })
+	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%q %q", claim.Labels, annotations)))
+}
+
+// isOfKubernetes reports whether a label or an annotation has a prefix that Kubernetes reserves.
+func isOfKubernetes(key string) bool {
+	prefix, _, _ := strings.Cut(key, "/")
+	return slices.ContainsFunc([]string{"kubernetes.io", "k8s.io"}, func(domain string) bool {
+		return prefix == domain || strings.HasSuffix(prefix, "."+domain)
+	})
 }

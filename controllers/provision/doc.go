@@ -69,9 +69,10 @@
 //
 // # Pauses
 //
-// A failed claim or volume is retried after a pause that doubles, and at once when the claim's node or
-// attributes class, its class, or the volume's phase or policy changes. An infeasible request is
-// retried every five minutes. Config.Calls limits the calls of the Provisioner at the same time;
+// A failed claim or volume is retried after a pause that doubles, and at once when the claim's node,
+// attributes class, labels or annotations change, its class, or the volume's phase or policy.
+// Annotations of Kubernetes itself, as pv.kubernetes.io/bind-completed, end no pause. An infeasible
+// request is retried every five minutes. Config.Calls limits the calls of the Provisioner at the same time;
 // while most calls fail, the limit halves with each round of calls, and doubles afterwards.
 //
 // # Calls to the API server

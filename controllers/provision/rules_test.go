@@ -263,6 +263,22 @@ func TestReschedule(t *testing.T) {
 	})
 }
 
+// TestRescheduleAfterRestart: a missing node is removed from a claim that may have storage, after the
+// storage is deleted.
+func TestRescheduleAfterRestart(t *testing.T) {
+	inWorld(t, func(w *world) {
+		class, claim := newClass("c"), newClaim("a", "c")
+		class.VolumeBindingMode = &consumer
+		w.createClass(class)
+		claim.Annotations[provision.SelectedNodeAnnotation] = "n"
+		guardedByTenant.begin(w, claim)
+		w.wait(time.Minute)
+		require.Equal(w, 1, w.storage.callsOf("delete"))
+		require.NotContains(w, w.claim("a").Annotations, provision.SelectedNodeAnnotation)
+		require.NotContains(w, w.claim("a").Finalizers, provision.ClaimFinalizer)
+	})
+}
+
 // TestInfeasibleUntilTheClassChanges: an infeasible request is retried rarely, and at once with
 // another class of the name.
 func TestInfeasibleUntilTheClassChanges(t *testing.T) {
@@ -315,6 +331,35 @@ func TestProvisionThreshold(t *testing.T) {
 		require.NoError(w, err)
 		w.wait(24 * time.Hour)
 		require.Equal(w, 6, w.storage.callsOf("provision"))
+		for _, change := range []struct {
+			claim func(*v1.PersistentVolumeClaim)
+			calls int
+		}{
+			{func(c *v1.PersistentVolumeClaim) { c.Labels = map[string]string{"path": "x"} }, 9},
+			{func(c *v1.PersistentVolumeClaim) { c.Annotations["example.com/path"] = "x" }, 12},
+			{func(c *v1.PersistentVolumeClaim) { c.Annotations["volume.kubernetes.io/x"] = "x" }, 12},
+			{func(c *v1.PersistentVolumeClaim) { c.Annotations["k8s.io/x"] = "x" }, 12},
+			{func(c *v1.PersistentVolumeClaim) { c.Annotations["kubectl.kubernetes.io/x"] = "x" }, 12},
+			{func(c *v1.PersistentVolumeClaim) { c.Annotations["my-k8s.io/x"] = "x" }, 15},
+		} {
+			w.updateClaim("a", change.claim)
+			w.wait(24 * time.Hour)
+			require.Equal(w, change.calls, w.storage.callsOf("provision"))
+		}
+	})
+}
+
+// TestCorrectedClaim: an infeasible claim is retried at once with another label.
+func TestCorrectedClaim(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.storage.on("provision", failing(1, errors.Join(errors.New("the label path is required"), volume.ErrInfeasible), false))
+		w.createClass(newClass("c"))
+		w.createClaim(newClaim("a", "c"))
+		w.start()
+		w.wait(time.Second)
+		w.updateClaim("a", func(c *v1.PersistentVolumeClaim) { c.Labels = map[string]string{"path": "x"} })
+		w.wait(time.Second)
+		require.Len(w, w.volumes(), 1)
 	})
 }
 
