@@ -17,18 +17,22 @@ const (
 	archivePrefix = "archived-"
 	// longestDefaultName leaves room in the name of a directory for the name of its archive.
 	longestDefaultName = 240
+	// namespaceVariable is the only variable that no tenant chooses.
+	namespaceVariable = ".PVC.namespace"
 )
 
 // directoryOf returns the path of a volume's directory, relative to the export: by the pattern of
-// the class, or NAMESPACE-CLAIM-VOLUME.
-func directoryOf(o volume.VolumeOptions, pattern string) (string, error) {
+// the class, or NAMESPACE-CLAIM-VOLUME. The first given components may exist without a record: they are
+// parents that no tenant chooses, or have the name of the volume.
+func directoryOf(o volume.VolumeOptions, pattern string) (dir string, given int, err error) {
 	switch {
 	case pattern != "":
 		return expandPattern(o.PVC, pattern)
 	case o.PVC == nil:
-		return o.PVName, nil
+		return o.PVName, 1, nil
 	}
-	return defaultDirectory(o.PVC.Namespace, o.PVC.Name, o.PVName)
+	dir, err = defaultDirectory(o.PVC.Namespace, o.PVC.Name, o.PVName)
+	return dir, 1, err
 }
 
 // defaultDirectory omits the end of a long claim's name: the volume's name makes the result unique.
@@ -46,46 +50,60 @@ func defaultDirectory(namespace, claim, pvName string) (string, error) {
 
 // expandPattern returns the path by a pattern of a class. The pattern alone decides on the
 // components of the path: a value of the claim is a part of one component.
-func expandPattern(claim *v1.PersistentVolumeClaim, pattern string) (string, error) {
+func expandPattern(claim *v1.PersistentVolumeClaim, pattern string) (dir string, given int, err error) {
 	at := field.NewPath("storageClass", "parameters").Key(pathPattern)
 	switch {
 	case len(pattern) > longestPath:
-		return "", volume.Invalid(at, pattern, "must be at most 1024 bytes")
+		return "", 0, volume.Invalid(at, pattern, "must be at most 1024 bytes")
 	case claim == nil:
-		return "", volume.Invalid(at, pattern, "requires a claim")
+		return "", 0, volume.Invalid(at, pattern, "requires a claim")
 	}
-	expanded, err := expandVariables(claim, at, pattern)
+	expanded, chosen, err := expandVariables(claim, at, pattern)
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
-	dir := strings.Join(strings.FieldsFunc(expanded, func(r rune) bool { return r == '/' }), "/")
+	dir = strings.Join(componentsOf(expanded), "/")
 	switch {
 	case dir == "":
-		return "", volume.Invalid(at, pattern, "must name a directory below the export")
+		return "", 0, volume.Invalid(at, pattern, "must name a directory below the export")
 	case strings.HasPrefix(dir, archivePrefix):
-		return "", volume.Invalid(at, dir, "must not begin as the names of archives do")
+		return "", 0, volume.Invalid(at, dir, "must not begin as the names of archives do")
 	}
-	return dir, checkDirectory(at, dir)
+	parents := len(componentsOf(expanded[:strings.LastIndexByte(expanded[:chosen], '/')+1]))
+	return dir, min(parents, strings.Count(dir, "/")), checkDirectory(at, dir)
 }
 
-func expandVariables(claim *v1.PersistentVolumeClaim, at *field.Path, pattern string) (string, error) {
+func componentsOf(dir string) []string {
+	return strings.FieldsFunc(dir, func(r rune) bool { return r == '/' })
+}
+
+// expandVariables returns the pattern with the values of its variables, and the number of bytes before
+// the first value that a tenant chooses.
+func expandVariables(claim *v1.PersistentVolumeClaim, at *field.Path, pattern string) (_ string, chosen int, err error) {
 	var expanded strings.Builder
+	chosen = -1
 	for rest := pattern; ; {
 		before, after, found := strings.Cut(rest, "${")
 		expanded.WriteString(before)
 		if !found {
-			return expanded.String(), nil
+			if chosen < 0 {
+				chosen = expanded.Len()
+			}
+			return expanded.String(), chosen, nil
 		}
 		variable, following, closed := strings.Cut(after, "}")
 		if !closed {
-			return "", volume.Invalid(at, pattern, `must have a "}" for each "${"`)
+			return "", 0, volume.Invalid(at, pattern, `must have a "}" for each "${"`)
 		}
 		value, from, ok := valueOf(claim, variable)
 		if !ok {
-			return "", volume.Invalid(at, pattern, "must have no variables but ${.PVC.namespace}, ${.PVC.name}, ${.PVC.labels.KEY} and ${.PVC.annotations.KEY}")
+			return "", 0, volume.Invalid(at, pattern, "must have no variables but ${.PVC.namespace}, ${.PVC.name}, ${.PVC.labels.KEY} and ${.PVC.annotations.KEY}")
 		}
 		if err := checkValue(from, value); err != nil {
-			return "", err
+			return "", 0, err
+		}
+		if chosen < 0 && variable != namespaceVariable {
+			chosen = expanded.Len()
 		}
 		expanded.WriteString(value)
 		rest = following

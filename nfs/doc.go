@@ -49,10 +49,17 @@
 //   - mode: the permissions of the directory, octal. The default is 0777.
 //   - uid, gid: the owner of the directory. The default is the server's choice for this client.
 //
-// Any other parameter is an error. A pathPattern can give two claims one directory. Unless the class
-// retains directories, the second claim is refused: the directory ".volumekit" of the export has the
-// owner of each directory by a pathPattern, and a directory that exists without an owner is not used.
-// With onDelete retain, successive claims share the directory. Parents of directories stay.
+// Any other parameter is an error. The directory ".volumekit" of the export has a record for each
+// directory, with the owner. A pathPattern can give two claims one directory: the second claim is
+// refused, unless the class has onDelete retain. Then all claims for which the same pathPattern gives
+// the same directory share it, one after the other or at the same time. A pathPattern that is to
+// separate namespaces must have ${.PVC.namespace} as a whole component: "a-b" and "c" joined are also
+// "a" and "b-c".
+//
+// No claim gets a directory of a volume that it does not share, or a directory in or above one. A
+// directory that exists without a record, such as one of nfs-subdir-external-provisioner, is refused
+// as the directory of a pathPattern, and as a parent if a name, label or annotation of the claim
+// chooses the parent. Parents of directories stay.
 //
 // NFS does not enforce the size of a directory. A claim that requests more than the file system of
 // the export has is refused.

@@ -3,33 +3,43 @@ package nfs
 import (
 	"errors"
 	"io/fs"
-	"path"
 
 	"golang.org/x/sys/unix"
 )
 
-// own records the volume as the owner of its directory, before the directory is created. The record
-// is a symbolic link, which the server creates at once and with its content, or not at all; its
-// target is the name of the volume, and is never followed.
+// own records the owners of a directory and of its parents, before they are created. A record is a
+// symbolic link, which the server creates at once and with its content, or not at all; its target
+// is the owner, and is never followed. Records of parents stay, like the parents.
 //
-// A directory that exists without a record is errOccupied. A directory of another volume, or inside
-// one, is an *ownedError.
+// A directory that exists without a record is errOccupied, and so is a parent that a tenant chooses:
+// either may be of another program. A directory with another owner, and a directory inside the
+// directory of a volume, are an *ownedError. No two calls nest their directories: each records the
+// parents before the directory, and a path has one record.
 func (t *exportTree) own(d directory) error {
-	if d.owner == "" && !d.shared {
-		return nil
-	}
-	for above := path.Dir(d.rel); above != "."; above = path.Dir(above) {
-		if err := t.checkOwner(above, ""); err != nil {
+	all := d.owners()
+	for _, one := range all {
+		if err := t.checkFree(one); err != nil {
 			return err
 		}
 	}
-	owner, err := t.ownerOf(d.rel)
+	for _, one := range all {
+		if err := t.record(one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkFree refuses a directory with another owner, and one that exists without a record unless it
+// is given.
+func (t *exportTree) checkFree(d ownedDirectory) error {
+	recorded, err := t.ownerOf(d.rel)
 	switch {
 	case err != nil:
 		return err
-	case owner != "" && owner != d.owner:
-		return &ownedError{d.rel, owner}
-	case d.shared || owner == d.owner:
+	case recorded != "" && recorded != d.owner:
+		return &ownedError{d.rel, recorded}
+	case recorded != "" || d.given:
 		return nil
 	}
 	fd, err := t.open(d.rel)
@@ -40,10 +50,11 @@ func (t *exportTree) own(d directory) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return t.record(d)
+	return nil
 }
 
-func (t *exportTree) record(d directory) error {
+// record records an owner, unless it is recorded.
+func (t *exportTree) record(d ownedDirectory) error {
 	err := unix.Mkdirat(t.fd, ownersDir, 0o700)
 	if err != nil && !errors.Is(err, unix.EEXIST) {
 		return &fs.PathError{Op: "mkdir", Path: ownersDir, Err: err}
@@ -54,7 +65,7 @@ func (t *exportTree) record(d directory) error {
 	}
 	defer func() { _ = unix.Close(owners) }()
 	err = unix.Symlinkat(d.owner, owners, ownerName(d.rel))
-	if errors.Is(err, unix.EEXIST) { // by a concurrent call, or by this one before the server's answer was lost
+	if errors.Is(err, unix.EEXIST) { // by an earlier or a concurrent call, or by this one before the server's answer was lost
 		return t.checkOwner(d.rel, d.owner)
 	}
 	if err != nil {

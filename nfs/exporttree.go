@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // A directory is the directory of a volume to create.
@@ -12,8 +13,26 @@ type directory struct {
 	rel      string // relative to the export
 	mode     uint32
 	uid, gid int    // -1: the server's choice
-	owner    string // the volume, of a directory that must be no other volume's; "": by its name it is none
-	shared   bool   // with the volumes of earlier claims
+	owner    string // the volume, or the result of sharedOwner
+	given    int    // the number of leading components that may exist without a record
+}
+
+// shared reports whether further volumes have the directory.
+func (d directory) shared() bool { return strings.Contains(d.owner, "/") }
+
+// The owner of a directory that is no single volume's contains a "/", which no name of a volume
+// does.
+const (
+	// parentOwner is the owner of a directory with the directories of volumes.
+	parentOwner = "parent/"
+	// sharedPrefix begins the results of sharedOwner.
+	sharedPrefix = "retain/"
+)
+
+// sharedOwner returns the owner of the directories that volumes by a pattern share.
+func sharedOwner(pattern string) string {
+	sum := sha256.Sum256([]byte(pattern))
+	return sharedPrefix + hex.EncodeToString(sum[:16])
 }
 
 var (
@@ -24,10 +43,16 @@ var (
 	errCrossing   = errors.New("the directory is in another file system than the export")
 )
 
-// An ownedError is the error for a directory of another volume.
+// An ownedError is the error for a directory with another owner.
 type ownedError struct{ dir, owner string }
 
 func (e *ownedError) Error() string {
+	switch {
+	case e.owner == parentOwner:
+		return fmt.Sprintf("directory %q contains directories of other volumes", e.dir)
+	case strings.HasPrefix(e.owner, sharedPrefix):
+		return fmt.Sprintf("directory %q is shared by volumes of another %s", e.dir, pathPattern)
+	}
 	return fmt.Sprintf("directory %q belongs to volume %q", e.dir, e.owner)
 }
 
@@ -35,4 +60,20 @@ func (e *ownedError) Error() string {
 func ownerName(rel string) string {
 	sum := sha256.Sum256([]byte(rel))
 	return hex.EncodeToString(sum[:])
+}
+
+// owners returns the owners of the directory and of its parents, the topmost first.
+func (d directory) owners() (all []ownedDirectory) {
+	parts := strings.Split(d.rel, "/")
+	for i := range parts {
+		all = append(all, ownedDirectory{strings.Join(parts[:i+1], "/"), parentOwner, i < d.given})
+	}
+	all[len(parts)-1].owner = d.owner
+	return all
+}
+
+// An ownedDirectory is a directory with its owner.
+type ownedDirectory struct {
+	rel, owner string
+	given      bool // may exist without a record
 }

@@ -208,7 +208,7 @@ func setAttributes(dir int, d directory) error {
 // empty directories only.
 func (t *exportTree) removeMade(d directory, made []string) bool {
 	gone := true
-	if !d.shared && !slices.Contains(made, d.rel) {
+	if !d.shared() && !slices.Contains(made, d.rel) {
 		made = append(made, d.rel) // by an earlier call
 	}
 	for _, rel := range slices.Backward(made) {
@@ -217,7 +217,7 @@ func (t *exportTree) removeMade(d directory, made []string) bool {
 			gone = err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP)
 		}
 	}
-	return gone && t.disown(d.rel, d.owner) == nil
+	return gone && (d.shared() || t.disown(d.rel, d.owner) == nil)
 }
 
 // rmdir removes an empty directory.

@@ -444,7 +444,74 @@ func TestProvisionOccupied(t *testing.T) {
 		second := p.mustProvision(optionsOf("pvc-2", retained))
 		require.Equal(t, first.Spec.NFS, second.Spec.NFS)
 		p.requireFiles("ns", "ns/file")
+		_, err := p.provision(optionsOf("pvc-3", map[string]string{"pathPattern": "${.PVC.namespace}/"}))
+		require.ErrorContains(t, err, `directory "ns" is shared by volumes of another pathPattern`)
+		require.Equal(t, volume.Final, volume.KindOf(err))
 	})
+}
+
+// TestProvisionAttacks: no pattern reaches the directory of a volume, or a directory in or above it: a
+// default directory, a shared one, or one of nfs-subdir-external-provisioner. The control is a name
+// that no directory has.
+func TestProvisionAttacks(t *testing.T) {
+	annotated := func(pattern, onDelete, value string) volume.VolumeOptions {
+		o := optionsOf("pvc-evil", map[string]string{"pathPattern": pattern, "onDelete": onDelete, "mode": "0700"})
+		o.PVC.Annotations = map[string]string{"path": value}
+		return o
+	}
+	shared := map[string]string{"pathPattern": "${.PVC.namespace}/${.PVC.name}", "onDelete": "retain"}
+	for name, victim := range map[string]func(p *provisioning) string{
+		"default": func(p *provisioning) string { return p.dirOf(p.mustProvision(optionsOf("pvc-1", nil))) },
+		"retained": func(p *provisioning) string {
+			return p.dirOf(p.mustProvision(optionsOf("pvc-1", map[string]string{"onDelete": "retain"})))
+		},
+		"parent": func(p *provisioning) string {
+			return filepath.Dir(p.dirOf(p.mustProvision(optionsOf("pvc-1", shared))))
+		},
+		"shared": func(p *provisioning) string {
+			return p.dirOf(p.mustProvision(optionsOf("pvc-1", map[string]string{"pathPattern": "${.PVC.namespace}", "onDelete": "retain"})))
+		},
+		"other program": func(p *provisioning) string {
+			dir := p.export + "/ns-data-pvc-1"
+			require.NoError(p, os.Mkdir(dir, 0o777))
+			return dir
+		},
+	} {
+		for _, onDelete := range []string{"", "delete", "retain"} {
+			for _, pattern := range []string{"${.PVC.annotations.path}", "${.PVC.annotations.path}/data", "${.PVC.annotations.path}/new/data"} {
+				if name == "parent" && pattern != "${.PVC.annotations.path}" {
+					continue // a parent is for the directories of volumes
+				}
+				t.Run(fmt.Sprintf("%s/%s/%s", name, onDelete, strings.ReplaceAll(pattern, "/", " ")), func(t *testing.T) {
+					p := newProvisioning(t)
+					dir := victim(p)
+					require.NoError(t, os.MkdirAll(dir+"/data", 0o777))
+					require.NoError(t, os.Chmod(dir, 0o711))
+					before := filesBelow(p, p.export)
+					_, err := p.provision(annotated(pattern, onDelete, filepath.Base(dir)))
+					require.Error(t, err)
+					require.Equal(t, volume.Final, volume.KindOf(err), err)
+					p.requireFiles(before...)
+					info, err := os.Stat(dir)
+					require.NoError(t, err)
+					require.Equal(t, os.FileMode(0o711), info.Mode().Perm())
+					p.mustProvision(annotated(pattern, onDelete, "control"))
+				})
+			}
+		}
+	}
+}
+
+// TestProvisionGivenParents: directories that exist above those of volumes are used if no tenant
+// chooses them, such as those of nfs-subdir-external-provisioner for a namespace.
+func TestProvisionGivenParents(t *testing.T) {
+	p := newProvisioning(t)
+	require.NoError(t, os.MkdirAll(p.export+"/k8s/ns", 0o755))
+	p.mustProvision(optionsOf("pvc-1", map[string]string{"pathPattern": "/k8s//${.PVC.namespace}/${.PVC.name}"}))
+	_, err := p.provision(optionsOf("pvc-2", map[string]string{"pathPattern": "k8s/${.PVC.namespace}"}))
+	require.ErrorContains(t, err, `directory "k8s/ns" contains directories of other volumes`)
+	require.NoError(t, os.Mkdir(p.export+"/ns-data-pvc-3", 0o755)) // an interrupted call of that program
+	p.mustProvision(optionsOf("pvc-3", nil))
 }
 
 // TestProvisionReverts: if the server refuses an attribute of the directory, the directory goes again.

@@ -51,13 +51,14 @@ type provisioner struct {
 	options    volume.VolumeOptions
 	parameters parameters
 	dir        string // relative to the export
+	given      int    // of directoryOf
 }
 
 // Provision creates the directory with the mode and the owner of the class, and returns the volume.
 // A request larger than the file system of the export is infeasible; smaller ones are not enforced.
 //
-// A directory by a pathPattern that exists already is an error, unless it was created for
-// this volume, or the class retains directories: then the volumes of successive claims share it.
+// A directory that exists already is an error, unless it was created for this volume, or for a
+// volume of the same pathPattern by a class that retains directories: these share it.
 func (p *provisioner) Provision(ctx context.Context) (_ *v1.PersistentVolume, err error) {
 	defer brief.Shorten(&err)
 	err = p.access.within(ctx, p.options.PVName, func(ctx context.Context, t *exportTree) error {
@@ -89,15 +90,13 @@ func (p *provisioner) checkSize(t *exportTree) error {
 }
 
 func (p *provisioner) directory() directory {
-	d := directory{rel: p.dir, mode: p.parameters.mode, uid: p.parameters.uid, gid: p.parameters.gid}
-	switch {
-	case p.parameters.pattern == "": // the name of the volume in the path makes it unique
-	case p.parameters.disposal == retaining:
-		d.shared = true
-	default:
-		d.owner = p.options.PVName
+	owner := p.options.PVName
+	if p.parameters.pattern != "" && p.parameters.disposal == retaining {
+		owner = sharedOwner(p.parameters.pattern)
 	}
-	return d
+	return directory{
+		rel: p.dir, mode: p.parameters.mode, uid: p.parameters.uid, gid: p.parameters.gid, owner: owner, given: p.given,
+	}
 }
 
 // describe returns the volume.

@@ -131,11 +131,11 @@ func (p *ProvisioningPlugin) newProvisioner(options volume.VolumeOptions) (*prov
 	if err != nil {
 		return nil, err
 	}
-	dir, err := directoryOf(options, parameters.pattern)
+	dir, given, err := directoryOf(options, parameters.pattern)
 	if err != nil {
 		return nil, err
 	}
-	made := &provisioner{access: &p.access, options: options, parameters: parameters, dir: dir}
+	made := &provisioner{access: &p.access, options: options, parameters: parameters, dir: dir, given: given}
 	written := made.describe()
 	spec := volume.NewSpecFromPersistentVolume(written, false)
 	if _, err := parsePath(field.NewPath("storageClass", "parameters").Key(pathPattern), written.Spec.NFS.Path); err != nil {

@@ -101,7 +101,8 @@ func (n *node) requireEnd(pv *v1.PersistentVolume, name string) {
 	default:
 		entries, err := os.ReadDir(n.export)
 		require.NoError(n, err)
-		require.Empty(n, entries)
+		require.Len(n, entries, 1, "%v", entries)
+		require.Equal(n, ".volumekit", entries[0].Name())
 	}
 	require.NoDirExists(n, dir)
 }
