@@ -24,7 +24,7 @@ type deleter struct {
 // DIRECTORY contains the name, and with a number appended if that exists. Parents of the directory
 // stay.
 //
-// Delete returns nil if the directory does not exist. If part of the content could not be
+// Delete returns nil if the directory does not exist, or is another volume's by now, or is shared. If part of the content could not be
 // deleted, the error wraps a *scrub.UnremovableError.
 func (d *deleter) Delete(ctx context.Context) (err error) {
 	defer brief.Shorten(&err)

@@ -43,10 +43,16 @@ func (t *exportTree) archive(ctx context.Context, rel, pvName string) error {
 	})
 }
 
-// dispose calls do with the open directory of a volume unless it is missing. The directory of
-// another volume, and an entry that is no directory, are errors before any change.
+// dispose calls do with the open directory of a volume unless it is missing. It returns nil for a
+// directory with another owner: no owner is recorded over another, so that the volume's own
+// directory is gone. A directory with the directories of other volumes, and an entry that is no
+// directory, are errors before any change.
 func (t *exportTree) dispose(ctx context.Context, rel, pvName string, do func(dir int) error) error {
-	if err := t.checkOwner(rel, pvName); err != nil {
+	owned := (*ownedError)(nil)
+	switch err := t.checkOwner(rel, pvName); {
+	case errors.As(err, &owned) && owned.owner != parentOwner:
+		return nil
+	case err != nil:
 		return outcome(err)
 	}
 	dir, err := t.open(rel)

@@ -419,8 +419,10 @@ func TestProvisionOccupied(t *testing.T) {
 		require.ErrorContains(t, err, `directory "ns" belongs to volume "pvc-1"`)
 		other := first.DeepCopy()
 		other.Name = "pvc-2"
-		require.ErrorContains(t, p.delete(other), `directory "ns" belongs to volume "pvc-1"`)
+		require.NoError(t, p.delete(other), "the directory of pvc-2 is gone")
 		p.requireFiles("ns", "ns/file")
+		_, err = p.provision(optionsOf("pvc-2", shared))
+		require.ErrorContains(t, err, `directory "ns" belongs to volume "pvc-1"`)
 		require.NoError(t, p.delete(first))
 		p.requireFiles("archived-ns-pvc-1", "archived-ns-pvc-1/file")
 		p.mustProvision(optionsOf("pvc-2", shared))
@@ -443,6 +445,8 @@ func TestProvisionOccupied(t *testing.T) {
 		require.NoError(t, p.delete(first))
 		second := p.mustProvision(optionsOf("pvc-2", retained))
 		require.Equal(t, first.Spec.NFS, second.Spec.NFS)
+		first.Annotations[nfs.OnDeleteAnnotation] = "delete"
+		require.NoError(t, p.delete(first))
 		p.requireFiles("ns", "ns/file")
 		_, err := p.provision(optionsOf("pvc-3", map[string]string{"pathPattern": "${.PVC.namespace}/"}))
 		require.ErrorContains(t, err, `directory "ns" is shared by volumes of another pathPattern`)
@@ -510,6 +514,9 @@ func TestProvisionGivenParents(t *testing.T) {
 	p.mustProvision(optionsOf("pvc-1", map[string]string{"pathPattern": "/k8s//${.PVC.namespace}/${.PVC.name}"}))
 	_, err := p.provision(optionsOf("pvc-2", map[string]string{"pathPattern": "k8s/${.PVC.namespace}"}))
 	require.ErrorContains(t, err, `directory "k8s/ns" contains directories of other volumes`)
+	above := otherProgramVolume("/k8s/k8s/ns")
+	require.ErrorContains(t, p.delete(above), `directory "k8s/ns" contains directories of other volumes`)
+	p.requireFiles("k8s", "k8s/ns", "k8s/ns/data")
 	require.NoError(t, os.Mkdir(p.export+"/ns-data-pvc-3", 0o755)) // an interrupted call of that program
 	p.mustProvision(optionsOf("pvc-3", nil))
 }
