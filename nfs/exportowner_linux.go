@@ -2,14 +2,15 @@ package nfs
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 
 	"golang.org/x/sys/unix"
 )
 
-// own records the owners of a directory and of its parents, before they are created. A record is a
-// symbolic link, which the server creates at once and with its content, or not at all; its target
-// is the owner, and is never followed. Records of parents stay, like the parents.
+// own records the directory of the volume, and then the owners of the directory and of its parents,
+// before they are created. A record is a symbolic link, which the server creates at once and with its
+// content, or not at all; its target is never followed. Records of parents stay, like the parents.
 //
 // A directory that exists without a record is errOccupied, and so is a parent that a tenant chooses:
 // either may be of another program. A directory with another owner, and a directory inside the
@@ -22,9 +23,17 @@ func (t *exportTree) own(d directory) error {
 			return err
 		}
 	}
+	switch other, err := t.record(volumeName(d.volume), d.begun()); {
+	case err != nil:
+		return err
+	case other != "": // by another process
+		return fmt.Errorf("%w: %q", errRecord, other)
+	}
 	for _, one := range all {
-		if err := t.record(one); err != nil {
+		if other, err := t.record(ownerName(one.rel), one.owner); err != nil {
 			return err
+		} else if other != "" {
+			return &ownedError{one.rel, other}
 		}
 	}
 	return nil
@@ -53,47 +62,20 @@ func (t *exportTree) checkFree(d ownedDirectory) error {
 	return nil
 }
 
-// record records an owner, unless it is recorded.
-func (t *exportTree) record(d ownedDirectory) error {
-	err := unix.Mkdirat(t.fd, ownersDir, 0o700)
-	if err != nil && !errors.Is(err, unix.EEXIST) {
-		return &fs.PathError{Op: "mkdir", Path: ownersDir, Err: err}
+// begun returns the directory that an earlier call recorded for a volume, or nil.
+func (t *exportTree) begun(pvName string) (*directory, error) {
+	record, err := t.recorded(volumeName(pvName))
+	if err != nil || record == "" {
+		return nil, err
 	}
-	owners, err := t.open(ownersDir)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = unix.Close(owners) }()
-	err = unix.Symlinkat(d.owner, owners, ownerName(d.rel))
-	if errors.Is(err, unix.EEXIST) { // by an earlier or a concurrent call, or by this one before the server's answer was lost
-		return t.checkOwner(d.rel, d.owner)
-	}
-	if err != nil {
-		return &fs.PathError{Op: "symlink", Path: ownersDir, Err: err}
-	}
-	return nil
+	return parseBegun(pvName, record)
 }
 
+// forget removes the record of a volume.
+func (t *exportTree) forget(pvName string) error { return t.removeRecord(volumeName(pvName)) }
+
 // ownerOf returns the recorded owner of a directory, or "".
-func (t *exportTree) ownerOf(rel string) (string, error) {
-	owners, err := t.open(ownersDir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = unix.Close(owners) }()
-	name := make([]byte, 256)
-	n, err := unix.Readlinkat(owners, ownerName(rel), name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	if err != nil {
-		return "", &fs.PathError{Op: "readlink", Path: ownersDir, Err: err}
-	}
-	return string(name[:n]), nil
-}
+func (t *exportTree) ownerOf(rel string) (string, error) { return t.recorded(ownerName(rel)) }
 
 // checkOwner returns an *ownedError for a directory with another owner.
 func (t *exportTree) checkOwner(rel, owner string) error {
@@ -110,12 +92,69 @@ func (t *exportTree) disown(rel, owner string) error {
 	if err != nil || recorded == "" || recorded != owner {
 		return err
 	}
+	return t.removeRecord(ownerName(rel))
+}
+
+// record writes a record, and returns the content of the record that exists if that is another.
+func (t *exportTree) record(name, content string) (other string, err error) {
+	err = unix.Mkdirat(t.fd, ownersDir, 0o700)
+	if err != nil && !errors.Is(err, unix.EEXIST) {
+		return "", &fs.PathError{Op: "mkdir", Path: ownersDir, Err: err}
+	}
 	owners, err := t.open(ownersDir)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = unix.Close(owners) }()
+	written := unix.Symlinkat(content, owners, name)
+	if errors.Is(written, unix.EEXIST) { // by an earlier or a concurrent call, or by this one before the server's answer was lost
+		switch other, err = t.recorded(name); {
+		case err != nil:
+			return "", err
+		case other == content:
+			return "", nil
+		case other != "":
+			return other, nil
+		}
+	}
+	if written != nil {
+		return "", &fs.PathError{Op: "symlink", Path: ownersDir, Err: written}
+	}
+	return "", nil
+}
+
+// recorded returns the content of a record, or "".
+func (t *exportTree) recorded(name string) (string, error) {
+	owners, err := t.open(ownersDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = unix.Close(owners) }()
+	content := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(owners, name, content)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", &fs.PathError{Op: "readlink", Path: ownersDir, Err: err}
+	}
+	return string(content[:n]), nil
+}
+
+// removeRecord removes a record, if it exists.
+func (t *exportTree) removeRecord(name string) error {
+	owners, err := t.open(ownersDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
 	defer func() { _ = unix.Close(owners) }()
-	if err := unix.Unlinkat(owners, ownerName(rel), 0); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := unix.Unlinkat(owners, name, 0); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return &fs.PathError{Op: "unlink", Path: ownersDir, Err: err}
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// delete deletes the directory of a volume with its content, and then the record of its owner.
+// delete deletes the directory of a volume with its content, and then its records.
 func (t *exportTree) delete(ctx context.Context, rel, pvName string) error {
 	return t.dispose(ctx, rel, pvName, func(dir int) error {
 		if err := t.empty(ctx, rel, dir); err != nil {
@@ -31,7 +31,7 @@ func (t *exportTree) delete(ctx context.Context, rel, pvName string) error {
 	})
 }
 
-// archive renames the directory of a volume, and then deletes the record of its owner.
+// archive renames the directory of a volume, and then deletes its records.
 func (t *exportTree) archive(ctx context.Context, rel, pvName string) error {
 	return t.dispose(ctx, rel, pvName, func(int) error {
 		parent, err := t.open(path.Dir(rel))
@@ -51,7 +51,7 @@ func (t *exportTree) dispose(ctx context.Context, rel, pvName string, do func(di
 	owned := (*ownedError)(nil)
 	switch err := t.checkOwner(rel, pvName); {
 	case errors.As(err, &owned) && owned.owner != parentOwner:
-		return nil
+		return outcome(t.forget(pvName))
 	case err != nil:
 		return outcome(err)
 	}
@@ -63,7 +63,9 @@ func (t *exportTree) dispose(ctx context.Context, rel, pvName string, do func(di
 		}
 	}
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		err = t.disown(rel, pvName)
+		if err = t.disown(rel, pvName); err == nil {
+			err = t.forget(pvName)
+		}
 	}
 	return outcome(err)
 }

@@ -10,6 +10,7 @@ import (
 
 // A directory is the directory of a volume to create.
 type directory struct {
+	volume   string
 	rel      string // relative to the export
 	mode     uint32
 	uid, gid int    // -1: the server's choice
@@ -40,6 +41,7 @@ var (
 	errOccupied   = errors.New("the directory exists and was not created for this volume")
 	errNotMounted = errors.New("the export is not mounted")
 	errMoved      = errors.New("the directory was replaced meanwhile")
+	errRecord     = errors.New("the record of the volume is invalid")
 	errCrossing   = errors.New("the directory is in another file system than the export")
 )
 
@@ -60,6 +62,34 @@ func (e *ownedError) Error() string {
 func ownerName(rel string) string {
 	sum := sha256.Sum256([]byte(rel))
 	return hex.EncodeToString(sum[:])
+}
+
+// volumeName returns the name of the entry in ownersDir for a volume.
+func volumeName(pvName string) string { return "volume-" + ownerName(pvName) }
+
+// begunPrefix begins the record of a volume whose directory is not shared.
+const begunPrefix = "own/"
+
+// begun returns the record of the volume: the directory, after its owner.
+func (d directory) begun() string {
+	if d.shared() {
+		return d.owner + "/" + d.rel
+	}
+	return begunPrefix + d.rel
+}
+
+// parseBegun returns the directory of a result of begun.
+func parseBegun(pvName, record string) (*directory, error) {
+	d := &directory{volume: pvName, owner: pvName}
+	rel, own := strings.CutPrefix(record, begunPrefix)
+	if !own {
+		sum, below, _ := strings.Cut(strings.TrimPrefix(record, sharedPrefix), "/")
+		rel, d.owner = below, sharedPrefix+sum
+	}
+	if d.rel = rel; checkDirectory(nil, rel) != nil {
+		return nil, fmt.Errorf("%w: %q", errRecord, record)
+	}
+	return d, nil
 }
 
 // owners returns the owners of the directory and of its parents, the topmost first.

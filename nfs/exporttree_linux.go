@@ -73,20 +73,33 @@ func (t *exportTree) size() (int64, error) {
 	return int64(usage.Blocks) * usage.Frsize, nil
 }
 
-// create creates a directory, or completes one that an earlier call for the volume created. After
+// create creates a directory, or completes one that an earlier call for the volume began. After
 // an error that is not uncertain the directory does not exist, unless it is shared or another's.
-func (t *exportTree) create(ctx context.Context, d directory) error {
+func (t *exportTree) create(ctx context.Context, d directory, begun bool) error {
 	if err := t.own(d); err != nil {
-		return outcome(err)
-	}
-	made, err := t.mkdirAll(ctx, d)
-	if err != nil && volume.KindOf(outcome(err)) == volume.Uncertain {
-		return outcome(err)
-	}
-	if err != nil && !t.removeMade(d, made) {
+		isOther := errors.As(err, new(*ownedError)) || errors.Is(err, errOccupied)
+		absent := isOther || !begun && isCertain(err)
+		if absent && t.forget(d.volume) == nil {
+			return err
+		}
 		return volume.AsUncertain(err)
 	}
-	return outcome(err)
+	made, err := t.mkdirAll(ctx, d)
+	if err == nil || !isCertain(err) {
+		return outcome(err)
+	}
+	if t.removeMade(d, made) != nil {
+		return volume.AsUncertain(err)
+	}
+	return err
+}
+
+// revert removes the empty directory that an earlier call for the volume began, unless it is shared.
+func (t *exportTree) revert(d directory) error {
+	if d.shared() {
+		return t.forget(d.volume)
+	}
+	return t.dispose(context.Background(), d.rel, d.volume, func(int) error { return t.rmdir(d.rel) })
 }
 
 // refusals are errors of a server or of the kernel by which a call has changed nothing.
@@ -103,6 +116,9 @@ func outcome(err error) error {
 	}
 	return volume.AsUncertain(err)
 }
+
+// isCertain reports whether an error is a refusal.
+func isCertain(err error) bool { return volume.KindOf(outcome(err)) != volume.Uncertain }
 
 // mkdirAll creates the missing parents and the directory, with its owner and its mode, and returns
 // the paths that it created.
@@ -204,20 +220,29 @@ func setAttributes(dir int, d directory) error {
 	return nil
 }
 
-// removeMade reverts mkdirAll, and reports whether the directory of the volume is gone. It removes
+// removeMade reverts mkdirAll, and returns nil if the directory of the volume is gone. It removes
 // empty directories only.
-func (t *exportTree) removeMade(d directory, made []string) bool {
-	gone := true
+func (t *exportTree) removeMade(d directory, made []string) error {
 	if !d.shared() && !slices.Contains(made, d.rel) {
 		made = append(made, d.rel) // by an earlier call
 	}
+	var left error
 	for _, rel := range slices.Backward(made) {
 		err := t.rmdir(rel)
-		if rel == d.rel {
-			gone = err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP)
+		gone := err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP)
+		if rel == d.rel && !gone {
+			left = err
 		}
 	}
-	return gone && (d.shared() || t.disown(d.rel, d.owner) == nil)
+	if left != nil {
+		return left
+	}
+	if !d.shared() {
+		if err := t.disown(d.rel, d.owner); err != nil {
+			return err
+		}
+	}
+	return t.forget(d.volume)
 }
 
 // rmdir removes an empty directory.

@@ -18,6 +18,8 @@ func openMountedTree(context.Context, string) (*exportTree, error) { return nil,
 
 func (t *exportTree) close()                                        {}
 func (t *exportTree) size() (int64, error)                          { return 0, errNeedsLinux }
-func (t *exportTree) create(context.Context, directory) error       { return errNeedsLinux }
+func (t *exportTree) begun(string) (*directory, error)              { return nil, errNeedsLinux }
+func (t *exportTree) revert(directory) error                        { return errNeedsLinux }
+func (t *exportTree) create(context.Context, directory, bool) error { return errNeedsLinux }
 func (t *exportTree) delete(context.Context, string, string) error  { return errNeedsLinux }
 func (t *exportTree) archive(context.Context, string, string) error { return errNeedsLinux }

@@ -372,7 +372,11 @@ func TestProvisionPlantedLinks(t *testing.T) {
 					}
 					pv, err := p.provision(optionsOf("pvc-1", parameters))
 					if planted {
-						require.Equal(t, volume.Final, volume.KindOf(err), err)
+						kind := volume.Final
+						if at == ".volumekit" {
+							kind = volume.Uncertain // an earlier call may have made a directory
+						}
+						require.Equal(t, kind, volume.KindOf(err), err)
 						require.NoError(t, os.Remove(place))
 						require.Empty(t, filesBelow(p, outside))
 						pv, err = p.provision(optionsOf("pvc-1", parameters))
@@ -423,6 +427,7 @@ func TestProvisionOccupied(t *testing.T) {
 		p.requireFiles("ns", "ns/file")
 		_, err = p.provision(optionsOf("pvc-2", shared))
 		require.ErrorContains(t, err, `directory "ns" belongs to volume "pvc-1"`)
+		p.requireRecords(2) // of pvc-1
 		require.NoError(t, p.delete(first))
 		p.requireFiles("archived-ns-pvc-1", "archived-ns-pvc-1/file")
 		p.mustProvision(optionsOf("pvc-2", shared))
@@ -504,6 +509,80 @@ func TestProvisionAttacks(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestProvisionContinues: a call that follows an interrupted one continues with its directory, whatever
+// the claim and the class are by then; if these are invalid the directory is removed.
+func TestProvisionContinues(t *testing.T) {
+	for name, change := range map[string]func(*volume.VolumeOptions){
+		"nothing":         func(*volume.VolumeOptions) {},
+		"another label":   func(o *volume.VolumeOptions) { o.PVC.Labels["l"] = "second" },
+		"another pattern": func(o *volume.VolumeOptions) { o.StorageClass.Parameters["pathPattern"] = "${.PVC.name}" },
+		"no pattern":      func(o *volume.VolumeOptions) { o.StorageClass.Parameters["pathPattern"] = "" },
+		"another end":     func(o *volume.VolumeOptions) { o.StorageClass.Parameters["onDelete"] = "retain" },
+		"a larger size": func(o *volume.VolumeOptions) {
+			o.PVC.Spec.Resources.Requests[v1.ResourceStorage] = resource.MustParse("7Ei")
+		},
+		"no label":    func(o *volume.VolumeOptions) { o.PVC.Labels = nil },
+		"a bad class": func(o *volume.VolumeOptions) { o.StorageClass.Parameters["unknown"] = "1" },
+		"a bad mode":  func(o *volume.VolumeOptions) { o.StorageClass.Parameters["mode"] = "rwx" },
+		"a selector":  func(o *volume.VolumeOptions) { o.PVC.Spec.Selector = &metav1.LabelSelector{} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newProvisioning(t)
+			options := func() volume.VolumeOptions {
+				o := optionsOf("pvc-1", map[string]string{"pathPattern": "x/${.PVC.labels.l}"})
+				o.PVC.Labels = map[string]string{"l": "first"}
+				return o
+			}
+			changed := options()
+			change(&changed)
+			first := p.mustProvision(options())
+			again, err := p.provision(changed)
+			if err == nil {
+				require.Equal(t, first.Spec.NFS, again.Spec.NFS)
+				p.requireFiles("x", "x/first")
+				first.Annotations[nfs.OnDeleteAnnotation] = "delete"
+				require.NoError(t, p.delete(first))
+				p.requireFiles("x")
+				p.requireRecords(1) // of the parent
+				return
+			}
+			require.Contains(t, []string{"no label", "a bad class", "a bad mode", "a selector"}, name, err)
+			require.ErrorIs(t, err, volume.ErrInfeasible)
+			require.Equal(t, volume.Final, volume.KindOf(err))
+			p.requireFiles("x")
+			p.requireRecords(1)
+
+			p.write(p.mustProvision(options()), "file")
+			_, err = p.provision(changed)
+			require.Equal(t, volume.Uncertain, volume.KindOf(err), err)
+			p.requireFiles("x", "x/first", "x/first/file")
+		})
+	}
+}
+
+// requireRecords verifies the number of records in the export.
+func (p *provisioning) requireRecords(want int) {
+	p.Helper()
+	entries, err := os.ReadDir(p.export + "/.volumekit")
+	require.NoError(p, err)
+	require.Len(p, entries, want)
+}
+
+// TestProvisionUncertainRecords: without the records no error is certain, since an earlier call may
+// have made a directory.
+func TestProvisionUncertainRecords(t *testing.T) {
+	p := newProvisioning(t)
+	o := optionsOf("pvc-1", map[string]string{"mode": "rwx"})
+	require.NoError(t, os.WriteFile(p.export+"/.volumekit", nil, 0o600))
+	_, err := p.provision(o)
+	require.ErrorIs(t, err, syscall.ENOTDIR)
+	require.ErrorContains(t, err, `"rwx"`)
+	require.Equal(t, volume.Uncertain, volume.KindOf(err))
+	require.NoError(t, os.Remove(p.export+"/.volumekit"))
+	_, err = p.provision(o)
+	require.Equal(t, volume.Final, volume.KindOf(err))
 }
 
 // TestProvisionGivenParents: directories that exist above those of volumes are used if no tenant

@@ -2,6 +2,7 @@ package nfs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -50,6 +51,7 @@ type provisioner struct {
 	access     *exportAccess
 	options    volume.VolumeOptions
 	parameters parameters
+	invalid    error  // of options that cannot be fulfilled; then parameters and dir are unset
 	dir        string // relative to the export
 	given      int    // of directoryOf
 }
@@ -59,18 +61,51 @@ type provisioner struct {
 //
 // A directory that exists already is an error, unless it was created for this volume, or for a
 // volume of the same pathPattern by a class that retains directories: these share it.
+//
+// If an earlier call for the volume began, Provision continues with the directory of that call, also
+// if the claim or the class give another path by now. If they are invalid by now, the error is
+// infeasible, and the directory is removed; if it is not empty, the error is uncertain.
 func (p *provisioner) Provision(ctx context.Context) (_ *v1.PersistentVolume, err error) {
 	defer brief.Shorten(&err)
+	dir := p.dir
 	err = p.access.within(ctx, p.options.PVName, func(ctx context.Context, t *exportTree) error {
-		if err := p.checkSize(t); err != nil {
+		begun, err := t.begun(p.options.PVName)
+		if err != nil {
+			return volume.AsUncertain(err)
+		}
+		if p.invalid != nil {
+			return p.refuse(t, begun)
+		}
+		d := p.directory()
+		if begun != nil {
+			d.rel, d.owner = begun.rel, begun.owner
+			dir = d.rel
+		} else if err := p.checkSize(t); err != nil {
 			return err
 		}
-		return t.create(ctx, p.directory())
+		return t.create(ctx, d, begun != nil)
 	})
-	if err != nil {
+	switch {
+	case err == nil:
+		return p.describe(dir), nil
+	case p.invalid == nil:
 		return nil, fmt.Errorf("provision %s in %s: %w", p.dir, p.access.export, err)
+	case errors.Is(err, p.invalid):
+		return nil, err
 	}
-	return p.describe(), nil
+	return nil, fmt.Errorf("%w; the request is refused: %s", err, p.invalid.Error())
+}
+
+// refuse returns the error of invalid options, after it has removed the directory that an earlier call
+// began.
+func (p *provisioner) refuse(t *exportTree, begun *directory) error {
+	if begun == nil {
+		return p.invalid
+	}
+	if err := t.revert(*begun); err != nil {
+		return volume.AsUncertain(fmt.Errorf("remove %s of an earlier call: %w", begun.rel, err))
+	}
+	return p.invalid
 }
 
 // checkSize refuses a request that is larger than the export's file system.
@@ -95,12 +130,12 @@ func (p *provisioner) directory() directory {
 		owner = sharedOwner(p.parameters.pattern)
 	}
 	return directory{
-		rel: p.dir, mode: p.parameters.mode, uid: p.parameters.uid, gid: p.parameters.gid, owner: owner, given: p.given,
+		volume: p.options.PVName, rel: p.dir, mode: p.parameters.mode, uid: p.parameters.uid, gid: p.parameters.gid, owner: owner, given: p.given,
 	}
 }
 
-// describe returns the volume.
-func (p *provisioner) describe() *v1.PersistentVolume {
+// describe returns the volume with a directory.
+func (p *provisioner) describe(dir string) *v1.PersistentVolume {
 	mode, class := v1.PersistentVolumeFilesystem, p.options.StorageClass
 	pv := &v1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{
@@ -109,7 +144,7 @@ func (p *provisioner) describe() *v1.PersistentVolume {
 		},
 		Spec: v1.PersistentVolumeSpec{
 			PersistentVolumeSource: v1.PersistentVolumeSource{
-				NFS: &v1.NFSVolumeSource{Server: p.access.export.server, Path: path.Join(p.access.export.path, p.dir)},
+				NFS: &v1.NFSVolumeSource{Server: p.access.export.server, Path: path.Join(p.access.export.path, dir)},
 			},
 			PersistentVolumeReclaimPolicy: v1.PersistentVolumeReclaimDelete,
 			VolumeMode:                    &mode,

@@ -98,10 +98,12 @@ func (p *ProvisioningPlugin) initAccess(host volume.VolumeHost) error {
 	return nil
 }
 
-// NewProvisioner validates the options: the class parameters, the claim's size and the names that
-// become the directory. The error names the field and its value. It wraps [volume.ErrInfeasible],
-// or [volume.ErrNotSupported] for a claim of a raw block device; for a class of another provisioner
-// it is a [*volume.IgnoredError].
+// NewProvisioner returns the provisioner of a volume. A claim of a raw block device is an error that
+// wraps [volume.ErrNotSupported], and a class of another provisioner is a [*volume.IgnoredError].
+//
+// An invalid class parameter or mount option, size, or name that becomes the directory is an error of
+// Provision, which first removes the directory of an earlier call. The error names the field and its
+// value, and wraps [volume.ErrInfeasible].
 func (p *ProvisioningPlugin) NewProvisioner(options volume.VolumeOptions) (_ volume.Provisioner, err error) {
 	defer brief.Shorten(&err)
 	if p.access.plugin == nil {
@@ -118,7 +120,7 @@ func (p *ProvisioningPlugin) NewProvisioner(options volume.VolumeOptions) (_ vol
 	}
 	made, err := p.newProvisioner(options)
 	if err != nil {
-		return nil, infeasible(err)
+		return &provisioner{access: &p.access, options: options, invalid: infeasible(err)}, nil
 	}
 	return made, nil
 }
@@ -136,7 +138,7 @@ func (p *ProvisioningPlugin) newProvisioner(options volume.VolumeOptions) (*prov
 		return nil, err
 	}
 	made := &provisioner{access: &p.access, options: options, parameters: parameters, dir: dir, given: given}
-	written := made.describe()
+	written := made.describe(dir)
 	spec := volume.NewSpecFromPersistentVolume(written, false)
 	if _, err := parsePath(field.NewPath("storageClass", "parameters").Key(pathPattern), written.Spec.NFS.Path); err != nil {
 		return nil, err
