@@ -66,7 +66,9 @@ func (s *simulation) step() {
 		s.deleteVolume()
 	case n < 69:
 		s.replaceNode()
-	case n < 73 && !s.hasTwins:
+	case n < 71:
+		s.releaseVolume()
+	case n < 75 && !s.hasTwins:
 		s.crash()
 		s.start()
 	case n < 80:
@@ -251,12 +253,23 @@ func (s *simulation) deleteVolume() {
 	s.tolerate(s.cluster.PersistentVolumes().Delete(s.ctx, pv.Name, metav1.DeleteOptions{}))
 }
 
+// releaseVolume releases a volume whose claim lives: a binder has taken the claim for gone.
+func (s *simulation) releaseVolume() {
+	pv, ok := one(s, s.volumes())
+	if !ok || pv.Status.Phase != v1.VolumeBound {
+		return
+	}
+	s.log("release %s, of the claim %s", pv.Name, pv.Spec.ClaimRef.Name)
+	s.tolerate(setPhase(s.ctx, s.cluster, &pv, v1.VolumeReleased))
+}
+
 // simFaults are the faults that last until a later step ends them.
 var simFaults = []struct {
 	name  string
 	begin func(*simulation) (end func())
 }{
 	{"internal errors", injected(apitest.Fault{Share: 0.3, Failure: apitest.InternalError})},
+	{"refused objects", injected(apitest.Fault{Call: apitest.Call{Verb: apitest.Create, Resource: "persistentvolumes"}, Share: 0.3, Failure: refusal})},
 	{"internal errors after the effect", injected(apitest.Fault{Share: 0.5, Failure: apitest.InternalError, AfterEffect: true})},
 	{"timeouts after the effect", injected(apitest.Fault{Share: 0.5, Failure: apitest.ServerTimeout, AfterEffect: true})},
 	{"429", injected(apitest.Fault{Share: 0.5, Failure: apitest.TooManyRequests(time.Second)})},

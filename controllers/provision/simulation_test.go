@@ -26,12 +26,13 @@ import (
 //
 // Steps: claims come, with classes of each policy and binding mode or without a class, and go, also
 // with their finalizer of protection taken by force while a pod runs, and come again with the name;
-// users change policies and delete volumes; the scheduler selects nodes, nodes go; pods come and go;
-// time passes; the controller crashes and starts again; in a tenth of the seeds two controllers run.
+// users change policies and delete volumes; volumes whose claim lives are released; the scheduler
+// selects nodes, nodes go; pods come and go; time passes; the controller crashes and starts again; in a tenth of the seeds two controllers run.
 //
 // Faults: calls of the storage fail with each kind of error, before and after their effect, hang
 // until their context ends, panic, or take effect minutes after they have failed. Calls to the API
-// server and watches fail in each way of package apitest, and crash the process.
+// server and watches fail in each way of package apitest, and crash the process. The API server refuses
+// objects for good.
 //
 // Forbidden states: a claim has two volumes; storage exists that no volume and no claim with the
 // finalizer leads to; storage is deleted while the API server shows a user of its volume or another
