@@ -53,7 +53,7 @@ func (a *claimAttempt) record(o outcome, now time.Time, r rules) (isNews bool) {
 	a.hasStored, a.hasFound = false, false
 	if o.err == nil {
 		a.storage, a.described = storagePossible, o.described
-		a.retry.begin(o.inputs) // the failures end with the object
+		a.retry.begin(o.inputs) // the failures stay: the API server may refuse the object
 		return true
 	}
 	a.recordStorage(o)

@@ -24,9 +24,11 @@
 // int64, and with an attributes class whose name is none. The event of such a claim, as that of each
 // failure, names the field and the beginning of its value.
 //
-// These checks come before the finalizer. After a restart, a claim with the finalizer may have storage:
-// Provision is called for it, and the storage of a request that the checks refuse is deleted. A tenant
-// who writes the finalizer gains nothing by it.
+// These checks, and those of the node, come before the finalizer. After a restart, a claim with the
+// finalizer may have storage: Provision is called for it, and if the checks refuse the request, the
+// storage is deleted and no volume is stored. So a tenant who writes the finalizer does not avoid the
+// checks. A claim that was bound may have data: if the checks refuse it, its storage and its finalizer
+// stay.
 //
 // # No leak
 //
@@ -72,8 +74,8 @@
 // A failed claim or volume is retried after a pause that doubles, and at once when the claim's node,
 // attributes class, labels or annotations change, its class, or the volume's phase or policy.
 // Annotations of Kubernetes itself, as pv.kubernetes.io/bind-completed, end no pause. An infeasible
-// request is retried every five minutes. Config.Calls limits the calls of the Provisioner at the same time;
-// while most calls fail, the limit halves with each round of calls, and doubles afterwards.
+// request is retried every five minutes. Config.Calls limits the calls of the Provisioner at the same
+// time; while most calls fail, the limit halves with each round of calls, and doubles afterwards.
 //
 // # Calls to the API server
 //

@@ -36,7 +36,7 @@ type Provisioner interface {
 	//   - wraps [volume.ErrTransient]: the call changed nothing.
 	//   - wraps [volume.ErrReschedule]: no storage exists. The scheduler selects another node.
 	//   - wraps [volume.ErrInfeasible]: no storage exists. The controller retries rarely, and at
-	//     once when the claim or its class changes.
+	//     once when the claim's labels, annotations or node change, or its class.
 	//   - *[volume.IgnoredError]: no storage exists, another provisioner is responsible.
 	//   - any other error: no storage exists. The controller retries.
 	//

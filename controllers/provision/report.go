@@ -20,13 +20,13 @@ func (c *Controller) announce(object runtime.Object, kind, reason, message strin
 	c.config.Events(api.Event{Object: object, Type: kind, Reason: reason, Message: brief.Text(oneline.Of(strings.ToValidUTF8(message, "\uFFFD")))})
 }
 
-// reportProvisioned reports that the object of a claim's volume is stored, and ends the failures.
+// reportProvisioned reports that the object of a claim's volume is stored.
 func (c *Controller) reportProvisioned(a *claimAttempt) {
 	labels := labelsOf(a.claim)
 	c.config.Metrics.Add(ProvisionTotal, 1, labels...)
 	c.config.Metrics.Observe(ProvisionDuration, time.Since(a.began), labels...)
 	c.announce(a.claim, v1.EventTypeNormal, reasonProvisioned, fmt.Sprintf("provisioned volume %s", a.described.Name))
-	a.described, a.retry = nil, retry{}
+	a.described = nil
 }
 
 // reportFailedProvision reports a failure. A claim that another provisioner handles is none.

@@ -390,7 +390,7 @@ func TestTakenName(t *testing.T) {
 	for _, h := range []history{isNew, guardedByTenant} {
 		inWorld(t, func(w *world) {
 			w.config.VolumeName = func(*v1.PersistentVolumeClaim) string { return "v" }
-			w.config.ProvisionThreshold = 3
+			w.config.ProvisionThreshold = 1
 			w.storage.on("provision", slowly(time.Second))
 			w.createClass(newClass("c"))
 			h.begin(w, newClaim("a", "c"))
