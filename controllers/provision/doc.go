@@ -45,7 +45,8 @@
 //   - Two controllers run by mistake: their calls for one claim have the same name, and the API server
 //     refuses the second object. A controller that finds the object of the other one calls again after
 //     the end of the object, in case its late call has created the storage once more. This holds
-//     while both controllers run.
+//     while both controllers run, and if the API server refuses the object of both or of none: a
+//     controller may delete storage while the other one stores its object.
 //
 // The controller never removes the finalizer from a claim whose storage is uncertain. If the storage
 // or the class is gone for good, remove it by hand.

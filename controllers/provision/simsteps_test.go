@@ -269,7 +269,7 @@ var simFaults = []struct {
 	begin func(*simulation) (end func())
 }{
 	{"internal errors", injected(apitest.Fault{Share: 0.3, Failure: apitest.InternalError})},
-	{"refused objects", injected(apitest.Fault{Call: apitest.Call{Verb: apitest.Create, Resource: "persistentvolumes"}, Share: 0.3, Failure: refusal})},
+	{"refused objects", (*simulation).refuseObjects},
 	{"internal errors after the effect", injected(apitest.Fault{Share: 0.5, Failure: apitest.InternalError, AfterEffect: true})},
 	{"timeouts after the effect", injected(apitest.Fault{Share: 0.5, Failure: apitest.ServerTimeout, AfterEffect: true})},
 	{"429", injected(apitest.Fault{Share: 0.5, Failure: apitest.TooManyRequests(time.Second)})},
@@ -289,6 +289,14 @@ var simFaults = []struct {
 
 func injected(f apitest.Fault) func(*simulation) func() {
 	return func(s *simulation) func() { return s.server.Inject(f) }
+}
+
+// refuseObjects refuses objects for good. Twins would be refused both or not at all.
+func (s *simulation) refuseObjects() func() {
+	if s.hasTwins {
+		return func() {}
+	}
+	return s.server.Inject(apitest.Fault{Call: apitest.Call{Verb: apitest.Create, Resource: "persistentvolumes"}, Share: 0.3, Failure: refusal})
 }
 
 // injectCrash crashes the process at one of its next writes.

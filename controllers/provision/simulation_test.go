@@ -32,7 +32,7 @@ import (
 // Faults: calls of the storage fail with each kind of error, before and after their effect, hang
 // until their context ends, panic, or take effect minutes after they have failed. Calls to the API
 // server and watches fail in each way of package apitest, and crash the process. The API server refuses
-// objects for good.
+// objects of a single controller for good.
 //
 // Forbidden states: a claim has two volumes; storage exists that no volume and no claim with the
 // finalizer leads to; storage is deleted while the API server shows a user of its volume or another
