@@ -27,9 +27,10 @@
 // # One of several
 //
 // With leader election one of several replicas provisions, namely the holder of the Lease that is
-// named for the provisioner. nfs-subdir-external-provisioner uses the same Lease, so that the two
-// never provision at the same time. A replica that loses the Lease stops provisioning and waits for
-// the Lease again; a replica that ends releases the Lease after its last call.
+// named for the provisioner. Stop nfs-subdir-external-provisioner first: its versions do not all use a
+// Lease. A replica that could not renew the Lease for 10 seconds ends its calls, which has 3 seconds
+// until the Lease expires, and waits for the Lease again. A replica that ends releases the Lease after
+// its last call. A file operation that the server does not answer can outlast the call, and the Lease.
 //
 // # Endpoints
 //

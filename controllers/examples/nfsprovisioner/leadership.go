@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -51,8 +52,8 @@ func newLeadership(leases coordinationv1.LeasesGetter, namespace, provisioner st
 func leaseName(provisioner string) string { return strings.ReplaceAll(provisioner, "/", "-") }
 
 // lead calls work whenever this process acquires the Lease, and ends the context of work when the
-// Lease is lost. It returns the error of work, or nil after ctx ends, and releases the Lease
-// after work has returned.
+// Lease could not be renewed in time, before the Lease expires. It returns the error of work, or nil
+// after ctx ends. It releases the Lease only after work has returned.
 func (l *leadership) lead(ctx context.Context, work func(context.Context) error) error {
 	for ctx.Err() == nil {
 		if err := l.leadOnce(ctx, work); err != nil {
@@ -76,6 +77,7 @@ func (l *leadership) leadOnce(ctx context.Context, work func(context.Context) er
 	defer endElection()
 	var t term
 	config := l.config
+	config.Lock = termLock{config.Lock, &t}
 	config.Callbacks = leaderelection.LeaderCallbacks{
 		OnStartedLeading: func(leading context.Context) {
 			defer endElection()
@@ -133,6 +135,38 @@ func (t *term) wait() error {
 	}
 	<-ended
 	return t.err
+}
+
+// close reports whether no work runs. Work that has not begun never begins.
+func (t *term) close() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended == nil {
+		t.over = true
+		return true
+	}
+	select {
+	case <-t.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// A termLock refuses to release the Lease while work runs. The election releases the Lease when a
+// renewal was too late, before it ends the context of work.
+type termLock struct {
+	resourcelock.Interface
+	term *term
+}
+
+var errWorks = errors.New("the work of the holder has not ended")
+
+func (l termLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	if record.HolderIdentity == "" && !l.term.close() {
+		return errWorks
+	}
+	return l.Interface.Update(ctx, record)
 }
 
 // check implements the health check: a leader must have renewed the Lease.

@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
+	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	ktesting "k8s.io/client-go/testing"
 )
 
@@ -24,7 +26,12 @@ type replica struct {
 
 func startReplica(t *testing.T, clientset *fake.Clientset) *replica {
 	t.Helper()
-	l, err := newLeadership(clientset.CoordinationV1(), "ns", nfsSubdir)
+	return startReplicaOn(t, clientset.CoordinationV1())
+}
+
+func startReplicaOn(t *testing.T, leases coordinationv1.LeasesGetter) *replica {
+	t.Helper()
+	l, err := newLeadership(leases, "ns", nfsSubdir)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	r := &replica{cancel: cancel, ended: make(chan error, 1)}
@@ -94,6 +101,82 @@ func TestLostLease(t *testing.T) {
 		r.cancel()
 		require.NoError(t, <-r.ended)
 	})
+}
+
+// brokenLeases are Leases that fail as broken says.
+type brokenLeases struct {
+	coordinationv1.LeasesGetter
+	broken func(ctx context.Context, update *v1.Lease) error
+}
+
+func (l brokenLeases) Leases(namespace string) coordinationv1.LeaseInterface {
+	return brokenLease{l.LeasesGetter.Leases(namespace), l.broken}
+}
+
+type brokenLease struct {
+	coordinationv1.LeaseInterface
+	broken func(ctx context.Context, update *v1.Lease) error
+}
+
+func (l brokenLease) Get(ctx context.Context, name string, o metav1.GetOptions) (*v1.Lease, error) {
+	if err := l.broken(ctx, nil); err != nil {
+		return nil, err
+	}
+	return l.LeaseInterface.Get(ctx, name, o)
+}
+
+func (l brokenLease) Update(ctx context.Context, lease *v1.Lease, o metav1.UpdateOptions) (*v1.Lease, error) {
+	if err := l.broken(ctx, lease); err != nil {
+		return nil, err
+	}
+	return l.LeaseInterface.Update(ctx, lease, o)
+}
+
+// TestLateRenewal: a replica that cannot renew the Lease ends its work before another replica leads,
+// and does not release the Lease while it works: if calls hang, and if only the release succeeds.
+func TestLateRenewal(t *testing.T) {
+	for name, broken := range map[string]func(context.Context, *v1.Lease) error{
+		"calls hang": func(ctx context.Context, _ *v1.Lease) error {
+			<-ctx.Done()
+			return ctx.Err()
+		},
+		"renewals fail": func(_ context.Context, update *v1.Lease) error {
+			if update == nil || *update.Spec.HolderIdentity == "" {
+				return nil
+			}
+			return errors.New("outage")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				clientset := fake.NewClientset()
+				var outage atomic.Bool
+				first := startReplicaOn(t, brokenLeases{clientset.CoordinationV1(), func(ctx context.Context, update *v1.Lease) error {
+					if !outage.Load() {
+						return nil
+					}
+					return broken(ctx, update)
+				}})
+				time.Sleep(time.Second)
+				second := startReplica(t, clientset)
+				time.Sleep(time.Minute)
+				outage.Store(true)
+				for range 600 {
+					time.Sleep(100 * time.Millisecond)
+					require.LessOrEqual(t, first.leads.Load()+second.leads.Load(), int32(1), "two lead")
+					if first.leads.Load() == 1 {
+						require.NotEmpty(t, holder(t, clientset), "released during the work")
+					}
+				}
+				require.EqualValues(t, 1, second.leads.Load())
+				require.EqualValues(t, 1, first.terms.Load())
+				first.cancel()
+				second.cancel()
+				require.NoError(t, <-first.ended)
+				require.NoError(t, <-second.ended)
+			})
+		})
+	}
 }
 
 // TestNeverElected: a replica that ends without having led returns, and works never.
