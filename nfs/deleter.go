@@ -65,7 +65,10 @@ func (d *deleter) disposal(ctx context.Context) (disposal, error) {
 		return archiving, nil
 	}
 	class, err := d.class(ctx, d.pv.Spec.StorageClassName)
-	if err != nil {
+	switch {
+	case volume.IsNotFound(err):
+		return archiving, nil
+	case err != nil:
 		return "", volume.AsTransient(fmt.Errorf("read class %q: %w", d.pv.Spec.StorageClassName, err))
 	}
 	return parseDisposal(field.NewPath("storageClass", "parameters"), class.Parameters)

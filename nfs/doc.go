@@ -68,7 +68,8 @@
 // Delete deletes directories below the export only, and only of volumes that name the provisioner in
 // the annotation pv.kubernetes.io/provisioned-by, or that have [OnDeleteAnnotation]. Volumes of
 // nfs-subdir-external-provisioner have the first one: [ProvisioningConfig].Class supplies their
-// class. Deletion never leaves the mount of the export, so that a directory in an export of its own
+// class. That program lets claims share a directory of a pathPattern: Delete of one of these volumes
+// archives or deletes the directory of all, unless their reclaim policy is Retain. Deletion never leaves the mount of the export, so that a directory in an export of its own
 // below the export is refused.
 //
 // # When a server is dead

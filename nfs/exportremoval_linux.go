@@ -97,22 +97,26 @@ func isRoot(dir int, id scrub.Identity) error {
 	return err
 }
 
-// rename moves a directory to the first free name at the top of the export. It creates an empty
-// directory of that name first: a rename replaces nothing but an empty directory.
+// rename moves a directory to the first free name at the top of the export: a name without an entry, or
+// of an empty directory, such as an interrupted call leaves. It creates an empty directory of the
+// name first: a rename replaces nothing but an empty directory.
 func (t *exportTree) rename(ctx context.Context, parent int, base, name string) error {
 	for n := 2; ctx.Err() == nil; n++ {
 		free := name
 		if n > 2 {
 			free += "-" + strconv.Itoa(n-1)
 		}
-		err := unix.Mkdirat(t.fd, free, 0o700)
-		if errors.Is(err, unix.EEXIST) {
+		created, at, err := t.enter(t.fd, free)
+		if !created && err != nil && isEntry(err) {
 			continue
 		}
 		if err == nil {
+			_ = unix.Close(at)
 			if err = unix.Renameat(parent, base, t.fd, free); err == nil {
 				return nil
 			}
+		}
+		if created {
 			_ = unix.Unlinkat(t.fd, free, unix.AT_REMOVEDIR)
 		}
 		if !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, unix.EEXIST) {
@@ -120,4 +124,9 @@ func (t *exportTree) rename(ctx context.Context, parent int, base, name string) 
 		}
 	}
 	return ctxend.Error(ctx)
+}
+
+// isEntry reports whether an error of enter is of an entry that is not a directory of the export.
+func isEntry(err error) bool {
+	return errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, errCrossing)
 }

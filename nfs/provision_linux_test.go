@@ -20,6 +20,7 @@ import (
 	"github.com/volumekit/volumekit/volume/volumetest"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -641,10 +642,10 @@ func TestDeleteEnds(t *testing.T) {
 		parameters map[string]string
 		left       []string
 	}{
-		"archive": {nil, []string{"archived-ns-data-pvc-1", "archived-ns-data-pvc-1/a", "archived-ns-data-pvc-1/a/b", "archived-ns-data-pvc-1/lost+found", "archived-ns-data-pvc-1/lost+found/c", "archived-ns-data-pvc-1-2", "archived-ns-data-pvc-1-3"}},
+		"archive": {nil, []string{"archived-ns-data-pvc-1", "archived-ns-data-pvc-1/a", "archived-ns-data-pvc-1/a/b", "archived-ns-data-pvc-1/lost+found", "archived-ns-data-pvc-1/lost+found/c", "archived-ns-data-pvc-1-2", "archived-ns-data-pvc-1-2/more", "archived-ns-data-pvc-1-3", "archived-ns-data-pvc-1-3/more"}},
 		"delete":  {map[string]string{"onDelete": "delete"}, []string{}},
-		"retain":  {map[string]string{"onDelete": "retain"}, []string{"ns-data-pvc-1", "ns-data-pvc-1/a", "ns-data-pvc-1/a/b", "ns-data-pvc-1/lost+found", "ns-data-pvc-1/lost+found/c"}},
-		"pattern": {map[string]string{"pathPattern": "x/${.PVC.name}"}, []string{"x", "archived-data-pvc-1", "archived-data-pvc-1/a", "archived-data-pvc-1/a/b", "archived-data-pvc-1/lost+found", "archived-data-pvc-1/lost+found/c", "archived-data-pvc-1-2", "archived-data-pvc-1-3"}},
+		"retain":  {map[string]string{"onDelete": "retain"}, []string{"ns-data-pvc-1", "ns-data-pvc-1/a", "ns-data-pvc-1/a/b", "ns-data-pvc-1/lost+found", "ns-data-pvc-1/lost+found/c", "ns-data-pvc-1/more"}},
+		"pattern": {map[string]string{"pathPattern": "x/${.PVC.name}"}, []string{"x", "archived-data-pvc-1", "archived-data-pvc-1/a", "archived-data-pvc-1/a/b", "archived-data-pvc-1/lost+found", "archived-data-pvc-1/lost+found/c", "archived-data-pvc-1-2", "archived-data-pvc-1-2/more", "archived-data-pvc-1-3", "archived-data-pvc-1-3/more"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProvisioning(t)
@@ -654,12 +655,34 @@ func TestDeleteEnds(t *testing.T) {
 			for range 2 {
 				require.NoError(t, p.delete(pv))
 			}
-			for range 2 { // the archives are empty
-				p.mustProvision(optionsOf("pvc-1", test.parameters))
+			for range 2 {
+				p.write(p.mustProvision(optionsOf("pvc-1", test.parameters)), "more")
 				require.NoError(t, p.delete(pv))
 			}
 			p.requireFiles(test.left...)
 		})
+	}
+}
+
+// TestArchiveContinues: an archive whose directory a call created before it was interrupted is used. A
+// file and a link of its name stay.
+func TestArchiveContinues(t *testing.T) {
+	for name, plant := range map[string]func(p *provisioning, at string){
+		"directory": func(p *provisioning, at string) { require.NoError(p, os.Mkdir(at, 0o700)) },
+		"file":      func(p *provisioning, at string) { require.NoError(p, os.WriteFile(at, []byte("data"), 0o600)) },
+		"link":      func(p *provisioning, at string) { require.NoError(p, os.Symlink("nowhere", at)) },
+	} {
+		p := newProvisioning(t)
+		pv := p.mustProvision(optionsOf("pvc-1", nil))
+		p.write(pv, "file")
+		archive := "archived-ns-data-pvc-1"
+		plant(p, filepath.Join(p.export, archive))
+		require.NoError(t, p.delete(pv))
+		if name == "directory" {
+			p.requireFiles(archive, archive+"/file")
+		} else {
+			p.requireFiles(archive, archive+"-2", archive+"-2/file")
+		}
 	}
 }
 
@@ -676,7 +699,10 @@ func TestDeleteOfOtherProgram(t *testing.T) {
 		"delete":     {classWith(map[string]string{"archiveOnDelete": "false"}), []string{}, ""},
 		"retain":     {classWith(map[string]string{"onDelete": "retain"}), []string{dir}, ""},
 		"bad class":  {classWith(map[string]string{"archiveOnDelete": "x"}), []string{dir}, "archiveOnDelete"},
-		"no class":   {func(context.Context, string) (*storagev1.StorageClass, error) { return nil, errors.New("gone") }, []string{dir}, `read class "old": gone`},
+		"class gone": {func(_ context.Context, name string) (*storagev1.StorageClass, error) {
+			return nil, apierrors.NewNotFound(storagev1.Resource("storageclasses"), name)
+		}, []string{"archived-" + dir}, ""},
+		"no class": {func(context.Context, string) (*storagev1.StorageClass, error) { return nil, errors.New("gone") }, []string{dir}, `read class "old": gone`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProvisioning(t, func(c *nfs.ProvisioningConfig) { c.Class = test.class })

@@ -34,8 +34,8 @@ type ProvisioningConfig struct {
 	// the plugin's own directory, and unmounts it at its end.
 	Dir string
 	// Class returns the class with a name. Delete calls it for volumes without
-	// [OnDeleteAnnotation], such as those of nfs-subdir-external-provisioner. Nil: their
-	// directories are archived.
+	// [OnDeleteAnnotation], such as those of nfs-subdir-external-provisioner. Nil, or an
+	// error of [volume.IsNotFound]: their directories are archived.
 	Class func(ctx context.Context, name string) (*storagev1.StorageClass, error)
 }
 

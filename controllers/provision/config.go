@@ -32,6 +32,8 @@ type Config struct {
 	// Name is the name of the provisioner in classes, and in annotations of claims and volumes.
 	Name string
 	// AdditionalNames are further names of the provisioner, such as one before a renaming.
+	// Provisioner gets their classes and volumes, too; the plugins of packages nfs and local ignore
+	// those of other names than their own.
 	AdditionalNames []string
 	Provisioner     Provisioner
 	Cluster         Cluster

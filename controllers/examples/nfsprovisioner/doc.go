@@ -27,10 +27,11 @@
 // # One of several
 //
 // With leader election one of several replicas provisions, namely the holder of the Lease that is
-// named for the provisioner. Stop nfs-subdir-external-provisioner first: its versions do not all use a
-// Lease. A replica that could not renew the Lease for 10 seconds ends its calls, which has 3 seconds
-// until the Lease expires, and waits for the Lease again. A replica that ends releases the Lease after
-// its last call. A file operation that the server does not answer can outlast the call, and the Lease.
+// named for the provisioner. Stop nfs-subdir-external-provisioner first: a version that locks another
+// object than a Lease does not exclude this program. A replica that could not renew the Lease for 10
+// to 12 seconds ends its calls, and waits for the Lease again; the Lease expires after 15. A replica
+// that ends releases the Lease after its last call. A file operation that the server does not answer
+// can outlast its call, and the Lease.
 //
 // # Endpoints
 //
