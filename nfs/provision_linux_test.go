@@ -2,6 +2,8 @@ package nfs_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -584,6 +586,26 @@ func TestProvisionUncertainRecords(t *testing.T) {
 	require.NoError(t, os.Remove(p.export+"/.volumekit"))
 	_, err = p.provision(o)
 	require.Equal(t, volume.Final, volume.KindOf(err))
+}
+
+// TestProvisionRefusedRecords: a server's refusal before the directory is recorded is final only in the
+// first call.
+func TestProvisionRefusedRecords(t *testing.T) {
+	p := newProvisioning(t)
+	options := func(pvName string) volume.VolumeOptions {
+		return optionsOf(pvName, map[string]string{"pathPattern": "${.PVC.namespace}/${.PVC.name}"})
+	}
+	dir := p.dirOf(p.mustProvision(options("pvc-1")))
+	sum := sha256.Sum256([]byte("ns/data"))
+	require.NoError(t, os.Remove(p.export+"/.volumekit/"+hex.EncodeToString(sum[:])))
+	require.NoError(t, os.RemoveAll(filepath.Dir(dir)))
+	require.NoError(t, os.WriteFile(filepath.Dir(dir), nil, 0o600))
+	for pvName, kind := range map[string]volume.ErrorKind{"pvc-1": volume.Uncertain, "pvc-2": volume.Final} {
+		_, err := p.provision(options(pvName))
+		require.ErrorIs(t, err, syscall.ENOTDIR)
+		require.Equal(t, kind, volume.KindOf(err), err)
+	}
+	p.requireRecords(2) // of pvc-1 and of the parent
 }
 
 // TestProvisionGivenParents: directories that exist above those of volumes are used if no tenant
