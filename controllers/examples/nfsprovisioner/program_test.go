@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/controllers/apitest"
@@ -239,13 +240,15 @@ func TestEndpoints(t *testing.T) {
 	served := make(chan error, 1)
 	go func() { served <- p.serve(ctx, listener) }()
 	for path, want := range map[string]string{"/healthz": "ok\n", "/metrics": "controller_persistentvolumeclaim_provision_total"} {
-		response, err := http.Get("http://" + listener.Addr().String() + path)
-		require.NoError(t, err)
-		text, err := io.ReadAll(response.Body)
-		require.NoError(t, err)
-		require.NoError(t, response.Body.Close())
-		require.Equal(t, http.StatusOK, response.StatusCode)
-		require.Contains(t, string(text), want)
+		require.EventuallyWithT(t, func(c *assert.CollectT) { // the controller counts after it has stored
+			response, err := http.Get("http://" + listener.Addr().String() + path)
+			require.NoError(c, err)
+			text, err := io.ReadAll(response.Body)
+			require.NoError(c, err)
+			require.NoError(c, response.Body.Close())
+			require.Equal(c, http.StatusOK, response.StatusCode)
+			require.Contains(c, string(text), want)
+		}, time.Minute, 5*time.Millisecond)
 	}
 	cancel()
 	require.NoError(t, <-served)
