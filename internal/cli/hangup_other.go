@@ -4,5 +4,5 @@ package cli
 
 import "os"
 
-// waitForHangup returns false: outside of Linux the next write fails instead.
-func waitForHangup(*os.File) bool { return false }
+// hangupOf returns nil: outside of Linux the next write fails instead.
+func hangupOf(*os.File) (wait func() bool) { return nil }

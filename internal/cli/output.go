@@ -24,11 +24,13 @@ func NewOutput(ctx context.Context, out io.Writer) (context.Context, *Output) {
 	ctx, stop := context.WithCancelCause(ctx)
 	o := &Output{out: out, stop: stop}
 	if f, ok := out.(*os.File); ok {
-		go func() {
-			if waitForHangup(f) {
-				o.fail(syscall.EPIPE)
-			}
-		}()
+		if wait := hangupOf(f); wait != nil {
+			go func() {
+				if wait() {
+					o.fail(syscall.EPIPE)
+				}
+			}()
+		}
 	}
 	return ctx, o
 }
