@@ -103,6 +103,9 @@ func TestRights(t *testing.T) {
 		right := string(call.Verb) + " " + call.Resource
 		require.Empty(t, call.Subresource, right)
 		exercised[right] = true
+		if call.Verb == apitest.Watch { // newer caches list by a watch where the server can
+			exercised["list "+call.Resource] = true
+		}
 	}
 	require.Equal(t, granted, exercised)
 }

@@ -68,6 +68,7 @@ type term struct {
 	mu    sync.Mutex
 	over  bool          // before work began
 	ended chan struct{} // closed when work has returned; nil before it begins
+	lost  *time.Timer   // ends the context of work
 	err   error         // of work
 }
 
@@ -107,14 +108,28 @@ func (t *term) run(ctx, leading context.Context, work func(context.Context) erro
 		t.mu.Unlock()
 		return
 	}
-	ended := make(chan struct{})
-	t.ended = ended
-	t.mu.Unlock()
-	defer close(ended)
 	leading, cancel := context.WithCancel(leading)
 	defer cancel()
+	ended := make(chan struct{})
+	t.ended, t.lost = ended, time.AfterFunc(lostAfter, cancel)
+	t.mu.Unlock()
+	defer close(ended)
+	defer t.lost.Stop()
 	defer context.AfterFunc(ctx, cancel)()
 	t.err = work(leading)
+}
+
+// lostAfter is the time from a renewal to the end of the context of work. The election itself may wait
+// for a hanging API server before it ends the context, and longer than the Lease lasts.
+const lostAfter = renewDeadline + retryPeriod
+
+// renew prolongs the context of work after a renewal that began at a time.
+func (t *term) renew(began time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.lost != nil {
+		t.lost.Reset(lostAfter - time.Since(began))
+	}
 }
 
 func (t *term) began() bool {
@@ -153,8 +168,8 @@ func (t *term) close() bool {
 	}
 }
 
-// A termLock refuses to release the Lease while work runs. The election releases the Lease when a
-// renewal was too late, before it ends the context of work.
+// A termLock refuses to release the Lease while work runs, and reports renewals to the term. The
+// election releases the Lease when a renewal was too late, before it ends the context of work.
 type termLock struct {
 	resourcelock.Interface
 	term *term
@@ -166,7 +181,12 @@ func (l termLock) Update(ctx context.Context, record resourcelock.LeaderElection
 	if record.HolderIdentity == "" && !l.term.close() {
 		return errWorks
 	}
-	return l.Interface.Update(ctx, record)
+	began := time.Now()
+	err := l.Interface.Update(ctx, record)
+	if err == nil && record.HolderIdentity == l.Identity() {
+		l.term.renew(began)
+	}
+	return err
 }
 
 // check implements the health check: a leader must have renewed the Lease.
