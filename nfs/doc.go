@@ -50,12 +50,12 @@
 //   - uid, gid: the owner of the directory. The default is the server's choice for this client.
 //
 // Any other parameter is an error. The directory ".volumekit" of the export has a record for each
-// directory, with the owner, and one for each volume, with the directory: a call that was interrupted
-// is continued with the same directory, whatever the claim and the class are by then. A pathPattern can give two claims one directory: the second claim is
-// refused, unless the class has onDelete retain. Then all claims for which the same pathPattern gives
-// the same directory share it, one after the other or at the same time. A pathPattern that is to
-// separate namespaces must have ${.PVC.namespace} as a whole component: "a-b" and "c" joined are also
-// "a" and "b-c".
+// directory, with the owner, and one for each volume, with the directory. The call after an interrupted
+// one continues with the same directory, also if the claim or the class has changed. A pathPattern can
+// give two claims one directory: the second claim is refused, unless the class has onDelete retain. Then
+// all claims for which the same pathPattern gives the same directory share it, one after the other or at
+// the same time. A pathPattern that is to separate namespaces must have ${.PVC.namespace} as a whole
+// component: "a-b" and "c" joined are also "a" and "b-c".
 //
 // No claim gets a directory of a volume that it does not share, or a directory in or above one. A
 // directory that exists without a record, such as one of nfs-subdir-external-provisioner, is refused

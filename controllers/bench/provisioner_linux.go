@@ -68,7 +68,7 @@ type provisioner struct {
 	output *bufio.Reader
 }
 
-// A usage is what the process of a subject has used.
+// A usage is the API calls, the processor time and the memory of the process of a subject.
 type usage struct {
 	calls  []apicalls.Call
 	cpu    time.Duration

@@ -52,7 +52,7 @@ func (n *kubeletNode) await(what string, holds func() bool) {
 	}
 }
 
-// createObjects creates what the volumes of the pods need.
+// createObjects creates the objects to which the volumes of the pods refer.
 func (n *kubeletNode) createObjects() {
 	n.Helper()
 	ctx, core := n.Context(), n.clientset.CoreV1()

@@ -44,7 +44,7 @@ func (p picky) Provision(ctx context.Context, o provision.Options) (*v1.Persiste
 	return p.storage.Provision(ctx, o)
 }
 
-// A history is what has happened to a claim before the controller.
+// A history is the past of a claim at the start of the controller.
 type history string
 
 const (

@@ -143,7 +143,7 @@ func (w *kubeWorld) restartServer() {
 	}
 }
 
-// differences returns what the end of all work lacks.
+// differences returns the reasons why the work has not ended as required.
 func (w *kubeWorld) differences(ctx context.Context) (all []string) {
 	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	volumes, err := w.cluster.PersistentVolumes().List(ctx, metav1.ListOptions{})

@@ -59,7 +59,7 @@ var hasCall = sync.OnceValue(func() bool {
 })
 
 // Check returns nil if the file system at dir enforces project quotas and the process may set them.
-// The error names what is missing; it wraps ErrOff unless dir could not be opened.
+// The error names the missing feature; it wraps ErrOff unless dir could not be opened.
 func Check(dir string) error {
 	if !hasCall() {
 		return fmt.Errorf("%w: requires Linux 5.14 with quotactl_fd", ErrOff)
