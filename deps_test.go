@@ -42,6 +42,10 @@ const (
 	leaves = "util/*"
 	// clientGo is a requirement of the module controllers, and of no other one.
 	clientGo = "k8s.io/client-go/"
+	// Requirements of the module csi.
+	csiSpec  = "github.com/container-storage-interface/spec/lib/go/csi/"
+	grpc     = "google.golang.org/grpc/"
+	protobuf = "google.golang.org/protobuf/"
 )
 
 // house is the import table: an import that is not in it is a mistake in the code, or a change
@@ -223,10 +227,22 @@ var house = []room{
 	{"controllers/bench", []string{"*", "*/*", "controllers/bench/internal/*", "controllers/internal/apicalls"}, []string{""}},
 	{"controllers/bench/internal/*", []string{"controllers/internal/apicalls"}, []string{api, apimachinery, clientGo}},
 	{"controllers/examples/*", []string{"*", "*/*"}, []string{""}},
+	// The plugin kubernetes.io/csi.
+	{"csi", []string{"csi/internal/*", "volume", "mount", "util", leaves}, []string{api, apimachinery, csiSpec, grpc, protobuf, sys}},
+	// Connects to drivers, and calls them: the lowest layer of csi.
+	{"csi/internal/connection", []string{"volume", leaves}, []string{csiSpec, grpc, protobuf, sys}},
+	// Finds drivers by their sockets, and registers a driver.
+	{"csi/registration", []string{"csi", "csi/internal/*", "volume", leaves}, []string{api, apimachinery, csiSpec, grpc, "k8s.io/kubelet/pkg/apis/pluginregistration/", sys}},
+	// Serves plugins as a driver.
+	{"csi/driver", []string{"csi/internal/*", "volume", "mount", "util", leaves}, []string{api, apimachinery, csiSpec, grpc, protobuf, sys}},
+	// A driver in memory: only tests import it.
+	{"csi/csitest", []string{"csi/internal/*", "volume", "mount", "mount/mounttest", leaves}, []string{api, apimachinery, csiSpec, grpc, protobuf, sys}},
+	{"csi/internal/*", []string{"csi/internal/*", "volume", "mount", "util", leaves}, []string{api, apimachinery, csiSpec, grpc, protobuf, sys}},
+	{"csi/examples/*", []string{"*", "*/*"}, []string{""}},
 }
 
 // closed are the rooms that no package imports, tests included.
-var closed = []string{"examples", "bench", "internal/kerneltest/cmd", "controllers/bench", "controllers/examples"}
+var closed = []string{"examples", "bench", "internal/kerneltest/cmd", "controllers/bench", "controllers/examples", "csi/examples"}
 
 // direct are the modules that each go.mod may require directly.
 var direct = map[string][]string{
@@ -244,6 +260,17 @@ var direct = map[string][]string{
 		"k8s.io/apimachinery",
 		"github.com/stretchr/testify",
 		"k8s.io/client-go",
+	},
+	"csi/go.mod": {
+		"github.com/container-storage-interface/spec",
+		"github.com/stretchr/testify",
+		module,
+		"golang.org/x/sys",
+		"google.golang.org/grpc",
+		"google.golang.org/protobuf",
+		"k8s.io/api",
+		"k8s.io/apimachinery",
+		"k8s.io/kubelet", // its registration API, by csi/registration alone
 	},
 	"mount/mountutils/peertest/go.mod": {
 		module,
@@ -349,7 +376,7 @@ func TestForbiddenPackagesAreNotLinked(t *testing.T) {
 	heavy := []string{"k8s.io/client-go/", "k8s.io/kubernetes/", "google.golang.org/grpc/", "github.com/prometheus/"}
 	kubernetes := []string{"k8s.io/", "sigs.k8s.io/"}
 	for _, p := range list(t, "linux") {
-		if matches(p.room(), "examples/*", "bench", "controllers/bench", "controllers/bench/internal/*", "controllers/examples/*") {
+		if matches(p.room(), "examples/*", "bench", "controllers/bench", "controllers/bench/internal/*", "controllers/examples/*", "csi/examples/*") {
 			continue
 		}
 		t.Logf("%s links %d packages", p.room(), len(p.Deps))
@@ -365,6 +392,9 @@ func TestForbiddenPackagesAreNotLinked(t *testing.T) {
 			if !matches(p.room(), "controllers/metrics") {
 				forbidden = append(forbidden, "github.com/prometheus/")
 			}
+		}
+		if matches(p.room(), "csi", "csi/*", "csi/internal/*") {
+			forbidden = []string{clientGo, "k8s.io/kubernetes/", "github.com/prometheus/"}
 		}
 		if matches(p.room(), "controllers/kubeclient") {
 			forbidden = []string{"k8s.io/kubernetes/", "google.golang.org/grpc/", "github.com/prometheus/"}
@@ -459,8 +489,8 @@ func TestRootRequiresNoClient(t *testing.T) {
 const kubernetesFloor = "v0.32.0"
 
 func TestKubernetesFloor(t *testing.T) {
-	versioned := []string{"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/mount-utils"}
-	for _, file := range []string{"go.mod", "controllers/go.mod"} {
+	versioned := []string{"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/mount-utils", "k8s.io/kubelet"}
+	for _, file := range []string{"go.mod", "controllers/go.mod", "csi/go.mod"} {
 		var found int
 		for _, r := range required(t, file) {
 			if slices.Contains(versioned, r.Path) {

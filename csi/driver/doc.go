@@ -1,0 +1,2 @@
+// Package driver serves volume plugins as a CSI driver.
+package driver

@@ -1,0 +1,2 @@
+// Package connection connects to CSI drivers and calls them.
+package connection
