@@ -230,9 +230,9 @@ var house = []room{
 	// The plugin kubernetes.io/csi.
 	{"csi", []string{"csi/internal/*", "volume", "mount", "util", leaves}, []string{api, apimachinery, csiSpec, grpc, protobuf, sys}},
 	// Connects to drivers, and calls them: the lowest layer of csi.
-	{"csi/internal/connection", []string{"volume", leaves}, []string{csiSpec, grpc, protobuf, sys}},
+	{"csi/internal/connection", []string{"volume", leaves, "internal/oneline"}, []string{csiSpec, grpc, protobuf, sys}},
 	// Finds drivers by their sockets, and registers a driver.
-	{"csi/registration", []string{"csi", "csi/internal/*", "volume", leaves}, []string{api, apimachinery, csiSpec, grpc, "k8s.io/kubelet/pkg/apis/pluginregistration/", sys}},
+	{"csi/registration", []string{"csi", "csi/internal/*", "volume", leaves, "internal/oneline"}, []string{api, apimachinery, csiSpec, grpc, "k8s.io/kubelet/pkg/apis/pluginregistration/", sys}},
 	// Serves plugins as a driver.
 	{"csi/driver", []string{"csi/internal/*", "volume", "mount", "util", leaves}, []string{api, apimachinery, csiSpec, grpc, protobuf, sys}},
 	// A driver in memory: only tests import it.

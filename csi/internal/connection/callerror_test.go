@@ -1,0 +1,244 @@
+package connection
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	csipb "github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"github.com/volumekit/volumekit/internal/brief"
+	"github.com/volumekit/volumekit/volume"
+)
+
+// texts returns all texts of an error and its causes, as a log prints them.
+func texts(err error) string {
+	var all strings.Builder
+	var add func(error)
+	add = func(err error) {
+		encoded, _ := json.Marshal(err)
+		fmt.Fprintf(&all, "%v\n%+v\n%#v\n%q\n%s\n%s\n", err, err, err, err, encoded, status.Convert(err).String())
+		if wrapper, ok := err.(interface{ Unwrap() []error }); ok {
+			for _, cause := range wrapper.Unwrap() {
+				add(cause)
+			}
+		}
+		if cause := errors.Unwrap(err); cause != nil {
+			add(cause)
+		}
+	}
+	add(err)
+	return all.String()
+}
+
+// TestSecretsAreStripped: a driver that repeats a secret in an error makes nobody print it.
+func TestSecretsAreStripped(t *testing.T) {
+	requireNoLeak(t)
+	const key = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0\nAQEFAASCBKcwggSjAgEAAoIB\n-----END KEY-----\n"
+	request := &csipb.NodeStageVolumeRequest{
+		VolumeId: "volume-1",
+		Secrets:  map[string]string{"password": `pa"ss wörd&`, "key": key, "empty": "", "blank": " ", "overlap": "ss wörd&more"},
+		VolumeContext: map[string]string{
+			"share":   "public",
+			tokensKey: `{"vault":{"token":"eyJhbGciOiJSUzI1NiJ9.e30.c2ln","expirationTimestamp":"2030-01-01T00:00:00Z"}}`,
+		},
+	}
+	secrets := []string{`pa"ss`, "wörd", "MIIEvQIBADANBgkqhkiG9w0", "AQEFAASCBKcwggSjAgEAAoIB", "eyJhbGciOiJSUzI1NiJ9", "more"}
+	endpoint := socketPath(t)
+	var message string
+	d := &testDriver{stage: func(context.Context, *csipb.NodeStageVolumeRequest) error {
+		return status.Error(codes.PermissionDenied, message)
+	}}
+	d.serve(t, endpoint)
+	c := dial(t, Config{Endpoint: endpoint, Driver: "d"})
+	for name, test := range map[string]struct{ message, want string }{
+		"plain":       {`login pa"ss wörd& failed`, "login ***stripped*** failed"},
+		"twice":       {`pa"ss wörd&pa"ss wörd&, pa"ss wörd&`, "***stripped***, ***stripped***"},
+		"overlapping": {`in pa"ss wörd&more`, "in ***stripped***"},
+		"quoted":      {`login "pa\"ss wörd&" failed`, `login "***stripped***" failed`},
+		"JSON":        {`{"password":"pa\"ss wörd\u0026"}`, `{"password":"***stripped***"}`},
+		"query":       {`GET /?p=pa%22ss+w%C3%B6rd%26 failed`, `GET /?p=***stripped*** failed`},
+		"path":        {`GET /pa%22ss%20w%C3%B6rd&`, `GET /***stripped***`},
+		"base64":      {`basic cGEic3Mgd8O2cmQm`, `basic ***stripped***`},
+		"several":     {key, "***stripped***"},
+		"one line":    {"line AQEFAASCBKcwggSjAgEAAoIB is bad", "line ***stripped*** is bad"},
+		"token":       {"token eyJhbGciOiJSUzI1NiJ9.e30.c2ln expired", "token ***stripped*** expired"},
+		"tokens":      {request.VolumeContext[tokensKey], "***stripped***"},
+		"at the cut":  {strings.Repeat("x", 505) + key, ""},
+		"harmless":    {"volume-1 of share public failed", "volume-1 of share public failed"},
+		"no message":  {"", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			message = test.message
+			_, err := c.Node().NodeStageVolume(t.Context(), request)
+			var failed *CallError
+			require.ErrorAs(t, err, &failed)
+			require.Equal(t, codes.PermissionDenied, failed.Code)
+			if test.want != "" {
+				require.Equal(t, test.want, strings.TrimSpace(failed.Message))
+			}
+			for _, secret := range secrets {
+				require.NotContains(t, texts(fmt.Errorf("wrapped: %w", err)), secret)
+			}
+		})
+	}
+}
+
+// TestAllSecretFieldsAreStripped: each field of the specification with the option csi_secret counts.
+func TestAllSecretFieldsAreStripped(t *testing.T) {
+	const secret = "hunter2-secret"
+	found := 0
+	messages := csipb.File_csi_proto.Messages()
+	for i := range messages.Len() {
+		messageType, err := protoregistry.GlobalTypes.FindMessageByName(messages.Get(i).FullName())
+		require.NoError(t, err)
+		fields := messages.Get(i).Fields()
+		for j := range fields.Len() {
+			field := fields.Get(j)
+			if isSecret, _ := proto.GetExtension(field.Options(), csipb.E_CsiSecret).(bool); !isSecret {
+				continue
+			}
+			found++
+			request := messageType.New()
+			require.True(t, field.IsMap(), "%s", field.FullName())
+			request.Mutable(field).Map().Set(protoreflect.ValueOfString("key").MapKey(), protoreflect.ValueOfString(secret))
+			failed := (&call{request: request.Interface()}).newError(status.Error(codes.Internal, "no "+secret))
+			require.Equal(t, "no "+stripped, failed.Message, "%s", field.FullName())
+		}
+	}
+	require.GreaterOrEqual(t, found, 10)
+}
+
+// TestTextsOfDrivers: texts stay short, in one line, and valid.
+func TestTextsOfDrivers(t *testing.T) {
+	for name, test := range map[string]struct{ driver, message string }{
+		"long":    {strings.Repeat("d", 1<<20), strings.Repeat("ä", 1<<20)},
+		"lines":   {"d\ne", "one\ntwo\r\x1b[2K\u2028three"},
+		"invalid": {"d\xff", "a\xff\xfeb"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := (&call{driver: test.driver, method: "/csi.v1.Node/NodeStageVolume"}).newError(errors.New(test.message))
+			require.Less(t, len(err.Error()), 2*brief.Longest)
+			require.True(t, utf8.ValidString(err.Error()))
+			require.NotContains(t, err.Error(), "\n")
+			require.NotContains(t, err.Error(), "\x1b")
+		})
+	}
+}
+
+// TestStripBoundsItsWork: many long secrets and a long text do not occupy the process.
+func TestStripBoundsItsWork(t *testing.T) {
+	text, secret := strings.Repeat("a", 1<<20), strings.Repeat("a", 1<<19)
+	require.Equal(t, stripped, strip(text, []string{secret}))
+	var many []string
+	for i := range 100_000 {
+		many = append(many, fmt.Sprint("secret-", i))
+	}
+	require.Equal(t, stripped, strip(text, many))
+	require.Equal(t, "no secret-...", strip("no secret-...", many))
+	require.Equal(t, "no "+stripped+".", strip("no secret-99999.", many))
+}
+
+func FuzzStrip(f *testing.F) {
+	f.Add("login with hunter2 failed", "hunter2")
+	f.Add("ababa", "aba")
+	f.Add("a\nb", "b\n")
+	f.Fuzz(func(t *testing.T, text, secret string) {
+		got := strip(text, []string{secret})
+		if strings.TrimSpace(secret) == "" || strings.Contains(secret, "*") || strings.Contains(stripped, secret) {
+			return // the marker may complete a text to such a secret
+		}
+		require.NotContains(t, got, secret)
+	})
+}
+
+// A rawCodec sends and receives the bytes of messages.
+type rawCodec struct{}
+
+func (rawCodec) Name() string                       { return "proto" }
+func (rawCodec) Marshal(v any) ([]byte, error)      { return *v.(*[]byte), nil }
+func (rawCodec) Unmarshal(data []byte, v any) error { *v.(*[]byte) = data; return nil }
+
+// TestUnreadableAnswers: the driver has done what was asked, perhaps, and lied about it.
+func TestUnreadableAnswers(t *testing.T) {
+	requireNoLeak(t)
+	endpoint := socketPath(t)
+	var answer []byte
+	answers := 1
+	server := grpc.NewServer(grpc.ForceServerCodec(rawCodec{}), grpc.MaxSendMsgSize(16<<20),
+		grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
+			var request []byte
+			if err := stream.RecvMsg(&request); err != nil {
+				return err
+			}
+			for range answers {
+				if err := stream.SendMsg(&answer); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+	l := listen(t, endpoint)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = server.Serve(l)
+	}()
+	defer func() {
+		server.Stop()
+		<-ended
+	}()
+	c := dial(t, Config{Endpoint: endpoint})
+	for name, test := range map[string]struct {
+		answer  []byte
+		answers int
+		kind    volume.ErrorKind
+	}{
+		"garbage":       {[]byte("\xff\xff\xff"), 1, volume.Uncertain},
+		"invalid UTF-8": {[]byte("\x0a\x02\xff\xfe"), 1, volume.Uncertain}, // field 1: a node ID
+		"too large":     {make([]byte, MaxMessage+1), 1, volume.Uncertain},
+		"no answer":     {nil, 0, 0}, // newer versions of gRPC make this a code that drivers use, too
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer, answers = test.answer, test.answers
+			_, err := c.Node().NodeGetInfo(t.Context(), &csipb.NodeGetInfoRequest{})
+			require.Error(t, err)
+			require.ErrorAs(t, err, new(*CallError))
+			if test.kind != 0 {
+				require.Equal(t, test.kind, volume.KindOf(err), "%v", err)
+			}
+		})
+	}
+}
+
+// TestInvalidRequestsStayHere: a request that cannot be encoded is refused without a call.
+func TestInvalidRequestsStayHere(t *testing.T) {
+	requireNoLeak(t)
+	endpoint := socketPath(t)
+	d := &testDriver{}
+	d.serve(t, endpoint)
+	c := dial(t, Config{Endpoint: endpoint})
+	for name, id := range map[string]string{
+		"invalid UTF-8": "v\xff",
+		"too large":     strings.Repeat("v", MaxMessage+1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := c.Node().NodeStageVolume(t.Context(), &csipb.NodeStageVolumeRequest{VolumeId: id})
+			require.Error(t, err)
+			require.Equal(t, volume.Final, volume.KindOf(err), "%v", err)
+			require.Zero(t, d.calls.Load())
+		})
+	}
+	require.NoError(t, stage(t, c), "the connection is as before")
+}

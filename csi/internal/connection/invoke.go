@@ -1,0 +1,86 @@
+package connection
+
+import (
+	"context"
+	"slices"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Invoke calls a method of the driver: the clients of the CSI services call it. It returns when the
+// driver has answered, and at the end of ctx or of the connection's timeout. The error is a
+// [*CallError], whose kind says whether the driver may have acted: see there.
+//
+// A call waits for nothing but the driver: calls to other endpoints do not delay it.
+func (c *Connection) Invoke(ctx context.Context, method string, request, answer any, options ...grpc.CallOption) error {
+	within, cancel := context.WithTimeout(ctx, c.config.Timeout)
+	defer cancel()
+	call := call{driver: c.config.Driver, method: method, request: request}
+	if within.Err() != nil {
+		return call.unsent(within, context.Cause(within))
+	}
+	s, err := c.acquire(within)
+	if err != nil {
+		return call.unsent(within, err)
+	}
+	defer s.release()
+	err = s.grpc.Invoke(within, method, request, answer, append(slices.Clip(options), grpc.ForceCodec(&call.codec))...)
+	return call.result(within, err)
+}
+
+// NewStream fails: the services of this package have no streams.
+func (c *Connection) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+	return nil, status.Error(codes.Unimplemented, "streams are not supported")
+}
+
+// A call is one call of a driver.
+type call struct {
+	driver, method string
+	request        any
+	codec          codec
+}
+
+// result returns the error of a call that gRPC has ended with err.
+func (c *call) result(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	result := c.newError(err)
+	switch {
+	case c.codec.refused != nil:
+		return result // final: the same request is refused again
+	case !c.codec.encoded:
+		return c.unsent(ctx, err)
+	case c.codec.unreadable, isUnknownOutcome(err):
+		result.setUncertain(ctx)
+	}
+	return result
+}
+
+// unsent returns the error of a call whose request has not left.
+func (c *call) unsent(ctx context.Context, err error) error {
+	result := c.newError(err)
+	if result.Code == codes.Unknown { // not of gRPC
+		result.Code = status.FromContextError(ctx.Err()).Code()
+		if ctx.Err() == nil {
+			result.Code = codes.Unavailable
+		}
+	}
+	result.setTransient(ctx, err)
+	return result
+}
+
+// isUnknownOutcome reports whether the driver may have acted, or act later, in spite of the error.
+func isUnknownOutcome(err error) bool {
+	s, ok := status.FromError(err)
+	if !ok {
+		return true // not an answer of a driver
+	}
+	switch s.Code() {
+	case codes.Canceled, codes.DeadlineExceeded, codes.Unavailable, codes.ResourceExhausted, codes.Aborted:
+		return true
+	}
+	return false
+}
