@@ -152,7 +152,7 @@ var house = []room{
 	{"manager/internal/planning", []string{"manager/internal/actual", "manager/internal/desired", "manager/internal/naming", "manager/internal/operation", "manager/internal/retry", "internal/persistent", "volume", "util/podvolume"}, []string{api, apimachinery}},
 	// Holds the calls that wait for volumes.
 	{"manager/internal/waiters", nil, []string{apimachinery}},
-	{"manager/manifests", []string{"manager", "volume", "mount", "util", "util/podvolume", "util/keylock", "util/ctxend", "internal/yamldoc", "internal/oneline", "internal/apidefaults"}, []string{api, apimachinery, sys}},
+	{"manager/manifests", []string{"manager", "volume", "mount", "util", "util/podvolume", "util/keylock", "util/ctxend", "internal/dirwatch", "internal/yamldoc", "internal/oneline", "internal/apidefaults"}, []string{api, apimachinery, sys}},
 	{"recycler", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery, sys}},
 	{"recycler/recyclertest", []string{"recycler", "volume"}, []string{api, apimachinery}},
 	{"util", []string{"mount", "volume", leaves, "util/internal/beneath", "util/internal/intime", "util/internal/unmounting"}, []string{api, apimachinery, sys}},
@@ -177,6 +177,7 @@ var house = []room{
 	{"util/quantity", nil, []string{quantities}},
 	{leaves, nil, []string{sys}},
 	{"internal/yamldoc", nil, []string{apimachinery}},
+	{"internal/dirwatch", nil, []string{sys}},
 	{"internal/oneline", nil, nil},
 	{"internal/brief", nil, nil},
 	{"internal/input", nil, nil},
@@ -232,7 +233,7 @@ var house = []room{
 	// Connects to drivers, and calls them: the lowest layer of csi.
 	{"csi/internal/connection", []string{"volume", leaves, "internal/oneline"}, []string{csiSpec, grpc, protobuf, sys}},
 	// Finds drivers by their sockets, and registers a driver.
-	{"csi/registration", []string{"csi", "csi/internal/*", "volume", leaves, "internal/oneline"}, []string{api, apimachinery, csiSpec, grpc, "k8s.io/kubelet/pkg/apis/pluginregistration/", sys}},
+	{"csi/registration", []string{"csi", "csi/internal/*", "volume", leaves, "internal/dirwatch", "internal/oneline"}, []string{api, apimachinery, csiSpec, grpc, "k8s.io/kubelet/pkg/apis/pluginregistration/", sys}},
 	// Serves plugins as a driver.
 	{"csi/driver", []string{"csi/internal/*", "volume", "mount", "util", leaves}, []string{api, apimachinery, csiSpec, grpc, protobuf, sys}},
 	// A driver in memory: only tests import it.

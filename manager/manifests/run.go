@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/volumekit/volumekit/internal/dirwatch"
 	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/util/keylock"
 )
@@ -44,9 +45,9 @@ func (s *Source) Run(ctx context.Context) error {
 // watched.
 func (s *Source) watchOrPoll(ctx context.Context, wake chan<- struct{}) {
 	for ctx.Err() == nil {
-		err := s.watchInTime(ctx, func() { notify(wake) }) // read once after the watch ends, and watch again
+		err := s.watchInTime(ctx, func([]string) { notify(wake) }) // read once after the watch ends, and watch again
 		notify(wake)
-		if errors.Is(err, errMoved) {
+		if errors.Is(err, dirwatch.ErrMoved) {
 			continue
 		}
 		select {
@@ -58,15 +59,12 @@ func (s *Source) watchOrPoll(ctx context.Context, wake chan<- struct{}) {
 
 // watchInTime runs watch. It returns soon after ctx ends, also if a file system on the path
 // hangs.
-func (s *Source) watchInTime(ctx context.Context, changed func()) error {
+func (s *Source) watchInTime(ctx context.Context, changed dirwatch.Func) error {
 	_, _, err := keylock.Await(ctx, s.watching.Key(""), ctxend.Kernel, func() (struct{}, error) {
 		return struct{}{}, s.watch(ctx, s.config.Dir, changed)
 	}, nil)
 	return err
 }
-
-// errMoved ends a watch after which the path may lead to another directory.
-var errMoved = errors.New("the directory may have been replaced")
 
 // notify sends to a channel of length one, unless a value is pending.
 func notify(wake chan<- struct{}) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/volumekit/volumekit/internal/brief"
+	"github.com/volumekit/volumekit/internal/dirwatch"
 	"github.com/volumekit/volumekit/manager"
 	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/util/keylock"
@@ -59,7 +60,7 @@ type Config struct {
 type Source struct {
 	config  Config
 	copies  copyStore
-	watch   func(ctx context.Context, dir string, changed func()) error
+	watch   func(ctx context.Context, dir string, changed dirwatch.Func) error
 	changed chan struct{}
 
 	reading  keylock.Map // locked, for "", by the call that reads the directory; before mu
@@ -103,7 +104,7 @@ func New(ctx context.Context, config Config) (*Source, error) {
 		return nil, fmt.Errorf("manifests: %w", field.Invalid(configPath.Child("Keep"), brief.Name(config.Keep), "must not be Config.Dir"))
 	}
 	return &Source{
-		config: config, copies: copyStore(config.Keep), watch: watch,
+		config: config, copies: copyStore(config.Keep), watch: dirwatch.Watch,
 		changed: make(chan struct{}, 1), files: map[string]file{},
 	}, nil
 }

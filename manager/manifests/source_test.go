@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/dirwatch"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -83,11 +84,11 @@ func (d *testDir) hasProblem(part string) bool {
 	return false
 }
 
-func unsupportedWatch(context.Context, string, func()) error { return errors.ErrUnsupported }
+func unsupportedWatch(context.Context, string, dirwatch.Func) error { return errors.ErrUnsupported }
 
 // TestFilesAreFollowed: files are added, changed and removed, with inotify and by polls.
 func TestFilesAreFollowed(t *testing.T) {
-	for name, watch := range map[string]func(context.Context, string, func()) error{"watched": watch, "polled": unsupportedWatch} {
+	for name, watch := range map[string]func(context.Context, string, dirwatch.Func) error{"watched": dirwatch.Watch, "polled": unsupportedWatch} {
 		t.Run(name, func(t *testing.T) {
 			d := newDir(t)
 			d.source.watch = watch

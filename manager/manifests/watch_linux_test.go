@@ -1,8 +1,6 @@
 package manifests
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -107,31 +105,4 @@ func TestRecreatedDirectoryIsNoticed(t *testing.T) {
 		d.writeFile("b.yaml", podYAML(name))
 		d.waitUntil(func() bool { return d.pods()[name] != "" })
 	}
-}
-
-// TestChangesBesideDirectoryAreIgnored: changes next to the directory are ignored.
-func TestChangesBesideDirectoryAreIgnored(t *testing.T) {
-	base := t.TempDir()
-	dir, other := filepath.Join(base, "dir"), filepath.Join(base, "other")
-	require.NoError(t, os.Mkdir(dir, 0o755))
-	ctx, cancel := context.WithCancel(t.Context())
-	changes, ended := make(chan struct{}, 100), make(chan error, 1)
-	go func() { ended <- watch(ctx, dir, func() { changes <- struct{}{} }) }()
-	<-changes
-	for range 10 {
-		require.NoError(t, errors.Join(os.Mkdir(other, 0o755), os.Chmod(other, 0o700), os.Remove(other)))
-	}
-	require.NoError(t, os.Mkdir(filepath.Join(dir, "a"), 0o755))
-	<-changes
-	require.Empty(t, changes)
-	cancel()
-	require.ErrorIs(t, <-ended, os.ErrClosed)
-}
-
-// TestLinkLoopIsRefused: a loop of links, or a missing path, cannot be watched.
-func TestLinkLoopIsRefused(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "loop")
-	require.NoError(t, os.Symlink("loop", name))
-	require.ErrorIs(t, watch(t.Context(), name, func() {}), unix.ELOOP)
-	require.ErrorIs(t, watch(t.Context(), name+"-missing", func() {}), os.ErrNotExist)
 }

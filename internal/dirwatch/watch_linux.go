@@ -1,4 +1,4 @@
-package manifests
+package dirwatch
 
 import (
 	"context"
@@ -28,10 +28,10 @@ type watcher struct {
 	name   string // of the directory in its parent
 }
 
-// watch calls changed once the watch is set up, and after each change in the directory. It returns when
-// ctx ends, when the directory cannot be watched, and, with errMoved, when the path may lead to another
-// directory.
-func watch(ctx context.Context, dir string, changed func()) error {
+// Watch calls changed once the watch is set up, and after each change in the directory. It returns when
+// ctx ends, when the directory cannot be watched, and, with [ErrMoved], when the path may lead to another
+// directory. Elsewhere than on Linux it returns [errors.ErrUnsupported].
+func Watch(ctx context.Context, dir string, changed Func) error {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
 		return fmt.Errorf("watching %s: %w", dir, err)
@@ -42,39 +42,48 @@ func watch(ctx context.Context, dir string, changed func()) error {
 		return fmt.Errorf("watching %s: %w", dir, err)
 	}
 	defer context.AfterFunc(ctx, func() { _ = w.Close() })()
-	changed()
+	changed(nil)
 	events := make([]byte, 64<<10)
 	for {
 		n, err := w.Read(events)
 		if err != nil {
 			return err
 		}
-		isIn, isMoved := w.classifyEvents(events[:n])
-		if isMoved {
-			return errMoved
+		seen := w.classifyEvents(events[:n])
+		if seen.isMoved {
+			return ErrMoved
 		}
-		if isIn {
-			changed()
+		if seen.isIn {
+			changed(seen.removed)
 		}
 	}
 }
 
-// classifyEvents reports whether the events include a change in the directory, and a change after which
-// the path may lead to another directory.
-func (w *watcher) classifyEvents(events []byte) (isIn, isMoved bool) {
+// A summary is what events report.
+type summary struct {
+	isIn    bool     // a change in the directory
+	isMoved bool     // a change after which the path may lead to another directory
+	removed []string // names of entries that have left the directory
+}
+
+// classifyEvents summarizes events.
+func (w *watcher) classifyEvents(events []byte) (seen summary) {
 	for len(events) >= unix.SizeofInotifyEvent {
 		event := (*unix.InotifyEvent)(unsafe.Pointer(&events[0]))
 		end := min(len(events), unix.SizeofInotifyEvent+int(event.Len))
 		name := strings.TrimRight(string(events[unix.SizeofInotifyEvent:end]), "\x00")
 		switch {
 		case event.Mask&(moveEvents|lostEvents) != 0, event.Mask&unix.IN_ATTRIB != 0 && name == "":
-			isMoved = true
+			seen.isMoved = true
 		case int(event.Wd) != w.parent:
-			isIn = true
+			seen.isIn = true
+			if event.Mask&(unix.IN_DELETE|unix.IN_MOVED_FROM) != 0 {
+				seen.removed = append(seen.removed, name)
+			}
 		case name == w.name:
-			isMoved = true
+			seen.isMoved = true
 		}
 		events = events[end:]
 	}
-	return isIn, isMoved
+	return seen
 }
