@@ -8,6 +8,7 @@ import (
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/volumekit/volumekit/internal/input"
+	"github.com/volumekit/volumekit/util/keylock"
 )
 
 const (
@@ -31,10 +32,8 @@ type Config struct {
 // first call after the driver has closed the connection, as by a restart: no backoff delays that
 // call. All methods are safe for concurrent use.
 type Connection struct {
-	config Config
-	// dialing holds a value while a call connects. The lock is a channel so that other calls
-	// wait for it no longer than their contexts allow.
-	dialing chan struct{}
+	config  Config
+	dialing keylock.Map // locked, for "", by the call that connects
 
 	mu      sync.Mutex // guards the fields below, and those of sessions that say so
 	current *session   // nil before the first call, and after a loss
@@ -56,7 +55,7 @@ func Open(config Config) (*Connection, error) {
 	if config.Timeout == 0 {
 		config.Timeout = Timeout
 	}
-	return &Connection{config: config, dialing: make(chan struct{}, 1)}, nil
+	return &Connection{config: config}, nil
 }
 
 // CheckEndpoint returns why a text is invalid as the path of a Unix socket, or "". It does not look

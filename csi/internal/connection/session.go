@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/volumekit/volumekit/util/ctxend"
+	"github.com/volumekit/volumekit/util/keylock"
 )
 
 // maxHeaders is the largest size of the headers of an answer, which hold the text of an error.
@@ -37,27 +38,22 @@ func (c *Connection) acquire(ctx context.Context) (*session, error) {
 	if s, err := c.use(); s != nil || err != nil {
 		return s, err
 	}
-	select {
-	case c.dialing <- struct{}{}:
-	case <-ctx.Done():
-		return nil, ctxend.Error(ctx)
-	}
-	if s, err := c.use(); s != nil || err != nil { // another call has connected meanwhile
-		<-c.dialing
-		return s, err
-	}
-	s, err := ctxend.Await(ctx, ctxend.Kernel, func() (*session, error) {
-		defer func() { <-c.dialing }() // a lookup of the path that hangs holds back all further ones
-		return c.connect(ctx)
-	}, func(s *session, _ error) {
-		if s != nil {
-			s.close()
+	// A lookup of the path that hangs keeps the lock, so that further calls start no further ones.
+	s, _, err := keylock.Await(ctx, c.dialing.Key(""), ctxend.Kernel, func() (*session, error) {
+		if s, err := c.use(); s != nil || err != nil { // another call has connected meanwhile
+			return s, err
+		}
+		s, err := c.connect(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return s, c.adopt(s)
+	}, func(s *session, err error) {
+		if err == nil {
+			s.release()
 		}
 	})
-	if err != nil {
-		return nil, err
-	}
-	return c.adopt(s)
+	return s, err
 }
 
 // use returns the current session, if there is one, for one more call.
@@ -128,25 +124,19 @@ func (w *watchedConn) Close() error {
 	return w.Conn.Close()
 }
 
-// adopt makes a new session the current one, for one call.
-func (c *Connection) adopt(s *session) (*session, error) {
+// adopt makes a new session the current one, for one call. The caller holds the lock of dialing.
+func (c *Connection) adopt(s *session) error {
 	c.mu.Lock()
-	switch {
-	case c.closed:
+	if c.closed {
 		c.mu.Unlock()
 		s.close()
-		return nil, errClosed
-	case c.current != nil: // a call connected between the end of dialing and this one
-		current := c.current
-		current.calls++
-		c.mu.Unlock()
-		s.close()
-		return current, nil
+		return errClosed
 	}
-	c.current = s
-	s.calls++
+	if s.calls++; !s.lost {
+		c.current = s
+	}
 	c.mu.Unlock()
-	return s, nil
+	return nil
 }
 
 // lose keeps new calls from the session.
