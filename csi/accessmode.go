@@ -1,0 +1,39 @@
+package csi
+
+import (
+	csipb "github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/volumekit/volumekit/volume"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// accessModes are the modes of calls. A driver with the capability SINGLE_NODE_MULTI_WRITER gets
+// those of singleNodeModes instead.
+var (
+	accessModes = map[v1.PersistentVolumeAccessMode]csipb.VolumeCapability_AccessMode_Mode{
+		v1.ReadWriteOnce:    csipb.VolumeCapability_AccessMode_SINGLE_NODE_WRITER,
+		v1.ReadOnlyMany:     csipb.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY,
+		v1.ReadWriteMany:    csipb.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER,
+		v1.ReadWriteOncePod: csipb.VolumeCapability_AccessMode_SINGLE_NODE_WRITER,
+	}
+	singleNodeModes = map[v1.PersistentVolumeAccessMode]csipb.VolumeCapability_AccessMode_Mode{
+		v1.ReadWriteOnce:    csipb.VolumeCapability_AccessMode_SINGLE_NODE_MULTI_WRITER,
+		v1.ReadWriteOncePod: csipb.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER,
+	}
+)
+
+func checkMode(at *field.Path, mode v1.PersistentVolumeAccessMode) error {
+	if _, ok := accessModes[mode]; !ok {
+		return volume.Invalid(at, string(mode), "unknown access mode")
+	}
+	return nil
+}
+
+// accessMode returns the mode of calls for a volume.
+func accessMode(mode v1.PersistentVolumeAccessMode, singleNodeMultiWriter bool) *csipb.VolumeCapability_AccessMode {
+	is := accessModes[mode]
+	if single, ok := singleNodeModes[mode]; ok && singleNodeMultiWriter {
+		is = single
+	}
+	return &csipb.VolumeCapability_AccessMode{Mode: is}
+}

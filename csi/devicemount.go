@@ -1,0 +1,225 @@
+package csi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	csipb "github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/volumekit/volumekit/csi/internal/voldata"
+	"github.com/volumekit/volumekit/internal/brief"
+	"github.com/volumekit/volumekit/internal/input"
+	"github.com/volumekit/volumekit/util"
+	"github.com/volumekit/volumekit/util/ctxend"
+	"github.com/volumekit/volumekit/volume"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// NewDeviceMounter returns the mounter of all persistent volumes.
+func (p *Plugin) NewDeviceMounter() (volume.DeviceMounter, error) { return p.deviceMounter() }
+
+// NewDeviceUnmounter returns the unmounter of all persistent volumes.
+func (p *Plugin) NewDeviceUnmounter() (volume.DeviceUnmounter, error) { return p.deviceMounter() }
+
+func (p *Plugin) deviceMounter() (*deviceMounter, error) {
+	if p.host == nil {
+		return nil, errNotInitialised
+	}
+	return &deviceMounter{p}, nil
+}
+
+// GetDeviceMountRefs returns the other mount points of the mount at deviceMountPath; for a missing path
+// the list is empty.
+func (p *Plugin) GetDeviceMountRefs(ctx context.Context, deviceMountPath string) ([]string, error) {
+	if p.host == nil {
+		return nil, errNotInitialised
+	}
+	dir, err := p.mounts.Below(field.NewPath("deviceMountPath"), deviceMountPath)
+	if err != nil {
+		return nil, err
+	}
+	refs, err := p.config.Mounter.MountRefs(ctx, dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, util.Transient(err)
+	}
+	return refs, nil
+}
+
+type deviceMounter struct{ plugin *Plugin }
+
+// persistentSourceOf is mountedSourceOf for a persistent volume.
+func persistentSourceOf(spec *volume.Spec) (source, error) {
+	s, err := mountedSourceOf(spec)
+	if err == nil && s.persistent == nil {
+		err = fmt.Errorf("stage inline volume %s: %w", s.name, volume.ErrNotSupported)
+	}
+	return s, err
+}
+
+// GetDeviceMountPath implements [volume.DeviceMounter]:
+// <root>/plugins/kubernetes.io/csi/<driver>/<SHA-256 of the handle>/globalmount.
+func (m *deviceMounter) GetDeviceMountPath(spec *volume.Spec) (string, error) {
+	s, err := persistentSourceOf(spec)
+	if err != nil {
+		return "", err
+	}
+	t, err := m.plugin.stagingTarget(s.driver, s.handle)
+	return t.path, err
+}
+
+// MountDevice implements [volume.DeviceMounter]: it calls NodeStageVolume, if the driver has the
+// capability STAGE_UNSTAGE_VOLUME. Otherwise it does nothing. The path must be the result of
+// GetDeviceMountPath.
+//
+// A volume stays staged for the group of its first pod: a later call with another group repeats the
+// first one. A volume that is staged with other mount options or another access mode is
+// [volume.ErrAlreadyMounted].
+func (m *deviceMounter) MountDevice(ctx context.Context, spec *volume.Spec, deviceMountPath string, args volume.DeviceMounterArgs) (err error) {
+	defer brief.Shorten(&err)
+	s, err := persistentSourceOf(spec)
+	if err != nil {
+		return err
+	}
+	p := m.plugin
+	t, err := p.stagingTarget(s.driver, s.handle)
+	if err != nil {
+		return err
+	}
+	if at := field.NewPath("deviceMountPath"); deviceMountPath != t.path {
+		return volume.Invalid(at, deviceMountPath, "must be the result of GetDeviceMountPath")
+	}
+	if ctx.Err() != nil {
+		return volume.AsTransient(ctxend.Error(ctx))
+	}
+	call, err := m.newCall(ctx, s, t, args)
+	if err == nil && call != nil {
+		err = p.mounts.Exclusively(ctx, t.path, func(ctx context.Context, _ string) error { return call.run(ctx) })
+	}
+	if err != nil {
+		return fmt.Errorf("stage volume %s: %w", input.Quote(s.name), err)
+	}
+	return nil
+}
+
+// newCall reads all arguments of the call. It returns nil for a driver that does not stage.
+func (m *deviceMounter) newCall(ctx context.Context, s source, t target, args volume.DeviceMounterArgs) (*upCall[*csipb.NodeStageVolumeRequest], error) {
+	p := m.plugin
+	if err := volume.ValidateID(field.NewPath("args", "fsGroup"), args.FsGroup); err != nil {
+		return nil, err
+	}
+	policy, err := p.policyOf(ctx, s.driver)
+	if err == nil {
+		err = checkLabel(args.SELinuxLabel, policy)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c, caps, err := p.clientOf(ctx, s.driver)
+	if err != nil || !caps.stage {
+		return nil, err
+	}
+	data := voldata.Data{VolumeHandle: s.handle, DriverName: s.driver, SELinux: args.SELinuxLabel}
+	capability := s.mountCapability(caps, args.FsGroup, args.SELinuxLabel)
+	return p.newStageCall(ctx, c, s, policy, t, data, capability)
+}
+
+// newStageCall returns the call that stages a volume, to be mounted or as a device.
+func (p *Plugin) newStageCall(ctx context.Context, c *client, s source, policy driverPolicy, t target, data voldata.Data, capability *csipb.VolumeCapability) (*upCall[*csipb.NodeStageVolumeRequest], error) {
+	published, err := p.publishContext(ctx, s, policy)
+	if err != nil {
+		return nil, err
+	}
+	secrets, err := p.secretsOf(ctx, s.stageSecretRef())
+	if err != nil {
+		return nil, err
+	}
+	return &upCall[*csipb.NodeStageVolumeRequest]{
+		plugin: p, client: c, target: t, data: data, dir: t.path,
+		request: &csipb.NodeStageVolumeRequest{
+			VolumeId: s.handle, PublishContext: published, StagingTargetPath: t.path,
+			VolumeCapability: capability, Secrets: secrets, VolumeContext: merged(s.attributes),
+		},
+		send: func(ctx context.Context, request *csipb.NodeStageVolumeRequest) error {
+			_, err := c.node.NodeStageVolume(ctx, request)
+			return err
+		},
+		revert: func(ctx context.Context) error {
+			return p.exclusively(ctx, s.driver, s.handle, func(ctx context.Context) error {
+				return unstage(ctx, c, s.handle, t.path)
+			})
+		},
+	}, nil
+}
+
+func (s source) stageSecretRef() *v1.SecretReference { return s.persistent.NodeStageSecretRef }
+
+func unstage(ctx context.Context, c *client, handle, at string) error {
+	_, err := c.node.NodeUnstageVolume(ctx, &csipb.NodeUnstageVolumeRequest{VolumeId: handle, StagingTargetPath: at})
+	return err
+}
+
+// checkStaged returns a transient error for a volume that is not staged.
+func (p *Plugin) checkStaged(s source) error {
+	t, err := p.stagingTarget(s.driver, s.handle)
+	if err != nil {
+		return err
+	}
+	return p.checkStagedAt(t)
+}
+
+func (p *Plugin) checkStagedAt(t target) error {
+	data, err := p.readData(t)
+	if err == nil {
+		if call := p.callOfThisBoot(data); call == nil || call.State != voldata.Reverting {
+			return nil
+		}
+		err = errors.New("the volume is being unstaged")
+	}
+	return volume.AsTransient(fmt.Errorf("%w: %s: %w", volume.ErrNotMounted, t.path, err))
+}
+
+// UnmountDevice implements [volume.DeviceUnmounter]: it calls NodeUnstageVolume, by the data in the file
+// beside the path. If the file of a mounted volume is broken or missing, a pod's file that names the
+// volume replaces it; otherwise the error is uncertain and wraps [ErrUnknownVolume].
+func (m *deviceMounter) UnmountDevice(ctx context.Context, deviceMountPath string) (err error) {
+	defer brief.Shorten(&err)
+	p := m.plugin
+	t, driver, err := p.stagingTargetAt(field.NewPath("deviceMountPath"), deviceMountPath)
+	if err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return volume.AsTransient(ctxend.Error(ctx))
+	}
+	err = p.mounts.Exclusively(ctx, t.path, func(ctx context.Context, _ string) error {
+		data, err := p.stagedDataOf(ctx, t, driver)
+		if errors.Is(err, volume.ErrNotMounted) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return p.unstageAt(ctx, t, data)
+	})
+	if err != nil {
+		return fmt.Errorf("unstage the volume at %s: %w", t.path, err)
+	}
+	return nil
+}
+
+func (p *Plugin) unstageAt(ctx context.Context, t target, data voldata.Data) error {
+	c, caps, err := p.clientOf(ctx, data.DriverName)
+	if err != nil {
+		return downError(err)
+	}
+	down := downCall{plugin: p, target: t, data: data}
+	if caps.stage {
+		down.send = func(ctx context.Context) error { return unstage(ctx, c, data.VolumeHandle, t.path) }
+	}
+	return down.run(ctx)
+}

@@ -1,0 +1,80 @@
+package csi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/volumekit/volumekit/csi/internal/voldata"
+	"github.com/volumekit/volumekit/util"
+	"github.com/volumekit/volumekit/util/safepath"
+	"github.com/volumekit/volumekit/volume"
+)
+
+// errStillMounted: a driver has reported success.
+var errStillMounted = errors.New("the driver reports success, and the path is still mounted")
+
+// A downCall unstages or unpublishes a volume.
+type downCall struct {
+	plugin *Plugin
+	target target
+	data   voldata.Data
+	send   func(ctx context.Context) error // nil: the driver needs no call
+}
+
+// run makes the call, and removes the file and the directories of the target. The caller holds the lock
+// of the target. The error is transient or uncertain.
+func (d downCall) run(ctx context.Context) error {
+	if d.send != nil {
+		if err := d.markReverting(); err != nil {
+			return util.Transient(err)
+		}
+		if err := d.plugin.exclusively(ctx, d.data.DriverName, d.data.VolumeHandle, d.send); err != nil {
+			return downError(err)
+		}
+	}
+	if err := d.plugin.removeTarget(ctx, d.target); err != nil {
+		return volume.AsUncertain(err)
+	}
+	return nil
+}
+
+// markReverting records that the call may have been sent.
+func (d downCall) markReverting() error {
+	data := d.data
+	if call := d.plugin.callOfThisBoot(data); call == nil {
+		data.Call = &voldata.Call{Boot: d.plugin.boot}
+	} else if call.State == voldata.Reverting {
+		return nil
+	}
+	return d.plugin.files.writeState(d.target.file, data.WithState(voldata.Reverting))
+}
+
+// removeTarget removes a target that is not mounted, with its file and its directories. A mounted
+// target stays, with an error. The target is an empty directory or an empty file.
+func (p *Plugin) removeTarget(ctx context.Context, t target) error {
+	mounted, err := p.isMounted(ctx, t.path)
+	if err != nil {
+		return err
+	}
+	if mounted {
+		return fmt.Errorf("%s: %w", t.path, errStillMounted)
+	}
+	if err := ignoreMissing(safepath.Rmdir(context.Background(), t.path)); err != nil {
+		return err
+	}
+	if err := ignoreMissing(p.files.remove(t.file)); err != nil {
+		return err
+	}
+	return rmdirs(t.own...)
+}
+
+// isMounted reports whether a path is a mount point. A missing path is none.
+func (p *Plugin) isMounted(ctx context.Context, at string) (bool, error) {
+	mounted, err := p.config.Mounter.IsMountPoint(ctx, at)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return mounted, err
+}

@@ -1,0 +1,46 @@
+package csi
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/volumekit/volumekit/util/ownership"
+	"github.com/volumekit/volumekit/volume"
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+)
+
+// appliesGroup reports whether the plugin gives the files of a volume to the group of a pod. A driver
+// with the capability VOLUME_MOUNT_GROUP does so itself.
+func (s source) appliesGroup(group *int64, policy storagev1.FSGroupPolicy, byDriver bool) bool {
+	switch {
+	case group == nil, s.readOnly, byDriver, policy == storagev1.NoneFSGroupPolicy:
+		return false
+	case policy == storagev1.FileFSGroupPolicy:
+		return true
+	case s.fsType == "":
+		return false
+	case s.inline != nil:
+		return true
+	}
+	return slices.ContainsFunc(s.spec.PersistentVolume.Spec.AccessModes, func(mode v1.PersistentVolumeAccessMode) bool {
+		return mode == v1.ReadWriteOnce || mode == v1.ReadWriteOncePod
+	})
+}
+
+// applyGroup gives the files of a published volume to the group. An error is uncertain: the volume is
+// published.
+func applyGroup(ctx context.Context, dir string, args volume.MounterArgs) error {
+	o := ownership.Options{Group: args.FsGroup}
+	if policy := args.FSGroupChangePolicy; policy != nil && *policy == v1.FSGroupChangeOnRootMismatch {
+		o.Policy = ownership.OnRootMismatch
+	}
+	if report := args.OwnershipProgress; report != nil {
+		o.Progress = func(c ownership.Counts) { report(volume.OwnershipProgress{Seen: c.Seen, Changed: c.Changed}) }
+	}
+	if _, err := ownership.Apply(ctx, dir, o); err != nil {
+		return volume.AsUncertain(fmt.Errorf("give the published volume to group %d: %w", *args.FsGroup, err))
+	}
+	return nil
+}

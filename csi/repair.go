@@ -1,0 +1,144 @@
+package csi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/volumekit/volumekit/csi/internal/voldata"
+	"github.com/volumekit/volumekit/util"
+	"github.com/volumekit/volumekit/util/podvolume"
+	"github.com/volumekit/volumekit/volume"
+	storagev1 "k8s.io/api/storage/v1"
+)
+
+// repair writes the file of a mounted volume whose file is missing or broken, if the mount is one of a
+// staged volume, whose file names driver and handle. Otherwise the error is uncertain.
+func (p *Plugin) repair(ctx context.Context, t target, cause error) (voldata.Data, error) {
+	data, err := p.stagedOriginOf(ctx, t)
+	if err != nil {
+		return data, err
+	}
+	if data.DriverName == "" {
+		return data, volume.AsUncertain(fmt.Errorf("%s: %w: %w", t.path, ErrUnknownVolume, cause))
+	}
+	node := p.host.NodeName()
+	data = voldata.Data{
+		VolumeHandle: data.VolumeHandle, DriverName: data.DriverName, NodeName: string(node),
+		AttachmentID: attachmentName(data.DriverName, data.VolumeHandle, node), LifecycleMode: string(storagev1.VolumeLifecyclePersistent),
+	}
+	if name := path.Base(path.Dir(t.path)); p.isPodVolumeDir(path.Dir(t.path)) {
+		data.SpecVolumeID = name
+	} else {
+		data.SpecVolumeID = podvolume.ViewedName(path.Base(t.path))
+	}
+	if _, err := mkdir(p.host.Root(), path.Dir(t.file)); err != nil {
+		return data, volume.AsUncertain(err)
+	}
+	if err := p.files.writeDurably(t.file, data); err != nil {
+		return data, volume.AsUncertain(fmt.Errorf("repair %s: %w", t.file, err))
+	}
+	return data, nil
+}
+
+// stagedOriginOf returns the data of the staged volume from which the mount at a target was bound; zero
+// if the mount table shows none.
+func (p *Plugin) stagedOriginOf(ctx context.Context, t target) (voldata.Data, error) {
+	at, view, err := p.mounts.At(ctx, t.path)
+	if err != nil {
+		return voldata.Data{}, volume.AsUncertain(err)
+	}
+	own, err := p.ownDir()
+	if err != nil {
+		return voldata.Data{}, err
+	}
+	for origin := range view.OriginsBelow(at.Mountpoint, own) {
+		parts := strings.SplitN(strings.TrimPrefix(origin, own+"/"), "/", 4) // driver, hash, globalmount
+		if len(parts) < 3 || parts[2] != globalDir {
+			continue
+		}
+		if data, err := p.readStaged(stagingIn(path.Join(own, parts[0], parts[1])), parts[0]); err == nil {
+			return data, nil
+		}
+	}
+	return voldata.Data{}, nil
+}
+
+var errOtherVolume = errors.New("the file names another volume")
+
+// readStaged reads the file of a staged volume. Driver and handle must be those in the path.
+func (p *Plugin) readStaged(t target, driver string) (voldata.Data, error) {
+	data, err := p.readData(t)
+	if err == nil && !isStagedIn(data, driver, path.Base(path.Dir(t.path))) {
+		err = fmt.Errorf("%w: %s: %w", errBrokenData, t.file, errOtherVolume)
+	}
+	return data, err
+}
+
+// isStagedIn reports whether a volume is staged in the directory of a driver and a hash.
+func isStagedIn(data voldata.Data, driver, sum string) bool {
+	return data.DriverName == driver && hash(data.VolumeHandle) == sum
+}
+
+// stagedDataOf is dataOf for the target of a staged volume: a broken or missing file of a mounted volume
+// is repaired by the files of pods.
+func (p *Plugin) stagedDataOf(ctx context.Context, t target, driver string) (voldata.Data, error) {
+	data, err := p.readStaged(t, driver)
+	switch {
+	case err == nil:
+		return data, nil
+	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errBrokenData):
+		return data, util.Transient(err)
+	}
+	mounted, failed := p.isMounted(ctx, t.path)
+	if failed != nil {
+		return data, util.Transient(failed)
+	}
+	if !mounted {
+		if err := p.removeTarget(ctx, t); err != nil {
+			return data, volume.AsUncertain(fmt.Errorf("remove a volume without data: %w", err))
+		}
+		return data, fmt.Errorf("%s: %w", t.path, volume.ErrNotMounted)
+	}
+	data, ok := p.publishedDataOf(driver, path.Base(path.Dir(t.path)))
+	if !ok {
+		return data, volume.AsUncertain(fmt.Errorf("%s: %w: %w", t.path, ErrUnknownVolume, err))
+	}
+	data = voldata.Data{VolumeHandle: data.VolumeHandle, DriverName: data.DriverName}
+	if err := p.files.writeDurably(t.file, data); err != nil {
+		return data, volume.AsUncertain(fmt.Errorf("repair %s: %w", t.file, err))
+	}
+	return data, nil
+}
+
+// publishedDataOf returns the data in the file of any pod whose volume is staged in a directory.
+func (p *Plugin) publishedDataOf(driver, sum string) (voldata.Data, bool) {
+	pods, _ := namesIn(path.Join(p.host.Root(), "pods")) // an unreadable directory has no file
+	for _, pod := range pods {
+		volumes, err := p.podVolumesDir(pod)
+		if err != nil {
+			continue
+		}
+		names, _ := namesIn(volumes)
+		for _, name := range names {
+			data, err := p.readData(targetIn(path.Join(volumes, name)))
+			if err == nil && isStagedIn(data, driver, sum) {
+				return data, true
+			}
+		}
+	}
+	return voldata.Data{}, false
+}
+
+func namesIn(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	names := make([]string, len(entries))
+	for i, entry := range entries {
+		names[i] = entry.Name()
+	}
+	return names, err
+}

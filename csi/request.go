@@ -1,0 +1,166 @@
+package csi
+
+import (
+	"fmt"
+	"maps"
+	"strconv"
+
+	csipb "github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/volumekit/volumekit/volume"
+	"google.golang.org/protobuf/proto"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// An upRequest is a request that stages or publishes a volume.
+type upRequest interface {
+	proto.Message
+	GetVolumeId() string
+	GetStagingTargetPath() string
+	GetVolumeCapability() *csipb.VolumeCapability
+	GetVolumeContext() map[string]string
+}
+
+// mountCapability returns the capability of calls for a volume that is mounted. A group is that of
+// VOLUME_MOUNT_GROUP; a label is an SELinux label to mount with.
+func (s source) mountCapability(caps capabilities, group *int64, label string) *csipb.VolumeCapability {
+	flags := s.options
+	if label != "" {
+		flags = append(flags[:len(flags):len(flags)], labelOption(label))
+	}
+	m := &csipb.VolumeCapability_MountVolume{FsType: s.fsType, MountFlags: flags}
+	if group != nil && caps.mountGroup {
+		m.VolumeMountGroup = strconv.FormatInt(*group, 10)
+	}
+	return &csipb.VolumeCapability{
+		AccessMode: accessMode(s.mode, caps.singleNodeMultiWriter),
+		AccessType: &csipb.VolumeCapability_Mount{Mount: m},
+	}
+}
+
+// labelOption returns the mount option of an SELinux label. Quotes keep the commas of a label, as of
+// s0:c15,c25, from separating options.
+func labelOption(label string) string { return fmt.Sprintf("context=%q", label) }
+
+func (s source) blockCapability(caps capabilities) *csipb.VolumeCapability {
+	return &csipb.VolumeCapability{
+		AccessMode: accessMode(s.mode, caps.singleNodeMultiWriter),
+		AccessType: &csipb.VolumeCapability_Block{Block: &csipb.VolumeCapability_BlockVolume{}},
+	}
+}
+
+// merged returns a map with the entries of all maps, of which later ones win; nil if there are none.
+func merged(all ...map[string]string) map[string]string {
+	var result map[string]string
+	for _, m := range all {
+		if len(m) > 0 && result == nil {
+			result = make(map[string]string, len(m))
+		}
+		maps.Copy(result, m)
+	}
+	return result
+}
+
+// withoutSecrets returns a copy of a request without secrets and tokens.
+func withoutSecrets[R upRequest](request R) R {
+	bare := proto.Clone(request).(R)
+	setSecrets(bare, nil)
+	delete(bare.GetVolumeContext(), tokensKey)
+	return bare
+}
+
+// withSecretsOf adds the secrets and tokens of a request to a recorded one, which has none: they may
+// have changed since, and a call with old ones could never succeed.
+func withSecretsOf[R upRequest](recorded, from R) R {
+	request := proto.Clone(recorded).(R)
+	setSecrets(request, secretsIn(from))
+	if token, ok := from.GetVolumeContext()[tokensKey]; ok {
+		setVolumeContext(request, merged(request.GetVolumeContext(), map[string]string{tokensKey: token}))
+	}
+	return request
+}
+
+func secretsIn(request upRequest) map[string]string {
+	switch r := request.(type) {
+	case *csipb.NodeStageVolumeRequest:
+		return r.Secrets
+	case *csipb.NodePublishVolumeRequest:
+		return r.Secrets
+	}
+	return nil
+}
+
+func setSecrets(request upRequest, secrets map[string]string) {
+	switch r := request.(type) {
+	case *csipb.NodeStageVolumeRequest:
+		r.Secrets = secrets
+	case *csipb.NodePublishVolumeRequest:
+		r.Secrets = secrets
+	}
+}
+
+func setVolumeContext(request upRequest, values map[string]string) {
+	switch r := request.(type) {
+	case *csipb.NodeStageVolumeRequest:
+		r.VolumeContext = values
+	case *csipb.NodePublishVolumeRequest:
+		r.VolumeContext = values
+	}
+}
+
+// encode returns a request without secrets, for the file of its volume. Equal requests have equal
+// encodings.
+func encode(request upRequest) ([]byte, error) {
+	return proto.MarshalOptions{Deterministic: true}.Marshal(withoutSecrets(request))
+}
+
+// decode returns a recorded request, or false for one that is not for the same volume and paths as
+// the wanted request: the file is untrusted.
+func decode[R upRequest](text []byte, wanted R) (recorded R, ok bool) {
+	recorded = proto.Clone(wanted).(R)
+	proto.Reset(recorded)
+	if len(text) == 0 || proto.Unmarshal(text, recorded) != nil {
+		return recorded, false
+	}
+	return withoutSecrets(recorded), recorded.GetVolumeId() == wanted.GetVolumeId() &&
+		recorded.GetStagingTargetPath() == wanted.GetStagingTargetPath() &&
+		recorded.GetVolumeCapability() != nil && targetOf(recorded) == targetOf(wanted)
+}
+
+// targetOf returns the path at which a request publishes a volume.
+func targetOf(request upRequest) string {
+	if r, ok := request.(*csipb.NodePublishVolumeRequest); ok {
+		return r.TargetPath
+	}
+	return ""
+}
+
+// isReadOnly reports whether a request publishes read-only.
+func isReadOnly(request upRequest) bool {
+	r, ok := request.(*csipb.NodePublishVolumeRequest)
+	return ok && r.Readonly
+}
+
+// isSameUse reports whether a volume that was brought up by one request serves the other one. The group
+// of a staged volume is that of the first pod.
+func isSameUse(have, want upRequest) bool {
+	a, b := proto.Clone(have.GetVolumeCapability()).(*csipb.VolumeCapability), proto.Clone(want.GetVolumeCapability()).(*csipb.VolumeCapability)
+	if _, stage := want.(*csipb.NodeStageVolumeRequest); stage {
+		for _, m := range []*csipb.VolumeCapability_MountVolume{a.GetMount(), b.GetMount()} {
+			if m != nil {
+				m.VolumeMountGroup = ""
+			}
+		}
+	}
+	return isReadOnly(have) == isReadOnly(want) && proto.Equal(a, b)
+}
+
+// checkLabel validates an SELinux label, and refuses one for a driver that does not mount with labels.
+func checkLabel(label string, policy driverPolicy) error {
+	if label == "" {
+		return nil
+	}
+	if !policy.seLinuxMount {
+		return fmt.Errorf("SELinuxLabel for a driver without seLinuxMount: %w", volume.ErrNotSupported)
+	}
+	return checkSELinuxText(field.NewPath("args", "seLinuxLabel"), label)
+}

@@ -1,0 +1,195 @@
+package csi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/volumekit/volumekit/csi/internal/voldata"
+	"github.com/volumekit/volumekit/internal/input"
+	"github.com/volumekit/volumekit/util"
+	"github.com/volumekit/volumekit/util/ctxend"
+	"github.com/volumekit/volumekit/volume"
+)
+
+// An upCall stages or publishes a volume. The file of the target is written before the call, and so
+// names the volume and the arguments after any interruption:
+//
+//   - no file: the driver has not been called.
+//   - Sent: the outcome is unknown, and the same call is repeated.
+//   - Failed: the driver has refused the call. The next call may have other arguments.
+//   - Done: the volume is up. The same call is repeated, as to bring content up to date.
+//   - Reverting: the volume is being taken down. That call is repeated before this one.
+type upCall[R upRequest] struct {
+	plugin  *Plugin
+	client  *client
+	target  target
+	data    voldata.Data // without a call
+	request R
+	// dir is the directory that the driver finds: the staging path, or the parent of the target.
+	dir string
+	// keep leaves file and directories after a failure: the volume may be in use.
+	keep   bool
+	send   func(ctx context.Context, request R) error
+	revert func(ctx context.Context) error
+	// finish, if it is not nil, completes a volume that the driver has brought up, once.
+	finish func(ctx context.Context) error
+	made   []madeDir
+}
+
+// A madeDir is a directory with the topmost directory that was created for it.
+type madeDir struct{ top, dir string }
+
+// run makes the call. The caller holds the lock of the target.
+func (u *upCall[R]) run(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return volume.AsTransient(ctxend.Error(ctx))
+	}
+	before, existed, err := u.readBefore()
+	if err != nil {
+		return err
+	}
+	isOfKubelet := existed && before.Call == nil
+	call := u.plugin.callOfThisBoot(before)
+	if call != nil && call.State == voldata.Reverting {
+		if err := u.revert(ctx); err != nil {
+			return fmt.Errorf("repeat the interrupted tear-down: %w", err)
+		}
+		call = nil
+	}
+	u.keep = u.keep || existed
+	request, data, err := u.nextCall(call)
+	if err != nil {
+		return err
+	}
+	if err := u.prepare(before, existed, data); err != nil {
+		return u.fail(util.Transient(err), data)
+	}
+	err = u.plugin.exclusively(ctx, u.data.DriverName, u.data.VolumeHandle, func(ctx context.Context) error { return u.send(ctx, request) })
+	if err != nil {
+		return u.fail(upError(err), data)
+	}
+	if !isSameUse(request, u.request) {
+		return fmt.Errorf("%s: %w", u.target.path, volume.ErrAlreadyMounted)
+	}
+	return u.complete(ctx, data, isOfKubelet)
+}
+
+// readBefore reads the file of the target. A broken file counts as one without a call, and is
+// repaired, since the volume is known.
+func (u *upCall[R]) readBefore() (before voldata.Data, existed bool, err error) {
+	before, err = u.plugin.files.read(u.target.file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return voldata.Data{}, false, nil
+	case errors.Is(err, errBrokenData):
+		return voldata.Data{}, true, nil
+	case err != nil:
+		return voldata.Data{}, true, util.Transient(err)
+	case !before.SameVolume(u.data):
+		return voldata.Data{}, true, fmt.Errorf("%s: %w: it has volume %s of driver %s", u.target.path, volume.ErrAlreadyMounted, input.Quote(before.VolumeHandle), input.Quote(before.DriverName))
+	}
+	return before, true, nil
+}
+
+// callOfThisBoot returns the recorded call if its effects may exist: no mount outlives the running
+// system.
+func (p *Plugin) callOfThisBoot(data voldata.Data) *voldata.Call {
+	if data.Call == nil || data.Call.Boot != p.boot {
+		return nil
+	}
+	return data.Call
+}
+
+// nextCall returns the request to send, and the data to write before. An earlier call is repeated with
+// its arguments, unless the driver has refused it.
+func (u *upCall[R]) nextCall(earlier *voldata.Call) (request R, data voldata.Data, err error) {
+	request, data = u.request, u.data
+	state := voldata.Sent
+	if earlier != nil && earlier.State != voldata.Failed {
+		if recorded, ok := decode(earlier.Request, u.request); ok {
+			request, state = withSecretsOf(recorded, u.request), earlier.State
+		}
+	}
+	text, err := encode(request)
+	data.Call = &voldata.Call{Boot: u.plugin.boot, State: state, Request: text}
+	return request, data, err
+}
+
+// prepare creates the directories and writes the file, durably if the file does not name the volume yet.
+func (u *upCall[R]) prepare(before voldata.Data, existed bool, data voldata.Data) error {
+	for _, dir := range []string{path.Dir(u.target.file), u.dir} {
+		made, err := mkdir(u.plugin.rootOf(dir), dir)
+		u.made = append(u.made, madeDir{made, dir})
+		if err != nil {
+			return err
+		}
+	}
+	old, _ := before.Text()
+	text, err := data.Text()
+	if err != nil || existed && string(old) == string(text) {
+		return err
+	}
+	before.Call = data.Call
+	if existed && before == data {
+		return u.plugin.files.writeState(u.target.file, data)
+	}
+	return u.plugin.files.writeDurably(u.target.file, data)
+}
+
+// rootOf returns the host's root, or the target directory, that a path is below.
+func (p *Plugin) rootOf(at string) string {
+	for _, dir := range p.host.TargetDirs() {
+		if strings.HasPrefix(at, dir+"/") {
+			return dir
+		}
+	}
+	return p.host.Root()
+}
+
+// fail returns the error of a failed call after it has reverted the changes of this call, or has
+// recorded that the driver has refused the call.
+func (u *upCall[R]) fail(err error, data voldata.Data) error {
+	kind := volume.KindOf(err)
+	switch {
+	case kind == volume.Uncertain:
+		return err
+	case u.keep:
+		if kind == volume.Final && data.Call.State == voldata.Sent {
+			_ = u.plugin.files.writeState(u.target.file, data.WithState(voldata.Failed)) // otherwise the same call is repeated
+		}
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), cleanUpTime)
+	defer cancel()
+	clean := u.plugin.removeTarget(ctx, u.target)
+	for _, made := range u.made {
+		clean = errors.Join(clean, revertDirs(made.top, made.dir))
+	}
+	if clean != nil {
+		return volume.AsUncertain(fmt.Errorf("%w (cleaning up: %w)", err, clean))
+	}
+	return err
+}
+
+// cleanUpTime limits the time in which a failed call reverts its changes.
+const cleanUpTime = time.Second
+
+// complete calls finish for a volume that is not known to be complete, and records that. A kubelet has
+// completed its own volumes.
+func (u *upCall[R]) complete(ctx context.Context, data voldata.Data, isOfKubelet bool) error {
+	if u.finish == nil || data.Call.State == voldata.Done {
+		return nil
+	}
+	if !isOfKubelet {
+		if err := u.finish(ctx); err != nil {
+			return err
+		}
+	}
+	_ = u.plugin.files.writeState(u.target.file, data.WithState(voldata.Done)) // otherwise finish is repeated after a restart
+	return nil
+}
