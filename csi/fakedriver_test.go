@@ -491,3 +491,8 @@ func requireRequests(t testing.TB, want, have []proto.Message) {
 }
 
 func errorsIs(err, target error) bool { return errors.Is(err, target) }
+
+// noMounts hides all mounts.
+type noMounts struct{ mount.Interface }
+
+func (noMounts) IsMountPoint(context.Context, string) (bool, error) { return false, nil }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -82,7 +83,7 @@ func (u *upCall[R]) run(ctx context.Context) error {
 // readBefore reads the file of the target. A broken file counts as one without a call, and is
 // repaired, since the volume is known.
 func (u *upCall[R]) readBefore() (before voldata.Data, existed bool, err error) {
-	before, err = u.plugin.files.read(u.target.file)
+	before, err = u.plugin.readData(u.target)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return voldata.Data{}, false, nil
@@ -167,7 +168,7 @@ func (u *upCall[R]) fail(err error, data voldata.Data) error {
 	ctx, cancel := context.WithTimeout(context.Background(), cleanUpTime)
 	defer cancel()
 	clean := u.plugin.removeTarget(ctx, u.target)
-	for _, made := range u.made {
+	for _, made := range slices.Backward(u.made) {
 		clean = errors.Join(clean, revertDirs(made.top, made.dir))
 	}
 	if clean != nil {

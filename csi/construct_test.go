@@ -1,0 +1,249 @@
+package csi
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	csipb "github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/volume"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	v1 "k8s.io/api/core/v1"
+)
+
+// podFile returns the path of the file of a pod's volume.
+func (n *fakeNode) podFile(name string) string {
+	return filepath.Join(n.host.Root(), "pods/uid-1/volumes/kubernetes.io~csi", name, "vol_data.json")
+}
+
+func (n *fakeNode) construct(name string) (volume.ReconstructedVolume, error) {
+	return n.plugin.ConstructVolumeSpec(context.Background(), name, filepath.Dir(n.podFile(name)))
+}
+
+// TestConstruct: a volume is recovered with its use, and its set-up with the recovered specification is
+// the same call.
+func TestConstruct(t *testing.T) {
+	n := newFakeNode(t, capStage)
+	spec := n.pv("data")
+	spec.ReadOnly = true
+	spec.PersistentVolume.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteMany}
+	spec.PersistentVolume.Spec.MountOptions = []string{"noatime"}
+	require.NoError(t, n.stage(spec, volume.DeviceMounterArgs{}))
+	require.NoError(t, n.setUp(spec, volume.MounterArgs{}))
+	first := last(n.driver.transcript())
+	n.restart()
+	found, err := n.construct("data")
+	require.NoError(t, err)
+	pv := found.Spec.PersistentVolume
+	require.Equal(t, "data", pv.Name)
+	require.Equal(t, v1.CSIPersistentVolumeSource{Driver: driverOne, VolumeHandle: "handle-of-data", FSType: "ext4"}, *pv.Spec.CSI)
+	require.Equal(t, []v1.PersistentVolumeAccessMode{v1.ReadWriteMany}, pv.Spec.AccessModes)
+	require.Equal(t, []string{"noatime"}, pv.Spec.MountOptions)
+	require.True(t, found.Spec.ReadOnly)
+	require.NoError(t, n.setUp(found.Spec, volume.MounterArgs{IsRemount: true}))
+	requireRequests(t, []proto.Message{first}, n.driver.transcript())
+	_, err = n.construct("absent")
+	require.ErrorIs(t, err, volume.ErrNotMounted)
+	scope, err := n.plugin.GetLeftoverScope(t.Context(), volume.LeftoverDir{PodUID: "uid-1", VolumeName: "data", Path: filepath.Dir(n.podFile("data"))})
+	require.NoError(t, err)
+	require.Equal(t, volume.LeftoverScope{VolumeName: "one.example.com^handle-of-data", Driver: driverOne}, scope)
+}
+
+// TestKubeletTree: a volume that a kubelet has set up is recovered, published again and taken down.
+func TestKubeletTree(t *testing.T) {
+	n := newFakeNode(t, capStage)
+	spec := n.pv("data")
+	staging := n.stagePath(spec)
+	require.NoError(t, n.stage(spec, volume.DeviceMounterArgs{}))
+	require.NoError(t, n.setUp(spec, volume.MounterArgs{}))
+	write := func(file, text string) { require.NoError(t, os.WriteFile(file, []byte(text), 0o644)) }
+	write(n.podFile("data"), `{"attachmentID":"csi-1","driverName":"one.example.com","nodeName":"node-1","specVolID":"data","volumeHandle":"handle-of-data","volumeLifecycleMode":"Persistent"}`)
+	write(filepath.Dir(staging)+"/vol_data.json", `{"driverName":"one.example.com","volumeHandle":"handle-of-data"}`)
+	n.restart()
+	n.driver.transcript()
+	found, err := n.construct("data")
+	require.NoError(t, err)
+	name, err := n.plugin.GetVolumeName(found.Spec)
+	require.NoError(t, err)
+	require.Equal(t, "one.example.com^handle-of-data", name)
+	require.NoError(t, n.stage(spec, volume.DeviceMounterArgs{}))
+	require.NoError(t, n.setUp(spec, volume.MounterArgs{IsRemount: true}))
+	n.restart()
+	require.NoError(t, n.tearDown("data"))
+	require.NoError(t, n.unstage(staging))
+	require.Equal(t, []string{"NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume"}, n.driver.methods())
+	require.NoDirExists(t, filepath.Dir(n.podFile("data")))
+	require.NoDirExists(t, filepath.Dir(staging))
+}
+
+// TestBrokenFile: a missing or broken file of a mounted volume is repaired by the mount table, also
+// before a tear-down, and costs that volume alone if it cannot be.
+func TestBrokenFile(t *testing.T) {
+	for name, damage := range map[string]func(file string) error{
+		"missing":     os.Remove,
+		"empty":       func(file string) error { return os.Truncate(file, 0) },
+		"torn":        func(file string) error { return os.Truncate(file, 20) },
+		"a directory": func(file string) error { _ = os.Remove(file); return os.Mkdir(file, 0o750) },
+		"a link":      func(file string) error { _ = os.Remove(file); return os.Symlink("/etc/passwd", file) },
+		"hostile": func(file string) error {
+			return os.WriteFile(file, []byte(`{"driverName":"../..","volumeHandle":"h"}`), 0o600)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newFakeNode(t, capStage)
+			spec := n.pv("data")
+			staging := n.stagePath(spec)
+			require.NoError(t, n.stage(spec, volume.DeviceMounterArgs{}))
+			require.NoError(t, n.setUp(spec, volume.MounterArgs{}))
+			require.NoError(t, damage(n.podFile("data")))
+			n.restart()
+			if name == "a directory" {
+				_, err := n.construct("data")
+				require.ErrorIs(t, err, volume.ErrUncertain, "a directory is not replaced")
+				return
+			}
+			found, err := n.construct("data")
+			require.NoError(t, err)
+			require.Equal(t, "handle-of-data", found.Spec.PersistentVolume.Spec.CSI.VolumeHandle)
+			require.NoError(t, damage(n.podFile("data")))
+			require.NoError(t, n.stage(spec, volume.DeviceMounterArgs{}))
+			require.NoError(t, n.setUp(spec, volume.MounterArgs{IsRemount: true}), "the specification repairs it")
+			require.NoError(t, damage(filepath.Dir(staging)+"/vol_data.json"))
+			n.restart()
+			n.driver.transcript()
+			require.NoError(t, n.unstageAfterRepair(staging))
+			require.NoError(t, n.tearDown("data"))
+			require.NoDirExists(t, filepath.Dir(staging))
+		})
+	}
+}
+
+// unstageAfterRepair unstages while the file of a pod names the volume.
+func (n *fakeNode) unstageAfterRepair(staging string) error {
+	data, err := n.plugin.stagedDataOf(context.Background(), stagingIn(filepath.Dir(staging)), driverOne)
+	if err != nil {
+		return err
+	}
+	if err := n.tearDown("data"); err != nil {
+		return err
+	}
+	require.Equal(n.t, "handle-of-data", data.VolumeHandle)
+	return n.unstage(staging)
+}
+
+// TestUnrecoverableFile: without a staged origin, a mounted volume without its file stays, with an
+// uncertain error; an unmounted one is tidied.
+func TestUnrecoverableFile(t *testing.T) {
+	n := newFakeNode(t)
+	require.NoError(t, n.setUp(n.pv("data"), volume.MounterArgs{}))
+	require.NoError(t, n.setUp(n.pv("sound"), volume.MounterArgs{}))
+	require.NoError(t, os.Truncate(n.podFile("data"), 0))
+	n.driver.transcript()
+	_, err := n.construct("data")
+	require.ErrorIs(t, err, ErrUnknownVolume)
+	require.ErrorIs(t, err, volume.ErrUncertain)
+	require.ErrorIs(t, n.tearDown("data"), volume.ErrUncertain)
+	require.FileExists(t, n.podFile("data"))
+	scope, err := n.plugin.GetLeftoverScope(t.Context(), volume.LeftoverDir{PodUID: "uid-1", VolumeName: "data", Path: filepath.Dir(n.podFile("data"))})
+	require.Error(t, err)
+	require.Zero(t, scope)
+	_, err = n.construct("sound")
+	require.NoError(t, err)
+	require.NoError(t, n.mounter.Unmount(t.Context(), filepath.Dir(n.podFile("data"))+"/mount"))
+	_, err = n.construct("data")
+	require.ErrorIs(t, err, volume.ErrNotMounted)
+	require.NoDirExists(t, filepath.Dir(n.podFile("data")))
+	require.Empty(t, n.driver.methods())
+}
+
+// TestOtherVolume: the file of another volume is not this volume's.
+func TestOtherVolume(t *testing.T) {
+	n := newFakeNode(t, capStage)
+	spec := n.pv("data")
+	require.NoError(t, n.stage(spec, volume.DeviceMounterArgs{}))
+	require.NoError(t, n.setUp(spec, volume.MounterArgs{}))
+	require.NoError(t, os.WriteFile(n.podFile("data"), []byte(`{"driverName":"one.example.com","specVolID":"elsewhere","volumeHandle":"stolen"}`), 0o600))
+	_, err := n.construct("data")
+	require.ErrorIs(t, err, errOtherVolume)
+	require.ErrorIs(t, err, volume.ErrUncertain)
+	n.driver.transcript()
+	require.ErrorIs(t, n.setUp(spec, volume.MounterArgs{}), volume.ErrAlreadyMounted)
+	file := filepath.Dir(n.stagePath(spec)) + "/vol_data.json"
+	require.NoError(t, os.WriteFile(file, []byte(`{"driverName":"one.example.com","volumeHandle":"stolen"}`), 0o600))
+	require.ErrorIs(t, n.unstage(n.stagePath(spec)), ErrUnknownVolume, "the hash of the handle is another one")
+	require.Empty(t, n.driver.methods())
+}
+
+// TestLyingDriver: a driver that reports a tear-down which has not happened does not lose the volume.
+func TestLyingDriver(t *testing.T) {
+	n := newFakeNode(t)
+	spec := n.pv("data")
+	require.NoError(t, n.setUp(spec, volume.MounterArgs{}))
+	mounter := n.driver.mounter
+	n.driver.mounter = noMounts{mounter}
+	err := n.tearDown("data")
+	require.ErrorIs(t, err, errStillMounted)
+	require.ErrorIs(t, err, volume.ErrUncertain)
+	require.FileExists(t, n.podFile("data"))
+	n.driver.mounter = mounter
+	require.NoError(t, n.tearDown("data"))
+}
+
+// TestHangingDriver: a call ends with its context, with an unknown outcome, and costs no other volume.
+func TestHangingDriver(t *testing.T) {
+	n := newFakeNode(t, capStage)
+	hung, spec := n.pv("hung"), n.pv("data")
+	require.NoError(t, n.stage(hung, volume.DeviceMounterArgs{}))
+	release := make(chan struct{})
+	arrived := make(chan struct{}, 1)
+	n.driver.set(func(d *fakeDriver) {
+		d.before = func(request proto.Message) error {
+			if r, ok := request.(*csipb.NodePublishVolumeRequest); ok && r.VolumeId == "handle-of-hung" {
+				arrived <- struct{}{}
+				<-release
+				return status.Error(codes.Internal, "too late")
+			}
+			return nil
+		}
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- n.newMounter(hung).SetUp(ctx, volume.MounterArgs{}) }()
+	<-arrived
+	require.NoError(t, n.stage(spec, volume.DeviceMounterArgs{}))
+	require.NoError(t, n.setUp(spec, volume.MounterArgs{}))
+	cancel()
+	err := <-done
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, volume.ErrUncertain)
+	close(release)
+	require.FileExists(t, n.podFile("hung"))
+}
+
+// TestRestartedDriver: after a restart of the driver the kept connection connects again.
+func TestRestartedDriver(t *testing.T) {
+	n := newFakeNode(t)
+	spec := n.pv("data")
+	require.NoError(t, n.setUp(spec, volume.MounterArgs{}))
+	second := newFakeDriver(t, n.mounter)
+	first := n.driver
+	second.backing = first.backing
+	n.mu.Lock()
+	n.driver, n.registration = second, 2
+	n.mu.Unlock()
+	require.NoError(t, n.setUp(spec, volume.MounterArgs{IsRemount: true}))
+	require.Equal(t, []string{"NodePublishVolume"}, first.methods())
+	require.Equal(t, []string{"NodePublishVolume"}, second.methods())
+	require.NoError(t, os.Remove(second.socket))
+	n.restart()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	err := n.newMounter(n.pv("new")).SetUp(ctx, volume.MounterArgs{})
+	require.Equal(t, volume.Transient, volume.KindOf(err), "%v", err)
+	require.NoDirExists(t, filepath.Dir(n.podFile("new")))
+}
