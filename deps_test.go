@@ -235,7 +235,7 @@ var house = []room{
 	// Finds drivers by their sockets, and registers a driver.
 	{"csi/registration", []string{"csi", "csi/internal/*", "volume", leaves, "internal/dirwatch", "internal/oneline"}, []string{api, apimachinery, csiSpec, grpc, "k8s.io/kubelet/pkg/apis/pluginregistration/", sys}},
 	// Serves plugins as a driver.
-	{"csi/driver", []string{"csi/internal/*", "volume", "mount", "util", leaves}, []string{api, apimachinery, csiSpec, grpc, protobuf, sys}},
+	{"csi/driver", []string{"csi/internal/*", "volume", "mount", "util", leaves, "internal/oneline"}, []string{api, apimachinery, csiSpec, grpc, protobuf, sys}},
 	// A driver in memory: only tests import it.
 	{"csi/csitest", []string{"csi/internal/*", "volume", "mount", "mount/mounttest", leaves}, []string{api, apimachinery, csiSpec, grpc, protobuf, sys}},
 	{"csi/internal/*", []string{"csi/internal/*", "volume", "mount", "util", leaves}, []string{api, apimachinery, csiSpec, grpc, protobuf, sys}},

@@ -1,0 +1,109 @@
+package driver
+
+import (
+	"context"
+	"errors"
+
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/util"
+	"github.com/volumekit/volumekit/volume"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// mapper returns the mapper of a raw device at a path, and the paths of its device.
+func (d *driver) mapper(spec *volume.Spec, at string, s stageRecord) (volume.BlockVolumeMapper, volume.BlockVolumePaths, error) {
+	paths := volume.BlockVolumePaths{DevicePath: s.Device, StagingPath: s.BlockStage}
+	m, err := d.block.NewBlockVolumeMapper(spec, podAt(at))
+	if err == nil {
+		paths.GlobalMapPath, err = m.GetGlobalMapPath(spec)
+	}
+	return m, paths, err
+}
+
+// setUpDevice prepares the raw device for the node.
+func (d *driver) setUpDevice(ctx context.Context, spec *volume.Spec, s *stageRecord) error {
+	m, paths, err := d.mapper(spec, s.Path, *s)
+	if err != nil {
+		return err
+	}
+	s.BlockStage, err = m.SetUpDevice(ctx, paths)
+	return err
+}
+
+var errNoDevice = errors.New("the plugin has returned no path of a device")
+
+// publishDevice maps the device, and binds it on a file at the target path.
+func (d *driver) publishDevice(ctx context.Context, spec *volume.Spec, p targetRecord, s stageRecord) error {
+	spec.ReadOnly = spec.ReadOnly || p.ReadOnly // a mount flag does not protect a device
+	m, paths, err := d.mapper(spec, p.Path, s)
+	if err != nil {
+		return err
+	}
+	device, err := m.MapPodDevice(ctx, paths)
+	if err != nil {
+		return err
+	}
+	for _, fallback := range []string{paths.StagingPath, paths.DevicePath} {
+		if device == "" {
+			device = fallback
+		}
+	}
+	if device == "" {
+		return errNoDevice
+	}
+	err = d.mounts.Exclusively(ctx, p.Path, func(ctx context.Context, target string) error {
+		return d.mounts.MountFile(ctx, target, mount.Request{Source: device, Options: []string{"dev"}})
+	})
+	if err == nil || volume.KindOf(err) == volume.Uncertain {
+		return err
+	}
+	undo, failed := d.block.NewBlockVolumeUnmapper(spec.Name(), podAt(p.Path).UID)
+	if failed == nil {
+		failed = undo.UnmapPodDevice(ctx)
+	}
+	if failed != nil {
+		return volume.AsUncertain(errors.Join(err, failed))
+	}
+	return err
+}
+
+// unpublishDevice undoes publishDevice.
+func (d *driver) unpublishDevice(ctx context.Context, id volumeID, target string) error {
+	err := d.mounts.Exclusively(ctx, target, func(ctx context.Context, target string) error {
+		return d.mounts.Unmount(ctx, target, util.AlsoFile())
+	})
+	if err != nil {
+		return err
+	}
+	unmapper, err := d.block.NewBlockVolumeUnmapper(id.name, podAt(target).UID)
+	if err != nil {
+		return err
+	}
+	return unmapper.UnmapPodDevice(ctx)
+}
+
+// tearDownDevice undoes setUpDevice.
+func (d *driver) tearDownDevice(ctx context.Context, id volumeID, rec *nodeRecord) error {
+	spec, err := described{id, rec.Source}.spec(use{record: rec.Staged.Usage}.usage())
+	if err != nil {
+		return err
+	}
+	unmapper, err := d.block.NewBlockVolumeUnmapper(id.name, podAt(rec.Staged.Path).UID)
+	if err != nil {
+		return err
+	}
+	paths := volume.BlockVolumePaths{DevicePath: rec.Staged.Device, StagingPath: rec.Staged.BlockStage}
+	if paths.GlobalMapPath, err = unmapper.GetGlobalMapPath(spec); err != nil {
+		return err
+	}
+	return unmapper.TearDownDevice(ctx, paths)
+}
+
+// deviceMetrics measures a raw device that is published at a path.
+func (d *driver) deviceMetrics(ctx context.Context, id volumeID, pod types.UID) (*volume.Metrics, error) {
+	unmapper, err := d.block.NewBlockVolumeUnmapper(id.name, pod)
+	if err != nil {
+		return nil, err
+	}
+	return unmapper.GetMetrics(ctx)
+}

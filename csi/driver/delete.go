@@ -1,0 +1,89 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	csipb "github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/volumekit/volumekit/internal/input"
+	"github.com/volumekit/volumekit/volume"
+	"google.golang.org/grpc/codes"
+	v1 "k8s.io/api/core/v1"
+)
+
+// DeleteVolume implements the controller service. The storage of a volume that no CreateVolume has
+// created stays, and the answer is OK.
+func (d *driver) DeleteVolume(ctx context.Context, req *csipb.DeleteVolumeRequest) (*csipb.DeleteVolumeResponse, error) {
+	if d.provisioner == nil {
+		return d.UnimplementedControllerServer.DeleteVolume(ctx, req)
+	}
+	id, err := requireID(req.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	unlock, err := d.lock(id.name)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	rec, err := d.createdVolume(id)
+	if err != nil {
+		return nil, err
+	}
+	if rec != nil {
+		if err := d.deleteVolume(ctx, id, *rec); err != nil {
+			return nil, fmt.Errorf("delete volume %s: %w", input.Quote(id.text), err)
+		}
+	}
+	return &csipb.DeleteVolumeResponse{}, nil
+}
+
+// deleteVolume deletes a volume that is in no use. A volume of which a part may be deleted is not created
+// again before the rest is deleted.
+func (d *driver) deleteVolume(ctx context.Context, id volumeID, rec volumeRecord) error {
+	if err := d.checkUnused(id); err != nil {
+		return err
+	}
+	before := rec
+	rec.State = stateDeleting
+	if err := d.volumes.write(id.name, rec); err != nil {
+		return err
+	}
+	err := d.deleteStorage(ctx, rec.Volume)
+	switch {
+	case err == nil:
+		return d.volumes.remove(id.name)
+	case volume.KindOf(err) != volume.Uncertain && before.State == stateReady: // the volume is whole
+		return errors.Join(err, d.volumes.write(id.name, before))
+	}
+	return err
+}
+
+// deleteStorage deletes the storage of a created volume.
+func (d *driver) deleteStorage(ctx context.Context, pv *v1.PersistentVolume) error {
+	deleter, err := d.deleter.NewDeleter(volume.NewSpecFromPersistentVolume(pv, false))
+	if err != nil {
+		return err
+	}
+	return deleter.Delete(ctx)
+}
+
+// checkUnused refuses a volume that is attached, or in use on this node.
+func (d *driver) checkUnused(id volumeID) error {
+	attached, err := d.attached.read(id.text)
+	if err != nil {
+		return err
+	}
+	if attached != nil {
+		return codedf(codes.FailedPrecondition, "volume %s is attached to %d nodes", input.Quote(id.text), len(attached.Nodes))
+	}
+	used, err := d.onNode.read(id.text)
+	if err != nil {
+		return err
+	}
+	if used != nil {
+		return codedf(codes.FailedPrecondition, "volume %s is used on this node", input.Quote(id.text))
+	}
+	return nil
+}

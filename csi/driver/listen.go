@@ -1,0 +1,92 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/volumekit/volumekit/internal/brief"
+	"github.com/volumekit/volumekit/volume"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// longestSocket is the longest path of a Unix socket on Linux.
+const longestSocket = 107
+
+// Listen returns a listener for Serve at a Unix socket, "/csi/csi.sock" or "unix:///csi/csi.sock", that
+// only this user may connect to. It removes the socket of an earlier process, and fails if that process
+// still serves, or if the path is another file. The error of an invalid endpoint is a *field.Error. It
+// returns soon after ctx ends.
+func Listen(ctx context.Context, endpoint string) (_ net.Listener, err error) {
+	defer brief.Shorten(&err)
+	socket, err := socketOf(endpoint)
+	if err != nil {
+		return nil, err
+	}
+	if err := removeSocket(ctx, socket); err != nil {
+		return nil, fmt.Errorf("listen at %s: %w", socket, err)
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "unix", socket)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(socket, 0o600); err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	return listener, nil
+}
+
+// socketOf returns the path in an endpoint.
+func socketOf(endpoint string) (string, error) {
+	at := field.NewPath("endpoint")
+	socket, isURL := strings.CutPrefix(endpoint, "unix://")
+	if !isURL {
+		socket = strings.TrimPrefix(endpoint, "unix:")
+	}
+	switch {
+	case !path.IsAbs(socket):
+		return "", volume.Invalid(at, endpoint, "must be the absolute path of a Unix socket")
+	case len(socket) > longestSocket:
+		return "", volume.Invalid(at, endpoint, fmt.Sprintf("must be at most %d bytes", longestSocket))
+	case strings.ContainsRune(socket, 0):
+		return "", volume.Invalid(at, endpoint, "must not contain NUL")
+	}
+	return path.Clean(socket), nil
+}
+
+var (
+	errServed    = errors.New("another process serves this socket")
+	errNotSocket = errors.New("the file is not a socket")
+)
+
+// removeSocket removes a socket that no process serves.
+func removeSocket(ctx context.Context, socket string) error {
+	info, err := os.Lstat(socket)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.Mode().Type() != fs.ModeSocket:
+		return errNotSocket
+	}
+	const patience = time.Second // a process that is stopped does not accept, and still serves
+	dialer := net.Dialer{Timeout: patience}
+	connection, err := dialer.DialContext(ctx, "unix", socket)
+	if err == nil {
+		return errors.Join(errServed, connection.Close())
+	}
+	if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() {
+		return errServed
+	}
+	if ctx.Err() != nil {
+		return err
+	}
+	return ignoreMissing(os.Remove(socket))
+}

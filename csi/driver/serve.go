@@ -1,0 +1,142 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path"
+	"reflect"
+	"runtime/debug"
+	"time"
+
+	csipb "github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/volumekit/volumekit/internal/brief"
+	"github.com/volumekit/volumekit/util/keylock"
+	"github.com/volumekit/volumekit/util/podvolume"
+	"github.com/volumekit/volumekit/volume"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// A driver serves one plugin.
+type driver struct {
+	csipb.UnimplementedIdentityServer
+	csipb.UnimplementedControllerServer
+	csipb.UnimplementedNodeServer
+
+	config Config
+	abilities
+	mounts   *podvolume.Mounts // nil: no raw devices
+	inFlight keylock.Map       // by volume, see driver.lock
+	volumes  store[volumeRecord]
+	attached store[attachRecord]
+	onNode   store[nodeRecord]
+	targets  targets
+}
+
+// Serve serves the plugin on the listener until ctx ends, and closes the listener. It first
+// initialises the plugin and reads the records of the node. After the end of ctx, calls in flight have
+// the grace period to end, and Serve returns nil. An invalid configuration is a *field.Error.
+//
+// Only one process at a time may serve a driver with the same Host or the same ControllerDir.
+func Serve(ctx context.Context, listener net.Listener, config Config) (err error) {
+	defer brief.Shorten(&err)
+	d, err := newDriver(ctx, config)
+	if err != nil {
+		return errors.Join(fmt.Errorf("serve driver %s: %w", brief.Name(config.Name), err), listener.Close())
+	}
+	server := grpc.NewServer(grpc.UnaryInterceptor(d.intercept))
+	csipb.RegisterIdentityServer(server, d)
+	csipb.RegisterNodeServer(server, d)
+	if d.controls() {
+		csipb.RegisterControllerServer(server, d)
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("serve driver %s: %w", config.Name, err)
+	case <-ctx.Done():
+	}
+	stopInTime(server, d.config.GracePeriod)
+	<-served
+	return nil
+}
+
+// stopInTime waits for the calls in flight for a time, and then cuts their connections.
+func stopInTime(server *grpc.Server, grace time.Duration) {
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		server.GracefulStop()
+	}()
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-stopped:
+	case <-timer.C:
+		server.Stop()
+	}
+}
+
+// newDriver initialises the plugin and the records.
+func newDriver(ctx context.Context, config Config) (*driver, error) {
+	if err := config.check(); err != nil {
+		return nil, err
+	}
+	d := &driver{config: config.defaults()}
+	if _, err := volume.NewVolumePluginMgr(ctx, config.Host, config.Plugin); err != nil {
+		return nil, err
+	}
+	var err error
+	if d.abilities, err = abilitiesOf(d.config); err != nil {
+		return nil, err
+	}
+	if config.Mounter != nil {
+		d.mounts = podvolume.NewMounts(config.Host, config.Mounter)
+	}
+	if err := d.openStores(); err != nil {
+		return nil, err
+	}
+	return d, d.readTargets()
+}
+
+// intercept runs one call: it turns errors and panics into statuses, and logs them.
+func (d *driver) intercept(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			d.config.Logger.Error("panic", "call", path.Base(info.FullMethod), "stack", string(debug.Stack()))
+			resp, err = nil, status.Error(codes.Internal, "the driver has a defect: its log has the stack")
+		}
+	}()
+	resp, err = handler(ctx, req)
+	if err == nil {
+		return resp, nil
+	}
+	code, message := codeOf(err), messageOf(err, secretsOf(req))
+	if s, ok := status.FromError(err); ok { // of the Unimplemented servers
+		code, message = s.Code(), s.Message()
+	}
+	d.config.Logger.Warn("call failed", "call", path.Base(info.FullMethod), "code", code.String(), "error", message)
+	return nil, status.Error(code, message)
+}
+
+// lock keeps other calls from the volume until unlock is called. A call in flight is ABORTED.
+func (d *driver) lock(key string) (unlock func(), err error) {
+	unlock, ok := d.inFlight.TryLock(key)
+	if !ok {
+		return nil, codedf(codes.Aborted, "another call for volume %s is in flight", brief.Name(key))
+	}
+	return unlock, nil
+}
+
+// isNil also finds a nil pointer in an interface.
+func isNil(v any) bool {
+	if v == nil {
+		return true
+	}
+	r := reflect.ValueOf(v)
+	return r.Kind() == reflect.Pointer && r.IsNil()
+}

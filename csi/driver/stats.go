@@ -1,0 +1,85 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	csipb "github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/volumekit/volumekit/internal/input"
+	"github.com/volumekit/volumekit/util/quantity"
+	"github.com/volumekit/volumekit/volume"
+	"google.golang.org/grpc/codes"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// NodeGetVolumeStats implements the node service by the plugin's GetMetrics. It runs beside other calls
+// for the volume.
+func (d *driver) NodeGetVolumeStats(ctx context.Context, req *csipb.NodeGetVolumeStatsRequest) (*csipb.NodeGetVolumeStatsResponse, error) {
+	id, err := requireID(req.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	if err := requireText(field.NewPath("volumePath"), req.GetVolumePath(), longestPath); err != nil {
+		return nil, err
+	}
+	m, err := d.measure(ctx, id, req.GetVolumePath())
+	switch {
+	case errors.Is(err, volume.ErrNotSupported):
+		err = coded(codes.Unimplemented, err)
+	case errors.Is(err, volume.ErrNotMounted):
+		err = coded(codes.NotFound, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("measure volume %s: %w", input.Quote(id.text), err)
+	}
+	resp := &csipb.NodeGetVolumeStatsResponse{}
+	resp.Usage = appendUsage(resp.Usage, csipb.VolumeUsage_BYTES, m.Capacity, m.Used, m.Available)
+	resp.Usage = appendUsage(resp.Usage, csipb.VolumeUsage_INODES, m.Inodes, m.InodesUsed, m.InodesFree)
+	return resp, nil
+}
+
+// measure measures the volume at a path at which it is published or staged.
+func (d *driver) measure(ctx context.Context, id volumeID, at string) (*volume.Metrics, error) {
+	rec, used, err := d.usedAt(id, at)
+	if err != nil {
+		return nil, err
+	}
+	measured := used.path
+	if !used.published {
+		switch {
+		case rec.Staged.DeviceMount != "":
+			measured = rec.Staged.DeviceMount
+		case len(rec.Published) > 0:
+			measured = rec.Published[0].Path
+		default:
+			return nil, fmt.Errorf("staged, and not published: %w", volume.ErrNotMounted)
+		}
+	}
+	if used.record.Block {
+		return d.deviceMetrics(ctx, id, podAt(measured).UID)
+	}
+	unmounter, err := d.paths.NewUnmounterAt(measured)
+	if err != nil {
+		return nil, err
+	}
+	return unmounter.GetMetrics(ctx)
+}
+
+// appendUsage appends the numbers of a unit, if the total is known. Others that are not known are 0.
+func appendUsage(to []*csipb.VolumeUsage, unit csipb.VolumeUsage_Unit, total, used, available *resource.Quantity) []*csipb.VolumeUsage {
+	if total == nil {
+		return to
+	}
+	return append(to, &csipb.VolumeUsage{Unit: unit, Total: amount(total), Used: amount(used), Available: amount(available)})
+}
+
+// amount returns a number that is not negative.
+func amount(q *resource.Quantity) int64 {
+	n, err := quantity.Bytes(q)
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
+}
