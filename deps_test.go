@@ -431,7 +431,7 @@ func TestProvisionerLinksFewPackages(t *testing.T) {
 func TestFakesLinkNoTesting(t *testing.T) {
 	forTests := []string{"testing/", testify, "github.com/davecgh/", "github.com/pmezard/", "gopkg.in/yaml.v3/"}
 	for _, p := range list(t, "linux") {
-		if !matches(p.room(), "mount/mounttest", "disk/disktest", "volume/volumetest", "recycler/recyclertest", "examples/dropin", "controllers/apitest") {
+		if !matches(p.room(), "mount/mounttest", "disk/disktest", "volume/volumetest", "recycler/recyclertest", "examples/dropin", "controllers/apitest", "csi/csitest") {
 			continue
 		}
 		forbidden := forTests
