@@ -29,9 +29,9 @@ type Driver struct {
 	mu         sync.Mutex // guards the rest; never held during a delay or a call of Config.Mounter
 	volumes    map[string]*volumeState
 	calls      []*Call
-	inFlight   []*Call         // without an answer so far, also those whose client has given up
-	busy       map[string]bool // volumes that the driver works on
-	number     int             // of the last call
+	inFlight   []*Call                 // without an answer so far, also those whose client has given up
+	busy       map[string]*performance // by volume, the call that the driver works on
+	number     int                     // of the last call
 	faults     []*Fault
 	cleared    chan struct{} // closed by ClearFaults
 	violations []Violation
@@ -66,7 +66,7 @@ func (l *life) hasEnded() bool {
 // [Driver.Serve].
 func NewDriver(config Config) *Driver {
 	return &Driver{
-		config: config.withDefaults(), volumes: map[string]*volumeState{}, busy: map[string]bool{},
+		config: config.withDefaults(), volumes: map[string]*volumeState{}, busy: map[string]*performance{},
 		cleared: make(chan struct{}), secrets: map[string]bool{}, life: newLife(),
 	}
 }
@@ -108,7 +108,8 @@ type performance struct {
 	life    *life
 	cleared <-chan struct{}
 	fault   Fault
-	holds   bool // the driver works on the volume for this call
+	holds   bool          // the driver works on the volume for this call
+	ended   chan struct{} // closed by end
 }
 
 // begin records a call and checks the rules. It returns the error of a call that the driver refuses.
@@ -118,7 +119,7 @@ func (d *Driver) begin(ctx context.Context, l *life, method Method, service stri
 	defer d.mu.Unlock()
 	d.number++
 	call := &Call{Number: d.number, Method: method, Request: rest, Secrets: secrets, Started: time.Now(), ctx: ctx, volume: volumeKey(req)}
-	p := &performance{driver: d, call: call, life: l, cleared: d.cleared}
+	p := &performance{driver: d, call: call, life: l, cleared: d.cleared, ended: make(chan struct{})}
 	if l.hasEnded() {
 		return p, errCrashed // nothing has arrived
 	}
@@ -129,13 +130,24 @@ func (d *Driver) begin(ctx context.Context, l *life, method Method, service stri
 		return p, refusal
 	}
 	if call.volume != "" {
-		if d.busy[call.volume] {
+		d.awaitAbandoned(call.volume)
+		if d.busy[call.volume] != nil {
 			return p, status.Errorf(codes.Aborted, "an operation of volume %q is pending", call.volume)
 		}
-		d.busy[call.volume], p.holds = true, true
+		d.busy[call.volume], p.holds = p, true
 	}
 	d.expectOutcome(call)
 	return p, nil
+}
+
+// awaitAbandoned waits until the driver has noticed that the client of its present call for a volume
+// has given up. A call with Fault.Late continues. The caller holds d.mu.
+func (d *Driver) awaitAbandoned(volume string) {
+	for p := d.busy[volume]; p != nil && p.call.ctx.Err() != nil && !p.fault.Late; p = d.busy[volume] {
+		d.mu.Unlock()
+		<-p.ended
+		d.mu.Lock()
+	}
 }
 
 // run lets the call take effect, with its fault.
@@ -169,6 +181,7 @@ func (d *Driver) end(p *performance, err error) (any, error) {
 	call := p.call
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	defer close(p.ended)
 	if p.holds {
 		delete(d.busy, call.volume)
 	}

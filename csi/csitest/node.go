@@ -102,7 +102,7 @@ func (d *Driver) mountTarget(ctx context.Context, req *csipb.NodePublishVolumeRe
 		return nil
 	case req.GetVolumeCapability().GetBlock() != nil:
 		m.Source = d.config.Device
-	case !d.stages():
+	case req.GetStagingTargetPath() == "": // also an inline volume of a driver that stages
 		m.Source, m.FSType = req.GetVolumeId(), fsType
 	}
 	if req.GetReadonly() {
