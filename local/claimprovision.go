@@ -230,9 +230,13 @@ func (s *claimStore) dismantle(ctx context.Context, name string, rec claimRecord
 func (c *claimProvisioner) describe(s *claimStore, rec claimRecord) *v1.PersistentVolume {
 	claim, class := c.options.PVC, c.options.StorageClass
 	pv := specFor(c.request.name, s.pathOf(c.request.name), slices.Clone(class.MountOptions), false).PersistentVolume
-	pv.Annotations = map[string]string{QuotaAnnotation: "none: " + rec.Lack}
 	if rec.Project != 0 {
-		pv.Annotations[QuotaAnnotation] = fmt.Sprintf("project %d", rec.Project)
+		pv.Annotations = map[string]string{QuotaAnnotation: fmt.Sprintf("project %d", rec.Project)}
+	} else {
+		pv.Annotations = map[string]string{
+			QuotaAnnotation:                   "none: " + rec.Lack,
+			volume.ProvisioningNoteAnnotation: "no quota enforces the size: " + rec.Lack,
+		}
 	}
 	pv.Spec.Capacity = v1.ResourceList{v1.ResourceStorage: *resource.NewQuantity(rec.Bytes, resource.BinarySI)}
 	pv.Spec.AccessModes = slices.Clone(claim.Spec.AccessModes)

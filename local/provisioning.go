@@ -62,7 +62,8 @@ type ProvisioningConfig struct {
 //
 // The size of the volume is enforced by a project quota, if the file system of the root is ext4 or xfs,
 // mounted with prjquota, Linux is 5.14 or newer, and the process has CAP_SYS_ADMIN. Otherwise the
-// annotation [QuotaAnnotation] of the volume names the reason, and its size is not enforced. The quota
+// annotation [QuotaAnnotation] of the volume names the reason, and so does the event of the claim, by
+// [volume.ProvisioningNoteAnnotation]: the size is not enforced. The quota
 // stops programs that write too much by mistake, not hostile ones: the owner of a file in the volume can
 // assign the file to another project, unless the pod has a user namespace of its own, and ext4 does not
 // limit processes with CAP_SYS_RESOURCE.

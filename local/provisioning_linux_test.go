@@ -93,6 +93,7 @@ func testProvisionQuota(t *testing.T, dir string) {
 	pv, err := n.provision(o)
 	require.NoError(t, err)
 	require.Regexp(t, `^project \d+$`, pv.Annotations[local.QuotaAnnotation])
+	require.NotContains(t, pv.Annotations, volume.ProvisioningNoteAnnotation)
 	other, err := n.provision(claimOptions("pvc-2", "8Mi"))
 	require.NoError(t, err)
 	require.NotEqual(t, pv.Annotations[local.QuotaAnnotation], other.Annotations[local.QuotaAnnotation])

@@ -163,7 +163,9 @@ func TestProvision(t *testing.T) {
 	host, ok := local.ProvisionedFor(pv)
 	require.True(t, ok)
 	require.Equal(t, thisNode, host)
-	require.Regexp(t, "^none: .*(prjquota|Linux|CAP_SYS_ADMIN)", pv.Annotations[local.QuotaAnnotation])
+	const lack = ".*(prjquota|Linux|CAP_SYS_ADMIN)"
+	require.Regexp(t, "^none: "+lack, pv.Annotations[local.QuotaAnnotation])
+	require.Regexp(t, "^no quota enforces the size: "+lack, pv.Annotations[volume.ProvisioningNoteAnnotation])
 	require.NoError(t, n.delete(pv))
 	n.requireEmpty(t)
 }

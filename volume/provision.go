@@ -23,7 +23,9 @@ type Provisioner interface {
 	// describes it: name, source, capacity, access modes, volume mode, mount options, reclaim
 	// policy, attributes class and, for storage that not every node reaches, node affinity.
 	// The caller adds claimRef, storage class, annotations and finalizers, and stores the
-	// object. Provision is idempotent for one VolumeOptions.PVName, also after a restart.
+	// object. The volume may have a [ProvisioningNoteAnnotation].
+	//
+	// Provision is idempotent for one VolumeOptions.PVName, also after a restart.
 	//
 	// The kind of an error tells the caller how to go on:
 	//
@@ -37,6 +39,10 @@ type Provisioner interface {
 	//     if the claim is deleted meanwhile.
 	Provision(ctx context.Context) (*v1.PersistentVolume, error)
 }
+
+// ProvisioningNoteAnnotation is an annotation of a new volume with a fact for the user of the claim, such as a
+// size that no quota enforces. The event of the claim's success shows the text.
+const ProvisioningNoteAnnotation = "volumekit.io/provisioning-note"
 
 // VolumeOptions describes a volume to be created. The zero value of each field but PVName
 // requests nothing.

@@ -1,12 +1,14 @@
 package provision_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/controllers/apitest"
 	"github.com/volumekit/volumekit/controllers/provision"
+	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 )
 
@@ -42,6 +44,29 @@ func TestLifeOfAClaim(t *testing.T) {
 		require.Empty(w, w.volumes())
 		require.Equal(w, 1, w.storage.callsOf("provision"))
 		require.Equal(w, 1, w.storage.callsOf("delete"))
+	})
+}
+
+// A noting storage tells the user of each claim a fact about the volume.
+type noting struct{ *storage }
+
+func (n noting) Provision(ctx context.Context, o provision.Options) (*v1.PersistentVolume, error) {
+	pv, err := n.storage.Provision(ctx, o)
+	if err == nil {
+		pv.Annotations = map[string]string{volume.ProvisioningNoteAnnotation: "slow\ntoday"}
+	}
+	return pv, err
+}
+
+// TestNote: the event of a success shows the note of the Provisioner.
+func TestNote(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.config.Provisioner = noting{w.storage}
+		w.createClass(newClass("c"))
+		name := "pvc-" + string(w.createClaim(newClaim("a", "c")).UID)
+		w.start()
+		w.wait(time.Second)
+		require.Equal(w, []string{"Normal ProvisioningSucceeded: provisioned volume " + name + ": slow today"}, w.eventsOf("ProvisioningSucceeded"))
 	})
 }
 

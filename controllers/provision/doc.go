@@ -66,7 +66,8 @@
 //
 // # Events and metrics
 //
-// Events of claims: Provisioning, ProvisioningSucceeded, ProvisioningFailed. Events of volumes:
+// Events of claims: Provisioning, ProvisioningSucceeded, ProvisioningFailed. The event of a success shows
+// the [volume.ProvisioningNoteAnnotation] that the Provisioner has set. Events of volumes:
 // VolumeDelete while the volume is in use, VolumeFailedDelete. The metrics are [ProvisionTotal] and
 // the constants beside it.
 //

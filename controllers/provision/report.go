@@ -25,7 +25,11 @@ func (c *Controller) reportProvisioned(a *claimAttempt) {
 	labels := labelsOf(a.claim)
 	c.config.Metrics.Add(ProvisionTotal, 1, labels...)
 	c.config.Metrics.Observe(ProvisionDuration, time.Since(a.began), labels...)
-	c.announce(a.claim, v1.EventTypeNormal, reasonProvisioned, fmt.Sprintf("provisioned volume %s", a.described.Name))
+	message := "provisioned volume " + a.described.Name
+	if note := a.described.Annotations[volume.ProvisioningNoteAnnotation]; note != "" {
+		message += ": " + note
+	}
+	c.announce(a.claim, v1.EventTypeNormal, reasonProvisioned, message)
 	a.described = nil
 }
 

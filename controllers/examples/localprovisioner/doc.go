@@ -7,7 +7,8 @@
 // node, with node affinity, and deletes the directory after the claim. The class must have the
 // volumeBindingMode WaitForFirstConsumer, as class.yaml does: no provisioner is responsible for a claim
 // without a selected node. Package local describes the directories, the parameters of the class, and
-// the quota, which needs a file system with project quotas and CAP_SYS_ADMIN.
+// the quota, which needs a file system with project quotas and CAP_SYS_ADMIN. The event of a claim whose
+// size no quota enforces names the reason.
 //
 // The directories of -claims have the same paths in the pod of the provisioner as on the node. They and
 // -name must not change while volumes exist. -root is the kubelet's directory: a volume that is still
