@@ -27,21 +27,14 @@ func start(args []string, stdout, stderr *os.File) int {
 	ctx, stop := cli.Context()
 	defer stop()
 	device, err := parse(args, stdout)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return 0
-	case err != nil:
-		_, _ = fmt.Fprintf(stderr, "dropin: %s; see -help\n", cli.OneLine(err.Error()))
-		return 2
+	if err != nil {
+		return cli.UsageStatus("dropin", err, stderr)
 	}
 	err = run(ctx, device, stdout, stderr)
-	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) { // the copy has printed the error
-		_, _ = fmt.Fprintln(stderr, "dropin:", cli.OneLine(err.Error()))
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		return 1 // the copy has printed the error
 	}
-	if err != nil {
-		return 1
-	}
-	return 0
+	return cli.ExitStatus("dropin", err, stderr)
 }
 
 // parse prints the usage if the arguments request it, with flag.ErrHelp.

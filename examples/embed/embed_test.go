@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/cli"
 	"github.com/volumekit/volumekit/internal/namespace"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
@@ -18,7 +19,7 @@ const mainVar = "EMBED_TEST_MAIN"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(mainVar) != "" {
-		os.Exit(start())
+		os.Exit(cli.Start(run))
 	}
 	os.Exit(m.Run())
 }

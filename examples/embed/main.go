@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -23,13 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func main() { os.Exit(start()) }
-
-func start() int {
-	ctx, stop := cli.Context()
-	defer stop()
-	return run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-}
+func main() { os.Exit(cli.Start(run)) }
 
 const program namespace.Program = "embed"
 
@@ -38,11 +31,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("embed", flag.ContinueOnError)
 	err := cli.Parse(flags, args, stdout, "embed mounts one volume by hand, and then keeps those of a pod.")
 	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return 0
 	case err != nil:
-		_, _ = fmt.Fprintf(stderr, "embed: %v; see -help\n", err)
-		return 2
+		return cli.UsageStatus("embed", err, stderr)
 	case !program.IsInside():
 		return program.Rerun(ctx, args, stdout, stderr)
 	}
@@ -50,11 +40,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		out := bufio.NewWriter(stdout)
 		err = errors.Join(runInTempDir(ctx, out, mount.New(mount.Config{})), out.Flush())
 	}
-	if err != nil {
-		_, _ = fmt.Fprintln(stderr, "embed:", err)
-		return 1
-	}
-	return 0
+	return cli.ExitStatus("embed", err, stderr)
 }
 
 // runInTempDir runs both halves in a temporary directory, which it removes.

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
-	"fmt"
 	"io"
 	"os"
 
@@ -33,12 +31,8 @@ func realMounter(o options) mount.Interface {
 // run is the program. It returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer, d deps) int {
 	o, err := parseOptions(args, stdout)
-	if errors.Is(err, flag.ErrHelp) {
-		return 0
-	}
 	if err != nil {
-		_, _ = fmt.Fprintln(stderr, "nfs:", cli.OneLine(err.Error())+"; see -help")
-		return 2
+		return cli.UsageStatus("nfs", err, stderr)
 	}
 	ctx, out := cli.NewOutput(ctx, stdout)
 	defer out.Close()

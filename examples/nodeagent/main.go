@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
-	"fmt"
 	"io"
 	"os"
 
@@ -12,13 +10,7 @@ import (
 	"github.com/volumekit/volumekit/internal/namespace"
 )
 
-func main() { os.Exit(start()) }
-
-func start() int {
-	ctx, stop := cli.Context()
-	defer stop()
-	return run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-}
+func main() { os.Exit(cli.Start(run)) }
 
 // program may run in a namespace of its own.
 const program namespace.Program = "nodeagent"
@@ -27,11 +19,8 @@ const program namespace.Program = "nodeagent"
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	o, err := parseOptions(args, stdout)
 	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return 0
 	case err != nil:
-		_, _ = fmt.Fprintf(stderr, "nodeagent: %s; see -help\n", cli.OneLine(err.Error()))
-		return 2
+		return cli.UsageStatus("nodeagent", err, stderr)
 	case !o.status && (o.isDemo() || os.Geteuid() != 0) && !program.IsInside():
 		return program.Rerun(ctx, args, stdout, stderr)
 	}
@@ -45,11 +34,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if failed := out.Err(); failed != nil && !errors.Is(err, failed) {
 		err = errors.Join(err, failed)
 	}
-	if err != nil {
-		_, _ = fmt.Fprintln(stderr, "nodeagent:", cli.OneLine(err.Error()))
-		return 1
-	}
-	return 0
+	return cli.ExitStatus("nodeagent", err, stderr)
 }
 
 func work(ctx context.Context, o options, stdout io.Writer) (err error) {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/cli"
 	"github.com/volumekit/volumekit/internal/namespace"
 	"github.com/volumekit/volumekit/internal/rootlock"
 	"github.com/volumekit/volumekit/internal/testbed"
@@ -25,7 +26,7 @@ const mainVar = "NODEAGENT_TEST_MAIN"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(mainVar) != "" {
-		os.Exit(start())
+		os.Exit(cli.Start(run))
 	}
 	os.Exit(m.Run())
 }

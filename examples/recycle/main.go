@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -13,13 +12,7 @@ import (
 	"github.com/volumekit/volumekit/internal/namespace"
 )
 
-func main() { os.Exit(start()) }
-
-func start() int {
-	ctx, stop := cli.Context()
-	defer stop()
-	return run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-}
+func main() { os.Exit(cli.Start(run)) }
 
 // program mounts in a namespace of its own.
 const program namespace.Program = "recycle"
@@ -33,11 +26,8 @@ type options struct {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	o, err := parse(args, stdout)
 	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return 0
 	case err != nil:
-		_, _ = fmt.Fprintf(stderr, "recycle: %v; see -help\n", err)
-		return 2
+		return cli.UsageStatus("recycle", err, stderr)
 	case !o.pod && !program.IsInside():
 		return program.Rerun(ctx, args, stdout, stderr)
 	case !o.pod:
@@ -46,11 +36,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		err = runWithOutput(ctx, o, stdout)
 	}
-	if err != nil {
-		_, _ = fmt.Fprintln(stderr, "recycle:", err)
-		return 1
-	}
-	return 0
+	return cli.ExitStatus("recycle", err, stderr)
 }
 
 // runWithOutput ends early with the error when its output cannot be written.

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/cli"
 	"github.com/volumekit/volumekit/internal/namespace"
 	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount/mounttest"
@@ -21,7 +22,7 @@ const mainVar = "RECYCLE_TEST_MAIN"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(mainVar) != "" {
-		os.Exit(start())
+		os.Exit(cli.Start(run))
 	}
 	os.Exit(m.Run())
 }

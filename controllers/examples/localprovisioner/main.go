@@ -12,29 +12,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-func main() { os.Exit(start()) }
-
-func start() int {
-	ctx, stop := cli.Context()
-	defer stop()
-	return run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-}
+func main() { os.Exit(cli.Start(run)) }
 
 // run is the program. It returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	o, err := parseOptions(args, stdout)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return 0
-	case err != nil:
-		_, _ = fmt.Fprintf(stderr, "localprovisioner: %s; see -help\n", cli.OneLine(err.Error()))
-		return 2
+	if err != nil {
+		return cli.UsageStatus("localprovisioner", err, stderr)
 	}
-	if err := work(ctx, o, stderr); err != nil {
-		_, _ = fmt.Fprintln(stderr, "localprovisioner:", cli.OneLine(err.Error()))
-		return 1
-	}
-	return 0
+	return cli.ExitStatus("localprovisioner", work(ctx, o, stderr), stderr)
 }
 
 // options are the program's flags.

@@ -7,51 +7,47 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"time"
 
 	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/controllers/examples/internal/service"
 	"github.com/volumekit/volumekit/controllers/kubeclient"
 	"github.com/volumekit/volumekit/controllers/metrics"
 	"github.com/volumekit/volumekit/controllers/provision"
+	"github.com/volumekit/volumekit/internal/cli"
 	"github.com/volumekit/volumekit/local"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 )
 
 // work runs the provisioner on an API server until ctx ends.
 func work(ctx context.Context, o options, log io.Writer) error {
-	config, err := clientConfig(o.kubeconfig)
-	if err != nil {
-		return fmt.Errorf("-kubeconfig: %w", err)
-	}
-	config = rest.CopyConfig(config)
-	config.QPS = -1 // the API server limits its clients by itself
-	clientset, err := kubernetes.NewForConfig(config)
+	config, err := service.ClientConfig(o.kubeconfig)
 	if err != nil {
 		return fmt.Errorf("-kubeconfig: %w", err)
 	}
 	recording, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	recorder := kubeclient.NewRecorder(recording, clientset, v1.EventSource{Component: o.name, Host: o.node})
-	p := &program{
-		options: o, cluster: kubeclient.New(clientset), events: kubeclient.Events(recorder), mounter: mount.New(mount.Config{}),
-		logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelInfo})),
+	p, err := connect(recording, config, o)
+	if err != nil {
+		return fmt.Errorf("-kubeconfig: %w", err)
 	}
+	p.mounter = mount.New(mount.Config{})
+	p.logger = slog.New(slog.NewTextHandler(log, nil))
 	return p.run(ctx)
 }
 
-// clientConfig returns the configuration of clients by a file, or by the service account of the pod.
-func clientConfig(file string) (*rest.Config, error) {
-	if file == "" {
-		return rest.InClusterConfig()
+// connect returns a program without a mounter and a logger. Events are written until ctx ends.
+func connect(ctx context.Context, config *rest.Config, o options) (*program, error) {
+	clientset, err := service.Connect(config)
+	if err != nil {
+		return nil, err
 	}
-	return clientcmd.BuildConfigFromFlags("", file)
+	recorder := kubeclient.NewRecorder(ctx, clientset, v1.EventSource{Component: o.name, Host: o.node})
+	return &program{options: o, cluster: kubeclient.New(clientset), events: kubeclient.Events(recorder)}, nil
 }
 
 // A program is the provisioner of one node.
@@ -65,29 +61,22 @@ type program struct {
 }
 
 // run provisions until ctx ends, and then returns nil.
-func (p *program) run(ctx context.Context) (err error) {
+func (p *program) run(ctx context.Context) error {
+	listener, err := service.Listen(ctx, p.listen)
+	if err != nil {
+		return fmt.Errorf("-listen: %w", err)
+	}
+	return p.runWith(ctx, listener)
+}
+
+// runWith provisions, and serves metrics and health unless the listener is nil.
+func (p *program) runWith(ctx context.Context, listener net.Listener) (err error) {
 	if p.collector, err = metrics.NewCollector(metrics.Config{}); err != nil {
 		return err
 	}
-	var listener net.Listener
-	if p.listen != "" {
-		if listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", p.listen); err != nil {
-			return fmt.Errorf("-listen: %w", err)
-		}
-	}
-	running, cancel := context.WithCancel(ctx)
-	defer cancel()
-	served := make(chan error, 1)
-	go func() {
-		defer cancel()
-		served <- p.serve(running, listener)
-	}()
-	err = p.provision(running)
-	cancel()
-	if err = errors.Join(err, <-served); ctx.Err() != nil {
-		return nil
-	}
-	return err
+	return cli.RunAll(ctx, p.provision, func(ctx context.Context) error {
+		return service.Serve(ctx, listener, p.collector, p.health)
+	})
 }
 
 // provision waits for the Node and runs the controller until ctx ends.
@@ -135,30 +124,18 @@ func (p *program) controller(ctx context.Context, node *v1.Node) (*provision.Con
 	})
 }
 
-// Pauses between attempts to read the Node, and the time limit of a call.
-const (
-	firstPause = time.Second
-	mostPause  = 30 * time.Second
-	callTime   = 30 * time.Second
-)
-
 // waitForNode returns the Node once it has a hostname. It repeats failed reads until ctx ends.
 func (p *program) waitForNode(ctx context.Context) (*v1.Node, error) {
-	for pause := firstPause; ; pause = min(2*pause, mostPause) {
-		call, cancel := context.WithTimeout(ctx, callTime)
-		node, err := p.cluster.Nodes().Get(call, p.node, metav1.GetOptions{})
-		cancel()
-		if err == nil && node.Labels[v1.LabelHostname] == "" {
-			err = errors.New("the label " + v1.LabelHostname + " is missing")
-		}
-		if err == nil {
-			return node, nil
-		}
+	return service.Retry(ctx, p.readNode, func(err error) bool {
 		p.logger.Warn("waiting for the node", "node", p.node, "error", err)
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-time.After(pause):
-		}
+		return true
+	})
+}
+
+func (p *program) readNode(ctx context.Context) (*v1.Node, error) {
+	node, err := p.cluster.Nodes().Get(ctx, p.node, metav1.GetOptions{})
+	if err == nil && node.Labels[v1.LabelHostname] == "" {
+		err = errors.New("the label " + v1.LabelHostname + " is missing")
 	}
+	return node, err
 }

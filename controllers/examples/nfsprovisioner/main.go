@@ -14,29 +14,15 @@ import (
 	"github.com/volumekit/volumekit/internal/cli"
 )
 
-func main() { os.Exit(start()) }
-
-func start() int {
-	ctx, stop := cli.Context()
-	defer stop()
-	return run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
-}
+func main() { os.Exit(cli.Start(run)) }
 
 // run is the program. It returns the exit status.
-func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
-	o, err := parseOptions(args, getenv, stdout)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return 0
-	case err != nil:
-		_, _ = fmt.Fprintf(stderr, "nfsprovisioner: %s; see -help\n", cli.OneLine(err.Error()))
-		return 2
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	o, err := parseOptions(args, os.Getenv, stdout)
+	if err != nil {
+		return cli.UsageStatus("nfsprovisioner", err, stderr)
 	}
-	if err := work(ctx, o, stderr); err != nil {
-		_, _ = fmt.Fprintln(stderr, "nfsprovisioner:", cli.OneLine(err.Error()))
-		return 1
-	}
-	return 0
+	return cli.ExitStatus("nfsprovisioner", work(ctx, o, stderr), stderr)
 }
 
 // options are the program's flags.

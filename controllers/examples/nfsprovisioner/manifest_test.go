@@ -7,34 +7,18 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/controllers/examples/internal/clustertest"
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
-	"k8s.io/client-go/kubernetes/scheme"
 )
-
-// objectsOf returns the objects of a manifest. An unknown field is an error.
-func objectsOf(t *testing.T, file string) (objects []runtime.Object) {
-	t.Helper()
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
-	strict := serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
-	for document := range strings.SplitSeq(string(text), "\n---\n") {
-		object, _, err := strict.Decode([]byte(document), nil, nil)
-		require.NoError(t, err)
-		objects = append(objects, object)
-	}
-	return objects
-}
 
 // TestRights: the ClusterRole has the rights that package provision documents for a provisioner
 // whose volumes are not attached, with those to write events, and no others.
 func TestRights(t *testing.T) {
 	var found []string
-	for _, object := range objectsOf(t, "rbac.yaml") {
+	for _, object := range clustertest.Objects(t, "rbac.yaml") {
 		switch o := object.(type) {
 		case *rbacv1.ClusterRole:
 			found = append(found, rightsOf(o.Rules)...)
@@ -67,15 +51,10 @@ func rightsOf(rules []rbacv1.PolicyRule) (rights []string) {
 // TestDeployment: the manifests name one service account, and the program accepts their environment,
 // arguments and class.
 func TestDeployment(t *testing.T) {
-	deployment := objectsOf(t, "deployment.yaml")[0].(*appsv1.Deployment)
+	deployment := clustertest.Object[*appsv1.Deployment](t, "deployment.yaml")
 	pod := deployment.Spec.Template.Spec
-	var accounts []string
-	for _, object := range objectsOf(t, "rbac.yaml") {
-		if account, ok := object.(*v1.ServiceAccount); ok {
-			accounts = append(accounts, account.Namespace+"/"+account.Name)
-		}
-	}
-	require.Equal(t, []string{deployment.Namespace + "/" + pod.ServiceAccountName}, accounts)
+	account := clustertest.Object[*v1.ServiceAccount](t, "rbac.yaml")
+	require.Equal(t, deployment.Namespace+"/"+pod.ServiceAccountName, account.Namespace+"/"+account.Name)
 	env := map[string]string{"POD_NAMESPACE": deployment.Namespace}
 	for _, variable := range pod.Containers[0].Env {
 		env[variable.Name] = variable.Value
@@ -86,9 +65,9 @@ func TestDeployment(t *testing.T) {
 	require.Equal(t, &v1.NFSVolumeSource{Server: o.server, Path: o.path}, pod.Volumes[0].NFS)
 	require.Equal(t, usualDir, pod.Containers[0].VolumeMounts[0].MountPath)
 
-	class := objectsOf(t, "class.yaml")[0].(*storagev1.StorageClass)
+	class := clustertest.Object[*storagev1.StorageClass](t, "class.yaml")
 	require.Equal(t, o.provisioner, class.Provisioner)
 	r := newRig(t)
-	r.start(func(*options) {})
-	r.volume(r.claim("data", class.Parameters))
+	r.start()
+	r.WaitUntilBound(r.claim("data", class.Parameters))
 }

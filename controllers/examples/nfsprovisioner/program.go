@@ -10,9 +10,11 @@ import (
 	"os"
 
 	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/controllers/examples/internal/service"
 	"github.com/volumekit/volumekit/controllers/kubeclient"
 	"github.com/volumekit/volumekit/controllers/metrics"
 	"github.com/volumekit/volumekit/controllers/provision"
+	"github.com/volumekit/volumekit/internal/cli"
 	"github.com/volumekit/volumekit/internal/rootlock"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/nfs"
@@ -20,10 +22,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 )
 
 // usualDir is the mount point of the export in manifests of nfs-subdir-external-provisioner.
@@ -40,36 +40,33 @@ type parts struct {
 
 // work runs a program on an API server until ctx ends.
 func work(ctx context.Context, o options, log io.Writer) error {
-	config, err := clientConfig(o.kubeconfig)
-	if err != nil {
-		return fmt.Errorf("-kubeconfig: %w", err)
-	}
-	config = rest.CopyConfig(config)
-	config.QPS = -1 // the API server limits its clients by itself
-	clientset, err := kubernetes.NewForConfig(config)
+	config, err := service.ClientConfig(o.kubeconfig)
 	if err != nil {
 		return fmt.Errorf("-kubeconfig: %w", err)
 	}
 	recording, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	recorder := kubeclient.NewRecorder(recording, clientset, v1.EventSource{Component: o.provisioner})
+	c, err := connect(recording, config, o.provisioner)
+	if err != nil {
+		return fmt.Errorf("-kubeconfig: %w", err)
+	}
 	mounter := mount.New(mount.Config{})
-	p, err := newProgram(ctx, o, parts{
-		cluster: kubeclient.New(clientset), leases: clientset.CoordinationV1(),
-		announce: kubeclient.Events(recorder), mounter: mounter, usualDir: usualDir,
-	}, log)
+	c.mounter, c.usualDir = mounter, usualDir
+	p, err := newProgram(ctx, o, c, log)
 	if err != nil {
 		return errors.Join(err, mounter.Close())
 	}
-	return errors.Join(p.run(ctx), p.lock.Close(), mounter.Close())
+	return errors.Join(p.runLocked(ctx), mounter.Close())
 }
 
-// clientConfig returns the configuration of clients by a file, or by the service account of the pod.
-func clientConfig(file string) (*rest.Config, error) {
-	if file == "" {
-		return rest.InClusterConfig()
+// connect returns the connections to the API server. Events are written until ctx ends.
+func connect(ctx context.Context, config *rest.Config, provisioner string) (p parts, err error) {
+	clientset, err := service.Connect(config)
+	if err != nil {
+		return p, err
 	}
-	return clientcmd.BuildConfigFromFlags("", file)
+	recorder := kubeclient.NewRecorder(ctx, clientset, v1.EventSource{Component: provisioner})
+	return parts{cluster: kubeclient.New(clientset), leases: clientset.CoordinationV1(), announce: kubeclient.Events(recorder)}, nil
 }
 
 // A program provisions volumes.
@@ -159,38 +156,29 @@ func isNFS(ctx context.Context, mounter mount.Interface, dir string) (bool, erro
 	return ok && (at.FSType == "nfs" || at.FSType == "nfs4"), nil
 }
 
-// run provisions until ctx ends, and then returns nil.
-func (p *program) run(ctx context.Context) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	served := make(chan error, 1)
-	listener, err := p.listenAt(ctx)
-	switch {
-	case err != nil:
-		return fmt.Errorf("-listen: %w", err)
-	case listener == nil:
-		served <- nil
-	default:
-		go func() {
-			err := p.serve(ctx, listener)
-			cancel(err)
-			served <- err
-		}()
-	}
-	if p.leadership == nil {
-		err = p.provision(ctx)
-	} else {
-		err = p.leadership.lead(ctx, p.provision)
-	}
-	cancel(nil)
-	return errors.Join(err, <-served)
+// runLocked runs the program and unlocks the root.
+func (p *program) runLocked(ctx context.Context) error {
+	return errors.Join(p.run(ctx), p.lock.Close())
 }
 
-func (p *program) listenAt(ctx context.Context) (net.Listener, error) {
-	if p.listen == "" {
-		return nil, nil
+// run provisions until ctx ends, and then returns nil.
+func (p *program) run(ctx context.Context) error {
+	listener, err := service.Listen(ctx, p.listen)
+	if err != nil {
+		return fmt.Errorf("-listen: %w", err)
 	}
-	return (&net.ListenConfig{}).Listen(ctx, "tcp", p.listen)
+	return p.runWith(ctx, listener)
+}
+
+// runWith provisions, and serves metrics and health unless the listener is nil.
+func (p *program) runWith(ctx context.Context, listener net.Listener) error {
+	work := p.provision
+	if p.leadership != nil {
+		work = func(ctx context.Context) error { return p.leadership.lead(ctx, p.provision) }
+	}
+	return cli.RunAll(ctx, work, func(ctx context.Context) error {
+		return service.Serve(ctx, listener, p.collector, p.health)
+	})
 }
 
 // provision runs a controller until ctx ends, and then returns nil.
@@ -203,8 +191,5 @@ func (p *program) provision(ctx context.Context) error {
 		return err
 	}
 	p.logger.Info("provisioning", "provisioner", p.options.provisioner, "server", p.server, "path", p.path, "dir", p.dir)
-	if err := controller.Run(ctx); err != nil && ctx.Err() == nil {
-		return err
-	}
-	return nil
+	return controller.Run(ctx)
 }

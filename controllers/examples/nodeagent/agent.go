@@ -6,21 +6,18 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
-	"net/http"
 	"os"
 	"runtime/debug"
-	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/volumekit/volumekit/content"
 	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/controllers/examples/internal/service"
 	"github.com/volumekit/volumekit/controllers/kubeclient"
 	"github.com/volumekit/volumekit/controllers/metrics"
 	"github.com/volumekit/volumekit/controllers/node"
 	"github.com/volumekit/volumekit/emptydir"
 	"github.com/volumekit/volumekit/hostpath"
+	"github.com/volumekit/volumekit/internal/cli"
 	"github.com/volumekit/volumekit/internal/rootlock"
 	"github.com/volumekit/volumekit/internal/screen"
 	"github.com/volumekit/volumekit/local"
@@ -31,14 +28,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 )
 
 // work runs an agent on an API server until ctx ends.
 func work(ctx context.Context, o options, stdout io.Writer) error {
-	config, err := clientConfig(o.kubeconfig)
+	config, err := service.ClientConfig(o.kubeconfig)
 	if err != nil {
 		return fmt.Errorf("-kubeconfig: %w", err)
 	}
@@ -59,15 +54,6 @@ func work(ctx context.Context, o options, stdout io.Writer) error {
 	return errors.Join(a.run(ctx), a.lock.Close())
 }
 
-// clientConfig returns the configuration of clients by a file, or by the service account of the
-// agent's pod.
-func clientConfig(file string) (*rest.Config, error) {
-	if file == "" {
-		return rest.InClusterConfig()
-	}
-	return clientcmd.BuildConfigFromFlags("", file)
-}
-
 // parts are an agent's connections to the API server and to the kernel.
 type parts struct {
 	cluster  api.Cluster
@@ -79,11 +65,7 @@ type parts struct {
 
 // connect returns the connections to the API server. Events are written until ctx ends.
 func connect(ctx context.Context, config *rest.Config, nodeName string) (p parts, err error) {
-	config = rest.CopyConfig(config)
-	// By default clients send 5 calls a second: a pod with 5 volumes needs more. The API server
-	// limits its clients by itself.
-	config.QPS = -1
-	clientset, err := kubernetes.NewForConfig(config)
+	clientset, err := service.Connect(config)
 	if err != nil {
 		return p, err
 	}
@@ -195,70 +177,22 @@ func (a *agent) event(e manager.Event) {
 // run keeps the volumes until ctx ends, and then returns nil. The volumes stay.
 func (a *agent) run(ctx context.Context) error {
 	debug.SetGCPercent(25) // a node's memory is for its pods
-	listener, err := a.listen(ctx)
+	listener, err := service.Listen(ctx, a.metrics)
 	if err != nil {
 		return fmt.Errorf("-metrics: %w", err)
 	}
-	tasks := []func(context.Context) error{a.source.Run, a.claims.Run, a.manager.Run}
-	if listener != nil {
-		tasks = append(tasks, func(ctx context.Context) error { return serveMetrics(ctx, listener, a.collector) })
-	}
+	tasks := []func(context.Context) error{a.source.Run, a.claims.Run, a.manager.Run,
+		func(ctx context.Context) error { return service.Serve(ctx, listener, a.collector, nil) }}
 	if a.heartbeat != nil {
 		tasks = append(tasks, a.heartbeat.run)
 	}
 	defer a.source.SubscribeContent(a.manager.MarkRemountRequired)()
-	return runAll(ctx, tasks, func(ctx context.Context) {
+	tasks = append(tasks, func(ctx context.Context) error {
 		a.screen.Begin(fmt.Sprintf("Keeping the volumes of the pods of node %s, below %s. Process %d.", a.node, a.root, os.Getpid()))
-		_ = a.screen.Follow(ctx, a.manager, a.source, func() bool {
+		return a.screen.Follow(ctx, a.manager, a.source, func() bool {
 			debug.FreeOSMemory() // there may be nothing to do for days
 			return false
 		})
 	})
-}
-
-// runAll runs the tasks, and show, until ctx ends or a task fails. It returns the errors of the
-// tasks after all have ended.
-func runAll(ctx context.Context, tasks []func(context.Context) error, show func(context.Context)) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	ended := make(chan error, len(tasks))
-	for _, task := range tasks {
-		go func() {
-			defer cancel()
-			ended <- task(ctx)
-		}()
-	}
-	show(ctx)
-	var all error
-	for range tasks {
-		if err := <-ended; !errors.Is(err, context.Canceled) {
-			all = errors.Join(all, err)
-		}
-	}
-	return all
-}
-
-// listen opens the address of -metrics; nil: there is none.
-func (a *agent) listen(ctx context.Context) (net.Listener, error) {
-	if a.metrics == "" {
-		return nil, nil
-	}
-	return (&net.ListenConfig{}).Listen(ctx, "tcp", a.metrics)
-}
-
-// serveMetrics serves the collector's metrics until ctx ends.
-func serveMetrics(ctx context.Context, listener net.Listener, collector prometheus.Collector) error {
-	registry := prometheus.NewRegistry()
-	if err := registry.Register(collector); err != nil {
-		return errors.Join(err, listener.Close())
-	}
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
-	defer stop()
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return ctx.Err()
+	return cli.RunAll(ctx, tasks...)
 }

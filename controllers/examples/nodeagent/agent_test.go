@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
-	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -15,9 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/controllers/apitest"
-	"github.com/volumekit/volumekit/controllers/metrics"
 	"github.com/volumekit/volumekit/internal/screen"
-	"github.com/volumekit/volumekit/manager"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -186,22 +182,4 @@ func verbsOf(actions []ktesting.Action) (verbs []string) {
 		verbs = append(verbs, action.GetVerb())
 	}
 	return verbs
-}
-
-func TestMetrics(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	collector, err := metrics.NewCollector(metrics.Config{})
-	require.NoError(t, err)
-	collector.Add("volumekit_test_total", 1, manager.Label{Name: "a", Value: "b"})
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- serveMetrics(ctx, listener, collector) }()
-	response, err := http.Get("http://" + listener.Addr().String() + "/metrics")
-	require.NoError(t, err)
-	text, err := io.ReadAll(response.Body)
-	require.NoError(t, errors.Join(err, response.Body.Close()))
-	require.Contains(t, string(text), `volumekit_test_total{a="b"} 1`)
-	cancel()
-	require.ErrorIs(t, <-ended, context.Canceled)
 }

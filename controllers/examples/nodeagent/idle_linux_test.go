@@ -131,11 +131,11 @@ func TestNodeIsDeleted(t *testing.T) {
 func TestKubeIdle(t *testing.T) {
 	c := newCluster(t)
 	c.createPods()
-	require.NoError(t, c.admin.CoreV1().Pods(v1.NamespaceDefault).Delete(t.Context(), "broken", *metav1.NewDeleteOptions(0)))
+	require.NoError(t, c.Admin.CoreV1().Pods(v1.NamespaceDefault).Delete(t.Context(), "broken", *metav1.NewDeleteOptions(0)))
 	var since time.Time
 	const idle, quiet = 5 * time.Second, 2 * time.Second
 	err := c.runAgent(mounttest.NewFake(mount.Config{}), t.TempDir(), func(*agent) []string {
-		calls := c.recorder.Take()
+		calls := c.Calls.Take()
 		for _, call := range calls {
 			if call.Resource == "leases" || call.Verb == "watch" && !since.IsZero() {
 				continue

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/controllers/examples/internal/service"
 	"github.com/volumekit/volumekit/internal/cli"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
@@ -17,34 +18,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Pauses between attempts to read the Node, and the time limit of a call.
-const (
-	firstPause = time.Second
-	mostPause  = 30 * time.Second
-	callTime   = 30 * time.Second
-)
-
 // waitForNode returns the result of join. During an outage of the API server it waits without a time
 // limit, and returns the cause of ctx if ctx ends first.
 func (a *agent) waitForNode(ctx context.Context) (*v1.Node, error) {
-	for pause := firstPause; ; pause = min(2*pause, mostPause) {
-		this, err := a.join(ctx)
-		switch {
-		case err == nil:
-			return this, nil
-		case ctx.Err() != nil:
-			return nil, context.Cause(ctx)
-		case !isOutage(err):
-			return nil, err
+	return service.Retry(ctx, a.join, func(err error) bool {
+		if !isOutage(err) {
+			return false
 		}
 		// The screen shows nothing before the agent runs.
 		_, _ = fmt.Fprintf(a.out, "%s Waiting for the API server: %s\n", time.Now().Format(time.TimeOnly), cli.OneLine(err.Error()))
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-time.After(pause):
-		}
-	}
+		return true
+	})
 }
 
 // isOutage reports whether a later call can succeed without a change by the user: after a failed
@@ -61,8 +45,6 @@ func isOutage(err error) bool {
 // join returns the Node object of this node, and creates it first if -register permits. Its labels
 // decide which volumes fit the node.
 func (a *agent) join(ctx context.Context) (*v1.Node, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTime)
-	defer cancel()
 	nodes := a.cluster.Nodes()
 	this, err := nodes.Get(ctx, a.node, metav1.GetOptions{})
 	if !a.register {

@@ -13,23 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-func main() { os.Exit(start()) }
-
-func start() int {
-	ctx, stop := cli.Context()
-	defer stop()
-	return run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-}
+func main() { os.Exit(cli.Start(run)) }
 
 // run is the program. It returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	o, err := parseOptions(args, stdout)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return 0
-	case err != nil:
-		_, _ = fmt.Fprintf(stderr, "nodeagent: %s; see -help\n", cli.OneLine(err.Error()))
-		return 2
+	if err != nil {
+		return cli.UsageStatus("nodeagent", err, stderr)
 	}
 	ctx, out := cli.NewOutput(ctx, stdout)
 	defer out.Close()
@@ -37,11 +27,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if failed := out.Err(); failed != nil && !errors.Is(err, failed) {
 		err = errors.Join(err, failed)
 	}
-	if err != nil {
-		_, _ = fmt.Fprintln(stderr, "nodeagent:", cli.OneLine(err.Error()))
-		return 1
-	}
-	return 0
+	return cli.ExitStatus("nodeagent", err, stderr)
 }
 
 // options are the program's flags.

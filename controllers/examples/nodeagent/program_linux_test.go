@@ -13,8 +13,6 @@ import (
 	"github.com/volumekit/volumekit/mount/mounttest"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
 // TestKubeAgent runs the program on a real API server, with real mounts: it sets up the volumes of
@@ -27,7 +25,7 @@ func TestKubeAgent(t *testing.T) {
 	c := newCluster(t)
 	c.createPods()
 	root := filepath.Join(c.disks, "root")
-	args := []string{"-kubeconfig", c.kubeconfig(), "-node", nodeName, "-root", root, "-disks", c.disks, "-register"}
+	args := []string{"-kubeconfig", c.Kubeconfig(), "-node", nodeName, "-root", root, "-disks", c.disks, "-register"}
 	start := func() (out *output, stop func() int) {
 		ctx, cancel := context.WithCancel(t.Context())
 		out = &output{}
@@ -47,13 +45,13 @@ func TestKubeAgent(t *testing.T) {
 	out, stop := start()
 	says(out, `FailedMount default/broken: .*"default/missing" not found`)
 	require.Eventually(t, func() bool {
-		events, err := c.admin.CoreV1().Events(v1.NamespaceDefault).List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=broken"})
+		events, err := c.Admin.CoreV1().Events(v1.NamespaceDefault).List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=broken"})
 		return err == nil && len(events.Items) == 1 && events.Items[0].Reason == "FailedMount" && events.Items[0].Source.Host == nodeName
 	}, time.Minute, 10*time.Millisecond)
-	require.NoError(t, c.create(&v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: v1.NamespaceDefault, Name: "missing"}}))
+	require.NoError(t, c.Create(&v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: v1.NamespaceDefault, Name: "missing"}}))
 	says(out, "All is as desired: 6 volumes of 2 pods are up.")
 
-	web, err := c.admin.CoreV1().Pods(v1.NamespaceDefault).Get(t.Context(), "web", metav1.GetOptions{})
+	web, err := c.Admin.CoreV1().Pods(v1.NamespaceDefault).Get(t.Context(), "web", metav1.GetOptions{})
 	require.NoError(t, err)
 	volumes := filepath.Join(root, "pods", string(web.UID), "volumes")
 	isMounted, err := mount.New(mount.Config{}).IsMountPoint(t.Context(), filepath.Join(volumes, "kubernetes.io~local-volume", "web"))
@@ -63,10 +61,10 @@ func TestKubeAgent(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, token)
 	color := filepath.Join(volumes, "kubernetes.io~configmap", "v1", "color")
-	settings, err := c.admin.CoreV1().ConfigMaps(v1.NamespaceDefault).Get(t.Context(), "web", metav1.GetOptions{})
+	settings, err := c.Admin.CoreV1().ConfigMaps(v1.NamespaceDefault).Get(t.Context(), "web", metav1.GetOptions{})
 	require.NoError(t, err)
 	settings.Data["color"] = "green"
-	_, err = c.admin.CoreV1().ConfigMaps(v1.NamespaceDefault).Update(t.Context(), settings, metav1.UpdateOptions{})
+	_, err = c.Admin.CoreV1().ConfigMaps(v1.NamespaceDefault).Update(t.Context(), settings, metav1.UpdateOptions{})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
 		text, err := os.ReadFile(color)
@@ -75,22 +73,9 @@ func TestKubeAgent(t *testing.T) {
 	require.Zero(t, stop(), out.String())
 	require.FileExists(t, color)
 
-	require.NoError(t, c.admin.CoreV1().Pods(v1.NamespaceDefault).Delete(t.Context(), "web", *metav1.NewDeleteOptions(0)))
+	require.NoError(t, c.Admin.CoreV1().Pods(v1.NamespaceDefault).Delete(t.Context(), "web", *metav1.NewDeleteOptions(0)))
 	out, stop = start()
 	says(out, "All is as desired: 1 volume of 1 pod is up.")
 	require.NoDirExists(t, filepath.Join(root, "pods", string(web.UID)))
 	require.Zero(t, stop(), out.String())
-}
-
-// kubeconfig writes a file with the credentials of the agent, and returns its path.
-func (c *cluster) kubeconfig() string {
-	c.Helper()
-	config := clientcmdapi.NewConfig()
-	config.Clusters["test"] = &clientcmdapi.Cluster{Server: c.server.URL, CertificateAuthorityData: c.server.CA}
-	config.AuthInfos["agent"] = &clientcmdapi.AuthInfo{Token: c.account.BearerToken}
-	config.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", AuthInfo: "agent"}
-	config.CurrentContext = "test"
-	file := filepath.Join(c.TempDir(), "kubeconfig")
-	require.NoError(c, clientcmd.WriteToFile(*config, file))
-	return file
 }

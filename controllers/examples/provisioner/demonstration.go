@@ -8,12 +8,15 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/controllers/apitest"
+	"github.com/volumekit/volumekit/controllers/examples/internal/minicluster"
+	"github.com/volumekit/volumekit/internal/cli"
+	"github.com/volumekit/volumekit/local"
 	"github.com/volumekit/volumekit/manager"
+	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -41,53 +44,35 @@ type demonstration struct {
 
 // demonstrate runs all parts of the cluster in a directory, and takes the steps of the user.
 func demonstrate(ctx context.Context, out io.Writer, k kernel, dir string) error {
-	c := nodeConfig{name: nodeName, mounter: k, root: filepath.Join(dir, "node"), disks: filepath.Join(dir, "disks")}
-	if err := errors.Join(os.Mkdir(c.root, 0o755), os.Mkdir(c.disks, 0o755)); err != nil {
+	root, disks := filepath.Join(dir, "node"), filepath.Join(dir, "disks")
+	if err := errors.Join(os.Mkdir(root, 0o755), os.Mkdir(disks, 0o755)); err != nil {
 		return err
 	}
 	server := apitest.NewServer(apitest.Config{})
-	c.cluster = server.Connect("node")
-	volumes, parts, err := newNode(ctx, c)
+	node, err := minicluster.NewNode(ctx, minicluster.NodeConfig{
+		Cluster: server.Connect("node"), Name: nodeName, Mounter: k, Root: root,
+		Plugins: []volume.VolumePlugin{local.New(local.Config{Mounter: k, Roots: []string{disks}})},
+	})
 	if err != nil {
 		return err
 	}
-	d := &demonstration{cluster: server.Direct(), kernel: k, volumes: volumes, dir: dir, out: out}
-	parts = append(parts,
-		func(ctx context.Context) error { return runBinder(ctx, server.Connect("binder")) },
-		func(ctx context.Context) error {
-			return directories{c.disks, nodeName}.run(ctx, server.Connect("provisioner"), d.printEvent)
-		})
+	d := &demonstration{cluster: server.Direct(), kernel: k, volumes: node.Volumes, dir: dir, out: out}
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	working, stop := context.WithCancel(context.WithoutCancel(ctx)) // the parts outlive ctx, to clean up
 	ended := make(chan error, 1)
 	go func() {
-		ended <- runAll(working, parts...)
+		ended <- cli.RunAll(working, node.Run,
+			func(ctx context.Context) error { return minicluster.RunBinder(ctx, server.Connect("binder")) },
+			func(ctx context.Context) error {
+				return directories{disks, nodeName}.run(ctx, server.Connect("provisioner"), d.printEvent)
+			})
 		cancel()
 	}()
 	err = errors.Join(d.run(ctx), d.cleanUp(working))
 	stop()
 	return errors.Join(<-ended, err)
-}
-
-// runAll runs functions until ctx ends or one of them fails, and returns the failure.
-func runAll(ctx context.Context, parts ...func(context.Context) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var running sync.WaitGroup
-	failures := make(chan error, len(parts))
-	for _, part := range parts {
-		running.Go(func() {
-			if err := part(ctx); err != nil && ctx.Err() == nil {
-				failures <- err
-				cancel()
-			}
-		})
-	}
-	running.Wait()
-	close(failures)
-	return <-failures
 }
 
 // run takes the steps of the user.
@@ -133,15 +118,7 @@ func (d *demonstration) createClaim(ctx context.Context) (*v1.PersistentVolumeCl
 
 // usePod runs a pod on the node that writes a file to the volume of a claim.
 func (d *demonstration) usePod(ctx context.Context, claim *v1.PersistentVolumeClaim) error {
-	source := v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name}}
-	pod, err := d.cluster.Pods(claim.Namespace).Create(ctx, &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: podName},
-		Spec: v1.PodSpec{
-			NodeName:   nodeName,
-			Containers: []v1.Container{{Name: "web", Image: "web", VolumeMounts: []v1.VolumeMount{{Name: "data", MountPath: "/data"}}}},
-			Volumes:    []v1.Volume{{Name: "data", VolumeSource: source}},
-		},
-	}, metav1.CreateOptions{})
+	pod, err := d.cluster.Pods(claim.Namespace).Create(ctx, minicluster.NewPod(podName, nodeName, claim), metav1.CreateOptions{})
 	if err != nil {
 		return err
 	}

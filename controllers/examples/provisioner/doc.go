@@ -3,12 +3,11 @@
 //
 //	go run ./controllers/examples/provisioner
 //
-// The API server is in memory (package apitest). The parts of the cluster are in one file each:
+// The API server is in memory (package apitest). The binder and the node are parts of package
+// minicluster, which other examples share. In this package are:
 //
 //   - directories.go: the provisioner, as in a real cluster, where a program passes
 //     kubeclient.New(clientset) to provision.New.
-//   - binder.go: the work of the cluster's binder and of its protection controllers.
-//   - node.go: the manager of a node's volumes, with a source of package node.
 //   - demonstration.go: the steps of the user.
 //
 // The program mounts in a user and mount namespace of its own; no root is needed. Where the kernel

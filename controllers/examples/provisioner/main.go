@@ -17,24 +17,14 @@ import (
 
 const program namespace.Program = "provisioner"
 
-func main() { os.Exit(start()) }
-
-func start() int {
-	ctx, stop := cli.Context()
-	defer stop()
-	return run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-}
+func main() { os.Exit(cli.Start(run)) }
 
 // run is the program. It returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet(string(program), flag.ContinueOnError)
 	err := cli.Parse(flags, args, stdout, "provisioner turns a claim into a mounted directory, and removes the directory with the claim.")
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return 0
-	case err != nil:
-		_, _ = fmt.Fprintf(stderr, "%s: %s; see -help\n", program, cli.OneLine(err.Error()))
-		return 2
+	if err != nil {
+		return cli.UsageStatus(string(program), err, stderr)
 	}
 	if !program.IsInside() {
 		cmd := mounttest.Command("/proc/self/exe", args...)
@@ -48,11 +38,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	ctx, out := cli.NewOutput(ctx, stdout)
 	defer out.Close()
-	if err = work(ctx, out, err); err != nil {
-		_, _ = fmt.Fprintf(stderr, "%s: %s\n", program, cli.OneLine(err.Error()))
-		return 1
-	}
-	return 0
+	return cli.ExitStatus(string(program), work(ctx, out, err), stderr)
 }
 
 // work runs the demonstration on the kernel, or with a fault that wraps namespace.ErrNone on one in

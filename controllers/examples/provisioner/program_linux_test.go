@@ -21,7 +21,7 @@ const mainVar = "PROVISIONER_TEST_MAIN"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(mainVar) != "" {
-		os.Exit(start())
+		os.Exit(cli.Start(run))
 	}
 	os.Exit(m.Run())
 }

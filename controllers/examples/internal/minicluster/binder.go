@@ -1,4 +1,4 @@
-package main
+package minicluster
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/controllers/provision"
+	"github.com/volumekit/volumekit/internal/cli"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,15 +18,14 @@ const (
 	volumeProtection = "kubernetes.io/pv-protection"
 )
 
-// A binder does the work of the cluster's binder and of its protection controllers, for provisioned
-// volumes alone.
+// A binder does the work for a cluster whose volumes are all provisioned.
 type binder struct {
 	cluster api.Cluster
 	changed chan struct{} // holds a value after a change
 }
 
-// runBinder binds claims until ctx ends; then it returns nil.
-func runBinder(ctx context.Context, cluster api.Cluster) error {
+// RunBinder binds claims until ctx ends; then it returns nil.
+func RunBinder(ctx context.Context, cluster api.Cluster) error {
 	b := &binder{cluster, make(chan struct{}, 1)}
 	claims := api.NewCache(cluster.PersistentVolumeClaims(""), api.CacheConfig{})
 	volumes := api.NewCache(cluster.PersistentVolumes(), api.CacheConfig{})
@@ -45,7 +45,7 @@ func runBinder(ctx context.Context, cluster api.Cluster) error {
 		return err
 	}
 	defer stopPods()
-	return runAll(ctx, claims.Run, volumes.Run, pods.Run, b.run)
+	return cli.RunAll(ctx, claims.Run, volumes.Run, pods.Run, b.run)
 }
 
 func (b *binder) wake() {
