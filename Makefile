@@ -125,7 +125,7 @@ test-kernels: guests
 test-nfs: export VOLUMEKIT_COUNT_FILE = $(CURDIR)/bin/nfs.count
 test-nfs: guests
 	@rm -f bin/nfs.count
-	@packages=$$($(call TESTSOF,kerneltest\/nfsserver[] ])) && \
+	@packages=$$($(call TESTSOF,kerneltest\/nfsserver[] ],$(ALL))) && \
 		$(call ON_KERNELS,-run '^TestNFS')
 	@awk '$$1 == "nfs" {mounts += $$2; dead += $$3} END { \
 		printf "real NFS: %d mounts, %d dead servers survived\n", mounts, dead; exit !(mounts && dead)}' bin/nfs.count
