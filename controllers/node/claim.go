@@ -26,7 +26,12 @@ func (s *Source) GetPersistentVolumeClaim(ctx context.Context, namespace, name s
 // GetPersistentVolume implements volume.ClaimReader. It returns the persistent volumes that these
 // claims name. It waits and fails as GetPersistentVolumeClaim does.
 func (s *Source) GetPersistentVolume(ctx context.Context, name string) (*v1.PersistentVolume, error) {
-	return read(ctx, s, &s.volumes, api.Key{Name: name})
+	volume, err := read(ctx, s, &s.volumes, api.Key{Name: name})
+	if err == nil {
+		// The caller may read a Secret before the change of the volume is reported.
+		s.followSecrets(name)
+	}
+	return volume, err
 }
 
 // claimChanged follows the volume of a claim, and reports the claim.
@@ -63,13 +68,14 @@ func (s *Source) setVolumeOf(claim api.Key, volume string) {
 	} else {
 		delete(s.volumeOf, claim)
 	}
-	if last != "" {
-		drop(&s.volumes, api.Key{Name: last}, claim.String())
+	if last != "" && drop(&s.volumes, api.Key{Name: last}, claim.String()) {
+		s.setSecretsOf(last, nil)
 	}
 }
 
-// volumeChanged reports a volume.
+// volumeChanged follows the Secrets of a volume, and reports the volume.
 func (s *Source) volumeChanged(volume *watchedObject[*v1.PersistentVolume], _ api.Change[*v1.PersistentVolume], _ bool) {
+	s.followSecrets(volume.key.Name)
 	s.subscribers.report(manager.Change{Volumes: []string{volume.key.Name}})
 }
 

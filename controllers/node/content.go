@@ -14,7 +14,9 @@ func (s *Source) GetConfigMap(ctx context.Context, namespace, name string) (*v1.
 	return read(ctx, s, &s.configMaps, api.Key{Namespace: namespace, Name: name})
 }
 
-// GetSecret implements content.SecretGetter, like GetConfigMap.
+// GetSecret implements content.SecretGetter, like GetConfigMap. It also returns the Secrets that the
+// driver of an inline CSI volume, or of a persistent volume that GetPersistentVolume returns, receives
+// on the node: it is a csi.SecretGetter of module csi.
 func (s *Source) GetSecret(ctx context.Context, namespace, name string) (*v1.Secret, error) {
 	return read(ctx, s, &s.secrets, api.Key{Namespace: namespace, Name: name})
 }
@@ -29,7 +31,7 @@ func contentChanged[O api.Object](s *Source) func(*watchedObject[O], api.Change[
 		s.mu.Lock()
 		pods := make([]types.UID, 0, len(object.users))
 		for user := range object.users {
-			if user != noPod {
+			if isPod(user) {
 				pods = append(pods, types.UID(user))
 			}
 		}

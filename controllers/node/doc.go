@@ -36,10 +36,11 @@
 //
 // The pods of the node, by the field selector spec.nodeName, and by name each object that the
 // volumes of these pods use: their claims, the persistent volumes that the claims name, ConfigMaps
-// and Secrets; ClusterTrustBundles by name, or by signer and labels; and the node itself as long as
-// a volume of the downward API shows a resource, or an [Attacher] of the source runs. An object of
-// several pods is watched once, as long as at least one present pod uses it. The memory of a source
-// depends on the pods of its node, not on the cluster. Without changes a source calls the API
+// and Secrets, also those of a persistent volume for its CSI driver on the node; ClusterTrustBundles
+// by name, or by signer and labels; and the node itself as long as a volume of the downward API shows
+// a resource, or an [Attacher] of the source runs. An object of several pods is watched once, as long
+// as at least one present pod uses it. The memory of a source depends on the pods of its node, not on
+// the cluster. Without changes a source calls the API
 // server only to renew its watches, and the tokens that are read.
 //
 // # Permissions
@@ -57,6 +58,10 @@
 //	volumeattachments.storage.k8s.io          list, watch   for VolumeAttachments
 //	persistentvolumeclaims                    get           for a ClaimStatus
 //	persistentvolumeclaims/status             patch         for a ClaimStatus
+//	csidrivers.storage.k8s.io                 list, watch   for CSIDrivers
+//	nodes                                     get           for a CSINode
+//	nodes/status                              patch         for a CSINode
+//	csinodes.storage.k8s.io                   get, create, update, delete for a CSINode
 //	events                                    create, patch for the recorder of kubeclient
 //
 // # Pods
@@ -162,6 +167,29 @@
 // The Attacher neither creates the Node object nor sets the annotation: the program that registers
 // the node does.
 //
+// # CSI
+//
+// Three readers and a writer serve the plugin of package csi, without a dependency on it: a Source
+// returns the Secrets of CSI volumes and the tokens of pods, [VolumeAttachments] the attachments,
+// [CSIDrivers] the CSIDriver objects; a [CSINode] writes the drivers that registration.Watcher finds to
+// the node's CSINode object, and their topology to the labels of the Node object.
+//
+//	drivers, err := node.NewCSIDrivers(node.CSIDriversConfig{Cluster: cluster})
+//	csiNode, err := node.NewCSINode(node.CSINodeConfig{Cluster: cluster, Node: "node-1"})
+//	watcher, err := registration.New(registration.Config{Dir: dir, Node: csiNode})
+//	plugin := csi.New(csi.Config{
+//		Drivers: watcher, Objects: drivers, Attachments: attachments, Secrets: source, Tokens: source,
+//	})
+//
+// As the kubelet does, a CSINode writes the entry of each driver with node ID, topology keys and
+// allocatable count, the owner reference to the Node object, and the annotation
+// csi.volume.kubernetes.io/nodeid. The differences to the kubelet:
+//
+//   - An entry that differs is removed and added: the kubelet's write of it fails.
+//   - Neither an empty CSINode object nor the annotation storage.alpha.kubernetes.io/migrated-plugins
+//     is written: no volume of an in-tree plugin is translated. An existing annotation stays.
+//   - An annotation of node IDs that is no JSON object is replaced.
+//
 // # Tokens
 //
 // A token is bound to its pod, requested by the TokenRequest API, and cached until 80 % of its life,
@@ -176,10 +204,10 @@
 // # Limits
 //
 // Not implemented: pod certificates, so that package content refuses a volume with one unless
-// content.Config has another source of them; Secrets that a PersistentVolume names (CSI). A kubelet
-// on the same node writes node.status.volumesInUse as well, with its own volumes: an Attacher and a
-// kubelet revert each other's lists, so a node has one of them. After a restore of etcd from a
-// backup the resource versions go back: restart the program.
+// content.Config has another source of them. A kubelet on the same node writes
+// node.status.volumesInUse as well, with its own volumes: an Attacher and a kubelet revert each
+// other's lists, so a node has one of them. After a restore of etcd from a backup the resource
+// versions go back: restart the program.
 // Events are written by package kubeclient: manager.Config.Events is kubeclient.ManagerEvents.
 //
 // # Glossary

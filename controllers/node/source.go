@@ -108,7 +108,8 @@ type Source struct {
 	nodes      objectSet[*v1.Node] // this node, for the downward API and for followers
 	followers  map[*nodeFollower]bool
 	bundles    map[bundleKey]*watchedBundles
-	volumeOf   map[api.Key]string // the watched volume of a watched claim
+	volumeOf   map[api.Key]string          // the watched volume of a watched claim
+	secretsOf  map[string]map[api.Key]bool // the watched Secrets of a watched volume
 }
 
 var (
@@ -124,7 +125,7 @@ func NewSource(config Config) (*Source, error) {
 	}
 	s := &Source{
 		config: config, watches: newWatchGroup(), ready: make(chan struct{}),
-		pods: map[types.UID]*podState{}, volumeOf: map[api.Key]string{}, followers: map[*nodeFollower]bool{},
+		pods: map[types.UID]*podState{}, volumeOf: map[api.Key]string{}, secretsOf: map[string]map[api.Key]bool{}, followers: map[*nodeFollower]bool{},
 	}
 	s.subscribers.poked = make(chan struct{}, 1)
 	s.tokens = tokens{
