@@ -38,7 +38,7 @@ type CSINodeConfig struct {
 // write, and holds no state: another program may write them, too. Its methods are safe for
 // concurrent use.
 //
-// Errors are transient (volume.KindOf), and the next call repeats what is missing, apart from
+// Errors are transient (volume.KindOf), and the next call completes the write, apart from
 // refusals that are the driver's fault: a label of the topology that the node has with another
 // value, and an entry that the API server finds invalid.
 type CSINode struct {

@@ -23,7 +23,7 @@ const (
 	maxNodeID     = 256
 )
 
-// A claim is what a registrar says of its driver, checked.
+// A claim is the name and the endpoint of a driver, from a valid answer of its registrar.
 type claim struct{ name, endpoint string }
 
 // checkInfo returns the claim of a registrar that serves at a socket.
@@ -82,7 +82,7 @@ func checkEndpoint(endpoint string) (reason string) {
 	return ""
 }
 
-// nodeInfo is what a driver says of the node, checked.
+// nodeInfo is a valid answer of a driver's NodeGetInfo.
 type nodeInfo struct {
 	id       string
 	topology map[string]string

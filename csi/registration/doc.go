@@ -11,8 +11,8 @@
 //	go watcher.Run(ctx)
 //	plugin := csi.New(csi.Config{Drivers: watcher, ...})
 //
-// [Serve] is the side of the driver: it does what node-driver-registrar does, in the process of the
-// driver or beside it.
+// [Serve] is the side of the driver: it registers a driver as node-driver-registrar does, in the process
+// of the driver or beside it.
 //
 // # Registration
 //
@@ -58,7 +58,7 @@
 //   - socket: a Unix socket in the watched directory, on which a driver's registrar serves
 //   - registrar: the server of the registration API, of one driver
 //   - endpoint: the path of the socket on which the driver serves its CSI services
-//   - claim: what a registrar says of its driver, once it is checked
+//   - claim: the name and the endpoint of a driver, from a valid answer of its registrar
 //   - effective: of all claims with a driver name, the one from the newest socket
 //   - attempt: one sequence of calls from GetInfo to NotifyRegistrationStatus
 package registration

@@ -141,7 +141,7 @@ func (r *registrar) register(ctx context.Context, info *registerapi.PluginInfo) 
 	return nil
 }
 
-// getNodeInfo returns what the driver at the endpoint says of the node.
+// getNodeInfo returns the answer of the driver at the endpoint to NodeGetInfo.
 func getNodeInfo(ctx context.Context, c claim) (nodeInfo, error) {
 	if err := checkIsSocket(ctx, c.endpoint); err != nil {
 		return nodeInfo{}, err

@@ -31,7 +31,7 @@ type CallError struct {
 	Code    codes.Code // of the driver, or of gRPC
 	Message string     // of the driver or of gRPC: one line of at most 1 KiB of valid UTF-8
 
-	causes []error // the kind, and what else errors.Is finds
+	causes []error // the kind, and the causes of an unsent call or an ended context
 }
 
 // stripped replaces secrets, as in the logs of other programs.

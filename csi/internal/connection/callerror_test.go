@@ -42,7 +42,7 @@ func texts(err error) string {
 	return all.String()
 }
 
-// TestSecretsAreStripped: a driver that repeats a secret in an error makes nobody print it.
+// TestSecretsAreStripped: a secret that a driver repeats in an error is in no text of the error.
 func TestSecretsAreStripped(t *testing.T) {
 	requireNoLeak(t)
 	const key = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0\nAQEFAASCBKcwggSjAgEAAoIB\n-----END KEY-----\n"
@@ -170,7 +170,7 @@ func (rawCodec) Name() string                       { return "proto" }
 func (rawCodec) Marshal(v any) ([]byte, error)      { return *v.(*[]byte), nil }
 func (rawCodec) Unmarshal(data []byte, v any) error { *v.(*[]byte) = data; return nil }
 
-// TestUnreadableAnswers: the driver has done what was asked, perhaps, and lied about it.
+// TestUnreadableAnswers: the driver may have acted before it answered.
 func TestUnreadableAnswers(t *testing.T) {
 	requireNoLeak(t)
 	endpoint := socketPath(t)

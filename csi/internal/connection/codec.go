@@ -12,7 +12,7 @@ import (
 type codec struct {
 	encoded    bool
 	refused    error // of a request that cannot be encoded
-	unreadable bool  // the answer cannot be decoded: the driver may have done what was asked
+	unreadable bool  // the answer cannot be decoded: the driver may have acted
 }
 
 // Name returns "": the content type of the messages has no suffix.
