@@ -169,17 +169,14 @@
 //
 // # CSI
 //
-// Three readers and a writer serve the plugin of package csi, without a dependency on it: a Source
-// returns the Secrets of CSI volumes and the tokens of pods, [VolumeAttachments] the attachments,
-// [CSIDrivers] the CSIDriver objects; a [CSINode] writes the drivers that registration.Watcher finds to
-// the node's CSINode object, and their topology to the labels of the Node object.
+// Three readers and a writer serve the plugin of module csi, without a dependency on it:
 //
-//	drivers, err := node.NewCSIDrivers(node.CSIDriversConfig{Cluster: cluster})
-//	csiNode, err := node.NewCSINode(node.CSINodeConfig{Cluster: cluster, Node: "node-1"})
-//	watcher, err := registration.New(registration.Config{Dir: dir, Node: csiNode})
-//	plugin := csi.New(csi.Config{
-//		Drivers: watcher, Objects: drivers, Attachments: attachments, Secrets: source, Tokens: source,
-//	})
+//   - a [Source] returns the Secrets of CSI volumes and the tokens of pods: Secrets and Tokens of
+//     csi.Config
+//   - [VolumeAttachments] waits for attachments: Attachments of csi.Config
+//   - [CSIDrivers] returns CSIDriver objects: Objects of csi.Config
+//   - a [CSINode] writes registered drivers to the node's CSINode object, and their topology to the
+//     labels of the Node object: Node of registration.Config
 //
 // As the kubelet does, a CSINode writes the entry of each driver with node ID, topology keys and
 // allocatable count, the owner reference to the Node object, and the annotation

@@ -42,11 +42,13 @@ func TestBothSides(t *testing.T) {
 	require.Equal(t, csi.Driver{Name: driverName, Endpoint: endpoint, NodeID: "node-1", Registration: driver.Registration}, driver)
 	require.NotZero(t, driver.Registration)
 	limit := int32(7)
+	w.cluster.mu.Lock()
 	require.Equal(t, map[string]storagev1.CSINodeDriver{driverName: {
 		Name: driverName, NodeID: "node-1", TopologyKeys: []string{"example.com/rack", "example.com/zone"},
 		Allocatable: &storagev1.VolumeNodeResources{Count: &limit},
 	}}, w.cluster.drivers)
 	require.Equal(t, map[string]string{"example.com/zone": "z1", "example.com/rack": "r1"}, w.cluster.labels)
+	w.cluster.mu.Unlock()
 	require.EqualValues(t, 1, changes.Load())
 
 	stop()
@@ -151,7 +153,9 @@ func TestNewestSocketWins(t *testing.T) {
 	require.Equal(t, "old", third.NodeID)
 	require.Less(t, first.Registration, second.Registration)
 	require.Less(t, second.Registration, third.Registration)
+	w.cluster.mu.Lock()
 	require.Equal(t, []string{"put old", "put new", "put old"}, w.cluster.writes)
+	w.cluster.mu.Unlock()
 	stopOld()
 	w.waitUntil(func() bool { return w.cluster.nodeID(driverName) == "" })
 
