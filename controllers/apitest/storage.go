@@ -49,33 +49,6 @@ var attachmentKind = newKind(kind{resource: storage("volumeattachments"), status
 	},
 })
 
-var csiNodeKind = newKind(kind{resource: storage("csinodes"), conditional: true}, rules[*storagev1.CSINode]{
-	validate: func(n *storagev1.CSINode) (errs field.ErrorList) {
-		names := map[string]bool{}
-		for i, d := range n.Spec.Drivers {
-			path := specPath.Child("drivers").Index(i)
-			errs = append(errs, required(d.Name, path.Child("name"))...)
-			errs = append(errs, required(d.NodeID, path.Child("nodeID"))...)
-			if names[d.Name] {
-				errs = append(errs, field.Duplicate(path.Child("name"), d.Name))
-			}
-			names[d.Name] = true
-		}
-		return errs
-	},
-	validateUpdate: func(n, old *storagev1.CSINode) (errs field.ErrorList) {
-		for i, d := range n.Spec.Drivers {
-			for _, o := range old.Spec.Drivers {
-				o.Allocatable = d.Allocatable
-				if d.Name == o.Name && !equality.Semantic.DeepEqual(d, o) {
-					errs = append(errs, field.Invalid(specPath.Child("drivers").Index(i), d.Name, "field is immutable"))
-				}
-			}
-		}
-		return errs
-	},
-})
-
 var csiDriverKind = newKind(kind{resource: storage("csidrivers"), conditional: true}, rules[*storagev1.CSIDriver]{
 	setDefaults: func(d *storagev1.CSIDriver) {
 		setPointer(&d.Spec.AttachRequired, true)

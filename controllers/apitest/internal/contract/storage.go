@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"strings"
 	"time"
 
 	"github.com/volumekit/volumekit/internal/require"
@@ -108,8 +109,53 @@ var storageTests = map[string]func(*contract){
 		c.refused(err, metav1.StatusReasonInvalid)
 		node.Spec.Drivers = append(node.Spec.Drivers, storagev1.CSINodeDriver{Name: "other.example.com", NodeID: "1"})
 		node = update(c, c.Cluster.CSINodes(), node)
+		node.Spec.Drivers = node.Spec.Drivers[1:]
+		node = update(c, c.Cluster.CSINodes(), node)
+		node.Spec.Drivers = append(node.Spec.Drivers, changed.Spec.Drivers[0])
+		node = update(c, c.Cluster.CSINodes(), node)
+		require.Len(c, node.Spec.Drivers, 2, "an entry is changed by a removal and an addition")
 		node.Spec.Drivers = nil
 		update(c, c.Cluster.CSINodes(), node)
+	},
+	"CSINodeDriversAreValid": func(c *contract) {
+		node := create(c, c.Cluster.CSINodes(), &storagev1.CSINode{ObjectMeta: c.clusterMeta("a")})
+		valid := storagev1.CSINodeDriver{Name: "Example.com", NodeID: strings.Repeat("n", 192),
+			TopologyKeys: []string{"example.com/zone", "rack"}, Allocatable: &storagev1.VolumeNodeResources{Count: pointer(int32(0))}}
+		for name, breaks := range map[string]func(*storagev1.CSINodeDriver){
+			"no name":            func(d *storagev1.CSINodeDriver) { d.Name = "" },
+			"no domain":          func(d *storagev1.CSINodeDriver) { d.Name = "example_com" },
+			"a long name":        func(d *storagev1.CSINodeDriver) { d.Name = strings.Repeat("n", 64) },
+			"no node ID":         func(d *storagev1.CSINodeDriver) { d.NodeID = "" },
+			"a long node ID":     func(d *storagev1.CSINodeDriver) { d.NodeID = strings.Repeat("n", 257) },
+			"a negative count":   func(d *storagev1.CSINodeDriver) { d.Allocatable.Count = pointer(int32(-1)) },
+			"an invalid key":     func(d *storagev1.CSINodeDriver) { d.TopologyKeys[0] = "a b" },
+			"an empty key":       func(d *storagev1.CSINodeDriver) { d.TopologyKeys[0] = "" },
+			"a key that repeats": func(d *storagev1.CSINodeDriver) { d.TopologyKeys[0] = "rack" },
+		} {
+			driver := valid.DeepCopy()
+			breaks(driver)
+			changed := node.DeepCopy()
+			changed.Spec.Drivers = []storagev1.CSINodeDriver{*driver}
+			_, err := c.Cluster.CSINodes().Update(c.ctx, changed, metav1.UpdateOptions{})
+			require.Error(c, err, name)
+			c.refused(err, metav1.StatusReasonInvalid)
+		}
+		node.Spec.Drivers = []storagev1.CSINodeDriver{valid}
+		update(c, c.Cluster.CSINodes(), node)
+	},
+	"NodePatchOfLabels": func(c *contract) {
+		object := &v1.Node{ObjectMeta: c.clusterMeta("a")}
+		object.Labels, object.Annotations = map[string]string{"a": "1"}, map[string]string{"b": "1", "c": "1"}
+		node := create(c, c.Cluster.Nodes(), object)
+		patch := []byte(`{"metadata":{"resourceVersion":"` + node.ResourceVersion + `","labels":{"zone":"z1"},"annotations":{"b":"2","c":null}}}`)
+		patched, err := c.Cluster.Nodes().Patch(c.ctx, node.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+		require.NoError(c, err)
+		require.Equal(c, "1", patched.Labels["a"])
+		require.Equal(c, "z1", patched.Labels["zone"])
+		require.Equal(c, "2", patched.Annotations["b"])
+		require.Equal(c, "", patched.Annotations["c"])
+		_, err = c.Cluster.Nodes().Patch(c.ctx, node.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+		c.refused(err, metav1.StatusReasonConflict)
 	},
 	"StorageCapacity": func(c *contract) {
 		capacities := c.Cluster.CSIStorageCapacities(c.namespace)
