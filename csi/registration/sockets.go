@@ -65,7 +65,7 @@ func (l *listing) add(dir string, entries []fs.DirEntry, depth int) {
 				l.add(path, below, depth+1)
 			}
 		case entry.Type() == fs.ModeSocket:
-			if info, err := entry.Info(); err == nil && info.Mode().Type() == fs.ModeSocket {
+			if info, err := entry.Info(); err == nil {
 				l.sockets = append(l.sockets, found{path, info})
 			}
 		}

@@ -134,6 +134,19 @@ func TestRecreatedSocketOfOneDriver(t *testing.T) {
 	}
 }
 
+// TestReturnedSocketIsRegisteredAgain: a socket that has left the directory and returned is a new
+// registration, also if it is the same file as before: so is a new file with the number of the old one.
+func TestReturnedSocketIsRegisteredAgain(t *testing.T) {
+	w := newWorld(t)
+	w.watch()
+	r, _ := w.registrar("a.sock", info(w.driver("node-1")))
+	at, outside := filepath.Join(w.sockets, "a.sock"), filepath.Join(w.dir, "outside")
+	for range 20 {
+		require.True(t, (<-r.status).PluginRegistered)
+		require.NoError(t, errors.Join(os.Rename(at, outside), os.Rename(outside, at)))
+	}
+}
+
 // TestNewestSocketWins: of two sockets with one driver the newer one counts, and after its removal the
 // older one; the entry in the cluster does not vanish in between.
 func TestNewestSocketWins(t *testing.T) {
