@@ -76,6 +76,9 @@ type Config[R any] struct {
 
 	// Plain says that a volume that is set up is a directory and no mount point.
 	Plain bool
+	// Directory is the name of the directory, in the host's directory for the pod's volume, at which
+	// a volume is set up, such as "mount". Empty: that directory itself.
+	Directory string
 	// Ephemeral says that TearDown deletes the volume's files.
 	Ephemeral bool
 	// Keeps reports whether the plugin keeps the entry at a path, relative to its own

@@ -56,6 +56,7 @@ func (c Config[R]) bind(t R) contract.Config {
 		Backing:          c.Backing,
 		NoMetrics:        c.NoMetrics,
 		Plain:            c.Plain,
+		Directory:        c.Directory,
 		Ephemeral:        c.Ephemeral,
 		Keeps:            c.Keeps,
 		Arguments:        contract.Arguments(c.Arguments),

@@ -36,6 +36,7 @@ type Config struct {
 	Backing         func(spec *volume.Spec) string
 	NoMetrics       bool
 	Plain           bool
+	Directory       string
 	Ephemeral       bool
 	Keeps           func(name string) bool
 	Arguments       Arguments

@@ -139,7 +139,7 @@ func (c *contract) requireHarmlessBlock(spec *volume.Spec, what string) {
 // upAndDownAgain sets a volume up, which may fail, and tears it down.
 func (c *contract) upAndDownAgain(mounter volume.Mounter, spec *volume.Spec, what string) {
 	c.Helper()
-	dir, err := c.host.PodVolumeDir(c.pod.UID, c.plugin.GetPluginName(), spec.Name())
+	dir, err := c.podVolumePath(spec)
 	require.NoError(c, err, what)
 	require.Equal(c, dir, mounter.GetPath(), what)
 	if mounter.SetUp(c.Context(), volume.MounterArgs{}) == nil {

@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"path/filepath"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -62,10 +63,16 @@ func (c *contract) registry() {
 	require.Error(c, c.mgr.Register(c.Context(), c.New(c.host, c.mounter)), "one name, two plugins")
 }
 
+// podVolumePath returns the path at which the pod's volume is set up.
+func (c *contract) podVolumePath(spec *volume.Spec) (string, error) {
+	dir, err := c.host.PodVolumeDir(c.pod.UID, c.plugin.GetPluginName(), spec.Name())
+	return filepath.Join(dir, c.Directory), err
+}
+
 func (c *contract) newChangesNothing() {
 	spec, before := c.spec(), c.state()
 	mounter, unmounter := c.newMounter(spec), c.newUnmounter(spec)
-	want, err := c.host.PodVolumeDir(c.pod.UID, c.plugin.GetPluginName(), spec.Name())
+	want, err := c.podVolumePath(spec)
 	require.NoError(c, err)
 	require.Equal(c, want, mounter.GetPath())
 	require.Equal(c, want, unmounter.GetPath())
