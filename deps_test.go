@@ -232,7 +232,7 @@ var house = []room{
 	{"controllers/examples/internal/service", nil, []string{clientGo, "github.com/prometheus/client_golang/"}},
 	{"controllers/examples/*", []string{"*", "*/*", "controllers/examples/internal/*"}, []string{""}},
 	// The plugin kubernetes.io/csi.
-	{"csi", []string{"csi/internal/*", "volume", "mount", "util", leaves}, []string{api, apimachinery, csiSpec, grpc, protobuf, sys}},
+	{"csi", []string{"csi/internal/*", "volume", "mount", "util", leaves, "internal/oneline"}, []string{api, apimachinery, csiSpec, grpc, protobuf, sys}},
 	// Connects to drivers, and calls them: the lowest layer of csi.
 	{"csi/internal/connection", []string{"volume", leaves, "internal/oneline"}, []string{csiSpec, grpc, protobuf, sys}},
 	// Finds drivers by their sockets, and registers a driver.
