@@ -8,6 +8,7 @@ import (
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/csi/internal/voldata"
+	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/volume"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
@@ -186,6 +187,8 @@ func TestBlockOfKubelet(t *testing.T) {
 	require.NoError(t, os.WriteFile(devices+"/raw/data/vol_data.json", []byte(`{"attachmentID":"csi-1","driverName":"one.example.com","nodeName":"node-1","specVolID":"raw","volumeHandle":"handle-of-raw"}`), 0o644))
 	require.NoError(t, os.WriteFile(devices+"/publish/raw/uid-1", nil, 0o600))
 	require.NoError(t, os.Symlink(devices+"/publish/raw/uid-1", b.link("uid-1")))
+	require.NoError(t, os.WriteFile(devices+"/raw/dev/uid-1", nil, 0o600))
+	require.NoError(t, b.mounter.Mount(t.Context(), mount.Request{Source: devices + "/publish/raw/uid-1", Target: devices + "/raw/dev/uid-1"}))
 	found, err := b.plugin.ConstructBlockVolumeSpec(t.Context(), "uid-1", "raw", b.link("uid-1"))
 	require.NoError(t, err)
 	require.Equal(t, "handle-of-raw", found.Spec.PersistentVolume.Spec.CSI.VolumeHandle)
@@ -195,6 +198,7 @@ func TestBlockOfKubelet(t *testing.T) {
 	require.NoError(t, err)
 	b.restart()
 	require.NoError(t, b.unmapper("uid-1").UnmapPodDevice(t.Context()))
+	require.NoFileExists(t, devices+"/raw/dev/uid-1", "the kubelet's bind mount")
 	require.NoError(t, b.unmapper("uid-1").TearDownDevice(t.Context(), b.paths))
 	require.Equal(t, []string{"NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume"}, b.driver.methods())
 	require.NoDirExists(t, devices+"/raw")

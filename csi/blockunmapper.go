@@ -45,6 +45,9 @@ func (u *blockUnmapper) unmapDevice(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := u.releaseKubeletDevice(ctx); err != nil {
+		return err
+	}
 	if data.DriverName != "" {
 		c, _, err := p.clientOf(ctx, data.DriverName)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/volumekit/volumekit/csi/internal/connection"
@@ -28,8 +29,9 @@ type client struct {
 type clients struct {
 	reading keylock.Map // by driver: capabilities are read once
 
-	mu  sync.Mutex
-	all map[string]*client
+	mu      sync.Mutex // guards the fields below
+	all     map[string]*client
+	retired map[*client]*time.Timer // clients of earlier registrations, whose calls may be in flight
 }
 
 // clientOf returns the client of a registered driver, and the capabilities of its node service. An
@@ -48,8 +50,7 @@ func (p *Plugin) clientOf(ctx context.Context, driver string) (*client, capabili
 	return c, caps, err
 }
 
-// connect returns the client of a registration. It closes the connection of an earlier registration,
-// whose process has ended.
+// connect returns the client of a registration. It retires that of an earlier registration.
 func (all *clients) connect(driver string, registered Driver) (*client, error) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -61,9 +62,7 @@ func (all *clients) connect(driver string, registered Driver) (*client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("driver %s: %w", driver, err)
 	}
-	if known != nil {
-		_ = known.connection.Close()
-	}
+	all.retire(known)
 	if all.all == nil {
 		all.all = map[string]*client{}
 	}
@@ -73,14 +72,29 @@ func (all *clients) connect(driver string, registered Driver) (*client, error) {
 	return c, nil
 }
 
-// forget closes the connection to a driver that is no longer registered.
+// retire closes the connection of a client when all calls that are in flight have ended: a driver that
+// removes its registration may still answer them. The caller holds mu.
+func (all *clients) retire(c *client) {
+	if c == nil {
+		return
+	}
+	if all.retired == nil {
+		all.retired = map[*client]*time.Timer{}
+	}
+	all.retired[c] = time.AfterFunc(connection.Timeout, func() {
+		_ = c.connection.Close()
+		all.mu.Lock()
+		defer all.mu.Unlock()
+		delete(all.retired, c)
+	})
+}
+
+// forget retires the client of a driver that is no longer registered.
 func (all *clients) forget(driver string) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if c := all.all[driver]; c != nil {
-		_ = c.connection.Close()
-		delete(all.all, driver)
-	}
+	all.retire(all.all[driver])
+	delete(all.all, driver)
 }
 
 func (all *clients) closeAll() {
@@ -89,7 +103,11 @@ func (all *clients) closeAll() {
 	for _, c := range all.all {
 		_ = c.connection.Close()
 	}
-	all.all = nil
+	for c, timer := range all.retired {
+		timer.Stop()
+		_ = c.connection.Close()
+	}
+	all.all, all.retired = nil, nil
 }
 
 // capabilities are those of a driver's node service.

@@ -54,7 +54,10 @@ func (u *upCall[R]) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	isOfKubelet := existed && before.Call == nil
+	isComplete, err := u.isCompleteWithoutCall(ctx, before, existed)
+	if err != nil {
+		return err
+	}
 	call := u.plugin.callOfThisBoot(before)
 	if call != nil && call.State == voldata.Reverting {
 		if err := u.revert(ctx); err != nil {
@@ -77,7 +80,20 @@ func (u *upCall[R]) run(ctx context.Context) error {
 	if !isSameUse(request, u.request) {
 		return fmt.Errorf("%s: %w", u.target.path, volume.ErrAlreadyMounted)
 	}
-	return u.complete(ctx, data, isOfKubelet)
+	return u.complete(ctx, data, isComplete)
+}
+
+// isCompleteWithoutCall reports whether a volume is mounted whose file has no call: a kubelet has
+// completed it, or a pod has used it before its file was damaged.
+func (u *upCall[R]) isCompleteWithoutCall(ctx context.Context, before voldata.Data, existed bool) (bool, error) {
+	if u.finish == nil || !existed || before.Call != nil {
+		return false, nil
+	}
+	mounted, err := u.plugin.isMounted(ctx, u.target.path)
+	if err != nil {
+		return false, util.Transient(err)
+	}
+	return mounted, nil
 }
 
 // readBefore reads the file of the target. A broken file counts as one without a call, and is
@@ -180,13 +196,12 @@ func (u *upCall[R]) fail(err error, data voldata.Data) error {
 // cleanUpTime limits the time in which a failed call reverts its changes.
 const cleanUpTime = time.Second
 
-// complete calls finish for a volume that is not known to be complete, and records that. A kubelet has
-// completed its own volumes.
-func (u *upCall[R]) complete(ctx context.Context, data voldata.Data, isOfKubelet bool) error {
+// complete calls finish for a volume that is not known to be complete, and records that it is.
+func (u *upCall[R]) complete(ctx context.Context, data voldata.Data, isComplete bool) error {
 	if u.finish == nil || data.Call.State == voldata.Done {
 		return nil
 	}
-	if !isOfKubelet {
+	if !isComplete {
 		if err := u.finish(ctx); err != nil {
 			return err
 		}
