@@ -20,7 +20,7 @@ ALONE = GOWORK=off $(GO)
 # The tools have a module of their own, so that ours does not require them.
 TOOLS = honnef.co/go/tools/cmd/staticcheck github.com/polyfloyd/go-errorlint
 
-.PHONY: all help fmt-check vet lint test race sim mutants long kernels guests test-kernels test-nfs kube test-cluster node test-kubelet on-kernel cross bench bench-cluster numbers fuzz
+.PHONY: all help fmt-check vet lint test race sim mutants long kernels guests test-kernels test-nfs kube test-cluster node test-kubelet test-sanity on-kernel cross bench bench-cluster numbers fuzz
 
 all: fmt-check vet lint race cross
 
@@ -42,6 +42,8 @@ help:
 	@echo "                the tests that need a Kubernetes API server"
 	@echo "make test-kubelet"
 	@echo "                the tests that need a kubelet, as root"
+	@echo "make test-sanity"
+	@echo "                csi-sanity on the drivers that csi/driver serves"
 	@echo "make cross      build and vet for $(PLATFORMS)"
 	@echo "make bench      measure against k8s.io/mount-utils"
 	@echo "make bench-cluster"
@@ -145,6 +147,11 @@ node:
 
 test-kubelet: node
 	VOLUMEKIT_LONG=1 VOLUMEKIT_REQUIRE=root,loop,ext4,kube,kubelet $(GO) test -count=1 -timeout 20m -run '^TestKubelet' ./controllers/node
+
+# A module of its own, with newer versions of the specification and of gRPC.
+test-sanity:
+	GOWORK=off $(GO) -C csi/sanitytest vet ./...
+	VOLUMEKIT_REQUIRE=userns GOWORK=off $(GO) -C csi/sanitytest test -vet=off -count=1 ./...
 
 guests: kernels
 	$(GO) build -o bin/ ./internal/kerneltest/cmd/umlrun ./internal/kerneltest/cmd/oneach
