@@ -1,0 +1,104 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	csipb "github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/csi/registration"
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+// TestDrivers: one driver creates a volume in the export, and the driver of a node, which registers itself, mounts it
+// by the attributes alone.
+func TestDrivers(t *testing.T) {
+	dir, err := os.MkdirTemp("", "n") // short enough for sockets
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir, err = filepath.EvalSymlinks(dir)
+	require.NoError(t, err)
+	export, kubelet := dir+"/export", dir+"/kubelet"
+	for _, sub := range []string{export, kubelet, kubelet + "/pods"} {
+		require.NoError(t, os.Mkdir(sub, 0o755))
+	}
+	kernel := mounttest.NewFake(mount.Config{})
+	log := slog.New(slog.DiscardHandler)
+	connect := func(args ...string) *grpc.ClientConn {
+		o, err := parse(append(args, "-name=n.example.com", "-node-id=node-1"), &bytes.Buffer{})
+		require.NoError(t, err)
+		ctx, stop := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { ended <- serve(ctx, o, kernel, log) }()
+		connection, err := grpc.NewClient("unix:"+o.endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
+		require.NoError(t, err)
+		t.Cleanup(func() {
+			_ = connection.Close()
+			stop()
+			require.NoError(t, <-ended)
+		})
+		return connection
+	}
+
+	controller := csipb.NewControllerClient(connect("-server=nfs.example.com", "-path=/export", "-export="+export, "-kubelet-dir="+dir+"/run"))
+	capability := &csipb.VolumeCapability{
+		AccessType: &csipb.VolumeCapability_Mount{Mount: &csipb.VolumeCapability_MountVolume{MountFlags: []string{"nfsvers=4.1"}}},
+		AccessMode: &csipb.VolumeCapability_AccessMode{Mode: csipb.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER},
+	}
+	created, err := controller.CreateVolume(t.Context(), &csipb.CreateVolumeRequest{
+		Name: "pvc-1", VolumeCapabilities: []*csipb.VolumeCapability{capability}, CapacityRange: &csipb.CapacityRange{RequiredBytes: 1 << 10},
+		Parameters: map[string]string{"csi.storage.k8s.io/pvc/name": "data", "csi.storage.k8s.io/pvc/namespace": "shop", "onDelete": "delete"},
+	})
+	require.NoError(t, err)
+	v := created.Volume
+	require.DirExists(t, export+"/shop-data-pvc-1")
+
+	registered := make(chan string, 16)
+	watcher, err := registration.New(registration.Config{Dir: kubelet + "/plugins_registry", Changed: func(name string) { registered <- name }})
+	require.NoError(t, err)
+	watching, end := context.WithCancel(context.Background())
+	watched := make(chan error, 1)
+	go func() { watched <- watcher.Run(watching) }()
+	t.Cleanup(func() {
+		end()
+		<-watched
+	})
+	connection := connect("-kubelet-dir=" + kubelet)
+	require.Equal(t, "n.example.com", <-registered)
+	capabilities, err := csipb.NewIdentityClient(connection).GetPluginCapabilities(t.Context(), &csipb.GetPluginCapabilitiesRequest{})
+	require.NoError(t, err)
+	require.Empty(t, capabilities.Capabilities, "the driver of a node creates nothing")
+
+	node, target := csipb.NewNodeClient(connection), kubelet+"/pods/mount"
+	_, err = node.NodePublishVolume(t.Context(), &csipb.NodePublishVolumeRequest{
+		VolumeId: v.VolumeId, VolumeContext: v.VolumeContext, VolumeCapability: capability, TargetPath: target,
+	})
+	require.NoError(t, err)
+	table, err := kernel.List(t.Context())
+	require.NoError(t, err)
+	at, ok := mount.Table(table).At(target)
+	require.True(t, ok)
+	require.Equal(t, "nfs.example.com:/export/shop-data-pvc-1", at.Source)
+	_, err = node.NodeUnpublishVolume(t.Context(), &csipb.NodeUnpublishVolumeRequest{VolumeId: v.VolumeId, TargetPath: target})
+	require.NoError(t, err)
+	require.NoDirExists(t, target)
+	_, err = controller.DeleteVolume(t.Context(), &csipb.DeleteVolumeRequest{VolumeId: v.VolumeId})
+	require.NoError(t, err)
+	require.NoDirExists(t, export+"/shop-data-pvc-1")
+}
+
+// TestWrongArguments: the exit status is 2, and 0 for -help.
+func TestWrongArguments(t *testing.T) {
+	t.Setenv("NODE_NAME", "")
+	for args, status := range map[string]int{"": 2, "-node-id=n -server=s": 2, "-node-id=n -path=/p": 2, "-node-id=n x": 2, "-help": 0, "-node-id=n -kubelet-dir=/proc/missing": 1} {
+		require.Equal(t, status, run(t.Context(), strings.Fields(args), &bytes.Buffer{}, &bytes.Buffer{}), args)
+	}
+}
