@@ -58,7 +58,7 @@ func (all *clients) connect(driver string, registered Driver) (*client, error) {
 	if known != nil && known.Registration == registered.Registration && known.Endpoint == registered.Endpoint {
 		return known, nil
 	}
-	conn, err := connection.Open(connection.Config{Endpoint: registered.Endpoint, Driver: driver})
+	conn, err := connection.Open(connection.Config{Endpoint: registered.Endpoint, Driver: driver, Conn: registered.Conn})
 	if err != nil {
 		return nil, fmt.Errorf("driver %s: %w", driver, err)
 	}

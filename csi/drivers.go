@@ -3,6 +3,7 @@ package csi
 import (
 	"context"
 
+	"google.golang.org/grpc"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 )
@@ -18,6 +19,9 @@ type Drivers interface {
 type Driver struct {
 	Name     string // of the driver, such as "nfs.csi.k8s.io"
 	Endpoint string // path of the Unix socket of its services
+	// Conn is a connection to a driver in the same process, which has no socket. Nil: the driver is
+	// at Endpoint.
+	Conn grpc.ClientConnInterface
 	// Registration is different for each registration of the name. The plugin connects again and
 	// asks for the capabilities again after a new registration.
 	Registration uint64

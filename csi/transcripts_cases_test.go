@@ -598,6 +598,17 @@ publish a group=1000: final
 publish a group=2000
   NodePublishVolume volume_id=v target_path=TARGET-A volume_capability={mount={fs_type=ext4 volume_mount_group=2000} access_mode={mode=SINGLE_NODE_WRITER}}
 `},
+	{name: "other arguments after an unknown outcome and a final error", driver: "group", script: `
+fail NodePublishVolume UNAVAILABLE
+publish a group=1000: uncertain
+  NodeGetCapabilities
+  NodePublishVolume volume_id=v target_path=TARGET-A volume_capability={mount={fs_type=ext4 volume_mount_group=1000} access_mode={mode=SINGLE_NODE_WRITER}}
+fail NodePublishVolume INTERNAL
+publish a group=2000: final
+  NodePublishVolume volume_id=v target_path=TARGET-A volume_capability={mount={fs_type=ext4 volume_mount_group=1000} access_mode={mode=SINGLE_NODE_WRITER}}
+publish a group=2000
+  NodePublishVolume volume_id=v target_path=TARGET-A volume_capability={mount={fs_type=ext4 volume_mount_group=2000} access_mode={mode=SINGLE_NODE_WRITER}}
+`},
 	{name: "a second group of a staged volume", driver: "stage group", script: `
 stage group=1000
   NodeGetCapabilities

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc"
 	"github.com/volumekit/volumekit/internal/input"
 	"github.com/volumekit/volumekit/util/keylock"
 )
@@ -23,9 +24,11 @@ const (
 
 // Config is the configuration of a [Connection].
 type Config struct {
-	Endpoint string        // required: absolute path of the driver's socket
+	Endpoint string        // required without Conn: absolute path of the driver's socket
 	Driver   string        // name of the driver for errors; "" means the endpoint
 	Timeout  time.Duration // longest duration of a call; 0 means [Timeout]
+	// Conn is a connection to a driver in the same process. Nil: the driver is at Endpoint.
+	Conn grpc.ClientConnInterface
 }
 
 // A Connection calls the driver at one endpoint. It connects with the first call, and again with the
@@ -46,7 +49,7 @@ func Dial(endpoint string) (*Connection, error) { return Open(Config{Endpoint: e
 // Open returns a connection to a driver. It does not connect yet: the driver need not run. The error
 // is an [*input.Error] for an endpoint that is not the absolute path of a socket: see [CheckEndpoint].
 func Open(config Config) (*Connection, error) {
-	if reason := CheckEndpoint(config.Endpoint); reason != "" {
+	if reason := CheckEndpoint(config.Endpoint); reason != "" && config.Conn == nil {
 		return nil, input.Operation("csi").Refuse("endpoint", config.Endpoint, reason)
 	}
 	if config.Driver == "" {

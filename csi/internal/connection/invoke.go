@@ -21,13 +21,28 @@ func (c *Connection) Invoke(ctx context.Context, method string, request, answer 
 	if within.Err() != nil {
 		return call.unsent(within, context.Cause(within))
 	}
-	s, err := c.acquire(within)
+	conn, release, err := c.conn(within)
 	if err != nil {
 		return call.unsent(within, err)
 	}
-	defer s.release()
-	err = s.grpc.Invoke(within, method, request, answer, append(slices.Clip(options), grpc.ForceCodec(&call.codec))...)
+	defer release()
+	err = conn.Invoke(within, method, request, answer, append(slices.Clip(options), grpc.ForceCodec(&call.codec))...)
 	return call.result(within, err)
+}
+
+// conn returns the connection for one call, and the function that ends its use.
+func (c *Connection) conn(ctx context.Context) (grpc.ClientConnInterface, func(), error) {
+	if c.config.Conn == nil {
+		s, err := c.acquire(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		return s.grpc, s.release, nil
+	}
+	if _, err := c.use(); err != nil {
+		return nil, nil, err // closed
+	}
+	return c.config.Conn, func() {}, nil
 }
 
 // NewStream fails: the services of this package have no streams.
