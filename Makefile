@@ -146,7 +146,7 @@ node:
 	$(GO) run ./internal/kubeserver/cmd/fetchkube -node internal/kubeserver/build
 
 test-kubelet: node
-	VOLUMEKIT_LONG=1 VOLUMEKIT_REQUIRE=root,loop,ext4,kube,kubelet $(GO) test -count=1 -timeout 20m -run '^TestKubelet' ./controllers/node
+	VOLUMEKIT_LONG=1 VOLUMEKIT_REQUIRE=root,loop,ext4,kube,kubelet $(GO) test -count=1 -timeout 20m -run '^TestKubelet' ./controllers/node ./csi
 
 # A module of its own, with newer versions of the specification and of gRPC.
 test-sanity:

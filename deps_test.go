@@ -269,12 +269,14 @@ var direct = map[string][]string{
 		"github.com/container-storage-interface/spec",
 		"github.com/stretchr/testify",
 		module,
+		module + "/controllers", // by tests on an API server alone
 		"golang.org/x/sys",
 		"google.golang.org/grpc",
 		"google.golang.org/protobuf",
 		"k8s.io/api",
 		"k8s.io/apimachinery",
-		"k8s.io/kubelet", // its registration API, by csi/registration alone
+		"k8s.io/client-go", // by tests on an API server alone
+		"k8s.io/kubelet",   // its registration API, by csi/registration alone
 	},
 	"mount/mountutils/peertest/go.mod": {
 		module,
@@ -505,7 +507,7 @@ func TestKubernetesFloor(t *testing.T) {
 				found++
 			}
 		}
-		require.Equal(t, 3, found, file)
+		require.GreaterOrEqual(t, found, 3, file)
 	}
 }
 

@@ -23,6 +23,8 @@ import (
 type Node struct {
 	Name string
 	Root string // the kubelet's root directory
+	// Address of the node, at which the kubelet serves https on port 10250, for all without a name.
+	Address string
 
 	dir        string
 	programs   NodePrograms
@@ -48,7 +50,7 @@ func StartNode(t mounttest.T, s *Server) *Node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &Node{Name: "node1", Root: filepath.Join(dir, "kubelet"), dir: dir, programs: programs}
+	n := &Node{Name: "node1", Address: nodeAddress, Root: filepath.Join(dir, "kubelet"), dir: dir, programs: programs}
 	t.Cleanup(func() { // also after a step that fails
 		if err := n.stop(); err != nil {
 			t.Error("stop a node:", err)
@@ -127,6 +129,7 @@ containerRuntimeEndpoint: unix://{{.Dir}}/containerd.sock
 evictionHard: {memory.available: "50Mi", nodefs.available: "1%", imagefs.available: "1%", nodefs.inodesFree: "1%"}
 resolvConf: ""
 syncFrequency: 2s
+volumeStatsAggPeriod: 2s
 `,
 	"ca.crt": `{{.CA}}`,
 }
