@@ -485,6 +485,10 @@ func TestClusterRefusesDriver(t *testing.T) {
 	result := <-r.status
 	require.False(t, result.PluginRegistered)
 	require.Contains(t, result.Error, "write driver test.csi.example to the cluster: zone z1 contradicts the label z2")
+	w.waitUntil(func() bool {
+		_, ok := watcher.Driver(driverName)
+		return !ok
+	})
 	w.cluster.fail(nil)
 	w.waitUntil(func() bool { return (<-r.status).PluginRegistered })
 	w.waitFor(watcher, driverName)
