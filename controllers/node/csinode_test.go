@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/controllers/apitest"
 	"github.com/volumekit/volumekit/controllers/node"
 	"github.com/volumekit/volumekit/volume"
@@ -234,6 +235,40 @@ func TestConflictsOfCSINode(t *testing.T) {
 	err := w.PutDriver(t.Context(), entry("b.example", "id-b"), nil)
 	require.True(t, apierrors.IsConflict(err))
 	require.Equal(t, volume.Transient, volume.KindOf(err))
+}
+
+// A racingCluster calls another writer once, after a read of a Node object.
+type racingCluster struct {
+	node.CSINodeCluster
+	race func()
+}
+
+func (c *racingCluster) Nodes() api.Nodes { return racingNodes{c.CSINodeCluster.Nodes(), c} }
+
+type racingNodes struct {
+	api.Nodes
+	cluster *racingCluster
+}
+
+func (n racingNodes) Get(ctx context.Context, name string, options metav1.GetOptions) (*v1.Node, error) {
+	object, err := n.Nodes.Get(ctx, name, options)
+	race := n.cluster.race
+	n.cluster.race = func() {}
+	race()
+	return object, err
+}
+
+// TestNodeIDsOfAnotherWriter: the annotation of all drivers keeps the driver that another program adds
+// between read and write.
+func TestNodeIDsOfAnotherWriter(t *testing.T) {
+	w := newCSINodeWorld(t)
+	writer, err := node.NewCSINode(node.CSINodeConfig{Node: "node-1", Cluster: &racingCluster{w.server.Connect("other"), func() {
+		require.NoError(t, w.PutDriver(t.Context(), entry("a.example", "id-a"), nil))
+	}}})
+	require.NoError(t, err)
+	require.NoError(t, writer.PutDriver(t.Context(), entry("b.example", "id-b"), nil))
+	require.JSONEq(t, `{"a.example":"id-a","b.example":"id-b"}`, w.node().Annotations[nodeIDs])
+	require.Len(t, w.entries(), 2)
 }
 
 // TestWritersOfCSINode: concurrent writers, as agents that overlap, lose no driver.
