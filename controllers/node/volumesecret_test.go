@@ -2,8 +2,10 @@ package node_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/controllers/apitest"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
@@ -74,4 +76,21 @@ func TestChangedSecretOfVolume(t *testing.T) {
 		defer w.news.Unlock()
 		require.Empty(t, w.remounts)
 	})
+}
+
+// TestSecretIsReadableWithItsVolume: a caller that waits for the volume reads its Secret at once, perhaps
+// before the source has handled the change of the volume.
+func TestSecretIsReadableWithItsVolume(t *testing.T) {
+	for range 100 {
+		inWorld(t, func(w *world) {
+			data := claim("data", "pv-1")
+			w.put(data, csiVolumeOf(data, "stage", "publish"), secret("stage", "1"), pod("a", byClaim("data")))
+			w.server.Inject(apitest.Fault{Call: apitest.Call{Resource: "persistentvolumes"}, Latency: time.Hour})
+			w.start()
+			_, err := w.GetPersistentVolume(w.Context(), "pv-1")
+			require.NoError(w, err)
+			_, err = w.GetSecret(w.Context(), "ns", "stage")
+			require.NoError(w, err)
+		})
+	}
 }
