@@ -157,6 +157,20 @@ func TestBlockFailures(t *testing.T) {
 	require.NoError(t, b.unmapper("uid-1").TearDownDevice(t.Context(), b.paths))
 }
 
+// TestBlockInterruptedWrite: the temporary file of a write that was interrupted before the call does not
+// keep the directories.
+func TestBlockInterruptedWrite(t *testing.T) {
+	b := newBlockNode(t, capStage)
+	_, err := b.mapper("uid-1").SetUpDevice(t.Context(), b.paths)
+	require.NoError(t, err)
+	dir := filepath.Join(filepath.Dir(b.paths.GlobalMapPath), "data")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "publish-uid-1.json.tmp"), []byte("torn"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "vol_data.json.tmp"), []byte("torn"), 0o600))
+	require.NoError(t, b.unmapper("uid-1").UnmapPodDevice(t.Context()))
+	require.NoError(t, b.unmapper("uid-1").TearDownDevice(t.Context(), b.paths))
+	require.NoDirExists(t, dir)
+}
+
 // TestBlockStray: an entry in place of the link, and a link to another path, stay.
 func TestBlockStray(t *testing.T) {
 	b := newBlockNode(t)

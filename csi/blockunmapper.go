@@ -147,8 +147,14 @@ func (u *blockUnmapper) checkUnpublished() error {
 		return util.Transient(err)
 	}
 	for _, name := range calls {
-		if strings.HasPrefix(name, podDataPrefix) && strings.HasSuffix(name, podDataSuffix) {
+		switch {
+		case !strings.HasPrefix(name, podDataPrefix):
+		case strings.HasSuffix(name, podDataSuffix):
 			published = append(published, name)
+		case strings.HasSuffix(name, podDataSuffix+temporarySuffix): // of a write before the call
+			if err := u.plugin.files.removeOne(path.Join(path.Dir(u.paths.data), name)); err != nil {
+				return util.Transient(err)
+			}
 		}
 	}
 	if len(published) > 0 {

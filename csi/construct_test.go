@@ -161,6 +161,17 @@ func TestUnrecoverableFile(t *testing.T) {
 	require.Empty(t, n.driver.methods())
 }
 
+// TestInterruptedWrite: the temporary file of a write that was interrupted before the first call is
+// removed with the directory.
+func TestInterruptedWrite(t *testing.T) {
+	n := newFakeNode(t)
+	require.NoError(t, os.MkdirAll(filepath.Dir(n.podFile("data")), 0o750))
+	require.NoError(t, os.WriteFile(n.podFile("data")+".tmp", []byte("torn"), 0o600))
+	_, err := n.construct("data")
+	require.ErrorIs(t, err, volume.ErrNotMounted)
+	require.NoDirExists(t, filepath.Dir(n.podFile("data")))
+}
+
 // TestOtherVolume: the file of another volume is not this volume's.
 func TestOtherVolume(t *testing.T) {
 	n := newFakeNode(t, capStage)

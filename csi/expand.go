@@ -128,6 +128,7 @@ type pendingExpansions struct {
 func (e *pendingExpansions) call(ctx context.Context, c *client, request *csipb.NodeExpandVolumeRequest) (*csipb.NodeExpandVolumeResponse, error) {
 	name := volumeName(c.Name, request.VolumeId)
 	if pending := e.pendingFor(name); pending != nil && !proto.Equal(pending.CapacityRange, request.CapacityRange) {
+		pending.Secrets = request.Secrets
 		if _, err := e.send(ctx, c, name, pending); err != nil && volume.KindOf(err) != volume.Final {
 			return nil, fmt.Errorf("repeat the interrupted expansion: %w", err)
 		}
@@ -135,10 +136,14 @@ func (e *pendingExpansions) call(ctx context.Context, c *client, request *csipb.
 	return e.send(ctx, c, name, request)
 }
 
+// pendingFor returns a copy of the pending request, without secrets, or nil.
 func (e *pendingExpansions) pendingFor(name string) *csipb.NodeExpandVolumeRequest {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.all[name]
+	if pending := e.all[name]; pending != nil {
+		return proto.Clone(pending).(*csipb.NodeExpandVolumeRequest)
+	}
+	return nil
 }
 
 func (e *pendingExpansions) send(ctx context.Context, c *client, name string, request *csipb.NodeExpandVolumeRequest) (*csipb.NodeExpandVolumeResponse, error) {
@@ -152,7 +157,9 @@ func (e *pendingExpansions) send(ctx context.Context, c *client, name string, re
 		if e.all == nil {
 			e.all = map[string]*csipb.NodeExpandVolumeRequest{}
 		}
-		e.all[name] = request
+		bare := proto.Clone(request).(*csipb.NodeExpandVolumeRequest)
+		bare.Secrets = nil
+		e.all[name] = bare
 	}
 	return answer, err
 }

@@ -18,6 +18,9 @@ import (
 // The caller holds the lock of the volume's path.
 type hostFiles struct{ root string }
 
+// temporarySuffix ends the name of a file that is being written.
+const temporarySuffix = ".tmp"
+
 // newMode is the mode of new directories, before umask.
 const newMode = 0o750
 
@@ -93,7 +96,7 @@ func (h hostFiles) write(name string, data voldata.Data, durable bool) error {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return h.inRoot(name, func(root *os.Root, rest string) error {
-		temporary := rest + ".tmp"
+		temporary := rest + temporarySuffix
 		err := writeNew(root, temporary, text, durable)
 		if err == nil {
 			err = root.Rename(temporary, rest)
@@ -131,22 +134,22 @@ func syncDir(root *os.Root, name string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// remove removes a file. A missing one is no error, and a directory stays.
+// remove removes a file, and the temporary one of an interrupted write. Missing ones are no error, and a
+// directory stays.
 func (h hostFiles) remove(name string) error {
+	return errors.Join(h.removeOne(name), h.removeOne(name+temporarySuffix))
+}
+
+func (h hostFiles) removeOne(name string) error {
 	return h.inRoot(name, func(root *os.Root, rest string) error {
-		for _, name := range []string{rest, rest + ".tmp"} {
-			info, err := root.Lstat(name)
-			if err == nil && info.IsDir() {
-				err = &fs.PathError{Op: "remove", Path: name, Err: errNotRegular}
-			}
-			if err == nil {
-				err = root.Remove(name)
-			}
-			if err := ignoreMissing(err); err != nil {
-				return err
-			}
+		info, err := root.Lstat(rest)
+		if err == nil && info.IsDir() {
+			err = &fs.PathError{Op: "remove", Path: name, Err: errNotRegular}
 		}
-		return nil
+		if err == nil {
+			err = root.Remove(rest)
+		}
+		return ignoreMissing(err)
 	})
 }
 

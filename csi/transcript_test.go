@@ -1,12 +1,14 @@
 package csi
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/volume"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
@@ -359,3 +361,27 @@ func TestTokensInSecrets(t *testing.T) {
 	require.False(t, tokensInSecrets(&later{}))
 	require.False(t, tokensInSecrets(&storagev1.CSIDriverSpec{}))
 }
+
+// TestRepublishDirectory: a failed call leaves also the directory and the file of a volume that is no
+// mount, of a driver that writes files.
+func TestRepublishDirectory(t *testing.T) {
+	n := newFakeNode(t)
+	n.driver.mounter = directories{n.mounter}
+	spec := n.pv("data")
+	require.NoError(t, n.setUp(spec, volume.MounterArgs{}))
+	before := n.files()
+	n.driver.set(func(d *fakeDriver) { d.before = failWith("NodePublishVolume", codes.Internal) })
+	for _, isRemount := range []bool{true, false} {
+		require.Equal(t, volume.Final, volume.KindOf(n.setUp(spec, volume.MounterArgs{IsRemount: isRemount})))
+		require.Equal(t, before, n.files())
+	}
+	// After a restart the file may be missing, and the volume in use.
+	require.NoError(t, os.Remove(n.podFile("data")))
+	require.Error(t, n.setUp(spec, volume.MounterArgs{IsRemount: true}))
+	require.Equal(t, before, n.files())
+}
+
+// directories mounts nothing.
+type directories struct{ mount.Interface }
+
+func (directories) Mount(context.Context, mount.Request) error { return nil }
