@@ -37,7 +37,7 @@ func (d *driver) ControllerPublishVolume(ctx context.Context, req *csipb.Control
 	if req.GetReadonly() {
 		return nil, field.Forbidden(field.NewPath("readonly"), "the driver does not declare PUBLISH_READONLY")
 	}
-	unlock, err := d.lock(id.name)
+	unlock, err := d.inFlight.lock(ctx, id.name)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +125,7 @@ func (d *driver) ControllerUnpublishVolume(ctx context.Context, req *csipb.Contr
 	if reason := checkText(req.GetNodeId(), 2*longestField); reason != "" {
 		return nil, volume.Invalid(field.NewPath("nodeID"), req.GetNodeId(), reason)
 	}
-	unlock, err := d.lock(id.name)
+	unlock, err := d.inFlight.lock(ctx, id.name)
 	if err != nil {
 		return nil, err
 	}

@@ -47,7 +47,7 @@ func (d *driver) CreateVolume(ctx context.Context, req *csipb.CreateVolumeReques
 	if err != nil {
 		return nil, err
 	}
-	unlock, err := d.lock(r.pvName)
+	unlock, err := d.inFlight.lock(ctx, r.pvName)
 	if err != nil {
 		return nil, err
 	}

@@ -22,7 +22,7 @@ func (d *driver) DeleteVolume(ctx context.Context, req *csipb.DeleteVolumeReques
 	if err != nil {
 		return nil, err
 	}
-	unlock, err := d.lock(id.name)
+	unlock, err := d.inFlight.lock(ctx, id.name)
 	if err != nil {
 		return nil, err
 	}

@@ -26,9 +26,9 @@
 //
 // All calls are idempotent as the specification requires: the same CreateVolume returns the same volume,
 // a repeated NodePublishVolume is OK, and so is NodeUnpublishVolume of a path that is not published. A
-// call for a volume with another call in flight is ABORTED. A call for whose file system, server or disk
-// the kernel waits can return after its deadline; the volume is ABORTED until then, and other volumes
-// do not wait.
+// call for a volume with another call in flight is ABORTED; if the caller has given up that call, the new
+// one waits for its end for a second. A call for whose file system, server or disk the kernel waits can
+// last longer than its deadline; the volume is ABORTED until then, and other volumes do not wait.
 //
 // The access modes SINGLE_NODE_WRITER, SINGLE_NODE_READER_ONLY and SINGLE_NODE_SINGLE_WRITER allow one
 // target path on a node; others any number of paths. Modes for readers are mounted read-only.

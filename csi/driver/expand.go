@@ -34,7 +34,7 @@ func (d *driver) ControllerExpandVolume(ctx context.Context, req *csipb.Controll
 	if err != nil {
 		return nil, err
 	}
-	unlock, err := d.lock(id.name)
+	unlock, err := d.inFlight.lock(ctx, id.name)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func (d *driver) NodeExpandVolume(ctx context.Context, req *csipb.NodeExpandVolu
 	if _, err := d.optionalUsage(req.GetVolumeCapability()); err != nil {
 		return nil, err
 	}
-	unlock, err := d.lock(id.name)
+	unlock, err := d.inFlight.lock(ctx, id.name)
 	if err != nil {
 		return nil, err
 	}

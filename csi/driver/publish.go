@@ -26,7 +26,7 @@ func (d *driver) NodePublishVolume(ctx context.Context, req *csipb.NodePublishVo
 	if err != nil {
 		return nil, err
 	}
-	unlock, err := d.lock(id.name)
+	unlock, err := d.inFlight.lock(ctx, id.name)
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +158,7 @@ func (d *driver) NodeUnpublishVolume(ctx context.Context, req *csipb.NodeUnpubli
 	if err != nil {
 		return nil, err
 	}
-	unlock, err := d.lock(id.name)
+	unlock, err := d.inFlight.lock(ctx, id.name)
 	if err != nil {
 		return nil, err
 	}

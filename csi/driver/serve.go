@@ -12,7 +12,6 @@ import (
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/volumekit/volumekit/internal/brief"
-	"github.com/volumekit/volumekit/util/keylock"
 	"github.com/volumekit/volumekit/util/podvolume"
 	"github.com/volumekit/volumekit/volume"
 	"google.golang.org/grpc"
@@ -29,7 +28,7 @@ type driver struct {
 	config Config
 	abilities
 	mounts   *podvolume.Mounts // nil: no raw devices
-	inFlight keylock.Map       // by volume, see driver.lock
+	inFlight calls
 	volumes  store[volumeRecord]
 	attached store[attachRecord]
 	onNode   store[nodeRecord]
@@ -44,6 +43,9 @@ type driver struct {
 func Serve(ctx context.Context, listener net.Listener, config Config) (err error) {
 	defer brief.Shorten(&err)
 	d, err := newDriver(ctx, config)
+	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return listener.Close()
+	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("serve driver %s: %w", brief.Name(config.Name), err), listener.Close())
 	}
@@ -121,15 +123,6 @@ func (d *driver) intercept(ctx context.Context, req any, info *grpc.UnaryServerI
 	}
 	d.config.Logger.Warn("call failed", "call", path.Base(info.FullMethod), "code", code.String(), "error", message)
 	return nil, status.Error(code, message)
-}
-
-// lock keeps other calls from the volume until unlock is called. A call in flight is ABORTED.
-func (d *driver) lock(key string) (unlock func(), err error) {
-	unlock, ok := d.inFlight.TryLock(key)
-	if !ok {
-		return nil, codedf(codes.Aborted, "another call for volume %s is in flight", brief.Name(key))
-	}
-	return unlock, nil
 }
 
 // isNil also finds a nil pointer in an interface.

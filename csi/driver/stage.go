@@ -33,7 +33,7 @@ func (d *driver) NodeStageVolume(ctx context.Context, req *csipb.NodeStageVolume
 	if err != nil {
 		return nil, err
 	}
-	unlock, err := d.lock(id.name)
+	unlock, err := d.inFlight.lock(ctx, id.name)
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +154,7 @@ func (d *driver) NodeUnstageVolume(ctx context.Context, req *csipb.NodeUnstageVo
 	if err != nil {
 		return nil, err
 	}
-	unlock, err := d.lock(id.name)
+	unlock, err := d.inFlight.lock(ctx, id.name)
 	if err != nil {
 		return nil, err
 	}
