@@ -35,6 +35,9 @@ type registrar struct {
 	age     uint64
 
 	claim *registered // in the registry; nil: none
+	// isUnreported: the registrar may not have received the result of the registration. Another process
+	// may serve the socket by now, with another driver.
+	isUnreported bool
 	// unwritten is the name of a driver that has left the registry and may be in the cluster yet.
 	unwritten string
 }
@@ -69,18 +72,24 @@ func (r *registrar) attempt(ctx context.Context) error {
 	if err := r.writeRemoval(ctx); err != nil { // of an earlier attempt, with another name perhaps
 		return err
 	}
-	if r.claim == nil {
+	if r.claim == nil || r.isUnreported {
 		var info registerapi.PluginInfo
 		if err := r.call(ctx, getInfoMethod, &registerapi.InfoRequest{}, &info); err != nil {
 			return err
 		}
 		if err := r.register(ctx, &info); err != nil {
+			r.withdraw()
 			return r.report(ctx, err)
+		}
+		if err := r.writeRemoval(ctx); err != nil { // of a driver with another name
+			return err
 		}
 	}
 	err := r.watcher.write(ctx, r.claim.Name)
 	if err == nil {
-		return r.report(ctx, nil)
+		err = r.report(ctx, nil)
+		r.isUnreported = err != nil
+		return err
 	}
 	if kind := volume.KindOf(err); ctx.Err() != nil || kind == volume.Transient || kind == volume.Uncertain {
 		return err // not the driver's fault
@@ -118,7 +127,8 @@ func (r *registrar) report(ctx context.Context, failure error) error {
 	return errors.Join(failure, err)
 }
 
-// register adds the driver of a registrar's answer to the registry.
+// register adds the driver of a registrar's answer to the registry, in place of the driver of an earlier
+// answer.
 func (r *registrar) register(ctx context.Context, info *registerapi.PluginInfo) error {
 	c, err := checkInfo(info, r.path)
 	if err != nil {
@@ -130,6 +140,9 @@ func (r *registrar) register(ctx context.Context, info *registerapi.PluginInfo) 
 	}
 	if ctx.Err() != nil {
 		return ctxend.Error(ctx)
+	}
+	if r.claim != nil && r.claim.Name != c.name {
+		r.withdraw()
 	}
 	r.claim = &registered{
 		Driver: csi.Driver{Name: c.name, Endpoint: c.endpoint, NodeID: node.id}, node: node, age: r.age,

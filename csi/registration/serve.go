@@ -155,15 +155,15 @@ func askName(ctx context.Context, config ServerConfig) (string, error) {
 type listener struct {
 	net.Listener
 	path string
-	id   os.FileInfo
+	id   fileID
 }
 
-// listen creates a socket and moves it to path when it listens. A kubelet ignores the hidden name.
+// listen creates a socket and moves it to path when it listens.
 func listen(path string) (_ *listener, err error) {
 	if info, err := os.Lstat(path); err == nil && info.Mode().Type() != fs.ModeSocket {
 		return nil, &fs.PathError{Op: "replace", Path: path, Err: errors.New("not a socket")}
 	}
-	hidden := filepath.Join(filepath.Dir(path), "."+rand.Text()[:12])
+	hidden := hiddenBeside(path)
 	unix, err := net.ListenUnix("unix", &net.UnixAddr{Name: hidden, Net: "unix"})
 	if err != nil {
 		return nil, err
@@ -179,18 +179,32 @@ func listen(path string) (_ *listener, err error) {
 	if err := os.Chmod(hidden, 0o600); err != nil {
 		return nil, err
 	}
-	if l.id, err = os.Lstat(hidden); err != nil {
+	if l.id, err = identify(hidden); err != nil {
 		return nil, err
 	}
 	return l, os.Rename(hidden, path)
 }
 
-// remove removes the socket, unless another one has its place.
+// remove removes the socket, unless another one has its place. It moves the socket aside before it looks
+// a second time: a process that puts its own in place meanwhile gets it back.
 func (l *listener) remove() {
 	_ = l.Close()
-	if info, err := os.Lstat(l.path); err == nil && isSame(info, l.id) {
-		_ = os.Remove(l.path)
+	if id, err := identify(l.path); err != nil || !id.isSame(l.id) {
+		return
 	}
+	aside := hiddenBeside(l.path)
+	if err := os.Rename(l.path, aside); err != nil {
+		return
+	}
+	if id, err := identify(aside); err == nil && !id.isSame(l.id) {
+		_ = os.Link(aside, l.path) // fails if a third process has put its own in place
+	}
+	_ = os.Remove(aside)
+}
+
+// hiddenBeside returns a new name in the directory of path, which a kubelet ignores.
+func hiddenBeside(path string) string {
+	return filepath.Join(filepath.Dir(path), "."+rand.Text()[:12])
 }
 
 // A server serves the registration API for one driver.

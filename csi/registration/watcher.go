@@ -36,7 +36,7 @@ type Watcher struct {
 
 // A socket is a socket with its attempts.
 type socket struct {
-	id  os.FileInfo
+	id  fileID
 	end context.CancelFunc
 }
 
@@ -137,7 +137,7 @@ func (w *Watcher) updateSockets(ctx context.Context, all []found, removed map[st
 		present[f.path] = f
 	}
 	for path, s := range w.sockets {
-		if f, ok := present[path]; !ok || !isSame(f.id, s.id) || removed[path] {
+		if f, ok := present[path]; !ok || !f.id.isSame(s.id) || removed[path] {
 			s.end()
 			delete(w.sockets, path)
 		}

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package registration
+
+// handleOf returns "": there are no file handles.
+func handleOf(string) string { return "" }
