@@ -107,7 +107,7 @@ func forms(secret string) []string {
 }
 
 // maxSearch bounds the work of strip: the length of the text times that of all forms.
-const maxSearch = 1 << 30
+const maxSearch = 1 << 28
 
 // strip returns the text with [stripped] in place of each run of secrets. A text that is too long for
 // a search for all secrets is replaced as a whole.
