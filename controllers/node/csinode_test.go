@@ -20,6 +20,27 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
+// The interfaces of module csi, which this module does not import: csi.DriverObjectGetter,
+// csi.SecretGetter, csi.TokenGetter, csi.AttachmentReader and registration.NodeWriter.
+var (
+	_ interface {
+		GetCSIDriver(ctx context.Context, name string) (*storagev1.CSIDriver, error)
+	} = (*node.CSIDrivers)(nil)
+	_ interface {
+		GetSecret(ctx context.Context, namespace, name string) (*v1.Secret, error)
+		GetServiceAccountToken(ctx context.Context, pod *v1.Pod, source *v1.ServiceAccountTokenProjection) ([]byte, error)
+	} = (*node.Source)(nil)
+	_ interface {
+		WaitForAttachment(ctx context.Context, driver, handle string) (metadata map[string]string, err error)
+		IsAttached(driver, handle string) (attached, known bool)
+		ReleaseAttachment(driver, handle string)
+	} = (*node.VolumeAttachments)(nil)
+	_ interface {
+		PutDriver(ctx context.Context, driver storagev1.CSINodeDriver, topology map[string]string) error
+		RemoveDriver(ctx context.Context, name string) error
+	} = (*node.CSINode)(nil)
+)
+
 const nodeIDs = "csi.volume.kubernetes.io/nodeid"
 
 // A csiNodeWorld is a CSINode on an API server in memory.
