@@ -113,3 +113,20 @@ func TestRefusedErrorIsShort(t *testing.T) {
 	err := &RefusedError{Driver: driverName, Reason: strings.Repeat("why", 1<<20)}
 	require.Less(t, len(err.Error()), 1024)
 }
+
+// TestServeLeavesTheSocketOfAnother: the end of an older process does not unregister the newer one.
+func TestServeLeavesTheSocketOfAnother(t *testing.T) {
+	w := newWorld(t)
+	watcher, _ := w.watch()
+	stopOld := w.serve(w.driver("old"))
+	require.Equal(t, "old", w.waitFor(watcher, driverName).NodeID)
+	stopNew := w.serve(w.driver("new"))
+	w.waitUntil(func() bool { return w.cluster.nodeID(driverName) == "new" })
+	stopOld()
+	path := filepath.Join(w.sockets, driverName+"-reg.sock")
+	_, err := os.Lstat(path)
+	require.NoError(t, err)
+	stopNew()
+	_, err = os.Lstat(path)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+}
