@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 
 	"github.com/volumekit/volumekit/csi/internal/voldata"
@@ -124,7 +123,7 @@ func (b blockVolume) GetMetrics(ctx context.Context) (*volume.Metrics, error) {
 // checkMapped returns an error that wraps volume.ErrNotMounted for a missing link, and an uncertain one
 // for an entry that is no link of the plugin.
 func (b blockVolume) checkMapped() error {
-	to, err := b.plugin.files.readLink(b.link())
+	to, err := b.plugin.files.ReadLink(b.link())
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%s: %w", b.link(), volume.ErrNotMounted)
@@ -137,40 +136,7 @@ func (b blockVolume) checkMapped() error {
 	return nil
 }
 
-var (
-	errNotLink   = errors.New("not a symbolic link")
-	errOtherLink = errors.New("the link leads to another path")
-)
-
-// readLink returns the target of a symbolic link. The error wraps fs.ErrNotExist for a missing one.
-func (h hostFiles) readLink(name string) (to string, err error) {
-	err = h.inRoot(name, func(root *os.Root, rest string) error {
-		info, err := root.Lstat(rest)
-		if err != nil {
-			return err
-		}
-		if info.Mode()&fs.ModeSymlink == 0 {
-			return &fs.PathError{Op: "readlink", Path: name, Err: errNotLink}
-		}
-		to, err = root.Readlink(rest)
-		return err
-	})
-	return to, err
-}
-
-// makeLink creates a symbolic link that does not exist. The directory must exist.
-func (h hostFiles) makeLink(to, name string) error {
-	return h.inRoot(name, func(root *os.Root, rest string) error { return root.Symlink(to, rest) })
-}
-
-// removeLink removes a symbolic link; a missing one is no error.
-func (h hostFiles) removeLink(name string) error {
-	_, err := h.readLink(name)
-	if err == nil {
-		err = h.inRoot(name, func(root *os.Root, rest string) error { return root.Remove(rest) })
-	}
-	return ignoreMissing(err)
-}
+var errOtherLink = errors.New("the link leads to another path")
 
 // ConstructBlockVolumeSpec recovers the volume that is mapped at mapPath from vol_data.json, which may
 // be of a kubelet. If the link at mapPath is missing the error wraps [volume.ErrNotMounted]; if the file

@@ -142,7 +142,7 @@ func (m *blockMapper) mapDevice(ctx context.Context, call deviceCall, publish *u
 	made := ""
 	if !wasMapped {
 		if made, err = mkdir(m.plugin.host.Root(), m.podDir); err == nil {
-			err = m.plugin.files.makeLink(m.published(), m.link())
+			err = m.plugin.files.MakeLink(m.published(), m.link())
 		}
 		if err != nil {
 			return errors.Join(util.Transient(err), revertDirs(made, m.podDir))
@@ -153,7 +153,7 @@ func (m *blockMapper) mapDevice(ctx context.Context, call deviceCall, publish *u
 	if err == nil || wasMapped || volume.KindOf(err) == volume.Uncertain || publish.keep {
 		return err
 	}
-	clean := errors.Join(m.plugin.files.removeLink(m.link()), revertDirs(made, m.podDir))
+	clean := errors.Join(m.plugin.files.RemoveLink(m.link()), revertDirs(made, m.podDir))
 	if clean != nil {
 		return volume.AsUncertain(fmt.Errorf("%w (cleaning up: %w)", err, clean))
 	}

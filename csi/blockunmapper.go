@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/volumekit/volumekit/csi/internal/hostfile"
 	"github.com/volumekit/volumekit/csi/internal/voldata"
 	"github.com/volumekit/volumekit/internal/input"
 	"github.com/volumekit/volumekit/util"
@@ -62,7 +63,7 @@ func (u *blockUnmapper) unmapDevice(ctx context.Context) error {
 		}
 	}
 	rmdirsIfEmpty(u.paths.publish)
-	if err := p.files.removeLink(u.link()); err != nil && !errors.Is(err, errNotLink) {
+	if err := p.files.RemoveLink(u.link()); err != nil && !errors.Is(err, hostfile.ErrNotLink) {
 		return volume.AsUncertain(err)
 	}
 	return nil
@@ -151,8 +152,8 @@ func (u *blockUnmapper) checkUnpublished() error {
 		case !strings.HasPrefix(name, podDataPrefix):
 		case strings.HasSuffix(name, podDataSuffix):
 			published = append(published, name)
-		case strings.HasSuffix(name, podDataSuffix+temporarySuffix): // of a write before the call
-			if err := u.plugin.files.removeOne(path.Join(path.Dir(u.paths.data), name)); err != nil {
+		case strings.HasSuffix(name, podDataSuffix+hostfile.TemporarySuffix): // of a write before the call
+			if err := u.plugin.files.RemoveOne(path.Join(path.Dir(u.paths.data), name)); err != nil {
 				return util.Transient(err)
 			}
 		}

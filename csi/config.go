@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/volumekit/volumekit/csi/internal/hostfile"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util/keylock"
 	"github.com/volumekit/volumekit/util/podvolume"
@@ -80,7 +81,7 @@ func (p *Plugin) Init(_ context.Context, host volume.VolumeHost) error {
 		return fmt.Errorf("csi: %w", err)
 	}
 	p.host, p.boot = host, boot
-	p.mounts, p.files = podvolume.NewMounts(host, p.config.Mounter), hostFiles{root: host.Root()}
+	p.mounts, p.files = podvolume.NewMounts(host, p.config.Mounter), hostFiles{hostfile.Files{Root: host.Root()}}
 	return nil
 }
 

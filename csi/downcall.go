@@ -64,7 +64,7 @@ func (p *Plugin) removeTarget(ctx context.Context, t target) error {
 	if err := ignoreMissing(safepath.Rmdir(context.Background(), t.path)); err != nil {
 		return err
 	}
-	if err := ignoreMissing(p.files.remove(t.file)); err != nil {
+	if err := ignoreMissing(p.files.Remove(t.file)); err != nil {
 		return err
 	}
 	return rmdirs(t.own...)

@@ -1,0 +1,32 @@
+//go:build !linux
+
+package hostfile
+
+import (
+	"errors"
+	"io/fs"
+)
+
+// Other systems have no volumes of CSI drivers.
+
+func (f Files) unsupported(op, name string) error {
+	return &fs.PathError{Op: op, Path: name, Err: errors.ErrUnsupported}
+}
+
+// Read fails.
+func (f Files) Read(name string, _ int64) ([]byte, error) { return nil, f.unsupported("read", name) }
+
+// Write fails.
+func (f Files) Write(name string, _ []byte, _ Durability) error { return f.unsupported("write", name) }
+
+// RemoveOne fails.
+func (f Files) RemoveOne(name string) error { return f.unsupported("remove", name) }
+
+// ReadLink fails.
+func (f Files) ReadLink(name string) (string, error) { return "", f.unsupported("readlink", name) }
+
+// MakeLink fails.
+func (f Files) MakeLink(_, name string) error { return f.unsupported("symlink", name) }
+
+// RemoveLink fails.
+func (f Files) RemoveLink(name string) error { return f.unsupported("remove", name) }
