@@ -120,7 +120,7 @@ func (m *blockMapper) newPublishCall(ctx context.Context, call deviceCall) (*upC
 		return nil, err
 	}
 	return &upCall[*csipb.NodePublishVolumeRequest]{
-		plugin: p, client: c, target: m.podTarget(), data: m.data(), request: request, dir: m.paths.publish,
+		plugin: p, target: m.podTarget(), data: m.data(), request: request, dir: m.paths.publish,
 		send: func(ctx context.Context, request *csipb.NodePublishVolumeRequest) error {
 			_, err := c.node.NodePublishVolume(ctx, request)
 			return err

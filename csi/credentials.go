@@ -70,16 +70,16 @@ func (p *Plugin) secretsOf(ctx context.Context, ref *v1.SecretReference) (map[st
 		return nil, nil
 	}
 	if p.config.Secrets == nil {
-		return nil, fmt.Errorf("Secret %s/%s without Config.Secrets: %w", ref.Namespace, ref.Name, volume.ErrNotSupported)
+		return nil, fmt.Errorf("secret %s/%s without Config.Secrets: %w", ref.Namespace, ref.Name, volume.ErrNotSupported)
 	}
 	secret, err := p.config.Secrets.GetSecret(ctx, ref.Namespace, ref.Name)
 	if err != nil {
-		return nil, util.Transient(fmt.Errorf("read Secret %s/%s: %w", ref.Namespace, ref.Name, err))
+		return nil, util.Transient(fmt.Errorf("read secret %s/%s: %w", ref.Namespace, ref.Name, err))
 	}
 	data := make(map[string]string, len(secret.Data))
 	for key, value := range secret.Data {
 		if !utf8.ValidString(key) || !utf8.Valid(value) {
-			return nil, volume.AsTransient(fmt.Errorf("Secret %s/%s: key %q: must be valid UTF-8 in a call of a driver", ref.Namespace, ref.Name, key))
+			return nil, volume.AsTransient(fmt.Errorf("secret %s/%s: key %q: must be valid UTF-8 in a call of a driver", ref.Namespace, ref.Name, key))
 		}
 		data[key] = string(value)
 	}

@@ -139,7 +139,7 @@ func (p *Plugin) newStageCall(ctx context.Context, c *client, s source, policy d
 		return nil, err
 	}
 	return &upCall[*csipb.NodeStageVolumeRequest]{
-		plugin: p, client: c, target: t, data: data, dir: t.path,
+		plugin: p, target: t, data: data, dir: t.path,
 		request: &csipb.NodeStageVolumeRequest{
 			VolumeId: s.handle, PublishContext: published, StagingTargetPath: t.path,
 			VolumeCapability: capability, Secrets: secrets, VolumeContext: merged(s.attributes),

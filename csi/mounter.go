@@ -124,7 +124,7 @@ func (m *mounter) newCall(ctx context.Context, t target, args volume.MounterArgs
 		return nil, err
 	}
 	call := &upCall[*csipb.NodePublishVolumeRequest]{
-		plugin: p, client: c, target: t, data: p.podData(s, args.SELinuxLabel), request: request,
+		plugin: p, target: t, data: p.podData(s, args.SELinuxLabel), request: request,
 		dir: path.Dir(t.path), keep: args.IsRemount,
 		send: func(ctx context.Context, request *csipb.NodePublishVolumeRequest) error {
 			_, err := c.node.NodePublishVolume(ctx, request)

@@ -27,7 +27,6 @@ import (
 //   - Reverting: the volume is being taken down. That call is repeated before this one.
 type upCall[R upRequest] struct {
 	plugin  *Plugin
-	client  *client
 	target  target
 	data    voldata.Data // without a call
 	request R
