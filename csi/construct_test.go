@@ -258,3 +258,30 @@ func TestRestartedDriver(t *testing.T) {
 	require.Equal(t, volume.Transient, volume.KindOf(err), "%v", err)
 	require.NoDirExists(t, filepath.Dir(n.podFile("new")))
 }
+
+// TestUnregisteredMeanwhile: a call in flight ends with the answer of its driver, also if the driver has
+// removed its registration meanwhile.
+func TestUnregisteredMeanwhile(t *testing.T) {
+	n := newFakeNode(t)
+	spec := n.pv("data")
+	release, arrived := make(chan struct{}), make(chan struct{}, 1)
+	n.driver.set(func(d *fakeDriver) {
+		d.before = func(request proto.Message) error {
+			if methodOf(request) == "NodePublishVolume" {
+				arrived <- struct{}{}
+				<-release
+			}
+			return nil
+		}
+	})
+	done := make(chan error, 1)
+	m := n.newMounter(spec)
+	go func() { done <- m.SetUp(context.Background(), volume.MounterArgs{}) }()
+	<-arrived
+	n.mu.Lock()
+	n.registration = 0
+	n.mu.Unlock()
+	require.ErrorIs(t, n.setUp(n.pv("other"), volume.MounterArgs{}), ErrNotRegistered)
+	close(release)
+	require.NoError(t, <-done)
+}
