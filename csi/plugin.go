@@ -127,8 +127,9 @@ func (p *Plugin) podVolume(name string, podUID types.UID) (podVolume, error) {
 	return podVolume{p, t}, err
 }
 
-// CanDeviceMount reports whether the volume is persistent: a driver stages no inline volumes. For a
-// driver without STAGE_UNSTAGE_VOLUME, MountDevice does nothing.
+// CanDeviceMount reports whether the driver stages the volume: it has the capability
+// STAGE_UNSTAGE_VOLUME, and the volume is persistent and mounted. The capabilities of a driver that is
+// not registered are not known: the error is transient.
 func (p *Plugin) CanDeviceMount(ctx context.Context, spec *volume.Spec) (bool, error) {
 	s, err := sourceOf(spec)
 	if err != nil {
@@ -137,5 +138,9 @@ func (p *Plugin) CanDeviceMount(ctx context.Context, spec *volume.Spec) (bool, e
 	if _, err := p.policyOf(ctx, s.driver); err != nil {
 		return false, err
 	}
-	return s.inline == nil && !spec.IsBlock(), nil
+	if s.inline != nil || spec.IsBlock() {
+		return false, nil
+	}
+	_, caps, err := p.clientOf(ctx, s.driver)
+	return err == nil && caps.stage, err
 }

@@ -21,8 +21,9 @@ unpublish a
 unstage
   NodeUnstageVolume volume_id=v staging_target_path=STAGING
 `},
+	// A kubelet creates the staging directory all the same.
 	{name: "a volume that is only published", script: `
-stage
+stage: no device mount
   NodeGetCapabilities
 publish a
   NodePublishVolume volume_id=v target_path=TARGET-A volume_capability={mount={fs_type=ext4} access_mode={mode=SINGLE_NODE_WRITER}}
@@ -31,7 +32,7 @@ unpublish a
 unstage
 `},
 	{name: "an inline volume", driver: "stage", object: "ephemeral", volume: "inline", script: `
-stage: final
+stage: no device mount
 publish a
   NodeGetCapabilities
   NodePublishVolume volume_id=INLINE-A target_path=TARGET-A volume_capability=CAPABILITY
@@ -154,7 +155,7 @@ unstage
   NodeUnstageVolume volume_id=v staging_target_path=STAGING
 `},
 	{name: "a stage secret of a driver that does not stage", volume: "stage-secret", script: `
-stage
+stage: no device mount
   NodeGetCapabilities
 publish a
   NodePublishVolume volume_id=v target_path=TARGET-A volume_capability=CAPABILITY

@@ -1,6 +1,7 @@
 package csi_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -169,6 +170,9 @@ func (p *transcriptPlayer) play(script []string) (lines []string) {
 
 // kindOf returns the kind of an error in a script.
 func kindOf(err error) string {
+	if errors.Is(err, errNoDeviceMount) {
+		return err.Error()
+	}
 	kind := strings.ToLower(fmt.Sprint(volume.KindOf(err)))
 	for _, known := range []struct {
 		err  error
@@ -324,7 +328,7 @@ func (p *transcriptPlayer) giveUp(cancel context.CancelFunc) {
 // stage stages the volume: "stage [group=N] [label=L]".
 func (p *transcriptPlayer) stage(ctx context.Context, word func(int) string) error {
 	if can, err := p.plugin.CanDeviceMount(ctx, p.spec); err != nil || !can {
-		return cmpErr(err, errors.New("no device mount"))
+		return cmp.Or(err, errNoDeviceMount)
 	}
 	mounter, err := p.plugin.NewDeviceMounter()
 	require.NoError(p, err)
@@ -335,12 +339,8 @@ func (p *transcriptPlayer) stage(ctx context.Context, word func(int) string) err
 	return mounter.MountDevice(ctx, p.spec, path, volume.DeviceMounterArgs{FsGroup: args.FsGroup, SELinuxLabel: args.SELinuxLabel})
 }
 
-func cmpErr(err, other error) error {
-	if err != nil {
-		return err
-	}
-	return other
-}
+// errNoDeviceMount is the result of a stage that no manager would call.
+var errNoDeviceMount = errors.New("no device mount")
 
 // publish publishes the volume to a pod: "publish POD [ro] [group=N] [label=L]".
 func (p *transcriptPlayer) publish(ctx context.Context, remount bool, word func(int) string) error {
