@@ -7,9 +7,9 @@ import (
 	"time"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
-	"google.golang.org/grpc"
 	"github.com/volumekit/volumekit/internal/input"
 	"github.com/volumekit/volumekit/util/keylock"
+	"google.golang.org/grpc"
 )
 
 const (
