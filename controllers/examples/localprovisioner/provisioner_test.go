@@ -1,14 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,29 +26,14 @@ import (
 )
 
 func TestOptions(t *testing.T) {
-	for text, want := range map[string]string{
-		"-help":                     "",
-		"":                          "-claims: required",
-		"-claims c -node A_B":       `-node "A_B": `,
-		"-claims c -name a/b/c":     `-name "a/b/c": `,
-		"-claims c more":            `unexpected argument "more"`,
-		"-claims a,,b":              "an element of the list is empty",
-		"-claims c -kubeconfig /no": "",
-	} {
-		var out, failures bytes.Buffer
-		status := run(t.Context(), strings.Fields(text), &out, &failures)
-		switch {
-		case text == "-help":
-			require.Zero(t, status)
-			require.Contains(t, out.String(), "-claims DIR")
-		case want == "":
-			require.Equal(t, 1, status)
-			require.Contains(t, failures.String(), "localprovisioner: -kubeconfig: ")
-		default:
-			require.Equal(t, 2, status)
-			require.Contains(t, failures.String(), want)
-		}
-	}
+	testbed.RequireCommandLines(t, run,
+		testbed.CommandLine{Args: "-help", Prints: "-claims DIR"},
+		testbed.CommandLine{Args: "", Status: 2, Prints: "-claims: required"},
+		testbed.CommandLine{Args: "-claims c -node A_B", Status: 2, Prints: `-node "A_B": `},
+		testbed.CommandLine{Args: "-claims c -name a/b/c", Status: 2, Prints: `-name "a/b/c": `},
+		testbed.CommandLine{Args: "-claims c more", Status: 2, Prints: `unexpected argument "more"; see -help`},
+		testbed.CommandLine{Args: "-claims a,,b", Status: 2, Prints: "an element of the list is empty"},
+		testbed.CommandLine{Args: "-claims c -kubeconfig /no", Status: 1, Prints: "localprovisioner: -kubeconfig: "})
 }
 
 // A testCluster is an API server in memory with a class, and provisioners on nodes.

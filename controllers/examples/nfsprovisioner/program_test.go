@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"os"
@@ -59,11 +58,8 @@ func TestOptions(t *testing.T) {
 			require.Equal(t, want, got)
 		})
 	}
-	var out bytes.Buffer
-	require.Equal(t, 2, run(t.Context(), nil, io.Discard, &out))
-	require.Contains(t, out.String(), "; see -help")
-	require.Equal(t, 0, run(t.Context(), []string{"-help"}, &out, io.Discard))
-	require.Contains(t, out.String(), "$NFS_SERVER")
+	testbed.RequireCommandLines(t, run,
+		testbed.CommandLine{Args: "", Status: 2, Prints: "; see -help"}, testbed.CommandLine{Args: "-help", Prints: "$NFS_SERVER"})
 }
 
 func with(env map[string]string, name, value string) map[string]string {

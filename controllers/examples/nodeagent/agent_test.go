@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -14,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/controllers/apitest"
 	"github.com/volumekit/volumekit/internal/screen"
+	"github.com/volumekit/volumekit/internal/testbed"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -41,28 +41,13 @@ func (o *output) String() string {
 }
 
 func TestOptions(t *testing.T) {
-	for text, want := range map[string]string{
-		"-help":                   "",
-		"":                        "-root: required",
-		"-root r -node A_B":       `-node "A_B": `,
-		"-root r more":            `unexpected argument "more"`,
-		"-root r -disks a,,b":     "an element of the list is empty",
-		"-root r -kubeconfig /no": "",
-	} {
-		var out, failures bytes.Buffer
-		status := run(t.Context(), strings.Fields(text), &out, &failures)
-		switch {
-		case text == "-help":
-			require.Zero(t, status)
-			require.Contains(t, out.String(), "-kubeconfig FILE")
-		case want == "":
-			require.Equal(t, 1, status)
-			require.Contains(t, failures.String(), "nodeagent: -kubeconfig: ")
-		default:
-			require.Equal(t, 2, status)
-			require.Contains(t, failures.String(), want)
-		}
-	}
+	testbed.RequireCommandLines(t, run,
+		testbed.CommandLine{Args: "-help", Prints: "-kubeconfig FILE"},
+		testbed.CommandLine{Args: "", Status: 2, Prints: "-root: required"},
+		testbed.CommandLine{Args: "-root r -node A_B", Status: 2, Prints: `-node "A_B": `},
+		testbed.CommandLine{Args: "-root r more", Status: 2, Prints: `unexpected argument "more"; see -help`},
+		testbed.CommandLine{Args: "-root r -disks a,,b", Status: 2, Prints: "an element of the list is empty"},
+		testbed.CommandLine{Args: "-root r -kubeconfig /no", Status: 1, Prints: "nodeagent: -kubeconfig: "})
 }
 
 // TestJoin: without -register a missing Node is an error, with it the Node is created once and its

@@ -106,9 +106,6 @@ func TestOutputFails(t *testing.T) {
 }
 
 func TestFlags(t *testing.T) {
-	var out, stderr bytes.Buffer
-	require.Zero(t, run(t.Context(), []string{"-help"}, &out, &stderr))
-	require.Contains(t, out.String(), "claim")
-	require.Equal(t, 2, run(t.Context(), []string{"-x"}, &out, &stderr))
-	require.Contains(t, stderr.String(), "see -help")
+	testbed.RequireCommandLines(t, run,
+		testbed.CommandLine{Args: "-help", Prints: "claim"}, testbed.CommandLine{Args: "-x", Status: 2, Prints: "see -help"})
 }
