@@ -10,19 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/internal/cli"
 	"github.com/volumekit/volumekit/internal/namespace"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
-// mainVar makes the test's binary the program.
-const mainVar = "EMBED_TEST_MAIN"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(mainVar) != "" {
-		os.Exit(cli.Start(run))
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { testbed.Main(m, func() int { return cli.Start(run) }) }
 
 const printed = `mounted at /pods/8d3c/volumes/kubernetes.io~local-volume/data
 cache is at /pods/8d3c/volumes/kubernetes.io~empty-dir/cache
@@ -39,7 +32,7 @@ func TestOnRealKernel(t *testing.T) {
 	dir := t.TempDir()
 	var stderr bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe")
-	cmd.Env = append(os.Environ(), mainVar+"=1", "TMPDIR="+dir, "GORACE=atexit_sleep_ms=0")
+	cmd.Env = append(os.Environ(), testbed.ProgramVariable+"=1", "TMPDIR="+dir, "GORACE=atexit_sleep_ms=0")
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if strings.Contains(stderr.String(), namespace.None) {

@@ -20,7 +20,7 @@ func TestOutputFails(t *testing.T) {
 		dir := t.TempDir()
 		var stderr bytes.Buffer
 		cmd := exec.CommandContext(t.Context(), "/proc/self/exe")
-		cmd.Env = append(os.Environ(), mainVar+"=1", "TMPDIR="+dir, "GORACE=atexit_sleep_ms=0")
+		cmd.Env = append(os.Environ(), testbed.ProgramVariable+"=1", "TMPDIR="+dir, "GORACE=atexit_sleep_ms=0")
 		cmd.Stdout, cmd.Stderr = out, &stderr
 		err := cmd.Run()
 		if strings.Contains(stderr.String(), namespace.None) {

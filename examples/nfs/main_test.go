@@ -10,18 +10,10 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 )
 
-// mainVar is the environment variable that makes the test binary the program. A guest
-// inherits the variables that begin like it.
-const mainVar = "VOLUMEKIT_TEST_IS_NFS_EXAMPLE"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(mainVar) != "" {
-		os.Exit(start())
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { testbed.Main(m, start) }
 
 // A result is the output and the exit status of the program.
 type result struct {

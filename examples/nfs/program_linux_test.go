@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/internal/kerneltest/nfsserver"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
@@ -17,7 +18,7 @@ import (
 func command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", args...)
-	cmd.Env = append(os.Environ(), mainVar+"=1", "GORACE=atexit_sleep_ms=0")
+	cmd.Env = append(os.Environ(), testbed.ProgramVariable+"=1", "GORACE=atexit_sleep_ms=0")
 	return cmd
 }
 

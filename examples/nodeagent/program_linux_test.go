@@ -21,15 +21,7 @@ import (
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
-// mainVar makes the test's binary the program.
-const mainVar = "NODEAGENT_TEST_MAIN"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(mainVar) != "" {
-		os.Exit(cli.Start(run))
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { testbed.Main(m, func() int { return cli.Start(run) }) }
 
 // A user runs the program.
 type user struct {
@@ -106,7 +98,7 @@ func (u user) startWith(change func(*exec.Cmd), args ...string) *process {
 	u.Cleanup(cancel)
 	p := &process{Cmd: exec.CommandContext(ctx, "/proc/self/exe", args...), ended: make(chan struct{})}
 	p.Dir = u.dir
-	p.Env = append(os.Environ(), mainVar+"=1", program.Variable()+"=", "TMPDIR="+u.dir+"/tmp", "GOCOVERDIR="+u.dir+"/coverage", "GORACE=atexit_sleep_ms=0")
+	p.Env = append(os.Environ(), testbed.ProgramVariable+"=1", program.Variable()+"=", "TMPDIR="+u.dir+"/tmp", "GOCOVERDIR="+u.dir+"/coverage", "GORACE=atexit_sleep_ms=0")
 	p.Stdout, p.Stderr = &p.stdout, &p.stderr
 	p.WaitDelay = 30 * time.Second
 	p.SysProcAttr = &syscall.SysProcAttr{}

@@ -12,19 +12,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
-// mainVar makes the test binary the program: with its own main, and all that the
-// race detector sees in it.
-const mainVar = "PODVOLUMES_TEST_IS_MAIN"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(mainVar) != "" {
-		os.Exit(start())
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { testbed.Main(m, start) }
 
 // A result is the output and the exit status of the program.
 type result struct {
@@ -73,7 +65,7 @@ func (s *session) command(args ...string) *exec.Cmd {
 	require.NoError(s.t, err)
 	cmd := exec.CommandContext(ctx, executable, args...)
 	cmd.Dir = s.dir
-	cmd.Env = append(os.Environ(), mainVar+"=1", "TMPDIR="+s.tmp, program.Variable()+"=", "GORACE=atexit_sleep_ms=0")
+	cmd.Env = append(os.Environ(), testbed.ProgramVariable+"=1", "TMPDIR="+s.tmp, program.Variable()+"=", "GORACE=atexit_sleep_ms=0")
 	if s.setup != nil {
 		s.setup(cmd)
 	}

@@ -17,15 +17,7 @@ import (
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
-// mainVar makes the test's binary the program.
-const mainVar = "RECYCLE_TEST_MAIN"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(mainVar) != "" {
-		os.Exit(cli.Start(run))
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { testbed.Main(m, func() int { return cli.Start(run) }) }
 
 type result struct {
 	stdout, stderr string
@@ -64,7 +56,7 @@ func (u user) runTo(stdout io.Writer, args ...string) result {
 	// The test's binary may be where only root finds it.
 	cmd := exec.CommandContext(u.Context(), "/proc/self/exe", args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), mainVar+"=1", program.Variable()+"=", "TMPDIR="+dir, "GOCOVERDIR="+coverage, "GORACE=atexit_sleep_ms=0")
+	cmd.Env = append(os.Environ(), testbed.ProgramVariable+"=1", program.Variable()+"=", "TMPDIR="+dir, "GOCOVERDIR="+coverage, "GORACE=atexit_sleep_ms=0")
 	cmd.Stdout, cmd.Stderr = stdout, &stderr
 	if u.uid != os.Geteuid() {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(u.uid), Gid: uint32(u.uid)}}

@@ -16,15 +16,7 @@ import (
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
-// mainVar makes the test's binary the program.
-const mainVar = "PROVISIONER_TEST_MAIN"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(mainVar) != "" {
-		os.Exit(cli.Start(run))
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { testbed.Main(m, func() int { return cli.Start(run) }) }
 
 // The output has X for the names of the volume and the pod. Other goroutines print the events.
 const (
@@ -60,7 +52,7 @@ func requirePrinted(t *testing.T, out string) {
 func command(t *testing.T) (cmd *exec.Cmd, stderr *bytes.Buffer, checkEmpty func()) {
 	dir := t.TempDir()
 	cmd, stderr = exec.CommandContext(t.Context(), "/proc/self/exe"), &bytes.Buffer{}
-	cmd.Env = append(os.Environ(), mainVar+"=1", "TMPDIR="+dir, "GORACE=atexit_sleep_ms=0")
+	cmd.Env = append(os.Environ(), testbed.ProgramVariable+"=1", "TMPDIR="+dir, "GORACE=atexit_sleep_ms=0")
 	cmd.Stderr = stderr
 	return cmd, stderr, func() {
 		left, err := os.ReadDir(dir)
