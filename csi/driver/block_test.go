@@ -1,0 +1,98 @@
+package driver_test
+
+import (
+	"context"
+	"os"
+	"testing"
+
+	csipb "github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/csi/driver"
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/volume"
+	"github.com/volumekit/volumekit/volume/volumetest"
+	"google.golang.org/grpc/codes"
+	v1 "k8s.io/api/core/v1"
+)
+
+// A devicePlugin maps volumes to a file in place of a device.
+type devicePlugin struct {
+	*volumetest.FakePlugin
+	device string
+}
+
+func (p devicePlugin) NewBlockVolumeMapper(spec *volume.Spec, pod *v1.Pod) (volume.BlockVolumeMapper, error) {
+	m, err := p.FakePlugin.NewBlockVolumeMapper(spec, pod)
+	return deviceMapper{m, p.device}, err
+}
+
+type deviceMapper struct {
+	volume.BlockVolumeMapper
+	device string
+}
+
+func (m deviceMapper) MapPodDevice(ctx context.Context, paths volume.BlockVolumePaths) (string, error) {
+	_, err := m.BlockVolumeMapper.MapPodDevice(ctx, paths)
+	return m.device, err
+}
+
+// TestBlock: a raw device is bound at a file at the target path, across restarts, and nothing is left.
+func TestBlock(t *testing.T) {
+	kernel := mounttest.NewFake(mount.Config{Allow: mount.Allow{Dev: true}})
+	r := newRig(t, volumetest.FakeConfig{NoAttach: true}, nil)
+	r.stop()
+	r.mounter = kernel
+	device := r.root + "/device"
+	require.NoError(t, os.WriteFile(device, []byte("content"), 0o600))
+	r.change = func(c *driver.Config) { c.Plugin, c.Mounter = devicePlugin{r.plugin, device}, kernel }
+	r.start()
+
+	req := createRequest("pvc-1")
+	req.VolumeCapabilities = []*csipb.VolumeCapability{block(manyWriters)}
+	created, err := r.controller.CreateVolume(t.Context(), req)
+	require.NoError(t, err)
+	v := created.Volume
+	_, err = r.controller.CreateVolume(t.Context(), createRequest("pvc-1"))
+	requireCode(t, codes.AlreadyExists, err)
+	for range 2 {
+		_, err = r.node.NodeStageVolume(t.Context(), &csipb.NodeStageVolumeRequest{
+			VolumeId: v.VolumeId, VolumeContext: v.VolumeContext, StagingTargetPath: r.staging(), VolumeCapability: block(manyWriters),
+		})
+		require.NoError(t, err)
+		r.restart()
+	}
+	publish := r.publishRequest(v, r.target("a"), manyWriters)
+	_, err = r.node.NodePublishVolume(t.Context(), publish)
+	requireCode(t, codes.FailedPrecondition, err) // staged as a device
+	publish.VolumeCapability = block(manyWriters)
+
+	kernel.Inject(mounttest.Fault{Op: mounttest.OpMount, Times: 1, Err: os.ErrPermission})
+	_, err = r.node.NodePublishVolume(t.Context(), publish)
+	require.Error(t, err)
+	require.NoFileExists(t, r.target("a"))
+	for range 2 {
+		_, err = r.node.NodePublishVolume(t.Context(), publish)
+		require.NoError(t, err)
+		r.restart()
+	}
+	require.True(t, r.isMounted(r.target("a")))
+	info, err := os.Lstat(r.target("a"))
+	require.NoError(t, err)
+	require.True(t, info.Mode().IsRegular())
+	stats, err := r.node.NodeGetVolumeStats(t.Context(), &csipb.NodeGetVolumeStatsRequest{VolumeId: v.VolumeId, VolumePath: r.target("a")})
+	require.NoError(t, err)
+	require.Len(t, stats.Usage, 1)
+	require.EqualValues(t, 4096, stats.Usage[0].Total)
+
+	requireCode(t, codes.FailedPrecondition, r.unstage(v))
+	for range 2 {
+		require.NoError(t, r.unpublish(v, r.target("a")))
+		r.restart()
+	}
+	require.NoFileExists(t, r.target("a"))
+	require.NoError(t, r.unstage(v))
+	require.NoError(t, r.delete(v.VolumeId))
+	r.requireNoRecords()
+	require.FileExists(t, device)
+}
