@@ -53,5 +53,6 @@ require (
 
 replace (
 	github.com/volumekit/volumekit => ../../
+	github.com/volumekit/volumekit/controllers => ../../controllers
 	github.com/volumekit/volumekit/csi => ../
 )
