@@ -146,6 +146,12 @@ func TestNodeRefuses(t *testing.T) {
 	}
 	require.Zero(t, r.plugin.Calls(volumetest.SetUp))
 	requireCode(t, codes.AlreadyExists, r.stage(v, writer))
+	for _, staging := range []string{"", "a/b", r.kubelet + "/../x", "/a\x00"} {
+		_, err := r.node.NodeStageVolume(t.Context(), &csipb.NodeStageVolumeRequest{
+			VolumeId: unstaged.VolumeId, StagingTargetPath: staging, VolumeCapability: mounted(manyWriters), VolumeContext: unstaged.VolumeContext,
+		})
+		requireCode(t, codes.InvalidArgument, err)
+	}
 	_, err := r.node.NodeStageVolume(t.Context(), &csipb.NodeStageVolumeRequest{
 		VolumeId: v.VolumeId, StagingTargetPath: r.kubelet, VolumeCapability: mounted(manyWriters), VolumeContext: v.VolumeContext,
 	})
@@ -210,8 +216,19 @@ func TestTargetsAreOfOneVolume(t *testing.T) {
 		require.True(t, r.isMounted(r.target("a")))
 		r.restart()
 	}
+	require.NoError(t, r.mounter.Unmount(t.Context(), r.target("a"))) // as after a restart of the node
+	requireCode(t, codes.AlreadyExists, r.publish(other, r.target("a"), manyWriters))
 	require.NoError(t, r.unpublish(v, r.target("a")))
 	require.NoError(t, r.publish(other, r.target("a"), manyWriters))
+}
+
+// TestFailedPublicationIsForgotten: the one path of a volume is free after a failed call.
+func TestFailedPublicationIsForgotten(t *testing.T) {
+	r := newRig(t, volumetest.FakeConfig{}, nil)
+	v := r.ready("pvc-1", writer)
+	r.plugin.Inject(volumetest.Fault{Method: volumetest.SetUp, Err: errors.New("no"), Times: 1})
+	requireCode(t, codes.Internal, r.publish(v, r.target("a"), writer))
+	require.NoError(t, r.publish(v, r.target("b"), writer))
 }
 
 // TestLostRecords: a volume without a record is unmounted all the same.
