@@ -196,6 +196,7 @@ var house = []room{
 	{"internal/cli", nil, []string{sys}},
 	{"internal/rootlock", nil, nil},
 	{"internal/namespace", []string{"mount", "mount/mounttest", "util"}, nil},
+	{"internal/demonstration", []string{"internal/cli", "internal/namespace", "mount", "mount/mounttest"}, nil},
 	{"internal/screen", []string{"internal/cli", "manager"}, []string{api, apimachinery, sys}},
 	{"internal/command", nil, nil},
 	{"internal/debian", []string{"internal/command"}, nil},

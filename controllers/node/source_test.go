@@ -359,6 +359,7 @@ func TestMirrorPods(t *testing.T) {
 		require.Equal(t, []string{"pods spec.nodeName=node-1", "secrets ns/key"}, w.watched())
 
 		w.remove(pod("static"))
+		synctest.Wait()
 		delete(w.running, "0123")
 		delete(w.running, "89ab")
 		w.ContainersEnded("0123", "89ab")

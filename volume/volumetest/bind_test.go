@@ -44,6 +44,8 @@ func anyValue(t *testing.T, of reflect.Type) reflect.Value {
 		value.SetBool(true)
 	case reflect.Int:
 		value.SetInt(1)
+	case reflect.String:
+		value.SetString("s")
 	case reflect.Map:
 		return reflect.MakeMap(of)
 	case reflect.Pointer:

@@ -14,6 +14,7 @@ import (
 	"github.com/volumekit/volumekit/controllers/apitest"
 	"github.com/volumekit/volumekit/controllers/examples/internal/minicluster"
 	"github.com/volumekit/volumekit/internal/cli"
+	"github.com/volumekit/volumekit/internal/demonstration"
 	"github.com/volumekit/volumekit/local"
 	"github.com/volumekit/volumekit/manager"
 	"github.com/volumekit/volumekit/volume"
@@ -33,17 +34,17 @@ const (
 	podName   = "web"
 )
 
-// A demonstration is a cluster with one node, as a user changes it.
-type demonstration struct {
+// A miniature is a cluster with one node, as a user changes it.
+type miniature struct {
 	cluster api.Cluster
-	kernel  kernel
+	kernel  demonstration.Kernel
 	volumes *manager.Manager // of the node
 	dir     string
 	out     io.Writer
 }
 
 // demonstrate runs all parts of the cluster in a directory, and takes the steps of the user.
-func demonstrate(ctx context.Context, out io.Writer, k kernel, dir string) error {
+func demonstrate(ctx context.Context, out io.Writer, k demonstration.Kernel, dir string) error {
 	root, disks := filepath.Join(dir, "node"), filepath.Join(dir, "disks")
 	if err := errors.Join(os.Mkdir(root, 0o755), os.Mkdir(disks, 0o755)); err != nil {
 		return err
@@ -56,7 +57,7 @@ func demonstrate(ctx context.Context, out io.Writer, k kernel, dir string) error
 	if err != nil {
 		return err
 	}
-	d := &demonstration{cluster: server.Direct(), kernel: k, volumes: node.Volumes, dir: dir, out: out}
+	m := &miniature{cluster: server.Direct(), kernel: k, volumes: node.Volumes, dir: dir, out: out}
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -66,47 +67,47 @@ func demonstrate(ctx context.Context, out io.Writer, k kernel, dir string) error
 		ended <- cli.RunAll(working, node.Run,
 			func(ctx context.Context) error { return minicluster.RunBinder(ctx, server.Connect("binder")) },
 			func(ctx context.Context) error {
-				return directories{disks, nodeName}.run(ctx, server.Connect("provisioner"), d.printEvent)
+				return directories{disks, nodeName}.run(ctx, server.Connect("provisioner"), m.printEvent)
 			})
 		cancel()
 	}()
-	err = errors.Join(d.run(ctx), d.cleanUp(working))
+	err = errors.Join(m.run(ctx), m.cleanUp(working))
 	stop()
 	return errors.Join(<-ended, err)
 }
 
 // run takes the steps of the user.
-func (d *demonstration) run(ctx context.Context) error {
-	claim, err := d.createClaim(ctx)
+func (m *miniature) run(ctx context.Context) error {
+	claim, err := m.createClaim(ctx)
 	if err != nil {
 		return err
 	}
-	if claim, err = d.waitUntilBound(ctx, claim); err != nil {
+	if claim, err = m.waitUntilBound(ctx, claim); err != nil {
 		return err
 	}
-	d.printf("claim %s is bound to %s", claim.Name, claim.Spec.VolumeName)
-	if err := d.usePod(ctx, claim); err != nil {
+	m.printf("claim %s is bound to %s", claim.Name, claim.Spec.VolumeName)
+	if err := m.usePod(ctx, claim); err != nil {
 		return err
 	}
-	if err := d.cluster.PersistentVolumeClaims(claim.Namespace).Delete(ctx, claim.Name, metav1.DeleteOptions{}); err != nil {
+	if err := m.cluster.PersistentVolumeClaims(claim.Namespace).Delete(ctx, claim.Name, metav1.DeleteOptions{}); err != nil {
 		return err
 	}
-	d.printf("claim %s is deleted", claim.Name)
-	if err := d.waitUntilDeleted(ctx, claim.Spec.VolumeName); err != nil {
+	m.printf("claim %s is deleted", claim.Name)
+	if err := m.waitUntilDeleted(ctx, claim.Spec.VolumeName); err != nil {
 		return err
 	}
-	left, err := os.ReadDir(filepath.Join(d.dir, "disks"))
-	d.printf("%s is deleted, directories left: %d", claim.Spec.VolumeName, len(left))
+	left, err := os.ReadDir(filepath.Join(m.dir, "disks"))
+	m.printf("%s is deleted, directories left: %d", claim.Spec.VolumeName, len(left))
 	return err
 }
 
 // createClaim creates a class, and a claim for a volume of the class.
-func (d *demonstration) createClaim(ctx context.Context) (*v1.PersistentVolumeClaim, error) {
+func (m *miniature) createClaim(ctx context.Context) (*v1.PersistentVolumeClaim, error) {
 	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: className}, Provisioner: provisioner}
-	if _, err := d.cluster.StorageClasses().Create(ctx, class, metav1.CreateOptions{}); err != nil {
+	if _, err := m.cluster.StorageClasses().Create(ctx, class, metav1.CreateOptions{}); err != nil {
 		return nil, err
 	}
-	return d.cluster.PersistentVolumeClaims(v1.NamespaceDefault).Create(ctx, &v1.PersistentVolumeClaim{
+	return m.cluster.PersistentVolumeClaims(v1.NamespaceDefault).Create(ctx, &v1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: claimName},
 		Spec: v1.PersistentVolumeClaimSpec{
 			StorageClassName: &class.Name,
@@ -117,63 +118,63 @@ func (d *demonstration) createClaim(ctx context.Context) (*v1.PersistentVolumeCl
 }
 
 // usePod runs a pod on the node that writes a file to the volume of a claim.
-func (d *demonstration) usePod(ctx context.Context, claim *v1.PersistentVolumeClaim) error {
-	pod, err := d.cluster.Pods(claim.Namespace).Create(ctx, minicluster.NewPod(podName, nodeName, claim), metav1.CreateOptions{})
+func (m *miniature) usePod(ctx context.Context, claim *v1.PersistentVolumeClaim) error {
+	pod, err := m.cluster.Pods(claim.Namespace).Create(ctx, minicluster.NewPod(podName, nodeName, claim), metav1.CreateOptions{})
 	if err != nil {
 		return err
 	}
-	if err := d.volumes.WaitForAttachAndMount(ctx, pod); err != nil {
+	if err := m.volumes.WaitForAttachAndMount(ctx, pod); err != nil {
 		return err
 	}
-	path := d.volumes.GetMountedVolumesForPod(pod.UID)["data"].Path
-	d.printf("pod %s has the volume at %s", pod.Name, strings.TrimPrefix(path, d.dir))
-	if err := d.writeFile(path, claim.Spec.VolumeName); err != nil {
+	path := m.volumes.GetMountedVolumesForPod(pod.UID)["data"].Path
+	m.printf("pod %s has the volume at %s", pod.Name, strings.TrimPrefix(path, m.dir))
+	if err := m.writeFile(path, claim.Spec.VolumeName); err != nil {
 		return err
 	}
-	if err := d.deletePod(ctx); err != nil {
+	if err := m.deletePod(ctx); err != nil {
 		return err
 	}
-	if err := d.volumes.WaitForUnmount(ctx, pod); err != nil {
+	if err := m.volumes.WaitForUnmount(ctx, pod); err != nil {
 		return err
 	}
-	d.printf("pod %s is deleted, the volume is unmounted", pod.Name)
+	m.printf("pod %s is deleted, the volume is unmounted", pod.Name)
 	return nil
 }
 
 // writeFile writes a file in the mounted directory of a volume, and reads it in the directory that was
 // provisioned.
-func (d *demonstration) writeFile(mounted, volume string) error {
-	name, err := d.kernel.realPath(filepath.Join(mounted, "greeting"))
+func (m *miniature) writeFile(mounted, volume string) error {
+	name, err := m.kernel.RealPath(filepath.Join(mounted, "greeting"))
 	if err == nil {
 		err = os.WriteFile(name, []byte("hello\n"), 0o600)
 	}
 	if err != nil {
 		return err
 	}
-	provisioned := filepath.Join(d.dir, "disks", volume, "greeting")
+	provisioned := filepath.Join(m.dir, "disks", volume, "greeting")
 	text, err := os.ReadFile(provisioned)
-	d.printf("%s: %s", strings.TrimPrefix(provisioned, d.dir), text)
+	m.printf("%s: %s", strings.TrimPrefix(provisioned, m.dir), text)
 	return err
 }
 
-func (d *demonstration) deletePod(ctx context.Context) error {
-	return d.cluster.Pods(v1.NamespaceDefault).Delete(ctx, podName, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
+func (m *miniature) deletePod(ctx context.Context) error {
+	return m.cluster.Pods(v1.NamespaceDefault).Delete(ctx, podName, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
 }
 
 // cleanUp unmounts the volume of a demonstration that has failed.
-func (d *demonstration) cleanUp(ctx context.Context) error {
-	err := d.deletePod(ctx)
+func (m *miniature) cleanUp(ctx context.Context) error {
+	err := m.deletePod(ctx)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	return errors.Join(err, d.volumes.WaitForAllPodsUnmount(ctx))
+	return errors.Join(err, m.volumes.WaitForAllPodsUnmount(ctx))
 }
 
 // waitUntilBound returns the claim once it is bound.
-func (d *demonstration) waitUntilBound(ctx context.Context, claim *v1.PersistentVolumeClaim) (*v1.PersistentVolumeClaim, error) {
-	watcher, err := d.cluster.PersistentVolumeClaims(claim.Namespace).Watch(ctx, metav1.ListOptions{ResourceVersion: claim.ResourceVersion})
+func (m *miniature) waitUntilBound(ctx context.Context, claim *v1.PersistentVolumeClaim) (*v1.PersistentVolumeClaim, error) {
+	watcher, err := m.cluster.PersistentVolumeClaims(claim.Namespace).Watch(ctx, metav1.ListOptions{ResourceVersion: claim.ResourceVersion})
 	if err != nil {
 		return nil, err
 	}
@@ -188,12 +189,12 @@ func (d *demonstration) waitUntilBound(ctx context.Context, claim *v1.Persistent
 }
 
 // waitUntilDeleted waits for the end of a volume.
-func (d *demonstration) waitUntilDeleted(ctx context.Context, volume string) error {
-	watcher, err := d.cluster.PersistentVolumes().Watch(ctx, metav1.ListOptions{ResourceVersion: "0"})
+func (m *miniature) waitUntilDeleted(ctx context.Context, volume string) error {
+	watcher, err := m.cluster.PersistentVolumes().Watch(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
 		return err
 	}
-	if _, err := d.cluster.PersistentVolumes().Get(ctx, volume, metav1.GetOptions{}); apierrors.IsNotFound(err) {
+	if _, err := m.cluster.PersistentVolumes().Get(ctx, volume, metav1.GetOptions{}); apierrors.IsNotFound(err) {
 		watcher.Stop()
 		return nil
 	}
@@ -216,9 +217,9 @@ func waitFor(ctx context.Context, watcher watch.Interface, done func(watch.Event
 }
 
 // printEvent prints an event as a user reads it from the API server.
-func (d *demonstration) printEvent(e api.Event) { d.printf("event %s: %s", e.Reason, e.Message) }
+func (m *miniature) printEvent(e api.Event) { m.printf("event %s: %s", e.Reason, e.Message) }
 
 // printf prints a line. A failed write ends the context of the demonstration, see cli.NewOutput.
-func (d *demonstration) printf(format string, args ...any) {
-	_, _ = fmt.Fprintln(d.out, strings.TrimSpace(fmt.Sprintf(format, args...)))
+func (m *miniature) printf(format string, args ...any) {
+	_, _ = fmt.Fprintln(m.out, strings.TrimSpace(fmt.Sprintf(format, args...)))
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
-func TestMain(m *testing.M) { testbed.Main(m, func() int { return cli.Start(run) }) }
+func TestMain(m *testing.M) { testbed.Main(m, func() int { return cli.Start(program.Run) }) }
 
 // The output has X for the names of the volume and the pod. Other goroutines print the events.
 const (
@@ -77,12 +77,12 @@ func TestWithoutNamespace(t *testing.T) {
 	var buffer bytes.Buffer
 	ctx, out := cli.NewOutput(t.Context(), &buffer)
 	defer out.Close()
-	require.NoError(t, work(ctx, out, namespace.ErrNone))
+	require.NoError(t, program.Work(ctx, out, namespace.ErrNone))
 	first, rest, _ := strings.Cut(buffer.String(), "\n")
 	require.Equal(t, "Nothing is mounted, this is an in-memory kernel: "+namespace.None+".", first)
 	requirePrinted(t, rest)
 	fails := errors.New("fails")
-	require.ErrorIs(t, work(ctx, out, fails), fails)
+	require.ErrorIs(t, program.Work(ctx, out, fails), fails)
 }
 
 // TestOutputFails: a full disk and a closed pipe end the program, which leaves nothing behind.
@@ -98,6 +98,6 @@ func TestOutputFails(t *testing.T) {
 }
 
 func TestFlags(t *testing.T) {
-	testbed.RequireCommandLines(t, run,
+	testbed.RequireCommandLines(t, program.Run,
 		testbed.CommandLine{Args: "-help", Prints: "claim"}, testbed.CommandLine{Args: "-x", Status: 2, Prints: "see -help"})
 }

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/volumekit/volumekit/csi/driver"
+	"github.com/volumekit/volumekit/csi/registration"
+	"github.com/volumekit/volumekit/local"
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/volume"
+)
+
+// A localDriver is a driver whose volumes are directories.
+type localDriver struct {
+	root    string // for its socket and its records
+	claims  string // for the directories
+	node    string // the root of the node's volumes
+	mounter mount.Interface
+}
+
+func (d localDriver) socket() string { return filepath.Join(d.root, "csi.sock") }
+
+// run serves and registers the driver until ctx ends.
+func (d localDriver) run(ctx context.Context) error {
+	host, err := volume.NewHost(ctx, d.root, volume.WithTargetDirs(d.node), volume.WithNodeName(nodeName))
+	if err != nil {
+		return err
+	}
+	listener, err := driver.Listen(ctx, d.socket())
+	if err != nil {
+		return err
+	}
+	kept, stop := make(chan struct{}), context.CancelFunc(nil)
+	ctx, stop = context.WithCancel(ctx)
+	go func() {
+		defer close(kept)
+		registration.Keep(ctx, registration.ServerConfig{Dir: registry(d.node), Endpoint: d.socket(), Driver: driverName})
+	}()
+	defer func() { <-kept }()
+	defer stop()
+	return driver.Serve(ctx, listener, driver.Config{
+		Name: driverName, Version: "0.1.0", NodeID: nodeName, Host: host,
+		Plugin: local.NewProvisioning(local.ProvisioningConfig{
+			Config: local.Config{Mounter: d.mounter}, Provisioner: driverName, ClaimRoots: []string{d.claims},
+		}),
+		Topology: []driver.Segment{{Key: topologyKey, Value: nodeName}},
+	})
+}
+
+// topologyKey is the key of the topology: a directory exists on one node.
+const topologyKey = "topology." + driverName + "/node"
