@@ -171,6 +171,24 @@ func TestBlockInterruptedWrite(t *testing.T) {
 	require.NoDirExists(t, dir)
 }
 
+// TestBlockBrokenFile: a device whose file is broken stays staged until its specification repairs the file.
+func TestBlockBrokenFile(t *testing.T) {
+	b := newBlockNode(t, capStage)
+	_, err := b.mapper("uid-1").SetUpDevice(t.Context(), b.paths)
+	require.NoError(t, err)
+	file := filepath.Join(filepath.Dir(b.paths.GlobalMapPath), "data/vol_data.json")
+	require.NoError(t, os.Truncate(file, 0))
+	b.restart()
+	err = b.unmapper("uid-1").TearDownDevice(t.Context(), b.paths)
+	require.ErrorIs(t, err, ErrUnknownVolume)
+	require.ErrorIs(t, err, volume.ErrUncertain)
+	require.FileExists(t, file)
+	_, err = b.mapper("uid-1").SetUpDevice(t.Context(), b.paths)
+	require.NoError(t, err)
+	require.NoError(t, b.unmapper("uid-1").TearDownDevice(t.Context(), b.paths))
+	require.Equal(t, []string{"NodeStageVolume", "NodeStageVolume", "NodeUnstageVolume"}, b.driver.methods())
+}
+
 // TestBlockStray: an entry in place of the link, and a link to another path, stay.
 func TestBlockStray(t *testing.T) {
 	b := newBlockNode(t)

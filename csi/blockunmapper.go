@@ -112,6 +112,9 @@ func (u *blockUnmapper) tearDownDevice(ctx context.Context) error {
 	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errBrokenData):
 		return util.Transient(err)
 	}
+	if errors.Is(err, errBrokenData) { // a driver need not leave a trace in the staging directory
+		return volume.AsUncertain(fmt.Errorf("%s: %w: %w", t.path, ErrUnknownVolume, err))
+	}
 	if _, missing := os.Lstat(t.path); !errors.Is(missing, fs.ErrNotExist) {
 		names, _ := namesIn(t.path)
 		if mounted, failed := p.isMounted(ctx, t.path); failed != nil || mounted || len(names) > 0 {

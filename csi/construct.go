@@ -26,8 +26,8 @@ import (
 //
 // A volume with a file may be published, mounted or not. A missing or broken file of a mounted volume
 // is repaired by the mount table; if that is not possible the error is uncertain, and wraps
-// [ErrUnknownVolume]. If nothing is mounted, the volume is not up: a broken file and empty directories
-// are removed, and the error wraps [volume.ErrNotMounted].
+// [ErrUnknownVolume]. So is that of a broken file without a mount. Without file and mount the volume is not
+// up: empty directories are removed, and the error wraps [volume.ErrNotMounted].
 func (p *Plugin) ConstructVolumeSpec(ctx context.Context, volumeName, mountPath string) (_ volume.ReconstructedVolume, err error) {
 	defer brief.Shorten(&err)
 	if err := volume.ValidatePathComponent(field.NewPath("volumeName"), volumeName); err != nil {

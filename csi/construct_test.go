@@ -136,8 +136,8 @@ func (n *fakeNode) unstageAfterRepair(staging string) error {
 	return n.unstage(staging)
 }
 
-// TestUnrecoverableFile: without a staged origin, a mounted volume without its file stays, with an
-// uncertain error; an unmounted one is tidied.
+// TestUnrecoverableFile: without a staged origin, a volume with a broken file stays, mounted or not, with an
+// uncertain error, until its specification repairs the file.
 func TestUnrecoverableFile(t *testing.T) {
 	n := newFakeNode(t)
 	require.NoError(t, n.setUp(n.pv("data"), volume.MounterArgs{}))
@@ -156,9 +156,50 @@ func TestUnrecoverableFile(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, n.mounter.Unmount(t.Context(), filepath.Dir(n.podFile("data"))+"/mount"))
 	_, err = n.construct("data")
-	require.ErrorIs(t, err, volume.ErrNotMounted)
-	require.NoDirExists(t, filepath.Dir(n.podFile("data")))
+	require.ErrorIs(t, err, ErrUnknownVolume)
+	err = n.tearDown("data")
+	require.ErrorIs(t, err, ErrUnknownVolume, "a driver need not mount")
+	require.ErrorIs(t, err, volume.ErrUncertain)
+	require.FileExists(t, n.podFile("data"))
 	require.Empty(t, n.driver.methods())
+	require.NoError(t, n.setUp(n.pv("data"), volume.MounterArgs{IsRemount: true}))
+	require.NoError(t, n.tearDown("data"))
+	require.Equal(t, []string{"NodePublishVolume", "NodeUnpublishVolume"}, n.driver.methods())
+}
+
+// TestBrokenFileOfUnmountedStaging: a driver need not mount at the staging path. A volume whose file is
+// broken is unstaged once a pod's file or the specification has repaired the file, and stays before.
+func TestBrokenFileOfUnmountedStaging(t *testing.T) {
+	for name, repair := range map[string]func(n *fakeNode, spec *volume.Spec) error{
+		"specification": func(n *fakeNode, spec *volume.Spec) error {
+			return n.stage(spec, volume.DeviceMounterArgs{})
+		},
+		"file of a pod": func(n *fakeNode, _ *volume.Spec) error {
+			return os.WriteFile(n.podFile("data"), []byte(`{"driverName":"one.example.com","specVolID":"data","volumeHandle":"handle-of-data"}`), 0o600)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newFakeNode(t, capStage)
+			spec := n.pv("data")
+			staging := n.stagePath(spec)
+			file := filepath.Dir(staging) + "/vol_data.json"
+			require.NoError(t, n.stage(spec, volume.DeviceMounterArgs{}))
+			require.NoError(t, n.mounter.Unmount(t.Context(), staging))
+			require.NoError(t, os.Truncate(file, 0))
+			require.NoError(t, os.MkdirAll(filepath.Dir(n.podFile("data")), 0o750))
+			n.restart()
+			n.driver.transcript()
+			err := n.unstage(staging)
+			require.ErrorIs(t, err, ErrUnknownVolume)
+			require.ErrorIs(t, err, volume.ErrUncertain)
+			require.FileExists(t, file)
+			require.Empty(t, n.driver.methods())
+			require.NoError(t, repair(n, spec))
+			require.NoError(t, n.unstage(staging))
+			require.Equal(t, "NodeUnstageVolume", methodOf(last(n.driver.transcript())))
+			require.NoDirExists(t, filepath.Dir(staging))
+		})
+	}
 }
 
 // TestInterruptedWrite: the temporary file of a write that was interrupted before the first call is

@@ -184,8 +184,9 @@ func (p *Plugin) checkStagedAt(t target) error {
 }
 
 // UnmountDevice implements [volume.DeviceUnmounter]: it calls NodeUnstageVolume, by the data in the file
-// beside the path. If the file of a mounted volume is broken or missing, a pod's file that names the
-// volume replaces it; otherwise the error is uncertain and wraps [ErrUnknownVolume].
+// beside the path. If the file is broken, or missing from a mounted volume, a pod's file that names the
+// volume replaces it; otherwise the error is uncertain and wraps [ErrUnknownVolume]. A volume without a
+// file and a mount is not staged.
 func (m *deviceMounter) UnmountDevice(ctx context.Context, deviceMountPath string) (err error) {
 	defer brief.Shorten(&err)
 	p := m.plugin

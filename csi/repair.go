@@ -84,8 +84,8 @@ func isStagedIn(data voldata.Data, driver, sum string) bool {
 	return data.DriverName == driver && hash(data.VolumeHandle) == sum
 }
 
-// stagedDataOf is dataOf for the target of a staged volume: a broken or missing file of a mounted volume
-// is repaired by the files of pods.
+// stagedDataOf is dataOf for the target of a staged volume: the files of pods repair a broken file, and a
+// missing one of a mounted volume.
 func (p *Plugin) stagedDataOf(ctx context.Context, t target, driver string) (voldata.Data, error) {
 	data, err := p.readStaged(t, driver)
 	switch {
@@ -98,7 +98,7 @@ func (p *Plugin) stagedDataOf(ctx context.Context, t target, driver string) (vol
 	if failed != nil {
 		return data, util.Transient(failed)
 	}
-	if !mounted {
+	if !mounted && errors.Is(err, fs.ErrNotExist) {
 		if err := p.removeTarget(ctx, t); err != nil {
 			return data, volume.AsUncertain(fmt.Errorf("remove a volume without data: %w", err))
 		}

@@ -23,7 +23,7 @@ func (u *unmounter) TearDown(ctx context.Context) error { return u.tearDown(ctx,
 // TearDownAt implements [volume.Unmounter]: it calls NodeUnpublishVolume, by the data in the file of the
 // volume. A volume without a file is not published. If the file is broken, or missing from a mounted
 // volume, the volume is found by the mount table; otherwise the error is uncertain and wraps
-// [ErrUnknownVolume].
+// [ErrUnknownVolume], and nothing is removed.
 //
 // A driver that is not registered is a transient error that wraps [ErrNotRegistered].
 func (u *unmounter) TearDownAt(ctx context.Context, dir string) error {
@@ -67,13 +67,15 @@ func (p *Plugin) unpublishAt(ctx context.Context, t target, data voldata.Data) e
 	}}.run(ctx)
 }
 
-// ErrUnknownVolume is wrapped by the uncertain error for a mounted path whose file is missing or broken,
-// and that no other file describes. A file vol_data.json with driverName and volumeHandle repairs it.
-var ErrUnknownVolume = errors.New("driver and handle of the mounted volume are not known")
+// ErrUnknownVolume is wrapped by the uncertain error for a path whose file is broken, or missing while the
+// path is mounted, and that no other file describes. A file vol_data.json with driverName and volumeHandle
+// repairs it, as does the next set-up of the volume.
+var ErrUnknownVolume = errors.New("driver and handle of the volume are not known")
 
 // dataOf returns the data of the volume at a target of a pod. It repairs a missing or broken file by the
-// mount table. If no volume is up at the target it removes a broken file and empty directories, and
-// returns an error that wraps volume.ErrNotMounted. The caller holds the lock of the target.
+// mount table. If no volume is up at the target, which has neither a file nor a mount, it removes empty
+// directories, and returns an error that wraps volume.ErrNotMounted. The caller holds the lock of the
+// target.
 func (p *Plugin) dataOf(ctx context.Context, t target) (voldata.Data, error) {
 	data, err := p.readData(t)
 	switch {
@@ -86,8 +88,11 @@ func (p *Plugin) dataOf(ctx context.Context, t target) (voldata.Data, error) {
 	if failed != nil {
 		return data, util.Transient(failed)
 	}
-	if mounted {
+	switch {
+	case mounted:
 		return p.repair(ctx, t, err)
+	case !errors.Is(err, fs.ErrNotExist): // the call may be in flight, and a driver need not mount
+		return data, volume.AsUncertain(fmt.Errorf("%s: %w: %w", t.path, ErrUnknownVolume, err))
 	}
 	if err := p.removeTarget(ctx, t); err != nil {
 		return data, volume.AsUncertain(fmt.Errorf("remove a volume without data: %w", err))
