@@ -136,6 +136,42 @@ func (n *fakeNode) unstageAfterRepair(staging string) error {
 	return n.unstage(staging)
 }
 
+// TestSharedOrigin: volumes whose staging paths show the same storage are not taken for each other: a file is
+// repaired by the one staging path at which exactly the content of the mount is, and else not.
+func TestSharedOrigin(t *testing.T) {
+	for name, test := range map[string]struct {
+		below string // directory of the second volume in that of the first
+		want  error
+	}{
+		"a directory of the other's": {below: "/sub"},
+		"the same directory":         {want: ErrUnknownVolume},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newFakeNode(t, capStage)
+			first := n.driver.volumeDir("handle-of-first")
+			n.driver.dirs = map[string]string{"handle-of-data": first + test.below}
+			for _, volumeName := range []string{"first", "data"} {
+				require.NoError(t, n.stage(n.pv(volumeName), volume.DeviceMounterArgs{}))
+				require.NoError(t, n.setUp(n.pv(volumeName), volume.MounterArgs{}))
+			}
+			require.NoError(t, os.Remove(n.podFile("data")))
+			n.restart()
+			n.driver.transcript()
+			found, err := n.construct("data")
+			require.ErrorIs(t, err, test.want)
+			if test.want != nil {
+				require.ErrorIs(t, n.tearDown("data"), volume.ErrUncertain)
+				require.NoFileExists(t, n.podFile("data"))
+				require.Empty(t, n.driver.methods())
+				return
+			}
+			require.Equal(t, "handle-of-data", found.Spec.PersistentVolume.Spec.CSI.VolumeHandle)
+			require.NoError(t, n.tearDown("data"))
+			require.Equal(t, "handle-of-data", last(n.driver.transcript()).(*csipb.NodeUnpublishVolumeRequest).VolumeId)
+		})
+	}
+}
+
 // TestUnrecoverableFile: without a staged origin, a volume with a broken file stays, mounted or not, with an
 // uncertain error, until its specification repairs the file.
 func TestUnrecoverableFile(t *testing.T) {

@@ -47,6 +47,8 @@ type fakeDriver struct {
 	inFlight map[string]int // by volume
 	overlap  bool           // two calls for one volume have been in flight
 	quiet    bool           // calls are not recorded
+	// dirs are the directories of volumes that share those of others.
+	dirs map[string]string
 	// before and after fail a call before or after its effect.
 	before, after func(request proto.Message) error
 	stats         *csipb.NodeGetVolumeStatsResponse
@@ -158,6 +160,9 @@ func (d *fakeDriver) methods() (names []string) {
 // volumeDir returns the directory of a volume.
 func (d *fakeDriver) volumeDir(id string) string {
 	dir := filepath.Join(d.backing, hash(id))
+	if shared, ok := d.dirs[id]; ok {
+		dir = shared
+	}
 	if err := os.MkdirAll(dir, 0o770); err != nil {
 		panic(err)
 	}

@@ -46,7 +46,7 @@ func (p *Plugin) repair(ctx context.Context, t target, cause error) (voldata.Dat
 }
 
 // stagedOriginOf returns the data of the staged volume from which the mount at a target was bound; zero
-// if the mount table shows none.
+// if the mount table shows none, or several: volumes of one export show each other's content.
 func (p *Plugin) stagedOriginOf(ctx context.Context, t target) (voldata.Data, error) {
 	at, view, err := p.mounts.At(ctx, t.path)
 	if err != nil {
@@ -56,16 +56,26 @@ func (p *Plugin) stagedOriginOf(ctx context.Context, t target) (voldata.Data, er
 	if err != nil {
 		return voldata.Data{}, err
 	}
-	for origin := range view.OriginsBelow(at.Mountpoint, own) {
-		parts := strings.SplitN(strings.TrimPrefix(origin, own+"/"), "/", 4) // driver, hash, globalmount
-		if len(parts) < 3 || parts[2] != globalDir {
-			continue
-		}
-		if data, err := p.readStaged(stagingIn(path.Join(own, parts[0], parts[1])), parts[0]); err == nil {
-			return data, nil
+	origin := ""
+	for candidate := range view.OriginsBelow(at.Mountpoint, own) {
+		parts := strings.Split(strings.TrimPrefix(candidate, own+"/"), "/") // driver, hash, globalmount
+		switch {
+		case len(parts) != 3 || parts[2] != globalDir || candidate == origin:
+		case origin != "":
+			return voldata.Data{}, nil
+		default:
+			origin = candidate
 		}
 	}
-	return voldata.Data{}, nil
+	if origin == "" {
+		return voldata.Data{}, nil
+	}
+	dir := path.Dir(origin)
+	data, err := p.readStaged(stagingIn(dir), path.Base(path.Dir(dir)))
+	if err != nil {
+		return voldata.Data{}, nil // the error of the target's file says more
+	}
+	return data, nil
 }
 
 var errOtherVolume = errors.New("the file names another volume")
