@@ -81,7 +81,7 @@ func (m *blockMapper) stage(ctx context.Context, call deviceCall) error {
 		return util.Transient(err)
 	}
 	t := m.stagingTarget()
-	made, err := mkdir(m.plugin.host.Root(), t.own[0])
+	made, err := m.plugin.files.mkdirDurably(t.own[0])
 	if err == nil {
 		err = m.plugin.files.writeDurably(t.file, m.data())
 	}

@@ -45,8 +45,8 @@ func (h hostFiles) writeDurably(name string, data voldata.Data) error {
 	return h.write(name, data, hostfile.Durable)
 }
 
-// writeState writes a file without waiting for the disk: the state of a call is of use in the running
-// system only.
+// writeState writes a file whose old content names the same volume. The state of a call is of use in the
+// running system only: after a loss of power the old one may return.
 func (h hostFiles) writeState(name string, data voldata.Data) error {
 	return h.write(name, data, hostfile.Atomic)
 }
@@ -57,6 +57,14 @@ func (h hostFiles) write(name string, data voldata.Data, durability hostfile.Dur
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return h.Write(name, text, durability)
+}
+
+// mkdirDurably is mkdir for a directory below the host's root that survives a loss of power.
+func (h hostFiles) mkdirDurably(dir string) (made string, err error) {
+	if made, err = mkdir(h.Root, dir); err == nil && made != "" {
+		err = h.SyncMade(made, dir)
+	}
+	return made, err
 }
 
 // mkdir creates a directory with its parents, below one of the roots, and returns the topmost directory

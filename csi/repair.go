@@ -36,7 +36,7 @@ func (p *Plugin) repair(ctx context.Context, t target, cause error) (voldata.Dat
 	} else {
 		data.SpecVolumeID = podvolume.ViewedName(path.Base(t.path))
 	}
-	if _, err := mkdir(p.host.Root(), path.Dir(t.file)); err != nil {
+	if _, err := p.files.mkdirDurably(path.Dir(t.file)); err != nil {
 		return data, volume.AsUncertain(err)
 	}
 	if err := p.files.writeDurably(t.file, data); err != nil {

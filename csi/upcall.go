@@ -138,12 +138,15 @@ func (u *upCall[R]) nextCall(earlier *voldata.Call) (request R, data voldata.Dat
 
 // prepare creates the directories and writes the file, durably if the file does not name the volume yet.
 func (u *upCall[R]) prepare(before voldata.Data, existed bool, data voldata.Data) error {
-	for _, dir := range []string{path.Dir(u.target.file), u.dir} {
-		made, err := mkdir(u.plugin.rootOf(dir), dir)
-		u.made = append(u.made, madeDir{made, dir})
-		if err != nil {
-			return err
-		}
+	made, err := u.plugin.files.mkdirDurably(path.Dir(u.target.file))
+	u.made = append(u.made, madeDir{made, path.Dir(u.target.file)})
+	if err != nil {
+		return err
+	}
+	made, err = mkdir(u.plugin.rootOf(u.dir), u.dir)
+	u.made = append(u.made, madeDir{made, u.dir})
+	if err != nil {
+		return err
 	}
 	old, _ := before.Text()
 	text, err := data.Text()

@@ -7,5 +7,6 @@
 //   - temporary file: a file that is being written, beside its final name, with [TemporarySuffix].
 //   - durable: a write that survives a loss of power once it has returned.
 //
-// One caller at a time writes a file. Readers find the old content or the new one, whole.
+// One caller at a time writes a file. Readers find the old content or the new one, whole, also after a loss
+// of power: a file system may write the new name before the content, so that each write syncs the content.
 package hostfile

@@ -3,12 +3,16 @@ package hostfile
 import (
 	"errors"
 	"io/fs"
+	"os"
 	"path"
 	"strings"
 )
 
 // Files are the files below a root.
-type Files struct{ Root string }
+type Files struct {
+	Root string
+	sync func(*os.File) error // nil: (*os.File).Sync
+}
 
 // TemporarySuffix ends the name of a temporary file.
 const TemporarySuffix = ".tmp"
@@ -17,7 +21,8 @@ const TemporarySuffix = ".tmp"
 type Durability int
 
 const (
-	// Atomic: the file has its content for all readers, until the machine stops.
+	// Atomic: all readers find the new content. After a loss of power they find the old content or the new
+	// one, whole.
 	Atomic Durability = iota
 	// Durable: the file and its name are on disk.
 	Durable

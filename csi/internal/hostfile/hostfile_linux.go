@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 
 	"github.com/volumekit/volumekit/util/safepath"
 	"golang.org/x/sys/unix"
@@ -72,7 +73,7 @@ func (f Files) Read(name string, limit int64) (text []byte, err error) {
 func (f Files) Write(name string, text []byte, durability Durability) error {
 	return f.in("write", name, func(dir int, base string) error {
 		temporary := base + TemporarySuffix
-		err := writeNew(dir, temporary, text, durability)
+		err := f.writeNew(dir, temporary, text)
 		if err == nil {
 			err = unix.Renameat(dir, temporary, dir, base)
 		}
@@ -82,16 +83,38 @@ func (f Files) Write(name string, text []byte, durability Durability) error {
 		if durability != Durable {
 			return nil
 		}
-		synced, err := open(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY)
-		if err != nil {
-			return err
-		}
-		return errors.Join(synced.Sync(), synced.Close())
+		return f.syncDir(dir)
 	})
 }
 
-// writeNew creates a file. The file of an interrupted write is removed first.
-func writeNew(dir int, base string, text []byte, durability Durability) error {
+// SyncMade makes the names of new directories durable, from top down to dir.
+func (f Files) SyncMade(top, dir string) error {
+	for {
+		if err := f.in("sync", dir, func(parent int, _ string) error { return f.syncDir(parent) }); err != nil || dir == top {
+			return err
+		}
+		dir = path.Dir(dir)
+	}
+}
+
+// syncDir makes the names in a directory durable.
+func (f Files) syncDir(dir int) error {
+	file, err := open(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.syncFile(file), file.Close())
+}
+
+func (f Files) syncFile(file *os.File) error {
+	if f.sync != nil {
+		return f.sync(file)
+	}
+	return file.Sync()
+}
+
+// writeNew creates a file with its content on disk. The file of an interrupted write is removed first.
+func (f Files) writeNew(dir int, base string, text []byte) error {
 	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL
 	file, err := open(dir, base, flags)
 	if errors.Is(err, fs.ErrExist) {
@@ -104,8 +127,8 @@ func writeNew(dir int, base string, text []byte, durability Durability) error {
 		return err
 	}
 	_, err = file.Write(text)
-	if err == nil && durability == Durable {
-		err = file.Sync()
+	if err == nil {
+		err = f.syncFile(file)
 	}
 	return errors.Join(err, file.Close())
 }

@@ -1,9 +1,12 @@
 package hostfile
 
 import (
+	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,7 +16,34 @@ func newFiles(t *testing.T) Files {
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
 	require.NoError(t, os.Mkdir(root+"/dir", 0o750))
-	return Files{root}
+	return Files{Root: root}
+}
+
+// TestSync: the content of a file is on disk before its name replaces the old content, and a durable name,
+// of a file or of a new directory, when the call returns.
+func TestSync(t *testing.T) {
+	f := newFiles(t)
+	var synced []string
+	f.sync = func(file *os.File) error {
+		name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", file.Fd()))
+		synced = append(synced, strings.TrimPrefix(name, f.Root))
+		return err
+	}
+	require.NoError(t, f.Write(f.Root+"/dir/file", []byte("text"), Atomic))
+	require.Equal(t, []string{"/dir/file.tmp"}, synced)
+	synced = nil
+	require.NoError(t, f.Write(f.Root+"/dir/file", []byte("text"), Durable))
+	require.Equal(t, []string{"/dir/file.tmp", "/dir"}, synced)
+	synced = nil
+	require.NoError(t, os.MkdirAll(f.Root+"/dir/a/b/c", 0o750))
+	require.NoError(t, f.SyncMade(f.Root+"/dir/a", f.Root+"/dir/a/b/c"))
+	require.Equal(t, []string{"/dir/a/b", "/dir/a", "/dir"}, synced)
+	require.Error(t, f.SyncMade("/", "/"))
+	f.sync = func(*os.File) error { return errors.New("the disk is broken") }
+	require.Error(t, f.Write(f.Root+"/dir/file", []byte("new"), Atomic))
+	text, err := f.Read(f.Root+"/dir/file", 10)
+	require.NoError(t, err)
+	require.Equal(t, "text", string(text))
 }
 
 // TestWrite: a file is replaced whole, also after an interrupted write, and removed with its temporary

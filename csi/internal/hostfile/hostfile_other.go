@@ -19,6 +19,9 @@ func (f Files) Read(name string, _ int64) ([]byte, error) { return nil, f.unsupp
 // Write fails.
 func (f Files) Write(name string, _ []byte, _ Durability) error { return f.unsupported("write", name) }
 
+// SyncMade fails.
+func (f Files) SyncMade(_, dir string) error { return f.unsupported("sync", dir) }
+
 // RemoveOne fails.
 func (f Files) RemoveOne(name string) error { return f.unsupported("remove", name) }
 
