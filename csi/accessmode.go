@@ -29,6 +29,20 @@ func checkMode(at *field.Path, mode v1.PersistentVolumeAccessMode) error {
 	return nil
 }
 
+// isSameMode reports whether two modes of calls can be those of one access mode, for a driver with the
+// capability and for one without it.
+func isSameMode(a, b csipb.VolumeCapability_AccessMode_Mode) bool {
+	if a == b {
+		return true
+	}
+	for mode, single := range singleNodeModes {
+		if plain := accessModes[mode]; a == plain && b == single || a == single && b == plain {
+			return true
+		}
+	}
+	return false
+}
+
 // accessMode returns the mode of calls for a volume.
 func accessMode(mode v1.PersistentVolumeAccessMode, singleNodeMultiWriter bool) *csipb.VolumeCapability_AccessMode {
 	is := accessModes[mode]

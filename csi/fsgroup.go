@@ -11,11 +11,11 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 )
 
-// appliesGroup reports whether the plugin gives the files of a volume to the group of a pod. A driver
-// with the capability VOLUME_MOUNT_GROUP does so itself.
-func (s source) appliesGroup(group *int64, policy storagev1.FSGroupPolicy, byDriver bool) bool {
+// appliesGroup reports whether the files of a volume are given to the group of a pod: by the plugin, unless
+// the request has the group, for a driver with the capability VOLUME_MOUNT_GROUP.
+func (s source) appliesGroup(group *int64, policy storagev1.FSGroupPolicy) bool {
 	switch {
-	case group == nil, s.readOnly, byDriver, policy == storagev1.NoneFSGroupPolicy:
+	case group == nil, s.readOnly, policy == storagev1.NoneFSGroupPolicy:
 		return false
 	case policy == storagev1.FileFSGroupPolicy:
 		return true

@@ -132,7 +132,7 @@ func (m *mounter) newCall(ctx context.Context, t target, args volume.MounterArgs
 		},
 		revert: func(ctx context.Context) error { return p.unpublish(ctx, c, s.handle, t.path) },
 	}
-	if s.appliesGroup(args.FsGroup, policy.fsGroup, caps.mountGroup) {
+	if s.appliesGroup(args.FsGroup, policy.fsGroup) {
 		call.finish = func(ctx context.Context) error { return applyGroup(ctx, t.path, args) }
 	}
 	return call, nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -177,12 +178,10 @@ func TestFsGroupPolicy(t *testing.T) {
 		inline   bool
 		readOnly bool
 		group    *int64
-		byDriver bool
 		want     bool
 	}{
 		"once with type":    {policy: storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy, group: &group, want: true},
 		"no group":          {policy: storagev1.FileFSGroupPolicy},
-		"by the driver":     {policy: storagev1.FileFSGroupPolicy, group: &group, byDriver: true},
 		"read-only":         {policy: storagev1.FileFSGroupPolicy, group: &group, readOnly: true},
 		"none":              {policy: storagev1.NoneFSGroupPolicy, group: &group},
 		"file":              {policy: storagev1.FileFSGroupPolicy, group: &group, want: true},
@@ -207,7 +206,7 @@ func TestFsGroupPolicy(t *testing.T) {
 		spec.ReadOnly = test.readOnly
 		s, err := sourceOf(spec)
 		require.NoError(t, err)
-		require.Equal(t, test.want, s.appliesGroup(test.group, test.policy, test.byDriver), name)
+		require.Equal(t, test.want, s.appliesGroup(test.group, test.policy), name)
 	}
 	require.Equal(t, storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy, policyFrom(nil).fsGroup)
 	require.Equal(t, storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy, policyFrom(&storagev1.CSIDriver{}).fsGroup)
@@ -302,6 +301,63 @@ func TestOneCallPerVolume(t *testing.T) {
 	}
 	all.Wait()
 	n.driver.set(func(d *fakeDriver) { require.False(t, d.overlap) })
+}
+
+// TestOtherCapabilities: a driver that gains or loses capabilities keeps its volumes usable: the recorded
+// calls are repeated, and the group is applied once.
+func TestOtherCapabilities(t *testing.T) {
+	group := volume.MounterArgs{FsGroup: ptr(int64(os.Getegid())), IsRemount: true}
+	with := []rpc{capStage, capSingleNode, capMountGroup}
+	for name, test := range map[string]struct {
+		before, after []rpc
+		mode          v1.PersistentVolumeAccessMode
+		other         v1.PersistentVolumeAccessMode
+	}{
+		"gained":               {with[:1], with, v1.ReadWriteOnce, v1.ReadWriteMany},
+		"lost":                 {with, with[:1], v1.ReadWriteOnce, v1.ReadOnlyMany},
+		"gained, for one pod":  {with[:1], with, v1.ReadWriteOncePod, v1.ReadWriteMany},
+		"lost, for one pod":    {with, with[:1], v1.ReadWriteOncePod, v1.ReadWriteMany},
+		"none":                 {with, with, v1.ReadWriteOnce, v1.ReadWriteOncePod},
+		"none, with two modes": {with, with, v1.ReadWriteOncePod, v1.ReadWriteOnce},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newFakeNode(t, test.before...)
+			n.withObject(storagev1.CSIDriverSpec{FSGroupPolicy: ptr(storagev1.FileFSGroupPolicy)})
+			spec := n.pv("data")
+			spec.PersistentVolume.Spec.AccessModes = []v1.PersistentVolumeAccessMode{test.mode}
+			require.NoError(t, n.stage(spec, volume.DeviceMounterArgs{FsGroup: group.FsGroup}))
+			require.NoError(t, n.setUp(spec, group))
+			before := n.driver.transcript()
+			byDriver := slices.Contains(test.before, capMountGroup)
+			require.Equal(t, !byDriver, n.publishedMode("data")&os.ModeSetgid != 0)
+			require.NoError(t, os.Chmod(filepath.Dir(n.podFile("data"))+"/mount", 0o700))
+			n.driver.set(func(d *fakeDriver) { d.caps = test.after })
+			n.registration++
+			for range 2 {
+				require.NoError(t, n.stage(spec, volume.DeviceMounterArgs{FsGroup: group.FsGroup}))
+				require.NoError(t, n.setUp(spec, group))
+				requireRequests(t, before, n.driver.transcript())
+				require.Equal(t, os.ModeDir|0o700, n.publishedMode("data"), "the pod may have changed it")
+				n.restart()
+			}
+			spec.PersistentVolume.Spec.AccessModes[0] = test.other
+			require.ErrorIs(t, n.stage(spec, volume.DeviceMounterArgs{}), volume.ErrAlreadyMounted)
+			require.ErrorIs(t, n.setUp(spec, group), volume.ErrAlreadyMounted)
+		})
+	}
+}
+
+// TestGroupOfRecordedCall: the plugin applies the group of a recorded call that has none for the driver.
+func TestGroupOfRecordedCall(t *testing.T) {
+	n := newFakeNode(t)
+	n.withObject(storagev1.CSIDriverSpec{FSGroupPolicy: ptr(storagev1.FileFSGroupPolicy)})
+	args := volume.MounterArgs{FsGroup: ptr(int64(os.Getegid()))}
+	n.driver.after = failWith("NodePublishVolume", codes.DeadlineExceeded)
+	require.Error(t, n.setUp(n.pv("data"), args))
+	n.driver.set(func(d *fakeDriver) { d.caps, d.after = []rpc{capMountGroup}, nil })
+	n.registration++
+	require.NoError(t, n.setUp(n.pv("data"), args))
+	require.Equal(t, os.ModeDir|os.ModeSetgid|0o770, n.publishedMode("data"))
 }
 
 // TestSecretsStayHidden: no file and no error has a secret or a token.

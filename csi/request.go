@@ -141,17 +141,28 @@ func isReadOnly(request upRequest) bool {
 }
 
 // isSameUse reports whether a volume that was brought up by one request serves the other one. The group
-// of a staged volume is that of the first pod.
+// of a staged volume is that of the first pod. The driver may have gained or lost capabilities since:
+// requests of the same use have other access modes then, and only one of them has a group.
 func isSameUse(have, want upRequest) bool {
 	a, b := proto.Clone(have.GetVolumeCapability()).(*csipb.VolumeCapability), proto.Clone(want.GetVolumeCapability()).(*csipb.VolumeCapability)
-	if _, stage := want.(*csipb.NodeStageVolumeRequest); stage {
+	_, stage := want.(*csipb.NodeStageVolumeRequest)
+	if stage || groupIn(have) == "" || groupIn(want) == "" {
 		for _, m := range []*csipb.VolumeCapability_MountVolume{a.GetMount(), b.GetMount()} {
 			if m != nil {
 				m.VolumeMountGroup = ""
 			}
 		}
 	}
+	if !isSameMode(a.GetAccessMode().GetMode(), b.GetAccessMode().GetMode()) {
+		return false
+	}
+	a.AccessMode, b.AccessMode = nil, nil
 	return isReadOnly(have) == isReadOnly(want) && proto.Equal(a, b)
+}
+
+// groupIn returns the group that a request asks the driver to apply.
+func groupIn(request upRequest) string {
+	return request.GetVolumeCapability().GetMount().GetVolumeMountGroup()
 }
 
 // checkLabel validates an SELinux label, and refuses one for a driver that does not mount with labels.

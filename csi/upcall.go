@@ -36,7 +36,8 @@ type upCall[R upRequest] struct {
 	keep   bool
 	send   func(ctx context.Context, request R) error
 	revert func(ctx context.Context) error
-	// finish, if it is not nil, completes a volume that the driver has brought up, once.
+	// finish, if it is not nil, completes a volume that the driver has brought up, once. A driver that has
+	// been asked to apply the group has completed it.
 	finish func(ctx context.Context) error
 	made   []madeDir
 }
@@ -79,7 +80,7 @@ func (u *upCall[R]) run(ctx context.Context) error {
 	if !isSameUse(request, u.request) {
 		return fmt.Errorf("%s: %w", u.target.path, volume.ErrAlreadyMounted)
 	}
-	return u.complete(ctx, data, isComplete)
+	return u.complete(ctx, data, isComplete || groupIn(request) != "")
 }
 
 // isCompleteWithoutCall reports whether a volume is mounted whose file has no call: a kubelet has
