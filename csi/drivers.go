@@ -20,7 +20,7 @@ type Driver struct {
 	Name     string // of the driver, such as "nfs.csi.k8s.io"
 	Endpoint string // path of the Unix socket of its services
 	// Conn is a connection to a driver in the same process, which has no socket. Nil: the driver is
-	// at Endpoint.
+	// at Endpoint. A call that does not end with its context is left behind, and its outcome is unknown.
 	Conn grpc.ClientConnInterface
 	// Registration is different for each registration of the name. The plugin connects again and
 	// asks for the capabilities again after a new registration.

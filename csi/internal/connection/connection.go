@@ -27,7 +27,8 @@ type Config struct {
 	Endpoint string        // required without Conn: absolute path of the driver's socket
 	Driver   string        // name of the driver for errors; "" means the endpoint
 	Timeout  time.Duration // longest duration of a call; 0 means [Timeout]
-	// Conn is a connection to a driver in the same process. Nil: the driver is at Endpoint.
+	// Conn is a connection to a driver in the same process. Nil: the driver is at Endpoint. A call of
+	// Conn that outlives its context is left behind, with an unknown outcome.
 	Conn grpc.ClientConnInterface
 }
 

@@ -7,6 +7,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/volumekit/volumekit/util/ctxend"
 )
 
 // Invoke calls a method of the driver: the clients of the CSI services call it. It returns when the
@@ -26,8 +28,27 @@ func (c *Connection) Invoke(ctx context.Context, method string, request, answer 
 		return call.unsent(within, err)
 	}
 	defer release()
-	err = conn.Invoke(within, method, request, answer, append(slices.Clip(options), grpc.ForceCodec(&call.codec))...)
+	if c.config.Conn != nil {
+		call.codec, err = invokeInProcess(within, conn, method, request, answer, options)
+	} else {
+		err = conn.Invoke(within, method, request, answer, append(slices.Clip(options), grpc.ForceCodec(&call.codec))...)
+	}
 	return call.result(within, err)
+}
+
+// invokeInProcess calls a driver in the same process. Its connection may pass messages without a codec, so
+// that each error is one of a call that has been sent, and may end later than ctx.
+func invokeInProcess(ctx context.Context, conn grpc.ClientConnInterface, method string, request, answer any, options []grpc.CallOption) (codec, error) {
+	used, err := ctxend.Await(ctx, ctxend.Kernel, func() (codec, error) {
+		var used codec
+		err := conn.Invoke(ctx, method, request, answer, append(slices.Clip(options), grpc.ForceCodec(&used))...)
+		return used, err
+	}, nil)
+	used.encoded = true
+	if _, isStatus := status.FromError(err); !isStatus && ctx.Err() != nil {
+		err = status.FromContextError(ctx.Err()).Err()
+	}
+	return used, err
 }
 
 // conn returns the connection for one call, and the function that ends its use.
