@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/util/keylock"
 	"github.com/volumekit/volumekit/volume"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -40,6 +41,7 @@ type fakeDriver struct {
 	mounter mount.Interface
 	backing string // directory of the volumes
 	socket  string
+	working keylock.Map // by volume
 
 	mu       sync.Mutex
 	caps     []rpc
@@ -113,9 +115,29 @@ func (d *fakeDriver) intercept(ctx context.Context, request any, _ *grpc.UnarySe
 			return nil, err
 		}
 	}
-	answer, err := handle(ctx, request)
+	answer, err := d.handle(ctx, id, request, handle)
 	if err == nil && after != nil {
 		err = after(message)
+	}
+	return answer, err
+}
+
+// handle works at one call for a volume at a time: the client may have given up an earlier one. A call that
+// the client has given up before its turn has no effect.
+func (d *fakeDriver) handle(ctx context.Context, id string, request any, handle grpc.UnaryHandler) (any, error) {
+	if id != "" {
+		unlock, err := d.working.Lock(ctx, id)
+		if err != nil {
+			return nil, status.FromContextError(ctx.Err()).Err()
+		}
+		defer unlock()
+	}
+	if ctx.Err() != nil {
+		return nil, status.FromContextError(ctx.Err()).Err()
+	}
+	answer, err := handle(ctx, request)
+	if err != nil && ctx.Err() != nil { // a deadline ends on both sides, here possibly first
+		return nil, status.FromContextError(ctx.Err()).Err()
 	}
 	return answer, err
 }

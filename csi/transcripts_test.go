@@ -286,6 +286,7 @@ func (p *transcriptPlayer) use(verb string, word func(int) string) error {
 		defer cancel()
 		p.hang = false
 		go p.giveUp(cancel)
+		defer p.awaitEnd()
 	}
 	switch verb {
 	case "attach":
@@ -323,6 +324,14 @@ func (p *transcriptPlayer) giveUp(cancel context.CancelFunc) {
 		time.Sleep(time.Millisecond)
 	}
 	cancel()
+}
+
+// awaitEnd waits until the driver has ended the calls that were given up: until then it refuses other calls
+// for the volume.
+func (p *transcriptPlayer) awaitEnd() {
+	for slices.ContainsFunc(p.driver.Calls(), func(c csitest.Call) bool { return c.Ended.IsZero() }) {
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // stage stages the volume: "stage [group=N] [label=L]".
