@@ -186,7 +186,9 @@ func (u *upCall[R]) fail(err error, data voldata.Data) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), cleanUpTime)
 	defer cancel()
-	clean := u.plugin.removeTarget(ctx, u.target)
+	t := u.target
+	t.own = nil // directories from before the call stay
+	clean := u.plugin.removeTarget(ctx, t)
 	for _, made := range slices.Backward(u.made) {
 		clean = errors.Join(clean, revertDirs(made.top, made.dir))
 	}
