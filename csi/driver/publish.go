@@ -47,6 +47,9 @@ func (d *driver) publish(ctx context.Context, v described, u usage, p targetReco
 	if _, err := d.paths.NewUnmounterAt(p.Path); err != nil { // a path outside of the directories for volumes
 		return err
 	}
+	if err := d.own.check(p.Path); err != nil {
+		return err
+	}
 	rec, err := d.nodeRecordOf(v)
 	if err == nil {
 		err = d.checkStaged(rec, req.GetStagingTargetPath())
@@ -147,8 +150,8 @@ func (d *driver) publishDirectory(ctx context.Context, spec *volume.Spec, p targ
 	})
 }
 
-// NodeUnpublishVolume implements the node service. It also unmounts a volume without a record: a pod
-// could not end otherwise after the records were lost.
+// NodeUnpublishVolume implements the node service. It also unmounts a volume of the plugin without a record:
+// a pod could not end otherwise after the records were lost.
 func (d *driver) NodeUnpublishVolume(ctx context.Context, req *csipb.NodeUnpublishVolumeRequest) (*csipb.NodeUnpublishVolumeResponse, error) {
 	id, err := requireID(req.GetVolumeId())
 	if err != nil {
@@ -169,26 +172,21 @@ func (d *driver) NodeUnpublishVolume(ctx context.Context, req *csipb.NodeUnpubli
 	return &csipb.NodeUnpublishVolumeResponse{}, nil
 }
 
+// unpublish undoes publish. The path stays reserved until the volume is unmounted.
 func (d *driver) unpublish(ctx context.Context, id volumeID, target string) error {
-	if holder := d.targets.holder(target); holder != "" && holder != id.text {
-		return codedf(codes.NotFound, "%s has volume %s", input.Quote(target), input.Quote(holder))
-	}
-	unmounter, err := d.paths.NewUnmounterAt(target)
-	if err != nil {
+	if _, err := d.paths.NewUnmounterAt(target); err != nil { // a path outside of the directories for volumes
 		return err
 	}
-	rec, broken := d.onNode.read(id.text)
-	var have *targetRecord
-	if rec != nil {
-		have = rec.at(target)
+	if holder := d.targets.reserve(target, id.text); holder != id.text {
+		return codedf(codes.NotFound, "%s has volume %s", input.Quote(target), input.Quote(holder))
 	}
-	if have != nil && have.Usage.Block {
-		err = d.unpublishDevice(ctx, id, target)
-	} else {
-		err = unmounter.TearDown(ctx)
+	rec, err := d.onNode.read(id.text)
+	if rec == nil || rec.at(target) == nil {
+		defer d.targets.release(target, id.text)
+		return errors.Join(d.unpublishUnrecorded(ctx, id, target), err)
 	}
-	if err != nil || have == nil {
-		return errors.Join(err, broken)
+	if err := d.unmountTarget(ctx, id, *rec.at(target)); err != nil {
+		return err
 	}
 	rec.Published = rec.without(target)
 	if err := d.saveNode(id.text, rec); err != nil {
@@ -196,4 +194,16 @@ func (d *driver) unpublish(ctx context.Context, id volumeID, target string) erro
 	}
 	d.targets.release(target, id.text)
 	return nil
+}
+
+// unmountTarget unmounts or unmaps a publication.
+func (d *driver) unmountTarget(ctx context.Context, id volumeID, p targetRecord) error {
+	if p.Usage.Block {
+		return d.unpublishDevice(ctx, id, p.Path)
+	}
+	unmounter, err := d.paths.NewUnmounterAt(p.Path)
+	if err != nil {
+		return err
+	}
+	return unmounter.TearDown(ctx)
 }

@@ -155,13 +155,6 @@ func (t *targets) reserve(target, id string) (holder string) {
 	return id
 }
 
-// holder returns the volume that has a path; empty: none.
-func (t *targets) holder(target string) string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.by[target]
-}
-
 // release frees a path of a volume.
 func (t *targets) release(target, id string) {
 	t.mu.Lock()

@@ -33,6 +33,7 @@ type driver struct {
 	attached store[attachRecord]
 	onNode   store[nodeRecord]
 	targets  targets
+	own      ownDirs
 }
 
 // Serve serves the plugin on the listener until ctx ends, and closes the listener. It first
@@ -100,6 +101,9 @@ func newDriver(ctx context.Context, config Config) (*driver, error) {
 		d.mounts = podvolume.NewMounts(config.Host, config.Mounter)
 	}
 	if err := d.openStores(); err != nil {
+		return nil, err
+	}
+	if d.own, err = findOwnDirs(ctx, d.config); err != nil {
 		return nil, err
 	}
 	return d, d.readTargets()

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"slices"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
@@ -188,14 +186,10 @@ func (d *driver) unstage(ctx context.Context, id volumeID, rec *nodeRecord) erro
 // with the pod's directory. TearDown waits for the end of an uncertain SetUp.
 func (d *driver) forgetRemoved(ctx context.Context, id volumeID, rec *nodeRecord) error {
 	for _, p := range slices.Clone(rec.Published) {
-		if _, err := os.Lstat(p.Path); p.Usage.Block || !errors.Is(err, fs.ErrNotExist) {
+		if p.Usage.Block || !isRemoved(p.Path) {
 			continue
 		}
-		unmounter, err := d.paths.NewUnmounterAt(p.Path)
-		if err == nil {
-			err = unmounter.TearDown(ctx)
-		}
-		if err != nil {
+		if err := d.unmountTarget(ctx, id, p); err != nil {
 			return err
 		}
 		rec.Published = rec.without(p.Path)

@@ -191,6 +191,20 @@ func (s store[T]) all() (records map[string]T, broken []error, err error) {
 	return records, broken, err
 }
 
+// hasBroken reports whether a record of another key than but is unreadable.
+func (s store[T]) hasBroken(but string) (found bool, err error) {
+	err = s.within(func(root *os.Root) error {
+		names, err := s.files(root)
+		for _, file := range names {
+			stored, err := s.readFile(root, file)
+			isBroken := err != nil && !errors.Is(err, fs.ErrNotExist) || err == nil && fileName(stored.Key) != file
+			found = found || isBroken && file != fileName(but)
+		}
+		return err
+	})
+	return found, err
+}
+
 // files returns the names of the files with records.
 func (s store[T]) files(root *os.Root) ([]string, error) {
 	dir, err := root.Open(s.dir)
