@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/volume"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -387,6 +388,31 @@ func TestSecretsStayHidden(t *testing.T) {
 	require.ErrorContains(t, err, `key "bad"`)
 	for _, verb := range []string{"%v", "%+v", "%#v"} {
 		require.NotContains(t, fmt.Sprintf(verb, err), hidden)
+	}
+}
+
+// TestSecretOptionsStayHidden: an error has no password of a mount option.
+func TestSecretOptionsStayHidden(t *testing.T) {
+	const hidden = "sw0rdfish"
+	n := newFakeNode(t)
+	spec := n.pv("data")
+	spec.PersistentVolume.Spec.MountOptions = []string{"username=user,Password=" + hidden + ",ro", "passwd=" + hidden + ",2nd"}
+	n.driver.before = func(request proto.Message) error {
+		if r, ok := request.(*csipb.NodePublishVolumeRequest); ok {
+			return status.Errorf(codes.Internal, "mount failed: mount -o %s: exit 32", strings.Join(r.VolumeCapability.GetMount().MountFlags, ","))
+		}
+		return nil
+	}
+	err := n.setUp(spec, volume.MounterArgs{})
+	require.ErrorContains(t, err, "username=user")
+	spec.PersistentVolume.Spec.MountOptions[0] += "\n"
+	_, refused := n.plugin.NewMounter(spec, n.pod)
+	require.ErrorContains(t, refused, "control characters")
+	for _, err := range []error{err, refused} {
+		for _, verb := range []string{"%v", "%+v", "%#v"} {
+			require.NotContains(t, fmt.Sprintf(verb, err), hidden)
+			require.NotContains(t, fmt.Sprintf(verb, err), "2nd")
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/volumekit/volumekit/csi/internal/connection"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -143,22 +144,30 @@ func checkHandle(at *field.Path, handle string) error {
 
 // checkText refuses texts that a driver or a file system could misread.
 func checkText(at *field.Path, text string, most int) error {
-	switch {
-	case len(text) > most:
-		return volume.Invalid(at, text, fmt.Sprintf("must be at most %d bytes", most))
-	case !utf8.ValidString(text):
-		return volume.Invalid(at, text, "must be valid UTF-8")
-	case strings.ContainsFunc(text, unicode.IsControl):
-		return volume.Invalid(at, text, "must not contain control characters")
+	if reason := faultOf(text, most); reason != "" {
+		return volume.Invalid(at, text, reason)
 	}
 	return nil
+}
+
+// faultOf returns why a text is refused, or "".
+func faultOf(text string, most int) (reason string) {
+	switch {
+	case len(text) > most:
+		return fmt.Sprintf("must be at most %d bytes", most)
+	case !utf8.ValidString(text):
+		return "must be valid UTF-8"
+	case strings.ContainsFunc(text, unicode.IsControl):
+		return "must not contain control characters"
+	}
+	return ""
 }
 
 func checkOptions(at *field.Path, options []string) error {
 	total := 0
 	for i, option := range options {
-		if err := checkText(at.Index(i), option, maxOptions); err != nil {
-			return err
+		if reason := faultOf(option, maxOptions); reason != "" {
+			return volume.Invalid(at.Index(i), connection.StripOption(option), reason)
 		}
 		total += len(option)
 	}

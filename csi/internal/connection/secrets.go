@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -46,6 +47,9 @@ func (c *collector) addMessage(m protoreflect.Message) {
 		case field.IsList():
 			for i := range value.List().Len() {
 				c.addValue(field, value.List().Get(i), isSecret)
+				if field.Name() == mountFlags {
+					c.secrets = append(c.secrets, optionSecrets(value.List().Get(i).String())...)
+				}
 			}
 		default:
 			c.addValue(field, value, isSecret)
@@ -68,6 +72,31 @@ func (c *collector) addValue(field protoreflect.FieldDescriptor, value protorefl
 		}
 	}
 }
+
+// mountFlags is a field that may have secrets by the specification, without the option csi_secret.
+const mountFlags = "mount_flags"
+
+// sensitiveNames are parts of the names of mount options whose values are secrets.
+var sensitiveNames = []string{"pass", "secret", "token", "cred", "key"}
+
+// optionSecrets returns the secrets in a mount flag such as "username=u,password=p". A value may contain
+// commas, so that the rest of the flag is a secret, too.
+func optionSecrets(flag string) (secrets []string) {
+	for rest := flag; rest != ""; {
+		option, later, _ := strings.Cut(rest, ",")
+		name, value, _ := strings.Cut(option, "=")
+		isPart := func(part string) bool { return strings.Contains(strings.ToLower(name), part) }
+		if value != "" && slices.ContainsFunc(sensitiveNames, isPart) {
+			_, all, _ := strings.Cut(rest, "=")
+			secrets = append(secrets, value, all)
+		}
+		rest = later
+	}
+	return secrets
+}
+
+// StripOption returns a mount flag without its secrets, for errors.
+func StripOption(flag string) string { return strip(flag, optionSecrets(flag)) }
 
 // addTokens adds the tokens of a JSON object from audience to token, and the text of the object.
 func (c *collector) addTokens(text string) {
