@@ -189,6 +189,22 @@ func TestBlockBrokenFile(t *testing.T) {
 	require.Equal(t, []string{"NodeStageVolume", "NodeStageVolume", "NodeUnstageVolume"}, b.driver.methods())
 }
 
+// TestBlockWithoutLink: a device that a kubelet has published and not linked is unpublished.
+func TestBlockWithoutLink(t *testing.T) {
+	b := newBlockNode(t, capStage)
+	device, err := b.mapper("uid-1").MapPodDevice(t.Context(), b.paths)
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(b.link("uid-1")))
+	require.NoError(t, os.Remove(filepath.Join(filepath.Dir(b.paths.GlobalMapPath), "data/publish-uid-1.json")))
+	b.driver.transcript()
+	b.restart()
+	require.ErrorIs(t, b.unmapper("uid-1").TearDownDevice(t.Context(), b.paths), errMapped)
+	require.NoError(t, b.unmapper("uid-1").UnmapPodDevice(t.Context()))
+	require.NoFileExists(t, device)
+	require.NoError(t, b.unmapper("uid-1").TearDownDevice(t.Context(), b.paths))
+	require.Equal(t, []string{"NodeUnpublishVolume", "NodeUnstageVolume"}, b.driver.methods())
+}
+
 // TestBlockStray: an entry in place of the link, and a link to another path, stay.
 func TestBlockStray(t *testing.T) {
 	b := newBlockNode(t)

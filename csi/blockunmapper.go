@@ -22,7 +22,7 @@ type blockUnmapper struct{ blockVolume }
 
 // UnmapPodDevice implements [volume.BlockVolumeUnmapper]: it calls NodeUnpublishVolume, by the data in
 // the file of the volume, and removes the link of the pod. A device for which no call has been recorded,
-// and that has no link, is not published.
+// and that has neither a link nor an entry at its path, is not published.
 func (u *blockUnmapper) UnmapPodDevice(ctx context.Context) error {
 	err := u.exclusively(ctx, u.unmapDevice)
 	if err != nil {
@@ -39,7 +39,7 @@ func (u *blockUnmapper) unmapDevice(ctx context.Context) error {
 	case err == nil:
 	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errBrokenData):
 		return util.Transient(err)
-	case errors.Is(err, fs.ErrNotExist) && errors.Is(mapped, volume.ErrNotMounted):
+	case errors.Is(err, fs.ErrNotExist) && errors.Is(mapped, volume.ErrNotMounted) && !u.isPublished():
 		return nil
 	default:
 		if data, err = u.volumeData(ctx); err != nil {
@@ -69,6 +69,13 @@ func (u *blockUnmapper) unmapDevice(ctx context.Context) error {
 	return nil
 }
 
+// isPublished reports whether an entry is at the path of the device. A kubelet makes the link after the
+// call.
+func (u *blockUnmapper) isPublished() bool {
+	_, err := os.Lstat(u.published())
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
 // volumeData returns the data in the file of the volume. They are zero if the file is missing and nothing
 // is at the path of the device.
 func (u *blockUnmapper) volumeData(ctx context.Context) (voldata.Data, error) {
@@ -77,8 +84,7 @@ func (u *blockUnmapper) volumeData(ctx context.Context) (voldata.Data, error) {
 		data.Call = nil // of the staging
 		return data, nil
 	}
-	_, missing := os.Lstat(u.published())
-	if errors.Is(err, fs.ErrNotExist) && errors.Is(missing, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) && !u.isPublished() {
 		return voldata.Data{}, nil
 	}
 	return voldata.Data{}, volume.AsUncertain(fmt.Errorf("%s: %w: %w", u.published(), ErrUnknownVolume, err))
