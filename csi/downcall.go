@@ -33,6 +33,7 @@ func (d downCall) run(ctx context.Context) error {
 		if err := d.plugin.exclusively(ctx, d.data.DriverName, d.data.VolumeHandle, d.send); err != nil {
 			return downError(err)
 		}
+		d.plugin.expands.forget(volumeName(d.data.DriverName, d.data.VolumeHandle), d.target.path)
 	}
 	if err := d.plugin.removeTarget(ctx, d.target); err != nil {
 		return volume.AsUncertain(err)

@@ -136,6 +136,15 @@ func (e *pendingExpansions) call(ctx context.Context, c *client, request *csipb.
 	return e.send(ctx, c, name, request)
 }
 
+// forget drops the pending call for a volume at a path that is no longer published or staged.
+func (e *pendingExpansions) forget(name, at string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if pending := e.all[name]; pending != nil && (pending.VolumePath == at || pending.StagingTargetPath == at) {
+		delete(e.all, name)
+	}
+}
+
 // pendingFor returns a copy of the pending request, without secrets, or nil.
 func (e *pendingExpansions) pendingFor(name string) *csipb.NodeExpandVolumeRequest {
 	e.mu.Lock()

@@ -527,6 +527,27 @@ func TestInterruptedExpansion(t *testing.T) {
 	require.Equal(t, []int64{2, 2, 2, 3}, sizes)
 }
 
+// TestExpansionOfUnpublishedPath: an expansion whose outcome is unknown is not repeated at a path that is no
+// longer published.
+func TestExpansionOfUnpublishedPath(t *testing.T) {
+	n := newFakeNode(t, capExpand)
+	spec := n.pv("data")
+	expand := func(size string) error {
+		_, err := n.plugin.NodeExpand(t.Context(), volume.NodeResizeOptions{Spec: spec, NewSize: resource.MustParse(size), VolumePath: n.newMounter(spec).GetPath()})
+		return err
+	}
+	require.NoError(t, n.setUp(spec, volume.MounterArgs{}))
+	n.driver.set(func(d *fakeDriver) { d.before = failWith("NodeExpandVolume", codes.DeadlineExceeded) })
+	require.ErrorIs(t, expand("2Gi"), volume.ErrUncertain)
+	n.driver.set(func(d *fakeDriver) { d.before = nil })
+	require.NoError(t, n.tearDown("data"))
+	n.pod.UID = "uid-2"
+	require.NoError(t, n.setUp(spec, volume.MounterArgs{}))
+	n.driver.transcript()
+	require.NoError(t, expand("3Gi"))
+	require.Equal(t, []string{"NodeExpandVolume"}, n.driver.methods())
+}
+
 // TestAttacher: the node waits for the attachment, and ends the interest.
 func TestAttacher(t *testing.T) {
 	n := newFakeNode(t)
