@@ -189,6 +189,37 @@ func TestBlockBrokenFile(t *testing.T) {
 	require.Equal(t, []string{"NodeStageVolume", "NodeStageVolume", "NodeUnstageVolume"}, b.driver.methods())
 }
 
+// TestBlockLeftFile: the empty file that a driver has left at the path of a device is removed, and a file with
+// content stays.
+func TestBlockLeftFile(t *testing.T) {
+	b := newBlockNode(t, capStage)
+	device, err := b.mapper("uid-1").MapPodDevice(t.Context(), b.paths)
+	require.NoError(t, err)
+	leave := func(text string) {
+		b.driver.set(func(d *fakeDriver) {
+			d.after = func(request proto.Message) error {
+				if methodOf(request) == "NodeUnpublishVolume" {
+					return os.WriteFile(device, []byte(text), 0o600)
+				}
+				return nil
+			}
+		})
+	}
+	leave("precious")
+	require.ErrorIs(t, b.unmapper("uid-1").UnmapPodDevice(t.Context()), volume.ErrUncertain)
+	require.FileExists(t, device)
+	leave("")
+	require.NoError(t, b.unmapper("uid-1").UnmapPodDevice(t.Context()))
+	require.NoFileExists(t, device)
+	require.NoError(t, b.unmapper("uid-1").TearDownDevice(t.Context(), b.paths))
+
+	b.driver.set(func(d *fakeDriver) { d.after = failWith("NodePublishVolume", codes.Internal) })
+	_, err = b.mapper("uid-1").MapPodDevice(t.Context(), b.paths)
+	require.Equal(t, volume.Final, volume.KindOf(err), "%v", err)
+	require.NoFileExists(t, b.link("uid-1"))
+	require.NoFileExists(t, device)
+}
+
 // TestBlockWithoutLink: a device that a kubelet has published and not linked is unpublished.
 func TestBlockWithoutLink(t *testing.T) {
 	b := newBlockNode(t, capStage)

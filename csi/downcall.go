@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"syscall"
 
 	"github.com/volumekit/volumekit/csi/internal/voldata"
 	"github.com/volumekit/volumekit/util"
@@ -62,7 +63,11 @@ func (p *Plugin) removeTarget(ctx context.Context, t target) error {
 	if mounted {
 		return fmt.Errorf("%s: %w", t.path, errStillMounted)
 	}
-	if err := ignoreMissing(safepath.Rmdir(context.Background(), t.path)); err != nil {
+	err = safepath.Rmdir(context.Background(), t.path)
+	if errors.Is(err, syscall.ENOTDIR) {
+		err = safepath.RemoveEmptyFile(context.Background(), t.path) // of a device
+	}
+	if err := ignoreMissing(err); err != nil {
 		return err
 	}
 	if err := ignoreMissing(p.files.Remove(t.file)); err != nil {
