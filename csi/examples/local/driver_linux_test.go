@@ -92,6 +92,7 @@ func TestDriver(t *testing.T) {
 	capacity, err := controller.GetCapacity(t.Context(), &csipb.GetCapacityRequest{})
 	require.NoError(t, err)
 	require.Positive(t, capacity.AvailableCapacity)
+	require.Equal(t, capacity.AvailableCapacity, capacity.GetMaximumVolumeSize().GetValue(), "schedulers prefer the largest size to the capacity")
 
 	host, err := volume.NewHost(t.Context(), kubelet, volume.WithNodeName("node-1"))
 	require.NoError(t, err)

@@ -86,7 +86,7 @@ func serve(ctx context.Context, o options, mounter mount.Interface, log *slog.Lo
 		Topology: []driver.Segment{{Key: "topology." + o.name + "/node", Value: o.node}},
 		Capacity: func(ctx context.Context, _ map[string]string) (driver.Capacity, error) {
 			use, err := fsusage.Stat(ctx, o.claims)
-			return driver.Capacity{Available: use.Available, Largest: use.Capacity}, err
+			return driver.Capacity{Available: use.Available, Largest: use.Available}, err
 		},
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/volumekit/volumekit/csi/registration"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/volume"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 )
@@ -32,6 +33,12 @@ func TestDrivers(t *testing.T) {
 	}
 	kernel := mounttest.NewFake(mount.Config{})
 	log := slog.New(slog.DiscardHandler)
+	atServer := []string{"-name=n.example.com", "-node-id=node-1", "-server=nfs.example.com", "-path=/export", "-export=" + export, "-kubelet-dir=" + dir + "/run"}
+	o, err := parse(atServer, &bytes.Buffer{})
+	require.NoError(t, err)
+	require.ErrorIs(t, serve(t.Context(), o, kernel, log), volume.ErrNotMounted)
+	require.NoDirExists(t, export+"/.volumekit")
+	require.NoError(t, kernel.Mount(t.Context(), mount.Request{Source: "nfs.example.com:/export", Target: export, FSType: "nfs4"}))
 	connect := func(args ...string) *grpc.ClientConn {
 		o, err := parse(append(args, "-name=n.example.com", "-node-id=node-1"), &bytes.Buffer{})
 		require.NoError(t, err)
@@ -48,7 +55,7 @@ func TestDrivers(t *testing.T) {
 		return connection
 	}
 
-	controller := csipb.NewControllerClient(connect("-server=nfs.example.com", "-path=/export", "-export="+export, "-kubelet-dir="+dir+"/run"))
+	controller := csipb.NewControllerClient(connect(atServer...))
 	capability := &csipb.VolumeCapability{
 		AccessType: &csipb.VolumeCapability_Mount{Mount: &csipb.VolumeCapability_MountVolume{MountFlags: []string{"nfsvers=4.1"}}},
 		AccessMode: &csipb.VolumeCapability_AccessMode{Mode: csipb.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER},

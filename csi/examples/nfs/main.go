@@ -15,6 +15,7 @@ import (
 	"github.com/volumekit/volumekit/internal/cli"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/nfs"
+	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/volume"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -78,8 +79,11 @@ func serve(ctx context.Context, o options, mounter mount.Interface, log *slog.Lo
 			Config: nfs.Config{Mounter: mounter}, Provisioner: o.name, Server: o.server, Path: o.path, Dir: o.export,
 		})
 	}
-	for _, dir := range []string{o.root(), config.ControllerDir} {
-		if err := os.MkdirAll(dir, 0o700); dir != "" && err != nil {
+	if err := os.MkdirAll(o.root(), 0o700); err != nil {
+		return err
+	}
+	if o.server != "" {
+		if err := makeInExport(ctx, mounter, o.export, config.ControllerDir); err != nil {
 			return err
 		}
 	}
@@ -96,4 +100,18 @@ func serve(ctx context.Context, o options, mounter mount.Interface, log *slog.Lo
 		go registration.Keep(ctx, registration.ServerConfig{Dir: path.Join(o.kubelet, "plugins_registry"), Endpoint: o.endpoint, Driver: o.name, Logger: log})
 	}
 	return driver.Serve(ctx, listener, config)
+}
+
+// makeInExport creates a directory in the mounted export. In a directory that is not the export, records of volumes
+// would be missing, and volumes without a record are not deleted.
+func makeInExport(ctx context.Context, mounter mount.Interface, export, dir string) error {
+	mounted, err := mounter.IsMountPoint(ctx, export)
+	if err == nil && !mounted {
+		err = fmt.Errorf("-export %s: %w", export, volume.ErrNotMounted)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = ctxend.Await(ctx, ctxend.Kernel, func() (any, error) { return nil, os.MkdirAll(dir, 0o700) }, nil)
+	return err
 }
