@@ -155,11 +155,11 @@ func (d *driver) ListVolumes(ctx context.Context, req *csipb.ListVolumesRequest)
 	for _, err := range broken {
 		d.config.Logger.Error("unreadable record", "error", err)
 	}
-	return d.page(records, after, req.GetMaxEntries())
+	return d.page(records, after, req.GetMaxEntries()), nil
 }
 
 // page returns the volumes after a name, at most so many; 0: all.
-func (d *driver) page(records map[string]volumeRecord, after string, most int32) (*csipb.ListVolumesResponse, error) {
+func (d *driver) page(records map[string]volumeRecord, after string, most int32) *csipb.ListVolumesResponse {
 	resp, last := &csipb.ListVolumesResponse{}, ""
 	if most == 0 {
 		most = math.MaxInt32
@@ -173,18 +173,24 @@ func (d *driver) page(records map[string]volumeRecord, after string, most int32)
 			resp.NextToken = tokenPrefix + last
 			break
 		}
-		nodes, err := d.attached.read(rec.ID)
-		if err != nil {
-			return nil, fmt.Errorf("list volumes: %w", err)
-		}
 		entry := &csipb.ListVolumesResponse_Entry{Volume: rec.message()}
 		if d.attacher != nil {
-			entry.Status = &csipb.ListVolumesResponse_VolumeStatus{}
-			if nodes != nil {
-				entry.Status.PublishedNodeIds = slices.Sorted(maps.Keys(nodes.Nodes))
-			}
+			entry.Status = d.publishedNodes(rec.ID)
 		}
 		resp.Entries, last = append(resp.Entries, entry), name
 	}
-	return resp, nil
+	return resp
+}
+
+// publishedNodes returns the nodes to which a volume is attached, or nil if its record is unreadable.
+func (d *driver) publishedNodes(id string) *csipb.ListVolumesResponse_VolumeStatus {
+	rec, err := d.attached.read(id)
+	if err != nil {
+		d.config.Logger.Error("unreadable record", "error", err)
+		return nil
+	}
+	if rec == nil {
+		return &csipb.ListVolumesResponse_VolumeStatus{}
+	}
+	return &csipb.ListVolumesResponse_VolumeStatus{PublishedNodeIds: slices.Sorted(maps.Keys(rec.Nodes))}
 }

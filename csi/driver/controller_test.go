@@ -293,6 +293,15 @@ func TestExpand(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 1<<21, resp.CapacityBytes, "it never shrinks, and the record has the size")
 
+	calls := r.plugin.Calls(volumetest.ExpandVolumeDevice)
+	for _, required := range []int64{0, 1, 1 << 21} {
+		resp, err = expand(v.VolumeId, required, 1<<22)
+		require.NoError(t, err)
+		require.EqualValues(t, 1<<21, resp.CapacityBytes)
+		require.True(t, resp.NodeExpansionRequired)
+	}
+	require.Equal(t, calls, r.plugin.Calls(volumetest.ExpandVolumeDevice), "the volume is large enough")
+
 	_, err = expand(v.VolumeId, 1, 1<<20)
 	requireCode(t, codes.OutOfRange, err)
 	_, err = expand(v.VolumeId, 1<<31, 0)
@@ -353,6 +362,42 @@ func TestBrokenRecord(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, list.Entries, 1)
 	require.Equal(t, v.VolumeId, list.Entries[0].Volume.VolumeId)
+
+	r.attach(v, manyWriters)
+	files, err = filepath.Glob(r.root + "/plugins/volumekit.io/csi/fake.example.com/controller/attached/*.json")
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+	require.NoError(t, os.WriteFile(files[0], nil, 0o600))
+	r.create("pvc-3")
+	list, err = r.controller.ListVolumes(t.Context(), &csipb.ListVolumesRequest{})
+	require.NoError(t, err)
+	require.Len(t, list.Entries, 2)
+	require.Nil(t, list.Entries[0].Status, "not known")
+	require.NotNil(t, list.Entries[1].Status)
+}
+
+// TestDeleteChecksTheRecord: a record that names the storage of another volume deletes nothing.
+func TestDeleteChecksTheRecord(t *testing.T) {
+	for _, field := range []string{"volume", "both"} {
+		t.Run(field, func(t *testing.T) {
+			r := newRig(t, volumetest.FakeConfig{}, nil)
+			v := r.create("pvc-1")
+			files, err := filepath.Glob(r.root + "/plugins/volumekit.io/csi/fake.example.com/controller/volumes/*.json")
+			require.NoError(t, err)
+			require.Len(t, files, 1)
+			text, err := os.ReadFile(files[0])
+			require.NoError(t, err)
+			own := r.root + "/plugins/volumekit.io/fake/provisioned/pvc-1"
+			changed := strings.Replace(string(text), `"directory":"`+own, `"directory":"`+r.root+"/other", 1)
+			require.NotEqual(t, string(text), changed)
+			if field == "both" {
+				changed = strings.ReplaceAll(changed, own, r.root+"/other")
+			}
+			require.NoError(t, os.WriteFile(files[0], []byte(changed), 0o600))
+			requireCode(t, codes.Internal, r.delete(v.VolumeId))
+			require.Zero(t, r.plugin.Calls(volumetest.Delete))
+		})
+	}
 }
 
 // TestValidate confirms what the volume has, and explains what it lacks.

@@ -42,7 +42,10 @@ func (d *driver) DeleteVolume(ctx context.Context, req *csipb.DeleteVolumeReques
 // deleteVolume deletes a volume that is in no use. A volume of which a part may be deleted is not created
 // again before the rest is deleted.
 func (d *driver) deleteVolume(ctx context.Context, id volumeID, rec volumeRecord) error {
-	if err := d.checkUnused(id); err != nil {
+	if err := d.checkUnused(ctx, id); err != nil {
+		return err
+	}
+	if err := rec.checkSource(id); err != nil {
 		return err
 	}
 	before := rec
@@ -69,8 +72,23 @@ func (d *driver) deleteStorage(ctx context.Context, pv *v1.PersistentVolume) err
 	return deleter.Delete(ctx)
 }
 
+// checkSource refuses a record whose volume is not the one with the ID: others may be able to write to the
+// directory of the records.
+func (r *volumeRecord) checkSource(id volumeID) error {
+	if r.Volume == nil || !id.isOf(r.Source) {
+		return errOtherSource
+	}
+	source, err := encodeSource(r.Volume.Spec.PersistentVolumeSource)
+	if err == nil && source != r.Source {
+		err = errOtherSource
+	}
+	return err
+}
+
+var errOtherSource = errors.New("the record has the source of another volume")
+
 // checkUnused refuses a volume that is attached, or in use on this node.
-func (d *driver) checkUnused(id volumeID) error {
+func (d *driver) checkUnused(ctx context.Context, id volumeID) error {
 	attached, err := d.attached.read(id.text)
 	if err != nil {
 		return err
@@ -82,7 +100,13 @@ func (d *driver) checkUnused(id volumeID) error {
 	if err != nil {
 		return err
 	}
-	if used != nil {
+	if used == nil {
+		return nil
+	}
+	if err := d.forgetRemoved(ctx, id, used, ""); err != nil {
+		return err
+	}
+	if !used.isEmpty() {
 		return codedf(codes.FailedPrecondition, "volume %s is used on this node", input.Quote(id.text))
 	}
 	return nil

@@ -79,6 +79,12 @@ func (d *driver) expand(ctx context.Context, id volumeID, u *usage, required, li
 	if limit > 0 && size > limit {
 		return nil, codedf(codes.OutOfRange, "the volume has %d bytes, and the limit is %d", size, limit)
 	}
+	switch {
+	case size > 0 && required <= size: // a repeated call, or one after a larger expansion
+		return &csipb.ControllerExpandVolumeResponse{CapacityBytes: size, NodeExpansionRequired: d.nodeExpand != nil}, nil
+	case required == 0:
+		return nil, field.Required(field.NewPath("capacityRange", "requiredBytes"), "the capacity of the volume is not known")
+	}
 	result, err := d.expander.ExpandVolumeDevice(ctx, volume.ExpandRequest{
 		Spec:    volume.NewSpecFromPersistentVolume(pv, false),
 		NewSize: *resource.NewQuantity(required, resource.BinarySI), OldSize: *resource.NewQuantity(size, resource.BinarySI),
@@ -131,6 +137,15 @@ func (d *driver) NodeExpandVolume(ctx context.Context, req *csipb.NodeExpandVolu
 		return nil, err
 	}
 	defer unlock()
+	if required == 0 && d.controls() {
+		created, err := d.createdVolume(id)
+		if err != nil {
+			return nil, err
+		}
+		if created != nil {
+			required = created.Capacity
+		}
+	}
 	done, err := d.growOnNode(ctx, id, req.GetVolumePath(), required)
 	switch {
 	case errors.Is(err, volume.ErrNotSupported): // the node has no work to do

@@ -3,6 +3,7 @@ package driver_test
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -257,6 +258,37 @@ func TestUnstageForgetsRemovedTargets(t *testing.T) {
 	require.NoError(t, r.publish(other, r.target("a"), manyWriters), "the path is free")
 }
 
+// unstaged has the abilities of a plugin whose volumes are not staged.
+type unstaged struct {
+	volume.VolumePlugin
+	volume.PathVolumePlugin
+	volume.PersistentVolumePlugin
+	volume.ProvisionableVolumePlugin
+	volume.DeletableVolumePlugin
+}
+
+// TestRemovedTargetsAreForgotten: a target path that the caller has removed keeps neither another path from the
+// volume nor the storage.
+func TestRemovedTargetsAreForgotten(t *testing.T) {
+	r := newRig(t, volumetest.FakeConfig{NoAttach: true, NoDeviceMount: true}, func(c *driver.Config) {
+		p := c.Plugin.(*volumetest.FakePlugin)
+		c.Plugin = unstaged{p, p, p, p, p}
+	})
+	v := r.create("pvc-1")
+	require.NoError(t, r.publish(v, r.target("a"), singleWriter))
+	requireCode(t, codes.FailedPrecondition, r.publish(v, r.target("b"), singleWriter))
+	requireCode(t, codes.FailedPrecondition, r.delete(v.VolumeId))
+	require.NoError(t, r.mounter.Unmount(t.Context(), r.target("a")))
+	requireCode(t, codes.FailedPrecondition, r.publish(v, r.target("b"), singleWriter))
+	require.NoError(t, os.Remove(r.target("a")))
+	require.NoError(t, r.publish(v, r.target("b"), singleWriter))
+	require.NoError(t, r.mounter.Unmount(t.Context(), r.target("b")))
+	requireCode(t, codes.FailedPrecondition, r.delete(v.VolumeId))
+	require.NoError(t, os.RemoveAll(filepath.Dir(r.target("b"))))
+	require.NoError(t, r.delete(v.VolumeId))
+	r.requireNoRecords()
+}
+
 // TestStats: volumes are measured where they are published, and nowhere else.
 func TestStats(t *testing.T) {
 	r := newRig(t, volumetest.FakeConfig{}, nil)
@@ -299,7 +331,10 @@ func TestNodeExpand(t *testing.T) {
 	expand := func(id, at string, size int64) (*csipb.NodeExpandVolumeResponse, error) {
 		return r.node.NodeExpandVolume(t.Context(), &csipb.NodeExpandVolumeRequest{VolumeId: id, VolumePath: at, CapacityRange: &csipb.CapacityRange{RequiredBytes: size}})
 	}
-	resp, err := expand(v.VolumeId, r.staging(), 1<<21)
+	resp, err := r.node.NodeExpandVolume(t.Context(), &csipb.NodeExpandVolumeRequest{VolumeId: v.VolumeId, VolumePath: r.staging()})
+	require.NoError(t, err)
+	require.EqualValues(t, 1<<20, resp.CapacityBytes, "without a range the size is that of the volume")
+	resp, err = expand(v.VolumeId, r.staging(), 1<<21)
 	require.NoError(t, err)
 	require.EqualValues(t, 1<<21, resp.CapacityBytes)
 	require.NoError(t, r.publish(v, r.target("a"), manyWriters))

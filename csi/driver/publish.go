@@ -54,6 +54,9 @@ func (d *driver) publish(ctx context.Context, v described, u usage, p targetReco
 	if err == nil {
 		err = d.checkStaged(rec, req.GetStagingTargetPath())
 	}
+	if err == nil && rec.checkPublished(p) != nil {
+		err = d.forgetRemoved(ctx, v.id, rec, p.Path)
+	}
 	if err == nil {
 		err = rec.checkPublished(p)
 	}

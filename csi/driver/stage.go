@@ -169,7 +169,7 @@ func (d *driver) NodeUnstageVolume(ctx context.Context, req *csipb.NodeUnstageVo
 
 // unstage unmounts the volume that no path uses.
 func (d *driver) unstage(ctx context.Context, id volumeID, rec *nodeRecord) error {
-	if err := d.forgetRemoved(ctx, id, rec); err != nil {
+	if err := d.forgetRemoved(ctx, id, rec, ""); err != nil {
 		return err
 	}
 	if len(rec.Published) > 0 {
@@ -182,11 +182,11 @@ func (d *driver) unstage(ctx context.Context, id volumeID, rec *nodeRecord) erro
 	return d.saveNode(id.text, rec)
 }
 
-// forgetRemoved removes publications whose paths do not exist any more: the caller has removed them
-// with the pod's directory. TearDown waits for the end of an uncertain SetUp.
-func (d *driver) forgetRemoved(ctx context.Context, id volumeID, rec *nodeRecord) error {
+// forgetRemoved removes publications, but that at one path, whose paths do not exist any more: the caller has
+// removed them with the pod's directory. TearDown waits for the end of an uncertain SetUp.
+func (d *driver) forgetRemoved(ctx context.Context, id volumeID, rec *nodeRecord, but string) error {
 	for _, p := range slices.Clone(rec.Published) {
-		if p.Usage.Block || !isRemoved(p.Path) {
+		if p.Usage.Block || p.Path == but || !isRemoved(p.Path) {
 			continue
 		}
 		if err := d.unmountTarget(ctx, id, p); err != nil {
