@@ -84,6 +84,16 @@ func TestBlock(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, stats.Usage, 1)
 	require.EqualValues(t, 4096, stats.Usage[0].Total)
+	// A kubelet binds the target path below its directory for the device, and measures it there.
+	require.NoError(t, os.Link(r.target("a"), r.kubelet+"/plugins/pod"))
+	require.NoError(t, os.WriteFile(r.kubelet+"/plugins/foreign", nil, 0o600))
+	for at, code := range map[string]codes.Code{
+		"/plugins/pod": codes.OK, "/plugins/foreign": codes.NotFound, "/plugins/missing": codes.NotFound, "/../device": codes.NotFound,
+	} {
+		_, err = r.node.NodeGetVolumeStats(t.Context(), &csipb.NodeGetVolumeStatsRequest{VolumeId: v.VolumeId, VolumePath: r.kubelet + at})
+		requireCode(t, code, err)
+	}
+	require.NoError(t, os.Remove(r.kubelet+"/plugins/pod"))
 
 	requireCode(t, codes.FailedPrecondition, r.unstage(v))
 	for range 2 {

@@ -30,7 +30,9 @@ type Config struct {
 	Plugin volume.VolumePlugin
 	// Host has the directories of the plugin and of the node's records. Its root must outlive the
 	// process. Volumes are published below its root and its target directories, volume.WithTargetDirs,
-	// such as the kubelet's directory, without symbolic links in the path.
+	// such as the kubelet's directory, without symbolic links in the path. Paths at which a volume would
+	// hide files of the driver are refused: below the root, only pods and plugins/kubernetes.io/csi have
+	// target paths.
 	Host volume.VolumeHost
 	// Mounter binds raw devices at their target paths. Nil: the driver serves no raw devices. A
 	// *mount.Mounter needs mount.Allow.Dev for them.

@@ -250,7 +250,8 @@ func (d *driver) store(ctx context.Context, r createRequest, rec volumeRecord, p
 		}
 		return nil, errors.Join(err, d.volumes.remove(r.pvName))
 	}
-	rec.State, rec.Volume, rec.ID = stateReady, pv, newVolumeID(r.pvName, rec.Source).text
+	rec.State, rec.Volume, rec.ID = stateReady, pv.DeepCopy(), newVolumeID(r.pvName, rec.Source).text
+	rec.Volume.Spec.MountOptions = nil // they may be secret, and Delete mounts nothing
 	if err := d.volumes.write(r.pvName, rec); err != nil {
 		return nil, volume.AsUncertain(err)
 	}

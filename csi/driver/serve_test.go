@@ -145,6 +145,10 @@ func TestSecrets(t *testing.T) {
 	add := func(_ any, err error) { errs = append(errs, err) }
 	add(r.controller.CreateVolume(t.Context(), &csipb.CreateVolumeRequest{Name: secret + "\x00", Secrets: secrets}))
 	add(r.controller.ControllerPublishVolume(t.Context(), &csipb.ControllerPublishVolumeRequest{VolumeId: secret, NodeId: secret, VolumeCapability: capability}))
+	create := createRequest("pvc-2")
+	create.Secrets, create.VolumeCapabilities = secrets, []*csipb.VolumeCapability{capability}
+	_, err := r.controller.CreateVolume(t.Context(), create)
+	require.NoError(t, err)
 	v := r.ready("pvc-1", writer)
 	req := r.publishRequest(v, r.target("a"), writer)
 	req.Secrets, req.VolumeCapability = secrets, capability

@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/volumekit/volumekit/internal/input"
+	"github.com/volumekit/volumekit/util/ctxend"
+	"github.com/volumekit/volumekit/util/keylock"
 	"github.com/volumekit/volumekit/util/quantity"
 	"github.com/volumekit/volumekit/volume"
 	"google.golang.org/grpc/codes"
@@ -43,6 +47,9 @@ func (d *driver) NodeGetVolumeStats(ctx context.Context, req *csipb.NodeGetVolum
 // measure measures the volume at a path at which it is published or staged.
 func (d *driver) measure(ctx context.Context, id volumeID, at string) (*volume.Metrics, error) {
 	rec, used, err := d.usedAt(id, at)
+	if err != nil && d.block != nil && codeOf(err) == codes.NotFound {
+		rec, used, err = d.deviceAt(ctx, id, at, err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -65,6 +72,40 @@ func (d *driver) measure(ctx context.Context, id volumeID, at string) (*volume.M
 		return nil, err
 	}
 	return unmounter.GetMetrics(ctx)
+}
+
+// stating are the paths whose file systems are queried.
+var stating keylock.Map
+
+// deviceAt returns the publication of a raw device that is bound at another path, too: a kubelet measures a
+// device below its directory for the volume, and not at the target path. Notfound is the error for a path
+// without the device.
+func (d *driver) deviceAt(ctx context.Context, id volumeID, at string, notFound error) (*nodeRecord, use, error) {
+	rec, err := d.onNode.read(id.text)
+	if err != nil || rec == nil || !path.IsAbs(at) {
+		return nil, use{}, errors.Join(notFound, err)
+	}
+	if _, err := d.paths.NewUnmounterAt(at); err != nil { // a path outside of the directories for volumes
+		return nil, use{}, notFound
+	}
+	find := func() (found *targetRecord, err error) {
+		is, err := os.Lstat(at)
+		for i := range rec.Published {
+			p := &rec.Published[i]
+			if want, failed := os.Lstat(p.Path); err == nil && failed == nil && p.Usage.Block && os.SameFile(is, want) {
+				return p, nil
+			}
+		}
+		return nil, nil
+	}
+	p, _, err := keylock.Await(ctx, stating.Key(at), ctxend.Kernel, find, nil)
+	switch {
+	case err != nil:
+		return nil, use{}, err
+	case p == nil:
+		return nil, use{}, notFound
+	}
+	return rec, use{p.Path, p.Usage, true}, nil
 }
 
 // appendUsage appends the numbers of a unit, if the total is known. Others that are not known are 0.

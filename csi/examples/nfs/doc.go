@@ -5,7 +5,7 @@
 //	go run ./csi/examples/nfs -node-id NAME -server nfs.example.com -path /export -export DIR
 //
 // The first one runs on each node, where it mounts volumes, and registers the driver with the kubelet in
-// -kubelet-dir. The second one creates and deletes volumes, once for a cluster: the export is mounted at -export, and
+// -kubelet-dir. The second one creates and deletes volumes, once for a cluster: the export must be mounted at -export, and
 // the records of volumes are in the directory .volumekit of the export. Package nfs describes the parameters of the
 // class. A persistent volume that an administrator writes needs no second one: see package driver for its attributes.
 //
