@@ -23,6 +23,9 @@ const (
 	maxNodeID     = 256
 )
 
+// maxSegments limits the labels of the node that a driver determines.
+const maxSegments = 64
+
 // A claim is the name and the endpoint of a driver, from a valid answer of its registrar.
 type claim struct{ name, endpoint string }
 
@@ -99,6 +102,9 @@ func checkNodeInfo(answer *csipb.NodeGetInfoResponse) (nodeInfo, error) {
 		return nodeInfo{}, fmt.Errorf("maximum of volumes must be at least 0, got %d", answer.GetMaxVolumesPerNode())
 	}
 	topology := answer.GetAccessibleTopology().GetSegments()
+	if len(topology) > maxSegments {
+		return nodeInfo{}, fmt.Errorf("topology: must have at most %d segments, got %d", maxSegments, len(topology))
+	}
 	for key, value := range topology {
 		if len(validation.IsQualifiedName(key)) > 0 || len(validation.IsValidLabelValue(value)) > 0 {
 			return nodeInfo{}, fmt.Errorf("topology %s=%s: must be a valid label", input.Quote(key), input.Quote(value))

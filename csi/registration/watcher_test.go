@@ -283,6 +283,10 @@ func TestHostileDrivers(t *testing.T) {
 	segments := func(key, value string) *csipb.NodeGetInfoResponse {
 		return &csipb.NodeGetInfoResponse{NodeId: "n", AccessibleTopology: &csipb.Topology{Segments: map[string]string{key: value}}}
 	}
+	many := segments("a", "b")
+	for n := range 64 {
+		many.AccessibleTopology.Segments[fmt.Sprintf("example.com/%d", n)] = "b"
+	}
 	for name, test := range map[string]struct {
 		answer *csipb.NodeGetInfoResponse
 		err    error
@@ -296,6 +300,7 @@ func TestHostileDrivers(t *testing.T) {
 		"path":          {segments("../../x", "c"), nil, "must be a valid label"},
 		"invalid value": {segments("a", "b/c"), nil, "must be a valid label"},
 		"huge value":    {segments("a", strings.Repeat("c", 1<<20)), nil, "must be a valid label"},
+		"many segments": {many, nil, "at most 64 segments"},
 		"error":         {nil, status.Error(codes.Internal, "no\nmetadata"), "NodeGetInfo test.csi.example: Internal: no metadata"},
 	} {
 		t.Run(name, func(t *testing.T) {
