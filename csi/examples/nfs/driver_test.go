@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/stretchr/testify/require"
@@ -36,7 +37,9 @@ func TestDrivers(t *testing.T) {
 	atServer := []string{"-name=n.example.com", "-node-id=node-1", "-server=nfs.example.com", "-path=/export", "-export=" + export, "-kubelet-dir=" + dir + "/run"}
 	o, err := parse(atServer, &bytes.Buffer{})
 	require.NoError(t, err)
-	require.ErrorIs(t, serve(t.Context(), o, kernel, log), volume.ErrNotMounted)
+	bounded, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	require.ErrorIs(t, serve(bounded, o, kernel, log), volume.ErrNotMounted)
 	require.NoDirExists(t, export+"/.volumekit")
 	require.NoError(t, kernel.Mount(t.Context(), mount.Request{Source: "nfs.example.com:/export", Target: export, FSType: "nfs4"}))
 	connect := func(args ...string) *grpc.ClientConn {
