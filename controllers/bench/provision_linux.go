@@ -331,7 +331,7 @@ func (b *provisionBench) print(verb string, s contender, times []time.Duration, 
 // isPerObject reports whether a call is none of those with which each cache begins, and writes no
 // event: events are written one after another, and follow later.
 func isPerObject(call apicalls.Call) bool {
-	return call.Verb != "watch" && call.Resource != "events" && (call.Verb != "list" || call.Resource == "pods")
+	return call.Verb != "watch" && call.Resource != "events" && (call.Verb != "list" || call.Namespace != "")
 }
 
 // percentile returns the nearest rank of sorted times.

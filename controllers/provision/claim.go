@@ -129,6 +129,9 @@ func (v claimView) lacksGuard() bool {
 
 // unlessPaused returns the step, or claimWait during a pause after failures.
 func (v claimView) unlessPaused(step claimStep, now time.Time) (claimStep, time.Duration) {
+	if v.attempt.retry.failures == 0 { // saves the inputs
+		return step, 0
+	}
 	if wait, paused := v.attempt.retry.pause(now, v.inputs()); paused {
 		return claimWait, wait
 	}

@@ -25,7 +25,8 @@ type claimAttempt struct {
 	claim   *v1.PersistentVolumeClaim // the last known state
 	isOurs  bool                      // this run has added or confirmed the finalizer, or called Provision
 	storage storageState
-	options *Options // of the last call, while storage is possible
+	options *Options        // of the last call, while storage is possible
+	checked *checkedOptions // in the turn in which the claim receives its finalizer
 	// optionsRefusal is why storage of these options, that an earlier run may have made, is discarded.
 	optionsRefusal error
 	described      *v1.PersistentVolume // the object to store
@@ -35,7 +36,16 @@ type claimAttempt struct {
 	unfitNode      string               // the selected node for which Provision has failed
 	isIgnored      bool                 // by the Provisioner
 	began          time.Time            // of the first attempt
+	releaseBy      time.Time            // the end of the postponement of the finalizer's removal
 	retry          retry
+}
+
+// checkedOptions are the part of options that the check before the finalizer has read from the API
+// server, for the call of the same turn.
+type checkedOptions struct {
+	inputs     string
+	node       *v1.Node
+	attributes volume.VolumeAttributesClass
 }
 
 // An outcome is the result of an attempt to provision.
@@ -46,6 +56,11 @@ type outcome struct {
 	err       error
 	called    bool // false: the error is from before the call
 	inputs    string
+}
+
+// checked returns the options that the check has read.
+func (o outcome) checked() *checkedOptions {
+	return &checkedOptions{o.inputs, o.options.SelectedNode, o.options.VolumeAttributesClass}
 }
 
 // record applies an outcome to the attempt. isNews reports whether it is to be announced.

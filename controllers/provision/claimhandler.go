@@ -18,15 +18,24 @@ const mostSteps = 20
 // handleClaim takes the steps for a claim until none is left or a pause begins.
 func (c *Controller) handleClaim(ctx context.Context, key claimKey) (workers.Result, error) {
 	a := c.ofClaims.of(key.uid)
+	defer c.resumeReleases()
+	defer func() { a.checked = nil }()
 	for range mostSteps {
 		v, err := c.viewClaim(ctx, key, a)
 		if err != nil {
 			return workers.Result{}, err
 		}
-		step, wait := decideClaim(v, time.Now())
+		now := time.Now()
+		step, wait := decideClaim(v, now)
+		if step == claimRelease {
+			if wait = c.postponeRelease(key, v, a, now); wait > 0 {
+				step = claimWait
+			}
+		}
 		switch step {
 		case claimForget:
 			c.ofClaims.forget(key.uid)
+			c.postponed.remove(key)
 			return workers.Result{}, nil
 		case claimWait:
 			return workers.Result{After: wait}, nil
@@ -143,6 +152,7 @@ func (c *Controller) guardClaim(ctx context.Context, v claimView, a *claimAttemp
 	if o.options, _, o.err = c.optionsFor(ctx, v); o.err != nil {
 		return c.recordOutcome(ctx, a, o)
 	}
+	a.checked = o.checked()
 	p := patchOf(v.claim).ofVersion(v.claim)
 	if c.rules.guardsClaims {
 		p = p.withFinalizer(ClaimFinalizer)

@@ -68,7 +68,7 @@ type Config struct {
 	// Calls is the number of calls of the Provisioner at the same time that the storage accepts.
 	// While more than half of the calls fail, the controller makes fewer. 0: 128.
 	Calls int
-	// Timeout limits each call of the Provisioner. 0: no limit.
+	// Timeout limits each call of the Provisioner, and the reads that confirm a deletion. 0: no limit.
 	Timeout time.Duration
 	// Backoff is the pause after the first failure of a claim or a volume; the pause doubles with
 	// each further failure, up to MaxBackoff. 0: 500 ms and 5 minutes.

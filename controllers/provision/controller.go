@@ -21,6 +21,8 @@ type Controller struct {
 	rules   rules
 	limiter *limiter
 	users   *users
+	// postponed are the claims whose finalizer is removed later.
+	postponed postponed
 
 	claims      *api.Objects[*v1.PersistentVolumeClaim]
 	volumes     *api.Objects[*v1.PersistentVolume]
@@ -47,8 +49,13 @@ func keyOfClaim(claim *v1.PersistentVolumeClaim) claimKey {
 
 type runnable interface{ Run(context.Context) error }
 
-// apiWorkers is the number of workers besides those that wait for calls of the Provisioner.
-const apiWorkers = 8
+const (
+	// apiWorkers is the number of workers besides those that wait for calls of the Provisioner.
+	apiWorkers = 8
+	// leastReaders is the least number of volumes whose workers may wait for the lists of their users: a
+	// list serves all that wait for it.
+	leastReaders = 64
+)
 
 // New returns a controller. The error for an invalid configuration wraps a *field.Error.
 func New(config Config) (*Controller, error) {
@@ -102,7 +109,7 @@ func (c *Controller) openPools() (err error) {
 		return fmt.Errorf("provision: %w", err)
 	}
 	c.volumePool, err = workers.New(workers.Config[api.Key]{
-		Name: c.config.Name + " volumes", Handle: c.handleVolume, Workers: c.config.Calls + apiWorkers,
+		Name: c.config.Name + " volumes", Handle: c.handleVolume, Workers: max(c.config.Calls, leastReaders) + apiWorkers,
 		Backoff: c.config.Backoff, MaxBackoff: c.config.MaxBackoff, Logger: c.config.Logger,
 	})
 	if err != nil {

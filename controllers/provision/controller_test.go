@@ -2,6 +2,8 @@ package provision_test
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -103,6 +105,125 @@ func TestCallsOfAClaim(t *testing.T) {
 		w.server.ForgetCalls()
 		w.wait(24 * time.Hour)
 		require.Empty(w, callsOf(w), "an idle controller makes no calls")
+	})
+}
+
+// countCalls returns the number of calls so far whose text begins with a prefix.
+func countCalls(w *world, prefix string) (n int) {
+	for _, call := range callsOf(w) {
+		if strings.HasPrefix(call, prefix) {
+			n++
+		}
+	}
+	return n
+}
+
+// TestNodeIsReadOnce: the check before the finalizer and the call of the same turn share the read.
+func TestNodeIsReadOnce(t *testing.T) {
+	inWorld(t, func(w *world) {
+		class := newClass("c")
+		class.VolumeBindingMode = &consumer
+		w.createClass(class)
+		w.createNode("n", "a")
+		w.createAttributes("gold", driver)
+		w.start()
+		w.wait(time.Second)
+		w.server.ForgetCalls()
+		claim, attributes := newClaim("a", "c"), "gold"
+		claim.Annotations[provision.SelectedNodeAnnotation] = "n"
+		claim.Spec.VolumeAttributesClassName = &attributes
+		w.createClaim(claim)
+		w.wait(time.Second)
+		require.Len(w, w.volumes(), 1)
+		require.Equal(w, 1, countCalls(w, "get nodes"))
+		require.Equal(w, 1, countCalls(w, "get volumeattributesclasses"))
+		require.Equal(w, "a", w.storage.made[0].SelectedNode.Labels["zone"])
+		require.Equal(w, "9", w.storage.made[0].VolumeAttributesClass.Parameters["iops"])
+	})
+}
+
+// createBurst creates claims of a class at the same time.
+func (w *world) createBurst(n int) {
+	w.Helper()
+	w.createClass(newClass("c"))
+	for n := range n {
+		w.createClaim(newClaim(fmt.Sprint("claim-", n), "c"))
+	}
+}
+
+// TestVolumesComeBeforeReleases: in a burst of claims the finalizers go after no claim waits for a
+// worker any more.
+func TestVolumesComeBeforeReleases(t *testing.T) {
+	const claims, workers = 400, 128 + 8
+	inWorld(t, func(w *world) {
+		w.createBurst(claims)
+		w.start()
+		w.wait(time.Second)
+		require.Len(w, w.volumes(), claims)
+		patched, stored := map[string]bool{}, 0
+		for _, call := range callsOf(w) {
+			if strings.HasPrefix(call, "create persistentvolumes") {
+				stored++
+			}
+			if strings.HasPrefix(call, "patch persistentvolumeclaims") {
+				if patched[call] {
+					break
+				}
+				patched[call] = true
+			}
+		}
+		require.GreaterOrEqual(w, stored, claims-workers, "volumes before the first release")
+		for n := range claims {
+			require.NotContains(w, w.claim(fmt.Sprint("claim-", n)).Finalizers, provision.ClaimFinalizer)
+		}
+		w.server.ForgetCalls()
+		w.wait(time.Hour)
+		require.Empty(w, callsOf(w))
+	})
+}
+
+// TestPostponedReleaseOfDeletedClaim: while other claims wait for workers, a claim in deletion loses its
+// finalizer at once, and the others lose theirs after the longest postponement.
+func TestPostponedReleaseOfDeletedClaim(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.config.Calls = 4
+		w.createBurst(1000)
+		w.server.Inject(apitest.Fault{Call: apitest.Call{Identity: "provisioner"}, Latency: time.Second})
+		w.start()
+		w.wait(10 * time.Second)
+		w.bind()
+		name := w.volumes()[0].Spec.ClaimRef.Name
+		require.Contains(w, w.claim(name).Finalizers, provision.ClaimFinalizer)
+		w.deleteClaim(name)
+		w.wait(5 * time.Second)
+		require.Nil(w, w.claim(name))
+		w.wait(2 * time.Minute)
+		require.Less(w, len(w.volumes()), 1000)
+		old := 0
+		for _, pv := range w.volumes() {
+			if claim := w.claim(pv.Spec.ClaimRef.Name); claim != nil && time.Since(pv.CreationTimestamp.Time) > 75*time.Second {
+				require.NotContains(w, claim.Finalizers, provision.ClaimFinalizer)
+				old++
+			}
+		}
+		require.NotZero(w, old)
+	})
+}
+
+// TestReleaseDuringSlowCalls: while claims wait for the storage, a claim with its volume loses its
+// finalizer at once.
+func TestReleaseDuringSlowCalls(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.config.Calls = 2
+		w.storage.on("provision", slowly(time.Second))
+		w.start()
+		w.wait(time.Second)
+		w.createBurst(100)
+		w.wait(10*time.Second + time.Millisecond)
+		require.Len(w, w.volumes(), 20)
+		for _, pv := range w.volumes() {
+			require.NotContains(w, w.claim(pv.Spec.ClaimRef.Name).Finalizers, provision.ClaimFinalizer)
+		}
 	})
 }
 

@@ -51,14 +51,22 @@
 // The controller never removes the finalizer from a claim whose storage is uncertain. If the storage
 // or the class is gone for good, remove it by hand.
 //
+// In a burst of claims the controller stores the volumes first, and removes the finalizers afterwards: a
+// claim, also a bound one, keeps its finalizer until no other claim waits for a worker. After a minute,
+// and once the claim is being deleted, the finalizer goes with the next turn of the claim. A controller that
+// stops meanwhile leaves the finalizers to the next run. Before you remove the controller for good, wait
+// until no claim has its finalizer: the deletion of a claim with the finalizer does not end without a
+// controller.
+//
 // # No loss
 //
 // Storage is deleted if the volume is owned by the provisioner, is Released with the policy Delete,
 // and Config.DeletionGuard agrees. Each of these conditions is read again from the API server, not
 // from a cache, before each call of Delete: the volume; that no claim with the UID of its reference
 // exists; that no pod on a node uses the claim; and, for volumes that can be attached, that no
-// VolumeAttachment and no node names the volume. A volume whose reference has no UID is reserved, and
-// kept.
+// VolumeAttachment and no node names the volume. The volume is read directly before the call; the
+// others are read before the call waits for Config.Calls, and again if it has waited for more than a
+// minute. A volume whose reference has no UID is reserved, and kept.
 //
 // [VolumeFinalizer] keeps the object of a volume that a user deletes until the storage is deleted. The
 // controller adds it to bound volumes of the policy Delete that lack it, also to static ones of the
@@ -81,9 +89,24 @@
 //
 // # Calls to the API server
 //
-// A claim costs two patches and the creation of its volume; a deletion costs two reads, one list of the
-// pods of the namespace, which concurrent deletions share, a deletion and a patch. A claim with a
-// selected node costs two reads of the node. An idle controller makes no calls but watches.
+// The calls for a claim:
+//
+//   - The creation of its volume.
+//   - Two patches, which add the finalizer before the first Provision and remove it at the end. With
+//     UnguardedClaims: none.
+//   - A read of its selected node and of its attributes class, if the class of the claim waits for a
+//     node or the claim names an attributes class.
+//
+// The calls for a deletion:
+//
+//   - A read of the claim. Eight and more deletions at the same time share a list of the claims of the
+//     namespace, unless it has more than 500.
+//   - A list of the pods of the namespace, which all deletions share that wait for it.
+//   - A read of the volume, its deletion, and the patch that removes the finalizer.
+//
+// An idle controller makes no calls but watches. At the same time at most Config.Calls and 8 claims cost
+// calls, and as many volumes; at least 72 volumes, as those that wait for a list do not load the API
+// server.
 //
 // The Controller requires these rights: get, list, watch and patch of persistentvolumeclaims; get,
 // list, watch, create, patch and delete of persistentvolumes; get, list and watch of storageclasses;

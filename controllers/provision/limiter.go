@@ -47,6 +47,13 @@ func (l *limiter) acquire(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
+// isFull reports whether a call waits for its permission.
+func (l *limiter) isFull() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.waiting) > 0
+}
+
 // release ends a call. failed states whether the storage failed to serve the call.
 func (l *limiter) release(failed bool) {
 	l.mu.Lock()

@@ -46,6 +46,7 @@ func TestLimiterWaits(t *testing.T) {
 			synctest.Wait()
 		}
 		require.Len(t, entered, 2)
+		require.True(t, l.isFull())
 		l.release(false)
 		synctest.Wait()
 		require.Len(t, entered, 3)
@@ -65,5 +66,6 @@ func TestLimiterWaits(t *testing.T) {
 		require.Equal(t, 3, <-entered)
 		require.Equal(t, 1, l.busy, "a call that no longer waits gets no permission")
 		require.Empty(t, l.waiting)
+		require.False(t, l.isFull())
 	})
 }

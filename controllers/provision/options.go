@@ -34,14 +34,11 @@ func (c *Controller) optionsFor(ctx context.Context, v claimView) (options Optio
 		return options, nil, volume.AsTransient(fmt.Errorf("storage class %q does not exist", name))
 	}
 	options.StorageClass = *v.class.DeepCopy()
-	var noNode, noAttributes error
-	if options.SelectedNode, noNode, err = c.readNode(ctx, a.claim, v.class); err != nil {
+	missing, err := c.readOptions(ctx, v, &options)
+	if err != nil {
 		return options, nil, err
 	}
-	if options.VolumeAttributesClass, noAttributes, err = c.readAttributes(ctx, a.claim); err != nil {
-		return options, nil, err
-	}
-	refusal = cmp.Or(c.checkClaim(a.claim), noNode, noAttributes)
+	refusal = cmp.Or(c.checkClaim(a.claim), missing)
 	if refusal == nil {
 		refusal = c.checkOptions(ctx, options)
 	}
@@ -49,6 +46,21 @@ func (c *Controller) optionsFor(ctx context.Context, v claimView) (options Optio
 		return options, refusal, nil
 	}
 	return options, nil, refusal
+}
+
+// readOptions sets the node and the attributes class of options. missing is the reason for which one of
+// them does not exist.
+func (c *Controller) readOptions(ctx context.Context, v claimView, o *Options) (missing, err error) {
+	if checked := v.attempt.checked; checked != nil && checked.inputs == v.inputs() {
+		o.SelectedNode, o.VolumeAttributesClass = checked.node, checked.attributes
+		return nil, nil
+	}
+	var noNode, noAttributes error
+	if o.SelectedNode, noNode, err = c.readNode(ctx, v.attempt.claim, v.class); err != nil {
+		return nil, err
+	}
+	o.VolumeAttributesClass, noAttributes, err = c.readAttributes(ctx, v.attempt.claim)
+	return cmp.Or(noNode, noAttributes), err
 }
 
 func nameTaken(volume string) error {

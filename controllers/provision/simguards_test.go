@@ -24,9 +24,12 @@ var simGuards = []testbed.Guard{
 // tableGuards are those that tests of few steps find missing, see tableTests.
 var tableGuards = []testbed.Guard{
 	{"an error from before the call proves nothing", "claimattempt.go", "if !o.called {", "if false {"},
-	{"the claim is read from the API server before a deletion", "volumehandler.go", "claim, err := c.claims.Live(ctx,", "claim, err := c.claims.Get(ctx,"},
+	{"the claim is read from the API server before a deletion", "volumehandler.go", "claim, err = c.claims.Live(ctx,", "claim, err = c.claims.Get(ctx,"},
 	{"the object is guarded from its creation", "object.go", "pv.Finalizers = append(pv.Finalizers, VolumeFinalizer)", "_ = VolumeFinalizer"},
 	{"a volume that another one has stored is found", "claim.go", "case a.storage != storagePossible, a.hasStored:", "case true:"},
+	{"a part of the claims proves nothing", "users.go", "if list.isPart {", "if false {"},
+	{"users are read again after a long wait", "volumehandler.go", "if time.Since(confirmed) > confirmedFor {", "if false && time.Since(confirmed) > 0 {"},
+	{"reads before a deletion end", "volumehandler.go", "ctx, cancel := c.withTimeout(ctx)\n\tdefer cancel()", ""},
 	{"a pod of a later claim is no user", "users.go", " && !isYounger(&pods[i], claim)", ""},
 	{"only released volumes are deleted", "volume.go", "pv.Status.Phase == v1.VolumeReleased && ", ""},
 	{"a reserved volume is kept", "volume.go", ` && pv.Spec.ClaimRef.UID != ""`, ""},
@@ -39,7 +42,7 @@ var tableGuards = []testbed.Guard{
 	{"a volume that the binder would refuse is not stored", "object.go", "return pv, util.MatchVolume(o.PVC, pv, node)", "_ = util.MatchVolume(o.PVC, pv, node)\n\treturn pv, nil"},
 }
 
-const tableTests = "^(TestOutcomes|TestClaimLivesAgain|TestLifeOfAClaim|TestClaimOfTheSameName|TestVolumeInUse|TestDecideClaim|TestDecideVolume|TestObjectIsRefused|TestProvisioned|TestGuardedWithoutNode|TestDataIsNotDiscarded|TestRefusedAndStored|TestRefusedThreshold)$"
+const tableTests = "^(TestOutcomes|TestClaimLivesAgain|TestLifeOfAClaim|TestClaimOfTheSameName|TestVolumeInUse|TestDecideClaim|TestDecideVolume|TestObjectIsRefused|TestProvisioned|TestGuardedWithoutNode|TestDataIsNotDiscarded|TestRefusedAndStored|TestRefusedThreshold|TestDeletionsShareLists|TestOldConfirmation|TestReadsBeforeADeletionTimeOut)$"
 
 // TestGuardsAreThere: a guard that has been written in another way is still in the lists.
 func TestGuardsAreThere(t *testing.T) {

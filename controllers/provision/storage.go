@@ -62,15 +62,20 @@ func (c *Controller) call(ctx context.Context, f func(context.Context) error) er
 	if err := c.limiter.acquire(ctx); err != nil {
 		return volume.AsTransient(err)
 	}
-	if c.config.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.config.Timeout)
-		defer cancel()
-	}
+	ctx, cancel := c.withTimeout(ctx)
+	defer cancel()
 	err := f(ctx)
 	kind := kindOf(err)
 	c.limiter.release(kind == volume.Transient || kind == volume.Uncertain)
 	return err
+}
+
+// withTimeout returns a context that ends after Config.Timeout.
+func (c *Controller) withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
+	if c.config.Timeout == 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, c.config.Timeout)
 }
 
 // storeVolume creates the object of a provisioned volume, and tries for as long as the API server

@@ -3,8 +3,12 @@ package provision
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"sync"
+	"time"
 
+	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/util"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -25,21 +29,53 @@ type uniqueNamer interface {
 // csiPlugin is the plugin of volumes of CSI drivers in unique names of volumes.
 const csiPlugin = "kubernetes.io/csi"
 
-// users reads the users of volumes from the API server: pods with the volume's claim and, for volumes
-// that can be attached, VolumeAttachments and nodes. Concurrent checks share the lists.
+// users reads the users of volumes from the API server: the volume's claim, pods with the claim and, for
+// volumes that can be attached, VolumeAttachments and nodes. Concurrent checks share the lists.
 type users struct {
+	claims      sharedLists[claimList]
 	pods        sharedLists[[]v1.Pod]
 	attachments sharedLists[[]storagev1.VolumeAttachment]
 	nodes       sharedLists[[]v1.Node]
 	namer       uniqueNamer // nil: only the names of CSI volumes are known
+
+	mu      sync.Mutex
+	checks  int                  // in progress
+	crowded map[string]time.Time // namespaces with too many claims for a list, until a time
 }
+
+// A claimList is the claims of a namespace, by their names.
+type claimList struct {
+	byName map[string]*v1.PersistentVolumeClaim
+	isPart bool // the namespace has more claims than mostClaims
+}
+
+const (
+	// sharingChecks is the number of checks at the same time from which on they share a list of the
+	// claims of a namespace: a few checks read their claims one by one.
+	sharingChecks = 8
+	// mostClaims is the size of the largest list of claims. For a namespace with more claims, the
+	// checks of the next crowdedPause read their claims one by one.
+	mostClaims   = 500
+	crowdedPause = time.Minute
+)
 
 // unfinished selects the pods that can use a volume.
 const unfinished = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 
 func newUsers(cluster Cluster, p Provisioner) *users {
-	u := &users{}
+	u := &users{crowded: map[string]time.Time{}}
 	u.namer, _ = p.(uniqueNamer)
+	u.claims.read = func(ctx context.Context, namespace string) (claimList, error) {
+		list, err := cluster.PersistentVolumeClaims(namespace).List(ctx, metav1.ListOptions{Limit: mostClaims})
+		if err != nil {
+			return claimList{}, fmt.Errorf("list claims: %w", err)
+		}
+		found := claimList{byName: make(map[string]*v1.PersistentVolumeClaim, len(list.Items)), isPart: list.Continue != ""}
+		for i := range list.Items {
+			found.byName[list.Items[i].Name] = &list.Items[i]
+		}
+		return found, nil
+	}
 	u.pods.read = func(ctx context.Context, namespace string) ([]v1.Pod, error) {
 		list, err := cluster.Pods(namespace).List(ctx, metav1.ListOptions{FieldSelector: unfinished})
 		if err != nil {
@@ -81,6 +117,51 @@ func (u *users) check(ctx context.Context, pv *v1.PersistentVolume, claim *v1.Pe
 		return err
 	}
 	return u.checkNodes(ctx, pv.Name, name)
+}
+
+// begin begins a check. The result ends it.
+func (u *users) begin() (end func()) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.checks++
+	return func() {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		u.checks--
+	}
+}
+
+// sharesClaims reports whether the checks in a namespace share a list of its claims.
+func (u *users) sharesClaims(namespace string) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.checks >= sharingChecks && time.Now().After(u.crowded[namespace])
+}
+
+// claim returns the claim of a name, or nil, from a list of the API server that many checks share. ok is
+// false if the claim has to be read by itself.
+func (u *users) claim(ctx context.Context, key api.Key) (claim *v1.PersistentVolumeClaim, ok bool, err error) {
+	if !u.sharesClaims(key.Namespace) {
+		return nil, false, nil
+	}
+	list, err := u.claims.get(ctx, key.Namespace)
+	if err != nil {
+		return nil, false, err
+	}
+	if list.isPart {
+		u.noteCrowded(key.Namespace)
+		return nil, false, nil
+	}
+	return list.byName[key.Name], true, nil
+}
+
+// noteCrowded notes a namespace with too many claims for a list, and drops those whose pause has ended.
+func (u *users) noteCrowded(namespace string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	now := time.Now()
+	maps.DeleteFunc(u.crowded, func(_ string, until time.Time) bool { return now.After(until) })
+	u.crowded[namespace] = now.Add(crowdedPause)
 }
 
 // uniqueName returns the name of an attachable volume in the status of nodes, or "".

@@ -79,19 +79,32 @@ func (c *Controller) takeVolumeStep(ctx context.Context, step volumeStep, v volu
 // errNotReleased ends the reclaiming of a volume whose cached state is old.
 var errNotReleased = errors.New("the volume is not to be reclaimed by the state at the API server")
 
+// confirmedFor is the time for which a confirmation that a volume has no users holds. A volume without a
+// claim receives no users as long as its reference does not change: this limit is for users that
+// ignore the claim.
+const confirmedFor = time.Minute
+
 // reclaim deletes the storage of a volume if the API server confirms that the volume is to be
-// reclaimed and not in use. It confirms with the permission for the call, directly before the call.
+// reclaimed and not in use. It reads the users before it waits for the permission of the call, and the
+// volume with the permission, directly before the call.
 func (c *Controller) reclaim(ctx context.Context, v volumeView, a *volumeAttempt) error {
 	pv, began := v.volume, time.Now()
-	err := c.call(ctx, func(ctx context.Context) (err error) {
-		if err = c.confirmUnused(ctx, pv); err == nil {
-			pv, err = c.confirmReleased(ctx, pv, a)
-		}
-		if err != nil {
-			return err
-		}
-		return callDelete(ctx, c.config.Provisioner, pv)
-	})
+	err := c.confirmUnused(ctx, pv)
+	if err == nil {
+		confirmed := time.Now()
+		err = c.call(ctx, func(ctx context.Context) (err error) {
+			if time.Since(confirmed) > confirmedFor {
+				err = c.confirmUnused(ctx, pv)
+			}
+			if err == nil {
+				pv, err = c.confirmReleased(ctx, pv, a)
+			}
+			if err != nil {
+				return err
+			}
+			return callDelete(ctx, c.config.Provisioner, pv)
+		})
+	}
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
@@ -106,10 +119,17 @@ func (c *Controller) reclaim(ctx context.Context, v volumeView, a *volumeAttempt
 	return nil
 }
 
-// confirmUnused reads the claim and the users of a volume from the API server.
+// confirmUnused reads the claim and the users of a volume from the API server, within Config.Timeout.
 func (c *Controller) confirmUnused(ctx context.Context, pv *v1.PersistentVolume) error {
+	ctx, cancel := c.withTimeout(ctx)
+	defer cancel()
+	defer c.users.begin()()
 	ref := pv.Spec.ClaimRef
-	claim, err := c.claims.Live(ctx, api.Key{Namespace: ref.Namespace, Name: ref.Name})
+	key := api.Key{Namespace: ref.Namespace, Name: ref.Name}
+	claim, isShared, err := c.users.claim(ctx, key)
+	if err == nil && (!isShared || claim != nil && claim.UID == ref.UID) { // later views have the result
+		claim, err = c.claims.Live(ctx, key)
+	}
 	switch {
 	case err != nil:
 		return fmt.Errorf("read claim %s/%s: %w", ref.Namespace, ref.Name, err)
