@@ -79,8 +79,14 @@ func TestDemo(t *testing.T) {
 	// The program is linked in the machine's usual way, also if the test is built without cgo.
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".")
 	build.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return v == "CGO_ENABLED=0" })
-	output, err := build.CombinedOutput()
-	require.NoError(t, err, "%s", output)
+	// A process that the go command leaves behind would keep a pipe open.
+	output, err := os.Create(filepath.Join(t.TempDir(), "output"))
+	require.NoError(t, err)
+	defer output.Close()
+	build.Stdout, build.Stderr = output, output
+	err = build.Run()
+	text, _ := os.ReadFile(output.Name())
+	require.NoError(t, err, "%s", text)
 
 	r := finish(t, exec.CommandContext(t.Context(), program, "-demo", "-kernel", kernel))
 	require.Equal(t, 0, r.status, r)

@@ -16,12 +16,18 @@ type localDriver struct {
 	root    string // for its socket and its records
 	claims  string // for the directories
 	node    string // the root of the node's volumes
+	sockets string // the directory of the sockets by which drivers register
 	mounter mount.Interface
 }
 
 func (d localDriver) socket() string { return filepath.Join(d.root, "csi.sock") }
 
-// run serves and registers the driver until ctx ends.
+// register registers the driver until ctx ends.
+func (d localDriver) register(ctx context.Context) error {
+	return registration.Serve(ctx, registration.ServerConfig{Dir: d.sockets, Endpoint: d.socket(), Driver: driverName})
+}
+
+// run serves the driver until ctx ends.
 func (d localDriver) run(ctx context.Context) error {
 	host, err := volume.NewHost(ctx, d.root, volume.WithTargetDirs(d.node), volume.WithNodeName(nodeName))
 	if err != nil {
@@ -31,14 +37,6 @@ func (d localDriver) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	kept, stop := make(chan struct{}), context.CancelFunc(nil)
-	ctx, stop = context.WithCancel(ctx)
-	go func() {
-		defer close(kept)
-		registration.Keep(ctx, registration.ServerConfig{Dir: registry(d.node), Endpoint: d.socket(), Driver: driverName})
-	}()
-	defer func() { <-kept }()
-	defer stop()
 	return driver.Serve(ctx, listener, driver.Config{
 		Name: driverName, Version: "0.1.0", NodeID: nodeName, Host: host,
 		Plugin: local.NewProvisioning(local.ProvisioningConfig{

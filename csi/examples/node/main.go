@@ -24,11 +24,13 @@ func main() { os.Exit(cli.Start(program.Run)) }
 
 // show runs a driver and a node in a directory, and takes the steps of the user.
 func show(ctx context.Context, out io.Writer, k demonstration.Kernel, dir string) error {
-	d := localDriver{root: filepath.Join(dir, "driver"), claims: filepath.Join(dir, "claims"), node: filepath.Join(dir, "node"), mounter: k}
-	if err := errors.Join(os.Mkdir(d.root, 0o755), os.Mkdir(d.claims, 0o755), os.Mkdir(d.node, 0o755)); err != nil {
+	at := func(name string) string { return filepath.Join(dir, name) }
+	// The path of a socket has at most 107 bytes, so that of their directory is short.
+	d := localDriver{root: at("driver"), claims: at("claims"), node: at("node"), sockets: at("reg"), mounter: k}
+	if err := errors.Join(os.Mkdir(d.root, 0o755), os.Mkdir(d.claims, 0o755), os.Mkdir(d.node, 0o755), os.Mkdir(d.sockets, 0o755)); err != nil {
 		return err
 	}
-	n, err := newNode(ctx, k, d.node)
+	n, err := newNode(ctx, k, d.node, d.sockets)
 	if err != nil {
 		return err
 	}
@@ -37,7 +39,7 @@ func show(ctx context.Context, out io.Writer, k demonstration.Kernel, dir string
 	working, stop := context.WithCancel(context.WithoutCancel(ctx)) // driver and node outlive ctx, to clean up
 	ended := make(chan error, 1)
 	go func() {
-		ended <- cli.RunAll(working, d.run, n.run)
+		ended <- cli.RunAll(working, d.run, d.register, n.run)
 		cancel()
 	}()
 	u := &user{node: n, driver: d, kernel: k, dir: dir, out: out}

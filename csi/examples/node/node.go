@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"path/filepath"
 	"sync"
 
 	"github.com/volumekit/volumekit/csi"
@@ -13,9 +12,6 @@ import (
 	"github.com/volumekit/volumekit/volume"
 )
 
-// registry returns the directory of the sockets by which drivers register.
-func registry(root string) string { return filepath.Join(root, "plugins_registry") }
-
 // A node has the manager of its volumes, with the pods in memory.
 type node struct {
 	pods       *manager.MemorySource
@@ -25,12 +21,12 @@ type node struct {
 	registered chan struct{} // closed after the registration of the driver
 }
 
-// newNode returns a node whose volumes appear below root.
-func newNode(ctx context.Context, mounter mount.Interface, root string) (*node, error) {
+// newNode returns a node whose volumes appear below root, for drivers that register in sockets.
+func newNode(ctx context.Context, mounter mount.Interface, root, sockets string) (*node, error) {
 	n := &node{pods: manager.NewMemorySource(), registered: make(chan struct{})}
 	once := sync.OnceFunc(func() { close(n.registered) })
 	var err error
-	n.drivers, err = registration.New(registration.Config{Dir: registry(root), Changed: func(string) { once() }})
+	n.drivers, err = registration.New(registration.Config{Dir: sockets, Changed: func(string) { once() }})
 	if err != nil {
 		return nil, err
 	}
