@@ -209,6 +209,7 @@ func hiddenBeside(path string) string {
 
 // A server serves the registration API for one driver.
 type server struct {
+	registerapi.UnimplementedRegistrationServer
 	config  ServerConfig
 	refused chan *RefusedError // length 1
 }

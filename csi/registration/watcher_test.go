@@ -16,6 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/protoadapt"
 	storagev1 "k8s.io/api/storage/v1"
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
@@ -576,13 +578,13 @@ func TestPause(t *testing.T) {
 // of a socket.
 func FuzzInfo(f *testing.F) {
 	for _, i := range []*registerapi.PluginInfo{info("/run/csi.sock"), info(""), {Name: "../x", Type: registerapi.CSIPlugin, SupportedVersions: []string{"1.99999999999999999999"}}} {
-		data, err := i.Marshal()
+		data, err := proto.Marshal(protoadapt.MessageV2Of(i))
 		require.NoError(f, err)
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var answer registerapi.PluginInfo
-		if answer.Unmarshal(data) != nil {
+		if proto.Unmarshal(data, protoadapt.MessageV2Of(&answer)) != nil {
 			return
 		}
 		c, err := checkInfo(&answer, "/registry/a.sock")

@@ -195,6 +195,7 @@ func (w *world) serveGRPC(path string, register func(*grpc.Server)) (stop func()
 
 // A testRegistrar serves the registration API with any answer.
 type testRegistrar struct {
+	registerapi.UnimplementedRegistrationServer
 	info   *registerapi.PluginInfo
 	block  bool // GetInfo waits for its context
 	status chan *registerapi.RegistrationStatus
