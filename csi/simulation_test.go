@@ -7,10 +7,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,6 +23,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volumekit/volumekit/csi/csitest"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/manager"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
@@ -53,50 +52,15 @@ import (
 // seed to replay with its trace. The order of goroutines is not part of a seed: a failure may take
 // several runs (-count) to appear again.
 func TestSimulation(t *testing.T) {
-	if text := os.Getenv("VOLUMEKIT_SEED"); text != "" {
-		seed, err := strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err)
-		s := simulate(t, seed)
-		t.Log(strings.Join(s.trace, "\n"))
-		require.Empty(t, s.failures)
-		return
-	}
-	first, last := simSeeds(t)
 	percent := debug.SetGCPercent(800) // bubbles are short-lived garbage
 	t.Cleanup(func() { debug.SetGCPercent(percent) })
-	var begun atomic.Uint64
-	for n := range runtime.GOMAXPROCS(0) {
-		t.Run(fmt.Sprint("worker ", n), func(t *testing.T) {
-			t.Parallel()
-			for seed := first + begun.Add(1) - 1; seed < last; seed = first + begun.Add(1) - 1 {
-				if s := simulate(t, seed); len(s.failures) > 0 {
-					begun.Store(last) // the other workers end
-					t.Fatalf("%s\nreplay with VOLUMEKIT_SEED=%d; the last of the trace:\n%s", s.failures[0], seed,
-						strings.Join(s.trace[max(0, len(s.trace)-100):], "\n"))
-				}
-			}
-		})
-	}
-}
-
-// simSeeds returns the first seed, and the seed after the last one.
-func simSeeds(t *testing.T) (first, last uint64) {
-	text := os.Getenv("VOLUMEKIT_SEEDS")
-	switch {
-	case text == "" && testing.Short():
-		return 0, 20
-	case text == "":
-		return 0, 100
-	}
-	from, to, isRange := strings.Cut(text, "-")
-	if !isRange {
-		from, to = "0", text
-	}
-	first, err := strconv.ParseUint(from, 10, 64)
-	require.NoError(t, err)
-	last, err = strconv.ParseUint(to, 10, 64)
-	require.NoError(t, err)
-	return first, last
+	testbed.Simulation{
+		Run: func(t *testing.T, seed uint64) (trace, failures []string) {
+			s := simulate(t, seed)
+			return s.trace, s.failures
+		},
+		Short: 20, Seeds: 100,
+	}.Test(t)
 }
 
 // The drivers of a simulation.

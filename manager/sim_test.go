@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/manager/internal/execution"
 	"github.com/volumekit/volumekit/manager/internal/mountcheck"
 	"github.com/volumekit/volumekit/manager/internal/naming"
@@ -98,7 +99,7 @@ func TestSimulation(t *testing.T) {
 		require.Empty(t, s.failures)
 		return
 	}
-	first, last := simSeeds(t)
+	first, last := testbed.Seeds(t, 300, 1500)
 	var next, failed atomic.Uint64
 	next.Store(first)
 	var all sync.WaitGroup
@@ -113,26 +114,6 @@ func TestSimulation(t *testing.T) {
 		})
 	}
 	all.Wait()
-}
-
-// simSeeds returns the first seed, and the seed after the last one.
-func simSeeds(t *testing.T) (first, last uint64) {
-	text := os.Getenv("VOLUMEKIT_SEEDS")
-	switch {
-	case text == "" && testing.Short():
-		return 0, 300
-	case text == "":
-		return 0, 1500
-	}
-	from, to, isRange := strings.Cut(text, "-")
-	if !isRange {
-		from, to = "0", text
-	}
-	first, err := strconv.ParseUint(from, 10, 64)
-	require.NoError(t, err)
-	last, err = strconv.ParseUint(to, 10, 64)
-	require.NoError(t, err)
-	return first, last
 }
 
 // TestSimulationIsReplayed: one seed gives one trace.

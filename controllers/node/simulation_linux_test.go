@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/controllers/apitest"
+	"github.com/volumekit/volumekit/internal/testbed"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -59,42 +59,15 @@ import (
 // VOLUMEKIT_SEEDS is the number of seeds to run, or their range (as 1000-2000), which is 1,000 in CI;
 // VOLUMEKIT_SEED is a seed to replay with its trace.
 func TestSimulation(t *testing.T) {
-	if text := os.Getenv("VOLUMEKIT_SEED"); text != "" {
-		seed, err := strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err)
-		s := simulate(t, seed)
-		t.Log(strings.Join(s.trace, "\n"))
-		require.Empty(t, s.failures)
-		return
-	}
-	first, last := simSeeds(t)
-	// One bubble at a time: locks of package safepath are global, and a channel belongs to its bubble.
-	for seed := first; seed < last; seed++ {
-		if s := simulate(t, seed); len(s.failures) > 0 {
-			t.Fatalf("%s\nreplay with VOLUMEKIT_SEED=%d; the last of the trace:\n%s", s.failures[0], seed,
-				strings.Join(s.trace[max(0, len(s.trace)-80):], "\n"))
-		}
-	}
-}
-
-// simSeeds returns the first seed, and the seed after the last one.
-func simSeeds(t *testing.T) (first, last uint64) {
-	text := os.Getenv("VOLUMEKIT_SEEDS")
-	switch {
-	case text == "" && testing.Short():
-		return 0, 50
-	case text == "":
-		return 0, 200
-	}
-	from, to, isRange := strings.Cut(text, "-")
-	if !isRange {
-		from, to = "0", text
-	}
-	first, err := strconv.ParseUint(from, 10, 64)
-	require.NoError(t, err)
-	last, err = strconv.ParseUint(to, 10, 64)
-	require.NoError(t, err)
-	return first, last
+	testbed.Simulation{
+		Run: func(t *testing.T, seed uint64) (trace, failures []string) {
+			s := simulate(t, seed)
+			return s.trace, s.failures
+		},
+		Short: 50, Seeds: 200,
+		// One bubble at a time: locks of package safepath are global, and a channel belongs to its bubble.
+		Serial: true,
+	}.Test(t)
 }
 
 // TestSimulationIsReplayed: a seed has the same steps in each run.

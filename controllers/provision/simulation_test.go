@@ -5,12 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"runtime"
 	"runtime/debug"
-	"strconv"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,6 +15,7 @@ import (
 	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/controllers/apitest"
 	"github.com/volumekit/volumekit/controllers/provision"
+	"github.com/volumekit/volumekit/internal/testbed"
 )
 
 // TestSimulation runs controllers, a storage and a binder with the API server in memory, in a bubble of
@@ -45,29 +42,14 @@ import (
 // seed to replay with its trace. The order of goroutines is not part of a seed: a failure may take
 // several runs (-count) to appear again.
 func TestSimulation(t *testing.T) {
-	if text := os.Getenv("VOLUMEKIT_SEED"); text != "" {
-		seed, err := strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err)
-		s := simulate(t, seed)
-		t.Log(strings.Join(s.trace, "\n"))
-		require.Empty(t, s.failures)
-		return
-	}
-	first, last := simSeeds(t)
 	economize(t)
-	var seeds atomic.Uint64 // begun so far
-	for n := range runtime.GOMAXPROCS(0) {
-		t.Run(fmt.Sprint("worker ", n), func(t *testing.T) {
-			t.Parallel()
-			for seed := first + seeds.Add(1) - 1; seed < last; seed = first + seeds.Add(1) - 1 {
-				if s := simulate(t, seed); len(s.failures) > 0 {
-					seeds.Store(last) // the other workers end
-					t.Fatalf("%s\nreplay with VOLUMEKIT_SEED=%d; the last of the trace:\n%s", s.failures[0], seed,
-						strings.Join(s.trace[max(0, len(s.trace)-80):], "\n"))
-				}
-			}
-		})
-	}
+	testbed.Simulation{
+		Run: func(t *testing.T, seed uint64) (trace, failures []string) {
+			s := simulate(t, seed)
+			return s.trace, s.failures
+		},
+		Short: 20, Seeds: 100,
+	}.Test(t)
 }
 
 // economize saves a third of the processor time until t ends: bubbles are short-lived garbage, and
@@ -82,26 +64,6 @@ func economize(t *testing.T) {
 		debug.SetGCPercent(percent)
 		require.NoError(t, null.Close())
 	})
-}
-
-// simSeeds returns the first seed, and the seed after the last one.
-func simSeeds(t *testing.T) (first, last uint64) {
-	text := os.Getenv("VOLUMEKIT_SEEDS")
-	switch {
-	case text == "" && testing.Short():
-		return 0, 20
-	case text == "":
-		return 0, 100
-	}
-	from, to, isRange := strings.Cut(text, "-")
-	if !isRange {
-		from, to = "0", text
-	}
-	first, err := strconv.ParseUint(from, 10, 64)
-	require.NoError(t, err)
-	last, err = strconv.ParseUint(to, 10, 64)
-	require.NoError(t, err)
-	return first, last
 }
 
 // A simulation is a cluster as a test changes it.
