@@ -8,7 +8,7 @@
 // pod) are published. Volumes of the mode Block are devices. The plugin passes drivers every argument
 // that a kubelet passes: the publish context of the attachment, Secrets, tokens and names of the pod,
 // mount options, the group of the pod and SELinux labels, as the CSIDriver object requires. It expands
-// and measures volumes. A driver refuses what it does not support.
+// and measures volumes. A driver refuses unsupported requests.
 //
 // # Glossary
 //

@@ -12,7 +12,7 @@ import (
 	"github.com/volumekit/volumekit/util/loop"
 )
 
-// releaseKubeletDevice removes what a kubelet makes for a mapped device besides the driver: a bind mount
+// releaseKubeletDevice removes a kubelet's own mappings of a device: a bind mount
 // of the device in the global map path, and a loop device that holds the device. Without the bind mount
 // there is neither.
 func (u *blockUnmapper) releaseKubeletDevice(ctx context.Context) error {

@@ -169,7 +169,7 @@ func TestNames(t *testing.T) {
 	require.Equal(t, driverOne, backend)
 }
 
-// TestFsGroupPolicy: who gives the files of a volume to a group.
+// TestFsGroupPolicy: the plugin or the driver gives the files of a volume to a group.
 func TestFsGroupPolicy(t *testing.T) {
 	group := int64(7)
 	type change = func(pv *v1.PersistentVolume)

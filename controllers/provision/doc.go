@@ -26,8 +26,8 @@
 //
 // These checks, and those of the node, come before the finalizer. After a restart, a claim with the
 // finalizer may have storage: Provision is called for it, and if the checks refuse the request, the
-// storage is deleted and no volume is stored. So the checks hold also for a tenant who writes the
-// finalizer. A claim that was bound may have data: if the checks refuse it, its storage and its
+// storage is deleted and no volume is stored. So the checks also hold for a finalizer that a
+// tenant writes. A claim that was bound may have data: if the checks refuse it, its storage and its
 // finalizer stay.
 //
 // # No leak

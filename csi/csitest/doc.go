@@ -13,7 +13,7 @@
 //
 // A [Fault] makes calls fail with any code, before or after their effect, makes them hang, kills the
 // driver, or changes its answers. With Config.Mounter the driver mounts at its paths, so that a
-// client that reads the mount table sees what a real driver leaves there.
+// client that reads the mount table finds the mounts of a real driver there.
 //
 // Terms:
 //

@@ -176,7 +176,7 @@ func (p *performance) run(ctx context.Context, req any, handler grpc.UnaryHandle
 	return response, err
 }
 
-// end records the end of a call, and what its client knows now.
+// end records the end of a call, and the outcome that its client has seen.
 func (d *Driver) end(p *performance, err error) (any, error) {
 	call := p.call
 	d.mu.Lock()

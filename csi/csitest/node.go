@@ -131,7 +131,7 @@ func (d *Driver) NodeUnpublishVolume(ctx context.Context, req *csipb.NodeUnpubli
 	return &csipb.NodeUnpublishVolumeResponse{}, nil
 }
 
-// unmount unmounts what is mounted at a path; a missing path is no error.
+// unmount removes the mount at a path; a missing path is no error.
 func (d *Driver) unmount(ctx context.Context, path string) error {
 	if d.config.Mounter == nil {
 		return nil

@@ -34,7 +34,7 @@ type (
 	controllerRPCs = []csipb.ControllerServiceCapability_RPC_Type
 )
 
-// A client calls a driver with requests that are correct, except for what a test changes in them. The
+// A client calls a driver with requests that are correct, except for the changes of a test. The
 // paths of volumes are in dir.
 type client struct {
 	*testing.T

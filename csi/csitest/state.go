@@ -152,7 +152,7 @@ func (d *Driver) expectOutcome(call *Call) {
 	}
 }
 
-// learnOutcome records what the client knows after the end of a call. The caller holds d.mu.
+// learnOutcome records the outcome of a call that the client has seen. The caller holds d.mu.
 func (d *Driver) learnOutcome(call *Call) {
 	changed, way := d.volume(call.volume).placesOf(call.Request)
 	for _, at := range changed {

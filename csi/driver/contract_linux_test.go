@@ -55,10 +55,10 @@ type runner struct {
 
 func (r runner) Run(name string, test func(runner)) bool {
 	r.seen[name] = true
+	if _, ok := r.exceptions[name]; ok {
+		return true
+	}
 	return r.T.Run(name, func(t *testing.T) {
-		if why, ok := r.exceptions[name]; ok {
-			t.Skip(why)
-		}
 		test(runner{t, r.exceptions, r.seen})
 	})
 }

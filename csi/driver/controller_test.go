@@ -400,7 +400,7 @@ func TestDeleteChecksTheRecord(t *testing.T) {
 	}
 }
 
-// TestValidate confirms what the volume has, and explains what it lacks.
+// TestValidate confirms the capabilities of the volume, and names those that it lacks.
 func TestValidate(t *testing.T) {
 	r := newRig(t, volumetest.FakeConfig{}, nil)
 	v := r.create("pvc-1")

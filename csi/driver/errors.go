@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// A codedError is an error with the code that its status has, whatever its cause is.
+// A codedError is an error with the code of its status, independent of its cause.
 type codedError struct {
 	code codes.Code
 	err  error

@@ -13,7 +13,7 @@ import (
 // persistent volume. It is written before the storage may exist, and removed after it is deleted.
 type volumeRecord struct {
 	State string `json:"state"` // see the constants
-	// What the first CreateVolume of this name has requested.
+	// The request of the first CreateVolume of this name.
 	RequestedName string                                   `json:"requestedName"`
 	Bytes         int64                                    `json:"bytes"`
 	Parameters    map[string]string                        `json:"parameters,omitempty"`

@@ -8,7 +8,7 @@ import (
 	"github.com/volumekit/volumekit/csi"
 )
 
-// TestRegistryPrefersTheNewestSocket: whatever the order of registrations and removals is.
+// TestRegistryPrefersTheNewestSocket: in each order of registrations and removals.
 func TestRegistryPrefersTheNewestSocket(t *testing.T) {
 	var r registry
 	claim := func(age uint64) *registered {

@@ -574,7 +574,7 @@ func TestPause(t *testing.T) {
 	require.Equal(t, 2*time.Minute, config.pause(1_000_000))
 }
 
-// FuzzInfo: whatever a registrar answers, the claim is valid as the name of a directory and the path
+// FuzzInfo: for each answer of a registrar, an accepted claim is valid as the name of a directory and the path
 // of a socket.
 func FuzzInfo(f *testing.F) {
 	for _, i := range []*registerapi.PluginInfo{info("/run/csi.sock"), info(""), {Name: "../x", Type: registerapi.CSIPlugin, SupportedVersions: []string{"1.99999999999999999999"}}} {

@@ -59,7 +59,7 @@ func Watch(ctx context.Context, dir string, changed Func) error {
 	}
 }
 
-// A summary is what events report.
+// A summary combines the events of one read.
 type summary struct {
 	isIn    bool     // a change in the directory
 	isMoved bool     // a change after which the path may lead to another directory
