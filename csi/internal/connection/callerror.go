@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -62,10 +63,15 @@ func (e *CallError) setTransient(ctx context.Context, err error) {
 	e.addEnd(ctx)
 }
 
-// addEnd adds the error of an ended context. A driver's own DeadlineExceeded is not that of ctx.
+// addEnd adds the error of an ended context. A driver's own DeadlineExceeded is not that of ctx. The timer of
+// ctx can be later than its deadline, by which gRPC refuses a call.
 func (e *CallError) addEnd(ctx context.Context) {
-	if ctx.Err() != nil {
+	deadline, ok := ctx.Deadline()
+	switch {
+	case ctx.Err() != nil:
 		e.causes = append(e.causes, ctxend.Error(ctx))
+	case ok && !time.Now().Before(deadline):
+		e.causes = append(e.causes, context.DeadlineExceeded)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
@@ -241,4 +242,20 @@ func TestInvalidRequestsStayHere(t *testing.T) {
 		})
 	}
 	require.NoError(t, stage(t, c), "the connection is as before")
+}
+
+// A lateContext has a deadline that has passed, and a timer that has not fired yet.
+type lateContext struct{ context.Context }
+
+func (lateContext) Deadline() (time.Time, bool) { return time.Now().Add(-time.Nanosecond), true }
+
+// TestLateTimer: an error after the deadline of a context wraps that of the deadline, and one before it does
+// not: then the deadline is the driver's.
+func TestLateTimer(t *testing.T) {
+	late := status.Error(codes.DeadlineExceeded, "context deadline exceeded")
+	for _, encoded := range []bool{false, true} {
+		c := call{method: "m", codec: codec{encoded: encoded}}
+		require.ErrorIs(t, c.result(lateContext{t.Context()}, late), context.DeadlineExceeded)
+		require.NotErrorIs(t, c.result(t.Context(), late), context.DeadlineExceeded)
+	}
 }
