@@ -14,6 +14,7 @@ import (
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -205,7 +206,6 @@ func TestHostileRegistrars(t *testing.T) {
 		"blank":              {func(i *registerapi.PluginInfo) { i.Name = "a b" }, "must be a DNS subdomain"},
 		"lines":              {func(i *registerapi.PluginInfo) { i.Name = "a\nb" }, "must be a DNS subdomain"},
 		"no ASCII":           {func(i *registerapi.PluginInfo) { i.Name = "\u212Aelvin" }, "must be a DNS subdomain"},
-		"invalid UTF-8":      {func(i *registerapi.PluginInfo) { i.Name = "a\xff" }, "must be a DNS subdomain"},
 		"long name":          {func(i *registerapi.PluginInfo) { i.Name = strings.Repeat("a", 64) }, "at most 63 bytes"},
 		"huge name":          {func(i *registerapi.PluginInfo) { i.Name = strings.Repeat("a", 1<<20) }, "at most 63 bytes"},
 		"no versions":        {func(i *registerapi.PluginInfo) { i.SupportedVersions = nil }, "must contain one of 1.x"},
@@ -245,6 +245,43 @@ func TestHostileRegistrars(t *testing.T) {
 		_, ok := watcher.Driver(name)
 		require.False(t, ok)
 	}
+}
+
+// An encodedInfo is the encoded answer of a registrar: later versions of the API refuse to encode invalid
+// UTF-8. Other messages have no fields.
+type encodedInfo string
+
+func (encodedInfo) Name() string                { return "proto" }
+func (encodedInfo) Unmarshal([]byte, any) error { return nil }
+
+func (e encodedInfo) Marshal(message any) ([]byte, error) {
+	if _, ok := message.(*registerapi.PluginInfo); ok {
+		return []byte(e), nil
+	}
+	return nil, nil
+}
+
+// TestInvalidTextOfRegistrar: a name of invalid UTF-8 is refused, or cannot be decoded with later versions of
+// the API; the answer is read again.
+func TestInvalidTextOfRegistrar(t *testing.T) {
+	w := newWorld(t)
+	watcher, _ := w.watch()
+	good := w.driver("good")
+	text := ""
+	for number, value := range []string{registerapi.CSIPlugin, "a\xff", good, "1.0.0"} {
+		text += string([]byte{byte(number+1)<<3 | 2, byte(len(value))}) + value
+	}
+	var calls atomic.Int32
+	r := &countingRegistrar{testRegistrar{info: &registerapi.PluginInfo{}}, &calls}
+	w.serveGRPC(filepath.Join(w.sockets, "bad.sock"), func(s *grpc.Server) { registerapi.RegisterRegistrationServer(s, r) },
+		grpc.ForceServerCodec(encodedInfo(text)))
+	w.waitUntil(func() bool { return calls.Load() > 2 })
+	for _, name := range []string{"a\xff", "a\uFFFD", "a", ""} {
+		_, ok := watcher.Driver(name)
+		require.False(t, ok)
+	}
+	w.serve(good)
+	w.waitFor(watcher, driverName)
 }
 
 // TestAcceptedRegistrars: answers that the kubelet accepts are accepted.

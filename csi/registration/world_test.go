@@ -174,11 +174,11 @@ func (w *world) serveDriver(file string, d *testDriver) (endpoint string) {
 }
 
 // serveGRPC serves until the test ends, or stop is called, which removes the socket.
-func (w *world) serveGRPC(path string, register func(*grpc.Server)) (stop func()) {
+func (w *world) serveGRPC(path string, register func(*grpc.Server), options ...grpc.ServerOption) (stop func()) {
 	w.Helper()
 	l, err := net.Listen("unix", path)
 	require.NoError(w, err)
-	server := grpc.NewServer()
+	server := grpc.NewServer(options...)
 	register(server)
 	ended := make(chan struct{})
 	go func() {
