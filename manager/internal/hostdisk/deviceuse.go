@@ -2,6 +2,7 @@ package hostdisk
 
 import (
 	"context"
+	"path/filepath"
 
 	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/util/keylock"
@@ -20,8 +21,12 @@ const (
 var devicesBeingOpened keylock.Map
 
 // DeviceUse opens the device with O_EXCL, which fails while a file system on the device is
-// mounted in any mount namespace, or is detached and in use.
+// mounted in any mount namespace, or is detached and in use. A plugin may return another name of an attached
+// volume than the path of a device: the use of a name that is not an absolute path is not known.
 func (d Disk) DeviceUse(ctx context.Context, devicePath string) (DeviceUse, error) {
+	if !filepath.IsAbs(devicePath) {
+		return DeviceUseUnknown, nil
+	}
 	use, _, err := keylock.Await(ctx, devicesBeingOpened.Key(devicePath), ctxend.Plugin, func() (DeviceUse, error) {
 		return openExclusively(devicePath), nil
 	}, nil)

@@ -1,6 +1,7 @@
 package hostdisk
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -8,6 +9,20 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/volume"
 )
+
+// TestDeviceUseOfName: the name of an attached volume that is not the path of a device is not looked up in the
+// working directory.
+func TestDeviceUseOfName(t *testing.T) {
+	const name = "csi-0123"
+	unlock, err := devicesBeingOpened.Lock(t.Context(), name)
+	require.NoError(t, err)
+	defer unlock()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	use, err := Disk{}.DeviceUse(ctx, name)
+	require.NoError(t, err, "nothing is opened")
+	require.Equal(t, DeviceUseUnknown, use)
+}
 
 // TestTidyKeepsTheDirectoryOfAllPods: a plugin that creates the directories of another pod at that
 // moment would fail with ENOENT.
