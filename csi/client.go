@@ -8,6 +8,7 @@ import (
 	"time"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/volumekit/volumekit/csi/internal/condition"
 	"github.com/volumekit/volumekit/csi/internal/connection"
 	"github.com/volumekit/volumekit/util/keylock"
 	"github.com/volumekit/volumekit/volume"
@@ -153,7 +154,7 @@ func capabilitiesFrom(answer *csipb.NodeGetCapabilitiesResponse) (caps capabilit
 			caps.stage = true
 		case csipb.NodeServiceCapability_RPC_GET_VOLUME_STATS:
 			caps.stats = true
-		case csipb.NodeServiceCapability_RPC_VOLUME_CONDITION:
+		case condition.Capability:
 			caps.condition = true
 		case csipb.NodeServiceCapability_RPC_EXPAND_VOLUME:
 			caps.expand = true

@@ -8,6 +8,7 @@ import (
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/csi/internal/condition"
 	"github.com/volumekit/volumekit/csi/internal/voldata"
 	"github.com/volumekit/volumekit/volume"
 	"google.golang.org/protobuf/proto"
@@ -69,10 +70,11 @@ func FuzzAnswers(f *testing.F) {
 		f.Add(text, size)
 	}
 	add(&csipb.NodeGetVolumeStatsResponse{}, 0)
-	add(&csipb.NodeGetVolumeStatsResponse{
-		Usage:           []*csipb.VolumeUsage{{Unit: csipb.VolumeUsage_BYTES, Total: -1 << 63, Used: 1<<63 - 1}, {Unit: -1}},
-		VolumeCondition: &csipb.VolumeCondition{Message: "bad\r\n"},
-	}, -1<<63)
+	stats := &csipb.NodeGetVolumeStatsResponse{
+		Usage: []*csipb.VolumeUsage{{Unit: csipb.VolumeUsage_BYTES, Total: -1 << 63, Used: 1<<63 - 1}, {Unit: -1}},
+	}
+	require.NoError(f, condition.Set(stats, condition.Condition{Message: "bad\r\n"}))
+	add(stats, -1<<63)
 	f.Add([]byte("\xff"), int64(1))
 	f.Fuzz(func(t *testing.T, text []byte, size int64) {
 		answer := new(csipb.NodeGetVolumeStatsResponse)

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/volumekit/volumekit/csi/internal/condition"
 	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/internal/oneline"
 	"github.com/volumekit/volumekit/util"
@@ -68,9 +69,12 @@ func metricsFrom(answer *csipb.NodeGetVolumeStatsResponse, caps capabilities) *v
 			m.Inodes, m.InodesUsed, m.InodesFree = count(total, resource.DecimalSI), count(used, resource.DecimalSI), count(free, resource.DecimalSI)
 		}
 	}
-	if condition := answer.GetVolumeCondition(); condition != nil && caps.condition {
-		abnormal, message := condition.GetAbnormal(), brief.Text(oneline.Of(condition.GetMessage()))
-		m.Abnormal, m.Message = &abnormal, &message
+	if !caps.condition {
+		return m
+	}
+	if c, ok := condition.Of(answer); ok {
+		message := brief.Text(oneline.Of(c.Message))
+		m.Abnormal, m.Message = &c.Abnormal, &message
 	}
 	return m
 }

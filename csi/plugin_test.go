@@ -14,6 +14,7 @@ import (
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/csi/internal/condition"
 	"github.com/volumekit/volumekit/volume"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -427,12 +428,10 @@ func TestMetrics(t *testing.T) {
 	_, err = m.GetMetrics(t.Context())
 	require.Equal(t, volume.Transient, volume.KindOf(err), "%v", err)
 	n.driver.set(func(d *fakeDriver) {
-		d.stats = &csipb.NodeGetVolumeStatsResponse{
-			Usage: []*csipb.VolumeUsage{
-				{Unit: csipb.VolumeUsage_BYTES, Total: 100, Used: -1, Available: 60}, {Unit: csipb.VolumeUsage_INODES, Total: 10, Used: 4, Available: 6}, {Unit: 9, Total: 1},
-			},
-			VolumeCondition: &csipb.VolumeCondition{Abnormal: true, Message: "bad\n" + strings.Repeat("x", 5000)},
-		}
+		d.stats = &csipb.NodeGetVolumeStatsResponse{Usage: []*csipb.VolumeUsage{
+			{Unit: csipb.VolumeUsage_BYTES, Total: 100, Used: -1, Available: 60}, {Unit: csipb.VolumeUsage_INODES, Total: 10, Used: 4, Available: 6}, {Unit: 9, Total: 1},
+		}}
+		require.NoError(t, condition.Set(d.stats, condition.Condition{Abnormal: true, Message: "bad\n" + strings.Repeat("x", 5000)}))
 	})
 	metrics, err := m.GetMetrics(t.Context())
 	require.NoError(t, err)

@@ -23,6 +23,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volumekit/volumekit/csi/csitest"
+	"github.com/volumekit/volumekit/csi/internal/condition"
 	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/manager"
 	"github.com/volumekit/volumekit/mount"
@@ -148,7 +149,7 @@ func newSimulation(t *testing.T, seed uint64, root string) *simulation {
 				csipb.NodeServiceCapability_RPC_GET_VOLUME_STATS, csipb.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER),
 		}})},
 		simPublisher: {Driver: csitest.NewDriver(csitest.Config{Name: simPublisher, Mounter: s.kernel, Capabilities: csitest.Capabilities{
-			Node: node(csipb.NodeServiceCapability_RPC_VOLUME_MOUNT_GROUP, csipb.NodeServiceCapability_RPC_VOLUME_CONDITION),
+			Node: node(csipb.NodeServiceCapability_RPC_VOLUME_MOUNT_GROUP, condition.Capability),
 		}})},
 	}
 	for _, d := range s.drivers {

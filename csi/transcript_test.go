@@ -8,6 +8,7 @@ import (
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/csi/internal/condition"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/volume"
 	"google.golang.org/grpc/codes"
@@ -19,7 +20,7 @@ import (
 const (
 	capStage      = csipb.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME
 	capStats      = csipb.NodeServiceCapability_RPC_GET_VOLUME_STATS
-	capCondition  = csipb.NodeServiceCapability_RPC_VOLUME_CONDITION
+	capCondition  = condition.Capability
 	capExpand     = csipb.NodeServiceCapability_RPC_EXPAND_VOLUME
 	capSingleNode = csipb.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER
 	capMountGroup = csipb.NodeServiceCapability_RPC_VOLUME_MOUNT_GROUP

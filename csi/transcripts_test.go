@@ -28,6 +28,7 @@ import (
 
 	"github.com/volumekit/volumekit/csi"
 	"github.com/volumekit/volumekit/csi/csitest"
+	"github.com/volumekit/volumekit/csi/internal/condition"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/volume"
@@ -450,7 +451,7 @@ func pairs(text string) map[string]string {
 func transcriptCapabilities(t *testing.T, c transcript) (all csitest.Capabilities) {
 	known := map[string]csipb.NodeServiceCapability_RPC_Type{
 		"stage": csipb.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME, "stats": csipb.NodeServiceCapability_RPC_GET_VOLUME_STATS,
-		"condition": csipb.NodeServiceCapability_RPC_VOLUME_CONDITION, "expand": csipb.NodeServiceCapability_RPC_EXPAND_VOLUME,
+		"condition": condition.Capability, "expand": csipb.NodeServiceCapability_RPC_EXPAND_VOLUME,
 		"modes": csipb.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER, "group": csipb.NodeServiceCapability_RPC_VOLUME_MOUNT_GROUP,
 	}
 	for _, word := range strings.Fields(c.driver) {

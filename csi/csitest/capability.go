@@ -6,6 +6,8 @@ import (
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/volumekit/volumekit/csi/internal/condition"
 )
 
 type (
@@ -18,7 +20,7 @@ var nodeCapabilities = map[Method][]nodeRPC{
 	NodeStageVolume:    {csipb.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME},
 	NodeUnstageVolume:  {csipb.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME},
 	NodeExpandVolume:   {csipb.NodeServiceCapability_RPC_EXPAND_VOLUME},
-	NodeGetVolumeStats: {csipb.NodeServiceCapability_RPC_GET_VOLUME_STATS, csipb.NodeServiceCapability_RPC_VOLUME_CONDITION},
+	NodeGetVolumeStats: {csipb.NodeServiceCapability_RPC_GET_VOLUME_STATS, condition.Capability},
 }
 
 // controllerCapabilities are, by method, the required capabilities.

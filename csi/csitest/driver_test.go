@@ -22,6 +22,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/volumekit/volumekit/csi/csitest"
+	"github.com/volumekit/volumekit/csi/internal/condition"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
@@ -34,7 +35,7 @@ var everything = csitest.Capabilities{
 		createRPC, attachRPC, growRPC, newModesRPC, csipb.ControllerServiceCapability_RPC_LIST_VOLUMES,
 		csipb.ControllerServiceCapability_RPC_GET_CAPACITY, csipb.ControllerServiceCapability_RPC_GET_VOLUME,
 	},
-	Node: nodeRPCs{stageRPC, expandRPC, statsRPC, modesRPC, csipb.NodeServiceCapability_RPC_VOLUME_CONDITION},
+	Node: nodeRPCs{stageRPC, expandRPC, statsRPC, modesRPC, condition.Capability},
 }
 
 // TestLifeOfAVolume: a correct client breaks no rule, and the state follows the calls.
@@ -63,7 +64,9 @@ func TestLifeOfAVolume(t *testing.T) {
 	stats, err := c.node.NodeGetVolumeStats(t.Context(), &csipb.NodeGetVolumeStatsRequest{VolumeId: "v", VolumePath: c.target("t"), StagingTargetPath: c.staging("v")})
 	c.do(err)
 	require.Equal(t, int64(20), stats.GetUsage()[0].GetTotal())
-	require.False(t, stats.GetVolumeCondition().GetAbnormal())
+	is, ok := condition.Of(stats)
+	require.True(t, ok)
+	require.Equal(t, condition.Condition{Message: "ok"}, is)
 
 	c.do(c.unpublish("v", "t"), c.unpublish("v", "t"), c.unstage("v"), c.unstage("v"), c.detach("v"), c.detach("v"))
 	require.NoDirExists(t, c.target("t"))

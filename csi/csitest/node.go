@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/volumekit/volumekit/csi/internal/condition"
 	"github.com/volumekit/volumekit/mount"
 )
 
@@ -206,8 +207,10 @@ func (d *Driver) NodeGetVolumeStats(_ context.Context, req *csipb.NodeGetVolumeS
 			{Unit: csipb.VolumeUsage_INODES, Total: volumeInodes, Used: usedInodes, Available: volumeInodes - usedInodes},
 		}
 	}
-	if d.declaresNode(csipb.NodeServiceCapability_RPC_VOLUME_CONDITION) {
-		response.VolumeCondition = &csipb.VolumeCondition{Message: "ok"}
+	if d.declaresNode(condition.Capability) {
+		if err := condition.Set(response, condition.Condition{Message: "ok"}); err != nil {
+			return nil, err
+		}
 	}
 	return response, nil
 }
