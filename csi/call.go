@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"time"
 
 	"github.com/volumekit/volumekit/csi/internal/connection"
 	"github.com/volumekit/volumekit/util/ctxend"
+	"github.com/volumekit/volumekit/util/keylock"
 	"github.com/volumekit/volumekit/volume"
 	"google.golang.org/grpc/codes"
 )
@@ -17,9 +20,74 @@ func (p *Plugin) exclusively(ctx context.Context, driver, handle string, call fu
 	if ctx.Err() != nil {
 		return volume.AsTransient(ctxend.Error(ctx))
 	}
-	unlock, err := p.calls.Lock(ctx, volumeName(driver, handle))
+	unlock, err := p.lockCalls(ctx, volumeName(driver, handle))
 	if err != nil {
 		return volume.AsTransient(fmt.Errorf("waiting for another call of driver %s for the volume: %w", driver, err))
+	}
+	defer unlock()
+	return call(ctx)
+}
+
+// measurementPatience is how long a call that changes a volume waits for a measurement.
+const measurementPatience = 5 * time.Second
+
+// lockCalls waits until no other call is in flight for the volume. A measurement that takes too long is
+// interrupted: a driver that hangs in one must not delay the end of a pod.
+func (p *Plugin) lockCalls(ctx context.Context, volume string) (unlock func(), err error) {
+	if unlock, ok := p.calls.TryLock(volume); ok {
+		return unlock, nil
+	}
+	defer time.AfterFunc(p.patience, func() { p.measurements.interrupt(volume) }).Stop()
+	return p.calls.Lock(ctx, volume)
+}
+
+// measurements are the calls that measure volumes, in flight and waiting. The zero value has none.
+type measurements struct {
+	turns keylock.Map // by volume: one call waits for the others of the volume
+
+	mu      sync.Mutex // guards cancels
+	cancels map[string]context.CancelFunc
+}
+
+// interrupt ends the measurement of a volume.
+func (m *measurements) interrupt(volume string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if cancel := m.cancels[volume]; cancel != nil {
+		cancel()
+	}
+}
+
+// begin returns the context of a measurement, which interrupt cancels, and a function to be called at its end.
+// The caller holds the turn of the volume.
+func (m *measurements) begin(ctx context.Context, volume string) (_ context.Context, end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.cancels == nil {
+		m.cancels = map[string]context.CancelFunc{}
+	}
+	m.cancels[volume] = cancel
+	return ctx, func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.cancels, volume)
+		cancel()
+	}
+}
+
+// measure calls the driver while no other call is in flight for the volume, until lockCalls interrupts it.
+func (p *Plugin) measure(ctx context.Context, volume string, call func(ctx context.Context) error) error {
+	next, err := p.measurements.turns.Lock(ctx, volume)
+	if err != nil {
+		return err
+	}
+	defer next()
+	ctx, end := p.measurements.begin(ctx, volume)
+	defer end()
+	unlock, err := p.calls.Lock(ctx, volume)
+	if err != nil {
+		return err
 	}
 	defer unlock()
 	return call(ctx)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/volumekit/volumekit/csi/internal/hostfile"
 	"github.com/volumekit/volumekit/mount"
@@ -45,6 +46,9 @@ type Plugin struct {
 	objects objects
 	calls   keylock.Map // by volume: one call of a driver in flight for each volume
 	expands pendingExpansions
+
+	measurements measurements
+	patience     time.Duration // see measurementPatience
 }
 
 var (
@@ -63,7 +67,7 @@ var (
 )
 
 // New returns the plugin. Init returns an error if the configuration is invalid.
-func New(config Config) *Plugin { return &Plugin{config: config} }
+func New(config Config) *Plugin { return &Plugin{config: config, patience: measurementPatience} }
 
 // Init implements [volume.VolumePlugin]. It calls no driver.
 func (p *Plugin) Init(_ context.Context, host volume.VolumeHost) error {

@@ -19,6 +19,7 @@ import (
 
 // GetMetrics calls NodeGetVolumeStats. The error for a driver without the capability GET_VOLUME_STATS
 // wraps [volume.ErrNotSupported]. The volume condition is that of a driver with VOLUME_CONDITION.
+// A call that changes the volume interrupts one that takes too long: the error is then transient.
 func (v podVolume) GetMetrics(ctx context.Context) (*volume.Metrics, error) {
 	return v.plugin.metricsOf(ctx, v.target, v.target.path)
 }
@@ -45,7 +46,7 @@ func (p *Plugin) metricsOf(ctx context.Context, t target, published string) (_ *
 		return nil, fmt.Errorf("measure a volume of driver %s, which has no GET_VOLUME_STATS: %w", c.Name, volume.ErrNotSupported)
 	}
 	answers := make(chan *csipb.NodeGetVolumeStatsResponse, 1)
-	err = p.exclusively(ctx, c.Name, data.VolumeHandle, func(ctx context.Context) error {
+	err = p.measure(ctx, volumeName(c.Name, data.VolumeHandle), func(ctx context.Context) error {
 		answer, err := c.node.NodeGetVolumeStats(ctx, &csipb.NodeGetVolumeStatsRequest{VolumeId: data.VolumeHandle, VolumePath: published})
 		answers <- answer
 		return err
