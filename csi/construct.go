@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/volumekit/volumekit/csi/internal/connection"
 	"github.com/volumekit/volumekit/csi/internal/voldata"
 	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/internal/input"
@@ -112,7 +113,7 @@ func specOf(data voldata.Data, block *voldata.Data) *volume.Spec {
 	return volume.NewSpecFromPersistentVolume(pv, recorded.readOnly)
 }
 
-// A use is the part of a recorded call that a specification has.
+// A use is the part of a recorded call that a specification has. Mount options with secrets are omitted.
 type use struct {
 	fsType   string
 	options  []string
@@ -128,7 +129,8 @@ func recordedUse(call *voldata.Call) (is use) {
 		return use{}
 	}
 	capability := request.GetVolumeCapability()
-	is.fsType, is.options, is.readOnly = capability.GetMount().GetFsType(), capability.GetMount().GetMountFlags(), request.GetReadonly()
+	is.fsType, is.readOnly = capability.GetMount().GetFsType(), request.GetReadonly()
+	is.options = slices.DeleteFunc(mountFlags(withoutSecrets(request)), connection.IsStripped)
 	if checkText(nil, is.fsType, maxText) != nil || checkOptions(nil, is.options) != nil {
 		return use{}
 	}

@@ -417,6 +417,44 @@ func TestSecretOptionsStayHidden(t *testing.T) {
 	}
 }
 
+// TestSecretOptionsOfRecordedCall: no file has the password of a mount option, the recorded call is repeated
+// with the password of the specification, and a recovered specification has no option that lacks its own.
+func TestSecretOptionsOfRecordedCall(t *testing.T) {
+	const hidden = "sw0rdfish"
+	n := newFakeNode(t, capStage)
+	spec := n.pv("data")
+	spec.PersistentVolume.Spec.MountOptions = []string{"noatime", "username=user,password=" + hidden}
+	require.NoError(t, n.stage(spec, volume.DeviceMounterArgs{}))
+	require.NoError(t, n.setUp(spec, volume.MounterArgs{}))
+	requireHidden := func() {
+		t.Helper()
+		for _, file := range []string{n.podFile("data"), filepath.Join(filepath.Dir(n.stagePath(spec)), "vol_data.json")} {
+			data, err := n.plugin.files.read(file)
+			require.NoError(t, err)
+			require.Contains(t, string(data.Call.Request), "noatime")
+			require.NotContains(t, string(data.Call.Request), hidden)
+		}
+	}
+	requireHidden()
+	before := n.driver.transcript()
+	n.restart()
+	require.NoError(t, n.stage(spec, volume.DeviceMounterArgs{}))
+	require.NoError(t, n.setUp(spec, volume.MounterArgs{IsRemount: true}))
+	requireRequests(t, before, n.driver.transcript())
+	found, err := n.construct("data")
+	require.NoError(t, err)
+	require.Equal(t, []string{"noatime"}, found.Spec.PersistentVolume.Spec.MountOptions)
+
+	for _, options := range [][]string{{"noatime", "username=user,password=other"}, {"noatime", "username=you,password=" + hidden}} {
+		spec.PersistentVolume.Spec.MountOptions = options
+		require.NoError(t, n.setUp(spec, volume.MounterArgs{IsRemount: true}))
+		require.Equal(t, options, mountFlags(last(n.driver.transcript()).(upRequest)), "as Secrets")
+	}
+	spec.PersistentVolume.Spec.MountOptions[0] = "relatime"
+	require.ErrorIs(t, n.setUp(spec, volume.MounterArgs{IsRemount: true}), volume.ErrAlreadyMounted)
+	requireHidden()
+}
+
 // TestMetrics: negative numbers are omitted, texts are cut, and the condition needs its capability.
 func TestMetrics(t *testing.T) {
 	n := newFakeNode(t, capStats)

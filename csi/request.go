@@ -3,9 +3,11 @@ package csi
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/volumekit/volumekit/csi/internal/connection"
 	"github.com/volumekit/volumekit/volume"
 	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -60,10 +62,14 @@ func merged(all ...map[string]string) map[string]string {
 	return result
 }
 
-// withoutSecrets returns a copy of a request without secrets and tokens.
+// withoutSecrets returns a copy of a request without secrets and tokens, and without the secrets in mount
+// flags.
 func withoutSecrets[R upRequest](request R) R {
 	bare := proto.Clone(request).(R)
 	setSecrets(bare, nil)
+	for flags, i := mountFlags(bare), 0; i < len(flags); i++ {
+		flags[i] = connection.StripOption(flags[i])
+	}
 	delete(bare.GetVolumeContext(), tokensKey)
 	return bare
 }
@@ -73,10 +79,35 @@ func withoutSecrets[R upRequest](request R) R {
 func withSecretsOf[R upRequest](recorded, from R) R {
 	request := proto.Clone(recorded).(R)
 	setSecrets(request, secretsIn(from))
+	if mount := request.GetVolumeCapability().GetMount(); mount != nil {
+		mount.MountFlags = withFlagSecrets(mount.MountFlags, mountFlags(from))
+	}
 	if token, ok := from.GetVolumeContext()[tokensKey]; ok {
 		setVolumeContext(request, merged(request.GetVolumeContext(), map[string]string{tokensKey: token}))
 	}
 	return request
+}
+
+func mountFlags(request upRequest) []string {
+	return request.GetVolumeCapability().GetMount().GetMountFlags()
+}
+
+// withFlagSecrets adds the secrets of mount flags to recorded ones, which have none. Recorded flags with other
+// secrets cannot be restored: the flags of the request take their place.
+func withFlagSecrets(recorded, from []string) []string {
+	known := make(map[string]string, len(from))
+	for _, flag := range from {
+		known[connection.StripOption(flag)] = flag
+	}
+	flags := slices.Clone(recorded)
+	for i, flag := range recorded {
+		if whole, ok := known[flag]; ok {
+			flags[i] = whole
+		} else if connection.IsStripped(flag) {
+			return slices.Clone(from)
+		}
+	}
+	return flags
 }
 
 func secretsIn(request upRequest) map[string]string {

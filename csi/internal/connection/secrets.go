@@ -98,6 +98,9 @@ func optionSecrets(flag string) (secrets []string) {
 // StripOption returns a mount flag without its secrets, for errors.
 func StripOption(flag string) string { return strip(flag, optionSecrets(flag)) }
 
+// IsStripped reports whether a mount flag has lost secrets.
+func IsStripped(flag string) bool { return strings.Contains(flag, stripped) }
+
 // addTokens adds the tokens of a JSON object from audience to token, and the text of the object.
 func (c *collector) addTokens(text string) {
 	c.secrets = append(c.secrets, text)
