@@ -40,6 +40,9 @@ func (m *blockMapper) newCall(ctx context.Context) (d deviceCall, err error) {
 		return d, err
 	}
 	d.stage, err = p.newStageCall(ctx, d.client, s, d.policy, m.stagingTarget(), m.data(), s.blockCapability(d.caps))
+	if err == nil {
+		d.stage.isUnused = func(context.Context) bool { return m.checkUnpublished() == nil }
+	}
 	return d, err
 }
 
@@ -120,12 +123,16 @@ func (m *blockMapper) newPublishCall(ctx context.Context, call deviceCall) (*upC
 		return nil, err
 	}
 	return &upCall[*csipb.NodePublishVolumeRequest]{
-		plugin: p, target: m.podTarget(), data: m.data(), request: request, dir: m.paths.publish,
+		plugin: p, target: m.podTarget(), data: m.data(), request: request, dir: m.paths.publish, staging: m.paths.staging,
 		send: func(ctx context.Context, request *csipb.NodePublishVolumeRequest) error {
 			_, err := c.node.NodePublishVolume(ctx, request)
 			return err
 		},
 		revert: func(ctx context.Context) error { return p.unpublish(ctx, c, s.handle, m.published()) },
+		isUp:   func(context.Context, bool) (bool, error) { return m.isPublished(), nil },
+		toKubelet: func(request *csipb.NodePublishVolumeRequest) {
+			request.Readonly, request.StagingTargetPath = s.isReadOnlyForKubelet(), m.paths.staging
+		},
 	}, nil
 }
 

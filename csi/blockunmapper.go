@@ -71,8 +71,8 @@ func (u *blockUnmapper) unmapDevice(ctx context.Context) error {
 
 // isPublished reports whether an entry is at the path of the device. A kubelet makes the link after the
 // call.
-func (u *blockUnmapper) isPublished() bool {
-	_, err := os.Lstat(u.published())
+func (b blockVolume) isPublished() bool {
+	_, err := os.Lstat(b.published())
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
@@ -147,12 +147,12 @@ func (u *blockUnmapper) unstage(ctx context.Context, t target, data voldata.Data
 }
 
 // checkUnpublished returns a transient error while the volume is published to a pod, or may be.
-func (u *blockUnmapper) checkUnpublished() error {
-	published, err := namesIn(u.paths.publish)
+func (b blockVolume) checkUnpublished() error {
+	published, err := namesIn(b.paths.publish)
 	if err := ignoreMissing(err); err != nil {
 		return util.Transient(err)
 	}
-	calls, err := namesIn(path.Dir(u.paths.data))
+	calls, err := namesIn(path.Dir(b.paths.data))
 	if err := ignoreMissing(err); err != nil {
 		return util.Transient(err)
 	}
@@ -162,7 +162,7 @@ func (u *blockUnmapper) checkUnpublished() error {
 		case strings.HasSuffix(name, podDataSuffix):
 			published = append(published, name)
 		case strings.HasSuffix(name, podDataSuffix+hostfile.TemporarySuffix): // of a write before the call
-			if err := u.plugin.files.RemoveOne(path.Join(path.Dir(u.paths.data), name)); err != nil {
+			if err := b.plugin.files.RemoveOne(path.Join(path.Dir(b.paths.data), name)); err != nil {
 				return util.Transient(err)
 			}
 		}
@@ -170,7 +170,7 @@ func (u *blockUnmapper) checkUnpublished() error {
 	if len(published) > 0 {
 		return volume.AsTransient(fmt.Errorf("%w: %s", errMapped, input.Quote(published[0])))
 	}
-	if err := rmdirs(u.paths.publish); err != nil {
+	if err := rmdirs(b.paths.publish); err != nil {
 		return util.Transient(err)
 	}
 	return nil

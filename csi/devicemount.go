@@ -98,6 +98,7 @@ func (m *deviceMounter) MountDevice(ctx context.Context, spec *volume.Spec, devi
 	}
 	call, err := m.newCall(ctx, s, t, args)
 	if err == nil && call != nil {
+		call.isUnused = func(ctx context.Context) bool { return p.isUnpublished(ctx, t, s.driver) }
 		err = p.mounts.Exclusively(ctx, t.path, func(ctx context.Context, _ string) error { return call.run(ctx) })
 	}
 	if err != nil {

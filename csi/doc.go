@@ -31,11 +31,15 @@
 //
 //   - After an unknown outcome (Canceled, DeadlineExceeded, Unavailable, ResourceExhausted, Aborted, a
 //     lost connection) the error is uncertain, and the next set-up repeats the call with the same
-//     arguments, also if the specification has changed. Only Secrets and tokens are read again. The next
-//     tear-down reverts the call.
+//     arguments, also if the specification has changed. Only Secrets, tokens and the secrets in mount
+//     options, such as password=, are read again. The next tear-down reverts the call.
 //   - A tear-down whose outcome is unknown is repeated before the volume is brought up again.
 //   - After any other answer, a first call has left nothing. A refused repetition leaves the volume and
 //     its directory: the pod may be using them.
+//   - A driver that refuses to stage a staged volume again (ALREADY_EXISTS) gets NodeUnstageVolume and
+//     NodeStageVolume, if the volume is not published.
+//   - Statistics are read while no other call is in flight for the volume, and are interrupted after five
+//     seconds if another call waits.
 //   - If a call was not sent, since the driver is not registered ([ErrNotRegistered]) or its socket
 //     refuses the connection, the error is transient.
 //   - After a restart of the machine nothing is mounted, and calls begin anew.
@@ -46,7 +50,9 @@
 // # Files
 //
 // Paths and files are those of a kubelet; see paths.go for a list. A kubelet ignores the key with the
-// last call. The plugin takes over the volumes of a kubelet, and a kubelet those of the plugin. If
+// last call. The plugin takes over the volumes of a kubelet, and a kubelet those of the plugin. The call
+// for a volume that a kubelet has published is repeated with the kubelet's arguments, and the group of the
+// pod is applied if the root directory of the volume lacks it. If
 // vol_data.json is missing or broken, as after a loss of power, the set-up of the volume writes it
 // again. Without a specification, the plugin finds the volume by the mount table and the files of other
 // paths, or else leaves the volume as it is ([ErrUnknownVolume]).

@@ -29,6 +29,14 @@ func (s source) appliesGroup(group *int64, policy storagev1.FSGroupPolicy) bool 
 	})
 }
 
+// onRootMismatch returns the arguments for a volume whose group may have been applied. The group of the root
+// is changed last, and so shows that all files have theirs.
+func onRootMismatch(args volume.MounterArgs) volume.MounterArgs {
+	policy := v1.FSGroupChangeOnRootMismatch
+	args.FSGroupChangePolicy = &policy
+	return args
+}
+
 // applyGroup gives the files of a published volume to the group. An error is uncertain: the volume is
 // published.
 func applyGroup(ctx context.Context, dir string, args volume.MounterArgs) error {

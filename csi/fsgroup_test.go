@@ -39,8 +39,6 @@ func TestApplyGroup(t *testing.T) {
 		n.restart()
 		require.NoError(t, n.setUp(spec, volume.MounterArgs{FsGroup: args.FsGroup, IsRemount: true}))
 		require.Equal(t, os.ModeDir|0o700, n.publishedMode("data"), "the pod may have changed it")
-		// A kubelet has published and owns the file.
-		require.NoError(t, os.WriteFile(n.podFile("data"), []byte(`{"driverName":"one.example.com","specVolID":"data","volumeHandle":"handle-of-data"}`), 0o600))
 	}
 	require.NoError(t, n.tearDown("data"))
 	require.NoError(t, os.MkdirAll(filepath.Dir(n.podFile("data")), 0o750))

@@ -91,7 +91,7 @@ func FuzzAnswers(f *testing.F) {
 		if proto.Unmarshal(text, caps) == nil {
 			_ = capabilitiesFrom(caps)
 		}
-		recorded, ok := decode(text, &csipb.NodePublishVolumeRequest{VolumeId: "h", TargetPath: "/t"})
+		recorded, ok := decode(text, &csipb.NodePublishVolumeRequest{VolumeId: "h", TargetPath: "/t"}, "/s")
 		if ok {
 			require.Equal(t, [2]string{"h", "/t"}, [2]string{recorded.VolumeId, recorded.TargetPath})
 			require.Empty(t, recorded.Secrets)

@@ -113,27 +113,39 @@ func (m *mounter) newCall(ctx context.Context, t target, args volume.MounterArgs
 		VolumeId: s.handle, TargetPath: t.path, Readonly: s.readOnly,
 		VolumeCapability: s.mountCapability(caps, args.FsGroup, args.SELinuxLabel),
 	}
-	if caps.stage && s.persistent != nil {
-		staging, err := p.stagingTarget(s.driver, s.handle)
+	staging := ""
+	if s.persistent != nil {
+		at, err := p.stagingTarget(s.driver, s.handle)
 		if err != nil {
 			return nil, err
 		}
-		request.StagingTargetPath = staging.path
+		staging = at.path
+	}
+	if caps.stage {
+		request.StagingTargetPath = staging
 	}
 	if err := p.addContext(ctx, request, s, m.pod, policy); err != nil {
 		return nil, err
 	}
 	call := &upCall[*csipb.NodePublishVolumeRequest]{
 		plugin: p, target: t, data: p.podData(s, args.SELinuxLabel), request: request,
-		dir: path.Dir(t.path), keep: args.IsRemount,
+		dir: path.Dir(t.path), keep: args.IsRemount, staging: staging,
 		send: func(ctx context.Context, request *csipb.NodePublishVolumeRequest) error {
 			_, err := c.node.NodePublishVolume(ctx, request)
 			return err
 		},
 		revert: func(ctx context.Context) error { return p.unpublish(ctx, c, s.handle, t.path) },
+		isUp: func(ctx context.Context, existed bool) (bool, error) {
+			if !existed {
+				return false, nil
+			}
+			return p.isMounted(ctx, t.path)
+		},
+		toKubelet: func(request *csipb.NodePublishVolumeRequest) { request.Readonly = s.isReadOnlyForKubelet() },
 	}
 	if s.appliesGroup(args.FsGroup, policy.fsGroup) {
 		call.finish = func(ctx context.Context) error { return applyGroup(ctx, t.path, args) }
+		call.resume = func(ctx context.Context) error { return applyGroup(ctx, t.path, onRootMismatch(args)) }
 	}
 	return call, nil
 }

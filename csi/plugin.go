@@ -128,7 +128,7 @@ func (p *Plugin) podVolume(name string, podUID types.UID) (podVolume, error) {
 }
 
 // CanDeviceMount reports whether the driver stages the volume: it has the capability
-// STAGE_UNSTAGE_VOLUME, and the volume is persistent and mounted. The capabilities of a driver that is
+// STAGE_UNSTAGE_VOLUME, or has staged the volume when it had it, and the volume is persistent and mounted. The capabilities of a driver that is
 // not registered are not known: the error is transient.
 func (p *Plugin) CanDeviceMount(ctx context.Context, spec *volume.Spec) (bool, error) {
 	s, err := sourceOf(spec)
@@ -142,5 +142,12 @@ func (p *Plugin) CanDeviceMount(ctx context.Context, spec *volume.Spec) (bool, e
 		return false, nil
 	}
 	_, caps, err := p.clientOf(ctx, s.driver)
-	return err == nil && caps.stage, err
+	if err != nil || caps.stage {
+		return err == nil, err
+	}
+	t, err := p.stagingTarget(s.driver, s.handle)
+	if err == nil {
+		_, err = p.readData(t) // staged when the driver had the capability
+	}
+	return err == nil, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path"
 	"strings"
@@ -125,23 +126,68 @@ func (p *Plugin) stagedDataOf(ctx context.Context, t target, driver string) (vol
 	return data, nil
 }
 
-// publishedDataOf returns the data in the file of any pod whose volume is staged in a directory.
+// publishedDataOf returns the data in any file of a published volume that is staged in a directory.
 func (p *Plugin) publishedDataOf(driver, sum string) (voldata.Data, bool) {
-	pods, _ := namesIn(path.Join(p.host.Root(), "pods")) // an unreadable directory has no file
-	for _, pod := range pods {
-		volumes, err := p.podVolumesDir(pod)
-		if err != nil {
-			continue
-		}
-		names, _ := namesIn(volumes)
-		for _, name := range names {
-			data, err := p.readData(targetIn(path.Join(volumes, name)))
-			if err == nil && isStagedIn(data, driver, sum) {
-				return data, true
-			}
+	for data, err := range p.publishedData() {
+		if err == nil && isStagedIn(data, driver, sum) {
+			return data, true
 		}
 	}
 	return voldata.Data{}, false
+}
+
+// isUnpublished reports whether a staged volume is not published: no file of a published volume names it or
+// is broken, and the mount of the staging path has no other mount point.
+func (p *Plugin) isUnpublished(ctx context.Context, t target, driver string) bool {
+	for data, err := range p.publishedData() {
+		if err != nil || isStagedIn(data, driver, path.Base(path.Dir(t.path))) {
+			return false
+		}
+	}
+	refs, err := p.config.Mounter.MountRefs(ctx, t.path)
+	return len(refs) == 0 && ignoreMissing(err) == nil
+}
+
+// publishedData yields the data in the files of all published volumes. An error is one of a file or a
+// directory that cannot be read; missing ones are omitted.
+func (p *Plugin) publishedData() iter.Seq2[voldata.Data, error] {
+	return func(yield func(voldata.Data, error) bool) {
+		own, err := p.ownDir()
+		if err != nil {
+			yield(voldata.Data{}, err)
+			return
+		}
+		pods, err := namesIn(path.Join(p.host.Root(), "pods"))
+		if err := ignoreMissing(err); err != nil && !yield(voldata.Data{}, err) {
+			return
+		}
+		dirs := []string{path.Join(own, targetsDir)}
+		for _, pod := range pods {
+			if volumes, err := p.podVolumesDir(pod); err == nil { // otherwise no name of a pod
+				dirs = append(dirs, volumes)
+			}
+		}
+		for _, dir := range dirs {
+			if !p.yieldData(dir, yield) {
+				return
+			}
+		}
+	}
+}
+
+// yieldData yields the data in the files of the directories in a directory, until yield returns false.
+func (p *Plugin) yieldData(dir string, yield func(voldata.Data, error) bool) bool {
+	names, err := namesIn(dir)
+	if err := ignoreMissing(err); err != nil && !yield(voldata.Data{}, err) {
+		return false
+	}
+	for _, name := range names {
+		data, err := p.readData(targetIn(path.Join(dir, name)))
+		if !errors.Is(err, fs.ErrNotExist) && !yield(data, err) {
+			return false
+		}
+	}
+	return true
 }
 
 func namesIn(dir string) ([]string, error) {

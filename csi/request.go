@@ -146,15 +146,24 @@ func encode(request upRequest) ([]byte, error) {
 
 // decode returns a recorded request, or false for one that is not for the same volume and paths as
 // the wanted request: the file is untrusted.
-func decode[R upRequest](text []byte, wanted R) (recorded R, ok bool) {
+//
+// The staging path of a call that publishes may be missing, or be the staging path of the volume: the
+// capabilities of the driver may have changed since.
+func decode[R upRequest](text []byte, wanted R, staging string) (recorded R, ok bool) {
 	recorded = proto.Clone(wanted).(R)
 	proto.Reset(recorded)
 	if len(text) == 0 || proto.Unmarshal(text, recorded) != nil {
 		return recorded, false
 	}
 	return withoutSecrets(recorded), recorded.GetVolumeId() == wanted.GetVolumeId() &&
-		recorded.GetStagingTargetPath() == wanted.GetStagingTargetPath() &&
+		isStagingOf(recorded, wanted, staging) &&
 		recorded.GetVolumeCapability() != nil && targetOf(recorded) == targetOf(wanted)
+}
+
+// isStagingOf reports whether the staging path of a recorded request is one of the wanted request.
+func isStagingOf(recorded, wanted upRequest, staging string) bool {
+	have := recorded.GetStagingTargetPath()
+	return have == wanted.GetStagingTargetPath() || targetOf(wanted) != "" && (have == "" || have == staging)
 }
 
 // targetOf returns the path at which a request publishes a volume.

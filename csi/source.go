@@ -96,6 +96,14 @@ func blockSourceOf(spec *volume.Spec) (source, error) {
 	return s, checkBlockName(field.NewPath("spec", "persistentVolume", "metadata", "name"), s.name)
 }
 
+// isReadOnlyForKubelet reports whether a kubelet publishes the volume read-only.
+func (s source) isReadOnlyForKubelet() bool {
+	if s.inline != nil {
+		return s.readOnly
+	}
+	return s.spec.ReadOnly
+}
+
 func (s source) check(at *field.Path) error {
 	if err := checkDriverName(at.Child("driver"), s.driver); err != nil {
 		return err

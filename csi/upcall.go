@@ -15,6 +15,8 @@ import (
 	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/volume"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 )
 
 // An upCall stages or publishes a volume. The file of the target is written before the call, and so
@@ -37,16 +39,44 @@ type upCall[R upRequest] struct {
 	send   func(ctx context.Context, request R) error
 	revert func(ctx context.Context) error
 	// finish, if it is not nil, completes a volume that the driver has brought up, once. A driver that has
-	// been asked to apply the group has completed it.
-	finish func(ctx context.Context) error
-	made   []madeDir
+	// been asked to apply the group has completed it. resume is finish for a volume that a kubelet has
+	// brought up, and may have completed.
+	finish, resume func(ctx context.Context) error
+	// staging is the staging path of a published volume: the driver may have staged at the time of the
+	// recorded call only, or only since.
+	staging string
+	// isUp reports whether a volume without a recorded call is up. Nil: it is not. toKubelet gives a request
+	// the arguments of a kubelet, which has brought up such a volume.
+	isUp      func(ctx context.Context, existed bool) (bool, error)
+	toKubelet func(request R)
+	// isUnused reports whether no pod has the staged volume. Nil: the call publishes.
+	isUnused func(ctx context.Context) bool
+	made     []madeDir
 }
 
 // A madeDir is a directory with the topmost directory that was created for it.
 type madeDir struct{ top, dir string }
 
 // run makes the call. The caller holds the lock of the target.
+//
+// A driver may refuse to stage a volume again that it has staged, wrongly or with other arguments. A volume
+// without a pod is unstaged then, and staged anew.
 func (u *upCall[R]) run(ctx context.Context) error {
+	err := u.runOnce(ctx)
+	if u.isUnused == nil || !u.keep || !hasCode(err, codes.AlreadyExists) || !u.isUnused(ctx) {
+		return err
+	}
+	data, unread := u.plugin.readData(u.target)
+	if unread != nil || u.plugin.callOfThisBoot(data) == nil {
+		return err
+	}
+	if u.plugin.files.writeState(u.target.file, data.WithState(voldata.Reverting)) != nil {
+		return err
+	}
+	return u.runOnce(ctx)
+}
+
+func (u *upCall[R]) runOnce(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return volume.AsTransient(ctxend.Error(ctx))
 	}
@@ -54,7 +84,7 @@ func (u *upCall[R]) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	isComplete, err := u.isCompleteWithoutCall(ctx, before, existed)
+	isUp, err := u.isUpWithoutCall(ctx, before, existed)
 	if err != nil {
 		return err
 	}
@@ -65,8 +95,15 @@ func (u *upCall[R]) run(ctx context.Context) error {
 		}
 		call = nil
 	}
-	u.keep = u.keep || existed
+	isBroken := existed && before.DriverName == ""
+	takenOver := u.toKubelet != nil && (isUp && !isBroken || call != nil && call.TakenOver)
+	if takenOver {
+		u.request = proto.Clone(u.request).(R)
+		u.toKubelet(u.request)
+	}
+	u.keep = u.keep || existed || takenOver
 	request, data, err := u.nextCall(call)
+	data.Call.TakenOver = takenOver
 	if err != nil {
 		return err
 	}
@@ -80,20 +117,26 @@ func (u *upCall[R]) run(ctx context.Context) error {
 	if !isSameUse(request, u.request) {
 		return fmt.Errorf("%s: %w", u.target.path, volume.ErrAlreadyMounted)
 	}
-	return u.complete(ctx, data, isComplete || groupIn(request) != "")
+	switch {
+	case groupIn(request) != "":
+		return u.complete(ctx, data, nil)
+	case isUp || takenOver:
+		return u.complete(ctx, data, u.resume)
+	}
+	return u.complete(ctx, data, u.finish)
 }
 
-// isCompleteWithoutCall reports whether a volume is mounted whose file has no call: a kubelet has
-// completed it, or a pod has used it before its file was damaged.
-func (u *upCall[R]) isCompleteWithoutCall(ctx context.Context, before voldata.Data, existed bool) (bool, error) {
-	if u.finish == nil || !existed || before.Call != nil {
+// isUpWithoutCall reports whether a volume is up for which no call is recorded: a kubelet has brought it
+// up, or its file was damaged.
+func (u *upCall[R]) isUpWithoutCall(ctx context.Context, before voldata.Data, existed bool) (bool, error) {
+	if u.isUp == nil || before.Call != nil {
 		return false, nil
 	}
-	mounted, err := u.plugin.isMounted(ctx, u.target.path)
+	up, err := u.isUp(ctx, existed)
 	if err != nil {
 		return false, util.Transient(err)
 	}
-	return mounted, nil
+	return up, nil
 }
 
 // readBefore reads the file of the target. A broken file counts as one without a call, and is
@@ -128,7 +171,7 @@ func (u *upCall[R]) nextCall(earlier *voldata.Call) (request R, data voldata.Dat
 	request, data = u.request, u.data
 	state := voldata.Sent
 	if earlier != nil && earlier.State != voldata.Failed {
-		if recorded, ok := decode(earlier.Request, u.request); ok {
+		if recorded, ok := decode(earlier.Request, u.request, u.staging); ok {
 			request, state = withSecretsOf(recorded, u.request), earlier.State
 		}
 	}
@@ -201,13 +244,14 @@ func (u *upCall[R]) fail(err error, data voldata.Data) error {
 // cleanUpTime limits the time in which a failed call reverts its changes.
 const cleanUpTime = time.Second
 
-// complete calls finish for a volume that is not known to be complete, and records that it is.
-func (u *upCall[R]) complete(ctx context.Context, data voldata.Data, isComplete bool) error {
+// complete calls a function that completes a volume, unless the file shows that the volume is complete,
+// and records that it is. Nil: the driver has completed it.
+func (u *upCall[R]) complete(ctx context.Context, data voldata.Data, finish func(ctx context.Context) error) error {
 	if u.finish == nil || data.Call.State == voldata.Done {
 		return nil
 	}
-	if !isComplete {
-		if err := u.finish(ctx); err != nil {
+	if finish != nil {
+		if err := finish(ctx); err != nil {
 			return err
 		}
 	}

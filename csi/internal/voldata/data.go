@@ -48,6 +48,8 @@ type Call struct {
 	State State  `json:"state,omitempty"`
 	// Request is the encoded request, without secrets.
 	Request []byte `json:"request,omitempty"`
+	// TakenOver: a kubelet has brought the volume up, and the call repeats its arguments.
+	TakenOver bool `json:"takenOver,omitempty"`
 }
 
 // A State is the progress of a call.

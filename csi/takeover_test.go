@@ -1,0 +1,292 @@
+package csi
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	csipb "github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/volume"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	storagev1 "k8s.io/api/storage/v1"
+)
+
+// leaveToKubelet replaces the file of a pod's volume by that of a kubelet.
+func (n *fakeNode) leaveToKubelet(name string) {
+	n.t.Helper()
+	require.NoError(n.t, os.WriteFile(n.podFile(name), []byte(`{"driverName":"one.example.com","nodeName":"node-1","specVolID":"`+name+`","volumeHandle":"handle-of-`+name+`","volumeLifecycleMode":"Persistent"}`), 0o644))
+}
+
+// publishRequest returns the only request since the last call, which publishes.
+func (n *fakeNode) publishRequest() *csipb.NodePublishVolumeRequest {
+	n.t.Helper()
+	requests := n.driver.transcript()
+	require.Len(n.t, requests, 1)
+	require.IsType(n.t, new(csipb.NodePublishVolumeRequest), requests[0])
+	return requests[0].(*csipb.NodePublishVolumeRequest)
+}
+
+// TestTakenOverArguments: the call for a volume that a kubelet has published is repeated with the arguments of
+// the kubelet, also after a restart; a new call has the plugin's own.
+func TestTakenOverArguments(t *testing.T) {
+	n := newFakeNode(t)
+	spec := n.pv("data")
+	require.NoError(t, n.setUp(spec, volume.MounterArgs{}))
+	first := n.publishRequest()
+	n.leaveToKubelet("data")
+	spec.PersistentVolume.Spec.CSI.ReadOnly = true
+	for range 3 {
+		n.restart()
+		require.NoError(t, n.setUp(spec, volume.MounterArgs{IsRemount: true}))
+		require.True(t, proto.Equal(first, n.publishRequest()), "a kubelet publishes it writable")
+	}
+	require.NoError(t, n.tearDown("data"))
+	n.driver.transcript()
+	require.NoError(t, n.setUp(spec, volume.MounterArgs{}))
+	require.True(t, n.publishRequest().Readonly)
+	require.NoError(t, n.tearDown("data"))
+
+	// A kubelet has written the file and published nothing.
+	require.NoError(t, os.MkdirAll(filepath.Dir(n.podFile("data")), 0o750))
+	n.leaveToKubelet("data")
+	n.driver.transcript()
+	require.NoError(t, n.setUp(spec, volume.MounterArgs{}))
+	require.True(t, n.publishRequest().Readonly)
+}
+
+// TestTakenOverDevice: the call for a device that a kubelet has published is repeated with the arguments of the
+// kubelet, which has a staging path for every driver. A failure leaves the device.
+func TestTakenOverDevice(t *testing.T) {
+	b := newBlockNode(t)
+	b.spec.PersistentVolume.Spec.CSI.ReadOnly = true
+	devices := b.host.Root() + "/plugins/kubernetes.io/csi/volumeDevices"
+	for _, dir := range []string{devices + "/raw/data", devices + "/publish/raw"} {
+		require.NoError(t, os.MkdirAll(dir, 0o750))
+	}
+	require.NoError(t, os.WriteFile(devices+"/raw/data/vol_data.json", []byte(`{"driverName":"one.example.com","nodeName":"node-1","specVolID":"raw","volumeHandle":"handle-of-raw"}`), 0o644))
+	device := devices + "/publish/raw/uid-1"
+	require.NoError(t, os.WriteFile(device, nil, 0o600))
+
+	b.driver.before = failWith("NodePublishVolume", codes.Internal)
+	_, err := b.mapper("uid-1").MapPodDevice(t.Context(), b.paths)
+	require.Equal(t, volume.Final, volume.KindOf(err), "%v", err)
+	require.FileExists(t, device)
+	b.driver.set(func(d *fakeDriver) { d.before = nil })
+	b.driver.transcript()
+	for range 2 {
+		_, err := b.mapper("uid-1").MapPodDevice(t.Context(), b.paths)
+		require.NoError(t, err)
+		request := b.publishRequest()
+		require.Equal(t, devices+"/staging/raw", request.StagingTargetPath)
+		require.False(t, request.Readonly)
+		b.restart()
+	}
+	_, err = b.mapper("uid-2").MapPodDevice(t.Context(), b.paths)
+	require.NoError(t, err)
+	request := b.publishRequest()
+	require.Empty(t, request.StagingTargetPath)
+	require.True(t, request.Readonly)
+}
+
+// TestGroupOfTakenOver: the group is applied to a volume that a kubelet has published without applying it, and
+// not again to one whose root has the group.
+func TestGroupOfTakenOver(t *testing.T) {
+	n := newFakeNode(t)
+	n.withObject(storagev1.CSIDriverSpec{FSGroupPolicy: ptr(storagev1.FileFSGroupPolicy)})
+	spec := n.pv("data")
+	args := volume.MounterArgs{FsGroup: ptr(int64(os.Getegid())), IsRemount: true}
+	require.NoError(t, n.setUp(spec, volume.MounterArgs{}))
+	root := filepath.Dir(n.podFile("data")) + "/mount"
+	require.NoError(t, os.WriteFile(root+"/file", nil, 0o600))
+	fileMode := func() os.FileMode {
+		info, err := os.Stat(root + "/file")
+		require.NoError(t, err)
+		return info.Mode()
+	}
+	n.leaveToKubelet("data")
+	require.NoError(t, n.setUp(spec, args))
+	require.Equal(t, os.ModeDir|os.ModeSetgid|0o770, n.publishedMode("data"))
+	require.Equal(t, os.FileMode(0o660), fileMode())
+
+	require.NoError(t, os.Chmod(root+"/file", 0o600))
+	n.leaveToKubelet("data")
+	n.restart()
+	require.NoError(t, n.setUp(spec, args))
+	require.Equal(t, os.FileMode(0o600), fileMode(), "the pod may have changed it")
+}
+
+// refuseRestaging makes the driver answer ALREADY_EXISTS to every stage of a staged volume.
+func (n *fakeNode) refuseRestaging() {
+	staged := true
+	n.driver.set(func(d *fakeDriver) {
+		d.before = func(request proto.Message) error {
+			switch request.(type) {
+			case *csipb.NodeStageVolumeRequest:
+				if staged {
+					return status.Error(codes.AlreadyExists, "staged")
+				}
+				staged = true
+			case *csipb.NodeUnstageVolumeRequest:
+				staged = false
+			}
+			return nil
+		}
+	})
+	n.driver.transcript()
+}
+
+// TestRefusedRestaging: a volume whose driver refuses to stage it again is unstaged and staged, if no pod has
+// it. A published one stays.
+func TestRefusedRestaging(t *testing.T) {
+	n := newFakeNode(t, capStage)
+	spec := n.pv("data")
+	require.NoError(t, n.stage(spec, volume.DeviceMounterArgs{}))
+	require.NoError(t, n.setUp(spec, volume.MounterArgs{}))
+	n.restart()
+	n.refuseRestaging()
+	for range 2 {
+		require.ErrorIs(t, n.stage(spec, volume.DeviceMounterArgs{}), volume.ErrAlreadyMounted)
+		require.Equal(t, []string{"NodeStageVolume"}, n.driver.methods(), "a pod has it")
+	}
+	text, err := os.ReadFile(n.podFile("data"))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(n.podFile("data"), nil, 0o600))
+	require.ErrorIs(t, n.stage(spec, volume.DeviceMounterArgs{}), volume.ErrAlreadyMounted)
+	require.Equal(t, []string{"NodeStageVolume"}, n.driver.methods(), "a pod may have it")
+	require.NoError(t, os.WriteFile(n.podFile("data"), text, 0o600))
+	require.NoError(t, n.tearDown("data"))
+
+	other := filepath.Join(n.host.Root(), "other", "data")
+	require.NoError(t, n.newMounter(spec).SetUpAt(t.Context(), other, volume.MounterArgs{}))
+	n.driver.transcript()
+	require.ErrorIs(t, n.stage(spec, volume.DeviceMounterArgs{}), volume.ErrAlreadyMounted)
+	require.Equal(t, []string{"NodeStageVolume"}, n.driver.methods(), "it is published at another path")
+	u, err := n.plugin.NewUnmounterAt(other)
+	require.NoError(t, err)
+	require.NoError(t, u.TearDown(t.Context()))
+
+	n.driver.transcript()
+	n.driver.set(func(d *fakeDriver) { d.after = failWith("NodeUnstageVolume", codes.Aborted) })
+	require.Equal(t, volume.Uncertain, volume.KindOf(n.stage(spec, volume.DeviceMounterArgs{})))
+	n.driver.set(func(d *fakeDriver) { d.after = nil })
+	require.ErrorIs(t, n.setUp(spec, volume.MounterArgs{}), volume.ErrNotMounted)
+	n.restart()
+	require.NoError(t, n.stage(spec, volume.DeviceMounterArgs{}))
+	require.Equal(t, []string{"NodeStageVolume", "NodeUnstageVolume", "NodeUnstageVolume", "NodeStageVolume"}, n.driver.methods())
+	require.NoError(t, n.stage(spec, volume.DeviceMounterArgs{}))
+	require.Equal(t, []string{"NodeStageVolume", "NodeUnstageVolume", "NodeStageVolume"}, n.driver.methods())
+	require.NoError(t, n.setUp(spec, volume.MounterArgs{}))
+}
+
+// TestRefusedFirstStaging: a volume that another program has staged stays.
+func TestRefusedFirstStaging(t *testing.T) {
+	n := newFakeNode(t, capStage)
+	n.refuseRestaging()
+	require.ErrorIs(t, n.stage(n.pv("data"), volume.DeviceMounterArgs{}), volume.ErrAlreadyMounted)
+	require.Equal(t, []string{"NodeStageVolume"}, n.driver.methods())
+}
+
+// TestRefusedRestagingOfDevice is TestRefusedRestaging for a device.
+func TestRefusedRestagingOfDevice(t *testing.T) {
+	b := newBlockNode(t, capStage)
+	_, err := b.mapper("uid-1").SetUpDevice(t.Context(), b.paths)
+	require.NoError(t, err)
+	_, err = b.mapper("uid-1").MapPodDevice(t.Context(), b.paths)
+	require.NoError(t, err)
+	b.restart()
+	b.refuseRestaging()
+	_, err = b.mapper("uid-1").SetUpDevice(t.Context(), b.paths)
+	require.ErrorIs(t, err, volume.ErrAlreadyMounted)
+	require.NoError(t, b.unmapper("uid-1").UnmapPodDevice(t.Context()))
+	_, err = b.mapper("uid-1").SetUpDevice(t.Context(), b.paths)
+	require.NoError(t, err)
+	require.Equal(t, []string{"NodeStageVolume", "NodeUnpublishVolume", "NodeStageVolume", "NodeUnstageVolume", "NodeStageVolume"}, b.driver.methods())
+}
+
+// TestStagingGained: the call for a volume that was published before its driver staged is repeated with its
+// arguments.
+func TestStagingGained(t *testing.T) {
+	n := newFakeNode(t)
+	spec := n.pv("data")
+	require.NoError(t, n.setUp(spec, volume.MounterArgs{}))
+	first := n.publishRequest()
+	n.driver.set(func(d *fakeDriver) { d.caps = []rpc{capStage} })
+	n.registration++
+	n.restart()
+	able, err := n.plugin.CanDeviceMount(t.Context(), spec)
+	require.NoError(t, err)
+	require.True(t, able)
+	require.NoError(t, n.stage(spec, volume.DeviceMounterArgs{}))
+	n.driver.transcript()
+	require.NoError(t, n.setUp(spec, volume.MounterArgs{IsRemount: true}))
+	require.True(t, proto.Equal(first, n.publishRequest()))
+	require.NoError(t, n.tearDown("data"))
+	require.NoError(t, n.unstage(n.stagePath(spec)))
+	require.Equal(t, []string{"NodeUnpublishVolume", "NodeUnstageVolume"}, n.driver.methods())
+}
+
+// TestStagingLost: the call for a volume that was staged when its driver could is repeated with its arguments,
+// and the staging directory is removed at the end, without a call.
+func TestStagingLost(t *testing.T) {
+	n := newFakeNode(t, capStage)
+	spec := n.pv("data")
+	require.NoError(t, n.stage(spec, volume.DeviceMounterArgs{}))
+	n.driver.transcript()
+	require.NoError(t, n.setUp(spec, volume.MounterArgs{}))
+	first := n.publishRequest()
+	n.driver.set(func(d *fakeDriver) { d.caps = nil })
+	n.registration++
+	n.restart()
+	canMount := func() bool {
+		able, err := n.plugin.CanDeviceMount(t.Context(), spec)
+		require.NoError(t, err)
+		return able
+	}
+	require.True(t, canMount())
+	require.NoError(t, n.stage(spec, volume.DeviceMounterArgs{}))
+	require.NoError(t, n.setUp(spec, volume.MounterArgs{IsRemount: true}))
+	require.True(t, proto.Equal(first, n.publishRequest()))
+	require.NoError(t, n.tearDown("data"))
+	require.NoError(t, n.mounter.Unmount(t.Context(), n.stagePath(spec)))
+	require.NoError(t, n.unstage(n.stagePath(spec)))
+	require.Equal(t, []string{"NodeUnpublishVolume"}, n.driver.methods())
+	require.NoDirExists(t, filepath.Dir(n.stagePath(spec)))
+	require.False(t, canMount())
+}
+
+// TestHangingMeasurement: a driver that hangs in a measurement does not keep a pod from its end.
+func TestHangingMeasurement(t *testing.T) {
+	n := newFakeNode(t, capStats)
+	spec := n.pv("data")
+	require.NoError(t, n.setUp(spec, volume.MounterArgs{}))
+	arrived, release := make(chan struct{}, 64), make(chan struct{})
+	defer close(release)
+	n.driver.set(func(d *fakeDriver) {
+		d.before = func(request proto.Message) error {
+			if methodOf(request) == "NodeGetVolumeStats" {
+				arrived <- struct{}{}
+				<-release
+			}
+			return nil
+		}
+	})
+	n.plugin.patience = 0
+	ended := make(chan error)
+	const polls = 3 // one is in flight, and the others wait
+	for range polls {
+		go func() {
+			_, err := n.newMounter(spec).GetMetrics(context.Background())
+			ended <- err
+		}()
+	}
+	for range polls {
+		<-arrived
+		require.NoError(t, n.setUp(spec, volume.MounterArgs{IsRemount: true}))
+		require.Equal(t, volume.Transient, volume.KindOf(<-ended))
+	}
+	require.NoError(t, n.tearDown("data"))
+}
