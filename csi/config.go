@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/volumekit/volumekit/csi/internal/bootid"
 	"github.com/volumekit/volumekit/csi/internal/hostfile"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util/keylock"
@@ -80,7 +81,7 @@ func (p *Plugin) Init(_ context.Context, host volume.VolumeHost) error {
 	if _, err := host.PluginDir(PluginName); err != nil {
 		return fmt.Errorf("csi: %w", err)
 	}
-	boot, err := bootID()
+	boot, err := bootid.Read()
 	if err != nil {
 		return fmt.Errorf("csi: %w", err)
 	}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"strings"
 
 	"github.com/volumekit/volumekit/csi/internal/hostfile"
 	"github.com/volumekit/volumekit/csi/internal/voldata"
@@ -100,17 +98,4 @@ func ignoreMissing(err error) error {
 		return nil
 	}
 	return err
-}
-
-// bootID returns the ID of the running system, which changes with each start. It is empty on systems
-// without one: then recorded calls hold beyond a restart of the machine.
-func bootID() (string, error) {
-	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if os.IsNotExist(err) {
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("read the ID of the running system: %w", err)
-	}
-	return strings.TrimSpace(string(text)), nil
 }
