@@ -37,20 +37,19 @@ func (d *driver) ControllerPublishVolume(ctx context.Context, req *csipb.Control
 	if req.GetReadonly() {
 		return nil, field.Forbidden(field.NewPath("readonly"), "the driver does not declare PUBLISH_READONLY")
 	}
-	unlock, err := d.inFlight.lock(ctx, id.name)
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	v, err := d.describe(ctx, id, req.GetVolumeContext())
-	if err != nil {
-		return nil, err
-	}
-	device, err := d.attach(ctx, v, u, req.GetNodeId())
-	if err != nil {
-		return nil, fmt.Errorf("attach volume %s to node %s: %w", input.Quote(id.text), input.Quote(req.GetNodeId()), err)
-	}
-	return &csipb.ControllerPublishVolumeResponse{PublishContext: map[string]string{DeviceKey: device}}, nil
+	resp := &csipb.ControllerPublishVolumeResponse{}
+	return resp, d.exclusively(ctx, "attach", id, func() error {
+		v, err := d.describe(ctx, id, req.GetVolumeContext())
+		if err != nil {
+			return err
+		}
+		device, err := d.attach(ctx, v, u, req.GetNodeId())
+		if err != nil {
+			return fmt.Errorf("node %s: %w", input.Quote(req.GetNodeId()), err)
+		}
+		resp.PublishContext = map[string]string{DeviceKey: device}
+		return nil
+	})
 }
 
 // attach attaches a volume, and records it before.
@@ -125,27 +124,21 @@ func (d *driver) ControllerUnpublishVolume(ctx context.Context, req *csipb.Contr
 	if reason := checkText(req.GetNodeId(), 2*longestField); reason != "" {
 		return nil, volume.Invalid(field.NewPath("nodeID"), req.GetNodeId(), reason)
 	}
-	unlock, err := d.inFlight.lock(ctx, id.name)
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	rec, err := d.attached.read(id.text)
-	if err != nil {
-		return nil, err
-	}
-	if rec != nil {
-		nodes := slices.Sorted(maps.Keys(rec.Nodes))
-		for _, nodeID := range nodes {
+	return &csipb.ControllerUnpublishVolumeResponse{}, d.exclusively(ctx, "detach", id, func() error {
+		rec, err := d.attached.read(id.text)
+		if err != nil || rec == nil {
+			return err
+		}
+		for _, nodeID := range slices.Sorted(maps.Keys(rec.Nodes)) {
 			if req.GetNodeId() != "" && req.GetNodeId() != nodeID {
 				continue
 			}
 			if err := d.detach(ctx, id, rec, nodeID); err != nil {
-				return nil, fmt.Errorf("detach volume %s from node %s: %w", input.Quote(id.text), input.Quote(nodeID), err)
+				return fmt.Errorf("node %s: %w", input.Quote(nodeID), err)
 			}
 		}
-	}
-	return &csipb.ControllerUnpublishVolumeResponse{}, nil
+		return nil
+	})
 }
 
 // detach detaches a volume, and removes it from the record after that.

@@ -3,11 +3,11 @@ package driver
 import (
 	"context"
 	"errors"
+	"path/filepath"
 
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/volume"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // mapper returns the mapper of a raw device at a path, and the paths of its device.
@@ -99,11 +99,20 @@ func (d *driver) tearDownDevice(ctx context.Context, id volumeID, rec *nodeRecor
 	return unmapper.TearDownDevice(ctx, paths)
 }
 
-// deviceMetrics measures a raw device that is published at a path.
-func (d *driver) deviceMetrics(ctx context.Context, id volumeID, pod types.UID) (*volume.Metrics, error) {
+// isMapped reports whether the plugin has mapped a raw device for a target path, also one that it cannot
+// describe any more.
+func (d *driver) isMapped(ctx context.Context, id volumeID, target string) (bool, error) {
+	pod := podAt(target).UID
 	unmapper, err := d.block.NewBlockVolumeUnmapper(id.name, pod)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
-	return unmapper.GetMetrics(ctx)
+	_, err = d.block.ConstructBlockVolumeSpec(ctx, pod, id.name, filepath.Join(unmapper.GetPodDeviceMapPath()))
+	switch {
+	case err == nil, errors.Is(err, volume.ErrUncertain) && ctx.Err() == nil:
+		return true, nil
+	case errors.Is(err, volume.ErrNotMounted):
+		return false, nil
+	}
+	return false, err
 }

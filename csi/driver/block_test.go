@@ -37,31 +37,48 @@ func (m deviceMapper) MapPodDevice(ctx context.Context, paths volume.BlockVolume
 	return m.device, err
 }
 
-// TestBlock: a raw device is bound at a file at the target path, across restarts, and nothing is left.
-func TestBlock(t *testing.T) {
+// newDeviceRig returns a driver of raw devices, and one that is staged.
+func newDeviceRig(t *testing.T) (r *rig, v *csipb.Volume) {
+	t.Helper()
 	kernel := mounttest.NewFake(mount.Config{Allow: mount.Allow{Dev: true}})
-	r := newRig(t, volumetest.FakeConfig{NoAttach: true}, nil)
+	r = newRig(t, volumetest.FakeConfig{NoAttach: true}, nil)
 	r.stop()
 	r.mounter = kernel
 	device := r.root + "/device"
 	require.NoError(t, os.WriteFile(device, []byte("content"), 0o600))
 	r.change = func(c *driver.Config) { c.Plugin, c.Mounter = devicePlugin{r.plugin, device}, kernel }
 	r.start()
-
 	req := createRequest("pvc-1")
 	req.VolumeCapabilities = []*csipb.VolumeCapability{block(manyWriters)}
 	created, err := r.controller.CreateVolume(t.Context(), req)
 	require.NoError(t, err)
-	v := created.Volume
-	_, err = r.controller.CreateVolume(t.Context(), createRequest("pvc-1"))
+	require.NoError(t, r.stageDevice(created.Volume))
+	return r, created.Volume
+}
+
+func (r *rig) stageDevice(v *csipb.Volume) error {
+	_, err := r.node.NodeStageVolume(r.t.Context(), &csipb.NodeStageVolumeRequest{
+		VolumeId: v.VolumeId, VolumeContext: v.VolumeContext, StagingTargetPath: r.staging(), VolumeCapability: block(manyWriters),
+	})
+	return err
+}
+
+func (r *rig) publishDevice(v *csipb.Volume, target string) error {
+	req := r.publishRequest(v, target, manyWriters)
+	req.VolumeCapability = block(manyWriters)
+	_, err := r.node.NodePublishVolume(r.t.Context(), req)
+	return err
+}
+
+// TestBlock: a raw device is bound at a file at the target path, across restarts, and nothing is left.
+func TestBlock(t *testing.T) {
+	r, v := newDeviceRig(t)
+	kernel, device := r.mounter.(*mounttest.Fake), r.root+"/device"
+	_, err := r.controller.CreateVolume(t.Context(), createRequest("pvc-1"))
 	requireCode(t, codes.AlreadyExists, err)
-	for range 2 {
-		_, err = r.node.NodeStageVolume(t.Context(), &csipb.NodeStageVolumeRequest{
-			VolumeId: v.VolumeId, VolumeContext: v.VolumeContext, StagingTargetPath: r.staging(), VolumeCapability: block(manyWriters),
-		})
-		require.NoError(t, err)
-		r.restart()
-	}
+	r.restart()
+	require.NoError(t, r.stageDevice(v))
+	r.restart()
 	publish := r.publishRequest(v, r.target("a"), manyWriters)
 	_, err = r.node.NodePublishVolume(t.Context(), publish)
 	requireCode(t, codes.FailedPrecondition, err) // staged as a device

@@ -52,6 +52,10 @@ type Config struct {
 	MaxVolumes int64
 	// OfflineExpansion declares that volumes grow only while they are not published.
 	OfflineExpansion bool
+	// MountGroup declares VOLUME_MOUNT_GROUP: the plugin gives the files of a volume to a group, FsGroup of
+	// volume.MounterArgs and of volume.DeviceMounterArgs, so that the caller does not. A group is then refused
+	// for a writable volume of which the attributes of the volume.Mounter say that it is not Managed.
+	MountGroup bool
 	// Capacity returns the space for new volumes of a class with these parameters. Nil: not known, and
 	// the driver declares no GET_CAPACITY.
 	Capacity func(ctx context.Context, parameters map[string]string) (Capacity, error)

@@ -47,26 +47,25 @@ func (d *driver) CreateVolume(ctx context.Context, req *csipb.CreateVolumeReques
 	if err != nil {
 		return nil, err
 	}
-	unlock, err := d.inFlight.lock(ctx, r.pvName)
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	rec, err := d.volumes.read(r.pvName)
-	if err != nil {
-		return nil, err
-	}
-	if rec != nil {
-		if err := r.checkExisting(rec); err != nil {
-			return nil, err
+	resp := &csipb.CreateVolumeResponse{}
+	return resp, d.exclusively(ctx, "create", volumeID{text: r.name, name: r.pvName}, func() error {
+		rec, err := d.volumes.read(r.pvName)
+		if err != nil {
+			return err
 		}
-	}
-	if rec == nil || rec.State == stateCreating {
-		if rec, err = d.provision(ctx, r, rec); err != nil {
-			return nil, fmt.Errorf("create volume %s: %w", input.Quote(r.name), err)
+		if rec != nil {
+			if err := r.checkExisting(rec); err != nil {
+				return err
+			}
 		}
-	}
-	return &csipb.CreateVolumeResponse{Volume: rec.message()}, nil
+		if rec == nil || rec.State == stateCreating {
+			if rec, err = d.provision(ctx, r, rec); err != nil {
+				return err
+			}
+		}
+		resp.Volume = rec.message()
+		return nil
+	})
 }
 
 // parseCreate checks a request. Its errors have the code INVALID_ARGUMENT or OUT_OF_RANGE.

@@ -3,7 +3,6 @@ package driver
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/volumekit/volumekit/internal/input"
@@ -22,21 +21,13 @@ func (d *driver) DeleteVolume(ctx context.Context, req *csipb.DeleteVolumeReques
 	if err != nil {
 		return nil, err
 	}
-	unlock, err := d.inFlight.lock(ctx, id.name)
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	rec, err := d.createdVolume(id)
-	if err != nil {
-		return nil, err
-	}
-	if rec != nil {
-		if err := d.deleteVolume(ctx, id, *rec); err != nil {
-			return nil, fmt.Errorf("delete volume %s: %w", input.Quote(id.text), err)
+	return &csipb.DeleteVolumeResponse{}, d.exclusively(ctx, "delete", id, func() error {
+		rec, err := d.createdVolume(id)
+		if err != nil || rec == nil {
+			return err
 		}
-	}
-	return &csipb.DeleteVolumeResponse{}, nil
+		return d.deleteVolume(ctx, id, *rec)
+	})
 }
 
 // deleteVolume deletes a volume that is in no use. A volume of which a part may be deleted is not created
@@ -103,7 +94,7 @@ func (d *driver) checkUnused(ctx context.Context, id volumeID) error {
 	if used == nil {
 		return nil
 	}
-	if err := d.forgetRemoved(ctx, id, used, ""); err != nil {
+	if err := d.forgetEarlier(ctx, id, used); err != nil {
 		return err
 	}
 	if !used.isEmpty() {

@@ -15,12 +15,13 @@
 //	volume.DeviceMountableVolumePlugin,    STAGE_UNSTAGE_VOLUME
 //	volume.BlockVolumePlugin
 //	volume.NodeExpandableVolumePlugin      EXPAND_VOLUME of the node
-//	all plugins                            GET_VOLUME_STATS, SINGLE_NODE_MULTI_WRITER
+//	all plugins                            GET_VOLUME_STATS, VOLUME_CONDITION, SINGLE_NODE_MULTI_WRITER
+//	Config.MountGroup                      VOLUME_MOUNT_GROUP
 //	Config.Capacity                        GET_CAPACITY
 //	Config.Topology                        VOLUME_ACCESSIBILITY_CONSTRAINTS
 //
-// Raw devices need volume.BlockVolumePlugin and Config.Mounter. Snapshots, clones, ephemeral volumes,
-// changes of parameters and VOLUME_MOUNT_GROUP are not served. The driver reads no secrets.
+// Raw devices need volume.BlockVolumePlugin and Config.Mounter. Snapshots, clones, ephemeral volumes and
+// changes of parameters are not served. The driver reads no secrets.
 //
 // # Calls
 //
@@ -35,6 +36,10 @@
 //
 // NodeStageVolume mounts a disk in the directory of the plugin, as volume.DeviceMounter does, and
 // records the staging path, which stays empty.
+//
+// NodeGetVolumeStats has a volume condition: that of the plugin's volume.Metrics, or else normal. A volume that
+// is published and not mounted any more, or whose file system does not work, is abnormal, without numbers.
+// Versions of the specification without the condition ignore it.
 //
 // # IDs and contexts
 //
@@ -56,6 +61,8 @@
 // The driver records created and attached volumes in Config.ControllerDir, and staged and published ones
 // below the root of Config.Host, each durably before the plugin changes anything and until that is
 // undone. Any number of restarts, and of kills, lose nothing. An unreadable record costs its volume alone.
+// After a start of the system, recorded mounts do not exist: such a record keeps no volume from another target
+// path, and none from DeleteVolume.
 //
 // # Errors
 //

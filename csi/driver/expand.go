@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
-	"github.com/volumekit/volumekit/internal/input"
 	"github.com/volumekit/volumekit/util/quantity"
 	"github.com/volumekit/volumekit/volume"
 	"google.golang.org/grpc/codes"
@@ -34,16 +33,12 @@ func (d *driver) ControllerExpandVolume(ctx context.Context, req *csipb.Controll
 	if err != nil {
 		return nil, err
 	}
-	unlock, err := d.inFlight.lock(ctx, id.name)
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	resp, err := d.expand(ctx, id, u, required, limit)
-	if err != nil {
-		return nil, fmt.Errorf("expand volume %s: %w", input.Quote(id.text), err)
-	}
-	return resp, nil
+	var resp *csipb.ControllerExpandVolumeResponse
+	err = d.exclusively(ctx, "expand", id, func() (err error) {
+		resp, err = d.expand(ctx, id, u, required, limit)
+		return err
+	})
+	return resp, err
 }
 
 // optionalUsage returns the usage of a capability that a request need not have.
@@ -132,31 +127,32 @@ func (d *driver) NodeExpandVolume(ctx context.Context, req *csipb.NodeExpandVolu
 	if _, err := d.optionalUsage(req.GetVolumeCapability()); err != nil {
 		return nil, err
 	}
-	unlock, err := d.inFlight.lock(ctx, id.name)
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	if required == 0 && d.controls() {
-		created, err := d.createdVolume(id)
-		if err != nil {
-			return nil, err
+	resp := &csipb.NodeExpandVolumeResponse{}
+	return resp, d.exclusively(ctx, "grow", id, func() (err error) {
+		if resp.CapacityBytes, err = d.sizeOnNode(id, required); err != nil {
+			return err
 		}
-		if created != nil {
-			required = created.Capacity
+		done, err := d.growOnNode(ctx, id, req.GetVolumePath(), resp.CapacityBytes)
+		switch {
+		case errors.Is(err, volume.ErrNotSupported): // the node has no work to do
+			return nil
+		case err == nil && !done:
+			err = codedf(codes.FailedPrecondition, "the volume cannot grow in its present state")
 		}
+		return ofExpansion(err)
+	})
+}
+
+// sizeOnNode returns the requested size, or without one the capacity of a created volume.
+func (d *driver) sizeOnNode(id volumeID, required int64) (int64, error) {
+	if required > 0 || !d.controls() {
+		return required, nil
 	}
-	done, err := d.growOnNode(ctx, id, req.GetVolumePath(), required)
-	switch {
-	case errors.Is(err, volume.ErrNotSupported): // the node has no work to do
-		return &csipb.NodeExpandVolumeResponse{CapacityBytes: required}, nil
-	case err == nil && !done:
-		err = codedf(codes.FailedPrecondition, "the volume cannot grow in its present state")
+	created, err := d.createdVolume(id)
+	if created == nil {
+		return 0, err
 	}
-	if err != nil {
-		return nil, fmt.Errorf("expand volume %s on the node: %w", input.Quote(id.text), ofExpansion(err))
-	}
-	return &csipb.NodeExpandVolumeResponse{CapacityBytes: required}, nil
+	return created.Capacity, nil
 }
 
 // growOnNode grows the file system of a volume that is staged or published at a path.

@@ -2,10 +2,12 @@ package driver
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
 	"github.com/volumekit/volumekit/internal/brief"
+	"github.com/volumekit/volumekit/internal/input"
 	"github.com/volumekit/volumekit/util/keylock"
 	"google.golang.org/grpc/codes"
 )
@@ -21,6 +23,20 @@ type calls struct {
 // leavingTime is the time for which a call waits for one whose context has ended: the caller has given
 // up that call, and plugins return soon after.
 const leavingTime = time.Second
+
+// exclusively runs work on a volume while no other call changes the volume. The error names operation and
+// volume.
+func (d *driver) exclusively(ctx context.Context, operation string, id volumeID, work func() error) error {
+	unlock, err := d.inFlight.lock(ctx, id.name)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := work(); err != nil {
+		return fmt.Errorf("%s volume %s: %w", operation, input.Quote(id.text), err)
+	}
+	return nil
+}
 
 // lock keeps other calls from the volume until unlock is called. If another call is in flight the error is
 // ABORTED, at once unless that call is about to end.

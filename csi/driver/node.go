@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/volumekit/volumekit/csi/internal/condition"
 	"github.com/volumekit/volumekit/internal/input"
 	"google.golang.org/grpc/codes"
 	v1 "k8s.io/api/core/v1"
@@ -34,8 +35,10 @@ func (d *driver) NodeGetCapabilities(context.Context, *csipb.NodeGetCapabilities
 	}
 	declare(d.stages(), csipb.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME)
 	declare(true, csipb.NodeServiceCapability_RPC_GET_VOLUME_STATS)
+	declare(true, condition.Capability)
 	declare(d.nodeExpand != nil, csipb.NodeServiceCapability_RPC_EXPAND_VOLUME)
 	declare(true, csipb.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER)
+	declare(d.config.MountGroup, csipb.NodeServiceCapability_RPC_VOLUME_MOUNT_GROUP)
 	return resp, nil
 }
 

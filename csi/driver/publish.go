@@ -3,9 +3,9 @@ package driver
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/volumekit/volumekit/csi/internal/bootid"
 	"github.com/volumekit/volumekit/internal/input"
 	"github.com/volumekit/volumekit/volume"
 	"google.golang.org/grpc/codes"
@@ -14,11 +14,7 @@ import (
 
 // NodePublishVolume implements the node service.
 func (d *driver) NodePublishVolume(ctx context.Context, req *csipb.NodePublishVolumeRequest) (*csipb.NodePublishVolumeResponse, error) {
-	id, err := requireID(req.GetVolumeId())
-	if err != nil {
-		return nil, err
-	}
-	target, err := requirePath(field.NewPath("targetPath"), req.GetTargetPath())
+	id, target, err := requireUse(req.GetVolumeId(), "targetPath", req.GetTargetPath())
 	if err != nil {
 		return nil, err
 	}
@@ -26,20 +22,14 @@ func (d *driver) NodePublishVolume(ctx context.Context, req *csipb.NodePublishVo
 	if err != nil {
 		return nil, err
 	}
-	unlock, err := d.inFlight.lock(ctx, id.name)
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	v, err := d.describe(ctx, id, req.GetVolumeContext())
-	if err == nil {
-		p := targetRecord{Path: target, Usage: u.record(), ReadOnly: req.GetReadonly()}
-		err = d.publish(ctx, v, u, p, req)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("publish volume %s: %w", input.Quote(id.text), err)
-	}
-	return &csipb.NodePublishVolumeResponse{}, nil
+	p := targetRecord{Path: target, Usage: u.record(), Group: u.group, ReadOnly: req.GetReadonly(), Boot: d.boot}
+	return &csipb.NodePublishVolumeResponse{}, d.exclusively(ctx, "publish", id, func() error {
+		v, err := d.describe(ctx, id, req.GetVolumeContext())
+		if err != nil {
+			return err
+		}
+		return d.publish(ctx, v, u, p, req)
+	})
 }
 
 // publish mounts or maps the volume at a path, and records it before.
@@ -51,16 +41,13 @@ func (d *driver) publish(ctx context.Context, v described, u usage, p targetReco
 		return err
 	}
 	rec, err := d.nodeRecordOf(v)
-	if err == nil {
-		err = d.checkStaged(rec, req.GetStagingTargetPath())
-	}
-	if err == nil && rec.checkPublished(p) != nil {
-		err = d.forgetRemoved(ctx, v.id, rec, p.Path)
-	}
-	if err == nil {
-		err = rec.checkPublished(p)
-	}
 	if err != nil {
+		return err
+	}
+	if err := d.checkStaged(rec, req.GetStagingTargetPath()); err != nil {
+		return err
+	}
+	if err := d.checkPublished(ctx, v.id, rec, p); err != nil {
 		return err
 	}
 	paths, err := d.devicePaths(ctx, v, u, rec, req)
@@ -71,16 +58,9 @@ func (d *driver) publish(ctx context.Context, v described, u usage, p targetReco
 	if err != nil {
 		return err
 	}
-	if holder := d.targets.reserve(p.Path, v.id.text); holder != v.id.text {
-		return codedf(codes.AlreadyExists, "volume %s is published at %s", input.Quote(holder), input.Quote(p.Path))
-	}
-	again := rec.at(p.Path) != nil
-	if !again {
-		rec.Published = append(rec.Published, p)
-		if err := d.saveNode(v.id.text, rec); err != nil {
-			d.targets.release(p.Path, v.id.text)
-			return err
-		}
+	again, err := d.recordTarget(v.id, rec, p)
+	if err != nil {
+		return err
 	}
 	if u.block {
 		err = d.publishDevice(ctx, spec, p, paths)
@@ -88,9 +68,7 @@ func (d *driver) publish(ctx context.Context, v described, u usage, p targetReco
 		err = d.publishDirectory(ctx, spec, p, paths, again)
 	}
 	if err != nil && !again && volume.KindOf(err) != volume.Uncertain {
-		rec.Published = rec.without(p.Path)
-		d.targets.release(p.Path, v.id.text)
-		return errors.Join(err, d.saveNode(v.id.text, rec))
+		return errors.Join(err, d.forgetTarget(v.id, rec, p.Path))
 	}
 	return err
 }
@@ -113,20 +91,34 @@ func (d *driver) checkStaged(rec *nodeRecord, staging string) error {
 		return coded(codes.FailedPrecondition, field.Required(field.NewPath("stagingTargetPath"), "the driver declares STAGE_UNSTAGE_VOLUME"))
 	}
 	clean, err := requirePath(field.NewPath("stagingTargetPath"), staging)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if rec.Staged == nil || rec.Staged.Path != clean {
+	case rec.Staged == nil || rec.Staged.Path != clean:
 		return codedf(codes.FailedPrecondition, "the volume is not staged at %s", input.Quote(staging))
+	case bootid.IsEarlier(rec.Staged.Boot, d.boot):
+		return codedf(codes.FailedPrecondition, "the volume was staged at %s before the system was started", input.Quote(staging))
 	}
 	return nil
+}
+
+// checkPublished compares a publication with those of the volume. It forgets others that do not exist any
+// more.
+func (d *driver) checkPublished(ctx context.Context, id volumeID, rec *nodeRecord, p targetRecord) error {
+	if rec.checkPublished(p) == nil {
+		return nil
+	}
+	if err := d.forgetRemoved(ctx, id, rec, p.Path); err != nil {
+		return err
+	}
+	return rec.checkPublished(p)
 }
 
 // checkPublished compares a publication with those of the volume, as the specification's table for a
 // driver with SINGLE_NODE_MULTI_WRITER requires.
 func (r *nodeRecord) checkPublished(p targetRecord) error {
-	if have := r.at(p.Path); have != nil {
-		if have.ReadOnly != p.ReadOnly || !have.Usage.equals(p.Usage) {
+	if have := r.at(p.Path); have != nil && !bootid.IsEarlier(have.Boot, p.Boot) {
+		if have.ReadOnly != p.ReadOnly || !have.Usage.equals(p.Usage) || !equalGroups(have.Group, p.Group) {
 			return codedf(codes.AlreadyExists, "published at %s with other arguments", input.Quote(p.Path))
 		}
 		return nil
@@ -134,11 +126,43 @@ func (r *nodeRecord) checkPublished(p targetRecord) error {
 	if r.Staged != nil && r.Staged.Usage.Block != p.Usage.Block {
 		return codedf(codes.FailedPrecondition, "staged with another access type")
 	}
-	for _, other := range r.Published {
+	for _, other := range r.without(p.Path) {
 		if other.Usage.Block != p.Usage.Block || !isShared(other.Usage.Mode) || !isShared(p.Usage.Mode) {
 			return codedf(codes.FailedPrecondition, "published at %s, and the access mode allows one path", input.Quote(other.Path))
 		}
 	}
+	return nil
+}
+
+func equalGroups(a, b *int64) bool {
+	return a == nil && b == nil || a != nil && b != nil && *a == *b
+}
+
+// recordTarget records a publication, and reserves its path. Again: it was recorded since the system was
+// started.
+func (d *driver) recordTarget(id volumeID, rec *nodeRecord, p targetRecord) (again bool, err error) {
+	if holder := d.targets.reserve(p.Path, id.text); holder != id.text {
+		return false, codedf(codes.AlreadyExists, "volume %s is published at %s", input.Quote(holder), input.Quote(p.Path))
+	}
+	have := rec.at(p.Path)
+	if have != nil && !bootid.IsEarlier(have.Boot, p.Boot) {
+		return true, nil
+	}
+	rec.Published = append(rec.without(p.Path), p)
+	err = d.saveNode(id.text, rec)
+	if err != nil && have == nil {
+		d.targets.release(p.Path, id.text)
+	}
+	return false, err
+}
+
+// forgetTarget removes a publication that has been undone from the record, and releases its path.
+func (d *driver) forgetTarget(id volumeID, rec *nodeRecord, target string) error {
+	rec.Published = rec.without(target)
+	if err := d.saveNode(id.text, rec); err != nil {
+		return err
+	}
+	d.targets.release(target, id.text)
 	return nil
 }
 
@@ -148,31 +172,22 @@ func (d *driver) publishDirectory(ctx context.Context, spec *volume.Spec, p targ
 	if err != nil {
 		return err
 	}
+	if attributes := mounter.GetAttributes(); p.Group != nil && !attributes.Managed && !attributes.ReadOnly {
+		return field.Forbidden(field.NewPath("volumeCapability", "volumeMountGroup"), "the plugin does not change the group of the volume")
+	}
 	return mounter.SetUpAt(ctx, p.Path, volume.MounterArgs{
-		ReadOnly: p.ReadOnly, DevicePath: s.Device, DeviceMountPath: s.DeviceMount, IsRemount: again,
+		ReadOnly: p.ReadOnly, FsGroup: p.Group, DevicePath: s.Device, DeviceMountPath: s.DeviceMount, IsRemount: again,
 	})
 }
 
 // NodeUnpublishVolume implements the node service. It also unmounts a volume of the plugin without a record:
 // a pod could not end otherwise after the records were lost.
 func (d *driver) NodeUnpublishVolume(ctx context.Context, req *csipb.NodeUnpublishVolumeRequest) (*csipb.NodeUnpublishVolumeResponse, error) {
-	id, err := requireID(req.GetVolumeId())
+	id, target, err := requireUse(req.GetVolumeId(), "targetPath", req.GetTargetPath())
 	if err != nil {
 		return nil, err
 	}
-	target, err := requirePath(field.NewPath("targetPath"), req.GetTargetPath())
-	if err != nil {
-		return nil, err
-	}
-	unlock, err := d.inFlight.lock(ctx, id.name)
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	if err := d.unpublish(ctx, id, target); err != nil {
-		return nil, fmt.Errorf("unpublish volume %s: %w", input.Quote(id.text), err)
-	}
-	return &csipb.NodeUnpublishVolumeResponse{}, nil
+	return &csipb.NodeUnpublishVolumeResponse{}, d.exclusively(ctx, "unpublish", id, func() error { return d.unpublish(ctx, id, target) })
 }
 
 // unpublish undoes publish. The path stays reserved until the volume is unmounted.
@@ -191,12 +206,7 @@ func (d *driver) unpublish(ctx context.Context, id volumeID, target string) erro
 	if err := d.unmountTarget(ctx, id, *rec.at(target)); err != nil {
 		return err
 	}
-	rec.Published = rec.without(target)
-	if err := d.saveNode(id.text, rec); err != nil {
-		return err
-	}
-	d.targets.release(target, id.text)
-	return nil
+	return d.forgetTarget(id, rec, target)
 }
 
 // unmountTarget unmounts or unmaps a publication.

@@ -57,13 +57,16 @@ type stageRecord struct {
 	Device      string      `json:"device,omitempty"`      // result of WaitForAttach
 	DeviceMount string      `json:"deviceMount,omitempty"` // the plugin's directory; empty: not mounted once for the node
 	BlockStage  string      `json:"blockStage,omitempty"`  // result of SetUpDevice
+	Boot        string      `json:"boot,omitempty"`        // see bootid
 }
 
 // A targetRecord is a publication of a volume.
 type targetRecord struct {
 	Path     string      `json:"path"`
 	Usage    usageRecord `json:"usage"`
+	Group    *int64      `json:"group,omitempty"` // of the files
 	ReadOnly bool        `json:"readOnly,omitempty"`
+	Boot     string      `json:"boot,omitempty"` // see bootid
 }
 
 // A usageRecord is a volume capability. Of the mount options it has a digest: they may be secret.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/volumekit/volumekit/csi/internal/bootid"
 	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/util/podvolume"
 	"github.com/volumekit/volumekit/volume"
@@ -34,6 +35,7 @@ type driver struct {
 	onNode   store[nodeRecord]
 	targets  targets
 	own      ownDirs
+	boot     string // ID of the running system
 }
 
 // Serve serves the plugin on the listener until ctx ends, and closes the listener. It first
@@ -104,6 +106,9 @@ func newDriver(ctx context.Context, config Config) (*driver, error) {
 		return nil, err
 	}
 	if d.own, err = findOwnDirs(ctx, d.config); err != nil {
+		return nil, err
+	}
+	if d.boot, err = bootid.Read(); err != nil {
 		return nil, err
 	}
 	return d, d.readTargets()

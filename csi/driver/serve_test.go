@@ -16,6 +16,7 @@ import (
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/csi/driver"
+	"github.com/volumekit/volumekit/csi/internal/condition"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/nfs"
@@ -36,7 +37,7 @@ func TestCapabilities(t *testing.T) {
 	require.Equal(t, []string{"CONTROLLER_SERVICE", "VOLUME_ACCESSIBILITY_CONSTRAINTS", "ONLINE"}, r.pluginCapabilities())
 	require.Equal(t, []string{"CREATE_DELETE_VOLUME", "LIST_VOLUMES", "PUBLISH_UNPUBLISH_VOLUME", "LIST_VOLUMES_PUBLISHED_NODES",
 		"GET_CAPACITY", "EXPAND_VOLUME", "SINGLE_NODE_MULTI_WRITER"}, r.controllerCapabilities())
-	require.Equal(t, []string{"STAGE_UNSTAGE_VOLUME", "GET_VOLUME_STATS", "EXPAND_VOLUME", "SINGLE_NODE_MULTI_WRITER"}, r.nodeCapabilities())
+	require.Equal(t, []string{"STAGE_UNSTAGE_VOLUME", "GET_VOLUME_STATS", condition.Capability.String(), "EXPAND_VOLUME", "SINGLE_NODE_MULTI_WRITER"}, r.nodeCapabilities())
 	_, err := r.controller.CreateSnapshot(t.Context(), &csipb.CreateSnapshotRequest{})
 	requireCode(t, codes.Unimplemented, err)
 
@@ -44,7 +45,7 @@ func TestCapabilities(t *testing.T) {
 		c.Plugin = nfs.New(nfs.Config{Mounter: mounttest.NewFake(mount.Config{})})
 	})
 	require.Empty(t, r.pluginCapabilities())
-	require.Equal(t, []string{"GET_VOLUME_STATS", "SINGLE_NODE_MULTI_WRITER"}, r.nodeCapabilities())
+	require.Equal(t, []string{"GET_VOLUME_STATS", condition.Capability.String(), "SINGLE_NODE_MULTI_WRITER"}, r.nodeCapabilities())
 	_, err = r.controller.CreateVolume(t.Context(), createRequest("pvc-1"))
 	requireCode(t, codes.Unimplemented, err)
 	requireCode(t, codes.Unimplemented, r.stage(&csipb.Volume{VolumeId: "a"}, writer))

@@ -3,10 +3,10 @@ package driver
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/volumekit/volumekit/csi/internal/bootid"
 	"github.com/volumekit/volumekit/internal/input"
 	"github.com/volumekit/volumekit/volume"
 	"google.golang.org/grpc/codes"
@@ -19,11 +19,7 @@ func (d *driver) NodeStageVolume(ctx context.Context, req *csipb.NodeStageVolume
 	if !d.stages() {
 		return d.UnimplementedNodeServer.NodeStageVolume(ctx, req)
 	}
-	id, err := requireID(req.GetVolumeId())
-	if err != nil {
-		return nil, err
-	}
-	staging, err := requirePath(field.NewPath("stagingTargetPath"), req.GetStagingTargetPath())
+	id, staging, err := requireUse(req.GetVolumeId(), "stagingTargetPath", req.GetStagingTargetPath())
 	if err != nil {
 		return nil, err
 	}
@@ -31,19 +27,13 @@ func (d *driver) NodeStageVolume(ctx context.Context, req *csipb.NodeStageVolume
 	if err != nil {
 		return nil, err
 	}
-	unlock, err := d.inFlight.lock(ctx, id.name)
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	v, err := d.describe(ctx, id, req.GetVolumeContext())
-	if err == nil {
-		err = d.stage(ctx, v, u, staging, req.GetPublishContext())
-	}
-	if err != nil {
-		return nil, fmt.Errorf("stage volume %s: %w", input.Quote(id.text), err)
-	}
-	return &csipb.NodeStageVolumeResponse{}, nil
+	return &csipb.NodeStageVolumeResponse{}, d.exclusively(ctx, "stage", id, func() error {
+		v, err := d.describe(ctx, id, req.GetVolumeContext())
+		if err != nil {
+			return err
+		}
+		return d.stage(ctx, v, u, staging, req.GetPublishContext())
+	})
 }
 
 // stage mounts or maps the volume once for the node, and records it before.
@@ -52,43 +42,54 @@ func (d *driver) stage(ctx context.Context, v described, u usage, staging string
 	if err != nil {
 		return err
 	}
-	switch s := rec.Staged; {
-	case s != nil && s.Path != staging:
-		return codedf(codes.FailedPrecondition, "staged at %s", input.Quote(s.Path))
-	case s != nil && !s.Usage.equals(u.record()):
-		return codedf(codes.AlreadyExists, "staged with another capability")
-	}
-	device, err := d.waitForAttach(ctx, v, u, publishContext, staging)
-	if err != nil {
+	if err := d.checkRestaged(ctx, v.id, rec, staging, u); err != nil {
 		return err
 	}
 	spec, err := v.spec(u)
 	if err != nil {
 		return err
 	}
-	again := rec.Staged != nil
-	if !again {
-		rec.Staged = &stageRecord{Path: staging, Usage: u.record()}
-	}
-	before := *rec.Staged
-	rec.Staged.Device = device
-	if rec.Staged.DeviceMount, err = d.deviceMount(ctx, spec); err != nil {
+	s := stageRecord{Path: staging, Usage: u.record(), Boot: d.boot}
+	if s.Device, err = d.waitForAttach(ctx, v, u, publishContext, staging); err != nil {
 		return err
 	}
-	if !again || before != *rec.Staged {
+	if s.DeviceMount, err = d.deviceMount(ctx, spec); err != nil {
+		return err
+	}
+	again := rec.Staged != nil
+	if again {
+		s.BlockStage = rec.Staged.BlockStage
+	}
+	if !again || *rec.Staged != s {
+		rec.Staged = &s
 		if err := d.saveNode(v.id.text, rec); err != nil {
 			return err
 		}
 	}
-	err = d.mountOnce(ctx, spec, rec.Staged)
-	if err != nil && !again && volume.KindOf(err) != volume.Uncertain {
+	err = d.mountOnce(ctx, spec, rec.Staged, u.group)
+	switch {
+	case err != nil && !again && volume.KindOf(err) != volume.Uncertain:
 		rec.Staged = nil
 		return errors.Join(err, d.saveNode(v.id.text, rec))
-	}
-	if err == nil && u.block {
-		err = d.saveNode(v.id.text, rec) // the result of SetUpDevice
+	case err == nil && u.block:
+		return d.saveNode(v.id.text, rec) // the result of SetUpDevice
 	}
 	return err
+}
+
+// checkRestaged compares a staging with the recorded one, which it undoes if that is of an earlier start of
+// the system and another one. Groups are not compared: the callers of two pods may stage one volume.
+func (d *driver) checkRestaged(ctx context.Context, id volumeID, rec *nodeRecord, staging string, u usage) error {
+	have := rec.Staged
+	switch {
+	case have == nil, have.Path == staging && have.Usage.equals(u.record()):
+		return nil
+	case bootid.IsEarlier(have.Boot, d.boot):
+		return d.unstage(ctx, id, rec)
+	case have.Path != staging:
+		return codedf(codes.FailedPrecondition, "staged at %s", input.Quote(have.Path))
+	}
+	return codedf(codes.AlreadyExists, "staged with another capability")
 }
 
 // nodeRecordOf returns the record of a volume, or a new one. A volume whose record has another source
@@ -124,7 +125,7 @@ func (d *driver) deviceMount(ctx context.Context, spec *volume.Spec) (string, er
 
 // mountOnce mounts the volume for the node, or sets up the raw device. It does nothing for a volume that
 // needs neither.
-func (d *driver) mountOnce(ctx context.Context, spec *volume.Spec, s *stageRecord) error {
+func (d *driver) mountOnce(ctx context.Context, spec *volume.Spec, s *stageRecord, group *int64) error {
 	if spec.IsBlock() {
 		return d.setUpDevice(ctx, spec, s)
 	}
@@ -136,7 +137,7 @@ func (d *driver) mountOnce(ctx context.Context, spec *volume.Spec, s *stageRecor
 	if err != nil {
 		return err
 	}
-	return mounter.MountDevice(ctx, spec, s.DeviceMount, volume.DeviceMounterArgs{DevicePath: s.Device})
+	return mounter.MountDevice(ctx, spec, s.DeviceMount, volume.DeviceMounterArgs{DevicePath: s.Device, FsGroup: group})
 }
 
 // NodeUnstageVolume implements the node service.
@@ -144,27 +145,17 @@ func (d *driver) NodeUnstageVolume(ctx context.Context, req *csipb.NodeUnstageVo
 	if !d.stages() {
 		return d.UnimplementedNodeServer.NodeUnstageVolume(ctx, req)
 	}
-	id, err := requireID(req.GetVolumeId())
+	id, staging, err := requireUse(req.GetVolumeId(), "stagingTargetPath", req.GetStagingTargetPath())
 	if err != nil {
 		return nil, err
 	}
-	staging, err := requirePath(field.NewPath("stagingTargetPath"), req.GetStagingTargetPath())
-	if err != nil {
-		return nil, err
-	}
-	unlock, err := d.inFlight.lock(ctx, id.name)
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	rec, err := d.onNode.read(id.text)
-	if err == nil && rec != nil && rec.Staged != nil && rec.Staged.Path == staging {
-		err = d.unstage(ctx, id, rec)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("unstage volume %s: %w", input.Quote(id.text), err)
-	}
-	return &csipb.NodeUnstageVolumeResponse{}, nil
+	return &csipb.NodeUnstageVolumeResponse{}, d.exclusively(ctx, "unstage", id, func() error {
+		rec, err := d.onNode.read(id.text)
+		if err != nil || rec == nil || rec.Staged == nil || rec.Staged.Path != staging {
+			return err
+		}
+		return d.unstage(ctx, id, rec)
+	})
 }
 
 // unstage unmounts the volume that no path uses.
@@ -182,23 +173,37 @@ func (d *driver) unstage(ctx context.Context, id volumeID, rec *nodeRecord) erro
 	return d.saveNode(id.text, rec)
 }
 
-// forgetRemoved removes publications, but that at one path, whose paths do not exist any more: the caller has
-// removed them with the pod's directory. TearDown waits for the end of an uncertain SetUp.
+// forgetRemoved removes publications, but that at one path, that do not exist any more: those of an earlier
+// start of the system, and those whose paths the caller has removed with the pod's directory. TearDown waits
+// for the end of an uncertain SetUp.
 func (d *driver) forgetRemoved(ctx context.Context, id volumeID, rec *nodeRecord, but string) error {
 	for _, p := range slices.Clone(rec.Published) {
-		if p.Usage.Block || p.Path == but || !isRemoved(p.Path) {
+		if p.Path == but || !d.isGone(p) {
 			continue
 		}
 		if err := d.unmountTarget(ctx, id, p); err != nil {
 			return err
 		}
-		rec.Published = rec.without(p.Path)
-		if err := d.saveNode(id.text, rec); err != nil {
+		if err := d.forgetTarget(id, rec, p.Path); err != nil {
 			return err
 		}
-		d.targets.release(p.Path, id.text)
 	}
 	return nil
+}
+
+func (d *driver) isGone(p targetRecord) bool {
+	return bootid.IsEarlier(p.Boot, d.boot) || !p.Usage.Block && isRemoved(p.Path)
+}
+
+// forgetEarlier undoes all uses of a volume that do not exist any more.
+func (d *driver) forgetEarlier(ctx context.Context, id volumeID, rec *nodeRecord) error {
+	if err := d.forgetRemoved(ctx, id, rec, ""); err != nil {
+		return err
+	}
+	if rec.Staged == nil || len(rec.Published) > 0 || !bootid.IsEarlier(rec.Staged.Boot, d.boot) {
+		return nil
+	}
+	return d.unstage(ctx, id, rec)
 }
 
 // unmountOnce undoes mountOnce.

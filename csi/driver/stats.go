@@ -8,7 +8,9 @@ import (
 	"path"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/volumekit/volumekit/csi/internal/condition"
 	"github.com/volumekit/volumekit/internal/input"
+	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/util/keylock"
 	"github.com/volumekit/volumekit/util/quantity"
@@ -29,11 +31,8 @@ func (d *driver) NodeGetVolumeStats(ctx context.Context, req *csipb.NodeGetVolum
 		return nil, err
 	}
 	m, err := d.measure(ctx, id, req.GetVolumePath())
-	switch {
-	case errors.Is(err, volume.ErrNotSupported):
+	if errors.Is(err, volume.ErrNotSupported) {
 		err = coded(codes.Unimplemented, err)
-	case errors.Is(err, volume.ErrNotMounted):
-		err = coded(codes.NotFound, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("measure volume %s: %w", input.Quote(id.text), err)
@@ -41,11 +40,41 @@ func (d *driver) NodeGetVolumeStats(ctx context.Context, req *csipb.NodeGetVolum
 	resp := &csipb.NodeGetVolumeStatsResponse{}
 	resp.Usage = appendUsage(resp.Usage, csipb.VolumeUsage_BYTES, m.Capacity, m.Used, m.Available)
 	resp.Usage = appendUsage(resp.Usage, csipb.VolumeUsage_INODES, m.Inodes, m.InodesUsed, m.InodesFree)
-	return resp, nil
+	return resp, condition.Set(resp, conditionOf(m))
 }
 
-// measure measures the volume at a path at which it is published or staged.
+// conditionOf returns the condition of a measured volume. A volume that the plugin can measure is normal,
+// unless the plugin reports a fault.
+func conditionOf(m *volume.Metrics) (c condition.Condition) {
+	c.Abnormal = m.Abnormal != nil && *m.Abnormal
+	switch {
+	case m.Message != nil:
+		c.Message = messageOf(errors.New(*m.Message), nil)
+	case c.Abnormal:
+		c.Message = "the plugin reports a fault"
+	default:
+		c.Message = "the volume can be measured"
+	}
+	return c
+}
+
+// measure measures the volume at a path at which it is published or staged. The measurement of a volume that
+// is not mounted any more, or whose file system does not work, has a fault and no numbers.
 func (d *driver) measure(ctx context.Context, id volumeID, at string) (*volume.Metrics, error) {
+	provider, err := d.provider(ctx, id, at)
+	if err != nil {
+		return nil, err
+	}
+	m, err := provider.GetMetrics(ctx)
+	if errors.Is(err, volume.ErrNotMounted) || ctx.Err() == nil && mount.IsCorrupted(err) {
+		abnormal, message := true, err.Error()
+		return &volume.Metrics{Abnormal: &abnormal, Message: &message}, nil
+	}
+	return m, err
+}
+
+// provider returns the measurements of the volume at a path at which it is published or staged.
+func (d *driver) provider(ctx context.Context, id volumeID, at string) (volume.MetricsProvider, error) {
 	rec, used, err := d.usedAt(id, at)
 	if err != nil && d.block != nil && codeOf(err) == codes.NotFound {
 		rec, used, err = d.deviceAt(ctx, id, at, err)
@@ -65,13 +94,9 @@ func (d *driver) measure(ctx context.Context, id volumeID, at string) (*volume.M
 		}
 	}
 	if used.record.Block {
-		return d.deviceMetrics(ctx, id, podAt(measured).UID)
+		return d.block.NewBlockVolumeUnmapper(id.name, podAt(measured).UID)
 	}
-	unmounter, err := d.paths.NewUnmounterAt(measured)
-	if err != nil {
-		return nil, err
-	}
-	return unmounter.GetMetrics(ctx)
+	return d.paths.NewUnmounterAt(measured)
 }
 
 // stating are the paths whose file systems are queried.

@@ -82,6 +82,13 @@ func (d *driver) unpublishUnrecorded(ctx context.Context, id volumeID, target st
 	if err := d.own.check(target); err != nil {
 		return err
 	}
+	if d.block != nil {
+		if mapped, err := d.isMapped(ctx, id, target); err != nil {
+			return err
+		} else if mapped {
+			return d.unpublishDevice(ctx, id, target)
+		}
+	}
 	up, err := d.isOfPlugin(ctx, id, target)
 	if err != nil || !up {
 		return err

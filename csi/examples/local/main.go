@@ -81,7 +81,7 @@ func serve(ctx context.Context, o options, mounter mount.Interface, log *slog.Lo
 	go registration.Keep(ctx, registration.ServerConfig{Dir: path.Join(o.kubelet, "plugins_registry"), Endpoint: o.endpoint, Driver: o.name, Logger: log})
 	config := local.Config{Mounter: mounter}
 	return driver.Serve(ctx, listener, driver.Config{
-		Name: o.name, Version: "0.1.0", NodeID: o.node, Host: host, Mounter: mounter, Logger: log,
+		Name: o.name, Version: "0.1.0", NodeID: o.node, Host: host, Mounter: mounter, MountGroup: true, Logger: log,
 		Plugin:   local.NewProvisioning(local.ProvisioningConfig{Config: config, Provisioner: o.name, ClaimRoots: []string{o.claims}}),
 		Topology: []driver.Segment{{Key: "topology." + o.name + "/node", Value: o.node}},
 		Capacity: func(ctx context.Context, _ map[string]string) (driver.Capacity, error) {
