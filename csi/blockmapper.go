@@ -84,11 +84,7 @@ func (m *blockMapper) stage(ctx context.Context, call deviceCall) error {
 		return util.Transient(err)
 	}
 	t := m.stagingTarget()
-	made, err := m.plugin.files.mkdirDurably(t.own[0])
-	if err == nil {
-		err = m.plugin.files.writeDurably(t.file, m.data())
-	}
-	if err != nil {
+	if made, err := m.plugin.files.create(t.file, m.data()); err != nil {
 		return errors.Join(util.Transient(err), revertDirs(made, t.own[0]))
 	}
 	return nil

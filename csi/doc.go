@@ -57,6 +57,14 @@
 // again. Without a specification, the plugin finds the volume by the mount table and the files of other
 // paths, or else leaves the volume as it is ([ErrUnknownVolume]).
 //
+// # Cost
+//
+// A volume of one pod costs the driver four calls: stage, publish, unpublish and unstage. Before each of the
+// first two a file is written durably, in a new directory: its content, the name of the directory and the
+// name of the file are synced. The later states of a call are of use until the system ends: they are one
+// byte of the file, changed in place and not synced. Volumes that are up have no goroutines, and no calls
+// are made for them. "make bench-csi" measures the time beside the calls alone and a kubelet's client.
+//
 // # Differences to a kubelet
 //
 //   - A volume whose specification is read-only in any way (the claim of the pod, csi.readOnly, the mount

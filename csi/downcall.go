@@ -50,7 +50,7 @@ func (d downCall) markReverting() error {
 	} else if call.State == voldata.Reverting {
 		return nil
 	}
-	return d.plugin.files.writeState(d.target.file, data.WithState(voldata.Reverting))
+	return d.plugin.files.writeState(d.target.file, d.data, data.WithState(voldata.Reverting))
 }
 
 // removeTarget removes a target that is not mounted, with its file and its directories. A mounted

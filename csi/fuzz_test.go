@@ -28,7 +28,7 @@ func FuzzVolData(f *testing.F) {
 	f.Add(seed)
 	f.Add([]byte(`{"driverName":"one.example.com","volumeHandle":"../../etc","specVolID":"data"}`))
 	f.Add([]byte(`{"driverName":"..","volumeHandle":"h","specVolID":"data","volumeLifecycleMode":"Ephemeral"}`))
-	f.Add([]byte(`{"driverName":"one.example.com","volumeHandle":"h","specVolID":"data","volumekit.io/call":"{\"state\":\"reverting\"}"}`))
+	f.Add([]byte(`{"driverName":"one.example.com","volumeHandle":"h","specVolID":"data","volumekit.io/call":"{}","volumekit.io/state":"r"}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		n.t = t
 		file := n.podFile("data")

@@ -1,10 +1,13 @@
 package csi
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
+	"strings"
 
 	"github.com/volumekit/volumekit/csi/internal/hostfile"
 	"github.com/volumekit/volumekit/csi/internal/voldata"
@@ -38,31 +41,52 @@ func (h hostFiles) read(name string) (voldata.Data, error) {
 	return data, nil
 }
 
-// writeDurably writes a file so that it survives a loss of power. The directory must exist.
-func (h hostFiles) writeDurably(name string, data voldata.Data) error {
-	return h.write(name, data, hostfile.Durable)
+// create creates the file of a volume, with its directory, so that both survive a loss of power. It returns
+// the topmost directory that it has created.
+func (h hostFiles) create(name string, data voldata.Data) (made string, err error) {
+	if made, err = mkdir(h.Root, path.Dir(name)); err != nil {
+		return made, err
+	}
+	return made, h.writeDurably(name, data, made)
+}
+
+// writeDurably writes a file so that it survives a loss of power, with the directories above it that have
+// been created, of which made is the topmost.
+func (h hostFiles) writeDurably(name string, data voldata.Data, made string) error {
+	text, err := textOf(name, data)
+	if err != nil {
+		return err
+	}
+	if dir := path.Dir(name); made == "" || !strings.HasPrefix(dir+"/", made+"/") {
+		made = dir // an earlier call may have been interrupted after it had created the directory
+	}
+	return h.WriteDurably(name, text, made)
 }
 
 // writeState writes a file whose old content names the same volume. The state of a call is of use in the
-// running system only: after a loss of power the old one may return.
-func (h hostFiles) writeState(name string, data voldata.Data) error {
-	return h.write(name, data, hostfile.Atomic)
+// running system only: after a loss of power the old one may return. So a file in which nothing else
+// changes is changed in place, without a sync.
+func (h hostFiles) writeState(name string, old, data voldata.Data) error {
+	before, err := textOf(name, old)
+	if err != nil {
+		return err
+	}
+	text, err := textOf(name, data)
+	if err != nil || bytes.Equal(before, text) {
+		return err
+	}
+	if done, err := h.Overwrite(name, before, text); done || err != nil {
+		return err
+	}
+	return h.Write(name, text)
 }
 
-func (h hostFiles) write(name string, data voldata.Data, durability hostfile.Durability) error {
+func textOf(name string, data voldata.Data) ([]byte, error) {
 	text, err := data.Text()
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return h.Write(name, text, durability)
-}
-
-// mkdirDurably is mkdir for a directory below the host's root that survives a loss of power.
-func (h hostFiles) mkdirDurably(dir string) (made string, err error) {
-	if made, err = mkdir(h.Root, dir); err == nil && made != "" {
-		err = h.SyncMade(made, dir)
-	}
-	return made, err
+	return text, nil
 }
 
 // mkdir creates a directory with its parents, below one of the roots, and returns the topmost directory

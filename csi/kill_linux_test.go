@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 		return func(p mounttest.Process) { require.NoError(p, verb(newKillNode(p, p.Args[0], p.Args[1]))) }
 	}
 	mounttest.Main(m, map[string]func(mounttest.Process){
-		"up": program(killNode.up), "down": program(killNode.down),
+		"up": program(killNode.up), "down": program(killNode.down), "volumes": volumesProgram,
 	})
 }
 
@@ -40,24 +40,34 @@ type killNode struct {
 }
 
 func newKillNode(t require.TestingT, dir, mode string) killNode {
+	return newKillNodeOf(t, dir, mode, mounttest.NewFake(mount.Config{}), csi.Driver{Endpoint: dir + "/csi.sock"})
+}
+
+// newKillNodeOf returns a node with the driver at an endpoint or connection.
+func newKillNodeOf(t require.TestingT, dir, mode string, mounter mount.Interface, driver csi.Driver) killNode {
+	driver.Name, driver.Registration = "disks.example.com", 1
 	host, err := volume.NewHost(context.Background(), dir+"/root", volume.WithNodeName("node-1"))
 	require.NoError(t, err)
 	plugin := csi.New(csi.Config{
-		Mounter: mounttest.NewFake(mount.Config{}),
-		Drivers: oneDriver{Name: "disks.example.com", Endpoint: dir + "/csi.sock", Registration: 1},
+		Mounter: mounter,
+		Drivers: oneDriver(driver),
 	})
 	require.NoError(t, plugin.Init(context.Background(), host))
 	volumeMode := v1.PersistentVolumeMode(mode)
 	return killNode{
 		t: t, plugin: plugin, block: volumeMode == v1.PersistentVolumeBlock, pod: &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "uid"}},
-		spec: volume.NewSpecFromPersistentVolume(&v1.PersistentVolume{
-			ObjectMeta: metav1.ObjectMeta{Name: "pv"},
-			Spec: v1.PersistentVolumeSpec{
-				PersistentVolumeSource: v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{Driver: "disks.example.com", VolumeHandle: "v"}},
-				VolumeMode:             &volumeMode,
-			},
-		}, false),
+		spec: killSpec("pv", "v", volumeMode),
 	}
+}
+
+func killSpec(name, handle string, mode v1.PersistentVolumeMode) *volume.Spec {
+	return volume.NewSpecFromPersistentVolume(&v1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: v1.PersistentVolumeSpec{
+			PersistentVolumeSource: v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{Driver: "disks.example.com", VolumeHandle: handle}},
+			VolumeMode:             &mode,
+		},
+	}, false)
 }
 
 // up stages and publishes the volume.
@@ -97,7 +107,7 @@ func (n killNode) down() error {
 		require.NoError(n.t, err)
 		return u.TearDownDevice(ctx, volume.BlockVolumePaths{GlobalMapPath: global})
 	}
-	u, err := n.plugin.NewUnmounter("pv", "uid")
+	u, err := n.plugin.NewUnmounter(n.spec.Name(), "uid")
 	require.NoError(n.t, err)
 	if err := u.TearDown(ctx); err != nil {
 		return err

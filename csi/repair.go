@@ -37,10 +37,7 @@ func (p *Plugin) repair(ctx context.Context, t target, cause error) (voldata.Dat
 	} else {
 		data.SpecVolumeID = podvolume.ViewedName(path.Base(t.path))
 	}
-	if _, err := p.files.mkdirDurably(path.Dir(t.file)); err != nil {
-		return data, volume.AsUncertain(err)
-	}
-	if err := p.files.writeDurably(t.file, data); err != nil {
+	if _, err := p.files.create(t.file, data); err != nil {
 		return data, volume.AsUncertain(fmt.Errorf("repair %s: %w", t.file, err))
 	}
 	return data, nil
@@ -120,7 +117,7 @@ func (p *Plugin) stagedDataOf(ctx context.Context, t target, driver string) (vol
 		return data, volume.AsUncertain(fmt.Errorf("%s: %w: %w", t.path, ErrUnknownVolume, err))
 	}
 	data = voldata.Data{VolumeHandle: data.VolumeHandle, DriverName: data.DriverName}
-	if err := p.files.writeDurably(t.file, data); err != nil {
+	if err := p.files.writeDurably(t.file, data, ""); err != nil {
 		return data, volume.AsUncertain(fmt.Errorf("repair %s: %w", t.file, err))
 	}
 	return data, nil

@@ -141,7 +141,10 @@ func setVolumeContext(request upRequest, values map[string]string) {
 // encode returns a request without secrets, for the file of its volume. Equal requests have equal
 // encodings.
 func encode(request upRequest) ([]byte, error) {
-	return proto.MarshalOptions{Deterministic: true}.Marshal(withoutSecrets(request))
+	if _, hasTokens := request.GetVolumeContext()[tokensKey]; hasTokens || len(secretsIn(request)) > 0 {
+		request = withoutSecrets(request)
+	}
+	return proto.MarshalOptions{Deterministic: true}.Marshal(request)
 }
 
 // decode returns a recorded request, or false for one that is not for the same volume and paths as
@@ -184,6 +187,9 @@ func isReadOnly(request upRequest) bool {
 // of a staged volume is that of the first pod. The driver may have gained or lost capabilities since:
 // requests of the same use have other access modes then, and only one of them has a group.
 func isSameUse(have, want upRequest) bool {
+	if have == want {
+		return true // no earlier request
+	}
 	a, b := proto.Clone(have.GetVolumeCapability()).(*csipb.VolumeCapability), proto.Clone(want.GetVolumeCapability()).(*csipb.VolumeCapability)
 	_, stage := want.(*csipb.NodeStageVolumeRequest)
 	if stage || groupIn(have) == "" || groupIn(want) == "" {

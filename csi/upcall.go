@@ -1,6 +1,7 @@
 package csi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,7 +71,7 @@ func (u *upCall[R]) run(ctx context.Context) error {
 	if unread != nil || u.plugin.callOfThisBoot(data) == nil {
 		return err
 	}
-	if u.plugin.files.writeState(u.target.file, data.WithState(voldata.Reverting)) != nil {
+	if u.plugin.files.writeState(u.target.file, data, data.WithState(voldata.Reverting)) != nil {
 		return err
 	}
 	return u.runOnce(ctx)
@@ -180,28 +181,33 @@ func (u *upCall[R]) nextCall(earlier *voldata.Call) (request R, data voldata.Dat
 	return request, data, err
 }
 
-// prepare creates the directories and writes the file, durably if the file does not name the volume yet.
+// prepare creates the directories and writes the file, durably if the file does not name the volume yet. A
+// file that exists may be of a call that has been made.
 func (u *upCall[R]) prepare(before voldata.Data, existed bool, data voldata.Data) error {
-	made, err := u.plugin.files.mkdirDurably(path.Dir(u.target.file))
-	u.made = append(u.made, madeDir{made, path.Dir(u.target.file)})
+	made := ""
+	if dir := path.Dir(u.target.file); !strings.HasPrefix(u.dir+"/", dir+"/") {
+		var err error
+		if made, err = u.mkdir(u.plugin.host.Root(), dir); err != nil {
+			return err
+		}
+	}
+	above, err := u.mkdir(u.plugin.rootOf(u.dir), u.dir)
 	if err != nil {
 		return err
 	}
-	made, err = mkdir(u.plugin.rootOf(u.dir), u.dir)
-	u.made = append(u.made, madeDir{made, u.dir})
-	if err != nil {
-		return err
+	same := before
+	same.Call = data.Call
+	if existed && same == data {
+		return u.plugin.files.writeState(u.target.file, before, data)
 	}
-	old, _ := before.Text()
-	text, err := data.Text()
-	if err != nil || existed && string(old) == string(text) {
-		return err
-	}
-	before.Call = data.Call
-	if existed && before == data {
-		return u.plugin.files.writeState(u.target.file, data)
-	}
-	return u.plugin.files.writeDurably(u.target.file, data)
+	return u.plugin.files.writeDurably(u.target.file, data, cmp.Or(made, above))
+}
+
+// mkdir creates a directory that a failure removes.
+func (u *upCall[R]) mkdir(root, dir string) (made string, err error) {
+	made, err = mkdir(root, dir)
+	u.made = append(u.made, madeDir{made, dir})
+	return made, err
 }
 
 // rootOf returns the host's root, or the target directory, that a path is below.
@@ -223,7 +229,7 @@ func (u *upCall[R]) fail(err error, data voldata.Data) error {
 		return err
 	case u.keep:
 		if kind == volume.Final && data.Call.State == voldata.Sent {
-			_ = u.plugin.files.writeState(u.target.file, data.WithState(voldata.Failed)) // otherwise the same call is repeated
+			_ = u.plugin.files.writeState(u.target.file, data, data.WithState(voldata.Failed)) // otherwise the same call is repeated
 		}
 		return err
 	}
@@ -255,6 +261,6 @@ func (u *upCall[R]) complete(ctx context.Context, data voldata.Data, finish func
 			return err
 		}
 	}
-	_ = u.plugin.files.writeState(u.target.file, data.WithState(voldata.Done)) // otherwise finish is repeated after a restart
+	_ = u.plugin.files.writeState(u.target.file, data, data.WithState(voldata.Done)) // otherwise finish is repeated after a restart
 	return nil
 }

@@ -8,5 +8,6 @@
 //   - durable: a write that survives a loss of power once it has returned.
 //
 // One caller at a time writes a file. Readers find the old content or the new one, whole, also after a loss
-// of power: a file system may write the new name before the content, so that each write syncs the content.
+// of power: a file system may write the new name before the content, so that each write syncs the content,
+// except one of a single byte in place.
 package hostfile

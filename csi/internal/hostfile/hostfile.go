@@ -3,7 +3,6 @@ package hostfile
 import (
 	"errors"
 	"io/fs"
-	"os"
 	"path"
 	"strings"
 )
@@ -11,22 +10,11 @@ import (
 // Files are the files below a root.
 type Files struct {
 	Root string
-	sync func(*os.File) error // nil: (*os.File).Sync
+	sync func(fd int) error // nil: fsync
 }
 
 // TemporarySuffix ends the name of a temporary file.
 const TemporarySuffix = ".tmp"
-
-// Durability says when a write may return.
-type Durability int
-
-const (
-	// Atomic: all readers find the new content. After a loss of power they find the old content or the new
-	// one, whole.
-	Atomic Durability = iota
-	// Durable: the file and its name are on disk.
-	Durable
-)
 
 var (
 	// ErrNotRegular is wrapped by the error for an entry that is no regular file.
@@ -45,10 +33,10 @@ func (f Files) check(op, name string) (dir, base string, err error) {
 	return path.Dir(name), path.Base(name), nil
 }
 
-// Remove removes a file, and its temporary one. Missing ones are no error. Another kind of entry stays,
-// with an error.
-func (f Files) Remove(name string) error {
-	return errors.Join(f.RemoveOne(name), f.RemoveOne(name+TemporarySuffix))
+// isDirOf reports whether top is the directory of a file below the root, or one of its parents below
+// the root.
+func (f Files) isDirOf(top, name string) bool {
+	return strings.HasPrefix(top, f.Root+"/") && path.Clean(top) == top && strings.HasPrefix(name, top+"/")
 }
 
 // ignoreMissing returns nil for a missing entry.

@@ -1,11 +1,10 @@
 package hostfile
 
 import (
+	"bytes"
 	"context"
 	"errors"
-	"io"
 	"io/fs"
-	"os"
 	"path"
 
 	"github.com/volumekit/volumekit/util/safepath"
@@ -29,66 +28,120 @@ func (f Files) in(op, name string, work func(dir int, base string) error) error 
 	return nil
 }
 
-// open opens an entry of a directory, and follows no symbolic link.
-func open(dir int, base string, flags int) (*os.File, error) {
+// open opens an entry of a directory, and follows no symbolic link. The descriptor is no os.File, which
+// makes further system calls to use the poller.
+func open(dir int, base string, flags int) (fd int, err error) {
+	err = retried(func() error {
+		fd, err = unix.Openat(dir, base, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
+		return err
+	})
+	return fd, err
+}
+
+// retried makes a system call again if a signal has interrupted it.
+func retried(call func() error) error {
 	for {
-		fd, err := unix.Openat(dir, base, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
-		if errors.Is(err, unix.EINTR) {
-			continue
+		if err := call(); !errors.Is(err, unix.EINTR) {
+			return err
 		}
-		if err != nil {
-			return nil, err
-		}
-		return os.NewFile(uintptr(fd), base), nil
 	}
 }
 
-// modeOf returns the type of an entry, which may be a symbolic link.
-func modeOf(dir int, base string) (uint32, error) {
-	var stat unix.Stat_t
-	err := unix.Fstatat(dir, base, &stat, unix.AT_SYMLINK_NOFOLLOW)
-	return stat.Mode & unix.S_IFMT, err
+// statOf returns the attributes of an entry, which may be a symbolic link.
+func statOf(dir int, base string) (stat unix.Stat_t, err error) {
+	err = unix.Fstatat(dir, base, &stat, unix.AT_SYMLINK_NOFOLLOW)
+	stat.Mode &= unix.S_IFMT
+	return stat, err
+}
+
+// openRegular opens a regular file, and returns its size.
+func openRegular(dir int, base string, flags int) (fd int, size int64, err error) {
+	stat, err := statOf(dir, base)
+	if err != nil {
+		return -1, 0, err
+	}
+	if stat.Mode != unix.S_IFREG {
+		return -1, 0, ErrNotRegular
+	}
+	fd, err = open(dir, base, flags)
+	return fd, stat.Size, err
 }
 
 // Read returns the first bytes of a regular file, at most limit.
 func (f Files) Read(name string, limit int64) (text []byte, err error) {
 	err = f.in("read", name, func(dir int, base string) error {
-		if mode, err := modeOf(dir, base); err != nil {
-			return err
-		} else if mode != unix.S_IFREG {
-			return ErrNotRegular
-		}
-		file, err := open(dir, base, unix.O_RDONLY)
+		fd, size, err := openRegular(dir, base, unix.O_RDONLY)
 		if err != nil {
 			return err
 		}
-		defer func() { _ = file.Close() }()
-		text, err = io.ReadAll(io.LimitReader(file, limit))
+		defer func() { _ = unix.Close(fd) }()
+		text, err = readUpTo(fd, min(size, limit))
 		return err
 	})
 	return text, err
 }
 
-// Write replaces a file. Its directory must exist.
-func (f Files) Write(name string, text []byte, durability Durability) error {
-	return f.in("write", name, func(dir int, base string) error {
-		temporary := base + TemporarySuffix
-		err := f.writeNew(dir, temporary, text)
-		if err == nil {
-			err = unix.Renameat(dir, temporary, dir, base)
-		}
+// readUpTo returns the first bytes of a file.
+func readUpTo(fd int, size int64) ([]byte, error) {
+	text := make([]byte, size)
+	n := 0
+	for n < len(text) {
+		got := 0
+		err := retried(func() (err error) { got, err = unix.Pread(fd, text[n:], int64(n)); return err })
 		if err != nil {
-			return errors.Join(err, ignoreMissing(unix.Unlinkat(dir, temporary, 0)))
+			return nil, err
 		}
-		if durability != Durable {
-			return nil
+		if got == 0 {
+			break
+		}
+		n += got
+	}
+	return text[:n], nil
+}
+
+// Write replaces a file: all readers find the new content. After a loss of power they find the old content
+// or the new one, whole. Its directory must exist.
+func (f Files) Write(name string, text []byte) error {
+	return f.in("write", name, func(dir int, base string) error {
+		return f.replace(dir, base, text, func() error { return nil })
+	})
+}
+
+// WriteDurably is Write for a file that survives a loss of power, with its name and those of its directories
+// from top down. The names of directories are on disk before that of the file: a file that exists has
+// durable directories also after an interrupted call.
+func (f Files) WriteDurably(name string, text []byte, top string) error {
+	return f.in("write", name, func(dir int, base string) error {
+		if !f.isDirOf(top, name) {
+			return errNotBelow
+		}
+		// The content is synced before the directories: a file system with a journal then writes both at once.
+		err := f.replace(dir, base, text, func() error { return f.syncNames(top, path.Dir(name)) })
+		if err != nil {
+			return err
 		}
 		return f.syncDir(dir)
 	})
 }
 
-// SyncMade makes the names of new directories durable, from top down to dir.
-func (f Files) SyncMade(top, dir string) error {
+// replace replaces a file, and calls prepare between the write of the content and that of the name.
+func (f Files) replace(dir int, base string, text []byte, prepare func() error) error {
+	temporary := base + TemporarySuffix
+	err := f.writeNew(dir, temporary, text)
+	if err == nil {
+		err = prepare()
+	}
+	if err == nil {
+		err = unix.Renameat(dir, temporary, dir, base)
+	}
+	if err != nil {
+		return errors.Join(err, ignoreMissing(unix.Unlinkat(dir, temporary, 0)))
+	}
+	return nil
+}
+
+// syncNames makes the names of directories durable, from top down to dir.
+func (f Files) syncNames(top, dir string) error {
 	for {
 		if err := f.in("sync", dir, func(parent int, _ string) error { return f.syncDir(parent) }); err != nil || dir == top {
 			return err
@@ -99,49 +152,111 @@ func (f Files) SyncMade(top, dir string) error {
 
 // syncDir makes the names in a directory durable.
 func (f Files) syncDir(dir int) error {
-	file, err := open(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY)
+	fd, err := open(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.syncFile(file), file.Close())
+	return errors.Join(f.syncFile(fd), unix.Close(fd))
 }
 
-func (f Files) syncFile(file *os.File) error {
+func (f Files) syncFile(fd int) error {
 	if f.sync != nil {
-		return f.sync(file)
+		return f.sync(fd)
 	}
-	return file.Sync()
+	return retried(func() error { return unix.Fsync(fd) })
 }
 
 // writeNew creates a file with its content on disk. The file of an interrupted write is removed first.
 func (f Files) writeNew(dir int, base string, text []byte) error {
 	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL
-	file, err := open(dir, base, flags)
+	fd, err := open(dir, base, flags)
 	if errors.Is(err, fs.ErrExist) {
 		if err := unix.Unlinkat(dir, base, 0); err != nil {
 			return err
 		}
-		file, err = open(dir, base, flags)
+		fd, err = open(dir, base, flags)
 	}
 	if err != nil {
 		return err
 	}
-	_, err = file.Write(text)
+	err = writeAll(fd, text, 0)
 	if err == nil {
-		err = f.syncFile(file)
+		err = f.syncFile(fd)
 	}
-	return errors.Join(err, file.Close())
+	return errors.Join(err, unix.Close(fd))
+}
+
+func writeAll(fd int, text []byte, offset int64) error {
+	for len(text) > 0 {
+		n := 0
+		err := retried(func() (err error) { n, err = unix.Pwrite(fd, text, offset); return err })
+		if err != nil {
+			return err
+		}
+		text, offset = text[n:], offset+int64(n)
+	}
+	return nil
+}
+
+// Overwrite changes one byte of a file in place, in which two texts of the same length differ, and reports
+// whether it has: a missing file and one with another content than old stay, as does one whose texts differ
+// in more. It syncs nothing: after a loss of power the file has the old content or the new one, since no other byte
+// and no name changes.
+func (f Files) Overwrite(name string, old, text []byte) (done bool, err error) {
+	at, ok := differenceOf(old, text)
+	if !ok {
+		return false, nil
+	}
+	err = f.in("write", name, func(dir int, base string) error {
+		fd, size, err := openRegular(dir, base, unix.O_RDWR)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = unix.Close(fd) }()
+		if size != int64(len(old)) {
+			return nil
+		}
+		have, err := readUpTo(fd, size)
+		if err != nil || !bytes.Equal(have, old) {
+			return err
+		}
+		done = true
+		return writeAll(fd, text[at:at+1], int64(at))
+	})
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrNotRegular) {
+		return false, nil
+	}
+	return done && err == nil, err
+}
+
+// differenceOf returns the index of the only byte in which two texts differ.
+func differenceOf(old, text []byte) (at int, ok bool) {
+	if len(old) != len(text) {
+		return 0, false
+	}
+	for at < len(old) && old[at] == text[at] {
+		at++
+	}
+	return at, at < len(old) && bytes.Equal(old[at+1:], text[at+1:])
+}
+
+// Remove removes a file, and its temporary one. Missing ones are no error. Another kind of entry stays,
+// with an error.
+func (f Files) Remove(name string) error {
+	return ignoreMissing(f.in("remove", name, func(dir int, base string) error {
+		return errors.Join(ignoreMissing(unlink(dir, base)), ignoreMissing(unlink(dir, base+TemporarySuffix)))
+	}))
 }
 
 // RemoveOne removes a file. A missing one is no error. Another kind of entry stays, with an error.
-func (f Files) RemoveOne(name string) error {
-	return ignoreMissing(f.in("remove", name, func(dir int, base string) error {
-		err := unix.Unlinkat(dir, base, 0)
-		if errors.Is(err, unix.EISDIR) {
-			return ErrNotRegular
-		}
-		return err
-	}))
+func (f Files) RemoveOne(name string) error { return ignoreMissing(f.in("remove", name, unlink)) }
+
+func unlink(dir int, base string) error {
+	err := unix.Unlinkat(dir, base, 0)
+	if errors.Is(err, unix.EISDIR) {
+		return ErrNotRegular
+	}
+	return err
 }
 
 // ReadLink returns the target of a symbolic link. The error wraps fs.ErrNotExist for a missing one.
@@ -169,11 +284,11 @@ func (f Files) MakeLink(to, name string) error {
 // error that wraps [ErrNotLink].
 func (f Files) RemoveLink(name string) error {
 	return ignoreMissing(f.in("remove", name, func(dir int, base string) error {
-		mode, err := modeOf(dir, base)
+		stat, err := statOf(dir, base)
 		switch {
 		case err != nil:
 			return err
-		case mode != unix.S_IFLNK:
+		case stat.Mode != unix.S_IFLNK:
 			return ErrNotLink
 		}
 		return unix.Unlinkat(dir, base, 0)

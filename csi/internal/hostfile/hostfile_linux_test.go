@@ -24,26 +24,86 @@ func newFiles(t *testing.T) Files {
 func TestSync(t *testing.T) {
 	f := newFiles(t)
 	var synced []string
-	f.sync = func(file *os.File) error {
-		name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", file.Fd()))
+	f.sync = func(fd int) error {
+		name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
 		synced = append(synced, strings.TrimPrefix(name, f.Root))
 		return err
 	}
-	require.NoError(t, f.Write(f.Root+"/dir/file", []byte("text"), Atomic))
+	require.NoError(t, f.Write(f.Root+"/dir/file", []byte("text")))
 	require.Equal(t, []string{"/dir/file.tmp"}, synced)
 	synced = nil
-	require.NoError(t, f.Write(f.Root+"/dir/file", []byte("text"), Durable))
-	require.Equal(t, []string{"/dir/file.tmp", "/dir"}, synced)
+	done, err := f.Overwrite(f.Root+"/dir/file", []byte("text"), []byte("test"))
+	require.NoError(t, err)
+	require.True(t, done)
+	require.Empty(t, synced, "one byte in place is whole without a sync")
+	require.NoError(t, f.WriteDurably(f.Root+"/dir/file", []byte("text"), f.Root+"/dir"))
+	require.Equal(t, []string{"/dir/file.tmp", "", "/dir"}, synced)
 	synced = nil
 	require.NoError(t, os.MkdirAll(f.Root+"/dir/a/b/c", 0o750))
-	require.NoError(t, f.SyncMade(f.Root+"/dir/a", f.Root+"/dir/a/b/c"))
-	require.Equal(t, []string{"/dir/a/b", "/dir/a", "/dir"}, synced)
-	require.Error(t, f.SyncMade("/", "/"))
-	f.sync = func(*os.File) error { return errors.New("the disk is broken") }
-	require.Error(t, f.Write(f.Root+"/dir/file", []byte("new"), Atomic))
+	require.NoError(t, f.WriteDurably(f.Root+"/dir/a/b/c/file", []byte("text"), f.Root+"/dir/a"))
+	require.Equal(t, []string{"/dir/a/b/c/file.tmp", "/dir/a/b", "/dir/a", "/dir", "/dir/a/b/c"}, synced)
+	for _, top := range []string{"/", "", f.Root, f.Root + "/dir/b", f.Root + "/dir/a/b/c/file", f.Root + "/dir/a/"} {
+		require.Error(t, f.WriteDurably(f.Root+"/dir/a/b/c/file", []byte("new"), top), top)
+	}
+	// No name is written after a sync that has failed.
+	for i, failed := range []string{"/file.tmp", "/dir"} {
+		f.sync = func(fd int) error {
+			if name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)); err != nil || strings.HasSuffix(name, failed) {
+				return errors.New("the disk is broken")
+			}
+			return nil
+		}
+		name := fmt.Sprintf("%s/dir/%d/file", f.Root, i)
+		require.NoError(t, os.Mkdir(filepath.Dir(name), 0o750))
+		require.Error(t, f.WriteDurably(name, []byte("new"), filepath.Dir(name)))
+		require.NoFileExists(t, name)
+		require.NoFileExists(t, name+TemporarySuffix)
+	}
+	f.sync = func(int) error { return errors.New("the disk is broken") }
+	require.Error(t, f.Write(f.Root+"/dir/file", []byte("new")))
 	text, err := f.Read(f.Root+"/dir/file", 10)
 	require.NoError(t, err)
 	require.Equal(t, "text", string(text))
+}
+
+// TestOverwrite: one byte of a file with the expected content changes in place.
+func TestOverwrite(t *testing.T) {
+	f := newFiles(t)
+	name := f.Root + "/dir/file"
+	stays := func(old, text string) {
+		t.Helper()
+		done, err := f.Overwrite(name, []byte(old), []byte(text))
+		require.NoError(t, err)
+		require.False(t, done)
+	}
+	stays("sent", "send") // missing
+	require.NoFileExists(t, name)
+	require.NoError(t, f.Write(name, []byte("sent")))
+	before, err := os.Stat(name)
+	require.NoError(t, err)
+	stays("sent", "sent")
+	stays("sent", "sends")
+	stays("sent", "tens")
+	stays("", "")
+	stays("lent", "send")
+	stays("sen", "set")
+	stays("sents", "sends")
+	done, err := f.Overwrite(name, []byte("sent"), []byte("send"))
+	require.NoError(t, err)
+	require.True(t, done)
+	after, err := os.Stat(name)
+	require.NoError(t, err)
+	require.True(t, os.SameFile(before, after))
+	text, err := f.Read(name, 10)
+	require.NoError(t, err)
+	require.Equal(t, "send", string(text))
+	require.NoError(t, os.Remove(name))
+	require.NoError(t, os.Symlink(f.Root+"/other", name))
+	require.NoError(t, os.WriteFile(f.Root+"/other", []byte("sent"), 0o600))
+	stays("sent", "send") // a link
+	text, err = os.ReadFile(f.Root + "/other")
+	require.NoError(t, err)
+	require.Equal(t, "sent", string(text))
 }
 
 // TestWrite: a file is replaced whole, also after an interrupted write, and removed with its temporary
@@ -53,9 +113,11 @@ func TestWrite(t *testing.T) {
 	name := f.Root + "/dir/file"
 	_, err := f.Read(name, 10)
 	require.ErrorIs(t, err, fs.ErrNotExist)
-	for _, durability := range []Durability{Durable, Atomic} {
+	for _, write := range []func(name string, text []byte) error{
+		f.Write, func(name string, text []byte) error { return f.WriteDurably(name, text, filepath.Dir(name)) },
+	} {
 		require.NoError(t, os.WriteFile(name+TemporarySuffix, []byte("a longer torn text"), 0o600))
-		require.NoError(t, f.Write(name, []byte("text"), durability))
+		require.NoError(t, write(name, []byte("text")))
 		text, err := f.Read(name, 10)
 		require.NoError(t, err)
 		require.Equal(t, "text", string(text))
@@ -86,7 +148,11 @@ func TestHostilePaths(t *testing.T) {
 	for _, name := range []string{outside + "/secret", f.Root + "/../secret", f.Root + "/dir/../../secret", f.Root, "", f.Root + "/link/secret", f.Root + "/dir/"} {
 		_, err := f.Read(name, 10)
 		require.Error(t, err, name)
-		require.Error(t, f.Write(name, nil, Atomic), name)
+		require.Error(t, f.Write(name, nil), name)
+		require.Error(t, f.WriteDurably(name, nil, f.Root+"/dir"), name)
+		_, err = f.Overwrite(name, []byte("secret"), []byte("secreT"))
+		require.Error(t, err, name)
+		require.Error(t, f.Remove(name), name)
 		_, err = f.ReadLink(name)
 		require.Error(t, err, name)
 		require.Error(t, f.MakeLink("x", name), name)
@@ -98,7 +164,7 @@ func TestHostilePaths(t *testing.T) {
 	_, err = f.Read(f.Root+"/dir", 10)
 	require.ErrorIs(t, err, ErrNotRegular)
 	require.ErrorIs(t, f.RemoveOne(f.Root+"/dir"), ErrNotRegular)
-	require.NoError(t, f.Write(f.Root+"/dir/file", []byte("new"), Durable), "the link is replaced")
+	require.NoError(t, f.Write(f.Root+"/dir/file", []byte("new")), "the link is replaced")
 	text, err := os.ReadFile(outside + "/secret")
 	require.NoError(t, err)
 	require.Equal(t, "secret", string(text))

@@ -17,10 +17,20 @@ func (f Files) unsupported(op, name string) error {
 func (f Files) Read(name string, _ int64) ([]byte, error) { return nil, f.unsupported("read", name) }
 
 // Write fails.
-func (f Files) Write(name string, _ []byte, _ Durability) error { return f.unsupported("write", name) }
+func (f Files) Write(name string, _ []byte) error { return f.unsupported("write", name) }
 
-// SyncMade fails.
-func (f Files) SyncMade(_, dir string) error { return f.unsupported("sync", dir) }
+// WriteDurably fails.
+func (f Files) WriteDurably(name string, _ []byte, _ string) error {
+	return f.unsupported("write", name)
+}
+
+// Overwrite fails.
+func (f Files) Overwrite(name string, _, _ []byte) (bool, error) {
+	return false, f.unsupported("write", name)
+}
+
+// Remove fails.
+func (f Files) Remove(name string) error { return f.unsupported("remove", name) }
 
 // RemoveOne fails.
 func (f Files) RemoveOne(name string) error { return f.unsupported("remove", name) }

@@ -1,9 +1,11 @@
 package voldata
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 )
 
 const (
@@ -27,6 +29,7 @@ const (
 	keyLifecycleMode = "volumeLifecycleMode"
 	keySELinux       = "seLinuxMountContext"
 	keyCall          = "volumekit.io/call"
+	keyState         = "volumekit.io/state"
 )
 
 // Data describes one volume. Empty fields are absent from the file.
@@ -45,25 +48,28 @@ type Data struct {
 // A Call is a call of the driver.
 type Call struct {
 	Boot  string `json:"boot"`
-	State State  `json:"state,omitempty"`
+	State State  `json:"-"` // under a key of its own
 	// Request is the encoded request, without secrets.
 	Request []byte `json:"request,omitempty"`
 	// TakenOver: a kubelet has brought the volume up, and the call repeats its arguments.
 	TakenOver bool `json:"takenOver,omitempty"`
 }
 
-// A State is the progress of a call.
+// A State is the progress of a call. Each has one letter in a file: files that differ in the state of their
+// call alone differ in one byte.
 type State string
 
 const (
 	// Sent: the call may have been sent. The zero value.
 	Sent State = ""
 	// Done: the volume has been brought up by the call, and all of its files have their owners.
-	Done State = "done"
+	Done State = "d"
 	// Failed: the driver has answered with a final error to the last repetition.
-	Failed State = "failed"
+	Failed State = "f"
 	// Reverting: the call that takes the volume down may have been sent.
-	Reverting State = "reverting"
+	Reverting State = "r"
+
+	sent = "s" // is Sent in a file
 )
 
 // errNoVolume: the file lacks the name of a driver or a volume handle.
@@ -90,30 +96,36 @@ func Parse(text []byte) (Data, error) {
 	if text, ok := values[keyCall]; ok {
 		call := new(Call)
 		if json.Unmarshal([]byte(text), call) == nil {
+			call.State = stateOf(values[keyState])
 			d.Call = call
 		}
 	}
 	return d, nil
 }
 
+// stateOf returns the state of a letter. An unknown one is an unknown outcome, as of Sent.
+func stateOf(letter string) State {
+	switch state := State(letter); state {
+	case Done, Failed, Reverting:
+		return state
+	}
+	return Sent
+}
+
 // Text encodes the data, with a line break at the end, as a kubelet writes it.
 func (d Data) Text() ([]byte, error) {
-	values := map[string]string{}
-	for key, value := range map[string]string{
+	values := map[string]string{
 		keySpecVolumeID: d.SpecVolumeID, keyVolumeHandle: d.VolumeHandle, keyDriverName: d.DriverName,
 		keyNodeName: d.NodeName, keyAttachmentID: d.AttachmentID,
 		keyLifecycleMode: d.LifecycleMode, keySELinux: d.SELinux,
-	} {
-		if value != "" {
-			values[key] = value
-		}
 	}
+	maps.DeleteFunc(values, func(_, value string) bool { return value == "" })
 	if d.Call != nil {
 		call, err := json.Marshal(d.Call)
 		if err != nil {
 			return nil, err
 		}
-		values[keyCall] = string(call)
+		values[keyCall], values[keyState] = string(call), cmp.Or(string(d.Call.State), sent)
 	}
 	text, err := json.Marshal(values)
 	if err == nil && len(text) >= MaxSize {
