@@ -20,7 +20,7 @@ ALONE = GOWORK=off $(GO)
 # The tools have a module of their own, so that ours does not require them.
 TOOLS = honnef.co/go/tools/cmd/staticcheck github.com/polyfloyd/go-errorlint
 
-.PHONY: all help fmt-check vet lint test race sim mutants long kernels guests test-kernels test-nfs kube test-cluster node test-kubelet test-sanity on-kernel cross bench bench-cluster numbers fuzz
+.PHONY: all help fmt-check vet lint test race sim mutants long kernels guests test-kernels test-nfs kube test-cluster node test-kubelet test-sanity on-kernel cross bench bench-cluster bench-csi numbers fuzz
 
 all: fmt-check vet lint race cross
 
@@ -48,6 +48,7 @@ help:
 	@echo "make bench      measure against k8s.io/mount-utils"
 	@echo "make bench-cluster"
 	@echo "                measure an agent and a provisioner on a real API server"
+	@echo "make bench-csi  measure a client of CSI drivers against the kubelet's"
 	@echo "make numbers    the same on an idle and a busy machine, for the README: half an hour"
 	@echo "make fuzz       each fuzz test for $(FUZZTIME)"
 
@@ -194,6 +195,11 @@ bench:
 bench-cluster: kube
 	cd controllers && $(ALONE) build -modfile=bench/peer.mod -o ../bin/provisionpeer ./bench/testdata/peer
 	$(GO) run ./controllers/bench -peer bin/provisionpeer
+
+# The client of CSI drivers, beside that of a kubelet, which is in a module file of its own.
+bench-csi:
+	cd csi && $(ALONE) build -modfile=bench/peer.mod -o ../bin/csipeer ./bench/testdata/peer
+	$(GO) run ./csi/bench -peer bin/csipeer
 
 # The README's table, for which the machine should have nothing else to do, and its picture.
 # bin/numbers.json keeps the rows: "go run ./bench -from" shows them again.

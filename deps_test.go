@@ -243,11 +243,13 @@ var house = []room{
 	// A driver in memory: only tests import it.
 	{"csi/csitest", []string{"csi/internal/*", "volume", "mount", "mount/mounttest", leaves}, []string{api, apimachinery, csiSpec, grpc, protobuf, sys}},
 	{"csi/internal/*", []string{"csi/internal/*", "volume", "mount", "util", leaves}, []string{api, apimachinery, csiSpec, grpc, protobuf, sys}},
+	{"csi/bench", []string{"*", "*/*", "csi/bench/internal/*"}, []string{""}},
+	{"csi/bench/internal/*", nil, []string{api, apimachinery}},
 	{"csi/examples/*", []string{"*", "*/*"}, []string{""}},
 }
 
 // closed are the rooms that no package imports, tests included.
-var closed = []string{"examples", "bench", "internal/kerneltest/cmd", "controllers/bench", "controllers/examples", "csi/examples"}
+var closed = []string{"examples", "bench", "internal/kerneltest/cmd", "controllers/bench", "controllers/examples", "csi/bench", "csi/examples"}
 
 // direct are the modules that each go.mod may require directly.
 var direct = map[string][]string{
@@ -386,7 +388,7 @@ func TestForbiddenPackagesAreNotLinked(t *testing.T) {
 	heavy := []string{"k8s.io/client-go/", "k8s.io/kubernetes/", "google.golang.org/grpc/", "github.com/prometheus/"}
 	kubernetes := []string{"k8s.io/", "sigs.k8s.io/"}
 	for _, p := range list(t, "linux") {
-		if matches(p.room(), "examples/*", "bench", "controllers/bench", "controllers/bench/internal/*", "controllers/examples/*", "controllers/examples/internal/*", "csi/examples/*") {
+		if matches(p.room(), "examples/*", "bench", "controllers/bench", "controllers/bench/internal/*", "controllers/examples/*", "controllers/examples/internal/*", "csi/bench", "csi/examples/*") {
 			continue
 		}
 		t.Logf("%s links %d packages", p.room(), len(p.Deps))
