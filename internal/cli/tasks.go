@@ -2,26 +2,11 @@ package cli
 
 import (
 	"context"
-	"errors"
+
+	"github.com/volumekit/volumekit/internal/tasks"
 )
 
-// RunAll runs tasks until all have ended. The end of ctx, or of the first task, ends the context of the
-// others. RunAll returns the errors of the tasks, apart from those of an ended context.
-func RunAll(ctx context.Context, tasks ...func(context.Context) error) error {
-	running, cancel := context.WithCancel(ctx)
-	defer cancel()
-	ended := make(chan error, len(tasks))
-	for _, task := range tasks {
-		go func() {
-			defer cancel()
-			ended <- task(running)
-		}()
-	}
-	var all error
-	for range tasks {
-		if err := <-ended; !errors.Is(err, context.Canceled) && !errors.Is(err, context.Cause(ctx)) {
-			all = errors.Join(all, err)
-		}
-	}
-	return all
+// RunAll runs the tasks of a program as [tasks.RunAll] does.
+func RunAll(ctx context.Context, all ...func(context.Context) error) error {
+	return tasks.RunAll(ctx, all...)
 }
