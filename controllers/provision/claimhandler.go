@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/volumekit/volumekit/controllers/internal/objectpatch"
 	"github.com/volumekit/volumekit/controllers/internal/workers"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -103,10 +104,10 @@ func (c *Controller) takeClaimStep(ctx context.Context, step claimStep, v claimV
 	case claimFind:
 		return c.findVolume(ctx, a)
 	case claimReschedule:
-		p := patchOf(v.claim).ofVersion(v.claim).withoutAnnotation(SelectedNodeAnnotation).withoutFinalizer(ClaimFinalizer)
+		p := objectpatch.Of(v.claim).OfVersion(v.claim).WithoutAnnotation(SelectedNodeAnnotation).WithoutFinalizer(ClaimFinalizer)
 		return c.patchClaim(ctx, v.claim, p)
 	case claimRelease:
-		return c.patchClaim(ctx, v.claim, patchOf(v.claim).withoutFinalizer(ClaimFinalizer))
+		return c.patchClaim(ctx, v.claim, objectpatch.Of(v.claim).WithoutFinalizer(ClaimFinalizer))
 	}
 	return fmt.Errorf("step %d of claim %s/%s is unknown", step, a.claim.Namespace, a.claim.Name)
 }
@@ -153,12 +154,12 @@ func (c *Controller) guardClaim(ctx context.Context, v claimView, a *claimAttemp
 		return c.recordOutcome(ctx, a, o)
 	}
 	a.checked = o.checked()
-	p := patchOf(v.claim).ofVersion(v.claim)
+	p := objectpatch.Of(v.claim).OfVersion(v.claim)
 	if c.rules.guardsClaims {
-		p = p.withFinalizer(ClaimFinalizer)
+		p = p.WithFinalizer(ClaimFinalizer)
 	}
 	if _, isSet := namedClass(v.claim); !isSet {
-		p = p.withClass(v.class.Name)
+		p = p.WithClass(v.class.Name)
 	}
 	if err := c.patchClaim(ctx, v.claim, p); err != nil {
 		return err
@@ -168,8 +169,8 @@ func (c *Controller) guardClaim(ctx context.Context, v claimView, a *claimAttemp
 }
 
 // patchClaim patches a claim. After a refusal the next view is that of the API server.
-func (c *Controller) patchClaim(ctx context.Context, claim *v1.PersistentVolumeClaim, p patch) error {
-	data, err := p.encode()
+func (c *Controller) patchClaim(ctx context.Context, claim *v1.PersistentVolumeClaim, p objectpatch.Patch) error {
+	data, err := p.Encode()
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ func (s *simulation) check() {
 	for _, pv := range s.volumes() {
 		objects[pv.Name] = true
 		if other, ok := owners[pv.Spec.ClaimRef.UID]; ok {
-			s.fail("the claim %s has the volumes %s and %s", pv.Spec.ClaimRef.Name, pv.Name, other)
+			s.Fail("the claim %s has the volumes %s and %s", pv.Spec.ClaimRef.Name, pv.Name, other)
 		}
 		owners[pv.Spec.ClaimRef.UID] = pv.Name
 	}
@@ -30,7 +30,7 @@ func (s *simulation) check() {
 			guarded["pvc-"+string(claim.UID)] = true
 		}
 		if name := claim.Spec.VolumeName; name != "" && objects[name] && !s.storage.has(name) {
-			s.fail("the storage %s of the claim %s is lost", name, claim.Name)
+			s.Fail("the storage %s of the claim %s is lost", name, claim.Name)
 		}
 	}
 	if s.hasTwins && !s.isCalm { // a twin releases what the other one remembers
@@ -38,7 +38,7 @@ func (s *simulation) check() {
 	}
 	for name := range s.storage.all() {
 		if !objects[name] && !guarded[name] && !s.storage.isAbandoned(name) {
-			s.fail("no object leads to the storage %s", name)
+			s.Fail("no object leads to the storage %s", name)
 		}
 	}
 }
@@ -47,40 +47,38 @@ func (s *simulation) check() {
 // server.
 func (s *simulation) checkDeletion(pv *v1.PersistentVolume) {
 	if err := mayDelete(s.ctx, s.cluster, pv.Name); err != nil {
-		s.fail("deletion of %s: %v", pv.Name, err)
+		s.Fail("deletion of %s: %v", pv.Name, err)
 	}
 	for _, pod := range s.pods() {
 		if pod.Annotations["claim"] == string(pv.Spec.ClaimRef.UID) {
-			s.fail("deletion of %s: pod %s uses it", pv.Name, pod.Name)
+			s.Fail("deletion of %s: pod %s uses it", pv.Name, pod.Name)
 		}
 	}
 }
 
 // calmDown ends the faults and checks the end of all work.
 func (s *simulation) calmDown() {
-	for len(s.faults) > 0 {
-		s.recover()
-	}
+	s.RecoverAll()
 	s.storage.heal()
 	for n := range 2 {
 		_, _ = s.cluster.Nodes().Create(s.ctx, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-" + string(rune('0'+n))}}, metav1.CreateOptions{})
 	}
-	s.log("calm")
+	s.Log("calm")
 	s.changeClasses()
 	s.work(12)
 	s.isCalm = true
 	s.checkBound()
 	s.checkIdle()
-	if s.hasFailed() {
+	if s.HasFailed() {
 		return
 	}
 	for _, pod := range s.pods() {
-		s.must(s.cluster.Pods(namespace).Delete(s.ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
+		s.Must(s.cluster.Pods(namespace).Delete(s.ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 	}
 	for _, claim := range s.claims() {
-		s.must(s.cluster.PersistentVolumeClaims(namespace).Delete(s.ctx, claim.Name, metav1.DeleteOptions{}))
+		s.Must(s.cluster.PersistentVolumeClaims(namespace).Delete(s.ctx, claim.Name, metav1.DeleteOptions{}))
 	}
-	s.log("the last claims are deleted")
+	s.Log("the last claims are deleted")
 	s.work(12)
 	s.checkEnd()
 }
@@ -96,7 +94,7 @@ func (s *simulation) work(n int) {
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
 		s.check()
-		if s.hasFailed() {
+		if s.HasFailed() {
 			return
 		}
 	}
@@ -105,11 +103,11 @@ func (s *simulation) work(n int) {
 // changeClasses ends the pauses of all claims.
 func (s *simulation) changeClasses() {
 	list, err := s.cluster.StorageClasses().List(s.ctx, metav1.ListOptions{})
-	s.must(err)
+	s.Must(err)
 	for _, class := range list.Items {
 		class.Labels = map[string]string{"changed": "true"}
 		_, err := s.cluster.StorageClasses().Update(s.ctx, &class, metav1.UpdateOptions{})
-		s.must(err)
+		s.Must(err)
 	}
 }
 
@@ -117,7 +115,7 @@ func (s *simulation) changeClasses() {
 func (s *simulation) checkBound() {
 	for _, claim := range s.claims() {
 		if claim.DeletionTimestamp == nil && claim.Spec.VolumeName == "" {
-			s.fail("claim %s, UID %s, is not bound", claim.Name, claim.UID)
+			s.Fail("claim %s, UID %s, is not bound", claim.Name, claim.UID)
 		}
 	}
 }
@@ -133,7 +131,7 @@ func (s *simulation) checkIdle() {
 	time.Sleep(time.Hour)
 	for _, call := range s.server.Calls(apitest.Call{}) {
 		if call.Verb != apitest.Watch && call.Verb != apitest.List {
-			s.fail("an idle controller calls: %s", call)
+			s.Fail("an idle controller calls: %s", call)
 			return
 		}
 	}
@@ -142,11 +140,11 @@ func (s *simulation) checkIdle() {
 // checkEnd checks that nothing is left of deleted claims but the volumes of the policy Retain.
 func (s *simulation) checkEnd() {
 	for _, claim := range s.claims() {
-		s.fail("claim %s is left, with the finalizers %s", claim.Name, claim.Finalizers)
+		s.Fail("claim %s is left, with the finalizers %s", claim.Name, claim.Finalizers)
 	}
 	for _, pv := range s.volumes() {
 		if pv.Spec.PersistentVolumeReclaimPolicy == v1.PersistentVolumeReclaimDelete {
-			s.fail("volume %s is left, %s, with the finalizers %s", pv.Name, pv.Status.Phase, pv.Finalizers)
+			s.Fail("volume %s is left, %s, with the finalizers %s", pv.Name, pv.Status.Phase, pv.Finalizers)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/volumekit/volumekit/controllers/apitest"
+	"github.com/volumekit/volumekit/controllers/internal/simtest"
 	"github.com/volumekit/volumekit/controllers/provision"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -36,11 +37,11 @@ func (s *simulation) createClasses() {
 			class.Annotations = map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}
 		}
 		_, err := s.cluster.StorageClasses().Create(s.ctx, class, metav1.CreateOptions{})
-		s.must(err)
+		s.Must(err)
 	}
 	for n := range 2 {
 		_, err := s.cluster.Nodes().Create(s.ctx, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("node-", n)}}, metav1.CreateOptions{})
-		s.must(err)
+		s.Must(err)
 	}
 }
 
@@ -72,12 +73,12 @@ func (s *simulation) step() {
 		s.crash()
 		s.start()
 	case n < 80:
-		s.disturb()
+		s.Disturb()
 	case n < 85:
-		s.recover()
+		s.Recover()
 	default:
 		d := time.Duration(1+s.IntN(60)) * []time.Duration{time.Second, time.Second, time.Minute}[s.IntN(3)]
-		s.log("%v pass", d)
+		s.Log("%v pass", d)
 		time.Sleep(d)
 	}
 }
@@ -85,25 +86,25 @@ func (s *simulation) step() {
 // tolerate fails for an error that no concurrent write explains.
 func (s *simulation) tolerate(err error) {
 	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-		s.must(err)
+		s.Must(err)
 	}
 }
 
 func (s *simulation) claims() []v1.PersistentVolumeClaim {
 	list, err := s.cluster.PersistentVolumeClaims(namespace).List(s.ctx, metav1.ListOptions{})
-	s.must(err)
+	s.Must(err)
 	return list.Items
 }
 
 func (s *simulation) volumes() []v1.PersistentVolume {
 	list, err := s.cluster.PersistentVolumes().List(s.ctx, metav1.ListOptions{})
-	s.must(err)
+	s.Must(err)
 	return list.Items
 }
 
 func (s *simulation) pods() []v1.Pod {
 	list, err := s.cluster.Pods(namespace).List(s.ctx, metav1.ListOptions{})
-	s.must(err)
+	s.Must(err)
 	return list.Items
 }
 
@@ -125,8 +126,8 @@ func (s *simulation) createClaim() {
 	if apierrors.IsAlreadyExists(err) {
 		return
 	}
-	s.must(err)
-	s.log("create %s, UID %s, class %s", created.Name, created.UID, *created.Spec.StorageClassName)
+	s.Must(err)
+	s.Log("create %s, UID %s, class %s", created.Name, created.UID, *created.Spec.StorageClassName)
 }
 
 // deleteClaim deletes a claim. At times a user takes the finalizer of protection while a pod runs.
@@ -135,10 +136,10 @@ func (s *simulation) deleteClaim() {
 	if !ok {
 		return
 	}
-	s.log("delete %s", claim.Name)
+	s.Log("delete %s", claim.Name)
 	s.tolerate(s.cluster.PersistentVolumeClaims(namespace).Delete(s.ctx, claim.Name, metav1.DeleteOptions{}))
 	if s.IntN(4) == 0 {
-		s.log("take the protection of %s", claim.Name)
+		s.Log("take the protection of %s", claim.Name)
 		s.unprotectClaim(claim.Name)
 	}
 }
@@ -156,7 +157,7 @@ func (s *simulation) unprotectClaim(name string) {
 
 // bindVolumes does the work of the binder and of the protection controllers.
 func (s *simulation) bindVolumes() {
-	s.log("bind")
+	s.Log("bind")
 	s.tolerate(bindAll(s.ctx, s.cluster))
 	pods := s.pods()
 	for _, claim := range s.claims() {
@@ -176,7 +177,7 @@ func (s *simulation) schedule() {
 			continue
 		}
 		claim.Annotations[provision.SelectedNodeAnnotation] = fmt.Sprint("node-", s.IntN(2))
-		s.log("schedule %s to %s", claim.Name, claim.Annotations[provision.SelectedNodeAnnotation])
+		s.Log("schedule %s to %s", claim.Name, claim.Annotations[provision.SelectedNodeAnnotation])
 		_, err := s.cluster.PersistentVolumeClaims(namespace).Update(s.ctx, &claim, metav1.UpdateOptions{})
 		s.tolerate(err)
 	}
@@ -185,7 +186,7 @@ func (s *simulation) schedule() {
 // replaceNode deletes a node, or creates it again.
 func (s *simulation) replaceNode() {
 	name := fmt.Sprint("node-", s.IntN(2))
-	s.log("replace %s", name)
+	s.Log("replace %s", name)
 	if err := s.cluster.Nodes().Delete(s.ctx, name, metav1.DeleteOptions{}); err != nil {
 		_, err = s.cluster.Nodes().Create(s.ctx, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 		s.tolerate(err)
@@ -207,14 +208,14 @@ func (s *simulation) createPod() {
 	pod.Spec.Containers = []v1.Container{{Name: "c", Image: "i"}}
 	pod.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name}}}}
 	pod.Annotations = map[string]string{"claim": string(claim.UID)}
-	s.log("create %s with %s", pod.Name, claim.Name)
+	s.Log("create %s with %s", pod.Name, claim.Name)
 	_, err := s.cluster.Pods(namespace).Create(s.ctx, pod, metav1.CreateOptions{})
 	s.tolerate(err)
 }
 
 func (s *simulation) deletePod() {
 	if pod, ok := one(s, s.pods()); ok {
-		s.log("delete %s", pod.Name)
+		s.Log("delete %s", pod.Name)
 		s.tolerate(s.cluster.Pods(namespace).Delete(s.ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 	}
 }
@@ -235,7 +236,7 @@ func (s *simulation) changePolicy() {
 	if pv.DeletionTimestamp != nil { // the finalizer goes and does not come again
 		s.storage.abandon(pv.Name)
 	}
-	s.log("policy of %s: %s", pv.Name, pv.Spec.PersistentVolumeReclaimPolicy)
+	s.Log("policy of %s: %s", pv.Name, pv.Spec.PersistentVolumeReclaimPolicy)
 	_, err := s.cluster.PersistentVolumes().Update(s.ctx, &pv, metav1.UpdateOptions{})
 	s.tolerate(err)
 }
@@ -249,7 +250,7 @@ func (s *simulation) deleteVolume() {
 	if !slices.Contains(pv.Finalizers, provision.VolumeFinalizer) || pv.Spec.PersistentVolumeReclaimPolicy != v1.PersistentVolumeReclaimDelete {
 		s.storage.abandon(pv.Name)
 	}
-	s.log("delete the object %s", pv.Name)
+	s.Log("delete the object %s", pv.Name)
 	s.tolerate(s.cluster.PersistentVolumes().Delete(s.ctx, pv.Name, metav1.DeleteOptions{}))
 }
 
@@ -259,80 +260,11 @@ func (s *simulation) releaseVolume() {
 	if !ok || pv.Status.Phase != v1.VolumeBound {
 		return
 	}
-	s.log("release %s, of the claim %s", pv.Name, pv.Spec.ClaimRef.Name)
+	s.Log("release %s, of the claim %s", pv.Name, pv.Spec.ClaimRef.Name)
 	s.tolerate(setPhase(s.ctx, s.cluster, &pv, v1.VolumeReleased))
 }
 
-// simFaults are the faults that last until a later step ends them.
-var simFaults = []struct {
-	name  string
-	begin func(*simulation) (end func())
-}{
-	{"internal errors", injected(apitest.Fault{Share: 0.3, Failure: apitest.InternalError})},
-	{"refused objects", (*simulation).refuseObjects},
-	{"internal errors after the effect", injected(apitest.Fault{Share: 0.5, Failure: apitest.InternalError, AfterEffect: true})},
-	{"timeouts after the effect", injected(apitest.Fault{Share: 0.5, Failure: apitest.ServerTimeout, AfterEffect: true})},
-	{"429", injected(apitest.Fault{Share: 0.5, Failure: apitest.TooManyRequests(time.Second)})},
-	{"conflicts", injected(apitest.Fault{Call: apitest.Call{Verb: apitest.Patch}, Share: 0.5, Failure: apitest.Conflict})},
-	{"401", injected(apitest.Fault{Failure: apitest.Unauthorized})},
-	{"an outage", func(s *simulation) func() { return s.server.StartOutage("") }},
-	{"held events", func(s *simulation) func() { return s.server.HoldEvents("") }},
-	{"stale lists", func(s *simulation) func() { return s.server.StaleLists("") }},
-	{"slow calls", injected(apitest.Fault{Share: 0.5, Latency: 20 * time.Second})},
-	{"cut watches", func(s *simulation) func() { return s.server.InjectEvents(apitest.EventFault{Share: 0.5, Cut: true}) }},
-	{"late events", func(s *simulation) func() {
-		return s.server.InjectEvents(apitest.EventFault{Share: 0.3, Delay: time.Duration(1+s.IntN(300)) * time.Second})
-	}},
-	{"a crash", func(s *simulation) func() { return s.injectCrash(false) }},
-	{"a crash after the effect", func(s *simulation) func() { return s.injectCrash(true) }},
-}
-
-func injected(f apitest.Fault) func(*simulation) func() {
-	return func(s *simulation) func() { return s.server.Inject(f) }
-}
-
-// refuseObjects refuses objects for good. Twins would be refused both or not at all.
-func (s *simulation) refuseObjects() func() {
-	if s.hasTwins {
-		return func() {}
-	}
-	return s.server.Inject(apitest.Fault{Call: apitest.Call{Verb: apitest.Create, Resource: "persistentvolumes"}, Share: 0.3, Failure: refusal})
-}
-
-// injectCrash crashes the process at one of its next writes.
-func (s *simulation) injectCrash(late bool) func() {
-	if s.hasTwins {
-		return func() {}
-	}
-	return s.server.Inject(apitest.Fault{
-		When: func(c apitest.Call) bool { return c.Verb != apitest.Watch && c.Verb != apitest.List },
-		Skip: s.IntN(6), Times: 1, Crash: true, AfterEffect: late,
-	})
-}
-
-// disturb begins a fault, or lets the server forget old versions.
-func (s *simulation) disturb() {
-	n := s.IntN(len(simFaults) + 1)
-	if n == len(simFaults) {
-		s.log("compaction")
-		s.server.Compact()
-		return
-	}
-	fault := simFaults[n]
-	s.log("fault: %s", fault.name)
-	end := fault.begin(s)
-	s.faults = append(s.faults, func() {
-		s.log("end of fault: %s", fault.name)
-		end()
-	})
-}
-
-// recover ends a fault.
-func (s *simulation) recover() {
-	if len(s.faults) == 0 {
-		return
-	}
-	i := s.IntN(len(s.faults))
-	s.faults[i]()
-	s.faults = slices.Delete(s.faults, i, i+1)
-}
+// refusedObjects refuses objects for good. Twins would be refused both or not at all.
+var refusedObjects = simtest.Fault{Name: "refused objects", Begin: simtest.Injected(apitest.Fault{
+	Call: apitest.Call{Verb: apitest.Create, Resource: "persistentvolumes"}, Share: 0.3, Failure: refusal,
+})}

@@ -106,7 +106,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 func (f *simStorage) Provision(ctx context.Context, o provision.Options) (*v1.PersistentVolume, error) {
 	c := f.course("provision", o.PVName)
-	f.s.log("  provision %s: %+v", o.PVName, c)
+	f.s.Log("  provision %s: %+v", o.PVName, c)
 	if err := sleep(ctx, c.delay); err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func (f *simStorage) createLater(o provision.Options, later time.Duration) {
 	}
 	f.running.Add(1)
 	f.pending[o.PVName] = time.AfterFunc(later, func() {
-		f.s.log("  created %s in the background", o.PVName)
+		f.s.Log("  created %s in the background", o.PVName)
 		f.create(o.PVName, o.PVC.UID)
 	})
 }
@@ -159,7 +159,7 @@ func (f *simStorage) cancel(name string) {
 
 func (f *simStorage) Delete(ctx context.Context, pv *v1.PersistentVolume) error {
 	c := f.course("delete", pv.Name)
-	f.s.log("  delete %s: %+v", pv.Name, c)
+	f.s.Log("  delete %s: %+v", pv.Name, c)
 	f.s.checkDeletion(pv)
 	if err := sleep(ctx, c.delay); err != nil {
 		return err

@@ -2,18 +2,14 @@ package provision_test
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
-	"os"
-	"runtime/debug"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/controllers/apitest"
+	"github.com/volumekit/volumekit/controllers/internal/simtest"
 	"github.com/volumekit/volumekit/controllers/provision"
 	"github.com/volumekit/volumekit/internal/testbed"
 )
@@ -42,54 +38,27 @@ import (
 // seed to replay with its trace. The order of goroutines is not part of a seed: a failure may take
 // several runs (-count) to appear again.
 func TestSimulation(t *testing.T) {
-	economize(t)
+	simtest.Economize(t)
 	testbed.Simulation{
 		Run: func(t *testing.T, seed uint64) (trace, failures []string) {
 			s := simulate(t, seed)
-			return s.trace, s.failures
+			return s.Result()
 		},
 		Short: 20, Seeds: 100,
 	}.Test(t)
 }
 
-// economize saves a third of the processor time until t ends: bubbles are short-lived garbage, and
-// informers log each fault to os.Stderr by klog.
-func economize(t *testing.T) {
-	percent, stderr := debug.SetGCPercent(800), os.Stderr
-	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
-	require.NoError(t, err)
-	os.Stderr = null
-	t.Cleanup(func() {
-		os.Stderr = stderr
-		debug.SetGCPercent(percent)
-		require.NoError(t, null.Close())
-	})
-}
-
 // A simulation is a cluster as a test changes it.
 type simulation struct {
-	*rand.Rand
+	*simtest.Faults
 	ctx      context.Context
 	server   *apitest.Server
 	cluster  api.Cluster // of the test
 	storage  *simStorage
 	hasTwins bool // two controllers run, and none crashes
-	running  []*simController
-	faults   []func() // ends of faults
-	began    time.Time
+	running  []*simtest.Process
 	number   int
 	isCalm   bool
-
-	mu       sync.Mutex
-	trace    []string
-	failures []string
-}
-
-// A simController is a controller in a process.
-type simController struct {
-	cluster *apitest.Cluster
-	cancel  context.CancelFunc
-	ended   chan error
 }
 
 // simulate runs a seed in a bubble of its own.
@@ -99,8 +68,12 @@ func simulate(t *testing.T, seed uint64) (s *simulation) {
 		defer cancel()
 		server := apitest.NewServer(apitest.Config{Seed: seed})
 		s = &simulation{
-			Rand: rand.New(rand.NewPCG(seed, 1)), ctx: ctx, server: server, cluster: server.Direct(), began: time.Now(),
+			Faults: &simtest.Faults{Rand: rand.New(rand.NewPCG(seed, 1)), Trace: simtest.NewTrace(), Server: server, All: simtest.OfServer()},
+			ctx:    ctx, server: server, cluster: server.Direct(),
 			hasTwins: seed%10 == 9,
+		}
+		if !s.hasTwins { // whose crash, or whose refused objects, are excluded
+			s.All = append(append(s.All, refusedObjects), simtest.Crashes()...)
 		}
 		s.storage = newSimStorage(s, seed)
 		s.createClasses()
@@ -125,7 +98,7 @@ func (s *simulation) run() {
 			synctest.Wait()
 			s.check()
 		}
-		if s.hasFailed() {
+		if s.HasFailed() {
 			return
 		}
 	}
@@ -134,66 +107,34 @@ func (s *simulation) run() {
 
 // start starts a controller.
 func (s *simulation) start() {
-	s.log("start")
-	c := &simController{cluster: s.server.Connect("provisioner"), ended: make(chan error, 1)}
-	controller, err := provision.New(provision.Config{
-		Name: driver, Provisioner: s.storage, Cluster: c.cluster, Timeout: 10 * time.Minute, Calls: 1 + s.IntN(8),
-		ProvisionThreshold: s.IntN(2) * 3,
-		Events:             func(e api.Event) { s.log("  event %s %s", e.Reason, e.Message) },
-	})
-	s.must(err)
-	ctx, cancel := context.WithCancel(s.ctx)
-	c.cancel = cancel
-	go func() { c.ended <- controller.Run(ctx) }()
-	s.running = append(s.running, c)
+	s.Log("start")
+	calls, threshold := 1+s.IntN(8), s.IntN(2)*3
+	s.running = append(s.running, simtest.StartProcess(s.ctx, s.server, "provisioner", func(ctx context.Context, cluster *apitest.Cluster) error {
+		controller, err := provision.New(provision.Config{
+			Name: driver, Provisioner: s.storage, Cluster: cluster, Timeout: 10 * time.Minute, Calls: calls, ProvisionThreshold: threshold,
+			Events: func(e api.Event) { s.Log("  event %s %s", e.Reason, e.Message) },
+		})
+		if err != nil {
+			return err
+		}
+		return controller.Run(ctx)
+	}))
 }
 
 // crash ends the first controller at once: none of its calls takes effect any more.
 func (s *simulation) crash() {
-	c := s.running[0]
+	p := s.running[0]
 	s.running = s.running[1:]
-	s.log("crash")
-	c.cluster.Crash()
-	c.cancel()
-	s.must(<-c.ended)
+	s.Log("crash")
+	s.Must(p.Crash())
 }
 
 // restartCrashed starts controllers again whose process a fault has crashed.
 func (s *simulation) restartCrashed() {
-	for _, c := range s.running {
-		select {
-		case <-c.cluster.Crashed():
+	for _, p := range s.running {
+		if p.HasCrashed() {
 			s.crash()
 			s.start()
-		default:
-		}
-	}
-}
-
-// log adds a line to the trace. Lines of the controller and the storage begin with two spaces.
-func (s *simulation) log(format string, args ...any) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.trace = append(s.trace, time.Since(s.began).Round(time.Millisecond).String()+" "+fmt.Sprintf(format, args...))
-}
-
-func (s *simulation) fail(format string, args ...any) {
-	s.log("  VIOLATION: "+format, args...)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.failures = append(s.failures, fmt.Sprintf(format, args...))
-}
-
-func (s *simulation) hasFailed() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.failures) > 0
-}
-
-func (s *simulation) must(errs ...error) {
-	for _, err := range errs {
-		if err != nil {
-			s.fail("%v", err)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/controllers/internal/sharedlist"
 	"github.com/volumekit/volumekit/util"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -32,10 +33,10 @@ const csiPlugin = "kubernetes.io/csi"
 // users reads the users of volumes from the API server: the volume's claim, pods with the claim and, for
 // volumes that can be attached, VolumeAttachments and nodes. Concurrent checks share the lists.
 type users struct {
-	claims      sharedLists[claimList]
-	pods        sharedLists[[]v1.Pod]
-	attachments sharedLists[[]storagev1.VolumeAttachment]
-	nodes       sharedLists[[]v1.Node]
+	claims      sharedlist.Lists[claimList]
+	pods        sharedlist.Lists[[]v1.Pod]
+	attachments sharedlist.Lists[[]storagev1.VolumeAttachment]
+	nodes       sharedlist.Lists[[]v1.Node]
 	namer       uniqueNamer // nil: only the names of CSI volumes are known
 
 	mu      sync.Mutex
@@ -65,7 +66,7 @@ const unfinished = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed
 func newUsers(cluster Cluster, p Provisioner) *users {
 	u := &users{crowded: map[string]time.Time{}}
 	u.namer, _ = p.(uniqueNamer)
-	u.claims.read = func(ctx context.Context, namespace string) (claimList, error) {
+	u.claims.Read = func(ctx context.Context, namespace string) (claimList, error) {
 		list, err := cluster.PersistentVolumeClaims(namespace).List(ctx, metav1.ListOptions{Limit: mostClaims})
 		if err != nil {
 			return claimList{}, fmt.Errorf("list claims: %w", err)
@@ -76,21 +77,21 @@ func newUsers(cluster Cluster, p Provisioner) *users {
 		}
 		return found, nil
 	}
-	u.pods.read = func(ctx context.Context, namespace string) ([]v1.Pod, error) {
+	u.pods.Read = func(ctx context.Context, namespace string) ([]v1.Pod, error) {
 		list, err := cluster.Pods(namespace).List(ctx, metav1.ListOptions{FieldSelector: unfinished})
 		if err != nil {
 			return nil, fmt.Errorf("list pods: %w", err)
 		}
 		return list.Items, nil
 	}
-	u.attachments.read = func(ctx context.Context, _ string) ([]storagev1.VolumeAttachment, error) {
+	u.attachments.Read = func(ctx context.Context, _ string) ([]storagev1.VolumeAttachment, error) {
 		list, err := cluster.VolumeAttachments().List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return nil, fmt.Errorf("list volume attachments: %w", err)
 		}
 		return list.Items, nil
 	}
-	u.nodes.read = func(ctx context.Context, _ string) ([]v1.Node, error) {
+	u.nodes.Read = func(ctx context.Context, _ string) ([]v1.Node, error) {
 		list, err := cluster.Nodes().List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return nil, fmt.Errorf("list nodes: %w", err)
@@ -103,7 +104,7 @@ func newUsers(cluster Cluster, p Provisioner) *users {
 // check returns an *inUseError if the API server shows a user of a released volume. claim is the
 // present claim of the name in the volume's reference, or nil.
 func (u *users) check(ctx context.Context, pv *v1.PersistentVolume, claim *v1.PersistentVolumeClaim) error {
-	pods, err := u.pods.get(ctx, pv.Spec.ClaimRef.Namespace)
+	pods, err := u.pods.Get(ctx, pv.Spec.ClaimRef.Namespace)
 	if err != nil {
 		return err
 	}
@@ -144,7 +145,7 @@ func (u *users) claim(ctx context.Context, key api.Key) (claim *v1.PersistentVol
 	if !u.sharesClaims(key.Namespace) {
 		return nil, false, nil
 	}
-	list, err := u.claims.get(ctx, key.Namespace)
+	list, err := u.claims.Get(ctx, key.Namespace)
 	if err != nil {
 		return nil, false, err
 	}
@@ -177,7 +178,7 @@ func (u *users) uniqueName(pv *v1.PersistentVolume) (v1.UniqueVolumeName, error)
 
 // checkNodes returns an *inUseError if an attachable volume is, or may be, attached to a node.
 func (u *users) checkNodes(ctx context.Context, volume string, name v1.UniqueVolumeName) error {
-	attachments, err := u.attachments.get(ctx, "")
+	attachments, err := u.attachments.Get(ctx, "")
 	if err != nil {
 		return err
 	}
@@ -186,7 +187,7 @@ func (u *users) checkNodes(ctx context.Context, volume string, name v1.UniqueVol
 			return &inUseError{fmt.Sprintf("attached to node %s", attachment.Spec.NodeName)}
 		}
 	}
-	nodes, err := u.nodes.get(ctx, "")
+	nodes, err := u.nodes.Get(ctx, "")
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/controllers/internal/objectpatch"
 	"github.com/volumekit/volumekit/controllers/internal/workers"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -65,9 +66,9 @@ func (c *Controller) takeVolumeStep(ctx context.Context, step volumeStep, v volu
 	pv := v.volume
 	switch step {
 	case volumeGuard:
-		return c.patchVolume(ctx, pv, patchOf(pv).ofVersion(pv).withFinalizer(VolumeFinalizer))
+		return c.patchVolume(ctx, pv, objectpatch.Of(pv).OfVersion(pv).WithFinalizer(VolumeFinalizer))
 	case volumeRelease:
-		return c.patchVolume(ctx, pv, patchOf(pv).ofVersion(pv).withoutFinalizer(VolumeFinalizer))
+		return c.patchVolume(ctx, pv, objectpatch.Of(pv).OfVersion(pv).WithoutFinalizer(VolumeFinalizer))
 	case volumeReclaim:
 		return c.reclaim(ctx, v, a)
 	case volumeRemove:
@@ -184,7 +185,7 @@ func (c *Controller) removeVolume(ctx context.Context, pv *v1.PersistentVolume) 
 	if !(volumeView{volume: pv}).hasGuard() {
 		return nil
 	}
-	err := c.patchVolume(ctx, pv, patchOf(pv).withoutFinalizer(VolumeFinalizer))
+	err := c.patchVolume(ctx, pv, objectpatch.Of(pv).WithoutFinalizer(VolumeFinalizer))
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -192,8 +193,8 @@ func (c *Controller) removeVolume(ctx context.Context, pv *v1.PersistentVolume) 
 }
 
 // patchVolume patches a volume. After a refusal the next view is that of the API server.
-func (c *Controller) patchVolume(ctx context.Context, pv *v1.PersistentVolume, p patch) error {
-	data, err := p.encode()
+func (c *Controller) patchVolume(ctx context.Context, pv *v1.PersistentVolume, p objectpatch.Patch) error {
+	data, err := p.Encode()
 	if err != nil {
 		return err
 	}

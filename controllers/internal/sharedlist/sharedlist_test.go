@@ -1,4 +1,4 @@
-package provision
+package sharedlist
 
 import (
 	"context"
@@ -17,7 +17,7 @@ func TestSharedLists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		lists := map[string]int{}
-		s := sharedLists[int]{read: func(_ context.Context, namespace string) (int, error) {
+		s := Lists[int]{Read: func(_ context.Context, namespace string) (int, error) {
 			mu.Lock()
 			lists[namespace]++
 			n := lists[namespace]
@@ -28,7 +28,7 @@ func TestSharedLists(t *testing.T) {
 		results := make(chan int, 20)
 		get := func(namespace string) {
 			go func() {
-				n, err := s.get(t.Context(), namespace)
+				n, err := s.Get(t.Context(), namespace)
 				if err != nil {
 					results <- n
 				}
@@ -68,7 +68,7 @@ func TestSharedLists(t *testing.T) {
 func TestSharedListEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		proceed := make(chan int)
-		s := sharedLists[int]{read: func(ctx context.Context, _ string) (int, error) {
+		s := Lists[int]{Read: func(ctx context.Context, _ string) (int, error) {
 			select {
 			case n := <-proceed:
 				return n, nil
@@ -84,7 +84,7 @@ func TestSharedListEnds(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			results = make(chan result, 1)
 			go func() {
-				n, err := s.get(ctx, "a")
+				n, err := s.Get(ctx, "a")
 				results <- result{n, err}
 			}()
 			synctest.Wait()

@@ -1,22 +1,26 @@
-package provision
+// Package sharedlist reads lists from the API server once for many callers, none of which receives a list
+// that is older than its call.
+package sharedlist
 
 import (
 	"context"
 	"sync"
 )
 
-// sharedLists reads lists from the API server for many callers. A caller receives the first list that
-// begins after its call, with all callers that came meanwhile.
-type sharedLists[T any] struct {
-	read func(ctx context.Context, namespace string) (T, error)
+// Lists reads lists from the API server for many callers. A caller receives the first list that
+// begins after its call, with all callers that came meanwhile. Read must be set; the methods are safe
+// for concurrent use.
+type Lists[T any] struct {
+	// Read reads a list of a namespace from the API server.
+	Read func(ctx context.Context, namespace string) (T, error)
 
 	mu      sync.Mutex
-	current map[string]*sharedList[T] // the list that runs for a namespace
-	next    map[string]*sharedList[T] // the one that has not begun
+	current map[string]*shared[T] // the list that runs for a namespace
+	next    map[string]*shared[T] // the one that has not begun
 }
 
-// A sharedList is one list for several callers.
-type sharedList[T any] struct {
+// A shared is one list for several callers.
+type shared[T any] struct {
 	done   chan struct{} // closed when the other fields are set
 	result T
 	err    error
@@ -24,9 +28,9 @@ type sharedList[T any] struct {
 	isAbandoned bool
 }
 
-// get returns a list of a namespace that is not older than the call, or the error of the API server. It
+// Get returns a list of a namespace that is not older than the call, or the error of the API server. It
 // returns the cause of ctx if ctx ends first.
-func (s *sharedLists[T]) get(ctx context.Context, namespace string) (T, error) {
+func (s *Lists[T]) Get(ctx context.Context, namespace string) (T, error) {
 	for {
 		list, isFirst := s.join(namespace)
 		if isFirst {
@@ -47,7 +51,7 @@ func (s *sharedLists[T]) get(ctx context.Context, namespace string) (T, error) {
 
 // fill reads a list after the end of the list that runs. It abandons the list if ctx ends: the other
 // callers begin another one.
-func (s *sharedLists[T]) fill(ctx context.Context, namespace string, list *sharedList[T]) {
+func (s *Lists[T]) fill(ctx context.Context, namespace string, list *shared[T]) {
 	for before := s.begin(namespace, list); before != nil; before = s.begin(namespace, list) {
 		select {
 		case <-before.done:
@@ -57,20 +61,20 @@ func (s *sharedLists[T]) fill(ctx context.Context, namespace string, list *share
 			return
 		}
 	}
-	list.result, list.err = s.read(ctx, namespace)
+	list.result, list.err = s.Read(ctx, namespace)
 	list.isAbandoned = ctx.Err() != nil
 	s.end(s.current, namespace, list)
 }
 
 // join returns the next list of a namespace. isFirst is true for the caller that has to read it.
-func (s *sharedLists[T]) join(namespace string) (list *sharedList[T], isFirst bool) {
+func (s *Lists[T]) join(namespace string) (list *shared[T], isFirst bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.next == nil {
-		s.next, s.current = map[string]*sharedList[T]{}, map[string]*sharedList[T]{}
+		s.next, s.current = map[string]*shared[T]{}, map[string]*shared[T]{}
 	}
 	if list = s.next[namespace]; list == nil {
-		list, isFirst = &sharedList[T]{done: make(chan struct{})}, true
+		list, isFirst = &shared[T]{done: make(chan struct{})}, true
 		s.next[namespace] = list
 	}
 	return list, isFirst
@@ -78,7 +82,7 @@ func (s *sharedLists[T]) join(namespace string) (list *sharedList[T], isFirst bo
 
 // begin makes the next list the current one, and later callers wait for another one. If a list runs,
 // begin returns it instead.
-func (s *sharedLists[T]) begin(namespace string, list *sharedList[T]) (before *sharedList[T]) {
+func (s *Lists[T]) begin(namespace string, list *shared[T]) (before *shared[T]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if before = s.current[namespace]; before == nil {
@@ -89,7 +93,7 @@ func (s *sharedLists[T]) begin(namespace string, list *sharedList[T]) (before *s
 }
 
 // end removes a list from lists, which are s.current or s.next, and passes it to its callers.
-func (s *sharedLists[T]) end(lists map[string]*sharedList[T], namespace string, list *sharedList[T]) {
+func (s *Lists[T]) end(lists map[string]*shared[T], namespace string, list *shared[T]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(lists, namespace)
