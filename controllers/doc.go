@@ -20,6 +20,8 @@
 //     [github.com/volumekit/volumekit/controllers/node]
 //   - provision: provisions volumes for claims, and deletes the storage of released volumes.
 //     [github.com/volumekit/volumekit/controllers/provision]
+//   - protect: protects claims and volumes in use, and creates the claims of ephemeral volumes.
+//     [github.com/volumekit/volumekit/controllers/protect]
 //   - kubeclient: these clients from a clientset of client-go, and events. It is the only package
 //     that links the clientset.
 //     [github.com/volumekit/volumekit/controllers/kubeclient]

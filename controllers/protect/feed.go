@@ -1,0 +1,167 @@
+package protect
+
+import (
+	"reflect"
+
+	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/controllers/internal/workers"
+	v1 "k8s.io/api/core/v1"
+)
+
+// Indexes of the caches, by the keys of claims.
+const (
+	podsByClaim    = "volumekit.io/protect/pods"
+	volumesByClaim = "volumekit.io/protect/volumes"
+)
+
+// addIndex adds an index to a cache, unless another controller has added it.
+func addIndex[O api.Object](cache *api.Cache[O], name string, of func(O) []string) error {
+	if _, err := cache.ByIndex(name, ""); err == nil {
+		return nil
+	}
+	return cache.AddIndex(name, of)
+}
+
+// claimKeysOfPod returns the values of a pod in its index.
+func claimKeysOfPod(pod *v1.Pod) (keys []string) {
+	for _, name := range claimsOf(pod) {
+		keys = append(keys, api.Key{Namespace: pod.Namespace, Name: name}.String())
+	}
+	return keys
+}
+
+// claimKeysOfVolume returns the values of a volume in its index.
+func claimKeysOfVolume(pv *v1.PersistentVolume) []string {
+	if key, ok := claimKeyOf(pv); ok {
+		return []string{key.String()}
+	}
+	return nil
+}
+
+// subscribe passes the changes of the caches to the pools, until stop is called.
+func (c *Controller) subscribe() (stop func(), err error) {
+	var stops []func()
+	stop = func() {
+		for _, stop := range stops {
+			stop()
+		}
+	}
+	_, stopClaims, err := c.claims.Cache().Subscribe(c.addClaim)
+	if err != nil {
+		return stop, err
+	}
+	stops = append(stops, stopClaims)
+	if c.volumes != nil {
+		_, stopVolumes, err := c.volumes.Cache().Subscribe(c.addVolume)
+		if err != nil {
+			return stop, err
+		}
+		stops = append(stops, stopVolumes)
+	}
+	if c.pods != nil {
+		_, stopPods, err := c.pods.Subscribe(c.addPod)
+		if err != nil {
+			return stop, err
+		}
+		stops = append(stops, stopPods)
+	}
+	return stop, nil
+}
+
+// endsOld reports whether a change has ended the object before it.
+func endsOld[O object](change api.Change[O]) bool {
+	var none O
+	return change.Old != none && (change.New == none || change.New.GetUID() != change.Old.GetUID())
+}
+
+// beginsNew reports whether the object after a change is new to the controller.
+func beginsNew[O object](change api.Change[O]) bool {
+	var none O
+	return change.New != none && (change.Old == none || change.Replay || endsOld(change))
+}
+
+// addClaim queues a claim with a step, the volumes of a claim that was bound or has ended, and the pods
+// whose claim has another owner now, or has ended.
+func (c *Controller) addClaim(change api.Change[*v1.PersistentVolumeClaim]) {
+	if claim := change.New; c.claimPool != nil && claim != nil && c.concernsClaim(change) {
+		add(c.claimPool, change.Key(), change.Replay)
+	}
+	old := change.Old
+	if old == nil {
+		return
+	}
+	key, hasEnded := change.Key().String(), endsOld(change)
+	if c.volumePool != nil && (hasEnded || change.New.Spec.VolumeName != old.Spec.VolumeName) {
+		volumes, _ := c.volumes.Cache().ByIndex(volumesByClaim, key)
+		for _, pv := range volumes {
+			c.volumePool.Add(api.KeyOf(pv))
+		}
+	}
+	if c.podPool != nil && (hasEnded || !reflect.DeepEqual(change.New.OwnerReferences, old.OwnerReferences)) {
+		pods, _ := c.pods.ByIndex(podsByClaim, key)
+		for _, pod := range pods {
+			if hasEphemeral(pod) {
+				c.podPool.Add(api.KeyOf(pod))
+			}
+		}
+	}
+}
+
+// concernsClaim reports whether a changed claim may have a step.
+func (c *Controller) concernsClaim(change api.Change[*v1.PersistentVolumeClaim]) bool {
+	claim := change.New
+	if decide(claim, ClaimFinalizer, usageUnread) != stepNone {
+		return true
+	}
+	if !c.config.ReportUnused {
+		return false
+	}
+	// After a start, the users of each claim may have changed meanwhile.
+	isNew := beginsNew(change)
+	return claim.Status.Phase == v1.ClaimBound && (isNew || change.Old.Status.Phase != v1.ClaimBound || unusedStatus(claim) == "")
+}
+
+// addVolume queues a volume with a step.
+func (c *Controller) addVolume(change api.Change[*v1.PersistentVolume]) {
+	if pv := change.New; pv != nil && decide(pv, VolumeFinalizer, usageUnread) != stepNone {
+		add(c.volumePool, change.Key(), change.Replay)
+	}
+}
+
+// addPod queues a new pod with ephemeral volumes, and the claims of pods that have come or gone.
+func (c *Controller) addPod(change api.Change[*v1.Pod]) {
+	isNew := beginsNew(change)
+	if c.podPool != nil && isNew && hasEphemeral(change.New) {
+		add(c.podPool, change.Key(), change.Replay)
+	}
+	if c.claimPool == nil {
+		return
+	}
+	if endsOld(change) {
+		c.addClaimsOf(change.Old, false)
+	}
+	if change.New != nil && (c.config.ReportUnused && isNew || c.endsUse(change)) {
+		c.addClaimsOf(change.New, change.Replay)
+	}
+}
+
+// endsUse reports whether a pod that exists has ended the use of a claim.
+func (c *Controller) endsUse(change api.Change[*v1.Pod]) bool {
+	old, pod := change.Old, change.New
+	return old != nil && (isShutDown(pod) && !isShutDown(old) || c.config.ReportUnused && isFinished(pod) && !isFinished(old))
+}
+
+// addClaimsOf queues the claims of a pod.
+func (c *Controller) addClaimsOf(pod *v1.Pod, isReplay bool) {
+	for _, name := range claimsOf(pod) {
+		add(c.claimPool, api.Key{Namespace: pod.Namespace, Name: name}, isReplay)
+	}
+}
+
+func add(pool *workers.Pool[api.Key], key api.Key, isReplay bool) {
+	if isReplay {
+		pool.AddReplay(key)
+		return
+	}
+	pool.Add(key)
+}

@@ -1,0 +1,152 @@
+package protect_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/controllers/apitest"
+	"github.com/volumekit/volumekit/controllers/internal/simtest"
+	"github.com/volumekit/volumekit/controllers/protect"
+	"github.com/volumekit/volumekit/internal/testbed"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// TestSimulation runs controllers with the API server in memory, in a bubble of testing/synctest. A seed
+// determines the steps and the faults.
+//
+// Steps: claims, volumes and pods come, with named claims and ephemeral volumes, and go, and come again
+// with the name; the scheduler assigns pods to nodes, also pods whose claims are in deletion; nodes start
+// the pods whose claims live, finish pods and shut them down; users delete pods by force, hold them by
+// finalizers, and take finalizers of claims and volumes that live; a binder binds in single writes, and
+// stops between any two of them; the garbage collector deletes claims without their owner; time passes;
+// the controller crashes and starts again; in a fifth of the seeds two controllers run.
+//
+// Faults: calls to the API server and watches fail in each way of package apitest, and crash the process.
+//
+// Forbidden states: a pod that a node has started has lost a claim; a claim that was bound has lost its
+// volume; a claim of a pod's ephemeral volume has another owner than the pod, and was made by a controller.
+//
+// At the end faults stop. Within two hours each claim and each volume that lives has its finalizer, those
+// in deletion are gone unless they are used, and each pod has the claims of its ephemeral volumes. Then no
+// call follows. After the last pod and the last claim no object is left.
+//
+// VOLUMEKIT_SEEDS is the number of seeds to run, or their range (as 1000-2000); VOLUMEKIT_SEED is a
+// seed to replay with its trace. The order of goroutines is not part of a seed: a failure may take
+// several runs (-count) to appear again.
+func TestSimulation(t *testing.T) {
+	simtest.Economize(t)
+	testbed.Simulation{
+		Run:   func(t *testing.T, seed uint64) (trace, failures []string) { return simulate(t, seed).Result() },
+		Short: 20, Seeds: 100,
+	}.Test(t)
+}
+
+// A simulation is a cluster as a test changes it.
+type simulation struct {
+	*simtest.Faults
+	ctx      context.Context
+	cluster  api.Cluster // of the test
+	hasTwins bool        // two controllers run
+	running  []*simtest.Process
+	number   int
+
+	// started are the claims of the pods that a node has started, by their UIDs.
+	started map[types.UID][]types.UID
+	// bound are the volumes of the claims that were bound, by their UIDs.
+	bound map[types.UID]types.UID
+	// reserved are the volumes that the binder has reserved for claims, by the UIDs of the claims.
+	reserved map[types.UID]*v1.PersistentVolume
+	// abandoned are the claims and volumes whose finalizer a user has taken.
+	abandoned map[types.UID]bool
+}
+
+// simulate runs a seed in a bubble of its own.
+func simulate(t *testing.T, seed uint64) (s *simulation) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		server := apitest.NewServer(apitest.Config{Seed: seed})
+		s = &simulation{
+			Faults: &simtest.Faults{
+				Rand: rand.New(rand.NewPCG(seed, 1)), Trace: simtest.NewTrace(), Server: server,
+				All: append(append(simtest.OfServer(), simtest.Crashes()...), latePods),
+			},
+			ctx: ctx, cluster: server.Direct(), hasTwins: seed%5 == 4,
+			started: map[types.UID][]types.UID{}, bound: map[types.UID]types.UID{}, abandoned: map[types.UID]bool{},
+			reserved: map[types.UID]*v1.PersistentVolume{},
+		}
+		s.run()
+		for len(s.running) > 0 {
+			s.crash()
+		}
+	})
+	return s
+}
+
+// run runs the steps, and ends the faults.
+func (s *simulation) run() {
+	s.start()
+	if s.hasTwins {
+		s.start()
+	}
+	for range 40 + s.IntN(80) {
+		s.step()
+		if s.IntN(3) > 0 { // otherwise the next step happens at the same time
+			synctest.Wait()
+			s.check()
+		}
+		if s.HasFailed() {
+			return
+		}
+	}
+	s.calmDown()
+}
+
+// start starts a controller.
+func (s *simulation) start() {
+	s.Log("start")
+	config := protect.Config{
+		Workers: 1 + s.IntN(4), ReportUnused: s.IntN(2) == 0,
+		Events: func(e api.Event) { s.Log("  event %s %s", e.Reason, e.Message) },
+	}
+	s.running = append(s.running, simtest.StartProcess(s.ctx, s.Server, identity, func(ctx context.Context, cluster *apitest.Cluster) error {
+		config.Cluster = cluster
+		controller, err := protect.New(config)
+		if err != nil {
+			return err
+		}
+		return controller.Run(ctx)
+	}))
+}
+
+// crash ends the first controller at once: none of its calls takes effect any more.
+func (s *simulation) crash() {
+	p := s.running[0]
+	s.running = s.running[1:]
+	s.Log("crash")
+	s.Must(p.Crash())
+}
+
+// restartCrashed starts controllers again whose process a fault has crashed.
+func (s *simulation) restartCrashed() {
+	for range s.running {
+		if !s.running[0].HasCrashed() {
+			s.running = append(s.running[1:], s.running[0])
+			continue
+		}
+		s.crash()
+		s.start()
+	}
+}
+
+// pass lets time pass.
+func (s *simulation) pass() {
+	d := time.Duration(1+s.IntN(60)) * []time.Duration{time.Second, time.Second, time.Minute}[s.IntN(3)]
+	s.Log("%v pass", d)
+	time.Sleep(d)
+}
