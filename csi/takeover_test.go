@@ -8,6 +8,8 @@ import (
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/volume"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -119,6 +121,11 @@ func TestGroupOfTakenOver(t *testing.T) {
 	require.Equal(t, os.FileMode(0o600), fileMode(), "the pod may have changed it")
 }
 
+// noRefs hides that mounts have other mount points, as of a driver that publishes by other means.
+type noRefs struct{ mount.Interface }
+
+func (noRefs) MountRefs(context.Context, string) ([]string, error) { return nil, nil }
+
 // refuseRestaging makes the driver answer ALREADY_EXISTS to every stage of a staged volume.
 func (n *fakeNode) refuseRestaging() {
 	staged := true
@@ -142,7 +149,7 @@ func (n *fakeNode) refuseRestaging() {
 // TestRefusedRestaging: a volume whose driver refuses to stage it again is unstaged and staged, if no pod has
 // it. A published one stays.
 func TestRefusedRestaging(t *testing.T) {
-	n := newFakeNode(t, capStage)
+	n := newFakeNodeOn(t, noRefs{mounttest.NewFake(mount.Config{})}, capStage)
 	spec := n.pv("data")
 	require.NoError(t, n.stage(spec, volume.DeviceMounterArgs{}))
 	require.NoError(t, n.setUp(spec, volume.MounterArgs{}))
@@ -180,6 +187,18 @@ func TestRefusedRestaging(t *testing.T) {
 	require.NoError(t, n.stage(spec, volume.DeviceMounterArgs{}))
 	require.Equal(t, []string{"NodeStageVolume", "NodeUnstageVolume", "NodeStageVolume"}, n.driver.methods())
 	require.NoError(t, n.setUp(spec, volume.MounterArgs{}))
+}
+
+// TestRefusedRestagingOfMounted: a volume with another mount point stays, also if no file names it.
+func TestRefusedRestagingOfMounted(t *testing.T) {
+	n := newFakeNode(t, capStage)
+	spec := n.pv("data")
+	require.NoError(t, n.stage(spec, volume.DeviceMounterArgs{}))
+	require.NoError(t, n.setUp(spec, volume.MounterArgs{}))
+	require.NoError(t, os.Remove(n.podFile("data")))
+	n.refuseRestaging()
+	require.ErrorIs(t, n.stage(spec, volume.DeviceMounterArgs{}), volume.ErrAlreadyMounted)
+	require.Equal(t, []string{"NodeStageVolume"}, n.driver.methods())
 }
 
 // TestRefusedFirstStaging: a volume that another program has staged stays.
@@ -238,6 +257,7 @@ func TestStagingLost(t *testing.T) {
 	n.driver.transcript()
 	require.NoError(t, n.setUp(spec, volume.MounterArgs{}))
 	first := n.publishRequest()
+	require.Equal(t, n.stagePath(spec), first.StagingTargetPath)
 	n.driver.set(func(d *fakeDriver) { d.caps = nil })
 	n.registration++
 	n.restart()

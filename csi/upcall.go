@@ -64,11 +64,11 @@ type madeDir struct{ top, dir string }
 // without a pod is unstaged then, and staged anew.
 func (u *upCall[R]) run(ctx context.Context) error {
 	err := u.runOnce(ctx)
-	if u.isUnused == nil || !u.keep || !hasCode(err, codes.AlreadyExists) || !u.isUnused(ctx) {
+	if u.isUnused == nil || !hasCode(err, codes.AlreadyExists) || !u.isUnused(ctx) {
 		return err
 	}
 	data, unread := u.plugin.readData(u.target)
-	if unread != nil || u.plugin.callOfThisBoot(data) == nil {
+	if unread != nil || u.plugin.callOfThisBoot(data) == nil { // not staged by this plugin
 		return err
 	}
 	if u.plugin.files.writeState(u.target.file, data, data.WithState(voldata.Reverting)) != nil {
