@@ -64,7 +64,7 @@ type madeDir struct{ top, dir string }
 // without a pod is unstaged then, and staged anew.
 func (u *upCall[R]) run(ctx context.Context) error {
 	err := u.runOnce(ctx)
-	if u.isUnused == nil || !hasCode(err, codes.AlreadyExists) || !u.isUnused(ctx) {
+	if u.isUnused == nil || !u.keep || !hasCode(err, codes.AlreadyExists) || !u.isUnused(ctx) {
 		return err
 	}
 	data, unread := u.plugin.readData(u.target)
