@@ -141,7 +141,7 @@ func setVolumeContext(request upRequest, values map[string]string) {
 // encode returns a request without secrets, for the file of its volume. Equal requests have equal
 // encodings.
 func encode(request upRequest) ([]byte, error) {
-	if _, hasTokens := request.GetVolumeContext()[tokensKey]; hasTokens || len(secretsIn(request)) > 0 {
+	if _, hasTokens := request.GetVolumeContext()[tokensKey]; hasTokens || len(secretsIn(request)) > 0 || len(mountFlags(request)) > 0 {
 		request = withoutSecrets(request)
 	}
 	return proto.MarshalOptions{Deterministic: true}.Marshal(request)
