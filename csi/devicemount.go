@@ -7,6 +7,7 @@ import (
 	"io/fs"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/volumekit/volumekit/csi/internal/hostfile"
 	"github.com/volumekit/volumekit/csi/internal/voldata"
 	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/internal/input"
@@ -199,14 +200,20 @@ func (m *deviceMounter) UnmountDevice(ctx context.Context, deviceMountPath strin
 		return volume.AsTransient(ctxend.Error(ctx))
 	}
 	err = p.mounts.Exclusively(ctx, t.path, func(ctx context.Context, _ string) error {
-		data, err := p.stagedDataOf(ctx, t, driver)
+		data, file, err := p.openData(t)
+		if err != nil || checkStagedIn(t, data, driver) != nil {
+			closeFile(file)
+			file = nil // a repair replaces the file
+			data, err = p.stagedDataOf(ctx, t, driver)
+		}
+		defer closeFile(file)
 		if errors.Is(err, volume.ErrNotMounted) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		return p.unstageAt(ctx, t, data)
+		return p.unstageAt(ctx, t, data, file)
 	})
 	if err != nil {
 		return fmt.Errorf("unstage the volume at %s: %w", t.path, err)
@@ -214,12 +221,12 @@ func (m *deviceMounter) UnmountDevice(ctx context.Context, deviceMountPath strin
 	return nil
 }
 
-func (p *Plugin) unstageAt(ctx context.Context, t target, data voldata.Data) error {
+func (p *Plugin) unstageAt(ctx context.Context, t target, data voldata.Data, file *hostfile.Open) error {
 	c, caps, err := p.clientOf(ctx, data.DriverName)
 	if err != nil {
 		return downError(err)
 	}
-	down := downCall{plugin: p, target: t, data: data}
+	down := downCall{plugin: p, target: t, data: data, file: file}
 	if caps.stage {
 		down.send = func(ctx context.Context) error { return unstage(ctx, c, data.VolumeHandle, t.path) }
 	}

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
+	"slices"
 	"syscall"
 
+	"github.com/volumekit/volumekit/csi/internal/hostfile"
 	"github.com/volumekit/volumekit/csi/internal/voldata"
 	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/util/safepath"
@@ -21,6 +24,7 @@ type downCall struct {
 	plugin *Plugin
 	target target
 	data   voldata.Data
+	file   *hostfile.Open                  // with the data, which the caller closes, too; nil: it is not open
 	send   func(ctx context.Context) error // nil: the driver needs no call
 }
 
@@ -42,15 +46,26 @@ func (d downCall) run(ctx context.Context) error {
 	return nil
 }
 
-// markReverting records that the call may have been sent.
+// markReverting records that the call may have been sent, and closes the file.
 func (d downCall) markReverting() error {
+	defer closeFile(d.file)
 	data := d.data
 	if call := d.plugin.callOfThisBoot(data); call == nil {
 		data.Call = &voldata.Call{Boot: d.plugin.boot}
 	} else if call.State == voldata.Reverting {
 		return nil
 	}
-	return d.plugin.files.writeState(d.target.file, d.data, data.WithState(voldata.Reverting))
+	data = data.WithState(voldata.Reverting)
+	if d.file != nil {
+		text, err := textOf(d.target.file, data)
+		if err != nil {
+			return err
+		}
+		if done, err := d.file.Overwrite(text); done || err != nil {
+			return err
+		}
+	}
+	return d.plugin.files.writeState(d.target.file, d.data, data)
 }
 
 // removeTarget removes a target that is not mounted, with its file and its directories. A mounted
@@ -62,6 +77,12 @@ func (p *Plugin) removeTarget(ctx context.Context, t target) error {
 	}
 	if mounted {
 		return fmt.Errorf("%s: %w", t.path, errStillMounted)
+	}
+	if dir := path.Dir(t.file); path.Dir(t.path) == dir && slices.Equal(t.own, []string{dir}) {
+		err := p.files.RemoveWithDir(t.file, path.Base(t.path))
+		if !errors.Is(err, syscall.ENOTDIR) {
+			return err
+		}
 	}
 	err = safepath.Rmdir(context.Background(), t.path)
 	if errors.Is(err, syscall.ENOTDIR) {

@@ -28,6 +28,11 @@ var errBrokenData = errors.New("the file of the volume is broken")
 // errBrokenData for a broken one.
 func (h hostFiles) read(name string) (voldata.Data, error) {
 	text, err := h.Read(name, voldata.MaxSize+1)
+	return parse(name, text, err)
+}
+
+// parse returns the data of a file that has been read.
+func parse(name string, text []byte, err error) (voldata.Data, error) {
 	var data voldata.Data
 	switch {
 	case err == nil:
@@ -39,6 +44,21 @@ func (h hostFiles) read(name string) (voldata.Data, error) {
 		return voldata.Data{}, fmt.Errorf("%w: %s: %w", errBrokenData, name, err)
 	}
 	return data, nil
+}
+
+// open is read for a file whose state is written next. The caller closes the file.
+func (h hostFiles) open(name string) (voldata.Data, *hostfile.Open, error) {
+	file, err := h.OpenFile(name, voldata.MaxSize+1)
+	if err != nil {
+		data, err := parse(name, nil, err)
+		return data, nil, err
+	}
+	data, err := parse(name, file.Text(), nil)
+	if err != nil {
+		_ = file.Close()
+		return data, nil, err
+	}
+	return data, file, nil
 }
 
 // create creates the file of a volume, with its directory, so that both survive a loss of power. It returns

@@ -81,10 +81,18 @@ var errOtherVolume = errors.New("the file names another volume")
 // readStaged reads the file of a staged volume. Driver and handle must be those in the path.
 func (p *Plugin) readStaged(t target, driver string) (voldata.Data, error) {
 	data, err := p.readData(t)
-	if err == nil && !isStagedIn(data, driver, path.Base(path.Dir(t.path))) {
-		err = fmt.Errorf("%w: %s: %w", errBrokenData, t.file, errOtherVolume)
+	if err == nil {
+		err = checkStagedIn(t, data, driver)
 	}
 	return data, err
+}
+
+// checkStagedIn returns an error for the data of another volume than that of a staging path.
+func checkStagedIn(t target, data voldata.Data, driver string) error {
+	if isStagedIn(data, driver, path.Base(path.Dir(t.path))) {
+		return nil
+	}
+	return fmt.Errorf("%w: %s: %w", errBrokenData, t.file, errOtherVolume)
 }
 
 // isStagedIn reports whether a volume is staged in the directory of a driver and a hash.

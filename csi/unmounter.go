@@ -7,6 +7,7 @@ import (
 	"io/fs"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/volumekit/volumekit/csi/internal/hostfile"
 	"github.com/volumekit/volumekit/csi/internal/voldata"
 	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/util"
@@ -41,14 +42,18 @@ func (u *unmounter) tearDown(ctx context.Context, t target) (err error) {
 	}
 	p := u.plugin
 	err = p.mounts.Exclusively(ctx, t.path, func(ctx context.Context, _ string) error {
-		data, err := p.dataOf(ctx, t)
+		data, file, err := p.openData(t)
+		if err != nil {
+			data, err = p.dataOf(ctx, t)
+		}
+		defer closeFile(file)
 		if errors.Is(err, volume.ErrNotMounted) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		return p.unpublishAt(ctx, t, data)
+		return p.unpublishAt(ctx, t, data, file)
 	})
 	if err != nil {
 		return fmt.Errorf("unpublish the volume at %s: %w", t.path, err)
@@ -56,12 +61,12 @@ func (u *unmounter) tearDown(ctx context.Context, t target) (err error) {
 	return nil
 }
 
-func (p *Plugin) unpublishAt(ctx context.Context, t target, data voldata.Data) error {
+func (p *Plugin) unpublishAt(ctx context.Context, t target, data voldata.Data, file *hostfile.Open) error {
 	c, _, err := p.clientOf(ctx, data.DriverName)
 	if err != nil {
 		return downError(err)
 	}
-	return downCall{plugin: p, target: t, data: data, send: func(ctx context.Context) error {
+	return downCall{plugin: p, target: t, data: data, file: file, send: func(ctx context.Context) error {
 		_, err := c.node.NodeUnpublishVolume(ctx, &csipb.NodeUnpublishVolumeRequest{VolumeId: data.VolumeHandle, TargetPath: t.path})
 		return err
 	}}.run(ctx)
@@ -104,14 +109,38 @@ func (p *Plugin) dataOf(ctx context.Context, t target) (voldata.Data, error) {
 func (p *Plugin) readData(t target) (voldata.Data, error) {
 	data, err := p.files.read(t.file)
 	if err == nil {
-		if err = checkData(data); err != nil {
-			err = fmt.Errorf("%w: %s: %w", errBrokenData, t.file, err)
-		}
+		err = checkDataOf(t, data)
 	}
 	if err != nil {
 		return voldata.Data{}, err
 	}
 	return data, nil
+}
+
+// openData is readData for a file whose state is written next. After an error the file is nil.
+func (p *Plugin) openData(t target) (voldata.Data, *hostfile.Open, error) {
+	data, file, err := p.files.open(t.file)
+	if err == nil {
+		err = checkDataOf(t, data)
+	}
+	if err != nil {
+		closeFile(file)
+		return voldata.Data{}, nil, err
+	}
+	return data, file, nil
+}
+
+func closeFile(file *hostfile.Open) {
+	if file != nil {
+		_ = file.Close() // nothing is buffered
+	}
+}
+
+func checkDataOf(t target, data voldata.Data) error {
+	if err := checkData(data); err != nil {
+		return fmt.Errorf("%w: %s: %w", errBrokenData, t.file, err)
+	}
+	return nil
 }
 
 // checkData validates the names in a file.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"strings"
 
 	"github.com/volumekit/volumekit/util/safepath"
 	"golang.org/x/sys/unix"
@@ -116,11 +117,11 @@ func (f Files) WriteDurably(name string, text []byte, top string) error {
 			return errNotBelow
 		}
 		// The content is synced before the directories: a file system with a journal then writes both at once.
-		err := f.replace(dir, base, text, func() error { return f.syncNames(top, path.Dir(name)) })
+		err := f.replace(dir, base, text, func() error { return f.syncNames(dir, strings.Count(name[len(top):], "/")) })
 		if err != nil {
 			return err
 		}
-		return f.syncDir(dir)
+		return f.syncDir(dir, ".")
 	})
 }
 
@@ -140,19 +141,21 @@ func (f Files) replace(dir int, base string, text []byte, prepare func() error) 
 	return nil
 }
 
-// syncNames makes the names of directories durable, from top down to dir.
-func (f Files) syncNames(top, dir string) error {
-	for {
-		if err := f.in("sync", dir, func(parent int, _ string) error { return f.syncDir(parent) }); err != nil || dir == top {
+// syncNames makes the name of a directory durable, and those of its parents: levels in all.
+func (f Files) syncNames(dir, levels int) error {
+	above := ""
+	for range levels {
+		above += "../"
+		if err := f.syncDir(dir, above); err != nil {
 			return err
 		}
-		dir = path.Dir(dir)
 	}
+	return nil
 }
 
 // syncDir makes the names in a directory durable.
-func (f Files) syncDir(dir int) error {
-	fd, err := open(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY)
+func (f Files) syncDir(dir int, at string) error {
+	fd, err := open(dir, at, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return err
 	}
@@ -198,35 +201,77 @@ func writeAll(fd int, text []byte, offset int64) error {
 	return nil
 }
 
-// Overwrite changes one byte of a file in place, in which two texts of the same length differ, and reports
-// whether it has: a missing file and one with another content than old stay, as does one whose texts differ
-// in more. It syncs nothing: after a loss of power the file has the old content or the new one, since no other byte
-// and no name changes.
-func (f Files) Overwrite(name string, old, text []byte) (done bool, err error) {
-	at, ok := differenceOf(old, text)
-	if !ok {
-		return false, nil
-	}
-	err = f.in("write", name, func(dir int, base string) error {
+// An Open is an open file, of which one byte may be changed in place.
+type Open struct {
+	name string
+	fd   int
+	text []byte
+}
+
+// OpenFile opens a regular file, and reads its first bytes, at most limit.
+func (f Files) OpenFile(name string, limit int64) (o *Open, err error) {
+	err = f.in("open", name, func(dir int, base string) error {
 		fd, size, err := openRegular(dir, base, unix.O_RDWR)
 		if err != nil {
 			return err
 		}
-		defer func() { _ = unix.Close(fd) }()
-		if size != int64(len(old)) {
-			return nil
-		}
-		have, err := readUpTo(fd, size)
-		if err != nil || !bytes.Equal(have, old) {
+		text, err := readUpTo(fd, min(size, limit))
+		if err != nil {
+			_ = unix.Close(fd)
 			return err
 		}
-		done = true
-		return writeAll(fd, text[at:at+1], int64(at))
+		o = &Open{name: name, fd: fd, text: text}
+		return nil
 	})
+	return o, err
+}
+
+// Text returns the content of the file when it was opened.
+func (o *Open) Text() []byte { return o.text }
+
+// Overwrite changes the only byte in which the content differs from text, and reports whether it has: a file
+// whose content has another length stays, as does one that differs in more. It syncs nothing: after a loss of
+// power the file has the old content or the new one, since no other byte and no name changes.
+func (o *Open) Overwrite(text []byte) (done bool, err error) {
+	at, ok := differenceOf(o.text, text)
+	if !ok {
+		return false, nil
+	}
+	if err := writeAll(o.fd, text[at:at+1], int64(at)); err != nil {
+		return false, &fs.PathError{Op: "write", Path: o.name, Err: err}
+	}
+	o.text = text
+	return true, nil
+}
+
+// Close closes the file. A repeated Close has no effect.
+func (o *Open) Close() error {
+	fd := o.fd
+	o.fd = -1
+	if fd < 0 {
+		return nil
+	}
+	return unix.Close(fd)
+}
+
+// Overwrite is [Open.Overwrite] for a file with the content old. A missing file and one with another content
+// stay.
+func (f Files) Overwrite(name string, old, text []byte) (done bool, err error) {
+	if _, ok := differenceOf(old, text); !ok {
+		return false, nil
+	}
+	o, err := f.OpenFile(name, int64(len(old))+1)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrNotRegular) {
 		return false, nil
 	}
-	return done && err == nil, err
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = o.Close() }()
+	if !bytes.Equal(o.text, old) {
+		return false, nil
+	}
+	return o.Overwrite(text)
 }
 
 // differenceOf returns the index of the only byte in which two texts differ.
@@ -245,6 +290,34 @@ func differenceOf(old, text []byte) (at int, ok bool) {
 func (f Files) Remove(name string) error {
 	return ignoreMissing(f.in("remove", name, func(dir int, base string) error {
 		return errors.Join(ignoreMissing(unlink(dir, base)), ignoreMissing(unlink(dir, base+TemporarySuffix)))
+	}))
+}
+
+// RemoveWithDir removes a file as Remove does, an empty directory beside it, and the directory of both, which
+// is not the root. Missing ones are no error. Any entry that stays is an error, and so does the directory of
+// both then; if it is the one beside the file, nothing is removed.
+func (f Files) RemoveWithDir(name, beside string) error {
+	return ignoreMissing(f.in("remove", name, func(dir int, base string) error {
+		at := path.Dir(name)
+		if at == f.Root || strings.ContainsRune(beside, '/') || beside == ".." {
+			return errNotBelow
+		}
+		if err := ignoreMissing(unix.Unlinkat(dir, beside, unix.AT_REMOVEDIR)); err != nil {
+			return &fs.PathError{Op: "rmdir", Path: path.Join(at, beside), Err: err}
+		}
+		err := errors.Join(ignoreMissing(unlink(dir, base)), ignoreMissing(unlink(dir, base+TemporarySuffix)))
+		if err != nil {
+			return err
+		}
+		parent, err := open(dir, "..", unix.O_PATH|unix.O_DIRECTORY)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = unix.Close(parent) }()
+		if err := ignoreMissing(unix.Unlinkat(parent, path.Base(at), unix.AT_REMOVEDIR)); err != nil {
+			return &fs.PathError{Op: "rmdir", Path: at, Err: err}
+		}
+		return nil
 	}))
 }
 

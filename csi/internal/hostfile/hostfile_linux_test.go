@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -106,6 +107,74 @@ func TestOverwrite(t *testing.T) {
 	require.Equal(t, "sent", string(text))
 }
 
+// TestOpenFile: the file that is open changes, by one byte of its content.
+func TestOpenFile(t *testing.T) {
+	f := newFiles(t)
+	name := f.Root + "/dir/file"
+	_, err := f.OpenFile(name, 10)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.NoError(t, f.Write(name, []byte("sent")))
+	o, err := f.OpenFile(name, 10)
+	require.NoError(t, err)
+	require.Equal(t, "sent", string(o.Text()))
+	for _, test := range []struct {
+		text string
+		done bool
+	}{{"sent", false}, {"sends", false}, {"tens", false}, {"bent", true}, {"bent", false}, {"sent", true}, {"bent", true}} {
+		done, err := o.Overwrite([]byte(test.text))
+		require.NoError(t, err)
+		require.Equal(t, test.done, done, test.text)
+	}
+	require.Equal(t, "bent", string(o.Text()))
+	text, err := f.Read(name, 10)
+	require.NoError(t, err)
+	require.Equal(t, "bent", string(text))
+	for range 2 {
+		require.NoError(t, o.Close())
+	}
+	_, err = o.Overwrite([]byte("sent"))
+	require.ErrorIs(t, err, syscall.EBADF)
+	o, err = f.OpenFile(name, 2)
+	require.NoError(t, err)
+	require.Equal(t, "be", string(o.Text()))
+	require.NoError(t, o.Close())
+}
+
+// TestRemoveWithDir: the file, the empty directory beside it and the directory of both are removed; any
+// other entry stays.
+func TestRemoveWithDir(t *testing.T) {
+	f := newFiles(t)
+	dir := f.Root + "/dir/volume"
+	name := dir + "/file"
+	for range 2 {
+		require.NoError(t, f.RemoveWithDir(name, "mount"), "missing")
+	}
+	for _, beside := range []bool{true, false} {
+		require.NoError(t, os.Mkdir(dir, 0o750))
+		require.NoError(t, os.WriteFile(name, nil, 0o600))
+		require.NoError(t, os.WriteFile(name+TemporarySuffix, nil, 0o600))
+		if beside {
+			require.NoError(t, os.Mkdir(dir+"/mount", 0o750))
+		}
+		require.NoError(t, f.RemoveWithDir(name, "mount"))
+		require.NoDirExists(t, dir)
+	}
+	require.NoError(t, os.MkdirAll(dir+"/mount/data", 0o750))
+	require.NoError(t, os.WriteFile(name, nil, 0o600))
+	require.ErrorIs(t, f.RemoveWithDir(name, "mount"), syscall.ENOTEMPTY)
+	require.FileExists(t, name, "the directory has data")
+	require.ErrorIs(t, f.RemoveWithDir(name, "file"), syscall.ENOTDIR)
+	require.FileExists(t, name)
+	for _, beside := range []string{"..", "mount/data", "../volume"} {
+		require.Error(t, f.RemoveWithDir(name, beside), beside)
+		require.FileExists(t, name)
+	}
+	require.ErrorIs(t, f.RemoveWithDir(name, "other"), syscall.ENOTEMPTY)
+	require.DirExists(t, dir+"/mount/data")
+	require.Error(t, f.RemoveWithDir(f.Root+"/file", "mount"), "the root stays")
+	require.DirExists(t, f.Root)
+}
+
 // TestWrite: a file is replaced whole, also after an interrupted write, and removed with its temporary
 // one.
 func TestWrite(t *testing.T) {
@@ -153,6 +222,7 @@ func TestHostilePaths(t *testing.T) {
 		_, err = f.Overwrite(name, []byte("secret"), []byte("secreT"))
 		require.Error(t, err, name)
 		require.Error(t, f.Remove(name), name)
+		require.Error(t, f.RemoveWithDir(name, "mount"), name)
 		_, err = f.ReadLink(name)
 		require.Error(t, err, name)
 		require.Error(t, f.MakeLink("x", name), name)

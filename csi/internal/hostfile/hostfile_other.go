@@ -29,6 +29,24 @@ func (f Files) Overwrite(name string, _, _ []byte) (bool, error) {
 	return false, f.unsupported("write", name)
 }
 
+// An Open is an open file.
+type Open struct{}
+
+// OpenFile fails.
+func (f Files) OpenFile(name string, _ int64) (*Open, error) { return nil, f.unsupported("open", name) }
+
+// Text returns nil.
+func (*Open) Text() []byte { return nil }
+
+// Overwrite fails.
+func (*Open) Overwrite([]byte) (bool, error) { return false, errors.ErrUnsupported }
+
+// Close fails.
+func (*Open) Close() error { return errors.ErrUnsupported }
+
+// RemoveWithDir fails.
+func (f Files) RemoveWithDir(name, _ string) error { return f.unsupported("remove", name) }
+
 // Remove fails.
 func (f Files) Remove(name string) error { return f.unsupported("remove", name) }
 
