@@ -87,6 +87,7 @@ func TestOverwrite(t *testing.T) {
 	stays("sent", "tens")
 	stays("", "")
 	stays("lent", "send")
+	stays("lent", "bent") // of a file with another content
 	stays("sen", "set")
 	stays("sents", "sends")
 	done, err := f.Overwrite(name, []byte("sent"), []byte("send"))
@@ -171,6 +172,8 @@ func TestRemoveWithDir(t *testing.T) {
 	}
 	require.ErrorIs(t, f.RemoveWithDir(name, "other"), syscall.ENOTEMPTY)
 	require.DirExists(t, dir+"/mount/data")
+	f.Root += "/root"
+	require.NoError(t, os.Mkdir(f.Root, 0o750))
 	require.Error(t, f.RemoveWithDir(f.Root+"/file", "mount"), "the root stays")
 	require.DirExists(t, f.Root)
 }
