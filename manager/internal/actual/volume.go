@@ -21,6 +21,7 @@ type Volume struct {
 	Device              State // the device mount, or the set-up block device
 	DeviceMountPath     string
 	DeviceMount         uint64 // mount ID, as in Pod
+	NoDeviceMount       bool   // MountDevice mounted nothing at the path, so that no mount can vanish
 	DeviceReadOnly      bool   // mounted for pods that only read
 	DeviceStaysReadOnly bool   // the plugin cannot remount it while readers have it
 
@@ -84,7 +85,7 @@ func (v *Volume) ExpectedMount(at naming.Place) (mnt ExpectedMount, ok bool) {
 	case v == nil:
 		return mnt, false
 	case at.Key == (naming.PodKey{}):
-		return ExpectedMount{Path: v.DeviceMountPath, ID: v.DeviceMount, Volume: at.Volume}, v.Device == Present && !v.Traits.Block
+		return ExpectedMount{Path: v.DeviceMountPath, ID: v.DeviceMount, Volume: at.Volume}, v.Device == Present && !v.Traits.Block && !v.NoDeviceMount
 	}
 	pod := v.Pods.Get(at.Key)
 	if pod == nil || pod.State != Present || !pod.Mounted {

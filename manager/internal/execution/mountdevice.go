@@ -19,7 +19,9 @@ func (mountDevice) run(ctx context.Context, r *Runner, j *Job, out *Outcome) (er
 	out.path = j.DeviceMountPath
 	out.readOnly, err = mountForAll(ctx, *j, out)
 	if (err == nil || out.readOnly) && !j.Traits.Block {
-		_, out.Mount, _ = mountstate.Query(ctx, r.Mounter, j.DeviceMountPath) // without an ID a replaced mount is not detected
+		var queryErr error
+		out.mounted, out.Mount, queryErr = mountstate.Query(ctx, r.Mounter, j.DeviceMountPath) // without an ID a replaced mount is not detected
+		out.mounted = out.mounted || queryErr != nil                                           // then the next check finds out
 	}
 	return err
 }
@@ -40,6 +42,7 @@ func (mountDevice) applyOutcome(v *actual.Volume, out Outcome) {
 	}
 	if out.Err == nil || v.DeviceStaysReadOnly {
 		v.DeviceMount, v.DeviceReadOnly, v.StagePath = out.Mount, out.readOnly, out.stagePath
+		v.NoDeviceMount = !out.mounted
 	}
 	if out.Err == nil || v.Device == actual.Uncertain {
 		v.Spec = out.Spec // a reconstructed specification may lack the UID of the volume

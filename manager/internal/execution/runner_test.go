@@ -149,6 +149,7 @@ func TestRunnerSteps(t *testing.T) {
 	require.True(t, pod.Mounted)
 	require.NotZero(t, pod.Mount)
 	require.NotZero(t, b.state.DeviceMount)
+	require.False(t, b.state.NoDeviceMount)
 	require.Equal(t, []record.Pod{{UID: podA.Pod, Name: podA.Name}}, b.disk.records[vol].Pods)
 
 	require.NoError(t, b.run(t, operation.TearDown).Err)
@@ -161,6 +162,26 @@ func TestRunnerSteps(t *testing.T) {
 	require.Len(t, b.attacher.requests, 2)
 	require.Equal(t, "node", string(b.attacher.requests[1].Node))
 }
+
+// TestDeviceMountWithoutMount: after a MountDevice that mounts nothing at the path, no mount is expected there.
+func TestDeviceMountWithoutMount(t *testing.T) {
+	b := newFixture(t)
+	require.NoError(t, b.run(t, operation.Attach).Err)
+	for _, isMounted := range []bool{true, false} {
+		if !isMounted {
+			b.Mounter = noMounts{b.Mounter}
+		}
+		require.NoError(t, b.run(t, operation.MountDevice).Err)
+		require.Equal(t, actual.Present, b.state.Device)
+		_, expected := b.state.ExpectedMount(naming.Place{Volume: vol})
+		require.Equal(t, isMounted, expected)
+	}
+}
+
+// noMounts hides all mounts.
+type noMounts struct{ mount.Interface }
+
+func (noMounts) IsMountPoint(context.Context, string) (bool, error) { return false, nil }
 
 // TestRecordIsWrittenFirst: an operation whose record cannot be written does not run.
 func TestRecordIsWrittenFirst(t *testing.T) {
