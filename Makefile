@@ -131,6 +131,7 @@ test-nfs: guests
 	@rm -f bin/nfs.count
 	@packages=$$($(call TESTSOF,kerneltest\/nfsserver[] ],$(ALL))) && \
 		$(call ON_KERNELS,-run '^TestNFS')
+	@$(MAKE) --no-print-directory on-kernel KERNEL=$(lastword $(KERNELS)) PACKAGES=. FLAGS="-run '^TestNFS'" GO="$(ALONE) -C csi/sanitytest"
 	@awk '$$1 == "nfs" {mounts += $$2; dead += $$3} END { \
 		printf "real NFS: %d mounts, %d dead servers survived\n", mounts, dead; exit !(mounts && dead)}' bin/nfs.count
 

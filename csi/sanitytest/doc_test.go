@@ -3,4 +3,6 @@
 // they require newer versions of the specification and of gRPC than module csi.
 //
 //	make test-sanity
+//
+// Make test-nfs runs them on NFS volumes, with a server in a test kernel.
 package sanitytest

@@ -28,6 +28,7 @@ type served struct {
 	driver func(dir string, c *driver.Config)
 	sanity func(c *sanity.TestConfig)
 	skips  map[string]string // explanations, by the reason in the report
+	files  []string          // further directories that have no file at the end
 }
 
 const nodeName = "node-1"
@@ -116,10 +117,14 @@ func merge(a, b map[string]string) map[string]string {
 // TestSanity runs csi-sanity on each driver in a mount namespace. A skip without an explanation is a
 // failure, and so is an explanation without a skip.
 func TestSanity(t *testing.T) {
-	if !mounttest.Namespace(t) {
-		return
+	if mounttest.Namespace(t) {
+		runSanity(t, allServed...)
 	}
-	for _, s := range allServed {
+}
+
+// runSanity runs csi-sanity on the drivers. It can run once in a process.
+func runSanity(t *testing.T, all ...served) {
+	for _, s := range all {
 		config := s.start(t)
 		ginkgo.Describe(s.name, func() { sanity.GinkgoTest(config) })
 	}
@@ -129,7 +134,7 @@ func TestSanity(t *testing.T) {
 	suite, reporter := ginkgo.GinkgoConfiguration()
 	reporter.Succinct, reporter.NoColor = true, true
 	ginkgo.RunSpecs(t, "csi-sanity", suite, reporter)
-	for _, s := range allServed {
+	for _, s := range all {
 		s.check(t, report)
 	}
 }
@@ -155,7 +160,7 @@ func (s served) start(t *testing.T) *sanity.TestConfig {
 	t.Cleanup(func() {
 		stop()
 		require.NoError(t, <-ended)
-		requireNothingLeft(t, dir, mounter)
+		s.requireNothingLeft(t, dir, mounter)
 	})
 	test := sanity.NewTestConfig()
 	test.Address, test.TargetPath, test.StagingPath = "unix:"+dir+"/csi.sock", dir+"/kubelet/target", dir+"/kubelet/staging"
@@ -167,17 +172,17 @@ func (s served) start(t *testing.T) *sanity.TestConfig {
 }
 
 // requireNothingLeft: no volume, no record and no mount is left.
-func requireNothingLeft(t *testing.T, dir string, mounter mount.Interface) {
+func (s served) requireNothingLeft(t *testing.T, dir string, mounter mount.Interface) {
 	t.Helper()
 	table, err := mounter.List(context.Background())
 	require.NoError(t, err)
 	for _, m := range table {
 		require.NotContains(t, m.Mountpoint, dir)
 	}
-	for _, sub := range []string{"/claims", "/root/plugins/volumekit.io/csi", "/kubelet"} {
-		require.NoError(t, fs.WalkDir(os.DirFS(dir+sub), ".", func(name string, entry fs.DirEntry, err error) error {
+	for _, at := range append([]string{dir + "/claims", dir + "/root/plugins/volumekit.io/csi", dir + "/kubelet"}, s.files...) {
+		require.NoError(t, fs.WalkDir(os.DirFS(at), ".", func(name string, entry fs.DirEntry, err error) error {
 			require.NoError(t, err)
-			require.True(t, entry.IsDir(), "left: %s/%s", sub, name)
+			require.True(t, entry.IsDir(), "left: %s/%s", at, name)
 			return nil
 		}))
 	}
