@@ -54,7 +54,7 @@ func (s *simulation) start() {
 	s.must(err)
 	p.manager, err = manager.New(manager.Config{
 		Plugins: plugins, Mounter: s.kernel, Pods: s.source, Claims: s.source, Events: s.event, Expansions: s.source.recordExpansion,
-		Workers: 1 + s.IntN(4),
+		Workers: 1 + s.IntN(4), Refresh: 5 * time.Minute,
 	})
 	s.must(err)
 	ctx, cancel := context.WithCancel(s.Context())

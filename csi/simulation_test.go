@@ -35,7 +35,7 @@ import (
 //
 // One driver attaches, stages and expands; it has mounted volumes, a block volume, and one for one pod
 // at a time. The other one only publishes; it has a persistent volume, which it publishes again each
-// minute, and inline volumes.
+// five minutes, and inline volumes.
 //
 // Steps: pods come and go, and come again under the name; a claim grows; time passes; the node's process
 // is killed at once, or at one of its next calls of a driver, before or after its effect, and starts
