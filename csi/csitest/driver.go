@@ -123,6 +123,9 @@ func (d *Driver) begin(ctx context.Context, l *life, method Method, service stri
 	if l.hasEnded() {
 		return p, errCrashed // nothing has arrived
 	}
+	if err := ctx.Err(); err != nil { // likewise: the client has given up before, and may have made its next call
+		return p, status.FromContextError(err).Err()
+	}
 	refusal := d.check(call, service)
 	d.calls, d.inFlight = append(d.calls, call), append(d.inFlight, call)
 	p.fault = d.takeFault(call)

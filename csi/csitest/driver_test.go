@@ -154,6 +154,37 @@ func TestHang(t *testing.T) {
 	}
 }
 
+// A cancellingCodec cancels a call whose request it encodes.
+type cancellingCodec struct{ cancel func() }
+
+func (c cancellingCodec) Marshal(v any) ([]byte, error) {
+	c.cancel()
+	return proto.Marshal(v.(proto.Message))
+}
+
+func (cancellingCodec) Unmarshal(data []byte, v any) error {
+	return proto.Unmarshal(data, v.(proto.Message))
+}
+
+func (cancellingCodec) Name() string { return "" }
+
+// TestGivenUpBeforeArrival: a call whose client gives up before the driver has it has no effect, and breaks no rule,
+// although its client goes on meanwhile.
+func TestGivenUpBeforeArrival(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t, csitest.Config{})
+		ctx, cancel := context.WithCancel(t.Context())
+		request := c.publishRequest("v", "t")
+		request.TargetPath += "/missing/mount"
+		_, err := c.node.NodePublishVolume(ctx, request, grpc.ForceCodec(cancellingCodec{cancel}))
+		require.Equal(t, codes.Canceled, status.Code(err))
+		synctest.Wait()
+		require.Empty(t, c.driver.Calls())
+		require.Empty(t, c.driver.Violations())
+		require.Empty(t, c.driver.Volumes())
+	})
+}
+
 // TestHangEnds: a hang ends with ClearFaults, and with the driver.
 func TestHangEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
