@@ -326,7 +326,8 @@ func TestManyVolumes(t *testing.T) {
 	received := e.received.Load()
 	e.kernel.ResetLog()
 	e.await("no full checks of all mounts", func() bool { return len(e.kernel.Log()) >= 2*count })
-	require.Less(t, e.received.Load()-received, int64(count), "idle volumes cost calls") // the end of an earlier call may come late
+	// Frames of the connection itself may come late. A call has more than 10 bytes.
+	require.Less(t, e.received.Load()-received, int64(10*count), "idle volumes cost calls")
 
 	e.remove(pods...)
 	e.requireDown()
