@@ -37,8 +37,24 @@ func (p *Plugin) lockCalls(ctx context.Context, volume string) (unlock func(), e
 	if unlock, ok := p.calls.TryLock(volume); ok {
 		return unlock, nil
 	}
-	defer time.AfterFunc(p.patience, func() { p.measurements.interrupt(volume) }).Stop()
+	locked := make(chan struct{})
+	defer close(locked)
+	go p.interruptUntil(locked, volume)
 	return p.calls.Lock(ctx, volume)
+}
+
+// interruptUntil interrupts each measurement that is in flight after a time of patience.
+func (p *Plugin) interruptUntil(locked <-chan struct{}, volume string) {
+	ticker := time.NewTicker(p.patience)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			p.measurements.interrupt(volume)
+		case <-locked:
+			return
+		}
+	}
 }
 
 // measurements are the calls that measure volumes, in flight and waiting. The zero value has none.

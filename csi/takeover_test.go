@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/stretchr/testify/require"
@@ -294,7 +295,7 @@ func TestHangingMeasurement(t *testing.T) {
 			return nil
 		}
 	})
-	n.plugin.patience = 0
+	n.plugin.patience = time.Millisecond
 	ended := make(chan error)
 	const polls = 3 // one is in flight, and the others wait
 	for range polls {
