@@ -198,6 +198,7 @@ var house = []room{
 	{"internal/rootlock", nil, nil},
 	{"internal/namespace", []string{"mount", "mount/mounttest", "util"}, nil},
 	{"internal/demonstration", []string{"internal/cli", "internal/namespace", "mount", "mount/mounttest"}, nil},
+	{"internal/demonstration/demonstrationtest", []string{"internal/cli", "internal/demonstration", "internal/namespace", "internal/testbed", "mount/mounttest"}, []string{testify}},
 	{"internal/screen", []string{"internal/cli", "manager"}, []string{api, apimachinery, sys}},
 	{"internal/command", nil, nil},
 	{"internal/debian", []string{"internal/command"}, nil},
