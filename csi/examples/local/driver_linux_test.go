@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/csi"
 	"github.com/volumekit/volumekit/csi/registration"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/volume"
@@ -58,7 +59,7 @@ func TestDriver(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		ended, log := make(chan int, 1), &bytes.Buffer{}
 		go func() {
-			ended <- run(ctx, []string{"-name=l.example.com", "-node-id=node-1", "-kubelet-dir=" + kubelet, "-claims=" + claims}, log, log)
+			ended <- program.Run(ctx, []string{"-name=l.example.com", "-node-id=node-1", "-kubelet-dir=" + kubelet, "-claims=" + claims}, log, log)
 		}()
 		require.Equal(t, "l.example.com", <-changed)
 		return func() {
@@ -149,7 +150,11 @@ func TestDriver(t *testing.T) {
 // TestWrongArguments: the exit status is 2, and 0 for -help.
 func TestWrongArguments(t *testing.T) {
 	t.Setenv("NODE_NAME", "")
-	for args, status := range map[string]int{"": 2, "-claims=/c": 2, "-node-id=n": 2, "-node-id=n -claims=/c x": 2, "-help": 0, "-node-id=n -claims=/c -kubelet-dir=/proc/missing": 1} {
-		require.Equal(t, status, run(t.Context(), strings.Fields(args), &bytes.Buffer{}, &bytes.Buffer{}), args)
-	}
+	testbed.RequireCommandLines(t, program.Run,
+		testbed.CommandLine{Status: 2, Prints: "-node-id: required; see -help"},
+		testbed.CommandLine{Args: "-claims=/c", Status: 2, Prints: "-node-id: required"},
+		testbed.CommandLine{Args: "-node-id=n", Status: 2, Prints: "-claims: required"},
+		testbed.CommandLine{Args: "-node-id=n -claims=/c x", Status: 2, Prints: "x"},
+		testbed.CommandLine{Args: "-help", Prints: "-claims"},
+		testbed.CommandLine{Args: "-node-id=n -claims=/c -kubelet-dir=/proc/missing", Status: 1, Prints: "/proc/missing"})
 }

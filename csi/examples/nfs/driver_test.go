@@ -6,13 +6,13 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/csi/registration"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/volume"
@@ -48,7 +48,7 @@ func TestDrivers(t *testing.T) {
 		ctx, stop := context.WithCancel(context.Background())
 		ended := make(chan error, 1)
 		go func() { ended <- serve(ctx, o, kernel, log) }()
-		connection, err := grpc.NewClient("unix:"+o.endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
+		connection, err := grpc.NewClient("unix:"+o.Endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
 		require.NoError(t, err)
 		t.Cleanup(func() {
 			_ = connection.Close()
@@ -108,7 +108,11 @@ func TestDrivers(t *testing.T) {
 // TestWrongArguments: the exit status is 2, and 0 for -help.
 func TestWrongArguments(t *testing.T) {
 	t.Setenv("NODE_NAME", "")
-	for args, status := range map[string]int{"": 2, "-node-id=n -server=s": 2, "-node-id=n -path=/p": 2, "-node-id=n x": 2, "-help": 0, "-node-id=n -kubelet-dir=/proc/missing": 1} {
-		require.Equal(t, status, run(t.Context(), strings.Fields(args), &bytes.Buffer{}, &bytes.Buffer{}), args)
-	}
+	testbed.RequireCommandLines(t, program.Run,
+		testbed.CommandLine{Status: 2, Prints: "-node-id: required; see -help"},
+		testbed.CommandLine{Args: "-node-id=n -server=s", Status: 2, Prints: "require each other"},
+		testbed.CommandLine{Args: "-node-id=n -path=/p", Status: 2, Prints: "require each other"},
+		testbed.CommandLine{Args: "-node-id=n x", Status: 2, Prints: "x"},
+		testbed.CommandLine{Args: "-help", Prints: "-export"},
+		testbed.CommandLine{Args: "-node-id=n -kubelet-dir=/proc/missing", Status: 1, Prints: "/proc/missing"})
 }

@@ -2,62 +2,48 @@ package main
 
 import (
 	"io"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"github.com/volumekit/volumekit/csi/internal/manifest"
+	"github.com/volumekit/volumekit/csi/examples/internal/manifest"
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 )
-
-// one returns the object of type T of a manifest, which has no unknown fields.
-func one[T runtime.Object](t *testing.T, file string) T {
-	t.Helper()
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
-	objects, err := manifest.Parse(string(text))
-	require.NoError(t, err)
-	object, err := manifest.One[T](objects)
-	require.NoError(t, err)
-	return object
-}
 
 // TestManifests: the names are those of the program, and the program accepts its arguments.
 func TestManifests(t *testing.T) {
 	t.Setenv("NODE_NAME", "node-7")
-	set, controller := one[*appsv1.DaemonSet](t, "daemonset.yaml"), one[*appsv1.Deployment](t, "deployment.yaml")
+	set, controller := manifest.Read[*appsv1.DaemonSet](t, "daemonset.yaml"), manifest.Read[*appsv1.Deployment](t, "deployment.yaml")
 	require.Equal(t, set.Spec.Selector.MatchLabels, set.Spec.Template.Labels)
 	require.Equal(t, controller.Spec.Selector.MatchLabels, controller.Spec.Template.Labels)
-	require.Equal(t, one[*v1.ServiceAccount](t, "rbac.yaml").Name, controller.Spec.Template.Spec.ServiceAccountName)
-	binding := one[*rbacv1.ClusterRoleBinding](t, "rbac.yaml")
-	require.Equal(t, one[*rbacv1.ClusterRole](t, "rbac.yaml").Name, binding.RoleRef.Name)
+	require.Equal(t, manifest.Read[*v1.ServiceAccount](t, "rbac.yaml").Name, controller.Spec.Template.Spec.ServiceAccountName)
+	binding := manifest.Read[*rbacv1.ClusterRoleBinding](t, "rbac.yaml")
+	require.Equal(t, manifest.Read[*rbacv1.ClusterRole](t, "rbac.yaml").Name, binding.RoleRef.Name)
 	require.Equal(t, controller.Spec.Template.Spec.ServiceAccountName, binding.Subjects[0].Name)
 
 	node, err := parse(set.Spec.Template.Spec.Containers[0].Args, io.Discard)
 	require.NoError(t, err)
-	require.Equal(t, "node-7", node.node)
+	require.Equal(t, "node-7", node.Node)
 	require.Empty(t, node.server)
-	driver := one[*storagev1.CSIDriver](t, "csidriver.yaml")
-	require.Equal(t, node.name, driver.Name)
+	driver := manifest.Read[*storagev1.CSIDriver](t, "csidriver.yaml")
+	require.Equal(t, node.Driver, driver.Name)
 	require.Equal(t, []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecyclePersistent}, driver.Spec.VolumeLifecycleModes)
-	require.Equal(t, node.name, one[*storagev1.StorageClass](t, "csidriver.yaml").Provisioner)
+	require.Equal(t, node.Driver, manifest.Read[*storagev1.StorageClass](t, "csidriver.yaml").Provisioner)
 	mounted := set.Spec.Template.Spec.Containers[0].VolumeMounts[0]
-	require.Equal(t, node.kubelet, mounted.MountPath)
-	require.Equal(t, node.kubelet, set.Spec.Template.Spec.Volumes[0].HostPath.Path)
+	require.Equal(t, node.Kubelet, mounted.MountPath)
+	require.Equal(t, node.Kubelet, set.Spec.Template.Spec.Volumes[0].HostPath.Path)
 	require.Equal(t, v1.MountPropagationBidirectional, *mounted.MountPropagation)
 
 	pod := controller.Spec.Template.Spec
 	o, err := parse(pod.Containers[0].Args, io.Discard)
 	require.NoError(t, err)
-	require.Equal(t, node.name, o.name)
+	require.Equal(t, node.Driver, o.Driver)
 	export := pod.Volumes[0]
 	require.Equal(t, []string{export.NFS.Server, export.NFS.Path}, []string{o.server, o.path})
 	require.Equal(t, export.Name, pod.Containers[0].VolumeMounts[0].Name)
 	require.Equal(t, o.export, pod.Containers[0].VolumeMounts[0].MountPath)
-	require.Equal(t, o.endpoint, strings.Replace("/csi/csi.sock", pod.Containers[1].VolumeMounts[0].MountPath, pod.Containers[0].VolumeMounts[1].MountPath, 1))
+	require.Equal(t, o.Endpoint, strings.Replace("/csi/csi.sock", pod.Containers[1].VolumeMounts[0].MountPath, pod.Containers[0].VolumeMounts[1].MountPath, 1))
 }

@@ -3,7 +3,9 @@ package manifest
 
 import (
 	"fmt"
+	"os"
 	"strings"
+	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
@@ -13,11 +15,31 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 )
 
-// Objects are the objects of manifests.
-type Objects []runtime.Object
+// Read returns the only object of type T of a file. An unknown kind and an unknown field fail the test.
+func Read[T runtime.Object](t testing.TB, file string) (one T) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := parse(string(text))
+	if err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	found := 0
+	for _, object := range objects {
+		if is, ok := object.(T); ok {
+			one, found = is, found+1
+		}
+	}
+	if found != 1 {
+		t.Fatalf("%s: %d objects of type %T: must be one", file, found, one)
+	}
+	return one
+}
 
-// Parse returns the objects of a file. An unknown kind and an unknown field are errors.
-func Parse(text string) (objects Objects, err error) {
+// parse returns the objects of a file.
+func parse(text string) (objects []runtime.Object, err error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{v1.AddToScheme, appsv1.AddToScheme, rbacv1.AddToScheme, storagev1.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -33,18 +55,4 @@ func Parse(text string) (objects Objects, err error) {
 		objects = append(objects, object)
 	}
 	return objects, nil
-}
-
-// One returns the only object of type T.
-func One[T runtime.Object](objects Objects) (one T, err error) {
-	found := 0
-	for _, object := range objects {
-		if is, ok := object.(T); ok {
-			one, found = is, found+1
-		}
-	}
-	if found != 1 {
-		return one, fmt.Errorf("%d objects of type %T: must be one", found, one)
-	}
-	return one, nil
 }

@@ -117,7 +117,7 @@ func rights(namespace string, topology, capacity bool) (all []authorizationv1.Re
 func TestKubeAcceptsManifests(t *testing.T) {
 	c := newCluster(t)
 	for name, isLocal := range map[string]bool{"local": true, "nfs": false} {
-		files, err := filepath.Glob("../../examples/" + name + "/*.yaml")
+		files, err := filepath.Glob("../../" + name + "/*.yaml")
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, len(files), 3)
 		pods := 0
