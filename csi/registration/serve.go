@@ -231,6 +231,9 @@ func serveOn(ctx context.Context, l net.Listener, config ServerConfig) error {
 		defer time.AfterFunc(stopTime, api.Stop).Stop()
 		api.GracefulStop()
 		<-ended
+		if ctx.Err() != nil { // a driver that has ended with ctx is refused as well
+			return nil
+		}
 		return err
 	case err := <-ended:
 		return fmt.Errorf("registration of driver %s: %w", config.Driver, err)

@@ -8,8 +8,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"github.com/volumekit/volumekit/internal/input"
 	"github.com/volumekit/volumekit/volume"
@@ -90,6 +94,39 @@ func TestServeEndsAfterRefusal(t *testing.T) {
 	entries, err := os.ReadDir(w.sockets)
 	require.NoError(t, err)
 	require.Empty(t, entries)
+}
+
+// TestServeEndsBothWays: a refusal is no error if ctx ends, since the driver may have ended with ctx.
+func TestServeEndsBothWays(t *testing.T) {
+	w := newWorld(t)
+	reported, release := make(chan struct{}), make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- Serve(ctx, ServerConfig{Dir: w.sockets, Endpoint: "/csi.sock", Driver: driverName, Registered: func() {
+			close(reported)
+			<-release
+		}})
+	}()
+	socket := filepath.Join(w.sockets, driverName+"-reg.sock")
+	conn, err := grpc.NewClient("unix:"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
+	require.NoError(t, err)
+	defer func() { _ = conn.Close() }()
+	agent := registerapi.NewRegistrationClient(conn)
+	go func() {
+		_, _ = agent.NotifyRegistrationStatus(t.Context(), &registerapi.RegistrationStatus{PluginRegistered: true})
+	}()
+	<-reported
+	_, err = agent.NotifyRegistrationStatus(t.Context(), &registerapi.RegistrationStatus{Error: "the driver has ended"})
+	require.NoError(t, err)
+	// Serve waits for the end of the first call.
+	require.Eventually(t, func() bool {
+		_, err := agent.GetInfo(t.Context(), &registerapi.InfoRequest{}, grpc.WaitForReady(false))
+		return err != nil
+	}, time.Minute, time.Millisecond)
+	cancel()
+	close(release)
+	require.NoError(t, <-ended)
 }
 
 // TestServeAsksForTheName: the driver names itself, as soon as it serves.
