@@ -203,6 +203,7 @@ var house = []room{
 	{"internal/command", nil, nil},
 	{"internal/debian", []string{"internal/command"}, nil},
 	{"internal/kubeserver", []string{"internal/cachedir", "internal/debian", "mount/mounttest"}, nil},
+	{"internal/kubeserver/nodesteps", []string{"internal/kubeserver", "mount"}, []string{api, apimachinery, testify}},
 	{"internal/kubeserver/cmd/fetchkube", []string{"internal/kubeserver"}, nil},
 	{"internal/kerneltest", nil, nil},
 	{"internal/kerneltest/cmd/*", []string{"internal/kerneltest/*"}, nil},

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -33,6 +32,7 @@ import (
 	"github.com/volumekit/volumekit/csi"
 	"github.com/volumekit/volumekit/csi/registration"
 	"github.com/volumekit/volumekit/internal/kubeserver"
+	"github.com/volumekit/volumekit/internal/kubeserver/nodesteps"
 	"github.com/volumekit/volumekit/manager"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/volume"
@@ -45,10 +45,8 @@ const (
 
 // A kubeletNode is a real node with a driver.
 type kubeletNode struct {
-	*testing.T
-	*kubeserver.Node
+	*nodesteps.Node
 	clientset *kubernetes.Clientset
-	kernel    *mount.Mounter
 	driver    *servedDriver
 }
 
@@ -61,8 +59,13 @@ func startKubeletNode(t *testing.T) *kubeletNode {
 	require.NoError(t, err)
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
-	n := &kubeletNode{T: t, clientset: clientset, kernel: mount.New(mount.Config{})}
-	n.Node = kubeserver.StartNode(t, server)
+	core := clientset.CoreV1()
+	n := &kubeletNode{clientset: clientset, Node: &nodesteps.Node{
+		T: t, Node: kubeserver.StartNode(t, server), Kernel: mount.New(mount.Config{}), Clients: nodesteps.Clients{
+			Namespaces: core.Namespaces(), ServiceAccounts: core.ServiceAccounts(nodesteps.Namespace), Pods: core.Pods(nodesteps.Namespace),
+			Claims: core.PersistentVolumeClaims(nodesteps.Namespace), Volumes: core.PersistentVolumes(),
+		},
+	}}
 	n.driver = &servedDriver{
 		Name: kubeletTestDriver, Dir: filepath.Join(dir, "driver"), Node: n.Name, Target: n.Root,
 		Registry: filepath.Join(n.Root, "plugins_registry"), Stages: true,
@@ -70,18 +73,8 @@ func startKubeletNode(t *testing.T) *kubeletNode {
 	n.createObjects()
 	require.NoError(t, os.MkdirAll(n.driver.Registry, 0o750))
 	n.driver.start(t)
-	n.await("the driver is registered", func() bool { return slices.Equal(n.registered(), []string{kubeletTestDriver}) })
+	n.Await("the driver is registered", func() bool { return slices.Equal(n.registered(), []string{kubeletTestDriver}) })
 	return n
-}
-
-// await waits until a condition holds.
-func (n *kubeletNode) await(what string, holds func() bool) {
-	n.Helper()
-	for end := time.Now().Add(4 * time.Minute); !holds(); time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(end) {
-			n.Fatalf("timeout: %s\n%s", what, n.Messages())
-		}
-	}
 }
 
 // registered returns the names of the drivers in the CSINode object.
@@ -98,13 +91,9 @@ func (n *kubeletNode) registered() (names []string) {
 
 func (n *kubeletNode) createObjects() {
 	n.Helper()
-	ctx, core := n.Context(), n.clientset.CoreV1()
-	_, err := core.Namespaces().Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}}, metav1.CreateOptions{})
-	require.NoError(n, err)
-	_, err = core.ServiceAccounts("ns").Create(ctx, &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{})
-	require.NoError(n, err)
+	n.CreateNamespace()
 	no, yes := false, true
-	_, err = n.clientset.StorageV1().CSIDrivers().Create(ctx, &storagev1.CSIDriver{
+	_, err := n.clientset.StorageV1().CSIDrivers().Create(n.Context(), &storagev1.CSIDriver{
 		ObjectMeta: metav1.ObjectMeta{Name: kubeletTestDriver},
 		Spec:       storagev1.CSIDriverSpec{AttachRequired: &no, PodInfoOnMount: &yes},
 	}, metav1.CreateOptions{})
@@ -131,39 +120,17 @@ func mode() *csipb.VolumeCapability {
 // createVolume creates a volume of the driver, with a claim that is bound to it.
 func (n *kubeletNode) createVolume(name string) *csipb.Volume {
 	n.Helper()
-	ctx, core := n.Context(), n.clientset.CoreV1()
-	created, err := csipb.NewControllerClient(n.connect()).CreateVolume(ctx, &csipb.CreateVolumeRequest{
+	created, err := csipb.NewControllerClient(n.connect()).CreateVolume(n.Context(), &csipb.CreateVolumeRequest{
 		Name: name, VolumeCapabilities: []*csipb.VolumeCapability{mode()},
 		CapacityRange: &csipb.CapacityRange{RequiredBytes: gibibyte},
 	})
 	require.NoError(n, err)
-	size := v1.ResourceList{v1.ResourceStorage: *resource.NewQuantity(gibibyte, resource.BinarySI)}
-	modes := []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}
-	class := "manual"
-	claim, err := core.PersistentVolumeClaims("ns").Create(ctx, &v1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: v1.PersistentVolumeClaimSpec{
-			AccessModes: modes, StorageClassName: &class, VolumeName: name, Resources: v1.VolumeResourceRequirements{Requests: size},
-		},
-	}, metav1.CreateOptions{})
-	require.NoError(n, err)
-	pv, err := core.PersistentVolumes().Create(ctx, &v1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: v1.PersistentVolumeSpec{
-			Capacity: size, AccessModes: modes, StorageClassName: class,
-			PersistentVolumeSource: v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{
-				Driver: kubeletTestDriver, VolumeHandle: created.Volume.VolumeId, VolumeAttributes: created.Volume.VolumeContext,
-			}},
-			ClaimRef: &v1.ObjectReference{Namespace: "ns", Name: claim.Name, UID: claim.UID},
-		},
-	}, metav1.CreateOptions{})
-	require.NoError(n, err)
-	pv.Status.Phase = v1.VolumeBound
-	_, err = core.PersistentVolumes().UpdateStatus(ctx, pv, metav1.UpdateOptions{})
-	require.NoError(n, err)
-	claim.Status = v1.PersistentVolumeClaimStatus{Phase: v1.ClaimBound, AccessModes: modes, Capacity: size}
-	_, err = core.PersistentVolumeClaims("ns").UpdateStatus(ctx, claim, metav1.UpdateOptions{})
-	require.NoError(n, err)
+	n.CreateClaim(nodesteps.Claim{
+		Name: name, Volume: name, Size: *resource.NewQuantity(gibibyte, resource.BinarySI),
+		Source: v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{
+			Driver: kubeletTestDriver, VolumeHandle: created.Volume.VolumeId, VolumeAttributes: created.Volume.VolumeContext,
+		}},
+	})
 	return created.Volume
 }
 
@@ -171,77 +138,31 @@ func (n *kubeletNode) createVolume(name string) *csipb.Volume {
 // claim.
 func (n *kubeletNode) createPod(name, claim string) *v1.Pod {
 	n.Helper()
-	grace, no := int64(1), false
-	pod, err := n.clientset.CoreV1().Pods("ns").Create(n.Context(), &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: v1.PodSpec{
-			NodeName: n.Name, HostNetwork: true, ServiceAccountName: "default", AutomountServiceAccountToken: &no, TerminationGracePeriodSeconds: &grace,
-			Tolerations: []v1.Toleration{{Operator: v1.TolerationOpExists}},
-			Containers: []v1.Container{{
-				Name: "c", Image: kubeserver.Image, ImagePullPolicy: v1.PullNever,
-				Command:      []string{"/busybox", "sh", "-c", "echo written > /data/" + name + "; exec /busybox sleep 86400"},
-				VolumeMounts: []v1.VolumeMount{{Name: "data", MountPath: "/data"}},
-			}},
-			Volumes: []v1.Volume{{Name: "data", VolumeSource: v1.VolumeSource{
-				PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
-			}}},
-		},
-	}, metav1.CreateOptions{})
-	require.NoError(n, err)
-	return pod
+	return n.CreatePod(n.NewPod(name, v1.Container{
+		Command:      []string{"/busybox", "sh", "-c", "echo written > /data/" + name + "; exec /busybox sleep 86400"},
+		VolumeMounts: []v1.VolumeMount{{Name: "data", MountPath: "/data"}},
+	}, v1.Volume{Name: "data", VolumeSource: v1.VolumeSource{
+		PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
+	}}))
 }
 
 // runningPod waits until the container of a pod runs, and has written its file.
 func (n *kubeletNode) runningPod(name, claim string) (pod *v1.Pod) {
 	n.Helper()
-	n.await(name+" runs", func() bool {
-		var err error
-		pod, err = n.clientset.CoreV1().Pods("ns").Get(n.Context(), name, metav1.GetOptions{})
-		return err == nil && len(pod.Status.ContainerStatuses) == 1 && pod.Status.ContainerStatuses[0].State.Running != nil
-	})
-	n.await(name+" has written", func() bool {
+	pod = n.RunningPod(name)
+	n.Await(name+" has written", func() bool {
 		text, err := os.ReadFile(filepath.Join(n.volumeDir(pod, claim), name))
 		return err == nil && string(text) == "written\n"
 	})
 	return pod
 }
 
-func (n *kubeletNode) podDir(pod *v1.Pod) string {
-	return filepath.Join(n.Root, "pods", string(pod.UID))
-}
-
 func (n *kubeletNode) volumeDir(pod *v1.Pod, claim string) string {
-	return filepath.Join(n.podDir(pod), "volumes/kubernetes.io~csi", claim, "mount")
-}
-
-// requireDeleted deletes a pod, and waits until it is gone with its directory.
-func (n *kubeletNode) requireDeleted(pod *v1.Pod) {
-	n.Helper()
-	require.NoError(n, n.clientset.CoreV1().Pods("ns").Delete(n.Context(), pod.Name, metav1.DeleteOptions{}))
-	n.await(pod.Name+" is gone", func() bool {
-		_, err := n.clientset.CoreV1().Pods("ns").Get(n.Context(), pod.Name, metav1.GetOptions{})
-		return apierrors.IsNotFound(err)
-	})
-	n.await("the directory of "+pod.Name+" is gone", func() bool {
-		_, err := os.Lstat(n.podDir(pod))
-		return errors.Is(err, fs.ErrNotExist)
-	})
+	return filepath.Join(n.PodDir(pod), "volumes/kubernetes.io~csi", claim, "mount")
 }
 
 // mounts returns the mounts below the kubelet's root and below the driver's directory, by their paths.
-func (n *kubeletNode) mounts() map[string]mount.Info {
-	n.Helper()
-	table, err := n.kernel.List(n.Context())
-	require.NoError(n, err)
-	all := map[string]mount.Info{}
-	for _, info := range table {
-		if strings.HasPrefix(info.Mountpoint, n.Root+"/") || strings.HasPrefix(info.Mountpoint, n.driver.Dir+"/") {
-			require.NotContains(n, all, info.Mountpoint, "stacked mounts")
-			all[info.Mountpoint] = info
-		}
-	}
-	return all
-}
+func (n *kubeletNode) mounts() map[string]mount.Info { return n.Mounts(n.driver.Dir) }
 
 // requireMounts requires that the driver has staged one volume once, and published it for the pods.
 func (n *kubeletNode) requireMounts(claim string, pods ...*v1.Pod) {
@@ -281,7 +202,7 @@ func (n *kubeletNode) requireExpanded(name string, volume *csipb.Volume, size in
 		_, err = core.PersistentVolumeClaims("ns").UpdateStatus(ctx, claim, metav1.UpdateOptions{})
 		return err
 	})
-	n.await("the claim has its new size", func() bool {
+	n.Await("the claim has its new size", func() bool {
 		claim, err := core.PersistentVolumeClaims("ns").Get(ctx, name, metav1.GetOptions{})
 		require.NoError(n, err)
 		now := claim.Status.Capacity[v1.ResourceStorage]
@@ -292,7 +213,7 @@ func (n *kubeletNode) requireExpanded(name string, volume *csipb.Volume, size in
 // update repeats a write until it conflicts with no other.
 func (n *kubeletNode) update(write func() error) {
 	n.Helper()
-	n.await("write without a conflict", func() bool {
+	n.Await("write without a conflict", func() bool {
 		err := write()
 		if !apierrors.IsConflict(err) {
 			require.NoError(n, err)
@@ -306,7 +227,7 @@ func (n *kubeletNode) requireMeasured(pod *v1.Pod) {
 	n.Helper()
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	defer client.CloseIdleConnections()
-	n.await("statistics of the volume", func() bool {
+	n.Await("statistics of the volume", func() bool {
 		response, err := client.Get(fmt.Sprintf("https://%s:10250/stats/summary", n.Address))
 		if err != nil {
 			return false
@@ -338,8 +259,8 @@ func (n *kubeletNode) requireMeasured(pod *v1.Pod) {
 // requireNothingLeft requires that all volumes are gone from the node, but for the driver's files.
 func (n *kubeletNode) requireNothingLeft(name string, volume *csipb.Volume) {
 	n.Helper()
-	n.await("all is unmounted", func() bool { return len(n.mounts()) == 0 })
-	n.await("the staging directories are gone", func() bool {
+	n.Await("all is unmounted", func() bool { return len(n.mounts()) == 0 })
+	n.Await("the staging directories are gone", func() bool {
 		left, err := os.ReadDir(filepath.Join(n.Root, "plugins/kubernetes.io/csi", kubeletTestDriver))
 		return len(left) == 0 && (err == nil || errors.Is(err, fs.ErrNotExist))
 	})
@@ -373,9 +294,9 @@ func TestKubeNodeUsesDriver(t *testing.T) {
 
 	n.driver.kill()
 	n.driver.start(t)
-	n.requireDeleted(first)
+	n.RequireDeleted(first)
 	n.requireMounts("data", second)
-	n.requireDeleted(second)
+	n.RequireDeleted(second)
 	n.requireNothingLeft("data", volume)
 }
 
@@ -390,13 +311,13 @@ func (n *kubeletNode) runManager() (m *manager.Manager, stop func()) {
 	drivers, err := registration.New(registration.Config{Dir: n.driver.Registry})
 	require.NoError(n, err)
 	plugins, err := volume.NewVolumePluginMgr(n.Context(), host, csi.New(csi.Config{
-		Mounter: n.kernel, Drivers: drivers, Objects: driverObjects{n.clientset},
+		Mounter: n.Kernel, Drivers: drivers, Objects: driverObjects{n.clientset},
 	}))
 	require.NoError(n, err)
 	status, err := node.NewClaimStatus(node.ClaimStatusConfig{Source: source})
 	require.NoError(n, err)
 	m, err = manager.New(manager.Config{
-		Plugins: plugins, Mounter: n.kernel, Pods: source, Claims: source, Expansions: status.Report, ControllerExpands: true,
+		Plugins: plugins, Mounter: n.Kernel, Pods: source, Claims: source, Expansions: status.Report, ControllerExpands: true,
 	})
 	require.NoError(n, err)
 	ctx, cancel := context.WithCancel(n.Context())
@@ -453,7 +374,7 @@ func TestKubeletGivesDriverVolumes(t *testing.T) {
 	require.Equal(t, before, n.mounts())
 	require.Empty(t, m.State().Leftovers)
 	third := n.createPod("third", "data")
-	n.await("the manager publishes for the third pod", func() bool { return m.WaitForAttachAndMount(ctx, third) == nil })
+	n.Await("the manager publishes for the third pod", func() bool { return m.WaitForAttachAndMount(ctx, third) == nil })
 	n.requireMounts("data", first, second, third)
 	n.requireExpanded("data", volume, 2*gibibyte)
 	stop()
@@ -463,14 +384,14 @@ func TestKubeletGivesDriverVolumes(t *testing.T) {
 	n.runningPod("third", "data")
 	require.Equal(t, after, n.mounts())
 	for _, pod := range []*v1.Pod{first, second, third} {
-		n.requireDeleted(pod)
+		n.RequireDeleted(pod)
 	}
 	n.requireNothingLeft("data", volume)
 
 	n.StopKubelet()
 	m, stop = n.runManager()
 	defer stop()
-	n.await("the manager has no volume", func() bool {
+	n.Await("the manager has no volume", func() bool {
 		state := m.State()
 		return state.Populated && len(state.Volumes) == 0
 	})

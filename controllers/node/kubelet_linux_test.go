@@ -2,8 +2,6 @@ package node_test
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +16,7 @@ import (
 	"github.com/volumekit/volumekit/emptydir"
 	"github.com/volumekit/volumekit/hostpath"
 	"github.com/volumekit/volumekit/internal/kubeserver"
+	"github.com/volumekit/volumekit/internal/kubeserver/nodesteps"
 	"github.com/volumekit/volumekit/local"
 	"github.com/volumekit/volumekit/manager"
 	"github.com/volumekit/volumekit/mount"
@@ -25,7 +24,6 @@ import (
 	"github.com/volumekit/volumekit/util/loop"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -34,33 +32,18 @@ import (
 
 // A kubeletNode is a real node, with clients of its API server.
 type kubeletNode struct {
-	*testing.T
-	*kubeserver.Node
+	*nodesteps.Node
 	clientset *kubernetes.Clientset
-	kernel    *mount.Mounter
 	disks     string // the directory of the local volumes
 	links     string // the directory of the link "disk" to a device
-}
-
-// await waits until a condition holds.
-func (n *kubeletNode) await(what string, holds func() bool) {
-	n.Helper()
-	for end := time.Now().Add(4 * time.Minute); !holds(); time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(end) {
-			n.Fatalf("timeout: %s\n%s", what, n.Messages())
-		}
-	}
 }
 
 // createObjects creates the objects to which the volumes of the pods refer.
 func (n *kubeletNode) createObjects() {
 	n.Helper()
 	ctx, core := n.Context(), n.clientset.CoreV1()
-	_, err := core.Namespaces().Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}}, metav1.CreateOptions{})
-	require.NoError(n, err)
-	_, err = core.ServiceAccounts("ns").Create(ctx, &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{})
-	require.NoError(n, err)
-	_, err = core.ConfigMaps("ns").Create(ctx, configMap("cm", "1"), metav1.CreateOptions{})
+	n.CreateNamespace()
+	_, err := core.ConfigMaps("ns").Create(ctx, configMap("cm", "1"), metav1.CreateOptions{})
 	require.NoError(n, err)
 	_, err = core.Secrets("ns").Create(ctx, &v1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "sec"}, StringData: map[string]string{"pw": "hidden"}}, metav1.CreateOptions{})
 	require.NoError(n, err)
@@ -73,58 +56,20 @@ func (n *kubeletNode) createObjects() {
 // createClaim creates a claim, "claim-" and the name, with its local volume, "pv-" and the name.
 func (n *kubeletNode) createClaim(name, path string) {
 	n.Helper()
-	ctx, core := n.Context(), n.clientset.CoreV1()
-	size := v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}
-	modes := []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}
-	class := "manual"
-	claim, err := core.PersistentVolumeClaims("ns").Create(ctx, &v1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: "claim-" + name},
-		Spec: v1.PersistentVolumeClaimSpec{
-			AccessModes: modes, StorageClassName: &class, VolumeName: "pv-" + name, Resources: v1.VolumeResourceRequirements{Requests: size},
-		},
-	}, metav1.CreateOptions{})
-	require.NoError(n, err)
-	pv, err := core.PersistentVolumes().Create(ctx, &v1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: "pv-" + name},
-		Spec: v1.PersistentVolumeSpec{
-			Capacity: size, AccessModes: modes, StorageClassName: class,
-			PersistentVolumeSource: v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: path}},
-			ClaimRef:               &v1.ObjectReference{Namespace: "ns", Name: claim.Name, UID: claim.UID},
-			NodeAffinity: &v1.VolumeNodeAffinity{Required: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{
-				MatchExpressions: []v1.NodeSelectorRequirement{{Key: v1.LabelHostname, Operator: v1.NodeSelectorOpIn, Values: []string{n.Name}}},
-			}}}},
-		},
-	}, metav1.CreateOptions{})
-	require.NoError(n, err)
-	pv.Status.Phase = v1.VolumeBound
-	_, err = core.PersistentVolumes().UpdateStatus(ctx, pv, metav1.UpdateOptions{})
-	require.NoError(n, err)
-	claim.Status = v1.PersistentVolumeClaimStatus{Phase: v1.ClaimBound, AccessModes: modes, Capacity: size}
-	_, err = core.PersistentVolumeClaims("ns").UpdateStatus(ctx, claim, metav1.UpdateOptions{})
-	require.NoError(n, err)
-}
-
-// createPod creates a pod.
-func (n *kubeletNode) createPod(pod *v1.Pod) *v1.Pod {
-	n.Helper()
-	pod, err := n.clientset.CoreV1().Pods("ns").Create(n.Context(), pod, metav1.CreateOptions{})
-	require.NoError(n, err)
-	return pod
+	n.CreateClaim(nodesteps.Claim{
+		Name: "claim-" + name, Volume: "pv-" + name, Size: resource.MustParse("1Gi"),
+		Source: v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: path}},
+		Affinity: &v1.VolumeNodeAffinity{Required: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{
+			MatchExpressions: []v1.NodeSelectorRequirement{{Key: v1.LabelHostname, Operator: v1.NodeSelectorOpIn, Values: []string{n.Name}}},
+		}}}},
+	})
 }
 
 // podOf returns a pod of the node with these volumes and mounts of its container.
 func (n *kubeletNode) podOf(name string, volumes []v1.Volume, mounts []v1.VolumeMount) *v1.Pod {
-	group, grace, no := int64(2000), int64(1), false
-	return &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: v1.PodSpec{
-			NodeName: n.Name, HostNetwork: true, ServiceAccountName: "default", AutomountServiceAccountToken: &no, TerminationGracePeriodSeconds: &grace,
-			Tolerations:     []v1.Toleration{{Operator: v1.TolerationOpExists}},
-			SecurityContext: &v1.PodSecurityContext{FSGroup: &group},
-			Containers:      []v1.Container{{Name: "c", Image: kubeserver.Image, ImagePullPolicy: v1.PullNever, VolumeMounts: mounts}},
-			Volumes:         volumes,
-		},
-	}
+	pod, group := n.NewPod(name, v1.Container{VolumeMounts: mounts}, volumes...), int64(2000)
+	pod.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: &group}
+	return pod
 }
 
 // newPod returns a pod with ten kinds of volumes: a local one, one that the container only reads, and
@@ -170,41 +115,12 @@ func (n *kubeletNode) latePod() *v1.Pod {
 	})
 }
 
-// runningPod waits until a pod runs, and returns it.
-func (n *kubeletNode) runningPod(name string) (pod *v1.Pod) {
-	n.Helper()
-	n.await(name+" runs", func() (running bool) {
-		var err error
-		pod, err = n.clientset.CoreV1().Pods("ns").Get(n.Context(), name, metav1.GetOptions{})
-		return err == nil && len(pod.Status.ContainerStatuses) == 1 && pod.Status.ContainerStatuses[0].State.Running != nil
-	})
-	return pod
-}
-
-func (n *kubeletNode) podDir(pod *v1.Pod) string {
-	return filepath.Join(n.Root, "pods", string(pod.UID))
-}
-
 // requireToken requires a token in the volume of a pod.
 func (n *kubeletNode) requireToken(pod *v1.Pod) {
 	n.Helper()
-	token, err := os.ReadFile(filepath.Join(n.podDir(pod), "volumes/kubernetes.io~projected/all/token"))
+	token, err := os.ReadFile(filepath.Join(n.PodDir(pod), "volumes/kubernetes.io~projected/all/token"))
 	require.NoError(n, err)
 	require.NotEmpty(n, token)
-}
-
-// requireDeleted deletes a pod, and waits until it is gone with its directory.
-func (n *kubeletNode) requireDeleted(pod *v1.Pod) {
-	n.Helper()
-	require.NoError(n, n.clientset.CoreV1().Pods("ns").Delete(n.Context(), pod.Name, metav1.DeleteOptions{}))
-	n.await(pod.Name+" is gone", func() bool {
-		_, err := n.clientset.CoreV1().Pods("ns").Get(n.Context(), pod.Name, metav1.GetOptions{})
-		return apierrors.IsNotFound(err)
-	})
-	n.await("the directory of "+pod.Name+" is gone", func() bool {
-		_, err := os.Lstat(n.podDir(pod))
-		return errors.Is(err, fs.ErrNotExist)
-	})
 }
 
 // attachDisk formats a loop device, and makes the link to it.
@@ -226,28 +142,13 @@ func (n *kubeletNode) attachDisk() {
 	require.NoError(n, os.Symlink(device.Path, n.links+"/disk"))
 }
 
-// mounts returns the mounts below the kubelet's root, by their paths.
-func (n *kubeletNode) mounts() map[string]mount.Info {
-	n.Helper()
-	table, err := n.kernel.List(n.Context())
-	require.NoError(n, err)
-	all := map[string]mount.Info{}
-	for _, info := range table {
-		if strings.HasPrefix(info.Mountpoint, n.Root+"/") {
-			require.NotContains(n, all, info.Mountpoint, "stacked mounts")
-			all[info.Mountpoint] = info
-		}
-	}
-	return all
-}
-
 // requireUpdate changes the ConfigMap and waits for the change in the pod's volume.
 func (n *kubeletNode) requireUpdate(pod *v1.Pod, value string) {
 	n.Helper()
 	_, err := n.clientset.CoreV1().ConfigMaps("ns").Update(n.Context(), configMap("cm", value), metav1.UpdateOptions{})
 	require.NoError(n, err)
-	file := filepath.Join(n.podDir(pod), "volumes/kubernetes.io~configmap/cm/key")
-	n.await("the ConfigMap's new value in the pod", func() bool {
+	file := filepath.Join(n.PodDir(pod), "volumes/kubernetes.io~configmap/cm/key")
+	n.Await("the ConfigMap's new value in the pod", func() bool {
 		text, err := os.ReadFile(file)
 		return err == nil && string(text) == value
 	})
@@ -260,14 +161,14 @@ func (n *kubeletNode) runManager() (m *manager.Manager, stop func()) {
 	require.NoError(n, err)
 	host, err := volume.NewHost(n.Context(), n.Root, volume.WithNodeName(types.NodeName(n.Name)))
 	require.NoError(n, err)
-	files := content.Config{Mounter: n.kernel, ConfigMaps: source, Secrets: source, Tokens: source}
+	files := content.Config{Mounter: n.Kernel, ConfigMaps: source, Secrets: source, Tokens: source}
 	plugins, err := volume.NewVolumePluginMgr(n.Context(), host,
 		content.NewConfigMap(files), content.NewSecret(files), content.NewDownwardAPI(files), content.NewProjected(files),
-		emptydir.New(emptydir.Config{Mounter: n.kernel, NoteFiles: true}),
-		hostpath.New(hostpath.Config{Mounter: n.kernel, Roots: []string{n.disks}, InPlace: true}),
-		local.New(local.Config{Mounter: n.kernel, Roots: []string{n.disks}, DeviceLinks: []string{n.links}}))
+		emptydir.New(emptydir.Config{Mounter: n.Kernel, NoteFiles: true}),
+		hostpath.New(hostpath.Config{Mounter: n.Kernel, Roots: []string{n.disks}, InPlace: true}),
+		local.New(local.Config{Mounter: n.Kernel, Roots: []string{n.disks}, DeviceLinks: []string{n.links}}))
 	require.NoError(n, err)
-	m, err = manager.New(manager.Config{Plugins: plugins, Mounter: n.kernel, Pods: source, Claims: source})
+	m, err = manager.New(manager.Config{Plugins: plugins, Mounter: n.Kernel, Pods: source, Claims: source})
 	require.NoError(n, err)
 	unsubscribe := source.SubscribeContent(m.MarkRemountRequired)
 	ctx, cancel := context.WithCancel(n.Context())
@@ -285,7 +186,7 @@ func (n *kubeletNode) runManager() (m *manager.Manager, stop func()) {
 // requireSame requires that all earlier mounts exist, with flags that the manager adds.
 func (n *kubeletNode) requireSame(earlier map[string]mount.Info) {
 	n.Helper()
-	now := n.mounts()
+	now := n.Mounts()
 	for path, was := range earlier {
 		is := now[path]
 		if strings.Contains(path, "/volumes/") || strings.Contains(path, "/local-volume/mounts/") {
@@ -315,49 +216,56 @@ func TestKubeletGivesVolumes(t *testing.T) {
 	server := kubeserver.Start(t)
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
-	n := &kubeletNode{T: t, clientset: kubeClientset(t, server, ""), kernel: mount.New(mount.Config{}), disks: dir + "/disks", links: dir + "/links"}
+	clientset := kubeClientset(t, server, "")
+	core := clientset.CoreV1()
+	n := &kubeletNode{clientset: clientset, disks: dir + "/disks", links: dir + "/links", Node: &nodesteps.Node{
+		T: t, Kernel: mount.New(mount.Config{}), Clients: nodesteps.Clients{
+			Namespaces: core.Namespaces(), ServiceAccounts: core.ServiceAccounts(nodesteps.Namespace), Pods: core.Pods(nodesteps.Namespace),
+			Claims: core.PersistentVolumeClaims(nodesteps.Namespace), Volumes: core.PersistentVolumes(),
+		},
+	}}
 	for _, name := range []string{"disks/a", "disks/b", "disks/late", "links"} {
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, name), 0o755))
 	}
 	require.NoError(t, os.WriteFile(n.disks+"/file", []byte("of the host"), 0o644))
 	n.attachDisk()
-	n.Node = kubeserver.StartNode(t, server)
+	n.Node.Node = kubeserver.StartNode(t, server)
 
 	n.createObjects()
-	n.createPod(n.newPod())
-	pod := n.runningPod("all")
+	n.CreatePod(n.newPod())
+	pod := n.RunningPod("all")
 	n.StopKubelet()
-	before := n.mounts()
+	before := n.Mounts()
 	require.Len(t, before, 9, "tmpfs, local volumes, device and subPath")
 
 	m, stop := n.runManager()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	require.NoError(t, m.WaitForAttachAndMount(ctx, pod))
-	require.Len(t, n.mounts(), len(before))
+	require.Len(t, n.Mounts(), len(before))
 	n.requireSame(before)
 	require.Empty(t, m.State().Leftovers)
 	n.requireUpdate(pod, "2")
 	n.requireToken(pod)
-	late := n.createPod(n.latePod())
-	n.await("the manager sees the new pod", func() bool { return m.WaitForAttachAndMount(ctx, late) == nil })
+	late := n.CreatePod(n.latePod())
+	n.Await("the manager sees the new pod", func() bool { return m.WaitForAttachAndMount(ctx, late) == nil })
 	n.requireToken(late)
 	n.requireSame(before)
 	stop()
 
-	after := n.mounts()
+	after := n.Mounts()
 	require.Len(t, after, len(before)+5, "tmpfs and local volumes of the other pod")
 	require.NoError(t, n.StartKubelet())
-	n.runningPod("late")
+	n.RunningPod("late")
 	n.requireUpdate(pod, "3")
 	n.requireUpdate(late, "4")
-	require.Equal(t, after, n.mounts())
-	same := n.runningPod("all").Status.ContainerStatuses[0]
+	require.Equal(t, after, n.Mounts())
+	same := n.RunningPod("all").Status.ContainerStatuses[0]
 	require.Equal(t, pod.Status.ContainerStatuses[0].ContainerID, same.ContainerID)
 	require.Zero(t, same.RestartCount)
-	n.requireDeleted(late)
-	n.requireDeleted(pod)
-	n.await("all is unmounted", func() bool { return len(n.mounts()) == 0 })
+	n.RequireDeleted(late)
+	n.RequireDeleted(pod)
+	n.Await("all is unmounted", func() bool { return len(n.Mounts()) == 0 })
 	left, err := os.ReadDir(n.Root + "/plugins/kubernetes.io/local-volume/mounts")
 	require.NoError(t, err)
 	require.Empty(t, left)
@@ -367,7 +275,7 @@ func TestKubeletGivesVolumes(t *testing.T) {
 
 	n.StopKubelet()
 	m, stop = n.runManager()
-	n.await("the manager has no volume", func() bool {
+	n.Await("the manager has no volume", func() bool {
 		state := m.State()
 		return state.Populated && len(state.Volumes) == 0
 	})
