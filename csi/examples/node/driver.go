@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"net"
 	"path/filepath"
 
 	"github.com/volumekit/volumekit/csi/driver"
@@ -27,15 +29,16 @@ func (d localDriver) register(ctx context.Context) error {
 	return registration.Serve(ctx, registration.ServerConfig{Dir: d.sockets, Endpoint: d.socket(), Driver: driverName})
 }
 
-// run serves the driver until ctx ends.
-func (d localDriver) run(ctx context.Context) error {
+// listen listens on the socket of the driver. The registration of a driver without a socket is refused.
+func (d localDriver) listen(ctx context.Context) (net.Listener, error) {
+	return driver.Listen(ctx, d.socket())
+}
+
+// serve serves the driver until ctx ends.
+func (d localDriver) serve(ctx context.Context, listener net.Listener) error {
 	host, err := volume.NewHost(ctx, d.root, volume.WithTargetDirs(d.node), volume.WithNodeName(nodeName))
 	if err != nil {
-		return err
-	}
-	listener, err := driver.Listen(ctx, d.socket())
-	if err != nil {
-		return err
+		return errors.Join(err, listener.Close())
 	}
 	return driver.Serve(ctx, listener, driver.Config{
 		Name: driverName, Version: "0.1.0", NodeID: nodeName, Host: host,

@@ -34,12 +34,17 @@ func show(ctx context.Context, out io.Writer, k demonstration.Kernel, dir string
 	if err != nil {
 		return err
 	}
+	listener, err := d.listen(ctx)
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	working, stop := context.WithCancel(context.WithoutCancel(ctx)) // driver and node outlive ctx, to clean up
 	ended := make(chan error, 1)
 	go func() {
-		ended <- cli.RunAll(working, d.run, d.register, n.run)
+		serve := func(ctx context.Context) error { return d.serve(ctx, listener) }
+		ended <- cli.RunAll(working, serve, d.register, n.run)
 		cancel()
 	}()
 	u := &user{node: n, driver: d, kernel: k, dir: dir, out: out}
