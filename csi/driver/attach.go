@@ -73,11 +73,8 @@ func (d *driver) attach(ctx context.Context, v described, u usage, nodeID string
 	if err != nil {
 		return "", err
 	}
-	if able, err := d.attacher.CanAttach(ctx, spec); err != nil || !able {
-		return "", err
-	}
-	attacher, err := d.attacher.NewAttacher()
-	if err != nil {
+	attacher, err := d.attacherOf(ctx, spec)
+	if err != nil || attacher == nil {
 		return "", err
 	}
 	if !again {
@@ -92,6 +89,17 @@ func (d *driver) attach(ctx context.Context, v described, u usage, nodeID string
 		err = errors.Join(err, d.saveAttached(v.id, rec))
 	}
 	return device, err
+}
+
+// attacherOf returns the attacher of a volume, or nil for one that is not attached.
+func (d *driver) attacherOf(ctx context.Context, spec *volume.Spec) (volume.Attacher, error) {
+	if d.attacher == nil {
+		return nil, nil
+	}
+	if able, err := d.attacher.CanAttach(ctx, spec); err != nil || !able {
+		return nil, err
+	}
+	return d.attacher.NewAttacher()
 }
 
 // saveAttached writes a record, or removes an empty one.

@@ -172,39 +172,42 @@ func (d *driver) provision(ctx context.Context, r createRequest, have *volumeRec
 	}
 	var failed error
 	for _, segments := range attempts {
-		rec := r.record()
-		if have != nil {
-			rec = *have
+		rec, err := d.attempt(ctx, r, have, segments)
+		if err == nil || !isElsewhere(err) {
+			return rec, err
 		}
-		rec.Segments = segments
-		if err := d.volumes.write(r.pvName, rec); err != nil {
-			return nil, err
-		}
-		pv, err := d.provisionIn(ctx, r, rec)
-		if err == nil {
-			return d.store(ctx, r, rec, pv)
-		}
-		failed = err
-		if volume.KindOf(err) != volume.Final {
-			// A transient error after an uncertain one: storage may exist.
-			if have == nil && volume.KindOf(err) == volume.Transient {
-				err = errors.Join(err, d.volumes.remove(r.pvName))
-			}
-			return nil, err
-		}
-		have = nil
-		if err := d.volumes.remove(r.pvName); err != nil {
-			return nil, err
-		}
-		elsewhere := errors.Is(err, volume.ErrReschedule) || errors.As(err, new(*volume.IgnoredError))
-		if !elsewhere {
-			return nil, err
-		}
+		have, failed = nil, err
 	}
 	if len(r.wanted) > 0 {
 		return nil, coded(codes.ResourceExhausted, failed)
 	}
 	return nil, failed
+}
+
+// isElsewhere reports whether the plugin has created nothing, and may create the storage in another topology.
+func isElsewhere(err error) bool {
+	return volume.KindOf(err) == volume.Final && (errors.Is(err, volume.ErrReschedule) || errors.As(err, new(*volume.IgnoredError)))
+}
+
+// attempt creates the storage in one topology, and records it before. The record stays if storage may exist: after
+// an uncertain error, of this or of the earlier call.
+func (d *driver) attempt(ctx context.Context, r createRequest, have *volumeRecord, segments map[string]string) (*volumeRecord, error) {
+	rec := r.record()
+	if have != nil {
+		rec = *have
+	}
+	rec.Segments = segments
+	if err := d.volumes.write(r.pvName, rec); err != nil {
+		return nil, err
+	}
+	pv, err := d.provisionIn(ctx, r, rec)
+	if err == nil {
+		return d.store(ctx, r, rec, pv)
+	}
+	if kind := volume.KindOf(err); kind == volume.Final || kind == volume.Transient && have == nil {
+		err = errors.Join(err, d.volumes.remove(r.pvName))
+	}
+	return nil, err
 }
 
 // provisionIn creates the storage in one topology, or where the plugin chooses.

@@ -50,6 +50,7 @@ func (d *driver) optionalUsage(c *csipb.VolumeCapability) (*usage, error) {
 	return &u, err
 }
 
+// expand grows the storage, unless the volume has the size.
 func (d *driver) expand(ctx context.Context, id volumeID, u *usage, required, limit int64) (*csipb.ControllerExpandVolumeResponse, error) {
 	v, err := d.describe(ctx, id, nil)
 	if err != nil {
@@ -59,30 +60,54 @@ func (d *driver) expand(ctx context.Context, id volumeID, u *usage, required, li
 	if err != nil {
 		return nil, err
 	}
-	pv, err := v.persistentVolume()
-	if err != nil {
-		return nil, err
-	}
-	size := int64(0)
+	size := int64(0) // not known
 	if rec != nil {
 		size = rec.Capacity
-		pv.Spec.VolumeMode, pv.Spec.AccessModes, pv.Spec.Capacity = rec.Volume.Spec.VolumeMode, rec.Volume.Spec.AccessModes, rec.Volume.Spec.Capacity
-	}
-	if u != nil {
-		u.apply(pv)
-	}
-	if limit > 0 && size > limit {
-		return nil, codedf(codes.OutOfRange, "the volume has %d bytes, and the limit is %d", size, limit)
 	}
 	switch {
+	case limit > 0 && size > limit:
+		return nil, codedf(codes.OutOfRange, "the volume has %d bytes, and the limit is %d", size, limit)
 	case size > 0 && required <= size: // a repeated call, or one after a larger expansion
 		return &csipb.ControllerExpandVolumeResponse{CapacityBytes: size, NodeExpansionRequired: d.nodeExpand != nil}, nil
 	case required == 0:
 		return nil, field.Required(field.NewPath("capacityRange", "requiredBytes"), "the capacity of the volume is not known")
 	}
+	spec, err := v.expanding(rec, u)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := d.growStorage(ctx, spec, size, required)
+	if err != nil {
+		return nil, err
+	}
+	if rec != nil && rec.Capacity != resp.CapacityBytes {
+		rec.Capacity = resp.CapacityBytes
+		if err := d.volumes.write(id.name, *rec); err != nil {
+			return nil, volume.AsUncertain(err)
+		}
+	}
+	return resp, nil
+}
+
+// expanding returns a volume that is about to grow, with the requested usage, or else that of its record.
+func (v described) expanding(rec *volumeRecord, u *usage) (*volume.Spec, error) {
+	pv, err := v.persistentVolume()
+	if err != nil {
+		return nil, err
+	}
+	if rec != nil {
+		pv.Spec.VolumeMode, pv.Spec.AccessModes, pv.Spec.Capacity = rec.Volume.Spec.VolumeMode, rec.Volume.Spec.AccessModes, rec.Volume.Spec.Capacity
+	}
+	if u != nil {
+		u.apply(pv)
+	}
+	return volume.NewSpecFromPersistentVolume(pv, false), nil
+}
+
+// growStorage grows the storage by the plugin.
+func (d *driver) growStorage(ctx context.Context, spec *volume.Spec, size, required int64) (*csipb.ControllerExpandVolumeResponse, error) {
 	result, err := d.expander.ExpandVolumeDevice(ctx, volume.ExpandRequest{
-		Spec:    volume.NewSpecFromPersistentVolume(pv, false),
-		NewSize: *resource.NewQuantity(required, resource.BinarySI), OldSize: *resource.NewQuantity(size, resource.BinarySI),
+		Spec: spec, NewSize: *resource.NewQuantity(required, resource.BinarySI), OldSize: *resource.NewQuantity(size, resource.BinarySI),
 	})
 	if err != nil {
 		return nil, ofExpansion(err)
@@ -90,12 +115,6 @@ func (d *driver) expand(ctx context.Context, id volumeID, u *usage, required, li
 	bytes, err := quantity.Bytes(&result.Size)
 	if err != nil || bytes < required {
 		return nil, volume.AsUncertain(fmt.Errorf("the plugin reports a size of %s", quantity.Text(&result.Size)))
-	}
-	if rec != nil && rec.Capacity != bytes {
-		rec.Capacity = bytes
-		if err := d.volumes.write(id.name, *rec); err != nil {
-			return nil, volume.AsUncertain(err)
-		}
 	}
 	return &csipb.ControllerExpandVolumeResponse{CapacityBytes: bytes, NodeExpansionRequired: result.NodeExpansionRequired}, nil
 }

@@ -52,14 +52,11 @@ func podAt(target string) *v1.Pod {
 // waitForAttach returns the device of a volume that is attached, or "" for one that is not.
 func (d *driver) waitForAttach(ctx context.Context, v described, u usage, publishContext map[string]string, at string) (device string, err error) {
 	spec, err := v.spec(u)
-	if err != nil || d.attacher == nil {
-		return "", err
-	}
-	if able, err := d.attacher.CanAttach(ctx, spec); err != nil || !able {
-		return "", err
-	}
-	attacher, err := d.attacher.NewAttacher()
 	if err != nil {
+		return "", err
+	}
+	attacher, err := d.attacherOf(ctx, spec)
+	if err != nil || attacher == nil {
 		return "", err
 	}
 	return attacher.WaitForAttach(ctx, spec, publishContext[DeviceKey], podAt(at))
