@@ -141,6 +141,7 @@ func (c *Controller) findVolume(ctx context.Context, a *claimAttempt) error {
 	a.hasFound = stored != nil && belongsTo(stored, a.claim)
 	if a.hasFound && a.described != nil { // the creation took effect, and failed
 		c.reportProvisioned(a)
+		a.refusal = nil
 	}
 	return nil
 }
