@@ -238,7 +238,7 @@ var house = []room{
 	{"controllers/bench/internal/*", []string{"controllers/internal/apicalls"}, []string{api, apimachinery, clientGo}},
 	{"controllers/examples/internal/clustertest", []string{"controllers/api", "controllers/examples/internal/minicluster", "controllers/internal/apicalls", "controllers/provision", "internal/kubeserver"}, []string{api, apimachinery, clientGo, testify}},
 	{"controllers/examples/internal/minicluster", []string{"controllers/api", "controllers/node", "controllers/provision", "manager", "mount", "volume", "internal/cli"}, []string{api, apimachinery}},
-	{"controllers/examples/internal/service", nil, []string{clientGo, "github.com/prometheus/client_golang/"}},
+	{"controllers/examples/internal/service", []string{"internal/tasks"}, []string{api, apimachinery, clientGo, "github.com/prometheus/client_golang/"}},
 	{"controllers/examples/*", []string{"*", "*/*", "controllers/examples/internal/*"}, []string{""}},
 	// The plugin kubernetes.io/csi.
 	{"csi", []string{"csi/internal/*", "volume", "mount", "util", leaves, "internal/oneline"}, []string{api, apimachinery, csiSpec, grpc, protobuf, sys}},

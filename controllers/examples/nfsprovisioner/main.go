@@ -2,15 +2,14 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
+	"github.com/volumekit/volumekit/controllers/examples/internal/service"
 	"github.com/volumekit/volumekit/internal/cli"
 )
 
@@ -39,9 +38,6 @@ type options struct {
 	listen      string // empty: nothing is served
 	timeout     time.Duration
 }
-
-// namespaceFile is the file with the namespace of a pod's service account.
-const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 // parseOptions returns the flags; the default of a flag is its environment variable.
 func parseOptions(args []string, getenv func(string) string, help io.Writer) (o options, err error) {
@@ -73,7 +69,7 @@ func parseOptions(args []string, getenv func(string) string, help io.Writer) (o 
 		return o, fmt.Errorf("-timeout must be more than 0, got %v", o.timeout)
 	}
 	if o.namespace == "" && o.election {
-		o.namespace, err = namespaceOf(namespaceFile)
+		o.namespace, err = service.Namespace(service.NamespaceFile)
 	}
 	return o, err
 }
@@ -87,16 +83,4 @@ func parseElection(text string) (bool, error) {
 		return false, fmt.Errorf("ENABLE_LEADER_ELECTION must be true or false, got %q", text)
 	}
 	return election, nil
-}
-
-// namespaceOf returns the namespace in a file, or "default" without the file, outside of a cluster.
-func namespaceOf(file string) (string, error) {
-	text, err := os.ReadFile(file)
-	if errors.Is(err, os.ErrNotExist) {
-		return "default", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("-namespace: %w", err)
-	}
-	return strings.TrimSpace(string(text)), nil
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/volumekit/volumekit/controllers/kubeclient"
 	"github.com/volumekit/volumekit/controllers/metrics"
 	"github.com/volumekit/volumekit/controllers/provision"
-	"github.com/volumekit/volumekit/internal/cli"
 	"github.com/volumekit/volumekit/internal/rootlock"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/nfs"
@@ -77,7 +76,7 @@ type program struct {
 	provisioner provision.Provisioner
 	collector   *metrics.Collector
 	logger      *slog.Logger
-	leadership  *leadership // nil: without leader election
+	leadership  *service.Leadership // nil: without leader election
 }
 
 // newProgram locks the root, so that no second process unmounts the exports of the first, and
@@ -124,7 +123,7 @@ func (p *program) build(ctx context.Context) error {
 		return err
 	}
 	if p.election {
-		p.leadership, err = newLeadership(p.leases, p.namespace, p.options.provisioner)
+		p.leadership, err = service.NewLeadership(p.leases, p.namespace, p.options.provisioner)
 	}
 	return err
 }
@@ -172,13 +171,7 @@ func (p *program) run(ctx context.Context) error {
 
 // runWith provisions, and serves metrics and health unless the listener is nil.
 func (p *program) runWith(ctx context.Context, listener net.Listener) error {
-	work := p.provision
-	if p.leadership != nil {
-		work = func(ctx context.Context) error { return p.leadership.lead(ctx, p.provision) }
-	}
-	return cli.RunAll(ctx, work, func(ctx context.Context) error {
-		return service.Serve(ctx, listener, p.collector, p.health)
-	})
+	return service.Service{Work: p.provision, Leadership: p.leadership, Collector: p.collector}.Run(ctx, listener)
 }
 
 // provision runs a controller until ctx ends, and then returns nil.

@@ -1,10 +1,9 @@
-package main
+package service
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"strings"
 	"sync"
@@ -24,37 +23,38 @@ const (
 	retryPeriod   = 2 * time.Second
 )
 
-// A leadership runs work while this process holds a Lease.
-type leadership struct {
+// A Leadership runs work while this process holds a Lease.
+type Leadership struct {
 	config leaderelection.LeaderElectionConfig
 	health *leaderelection.HealthzAdaptor
 }
 
-// newLeadership returns the leadership by the Lease that is named for a provisioner. It makes no call.
-func newLeadership(leases coordinationv1.LeasesGetter, namespace, provisioner string) (*leadership, error) {
+// NewLeadership returns the leadership by the Lease of a namespace and a name, in which a slash becomes a
+// dash. It makes no call.
+func NewLeadership(leases coordinationv1.LeasesGetter, namespace, name string) (*Leadership, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		return nil, err
 	}
 	health := leaderelection.NewLeaderHealthzAdaptor(leaseDuration)
-	return &leadership{health: health, config: leaderelection.LeaderElectionConfig{
+	return &Leadership{health: health, config: leaderelection.LeaderElectionConfig{
 		Lock: &resourcelock.LeaseLock{
-			LeaseMeta:  metav1.ObjectMeta{Namespace: namespace, Name: leaseName(provisioner)},
+			LeaseMeta:  metav1.ObjectMeta{Namespace: namespace, Name: leaseName(name)},
 			Client:     leases,
 			LockConfig: resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())},
 		},
 		LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
-		ReleaseOnCancel: true, WatchDog: health, Name: provisioner,
+		ReleaseOnCancel: true, WatchDog: health, Name: name,
 	}}, nil
 }
 
-// leaseName returns the name of the Lease of nfs-subdir-external-provisioner.
-func leaseName(provisioner string) string { return strings.ReplaceAll(provisioner, "/", "-") }
+// leaseName returns the name of a Lease as provisioners name it for themselves.
+func leaseName(name string) string { return strings.ReplaceAll(name, "/", "-") }
 
-// lead calls work whenever this process acquires the Lease, and ends the context of work when the
+// Lead calls work whenever this process acquires the Lease, and ends the context of work when the
 // Lease could not be renewed in time, before the Lease expires. It returns the error of work, or nil
 // after ctx ends. It releases the Lease only after work has returned.
-func (l *leadership) lead(ctx context.Context, work func(context.Context) error) error {
+func (l *Leadership) Lead(ctx context.Context, work func(context.Context) error) error {
 	for ctx.Err() == nil {
 		if err := l.leadOnce(ctx, work); err != nil {
 			return err
@@ -72,7 +72,7 @@ type term struct {
 	err   error         // of work
 }
 
-func (l *leadership) leadOnce(ctx context.Context, work func(context.Context) error) error {
+func (l *Leadership) leadOnce(ctx context.Context, work func(context.Context) error) error {
 	// The election outlives ctx until work has returned: its end releases the Lease.
 	election, endElection := context.WithCancel(context.WithoutCancel(ctx))
 	defer endElection()
@@ -188,6 +188,3 @@ func (l termLock) Update(ctx context.Context, record resourcelock.LeaderElection
 	}
 	return err
 }
-
-// check implements the health check: a leader must have renewed the Lease.
-func (l *leadership) check(r *http.Request) error { return l.health.Check(r) }

@@ -1,4 +1,4 @@
-package main
+package service
 
 import (
 	"context"
@@ -17,6 +17,8 @@ import (
 	ktesting "k8s.io/client-go/testing"
 )
 
+const leaseOfTest = "k8s-sigs.io/nfs-subdir-external-provisioner"
+
 // A replica runs work while it leads.
 type replica struct {
 	leads, terms atomic.Int32
@@ -31,12 +33,12 @@ func startReplica(t *testing.T, clientset *fake.Clientset) *replica {
 
 func startReplicaOn(t *testing.T, leases coordinationv1.LeasesGetter) *replica {
 	t.Helper()
-	l, err := newLeadership(leases, "ns", nfsSubdir)
+	l, err := NewLeadership(leases, "ns", leaseOfTest)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	r := &replica{cancel: cancel, ended: make(chan error, 1)}
 	go func() {
-		r.ended <- l.lead(ctx, func(ctx context.Context) error {
+		r.ended <- l.Lead(ctx, func(ctx context.Context) error {
 			r.terms.Add(1)
 			r.leads.Store(1)
 			<-ctx.Done()
@@ -197,8 +199,8 @@ func TestNeverElected(t *testing.T) {
 
 // TestWorkFails: the error of work ends lead.
 func TestWorkFails(t *testing.T) {
-	l, err := newLeadership(fake.NewClientset().CoordinationV1(), "ns", nfsSubdir)
+	l, err := NewLeadership(fake.NewClientset().CoordinationV1(), "ns", leaseOfTest)
 	require.NoError(t, err)
 	cause := errors.New("failed")
-	require.ErrorIs(t, l.lead(t.Context(), func(context.Context) error { return cause }), cause)
+	require.ErrorIs(t, l.Lead(t.Context(), func(context.Context) error { return cause }), cause)
 }
