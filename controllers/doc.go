@@ -38,6 +38,9 @@
 //     [github.com/volumekit/volumekit/controllers/examples/nfsprovisioner]
 //   - examples/localprovisioner: provisions directories of nodes for claims, with its manifests.
 //     [github.com/volumekit/volumekit/controllers/examples/localprovisioner]
+//   - examples/controlplane: the controllers of a cluster under the names of kube-controller-manager,
+//     with its manifests.
+//     [github.com/volumekit/volumekit/controllers/examples/controlplane]
 //   - examples/clientgo: the client with which package recycler runs its pods, over client-go.
 //     [github.com/volumekit/volumekit/controllers/examples/clientgo]
 //

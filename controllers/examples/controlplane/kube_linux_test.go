@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/controllers/examples/internal/clustertest"
+	"github.com/volumekit/volumekit/controllers/kubeclient"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// TestKubeRights: the API server denies no call of the program, and the manifest grants no right that the
+// program does not exercise. Without any single one of these rights the API server denies it.
+func TestKubeRights(t *testing.T) {
+	s := clustertest.Start(t, "rbac.yaml")
+	c := &clustertest.Cluster{T: t, API: kubeclient.New(s.Admin)}
+	account := clustertest.Object[*v1.ServiceAccount](t, "rbac.yaml")
+	o := options{controllers: selection{every}, reportUnused: true, election: true, lease: "controlplane", namespace: account.Namespace}
+	turn := 0
+	s.RequireRights(nil, func(missing string) clustertest.Rights {
+		leases := s.Admin.CoordinationV1().Leases(o.namespace)
+		require.NoError(t, leases.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{})) // of the last turn
+		return s.Exercise(missing, func(ctx context.Context) error {
+			connections, err := connect(ctx, s.Account)
+			if err != nil {
+				return err
+			}
+			p, err := newPlane(o, connections, io.Discard)
+			if err != nil {
+				return err
+			}
+			return p.run(ctx)
+		}, func() {
+			turn++
+			takeSteps(c, turn)
+		})
+	})
+}
+
+// takeSteps makes a bound claim, a pod with ephemeral volumes of which one has a claim of another owner, and a
+// volume in deletion that others write at the same time.
+func takeSteps(c *clustertest.Cluster, turn int) {
+	c.Helper()
+	name := fmt.Sprint("web-", turn)
+	claims := c.API.PersistentVolumeClaims(v1.NamespaceDefault)
+	claim := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name + "-other"}, Spec: v1.PersistentVolumeClaimSpec{
+		AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
+		Resources:   v1.VolumeResourceRequirements{Requests: v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}},
+	}}
+	claim, err := claims.Create(c.Context(), claim, metav1.CreateOptions{})
+	require.NoError(c, err)
+	claim.Status.Phase = v1.ClaimBound
+	_, err = claims.UpdateStatus(c.Context(), claim, metav1.UpdateOptions{})
+	require.NoError(c, err)
+	pod := newPod("unused", "data", claim.Spec)
+	pod.Name, pod.Spec.NodeName = name, ""
+	pod.Spec.Volumes[0] = v1.Volume{Name: "other", VolumeSource: pod.Spec.Volumes[1].VolumeSource}
+	pod.Spec.Volumes[0], pod.Spec.Volumes[1] = pod.Spec.Volumes[1], pod.Spec.Volumes[0]
+	_, err = c.API.Pods(v1.NamespaceDefault).Create(c.Context(), pod, metav1.CreateOptions{})
+	require.NoError(c, err)
+	for n := range 2 { // each change of the owner repeats the event of the pod
+		owner := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "owner", UID: types.UID(fmt.Sprint(n))}
+		changed, err := claims.Get(c.Context(), claim.Name, metav1.GetOptions{})
+		require.NoError(c, err)
+		changed.OwnerReferences = []metav1.OwnerReference{owner}
+		_, _ = claims.Update(c.Context(), changed, metav1.UpdateOptions{}) // or a conflict with the program
+	}
+	require.NoError(c, claims.Delete(c.Context(), claim.Name, metav1.DeleteOptions{}))
+	deleteVolume(c, name)
+}
+
+// deleteVolume deletes a volume whose claim is unknown, and writes it while the program does: the program
+// reads the claim, and after a conflict the volume.
+func deleteVolume(c *clustertest.Cluster, name string) {
+	c.Helper()
+	volumes := c.API.PersistentVolumes()
+	pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.PersistentVolumeSpec{
+		AccessModes:            []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
+		Capacity:               v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")},
+		PersistentVolumeSource: v1.PersistentVolumeSource{NFS: &v1.NFSVolumeSource{Server: "nas", Path: "/"}},
+		ClaimRef:               &v1.ObjectReference{Namespace: v1.NamespaceDefault, Name: "gone", UID: "gone"},
+	}}
+	_, err := volumes.Create(c.Context(), pv, metav1.CreateOptions{})
+	require.NoError(c, err)
+	require.NoError(c, volumes.Delete(c.Context(), name, metav1.DeleteOptions{}))
+	for n := range 20 {
+		patch := fmt.Appendf(nil, `{"metadata":{"labels":{"n":"%d"}}}`, n)
+		if _, err := volumes.Patch(c.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			return // the volume is gone
+		}
+	}
+}

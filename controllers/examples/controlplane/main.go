@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/volumekit/volumekit/controllers/examples/internal/service"
+	"github.com/volumekit/volumekit/internal/cli"
+)
+
+func main() { os.Exit(cli.Start(run)) }
+
+// run is the program. It returns the exit status.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	o, err := parseOptions(args, os.Getenv, stdout)
+	if err != nil {
+		return cli.UsageStatus("controlplane", err, stderr)
+	}
+	if o.memory {
+		ctx, out := cli.NewOutput(ctx, stdout)
+		defer out.Close()
+		return cli.ExitStatus("controlplane", demonstrate(ctx, o, out, stderr), stderr)
+	}
+	return cli.ExitStatus("controlplane", work(ctx, o, stderr), stderr)
+}
+
+// options are the program's flags.
+type options struct {
+	controllers  selection
+	reportUnused bool
+	memory       bool
+	election     bool
+	lease        string
+	namespace    string // of the Lease
+	kubeconfig   string // empty: the service account of the pod
+	listen       string // empty: nothing is served
+}
+
+// parseOptions returns the flags.
+func parseOptions(args []string, getenv func(string) string, help io.Writer) (o options, err error) {
+	var controllers string
+	set := flag.NewFlagSet("controlplane", flag.ContinueOnError)
+	set.StringVar(&controllers, "controllers", every, "the `NAMES` of the controllers to run, with commas: * for all, -NAME for all but one (all: "+strings.Join(allNames(), ", ")+")")
+	set.BoolVar(&o.reportUnused, "report-unused", false, "set the condition Unused of bound claims")
+	set.BoolVar(&o.memory, "memory", false, "show the controllers on an API server in memory, and end")
+	set.BoolVar(&o.election, "leader-election", true, "work only while holding a Lease")
+	set.StringVar(&o.lease, "lease", "volumekit-controlplane", "the `NAME` of the Lease")
+	set.StringVar(&o.namespace, "namespace", getenv("POD_NAMESPACE"), "the `NAMESPACE` of the Lease ($POD_NAMESPACE; default: that of the service account)")
+	set.StringVar(&o.kubeconfig, "kubeconfig", getenv("KUBECONFIG"), "the `FILE` with the address of the API server and the credentials ($KUBECONFIG; default: the service account)")
+	set.StringVar(&o.listen, "listen", "", "serve /metrics and /healthz at `HOST:PORT` (default: no)")
+	if err := cli.Parse(set, args, help, "controlplane runs the controllers of volumes for a cluster."); err != nil {
+		return o, err
+	}
+	if o.controllers, err = parseSelection(controllers); err != nil {
+		return o, err
+	}
+	switch {
+	case o.lease == "" && o.election:
+		return o, errors.New("-lease: required")
+	case o.reportUnused && !o.controllers.has(claimProtection):
+		return o, errors.New("-report-unused: requires the controller " + claimProtection)
+	case o.namespace == "" && o.election:
+		o.namespace, err = service.Namespace(service.NamespaceFile)
+	}
+	return o, err
+}

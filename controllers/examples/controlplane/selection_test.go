@@ -1,0 +1,39 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestSelection: -controllers selects as the flag of kube-controller-manager does.
+func TestSelection(t *testing.T) {
+	all := allNames()
+	require.Equal(t, []string{ephemeralVolumes, volumeProtection, claimProtection}, all)
+	for text, want := range map[string][]string{
+		"*":                                  all,
+		claimProtection:                      {claimProtection},
+		"pvc-protection,ephemeral-volume":    {ephemeralVolumes, claimProtection},
+		"*,-" + volumeProtection:             {ephemeralVolumes, claimProtection},
+		"-pv-protection,*":                   {ephemeralVolumes, claimProtection},
+		"*,-pv-protection,pv-protection":     {ephemeralVolumes, claimProtection},
+		"pv-protection,-pv-protection":       {volumeProtection},
+		"*,-ephemeral-volume,pvc-protection": {volumeProtection, claimProtection},
+	} {
+		s, err := parseSelection(text)
+		require.NoError(t, err, text)
+		require.Equal(t, want, slices.DeleteFunc(slices.Clone(all), func(name string) bool { return !s.has(name) }), text)
+	}
+	for text, want := range map[string]string{
+		"":                    `unknown controller ""`,
+		"*,job-controller":    `unknown controller "job-controller", must be one of ` + strings.Join(all, ", "),
+		"-*":                  `unknown controller "*"`,
+		"-" + claimProtection: "selects no controller",
+		"*,-pvc-protection,-pv-protection,-ephemeral-volume": "selects no controller",
+	} {
+		_, err := parseSelection(text)
+		require.ErrorContains(t, err, want, text)
+	}
+}
