@@ -86,20 +86,17 @@ func (v claimView) isStored() bool {
 	return v.volume != nil && v.attempt.claim != nil && belongsTo(v.volume, v.attempt.claim)
 }
 
-// endStored returns the step for a claim whose volume's object exists. If another controller has stored
-// it, and the claim is gone, it may have deleted the storage before a late call of this controller has
-// created the storage again. The controller then waits for the end of the object, to call again.
+// endStored returns the step for a claim whose volume's object exists. If the object is late, the
+// controller waits for its end, to call again.
 func (v claimView) endStored() claimStep {
 	a := v.attempt
 	switch {
-	case a.storage != storagePossible, a.hasStored:
+	case a.storage != storagePossible, a.object == objectCovers:
 		return v.end()
-	case !a.hasFound:
-		return claimFind
-	case v.claim == nil && v.volume.Status.Phase == v1.VolumeReleased:
+	case a.object == objectIsLate:
 		return claimWait
 	}
-	return v.end()
+	return claimFind
 }
 
 // isNameTaken reports whether another claim has a volume of the name.

@@ -20,6 +20,18 @@ const (
 	storagePossible                     // storage exists or may come to exist
 )
 
+// An objectState is what the object of a claim's volume proves about the storage of the last call of
+// Provision.
+type objectState int
+
+const (
+	objectUnknown objectState = iota // not read since the last call
+	// objectCovers: each deletion of the storage comes after the call, and before the end of the object.
+	objectCovers
+	// objectIsLate: another controller may have deleted the storage before the call has created it again.
+	objectIsLate
+)
+
 // A claimAttempt is the memory of the controller for a claim. It is not needed after a crash.
 type claimAttempt struct {
 	claim   *v1.PersistentVolumeClaim // the last known state
@@ -31,12 +43,12 @@ type claimAttempt struct {
 	optionsRefusal error
 	described      *v1.PersistentVolume // the object to store
 	refusal        error                // why the object is not stored, and the storage is discarded
-	hasStored      bool                 // this run has created the object
-	hasFound       bool                 // the API server has shown the object since the last call
-	unfitNode      string               // the selected node for which Provision has failed
-	isIgnored      bool                 // by the Provisioner
-	began          time.Time            // of the first attempt
-	releaseBy      time.Time            // the end of the postponement of the finalizer's removal
+	object         objectState
+	policy         v1.PersistentVolumeReclaimPolicy // of a late object, and of the next one; "": that of the class
+	unfitNode      string                           // the selected node for which Provision has failed
+	isIgnored      bool                             // by the Provisioner
+	began          time.Time                        // of the first attempt
+	releaseBy      time.Time                        // the end of the postponement of the finalizer's removal
 	retry          retry
 }
 
@@ -65,7 +77,7 @@ func (o outcome) checked() *checkedOptions {
 
 // record applies an outcome to the attempt. isNews reports whether it is to be announced.
 func (a *claimAttempt) record(o outcome, now time.Time, r rules) (isNews bool) {
-	a.hasStored, a.hasFound = false, false
+	a.object = objectUnknown
 	if o.err == nil {
 		a.storage, a.described = storagePossible, o.described
 		a.retry.begin(o.inputs) // the failures stay: the API server may refuse the object

@@ -70,6 +70,9 @@ func (c *Controller) viewClaim(ctx context.Context, key claimKey, a *claimAttemp
 	if err != nil {
 		return v, fmt.Errorf("read the volume of claim %s: %w", key.Key, err)
 	}
+	if a.object == objectIsLate && v.isStored() {
+		a.policy = v.volume.Spec.PersistentVolumeReclaimPolicy
+	}
 	return v, nil
 }
 
@@ -132,18 +135,44 @@ func (c *Controller) confirmClaim(ctx context.Context, a *claimAttempt) error {
 	return nil
 }
 
-// findVolume reads the object of a claim's volume that this run does not know to have created.
+// findVolume reads the object of a claim's volume that this run does not know to have created: its own
+// creation may have taken effect and failed, or another controller has stored the object.
 func (c *Controller) findVolume(ctx context.Context, a *claimAttempt) error {
 	stored, err := c.volumes.Live(ctx, c.volumeKey(a.claim))
 	if err != nil {
 		return fmt.Errorf("read the volume of claim %s/%s: %w", a.claim.Namespace, a.claim.Name, err)
 	}
-	a.hasFound = stored != nil && belongsTo(stored, a.claim)
-	if a.hasFound && a.described != nil { // the creation took effect, and failed
+	if stored == nil || !belongsTo(stored, a.claim) {
+		return nil // the next view shows the same
+	}
+	state, err := c.stateOf(ctx, stored, a.claim)
+	if err != nil {
+		return err
+	}
+	a.object = state
+	if a.described != nil {
 		c.reportProvisioned(a)
 		a.refusal = nil
 	}
 	return nil
+}
+
+// stateOf returns what an object proves. Storage is deleted only after its volume is released and its
+// claim has ended. Neither is undone: if the API server shows that one of them is yet to come, so is
+// the deletion. A claim with the finalizer has not ended, so only a run that shares its claims with
+// another controller, or whose finalizer a user has removed, calls Provision for a late object again.
+func (c *Controller) stateOf(ctx context.Context, stored *v1.PersistentVolume, claim *v1.PersistentVolumeClaim) (objectState, error) {
+	if stored.Status.Phase != v1.VolumeReleased {
+		return objectCovers, nil
+	}
+	live, err := c.claims.Live(ctx, keyOfClaim(claim).Key)
+	switch {
+	case err != nil:
+		return objectUnknown, fmt.Errorf("read claim %s/%s: %w", claim.Namespace, claim.Name, err)
+	case live != nil && live.UID == claim.UID:
+		return objectCovers, nil
+	}
+	return objectIsLate, nil
 }
 
 // guardClaim adds the finalizer to a claim whose options pass the checks: the finalizer means that

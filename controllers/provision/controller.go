@@ -47,6 +47,10 @@ func keyOfClaim(claim *v1.PersistentVolumeClaim) claimKey {
 	return claimKey{api.KeyOf(claim), claim.UID}
 }
 
+func keyOfReference(ref *v1.ObjectReference) claimKey {
+	return claimKey{api.Key{Namespace: ref.Namespace, Name: ref.Name}, ref.UID}
+}
+
 type runnable interface{ Run(context.Context) error }
 
 const (

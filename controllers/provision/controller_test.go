@@ -157,6 +157,8 @@ func TestVolumesComeBeforeReleases(t *testing.T) {
 	const claims, workers = 400, 128 + 8
 	inWorld(t, func(w *world) {
 		w.createBurst(claims)
+		// All claims are queued before the first one has its finalizer.
+		w.server.Inject(apitest.Fault{Call: apitest.Call{Verb: apitest.Patch, Resource: "persistentvolumeclaims"}, Latency: 10 * time.Millisecond})
 		w.start()
 		w.wait(time.Second)
 		require.Len(w, w.volumes(), claims)

@@ -42,9 +42,11 @@
 //   - The API server does not answer: the object is stored later, however long this takes.
 //   - The API server refuses the object, or the binder would not bind it (another size, mode or
 //     node): the storage is deleted, and an event of the claim names the reason.
+//   - The API server stores the object, and the answer is lost: the controller finds the object.
 //   - Two controllers run by mistake: their calls for one claim have the same name, and the API server
-//     refuses the second object. A controller that finds the object of the other one calls again after
-//     the end of the object, in case its late call has created the storage once more. This holds
+//     refuses the second object. A controller that finds the released object of the other one after the
+//     end of the claim calls again after the end of the object, in case its late call has created the
+//     storage once more. The next object has the policy of the first one. This holds
 //     while both controllers run, and if the API server refuses the object of both or of none: a
 //     controller may delete storage while the other one stores its object.
 //

@@ -59,16 +59,19 @@ func (c *Controller) addClaim(change api.Change[*v1.PersistentVolumeClaim]) {
 }
 
 // addVolume queues a changed volume, and the claim of one that was deleted: it may need another
-// volume.
+// volume. It also queues the claim of a released volume that may be late.
 func (c *Controller) addVolume(change api.Change[*v1.PersistentVolume]) {
 	addKey(c.volumePool, change.Key(), change.Replay)
+	if pv := change.New; pv != nil && pv.Status.Phase == v1.VolumeReleased && pv.Spec.ClaimRef != nil && c.ofClaims.has(pv.Spec.ClaimRef.UID) {
+		c.claimPool.Add(keyOfReference(pv.Spec.ClaimRef))
+	}
 	old := change.Old
 	if old == nil || change.New != nil && change.New.UID == old.UID {
 		return
 	}
 	c.ofVolumes.forget(old.UID)
 	if ref := old.Spec.ClaimRef; ref != nil {
-		c.claimPool.Add(claimKey{api.Key{Namespace: ref.Namespace, Name: ref.Name}, ref.UID})
+		c.claimPool.Add(keyOfReference(ref))
 	}
 }
 

@@ -19,6 +19,7 @@ var simGuards = []testbed.Guard{
 	{"users are read before a deletion", "volumehandler.go", "return c.users.check(ctx, pv, claim)", "return nil"},
 	{"storage without an object is discarded until its deletion succeeds", "storage.go", "if err == nil || isIgnored(err) {", "if true {"},
 	{"only the policy Delete deletes", "volume.go", "case pv.Spec.PersistentVolumeReclaimPolicy != v1.PersistentVolumeReclaimDelete:", "case false:"},
+	{"the object of a claim that lives covers the storage", "claimhandler.go", "case live != nil && live.UID == claim.UID:", "case live != nil && false:"},
 }
 
 // tableGuards are those that tests of few steps find missing, see tableTests.
@@ -26,7 +27,10 @@ var tableGuards = []testbed.Guard{
 	{"an error from before the call proves nothing", "claimattempt.go", "if !o.called {", "if false {"},
 	{"the claim is read from the API server before a deletion", "volumehandler.go", "claim, err = c.claims.Live(ctx,", "claim, err = c.claims.Get(ctx,"},
 	{"the object is guarded from its creation", "object.go", "pv.Finalizers = append(pv.Finalizers, VolumeFinalizer)", "_ = VolumeFinalizer"},
-	{"a volume that another one has stored is found", "claim.go", "case a.storage != storagePossible, a.hasStored:", "case true:"},
+	{"a volume that another one has stored is found", "claim.go", "case a.storage != storagePossible, a.object == objectCovers:", "case true:"},
+	{"an object that is not released covers the storage", "claimhandler.go", "if stored.Status.Phase != v1.VolumeReleased {", "if false {"},
+	{"the storage of a late object is called again", "claim.go", "case a.object == objectIsLate:\n\t\treturn claimWait", "case a.object == objectIsLate:\n\t\treturn v.end()"},
+	{"the storage of a late object keeps its policy", "storage.go", "cmp.Or(a.policy, o.described.Spec.PersistentVolumeReclaimPolicy)", "o.described.Spec.PersistentVolumeReclaimPolicy"},
 	{"a part of the claims proves nothing", "users.go", "if list.isPart {", "if false {"},
 	{"users are read again after a long wait", "volumehandler.go", "if time.Since(confirmed) > confirmedFor {", "if false && time.Since(confirmed) > 0 {"},
 	{"reads before a deletion end", "volumehandler.go", "ctx, cancel := c.withTimeout(ctx)\n\tdefer cancel()", ""},
@@ -42,7 +46,7 @@ var tableGuards = []testbed.Guard{
 	{"a volume that the binder would refuse is not stored", "object.go", "return pv, util.MatchVolume(o.PVC, pv, node)", "_ = util.MatchVolume(o.PVC, pv, node)\n\treturn pv, nil"},
 }
 
-const tableTests = "^(TestOutcomes|TestClaimLivesAgain|TestLifeOfAClaim|TestClaimOfTheSameName|TestVolumeInUse|TestDecideClaim|TestDecideVolume|TestObjectIsRefused|TestProvisioned|TestGuardedWithoutNode|TestDataIsNotDiscarded|TestRefusedAndStored|TestRefusedThreshold|TestDeletionsShareLists|TestOldConfirmation|TestReadsBeforeADeletionTimeOut)$"
+const tableTests = "^(TestOutcomes|TestClaimLivesAgain|TestLifeOfAClaim|TestClaimOfTheSameName|TestVolumeInUse|TestDecideClaim|TestDecideVolume|TestObjectIsRefused|TestProvisioned|TestGuardedWithoutNode|TestDataIsNotDiscarded|TestRefusedAndStored|TestRefusedThreshold|TestDeletionsShareLists|TestOldConfirmation|TestReadsBeforeADeletionTimeOut|TestStoredWithTimeout|TestLateObject)$"
 
 // TestGuardsAreThere: a guard that has been written in another way is still in the lists.
 func TestGuardsAreThere(t *testing.T) {

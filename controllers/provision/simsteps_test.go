@@ -50,7 +50,9 @@ func (s *simulation) step() {
 	s.restartCrashed()
 	switch n := s.IntN(100); {
 	case n < 14:
-		s.createClaim()
+		for range 1 + s.IntN(3) {
+			s.createClaim()
+		}
 	case n < 24:
 		s.deleteClaim()
 	case n < 44:

@@ -33,6 +33,7 @@ func (c *Controller) provision(ctx context.Context, v claimView, a *claimAttempt
 		if o.err == nil {
 			o.described, a.refusal = c.rules.describe(o.options, pv)
 			a.refusal = cmp.Or(o.refusal, a.refusal)
+			o.described.Spec.PersistentVolumeReclaimPolicy = cmp.Or(a.policy, o.described.Spec.PersistentVolumeReclaimPolicy)
 		}
 	}
 	return c.recordOutcome(ctx, a, o)
@@ -84,7 +85,7 @@ func (c *Controller) storeVolume(ctx context.Context, v claimView, a *claimAttem
 	_, err := c.volumes.Create(ctx, a.described)
 	switch {
 	case err == nil:
-		a.hasStored = true
+		a.object = objectCovers
 		c.reportProvisioned(a)
 		return nil
 	case isRefusal(err):
