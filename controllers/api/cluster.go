@@ -22,11 +22,13 @@ type (
 	Secrets                = Client[*v1.Secret, *v1.SecretList]
 	Events                 = Client[*v1.Event, *v1.EventList]
 
-	StorageClasses          = Client[*storagev1.StorageClass, *storagev1.StorageClassList]
-	VolumeAttachments       = StatusClient[*storagev1.VolumeAttachment, *storagev1.VolumeAttachmentList]
-	CSINodes                = Client[*storagev1.CSINode, *storagev1.CSINodeList]
-	CSIDrivers              = Client[*storagev1.CSIDriver, *storagev1.CSIDriverList]
-	CSIStorageCapacities    = Client[*storagev1.CSIStorageCapacity, *storagev1.CSIStorageCapacityList]
+	StorageClasses       = Client[*storagev1.StorageClass, *storagev1.StorageClassList]
+	VolumeAttachments    = StatusClient[*storagev1.VolumeAttachment, *storagev1.VolumeAttachmentList]
+	CSINodes             = Client[*storagev1.CSINode, *storagev1.CSINodeList]
+	CSIDrivers           = Client[*storagev1.CSIDriver, *storagev1.CSIDriverList]
+	CSIStorageCapacities = Client[*storagev1.CSIStorageCapacity, *storagev1.CSIStorageCapacityList]
+	// The versions v1alpha1, v1beta1 and v1 of VolumeAttributesClasses have the same fields. A server
+	// without any of them fails all calls with the error 404.
 	VolumeAttributesClasses = Client[*storagev1beta1.VolumeAttributesClass, *storagev1beta1.VolumeAttributesClassList]
 
 	// The versions v1alpha1, v1beta1 and v1 of ClusterTrustBundles have the same fields. A server

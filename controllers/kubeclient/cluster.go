@@ -11,10 +11,20 @@ import (
 // Caches over client-go's fake clientset: from v0.35 on its watches do not begin with a list, and
 // only the informers of its factory adapt to that. Wrap one of these informers:
 // api.CacheOf[*v1.Pod](factory.Core().V1().Pods().Informer(), nil).
-func New(clientset kubernetes.Interface) api.Cluster { return cluster{clientset} }
+//
+// ClusterTrustBundles and VolumeAttributesClasses are read and written in the newest version that the
+// API server has.
+func New(clientset kubernetes.Interface) api.Cluster {
+	return cluster{clientset, newAttributesClasses(clientset), newTrustBundles(clientset)}
+}
 
-// A cluster returns client-go's typed clients, which satisfy the interfaces of package api.
-type cluster struct{ clientset kubernetes.Interface }
+// A cluster returns client-go's typed clients, which satisfy the interfaces of package api, and those of
+// kinds with several versions.
+type cluster struct {
+	clientset         kubernetes.Interface
+	attributesClasses api.VolumeAttributesClasses
+	trustBundles      api.ClusterTrustBundles
+}
 
 func (c cluster) Pods(namespace string) api.Pods { return c.clientset.CoreV1().Pods(namespace) }
 
@@ -60,10 +70,6 @@ func (c cluster) CSIStorageCapacities(namespace string) api.CSIStorageCapacities
 	return c.clientset.StorageV1().CSIStorageCapacities(namespace)
 }
 
-func (c cluster) VolumeAttributesClasses() api.VolumeAttributesClasses {
-	return c.clientset.StorageV1beta1().VolumeAttributesClasses()
-}
+func (c cluster) VolumeAttributesClasses() api.VolumeAttributesClasses { return c.attributesClasses }
 
-func (c cluster) ClusterTrustBundles() api.ClusterTrustBundles {
-	return newTrustBundles(c.clientset)
-}
+func (c cluster) ClusterTrustBundles() api.ClusterTrustBundles { return c.trustBundles }

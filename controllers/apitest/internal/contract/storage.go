@@ -7,6 +7,8 @@ import (
 	"github.com/volumekit/volumekit/internal/require"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	storagev1beta1 "k8s.io/api/storage/v1beta1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -88,6 +90,35 @@ var storageTests = map[string]func(*contract){
 			require.Error(c, err, name)
 			c.refused(err, metav1.StatusReasonInvalid)
 		}
+	},
+	"AttributesClasses": func(c *contract) {
+		classes := c.Cluster.VolumeAttributesClasses()
+		newClass := func(name string) *storagev1beta1.VolumeAttributesClass {
+			return &storagev1beta1.VolumeAttributesClass{ObjectMeta: c.clusterMeta(name), DriverName: "example.com", Parameters: map[string]string{"iops": "9"}}
+		}
+		created := create(c, classes, newClass("a"))
+		read, err := classes.Get(c.ctx, created.Name, metav1.GetOptions{})
+		require.NoError(c, err)
+		require.Equal(c, created, read)
+		_, err = classes.Get(c.ctx, c.namespace+"-missing", metav1.GetOptions{})
+		c.refused(err, metav1.StatusReasonNotFound)
+		require.False(c, apierrors.IsUnexpectedServerError(err), "the kind is served")
+		options := metav1.ListOptions{LabelSelector: ownerLabel + "=" + c.namespace}
+		list, err := classes.List(c.ctx, options)
+		require.NoError(c, err)
+		require.Len(c, list.Items, 1)
+		options.ResourceVersion = list.ResourceVersion
+		w, err := classes.Watch(c.ctx, options)
+		require.NoError(c, err)
+		c.Cleanup(w.Stop)
+		create(c, classes, newClass("b"))
+		require.Equal(c, "ADDED", string(c.next(w).Type))
+		created.Labels["changed"] = "true"
+		created = update(c, classes, created)
+		created.Parameters = map[string]string{"iops": "1"}
+		_, err = classes.Update(c.ctx, created, metav1.UpdateOptions{})
+		c.refused(err, metav1.StatusReasonInvalid)
+		require.NoError(c, classes.Delete(c.ctx, created.Name, metav1.DeleteOptions{}))
 	},
 	"CSIDriverDefaults": func(c *contract) {
 		driver := create(c, c.Cluster.CSIDrivers(), &storagev1.CSIDriver{ObjectMeta: c.clusterMeta("a")})
