@@ -135,8 +135,16 @@ func TestProvisionAndDelete(t *testing.T) {
 func TestBadClass(t *testing.T) {
 	r := newRig(t)
 	r.start()
-	r.claim("data", map[string]string{"mode": "rwx"})
-	r.RequireEvent("ProvisioningFailed", "storageClass.parameters[mode]", `"rwx"`)
+	for name, test := range map[string]struct{ parameter, value, shown string }{
+		"mode":    {"mode", "rwx", `"rwx"`},
+		"unknown": {"colour", "red", `"red"`},
+		"dot-dot": {"pathPattern", "a/../../b", `".."`},
+		"nul":     {"pathPattern", "a\x00b", `x00b`},
+		"long":    {"pathPattern", strings.Repeat("x/", 2048), "x/x/"},
+	} {
+		r.claim(name, map[string]string{test.parameter: test.value})
+		r.RequireEvent("ProvisioningFailed", "class-"+name, "storageClass.parameters["+test.parameter+"]", test.shown)
+	}
 	entries, err := os.ReadDir(r.export)
 	require.NoError(t, err)
 	require.Empty(t, entries)
