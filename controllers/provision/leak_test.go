@@ -455,6 +455,36 @@ func TestClaimLivesAgain(t *testing.T) {
 	}
 }
 
+// TestVolumeIsReadLast: the state of the claim is open again after the wait for the permission of the
+// deletion. The claim is read before the volume: a change of the policy during a slow read counts.
+func TestVolumeIsReadLast(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.config.Calls, w.config.MaxBackoff = 1, time.Second
+		w.storage.on("provision", slowly(time.Minute))
+		var last string
+		w.storage.check = func(string) {
+			for _, call := range w.server.Calls(apitest.Call{Identity: "provisioner"}) {
+				if call.Verb == apitest.Get {
+					last = call.Resource
+				}
+			}
+		}
+		w.createClass(newClass("c"))
+		w.createClaim(newClaim("b", "c"))
+		w.start()
+		w.wait(100 * time.Millisecond)
+		require.Equal(w, 1, w.storage.callsOf("provision"), "the deletion waits for its end")
+		w.server.Inject(apitest.Fault{Call: apitest.Call{Verb: apitest.Patch, Resource: "persistentvolumeclaims"}, Failure: apitest.InternalError})
+		w.createClaim(newClaim("a", "c"))
+		before := newClaim("a", "")
+		before.UID = "before"
+		w.createVolume("v", before, func(*v1.PersistentVolume) {})
+		w.wait(time.Minute)
+		require.Equal(w, 1, w.storage.callsOf("delete"))
+		require.Equal(w, "persistentvolumes", last)
+	})
+}
+
 // createVolume creates a released volume that the provisioner has provisioned for a claim.
 func (w *world) createVolume(name string, claim *v1.PersistentVolumeClaim, change func(*v1.PersistentVolume)) {
 	w.Helper()

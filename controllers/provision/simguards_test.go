@@ -31,6 +31,7 @@ var tableGuards = []testbed.Guard{
 	{"an object that is not released covers the storage", "claimhandler.go", "if stored.Status.Phase != v1.VolumeReleased {", "if false {"},
 	{"the storage of a late object is called again", "claim.go", "case a.object == objectIsLate:\n\t\treturn claimWait", "case a.object == objectIsLate:\n\t\treturn v.end()"},
 	{"the storage of a late object keeps its policy", "storage.go", "cmp.Or(a.policy, o.described.Spec.PersistentVolumeReclaimPolicy)", "o.described.Spec.PersistentVolumeReclaimPolicy"},
+	{"the volume is read last before a deletion", "volumehandler.go", "lives, err := c.claimLives(ctx, pv.Spec.ClaimRef)\n\tif err != nil {\n\t\treturn nil, err\n\t}\n\tlive, err := c.volumes.Live(ctx, api.KeyOf(pv))", "live, err := c.volumes.Live(ctx, api.KeyOf(pv))\n\tlives, _ := c.claimLives(ctx, pv.Spec.ClaimRef)"},
 	{"a part of the claims proves nothing", "users.go", "if list.isPart {", "if false {"},
 	{"users are read again after a long wait", "volumehandler.go", "if time.Since(confirmed) > confirmedFor {", "if false && time.Since(confirmed) > 0 {"},
 	{"reads before a deletion end", "volumehandler.go", "ctx, cancel := c.withTimeout(ctx)\n\tdefer cancel()", ""},
@@ -46,7 +47,7 @@ var tableGuards = []testbed.Guard{
 	{"a volume that the binder would refuse is not stored", "object.go", "return pv, util.MatchVolume(o.PVC, pv, node)", "_ = util.MatchVolume(o.PVC, pv, node)\n\treturn pv, nil"},
 }
 
-const tableTests = "^(TestOutcomes|TestClaimLivesAgain|TestLifeOfAClaim|TestClaimOfTheSameName|TestVolumeInUse|TestDecideClaim|TestDecideVolume|TestObjectIsRefused|TestProvisioned|TestGuardedWithoutNode|TestDataIsNotDiscarded|TestRefusedAndStored|TestRefusedThreshold|TestDeletionsShareLists|TestOldConfirmation|TestReadsBeforeADeletionTimeOut|TestStoredWithTimeout|TestLateObject)$"
+const tableTests = "^(TestOutcomes|TestClaimLivesAgain|TestLifeOfAClaim|TestClaimOfTheSameName|TestVolumeInUse|TestDecideClaim|TestDecideVolume|TestObjectIsRefused|TestProvisioned|TestGuardedWithoutNode|TestDataIsNotDiscarded|TestRefusedAndStored|TestRefusedThreshold|TestDeletionsShareLists|TestOldConfirmation|TestReadsBeforeADeletionTimeOut|TestStoredWithTimeout|TestLateObject|TestVolumeIsReadLast)$"
 
 // TestGuardsAreThere: a guard that has been written in another way is still in the lists.
 func TestGuardsAreThere(t *testing.T) {

@@ -52,13 +52,19 @@ func (c *Controller) viewVolume(ctx context.Context, pv *v1.PersistentVolume, a 
 	if !c.rules.owns(pv) || pv.Status.Phase != v1.VolumeReleased || ref == nil {
 		return v, nil
 	}
+	v.claimLives, err = c.claimLives(ctx, ref)
+	v.permitted = c.config.DeletionGuard(ctx, pv)
+	return v, err
+}
+
+// claimLives reports whether the claim with the UID of a reference exists. It calls the API server only
+// if the state of the claim is open.
+func (c *Controller) claimLives(ctx context.Context, ref *v1.ObjectReference) (bool, error) {
 	claim, err := c.claims.Get(ctx, api.Key{Namespace: ref.Namespace, Name: ref.Name})
 	if err != nil {
-		return v, fmt.Errorf("read claim %s/%s: %w", ref.Namespace, ref.Name, err)
+		return false, fmt.Errorf("read claim %s/%s: %w", ref.Namespace, ref.Name, err)
 	}
-	v.claimLives = claim != nil && claim.UID == ref.UID
-	v.permitted = c.config.DeletionGuard(ctx, pv)
-	return v, nil
+	return claim != nil && claim.UID == ref.UID, nil
 }
 
 // takeVolumeStep takes a step and records its result in a.
@@ -140,8 +146,13 @@ func (c *Controller) confirmUnused(ctx context.Context, pv *v1.PersistentVolume)
 	return c.users.check(ctx, pv, claim)
 }
 
-// confirmReleased reads a volume from the API server and decides again.
+// confirmReleased reads a volume from the API server and decides again. No call to the API server
+// follows the read.
 func (c *Controller) confirmReleased(ctx context.Context, pv *v1.PersistentVolume, a *volumeAttempt) (*v1.PersistentVolume, error) {
+	lives, err := c.claimLives(ctx, pv.Spec.ClaimRef)
+	if err != nil {
+		return nil, err
+	}
 	live, err := c.volumes.Live(ctx, api.KeyOf(pv))
 	if err != nil {
 		return nil, fmt.Errorf("read volume %q: %w", pv.Name, err)
@@ -149,10 +160,7 @@ func (c *Controller) confirmReleased(ctx context.Context, pv *v1.PersistentVolum
 	if live == nil || live.UID != pv.UID || live.Spec.ClaimRef == nil || *live.Spec.ClaimRef != *pv.Spec.ClaimRef {
 		return nil, errNotReleased
 	}
-	v, err := c.viewVolume(ctx, live, a)
-	if err != nil {
-		return nil, err
-	}
+	v := volumeView{rules: c.rules, volume: live, claimLives: lives, permitted: c.config.DeletionGuard(ctx, live), attempt: *a}
 	if step, _ := decideVolume(v, time.Now()); step != volumeReclaim {
 		return nil, errNotReleased
 	}
