@@ -19,7 +19,6 @@ var simGuards = []testbed.Guard{
 	{"users are read before a deletion", "volumehandler.go", "return c.users.check(ctx, pv, claim)", "return nil"},
 	{"storage without an object is discarded until its deletion succeeds", "storage.go", "if err == nil || isIgnored(err) {", "if true {"},
 	{"only the policy Delete deletes", "volume.go", "case pv.Spec.PersistentVolumeReclaimPolicy != v1.PersistentVolumeReclaimDelete:", "case false:"},
-	{"the object of a claim that lives covers the storage", "claimhandler.go", "case live != nil && live.UID == claim.UID:", "case live != nil && false:"},
 }
 
 // tableGuards are those that tests of few steps find missing, see tableTests.
@@ -28,6 +27,7 @@ var tableGuards = []testbed.Guard{
 	{"the claim is read from the API server before a deletion", "volumehandler.go", "claim, err = c.claims.Live(ctx,", "claim, err = c.claims.Get(ctx,"},
 	{"the object is guarded from its creation", "object.go", "pv.Finalizers = append(pv.Finalizers, VolumeFinalizer)", "_ = VolumeFinalizer"},
 	{"a volume that another one has stored is found", "claim.go", "case a.storage != storagePossible, a.object == objectCovers:", "case true:"},
+	{"the object of a claim that lives covers the storage", "claimhandler.go", "case live != nil && live.UID == claim.UID:", "case live != nil && false:"},
 	{"an object that is not released covers the storage", "claimhandler.go", "if stored.Status.Phase != v1.VolumeReleased {", "if false {"},
 	{"the storage of a late object is called again", "claim.go", "case a.object == objectIsLate:\n\t\treturn claimWait", "case a.object == objectIsLate:\n\t\treturn v.end()"},
 	{"the storage of a late object keeps its policy", "storage.go", "cmp.Or(a.policy, o.described.Spec.PersistentVolumeReclaimPolicy)", "o.described.Spec.PersistentVolumeReclaimPolicy"},
