@@ -232,7 +232,11 @@ var house = []room{
 	{"controllers/metrics", []string{"manager"}, []string{apimachinery, "github.com/prometheus/client_golang/"}},
 	{"controllers/node", []string{"controllers/api", "controllers/internal/workers", "manager", "volume", "util/keylock", "util/quantity", "internal/brief", "internal/oneline"}, []string{api, apimachinery}},
 	{"controllers/protect", []string{"controllers/api", "controllers/internal/objectpatch", "controllers/internal/sharedlist", "controllers/internal/workers", "manager", "internal/brief", "internal/oneline", "internal/tasks"}, []string{api, apimachinery}},
-	{"controllers/provision", []string{"controllers/api", "controllers/internal/objectpatch", "controllers/internal/sharedlist", "controllers/internal/workers", "manager", "volume", "util", "util/quantity", "internal/brief", "internal/oneline"}, []string{api, apimachinery}},
+	// The plugins of the binder's program provision by package provision, whose rules against leaks exist once.
+	{"controllers/bind", []string{"controllers/api", "controllers/bind/internal/*", "controllers/internal/storageclass", "controllers/internal/workers", "controllers/provision", "manager", "volume", "util", "util/keylock", "internal/brief", "internal/oneline"}, []string{api, apimachinery}},
+	{"controllers/bind/internal/fit", []string{"util/quantity"}, []string{api, apimachinery}},
+	{"controllers/internal/storageclass", nil, []string{api}},
+	{"controllers/provision", []string{"controllers/api", "controllers/internal/objectpatch", "controllers/internal/sharedlist", "controllers/internal/storageclass", "controllers/internal/workers", "manager", "volume", "util", "util/quantity", "internal/brief", "internal/oneline"}, []string{api, apimachinery}},
 	{"controllers/kubeclient", []string{"controllers/api", "manager"}, []string{api, apimachinery, clientGo}},
 	{"controllers/bench", []string{"*", "*/*", "controllers/bench/internal/*", "controllers/internal/apicalls"}, []string{""}},
 	{"controllers/bench/internal/*", []string{"controllers/internal/apicalls"}, []string{api, apimachinery, clientGo}},

@@ -22,6 +22,8 @@
 //     [github.com/volumekit/volumekit/controllers/provision]
 //   - protect: protects claims and volumes in use, and creates the claims of ephemeral volumes.
 //     [github.com/volumekit/volumekit/controllers/protect]
+//   - bind: binds claims to volumes, and reclaims volumes whose claims are gone.
+//     [github.com/volumekit/volumekit/controllers/bind]
 //   - kubeclient: these clients from a clientset of client-go, and events. It is the only package
 //     that links the clientset.
 //     [github.com/volumekit/volumekit/controllers/kubeclient]

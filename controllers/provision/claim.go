@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/volumekit/volumekit/controllers/internal/storageclass"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 )
@@ -120,7 +121,7 @@ func (v claimView) hasGuard() bool {
 // lacksGuard reports whether the claim needs a write before Provision: its finalizer, or its class,
 // which must not change between Provision and the binding of the volume.
 func (v claimView) lacksGuard() bool {
-	_, isSet := namedClass(v.claim)
+	_, isSet := storageclass.Named(v.claim)
 	return v.rules.guardsClaims && !v.hasGuard() || !isSet
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/controllers/internal/storageclass"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -15,7 +16,8 @@ import (
 
 var (
 	testRules = rules{
-		names: []string{"example.com/p", "example.com/old"}, guardsClaims: true, guardsVolumes: true,
+		volumeFinalizer: VolumeFinalizer,
+		names:           []string{"example.com/p", "example.com/old"}, guardsClaims: true, guardsVolumes: true,
 		provisionPauses: pauseRule{first: time.Second, most: time.Minute, threshold: 3},
 		infeasible:      pauseRule{first: time.Hour, most: time.Hour},
 	}
@@ -270,12 +272,12 @@ func TestThresholds(t *testing.T) {
 func TestDefaultClass(t *testing.T) {
 	class := func(name string, age int64, value string) *storagev1.StorageClass {
 		return &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.Unix(age, 0),
-			Annotations: map[string]string{defaultClassAnnotation: value}}}
+			Annotations: map[string]string{storageclass.DefaultAnnotation: value}}}
 	}
 	a, b, c, d := class("a", 1, "true"), class("b", 2, "true"), class("c", 2, "true"), class("d", 3, "false")
-	require.Nil(t, defaultClass(nil))
-	require.Nil(t, defaultClass([]*storagev1.StorageClass{d}))
-	require.Equal(t, b, defaultClass([]*storagev1.StorageClass{a, c, b, d}), "the newest, then the first by name")
+	require.Nil(t, storageclass.Default(nil))
+	require.Nil(t, storageclass.Default([]*storagev1.StorageClass{d}))
+	require.Equal(t, b, storageclass.Default([]*storagev1.StorageClass{a, c, b, d}), "the newest, then the first by name")
 }
 
 func TestAllowedTopologies(t *testing.T) {
@@ -283,10 +285,10 @@ func TestAllowedTopologies(t *testing.T) {
 		return v1.TopologySelectorTerm{MatchLabelExpressions: []v1.TopologySelectorLabelRequirement{{Key: "zone", Values: values}}}
 	}
 	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"zone": "b"}}}
-	require.True(t, isAllowed(&storagev1.StorageClass{}, node))
-	require.True(t, isAllowed(&storagev1.StorageClass{AllowedTopologies: []v1.TopologySelectorTerm{zone("a"), zone("b", "c")}}, node))
-	require.False(t, isAllowed(&storagev1.StorageClass{AllowedTopologies: []v1.TopologySelectorTerm{zone("a")}}, node))
-	require.False(t, isAllowed(&storagev1.StorageClass{AllowedTopologies: []v1.TopologySelectorTerm{zone("b")}}, &v1.Node{}))
+	require.True(t, storageclass.IsAllowed(&storagev1.StorageClass{}, node))
+	require.True(t, storageclass.IsAllowed(&storagev1.StorageClass{AllowedTopologies: []v1.TopologySelectorTerm{zone("a"), zone("b", "c")}}, node))
+	require.False(t, storageclass.IsAllowed(&storagev1.StorageClass{AllowedTopologies: []v1.TopologySelectorTerm{zone("a")}}, node))
+	require.False(t, storageclass.IsAllowed(&storagev1.StorageClass{AllowedTopologies: []v1.TopologySelectorTerm{zone("b")}}, &v1.Node{}))
 }
 
 // TestCheckRequest: API servers refuse most of these claims, but a controller does not rely on it.

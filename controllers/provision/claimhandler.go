@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/volumekit/volumekit/controllers/internal/objectpatch"
+	"github.com/volumekit/volumekit/controllers/internal/storageclass"
 	"github.com/volumekit/volumekit/controllers/internal/workers"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -83,9 +84,9 @@ func (c *Controller) volumeKey(claim *v1.PersistentVolumeClaim) types.Namespaced
 
 // classOf returns the class of a claim, the default class for a claim without one, or nil.
 func (c *Controller) classOf(claim *v1.PersistentVolumeClaim) *storagev1.StorageClass {
-	name, isSet := namedClass(claim)
+	name, isSet := storageclass.Named(claim)
 	if !isSet {
-		return defaultClass(c.classes.List())
+		return storageclass.Default(c.classes.List())
 	}
 	class, _ := c.classes.Get(types.NamespacedName{Name: name})
 	return class
@@ -188,7 +189,7 @@ func (c *Controller) guardClaim(ctx context.Context, v claimView, a *claimAttemp
 	if c.rules.guardsClaims {
 		p = p.WithFinalizer(ClaimFinalizer)
 	}
-	if _, isSet := namedClass(v.claim); !isSet {
+	if _, isSet := storageclass.Named(v.claim); !isSet {
 		p = p.WithClass(v.class.Name)
 	}
 	if err := c.patchClaim(ctx, v.claim, p); err != nil {

@@ -65,6 +65,13 @@ type Config struct {
 	// is then lost if a user deletes a volume before its claim.
 	UnguardedVolumes bool
 
+	// VolumeFinalizer is the finalizer of volumes in place of the constant of this name, for a program that
+	// continues another one's work. "": the constant.
+	VolumeFinalizer string
+	// StaticVolumes reports whether this controller deletes the storage of a volume without an
+	// annotation of its provisioner. It must not block. Nil: that of volumes of the CSI driver Name.
+	StaticVolumes func(*v1.PersistentVolume) bool
+
 	// Calls is the number of calls of the Provisioner at the same time that the storage accepts.
 	// While more than half of the calls fail, the controller makes fewer. 0: 128.
 	Calls int
@@ -139,6 +146,7 @@ func (c *Config) names() []string { return append([]string{c.Name}, c.Additional
 // setDefaults sets the fields that are zero.
 func (c *Config) setDefaults() {
 	c.AdditionalNames = slices.Clone(c.AdditionalNames)
+	c.VolumeFinalizer = cmp.Or(c.VolumeFinalizer, VolumeFinalizer)
 	c.Calls = cmp.Or(c.Calls, defaultCalls)
 	c.Backoff = cmp.Or(c.Backoff, defaultBackoff)
 	c.MaxBackoff = max(c.Backoff, cmp.Or(c.MaxBackoff, defaultMaxBackoff))

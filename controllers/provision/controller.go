@@ -71,6 +71,7 @@ func New(config Config) (*Controller, error) {
 	c := &Controller{config: config, limiter: newLimiter(config.Calls), users: newUsers(config.Cluster, config.Provisioner)}
 	c.rules = rules{
 		names: config.names(), guardsClaims: !config.UnguardedClaims, guardsVolumes: !config.UnguardedVolumes,
+		volumeFinalizer: config.VolumeFinalizer, isStatic: config.StaticVolumes,
 		provisionPauses: pauses, deletePauses: pauses,
 		infeasible: pauseRule{first: config.InfeasibleBackoff, most: config.InfeasibleBackoff},
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/controllers/internal/storageclass"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 )
@@ -81,7 +82,7 @@ func (c *Controller) addClass(change api.Change[*storagev1.StorageClass]) {
 		return // the claims are queued by their own cache
 	}
 	for _, claim := range c.claims.Cache().List() {
-		name, isSet := namedClass(claim)
+		name, isSet := storageclass.Named(claim)
 		if (name == change.Key().Name || !isSet) && c.concerns(claim) {
 			c.claimPool.Add(keyOfClaim(claim))
 		}

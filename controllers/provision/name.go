@@ -20,11 +20,8 @@ const (
 // own: other provisioners forget such storage when they are restarted.
 const ClaimFinalizer = "provision.volumekit.io/claim"
 
-const (
-	defaultClassAnnotation = "storageclass.kubernetes.io/is-default-class"
-	// noProvisioner is the provisioner of classes whose volumes an administrator creates.
-	noProvisioner = "kubernetes.io/no-provisioner"
-)
+// noProvisioner is the provisioner of classes whose volumes an administrator creates.
+const noProvisioner = "kubernetes.io/no-provisioner"
 
 // Reasons of events.
 const (

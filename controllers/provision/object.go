@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/volumekit/volumekit/controllers/internal/storageclass"
 	"github.com/volumekit/volumekit/util"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,8 +23,8 @@ func (r rules) describe(o Options, provisioned *v1.PersistentVolume) (*v1.Persis
 	pv.Status = v1.PersistentVolumeStatus{}
 	metav1.SetMetaDataAnnotation(&pv.ObjectMeta, ProvisionedByAnnotation, o.StorageClass.Provisioner)
 	completeSpec(&pv.Spec, o)
-	if r.guardsVolumes && pv.Spec.PersistentVolumeReclaimPolicy == v1.PersistentVolumeReclaimDelete && !slices.Contains(pv.Finalizers, VolumeFinalizer) {
-		pv.Finalizers = append(pv.Finalizers, VolumeFinalizer)
+	if r.guardsVolumes && pv.Spec.PersistentVolumeReclaimPolicy == v1.PersistentVolumeReclaimDelete && !slices.Contains(pv.Finalizers, r.volumeFinalizer) {
+		pv.Finalizers = append(pv.Finalizers, r.volumeFinalizer)
 	}
 	if pv.Spec.PersistentVolumeSource == (v1.PersistentVolumeSource{}) {
 		return pv, errNoSource
@@ -43,9 +44,9 @@ func completeSpec(spec *v1.PersistentVolumeSpec, o Options) {
 		APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name,
 		UID: claim.UID, ResourceVersion: claim.ResourceVersion,
 	}
-	spec.StorageClassName, _ = namedClass(claim)
+	spec.StorageClassName, _ = storageclass.Named(claim)
 	if spec.PersistentVolumeReclaimPolicy == "" {
-		spec.PersistentVolumeReclaimPolicy = policyOf(class)
+		spec.PersistentVolumeReclaimPolicy = storageclass.PolicyOf(class)
 	}
 	if spec.MountOptions == nil {
 		spec.MountOptions = slices.Clone(class.MountOptions)

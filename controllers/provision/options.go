@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/volumekit/volumekit/controllers/internal/storageclass"
 	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/util/quantity"
 	"github.com/volumekit/volumekit/volume"
@@ -30,7 +31,7 @@ func (c *Controller) optionsFor(ctx context.Context, v claimView) (options Optio
 	}
 	options = Options{PVName: c.config.VolumeName(a.claim), PVC: a.claim.DeepCopy()}
 	if v.class == nil {
-		name, _ := namedClass(a.claim)
+		name, _ := storageclass.Named(a.claim)
 		return options, nil, volume.AsTransient(fmt.Errorf("storage class %q does not exist", name))
 	}
 	options.StorageClass = *v.class.DeepCopy()
@@ -118,9 +119,9 @@ func (c *Controller) checkOptions(ctx context.Context, o Options) error {
 // consumer without a selected node.
 func checkNode(o Options) error {
 	switch class, node := &o.StorageClass, o.SelectedNode; {
-	case node == nil && waitsForConsumer(class):
+	case node == nil && storageclass.WaitsForConsumer(class):
 		return fmt.Errorf("storage class %q waits for a consumer, and no node is selected", class.Name)
-	case node != nil && !isAllowed(class, node):
+	case node != nil && !storageclass.IsAllowed(class, node):
 		return fmt.Errorf("storage class %q does not allow node %q: %w", class.Name, node.Name, volume.ErrReschedule)
 	}
 	return nil
@@ -152,7 +153,7 @@ func invalid(path *field.Path, value, problem string, kind error) error {
 // classes. A missing node is a node with a name alone, and a refusal that wraps volume.ErrReschedule.
 func (c *Controller) readNode(ctx context.Context, claim *v1.PersistentVolumeClaim, class *storagev1.StorageClass) (node *v1.Node, refusal, err error) {
 	name := selectedNode(claim)
-	if name == "" || !waitsForConsumer(class) {
+	if name == "" || !storageclass.WaitsForConsumer(class) {
 		return nil, nil, nil
 	}
 	node = &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}

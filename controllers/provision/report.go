@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/controllers/internal/storageclass"
 	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/internal/oneline"
 	"github.com/volumekit/volumekit/manager"
@@ -40,7 +41,7 @@ func (c *Controller) reportFailedProvision(a *claimAttempt, err error, isNews bo
 	}
 	c.config.Metrics.Add(ProvisionFailedTotal, 1, labelsOf(a.claim)...)
 	if isNews {
-		class, _ := namedClass(a.claim)
+		class, _ := storageclass.Named(a.claim)
 		c.announce(a.claim, v1.EventTypeWarning, reasonFailed, fmt.Sprintf("failed to provision a volume with storage class %q: %v", class, err))
 	}
 	c.config.Logger.Warn("provisioning failed", "claim", api.KeyOf(a.claim), "err", err, "kind", kindOf(err), "failures", a.retry.failures)
@@ -72,7 +73,7 @@ func (c *Controller) reportFailedDelete(pv *v1.PersistentVolume, err error, isNe
 
 // labelsOf returns the labels of metrics of a claim.
 func labelsOf(claim *v1.PersistentVolumeClaim) []manager.Label {
-	class, _ := namedClass(claim)
+	class, _ := storageclass.Named(claim)
 	source := ""
 	if claim.Spec.DataSource != nil {
 		source = claim.Spec.DataSource.Kind

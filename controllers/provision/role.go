@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/volumekit/volumekit/controllers/internal/storageclass"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 )
@@ -13,6 +14,8 @@ type rules struct {
 	names           []string // of the provisioner
 	guardsClaims    bool
 	guardsVolumes   bool
+	volumeFinalizer string
+	isStatic        func(*v1.PersistentVolume) bool // Config.StaticVolumes
 	provisionPauses pauseRule
 	infeasible      pauseRule
 	deletePauses    pauseRule
@@ -41,7 +44,7 @@ func (r rules) roleFor(claim *v1.PersistentVolumeClaim, class *storagev1.Storage
 		return foreign
 	case claim.Spec.VolumeName != "", claim.DeletionTimestamp != nil:
 		return waiting
-	case waitsForConsumer(class) && selectedNode(claim) == "":
+	case storageclass.WaitsForConsumer(class) && selectedNode(claim) == "":
 		return waiting
 	}
 	return ready
@@ -60,13 +63,15 @@ func selectedNode(claim *v1.PersistentVolumeClaim) string {
 }
 
 // owns reports whether the provisioner is responsible for a volume: it, or a provisioner that it
-// replaces, has created the volume, or the volume is a static one of the CSI driver of its name.
+// replaces, has created the volume, or the volume is a static one: of the CSI driver of its name, or by
+// Config.StaticVolumes.
 func (r rules) owns(pv *v1.PersistentVolume) bool {
 	driver := ""
 	if pv.Spec.CSI != nil {
 		driver = pv.Spec.CSI.Driver
 	}
-	return r.has(cmp.Or(pv.Annotations[MigratedToAnnotation], pv.Annotations[ProvisionedByAnnotation], driver))
+	name := cmp.Or(pv.Annotations[MigratedToAnnotation], pv.Annotations[ProvisionedByAnnotation], driver)
+	return r.has(name) || name == "" && r.isStatic != nil && r.isStatic(pv)
 }
 
 // belongsTo reports whether a volume is reserved for a claim, or bound to it.

@@ -25,7 +25,7 @@ var simGuards = []testbed.Guard{
 var tableGuards = []testbed.Guard{
 	{"an error from before the call proves nothing", "claimattempt.go", "if !o.called {", "if false {"},
 	{"the claim is read from the API server before a deletion", "volumehandler.go", "claim, err = c.claims.Live(ctx,", "claim, err = c.claims.Get(ctx,"},
-	{"the object is guarded from its creation", "object.go", "pv.Finalizers = append(pv.Finalizers, VolumeFinalizer)", "_ = VolumeFinalizer"},
+	{"the object is guarded from its creation", "object.go", "pv.Finalizers = append(pv.Finalizers, r.volumeFinalizer)", "_ = r.volumeFinalizer"},
 	{"a volume that another one has stored is found", "claim.go", "case a.storage != storagePossible, a.object == objectCovers:", "case true:"},
 	{"the object of a claim that lives covers the storage", "claimhandler.go", "case live != nil && live.UID == claim.UID:", "case live != nil && false:"},
 	{"an object that is not released covers the storage", "claimhandler.go", "if stored.Status.Phase != v1.VolumeReleased {", "if false {"},

@@ -73,7 +73,9 @@ func (v volumeView) isReclaimable() bool {
 		(pv.DeletionTimestamp == nil || v.hasGuard()) && !v.claimLives && v.permitted
 }
 
-func (v volumeView) hasGuard() bool { return slices.Contains(v.volume.Finalizers, VolumeFinalizer) }
+func (v volumeView) hasGuard() bool {
+	return slices.Contains(v.volume.Finalizers, v.rules.volumeFinalizer)
+}
 
 // removal returns the step after the storage is deleted.
 func (v volumeView) removal() volumeStep {

@@ -72,9 +72,9 @@ func (c *Controller) takeVolumeStep(ctx context.Context, step volumeStep, v volu
 	pv := v.volume
 	switch step {
 	case volumeGuard:
-		return c.patchVolume(ctx, pv, objectpatch.Of(pv).OfVersion(pv).WithFinalizer(VolumeFinalizer))
+		return c.patchVolume(ctx, pv, objectpatch.Of(pv).OfVersion(pv).WithFinalizer(c.rules.volumeFinalizer))
 	case volumeRelease:
-		return c.patchVolume(ctx, pv, objectpatch.Of(pv).OfVersion(pv).WithoutFinalizer(VolumeFinalizer))
+		return c.patchVolume(ctx, pv, objectpatch.Of(pv).OfVersion(pv).WithoutFinalizer(c.rules.volumeFinalizer))
 	case volumeReclaim:
 		return c.reclaim(ctx, v, a)
 	case volumeRemove:
@@ -190,10 +190,10 @@ func (c *Controller) removeVolume(ctx context.Context, pv *v1.PersistentVolume) 
 			return fmt.Errorf("delete volume %q: %w", pv.Name, err)
 		}
 	}
-	if !(volumeView{volume: pv}).hasGuard() {
+	if !(volumeView{rules: c.rules, volume: pv}).hasGuard() {
 		return nil
 	}
-	err := c.patchVolume(ctx, pv, objectpatch.Of(pv).WithoutFinalizer(VolumeFinalizer))
+	err := c.patchVolume(ctx, pv, objectpatch.Of(pv).WithoutFinalizer(c.rules.volumeFinalizer))
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

@@ -1,4 +1,5 @@
-package provision
+// Package storageclass reads the fields of storage classes, and selects the class of a claim.
+package storageclass
 
 import (
 	"slices"
@@ -7,9 +8,12 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 )
 
-// namedClass returns the name of the class of a claim. The name "" requests a volume without a
+// DefaultAnnotation of a class has the value "true" for a default class.
+const DefaultAnnotation = "storageclass.kubernetes.io/is-default-class"
+
+// Named returns the name of the class of a claim. The name "" requests a volume without a
 // class. isSet is false for a claim that receives the default class.
-func namedClass(claim *v1.PersistentVolumeClaim) (name string, isSet bool) {
+func Named(claim *v1.PersistentVolumeClaim) (name string, isSet bool) {
 	if name, ok := claim.Annotations[v1.BetaStorageClassAnnotation]; ok {
 		return name, true
 	}
@@ -19,18 +23,19 @@ func namedClass(claim *v1.PersistentVolumeClaim) (name string, isSet bool) {
 	return "", false
 }
 
-// defaultClass returns the newest default class, the first one by name of several, or nil.
-func defaultClass(classes []*storagev1.StorageClass) (newest *storagev1.StorageClass) {
+// Default returns the newest default class, the first one by name of several, or nil.
+func Default(classes []*storagev1.StorageClass) (newest *storagev1.StorageClass) {
 	for _, class := range classes {
-		if isDefaultClass(class) && (newest == nil || isPreferred(class, newest)) {
+		if IsDefault(class) && (newest == nil || isPreferred(class, newest)) {
 			newest = class
 		}
 	}
 	return newest
 }
 
-func isDefaultClass(class *storagev1.StorageClass) bool {
-	return class.Annotations[defaultClassAnnotation] == "true"
+// IsDefault reports whether a class is a default class.
+func IsDefault(class *storagev1.StorageClass) bool {
+	return class.Annotations[DefaultAnnotation] == "true"
 }
 
 // isPreferred reports whether the default class a has priority over the default class b.
@@ -41,22 +46,22 @@ func isPreferred(a, b *storagev1.StorageClass) bool {
 	return b.CreationTimestamp.Before(&a.CreationTimestamp)
 }
 
-// waitsForConsumer reports whether the volumes of a class are provisioned for a selected node.
-func waitsForConsumer(class *storagev1.StorageClass) bool {
+// WaitsForConsumer reports whether the volumes of a class are provisioned for a selected node.
+func WaitsForConsumer(class *storagev1.StorageClass) bool {
 	return class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
 }
 
-// policyOf returns the reclaim policy of the volumes of a class.
-func policyOf(class *storagev1.StorageClass) v1.PersistentVolumeReclaimPolicy {
+// PolicyOf returns the reclaim policy of the volumes of a class.
+func PolicyOf(class *storagev1.StorageClass) v1.PersistentVolumeReclaimPolicy {
 	if class.ReclaimPolicy == nil {
 		return v1.PersistentVolumeReclaimDelete
 	}
 	return *class.ReclaimPolicy
 }
 
-// isAllowed reports whether the topologies that a class allows include a node. A class without
+// IsAllowed reports whether the topologies that a class allows include a node. A class without
 // topologies allows all nodes.
-func isAllowed(class *storagev1.StorageClass, node *v1.Node) bool {
+func IsAllowed(class *storagev1.StorageClass, node *v1.Node) bool {
 	return len(class.AllowedTopologies) == 0 || slices.ContainsFunc(class.AllowedTopologies, func(term v1.TopologySelectorTerm) bool {
 		return !slices.ContainsFunc(term.MatchLabelExpressions, func(r v1.TopologySelectorLabelRequirement) bool {
 			value, ok := node.Labels[r.Key]

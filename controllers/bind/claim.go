@@ -1,0 +1,206 @@
+package bind
+
+import (
+	"fmt"
+
+	"github.com/volumekit/volumekit/controllers/internal/storageclass"
+	"github.com/volumekit/volumekit/controllers/provision"
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+)
+
+// A claimView is all that a decision about a claim depends on.
+type claimView struct {
+	claim *v1.PersistentVolumeClaim // nil: does not exist
+	// volume is the volume that the claim names; for a claim that names none, a volume that refers to
+	// the claim; otherwise the volume that is reserved for the claim in memory. Nil: none.
+	volume     *v1.PersistentVolume
+	isAbsent   bool // the API server has confirmed that the named volume does not exist
+	isSearched bool // the index has been searched
+	// rival is another claim that is bound to the volume, by its name; "": none.
+	rival        string
+	class        *storagev1.StorageClass // of the claim; nil: does not exist
+	defaultClass *storagev1.StorageClass // nil: does not exist
+	// provisions reports whether a plugin of this program provisions for the class.
+	provisions bool
+}
+
+// A claimStep is the next step of the controller for a claim.
+type claimStep int
+
+const (
+	claimForget    claimStep = iota // the claim does not exist
+	claimHold                       // nothing is to be done now
+	claimConfirm                    // read the named volume from the API server
+	claimSearch                     // search the index for a volume
+	claimReserve                    // write the reference of the volume
+	claimBind                       // write the volume's name to the claim
+	claimBindPhase                  // write the phase of the volume
+	claimStatus                     // write the status of a bound claim
+	claimReset                      // write the status of an unbound claim
+	claimLose                       // write the phase Lost
+	claimClass                      // write the default class to the claim
+	claimRequest                    // request the provisioner by annotations
+)
+
+// A note is an event. The zero value is none.
+type note struct {
+	kind, reason, message string
+}
+
+func warn(reason, format string, args ...any) note {
+	return note{v1.EventTypeWarning, reason, fmt.Sprintf(format, args...)}
+}
+
+func tell(reason, format string, args ...any) note {
+	return note{v1.EventTypeNormal, reason, fmt.Sprintf(format, args...)}
+}
+
+// decideClaim returns the next step for a claim, and the event of this step. The phases:
+//
+//	          a volume fits, or refers to the claim
+//	Pending --------------------------------------> Bound
+//	   ^       (reserve, bind, phase, status)        | ^
+//	   |                                             | | the volume refers to the claim again
+//	   +-- a user removed bind-completed ----------- v |
+//	                                                Lost
+//	                          the volume does not exist, or refers to another claim,
+//	                          or spec.volumeName was removed
+//
+// The order of the writes of a pair: the reference of the volume, the name in the claim, the phase of the
+// volume, the status of the claim. The first one is refused if the volume has changed since the view, and
+// the second one if the claim names a volume already: so no interleaving of writers binds an object
+// twice.
+func decideClaim(v claimView) (claimStep, note) {
+	claim := v.claim
+	switch {
+	case claim == nil:
+		return claimForget, note{}
+	case has(claim, BindCompletedAnnotation):
+		return v.decideBound()
+	case claim.Spec.VolumeName != "":
+		return v.decideNamed()
+	case claim.DeletionTimestamp != nil:
+		return claimHold, note{}
+	}
+	return v.decideUnbound()
+}
+
+// decideBound returns the step for a claim that has been bound.
+func (v claimView) decideBound() (claimStep, note) {
+	claim, pv := v.claim, v.volume
+	switch {
+	case claim.Spec.VolumeName == "":
+		return v.lose(reasonClaimLost, "Bound claim has lost reference to PersistentVolume. Data on the volume is lost!")
+	case pv == nil && !v.isAbsent:
+		return claimConfirm, note{}
+	case pv == nil:
+		return v.lose(reasonClaimLost, "Bound claim has lost its PersistentVolume. Data on the volume is lost!")
+	case pv.Spec.ClaimRef == nil && v.rival != "":
+		return v.lose(reasonClaimMisbound, misbound)
+	case pv.Spec.ClaimRef == nil:
+		return claimReserve, note{}
+	case !isReservedFor(pv, claim):
+		return v.lose(reasonClaimMisbound, misbound)
+	}
+	return v.finish()
+}
+
+const misbound = "Two claims are bound to the same volume, this one is bound incorrectly"
+
+// finish returns the step for a claim and a volume that refer to each other.
+func (v claimView) finish() (claimStep, note) {
+	switch {
+	case v.volume.Status.Phase != v1.VolumeBound:
+		return claimBindPhase, note{}
+	case boundStatus(v.claim, v.volume) != nil:
+		return claimStatus, note{}
+	}
+	return claimHold, note{}
+}
+
+// lose returns the step for a claim that has lost its volume.
+func (v claimView) lose(reason, message string) (claimStep, note) {
+	if v.claim.Status.Phase == v1.ClaimLost {
+		return claimHold, note{}
+	}
+	return claimLose, warn(reason, "%s", message)
+}
+
+// decideNamed returns the step for a claim that names a volume and has not been bound.
+func (v claimView) decideNamed() (claimStep, note) {
+	claim, pv := v.claim, v.volume
+	switch {
+	case claim.DeletionTimestamp != nil && (pv == nil || !isReservedFor(pv, claim)):
+		return claimHold, note{}
+	case pv == nil:
+		return v.wait(note{})
+	case pv.Spec.ClaimRef != nil && !refersTo(pv, claim):
+		return v.wait(warn(reasonFailedBinding, "volume %q already bound to a different claim.", pv.Name))
+	case v.rival != "":
+		return v.wait(warn(reasonFailedBinding, "volume %q is bound to the claim %s.", pv.Name, v.rival))
+	case pv.DeletionTimestamp != nil:
+		return v.wait(warn(reasonVolumeMismatch, "Cannot bind to requested volume %q: %v", pv.Name, errInDeletion))
+	case pv.Spec.ClaimRef == nil:
+		if err := checkMatch(claim, pv); err != nil {
+			return v.wait(warn(reasonVolumeMismatch, "Cannot bind to requested volume %q: %v", pv.Name, err))
+		}
+	}
+	if !isReservedFor(pv, claim) {
+		return claimReserve, note{}
+	}
+	return claimBind, note{}
+}
+
+// decideUnbound returns the step for a claim that names no volume.
+func (v claimView) decideUnbound() (claimStep, note) {
+	claim, pv := v.claim, v.volume
+	_, isSelected := claim.Annotations[provision.SelectedNodeAnnotation]
+	waits := v.class != nil && storageclass.WaitsForConsumer(v.class)
+	name, hasClass := storageclass.Named(claim)
+	switch {
+	case pv != nil && v.rival != "":
+		return v.wait(warn(reasonFailedBinding, "volume %q is bound to the claim %s.", pv.Name, v.rival))
+	case pv != nil && !isReservedFor(pv, claim):
+		return claimReserve, note{}
+	case pv != nil:
+		return claimBind, note{}
+	case waits && !isSelected:
+		return v.wait(tell(reasonWaitForFirstConsumer, "waiting for first consumer to be created before binding"))
+	case !waits && !v.isSearched:
+		return claimSearch, note{}
+	case !hasClass && v.defaultClass != nil:
+		return claimClass, note{}
+	case name != "":
+		return v.provision(name)
+	}
+	return v.wait(tell(reasonFailedBinding, "no persistent volumes available for this claim and no storage class is set"))
+}
+
+// provision returns the step for a claim that needs a new volume.
+func (v claimView) provision(class string) (claimStep, note) {
+	if v.class == nil {
+		return v.wait(warn(reasonProvisioningFailed, "storageclass.storage.k8s.io %q not found", class))
+	}
+	name := v.class.Provisioner
+	isExternal := !v.provisions && !isOfKubernetes(name)
+	switch {
+	case !v.provisions && !isExternal:
+		return v.wait(warn(reasonProvisioningFailed, "no volume plugin matched name: %s", name))
+	case v.claim.Annotations[provision.ProvisionerAnnotation] != name:
+		return claimRequest, note{}
+	case isExternal:
+		return v.wait(tell(reasonExternalProvisioning, "Waiting for a volume to be created either by the external provisioner '%s' "+
+			"or manually by the system administrator. If volume creation is delayed, please verify that "+
+			"the provisioner is running and correctly registered.", name))
+	}
+	return v.wait(note{})
+}
+
+// wait returns the step for a claim that stays unbound.
+func (v claimView) wait(why note) (claimStep, note) {
+	if unboundStatus(v.claim) != nil {
+		return claimReset, why
+	}
+	return claimHold, why
+}

@@ -1,0 +1,268 @@
+package bind
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/controllers/bind/internal/fit"
+	"github.com/volumekit/volumekit/controllers/internal/storageclass"
+	"github.com/volumekit/volumekit/controllers/internal/workers"
+	"github.com/volumekit/volumekit/controllers/provision"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// mostSteps ends a turn whose steps change nothing.
+const mostSteps = 20
+
+// A claimTurn is the memory of a turn of a claim's worker.
+type claimTurn struct {
+	isSearched bool
+	choice     string // the volume that is reserved in memory
+	absent     string // the volume that the API server has confirmed not to exist
+	uid        types.UID
+}
+
+// handleClaim takes the steps for a claim until none is left. The claim waits afterwards if this turn has
+// searched the index in vain.
+func (c *Controller) handleClaim(ctx context.Context, key api.Key) (workers.Result, error) {
+	c.busy.Add(1)
+	defer c.busy.Add(-1)
+	turn := &claimTurn{}
+	defer c.endTurn(turn, c.woken.remove(key))
+	c.index.StopWaiting(key)
+	for range mostSteps {
+		v, err := c.viewClaim(ctx, key, turn)
+		if err != nil {
+			return workers.Result{}, err
+		}
+		step, event := decideClaim(v)
+		if step == claimForget {
+			c.index.StopWaiting(key)
+			c.announced.forget(key)
+			return workers.Result{}, nil
+		}
+		if step != claimHold {
+			if err := c.takeClaimStep(ctx, step, v, turn); err != nil {
+				return workers.Result{}, fmt.Errorf("claim %s: %w", key, err)
+			}
+		}
+		c.announce(key, v.claim, event)
+		if step == claimHold {
+			return workers.Result{}, nil
+		}
+	}
+	return workers.Result{}, fmt.Errorf("claim %s: no end after %d steps", key, mostSteps)
+}
+
+// endTurn ends the reservation of a claim. The volumes that the claim has not chosen wake other claims.
+func (c *Controller) endTurn(turn *claimTurn, wokenBy []string) {
+	if free := c.index.Release(turn.uid); free != "" {
+		c.offer(free)
+	}
+	for _, volume := range wokenBy {
+		c.offer(volume)
+	}
+}
+
+// viewClaim returns the newest known state of a claim and of all that belongs to it.
+func (c *Controller) viewClaim(ctx context.Context, key api.Key, turn *claimTurn) (v claimView, err error) {
+	claim, err := c.claims.Get(ctx, key)
+	if err != nil {
+		return v, fmt.Errorf("read claim %s: %w", key, err)
+	}
+	if claim == nil {
+		return v, nil
+	}
+	if turn.uid != claim.UID {
+		c.index.Release(turn.uid)
+		c.index.StopWaiting(key)
+		*turn = claimTurn{uid: claim.UID}
+	}
+	v.claim = claim
+	if v.volume, err = c.volumeOf(ctx, claim, turn); err != nil {
+		return v, err
+	}
+	v.isSearched = turn.isSearched
+	v.isAbsent = turn.absent != "" && turn.absent == claim.Spec.VolumeName
+	if v.volume != nil {
+		if v.rival, err = c.rivalOf(ctx, key, v.volume.Name); err != nil {
+			return v, err
+		}
+	}
+	if name := className(claim); name != "" {
+		v.class, _ = c.classes.Get(api.Key{Name: name})
+	} else {
+		v.defaultClass = storageclass.Default(c.classes.List())
+	}
+	v.provisions = v.class != nil && c.provisions(v.class.Provisioner)
+	return v, nil
+}
+
+// volumeOf returns the volume for claimView.volume.
+func (c *Controller) volumeOf(ctx context.Context, claim *v1.PersistentVolumeClaim, turn *claimTurn) (*v1.PersistentVolume, error) {
+	if claim.Spec.VolumeName != "" {
+		return c.volume(ctx, claim.Spec.VolumeName)
+	}
+	var chosen *v1.PersistentVolume
+	for _, name := range c.index.Referring(api.KeyOf(claim)) {
+		pv, err := c.volume(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if pv != nil && refersTo(pv, claim) && checkMatch(claim, pv) == nil && (chosen == nil || isReservedFor(pv, claim) && !isReservedFor(chosen, claim)) {
+			chosen = pv
+		}
+	}
+	if chosen != nil || turn.choice == "" {
+		return chosen, nil
+	}
+	return c.confirmChoice(ctx, claim, turn)
+}
+
+// confirmChoice returns the newest state of the volume that is reserved in memory. The index may have been
+// filled from an older state: then the index is searched again.
+func (c *Controller) confirmChoice(ctx context.Context, claim *v1.PersistentVolumeClaim, turn *claimTurn) (*v1.PersistentVolume, error) {
+	pv, err := c.volume(ctx, turn.choice)
+	if err != nil {
+		return nil, err
+	}
+	if pv != nil && pv.Spec.ClaimRef == nil && fit.IsFree(pv) && checkMatch(claim, pv) == nil {
+		return pv, nil
+	}
+	if pv == nil {
+		c.index.Delete(turn.choice)
+	} else {
+		c.index.Set(pv)
+	}
+	c.index.Release(claim.UID)
+	turn.choice, turn.isSearched = "", false
+	return nil, nil
+}
+
+// volume returns the newest known state of a volume, or nil.
+func (c *Controller) volume(ctx context.Context, name string) (*v1.PersistentVolume, error) {
+	pv, err := c.volumes.Get(ctx, api.Key{Name: name})
+	if err != nil {
+		return nil, fmt.Errorf("read volume %q: %w", name, err)
+	}
+	return pv, nil
+}
+
+// rivalOf returns another claim that is bound to a volume, or "".
+func (c *Controller) rivalOf(ctx context.Context, key api.Key, volume string) (string, error) {
+	for _, other := range c.claimants.of(volume) {
+		if other == key {
+			continue
+		}
+		claim, err := c.claims.Get(ctx, other)
+		if err != nil {
+			return "", fmt.Errorf("read claim %s: %w", other, err)
+		}
+		if claim != nil && claim.Spec.VolumeName == volume && claim.Status.Phase == v1.ClaimBound {
+			return other.String(), nil
+		}
+	}
+	return "", nil
+}
+
+// takeClaimStep takes a step and records its result in turn.
+func (c *Controller) takeClaimStep(ctx context.Context, step claimStep, v claimView, turn *claimTurn) error {
+	claim, pv := v.claim, v.volume
+	switch step {
+	case claimConfirm:
+		live, err := c.volumes.Live(ctx, api.Key{Name: claim.Spec.VolumeName})
+		if err == nil && live == nil {
+			turn.absent = claim.Spec.VolumeName
+		}
+		return err
+	case claimSearch:
+		turn.isSearched = true
+		if found := c.index.Reserve(claim); found != nil {
+			turn.choice = found.Name
+		}
+		return nil
+	case claimReserve:
+		return c.patchVolume(ctx, pv, referencePatch(pv, claim))
+	case claimBind:
+		return c.patchClaim(ctx, claim, namePatch(claim, pv))
+	case claimBindPhase:
+		return c.patchVolume(ctx, pv, phasePatch(pv, v1.VolumeBound, ""))
+	case claimStatus:
+		return c.patchClaim(ctx, claim, patchOf(claim, "status", boundStatus(claim, pv)))
+	case claimReset:
+		return c.patchClaim(ctx, claim, patchOf(claim, "status", unboundStatus(claim)).ofVersion(claim))
+	case claimLose:
+		return c.patchClaim(ctx, claim, patchOf(claim, "status", lostStatus(claim)).ofVersion(claim))
+	case claimClass:
+		return c.assignClass(ctx, v, turn)
+	case claimRequest:
+		annotations := fields{provision.ProvisionerAnnotation: v.class.Provisioner, provision.BetaProvisionerAnnotation: v.class.Provisioner}
+		return c.patchClaim(ctx, claim, patchOf(claim, "spec", nil).annotated(annotations))
+	}
+	return fmt.Errorf("step %d is unknown", step)
+}
+
+// assignClass writes the default class to a claim. The claim is then searched for in the class.
+func (c *Controller) assignClass(ctx context.Context, v claimView, turn *claimTurn) error {
+	err := c.patchClaim(ctx, v.claim, patchOf(v.claim, "spec", fields{"storageClassName": v.defaultClass.Name}))
+	if err != nil {
+		c.config.Metrics.Add(RetroactiveClassErrorsTotal, 1)
+		return err
+	}
+	c.config.Metrics.Add(RetroactiveClassTotal, 1)
+	c.index.StopWaiting(api.KeyOf(v.claim))
+	turn.isSearched = false
+	return nil
+}
+
+// patchClaim patches a claim. After a refusal the next view is that of the API server.
+func (c *Controller) patchClaim(ctx context.Context, claim *v1.PersistentVolumeClaim, p patch) error {
+	data, err := p.encode()
+	if err != nil {
+		return err
+	}
+	key := api.KeyOf(claim)
+	patched, err := c.claims.Patch(ctx, key, types.StrategicMergePatchType, data, p.subresources()...)
+	switch {
+	case err == nil:
+		c.claimants.set(patched)
+		return nil
+	case apierrors.IsNotFound(err):
+		return nil // the next view reads the claim from the API server
+	case apierrors.IsInvalid(err):
+		_, err = c.claims.Live(ctx, key)
+	}
+	return err
+}
+
+// patchVolume patches a volume, unless its newest known state is another one than pv: then the next view
+// shows it.
+func (c *Controller) patchVolume(ctx context.Context, pv *v1.PersistentVolume, p patch) error {
+	data, err := p.encode()
+	if err != nil {
+		return err
+	}
+	unlock, err := c.locks.Lock(ctx, pv.Name)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	newest, err := c.volume(ctx, pv.Name)
+	if err != nil || newest == nil || newest.UID != pv.UID || newest.ResourceVersion != pv.ResourceVersion {
+		return err
+	}
+	patched, err := c.volumes.Patch(ctx, api.KeyOf(pv), types.StrategicMergePatchType, data, p.subresources()...)
+	switch {
+	case err == nil:
+		if c.index.Set(patched) {
+			c.offer(patched.Name)
+		}
+		return nil
+	case apierrors.IsNotFound(err):
+		return nil // the next view reads the volume from the API server
+	}
+	return err
+}

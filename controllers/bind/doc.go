@@ -1,0 +1,84 @@
+// Package bind binds claims to volumes, and reclaims volumes whose claims are gone: it is the binder of a
+// control plane, and can stand in for the persistentvolume-binder-controller of kube-controller-manager.
+//
+//	controller, err := bind.New(bind.Config{Cluster: kubeclient.New(clientset), Plugins: plugins})
+//	err = controller.Run(ctx)
+//
+// Names of annotations, finalizers, events and metrics are those of Kubernetes, so that a cluster may
+// change its binder at any time. Run one binder at a time, behind a leader election. Two binders by mistake
+// bind no object twice.
+//
+// # Which volume
+//
+// A claim that names a volume receives this one. Otherwise it receives a volume that refers to the claim,
+// or the free volume with the fewest access modes of those that fit, and of these the smallest one: with
+// the claim's class, attributes class, volume mode, access modes, size and labels (see util.MatchVolume).
+// An index finds it in logarithmic time, and reserves it in memory: workers in parallel never choose one
+// volume twice. A claim of a class that waits for the first consumer receives only a volume that the
+// scheduler has reserved or a provisioner has made.
+//
+// If no volume fits, a claim without a class receives the default class, also one that becomes the default
+// later, and the provisioner of the class is requested by annotations. A plugin of Config.Plugins with the
+// name of the provisioner provisions the volume, by package provision.
+//
+// # Fewest writes
+//
+// A pair costs these writes, and no others:
+//
+//  1. the reference of the volume (spec.claimRef), with the version of the volume: a changed volume
+//     refuses it;
+//  2. the name in the claim (spec.volumeName) and its annotations: a claim that names another volume
+//     refuses it;
+//  3. the phase Bound of the volume;
+//  4. the phase Bound of the claim, with capacity, access modes and attributes class.
+//
+// A volume that refers to the claim by its UID needs no first write. A new volume that finds no claim costs
+// one for the phase Available. While claims are being bound, that one waits for up to five seconds, as a
+// volume that is bound meanwhile does not need it. The other transitions cost:
+//
+//   - Released: one. The API server is read first: no claim may have the UID of the reference.
+//   - Unbound, as the claim is bound to another volume: one, and one for Available if needed.
+//   - Recycled: one for the reference and one for Available; Failed: one.
+//   - The default class, a request of a provisioner, Lost, and Pending after Lost: one each.
+//
+// Writes are patches, and keep fields that this program does not know. An idle controller makes no calls
+// but watches.
+//
+// # No loss
+//
+// Storage is recycled and deleted for released volumes alone, after the API server, and not a cache, has
+// confirmed that no claim has the UID of the reference, and shows no pod that uses the claim and no
+// attachment. Package provision states the rules for deletion.
+//
+// # Differences from kube-controller-manager
+//
+//   - A volume that a claim was to receive, and never received as the claim was deleted, becomes Available
+//     again. kube-controller-manager releases it, and deletes its storage if the policy is Delete.
+//   - A provisioned volume whose claim was bound to another volume is released when the claim is gone, and
+//     not at once: no storage of a living claim is deleted.
+//   - A claim in deletion, and a volume in deletion, are not bound anew.
+//   - A volume is not bound while another claim is still bound to it, as after an edit of its reference:
+//     the other claim becomes Lost first.
+//   - Names of provisioners that were replaced by CSI drivers are not translated: the class names the driver.
+//   - Storage that a plugin fails to delete is an event VolumeFailedDelete, and the volume stays Released.
+//   - The event WaitForFirstConsumer does not name pods. Events are sent once, not with each resync.
+//   - Static volumes with the policy Delete of a plugin of this program have the PluginFinalizer, too.
+//
+// # Rights
+//
+// get, list, watch and patch of persistentvolumeclaims, persistentvolumes and their status; get, list and
+// watch of storageclasses; with plugins also create and delete of persistentvolumes, list of pods, nodes and
+// volumeattachments, get of nodes and of volumeattributesclasses.
+//
+// # Words
+//
+//   - claim, volume: the objects PersistentVolumeClaim and PersistentVolume.
+//   - reference: the claim in spec.claimRef of a volume. With the UID of the claim it is fixed.
+//   - reserve: to write the reference; in the index: to choose a volume, in memory.
+//   - pair: a claim and a volume that are bound to each other.
+//   - named: a claim with a name in spec.volumeName. A user's name comes before the binder's.
+//   - rival: another claim that is bound to a volume.
+//   - free: without a reference, and new or Available.
+//   - waiting: a claim that no free volume fits. A volume that becomes free wakes one that it fits.
+//   - view: all that a decision depends on. A turn is the work of a worker for one object.
+package bind

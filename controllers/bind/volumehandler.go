@@ -1,0 +1,150 @@
+package bind
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/controllers/internal/workers"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	// availablePause is the pause after which a new volume becomes available while claims are being
+	// bound: a volume that is bound meanwhile needs one write less.
+	availablePause = 100 * time.Millisecond
+	// mostPauses is the number of these pauses of a new volume.
+	mostPauses = 50
+)
+
+// handleVolume takes the steps for a volume until none is left.
+func (c *Controller) handleVolume(ctx context.Context, key api.Key) (workers.Result, error) {
+	isConfirmed := false
+	for range mostSteps {
+		v, err := c.viewVolume(ctx, key)
+		if err != nil {
+			return workers.Result{}, err
+		}
+		v.isConfirmed = isConfirmed
+		step, event := decideVolume(v)
+		switch step {
+		case volumeForget:
+			c.announced.forget(key)
+			return workers.Result{}, nil
+		case volumeRecycle:
+			c.recyclePool.AddReplay(key)
+			return workers.Result{}, nil
+		case volumeClaim:
+			c.claimPool.Add(referenceKey(v.volume))
+			return workers.Result{}, nil
+		case volumeHold:
+			c.announceMismatch(key, v, event)
+			return workers.Result{}, nil
+		case volumeAvailable:
+			if pause := c.postponeAvailable(v.volume); pause > 0 {
+				return workers.Result{After: pause}, nil
+			}
+		case volumeConfirm:
+			if isConfirmed, err = c.confirmGone(ctx, v.volume); err != nil {
+				return workers.Result{}, err
+			}
+			continue
+		}
+		if err := c.takeVolumeStep(ctx, step, v, event); err != nil {
+			return workers.Result{}, fmt.Errorf("volume %q: %w", key.Name, err)
+		}
+		c.announce(key, v.volume, event)
+	}
+	return workers.Result{}, fmt.Errorf("volume %q: no end after %d steps", key.Name, mostSteps)
+}
+
+// viewVolume returns the newest known state of all that a decision about a volume depends on.
+func (c *Controller) viewVolume(ctx context.Context, key api.Key) (v volumeView, err error) {
+	if v.volume, err = c.volume(ctx, key.Name); err != nil || v.volume == nil {
+		return v, err
+	}
+	if v.volume.Spec.ClaimRef == nil {
+		return v, nil
+	}
+	if v.claim, err = c.claims.Get(ctx, referenceKey(v.volume)); err != nil {
+		return v, fmt.Errorf("read claim %s: %w", referenceKey(v.volume), err)
+	}
+	v.deleter, v.recycles = c.deleterOf(v.volume), c.recyclerOf(v.volume) != nil
+	return v, nil
+}
+
+// confirmGone reports whether the API server has no claim with the UID of a volume's reference.
+func (c *Controller) confirmGone(ctx context.Context, pv *v1.PersistentVolume) (bool, error) {
+	claim, err := c.claims.Live(ctx, referenceKey(pv))
+	if err != nil {
+		return false, fmt.Errorf("read claim %s: %w", referenceKey(pv), err)
+	}
+	return claim == nil || claim.UID != pv.Spec.ClaimRef.UID, nil
+}
+
+// takeVolumeStep takes a step.
+func (c *Controller) takeVolumeStep(ctx context.Context, step volumeStep, v volumeView, event note) error {
+	pv := v.volume
+	switch step {
+	case volumeAvailable:
+		return c.patchVolume(ctx, pv, phasePatch(pv, v1.VolumeAvailable, ""))
+	case volumeRelease:
+		return c.patchVolume(ctx, pv, phasePatch(pv, v1.VolumeReleased, ""))
+	case volumeFail:
+		return c.patchVolume(ctx, pv, phasePatch(pv, v1.VolumeFailed, event.message))
+	case volumeUnbind:
+		return c.patchVolume(ctx, pv, unbindPatch(pv))
+	}
+	return fmt.Errorf("step %d is unknown", step)
+}
+
+// postponeAvailable returns the pause until a new volume becomes available: at least one, and further
+// ones while claims are being bound. A new volume can be bound before it is available.
+func (c *Controller) postponeAvailable(pv *v1.PersistentVolume) time.Duration {
+	isNew := pv.Status.Phase == v1.VolumePending || pv.Status.Phase == ""
+	isBusy := c.claimPool.Len() > 0 || c.busy.Load() > 0
+	if isNew && c.pauses.begin(pv.UID, isBusy) {
+		return availablePause
+	}
+	return 0
+}
+
+// pauses are the numbers of pauses of new volumes. The zero value is empty.
+type pauses struct {
+	mu    sync.Mutex
+	begun map[types.UID]int
+}
+
+// begin counts a pause of a volume, and returns false if the volume has no further one.
+func (p *pauses) begin(volume types.UID, isBusy bool) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := p.begun[volume]; n == mostPauses || n > 0 && !isBusy {
+		delete(p.begun, volume)
+		return false
+	}
+	if p.begun == nil {
+		p.begun = map[types.UID]int{}
+	}
+	p.begun[volume]++
+	return true
+}
+
+// forget forgets a volume that needs no pause.
+func (p *pauses) forget(volume types.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.begun, volume)
+}
+
+// announceMismatch sends the event of a volume, and of its claim.
+func (c *Controller) announceMismatch(key api.Key, v volumeView, event note) {
+	c.announce(key, v.volume, event)
+	if event.reason == reasonVolumeMismatch {
+		c.announce(api.KeyOf(v.claim), v.claim, warn(reasonVolumeMismatch,
+			"Cannot bind PersistentVolume %q to requested PersistentVolumeClaim due to incompatible volumeMode.", v.volume.Name))
+	}
+}
