@@ -50,7 +50,10 @@ func (c *Controller) handleClaim(ctx context.Context, key api.Key) (workers.Resu
 			}
 		}
 		c.announce(key, v.claim, event)
-		if step == claimHold {
+		switch {
+		case step == claimHold && turn.choice != "": // has a rival, which is to become Lost or to keep the volume
+			return workers.Result{After: c.config.Backoff}, nil
+		case step == claimHold:
 			return workers.Result{}, nil
 		}
 	}

@@ -370,3 +370,22 @@ func TestGauges(t *testing.T) {
 		require.NoError(w, <-ended)
 	})
 }
+
+// TestConflictingBinder: a volume that another program has reserved meanwhile is not taken from its claim.
+func TestConflictingBinder(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.createVolume(newVolume("pv", "1Gi"))
+		w.start()
+		w.wait(time.Minute)
+		w.server.HoldEvents("binder")
+		w.updateVolume("pv", func(pv *v1.PersistentVolume) {
+			pv.Spec.ClaimRef = &v1.ObjectReference{Namespace: namespace, Name: "other", UID: "other"}
+		})
+		release := w.server.InjectEvents(apitest.EventFault{Resource: "persistentvolumes", Delay: time.Hour})
+		w.createClaim(newClaim("a", "1Gi"))
+		w.wait(time.Minute)
+		release()
+		require.Equal(w, "other", w.volume("pv").Spec.ClaimRef.Name)
+		require.Equal(w, v1.ClaimPending, w.claim("a").Status.Phase)
+	})
+}

@@ -19,6 +19,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 const namespace = "default"
@@ -207,4 +208,48 @@ func (w *world) deleteClaim(name string) {
 	w.updateClaim(name, func(c *v1.PersistentVolumeClaim) {
 		c.Finalizers = slices.DeleteFunc(c.Finalizers, func(f string) bool { return f == claimProtection })
 	})
+}
+
+func newPod(name, claim string, uid types.UID) *v1.Pod {
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: map[string]string{"claim": string(uid)}}}
+	pod.Spec.NodeName = "node"
+	pod.Spec.Containers = []v1.Container{{Name: "c", Image: "i"}}
+	pod.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}}
+	return pod
+}
+
+func (w *world) createPod(pod *v1.Pod) {
+	w.Helper()
+	_, err := w.cluster.Pods(namespace).Create(w.Context(), pod, metav1.CreateOptions{})
+	require.NoError(w, err)
+}
+
+func (w *world) deletePod(name string) {
+	w.Helper()
+	require.NoError(w, w.cluster.Pods(namespace).Delete(w.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
+}
+
+const volumeProtection = "kubernetes.io/pv-protection"
+
+// unprotectVolumes removes the protection of unbound volumes in deletion.
+func (w *world) unprotectVolumes() {
+	w.Helper()
+	require.NoError(w, unprotectVolumes(w.Context(), w.cluster))
+	synctest.Wait()
+}
+
+func unprotectVolumes(ctx context.Context, cluster api.Cluster) error {
+	list, err := cluster.PersistentVolumes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for _, pv := range list.Items {
+		if pv.DeletionTimestamp != nil && pv.Status.Phase != v1.VolumeBound && slices.Contains(pv.Finalizers, volumeProtection) {
+			pv.Finalizers = slices.DeleteFunc(pv.Finalizers, func(f string) bool { return f == volumeProtection })
+			if _, err := cluster.PersistentVolumes().Update(ctx, &pv, metav1.UpdateOptions{}); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+				return err
+			}
+		}
+	}
+	return nil
 }

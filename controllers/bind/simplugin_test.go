@@ -1,0 +1,175 @@
+package bind_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/volume"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const pluginName = "kubernetes.io/sim"
+
+// A simPlugin provisions, deletes and recycles NFS volumes in memory. Its storage outlives the
+// controllers.
+type simPlugin struct {
+	volume.VolumePlugin // nil: no pod is set up
+	// check is called at the begin of each deletion and recycling.
+	check func(verb, name string)
+
+	mu        sync.Mutex
+	rand      *rand.Rand
+	isHealthy bool
+	storage   map[string]bool      // by the names of provisioned volumes
+	used      map[string]types.UID // the claims whose pods have used volumes since the last recycling
+	calls     []string
+}
+
+func newSimPlugin(seed uint64) *simPlugin {
+	return &simPlugin{rand: rand.New(rand.NewPCG(seed, 2)), storage: map[string]bool{}, used: map[string]types.UID{}, check: func(string, string) {}}
+}
+
+// plugins returns a register with the plugin.
+func (p *simPlugin) plugins(t *testing.T) *volume.VolumePluginMgr {
+	host, err := volume.NewHost(t.Context(), t.TempDir())
+	require.NoError(t, err)
+	plugins, err := volume.NewVolumePluginMgr(t.Context(), host, p)
+	require.NoError(t, err)
+	return plugins
+}
+
+func (p *simPlugin) Init(context.Context, volume.VolumeHost) error { return nil }
+func (p *simPlugin) GetPluginName() string                         { return pluginName }
+func (p *simPlugin) CanSupport(spec *volume.Spec) bool {
+	return spec.PersistentVolume != nil && spec.PersistentVolume.Spec.NFS != nil
+}
+
+type simCall struct {
+	*simPlugin
+	name string
+}
+
+func (p *simPlugin) NewProvisioner(o volume.VolumeOptions) (volume.Provisioner, error) {
+	return simCall{p, o.PVName}, nil
+}
+
+func (p *simPlugin) NewDeleter(spec *volume.Spec) (volume.Deleter, error) {
+	return simCall{p, spec.PersistentVolume.Name}, nil
+}
+
+// call makes a call with an effect; it can take long, and fail before or after the effect.
+func (p *simPlugin) call(ctx context.Context, verb, name string, effect func()) error {
+	p.mu.Lock()
+	p.calls = append(p.calls, verb+" "+name)
+	fault, delay := p.rand.IntN(8), time.Duration(p.rand.IntN(3)*p.rand.IntN(20))*time.Second
+	if p.isHealthy {
+		fault, delay = -1, 0
+	}
+	p.mu.Unlock()
+	select {
+	case <-time.After(delay):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if fault == 0 {
+		return volume.AsTransient(errors.New("injected"))
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	effect()
+	if fault == 1 {
+		return volume.AsUncertain(errors.New("injected"))
+	}
+	return nil
+}
+
+func (c simCall) Provision(ctx context.Context) (*v1.PersistentVolume, error) {
+	if err := c.call(ctx, "provision", c.name, func() { c.storage[c.name] = true }); err != nil {
+		return nil, err
+	}
+	pv := &v1.PersistentVolume{}
+	pv.Spec.NFS = &v1.NFSVolumeSource{Server: "server", Path: "/" + c.name}
+	return pv, nil
+}
+
+func (c simCall) Delete(ctx context.Context) error {
+	c.check("delete", c.name)
+	return c.call(ctx, "delete", c.name, func() { delete(c.storage, c.name) })
+}
+
+// Recycle implements volume.Recycler.
+func (p *simPlugin) Recycle(ctx context.Context, name string, _ *volume.Spec) error {
+	p.check("recycle", name)
+	return p.call(ctx, "recycle", name, func() { delete(p.used, name) })
+}
+
+
+
+
+func (p *simPlugin) heal() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.isHealthy = true
+}
+
+
+// callsOf returns the calls so far, and forgets them.
+func (p *simPlugin) callsOf() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	calls := p.calls
+	p.calls = nil
+	return calls
+}
+
+// TestPlugin: a plugin of the program provisions, deletes and recycles.
+func TestPlugin(t *testing.T) {
+	plugin := newSimPlugin(1)
+	plugin.heal()
+	plugins := plugin.plugins(t)
+	inWorld(t, func(w *world) {
+		w.config.Plugins = plugins
+		w.start()
+		class := newClass("fast", pluginName)
+		w.createClass(class)
+		claim := newClaim("a", "1Gi")
+		claim.Spec.StorageClassName = &class.Name
+		claim = w.createClaim(claim)
+		w.wait(2 * time.Minute)
+		name := "pvc-" + string(claim.UID)
+		require.Equal(w, fmt.Sprintf("Bound %s <- Bound a", name), w.state("a", name))
+		require.Contains(w, w.volume(name).Finalizers, "kubernetes.io/pv-controller")
+		require.Equal(w, []string{"provision " + name}, plugin.callsOf())
+		w.deleteClaim("a")
+		w.wait(time.Minute)
+		w.unprotectVolumes()
+		require.Nil(w, w.volume(name))
+		require.Equal(w, []string{"delete " + name}, plugin.callsOf())
+
+		pv := newVolume("reused", "1Gi")
+		pv.Spec.PersistentVolumeReclaimPolicy = v1.PersistentVolumeReclaimRecycle
+		w.createVolume(pv)
+		w.createClaim(newClaim("b", "1Gi"))
+		w.wait(time.Minute)
+		pod := newPod("pod", "b", w.claim("b").UID)
+		w.createPod(pod)
+		w.deleteClaim("b")
+		w.wait(time.Minute)
+		require.Equal(w, v1.VolumeReleased, w.volume("reused").Status.Phase)
+		require.Empty(w, plugin.callsOf(), "the pod uses it")
+		require.Contains(w, w.reasons(), "VolumeFailedRecycle")
+		w.deletePod("pod")
+		w.wait(10 * time.Minute)
+		require.Equal(w, []string{"recycle reused"}, plugin.callsOf())
+		require.Equal(w, v1.VolumeAvailable, w.volume("reused").Status.Phase)
+		require.Nil(w, w.volume("reused").Spec.ClaimRef)
+		require.Contains(w, w.reasons(), "VolumeRecycled")
+	})
+}
