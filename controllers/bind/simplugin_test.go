@@ -110,15 +110,11 @@ func (p *simPlugin) Recycle(ctx context.Context, name string, _ *volume.Spec) er
 	return p.call(ctx, "recycle", name, func() { delete(p.used, name) })
 }
 
-
-
-
 func (p *simPlugin) heal() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.isHealthy = true
 }
-
 
 // callsOf returns the calls so far, and forgets them.
 func (p *simPlugin) callsOf() []string {
