@@ -15,7 +15,8 @@ type claimView struct {
 	// volume is the volume that the claim names; for a claim that names none, a volume that refers to
 	// the claim; otherwise the volume that is reserved for the claim in memory. Nil: none.
 	volume     *v1.PersistentVolume
-	isAbsent   bool // the API server has confirmed that the named volume does not exist
+	isFresh    bool // volume is the named one as the API server, and not a cache, has shown it
+	isVerified bool // the API server has confirmed that the claim exists
 	isSearched bool // the index has been searched
 	// rival is another claim that is bound to the volume, by its name; "": none.
 	rival        string
@@ -32,6 +33,7 @@ const (
 	claimForget    claimStep = iota // the claim does not exist
 	claimHold                       // nothing is to be done now
 	claimConfirm                    // read the named volume from the API server
+	claimVerify                     // read the claim from the API server
 	claimSearch                     // search the index for a volume
 	claimReserve                    // write the reference of the volume
 	claimBind                       // write the volume's name to the claim
@@ -92,8 +94,8 @@ func (v claimView) decideBound() (claimStep, note) {
 	switch {
 	case claim.Spec.VolumeName == "":
 		return v.lose(reasonClaimLost, "Bound claim has lost reference to PersistentVolume. Data on the volume is lost!")
-	case pv == nil && !v.isAbsent:
-		return claimConfirm, note{}
+	case !v.isFresh && (pv == nil || pv.Spec.ClaimRef != nil && !isReservedFor(pv, claim) || pv.Spec.ClaimRef == nil && v.rival != ""):
+		return claimConfirm, note{} // the cache may be late
 	case pv == nil:
 		return v.lose(reasonClaimLost, "Bound claim has lost its PersistentVolume. Data on the volume is lost!")
 	case pv.Spec.ClaimRef == nil && v.rival != "":
@@ -111,6 +113,10 @@ const misbound = "Two claims are bound to the same volume, this one is bound inc
 // finish returns the step for a claim and a volume that refer to each other.
 func (v claimView) finish() (claimStep, note) {
 	switch {
+	case v.claim.Status.Phase == v1.ClaimLost && !v.isFresh: // another binder may have a newer view
+		return claimConfirm, note{}
+	case isReclaimed(v.volume) && !v.isVerified: // another binder may have seen the end of the claim
+		return claimVerify, note{}
 	case v.volume.Status.Phase != v1.VolumeBound:
 		return claimBindPhase, note{}
 	case boundStatus(v.claim, v.volume) != nil:

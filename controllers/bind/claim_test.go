@@ -47,7 +47,7 @@ type change func(*situation)
 func withVolume(s *situation)   { s.volume = s.pv }
 func named(s *situation)        { s.claim.Spec.VolumeName = "pv" }
 func searched(s *situation)     { s.isSearched = true }
-func absent(s *situation)       { s.isAbsent = true }
+func fresh(s *situation)        { s.isFresh = true }
 func deleting(s *situation)     { s.claim.DeletionTimestamp = &metav1.Time{} }
 func selected(s *situation)     { s.claim.Annotations[provision.SelectedNodeAnnotation] = "node" }
 func rivaled(s *situation)      { s.rival = "ns/rival" }
@@ -174,24 +174,30 @@ func TestDecideClaim(t *testing.T) {
 
 		"bound":                          {[]change{named, completed, bound, reference("c", "uid"), phase(v1.VolumeBound)}, claimHold, ""},
 		"bound, crash before the phase":  {[]change{named, completed, reference("c", "uid"), phase(v1.VolumeAvailable)}, claimBindPhase, ""},
-		"bound, the volume is Released":  {[]change{named, completed, bound, reference("c", "uid"), phase(v1.VolumeReleased)}, claimBindPhase, ""},
+		"bound, the volume is Released":  {[]change{named, completed, bound, reference("c", "uid"), phase(v1.VolumeReleased)}, claimVerify, ""},
+		"bound, Released, verified":      {[]change{named, completed, bound, reference("c", "uid"), phase(v1.VolumeReleased), func(s *situation) { s.isVerified = true }}, claimBindPhase, ""},
 		"bound, crash before the status": {[]change{named, completed, reference("c", "uid"), phase(v1.VolumeBound)}, claimStatus, ""},
 		"bound, other access modes":      {[]change{named, completed, bound, reference("c", "uid"), phase(v1.VolumeBound), onClaim(func(c *v1.PersistentVolumeClaim) { c.Status.AccessModes = nil })}, claimStatus, ""},
 		"bound, the volume has grown": {[]change{named, completed, bound, reference("c", "uid"), phase(v1.VolumeBound), onVolume(func(pv *v1.PersistentVolume) {
 			pv.Spec.Capacity = v1.ResourceList{v1.ResourceStorage: resource.MustParse("2Gi")}
 		})}, claimHold, ""},
-		"bound, the volume is not in a cache": {[]change{named, completed, bound}, claimConfirm, ""},
-		"bound, the volume is gone":           {[]change{named, completed, bound, absent}, claimLose, reasonClaimLost},
-		"lost, the volume is gone":            {[]change{named, completed, claimPhase(v1.ClaimLost), absent}, claimHold, ""},
-		"bound, names no volume":              {[]change{completed, bound}, claimLose, reasonClaimLost},
-		"bound, the reference is gone":        {[]change{named, completed, bound, withVolume}, claimReserve, ""},
-		"bound, no reference, another's":      {[]change{named, completed, bound, withVolume, rivaled}, claimLose, reasonClaimMisbound},
-		"bound, the reference is another's":   {[]change{named, completed, bound, reference("d", "other")}, claimLose, reasonClaimMisbound},
-		"bound, the reference has no UID":     {[]change{named, completed, bound, reference("c", "")}, claimLose, reasonClaimMisbound},
-		"bound, the reference is of before":   {[]change{named, completed, bound, reference("c", "earlier")}, claimLose, reasonClaimMisbound},
-		"lost, the volume comes again":        {[]change{named, completed, claimPhase(v1.ClaimLost), withVolume}, claimReserve, ""},
-		"lost, the volume is its own again":   {[]change{named, completed, claimPhase(v1.ClaimLost), reference("c", "uid"), phase(v1.VolumeBound)}, claimStatus, ""},
-		"bound, in deletion":                  {[]change{named, completed, bound, deleting, reference("c", "uid"), phase(v1.VolumeBound)}, claimHold, ""},
+		"bound, the volume is not in a cache":           {[]change{named, completed, bound}, claimConfirm, ""},
+		"bound, the volume is gone":                     {[]change{named, completed, bound, fresh}, claimLose, reasonClaimLost},
+		"lost, the volume is gone":                      {[]change{named, completed, claimPhase(v1.ClaimLost), fresh}, claimHold, ""},
+		"bound, names no volume":                        {[]change{completed, bound}, claimLose, reasonClaimLost},
+		"bound, the reference is gone":                  {[]change{named, completed, bound, withVolume}, claimReserve, ""},
+		"bound, no reference, another's, late cache":    {[]change{named, completed, bound, withVolume, rivaled}, claimConfirm, ""},
+		"bound, no reference, another's":                {[]change{named, completed, bound, withVolume, rivaled, fresh}, claimLose, reasonClaimMisbound},
+		"bound, the reference is another's, late cache": {[]change{named, completed, bound, reference("d", "other")}, claimConfirm, ""},
+		"bound, the reference is another's":             {[]change{named, completed, bound, reference("d", "other"), fresh}, claimLose, reasonClaimMisbound},
+		"bound, the reference has no UID, late cache":   {[]change{named, completed, bound, reference("c", "")}, claimConfirm, ""},
+		"bound, the reference has no UID":               {[]change{named, completed, bound, reference("c", ""), fresh}, claimLose, reasonClaimMisbound},
+		"bound, the reference is of before, late cache": {[]change{named, completed, bound, reference("c", "earlier")}, claimConfirm, ""},
+		"bound, the reference is of before":             {[]change{named, completed, bound, reference("c", "earlier"), fresh}, claimLose, reasonClaimMisbound},
+		"lost, the volume comes again":                  {[]change{named, completed, claimPhase(v1.ClaimLost), withVolume}, claimReserve, ""},
+		"lost, the volume is its own again, late cache": {[]change{named, completed, claimPhase(v1.ClaimLost), reference("c", "uid"), phase(v1.VolumeBound)}, claimConfirm, ""},
+		"lost, the volume is its own again":             {[]change{named, completed, claimPhase(v1.ClaimLost), reference("c", "uid"), phase(v1.VolumeBound), fresh}, claimStatus, ""},
+		"bound, in deletion":                            {[]change{named, completed, bound, deleting, reference("c", "uid"), phase(v1.VolumeBound)}, claimHold, ""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -20,8 +20,9 @@ const mostSteps = 20
 // A claimTurn is the memory of a turn of a claim's worker.
 type claimTurn struct {
 	isSearched bool
+	isVerified bool
 	choice     string // the volume that is reserved in memory
-	absent     string // the volume that the API server has confirmed not to exist
+	fresh      string // the named volume that was read from the API server
 	uid        types.UID
 }
 
@@ -88,8 +89,8 @@ func (c *Controller) viewClaim(ctx context.Context, key api.Key, turn *claimTurn
 	if v.volume, err = c.volumeOf(ctx, claim, turn); err != nil {
 		return v, err
 	}
-	v.isSearched = turn.isSearched
-	v.isAbsent = turn.absent != "" && turn.absent == claim.Spec.VolumeName
+	v.isSearched, v.isVerified = turn.isSearched, turn.isVerified
+	v.isFresh = turn.fresh != "" && turn.fresh == claim.Spec.VolumeName
 	if v.volume != nil {
 		if v.rival, err = c.rivalOf(ctx, key, v.volume.Name); err != nil {
 			return v, err
@@ -176,10 +177,14 @@ func (c *Controller) takeClaimStep(ctx context.Context, step claimStep, v claimV
 	claim, pv := v.claim, v.volume
 	switch step {
 	case claimConfirm:
-		live, err := c.volumes.Live(ctx, api.Key{Name: claim.Spec.VolumeName})
-		if err == nil && live == nil {
-			turn.absent = claim.Spec.VolumeName
+		_, err := c.volumes.Live(ctx, api.Key{Name: claim.Spec.VolumeName})
+		if err == nil {
+			turn.fresh = claim.Spec.VolumeName
 		}
+		return err
+	case claimVerify:
+		live, err := c.claims.Live(ctx, api.KeyOf(claim))
+		turn.isVerified = err == nil && live != nil && live.UID == claim.UID
 		return err
 	case claimSearch:
 		turn.isSearched = true

@@ -29,6 +29,15 @@ func (c *Controller) handleRecycle(ctx context.Context, key api.Key) (workers.Re
 		c.announce(key, pv, tell(reasonFailedRecycle, "%v", err))
 		return workers.Result{}, err
 	}
+	// Directly before the call: another binder may have recycled the volume meanwhile.
+	live, err := c.volumes.Live(ctx, key)
+	if err != nil {
+		return workers.Result{}, fmt.Errorf("read volume %q: %w", key.Name, err)
+	}
+	if live == nil || live.UID != pv.UID || live.ResourceVersion != pv.ResourceVersion {
+		c.volumePool.Add(key) // decides again
+		return workers.Result{}, nil
+	}
 	if err := c.recycle(ctx, pv); err != nil {
 		return workers.Result{}, errors.Join(err, c.failRecycling(ctx, pv, err))
 	}

@@ -23,6 +23,7 @@ type Controller struct {
 	users   *users
 	// postponed are the claims whose finalizer is removed later.
 	postponed postponed
+	awaited   awaited
 
 	claims      *api.Objects[*v1.PersistentVolumeClaim]
 	volumes     *api.Objects[*v1.PersistentVolume]

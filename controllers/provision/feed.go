@@ -57,6 +57,7 @@ func (c *Controller) addClaim(change api.Change[*v1.PersistentVolumeClaim]) {
 		c.volumePool.Add(api.Key{Name: name})
 	}
 	c.volumePool.Add(api.Key{Name: c.config.VolumeName(old)})
+	c.queueAwaited(old.UID)
 }
 
 // addVolume queues a changed volume, and the claim of one that was deleted: it may need another

@@ -52,7 +52,9 @@ func (c *Controller) viewVolume(ctx context.Context, pv *v1.PersistentVolume, a 
 	if !c.rules.owns(pv) || pv.Status.Phase != v1.VolumeReleased || ref == nil {
 		return v, nil
 	}
-	v.claimLives, err = c.claimLives(ctx, ref)
+	if v.claimLives, err = c.claimLives(ctx, ref); err == nil && v.claimLives {
+		err = c.awaitEnd(ctx, pv)
+	}
 	v.permitted = c.config.DeletionGuard(ctx, pv)
 	return v, err
 }
