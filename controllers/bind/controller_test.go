@@ -217,6 +217,7 @@ func TestClasses(t *testing.T) {
 		mode := storagev1.VolumeBindingWaitForFirstConsumer
 		late.VolumeBindingMode = &mode
 		w.createClass(late)
+		w.wait(time.Second) // the cache has the class before the claims
 		w.createVolume(func() *v1.PersistentVolume {
 			pv := newVolume("static", "1Gi")
 			pv.Spec.StorageClassName = "late"
