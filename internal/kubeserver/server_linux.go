@@ -127,7 +127,7 @@ func (s *Server) Restart(ctx context.Context) (err error) {
 		"--service-account-key-file="+file(accountKeyFile), "--service-account-signing-key-file="+file(accountKeyFile),
 		"--token-auth-file="+file(tokenFile), "--authorization-mode=RBAC",
 		"--service-cluster-ip-range=10.0.0.0/24", "--endpoint-reconciler-type=none",
-		"--allow-privileged", // pods of drivers are privileged
+		"--allow-privileged",                         // pods of drivers are privileged
 		"--disable-admission-plugins=ServiceAccount", // pods need no account that a controller would have to create
 		"--enable-priority-and-fairness=false")
 	if err != nil {
