@@ -1,4 +1,3 @@
-// Package nodesteps has the steps that tests with pods on a real node share. Only tests import it.
 package nodesteps
 
 import (

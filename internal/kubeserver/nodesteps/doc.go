@@ -1,0 +1,2 @@
+// Package nodesteps has the steps that tests with pods on a real node share. Only tests import it.
+package nodesteps
