@@ -31,6 +31,7 @@ func (p *Plugin) repair(ctx context.Context, t target, cause error) (voldata.Dat
 	data = voldata.Data{
 		VolumeHandle: data.VolumeHandle, DriverName: data.DriverName, NodeName: string(node),
 		AttachmentID: attachmentName(data.DriverName, data.VolumeHandle, node), LifecycleMode: string(storagev1.VolumeLifecyclePersistent),
+		Repaired: true,
 	}
 	if name := path.Base(path.Dir(t.path)); p.isPodVolumeDir(path.Dir(t.path)) {
 		data.SpecVolumeID = name

@@ -311,3 +311,25 @@ func TestHangingMeasurement(t *testing.T) {
 	}
 	require.NoError(t, n.tearDown("data"))
 }
+
+// TestRepairedArguments: the call for a volume whose file was lost has the plugin's own arguments, not a
+// kubelet's: a volume that is read-only stays so.
+func TestRepairedArguments(t *testing.T) {
+	n := newFakeNode(t, capStage)
+	spec := n.pv("data")
+	spec.PersistentVolume.Spec.CSI.ReadOnly = true
+	require.NoError(t, n.stage(spec, volume.DeviceMounterArgs{}))
+	n.driver.transcript()
+	require.NoError(t, n.setUp(spec, volume.MounterArgs{}))
+	require.True(t, n.publishRequest().Readonly)
+	require.NoError(t, os.Remove(n.podFile("data")))
+	n.restart()
+	_, err := n.construct("data")
+	require.NoError(t, err)
+	n.driver.transcript()
+	for range 2 {
+		require.NoError(t, n.setUp(spec, volume.MounterArgs{IsRemount: true}))
+		require.True(t, n.publishRequest().Readonly)
+		n.restart()
+	}
+}

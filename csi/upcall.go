@@ -96,8 +96,8 @@ func (u *upCall[R]) runOnce(ctx context.Context) error {
 		}
 		call = nil
 	}
-	isBroken := existed && before.DriverName == ""
-	takenOver := u.toKubelet != nil && (isUp && !isBroken || call != nil && call.TakenOver)
+	isLost := before.Repaired || existed && before.DriverName == ""
+	takenOver := u.toKubelet != nil && (isUp && !isLost || call != nil && call.TakenOver)
 	if takenOver {
 		u.request = proto.Clone(u.request).(R)
 		u.toKubelet(u.request)

@@ -153,3 +153,19 @@ func TestUnpublishDeviceWithoutRecord(t *testing.T) {
 	require.NoFileExists(t, r.target("a"))
 	require.NoError(t, r.unpublish(v, r.target("a")), "repeated")
 }
+
+// TestFailedStagingAfterReboot: a staging that fails after a start of the system leaves no record of the
+// earlier one, so that the volume can be deleted.
+func TestFailedStagingAfterReboot(t *testing.T) {
+	r := newRig(t, volumetest.FakeConfig{NoAttach: true}, nil)
+	v := r.create("pvc-1")
+	require.NoError(t, r.stage(v, manyWriters))
+	kernel := mounttest.NewFake(mount.Config{})
+	r.reboot(kernel)
+	kernel.Inject(mounttest.Fault{Op: mounttest.OpMount, Err: os.ErrPermission})
+	require.Error(t, r.stage(v, manyWriters))
+	kernel.ClearFaults()
+	requireCode(t, codes.FailedPrecondition, r.publish(v, r.target("a"), manyWriters))
+	require.NoError(t, r.delete(v.VolumeId))
+	r.requireNoRecords()
+}

@@ -56,7 +56,7 @@ func (d *driver) stage(ctx context.Context, v described, u usage, staging string
 	if s.DeviceMount, err = d.deviceMount(ctx, spec); err != nil {
 		return err
 	}
-	again := rec.Staged != nil
+	again := rec.Staged != nil && !bootid.IsEarlier(rec.Staged.Boot, d.boot)
 	if again {
 		s.BlockStage = rec.Staged.BlockStage
 	}

@@ -30,6 +30,7 @@ const (
 	keySELinux       = "seLinuxMountContext"
 	keyCall          = "volumekit.io/call"
 	keyState         = "volumekit.io/state"
+	keyRepaired      = "volumekit.io/repaired"
 )
 
 // Data describes one volume. Empty fields are absent from the file.
@@ -43,6 +44,8 @@ type Data struct {
 	SELinux       string // the label that the volume is mounted with
 	// Call is the last call. Nil: the file is of a kubelet, or the volume needs no call.
 	Call *Call
+	// Repaired: the file was lost, and the program and the arguments that have brought the volume up are unknown.
+	Repaired bool
 }
 
 // A Call is a call of the driver.
@@ -89,6 +92,7 @@ func Parse(text []byte) (Data, error) {
 		SpecVolumeID: values[keySpecVolumeID], VolumeHandle: values[keyVolumeHandle], DriverName: values[keyDriverName],
 		NodeName: values[keyNodeName], AttachmentID: values[keyAttachmentID],
 		LifecycleMode: values[keyLifecycleMode], SELinux: values[keySELinux],
+		Repaired: values[keyRepaired] != "",
 	}
 	if d.VolumeHandle == "" || d.DriverName == "" {
 		return Data{}, errNoVolume
@@ -118,6 +122,9 @@ func (d Data) Text() ([]byte, error) {
 		keySpecVolumeID: d.SpecVolumeID, keyVolumeHandle: d.VolumeHandle, keyDriverName: d.DriverName,
 		keyNodeName: d.NodeName, keyAttachmentID: d.AttachmentID,
 		keyLifecycleMode: d.LifecycleMode, keySELinux: d.SELinux,
+	}
+	if d.Repaired {
+		values[keyRepaired] = "true"
 	}
 	maps.DeleteFunc(values, func(_, value string) bool { return value == "" })
 	if d.Call != nil {
