@@ -7,6 +7,7 @@ import (
 	"io/fs"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/volumekit/volumekit/csi/internal/bootid"
 	"github.com/volumekit/volumekit/csi/internal/hostfile"
 	"github.com/volumekit/volumekit/csi/internal/voldata"
 	"github.com/volumekit/volumekit/internal/brief"
@@ -176,11 +177,16 @@ func (p *Plugin) checkStaged(s source) error {
 
 func (p *Plugin) checkStagedAt(t target) error {
 	data, err := p.readData(t)
-	if err == nil {
-		if call := p.callOfThisBoot(data); call == nil || call.State != voldata.Reverting {
-			return nil
-		}
+	switch {
+	case err != nil:
+	case data.Call == nil: // a kubelet has staged the volume
+		return nil
+	case bootid.IsEarlier(data.Call.Boot, p.boot):
+		err = errors.New("the volume was staged before the start of the system")
+	case data.Call.State == voldata.Reverting:
 		err = errors.New("the volume is being unstaged")
+	default:
+		return nil
 	}
 	return volume.AsTransient(fmt.Errorf("%w: %s: %w", volume.ErrNotMounted, t.path, err))
 }

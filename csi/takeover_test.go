@@ -205,9 +205,16 @@ func TestRefusedRestagingOfMounted(t *testing.T) {
 // TestRefusedFirstStaging: a volume that another program has staged stays.
 func TestRefusedFirstStaging(t *testing.T) {
 	n := newFakeNode(t, capStage)
+	spec := n.pv("data")
 	n.refuseRestaging()
-	require.ErrorIs(t, n.stage(n.pv("data"), volume.DeviceMounterArgs{}), volume.ErrAlreadyMounted)
+	require.ErrorIs(t, n.stage(spec, volume.DeviceMounterArgs{}), volume.ErrAlreadyMounted)
 	require.Equal(t, []string{"NodeStageVolume"}, n.driver.methods())
+
+	file := filepath.Join(filepath.Dir(n.stagePath(spec)), "vol_data.json")
+	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o750))
+	require.NoError(t, os.WriteFile(file, []byte(`{"driverName":"one.example.com","volumeHandle":"handle-of-data"}`), 0o644))
+	require.ErrorIs(t, n.stage(spec, volume.DeviceMounterArgs{}), volume.ErrAlreadyMounted)
+	require.Equal(t, []string{"NodeStageVolume"}, n.driver.methods(), "a kubelet has staged it")
 }
 
 // TestRefusedRestagingOfDevice is TestRefusedRestaging for a device.

@@ -314,6 +314,20 @@ func TestAfterReboot(t *testing.T) {
 	require.Equal(t, "8", last(n.driver.transcript()).(*csipb.NodePublishVolumeRequest).PublishContext["device"])
 }
 
+// TestStagedBeforeReboot: a volume that was staged before the last start of the machine is not published.
+func TestStagedBeforeReboot(t *testing.T) {
+	n := newFakeNode(t, capStage)
+	spec := n.pv("data")
+	require.NoError(t, n.stage(spec, volume.DeviceMounterArgs{}))
+	n.restart()
+	n.plugin.boot = "the next"
+	n.driver.transcript()
+	require.ErrorIs(t, n.setUp(spec, volume.MounterArgs{}), volume.ErrNotMounted)
+	require.Empty(t, n.driver.methods())
+	require.NoError(t, n.stage(spec, volume.DeviceMounterArgs{}))
+	require.NoError(t, n.setUp(spec, volume.MounterArgs{}))
+}
+
 // TestRepublish: a driver with requiresRepublish gets fresh tokens, and a failed call leaves the volume
 // and its directory.
 func TestRepublish(t *testing.T) {

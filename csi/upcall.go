@@ -36,9 +36,11 @@ type upCall[R upRequest] struct {
 	// dir is the directory that the driver finds: the staging path, or the parent of the target.
 	dir string
 	// keep leaves file and directories after a failure: the volume may be in use.
-	keep   bool
-	send   func(ctx context.Context, request R) error
-	revert func(ctx context.Context) error
+	keep bool
+	// repeats: the plugin has made the call before, since the start of the system.
+	repeats bool
+	send    func(ctx context.Context, request R) error
+	revert  func(ctx context.Context) error
 	// finish, if it is not nil, completes a volume that the driver has brought up, once. A driver that has
 	// been asked to apply the group has completed it. resume is finish for a volume that a kubelet has
 	// brought up, and may have completed.
@@ -61,14 +63,14 @@ type madeDir struct{ top, dir string }
 // run makes the call. The caller holds the lock of the target.
 //
 // A driver may refuse to stage a volume again that it has staged, wrongly or with other arguments. A volume
-// without a pod is unstaged then, and staged anew.
+// without a pod is unstaged then, and staged anew, unless another program has staged it.
 func (u *upCall[R]) run(ctx context.Context) error {
 	err := u.runOnce(ctx)
-	if u.isUnused == nil || !u.keep || !hasCode(err, codes.AlreadyExists) || !u.isUnused(ctx) {
+	if u.isUnused == nil || !u.repeats || !hasCode(err, codes.AlreadyExists) || !u.isUnused(ctx) {
 		return err
 	}
 	data, unread := u.plugin.readData(u.target)
-	if unread != nil || u.plugin.callOfThisBoot(data) == nil { // not staged by this plugin
+	if unread != nil || data.Call == nil {
 		return err
 	}
 	if u.plugin.files.writeState(u.target.file, data, data.WithState(voldata.Reverting)) != nil {
@@ -96,6 +98,7 @@ func (u *upCall[R]) runOnce(ctx context.Context) error {
 		}
 		call = nil
 	}
+	u.repeats = call != nil
 	isLost := before.Repaired || existed && before.DriverName == ""
 	takenOver := u.toKubelet != nil && (isUp && !isLost || call != nil && call.TakenOver)
 	if takenOver {
