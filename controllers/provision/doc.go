@@ -47,8 +47,9 @@
 //     refuses the second object. A controller that finds the released object of the other one after the
 //     end of the claim calls again after the end of the object, in case its late call has created the
 //     storage once more. The next object has the policy of the first one. This holds
-//     while both controllers run, and if the API server refuses the object of both or of none: a
-//     controller may delete storage while the other one stores its object.
+//     while both controllers run, and if the API server and the checks refuse both or none: a controller
+//     that alone finds the selected node missing, or whose object alone is refused, may delete storage while
+//     the other one stores its object.
 //
 // The controller never removes the finalizer from a claim whose storage is uncertain. If the storage
 // or the class is gone for good, remove it by hand.
