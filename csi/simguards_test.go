@@ -21,10 +21,5 @@ func TestGuardsAreThere(t *testing.T) { testbed.CheckGuards(t, simGuards) }
 // TestSimulationFindsMissingGuards: without any one of simGuards the simulation fails within 1,000
 // seeds. "make mutants" runs it; MUTANTS in the environment is a part of the names of those to remove.
 func TestSimulationFindsMissingGuards(t *testing.T) {
-	if !testbed.Long() {
-		t.Skip("it compiles the package for each guard: VOLUMEKIT_LONG=1")
-	}
-	testbed.Mutants(t, testbed.Mutation{
-		Guards: simGuards, Run: "^TestSimulation$", Env: []string{"VOLUMEKIT_SEEDS=1000"}, Says: "replay with VOLUMEKIT_SEED=",
-	})
+	testbed.SimulationMutants(t, simGuards, nil, "")
 }

@@ -61,7 +61,7 @@ func (c *Controller) pluginOf(pv *v1.PersistentVolume) string {
 	return plugin.GetPluginName()
 }
 
-// deleterOf returns who deletes the storage of a volume.
+// deleterOf returns the program that deletes the storage of a volume.
 func (c *Controller) deleterOf(pv *v1.PersistentVolume) deleter {
 	name := pv.Annotations[provision.ProvisionedByAnnotation]
 	switch {

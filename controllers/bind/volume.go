@@ -7,7 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// A deleter states who deletes the storage of a volume with the policy Delete.
+// A deleter is the program that deletes the storage of a volume with the policy Delete.
 type deleter int
 
 const (

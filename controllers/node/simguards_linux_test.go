@@ -87,11 +87,5 @@ func TestGuardsAreThere(t *testing.T) {
 // within 1,000 seeds, and without any one of tableGuards a test of few steps. "make mutants" runs it;
 // MUTANTS in the environment is a part of the names of those to remove.
 func TestSimulationFindsMissingGuards(t *testing.T) {
-	if !testbed.Long() {
-		t.Skip("it compiles the package for each guard: VOLUMEKIT_LONG=1")
-	}
-	testbed.Mutants(t, testbed.Mutation{
-		Guards: slices.Concat(simGuards, writerGuards), Run: "^TestSimulation$", Env: []string{"VOLUMEKIT_SEEDS=1000"}, Says: "replay with VOLUMEKIT_SEED=",
-	})
-	testbed.Mutants(t, testbed.Mutation{Guards: tableGuards, Run: tableTests})
+	testbed.SimulationMutants(t, slices.Concat(simGuards, writerGuards), tableGuards, tableTests)
 }

@@ -50,11 +50,5 @@ func TestGuardsAreThere(t *testing.T) {
 // and without any one of tableGuards a test of few steps. "make mutants" runs it; MUTANTS in the
 // environment is a part of the names of those to remove.
 func TestSimulationFindsMissingGuards(t *testing.T) {
-	if !testbed.Long() {
-		t.Skip("it compiles the package for each guard: VOLUMEKIT_LONG=1")
-	}
-	testbed.Mutants(t, testbed.Mutation{
-		Guards: simGuards, Run: "^TestSimulation$", Env: []string{"VOLUMEKIT_SEEDS=1000"}, Says: "replay with VOLUMEKIT_SEED=",
-	})
-	testbed.Mutants(t, testbed.Mutation{Guards: tableGuards, Run: tableTests})
+	testbed.SimulationMutants(t, simGuards, tableGuards, tableTests)
 }

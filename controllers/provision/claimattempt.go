@@ -20,7 +20,7 @@ const (
 	storagePossible                     // storage exists or may come to exist
 )
 
-// An objectState is what the object of a claim's volume proves about the storage of the last call of
+// An objectState is the evidence of the object of a claim's volume about the storage of the last call of
 // Provision.
 type objectState int
 

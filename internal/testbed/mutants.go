@@ -30,6 +30,22 @@ type Mutation struct {
 	Says string
 }
 
+// SimulationMutants fails t for each of simulated without which 1,000 seeds of the package's TestSimulation
+// pass, and for each of tabled without which the tests of the pattern tests pass. It compiles the package for
+// each guard, so that only a long run has it.
+func SimulationMutants(t *testing.T, simulated, tabled []Guard, tests string) {
+	t.Helper()
+	if !Long() {
+		t.Skip("it compiles the package for each guard: VOLUMEKIT_LONG=1")
+	}
+	Mutants(t, Mutation{
+		Guards: simulated, Run: "^TestSimulation$", Env: []string{"VOLUMEKIT_SEEDS=1000"}, Says: "replay with VOLUMEKIT_SEED=",
+	})
+	if len(tabled) > 0 {
+		Mutants(t, Mutation{Guards: tabled, Run: tests})
+	}
+}
+
 // Mutants runs the tests of the package in the working directory without each of its guards,
 // in files that overlay the sources, and logs the score. It fails t for each guard without
 // which the tests pass. It requires the go command. Mutants run in parallel; only guards whose

@@ -52,7 +52,7 @@ var supersets = func() (all [modeCount][]modes) {
 	return all
 }()
 
-// A request is what a claim requests of a volume.
+// A request is the space, the modes and the selector that a claim requests of a volume.
 type request struct {
 	claim    types.NamespacedName
 	space    space
