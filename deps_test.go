@@ -224,13 +224,15 @@ var house = []room{
 	{"controllers/apitest", []string{"controllers/api", "controllers/apitest/internal/contract"}, []string{api, apimachinery}},
 	{"controllers/apitest/internal/contract", []string{"controllers/api", "internal/require"}, []string{api, apimachinery}},
 	{"controllers/internal/apicalls", nil, nil},
+	{"controllers/internal/claimstatus", nil, []string{api, apimachinery}},
 	{"controllers/internal/objectpatch", nil, []string{apimachinery}},
 	{"controllers/internal/sharedlist", nil, nil},
 	// Parts of simulations: only tests import it.
 	{"controllers/internal/simtest", []string{"controllers/apitest"}, []string{testify}},
 	{"controllers/internal/workers", nil, []string{apimachinery, clientGo + "util/workqueue/"}},
 	{"controllers/metrics", []string{"manager"}, []string{apimachinery, "github.com/prometheus/client_golang/"}},
-	{"controllers/node", []string{"controllers/api", "controllers/internal/workers", "manager", "volume", "util/keylock", "util/quantity", "internal/brief", "internal/oneline"}, []string{api, apimachinery}},
+	{"controllers/expand", []string{"controllers/api", "controllers/internal/claimstatus", "controllers/internal/objectpatch", "controllers/internal/workers", "manager", "volume", "util/quantity", "internal/brief", "internal/oneline", "internal/tasks"}, []string{api, apimachinery}},
+	{"controllers/node", []string{"controllers/api", "controllers/internal/claimstatus", "controllers/internal/workers", "manager", "volume", "util/keylock", "util/quantity", "internal/brief", "internal/oneline"}, []string{api, apimachinery}},
 	{"controllers/protect", []string{"controllers/api", "controllers/internal/objectpatch", "controllers/internal/sharedlist", "controllers/internal/workers", "manager", "internal/brief", "internal/oneline", "internal/tasks"}, []string{api, apimachinery}},
 	// The plugins of the binder's program provision by package provision, whose rules against leaks exist once.
 	{"controllers/bind", []string{"controllers/api", "controllers/bind/internal/*", "controllers/internal/storageclass", "controllers/internal/workers", "controllers/provision", "manager", "volume", "util", "util/keylock", "internal/brief", "internal/oneline"}, []string{api, apimachinery}},

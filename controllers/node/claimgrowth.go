@@ -1,13 +1,11 @@
 package node
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/controllers/internal/claimstatus"
 	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/internal/oneline"
 	"github.com/volumekit/volumekit/manager"
@@ -72,24 +70,6 @@ func (g growth) isOf(claim *v1.PersistentVolumeClaim) bool {
 	return claim != nil && claim.UID == g.claim && claim.Spec.VolumeName == g.volume
 }
 
-// A statusChange is a change of the status of a claim. The zero value changes nothing.
-type statusChange struct {
-	capacity *resource.Quantity      // nil: unchanged
-	state    *v1.ClaimResourceStatus // of storage. Nil: unchanged; "": removed
-	set      []v1.PersistentVolumeClaimCondition
-	remove   []v1.PersistentVolumeClaimConditionType
-}
-
-func (c statusChange) isEmpty() bool {
-	return c.capacity == nil && c.state == nil && len(c.set)+len(c.remove) == 0
-}
-
-// resizeConditions are the conditions that end with an expansion.
-var resizeConditions = []v1.PersistentVolumeClaimConditionType{
-	v1.PersistentVolumeClaimResizing, v1.PersistentVolumeClaimFileSystemResizePending,
-	v1.PersistentVolumeClaimControllerResizeError, v1.PersistentVolumeClaimNodeResizeError,
-}
-
 // decideStatus returns the change of a claim's status that follows from a growth. The state is
 // status.allocatedResourceStatuses[storage]:
 //
@@ -103,25 +83,25 @@ var resizeConditions = []v1.PersistentVolumeClaimConditionType{
 // infeasible, makes the expansion infeasible if the request is no longer the size that was tried, so
 // that the controller can try the new one. In the states of the controller, and in unknown ones,
 // nothing changes. Without a state no controller waits for this node, and a failure changes nothing.
-func decideStatus(claim *v1.PersistentVolumeClaim, g growth, now metav1.Time) (c statusChange) {
+func decideStatus(claim *v1.PersistentVolumeClaim, g growth, now metav1.Time) (c claimstatus.Change) {
 	state := claim.Status.AllocatedResourceStatuses[v1.ResourceStorage]
 	sizes, ok := sizesOf(claim)
 	if !g.isOf(claim) || !ok || state != "" && !isNodeState(state) {
-		return statusChange{}
+		return claimstatus.Change{}
 	}
 	if g.size != nil && sizes.capacity.Cmp(*g.size) < 0 {
-		c.capacity = g.size
+		c.Capacity = g.size
 	}
 	switch {
 	case g.finishes(state, sizes):
 		if state != "" {
-			c.state = new(v1.ClaimResourceStatus)
+			c.State = new(v1.ClaimResourceStatus)
 		}
-		if state != "" || c.capacity != nil {
-			c.remove = presentConditions(claim, resizeConditions)
+		if state != "" || c.Capacity != nil {
+			c.Remove = claimstatus.Present(claim, claimstatus.ResizeConditions)
 		}
 	case isNodeState(state) && g.failure != nil && sizes.goal.Cmp(g.tried) <= 0:
-		c.addFailure(claim, g, sizes, now)
+		addFailure(&c, claim, g, sizes, now)
 	}
 	return c
 }
@@ -162,8 +142,8 @@ func (g growth) finishes(state v1.ClaimResourceStatus, sizes claimSizes) bool {
 	return sizes.goal.Cmp(*g.size) <= 0
 }
 
-// addFailure adds the state and the condition that follow from a failed attempt.
-func (c *statusChange) addFailure(claim *v1.PersistentVolumeClaim, g growth, sizes claimSizes, now metav1.Time) {
+// addFailure adds the state and the condition that follow from a failed attempt to a change.
+func addFailure(c *claimstatus.Change, claim *v1.PersistentVolumeClaim, g growth, sizes claimSizes, now metav1.Time) {
 	if errors.Is(g.failure, volume.ErrNotSupported) {
 		return
 	}
@@ -177,11 +157,11 @@ func (c *statusChange) addFailure(claim *v1.PersistentVolumeClaim, g growth, siz
 		state = before
 	}
 	if state != before {
-		c.state = &state
+		c.State = &state
 	}
 	isStuck := isFinal || errors.Is(g.failure, volume.ErrFailedPrecondition)
-	if isStuck && !hasCondition(claim, v1.PersistentVolumeClaimNodeResizeError) {
-		c.set = append(c.set, v1.PersistentVolumeClaimCondition{
+	if isStuck && !claimstatus.Has(claim, v1.PersistentVolumeClaimNodeResizeError) {
+		c.Set = append(c.Set, v1.PersistentVolumeClaimCondition{
 			Type: v1.PersistentVolumeClaimNodeResizeError, Status: v1.ConditionTrue,
 			LastTransitionTime: now, Message: messageOf(g.failure),
 		})
@@ -197,56 +177,4 @@ func messageOf(err error) string {
 // length.
 func foreignText(text string) string {
 	return brief.Text(oneline.Of(strings.ToValidUTF8(text, "\uFFFD")))
-}
-
-func hasCondition(claim *v1.PersistentVolumeClaim, kind v1.PersistentVolumeClaimConditionType) bool {
-	return slices.ContainsFunc(claim.Status.Conditions, func(c v1.PersistentVolumeClaimCondition) bool {
-		return c.Type == kind && c.Status == v1.ConditionTrue
-	})
-}
-
-// presentConditions returns the kinds that the claim has a condition of.
-func presentConditions(claim *v1.PersistentVolumeClaim, kinds []v1.PersistentVolumeClaimConditionType) (present []v1.PersistentVolumeClaimConditionType) {
-	for _, c := range claim.Status.Conditions {
-		if slices.Contains(kinds, c.Type) {
-			present = append(present, c.Type)
-		}
-	}
-	return present
-}
-
-// patch returns the strategic merge patch of the status of a claim. The API server refuses it with a
-// conflict if the claim is not the given one, in the given version. Unlike an update, a patch keeps
-// fields that this program does not know.
-func (c statusChange) patch(claim *v1.PersistentVolumeClaim) ([]byte, error) {
-	status := map[string]any{}
-	if c.capacity != nil {
-		size := c.capacity.DeepCopy() // String changes its receiver
-		status["capacity"] = map[v1.ResourceName]string{v1.ResourceStorage: size.String()}
-	}
-	if c.state != nil {
-		var state any // null removes the entry
-		if *c.state != "" {
-			state = *c.state
-		}
-		status["allocatedResourceStatuses"] = map[v1.ResourceName]any{v1.ResourceStorage: state}
-	}
-	var conditions []any
-	for _, condition := range c.set {
-		conditions = append(conditions, condition)
-	}
-	for _, kind := range c.remove {
-		conditions = append(conditions, map[string]any{"$patch": "delete", "type": kind})
-	}
-	if conditions != nil {
-		status["conditions"] = conditions
-	}
-	data, err := json.Marshal(map[string]any{
-		"metadata": map[string]string{"resourceVersion": claim.ResourceVersion},
-		"status":   status,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("encode the status: %w", err)
-	}
-	return data, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/controllers/apitest"
+	"github.com/volumekit/volumekit/controllers/internal/claimstatus"
 	"github.com/volumekit/volumekit/manager"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
@@ -61,20 +62,20 @@ func failedAt(tried string, err error) growth {
 
 // textOfChange returns a change as text: capacity, state ("-": removed), and conditions with their
 // signs.
-func textOfChange(c statusChange) string {
+func textOfChange(c claimstatus.Change) string {
 	var parts []string
-	if c.capacity != nil {
-		parts = append(parts, c.capacity.String())
+	if c.Capacity != nil {
+		parts = append(parts, c.Capacity.String())
 	}
-	if c.state != nil && *c.state == "" {
+	if c.State != nil && *c.State == "" {
 		parts = append(parts, "-")
-	} else if c.state != nil {
-		parts = append(parts, string(*c.state))
+	} else if c.State != nil {
+		parts = append(parts, string(*c.State))
 	}
-	for _, condition := range c.set {
+	for _, condition := range c.Set {
 		parts = append(parts, "+"+string(condition.Type))
 	}
-	for _, kind := range c.remove {
+	for _, kind := range c.Remove {
 		parts = append(parts, "-"+string(kind))
 	}
 	return strings.Join(parts, " ")
@@ -147,7 +148,7 @@ func TestDecideStatus(t *testing.T) {
 			before := test.claim.DeepCopy()
 			change := decideStatus(test.claim, test.growth, metav1.Now())
 			require.Equal(t, test.want, textOfChange(change))
-			require.Equal(t, test.want == "", change.isEmpty())
+			require.Equal(t, test.want == "", change.IsEmpty())
 			require.Equal(t, before, test.claim, "the claim is shared")
 		})
 	}
@@ -227,7 +228,7 @@ func TestGrowthsAddUp(t *testing.T) {
 func TestStatusPatch(t *testing.T) {
 	now := metav1.NewTime(time.Unix(0, 0))
 	text := func(claim *v1.PersistentVolumeClaim, g growth) string {
-		data, err := decideStatus(claim, g, now).patch(claim)
+		data, err := decideStatus(claim, g, now).Patch(claim)
 		require.NoError(t, err)
 		require.True(t, json.Valid(data))
 		return string(data)

@@ -151,7 +151,7 @@ func (c *ClaimStatus) handle(ctx context.Context, key api.Key) (none workers.Res
 		return none, nil
 	}
 	now := metav1.Now()
-	if last := c.config.Source.lastClaim(key); reported.isOf(last) && decideStatus(last, reported.growth, now).isEmpty() {
+	if last := c.config.Source.lastClaim(key); reported.isOf(last) && decideStatus(last, reported.growth, now).IsEmpty() {
 		c.confirmGrowth(key, reported, last)
 		return none, nil
 	}
@@ -167,8 +167,8 @@ func (c *ClaimStatus) handle(ctx context.Context, key api.Key) (none workers.Res
 		c.forget(key, reported)
 		return none, nil
 	}
-	if change := decideStatus(claim, reported.growth, now); !change.isEmpty() {
-		data, err := change.patch(claim)
+	if change := decideStatus(claim, reported.growth, now); !change.IsEmpty() {
+		data, err := change.Patch(claim)
 		if err != nil {
 			return none, err
 		}
