@@ -24,6 +24,8 @@
 //     [github.com/volumekit/volumekit/controllers/protect]
 //   - bind: binds claims to volumes, and reclaims volumes whose claims are gone.
 //     [github.com/volumekit/volumekit/controllers/bind]
+//   - expand: makes the volumes of claims as large as the claims request.
+//     [github.com/volumekit/volumekit/controllers/expand]
 //   - kubeclient: these clients from a clientset of client-go, and events. It is the only package
 //     that links the clientset.
 //     [github.com/volumekit/volumekit/controllers/kubeclient]

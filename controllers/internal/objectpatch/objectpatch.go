@@ -44,6 +44,18 @@ func (p Patch) WithoutAnnotation(name string) Patch {
 	return p
 }
 
+// WithAnnotation sets an annotation.
+func (p Patch) WithAnnotation(name, value string) Patch {
+	p.metadata["annotations"] = map[string]any{name: value}
+	return p
+}
+
+// WithCapacity sets the size of the storage of a volume.
+func (p Patch) WithCapacity(size string) Patch {
+	p.spec = map[string]any{"capacity": map[string]any{"storage": size}}
+	return p
+}
+
 // WithClass sets the storage class of a claim.
 func (p Patch) WithClass(name string) Patch {
 	p.spec = map[string]any{"storageClassName": name}

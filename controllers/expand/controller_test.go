@@ -1,0 +1,300 @@
+package expand_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/controllers/apitest"
+	"github.com/volumekit/volumekit/controllers/expand"
+	"github.com/volumekit/volumekit/volume"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+const (
+	patchClaim  = "patch persistentvolumeclaims/status default/data"
+	patchVolume = "patch persistentvolumes disk"
+	getClaim    = "get persistentvolumeclaims default/data"
+)
+
+// TestExpand: storage without a node's part grows by three writes.
+func TestExpand(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.addPair()
+		w.start()
+		require.Empty(t, w.took(), "a claim that is large enough")
+		w.request("2Gi")
+		w.wait(time.Second)
+		require.Equal(t, "capacity 2Gi, volume 2Gi, node-expansion-not-required=true", w.state())
+		require.Equal(t, []string{"1Gi to 2Gi"}, w.asked())
+		require.Equal(t, []string{patchClaim, patchVolume, patchClaim}, w.took())
+		require.Equal(t, driver, w.claim().Annotations[expand.ResizerAnnotation])
+		require.Equal(t, []string{
+			"Normal Resizing: resizing volume disk to 2Gi", "Normal VolumeResizeSuccessful: resized volume disk",
+		}, w.announced())
+		w.wait(24 * time.Hour)
+		require.Empty(t, w.took(), "an idle controller")
+	})
+}
+
+// TestExpandOnNode: a node finishes, and the annotation of the volume is removed.
+func TestExpandOnNode(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.storage.onNode = true
+		w.addPair()
+		w.start()
+		w.request("2Gi")
+		w.wait(time.Second)
+		require.Equal(t, "capacity 1Gi, volume 2Gi, NodeResizePending 2Gi, FileSystemResizePending=True, Resizing=True, pre-resize-capacity=1Gi", w.state())
+		require.Equal(t, []string{patchClaim, patchVolume, patchClaim}, w.took())
+		w.request("4Gi")
+		w.wait(time.Hour)
+		require.Empty(t, w.took(), "the node finishes first")
+		w.finishOnNode()
+		w.wait(time.Second)
+		require.Equal(t, "capacity 2Gi, volume 4Gi, NodeResizePending 4Gi, FileSystemResizePending=True, Resizing=True, pre-resize-capacity=2Gi", w.state())
+		w.finishOnNode()
+		w.wait(time.Second)
+		require.Equal(t, "capacity 4Gi, volume 4Gi", w.state())
+		require.Equal(t, []string{"1Gi to 2Gi", "2Gi to 4Gi"}, w.asked())
+	})
+}
+
+// TestLargerResult: the size that the storage has counts.
+func TestLargerResult(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.storage.extra = "1Gi"
+		w.addPair()
+		w.start()
+		w.request("2Gi")
+		w.wait(time.Second)
+		require.Equal(t, "capacity 3Gi, volume 3Gi, node-expansion-not-required=true", w.state())
+	})
+}
+
+// TestSmallerResult: a result below the request is an open outcome, and no status shows it.
+func TestSmallerResult(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.storage.extra = "-512Mi"
+		w.addPair()
+		w.start()
+		w.request("2Gi")
+		w.wait(time.Second)
+		require.Equal(t, "capacity 1Gi, volume 1Gi, ControllerResizeInProgress 2Gi, Resizing=True", w.state())
+		require.Contains(t, w.announced()[1], "the expanded volume has 1536Mi, less than 2Gi")
+	})
+}
+
+// TestInfeasible: an infeasible size is tried rarely, and the user may reduce the request.
+func TestInfeasible(t *testing.T) {
+	tooLarge := fmt.Errorf("no disk has this size: %w", volume.ErrInfeasible)
+	inWorld(t, func(w *world) {
+		w.storage.failures = []error{tooLarge, tooLarge, tooLarge}
+		w.addPair()
+		w.start()
+		w.request("100Ti")
+		w.wait(4 * time.Minute)
+		const refused = "capacity 1Gi, volume 1Gi, ControllerResizeInfeasible 100Ti, ControllerResizeError=True, Resizing=True"
+		require.Equal(t, refused, w.state())
+		require.Equal(t, []string{"1Gi to 100Ti"}, w.asked())
+		require.Equal(t, []string{patchClaim, patchClaim}, w.took())
+		w.wait(2 * time.Minute)
+		require.Equal(t, []string{"1Gi to 100Ti"}, w.asked(), "after RetryInfeasible")
+		require.Equal(t, []string{getClaim}, w.took(), "nothing to write")
+		require.Len(t, w.announced(), 2)
+		w.request("50Ti")
+		w.wait(time.Second)
+		require.Equal(t, []string{"1Gi to 50Ti"}, w.asked(), "another request")
+		w.request("2Gi")
+		w.wait(time.Second)
+		require.Equal(t, "capacity 2Gi, volume 2Gi, node-expansion-not-required=true", w.state())
+	})
+}
+
+// TestOpenOutcome: an expansion with an open outcome is repeated with its size; then comes the reduced
+// request.
+func TestOpenOutcome(t *testing.T) {
+	inWorld(t, func(w *world) {
+		lost := volume.AsUncertain(errors.New("connection lost"))
+		w.storage.failures = []error{lost, lost, lost}
+		w.storage.hasEffect = true
+		w.addPair()
+		w.start()
+		w.request("8Gi")
+		w.wait(100 * time.Millisecond)
+		w.request("2Gi")
+		w.wait(time.Minute)
+		require.Equal(t, []string{"1Gi to 8Gi", "1Gi to 8Gi", "1Gi to 8Gi", "1Gi to 8Gi"}, w.asked())
+		require.Equal(t, "capacity 8Gi, volume 8Gi, node-expansion-not-required=true", w.state())
+	})
+}
+
+// TestFinalFailure: after a final error the reduced request is tried.
+func TestFinalFailure(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.storage.failures = []error{errors.New("disk is broken")}
+		w.addPair()
+		w.start()
+		w.request("8Gi")
+		w.wait(100 * time.Millisecond)
+		require.Equal(t, "capacity 1Gi, volume 1Gi, ControllerResizeInProgress 8Gi, ControllerResizeError=True, Resizing=True", w.state())
+		w.request("2Gi")
+		w.wait(time.Second)
+		require.Equal(t, []string{"1Gi to 8Gi", "1Gi to 2Gi"}, w.asked())
+		require.Equal(t, "capacity 2Gi, volume 2Gi, node-expansion-not-required=true", w.state())
+	})
+}
+
+// TestTransientAfterOpen: a call that changes nothing says nothing of an earlier one.
+func TestTransientAfterOpen(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.storage.failures = []error{volume.AsUncertain(errors.New("connection lost")), volume.AsTransient(errors.New("no driver"))}
+		w.addPair()
+		w.start()
+		w.request("8Gi")
+		w.wait(10 * time.Millisecond)
+		w.request("2Gi")
+		w.wait(time.Minute)
+		require.Equal(t, []string{"1Gi to 8Gi", "1Gi to 8Gi", "1Gi to 8Gi"}, w.asked())
+	})
+}
+
+// TestNodeGaveUp: a node that has given up is asked again after a pause, or for another request.
+func TestNodeGaveUp(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.storage.onNode = true
+		w.addPair()
+		w.start()
+		w.request("2Gi")
+		w.wait(time.Second)
+		giveUp := func() {
+			w.setStatus(func(status *v1.PersistentVolumeClaimStatus) {
+				status.AllocatedResourceStatuses = map[v1.ResourceName]v1.ClaimResourceStatus{v1.ResourceStorage: v1.PersistentVolumeClaimNodeResizeInfeasible}
+			})
+			w.wait(time.Second)
+		}
+		giveUp()
+		require.Equal(t, []string{"1Gi to 2Gi"}, w.asked())
+		w.wait(6 * time.Minute)
+		require.Equal(t, []string{"1Gi to 2Gi"}, w.asked(), "after the pause")
+		require.Contains(t, w.state(), "NodeResizePending 2Gi")
+		giveUp()
+		w.request("4Gi")
+		w.wait(time.Second)
+		require.Contains(t, w.state(), "volume 4Gi, NodeResizePending 4Gi")
+	})
+}
+
+// TestCrashAtEachCall: a controller that ends before or after any of its writes is continued by the next.
+func TestCrashAtEachCall(t *testing.T) {
+	for _, onNode := range []bool{false, true} {
+		for at := range 3 {
+			for _, late := range []bool{false, true} {
+				t.Run(fmt.Sprint("on a node ", onNode, ", write ", at, ", late ", late), func(t *testing.T) {
+					inWorld(t, func(w *world) { crashAtCall(w, at, late, onNode) })
+				})
+			}
+		}
+	}
+}
+
+func crashAtCall(w *world, at int, late, onNode bool) {
+	w.storage.onNode = onNode
+	w.addPair()
+	w.server.Inject(apitest.Fault{Call: apitest.Call{Verb: apitest.Patch}, Skip: at, Times: 1, Crash: true, AfterEffect: late})
+	end := w.start()
+	w.request("2Gi")
+	w.wait(time.Minute)
+	end()
+	w.start()
+	w.wait(time.Minute)
+	if onNode {
+		require.Equal(w, "capacity 1Gi, volume 2Gi, NodeResizePending 2Gi, FileSystemResizePending=True, Resizing=True, pre-resize-capacity=1Gi", w.state())
+		w.finishOnNode()
+		w.wait(time.Minute)
+		require.Equal(w, "capacity 2Gi, volume 2Gi", w.state())
+		return
+	}
+	require.Equal(w, "capacity 2Gi, volume 2Gi, node-expansion-not-required=true", w.state())
+}
+
+// TestGivenUpSize: a controller whose cache is old does not try a size that was given up meanwhile.
+func TestGivenUpSize(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.storage.failures = []error{fmt.Errorf("too large: %w", volume.ErrInfeasible)}
+		w.addPair()
+		w.start()
+		w.request("8Gi")
+		w.wait(time.Second)
+		w.asked()
+		w.server.HoldEvents(identity)
+		w.request("2Gi")
+		w.wait(6 * time.Minute)
+		require.Equal(t, []string{"1Gi to 2Gi"}, w.asked())
+	})
+}
+
+// TestExternal: a volume of another program has an event, and no write.
+func TestExternal(t *testing.T) {
+	for _, report := range []bool{false, true} {
+		inWorld(t, func(w *world) {
+			w.config.ReportExternal = report
+			w.addPair()
+			w.storage.isForeign = true
+			w.start()
+			w.request("2Gi")
+			w.wait(time.Minute)
+			require.Empty(t, w.took())
+			var want []string
+			if report {
+				want = []string{"Normal ExternalExpanding: waiting for an external controller to expand this claim"}
+			}
+			require.Equal(t, want, w.announced())
+		})
+	}
+}
+
+// TestTimeout: a call that lasts too long has an open outcome.
+func TestTimeout(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.config.Timeout = time.Second
+		w.storage.delay = time.Minute
+		w.addPair()
+		w.start()
+		w.request("8Gi")
+		w.wait(2 * time.Second)
+		w.storage.delay = 0
+		w.request("2Gi")
+		w.wait(time.Minute)
+		require.Equal(t, "1Gi to 8Gi", w.asked()[0])
+		require.Equal(t, "capacity 8Gi, volume 8Gi, node-expansion-not-required=true", w.state())
+	})
+}
+
+// TestBadConfig: an invalid configuration names the field.
+func TestBadConfig(t *testing.T) {
+	server := apitest.NewServer(apitest.Config{})
+	valid := expand.Config{Cluster: server.Direct(), Expander: &storage{sizes: map[string]resource.Quantity{}}}
+	for name, change := range map[string]func(*expand.Config){
+		"Config.Cluster":         func(c *expand.Config) { c.Cluster = nil },
+		"Config.Expander":        func(c *expand.Config) { c.Expander = nil },
+		"Config.Workers":         func(c *expand.Config) { c.Workers = -1 },
+		"Config.Timeout":         func(c *expand.Config) { c.Timeout = -1 },
+		"Config.Backoff":         func(c *expand.Config) { c.Backoff = -1 },
+		"Config.MaxBackoff":      func(c *expand.Config) { c.MaxBackoff = -1 },
+		"Config.RetryInfeasible": func(c *expand.Config) { c.RetryInfeasible = -1 },
+	} {
+		config := valid
+		change(&config)
+		_, err := expand.New(config)
+		var bad *field.Error
+		require.ErrorAs(t, err, &bad)
+		require.Equal(t, name, bad.Field)
+	}
+	_, err := expand.New(valid)
+	require.NoError(t, err)
+}

@@ -1,0 +1,277 @@
+package expand_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/controllers/apitest"
+	"github.com/volumekit/volumekit/controllers/expand"
+	"github.com/volumekit/volumekit/controllers/internal/simtest"
+	"github.com/volumekit/volumekit/volume"
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	namespace = "default"
+	identity  = "expander"
+	driver    = "driver.example.com"
+)
+
+// A world is a cluster with a storage in a bubble of testing/synctest.
+type world struct {
+	*testing.T
+	server  *apitest.Server
+	cluster api.Cluster // of the test
+	storage *storage
+	config  expand.Config
+
+	mu     sync.Mutex
+	events []string
+	ends   []func()
+}
+
+// A storage has the sizes of volumes, and fails as told.
+type storage struct {
+	mu        sync.Mutex
+	sizes     map[string]resource.Quantity
+	calls     []string
+	isForeign bool          // of another program
+	onNode    bool          // a node has to finish
+	extra     string        // more than requested
+	failures  []error       // of the next calls
+	hasEffect bool          // a failing call takes effect
+	delay     time.Duration // of each call
+}
+
+func (s *storage) Name(*v1.PersistentVolume) string {
+	if s.isForeign {
+		return ""
+	}
+	return driver
+}
+
+func (s *storage) Expand(ctx context.Context, req volume.ExpandRequest) (volume.ExpandResult, error) {
+	select {
+	case <-time.After(s.delay):
+	case <-ctx.Done():
+		return volume.ExpandResult{}, ctx.Err()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name := req.Spec.PersistentVolume.Name
+	s.calls = append(s.calls, req.OldSize.String()+" to "+req.NewSize.String())
+	var err error
+	if len(s.failures) > 0 {
+		err, s.failures = s.failures[0], s.failures[1:]
+	}
+	if size := s.sizes[name]; (err == nil || s.hasEffect) && size.Cmp(req.NewSize) < 0 {
+		size = req.NewSize
+		if s.extra != "" {
+			size.Add(resource.MustParse(s.extra))
+		}
+		s.sizes[name] = size
+	}
+	if err != nil {
+		return volume.ExpandResult{}, err
+	}
+	return volume.ExpandResult{Size: s.sizes[name], NodeExpansionRequired: s.onNode}, nil
+}
+
+// inWorld runs a test in a bubble.
+func inWorld(t *testing.T, test func(*world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		server := apitest.NewServer(apitest.Config{Seed: 1})
+		w := &world{T: t, server: server, cluster: server.Direct(), storage: &storage{sizes: map[string]resource.Quantity{}}}
+		w.config = expand.Config{Expander: w.storage, Events: func(e api.Event) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.events = append(w.events, e.Type+" "+e.Reason+": "+e.Message)
+		}}
+		defer func() {
+			for _, end := range w.ends {
+				end()
+			}
+		}()
+		test(w)
+	})
+}
+
+// start starts a controller. end crashes its process.
+func (w *world) start() (end func()) {
+	w.Helper()
+	p := simtest.StartProcess(w.Context(), w.server, identity, func(ctx context.Context, cluster *apitest.Cluster) error {
+		config := w.config
+		config.Cluster = cluster
+		controller, err := expand.New(config)
+		if err != nil {
+			return err
+		}
+		return controller.Run(ctx)
+	})
+	end = sync.OnceFunc(func() {
+		if err := p.Crash(); err != nil {
+			w.Error(err)
+		}
+	})
+	w.ends = append(w.ends, end)
+	w.wait(time.Millisecond)
+	return end
+}
+
+// wait waits for a duration, and until nothing happens.
+func (w *world) wait(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// took returns the calls of the controller since the last time, without watches and lists.
+func (w *world) took() (all []string) {
+	for _, call := range w.server.Calls(apitest.Call{Identity: identity}) {
+		if call.Verb != apitest.Watch && call.Verb != apitest.List {
+			all = append(all, call.String())
+		}
+	}
+	w.server.ForgetCalls()
+	return all
+}
+
+// announced returns the events since the last time.
+func (w *world) announced() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	events := w.events
+	w.events = nil
+	return events
+}
+
+// asked returns the calls of the storage since the last time.
+func (w *world) asked() []string {
+	w.storage.mu.Lock()
+	defer w.storage.mu.Unlock()
+	calls := w.storage.calls
+	w.storage.calls = nil
+	return calls
+}
+
+// addPair creates a claim and a volume that are bound to each other, with 1 GiB each.
+func (w *world) addPair() {
+	w.Helper()
+	_, err := newPair(w.Context(), w.cluster, v1.PersistentVolumeSource{NFS: &v1.NFSVolumeSource{Server: "server", Path: "/disk"}})
+	require.NoError(w, err)
+	w.storage.sizes["disk"] = resource.MustParse("1Gi")
+}
+
+// newPair creates a claim and a volume that are bound to each other, with 1 GiB each, and a class that
+// permits expansion.
+func newPair(ctx context.Context, cluster api.Cluster, source v1.PersistentVolumeSource) (*v1.PersistentVolumeClaim, error) {
+	class, yes := "growing", true
+	if _, err := cluster.StorageClasses().Create(ctx, &storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{Name: class}, Provisioner: driver, AllowVolumeExpansion: &yes,
+	}, metav1.CreateOptions{}); err != nil {
+		return nil, err
+	}
+	one := v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}
+	modes := []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}
+	claim, err := cluster.PersistentVolumeClaims(namespace).Create(ctx, &v1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "data"},
+		Spec: v1.PersistentVolumeClaimSpec{
+			StorageClassName: &class, AccessModes: modes, VolumeName: "disk",
+			Resources: v1.VolumeResourceRequirements{Requests: one},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return nil, err
+	}
+	if _, err = cluster.PersistentVolumes().Create(ctx, &v1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "disk"},
+		Spec: v1.PersistentVolumeSpec{
+			StorageClassName: class, AccessModes: modes, Capacity: one, PersistentVolumeSource: source,
+			ClaimRef: &v1.ObjectReference{Namespace: namespace, Name: "data", UID: claim.UID},
+		},
+	}, metav1.CreateOptions{}); err != nil {
+		return nil, err
+	}
+	claim.Status = v1.PersistentVolumeClaimStatus{Phase: v1.ClaimBound, AccessModes: modes, Capacity: one}
+	return cluster.PersistentVolumeClaims(namespace).UpdateStatus(ctx, claim, metav1.UpdateOptions{})
+}
+
+func (w *world) claim() *v1.PersistentVolumeClaim {
+	w.Helper()
+	claim, err := w.cluster.PersistentVolumeClaims(namespace).Get(w.Context(), "data", metav1.GetOptions{})
+	require.NoError(w, err)
+	return claim
+}
+
+func (w *world) volume() *v1.PersistentVolume {
+	w.Helper()
+	pv, err := w.cluster.PersistentVolumes().Get(w.Context(), "disk", metav1.GetOptions{})
+	require.NoError(w, err)
+	return pv
+}
+
+// request changes the request of the claim.
+func (w *world) request(size string) {
+	w.Helper()
+	claim := w.claim()
+	claim.Spec.Resources.Requests = v1.ResourceList{v1.ResourceStorage: resource.MustParse(size)}
+	_, err := w.cluster.PersistentVolumeClaims(namespace).Update(w.Context(), claim, metav1.UpdateOptions{})
+	require.NoError(w, err)
+}
+
+// setStatus changes the status of the claim, as a node does.
+func (w *world) setStatus(change func(*v1.PersistentVolumeClaimStatus)) {
+	w.Helper()
+	claim := w.claim()
+	change(&claim.Status)
+	_, err := w.cluster.PersistentVolumeClaims(namespace).UpdateStatus(w.Context(), claim, metav1.UpdateOptions{})
+	require.NoError(w, err)
+}
+
+// finishOnNode grows the file system to the size of the volume.
+func (w *world) finishOnNode() {
+	w.Helper()
+	capacity := w.volume().Spec.Capacity
+	w.setStatus(func(status *v1.PersistentVolumeClaimStatus) {
+		status.Capacity, status.AllocatedResourceStatuses, status.Conditions = capacity, nil, nil
+	})
+}
+
+// state returns the sizes and the state of the claim and its volume in one line.
+func (w *world) state() string {
+	w.Helper()
+	claim, pv := w.claim(), w.volume()
+	parts := []string{
+		"capacity " + claim.Status.Capacity.Storage().String(), "volume " + pv.Spec.Capacity.Storage().String(),
+	}
+	if state := claim.Status.AllocatedResourceStatuses[v1.ResourceStorage]; state != "" {
+		allocated := claim.Status.AllocatedResources[v1.ResourceStorage]
+		parts = append(parts, string(state)+" "+allocated.String())
+	}
+	var conditions []string
+	for _, c := range claim.Status.Conditions {
+		conditions = append(conditions, fmt.Sprintf("%s=%s", c.Type, c.Status))
+	}
+	slices.Sort(conditions)
+	parts = append(parts, conditions...)
+	for _, annotations := range []map[string]string{claim.Annotations, pv.Annotations} {
+		for _, name := range slices.Sorted(maps.Keys(annotations)) {
+			if name == expand.CompleteAnnotation || name == expand.CapacityBeforeAnnotation {
+				parts = append(parts, name[strings.Index(name, "/")+1:]+"="+annotations[name])
+			}
+		}
+	}
+	return strings.Join(parts, ", ")
+}
