@@ -34,19 +34,20 @@ type claimSizes struct {
 // decide returns the next step for a claim, and the size of the expansion for stepMark and stepRepeat.
 // The state is status.allocatedResourceStatuses[storage]:
 //
-//	                    mark                              volume grown, a node has to finish
-//	(none), infeasible -------> ControllerResizeInProgress ---------------.
-//	  ^         ^                  |     |     ^                          v
-//	  |         |    infeasible    |     |     | mark      NodeResizePending, NodeResizeInProgress
-//	  |         '------------------'     |     |                   |                |
-//	  |              volume grown        |     '-- NodeResizeInfeasible <-----------| the node
-//	  '----------------------------------'                                          | (controllers/node)
-//	  ^                                        volume grown on the node             |
-//	  '-----------------------------------------------------------------------------'
+//	           mark                           storage grown, the node has to finish
+//	(none) --------------> ControllerResizeInProgress ------> NodeResizePending, NodeResizeInProgress
+//	 ^ ^                     |  ^     |          ^                         |            |
+//	 | |    storage grown    |  |     |infeasible| mark                    |            | the node
+//	 | '---------------------'  |     v          |                         v            | gives up
+//	 |                     mark |  ControllerResizeInfeasible              |            v
+//	 |                          '-------------------------------------------- NodeResizeInfeasible
+//	 |           file system grown (package node)                          |
+//	 '---------------------------------------------------------------------'
 //
 // An expansion whose outcome is open goes on with its size, also if the claim requests another one. After
 // a failure without an effect the size is that of the request, which the user may have reduced. The size
-// is never below that of the volume.
+// is never below that of the volume. A refused size is marked again before it is tried again, as its
+// outcome may be open then.
 func decide(v view) (step, resource.Quantity) {
 	s, ok := sizesOf(v)
 	if !ok {
@@ -73,8 +74,7 @@ func decide(v view) (step, resource.Quantity) {
 			size = s.allocated
 		}
 	}
-	isSame := s.allocated.Cmp(size) == 0
-	if isSame && (state == inProgress || state == infeasible || state == nodeInfeasible) {
+	if isAllocated && s.allocated.Cmp(size) == 0 && state == inProgress {
 		return stepRepeat, size
 	}
 	return stepMark, size

@@ -40,12 +40,12 @@ func (c *Controller) handle(ctx context.Context, key api.Key) (workers.Result, e
 		case stepClear:
 			err = c.clear(ctx, v.volume)
 		case stepMark:
-			err = c.mark(ctx, key, v, name, size)
-			isProven = true
-		case stepRepeat:
 			if pause := c.pause(key, v, size); pause > 0 {
 				return workers.Result{After: pause}, nil
 			}
+			err = c.mark(ctx, key, v, name, size)
+			isProven = true
+		case stepRepeat:
 			if !isProven {
 				_, err = c.claims.Live(ctx, key)
 				isProven = true
@@ -79,8 +79,8 @@ func (c *Controller) view(ctx context.Context, key api.Key) (v view, err error) 
 
 // pause returns the rest of the pause after a call that was infeasible, on the storage or on the node.
 func (c *Controller) pause(key api.Key, v view, size resource.Quantity) time.Duration {
-	last := c.attempts.get(key, v.claim.UID)
-	if !last.isInfeasible && stateOf(v.claim) != nodeInfeasible || !last.isOf(size, requestOf(v.claim)) {
+	last, state := c.attempts.get(key, v.claim.UID), stateOf(v.claim)
+	if state != infeasible && state != nodeInfeasible || !last.isOf(size, requestOf(v.claim)) {
 		return 0
 	}
 	return time.Until(last.ended.Add(c.config.RetryInfeasible))
@@ -113,7 +113,6 @@ func (c *Controller) expand(ctx context.Context, key api.Key, v view, name strin
 func (c *Controller) remember(key api.Key, claim *v1.PersistentVolumeClaim, size resource.Quantity, err error) {
 	last, kind := c.attempts.get(key, claim.UID), volume.KindOf(err)
 	last.size, last.request, last.ended = size, requestOf(claim), time.Now()
-	last.isInfeasible = isInfeasible(err)
 	// A transient error is no news of an earlier call whose outcome is open.
 	last.isSettled = kind == volume.Final || kind == volume.Transient && last.isSettled
 	c.attempts.set(key, last)

@@ -14,8 +14,7 @@ type attempt struct {
 	claim         types.UID
 	size, request resource.Quantity
 	ended         time.Time
-	isSettled     bool // the call has ended without an effect
-	isInfeasible  bool
+	isSettled     bool   // the call has ended without an effect
 	announced     string // the last event of the claim
 }
 

@@ -97,6 +97,9 @@ func (c *Controller) mark(ctx context.Context, key api.Key, v view, name string,
 	if err := c.patchClaim(ctx, v.claim, begin(v.claim, name, size)); err != nil {
 		return err
 	}
+	if last.isOf(size, requestOf(v.claim)) {
+		return nil // a refused size is tried again
+	}
 	c.announce(key, v.claim, v1.EventTypeNormal, reasonExpanding, fmt.Sprintf("resizing volume %s to %s", v.volume.Name, size.String()))
 	return nil
 }
