@@ -12,6 +12,7 @@ import (
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -221,7 +222,7 @@ func crashAtCall(w *world, at int, late, onNode bool) {
 	require.Equal(w, "capacity 2Gi, volume 2Gi, node-expansion-not-required=true", w.state())
 }
 
-// TestGivenUpSize: a controller whose cache is old does not try a size that was given up meanwhile.
+// TestGivenUpSize: a controller whose cache is old does not try a refused size that was given up meanwhile.
 func TestGivenUpSize(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.storage.failures = []error{fmt.Errorf("too large: %w", volume.ErrInfeasible)}
@@ -257,20 +258,63 @@ func TestExternal(t *testing.T) {
 	}
 }
 
-// TestTimeout: a call that lasts too long has an open outcome.
+// TestTimeout: a call that lasts too long has an open outcome, also after one that has changed nothing.
 func TestTimeout(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.config.Timeout = time.Second
-		w.storage.delay = time.Minute
+		w.storage.failures = []error{errors.New("disk is broken")}
 		w.addPair()
 		w.start()
 		w.request("8Gi")
+		w.wait(100 * time.Millisecond)
+		w.asked()
+		w.storage.delay = time.Minute
 		w.wait(2 * time.Second)
 		w.storage.delay = 0
 		w.request("2Gi")
 		w.wait(time.Minute)
-		require.Equal(t, "1Gi to 8Gi", w.asked()[0])
+		require.Equal(t, []string{"1Gi to 8Gi"}, w.asked())
 		require.Equal(t, "capacity 8Gi, volume 8Gi, node-expansion-not-required=true", w.state())
+	})
+}
+
+// TestOldCache: a controller that starts with an old list does not try a size that was given up since.
+func TestOldCache(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.storage.failures = []error{errors.New("disk is broken"), volume.AsUncertain(errors.New("connection lost"))}
+		w.addPair()
+		end := w.start()
+		w.request("8Gi")
+		w.wait(100 * time.Millisecond)
+		w.server.StaleLists(identity)
+		w.request("2Gi")
+		w.wait(10 * time.Millisecond)
+		end()
+		require.Equal(t, []string{"1Gi to 8Gi", "1Gi to 2Gi"}, w.asked())
+		w.server.HoldEvents(identity)
+		w.start()
+		w.wait(time.Minute)
+		require.Equal(t, []string{"1Gi to 2Gi"}, w.asked())
+	})
+}
+
+// TestVolumeIsChanged: a capacity that another program has written during a call does not become smaller.
+func TestVolumeIsChanged(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.storage.delay = time.Second
+		w.addPair()
+		w.start()
+		w.request("2Gi")
+		w.wait(500 * time.Millisecond)
+		pv := w.volume()
+		pv.Spec.Capacity = v1.ResourceList{v1.ResourceStorage: resource.MustParse("4Gi")}
+		_, err := w.cluster.PersistentVolumes().Update(t.Context(), pv, metav1.UpdateOptions{})
+		require.NoError(t, err)
+		w.server.HoldEvents(identity)
+		w.wait(600 * time.Millisecond)
+		require.Equal(t, "capacity 1Gi, volume 4Gi, ControllerResizeInProgress 2Gi, Resizing=True", w.state())
+		w.wait(time.Minute)
+		require.Equal(t, "capacity 2Gi, volume 4Gi, node-expansion-not-required=true", w.state())
 	})
 }
 

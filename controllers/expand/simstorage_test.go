@@ -135,7 +135,11 @@ func (d *simStorage) end(name string, req volume.ExpandRequest, ended error) (vo
 		asked.Add(resource.MustParse("1Gi"))
 	}
 	d.grow(disk, asked)
-	return volume.ExpandResult{Size: disk.size, NodeExpansionRequired: disk.onNode}, nil
+	size := disk.size
+	if d.IntN(2) == 0 { // a storage that does not report more than it was asked for
+		size = asked
+	}
+	return volume.ExpandResult{Size: size, NodeExpansionRequired: disk.onNode}, nil
 }
 
 // grow gives a disk at least a size.

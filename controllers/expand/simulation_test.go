@@ -31,8 +31,8 @@ import (
 // allocated; for another size while the outcome of a call is open; two for a volume at the same time. The
 // rules of calls hold for one controller.
 //
-// At the end faults stop. Within six hours each claim has what it requests, the capacities are those of
-// the storage, and no state, condition or annotation of an expansion is left. Then no call follows.
+// At the end faults stop. Within six hours each claim has what it requests, its volume shows the same
+// capacity, and no state, condition or annotation of an expansion is left. Then no call follows.
 //
 // VOLUMEKIT_SEEDS is the number of seeds to run, or their range (as 1000-2000); VOLUMEKIT_SEED is a
 // seed to replay with its trace. The order of goroutines is not part of a seed: a failure may take

@@ -89,15 +89,12 @@ func grow(claim *v1.PersistentVolumeClaim, pv *v1.PersistentVolume, result volum
 	return patch, isNeeded
 }
 
-// mark begins the expansion of a claim. The outcome of earlier calls for another size counts no more.
+// mark begins the expansion of a claim.
 func (c *Controller) mark(ctx context.Context, key api.Key, v view, name string, size resource.Quantity) error {
-	last := c.attempts.get(key, v.claim.UID)
-	last.isSettled = false
-	c.attempts.set(key, last)
 	if err := c.patchClaim(ctx, v.claim, begin(v.claim, name, size)); err != nil {
 		return err
 	}
-	if last.isOf(size, requestOf(v.claim)) {
+	if c.attempts.get(key, v.claim.UID).isOf(size, requestOf(v.claim)) {
 		return nil // a refused size is tried again
 	}
 	c.announce(key, v.claim, v1.EventTypeNormal, reasonExpanding, fmt.Sprintf("resizing volume %s to %s", v.volume.Name, size.String()))
