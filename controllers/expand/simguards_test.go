@@ -29,7 +29,7 @@ var tableGuards = []testbed.Guard{
 	{"the API server proves the size of a resumed expansion", "handler.go", "isProven := false", "isProven := true"},
 	{"a volume is changed in its version", "status.go", "objectpatch.Of(pv).OfVersion(pv), false", "objectpatch.Of(pv), false"},
 	{"a claim and a volume are bound to each other", "claim.go", "|| !isBound(v.claim, v.volume) {", "{"},
-	{"hostile sizes have no step", "claim.go", "if quantity.Check(size) != nil || size.Sign() <= 0 {", "if quantity.Check(nil) != nil || size == nil {"},
+	{"hostile sizes have no step", "claim.go", "if quantity.Check(size) != nil || size.Sign() <= 0 {", "if quantity.Check(nil) != nil && size == nil {"},
 	{"a result below the request is refused", "handler.go", "if result.Size.Cmp(asked) < 0 {", "if false {"},
 	{"a timeout leaves an open outcome", "handler.go", "if ctx.Err() != nil && volume.KindOf(err) == volume.Transient {", "if false {"},
 	{"a refused size is tried rarely", "handler.go", "return time.Until(last.ended.Add(c.config.RetryInfeasible))", "return 0"},

@@ -49,7 +49,7 @@ type storage struct {
 	calls     []string
 	isForeign bool          // of another program
 	onNode    bool          // a node has to finish
-	extra     string        // more than requested
+	extra     string        // more than requested, once
 	failures  []error       // of the next calls
 	hasEffect bool          // a failing call takes effect
 	delay     time.Duration // of each call
@@ -80,6 +80,7 @@ func (s *storage) Expand(ctx context.Context, req volume.ExpandRequest) (volume.
 		size = req.NewSize
 		if s.extra != "" {
 			size.Add(resource.MustParse(s.extra))
+			s.extra = ""
 		}
 		s.sizes[name] = size
 	}
