@@ -83,7 +83,7 @@ func TestSmallerResult(t *testing.T) {
 		w.addPair()
 		w.start()
 		w.request("2Gi")
-		w.wait(time.Second)
+		w.wait(100 * time.Millisecond)
 		require.Equal(t, "capacity 1Gi, volume 1Gi, ControllerResizeInProgress 2Gi, Resizing=True", w.state())
 		require.Contains(t, w.announced()[1], "the expanded volume has 1536Mi, less than 2Gi")
 	})

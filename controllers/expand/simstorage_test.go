@@ -131,7 +131,7 @@ func (d *simStorage) end(name string, req volume.ExpandRequest, ended error) (vo
 		return volume.ExpandResult{}, errBroken
 	case asked.Cmp(d.most) > 0:
 		return volume.ExpandResult{}, errTooMuch
-	case outcome == 8:
+	case outcome == 8 && asked.Cmp(d.most) < 0:
 		asked.Add(resource.MustParse("1Gi"))
 	}
 	d.grow(disk, asked)
