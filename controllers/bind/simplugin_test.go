@@ -169,3 +169,40 @@ func TestPlugin(t *testing.T) {
 		require.Contains(w, w.reasons(), "VolumeRecycled")
 	})
 }
+
+// use records that a pod of a claim uses a volume. It returns the claim of an earlier user whose files
+// are still there, or "".
+func (p *simPlugin) use(name string, claim types.UID) (before types.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before = p.used[name]
+	p.used[name] = claim
+	if before == claim {
+		return ""
+	}
+	return before
+}
+
+// reset empties a volume, as an administrator does.
+func (p *simPlugin) reset(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.used, name)
+}
+
+// names returns the volumes with storage.
+func (p *simPlugin) names() (names []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for name := range p.storage {
+		names = append(names, name)
+	}
+	return names
+}
+
+// abandon removes storage that no object has to lead to: a user has deleted the object of its volume.
+func (p *simPlugin) abandon(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.storage, name)
+}
