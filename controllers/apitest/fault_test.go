@@ -309,6 +309,38 @@ func TestHeldEvents(t *testing.T) {
 	})
 }
 
+// TestCutLateEvents: a watch that has timed out, and still has to deliver late events, can be cut.
+func TestCutLateEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := apitest.NewServer(apitest.Config{})
+		s.InjectEvents(apitest.EventFault{Delay: time.Hour})
+		seconds := int64(60)
+		open := func() watch.Interface {
+			w, err := s.Connect(process).ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{ResourceVersion: s.Version(), TimeoutSeconds: &seconds})
+			require.NoError(t, err)
+			return w
+		}
+		cut, late := open(), open()
+		for _, name := range []string{"a", "b"} {
+			_, err := createIn(t, s.Direct(), name)
+			require.NoError(t, err)
+		}
+		time.Sleep(2 * time.Minute)
+		require.Empty(t, received(cut))
+		require.Len(t, s.OpenWatches(""), 2)
+		late.Stop()
+		s.CutWatches("")
+		require.Equal(t, []string{"end"}, received(cut))
+		require.Empty(t, s.OpenWatches(""))
+		delivered := open()
+		_, err := createIn(t, s.Direct(), "c")
+		require.NoError(t, err)
+		time.Sleep(2 * time.Hour)
+		require.Equal(t, []string{"ADDED c", "end"}, received(delivered))
+		require.Empty(t, s.OpenWatches(""), "after its last event")
+	})
+}
+
 // TestHeldStreamedList: a watch that begins with a list delivers this list, and holds the changes.
 func TestHeldStreamedList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

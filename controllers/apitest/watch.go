@@ -214,6 +214,7 @@ func (w *watcher) pump() {
 	for {
 		d, ok := w.next()
 		if !ok {
+			w.forgetIfDone()
 			return
 		}
 		if d.delay > 0 {
@@ -286,21 +287,34 @@ func (w *watcher) resume() {
 	w.held--
 	w.startPump()
 	w.closeIfDone()
-	obsolete := w.finished && w.held == 0
+	obsolete := w.finished && w.stopped
 	w.mu.Unlock()
 	if obsolete {
 		w.server.forget(w)
 	}
 }
 
-// finish ends the watch after the pending events. held reports whether these are held, so that the
-// watch has to stay in its table for resume.
-func (w *watcher) finish() (held bool) {
+// finish ends the watch after the pending events. isOpen reports whether any are left: then the watch has
+// to stay in its table, for resume and CutWatches.
+func (w *watcher) finish() (isOpen bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.finished = true
 	w.closeIfDone()
-	return w.held > 0 && !w.stopped
+	return !w.stopped
+}
+
+// forgetIfDone removes a watch that has timed out once its last event is delivered.
+func (w *watcher) forgetIfDone() {
+	w.mu.Lock()
+	isDone := w.finished && w.stopped
+	w.mu.Unlock()
+	if !isDone {
+		return
+	}
+	w.server.mu.Lock()
+	defer w.server.mu.Unlock()
+	w.server.forget(w)
 }
 
 // cut ends the watch at once and drops the pending events.
