@@ -50,7 +50,7 @@ func (s *simulation) step() {
 	case n < 54:
 		s.schedule()
 	case n < 60:
-		s.provision()
+		s.provision(2)
 	case n < 66:
 		s.createPod()
 	case n < 71:
@@ -190,10 +190,10 @@ func (s *simulation) schedule() {
 	}
 }
 
-// provision does the work of the external provisioner for some claims, and for released volumes.
-func (s *simulation) provision() {
+// provision does the work of the external provisioner for one of n claims, and for released volumes.
+func (s *simulation) provision(n int) {
 	for _, claim := range s.claims() {
-		if claim.Annotations[provision.ProvisionerAnnotation] != external || s.IntN(2) == 0 {
+		if claim.Annotations[provision.ProvisionerAnnotation] != external || s.IntN(n) > 0 {
 			continue
 		}
 		pv := newVolume("pvc-"+string(claim.UID), "3Gi")
