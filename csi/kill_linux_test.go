@@ -18,6 +18,7 @@ import (
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 func TestMain(m *testing.M) {
@@ -26,6 +27,7 @@ func TestMain(m *testing.M) {
 	}
 	mounttest.Main(m, map[string]func(mounttest.Process){
 		"up": program(killNode.up), "down": program(killNode.down), "volumes": volumesProgram,
+		"serve": serveProgram, "pods-up": podsProgram(killPods.up), "pods-down": podsProgram(killPods.down),
 	})
 }
 
@@ -82,16 +84,26 @@ func (n killNode) up() error {
 		_, err = m.MapPodDevice(ctx, volume.BlockVolumePaths{})
 		return err
 	}
+	if err := n.stage(); err != nil {
+		return err
+	}
+	return n.publish()
+}
+
+// stage mounts the volume once for the node.
+func (n killNode) stage() error {
 	devices, err := n.plugin.NewDeviceMounter()
 	require.NoError(n.t, err)
 	at, err := devices.GetDeviceMountPath(n.spec)
 	require.NoError(n.t, err)
-	if err := devices.MountDevice(ctx, n.spec, at, volume.DeviceMounterArgs{}); err != nil {
-		return err
-	}
+	return devices.MountDevice(context.Background(), n.spec, at, volume.DeviceMounterArgs{})
+}
+
+// publish mounts the volume for the pod.
+func (n killNode) publish() error {
 	m, err := n.plugin.NewMounter(n.spec, n.pod)
 	require.NoError(n.t, err)
-	return m.SetUp(ctx, volume.MounterArgs{IsRemount: true})
+	return m.SetUp(context.Background(), volume.MounterArgs{IsRemount: true})
 }
 
 // down unpublishes and unstages the volume, by files alone.
@@ -107,18 +119,28 @@ func (n killNode) down() error {
 		require.NoError(n.t, err)
 		return u.TearDownDevice(ctx, volume.BlockVolumePaths{GlobalMapPath: global})
 	}
-	u, err := n.plugin.NewUnmounter(n.spec.Name(), "uid")
-	require.NoError(n.t, err)
-	if err := u.TearDown(ctx); err != nil {
+	if err := n.unpublish("uid"); err != nil {
 		return err
 	}
+	return n.unstage()
+}
+
+// unpublish unmounts the volume of a pod.
+func (n killNode) unpublish(pod types.UID) error {
+	u, err := n.plugin.NewUnmounter(n.spec.Name(), pod)
+	require.NoError(n.t, err)
+	return u.TearDown(context.Background())
+}
+
+// unstage unmounts the volume once for the node.
+func (n killNode) unstage() error {
 	devices, err := n.plugin.NewDeviceMounter()
 	require.NoError(n.t, err)
 	at, err := devices.GetDeviceMountPath(n.spec)
 	require.NoError(n.t, err)
 	undevices, err := n.plugin.NewDeviceUnmounter()
 	require.NoError(n.t, err)
-	return undevices.UnmountDevice(ctx, at)
+	return undevices.UnmountDevice(context.Background(), at)
 }
 
 // TestKilled: after SIGKILL at any place, the next process brings the volume up, or takes it down, by
@@ -175,7 +197,7 @@ func leftFiles(t *testing.T, root string) (left []string) {
 	kept := map[string]bool{"volumeDevices": true, "staging": true, "publish": true, "disks.example.com": true, "kubernetes.io~csi": true}
 	require.NoError(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		base := filepath.Base(path)
-		isRoom := strings.HasPrefix(base, "kubernetes.io") || base == "csi" || base == "pods" || base == "plugins" || base == "volumes" || base == "uid" || kept[base]
+		isRoom := strings.HasPrefix(base, "kubernetes.io") || base == "csi" || base == "pods" || base == "plugins" || base == "volumes" || filepath.Base(filepath.Dir(path)) == "pods" || kept[base]
 		if path != root && (!isRoom || !entry.IsDir()) {
 			left = append(left, path)
 		}
