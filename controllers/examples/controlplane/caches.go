@@ -5,6 +5,7 @@ import (
 
 	"github.com/volumekit/volumekit/controllers/api"
 	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 )
 
 // caches are the caches of the selected controllers. A kind that no controller uses has none.
@@ -16,6 +17,7 @@ type caches struct {
 	pods    *api.Cache[*v1.Pod]
 	claims  *api.Cache[*v1.PersistentVolumeClaim]
 	volumes *api.Cache[*v1.PersistentVolume]
+	classes *api.Cache[*storagev1.StorageClass]
 }
 
 func (c *caches) ofPods() *api.Cache[*v1.Pod] { return use(c, &c.pods, c.cluster.Pods("")) }
@@ -26,6 +28,10 @@ func (c *caches) ofClaims() *api.Cache[*v1.PersistentVolumeClaim] {
 
 func (c *caches) ofVolumes() *api.Cache[*v1.PersistentVolume] {
 	return use(c, &c.volumes, c.cluster.PersistentVolumes())
+}
+
+func (c *caches) ofClasses() *api.Cache[*storagev1.StorageClass] {
+	return use(c, &c.classes, c.cluster.StorageClasses())
 }
 
 // use returns a cache, a new one if there was none.

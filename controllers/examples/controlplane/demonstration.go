@@ -39,26 +39,23 @@ func show(ctx context.Context, cluster api.Cluster, out io.Writer) error {
 		AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
 		Resources:   v1.VolumeResourceRequirements{Requests: v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}},
 	}
-	data := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data"}, Spec: spec}
-	if _, err := claims.Create(ctx, data, metav1.CreateOptions{}); err != nil {
-		return err
-	}
-	if _, err := pods.Create(ctx, newPod("data", "scratch", spec), metav1.CreateOptions{}); err != nil {
-		return err
-	}
 	steps := []struct {
 		text string
 		do   func() error
-		want []change
+		want []string
 	}{
-		{"pod web uses claim data, and has an ephemeral volume", func() error { return nil },
-			[]change{{watch.Added, "data"}, {watch.Added, "web-scratch"}}},
+		{"a user creates a volume and claim data", func() error { return createPair(ctx, cluster, spec) },
+			[]string{"claim data exists", "claim data is bound to volume disk"}},
+		{"pod web uses claim data, and has an ephemeral volume", func() error {
+			_, err := pods.Create(ctx, newPod("data", "scratch", spec), metav1.CreateOptions{})
+			return err
+		}, []string{"claim web-scratch exists"}},
 		{"a user deletes claim data", func() error { return claims.Delete(ctx, "data", metav1.DeleteOptions{}) },
-			[]change{{watch.Modified, "data"}}},
+			[]string{"claim data is in deletion, with its finalizer"}},
 		{"a user deletes the pod", func() error { return pods.Delete(ctx, "web", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}) },
-			[]change{{watch.Deleted, "data"}}},
+			[]string{"claim data has ended"}},
 		{"the garbage collector deletes the claim of the pod", func() error { return claims.Delete(ctx, "web-scratch", metav1.DeleteOptions{}) },
-			[]change{{watch.Modified, "web-scratch"}, {watch.Deleted, "web-scratch"}}},
+			[]string{"claim web-scratch is in deletion, with its finalizer", "claim web-scratch has ended"}},
 	}
 	for _, step := range steps {
 		if _, err := fmt.Fprintln(out, step.text); err != nil {
@@ -74,34 +71,68 @@ func show(ctx context.Context, cluster api.Cluster, out io.Writer) error {
 	return nil
 }
 
-// A change is a change of a claim.
-type change struct {
-	kind watch.EventType
-	name string
+// createPair creates a volume and a claim of its size.
+func createPair(ctx context.Context, cluster api.Cluster, spec v1.PersistentVolumeClaimSpec) error {
+	_, err := cluster.PersistentVolumes().Create(ctx, &v1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "disk"},
+		Spec: v1.PersistentVolumeSpec{
+			AccessModes: spec.AccessModes, Capacity: spec.Resources.Requests,
+			PersistentVolumeReclaimPolicy: v1.PersistentVolumeReclaimRetain,
+			PersistentVolumeSource:        v1.PersistentVolumeSource{NFS: &v1.NFSVolumeSource{Server: "nas", Path: "/"}},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	claim := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data"}, Spec: spec}
+	_, err = cluster.PersistentVolumeClaims(v1.NamespaceDefault).Create(ctx, claim, metav1.CreateOptions{})
+	return err
 }
 
-// meanings are the changes in words.
-var meanings = map[watch.EventType]string{
-	watch.Added: "exists", watch.Modified: "is in deletion, with its finalizer", watch.Deleted: "has ended",
-}
-
-// printChanges prints changes of claims, which come in this order.
-func printChanges(ctx context.Context, watcher watch.Interface, out io.Writer, want []change) error {
-	for _, c := range want {
+// printChanges prints the next changes of claims, which have to be those expected, each once.
+func printChanges(ctx context.Context, watcher watch.Interface, out io.Writer, want []string) error {
+	last := ""
+	for len(want) > 0 {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case event := <-watcher.ResultChan():
-			claim, ok := event.Object.(*v1.PersistentVolumeClaim)
-			if !ok || event.Type != c.kind || claim.Name != c.name {
-				return fmt.Errorf("claim %s: expected %s, got %s of %v", c.name, c.kind, event.Type, event.Object)
-			}
-			if _, err := fmt.Fprintf(out, "  claim %s %s\n", c.name, meanings[c.kind]); err != nil {
+			line, err := textOf(event)
+			if err != nil {
 				return err
 			}
+			if line == "" || line == last {
+				continue
+			}
+			if last = line; line != want[0] {
+				return fmt.Errorf("expected: %s, got: %s", want[0], line)
+			}
+			if _, err := fmt.Fprintln(out, " ", line); err != nil {
+				return err
+			}
+			want = want[1:]
 		}
 	}
 	return nil
+}
+
+// textOf returns a change of a claim in words, "" for a step between two that a user sees.
+func textOf(event watch.Event) (string, error) {
+	claim, ok := event.Object.(*v1.PersistentVolumeClaim)
+	if !ok {
+		return "", fmt.Errorf("the watch failed: %v", event.Object)
+	}
+	switch {
+	case event.Type == watch.Added:
+		return "claim " + claim.Name + " exists", nil
+	case event.Type == watch.Deleted:
+		return "claim " + claim.Name + " has ended", nil
+	case claim.DeletionTimestamp != nil:
+		return "claim " + claim.Name + " is in deletion, with its finalizer", nil
+	case claim.Status.Phase == v1.ClaimBound:
+		return "claim " + claim.Name + " is bound to volume " + claim.Spec.VolumeName, nil
+	}
+	return "", nil
 }
 
 // newPod returns the pod web on a node, with a claim and an ephemeral volume.

@@ -6,16 +6,21 @@
 //	persistentvolumeclaim-protection-controller   package protect
 //	persistentvolume-protection-controller        package protect
 //	ephemeral-volume-controller                   package protect
+//	persistentvolume-binder-controller            package bind, without plugins
+//	persistentvolume-expander-controller          package expand, without plugins
 //
 // -controllers selects some of them, as the flag of kube-controller-manager does: "*" all, NAME one of
-// them, -NAME all but this one. The older names pvc-protection, pv-protection and ephemeral-volume are
-// accepted, too. Switch the same controllers off there, as two controllers for one task write the same
+// them, -NAME all but this one. The older names pvc-protection, pv-protection, ephemeral-volume,
+// persistentvolume-binder and persistentvolume-expander are accepted, too. Switch the same controllers off there, as two controllers for one task write the same
 // objects twice:
 //
 //	kube-controller-manager --controllers=*,-persistentvolumeclaim-protection-controller,...
 //
-// All controllers share one cache of each kind of object. Without a binder in the cluster, claims are
-// bound to no volumes: nothing here replaces persistentvolume-binder-controller.
+// All controllers share one cache of each kind of object. The program has no volume plugins: it binds
+// claims, and asks the provisioners of their classes for volumes; provisioners in the cluster, such as
+// examples/nfsprovisioner and examples/localprovisioner, make volumes and delete their storage. A volume
+// with the policy Recycle, and one without a provisioner and with the policy Delete, becomes Failed. Claims
+// whose volumes other programs expand have an event.
 //
 // -memory shows the controllers on an API server in memory, and needs no cluster.
 //
@@ -30,7 +35,6 @@
 // -listen serves /metrics for Prometheus, and /healthz, which fails if a replica that holds the Lease
 // could not renew it in time.
 //
-// The program needs the rights of rbac.yaml and no others; without -report-unused it does not need those
-// for persistentvolumeclaims/status. The exit status is 0 if a signal ended the program, 2 if the command
+// The program needs the rights of rbac.yaml and no others. The exit status is 0 if a signal ended the program, 2 if the command
 // line or the environment is wrong, and 1 otherwise.
 package main

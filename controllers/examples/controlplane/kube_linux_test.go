@@ -43,20 +43,22 @@ func TestKubeRights(t *testing.T) {
 	})
 }
 
-// takeSteps makes a bound claim, a pod with ephemeral volumes of which one has a claim of another owner, and a
-// volume in deletion that others write at the same time.
+// takeSteps makes a volume and a claim for the binder, a pod with ephemeral volumes of which one has the claim
+// as that of another owner, and a volume in deletion that others write at the same time. The claim is
+// deleted in the next turn.
 func takeSteps(c *clustertest.Cluster, turn int) {
 	c.Helper()
-	name := fmt.Sprint("web-", turn)
+	name, class := fmt.Sprint("web-", turn), ""
 	claims := c.API.PersistentVolumeClaims(v1.NamespaceDefault)
-	claim := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name + "-other"}, Spec: v1.PersistentVolumeClaimSpec{
-		AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
-		Resources:   v1.VolumeResourceRequirements{Requests: v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}},
-	}}
-	claim, err := claims.Create(c.Context(), claim, metav1.CreateOptions{})
+	_ = claims.Delete(c.Context(), fmt.Sprintf("web-%d-other", turn-1), metav1.DeleteOptions{}) // none in the first turn
+	pv := newVolume(name + "-other")
+	pv.Spec.PersistentVolumeReclaimPolicy = v1.PersistentVolumeReclaimRetain
+	_, err := c.API.PersistentVolumes().Create(c.Context(), pv, metav1.CreateOptions{})
 	require.NoError(c, err)
-	claim.Status.Phase = v1.ClaimBound
-	_, err = claims.UpdateStatus(c.Context(), claim, metav1.UpdateOptions{})
+	claim := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name + "-other"}, Spec: v1.PersistentVolumeClaimSpec{
+		AccessModes: pv.Spec.AccessModes, StorageClassName: &class, Resources: v1.VolumeResourceRequirements{Requests: pv.Spec.Capacity},
+	}}
+	claim, err = claims.Create(c.Context(), claim, metav1.CreateOptions{})
 	require.NoError(c, err)
 	pod := newPod("unused", "data", claim.Spec)
 	pod.Name, pod.Spec.NodeName = name, ""
@@ -71,7 +73,6 @@ func takeSteps(c *clustertest.Cluster, turn int) {
 		changed.OwnerReferences = []metav1.OwnerReference{owner}
 		_, _ = claims.Update(c.Context(), changed, metav1.UpdateOptions{}) // or a conflict with the program
 	}
-	require.NoError(c, claims.Delete(c.Context(), claim.Name, metav1.DeleteOptions{}))
 	deleteVolume(c, name)
 }
 
@@ -80,12 +81,8 @@ func takeSteps(c *clustertest.Cluster, turn int) {
 func deleteVolume(c *clustertest.Cluster, name string) {
 	c.Helper()
 	volumes := c.API.PersistentVolumes()
-	pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.PersistentVolumeSpec{
-		AccessModes:            []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
-		Capacity:               v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")},
-		PersistentVolumeSource: v1.PersistentVolumeSource{NFS: &v1.NFSVolumeSource{Server: "nas", Path: "/"}},
-		ClaimRef:               &v1.ObjectReference{Namespace: v1.NamespaceDefault, Name: "gone", UID: "gone"},
-	}}
+	pv := newVolume(name)
+	pv.Spec.ClaimRef = &v1.ObjectReference{Namespace: v1.NamespaceDefault, Name: "gone", UID: "gone"}
 	_, err := volumes.Create(c.Context(), pv, metav1.CreateOptions{})
 	require.NoError(c, err)
 	require.NoError(c, volumes.Delete(c.Context(), name, metav1.DeleteOptions{}))
@@ -95,4 +92,12 @@ func deleteVolume(c *clustertest.Cluster, name string) {
 			return // the volume is gone
 		}
 	}
+}
+
+func newVolume(name string) *v1.PersistentVolume {
+	return &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.PersistentVolumeSpec{
+		AccessModes:            []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
+		Capacity:               v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")},
+		PersistentVolumeSource: v1.PersistentVolumeSource{NFS: &v1.NFSVolumeSource{Server: "nas", Path: "/"}},
+	}}
 }

@@ -8,11 +8,14 @@ import (
 	"net"
 
 	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/controllers/bind"
 	"github.com/volumekit/volumekit/controllers/examples/internal/service"
+	"github.com/volumekit/volumekit/controllers/expand"
 	"github.com/volumekit/volumekit/controllers/kubeclient"
 	"github.com/volumekit/volumekit/controllers/metrics"
 	"github.com/volumekit/volumekit/controllers/protect"
 	"github.com/volumekit/volumekit/internal/cli"
+	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
@@ -92,7 +95,7 @@ func (p *plane) runWith(ctx context.Context, listener net.Listener) error {
 func (p *plane) control(ctx context.Context) error {
 	c := &caches{cluster: p.cluster, config: api.CacheConfig{Consistent: true, Logger: p.logger}}
 	var tasks []func(context.Context) error
-	for _, build := range []func(*caches) (func(context.Context) error, error){p.protection} {
+	for _, build := range []func(*caches) (func(context.Context) error, error){p.protection, p.binding, p.expansion} {
 		run, err := build(c)
 		if err != nil {
 			return err
@@ -129,4 +132,46 @@ func (p *plane) protection(c *caches) (run func(context.Context) error, err erro
 		return nil, err
 	}
 	return controller.Run, nil
+}
+
+// binding returns the Run of the controller of package bind, nil if it is not selected. Other programs
+// provision, delete and recycle.
+func (p *plane) binding(c *caches) (run func(context.Context) error, err error) {
+	if !p.controllers.has(binder) {
+		return nil, nil
+	}
+	controller, err := bind.New(bind.Config{
+		Cluster: p.cluster, Claims: c.ofClaims(), Volumes: c.ofVolumes(), Classes: c.ofClasses(),
+		Events: p.announce, Metrics: p.collector, Logger: p.logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return controller.Run, nil
+}
+
+// expansion returns the Run of the controller of package expand, nil if it is not selected. It has no
+// plugin, and reports the claims that other programs expand.
+func (p *plane) expansion(c *caches) (run func(context.Context) error, err error) {
+	if !p.controllers.has(expander) {
+		return nil, nil
+	}
+	controller, err := expand.New(expand.Config{
+		Cluster: p.cluster, Expander: otherPrograms{}, ReportExternal: true,
+		Claims: c.ofClaims(), Volumes: c.ofVolumes(),
+		Events: p.announce, Metrics: p.collector, Logger: p.logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return controller.Run, nil
+}
+
+// otherPrograms is the Expander of volumes that other programs expand.
+type otherPrograms struct{}
+
+func (otherPrograms) Name(*v1.PersistentVolume) string { return "" }
+
+func (otherPrograms) Expand(context.Context, volume.ExpandRequest) (volume.ExpandResult, error) {
+	return volume.ExpandResult{}, volume.ErrNotSupported
 }

@@ -55,8 +55,10 @@ func TestOptions(t *testing.T) {
 func TestDemonstration(t *testing.T) {
 	var out bytes.Buffer
 	require.Zero(t, run(t.Context(), []string{"-memory"}, &out, io.Discard))
-	require.Equal(t, `pod web uses claim data, and has an ephemeral volume
+	require.Equal(t, `a user creates a volume and claim data
   claim data exists
+  claim data is bound to volume disk
+pod web uses claim data, and has an ephemeral volume
   claim web-scratch exists
 a user deletes claim data
   claim data is in deletion, with its finalizer
@@ -101,7 +103,7 @@ func TestOneWorks(t *testing.T) {
 	for _, open := range r.server.OpenWatches("first") {
 		watches[open.Resource]++
 	}
-	require.Equal(t, map[string]int{"pods": 1, "persistentvolumeclaims": 1, "persistentvolumes": 1}, watches)
+	require.Equal(t, map[string]int{"pods": 1, "persistentvolumeclaims": 1, "persistentvolumes": 1, "storageclasses": 1}, watches)
 	r.Start(r.plane("second", every).run)
 	stop()
 	createPod(r.Cluster, "b")

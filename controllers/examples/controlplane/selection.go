@@ -11,11 +11,14 @@ const (
 	claimProtection  = "persistentvolumeclaim-protection-controller"
 	volumeProtection = "persistentvolume-protection-controller"
 	ephemeralVolumes = "ephemeral-volume-controller"
+	binder           = "persistentvolume-binder-controller"
+	expander         = "persistentvolume-expander-controller"
 )
 
 // controllerNames are the names of the controllers of this program, each with its older name.
 var controllerNames = map[string]string{
 	claimProtection: "pvc-protection", volumeProtection: "pv-protection", ephemeralVolumes: "ephemeral-volume",
+	binder: "persistentvolume-binder", expander: "persistentvolume-expander",
 }
 
 // every selects all controllers.
