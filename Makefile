@@ -20,7 +20,7 @@ ALONE = GOWORK=off $(GO)
 # The tools have a module of their own, so that ours does not require them.
 TOOLS = honnef.co/go/tools/cmd/staticcheck github.com/polyfloyd/go-errorlint
 
-.PHONY: all help fmt-check vet lint test race sim mutants long kernels guests test-kernels test-nfs kube test-cluster node test-kubelet test-sanity on-kernel cross bench bench-cluster bench-csi numbers fuzz
+.PHONY: all help fmt-check vet lint test race sim mutants long kernels guests test-kernels test-nfs kube test-cluster node test-kubelet manager test-manager test-sanity on-kernel cross bench bench-cluster bench-csi numbers fuzz
 
 all: fmt-check vet lint race cross
 
@@ -42,6 +42,8 @@ help:
 	@echo "                the tests that need a Kubernetes API server"
 	@echo "make test-kubelet"
 	@echo "                the tests that need a kubelet, as root"
+	@echo "make test-manager"
+	@echo "                the end states of controllers against those of kube-controller-manager"
 	@echo "make test-sanity"
 	@echo "                csi-sanity on the drivers that csi/driver serves"
 	@echo "make cross      build and vet for $(PLATFORMS)"
@@ -150,6 +152,13 @@ node:
 
 test-kubelet: node
 	VOLUMEKIT_LONG=1 VOLUMEKIT_REQUIRE=root,loop,ext4,kube,kubelet $(GO) test -count=1 -timeout 20m -run '^TestKubelet' ./controllers/node ./csi
+
+# kube-controller-manager takes minutes to build, and less if kube-apiserver was built before.
+manager:
+	$(GO) run ./internal/kubeserver/cmd/fetchkube -manager internal/kubeserver/build
+
+test-manager: manager
+	VOLUMEKIT_LONG=1 VOLUMEKIT_REQUIRE=kube,manager $(GO) test -count=1 -timeout 20m -run '^TestKubeSituations' ./controllers/examples/controlplane
 
 # A module of its own, with newer versions of the specification and of gRPC.
 test-sanity:

@@ -1,9 +1,10 @@
 // Fetchkube builds kube-apiserver and downloads etcd into the cache if it lacks them:
 //
-//	fetchkube [-node] internal/kubeserver/build
+//	fetchkube [-node] [-manager] internal/kubeserver/build
 //
 // The argument is the directory of the module that requires Kubernetes. With -node it also
-// builds the kubelet and downloads a container runtime. See package kubeserver.
+// builds the kubelet and downloads a container runtime, with -manager it also builds
+// kube-controller-manager. See package kubeserver.
 package main
 
 import (
@@ -19,9 +20,10 @@ import (
 
 func main() {
 	node := flag.Bool("node", false, "also fetch the programs of a node")
+	manager := flag.Bool("manager", false, "also build kube-controller-manager")
 	flag.Parse()
 	if flag.NArg() != 1 {
-		fmt.Fprintln(os.Stderr, "usage: fetchkube [-node] DIRECTORY")
+		fmt.Fprintln(os.Stderr, "usage: fetchkube [-node] [-manager] DIRECTORY")
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -29,6 +31,9 @@ func main() {
 	programs, err := kubeserver.Fetch(ctx, flag.Arg(0), os.Stdout)
 	if err == nil && *node {
 		_, err = kubeserver.FetchNode(ctx, flag.Arg(0), os.Stdout)
+	}
+	if err == nil && *manager {
+		_, err = kubeserver.FetchControllerManager(ctx, flag.Arg(0), os.Stdout)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "fetchkube:", err)
