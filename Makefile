@@ -151,7 +151,7 @@ node:
 	$(GO) run ./internal/kubeserver/cmd/fetchkube -node internal/kubeserver/build
 
 test-kubelet: node
-	VOLUMEKIT_LONG=1 VOLUMEKIT_REQUIRE=root,loop,ext4,kube,kubelet $(GO) test -count=1 -timeout 20m -run '^TestKubelet' ./controllers/node ./csi
+	VOLUMEKIT_LONG=1 VOLUMEKIT_REQUIRE=root,loop,ext4,kube,kubelet $(GO) test -count=1 -timeout 20m -run '^TestKubelet' ./controllers/node ./csi ./csi/examples/...
 
 # kube-controller-manager takes minutes to build, and less if kube-apiserver was built before.
 manager:

@@ -256,6 +256,8 @@ var house = []room{
 	{"csi/driver", []string{"csi/internal/*", "volume", "mount", "util", leaves, "internal/oneline"}, []string{api, apimachinery, csiSpec, grpc, protobuf, sys}},
 	// A driver in memory: only tests import it.
 	{"csi/csitest", []string{"csi/internal/*", "volume", "mount", "mount/mounttest", leaves}, []string{api, apimachinery, csiSpec, grpc, protobuf, sys}},
+	// Steps of tests with a real node: only tests import it.
+	{"csi/internal/kubenode", []string{"internal/kubeserver", "internal/kubeserver/nodesteps", "mount"}, []string{api, apimachinery, clientGo, csiSpec, grpc, testify}},
 	{"csi/internal/*", []string{"csi/internal/*", "volume", "mount", "util", leaves}, []string{api, apimachinery, csiSpec, grpc, protobuf, sys}},
 	{"csi/bench", []string{"*", "*/*", "csi/bench/internal/*"}, []string{""}},
 	{"csi/bench/internal/*", nil, []string{api, apimachinery}},
@@ -404,7 +406,7 @@ func TestForbiddenPackagesAreNotLinked(t *testing.T) {
 	heavy := []string{"k8s.io/client-go/", "k8s.io/kubernetes/", "google.golang.org/grpc/", "github.com/prometheus/"}
 	kubernetes := []string{"k8s.io/", "sigs.k8s.io/"}
 	for _, p := range list(t, "linux") {
-		if matches(p.room(), "examples/*", "bench", "controllers/bench", "controllers/bench/internal/*", "controllers/examples/*", "controllers/examples/internal/*", "csi/bench", "csi/examples/*", "csi/examples/internal/*") {
+		if matches(p.room(), "examples/*", "bench", "controllers/bench", "controllers/bench/internal/*", "controllers/examples/*", "controllers/examples/internal/*", "csi/bench", "csi/examples/*", "csi/examples/internal/*", "csi/internal/kubenode") {
 			continue
 		}
 		t.Logf("%s links %d packages", p.room(), len(p.Deps))

@@ -23,6 +23,7 @@ import (
 
 	"github.com/volumekit/volumekit/csi"
 	"github.com/volumekit/volumekit/csi/driver"
+	"github.com/volumekit/volumekit/csi/internal/kubenode"
 	"github.com/volumekit/volumekit/local"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
@@ -108,7 +109,7 @@ func (e killEnds) controller(call func(context.Context, csipb.ControllerClient) 
 func (e killEnds) create() (created *csipb.Volume, err error) {
 	err = e.controller(func(ctx context.Context, controller csipb.ControllerClient) error {
 		response, err := controller.CreateVolume(ctx, &csipb.CreateVolumeRequest{
-			Name: "pvc-1", VolumeCapabilities: []*csipb.VolumeCapability{mode()}, CapacityRange: &csipb.CapacityRange{RequiredBytes: 1 << 20},
+			Name: "pvc-1", VolumeCapabilities: []*csipb.VolumeCapability{kubenode.Capability()}, CapacityRange: &csipb.CapacityRange{RequiredBytes: 1 << 20},
 		})
 		created = response.GetVolume()
 		return err

@@ -2,22 +2,13 @@ package csi_test
 
 import (
 	"context"
-	"crypto/tls"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io/fs"
-	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/stretchr/testify/require"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,162 +16,58 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"github.com/volumekit/volumekit/controllers/kubeclient"
 	"github.com/volumekit/volumekit/controllers/node"
 	"github.com/volumekit/volumekit/csi"
+	"github.com/volumekit/volumekit/csi/internal/kubenode"
 	"github.com/volumekit/volumekit/csi/registration"
 	"github.com/volumekit/volumekit/internal/kubeserver"
-	"github.com/volumekit/volumekit/internal/kubeserver/nodesteps"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/manager"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/volume"
 )
 
-const (
-	kubeletTestDriver = "fake.csi.volumekit.io"
-	gibibyte          = 1 << 30
-)
+const kubeletTestDriver = "fake.csi.volumekit.io"
 
-// A kubeletNode is a real node with a driver.
+// A kubeletNode is a real node with a served fake driver.
 type kubeletNode struct {
-	*nodesteps.Node
-	clientset *kubernetes.Clientset
-	driver    *servedDriver
+	*kubenode.Node
+	driver servedDriver
 }
 
 // startKubeletNode starts an API server, a node, and a driver that registers there.
 func startKubeletNode(t *testing.T) *kubeletNode {
 	t.Helper()
-	server := kubeserver.Start(t)
-	clientset, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL, BearerToken: server.Token, QPS: -1,
-		TLSClientConfig: rest.TLSClientConfig{CAData: server.CA}})
-	require.NoError(t, err)
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	require.NoError(t, err)
-	core := clientset.CoreV1()
-	n := &kubeletNode{clientset: clientset, Node: &nodesteps.Node{
-		T: t, Node: kubeserver.StartNode(t, server), Kernel: mount.New(mount.Config{}), Clients: nodesteps.Clients{
-			Namespaces: core.Namespaces(), ServiceAccounts: core.ServiceAccounts(nodesteps.Namespace), Pods: core.Pods(nodesteps.Namespace),
-			Claims: core.PersistentVolumeClaims(nodesteps.Namespace), Volumes: core.PersistentVolumes(),
-		},
-	}}
-	n.driver = &servedDriver{
-		Name: kubeletTestDriver, Dir: filepath.Join(dir, "driver"), Node: n.Name, Target: n.Root,
-		Registry: filepath.Join(n.Root, "plugins_registry"), Stages: true,
+	n := &kubeletNode{Node: kubenode.Start(t)}
+	n.driver = servedDriver{
+		Name: kubeletTestDriver, Dir: filepath.Join(testbed.Dir(t), "driver"), Node: n.Name, Target: n.Root, Registry: n.Registry(),
 	}
-	n.createObjects()
-	require.NoError(t, os.MkdirAll(n.driver.Registry, 0o750))
-	n.driver.start(t)
-	n.Await("the driver is registered", func() bool { return slices.Equal(n.registered(), []string{kubeletTestDriver}) })
-	return n
-}
-
-// registered returns the names of the drivers in the CSINode object.
-func (n *kubeletNode) registered() (names []string) {
-	object, err := n.clientset.StorageV1().CSINodes().Get(n.Context(), n.Name, metav1.GetOptions{})
-	if err != nil {
-		return nil
-	}
-	for _, d := range object.Spec.Drivers {
-		names = append(names, d.Name)
-	}
-	return names
-}
-
-func (n *kubeletNode) createObjects() {
-	n.Helper()
-	n.CreateNamespace()
 	no, yes := false, true
-	_, err := n.clientset.StorageV1().CSIDrivers().Create(n.Context(), &storagev1.CSIDriver{
+	n.StartDriver(n.driver.process(t), &storagev1.CSIDriver{
 		ObjectMeta: metav1.ObjectMeta{Name: kubeletTestDriver},
 		Spec:       storagev1.CSIDriverSpec{AttachRequired: &no, PodInfoOnMount: &yes},
-	}, metav1.CreateOptions{})
-	require.NoError(n, err)
-}
-
-// connect returns a connection to the driver.
-func (n *kubeletNode) connect() *grpc.ClientConn {
-	n.Helper()
-	conn, err := grpc.NewClient("unix://"+n.driver.endpoint(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	require.NoError(n, err)
-	n.Cleanup(func() { _ = conn.Close() })
-	return conn
-}
-
-// mode is the capability of the test's volumes.
-func mode() *csipb.VolumeCapability {
-	return &csipb.VolumeCapability{
-		AccessType: &csipb.VolumeCapability_Mount{Mount: &csipb.VolumeCapability_MountVolume{}},
-		AccessMode: &csipb.VolumeCapability_AccessMode{Mode: csipb.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
-	}
-}
-
-// createVolume creates a volume of the driver, with a claim that is bound to it.
-func (n *kubeletNode) createVolume(name string) *csipb.Volume {
-	n.Helper()
-	created, err := csipb.NewControllerClient(n.connect()).CreateVolume(n.Context(), &csipb.CreateVolumeRequest{
-		Name: name, VolumeCapabilities: []*csipb.VolumeCapability{mode()},
-		CapacityRange: &csipb.CapacityRange{RequiredBytes: gibibyte},
 	})
-	require.NoError(n, err)
-	n.CreateClaim(nodesteps.Claim{
-		Name: name, Volume: name, Size: *resource.NewQuantity(gibibyte, resource.BinarySI),
-		Source: v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{
-			Driver: kubeletTestDriver, VolumeHandle: created.Volume.VolumeId, VolumeAttributes: created.Volume.VolumeContext,
-		}},
-	})
-	return created.Volume
-}
-
-// createPod creates a pod with a container that writes a file, named like the pod, to the volume of a
-// claim.
-func (n *kubeletNode) createPod(name, claim string) *v1.Pod {
-	n.Helper()
-	return n.CreatePod(n.NewPod(name, v1.Container{
-		Command:      []string{"/busybox", "sh", "-c", "echo written > /data/" + name + "; exec /busybox sleep 86400"},
-		VolumeMounts: []v1.VolumeMount{{Name: "data", MountPath: "/data"}},
-	}, v1.Volume{Name: "data", VolumeSource: v1.VolumeSource{
-		PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
-	}}))
-}
-
-// runningPod waits until the container of a pod runs, and has written its file.
-func (n *kubeletNode) runningPod(name, claim string) (pod *v1.Pod) {
-	n.Helper()
-	pod = n.RunningPod(name)
-	n.Await(name+" has written", func() bool {
-		text, err := os.ReadFile(filepath.Join(n.volumeDir(pod, claim), name))
-		return err == nil && string(text) == "written\n"
-	})
-	return pod
-}
-
-func (n *kubeletNode) volumeDir(pod *v1.Pod, claim string) string {
-	return filepath.Join(n.PodDir(pod), "volumes/kubernetes.io~csi", claim, "mount")
+	return n
 }
 
 // mounts returns the mounts below the kubelet's root and below the driver's directory, by their paths.
 func (n *kubeletNode) mounts() map[string]mount.Info { return n.Mounts(n.driver.Dir) }
 
-// requireMounts requires that the driver has staged one volume once, and published it for the pods.
+// requireMounts requires that the driver has mounted one volume once for the node, and for the pods.
 func (n *kubeletNode) requireMounts(claim string, pods ...*v1.Pod) {
 	n.Helper()
-	all := n.mounts()
-	for _, pod := range pods {
-		require.Contains(n, all, n.volumeDir(pod, claim))
-	}
-	require.Len(n, all, 1+len(pods), "%v", all)
+	n.RequirePublished(n.mounts(), 1, claim, pods...)
 }
 
 // requireExpanded expands a volume as the cluster's controller does, and waits until the node has
 // done its part.
 func (n *kubeletNode) requireExpanded(name string, volume *csipb.Volume, size int64) {
 	n.Helper()
-	ctx, core := n.Context(), n.clientset.CoreV1()
-	expanded, err := csipb.NewControllerClient(n.connect()).ControllerExpandVolume(ctx, &csipb.ControllerExpandVolumeRequest{
-		VolumeId: volume.VolumeId, CapacityRange: &csipb.CapacityRange{RequiredBytes: size}, VolumeCapability: mode(),
+	ctx, core := n.Context(), n.Clientset.CoreV1()
+	expanded, err := n.Controller().ControllerExpandVolume(ctx, &csipb.ControllerExpandVolumeRequest{
+		VolumeId: volume.VolumeId, CapacityRange: &csipb.CapacityRange{RequiredBytes: size}, VolumeCapability: kubenode.Capability(),
 	})
 	require.NoError(n, err)
 	require.True(n, expanded.NodeExpansionRequired)
@@ -222,48 +109,10 @@ func (n *kubeletNode) update(write func() error) {
 	})
 }
 
-// requireMeasured waits until the kubelet reports the statistics of a pod's volume.
-func (n *kubeletNode) requireMeasured(pod *v1.Pod) {
-	n.Helper()
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
-	defer client.CloseIdleConnections()
-	n.Await("statistics of the volume", func() bool {
-		response, err := client.Get(fmt.Sprintf("https://%s:10250/stats/summary", n.Address))
-		if err != nil {
-			return false
-		}
-		defer response.Body.Close()
-		var summary struct {
-			Pods []struct {
-				PodRef struct{ Name string }
-				Volume []struct {
-					Name          string
-					CapacityBytes uint64
-				}
-			}
-		}
-		if err := json.NewDecoder(response.Body).Decode(&summary); err != nil {
-			return false
-		}
-		for _, p := range summary.Pods {
-			for _, v := range p.Volume {
-				if p.PodRef.Name == pod.Name && v.Name == "data" && v.CapacityBytes > 0 {
-					return true
-				}
-			}
-		}
-		return false
-	})
-}
-
 // requireNothingLeft requires that all volumes are gone from the node, but for the driver's files.
 func (n *kubeletNode) requireNothingLeft(name string, volume *csipb.Volume) {
 	n.Helper()
-	n.Await("all is unmounted", func() bool { return len(n.mounts()) == 0 })
-	n.Await("the staging directories are gone", func() bool {
-		left, err := os.ReadDir(filepath.Join(n.Root, "plugins/kubernetes.io/csi", kubeletTestDriver))
-		return len(left) == 0 && (err == nil || errors.Is(err, fs.ErrNotExist))
-	})
+	n.RequireUnstaged(n.driver.Dir)
 	// The fake deletes empty directories only.
 	dir := filepath.Join(n.driver.Dir, "root/plugins/volumekit.io/fake/provisioned", name)
 	entries, err := os.ReadDir(dir)
@@ -272,7 +121,7 @@ func (n *kubeletNode) requireNothingLeft(name string, volume *csipb.Volume) {
 	for _, e := range entries {
 		require.NoError(n, os.Remove(filepath.Join(dir, e.Name())))
 	}
-	_, err = csipb.NewControllerClient(n.connect()).DeleteVolume(n.Context(), &csipb.DeleteVolumeRequest{VolumeId: volume.VolumeId})
+	_, err = n.Controller().DeleteVolume(n.Context(), &csipb.DeleteVolumeRequest{VolumeId: volume.VolumeId})
 	require.NoError(n, err)
 	require.NoDirExists(n, dir)
 }
@@ -284,16 +133,16 @@ func TestKubeNodeUsesDriver(t *testing.T) {
 		return
 	}
 	n := startKubeletNode(t)
-	volume := n.createVolume("data")
-	n.createPod("first", "data")
-	n.createPod("second", "data")
-	first, second := n.runningPod("first", "data"), n.runningPod("second", "data")
+	volume := n.CreateVolume("data", nil)
+	n.CreateWriter("first", "data")
+	n.CreateWriter("second", "data")
+	first, second := n.RunningWriter("first", "data"), n.RunningWriter("second", "data")
 	n.requireMounts("data", first, second)
-	n.requireExpanded("data", volume, 2*gibibyte)
-	n.requireMeasured(second)
+	n.requireExpanded("data", volume, 2*kubenode.Size)
+	n.RequireMeasured(second)
 
-	n.driver.kill()
-	n.driver.start(t)
+	n.Driver.Kill()
+	n.Driver.Start(t)
 	n.RequireDeleted(first)
 	n.requireMounts("data", second)
 	n.RequireDeleted(second)
@@ -303,15 +152,15 @@ func TestKubeNodeUsesDriver(t *testing.T) {
 // runManager runs a manager with the plugin and a registration on the kubelet's root until stop.
 func (n *kubeletNode) runManager() (m *manager.Manager, stop func()) {
 	n.Helper()
-	cluster := kubeclient.New(n.clientset)
+	cluster := kubeclient.New(n.Clientset)
 	source, err := node.NewSource(node.Config{Cluster: cluster, Node: types.NodeName(n.Name)})
 	require.NoError(n, err)
 	host, err := volume.NewHost(n.Context(), n.Root, volume.WithNodeName(types.NodeName(n.Name)))
 	require.NoError(n, err)
-	drivers, err := registration.New(registration.Config{Dir: n.driver.Registry})
+	drivers, err := registration.New(registration.Config{Dir: n.Registry()})
 	require.NoError(n, err)
 	plugins, err := volume.NewVolumePluginMgr(n.Context(), host, csi.New(csi.Config{
-		Mounter: n.Kernel, Drivers: drivers, Objects: driverObjects{n.clientset},
+		Mounter: n.Kernel, Drivers: drivers, Objects: driverObjects{n.Clientset},
 	}))
 	require.NoError(n, err)
 	status, err := node.NewClaimStatus(node.ClaimStatusConfig{Source: source})
@@ -353,15 +202,15 @@ func TestKubeletGivesDriverVolumes(t *testing.T) {
 		return
 	}
 	n := startKubeletNode(t)
-	volume := n.createVolume("data")
-	n.createPod("first", "data")
-	first := n.runningPod("first", "data")
+	volume := n.CreateVolume("data", nil)
+	n.CreateWriter("first", "data")
+	first := n.RunningWriter("first", "data")
 	n.StopKubelet()
-	n.driver.kill()
+	n.Driver.Kill()
 	require.NoError(t, n.StartKubelet())
-	n.driver.start(t)
-	n.createPod("second", "data")
-	second := n.runningPod("second", "data")
+	n.Driver.Start(t)
+	n.CreateWriter("second", "data")
+	second := n.RunningWriter("second", "data")
 	n.requireMounts("data", first, second)
 	n.StopKubelet()
 	before := n.mounts()
@@ -373,15 +222,15 @@ func TestKubeletGivesDriverVolumes(t *testing.T) {
 	require.NoError(t, m.WaitForAttachAndMount(ctx, second))
 	require.Equal(t, before, n.mounts())
 	require.Empty(t, m.State().Leftovers)
-	third := n.createPod("third", "data")
+	third := n.CreateWriter("third", "data")
 	n.Await("the manager publishes for the third pod", func() bool { return m.WaitForAttachAndMount(ctx, third) == nil })
 	n.requireMounts("data", first, second, third)
-	n.requireExpanded("data", volume, 2*gibibyte)
+	n.requireExpanded("data", volume, 2*kubenode.Size)
 	stop()
 	after := n.mounts()
 
 	require.NoError(t, n.StartKubelet())
-	n.runningPod("third", "data")
+	n.RunningWriter("third", "data")
 	require.Equal(t, after, n.mounts())
 	for _, pod := range []*v1.Pod{first, second, third} {
 		n.RequireDeleted(pod)

@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/csi/driver"
+	"github.com/volumekit/volumekit/csi/internal/kubenode"
 	"github.com/volumekit/volumekit/csi/registration"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/volume"
@@ -21,43 +21,28 @@ import (
 // it.
 const servedVariable = "VOLUMEKIT_CSI_SERVED"
 
-// A servedDriver is a driver in a process of its own.
+// A servedDriver is a driver of fake volumes in a process of its own.
 type servedDriver struct {
 	Name     string
 	Dir      string // of the records and the storage
 	Node     string
 	Target   string // directory in which volumes are published: the kubelet's root
 	Registry string // directory of the registration sockets
-	// The driver stages volumes, or publishes them without.
-	Stages bool
-
-	process *exec.Cmd
 }
 
 // endpoint returns the path of the driver's socket.
-func (d *servedDriver) endpoint() string { return filepath.Join(d.Dir, "csi.sock") }
+func (d servedDriver) endpoint() string { return filepath.Join(d.Dir, "csi.sock") }
 
-// start starts the process. It ends with the test at the latest.
-func (d *servedDriver) start(t *testing.T) {
+// process returns the process of the driver, which does not run yet.
+func (d servedDriver) process(t *testing.T) *kubenode.Driver {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(d.Dir, 0o755))
 	text, err := json.Marshal(d)
 	require.NoError(t, err)
-	d.process = exec.Command("/proc/self/exe", "-test.run=^TestServedDriver$", "-test.timeout=1h")
-	d.process.Env = append(os.Environ(), servedVariable+"="+string(text))
-	d.process.Stdout, d.process.Stderr = os.Stdout, os.Stderr
-	require.NoError(t, d.process.Start())
-	t.Cleanup(d.kill)
-}
-
-// kill kills the process, which leaves its sockets.
-func (d *servedDriver) kill() {
-	if d.process == nil {
-		return
+	return &kubenode.Driver{
+		Name: d.Name, Endpoint: d.endpoint(), Args: []string{"-test.run=^TestServedDriver$", "-test.timeout=1h"},
+		Env: []string{servedVariable + "=" + string(text)},
 	}
-	_ = d.process.Process.Kill()
-	_ = d.process.Wait()
-	d.process = nil
 }
 
 // TestServedDriver serves the driver of another test in a process of its own, until the process is
@@ -67,13 +52,13 @@ func TestServedDriver(t *testing.T) {
 	if text == "" {
 		return
 	}
-	d := &servedDriver{}
-	require.NoError(t, json.Unmarshal([]byte(text), d))
+	d := servedDriver{}
+	require.NoError(t, json.Unmarshal([]byte(text), &d))
 	require.NoError(t, d.serve(t.Context()))
 }
 
 // serve serves a plugin with storage in directories as the driver, and registers it.
-func (d *servedDriver) serve(ctx context.Context) error {
+func (d servedDriver) serve(ctx context.Context) error {
 	root := filepath.Join(d.Dir, "root")
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		return err
@@ -83,7 +68,7 @@ func (d *servedDriver) serve(ctx context.Context) error {
 		return err
 	}
 	kernel := mount.New(mount.Config{})
-	plugin := volumetest.NewFakePlugin(volumetest.FakeConfig{Mounter: kernel, NoAttach: true, NoDeviceMount: !d.Stages})
+	plugin := volumetest.NewFakePlugin(volumetest.FakeConfig{Mounter: kernel, NoAttach: true})
 	listener, err := driver.Listen(ctx, d.endpoint())
 	if err != nil {
 		return err

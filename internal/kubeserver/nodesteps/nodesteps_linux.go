@@ -142,10 +142,16 @@ func (n *Node) PodDir(pod *v1.Pod) string {
 	return filepath.Join(n.Root, "pods", string(pod.UID))
 }
 
-// RequireDeleted deletes a pod, and waits until it is gone with its directory.
+// RequireDeleted deletes a pod, and waits until the pod is gone with its directory.
 func (n *Node) RequireDeleted(pod *v1.Pod) {
 	n.Helper()
 	require.NoError(n, n.Pods.Delete(n.Context(), pod.Name, metav1.DeleteOptions{}))
+	n.RequireGone(pod)
+}
+
+// RequireGone waits until a deleted pod is gone with its directory.
+func (n *Node) RequireGone(pod *v1.Pod) {
+	n.Helper()
 	n.Await(pod.Name+" is gone", func() bool {
 		_, err := n.Pods.Get(n.Context(), pod.Name, metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
