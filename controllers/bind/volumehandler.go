@@ -22,13 +22,13 @@ const (
 
 // handleVolume takes the steps for a volume until none is left.
 func (c *Controller) handleVolume(ctx context.Context, key api.Key) (workers.Result, error) {
-	isConfirmed := false
+	var confirmed types.UID // of a claim that is gone
 	for range mostSteps {
 		v, err := c.viewVolume(ctx, key)
 		if err != nil {
 			return workers.Result{}, err
 		}
-		v.isConfirmed = isConfirmed
+		v.isConfirmed = confirmed != "" && v.volume != nil && v.volume.Spec.ClaimRef != nil && v.volume.Spec.ClaimRef.UID == confirmed
 		step, event := decideVolume(v)
 		switch step {
 		case volumeForget:
@@ -48,8 +48,12 @@ func (c *Controller) handleVolume(ctx context.Context, key api.Key) (workers.Res
 				return workers.Result{After: pause}, nil
 			}
 		case volumeConfirm:
-			if isConfirmed, err = c.confirmGone(ctx, v.volume); err != nil {
+			isGone, err := c.confirmGone(ctx, v.volume)
+			if err != nil {
 				return workers.Result{}, err
+			}
+			if isGone {
+				confirmed = v.volume.Spec.ClaimRef.UID
 			}
 			continue
 		}

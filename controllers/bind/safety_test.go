@@ -1,0 +1,42 @@
+package bind_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/controllers/apitest"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// refer makes a volume refer to a claim of the namespace.
+func (w *world) refer(volume string, claim *v1.PersistentVolumeClaim) {
+	w.Helper()
+	w.updateVolume(volume, func(pv *v1.PersistentVolume) {
+		pv.Spec.ClaimRef = &v1.ObjectReference{Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
+	})
+}
+
+// TestConfirmedForOneClaim: the confirmation that a claim is gone releases no volume that refers to another
+// claim meanwhile.
+func TestConfirmedForOneClaim(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.createVolume(newVolume("pv", "1Gi"))
+		w.createClaim(newClaim("a", "1Gi"))
+		w.start()
+		w.wait(time.Minute)
+		w.server.InjectEvents(apitest.EventFault{Resource: "persistentvolumeclaims", Delay: time.Hour, When: func(_ watch.EventType, object api.Object) bool {
+			return object.GetName() == "b"
+		}})
+		w.server.Inject(apitest.Fault{Call: apitest.Call{Identity: "binder", Verb: apitest.Get, Name: "a"}, Latency: time.Minute})
+		w.deleteClaim("a")
+		w.wait(time.Second)
+		w.refer("pv", w.createClaim(newClaim("b", "1Gi")))
+		w.wait(10 * time.Minute)
+		require.NotEqual(w, v1.VolumeReleased, w.volume("pv").Status.Phase)
+		require.Equal(w, "b", w.volume("pv").Spec.ClaimRef.Name)
+	})
+}
+
