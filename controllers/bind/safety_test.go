@@ -40,3 +40,21 @@ func TestConfirmedForOneClaim(t *testing.T) {
 	})
 }
 
+// TestReferenceToNoName: a reference without a name is one to a claim that is gone.
+func TestReferenceToNoName(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.start()
+		for name, ref := range map[string]v1.ObjectReference{
+			"nameless": {Namespace: namespace, UID: "uid"}, "homeless": {Name: "a", UID: "uid"}, "empty": {UID: "uid"},
+		} {
+			pv := newVolume(name, "1Gi")
+			pv.Spec.ClaimRef = &ref
+			w.createVolume(pv)
+		}
+		w.wait(time.Minute)
+		for _, name := range []string{"nameless", "homeless", "empty"} {
+			require.Equal(w, v1.VolumeReleased, w.volume(name).Status.Phase, name)
+		}
+		require.Empty(w, w.server.Calls(apitest.Call{Identity: "binder", Verb: apitest.Get, Resource: "persistentvolumeclaims"}))
+	})
+}

@@ -80,8 +80,12 @@ func (c *Controller) viewVolume(ctx context.Context, key api.Key) (v volumeView,
 	return v, nil
 }
 
-// confirmGone reports whether the API server has no claim with the UID of a volume's reference.
+// confirmGone reports whether the API server has no claim with the UID of a volume's reference. A reference
+// without a namespace or a name, which the API server accepts, is one to no claim.
 func (c *Controller) confirmGone(ctx context.Context, pv *v1.PersistentVolume) (bool, error) {
+	if key := referenceKey(pv); key.Namespace == "" || key.Name == "" {
+		return true, nil
+	}
 	claim, err := c.claims.Live(ctx, referenceKey(pv))
 	if err != nil {
 		return false, fmt.Errorf("read claim %s: %w", referenceKey(pv), err)

@@ -9,11 +9,12 @@ import (
 )
 
 // claimKeyOf returns the key of the claim that a volume is bound to or reserved for. ok is false for a
-// volume without a claim, and for one that a user has reserved by name: the binder writes the UID of the
-// claim before it binds, and so changes the version of the volume.
+// volume without a claim, for a reference without a namespace or a name, and for a volume that a user has
+// reserved by name: the binder writes the UID of the claim before it binds, and so changes the version of
+// the volume.
 func claimKeyOf(pv *v1.PersistentVolume) (key api.Key, ok bool) {
 	ref := pv.Spec.ClaimRef
-	if ref == nil || ref.UID == "" {
+	if ref == nil || ref.UID == "" || ref.Namespace == "" || ref.Name == "" {
 		return key, false
 	}
 	return api.Key{Namespace: ref.Namespace, Name: ref.Name}, true

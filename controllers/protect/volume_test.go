@@ -127,3 +127,18 @@ func TestVolumeWithoutFinalizer(t *testing.T) {
 		require.Equal(w, []string{"patch persistentvolumes pv"}, w.calls())
 	})
 }
+
+// TestReferenceToNoName: a reference without a namespace or a name keeps no volume.
+func TestReferenceToNoName(t *testing.T) {
+	for _, ref := range []v1.ObjectReference{{UID: "uid"}, {Namespace: namespace, UID: "uid"}, {Name: "a", UID: "uid"}} {
+		inWorld(t, func(w *world) {
+			pv := newVolume("pv")
+			pv.Spec.ClaimRef = &ref
+			w.createVolume(pv)
+			w.start()
+			w.deleteVolume("pv")
+			w.wait(time.Minute)
+			require.Nil(w, w.volume("pv"))
+		})
+	}
+}
