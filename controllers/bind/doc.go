@@ -27,8 +27,8 @@
 //
 //  1. the reference of the volume (spec.claimRef), with the version of the volume: a changed volume
 //     refuses it;
-//  2. the name in the claim (spec.volumeName) and its annotations: a claim that names another volume
-//     refuses it;
+//  2. the name in the claim (spec.volumeName) and its annotations, with the version of the claim: a claim
+//     that names another volume, or is being deleted meanwhile, refuses it;
 //  3. the phase Bound of the volume;
 //  4. the phase Bound of the claim, with capacity, access modes and attributes class.
 //

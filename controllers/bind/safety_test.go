@@ -8,6 +8,7 @@ import (
 	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/controllers/apitest"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -56,5 +57,20 @@ func TestReferenceToNoName(t *testing.T) {
 			require.Equal(w, v1.VolumeReleased, w.volume(name).Status.Phase, name)
 		}
 		require.Empty(w, w.server.Calls(apitest.Call{Identity: "binder", Verb: apitest.Get, Resource: "persistentvolumeclaims"}))
+	})
+}
+
+// TestClaimDeletedBeforeItIsNamed: a claim whose deletion the cache does not show yet receives no volume.
+func TestClaimDeletedBeforeItIsNamed(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.createVolume(newVolume("pv", "1Gi"))
+		w.createClaim(newClaim("a", "1Gi"))
+		w.server.InjectEvents(apitest.EventFault{Resource: "persistentvolumeclaims", Delay: time.Minute})
+		w.server.Inject(apitest.Fault{Call: apitest.Call{Identity: "binder", Verb: apitest.Patch, Name: "pv"}, Latency: time.Second, Times: 1})
+		w.start()
+		w.wait(time.Millisecond)
+		require.NoError(w, w.cluster.PersistentVolumeClaims(namespace).Delete(w.Context(), "a", metav1.DeleteOptions{}))
+		w.wait(10 * time.Minute)
+		require.Empty(w, w.claim("a").Spec.VolumeName)
 	})
 }

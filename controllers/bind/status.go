@@ -147,12 +147,12 @@ func unbindPatch(pv *v1.PersistentVolume) patch {
 	return patchOf(pv, "spec", fields{"claimRef": nil}).ofVersion(pv).annotated(fields{BoundByControllerAnnotation: nil})
 }
 
-// namePatch makes a claim name its volume. Without a version: the API server refuses it for a claim that
-// names another volume.
+// namePatch makes a claim name its volume. With the version of the claim: a claim that is being deleted
+// meanwhile receives no volume.
 func namePatch(claim *v1.PersistentVolumeClaim, pv *v1.PersistentVolume) patch {
 	annotations := fields{BindCompletedAnnotation: yes}
 	if claim.Spec.VolumeName != pv.Name {
 		annotations[BoundByControllerAnnotation] = yes
 	}
-	return patchOf(claim, "spec", fields{"volumeName": pv.Name}).annotated(annotations)
+	return patchOf(claim, "spec", fields{"volumeName": pv.Name}).annotated(annotations).ofVersion(claim)
 }
