@@ -18,7 +18,7 @@ type claimView struct {
 	isFresh    bool // volume is the named one as the API server, and not a cache, has shown it
 	isVerified bool // the API server has confirmed that the claim exists
 	isSearched bool // the index has been searched
-	// rival is another claim that is bound to the volume, by its name; "": none.
+	// rival is another claim that has been bound to the volume, and is not Lost, by its name; "": none.
 	rival        string
 	class        *storagev1.StorageClass // of the claim; nil: does not exist
 	defaultClass *storagev1.StorageClass // nil: does not exist
@@ -62,12 +62,10 @@ func tell(reason, format string, args ...any) note {
 //
 //	          a volume fits, or refers to the claim
 //	Pending --------------------------------------> Bound
-//	   ^       (reserve, bind, phase, status)        | ^
-//	   |                                             | | the volume refers to the claim again
-//	   +-- a user removed bind-completed ----------- v |
-//	                                                Lost
-//	                          the volume does not exist, or refers to another claim,
-//	                          or spec.volumeName was removed
+//	   ^ ^     (reserve, bind, phase, status)        |
+//	   | |                                           | the volume does not exist, or refers to another claim,
+//	   | +-- the volume refers to the claim again -- v or spec.volumeName was removed
+//	   +---- a user removed bind-completed -------- Lost
 //
 // The order of the writes of a pair: the reference of the volume, the name in the claim, the phase of the
 // volume, the status of the claim. The first one is refused if the volume has changed since the view, and
@@ -115,6 +113,10 @@ func (v claimView) finish() (claimStep, note) {
 	switch {
 	case v.claim.Status.Phase == v1.ClaimLost && !v.isFresh: // another binder may have a newer view
 		return claimConfirm, note{}
+	case v.claim.Status.Phase == v1.ClaimLost: // becomes a rival of later claims, before it is bound
+		return claimReset, note{}
+	case v.claim.Status.Phase != v1.ClaimBound && v.rival != "":
+		return claimHold, note{} // until the rival is Lost
 	case isReclaimed(v.volume) && !v.isVerified: // another binder may have seen the end of the claim
 		return claimVerify, note{}
 	case v.volume.Status.Phase != v1.VolumeBound:

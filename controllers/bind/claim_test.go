@@ -196,7 +196,8 @@ func TestDecideClaim(t *testing.T) {
 		"bound, the reference is of before":             {[]change{named, completed, bound, reference("c", "earlier"), fresh}, claimLose, reasonClaimMisbound},
 		"lost, the volume comes again":                  {[]change{named, completed, claimPhase(v1.ClaimLost), withVolume}, claimReserve, ""},
 		"lost, the volume is its own again, late cache": {[]change{named, completed, claimPhase(v1.ClaimLost), reference("c", "uid"), phase(v1.VolumeBound)}, claimConfirm, ""},
-		"lost, the volume is its own again":             {[]change{named, completed, claimPhase(v1.ClaimLost), reference("c", "uid"), phase(v1.VolumeBound), fresh}, claimStatus, ""},
+		"lost, the volume is its own again":             {[]change{named, completed, claimPhase(v1.ClaimLost), reference("c", "uid"), phase(v1.VolumeBound), fresh}, claimReset, ""},
+		"found again, another claim has been bound":     {[]change{named, completed, reference("c", "uid"), phase(v1.VolumeBound), rivaled}, claimHold, ""},
 		"bound, in deletion":                            {[]change{named, completed, bound, deleting, reference("c", "uid"), phase(v1.VolumeBound)}, claimHold, ""},
 	}
 	for name, test := range tests {

@@ -92,7 +92,7 @@ func (c *Controller) viewClaim(ctx context.Context, key api.Key, turn *claimTurn
 	v.isSearched, v.isVerified = turn.isSearched, turn.isVerified
 	v.isFresh = turn.fresh != "" && turn.fresh == claim.Spec.VolumeName
 	if v.volume != nil {
-		if v.rival, err = c.rivalOf(ctx, key, v.volume.Name); err != nil {
+		if v.rival, err = c.rivalOf(ctx, claim, v.volume); err != nil {
 			return v, err
 		}
 	}
@@ -155,17 +155,19 @@ func (c *Controller) volume(ctx context.Context, name string) (*v1.PersistentVol
 	return pv, nil
 }
 
-// rivalOf returns another claim that is bound to a volume, or "".
-func (c *Controller) rivalOf(ctx context.Context, key api.Key, volume string) (string, error) {
-	for _, other := range c.claimants.of(volume) {
-		if other == key {
+// rivalOf returns another claim that has been bound to a volume and is not Lost, or "". Each of two claims
+// that are bound to a volume at the same time is written before it reads the other one: one at least sees
+// the other, and waits.
+func (c *Controller) rivalOf(ctx context.Context, of *v1.PersistentVolumeClaim, pv *v1.PersistentVolume) (string, error) {
+	for _, other := range c.claimants.of(pv.Name) {
+		if other == api.KeyOf(of) {
 			continue
 		}
 		claim, err := c.claims.Get(ctx, other)
 		if err != nil {
 			return "", fmt.Errorf("read claim %s: %w", other, err)
 		}
-		if claim != nil && claim.Spec.VolumeName == volume && claim.Status.Phase == v1.ClaimBound {
+		if claim != nil && claim.Spec.VolumeName == pv.Name && has(claim, BindCompletedAnnotation) && claim.Status.Phase != v1.ClaimLost {
 			return other.String(), nil
 		}
 	}
@@ -199,7 +201,7 @@ func (c *Controller) takeClaimStep(ctx context.Context, step claimStep, v claimV
 	case claimBindPhase:
 		return c.patchVolume(ctx, pv, phasePatch(pv, v1.VolumeBound, ""))
 	case claimStatus:
-		return c.patchClaim(ctx, claim, patchOf(claim, "status", boundStatus(claim, pv)))
+		return c.patchClaim(ctx, claim, patchOf(claim, "status", boundStatus(claim, pv)).ofVersion(claim))
 	case claimReset:
 		return c.patchClaim(ctx, claim, patchOf(claim, "status", unboundStatus(claim)).ofVersion(claim))
 	case claimLose:

@@ -39,7 +39,8 @@
 //   - Released: one. The API server is read first: no claim may have the UID of the reference.
 //   - Unbound, as the claim is bound to another volume: one, and one for Available if needed.
 //   - Recycled: one for the reference and one for Available; Failed: one.
-//   - The default class, a request of a provisioner, Lost, and Pending after Lost: one each.
+//   - The default class, a request of a provisioner, Lost, and Pending after Lost: one each. A Lost claim
+//     that is bound again becomes Pending first.
 //
 // Writes are patches, and keep fields that this program does not know. An idle controller makes no calls
 // but watches.
@@ -57,8 +58,9 @@
 //   - A provisioned volume whose claim was bound to another volume is released when the claim is gone, and
 //     not at once: no storage of a living claim is deleted.
 //   - A claim in deletion, and a volume in deletion, are not bound anew.
-//   - A volume is not bound while another claim is still bound to it, as after an edit of its reference:
-//     the other claim becomes Lost first.
+//   - A volume is not bound while another claim that has been bound to it is not Lost, as after an edit of
+//     its reference: the other claim becomes Lost first. A Lost claim becomes Pending before it is bound
+//     again.
 //   - Names of provisioners that were replaced by CSI drivers are not translated: the class names the driver.
 //   - Storage that a plugin fails to delete is an event VolumeFailedDelete, and the volume stays Released.
 //   - The event WaitForFirstConsumer does not name pods. Events are sent once, not with each resync.
@@ -77,7 +79,7 @@
 //   - reserve: to write the reference; in the index: to choose a volume, in memory.
 //   - pair: a claim and a volume that are bound to each other.
 //   - named: a claim with a name in spec.volumeName. A user's name comes before the binder's.
-//   - rival: another claim that is bound to a volume.
+//   - rival: another claim that has been bound to a volume, and is not Lost.
 //   - free: without a reference, and new or Available.
 //   - waiting: a claim that no free volume fits. A volume that becomes free wakes one that it fits.
 //   - view: all that a decision depends on. A turn is the work of a worker for one object.

@@ -39,7 +39,7 @@ func (c *Controller) addClaim(change api.Change[*v1.PersistentVolumeClaim]) {
 		return
 	}
 	old := change.Old
-	if old == nil || change.New != nil && change.New.UID == old.UID && change.New.Spec.VolumeName == old.Spec.VolumeName && change.New.Status.Phase == old.Status.Phase {
+	if old == nil || change.New != nil && change.New.UID == old.UID && change.New.Spec.VolumeName == old.Spec.VolumeName && change.New.Status.Phase == old.Status.Phase && has(change.New, BindCompletedAnnotation) == has(old, BindCompletedAnnotation) {
 		return
 	}
 	for _, name := range c.index.Referring(key) {

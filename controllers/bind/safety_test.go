@@ -74,3 +74,61 @@ func TestClaimDeletedBeforeItIsNamed(t *testing.T) {
 		require.Empty(w, w.claim("a").Spec.VolumeName)
 	})
 }
+
+// watchSharing counts the states of the claims in which more than one is bound, until count is called.
+func (w *world) watchSharing() (count func() int) {
+	w.Helper()
+	watched, err := w.cluster.PersistentVolumeClaims(namespace).Watch(w.Context(), metav1.ListOptions{})
+	require.NoError(w, err)
+	shared, done := 0, make(chan struct{})
+	go func() {
+		defer close(done)
+		bound := map[string]bool{}
+		for event := range watched.ResultChan() {
+			claim := event.Object.(*v1.PersistentVolumeClaim)
+			delete(bound, claim.Name)
+			if event.Type != watch.Deleted && claim.Status.Phase == v1.ClaimBound {
+				bound[claim.Name] = true
+			}
+			if len(bound) > 1 {
+				shared++
+			}
+		}
+	}()
+	return func() int {
+		watched.Stop()
+		<-done
+		return shared
+	}
+}
+
+// TestSlowStatus: while the status of a claim is being written, its volume is edited to refer to another
+// claim. No two claims are bound to the volume at any time.
+func TestSlowStatus(t *testing.T) {
+	for _, isLost := range []bool{false, true} {
+		inWorld(t, func(w *world) {
+			w.createVolume(newVolume("pv", "1Gi"))
+			w.createClaim(newClaim("a", "1Gi"))
+			if isLost {
+				w.start()
+				w.wait(time.Minute)
+				w.updateVolume("pv", func(pv *v1.PersistentVolume) { pv.Spec.ClaimRef = &v1.ObjectReference{Namespace: namespace, Name: "x"} })
+				w.wait(time.Minute)
+				require.Equal(w, v1.ClaimLost, w.claim("a").Status.Phase)
+			}
+			w.server.Inject(apitest.Fault{Call: apitest.Call{Identity: "binder", Verb: apitest.Patch, Subresource: "status", Name: "a"}, Latency: time.Minute, Times: 1})
+			if isLost {
+				w.refer("pv", w.claim("a"))
+			} else {
+				w.start()
+			}
+			w.wait(30 * time.Second)
+			w.refer("pv", w.createClaim(newClaim("b", "1Gi")))
+			shared := w.watchSharing()
+			w.wait(10 * time.Minute)
+			require.Zero(w, shared())
+			require.Equal(w, v1.ClaimLost, w.claim("a").Status.Phase)
+			require.Equal(w, "Bound pv <- Bound b", w.state("b", "pv"))
+		})
+	}
+}
