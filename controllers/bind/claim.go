@@ -18,7 +18,7 @@ type claimView struct {
 	isFresh    bool // volume is the named one as the API server, and not a cache, has shown it
 	isVerified bool // the API server has confirmed that the claim exists
 	isSearched bool // the index has been searched
-	// rival is another claim that has been bound to the volume, and is not Lost, by its name; "": none.
+	// rival is another claim that has been bound to the volume, see rivalOf, by its name; "": none.
 	rival        string
 	class        *storagev1.StorageClass // of the claim; nil: does not exist
 	defaultClass *storagev1.StorageClass // nil: does not exist

@@ -155,23 +155,38 @@ func (c *Controller) volume(ctx context.Context, name string) (*v1.PersistentVol
 	return pv, nil
 }
 
-// rivalOf returns another claim that has been bound to a volume and is not Lost, or "". Each of two claims
-// that are bound to a volume at the same time is written before it reads the other one: one at least sees
-// the other, and waits.
+// rivalOf returns another claim that has been bound to a volume, or "". A Lost one is a rival only of claims
+// that have not been bound, and only while the volume has no reference: the volume has its data. Each of two
+// claims that are bound to a volume at the same time is written before it reads the other one: one at least
+// sees the other, and waits.
 func (c *Controller) rivalOf(ctx context.Context, of *v1.PersistentVolumeClaim, pv *v1.PersistentVolume) (string, error) {
-	for _, other := range c.claimants.of(pv.Name) {
-		if other == api.KeyOf(of) {
-			continue
-		}
-		claim, err := c.claims.Get(ctx, other)
+	countsLost := pv.Spec.ClaimRef == nil && !has(of, BindCompletedAnnotation)
+	rival, err := c.findOwner(ctx, pv.Name, func(claim *v1.PersistentVolumeClaim) bool {
+		return api.KeyOf(claim) != api.KeyOf(of) && (countsLost || claim.Status.Phase != v1.ClaimLost)
+	})
+	if err != nil || rival == (api.Key{}) {
+		return "", err
+	}
+	return rival.String(), nil
+}
+
+// ownerOf returns a claim that has been bound to a volume, or the zero key.
+func (c *Controller) ownerOf(ctx context.Context, volume string) (api.Key, error) {
+	return c.findOwner(ctx, volume, func(*v1.PersistentVolumeClaim) bool { return true })
+}
+
+// findOwner returns a claim that has been bound to a volume and is accepted, or the zero key.
+func (c *Controller) findOwner(ctx context.Context, volume string, accepts func(*v1.PersistentVolumeClaim) bool) (api.Key, error) {
+	for _, key := range c.claimants.of(volume) {
+		claim, err := c.claims.Get(ctx, key)
 		if err != nil {
-			return "", fmt.Errorf("read claim %s: %w", other, err)
+			return api.Key{}, fmt.Errorf("read claim %s: %w", key, err)
 		}
-		if claim != nil && claim.Spec.VolumeName == pv.Name && has(claim, BindCompletedAnnotation) && claim.Status.Phase != v1.ClaimLost {
-			return other.String(), nil
+		if claim != nil && claim.Spec.VolumeName == volume && has(claim, BindCompletedAnnotation) && accepts(claim) {
+			return key, nil
 		}
 	}
-	return "", nil
+	return api.Key{}, nil
 }
 
 // takeClaimStep takes a step and records its result in turn.

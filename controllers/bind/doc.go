@@ -61,6 +61,8 @@
 //   - A volume is not bound while another claim that has been bound to it is not Lost, as after an edit of
 //     its reference: the other claim becomes Lost first. A Lost claim becomes Pending before it is bound
 //     again.
+//   - A volume without a reference that a claim has been bound to is reserved for this claim again, also for
+//     a Lost one, and is not Available: the volume has the data of the claim.
 //   - Names of provisioners that were replaced by CSI drivers are not translated: the class names the driver.
 //   - Storage that a plugin fails to delete is an event VolumeFailedDelete, and the volume stays Released.
 //   - The event WaitForFirstConsumer does not name pods. Events are sent once, not with each resync.
@@ -79,7 +81,8 @@
 //   - reserve: to write the reference; in the index: to choose a volume, in memory.
 //   - pair: a claim and a volume that are bound to each other.
 //   - named: a claim with a name in spec.volumeName. A user's name comes before the binder's.
-//   - rival: another claim that has been bound to a volume, and is not Lost.
+//   - rival: another claim that has been bound to a volume, and is not Lost. While the volume has no
+//     reference, a Lost claim is a rival, too.
 //   - free: without a reference, and new or Available.
 //   - waiting: a claim that no free volume fits. A volume that becomes free wakes one that it fits.
 //   - view: all that a decision depends on. A turn is the work of a worker for one object.

@@ -47,8 +47,10 @@ func (c *Controller) addClaim(change api.Change[*v1.PersistentVolumeClaim]) {
 	}
 	if old.Spec.VolumeName != "" {
 		c.addClaimants(old.Spec.VolumeName)
-		if pv, ok := c.volumes.Cache().Get(api.Key{Name: old.Spec.VolumeName}); ok && pv.Spec.ClaimRef != nil {
-			c.claimPool.Add(referenceKey(pv))
+		if pv, ok := c.volumes.Cache().Get(api.Key{Name: old.Spec.VolumeName}); ok {
+			if pv.Spec.ClaimRef != nil {
+				c.claimPool.Add(referenceKey(pv))
+			}
 			c.volumePool.Add(api.KeyOf(pv))
 		}
 	}

@@ -132,3 +132,55 @@ func TestSlowStatus(t *testing.T) {
 		})
 	}
 }
+
+// TestLostClaimComesFirst: a volume without a reference goes to the claim that has been bound to it, also to
+// a Lost one, and to no other claim.
+func TestLostClaimComesFirst(t *testing.T) {
+	for _, lost := range []string{"a", "z"} {
+		inWorld(t, func(w *world) {
+			w.config.Workers = 1
+			w.createVolume(newVolume("pv", "1Gi"))
+			w.createClaim(newClaim(lost, "1Gi"))
+			end := w.start()
+			w.wait(time.Minute)
+			w.updateVolume("pv", func(pv *v1.PersistentVolume) { pv.Spec.ClaimRef = &v1.ObjectReference{Namespace: namespace, Name: "x"} })
+			w.createClaim(newClaim("m", "1Gi"))
+			w.wait(time.Minute)
+			require.Equal(w, v1.ClaimLost, w.claim(lost).Status.Phase)
+			end()
+			w.updateVolume("pv", func(pv *v1.PersistentVolume) { pv.Spec.ClaimRef = nil })
+			w.start()
+			w.wait(time.Minute)
+			require.Equal(w, "Bound pv <- Bound "+lost, w.state(lost, "pv"))
+			require.Equal(w, v1.ClaimPending, w.claim("m").Status.Phase)
+			w.deleteClaim(lost)
+			w.wait(time.Minute)
+			require.Equal(w, v1.VolumeReleased, w.volume("pv").Status.Phase)
+		})
+	}
+}
+
+// TestReferenceOfUsedVolumeRemoved: a volume whose claim has been bound to it is not Available without its
+// reference, and is free only after the end of the claim.
+func TestReferenceOfUsedVolumeRemoved(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.createVolume(newVolume("pv", "1Gi"))
+		w.createClaim(newClaim("a", "1Gi"))
+		w.start()
+		w.wait(time.Minute)
+		w.writes()
+		reserve := apitest.Fault{Call: apitest.Call{Identity: "binder", Verb: apitest.Patch, Name: "pv"}, Failure: apitest.InternalError, Times: 1,
+			When: func(call apitest.Call) bool { return call.Subresource == "" }}
+		w.server.Inject(reserve)
+		w.updateVolume("pv", func(pv *v1.PersistentVolume) { pv.Spec.ClaimRef = nil })
+		w.wait(time.Minute)
+		require.Equal(w, []string{"patch s pv fails", "patch s pv"}, w.writes())
+		require.Equal(w, "Bound pv <- Bound a", w.state("a", "pv"))
+
+		w.server.Inject(reserve)
+		w.updateVolume("pv", func(pv *v1.PersistentVolume) { pv.Spec.ClaimRef = nil })
+		w.deleteClaim("a")
+		w.wait(10 * time.Minute)
+		require.Equal(w, v1.VolumeAvailable, w.volume("pv").Status.Phase)
+	})
+}

@@ -3,6 +3,7 @@ package bind
 import (
 	"strings"
 
+	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/controllers/provision"
 	v1 "k8s.io/api/core/v1"
 )
@@ -20,6 +21,8 @@ const (
 type volumeView struct {
 	volume *v1.PersistentVolume      // nil: does not exist
 	claim  *v1.PersistentVolumeClaim // the one that the volume's reference names; nil: does not exist
+	// owner is a claim that has been bound to a volume without a reference; zero: none.
+	owner api.Key
 	// isConfirmed: the API server has confirmed that no claim has the UID of the reference.
 	isConfirmed bool
 	deleter     deleter
@@ -60,6 +63,8 @@ func decideVolume(v volumeView) (volumeStep, note) {
 		return volumeForget, note{}
 	}
 	switch ref := pv.Spec.ClaimRef; {
+	case ref == nil && v.owner != (api.Key{}):
+		return volumeClaim, note{} // the volume has the data of the claim
 	case ref == nil || ref.UID == "":
 		if pv.Status.Phase == v1.VolumeAvailable {
 			return volumeHold, note{}

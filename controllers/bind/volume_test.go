@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/controllers/provision"
 	v1 "k8s.io/api/core/v1"
 )
@@ -26,6 +27,7 @@ func TestDecideVolume(t *testing.T) {
 	type ability struct {
 		isConfirmed, recycles bool
 		deleter               deleter
+		owner                 api.Key
 	}
 	confirmed := ability{isConfirmed: true}
 	tests := map[string]struct {
@@ -34,22 +36,24 @@ func TestDecideVolume(t *testing.T) {
 		step    volumeStep
 		reason  string
 	}{
-		"gone":                          {[]change{func(s *situation) { s.pv = nil }}, ability{}, volumeForget, ""},
-		"new":                           {[]change{phase(v1.VolumePending)}, ability{}, volumeAvailable, ""},
-		"available":                     {nil, ability{}, volumeHold, ""},
-		"reserved by name, new":         {[]change{reference("c", ""), phase(v1.VolumePending)}, ability{}, volumeAvailable, ""},
-		"reserved by name":              {[]change{reference("c", "")}, ability{}, volumeHold, ""},
-		"reserved, claim is gone":       {[]change{reference("c", ""), gone}, ability{}, volumeHold, ""},
-		"released, reference removed":   {[]change{phase(v1.VolumeReleased)}, ability{}, volumeAvailable, ""},
-		"failed, reference removed":     {[]change{phase(v1.VolumeFailed)}, ability{}, volumeAvailable, ""},
-		"bound, reference removed":      {[]change{phase(v1.VolumeBound)}, ability{}, volumeAvailable, ""},
-		"bound, UID removed":            {[]change{reference("c", ""), phase(v1.VolumeBound)}, ability{}, volumeAvailable, ""},
-		"the claim is unbound":          {[]change{reference("c", "uid")}, ability{}, volumeClaim, ""},
-		"the claim has another mode":    {[]change{reference("c", "uid"), onVolume(func(pv *v1.PersistentVolume) { pv.Spec.VolumeMode = &block })}, ability{}, volumeHold, reasonVolumeMismatch},
-		"the claim is being bound":      {[]change{reference("c", "uid"), named}, ability{}, volumeClaim, ""},
-		"bound":                         {[]change{reference("c", "uid"), named, phase(v1.VolumeBound)}, ability{}, volumeHold, ""},
-		"released, but the claim lives": {[]change{reference("c", "uid"), named, phase(v1.VolumeReleased), policy(del)}, ability{deleter: deletedHere}, volumeClaim, ""},
-		"failed, but the claim lives":   {[]change{reference("c", "uid"), named, phase(v1.VolumeFailed), policy(recycle)}, ability{recycles: true}, volumeClaim, ""},
+		"gone":                                    {[]change{func(s *situation) { s.pv = nil }}, ability{}, volumeForget, ""},
+		"new":                                     {[]change{phase(v1.VolumePending)}, ability{}, volumeAvailable, ""},
+		"available":                               {nil, ability{}, volumeHold, ""},
+		"reserved by name, new":                   {[]change{reference("c", ""), phase(v1.VolumePending)}, ability{}, volumeAvailable, ""},
+		"reserved by name":                        {[]change{reference("c", "")}, ability{}, volumeHold, ""},
+		"reserved, claim is gone":                 {[]change{reference("c", ""), gone}, ability{}, volumeHold, ""},
+		"released, reference removed":             {[]change{phase(v1.VolumeReleased)}, ability{}, volumeAvailable, ""},
+		"failed, reference removed":               {[]change{phase(v1.VolumeFailed)}, ability{}, volumeAvailable, ""},
+		"bound, reference removed":                {[]change{phase(v1.VolumeBound)}, ability{}, volumeAvailable, ""},
+		"bound, a claim has been bound to it":     {[]change{phase(v1.VolumeBound)}, ability{owner: api.Key{Namespace: "ns", Name: "c"}}, volumeClaim, ""},
+		"available, a claim has been bound to it": {nil, ability{owner: api.Key{Namespace: "ns", Name: "c"}}, volumeClaim, ""},
+		"bound, UID removed":                      {[]change{reference("c", ""), phase(v1.VolumeBound)}, ability{}, volumeAvailable, ""},
+		"the claim is unbound":                    {[]change{reference("c", "uid")}, ability{}, volumeClaim, ""},
+		"the claim has another mode":              {[]change{reference("c", "uid"), onVolume(func(pv *v1.PersistentVolume) { pv.Spec.VolumeMode = &block })}, ability{}, volumeHold, reasonVolumeMismatch},
+		"the claim is being bound":                {[]change{reference("c", "uid"), named}, ability{}, volumeClaim, ""},
+		"bound":                                   {[]change{reference("c", "uid"), named, phase(v1.VolumeBound)}, ability{}, volumeHold, ""},
+		"released, but the claim lives":           {[]change{reference("c", "uid"), named, phase(v1.VolumeReleased), policy(del)}, ability{deleter: deletedHere}, volumeClaim, ""},
+		"failed, but the claim lives":             {[]change{reference("c", "uid"), named, phase(v1.VolumeFailed), policy(recycle)}, ability{recycles: true}, volumeClaim, ""},
 
 		"the claim is bound elsewhere":              {[]change{reference("c", "uid"), byController, elsewhere}, ability{}, volumeUnbind, ""},
 		"elsewhere, reserved by a user":             {[]change{reference("c", "uid"), elsewhere}, ability{}, volumeUnbind, ""},
@@ -88,6 +92,7 @@ func TestDecideVolume(t *testing.T) {
 			}
 			step, event := decideVolume(volumeView{
 				volume: s.pv, claim: s.claim, isConfirmed: test.ability.isConfirmed, recycles: test.ability.recycles, deleter: test.ability.deleter,
+				owner: test.ability.owner,
 			})
 			require.Equal(t, test.step, step)
 			require.Equal(t, test.reason, event.reason, event.message)

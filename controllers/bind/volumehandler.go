@@ -38,7 +38,11 @@ func (c *Controller) handleVolume(ctx context.Context, key api.Key) (workers.Res
 			c.recyclePool.AddReplay(key)
 			return workers.Result{}, nil
 		case volumeClaim:
-			c.claimPool.Add(referenceKey(v.volume))
+			if v.volume.Spec.ClaimRef == nil {
+				c.claimPool.Add(v.owner)
+			} else {
+				c.claimPool.Add(referenceKey(v.volume))
+			}
 			return workers.Result{}, nil
 		case volumeHold:
 			c.announceMismatch(key, v, event)
@@ -71,7 +75,8 @@ func (c *Controller) viewVolume(ctx context.Context, key api.Key) (v volumeView,
 		return v, err
 	}
 	if v.volume.Spec.ClaimRef == nil {
-		return v, nil
+		v.owner, err = c.ownerOf(ctx, key.Name)
+		return v, err
 	}
 	if v.claim, err = c.claims.Get(ctx, referenceKey(v.volume)); err != nil {
 		return v, fmt.Errorf("read claim %s: %w", referenceKey(v.volume), err)
