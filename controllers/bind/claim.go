@@ -14,7 +14,10 @@ type claimView struct {
 	claim *v1.PersistentVolumeClaim // nil: does not exist
 	// volume is the volume that the claim names; for a claim that names none, a volume that refers to
 	// the claim; otherwise the volume that is reserved for the claim in memory. Nil: none.
-	volume     *v1.PersistentVolume
+	volume *v1.PersistentVolume
+	// leaving is a volume in deletion that refers to a claim without a volume by its UID, and is not to be
+	// bound. Nil: none.
+	leaving    *v1.PersistentVolume
 	isFresh    bool // volume is the named one as the API server, and not a cache, has shown it
 	isVerified bool // the API server has confirmed that the claim exists
 	isSearched bool // the index has been searched
@@ -36,6 +39,7 @@ const (
 	claimVerify                     // read the claim from the API server
 	claimSearch                     // search the index for a volume
 	claimReserve                    // write the reference of the volume
+	claimUnbind                     // remove the reference of a volume in deletion
 	claimBind                       // write the volume's name to the claim
 	claimBindPhase                  // write the phase of the volume
 	claimStatus                     // write the status of a bound claim
@@ -80,6 +84,8 @@ func decideClaim(v claimView) (claimStep, note) {
 		return v.decideBound()
 	case claim.Spec.VolumeName != "":
 		return v.decideNamed()
+	case v.leaving != nil: // the reference would keep it for ever
+		return claimUnbind, note{}
 	case claim.DeletionTimestamp != nil:
 		return claimHold, note{}
 	}
@@ -147,6 +153,10 @@ func (v claimView) decideNamed() (claimStep, note) {
 		return v.wait(warn(reasonFailedBinding, "volume %q already bound to a different claim.", pv.Name))
 	case v.rival != "":
 		return v.wait(warn(reasonFailedBinding, "volume %q is bound to the claim %s.", pv.Name, v.rival))
+	case pv.DeletionTimestamp != nil && isReservedFor(pv, claim) && bindsInDeletion(pv):
+		return claimBind, note{}
+	case pv.DeletionTimestamp != nil && isReservedFor(pv, claim):
+		return claimUnbind, warn(reasonVolumeMismatch, "Cannot bind to requested volume %q: %v", pv.Name, errInDeletion)
 	case pv.DeletionTimestamp != nil:
 		return v.wait(warn(reasonVolumeMismatch, "Cannot bind to requested volume %q: %v", pv.Name, errInDeletion))
 	case pv.Spec.ClaimRef == nil:

@@ -44,16 +44,18 @@ func newSituation() *situation {
 // A change changes a situation.
 type change func(*situation)
 
-func withVolume(s *situation)   { s.volume = s.pv }
-func named(s *situation)        { s.claim.Spec.VolumeName = "pv" }
-func searched(s *situation)     { s.isSearched = true }
-func fresh(s *situation)        { s.isFresh = true }
-func deleting(s *situation)     { s.claim.DeletionTimestamp = &metav1.Time{} }
-func selected(s *situation)     { s.claim.Annotations[provision.SelectedNodeAnnotation] = "node" }
-func rivaled(s *situation)      { s.rival = "ns/rival" }
-func inTree(s *situation)       { s.provisions = true }
-func completed(s *situation)    { s.claim.Annotations[BindCompletedAnnotation] = yes }
-func byController(s *situation) { s.pv.Annotations[BoundByControllerAnnotation] = yes }
+func withVolume(s *situation)     { s.volume = s.pv }
+func named(s *situation)          { s.claim.Spec.VolumeName = "pv" }
+func searched(s *situation)       { s.isSearched = true }
+func fresh(s *situation)          { s.isFresh = true }
+func leavingVolume(s *situation)  { s.leaving, s.volume = s.pv, nil }
+func volumeDeleting(s *situation) { s.pv.DeletionTimestamp = &metav1.Time{} }
+func deleting(s *situation)       { s.claim.DeletionTimestamp = &metav1.Time{} }
+func selected(s *situation)       { s.claim.Annotations[provision.SelectedNodeAnnotation] = "node" }
+func rivaled(s *situation)        { s.rival = "ns/rival" }
+func inTree(s *situation)         { s.provisions = true }
+func completed(s *situation)      { s.claim.Annotations[BindCompletedAnnotation] = yes }
+func byController(s *situation)   { s.pv.Annotations[BoundByControllerAnnotation] = yes }
 
 func reference(name, uid string) change {
 	return func(s *situation) {
@@ -161,6 +163,9 @@ func TestDecideClaim(t *testing.T) {
 			c.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"k": "v"}}
 		})}, claimReserve, ""},
 		"names a volume in deletion":            {[]change{named, withVolume, onVolume(func(pv *v1.PersistentVolume) { pv.DeletionTimestamp = &metav1.Time{} })}, claimHold, reasonVolumeMismatch},
+		"names a volume in deletion, by UID":    {[]change{named, reference("c", "uid"), volumeDeleting}, claimUnbind, reasonVolumeMismatch},
+		"names a bound volume in deletion":      {[]change{named, reference("c", "uid"), volumeDeleting, phase(v1.VolumeBound)}, claimBind, ""},
+		"a volume in deletion refers to it":     {[]change{reference("c", "uid"), volumeDeleting, leavingVolume}, claimUnbind, ""},
 		"names each other":                      {[]change{named, reference("c", "")}, claimReserve, ""},
 		"names each other, too small":           {[]change{named, reference("c", ""), onVolume(func(pv *v1.PersistentVolume) { pv.Spec.Capacity = nil })}, claimReserve, ""},
 		"names each other, by UID":              {[]change{named, reference("c", "uid")}, claimBind, ""},

@@ -1,6 +1,7 @@
 package bind
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -86,7 +87,7 @@ func (c *Controller) viewClaim(ctx context.Context, key api.Key, turn *claimTurn
 		*turn = claimTurn{uid: claim.UID}
 	}
 	v.claim = claim
-	if v.volume, err = c.volumeOf(ctx, claim, turn); err != nil {
+	if v.volume, v.leaving, err = c.volumeOf(ctx, claim, turn); err != nil {
 		return v, err
 	}
 	v.isSearched, v.isVerified = turn.isSearched, turn.isVerified
@@ -105,25 +106,33 @@ func (c *Controller) viewClaim(ctx context.Context, key api.Key, turn *claimTurn
 	return v, nil
 }
 
-// volumeOf returns the volume for claimView.volume.
-func (c *Controller) volumeOf(ctx context.Context, claim *v1.PersistentVolumeClaim, turn *claimTurn) (*v1.PersistentVolume, error) {
+// volumeOf returns the volumes for claimView.volume and claimView.leaving.
+func (c *Controller) volumeOf(ctx context.Context, claim *v1.PersistentVolumeClaim, turn *claimTurn) (chosen, leaving *v1.PersistentVolume, err error) {
 	if claim.Spec.VolumeName != "" {
-		return c.volume(ctx, claim.Spec.VolumeName)
+		chosen, err = c.volume(ctx, claim.Spec.VolumeName)
+		return chosen, nil, err
 	}
-	var chosen *v1.PersistentVolume
 	for _, name := range c.index.Referring(api.KeyOf(claim)) {
 		pv, err := c.volume(ctx, name)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		if pv != nil && refersTo(pv, claim) && checkMatch(claim, pv) == nil && (chosen == nil || isReservedFor(pv, claim) && !isReservedFor(chosen, claim)) {
+		if pv == nil || !refersTo(pv, claim) {
+			continue
+		}
+		err = checkMatch(claim, pv)
+		if err == nil && (chosen == nil || isReservedFor(pv, claim) && !isReservedFor(chosen, claim)) {
 			chosen = pv
+		}
+		if err != nil && pv.DeletionTimestamp != nil && isReservedFor(pv, claim) {
+			leaving = pv
 		}
 	}
 	if chosen != nil || turn.choice == "" {
-		return chosen, nil
+		return chosen, leaving, nil
 	}
-	return c.confirmChoice(ctx, claim, turn)
+	chosen, err = c.confirmChoice(ctx, claim, turn)
+	return chosen, leaving, err
 }
 
 // confirmChoice returns the newest state of the volume that is reserved in memory. The index may have been
@@ -211,6 +220,8 @@ func (c *Controller) takeClaimStep(ctx context.Context, step claimStep, v claimV
 		return nil
 	case claimReserve:
 		return c.patchVolume(ctx, pv, referencePatch(pv, claim))
+	case claimUnbind:
+		return c.patchVolume(ctx, cmp.Or(v.leaving, pv), freePatch(cmp.Or(v.leaving, pv)))
 	case claimBind:
 		return c.patchClaim(ctx, claim, namePatch(claim, pv))
 	case claimBindPhase:

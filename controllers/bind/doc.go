@@ -57,7 +57,10 @@
 //     again. kube-controller-manager releases it, and deletes its storage if the policy is Delete.
 //   - A provisioned volume whose claim was bound to another volume is released when the claim is gone, and
 //     not at once: no storage of a living claim is deleted.
-//   - A claim in deletion, and a volume in deletion, are not bound anew.
+//   - A claim in deletion, and a volume in deletion, are not bound anew. A volume in deletion that refers to
+//     a claim by its UID and was not bound to it loses its reference, which would keep the volume and the
+//     claim for ever; one that was provisioned for the claim, with the policy Delete, is bound, so that its
+//     storage is deleted after the claim.
 //   - A volume is not bound while another claim that has been bound to it is not Lost, as after an edit of
 //     its reference: the other claim becomes Lost first. A Lost claim becomes Pending before it is bound
 //     again.

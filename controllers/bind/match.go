@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/volumekit/volumekit/controllers/internal/storageclass"
+	"github.com/volumekit/volumekit/controllers/provision"
 	"github.com/volumekit/volumekit/util"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,6 +13,14 @@ import (
 
 // errInDeletion is the reason why a volume is not bound anew.
 var errInDeletion = errors.New("the volume is being deleted")
+
+// bindsInDeletion reports whether a volume is bound to the claim that its reference names by UID also after
+// the volume has been deleted: its storage was made for this claim, and is deleted after the claim, or a
+// user has removed the annotation of a bound claim.
+func bindsInDeletion(pv *v1.PersistentVolume) bool {
+	isOfClaim := has(pv, provision.ProvisionedByAnnotation) && pv.Spec.PersistentVolumeReclaimPolicy == v1.PersistentVolumeReclaimDelete
+	return isOfClaim || pv.Status.Phase == v1.VolumeBound
+}
 
 // refersTo reports whether the reference of a volume names a claim: its namespace and name, and its UID
 // if the reference has one.
@@ -29,7 +38,7 @@ func isReservedFor(pv *v1.PersistentVolume, claim *v1.PersistentVolumeClaim) boo
 // claim the class and the labels do not count: a user, the scheduler or a provisioner has chosen the
 // volume.
 func checkMatch(claim *v1.PersistentVolumeClaim, pv *v1.PersistentVolume) error {
-	if pv.DeletionTimestamp != nil {
+	if pv.DeletionTimestamp != nil && !(isReservedFor(pv, claim) && bindsInDeletion(pv)) {
 		return fmt.Errorf("persistent volume %s: %w", pv.Name, errInDeletion)
 	}
 	if refersTo(pv, claim) {

@@ -1,12 +1,16 @@
 package bind_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/controllers/apitest"
+	"github.com/volumekit/volumekit/controllers/bind"
+	"github.com/volumekit/volumekit/controllers/protect"
+	"github.com/volumekit/volumekit/controllers/provision"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
@@ -183,4 +187,61 @@ func TestReferenceOfUsedVolumeRemoved(t *testing.T) {
 		w.wait(10 * time.Minute)
 		require.Equal(w, v1.VolumeAvailable, w.volume("pv").Status.Phase)
 	})
+}
+
+// TestUnboundVolumeInDeletion: a volume in deletion that refers to a claim and was never bound to it does not
+// keep the claim, nor the claim the volume. The protection of volumes is that of package protect.
+func TestUnboundVolumeInDeletion(t *testing.T) {
+	block := v1.PersistentVolumeBlock
+	tests := map[string]struct {
+		change  func(*v1.PersistentVolume, *v1.PersistentVolumeClaim)
+		isBound bool
+	}{
+		"fits": {func(*v1.PersistentVolume, *v1.PersistentVolumeClaim) {}, false},
+		"reserved": {func(pv *v1.PersistentVolume, _ *v1.PersistentVolumeClaim) {
+			pv.Annotations[bind.BoundByControllerAnnotation] = "yes"
+		}, false},
+		"too small": {func(pv *v1.PersistentVolume, _ *v1.PersistentVolumeClaim) {
+			pv.Spec.Capacity = newVolume("", "1Mi").Spec.Capacity
+		}, false},
+		"another mode": {func(pv *v1.PersistentVolume, _ *v1.PersistentVolumeClaim) { pv.Spec.VolumeMode = &block }, false},
+		"named":        {func(_ *v1.PersistentVolume, claim *v1.PersistentVolumeClaim) { claim.Spec.VolumeName = "pv" }, false},
+		"in deletion": {func(_ *v1.PersistentVolume, claim *v1.PersistentVolumeClaim) {
+			claim.Finalizers = []string{"example.com/f"}
+		}, false},
+		"provisioned": {func(pv *v1.PersistentVolume, _ *v1.PersistentVolumeClaim) {
+			pv.Annotations[provision.ProvisionedByAnnotation] = "example.com/p"
+			pv.Spec.PersistentVolumeReclaimPolicy = v1.PersistentVolumeReclaimDelete
+		}, true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				pv, claim := newVolume("pv", "1Gi"), newClaim("a", "1Gi")
+				test.change(pv, claim)
+				claim = w.createClaim(claim)
+				pv.Spec.ClaimRef = &v1.ObjectReference{Namespace: namespace, Name: "a", UID: claim.UID}
+				w.createVolume(pv)
+				require.NoError(w, w.cluster.PersistentVolumes().Delete(w.Context(), "pv", metav1.DeleteOptions{}))
+				if len(claim.Finalizers) > 1 {
+					require.NoError(w, w.cluster.PersistentVolumeClaims(namespace).Delete(w.Context(), "a", metav1.DeleteOptions{}))
+				}
+				protection, err := protect.New(protect.Config{Cluster: w.server.Connect("protection")})
+				require.NoError(w, err)
+				ctx, cancel := context.WithCancel(w.Context())
+				ended := make(chan error, 1)
+				go func() { ended <- protection.Run(ctx) }()
+				w.start()
+				w.wait(10 * time.Minute)
+				if test.isBound {
+					require.Equal(w, "Bound pv <- Bound a", w.state("a", "pv"))
+				} else {
+					require.Nil(w, w.volume("pv"))
+					require.NotEqual(w, v1.ClaimBound, w.claim("a").Status.Phase)
+				}
+				cancel()
+				require.NoError(w, <-ended)
+			})
+		})
+	}
 }

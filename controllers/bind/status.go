@@ -144,6 +144,11 @@ func unbindPatch(pv *v1.PersistentVolume) patch {
 	if !has(pv, BoundByControllerAnnotation) {
 		return patchOf(pv, "spec", fields{"claimRef": fields{"uid": nil}}).ofVersion(pv)
 	}
+	return freePatch(pv)
+}
+
+// freePatch removes the reference of a volume, also that of a user.
+func freePatch(pv *v1.PersistentVolume) patch {
 	return patchOf(pv, "spec", fields{"claimRef": nil}).ofVersion(pv).annotated(fields{BoundByControllerAnnotation: nil})
 }
 
