@@ -104,6 +104,8 @@ func (v claimView) decideBound() (claimStep, note) {
 		return v.lose(reasonClaimLost, "Bound claim has lost its PersistentVolume. Data on the volume is lost!")
 	case pv.Spec.ClaimRef == nil && v.rival != "":
 		return v.lose(reasonClaimMisbound, misbound)
+	case isMarked(pv) && (pv.Spec.ClaimRef == nil || isReservedFor(pv, claim)):
+		return claimHold, note{}
 	case pv.Spec.ClaimRef == nil:
 		return claimReserve, note{}
 	case !isReservedFor(pv, claim):
@@ -149,6 +151,8 @@ func (v claimView) decideNamed() (claimStep, note) {
 		return claimHold, note{}
 	case pv == nil:
 		return v.wait(note{})
+	case isMarked(pv):
+		return v.wait(warn(reasonFailedBinding, "Cannot bind to requested volume %q: %v", pv.Name, errRecycled))
 	case pv.Spec.ClaimRef != nil && !refersTo(pv, claim):
 		return v.wait(warn(reasonFailedBinding, "volume %q already bound to a different claim.", pv.Name))
 	case v.rival != "":

@@ -277,18 +277,24 @@ func (c *Controller) patchClaim(ctx context.Context, claim *v1.PersistentVolumeC
 // patchVolume patches a volume, unless its newest known state is another one than pv: then the next view
 // shows it.
 func (c *Controller) patchVolume(ctx context.Context, pv *v1.PersistentVolume, p patch) error {
+	_, err := c.writeVolume(ctx, pv, p)
+	return err
+}
+
+// writeVolume patches a volume as patchVolume does, and returns the result. Nil: the volume was not patched.
+func (c *Controller) writeVolume(ctx context.Context, pv *v1.PersistentVolume, p patch) (*v1.PersistentVolume, error) {
 	data, err := p.encode()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	unlock, err := c.locks.Lock(ctx, pv.Name)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer unlock()
 	newest, err := c.volume(ctx, pv.Name)
 	if err != nil || newest == nil || newest.UID != pv.UID || newest.ResourceVersion != pv.ResourceVersion {
-		return err
+		return nil, err
 	}
 	patched, err := c.volumes.Patch(ctx, api.KeyOf(pv), types.StrategicMergePatchType, data, p.subresources()...)
 	switch {
@@ -296,9 +302,9 @@ func (c *Controller) patchVolume(ctx context.Context, pv *v1.PersistentVolume, p
 		if c.index.Set(patched) {
 			c.offer(patched.Name)
 		}
-		return nil
+		return patched, nil
 	case apierrors.IsNotFound(err):
-		return nil // the next view reads the volume from the API server
+		return nil, nil // the next view reads the volume from the API server
 	}
-	return err
+	return nil, err
 }

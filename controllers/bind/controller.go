@@ -2,6 +2,7 @@ package bind
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync"
@@ -34,6 +35,8 @@ type Controller struct {
 	woken     woken
 	announced announced
 	pauses    pauses
+	foreign   foreignMarks
+	run       string // names this Controller in marks
 	// locks lock volumes for writes, by their names: a claim and a volume have different workers.
 	locks keylock.Map
 	// busy is the number of claims that workers handle.
@@ -50,7 +53,7 @@ func New(config Config) (*Controller, error) {
 		return nil, err
 	}
 	config.setDefaults()
-	c := &Controller{config: config}
+	c := &Controller{config: config, run: rand.Text()}
 	c.openCaches()
 	if err := c.openPools(); err != nil {
 		return nil, fmt.Errorf("bind: %w", err)

@@ -38,7 +38,8 @@
 //
 //   - Released: one. The API server is read first: no claim may have the UID of the reference.
 //   - Unbound, as the claim is bound to another volume: one, and one for Available if needed.
-//   - Recycled: one for the reference and one for Available; Failed: one.
+//   - Recycled: one for the mark, one for each minute of the call, one for the reference and the mark, and
+//     one for Available. A failed recycling: one for Failed, and one for the mark.
 //   - The default class, a request of a provisioner, Lost, and Pending after Lost: one each. A Lost claim
 //     that is bound again becomes Pending first.
 //
@@ -50,6 +51,14 @@
 // Storage is recycled and deleted for released volumes alone, after the API server, and not a cache, has
 // confirmed that no claim has the UID of the reference, and shows no pod that uses the claim and no
 // attachment. Package provision states the rules for deletion.
+//
+// A volume has the annotation [RecyclingAnnotation] from before the call of a recycler until the volume is
+// recycled, or the call has failed for certain. Until then it receives no claim and is not Available, also if
+// a user removes or replaces its reference, the program ends, or the outcome of the call is uncertain. A
+// removed reference is written again, and the volume is recycled once more. A user who replaces the
+// reference, or makes the policy Retain, has an event and decides: remove the annotation when no recycler
+// runs. The binder that recycles renews the annotation each minute, and ends its call if it cannot; another
+// binder continues after five minutes without a renewal.
 //
 // # Differences from kube-controller-manager
 //
@@ -67,6 +76,7 @@
 //   - A volume without a reference that a claim has been bound to is reserved for this claim again, also for
 //     a Lost one, and is not Available: the volume has the data of the claim.
 //   - Names of provisioners that were replaced by CSI drivers are not translated: the class names the driver.
+//   - A volume that is being recycled receives no claim, whatever happens to its reference, see above.
 //   - Storage that a plugin fails to delete is an event VolumeFailedDelete, and the volume stays Released.
 //   - The event WaitForFirstConsumer does not name pods. Events are sent once, not with each resync.
 //   - Static volumes with the policy Delete of a plugin of this program have the PluginFinalizer, too.

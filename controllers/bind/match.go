@@ -14,6 +14,9 @@ import (
 // errInDeletion is the reason why a volume is not bound anew.
 var errInDeletion = errors.New("the volume is being deleted")
 
+// errRecycled is the reason why a marked volume is not bound.
+var errRecycled = errors.New("files of the volume may still be removed")
+
 // bindsInDeletion reports whether a volume is bound to the claim that its reference names by UID also after
 // the volume has been deleted: its storage was made for this claim, and is deleted after the claim, or a
 // user has removed the annotation of a bound claim.
@@ -40,6 +43,9 @@ func isReservedFor(pv *v1.PersistentVolume, claim *v1.PersistentVolumeClaim) boo
 func checkMatch(claim *v1.PersistentVolumeClaim, pv *v1.PersistentVolume) error {
 	if pv.DeletionTimestamp != nil && !(isReservedFor(pv, claim) && bindsInDeletion(pv)) {
 		return fmt.Errorf("persistent volume %s: %w", pv.Name, errInDeletion)
+	}
+	if isMarked(pv) {
+		return fmt.Errorf("persistent volume %s: %w", pv.Name, errRecycled)
 	}
 	if refersTo(pv, claim) {
 		class, _ := storageclass.Named(claim)

@@ -11,6 +11,9 @@ const (
 	// PluginFinalizer keeps the object of a volume until a plugin of this program has deleted its
 	// storage.
 	PluginFinalizer = "kubernetes.io/pv-controller"
+	// RecyclingAnnotation marks a volume whose recycling has begun and may not have ended. The binder
+	// neither makes it Available nor binds it, and removes the annotation once the volume is recycled.
+	RecyclingAnnotation = "bind.volumekit.io/recycling"
 
 	preResizeAnnotation = "volume.alpha.kubernetes.io/pre-resize-capacity"
 	yes                 = "yes"

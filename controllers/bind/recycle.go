@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/controllers/internal/workers"
@@ -12,41 +14,67 @@ import (
 	"github.com/volumekit/volumekit/manager"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // unfinished selects the pods that can use a volume.
 const unfinished = "status.phase!=Succeeded,status.phase!=Failed"
 
-// handleRecycle recycles a released volume, and then removes its reference. If the program ends between
-// the two, the next run recycles again.
+// handleRecycle recycles a released volume, and then removes its reference. Before the call it marks the
+// volume, in the version that was confirmed: a marked volume receives no claim, whatever users do to its
+// reference, and another binder does not recycle it. The mark goes with the reference. If the program ends
+// meanwhile, or the outcome of the call is uncertain, the mark stays, and the volume is recycled again.
 func (c *Controller) handleRecycle(ctx context.Context, key api.Key) (workers.Result, error) {
 	pv, err := c.confirmReleased(ctx, key)
 	if err != nil || pv == nil {
 		return workers.Result{}, err
 	}
+	if pause := c.foreign.wait(key, pv, c.run, time.Now()); pause > 0 {
+		return workers.Result{After: pause}, nil
+	}
 	if err := c.confirmUnused(ctx, pv); err != nil {
 		c.announce(key, pv, tell(reasonFailedRecycle, "%v", err))
 		return workers.Result{}, err
 	}
-	// Directly before the call: another binder may have recycled the volume meanwhile.
-	live, err := c.volumes.Live(ctx, key)
+	p, err := markPatch(pv, c.run)
 	if err != nil {
-		return workers.Result{}, fmt.Errorf("read volume %q: %w", key.Name, err)
+		return workers.Result{}, err
 	}
-	if live == nil || live.UID != pv.UID || live.ResourceVersion != pv.ResourceVersion {
+	marked, err := c.writeVolume(ctx, pv, p)
+	if err != nil || marked == nil {
 		c.volumePool.Add(key) // decides again
-		return workers.Result{}, nil
+		return workers.Result{}, err
 	}
-	if err := c.recycle(ctx, pv); err != nil {
-		return workers.Result{}, errors.Join(err, c.failRecycling(ctx, pv, err))
+	if err := c.recycle(ctx, marked); err != nil {
+		return workers.Result{}, errors.Join(err, c.failRecycling(ctx, marked, err))
 	}
-	c.announce(key, pv, tell(reasonVolumeRecycled, "Volume recycled"))
-	if err := c.patchVolume(ctx, pv, unbindPatch(pv)); err != nil {
-		return workers.Result{}, fmt.Errorf("volume %q: %w", pv.Name, err)
+	return workers.Result{}, c.endRecycling(ctx, marked, recycledPatch, tell(reasonVolumeRecycled, "Volume recycled"))
+}
+
+// endRecycling patches a volume whose recycling has ended, unless another run has its mark.
+func (c *Controller) endRecycling(ctx context.Context, pv *v1.PersistentVolume, of func(*v1.PersistentVolume) patch, event note) error {
+	key := api.KeyOf(pv)
+	for range mostSteps {
+		now, err := c.volume(ctx, pv.Name)
+		if err != nil {
+			return err
+		}
+		if !c.holdsMark(now, pv) {
+			return nil
+		}
+		written, err := c.writeVolume(ctx, now, of(now))
+		switch {
+		case apierrors.IsConflict(err), err == nil && written == nil: // the next read has the change
+		case err != nil:
+			return fmt.Errorf("volume %q: %w", pv.Name, err)
+		default:
+			c.announce(key, written, event)
+			c.volumePool.Add(key)
+			return nil
+		}
 	}
-	c.volumePool.Add(key)
-	return workers.Result{}, nil
+	return fmt.Errorf("volume %q: no end after %d steps", pv.Name, mostSteps)
 }
 
 // confirmReleased returns a volume if the API server, and not a cache, shows that it is to be recycled.
@@ -108,8 +136,14 @@ func usesClaim(pod *v1.Pod, claim string) bool {
 	})
 }
 
-// recycle calls the plugin of a volume.
+// recycle calls the plugin of a marked volume. The call ends if the volume loses the mark.
 func (c *Controller) recycle(ctx context.Context, pv *v1.PersistentVolume) error {
+	marked, lose := context.WithCancelCause(ctx)
+	var renewal sync.WaitGroup
+	defer renewal.Wait()
+	defer lose(nil)
+	renewal.Go(func() { c.renewMark(marked, pv, lose) })
+	ctx = marked
 	if c.config.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.config.Timeout)
@@ -119,10 +153,14 @@ func (c *Controller) recycle(ctx context.Context, pv *v1.PersistentVolume) error
 	if recycler == nil {
 		return volume.ErrNoPluginMatched
 	}
-	return brief.Of(recycler.Recycle(ctx, pv.Name, volume.NewSpecFromPersistentVolume(pv.DeepCopy(), false)))
+	err := brief.Of(recycler.Recycle(ctx, pv.Name, volume.NewSpecFromPersistentVolume(pv.DeepCopy(), false)))
+	if err != nil && ctx.Err() != nil {
+		return volume.AsUncertain(err)
+	}
+	return err
 }
 
-// failRecycling writes the phase Failed, and reports the failure.
+// failRecycling writes the phase Failed, and reports the failure. The mark stays if the recycling may go on.
 func (c *Controller) failRecycling(ctx context.Context, pv *v1.PersistentVolume, failure error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -135,8 +173,14 @@ func (c *Controller) failRecycling(ctx context.Context, pv *v1.PersistentVolume,
 		manager.Label{Name: "plugin_name", Value: plugin}, manager.Label{Name: "operation_name", Value: "recycle"})
 	event := warn(reasonFailedRecycle, "Recycle failed: %v", failure)
 	c.announce(api.KeyOf(pv), pv, event)
-	if pv.Status.Phase == v1.VolumeFailed {
+	if pv.Status.Phase != v1.VolumeFailed {
+		fail := func(pv *v1.PersistentVolume) patch { return phasePatch(pv, v1.VolumeFailed, brief.Text(event.message)) }
+		if err := c.endRecycling(ctx, pv, fail, note{}); err != nil {
+			return err
+		}
+	}
+	if errors.Is(failure, volume.ErrUncertain) {
 		return nil
 	}
-	return c.patchVolume(ctx, pv, phasePatch(pv, v1.VolumeFailed, brief.Text(event.message)))
+	return c.endRecycling(ctx, pv, unmarkPatch, note{})
 }

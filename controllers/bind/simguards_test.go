@@ -20,6 +20,17 @@ var guards = []testbed.Guard{
 	{"only a volume that was never bound is freed", "volume.go", "return isNew && has(pv,", "return has(pv,"},
 	{"pods are read before a recycling", "recycle.go", "if usesClaim(pod, ref.Name) && !isLater {", "if false && !isLater {"},
 	{"only the policy Recycle recycles", "volume.go", "case policy == v1.PersistentVolumeReclaimRecycle && v.recycles:", "case v.recycles:"},
+	{"a marked volume is not made available", "volume.go", "if isMarked(pv) {\n\t\treturn v.decideMarked()", "if false {\n\t\treturn v.decideMarked()"},
+	{"a mark of another run is waited for", "recycle.go", "pause > 0 {", "false && pause > 0 {"},
+	{"a call ends when its mark is lost", "mark.go", "lose(errMarkLost)\n", "\n"},
+	{"only a run with the mark removes it", "recycle.go", "if !c.holdsMark(now, pv) {", "if now == nil {"},
+	{"an uncertain recycling keeps its mark", "recycle.go", "if errors.Is(failure, volume.ErrUncertain) {", "if false {"},
+	{"the confirmation is for one claim", "volumehandler.go", "v.volume.Spec.ClaimRef.UID == confirmed", "confirmed != \"\""},
+	{"a claim is named in its version", "status.go", ".annotated(annotations).ofVersion(claim)", ".annotated(annotations)"},
+	{"a Lost claim becomes a rival before it is bound", "claim.go", "case v.claim.Status.Phase == v1.ClaimLost: //", "case false: //"},
+	{"a claim without a status is a rival", "claimhandler.go", "(countsLost || claim.Status.Phase != v1.ClaimLost)", "(countsLost || claim.Status.Phase == v1.ClaimBound)"},
+	{"a Lost claim keeps a volume without a reference", "claimhandler.go", "countsLost := pv.Spec.ClaimRef == nil && !has(of, BindCompletedAnnotation)", "countsLost := false"},
+	{"a volume with the data of a claim is not available", "volume.go", "case ref == nil && v.owner != (api.Key{}):", "case false:"},
 	{"a claim waits for its consumer", "claim.go", "case waits && !isSelected:", "case false:"},
 	{"a waiting claim does not search", "claim.go", "case !waits && !v.isSearched:", "case !v.isSearched:"},
 	{"a volume in deletion is not bound", "claim.go", "case pv.DeletionTimestamp != nil:", "case false:"},
@@ -28,7 +39,7 @@ var guards = []testbed.Guard{
 }
 
 // guardTests are the tests that find missing guards.
-const guardTests = "^(TestDecideClaim|TestDecideVolume|TestCheckMatch|TestFewestWrites|TestManyPairs|TestLateVolumes|TestNamedVolume|TestLost|TestClasses|TestPlugin|TestStaleClaim|TestClaimGoneBeforeItWasBound|TestBoundElsewhere|TestConflictingBinder)$"
+const guardTests = "^(TestDecideClaim|TestDecideVolume|TestCheckMatch|TestFewestWrites|TestManyPairs|TestLateVolumes|TestNamedVolume|TestLost|TestClasses|TestPlugin|TestStaleClaim|TestClaimGoneBeforeItWasBound|TestBoundElsewhere|TestConflictingBinder|TestConfirmedForOneClaim|TestClaimDeletedBeforeItIsNamed|TestSlowStatus|TestLostClaimComesFirst|TestReferenceOfUsedVolumeRemoved|TestUnreferredWhileRecycled|TestUncertainRecycling|TestTwoBindersRecycle|TestLostMark)$"
 
 // TestGuardsAreThere: a guard that has been written in another way is still in the list.
 func TestGuardsAreThere(t *testing.T) { testbed.CheckGuards(t, guards) }

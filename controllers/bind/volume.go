@@ -41,6 +41,7 @@ const (
 	volumeRelease                     // write the phase Released
 	volumeFail                        // write the phase Failed
 	volumeUnbind                      // remove the reference, or its UID
+	volumeRestore                     // write the reference again that a user has removed during a recycling
 	volumeRecycle                     // recycle, then remove the reference
 )
 
@@ -62,6 +63,9 @@ func decideVolume(v volumeView) (volumeStep, note) {
 	if pv == nil {
 		return volumeForget, note{}
 	}
+	if isMarked(pv) {
+		return v.decideMarked()
+	}
 	switch ref := pv.Spec.ClaimRef; {
 	case ref == nil && v.owner != (api.Key{}):
 		return volumeClaim, note{} // the volume has the data of the claim
@@ -80,6 +84,27 @@ func decideVolume(v volumeView) (volumeStep, note) {
 		return volumeUnbind, note{}
 	}
 	return volumeRelease, note{}
+}
+
+// decideMarked returns the step for a volume whose recycling has begun and may not have ended. The volume
+// stays as it is until a call of the recycler has ended with success; a reference that a user has removed
+// meanwhile is written again, so that the next call finds the claim.
+func (v volumeView) decideMarked() (volumeStep, note) {
+	pv, m := v.volume, markOf(v.volume)
+	switch ref, policy := pv.Spec.ClaimRef, pv.Spec.PersistentVolumeReclaimPolicy; {
+	case policy == v1.PersistentVolumeReclaimRetain, !m.isOf(ref) && !m.restores(ref):
+		return volumeHold, warn(reasonFailedRecycle, "Files of the volume may still be removed. "+
+			"To end this, restore its reference and the policy Recycle, or remove the annotation %s when no recycler runs.", RecyclingAnnotation)
+	case !m.isOf(ref):
+		return volumeRestore, warn(reasonFailedRecycle, "The reference is restored: the recycling of the volume has begun.")
+	case isReclaimed(pv):
+		return v.reclaim()
+	case v.claim != nil && v.claim.UID == m.UID:
+		return volumeHold, note{}
+	case v.isConfirmed:
+		return volumeRelease, note{}
+	}
+	return volumeConfirm, note{}
 }
 
 // isReclaimed reports whether a volume has been released.

@@ -33,6 +33,7 @@ func (c *Controller) handleVolume(ctx context.Context, key api.Key) (workers.Res
 		switch step {
 		case volumeForget:
 			c.announced.forget(key)
+			c.foreign.forget(key)
 			return workers.Result{}, nil
 		case volumeRecycle:
 			c.recyclePool.AddReplay(key)
@@ -108,6 +109,8 @@ func (c *Controller) takeVolumeStep(ctx context.Context, step volumeStep, v volu
 		return c.patchVolume(ctx, pv, phasePatch(pv, v1.VolumeReleased, ""))
 	case volumeFail:
 		return c.patchVolume(ctx, pv, phasePatch(pv, v1.VolumeFailed, event.message))
+	case volumeRestore:
+		return c.patchVolume(ctx, pv, restorePatch(pv))
 	case volumeUnbind:
 		return c.patchVolume(ctx, pv, unbindPatch(pv))
 	}

@@ -1,0 +1,225 @@
+package bind_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/controllers/apitest"
+	"github.com/volumekit/volumekit/controllers/bind"
+	"github.com/volumekit/volumekit/volume"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// A slowRecycler recycles NFS volumes: each call lasts until end is called, or its context ends.
+type slowRecycler struct {
+	volume.VolumePlugin // nil: no pod is set up
+
+	mu    sync.Mutex
+	begun int
+	calls map[int]chan error
+}
+
+func (p *slowRecycler) Init(context.Context, volume.VolumeHost) error { return nil }
+func (p *slowRecycler) GetPluginName() string                         { return pluginName }
+func (p *slowRecycler) CanSupport(spec *volume.Spec) bool {
+	return spec.PersistentVolume != nil && spec.PersistentVolume.Spec.NFS != nil
+}
+func (p *slowRecycler) RequiresRemount(*volume.Spec) bool { return false }
+
+func (p *slowRecycler) Recycle(ctx context.Context, _ string, _ *volume.Spec) error {
+	p.mu.Lock()
+	p.begun++
+	n, result := p.begun, make(chan error, 1)
+	if p.calls == nil {
+		p.calls = map[int]chan error{}
+	}
+	p.calls[n] = result
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.calls, n)
+	}()
+	select {
+	case err := <-result:
+		return err
+	case <-ctx.Done():
+		return volume.AsUncertain(ctx.Err())
+	}
+}
+
+// counts returns the numbers of calls that have begun, and of those that last.
+func (p *slowRecycler) counts() [2]int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return [2]int{p.begun, len(p.calls)}
+}
+
+// end ends all calls.
+func (p *slowRecycler) end(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, result := range p.calls {
+		result <- err
+	}
+}
+
+// inRecycling runs a test with a volume whose recycling has begun, and a claim that waits for a volume.
+func inRecycling(t *testing.T, test func(*world, *slowRecycler, func())) {
+	t.Helper()
+	recycler := &slowRecycler{}
+	host, err := volume.NewHost(t.Context(), t.TempDir())
+	require.NoError(t, err)
+	plugins, err := volume.NewVolumePluginMgr(t.Context(), host, recycler)
+	require.NoError(t, err)
+	inWorld(t, func(w *world) {
+		w.config.Plugins = plugins
+		end := w.start()
+		pv := newVolume("pv", "1Gi")
+		pv.Spec.PersistentVolumeReclaimPolicy = v1.PersistentVolumeReclaimRecycle
+		w.createVolume(pv)
+		w.createClaim(newClaim("a", "1Gi"))
+		w.wait(time.Minute)
+		w.deleteClaim("a")
+		w.createClaim(newClaim("b", "1Gi"))
+		w.wait(30 * time.Second)
+		require.Equal(w, [2]int{1, 1}, recycler.counts())
+		test(w, recycler, end)
+	})
+}
+
+func (w *world) unrefer(name string) {
+	w.Helper()
+	w.updateVolume(name, func(pv *v1.PersistentVolume) { pv.Spec.ClaimRef = nil })
+}
+
+func (w *world) requireFree() {
+	w.Helper()
+	require.Empty(w, w.claim("b").Spec.VolumeName)
+	require.NotEqual(w, v1.VolumeAvailable, w.volume("pv").Status.Phase)
+}
+
+// TestUnreferredWhileRecycled: a volume whose reference is removed during its recycling receives a claim only
+// afterwards.
+func TestUnreferredWhileRecycled(t *testing.T) {
+	uid := func(pv *v1.PersistentVolume) { pv.Spec.ClaimRef.UID = "" }
+	for name, edit := range map[string]func(*v1.PersistentVolume){
+		"reference": func(pv *v1.PersistentVolume) { pv.Spec.ClaimRef = nil }, "UID": uid,
+		"label": func(pv *v1.PersistentVolume) { pv.Labels = map[string]string{"k": "v"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inRecycling(t, func(w *world, r *slowRecycler, _ func()) {
+				w.updateVolume("pv", edit)
+				w.wait(time.Hour)
+				w.requireFree()
+				require.Equal(w, [2]int{1, 1}, r.counts())
+				r.end(nil)
+				w.wait(time.Minute)
+				require.Equal(w, "Bound pv <- Bound b", w.state("b", "pv"))
+				require.NotContains(w, w.volume("pv").Annotations, bind.RecyclingAnnotation)
+				require.Equal(w, [2]int{1, 0}, r.counts())
+			})
+		})
+	}
+}
+
+// TestReservedWhileRecycled: a volume that a user reserves for another claim during its recycling is bound
+// afterwards.
+func TestReservedWhileRecycled(t *testing.T) {
+	inRecycling(t, func(w *world, r *slowRecycler, _ func()) {
+		w.refer("pv", w.claim("b"))
+		w.wait(time.Hour)
+		w.requireFree()
+		r.end(nil)
+		w.wait(time.Minute)
+		require.Equal(w, "Bound pv <- Bound b", w.state("b", "pv"))
+	})
+}
+
+// TestUncertainRecycling: a volume whose recycling may still run, after an uncertain failure or a crash, is
+// recycled once more before it receives a claim.
+func TestUncertainRecycling(t *testing.T) {
+	for _, crashes := range []bool{false, true} {
+		inRecycling(t, func(w *world, r *slowRecycler, end func()) {
+			if crashes {
+				end()
+				w.unrefer("pv")
+				w.start()
+			} else {
+				r.end(volume.AsUncertain(context.DeadlineExceeded))
+				w.unrefer("pv")
+			}
+			w.wait(time.Minute)
+			w.requireFree()
+			w.wait(time.Hour)
+			w.requireFree()
+			require.Equal(w, [2]int{2, 1}, r.counts())
+			r.end(nil)
+			w.wait(time.Minute)
+			require.Equal(w, "Bound pv <- Bound b", w.state("b", "pv"))
+		})
+	}
+}
+
+// TestFailedRecycling: a failure that is certain ends the recycling: then an administrator may keep the data.
+func TestFailedRecycling(t *testing.T) {
+	inRecycling(t, func(w *world, r *slowRecycler, _ func()) {
+		w.updateVolume("pv", func(pv *v1.PersistentVolume) {
+			pv.Spec.PersistentVolumeReclaimPolicy = v1.PersistentVolumeReclaimRetain
+		})
+		r.end(volume.ErrNotSupported)
+		w.wait(time.Minute)
+		require.Equal(w, v1.VolumeFailed, w.volume("pv").Status.Phase)
+		require.NotContains(w, w.volume("pv").Annotations, bind.RecyclingAnnotation)
+	})
+}
+
+// TestTwoBindersRecycle: of two binders one recycles a volume at a time, and the other one continues after the
+// first one has ended.
+func TestTwoBindersRecycle(t *testing.T) {
+	inRecycling(t, func(w *world, r *slowRecycler, end func()) {
+		second := w.server.Connect("second")
+		config := w.config
+		config.Cluster = second
+		controller, err := bind.New(config)
+		require.NoError(w, err)
+		ctx, cancel := context.WithCancel(w.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- controller.Run(ctx) }()
+		defer func() {
+			cancel()
+			require.NoError(w, <-ended)
+		}()
+		w.wait(time.Hour)
+		require.Equal(w, [2]int{1, 1}, r.counts())
+		require.NotEmpty(w, w.server.Calls(apitest.Call{Identity: "second"}))
+		end()
+		w.wait(10 * time.Minute)
+		require.Equal(w, [2]int{2, 1}, r.counts())
+		r.end(nil)
+		w.wait(time.Minute)
+		require.Equal(w, "Bound pv <- Bound b", w.state("b", "pv"))
+	})
+}
+
+// TestLostMark: a binder ends its call when it cannot renew its mark, before another one may take it over.
+func TestLostMark(t *testing.T) {
+	inRecycling(t, func(w *world, r *slowRecycler, _ func()) {
+		restore := w.server.StartOutage("binder")
+		w.wait(5 * time.Minute)
+		require.Equal(w, [2]int{1, 0}, r.counts())
+		w.requireFree()
+		restore()
+		w.wait(time.Hour)
+		require.Equal(w, [2]int{2, 1}, r.counts())
+		w.updateVolume("pv", func(pv *v1.PersistentVolume) {
+			metav1.SetMetaDataAnnotation(&pv.ObjectMeta, bind.RecyclingAnnotation, "edited")
+		})
+		w.wait(2 * time.Minute)
+		require.Equal(w, [2]int{2, 0}, r.counts())
+	})
+}
