@@ -4,22 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/controllers/internal/workers"
+	"github.com/volumekit/volumekit/controllers/provision"
 	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/manager"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
-
-// unfinished selects the pods that can use a volume.
-const unfinished = "status.phase!=Succeeded,status.phase!=Failed"
 
 // handleRecycle recycles a released volume, and then removes its reference. Before the call it marks the
 // volume, in the version that was confirmed: a marked volume receives no claim, whatever users do to its
@@ -97,43 +93,17 @@ func (c *Controller) confirmReleased(ctx context.Context, key api.Key) (*v1.Pers
 	return pv, nil
 }
 
-// confirmUnused returns an error if the API server shows a pod that may use the claim of a volume, or an
-// attachment of the volume.
+// confirmUnused returns an error if the API server shows a user of a volume.
 func (c *Controller) confirmUnused(ctx context.Context, pv *v1.PersistentVolume) error {
-	ref := pv.Spec.ClaimRef
-	pods, err := c.config.Cluster.Pods(ref.Namespace).List(ctx, metav1.ListOptions{FieldSelector: unfinished})
+	plugin, err := c.config.Plugins.FindPluginBySpec(volume.NewSpecFromPersistentVolume(pv, false))
 	if err != nil {
-		return fmt.Errorf("list pods: %w", err)
+		return fmt.Errorf("find the plugin: %w", err)
 	}
 	claim, err := c.claims.Get(ctx, referenceKey(pv))
 	if err != nil {
 		return fmt.Errorf("read claim %s: %w", referenceKey(pv), err)
 	}
-	for i := range pods.Items {
-		pod := &pods.Items[i]
-		isLater := claim != nil && claim.CreationTimestamp.Before(&pod.CreationTimestamp)
-		if usesClaim(pod, ref.Name) && !isLater {
-			return fmt.Errorf("the volume is used by pod %s/%s", pod.Namespace, pod.Name)
-		}
-	}
-	attachments, err := c.config.Cluster.VolumeAttachments().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return fmt.Errorf("list volume attachments: %w", err)
-	}
-	for _, attachment := range attachments.Items {
-		if name := attachment.Spec.Source.PersistentVolumeName; name != nil && *name == pv.Name {
-			return fmt.Errorf("the volume is attached to node %s", attachment.Spec.NodeName)
-		}
-	}
-	return nil
-}
-
-// usesClaim reports whether a volume of a pod names a claim.
-func usesClaim(pod *v1.Pod, claim string) bool {
-	return slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool {
-		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim ||
-			v.Ephemeral != nil && pod.Name+"-"+v.Name == claim
-	})
+	return provision.CheckUnused(ctx, c.config.Cluster, plugin, pv, claim)
 }
 
 // recycle calls the plugin of a marked volume. The call ends if the volume loses the mark.

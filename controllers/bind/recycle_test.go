@@ -223,3 +223,47 @@ func TestLostMark(t *testing.T) {
 		require.Equal(w, [2]int{2, 0}, r.counts())
 	})
 }
+
+// An attachingRecycler also attaches its volumes.
+type attachingRecycler struct{ *slowRecycler }
+
+func (attachingRecycler) NewAttacher() (volume.Attacher, error)                 { return nil, volume.ErrNotSupported }
+func (attachingRecycler) NewDetacher() (volume.Detacher, error)                 { return nil, volume.ErrNotSupported }
+func (attachingRecycler) CanAttach(context.Context, *volume.Spec) (bool, error) { return true, nil }
+func (attachingRecycler) GetVolumeName(spec *volume.Spec) (string, error) {
+	return spec.PersistentVolume.Name, nil
+}
+
+// TestRecyclingReadsNodes: a volume that a node or a VolumeAttachment shows is not recycled.
+func TestRecyclingReadsNodes(t *testing.T) {
+	recycler := attachingRecycler{&slowRecycler{}}
+	host, err := volume.NewHost(t.Context(), t.TempDir())
+	require.NoError(t, err)
+	plugins, err := volume.NewVolumePluginMgr(t.Context(), host, recycler)
+	require.NoError(t, err)
+	inWorld(t, func(w *world) {
+		w.config.Plugins = plugins
+		w.start()
+		node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}}
+		node.Status.VolumesInUse = []v1.UniqueVolumeName{pluginName + "/pv"}
+		node, err := w.cluster.Nodes().Create(w.Context(), node, metav1.CreateOptions{})
+		require.NoError(w, err)
+		pv := newVolume("pv", "1Gi")
+		pv.Spec.PersistentVolumeReclaimPolicy = v1.PersistentVolumeReclaimRecycle
+		w.createVolume(pv)
+		w.createClaim(newClaim("a", "1Gi"))
+		w.wait(time.Minute)
+		w.deleteClaim("a")
+		w.wait(10 * time.Minute)
+		require.Equal(w, [2]int{0, 0}, recycler.counts())
+		require.Contains(w, w.reasons(), "VolumeFailedRecycle")
+		require.NotContains(w, w.volume("pv").Annotations, bind.RecyclingAnnotation)
+		node.Status.VolumesInUse = nil
+		_, err = w.cluster.Nodes().Update(w.Context(), node, metav1.UpdateOptions{})
+		require.NoError(w, err)
+		_, err = w.cluster.Nodes().UpdateStatus(w.Context(), node, metav1.UpdateOptions{})
+		require.NoError(w, err)
+		w.wait(time.Hour)
+		require.Equal(w, [2]int{1, 1}, recycler.counts())
+	})
+}

@@ -18,7 +18,7 @@ var guards = []testbed.Guard{
 	{"a volume with a rival is not bound", "claim.go", "case pv != nil && v.rival != \"\":", "case false:"},
 	{"a volume whose claim lives is not reclaimed", "volume.go", "case v.claim != nil && v.claim.UID == ref.UID:", "case false:"},
 	{"only a volume that was never bound is freed", "volume.go", "return isNew && has(pv,", "return has(pv,"},
-	{"pods are read before a recycling", "recycle.go", "if usesClaim(pod, ref.Name) && !isLater {", "if false && !isLater {"},
+	{"pods are read before a recycling", "recycle.go", "if err := c.confirmUnused(ctx, pv); err != nil {", "if err := c.confirmUnused(ctx, pv); false {"},
 	{"only the policy Recycle recycles", "volume.go", "case policy == v1.PersistentVolumeReclaimRecycle && v.recycles:", "case v.recycles:"},
 	{"a marked volume is not made available", "volume.go", "if isMarked(pv) {\n\t\treturn v.decideMarked()", "if false {\n\t\treturn v.decideMarked()"},
 	{"a mark of another run is waited for", "recycle.go", "pause > 0 {", "false && pause > 0 {"},

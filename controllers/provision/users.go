@@ -11,6 +11,7 @@ import (
 	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/controllers/internal/sharedlist"
 	"github.com/volumekit/volumekit/util"
+	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -120,6 +121,20 @@ func (u *users) check(ctx context.Context, pv *v1.PersistentVolume, claim *v1.Pe
 	return u.checkNodes(ctx, pv.Name, name)
 }
 
+// CheckUnused returns an error if the API server shows a user of a released volume: a pod on a node with the
+// claim of the volume's reference, a VolumeAttachment or, for a volume of a plugin that attaches, a node. It
+// is for programs that reclaim volumes in another way than a Controller does. claim is the present claim of
+// the name in the reference, or nil: the pods that are younger than it use it, and not the volume. The
+// caller has confirmed that no claim with the UID of the reference exists. CheckUnused changes nothing, and
+// returns the error of the API server or of ctx as well.
+func CheckUnused(ctx context.Context, cluster Cluster, plugin volume.VolumePlugin, pv *v1.PersistentVolume, claim *v1.PersistentVolumeClaim) error {
+	u := newUsers(cluster, &pluginProvisioner{plugin: plugin})
+	if err := u.check(ctx, pv, claim); err != nil {
+		return err
+	}
+	return u.checkAttachments(ctx, pv.Name)
+}
+
 // begin begins a check. The result ends it.
 func (u *users) begin() (end func()) {
 	u.mu.Lock()
@@ -178,14 +193,8 @@ func (u *users) uniqueName(pv *v1.PersistentVolume) (v1.UniqueVolumeName, error)
 
 // checkNodes returns an *inUseError if an attachable volume is, or may be, attached to a node.
 func (u *users) checkNodes(ctx context.Context, volume string, name v1.UniqueVolumeName) error {
-	attachments, err := u.attachments.Get(ctx, "")
-	if err != nil {
+	if err := u.checkAttachments(ctx, volume); err != nil {
 		return err
-	}
-	for _, attachment := range attachments {
-		if source := attachment.Spec.Source.PersistentVolumeName; source != nil && *source == volume {
-			return &inUseError{fmt.Sprintf("attached to node %s", attachment.Spec.NodeName)}
-		}
 	}
 	nodes, err := u.nodes.Get(ctx, "")
 	if err != nil {
@@ -195,6 +204,20 @@ func (u *users) checkNodes(ctx context.Context, volume string, name v1.UniqueVol
 		isAttached := slices.ContainsFunc(node.Status.VolumesAttached, func(a v1.AttachedVolume) bool { return a.Name == name })
 		if isAttached || slices.Contains(node.Status.VolumesInUse, name) {
 			return &inUseError{fmt.Sprintf("attached to node %s", node.Name)}
+		}
+	}
+	return nil
+}
+
+// checkAttachments returns an *inUseError if a VolumeAttachment names a volume.
+func (u *users) checkAttachments(ctx context.Context, volume string) error {
+	attachments, err := u.attachments.Get(ctx, "")
+	if err != nil {
+		return err
+	}
+	for _, attachment := range attachments {
+		if source := attachment.Spec.Source.PersistentVolumeName; source != nil && *source == volume {
+			return &inUseError{fmt.Sprintf("attached to node %s", attachment.Spec.NodeName)}
 		}
 	}
 	return nil
