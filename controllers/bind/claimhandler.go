@@ -56,7 +56,7 @@ func (c *Controller) handleClaim(ctx context.Context, key api.Key) (workers.Resu
 		case step == claimHold && turn.choice != "": // has a rival, which is to become Lost or to keep the volume
 			return workers.Result{After: c.config.Backoff}, nil
 		case step == claimHold:
-			return workers.Result{}, nil
+			return workers.Result{After: pauseFor(c.volumes, v.volume)}, nil
 		}
 	}
 	return workers.Result{}, fmt.Errorf("claim %s: no end after %d steps", key, mostSteps)

@@ -44,10 +44,10 @@ func (c *Controller) handleVolume(ctx context.Context, key api.Key) (workers.Res
 			} else {
 				c.claimPool.Add(referenceKey(v.volume))
 			}
-			return workers.Result{}, nil
+			return workers.Result{After: pauseFor(c.claims, v.claim)}, nil
 		case volumeHold:
 			c.announceMismatch(key, v, event)
-			return workers.Result{}, nil
+			return workers.Result{After: pauseFor(c.claims, v.claim)}, nil
 		case volumeAvailable:
 			if pause := c.postponeAvailable(v.volume); pause > 0 {
 				return workers.Result{After: pause}, nil
