@@ -228,7 +228,7 @@ var house = []room{
 	{"controllers/internal/objectpatch", nil, []string{apimachinery}},
 	{"controllers/internal/sharedlist", nil, nil},
 	// Parts of simulations: only tests import it.
-	{"controllers/internal/simtest", []string{"controllers/apitest"}, []string{testify}},
+	{"controllers/internal/simtest", []string{"controllers/api", "controllers/apitest"}, []string{api, apimachinery, testify}},
 	{"controllers/internal/workers", nil, []string{apimachinery, clientGo + "util/workqueue/"}},
 	{"controllers/metrics", []string{"manager"}, []string{apimachinery, "github.com/prometheus/client_golang/"}},
 	{"controllers/expand", []string{"controllers/api", "controllers/internal/claimstatus", "controllers/internal/objectpatch", "controllers/internal/workers", "manager", "volume", "util/quantity", "internal/brief", "internal/oneline", "internal/tasks"}, []string{api, apimachinery}},

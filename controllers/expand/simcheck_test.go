@@ -4,7 +4,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/volumekit/volumekit/controllers/apitest"
 	"github.com/volumekit/volumekit/controllers/expand"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -13,7 +12,7 @@ import (
 
 // check checks that each capacity is that of the storage or below, and has not become smaller.
 func (s *simulation) check() {
-	for _, claim := range s.claims() {
+	for _, claim := range s.Claims() {
 		pv := s.volume(claim.Spec.VolumeName)
 		size, files := s.storage.sizes(pv.Name)
 		s.checkSize("volume "+pv.Name, pv.UID, pv.Spec.Capacity[v1.ResourceStorage], size)
@@ -38,9 +37,9 @@ func (s *simulation) calmDown() {
 	s.storage.calm()
 	time.Sleep(10 * time.Minute)
 	for range 36 {
-		s.restartCrashed()
+		s.RestartCrashed()
 		synctest.Wait()
-		for _, claim := range s.claims() {
+		for _, claim := range s.Claims() {
 			if s.waitsForNode(&claim) {
 				s.finishOnNode(&claim)
 			}
@@ -52,10 +51,10 @@ func (s *simulation) calmDown() {
 			return
 		}
 	}
-	for _, claim := range s.claims() {
+	for _, claim := range s.Claims() {
 		s.checkEnd(&claim)
 	}
-	s.checkIdle()
+	s.CheckIdle()
 }
 
 // checkEnd checks that the expansion of a claim has ended.
@@ -73,17 +72,5 @@ func (s *simulation) checkEnd(claim *v1.PersistentVolumeClaim) {
 	}
 	if _, isMarked := pv.Annotations[expand.CapacityBeforeAnnotation]; isMarked {
 		s.Fail("%s has an annotation: %v", pv.Name, pv.Annotations)
-	}
-}
-
-// checkIdle checks that an idle controller makes no calls.
-func (s *simulation) checkIdle() {
-	s.Server.ForgetCalls()
-	time.Sleep(time.Hour)
-	for _, call := range s.Server.Calls(apitest.Call{}) {
-		if call.Verb != apitest.Watch && call.Verb != apitest.List {
-			s.Fail("an idle controller calls: %s", call)
-			return
-		}
 	}
 }

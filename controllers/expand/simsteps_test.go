@@ -13,7 +13,7 @@ import (
 
 // step takes a step at random.
 func (s *simulation) step() {
-	s.restartCrashed()
+	s.RestartCrashed()
 	switch n := s.IntN(100); {
 	case n < 30:
 		s.changeRequest()
@@ -22,21 +22,13 @@ func (s *simulation) step() {
 	case n < 60:
 		s.replaceClaim()
 	case n < 65:
-		s.crash()
-		s.start()
+		s.Restart()
 	case n < 72:
 		s.Disturb()
 	case n < 80:
 		s.Recover()
 	default:
-		s.pass()
-	}
-}
-
-// tolerate fails for an error that no concurrent write explains.
-func (s *simulation) tolerate(err error) {
-	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-		s.Must(err)
+		s.Pass()
 	}
 }
 
@@ -45,14 +37,14 @@ const pairs = 3
 // createPairs creates claims that are bound to volumes.
 func (s *simulation) createPairs() {
 	yes := true
-	_, err := s.cluster.StorageClasses().Create(s.ctx, &storagev1.StorageClass{
+	_, err := s.Cluster.StorageClasses().Create(s.Context, &storagev1.StorageClass{
 		ObjectMeta: metav1.ObjectMeta{Name: "growing"}, Provisioner: driver, AllowVolumeExpansion: &yes,
 	}, metav1.CreateOptions{})
 	s.Must(err)
 	for i := range pairs {
 		name, one := fmt.Sprint("disk-", i), resource.MustParse("1Gi")
 		s.storage.disks[name] = &simDisk{size: one, files: one, onNode: s.IntN(2) == 0}
-		_, err := s.cluster.PersistentVolumes().Create(s.ctx, &v1.PersistentVolume{
+		_, err := s.Cluster.PersistentVolumes().Create(s.Context, &v1.PersistentVolume{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
 			Spec: v1.PersistentVolumeSpec{
 				StorageClassName: "growing", Capacity: v1.ResourceList{v1.ResourceStorage: one},
@@ -68,7 +60,7 @@ func (s *simulation) createPairs() {
 // bind creates a claim and binds it, as the binder does.
 func (s *simulation) bind(i int) {
 	class, modes, disk := "growing", []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}, fmt.Sprint("disk-", i)
-	claim, err := s.cluster.PersistentVolumeClaims(namespace).Create(s.ctx, &v1.PersistentVolumeClaim{
+	claim, err := s.Cluster.PersistentVolumeClaims(namespace).Create(s.Context, &v1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint("claim-", i)},
 		Spec: v1.PersistentVolumeClaimSpec{
 			StorageClassName: &class, AccessModes: modes, VolumeName: disk,
@@ -78,10 +70,10 @@ func (s *simulation) bind(i int) {
 	s.Must(err)
 	var pv *v1.PersistentVolume
 	for {
-		pv, err = s.cluster.PersistentVolumes().Get(s.ctx, disk, metav1.GetOptions{})
+		pv, err = s.Cluster.PersistentVolumes().Get(s.Context, disk, metav1.GetOptions{})
 		s.Must(err)
 		pv.Spec.ClaimRef = &v1.ObjectReference{Namespace: namespace, Name: claim.Name, UID: claim.UID}
-		if pv, err = s.cluster.PersistentVolumes().Update(s.ctx, pv, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
+		if pv, err = s.Cluster.PersistentVolumes().Update(s.Context, pv, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
 			break
 		}
 	}
@@ -93,7 +85,7 @@ func (s *simulation) bind(i int) {
 	claim.Status = v1.PersistentVolumeClaimStatus{
 		Phase: v1.ClaimBound, AccessModes: modes, Capacity: v1.ResourceList{v1.ResourceStorage: capacity},
 	}
-	_, err = s.cluster.PersistentVolumeClaims(namespace).UpdateStatus(s.ctx, claim, metav1.UpdateOptions{})
+	_, err = s.Cluster.PersistentVolumeClaims(namespace).UpdateStatus(s.Context, claim, metav1.UpdateOptions{})
 	s.Must(err)
 }
 
@@ -101,33 +93,27 @@ func (s *simulation) bind(i int) {
 func (s *simulation) replaceClaim() {
 	i := s.IntN(pairs)
 	s.Log("replace claim-%d", i)
-	claims := s.cluster.PersistentVolumeClaims(namespace)
-	claim, err := claims.Get(s.ctx, fmt.Sprint("claim-", i), metav1.GetOptions{})
+	claims := s.Cluster.PersistentVolumeClaims(namespace)
+	claim, err := claims.Get(s.Context, fmt.Sprint("claim-", i), metav1.GetOptions{})
 	s.Must(err)
 	claim.Finalizers = nil
-	if _, err = claims.Update(s.ctx, claim, metav1.UpdateOptions{}); apierrors.IsConflict(err) {
+	if _, err = claims.Update(s.Context, claim, metav1.UpdateOptions{}); apierrors.IsConflict(err) {
 		return
 	}
 	s.Must(err)
-	s.Must(claims.Delete(s.ctx, claim.Name, metav1.DeleteOptions{}))
+	s.Must(claims.Delete(s.Context, claim.Name, metav1.DeleteOptions{}))
 	s.bind(i)
 }
 
-func (s *simulation) claims() []v1.PersistentVolumeClaim {
-	list, err := s.cluster.PersistentVolumeClaims(namespace).List(s.ctx, metav1.ListOptions{})
-	s.Must(err)
-	return list.Items
-}
-
 func (s *simulation) volume(name string) *v1.PersistentVolume {
-	pv, err := s.cluster.PersistentVolumes().Get(s.ctx, name, metav1.GetOptions{})
+	pv, err := s.Cluster.PersistentVolumes().Get(s.Context, name, metav1.GetOptions{})
 	s.Must(err)
 	return pv
 }
 
 // changeRequest raises or lowers the request of a claim: to any size above the capacity.
 func (s *simulation) changeRequest() {
-	claims := s.claims()
+	claims := s.Claims()
 	claim := &claims[s.IntN(len(claims))]
 	s.requestFor(claim, resource.MustParse(fmt.Sprint(1+s.IntN(60), "Gi")))
 }
@@ -138,13 +124,13 @@ func (s *simulation) requestFor(claim *v1.PersistentVolumeClaim, size resource.Q
 	}
 	s.Log("%s requests %s", claim.Name, size.String())
 	claim.Spec.Resources.Requests = v1.ResourceList{v1.ResourceStorage: size}
-	_, err := s.cluster.PersistentVolumeClaims(namespace).Update(s.ctx, claim, metav1.UpdateOptions{})
-	s.tolerate(err)
+	_, err := s.Cluster.PersistentVolumeClaims(namespace).Update(s.Context, claim, metav1.UpdateOptions{})
+	s.Tolerate(err)
 }
 
 // nodeStep begins, finishes or gives up the expansion of a claim, as its node does.
 func (s *simulation) nodeStep() {
-	claims := s.claims()
+	claims := s.Claims()
 	claim := &claims[s.IntN(len(claims))]
 	if !s.waitsForNode(claim) {
 		return
@@ -179,8 +165,8 @@ func (s *simulation) waitsForNode(claim *v1.PersistentVolumeClaim) bool {
 func (s *simulation) setNodeState(claim *v1.PersistentVolumeClaim, state v1.ClaimResourceStatus) {
 	s.Log("%s is %s", claim.Name, state)
 	claim.Status.AllocatedResourceStatuses = map[v1.ResourceName]v1.ClaimResourceStatus{v1.ResourceStorage: state}
-	_, err := s.cluster.PersistentVolumeClaims(namespace).UpdateStatus(s.ctx, claim, metav1.UpdateOptions{})
-	s.tolerate(err)
+	_, err := s.Cluster.PersistentVolumeClaims(namespace).UpdateStatus(s.Context, claim, metav1.UpdateOptions{})
+	s.Tolerate(err)
 }
 
 // finishOnNode grows the file system of a claim to the capacity of its volume.
@@ -191,6 +177,6 @@ func (s *simulation) finishOnNode(claim *v1.PersistentVolumeClaim) {
 	s.storage.growFiles(pv.Name, size)
 	claim.Status.Capacity = v1.ResourceList{v1.ResourceStorage: size}
 	claim.Status.AllocatedResourceStatuses, claim.Status.Conditions = nil, nil
-	_, err := s.cluster.PersistentVolumeClaims(namespace).UpdateStatus(s.ctx, claim, metav1.UpdateOptions{})
-	s.tolerate(err)
+	_, err := s.Cluster.PersistentVolumeClaims(namespace).UpdateStatus(s.Context, claim, metav1.UpdateOptions{})
+	s.Tolerate(err)
 }

@@ -63,7 +63,7 @@ func (d *simStorage) begin(name string, req volume.ExpandRequest) time.Duration 
 		disk.claim, disk.open = ref.UID, nil
 	}
 	if !d.s.hasTwins {
-		claim, err := d.s.cluster.PersistentVolumeClaims(namespace).Get(context.Background(), ref.Name, metav1.GetOptions{})
+		claim, err := d.s.Cluster.PersistentVolumeClaims(namespace).Get(context.Background(), ref.Name, metav1.GetOptions{})
 		if err == nil && claim.UID == ref.UID {
 			if allocated := claim.Status.AllocatedResources[v1.ResourceStorage]; allocated.Cmp(req.NewSize) != 0 {
 				d.s.Fail("%s is expanded to %s, and its claim has allocated %s", name, req.NewSize.String(), allocated.String())

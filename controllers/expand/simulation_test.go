@@ -2,7 +2,6 @@ package expand_test
 
 import (
 	"context"
-	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,12 +46,9 @@ func TestSimulation(t *testing.T) {
 
 // A simulation is a cluster and a storage as a test changes them.
 type simulation struct {
-	*simtest.Faults
-	ctx      context.Context
-	cluster  api.Cluster // of the test
+	*simtest.World
 	storage  *simStorage
 	hasTwins bool // two controllers run
-	running  []*simtest.Process
 
 	// seen are the largest capacities of claims and volumes so far, by UID.
 	seen map[types.UID]resource.Quantity
@@ -63,19 +59,13 @@ func simulate(t *testing.T, seed uint64) (s *simulation) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		server := apitest.NewServer(apitest.Config{Seed: seed})
 		s = &simulation{
-			Faults: &simtest.Faults{
-				Rand: rand.New(rand.NewPCG(seed, 1)), Trace: simtest.NewTrace(), Server: server,
-				All: append(simtest.OfServer(), simtest.Crashes()...),
-			},
-			ctx: ctx, cluster: server.Direct(), hasTwins: seed%5 == 4, seen: map[types.UID]resource.Quantity{},
+			World:    simtest.NewWorld(ctx, seed, append(simtest.OfServer(), simtest.Crashes()...)),
+			hasTwins: seed%5 == 4, seen: map[types.UID]resource.Quantity{},
 		}
 		s.storage = newSimStorage(s, seed)
 		s.run()
-		for len(s.running) > 0 {
-			s.crash()
-		}
+		s.CrashAll()
 	})
 	return s
 }
@@ -83,9 +73,9 @@ func simulate(t *testing.T, seed uint64) (s *simulation) {
 // run runs the steps, and ends the faults.
 func (s *simulation) run() {
 	s.createPairs()
-	s.start()
+	s.Start(s.controller())
 	if s.hasTwins {
-		s.start()
+		s.Start(s.controller())
 	}
 	for range 40 + s.IntN(60) {
 		s.step()
@@ -100,46 +90,15 @@ func (s *simulation) run() {
 	s.calmDown()
 }
 
-// start starts a controller.
-func (s *simulation) start() {
-	s.Log("start")
-	config := expand.Config{
-		Expander: s.storage, Workers: 1 + s.IntN(4), Timeout: time.Duration(s.IntN(2)) * 30 * time.Second,
-		Events: func(e api.Event) { s.Log("  event %s %s", e.Reason, e.Message) },
-	}
-	s.running = append(s.running, simtest.StartProcess(s.ctx, s.Server, identity, func(ctx context.Context, cluster *apitest.Cluster) error {
-		config.Cluster = cluster
-		controller, err := expand.New(config)
-		if err != nil {
-			return err
+func (s *simulation) controller() simtest.Program {
+	return simtest.Program{Identity: identity, Prepare: func() simtest.Main {
+		config := expand.Config{
+			Expander: s.storage, Workers: 1 + s.IntN(4), Timeout: time.Duration(s.IntN(2)) * 30 * time.Second,
+			Events: func(e api.Event) { s.Log("  event %s %s", e.Reason, e.Message) },
 		}
-		return controller.Run(ctx)
-	}))
-}
-
-// crash ends the first controller at once: none of its calls takes effect any more.
-func (s *simulation) crash() {
-	p := s.running[0]
-	s.running = s.running[1:]
-	s.Log("crash")
-	s.Must(p.Crash())
-}
-
-// restartCrashed starts controllers again whose process a fault has crashed.
-func (s *simulation) restartCrashed() {
-	for range s.running {
-		if !s.running[0].HasCrashed() {
-			s.running = append(s.running[1:], s.running[0])
-			continue
+		return func(ctx context.Context, cluster *apitest.Cluster) error {
+			config.Cluster = cluster
+			return simtest.Run(expand.New(config))(ctx)
 		}
-		s.crash()
-		s.start()
-	}
-}
-
-// pass lets time pass.
-func (s *simulation) pass() {
-	d := time.Duration(1+s.IntN(60)) * []time.Duration{time.Second, time.Second, time.Minute}[s.IntN(3)]
-	s.Log("%v pass", d)
-	time.Sleep(d)
+	}}
 }

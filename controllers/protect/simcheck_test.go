@@ -5,7 +5,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/volumekit/volumekit/controllers/apitest"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -13,11 +12,11 @@ import (
 
 // check checks that no started pod has lost a claim, and no bound claim its volume.
 func (s *simulation) check() {
-	pods, claims, volumes := s.pods(), map[types.UID]*v1.PersistentVolumeClaim{}, map[types.UID]bool{}
-	for _, claim := range s.claims() { // after the pods: a pod that has ended meanwhile loses nothing
+	pods, claims, volumes := s.Pods(), map[types.UID]*v1.PersistentVolumeClaim{}, map[types.UID]bool{}
+	for _, claim := range s.Claims() { // after the pods: a pod that has ended meanwhile loses nothing
 		claims[claim.UID] = &claim
 	}
-	for _, pv := range s.volumes() {
+	for _, pv := range s.Volumes() {
 		volumes[pv.UID] = true
 	}
 	for _, pod := range pods {
@@ -44,28 +43,28 @@ func (s *simulation) calmDown() {
 	s.work(12)
 	s.checkProtection()
 	s.checkEphemeral()
-	s.checkIdle()
+	s.CheckIdle()
 	if s.HasFailed() {
 		return
 	}
-	for _, pod := range s.pods() {
-		s.tolerate(s.cluster.Pods(namespace).Delete(s.ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
+	for _, pod := range s.Pods() {
+		s.Tolerate(s.Cluster.Pods(namespace).Delete(s.Context, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 	}
-	for _, claim := range s.claims() {
-		s.tolerate(s.cluster.PersistentVolumeClaims(namespace).Delete(s.ctx, claim.Name, metav1.DeleteOptions{}))
+	for _, claim := range s.Claims() {
+		s.Tolerate(s.Cluster.PersistentVolumeClaims(namespace).Delete(s.Context, claim.Name, metav1.DeleteOptions{}))
 	}
-	for _, pv := range s.volumes() {
-		s.tolerate(s.cluster.PersistentVolumes().Delete(s.ctx, pv.Name, metav1.DeleteOptions{}))
+	for _, pv := range s.Volumes() {
+		s.Tolerate(s.Cluster.PersistentVolumes().Delete(s.Context, pv.Name, metav1.DeleteOptions{}))
 	}
 	s.Log("the last objects are deleted")
 	s.work(6)
-	for _, pod := range s.pods() {
+	for _, pod := range s.Pods() {
 		s.Fail("%s is left, with the finalizers %s", pod.Name, pod.Finalizers)
 	}
-	for _, claim := range s.claims() {
+	for _, claim := range s.Claims() {
 		s.Fail("claim %s is left, with the finalizers %s", claim.Name, claim.Finalizers)
 	}
-	for _, pv := range s.volumes() {
+	for _, pv := range s.Volumes() {
 		s.Fail("volume %s is left, %s, with the finalizers %s", pv.Name, pv.Status.Phase, pv.Finalizers)
 	}
 }
@@ -73,9 +72,9 @@ func (s *simulation) calmDown() {
 // work lets all controllers work for a number of ten minutes.
 func (s *simulation) work(n int) {
 	for range n {
-		s.restartCrashed()
+		s.RestartCrashed()
 		s.collectGarbage()
-		for range 5 * len(s.volumes()) {
+		for range 5 * len(s.Volumes()) {
 			s.bind()
 		}
 		synctest.Wait()
@@ -91,12 +90,12 @@ func (s *simulation) work(n int) {
 
 // checkProtection checks that objects that live are protected, and that those in deletion are used.
 func (s *simulation) checkProtection() {
-	pods, claims := s.pods(), s.claims()
+	pods, claims := s.Pods(), s.Claims()
 	for _, claim := range claims {
 		isUsed := slices.ContainsFunc(pods, func(pod v1.Pod) bool { return keeps(&pod, &claim) })
 		s.checkObject(&claim, isUsed)
 	}
-	for _, pv := range s.volumes() {
+	for _, pv := range s.Volumes() {
 		ref := pv.Spec.ClaimRef
 		isUsed := pv.Status.Phase == v1.VolumeBound || ref != nil && slices.ContainsFunc(claims, func(c v1.PersistentVolumeClaim) bool { return c.UID == ref.UID })
 		s.checkObject(&pv, isUsed)
@@ -123,24 +122,12 @@ func keeps(pod *v1.Pod, claim *v1.PersistentVolumeClaim) bool {
 // checkEphemeral checks that each pod that lives has the claim of its ephemeral volume, unless another
 // claim has the name.
 func (s *simulation) checkEphemeral() {
-	claims := s.claims()
-	for _, pod := range s.pods() {
+	claims := s.Claims()
+	for _, pod := range s.Pods() {
 		hasClaim := slices.ContainsFunc(claims, func(c v1.PersistentVolumeClaim) bool { return c.Name == pod.Name+"-data" })
 		isEphemeral := slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool { return v.Ephemeral != nil })
 		if pod.DeletionTimestamp == nil && isEphemeral && !hasClaim {
 			s.Fail("%s lacks its claim", pod.Name)
-		}
-	}
-}
-
-// checkIdle checks that an idle controller makes no calls.
-func (s *simulation) checkIdle() {
-	s.Server.ForgetCalls()
-	time.Sleep(time.Hour)
-	for _, call := range s.Server.Calls(apitest.Call{}) {
-		if call.Verb != apitest.Watch && (call.Verb != apitest.List || call.Namespace != "") {
-			s.Fail("an idle controller calls: %s", call)
-			return
 		}
 	}
 }

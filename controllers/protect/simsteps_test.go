@@ -9,14 +9,13 @@ import (
 	"github.com/volumekit/volumekit/controllers/internal/simtest"
 	"github.com/volumekit/volumekit/controllers/protect"
 	v1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
 // step takes a step at random.
 func (s *simulation) step() {
-	s.restartCrashed()
+	s.RestartCrashed()
 	switch n := s.IntN(100); {
 	case n < 10:
 		s.createClaim()
@@ -41,48 +40,14 @@ func (s *simulation) step() {
 	case n < 80:
 		s.collectGarbage()
 	case n < 83:
-		s.crash()
-		s.start()
+		s.Restart()
 	case n < 87:
 		s.Disturb()
 	case n < 91:
 		s.Recover()
 	default:
-		s.pass()
+		s.Pass()
 	}
-}
-
-// tolerate fails for an error that no concurrent write explains.
-func (s *simulation) tolerate(err error) {
-	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) && !apierrors.IsAlreadyExists(err) {
-		s.Must(err)
-	}
-}
-
-func (s *simulation) claims() []v1.PersistentVolumeClaim {
-	list, err := s.cluster.PersistentVolumeClaims(namespace).List(s.ctx, metav1.ListOptions{})
-	s.Must(err)
-	return list.Items
-}
-
-func (s *simulation) volumes() []v1.PersistentVolume {
-	list, err := s.cluster.PersistentVolumes().List(s.ctx, metav1.ListOptions{})
-	s.Must(err)
-	return list.Items
-}
-
-func (s *simulation) pods() []v1.Pod {
-	list, err := s.cluster.Pods(namespace).List(s.ctx, metav1.ListOptions{})
-	s.Must(err)
-	return list.Items
-}
-
-// one returns an element at random, or false.
-func one[T any](s *simulation, all []T) (element T, ok bool) {
-	if len(all) == 0 {
-		return element, false
-	}
-	return all[s.IntN(len(all))], true
 }
 
 // createClaim creates a claim of one of few names, also of those of ephemeral volumes.
@@ -92,14 +57,14 @@ func (s *simulation) createClaim() {
 		name = fmt.Sprintf("pod-%d-data", s.IntN(4))
 	}
 	s.Log("create claim %s", name)
-	_, err := s.cluster.PersistentVolumeClaims(namespace).Create(s.ctx, newClaim(name), metav1.CreateOptions{})
-	s.tolerate(err)
+	_, err := s.Cluster.PersistentVolumeClaims(namespace).Create(s.Context, newClaim(name), metav1.CreateOptions{})
+	s.Tolerate(err)
 }
 
 func (s *simulation) deleteClaim() {
-	if claim, ok := one(s, s.claims()); ok {
+	if claim, ok := simtest.One(s.Rand, s.Claims()); ok {
 		s.Log("delete claim %s, UID %s", claim.Name, claim.UID)
-		s.tolerate(s.cluster.PersistentVolumeClaims(namespace).Delete(s.ctx, claim.Name, metav1.DeleteOptions{}))
+		s.Tolerate(s.Cluster.PersistentVolumeClaims(namespace).Delete(s.Context, claim.Name, metav1.DeleteOptions{}))
 	}
 }
 
@@ -119,8 +84,8 @@ func (s *simulation) createPod() {
 		pod.Finalizers = []string{podFinalizer}
 	}
 	s.Log("create %s with %s and %d volumes", pod.Name, claims, len(pod.Spec.Volumes))
-	_, err := s.cluster.Pods(namespace).Create(s.ctx, pod, metav1.CreateOptions{})
-	s.tolerate(err)
+	_, err := s.Cluster.Pods(namespace).Create(s.Context, pod, metav1.CreateOptions{})
+	s.Tolerate(err)
 }
 
 // podFinalizer keeps a pod until its owned claims are gone.
@@ -128,15 +93,15 @@ const podFinalizer = "example.com/claims"
 
 // schedule assigns a pod to a node, by a view of the claims that may be late.
 func (s *simulation) schedule() {
-	if pod, ok := one(s, s.pods()); ok {
+	if pod, ok := simtest.One(s.Rand, s.Pods()); ok {
 		s.Log("schedule %s", pod.Name)
-		s.tolerate(s.Server.BindPod(namespace, pod.Name, "node"))
+		s.Tolerate(s.Server.BindPod(namespace, pod.Name, "node"))
 	}
 }
 
 // startPods starts the pods on nodes whose claims live, as nodes do.
 func (s *simulation) startPods() {
-	for _, pod := range s.pods() {
+	for _, pod := range s.Pods() {
 		if pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil || pod.Status.Phase != v1.PodPending || s.started[pod.UID] != nil {
 			continue
 		}
@@ -149,7 +114,7 @@ func (s *simulation) startPods() {
 
 // claimsOf returns the claims of a pod, and false if one is missing, in deletion, or of another owner.
 func (s *simulation) claimsOf(pod *v1.Pod) (found []types.UID, ok bool) {
-	all := s.claims()
+	all := s.Claims()
 	for _, v := range pod.Spec.Volumes {
 		name := pod.Name + "-" + v.Name
 		if v.PersistentVolumeClaim != nil {
@@ -166,7 +131,7 @@ func (s *simulation) claimsOf(pod *v1.Pod) (found []types.UID, ok bool) {
 
 // endPod ends a pod: its containers finish, a user deletes it, or a node shuts it down.
 func (s *simulation) endPod() {
-	pod, ok := one(s, s.pods())
+	pod, ok := simtest.One(s.Rand, s.Pods())
 	if !ok {
 		return
 	}
@@ -175,34 +140,34 @@ func (s *simulation) endPod() {
 	case n == 0 && pod.Spec.NodeName != "":
 		s.Log("finish %s", pod.Name)
 		pod.Status.Phase = v1.PodSucceeded
-		_, err := s.cluster.Pods(namespace).UpdateStatus(s.ctx, &pod, metav1.UpdateOptions{})
-		s.tolerate(err)
+		_, err := s.Cluster.Pods(namespace).UpdateStatus(s.Context, &pod, metav1.UpdateOptions{})
+		s.Tolerate(err)
 		return
 	case n == 1:
 		grace = 30
 	}
 	s.Log("delete %s, grace %d", pod.Name, grace)
-	s.tolerate(s.cluster.Pods(namespace).Delete(s.ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &grace}))
+	s.Tolerate(s.Cluster.Pods(namespace).Delete(s.Context, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &grace}))
 }
 
 // collectGarbage deletes the claims whose owner is gone, and takes the finalizers of pods whose claims are
 // gone.
 func (s *simulation) collectGarbage() {
 	s.Log("collect garbage")
-	pods, claims := s.pods(), s.claims()
+	pods, claims := s.Pods(), s.Claims()
 	for _, claim := range claims {
 		owner := metav1.GetControllerOf(&claim)
 		if owner == nil || slices.ContainsFunc(pods, func(p v1.Pod) bool { return p.UID == owner.UID && !isShutDown(&p) }) {
 			continue
 		}
-		s.tolerate(s.cluster.PersistentVolumeClaims(namespace).Delete(s.ctx, claim.Name, metav1.DeleteOptions{}))
+		s.Tolerate(s.Cluster.PersistentVolumeClaims(namespace).Delete(s.Context, claim.Name, metav1.DeleteOptions{}))
 	}
 	for _, pod := range pods {
 		hasClaim := slices.ContainsFunc(claims, func(c v1.PersistentVolumeClaim) bool { return metav1.IsControlledBy(&c, &pod) })
 		if isShutDown(&pod) && !hasClaim {
 			pod.Finalizers = nil
-			_, err := s.cluster.Pods(namespace).Update(s.ctx, &pod, metav1.UpdateOptions{})
-			s.tolerate(err)
+			_, err := s.Cluster.Pods(namespace).Update(s.Context, &pod, metav1.UpdateOptions{})
+			s.Tolerate(err)
 		}
 	}
 }
@@ -215,33 +180,33 @@ func isShutDown(pod *v1.Pod) bool {
 func (s *simulation) createVolume() {
 	s.number++
 	s.Log("create volume pv-%d", s.number)
-	_, err := s.cluster.PersistentVolumes().Create(s.ctx, newVolume(fmt.Sprint("pv-", s.number)), metav1.CreateOptions{})
-	s.tolerate(err)
+	_, err := s.Cluster.PersistentVolumes().Create(s.Context, newVolume(fmt.Sprint("pv-", s.number)), metav1.CreateOptions{})
+	s.Tolerate(err)
 }
 
 func (s *simulation) deleteVolume() {
-	if pv, ok := one(s, s.volumes()); ok {
+	if pv, ok := simtest.One(s.Rand, s.Volumes()); ok {
 		s.Log("delete volume %s", pv.Name)
-		s.tolerate(s.cluster.PersistentVolumes().Delete(s.ctx, pv.Name, metav1.DeleteOptions{}))
+		s.Tolerate(s.Cluster.PersistentVolumes().Delete(s.Context, pv.Name, metav1.DeleteOptions{}))
 	}
 }
 
 // takeFinalizer takes the finalizers of a claim or a volume that lives.
 func (s *simulation) takeFinalizer() {
 	if s.IntN(2) == 0 {
-		if pv, ok := one(s, s.volumes()); ok && pv.DeletionTimestamp == nil {
+		if pv, ok := simtest.One(s.Rand, s.Volumes()); ok && pv.DeletionTimestamp == nil {
 			s.Log("take the finalizers of %s", pv.Name)
 			s.abandoned[pv.UID], pv.Finalizers = true, nil
-			_, err := s.cluster.PersistentVolumes().Update(s.ctx, &pv, metav1.UpdateOptions{})
-			s.tolerate(err)
+			_, err := s.Cluster.PersistentVolumes().Update(s.Context, &pv, metav1.UpdateOptions{})
+			s.Tolerate(err)
 		}
 		return
 	}
-	if claim, ok := one(s, s.claims()); ok && claim.DeletionTimestamp == nil {
+	if claim, ok := simtest.One(s.Rand, s.Claims()); ok && claim.DeletionTimestamp == nil {
 		s.Log("take the finalizers of %s", claim.Name)
 		s.abandoned[claim.UID], claim.Finalizers = true, nil
-		_, err := s.cluster.PersistentVolumeClaims(namespace).Update(s.ctx, &claim, metav1.UpdateOptions{})
-		s.tolerate(err)
+		_, err := s.Cluster.PersistentVolumeClaims(namespace).Update(s.Context, &claim, metav1.UpdateOptions{})
+		s.Tolerate(err)
 	}
 }
 
@@ -258,7 +223,7 @@ var latePods = simtest.Fault{Name: "late pods", Begin: func(s *simtest.Faults) f
 // bind makes the next write of the binder for one volume. The second write may follow from a view of the
 // time of the first one.
 func (s *simulation) bind() {
-	claims := s.claims()
+	claims := s.Claims()
 	for i := range claims {
 		if pv := s.reserved[claims[i].UID]; pv != nil {
 			delete(s.reserved, claims[i].UID)
@@ -266,7 +231,7 @@ func (s *simulation) bind() {
 			return
 		}
 	}
-	pv, ok := one(s, s.volumes())
+	pv, ok := simtest.One(s.Rand, s.Volumes())
 	if !ok {
 		return
 	}
@@ -284,8 +249,8 @@ func (s *simulation) bind() {
 	case claims[i].Spec.VolumeName != pv.Name:
 	case claims[i].Status.Phase != v1.ClaimBound:
 		claims[i].Status.Phase = v1.ClaimBound
-		_, err := s.cluster.PersistentVolumeClaims(namespace).UpdateStatus(s.ctx, &claims[i], metav1.UpdateOptions{})
-		s.tolerate(err)
+		_, err := s.Cluster.PersistentVolumeClaims(namespace).UpdateStatus(s.Context, &claims[i], metav1.UpdateOptions{})
+		s.Tolerate(err)
 	default:
 		s.setPhase(&pv, v1.VolumeBound)
 	}
@@ -299,28 +264,28 @@ func (s *simulation) setVolume(claim *v1.PersistentVolumeClaim, pv *v1.Persisten
 	s.Log("bind %s to %s", claim.Name, pv.Name)
 	uid := claim.UID
 	claim.Spec.VolumeName = pv.Name
-	_, err := s.cluster.PersistentVolumeClaims(namespace).Update(s.ctx, claim, metav1.UpdateOptions{})
-	if s.tolerate(err); err == nil {
+	_, err := s.Cluster.PersistentVolumeClaims(namespace).Update(s.Context, claim, metav1.UpdateOptions{})
+	if s.Tolerate(err); err == nil {
 		s.bound[uid] = pv.UID
 	}
 }
 
 // reserve reserves a volume for a claim without one.
 func (s *simulation) reserve(pv *v1.PersistentVolume, claims []v1.PersistentVolumeClaim) {
-	volumes := s.volumes()
+	volumes := s.Volumes()
 	claims = slices.DeleteFunc(claims, func(c v1.PersistentVolumeClaim) bool {
 		return c.Spec.VolumeName != "" || c.DeletionTimestamp != nil || slices.ContainsFunc(volumes, func(other v1.PersistentVolume) bool {
 			return other.Spec.ClaimRef != nil && other.Spec.ClaimRef.UID == c.UID
 		})
 	})
-	claim, ok := one(s, claims)
+	claim, ok := simtest.One(s.Rand, claims)
 	if !ok {
 		return
 	}
 	s.Log("reserve %s for %s", pv.Name, claim.Name)
 	pv.Spec.ClaimRef = &v1.ObjectReference{Namespace: namespace, Name: claim.Name, UID: claim.UID}
-	reserved, err := s.cluster.PersistentVolumes().Update(s.ctx, pv, metav1.UpdateOptions{})
-	if s.tolerate(err); err == nil && s.IntN(2) == 0 {
+	reserved, err := s.Cluster.PersistentVolumes().Update(s.Context, pv, metav1.UpdateOptions{})
+	if s.Tolerate(err); err == nil && s.IntN(2) == 0 {
 		s.reserved[claim.UID] = reserved
 	}
 }
@@ -328,8 +293,8 @@ func (s *simulation) reserve(pv *v1.PersistentVolume, claims []v1.PersistentVolu
 func (s *simulation) setPhase(pv *v1.PersistentVolume, phase v1.PersistentVolumePhase) {
 	s.Log("%s becomes %s", pv.Name, phase)
 	pv.Status.Phase = phase
-	_, err := s.cluster.PersistentVolumes().UpdateStatus(s.ctx, pv, metav1.UpdateOptions{})
-	s.tolerate(err)
+	_, err := s.Cluster.PersistentVolumes().UpdateStatus(s.Context, pv, metav1.UpdateOptions{})
+	s.Tolerate(err)
 }
 
 // isProtected reports whether an object has a finalizer of protection.

@@ -2,10 +2,8 @@ package protect_test
 
 import (
 	"context"
-	"math/rand/v2"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/controllers/apitest"
@@ -48,11 +46,8 @@ func TestSimulation(t *testing.T) {
 
 // A simulation is a cluster as a test changes it.
 type simulation struct {
-	*simtest.Faults
-	ctx      context.Context
-	cluster  api.Cluster // of the test
-	hasTwins bool        // two controllers run
-	running  []*simtest.Process
+	*simtest.World
+	hasTwins bool // two controllers run
 	number   int
 
 	// started are the claims of the pods that a node has started, by their UIDs.
@@ -70,29 +65,23 @@ func simulate(t *testing.T, seed uint64) (s *simulation) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		server := apitest.NewServer(apitest.Config{Seed: seed})
 		s = &simulation{
-			Faults: &simtest.Faults{
-				Rand: rand.New(rand.NewPCG(seed, 1)), Trace: simtest.NewTrace(), Server: server,
-				All: append(append(simtest.OfServer(), simtest.Crashes()...), latePods),
-			},
-			ctx: ctx, cluster: server.Direct(), hasTwins: seed%5 == 4,
-			started: map[types.UID][]types.UID{}, bound: map[types.UID]types.UID{}, abandoned: map[types.UID]bool{},
+			World:    simtest.NewWorld(ctx, seed, append(append(simtest.OfServer(), simtest.Crashes()...), latePods)),
+			hasTwins: seed%5 == 4,
+			started:  map[types.UID][]types.UID{}, bound: map[types.UID]types.UID{}, abandoned: map[types.UID]bool{},
 			reserved: map[types.UID]*v1.PersistentVolume{},
 		}
 		s.run()
-		for len(s.running) > 0 {
-			s.crash()
-		}
+		s.CrashAll()
 	})
 	return s
 }
 
 // run runs the steps, and ends the faults.
 func (s *simulation) run() {
-	s.start()
+	s.Start(s.controller())
 	if s.hasTwins {
-		s.start()
+		s.Start(s.controller())
 	}
 	for range 40 + s.IntN(80) {
 		s.step()
@@ -107,46 +96,15 @@ func (s *simulation) run() {
 	s.calmDown()
 }
 
-// start starts a controller.
-func (s *simulation) start() {
-	s.Log("start")
-	config := protect.Config{
-		Workers: 1 + s.IntN(4), ReportUnused: s.IntN(2) == 0,
-		Events: func(e api.Event) { s.Log("  event %s %s", e.Reason, e.Message) },
-	}
-	s.running = append(s.running, simtest.StartProcess(s.ctx, s.Server, identity, func(ctx context.Context, cluster *apitest.Cluster) error {
-		config.Cluster = cluster
-		controller, err := protect.New(config)
-		if err != nil {
-			return err
+func (s *simulation) controller() simtest.Program {
+	return simtest.Program{Identity: identity, Prepare: func() simtest.Main {
+		config := protect.Config{
+			Workers: 1 + s.IntN(4), ReportUnused: s.IntN(2) == 0,
+			Events: func(e api.Event) { s.Log("  event %s %s", e.Reason, e.Message) },
 		}
-		return controller.Run(ctx)
-	}))
-}
-
-// crash ends the first controller at once: none of its calls takes effect any more.
-func (s *simulation) crash() {
-	p := s.running[0]
-	s.running = s.running[1:]
-	s.Log("crash")
-	s.Must(p.Crash())
-}
-
-// restartCrashed starts controllers again whose process a fault has crashed.
-func (s *simulation) restartCrashed() {
-	for range s.running {
-		if !s.running[0].HasCrashed() {
-			s.running = append(s.running[1:], s.running[0])
-			continue
+		return func(ctx context.Context, cluster *apitest.Cluster) error {
+			config.Cluster = cluster
+			return simtest.Run(protect.New(config))(ctx)
 		}
-		s.crash()
-		s.start()
-	}
-}
-
-// pass lets time pass.
-func (s *simulation) pass() {
-	d := time.Duration(1+s.IntN(60)) * []time.Duration{time.Second, time.Second, time.Minute}[s.IntN(3)]
-	s.Log("%v pass", d)
-	time.Sleep(d)
+	}}
 }

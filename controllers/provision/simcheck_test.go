@@ -5,7 +5,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/volumekit/volumekit/controllers/apitest"
 	"github.com/volumekit/volumekit/controllers/provision"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,7 +16,7 @@ import (
 func (s *simulation) check() {
 	owners := map[types.UID]string{}
 	objects := map[string]bool{}
-	for _, pv := range s.volumes() {
+	for _, pv := range s.Volumes() {
 		objects[pv.Name] = true
 		if other, ok := owners[pv.Spec.ClaimRef.UID]; ok {
 			s.Fail("the claim %s has the volumes %s and %s", pv.Spec.ClaimRef.Name, pv.Name, other)
@@ -25,7 +24,7 @@ func (s *simulation) check() {
 		owners[pv.Spec.ClaimRef.UID] = pv.Name
 	}
 	guarded := map[string]bool{}
-	for _, claim := range s.claims() {
+	for _, claim := range s.Claims() {
 		if slices.Contains(claim.Finalizers, provision.ClaimFinalizer) {
 			guarded["pvc-"+string(claim.UID)] = true
 		}
@@ -46,10 +45,10 @@ func (s *simulation) check() {
 // checkDeletion checks that the storage of a volume may be deleted by the present state of the API
 // server.
 func (s *simulation) checkDeletion(pv *v1.PersistentVolume) {
-	if err := mayDelete(s.ctx, s.cluster, pv.Name); err != nil {
+	if err := mayDelete(s.Context, s.Cluster, pv.Name); err != nil {
 		s.Fail("deletion of %s: %v", pv.Name, err)
 	}
-	for _, pod := range s.pods() {
+	for _, pod := range s.Pods() {
 		if pod.Annotations["claim"] == string(pv.Spec.ClaimRef.UID) {
 			s.Fail("deletion of %s: pod %s uses it", pv.Name, pod.Name)
 		}
@@ -61,7 +60,7 @@ func (s *simulation) calmDown() {
 	s.RecoverAll()
 	s.storage.heal()
 	for n := range 2 {
-		_, _ = s.cluster.Nodes().Create(s.ctx, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-" + string(rune('0'+n))}}, metav1.CreateOptions{})
+		_, _ = s.Cluster.Nodes().Create(s.Context, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-" + string(rune('0'+n))}}, metav1.CreateOptions{})
 	}
 	s.Log("calm")
 	s.changeClasses()
@@ -72,11 +71,11 @@ func (s *simulation) calmDown() {
 	if s.HasFailed() {
 		return
 	}
-	for _, pod := range s.pods() {
-		s.Must(s.cluster.Pods(namespace).Delete(s.ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
+	for _, pod := range s.Pods() {
+		s.Must(s.Cluster.Pods(namespace).Delete(s.Context, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 	}
-	for _, claim := range s.claims() {
-		s.Must(s.cluster.PersistentVolumeClaims(namespace).Delete(s.ctx, claim.Name, metav1.DeleteOptions{}))
+	for _, claim := range s.Claims() {
+		s.Must(s.Cluster.PersistentVolumeClaims(namespace).Delete(s.Context, claim.Name, metav1.DeleteOptions{}))
 	}
 	s.Log("the last claims are deleted")
 	s.work(12)
@@ -86,7 +85,7 @@ func (s *simulation) calmDown() {
 // work lets all controllers work for a number of ten minutes.
 func (s *simulation) work(n int) {
 	for range n {
-		s.restartCrashed()
+		s.RestartCrashed()
 		s.bindVolumes()
 		s.schedule()
 		synctest.Wait()
@@ -102,18 +101,18 @@ func (s *simulation) work(n int) {
 
 // changeClasses ends the pauses of all claims.
 func (s *simulation) changeClasses() {
-	list, err := s.cluster.StorageClasses().List(s.ctx, metav1.ListOptions{})
+	list, err := s.Cluster.StorageClasses().List(s.Context, metav1.ListOptions{})
 	s.Must(err)
 	for _, class := range list.Items {
 		class.Labels = map[string]string{"changed": "true"}
-		_, err := s.cluster.StorageClasses().Update(s.ctx, &class, metav1.UpdateOptions{})
+		_, err := s.Cluster.StorageClasses().Update(s.Context, &class, metav1.UpdateOptions{})
 		s.Must(err)
 	}
 }
 
 // checkBound checks that each claim is bound.
 func (s *simulation) checkBound() {
-	for _, claim := range s.claims() {
+	for _, claim := range s.Claims() {
 		if claim.DeletionTimestamp == nil && claim.Spec.VolumeName == "" {
 			s.Fail("claim %s, UID %s, is not bound", claim.Name, claim.UID)
 		}
@@ -122,27 +121,20 @@ func (s *simulation) checkBound() {
 
 // checkIdle checks that an idle controller makes no calls.
 func (s *simulation) checkIdle() {
-	if slices.ContainsFunc(s.volumes(), func(pv v1.PersistentVolume) bool {
+	if slices.ContainsFunc(s.Volumes(), func(pv v1.PersistentVolume) bool {
 		return pv.Status.Phase == v1.VolumeReleased && pv.Spec.PersistentVolumeReclaimPolicy == v1.PersistentVolumeReclaimDelete
 	}) {
 		return // a pod may use a volume whose claim is gone
 	}
-	s.server.ForgetCalls()
-	time.Sleep(time.Hour)
-	for _, call := range s.server.Calls(apitest.Call{}) {
-		if call.Verb != apitest.Watch && call.Verb != apitest.List {
-			s.Fail("an idle controller calls: %s", call)
-			return
-		}
-	}
+	s.CheckIdle()
 }
 
 // checkEnd checks that nothing is left of deleted claims but the volumes of the policy Retain.
 func (s *simulation) checkEnd() {
-	for _, claim := range s.claims() {
+	for _, claim := range s.Claims() {
 		s.Fail("claim %s is left, with the finalizers %s", claim.Name, claim.Finalizers)
 	}
-	for _, pv := range s.volumes() {
+	for _, pv := range s.Volumes() {
 		if pv.Spec.PersistentVolumeReclaimPolicy == v1.PersistentVolumeReclaimDelete {
 			s.Fail("volume %s is left, %s, with the finalizers %s", pv.Name, pv.Status.Phase, pv.Finalizers)
 		}

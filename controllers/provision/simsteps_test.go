@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"testing/synctest"
-	"time"
 
 	"github.com/volumekit/volumekit/controllers/apitest"
 	"github.com/volumekit/volumekit/controllers/internal/simtest"
@@ -36,18 +35,18 @@ func (s *simulation) createClasses() {
 		if name == "delete" {
 			class.Annotations = map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}
 		}
-		_, err := s.cluster.StorageClasses().Create(s.ctx, class, metav1.CreateOptions{})
+		_, err := s.Cluster.StorageClasses().Create(s.Context, class, metav1.CreateOptions{})
 		s.Must(err)
 	}
 	for n := range 2 {
-		_, err := s.cluster.Nodes().Create(s.ctx, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("node-", n)}}, metav1.CreateOptions{})
+		_, err := s.Cluster.Nodes().Create(s.Context, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("node-", n)}}, metav1.CreateOptions{})
 		s.Must(err)
 	}
 }
 
 // step takes a step at random.
 func (s *simulation) step() {
-	s.restartCrashed()
+	s.RestartCrashed()
 	switch n := s.IntN(100); {
 	case n < 14:
 		for range 1 + s.IntN(3) {
@@ -72,50 +71,14 @@ func (s *simulation) step() {
 	case n < 71:
 		s.releaseVolume()
 	case n < 75 && !s.hasTwins:
-		s.crash()
-		s.start()
+		s.Restart()
 	case n < 80:
 		s.Disturb()
 	case n < 85:
 		s.Recover()
 	default:
-		d := time.Duration(1+s.IntN(60)) * []time.Duration{time.Second, time.Second, time.Minute}[s.IntN(3)]
-		s.Log("%v pass", d)
-		time.Sleep(d)
+		s.Pass()
 	}
-}
-
-// tolerate fails for an error that no concurrent write explains.
-func (s *simulation) tolerate(err error) {
-	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-		s.Must(err)
-	}
-}
-
-func (s *simulation) claims() []v1.PersistentVolumeClaim {
-	list, err := s.cluster.PersistentVolumeClaims(namespace).List(s.ctx, metav1.ListOptions{})
-	s.Must(err)
-	return list.Items
-}
-
-func (s *simulation) volumes() []v1.PersistentVolume {
-	list, err := s.cluster.PersistentVolumes().List(s.ctx, metav1.ListOptions{})
-	s.Must(err)
-	return list.Items
-}
-
-func (s *simulation) pods() []v1.Pod {
-	list, err := s.cluster.Pods(namespace).List(s.ctx, metav1.ListOptions{})
-	s.Must(err)
-	return list.Items
-}
-
-// one returns an element at random, or false.
-func one[T any](s *simulation, all []T) (element T, ok bool) {
-	if len(all) == 0 {
-		return element, false
-	}
-	return all[s.IntN(len(all))], true
 }
 
 // createClaim creates a claim of one of few names.
@@ -124,7 +87,7 @@ func (s *simulation) createClaim() {
 	if s.IntN(8) == 0 {
 		claim.Spec.StorageClassName = nil
 	}
-	created, err := s.cluster.PersistentVolumeClaims(namespace).Create(s.ctx, claim, metav1.CreateOptions{})
+	created, err := s.Cluster.PersistentVolumeClaims(namespace).Create(s.Context, claim, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		return
 	}
@@ -134,12 +97,12 @@ func (s *simulation) createClaim() {
 
 // deleteClaim deletes a claim. At times a user takes the finalizer of protection while a pod runs.
 func (s *simulation) deleteClaim() {
-	claim, ok := one(s, s.claims())
+	claim, ok := simtest.One(s.Rand, s.Claims())
 	if !ok {
 		return
 	}
 	s.Log("delete %s", claim.Name)
-	s.tolerate(s.cluster.PersistentVolumeClaims(namespace).Delete(s.ctx, claim.Name, metav1.DeleteOptions{}))
+	s.Tolerate(s.Cluster.PersistentVolumeClaims(namespace).Delete(s.Context, claim.Name, metav1.DeleteOptions{}))
 	if s.IntN(4) == 0 {
 		s.Log("take the protection of %s", claim.Name)
 		s.unprotectClaim(claim.Name)
@@ -148,40 +111,40 @@ func (s *simulation) deleteClaim() {
 
 // unprotectClaim removes the finalizer of protection from a claim in deletion.
 func (s *simulation) unprotectClaim(name string) {
-	claim, err := s.cluster.PersistentVolumeClaims(namespace).Get(s.ctx, name, metav1.GetOptions{})
+	claim, err := s.Cluster.PersistentVolumeClaims(namespace).Get(s.Context, name, metav1.GetOptions{})
 	if err != nil || claim.DeletionTimestamp == nil {
 		return
 	}
 	claim.Finalizers = slices.DeleteFunc(claim.Finalizers, func(f string) bool { return f == claimProtection })
-	_, err = s.cluster.PersistentVolumeClaims(namespace).Update(s.ctx, claim, metav1.UpdateOptions{})
-	s.tolerate(err)
+	_, err = s.Cluster.PersistentVolumeClaims(namespace).Update(s.Context, claim, metav1.UpdateOptions{})
+	s.Tolerate(err)
 }
 
 // bindVolumes does the work of the binder and of the protection controllers.
 func (s *simulation) bindVolumes() {
 	s.Log("bind")
-	s.tolerate(bindAll(s.ctx, s.cluster))
-	pods := s.pods()
-	for _, claim := range s.claims() {
+	s.Tolerate(bindAll(s.Context, s.Cluster))
+	pods := s.Pods()
+	for _, claim := range s.Claims() {
 		isUsed := slices.ContainsFunc(pods, func(pod v1.Pod) bool { return claimOf(pod) == claim.Name })
 		if !isUsed && claim.DeletionTimestamp != nil {
 			s.unprotectClaim(claim.Name)
 		}
 	}
-	unprotectVolumes(s.ctx, s.cluster)
+	unprotectVolumes(s.Context, s.Cluster)
 }
 
 // schedule selects a node for a claim that waits for one.
 func (s *simulation) schedule() {
-	for _, claim := range s.claims() {
+	for _, claim := range s.Claims() {
 		class := claim.Spec.StorageClassName
 		if class == nil || !simClasses[*class].consumer || claim.Annotations[provision.SelectedNodeAnnotation] != "" || claim.DeletionTimestamp != nil {
 			continue
 		}
 		claim.Annotations[provision.SelectedNodeAnnotation] = fmt.Sprint("node-", s.IntN(2))
 		s.Log("schedule %s to %s", claim.Name, claim.Annotations[provision.SelectedNodeAnnotation])
-		_, err := s.cluster.PersistentVolumeClaims(namespace).Update(s.ctx, &claim, metav1.UpdateOptions{})
-		s.tolerate(err)
+		_, err := s.Cluster.PersistentVolumeClaims(namespace).Update(s.Context, &claim, metav1.UpdateOptions{})
+		s.Tolerate(err)
 	}
 }
 
@@ -193,9 +156,9 @@ func (s *simulation) replaceNode() {
 		return
 	}
 	s.Log("replace %s", name)
-	if err := s.cluster.Nodes().Delete(s.ctx, name, metav1.DeleteOptions{}); err != nil {
-		_, err = s.cluster.Nodes().Create(s.ctx, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
-		s.tolerate(err)
+	if err := s.Cluster.Nodes().Delete(s.Context, name, metav1.DeleteOptions{}); err != nil {
+		_, err = s.Cluster.Nodes().Create(s.Context, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		s.Tolerate(err)
 	}
 }
 
@@ -204,7 +167,7 @@ func claimOf(pod v1.Pod) string { return pod.Spec.Volumes[0].PersistentVolumeCla
 
 // createPod creates a pod that uses a bound claim.
 func (s *simulation) createPod() {
-	claim, ok := one(s, s.claims())
+	claim, ok := simtest.One(s.Rand, s.Claims())
 	if !ok || claim.Status.Phase != v1.ClaimBound || claim.DeletionTimestamp != nil {
 		return
 	}
@@ -215,14 +178,14 @@ func (s *simulation) createPod() {
 	pod.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name}}}}
 	pod.Annotations = map[string]string{"claim": string(claim.UID)}
 	s.Log("create %s with %s", pod.Name, claim.Name)
-	_, err := s.cluster.Pods(namespace).Create(s.ctx, pod, metav1.CreateOptions{})
-	s.tolerate(err)
+	_, err := s.Cluster.Pods(namespace).Create(s.Context, pod, metav1.CreateOptions{})
+	s.Tolerate(err)
 }
 
 func (s *simulation) deletePod() {
-	if pod, ok := one(s, s.pods()); ok {
+	if pod, ok := simtest.One(s.Rand, s.Pods()); ok {
 		s.Log("delete %s", pod.Name)
-		s.tolerate(s.cluster.Pods(namespace).Delete(s.ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
+		s.Tolerate(s.Cluster.Pods(namespace).Delete(s.Context, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 	}
 }
 
@@ -230,7 +193,7 @@ func (s *simulation) deletePod() {
 // policy and the deletion.
 func (s *simulation) changePolicy() {
 	synctest.Wait()
-	pv, ok := one(s, s.volumes())
+	pv, ok := simtest.One(s.Rand, s.Volumes())
 	if !ok {
 		return
 	}
@@ -243,13 +206,13 @@ func (s *simulation) changePolicy() {
 		s.storage.abandon(pv.Name)
 	}
 	s.Log("policy of %s: %s", pv.Name, pv.Spec.PersistentVolumeReclaimPolicy)
-	_, err := s.cluster.PersistentVolumes().Update(s.ctx, &pv, metav1.UpdateOptions{})
-	s.tolerate(err)
+	_, err := s.Cluster.PersistentVolumes().Update(s.Context, &pv, metav1.UpdateOptions{})
+	s.Tolerate(err)
 }
 
 // deleteVolume deletes the object of a volume. Without the finalizer the storage is abandoned.
 func (s *simulation) deleteVolume() {
-	pv, ok := one(s, s.volumes())
+	pv, ok := simtest.One(s.Rand, s.Volumes())
 	if !ok {
 		return
 	}
@@ -257,17 +220,17 @@ func (s *simulation) deleteVolume() {
 		s.storage.abandon(pv.Name)
 	}
 	s.Log("delete the object %s", pv.Name)
-	s.tolerate(s.cluster.PersistentVolumes().Delete(s.ctx, pv.Name, metav1.DeleteOptions{}))
+	s.Tolerate(s.Cluster.PersistentVolumes().Delete(s.Context, pv.Name, metav1.DeleteOptions{}))
 }
 
 // releaseVolume releases a volume whose claim lives: a binder has taken the claim for gone.
 func (s *simulation) releaseVolume() {
-	pv, ok := one(s, s.volumes())
+	pv, ok := simtest.One(s.Rand, s.Volumes())
 	if !ok || pv.Status.Phase != v1.VolumeBound {
 		return
 	}
 	s.Log("release %s, of the claim %s", pv.Name, pv.Spec.ClaimRef.Name)
-	s.tolerate(setPhase(s.ctx, s.cluster, &pv, v1.VolumeReleased))
+	s.Tolerate(setPhase(s.Context, s.Cluster, &pv, v1.VolumeReleased))
 }
 
 // refusedObjects refuses objects for good. Twins would be refused both or not at all.

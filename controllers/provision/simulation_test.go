@@ -2,7 +2,6 @@ package provision_test
 
 import (
 	"context"
-	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,13 +49,9 @@ func TestSimulation(t *testing.T) {
 
 // A simulation is a cluster as a test changes it.
 type simulation struct {
-	*simtest.Faults
-	ctx      context.Context
-	server   *apitest.Server
-	cluster  api.Cluster // of the test
+	*simtest.World
 	storage  *simStorage
 	hasTwins bool // two controllers run, and none crashes
-	running  []*simtest.Process
 	number   int
 	isCalm   bool
 }
@@ -66,21 +61,14 @@ func simulate(t *testing.T, seed uint64) (s *simulation) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		server := apitest.NewServer(apitest.Config{Seed: seed})
-		s = &simulation{
-			Faults: &simtest.Faults{Rand: rand.New(rand.NewPCG(seed, 1)), Trace: simtest.NewTrace(), Server: server, All: simtest.OfServer()},
-			ctx:    ctx, server: server, cluster: server.Direct(),
-			hasTwins: seed%10 == 9,
-		}
+		s = &simulation{World: simtest.NewWorld(ctx, seed, simtest.OfServer()), hasTwins: seed%10 == 9}
 		if !s.hasTwins { // whose crash, or whose refused objects, are excluded
 			s.All = append(append(s.All, refusedObjects), simtest.Crashes()...)
 		}
 		s.storage = newSimStorage(s, seed)
 		s.createClasses()
 		s.run()
-		for len(s.running) > 0 {
-			s.crash()
-		}
+		s.CrashAll()
 		s.storage.wait()
 	})
 	return s
@@ -88,9 +76,9 @@ func simulate(t *testing.T, seed uint64) (s *simulation) {
 
 // run runs the steps, and ends the faults.
 func (s *simulation) run() {
-	s.start()
+	s.Start(s.controller())
 	if s.hasTwins {
-		s.start()
+		s.Start(s.controller())
 	}
 	for range 30 + s.IntN(50) {
 		s.step()
@@ -105,36 +93,15 @@ func (s *simulation) run() {
 	s.calmDown()
 }
 
-// start starts a controller.
-func (s *simulation) start() {
-	s.Log("start")
-	calls, threshold := 1+s.IntN(8), s.IntN(2)*3
-	s.running = append(s.running, simtest.StartProcess(s.ctx, s.server, "provisioner", func(ctx context.Context, cluster *apitest.Cluster) error {
-		controller, err := provision.New(provision.Config{
-			Name: driver, Provisioner: s.storage, Cluster: cluster, Timeout: 10 * time.Minute, Calls: calls, ProvisionThreshold: threshold,
+func (s *simulation) controller() simtest.Program {
+	return simtest.Program{Identity: "provisioner", Prepare: func() simtest.Main {
+		config := provision.Config{
+			Name: driver, Provisioner: s.storage, Timeout: 10 * time.Minute, Calls: 1 + s.IntN(8), ProvisionThreshold: s.IntN(2) * 3,
 			Events: func(e api.Event) { s.Log("  event %s %s", e.Reason, e.Message) },
-		})
-		if err != nil {
-			return err
 		}
-		return controller.Run(ctx)
-	}))
-}
-
-// crash ends the first controller at once: none of its calls takes effect any more.
-func (s *simulation) crash() {
-	p := s.running[0]
-	s.running = s.running[1:]
-	s.Log("crash")
-	s.Must(p.Crash())
-}
-
-// restartCrashed starts controllers again whose process a fault has crashed.
-func (s *simulation) restartCrashed() {
-	for _, p := range s.running {
-		if p.HasCrashed() {
-			s.crash()
-			s.start()
+		return func(ctx context.Context, cluster *apitest.Cluster) error {
+			config.Cluster = cluster
+			return simtest.Run(provision.New(config))(ctx)
 		}
-	}
+	}}
 }

@@ -1,3 +1,3 @@
-// Package simtest has the parts that simulations of controllers share: the faults of an API server in
-// memory, processes that crash, and the trace of a seed.
+// Package simtest has the parts that simulations of controllers share: a cluster with an API server in
+// memory, its faults, programs in processes that crash, and the trace of a seed.
 package simtest

@@ -14,7 +14,7 @@ type Process struct {
 }
 
 // StartProcess calls run with a connection to the server until Crash.
-func StartProcess(ctx context.Context, server *apitest.Server, identity string, run func(context.Context, *apitest.Cluster) error) *Process {
+func StartProcess(ctx context.Context, server *apitest.Server, identity string, run Main) *Process {
 	ctx, cancel := context.WithCancel(ctx)
 	p := &Process{cluster: server.Connect(identity), cancel: cancel, ended: make(chan error, 1)}
 	go func() { p.ended <- run(ctx, p.cluster) }()
