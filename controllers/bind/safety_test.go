@@ -181,6 +181,7 @@ func TestReferenceOfUsedVolumeRemoved(t *testing.T) {
 		require.Equal(w, []string{"patch s pv fails", "patch s pv"}, w.writes())
 		require.Equal(w, "Bound pv <- Bound a", w.state("a", "pv"))
 
+		reserve.Times = 0 // until the end
 		w.server.Inject(reserve)
 		w.updateVolume("pv", func(pv *v1.PersistentVolume) { pv.Spec.ClaimRef = nil })
 		w.deleteClaim("a")
