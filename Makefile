@@ -202,9 +202,9 @@ bench:
 
 # An agent on a real API server, and in a large cluster in memory; a provisioner, and its peer, which
 # is in a module file of its own: programs that import ours must not depend on it.
-bench-cluster: kube
+bench-cluster: kube manager
 	cd controllers && $(ALONE) build -modfile=bench/peer.mod -o ../bin/provisionpeer ./bench/testdata/peer
-	$(GO) run ./controllers/bench -peer bin/provisionpeer
+	$(GO) run ./controllers/bench -peer bin/provisionpeer -bind-peer "$$($(GO) run ./internal/kubeserver/cmd/fetchkube -manager internal/kubeserver/build | sed -n 's/^the manager is //p')"
 
 # The client of CSI drivers, beside that of a kubelet, which is in a module file of its own.
 bench-csi:

@@ -63,6 +63,17 @@ func TestKubeProvisioners(t *testing.T) {
 	require.Contains(t, out.String(), "floor: 8 clients store 20 volumes")
 }
 
+// TestKubeBinders binds 20 pairs, and pins the calls for each.
+func TestKubeBinders(t *testing.T) {
+	server := kubeserver.Start(t)
+	var out strings.Builder
+	require.NoError(t, measureBinders(t.Context(), server, bindOptions{pairs: []int{20}, limit: time.Minute}, &out))
+	t.Log(out.String())
+	require.Contains(t, out.String(), "0 conflicts; 4.00 calls each: patch persistentvolumeclaims 1.00 patch persistentvolumeclaims/status 1.00"+
+		" patch persistentvolumes 1.00 patch persistentvolumes/status 1.00\n")
+	require.Contains(t, out.String(), "floor")
+}
+
 // TestRepetitions: a repeated call is an error, also one that failed the first time, and a second
 // token for a pod.
 func TestRepetitions(t *testing.T) {

@@ -9,6 +9,9 @@
 //   - the watches in a time without changes; any other call is an error
 //   - the memory of the agent of one node, in a cluster in memory with many pods and nodes, and
 //     that of an informer of all pods
+//   - for a binder of package controllers/bind, and that of kube-controller-manager: the rate and the times at
+//     which claims and volumes are bound that exist at its start, the processor time, and for ours the API
+//     calls, the conflicts and the memory; and the same writes by plain clients: the floor
 //   - for a controller of package controllers/provision: the rate and the times at which volumes are
 //     stored for claims that exist at its start, and deleted for volumes that are released at its
 //     start, with a storage of 0 and 200 ms for each call, without failures and with a tenth of the
@@ -25,8 +28,9 @@
 // version of peer.mod, with the newest client libraries.
 //
 //	make bench-cluster
-//	go run ./controllers/bench -pods 20 -idle 5s -no-provision
-//	go run ./controllers/bench -no-pods -claims 10000 -delays 0s -failures 0
+//	go run ./controllers/bench -pods 20 -idle 5s -no-provision -no-bind
+//	go run ./controllers/bench -no-pods -claims 10000 -delays 0s -failures 0 -no-bind
+//	go run ./controllers/bench -no-pods -no-provision -pairs 1000
 package main
 
 import (
@@ -51,6 +55,16 @@ type options struct {
 	skipPods      bool
 	skipProvision bool
 	provision     provisionOptions
+	skipBind      bool
+	bind          bindOptions
+}
+
+// A bindOptions selects the measurements of binders.
+type bindOptions struct {
+	pairs     []int
+	peer      string // kube-controller-manager
+	peerPairs int    // the most pairs that it binds
+	limit     time.Duration
 }
 
 // A provisionOptions selects the measurements of provisioners.
@@ -69,7 +83,7 @@ func main() {
 	}
 	o := options{provision: provisionOptions{
 		claims: []int{100, 1000}, delays: []time.Duration{0, 200 * time.Millisecond}, failures: []float64{0, 0.1},
-	}}
+	}, bind: bindOptions{pairs: []int{100, 1000, 10000}}}
 	flag.IntVar(&o.pods, "pods", 110, "the `number` of pods of the node")
 	flag.DurationVar(&o.idle, "idle", time.Minute, "the `duration` without changes")
 	flag.IntVar(&o.clusterPods, "cluster-pods", 10_000, "the `number` of pods in the cluster in memory")
@@ -84,7 +98,12 @@ func main() {
 	flag.StringVar(&o.provision.subjects, "subject", "", "measure only the provisioners with this `text` in their names")
 	flag.StringVar(&o.provision.peer, "peer", "", "the `program` of the other controller")
 	flag.DurationVar(&o.provision.limit, "limit", 10*time.Minute, "the `duration` after which the measurement of a provisioner fails")
+	flag.BoolVar(&o.skipBind, "no-bind", false, "do not measure binders")
+	flag.Var(list[int]{&o.bind.pairs, strconv.Atoi}, "pairs", "the `numbers` of pairs of a claim and a volume, in a list")
+	flag.StringVar(&o.bind.peer, "bind-peer", "", "the `program` kube-controller-manager")
+	flag.IntVar(&o.bind.peerPairs, "bind-peer-pairs", 3000, "the largest `number` of pairs for kube-controller-manager, which binds some tens in a second")
 	flag.Parse()
+	o.bind.limit = o.provision.limit
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := run(ctx, o, os.Stdout); err != nil {
@@ -109,11 +128,18 @@ func run(ctx context.Context, o options, out io.Writer) error {
 			return err
 		}
 	}
-	if o.skipProvision || isInside {
+	if isInside {
 		return nil
 	}
-	if err := onProvisionServer(ctx, o.provision, out); err != nil {
-		return fmt.Errorf("provisioners: %w", err)
+	if !o.skipProvision {
+		if err := onProvisionServer(ctx, o.provision, out); err != nil {
+			return fmt.Errorf("provisioners: %w", err)
+		}
+	}
+	if !o.skipBind {
+		if err := onBindServer(ctx, o.bind, out); err != nil {
+			return fmt.Errorf("binders: %w", err)
+		}
 	}
 	return nil
 }

@@ -56,6 +56,16 @@ const writers = 8
 
 // onProvisionServer measures provisioners on an API server of its own.
 func onProvisionServer(ctx context.Context, o provisionOptions, out io.Writer) error {
+	return onOwnServer(ctx, func(server *kubeserver.Server) error { return measureProvisioners(ctx, server, o, out) })
+}
+
+// onBindServer measures binders on an API server of its own.
+func onBindServer(ctx context.Context, o bindOptions, out io.Writer) error {
+	return onOwnServer(ctx, func(server *kubeserver.Server) error { return measureBinders(ctx, server, o, out) })
+}
+
+// onOwnServer measures on an API server that ends with the measurement.
+func onOwnServer(ctx context.Context, measure func(*kubeserver.Server) error) error {
 	dir, err := os.MkdirTemp("", "volumekit-bench")
 	if err != nil {
 		return err
@@ -66,7 +76,7 @@ func onProvisionServer(ctx context.Context, o provisionOptions, out io.Writer) e
 		return err
 	}
 	defer server.Stop()
-	return measureProvisioners(ctx, server, o, out)
+	return measure(server)
 }
 
 // measureProvisioners measures all subjects, one after another for each storage and number of claims.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/volumekit/volumekit/controllers/bench/internal/subject"
+	"github.com/volumekit/volumekit/controllers/bind"
 	"github.com/volumekit/volumekit/controllers/internal/apicalls"
 	"github.com/volumekit/volumekit/controllers/kubeclient"
 	"github.com/volumekit/volumekit/controllers/provision"
@@ -36,10 +37,25 @@ func isProvisioner() bool {
 
 // runController runs our controller until ctx ends.
 func runController(ctx context.Context, c subject.Config, clientset *kubernetes.Clientset) error {
+	if c.Binds {
+		return runBinder(ctx, clientset)
+	}
 	controller, err := provision.New(provision.Config{
 		Name: subject.Provisioner, Provisioner: fakeStorage{c.Storage}, Cluster: kubeclient.New(clientset),
 		Calls: c.Calls, UnguardedClaims: c.Unguarded, UnguardedVolumes: c.Unguarded,
 		Events: kubeclient.Events(kubeclient.NewRecorder(ctx, clientset, v1.EventSource{Component: subject.Provisioner})),
+	})
+	if err != nil {
+		return err
+	}
+	return controller.Run(ctx)
+}
+
+// runBinder runs our binder until ctx ends.
+func runBinder(ctx context.Context, clientset *kubernetes.Clientset) error {
+	controller, err := bind.New(bind.Config{
+		Cluster: kubeclient.New(clientset),
+		Events:  kubeclient.Events(kubeclient.NewRecorder(ctx, clientset, v1.EventSource{Component: "binder"})),
 	})
 	if err != nil {
 		return err

@@ -16,4 +16,8 @@ func onProvisionServer(context.Context, provisionOptions, io.Writer) error {
 	return errors.New("an API server requires Linux: see -no-server")
 }
 
+func onBindServer(context.Context, bindOptions, io.Writer) error {
+	return errors.New("an API server requires Linux: see -no-server")
+}
+
 func isProvisioner() bool { return false }

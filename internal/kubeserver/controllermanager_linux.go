@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 const managerKubeconfig = `apiVersion: v1
@@ -17,9 +18,9 @@ current-context: x
 `
 
 // StartControllerManager starts kube-controller-manager with some of its controllers, without limits of
-// its calls and with more arguments, until stop is called. It waits for nothing: the controllers work
-// once they have their caches.
-func (s *Server) StartControllerManager(program string, controllers []string, args ...string) (stop func(), err error) {
+// its calls and with more arguments, until stop is called, which returns its processor time. It waits for
+// nothing: the controllers work once they have their caches.
+func (s *Server) StartControllerManager(program string, controllers []string, args ...string) (stop func() time.Duration, err error) {
 	dir, err := os.MkdirTemp(s.dir, controllerManager)
 	if err != nil {
 		return nil, err
@@ -37,5 +38,8 @@ func (s *Server) StartControllerManager(program string, controllers []string, ar
 	if err != nil {
 		return nil, err
 	}
-	return p.kill, nil
+	return func() time.Duration {
+		p.kill()
+		return p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
+	}, nil
 }

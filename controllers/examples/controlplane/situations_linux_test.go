@@ -53,7 +53,7 @@ func TestKubeSituations(t *testing.T) {
 	theirs := endStates(t, func(s *kubeserver.Server, a *arena) {
 		stop, err := s.StartControllerManager(program, replaced, "--pvclaimbinder-sync-period=1s")
 		require.NoError(t, err)
-		t.Cleanup(stop)
+		t.Cleanup(func() { stop() })
 	})
 	if file := os.Getenv("VOLUMEKIT_SITUATIONS"); file != "" {
 		writeStates(t, file, ours, theirs)

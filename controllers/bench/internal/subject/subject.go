@@ -29,7 +29,9 @@ type Config struct {
 	Calls int
 	// Unguarded omits our finalizers.
 	Unguarded bool
-	Storage   Storage
+	// Binds runs our binder instead of our provisioner.
+	Binds   bool
+	Storage Storage
 }
 
 // A Report is the output of the process of a subject.

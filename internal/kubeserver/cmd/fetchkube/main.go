@@ -32,12 +32,16 @@ func main() {
 	if err == nil && *node {
 		_, err = kubeserver.FetchNode(ctx, flag.Arg(0), os.Stdout)
 	}
+	var path string
 	if err == nil && *manager {
-		_, err = kubeserver.FetchControllerManager(ctx, flag.Arg(0), os.Stdout)
+		path, err = kubeserver.FetchControllerManager(ctx, flag.Arg(0), os.Stdout)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "fetchkube:", err)
 		os.Exit(1)
 	}
 	fmt.Printf("the cache has %s %s\n", programs.APIServer, kubeserver.Version)
+	if *manager {
+		fmt.Printf("the manager is %s\n", path)
+	}
 }
