@@ -35,6 +35,7 @@ const (
 	claimStore                       // create the volume's object
 	claimFind                        // read the volume's object from the API server
 	claimDiscard                     // delete the storage that no object can describe
+	claimMark                        // mark the end of the discard
 	claimReschedule                  // remove the selected node and the finalizer
 	claimRelease                     // remove the finalizer
 )
@@ -58,12 +59,18 @@ const (
 func decideClaim(v claimView, now time.Time) (step claimStep, wait time.Duration) {
 	a := v.attempt
 	switch {
+	case a.endsDiscard:
+		return claimMark, 0
 	case v.isStored():
-		return v.endStored(), 0
+		return v.endStored(now)
 	case v.isNameTaken() && v.role != ready: // the storage of this name is described by a volume
 		return v.end(), 0
+	case v.awaitDiscard(now) > 0:
+		return claimWait, v.awaitDiscard(now)
 	case a.refusal != nil:
 		return v.unlessPaused(claimDiscard, now)
+	case a.described != nil && v.isMarked(): // another controller has discarded the storage since
+		return v.unlessPaused(claimProvision, now)
 	case a.described != nil:
 		return claimStore, 0
 	case v.role == foreign && !a.isOurs:
@@ -88,16 +95,27 @@ func (v claimView) isStored() bool {
 }
 
 // endStored returns the step for a claim whose volume's object exists. If the object is late, the
-// controller waits for its end, to call again.
-func (v claimView) endStored() claimStep {
+// controller waits for its end, to call again. If another controller may have discarded the storage, it
+// is provisioned again; a claim in deletion does not wait for a call that fails.
+func (v claimView) endStored(now time.Time) (step claimStep, wait time.Duration) {
 	a := v.attempt
 	switch {
-	case a.storage != storagePossible, a.object == objectCovers:
-		return v.end()
-	case a.object == objectIsLate:
-		return claimWait
+	case a.storage == storagePossible && a.object == objectUnknown:
+		return claimFind, 0
+	case a.storage == storagePossible && a.object == objectIsLate:
+		return claimWait, 0
+	case !v.isMarked(), a.isIgnored, v.claim.DeletionTimestamp != nil && a.retry.failures > 0:
+		return v.end(), 0
+	case v.awaitDiscard(now) > 0:
+		return claimWait, v.awaitDiscard(now)
 	}
-	return claimFind
+	return v.unlessPaused(claimProvision, now)
+}
+
+// isRestored reports whether the claim has the mark of a discard, and its storage was provisioned again.
+func (v claimView) isRestored() bool {
+	mark := markOf(v.claim)
+	return v.isStored() && mark != "" && mark == v.attempt.mark
 }
 
 // isNameTaken reports whether another claim has a volume of the name.
@@ -106,7 +124,7 @@ func (v claimView) isNameTaken() bool { return v.volume != nil && !v.isStored() 
 // end returns the last step: the claim needs no finalizer.
 func (v claimView) end() claimStep {
 	switch {
-	case v.hasGuard():
+	case v.hasGuard(), v.isRestored():
 		return claimRelease
 	case v.attempt.isIgnored && v.claim != nil:
 		return claimWait
@@ -157,7 +175,7 @@ func (v claimView) inputs() string {
 // end a pause.
 func metadataOf(claim *v1.PersistentVolumeClaim) string {
 	annotations := maps.Clone(claim.Annotations)
-	maps.DeleteFunc(annotations, func(key, _ string) bool { return isOfKubernetes(key) })
+	maps.DeleteFunc(annotations, func(key, _ string) bool { return isOfKubernetes(key) || key == DiscardAnnotation })
 	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%q %q", claim.Labels, annotations)))
 }
 

@@ -20,6 +20,7 @@ var (
 		names:           []string{"example.com/p", "example.com/old"}, guardsClaims: true, guardsVolumes: true,
 		provisionPauses: pauseRule{first: time.Second, most: time.Minute, threshold: 3},
 		infeasible:      pauseRule{first: time.Hour, most: time.Hour},
+		markWait:        time.Minute,
 	}
 	deletedAt = metav1.Unix(1000, 0)
 	now       = time.Unix(2000, 0)
@@ -67,6 +68,15 @@ func changed(v *claimView) { v.class.ResourceVersion = "2" }
 func stored(v *claimView) {
 	v.volume = &v1.PersistentVolume{Spec: v1.PersistentVolumeSpec{ClaimRef: &v1.ObjectReference{UID: "1"}}}
 }
+func begun(v *claimView) {
+	v.claim.Annotations[DiscardAnnotation] = discardBegun + "1"
+	v.attempt.markedSince = now
+}
+func expired(v *claimView)        { v.attempt.markedSince = now.Add(-time.Minute) }
+func ours(v *claimView)           { v.attempt.ownMark = markOf(v.claim) }
+func ended(v *claimView)          { v.claim.Annotations[DiscardAnnotation] = discardEnded + "1" }
+func restored(v *claimView)       { v.attempt.mark = markOf(v.claim) }
+func ends(v *claimView)           { v.attempt.endsDiscard = true }
 func covers(v *claimView)         { v.attempt.object = objectCovers }
 func late(v *claimView)           { v.attempt.object = objectIsLate }
 func volumeReleased(v *claimView) { v.volume.Status.Phase = v1.VolumeReleased }
@@ -127,6 +137,20 @@ func TestDecideClaim(t *testing.T) {
 		"ignored, gone":                                     {changes{absent, ignored, gone}, claimForget, 0},
 		"the node is unfit":                                 {changes{guarded, absent, unfit}, claimReschedule, 0},
 		"the node is unfit, possible":                       {changes{guarded, possible, unfit}, claimProvision, 0},
+		"the discard ends":                                  {changes{guarded, absent, begun, ours, ends}, claimMark, 0},
+		"another discard has begun":                         {changes{guarded, described, begun}, claimWait, time.Minute},
+		"another discard has begun, refused":                {changes{guarded, described, refused, begun}, claimWait, time.Minute},
+		"the own discard has begun":                         {changes{guarded, described, refused, begun, ours}, claimDiscard, 0},
+		"another discard has begun, too long ago":           {changes{guarded, described, begun, expired}, claimProvision, 0},
+		"another discard has ended":                         {changes{guarded, described, ended}, claimProvision, 0},
+		"another discard has ended before the call":         {changes{guarded, described, ended, restored}, claimStore, 0},
+		"stored, another discard has begun":                 {changes{guarded, stored, begun}, claimWait, time.Minute},
+		"stored, another discard has begun, too long ago":   {changes{guarded, stored, begun, expired}, claimProvision, 0},
+		"stored, another discard has ended":                 {changes{guarded, possible, stored, covers, ended}, claimProvision, 0},
+		"stored, another discard has ended, paused":         {changes{guarded, stored, ended, paused}, claimWait, time.Minute},
+		"stored, another discard has ended, not ours":       {changes{guarded, stored, ended, notOurs}, claimRelease, 0},
+		"stored, discarded, deleted, paused":                {changes{guarded, stored, ended, deleted, paused}, claimRelease, 0},
+		"stored, provisioned again":                         {changes{possible, stored, covers, ended, restored}, claimRelease, 0},
 		"absent, gone":                                      {changes{absent, gone}, claimForget, 0},
 	}
 	for name, test := range tests {

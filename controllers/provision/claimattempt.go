@@ -45,6 +45,11 @@ type claimAttempt struct {
 	refusal        error                // why the object is not stored, and the storage is discarded
 	object         objectState
 	policy         v1.PersistentVolumeReclaimPolicy // of a late object, and of the next one; "": that of the class
+	mark           string                           // of the claim before the last successful Provision
+	ownMark        string                           // of the last discard
+	endsDiscard    bool                             // the end of the discard is to be marked
+	observedMark   string                           // the last mark of the claim
+	markedSince    time.Time                        // the time since which the claim has it
 	unfitNode      string                           // the selected node for which Provision has failed
 	isIgnored      bool                             // by the Provisioner
 	began          time.Time                        // of the first attempt
@@ -66,7 +71,8 @@ type outcome struct {
 	refusal   error                // of the options, see claimAttempt.optionsRefusal
 	described *v1.PersistentVolume // nil if err is not
 	err       error
-	called    bool // false: the error is from before the call
+	mark      string // of the claim before the call
+	called    bool   // false: the error is from before the call
 	inputs    string
 }
 
@@ -79,7 +85,7 @@ func (o outcome) checked() *checkedOptions {
 func (a *claimAttempt) record(o outcome, now time.Time, r rules) (isNews bool) {
 	a.object = objectUnknown
 	if o.err == nil {
-		a.storage, a.described = storagePossible, o.described
+		a.storage, a.described, a.mark = storagePossible, o.described, o.mark
 		a.retry.begin(o.inputs) // the failures stay: the API server may refuse the object
 		return true
 	}

@@ -59,6 +59,7 @@ func (c *Controller) viewClaim(ctx context.Context, key claimKey, a *claimAttemp
 	if claim != nil && claim.UID == key.uid {
 		v.claim, a.claim = claim, claim
 	}
+	a.observeMark(v, time.Now())
 	v.attempt = *a
 	if a.claim == nil {
 		return v, nil
@@ -105,13 +106,19 @@ func (c *Controller) takeClaimStep(ctx context.Context, step claimStep, v claimV
 		return c.storeVolume(ctx, v, a)
 	case claimDiscard:
 		return c.discardStorage(ctx, v, a)
+	case claimMark:
+		return c.endDiscard(ctx, v, a)
 	case claimFind:
 		return c.findVolume(ctx, a)
 	case claimReschedule:
 		p := objectpatch.Of(v.claim).OfVersion(v.claim).WithoutAnnotation(SelectedNodeAnnotation).WithoutFinalizer(ClaimFinalizer)
 		return c.patchClaim(ctx, v.claim, p)
 	case claimRelease:
-		return c.patchClaim(ctx, v.claim, objectpatch.Of(v.claim).WithoutFinalizer(ClaimFinalizer))
+		p := objectpatch.Of(v.claim).WithoutFinalizer(ClaimFinalizer)
+		if v.isRestored() {
+			p = p.OfVersion(v.claim).WithoutAnnotation(DiscardAnnotation)
+		}
+		return c.patchClaim(ctx, v.claim, p)
 	}
 	return fmt.Errorf("step %d of claim %s/%s is unknown", step, a.claim.Namespace, a.claim.Name)
 }

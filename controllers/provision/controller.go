@@ -74,6 +74,7 @@ func New(config Config) (*Controller, error) {
 		names: config.names(), guardsClaims: !config.UnguardedClaims, guardsVolumes: !config.UnguardedVolumes,
 		volumeFinalizer: config.VolumeFinalizer, isStatic: config.StaticVolumes,
 		provisionPauses: pauses, deletePauses: pauses,
+		markWait:   max(2*config.Timeout, leastMarkWait),
 		infeasible: pauseRule{first: config.InfeasibleBackoff, most: config.InfeasibleBackoff},
 	}
 	c.rules.provisionPauses.threshold = config.ProvisionThreshold

@@ -46,10 +46,14 @@
 //   - Two controllers run by mistake: their calls for one claim have the same name, and the API server
 //     refuses the second object. A controller that finds the released object of the other one after the
 //     end of the claim calls again after the end of the object, in case its late call has created the
-//     storage once more. The next object has the policy of the first one. This holds
-//     while both controllers run, and if the API server and the checks refuse both or none: a controller
-//     that alone finds the selected node missing, or whose object alone is refused, may delete storage while
-//     the other one stores its object.
+//     storage once more. The next object has the policy of the first one.
+//   - One of two controllers alone finds the selected node missing, or its object alone is refused: it sets
+//     [DiscardAnnotation] on the claim before it confirms that no object exists and calls Delete, and again
+//     afterwards. The other controller stores no object while it sees the first mark. If it has stored one
+//     before it sees a mark, also after a restart, it calls Provision once more, after the second mark, and then
+//     removes the mark. So the volume has storage, and receives it again if it was deleted; data that a pod
+//     writes between the creation of the object and the end of that call of Delete is deleted. A controller
+//     that ends during its discard delays the claim by twice Config.Timeout, at least by 10 minutes.
 //
 // The controller never removes the finalizer from a claim whose storage is uncertain. If the storage
 // or the class is gone for good, remove it by hand.
@@ -97,6 +101,7 @@
 //   - The creation of its volume.
 //   - Two patches, which add the finalizer before the first Provision and remove it at the end. With
 //     UnguardedClaims: none.
+//   - With storage that is discarded: two patches, which mark the claim, and a read of the volume.
 //   - A read of its selected node and of its attributes class, if the class of the claim waits for a
 //     node or the claim names an attributes class.
 //
@@ -124,6 +129,7 @@
 //   - guard: the finalizer on a claim or a volume; to guard: to add it.
 //   - describe: the object of a volume before it is stored.
 //   - discard: delete storage that no object can describe.
+//   - mark: the annotation of a claim whose storage a controller discards or has discarded.
 //   - reclaim: delete the storage of a released volume.
 //   - attempt: the memory of the controller for one object. A crash loses it, and nothing else.
 //   - inputs: the part of an object, and of its class, whose change ends a pause.

@@ -37,7 +37,7 @@ func (c *Controller) stopSubscriptions() {
 
 // concerns reports whether the controller may have a step for a claim.
 func (c *Controller) concerns(claim *v1.PersistentVolumeClaim) bool {
-	return c.rules.has(provisionerOf(claim)) && claim.Spec.VolumeName == "" ||
+	return c.rules.has(provisionerOf(claim)) && (claim.Spec.VolumeName == "" || markOf(claim) != "") ||
 		slices.Contains(claim.Finalizers, ClaimFinalizer) || c.ofClaims.has(claim.UID)
 }
 

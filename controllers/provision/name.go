@@ -20,6 +20,10 @@ const (
 // own: other provisioners forget such storage when they are restarted.
 const ClaimFinalizer = "provision.volumekit.io/claim"
 
+// DiscardAnnotation marks a claim whose storage a controller discards, or has discarded, because no object
+// can be stored for it. A controller that stores an object for the claim then calls Provision once more.
+const DiscardAnnotation = "provision.volumekit.io/discard"
+
 // noProvisioner is the provisioner of classes whose volumes an administrator creates.
 const noProvisioner = "kubernetes.io/no-provisioner"
 

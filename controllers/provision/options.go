@@ -43,6 +43,9 @@ func (c *Controller) optionsFor(ctx context.Context, v claimView) (options Optio
 	if refusal == nil {
 		refusal = c.checkOptions(ctx, options)
 	}
+	if v.isStored() { // the checks are those of new storage
+		return options, nil, nil
+	}
 	if a.storage == storagePossible && !wasBound(a.claim) {
 		return options, refusal, nil
 	}

@@ -3,6 +3,7 @@ package provision
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/volumekit/volumekit/controllers/internal/storageclass"
 	v1 "k8s.io/api/core/v1"
@@ -19,6 +20,7 @@ type rules struct {
 	provisionPauses pauseRule
 	infeasible      pauseRule
 	deletePauses    pauseRule
+	markWait        time.Duration // for the discard of another controller
 }
 
 // has reports whether name is one of the provisioner's.

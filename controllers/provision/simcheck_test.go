@@ -28,7 +28,7 @@ func (s *simulation) check() {
 		if slices.Contains(claim.Finalizers, provision.ClaimFinalizer) {
 			guarded["pvc-"+string(claim.UID)] = true
 		}
-		if name := claim.Spec.VolumeName; name != "" && objects[name] && !s.storage.has(name) {
+		if name := claim.Spec.VolumeName; name != "" && objects[name] && !s.storage.has(name) && !s.isDiscarded(&claim) {
 			s.Fail("the storage %s of the claim %s is lost", name, claim.Name)
 		}
 	}
@@ -40,6 +40,11 @@ func (s *simulation) check() {
 			s.Fail("no object leads to the storage %s", name)
 		}
 	}
+}
+
+// isDiscarded reports whether a twin discards the storage of a claim: a twin provisions it again.
+func (s *simulation) isDiscarded(claim *v1.PersistentVolumeClaim) bool {
+	return s.hasTwins && !s.isCalm && claim.Annotations[provision.DiscardAnnotation] != ""
 }
 
 // checkDeletion checks that the storage of a volume may be deleted by the present state of the API
@@ -66,6 +71,7 @@ func (s *simulation) calmDown() {
 	s.changeClasses()
 	s.work(12)
 	s.isCalm = true
+	s.check()
 	s.checkBound()
 	s.checkIdle()
 	if s.HasFailed() {

@@ -18,6 +18,7 @@ var simGuards = []testbed.Guard{
 	{"the volume is read from the API server before a deletion", "volumehandler.go", "live, err := c.volumes.Live(ctx, api.KeyOf(pv))", "live, err := c.volumes.Get(ctx, api.KeyOf(pv))"},
 	{"users are read before a deletion", "volumehandler.go", "return c.users.check(ctx, pv, claim)", "return nil"},
 	{"storage without an object is discarded until its deletion succeeds", "storage.go", "if err == nil || isIgnored(err) {", "if true {"},
+	{"a stored volume whose storage another one has discarded is provisioned again", "claim.go", "case !v.isMarked(), a.isIgnored,", "case true, a.isIgnored,"},
 	{"only the policy Delete deletes", "volume.go", "case pv.Spec.PersistentVolumeReclaimPolicy != v1.PersistentVolumeReclaimDelete:", "case false:"},
 }
 
@@ -26,10 +27,10 @@ var tableGuards = []testbed.Guard{
 	{"an error from before the call proves nothing", "claimattempt.go", "if !o.called {", "if false {"},
 	{"the claim is read from the API server before a deletion", "volumehandler.go", "claim, err = c.claims.Live(ctx,", "claim, err = c.claims.Get(ctx,"},
 	{"the object is guarded from its creation", "object.go", "pv.Finalizers = append(pv.Finalizers, r.volumeFinalizer)", "_ = r.volumeFinalizer"},
-	{"a volume that another one has stored is found", "claim.go", "case a.storage != storagePossible, a.object == objectCovers:", "case true:"},
+	{"a volume that another one has stored is found", "claim.go", "case a.storage == storagePossible && a.object == objectUnknown:", "case false:"},
 	{"the object of a claim that lives covers the storage", "claimhandler.go", "case live != nil && live.UID == claim.UID:", "case live != nil && false:"},
 	{"an object that is not released covers the storage", "claimhandler.go", "if stored.Status.Phase != v1.VolumeReleased {", "if false {"},
-	{"the storage of a late object is called again", "claim.go", "case a.object == objectIsLate:\n\t\treturn claimWait", "case a.object == objectIsLate:\n\t\treturn v.end()"},
+	{"the storage of a late object is called again", "claim.go", "case a.storage == storagePossible && a.object == objectIsLate:", "case false:"},
 	{"the storage of a late object keeps its policy", "storage.go", "cmp.Or(a.policy, o.described.Spec.PersistentVolumeReclaimPolicy)", "o.described.Spec.PersistentVolumeReclaimPolicy"},
 	{"the volume is read last before a deletion", "volumehandler.go", "lives, err := c.claimLives(ctx, pv.Spec.ClaimRef)\n\tif err != nil {\n\t\treturn nil, err\n\t}\n\tlive, err := c.volumes.Live(ctx, api.KeyOf(pv))", "live, err := c.volumes.Live(ctx, api.KeyOf(pv))\n\tlives, _ := c.claimLives(ctx, pv.Spec.ClaimRef)"},
 	{"a part of the claims proves nothing", "users.go", "if list.isPart {", "if false {"},
@@ -43,11 +44,18 @@ var tableGuards = []testbed.Guard{
 	{"storage of options that the checks refuse is discarded", "storage.go", "a.refusal = cmp.Or(o.refusal, a.refusal)", "_ = cmp.Or(o.refusal, a.refusal)"},
 	{"storage of a claim that was bound is not discarded", "options.go", "a.storage == storagePossible && !wasBound(a.claim)", "a.storage == storagePossible"},
 	{"the object is read with the permission of the discard", "storage.go", "if stored != nil {\n\t\t\treturn nil\n\t\t}\n", ""},
+	{"the claim is marked before a discard", "storage.go", "if err = c.beginDiscard(ctx, v, a); err != nil {", "if false {"},
+	{"the end of a discard is marked", "claim.go", "case a.endsDiscard:", "case false:"},
+	{"no object is stored during the discard of another controller", "claim.go", "case v.awaitDiscard(now) > 0:\n\t\treturn claimWait, v.awaitDiscard(now)\n\tcase a.refusal", "case a.refusal"},
+	{"no object is stored for storage that another controller has discarded", "claim.go", "case a.described != nil && v.isMarked():", "case false:"},
+	{"a claim that another controller marks later is handled", "feed.go", ` && (claim.Spec.VolumeName == "" || markOf(claim) != "")`, ` && claim.Spec.VolumeName == ""`},
+	{"the wait for a discard ends", "discard.go", "v.attempt.markedSince.Add(v.rules.markWait).Sub(now)", "time.Hour"},
+	{"the mark is removed after the storage is provisioned again", "claim.go", "case v.hasGuard(), v.isRestored():", "case v.hasGuard():"},
 	{"a call for a refused object is no success", "claimattempt.go", "a.retry.begin(o.inputs) //", "a.retry = retry{} //"},
 	{"a volume that the binder would refuse is not stored", "object.go", "return pv, util.MatchVolume(o.PVC, pv, node)", "_ = util.MatchVolume(o.PVC, pv, node)\n\treturn pv, nil"},
 }
 
-const tableTests = "^(TestOutcomes|TestClaimLivesAgain|TestLifeOfAClaim|TestClaimOfTheSameName|TestVolumeInUse|TestDecideClaim|TestDecideVolume|TestObjectIsRefused|TestProvisioned|TestGuardedWithoutNode|TestDataIsNotDiscarded|TestRefusedAndStored|TestRefusedThreshold|TestDeletionsShareLists|TestOldConfirmation|TestReadsBeforeADeletionTimeOut|TestStoredWithTimeout|TestLateObject|TestVolumeIsReadLast)$"
+const tableTests = "^(TestOutcomes|TestClaimLivesAgain|TestLifeOfAClaim|TestClaimOfTheSameName|TestVolumeInUse|TestDecideClaim|TestDecideVolume|TestObjectIsRefused|TestProvisioned|TestGuardedWithoutNode|TestDataIsNotDiscarded|TestRefusedAndStored|TestRefusedThreshold|TestDeletionsShareLists|TestOldConfirmation|TestReadsBeforeADeletionTimeOut|TestStoredWithTimeout|TestLateObject|TestVolumeIsReadLast|TestDiscardBesideAnother|TestStorerCrashes|TestMarkOfATenant)$"
 
 // TestGuardsAreThere: a guard that has been written in another way is still in the lists.
 func TestGuardsAreThere(t *testing.T) {

@@ -148,13 +148,9 @@ func (s *simulation) schedule() {
 	}
 }
 
-// replaceNode deletes a node, or creates it again. Of twins one alone may find the node missing, and delete
-// storage that the other one stores: see doc.go.
+// replaceNode deletes a node, or creates it again. Of twins one alone may find the node missing.
 func (s *simulation) replaceNode() {
 	name := fmt.Sprint("node-", s.IntN(2))
-	if s.hasTwins {
-		return
-	}
 	s.Log("replace %s", name)
 	if err := s.Cluster.Nodes().Delete(s.Context, name, metav1.DeleteOptions{}); err != nil {
 		_, err = s.Cluster.Nodes().Create(s.Context, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
@@ -233,7 +229,7 @@ func (s *simulation) releaseVolume() {
 	s.Tolerate(setPhase(s.Context, s.Cluster, &pv, v1.VolumeReleased))
 }
 
-// refusedObjects refuses objects for good. Twins would be refused both or not at all.
+// refusedObjects refuses objects for good. Of twins one alone may be refused.
 var refusedObjects = simtest.Fault{Name: "refused objects", Begin: simtest.Injected(apitest.Fault{
 	Call: apitest.Call{Verb: apitest.Create, Resource: "persistentvolumes"}, Share: 0.3, Failure: refusal,
 })}

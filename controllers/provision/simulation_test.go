@@ -24,7 +24,7 @@ import (
 // Faults: calls of the storage fail with each kind of error, before and after their effect, hang
 // until their context ends, panic, or take effect minutes after they have failed. Calls to the API
 // server and watches fail in each way of package apitest, and crash the process. The API server refuses
-// objects of a single controller for good.
+// objects for good.
 //
 // Forbidden states: a claim has two volumes; storage exists that no volume and no claim with the
 // finalizer leads to; storage is deleted while the API server shows a user of its volume or another
@@ -62,8 +62,9 @@ func simulate(t *testing.T, seed uint64) (s *simulation) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		s = &simulation{World: simtest.NewWorld(ctx, seed, simtest.OfServer()), hasTwins: seed%10 == 9}
-		if !s.hasTwins { // whose crash, or whose refused objects, are excluded
-			s.All = append(append(s.All, refusedObjects), simtest.Crashes()...)
+		s.All = append(s.All, refusedObjects)
+		if !s.hasTwins { // whose crash is excluded
+			s.All = append(s.All, simtest.Crashes()...)
 		}
 		s.storage = newSimStorage(s, seed)
 		s.createClasses()

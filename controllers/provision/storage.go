@@ -21,7 +21,8 @@ func (c *Controller) provision(ctx context.Context, v claimView, a *claimAttempt
 		c.announce(a.claim, v1.EventTypeNormal, reasonProvisioning,
 			fmt.Sprintf("%s provisions a volume for claim %s/%s", c.config.Name, a.claim.Namespace, a.claim.Name))
 	}
-	o := outcome{inputs: v.inputs()}
+	o := outcome{inputs: v.inputs(), mark: markOf(v.claim)}
+	a.described = nil // the storage that it describes may be discarded
 	o.options, o.refusal, o.err = c.optionsFor(ctx, v)
 	if o.err == nil {
 		a.isOurs, o.called = true, true
@@ -36,7 +37,13 @@ func (c *Controller) provision(ctx context.Context, v claimView, a *claimAttempt
 			o.described.Spec.PersistentVolumeReclaimPolicy = cmp.Or(a.policy, o.described.Spec.PersistentVolumeReclaimPolicy)
 		}
 	}
-	return c.recordOutcome(ctx, a, o)
+	if err := c.recordOutcome(ctx, a, o); err != nil {
+		return err
+	}
+	if v.isStored() { // the object describes the storage
+		a.described, a.refusal = nil, nil
+	}
+	return nil
 }
 
 // recordOutcome records the outcome of an attempt and reports a failure.
@@ -116,10 +123,14 @@ func isRefusal(err error) bool {
 }
 
 // discardStorage deletes storage for which no object can be stored. With the permission for the call,
-// directly before the call, it confirms that no object exists.
+// directly before the call, it marks the claim and then confirms that no object exists: another controller
+// that stores one later finds the mark.
 func (c *Controller) discardStorage(ctx context.Context, v claimView, a *claimAttempt) error {
 	var stored *v1.PersistentVolume
 	err := c.call(ctx, func(ctx context.Context) (err error) {
+		if err = c.beginDiscard(ctx, v, a); err != nil {
+			return volume.AsTransient(err)
+		}
 		if stored, err = c.volumes.Live(ctx, c.volumeKey(a.claim)); err != nil {
 			return volume.AsTransient(fmt.Errorf("read volume %q: %w", a.described.Name, err))
 		}
@@ -132,12 +143,12 @@ func (c *Controller) discardStorage(ctx context.Context, v claimView, a *claimAt
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case stored != nil: // by another controller: the storage is in use
-		a.described, a.refusal = nil, nil
+		a.described, a.refusal, a.endsDiscard = nil, nil, true
 		return nil
 	}
 	pauses, failure := c.rules.infeasible, a.refusal
 	if err == nil || isIgnored(err) {
-		a.storage, a.described, a.refusal, a.options = storageAbsent, nil, nil, nil
+		a.storage, a.described, a.refusal, a.options, a.endsDiscard = storageAbsent, nil, nil, nil, true
 		if errors.Is(failure, volume.ErrReschedule) { // by the check of the next attempt, before a call
 			pauses = c.rules.provisionPauses
 		}

@@ -178,7 +178,13 @@ func mayDelete(ctx context.Context, cluster api.Cluster, name string) error {
 // start starts a controller. Its process crashes with end, or with the returned cluster.
 func (w *world) start() (cluster *apitest.Cluster, end func()) {
 	w.Helper()
-	cluster = w.server.Connect("provisioner")
+	return w.startAs("provisioner")
+}
+
+// startAs starts a controller with an identity.
+func (w *world) startAs(identity string) (cluster *apitest.Cluster, end func()) {
+	w.Helper()
+	cluster = w.server.Connect(identity)
 	config := w.config
 	config.Cluster = cluster
 	controller, err := provision.New(config)
