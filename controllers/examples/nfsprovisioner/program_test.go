@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -78,13 +79,15 @@ type rig struct {
 	server  *apitest.Server
 	leases  *fake.Clientset
 	export  string
+	dir     string // of the program
 	mounter *mounttest.Fake
 }
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	server := apitest.NewServer(apitest.Config{})
-	r := &rig{clustertest.New(t, server.Direct()), server, fake.NewClientset(), testbed.Dir(t), mounttest.NewFake(mount.Config{})}
+	export := testbed.Dir(t)
+	r := &rig{clustertest.New(t, server.Direct()), server, fake.NewClientset(), export, export, mounttest.NewFake(mount.Config{})}
 	require.NoError(t, r.mounter.Mount(t.Context(), mount.Request{Source: "nas:/k8s", Target: r.export, FSType: "nfs"}))
 	return r
 }
@@ -98,7 +101,7 @@ func (r *rig) start() {
 func (r *rig) program() *program {
 	r.Helper()
 	p, err := newProgram(r.Context(), options{
-		provisioner: nfsSubdir, server: "nas", path: "/k8s", election: true, namespace: "ns", root: r.TempDir(), dir: r.export, timeout: time.Minute,
+		provisioner: nfsSubdir, server: "nas", path: "/k8s", election: true, namespace: "ns", root: r.TempDir(), dir: r.dir, timeout: time.Minute,
 	}, parts{
 		cluster: r.server.Connect("provisioner"), leases: r.leases.CoordinationV1(), announce: r.Record, mounter: r.mounter, usualDir: "/none",
 	}, io.Discard)
@@ -148,6 +151,27 @@ func TestBadClass(t *testing.T) {
 	entries, err := os.ReadDir(r.export)
 	require.NoError(t, err)
 	require.Empty(t, entries)
+}
+
+// TestNoExport: an event of the claim names the export that the server does not have. Neither a volume nor
+// a directory is made, and no mount is left.
+func TestNoExport(t *testing.T) {
+	r := newRig(t)
+	r.dir = "" // the program mounts
+	before, err := r.mounter.List(t.Context())
+	require.NoError(t, err)
+	r.mounter.Inject(mounttest.Fault{Op: mounttest.OpMount, Err: syscall.ENOENT})
+	r.start()
+	r.claim("data", nil)
+	r.RequireEvent("ProvisioningFailed", "class-data", "nas:/k8s", "no such file or directory")
+	for _, dir := range []string{r.export, "/none"} {
+		entries, _ := os.ReadDir(dir)
+		require.Empty(t, entries)
+	}
+	mounted, err := r.mounter.List(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, before, mounted)
+	require.Empty(t, r.server.Calls(apitest.Call{Verb: apitest.Create, Resource: "persistentvolumes"}))
 }
 
 // TestEndpoints: metrics and health are served while the program runs.
