@@ -18,7 +18,6 @@ var simGuards = []testbed.Guard{
 	{"the volume is read from the API server before a deletion", "volumehandler.go", "live, err := c.volumes.Live(ctx, api.KeyOf(pv))", "live, err := c.volumes.Get(ctx, api.KeyOf(pv))"},
 	{"users are read before a deletion", "volumehandler.go", "return c.users.check(ctx, pv, claim)", "return nil"},
 	{"storage without an object is discarded until its deletion succeeds", "storage.go", "if err == nil || isIgnored(err) {", "if true {"},
-	{"a stored volume whose storage another one has discarded is provisioned again", "claim.go", "case !v.isMarked(), a.isIgnored,", "case true, a.isIgnored,"},
 	{"only the policy Delete deletes", "volume.go", "case pv.Spec.PersistentVolumeReclaimPolicy != v1.PersistentVolumeReclaimDelete:", "case false:"},
 }
 
@@ -44,6 +43,7 @@ var tableGuards = []testbed.Guard{
 	{"storage of options that the checks refuse is discarded", "storage.go", "a.refusal = cmp.Or(o.refusal, a.refusal)", "_ = cmp.Or(o.refusal, a.refusal)"},
 	{"storage of a claim that was bound is not discarded", "options.go", "a.storage == storagePossible && !wasBound(a.claim)", "a.storage == storagePossible"},
 	{"the object is read with the permission of the discard", "storage.go", "if stored != nil {\n\t\t\treturn nil\n\t\t}\n", ""},
+	{"a stored volume whose storage another one has discarded is provisioned again", "claim.go", "case !v.isMarked(), a.isIgnored,", "case true, a.isIgnored,"},
 	{"the claim is marked before a discard", "storage.go", "if err = c.beginDiscard(ctx, v, a); err != nil {", "if false {"},
 	{"the end of a discard is marked", "claim.go", "case a.endsDiscard:", "case false:"},
 	{"no object is stored during the discard of another controller", "claim.go", "case v.awaitDiscard(now) > 0:\n\t\treturn claimWait, v.awaitDiscard(now)\n\tcase a.refusal", "case a.refusal"},
