@@ -224,6 +224,19 @@ func TestLostMark(t *testing.T) {
 	})
 }
 
+// TestMarkOfAnotherRun: a binder whose volume another one has marked meanwhile does not end the recycling.
+func TestMarkOfAnotherRun(t *testing.T) {
+	inRecycling(t, func(w *world, r *slowRecycler, _ func()) {
+		w.updateVolume("pv", func(pv *v1.PersistentVolume) {
+			metav1.SetMetaDataAnnotation(&pv.ObjectMeta, bind.RecyclingAnnotation, "edited")
+		})
+		r.end(nil)
+		w.wait(time.Minute)
+		w.requireFree()
+		require.Equal(w, "edited", w.volume("pv").Annotations[bind.RecyclingAnnotation])
+	})
+}
+
 // An attachingRecycler also attaches its volumes.
 type attachingRecycler struct{ *slowRecycler }
 
