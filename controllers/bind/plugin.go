@@ -65,6 +65,8 @@ func (c *Controller) pluginOf(pv *v1.PersistentVolume) string {
 func (c *Controller) deleterOf(pv *v1.PersistentVolume) deleter {
 	name := pv.Annotations[provision.ProvisionedByAnnotation]
 	switch {
+	case c.config.Plugins == nil:
+		return deletedElsewhere
 	case name != "" && c.provisions(name):
 		return deletedHere
 	case name != "" && !isOfKubernetes(name):

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/controllers/apitest"
 	"github.com/volumekit/volumekit/controllers/bind"
+	"github.com/volumekit/volumekit/controllers/provision"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -278,5 +279,26 @@ func TestRecyclingReadsNodes(t *testing.T) {
 		require.NoError(w, err)
 		w.wait(time.Hour)
 		require.Equal(w, [2]int{1, 1}, recycler.counts())
+	})
+}
+
+// TestDeletionElsewhere: without plugins, other programs delete all storage, and find the phase Released.
+func TestDeletionElsewhere(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.start()
+		for name, provisioner := range map[string]string{"static": "", "kubernetes": "kubernetes.io/other", "external": "example.com/p"} {
+			pv := newVolume(name, "1Gi")
+			pv.Spec.PersistentVolumeReclaimPolicy = v1.PersistentVolumeReclaimDelete
+			pv.Spec.ClaimRef = &v1.ObjectReference{Namespace: namespace, Name: "gone", UID: "gone"}
+			if provisioner != "" {
+				pv.Annotations[provision.ProvisionedByAnnotation] = provisioner
+			}
+			w.createVolume(pv)
+		}
+		w.wait(time.Minute)
+		for _, name := range []string{"static", "kubernetes", "external"} {
+			require.Equal(w, v1.VolumeReleased, w.volume(name).Status.Phase, name)
+		}
+		require.Empty(w, w.reasons())
 	})
 }
