@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/manager"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -66,7 +68,9 @@ type Config struct {
 	UnguardedVolumes bool
 
 	// VolumeFinalizer is the finalizer of volumes in place of the constant of this name, for a program that
-	// continues another one's work. "": the constant.
+	// continues another one's work: a qualified name with a domain. The controller removes the constant, and
+	// kubernetes.io/pv-controller of a binder's plugins, as well from the volumes that it deletes or no
+	// longer guards. "": the constant.
 	VolumeFinalizer string
 	// StaticVolumes reports whether this controller deletes the storage of a volume without an
 	// annotation of its provisioner. It must not block. Nil: that of volumes of the CSI driver Name.
@@ -115,6 +119,9 @@ func (c *Config) check() error {
 		return fmt.Errorf("provision: %w", field.Required(at.Child("Provisioner"), "creates the storage"))
 	case c.Cluster == nil:
 		return fmt.Errorf("provision: %w", field.Required(at.Child("Cluster"), "has the claims and the volumes"))
+	}
+	if wrong := validation.IsQualifiedName(c.VolumeFinalizer); c.VolumeFinalizer != "" && (len(wrong) > 0 || !strings.Contains(c.VolumeFinalizer, "/")) {
+		return fmt.Errorf("provision: %w", field.Invalid(at.Child("VolumeFinalizer"), c.VolumeFinalizer, "must be a qualified name with a domain"))
 	}
 	for i, name := range c.AdditionalNames {
 		if name == "" || name == noProvisioner {

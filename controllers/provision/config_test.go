@@ -22,6 +22,8 @@ func TestInvalidConfig(t *testing.T) {
 		`provision: Config.Provisioner: Required value: creates the storage`:                                      func(c *provision.Config) { c.Provisioner = nil },
 		`provision: Config.Cluster: Required value: has the claims and the volumes`:                               func(c *provision.Config) { c.Cluster = nil },
 		`provision: Config.AdditionalNames[1]: Invalid value: "": must be the name of a provisioner`:              func(c *provision.Config) { c.AdditionalNames = []string{"a", ""} },
+		`provision: Config.VolumeFinalizer: Invalid value: "guard": must be a qualified name with a domain`:       func(c *provision.Config) { c.VolumeFinalizer = "guard" },
+		`provision: Config.VolumeFinalizer: Invalid value: "a b/c": must be a qualified name with a domain`:       func(c *provision.Config) { c.VolumeFinalizer = "a b/c" },
 		`provision: Config.Calls: Invalid value: -1: must be at least 0`:                                          func(c *provision.Config) { c.Calls = -1 },
 		`provision: Config.Timeout: Invalid value: -1: must be at least 0`:                                        func(c *provision.Config) { c.Timeout = -1 },
 	}

@@ -16,6 +16,9 @@ const (
 	VolumeFinalizer = "external-provisioner.volume.kubernetes.io/finalizer"
 )
 
+// pluginFinalizer is the VolumeFinalizer of a binder's plugins.
+const pluginFinalizer = "kubernetes.io/pv-controller"
+
 // ClaimFinalizer keeps a claim while storage may exist for it that no volume describes. It is our
 // own: other provisioners forget such storage when they are restarted.
 const ClaimFinalizer = "provision.volumekit.io/claim"

@@ -23,6 +23,12 @@ type rules struct {
 	markWait        time.Duration // for the discard of another controller
 }
 
+// guardNames returns the finalizers that keep a volume until its storage is deleted: the one that this
+// controller adds, that of an external provisioner, and that of a plugin of the binder.
+func (r rules) guardNames() []string {
+	return []string{r.volumeFinalizer, VolumeFinalizer, pluginFinalizer}
+}
+
 // has reports whether name is one of the provisioner's.
 func (r rules) has(name string) bool { return name != noProvisioner && slices.Contains(r.names, name) }
 

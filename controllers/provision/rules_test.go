@@ -603,3 +603,33 @@ func TestTimeout(t *testing.T) {
 		require.GreaterOrEqual(w, w.storage.callsOf("provision"), 2)
 	})
 }
+
+// TestFinalizersOfOtherPrograms: a volume of another program that provisioned with the same name goes with its
+// storage, with all finalizers that guard it.
+func TestFinalizersOfOtherPrograms(t *testing.T) {
+	for _, own := range []string{"", "kubernetes.io/pv-controller", "example.com/guard"} {
+		inWorld(t, func(w *world) {
+			w.createClass(newClass("c"))
+			name := "pvc-" + string(w.createClaim(newClaim("a", "c")).UID)
+			w.config.VolumeFinalizer = own
+			w.start()
+			w.wait(time.Second)
+			w.bind()
+			w.updateVolume(name, func(pv *v1.PersistentVolume) {
+				for _, finalizer := range []string{provision.VolumeFinalizer, "kubernetes.io/pv-controller"} {
+					if !slices.Contains(pv.Finalizers, finalizer) {
+						pv.Finalizers = append(pv.Finalizers, finalizer)
+					}
+				}
+			})
+			w.deleteClaim("a")
+			w.wait(time.Minute)
+			w.bind()
+			w.wait(time.Minute)
+			if pv := w.volume(name); pv != nil {
+				require.Subset(w, []string{"kubernetes.io/pv-protection"}, pv.Finalizers)
+			}
+			require.Equal(w, 1, w.storage.callsOf("delete"))
+		})
+	}
+}

@@ -73,8 +73,10 @@ func (v volumeView) isReclaimable() bool {
 		(pv.DeletionTimestamp == nil || v.hasGuard()) && !v.claimLives && v.permitted
 }
 
+// hasGuard reports whether a volume has the finalizer, or that of another program which provisioned with the
+// same name before.
 func (v volumeView) hasGuard() bool {
-	return slices.Contains(v.volume.Finalizers, v.rules.volumeFinalizer)
+	return slices.ContainsFunc(v.rules.guardNames(), func(name string) bool { return slices.Contains(v.volume.Finalizers, name) })
 }
 
 // removal returns the step after the storage is deleted.

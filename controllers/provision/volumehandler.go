@@ -76,7 +76,7 @@ func (c *Controller) takeVolumeStep(ctx context.Context, step volumeStep, v volu
 	case volumeGuard:
 		return c.patchVolume(ctx, pv, objectpatch.Of(pv).OfVersion(pv).WithFinalizer(c.rules.volumeFinalizer))
 	case volumeRelease:
-		return c.patchVolume(ctx, pv, objectpatch.Of(pv).OfVersion(pv).WithoutFinalizer(c.rules.volumeFinalizer))
+		return c.patchVolume(ctx, pv, objectpatch.Of(pv).OfVersion(pv).WithoutFinalizer(c.rules.guardNames()...))
 	case volumeReclaim:
 		return c.reclaim(ctx, v, a)
 	case volumeRemove:
@@ -195,7 +195,7 @@ func (c *Controller) removeVolume(ctx context.Context, pv *v1.PersistentVolume) 
 	if !(volumeView{rules: c.rules, volume: pv}).hasGuard() {
 		return nil
 	}
-	err := c.patchVolume(ctx, pv, objectpatch.Of(pv).WithoutFinalizer(c.rules.volumeFinalizer))
+	err := c.patchVolume(ctx, pv, objectpatch.Of(pv).WithoutFinalizer(c.rules.guardNames()...))
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

@@ -32,9 +32,9 @@ func (p Patch) WithFinalizer(name string) Patch {
 	return p
 }
 
-// WithoutFinalizer removes a finalizer.
-func (p Patch) WithoutFinalizer(name string) Patch {
-	p.metadata["$deleteFromPrimitiveList/finalizers"] = []string{name}
+// WithoutFinalizer removes finalizers.
+func (p Patch) WithoutFinalizer(names ...string) Patch {
+	p.metadata["$deleteFromPrimitiveList/finalizers"] = names
 	return p
 }
 
