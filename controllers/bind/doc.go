@@ -5,8 +5,14 @@
 //	err = controller.Run(ctx)
 //
 // Names of annotations, finalizers, events and metrics are those of Kubernetes, so that a cluster may
-// change its binder at any time. Run one binder at a time, behind a leader election. Two binders by mistake
-// bind no object twice.
+// change its binder. Before a change away from this one, note: claims that a plugin of this program has
+// provisioned for may keep the finalizer provision.ClaimFinalizer, which no other program removes (see
+// package provision); static volumes with the policy Delete of a plugin keep [PluginFinalizer], which
+// kube-controller-manager does not remove once their policy is Retain; and volumes may have
+// [RecyclingAnnotation], which kube-controller-manager ignores. Run one binder at a time, behind a leader
+// election. Two binders by mistake bind no object twice.
+//
+// Plugins provision and delete by package provision: this is the only controller that imports another one.
 //
 // # Which volume
 //
@@ -15,7 +21,11 @@
 // the claim's class, attributes class, volume mode, access modes, size and labels (see util.MatchVolume).
 // An index finds it in logarithmic time, and reserves it in memory: workers in parallel never choose one
 // volume twice. A claim of a class that waits for the first consumer receives only a volume that the
-// scheduler has reserved or a provisioner has made.
+// scheduler has reserved, a provisioner has made, or a user has named in the claim or made to refer to it.
+//
+// Sizes count as in kube-controller-manager: a volume that refers to a claim
+// and is too small is not bound, without an event; a claim that names a volume which is too small has an
+// event VolumeMismatch; a claim and a volume that name each other are bound, whatever their sizes.
 //
 // If no volume fits, a claim without a class receives the default class, also one that becomes the default
 // later, and the provisioner of the class is requested by annotations. A plugin of Config.Plugins with the
@@ -23,7 +33,7 @@
 //
 // # Fewest writes
 //
-// A pair costs these writes, and no others:
+// A pair costs these writes, and no others of the binder:
 //
 //  1. the reference of the volume (spec.claimRef), with the version of the volume: a changed volume
 //     refuses it;
@@ -40,6 +50,8 @@
 //   - Unbound, as the claim is bound to another volume: one, and one for Available if needed.
 //   - Recycled: one for the mark, one for each minute of the call, one for the reference and the mark, and
 //     one for Available. A failed recycling: one for Failed, and one for the mark.
+//   - With plugins, package provision adds its finalizer to the claims that a plugin provisions for, and
+//     removes it, and adds PluginFinalizer to bound static volumes with the policy Delete of a plugin.
 //   - The default class, a request of a provisioner, Lost, and Pending after Lost: one each. A Lost claim
 //     that is bound again becomes Pending first.
 //
@@ -48,7 +60,7 @@
 //
 // # No loss
 //
-// Storage is recycled and deleted for released volumes alone, after the API server, and not a cache, has
+// Storage is deleted for Released volumes alone, and recycled for Released and Failed ones, after the API server, and not a cache, has
 // confirmed that no claim has the UID of the reference, and shows no pod on a node that uses the claim, no
 // attachment and, for volumes that are attached, no node with the volume. Package provision states the rules
 // for deletion.

@@ -77,7 +77,9 @@
 //
 // [VolumeFinalizer] keeps the object of a volume that a user deletes until the storage is deleted. The
 // controller adds it to bound volumes of the policy Delete that lack it, also to static ones of the
-// CSI driver of its name, and removes it when the policy becomes Retain or Recycle.
+// CSI driver of its name, and removes it when the policy becomes Retain or Recycle. A volume that is deleted
+// after a user has removed its reference stays in deletion with the finalizer, as its storage may have data:
+// delete the storage and remove the finalizer by hand, or make the policy Retain.
 //
 // # Events and metrics
 //
