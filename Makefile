@@ -146,12 +146,14 @@ test-cluster: kube
 	@packages=$$($(call TESTSOF,internal\/kubeserver[] ],$(ALL))) && [ -n "$$packages" ] && \
 		VOLUMEKIT_REQUIRE=kube $(GO) test -count=1 -p 1 -run '^TestKube' $$packages
 
-# A kubelet takes minutes to build.
+# A kubelet takes minutes to build. Its test with an NFS server runs in a guest.
 node:
 	$(GO) run ./internal/kubeserver/cmd/fetchkube -node internal/kubeserver/build
 
-test-kubelet: node
+test-kubelet: node guests
 	VOLUMEKIT_LONG=1 VOLUMEKIT_REQUIRE=root,loop,ext4,kube,kubelet $(GO) test -count=1 -timeout 20m -run '^TestKubelet' ./controllers/node ./csi ./csi/examples/...
+	CGO_ENABLED=0 VOLUMEKIT_LONG=1 VOLUMEKIT_REQUIRE=root,kube,kubelet,nfs $(GO) test -count=1 -timeout 20m -run '^TestKubeletUsesNFS$$' \
+		-exec "'$(CURDIR)/bin/umlrun' -kernel $(lastword $(KERNELS)) -memory 2G" ./csi/examples/nfs
 
 # kube-controller-manager takes minutes to build, and less if kube-apiserver was built before.
 manager:

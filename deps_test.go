@@ -263,6 +263,7 @@ var house = []room{
 	{"csi/bench/internal/*", nil, []string{api, apimachinery}},
 	{"csi/examples/internal/manifest", nil, []string{api, apimachinery}},
 	{"csi/examples/internal/driverprogram", []string{"csi/driver", "csi/registration", "internal/cli", "mount", "volume"}, []string{apimachinery}},
+	{"csi/examples/nfs", []string{"*", "*/*", "csi/examples/internal/*", "internal/kerneltest/nfsserver"}, []string{""}},
 	{"csi/examples/*", []string{"*", "*/*", "csi/examples/internal/*"}, []string{""}},
 }
 

@@ -72,6 +72,12 @@ func setUpNamespaces() error {
 			return fmt.Errorf("mount %s: %w", m.target, err)
 		}
 	}
+	if err := os.MkdirAll(os.TempDir(), 0o777); err != nil { // a directory of /run in a guest
+		return fmt.Errorf("make the directory for temporary files: %w", err)
+	}
+	if err := coverProcessors(); err != nil {
+		return err
+	}
 	if err := coverTunables(); err != nil {
 		return err
 	}
@@ -89,6 +95,23 @@ func setUpNamespaces() error {
 var tunables = map[string]string{
 	"vm/overcommit_memory": "1", "vm/panic_on_oom": "0", "kernel/panic": "10", "kernel/panic_on_oops": "1",
 	"kernel/keys/root_maxkeys": "1000000", "kernel/keys/root_maxbytes": "25000000",
+}
+
+// coverProcessors mounts a file over the list of processors if the list lacks the clock speed, as in a guest:
+// a kubelet requires one.
+func coverProcessors() error {
+	const list, cover = "/proc/cpuinfo", "/run/cpuinfo"
+	text, err := os.ReadFile(list)
+	if err != nil || strings.Contains(string(text), "cpu MHz") {
+		return err
+	}
+	if err := os.WriteFile(cover, append([]byte("cpu MHz : 1000.0\n"), text...), 0o644); err != nil {
+		return err
+	}
+	if err := syscall.Mount(cover, list, "", syscall.MS_BIND, ""); err != nil {
+		return fmt.Errorf("cover %s: %w", list, err)
+	}
+	return nil
 }
 
 // coverTunables mounts files over the kernel parameters, which are those of the machine.

@@ -24,6 +24,8 @@ type Test struct {
 	// BootTime limits the time from the start of a kernel to the start of the test. Zero
 	// means a minute; an idle machine needs a second or two.
 	BootTime time.Duration
+	// Memory is the size of the kernel's memory, such as "2G". Empty: 512M.
+	Memory string
 }
 
 // Run runs a test in a kernel of its own, in the directory and environment of this process,

@@ -16,7 +16,7 @@ import (
 )
 
 // guestModules lists the modules of a guest; its kernel may lack some.
-var guestModules = []string{"overlay", "loop", "fuse", "quota_v2", "ipv6", "veth", "nfs", "nfsv3", "nfsv4", "nfsd"}
+var guestModules = []string{"overlay", "loop", "fuse", "quota_v2", "ipv6", "veth", "bridge", "nfs", "nfsv3", "nfsv4", "nfsd"}
 
 // writeImage writes the guest's initial archive to a file: this program, the test binary,
 // modules and the task, to which it adds the modules' names.

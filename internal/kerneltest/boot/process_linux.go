@@ -15,7 +15,7 @@ import (
 func (t Test) start(ctx context.Context, work, image string) (r report, err error) {
 	ctx, kill := context.WithCancel(ctx)
 	defer kill()
-	cmd := t.Kernel.Command(ctx, commandLine(work, image)...)
+	cmd := t.Kernel.Command(ctx, t.commandLine(work, image)...)
 	// The kernel has child processes, which must end with it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
@@ -43,9 +43,9 @@ func (t Test) start(ctx context.Context, work, image string) (r report, err erro
 }
 
 // commandLine returns the kernel's command line.
-func commandLine(work, image string) []string {
+func (t Test) commandLine(work, image string) []string {
 	return []string{
-		"mem=512M",
+		"mem=" + cmp.Or(t.Memory, "512M"),
 		"initrd=" + image, "rdinit=/init",
 		"con=null", "con0=null,fd:1",
 		"panic=-1", // exit at once

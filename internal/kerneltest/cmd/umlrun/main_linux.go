@@ -25,8 +25,9 @@ func main() {
 		guest.Main()
 	}
 	kernel := flag.String("kernel", "6.1", "name of the kernel")
+	memory := flag.String("memory", "", "size of its memory (default 512M)")
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: umlrun [-kernel NAME] TEST [ARGUMENT]...")
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: umlrun [-kernel NAME] [-memory SIZE] TEST [ARGUMENT]...")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -34,15 +35,15 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	code, err := run(*kernel, flag.Arg(0), flag.Args()[1:])
+	code, err := run(*kernel, boot.Test{Program: flag.Arg(0), Args: flag.Args()[1:], Memory: *memory, Output: os.Stdout})
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "umlrun: kernel %s: %v\n", *kernel, err)
 	}
 	os.Exit(code)
 }
 
-func run(kernel, program string, args []string) (code int, err error) {
-	k, err := kernels.Find(kernel)
+func run(kernel string, test boot.Test) (code int, err error) {
+	test.Kernel, err = kernels.Find(kernel)
 	if err != nil {
 		return guest.Failed, err
 	}
@@ -50,5 +51,5 @@ func run(kernel, program string, args []string) (code int, err error) {
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGQUIT)
 	defer stop()
-	return boot.Run(ctx, boot.Test{Kernel: k, Program: program, Args: args, Output: os.Stdout})
+	return boot.Run(ctx, test)
 }
