@@ -31,7 +31,7 @@ type claimTurn struct {
 // searched the index in vain.
 func (c *Controller) handleClaim(ctx context.Context, key api.Key) (workers.Result, error) {
 	c.busy.Add(1)
-	defer c.busy.Add(-1)
+	defer c.endWork()
 	turn := &claimTurn{}
 	defer c.endTurn(turn, c.woken.remove(key))
 	c.index.StopWaiting(key)
@@ -62,13 +62,29 @@ func (c *Controller) handleClaim(ctx context.Context, key api.Key) (workers.Resu
 	return workers.Result{}, fmt.Errorf("claim %s: no end after %d steps", key, mostSteps)
 }
 
+// endWork ends the work of one worker. The volumes that wait for the end of all work have their turns.
+func (c *Controller) endWork() {
+	c.busy.Add(-1)
+	if !c.isBusy() {
+		c.resumePostponed()
+	}
+}
+
+// isBusy reports whether claims are being bound.
+func (c *Controller) isBusy() bool { return c.claimPool.Len() > 0 || c.busy.Load() > 0 }
+
 // endTurn ends the reservation of a claim. The volumes that the claim has not chosen wake other claims.
 func (c *Controller) endTurn(turn *claimTurn, wokenBy []string) {
-	if free := c.index.Release(turn.uid); free != "" {
-		c.offer(free)
-	}
+	c.release(turn.uid)
 	for _, volume := range wokenBy {
 		c.offer(volume)
+	}
+}
+
+// release ends the reservation of a claim, and offers the volume to others.
+func (c *Controller) release(claim types.UID) {
+	if free := c.index.Release(claim); free != "" {
+		c.offer(free)
 	}
 }
 
@@ -82,7 +98,7 @@ func (c *Controller) viewClaim(ctx context.Context, key api.Key, turn *claimTurn
 		return v, nil
 	}
 	if turn.uid != claim.UID {
-		c.index.Release(turn.uid)
+		c.release(turn.uid)
 		c.index.StopWaiting(key)
 		*turn = claimTurn{uid: claim.UID}
 	}
@@ -150,7 +166,7 @@ func (c *Controller) confirmChoice(ctx context.Context, claim *v1.PersistentVolu
 	} else {
 		c.index.Set(pv)
 	}
-	c.index.Release(claim.UID)
+	c.release(claim.UID)
 	turn.choice, turn.isSearched = "", false
 	return nil, nil
 }

@@ -34,7 +34,7 @@ type Controller struct {
 	claimants claimants
 	woken     woken
 	announced announced
-	pauses    pauses
+	postponed postponed
 	foreign   foreignMarks
 	run       string // names this Controller in marks
 	// locks lock volumes for writes, by their names: a claim and a volume have different workers.

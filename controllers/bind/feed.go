@@ -64,9 +64,12 @@ func (c *Controller) addVolume(change api.Change[*v1.PersistentVolume]) {
 		isAvailable = c.index.Set(change.New)
 	} else {
 		c.index.Delete(key.Name)
-		c.pauses.forget(change.Old.UID)
+		c.postponed.forget(change.Old.UID)
 	}
 	add(c.volumePool, key, change.Replay)
+	if isAvailable {
+		c.offer(key.Name)
+	}
 	if change.Replay {
 		return
 	}
@@ -74,13 +77,10 @@ func (c *Controller) addVolume(change api.Change[*v1.PersistentVolume]) {
 		c.claimPool.Add(referenceKey(old))
 	}
 	if pv := change.New; pv != nil && pv.Spec.ClaimRef != nil {
-		c.pauses.forget(pv.UID)
+		c.postponed.forget(pv.UID)
 		c.claimPool.Add(referenceKey(pv))
 	}
 	c.addClaimants(key.Name)
-	if isAvailable {
-		c.offer(key.Name)
-	}
 }
 
 // addClaimants queues the claims that name a volume.

@@ -3,21 +3,11 @@ package bind
 import (
 	"context"
 	"fmt"
-	"sync"
-	"time"
 
 	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/controllers/internal/workers"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-)
-
-const (
-	// availablePause is the pause after which a new volume becomes available while claims are being
-	// bound: a volume that is bound meanwhile needs one write less.
-	availablePause = 100 * time.Millisecond
-	// mostPauses is the number of these pauses of a new volume.
-	mostPauses = 50
 )
 
 // handleVolume takes the steps for a volume until none is left.
@@ -49,7 +39,7 @@ func (c *Controller) handleVolume(ctx context.Context, key api.Key) (workers.Res
 			c.announceMismatch(key, v, event)
 			return workers.Result{After: pauseFor(c.claims, v.claim)}, nil
 		case volumeAvailable:
-			if pause := c.postponeAvailable(v.volume); pause > 0 {
+			if pause := c.postponeAvailable(key, v.volume); pause > 0 {
 				return workers.Result{After: pause}, nil
 			}
 		case volumeConfirm:
@@ -115,45 +105,6 @@ func (c *Controller) takeVolumeStep(ctx context.Context, step volumeStep, v volu
 		return c.patchVolume(ctx, pv, unbindPatch(pv))
 	}
 	return fmt.Errorf("step %d is unknown", step)
-}
-
-// postponeAvailable returns the pause until a new volume becomes available: at least one, and further
-// ones while claims are being bound. A new volume can be bound before it is available.
-func (c *Controller) postponeAvailable(pv *v1.PersistentVolume) time.Duration {
-	isNew := pv.Status.Phase == v1.VolumePending || pv.Status.Phase == ""
-	isBusy := c.claimPool.Len() > 0 || c.busy.Load() > 0
-	if isNew && c.pauses.begin(pv.UID, isBusy) {
-		return availablePause
-	}
-	return 0
-}
-
-// pauses are the numbers of pauses of new volumes. The zero value is empty.
-type pauses struct {
-	mu    sync.Mutex
-	begun map[types.UID]int
-}
-
-// begin counts a pause of a volume, and returns false if the volume has no further one.
-func (p *pauses) begin(volume types.UID, isBusy bool) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if n := p.begun[volume]; n == mostPauses || n > 0 && !isBusy {
-		delete(p.begun, volume)
-		return false
-	}
-	if p.begun == nil {
-		p.begun = map[types.UID]int{}
-	}
-	p.begun[volume]++
-	return true
-}
-
-// forget forgets a volume that needs no pause.
-func (p *pauses) forget(volume types.UID) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.begun, volume)
 }
 
 // announceMismatch sends the event of a volume, and of its claim.

@@ -2,6 +2,7 @@ package fit
 
 import (
 	"slices"
+	"strconv"
 	"sync"
 
 	"github.com/volumekit/volumekit/util/quantity"
@@ -18,11 +19,30 @@ type Index struct {
 	reserved map[types.UID]*volume             // by the claims
 	refs     map[string]types.NamespacedName   // the references, by the names of the volumes
 	byRef    map[types.NamespacedName][]string // the volumes of each reference
+	states   map[string]state                  // the newest state of each volume
 	waiting  map[types.NamespacedName]request
+}
+
+// A state is the version of a volume.
+type state struct {
+	uid     types.UID
+	version string
+}
+
+// isOlder reports whether a state of a volume is older than another one. A watch may deliver the state that
+// a later write has made before the answer to an earlier write comes.
+func (s state) isOlder(than state) bool {
+	if s.uid != than.uid {
+		return false
+	}
+	version, err := strconv.ParseUint(s.version, 10, 64)
+	other, otherErr := strconv.ParseUint(than.version, 10, 64)
+	return err == nil && otherErr == nil && version < other
 }
 
 // A part has the free volumes and the waiting claims of a space, by their access modes.
 type part struct {
+	count   int // of both
 	volumes [modeCount]tree[*volume]
 	claims  [modeCount]tree[request]
 }
@@ -36,23 +56,47 @@ type volume struct {
 	holder types.UID
 }
 
-// part returns the part of a space. The caller holds mu.
+// part returns the part of a space for one more volume or claim. The caller holds mu.
 func (x *Index) part(of space) *part {
 	if x.spaces == nil {
-		x.spaces, x.volumes, x.reserved = map[space]*part{}, map[string]*volume{}, map[types.UID]*volume{}
-		x.waiting = map[types.NamespacedName]request{}
+		x.spaces = map[space]*part{}
 	}
 	if x.spaces[of] == nil {
 		x.spaces[of] = &part{}
 	}
+	x.spaces[of].count++
 	return x.spaces[of]
 }
 
-// Set adds a volume, or replaces its earlier state. isAvailable reports whether a claim can receive it: the
+// leave ends the use of the part of a space by one volume or claim: tenants choose the names of spaces. The
+// caller holds mu.
+func (x *Index) leave(of space) {
+	if x.spaces[of].count--; x.spaces[of].count == 0 {
+		delete(x.spaces, of)
+	}
+}
+
+// addFree adds a free volume to its part, and takeFree removes it. The caller holds mu.
+func (x *Index) addFree(v *volume) { x.part(v.space).volumes[v.modes].set(v.at, v) }
+
+func (x *Index) takeFree(v *volume) {
+	x.spaces[v.space].volumes[v.modes].remove(v.at)
+	x.leave(v.space)
+}
+
+// Set adds a volume, or replaces its earlier state. A state older than the known one has no effect. isAvailable reports whether a claim can receive it: the
 // volume is free and not reserved. A reservation of a volume that is not free any more ends.
 func (x *Index) Set(pv *v1.PersistentVolume) (isAvailable bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	now := state{pv.UID, pv.ResourceVersion}
+	if now.isOlder(x.states[pv.Name]) {
+		return false
+	}
+	if x.states == nil {
+		x.states, x.volumes, x.reserved = map[string]state{}, map[string]*volume{}, map[types.UID]*volume{}
+	}
+	x.states[pv.Name] = now
 	holder := x.remove(pv.Name)
 	x.refer(pv)
 	size := pv.Spec.Capacity[v1.ResourceStorage]
@@ -63,13 +107,12 @@ func (x *Index) Set(pv *v1.PersistentVolume) (isAvailable bool) {
 	v := &volume{pv: pv, at: position{size, pv.Name}, holder: holder}
 	v.space = space{Class(pv, pv.Spec.StorageClassName), value(pv.Spec.VolumeAttributesClassName), volumeMode(pv.Spec.VolumeMode)}
 	v.modes, _ = modesOf(pv.Spec.AccessModes)
-	of := x.part(v.space)
 	x.volumes[pv.Name] = v
 	if holder != "" {
 		x.reserved[holder] = v
 		return false
 	}
-	of.volumes[v.modes].set(v.at, v)
+	x.addFree(v)
 	return true
 }
 
@@ -78,6 +121,7 @@ func (x *Index) Delete(name string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	delete(x.reserved, x.remove(name))
+	delete(x.states, name)
 	x.unrefer(name)
 }
 
@@ -89,7 +133,7 @@ func (x *Index) remove(name string) (holder types.UID) {
 	}
 	delete(x.volumes, name)
 	if v.holder == "" {
-		x.part(v.space).volumes[v.modes].remove(v.at)
+		x.takeFree(v)
 	}
 	return v.holder
 }
@@ -144,14 +188,12 @@ func (x *Index) Reserve(claim *v1.PersistentVolumeClaim) *v1.PersistentVolume {
 	if !ok {
 		return nil
 	}
-	of := x.part(r.space)
-	v := of.find(r)
+	v := x.spaces[r.space].find(r)
 	if v == nil {
-		x.waiting[r.claim] = r
-		of.claims[r.modes].set(position{r.size, r.claim.String()}, r)
+		x.startWaiting(r)
 		return nil
 	}
-	of.volumes[v.modes].remove(v.at)
+	x.takeFree(v)
 	v.holder = claim.UID
 	x.reserved[claim.UID] = v
 	return v.pv
@@ -159,6 +201,9 @@ func (x *Index) Reserve(claim *v1.PersistentVolumeClaim) *v1.PersistentVolume {
 
 // find returns the volume for a request, or nil.
 func (p *part) find(r request) (found *volume) {
+	if p == nil {
+		return nil
+	}
 	for _, set := range supersets[r.modes] {
 		p.volumes[set].ascend(position{size: r.size}, func(v *volume) bool {
 			if r.fits(v) {
@@ -184,7 +229,7 @@ func (x *Index) Release(claim types.UID) (volume string) {
 	}
 	delete(x.reserved, claim)
 	v.holder = ""
-	x.part(v.space).volumes[v.modes].set(v.at, v)
+	x.addFree(v)
 	return v.pv.Name
 }
 
@@ -195,13 +240,22 @@ func (x *Index) StopWaiting(claim types.NamespacedName) {
 	x.stopWaiting(claim)
 }
 
+func (x *Index) startWaiting(r request) {
+	if x.waiting == nil {
+		x.waiting = map[types.NamespacedName]request{}
+	}
+	x.waiting[r.claim] = r
+	x.part(r.space).claims[r.modes].set(position{r.size, r.claim.String()}, r)
+}
+
 func (x *Index) stopWaiting(claim types.NamespacedName) {
 	r, ok := x.waiting[claim]
 	if !ok {
 		return
 	}
 	delete(x.waiting, claim)
-	x.part(r.space).claims[r.modes].remove(position{r.size, claim.String()})
+	x.spaces[r.space].claims[r.modes].remove(position{r.size, claim.String()})
+	x.leave(r.space)
 }
 
 // Wake ends the waiting of a claim that a free volume fits, and returns the claim. The claim may choose
@@ -214,7 +268,7 @@ func (x *Index) Wake(name string) (claim types.NamespacedName, ok bool) {
 	if v == nil || v.holder != "" {
 		return claim, false
 	}
-	of := x.part(v.space)
+	of := x.spaces[v.space]
 	for set := range modes(modeCount) {
 		if v.modes&set != set {
 			continue
