@@ -74,16 +74,16 @@ race:
 	$(GO) test -race $(ALL)
 
 # The manager on 100,000 simulated nodes, and with a source on 10,000 simulated API servers; the
-# provisioner, the protection, the expansion and the plugin of CSI drivers on 100,000.
+# binder, the provisioner, the protection, the expansion and the plugin of CSI drivers on 100,000.
 sim:
 	VOLUMEKIT_SEEDS=100000 $(GO) test -count=1 -timeout 30m -run '^TestSimulation' ./manager
 	VOLUMEKIT_SEEDS=10000 $(GO) test -count=1 -timeout 30m -run '^TestSimulation' ./controllers/node
-	VOLUMEKIT_SEEDS=100000 $(GO) test -count=1 -timeout 30m -run '^TestSimulation$$' ./controllers/provision ./controllers/protect ./controllers/expand
+	VOLUMEKIT_SEEDS=100000 $(GO) test -count=1 -timeout 30m -run '^TestSimulation$$' ./controllers/bind ./controllers/provision ./controllers/protect ./controllers/expand
 	VOLUMEKIT_SEEDS=100000 $(GO) test -count=1 -timeout 1h -run '^TestSimulation$$' ./csi
 
 # The tests of packages that list their guards, without each of these: one that survives
 # is a guard that no test misses. MUTANTS is a part of the names of those to remove.
-MUTANTPACKAGES ?= ./manager ./controllers/node ./controllers/provision ./controllers/protect ./controllers/expand ./csi
+MUTANTPACKAGES ?= ./manager ./controllers/node ./controllers/bind ./controllers/provision ./controllers/protect ./controllers/expand ./csi
 mutants: export MUTANTS ?=
 mutants:
 	VOLUMEKIT_LONG=1 $(GO) test -count=1 -timeout 2h -v -run 'FindsMissingGuards$$' $(MUTANTPACKAGES)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -21,8 +22,10 @@ const pluginName = "kubernetes.io/sim"
 // controllers.
 type simPlugin struct {
 	volume.VolumePlugin // nil: no pod is set up
-	// check is called at the begin of each deletion and recycling.
-	check func(verb, name string)
+	// check is called at the begin of each deletion and recycling, and checkEffect when a recycling
+	// removes files. The zero functions of newSimPlugin do nothing.
+	check       func(verb, name string)
+	checkEffect func(*simRecycling)
 
 	mu        sync.Mutex
 	rand      *rand.Rand
@@ -30,10 +33,21 @@ type simPlugin struct {
 	storage   map[string]bool      // by the names of provisioned volumes
 	used      map[string]types.UID // the claims whose pods have used volumes since the last recycling
 	calls     []string
+	running   []*simRecycling
+}
+
+// A simRecycling removes the files of a volume. It goes on after a call with an open outcome.
+type simRecycling struct {
+	name   string
+	volume types.UID
+	later  *time.Timer // the end, after the call
 }
 
 func newSimPlugin(seed uint64) *simPlugin {
-	return &simPlugin{rand: rand.New(rand.NewPCG(seed, 2)), storage: map[string]bool{}, used: map[string]types.UID{}, check: func(string, string) {}}
+	return &simPlugin{
+		rand: rand.New(rand.NewPCG(seed, 2)), storage: map[string]bool{}, used: map[string]types.UID{},
+		check: func(string, string) {}, checkEffect: func(*simRecycling) {},
+	}
 }
 
 // plugins returns a register with the plugin.
@@ -104,10 +118,64 @@ func (c simCall) Delete(ctx context.Context) error {
 	return c.call(ctx, "delete", c.name, func() { delete(c.storage, c.name) })
 }
 
-// Recycle implements volume.Recycler.
-func (p *simPlugin) Recycle(ctx context.Context, name string, _ *volume.Spec) error {
+// Recycle implements volume.Recycler. A call takes over from the earlier ones for the volume that have
+// failed.
+func (p *simPlugin) Recycle(ctx context.Context, name string, spec *volume.Spec) error {
 	p.check("recycle", name)
-	return p.call(ctx, "recycle", name, func() { delete(p.used, name) })
+	r := p.begin(name, spec.PersistentVolume.UID)
+	err := p.call(ctx, "recycle", name, func() { p.remove(r) })
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err == nil || errors.Is(err, volume.ErrTransient) {
+		p.forget(r)
+		return err
+	}
+	r.later = time.AfterFunc(time.Duration(p.rand.IntN(600))*time.Second, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.remove(r)
+		p.forget(r)
+	})
+	return err
+}
+
+// begin begins a recycling, which takes over from those whose call has ended.
+func (p *simPlugin) begin(name string, uid types.UID) *simRecycling {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.running = slices.DeleteFunc(p.running, func(r *simRecycling) bool { return r.volume == uid && r.later != nil && r.later.Stop() })
+	r := &simRecycling{name: name, volume: uid}
+	p.running = append(p.running, r)
+	return r
+}
+
+// remove removes the files of a volume. The caller holds mu.
+func (p *simPlugin) remove(r *simRecycling) {
+	p.checkEffect(r)
+	delete(p.used, r.name)
+}
+
+// forget ends a recycling. The caller holds mu.
+func (p *simPlugin) forget(r *simRecycling) {
+	p.running = slices.DeleteFunc(p.running, func(other *simRecycling) bool { return other == r })
+}
+
+// recycles reports whether a recycling of a volume runs.
+func (p *simPlugin) recycles(uid types.UID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.ContainsFunc(p.running, func(r *simRecycling) bool { return r.volume == uid })
+}
+
+// end ends what goes on after calls.
+func (p *simPlugin) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, r := range p.running {
+		if r.later != nil {
+			r.later.Stop()
+		}
+	}
 }
 
 func (p *simPlugin) heal() {

@@ -3,188 +3,214 @@ package bind_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing/synctest"
 	"time"
 
 	"github.com/volumekit/volumekit/controllers/apitest"
 	"github.com/volumekit/volumekit/controllers/bind"
+	"github.com/volumekit/volumekit/controllers/internal/simtest"
 	"github.com/volumekit/volumekit/controllers/provision"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 const external = "example.com/external"
 
-// simClasses are the classes: their provisioner. The claims of late wait for a consumer.
-var simClasses = map[string]string{"plugin": pluginName, "external": external, "late": "kubernetes.io/no-provisioner"}
+// simProvisioners are the provisioners of the classes. The claims of late wait for a consumer.
+var simProvisioners = map[string]string{"plugin": pluginName, "external": external, "late": "kubernetes.io/no-provisioner"}
 
-var simClassNames = []string{"", "", "", "plugin", "external", "late"}
-
-func (s *simulation) createClasses() {
-	for name, provisioner := range simClasses {
-		class := newClass(name, provisioner)
-		if name == "late" {
-			mode := storagev1.VolumeBindingWaitForFirstConsumer
-			class.VolumeBindingMode = &mode
-		}
-		_, err := s.cluster.StorageClasses().Create(s.ctx, class, metav1.CreateOptions{})
-		s.must(err)
-	}
-}
+var simClassNames = []string{"plugin", "external", "late"}
 
 // step takes a step at random.
 func (s *simulation) step() {
-	s.restartCrashed()
+	s.RestartCrashed()
 	switch n := s.IntN(100); {
-	case n < 16:
+	case n < 14:
 		s.createVolume()
-	case n < 34:
+	case n < 30:
 		s.createClaim()
-	case n < 44:
+	case n < 39:
 		s.deleteClaim()
-	case n < 48:
+	case n < 43:
 		s.deleteVolume()
-	case n < 54:
+	case n < 49:
 		s.schedule()
-	case n < 60:
+	case n < 55:
 		s.provision(2)
-	case n < 66:
+	case n < 61:
 		s.createPod()
-	case n < 71:
-		s.deletePod()
+	case n < 66:
+		if pod, ok := simtest.One(s.Rand, s.Pods()); ok {
+			s.deletePod(pod)
+		}
 	case n < 74:
-		s.editReference()
+		s.editVolume()
 	case n < 76:
 		s.editClaim()
-	case n < 78:
-		s.changePolicy()
-	case n < 81 && !s.hasTwins:
-		s.crash()
-		s.start()
-	case n < 86:
-		s.disturb()
-	case n < 90:
-		s.recover()
+	case n < 77:
+		s.editClass()
+	case n < 79:
+		s.lateView = s.Claims()
+	case n < 82:
+		s.Restart()
+	case n < 87:
+		s.Disturb()
+	case n < 91:
+		s.Recover()
 	default:
-		d := time.Duration(1+s.IntN(60)) * []time.Duration{time.Second, time.Second, time.Minute}[s.IntN(3)]
-		s.log("%v pass", d)
-		time.Sleep(d)
+		s.Pass()
 	}
 }
 
-// tolerate fails for an error that no concurrent write explains.
-func (s *simulation) tolerate(err error) bool {
-	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) && !apierrors.IsAlreadyExists(err) && !apierrors.IsInvalid(err) {
-		s.must(err)
-	}
-	return err == nil
+func (s *simulation) class() string {
+	return []string{"", "", "", "plugin", "external", "late"}[s.IntN(6)]
 }
 
-// one returns an element at random, or false.
-func one[T any](s *simulation, all []T) (element T, ok bool) {
-	if len(all) == 0 {
-		return element, false
-	}
-	return all[s.IntN(len(all))], true
+func (s *simulation) size() string { return fmt.Sprint(1+s.IntN(3), "Gi") }
+
+var simLabels = []map[string]string{nil, {"disk": "fast"}}
+
+var simPolicies = []v1.PersistentVolumeReclaimPolicy{
+	v1.PersistentVolumeReclaimRetain, v1.PersistentVolumeReclaimDelete, v1.PersistentVolumeReclaimRecycle, v1.PersistentVolumeReclaimRecycle,
 }
 
 // createVolume creates a static volume of one of few names.
 func (s *simulation) createVolume() {
-	pv := newVolume(fmt.Sprint("volume-", s.IntN(6)), fmt.Sprint(1+s.IntN(3), "Gi"))
-	pv.Spec.PersistentVolumeReclaimPolicy = []v1.PersistentVolumeReclaimPolicy{
-		v1.PersistentVolumeReclaimRetain, v1.PersistentVolumeReclaimDelete, v1.PersistentVolumeReclaimRecycle, v1.PersistentVolumeReclaimRecycle}[s.IntN(4)]
-	pv.Spec.StorageClassName = simClassNames[s.IntN(len(simClassNames))]
+	pv := newVolume(s.name("volume"), s.size())
+	pv.Labels = simLabels[s.IntN(2)]
+	pv.Spec.PersistentVolumeReclaimPolicy = simPolicies[s.IntN(4)]
+	pv.Spec.StorageClassName = s.class()
 	if s.IntN(6) == 0 {
-		pv.Spec.ClaimRef = &v1.ObjectReference{Namespace: namespace, Name: fmt.Sprint("claim-", s.IntN(6))}
+		pv.Spec.ClaimRef = s.reference()
 	}
-	_, err := s.cluster.PersistentVolumes().Create(s.ctx, pv, metav1.CreateOptions{})
-	if s.tolerate(err) {
-		s.log("create %s, class %q, %s", pv.Name, pv.Spec.StorageClassName, pv.Spec.PersistentVolumeReclaimPolicy)
+	_, err := s.Cluster.PersistentVolumes().Create(s.Context, pv, metav1.CreateOptions{})
+	if s.Tolerate(err) {
+		s.Log("create %s, class %q, %s, of %v", pv.Name, pv.Spec.StorageClassName, pv.Spec.PersistentVolumeReclaimPolicy, pv.Spec.ClaimRef)
 		s.plugin.reset(pv.Name)
 	}
 }
 
+// reference returns a reference to a claim that exists, or to a name of a claim.
+func (s *simulation) reference() *v1.ObjectReference {
+	if claim, ok := simtest.One(s.Rand, s.Claims()); ok && s.IntN(2) == 0 {
+		return &v1.ObjectReference{Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
+	}
+	return &v1.ObjectReference{Namespace: namespace, Name: s.name("claim")}
+}
+
 // createClaim creates a claim of one of few names.
 func (s *simulation) createClaim() {
-	claim := newClaim(fmt.Sprint("claim-", s.IntN(6)), fmt.Sprint(1+s.IntN(3), "Gi"))
-	claim.Spec.StorageClassName = &simClassNames[s.IntN(len(simClassNames))]
-	if s.IntN(8) == 0 {
-		claim.Spec.VolumeName = fmt.Sprint("volume-", s.IntN(6))
+	claim := newClaim(s.name("claim"), s.size())
+	*claim.Spec.StorageClassName = s.class()
+	if s.IntN(6) == 0 {
+		claim.Spec.StorageClassName = nil
 	}
-	created, err := s.cluster.PersistentVolumeClaims(namespace).Create(s.ctx, claim, metav1.CreateOptions{})
-	if s.tolerate(err) {
-		s.log("create %s, UID %s, class %q, names %q", created.Name, created.UID, *created.Spec.StorageClassName, created.Spec.VolumeName)
+	if s.IntN(8) == 0 {
+		claim.Spec.Selector = &metav1.LabelSelector{MatchLabels: simLabels[1]}
+	}
+	if s.IntN(8) == 0 {
+		claim.Spec.VolumeName = s.name("volume")
+	}
+	created, err := s.Cluster.PersistentVolumeClaims(namespace).Create(s.Context, claim, metav1.CreateOptions{})
+	if s.Tolerate(err) {
+		class := "none"
+		if created.Spec.StorageClassName != nil {
+			class = *created.Spec.StorageClassName
+		}
+		s.Log("create %s, UID %s, class %q, names %q", created.Name, created.UID, class, created.Spec.VolumeName)
 	}
 }
 
 // deleteClaim deletes a claim that no pod uses, or by force.
 func (s *simulation) deleteClaim() {
-	claim, ok := one(s, s.claims())
+	claim, ok := simtest.One(s.Rand, s.Claims())
 	if !ok {
 		return
 	}
-	s.log("delete %s", claim.Name)
-	s.tolerate(s.cluster.PersistentVolumeClaims(namespace).Delete(s.ctx, claim.Name, metav1.DeleteOptions{}))
-	s.unprotectClaims(s.IntN(4) == 0)
+	s.Log("delete %s", claim.Name)
+	s.Tolerate(s.Cluster.PersistentVolumeClaims(namespace).Delete(s.Context, claim.Name, metav1.DeleteOptions{}))
+	s.unprotect(s.IntN(4) == 0)
 }
 
-// unprotectClaims does the work of the protection controller.
-func (s *simulation) unprotectClaims(byForce bool) {
-	pods := s.pods()
-	for _, claim := range s.claims() {
-		isUsed := slices.ContainsFunc(pods, func(pod v1.Pod) bool {
-			return pod.Spec.Volumes[0].PersistentVolumeClaim.ClaimName == claim.Name
-		})
+// claimOf returns the name of the claim that a pod uses.
+func claimOf(pod v1.Pod) string { return pod.Spec.Volumes[0].PersistentVolumeClaim.ClaimName }
+
+// unprotect does the work of the controllers of protection, unless these run. By force it also takes the
+// finalizers of used claims in deletion, as users do.
+func (s *simulation) unprotect(byForce bool) {
+	if s.protects && !byForce {
+		return
+	}
+	pods := s.Pods()
+	for _, claim := range s.Claims() {
+		isUsed := slices.ContainsFunc(pods, func(pod v1.Pod) bool { return claimOf(pod) == claim.Name })
 		if claim.DeletionTimestamp != nil && (!isUsed || byForce) && slices.Contains(claim.Finalizers, claimProtection) {
 			claim.Finalizers = slices.DeleteFunc(claim.Finalizers, func(f string) bool { return f == claimProtection })
-			_, err := s.cluster.PersistentVolumeClaims(namespace).Update(s.ctx, &claim, metav1.UpdateOptions{})
-			s.tolerate(err)
+			_, err := s.Cluster.PersistentVolumeClaims(namespace).Update(s.Context, &claim, metav1.UpdateOptions{})
+			s.Tolerate(err)
 		}
+	}
+	if !s.protects {
+		s.Must(unprotectVolumes(s.Context, s.Cluster))
 	}
 }
 
-// deleteVolume deletes the object of a volume, by force at times.
+// deleteVolume deletes the object of a volume. By force a user takes all its finalizers.
 func (s *simulation) deleteVolume() {
-	pv, ok := one(s, s.volumes())
+	pv, ok := simtest.One(s.Rand, s.Volumes())
 	if !ok {
 		return
 	}
-	s.log("delete %s", pv.Name)
-	if !slices.Contains(pv.Finalizers, bind.PluginFinalizer) || pv.Spec.PersistentVolumeReclaimPolicy != v1.PersistentVolumeReclaimDelete {
+	byForce := s.IntN(3) == 0
+	s.Log("delete %s, by force: %v", pv.Name, byForce)
+	if byForce || !slices.Contains(pv.Finalizers, bind.PluginFinalizer) || pv.Spec.PersistentVolumeReclaimPolicy != v1.PersistentVolumeReclaimDelete {
 		s.plugin.abandon(pv.Name)
 	}
-	s.tolerate(s.cluster.PersistentVolumes().Delete(s.ctx, pv.Name, metav1.DeleteOptions{}))
-	s.must(unprotectVolumes(s.ctx, s.cluster))
-	if s.IntN(3) > 0 || s.hasTwins || pv.Annotations[provision.ProvisionedByAnnotation] != "" {
-		return
+	s.Tolerate(s.Cluster.PersistentVolumes().Delete(s.Context, pv.Name, metav1.DeleteOptions{}))
+	s.unprotect(false)
+	if byForce {
+		s.updateVolume(pv.Name, func(pv *v1.PersistentVolume) { pv.Finalizers = nil })
 	}
-	s.log("by force")
-	if live, err := s.cluster.PersistentVolumes().Get(s.ctx, pv.Name, metav1.GetOptions{}); err == nil {
-		live.Finalizers = nil
-		_, err = s.cluster.PersistentVolumes().Update(s.ctx, live, metav1.UpdateOptions{})
-		s.tolerate(err)
+}
+
+// updateVolume changes the present state of a volume that exists.
+func (s *simulation) updateVolume(name string, change func(*v1.PersistentVolume)) (isDone bool) {
+	pv, err := s.Cluster.PersistentVolumes().Get(s.Context, name, metav1.GetOptions{})
+	if err != nil {
+		return s.Tolerate(err)
 	}
+	change(pv)
+	_, err = s.Cluster.PersistentVolumes().Update(s.Context, pv, metav1.UpdateOptions{})
+	return s.Tolerate(err)
+}
+
+// view returns the claims as the scheduler and the external provisioner see them.
+func (s *simulation) view() []v1.PersistentVolumeClaim {
+	if s.lateView != nil && s.IntN(2) == 0 {
+		return s.lateView
+	}
+	return s.Claims()
 }
 
 // schedule reserves a volume for a claim that waits for a consumer, as the scheduler does.
 func (s *simulation) schedule() {
-	volumes := s.volumes()
-	for _, claim := range s.claims() {
-		if *claim.Spec.StorageClassName != "late" || claim.Spec.VolumeName != "" || claim.DeletionTimestamp != nil {
+	volumes := s.Volumes()
+	for _, claim := range s.view() {
+		if class := claim.Spec.StorageClassName; class == nil || *class != "late" || claim.Spec.VolumeName != "" || claim.DeletionTimestamp != nil {
 			continue
 		}
 		for _, pv := range volumes {
 			if pv.Spec.ClaimRef != nil || pv.Spec.StorageClassName != "late" || pv.Status.Phase != v1.VolumeAvailable || s.IntN(2) == 0 {
 				continue
 			}
-			s.log("reserve %s for %s", pv.Name, claim.Name)
+			s.Log("reserve %s for %s", pv.Name, claim.Name)
 			pv.Spec.ClaimRef = &v1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: namespace, Name: claim.Name, UID: claim.UID}
 			metav1.SetMetaDataAnnotation(&pv.ObjectMeta, bind.BoundByControllerAnnotation, "yes")
-			_, err := s.cluster.PersistentVolumes().Update(s.ctx, &pv, metav1.UpdateOptions{})
-			s.tolerate(err)
+			_, err := s.Cluster.PersistentVolumes().Update(s.Context, &pv, metav1.UpdateOptions{})
+			s.Tolerate(err)
 			break
 		}
 	}
@@ -192,163 +218,163 @@ func (s *simulation) schedule() {
 
 // provision does the work of the external provisioner for one of n claims, and for released volumes.
 func (s *simulation) provision(n int) {
-	for _, claim := range s.claims() {
-		if claim.Annotations[provision.ProvisionerAnnotation] != external || s.IntN(n) > 0 {
+	for _, claim := range s.view() {
+		if claim.Annotations[provision.ProvisionerAnnotation] != external || claim.Spec.VolumeName != "" || s.IntN(n) > 0 {
 			continue
 		}
 		pv := newVolume("pvc-"+string(claim.UID), "3Gi")
 		pv.Annotations[provision.ProvisionedByAnnotation] = external
+		pv.Labels = simLabels[1]
 		pv.Spec.StorageClassName, pv.Spec.PersistentVolumeReclaimPolicy = "external", v1.PersistentVolumeReclaimDelete
 		pv.Spec.ClaimRef = &v1.ObjectReference{Namespace: namespace, Name: claim.Name, UID: claim.UID}
-		_, err := s.cluster.PersistentVolumes().Create(s.ctx, pv, metav1.CreateOptions{})
-		if s.tolerate(err) {
-			s.log("provision %s for %s", pv.Name, claim.Name)
+		_, err := s.Cluster.PersistentVolumes().Create(s.Context, pv, metav1.CreateOptions{})
+		if s.Tolerate(err) {
+			s.Log("provision %s for %s", pv.Name, claim.Name)
 		}
 	}
-	for _, pv := range s.volumes() {
+	for _, pv := range s.Volumes() {
 		if pv.Annotations[provision.ProvisionedByAnnotation] != external || pv.Status.Phase != v1.VolumeReleased || pv.Spec.PersistentVolumeReclaimPolicy != v1.PersistentVolumeReclaimDelete {
 			continue
 		}
-		s.log("the provisioner deletes %s", pv.Name)
+		s.Log("the provisioner deletes %s", pv.Name)
 		s.checkCall("release", pv.Name)
-		s.tolerate(s.cluster.PersistentVolumes().Delete(s.ctx, pv.Name, metav1.DeleteOptions{}))
+		s.Tolerate(s.Cluster.PersistentVolumes().Delete(s.Context, pv.Name, metav1.DeleteOptions{}))
 	}
-	s.must(unprotectVolumes(s.ctx, s.cluster))
+	s.unprotect(false)
 }
 
 // createPod creates a pod that uses a bound claim, and writes to its volume.
 func (s *simulation) createPod() {
-	claim, ok := one(s, s.claims())
+	claim, ok := simtest.One(s.Rand, s.Claims())
 	if !ok || claim.Status.Phase != v1.ClaimBound || claim.DeletionTimestamp != nil {
 		return
 	}
 	s.number++
 	pod := newPod(fmt.Sprint("pod-", s.number), claim.Name, claim.UID)
-	s.log("create %s with %s, %s", pod.Name, claim.Name, claim.Spec.VolumeName)
-	_, err := s.cluster.Pods(namespace).Create(s.ctx, pod, metav1.CreateOptions{})
-	s.tolerate(err)
-	pv, err := s.cluster.PersistentVolumes().Get(s.ctx, claim.Spec.VolumeName, metav1.GetOptions{})
-	if err == nil && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID == claim.UID { // otherwise the node refuses the volume
-		s.useVolume(pv.Name, claim.UID)
+	s.Log("create %s with %s, %s", pod.Name, claim.Name, claim.Spec.VolumeName)
+	_, err := s.Cluster.Pods(namespace).Create(s.Context, pod, metav1.CreateOptions{})
+	s.Tolerate(err)
+	pv, err := s.Cluster.PersistentVolumes().Get(s.Context, claim.Spec.VolumeName, metav1.GetOptions{})
+	if err != nil || pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID != claim.UID {
+		return // the node refuses the volume
+	}
+	if before := s.plugin.use(pv.Name, claim.UID); before != "" {
+		s.Fail("the claim %s receives the files of %s in %s", claim.Name, before, pv.Name)
 	}
 }
 
-func (s *simulation) useVolume(name string, claim types.UID) {
-	if before := s.plugin.use(name, claim); before != "" {
-		s.fail("the claim %s receives the files of %s in %s", claim, before, name)
-	}
+func (s *simulation) deletePod(pod v1.Pod) {
+	s.Log("delete %s", pod.Name)
+	s.Tolerate(s.Cluster.Pods(namespace).Delete(s.Context, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 }
 
-func (s *simulation) deletePod() {
-	if pod, ok := one(s, s.pods()); ok {
-		s.log("delete %s", pod.Name)
-		s.tolerate(s.cluster.Pods(namespace).Delete(s.ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
-	}
-}
-
-// editReference removes or changes the reference of a volume, after its files were removed.
-func (s *simulation) editReference() {
-	synctest.Wait()
-	pv, ok := one(s, s.volumes())
-	if !ok || s.hasTwins || pv.Annotations[provision.ProvisionedByAnnotation] != "" {
+// editVolume edits a volume. A user who edits the reference has removed the files before.
+func (s *simulation) editVolume() {
+	synctest.Wait() // no controller is between its last read of the volume and a call of the plugin
+	s.check()
+	pv, ok := simtest.One(s.Rand, s.Volumes())
+	if !ok {
 		return
 	}
-	pv.Spec.ClaimRef = nil
-	if s.IntN(3) == 0 {
-		pv.Spec.ClaimRef = &v1.ObjectReference{Namespace: namespace, Name: fmt.Sprint("claim-", s.IntN(6))}
+	isStatic := pv.Annotations[provision.ProvisionedByAnnotation] == ""
+	isKept := isStatic && !slices.Contains(pv.Finalizers, bind.PluginFinalizer)
+	switch n := s.IntN(12); {
+	case n < 6 && !isKept: // deleted while its reference changes: see the package doc of provision
+		return
+	case n < 2:
+		pv.Spec.ClaimRef = nil
+	case n < 4:
+		pv.Spec.ClaimRef = s.reference()
+	case n < 5 && pv.Spec.ClaimRef != nil:
+		pv.Spec.ClaimRef.UID = ""
+	case n < 6:
+		delete(pv.Annotations, bind.BoundByControllerAnnotation)
+	case n < 7:
+		metav1.SetMetaDataAnnotation(&pv.ObjectMeta, bind.BoundByControllerAnnotation, "yes")
+	case n < 8:
+		pv.Labels = simLabels[s.IntN(2)]
+	case n < 9:
+		pv.Spec.StorageClassName = s.class()
+	case n < 10 && isStatic: // a provisioned volume would be too small for its claim
+		pv.Spec.Capacity[v1.ResourceStorage] = resource.MustParse(s.size())
+	case pv.DeletionTimestamp == nil: // otherwise its finalizer would go, and the storage stay
+		pv.Spec.PersistentVolumeReclaimPolicy = simPolicies[s.IntN(4)]
 	}
-	s.log("edit the reference of %s: %v", pv.Name, pv.Spec.ClaimRef)
-	_, err := s.cluster.PersistentVolumes().Update(s.ctx, &pv, metav1.UpdateOptions{})
-	if s.tolerate(err) {
+	s.Log("edit %s: %v, %v, %v, %q, %s", pv.Name, pv.Spec.ClaimRef, pv.Annotations, pv.Labels, pv.Spec.StorageClassName, pv.Spec.PersistentVolumeReclaimPolicy)
+	_, err := s.Cluster.PersistentVolumes().Update(s.Context, &pv, metav1.UpdateOptions{})
+	if s.Tolerate(err) {
 		s.plugin.reset(pv.Name)
 	}
 }
 
-// editClaim removes the annotations of a claim.
+// endRecyclings removes the marks that wait for a user: of volumes with another reference or another policy
+// than the one for which the recycling began. No recycling runs any more, and the user has removed the files.
+func (s *simulation) endRecyclings() {
+	for _, pv := range s.Volumes() {
+		mark, ok := pv.Annotations[bind.RecyclingAnnotation]
+		ref := pv.Spec.ClaimRef
+		isSame := ref != nil && ref.UID != "" && strings.Contains(mark, string(ref.UID)) && pv.Spec.PersistentVolumeReclaimPolicy == v1.PersistentVolumeReclaimRecycle
+		if !ok || isSame || s.plugin.recycles(pv.UID) {
+			continue
+		}
+		s.Log("remove the mark of %s", pv.Name)
+		delete(pv.Annotations, bind.RecyclingAnnotation)
+		_, err := s.Cluster.PersistentVolumes().Update(s.Context, &pv, metav1.UpdateOptions{})
+		if s.Tolerate(err) {
+			s.plugin.reset(pv.Name)
+		}
+	}
+}
+
+// editClaim edits the annotations and the labels of a claim.
 func (s *simulation) editClaim() {
-	claim, ok := one(s, s.claims())
+	claim, ok := simtest.One(s.Rand, s.Claims())
 	if !ok {
 		return
 	}
-	s.log("edit %s", claim.Name)
-	delete(claim.Annotations, []string{bind.BindCompletedAnnotation, bind.BoundByControllerAnnotation, provision.ProvisionerAnnotation}[s.IntN(3)])
-	_, err := s.cluster.PersistentVolumeClaims(namespace).Update(s.ctx, &claim, metav1.UpdateOptions{})
-	s.tolerate(err)
+	name := []string{bind.BindCompletedAnnotation, bind.BoundByControllerAnnotation, provision.ProvisionerAnnotation}[s.IntN(3)]
+	s.Log("edit %s: %s", claim.Name, name)
+	delete(claim.Annotations, name)
+	claim.Labels = simLabels[s.IntN(2)]
+	_, err := s.Cluster.PersistentVolumeClaims(namespace).Update(s.Context, &claim, metav1.UpdateOptions{})
+	s.Tolerate(err)
 }
 
-// changePolicy changes the policy of a volume, while no controller is between its last read of the policy
-// and a call of the plugin.
-func (s *simulation) changePolicy() {
-	synctest.Wait()
-	pv, ok := one(s, s.volumes())
-	if !ok || pv.DeletionTimestamp != nil { // its finalizer would go, and the storage stay
-		return
+// editClass deletes a class, or creates it again, at times as the default class.
+func (s *simulation) editClass() {
+	name := simClassNames[s.IntN(len(simClassNames))]
+	s.Log("replace the class %s", name)
+	s.Tolerate(s.Cluster.StorageClasses().Delete(s.Context, name, metav1.DeleteOptions{}))
+	if s.IntN(2) == 0 {
+		s.setClass(name, s.IntN(3) == 0)
 	}
-	pv.Spec.PersistentVolumeReclaimPolicy = []v1.PersistentVolumeReclaimPolicy{
-		v1.PersistentVolumeReclaimRetain, v1.PersistentVolumeReclaimDelete, v1.PersistentVolumeReclaimRecycle}[s.IntN(3)]
-	s.log("policy of %s: %s", pv.Name, pv.Spec.PersistentVolumeReclaimPolicy)
-	_, err := s.cluster.PersistentVolumes().Update(s.ctx, &pv, metav1.UpdateOptions{})
-	s.tolerate(err)
 }
 
-// simFaults are the faults that last until a later step ends them.
-var simFaults = map[string]func(*simulation) (end func()){
-	"internal errors":    injected(apitest.Fault{Share: 0.3, Failure: apitest.InternalError}),
-	"late errors":        injected(apitest.Fault{Share: 0.5, Failure: apitest.InternalError, AfterEffect: true}),
-	"late timeouts":      injected(apitest.Fault{Share: 0.5, Failure: apitest.ServerTimeout, AfterEffect: true}),
-	"too many requests":  injected(apitest.Fault{Share: 0.5, Failure: apitest.TooManyRequests(time.Second)}),
-	"injected conflicts": injected(apitest.Fault{Call: apitest.Call{Verb: apitest.Patch}, Share: 0.5, Failure: apitest.Conflict}),
-	"slow calls":         injected(apitest.Fault{Share: 0.5, Latency: 20 * time.Second}),
-	"an outage":          func(s *simulation) func() { return s.server.StartOutage("") },
-	"held events":        func(s *simulation) func() { return s.server.HoldEvents("") },
-	"stale lists":        func(s *simulation) func() { return s.server.StaleLists("") },
-	"late events": func(s *simulation) func() {
-		return s.server.InjectEvents(apitest.EventFault{Share: 0.3, Delay: time.Duration(1+s.IntN(300)) * time.Second})
-	},
-	"late claims": func(s *simulation) func() {
-		return s.server.InjectEvents(apitest.EventFault{Resource: "persistentvolumeclaims", Delay: time.Duration(1+s.IntN(600)) * time.Second})
-	},
-	"late volumes": func(s *simulation) func() {
-		return s.server.InjectEvents(apitest.EventFault{Resource: "persistentvolumes", Delay: time.Duration(1+s.IntN(600)) * time.Second})
-	},
-	"a crash":      func(s *simulation) func() { return s.injectCrash(false) },
-	"a late crash": func(s *simulation) func() { return s.injectCrash(true) },
-}
-
-func injected(f apitest.Fault) func(*simulation) func() {
-	return func(s *simulation) func() { return s.server.Inject(f) }
-}
-
-// injectCrash crashes the process at one of its next writes.
-func (s *simulation) injectCrash(late bool) func() {
-	if s.hasTwins {
-		return func() {}
+// setClass creates a class, unless it exists.
+func (s *simulation) setClass(name string, isDefault bool) {
+	class := newClass(name, simProvisioners[name])
+	if name == "late" {
+		mode := storagev1.VolumeBindingWaitForFirstConsumer
+		class.VolumeBindingMode = &mode
 	}
-	return s.server.Inject(apitest.Fault{Call: apitest.Call{Verb: apitest.Patch}, Skip: s.IntN(6), Times: 1, Crash: true, AfterEffect: late})
+	if isDefault {
+		class.Annotations = map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}
+	}
+	_, err := s.Cluster.StorageClasses().Create(s.Context, class, metav1.CreateOptions{})
+	s.Tolerate(err)
 }
 
-// disturb begins a fault, or lets the server forget old versions.
-func (s *simulation) disturb() {
-	names := []string{"compaction"}
-	for name := range simFaults {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	name := names[s.IntN(len(names))]
-	s.log("fault: %s", name)
-	if name == "compaction" {
-		s.server.Compact()
-		return
-	}
-	end := simFaults[name](s)
-	s.faults = append(s.faults, func() { s.log("end of fault: %s", name); end() })
+// simFaults are the faults of the binders alone.
+var simFaults = []simtest.Fault{
+	{Name: "late claims", Begin: lateEvents("persistentvolumeclaims", "")},
+	{Name: "late volumes", Begin: lateEvents("persistentvolumes", "")},
+	{Name: "late claims of the second binder", Begin: lateEvents("persistentvolumeclaims", "second binder")},
+	{Name: "late volumes of the second binder", Begin: lateEvents("persistentvolumes", "second binder")},
+	{Name: "slow patches", Begin: simtest.Injected(apitest.Fault{Call: apitest.Call{Verb: apitest.Patch}, Share: 0.5, Latency: 3 * time.Minute})},
 }
 
-// recover ends a fault.
-func (s *simulation) recover() {
-	if len(s.faults) > 0 {
-		i := s.IntN(len(s.faults))
-		s.faults[i]()
-		s.faults = slices.Delete(s.faults, i, i+1)
+func lateEvents(resource, identity string) func(*simtest.Faults) func() {
+	return func(s *simtest.Faults) func() {
+		return s.Server.InjectEvents(apitest.EventFault{Resource: resource, Identity: identity, Delay: time.Duration(1+s.IntN(600)) * time.Second})
 	}
 }
