@@ -78,7 +78,7 @@ func (c *Controller) beginDiscard(ctx context.Context, v claimView, a *claimAtte
 	return c.markClaim(ctx, v.claim, a.ownMark)
 }
 
-// endDiscard marks the claim after the last call of Delete: the next Provision comes after it.
+// endDiscard marks the claim after a call of Delete: the next Provision comes after it.
 func (c *Controller) endDiscard(ctx context.Context, v claimView, a *claimAttempt) error {
 	if err := c.markClaim(ctx, v.claim, discardEnded+rand.Text()); err != nil {
 		return err

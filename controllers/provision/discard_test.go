@@ -115,6 +115,31 @@ func testDiscardBesideAnother(w *world, begins, described, crash time.Duration, 
 	w.checkNothingLeft()
 }
 
+// TestFailedDiscardBesideAnother: a controller that starts during the discard of another one takes the mark
+// for that of an earlier run, stores the object and removes the mark. Then the call of Delete has its effect,
+// and fails.
+func TestFailedDiscardBesideAnother(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.storage.check = nil
+		w.storage.on("delete", failing(1, context.DeadlineExceeded, true))
+		w.createClass(newClass("c"))
+		name := "pvc-" + string(w.createClaim(newClaim("a", "c")).UID)
+		w.startTwin("discards", twin{provision: 10 * time.Second, delete: 10 * time.Second, isRefused: true})
+		w.wait(12 * time.Second)
+		require.True(t, w.hasBegunMark("a"))
+		w.startTwin("stores", twin{})
+		w.wait(5 * time.Second)
+		w.bind()
+		require.Equal(w, v1.ClaimBound, w.claim("a").Status.Phase)
+		require.NotContains(w, w.claim("a").Annotations, provision.DiscardAnnotation)
+		w.wait(5 * time.Second)
+		require.Empty(w, w.storage.names())
+		w.finish()
+		require.Equal(w, []string{name}, w.storage.names())
+		require.NotContains(w, w.claim("a").Annotations, provision.DiscardAnnotation)
+	})
+}
+
 // hasBegunMark reports whether a claim has the mark of a discard in progress.
 func (w *world) hasBegunMark(name string) bool {
 	var state, id string

@@ -45,6 +45,7 @@ var tableGuards = []testbed.Guard{
 	{"the object is read with the permission of the discard", "storage.go", "if stored != nil {\n\t\t\treturn nil\n\t\t}\n", ""},
 	{"a stored volume whose storage another one has discarded is provisioned again", "claim.go", "case !v.isMarked(), a.isIgnored,", "case true, a.isIgnored,"},
 	{"the claim is marked before a discard", "storage.go", "if err = c.beginDiscard(ctx, v, a); err != nil {", "if false {"},
+	{"a discard that fails is marked", "storage.go", "a.endsDiscard = true // also", "// also"},
 	{"the end of a discard is marked", "claim.go", "case a.endsDiscard:", "case false:"},
 	{"no object is stored during the discard of another controller", "claim.go", "case v.awaitDiscard(now) > 0:\n\t\treturn claimWait, v.awaitDiscard(now)\n\tcase a.refusal", "case a.refusal"},
 	{"no object is stored for storage that another controller has discarded", "claim.go", "case a.described != nil && v.isMarked():", "case false:"},
@@ -55,7 +56,7 @@ var tableGuards = []testbed.Guard{
 	{"a volume that the binder would refuse is not stored", "object.go", "return pv, util.MatchVolume(o.PVC, pv, node)", "_ = util.MatchVolume(o.PVC, pv, node)\n\treturn pv, nil"},
 }
 
-const tableTests = "^(TestOutcomes|TestClaimLivesAgain|TestLifeOfAClaim|TestClaimOfTheSameName|TestVolumeInUse|TestDecideClaim|TestDecideVolume|TestObjectIsRefused|TestProvisioned|TestGuardedWithoutNode|TestDataIsNotDiscarded|TestRefusedAndStored|TestRefusedThreshold|TestDeletionsShareLists|TestOldConfirmation|TestReadsBeforeADeletionTimeOut|TestStoredWithTimeout|TestLateObject|TestVolumeIsReadLast|TestDiscardBesideAnother|TestStorerCrashes|TestMarkOfATenant)$"
+const tableTests = "^(TestOutcomes|TestClaimLivesAgain|TestLifeOfAClaim|TestClaimOfTheSameName|TestVolumeInUse|TestDecideClaim|TestDecideVolume|TestObjectIsRefused|TestProvisioned|TestGuardedWithoutNode|TestDataIsNotDiscarded|TestRefusedAndStored|TestRefusedThreshold|TestDeletionsShareLists|TestOldConfirmation|TestReadsBeforeADeletionTimeOut|TestStoredWithTimeout|TestLateObject|TestVolumeIsReadLast|TestDiscardBesideAnother|TestFailedDiscardBesideAnother|TestStorerCrashes|TestMarkOfATenant)$"
 
 // TestGuardsAreThere: a guard that has been written in another way is still in the lists.
 func TestGuardsAreThere(t *testing.T) {

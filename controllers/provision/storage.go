@@ -137,6 +137,7 @@ func (c *Controller) discardStorage(ctx context.Context, v claimView, a *claimAt
 		if stored != nil {
 			return nil
 		}
+		a.endsDiscard = true // also after a failure: the call may have had its effect
 		return callDelete(ctx, c.config.Provisioner, a.described)
 	})
 	switch {
@@ -148,7 +149,7 @@ func (c *Controller) discardStorage(ctx context.Context, v claimView, a *claimAt
 	}
 	pauses, failure := c.rules.infeasible, a.refusal
 	if err == nil || isIgnored(err) {
-		a.storage, a.described, a.refusal, a.options, a.endsDiscard = storageAbsent, nil, nil, nil, true
+		a.storage, a.described, a.refusal, a.options = storageAbsent, nil, nil, nil
 		if errors.Is(failure, volume.ErrReschedule) { // by the check of the next attempt, before a call
 			pauses = c.rules.provisionPauses
 		}
