@@ -115,6 +115,11 @@ func (f *simStorage) Provision(ctx context.Context, o provision.Options) (*v1.Pe
 		return nil, c.early
 	}
 	f.create(o.PVName, o.PVC.UID)
+	if f.s.hasTwins { // the other one may delete the storage
+		if err := sleep(ctx, c.delay); err != nil {
+			return nil, err
+		}
+	}
 	switch {
 	case c.panic:
 		panic("injected")
