@@ -42,7 +42,7 @@ var writerGuards = []testbed.Guard{
 	{"the failure of a smaller size is not that of the expansion", "claimgrowth.go", " && sizes.goal.Cmp(g.tried) <= 0:", ":"},
 	{"a transient failure is no error condition", "claimgrowth.go", "isStuck := isFinal || errors.Is(g.failure, volume.ErrFailedPrecondition)", "isStuck := true"},
 	{"a change of a claim continues its growth", "claimstatus.go", "\tdefer c.config.Source.Subscribe(c.addChanged)()\n", ""},
-	{"a write of a claim has a version", "claimgrowth.go", `map[string]string{"resourceVersion": claim.ResourceVersion}`, "map[string]string{}"},
+	{"a write of a claim has a version", "../internal/claimstatus/claimstatus.go", `map[string]any{"resourceVersion": claim.ResourceVersion}`, "map[string]any{}"},
 	{"the growth of a missing claim is dropped", "claimstatus.go", "case apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err):", "case apierrors.IsNotFound(err) && false:"},
 }
 
