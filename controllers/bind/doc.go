@@ -60,10 +60,10 @@
 //
 // # No loss
 //
-// Storage is deleted for Released volumes alone, and recycled for Released and Failed ones, after the API server, and not a cache, has
-// confirmed that no claim has the UID of the reference, and shows no pod on a node that uses the claim, no
-// attachment and, for volumes that are attached, no node with the volume. Package provision states the rules
-// for deletion.
+// Storage is deleted for Released volumes alone, and recycled for Released and Failed ones, after the API
+// server, and not a cache, has confirmed that no claim has the UID of the reference, and shows no pod on a
+// node that uses the claim, no attachment and, for volumes that are attached, no node with the volume.
+// Package provision states the rules for deletion.
 //
 // A volume has the annotation [RecyclingAnnotation] from before the call of a recycler until the volume is
 // recycled, or the call has failed for certain. Until then it receives no claim and is not Available, also if
