@@ -223,6 +223,7 @@ func (w *watcher) pump() {
 			case <-timer.C:
 			case <-w.done:
 				timer.Stop()
+				continue // a stopped watch delivers nothing more
 			}
 		}
 		select {
