@@ -268,9 +268,9 @@ func TestTimeout(t *testing.T) {
 		w.request("8Gi")
 		w.wait(100 * time.Millisecond)
 		w.asked()
-		w.storage.delay = time.Minute
+		w.storage.setDelay(time.Minute)
 		w.wait(2 * time.Second)
-		w.storage.delay = 0
+		w.storage.setDelay(0)
 		w.request("2Gi")
 		w.wait(time.Minute)
 		require.Equal(t, []string{"1Gi to 8Gi"}, w.asked())
@@ -301,7 +301,7 @@ func TestOldCache(t *testing.T) {
 // TestVolumeIsChanged: a capacity that another program has written during a call does not become smaller.
 func TestVolumeIsChanged(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.storage.delay = time.Second
+		w.storage.setDelay(time.Second)
 		w.addPair()
 		w.start()
 		w.request("2Gi")

@@ -62,9 +62,19 @@ func (s *storage) Name(*v1.PersistentVolume) string {
 	return driver
 }
 
+// setDelay sets the duration of each later call.
+func (s *storage) setDelay(delay time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.delay = delay
+}
+
 func (s *storage) Expand(ctx context.Context, req volume.ExpandRequest) (volume.ExpandResult, error) {
+	s.mu.Lock()
+	delay := s.delay
+	s.mu.Unlock()
 	select {
-	case <-time.After(s.delay):
+	case <-time.After(delay):
 	case <-ctx.Done():
 		return volume.ExpandResult{}, ctx.Err()
 	}
