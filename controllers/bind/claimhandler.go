@@ -15,15 +15,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// mostSteps ends a turn whose steps change nothing.
+// mostSteps ends a turn whose steps change nothing. Searches do not count: each one rejects a volume.
 const mostSteps = 20
 
 // A claimTurn is the memory of a turn of a claim's worker.
 type claimTurn struct {
 	isSearched bool
 	isVerified bool
-	choice     string // the volume that is reserved in memory
-	fresh      string // the named volume that was read from the API server
+	choice     string          // the volume that is reserved in memory
+	rejected   map[string]bool // the volumes that the claim has chosen in vain
+	fresh      string          // the named volume that was read from the API server
 	uid        types.UID
 }
 
@@ -35,7 +36,7 @@ func (c *Controller) handleClaim(ctx context.Context, key api.Key) (workers.Resu
 	turn := &claimTurn{}
 	defer c.endTurn(turn, c.woken.remove(key))
 	c.index.StopWaiting(key)
-	for range mostSteps {
+	for steps := 0; steps < mostSteps; {
 		v, err := c.viewClaim(ctx, key, turn)
 		if err != nil {
 			return workers.Result{}, err
@@ -44,16 +45,24 @@ func (c *Controller) handleClaim(ctx context.Context, key api.Key) (workers.Resu
 		if step == claimForget {
 			c.index.StopWaiting(key)
 			c.announced.forget(key)
+			c.claimants.name(key, "") // the answer to a patch may have come after the end of the claim
 			return workers.Result{}, nil
+		}
+		if turn.choice != "" && v.rival != "" {
+			c.reject(turn)
+			continue
 		}
 		if step != claimHold {
 			if err := c.takeClaimStep(ctx, step, v, turn); err != nil {
 				return workers.Result{}, fmt.Errorf("claim %s: %w", key, err)
 			}
 		}
+		if step != claimSearch {
+			steps++
+		}
 		c.announce(key, v.claim, event)
 		switch {
-		case step == claimHold && turn.choice != "": // has a rival, which is to become Lost or to keep the volume
+		case step == claimHold && len(turn.rejected) > 0: // a rival becomes Lost, or keeps its volume
 			return workers.Result{After: c.config.Backoff}, nil
 		case step == claimHold:
 			return workers.Result{After: pauseFor(c.volumes, v.volume)}, nil
@@ -166,9 +175,19 @@ func (c *Controller) confirmChoice(ctx context.Context, claim *v1.PersistentVolu
 	} else {
 		c.index.Set(pv)
 	}
-	c.release(claim.UID)
-	turn.choice, turn.isSearched = "", false
+	c.reject(turn)
 	return nil, nil
+}
+
+// reject ends the reservation of a claim for a volume that it cannot receive now. The next search leaves it
+// out.
+func (c *Controller) reject(turn *claimTurn) {
+	if turn.rejected == nil {
+		turn.rejected = map[string]bool{}
+	}
+	turn.rejected[turn.choice] = true
+	c.release(turn.uid)
+	turn.choice, turn.isSearched = "", false
 }
 
 // volume returns the newest known state of a volume, or nil.
@@ -230,7 +249,7 @@ func (c *Controller) takeClaimStep(ctx context.Context, step claimStep, v claimV
 		return err
 	case claimSearch:
 		turn.isSearched = true
-		if found := c.index.Reserve(claim); found != nil {
+		if found := c.index.ReserveExcept(claim, turn.rejected); found != nil {
 			turn.choice = found.Name
 		}
 		return nil
@@ -259,12 +278,12 @@ func (c *Controller) takeClaimStep(ctx context.Context, step claimStep, v claimV
 
 // assignClass writes the default class to a claim. The claim is then searched for in the class.
 func (c *Controller) assignClass(ctx context.Context, v claimView, turn *claimTurn) error {
-	err := c.patchClaim(ctx, v.claim, patchOf(v.claim, "spec", fields{"storageClassName": v.defaultClass.Name}))
-	if err != nil {
+	patched, err := c.writeClaim(ctx, v.claim, patchOf(v.claim, "spec", fields{"storageClassName": v.defaultClass.Name}))
+	c.config.Metrics.Add(RetroactiveClassTotal, 1)
+	if patched == nil {
 		c.config.Metrics.Add(RetroactiveClassErrorsTotal, 1)
 		return err
 	}
-	c.config.Metrics.Add(RetroactiveClassTotal, 1)
 	c.index.StopWaiting(api.KeyOf(v.claim))
 	turn.isSearched = false
 	return nil
@@ -272,22 +291,28 @@ func (c *Controller) assignClass(ctx context.Context, v claimView, turn *claimTu
 
 // patchClaim patches a claim. After a refusal the next view is that of the API server.
 func (c *Controller) patchClaim(ctx context.Context, claim *v1.PersistentVolumeClaim, p patch) error {
+	_, err := c.writeClaim(ctx, claim, p)
+	return err
+}
+
+// writeClaim patches a claim as patchClaim does, and returns the result. Nil: the claim was not patched.
+func (c *Controller) writeClaim(ctx context.Context, claim *v1.PersistentVolumeClaim, p patch) (*v1.PersistentVolumeClaim, error) {
 	data, err := p.encode()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	key := api.KeyOf(claim)
 	patched, err := c.claims.Patch(ctx, key, types.StrategicMergePatchType, data, p.subresources()...)
 	switch {
 	case err == nil:
 		c.claimants.set(patched)
-		return nil
+		return patched, nil
 	case apierrors.IsNotFound(err):
-		return nil // the next view reads the claim from the API server
+		return nil, nil // the next view reads the claim from the API server
 	case apierrors.IsInvalid(err):
 		_, err = c.claims.Live(ctx, key)
 	}
-	return err
+	return nil, err
 }
 
 // patchVolume patches a volume, unless its newest known state is another one than pv: then the next view

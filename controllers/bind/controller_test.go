@@ -363,8 +363,8 @@ func TestGauges(t *testing.T) {
 			got[name] = value
 		})
 		require.Equal(w, map[string]int{
-			"pv_collector_total_pv_count plugin_name= volume_mode=Filesystem": 2,
-			"pv_collector_bound_pv_count storage_class=":                      1, "pv_collector_unbound_pv_count storage_class=": 1,
+			"pv_collector_total_pv_count plugin_name=N/A volume_mode=Filesystem": 2,
+			"pv_collector_bound_pv_count storage_class=":                         1, "pv_collector_unbound_pv_count storage_class=": 1,
 			"pv_collector_bound_pvc_count namespace=default storage_class= volume_attributes_class=": 1,
 		}, got)
 		cancel()

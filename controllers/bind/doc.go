@@ -91,7 +91,9 @@
 //   - Names of provisioners that were replaced by CSI drivers are not translated: the class names the driver.
 //   - A volume that is being recycled receives no claim, whatever happens to its reference, see above.
 //   - Storage that a plugin fails to delete is an event VolumeFailedDelete, and the volume stays Released.
-//   - The event WaitForFirstConsumer does not name pods. Events are sent once, not with each resync.
+//   - A claim that waits for its first consumer has the event WaitForFirstConsumer, also if a pod uses it: the
+//     binder reads no pods, and so sends no event WaitForPodScheduled, which would name them.
+//   - Events are sent once, not with each resync.
 //   - Static volumes with the policy Delete of a plugin of this program have the PluginFinalizer, too.
 //
 // # Rights

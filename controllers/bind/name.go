@@ -44,10 +44,11 @@ const (
 	UnboundVolumes = "pv_collector_unbound_pv_count"  // label storage_class
 	BoundClaims    = "pv_collector_bound_pvc_count"   // labels namespace, storage_class, volume_attributes_class
 	UnboundClaims  = "pv_collector_unbound_pvc_count" // labels namespace, storage_class, volume_attributes_class
-	// OperationErrorsTotal counts failed recycling, with the labels plugin_name and operation_name.
+	// OperationErrorsTotal counts failed calls of plugins, with the labels plugin_name and operation_name:
+	// provision, delete or recycle.
 	OperationErrorsTotal = "volume_operation_total_errors"
-	// RetroactiveClassTotal and RetroactiveClassErrorsTotal count claims that received the default
-	// class later than at their creation, and failures of that.
+	// RetroactiveClassTotal counts the writes of the default class to claims that were created without
+	// one, also failed ones, and RetroactiveClassErrorsTotal counts the failed ones.
 	RetroactiveClassTotal       = "retroactive_storageclass_total"
 	RetroactiveClassErrorsTotal = "retroactive_storageclass_errors_total"
 )

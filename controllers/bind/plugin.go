@@ -1,6 +1,9 @@
 package bind
 
 import (
+	"context"
+	"slices"
+
 	"github.com/volumekit/volumekit/controllers/provision"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
@@ -9,18 +12,22 @@ import (
 // A pluginController provisions and deletes by a plugin.
 type pluginController struct {
 	*provision.Controller
-	name string
+	name       string
+	provisions bool // false: the plugin deletes alone
 }
 
-// openPlugins creates a controller for each plugin that provisions and deletes. These share the caches.
+// openPlugins creates a controller for each plugin that deletes. These share the caches.
 func (c *Controller) openPlugins() error {
 	if c.config.Plugins == nil {
 		return nil
 	}
 	for _, plugin := range c.config.Plugins.Plugins() {
 		provisioner, err := provision.FromPlugin(plugin)
-		if err != nil {
-			continue // the plugin recycles, or only mounts
+		provisions := err == nil
+		if !provisions {
+			if provisioner, err = provision.FromDeletablePlugin(plugin); err != nil {
+				continue // the plugin recycles, or only mounts
+			}
 		}
 		name := plugin.GetPluginName()
 		controller, err := provision.New(provision.Config{
@@ -28,13 +35,14 @@ func (c *Controller) openPlugins() error {
 			Claims: c.config.Claims, Volumes: c.config.Volumes, Classes: c.config.Classes,
 			StaticVolumes:   func(pv *v1.PersistentVolume) bool { return c.pluginOf(pv) == name },
 			VolumeFinalizer: PluginFinalizer,
+			Qualifier:       func(context.Context, *v1.PersistentVolumeClaim) bool { return provisions },
 			Calls:           c.config.Calls, Timeout: c.config.Timeout, Backoff: c.config.Backoff, MaxBackoff: c.config.MaxBackoff,
-			Events: c.config.Events, Metrics: c.config.Metrics, Logger: c.config.Logger,
+			Events: c.config.Events, Metrics: operationCounter{c.config.Metrics, name}, Logger: c.config.Logger,
 		})
 		if err != nil {
 			return err
 		}
-		c.plugins = append(c.plugins, pluginController{controller, name})
+		c.plugins = append(c.plugins, pluginController{controller, name, provisions})
 	}
 	return nil
 }
@@ -43,10 +51,15 @@ func (c *Controller) openPlugins() error {
 func (c *Controller) provisions(provisioner string) bool {
 	for _, plugin := range c.plugins {
 		if plugin.name == provisioner {
-			return true
+			return plugin.provisions
 		}
 	}
 	return false
+}
+
+// deletes reports whether a plugin of this program with a name deletes storage.
+func (c *Controller) deletes(plugin string) bool {
+	return slices.ContainsFunc(c.plugins, func(p pluginController) bool { return p.name == plugin })
 }
 
 // pluginOf returns the name of the plugin that supports a volume, or "".
@@ -67,7 +80,7 @@ func (c *Controller) deleterOf(pv *v1.PersistentVolume) deleter {
 	switch {
 	case c.config.Plugins == nil:
 		return deletedElsewhere
-	case name != "" && c.provisions(name):
+	case name != "" && c.deletes(name):
 		return deletedHere
 	case name != "" && !isOfKubernetes(name):
 		return deletedElsewhere
@@ -75,7 +88,7 @@ func (c *Controller) deleterOf(pv *v1.PersistentVolume) deleter {
 		return deletedNowhere
 	case has(pv, provision.MigratedToAnnotation), pv.Spec.CSI != nil:
 		return deletedElsewhere
-	case c.provisions(c.pluginOf(pv)):
+	case c.deletes(c.pluginOf(pv)):
 		return deletedHere
 	}
 	return deletedNowhere

@@ -11,7 +11,6 @@ import (
 	"github.com/volumekit/volumekit/controllers/internal/workers"
 	"github.com/volumekit/volumekit/controllers/provision"
 	"github.com/volumekit/volumekit/internal/brief"
-	"github.com/volumekit/volumekit/manager"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -135,12 +134,7 @@ func (c *Controller) failRecycling(ctx context.Context, pv *v1.PersistentVolume,
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	plugin := ""
-	if found, err := c.config.Plugins.FindPluginBySpec(volume.NewSpecFromPersistentVolume(pv, false)); err == nil {
-		plugin = found.GetPluginName()
-	}
-	c.config.Metrics.Add(OperationErrorsTotal, 1,
-		manager.Label{Name: "plugin_name", Value: plugin}, manager.Label{Name: "operation_name", Value: "recycle"})
+	c.config.Metrics.Add(OperationErrorsTotal, 1, operationLabels(c.labelOf(pv), "recycle")...)
 	event := warn(reasonFailedRecycle, "Recycle failed: %v", failure)
 	c.announce(api.KeyOf(pv), pv, event)
 	if pv.Status.Phase != v1.VolumeFailed {

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/controllers/provision"
 	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/internal/oneline"
 	"github.com/volumekit/volumekit/manager"
@@ -59,7 +60,7 @@ func (c *Controller) Gauges(yield func(name string, value int, labels ...manager
 	type series struct{ name, one, two, three string }
 	counts := map[series]int{}
 	for _, pv := range c.volumes.Cache().List() {
-		counts[series{TotalVolumes, c.pluginOf(pv), string(volumeModeOf(pv.Spec.VolumeMode)), ""}]++
+		counts[series{TotalVolumes, c.labelOf(pv), string(volumeModeOf(pv.Spec.VolumeMode)), ""}]++
 		name := UnboundVolumes
 		if pv.Status.Phase == v1.VolumeBound {
 			name = BoundVolumes
@@ -87,4 +88,35 @@ func (c *Controller) Gauges(yield func(name string, value int, labels ...manager
 				manager.Label{Name: "volume_attributes_class", Value: s.three})
 		}
 	}
+}
+
+// labelOf returns the label plugin_name of a volume: also the driver of a CSI volume.
+func (c *Controller) labelOf(pv *v1.PersistentVolume) string {
+	name := c.pluginOf(pv)
+	switch {
+	case name == "":
+		return "N/A"
+	case pv.Spec.CSI != nil:
+		return name + ":" + pv.Spec.CSI.Driver
+	}
+	return name
+}
+
+// An operationCounter counts the failed calls of a plugin, as kube-controller-manager does, beside the
+// metrics of package provision.
+type operationCounter struct {
+	manager.Metrics
+	plugin string
+}
+
+func (m operationCounter) Add(name string, count int, labels ...manager.Label) {
+	m.Metrics.Add(name, count, labels...)
+	operations := map[string]string{provision.ProvisionFailedTotal: "provision", provision.DeleteFailedTotal: "delete"}
+	if operation, ok := operations[name]; ok {
+		m.Metrics.Add(OperationErrorsTotal, count, operationLabels(m.plugin, operation)...)
+	}
+}
+
+func operationLabels(plugin, operation string) []manager.Label {
+	return []manager.Label{{Name: "plugin_name", Value: plugin}, {Name: "operation_name", Value: operation}}
 }

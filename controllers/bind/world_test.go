@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 )
 
 const namespace = "default"
@@ -182,21 +183,25 @@ func (w *world) state(claim, volume string) string {
 	return fmt.Sprintf("%s %s <- %s %s", c.Status.Phase, name, pv.Status.Phase, ref)
 }
 
-// updateVolume changes a volume.
+// updateVolume changes a volume, also while the controller writes it.
 func (w *world) updateVolume(name string, change func(*v1.PersistentVolume)) {
 	w.Helper()
-	pv := w.volume(name)
-	change(pv)
-	_, err := w.cluster.PersistentVolumes().Update(w.Context(), pv, metav1.UpdateOptions{})
-	require.NoError(w, err)
+	require.NoError(w, retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		pv := w.volume(name)
+		change(pv)
+		_, err := w.cluster.PersistentVolumes().Update(w.Context(), pv, metav1.UpdateOptions{})
+		return err
+	}))
 }
 
 func (w *world) updateClaim(name string, change func(*v1.PersistentVolumeClaim)) {
 	w.Helper()
-	claim := w.claim(name)
-	change(claim)
-	_, err := w.cluster.PersistentVolumeClaims(namespace).Update(w.Context(), claim, metav1.UpdateOptions{})
-	require.NoError(w, err)
+	require.NoError(w, retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		claim := w.claim(name)
+		change(claim)
+		_, err := w.cluster.PersistentVolumeClaims(namespace).Update(w.Context(), claim, metav1.UpdateOptions{})
+		return err
+	}))
 }
 
 const claimProtection = "kubernetes.io/pvc-protection"

@@ -17,22 +17,46 @@ func FromPlugin(plugin volume.VolumePlugin) (Provisioner, error) {
 	p := &pluginProvisioner{plugin: plugin}
 	var ok bool
 	if p.provisionable, ok = volume.As[volume.ProvisionableVolumePlugin](plugin); !ok {
-		return nil, fmt.Errorf("provision: plugin %q does not provision volumes: %w", plugin.GetPluginName(), volume.ErrNotSupported)
+		return nil, errNotProvisionable(plugin)
 	}
 	if p.deletable, ok = volume.As[volume.DeletableVolumePlugin](plugin); !ok {
-		return nil, fmt.Errorf("provision: plugin %q does not delete volumes: %w", plugin.GetPluginName(), volume.ErrNotSupported)
+		return nil, errNotDeletable(plugin)
 	}
 	return p, nil
+}
+
+// FromDeletablePlugin returns the Provisioner of a plugin that deletes volumes and need not provision any: its
+// Provision fails with an error that wraps [volume.ErrNotSupported]. The plugin must be a
+// [volume.DeletableVolumePlugin]; otherwise the error wraps volume.ErrNotSupported. Let Config.Qualifier
+// refuse all claims.
+func FromDeletablePlugin(plugin volume.VolumePlugin) (Provisioner, error) {
+	p := &pluginProvisioner{plugin: plugin}
+	var ok bool
+	if p.deletable, ok = volume.As[volume.DeletableVolumePlugin](plugin); !ok {
+		return nil, errNotDeletable(plugin)
+	}
+	return p, nil
+}
+
+func errNotProvisionable(plugin volume.VolumePlugin) error {
+	return fmt.Errorf("provision: plugin %q does not provision volumes: %w", plugin.GetPluginName(), volume.ErrNotSupported)
+}
+
+func errNotDeletable(plugin volume.VolumePlugin) error {
+	return fmt.Errorf("provision: plugin %q does not delete volumes: %w", plugin.GetPluginName(), volume.ErrNotSupported)
 }
 
 // A pluginProvisioner provisions by a plugin.
 type pluginProvisioner struct {
 	plugin        volume.VolumePlugin
-	provisionable volume.ProvisionableVolumePlugin
+	provisionable volume.ProvisionableVolumePlugin // nil: the plugin does not provision
 	deletable     volume.DeletableVolumePlugin
 }
 
 func (p *pluginProvisioner) Provision(ctx context.Context, options Options) (*v1.PersistentVolume, error) {
+	if p.provisionable == nil {
+		return nil, errNotProvisionable(p.plugin)
+	}
 	provisioner, err := p.provisionable.NewProvisioner(options)
 	if err != nil {
 		return nil, err

@@ -8,8 +8,12 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 )
 
-// DefaultAnnotation of a class has the value "true" for a default class.
-const DefaultAnnotation = "storageclass.kubernetes.io/is-default-class"
+// DefaultAnnotation of a class has the value "true" for a default class. Classes of older clusters have
+// BetaDefaultAnnotation instead.
+const (
+	DefaultAnnotation     = "storageclass.kubernetes.io/is-default-class"
+	BetaDefaultAnnotation = "storageclass.beta.kubernetes.io/is-default-class"
+)
 
 // Named returns the name of the class of a claim. The name "" requests a volume without a
 // class. isSet is false for a claim that receives the default class.
@@ -35,7 +39,7 @@ func Default(classes []*storagev1.StorageClass) (newest *storagev1.StorageClass)
 
 // IsDefault reports whether a class is a default class.
 func IsDefault(class *storagev1.StorageClass) bool {
-	return class.Annotations[DefaultAnnotation] == "true"
+	return class.Annotations[DefaultAnnotation] == "true" || class.Annotations[BetaDefaultAnnotation] == "true"
 }
 
 // isPreferred reports whether the default class a has priority over the default class b.

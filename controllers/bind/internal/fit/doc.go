@@ -8,7 +8,8 @@
 // The order of choice is that of Kubernetes: volumes with the fewest access modes first, then the
 // smallest one, then by name. Volumes and claims are divided by class, attributes class and volume mode,
 // then by their access modes; each part is a balanced tree in the order of sizes. A claim with a label
-// selector costs a walk through the volumes that are large enough.
+// selector costs a walk through the volumes that are large enough, and a volume that becomes free costs a
+// walk through the waiting claims with selectors that its size fits.
 //
 // Words:
 //

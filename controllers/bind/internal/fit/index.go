@@ -84,8 +84,9 @@ func (x *Index) takeFree(v *volume) {
 	x.leave(v.space)
 }
 
-// Set adds a volume, or replaces its earlier state. A state older than the known one has no effect. isAvailable reports whether a claim can receive it: the
-// volume is free and not reserved. A reservation of a volume that is not free any more ends.
+// Set adds a volume, or replaces its earlier state. A state older than the known one has no effect.
+// isAvailable reports whether a claim can receive it: the volume is free and not reserved. A reservation of
+// a volume that is not free any more ends.
 func (x *Index) Set(pv *v1.PersistentVolume) (isAvailable bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -178,6 +179,11 @@ func (x *Index) Referring(claim types.NamespacedName) []string {
 // any more. For a claim with a reservation it returns the reserved volume. If no volume fits, Reserve
 // returns nil, and the claim waits from then on.
 func (x *Index) Reserve(claim *v1.PersistentVolumeClaim) *v1.PersistentVolume {
+	return x.ReserveExcept(claim, nil)
+}
+
+// ReserveExcept is Reserve without the volumes of these names.
+func (x *Index) ReserveExcept(claim *v1.PersistentVolumeClaim, rejected map[string]bool) *v1.PersistentVolume {
 	r, ok := requestOf(claim)
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -188,7 +194,7 @@ func (x *Index) Reserve(claim *v1.PersistentVolumeClaim) *v1.PersistentVolume {
 	if !ok {
 		return nil
 	}
-	v := x.spaces[r.space].find(r)
+	v := x.spaces[r.space].find(r, rejected)
 	if v == nil {
 		x.startWaiting(r)
 		return nil
@@ -200,13 +206,13 @@ func (x *Index) Reserve(claim *v1.PersistentVolumeClaim) *v1.PersistentVolume {
 }
 
 // find returns the volume for a request, or nil.
-func (p *part) find(r request) (found *volume) {
+func (p *part) find(r request, rejected map[string]bool) (found *volume) {
 	if p == nil {
 		return nil
 	}
 	for _, set := range supersets[r.modes] {
 		p.volumes[set].ascend(position{size: r.size}, func(v *volume) bool {
-			if r.fits(v) {
+			if !rejected[v.pv.Name] && r.fits(v) {
 				found = v
 			}
 			return found == nil
