@@ -8,6 +8,7 @@ import (
 	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/controllers/bind/internal/fit"
 	"github.com/volumekit/volumekit/controllers/internal/storageclass"
+	"github.com/volumekit/volumekit/controllers/internal/unseen"
 	"github.com/volumekit/volumekit/controllers/internal/workers"
 	"github.com/volumekit/volumekit/controllers/provision"
 	v1 "k8s.io/api/core/v1"
@@ -65,7 +66,7 @@ func (c *Controller) handleClaim(ctx context.Context, key api.Key) (workers.Resu
 		case step == claimHold && len(turn.rejected) > 0: // a rival becomes Lost, or keeps its volume
 			return workers.Result{After: c.config.Backoff}, nil
 		case step == claimHold:
-			return workers.Result{After: pauseFor(c.volumes, v.volume)}, nil
+			return workers.Result{After: unseen.PauseFor(c.volumes, v.volume)}, nil
 		}
 	}
 	return workers.Result{}, fmt.Errorf("claim %s: no end after %d steps", key, mostSteps)

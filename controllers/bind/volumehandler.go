@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/controllers/internal/unseen"
 	"github.com/volumekit/volumekit/controllers/internal/workers"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -34,10 +35,10 @@ func (c *Controller) handleVolume(ctx context.Context, key api.Key) (workers.Res
 			} else {
 				c.claimPool.Add(referenceKey(v.volume))
 			}
-			return workers.Result{After: pauseFor(c.claims, v.claim)}, nil
+			return workers.Result{After: unseen.PauseFor(c.claims, v.claim)}, nil
 		case volumeHold:
 			c.announceMismatch(key, v, event)
-			return workers.Result{After: pauseFor(c.claims, v.claim)}, nil
+			return workers.Result{After: unseen.PauseFor(c.claims, v.claim)}, nil
 		case volumeAvailable:
 			if pause := c.postponeAvailable(key, v.volume); pause > 0 {
 				return workers.Result{After: pause}, nil

@@ -37,6 +37,18 @@ func (a *awaited) remove(claim types.UID) []string {
 	return volumes
 }
 
+// forget forgets a volume that does not exist any more.
+func (a *awaited) forget(claim types.UID, volume string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	rest := slices.DeleteFunc(a.volumes[claim], func(name string) bool { return name == volume })
+	if len(rest) == 0 {
+		delete(a.volumes, claim)
+		return
+	}
+	a.volumes[claim] = rest
+}
+
 // awaitEnd makes the end of a volume's claim in the cache queue the volume.
 func (c *Controller) awaitEnd(ctx context.Context, pv *v1.PersistentVolume) error {
 	claim := pv.Spec.ClaimRef

@@ -73,6 +73,7 @@ func (c *Controller) addVolume(change api.Change[*v1.PersistentVolume]) {
 	}
 	c.ofVolumes.forget(old.UID)
 	if ref := old.Spec.ClaimRef; ref != nil {
+		c.awaited.forget(ref.UID, old.Name)
 		c.claimPool.Add(keyOfReference(ref))
 	}
 }

@@ -66,7 +66,7 @@ func TestSharedListShowsTheClaim(t *testing.T) {
 		w.wait(time.Hour)
 		require.Zero(w, w.storage.callsOf("delete"))
 		require.NotZero(w, countCalls(w, "list persistentvolumeclaims default"))
-		require.LessOrEqual(w, countCalls(w, "get persistentvolumeclaims"), 60, "the controller does not spin")
+		require.LessOrEqual(w, countCalls(w, "get persistentvolumeclaims"), 60+20*60, "each volume looks once a minute, and the controller does not spin")
 	})
 }
 
@@ -115,5 +115,24 @@ func TestOldConfirmation(t *testing.T) {
 		w.wait(2 * time.Minute)
 		require.Equal(w, 2, w.storage.callsOf("delete"))
 		require.Equal(w, 1, countCalls(w, "list pods"))
+	})
+}
+
+// TestUnseenClaimOfReleasedVolume: a Released volume whose claim lives is deleted after the end of the claim,
+// also if the cache never has the claim.
+func TestUnseenClaimOfReleasedVolume(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.start()
+		w.wait(time.Second)
+		w.server.InjectEvents(apitest.EventFault{Resource: "persistentvolumeclaims", Drop: true})
+		claim := newClaim("claim", "")
+		claim.Spec.VolumeName = "v"
+		claim = w.createClaim(claim)
+		w.createVolume("v", claim, func(*v1.PersistentVolume) {})
+		w.wait(5 * time.Minute)
+		require.Zero(w, w.storage.callsOf("delete"))
+		w.deleteClaim("claim")
+		w.wait(5 * time.Minute)
+		require.Equal(w, 1, w.storage.callsOf("delete"))
 	})
 }

@@ -19,6 +19,7 @@ type volumeView struct {
 	rules      rules
 	volume     *v1.PersistentVolume // nil: does not exist
 	claimLives bool                 // the claim with the UID of the volume's reference exists
+	pause      time.Duration        // before the next look at a claim that the cache does not have
 	permitted  bool                 // by the deletion guard
 	attempt    volumeAttempt
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/controllers/internal/objectpatch"
+	"github.com/volumekit/volumekit/controllers/internal/unseen"
 	"github.com/volumekit/volumekit/controllers/internal/workers"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -34,7 +35,7 @@ func (c *Controller) handleVolume(ctx context.Context, key api.Key) (workers.Res
 		switch step {
 		case volumeForget:
 			c.ofVolumes.forget(pv.UID)
-			return workers.Result{}, nil
+			return workers.Result{After: v.pause}, nil
 		case volumeWait:
 			return workers.Result{After: wait}, nil
 		}
@@ -52,21 +53,32 @@ func (c *Controller) viewVolume(ctx context.Context, pv *v1.PersistentVolume, a 
 	if !c.rules.owns(pv) || pv.Status.Phase != v1.VolumeReleased || ref == nil {
 		return v, nil
 	}
-	if v.claimLives, err = c.claimLives(ctx, ref); err == nil && v.claimLives {
+	claim, err := c.claimOf(ctx, ref)
+	if claim != nil {
+		v.claimLives, v.pause = true, unseen.PauseFor(c.claims, claim)
 		err = c.awaitEnd(ctx, pv)
 	}
 	v.permitted = c.config.DeletionGuard(ctx, pv)
 	return v, err
 }
 
-// claimLives reports whether the claim with the UID of a reference exists. It calls the API server only
-// if the state of the claim is open.
-func (c *Controller) claimLives(ctx context.Context, ref *v1.ObjectReference) (bool, error) {
+// claimOf returns the claim with the UID of a reference, or nil. It calls the API server only if the state of
+// the claim is open.
+func (c *Controller) claimOf(ctx context.Context, ref *v1.ObjectReference) (*v1.PersistentVolumeClaim, error) {
 	claim, err := c.claims.Get(ctx, api.Key{Namespace: ref.Namespace, Name: ref.Name})
 	if err != nil {
-		return false, fmt.Errorf("read claim %s/%s: %w", ref.Namespace, ref.Name, err)
+		return nil, fmt.Errorf("read claim %s/%s: %w", ref.Namespace, ref.Name, err)
 	}
-	return claim != nil && claim.UID == ref.UID, nil
+	if claim == nil || claim.UID != ref.UID {
+		return nil, nil
+	}
+	return claim, nil
+}
+
+// claimLives reports whether the claim with the UID of a reference exists.
+func (c *Controller) claimLives(ctx context.Context, ref *v1.ObjectReference) (bool, error) {
+	claim, err := c.claimOf(ctx, ref)
+	return claim != nil, err
 }
 
 // takeVolumeStep takes a step and records its result in a.

@@ -61,9 +61,10 @@ func (s *Lists[T]) fill(ctx context.Context, namespace string, list *shared[T]) 
 			return
 		}
 	}
+	list.isAbandoned = true // also after a panic
+	defer s.end(s.current, namespace, list)
 	list.result, list.err = s.Read(ctx, namespace)
 	list.isAbandoned = ctx.Err() != nil
-	s.end(s.current, namespace, list)
 }
 
 // join returns the next list of a namespace. isFirst is true for the caller that has to read it.

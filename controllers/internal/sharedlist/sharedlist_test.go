@@ -115,3 +115,30 @@ func TestSharedListEnds(t *testing.T) {
 		endSixth(nil)
 	})
 }
+
+// TestPanicInRead: a caller whose read panics leaves the other callers to read another list.
+func TestPanicInRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reads := 0
+		s := Lists[int]{Read: func(context.Context, string) (int, error) {
+			reads++
+			panics := reads == 2
+			time.Sleep(time.Second)
+			if panics {
+				panic("broken client")
+			}
+			return 7, nil
+		}}
+		for range 2 { // the second one begins the next list
+			go func() {
+				defer func() { _ = recover() }()
+				_, _ = s.Get(t.Context(), "a")
+			}()
+			synctest.Wait()
+		}
+		n, err := s.Get(t.Context(), "a") // waits for the second one
+		require.NoError(t, err)
+		require.Equal(t, 7, n)
+		require.Equal(t, 3, reads)
+	})
+}
