@@ -67,11 +67,14 @@ func TestKubeProvisioners(t *testing.T) {
 func TestKubeBinders(t *testing.T) {
 	server := kubeserver.Start(t)
 	var out strings.Builder
-	require.NoError(t, measureBinders(t.Context(), server, bindOptions{pairs: []int{20}, limit: time.Minute}, &out))
+	require.NoError(t, measureBinders(t.Context(), server, bindOptions{pairs: []int{20}, provisioned: []int{20}, bound: []int{30}, idle: time.Second, limit: time.Minute}, &out))
 	t.Log(out.String())
 	require.Contains(t, out.String(), "0 conflicts; 4.00 calls each: patch persistentvolumeclaims 1.00 patch persistentvolumeclaims/status 1.00"+
 		" patch persistentvolumes 1.00 patch persistentvolumes/status 1.00\n")
 	require.Contains(t, out.String(), "floor")
+	require.Contains(t, out.String(), "0 conflicts; 4.00 calls each: patch persistentvolumeclaims 2.00 patch persistentvolumeclaims/status 1.00"+
+		" patch persistentvolumes/status 1.00\n", "the request of the provisioner, and no reference")
+	require.Contains(t, out.String(), " 4 calls beside lists and watches")
 }
 
 // TestRepetitions: a repeated call is an error, also one that failed the first time, and a second

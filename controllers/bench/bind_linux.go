@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/volumekit/volumekit/controllers/api"
@@ -69,39 +70,19 @@ func (b *bindBench) measureAll(ctx context.Context, o bindOptions) error {
 			}
 		}
 	}
-	return nil
+	if err := b.measureProvisioned(ctx, o); err != nil {
+		return fmt.Errorf("provisioned claims: %w", err)
+	}
+	return b.measureRestarts(ctx, o)
 }
 
 // measure creates n pairs, binds them, and deletes them.
 func (b *bindBench) measure(ctx context.Context, name string, n int, bind func(context.Context, int) (usage, error)) error {
 	b.run++
-	err := each(n, writers, func(i int) error {
-		pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: b.name(i)}, Spec: v1.PersistentVolumeSpec{
-			AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}, StorageClassName: benchClass, Capacity: benchSize(),
-			PersistentVolumeReclaimPolicy: v1.PersistentVolumeReclaimRetain, PersistentVolumeSource: subject.Source(b.name(i)),
-		}}
-		class := benchClass
-		claim := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: b.name(i)}, Spec: v1.PersistentVolumeClaimSpec{
-			StorageClassName: &class, AccessModes: pv.Spec.AccessModes, Resources: v1.VolumeResourceRequirements{Requests: benchSize()},
-		}}
-		_, err := b.cluster.PersistentVolumes().Create(ctx, pv, metav1.CreateOptions{})
-		if err == nil {
-			_, err = b.cluster.PersistentVolumeClaims(namespace).Create(ctx, claim, metav1.CreateOptions{})
-		}
-		return err
-	})
-	if err != nil {
+	if err := b.createPairs(ctx, n); err != nil {
 		return err
 	}
-	b.bound = make(chan time.Time, n)
-	_, stop, err := b.claims.Subscribe(func(c api.Change[*v1.PersistentVolumeClaim]) {
-		if isBound(c.New) && !isBound(c.Old) {
-			select {
-			case b.bound <- time.Now():
-			default:
-			}
-		}
-	})
+	stop, err := b.watchBound(n)
 	if err != nil {
 		return err
 	}
@@ -113,6 +94,46 @@ func (b *bindBench) measure(ctx context.Context, name string, n int, bind func(c
 	}
 	b.print(name, start, n, used)
 	return b.clean(ctx, n)
+}
+
+// createPairs creates n volumes, and n claims that these fit.
+func (b *bindBench) createPairs(ctx context.Context, n int) error {
+	return each(n, writers, func(i int) error {
+		pv, claim := b.pair(i)
+		_, err := b.cluster.PersistentVolumes().Create(ctx, pv, metav1.CreateOptions{})
+		if err == nil {
+			_, err = b.cluster.PersistentVolumeClaims(namespace).Create(ctx, claim, metav1.CreateOptions{})
+		}
+		return err
+	})
+}
+
+// pair returns a volume and a claim that the volume fits.
+func (b *bindBench) pair(i int) (*v1.PersistentVolume, *v1.PersistentVolumeClaim) {
+	pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: b.name(i)}, Spec: v1.PersistentVolumeSpec{
+		AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}, StorageClassName: benchClass, Capacity: benchSize(),
+		PersistentVolumeReclaimPolicy: v1.PersistentVolumeReclaimRetain, PersistentVolumeSource: subject.Source(b.name(i)),
+	}}
+	class := benchClass
+	claim := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: b.name(i)}, Spec: v1.PersistentVolumeClaimSpec{
+		StorageClassName: &class, AccessModes: pv.Spec.AccessModes, Resources: v1.VolumeResourceRequirements{Requests: benchSize()},
+	}}
+	return pv, claim
+}
+
+// watchBound records the times at which n claims are bound, until stop is called.
+func (b *bindBench) watchBound(n int) (stop func(), err error) {
+	b.bound = make(chan time.Time, n)
+	own := strings.TrimSuffix(b.name(0), "0")
+	_, stop, err = b.claims.Subscribe(func(c api.Change[*v1.PersistentVolumeClaim]) {
+		if isBound(c.New) && !isBound(c.Old) && strings.HasPrefix(c.New.Name, own) {
+			select {
+			case b.bound <- time.Now():
+			default:
+			}
+		}
+	})
+	return stop, err
 }
 
 // awaitBound waits until all claims are bound.
@@ -153,11 +174,8 @@ func (b *bindBench) bindByCalls(ctx context.Context, n int) (usage, error) {
 
 // bindByOurs runs our binder in a process of its own.
 func (b *bindBench) bindByOurs(ctx context.Context, n int) (usage, error) {
-	p, err := startProvisioner("/proc/self/exe", subject.Config{URL: b.server.URL, Token: b.server.Token, CA: b.server.CA, Binds: true})
+	p, err := b.startOurs()
 	if err != nil {
-		return usage{}, err
-	}
-	if err := p.begin(); err != nil {
 		return usage{}, err
 	}
 	if err := b.awaitBound(ctx, n); err != nil {
@@ -166,6 +184,19 @@ func (b *bindBench) bindByOurs(ctx context.Context, n int) (usage, error) {
 	}
 	time.Sleep(2 * time.Second) // late writes count
 	return p.stop()
+}
+
+// startOurs starts our binder in a process of its own.
+func (b *bindBench) startOurs() (*provisioner, error) {
+	p, err := startProvisioner("/proc/self/exe", subject.Config{URL: b.server.URL, Token: b.server.Token, CA: b.server.CA, Binds: true})
+	if err != nil {
+		return nil, err
+	}
+	if err := p.begin(); err != nil {
+		p.kill()
+		return nil, err
+	}
+	return p, nil
 }
 
 // bindByPeer runs the binder of kube-controller-manager, without limits of its calls.

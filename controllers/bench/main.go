@@ -11,7 +11,9 @@
 //     that of an informer of all pods
 //   - for a binder of package controllers/bind, and that of kube-controller-manager: the rate and the times at
 //     which claims and volumes are bound that exist at its start, the processor time, and for ours the API
-//     calls, the conflicts and the memory; and the same writes by plain clients: the floor
+//     calls, the conflicts and the memory; and the same writes by plain clients: the floor. The same for claims
+//     that a provisioner stores volumes for; and the time of a restart beside bound pairs until a new pair
+//     is bound, with the calls, the processor time and the memory of an idle time afterwards
 //   - for a controller of package controllers/provision: the rate and the times at which volumes are
 //     stored for claims that exist at its start, and deleted for volumes that are released at its
 //     start, with a storage of 0 and 200 ms for each call, without failures and with a tenth of the
@@ -65,6 +67,10 @@ type bindOptions struct {
 	peer      string // kube-controller-manager
 	peerPairs int    // the most pairs that it binds
 	limit     time.Duration
+	// provisioned are numbers of claims that a provisioner stores volumes for, and bound numbers of pairs
+	// that exist at the restart of a binder, which is idle afterwards.
+	provisioned, bound []int
+	idle               time.Duration
 }
 
 // A provisionOptions selects the measurements of provisioners.
@@ -83,7 +89,7 @@ func main() {
 	}
 	o := options{provision: provisionOptions{
 		claims: []int{100, 1000}, delays: []time.Duration{0, 200 * time.Millisecond}, failures: []float64{0, 0.1},
-	}, bind: bindOptions{pairs: []int{100, 1000, 10000}}}
+	}, bind: bindOptions{pairs: []int{100, 1000, 10000}, provisioned: []int{1000}}}
 	flag.IntVar(&o.pods, "pods", 110, "the `number` of pods of the node")
 	flag.DurationVar(&o.idle, "idle", time.Minute, "the `duration` without changes")
 	flag.IntVar(&o.clusterPods, "cluster-pods", 10_000, "the `number` of pods in the cluster in memory")
@@ -102,8 +108,10 @@ func main() {
 	flag.Var(list[int]{&o.bind.pairs, strconv.Atoi}, "pairs", "the `numbers` of pairs of a claim and a volume, in a list")
 	flag.StringVar(&o.bind.peer, "bind-peer", "", "the `program` kube-controller-manager")
 	flag.IntVar(&o.bind.peerPairs, "bind-peer-pairs", 3000, "the largest `number` of pairs for kube-controller-manager, which binds some tens in a second")
+	flag.Var(list[int]{&o.bind.provisioned, strconv.Atoi}, "provisioned", "the `numbers` of claims that a provisioner stores volumes for, in a list")
+	flag.Var(list[int]{&o.bind.bound, strconv.Atoi}, "bound", "the `numbers` of bound pairs at a restart of a binder, in a list; each pair costs four writes before")
 	flag.Parse()
-	o.bind.limit = o.provision.limit
+	o.bind.limit, o.bind.idle = o.provision.limit, o.idle
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := run(ctx, o, os.Stdout); err != nil {
