@@ -11,8 +11,8 @@
 //
 // -controllers selects some of them, as the flag of kube-controller-manager does: "*" all, NAME one of
 // them, -NAME all but this one. The older names pvc-protection, pv-protection, ephemeral-volume,
-// persistentvolume-binder and persistentvolume-expander are accepted, too. Switch the same controllers off there, as two controllers for one task write the same
-// objects twice:
+// persistentvolume-binder and persistentvolume-expander are accepted, too. Switch the same controllers off
+// there, as two controllers for one task write the same objects twice:
 //
 //	kube-controller-manager --controllers=*,-persistentvolumeclaim-protection-controller,...
 //
@@ -40,6 +40,6 @@
 // -listen serves /metrics for Prometheus, and /healthz, which fails if a replica that holds the Lease
 // could not renew it in time.
 //
-// The program needs the rights of rbac.yaml and no others. The exit status is 0 if a signal ended the program, 2 if the command
-// line or the environment is wrong, and 1 otherwise.
+// The program needs the rights of rbac.yaml and no others. The exit status is 0 if a signal ended the
+// program, 2 if the command line or the environment is wrong, and 1 otherwise.
 package main
