@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// mostSteps ends a turn whose steps change nothing. Searches do not count: each one rejects a volume.
+// mostSteps ends a turn whose steps change nothing. A rejection of a volume and the search for the next one do not count.
 const mostSteps = 20
 
 // A claimTurn is the memory of a turn of a claim's worker.
@@ -37,7 +37,7 @@ func (c *Controller) handleClaim(ctx context.Context, key api.Key) (workers.Resu
 	turn := &claimTurn{}
 	defer c.endTurn(turn, c.woken.remove(key))
 	c.index.StopWaiting(key)
-	for steps := 0; steps < mostSteps; {
+	for steps := 0; steps < mostSteps+2*len(turn.rejected); steps++ {
 		v, err := c.viewClaim(ctx, key, turn)
 		if err != nil {
 			return workers.Result{}, err
@@ -50,16 +50,13 @@ func (c *Controller) handleClaim(ctx context.Context, key api.Key) (workers.Resu
 			return workers.Result{}, nil
 		}
 		if turn.choice != "" && v.rival != "" {
-			c.reject(turn)
+			turn.reject(&c.index)
 			continue
 		}
 		if step != claimHold {
 			if err := c.takeClaimStep(ctx, step, v, turn); err != nil {
 				return workers.Result{}, fmt.Errorf("claim %s: %w", key, err)
 			}
-		}
-		if step != claimSearch {
-			steps++
 		}
 		c.announce(key, v.claim, event)
 		switch {
@@ -83,11 +80,13 @@ func (c *Controller) endWork() {
 // isBusy reports whether claims are being bound.
 func (c *Controller) isBusy() bool { return c.claimPool.Len() > 0 || c.busy.Load() > 0 }
 
-// endTurn ends the reservation of a claim. The volumes that the claim has not chosen wake other claims.
+// endTurn ends the reservation of a claim. The volumes that the claim has not tried wake other claims.
 func (c *Controller) endTurn(turn *claimTurn, wokenBy []string) {
 	c.release(turn.uid)
 	for _, volume := range wokenBy {
-		c.offer(volume)
+		if !turn.rejected[volume] {
+			c.offer(volume)
+		}
 	}
 }
 
@@ -171,24 +170,25 @@ func (c *Controller) confirmChoice(ctx context.Context, claim *v1.PersistentVolu
 	if pv != nil && pv.Spec.ClaimRef == nil && fit.IsFree(pv) && checkMatch(claim, pv) == nil {
 		return pv, nil
 	}
+	choice := turn.choice
+	turn.reject(&c.index)
 	if pv == nil {
-		c.index.Delete(turn.choice)
-	} else {
-		c.index.Set(pv)
+		c.index.Delete(choice)
+	} else if c.index.Set(pv) {
+		c.offer(choice)
 	}
-	c.reject(turn)
 	return nil, nil
 }
 
 // reject ends the reservation of a claim for a volume that it cannot receive now. The next search leaves it
-// out.
-func (c *Controller) reject(turn *claimTurn) {
-	if turn.rejected == nil {
-		turn.rejected = map[string]bool{}
+// out. The volume is not offered: two waiting claims would wake each other with it for ever.
+func (t *claimTurn) reject(index *fit.Index) {
+	if t.rejected == nil {
+		t.rejected = map[string]bool{}
 	}
-	turn.rejected[turn.choice] = true
-	c.release(turn.uid)
-	turn.choice, turn.isSearched = "", false
+	t.rejected[t.choice] = true
+	index.Release(t.uid)
+	t.choice, t.isSearched = "", false
 }
 
 // volume returns the newest known state of a volume, or nil.

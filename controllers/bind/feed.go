@@ -50,6 +50,8 @@ func (c *Controller) addClaim(change api.Change[*v1.PersistentVolumeClaim]) {
 		if pv, ok := c.volumes.Cache().Get(api.Key{Name: old.Spec.VolumeName}); ok {
 			if pv.Spec.ClaimRef != nil {
 				c.claimPool.Add(referenceKey(pv))
+			} else {
+				c.offer(pv.Name) // waiting claims have rejected it for the changed claim
 			}
 			c.volumePool.Add(api.KeyOf(pv))
 		}

@@ -176,3 +176,32 @@ func TestAnotherVolumeThanTheRivals(t *testing.T) {
 		require.Equal(w, "Bound large <- Bound b", w.state("b", "large"))
 	})
 }
+
+// TestRejectedVolumeWakesNoClaim: claims that wait for the volume of a rival do not wake each other with it
+// for ever, and one of them receives it as soon as the rival ends.
+func TestRejectedVolumeWakesNoClaim(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.createVolume(newVolume("small", "1Gi"))
+		w.createClaim(newClaim("a", "1Gi"))
+		end := w.start()
+		w.wait(time.Minute)
+		end()
+		w.updateVolume("small", func(pv *v1.PersistentVolume) { pv.Spec.ClaimRef = nil })
+		small := w.volume("small")
+		small.Status.Phase = v1.VolumeAvailable
+		_, err := w.cluster.PersistentVolumes().UpdateStatus(w.Context(), small, metav1.UpdateOptions{})
+		require.NoError(w, err)
+		heal := w.server.Inject(apitest.Fault{Call: apitest.Call{Identity: "binder", Verb: apitest.Patch, Name: "small"}, Failure: apitest.Refused})
+		w.createClaim(newClaim("b", "1Gi"))
+		w.createClaim(newClaim("c", "1Gi"))
+		w.start()
+		w.wait(time.Minute)
+		w.updateVolume("small", func(pv *v1.PersistentVolume) { pv.Labels = map[string]string{"is": "offered"} })
+		w.wait(time.Minute)
+		w.deleteClaim("a")
+		heal()
+		w.wait(time.Minute)
+		bound := []v1.PersistentVolumeClaimPhase{w.claim("b").Status.Phase, w.claim("c").Status.Phase}
+		require.ElementsMatch(w, []v1.PersistentVolumeClaimPhase{v1.ClaimBound, v1.ClaimPending}, bound)
+	})
+}
