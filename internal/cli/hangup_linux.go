@@ -8,20 +8,55 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hangupOf returns a function that waits until a pipe has no reader, and reports whether it has none.
-// It is nil for other files. The function does not use f, which may be closed meanwhile.
-func hangupOf(f *os.File) (wait func() bool) {
+// watchReader calls gone when a pipe has no reader any more. Stop ends the wait, and may be called again. Both
+// are nil for other files. The wait has a descriptor of its own until its end: f may be closed meanwhile, and
+// its number used for another file.
+func watchReader(f *os.File, gone func()) (stop func()) {
 	info, err := f.Stat()
 	if err != nil || info.Mode()&(fs.ModeNamedPipe|fs.ModeSocket) == 0 {
 		return nil
 	}
-	fds := []unix.PollFd{{Fd: int32(f.Fd())}}
-	return func() bool {
-		for {
-			_, err := unix.Poll(fds, -1)
-			if !errors.Is(err, unix.EINTR) {
-				return err == nil && fds[0].Revents&unix.POLLERR != 0
-			}
+	pipe, err := duplicate(f)
+	if err != nil {
+		return nil
+	}
+	end, ender, err := os.Pipe()
+	if err != nil {
+		_ = unix.Close(pipe)
+		return nil
+	}
+	ended := make(chan struct{})
+	go func() {
+		isGone := waitForReader(pipe, int(end.Fd()))
+		_, _, _ = unix.Close(pipe), end.Close(), ender.Close()
+		close(ended)
+		if isGone {
+			gone()
+		}
+	}()
+	return func() {
+		_ = ender.Close()
+		<-ended
+	}
+}
+
+// waitForReader waits until a pipe has no reader, or until the pipe end has no writer. It reports the former.
+func waitForReader(pipe, end int) (isGone bool) {
+	fds := []unix.PollFd{{Fd: int32(pipe)}, {Fd: int32(end)}}
+	for {
+		_, err := unix.Poll(fds, -1)
+		if !errors.Is(err, unix.EINTR) {
+			return err == nil && fds[0].Revents&unix.POLLERR != 0
 		}
 	}
+}
+
+// duplicate returns another descriptor of a file, which the caller closes.
+func duplicate(f *os.File) (fd int, err error) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	controlErr := raw.Control(func(of uintptr) { fd, err = unix.FcntlInt(of, unix.F_DUPFD_CLOEXEC, 0) })
+	return fd, errors.Join(controlErr, err)
 }

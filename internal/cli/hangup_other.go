@@ -4,5 +4,5 @@ package cli
 
 import "os"
 
-// hangupOf returns nil: outside of Linux the next write fails instead.
-func hangupOf(*os.File) (wait func() bool) { return nil }
+// watchReader returns nil: outside of Linux the next write fails instead.
+func watchReader(*os.File, func()) (stop func()) { return nil }

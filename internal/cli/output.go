@@ -13,6 +13,8 @@ import (
 type Output struct {
 	out  io.Writer
 	stop context.CancelCauseFunc
+	// stopWatch ends the wait for the end of the reader. It is nil if out is no pipe.
+	stopWatch func()
 
 	mu  sync.Mutex // guards err, and serialises writes
 	err error
@@ -24,13 +26,7 @@ func NewOutput(ctx context.Context, out io.Writer) (context.Context, *Output) {
 	ctx, stop := context.WithCancelCause(ctx)
 	o := &Output{out: out, stop: stop}
 	if f, ok := out.(*os.File); ok {
-		if wait := hangupOf(f); wait != nil {
-			go func() {
-				if wait() {
-					o.fail(syscall.EPIPE)
-				}
-			}()
-		}
+		o.stopWatch = watchReader(f, func() { o.fail(syscall.EPIPE) })
 	}
 	return ctx, o
 }
@@ -72,5 +68,10 @@ func (o *Output) Err() error {
 // Unwrap returns the writer under the Output.
 func (o *Output) Unwrap() io.Writer { return o.out }
 
-// Close ends the context. It does not close out.
-func (o *Output) Close() { o.stop(nil) }
+// Close ends the context, and all use of out. It does not close out.
+func (o *Output) Close() {
+	o.stop(nil)
+	if o.stopWatch != nil {
+		o.stopWatch()
+	}
+}
