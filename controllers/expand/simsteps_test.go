@@ -136,8 +136,8 @@ func (s *simulation) nodeStep() {
 		return
 	}
 	n := s.IntN(4)
-	if claim.Status.AllocatedResourceStatuses == nil {
-		n = 3
+	if claim.Status.AllocatedResourceStatuses[v1.ResourceStorage] == "" {
+		n = 3 // the node grows a volume that it mounts, and gives up only the part of an expansion
 	}
 	switch n {
 	case 0:
