@@ -8,15 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watchReader calls gone when a pipe has no reader any more. Stop ends the wait, and may be called again. Both
-// are nil for other files. The wait has a descriptor of its own until its end: f may be closed meanwhile, and
-// its number used for another file.
+// watchReader calls gone when a pipe has no reader any more. Stop ends the wait, and may be called again; it is
+// nil for other files, which are not watched. The wait has a descriptor of its own until its end: f may be
+// closed meanwhile, and its number used for another file.
 func watchReader(f *os.File, gone func()) (stop func()) {
 	info, err := f.Stat()
 	if err != nil || info.Mode()&(fs.ModeNamedPipe|fs.ModeSocket) == 0 {
 		return nil
 	}
-	pipe, err := duplicate(f)
+	pipe, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return nil
 	}
@@ -49,14 +49,4 @@ func waitForReader(pipe, end int) (isGone bool) {
 			return err == nil && fds[0].Revents&unix.POLLERR != 0
 		}
 	}
-}
-
-// duplicate returns another descriptor of a file, which the caller closes.
-func duplicate(f *os.File) (fd int, err error) {
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return 0, err
-	}
-	controlErr := raw.Control(func(of uintptr) { fd, err = unix.FcntlInt(of, unix.F_DUPFD_CLOEXEC, 0) })
-	return fd, errors.Join(controlErr, err)
 }
