@@ -51,7 +51,7 @@ func TestLifecycle(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, disk.CheckResult{FSType: fsType}, result)
 		if fsType == "xfs" {
-			requirePrograms(t, fsType, "xfs_repair")
+			testbed.RequirePrograms(t, fsType, "xfs_repair")
 		}
 		before := d.sum(t)
 		_, err = r.disks.Check(t.Context(), disk.CheckRequest{Device: d.device})
@@ -75,7 +75,7 @@ func isCleanWithoutPrefetch(device string) bool {
 }
 
 func testGrow(t *testing.T, r *rig, d loopDisk, fsType string) {
-	requirePrograms(t, fsType, map[string]string{"ext4": "resize2fs", "xfs": "xfs_growfs", "btrfs": "btrfs"}[fsType])
+	testbed.RequirePrograms(t, fsType, map[string]string{"ext4": "resize2fs", "xfs": "xfs_growfs", "btrfs": "btrfs"}[fsType])
 	mounted := disk.GrowRequest{Target: r.target()}
 	needed, err := r.disks.NeedsGrow(t.Context(), mounted)
 	require.NoError(t, err)
@@ -113,7 +113,7 @@ func TestGrowUnmounted(t *testing.T) {
 	if r == nil {
 		return
 	}
-	requirePrograms(t, "ext4", "resize2fs", "mkfs.ext2")
+	testbed.RequirePrograms(t, "ext4", "resize2fs", "mkfs.ext2")
 	for _, fsType := range []string{"ext2", "ext4"} {
 		d := r.disk(t, fsType, sizeFor[fsType])
 		require.NoError(t, r.disks.Format(t.Context(), disk.FormatRequest{Device: d.device, FSType: fsType}))
@@ -371,7 +371,7 @@ func TestMkfsKilled(t *testing.T) {
 		t.Skip("it takes minutes: VOLUMEKIT_LONG=1")
 	}
 	onEachType(t, func(t *testing.T, r *rig, fsType string) {
-		requirePrograms(t, "strace", "strace")
+		testbed.RequirePrograms(t, "strace", "strace")
 		d := r.disk(t, "disk", sizeFor[fsType])
 		for n := 1; ; n++ {
 			d.erase(t)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/disk"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/util/loop"
@@ -36,7 +37,7 @@ func newRig(t *testing.T, fsTypes ...string) *rig {
 		return nil
 	}
 	for _, fsType := range fsTypes {
-		requirePrograms(t, fsType, "mkfs."+fsType)
+		testbed.RequirePrograms(t, fsType, "mkfs."+fsType)
 	}
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
@@ -167,16 +168,6 @@ func (d loopDisk) replaceNode(t *testing.T, at string) {
 	_ = os.Remove(at + ".new")
 	require.NoError(t, unix.Mknod(at+".new", unix.S_IFBLK|0o600, int(stat.Rdev)))
 	require.NoError(t, os.Rename(at+".new", at))
-}
-
-// requirePrograms skips the test where a program is missing.
-func requirePrograms(t *testing.T, thing string, programs ...string) {
-	t.Helper()
-	for _, program := range programs {
-		if _, err := exec.LookPath(program); err != nil {
-			mounttest.SkipWithout(t, thing, err)
-		}
-	}
 }
 
 func run(t *testing.T, name string, args ...string) {

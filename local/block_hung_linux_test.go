@@ -41,7 +41,7 @@ func TestBlockMetricsHung(t *testing.T) {
 	for range 4 {
 		requireNoMetrics(t, v)
 	}
-	require.Equal(t, 1, waiting())
+	require.Eventually(t, func() bool { return waiting() == 1 }, time.Minute, 10*time.Millisecond)
 }
 
 func requireNoMetrics(t *testing.T, v volume.BlockVolume) {

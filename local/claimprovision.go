@@ -33,7 +33,14 @@ func (c *claimProvisioner) Provision(ctx context.Context) (*v1.PersistentVolume,
 	return pv, nil
 }
 
+// provision chooses a root and makes the directory without another call of the same name: the two would choose
+// different roots while the space changes. Work that a call has left behind has the lock of its root.
 func (c *claimProvisioner) provision(ctx context.Context) (*v1.PersistentVolume, error) {
+	unlock, err := c.plugin.choosing.Lock(ctx, c.request.name)
+	if err != nil {
+		return nil, volume.AsTransient(err)
+	}
+	defer unlock()
 	s, err := c.chooseStore(ctx)
 	if err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/local"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
@@ -100,7 +101,7 @@ func testRecovered(t *testing.T, r *rig, s *volume.Spec, at string) {
 func testGrown(t *testing.T, r *rig, d testDisk, s *volume.Spec, at string) {
 	t.Helper()
 	if fsType := *s.PersistentVolume.Spec.Local.FSType; fsType == "xfs" {
-		requirePrograms(t, fsType, "xfs_growfs")
+		testbed.RequirePrograms(t, fsType, "xfs_growfs")
 	}
 	const more = largeDisk + 128<<20
 	req := volume.NodeResizeOptions{Spec: s, NewSize: *resource.NewQuantity(more, resource.BinarySI)}
@@ -217,7 +218,7 @@ func TestFileSystemsOfOtherPrograms(t *testing.T) {
 	if !mounttest.RootNamespace(t) {
 		return
 	}
-	requirePrograms(t, "ext4", "mkswap", "mkfs.ext4", "mkfs.ext3")
+	testbed.RequirePrograms(t, "ext4", "mkswap", "mkfs.ext4", "mkfs.ext3")
 	r := newRig(t)
 	swap := r.disk("swap", smallDisk)
 	run(t, "mkswap", swap.device)

@@ -13,6 +13,7 @@ import (
 	"github.com/volumekit/volumekit/local"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/volume"
+	"golang.org/x/sys/unix"
 )
 
 // replacePrograms runs shell commands in the place of programs, with their arguments, of which
@@ -106,6 +107,7 @@ func (r *rig) interrupt(t *testing.T, s *volume.Spec, d testDisk) {
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, volume.Uncertain, volume.KindOf(err))
 	requireKilled(t, began)
+	requireUnlocked(t, d)
 	text := make([]byte, 7)
 	f, err := os.Open(d.device)
 	require.NoError(t, err)
@@ -241,11 +243,13 @@ func testInterruptedLate(t *testing.T, fsType, and string) {
 	if r == nil {
 		return
 	}
-	s := deviceSpec(r.link("disk", r.disk("disk", diskFor[fsType])), fsType)
+	d := r.disk("disk", diskFor[fsType])
+	s := deviceSpec(r.link("disk", d), fsType)
 	done := filepath.Join(r.dir, "done")
 	r.replacePrograms(map[string]string{"mkfs." + fsType: `"$0" "$@"` + and + ` && ` + writePID(done) + `; exec sleep 100000`})
 	require.ErrorIs(t, r.mountUntil(s, done), context.Canceled)
 	requireKilled(t, done)
+	requireUnlocked(t, d)
 	r.restart(local.Config{})
 	r.mountFirst(s)
 	require.NoError(t, r.unmountDevice(s))
@@ -254,14 +258,27 @@ func testInterruptedLate(t *testing.T, fsType, and string) {
 // writePID is a command of a shell that writes its process ID to a file, whole.
 func writePID(file string) string { return "echo $$ >" + file + ".new && mv " + file + ".new " + file }
 
-// requireKilled waits for the end of a process, of which a file has the ID: the device is locked until
-// then.
+// requireKilled waits for the end of a process, of which a file has the ID.
 func requireKilled(t *testing.T, pidFile string) {
 	t.Helper()
 	pid, err := os.ReadFile(pidFile)
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return !runs(strings.TrimSpace(string(pid))) }, longWait, tick,
 		"processes that mkfs has started are killed, too")
+}
+
+// requireUnlocked waits until the plugin has let a device go that it formats: that may be after its call has
+// returned, and another plugin is refused until then.
+func requireUnlocked(t *testing.T, d testDisk) {
+	t.Helper()
+	f, err := os.OpenFile(d.device, os.O_RDWR, 0)
+	require.NoError(t, err)
+	defer f.Close()
+	require.Eventually(t, func() bool {
+		lock := unix.Flock_t{Type: unix.F_WRLCK}
+		require.NoError(t, unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &lock))
+		return lock.Type == unix.F_UNLCK
+	}, longWait, tick)
 }
 
 // runs reports whether a process is still there, and not a zombie.

@@ -23,7 +23,7 @@ func TestMkfsKilled(t *testing.T) {
 			if r == nil {
 				return
 			}
-			requirePrograms(t, "strace", "strace")
+			testbed.RequirePrograms(t, "strace", "strace")
 			testMkfsKilled(t, r, fsType)
 		})
 	}

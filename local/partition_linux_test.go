@@ -21,7 +21,7 @@ import (
 // partitions are a disk's: its node, and those of two partitions of it.
 func (r *rig) partitions(t *testing.T) (whole, first, second string) {
 	t.Helper()
-	requirePrograms(t, "loop", "losetup", "addpart", "delpart")
+	testbed.RequirePrograms(t, "loop", "losetup", "addpart", "delpart")
 	require.NoError(t, unix.Mount("", filepath.Dir(r.dir), "", unix.MS_REMOUNT|unix.MS_BIND, "")) // with devices
 	testbed.Image(t, r.dir+"/image", 64<<20)
 	out, err := exec.Command("losetup", "--find", "--partscan", "--show", r.dir+"/image").CombinedOutput()

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/volumekit/volumekit/internal/input"
+	"github.com/volumekit/volumekit/util/keylock"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -80,6 +81,7 @@ type ProvisioningPlugin struct {
 	claimRoots  []string
 	hostname    string
 	stores      []*claimStore
+	choosing    keylock.Map // of names: one call chooses the root of a directory
 }
 
 var (

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/local"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
@@ -398,28 +399,38 @@ func TestProvisionReverts(t *testing.T) {
 	}
 }
 
-// TestProvisionConcurrently: calls for one volume return the same one, those for others do not meet.
+// TestProvisionConcurrently: calls for one volume return the same one, also while the space on the roots changes;
+// those for others do not meet.
 func TestProvisionConcurrently(t *testing.T) {
 	n := newProvisioningNode(t)
-	const calls = 8
-	var volumes [2 * calls]*v1.PersistentVolume
-	var group sync.WaitGroup
-	for i := range volumes {
-		group.Go(func() {
-			pv, err := n.provision(claimOptions([]string{"pvc-1", "pvc-2"}[i%2], "1Mi"))
-			if err != nil {
-				t.Error(err)
-			}
-			volumes[i] = pv
-		})
+	f, err := os.Create(filepath.Dir(n.claims) + "/file")
+	require.NoError(t, err)
+	defer f.Close()
+	defer testbed.Attack(t, func(int) {
+		_, _ = f.WriteAt(make([]byte, 64<<10), 0)
+		_ = f.Truncate(0)
+	})()
+	for range testbed.UpTo(50, 500) {
+		const calls = 8
+		var volumes [2 * calls]*v1.PersistentVolume
+		var group sync.WaitGroup
+		for i := range volumes {
+			group.Go(func() {
+				pv, err := n.provision(claimOptions([]string{"pvc-1", "pvc-2"}[i%2], "1Mi"))
+				if err != nil {
+					t.Error(err)
+				}
+				volumes[i] = pv
+			})
+		}
+		group.Wait()
+		for i, pv := range volumes {
+			require.Equal(t, volumes[i%2], pv)
+		}
+		require.NoError(t, n.delete(volumes[0]))
+		require.NoError(t, n.delete(volumes[1]))
+		n.requireEmpty(t)
 	}
-	group.Wait()
-	for i, pv := range volumes {
-		require.Equal(t, volumes[i%2], pv)
-	}
-	require.NoError(t, n.delete(volumes[0]))
-	require.NoError(t, n.delete(volumes[1]))
-	n.requireEmpty(t)
 }
 
 // TestProvisioningInit: a configuration with which no claim could be served is refused.

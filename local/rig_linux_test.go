@@ -5,13 +5,13 @@ import (
 	"crypto/sha256"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/local"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
@@ -47,7 +47,7 @@ func newRig(t *testing.T, fsTypes ...string) *rig {
 		return nil
 	}
 	for _, fsType := range fsTypes {
-		requirePrograms(t, fsType, "mkfs."+fsType)
+		testbed.RequirePrograms(t, fsType, "mkfs."+fsType)
 	}
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
@@ -230,16 +230,6 @@ func (r *rig) setUp(s *volume.Spec, uid types.UID, args volume.MounterArgs) (str
 func (r *rig) tearDown(uid types.UID) {
 	r.t.Helper()
 	require.NoError(r.t, r.unmounter(r.t, uid).TearDown(r.t.Context()))
-}
-
-// requirePrograms skips the test where a program is missing.
-func requirePrograms(t *testing.T, thing string, programs ...string) {
-	t.Helper()
-	for _, program := range programs {
-		if _, err := exec.LookPath(program); err != nil {
-			mounttest.SkipWithout(t, thing, err)
-		}
-	}
 }
 
 const (

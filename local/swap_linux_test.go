@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/disk"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/local"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/volume"
@@ -81,7 +82,7 @@ func TestNodeSwappedBeforeFsck(t *testing.T) {
 	if r == nil {
 		return
 	}
-	requirePrograms(t, "ext4", "debugfs")
+	testbed.RequirePrograms(t, "ext4", "debugfs")
 	for _, d := range []testDisk{first, second} {
 		run(t, "mkfs.ext4", "-q", d.device)
 		run(t, "debugfs", "-w", "-R", "set_super_value state 0", d.device) // fsck writes to it

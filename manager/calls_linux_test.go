@@ -75,18 +75,19 @@ func (n *realNode) addDisk(p mounttest.Process, i int) {
 //	statmount ...           the new mount, for each of the kernel's two watchers
 //	openat2 statx close     which mount it is
 func TestCallsOfOneMorePod(t *testing.T) {
-	const few, many = 10, 1010
+	// More pods than volumes, so that the calls for these, which vary, count little.
+	few, many, sizes := 10, 410, []int{50, 200}
+	if testbed.Long() {
+		many, sizes = 1010, []int{100, 1_000, 10_000}
+	}
 	runOnPinnedKernel(t, func() {
-		sizes := []int{100, 1_000}
-		if testbed.Long() {
-			sizes = append(sizes, 10_000)
-		}
 		for _, there := range sizes {
 			count := func(more int) map[string]int {
 				return mounttest.CountCalls(t, mounttest.Program("pods", newDiskDir(t, there+more), strconv.Itoa(there), strconv.Itoa(more)))
 			}
 			calls, total := callsPerItem(count(few), count(many), many-few)
-			require.LessOrEqual(t, total, 105.0, "%d volumes: %v", there, calls) // measured: 83 to 95, the latter with the race detector
+			t.Logf("%d volumes: %.1f calls", there, total)
+			require.LessOrEqual(t, total, 105.0, "%d volumes: %v", there, calls) // measured: 81 to 86
 			require.Equal(t, 1, calls["move_mount"], "%d volumes", there)
 		}
 	})
@@ -128,9 +129,9 @@ func foreignMountsProgram(p mounttest.Process) {
 func TestCallsOfForeignMount(t *testing.T) {
 	const few = 10
 	runOnPinnedKernel(t, func() {
-		sizes := []int{500}
+		sizes := []int{200}
 		if testbed.Long() {
-			sizes = append(sizes, 10_000)
+			sizes = []int{500, 10_000}
 		}
 		for _, present := range sizes {
 			many := few + present // so that the calls of the set-up, which vary, count little

@@ -71,6 +71,45 @@ func TestUnusableClaim(t *testing.T) {
 	}
 }
 
+// TestNodeLabelsChange: a volume is set up once the node has the label of its node affinity, and the pod keeps
+// the volume without the label, also in the next run.
+func TestNodeLabelsChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, perPod)
+		n.claim("a", func(pv *v1.PersistentVolume) {
+			pv.Spec.NodeAffinity = &v1.VolumeNodeAffinity{Required: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{
+				MatchExpressions: []v1.NodeSelectorRequirement{{Key: "zone", Operator: v1.NodeSelectorOpIn, Values: []string{"north"}}},
+			}}}}
+		})
+		m, stop := n.run()
+		defer func() { stop() }()
+		pod := podWith("1", "a")
+		n.source.SetPod(pod)
+		waiting, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorContains(t, m.WaitForAttachAndMount(waiting, pod), "spec.nodeAffinity")
+		labels := map[string]string{"zone": "north"}
+		m.SetNodeLabels(labels)
+		clear(labels) // the manager has a copy
+		n.up(m, pod)
+		m.SetNodeLabels(nil)
+		time.Sleep(time.Second)
+		require.Equal(t, 1, n.mountCount())
+		before, err := n.kernel.List(t.Context())
+		require.NoError(t, err)
+		stop()
+
+		m, stop = n.run() // which does not have the label at first
+		time.Sleep(time.Minute)
+		require.Equal(t, 1, n.mountCount())
+		m.SetNodeLabels(map[string]string{"zone": "north"})
+		n.up(m, pod)
+		after, err := n.kernel.List(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, before, after)
+	})
+}
+
 // TestNodeAffinityIsRequired: a volume is not set up on a node that its node affinity excludes.
 func TestNodeAffinityIsRequired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -34,7 +34,7 @@ type Config struct {
 
 	// NodeLabels are the labels of this node, for the node affinity of persistent volumes.
 	// Nil: kubernetes.io/hostname alone, with the host's NodeName. A volume whose affinity
-	// excludes this node is not set up.
+	// excludes this node is not set up. [Manager.SetNodeLabels] replaces them.
 	NodeLabels map[string]string
 
 	// Attacher attaches and detaches volumes. Nil: the plugins attach on this node. Where a

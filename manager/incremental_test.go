@@ -84,6 +84,41 @@ func (s *countingSource) GetPersistentVolume(ctx context.Context, name string) (
 	return s.MemorySource.GetPersistentVolume(ctx, name)
 }
 
+// An outageSource fails to return volumes during an outage.
+type outageSource struct {
+	*manager.MemorySource
+	outage
+}
+
+func (s *outageSource) GetPersistentVolume(ctx context.Context, name string) (*v1.PersistentVolume, error) {
+	if err := s.err(); err != nil {
+		return nil, err
+	}
+	return s.MemorySource.GetPersistentVolume(ctx, name)
+}
+
+// TestUnresolvedVolumeIsRetried: a volume that could not be read is read again after its backoff, without a change of
+// its pod and without a resync.
+func TestUnresolvedVolumeIsRetried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, perPod)
+		n.config.Resync = -1
+		n.claim("a")
+		source := &outageSource{MemorySource: n.source}
+		n.read(source)
+		m, stop := n.runUp()
+		defer stop()
+		synctest.Wait()
+		source.failures.Store(2)
+		n.source.SetPod(podWith("1", "a"))
+		time.Sleep(1499 * time.Millisecond)
+		require.Empty(t, m.GetMountedVolumesForPod("1"))
+		time.Sleep(time.Millisecond) // 500 ms and 1 s
+		synctest.Wait()
+		require.Len(t, m.GetMountedVolumesForPod("1"), 1)
+	})
+}
+
 // TestUnreadablePodKeepsVolumes: a pod whose read fails keeps its volumes, delays no other pod, and
 // is read again.
 func TestUnreadablePodKeepsVolumes(t *testing.T) {

@@ -117,7 +117,7 @@ func newLoop(m *Manager, pending *reading.PendingChanges) *loop {
 		replanAt: map[v1.UniqueVolumeName]time.Time{},
 	}
 	l.restorer = &restorer{loop: l, config: &m.config, disk: m.disk, reconstructor: m.reconstructor}
-	l.repopulator = newRepopulator(l, &m.config, reading.NewReader(m.readerConfig(l.helpers.Go)), pending)
+	l.repopulator = newRepopulator(l, &m.config, &m.labels, reading.NewReader(m.readerConfig(l.helpers.Go)), pending)
 	l.mounts = &mountChecker{loop: l, config: &m.config}
 	l.attachments = newAttachChecker(l, &m.config, m.attacher)
 	return l

@@ -24,6 +24,8 @@ type Manager struct {
 
 	wake chan struct{} // wakes the loop; length 1
 
+	labels nodeLabels
+
 	reconstructor *reconstruction.Reconstructor
 
 	mu sync.Mutex // guards the world; see unlock
@@ -69,6 +71,7 @@ func New(config Config) (*Manager, error) {
 		m.watches = append(m.watches, func(ctx context.Context) error { return w.Watch(ctx, everything) })
 	}
 	m.reconstructor = &reconstruction.Reconstructor{Plugins: config.Plugins, Wake: m.wakeLoop}
+	m.labels.set(config.NodeLabels)
 	m.world = newWorld()
 	return m, nil
 }

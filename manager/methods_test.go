@@ -19,7 +19,7 @@ func TestExportedMethods(t *testing.T) {
 		"CompleteVolumesInUse", "FailureCount", // of export_test.go
 		"GetMountedVolumesForPod", "GetVolumesInUse", "MarkRemountRequired", "MarkVolumesAsReportedInUse",
 		"PlanCount", // of export_test.go
-		"Run", "State", "SubscribeVolumesInUse",
+		"Run", "SetNodeLabels", "State", "SubscribeVolumesInUse",
 		"VolumeIsAttached", "WaitForAllPodsUnmount", "WaitForAttachAndMount", "WaitForUnmount", "WaitForVolumes",
 	}, methods)
 	for _, field := range reflect.VisibleFields(m.Elem()) {

@@ -11,6 +11,7 @@ import (
 	"github.com/volumekit/volumekit/manager/internal/actual"
 	"github.com/volumekit/volumekit/manager/internal/mountcheck"
 	"github.com/volumekit/volumekit/manager/internal/retry"
+	"github.com/volumekit/volumekit/util/ctxend"
 	v1 "k8s.io/api/core/v1"
 )
 
@@ -152,13 +153,6 @@ func (watch mountTableWatch) keepRunning(ctx context.Context, log *slog.Logger) 
 			pause = retry.Backoff{} // the watch worked before it failed
 		}
 		pause = pause.Increase(minWatchPause, maxWatchPause, time.Now())
-		sleep(ctx, pause.Length)
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
+		_ = ctxend.Sleep(ctx, pause.Length) // the loop notices the end of ctx
 	}
 }

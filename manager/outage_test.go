@@ -15,11 +15,22 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// A failingSource fails to return a number of volumes, and reports changes without names.
+// An outage lets a number of reads fail.
+type outage struct{ failures atomic.Int32 }
+
+// err returns the error of the next read.
+func (o *outage) err() error {
+	if o.failures.Add(-1) >= 0 {
+		return errOutage
+	}
+	return nil
+}
+
+// A failingSource fails to return volumes during an outage, and reports changes without names.
 type failingSource struct {
 	podsAndClaims
-	failures atomic.Int32
-	reads    atomic.Int32
+	outage
+	reads atomic.Int32
 }
 
 func (s *failingSource) Pods(ctx context.Context) ([]*v1.Pod, error) {
@@ -30,8 +41,8 @@ func (s *failingSource) Pods(ctx context.Context) ([]*v1.Pod, error) {
 var errOutage = errors.New("the API server is away")
 
 func (s *failingSource) GetPersistentVolume(ctx context.Context, name string) (*v1.PersistentVolume, error) {
-	if s.failures.Add(-1) >= 0 {
-		return nil, errOutage
+	if err := s.err(); err != nil {
+		return nil, err
 	}
 	return s.podsAndClaims.GetPersistentVolume(ctx, name)
 }

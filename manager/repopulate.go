@@ -22,6 +22,7 @@ import (
 type repopulator struct {
 	loop           loopAccess
 	config         *Config
+	labels         *nodeLabels
 	reader         *reading.Reader
 	pendingChanges *reading.PendingChanges // of an incremental source
 	isIncremental  bool
@@ -38,9 +39,9 @@ type repopulator struct {
 }
 
 // newRepopulator returns a repopulator that has all pods to read.
-func newRepopulator(loop loopAccess, config *Config, reader *reading.Reader, pending *reading.PendingChanges) *repopulator {
+func newRepopulator(loop loopAccess, config *Config, labels *nodeLabels, reader *reading.Reader, pending *reading.PendingChanges) *repopulator {
 	_, isIncremental := config.Pods.(IncrementalPodSource)
-	return &repopulator{loop: loop, config: config, reader: reader, pendingChanges: pending, isIncremental: isIncremental, isFullDue: true}
+	return &repopulator{loop: loop, config: config, labels: labels, reader: reader, pendingChanges: pending, isIncremental: isIncremental, isFullDue: true}
 }
 
 // A populationResult is the desired state computed from reads of the source and the plugins.
@@ -62,7 +63,7 @@ func (r *repopulator) startPopulation(ctx context.Context, now time.Time) {
 		return
 	}
 	p := populate.Populator{
-		Plugins: r.config.Plugins, Node: newNode(*r.config), Before: r.loop.published().want,
+		Plugins: r.config.Plugins, Node: r.node(), Before: r.loop.published().want,
 		ExistingIn:     func(pod types.UID) []populate.Existing { return r.loop.published().existingVolumes(pod) },
 		RequeryPlugins: r.requeryPlugins, ControllerExpands: r.config.ControllerExpands,
 	}
@@ -77,11 +78,21 @@ func (r *repopulator) startPopulation(ctx context.Context, now time.Time) {
 	}
 }
 
+// node returns this node with its present labels.
+func (r *repopulator) node() *v1.Node {
+	config := *r.config
+	config.NodeLabels = r.labels.get()
+	return newNode(config)
+}
+
 // collectChanges collects the reported changes and the objects whose read has ended late.
 func (r *repopulator) collectChanges() {
 	if changes := r.pendingChanges.Drain(); !changes.IsEmpty() {
 		r.changes.Merge(changes)
 		r.generation++
+	}
+	if r.labels.drain() {
+		r.recordChange()
 	}
 	r.changes.AddRefs(r.reader.DrainLate()...)
 }

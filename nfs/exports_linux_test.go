@@ -28,9 +28,8 @@ func TestNFSOtherServer(t *testing.T) {
 			require.NoError(t, far.LinkDown())
 			for range 3 {
 				ctx := n.within(300 * time.Millisecond)
-				err := n.mounter(other, "far").SetUp(ctx, volume.MounterArgs{})
-				require.Equal(t, volume.Transient, volume.KindOf(err), "%v", err)
-				err = n.mounter(other, "new").SetUp(ctx, volume.MounterArgs{})
+				n.requireEnded(n.mounter(other, "far").SetUp(ctx, volume.MounterArgs{}), "far")
+				err := n.mounter(other, "new").SetUp(ctx, volume.MounterArgs{})
 				require.Error(t, err)
 				n.requireShows(n.setUp(n.pv(path), "1"), path)
 				n.requireShows(n.setUp(n.pv(path), "2"), path)

@@ -102,9 +102,7 @@ func TestNFSServerReturns(t *testing.T) {
 				"TearDown":    n.unmounter(n.specWithShortRetry(path), "1").TearDown,
 				"SetUp again": func(ctx context.Context) error { return up.SetUp(ctx, volume.MounterArgs{}) },
 			} {
-				err := call(n.within(300 * time.Millisecond))
-				require.Error(t, err, name)
-				require.Equal(t, volume.Transient, volume.KindOf(err), "%s: %v", name, err)
+				n.requireEnded(call(n.within(300*time.Millisecond)), name)
 			}
 			found, err := n.plugin.ConstructVolumeSpec(n.patientContext(), "a", before.Mountpoint)
 			require.NoError(t, err)

@@ -149,6 +149,14 @@ func (n *node) requireGone(path string) {
 	require.ErrorIs(n, err, fs.ErrNotExist)
 }
 
+// requireEnded requires a transient error of a call whose context has ended. On a busy machine the error may be
+// uncertain, since the call's work ends later. The test checks the state of the mounts.
+func (n *node) requireEnded(err error, call string) {
+	n.Helper()
+	require.ErrorIs(n, err, context.DeadlineExceeded, call)
+	require.NotEqual(n, volume.Final, volume.KindOf(err), "%s: %v", call, err)
+}
+
 // patientContext returns a context for calls that wait for the server.
 func (n *node) patientContext() context.Context { return n.within(2 * time.Minute) }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/util/internal/intime"
 	"github.com/volumekit/volumekit/util/internal/unmounting"
 	"github.com/volumekit/volumekit/util/safepath"
@@ -210,10 +211,8 @@ func (o unmountOptions) unmountBusy(ctx context.Context, mounter mount.Interface
 		if wait > 16*time.Millisecond {
 			return err
 		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		if ended := ctxend.Sleep(ctx, wait); ended != nil {
+			return fmt.Errorf("%w: %w", ended, err)
 		}
 	}
 }

@@ -35,8 +35,8 @@ type Provisioner interface {
 	//   - transient: the call changed nothing (ProvisioningNoChange). Storage of an earlier,
 	//     uncertain call may still exist.
 	//   - uncertain: storage exists or is being created (ProvisioningInBackground). The caller
-	//     repeats the call with the same options until it succeeds or its error is final, also
-	//     if the claim is deleted meanwhile.
+	//     repeats the call with the same options, apart from MayExist, until it succeeds or its error
+	//     is final, also if the claim is deleted meanwhile.
 	Provision(ctx context.Context) (*v1.PersistentVolume, error)
 }
 
@@ -59,6 +59,10 @@ type VolumeOptions struct {
 	// SelectedNode is the node on which the first pod will run, if the class binds its volumes
 	// for the first consumer. Nil: any node.
 	SelectedNode *v1.Node
+	// MayExist reports that an earlier call for PVName, perhaps of another process, may have created the
+	// storage. Conditions of a new volume that such storage need not meet any more, as a source that still
+	// exists, must not prevent the call from finding it.
+	MayExist bool
 }
 
 // A VolumeAttributesClass has the fields of VolumeAttributesClass of k8s.io/api that

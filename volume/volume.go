@@ -27,8 +27,9 @@ type Mounter interface {
 	// remains, mounted or on disk, and an earlier set-up is unchanged, unless the error wraps
 	// [ErrUncertain]. If the volume is set up with other arguments, or another file system is
 	// mounted there, the error wraps [ErrAlreadyMounted]. An argument that the plugin cannot
-	// honour is an error that wraps [ErrNotSupported]. It returns soon after ctx ends, with
-	// ctx's error.
+	// honour is an error that wraps [ErrNotSupported]. If the volume has to be mounted for all
+	// pods before, by [DeviceMounter], and is not, the error is transient and wraps
+	// [ErrNotMounted]. It returns soon after ctx ends, with ctx's error.
 	SetUpAt(ctx context.Context, dir string, args MounterArgs) error
 	// GetAttributes returns the volume's attributes. It reads the specification alone.
 	GetAttributes() Attributes

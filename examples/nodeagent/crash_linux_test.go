@@ -202,15 +202,7 @@ func (c crash) check(pods int) {
 }
 
 // foreignMounts returns the mount points that are not the test's own.
-func (c crash) foreignMounts() (all []string) {
+func (c crash) foreignMounts() []string {
 	c.Helper()
-	mounts, err := mountsOf(0)
-	require.NoError(c, err)
-	for at := range mounts {
-		if strings.HasPrefix(at, c.dir+"/") && at != c.dir+"/disks" {
-			all = append(all, at)
-		}
-	}
-	slices.Sort(all)
-	return all
+	return slices.DeleteFunc(mountsBelow(c.T, c.dir), func(at string) bool { return at == c.dir+"/disks" })
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,15 +20,44 @@ spec:
     volumeMounts: [{name: link, mountPath: /a}, {name: "null", mountPath: /b}]
     volumeDevices: [{name: disk, devicePath: /dev/x}]
   volumes:
-  - {name: link, hostPath: {path: /mnt/links/run, type: Directory}}
+  - {name: link, hostPath: {path: $PATHS/links/run, type: Directory}}
   - {name: "null", hostPath: {path: /dev/null, type: CharDevice}}
   - {name: disk, ephemeral: {volumeClaimTemplate: {spec: {volumeName: disk, volumeMode: Block}}}}
 ---
 apiVersion: v1
 kind: PersistentVolume
 metadata: {name: disk}
-spec: {volumeMode: Block, local: {path: /mnt/by-id/disk}}
+spec: {volumeMode: Block, local: {path: $PATHS/by-id/disk}}
 `
+
+// A linkedUser has a host path that leads through a link, and a disk, in a directory of its own.
+type linkedUser struct {
+	user
+	paths string
+}
+
+func newLinkedUser(t *testing.T, paths string) linkedUser {
+	t.Helper()
+	u := linkedUser{newUser(t, 0), paths}
+	testbed.Fill(t, paths, "run/", "links/", "by-id/")
+	testbed.Image(t, paths+"/image", 1<<20)
+	require.NoError(t, os.Symlink(paths+"/run", paths+"/links/run"))
+	require.NoError(t, os.Symlink(testbed.Loop(t, paths+"/image"), paths+"/by-id/disk"))
+	u.put("linked.yaml", strings.ReplaceAll(linkedPod, "$PATHS", paths))
+	return u
+}
+
+// startWithout starts the program without one of its flags.
+func (u linkedUser) startWithout(missing, timeout string) *process {
+	u.Helper()
+	args := u.flags("-once", "-timeout", timeout, "-host-paths", u.paths+"/run,/dev/null")
+	for name, value := range map[string]string{"links": u.paths + "/links", "device-links": u.paths + "/by-id", "devices": "true"} {
+		if name != missing {
+			args = append(args, "-"+name+"="+value)
+		}
+	}
+	return u.start(args...)
+}
 
 // TestLinksAndDevices: with -links a host path leads through a link, with -devices to a device, and
 // with -device-links a local volume to a disk. Without one of the flags its volume is refused.
@@ -35,36 +65,25 @@ func TestLinksAndDevices(t *testing.T) {
 	if !mounttest.RootNamespace(t) {
 		return
 	}
-	u := newUser(t, 0)
 	dir := testbed.Tmpfs(t, "/mnt")
-	testbed.Fill(t, dir, "run/", "links/", "by-id/")
-	testbed.Image(t, dir+"/image", 1<<20)
-	require.NoError(t, os.Symlink(dir+"/run", dir+"/links/run"))
-	require.NoError(t, os.Symlink(testbed.Loop(t, dir+"/image"), dir+"/by-id/disk"))
-	u.put("linked.yaml", linkedPod)
-	flags := map[string][]string{
-		"links": {"-links", "/mnt/links"}, "devices": {"-devices"}, "device-links": {"-device-links", "/mnt/by-id"},
+	missing := map[string]string{
+		"links": "/links/run", "devices": "mount.Config.Allow.Dev ", "device-links": "/by-id/disk",
 	}
-	for missing, says := range map[string]string{
-		"links": "/mnt/links/run", "devices": "mount.Config.Allow.Dev ", "device-links": "/mnt/by-id/disk", "": "",
-	} {
-		args := u.flags("-once", "-timeout", "5s", "-host-paths", "/mnt/run,/dev/null")
-		for name, some := range flags {
-			if name != missing {
-				args = append(args, some...)
-			}
-		}
-		p, code := u.run(args...)
-		if missing != "" {
-			require.Equal(t, 1, code, missing)
-			require.Contains(t, p.stderr.String(), says, missing)
-			continue
-		}
-		require.Zero(t, code, p.stderr.String())
-		require.Contains(t, p.stdout.String(), "All is as desired: 3 volumes of 1 pod are up.\n")
+	refused := map[string]*process{}
+	for name := range missing {
+		refused[name] = newLinkedUser(t, dir+"/"+name).startWithout(name, "5s")
 	}
+	u := newLinkedUser(t, dir+"/all")
+	p := u.startWithout("", "1m")
+	require.Zero(t, u.wait(p), p.stderr.String())
+	require.Contains(t, p.stdout.String(), "All is as desired: 3 volumes of 1 pod are up.\n")
 	require.NoError(t, os.Remove(u.dir+"/manifests/linked.yaml"))
-	p, code := u.run(u.flags("-once", "-host-paths", "/mnt/run,/dev/null", "-device-links", "/mnt/by-id", "-links", "/mnt/links")...)
-	require.Zero(t, code, p.stderr.String())
+	p = u.startWithout("", "1m")
+	require.Zero(t, u.wait(p), p.stderr.String())
 	u.requireEmpty("manifests/.nodeagent/pods")
+	for name, says := range missing {
+		p := refused[name]
+		require.Equal(t, 1, u.wait(p), name)
+		require.Contains(t, p.stderr.String(), says, name)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,6 +20,7 @@ import (
 	"github.com/volumekit/volumekit/internal/rootlock"
 	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount/mounttest"
+	"golang.org/x/sys/unix"
 )
 
 func TestMain(m *testing.M) { testbed.Main(m, func() int { return cli.Start(run) }) }
@@ -35,12 +37,35 @@ func newUser(t *testing.T, uid int) user {
 	// Unlike t.TempDir, where every user finds it.
 	dir, err := os.MkdirTemp("", "nodeagent-test-")
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	t.Cleanup(func() { removeTree(t, dir) })
 	u := user{t, uid, dir}
 	for _, name := range []string{"", "tmp", "manifests", "disks", "disks/one", "coverage"} {
 		u.makeOwnDir(filepath.Join(dir, name))
 	}
 	return u
+}
+
+// removeTree removes a directory in which volumes may be mounted.
+func removeTree(t *testing.T, dir string) {
+	t.Helper()
+	for _, at := range mountsBelow(t, dir) {
+		_ = unix.Unmount(at, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) // it may have gone with another one
+	}
+	require.NoError(t, os.RemoveAll(dir))
+}
+
+// mountsBelow returns the mount points below a directory, sorted.
+func mountsBelow(t *testing.T, dir string) (all []string) {
+	t.Helper()
+	mounts, err := mountsOf(0)
+	require.NoError(t, err)
+	for at := range mounts {
+		if strings.HasPrefix(at, dir+"/") {
+			all = append(all, at)
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 func (u user) makeOwnDir(dir string) {
@@ -321,7 +346,7 @@ func TestSwappedManifests(t *testing.T) {
 func TestOnceFails(t *testing.T) {
 	asEachUser(t, func(u user) {
 		u.put("one.yaml", strings.ReplaceAll(onePod, "$DISKS", "/elsewhere"))
-		p, code := u.run(u.flags("-once", "-timeout", "1s")...)
+		p, code := u.run(u.flags("-once", "-timeout", "3s")...)
 		require.Equal(u, 1, code)
 		require.Contains(u, p.stderr.String(), errTimeout.Error()+"; volume disk: ")
 		u.put("one.yaml", "{[")

@@ -32,16 +32,19 @@ func Error(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", ctx.Err(), cause)
 }
 
-// Sleep waits for d, and returns nil; or, when ctx ends first, [Error] of ctx.
+// Sleep waits for d, or until ctx ends. It returns nil, or [Error] of ctx if ctx has ended:
+// also if d has passed as well.
 func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return nil
 	case <-ctx.Done():
+	}
+	if ctx.Err() != nil {
 		return Error(ctx)
 	}
+	return nil
 }
 
 // Receive waits for a value until ctx ends, and for grace after that. It reports whether

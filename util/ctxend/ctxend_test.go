@@ -64,7 +64,7 @@ func ExampleReceive() {
 	// Output: context deadline exceeded
 }
 
-// TestSleep: the time passes, or the context ends first.
+// TestSleep: the time passes, or the context ends, first or at the same time.
 func TestSleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
@@ -74,5 +74,8 @@ func TestSleep(t *testing.T) {
 		defer cancel()
 		require.ErrorIs(t, ctxend.Sleep(ctx, time.Hour), context.DeadlineExceeded)
 		require.Equal(t, time.Minute+time.Second, time.Since(begin))
+		for range 100 { // select picks at random
+			require.ErrorIs(t, ctxend.Sleep(ctx, 0), context.DeadlineExceeded)
+		}
 	})
 }

@@ -168,11 +168,9 @@ func lockFile(ctx context.Context, path string, flags int) (unlock func(), err e
 		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
 			return func() { _ = f.Close() }, nil
 		}
-		select {
-		case <-ctx.Done():
+		if err := ctxend.Sleep(ctx, 10*time.Millisecond); err != nil {
 			_ = f.Close()
-			return nil, ctxend.Error(ctx)
-		case <-time.After(10 * time.Millisecond):
+			return nil, err
 		}
 	}
 }

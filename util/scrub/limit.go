@@ -33,14 +33,7 @@ func (l *limiter) wait(ctx context.Context) error {
 	if early <= ahead {
 		return nil
 	}
-	timer := time.NewTimer(early)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctxend.Error(ctx)
-	}
+	return ctxend.Sleep(ctx, early)
 }
 
 func (l *limiter) turn() time.Time {

@@ -42,6 +42,9 @@ func (setUp) markInFlight(v *actual.Volume, j Job) {
 
 func (setUp) applyOutcome(v *actual.Volume, out Outcome) {
 	applyToPod(v, out)
+	if errors.Is(out.Err, volume.ErrNotMounted) && v.Device == actual.Present {
+		v.Device = actual.Uncertain // the plugin asks for another MountDevice
+	}
 	if out.Err == nil && v.Size == nil {
 		v.Size, v.SizeIsOld = out.OldSize, false
 	}

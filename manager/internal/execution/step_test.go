@@ -112,6 +112,18 @@ func TestSpecAfterMountDevice(t *testing.T) {
 	}
 }
 
+// TestSetUpWithoutDevice: a plugin whose SetUp finds the volume not mounted for all pods receives another
+// MountDevice.
+func TestSetUpWithoutDevice(t *testing.T) {
+	for device, want := range map[actual.State]actual.State{
+		actual.Present: actual.Uncertain, actual.Uncertain: actual.Uncertain, actual.Absent: actual.Absent,
+	} {
+		before := &actual.Volume{Device: device}
+		require.Equal(t, want, StateAfter(before, outcomeOf(operation.SetUp, newSpec(), volume.AsTransient(volume.ErrNotMounted))).Device)
+		require.Equal(t, device, StateAfter(before, outcomeOf(operation.SetUp, newSpec(), volume.ErrTransient)).Device)
+	}
+}
+
 // TestUncertainSpec: after an operation that succeeded or is uncertain, the actual state has the
 // specification of the operation. It tells the volume from another one of the same name. A
 // directory keeps the specification of its existing volume.

@@ -36,8 +36,8 @@ func (p provisioning) provisionWith(ctx context.Context, plugin volume.VolumePlu
 	p.Helper()
 	able, ok := volume.As[volume.ProvisionableVolumePlugin](plugin)
 	require.True(p, ok)
-	before := *p.options.PVC.DeepCopy()
-	defer func() { require.Equal(p, before, *p.options.PVC, "the plugin changed the claim") }()
+	before := p.options.PVC.DeepCopy()
+	defer func() { require.Equal(p, before, p.options.PVC, "the plugin changed the claim") }()
 	provisioner, err := able.NewProvisioner(p.options)
 	if err != nil {
 		return nil, err
