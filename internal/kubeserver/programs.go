@@ -123,12 +123,16 @@ func (c programCache) add(program, name string, build func(work, dir string) err
 	return err
 }
 
-// buildProgram builds a program of Kubernetes, named as its command, without optimization and
-// debugging information. Tests need neither, and a build with a cold build cache, the usual
-// case, is faster.
+// buildProgram builds a program of Kubernetes, named as its command, without optimization and debugging
+// information. Tests need neither, and a build with a cold build cache, the usual case, is faster.
 func buildProgram(ctx context.Context, source, program string, progress io.Writer) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-gcflags=all=-N -l -dwarf=false",
-		"-ldflags=-s -w -X k8s.io/component-base/version.gitVersion="+Version, "-o", program, "k8s.io/kubernetes/cmd/"+filepath.Base(program))
+	return buildCommand(ctx, source, "k8s.io/kubernetes/cmd/"+filepath.Base(program), program, progress, "-gcflags=all=-N -l -dwarf=false")
+}
+
+// buildCommand builds a command of a module that the one in source requires.
+func buildCommand(ctx context.Context, source, command, program string, progress io.Writer, flags ...string) error {
+	args := append([]string{"build", "-trimpath", "-ldflags=-s -w -X k8s.io/component-base/version.gitVersion=" + Version}, flags...)
+	cmd := exec.CommandContext(ctx, "go", append(args, "-o", program, command)...)
 	cmd.Dir = source
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-mod=readonly")
 	cmd.Stdout, cmd.Stderr = progress, progress

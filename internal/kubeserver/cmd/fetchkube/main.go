@@ -1,10 +1,11 @@
 // Fetchkube builds kube-apiserver and downloads etcd into the cache if it lacks them:
 //
-//	fetchkube [-node] [-manager] internal/kubeserver/build
+//	fetchkube [-node] [-manager] [-sidecars DIRECTORY] internal/kubeserver/build
 //
 // The argument is the directory of the module that requires Kubernetes. With -node it also
 // builds the kubelet and downloads a container runtime, with -manager it also builds
-// kube-controller-manager. See package kubeserver.
+// kube-controller-manager, with -sidecars the companions of CSI drivers of the module in
+// another directory, internal/kubeserver/buildsidecars. See package kubeserver.
 package main
 
 import (
@@ -21,9 +22,10 @@ import (
 func main() {
 	node := flag.Bool("node", false, "also fetch the programs of a node")
 	manager := flag.Bool("manager", false, "also build kube-controller-manager")
+	sidecars := flag.String("sidecars", "", "also build the companions of CSI drivers of the module in a `DIRECTORY`")
 	flag.Parse()
 	if flag.NArg() != 1 {
-		fmt.Fprintln(os.Stderr, "usage: fetchkube [-node] [-manager] DIRECTORY")
+		fmt.Fprintln(os.Stderr, "usage: fetchkube [-node] [-manager] [-sidecars DIRECTORY] DIRECTORY")
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -35,6 +37,11 @@ func main() {
 	var path string
 	if err == nil && *manager {
 		path, err = kubeserver.FetchControllerManager(ctx, flag.Arg(0), os.Stdout)
+	}
+	for _, sidecar := range kubeserver.Sidecars() {
+		if err == nil && *sidecars != "" {
+			_, err = sidecar.Fetch(ctx, *sidecars, os.Stdout)
+		}
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "fetchkube:", err)
