@@ -26,11 +26,17 @@
 //     [github.com/volumekit/volumekit/controllers/bind]
 //   - expand: makes the volumes of claims as large as the claims request.
 //     [github.com/volumekit/volumekit/controllers/expand]
+//   - attachment: fulfils VolumeAttachments by the calls of a driver.
+//     [github.com/volumekit/volumekit/controllers/attachment]
+//   - attach: attaches the volumes of pods to their nodes, and detaches them.
+//     [github.com/volumekit/volumekit/controllers/attach]
 //   - kubeclient: these clients from a clientset of client-go, and events. It is the only package
 //     that links the clientset.
 //     [github.com/volumekit/volumekit/controllers/kubeclient]
 //   - metrics: exports metrics to Prometheus, the only package that links its client.
 //     [github.com/volumekit/volumekit/controllers/metrics]
+//   - service: leader election, and endpoints for metrics and health, for programs.
+//     [github.com/volumekit/volumekit/controllers/service]
 //   - examples/embed: the smallest agent for a node of a cluster, which the README shows.
 //     [github.com/volumekit/volumekit/controllers/examples/embed]
 //   - examples/nodeagent: a whole one, with its rights.

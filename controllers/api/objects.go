@@ -21,11 +21,13 @@ import (
 //
 //   - The object that a write returned is served until the cache has reached its version.
 //   - After Delete, reads serve the object with a deletion timestamp, or nil once the API server
-//     has reported the object as not found, until the cache shows the same.
+//     has reported the object as not found, until the cache shows the same. For an object with
+//     finalizers Get calls the API server until then: an update that removes a finalizer needs the
+//     version after the deletion.
 //   - After a write whose outcome is open (a timeout, a lost connection, an internal error), and
 //     after a conflict, "already exists" or "not found", the next read of the object calls the API
 //     server. The cache answers instead once it has a version above that of the object that a
-//     conflicting update carried.
+//     conflicting update carried, or that was the precondition of a conflicting deletion.
 //
 // So a controller neither conflicts with itself nor decides on a state older than its own writes.
 // All other reads come from memory. The cache has to contain the objects that are written or read
@@ -40,6 +42,7 @@ type Objects[O Object] struct {
 	mu      sync.Mutex // held while the cache is read, never during a call to the API server
 	own     map[Key]*ownState[O]
 	flights map[*flight]struct{}
+	reads   map[Key]*flight // the last read of each open state, see readOpen
 }
 
 // An objectClient is the part of a Client that does not depend on the type of its lists.
@@ -57,6 +60,7 @@ func NewObjects[C Client[O, L], O Object, L List](client func(namespace string) 
 		client:  func(namespace string) objectClient[O] { return client(namespace) },
 		own:     map[Key]*ownState[O]{},
 		flights: map[*flight]struct{}{},
+		reads:   map[Key]*flight{},
 	}
 }
 
@@ -81,11 +85,16 @@ func (o *Objects[O]) Run(ctx context.Context) error {
 // the API server only for an object whose state is open (see [Objects]); then it returns the errors
 // of Live. Before the cache has synced, Get returns nil for an object without own writes.
 func (o *Objects[O]) Get(ctx context.Context, key Key) (O, error) {
-	object, open := o.newest(key)
-	if open {
-		return o.Live(ctx, key)
+	for {
+		object, open := o.newest(key)
+		if !open {
+			return object, nil
+		}
+		object, isRead, err := o.readOpen(ctx, key)
+		if isRead || err != nil {
+			return object, err
+		}
 	}
-	return object, nil
 }
 
 // Live reads an object from the API server, and returns nil if the object does not exist. Later
@@ -95,6 +104,12 @@ func (o *Objects[O]) Get(ctx context.Context, key Key) (O, error) {
 func (o *Objects[O]) Live(ctx context.Context, key Key) (object O, err error) {
 	f := o.begin(key)
 	defer o.end(f)
+	return o.read(ctx, f)
+}
+
+// read is Live for a flight.
+func (o *Objects[O]) read(ctx context.Context, f *flight) (object O, err error) {
+	key := f.key
 	known := o.known(key)
 	object, err = o.client(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
 	switch {
@@ -191,7 +206,7 @@ func (o *Objects[O]) Delete(ctx context.Context, object O, options metav1.Delete
 	err := o.client(key.Namespace).Delete(ctx, key.Name, options)
 	switch {
 	case err != nil:
-		o.fail(key, unknownBase, err)
+		o.fail(key, preconditionOf(options), err)
 	case len(options.DryRun) > 0: // nothing has changed
 	case known.GetUID() == "": // the deleted object is unknown
 		o.reopen(key, unknownBase)
@@ -236,6 +251,14 @@ func (o *Objects[O]) fail(key Key, base uint64, err error) {
 // resourceVersion.
 func baseOf(object metav1.Object) uint64 {
 	return cmp.Or(versionOf(object), unknownBase)
+}
+
+// preconditionOf returns the version that a deletion requires, and unknownBase if it requires none.
+func preconditionOf(options metav1.DeleteOptions) uint64 {
+	if options.Preconditions == nil || options.Preconditions.ResourceVersion == nil {
+		return unknownBase
+	}
+	return cmp.Or(parseVersion(*options.Preconditions.ResourceVersion), unknownBase)
 }
 
 // isGone reports whether the error of a read proves that the object does not exist. The 404 of a

@@ -212,6 +212,36 @@ func TestDelete(t *testing.T) {
 			require.Zero(w, api.OwnStates(w.claims))
 		})
 	})
+	t.Run("of a claim with a finalizer, in lists and once the cache shows it", func(t *testing.T) {
+		inWorld(t, finalized, func(w world) {
+			w.hold()
+			require.NoError(w, remove(w))
+			for range 3 {
+				list, err := w.claims.ByIndex(w.Context(), byVolume, "a")
+				require.NoError(w, err)
+				require.Len(w, list, 1)
+				require.NotNil(w, list[0].DeletionTimestamp)
+			}
+			w.release()
+			synctest.Wait()
+			require.NotNil(w, w.get().DeletionTimestamp)
+			require.Equal(w, []string{"delete"}, w.takeCalls())
+			require.Zero(w, api.OwnStates(w.claims))
+		})
+	})
+	t.Run("in a version that is old", func(t *testing.T) {
+		inWorld(t, finalized, func(w world) {
+			w.hold()
+			before := w.get()
+			w.put(withVolume(before, "b"))
+			err := w.claims.Delete(w.Context(), before, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &before.ResourceVersion}})
+			require.True(w, apierrors.IsConflict(err))
+			w.release()
+			synctest.Wait()
+			require.Equal(w, "b", w.seen())
+			require.Equal(w, []string{"delete"}, w.takeCalls(), "the cache has a newer version than that of the precondition")
+		})
+	})
 	t.Run("of a claim that another program wrote meanwhile", func(t *testing.T) {
 		inWorld(t, finalized, func(w world) {
 			w.hold()
@@ -431,6 +461,63 @@ func TestReadOvertakenByAnOpenWrite(t *testing.T) {
 		got, err := claims.Get(w.Context(), key)
 		require.NoError(w, err)
 		require.Equal(w, "b", got.Spec.VolumeName)
+	})
+}
+
+// TestReadsOfOneOpenState: readers that need the same state from the API server at the same time share one call. A
+// reader that comes after another open outcome makes a call of its own, and one whose ctx ends does not wait.
+func TestReadsOfOneOpenState(t *testing.T) {
+	inWorld(t, stored, func(w world) {
+		w.hold()
+		slow := &slowReads{PersistentVolumeClaims: w.claimsOf(key.Namespace), answer: make(chan struct{})}
+		claims := api.NewObjects(func(string) *slowReads { return slow }, w.claims.Cache())
+		fail := func() {
+			w.after = func(string) error { w.after = nil; return context.DeadlineExceeded }
+			_, err := claims.Patch(w.Context(), key, types.MergePatchType, []byte("b"))
+			require.Error(w, err)
+		}
+		fail()
+		w.takeCalls()
+		var readers sync.WaitGroup
+		read := func() {
+			readers.Go(func() {
+				list, err := claims.List(w.Context())
+				require.NoError(w, err)
+				require.Equal(w, "b", list[0].Spec.VolumeName)
+			})
+		}
+		for range 5 {
+			read()
+		}
+		synctest.Wait()
+		ended, cancel := context.WithCancel(w.Context())
+		cancel()
+		_, err := claims.Get(ended, key)
+		require.ErrorIs(w, err, context.Canceled)
+		require.Equal(w, []string{"get"}, w.takeCalls())
+		slow.answer <- struct{}{}
+		readers.Wait()
+
+		w.release()
+		synctest.Wait()
+		w.hold()
+		fail()
+		read()
+		synctest.Wait()
+		fail()
+		read()
+		synctest.Wait()
+		require.Equal(w, []string{"patch", "get", "patch", "get"}, w.takeCalls())
+		go func() {
+			for { // an overtaken read that ends last is repeated
+				select {
+				case slow.answer <- struct{}{}:
+				case <-w.Context().Done():
+					return
+				}
+			}
+		}()
+		readers.Wait()
 	})
 }
 

@@ -30,6 +30,8 @@ type ownState[O Object] struct {
 
 	// deleting: object is a copy with a deletion timestamp which no API server has returned.
 	deleting bool
+	// old: deleting, and the version after the deletion is unknown. Get calls the API server for it.
+	old bool
 	// seen: the cache has contained an object with the UID, so that its absence from the cache is
 	// the end of the object and not a delay of the cache.
 	seen bool
@@ -53,13 +55,12 @@ func goneState[O Object](known O) ownState[O] {
 }
 
 // deletingState returns the state after a call of Delete, which does not return the new version.
-// The state of an object with finalizers is open: the next read gets the version with which an
-// update can remove a finalizer.
+// The state of an object with finalizers is old: an update that removes a finalizer needs that version.
 func deletingState[O Object](known O) ownState[O] {
 	state := presentState(known)
 	state.deleting = known.GetDeletionTimestamp() == nil
 	state.object = withDeletionTimestamp(known)
-	state.open, state.base = len(known.GetFinalizers()) > 0, unknownBase
+	state.old = len(known.GetFinalizers()) > 0
 	return state
 }
 
@@ -89,10 +90,16 @@ func (s ownState[O]) after(before ownState[O]) ownState[O] {
 	case !exists(s.object): // a UID never comes back
 		return s
 	case !exists(before.object) && before.version > 0, before.version > s.version:
-		before.open, before.seen = before.open && s.open, s.seen
+		before.open, before.seen = before.open && (s.open || s.old), s.seen
+		if s.deleting && exists(before.object) && before.object.GetDeletionTimestamp() == nil {
+			before.object, before.deleting, before.old = withDeletionTimestamp(before.object), true, s.old
+		}
 		return before
 	case before.deleting && s.object.GetDeletionTimestamp() == nil:
-		s.object, s.deleting = withDeletionTimestamp(s.object), true
+		s.object, s.deleting, s.old = withDeletionTimestamp(s.object), true, before.old
+	}
+	if s.old && before.open { // a deletion says nothing about the outcome of an earlier write
+		s.open, s.base = true, before.base
 	}
 	return s
 }
@@ -102,6 +109,7 @@ type view[O Object] struct {
 	object  O    // nil: does not exist
 	reached bool // the cache has reached the own state, which is no longer needed
 	open    bool // only the API server can answer
+	old     bool // only the API server has the version of object
 }
 
 // A reader is the cache as view needs it.
@@ -113,6 +121,12 @@ type reader[O Object] struct {
 
 // view decides between the own state and the object in the cache.
 func (s *ownState[O]) view(r reader[O]) view[O] {
+	v := s.choose(r)
+	v.old = s.old && !v.reached && !v.open
+	return v
+}
+
+func (s *ownState[O]) choose(r reader[O]) view[O] {
 	cached := r.object
 	inCache := exists(cached)
 	s.seen = s.seen || inCache && cached.GetUID() == s.uid

@@ -41,6 +41,8 @@ func TestOverlappingCalls(t *testing.T) {
 		"a deletion":                            {state("1", "5"), deletingState(stored("1", "5")), 5, false, true},
 		"a read from before the deletion":       {deletingState(stored("1", "5")), state("1", "5"), 5, false, true},
 		"a write from before the deletion":      {deletingState(stored("1", "5")), state("1", "6"), 6, false, true},
+		"a deletion before a newer write":       {state("1", "7"), deletingState(stored("1", "5")), 7, false, true},
+		"a deletion before a read after it":     {presentState(deleted("1", "6")), deletingState(stored("1", "5")), 6, false, true},
 		"a read after the deletion":             {deletingState(stored("1", "5")), presentState(deleted("1", "6")), 6, false, true},
 		"the next object of the name":           {goneState(stored("1", "5")), state("2", "6"), 6, false, false},
 		"the object before of the name":         {state("2", "6"), state("1", "5"), 6, false, false},

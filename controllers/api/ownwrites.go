@@ -12,15 +12,20 @@ import (
 // call, and the end of the object, before the call returns.
 type flight struct {
 	key       Key
-	deleted   []types.UID // objects that ended in the cache meanwhile
-	overtaken bool        // the outcome of another write of the object has become open meanwhile
+	deleted   []types.UID   // objects that ended in the cache meanwhile
+	overtaken bool          // the outcome of another write of the object has become open meanwhile
+	ended     chan struct{} // closed once the call has returned
 }
 
 // begin and end enclose a call to the API server about an object.
 func (o *Objects[O]) begin(key Key) *flight {
-	f := &flight{key: key}
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	return o.beginLocked(key)
+}
+
+func (o *Objects[O]) beginLocked(key Key) *flight {
+	f := &flight{key: key, ended: make(chan struct{})}
 	o.flights[f] = struct{}{}
 	return f
 }
@@ -28,7 +33,34 @@ func (o *Objects[O]) begin(key Key) *flight {
 func (o *Objects[O]) end(f *flight) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	close(f.ended)
 	delete(o.flights, f)
+	if o.reads[f.key] == f {
+		delete(o.reads, f.key)
+	}
+}
+
+// readOpen reads an object whose state is open from the API server. If another goroutine reads it, and began
+// after the state became open, readOpen waits for the end of that read, and isRead is false.
+func (o *Objects[O]) readOpen(ctx context.Context, key Key) (object O, isRead bool, err error) {
+	o.mu.Lock()
+	f := o.reads[key]
+	if isRead = f == nil || f.overtaken; isRead {
+		f = o.beginLocked(key)
+		o.reads[key] = f
+	}
+	o.mu.Unlock()
+	if isRead {
+		defer o.end(f)
+		object, err = o.read(ctx, f)
+		return object, true, err
+	}
+	select {
+	case <-f.ended:
+		return object, false, nil
+	case <-ctx.Done():
+		return object, false, context.Cause(ctx)
+	}
 }
 
 // newest returns the newest known state. If open is true, only the API server has the state.
@@ -36,7 +68,7 @@ func (o *Objects[O]) newest(key Key) (object O, open bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	v := o.look(key)
-	return v.object, v.open
+	return v.object, v.open || v.old
 }
 
 // look returns the view of an object, and drops an own state that the cache has reached. The caller
@@ -70,7 +102,7 @@ func (o *Objects[O]) known(key Key) O {
 func (o *Objects[O]) record(f *flight, key Key, state ownState[O]) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if state.open { // a deletion: calls that began before it do not have the version after it
+	if state.old { // calls that began before the deletion do not have the version after it
 		o.overtake(key)
 	}
 	if slices.Contains(f.deleted, state.uid) {
@@ -127,10 +159,10 @@ func (o *Objects[O]) follow(change Change[O]) {
 }
 
 // merge returns the objects in the cache and the own states that match. A state that becomes open
-// while readOpen reads other ones is read in another round: the object must not be missing.
+// while readAllOpen reads other ones is read in another round: the object must not be missing.
 func (o *Objects[O]) merge(ctx context.Context, cached func() []O, match func(O) bool) ([]O, error) {
 	for {
-		if err := o.readOpen(ctx); err != nil {
+		if err := o.readAllOpen(ctx); err != nil {
 			return nil, err
 		}
 		if objects, ok := o.overlay(cached, match); ok {
@@ -160,10 +192,10 @@ func (o *Objects[O]) overlay(cached func() []O, match func(O) bool) (objects []O
 	return append(objects, own...), true
 }
 
-// readOpen reads the objects whose state is open from the API server.
-func (o *Objects[O]) readOpen(ctx context.Context) error {
+// readAllOpen reads the objects whose state is open from the API server.
+func (o *Objects[O]) readAllOpen(ctx context.Context) error {
 	for _, key := range o.openKeys() {
-		if _, err := o.Live(ctx, key); err != nil {
+		if _, _, err := o.readOpen(ctx, key); err != nil {
 			return err
 		}
 	}

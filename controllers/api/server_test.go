@@ -233,13 +233,18 @@ func (c client) Patch(_ context.Context, name string, _ types.PatchType, data []
 	})
 }
 
+// isAnother reports whether a claim does not meet the preconditions.
+func isAnother(claim *v1.PersistentVolumeClaim, p *metav1.Preconditions) bool {
+	return p != nil && (p.UID != nil && *p.UID != claim.UID || p.ResourceVersion != nil && *p.ResourceVersion != claim.ResourceVersion)
+}
+
 func (c client) Delete(_ context.Context, name string, options metav1.DeleteOptions) error {
 	_, err := c.call("delete", func() (*v1.PersistentVolumeClaim, error) {
 		stored, ok := c.claims[c.key(name)]
 		switch {
 		case !ok:
 			return nil, apierrors.NewNotFound(claimResource, name)
-		case options.Preconditions != nil && *options.Preconditions.UID != stored.UID:
+		case isAnother(stored, options.Preconditions):
 			return nil, apierrors.NewConflict(claimResource, name, nil)
 		case len(stored.Finalizers) == 0:
 			c.drop(c.key(name))

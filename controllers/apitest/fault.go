@@ -51,7 +51,7 @@ type EventFault struct {
 	Skip, Times int
 	Share       float64
 
-	// Delay delays the event, and those after it.
+	// Delay delays the event, and those after it that would overtake it. Delays do not add up.
 	Delay time.Duration
 	// Drop loses the event. No API server does so in a watch that goes on.
 	Drop bool

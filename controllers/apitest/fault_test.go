@@ -228,14 +228,15 @@ func TestEventFaults(t *testing.T) {
 		fault       apitest.EventFault
 		first, late []string // at once, and after a second
 	}{
-		"none":       {apitest.EventFault{Resource: "pods", Drop: true}, []string{"ADDED a", "ADDED b", "ADDED c"}, nil},
-		"drop":       {apitest.EventFault{When: isB, Drop: true}, []string{"ADDED a", "ADDED c"}, nil},
-		"delay":      {apitest.EventFault{When: isB, Delay: time.Second}, []string{"ADDED a"}, []string{"ADDED b", "ADDED c"}},
-		"cut":        {apitest.EventFault{When: isB, Cut: true}, []string{"ADDED a", "end"}, []string{"end"}},
-		"skip":       {apitest.EventFault{Skip: 1, Drop: true}, []string{"ADDED a"}, nil},
-		"times":      {apitest.EventFault{Times: 1, Drop: true}, []string{"ADDED b", "ADDED c"}, nil},
-		"other":      {apitest.EventFault{Identity: "other", Drop: true}, []string{"ADDED a", "ADDED b", "ADDED c"}, nil},
-		"configmaps": {apitest.EventFault{Identity: process, Resource: "configmaps", Drop: true}, nil, nil},
+		"none":        {apitest.EventFault{Resource: "pods", Drop: true}, []string{"ADDED a", "ADDED b", "ADDED c"}, nil},
+		"drop":        {apitest.EventFault{When: isB, Drop: true}, []string{"ADDED a", "ADDED c"}, nil},
+		"delay":       {apitest.EventFault{When: isB, Delay: time.Second}, []string{"ADDED a"}, []string{"ADDED b", "ADDED c"}},
+		"all delayed": {apitest.EventFault{Delay: time.Second}, nil, []string{"ADDED a", "ADDED b", "ADDED c"}},
+		"cut":         {apitest.EventFault{When: isB, Cut: true}, []string{"ADDED a", "end"}, []string{"end"}},
+		"skip":        {apitest.EventFault{Skip: 1, Drop: true}, []string{"ADDED a"}, nil},
+		"times":       {apitest.EventFault{Times: 1, Drop: true}, []string{"ADDED b", "ADDED c"}, nil},
+		"other":       {apitest.EventFault{Identity: "other", Drop: true}, []string{"ADDED a", "ADDED b", "ADDED c"}, nil},
+		"configmaps":  {apitest.EventFault{Identity: process, Resource: "configmaps", Drop: true}, nil, nil},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

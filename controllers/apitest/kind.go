@@ -35,6 +35,7 @@ type kind struct {
 	prepareStatus  func(object, old api.Object)
 	validate       func(object api.Object) field.ErrorList
 	validateUpdate func(object, old api.Object) field.ErrorList
+	validateStatus func(object api.Object) field.ErrorList
 	// complete sets the fields of a new object that depend on other objects. s.mu is held.
 	complete func(s *Server, object api.Object)
 	// admit refuses an update that other objects forbid. s.mu is held.
@@ -53,6 +54,7 @@ type rules[O api.Object] struct {
 	prepareStatus  func(object, old O)
 	validate       func(O) field.ErrorList
 	validateUpdate func(object, old O) field.ErrorList
+	validateStatus func(O) field.ErrorList
 	complete       func(s *Server, object O)
 	admit          func(s *Server, object, old O) error
 	keeps          func(O) bool
@@ -84,6 +86,9 @@ func newKind[O api.Object](k kind, r rules[O]) *kind {
 	}
 	if r.validateUpdate != nil {
 		k.validateUpdate = func(o, old api.Object) field.ErrorList { return r.validateUpdate(o.(O), old.(O)) }
+	}
+	if r.validateStatus != nil {
+		k.validateStatus = func(o api.Object) field.ErrorList { return r.validateStatus(o.(O)) }
 	}
 	if r.complete != nil {
 		k.complete = func(s *Server, o api.Object) { r.complete(s, o.(O)) }

@@ -47,7 +47,31 @@ var attachmentKind = newKind(kind{resource: storage("volumeattachments"), status
 	validateUpdate: func(a, old *storagev1.VolumeAttachment) field.ErrorList {
 		return immutable(a.Spec, old.Spec, specPath)
 	},
+	validateStatus: func(a *storagev1.VolumeAttachment) field.ErrorList { return checkAttachmentStatus(&a.Status) },
 })
+
+// Limits of the status of a VolumeAttachment, in bytes.
+const (
+	maxErrorMessage       = 1024
+	maxAttachmentMetadata = 256 << 10
+)
+
+// checkAttachmentStatus returns the errors of the status of a VolumeAttachment.
+func checkAttachmentStatus(status *storagev1.VolumeAttachmentStatus) (errs field.ErrorList) {
+	path, size := field.NewPath("status"), 0
+	for key, value := range status.AttachmentMetadata {
+		size += len(key) + len(value)
+	}
+	if size > maxAttachmentMetadata {
+		errs = append(errs, field.TooLong(path.Child("attachmentMetadata"), "", maxAttachmentMetadata))
+	}
+	for name, failure := range map[string]*storagev1.VolumeError{"attachError": status.AttachError, "detachError": status.DetachError} {
+		if failure != nil && len(failure.Message) > maxErrorMessage {
+			errs = append(errs, field.TooLong(path.Child(name, "message"), "", maxErrorMessage))
+		}
+	}
+	return errs
+}
 
 var csiDriverKind = newKind(kind{resource: storage("csidrivers"), conditional: true}, rules[*storagev1.CSIDriver]{
 	setDefaults: func(d *storagev1.CSIDriver) {

@@ -144,19 +144,26 @@ func (t *table) findAt(sel selection, version uint64) (objects []api.Object, ok 
 }
 
 func sorted(objects map[api.Key]api.Object, sel selection) []api.Object {
-	var found []api.Object
-	for _, object := range objects {
+	keys := make([]api.Key, 0, len(objects))
+	for key, object := range objects {
 		if sel.matches(object) {
-			found = append(found, object)
+			keys = append(keys, key)
 		}
 	}
-	slices.SortFunc(found, func(a, b api.Object) int { return compareKeys(api.KeyOf(a), api.KeyOf(b)) })
+	slices.SortFunc(keys, compareKeys)
+	var found []api.Object
+	for _, key := range keys {
+		found = append(found, objects[key])
+	}
 	return found
 }
 
 // compareKeys orders keys as the API server lists them: "a/x" comes after "a-b/x".
 func compareKeys(a, b api.Key) int {
-	return cmp.Or(strings.Compare(a.Namespace+"/", b.Namespace+"/"), strings.Compare(a.Name, b.Name))
+	if a.Namespace == b.Namespace { // most keys: no text is built for them
+		return strings.Compare(a.Name, b.Name)
+	}
+	return strings.Compare(a.Namespace+"/", b.Namespace+"/")
 }
 
 // notify passes a change to the watchers whose trigger the old or the new object has.

@@ -43,7 +43,7 @@ type delivery struct {
 	object runtime.Object
 	// version replaces that of the object, unless it is 0: a deletion has a version of its own.
 	version uint64
-	delay   time.Duration
+	due     time.Time // of a delayed event
 	// initial: the event belongs to the streamed list that the watch begins with. Holds are for changes.
 	initial bool
 }
@@ -150,7 +150,9 @@ func (w *watcher) change(c *change) {
 		w.server.forget(w)
 	case fault.Drop:
 	default:
-		d.delay = fault.Delay
+		if fault.Delay > 0 {
+			d.due = time.Now().Add(fault.Delay)
+		}
 		w.send(d)
 	}
 }
@@ -186,7 +188,7 @@ func (w *watcher) send(d delivery) {
 	if w.stopped || w.finished {
 		return
 	}
-	if len(w.pending) == 0 && !w.pumping && !w.holds(d) && d.delay == 0 {
+	if len(w.pending) == 0 && !w.pumping && !w.holds(d) && d.due.IsZero() {
 		select {
 		case w.events <- d.event():
 			return
@@ -217,8 +219,8 @@ func (w *watcher) pump() {
 			w.forgetIfDone()
 			return
 		}
-		if d.delay > 0 {
-			timer := time.NewTimer(d.delay)
+		if !d.due.IsZero() {
+			timer := time.NewTimer(time.Until(d.due))
 			select {
 			case <-timer.C:
 			case <-w.done:

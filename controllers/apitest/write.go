@@ -177,6 +177,9 @@ func (s *Server) replace(k *kind, p part, object api.Object, dryRun bool) (api.O
 	if p == partMain && k.validateUpdate != nil {
 		errs = append(errs, k.validateUpdate(object, old)...)
 	}
+	if p == partStatus && k.validateStatus != nil {
+		errs = append(errs, k.validateStatus(object)...)
+	}
 	if len(errs) > 0 {
 		return nil, apierrors.NewInvalid(k.group, name, errs)
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"github.com/volumekit/volumekit/controllers/internal/apicalls"
+	"github.com/volumekit/volumekit/internal/apicalls"
 	"github.com/volumekit/volumekit/internal/kubeserver"
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
@@ -77,6 +77,21 @@ func TestKubeBinders(t *testing.T) {
 	require.Contains(t, out.String(), " 4 calls beside lists and watches")
 }
 
+// TestUnwatched: a list is complete with a watch of the same objects.
+func TestUnwatched(t *testing.T) {
+	list := apicalls.Call{Verb: "list", Resource: "secrets", Namespace: "ns", Name: "metadata.name=a", Code: http.StatusOK}
+	watch := list
+	watch.Verb = "watch"
+	other := watch
+	other.Name = "metadata.name=b"
+	kind := watch
+	kind.Resource = "configmaps"
+	require.Empty(t, unwatched(nil))
+	require.Empty(t, unwatched([]apicalls.Call{watch, other, {Verb: "create", Resource: "serviceaccounts/token"}}))
+	require.Equal(t, []apicalls.Call{list}, unwatched([]apicalls.Call{list, list, other, kind})[:1])
+	require.Empty(t, unwatched([]apicalls.Call{list, other, watch}))
+}
+
 // TestRepetitions: a repeated call is an error, also one that failed the first time, and a second
 // token for a pod.
 func TestRepetitions(t *testing.T) {
@@ -87,6 +102,15 @@ func TestRepetitions(t *testing.T) {
 	require.NoError(t, checkRepetitions([]apicalls.Call{list, other, token, token}, 2))
 	require.ErrorContains(t, checkRepetitions([]apicalls.Call{failed, list}, 2), "list secrets ns/metadata.name=a 2 times for 2 pods")
 	require.ErrorContains(t, checkRepetitions([]apicalls.Call{token, token, token}, 2), "create serviceaccounts/token ns/default 3 times")
+}
+
+// TestReaction measures a small cluster.
+func TestReaction(t *testing.T) {
+	var out strings.Builder
+	require.NoError(t, measureReaction(t.Context(), attachOptions{nodes: 5, pods: 50, attached: 20, bound: 10, every: time.Millisecond}, &out))
+	t.Log(out.String())
+	require.Contains(t, out.String(), "10 pods bound, one every 1ms: attach called after p50 ")
+	require.Contains(t, out.String(), "10 pods bound, all at once")
 }
 
 // TestMemory: the memory of an agent does not grow with the pods of other nodes.

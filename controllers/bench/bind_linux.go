@@ -201,12 +201,12 @@ func (b *bindBench) startOurs() (*provisioner, error) {
 
 // bindByPeer runs the binder of kube-controller-manager, without limits of its calls.
 func (b *bindBench) bindByPeer(ctx context.Context, n int) (usage, error) {
-	stop, err := b.server.StartControllerManager(b.peer, []string{"persistentvolume-binder-controller"})
+	manager, err := b.server.StartControllerManager(b.peer, []string{"persistentvolume-binder-controller"})
 	if err != nil {
 		return usage{}, err
 	}
 	err = b.awaitBound(ctx, n)
-	return usage{cpu: stop()}, err
+	return usage{cpu: manager.Stop()}, err
 }
 
 // print prints the rate from the first claim to the last, the times from the start, and the API calls of a pair.

@@ -19,6 +19,8 @@
 //     start, with a storage of 0 and 200 ms for each call, without failures and with a tenth of the
 //     calls failing; the API calls for each, without events, the processor time and the memory; and
 //     the rate at which the API server stores the volumes of plain clients: the floor
+//   - for a controller of package controllers/attach, in a cluster in memory with many nodes, pods and attached
+//     volumes: the time from the binding of a pod to the call that attaches its volume
 //
 // The agent writes no events and no status: an event for each mounted volume is one call more.
 //
@@ -30,9 +32,10 @@
 // version of peer.mod, with the newest client libraries.
 //
 //	make bench-cluster
-//	go run ./controllers/bench -pods 20 -idle 5s -no-provision -no-bind
-//	go run ./controllers/bench -no-pods -claims 10000 -delays 0s -failures 0 -no-bind
-//	go run ./controllers/bench -no-pods -no-provision -pairs 1000
+//	go run ./controllers/bench -pods 20 -idle 5s -no-provision -no-bind -no-attach
+//	go run ./controllers/bench -no-pods -claims 10000 -delays 0s -failures 0 -no-bind -no-attach
+//	go run ./controllers/bench -no-pods -no-provision -pairs 1000 -no-attach
+//	go run ./controllers/bench -no-pods -no-server
 package main
 
 import (
@@ -59,6 +62,8 @@ type options struct {
 	provision     provisionOptions
 	skipBind      bool
 	bind          bindOptions
+	skipAttach    bool
+	attach        attachOptions
 }
 
 // A bindOptions selects the measurements of binders.
@@ -95,7 +100,7 @@ func main() {
 	flag.IntVar(&o.clusterPods, "cluster-pods", 10_000, "the `number` of pods in the cluster in memory")
 	flag.IntVar(&o.clusterNodes, "cluster-nodes", 5_000, "the `number` of nodes in the cluster in memory")
 	flag.BoolVar(&o.skipMemory, "no-memory", false, "do not measure memory")
-	flag.BoolVar(&o.skipAPIServer, "no-server", false, "measure memory alone")
+	flag.BoolVar(&o.skipAPIServer, "no-server", false, "measure only in memory")
 	flag.BoolVar(&o.skipPods, "no-pods", false, "do not measure the agent")
 	flag.BoolVar(&o.skipProvision, "no-provision", false, "do not measure provisioners")
 	flag.Var(list[int]{&o.provision.claims, strconv.Atoi}, "claims", "the `numbers` of claims, in a list")
@@ -110,7 +115,13 @@ func main() {
 	flag.IntVar(&o.bind.peerPairs, "bind-peer-pairs", 3000, "the largest `number` of pairs for kube-controller-manager, which binds some tens in a second")
 	flag.Var(list[int]{&o.bind.provisioned, strconv.Atoi}, "provisioned", "the `numbers` of claims that a provisioner stores volumes for, in a list")
 	flag.Var(list[int]{&o.bind.bound, strconv.Atoi}, "bound", "the `numbers` of bound pairs at a restart of a binder, in a list; each pair costs four writes before")
+	flag.BoolVar(&o.skipAttach, "no-attach", false, "do not measure the reaction of the controller that attaches")
+	flag.IntVar(&o.attach.pods, "attach-pods", 100_000, "the `number` of pods in the cluster in memory of this controller")
+	flag.IntVar(&o.attach.attached, "attached", 20_000, "the `number` of these pods with a volume")
+	flag.IntVar(&o.attach.bound, "attach-bound", 1000, "the `number` of pods that are bound while it runs")
+	flag.DurationVar(&o.attach.every, "attach-every", 20*time.Millisecond, "the `duration` between two of them")
 	flag.Parse()
+	o.attach.nodes = o.clusterNodes
 	o.bind.limit, o.bind.idle = o.provision.limit, o.idle
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -126,6 +137,11 @@ func run(ctx context.Context, o options, out io.Writer) error {
 		size := memoryCluster{own: o.pods, pods: o.clusterPods, nodes: o.clusterNodes}
 		if _, err := measureMemory(ctx, size, out); err != nil {
 			return fmt.Errorf("memory: %w", err)
+		}
+	}
+	if !o.skipAttach && !isInside {
+		if err := measureReaction(ctx, o.attach, out); err != nil {
+			return fmt.Errorf("attach: %w", err)
 		}
 	}
 	if o.skipAPIServer {

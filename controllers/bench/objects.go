@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/volumekit/volumekit/controllers/api"
 	v1 "k8s.io/api/core/v1"
@@ -82,4 +83,23 @@ func createClaim(ctx context.Context, cluster api.Cluster, name, node, path stri
 	claim.Status = v1.PersistentVolumeClaimStatus{Phase: v1.ClaimBound, AccessModes: modes, Capacity: size}
 	_, err = cluster.PersistentVolumeClaims(namespace).UpdateStatus(ctx, claim, metav1.UpdateOptions{})
 	return err
+}
+
+func benchSize() v1.ResourceList {
+	return v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}
+}
+
+// until waits until a condition holds.
+func until(ctx context.Context, what string, holds func() (bool, error)) error {
+	for {
+		ok, err := holds()
+		if ok || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait until %s: %w", what, ctx.Err())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 }

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/volumekit/volumekit/controllers/api"
-	"github.com/volumekit/volumekit/controllers/internal/apicalls"
 	"github.com/volumekit/volumekit/controllers/kubeclient"
+	"github.com/volumekit/volumekit/internal/apicalls"
 	"github.com/volumekit/volumekit/internal/kubeserver"
 	"github.com/volumekit/volumekit/mount"
 	v1 "k8s.io/api/core/v1"
@@ -92,12 +92,17 @@ func (c *cluster) measureAgent(ctx context.Context, a *agent, o options) error {
 		if err != nil {
 			return err
 		}
-		c.calls.Take()
+		if _, err := c.takeWatched(ctx); err != nil { // of the start of the agent
+			return err
+		}
 		times, cpu, err := c.bindAll(ctx, pods, way.abreast, up)
 		if err != nil {
 			return err
 		}
-		calls := c.calls.Take()
+		calls, err := c.takeWatched(ctx)
+		if err != nil {
+			return err
+		}
 		c.print(way.name, len(pods), times, cpu)
 		if err := errors.Join(c.printCalls(calls, len(pods)), c.idle(ctx, o.idle)); err != nil {
 			return err
@@ -177,6 +182,42 @@ func cpuTime() time.Duration {
 		return 0
 	}
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// takeWatched returns the calls since the last Take, once each list has its watch: the volumes of a pod are up after the
+// lists.
+func (c *cluster) takeWatched(ctx context.Context) (calls []apicalls.Call, err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		calls = append(calls, c.calls.Take()...)
+		lists := unwatched(calls)
+		if len(lists) == 0 {
+			return calls, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("no watch after %s %s/%s: %w", lists[0].Right(), lists[0].Namespace, lists[0].Name, ctx.Err())
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// unwatched returns the lists without a watch of the same objects.
+func unwatched(calls []apicalls.Call) (lists []apicalls.Call) {
+	isWatched := map[apicalls.Call]bool{}
+	for _, call := range calls {
+		call.Code = 0
+		isWatched[call] = true
+	}
+	for _, call := range calls {
+		watch := call
+		watch.Verb, watch.Code = "watch", 0
+		if call.Verb == "list" && !isWatched[watch] {
+			lists = append(lists, call)
+		}
+	}
+	return lists
 }
 
 // removePods deletes pods and waits until their volumes are down.

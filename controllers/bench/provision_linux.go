@@ -12,14 +12,13 @@ import (
 
 	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/controllers/bench/internal/subject"
-	"github.com/volumekit/volumekit/controllers/internal/apicalls"
 	"github.com/volumekit/volumekit/controllers/kubeclient"
 	"github.com/volumekit/volumekit/controllers/provision"
+	"github.com/volumekit/volumekit/internal/apicalls"
 	"github.com/volumekit/volumekit/internal/kubeserver"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -143,21 +142,6 @@ func (b *provisionBench) createClass(ctx context.Context) error {
 	})
 }
 
-// until waits until a condition holds.
-func until(ctx context.Context, what string, holds func() (bool, error)) error {
-	for {
-		ok, err := holds()
-		if ok || err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("wait until %s: %w", what, ctx.Err())
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-}
-
 // measureCreations measures the rate at which the API server stores volumes: the floor of a
 // provisioner.
 func (b *provisionBench) measureCreations(ctx context.Context, n int) error {
@@ -188,10 +172,6 @@ func (b *provisionBench) measureCreations(ctx context.Context, n int) error {
 		return err
 	}
 	return until(ctx, "no volume is left", func() (bool, error) { return len(b.volumes.List()) == 0, nil })
-}
-
-func benchSize() v1.ResourceList {
-	return v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}
 }
 
 // unprotected removes the finalizers of the API server's admission: no controller here does.

@@ -14,9 +14,9 @@ import (
 
 	"github.com/volumekit/volumekit/controllers/bench/internal/subject"
 	"github.com/volumekit/volumekit/controllers/bind"
-	"github.com/volumekit/volumekit/controllers/internal/apicalls"
 	"github.com/volumekit/volumekit/controllers/kubeclient"
 	"github.com/volumekit/volumekit/controllers/provision"
+	"github.com/volumekit/volumekit/internal/apicalls"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"

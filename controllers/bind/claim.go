@@ -21,32 +21,36 @@ type claimView struct {
 	isFresh    bool // volume is the named one as the API server, and not a cache, has shown it
 	isVerified bool // the API server has confirmed that the claim exists
 	isSearched bool // the index has been searched
-	// rival is another claim that has been bound to the volume, see rivalOf, by its name; "": none.
-	rival        string
+	// isSole: this state of the volume was written for the claim by this run, or its rivals were read from the API server.
+	isSole bool
+	// rival is another claim that has been bound to the volume, see rivalOf. Nil: none.
+	rival        *v1.PersistentVolumeClaim
 	class        *storagev1.StorageClass // of the claim; nil: does not exist
 	defaultClass *storagev1.StorageClass // nil: does not exist
 	// provisions reports whether a plugin of this program provisions for the class.
 	provisions bool
+	consumers  []string // see consumersOf
 }
 
 // A claimStep is the next step of the controller for a claim.
 type claimStep int
 
 const (
-	claimForget    claimStep = iota // the claim does not exist
-	claimHold                       // nothing is to be done now
-	claimConfirm                    // read the named volume from the API server
-	claimVerify                     // read the claim from the API server
-	claimSearch                     // search the index for a volume
-	claimReserve                    // write the reference of the volume
-	claimUnbind                     // remove the reference of a volume in deletion
-	claimBind                       // write the volume's name to the claim
-	claimBindPhase                  // write the phase of the volume
-	claimStatus                     // write the status of a bound claim
-	claimReset                      // write the status of an unbound claim
-	claimLose                       // write the phase Lost
-	claimClass                      // write the default class to the claim
-	claimRequest                    // request the provisioner by annotations
+	claimForget     claimStep = iota // the claim does not exist
+	claimHold                        // nothing is to be done now
+	claimConfirm                     // read the named volume from the API server
+	claimVerify                      // read the claim from the API server
+	claimFindRivals                  // read the rivals from the API server
+	claimSearch                      // search the index for a volume
+	claimReserve                     // write the reference of the volume
+	claimUnbind                      // remove the reference of a volume in deletion
+	claimBind                        // write the volume's name to the claim
+	claimBindPhase                   // write the phase of the volume
+	claimStatus                      // write the status of a bound claim
+	claimReset                       // write the status of an unbound claim
+	claimLose                        // write the phase Lost
+	claimClass                       // write the default class to the claim
+	claimRequest                     // request the provisioner by annotations
 )
 
 // A note is an event. The zero value is none.
@@ -98,11 +102,11 @@ func (v claimView) decideBound() (claimStep, note) {
 	switch {
 	case claim.Spec.VolumeName == "":
 		return v.lose(reasonClaimLost, "Bound claim has lost reference to PersistentVolume. Data on the volume is lost!")
-	case !v.isFresh && (pv == nil || pv.Spec.ClaimRef != nil && !isReservedFor(pv, claim) || pv.Spec.ClaimRef == nil && v.rival != ""):
+	case !v.isFresh && (pv == nil || pv.Spec.ClaimRef != nil && !isReservedFor(pv, claim) || pv.Spec.ClaimRef == nil && v.rival != nil):
 		return claimConfirm, note{} // the cache may be late
 	case pv == nil:
 		return v.lose(reasonClaimLost, "Bound claim has lost its PersistentVolume. Data on the volume is lost!")
-	case pv.Spec.ClaimRef == nil && v.rival != "":
+	case pv.Spec.ClaimRef == nil && v.rival != nil:
 		return v.lose(reasonClaimMisbound, misbound)
 	case isMarked(pv) && (pv.Spec.ClaimRef == nil || isReservedFor(pv, claim)):
 		return claimHold, note{}
@@ -123,8 +127,10 @@ func (v claimView) finish() (claimStep, note) {
 		return claimConfirm, note{}
 	case v.claim.Status.Phase == v1.ClaimLost: // becomes a rival of later claims, before it is bound
 		return claimReset, note{}
-	case v.claim.Status.Phase != v1.ClaimBound && v.rival != "":
+	case v.claim.Status.Phase != v1.ClaimBound && v.rival != nil:
 		return claimHold, note{} // until the rival is Lost
+	case v.claim.Status.Phase != v1.ClaimBound && v.volume.Status.Phase == v1.VolumeBound && !v.isSole: // by another writer
+		return claimFindRivals, note{}
 	case isReclaimed(v.volume) && !v.isVerified: // another binder may have seen the end of the claim
 		return claimVerify, note{}
 	case v.volume.Status.Phase != v1.VolumeBound:
@@ -155,8 +161,8 @@ func (v claimView) decideNamed() (claimStep, note) {
 		return v.wait(warn(reasonFailedBinding, "Cannot bind to requested volume %q: %v", pv.Name, errRecycled))
 	case pv.Spec.ClaimRef != nil && !refersTo(pv, claim):
 		return v.wait(warn(reasonFailedBinding, "volume %q already bound to a different claim.", pv.Name))
-	case v.rival != "":
-		return v.wait(warn(reasonFailedBinding, "volume %q is bound to the claim %s.", pv.Name, v.rival))
+	case v.rival != nil:
+		return v.wait(warn(reasonFailedBinding, "volume %q is bound to the claim %s/%s.", pv.Name, v.rival.Namespace, v.rival.Name))
 	case pv.DeletionTimestamp != nil && isReservedFor(pv, claim) && bindsInDeletion(pv):
 		return claimBind, note{}
 	case pv.DeletionTimestamp != nil && isReservedFor(pv, claim):
@@ -177,18 +183,17 @@ func (v claimView) decideNamed() (claimStep, note) {
 // decideUnbound returns the step for a claim that names no volume.
 func (v claimView) decideUnbound() (claimStep, note) {
 	claim, pv := v.claim, v.volume
-	_, isSelected := claim.Annotations[provision.SelectedNodeAnnotation]
 	waits := v.class != nil && storageclass.WaitsForConsumer(v.class)
 	name, hasClass := storageclass.Named(claim)
 	switch {
-	case pv != nil && v.rival != "":
-		return v.wait(warn(reasonFailedBinding, "volume %q is bound to the claim %s.", pv.Name, v.rival))
+	case pv != nil && v.rival != nil:
+		return v.wait(warn(reasonFailedBinding, "volume %q is bound to the claim %s/%s.", pv.Name, v.rival.Namespace, v.rival.Name))
 	case pv != nil && !isReservedFor(pv, claim):
 		return claimReserve, note{}
 	case pv != nil:
 		return claimBind, note{}
-	case waits && !isSelected:
-		return v.wait(tell(reasonWaitForFirstConsumer, "waiting for first consumer to be created before binding"))
+	case awaitsConsumer(claim, v.class):
+		return v.wait(consumerNote(v.consumers))
 	case !waits && !v.isSearched:
 		return claimSearch, note{}
 	case !hasClass && v.defaultClass != nil:

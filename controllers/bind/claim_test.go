@@ -1,6 +1,7 @@
 package bind
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -52,10 +53,17 @@ func leavingVolume(s *situation)  { s.leaving, s.volume = s.pv, nil }
 func volumeDeleting(s *situation) { s.pv.DeletionTimestamp = &metav1.Time{} }
 func deleting(s *situation)       { s.claim.DeletionTimestamp = &metav1.Time{} }
 func selected(s *situation)       { s.claim.Annotations[provision.SelectedNodeAnnotation] = "node" }
-func rivaled(s *situation)        { s.rival = "ns/rival" }
+func rivaled(s *situation)        { s.rival = &v1.PersistentVolumeClaim{} }
 func inTree(s *situation)         { s.provisions = true }
 func completed(s *situation)      { s.claim.Annotations[BindCompletedAnnotation] = yes }
 func byController(s *situation)   { s.pv.Annotations[BoundByControllerAnnotation] = yes }
+
+// marked marks the volume as recycled for the claim with a UID.
+func marked(uid string) change {
+	return func(s *situation) {
+		s.pv.Annotations[RecyclingAnnotation] = fmt.Sprintf(`{"namespace":"ns","name":"c","uid":%q}`, uid)
+	}
+}
 
 func reference(name, uid string) change {
 	return func(s *situation) {
@@ -163,6 +171,7 @@ func TestDecideClaim(t *testing.T) {
 			c.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"k": "v"}}
 		})}, claimReserve, ""},
 		"names a volume in deletion":            {[]change{named, withVolume, onVolume(func(pv *v1.PersistentVolume) { pv.DeletionTimestamp = &metav1.Time{} })}, claimHold, reasonVolumeMismatch},
+		"names a reserved volume in deletion":   {[]change{named, reference("c", ""), volumeDeleting}, claimHold, reasonVolumeMismatch},
 		"names a volume in deletion, by UID":    {[]change{named, reference("c", "uid"), volumeDeleting}, claimUnbind, reasonVolumeMismatch},
 		"names a bound volume in deletion":      {[]change{named, reference("c", "uid"), volumeDeleting, phase(v1.VolumeBound)}, claimBind, ""},
 		"a volume in deletion refers to it":     {[]change{reference("c", "uid"), volumeDeleting, leavingVolume}, claimUnbind, ""},
@@ -181,7 +190,12 @@ func TestDecideClaim(t *testing.T) {
 		"bound, crash before the phase":  {[]change{named, completed, reference("c", "uid"), phase(v1.VolumeAvailable)}, claimBindPhase, ""},
 		"bound, the volume is Released":  {[]change{named, completed, bound, reference("c", "uid"), phase(v1.VolumeReleased)}, claimVerify, ""},
 		"bound, Released, verified":      {[]change{named, completed, bound, reference("c", "uid"), phase(v1.VolumeReleased), func(s *situation) { s.isVerified = true }}, claimBindPhase, ""},
-		"bound, crash before the status": {[]change{named, completed, reference("c", "uid"), phase(v1.VolumeBound)}, claimStatus, ""},
+		"bound, crash before the status": {[]change{named, completed, reference("c", "uid"), phase(v1.VolumeBound)}, claimFindRivals, ""},
+		"bound, the volume is recycled":  {[]change{named, completed, bound, reference("c", "uid"), phase(v1.VolumeReleased), marked("gone")}, claimHold, ""},
+		"bound, recycled, no reference":  {[]change{named, completed, bound, withVolume, marked("gone")}, claimHold, ""},
+		"named, the volume is recycled":  {[]change{named, withVolume, marked("gone")}, claimHold, reasonFailedBinding},
+		"named, recycled, for the claim": {[]change{named, reference("c", "uid"), marked("gone")}, claimHold, reasonFailedBinding},
+		"bound, rivals are read":         {[]change{named, completed, reference("c", "uid"), phase(v1.VolumeBound), func(s *situation) { s.isSole = true }}, claimStatus, ""},
 		"bound, other access modes":      {[]change{named, completed, bound, reference("c", "uid"), phase(v1.VolumeBound), onClaim(func(c *v1.PersistentVolumeClaim) { c.Status.AccessModes = nil })}, claimStatus, ""},
 		"bound, the volume has grown": {[]change{named, completed, bound, reference("c", "uid"), phase(v1.VolumeBound), onVolume(func(pv *v1.PersistentVolume) {
 			pv.Spec.Capacity = v1.ResourceList{v1.ResourceStorage: resource.MustParse("2Gi")}

@@ -5,50 +5,123 @@ import (
 	"sync"
 
 	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/controllers/bind/internal/fit"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
-// claimants are the claims that name volumes in spec.volumeName. The zero value is empty.
+// claimants are the claims that name volumes in spec.volumeName, each in its newest known state: a watch may
+// deliver a state after the answer to a later write. The zero value is empty.
 type claimants struct {
-	mu      sync.Mutex
-	volumes map[api.Key]string // by the claims
-	claims  map[string][]api.Key
+	mu     sync.Mutex
+	states map[api.Key]claimState
+	claims map[string][]claimant // by the volumes
 }
 
-// set records the volume that a claim names.
+// A claimState is the state of a claim that names a volume.
+type claimState struct {
+	uid     types.UID
+	version string
+	volume  string
+}
+
+// A claimant is a claim that names a volume. Tenants may name one volume in any number of claims: the bound ones
+// are found without a look at the others.
+type claimant struct {
+	key     api.Key
+	isBound bool // has been bound
+	isLost  bool
+}
+
+// set records a state of a claim, unless it is older than the known one.
 func (c *claimants) set(claim *v1.PersistentVolumeClaim) {
-	c.name(api.KeyOf(claim), claim.Spec.VolumeName)
-}
-
-// name records the volume that the claim of a key names; "": none.
-func (c *claimants) name(claim api.Key, volume string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	before := c.volumes[claim]
-	if before == volume {
+	key := api.KeyOf(claim)
+	if fit.IsOlder(claim.ResourceVersion, c.states[key].version) {
 		return
 	}
-	if c.volumes == nil {
-		c.volumes, c.claims = map[api.Key]string{}, map[string][]api.Key{}
+	now := claimState{claim.UID, claim.ResourceVersion, claim.Spec.VolumeName}
+	c.put(now, claimant{key, hasBeenBound(claim), claim.Status.Phase == v1.ClaimLost})
+}
+
+// hasBeenBound reports whether a claim has been bound to the volume that it names. A user may have removed the
+// annotation; the worker of a claim that is not in deletion writes it again.
+func hasBeenBound(claim *v1.PersistentVolumeClaim) bool {
+	return has(claim, BindCompletedAnnotation) || claim.DeletionTimestamp != nil && claim.Status.Phase == v1.ClaimBound
+}
+
+// put replaces the state of a claim. A claim that names no volume is dropped. The caller holds mu.
+func (c *claimants) put(now claimState, of claimant) {
+	if c.states[of.key].volume != now.volume {
+		c.drop(of.key)
 	}
-	if before != "" {
-		delete(c.volumes, claim)
-		c.claims[before] = slices.DeleteFunc(c.claims[before], func(key api.Key) bool { return key == claim })
-		if len(c.claims[before]) == 0 {
-			delete(c.claims, before)
-		}
+	if now.volume == "" {
+		return
 	}
-	if volume != "" {
-		c.volumes[claim] = volume
-		c.claims[volume] = append(c.claims[volume], claim)
+	if c.states == nil {
+		c.states, c.claims = map[api.Key]claimState{}, map[string][]claimant{}
 	}
+	c.states[of.key] = now
+	all := c.claims[now.volume]
+	if i := slices.IndexFunc(all, func(other claimant) bool { return other.key == of.key }); i >= 0 {
+		all[i] = of
+		return
+	}
+	c.claims[now.volume] = append(all, of)
+}
+
+// forget drops a claim that has ended, unless another claim of its name is known.
+func (c *claimants) forget(claim *v1.PersistentVolumeClaim) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if key := api.KeyOf(claim); c.states[key].uid == claim.UID {
+		c.drop(key)
+	}
+}
+
+// forgetName drops the claim of a name of which no claim exists.
+func (c *claimants) forgetName(key api.Key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.drop(key)
+}
+
+// drop removes a claim. The caller holds mu.
+func (c *claimants) drop(key api.Key) {
+	volume := c.states[key].volume
+	if volume == "" {
+		return
+	}
+	delete(c.states, key)
+	rest := slices.DeleteFunc(c.claims[volume], func(of claimant) bool { return of.key == key })
+	if len(rest) == 0 {
+		delete(c.claims, volume)
+		return
+	}
+	c.claims[volume] = rest
 }
 
 // of returns the claims that name a volume.
 func (c *claimants) of(volume string) []api.Key {
+	return c.find(volume, func(claimant) bool { return true })
+}
+
+// boundTo returns the claims that have been bound to a volume, the Lost ones only with withLost.
+func (c *claimants) boundTo(volume string, withLost bool) []api.Key {
+	return c.find(volume, func(of claimant) bool { return of.isBound && (withLost || !of.isLost) })
+}
+
+// find returns the claims that name a volume and are accepted.
+func (c *claimants) find(volume string, accepts func(claimant) bool) (keys []api.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Clone(c.claims[volume])
+	for _, of := range c.claims[volume] {
+		if accepts(of) {
+			keys = append(keys, of.key)
+		}
+	}
+	return keys
 }
 
 // woken are the claims that free volumes have woken, until the claims have been handled.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/controllers/bind/internal/fit"
@@ -19,11 +20,17 @@ import (
 // mostSteps ends a turn whose steps change nothing. A rejection of a volume and the search for the next one do not count.
 const mostSteps = 20
 
+// rivalPause is the pause of a claim that has rejected the volumes of rivals, before it looks for a volume again. The
+// change of a rival in the cache ends the pause; the cache may never have had the rival.
+const rivalPause = time.Minute
+
 // A claimTurn is the memory of a turn of a claim's worker.
 type claimTurn struct {
 	isSearched bool
 	isVerified bool
+	sole       string          // the version of the volume before its rivals were read
 	choice     string          // the volume that is reserved in memory
+	version    string          // of choice in the index
 	rejected   map[string]bool // the volumes that the claim has chosen in vain
 	fresh      string          // the named volume that was read from the API server
 	uid        types.UID
@@ -46,10 +53,11 @@ func (c *Controller) handleClaim(ctx context.Context, key api.Key) (workers.Resu
 		if step == claimForget {
 			c.index.StopWaiting(key)
 			c.announced.forget(key)
-			c.claimants.name(key, "") // the answer to a patch may have come after the end of the claim
+			c.finishing.remove(turn.uid)
+			c.claimants.forgetName(key) // the answer to a patch may have come after the end of the claim
 			return workers.Result{}, nil
 		}
-		if turn.choice != "" && v.rival != "" {
+		if turn.choice != "" && v.rival != nil {
 			turn.reject(&c.index)
 			continue
 		}
@@ -61,9 +69,9 @@ func (c *Controller) handleClaim(ctx context.Context, key api.Key) (workers.Resu
 		c.announce(key, v.claim, event)
 		switch {
 		case step == claimHold && len(turn.rejected) > 0: // a rival becomes Lost, or keeps its volume
-			return workers.Result{After: c.config.Backoff}, nil
+			return workers.Result{After: rivalPause}, nil
 		case step == claimHold:
-			return workers.Result{After: unseen.PauseFor(c.volumes, v.volume)}, nil
+			return workers.Result{After: max(unseen.PauseFor(c.volumes, v.volume), unseen.PauseFor(c.claims, v.rival))}, nil
 		}
 	}
 	return workers.Result{}, fmt.Errorf("claim %s: no end after %d steps", key, mostSteps)
@@ -118,6 +126,8 @@ func (c *Controller) viewClaim(ctx context.Context, key api.Key, turn *claimTurn
 	v.isSearched, v.isVerified = turn.isSearched, turn.isVerified
 	v.isFresh = turn.fresh != "" && turn.fresh == claim.Spec.VolumeName
 	if v.volume != nil {
+		version := v.volume.ResourceVersion
+		v.isSole = turn.sole == version || c.finishing.has(claim.UID, version)
 		if v.rival, err = c.rivalOf(ctx, claim, v.volume); err != nil {
 			return v, err
 		}
@@ -128,7 +138,8 @@ func (c *Controller) viewClaim(ctx context.Context, key api.Key, turn *claimTurn
 		v.defaultClass = storageclass.Default(c.classes.List())
 	}
 	v.provisions = v.class != nil && c.provisions(v.class.Provisioner)
-	return v, nil
+	v.consumers, err = c.consumersOf(v)
+	return v, err
 }
 
 // volumeOf returns the volumes for claimView.volume and claimView.leaving.
@@ -170,12 +181,12 @@ func (c *Controller) confirmChoice(ctx context.Context, claim *v1.PersistentVolu
 	if pv != nil && pv.Spec.ClaimRef == nil && fit.IsFree(pv) && checkMatch(claim, pv) == nil {
 		return pv, nil
 	}
-	choice := turn.choice
+	choice, version := turn.choice, turn.version
 	turn.reject(&c.index)
 	if pv == nil {
 		c.index.Delete(choice)
-	} else if c.index.Set(pv) {
-		c.offer(choice)
+	} else if c.index.Set(pv) && pv.ResourceVersion != version {
+		c.offer(choice) // a newer state, which other claims have not rejected
 	}
 	return nil, nil
 }
@@ -200,38 +211,34 @@ func (c *Controller) volume(ctx context.Context, name string) (*v1.PersistentVol
 	return pv, nil
 }
 
-// rivalOf returns another claim that has been bound to a volume, or "". A Lost one is a rival only of claims
+// rivalOf returns another claim that has been bound to a volume, or nil. A Lost one is a rival only of claims
 // that have not been bound, and only while the volume has no reference: the volume has its data. Each of two
 // claims that are bound to a volume at the same time is written before it reads the other one: one at least
 // sees the other, and waits.
-func (c *Controller) rivalOf(ctx context.Context, of *v1.PersistentVolumeClaim, pv *v1.PersistentVolume) (string, error) {
+func (c *Controller) rivalOf(ctx context.Context, of *v1.PersistentVolumeClaim, pv *v1.PersistentVolume) (*v1.PersistentVolumeClaim, error) {
 	countsLost := pv.Spec.ClaimRef == nil && !has(of, BindCompletedAnnotation)
-	rival, err := c.findOwner(ctx, pv.Name, func(claim *v1.PersistentVolumeClaim) bool {
+	return c.findOwner(ctx, pv.Name, countsLost, func(claim *v1.PersistentVolumeClaim) bool {
 		return api.KeyOf(claim) != api.KeyOf(of) && (countsLost || claim.Status.Phase != v1.ClaimLost)
 	})
-	if err != nil || rival == (api.Key{}) {
-		return "", err
-	}
-	return rival.String(), nil
 }
 
-// ownerOf returns a claim that has been bound to a volume, or the zero key.
-func (c *Controller) ownerOf(ctx context.Context, volume string) (api.Key, error) {
-	return c.findOwner(ctx, volume, func(*v1.PersistentVolumeClaim) bool { return true })
+// ownerOf returns a claim that has been bound to a volume, or nil.
+func (c *Controller) ownerOf(ctx context.Context, volume string) (*v1.PersistentVolumeClaim, error) {
+	return c.findOwner(ctx, volume, true, func(*v1.PersistentVolumeClaim) bool { return true })
 }
 
-// findOwner returns a claim that has been bound to a volume and is accepted, or the zero key.
-func (c *Controller) findOwner(ctx context.Context, volume string, accepts func(*v1.PersistentVolumeClaim) bool) (api.Key, error) {
-	for _, key := range c.claimants.of(volume) {
+// findOwner returns a claim that has been bound to a volume and is accepted, or nil. Lost claims count only with withLost.
+func (c *Controller) findOwner(ctx context.Context, volume string, withLost bool, accepts func(*v1.PersistentVolumeClaim) bool) (*v1.PersistentVolumeClaim, error) {
+	for _, key := range c.claimants.boundTo(volume, withLost) {
 		claim, err := c.claims.Get(ctx, key)
 		if err != nil {
-			return api.Key{}, fmt.Errorf("read claim %s: %w", key, err)
+			return nil, fmt.Errorf("read claim %s: %w", key, err)
 		}
-		if claim != nil && claim.Spec.VolumeName == volume && has(claim, BindCompletedAnnotation) && accepts(claim) {
-			return key, nil
+		if claim != nil && claim.Spec.VolumeName == volume && hasBeenBound(claim) && accepts(claim) {
+			return claim, nil
 		}
 	}
-	return api.Key{}, nil
+	return nil, nil
 }
 
 // takeClaimStep takes a step and records its result in turn.
@@ -248,10 +255,13 @@ func (c *Controller) takeClaimStep(ctx context.Context, step claimStep, v claimV
 		live, err := c.claims.Live(ctx, api.KeyOf(claim))
 		turn.isVerified = err == nil && live != nil && live.UID == claim.UID
 		return err
+	case claimFindRivals:
+		turn.sole = pv.ResourceVersion
+		return c.readRivals(ctx, pv.Name, api.KeyOf(claim))
 	case claimSearch:
 		turn.isSearched = true
 		if found := c.index.ReserveExcept(claim, turn.rejected); found != nil {
-			turn.choice = found.Name
+			turn.choice, turn.version = found.Name, found.ResourceVersion
 		}
 		return nil
 	case claimReserve:
@@ -261,9 +271,17 @@ func (c *Controller) takeClaimStep(ctx context.Context, step claimStep, v claimV
 	case claimBind:
 		return c.patchClaim(ctx, claim, namePatch(claim, pv))
 	case claimBindPhase:
-		return c.patchVolume(ctx, pv, phasePatch(pv, v1.VolumeBound, ""))
+		written, err := c.writeVolume(ctx, pv, phasePatch(pv, v1.VolumeBound, ""))
+		if written != nil && claim.Status.Phase != v1.ClaimBound {
+			c.finishing.add(claim.UID, written.ResourceVersion)
+		}
+		return err
 	case claimStatus:
-		return c.patchClaim(ctx, claim, patchOf(claim, "status", boundStatus(claim, pv)).ofVersion(claim))
+		written, err := c.writeClaim(ctx, claim, patchOf(claim, "status", boundStatus(claim, pv)).ofVersion(claim))
+		if written != nil {
+			c.finishing.remove(claim.UID)
+		}
+		return err
 	case claimReset:
 		return c.patchClaim(ctx, claim, patchOf(claim, "status", unboundStatus(claim)).ofVersion(claim))
 	case claimLose:

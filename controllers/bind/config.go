@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/controllers/internal/settings"
 	"github.com/volumekit/volumekit/controllers/provision"
 	"github.com/volumekit/volumekit/manager"
 	"github.com/volumekit/volumekit/volume"
@@ -33,6 +34,10 @@ type Config struct {
 	Claims  *api.Cache[*v1.PersistentVolumeClaim]
 	Volumes *api.Cache[*v1.PersistentVolume]
 	Classes *api.Cache[*storagev1.StorageClass]
+	// Pods is a cache of the embedder with all pods, which the embedder runs, and to which New adds an index. With it,
+	// the event of a claim that waits for its first consumer is WaitForPodScheduled while pods without a node use
+	// the claim. Nil: the controller reads no pods, and the event is always WaitForFirstConsumer.
+	Pods *api.Cache[*v1.Pod]
 	// Resync is the period at which the caches of the controller deliver all objects again. 0: never.
 	Resync time.Duration
 
@@ -70,18 +75,10 @@ func (c *Config) check() error {
 	if c.Cluster == nil {
 		return fmt.Errorf("bind: %w", field.Required(at.Child("Cluster"), "has the claims and the volumes"))
 	}
-	for _, n := range []struct {
-		name  string
-		value int64
-	}{
-		{"Workers", int64(c.Workers)}, {"Calls", int64(c.Calls)}, {"Resync", int64(c.Resync)}, {"Timeout", int64(c.Timeout)},
-		{"Backoff", int64(c.Backoff)}, {"MaxBackoff", int64(c.MaxBackoff)},
-	} {
-		if n.value < 0 {
-			return fmt.Errorf("bind: %w", field.Invalid(at.Child(n.name), n.value, "must be at least 0"))
-		}
-	}
-	return nil
+	return settings.NotNegative("bind",
+		settings.Of("Workers", c.Workers), settings.Of("Calls", c.Calls), settings.Of("Resync", c.Resync), settings.Of("Timeout", c.Timeout),
+		settings.Of("Backoff", c.Backoff), settings.Of("MaxBackoff", c.MaxBackoff),
+	)
 }
 
 // setDefaults sets the fields that are zero.
@@ -90,16 +87,5 @@ func (c *Config) setDefaults() {
 	c.Calls = cmp.Or(c.Calls, defaultCalls)
 	c.Backoff = cmp.Or(c.Backoff, defaultBackoff)
 	c.MaxBackoff = max(c.Backoff, cmp.Or(c.MaxBackoff, defaultMaxBackoff))
-	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
-	if c.Metrics == nil {
-		c.Metrics = noMetrics{}
-	}
-	if c.Events == nil {
-		c.Events = func(api.Event) {}
-	}
+	settings.SetReceivers(&c.Events, &c.Metrics, &c.Logger)
 }
-
-type noMetrics struct{}
-
-func (noMetrics) Observe(string, time.Duration, ...manager.Label) {}
-func (noMetrics) Add(string, int, ...manager.Label)               {}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/controllers/bind/internal/fit"
+	"github.com/volumekit/volumekit/controllers/internal/claimindex"
+	"github.com/volumekit/volumekit/controllers/internal/sharedlist"
 	"github.com/volumekit/volumekit/controllers/internal/workers"
 	"github.com/volumekit/volumekit/util/keylock"
 	v1 "k8s.io/api/core/v1"
@@ -36,7 +38,10 @@ type Controller struct {
 	announced announced
 	postponed postponed
 	foreign   foreignMarks
-	run       string // names this Controller in marks
+	finishing finishing
+	// claimLists are lists of all claims from the API server.
+	claimLists sharedlist.Lists[[]v1.PersistentVolumeClaim]
+	run        string // names this Controller in marks
 	// locks lock volumes for writes, by their names: a claim and a volume have different workers.
 	locks keylock.Map
 	// busy is the number of claims that workers handle.
@@ -47,14 +52,21 @@ type Controller struct {
 
 type runnable interface{ Run(context.Context) error }
 
-// New returns a controller. The error for an invalid configuration wraps a *field.Error.
+// New returns a controller. The error for an invalid configuration wraps a *field.Error. New fails if it cannot add
+// an index to Config.Pods, such as one that has ended.
 func New(config Config) (*Controller, error) {
 	if err := config.check(); err != nil {
 		return nil, err
 	}
 	config.setDefaults()
 	c := &Controller{config: config, run: rand.Text()}
+	c.claimLists.Read = c.listClaims
 	c.openCaches()
+	if config.Pods != nil {
+		if err := claimindex.AddPods(config.Pods); err != nil {
+			return nil, fmt.Errorf("bind: index the pods: %w", err)
+		}
+	}
 	if err := c.openPools(); err != nil {
 		return nil, fmt.Errorf("bind: %w", err)
 	}
@@ -156,7 +168,11 @@ func (c *Controller) start(r *running) error {
 	for _, cache := range c.caches {
 		r.start(cache)
 	}
-	for _, wait := range []func(context.Context) error{c.claims.Cache().WaitForSync, c.volumes.Cache().WaitForSync, c.classes.WaitForSync} {
+	waits := []func(context.Context) error{c.claims.Cache().WaitForSync, c.volumes.Cache().WaitForSync, c.classes.WaitForSync}
+	if c.config.Pods != nil {
+		waits = append(waits, c.config.Pods.WaitForSync)
+	}
+	for _, wait := range waits {
 		if err := wait(r.ctx); err != nil {
 			return err
 		}

@@ -24,10 +24,10 @@ func TestInvalidConfig(t *testing.T) {
 		`bind: Config.Cluster: Required value: has the claims and the volumes`: func(c *bind.Config) { c.Cluster = nil },
 		`bind: Config.Workers: Invalid value: -1: must be at least 0`:          func(c *bind.Config) { c.Workers = -1 },
 		`bind: Config.Calls: Invalid value: -1: must be at least 0`:            func(c *bind.Config) { c.Calls = -1 },
-		`bind: Config.Resync: Invalid value: -1: must be at least 0`:           func(c *bind.Config) { c.Resync = -1 },
-		`bind: Config.Timeout: Invalid value: -1: must be at least 0`:          func(c *bind.Config) { c.Timeout = -1 },
-		`bind: Config.Backoff: Invalid value: -1: must be at least 0`:          func(c *bind.Config) { c.Backoff = -1 },
-		`bind: Config.MaxBackoff: Invalid value: -1: must be at least 0`:       func(c *bind.Config) { c.MaxBackoff = -1 },
+		`bind: Config.Resync: Invalid value: "-1ns": must be at least 0`:       func(c *bind.Config) { c.Resync = -1 },
+		`bind: Config.Timeout: Invalid value: "-1ns": must be at least 0`:      func(c *bind.Config) { c.Timeout = -1 },
+		`bind: Config.Backoff: Invalid value: "-1ns": must be at least 0`:      func(c *bind.Config) { c.Backoff = -1 },
+		`bind: Config.MaxBackoff: Invalid value: "-1ns": must be at least 0`:   func(c *bind.Config) { c.MaxBackoff = -1 },
 	}
 	for want, change := range tests {
 		config := valid
@@ -378,11 +378,10 @@ func TestConflictingBinder(t *testing.T) {
 		w.createVolume(newVolume("pv", "1Gi"))
 		w.start()
 		w.wait(time.Minute)
-		w.server.HoldEvents("binder")
+		release := w.server.InjectEvents(apitest.EventFault{Identity: "binder", Resource: "persistentvolumes", Delay: time.Hour})
 		w.updateVolume("pv", func(pv *v1.PersistentVolume) {
 			pv.Spec.ClaimRef = &v1.ObjectReference{Namespace: namespace, Name: "other", UID: "other"}
 		})
-		release := w.server.InjectEvents(apitest.EventFault{Resource: "persistentvolumes", Delay: time.Hour})
 		w.createClaim(newClaim("a", "1Gi"))
 		w.wait(time.Minute)
 		release()

@@ -43,7 +43,7 @@
 //  4. the phase Bound of the claim, with capacity, access modes and attributes class.
 //
 // A volume that refers to the claim by its UID needs no first write. A new volume that finds no claim costs
-// one for the phase Available. While claims are being bound, that one waits for up to five seconds, as a
+// one for the phase Available. While claims are being bound, that one waits for up to a minute, as a
 // volume that is bound meanwhile does not need it. The other transitions cost:
 //
 //   - Released: one. The API server is read first: no claim may have the UID of the reference.
@@ -57,6 +57,10 @@
 //
 // Writes are patches, and keep fields that this program does not know. An idle controller makes no calls
 // but watches.
+//
+// A claim that is to become bound to a volume which another writer has made Bound costs a list of all claims, and so
+// does a Bound volume whose reference a user has removed: a claim that the cache does not show as bound may have the
+// volume. Such claims share the lists.
 //
 // # No loss
 //
@@ -91,8 +95,8 @@
 //   - Names of provisioners that were replaced by CSI drivers are not translated: the class names the driver.
 //   - A volume that is being recycled receives no claim, whatever happens to its reference, see above.
 //   - Storage that a plugin fails to delete is an event VolumeFailedDelete, and the volume stays Released.
-//   - A claim that waits for its first consumer has the event WaitForFirstConsumer, also if a pod uses it: the
-//     binder reads no pods, and so sends no event WaitForPodScheduled, which would name them.
+//   - A claim that waits for its first consumer has the event WaitForPodScheduled only with Config.Pods. The event
+//     names at most ten pods.
 //   - Events are sent once, not with each resync.
 //   - Static volumes with the policy Delete of a plugin of this program have the PluginFinalizer, too.
 //
@@ -100,7 +104,8 @@
 //
 // get, list, watch and patch of persistentvolumeclaims, persistentvolumes and their status; get, list and
 // watch of storageclasses; with plugins also create and delete of persistentvolumes, list of pods, nodes and
-// volumeattachments, get of nodes and of volumeattributesclasses.
+// volumeattachments, get of nodes and of volumeattributesclasses. Config.Pods requires list and watch of pods, and
+// [PodClient] the rights that it names.
 //
 // # Words
 //
@@ -109,6 +114,7 @@
 //   - reserve: to write the reference; in the index: to choose a volume, in memory.
 //   - pair: a claim and a volume that are bound to each other.
 //   - named: a claim with a name in spec.volumeName. A user's name comes before the binder's.
+//   - consumer: a pod that uses a claim.
 //   - rival: another claim that has been bound to a volume, and is not Lost. While the volume has no
 //     reference, a Lost claim is a rival, too.
 //   - free: without a reference, and new or Available.

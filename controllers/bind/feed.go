@@ -23,7 +23,14 @@ func (c *Controller) subscribe() error {
 		return err
 	}
 	c.unsubscribe = append(c.unsubscribe, stop)
-	return nil
+	if c.config.Pods == nil {
+		return nil
+	}
+	_, stop, err = c.config.Pods.Subscribe(c.addPod)
+	if err == nil {
+		c.unsubscribe = append(c.unsubscribe, stop)
+	}
+	return err
 }
 
 // addClaim queues a changed claim, and the volumes that it concerned before.
@@ -32,21 +39,26 @@ func (c *Controller) addClaim(change api.Change[*v1.PersistentVolumeClaim]) {
 	if claim := change.New; claim != nil {
 		c.claimants.set(claim)
 	} else {
-		c.claimants.name(key, "")
+		c.claimants.forget(change.Old)
 	}
 	add(c.claimPool, key, change.Replay)
 	if change.Replay {
 		return
 	}
 	old := change.Old
-	if old == nil || change.New != nil && change.New.UID == old.UID && change.New.Spec.VolumeName == old.Spec.VolumeName && change.New.Status.Phase == old.Status.Phase && has(change.New, BindCompletedAnnotation) == has(old, BindCompletedAnnotation) {
+	if old != nil && (change.New == nil || change.New.UID != old.UID) {
+		c.finishing.remove(old.UID)
+	}
+	if old == nil || change.New != nil && change.New.UID == old.UID && change.New.Spec.VolumeName == old.Spec.VolumeName && change.New.Status.Phase == old.Status.Phase && hasBeenBound(change.New) == hasBeenBound(old) {
 		return
 	}
 	for _, name := range c.index.Referring(key) {
 		c.volumePool.Add(api.Key{Name: name})
 	}
 	if old.Spec.VolumeName != "" {
-		c.addClaimants(old.Spec.VolumeName)
+		if hasBeenBound(old) { // no claim waits for one that was not bound
+			c.addClaimants(old.Spec.VolumeName)
+		}
 		if pv, ok := c.volumes.Cache().Get(api.Key{Name: old.Spec.VolumeName}); ok {
 			if pv.Spec.ClaimRef != nil {
 				c.claimPool.Add(referenceKey(pv))
@@ -66,7 +78,9 @@ func (c *Controller) addVolume(change api.Change[*v1.PersistentVolume]) {
 		isAvailable = c.index.Set(change.New)
 	} else {
 		c.index.Delete(key.Name)
-		c.postponed.forget(change.Old.UID)
+	}
+	if old := change.Old; old != nil && (change.New == nil || change.New.UID != old.UID) {
+		c.postponed.forget(old.UID)
 	}
 	add(c.volumePool, key, change.Replay)
 	if isAvailable {

@@ -70,7 +70,7 @@ type pairing struct {
 // times while it binds 5,000. No claim names two volumes, no two claims name one volume, and no volume is
 // Bound to two claims, at any time. At the end all are bound.
 func TestKubeKilledBinder(t *testing.T) {
-	limit, pairs, kills := 2*time.Minute, 100, 5
+	limit, pairs, kills := 5*time.Minute, 100, 5
 	if testbed.Long() {
 		limit, pairs, kills = time.Hour, 5000, 100
 	}

@@ -27,6 +27,7 @@ const (
 	reasonFailedBinding        = "FailedBinding"
 	reasonVolumeMismatch       = "VolumeMismatch"
 	reasonWaitForFirstConsumer = "WaitForFirstConsumer"
+	reasonWaitForPodScheduled  = "WaitForPodScheduled"
 	reasonExternalProvisioning = "ExternalProvisioning"
 	reasonProvisioningFailed   = "ProvisioningFailed"
 	reasonClaimLost            = "ClaimLost"

@@ -56,6 +56,7 @@ func (c *Controller) endRecycling(ctx context.Context, pv *v1.PersistentVolume, 
 			return err
 		}
 		if !c.holdsMark(now, pv) {
+			c.volumePool.Add(key) // forgets a volume that has ended
 			return nil
 		}
 		written, err := c.writeVolume(ctx, now, of(now))
@@ -78,10 +79,17 @@ func (c *Controller) confirmReleased(ctx context.Context, key api.Key) (*v1.Pers
 	if err != nil {
 		return nil, fmt.Errorf("read volume %q: %w", key.Name, err)
 	}
-	if pv == nil || pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID == "" {
+	if pv == nil {
+		c.volumePool.Add(key) // forgets the volume
+		return nil, nil
+	}
+	if pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID == "" {
 		return nil, nil
 	}
 	isGone, err := c.confirmGone(ctx, pv)
+	if err == nil && !isGone {
+		c.volumePool.Add(key) // waits for the end of the claim, which the cache may never have
+	}
 	if err != nil || !isGone {
 		return nil, err
 	}

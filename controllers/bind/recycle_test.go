@@ -2,6 +2,7 @@ package bind_test
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -69,8 +70,8 @@ func (p *slowRecycler) end(err error) {
 	}
 }
 
-// inRecycling runs a test with a volume whose recycling has begun, and a claim that waits for a volume.
-func inRecycling(t *testing.T, test func(*world, *slowRecycler, func())) {
+// inRecyclable runs a test with a volume of the policy Recycle that is bound to the claim a.
+func inRecyclable(t *testing.T, test func(*world, *slowRecycler)) {
 	t.Helper()
 	recycler := &slowRecycler{}
 	host, err := volume.NewHost(t.Context(), t.TempDir())
@@ -79,12 +80,119 @@ func inRecycling(t *testing.T, test func(*world, *slowRecycler, func())) {
 	require.NoError(t, err)
 	inWorld(t, func(w *world) {
 		w.config.Plugins = plugins
-		end := w.start()
+		w.start()
 		pv := newVolume("pv", "1Gi")
 		pv.Spec.PersistentVolumeReclaimPolicy = v1.PersistentVolumeReclaimRecycle
 		w.createVolume(pv)
 		w.createClaim(newClaim("a", "1Gi"))
 		w.wait(time.Minute)
+		test(w, recycler)
+	})
+}
+
+// TestReservedBeforeTheMark: a volume that a user reserves for another claim directly before its recycling begins is
+// not recycled.
+func TestReservedBeforeTheMark(t *testing.T) {
+	inRecyclable(t, func(w *world, r *slowRecycler) {
+		w.server.Inject(apitest.Fault{
+			Call: apitest.Call{Identity: "binder", Verb: apitest.Patch, Name: "pv"}, Latency: time.Minute, Times: 1,
+			When: func(call apitest.Call) bool { return call.Subresource == "" },
+		})
+		w.deleteClaim("a")
+		w.wait(30 * time.Second)
+		require.Equal(w, v1.VolumeReleased, w.volume("pv").Status.Phase)
+		w.refer("pv", w.createClaim(newClaim("b", "1Gi")))
+		w.wait(time.Hour)
+		require.Equal(w, [2]int{0, 0}, r.counts())
+		require.Equal(w, "Bound pv <- Bound b", w.state("b", "pv"))
+	})
+}
+
+// TestReservedBeforeTheRelease: a volume that a user reserves for another claim while its release is being written does
+// not become Released.
+func TestReservedBeforeTheRelease(t *testing.T) {
+	inRecyclable(t, func(w *world, r *slowRecycler) {
+		w.server.Inject(apitest.Fault{Call: apitest.Call{Identity: "binder", Verb: apitest.Patch, Subresource: "status", Name: "pv"}, Latency: time.Minute, Times: 1})
+		w.deleteClaim("a")
+		w.wait(30 * time.Second)
+		watched, err := w.cluster.PersistentVolumes().Watch(w.Context(), metav1.ListOptions{})
+		require.NoError(w, err)
+		defer watched.Stop()
+		w.refer("pv", w.createClaim(newClaim("b", "1Gi")))
+		w.wait(time.Hour)
+		for len(watched.ResultChan()) > 0 {
+			event := <-watched.ResultChan()
+			require.NotEqual(w, v1.VolumeReleased, event.Object.(*v1.PersistentVolume).Status.Phase)
+		}
+		require.Equal(w, [2]int{0, 0}, r.counts())
+		require.Equal(w, "Bound pv <- Bound b", w.state("b", "pv"))
+	})
+}
+
+// releaseUnseen creates a Released volume whose claim, "late", lives. The cache receives no events of claims until end.
+func (w *world) releaseUnseen() (end func()) {
+	w.Helper()
+	end = w.server.InjectEvents(apitest.EventFault{Resource: "persistentvolumeclaims", Drop: true})
+	claim := w.createClaim(newClaim("late", "1Gi"))
+	pv := newVolume("released", "1Gi")
+	pv.Spec.PersistentVolumeReclaimPolicy = v1.PersistentVolumeReclaimRecycle
+	pv.Spec.ClaimRef = &v1.ObjectReference{Namespace: namespace, Name: "late", UID: claim.UID}
+	held := w.server.HoldEvents("binder")
+	pv = w.createVolume(pv)
+	pv.Status.Phase = v1.VolumeReleased
+	_, err := w.cluster.PersistentVolumes().UpdateStatus(w.Context(), pv, metav1.UpdateOptions{})
+	require.NoError(w, err)
+	held()
+	return end
+}
+
+// TestReleasedVolumeOfLivingClaim: a volume with the phase Released whose claim lives at the API server, and not in the
+// cache, is not recycled.
+func TestReleasedVolumeOfLivingClaim(t *testing.T) {
+	inRecyclable(t, func(w *world, r *slowRecycler) {
+		w.releaseUnseen()
+		w.wait(time.Hour)
+		require.Equal(w, [2]int{0, 0}, r.counts())
+	})
+}
+
+// TestPolicyIsReadBeforeARecycling: a volume whose policy has become Retain at the API server, and not in the cache, is
+// not recycled.
+func TestPolicyIsReadBeforeARecycling(t *testing.T) {
+	inRecyclable(t, func(w *world, r *slowRecycler) {
+		w.createPod(newPod("pod", "a", w.claim("a").UID))
+		w.deleteClaim("a")
+		w.wait(time.Minute)
+		require.Equal(w, v1.VolumeReleased, w.volume("pv").Status.Phase)
+		w.server.InjectEvents(apitest.EventFault{Resource: "persistentvolumes", Delay: 10 * time.Hour})
+		w.updateVolume("pv", func(pv *v1.PersistentVolume) {
+			pv.Spec.PersistentVolumeReclaimPolicy = v1.PersistentVolumeReclaimRetain
+		})
+		w.deletePod("pod")
+		w.wait(time.Hour)
+		require.Equal(w, [2]int{0, 0}, r.counts())
+		require.NotContains(w, w.volume("pv").Annotations, bind.RecyclingAnnotation)
+	})
+}
+
+// TestClaimComesAgain: the volume of a claim that has ended is released also if another claim has its name.
+func TestClaimComesAgain(t *testing.T) {
+	inRecyclable(t, func(w *world, r *slowRecycler) {
+		w.stopAll()
+		w.deleteClaim("a")
+		w.createClaim(newClaim("a", "1Gi"))
+		w.start()
+		w.wait(time.Minute)
+		require.Equal(w, [2]int{1, 1}, r.counts())
+		require.Equal(w, v1.VolumeReleased, w.volume("pv").Status.Phase)
+	})
+}
+
+// inRecycling runs a test with a volume whose recycling has begun, and a claim that waits for a volume.
+func inRecycling(t *testing.T, test func(*world, *slowRecycler, func())) {
+	t.Helper()
+	inRecyclable(t, func(w *world, recycler *slowRecycler) {
+		end := w.ends[0]
 		w.deleteClaim("a")
 		w.createClaim(newClaim("b", "1Gi"))
 		w.wait(30 * time.Second)
@@ -176,6 +284,21 @@ func TestFailedRecycling(t *testing.T) {
 		w.wait(time.Minute)
 		require.Equal(w, v1.VolumeFailed, w.volume("pv").Status.Phase)
 		require.NotContains(w, w.volume("pv").Annotations, bind.RecyclingAnnotation)
+	})
+}
+
+// TestPausesOfRecycler: the recycling of a volume is repeated after pauses, also if the recycler fails at once: the
+// mark of the next recycling is a change of the volume.
+func TestPausesOfRecycler(t *testing.T) {
+	inRecyclable(t, func(w *world, r *slowRecycler) {
+		w.server.Inject(apitest.Fault{Call: apitest.Call{Verb: apitest.Patch}, Latency: 10 * time.Millisecond})
+		w.deleteClaim("a")
+		for range 20 {
+			w.wait(100 * time.Millisecond)
+			r.end(errors.New("broken"))
+		}
+		w.wait(0)
+		require.Equal(w, [2]int{3, 0}, r.counts(), "after 0, 0.5 and 1.5 s")
 	})
 }
 

@@ -1,13 +1,11 @@
 package bind
 
 import (
-	"strings"
 	"sync"
 
 	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/controllers/internal/telemetry"
 	"github.com/volumekit/volumekit/controllers/provision"
-	"github.com/volumekit/volumekit/internal/brief"
-	"github.com/volumekit/volumekit/internal/oneline"
 	"github.com/volumekit/volumekit/manager"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -50,8 +48,7 @@ func (c *Controller) announce(key api.Key, object api.Object, event note) {
 	if event == (note{}) || !c.announced.isNews(key, lastEvent{object.GetUID(), event.reason + event.message}) {
 		return
 	}
-	message := brief.Text(oneline.Of(strings.ToValidUTF8(event.message, "\uFFFD")))
-	c.config.Events(api.Event{Object: object, Type: event.kind, Reason: event.reason, Message: message})
+	c.config.Events(api.Event{Object: object, Type: event.kind, Reason: event.reason, Message: telemetry.Text(event.message)})
 }
 
 // Gauges calls yield for the present value of each gauge of claims and volumes, computed from the caches.

@@ -248,3 +248,24 @@ func TestUnboundVolumeInDeletion(t *testing.T) {
 		})
 	}
 }
+
+// TestOwnerInDeletion: the volume of a claim in deletion that a pod uses is not given to another claim, also after a user
+// has removed the reference and the annotation. The order of the binder's workers decides: each of 40 runs has its own.
+func TestOwnerInDeletion(t *testing.T) {
+	for range 40 {
+		inWorld(t, func(w *world) {
+			w.createVolume(newVolume("pv", "1Gi"))
+			used := newClaim("a", "1Gi")
+			used.Finalizers = []string{"example.com/used"}
+			w.createClaim(used)
+			w.start()
+			w.wait(time.Minute)
+			require.NoError(w, w.cluster.PersistentVolumeClaims(namespace).Delete(w.Context(), "a", metav1.DeleteOptions{}))
+			w.updateClaim("a", func(claim *v1.PersistentVolumeClaim) { delete(claim.Annotations, bind.BindCompletedAnnotation) })
+			w.createClaim(newClaim("b", "1Gi"))
+			w.updateVolume("pv", func(pv *v1.PersistentVolume) { pv.Spec.ClaimRef = nil })
+			w.wait(10 * time.Minute)
+			require.NotEqual(w, v1.ClaimBound, w.claim("b").Status.Phase)
+		})
+	}
+}

@@ -51,13 +51,12 @@ func newSimPlugin(seed uint64) *simPlugin {
 }
 
 // plugins returns a register with the plugin.
-func (p *simPlugin) plugins(t *testing.T) *volume.VolumePluginMgr {
-	host, err := volume.NewHost(t.Context(), t.TempDir())
-	require.NoError(t, err)
-	plugins, err := volume.NewVolumePluginMgr(t.Context(), host, p)
-	require.NoError(t, err)
-	return plugins
+func (p *simPlugin) plugins(ctx context.Context) (*volume.VolumePluginMgr, error) {
+	return volume.NewVolumePluginMgr(ctx, noHost{}, p)
 }
+
+// noHost is the host of a plugin that mounts nothing.
+type noHost struct{ volume.VolumeHost }
 
 func (p *simPlugin) Init(context.Context, volume.VolumeHost) error { return nil }
 func (p *simPlugin) GetPluginName() string                         { return pluginName }
@@ -197,7 +196,8 @@ func (p *simPlugin) callsOf() []string {
 func TestPlugin(t *testing.T) {
 	plugin := newSimPlugin(1)
 	plugin.heal()
-	plugins := plugin.plugins(t)
+	plugins, err := plugin.plugins(t.Context())
+	require.NoError(t, err)
 	inWorld(t, func(w *world) {
 		w.config.Plugins = plugins
 		w.start()

@@ -26,7 +26,6 @@ var simClassNames = []string{"plugin", "external", "late"}
 
 // step takes a step at random.
 func (s *simulation) step() {
-	s.RestartCrashed()
 	switch n := s.IntN(100); {
 	case n < 14:
 		s.createVolume()

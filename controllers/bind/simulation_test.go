@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/volumekit/volumekit/controllers/api"
@@ -12,7 +11,6 @@ import (
 	"github.com/volumekit/volumekit/controllers/bind"
 	"github.com/volumekit/volumekit/controllers/internal/simtest"
 	"github.com/volumekit/volumekit/controllers/protect"
-	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,11 +43,7 @@ import (
 // replay with its trace. The order of goroutines is not part of a seed: a failure may take several runs
 // (-count) to appear again.
 func TestSimulation(t *testing.T) {
-	simtest.Economize(t)
-	testbed.Simulation{
-		Run:   func(t *testing.T, seed uint64) (trace, failures []string) { return simulate(t, seed).Result() },
-		Short: 20, Seeds: 100,
-	}.Test(t)
+	simtest.Simulate(t, simulate)
 }
 
 // A simulation is a cluster as a test changes it.
@@ -69,28 +63,23 @@ type simulation struct {
 // A pair is a claim and a volume that are bound to each other.
 type pair struct{ claim, volume types.UID }
 
-// simulate runs a seed in a bubble of its own.
-func simulate(t *testing.T, seed uint64) (s *simulation) {
+// simulate runs a seed.
+func simulate(w *simtest.World, seed uint64) {
 	plugin := newSimPlugin(seed)
-	plugins := plugin.plugins(t)
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		faults := append(append(simtest.OfServer(), simtest.Crashes()...), simFaults...)
-		s = &simulation{
-			World:  simtest.NewWorld(ctx, seed, faults),
-			plugin: plugin, plugins: plugins, isTwin: seed%5 == 4, protects: seed%4 == 1,
-			names: map[types.UID]string{}, bound: map[pair]bool{},
-		}
-		plugin.check, plugin.checkEffect = s.checkCall, s.checkRecycled
-		for _, name := range simClassNames {
-			s.setClass(name, false)
-		}
-		s.run()
-		s.CrashAll()
-		plugin.end()
-	})
-	return s
+	s := &simulation{
+		World: w, plugin: plugin, isTwin: seed%5 == 4, protects: seed%4 == 1,
+		names: map[types.UID]string{}, bound: map[pair]bool{},
+	}
+	var err error
+	s.plugins, err = plugin.plugins(s.Context)
+	s.Must(err)
+	s.All = append(s.All, simFaults...)
+	s.AtEnd(plugin.end)
+	plugin.check, plugin.checkEffect = s.checkCall, s.checkRecycled
+	for _, name := range simClassNames {
+		s.setClass(name, false)
+	}
+	s.run()
 }
 
 // run runs the steps, and ends the faults.
@@ -102,17 +91,9 @@ func (s *simulation) run() {
 	if s.protects {
 		s.Start(s.protector())
 	}
-	for range 40 + s.IntN(60) {
-		s.step()
-		if s.IntN(3) > 0 { // otherwise the next step happens at the same time
-			synctest.Wait()
-			s.check()
-		}
-		if s.HasFailed() {
-			return
-		}
+	if s.Play(40+s.IntN(60), s.step, s.check) {
+		s.calmDown()
 	}
-	s.calmDown()
 }
 
 func (s *simulation) binder(identity string) simtest.Program {

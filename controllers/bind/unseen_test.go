@@ -50,3 +50,63 @@ func TestUnseenVolume(t *testing.T) {
 		require.Equal(w, v1.ClaimLost, w.claim("a").Status.Phase)
 	})
 }
+
+// TestUnseenClaimOfReleasedVolume: a Released volume whose claim the cache never has is free after the end of the claim.
+func TestUnseenClaimOfReleasedVolume(t *testing.T) {
+	inRecyclable(t, func(w *world, r *slowRecycler) {
+		end := w.releaseUnseen()
+		w.wait(time.Minute)
+		require.Equal(w, [2]int{0, 0}, r.counts())
+		w.deleteClaim("late")
+		end()
+		w.wait(5 * time.Minute)
+		require.Equal(w, [2]int{1, 1}, r.counts())
+	})
+}
+
+// TestUnseenRival: a claim becomes bound after the claim that was bound to its volume, and that the cache never has, is
+// Lost or has ended.
+func TestUnseenRival(t *testing.T) {
+	for name, ends := range map[string]bool{"lost": false, "ended": true} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.start()
+				w.createClaim(newClaim("b", "1Gi"))
+				w.wait(time.Minute)
+				stop := w.server.InjectEvents(apitest.EventFault{Drop: true})
+				w.createPair("a", "pv")
+				stop()
+				stop = w.server.InjectEvents(apitest.EventFault{Resource: "persistentvolumeclaims", Drop: true})
+				if ends { // before it can be Lost
+					w.server.Inject(apitest.Fault{Call: apitest.Call{Identity: "binder", Verb: apitest.Patch, Name: "a"}, Failure: apitest.InternalError, Times: 3})
+				}
+				w.updateVolume("pv", func(pv *v1.PersistentVolume) {
+					pv.Spec.ClaimRef = &v1.ObjectReference{Namespace: namespace, Name: "b", UID: w.claim("b").UID}
+				})
+				w.wait(200 * time.Millisecond)
+				if ends {
+					w.deleteClaim("a")
+				}
+				stop()
+				w.wait(5 * time.Minute)
+				require.Equal(w, "Bound pv <- Bound b", w.state("b", "pv"))
+			})
+		})
+	}
+}
+
+// createPair creates a claim and a volume that are bound to each other.
+func (w *world) createPair(claimName, volumeName string) {
+	claim := newClaim(claimName, "1Gi")
+	claim.Spec.VolumeName, claim.Annotations[bind.BindCompletedAnnotation] = volumeName, "yes"
+	claim = w.createClaim(claim)
+	claim.Status.Phase = v1.ClaimBound
+	claim, err := w.cluster.PersistentVolumeClaims(namespace).UpdateStatus(w.Context(), claim, metav1.UpdateOptions{})
+	require.NoError(w, err)
+	pv := newVolume(volumeName, "1Gi")
+	pv.Spec.ClaimRef = &v1.ObjectReference{Namespace: namespace, Name: claimName, UID: claim.UID}
+	pv = w.createVolume(pv)
+	pv.Status.Phase = v1.VolumeBound
+	_, err = w.cluster.PersistentVolumes().UpdateStatus(w.Context(), pv, metav1.UpdateOptions{})
+	require.NoError(w, err)
+}

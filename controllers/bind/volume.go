@@ -3,7 +3,6 @@ package bind
 import (
 	"strings"
 
-	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/controllers/provision"
 	v1 "k8s.io/api/core/v1"
 )
@@ -21,12 +20,14 @@ const (
 type volumeView struct {
 	volume *v1.PersistentVolume      // nil: does not exist
 	claim  *v1.PersistentVolumeClaim // the one that the volume's reference names; nil: does not exist
-	// owner is a claim that has been bound to a volume without a reference; zero: none.
-	owner api.Key
+	// owner is a claim that has been bound to a volume without a reference. Nil: none.
+	owner *v1.PersistentVolumeClaim
 	// isConfirmed: the API server has confirmed that no claim has the UID of the reference.
 	isConfirmed bool
-	deleter     deleter
-	recycles    bool // a plugin of this program recycles the volume
+	// isRead: the claims that have been bound to the volume were read from the API server.
+	isRead   bool
+	deleter  deleter
+	recycles bool // a plugin of this program recycles the volume
 }
 
 // A volumeStep is the next step of the controller for a volume.
@@ -36,6 +37,7 @@ const (
 	volumeForget    volumeStep = iota // the volume does not exist
 	volumeHold                        // nothing is to be done now
 	volumeConfirm                     // read the claim from the API server
+	volumeFindOwner                   // read the claims that have been bound to the volume from the API server
 	volumeAvailable                   // write the phase Available
 	volumeClaim                       // the claim has the next step
 	volumeRelease                     // write the phase Released
@@ -67,8 +69,10 @@ func decideVolume(v volumeView) (volumeStep, note) {
 		return v.decideMarked()
 	}
 	switch ref := pv.Spec.ClaimRef; {
-	case ref == nil && v.owner != (api.Key{}):
+	case ref == nil && v.owner != nil:
 		return volumeClaim, note{} // the volume has the data of the claim
+	case ref == nil && pv.Status.Phase == v1.VolumeBound && !v.isRead: // a user has removed the reference of a claim
+		return volumeFindOwner, note{}
 	case ref == nil || ref.UID == "":
 		if pv.Status.Phase == v1.VolumeAvailable {
 			return volumeHold, note{}

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/controllers/provision"
 	v1 "k8s.io/api/core/v1"
 )
@@ -25,9 +24,9 @@ func TestDecideVolume(t *testing.T) {
 		recycle = v1.PersistentVolumeReclaimRecycle
 	)
 	type ability struct {
-		isConfirmed, recycles bool
-		deleter               deleter
-		owner                 api.Key
+		isConfirmed, isRead, recycles bool
+		deleter                       deleter
+		owner                         *v1.PersistentVolumeClaim
 	}
 	confirmed := ability{isConfirmed: true}
 	tests := map[string]struct {
@@ -44,9 +43,15 @@ func TestDecideVolume(t *testing.T) {
 		"reserved, claim is gone":                 {[]change{reference("c", ""), gone}, ability{}, volumeHold, ""},
 		"released, reference removed":             {[]change{phase(v1.VolumeReleased)}, ability{}, volumeAvailable, ""},
 		"failed, reference removed":               {[]change{phase(v1.VolumeFailed)}, ability{}, volumeAvailable, ""},
-		"bound, reference removed":                {[]change{phase(v1.VolumeBound)}, ability{}, volumeAvailable, ""},
-		"bound, a claim has been bound to it":     {[]change{phase(v1.VolumeBound)}, ability{owner: api.Key{Namespace: "ns", Name: "c"}}, volumeClaim, ""},
-		"available, a claim has been bound to it": {nil, ability{owner: api.Key{Namespace: "ns", Name: "c"}}, volumeClaim, ""},
+		"bound, reference removed":                {[]change{phase(v1.VolumeBound)}, ability{}, volumeFindOwner, ""},
+		"bound, reference removed, owners read":   {[]change{phase(v1.VolumeBound)}, ability{isRead: true}, volumeAvailable, ""},
+		"bound, a claim has been bound to it":     {[]change{phase(v1.VolumeBound)}, ability{owner: &v1.PersistentVolumeClaim{}}, volumeClaim, ""},
+		"available, a claim has been bound to it": {nil, ability{owner: &v1.PersistentVolumeClaim{}}, volumeClaim, ""},
+		"recycled":                                {[]change{reference("c", "uid"), gone, phase(v1.VolumeReleased), policy(recycle), marked("uid")}, ability{recycles: true}, volumeRecycle, ""},
+		"recycled, then the policy Retain":        {[]change{reference("c", "uid"), gone, phase(v1.VolumeReleased), marked("uid")}, ability{recycles: true}, volumeHold, reasonFailedRecycle},
+		"recycled, another reference":             {[]change{reference("c", "other"), gone, phase(v1.VolumeReleased), policy(recycle), marked("uid")}, ability{recycles: true}, volumeHold, reasonFailedRecycle},
+		"recycled, reference removed":             {[]change{gone, phase(v1.VolumeReleased), policy(recycle), marked("uid")}, ability{recycles: true}, volumeRestore, reasonFailedRecycle},
+		"recycled, the claim lives":               {[]change{reference("c", "uid"), phase(v1.VolumeBound), policy(recycle), marked("uid")}, ability{isConfirmed: true, recycles: true}, volumeHold, ""},
 		"bound, UID removed":                      {[]change{reference("c", ""), phase(v1.VolumeBound)}, ability{}, volumeAvailable, ""},
 		"the claim is unbound":                    {[]change{reference("c", "uid")}, ability{}, volumeClaim, ""},
 		"the claim has another mode":              {[]change{reference("c", "uid"), onVolume(func(pv *v1.PersistentVolume) { pv.Spec.VolumeMode = &block })}, ability{}, volumeHold, reasonVolumeMismatch},
@@ -91,7 +96,7 @@ func TestDecideVolume(t *testing.T) {
 				change(s)
 			}
 			step, event := decideVolume(volumeView{
-				volume: s.pv, claim: s.claim, isConfirmed: test.ability.isConfirmed, recycles: test.ability.recycles, deleter: test.ability.deleter,
+				volume: s.pv, claim: s.claim, isConfirmed: test.ability.isConfirmed, isRead: test.ability.isRead, recycles: test.ability.recycles, deleter: test.ability.deleter,
 				owner: test.ability.owner,
 			})
 			require.Equal(t, test.step, step)

@@ -14,12 +14,14 @@ import (
 // handleVolume takes the steps for a volume until none is left.
 func (c *Controller) handleVolume(ctx context.Context, key api.Key) (workers.Result, error) {
 	var confirmed types.UID // of a claim that is gone
+	read := ""              // the version of the volume before its owners were read
 	for range mostSteps {
 		v, err := c.viewVolume(ctx, key)
 		if err != nil {
 			return workers.Result{}, err
 		}
 		v.isConfirmed = confirmed != "" && v.volume != nil && v.volume.Spec.ClaimRef != nil && v.volume.Spec.ClaimRef.UID == confirmed
+		v.isRead = v.volume != nil && v.volume.ResourceVersion == read
 		step, event := decideVolume(v)
 		switch step {
 		case volumeForget:
@@ -31,7 +33,7 @@ func (c *Controller) handleVolume(ctx context.Context, key api.Key) (workers.Res
 			return workers.Result{}, nil
 		case volumeClaim:
 			if v.volume.Spec.ClaimRef == nil {
-				c.claimPool.Add(v.owner)
+				c.claimPool.Add(api.KeyOf(v.owner))
 			} else {
 				c.claimPool.Add(referenceKey(v.volume))
 			}
@@ -43,6 +45,12 @@ func (c *Controller) handleVolume(ctx context.Context, key api.Key) (workers.Res
 			if pause := c.postponeAvailable(key, v.volume); pause > 0 {
 				return workers.Result{After: pause}, nil
 			}
+		case volumeFindOwner:
+			read = v.volume.ResourceVersion
+			if err := c.readRivals(ctx, key.Name, api.Key{}); err != nil {
+				return workers.Result{}, err
+			}
+			continue
 		case volumeConfirm:
 			isGone, err := c.confirmGone(ctx, v.volume)
 			if err != nil {

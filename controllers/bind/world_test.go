@@ -35,11 +35,18 @@ type world struct {
 	mu     sync.Mutex
 	events []string
 	ends   []func()
+	last   *bind.Controller // the one that was started last
 }
+
+// longest is far more than the real time of any test in a bubble. A bubble in which a goroutine never waits does not
+// end.
+const longest = 2 * time.Minute
 
 // inWorld runs a test in a bubble.
 func inWorld(t *testing.T, test func(*world)) {
 	t.Helper()
+	watchdog := time.AfterFunc(longest, func() { panic("--- FAIL: " + t.Name() + " does not end: a controller never waits") })
+	defer watchdog.Stop()
 	synctest.Test(t, func(t *testing.T) {
 		server := apitest.NewServer(apitest.Config{Seed: 1})
 		w := &world{T: t, server: server, cluster: server.Direct()}
@@ -56,11 +63,18 @@ func inWorld(t *testing.T, test func(*world)) {
 // start starts a controller. end crashes its process.
 func (w *world) start() (end func()) {
 	w.Helper()
-	cluster := w.server.Connect("binder")
+	return w.startAs("binder")
+}
+
+// startAs starts a controller with an identity.
+func (w *world) startAs(identity string) (end func()) {
+	w.Helper()
+	cluster := w.server.Connect(identity)
 	config := w.config
 	config.Cluster = cluster
 	controller, err := bind.New(config)
 	require.NoError(w, err)
+	w.last = controller
 	ctx, cancel := context.WithCancel(w.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- controller.Run(ctx) }()

@@ -1,6 +1,7 @@
 package expand
 
 import (
+	"github.com/volumekit/volumekit/controllers/internal/claimstatus"
 	"github.com/volumekit/volumekit/util/quantity"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -88,7 +89,7 @@ func isOpen(state v1.ClaimResourceStatus, isSettled bool) bool {
 // sizesOf returns the sizes of a claim and its volume. ok is false unless the two are bound to each
 // other and have valid sizes.
 func sizesOf(v view) (s claimSizes, ok bool) {
-	if v.claim == nil || v.volume == nil || !isBound(v.claim, v.volume) {
+	if v.claim == nil || v.volume == nil || !claimstatus.IsBound(v.claim, v.volume) {
 		return s, false
 	}
 	status := v.claim.Status
@@ -103,13 +104,6 @@ func sizesOf(v view) (s claimSizes, ok bool) {
 		}
 	}
 	return s, true
-}
-
-// isBound reports whether a claim and a volume are bound to each other.
-func isBound(claim *v1.PersistentVolumeClaim, pv *v1.PersistentVolume) bool {
-	ref := pv.Spec.ClaimRef
-	return claim.Status.Phase == v1.ClaimBound && claim.Spec.VolumeName == pv.Name &&
-		ref != nil && ref.Namespace == claim.Namespace && ref.Name == claim.Name && ref.UID == claim.UID
 }
 
 func larger(a, b resource.Quantity) resource.Quantity {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/controllers/internal/settings"
 	"github.com/volumekit/volumekit/manager"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -66,34 +67,15 @@ func (c *Config) check() error {
 	case c.Expander == nil:
 		return fmt.Errorf("expand: %w", field.Required(at.Child("Expander"), "makes the storage larger"))
 	}
-	for _, n := range []struct {
-		name  string
-		value int64
-	}{
-		{"Workers", int64(c.Workers)}, {"Timeout", int64(c.Timeout)}, {"Backoff", int64(c.Backoff)},
-		{"MaxBackoff", int64(c.MaxBackoff)}, {"RetryInfeasible", int64(c.RetryInfeasible)},
-	} {
-		if n.value < 0 {
-			return fmt.Errorf("expand: %w", field.Invalid(at.Child(n.name), n.value, "must be at least 0"))
-		}
-	}
-	return nil
+	return settings.NotNegative("expand",
+		settings.Of("Workers", c.Workers), settings.Of("Timeout", c.Timeout), settings.Of("Backoff", c.Backoff),
+		settings.Of("MaxBackoff", c.MaxBackoff), settings.Of("RetryInfeasible", c.RetryInfeasible),
+	)
 }
 
 // setDefaults sets the fields that are zero.
 func (c *Config) setDefaults() {
 	c.Workers = cmp.Or(c.Workers, defaultWorkers)
 	c.RetryInfeasible = cmp.Or(c.RetryInfeasible, defaultRetryInfeasible)
-	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
-	if c.Metrics == nil {
-		c.Metrics = noMetrics{}
-	}
-	if c.Events == nil {
-		c.Events = func(api.Event) {}
-	}
+	settings.SetReceivers(&c.Events, &c.Metrics, &c.Logger)
 }
-
-type noMetrics struct{}
-
-func (noMetrics) Observe(string, time.Duration, ...manager.Label) {}
-func (noMetrics) Add(string, int, ...manager.Label)               {}

@@ -1,6 +1,7 @@
 package expand_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/controllers/apitest"
 	"github.com/volumekit/volumekit/controllers/expand"
+	"github.com/volumekit/volumekit/controllers/internal/simtest"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -26,18 +28,18 @@ func TestExpand(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.addPair()
 		w.start()
-		require.Empty(t, w.took(), "a claim that is large enough")
+		require.Empty(t, w.Took(), "a claim that is large enough")
 		w.request("2Gi")
-		w.wait(time.Second)
+		w.Wait(time.Second)
 		require.Equal(t, "capacity 2Gi, volume 2Gi, node-expansion-not-required=true", w.state())
 		require.Equal(t, []string{"1Gi to 2Gi"}, w.asked())
-		require.Equal(t, []string{patchClaim, patchVolume, patchClaim}, w.took())
+		require.Equal(t, []string{patchClaim, patchVolume, patchClaim}, w.Took())
 		require.Equal(t, driver, w.claim().Annotations[expand.ResizerAnnotation])
 		require.Equal(t, []string{
 			"Normal Resizing: resizing volume disk to 2Gi", "Normal VolumeResizeSuccessful: resized volume disk",
-		}, w.announced())
-		w.wait(24 * time.Hour)
-		require.Empty(t, w.took(), "an idle controller")
+		}, w.Announced())
+		w.Wait(24 * time.Hour)
+		require.Empty(t, w.Took(), "an idle controller")
 	})
 }
 
@@ -48,17 +50,21 @@ func TestExpandOnNode(t *testing.T) {
 		w.addPair()
 		w.start()
 		w.request("2Gi")
-		w.wait(time.Second)
+		w.Wait(time.Second)
 		require.Equal(t, "capacity 1Gi, volume 2Gi, NodeResizePending 2Gi, FileSystemResizePending=True, Resizing=True, pre-resize-capacity=1Gi", w.state())
-		require.Equal(t, []string{patchClaim, patchVolume, patchClaim}, w.took())
+		require.Equal(t, []string{patchClaim, patchVolume, patchClaim}, w.Took())
+		require.Equal(t, []string{
+			"Normal Resizing: resizing volume disk to 2Gi",
+			"Normal FileSystemResizeRequired: the file system of the volume has to grow on the node",
+		}, w.Announced())
 		w.request("4Gi")
-		w.wait(time.Hour)
-		require.Empty(t, w.took(), "the node finishes first")
+		w.Wait(time.Hour)
+		require.Empty(t, w.Took(), "the node finishes first")
 		w.finishOnNode()
-		w.wait(time.Second)
+		w.Wait(time.Second)
 		require.Equal(t, "capacity 2Gi, volume 4Gi, NodeResizePending 4Gi, FileSystemResizePending=True, Resizing=True, pre-resize-capacity=2Gi", w.state())
 		w.finishOnNode()
-		w.wait(time.Second)
+		w.Wait(time.Second)
 		require.Equal(t, "capacity 4Gi, volume 4Gi", w.state())
 		require.Equal(t, []string{"1Gi to 2Gi", "2Gi to 4Gi"}, w.asked())
 	})
@@ -71,7 +77,7 @@ func TestLargerResult(t *testing.T) {
 		w.addPair()
 		w.start()
 		w.request("2Gi")
-		w.wait(time.Second)
+		w.Wait(time.Second)
 		require.Equal(t, "capacity 3Gi, volume 3Gi, node-expansion-not-required=true", w.state())
 	})
 }
@@ -83,9 +89,9 @@ func TestSmallerResult(t *testing.T) {
 		w.addPair()
 		w.start()
 		w.request("2Gi")
-		w.wait(100 * time.Millisecond)
+		w.Wait(100 * time.Millisecond)
 		require.Equal(t, "capacity 1Gi, volume 1Gi, ControllerResizeInProgress 2Gi, Resizing=True", w.state())
-		require.Contains(t, w.announced()[1], "the expanded volume has 1536Mi, less than 2Gi")
+		require.Contains(t, w.Announced()[1], "the expanded volume has 1536Mi, less than 2Gi")
 	})
 }
 
@@ -97,20 +103,23 @@ func TestInfeasible(t *testing.T) {
 		w.addPair()
 		w.start()
 		w.request("100Ti")
-		w.wait(4 * time.Minute)
+		w.Wait(4 * time.Minute)
 		const refused = "capacity 1Gi, volume 1Gi, ControllerResizeInfeasible 100Ti, ControllerResizeError=True, Resizing=True"
 		require.Equal(t, refused, w.state())
 		require.Equal(t, []string{"1Gi to 100Ti"}, w.asked())
-		require.Equal(t, []string{patchClaim, patchClaim}, w.took())
-		w.wait(2 * time.Minute)
+		require.Equal(t, []string{patchClaim, patchClaim}, w.Took())
+		w.Wait(2 * time.Minute)
 		require.Equal(t, []string{"1Gi to 100Ti"}, w.asked(), "after RetryInfeasible")
-		require.Equal(t, []string{patchClaim, patchClaim}, w.took(), "the state of an open outcome, and of its end")
-		require.Len(t, w.announced(), 2)
+		require.Equal(t, []string{patchClaim, patchClaim}, w.Took(), "the state of an open outcome, and of its end")
+		require.Equal(t, []string{
+			"Normal Resizing: resizing volume disk to 100Ti",
+			"Warning VolumeResizeFailed: " + driver + " failed to resize the volume: no disk has this size: infeasible",
+		}, w.Announced())
 		w.request("50Ti")
-		w.wait(time.Second)
+		w.Wait(time.Second)
 		require.Equal(t, []string{"1Gi to 50Ti"}, w.asked(), "another request")
 		w.request("2Gi")
-		w.wait(time.Second)
+		w.Wait(time.Second)
 		require.Equal(t, "capacity 2Gi, volume 2Gi, node-expansion-not-required=true", w.state())
 	})
 }
@@ -125,9 +134,9 @@ func TestOpenOutcome(t *testing.T) {
 		w.addPair()
 		w.start()
 		w.request("8Gi")
-		w.wait(100 * time.Millisecond)
+		w.Wait(100 * time.Millisecond)
 		w.request("2Gi")
-		w.wait(time.Minute)
+		w.Wait(time.Minute)
 		require.Equal(t, []string{"1Gi to 8Gi", "1Gi to 8Gi", "1Gi to 8Gi", "1Gi to 8Gi"}, w.asked())
 		require.Equal(t, "capacity 8Gi, volume 8Gi, node-expansion-not-required=true", w.state())
 	})
@@ -140,10 +149,10 @@ func TestFinalFailure(t *testing.T) {
 		w.addPair()
 		w.start()
 		w.request("8Gi")
-		w.wait(100 * time.Millisecond)
+		w.Wait(100 * time.Millisecond)
 		require.Equal(t, "capacity 1Gi, volume 1Gi, ControllerResizeInProgress 8Gi, ControllerResizeError=True, Resizing=True", w.state())
 		w.request("2Gi")
-		w.wait(time.Second)
+		w.Wait(time.Second)
 		require.Equal(t, []string{"1Gi to 8Gi", "1Gi to 2Gi"}, w.asked())
 		require.Equal(t, "capacity 2Gi, volume 2Gi, node-expansion-not-required=true", w.state())
 	})
@@ -156,9 +165,9 @@ func TestTransientAfterOpen(t *testing.T) {
 		w.addPair()
 		w.start()
 		w.request("8Gi")
-		w.wait(10 * time.Millisecond)
+		w.Wait(10 * time.Millisecond)
 		w.request("2Gi")
-		w.wait(time.Minute)
+		w.Wait(time.Minute)
 		require.Equal(t, []string{"1Gi to 8Gi", "1Gi to 8Gi", "1Gi to 8Gi"}, w.asked())
 	})
 }
@@ -166,27 +175,51 @@ func TestTransientAfterOpen(t *testing.T) {
 // TestNodeGaveUp: a node that has given up is asked again after a pause, or for another request.
 func TestNodeGaveUp(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.storage.onNode = true
-		w.addPair()
-		w.start()
-		w.request("2Gi")
-		w.wait(time.Second)
-		giveUp := func() {
-			w.setStatus(func(status *v1.PersistentVolumeClaimStatus) {
-				status.AllocatedResourceStatuses = map[v1.ResourceName]v1.ClaimResourceStatus{v1.ResourceStorage: v1.PersistentVolumeClaimNodeResizeInfeasible}
-			})
-			w.wait(time.Second)
-		}
-		giveUp()
-		require.Equal(t, []string{"1Gi to 2Gi"}, w.asked())
-		w.wait(6 * time.Minute)
+		w.startGivenUp()
+		w.Wait(6 * time.Minute)
 		require.Equal(t, []string{"1Gi to 2Gi"}, w.asked(), "after the pause")
 		require.Contains(t, w.state(), "NodeResizePending 2Gi")
-		giveUp()
+		w.giveUpOnNode()
 		w.request("4Gi")
-		w.wait(time.Second)
+		w.Wait(time.Second)
 		require.Contains(t, w.state(), "volume 4Gi, NodeResizePending 4Gi")
 	})
+}
+
+// TestNodeGaveUpUnseen: a node gives up twice, and the cache shows one state: that of the controller between the two
+// comes and goes during a gap of the watch.
+func TestNodeGaveUpUnseen(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.startGivenUp()
+		end := w.Gap("persistentvolumeclaims")
+		w.Wait(6 * time.Minute)
+		require.Equal(t, []string{"1Gi to 2Gi"}, w.asked())
+		w.giveUpOnNode()
+		end()
+		w.Wait(20 * time.Minute)
+		require.Equal(t, []string{"1Gi to 2Gi"}, w.asked())
+	})
+}
+
+// startGivenUp starts a controller that grows a volume, whose node gives up.
+func (w *world) startGivenUp() {
+	w.Helper()
+	w.storage.onNode = true
+	w.addPair()
+	w.start()
+	w.request("2Gi")
+	w.Wait(time.Second)
+	w.giveUpOnNode()
+	require.Equal(w, []string{"1Gi to 2Gi"}, w.asked())
+}
+
+// giveUpOnNode ends an expansion that the node can never finish.
+func (w *world) giveUpOnNode() {
+	w.Helper()
+	w.setStatus(func(status *v1.PersistentVolumeClaimStatus) {
+		status.AllocatedResourceStatuses = map[v1.ResourceName]v1.ClaimResourceStatus{v1.ResourceStorage: v1.PersistentVolumeClaimNodeResizeInfeasible}
+	})
+	w.Wait(time.Second)
 }
 
 // TestCrashAtEachCall: a controller that ends before or after any of its writes is continued by the next.
@@ -205,17 +238,17 @@ func TestCrashAtEachCall(t *testing.T) {
 func crashAtCall(w *world, at int, late, onNode bool) {
 	w.storage.onNode = onNode
 	w.addPair()
-	w.server.Inject(apitest.Fault{Call: apitest.Call{Verb: apitest.Patch}, Skip: at, Times: 1, Crash: true, AfterEffect: late})
+	w.Server.Inject(apitest.Fault{Call: apitest.Call{Verb: apitest.Patch}, Skip: at, Times: 1, Crash: true, AfterEffect: late})
 	end := w.start()
 	w.request("2Gi")
-	w.wait(time.Minute)
+	w.Wait(time.Minute)
 	end()
 	w.start()
-	w.wait(time.Minute)
+	w.Wait(time.Minute)
 	if onNode {
 		require.Equal(w, "capacity 1Gi, volume 2Gi, NodeResizePending 2Gi, FileSystemResizePending=True, Resizing=True, pre-resize-capacity=1Gi", w.state())
 		w.finishOnNode()
-		w.wait(time.Minute)
+		w.Wait(time.Minute)
 		require.Equal(w, "capacity 2Gi, volume 2Gi", w.state())
 		return
 	}
@@ -229,11 +262,11 @@ func TestGivenUpSize(t *testing.T) {
 		w.addPair()
 		w.start()
 		w.request("8Gi")
-		w.wait(time.Second)
+		w.Wait(time.Second)
 		w.asked()
-		w.server.HoldEvents(identity)
+		w.Server.HoldEvents(identity)
 		w.request("2Gi")
-		w.wait(6 * time.Minute)
+		w.Wait(6 * time.Minute)
 		require.Equal(t, []string{"1Gi to 2Gi"}, w.asked())
 	})
 }
@@ -247,13 +280,13 @@ func TestExternal(t *testing.T) {
 			w.storage.isForeign = true
 			w.start()
 			w.request("2Gi")
-			w.wait(time.Minute)
-			require.Empty(t, w.took())
+			w.Wait(time.Minute)
+			require.Empty(t, w.Took())
 			var want []string
 			if report {
 				want = []string{"Normal ExternalExpanding: waiting for an external controller to expand this claim"}
 			}
-			require.Equal(t, want, w.announced())
+			require.Equal(t, want, w.Announced())
 		})
 	}
 }
@@ -266,13 +299,13 @@ func TestTimeout(t *testing.T) {
 		w.addPair()
 		w.start()
 		w.request("8Gi")
-		w.wait(100 * time.Millisecond)
+		w.Wait(100 * time.Millisecond)
 		w.asked()
 		w.storage.setDelay(time.Minute)
-		w.wait(2 * time.Second)
+		w.Wait(2 * time.Second)
 		w.storage.setDelay(0)
 		w.request("2Gi")
-		w.wait(time.Minute)
+		w.Wait(time.Minute)
 		require.Equal(t, []string{"1Gi to 8Gi"}, w.asked())
 		require.Equal(t, "capacity 8Gi, volume 8Gi, node-expansion-not-required=true", w.state())
 	})
@@ -286,14 +319,14 @@ func TestOldCache(t *testing.T) {
 		w.addPair()
 		w.start()
 		w.request("8Gi")
-		w.wait(100 * time.Millisecond)
+		w.Wait(100 * time.Millisecond)
 		require.Equal(t, []string{"1Gi to 8Gi"}, w.asked())
-		w.server.HoldEvents(identity)
+		w.Server.HoldEvents(identity)
 		w.request("2Gi")
 		w.setStatus(func(status *v1.PersistentVolumeClaimStatus) {
 			status.AllocatedResources = v1.ResourceList{v1.ResourceStorage: resource.MustParse("2Gi")}
 		})
-		w.wait(time.Minute)
+		w.Wait(time.Minute)
 		require.Equal(t, []string{"1Gi to 2Gi"}, w.asked())
 	})
 }
@@ -305,17 +338,87 @@ func TestVolumeIsChanged(t *testing.T) {
 		w.addPair()
 		w.start()
 		w.request("2Gi")
-		w.wait(500 * time.Millisecond)
+		w.Wait(500 * time.Millisecond)
 		pv := w.volume()
 		pv.Spec.Capacity = v1.ResourceList{v1.ResourceStorage: resource.MustParse("4Gi")}
-		_, err := w.cluster.PersistentVolumes().Update(t.Context(), pv, metav1.UpdateOptions{})
+		_, err := w.Cluster.PersistentVolumes().Update(t.Context(), pv, metav1.UpdateOptions{})
 		require.NoError(t, err)
-		w.server.HoldEvents(identity)
-		w.wait(600 * time.Millisecond)
+		w.Server.HoldEvents(identity)
+		w.Wait(600 * time.Millisecond)
 		require.Equal(t, "capacity 1Gi, volume 4Gi, ControllerResizeInProgress 2Gi, Resizing=True", w.state())
-		w.wait(time.Minute)
+		w.Wait(time.Minute)
 		require.Equal(t, "capacity 2Gi, volume 4Gi, node-expansion-not-required=true", w.state())
 	})
+}
+
+// TestLateMark: the cache shows the annotation of a volume after the end of the growth. The annotation is removed.
+func TestLateMark(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.addPair()
+		w.start()
+		w.Server.InjectEvents(apitest.EventFault{Resource: "persistentvolumes", Delay: time.Minute})
+		pv := w.volume()
+		pv.Spec.Capacity = v1.ResourceList{v1.ResourceStorage: resource.MustParse("2Gi")}
+		pv.Annotations = map[string]string{expand.CapacityBeforeAnnotation: "1Gi"}
+		_, err := w.Cluster.PersistentVolumes().Update(w.Context(), pv, metav1.UpdateOptions{})
+		require.NoError(w, err)
+		w.request("2Gi")
+		w.finishOnNode()
+		w.Wait(2 * time.Minute)
+		require.NotContains(w, w.volume().Annotations, expand.CapacityBeforeAnnotation)
+	})
+}
+
+// TestForgottenAttempt: a claim ends during a call. The controller forgets it after the call.
+func TestForgottenAttempt(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.addPair()
+		w.storage.setDelay(time.Minute)
+		var controller *expand.Controller
+		w.Start(time.Millisecond, func(ctx context.Context, cluster *apitest.Cluster) (err error) {
+			config := w.config
+			config.Cluster = cluster
+			controller, err = expand.New(config)
+			return simtest.Run(controller, err)(ctx)
+		})
+		w.request("2Gi")
+		w.Wait(10 * time.Second)
+		w.EndClaim(namespace, "data")
+		w.Wait(time.Hour)
+		require.Zero(w, controller.Remembered())
+	})
+}
+
+// TestPanic: a panic of the Expander counts as an uncertain error of one claim, also after a call that has changed nothing.
+func TestPanic(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.storage.failures = []error{errors.New("disk is broken"), nil}
+		w.config.Expander = &panicking{storage: w.storage, call: 2}
+		w.addPair()
+		w.start()
+		w.request("8Gi")
+		w.Wait(600 * time.Millisecond)
+		require.Equal(t, []string{"1Gi to 8Gi", "1Gi to 8Gi"}, w.asked())
+		require.Contains(t, w.Announced(), "Warning VolumeResizeFailed: "+driver+" failed to resize the volume: panic: a bug")
+		w.request("2Gi")
+		w.Wait(time.Minute)
+		require.Equal(t, []string{"1Gi to 8Gi"}, w.asked(), "the outcome is open")
+		require.Equal(t, "capacity 8Gi, volume 8Gi, node-expansion-not-required=true", w.state())
+	})
+}
+
+// A panicking storage panics after the effect of one call.
+type panicking struct {
+	*storage
+	call int // counted down
+}
+
+func (p *panicking) Expand(ctx context.Context, req volume.ExpandRequest) (volume.ExpandResult, error) {
+	result, err := p.storage.Expand(ctx, req)
+	if p.call--; p.call == 0 {
+		panic("a bug")
+	}
+	return result, err
 }
 
 // TestBadConfig: an invalid configuration names the field.

@@ -2,12 +2,15 @@ package expand_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 
 	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/controllers/apitest"
 	"github.com/volumekit/volumekit/controllers/expand"
 	"github.com/volumekit/volumekit/volume"
+	"github.com/volumekit/volumekit/volume/volumetest"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -76,4 +79,33 @@ func Example() {
 // pairOfExample creates a claim that is bound to a volume, and returns it.
 func pairOfExample(ctx context.Context, cluster api.Cluster) (*v1.PersistentVolumeClaim, error) {
 	return newPair(ctx, cluster, v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: "disk"}})
+}
+
+// A plugin that is a volume.ExpandableVolumePlugin is the Expander of its volumes.
+func ExampleFromPlugins() {
+	ctx := context.Background()
+	plugin := volumetest.NewFakePlugin(volumetest.FakeConfig{MaxSize: 4 << 30}) // in a program: a plugin of real storage
+	host, err := volume.NewHost(ctx, os.TempDir())                              // in a program: the directory of its own files
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	plugins, err := volume.NewVolumePluginMgr(ctx, host, plugin)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	expander := expand.FromPlugins(plugins) // for Config.Expander
+	spec := plugin.NewSpec("disk", "/disks/one")
+	fmt.Println(expander.Name(spec.PersistentVolume))
+	for _, size := range []string{"2Gi", "8Gi"} {
+		result, err := expander.Expand(ctx, volume.ExpandRequest{
+			Spec: spec, OldSize: resource.MustParse("1Gi"), NewSize: resource.MustParse(size),
+		})
+		fmt.Println(result.Size.String(), result.NodeExpansionRequired, volume.KindOf(err), errors.Is(err, volume.ErrInfeasible))
+	}
+	// Output:
+	// volumekit.io/fake
+	// 2Gi true success false
+	// 2Gi false final true
 }

@@ -25,7 +25,8 @@ type Expander interface {
 	//   - transient: this call has changed nothing. [volume.ErrFailedPrecondition] says that the volume
 	//     is in use, and grows only without pods.
 	//   - uncertain: the storage may be larger, now or later. The controller repeats the call with the
-	//     same size until the outcome is known, whatever the claim requests meanwhile.
+	//     same size until the outcome is known, also if the claim requests another size meanwhile. A
+	//     panic of Expand counts as an uncertain error.
 	//
 	// If ctx ends, Expand returns soon.
 	Expand(ctx context.Context, req volume.ExpandRequest) (volume.ExpandResult, error)
@@ -49,13 +50,15 @@ func (e pluginExpander) Name(pv *v1.PersistentVolume) string {
 	return plugin.GetPluginName()
 }
 
+// Expand implements [Expander]. The error for a volume without a plugin that expands it is transient: it says nothing
+// of an earlier call.
 func (e pluginExpander) Expand(ctx context.Context, req volume.ExpandRequest) (volume.ExpandResult, error) {
 	plugin, ok, err := volume.FindBySpec[volume.ExpandableVolumePlugin](e.plugins, req.Spec)
-	if err != nil {
-		return volume.ExpandResult{}, err
+	if err == nil && !ok {
+		err = fmt.Errorf("no plugin expands the volume: %w", volume.ErrNotSupported)
 	}
-	if !ok {
-		return volume.ExpandResult{}, fmt.Errorf("no plugin expands the volume: %w", volume.ErrNotSupported)
+	if err != nil {
+		return volume.ExpandResult{}, volume.AsTransient(err)
 	}
 	return plugin.ExpandVolumeDevice(ctx, req)
 }

@@ -15,7 +15,7 @@ func (c *Controller) addClaim(change api.Change[*v1.PersistentVolumeClaim]) {
 	old, claim := change.Old, change.New
 	switch {
 	case claim == nil:
-		c.attempts.forget(change.Key())
+		c.pool.Add(change.Key()) // the last turn forgets the claim
 	case change.Replay:
 		if mayExpand(claim) {
 			c.pool.AddReplay(change.Key())
@@ -49,7 +49,8 @@ func stateOf(claim *v1.PersistentVolumeClaim) v1.ClaimResourceStatus {
 	return claim.Status.AllocatedResourceStatuses[v1.ResourceStorage]
 }
 
-// addVolume queues the claim of a volume that is new, or has another claim than before.
+// addVolume queues the claim of a volume that is new, that has another claim than before, or whose growth has ended
+// before the cache shows its annotation.
 func (c *Controller) addVolume(change api.Change[*v1.PersistentVolume]) {
 	pv := change.New
 	if pv == nil || pv.Spec.ClaimRef == nil {
@@ -58,13 +59,25 @@ func (c *Controller) addVolume(change api.Change[*v1.PersistentVolume]) {
 	key := api.Key{Namespace: pv.Spec.ClaimRef.Namespace, Name: pv.Spec.ClaimRef.Name}
 	switch {
 	case change.Replay:
-		// The replay of the claim is enough, unless an annotation waits for its removal.
-		if _, isMarked := pv.Annotations[CapacityBeforeAnnotation]; isMarked {
+		if isMarked(pv) { // otherwise the replay of the claim is enough
 			c.pool.AddReplay(key)
 		}
-	case change.Old == nil || change.Old.UID != pv.UID || claimOf(change.Old) != pv.Spec.ClaimRef.UID:
+	case change.Old == nil || change.Old.UID != pv.UID || claimOf(change.Old) != pv.Spec.ClaimRef.UID,
+		isMarked(pv) && !isMarked(change.Old) && c.isIdle(key):
 		c.pool.Add(key)
 	}
+}
+
+// isMarked reports whether a volume has the annotation of a growth, which waits for its removal.
+func isMarked(pv *v1.PersistentVolume) bool {
+	_, ok := pv.Annotations[CapacityBeforeAnnotation]
+	return ok
+}
+
+// isIdle reports whether the cache has a claim, and no expansion of it.
+func (c *Controller) isIdle(key api.Key) bool {
+	claim, ok := c.claims.Cache().Get(key)
+	return ok && stateOf(claim) == ""
 }
 
 // claimOf returns the UID of the claim that a volume refers to.

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/controllers/internal/panics"
+	"github.com/volumekit/volumekit/controllers/internal/unseen"
 	"github.com/volumekit/volumekit/controllers/internal/workers"
 	"github.com/volumekit/volumekit/util/quantity"
 	"github.com/volumekit/volumekit/volume"
@@ -27,9 +29,13 @@ func (c *Controller) handle(ctx context.Context, key api.Key) (workers.Result, e
 		if err != nil {
 			return workers.Result{}, err
 		}
+		if v.claim == nil {
+			c.attempts.Forget(key)
+			return workers.Result{}, nil
+		}
 		step, size := decide(v)
 		if step == stepNone {
-			return workers.Result{}, nil
+			return c.lookAgain(v), nil
 		}
 		name := c.config.Expander.Name(v.volume)
 		if name == "" {
@@ -71,7 +77,7 @@ func (c *Controller) view(ctx context.Context, key api.Key) (v view, err error) 
 	if v.volume, err = c.volumes.Get(ctx, api.Key{Name: v.claim.Spec.VolumeName}); err != nil {
 		return v, fmt.Errorf("read volume %q: %w", v.claim.Spec.VolumeName, err)
 	}
-	last := c.attempts.get(key, v.claim.UID)
+	last := c.attempts.Get(key, v.claim.UID)
 	allocated := v.claim.Status.AllocatedResources[v1.ResourceStorage]
 	v.isSettled = last.isSettled && quantity.Check(&allocated) == nil && last.size.Cmp(allocated) == 0
 	return v, nil
@@ -79,7 +85,7 @@ func (c *Controller) view(ctx context.Context, key api.Key) (v view, err error) 
 
 // pause returns the rest of the pause after a call that was infeasible, on the storage or on the node.
 func (c *Controller) pause(key api.Key, v view, size resource.Quantity) time.Duration {
-	last, state := c.attempts.get(key, v.claim.UID), stateOf(v.claim)
+	last, state := c.attempts.Get(key, v.claim.UID), stateOf(v.claim)
 	if state != infeasible && state != nodeInfeasible || !last.isOf(size, requestOf(v.claim)) {
 		return 0
 	}
@@ -103,19 +109,28 @@ func (c *Controller) expand(ctx context.Context, key api.Key, v view, name strin
 			}
 		}
 	}
+	if err == nil {
+		v, err = c.view(ctx, key)
+	}
 	if err != nil {
 		return workers.Result{}, fmt.Errorf("claim %s: %w", key, err)
 	}
-	return workers.Result{}, nil
+	return c.lookAgain(v), nil
+}
+
+// lookAgain ends a turn. The node, or the end of its claim, may replace a state that this controller has written
+// before the cache shows it, by the state before: then no change of the cache is the cause of a turn.
+func (c *Controller) lookAgain(v view) workers.Result {
+	return workers.Result{After: max(unseen.PauseForState(c.claims, v.claim), unseen.PauseForState(c.volumes, v.volume))}
 }
 
 // remember keeps the outcome of a call.
 func (c *Controller) remember(key api.Key, claim *v1.PersistentVolumeClaim, size resource.Quantity, err error) {
-	last, kind := c.attempts.get(key, claim.UID), volume.KindOf(err)
+	last, kind := c.attempts.Get(key, claim.UID), volume.KindOf(err)
 	last.size, last.request, last.ended = size, requestOf(claim), time.Now()
 	// A transient error is no news of an earlier call whose outcome is open.
 	last.isSettled = kind == volume.Final || kind == volume.Transient && last.isSettled
-	c.attempts.set(key, last)
+	c.attempts.Set(key, claim.UID, last)
 }
 
 // record writes a larger size to the volume, and then the end of the expansion to the claim.
@@ -140,7 +155,7 @@ func (c *Controller) call(ctx context.Context, v view, name string, size resourc
 		defer cancel()
 	}
 	began := time.Now()
-	result, err := c.config.Expander.Expand(ctx, volume.ExpandRequest{
+	result, err := c.safely(ctx, volume.ExpandRequest{
 		Spec:    volume.NewSpecFromPersistentVolume(v.volume.DeepCopy(), false),
 		NewSize: size.DeepCopy(),
 		OldSize: v.claim.Status.Capacity.Storage().DeepCopy(),
@@ -153,6 +168,12 @@ func (c *Controller) call(ctx context.Context, v view, name string, size resourc
 	}
 	c.reportDuration(name, time.Since(began), err)
 	return result, err
+}
+
+// safely calls the Expander. A panic is an uncertain error.
+func (c *Controller) safely(ctx context.Context, req volume.ExpandRequest) (result volume.ExpandResult, err error) {
+	defer panics.AsUncertain(&err, c.config.Logger, "of", "Expander", "volume", req.Spec.Name())
+	return c.config.Expander.Expand(ctx, req)
 }
 
 // checkResult returns an error for a size below the one that the Expander was asked for. What it has done

@@ -2,31 +2,23 @@ package expand
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/volumekit/volumekit/controllers/api"
-	"github.com/volumekit/volumekit/internal/brief"
-	"github.com/volumekit/volumekit/internal/oneline"
-	"github.com/volumekit/volumekit/manager"
+	"github.com/volumekit/volumekit/controllers/internal/telemetry"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 )
 
 // announce sends an event, unless it is the last one of the claim.
 func (c *Controller) announce(key api.Key, claim *v1.PersistentVolumeClaim, kind, reason, message string) {
-	last := c.attempts.get(key, claim.UID)
+	last := c.attempts.Get(key, claim.UID)
 	if last.announced == reason+message {
 		return
 	}
 	last.announced = reason + message
-	c.attempts.set(key, last)
-	c.config.Events(api.Event{Object: claim, Type: kind, Reason: reason, Message: text(message)})
-}
-
-// text returns a text with parts of other programs as one short line of valid UTF-8.
-func text(message string) string {
-	return brief.Text(oneline.Of(strings.ToValidUTF8(message, "\uFFFD")))
+	c.attempts.Set(key, claim.UID, last)
+	c.config.Events(api.Event{Object: claim, Type: kind, Reason: reason, Message: telemetry.Text(message)})
 }
 
 func (c *Controller) reportExternal(key api.Key, claim *v1.PersistentVolumeClaim) {
@@ -50,11 +42,5 @@ func (c *Controller) reportSuccess(key api.Key, claim *v1.PersistentVolumeClaim,
 
 // reportDuration measures a call of the Expander.
 func (c *Controller) reportDuration(name string, took time.Duration, err error) {
-	status := "success"
-	if err != nil {
-		status = "fail-unknown"
-	}
-	c.config.Metrics.Observe(manager.OperationDuration, took, manager.Label{Name: "volume_plugin", Value: name},
-		manager.Label{Name: "operation_name", Value: operation}, manager.Label{Name: "status", Value: status},
-		manager.Label{Name: "migrated", Value: "false"})
+	telemetry.Duration(c.config.Metrics, operation, name, took, err == nil)
 }

@@ -13,7 +13,6 @@ import (
 
 // step takes a step at random.
 func (s *simulation) step() {
-	s.RestartCrashed()
 	switch n := s.IntN(100); {
 	case n < 30:
 		s.changeRequest()

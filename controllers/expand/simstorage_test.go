@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/volumekit/volumekit/controllers/internal/simtest"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -33,7 +34,7 @@ type simDisk struct {
 	claim  types.UID
 	open   *resource.Quantity // of the calls for the claim whose outcome is open
 	isBusy bool
-	late   []*time.Timer // effects that come later
+	late   simtest.Late
 }
 
 func newSimStorage(s *simulation, seed uint64) *simStorage {
@@ -112,20 +113,14 @@ func (d *simStorage) end(name string, req volume.ExpandRequest, ended error) (vo
 		return volume.ExpandResult{}, volume.AsUncertain(errBroken)
 	case outcome == 2: // before a late effect
 		disk.open = &asked
-		disk.late = append(disk.late, time.AfterFunc(time.Duration(d.IntN(300))*time.Second, func() {
-			d.mu.Lock()
-			defer d.mu.Unlock()
-			d.grow(disk, asked)
-		}))
+		disk.late.Add(&d.mu, time.Duration(d.IntN(300))*time.Second, func() { d.grow(disk, asked) })
 		return volume.ExpandResult{}, volume.AsUncertain(errBroken)
 	case outcome == 3:
 		return volume.ExpandResult{}, volume.AsTransient(errBroken)
 	}
 	// This call ends what earlier ones have begun.
-	for _, timer := range disk.late {
-		timer.Stop()
-	}
-	disk.late, disk.open = nil, nil
+	disk.late.End()
+	disk.open = nil
 	switch {
 	case outcome < 8:
 		return volume.ExpandResult{}, errBroken

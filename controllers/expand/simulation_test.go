@@ -3,14 +3,12 @@ package expand_test
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/controllers/apitest"
 	"github.com/volumekit/volumekit/controllers/expand"
 	"github.com/volumekit/volumekit/controllers/internal/simtest"
-	"github.com/volumekit/volumekit/internal/testbed"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -37,11 +35,7 @@ import (
 // seed to replay with its trace. The order of goroutines is not part of a seed: a failure may take
 // several runs (-count) to appear again.
 func TestSimulation(t *testing.T) {
-	simtest.Economize(t)
-	testbed.Simulation{
-		Run:   func(t *testing.T, seed uint64) (trace, failures []string) { return simulate(t, seed).Result() },
-		Short: 20, Seeds: 100,
-	}.Test(t)
+	simtest.Simulate(t, simulate)
 }
 
 // A simulation is a cluster and a storage as a test changes them.
@@ -54,20 +48,11 @@ type simulation struct {
 	seen map[types.UID]resource.Quantity
 }
 
-// simulate runs a seed in a bubble of its own.
-func simulate(t *testing.T, seed uint64) (s *simulation) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		s = &simulation{
-			World:    simtest.NewWorld(ctx, seed, append(simtest.OfServer(), simtest.Crashes()...)),
-			hasTwins: seed%5 == 4, seen: map[types.UID]resource.Quantity{},
-		}
-		s.storage = newSimStorage(s, seed)
-		s.run()
-		s.CrashAll()
-	})
-	return s
+// simulate runs a seed.
+func simulate(w *simtest.World, seed uint64) {
+	s := &simulation{World: w, hasTwins: seed%5 == 4, seen: map[types.UID]resource.Quantity{}}
+	s.storage = newSimStorage(s, seed)
+	s.run()
 }
 
 // run runs the steps, and ends the faults.
@@ -77,17 +62,9 @@ func (s *simulation) run() {
 	if s.hasTwins {
 		s.Start(s.controller())
 	}
-	for range 40 + s.IntN(60) {
-		s.step()
-		if s.IntN(3) > 0 { // otherwise the next step happens at the same time
-			synctest.Wait()
-			s.check()
-		}
-		if s.HasFailed() {
-			return
-		}
+	if s.Play(40+s.IntN(60), s.step, s.check) {
+		s.calmDown()
 	}
-	s.calmDown()
 }
 
 func (s *simulation) controller() simtest.Program {

@@ -4,22 +4,21 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/controllers/internal/claimstatus"
 	"github.com/volumekit/volumekit/controllers/internal/objectpatch"
+	"github.com/volumekit/volumekit/controllers/internal/telemetry"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
 // begin returns the change of a claim whose expansion begins.
 func begin(claim *v1.PersistentVolumeClaim, name string, size resource.Quantity) claimstatus.Change {
 	state := inProgress
-	c := claimstatus.Change{Allocated: &size, State: &state, Set: missing(claim, condition(v1.PersistentVolumeClaimResizing, ""))}
+	c := claimstatus.Change{Allocated: &size, State: &state, Set: claimstatus.Missing(claim, v1.PersistentVolumeClaimResizing, "")}
 	c.Remove = slices.DeleteFunc(claimstatus.Present(claim, claimstatus.ResizeConditions),
 		func(kind v1.PersistentVolumeClaimConditionType) bool { return kind == v1.PersistentVolumeClaimResizing })
 	annotations := map[string]any{}
@@ -39,8 +38,8 @@ func begin(claim *v1.PersistentVolumeClaim, name string, size resource.Quantity)
 func success(claim *v1.PersistentVolumeClaim, result volume.ExpandResult) claimstatus.Change {
 	if result.NodeExpansionRequired {
 		state := nodePending
-		return claimstatus.Change{State: &state, Set: missing(claim, condition(v1.PersistentVolumeClaimFileSystemResizePending,
-			"the file system grows on the node that uses the volume"))}
+		return claimstatus.Change{State: &state, Set: claimstatus.Missing(claim, v1.PersistentVolumeClaimFileSystemResizePending,
+			"the file system grows on the node that uses the volume")}
 	}
 	size := larger(result.Size, claim.Status.Capacity[v1.ResourceStorage])
 	return claimstatus.Change{
@@ -51,27 +50,13 @@ func success(claim *v1.PersistentVolumeClaim, result volume.ExpandResult) claims
 
 // failure returns the change of a claim after a final error.
 func failure(claim *v1.PersistentVolumeClaim, err error) claimstatus.Change {
-	c := claimstatus.Change{Set: missing(claim, condition(v1.PersistentVolumeClaimControllerResizeError,
-		text("failed to expand the volume: "+err.Error())))}
+	c := claimstatus.Change{Set: claimstatus.Missing(claim, v1.PersistentVolumeClaimControllerResizeError,
+		telemetry.Text("failed to expand the volume: "+err.Error()))}
 	if isInfeasible(err) && stateOf(claim) != infeasible {
 		state := infeasible
 		c.State = &state
 	}
 	return c
-}
-
-func condition(kind v1.PersistentVolumeClaimConditionType, message string) v1.PersistentVolumeClaimCondition {
-	return v1.PersistentVolumeClaimCondition{
-		Type: kind, Status: v1.ConditionTrue, LastTransitionTime: metav1.NewTime(time.Now()), Message: message,
-	}
-}
-
-// missing returns the condition, unless the claim has it.
-func missing(claim *v1.PersistentVolumeClaim, c v1.PersistentVolumeClaimCondition) []v1.PersistentVolumeClaimCondition {
-	if claimstatus.Has(claim, c.Type) {
-		return nil
-	}
-	return []v1.PersistentVolumeClaimCondition{c}
 }
 
 // grow returns the patch of a volume whose storage has grown, and whether one is needed. The patch names
@@ -94,7 +79,7 @@ func (c *Controller) mark(ctx context.Context, key api.Key, v view, name string,
 	if err := c.patchClaim(ctx, v.claim, begin(v.claim, name, size)); err != nil {
 		return err
 	}
-	if c.attempts.get(key, v.claim.UID).isOf(size, requestOf(v.claim)) {
+	if c.attempts.Get(key, v.claim.UID).isOf(size, requestOf(v.claim)) {
 		return nil // a refused size is tried again
 	}
 	c.announce(key, v.claim, v1.EventTypeNormal, reasonExpanding, fmt.Sprintf("resizing volume %s to %s", v.volume.Name, size.String()))

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -21,6 +20,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 )
 
 const (
@@ -31,15 +31,9 @@ const (
 
 // A world is a cluster with a storage in a bubble of testing/synctest.
 type world struct {
-	*testing.T
-	server  *apitest.Server
-	cluster api.Cluster // of the test
+	*simtest.Bed
 	storage *storage
 	config  expand.Config
-
-	mu     sync.Mutex
-	events []string
-	ends   []func()
 }
 
 // A storage has the sizes of volumes, and fails as told.
@@ -103,19 +97,9 @@ func (s *storage) Expand(ctx context.Context, req volume.ExpandRequest) (volume.
 // inWorld runs a test in a bubble.
 func inWorld(t *testing.T, test func(*world)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		server := apitest.NewServer(apitest.Config{Seed: 1})
-		w := &world{T: t, server: server, cluster: server.Direct(), storage: &storage{sizes: map[string]resource.Quantity{}}}
-		w.config = expand.Config{Expander: w.storage, Events: func(e api.Event) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.events = append(w.events, e.Type+" "+e.Reason+": "+e.Message)
-		}}
-		defer func() {
-			for _, end := range w.ends {
-				end()
-			}
-		}()
+	simtest.InBed(t, identity, func(b *simtest.Bed) {
+		w := &world{Bed: b, storage: &storage{sizes: map[string]resource.Quantity{}}}
+		w.config = expand.Config{Expander: w.storage, Events: b.Announce}
 		test(w)
 	})
 }
@@ -123,49 +107,11 @@ func inWorld(t *testing.T, test func(*world)) {
 // start starts a controller. end crashes its process.
 func (w *world) start() (end func()) {
 	w.Helper()
-	p := simtest.StartProcess(w.Context(), w.server, identity, func(ctx context.Context, cluster *apitest.Cluster) error {
+	return w.Start(time.Millisecond, func(ctx context.Context, cluster *apitest.Cluster) error {
 		config := w.config
 		config.Cluster = cluster
-		controller, err := expand.New(config)
-		if err != nil {
-			return err
-		}
-		return controller.Run(ctx)
+		return simtest.Run(expand.New(config))(ctx)
 	})
-	end = sync.OnceFunc(func() {
-		if err := p.Crash(); err != nil {
-			w.Error(err)
-		}
-	})
-	w.ends = append(w.ends, end)
-	w.wait(time.Millisecond)
-	return end
-}
-
-// wait waits for a duration, and until nothing happens.
-func (w *world) wait(d time.Duration) {
-	time.Sleep(d)
-	synctest.Wait()
-}
-
-// took returns the calls of the controller since the last time, without watches and lists.
-func (w *world) took() (all []string) {
-	for _, call := range w.server.Calls(apitest.Call{Identity: identity}) {
-		if call.Verb != apitest.Watch && call.Verb != apitest.List {
-			all = append(all, call.String())
-		}
-	}
-	w.server.ForgetCalls()
-	return all
-}
-
-// announced returns the events since the last time.
-func (w *world) announced() []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	events := w.events
-	w.events = nil
-	return events
 }
 
 // asked returns the calls of the storage since the last time.
@@ -180,7 +126,7 @@ func (w *world) asked() []string {
 // addPair creates a claim and a volume that are bound to each other, with 1 GiB each.
 func (w *world) addPair() {
 	w.Helper()
-	_, err := newPair(w.Context(), w.cluster, v1.PersistentVolumeSource{NFS: &v1.NFSVolumeSource{Server: "server", Path: "/disk"}})
+	_, err := newPair(w.Context(), w.Cluster, v1.PersistentVolumeSource{NFS: &v1.NFSVolumeSource{Server: "server", Path: "/disk"}})
 	require.NoError(w, err)
 	w.storage.sizes["disk"] = resource.MustParse("1Gi")
 }
@@ -221,14 +167,14 @@ func newPair(ctx context.Context, cluster api.Cluster, source v1.PersistentVolum
 
 func (w *world) claim() *v1.PersistentVolumeClaim {
 	w.Helper()
-	claim, err := w.cluster.PersistentVolumeClaims(namespace).Get(w.Context(), "data", metav1.GetOptions{})
+	claim, err := w.Cluster.PersistentVolumeClaims(namespace).Get(w.Context(), "data", metav1.GetOptions{})
 	require.NoError(w, err)
 	return claim
 }
 
 func (w *world) volume() *v1.PersistentVolume {
 	w.Helper()
-	pv, err := w.cluster.PersistentVolumes().Get(w.Context(), "disk", metav1.GetOptions{})
+	pv, err := w.Cluster.PersistentVolumes().Get(w.Context(), "disk", metav1.GetOptions{})
 	require.NoError(w, err)
 	return pv
 }
@@ -238,17 +184,19 @@ func (w *world) request(size string) {
 	w.Helper()
 	claim := w.claim()
 	claim.Spec.Resources.Requests = v1.ResourceList{v1.ResourceStorage: resource.MustParse(size)}
-	_, err := w.cluster.PersistentVolumeClaims(namespace).Update(w.Context(), claim, metav1.UpdateOptions{})
+	_, err := w.Cluster.PersistentVolumeClaims(namespace).Update(w.Context(), claim, metav1.UpdateOptions{})
 	require.NoError(w, err)
 }
 
 // setStatus changes the status of the claim, as a node does.
 func (w *world) setStatus(change func(*v1.PersistentVolumeClaimStatus)) {
 	w.Helper()
-	claim := w.claim()
-	change(&claim.Status)
-	_, err := w.cluster.PersistentVolumeClaims(namespace).UpdateStatus(w.Context(), claim, metav1.UpdateOptions{})
-	require.NoError(w, err)
+	require.NoError(w, retry.RetryOnConflict(retry.DefaultRetry, func() error { // the controller may write as well
+		claim := w.claim()
+		change(&claim.Status)
+		_, err := w.Cluster.PersistentVolumeClaims(namespace).UpdateStatus(w.Context(), claim, metav1.UpdateOptions{})
+		return err
+	}))
 }
 
 // finishOnNode grows the file system to the size of the volume.

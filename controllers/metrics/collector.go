@@ -42,6 +42,8 @@ type Collector struct {
 	labels     map[string][]string // names of the labels of each metric
 	histograms map[string]*prometheus.HistogramVec
 	counters   map[string]*prometheus.CounterVec
+	gauges     map[string]bool // names
+	exported   []*Gauges       // replaced, and not changed, by a removal
 }
 
 var (
@@ -69,6 +71,7 @@ func NewCollector(config Config) (*Collector, error) {
 		labels:     map[string][]string{},
 		histograms: map[string]*prometheus.HistogramVec{},
 		counters:   map[string]*prometheus.CounterVec{},
+		gauges:     map[string]bool{},
 	}, nil
 }
 
@@ -119,7 +122,8 @@ func (c *Collector) Add(name string, n int, labels ...manager.Label) {
 	vec.WithLabelValues(values...).Add(float64(n))
 }
 
-// Describe sends no descriptions: each metric exists from its first measurement on.
+// Describe sends no descriptions: each metric exists from its first measurement on, and a gauge while it has a
+// value.
 func (c *Collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
@@ -127,6 +131,7 @@ func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
 	for _, vec := range c.vectors() {
 		vec.Collect(metrics)
 	}
+	c.collectGauges(metrics)
 	c.dropped.Collect(metrics)
 }
 

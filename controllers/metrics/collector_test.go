@@ -143,3 +143,52 @@ func TestConfigIsCopied(t *testing.T) {
 	_, err = registry.Gather()
 	require.NoError(t, err)
 }
+
+// TestExport: each collection exports the present values of gauges, until they are removed. A name has one type
+// and one set of labels, and a series one value.
+func TestExport(t *testing.T) {
+	c, err := metrics.NewCollector(metrics.Config{Labels: prometheus.Labels{"node": "n"}})
+	require.NoError(t, err)
+	registry := prometheus.NewPedanticRegistry()
+	require.NoError(t, registry.Register(c))
+	c.Add("counter_total", 1)
+	value := 1
+	remove := c.Export(func(yield func(string, int, ...manager.Label)) {
+		yield("volumes", value, label("plugin", "a"), label("mode", "\xff"))
+		yield("volumes", 5, label("mode", "x"), label("plugin", "a"))
+		yield("volumes", 6, label("plugin", "a"), label("mode", "x"))
+		yield("volumes", 7, label("plugin", "a"))
+		yield("counter_total", 7)
+		yield("no name", 7)
+	})
+	removeOther := c.Export(func(yield func(string, int, ...manager.Label)) { yield("other", -1) })
+	for dropped := 4; dropped <= 8; dropped += 4 {
+		want := fmt.Sprintf(`
+# HELP counter_total counter total
+# TYPE counter_total counter
+counter_total{node="n"} 1
+# HELP other other
+# TYPE other gauge
+other{node="n"} -1
+# HELP volumekit_metrics_dropped_total Measurements that were dropped for an invalid name or for changed labels.
+# TYPE volumekit_metrics_dropped_total counter
+volumekit_metrics_dropped_total{node="n"} %d
+# HELP volumes volumes
+# TYPE volumes gauge
+volumes{mode="`+"\uFFFD"+`",node="n",plugin="a"} %d
+volumes{mode="x",node="n",plugin="a"} 5
+`, dropped, value)
+		require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(want)))
+		value++
+	}
+	remove()
+	remove()
+	count, err := testutil.GatherAndCount(registry, "volumes", "other")
+	require.NoError(t, err)
+	require.Equal(t, 1, count)
+	c.Add("volumes", 1)
+	removeOther()
+	count, err = testutil.GatherAndCount(registry)
+	require.NoError(t, err)
+	require.Equal(t, 2, count)
+}

@@ -5,5 +5,9 @@
 //	prometheus.MustRegister(collector)
 //	volumes, err := manager.New(manager.Config{Metrics: collector, ...})
 //
+// Controllers that count the objects in their caches export these numbers as gauges:
+//
+//	defer collector.Export(controller.Gauges)()
+//
 // The names and labels of the metrics are those of Kubernetes where Kubernetes has them.
 package metrics

@@ -38,8 +38,9 @@ func ExampleAttacher() {
 			}
 			for _, name := range n.Status.VolumesInUse {
 				n.Status.VolumesAttached = []v1.AttachedVolume{{Name: name, DevicePath: "/dev/vdb"}}
-				_, _ = nodes.UpdateStatus(ctx, n, metav1.UpdateOptions{})
-				return
+				if _, err := nodes.UpdateStatus(ctx, n, metav1.UpdateOptions{}); err == nil {
+					return
+				} // a conflict with the attacher
 			}
 			time.Sleep(time.Millisecond)
 		}

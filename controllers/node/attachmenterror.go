@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/volumekit/volumekit/controllers/internal/telemetry"
 	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/volume"
 	storagev1 "k8s.io/api/storage/v1"
@@ -71,7 +72,7 @@ func (e *AttachmentError) Error() string {
 		}
 	}
 	fmt.Fprintf(&b, ": %v", e.Err)
-	return foreignText(b.String())
+	return telemetry.Text(b.String())
 }
 
 // Unwrap returns what ended the wait, and the kind.

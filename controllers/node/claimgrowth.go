@@ -2,12 +2,10 @@ package node
 
 import (
 	"errors"
-	"strings"
 
 	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/controllers/internal/claimstatus"
-	"github.com/volumekit/volumekit/internal/brief"
-	"github.com/volumekit/volumekit/internal/oneline"
+	"github.com/volumekit/volumekit/controllers/internal/telemetry"
 	"github.com/volumekit/volumekit/manager"
 	"github.com/volumekit/volumekit/util/quantity"
 	"github.com/volumekit/volumekit/volume"
@@ -170,11 +168,5 @@ func addFailure(c *claimstatus.Change, claim *v1.PersistentVolumeClaim, g growth
 
 // messageOf returns the text of an error in one line of limited length.
 func messageOf(err error) string {
-	return foreignText("failed to expand the volume on its node: " + err.Error())
-}
-
-// foreignText returns a text with parts of other programs as one line of valid UTF-8 and of limited
-// length.
-func foreignText(text string) string {
-	return brief.Text(oneline.Of(strings.ToValidUTF8(text, "\uFFFD")))
+	return telemetry.Text("failed to expand the volume on its node: " + err.Error())
 }

@@ -52,6 +52,7 @@
 //	serviceaccounts/token                                                  create
 //	nodes                                     list, watch   for resources in the downward API
 //	nodes                                     get           for the labels of manager.Config.NodeLabels
+//	nodes                                     list, watch   for Source.FollowLabels
 //	clustertrustbundles.certificates.k8s.io   list, watch   for volumes with trust bundles
 //	nodes                                     get, list, watch for an Attacher
 //	nodes/status                              patch         for an Attacher
@@ -165,7 +166,8 @@
 // restored its state and has all pods.
 //
 // The Attacher neither creates the Node object nor sets the annotation: the program that registers
-// the node does.
+// the node does, and reports the condition Ready. For a controller, a node without that condition is dead
+// after some minutes: the controller then detaches volumes that the node uses.
 //
 // # CSI
 //
@@ -177,6 +179,9 @@
 //   - [CSIDrivers] returns CSIDriver objects: Objects of csi.Config
 //   - a [CSINode] writes registered drivers to the node's CSINode object, and their topology to the
 //     labels of the Node object: Node of registration.Config
+//
+// A volume of a driver with a topology requires these labels, which a new node has only after the registration:
+// run [Source.FollowLabels] with SetNodeLabels of the manager.
 //
 // As the kubelet does, a CSINode writes the entry of each driver with node ID, topology keys and
 // allocatable count, the owner reference to the Node object, and the annotation

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/controllers/internal/telemetry"
 	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/internal/oneline"
 	v1 "k8s.io/api/core/v1"
@@ -180,7 +181,7 @@ func checkDevicePath(path string) error {
 
 func invalidDevicePath(path, rule string) error {
 	at := field.NewPath("node", "status", "volumesAttached").Child("devicePath")
-	return field.Invalid(at, foreignText(brief.Name(path)), rule)
+	return field.Invalid(at, telemetry.Text(brief.Name(path)), rule)
 }
 
 // patch returns the JSON merge patch of the write.

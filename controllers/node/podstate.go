@@ -56,6 +56,7 @@ func (s *Source) updatePod(change api.Change[*v1.Pod]) {
 	if change.Replay && change.Old != nil {
 		return // a new list delivers the same state
 	}
+	delete(s.shadowed, change.Key())
 	before, _ := s.podOfNode(change.Old)
 	now, err := s.podOfNode(change.New)
 	if before != nil && !(now != nil && now.UID == before.UID) && s.ownsUID(before) {
@@ -68,6 +69,7 @@ func (s *Source) updatePod(change api.Change[*v1.Pod]) {
 	case s.ownsUID(now):
 		s.setPod(&podState{last: now})
 	default:
+		s.shadowed[change.Key()] = now
 		s.config.Logger.Warn("mirror pod ignored: another pod has the UID of its static pod", "namespace", now.Namespace, "pod", now.Name, "uid", now.UID)
 	}
 }
@@ -100,6 +102,24 @@ func (s *Source) setPod(state *podState) {
 	}
 	if before != nil || state.present != nil {
 		s.subscribers.report(manager.Change{Pods: []types.UID{uid}})
+	}
+	if state.deleted && state.present == nil {
+		s.addShadowed(uid)
+	}
+}
+
+// addShadowed gives a UID that has become free to the oldest mirror pod that waits for it. The caller holds
+// updating.
+func (s *Source) addShadowed(uid types.UID) {
+	var oldest *v1.Pod
+	for _, pod := range s.shadowed {
+		if pod.UID == uid && (oldest == nil || pod.CreationTimestamp.Before(&oldest.CreationTimestamp)) {
+			oldest = pod
+		}
+	}
+	if oldest != nil {
+		delete(s.shadowed, api.KeyOf(oldest))
+		s.setPod(&podState{last: oldest})
 	}
 }
 

@@ -42,12 +42,12 @@ var writerGuards = []testbed.Guard{
 	{"the failure of a smaller size is not that of the expansion", "claimgrowth.go", " && sizes.goal.Cmp(g.tried) <= 0:", ":"},
 	{"a transient failure is no error condition", "claimgrowth.go", "isStuck := isFinal || errors.Is(g.failure, volume.ErrFailedPrecondition)", "isStuck := true"},
 	{"a change of a claim continues its growth", "claimstatus.go", "\tdefer c.config.Source.Subscribe(c.addChanged)()\n", ""},
-	{"a write of a claim has a version", "../internal/claimstatus/claimstatus.go", `map[string]any{"resourceVersion": claim.ResourceVersion}`, "map[string]any{}"},
 	{"the growth of a missing claim is dropped", "claimstatus.go", "case apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err):", "case apierrors.IsNotFound(err) && false:"},
 }
 
 // tableGuards are those that tests of few steps find missing, see tableTests.
 var tableGuards = []testbed.Guard{
+	{"a write of a claim has a version", "../internal/claimstatus/claimstatus.go", `map[string]any{"resourceVersion": claim.ResourceVersion}`, "map[string]any{}"},
 	{"the first list is consistent", "source.go", "Consistent: true,", "Consistent: false,"},
 	{"the first list is awaited", "podstate.go", "for !synced() {", "for false {"},
 	{"HasContainers is called with the lock of the pods", "podstate.go", "\ts.mu.Lock()\n\tdefer s.mu.Unlock()\n\t// With mu: a pod that Pod returns after HasContainers has begun to return true stays present.\n\tstate.present = state.presentPod(s.config.HasContainers)\n",
@@ -74,7 +74,7 @@ var tableGuards = []testbed.Guard{
 const tableTests = "^(TestFirstListIsConsistent|TestFirstListIsAwaited|TestContainersStartDuringDeletion|TestUnread|" +
 	"TestMirrorPods|TestMirrorPodsShareNoUID|" +
 	"TestNewestNode|TestAttachAfterOpenRemoval|TestAttachWaits|TestConflictWithKubelet|TestNotAttached|" +
-	"TestDecideStatus|TestClaimStatusOfRecreatedClaim|TestGrowthsAddUp|TestClaimStatus|TestResultDuringWrite)$"
+	"TestDecideStatus|TestClaimStatusOfRecreatedClaim|TestGrowthsAddUp|TestClaimStatus|TestClaimStatusConflicts|TestResultDuringWrite)$"
 
 // TestGuardsAreThere: a guard that has been written in another way is still in the lists.
 func TestGuardsAreThere(t *testing.T) {

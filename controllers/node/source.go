@@ -100,6 +100,8 @@ type Source struct {
 	// the embedder.
 	mu   sync.Mutex
 	pods map[types.UID]*podState
+	// shadowed are the mirror pods that are ignored while another pod has their UID. updating guards it.
+	shadowed map[api.Key]*v1.Pod
 
 	claims     objectSet[*v1.PersistentVolumeClaim]
 	volumes    objectSet[*v1.PersistentVolume]
@@ -125,7 +127,7 @@ func NewSource(config Config) (*Source, error) {
 	}
 	s := &Source{
 		config: config, watches: newWatchGroup(), ready: make(chan struct{}),
-		pods: map[types.UID]*podState{}, volumeOf: map[api.Key]string{}, secretsOf: map[string]map[api.Key]bool{}, followers: map[*nodeFollower]bool{},
+		pods: map[types.UID]*podState{}, shadowed: map[api.Key]*v1.Pod{}, volumeOf: map[api.Key]string{}, secretsOf: map[string]map[api.Key]bool{}, followers: map[*nodeFollower]bool{},
 	}
 	s.subscribers.poked = make(chan struct{}, 1)
 	s.tokens = tokens{

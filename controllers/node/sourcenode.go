@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/volumekit/volumekit/controllers/api"
 	v1 "k8s.io/api/core/v1"
@@ -48,6 +49,34 @@ func (s *Source) followNode(ctx context.Context, changed func(api.Change[*v1.Nod
 	if delete(s.followers, f); len(s.followers) == 0 {
 		drop(&s.nodes, s.nodeKey(), noPod)
 	}
+}
+
+// FollowLabels watches the Node object until ctx ends, and calls changed with its labels: for their first state,
+// after each change of the node, one call at a time. It makes no call while there is no Node object. Set
+// SetNodeLabels of the manager as changed: CSI drivers with a topology label the node when they register.
+// FollowLabels needs Run, and returns nil.
+func (s *Source) FollowLabels(ctx context.Context, changed func(labels map[string]string)) error {
+	var mu sync.Mutex
+	s.followNode(ctx, func(api.Change[*v1.Node]) {
+		mu.Lock()
+		defer mu.Unlock()
+		if node := s.lastNode(); node != nil { // the change may be an older state
+			changed(node.Labels)
+		}
+	})
+	return nil
+}
+
+// lastNode returns the last known state of the node, nil if there is none.
+func (s *Source) lastNode() *v1.Node {
+	s.mu.Lock()
+	watched := s.nodes.objects[s.nodeKey()]
+	s.mu.Unlock()
+	if watched == nil {
+		return nil
+	}
+	node, _ := watched.Last()
+	return node
 }
 
 // nodeChanged passes a change of the node to the followers, and reports changed allocatable

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/volumekit/volumekit/util/ctxend"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -52,10 +53,10 @@ func (a *Attacher) Run(ctx context.Context, volumes VolumesInUse) error {
 		case err != nil && ctx.Err() == nil:
 			failures++
 			a.config.Logger.Warn("write of node.status.volumesInUse failed, retrying", "node", a.config.Node, "err", err)
-			sleep(ctx, pauseAfter(failures, err))
+			_ = ctxend.Sleep(ctx, pauseAfter(failures, err)) // the loop notices the end of ctx
 		case wrote: // changes meanwhile share the next write
 			failures = 0
-			sleep(ctx, pauseBetweenWrites)
+			_ = ctxend.Sleep(ctx, pauseBetweenWrites)
 		default:
 			failures = 0
 			w.wait(ctx)
@@ -95,16 +96,6 @@ func growingPause(count int, most time.Duration) time.Duration {
 // randomized adds a random part of up to half of a pause, so that not all nodes call a restarted API
 // server at once.
 func randomized(pause time.Duration) time.Duration { return pause + rand.N(pause/2) }
-
-// sleep returns after the pause, or when ctx ends.
-func sleep(ctx context.Context, pause time.Duration) {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
 
 // A statusWriter writes the status for one call of Run.
 type statusWriter struct {
@@ -210,7 +201,7 @@ func (w *statusWriter) read(ctx context.Context) error {
 	w.mu.Unlock()
 	node, err := w.config.Cluster.Nodes().Get(ctx, string(w.config.Node), metav1.GetOptions{})
 	switch {
-	case apierrors.IsNotFound(err):
+	case apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err):
 		w.update(func(s *nodeStatus) { s.recordMissing(before) })
 		return nil
 	case err != nil:

@@ -254,8 +254,8 @@ func TestBadAttachError(t *testing.T) {
 	inCSIWorld(t, func(w *csiWorld) {
 		w.create()
 		w.report(func(s *storagev1.VolumeAttachmentStatus) {
-			s.AttachError = &storagev1.VolumeError{Message: "a\nb\xff\x1b[2K" + strings.Repeat("x", 1<<20)}
-			s.DetachError = &storagev1.VolumeError{Message: strings.Repeat("\r\n", 1<<20)}
+			s.AttachError = &storagev1.VolumeError{Message: "a\nb\xff\x1b[2K" + strings.Repeat("x", 1000)}
+			s.DetachError = &storagev1.VolumeError{Message: strings.Repeat("\r\n", 512)}
 		})
 		a := w.begin()
 		require.True(t, a.isDone())

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/controllers/internal/claimindex"
 	"github.com/volumekit/volumekit/controllers/internal/workers"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,7 +28,7 @@ func (c *Controller) handleClaim(ctx context.Context, key api.Key) (workers.Resu
 // inCache returns a function that reports whether a pod in the cache uses a claim.
 func (c *Controller) inCache(uses podRule) func(*v1.PersistentVolumeClaim) bool {
 	return func(claim *v1.PersistentVolumeClaim) bool {
-		pods, err := c.pods.ByIndex(podsByClaim, api.KeyOf(claim).String())
+		pods, err := claimindex.Pods(c.pods, api.KeyOf(claim))
 		return err == nil && slices.ContainsFunc(pods, func(pod *v1.Pod) bool { return uses(pod, claim) })
 	}
 }

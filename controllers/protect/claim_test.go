@@ -218,3 +218,64 @@ func TestCachesOfTheEmbedder(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// setBound writes the phase Bound to a claim.
+func (w *world) setBound(name string) {
+	claim := w.claim(name)
+	claim.Status.Phase = v1.ClaimBound
+	_, err := w.cluster.PersistentVolumeClaims(namespace).UpdateStatus(w.Context(), claim, metav1.UpdateOptions{})
+	require.NoError(w, err)
+}
+
+// unused returns the condition Unused of a claim.
+func (w *world) unused(name string) string {
+	for _, condition := range w.claim(name).Status.Conditions {
+		if condition.Type == protect.UnusedCondition {
+			return string(condition.Status)
+		}
+	}
+	return ""
+}
+
+// TestUnusedOwner: a pod uses the claim of its ephemeral volume from the time at which it owns the claim.
+func TestUnusedOwner(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.config.ReportUnused = true
+		w.createClaim("pod-a")
+		w.setBound("pod-a")
+		w.start()
+		pod := w.createPod(onNode(withEphemeral(newPod("pod"), "a")))
+		w.wait(time.Second)
+		require.Equal(w, "True", w.unused("pod-a"))
+		isTrue := true
+		w.updateClaim("pod-a", func(claim *v1.PersistentVolumeClaim) {
+			claim.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: &isTrue}}
+		})
+		w.wait(time.Hour)
+		require.Equal(w, "False", w.unused("pod-a"))
+	})
+}
+
+// TestUnusedLateStatus: a pod in deletion whose containers are reported late uses its claim.
+func TestUnusedLateStatus(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.config.ReportUnused = true
+		w.createClaim("a")
+		w.setBound("a")
+		pod := onNode(newPod("pod", "a"))
+		pod.Finalizers = []string{"example.com/wait"}
+		w.createPod(pod)
+		w.start()
+		w.wait(time.Second)
+		require.Equal(w, "False", w.unused("a"))
+		w.deletePod("pod", 3600)
+		w.wait(time.Second)
+		require.Equal(w, "True", w.unused("a"))
+		w.updatePodStatus("pod", func(pod *v1.Pod) {
+			pod.Status.Phase = v1.PodRunning
+			pod.Status.ContainerStatuses = []v1.ContainerStatus{{Name: "c", State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}}}
+		})
+		w.wait(30 * time.Minute)
+		require.Equal(w, "False", w.unused("a"))
+	})
+}

@@ -19,9 +19,9 @@ func TestInvalidConfig(t *testing.T) {
 		`protect: Config.WithoutEphemeral: Invalid value: true: leaves no work for the controller`: func(c *protect.Config) { c.WithoutClaims, c.WithoutVolumes, c.WithoutEphemeral = true, true, true },
 		`protect: Config.ReportUnused: Invalid value: true: requires the protection of claims`:     func(c *protect.Config) { c.WithoutClaims, c.ReportUnused = true, true },
 		`protect: Config.Workers: Invalid value: -1: must be at least 0`:                           func(c *protect.Config) { c.Workers = -1 },
-		`protect: Config.Recheck: Invalid value: -1: must be at least 0`:                           func(c *protect.Config) { c.Recheck = -1 },
-		`protect: Config.Backoff: Invalid value: -1: must be at least 0`:                           func(c *protect.Config) { c.Backoff = -1 },
-		`protect: Config.MaxBackoff: Invalid value: -1: must be at least 0`:                        func(c *protect.Config) { c.MaxBackoff = -1 },
+		`protect: Config.Recheck: Invalid value: "-1ns": must be at least 0`:                       func(c *protect.Config) { c.Recheck = -1 },
+		`protect: Config.Backoff: Invalid value: "-1ns": must be at least 0`:                       func(c *protect.Config) { c.Backoff = -1 },
+		`protect: Config.MaxBackoff: Invalid value: "-1ns": must be at least 0`:                    func(c *protect.Config) { c.MaxBackoff = -1 },
 	} {
 		config := protect.Config{Cluster: apitest.NewServer(apitest.Config{}).Direct()}
 		change(&config)

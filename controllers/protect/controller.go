@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/controllers/internal/claimindex"
 	"github.com/volumekit/volumekit/controllers/internal/sharedlist"
 	"github.com/volumekit/volumekit/controllers/internal/workers"
 	"github.com/volumekit/volumekit/internal/tasks"
@@ -82,7 +83,7 @@ func (c *Controller) openCaches() error {
 		}
 		c.volumes = api.NewObjects(api.ClusterScoped(cluster.PersistentVolumes()), volumes)
 		c.caches = append(c.caches, c.volumes.Run)
-		if err := addIndex(volumes, volumesByClaim, claimKeysOfVolume); err != nil {
+		if err := claimindex.Add(volumes, volumesByClaim, claimKeysOfVolume); err != nil {
 			return fmt.Errorf("index the volumes: %w", err)
 		}
 	}
@@ -94,7 +95,7 @@ func (c *Controller) openCaches() error {
 		c.pods = api.NewCache(cluster.Pods(""), config)
 		c.caches = append(c.caches, c.pods.Run)
 	}
-	if err := addIndex(c.pods, podsByClaim, claimKeysOfPod); err != nil {
+	if err := claimindex.AddPods(c.pods); err != nil {
 		return fmt.Errorf("index the pods: %w", err)
 	}
 	return nil

@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"time"
 
 	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/controllers/internal/claimindex"
+	"github.com/volumekit/volumekit/controllers/internal/unseen"
 	"github.com/volumekit/volumekit/controllers/internal/workers"
 	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/internal/oneline"
@@ -42,7 +46,7 @@ func needsNewClaim(pod *v1.Pod, claim *v1.PersistentVolumeClaim) (bool, error) {
 func newClaim(pod *v1.Pod, v *v1.Volume) *v1.PersistentVolumeClaim {
 	isTrue := true
 	claim := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
-		Namespace: pod.Namespace, Name: claimOf(pod, v),
+		Namespace: pod.Namespace, Name: claimindex.NameOf(pod, v),
 		OwnerReferences: []metav1.OwnerReference{{
 			APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: &isTrue, BlockOwnerDeletion: &isTrue,
 		}},
@@ -54,34 +58,57 @@ func newClaim(pod *v1.Pod, v *v1.Volume) *v1.PersistentVolumeClaim {
 	return claim
 }
 
-// handlePod creates the missing claims of a pod's ephemeral volumes, up to the first failure. A pod whose
-// claim has another owner is handled again when that claim changes its owner or ends.
+// handlePod creates the missing claims of a pod's ephemeral volumes. A pod whose claim has another owner is handled
+// again when that claim changes its owner or ends.
 func (c *Controller) handlePod(ctx context.Context, key api.Key) (workers.Result, error) {
 	pod, ok := c.pods.Get(key)
 	if !ok || pod.DeletionTimestamp != nil {
 		return workers.Result{}, nil
 	}
-	for i := range pod.Spec.Volumes {
-		v := &pod.Spec.Volumes[i]
-		if v.Ephemeral == nil {
-			continue
-		}
-		err := c.ensureClaim(ctx, pod, v)
-		if err == nil {
-			continue
-		}
-		c.announce(pod, fmt.Sprintf("ephemeral volume %s: %v", v.Name, err))
-		if errors.As(err, new(*NotOwnerError)) {
-			return workers.Result{}, nil
-		}
-		return workers.Result{}, fmt.Errorf("ephemeral volume %s: %w", v.Name, err)
+	err := c.ensureClaims(ctx, pod)
+	if err != nil && !errors.As(err, new(*NotOwnerError)) {
+		return workers.Result{}, err
 	}
-	return workers.Result{}, nil
+	return workers.Result{After: c.pauseFor(ctx, pod)}, nil
+}
+
+// ensureClaims creates the missing claims of a pod up to the first failure, which it announces.
+func (c *Controller) ensureClaims(ctx context.Context, pod *v1.Pod) error {
+	for v := range ephemeralVolumes(pod) {
+		if err := c.ensureClaim(ctx, pod, v); err != nil {
+			err = fmt.Errorf("ephemeral volume %s: %w", v.Name, err)
+			c.announce(pod, err.Error())
+			return err
+		}
+	}
+	return nil
+}
+
+// pauseFor returns the pause before the next look at a pod: the cache may never have one of its claims, and its end.
+func (c *Controller) pauseFor(ctx context.Context, pod *v1.Pod) (pause time.Duration) {
+	for v := range ephemeralVolumes(pod) {
+		claim, err := c.claims.Get(ctx, api.Key{Namespace: pod.Namespace, Name: claimindex.NameOf(pod, v)})
+		if err == nil {
+			pause = max(pause, unseen.PauseFor(c.claims, claim))
+		}
+	}
+	return pause
+}
+
+// ephemeralVolumes yields the volumes of a pod that have a claim template.
+func ephemeralVolumes(pod *v1.Pod) iter.Seq[*v1.Volume] {
+	return func(yield func(*v1.Volume) bool) {
+		for i := range pod.Spec.Volumes {
+			if v := &pod.Spec.Volumes[i]; v.Ephemeral != nil && !yield(v) {
+				return
+			}
+		}
+	}
 }
 
 // ensureClaim creates the claim of an ephemeral volume unless it exists.
 func (c *Controller) ensureClaim(ctx context.Context, pod *v1.Pod, v *v1.Volume) error {
-	key := api.Key{Namespace: pod.Namespace, Name: claimOf(pod, v)}
+	key := api.Key{Namespace: pod.Namespace, Name: claimindex.NameOf(pod, v)}
 	claim, err := c.claims.Get(ctx, key)
 	if err != nil {
 		return fmt.Errorf("read claim %s: %w", key, err)

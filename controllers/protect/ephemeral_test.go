@@ -144,3 +144,41 @@ func TestFailedCreation(t *testing.T) {
 		require.Empty(w, w.events)
 	})
 }
+
+// TestUnseenForeignClaim: a claim of the name with another owner, which the cache never has, ends. The pod receives its
+// claim.
+func TestUnseenForeignClaim(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.start()
+		stop := w.server.InjectEvents(apitest.EventFault{Resource: "persistentvolumeclaims", Drop: true})
+		foreign := w.createClaim("pod-a")
+		w.createPod(withEphemeral(newPod("pod"), "a"))
+		w.wait(time.Minute)
+		w.endClaim("pod-a")
+		stop()
+		w.wait(5 * time.Minute)
+		require.NotNil(w, w.claim("pod-a"))
+		require.NotEqual(w, foreign.UID, w.claim("pod-a").UID)
+	})
+}
+
+// TestUnseenClaimEnds: the claim of a pod ends before the cache has it. The pod receives another one.
+func TestUnseenClaimEnds(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.start()
+		stop := w.server.InjectEvents(apitest.EventFault{Resource: "persistentvolumeclaims", Drop: true})
+		w.createPod(withEphemeral(newPod("pod"), "a"))
+		w.wait(time.Second)
+		w.endClaim("pod-a")
+		stop()
+		w.wait(5 * time.Minute)
+		require.NotNil(w, w.claim("pod-a"))
+	})
+}
+
+// endClaim deletes a claim in spite of its finalizers.
+func (w *world) endClaim(name string) {
+	w.deleteClaim(name)
+	w.updateClaim(name, func(claim *v1.PersistentVolumeClaim) { claim.Finalizers = nil })
+	require.Nil(w, w.claim(name))
+}

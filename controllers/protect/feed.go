@@ -4,31 +4,13 @@ import (
 	"reflect"
 
 	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/controllers/internal/claimindex"
 	"github.com/volumekit/volumekit/controllers/internal/workers"
 	v1 "k8s.io/api/core/v1"
 )
 
-// Indexes of the caches, by the keys of claims.
-const (
-	podsByClaim    = "volumekit.io/protect/pods"
-	volumesByClaim = "volumekit.io/protect/volumes"
-)
-
-// addIndex adds an index to a cache, unless another controller has added it.
-func addIndex[O api.Object](cache *api.Cache[O], name string, of func(O) []string) error {
-	if _, err := cache.ByIndex(name, ""); err == nil {
-		return nil
-	}
-	return cache.AddIndex(name, of)
-}
-
-// claimKeysOfPod returns the values of a pod in its index.
-func claimKeysOfPod(pod *v1.Pod) (keys []string) {
-	for _, name := range claimsOf(pod) {
-		keys = append(keys, api.Key{Namespace: pod.Namespace, Name: name}.String())
-	}
-	return keys
-}
+// volumesByClaim is the name of the index of volumes by the keys of their claims.
+const volumesByClaim = "volumekit.io/protect/volumes"
 
 // claimKeysOfVolume returns the values of a volume in its index.
 func claimKeysOfVolume(pv *v1.PersistentVolume) []string {
@@ -90,15 +72,15 @@ func (c *Controller) addClaim(change api.Change[*v1.PersistentVolumeClaim]) {
 	if old == nil {
 		return
 	}
-	key, hasEnded := change.Key().String(), endsOld(change)
+	hasEnded := endsOld(change)
 	if c.volumePool != nil && (hasEnded || change.New.Spec.VolumeName != old.Spec.VolumeName) {
-		volumes, _ := c.volumes.Cache().ByIndex(volumesByClaim, key)
+		volumes, _ := c.volumes.Cache().ByIndex(volumesByClaim, change.Key().String())
 		for _, pv := range volumes {
 			c.volumePool.Add(api.KeyOf(pv))
 		}
 	}
 	if c.podPool != nil && (hasEnded || !reflect.DeepEqual(change.New.OwnerReferences, old.OwnerReferences)) {
-		pods, _ := c.pods.ByIndex(podsByClaim, key)
+		pods, _ := claimindex.Pods(c.pods, change.Key())
 		for _, pod := range pods {
 			if hasEphemeral(pod) {
 				c.podPool.Add(api.KeyOf(pod))
@@ -116,9 +98,12 @@ func (c *Controller) concernsClaim(change api.Change[*v1.PersistentVolumeClaim])
 	if !c.config.ReportUnused {
 		return false
 	}
-	// After a start, the users of each claim may have changed meanwhile.
-	isNew := beginsNew(change)
-	return claim.Status.Phase == v1.ClaimBound && (isNew || change.Old.Status.Phase != v1.ClaimBound || unusedStatus(claim) == "")
+	if claim.Status.Phase != v1.ClaimBound {
+		return false
+	}
+	// After a start, the users of each claim may have changed meanwhile. The owner decides whether a pod uses a claim.
+	return beginsNew(change) || change.Old.Status.Phase != v1.ClaimBound || unusedStatus(claim) == "" ||
+		!reflect.DeepEqual(claim.OwnerReferences, change.Old.OwnerReferences)
 }
 
 // addVolume queues a volume with a step.
@@ -145,16 +130,16 @@ func (c *Controller) addPod(change api.Change[*v1.Pod]) {
 	}
 }
 
-// endsUse reports whether a pod that exists has ended the use of a claim.
+// endsUse reports whether a pod that exists has ended the use of a claim. A late status may show that it has not.
 func (c *Controller) endsUse(change api.Change[*v1.Pod]) bool {
 	old, pod := change.Old, change.New
-	return old != nil && (isShutDown(pod) && !isShutDown(old) || c.config.ReportUnused && isFinished(pod) && !isFinished(old))
+	return old != nil && (isShutDown(pod) && !isShutDown(old) || c.config.ReportUnused && claimindex.IsFinished(pod) != claimindex.IsFinished(old))
 }
 
 // addClaimsOf queues the claims of a pod.
 func (c *Controller) addClaimsOf(pod *v1.Pod, isReplay bool) {
-	for _, name := range claimsOf(pod) {
-		add(c.claimPool, api.Key{Namespace: pod.Namespace, Name: name}, isReplay)
+	for _, claim := range claimindex.ClaimsOf(pod) {
+		add(c.claimPool, claim, isReplay)
 	}
 }
 

@@ -3,45 +3,25 @@ package protect
 import (
 	"slices"
 
+	"github.com/volumekit/volumekit/controllers/internal/claimindex"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
-
-// claimOf returns the name of the claim of a pod's volume, and "" for a volume without a claim.
-func claimOf(pod *v1.Pod, v *v1.Volume) string {
-	switch {
-	case v.PersistentVolumeClaim != nil:
-		return v.PersistentVolumeClaim.ClaimName
-	case v.Ephemeral != nil:
-		return pod.Name + "-" + v.Name
-	}
-	return ""
-}
-
-// claimsOf returns the names of the claims of a pod's volumes.
-func claimsOf(pod *v1.Pod) (names []string) {
-	for i := range pod.Spec.Volumes {
-		if name := claimOf(pod, &pod.Spec.Volumes[i]); name != "" {
-			names = append(names, name)
-		}
-	}
-	return names
-}
 
 // keepsClaim reports whether a pod of the namespace of a claim keeps the claim from its end: the pod has
 // a node, and names the claim or owns it by an ephemeral volume. No node starts a pod with a claim in
 // deletion. A finished pod keeps the claims that it names until the pod is deleted.
 func keepsClaim(pod *v1.Pod, claim *v1.PersistentVolumeClaim) bool {
 	return pod.Spec.NodeName != "" && slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool {
-		return claimOf(pod, &v) == claim.Name && (v.Ephemeral == nil || ownsClaim(pod, claim) && !isShutDown(pod))
+		return claimindex.NameOf(pod, &v) == claim.Name && (v.Ephemeral == nil || ownsClaim(pod, claim) && !isShutDown(pod))
 	})
 }
 
 // needsClaim reports whether a pod of the namespace of a claim uses the claim, or will use it: the pod is
 // not finished, and names the claim or owns it by an ephemeral volume.
 func needsClaim(pod *v1.Pod, claim *v1.PersistentVolumeClaim) bool {
-	return !isFinished(pod) && slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool {
-		return claimOf(pod, &v) == claim.Name && (v.Ephemeral == nil || ownsClaim(pod, claim))
+	return !claimindex.IsFinished(pod) && slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool {
+		return claimindex.NameOf(pod, &v) == claim.Name && (v.Ephemeral == nil || ownsClaim(pod, claim))
 	})
 }
 
@@ -56,15 +36,6 @@ func ownsClaim(pod *v1.Pod, claim *v1.PersistentVolumeClaim) bool {
 func isShutDown(pod *v1.Pod) bool {
 	grace := pod.DeletionGracePeriodSeconds
 	return pod.DeletionTimestamp != nil && grace != nil && *grace == 0
-}
-
-// isFinished reports whether no container of a pod runs or will run.
-func isFinished(pod *v1.Pod) bool {
-	if pod.Status.Phase == v1.PodFailed || pod.Status.Phase == v1.PodSucceeded {
-		return true
-	}
-	mayRun := func(s v1.ContainerStatus) bool { return s.State.Terminated == nil && s.State.Waiting == nil }
-	return pod.DeletionTimestamp != nil && !slices.ContainsFunc(pod.Status.ContainerStatuses, mayRun)
 }
 
 // hasEphemeral reports whether a pod has an ephemeral volume.

@@ -11,7 +11,7 @@ import (
 var simGuards = []testbed.Guard{
 	{"pods are listed before a release", "protectionhandler.go", "used, err := onServer(ctx, object)", "used, err := false, error(nil)"},
 	{"a list shows the present state", "claim.go", "options := metav1.ListOptions{FieldSelector: scheduled}", `options := metav1.ListOptions{FieldSelector: scheduled, ResourceVersion: "0"}`},
-	{"a finished pod keeps its claims", "pod.go", `return pod.Spec.NodeName != "" && slices`, `return !isFinished(pod) && pod.Spec.NodeName != "" && slices`},
+	{"a finished pod keeps its claims", "pod.go", `return pod.Spec.NodeName != "" && slices`, `return !claimindex.IsFinished(pod) && pod.Spec.NodeName != "" && slices`},
 	{"pods keep the claims of their ephemeral volumes", "pod.go", "(v.Ephemeral == nil || ownsClaim(pod, claim) && !isShutDown(pod))", "v.Ephemeral == nil"},
 	{"a pod that was shut down keeps no owned claim", "pod.go", " && !isShutDown(pod))", ")"},
 	{"the claim of a volume keeps it before the phase", "volume.go", "return claim != nil && pv.Spec.ClaimRef != nil", "return false && pv.Spec.ClaimRef != nil"},
@@ -34,7 +34,7 @@ var tableGuards = []testbed.Guard{
 	{"the template is copied", "ephemeral.go", "template = template.DeepCopy()", ""},
 	{"a new owner queues the pod", "feed.go", "(hasEnded || !reflect.DeepEqual(change.New.OwnerReferences, old.OwnerReferences))", "(hasEnded || false && reflect.DeepEqual(change.New, old))"},
 	{"a pod that was shut down queues its claims", "feed.go", "isShutDown(pod) && !isShutDown(old) ||", ""},
-	{"an index is added once", "feed.go", "if _, err := cache.ByIndex(name, \"\"); err == nil {", "if false {"},
+	{"an index is added once", "../internal/claimindex/claimindex.go", "if _, err := cache.ByIndex(name, \"\"); err == nil {", "if false {"},
 	{"the condition is read before it says unused", "condition.go", "if u == usageUnread {\n\t\t\treturn", "if false {\n\t\t\treturn"},
 }
 

@@ -15,7 +15,6 @@ import (
 
 // step takes a step at random.
 func (s *simulation) step() {
-	s.RestartCrashed()
 	switch n := s.IntN(100); {
 	case n < 10:
 		s.createClaim()

@@ -3,13 +3,11 @@ package protect_test
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 
 	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/controllers/apitest"
 	"github.com/volumekit/volumekit/controllers/internal/simtest"
 	"github.com/volumekit/volumekit/controllers/protect"
-	"github.com/volumekit/volumekit/internal/testbed"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -37,11 +35,7 @@ import (
 // seed to replay with its trace. The order of goroutines is not part of a seed: a failure may take
 // several runs (-count) to appear again.
 func TestSimulation(t *testing.T) {
-	simtest.Economize(t)
-	testbed.Simulation{
-		Run:   func(t *testing.T, seed uint64) (trace, failures []string) { return simulate(t, seed).Result() },
-		Short: 20, Seeds: 100,
-	}.Test(t)
+	simtest.Simulate(t, simulate)
 }
 
 // A simulation is a cluster as a test changes it.
@@ -60,21 +54,15 @@ type simulation struct {
 	abandoned map[types.UID]bool
 }
 
-// simulate runs a seed in a bubble of its own.
-func simulate(t *testing.T, seed uint64) (s *simulation) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		s = &simulation{
-			World:    simtest.NewWorld(ctx, seed, append(append(simtest.OfServer(), simtest.Crashes()...), latePods)),
-			hasTwins: seed%5 == 4,
-			started:  map[types.UID][]types.UID{}, bound: map[types.UID]types.UID{}, abandoned: map[types.UID]bool{},
-			reserved: map[types.UID]*v1.PersistentVolume{},
-		}
-		s.run()
-		s.CrashAll()
-	})
-	return s
+// simulate runs a seed.
+func simulate(w *simtest.World, seed uint64) {
+	s := &simulation{
+		World: w, hasTwins: seed%5 == 4,
+		started: map[types.UID][]types.UID{}, bound: map[types.UID]types.UID{}, abandoned: map[types.UID]bool{},
+		reserved: map[types.UID]*v1.PersistentVolume{},
+	}
+	s.All = append(s.All, latePods)
+	s.run()
 }
 
 // run runs the steps, and ends the faults.
@@ -83,17 +71,9 @@ func (s *simulation) run() {
 	if s.hasTwins {
 		s.Start(s.controller())
 	}
-	for range 40 + s.IntN(80) {
-		s.step()
-		if s.IntN(3) > 0 { // otherwise the next step happens at the same time
-			synctest.Wait()
-			s.check()
-		}
-		if s.HasFailed() {
-			return
-		}
+	if s.Play(40+s.IntN(80), s.step, s.check) {
+		s.calmDown()
 	}
-	s.calmDown()
 }
 
 func (s *simulation) controller() simtest.Program {

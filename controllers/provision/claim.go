@@ -106,11 +106,18 @@ func (v claimView) endStored(now time.Time) (step claimStep, wait time.Duration)
 		return claimWait, 0
 	case !v.isMarked(), a.isIgnored, v.claim.DeletionTimestamp != nil && a.retry.failures > 0:
 		return v.end(), 0
+	case !v.isProvisioning(): // a tenant has set the mark
+		return v.end(), 0
 	case v.awaitDiscard(now) > 0:
 		return claimWait, v.awaitDiscard(now)
 	}
 	return v.unlessPaused(claimProvision, now)
 }
+
+// isProvisioning reports whether this run or an earlier one has not ended its work for the claim: a discard adds the
+// finalizer with its mark, and a run that has stored the object removes the finalizer from no claim with a mark that
+// it has not read.
+func (v claimView) isProvisioning() bool { return v.hasGuard() || v.attempt.isOurs }
 
 // isRestored reports whether the claim has the mark of a discard, and its storage was provisioned again.
 func (v claimView) isRestored() bool {

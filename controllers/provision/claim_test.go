@@ -150,6 +150,8 @@ func TestDecideClaim(t *testing.T) {
 		"stored, another discard has ended, paused":         {changes{guarded, stored, ended, paused}, claimWait, time.Minute},
 		"stored, another discard has ended, not ours":       {changes{guarded, stored, ended, notOurs}, claimRelease, 0},
 		"stored, discarded, deleted, paused":                {changes{guarded, stored, ended, deleted, paused}, claimRelease, 0},
+		"stored, marked by a tenant":                        {changes{stored, ended}, claimForget, 0},
+		"stored, marked by a tenant as begun":               {changes{stored, begun}, claimForget, 0},
 		"stored, provisioned again":                         {changes{possible, stored, covers, ended, restored}, claimRelease, 0},
 		"absent, gone":                                      {changes{absent, gone}, claimForget, 0},
 	}

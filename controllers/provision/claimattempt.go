@@ -7,7 +7,6 @@ import (
 
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // A storageState is the state of the storage of a claim, as far as this run of the controller has
@@ -93,7 +92,7 @@ func (a *claimAttempt) record(o outcome, now time.Time, r rules) (isNews bool) {
 	a.isIgnored, a.unfitNode = false, ""
 	pauses := r.provisionPauses
 	switch isAbsent := a.storage == storageAbsent || a.storage == storageUnknown; {
-	case !isAbsent:
+	case !isAbsent, errors.Is(o.err, errNameTaken):
 		pauses.threshold = 0
 	case isIgnored(o.err):
 		a.isIgnored = true
@@ -120,35 +119,34 @@ func (a *claimAttempt) recordStorage(o outcome) {
 	}
 }
 
-// attempts are the memory of the controller for the objects of one kind, by their UIDs. The worker
-// of an object alone uses its attempt.
-type attempts[A any] struct {
+// claimAttempts are the memory of the controller for claims. The worker of a key alone uses its attempt.
+type claimAttempts struct {
 	mu    sync.Mutex
-	byUID map[types.UID]*A
+	byKey map[claimKey]*claimAttempt
 }
 
-// of returns the attempt of an object, a new one if there was none.
-func (a *attempts[A]) of(uid types.UID) *A {
+// of returns the attempt of a claim, a new one if there was none.
+func (a *claimAttempts) of(key claimKey) *claimAttempt {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.byUID[uid] == nil {
-		if a.byUID == nil {
-			a.byUID = map[types.UID]*A{}
+	if a.byKey[key] == nil {
+		if a.byKey == nil {
+			a.byKey = map[claimKey]*claimAttempt{}
 		}
-		a.byUID[uid] = new(A)
+		a.byKey[key] = &claimAttempt{}
 	}
-	return a.byUID[uid]
+	return a.byKey[key]
 }
 
-// has reports whether the controller remembers an object.
-func (a *attempts[A]) has(uid types.UID) bool {
+// has reports whether the controller remembers a claim.
+func (a *claimAttempts) has(key claimKey) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.byUID[uid] != nil
+	return a.byKey[key] != nil
 }
 
-func (a *attempts[A]) forget(uid types.UID) {
+func (a *claimAttempts) forget(key claimKey) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.byUID, uid)
+	delete(a.byKey, key)
 }

@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/volumekit/volumekit/controllers/internal/objectpatch"
 	"github.com/volumekit/volumekit/controllers/internal/storageclass"
+	"github.com/volumekit/volumekit/controllers/internal/unseen"
 	"github.com/volumekit/volumekit/controllers/internal/workers"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -19,7 +21,7 @@ const mostSteps = 20
 
 // handleClaim takes the steps for a claim until none is left or a pause begins.
 func (c *Controller) handleClaim(ctx context.Context, key claimKey) (workers.Result, error) {
-	a := c.ofClaims.of(key.uid)
+	a := c.ofClaims.of(key)
 	defer c.resumeReleases()
 	defer func() { a.checked = nil }()
 	for range mostSteps {
@@ -36,11 +38,11 @@ func (c *Controller) handleClaim(ctx context.Context, key claimKey) (workers.Res
 		}
 		switch step {
 		case claimForget:
-			c.ofClaims.forget(key.uid)
+			c.ofClaims.forget(key)
 			c.postponed.remove(key)
-			return workers.Result{}, nil
+			return workers.Result{After: unseen.PauseFor(c.volumes, v.volume)}, nil
 		case claimWait:
-			return workers.Result{After: wait}, nil
+			return workers.Result{After: cmp.Or(wait, unseen.PauseFor(c.volumes, v.volume))}, nil
 		}
 		if err := c.takeClaimStep(ctx, step, v, a); err != nil {
 			return workers.Result{}, err
@@ -115,8 +117,11 @@ func (c *Controller) takeClaimStep(ctx context.Context, step claimStep, v claimV
 		return c.patchClaim(ctx, v.claim, p)
 	case claimRelease:
 		p := objectpatch.Of(v.claim).WithoutFinalizer(ClaimFinalizer)
+		if v.isStored() { // the version has no mark that was not read
+			p = p.OfVersion(v.claim)
+		}
 		if v.isRestored() {
-			p = p.OfVersion(v.claim).WithoutAnnotation(DiscardAnnotation)
+			p = p.WithoutAnnotation(DiscardAnnotation)
 		}
 		return c.patchClaim(ctx, v.claim, p)
 	}
@@ -136,7 +141,7 @@ func (c *Controller) confirmClaim(ctx context.Context, a *claimAttempt) error {
 	a.claim = claim
 	if (claimView{claim: claim}).hasGuard() {
 		a.isOurs, a.storage = true, storagePossible
-		if c.checkClaim(claim) != nil && !wasBound(claim) {
+		if c.checkClaim(claim) != nil && !c.mayHaveData(claim) {
 			a.storage = storageAbsent
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/controllers/internal/settings"
 	"github.com/volumekit/volumekit/manager"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -61,7 +62,8 @@ type Config struct {
 	VolumeName func(*v1.PersistentVolumeClaim) string
 
 	// UnguardedClaims omits the ClaimFinalizer, and two writes for each claim. Storage is then lost
-	// if a claim is deleted during its Provision and the program ends before Provision returns.
+	// if a claim is deleted during its Provision and the program ends before Provision returns. A
+	// discard still adds the finalizer.
 	UnguardedClaims bool
 	// UnguardedVolumes omits the VolumeFinalizer and removes it from volumes that have it. Storage
 	// is then lost if a user deletes a volume before its claim.
@@ -132,19 +134,11 @@ func (c *Config) check() error {
 }
 
 func (c *Config) checkNumbers(at *field.Path) error {
-	for _, n := range []struct {
-		name  string
-		value int64
-	}{
-		{"Calls", int64(c.Calls)}, {"ProvisionThreshold", int64(c.ProvisionThreshold)}, {"DeleteThreshold", int64(c.DeleteThreshold)},
-		{"Resync", int64(c.Resync)}, {"Timeout", int64(c.Timeout)}, {"Backoff", int64(c.Backoff)},
-		{"MaxBackoff", int64(c.MaxBackoff)}, {"InfeasibleBackoff", int64(c.InfeasibleBackoff)},
-	} {
-		if n.value < 0 {
-			return fmt.Errorf("provision: %w", field.Invalid(at.Child(n.name), n.value, "must be at least 0"))
-		}
-	}
-	return nil
+	return settings.NotNegative("provision",
+		settings.Of("Calls", c.Calls), settings.Of("ProvisionThreshold", c.ProvisionThreshold), settings.Of("DeleteThreshold", c.DeleteThreshold),
+		settings.Of("Resync", c.Resync), settings.Of("Timeout", c.Timeout), settings.Of("Backoff", c.Backoff),
+		settings.Of("MaxBackoff", c.MaxBackoff), settings.Of("InfeasibleBackoff", c.InfeasibleBackoff),
+	)
 }
 
 // names returns the names of the provisioner, the first one first.
@@ -158,13 +152,7 @@ func (c *Config) setDefaults() {
 	c.Backoff = cmp.Or(c.Backoff, defaultBackoff)
 	c.MaxBackoff = max(c.Backoff, cmp.Or(c.MaxBackoff, defaultMaxBackoff))
 	c.InfeasibleBackoff = cmp.Or(c.InfeasibleBackoff, defaultInfeasibleBackoff)
-	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
-	if c.Metrics == nil {
-		c.Metrics = noMetrics{}
-	}
-	if c.Events == nil {
-		c.Events = func(api.Event) {}
-	}
+	settings.SetReceivers(&c.Events, &c.Metrics, &c.Logger)
 	if c.VolumeName == nil {
 		c.VolumeName = func(claim *v1.PersistentVolumeClaim) string { return "pvc-" + string(claim.UID) }
 	}
@@ -175,8 +163,3 @@ func (c *Config) setDefaults() {
 		c.DeletionGuard = func(context.Context, *v1.PersistentVolume) bool { return true }
 	}
 }
-
-type noMetrics struct{}
-
-func (noMetrics) Observe(string, time.Duration, ...manager.Label) {}
-func (noMetrics) Add(string, int, ...manager.Label)               {}

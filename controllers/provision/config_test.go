@@ -25,7 +25,7 @@ func TestInvalidConfig(t *testing.T) {
 		`provision: Config.VolumeFinalizer: Invalid value: "guard": must be a qualified name with a domain`:       func(c *provision.Config) { c.VolumeFinalizer = "guard" },
 		`provision: Config.VolumeFinalizer: Invalid value: "a b/c": must be a qualified name with a domain`:       func(c *provision.Config) { c.VolumeFinalizer = "a b/c" },
 		`provision: Config.Calls: Invalid value: -1: must be at least 0`:                                          func(c *provision.Config) { c.Calls = -1 },
-		`provision: Config.Timeout: Invalid value: -1: must be at least 0`:                                        func(c *provision.Config) { c.Timeout = -1 },
+		`provision: Config.Timeout: Invalid value: "-1ns": must be at least 0`:                                    func(c *provision.Config) { c.Timeout = -1 },
 	}
 	for want, change := range tests {
 		config := valid

@@ -32,8 +32,8 @@ type Controller struct {
 	claimPool   *workers.Pool[claimKey]
 	volumePool  *workers.Pool[api.Key]
 	ran         atomic.Bool
-	ofClaims    attempts[claimAttempt]
-	ofVolumes   attempts[volumeAttempt]
+	ofClaims    claimAttempts
+	ofVolumes   volumeAttempts
 	unsubscribe []func()
 }
 

@@ -3,6 +3,7 @@ package provision
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"strings"
 	"time"
 
@@ -29,17 +30,10 @@ func markOf(claim *v1.PersistentVolumeClaim) string {
 	return claim.Annotations[DiscardAnnotation]
 }
 
-// observeMark records since when the claim has its mark. A run does not wait for the discard of an earlier
-// run: of a mark that it finds on a claim that was guarded before.
+// observeMark records since when this run has seen the mark of the claim.
 func (a *claimAttempt) observeMark(v claimView, now time.Time) {
-	mark := markOf(v.claim)
-	if mark == a.observedMark {
-		return
-	}
-	wasGuarded := a.storage == storageUnknown && (v.hasGuard() || !v.rules.guardsClaims)
-	a.observedMark, a.markedSince = mark, now
-	if wasGuarded {
-		a.markedSince = time.Time{}
+	if mark := markOf(v.claim); mark != a.observedMark {
+		a.observedMark, a.markedSince = mark, now
 	}
 }
 
@@ -60,22 +54,34 @@ func (v claimView) awaitDiscard(now time.Time) time.Duration {
 	return max(0, v.attempt.markedSince.Add(v.rules.markWait).Sub(now))
 }
 
-// markClaim sets the mark of a claim. A claim that does not exist needs none.
+// markClaim sets the mark of a claim, with the finalizer that proves it. A claim that does not exist needs no mark.
+// The API server adds no finalizer to a claim in deletion.
 func (c *Controller) markClaim(ctx context.Context, claim *v1.PersistentVolumeClaim, mark string) error {
 	if claim == nil {
 		return nil
 	}
-	err := c.patchClaim(ctx, claim, objectpatch.Of(claim).WithAnnotation(DiscardAnnotation, mark))
+	p := objectpatch.Of(claim).WithAnnotation(DiscardAnnotation, mark)
+	if claim.DeletionTimestamp == nil {
+		p = p.WithFinalizer(ClaimFinalizer)
+	}
+	err := c.patchClaim(ctx, claim, p)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	return err
 }
 
-// beginDiscard marks the claim before a call of Delete.
-func (c *Controller) beginDiscard(ctx context.Context, v claimView, a *claimAttempt) error {
+// beginDiscard marks the claim before a call of Delete, and reports whether the marked claim was bound.
+func (c *Controller) beginDiscard(ctx context.Context, v claimView, a *claimAttempt) (isBound bool, err error) {
 	a.ownMark = discardBegun + rand.Text()
-	return c.markClaim(ctx, v.claim, a.ownMark)
+	if err := c.markClaim(ctx, v.claim, a.ownMark); err != nil {
+		return false, err
+	}
+	marked, err := c.claims.Get(ctx, keyOfClaim(a.claim).Key)
+	if err != nil {
+		return false, fmt.Errorf("read claim %s/%s: %w", a.claim.Namespace, a.claim.Name, err)
+	}
+	return marked != nil && marked.UID == a.claim.UID && c.mayHaveData(marked), nil
 }
 
 // endDiscard marks the claim after a call of Delete: the next Provision comes after it.

@@ -2,6 +2,7 @@ package provision_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -115,10 +116,15 @@ func testDiscardBesideAnother(w *world, begins, described, crash time.Duration, 
 	w.checkNothingLeft()
 }
 
-// TestFailedDiscardBesideAnother: a controller that starts during the discard of another one takes the mark
-// for that of an earlier run, stores the object and removes the mark. Then the call of Delete has its effect,
-// and fails.
+// TestFailedDiscardBesideAnother: a controller that starts during the discard of another one waits for its end. The
+// call of Delete has its effect, and fails. The first controller may end after it has marked this.
 func TestFailedDiscardBesideAnother(t *testing.T) {
+	for _, crashes := range []bool{false, true} {
+		t.Run(fmt.Sprintf("crashes %v", crashes), func(t *testing.T) { testFailedDiscardBesideAnother(t, crashes) })
+	}
+}
+
+func testFailedDiscardBesideAnother(t *testing.T, crashes bool) {
 	inWorld(t, func(w *world) {
 		w.storage.check = nil
 		w.storage.on("delete", failing(1, context.DeadlineExceeded, true))
@@ -129,14 +135,13 @@ func TestFailedDiscardBesideAnother(t *testing.T) {
 		require.True(t, w.hasBegunMark("a"))
 		w.startTwin("stores", twin{})
 		w.wait(5 * time.Second)
-		w.bind()
-		require.Equal(w, v1.ClaimBound, w.claim("a").Status.Phase)
-		require.NotContains(w, w.claim("a").Annotations, provision.DiscardAnnotation)
-		w.wait(5 * time.Second)
-		require.Empty(w, w.storage.names())
+		require.Empty(w, w.volumes())
+		if crashes {
+			w.server.Inject(apitest.Fault{Call: apitest.Call{Identity: "discards", Verb: apitest.Patch}, Times: 1, Crash: true, AfterEffect: true})
+		}
 		w.finish()
 		require.Equal(w, []string{name}, w.storage.names())
-		require.NotContains(w, w.claim("a").Annotations, provision.DiscardAnnotation)
+		require.Equal(w, v1.ClaimBound, w.claim("a").Status.Phase)
 	})
 }
 
@@ -150,9 +155,13 @@ func (w *world) hasBegunMark(name string) bool {
 // TestStorerCrashes: the controller that stores the object ends before it reads the mark of the discard.
 // A later run provisions the storage again.
 func TestStorerCrashes(t *testing.T) {
-	for _, verb := range []apitest.Verb{apitest.Create, apitest.Patch} {
-		t.Run(string(verb), func(t *testing.T) {
+	for name, test := range map[string]struct {
+		verb        apitest.Verb // at which it ends
+		isUnguarded bool
+	}{"create": {apitest.Create, false}, "patch": {apitest.Patch, false}, "create, without guards of claims": {apitest.Create, true}} {
+		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
+				w.config.UnguardedClaims = test.isUnguarded
 				w.createClass(newClass("c"))
 				name := "pvc-" + string(w.createClaim(newClaim("a", "c")).UID)
 				discards := w.startTwin("discards", twin{provision: 10 * time.Second, delete: 10 * time.Second, isRefused: true})
@@ -160,7 +169,7 @@ func TestStorerCrashes(t *testing.T) {
 				w.wait(time.Second)
 				w.server.HoldEvents("stores")
 				w.server.Inject(apitest.Fault{When: func(call apitest.Call) bool {
-					return call.Identity == "stores" && call.Verb == verb && w.storage.callsOf("delete") > 0
+					return call.Identity == "stores" && call.Verb == test.verb && w.storage.callsOf("delete") > 0
 				}, Times: 1, Crash: true, AfterEffect: true})
 				w.wait(26 * time.Second)
 				require.NotNil(w, w.volume(name))
@@ -176,10 +185,28 @@ func TestStorerCrashes(t *testing.T) {
 	}
 }
 
-// TestMarkOfATenant: a tenant marks a claim. Provision is called once more for it at most, and a call
-// that fails keeps the storage.
+// TestMarkOfATenant: the mark of a tenant on a bound claim is no reason for a call. With the finalizer it may be the
+// mark of an earlier run: Provision is called once more, and a call that fails keeps the storage.
 func TestMarkOfATenant(t *testing.T) {
 	for _, mark := range []string{"x", "ended 1", "begun 1"} {
+		t.Run(mark+" alone", func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.createClass(newClass("c"))
+				w.createClaim(newClaim("a", "c"))
+				_, end := w.start()
+				w.wait(time.Second)
+				w.bind()
+				w.wait(time.Minute)
+				w.storage.on("provision", failing(99, errors.New("fails"), false))
+				w.updateClaim("a", func(c *v1.PersistentVolumeClaim) { c.Annotations[provision.DiscardAnnotation] = mark })
+				w.wait(24 * time.Hour)
+				end()
+				w.start()
+				w.wait(24 * time.Hour)
+				require.Equal(w, 1, w.storage.callsOf("provision"))
+				require.Equal(w, v1.ClaimBound, w.claim("a").Status.Phase)
+			})
+		})
 		t.Run(mark, func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				w.createClass(newClass("c"))
@@ -187,7 +214,10 @@ func TestMarkOfATenant(t *testing.T) {
 				w.start()
 				w.wait(time.Second)
 				w.bind()
-				w.updateClaim("a", func(c *v1.PersistentVolumeClaim) { c.Annotations[provision.DiscardAnnotation] = mark })
+				w.updateClaim("a", func(c *v1.PersistentVolumeClaim) {
+					c.Annotations[provision.DiscardAnnotation] = mark
+					c.Finalizers = append(c.Finalizers, provision.ClaimFinalizer)
+				})
 				w.finish()
 				require.Equal(w, 2, w.storage.callsOf("provision"))
 				require.Zero(w, w.storage.callsOf("delete"))

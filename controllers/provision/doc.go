@@ -40,20 +40,24 @@
 //   - A claim is deleted during its Provision: the call is repeated until its outcome is certain, the
 //     volume is stored, the binder releases it, and its storage is deleted by its policy.
 //   - The API server does not answer: the object is stored later, however long this takes.
-//   - The API server refuses the object, or the binder would not bind it (another size, mode or
-//     node): the storage is deleted, and an event of the claim names the reason.
+//   - The API server refuses the object, the binder would not bind it (another size, mode or node), or the
+//     Provisioner refuses the storage ([RefusalError]): the storage is deleted, and an event of the claim names
+//     the reason. Storage of a stored object, and of a claim that was bound, stays.
 //   - The API server stores the object, and the answer is lost: the controller finds the object.
 //   - Two controllers run by mistake: their calls for one claim have the same name, and the API server
 //     refuses the second object. A controller that finds the released object of the other one after the
 //     end of the claim calls again after the end of the object, in case its late call has created the
 //     storage once more. The next object has the policy of the first one.
 //   - One of two controllers alone finds the selected node missing, or its object alone is refused: it sets
-//     [DiscardAnnotation] on the claim before it confirms that no object exists and calls Delete, and again
-//     afterwards. The other controller stores no object while it sees the first mark. If it has stored one
-//     before it sees a mark, also after a restart, it calls Provision once more, after the second mark, and then
-//     removes the mark. So the volume has storage, and receives it again if it was deleted; data that a pod
-//     writes between the creation of the object and the end of that call of Delete is deleted. A controller
-//     that ends during its discard delays the claim by twice Config.Timeout, at least by 10 minutes.
+//     [DiscardAnnotation] on the claim, with the finalizer, before it confirms that no object exists and calls
+//     Delete, and again afterwards. The other controller stores no object while it sees the first mark. If it has
+//     stored one before it sees a mark, also after a restart, it calls Provision once more, after the second mark,
+//     and then removes the mark and the finalizer. So the volume has storage, and receives it again if it was
+//     deleted; data that a pod writes between the creation of the object and the end of that call of Delete is
+//     deleted. A controller that ends during its discard delays the claim by twice Config.Timeout, at least by
+//     10 minutes.
+//   - A tenant writes DiscardAnnotation on a claim whose volume is stored: the controller ignores it without the
+//     finalizer. With the finalizer it calls Provision once more, and never Delete.
 //
 // The controller never removes the finalizer from a claim whose storage is uncertain. If the storage
 // or the class is gone for good, remove it by hand.
@@ -77,9 +81,10 @@
 //
 // [VolumeFinalizer] keeps the object of a volume that a user deletes until the storage is deleted. The
 // controller adds it to bound volumes of the policy Delete that lack it, also to static ones of the
-// CSI driver of its name, and removes it when the policy becomes Retain or Recycle. A volume that is deleted
-// after a user has removed its reference stays in deletion with the finalizer, as its storage may have data:
-// delete the storage and remove the finalizer by hand, or make the policy Retain.
+// CSI driver of its name, and removes it when the policy becomes Retain or Recycle. A provisioned volume that
+// is deleted after a user has removed its reference stays in deletion with the finalizer, as its storage may have
+// data: delete the storage and remove the finalizer by hand, or make the policy Retain. A static one goes once it is
+// Available, and its storage stays.
 //
 // # Events and metrics
 //
@@ -103,7 +108,8 @@
 //   - The creation of its volume.
 //   - Two patches, which add the finalizer before the first Provision and remove it at the end. With
 //     UnguardedClaims: none.
-//   - With storage that is discarded: two patches, which mark the claim, and a read of the volume.
+//   - With storage that is discarded: two patches, which mark the claim and add the finalizer, and a read of
+//     the volume.
 //   - A read of its selected node and of its attributes class, if the class of the claim waits for a
 //     node or the claim names an attributes class.
 //
@@ -119,9 +125,9 @@
 // server.
 //
 // The Controller requires these rights: get, list, watch and patch of persistentvolumeclaims; get,
-// list, watch, create, patch and delete of persistentvolumes; get, list and watch of storageclasses;
-// list of pods; get of nodes and of volumeattributesclasses if classes use them; and for volumes that
-// can be attached, list of nodes and volumeattachments.
+// list, watch, create, patch and delete of persistentvolumes; list and watch of storageclasses; list of pods; get
+// of nodes if classes wait for a consumer, and of volumeattributesclasses if claims name them; and for
+// volumes that can be attached, list of nodes and volumeattachments.
 //
 // # Words
 //

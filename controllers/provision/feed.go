@@ -35,10 +35,10 @@ func (c *Controller) stopSubscriptions() {
 	}
 }
 
-// concerns reports whether the controller may have a step for a claim.
+// concerns reports whether the controller may have a step for a claim. One with a mark has the finalizer, too.
 func (c *Controller) concerns(claim *v1.PersistentVolumeClaim) bool {
-	return c.rules.has(provisionerOf(claim)) && (claim.Spec.VolumeName == "" || markOf(claim) != "") ||
-		slices.Contains(claim.Finalizers, ClaimFinalizer) || c.ofClaims.has(claim.UID)
+	return c.rules.has(provisionerOf(claim)) && claim.Spec.VolumeName == "" ||
+		slices.Contains(claim.Finalizers, ClaimFinalizer) || c.ofClaims.has(keyOfClaim(claim))
 }
 
 // addClaim queues a changed claim. The end of a claim can be the end of the use of its volume.
@@ -50,7 +50,7 @@ func (c *Controller) addClaim(change api.Change[*v1.PersistentVolumeClaim]) {
 	if old == nil || change.New != nil && change.New.UID == old.UID {
 		return
 	}
-	if c.ofClaims.has(old.UID) {
+	if c.ofClaims.has(keyOfClaim(old)) {
 		c.claimPool.Add(keyOfClaim(old))
 	}
 	if name := old.Spec.VolumeName; name != "" {
@@ -60,20 +60,23 @@ func (c *Controller) addClaim(change api.Change[*v1.PersistentVolumeClaim]) {
 	c.queueAwaited(old.UID)
 }
 
-// addVolume queues a changed volume, and the claim of one that was deleted: it may need another
-// volume. It also queues the claim of a released volume that may be late.
+// addVolume queues a changed volume, and the claim of a released one that may be late. It also queues the claim of
+// a volume that has ended, or that does not refer to the claim any more: the claim may need another volume, and tries
+// again until its name is free.
 func (c *Controller) addVolume(change api.Change[*v1.PersistentVolume]) {
 	addKey(c.volumePool, change.Key(), change.Replay)
-	if pv := change.New; pv != nil && pv.Status.Phase == v1.VolumeReleased && pv.Spec.ClaimRef != nil && c.ofClaims.has(pv.Spec.ClaimRef.UID) {
+	old, pv := change.Old, change.New
+	if pv != nil && pv.Status.Phase == v1.VolumeReleased && pv.Spec.ClaimRef != nil && c.ofClaims.has(keyOfReference(pv.Spec.ClaimRef)) {
 		c.claimPool.Add(keyOfReference(pv.Spec.ClaimRef))
 	}
-	old := change.Old
-	if old == nil || change.New != nil && change.New.UID == old.UID {
+	if old == nil || old.Spec.ClaimRef == nil || old.Spec.ClaimRef.UID == "" {
 		return
 	}
-	c.ofVolumes.forget(old.UID)
-	if ref := old.Spec.ClaimRef; ref != nil {
+	ref, hasEnded := old.Spec.ClaimRef, pv == nil || pv.UID != old.UID
+	if hasEnded {
 		c.awaited.forget(ref.UID, old.Name)
+	}
+	if hasEnded || pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID != ref.UID {
 		c.claimPool.Add(keyOfReference(ref))
 	}
 }

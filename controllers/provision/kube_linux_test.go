@@ -45,7 +45,7 @@ type kubeWorld struct {
 // claim is bound or an event explains why not, each volume has a claim and a directory, and each
 // directory a volume.
 func TestKubeKilledProvisioner(t *testing.T) {
-	limit := 2 * time.Minute
+	limit := 5 * time.Minute
 	if testbed.Long() {
 		limit = time.Hour
 	}

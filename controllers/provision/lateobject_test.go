@@ -65,21 +65,13 @@ func TestLateObject(t *testing.T) {
 }
 
 func testLateObject(w *world, policy v1.PersistentVolumeReclaimPolicy) {
-	w.storage.on("provision", slowly(time.Minute))
-	w.config.DeletionGuard = func(context.Context, *v1.PersistentVolume) bool { return w.storage.callsOf("provision") > 1 }
-	w.createClass(newClass("c"))
-	claim := w.createClaim(newClaim("a", "c"))
+	claim := w.beginLate()
 	name := "pvc-" + string(claim.UID)
-	w.start()
-	w.wait(time.Second)
-	w.deleteClaim("a")
-	w.updateClaim("a", func(claim *v1.PersistentVolumeClaim) { claim.Finalizers = nil })
 	w.createVolume(name, claim, func(*v1.PersistentVolume) {})
 	w.wait(2 * time.Minute)
 	w.updateVolume(name, func(pv *v1.PersistentVolume) { pv.Spec.PersistentVolumeReclaimPolicy = policy })
 	synctest.Wait()
-	require.NoError(w, w.cluster.PersistentVolumes().Delete(w.Context(), name, metav1.DeleteOptions{}))
-	unprotectVolumes(w.Context(), w.cluster)
+	w.endVolume(name)
 	w.wait(time.Second)
 	require.Equal(w, 2, w.storage.callsOf("provision"))
 	w.finish()
@@ -89,4 +81,57 @@ func testLateObject(w *world, policy v1.PersistentVolumeReclaimPolicy) {
 	}
 	require.NotNil(w, w.volume(name))
 	require.Equal(w, policy, w.volume(name).Spec.PersistentVolumeReclaimPolicy)
+}
+
+// beginLate begins a call of Provision that ends after the end of its claim, which it returns.
+func (w *world) beginLate() *v1.PersistentVolumeClaim {
+	w.storage.on("provision", slowly(time.Minute))
+	w.config.DeletionGuard = func(context.Context, *v1.PersistentVolume) bool { return w.storage.callsOf("provision") > 1 }
+	w.createClass(newClass("c"))
+	claim := w.createClaim(newClaim("a", "c"))
+	w.start()
+	w.wait(time.Second)
+	w.deleteClaim("a")
+	w.updateClaim("a", func(claim *v1.PersistentVolumeClaim) { claim.Finalizers = nil })
+	return claim
+}
+
+// TestUnseenLateObject: the cache never has the object that another controller has stored.
+func TestUnseenLateObject(t *testing.T) {
+	inWorld(t, func(w *world) {
+		claim := w.beginLate()
+		name := "pvc-" + string(claim.UID)
+		stop := w.server.InjectEvents(apitest.EventFault{Resource: "persistentvolumes", Drop: true})
+		w.createVolume(name, claim, func(*v1.PersistentVolume) {})
+		w.wait(2 * time.Minute)
+		w.endVolume(name)
+		stop()
+		w.finish()
+		require.Equal(w, 2, w.storage.callsOf("provision"))
+		w.checkNothingLeft()
+	})
+}
+
+// TestLateObjectWithoutReference: the object loses its reference, and ends. The controller forgets its claim.
+func TestLateObjectWithoutReference(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.config.UnguardedVolumes = true
+		claim := w.beginLate()
+		name := "pvc-" + string(claim.UID)
+		w.createVolume(name, claim, func(*v1.PersistentVolume) {})
+		w.wait(2 * time.Minute)
+		w.updateVolume(name, func(pv *v1.PersistentVolume) { pv.Spec.ClaimRef, pv.Status.Phase = nil, v1.VolumeAvailable })
+		w.wait(time.Minute)
+		w.endVolume(name)
+		w.finish()
+		require.Zero(w, w.last.Remembered())
+	})
+}
+
+// endVolume deletes a volume's object without its storage.
+func (w *world) endVolume(name string) {
+	require.NoError(w, w.cluster.PersistentVolumes().Delete(w.Context(), name, metav1.DeleteOptions{}))
+	w.updateVolume(name, func(pv *v1.PersistentVolume) { pv.Finalizers = nil })
+	synctest.Wait()
+	require.Nil(w, w.volume(name))
 }

@@ -274,6 +274,8 @@ func TestRefusedAndStored(t *testing.T) {
 		require.Equal(w, 2, w.storage.callsOf("provision"), "that of b runs, and the discard waits")
 		name := "pvc-" + string(claim.UID)
 		w.createVolume(name, claim, func(*v1.PersistentVolume) {})
+		w.wait(2 * time.Minute)
+		require.Zero(w, w.storage.callsOf("delete"), "the claim is not bound yet")
 		w.updateVolume(name, func(pv *v1.PersistentVolume) { pv.Status.Phase = v1.VolumeBound })
 		w.finish()
 		require.Zero(w, w.storage.callsOf("delete"))
@@ -474,7 +476,7 @@ func TestVolumeIsReadLast(t *testing.T) {
 		w.start()
 		w.wait(100 * time.Millisecond)
 		require.Equal(w, 1, w.storage.callsOf("provision"), "the deletion waits for its end")
-		w.server.Inject(apitest.Fault{Call: apitest.Call{Verb: apitest.Patch, Resource: "persistentvolumeclaims"}, Failure: apitest.InternalError})
+		w.server.Inject(apitest.Fault{Call: apitest.Call{Verb: apitest.Patch, Resource: "persistentvolumeclaims", Name: "a"}, Failure: apitest.InternalError})
 		w.createClaim(newClaim("a", "c"))
 		before := newClaim("a", "")
 		before.UID = "before"
@@ -585,4 +587,87 @@ func TestVolumeInUse(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestReferenceToNoName: storage is kept while the reference of its volume does not name a claim, and an event names
+// the reason.
+func TestReferenceToNoName(t *testing.T) {
+	inWorld(t, func(w *world) {
+		for name, ref := range map[string]v1.ObjectReference{"nameless": {Namespace: namespace}, "homeless": {Name: "a"}, "empty": {}} {
+			claim := newClaim("a", "")
+			claim.UID = "gone"
+			w.createVolume(name, claim, func(pv *v1.PersistentVolume) {
+				ref.UID = "gone"
+				pv.Spec.ClaimRef = &ref
+			})
+		}
+		w.start()
+		w.wait(time.Hour)
+		require.Zero(w, w.storage.callsOf("delete"))
+		require.Len(w, w.eventsOf("VolumeFailedDelete"), 3)
+		for _, event := range w.eventsOf("VolumeFailedDelete") {
+			require.Contains(w, event, "the reference to the claim has no name")
+		}
+		require.Empty(w, w.server.Calls(apitest.Call{Resource: "persistentvolumeclaims", Verb: apitest.Get}))
+	})
+}
+
+// TestVolumeChangesUnseen: a released volume whose storage waits for the end of a pod, and whose change the cache has not
+// shown, is kept.
+func TestVolumeChangesUnseen(t *testing.T) {
+	for name, change := range map[string]func(*v1.PersistentVolume, *v1.PersistentVolumeClaim){
+		"reference": func(pv *v1.PersistentVolume, b *v1.PersistentVolumeClaim) {
+			pv.Spec.ClaimRef.Name, pv.Spec.ClaimRef.UID = b.Name, b.UID
+		},
+		"policy": func(pv *v1.PersistentVolume, _ *v1.PersistentVolumeClaim) {
+			pv.Spec.PersistentVolumeReclaimPolicy = v1.PersistentVolumeReclaimRetain
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				claim := newClaim("a", "")
+				claim.UID = "gone"
+				w.createVolume("v", claim, func(*v1.PersistentVolume) {})
+				pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "p"}}
+				pod.Spec.NodeName, pod.Spec.Containers = "node", []v1.Container{{Name: "c", Image: "i"}}
+				pod.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "a"}}}}
+				pods := w.cluster.Pods(namespace)
+				_, err := pods.Create(w.Context(), pod, metav1.CreateOptions{})
+				require.NoError(w, err)
+				b := w.createClaim(newClaim("b", ""))
+				w.start()
+				w.wait(time.Minute)
+				w.server.InjectEvents(apitest.EventFault{Resource: "persistentvolumes", Delay: 24 * time.Hour})
+				pv := w.volume("v")
+				change(pv, b)
+				_, err = w.cluster.PersistentVolumes().Update(w.Context(), pv, metav1.UpdateOptions{})
+				require.NoError(w, err)
+				require.NoError(w, pods.Delete(w.Context(), "p", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
+				w.wait(2 * time.Hour)
+				require.Zero(w, w.storage.callsOf("delete"))
+			})
+		})
+	}
+}
+
+// TestReservedVolumesEnd: the end of volumes that are reserved for claims by name concerns no claim.
+func TestReservedVolumesEnd(t *testing.T) {
+	inWorld(t, func(w *world) {
+		const count = 50
+		for n := range count {
+			w.createVolume(fmt.Sprint("v-", n), newClaim(fmt.Sprint("claim-", n), ""), func(pv *v1.PersistentVolume) {
+				pv.Finalizers, pv.Spec.ClaimRef.UID = nil, ""
+			})
+		}
+		w.start()
+		w.wait(time.Minute)
+		release := w.server.HoldEvents("")
+		for n := range count {
+			require.NoError(w, w.cluster.PersistentVolumes().Delete(w.Context(), fmt.Sprint("v-", n), metav1.DeleteOptions{}))
+		}
+		unprotectVolumes(w.Context(), w.cluster)
+		release()
+		w.wait(time.Minute)
+		require.Empty(w, w.volumes())
+	})
 }

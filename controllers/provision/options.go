@@ -3,6 +3,7 @@ package provision
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/volumekit/volumekit/controllers/internal/storageclass"
@@ -18,7 +19,7 @@ import (
 )
 
 // optionsFor returns the options of the next call of Provision for a claim. While storage is possible
-// they equal those of the last call in this run. After a restart the storage must be found by any
+// they equal those of the last call in this run, apart from MayExist. After a restart the storage must be found by any
 // options: refusal is then the reason why it is to be discarded, and err is the same reason for a
 // claim without storage. err is also a failed read.
 func (c *Controller) optionsFor(ctx context.Context, v claimView) (options Options, refusal, err error) {
@@ -27,9 +28,13 @@ func (c *Controller) optionsFor(ctx context.Context, v claimView) (options Optio
 		return options, nil, nameTaken(v.volume.Name)
 	}
 	if a.options != nil {
-		return *a.options, a.optionsRefusal, nil
+		options = *a.options
+		options.MayExist = true
+		return options, a.optionsRefusal, nil
 	}
-	options = Options{PVName: c.config.VolumeName(a.claim), PVC: a.claim.DeepCopy()}
+	options = Options{
+		PVName: c.config.VolumeName(a.claim), PVC: a.claim.DeepCopy(), MayExist: a.storage == storagePossible || v.isStored(),
+	}
 	if v.class == nil {
 		name, _ := storageclass.Named(a.claim)
 		return options, nil, volume.AsTransient(fmt.Errorf("storage class %q does not exist", name))
@@ -46,7 +51,7 @@ func (c *Controller) optionsFor(ctx context.Context, v claimView) (options Optio
 	if v.isStored() { // the checks are those of new storage
 		return options, nil, nil
 	}
-	if a.storage == storagePossible && !wasBound(a.claim) {
+	if a.storage == storagePossible && !c.mayHaveData(a.claim) {
 		return options, refusal, nil
 	}
 	return options, nil, refusal
@@ -68,12 +73,16 @@ func (c *Controller) readOptions(ctx context.Context, v claimView, o *Options) (
 }
 
 func nameTaken(volume string) error {
-	return fmt.Errorf("persistent volume %q belongs to another claim", volume)
+	return fmt.Errorf("persistent volume %q %w", volume, errNameTaken)
 }
 
-// wasBound reports whether the storage of a claim may have data: it is not discarded.
-func wasBound(claim *v1.PersistentVolumeClaim) bool {
-	return claim.Status.Phase == v1.ClaimBound || claim.Status.Phase == v1.ClaimLost
+var errNameTaken = errors.New("belongs to another claim")
+
+// mayHaveData reports whether the storage of a claim may have data, and is not discarded: the claim was bound, and not to
+// another volume.
+func (c *Controller) mayHaveData(claim *v1.PersistentVolumeClaim) bool {
+	name := claim.Spec.VolumeName
+	return (claim.Status.Phase == v1.ClaimBound || claim.Status.Phase == v1.ClaimLost) && (name == "" || name == c.config.VolumeName(claim))
 }
 
 // checkClaim returns an error for a claim for which no run of the controller calls Provision: the

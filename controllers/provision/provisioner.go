@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/volumekit/volumekit/controllers/internal/panics"
 	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
@@ -31,13 +32,14 @@ type Provisioner interface {
 	// The error states whether storage exists:
 	//
 	//   - wraps [volume.ErrUncertain]: the storage may exist or may come to exist. The controller
-	//     repeats the call with equal options until it succeeds or fails with a final error, even
-	//     if the claim is deleted.
+	//     repeats the call with equal options, and options.MayExist, until it succeeds or fails with a
+	//     final error, even if the claim is deleted.
 	//   - wraps [volume.ErrTransient]: the call changed nothing.
 	//   - wraps [volume.ErrReschedule]: no storage exists. The scheduler selects another node.
 	//   - wraps [volume.ErrInfeasible]: no storage exists. The controller retries rarely, and at
 	//     once when the claim's labels, annotations or node change, or its class.
 	//   - *[volume.IgnoredError]: no storage exists, another provisioner is responsible.
+	//   - *[RefusalError], with a volume: the storage exists, and the claim cannot have it.
 	//   - any other error: no storage exists. The controller retries.
 	//
 	// The error of an ended context counts as uncertain unless it wraps volume.ErrTransient.
@@ -48,6 +50,20 @@ type Provisioner interface {
 	// [volume.ErrTransient].
 	Delete(ctx context.Context, pv *v1.PersistentVolume) error
 }
+
+// A RefusalError is the error of a Provision that has found or created storage which the claim cannot have, such as
+// an empty volume in place of a copy. Provision returns it with the volume that describes the storage. The
+// controller deletes the storage, unless the object of the volume is stored or the claim was bound. A Provisioner
+// never deletes the storage itself: only the controller reads whether the volume is in use.
+type RefusalError struct {
+	Err error // the reason; the controller retries as after this error
+}
+
+// Error returns the text of the reason.
+func (e *RefusalError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *RefusalError) Unwrap() error { return e.Err }
 
 // kindOf returns the kind of an error of a Provisioner. Unlike [volume.KindOf] it does not trust a
 // context error to have changed nothing: many clients return one after the request was sent.
@@ -62,28 +78,28 @@ func kindOf(err error) volume.ErrorKind {
 // isIgnored reports whether another provisioner is responsible.
 func isIgnored(err error) bool { return errors.As(err, new(*volume.IgnoredError)) }
 
-// callProvision calls Provision. A panic, and a result without a volume, are uncertain errors. The text
-// of an error is short, however long its names and values are.
-func callProvision(ctx context.Context, p Provisioner, options Options) (pv *v1.PersistentVolume, err error) {
-	defer recoverAsUncertain(&err)
+// callProvision calls Provision. A refusal is the reason for which the claim cannot have the volume. A panic, and a
+// result without a volume, are uncertain errors. The text of an error is short, however long its names and values
+// are.
+func callProvision(ctx context.Context, p Provisioner, options Options) (pv *v1.PersistentVolume, refusal, err error) {
+	defer panics.AsUncertain(&err, nil)
 	pv, err = p.Provision(ctx, options)
+	isRefused := errors.As(err, new(*RefusalError))
 	switch {
+	case isRefused && pv != nil:
+		return pv, brief.Of(err), nil
+	case isRefused:
+		return nil, nil, volume.AsUncertain(fmt.Errorf("Provision returned no volume with the refusal: %w", brief.Of(err)))
 	case err != nil:
-		return nil, brief.Of(err)
+		return nil, nil, brief.Of(err)
 	case pv == nil:
-		return nil, volume.AsUncertain(errors.New("Provision returned neither a volume nor an error"))
+		return nil, nil, volume.AsUncertain(errors.New("Provision returned neither a volume nor an error"))
 	}
-	return pv, nil
+	return pv, nil, nil
 }
 
 // callDelete calls Delete. A panic is an uncertain error. The text of an error is short.
 func callDelete(ctx context.Context, p Provisioner, pv *v1.PersistentVolume) (err error) {
-	defer recoverAsUncertain(&err)
+	defer panics.AsUncertain(&err, nil)
 	return brief.Of(p.Delete(ctx, pv.DeepCopy()))
-}
-
-func recoverAsUncertain(err *error) {
-	if r := recover(); r != nil {
-		*err = volume.AsUncertain(fmt.Errorf("panic: %s", brief.Text(fmt.Sprint(r))))
-	}
 }

@@ -3,13 +3,11 @@ package provision
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/controllers/internal/storageclass"
-	"github.com/volumekit/volumekit/internal/brief"
-	"github.com/volumekit/volumekit/internal/oneline"
+	"github.com/volumekit/volumekit/controllers/internal/telemetry"
 	"github.com/volumekit/volumekit/manager"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
@@ -18,7 +16,7 @@ import (
 
 // announce sends an event.
 func (c *Controller) announce(object runtime.Object, kind, reason, message string) {
-	c.config.Events(api.Event{Object: object, Type: kind, Reason: reason, Message: brief.Text(oneline.Of(strings.ToValidUTF8(message, "\uFFFD")))})
+	c.config.Events(api.Event{Object: object, Type: kind, Reason: reason, Message: telemetry.Text(message)})
 }
 
 // reportProvisioned reports that the object of a claim's volume is stored.
@@ -45,6 +43,14 @@ func (c *Controller) reportFailedProvision(a *claimAttempt, err error, isNews bo
 		c.announce(a.claim, v1.EventTypeWarning, reasonFailed, fmt.Sprintf("failed to provision a volume with storage class %q: %v", class, err))
 	}
 	c.config.Logger.Warn("provisioning failed", "claim", api.KeyOf(a.claim), "err", err, "kind", kindOf(err), "failures", a.retry.failures)
+}
+
+// reportRefusedAgain reports that the storage of a stored volume, which was provisioned again, is refused. The
+// storage stays, as the claim may use it.
+func (c *Controller) reportRefusedAgain(a *claimAttempt) {
+	if a.refusal != nil {
+		c.reportFailedProvision(a, fmt.Errorf("the volume is stored: %w", a.refusal), true)
+	}
 }
 
 // reportDeleted reports that the storage of a volume is deleted.

@@ -213,6 +213,7 @@ func TestDataIsNotDiscarded(t *testing.T) {
 		w.start()
 		w.wait(time.Hour)
 		require.Equal(w, []string{name}, w.storage.names())
+		require.Equal(w, 1, w.storage.callsOf("provision"))
 		require.Contains(w, w.eventsOf("ProvisioningFailed")[0], `node "n" does not exist`)
 	})
 }
@@ -411,6 +412,99 @@ func TestTakenName(t *testing.T) {
 	}
 }
 
+// TestVolumeWithoutReferenceEnds: the binder removes the reference of an unbound volume in deletion. After the end of
+// the volume its claim gets another one.
+func TestVolumeWithoutReferenceEnds(t *testing.T) {
+	for _, isAnnotated := range []bool{true, false} { // a user has removed the annotation
+		inWorld(t, func(w *world) {
+			w.createClass(newClass("c"))
+			name := "pvc-" + string(w.createClaim(newClaim("a", "c")).UID)
+			w.start()
+			w.wait(time.Second)
+			w.updateVolume(name, func(pv *v1.PersistentVolume) { pv.Finalizers = []string{"example.com/other"} })
+			require.NoError(w, w.cluster.PersistentVolumes().Delete(w.Context(), name, metav1.DeleteOptions{}))
+			w.updateVolume(name, func(pv *v1.PersistentVolume) {
+				pv.Spec.ClaimRef = nil
+				if !isAnnotated {
+					delete(pv.Annotations, provision.ProvisionedByAnnotation)
+				}
+			})
+			w.wait(time.Hour)
+			w.updateVolume(name, func(pv *v1.PersistentVolume) { pv.Finalizers = nil })
+			w.finish()
+			require.Equal(w, name, w.claim("a").Spec.VolumeName)
+			require.Equal(w, []string{name}, w.storage.names())
+		})
+	}
+}
+
+// TestVolumeRefersToAnotherClaim: a user makes the volume of an unbound claim refer to another claim. After the end of
+// the volume the first claim gets another one.
+func TestVolumeRefersToAnotherClaim(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.createClass(newClass("c"))
+		name := "pvc-" + string(w.createClaim(newClaim("a", "c")).UID)
+		other := w.createClaim(newClaim("b", ""))
+		w.start()
+		w.wait(time.Second)
+		w.updateVolume(name, func(pv *v1.PersistentVolume) {
+			pv.Spec.ClaimRef = &v1.ObjectReference{Namespace: namespace, Name: "b", UID: other.UID}
+		})
+		w.bind()
+		require.Equal(w, name, w.claim("b").Spec.VolumeName)
+		w.deleteClaim("b")
+		w.bind()
+		w.wait(time.Hour)
+		w.finish()
+		require.Equal(w, name, w.claim("a").Spec.VolumeName)
+		require.Equal(w, []string{name}, w.storage.names())
+	})
+}
+
+// TestReferenceWithWrongName: a volume refers to a claim by its UID and another name. Its end during a call of Provision
+// for the claim does not begin a second one.
+func TestReferenceWithWrongName(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.storage.on("provision", slowly(time.Minute))
+		w.createClass(newClass("c"))
+		claim := w.createClaim(newClaim("a", "c"))
+		wrong := claim.DeepCopy()
+		wrong.Name = "x"
+		w.createVolume("other", wrong, func(pv *v1.PersistentVolume) {
+			pv.Spec.PersistentVolumeReclaimPolicy = v1.PersistentVolumeReclaimRetain
+		})
+		w.start()
+		w.wait(10 * time.Second)
+		w.endVolume("other")
+		require.Equal(w, 1, w.last.Remembered())
+		w.finish()
+		require.Equal(w, 1, w.storage.callsOf("provision"))
+		require.Equal(w, v1.ClaimBound, w.claim("a").Status.Phase)
+	})
+}
+
+// TestTakenNameThreshold: the threshold does not count attempts whose name is taken before the first call: the end of
+// the volume of that name is no change of the claim.
+func TestTakenNameThreshold(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.config.VolumeName = func(*v1.PersistentVolumeClaim) string { return "v" }
+		w.config.ProvisionThreshold = 1
+		w.createClass(newClass("c"))
+		other := newClaim("b", "")
+		other.UID = "gone"
+		w.createVolume("v", other, func(pv *v1.PersistentVolume) {
+			pv.Spec.PersistentVolumeReclaimPolicy = v1.PersistentVolumeReclaimRetain
+		})
+		w.start()
+		w.wait(time.Second)
+		w.createClaim(newClaim("a", "c"))
+		w.wait(time.Hour)
+		require.NoError(w, w.cluster.PersistentVolumes().Delete(w.Context(), "v", metav1.DeleteOptions{}))
+		w.finish()
+		require.Equal(w, v1.ClaimBound, w.claim("a").Status.Phase)
+	})
+}
+
 // TestDeleteThreshold: the attempts to delete end after a number of failures.
 func TestDeleteThreshold(t *testing.T) {
 	inWorld(t, func(w *world) {
@@ -585,6 +679,33 @@ func TestPanic(t *testing.T) {
 		require.Contains(w, w.eventsOf("ProvisioningFailed")[0], "a bug")
 		require.Equal(w, v1.ClaimBound, w.claim("a").Status.Phase)
 	})
+}
+
+// TestPanicOfGuard: a panic of the DeletionGuard, before a call of the Provisioner or during it, is a failure, and no later
+// call waits for its end.
+func TestPanicOfGuard(t *testing.T) {
+	for last := range 6 {
+		inWorld(t, func(w *world) {
+			w.config.Calls = 1
+			calls := 0
+			w.config.DeletionGuard = func(context.Context, *v1.PersistentVolume) bool {
+				if calls++; calls == last+1 {
+					panic("a bug")
+				}
+				return true
+			}
+			w.createClass(newClass("c"))
+			w.createClaim(newClaim("a", "c"))
+			w.start()
+			w.wait(time.Second)
+			w.bind()
+			w.deleteClaim("a")
+			w.finish()
+			w.createClaim(newClaim("b", "c"))
+			w.finish()
+			require.Equal(w, v1.ClaimBound, w.claim("b").Status.Phase)
+		})
+	}
 }
 
 // TestTimeout: the context of a call ends, and the call is repeated: storage may exist.

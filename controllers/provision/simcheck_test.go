@@ -44,7 +44,7 @@ func (s *simulation) check() {
 
 // isDiscarded reports whether a twin discards the storage of a claim: a twin provisions it again.
 func (s *simulation) isDiscarded(claim *v1.PersistentVolumeClaim) bool {
-	return s.hasTwins && !s.isCalm && claim.Annotations[provision.DiscardAnnotation] != ""
+	return s.hasTwins && (!s.isCalm || claim.DeletionTimestamp != nil) && claim.Annotations[provision.DiscardAnnotation] != ""
 }
 
 // checkDeletion checks that the storage of a volume may be deleted by the present state of the API

@@ -46,7 +46,6 @@ func (s *simulation) createClasses() {
 
 // step takes a step at random.
 func (s *simulation) step() {
-	s.RestartCrashed()
 	switch n := s.IntN(100); {
 	case n < 14:
 		for range 1 + s.IntN(3) {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/volumekit/volumekit/controllers/internal/simtest"
 	"github.com/volumekit/volumekit/controllers/provision"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
@@ -21,7 +22,7 @@ type simStorage struct {
 
 	mu        sync.Mutex
 	volumes   map[string]types.UID // the claims of the volumes
-	pending   map[string]*time.Timer
+	pending   map[string]*simtest.Late
 	abandoned map[string]bool // by users: no object has to lead to them
 	calls     map[string]uint64
 	isHealthy bool
@@ -29,7 +30,7 @@ type simStorage struct {
 }
 
 func newSimStorage(s *simulation, seed uint64) *simStorage {
-	return &simStorage{s: s, seed: seed, volumes: map[string]types.UID{}, pending: map[string]*time.Timer{}, abandoned: map[string]bool{}, calls: map[string]uint64{}}
+	return &simStorage{s: s, seed: seed, volumes: map[string]types.UID{}, pending: map[string]*simtest.Late{}, abandoned: map[string]bool{}, calls: map[string]uint64{}}
 }
 
 var errSim = errors.New("injected")
@@ -40,6 +41,8 @@ type simCall struct {
 	early error // before the effect
 	late  error // after the effect
 	panic bool
+	// isRefused makes the storage one that the claim cannot have.
+	isRefused bool
 	// later is the time of the effect after the call has failed.
 	later time.Duration
 }
@@ -85,6 +88,8 @@ func (f *simStorage) course(verb, name string) (c simCall) {
 		if verb == "provision" && isCertain {
 			c.early = []error{fmt.Errorf("%w: %w", errSim, volume.ErrInfeasible), fmt.Errorf("%w: %w", errSim, volume.ErrReschedule), &volume.IgnoredError{Reason: "injected"}}[r.IntN(3)]
 		}
+	case 10:
+		c.isRefused = verb == "provision"
 	}
 	return c
 }
@@ -128,6 +133,9 @@ func (f *simStorage) Provision(ctx context.Context, o provision.Options) (*v1.Pe
 	}
 	pv := &v1.PersistentVolume{}
 	pv.Spec.NFS = &v1.NFSVolumeSource{Server: "server", Path: "/" + o.PVName}
+	if c.isRefused {
+		return pv, &provision.RefusalError{Err: errSim}
+	}
 	return pv, nil
 }
 
@@ -135,6 +143,11 @@ func (f *simStorage) Provision(ctx context.Context, o provision.Options) (*v1.Pe
 func (f *simStorage) create(name string, uid types.UID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.set(name, uid)
+}
+
+// set records the storage of a volume. It requires mu.
+func (f *simStorage) set(name string, uid types.UID) {
 	f.cancel(name)
 	f.volumes[name] = uid
 }
@@ -147,16 +160,18 @@ func (f *simStorage) createLater(o provision.Options, later time.Duration) {
 		return
 	}
 	f.running.Add(1)
-	f.pending[o.PVName] = time.AfterFunc(later, func() {
+	late := &simtest.Late{}
+	f.pending[o.PVName] = late
+	late.Add(&f.mu, later, func() {
 		f.s.Log("  created %s in the background", o.PVName)
-		f.create(o.PVName, o.PVC.UID)
+		f.set(o.PVName, o.PVC.UID)
 	})
 }
 
 // cancel ends the creation of a volume in the background. It requires mu.
 func (f *simStorage) cancel(name string) {
-	if timer := f.pending[name]; timer != nil {
-		timer.Stop()
+	if late := f.pending[name]; late != nil {
+		late.End()
 		delete(f.pending, name)
 		f.running.Done()
 	}

@@ -3,14 +3,12 @@ package provision_test
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/controllers/apitest"
 	"github.com/volumekit/volumekit/controllers/internal/simtest"
 	"github.com/volumekit/volumekit/controllers/provision"
-	"github.com/volumekit/volumekit/internal/testbed"
 )
 
 // TestSimulation runs controllers, a storage and a binder with the API server in memory, in a bubble of
@@ -22,7 +20,7 @@ import (
 // selects nodes, nodes go; pods come and go; time passes; the controller crashes and starts again; in a tenth of the seeds two controllers run.
 //
 // Faults: calls of the storage fail with each kind of error, before and after their effect, hang
-// until their context ends, panic, or take effect minutes after they have failed. Calls to the API
+// until their context ends, panic, take effect minutes after they have failed, or refuse their storage. Calls to the API
 // server and watches fail in each way of package apitest, and crash the process. The API server refuses
 // objects for good.
 //
@@ -37,14 +35,7 @@ import (
 // seed to replay with its trace. The order of goroutines is not part of a seed: a failure may take
 // several runs (-count) to appear again.
 func TestSimulation(t *testing.T) {
-	simtest.Economize(t)
-	testbed.Simulation{
-		Run: func(t *testing.T, seed uint64) (trace, failures []string) {
-			s := simulate(t, seed)
-			return s.Result()
-		},
-		Short: 20, Seeds: 100,
-	}.Test(t)
+	simtest.Simulate(t, simulate)
 }
 
 // A simulation is a cluster as a test changes it.
@@ -56,23 +47,17 @@ type simulation struct {
 	isCalm   bool
 }
 
-// simulate runs a seed in a bubble of its own.
-func simulate(t *testing.T, seed uint64) (s *simulation) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		s = &simulation{World: simtest.NewWorld(ctx, seed, simtest.OfServer()), hasTwins: seed%10 == 9}
-		s.All = append(s.All, refusedObjects)
-		if !s.hasTwins { // whose crash is excluded
-			s.All = append(s.All, simtest.Crashes()...)
-		}
-		s.storage = newSimStorage(s, seed)
-		s.createClasses()
-		s.run()
-		s.CrashAll()
-		s.storage.wait()
-	})
-	return s
+// simulate runs a seed.
+func simulate(w *simtest.World, seed uint64) {
+	s := &simulation{World: w, hasTwins: seed%10 == 9}
+	if s.hasTwins { // whose crash is excluded
+		s.All = simtest.OfServer()
+	}
+	s.All = append(s.All, refusedObjects)
+	s.storage = newSimStorage(s, seed)
+	s.AtEnd(s.storage.wait)
+	s.createClasses()
+	s.run()
 }
 
 // run runs the steps, and ends the faults.
@@ -81,17 +66,9 @@ func (s *simulation) run() {
 	if s.hasTwins {
 		s.Start(s.controller())
 	}
-	for range 30 + s.IntN(50) {
-		s.step()
-		if s.IntN(3) > 0 { // otherwise the next step happens at the same time
-			synctest.Wait()
-			s.check()
-		}
-		if s.HasFailed() {
-			return
-		}
+	if s.Play(30+s.IntN(50), s.step, s.check) {
+		s.calmDown()
 	}
-	s.calmDown()
 }
 
 func (s *simulation) controller() simtest.Program {

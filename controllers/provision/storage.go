@@ -26,24 +26,37 @@ func (c *Controller) provision(ctx context.Context, v claimView, a *claimAttempt
 	o.options, o.refusal, o.err = c.optionsFor(ctx, v)
 	if o.err == nil {
 		a.isOurs, o.called = true, true
-		var pv *v1.PersistentVolume
-		o.err = c.call(ctx, func(ctx context.Context) (err error) {
-			pv, err = callProvision(ctx, c.config.Provisioner, copyOf(o.options))
-			return err
-		})
-		if o.err == nil {
-			o.described, a.refusal = c.rules.describe(o.options, pv)
-			a.refusal = cmp.Or(o.refusal, a.refusal)
-			o.described.Spec.PersistentVolumeReclaimPolicy = cmp.Or(a.policy, o.described.Spec.PersistentVolumeReclaimPolicy)
-		}
+		c.callProvisioner(ctx, v, a, &o)
 	}
 	if err := c.recordOutcome(ctx, a, o); err != nil {
 		return err
 	}
 	if v.isStored() { // the object describes the storage
+		c.reportRefusedAgain(a)
 		a.described, a.refusal = nil, nil
 	}
 	return nil
+}
+
+// callProvisioner calls Provision with the options of an outcome, and completes the outcome. A refusal of storage
+// that may have data is an uncertain error: the storage stays.
+func (c *Controller) callProvisioner(ctx context.Context, v claimView, a *claimAttempt, o *outcome) {
+	var pv *v1.PersistentVolume
+	var refused error
+	o.err = c.call(ctx, func(ctx context.Context) (err error) {
+		pv, refused, err = callProvision(ctx, c.config.Provisioner, copyOf(o.options))
+		return err
+	})
+	if o.err != nil {
+		return
+	}
+	o.described, a.refusal = c.rules.describe(o.options, pv)
+	a.refusal = cmp.Or(o.refusal, refused, a.refusal)
+	if a.refusal != nil && c.mayHaveData(a.claim) && !v.isStored() {
+		o.described, o.err, a.refusal = nil, volume.AsUncertain(a.refusal), nil
+		return
+	}
+	o.described.Spec.PersistentVolumeReclaimPolicy = cmp.Or(a.policy, o.described.Spec.PersistentVolumeReclaimPolicy)
 }
 
 // recordOutcome records the outcome of an attempt and reports a failure.
@@ -65,16 +78,18 @@ func copyOf(o Options) Options {
 	return o
 }
 
-// call makes a call of the Provisioner within the limits of the storage.
+// call makes a call of the Provisioner within the limits of the storage. A panic counts as a failure.
 func (c *Controller) call(ctx context.Context, f func(context.Context) error) error {
 	if err := c.limiter.acquire(ctx); err != nil {
 		return volume.AsTransient(err)
 	}
 	ctx, cancel := c.withTimeout(ctx)
 	defer cancel()
+	hasFailed := true
+	defer func() { c.limiter.release(hasFailed) }()
 	err := f(ctx)
 	kind := kindOf(err)
-	c.limiter.release(kind == volume.Transient || kind == volume.Uncertain)
+	hasFailed = kind == volume.Transient || kind == volume.Uncertain
 	return err
 }
 
@@ -95,6 +110,9 @@ func (c *Controller) storeVolume(ctx context.Context, v claimView, a *claimAttem
 		a.object = objectCovers
 		c.reportProvisioned(a)
 		return nil
+	case isRefusal(err) && c.mayHaveData(a.claim): // the storage may have data
+		c.failStore(v, a, fmt.Errorf("store volume %q: %w", a.described.Name, brief.Of(err)))
+		return nil
 	case isRefusal(err):
 		a.refusal = fmt.Errorf("store volume %q: %w", a.described.Name, brief.Of(err))
 		return nil
@@ -108,12 +126,15 @@ func (c *Controller) storeVolume(ctx context.Context, v claimView, a *claimAttem
 	case stored == nil, belongsTo(stored, a.claim): // the next view shows the same
 		return nil
 	}
-	// The storage may be that of the other claim, so it is not deleted.
-	a.described = nil
-	taken, pauses := nameTaken(stored.Name), c.rules.provisionPauses
-	pauses.threshold = 0
-	c.reportFailedProvision(a, taken, a.retry.fail(time.Now(), v.inputs(), taken.Error(), pauses))
+	c.failStore(v, a, nameTaken(stored.Name)) // the storage may be that of the other claim
 	return nil
+}
+
+// failStore records that the object is not stored, and keeps the storage: Provision is called again after a pause.
+func (c *Controller) failStore(v claimView, a *claimAttempt, err error) {
+	pauses := c.rules.provisionPauses
+	a.described, pauses.threshold = nil, 0
+	c.reportFailedProvision(a, err, a.retry.fail(time.Now(), v.inputs(), err.Error(), pauses))
 }
 
 // isRefusal reports whether the API server refuses a write because of its content, so that the same
@@ -123,18 +144,19 @@ func isRefusal(err error) bool {
 }
 
 // discardStorage deletes storage for which no object can be stored. With the permission for the call,
-// directly before the call, it marks the claim and then confirms that no object exists: another controller
-// that stores one later finds the mark.
+// directly before the call, it marks the claim and then confirms that no object exists and that the claim is not
+// bound: another controller that stores an object later finds the mark.
 func (c *Controller) discardStorage(ctx context.Context, v claimView, a *claimAttempt) error {
 	var stored *v1.PersistentVolume
+	var isBound bool
 	err := c.call(ctx, func(ctx context.Context) (err error) {
-		if err = c.beginDiscard(ctx, v, a); err != nil {
+		if isBound, err = c.beginDiscard(ctx, v, a); err != nil {
 			return volume.AsTransient(err)
 		}
 		if stored, err = c.volumes.Live(ctx, c.volumeKey(a.claim)); err != nil {
 			return volume.AsTransient(fmt.Errorf("read volume %q: %w", a.described.Name, err))
 		}
-		if stored != nil {
+		if stored != nil || isBound {
 			return nil
 		}
 		a.endsDiscard = true // also after a failure: the call may have had its effect
@@ -145,6 +167,11 @@ func (c *Controller) discardStorage(ctx context.Context, v claimView, a *claimAt
 		return context.Cause(ctx)
 	case stored != nil: // by another controller: the storage is in use
 		a.described, a.refusal, a.endsDiscard = nil, nil, true
+		return nil
+	case err == nil && isBound: // the storage may have data
+		a.endsDiscard = true
+		c.failStore(v, a, a.refusal)
+		a.refusal = nil
 		return nil
 	}
 	pauses, failure := c.rules.infeasible, a.refusal

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/controllers/internal/claimindex"
 	"github.com/volumekit/volumekit/controllers/internal/sharedlist"
 	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/volume"
@@ -225,10 +226,7 @@ func (u *users) checkAttachments(ctx context.Context, volume string) error {
 
 // usesClaim reports whether a volume of a pod names a claim.
 func usesClaim(pod *v1.Pod, claim string) bool {
-	return slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool {
-		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim ||
-			v.Ephemeral != nil && pod.Name+"-"+v.Name == claim
-	})
+	return claim != "" && slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool { return claimindex.NameOf(pod, &v) == claim })
 }
 
 // isYounger reports whether a pod is younger than a claim: it uses this claim, and not an earlier one

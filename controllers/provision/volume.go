@@ -3,15 +3,46 @@ package provision
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // A volumeAttempt is the memory of the controller for a volume. It is not needed after a crash.
 type volumeAttempt struct {
+	uid       types.UID
 	isDeleted bool // the storage
 	retry     retry
+}
+
+// volumeAttempts are the memory of the controller for volumes, by their names, which are the keys of the workers: the
+// turn that finds the end of a volume follows all others. The worker of a volume alone uses its attempt.
+type volumeAttempts struct {
+	mu     sync.Mutex
+	byName map[string]*volumeAttempt
+}
+
+// of returns the attempt of a volume, a new one if there was none.
+func (a *volumeAttempts) of(pv *v1.PersistentVolume) *volumeAttempt {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if attempt := a.byName[pv.Name]; attempt != nil && attempt.uid == pv.UID {
+		return attempt
+	}
+	if a.byName == nil {
+		a.byName = map[string]*volumeAttempt{}
+	}
+	attempt := &volumeAttempt{uid: pv.UID}
+	a.byName[pv.Name] = attempt
+	return attempt
+}
+
+func (a *volumeAttempts) forget(name string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.byName, name)
 }
 
 // A volumeView is all that a decision about a volume depends on.
@@ -43,7 +74,7 @@ const (
 //	                                  +--policy changes--------+--policy changes--> release --> forget
 //
 // The finalizer keeps the object of a volume that a user deletes until the storage is deleted. It goes
-// at once if the policy is no longer Delete.
+// at once if the policy is no longer Delete, and from a static volume in deletion that no claim has any more.
 func decideVolume(v volumeView, now time.Time) (step volumeStep, wait time.Duration) {
 	pv := v.volume
 	switch {
@@ -54,6 +85,8 @@ func decideVolume(v volumeView, now time.Time) (step volumeStep, wait time.Durat
 	case !v.rules.owns(pv):
 		return volumeForget, 0
 	case pv.Spec.PersistentVolumeReclaimPolicy != v1.PersistentVolumeReclaimDelete:
+		return v.release(), 0
+	case v.isFreeInDeletion():
 		return v.release(), 0
 	case v.isReclaimable():
 		return v.unlessPaused(volumeReclaim, now)
@@ -72,6 +105,14 @@ func (v volumeView) isReclaimable() bool {
 	pv := v.volume
 	return pv.Status.Phase == v1.VolumeReleased && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID != "" &&
 		(pv.DeletionTimestamp == nil || v.hasGuard()) && !v.claimLives && v.permitted
+}
+
+// isFreeInDeletion reports whether a volume that was not provisioned is being deleted while it is bound to no claim,
+// as after a user has removed its reference. Its storage stays.
+func (v volumeView) isFreeInDeletion() bool {
+	pv := v.volume
+	isFree := pv.Status.Phase == v1.VolumeAvailable && (pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID == "")
+	return isFree && pv.DeletionTimestamp != nil && pv.Annotations[ProvisionedByAnnotation] == ""
 }
 
 // hasGuard reports whether a volume has the finalizer, or that of another program which provisioned with the

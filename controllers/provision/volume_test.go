@@ -15,6 +15,10 @@ func TestDecideVolume(t *testing.T) {
 	recycled := func(v *volumeView) { v.volume.Spec.PersistentVolumeReclaimPolicy = v1.PersistentVolumeReclaimRecycle }
 	withGuard := func(v *volumeView) { v.volume.Finalizers = []string{VolumeFinalizer} }
 	isDeleted := func(v *volumeView) { v.volume.DeletionTimestamp = &deletedAt }
+	static := func(v *volumeView) {
+		v.volume.Annotations, v.volume.Spec.CSI = nil, &v1.CSIPersistentVolumeSource{Driver: "example.com/p"}
+	}
+	free := func(v *volumeView) { v.volume.Status.Phase, v.volume.Spec.ClaimRef.UID = v1.VolumeAvailable, "" }
 	withoutGuards := func(v *volumeView) { v.rules.guardsVolumes = false }
 	withoutStorage := func(v *volumeView) { v.attempt.isDeleted = true }
 	pause := func(v *volumeView) {
@@ -54,6 +58,12 @@ func TestDecideVolume(t *testing.T) {
 		"bound, without guards":                      {changes{bound, withoutGuards}, volumeForget},
 		"bound, guarded, without guards":             {changes{bound, withGuard, withoutGuards}, volumeRelease},
 		"bound, guarded, deleted, without guards":    {changes{bound, withGuard, isDeleted, withoutGuards}, volumeForget},
+		"free, static, guarded, deleted":             {changes{static, free, withGuard, isDeleted}, volumeRelease},
+		"free, static, guarded":                      {changes{static, free, withGuard}, volumeForget},
+		"free, provisioned, guarded, deleted":        {changes{free, withGuard, isDeleted}, volumeForget},
+		"available, static, guarded, deleted": {changes{static, withGuard, isDeleted, func(v *volumeView) {
+			v.volume.Status.Phase = v1.VolumeAvailable
+		}}, volumeForget},
 		"gone": {changes{func(v *volumeView) { v.volume = nil }}, volumeForget},
 	}
 	for name, test := range tests {

@@ -24,9 +24,10 @@ func (c *Controller) handleVolume(ctx context.Context, key api.Key) (workers.Res
 			return workers.Result{}, fmt.Errorf("read volume %q: %w", key.Name, err)
 		}
 		if pv == nil {
-			return workers.Result{}, nil // addVolume forgets the attempt
+			c.ofVolumes.forget(key.Name)
+			return workers.Result{}, nil
 		}
-		a := c.ofVolumes.of(pv.UID)
+		a := c.ofVolumes.of(pv)
 		v, err := c.viewVolume(ctx, pv, a)
 		if err != nil {
 			return workers.Result{}, err
@@ -34,7 +35,7 @@ func (c *Controller) handleVolume(ctx context.Context, key api.Key) (workers.Res
 		step, wait := decideVolume(v, time.Now())
 		switch step {
 		case volumeForget:
-			c.ofVolumes.forget(pv.UID)
+			c.ofVolumes.forget(key.Name)
 			return workers.Result{After: v.pause}, nil
 		case volumeWait:
 			return workers.Result{After: wait}, nil
@@ -100,6 +101,9 @@ func (c *Controller) takeVolumeStep(ctx context.Context, step volumeStep, v volu
 // errNotReleased ends the reclaiming of a volume whose cached state is old.
 var errNotReleased = errors.New("the volume is not to be reclaimed by the state at the API server")
 
+// errNameless is the reason why storage is kept: no read shows that no claim with the UID exists.
+var errNameless = errors.New("the reference to the claim has no name: restore it, or delete the storage by hand and make the policy Retain")
+
 // confirmedFor is the time for which a confirmation that a volume has no users holds. A volume without a
 // claim receives no users as long as its reference does not change: this limit is for users that
 // ignore the claim.
@@ -135,7 +139,7 @@ func (c *Controller) reclaim(ctx context.Context, v volumeView, a *volumeAttempt
 		c.recordFailedDelete(v, a, err)
 		return nil
 	}
-	*a = volumeAttempt{isDeleted: true}
+	*a = volumeAttempt{uid: pv.UID, isDeleted: true}
 	c.reportDeleted(pv, began)
 	return nil
 }
@@ -146,6 +150,9 @@ func (c *Controller) confirmUnused(ctx context.Context, pv *v1.PersistentVolume)
 	defer cancel()
 	defer c.users.begin()()
 	ref := pv.Spec.ClaimRef
+	if ref.Namespace == "" || ref.Name == "" {
+		return errNameless
+	}
 	key := api.Key{Namespace: ref.Namespace, Name: ref.Name}
 	claim, isShared, err := c.users.claim(ctx, key)
 	if err == nil && (!isShared || claim != nil && claim.UID == ref.UID) { // later views have the result

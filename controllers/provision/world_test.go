@@ -2,6 +2,7 @@ package provision_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -78,12 +79,12 @@ func (s *storage) Provision(ctx context.Context, o provision.Options) (pv *v1.Pe
 			s.volumes[o.PVName] = o.PVC.UID
 		}
 	})
-	if err != nil {
+	if err != nil && !errors.As(err, new(*provision.RefusalError)) {
 		return nil, err
 	}
 	pv = &v1.PersistentVolume{}
 	pv.Spec.NFS = &v1.NFSVolumeSource{Server: "server", Path: "/" + o.PVName}
-	return pv, nil
+	return pv, err
 }
 
 func (s *storage) Delete(ctx context.Context, pv *v1.PersistentVolume) error {
@@ -127,6 +128,7 @@ type world struct {
 	mu     sync.Mutex
 	events []string
 	ends   []func()
+	last   *provision.Controller // the one that was started last
 }
 
 // inWorld runs a test in a bubble.
@@ -189,6 +191,7 @@ func (w *world) startAs(identity string) (cluster *apitest.Cluster, end func()) 
 	config.Cluster = cluster
 	controller, err := provision.New(config)
 	require.NoError(w, err)
+	w.last = controller
 	ctx, cancel := context.WithCancel(w.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- controller.Run(ctx) }()

@@ -4,13 +4,18 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/controllers/examples/internal/clustertest"
 	"github.com/volumekit/volumekit/controllers/kubeclient"
+	"github.com/volumekit/volumekit/internal/rightstest"
+	"github.com/volumekit/volumekit/recycler"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -21,9 +26,13 @@ func TestKubeRights(t *testing.T) {
 	s := clustertest.Start(t, "rbac.yaml")
 	c := &clustertest.Cluster{T: t, API: kubeclient.New(s.Admin)}
 	account := clustertest.Object[*v1.ServiceAccount](t, "rbac.yaml")
-	o := options{controllers: selection{every}, reportUnused: true, election: true, lease: "controlplane", namespace: account.Namespace}
+	o := options{
+		controllers: selection{every}, reportUnused: true, election: true, lease: "controlplane", namespace: account.Namespace,
+		hostPathRoots: []string{"/data"},
+	}
+	c.Start(func(ctx context.Context) error { return endRecyclers(ctx, c.API.Pods(v1.NamespaceDefault)) })
 	turn := 0
-	s.RequireRights(nil, func(missing string) clustertest.Rights {
+	s.RequireRights(nil, func(missing string) rightstest.Rights {
 		leases := s.Admin.CoordinationV1().Leases(o.namespace)
 		require.NoError(t, leases.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{})) // of the last turn
 		return s.Exercise(missing, func(ctx context.Context) error {
@@ -39,6 +48,10 @@ func TestKubeRights(t *testing.T) {
 		}, func() {
 			turn++
 			takeSteps(c, turn)
+			takeAttachSteps(c, turn)
+			if needsRecycling(missing) {
+				recycleVolumes(c, fmt.Sprint("web-", turn))
+			}
 		})
 	})
 }
@@ -76,6 +89,40 @@ func takeSteps(c *clustertest.Cluster, turn int) {
 	deleteVolume(c, name)
 }
 
+// needsRecycling reports whether recyclers may exercise a right. Otherwise no volume is recycled: a program that ends
+// while it creates a pod waits for a pod that comes late.
+func needsRecycling(right string) bool {
+	return right == "" || slices.ContainsFunc([]string{"pods", "events", "get nodes"}, func(part string) bool { return strings.Contains(right, part) })
+}
+
+// recycleVolumes creates two released volumes, of which the second one is a host path.
+func recycleVolumes(c *clustertest.Cluster, name string) {
+	c.Helper()
+	createReleased(c, name+"-export", func(*v1.PersistentVolume) {})
+	createReleased(c, name+"-directory", onHostPath("/data/"+name))
+}
+
+// endRecyclers is the kubelet of the pods that recycle: they succeed at once, and end when they are deleted. A
+// program that ends waits for these pods.
+func endRecyclers(ctx context.Context, client api.Pods) error {
+	for none := int64(0); ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
+		pods, err := client.List(ctx, metav1.ListOptions{LabelSelector: recycler.OwnerLabel})
+		if err != nil {
+			continue
+		}
+		for i := range pods.Items { // other writers may be faster
+			pod := &pods.Items[i]
+			if pod.DeletionTimestamp != nil {
+				_ = client.Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &none})
+				continue
+			}
+			pod.Status.Phase = v1.PodSucceeded
+			_, _ = client.UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+		}
+	}
+	return nil
+}
+
 // deleteVolume deletes a volume whose claim is unknown, and writes it while the program does: the program
 // reads the claim, and after a conflict the volume.
 func deleteVolume(c *clustertest.Cluster, name string) {
@@ -92,12 +139,4 @@ func deleteVolume(c *clustertest.Cluster, name string) {
 			return // the volume is gone
 		}
 	}
-}
-
-func newVolume(name string) *v1.PersistentVolume {
-	return &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.PersistentVolumeSpec{
-		AccessModes:            []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
-		Capacity:               v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")},
-		PersistentVolumeSource: v1.PersistentVolumeSource{NFS: &v1.NFSVolumeSource{Server: "nas", Path: "/"}},
-	}}
 }

@@ -8,7 +8,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/volumekit/volumekit/controllers/examples/internal/service"
+	"github.com/volumekit/volumekit/controllers/service"
 	"github.com/volumekit/volumekit/internal/cli"
 )
 
@@ -38,11 +38,14 @@ type options struct {
 	namespace    string // of the Lease
 	kubeconfig   string // empty: the service account of the pod
 	listen       string // empty: nothing is served
+	// nfs and hostPath configure the pods that recycle volumes.
+	nfs, hostPath recycling
+	hostPathRoots []string // the directories whose entries are recycled
 }
 
 // parseOptions returns the flags.
 func parseOptions(args []string, getenv func(string) string, help io.Writer) (o options, err error) {
-	var controllers string
+	var controllers, roots string
 	set := flag.NewFlagSet("controlplane", flag.ContinueOnError)
 	set.StringVar(&controllers, "controllers", every, "the `NAMES` of the controllers to run, with commas: * for all, -NAME for all but one (all: "+strings.Join(allNames(), ", ")+")")
 	set.BoolVar(&o.reportUnused, "report-unused", false, "set the condition Unused of bound claims")
@@ -52,10 +55,20 @@ func parseOptions(args []string, getenv func(string) string, help io.Writer) (o 
 	set.StringVar(&o.namespace, "namespace", getenv("POD_NAMESPACE"), "the `NAMESPACE` of the Lease ($POD_NAMESPACE; default: that of the service account)")
 	set.StringVar(&o.kubeconfig, "kubeconfig", getenv("KUBECONFIG"), "the `FILE` with the address of the API server and the credentials ($KUBECONFIG; default: the service account)")
 	set.StringVar(&o.listen, "listen", "", "serve /metrics and /healthz at `HOST:PORT` (default: no)")
+	o.addRecyclingFlags(set, &roots)
 	if err := cli.Parse(set, args, help, "controlplane runs the controllers of volumes for a cluster."); err != nil {
 		return o, err
 	}
 	if o.controllers, err = parseSelection(controllers); err != nil {
+		return o, err
+	}
+	if err = errors.Join(
+		o.nfs.check("pv-recycler-minimum-timeout-nfs", "pv-recycler-increment-timeout-nfs"),
+		o.hostPath.check("pv-recycler-minimum-timeout-hostpath", "pv-recycler-timeout-increment-hostpath"),
+	); err != nil {
+		return o, err
+	}
+	if o.hostPathRoots, err = parseRoots(roots); err != nil {
 		return o, err
 	}
 	switch {
@@ -67,4 +80,15 @@ func parseOptions(args []string, getenv func(string) string, help io.Writer) (o 
 		o.namespace, err = service.Namespace(service.NamespaceFile)
 	}
 	return o, err
+}
+
+// addRecyclingFlags adds the flags of the recyclers, with the names of kube-controller-manager.
+func (o *options) addRecyclingFlags(set *flag.FlagSet, roots *string) {
+	set.StringVar(&o.nfs.template, "pv-recycler-pod-template-filepath-nfs", "", "the `FILE` with the pod that recycles NFS volumes (default: that of package recycler)")
+	set.IntVar(&o.nfs.minimum, "pv-recycler-minimum-timeout-nfs", 300, "the least `SECONDS` for a pod that recycles an NFS volume")
+	set.IntVar(&o.nfs.increment, "pv-recycler-increment-timeout-nfs", 30, "the `SECONDS` for each GiB of an NFS volume that a pod recycles")
+	set.StringVar(roots, "pv-recycler-roots-hostpath", "", "the `DIRECTORIES`, with commas, whose entries are recycled as host paths, in a cluster of one node (default: none)")
+	set.StringVar(&o.hostPath.template, "pv-recycler-pod-template-filepath-hostpath", "", "the `FILE` with the pod that recycles host paths (default: that of package recycler)")
+	set.IntVar(&o.hostPath.minimum, "pv-recycler-minimum-timeout-hostpath", 60, "the least `SECONDS` for a pod that recycles a host path")
+	set.IntVar(&o.hostPath.increment, "pv-recycler-timeout-increment-hostpath", 30, "the `SECONDS` for each GiB of a host path that a pod recycles")
 }

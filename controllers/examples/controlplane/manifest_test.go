@@ -19,6 +19,9 @@ func TestDeployment(t *testing.T) {
 	require.Equal(t, "POD_NAMESPACE", pod.Containers[0].Env[0].Name)
 	o, err := parseOptions(pod.Containers[0].Args, func(string) string { return deployment.Namespace }, io.Discard)
 	require.NoError(t, err)
-	require.Equal(t, options{controllers: selection{every}, election: true, lease: "volumekit-controlplane", namespace: deployment.Namespace,
-		kubeconfig: deployment.Namespace, listen: ":8080"}, o)
+	require.Equal(t, options{
+		controllers: selection{every}, election: true, lease: "volumekit-controlplane", namespace: deployment.Namespace,
+		kubeconfig: deployment.Namespace, listen: ":8080",
+		nfs: recycling{minimum: 300, increment: 30}, hostPath: recycling{minimum: 60, increment: 30},
+	}, o)
 }

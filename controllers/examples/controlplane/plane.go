@@ -8,12 +8,13 @@ import (
 	"net"
 
 	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/controllers/attach"
 	"github.com/volumekit/volumekit/controllers/bind"
-	"github.com/volumekit/volumekit/controllers/examples/internal/service"
 	"github.com/volumekit/volumekit/controllers/expand"
 	"github.com/volumekit/volumekit/controllers/kubeclient"
 	"github.com/volumekit/volumekit/controllers/metrics"
 	"github.com/volumekit/volumekit/controllers/protect"
+	"github.com/volumekit/volumekit/controllers/service"
 	"github.com/volumekit/volumekit/internal/cli"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
@@ -64,11 +65,15 @@ type plane struct {
 	collector  *metrics.Collector
 	logger     *slog.Logger
 	leadership *service.Leadership // nil: without leader election
+	recyclers  recyclers           // of the binder
 }
 
 func newPlane(o options, c parts, log io.Writer) (p *plane, err error) {
 	p = &plane{options: o, parts: c, logger: slog.New(slog.NewTextHandler(log, nil))}
 	if p.collector, err = metrics.NewCollector(metrics.Config{}); err != nil {
+		return nil, err
+	}
+	if p.recyclers, err = p.newRecyclers(); err != nil {
 		return nil, err
 	}
 	if o.election {
@@ -95,7 +100,7 @@ func (p *plane) runWith(ctx context.Context, listener net.Listener) error {
 func (p *plane) control(ctx context.Context) error {
 	c := &caches{cluster: p.cluster, config: api.CacheConfig{Consistent: true, Logger: p.logger}}
 	var tasks []func(context.Context) error
-	for _, build := range []func(*caches) (func(context.Context) error, error){p.protection, p.binding, p.expansion} {
+	for _, build := range []func(*caches) (func(context.Context) error, error){p.protection, p.binding, p.expansion, p.attachment} {
 		run, err := build(c)
 		if err != nil {
 			return err
@@ -135,19 +140,27 @@ func (p *plane) protection(c *caches) (run func(context.Context) error, err erro
 }
 
 // binding returns the Run of the controller of package bind, nil if it is not selected. Other programs
-// provision, delete and recycle.
+// provision and delete; pods recycle, and at the end the Run waits for their removal.
 func (p *plane) binding(c *caches) (run func(context.Context) error, err error) {
 	if !p.controllers.has(binder) {
 		return nil, nil
 	}
+	plugins, err := p.recyclers.register(context.Background())
+	if err != nil {
+		return nil, err
+	}
 	controller, err := bind.New(bind.Config{
-		Cluster: p.cluster, Claims: c.ofClaims(), Volumes: c.ofVolumes(), Classes: c.ofClasses(),
+		Cluster: p.cluster, Claims: c.ofClaims(), Volumes: c.ofVolumes(), Classes: c.ofClasses(), Pods: c.ofPods(), Plugins: plugins,
 		Events: p.announce, Metrics: p.collector, Logger: p.logger,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return controller.Run, nil
+	return func(ctx context.Context) error {
+		defer p.removePods()
+		defer p.collector.Export(controller.Gauges)()
+		return controller.Run(ctx)
+	}, nil
 }
 
 // expansion returns the Run of the controller of package expand, nil if it is not selected. It has no
@@ -165,6 +178,24 @@ func (p *plane) expansion(c *caches) (run func(context.Context) error, err error
 		return nil, err
 	}
 	return controller.Run, nil
+}
+
+// attachment returns the Run of the controller of package attach, nil if it is not selected. It has no
+// plugin: it attaches CSI volumes.
+func (p *plane) attachment(c *caches) (run func(context.Context) error, err error) {
+	if !p.controllers.has(attacher) {
+		return nil, nil
+	}
+	controller, err := attach.New(attach.Config{
+		Cluster: p.cluster, Caches: c.ofAttacher(), Events: p.announce, Metrics: p.collector, Logger: p.logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error {
+		defer p.collector.Export(controller.Gauges)()
+		return controller.Run(ctx)
+	}, nil
 }
 
 // otherPrograms is the Expander of volumes that other programs expand.

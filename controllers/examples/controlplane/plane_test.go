@@ -14,6 +14,7 @@ import (
 	"github.com/volumekit/volumekit/controllers/examples/internal/clustertest"
 	"github.com/volumekit/volumekit/internal/testbed"
 	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,7 +28,7 @@ func TestOptions(t *testing.T) {
 	}{
 		"": {func(*options) {}, ""},
 		"-kubeconfig /k -namespace ns -lease l -listen :0 -report-unused -controllers pvc-protection": {func(o *options) {
-			*o = options{controllers: selection{claimProtection}, reportUnused: true, election: true, lease: "l", namespace: "ns", kubeconfig: "/k", listen: ":0"}
+			o.controllers, o.reportUnused, o.lease, o.namespace, o.kubeconfig, o.listen = selection{claimProtection}, true, "l", "ns", "/k", ":0"
 		}, ""},
 		"-leader-election=false": {func(o *options) { o.election = false }, ""},
 		"-memory":                {func(o *options) { o.memory = true }, ""},
@@ -43,7 +44,10 @@ func TestOptions(t *testing.T) {
 			continue
 		}
 		require.NoError(t, err, args)
-		want := options{controllers: selection{every}, election: true, lease: "volumekit-controlplane", namespace: "system"}
+		want := options{
+			controllers: selection{every}, election: true, lease: "volumekit-controlplane", namespace: "system",
+			nfs: recycling{minimum: 300, increment: 30}, hostPath: recycling{minimum: 60, increment: 30},
+		}
 		test.want(&want)
 		require.Equal(t, want, got, args)
 	}
@@ -100,10 +104,15 @@ func TestOneWorks(t *testing.T) {
 	createPod(r.Cluster, "a")
 	r.Eventually("no claim", func() bool { return exists(r.API, "a-data") })
 	watches := map[string]int{}
-	for _, open := range r.server.OpenWatches("first") {
-		watches[open.Resource]++
-	}
-	require.Equal(t, map[string]int{"pods": 1, "persistentvolumeclaims": 1, "persistentvolumes": 1, "storageclasses": 1}, watches)
+	r.Eventually("no eight watches", func() bool {
+		clear(watches)
+		for _, open := range r.server.OpenWatches("first") {
+			watches[open.Resource]++
+		}
+		return len(watches) == 8 // the claim needs fewer
+	})
+	require.Equal(t, map[string]int{"pods": 1, "persistentvolumeclaims": 1, "persistentvolumes": 1, "storageclasses": 1,
+		"nodes": 1, "volumeattachments": 1, "csidrivers": 1, "csinodes": 1}, watches)
 	r.Start(r.plane("second", every).run)
 	stop()
 	createPod(r.Cluster, "b")
@@ -129,7 +138,18 @@ func TestEndpoints(t *testing.T) {
 	p := r.plane("plane", every)
 	r.Start(func(ctx context.Context) error { return p.runWith(ctx, listener) })
 	createPod(r.Cluster, "a")
-	r.RequireEndpoints(listener.Addr(), "ephemeral_volume_controller_create_total 1")
+	name := "pv"
+	_, err = r.API.VolumeAttachments().Create(t.Context(), &storagev1.VolumeAttachment{
+		ObjectMeta: metav1.ObjectMeta{Name: "csi-a"},
+		Spec:       storagev1.VolumeAttachmentSpec{Attacher: "d", NodeName: "a", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &name}},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	for _, metric := range []string{
+		"ephemeral_volume_controller_create_total 1", "pv_collector_unbound_pvc_count{",
+		`attachdetach_controller_total_volumes{plugin_name="kubernetes.io/csi:d",state="actual_state_of_world"} 1`,
+	} {
+		r.RequireEndpoints(listener.Addr(), metric)
+	}
 }
 
 // createPod creates a pod with an ephemeral volume data.

@@ -13,12 +13,13 @@ const (
 	ephemeralVolumes = "ephemeral-volume-controller"
 	binder           = "persistentvolume-binder-controller"
 	expander         = "persistentvolume-expander-controller"
+	attacher         = "persistentvolume-attach-detach-controller"
 )
 
 // controllerNames are the names of the controllers of this program, each with its older name.
 var controllerNames = map[string]string{
 	claimProtection: "pvc-protection", volumeProtection: "pv-protection", ephemeralVolumes: "ephemeral-volume",
-	binder: "persistentvolume-binder", expander: "persistentvolume-expander",
+	binder: "persistentvolume-binder", expander: "persistentvolume-expander", attacher: "attachdetach",
 }
 
 // every selects all controllers.

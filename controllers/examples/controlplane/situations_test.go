@@ -104,6 +104,13 @@ func waits(class *storagev1.StorageClass) {
 	class.VolumeBindingMode = &mode
 }
 
+// onExport makes a volume an NFS export whose path is its name.
+func onExport(pv *v1.PersistentVolume) {
+	pv.Spec.PersistentVolumeSource = v1.PersistentVolumeSource{NFS: &v1.NFSVolumeSource{Server: "nas", Path: "/" + pv.Name}}
+}
+
+func unscheduled(pod *v1.Pod) { pod.Spec.NodeName = "" }
+
 // situations are the steps of users, by name. Between the steps the controllers work until nothing changes.
 var situations = map[string]func(*scene){
 	// Matching.
@@ -222,6 +229,19 @@ var situations = map[string]func(*scene){
 		c.claim("claim", ofClass(c.prefix+"c"))
 	},
 	"waits for a pod": func(c *scene) { c.class("c", "driver.example.com", waits); c.claim("claim", ofClass(c.prefix+"c")) },
+	"waits, and a pod comes": func(c *scene) {
+		c.class("c", "driver.example.com", waits)
+		c.claim("claim", ofClass(c.prefix+"c"))
+		c.settle()
+		c.pod("web", "claim", unscheduled)
+	},
+	"waits, and a pod goes": func(c *scene) {
+		c.class("c", "driver.example.com", waits)
+		c.claim("claim", ofClass(c.prefix+"c"))
+		c.pod("web", "claim", unscheduled)
+		c.settle()
+		c.deletePod("web")
+	},
 	"waits, with a volume": func(c *scene) {
 		c.class("c", "driver.example.com", waits)
 		c.volume("pv", inClass(c.prefix+"c"))
@@ -260,6 +280,19 @@ var situations = map[string]func(*scene){
 	"delete, by a gone plugin": func(c *scene) {
 		c.bound(reclaimed(v1.PersistentVolumeReclaimDelete), noted(provisionedBy, "kubernetes.io/gone"))
 		c.deleteClaim("claim")
+	},
+	"delete, static export": func(c *scene) { c.bound(onExport, reclaimed(v1.PersistentVolumeReclaimDelete)); c.deleteClaim("claim") },
+	"delete, host path":     func(c *scene) { c.bound(onHost, reclaimed(v1.PersistentVolumeReclaimDelete)); c.deleteClaim("claim") },
+	"recycle an export": func(c *scene) {
+		c.bound(onExport, reclaimed(v1.PersistentVolumeReclaimRecycle))
+		c.deleteClaim("claim")
+		c.endRecycling("pv")
+	},
+	"recycle an export for a waiting claim": func(c *scene) {
+		c.bound(onExport, reclaimed(v1.PersistentVolumeReclaimRecycle))
+		c.claim("late")
+		c.deleteClaim("claim")
+		c.endRecycling("pv")
 	},
 	"recycle, by a driver": func(c *scene) { c.bound(reclaimed(v1.PersistentVolumeReclaimRecycle)); c.deleteClaim("claim") },
 	"retain after all": func(c *scene) {

@@ -12,6 +12,7 @@ import (
 	"github.com/volumekit/volumekit/controllers/examples/internal/clustertest"
 	"github.com/volumekit/volumekit/controllers/kubeclient"
 	"github.com/volumekit/volumekit/internal/cli"
+	"github.com/volumekit/volumekit/internal/rightstest"
 	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
@@ -54,7 +55,7 @@ func TestKubeRights(t *testing.T) {
 	c := clustertest.New(t, kubeclient.New(s.Admin))
 	c.CreateNode("node-1", "host-1")
 	o := options{name: "volumekit.io/local", node: "node-1", root: testbed.Dir(t), claims: cli.Paths{testbed.Dir(t)}}
-	s.RequireRights(nil, func(missing string) clustertest.Rights {
+	s.RequireRights(nil, func(missing string) rightstest.Rights {
 		return s.Exercise(missing, func(ctx context.Context) error {
 			p, err := connect(ctx, s.Account, o)
 			if err != nil {

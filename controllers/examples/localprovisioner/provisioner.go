@@ -9,10 +9,10 @@ import (
 	"net"
 
 	"github.com/volumekit/volumekit/controllers/api"
-	"github.com/volumekit/volumekit/controllers/examples/internal/service"
 	"github.com/volumekit/volumekit/controllers/kubeclient"
 	"github.com/volumekit/volumekit/controllers/metrics"
 	"github.com/volumekit/volumekit/controllers/provision"
+	"github.com/volumekit/volumekit/controllers/service"
 	"github.com/volumekit/volumekit/internal/cli"
 	"github.com/volumekit/volumekit/local"
 	"github.com/volumekit/volumekit/mount"
@@ -75,7 +75,7 @@ func (p *program) runWith(ctx context.Context, listener net.Listener) (err error
 		return err
 	}
 	return cli.RunAll(ctx, p.provision, func(ctx context.Context) error {
-		return service.Serve(ctx, listener, p.collector, p.health)
+		return service.Serve(ctx, listener, p.collector, service.Checks{"/healthz": p.health})
 	})
 }
 

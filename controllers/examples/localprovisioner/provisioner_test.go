@@ -2,9 +2,8 @@ package main
 
 import (
 	"context"
+	"io/fs"
 	"log/slog"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"testing"
@@ -14,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/controllers/apitest"
 	"github.com/volumekit/volumekit/controllers/examples/internal/clustertest"
-	"github.com/volumekit/volumekit/controllers/examples/internal/service"
 	"github.com/volumekit/volumekit/controllers/provision"
+	"github.com/volumekit/volumekit/controllers/service"
 	"github.com/volumekit/volumekit/internal/cli"
 	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount"
@@ -183,12 +182,7 @@ func TestEndpoints(t *testing.T) {
 // TestHealth: the program is healthy while all directories answer.
 func TestHealth(t *testing.T) {
 	p := &program{options: options{claims: cli.Paths{t.TempDir()}}}
-	status := func() int {
-		answer := httptest.NewRecorder()
-		p.health(answer, httptest.NewRequest(http.MethodGet, "/healthz", nil))
-		return answer.Code
-	}
-	require.Equal(t, http.StatusOK, status())
+	require.NoError(t, p.health(t.Context()))
 	p.claims = append(p.claims, "/missing/directory")
-	require.Equal(t, http.StatusServiceUnavailable, status())
+	require.ErrorIs(t, p.health(t.Context()), fs.ErrNotExist)
 }

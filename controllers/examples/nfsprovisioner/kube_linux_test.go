@@ -11,6 +11,7 @@ import (
 	"github.com/volumekit/volumekit/controllers/examples/internal/clustertest"
 	"github.com/volumekit/volumekit/controllers/kubeclient"
 	"github.com/volumekit/volumekit/controllers/provision"
+	"github.com/volumekit/volumekit/internal/rightstest"
 	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
@@ -33,7 +34,7 @@ func TestKubeRights(t *testing.T) {
 	}
 	require.NoError(t, mounter.Mount(t.Context(), mount.Request{Source: "nas:/k8s", Target: o.dir, FSType: "nfs"}))
 	turn := 0
-	s.RequireRights(nil, func(missing string) clustertest.Rights {
+	s.RequireRights(nil, func(missing string) rightstest.Rights {
 		turn++
 		step := c.ProvisionerSteps(o.provisioner, "node-1")
 		createOldVolume(c, fmt.Sprint("old-", turn), fmt.Sprint("good-", turn))

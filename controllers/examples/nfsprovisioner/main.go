@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/volumekit/volumekit/controllers/examples/internal/service"
+	"github.com/volumekit/volumekit/controllers/service"
 	"github.com/volumekit/volumekit/internal/cli"
 )
 

@@ -10,10 +10,10 @@ import (
 	"os"
 
 	"github.com/volumekit/volumekit/controllers/api"
-	"github.com/volumekit/volumekit/controllers/examples/internal/service"
 	"github.com/volumekit/volumekit/controllers/kubeclient"
 	"github.com/volumekit/volumekit/controllers/metrics"
 	"github.com/volumekit/volumekit/controllers/provision"
+	"github.com/volumekit/volumekit/controllers/service"
 	"github.com/volumekit/volumekit/internal/rootlock"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/nfs"

@@ -11,10 +11,10 @@ import (
 
 	"github.com/volumekit/volumekit/content"
 	"github.com/volumekit/volumekit/controllers/api"
-	"github.com/volumekit/volumekit/controllers/examples/internal/service"
 	"github.com/volumekit/volumekit/controllers/kubeclient"
 	"github.com/volumekit/volumekit/controllers/metrics"
 	"github.com/volumekit/volumekit/controllers/node"
+	"github.com/volumekit/volumekit/controllers/service"
 	"github.com/volumekit/volumekit/emptydir"
 	"github.com/volumekit/volumekit/hostpath"
 	"github.com/volumekit/volumekit/internal/cli"

@@ -26,7 +26,7 @@
 //
 // No plugin of the agent attaches volumes, so that it reports none in use and needs no right to write
 // the status of its Node: an agent with plugins that attach sets manager.Config.Attacher to a
-// node.Attacher with the Source of the agent.
+// node.Attacher with the Source of the agent, and needs a Node that reports Ready, see package node.
 //
 // The Node object of -node must exist. For a node without a kubelet, -register creates it and
 // renews its Lease every 10 seconds, so that the cluster keeps the pods of the node. The Node never

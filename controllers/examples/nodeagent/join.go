@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/volumekit/volumekit/controllers/api"
-	"github.com/volumekit/volumekit/controllers/examples/internal/service"
+	"github.com/volumekit/volumekit/controllers/service"
 	"github.com/volumekit/volumekit/internal/cli"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"

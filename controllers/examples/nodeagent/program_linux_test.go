@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"testing"
 	"time"
 
@@ -46,7 +47,7 @@ func TestKubeAgent(t *testing.T) {
 	says(out, `FailedMount default/broken: .*"default/missing" not found`)
 	require.Eventually(t, func() bool {
 		events, err := c.Admin.CoreV1().Events(v1.NamespaceDefault).List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=broken"})
-		return err == nil && len(events.Items) == 1 && events.Items[0].Reason == "FailedMount" && events.Items[0].Source.Host == nodeName
+		return err == nil && slices.ContainsFunc(events.Items, func(e v1.Event) bool { return e.Reason == "FailedMount" && e.Source.Host == nodeName })
 	}, time.Minute, 10*time.Millisecond)
 	require.NoError(t, c.Create(&v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: v1.NamespaceDefault, Name: "missing"}}))
 	says(out, "All is as desired: 6 volumes of 2 pods are up.")

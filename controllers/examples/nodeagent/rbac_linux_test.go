@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"github.com/volumekit/volumekit/controllers/examples/internal/clustertest"
+	"github.com/volumekit/volumekit/internal/rightstest"
 	"github.com/volumekit/volumekit/manager"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
@@ -24,7 +24,7 @@ const renewal = "update leases"
 
 // ofEach are the rights of each service account that the agent exercises, by the API server's role
 // system:cluster-trust-bundle-discovery.
-var ofEach = clustertest.Rights{"list clustertrustbundles": true, "watch clustertrustbundles": true}
+var ofEach = rightstest.Rights{"list clustertrustbundles": true, "watch clustertrustbundles": true}
 
 // TestKubeRights: the API server denies no call of the agent, and the manifests grant no right that
 // the agent does not exercise. Without any single one of these rights the API server denies it.
@@ -42,7 +42,7 @@ func TestKubeRights(t *testing.T) {
 
 // exercise runs an agent on a node without Node and Lease, and then another one with them, and
 // returns the rights that they exercised. It ends early when a right is denied.
-func (c *cluster) exercise(missing string) clustertest.Rights {
+func (c *cluster) exercise(missing string) rightstest.Rights {
 	c.Helper()
 	for _, err := range []error{
 		c.Admin.CoreV1().Nodes().Delete(c.Context(), nodeName, metav1.DeleteOptions{}),
@@ -50,13 +50,13 @@ func (c *cluster) exercise(missing string) clustertest.Rights {
 	} {
 		require.NoError(c, ignoreNotFound(err))
 	}
-	seen, root := clustertest.Rights{}, c.TempDir()
+	seen, root := rightstest.Rights{}, c.TempDir()
 	c.Calls.Take()
-	all := c.Granted()
+	all := c.Roles.Granted()
 	maps.Copy(all, ofEach)
 	delete(all, renewal)
 	flip, grow := c.flipper(), c.grower()
-	for _, needed := range []clustertest.Rights{all, {renewal: true}} {
+	for _, needed := range []rightstest.Rights{all, {renewal: true}} {
 		err := c.runAgent(mounttest.NewFake(mount.Config{}), root, func(a *agent) []string {
 			grow(a)
 			seen.Add(c.Calls.Take())

@@ -40,14 +40,24 @@ func (p Patch) WithoutFinalizer(names ...string) Patch {
 
 // WithoutAnnotation removes an annotation.
 func (p Patch) WithoutAnnotation(name string) Patch {
-	p.metadata["annotations"] = map[string]any{name: nil}
+	p.annotations()[name] = nil
 	return p
 }
 
 // WithAnnotation sets an annotation.
 func (p Patch) WithAnnotation(name, value string) Patch {
-	p.metadata["annotations"] = map[string]any{name: value}
+	p.annotations()[name] = value
 	return p
+}
+
+// annotations returns the changes of annotations.
+func (p Patch) annotations() map[string]any {
+	changes, ok := p.metadata["annotations"].(map[string]any)
+	if !ok {
+		changes = map[string]any{}
+		p.metadata["annotations"] = changes
+	}
+	return changes
 }
 
 // WithCapacity sets the size of the storage of a volume.
@@ -59,6 +69,12 @@ func (p Patch) WithCapacity(size string) Patch {
 // WithClass sets the storage class of a claim.
 func (p Patch) WithClass(name string) Patch {
 	p.spec = map[string]any{"storageClassName": name}
+	return p
+}
+
+// WithAttributes sets the attributes class of a volume.
+func (p Patch) WithAttributes(class string) Patch {
+	p.spec = map[string]any{"volumeAttributesClassName": class}
 	return p
 }
 

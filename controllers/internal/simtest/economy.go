@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Economize saves a third of the processor time until t ends: bubbles are short-lived garbage, and
+// economize saves a third of the processor time until t ends: bubbles are short-lived garbage, and
 // informers log each fault to os.Stderr by klog.
-func Economize(t *testing.T) {
+func economize(t *testing.T) {
 	percent, stderr := debug.SetGCPercent(800), os.Stderr
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	require.NoError(t, err)

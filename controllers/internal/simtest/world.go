@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A World is a cluster in memory, with programs in processes that crash. NewWorld returns one.
+// A World is a cluster in memory, with programs in processes that crash.
 type World struct {
 	*Faults
 	// Context ends with the seed.
@@ -22,6 +22,7 @@ type World struct {
 	Cluster api.Cluster
 
 	running []instance
+	ends    []func()
 }
 
 // A Program is a program that crashes and starts again.
@@ -47,11 +48,12 @@ type instance struct {
 	program Program
 }
 
-// NewWorld returns an empty cluster for a seed, with the faults to choose from.
-func NewWorld(ctx context.Context, seed uint64, faults []Fault) *World {
+// newWorld returns an empty cluster for a seed, with the faults of the API server and crashes to choose from.
+func newWorld(ctx context.Context, seed uint64) *World {
 	server := apitest.NewServer(apitest.Config{Seed: seed})
+	all := append(OfServer(), Crashes()...)
 	return &World{
-		Faults:  &Faults{Rand: rand.New(rand.NewPCG(seed, 1)), Trace: NewTrace(), Server: server, All: faults},
+		Faults:  &Faults{Rand: rand.New(rand.NewPCG(seed, 1)), Trace: NewTrace(), Server: server, All: all},
 		Context: ctx, Cluster: server.Direct(),
 	}
 }
@@ -82,10 +84,16 @@ func (w *World) RestartCrashed() {
 	}
 }
 
-// CrashAll ends all processes.
-func (w *World) CrashAll() {
+// AtEnd calls a function after the end of the processes.
+func (w *World) AtEnd(f func()) { w.ends = append(w.ends, f) }
+
+// end ends the processes, and then calls the functions of AtEnd.
+func (w *World) end() {
 	for len(w.running) > 0 {
 		w.crash(0)
+	}
+	for _, f := range w.ends {
+		f()
 	}
 }
 

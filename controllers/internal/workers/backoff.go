@@ -79,7 +79,7 @@ func (p *Pool[K]) log(key K, err error, pause time.Duration) {
 // A delay is a pause after which a key is added.
 type delay struct{ timer *time.Timer }
 
-// addAfter adds a key after a pause. The worker that calls it has cancelled the delay before.
+// addAfter adds a key after a pause. The turn that calls it has cancelled the delay before.
 func (p *Pool[K]) addAfter(key K, pause time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -90,13 +90,6 @@ func (p *Pool[K]) addAfter(key K, pause time.Duration) {
 		}
 	})
 	p.delays[key] = d
-}
-
-// isInBackoff reports whether a key waits for its next turn after a failure.
-func (p *Pool[K]) isInBackoff(key K) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.delays[key] != nil && p.tries[key].failures > 0
 }
 
 // remove removes a delay that has ended, and returns false if the delay was cancelled before.
@@ -110,14 +103,35 @@ func (p *Pool[K]) remove(key K, d *delay) bool {
 	return true
 }
 
-// cancel cancels the delay of a key. It is called when the handling of the key begins.
-func (p *Pool[K]) cancel(key K) {
+// begin cancels the delay of a key whose turn begins.
+func (p *Pool[K]) begin(key K) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.busy[key] = false
 	if d, ok := p.delays[key]; ok {
 		d.timer.Stop()
 		delete(p.delays, key)
 	}
+}
+
+// end ends the turn of a key after its plan, and reports whether a replay is due that came during the turn.
+func (p *Pool[K]) end(key K) (isReplayDue bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	isReplayed := p.busy[key]
+	delete(p.busy, key)
+	return isReplayed && p.tries[key].failures == 0
+}
+
+// keepReplay reports whether a replay is not to be queued: the key is in backoff, or in a turn, whose end queues it.
+func (p *Pool[K]) keepReplay(key K) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, isBusy := p.busy[key]; isBusy {
+		p.busy[key] = true
+		return true
+	}
+	return p.delays[key] != nil && p.tries[key].failures > 0
 }
 
 func (p *Pool[K]) stopDelays() {

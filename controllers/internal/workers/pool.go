@@ -64,6 +64,7 @@ type Pool[K comparable] struct {
 	mu     sync.Mutex
 	tries  map[K]tries  // keys whose last handling failed
 	delays map[K]*delay // keys that are to be added later
+	busy   map[K]bool   // keys that are being handled; true: a replay has come meanwhile
 	ran    bool
 }
 
@@ -73,7 +74,7 @@ func New[K comparable](config Config[K]) (*Pool[K], error) {
 	if err := config.check(); err != nil {
 		return nil, err
 	}
-	p := &Pool[K]{config: config, priorities: newPriorities[K](), tries: map[K]tries{}, delays: map[K]*delay{}}
+	p := &Pool[K]{config: config, priorities: newPriorities[K](), tries: map[K]tries{}, delays: map[K]*delay{}, busy: map[K]bool{}}
 	// Without a name the queue has no metrics, and no goroutine that updates them.
 	p.queue = workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[K]{Queue: p.priorities})
 	return p, nil
@@ -85,11 +86,11 @@ func (p *Pool[K]) Add(key K) {
 	p.queue.Add(key)
 }
 
-// AddReplay queues a key as a replay. A key in backoff keeps its pause: a replay is no reason to
-// expect another outcome, and a resync would retry all failing keys at once. AddReplay does not
-// block.
+// AddReplay queues a key as a replay. A key in backoff keeps its pause, and so does one whose present turn fails: a
+// replay is no reason to expect another outcome, and a resync would retry all failing keys at once. AddReplay does
+// not block.
 func (p *Pool[K]) AddReplay(key K) {
-	if !p.isInBackoff(key) {
+	if !p.keepReplay(key) {
 		p.queue.Add(key)
 	}
 }
@@ -143,12 +144,15 @@ func (p *Pool[K]) work(ctx context.Context) {
 
 // handle handles a key and plans its next turn.
 func (p *Pool[K]) handle(ctx context.Context, key K) {
-	p.cancel(key)
+	p.begin(key)
 	result, err := p.call(ctx, key)
 	if ctx.Err() != nil {
 		return
 	}
 	p.plan(key, result, err)
+	if p.end(key) {
+		p.queue.Add(key)
+	}
 }
 
 // A panicError is a panic of the handle function, with its stack.

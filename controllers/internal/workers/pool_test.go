@@ -184,6 +184,27 @@ func TestReplaysKeepTheBackoff(t *testing.T) {
 	})
 }
 
+// TestReplayDuringATurn: a replay that comes during a turn keeps the pause of a failure, and follows a success.
+func TestReplayDuringATurn(t *testing.T) {
+	inPool(t, workers.Config[string]{Backoff: time.Hour}, none, func(r *recorder, p *workers.Pool[string]) {
+		calls := 0
+		r.next = func(string) (workers.Result, error) {
+			calls++
+			if calls < 4 {
+				p.AddReplay("a")
+			}
+			if calls == 1 {
+				return workers.Result{}, errors.New("fails")
+			}
+			return workers.Result{}, nil
+		}
+		p.Add("a")
+		require.Len(t, r.keys(), 1)
+		time.Sleep(time.Hour)
+		require.Len(t, r.keys(), 4)
+	})
+}
+
 func TestConflictsAreNoFailures(t *testing.T) {
 	inPool(t, workers.Config[string]{Backoff: time.Hour}, none, func(r *recorder, p *workers.Pool[string]) {
 		calls := 0

@@ -244,4 +244,31 @@ var storageTests = map[string]func(*contract){
 		require.Equal(c, "in use", attachment.Status.DetachError.Message)
 		require.True(c, attachment.Status.AttachError.Time.Time.Equal(at.Time))
 	},
+	"AttachmentStatusLimits": func(c *contract) {
+		attachment := create(c, c.Cluster.VolumeAttachments(), c.newAttachment("a"))
+		const message, metadata = 1024, 256 << 10
+		for _, extra := range []int{0, 1} {
+			for name, change := range map[string]func(*storagev1.VolumeAttachmentStatus){
+				"attachError": func(s *storagev1.VolumeAttachmentStatus) {
+					s.AttachError = &storagev1.VolumeError{Message: strings.Repeat("x", message+extra)}
+				},
+				"detachError": func(s *storagev1.VolumeAttachmentStatus) {
+					s.DetachError = &storagev1.VolumeError{Message: strings.Repeat("x", message+extra)}
+				},
+				"metadata": func(s *storagev1.VolumeAttachmentStatus) {
+					s.AttachmentMetadata = map[string]string{"k": strings.Repeat("x", metadata-1+extra)}
+				},
+			} {
+				changed := attachment.DeepCopy()
+				change(&changed.Status)
+				stored, err := c.Cluster.VolumeAttachments().UpdateStatus(c.ctx, changed, metav1.UpdateOptions{})
+				if extra > 0 {
+					c.refused(err, metav1.StatusReasonInvalid)
+					continue
+				}
+				require.NoError(c, err, name)
+				attachment = stored
+			}
+		}
+	},
 }

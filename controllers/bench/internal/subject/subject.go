@@ -12,7 +12,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/volumekit/volumekit/controllers/internal/apicalls"
+	"github.com/volumekit/volumekit/internal/apicalls"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"

@@ -32,12 +32,15 @@ type state struct {
 // isOlder reports whether a state of a volume is older than another one. A watch may deliver the state that
 // a later write has made before the answer to an earlier write comes.
 func (s state) isOlder(than state) bool {
-	if s.uid != than.uid {
-		return false
-	}
-	version, err := strconv.ParseUint(s.version, 10, 64)
-	other, otherErr := strconv.ParseUint(than.version, 10, 64)
-	return err == nil && otherErr == nil && version < other
+	return s.uid == than.uid && IsOlder(s.version, than.version)
+}
+
+// IsOlder reports whether the version of an object is older than that of another object of its kind. It
+// returns false if one of them is no number.
+func IsOlder(version, than string) bool {
+	a, err := strconv.ParseUint(version, 10, 64)
+	b, otherErr := strconv.ParseUint(than, 10, 64)
+	return err == nil && otherErr == nil && a < b
 }
 
 // A part has the free volumes and the waiting claims of a space, by their access modes.

@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"github.com/volumekit/volumekit/controllers/internal/apicalls"
+	"github.com/volumekit/volumekit/internal/apicalls"
 	"github.com/volumekit/volumekit/internal/kubeserver"
+	"github.com/volumekit/volumekit/internal/rightstest"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	v1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,15 +26,13 @@ import (
 
 // A Server is a real API server with the manifests of a program.
 type Server struct {
-	*testing.T
+	*rightstest.Program
 	Admin   *kubernetes.Clientset
-	Account *rest.Config      // of the program's service account
-	Calls   apicalls.Recorder // by Account
+	Account *rest.Config // of the program's service account, which records its calls
 
 	url       string
 	authority []byte
 	user      string // the name of the service account
-	roles     []*role
 }
 
 // Start starts an API server and creates the objects of the manifests, in their order. One of them must be
@@ -42,7 +42,8 @@ func Start(t *testing.T, manifests ...string) *Server {
 	config := &rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{CAData: server.CA}, QPS: -1}
 	admin := rest.CopyConfig(config)
 	admin.BearerToken = server.Token
-	s := &Server{T: t, Account: config, url: server.URL, authority: server.CA}
+	s := &Server{Account: config, url: server.URL, authority: server.CA}
+	s.Program = &rightstest.Program{T: t, Calls: &apicalls.Recorder{}, Review: s.review}
 	var err error
 	s.Admin, err = kubernetes.NewForConfig(admin)
 	require.NoError(t, err)
@@ -73,20 +74,10 @@ func (s *Server) Create(object runtime.Object) (err error) {
 		}
 	case *rbacv1.ClusterRole:
 		_, err = rbac.ClusterRoles().Create(ctx, o, options)
-		s.roles = append(s.roles, &role{"", o.Rules, func(rules []rbacv1.PolicyRule) error {
-			changed := o.DeepCopy()
-			changed.Rules = rules
-			_, err := rbac.ClusterRoles().Update(ctx, changed, metav1.UpdateOptions{})
-			return err
-		}})
+		s.Roles = append(s.Roles, rightstest.OfClusterRole(ctx, rbac.ClusterRoles(), o))
 	case *rbacv1.Role:
 		_, err = rbac.Roles(o.Namespace).Create(ctx, o, options)
-		s.roles = append(s.roles, &role{o.Namespace, o.Rules, func(rules []rbacv1.PolicyRule) error {
-			changed := o.DeepCopy()
-			changed.Rules = rules
-			_, err := rbac.Roles(o.Namespace).Update(ctx, changed, metav1.UpdateOptions{})
-			return err
-		}})
+		s.Roles = append(s.Roles, rightstest.OfRole(ctx, rbac.Roles(o.Namespace), o))
 	case *rbacv1.ClusterRoleBinding:
 		_, err = rbac.ClusterRoleBindings().Create(ctx, o, options)
 	case *rbacv1.RoleBinding:
@@ -101,6 +92,11 @@ func (s *Server) Create(object runtime.Object) (err error) {
 		err = fmt.Errorf("%T: not expected", object)
 	}
 	return err
+}
+
+// review reports whether the service account has a right.
+func (s *Server) review(attributes *authorizationv1.ResourceAttributes) (allowed bool, err error) {
+	return rightstest.Review(s.Context(), s.Admin.AuthorizationV1().SubjectAccessReviews(), s.user, attributes)
 }
 
 // becomeAccount requests the token of the program's service account.
