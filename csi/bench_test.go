@@ -8,6 +8,7 @@ import (
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/csi/internal/accessmode"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -23,7 +24,7 @@ func BenchmarkPodVolume(b *testing.B) {
 		require.NoError(b, err)
 		staging, target := n.host.Root()+"/staging", n.host.Root()+"/target"
 		require.NoError(b, os.MkdirAll(staging, 0o750))
-		capability := &csipb.VolumeCapability{AccessMode: accessMode("ReadWriteOnce", false), AccessType: &csipb.VolumeCapability_Mount{Mount: &csipb.VolumeCapability_MountVolume{}}}
+		capability := &csipb.VolumeCapability{AccessMode: accessmode.Of("ReadWriteOnce", false), AccessType: &csipb.VolumeCapability_Mount{Mount: &csipb.VolumeCapability_MountVolume{}}}
 		ctx := context.Background()
 		for b.Loop() {
 			_, err := c.node.NodeStageVolume(ctx, &csipb.NodeStageVolumeRequest{VolumeId: "v", StagingTargetPath: staging, VolumeCapability: capability})

@@ -157,6 +157,29 @@ func TestBlockFailures(t *testing.T) {
 	require.NoError(t, b.unmapper("uid-1").TearDownDevice(t.Context(), b.paths))
 }
 
+// TestBlockStagingFails: a device is not published while its staging has failed, or may have: it is staged first.
+func TestBlockStagingFails(t *testing.T) {
+	for _, code := range []codes.Code{codes.OutOfRange, codes.Aborted} {
+		b := newBlockNode(t)
+		_, err := b.mapper("uid-1").SetUpDevice(t.Context(), b.paths)
+		require.NoError(t, err)
+		b.driver.set(func(d *fakeDriver) { d.caps, d.before = []rpc{capStage}, failWith("NodeStageVolume", code) })
+		b.registration++
+		for range 2 {
+			_, err = b.mapper("uid-1").MapPodDevice(t.Context(), b.paths)
+			require.Error(t, err)
+			b.restart()
+		}
+		b.driver.set(func(d *fakeDriver) { d.before = nil })
+		for range 2 {
+			_, err = b.mapper("uid-1").MapPodDevice(t.Context(), b.paths)
+			require.NoError(t, err)
+			b.restart()
+		}
+		require.Equal(t, []string{"NodeStageVolume", "NodeStageVolume", "NodeStageVolume", "NodePublishVolume", "NodePublishVolume"}, b.driver.methods())
+	}
+}
+
 // TestBlockInterruptedWrite: the temporary file of a write that was interrupted before the call does not
 // keep the directories.
 func TestBlockInterruptedWrite(t *testing.T) {

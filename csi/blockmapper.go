@@ -41,7 +41,8 @@ func (m *blockMapper) newCall(ctx context.Context) (d deviceCall, err error) {
 	}
 	d.stage, err = p.newStageCall(ctx, d.client, s, d.policy, m.stagingTarget(), m.data(), s.blockCapability(d.caps))
 	if err == nil {
-		d.stage.isUnused = func(context.Context) bool { return m.checkUnpublished() == nil }
+		d.stage.finish = func(context.Context) error { return nil } // the file shows that the device is staged: see ensureStaged
+		d.stage.reserve = func(context.Context) (func(), bool) { return func() {}, m.checkUnpublished() == nil }
 	}
 	return d, err
 }
@@ -78,13 +79,19 @@ func (m *blockMapper) stage(ctx context.Context, call deviceCall) error {
 	switch {
 	case err == nil && !before.SameVolume(m.data()):
 		return fmt.Errorf("%s: %w: it has volume %s", m.paths.data, volume.ErrAlreadyMounted, input.Quote(before.VolumeHandle))
+	case err == nil && m.isUnstaging(before):
+		unmapper := blockUnmapper{m.blockVolume}
+		if err := unmapper.tearDownDevice(ctx); err != nil {
+			return fmt.Errorf("repeat the interrupted tear-down: %w", err)
+		}
 	case err == nil:
-		return nil
+		return util.Transient(m.plugin.files.SyncName(m.paths.data)) // an earlier write may have been interrupted
 	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errBrokenData):
 		return util.Transient(err)
 	}
-	t := m.stagingTarget()
-	if made, err := m.plugin.files.create(t.file, m.data()); err != nil {
+	t, data := m.stagingTarget(), m.data()
+	data.Repaired = errors.Is(err, errBrokenData)
+	if made, err := m.plugin.files.create(t.file, data); err != nil {
 		return errors.Join(util.Transient(err), revertDirs(made, t.own[0]))
 	}
 	return nil
@@ -125,7 +132,7 @@ func (m *blockMapper) newPublishCall(ctx context.Context, call deviceCall) (*upC
 			return err
 		},
 		revert: func(ctx context.Context) error { return p.unpublish(ctx, c, s.handle, m.published()) },
-		isUp:   func(context.Context, bool) (bool, error) { return m.isPublished(), nil },
+		isUp:   func(ctx context.Context, _ bool) (bool, error) { return m.hasDevice(ctx) },
 		toKubelet: func(request *csipb.NodePublishVolumeRequest) {
 			request.Readonly, request.StagingTargetPath = s.isReadOnlyForKubelet(), m.paths.staging
 		},
@@ -152,6 +159,9 @@ func (m *blockMapper) mapDevice(ctx context.Context, call deviceCall, publish *u
 		}
 	}
 	publish.keep = wasMapped
+	if data, err := m.plugin.readData(m.stagingTarget()); err == nil && data.Repaired {
+		publish.toKubelet = nil // the program that has published the device is unknown
+	}
 	err = publish.run(ctx)
 	if err == nil || wasMapped || volume.KindOf(err) == volume.Uncertain || publish.keep {
 		return err
@@ -163,14 +173,27 @@ func (m *blockMapper) mapDevice(ctx context.Context, call deviceCall, publish *u
 	return err
 }
 
-// ensureStaged stages a device that no earlier call has staged.
+// isUnstaging reports whether the device is being unstaged: the driver may have lost the capability since.
+func (m *blockMapper) isUnstaging(data voldata.Data) bool {
+	call := m.plugin.callOfThisBoot(data)
+	return call != nil && call.State == voldata.Reverting
+}
+
+// ensureStaged stages a device that no earlier call has staged for certain.
 func (m *blockMapper) ensureStaged(ctx context.Context, call deviceCall) error {
 	data, err := m.plugin.readData(m.stagingTarget())
-	if err == nil && data.SameVolume(m.data()) && (call.stage == nil || m.plugin.callOfThisBoot(data) != nil) {
-		if call.stage == nil {
-			return nil
-		}
-		return m.plugin.checkStagedAt(m.stagingTarget())
+	if err != nil || !data.SameVolume(m.data()) {
+		return m.stage(ctx, call)
 	}
-	return m.stage(ctx, call)
+	if call.stage == nil && !m.isUnstaging(data) {
+		return nil
+	}
+	if call.stage == nil {
+		return m.stage(ctx, call)
+	}
+	switch earlier := m.plugin.callOfThisBoot(data); {
+	case earlier == nil, earlier.State == voldata.Sent, earlier.State == voldata.Failed:
+		return m.stage(ctx, call)
+	}
+	return m.plugin.checkStagedAt(m.stagingTarget(), m.data())
 }

@@ -76,6 +76,19 @@ func (b blockVolume) isPublished() bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
+// hasDevice reports whether the path of the pod has a device, and not only the empty file on which a driver had
+// mounted one before the start of the system.
+func (b blockVolume) hasDevice(ctx context.Context) (bool, error) {
+	info, err := os.Lstat(b.published())
+	switch {
+	case err != nil:
+		return false, ignoreMissing(err)
+	case info.Mode()&(fs.ModeDevice|fs.ModeSymlink) != 0:
+		return true, nil
+	}
+	return b.plugin.isMounted(ctx, b.published())
+}
+
 // volumeData returns the data in the file of the volume. They are zero if the file is missing and nothing
 // is at the path of the device.
 func (u *blockUnmapper) volumeData(ctx context.Context) (voldata.Data, error) {
@@ -94,8 +107,8 @@ func (u *blockUnmapper) volumeData(ctx context.Context) (voldata.Data, error) {
 var errMapped = errors.New("the device is published to a pod")
 
 // TearDownDevice implements [volume.BlockVolumeUnmapper]: it calls NodeUnstageVolume, if the driver has
-// the capability STAGE_UNSTAGE_VOLUME, and removes the directories of the volume. It uses
-// paths.GlobalMapPath alone. While the device is published to a pod the error is transient.
+// the capability STAGE_UNSTAGE_VOLUME or has staged the device when it had it, and removes the directories of
+// the volume. It uses paths.GlobalMapPath alone. While the device is published to a pod the error is transient.
 func (u *blockUnmapper) TearDownDevice(ctx context.Context, paths volume.BlockVolumePaths) error {
 	if path.Clean(paths.GlobalMapPath) != u.paths.dev {
 		return volume.Invalid(field.NewPath("paths", "globalMapPath"), paths.GlobalMapPath, "is not the global map path of the volume")
@@ -140,8 +153,9 @@ func (u *blockUnmapper) unstage(ctx context.Context, t target, data voldata.Data
 		return downError(err)
 	}
 	down := downCall{plugin: p, target: t, data: data}
-	if _, missing := os.Lstat(t.path); caps.stage && (isStagedDevice(data) || missing == nil) {
-		down.send = func(ctx context.Context) error { return unstage(ctx, c, data.VolumeHandle, t.path) }
+	_, missing := os.Lstat(t.path)
+	if p.callOfThisBoot(data) != nil || caps.stage && (isStagedDevice(data) || missing == nil) {
+		down.send = func(ctx context.Context) error { return unstageWith(ctx, c, caps, data.VolumeHandle, t.path) }
 	}
 	return down.run(ctx)
 }

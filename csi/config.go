@@ -8,6 +8,7 @@ import (
 
 	"github.com/volumekit/volumekit/csi/internal/bootid"
 	"github.com/volumekit/volumekit/csi/internal/hostfile"
+	"github.com/volumekit/volumekit/csi/internal/stageuse"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util/keylock"
 	"github.com/volumekit/volumekit/util/podvolume"
@@ -46,6 +47,7 @@ type Plugin struct {
 	clients clients
 	objects objects
 	calls   keylock.Map // by volume: one call of a driver in flight for each volume
+	uses    stageuse.Uses
 	expands pendingExpansions
 
 	measurements measurements

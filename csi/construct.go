@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/volumekit/volumekit/csi/internal/accessmode"
 	"github.com/volumekit/volumekit/csi/internal/connection"
 	"github.com/volumekit/volumekit/csi/internal/voldata"
 	"github.com/volumekit/volumekit/internal/brief"
@@ -145,7 +146,7 @@ func recordedUse(call *voldata.Call) (is use) {
 func modeOf(mode csipb.VolumeCapability_AccessMode_Mode) (v1.PersistentVolumeAccessMode, bool) {
 	for _, candidate := range []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce, v1.ReadOnlyMany, v1.ReadWriteMany, v1.ReadWriteOncePod} {
 		for _, single := range []bool{false, true} {
-			if accessMode(candidate, single).Mode == mode {
+			if accessmode.Of(candidate, single).Mode == mode {
 				return candidate, true
 			}
 		}

@@ -267,6 +267,24 @@ func TestOtherVolume(t *testing.T) {
 	require.Empty(t, n.driver.methods())
 }
 
+// TestStagedOtherVolume: the path of a staged volume is named for the volume, so that a file there that names another
+// one is broken. The volume is not published from there before its next staging has repaired the file.
+func TestStagedOtherVolume(t *testing.T) {
+	n := newFakeNode(t, capStage)
+	spec := n.pv("data")
+	at := n.stagePath(spec)
+	require.NoError(t, n.stage(spec, volume.DeviceMounterArgs{}))
+	require.NoError(t, os.WriteFile(filepath.Dir(at)+"/vol_data.json", []byte(`{"driverName":"one.example.com","volumeHandle":"another"}`), 0o600))
+	require.ErrorIs(t, n.unstage(at), ErrUnknownVolume)
+	require.ErrorIs(t, n.setUp(spec, volume.MounterArgs{}), volume.ErrNotMounted)
+	n.driver.transcript()
+	require.NoError(t, n.stage(spec, volume.DeviceMounterArgs{}))
+	require.NoError(t, n.setUp(spec, volume.MounterArgs{}))
+	require.NoError(t, n.tearDown("data"))
+	require.NoError(t, n.unstage(at))
+	require.Equal(t, []string{"NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume"}, n.driver.methods())
+}
+
 // TestLyingDriver: a driver that reports a tear-down which has not happened does not lose the volume.
 func TestLyingDriver(t *testing.T) {
 	n := newFakeNode(t)

@@ -26,8 +26,9 @@ import (
 // An instantDriver answers all calls at once in the caller's process, and counts them.
 type instantDriver struct {
 	grpc.ClientConnInterface
-	mu    sync.Mutex
-	calls map[string]int
+	noStage bool
+	mu      sync.Mutex
+	calls   map[string]int
 }
 
 func (d *instantDriver) Invoke(_ context.Context, method string, _, answer any, _ ...grpc.CallOption) error {
@@ -37,7 +38,7 @@ func (d *instantDriver) Invoke(_ context.Context, method string, _, answer any, 
 		d.calls = map[string]int{}
 	}
 	d.calls[path.Base(method)]++
-	if answer, ok := answer.(*csipb.NodeGetCapabilitiesResponse); ok {
+	if answer, ok := answer.(*csipb.NodeGetCapabilitiesResponse); ok && !d.noStage {
 		answer.Capabilities = []*csipb.NodeServiceCapability{{Type: &csipb.NodeServiceCapability_Rpc{
 			Rpc: &csipb.NodeServiceCapability_RPC{Type: csipb.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME},
 		}}}
@@ -90,6 +91,43 @@ func TestCallsOfPodVolume(t *testing.T) {
 		assert.Equal(t, want, calls[name], name)
 	}
 	assert.LessOrEqual(t, total, 80, "%v", calls)
+}
+
+// repeatsProgram brings a volume up, and again in as many further runs of the plugin as an argument says.
+func repeatsProgram(p mounttest.Process) {
+	runs, err := strconv.Atoi(p.Args[2])
+	require.NoError(p, err)
+	for range 1 + runs {
+		n := newKillNodeOf(p, p.Args[0], p.Args[1], mount.New(mount.Config{}), csi.Driver{Conn: &instantDriver{noStage: p.Args[3] == "unstaged"}})
+		require.NoError(p, n.up())
+	}
+}
+
+// TestSyncsOfRepetition pins the syncs of a volume that a new process brings up again: the name of each file is
+// synced before the call. An earlier process may have been killed between the write of the name and its sync.
+func TestSyncsOfRepetition(t *testing.T) {
+	const few, many = 2, 12
+	for _, test := range []struct {
+		mode, stages string
+		syncs        int
+	}{
+		{string(v1.PersistentVolumeFilesystem), "staged", 2},
+		{string(v1.PersistentVolumeFilesystem), "unstaged", 1},
+		{string(v1.PersistentVolumeBlock), "staged", 1}, // the file of the staging records its success
+		{string(v1.PersistentVolumeBlock), "unstaged", 2},
+	} {
+		t.Run(test.mode+"/"+test.stages, func(t *testing.T) {
+			dir := testbed.Dir(t)
+			count := func(runs int) map[string]int {
+				root := filepath.Join(dir, strconv.Itoa(runs))
+				require.NoError(t, os.MkdirAll(root+"/root", 0o750))
+				return mounttest.CountCalls(t, mounttest.Program("repeats", root, test.mode, strconv.Itoa(runs), test.stages))
+			}
+			calls, _ := testbed.CallsPerRound(count(few), count(many), many-few)
+			require.Equal(t, test.syncs, calls["fsync"], "%v", calls)
+			require.Zero(t, calls["renameat"])
+		})
+	}
 }
 
 // TestCostOfPodVolume pins the calls of the driver for a volume, and the allocations of the plugin.

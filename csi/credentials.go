@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode/utf8"
 
+	"github.com/volumekit/volumekit/csi/internal/secretdata"
 	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/volume"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -76,14 +76,7 @@ func (p *Plugin) secretsOf(ctx context.Context, ref *v1.SecretReference) (map[st
 	if err != nil {
 		return nil, util.Transient(fmt.Errorf("read secret %s/%s: %w", ref.Namespace, ref.Name, err))
 	}
-	data := make(map[string]string, len(secret.Data))
-	for key, value := range secret.Data {
-		if !utf8.ValidString(key) || !utf8.Valid(value) {
-			return nil, volume.AsTransient(fmt.Errorf("secret %s/%s: key %q: must be valid UTF-8 in a call of a driver", ref.Namespace, ref.Name, key))
-		}
-		data[key] = string(value)
-	}
-	return data, nil
+	return secretdata.Of(secret)
 }
 
 // publishSecretRef returns the Secret for publishing. That of an inline volume is in the namespace of

@@ -9,12 +9,14 @@ import (
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/volumekit/volumekit/csi/internal/bootid"
 	"github.com/volumekit/volumekit/csi/internal/hostfile"
+	"github.com/volumekit/volumekit/csi/internal/stageuse"
 	"github.com/volumekit/volumekit/csi/internal/voldata"
 	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/internal/input"
 	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/volume"
+	"google.golang.org/grpc/codes"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -75,8 +77,8 @@ func (m *deviceMounter) GetDeviceMountPath(spec *volume.Spec) (string, error) {
 }
 
 // MountDevice implements [volume.DeviceMounter]: it calls NodeStageVolume, if the driver has the
-// capability STAGE_UNSTAGE_VOLUME. Otherwise it does nothing. The path must be the result of
-// GetDeviceMountPath.
+// capability STAGE_UNSTAGE_VOLUME. Otherwise it only repeats an interrupted NodeUnstageVolume. The path must be
+// the result of GetDeviceMountPath.
 //
 // A volume stays staged for the group of its first pod: a later call with another group repeats the
 // first one. A volume that is staged with other mount options or another access mode is
@@ -99,12 +101,43 @@ func (m *deviceMounter) MountDevice(ctx context.Context, spec *volume.Spec, devi
 		return volume.AsTransient(ctxend.Error(ctx))
 	}
 	call, err := m.newCall(ctx, s, t, args)
-	if err == nil && call != nil {
-		call.isUnused = func(ctx context.Context) bool { return p.isUnpublished(ctx, t, s.driver) }
+	switch {
+	case err != nil:
+	case call == nil:
+		err = p.mounts.Exclusively(ctx, t.path, func(ctx context.Context, _ string) error { return p.skip(ctx, t, s.driver) })
+	default:
+		call.ownPath = true
+		call.reserve = func(ctx context.Context) (func(), bool) { return p.reserveUnpublished(ctx, t, s.driver) }
 		err = p.mounts.Exclusively(ctx, t.path, func(ctx context.Context, _ string) error { return call.run(ctx) })
 	}
 	if err != nil {
 		return fmt.Errorf("stage volume %s: %w", input.Quote(s.name), err)
+	}
+	return nil
+}
+
+// skip records that a driver does not stage any more: what an earlier call did is unknown, and no pod may
+// have the volume from the staging path, should the driver stage again. An interrupted tear-down is repeated:
+// the pods would have the volume before it is unstaged. The caller holds the lock of the target.
+func (p *Plugin) skip(ctx context.Context, t target, driver string) error {
+	data, err := p.readStaged(t, driver)
+	if err != nil {
+		return nil // not staged, or not by a known call
+	}
+	call := p.callOfThisBoot(data)
+	if call == nil || call.State == voldata.Skipped {
+		return nil
+	}
+	if call.State != voldata.Reverting {
+		return util.Transient(p.files.writeState(t.file, data, data.WithState(voldata.Skipped)))
+	}
+	end, err := p.uses.Unstage(t.path)
+	if err != nil {
+		return volume.AsTransient(err)
+	}
+	defer end()
+	if err := p.unstageAt(ctx, t, data, nil); err != nil {
+		return fmt.Errorf("repeat the interrupted tear-down: %w", err)
 	}
 	return nil
 }
@@ -166,35 +199,40 @@ func unstage(ctx context.Context, c *client, handle, at string) error {
 	return err
 }
 
-// checkStaged returns a transient error for a volume that is not staged.
-func (p *Plugin) checkStaged(s source) error {
-	t, err := p.stagingTarget(s.driver, s.handle)
-	if err != nil {
-		return err
-	}
-	return p.checkStagedAt(t)
-}
-
-func (p *Plugin) checkStagedAt(t target) error {
+// checkStagedAt returns a transient error for a volume that is not staged.
+func (p *Plugin) checkStagedAt(t target, wanted voldata.Data) error {
 	data, err := p.readData(t)
 	switch {
 	case err != nil:
+	case !data.SameVolume(wanted):
+		err = fmt.Errorf("%w: %s: %w", errBrokenData, t.file, errOtherVolume)
 	case data.Call == nil: // a kubelet has staged the volume
 		return nil
 	case bootid.IsEarlier(data.Call.Boot, p.boot):
 		err = errors.New("the volume was staged before the start of the system")
 	case data.Call.State == voldata.Reverting:
-		err = errors.New("the volume is being unstaged")
+		err = stageuse.ErrUnstaging
+	case data.Call.State == voldata.Skipped:
+		err = errors.New("the driver did not stage volumes when the volume was to be staged")
 	default:
 		return nil
 	}
-	return volume.AsTransient(fmt.Errorf("%w: %s: %w", volume.ErrNotMounted, t.path, err))
+	return notStaged(t.path, err)
+}
+
+// notStaged returns the error for a volume that is not staged.
+func notStaged(staging string, cause error) error {
+	return volume.AsTransient(fmt.Errorf("%w: %s: %w", volume.ErrNotMounted, staging, cause))
 }
 
 // UnmountDevice implements [volume.DeviceUnmounter]: it calls NodeUnstageVolume, by the data in the file
-// beside the path. If the file is broken, or missing from a mounted volume, a pod's file that names the
-// volume replaces it; otherwise the error is uncertain and wraps [ErrUnknownVolume]. A volume without a
-// file and a mount is not staged.
+// beside the path, also of a driver that has lost the capability STAGE_UNSTAGE_VOLUME since it staged. If
+// the file is broken, or missing from a mounted volume, a pod's file that names the volume replaces it;
+// otherwise the error is uncertain and wraps [ErrUnknownVolume]. A volume without a file and a mount is
+// not staged.
+//
+// The caller has unpublished the volume: see GetDeviceMountRefs. While a call publishes the volume the error is
+// transient.
 func (m *deviceMounter) UnmountDevice(ctx context.Context, deviceMountPath string) (err error) {
 	defer brief.Shorten(&err)
 	p := m.plugin
@@ -206,6 +244,11 @@ func (m *deviceMounter) UnmountDevice(ctx context.Context, deviceMountPath strin
 		return volume.AsTransient(ctxend.Error(ctx))
 	}
 	err = p.mounts.Exclusively(ctx, t.path, func(ctx context.Context, _ string) error {
+		end, err := p.uses.Unstage(t.path)
+		if err != nil {
+			return volume.AsTransient(err)
+		}
+		defer end()
 		data, file, err := p.openData(t)
 		if err != nil || checkStagedIn(t, data, driver) != nil {
 			closeFile(file)
@@ -233,8 +276,31 @@ func (p *Plugin) unstageAt(ctx context.Context, t target, data voldata.Data, fil
 		return downError(err)
 	}
 	down := downCall{plugin: p, target: t, data: data, file: file}
-	if caps.stage {
-		down.send = func(ctx context.Context) error { return unstage(ctx, c, data.VolumeHandle, t.path) }
+	may, err := p.mayBeStaged(ctx, t, data, caps)
+	if err != nil {
+		return util.Transient(err)
+	}
+	if may {
+		down.send = func(ctx context.Context) error { return unstageWith(ctx, c, caps, data.VolumeHandle, t.path) }
 	}
 	return down.run(ctx)
+}
+
+// mayBeStaged reports whether the driver may have staged the volume of a file. It may have lost the capability
+// since: then the recorded call shows that, or the mount, since a kubelet records no call.
+func (p *Plugin) mayBeStaged(ctx context.Context, t target, data voldata.Data, caps capabilities) (bool, error) {
+	if caps.stage || p.callOfThisBoot(data) != nil {
+		return true, nil
+	}
+	return p.isMounted(ctx, t.path)
+}
+
+// unstageWith calls NodeUnstageVolume. A driver without the capability need not implement the call: the caller
+// finds the mount that remains then.
+func unstageWith(ctx context.Context, c *client, caps capabilities, handle, at string) error {
+	err := unstage(ctx, c, handle, at)
+	if !caps.stage && hasCode(err, codes.Unimplemented) {
+		return nil
+	}
+	return err
 }

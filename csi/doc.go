@@ -38,11 +38,15 @@
 //     its directory: the pod may be using them.
 //   - A driver that refuses to stage a staged volume again (ALREADY_EXISTS) gets NodeUnstageVolume and
 //     NodeStageVolume, if the volume is not published.
+//   - A staged volume is unstaged also if its driver has lost the capability STAGE_UNSTAGE_VOLUME since.
 //   - Statistics are read while no other call is in flight for the volume, and are interrupted after five
 //     seconds if another call waits.
 //   - If a call was not sent, since the driver is not registered ([ErrNotRegistered]) or its socket
 //     refuses the connection, the error is transient.
 //   - After a restart of the machine nothing is mounted, and calls begin anew.
+//
+// A volume is not published while it is being unstaged, and not unstaged while a call publishes it: the error
+// is transient.
 //
 // A volume that is up with another access mode, with other mount options, or not read-only as required
 // is [volume.ErrAlreadyMounted].

@@ -16,8 +16,8 @@ import (
 	"github.com/volumekit/volumekit/volume"
 )
 
-// errStillMounted: a driver has reported success.
-var errStillMounted = errors.New("the driver reports success, and the path is still mounted")
+// errStillMounted: a driver has reported success, or does not implement the call.
+var errStillMounted = errors.New("the path is still mounted after the call of the driver")
 
 // A downCall unstages or unpublishes a volume.
 type downCall struct {

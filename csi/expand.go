@@ -99,23 +99,10 @@ func (p *Plugin) expand(ctx context.Context, s source, req volume.NodeResizeOpti
 		return err
 	})
 	if err != nil {
-		return false, expandError(err)
+		return false, connection.ExpansionError(err)
 	}
 	reached := <-size
 	return reached == 0 || reached >= request.CapacityRange.RequiredBytes, nil // 0: not reported
-}
-
-// expandError adds the cause to the error of NodeExpandVolume.
-func expandError(err error) error {
-	switch {
-	case volume.KindOf(err) == volume.Uncertain:
-		return err
-	case connection.FailedPrecondition(err):
-		return fmt.Errorf("%w: %w", volume.ErrFailedPrecondition, err)
-	case connection.Infeasible(err):
-		return fmt.Errorf("%w: %w", volume.ErrInfeasible, err)
-	}
-	return err
 }
 
 // pendingExpansions are the calls whose outcome is unknown, by volume. The zero value has none.

@@ -41,6 +41,7 @@ type fakeDriver struct {
 	mounter mount.Interface
 	backing string // directory of the volumes
 	socket  string
+	stop    func()
 	working keylock.Map // by volume
 
 	mu       sync.Mutex
@@ -66,9 +67,15 @@ func newFakeDriver(t testing.TB, mounter mount.Interface, caps ...rpc) *fakeDriv
 	d := &fakeDriver{t: t, mounter: mounter, backing: filepath.Join(dir, "volumes"), socket: filepath.Join(dir, "csi.sock"), caps: caps, inFlight: map[string]int{}}
 	require.NoError(t, os.Mkdir(d.backing, 0o750))
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	stop := d.serve()
-	t.Cleanup(func() { stop() })
+	d.stop = d.serve()
+	t.Cleanup(func() { d.stop() })
 	return d
+}
+
+// restart replaces the server and its socket.
+func (d *fakeDriver) restart() {
+	d.stop()
+	d.stop = d.serve()
 }
 
 // serve serves until stop is called.

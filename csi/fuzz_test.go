@@ -8,6 +8,7 @@ import (
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/csi/internal/accessmode"
 	"github.com/volumekit/volumekit/csi/internal/condition"
 	"github.com/volumekit/volumekit/csi/internal/voldata"
 	"github.com/volumekit/volumekit/volume"
@@ -20,7 +21,7 @@ import (
 func FuzzVolData(f *testing.F) {
 	n := newFakeNode(f, capStage)
 	request, err := encode(&csipb.NodePublishVolumeRequest{VolumeId: "h", VolumeCapability: &csipb.VolumeCapability{
-		AccessMode: accessMode("ReadWriteMany", false),
+		AccessMode: accessmode.Of("ReadWriteMany", false),
 	}})
 	require.NoError(f, err)
 	seed, err := voldata.Data{SpecVolumeID: "data", VolumeHandle: "h", DriverName: driverOne, Call: &voldata.Call{Boot: n.plugin.boot, Request: request}}.Text()

@@ -47,3 +47,13 @@ func TestRemoveTargetFile(t *testing.T) {
 	require.NoError(t, n.plugin.removeTarget(t.Context(), target))
 	require.NoDirExists(t, path.Dir(target.file))
 }
+
+// TestIsDurable: the name of a file is synced again unless an answer of the driver, or a start of the system, shows
+// that the write has ended.
+func TestIsDurable(t *testing.T) {
+	n := newFakeNode(t)
+	for state, want := range map[voldata.State]bool{voldata.Sent: false, voldata.Reverting: false, voldata.Done: true, voldata.Failed: true} {
+		require.Equal(t, want, n.plugin.isDurable(&voldata.Call{Boot: n.plugin.boot, State: state}), "%q", state)
+		require.True(t, n.plugin.isDurable(&voldata.Call{Boot: "earlier", State: state}), "%q", state)
+	}
+}

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 		return func(p mounttest.Process) { require.NoError(p, verb(newKillNode(p, p.Args[0], p.Args[1]))) }
 	}
 	mounttest.Main(m, map[string]func(mounttest.Process){
-		"up": program(killNode.up), "down": program(killNode.down), "volumes": volumesProgram,
+		"up": program(killNode.up), "down": program(killNode.down), "volumes": volumesProgram, "repeats": repeatsProgram,
 		"serve": serveProgram, "pods-up": podsProgram(killPods.up), "pods-down": podsProgram(killPods.down),
 	})
 }

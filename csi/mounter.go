@@ -72,7 +72,12 @@ func (m *mounter) setUp(ctx context.Context, t target, args volume.MounterArgs) 
 	}
 	err = m.plugin.mounts.Exclusively(ctx, t.path, func(ctx context.Context, _ string) error {
 		if staging := call.request.StagingTargetPath; staging != "" {
-			if err := m.plugin.checkStaged(m.source); err != nil {
+			end, err := m.plugin.uses.Publish(staging)
+			if err != nil {
+				return notStaged(staging, err)
+			}
+			defer end()
+			if err := m.plugin.checkStagedAt(stagingIn(path.Dir(staging)), call.data); err != nil {
 				return err
 			}
 		}

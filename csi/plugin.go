@@ -128,8 +128,8 @@ func (p *Plugin) podVolume(name string, podUID types.UID) (podVolume, error) {
 }
 
 // CanDeviceMount reports whether the driver stages the volume: it has the capability
-// STAGE_UNSTAGE_VOLUME, or has staged the volume when it had it, and the volume is persistent and mounted. The capabilities of a driver that is
-// not registered are not known: the error is transient.
+// STAGE_UNSTAGE_VOLUME, or has staged the volume when it had it, and the volume is persistent and mounted.
+// The capabilities of a driver that is not registered are not known: the error is transient.
 func (p *Plugin) CanDeviceMount(ctx context.Context, spec *volume.Spec) (bool, error) {
 	s, err := sourceOf(spec)
 	if err != nil {

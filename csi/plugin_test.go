@@ -14,6 +14,7 @@ import (
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/csi/internal/accessmode"
 	"github.com/volumekit/volumekit/csi/internal/condition"
 	"github.com/volumekit/volumekit/volume"
 	"google.golang.org/grpc/codes"
@@ -50,12 +51,12 @@ func TestAccessModes(t *testing.T) {
 		spec.PersistentVolume.Spec.AccessModes = test.modes
 		s, err := sourceOf(spec)
 		require.NoError(t, err)
-		require.Equal(t, test.plain, accessMode(s.mode, false).Mode, "%v", test.modes)
-		require.Equal(t, test.extended, accessMode(s.mode, true).Mode, "%v", test.modes)
+		require.Equal(t, test.plain, accessmode.Of(s.mode, false).Mode, "%v", test.modes)
+		require.Equal(t, test.extended, accessmode.Of(s.mode, true).Mode, "%v", test.modes)
 	}
 	for _, mode := range []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce, v1.ReadOnlyMany, v1.ReadWriteMany} {
 		for _, single := range []bool{false, true} {
-			found, ok := modeOf(accessMode(mode, single).Mode)
+			found, ok := modeOf(accessmode.Of(mode, single).Mode)
 			require.True(t, ok)
 			require.Equal(t, mode, found)
 		}

@@ -142,6 +142,19 @@ func (p *Plugin) publishedDataOf(driver, sum string) (voldata.Data, bool) {
 	return voldata.Data{}, false
 }
 
+// reserveUnpublished keeps pods from a staged volume until release is called, if the volume is not published.
+func (p *Plugin) reserveUnpublished(ctx context.Context, t target, driver string) (release func(), ok bool) {
+	release, err := p.uses.Unstage(t.path)
+	if err != nil {
+		return nil, false
+	}
+	if !p.isUnpublished(ctx, t, driver) {
+		release()
+		return nil, false
+	}
+	return release, true
+}
+
 // isUnpublished reports whether a staged volume is not published: no file of a published volume names it or
 // is broken, and the mount of the staging path has no other mount point.
 func (p *Plugin) isUnpublished(ctx context.Context, t target, driver string) bool {

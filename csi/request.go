@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/volumekit/volumekit/csi/internal/accessmode"
 	"github.com/volumekit/volumekit/csi/internal/connection"
 	"github.com/volumekit/volumekit/volume"
 	"google.golang.org/protobuf/proto"
@@ -34,7 +35,7 @@ func (s source) mountCapability(caps capabilities, group *int64, label string) *
 		m.VolumeMountGroup = strconv.FormatInt(*group, 10)
 	}
 	return &csipb.VolumeCapability{
-		AccessMode: accessMode(s.mode, caps.singleNodeMultiWriter),
+		AccessMode: accessmode.Of(s.mode, caps.singleNodeMultiWriter),
 		AccessType: &csipb.VolumeCapability_Mount{Mount: m},
 	}
 }
@@ -45,7 +46,7 @@ func labelOption(label string) string { return fmt.Sprintf("context=%q", label) 
 
 func (s source) blockCapability(caps capabilities) *csipb.VolumeCapability {
 	return &csipb.VolumeCapability{
-		AccessMode: accessMode(s.mode, caps.singleNodeMultiWriter),
+		AccessMode: accessmode.Of(s.mode, caps.singleNodeMultiWriter),
 		AccessType: &csipb.VolumeCapability_Block{Block: &csipb.VolumeCapability_BlockVolume{}},
 	}
 }
@@ -199,7 +200,7 @@ func isSameUse(have, want upRequest) bool {
 			}
 		}
 	}
-	if !isSameMode(a.GetAccessMode().GetMode(), b.GetAccessMode().GetMode()) {
+	if !accessmode.IsSame(a.GetAccessMode().GetMode(), b.GetAccessMode().GetMode()) {
 		return false
 	}
 	a.AccessMode, b.AccessMode = nil, nil

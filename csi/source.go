@@ -7,6 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/volumekit/volumekit/csi/internal/accessmode"
 	"github.com/volumekit/volumekit/csi/internal/connection"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
@@ -64,7 +65,7 @@ func sourceOf(spec *volume.Spec) (source, error) {
 		if err := checkHandle(at.Child("csi", "volumeHandle"), s.handle); err != nil {
 			return source{}, err
 		}
-		if err := checkMode(at.Child("accessModes").Index(0), s.mode); err != nil {
+		if err := accessmode.Check(at.Child("accessModes").Index(0), s.mode); err != nil {
 			return source{}, err
 		}
 		if err := checkOptions(at.Child("mountOptions"), s.options); err != nil {

@@ -28,6 +28,7 @@ import (
 //   - Failed: the driver has refused the call. The next call may have other arguments.
 //   - Done: the volume is up. The same call is repeated, as to bring content up to date.
 //   - Reverting: the volume is being taken down. That call is repeated before this one.
+//   - Skipped: as Sent, but no pod may have a staged volume before the call is repeated.
 type upCall[R upRequest] struct {
 	plugin  *Plugin
 	target  target
@@ -37,6 +38,8 @@ type upCall[R upRequest] struct {
 	dir string
 	// keep leaves file and directories after a failure: the volume may be in use.
 	keep bool
+	// ownPath: the path is named for the volume, so that a file there that names another one is broken.
+	ownPath bool
 	// repeats: the plugin has made the call before, since the start of the system.
 	repeats bool
 	send    func(ctx context.Context, request R) error
@@ -52,9 +55,10 @@ type upCall[R upRequest] struct {
 	// the arguments of a kubelet, which has brought up such a volume.
 	isUp      func(ctx context.Context, existed bool) (bool, error)
 	toKubelet func(request R)
-	// isUnused reports whether no pod has the staged volume. Nil: the call publishes.
-	isUnused func(ctx context.Context) bool
-	made     []madeDir
+	// reserve keeps pods from the staged volume until release is called, unless one has it. Nil: the call
+	// publishes.
+	reserve func(ctx context.Context) (release func(), ok bool)
+	made    []madeDir
 }
 
 // A madeDir is a directory with the topmost directory that was created for it.
@@ -66,9 +70,14 @@ type madeDir struct{ top, dir string }
 // without a pod is unstaged then, and staged anew, unless another program has staged it.
 func (u *upCall[R]) run(ctx context.Context) error {
 	err := u.runOnce(ctx)
-	if u.isUnused == nil || !u.repeats || !hasCode(err, codes.AlreadyExists) || !u.isUnused(ctx) {
+	if u.reserve == nil || !u.repeats || !hasCode(err, codes.AlreadyExists) {
 		return err
 	}
+	release, ok := u.reserve(ctx)
+	if !ok {
+		return err
+	}
+	defer release()
 	data, unread := u.plugin.readData(u.target)
 	if unread != nil || data.Call == nil {
 		return err
@@ -101,11 +110,12 @@ func (u *upCall[R]) runOnce(ctx context.Context) error {
 	u.repeats = call != nil
 	isLost := before.Repaired || existed && before.DriverName == ""
 	takenOver := u.toKubelet != nil && (isUp && !isLost || call != nil && call.TakenOver)
+	u.data.Repaired = isLost
 	if takenOver {
 		u.request = proto.Clone(u.request).(R)
 		u.toKubelet(u.request)
 	}
-	u.keep = u.keep || existed || takenOver
+	u.keep = u.keep || existed || isUp
 	request, data, err := u.nextCall(call)
 	data.Call.TakenOver = takenOver
 	if err != nil {
@@ -154,6 +164,8 @@ func (u *upCall[R]) readBefore() (before voldata.Data, existed bool, err error) 
 		return voldata.Data{}, true, nil
 	case err != nil:
 		return voldata.Data{}, true, util.Transient(err)
+	case !before.SameVolume(u.data) && u.ownPath:
+		return voldata.Data{}, true, nil
 	case !before.SameVolume(u.data):
 		return voldata.Data{}, true, fmt.Errorf("%s: %w: it has volume %s of driver %s", u.target.path, volume.ErrAlreadyMounted, input.Quote(before.VolumeHandle), input.Quote(before.DriverName))
 	}
@@ -176,7 +188,10 @@ func (u *upCall[R]) nextCall(earlier *voldata.Call) (request R, data voldata.Dat
 	state := voldata.Sent
 	if earlier != nil && earlier.State != voldata.Failed {
 		if recorded, ok := decode(earlier.Request, u.request, u.staging); ok {
-			request, state = withSecretsOf(recorded, u.request), earlier.State
+			request = withSecretsOf(recorded, u.request)
+			if earlier.State == voldata.Done {
+				state = voldata.Done
+			}
 		}
 	}
 	text, err := encode(request)
@@ -184,8 +199,8 @@ func (u *upCall[R]) nextCall(earlier *voldata.Call) (request R, data voldata.Dat
 	return request, data, err
 }
 
-// prepare creates the directories and writes the file, durably if the file does not name the volume yet. A
-// file that exists may be of a call that has been made.
+// prepare creates the directories and writes the file. The file is durable then: one that names the volume stays,
+// with its new state, and its name is synced unless it is durable.
 func (u *upCall[R]) prepare(before voldata.Data, existed bool, data voldata.Data) error {
 	made := ""
 	if dir := path.Dir(u.target.file); !strings.HasPrefix(u.dir+"/", dir+"/") {
@@ -200,10 +215,20 @@ func (u *upCall[R]) prepare(before voldata.Data, existed bool, data voldata.Data
 	}
 	same := before
 	same.Call = data.Call
-	if existed && same == data {
-		return u.plugin.files.writeState(u.target.file, before, data)
+	if !existed || same != data || before.Call == nil { // a kubelet syncs no file
+		return u.plugin.files.writeDurably(u.target.file, data, cmp.Or(made, above))
 	}
-	return u.plugin.files.writeDurably(u.target.file, data, cmp.Or(made, above))
+	if err := u.plugin.files.writeState(u.target.file, before, data); err != nil || u.plugin.isDurable(before.Call) {
+		return err
+	}
+	return u.plugin.files.SyncName(u.target.file)
+}
+
+// isDurable reports whether the name of a file with a recorded call is durable for certain: it has outlived a
+// start of the system, or the call has been answered. Otherwise the process may have been killed between the
+// write and its last sync, or the volume taken down in that state.
+func (p *Plugin) isDurable(call *voldata.Call) bool {
+	return p.callOfThisBoot(voldata.Data{Call: call}) == nil || call.State == voldata.Done || call.State == voldata.Failed
 }
 
 // mkdir creates a directory that a failure removes.

@@ -32,6 +32,7 @@ var controllerCapabilities = map[Method]controllerRPC{
 	ListVolumes:               csipb.ControllerServiceCapability_RPC_LIST_VOLUMES,
 	GetCapacity:               csipb.ControllerServiceCapability_RPC_GET_CAPACITY,
 	ControllerExpandVolume:    csipb.ControllerServiceCapability_RPC_EXPAND_VOLUME,
+	ControllerModifyVolume:    csipb.ControllerServiceCapability_RPC_MODIFY_VOLUME,
 	ControllerGetVolume:       csipb.ControllerServiceCapability_RPC_GET_VOLUME,
 }
 

@@ -23,20 +23,38 @@ func (d *Driver) ControllerGetCapabilities(context.Context, *csipb.ControllerGet
 }
 
 // CreateVolume implements [csipb.ControllerServer]. The ID of the volume is its name, its context
-// are its parameters.
+// are its parameters. It is accessible in the topology that the client prefers, and a copy of the source
+// that the client names. A volume that exists is the answer, also if its source has ended.
 func (d *Driver) CreateVolume(_ context.Context, req *csipb.CreateVolumeRequest) (*csipb.CreateVolumeResponse, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	v := d.volume(req.GetName())
 	if !v.creation.inEffect {
+		if source := req.GetVolumeContentSource().GetVolume(); source != nil && !d.exists(source.GetVolumeId()) {
+			return nil, status.Errorf(codes.NotFound, "volume %q does not exist", source.GetVolumeId())
+		}
 		v.capacity, v.context = req.GetCapacityRange().GetRequiredBytes(), maps.Clone(req.GetParameters())
+		v.source, v.topology = req.GetVolumeContentSource(), chosenTopology(req.GetAccessibilityRequirements())
 	}
 	v.creation.inEffect = true
 	return &csipb.CreateVolumeResponse{Volume: volumeMessage(req.GetName(), v)}, nil
 }
 
+// chosenTopology returns the topology of a new volume: the first one that the client prefers or allows.
+func chosenTopology(required *csipb.TopologyRequirement) []*csipb.Topology {
+	for _, among := range [][]*csipb.Topology{required.GetPreferred(), required.GetRequisite()} {
+		if len(among) > 0 {
+			return among[:1]
+		}
+	}
+	return nil
+}
+
 func volumeMessage(id string, v *volumeState) *csipb.Volume {
-	return &csipb.Volume{VolumeId: id, CapacityBytes: v.capacity, VolumeContext: maps.Clone(v.context)}
+	return &csipb.Volume{
+		VolumeId: id, CapacityBytes: v.capacity, VolumeContext: maps.Clone(v.context),
+		ContentSource: v.source, AccessibleTopology: v.topology,
+	}
 }
 
 // DeleteVolume implements [csipb.ControllerServer].
@@ -45,6 +63,7 @@ func (d *Driver) DeleteVolume(_ context.Context, req *csipb.DeleteVolumeRequest)
 	defer d.mu.Unlock()
 	v := d.volume(req.GetVolumeId())
 	v.creation.inEffect, v.context, v.capacity = false, nil, 0
+	v.source, v.topology = nil, nil
 	clear(v.requested)
 	return &csipb.DeleteVolumeResponse{}, nil
 }
@@ -130,6 +149,21 @@ func (d *Driver) ControllerGetVolume(_ context.Context, req *csipb.ControllerGet
 // GetCapacity implements [csipb.ControllerServer]. It returns 1 TiB.
 func (d *Driver) GetCapacity(context.Context, *csipb.GetCapacityRequest) (*csipb.GetCapacityResponse, error) {
 	return &csipb.GetCapacityResponse{AvailableCapacity: 1 << 40}, nil
+}
+
+// ControllerModifyVolume implements [csipb.ControllerServer]: parameters that the call does not name stay.
+func (d *Driver) ControllerModifyVolume(_ context.Context, req *csipb.ControllerModifyVolumeRequest) (*csipb.ControllerModifyVolumeResponse, error) {
+	if _, err := d.existing(req.GetVolumeId(), func(v *volumeState) *place { return &v.creation }); err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	v := d.volume(req.GetVolumeId())
+	if v.mutable == nil {
+		v.mutable = map[string]string{}
+	}
+	maps.Copy(v.mutable, req.GetMutableParameters())
+	return &csipb.ControllerModifyVolumeResponse{}, nil
 }
 
 // ControllerExpandVolume implements [csipb.ControllerServer]. A node has work to do with the node

@@ -21,7 +21,8 @@
 //   - The effect of a call is the change that the call makes to the state of its volume.
 //   - An outcome is known to the client if the call succeeded, or if the code of its error says that
 //     nothing has changed. After Canceled, DeadlineExceeded, Unavailable, ResourceExhausted and
-//     Aborted, and after the client has given up, the outcome is unknown.
+//     Aborted, and after the client has given up, the outcome is unknown. ResourceExhausted of a
+//     CreateVolume with a topology says that nothing was created.
 //
 // Limits: snapshots and volume groups are not implemented. SINGLE_NODE_WRITER allows several
 // targets on a node, as in Kubernetes. Secrets, and the tokens of service accounts, may change

@@ -22,6 +22,7 @@ var requiredFields = map[Method][]protoreflect.Name{
 	ControllerUnpublishVolume:  {"volume_id"},
 	ValidateVolumeCapabilities: {"volume_id", "volume_capabilities"},
 	ControllerExpandVolume:     {"volume_id", "capacity_range"},
+	ControllerModifyVolume:     {"volume_id", "mutable_parameters"},
 	ControllerGetVolume:        {"volume_id"},
 	NodeStageVolume:            {"volume_id", "staging_target_path", "volume_capability"},
 	NodeUnstageVolume:          {"volume_id", "staging_target_path"},

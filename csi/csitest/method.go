@@ -22,6 +22,7 @@ const (
 	GetCapacity                Method = "GetCapacity"
 	ControllerGetCapabilities  Method = "ControllerGetCapabilities"
 	ControllerExpandVolume     Method = "ControllerExpandVolume"
+	ControllerModifyVolume     Method = "ControllerModifyVolume"
 	ControllerGetVolume        Method = "ControllerGetVolume"
 
 	NodeStageVolume     Method = "NodeStageVolume"

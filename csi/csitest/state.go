@@ -20,6 +20,9 @@ type volumeState struct {
 	creation  place
 	context   map[string]string
 	capacity  int64
+	mutable   map[string]string // parameters
+	source    *csipb.VolumeContentSource
+	topology  []*csipb.Topology
 	attached  places           // by node ID
 	staged    places           // by path
 	published places           // by path
@@ -159,19 +162,22 @@ func (d *Driver) learnOutcome(call *Call) {
 		switch {
 		case call.Err == nil && way == up:
 			at.known = knownPresent
-		case call.Err == nil, way == up && isFinal(call.Code()) && at.before != knownPresent:
+		case call.Err == nil, way == up && call.isFinal() && at.before != knownPresent:
 			at.known, at.request = knownAbsent, nil
-		case isFinal(call.Code()):
+		case call.isFinal():
 			at.known = at.before
 		}
 	}
 }
 
-// isFinal reports whether after an error of a code the client knows that the call had no effect.
-func isFinal(code codes.Code) bool {
-	switch code {
-	case codes.Canceled, codes.DeadlineExceeded, codes.Unavailable, codes.ResourceExhausted, codes.Aborted:
+// isFinal reports whether the client knows after an error that the call had no effect.
+func (c *Call) isFinal() bool {
+	switch c.Code() {
+	case codes.Canceled, codes.DeadlineExceeded, codes.Unavailable, codes.Aborted:
 		return false
+	case codes.ResourceExhausted: // no volume can be created in the topology
+		create, ok := c.Request.(*csipb.CreateVolumeRequest)
+		return ok && create.GetAccessibilityRequirements() != nil
 	}
 	return true
 }

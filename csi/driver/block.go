@@ -75,6 +75,11 @@ func (d *driver) unpublishDevice(ctx context.Context, id volumeID, target string
 	if err != nil {
 		return err
 	}
+	return d.unmapDevice(ctx, id, target)
+}
+
+// unmapDevice undoes MapPodDevice for a target path.
+func (d *driver) unmapDevice(ctx context.Context, id volumeID, target string) error {
 	unmapper, err := d.block.NewBlockVolumeUnmapper(id.name, podAt(target).UID)
 	if err != nil {
 		return err

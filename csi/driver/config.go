@@ -113,7 +113,7 @@ func (c *Config) check() error {
 	case c.MaxVolumes < 0:
 		return field.Invalid(at.Child("maxVolumes"), c.MaxVolumes, "must be at least 0")
 	case c.GracePeriod < 0:
-		return field.Invalid(at.Child("gracePeriod"), c.GracePeriod, "must be at least 0")
+		return field.Invalid(at.Child("gracePeriod"), c.GracePeriod.String(), "must be at least 0")
 	case c.ControllerDir != "" && !filepath.IsAbs(c.ControllerDir):
 		return volume.Invalid(at.Child("controllerDir"), c.ControllerDir, "must be absolute")
 	}

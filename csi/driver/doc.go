@@ -62,7 +62,7 @@
 // below the root of Config.Host, each durably before the plugin changes anything and until that is
 // undone. Any number of restarts, and of kills, lose nothing. An unreadable record costs its volume alone.
 // After a start of the system, recorded mounts do not exist: such a record keeps no volume from another target
-// path, and none from DeleteVolume.
+// path, no other volume from its target path, and none from DeleteVolume.
 //
 // # Errors
 //

@@ -44,6 +44,22 @@ func TestCodes(t *testing.T) {
 	}
 }
 
+// TestWithoutSecrets: a mount flag ends with the name of its first secret.
+func TestWithoutSecrets(t *testing.T) {
+	for flag, want := range map[string]string{
+		"":                               "",
+		"hard":                           "hard",
+		"nfsvers=4.1,hard":               "nfsvers=4.1,hard",
+		"password=p":                     "password",
+		"password=":                      "password",
+		"username=u,Password=a,b,c=d":    "username=u,Password",
+		"username=u,,token=t,password=p": "username=u,,token",
+		"nokey":                          "nokey",
+	} {
+		require.Equal(t, want, withoutSecrets(flag), flag)
+	}
+}
+
 // TestMessageHidesSecrets: neither a secret nor its beginning or its end is in a text.
 func TestMessageHidesSecrets(t *testing.T) {
 	const secret, token = "correct-horse-battery", "eyJhbGciOiJSUzI1NiJ9"

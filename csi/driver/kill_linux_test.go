@@ -5,10 +5,12 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"strconv"
 	"testing"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/local"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
@@ -22,6 +24,13 @@ func TestMain(m *testing.M) {
 		},
 		"down": func(p mounttest.Process) {
 			require.NoError(p, newCaller(p, p.Args[0]).down(p.Args[1]))
+		},
+		"starts": func(p mounttest.Process) {
+			starts, err := strconv.Atoi(p.Args[1])
+			require.NoError(p, err)
+			for range starts {
+				newCaller(p, p.Args[0])
+			}
 		},
 	})
 }
@@ -85,6 +94,22 @@ func (c caller) down(id string) error {
 		_, err = c.driver.DeleteVolume(ctx, &csipb.DeleteVolumeRequest{VolumeId: id})
 	}
 	return err
+}
+
+// TestSyncsOfStart pins the syncs of a start: each of the three directories of records, so that the records of a
+// killed process are durable, and all directories above them to the root.
+func TestSyncsOfStart(t *testing.T) {
+	const few, many = 2, 12
+	count := func(starts int) map[string]int {
+		dir := t.TempDir()
+		for _, sub := range []string{"/root", "/kubelet", "/claims", "/stage"} {
+			require.NoError(t, os.Mkdir(dir+sub, 0o755))
+		}
+		return mounttest.CountCalls(t, mounttest.Program("starts", dir, strconv.Itoa(starts)))
+	}
+	calls, _ := testbed.CallsPerRound(count(few), count(many), many-few)
+	// plugins/volumekit.io/csi/l.example.com, with node, controller/volumes and controller/attached
+	require.Equal(t, 6+7+7, calls["fsync"], "%v", calls)
 }
 
 // TestKilled: after SIGKILL at any call that changes a file or a mount, the next process continues: the same

@@ -73,6 +73,12 @@ func (u use) usage() usage {
 	return usage{block: u.record.Block, fsType: u.record.FSType, mode: u.record.Mode}
 }
 
+// isTaken reports whether another volume has been published at a path since the start of the system.
+func (d *driver) isTaken(id volumeID, p targetRecord) bool {
+	holder := d.targets.holder(p.Path)
+	return holder != "" && holder != id.text
+}
+
 // usedAt returns the record of a volume that is published or staged at a path. Another volume, or
 // another path, is NOT_FOUND.
 func (d *driver) usedAt(id volumeID, at string) (rec *nodeRecord, used use, err error) {
@@ -82,7 +88,7 @@ func (d *driver) usedAt(id volumeID, at string) (rec *nodeRecord, used use, err 
 	}
 	clean := path.Clean(at)
 	if rec != nil && path.IsAbs(at) && !strings.ContainsRune(at, 0) {
-		if p := rec.at(clean); p != nil {
+		if p := rec.at(clean); p != nil && !d.isTaken(id, *p) {
 			return rec, use{clean, p.Usage, true}, nil
 		}
 		if rec.Staged != nil && rec.Staged.Path == clean {

@@ -371,3 +371,39 @@ func TestStaticVolume(t *testing.T) {
 	require.NoError(t, r.detach(v))
 	r.requireNoRecords()
 }
+
+// TestRotatedSecrets: a repeated call has other secrets than the first one, and the same answer. Other arguments
+// are refused.
+func TestRotatedSecrets(t *testing.T) {
+	r := newRig(t, volumetest.FakeConfig{}, nil)
+	v := r.create("pvc-1")
+	flags := func(name, password string) *csipb.VolumeCapability {
+		return mounted(manyWriters, "noatime", "username="+name+",password="+password, "token="+password)
+	}
+	calls := map[string]func(c *csipb.VolumeCapability, secret string) error{
+		"attach": func(c *csipb.VolumeCapability, secret string) error {
+			_, err := r.controller.ControllerPublishVolume(t.Context(), &csipb.ControllerPublishVolumeRequest{
+				VolumeId: v.VolumeId, NodeId: "id-1", VolumeCapability: c, VolumeContext: v.VolumeContext, Secrets: map[string]string{"a": secret},
+			})
+			return err
+		},
+		"stage": func(c *csipb.VolumeCapability, secret string) error {
+			_, err := r.node.NodeStageVolume(t.Context(), &csipb.NodeStageVolumeRequest{
+				VolumeId: v.VolumeId, StagingTargetPath: r.staging(), VolumeCapability: c, VolumeContext: v.VolumeContext, Secrets: map[string]string{"a": secret},
+			})
+			return err
+		},
+		"publish": func(c *csipb.VolumeCapability, secret string) error {
+			req := r.publishRequest(v, r.target("a"), manyWriters)
+			req.VolumeCapability, req.Secrets = c, map[string]string{"a": secret}
+			_, err := r.node.NodePublishVolume(t.Context(), req)
+			return err
+		},
+	}
+	for _, name := range []string{"attach", "stage", "publish"} {
+		call := calls[name]
+		require.NoError(t, call(flags("me", "old"), "old"), name)
+		require.NoError(t, call(flags("me", "a,rotated=one"), "new"), name)
+		requireCode(t, codes.AlreadyExists, call(flags("you", "old"), "old"))
+	}
+}

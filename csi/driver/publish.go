@@ -144,13 +144,12 @@ func (d *driver) recordTarget(id volumeID, rec *nodeRecord, p targetRecord) (aga
 	if holder := d.targets.reserve(p.Path, id.text); holder != id.text {
 		return false, codedf(codes.AlreadyExists, "volume %s is published at %s", input.Quote(holder), input.Quote(p.Path))
 	}
-	have := rec.at(p.Path)
-	if have != nil && !bootid.IsEarlier(have.Boot, p.Boot) {
+	if have := rec.at(p.Path); have != nil && !bootid.IsEarlier(have.Boot, p.Boot) {
 		return true, nil
 	}
 	rec.Published = append(rec.without(p.Path), p)
 	err = d.saveNode(id.text, rec)
-	if err != nil && have == nil {
+	if err != nil {
 		d.targets.release(p.Path, id.text)
 	}
 	return false, err
@@ -195,18 +194,31 @@ func (d *driver) unpublish(ctx context.Context, id volumeID, target string) erro
 	if _, err := d.paths.NewUnmounterAt(target); err != nil { // a path outside of the directories for volumes
 		return err
 	}
+	rec, err := d.onNode.read(id.text)
+	if rec != nil && rec.at(target) != nil {
+		return d.undoTarget(ctx, id, rec, *rec.at(target))
+	}
 	if holder := d.targets.reserve(target, id.text); holder != id.text {
 		return codedf(codes.NotFound, "%s has volume %s", input.Quote(target), input.Quote(holder))
 	}
-	rec, err := d.onNode.read(id.text)
-	if rec == nil || rec.at(target) == nil {
-		defer d.targets.release(target, id.text)
-		return errors.Join(d.unpublishUnrecorded(ctx, id, target), err)
+	defer d.targets.release(target, id.text)
+	return errors.Join(d.unpublishUnrecorded(ctx, id, target), err)
+}
+
+// undoTarget unmounts or unmaps a recorded publication, and removes it from the record. If another volume has
+// been published at the path since the start of the system, that one stays.
+func (d *driver) undoTarget(ctx context.Context, id volumeID, rec *nodeRecord, p targetRecord) error {
+	var err error
+	switch holder := d.targets.reserve(p.Path, id.text); {
+	case holder == id.text:
+		err = d.unmountTarget(ctx, id, p)
+	case p.Usage.Block:
+		err = d.unmapDevice(ctx, id, p.Path)
 	}
-	if err := d.unmountTarget(ctx, id, *rec.at(target)); err != nil {
+	if err != nil {
 		return err
 	}
-	return d.forgetTarget(id, rec, target)
+	return d.forgetTarget(id, rec, p.Path)
 }
 
 // unmountTarget unmounts or unmaps a publication.

@@ -106,6 +106,70 @@ func TestPublishAfterReboot(t *testing.T) {
 	requireCode(t, codes.FailedPrecondition, r.stage(v, manyWriters))
 }
 
+// TestTargetAfterReboot: a target path from before the start of the system is free for another volume, which stays
+// there when the first one is unpublished or deleted.
+func TestTargetAfterReboot(t *testing.T) {
+	for name, undo := range map[string]func(r *rig, v *csipb.Volume) error{
+		"unpublish": func(r *rig, v *csipb.Volume) error { return r.unpublish(v, r.target("a")) },
+		"delete":    func(r *rig, v *csipb.Volume) error { return r.delete(v.VolumeId) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, volumetest.FakeConfig{NoAttach: true}, nil)
+			first, second := r.create("pvc-1"), r.create("pvc-2")
+			require.NoError(t, r.stage(first, manyWriters))
+			require.NoError(t, r.publish(first, r.target("a"), manyWriters))
+			r.reboot(newKernel())
+			require.NoError(t, r.stage(second, manyWriters))
+			require.NoError(t, r.publish(second, r.target("a"), manyWriters))
+			r.restart()
+			_, err := r.node.NodeGetVolumeStats(t.Context(), &csipb.NodeGetVolumeStatsRequest{VolumeId: first.VolumeId, VolumePath: r.target("a")})
+			requireCode(t, codes.NotFound, err)
+			require.NoError(t, undo(r, first))
+			require.True(t, r.isMounted(r.target("a")))
+			if name == "unpublish" {
+				require.NoError(t, r.stage(first, manyWriters))
+				requireCode(t, codes.AlreadyExists, r.publish(first, r.target("a"), manyWriters))
+				requireCode(t, codes.NotFound, r.unpublish(first, r.target("a")))
+			}
+			require.NoError(t, r.unpublish(second, r.target("a")))
+			require.False(t, r.isMounted(r.target("a")))
+		})
+	}
+}
+
+// TestTargetOfDeviceAfterReboot is TestTargetAfterReboot for raw devices: the plugin's mapping of the first one is
+// removed, and the second one stays.
+func TestTargetOfDeviceAfterReboot(t *testing.T) {
+	r, first := newDeviceRig(t)
+	req := createRequest("pvc-2")
+	req.VolumeCapabilities = []*csipb.VolumeCapability{block(manyWriters)}
+	created, err := r.controller.CreateVolume(t.Context(), req)
+	require.NoError(t, err)
+	second := created.Volume
+	require.NoError(t, r.publishDevice(first, r.target("a")))
+	kernel := mounttest.NewFake(mount.Config{Allow: mount.Allow{Dev: true}})
+	change := r.change
+	r.change = func(c *driver.Config) {
+		change(c)
+		c.Mounter = kernel
+	}
+	r.reboot(kernel)
+	require.NoError(t, r.stageDevice(second))
+	require.NoError(t, r.publishDevice(second, r.target("a")))
+	mapped := func() []string {
+		links, err := filepath.Glob(r.root + "/pods/*/volumeDevices/*/*")
+		require.NoError(t, err)
+		return links
+	}
+	require.Len(t, mapped(), 2)
+	require.NoError(t, r.unpublish(first, r.target("a")))
+	require.Len(t, mapped(), 1)
+	require.True(t, r.isMounted(r.target("a")))
+	require.NoError(t, r.unpublish(second, r.target("a")))
+	require.Empty(t, mapped())
+	require.NoFileExists(t, r.target("a"))
+}
+
 // TestFailedPublicationAfterReboot: a failed publication is forgotten, if the recorded one was of an earlier start.
 func TestFailedPublicationAfterReboot(t *testing.T) {
 	r := newRig(t, volumetest.FakeConfig{NoAttach: true}, nil)

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/volumekit/volumekit/csi/internal/bootid"
 	v1 "k8s.io/api/core/v1"
 )
 
@@ -69,7 +70,7 @@ type targetRecord struct {
 	Boot     string      `json:"boot,omitempty"` // see bootid
 }
 
-// A usageRecord is a volume capability. Of the mount options it has a digest: they may be secret.
+// A usageRecord is a volume capability. Of the mount options without secrets it has a digest.
 type usageRecord struct {
 	Block  bool                                   `json:"block,omitempty"`
 	FSType string                                 `json:"fsType,omitempty"`
@@ -167,8 +168,15 @@ func (t *targets) release(target, id string) {
 	}
 }
 
-// readTargets reads the target paths from the records of the node. An unreadable record costs its
-// volume alone.
+// holder returns the volume that is published at a path, or "".
+func (t *targets) holder(target string) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.by[target]
+}
+
+// readTargets reads the target paths from the records of the node, but those from before the start of the
+// system: another volume may be published there. An unreadable record costs its volume alone.
 func (d *driver) readTargets() error {
 	d.targets.by = map[string]string{}
 	records, broken, err := d.onNode.all()
@@ -180,7 +188,9 @@ func (d *driver) readTargets() error {
 	}
 	for id, rec := range records {
 		for _, p := range rec.Published {
-			d.targets.by[p.Path] = id
+			if !bootid.IsEarlier(p.Boot, d.boot) {
+				d.targets.by[p.Path] = id
+			}
 		}
 	}
 	return nil

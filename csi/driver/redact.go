@@ -40,18 +40,34 @@ func secretsOf(req any) (secrets []string) {
 	return slices.DeleteFunc(secrets, func(s string) bool { return s == "" })
 }
 
+// isSensitive reports whether the value of a mount option is not shown.
+func isSensitive(name string) bool {
+	return slices.ContainsFunc(sensitive, func(part string) bool { return strings.Contains(strings.ToLower(name), part) })
+}
+
 // secretFlags returns the values of mount options such as "password=...".
 func secretFlags(c *csipb.VolumeCapability) (values []string) {
 	for _, flag := range c.GetMount().GetMountFlags() {
 		for option := range strings.SplitSeq(flag, ",") {
-			name, value, _ := strings.Cut(option, "=")
-			is := func(part string) bool { return strings.Contains(strings.ToLower(name), part) }
-			if value != "" && slices.ContainsFunc(sensitive, is) {
+			if name, value, _ := strings.Cut(option, "="); value != "" && isSensitive(name) {
 				values = append(values, value)
 			}
 		}
 	}
 	return values
+}
+
+// withoutSecrets returns a mount flag to the name of its first secret: the value may contain commas, so that its end
+// is not known.
+func withoutSecrets(flag string) string {
+	for rest := flag; rest != ""; {
+		option, later, _ := strings.Cut(rest, ",")
+		if name, _, ok := strings.Cut(option, "="); ok && isSensitive(name) {
+			return flag[:len(flag)-len(rest)] + name
+		}
+		rest = later
+	}
+	return flag
 }
 
 // shortestPart is the length of the beginning and of the end of a secret that are hidden, too: errors

@@ -181,10 +181,7 @@ func (d *driver) forgetRemoved(ctx context.Context, id volumeID, rec *nodeRecord
 		if p.Path == but || !d.isGone(p) {
 			continue
 		}
-		if err := d.unmountTarget(ctx, id, p); err != nil {
-			return err
-		}
-		if err := d.forgetTarget(id, rec, p.Path); err != nil {
+		if err := d.undoTarget(ctx, id, rec, p); err != nil {
 			return err
 		}
 	}

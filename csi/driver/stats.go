@@ -117,7 +117,7 @@ func (d *driver) deviceAt(ctx context.Context, id volumeID, at string, notFound 
 		is, err := os.Lstat(at)
 		for i := range rec.Published {
 			p := &rec.Published[i]
-			if want, failed := os.Lstat(p.Path); err == nil && failed == nil && p.Usage.Block && os.SameFile(is, want) {
+			if want, failed := os.Lstat(p.Path); err == nil && failed == nil && p.Usage.Block && !d.isTaken(id, *p) && os.SameFile(is, want) {
 				return p, nil
 			}
 		}

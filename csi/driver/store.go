@@ -44,18 +44,19 @@ func fileName(key string) string {
 	return hex.EncodeToString(sum[:16]) + recordSuffix
 }
 
-// open creates the directory durably.
+// open creates the directory durably. The names of its records are durable then, too: an earlier process may have
+// been killed between the write of a record and its sync.
 func (s store[T]) open() error {
 	return s.within(func(root *os.Root) error {
 		if err := root.MkdirAll(s.dir, 0o700); err != nil {
 			return err
 		}
 		for dir := s.dir; dir != "."; dir = path.Dir(dir) {
-			if err := syncDir(root, path.Dir(dir)); err != nil {
+			if err := syncDir(root, dir); err != nil {
 				return err
 			}
 		}
-		return nil
+		return syncDir(root, ".")
 	})
 }
 

@@ -95,10 +95,16 @@ func (d *driver) requireUsages(cs []*csipb.VolumeCapability) (usages []usage, er
 	return usages, nil
 }
 
+// record returns the usage as records have it, by which calls are compared. Secrets in mount options are no part:
+// they change during the life of a volume.
 func (u usage) record() usageRecord {
 	flags := ""
 	if len(u.flags) > 0 {
-		flags = hexSum(strings.Join(u.flags, "\x00"))
+		bare := make([]string, len(u.flags))
+		for i, flag := range u.flags {
+			bare[i] = withoutSecrets(flag)
+		}
+		flags = hexSum(strings.Join(bare, "\x00"))
 	}
 	return usageRecord{Block: u.block, FSType: u.fsType, Flags: flags, Mode: u.mode}
 }

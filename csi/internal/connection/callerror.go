@@ -21,8 +21,9 @@ import (
 //
 //   - Transient: the call is unsent, as the driver cannot be reached. The error wraps the cause.
 //   - Uncertain: the driver may have acted, or may act yet: it answered with Canceled,
-//     DeadlineExceeded, Unavailable, ResourceExhausted or Aborted, or with a message that
-//     cannot be decoded, or the connection or the context ended before it answered.
+//     DeadlineExceeded, Unavailable, ResourceExhausted or Aborted, or the connection or the
+//     context ended before it answered. So is an answer that cannot be received or decoded, as
+//     one of more than [MaxMessage] bytes. Its code is Internal.
 //   - Final: the driver answered with another code, or the request cannot be encoded.
 //
 // The error wraps ctx's error if ctx has ended. No field contains a secret of the request.
@@ -86,15 +87,29 @@ func (e *CallError) Unwrap() []error { return e.causes }
 // GRPCStatus returns code and message: status.Code and its like use it.
 func (e *CallError) GRPCStatus() *status.Status { return status.New(e.Code, e.Message) }
 
-// Infeasible reports whether an error of an expansion means that no repetition of the call can
-// succeed: the driver answered with InvalidArgument, OutOfRange or NotFound.
-func Infeasible(err error) bool {
-	return hasCode(err, codes.InvalidArgument, codes.OutOfRange, codes.NotFound)
+// ExpansionError adds the cause to an error of ControllerExpandVolume or NodeExpandVolume: after
+// InvalidArgument, OutOfRange and NotFound no repetition of the call can succeed ([volume.ErrInfeasible]);
+// FailedPrecondition is the answer for a volume in use ([volume.ErrFailedPrecondition]).
+func ExpansionError(err error) error {
+	switch {
+	case volume.KindOf(err) == volume.Uncertain:
+		return err
+	case hasCode(err, codes.FailedPrecondition):
+		return fmt.Errorf("%w: %w", volume.ErrFailedPrecondition, err)
+	case hasCode(err, codes.InvalidArgument, codes.OutOfRange, codes.NotFound):
+		return fmt.Errorf("%w: %w", volume.ErrInfeasible, err)
+	}
+	return err
 }
 
-// FailedPrecondition reports whether the driver answered with FailedPrecondition, as to the expansion
-// of a volume in use.
-func FailedPrecondition(err error) bool { return hasCode(err, codes.FailedPrecondition) }
+// ModificationError adds the cause to an error of ControllerModifyVolume: after InvalidArgument no repetition of
+// the call can succeed ([volume.ErrInfeasible]).
+func ModificationError(err error) error {
+	if volume.KindOf(err) != volume.Uncertain && hasCode(err, codes.InvalidArgument) {
+		return fmt.Errorf("%w: %w", volume.ErrInfeasible, err)
+	}
+	return err
+}
 
 func hasCode(err error, wanted ...codes.Code) bool {
 	var failed *CallError

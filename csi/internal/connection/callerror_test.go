@@ -218,8 +218,44 @@ func TestUnreadableAnswers(t *testing.T) {
 			require.ErrorAs(t, err, new(*CallError))
 			if test.kind != 0 {
 				require.Equal(t, test.kind, volume.KindOf(err), "%v", err)
+				require.Equal(t, codes.Internal, status.Code(err))
+				require.True(t, IsUnreadable(err))
 			}
 		})
+	}
+}
+
+// TestLongErrorText: a driver's error whose text gRPC does not receive may have any code.
+func TestLongErrorText(t *testing.T) {
+	requireNoLeak(t)
+	endpoint := socketPath(t)
+	d := &testDriver{stage: func(context.Context, *csipb.NodeStageVolumeRequest) error {
+		return status.Error(codes.Aborted, strings.Repeat("x", maxHeaders+1))
+	}}
+	d.serve(t, endpoint)
+	err := stage(t, dial(t, Config{Endpoint: endpoint}))
+	require.Equal(t, volume.Uncertain, volume.KindOf(err), "%v", err)
+	require.Equal(t, codes.Internal, status.Code(err))
+}
+
+// TestUnfinishedAnswers: a driver that resets a stream, or has a smaller limit for its answers, may have acted, with
+// each code of gRPC.
+func TestUnfinishedAnswers(t *testing.T) {
+	for code := codes.Canceled; code <= codes.Unauthenticated; code++ {
+		for _, text := range []string{
+			"stream terminated by RST_STREAM with error code: INTERNAL_ERROR",
+			"grpc: trying to send message larger than max (2 vs. 1)",
+		} {
+			c := call{method: "m", codec: codec{encoded: true}}
+			err := c.result(t.Context(), status.Error(code, text))
+			require.Equal(t, volume.Uncertain, volume.KindOf(err), "%v", err)
+			if code == codes.Canceled || code == codes.DeadlineExceeded { // the end of the call
+				require.Equal(t, code, status.Code(err))
+				require.False(t, IsUnreadable(err))
+				continue
+			}
+			require.Equal(t, codes.Internal, status.Code(err))
+		}
 	}
 }
 

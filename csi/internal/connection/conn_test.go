@@ -30,6 +30,7 @@ func TestConn(t *testing.T) {
 		var call *CallError
 		require.True(t, errors.As(err, &call))
 		require.Equal(t, code, call.Code)
+		require.False(t, IsUnreadable(err))
 	}
 	require.NoError(t, c.Close())
 	_, err = c.Identity().Probe(t.Context(), &csipb.ProbeRequest{})

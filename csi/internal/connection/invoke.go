@@ -89,7 +89,10 @@ func (c *call) result(ctx context.Context, err error) error {
 		return result // final: the same request is refused again
 	case !c.codec.encoded:
 		return c.unsent(ctx, err)
-	case c.codec.unreadable, isUnknownOutcome(err):
+	case c.codec.unreadable, isUnreadable(err):
+		result.Code = codes.Internal
+		result.setUncertain(ctx)
+	case isUnknownOutcome(err):
 		result.setUncertain(ctx)
 	}
 	return result

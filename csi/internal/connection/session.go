@@ -108,6 +108,7 @@ func (s *session) dialForGRPC(ctx context.Context, _ string) (net.Conn, error) {
 	case conn := <-s.first:
 		return conn, nil
 	default:
+		s.lose() // gRPC dials before it closes the connection that has ended, at times by seconds
 		return s.dial(ctx)
 	}
 }

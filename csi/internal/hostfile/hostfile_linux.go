@@ -125,6 +125,12 @@ func (f Files) WriteDurably(name string, text []byte, top string) error {
 	})
 }
 
+// SyncName makes the name of a file durable, of which an earlier [Files.WriteDurably] may have been interrupted
+// before its end. The content and the names of the directories are durable as soon as the file exists.
+func (f Files) SyncName(name string) error {
+	return f.in("sync", name, func(dir int, _ string) error { return f.syncDir(dir, ".") })
+}
+
 // replace replaces a file, and calls prepare between the write of the content and that of the name.
 func (f Files) replace(dir int, base string, text []byte, prepare func() error) error {
 	temporary := base + TemporarySuffix

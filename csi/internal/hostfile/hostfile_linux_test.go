@@ -40,6 +40,9 @@ func TestSync(t *testing.T) {
 	require.NoError(t, f.WriteDurably(f.Root+"/dir/file", []byte("text"), f.Root+"/dir"))
 	require.Equal(t, []string{"/dir/file.tmp", "", "/dir"}, synced)
 	synced = nil
+	require.NoError(t, f.SyncName(f.Root+"/dir/file"))
+	require.Equal(t, []string{"/dir"}, synced)
+	synced = nil
 	require.NoError(t, os.MkdirAll(f.Root+"/dir/a/b/c", 0o750))
 	require.NoError(t, f.WriteDurably(f.Root+"/dir/a/b/c/file", []byte("text"), f.Root+"/dir/a"))
 	require.Equal(t, []string{"/dir/a/b/c/file.tmp", "/dir/a/b", "/dir/a", "/dir", "/dir/a/b/c"}, synced)
@@ -231,6 +234,7 @@ func TestHostilePaths(t *testing.T) {
 		require.Error(t, f.MakeLink("x", name), name)
 		require.Error(t, f.RemoveLink(name), name)
 		require.Error(t, f.RemoveOne(name), name)
+		require.Error(t, f.SyncName(name), name)
 	}
 	_, err := f.Read(f.Root+"/dir/file", 10)
 	require.ErrorIs(t, err, ErrNotRegular)

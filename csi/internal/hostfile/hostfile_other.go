@@ -24,6 +24,9 @@ func (f Files) WriteDurably(name string, _ []byte, _ string) error {
 	return f.unsupported("write", name)
 }
 
+// SyncName fails.
+func (f Files) SyncName(name string) error { return f.unsupported("sync", name) }
+
 // Overwrite fails.
 func (f Files) Overwrite(name string, _, _ []byte) (bool, error) {
 	return false, f.unsupported("write", name)

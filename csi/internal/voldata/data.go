@@ -71,6 +71,8 @@ const (
 	Failed State = "f"
 	// Reverting: the call that takes the volume down may have been sent.
 	Reverting State = "r"
+	// Skipped: the volume was asked for when the driver had no such call. The outcome of the recorded one is unknown.
+	Skipped State = "n"
 
 	sent = "s" // is Sent in a file
 )
@@ -110,7 +112,7 @@ func Parse(text []byte) (Data, error) {
 // stateOf returns the state of a letter. An unknown one is an unknown outcome, as of Sent.
 func stateOf(letter string) State {
 	switch state := State(letter); state {
-	case Done, Failed, Reverting:
+	case Done, Failed, Reverting, Skipped:
 		return state
 	}
 	return Sent

@@ -77,7 +77,7 @@ func TestStateIsOneByte(t *testing.T) {
 	d := Data{DriverName: "d", VolumeHandle: "h", Call: &Call{Boot: "b", Request: []byte("request")}}
 	first, err := d.Text()
 	require.NoError(t, err)
-	for _, state := range []State{Sent, Done, Failed, Reverting} {
+	for _, state := range []State{Sent, Done, Failed, Reverting, Skipped} {
 		text, err := d.WithState(state).Text()
 		require.NoError(t, err)
 		require.Len(t, text, len(first))

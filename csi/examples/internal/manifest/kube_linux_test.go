@@ -67,10 +67,28 @@ func (c *cluster) create(file string) (created []*unstructured.Unstructured) {
 	}
 }
 
-// requirePod requires that the API server accepts a pod of a DaemonSet or a Deployment.
+// createAll creates the objects of an example, and requires that the API server accepts their pods.
+func (c *cluster) createAll(example string) {
+	c.Helper()
+	files, err := filepath.Glob("../../" + example + "/*.yaml")
+	require.NoError(c, err)
+	require.GreaterOrEqual(c, len(files), 3)
+	pods := 0
+	for _, file := range files {
+		for _, object := range c.create(file) {
+			if kind := object.GetKind(); kind == "DaemonSet" || kind == "Deployment" || kind == "StatefulSet" {
+				c.requirePod(object)
+				pods++
+			}
+		}
+	}
+	require.Positive(c, pods)
+}
+
+// requirePod requires that the API server accepts a pod of a DaemonSet, a Deployment or a StatefulSet.
 func (c *cluster) requirePod(object *unstructured.Unstructured) {
 	c.Helper()
-	workload := new(appsv1.Deployment) // a DaemonSet has its template at the same place
+	workload := new(appsv1.Deployment) // the others have their templates at the same place
 	require.NoError(c, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, workload))
 	template := workload.Spec.Template
 	pod := &v1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
@@ -116,20 +134,10 @@ func rights(namespace string, topology, capacity bool) (all []authorizationv1.Re
 // account has the rights of the provisioner beside the driver, and no Secrets.
 func TestKubeAcceptsManifests(t *testing.T) {
 	c := newCluster(t)
+	c.create("../../sidecar/rbac.yaml")
+	c.createAll("disk")
 	for name, isLocal := range map[string]bool{"local": true, "nfs": false} {
-		files, err := filepath.Glob("../../" + name + "/*.yaml")
-		require.NoError(t, err)
-		require.GreaterOrEqual(t, len(files), 3)
-		pods := 0
-		for _, file := range files {
-			for _, object := range c.create(file) {
-				if kind := object.GetKind(); kind == "DaemonSet" || kind == "Deployment" {
-					c.requirePod(object)
-					pods++
-				}
-			}
-		}
-		require.Positive(t, pods)
+		c.createAll(name)
 		account := "volumekit-csi-" + name
 		for _, right := range rights(metav1.NamespaceSystem, isLocal, isLocal) {
 			require.True(t, c.may(account, right), "%s: %v", account, right)

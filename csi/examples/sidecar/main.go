@@ -1,0 +1,20 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+
+	"github.com/volumekit/volumekit/internal/cli"
+)
+
+func main() { os.Exit(cli.Start(run)) }
+
+// run is the program. It returns the exit status.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	o, err := parseOptions(args, os.Getenv, stdout)
+	if err != nil {
+		return cli.UsageStatus("sidecar", err, stderr)
+	}
+	return cli.ExitStatus("sidecar", work(ctx, o, stderr), stderr)
+}
