@@ -20,7 +20,7 @@ ALONE = GOWORK=off $(GO)
 # The tools have a module of their own, so that ours does not require them.
 TOOLS = honnef.co/go/tools/cmd/staticcheck github.com/polyfloyd/go-errorlint
 
-.PHONY: all help fmt-check vet lint test race sim mutants long kernels guests test-kernels test-nfs kube test-cluster node test-kubelet manager test-manager test-sanity on-kernel cross bench bench-cluster bench-csi numbers fuzz
+.PHONY: all help fmt-check vet lint test race sim mutants long kernels guests test-kernels test-nfs kube test-cluster node test-kubelet manager test-manager sidecars test-sidecars test-sanity on-kernel cross bench bench-cluster bench-companions bench-csi numbers fuzz
 
 all: fmt-check vet lint race cross
 
@@ -31,8 +31,8 @@ help:
 	@echo "make lint       staticcheck and errorlint"
 	@echo "make test       the tests"
 	@echo "make race       the tests with the race detector"
-	@echo "make sim        the simulations of the volume manager, 100,000 seeds, and of"
-	@echo "                a node on an API server, 10,000 seeds"
+	@echo "make sim        the simulations of the volume manager, the controllers and the plugin"
+	@echo "                of CSI drivers, 100,000 seeds, and of a node on an API server, 10,000"
 	@echo "make mutants    the tests without each of the guards that they should miss"
 	@echo "make long       the stress and attack tests at full length: hours"
 	@echo "make test-kernels"
@@ -44,14 +44,20 @@ help:
 	@echo "                the tests that need a kubelet, as root"
 	@echo "make test-manager"
 	@echo "                the end states of controllers against those of kube-controller-manager"
+	@echo "make test-sidecars"
+	@echo "                the end states of expansions and attachments against those of"
+	@echo "                external-resizer and external-attacher"
 	@echo "make test-sanity"
 	@echo "                csi-sanity on the drivers that csi/driver serves"
 	@echo "make cross      build and vet for $(PLATFORMS)"
 	@echo "make bench      measure against k8s.io/mount-utils"
 	@echo "make bench-cluster"
-	@echo "                measure an agent and a provisioner on a real API server"
+	@echo "                measure an agent, provisioners and binders on a real API server, the controller"
+	@echo "                that attaches in memory, and the companions"
+	@echo "make bench-companions"
+	@echo "                measure attaching and the companions of a CSI driver against those of Kubernetes"
 	@echo "make bench-csi  measure a client of CSI drivers against the kubelet's"
-	@echo "make numbers    the same on an idle and a busy machine, for the README: half an hour"
+	@echo "make numbers    make bench on an idle and a busy machine, for the README: half an hour"
 	@echo "make fuzz       each fuzz test for $(FUZZTIME)"
 
 fmt-check:
@@ -74,19 +80,19 @@ race:
 	$(GO) test -race $(ALL)
 
 # The manager on 100,000 simulated nodes, and with a source on 10,000 simulated API servers; the
-# binder, the provisioner, the protection, the expansion and the plugin of CSI drivers on 100,000.
+# controllers and the plugin of CSI drivers on 100,000.
 sim:
-	VOLUMEKIT_SEEDS=100000 $(GO) test -count=1 -timeout 30m -run '^TestSimulation' ./manager
-	VOLUMEKIT_SEEDS=10000 $(GO) test -count=1 -timeout 30m -run '^TestSimulation' ./controllers/node
-	VOLUMEKIT_SEEDS=100000 $(GO) test -count=1 -timeout 30m -run '^TestSimulation$$' ./controllers/bind ./controllers/provision ./controllers/protect ./controllers/expand
-	VOLUMEKIT_SEEDS=100000 $(GO) test -count=1 -timeout 1h -run '^TestSimulation$$' ./csi
+	VOLUMEKIT_SEEDS=100000 $(GO) test -count=1 -timeout 3h -run '^TestSimulation' ./manager
+	VOLUMEKIT_SEEDS=10000 $(GO) test -count=1 -timeout 3h -run '^TestSimulation' ./controllers/node
+	VOLUMEKIT_SEEDS=100000 $(GO) test -count=1 -timeout 3h -run '^TestSimulation$$' ./controllers/bind ./controllers/provision ./controllers/protect ./controllers/expand ./controllers/modify ./controllers/attach ./controllers/attachment
+	VOLUMEKIT_SEEDS=100000 $(GO) test -count=1 -timeout 3h -run '^TestSimulation$$' ./csi
 
 # The tests of packages that list their guards, without each of these: one that survives
 # is a guard that no test misses. MUTANTS is a part of the names of those to remove.
-MUTANTPACKAGES ?= ./manager ./controllers/node ./controllers/bind ./controllers/provision ./controllers/protect ./controllers/expand ./csi
+MUTANTPACKAGES ?= ./manager ./controllers/node ./controllers/bind ./controllers/provision ./controllers/protect ./controllers/expand ./controllers/modify ./controllers/attach ./controllers/attachment ./csi ./csi/sidecar
 mutants: export MUTANTS ?=
 mutants:
-	VOLUMEKIT_LONG=1 $(GO) test -count=1 -timeout 2h -v -run 'FindsMissingGuards$$' $(MUTANTPACKAGES)
+	VOLUMEKIT_LONG=1 $(GO) test -count=1 -timeout 2h -v -run 'Finds?MissingGuards$$' $(MUTANTPACKAGES)
 
 # One package at a time: each makes as much load as it can.
 long:
@@ -143,8 +149,8 @@ kube:
 
 # All tests that need an API server are called so: kubeserver sees to it.
 test-cluster: kube
-	@packages=$$($(call TESTSOF,internal\/kubeserver[] ],$(ALL))) && [ -n "$$packages" ] && \
-		VOLUMEKIT_REQUIRE=kube $(GO) test -count=1 -p 1 -run '^TestKube' $$packages
+	@packages=$$($(call TESTSOF,internal\/(kubeserver|clustertest)[] ],$(ALL))) && [ -n "$$packages" ] && \
+		VOLUMEKIT_REQUIRE=kube,root,xfs $(GO) test -count=1 -timeout 30m -p 1 -run '^TestKube' $$packages
 
 # A kubelet takes minutes to build. Its test with an NFS server runs in a guest.
 node:
@@ -160,7 +166,14 @@ manager:
 	$(GO) run ./internal/kubeserver/cmd/fetchkube -manager internal/kubeserver/build
 
 test-manager: manager
-	VOLUMEKIT_LONG=1 VOLUMEKIT_REQUIRE=kube,manager $(GO) test -count=1 -timeout 20m -run '^TestKubeSituations' ./controllers/examples/controlplane
+	VOLUMEKIT_LONG=1 VOLUMEKIT_REQUIRE=kube,manager $(GO) test -count=1 -timeout 40m -run '^TestKubeSituations' ./controllers/examples/controlplane
+
+# The companions of CSI drivers of the Kubernetes project.
+sidecars:
+	$(GO) run ./internal/kubeserver/cmd/fetchkube -sidecars internal/kubeserver/buildsidecars internal/kubeserver/build
+
+test-sidecars: sidecars
+	VOLUMEKIT_LONG=1 VOLUMEKIT_REQUIRE=kube,resizer,attacher $(GO) test -count=1 -timeout 40m -run '^TestKube(Expand|Attach|Drift)Situations$$' ./csi/examples/sidecar
 
 # A module of its own, with newer versions of the specification and of gRPC.
 test-sanity:
@@ -207,6 +220,12 @@ bench:
 bench-cluster: kube manager
 	cd controllers && $(ALONE) build -modfile=bench/peer.mod -o ../bin/provisionpeer ./bench/testdata/peer
 	$(GO) run ./controllers/bench -peer bin/provisionpeer -bind-peer "$$($(GO) run ./internal/kubeserver/cmd/fetchkube -manager internal/kubeserver/build | sed -n 's/^the manager is //p')"
+	$(MAKE) bench-companions
+
+# The controller that attaches and the companions of a CSI driver, beside those of the Kubernetes project.
+bench-companions: kube manager sidecars
+	$(GO) build -o bin/ ./controllers/examples/controlplane ./csi/examples/sidecar
+	$(GO) run ./csi/bench/companions
 
 # The client of CSI drivers, beside that of a kubelet, which is in a module file of its own.
 bench-csi:

@@ -203,6 +203,9 @@ var house = []room{
 	{"internal/command", nil, nil},
 	{"internal/debian", []string{"internal/command"}, nil},
 	{"internal/kubeserver", []string{"internal/cachedir", "internal/debian", "mount/mounttest"}, nil},
+	{"internal/apicalls", nil, nil},
+	{"internal/endstates", nil, []string{testify}},
+	{"internal/rightstest", []string{"internal/apicalls"}, []string{api, apimachinery, testify}},
 	{"internal/kubeserver/nodesteps", []string{"internal/kubeserver", "mount"}, []string{api, apimachinery, testify}},
 	{"internal/kubeserver/cmd/fetchkube", []string{"internal/kubeserver"}, nil},
 	{"internal/kerneltest", nil, nil},
@@ -223,29 +226,40 @@ var house = []room{
 	// An API server in memory, and its contract: only tests import them.
 	{"controllers/apitest", []string{"controllers/api", "controllers/apitest/internal/contract"}, []string{api, apimachinery}},
 	{"controllers/apitest/internal/contract", []string{"controllers/api", "internal/require"}, []string{api, apimachinery}},
-	{"controllers/internal/apicalls", nil, nil},
+	// Finds the pods of claims.
+	{"controllers/internal/claimindex", []string{"controllers/api"}, []string{api}},
 	{"controllers/internal/claimstatus", nil, []string{api, apimachinery}},
 	{"controllers/internal/objectpatch", nil, []string{apimachinery}},
 	{"controllers/internal/sharedlist", nil, nil},
 	// Parts of simulations: only tests import it.
-	{"controllers/internal/simtest", []string{"controllers/api", "controllers/apitest"}, []string{api, apimachinery, testify}},
+	{"controllers/internal/attempts", []string{"controllers/api"}, []string{apimachinery}},
+	{"controllers/internal/settings", []string{"controllers/api", "manager"}, []string{apimachinery}},
+	{"controllers/internal/simtest", []string{"controllers/api", "controllers/apitest", "internal/testbed"}, []string{api, apimachinery, testify}},
+	{"controllers/internal/telemetry", []string{"manager", "internal/brief", "internal/oneline"}, nil},
+	{"controllers/internal/panics", []string{"volume", "internal/brief"}, nil},
 	{"controllers/internal/unseen", []string{"controllers/api"}, nil},
+	// The shell of the controllers for claims and their volumes.
+	{"controllers/internal/claimpool", []string{"controllers/api", "controllers/internal/workers", "internal/tasks"}, []string{api}},
 	{"controllers/internal/workers", nil, []string{apimachinery, clientGo + "util/workqueue/"}},
 	{"controllers/metrics", []string{"manager"}, []string{apimachinery, "github.com/prometheus/client_golang/"}},
-	{"controllers/expand", []string{"controllers/api", "controllers/internal/claimstatus", "controllers/internal/objectpatch", "controllers/internal/workers", "manager", "volume", "util/quantity", "internal/brief", "internal/oneline", "internal/tasks"}, []string{api, apimachinery}},
-	{"controllers/node", []string{"controllers/api", "controllers/internal/claimstatus", "controllers/internal/workers", "manager", "volume", "util/keylock", "util/quantity", "internal/brief", "internal/oneline"}, []string{api, apimachinery}},
-	{"controllers/protect", []string{"controllers/api", "controllers/internal/objectpatch", "controllers/internal/sharedlist", "controllers/internal/workers", "manager", "internal/brief", "internal/oneline", "internal/tasks"}, []string{api, apimachinery}},
+	{"controllers/attachment", []string{"controllers/api", "controllers/internal/objectpatch", "controllers/internal/panics", "controllers/internal/settings", "controllers/internal/unseen", "controllers/internal/telemetry", "controllers/internal/workers", "manager", "volume", "util/keylock", "internal/tasks"}, []string{api, apimachinery}},
+	{"controllers/attach", []string{"controllers/api", "controllers/internal/claimstatus", "controllers/internal/objectpatch", "controllers/internal/settings", "controllers/internal/unseen", "controllers/internal/telemetry", "controllers/internal/workers", "manager", "volume", "util", "util/keylock", "internal/tasks"}, []string{api, apimachinery}},
+	{"controllers/expand", []string{"controllers/api", "controllers/internal/attempts", "controllers/internal/claimpool", "controllers/internal/claimstatus", "controllers/internal/objectpatch", "controllers/internal/panics", "controllers/internal/settings", "controllers/internal/unseen", "controllers/internal/telemetry", "controllers/internal/workers", "manager", "volume", "util/quantity"}, []string{api, apimachinery}},
+	{"controllers/modify", []string{"controllers/api", "controllers/internal/attempts", "controllers/internal/claimpool", "controllers/internal/claimstatus", "controllers/internal/objectpatch", "controllers/internal/panics", "controllers/internal/settings", "controllers/internal/unseen", "controllers/internal/telemetry", "controllers/internal/workers", "manager", "volume"}, []string{api, apimachinery}},
+	{"controllers/node", []string{"controllers/api", "controllers/internal/claimstatus", "controllers/internal/telemetry", "controllers/internal/workers", "manager", "volume", "util/ctxend", "util/keylock", "util/quantity", "internal/oneline"}, []string{api, apimachinery}},
+	{"controllers/protect", []string{"controllers/api", "controllers/internal/claimindex", "controllers/internal/objectpatch", "controllers/internal/settings", "controllers/internal/sharedlist", "controllers/internal/unseen", "controllers/internal/workers", "manager", "internal/brief", "internal/oneline", "internal/tasks"}, []string{api, apimachinery}},
 	// The plugins of the binder's program provision by package provision, whose rules against leaks exist once.
-	{"controllers/bind", []string{"controllers/api", "controllers/bind/internal/*", "controllers/internal/storageclass", "controllers/internal/unseen", "controllers/internal/workers", "controllers/provision", "manager", "volume", "util", "util/keylock", "internal/brief", "internal/oneline"}, []string{api, apimachinery}},
+	{"controllers/bind", []string{"controllers/api", "controllers/bind/internal/*", "controllers/internal/claimindex", "controllers/internal/settings", "controllers/internal/sharedlist", "controllers/internal/storageclass", "controllers/internal/unseen", "controllers/internal/telemetry", "controllers/internal/workers", "controllers/provision", "manager", "recycler", "volume", "util", "util/keylock"}, []string{api, apimachinery}},
 	{"controllers/bind/internal/fit", []string{"util/quantity"}, []string{api, apimachinery}},
 	{"controllers/internal/storageclass", nil, []string{api}},
-	{"controllers/provision", []string{"controllers/api", "controllers/internal/objectpatch", "controllers/internal/sharedlist", "controllers/internal/storageclass", "controllers/internal/unseen", "controllers/internal/workers", "manager", "volume", "util", "util/quantity", "internal/brief", "internal/oneline"}, []string{api, apimachinery}},
+	{"controllers/provision", []string{"controllers/api", "controllers/internal/claimindex", "controllers/internal/objectpatch", "controllers/internal/panics", "controllers/internal/settings", "controllers/internal/sharedlist", "controllers/internal/storageclass", "controllers/internal/unseen", "controllers/internal/telemetry", "controllers/internal/workers", "manager", "volume", "util", "util/quantity"}, []string{api, apimachinery}},
 	{"controllers/kubeclient", []string{"controllers/api", "manager"}, []string{api, apimachinery, clientGo}},
-	{"controllers/bench", []string{"*", "*/*", "controllers/bench/internal/*", "controllers/internal/apicalls"}, []string{""}},
-	{"controllers/bench/internal/*", []string{"controllers/internal/apicalls"}, []string{api, apimachinery, clientGo}},
-	{"controllers/examples/internal/clustertest", []string{"controllers/api", "controllers/examples/internal/minicluster", "controllers/internal/apicalls", "controllers/provision", "internal/kubeserver"}, []string{api, apimachinery, clientGo, testify}},
+	// Parts of programs beside an API server.
+	{"controllers/service", []string{"internal/tasks", "util/ctxend"}, []string{api, apimachinery, clientGo, "github.com/prometheus/client_golang/"}},
+	{"controllers/bench", []string{"*", "*/*", "controllers/bench/internal/*", "internal/apicalls"}, []string{""}},
+	{"controllers/bench/internal/*", []string{"internal/apicalls"}, []string{api, apimachinery, clientGo}},
+	{"controllers/examples/internal/clustertest", []string{"controllers/api", "controllers/examples/internal/minicluster", "controllers/provision", "internal/apicalls", "internal/kubeserver", "internal/rightstest"}, []string{api, apimachinery, clientGo, testify}},
 	{"controllers/examples/internal/minicluster", []string{"controllers/api", "controllers/node", "controllers/provision", "manager", "mount", "volume", "internal/cli"}, []string{api, apimachinery}},
-	{"controllers/examples/internal/service", []string{"internal/tasks"}, []string{api, apimachinery, clientGo, "github.com/prometheus/client_golang/"}},
 	{"controllers/examples/*", []string{"*", "*/*", "controllers/examples/internal/*"}, []string{""}},
 	// The plugin kubernetes.io/csi.
 	{"csi", []string{"csi/internal/*", "volume", "mount", "util", leaves, "internal/oneline"}, []string{api, apimachinery, csiSpec, grpc, protobuf, sys}},
@@ -255,17 +269,21 @@ var house = []room{
 	{"csi/registration", []string{"csi", "csi/internal/*", "volume", leaves, "internal/dirwatch", "internal/oneline"}, []string{api, apimachinery, csiSpec, grpc, "k8s.io/kubelet/pkg/apis/pluginregistration/", sys}},
 	// Serves plugins as a driver.
 	{"csi/driver", []string{"csi/internal/*", "volume", "mount", "util", leaves, "internal/oneline"}, []string{api, apimachinery, csiSpec, grpc, protobuf, sys}},
+	// The companions of a driver, by the controllers of its cluster.
+	{"csi/sidecar", []string{"controllers/api", "controllers/attachment", "controllers/expand", "controllers/modify", "controllers/provision", "csi/internal/*", "csi/registration", "manager", "volume", "util/ctxend", "util/keylock", "util/quantity", "internal/tasks"}, []string{api, apimachinery, csiSpec, grpc, protobuf}},
 	// A driver in memory: only tests import it.
 	{"csi/csitest", []string{"csi/internal/*", "volume", "mount", "mount/mounttest", leaves}, []string{api, apimachinery, csiSpec, grpc, protobuf, sys}},
 	// Steps of tests with a real node: only tests import it.
 	{"csi/internal/kubenode", []string{"internal/kubeserver", "internal/kubeserver/nodesteps", "mount"}, []string{api, apimachinery, clientGo, csiSpec, grpc, testify}},
+	{"csi/internal/oldnode", nil, []string{api, apimachinery, clientGo}},
 	{"csi/internal/*", []string{"csi/internal/*", "volume", "mount", "util", leaves}, []string{api, apimachinery, csiSpec, grpc, protobuf, sys}},
 	{"csi/bench", []string{"*", "*/*", "csi/bench/internal/*"}, []string{""}},
 	{"csi/bench/internal/*", nil, []string{api, apimachinery}},
+	{"csi/bench/companions", []string{"*", "*/*", "csi/internal/oldnode"}, []string{""}},
 	{"csi/examples/internal/manifest", nil, []string{api, apimachinery}},
 	{"csi/examples/internal/driverprogram", []string{"csi/driver", "csi/registration", "internal/cli", "mount", "volume"}, []string{apimachinery}},
 	{"csi/examples/nfs", []string{"*", "*/*", "csi/examples/internal/*", "internal/kerneltest/nfsserver"}, []string{""}},
-	{"csi/examples/*", []string{"*", "*/*", "csi/examples/internal/*"}, []string{""}},
+	{"csi/examples/*", []string{"*", "*/*", "csi/examples/internal/*", "csi/internal/oldnode"}, []string{""}},
 }
 
 // closed are the rooms that no package imports, tests included.
@@ -292,13 +310,13 @@ var direct = map[string][]string{
 		"github.com/container-storage-interface/spec",
 		"github.com/stretchr/testify",
 		module,
-		module + "/controllers", // by tests on an API server alone
+		module + "/controllers", // by csi/sidecar, and by tests on an API server
 		"golang.org/x/sys",
 		"google.golang.org/grpc",
 		"google.golang.org/protobuf",
 		"k8s.io/api",
 		"k8s.io/apimachinery",
-		"k8s.io/client-go", // by tests on an API server alone
+		"k8s.io/client-go", // by csi/examples/sidecar, and by tests on an API server
 		"k8s.io/kubelet",   // its registration API, by csi/registration alone
 	},
 	"mount/mountutils/peertest/go.mod": {
@@ -312,7 +330,7 @@ var direct = map[string][]string{
 
 // outside are modules that go.work does not join: those without packages, and the tests with csi-sanity,
 // which would raise the versions of all modules.
-var outside = []string{"tools/go.mod", "internal/kubeserver/build/go.mod", "csi/sanitytest/go.mod"}
+var outside = []string{"tools/go.mod", "internal/kubeserver/build/go.mod", "internal/kubeserver/buildsidecars/go.mod", "csi/sanitytest/go.mod"}
 
 // TestWorkspaceJoinsAllModules: the import table and "go test work" hold for the modules in
 // go.work.
@@ -408,7 +426,7 @@ func TestForbiddenPackagesAreNotLinked(t *testing.T) {
 	heavy := []string{"k8s.io/client-go/", "k8s.io/kubernetes/", "google.golang.org/grpc/", "github.com/prometheus/"}
 	kubernetes := []string{"k8s.io/", "sigs.k8s.io/"}
 	for _, p := range list(t, "linux") {
-		if matches(p.room(), "examples/*", "bench", "controllers/bench", "controllers/bench/internal/*", "controllers/examples/*", "controllers/examples/internal/*", "csi/bench", "csi/examples/*", "csi/examples/internal/*", "csi/internal/kubenode") {
+		if matches(p.room(), "examples/*", "bench", "controllers/bench", "controllers/bench/internal/*", "controllers/examples/*", "controllers/examples/internal/*", "csi/bench", "csi/bench/companions", "csi/examples/*", "csi/examples/internal/*", "csi/internal/kubenode", "csi/internal/oldnode") {
 			continue
 		}
 		t.Logf("%s links %d packages", p.room(), len(p.Deps))
@@ -428,8 +446,14 @@ func TestForbiddenPackagesAreNotLinked(t *testing.T) {
 		if matches(p.room(), "csi", "csi/*", "csi/internal/*") {
 			forbidden = []string{clientGo, "k8s.io/kubernetes/", "github.com/prometheus/"}
 		}
+		if matches(p.room(), "csi/sidecar") { // as the controllers
+			forbidden = []string{clientGo + "kubernetes/", clientGo + "informers/", "k8s.io/kubernetes/", "github.com/prometheus/"}
+		}
 		if matches(p.room(), "controllers/kubeclient") {
 			forbidden = []string{"k8s.io/kubernetes/", "google.golang.org/grpc/", "github.com/prometheus/"}
+		}
+		if matches(p.room(), "controllers/service") { // for programs
+			forbidden = []string{"k8s.io/kubernetes/", "google.golang.org/grpc/"}
 		}
 		for _, dep := range p.Deps {
 			if hasPrefix(dep, forbidden) {

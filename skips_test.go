@@ -19,8 +19,10 @@ import (
 // them in a literal.
 var computedThings = map[string][]string{
 	"disk/rig_linux_test.go":                         {"ext4", "xfs", "btrfs", "strace"},
+	"csi/examples/sidecar/arena_linux_test.go":       {"resizer", "attacher"},
 	"local/rig_linux_test.go":                        {"ext4", "xfs", "btrfs", "strace", "loop"},
 	"util/diskprobe/probe_test.go":                   {"ext2", "ext3", "ext4", "xfs", "btrfs", "swap"},
+	"internal/testbed/requireprograms.go":            {"ext4", "xfs", "btrfs", "strace", "loop"},
 	"internal/testbed/disk_linux.go":                 {"loop", "btrfs", "projectquota"},
 	"internal/kerneltest/nfsserver/helper_linux.go":  {"mount.nfs"},
 	"mount/contract_test.go":                         {"tier-classic", "tier-detached", "tier-tree-attr"},
