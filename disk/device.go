@@ -14,12 +14,12 @@ import (
 // A Device is an open device, for the work of [Disks.Use]. The work calls its methods one
 // after the other.
 type Device struct {
-	disks    *Disks
-	handle   Handle
-	op       string       // of the Disks; empty: that of the method
-	changing *atomic.Bool // a program, a write or a mount may be at work
-	calls    keylock.Map  // one at a time, which may be abandoned
-	claimed  []func()
+	disks   *Disks
+	handle  Handle
+	op      string       // of the Disks; empty: that of the method
+	changed *atomic.Bool // a program, a write or a mount may have begun
+	calls   keylock.Map  // one at a time, which may be abandoned
+	claimed []func()
 }
 
 // Info returns the facts from the time of opening.
@@ -57,17 +57,19 @@ func await[T any](ctx context.Context, d *Device, op string, work func() (T, err
 // change is await for a call that may change the device. If ctx ends first, the error
 // wraps mount.ErrUncertain.
 func (d *Device) change(ctx context.Context, op string, work func() error) error {
-	var ended atomic.Bool
-	_, began, err := keylock.Await(ctx, d.calls.Key(oneCall), ctxend.Plugin, func() (struct{}, error) {
-		d.changing.Store(true)
-		defer d.changing.Store(false)
-		defer ended.Store(true)
-		return struct{}{}, work()
+	if ctx.Err() != nil {
+		return d.failed(op, ctxend.Error(ctx))
+	}
+	// Before the call reads the state of ctx once more: Use, which reads changed after the end of ctx, either
+	// finds it set, or ctx has ended before the call begins, and it does not begin.
+	d.changed.Store(true)
+	ended, began, err := keylock.Await(ctx, d.calls.Key(oneCall), ctxend.Plugin, func() (ended bool, err error) {
+		return true, work()
 	}, nil)
 	switch {
 	case !began:
 		err = ctxend.Error(ctx)
-	case !ended.Load():
+	case !ended:
 		err = uncertain(err)
 	}
 	return d.failed(op, err)

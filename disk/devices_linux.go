@@ -140,7 +140,7 @@ func openLocked(device *os.File) (*os.File, error) {
 	}
 	err = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
-		err = fmt.Errorf("%w: another process formats it", ErrInUse)
+		err = fmt.Errorf("%w: another format of it has not ended", ErrInUse)
 	}
 	if err != nil {
 		_ = f.Close()

@@ -56,7 +56,8 @@ func New(config Config) *Disks {
 // waits. The context of work ends with ctx. When ctx ends, Use returns without work; the
 // device stays open, and claimed, until work and all calls of the [Device] have ended. The
 // error wraps mount.ErrUncertain if they may have changed something. So work must not
-// write to variables that the caller reads after an error.
+// write to variables that the caller reads after an error, and its calls of the Device need its context: with
+// another one they may begin after Use has returned.
 func (d *Disks) Use(ctx context.Context, device string, work func(ctx context.Context, d *Device) error) error {
 	if work == nil {
 		return operation.Refuse("work", "", "must not be nil")
@@ -70,26 +71,26 @@ func (d *Disks) use(ctx context.Context, op, device string, work func(context.Co
 	if err := checkPath("Device", device); err != nil {
 		return err
 	}
-	var ended, changing atomic.Bool
-	_, began, err := keylock.Await(ctx, d.using.Key(device), ctxend.Controller, func() (struct{}, error) {
-		defer ended.Store(true)
-		return struct{}{}, d.open(ctx, op, device, &changing, work)
+	var changed atomic.Bool
+	ended, began, err := keylock.Await(ctx, d.using.Key(device), ctxend.Controller, func() (ended bool, err error) {
+		return true, d.open(ctx, op, device, &changed, work)
 	}, nil)
 	switch {
 	case !began:
 		err = ctxend.Error(ctx)
-	case !ended.Load() && changing.Load():
+	case !ended && changed.Load():
 		err = uncertain(err)
 	}
-	if op == "" && ended.Load() && began {
+	if op == "" && ended {
 		return err // of work, or of the open
 	}
 	return failed(cmp.Or(op, "use"), device, err)
 }
 
-// open opens the device, runs work unless ctx has ended, and closes the device. changing is
-// true while a call of the device may change something.
-func (d *Disks) open(ctx context.Context, op, device string, changing *atomic.Bool, work func(context.Context, *Device) error) error {
+// open opens the device, runs work unless ctx has ended, and closes the device. It sets changed before the
+// first call of the device that may change something, and never resets it: work may go on for long after
+// that call, with a context that has ended.
+func (d *Disks) open(ctx context.Context, op, device string, changed *atomic.Bool, work func(context.Context, *Device) error) error {
 	at, err := d.resolve(device)
 	if err != nil {
 		return failed("open", device, err)
@@ -98,7 +99,7 @@ func (d *Disks) open(ctx context.Context, op, device string, changing *atomic.Bo
 	if err != nil {
 		return failed("open", device, err)
 	}
-	dev := &Device{disks: d, handle: handle, op: op, changing: changing}
+	dev := &Device{disks: d, handle: handle, op: op, changed: changed}
 	defer dev.close()
 	if ctx.Err() != nil {
 		return ctxend.Error(ctx)

@@ -645,6 +645,34 @@ func TestHungProgram(t *testing.T) {
 	require.NoError(t, n.disks.FormatAndMount(t.Context(), n.request("ext4")))
 }
 
+// TestWorkAfterChange: if work goes on for longer than Use after its calls of the device have ended, the error
+// of Use is uncertain if one of them has changed the device, and certain if none may have.
+func TestWorkAfterChange(t *testing.T) {
+	for name, test := range map[string]struct {
+		call      func(ctx context.Context, d *disk.Device) error
+		uncertain bool
+	}{
+		"format": {func(ctx context.Context, d *disk.Device) error { return d.Format(ctx, disk.Format{}) }, true},
+		"probe":  {func(ctx context.Context, d *disk.Device) error { _, err := d.Probe(ctx); return err }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				err := n.disks.Use(ctx, vdb, func(ctx context.Context, d *disk.Device) error {
+					err := test.call(ctx, d)
+					time.Sleep(time.Minute)
+					return err
+				})
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.Equal(t, test.uncertain, errors.Is(err, mount.ErrUncertain), "%v", err)
+				time.Sleep(time.Hour)
+			})
+		})
+	}
+}
+
 func contentIn(t *testing.T, ctx context.Context, d *disk.Device) disk.Content {
 	t.Helper()
 	c, err := d.Probe(ctx)

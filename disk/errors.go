@@ -15,8 +15,8 @@ import (
 // unchanged.
 var (
 	// ErrInUse: the device is mounted elsewhere, swap, a part of a RAID or a volume group,
-	// or below a loop device; or its disk or one of its partitions is; or another process
-	// formats it.
+	// or below a loop device; or its disk or one of its partitions is; or another call, of
+	// any process, formats it.
 	ErrInUse = errors.New("the device is in use")
 
 	// ErrReadOnly: the device is read-only, and the call needs to write.
