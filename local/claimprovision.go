@@ -57,9 +57,10 @@ func (c *claimProvisioner) provision(ctx context.Context) (*v1.PersistentVolume,
 }
 
 // chooseStore returns the store that has the directory, or the one with the most space whose file
-// system is not smaller than the request.
+// system is not smaller than the request: the first, unless a later one is roomier.
 func (c *claimProvisioner) chooseStore(ctx context.Context) (chosen *claimStore, err error) {
-	var available, largest int64
+	var room fsusage.Usage // of chosen
+	var largest int64
 	for _, s := range c.plugin.stores {
 		var rec *claimRecord
 		err := s.exclusively(ctx, c.request.name, func() (err error) {
@@ -82,8 +83,8 @@ func (c *claimProvisioner) chooseStore(ctx context.Context) (chosen *claimStore,
 			return nil, volume.AsTransient(err)
 		}
 		largest = max(largest, use.Capacity)
-		if use.Capacity >= c.request.bytes && (chosen == nil || use.Available > available) {
-			chosen, available = s, use.Available
+		if use.Capacity >= c.request.bytes && (chosen == nil || isRoomier(use, room, c.request.bytes)) {
+			chosen, room = s, use
 		}
 	}
 	if chosen == nil {
@@ -93,6 +94,16 @@ func (c *claimProvisioner) chooseStore(ctx context.Context) (chosen *claimStore,
 		return nil, c.unfit(err)
 	}
 	return chosen, nil
+}
+
+// isRoomier reports whether a file system has clearly more space available than another one, by a twentieth and by a
+// hundredth of its capacity, or alone has space for a volume. The measurements of two directories of one file system
+// differ by the bytes that other programs write meanwhile.
+func isRoomier(use, than fsusage.Usage, bytes int64) bool {
+	if than.Available < bytes && use.Available >= bytes {
+		return true
+	}
+	return use.Available-than.Available > max(than.Available/20, use.Capacity/100)
 }
 
 // unfit returns an error of a request that this node cannot fulfil, and another one may.

@@ -109,3 +109,6 @@ func ConfigOf(p *Plugin, m mount.Interface) Config {
 	config.Mounter = m
 	return config
 }
+
+// IsRoomier decides between two roots.
+var IsRoomier = isRoomier

@@ -20,7 +20,8 @@ const QuotaAnnotation = "volumekit.io/local-quota"
 // Parameters of a storage class for [ProvisioningPlugin]. Others are refused.
 const (
 	// RootParameter is the directory, one of ProvisioningConfig.ClaimRoots, for the volumes of the
-	// class. Default: the one with the most space available.
+	// class. Default: the one with the most space available. The first one stays unless a later
+	// one has more by 5 % and by 1 % of its capacity, or alone has space for the volume.
 	RootParameter = "root"
 	// ModeParameter is the mode of the directories, octal, such as "0770". Default: "0777", since the
 	// users of the pods are not known.

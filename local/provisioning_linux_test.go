@@ -19,21 +19,13 @@ import (
 
 func provisionProgram(p mounttest.Process) {
 	n := provisioningIn(p, p.Args[0], mounttest.NewFake(mount.Config{}))
-	_, err := n.provision(n.killedOptions())
+	_, err := n.provision(claimOptions("pvc-1", "1Mi"))
 	require.NoError(p, err)
-}
-
-// killedOptions returns the options of TestProvisioningKilled. They name the root: other programs change the available
-// space, which selects one otherwise.
-func (n *provisioningNode) killedOptions() volume.VolumeOptions {
-	o := claimOptions("pvc-1", "1Mi")
-	o.StorageClass.Parameters[local.RootParameter] = n.claims
-	return o
 }
 
 func deleteProgram(p mounttest.Process) {
 	n := provisioningIn(p, p.Args[0], mounttest.NewFake(mount.Config{}))
-	pv, err := n.provision(n.killedOptions())
+	pv, err := n.provision(claimOptions("pvc-1", "1Mi"))
 	if volume.KindOf(err) == volume.Transient {
 		return // is being deleted: not the first state
 	}
@@ -48,13 +40,13 @@ func TestProvisioningKilled(t *testing.T) {
 		t.Run(verb, func(t *testing.T) {
 			dir := testbed.Dir(t)
 			n := provisioningIn(t, dir, mounttest.NewFake(mount.Config{}))
-			whole, err := n.provision(n.killedOptions())
+			whole, err := n.provision(claimOptions("pvc-1", "1Mi"))
 			require.NoError(t, err)
 			reset := func() {
 				require.NoError(t, n.delete(whole))
 				n.requireEmpty(t)
 				if verb == "delete" {
-					_, err := n.provision(n.killedOptions())
+					_, err := n.provision(claimOptions("pvc-1", "1Mi"))
 					require.NoError(t, err)
 					require.NoError(t, os.MkdirAll(whole.Spec.Local.Path+"/lost+found/sub", 0o755))
 				}
@@ -64,7 +56,7 @@ func TestProvisioningKilled(t *testing.T) {
 				return mounttest.Program(verb, dir)
 			}, func(place string) {
 				next := provisioningIn(t, dir, mounttest.NewFake(mount.Config{}))
-				pv, err := next.provision(next.killedOptions())
+				pv, err := next.provision(claimOptions("pvc-1", "1Mi"))
 				switch {
 				case err == nil:
 					require.Equal(t, whole.Spec, pv.Spec, place)

@@ -14,6 +14,7 @@ import (
 	"github.com/volumekit/volumekit/local"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/util/fsusage"
 	"github.com/volumekit/volumekit/volume"
 	"github.com/volumekit/volumekit/volume/volumetest"
 	v1 "k8s.io/api/core/v1"
@@ -222,6 +223,29 @@ func TestProvisionRefused(t *testing.T) {
 			}
 			n.requireEmpty(t)
 		})
+	}
+}
+
+// TestRootStays: a root is chosen before an earlier one only for clearly more space.
+func TestRootStays(t *testing.T) {
+	const capacity = 1000
+	for _, test := range []struct {
+		available, than, request int64
+		want                     bool
+	}{
+		{100, 100, 1, false}, {105, 100, 1, false}, {110, 100, 1, false}, {111, 100, 1, true}, {95, 100, 1, false},
+		{530, 500, 1, true}, {520, 500, 1, false}, {10, 0, 0, false}, {11, 0, 0, true},
+		{100, 98, 99, true}, {98, 100, 99, false}, {90, 88, 99, false},
+	} {
+		use, than := fsusage.Usage{Available: test.available, Capacity: capacity}, fsusage.Usage{Available: test.than, Capacity: capacity}
+		require.Equal(t, test.want, local.IsRoomier(use, than, test.request), "%+v", test)
+	}
+	n := newProvisioningNode(t)
+	for range 10 {
+		pv, err := n.provision(claimOptions("pvc-1", "1Mi"))
+		require.NoError(t, err)
+		require.Equal(t, n.claims+"/pvc-1", pv.Spec.Local.Path, "both roots are on one file system")
+		require.NoError(t, n.delete(pv))
 	}
 }
 
