@@ -15,6 +15,7 @@ import (
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	v1 "k8s.io/api/core/v1"
@@ -307,6 +308,7 @@ func (e *bothEnds) restartDriver() {
 // TestManyVolumes: many volumes, each of a pod of its own, are up, cost no call of the driver while nothing
 // changes, and go down at once. They are 1,000, and 300 with -short.
 func TestManyVolumes(t *testing.T) {
+	testbed.RealTime(t)
 	const period = 500 * time.Millisecond
 	count := 1000
 	if testing.Short() {
@@ -360,6 +362,7 @@ func (e *bothEnds) measure(pod *v1.Pod, spec *volume.Spec, limit time.Duration) 
 // TestDriverHangsInStatistics: a measurement that hangs ends with its time, and costs neither another volume nor
 // the next measurement.
 func TestDriverHangsInStatistics(t *testing.T) {
+	testbed.RealTime(t)
 	for _, after := range []bool{false, true} {
 		t.Run(fmt.Sprintf("after=%t", after), func(t *testing.T) {
 			t.Parallel()
@@ -385,6 +388,7 @@ func TestDriverHangsInStatistics(t *testing.T) {
 
 // TestDriverHangsInExpansion: an expansion that hangs ends with its time, costs no other volume, and is repeated.
 func TestDriverHangsInExpansion(t *testing.T) {
+	testbed.RealTime(t)
 	for _, after := range []bool{false, true} {
 		t.Run(fmt.Sprintf("after=%t", after), func(t *testing.T) {
 			t.Parallel()
@@ -430,6 +434,7 @@ func TestDriverHangsInExpansion(t *testing.T) {
 // TestDriverHangs: a call that hangs ends with its time, costs no other volume, and is repeated until the
 // volume is up, or down. The call takes effect, or does not.
 func TestDriverHangs(t *testing.T) {
+	testbed.RealTime(t)
 	for _, method := range []volumetest.Method{volumetest.MountDevice, volumetest.SetUp, volumetest.TearDown, volumetest.UnmountDevice} {
 		for _, after := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/after=%t", method, after), func(t *testing.T) {

@@ -151,6 +151,7 @@ func TestCostOfPodVolume(t *testing.T) {
 
 // TestIdleVolumes: volumes that are up have no goroutines and no calls.
 func TestIdleVolumes(t *testing.T) {
+	testbed.RealTime(t)
 	dir := testbed.Dir(t)
 	require.NoError(t, os.Mkdir(dir+"/root", 0o750))
 	n, d := newCostNode(t, dir)

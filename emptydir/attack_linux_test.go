@@ -24,6 +24,7 @@ import (
 // Nothing outside and nothing mounted is lost. TestAttackDefeatsPathWalk shows that the same attacks
 // succeed against a walk by path.
 func TestAttack(t *testing.T) {
+	testbed.Attacks(t)
 	if !mounttest.Namespace(t) {
 		return
 	}
@@ -53,6 +54,7 @@ func TestAttack(t *testing.T) {
 
 // TestAttackDefeatsPathWalk is the control: a walk by path loses canaries to the attacks.
 func TestAttackDefeatsPathWalk(t *testing.T) {
+	testbed.Attacks(t)
 	if !mounttest.Namespace(t) {
 		return
 	}

@@ -22,6 +22,7 @@ import (
 // are set up there, created if need be, and torn down. Nothing is created or mounted
 // where the links lead. A control that looks first and then acts does escape.
 func TestSwappingAttackers(t *testing.T) {
+	testbed.Attacks(t)
 	for _, kind := range []v1.HostPathType{v1.HostPathDirectoryOrCreate, v1.HostPathFileOrCreate} {
 		t.Run(string(kind), func(t *testing.T) {
 			if mounttest.Namespace(t) {

@@ -21,6 +21,7 @@ import (
 // volume is set up and torn down. Nothing may happen where the links lead. A
 // control that checks the paths and then uses them does escape.
 func TestSwappingAttackers(t *testing.T) {
+	testbed.Attacks(t)
 	for _, tier := range mount.Tiers() {
 		t.Run(tier.String(), func(t *testing.T) {
 			if mounttest.Namespace(t) {

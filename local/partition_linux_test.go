@@ -3,16 +3,13 @@ package local_test
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/local"
-	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/volume"
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,12 +21,7 @@ func (r *rig) partitions(t *testing.T) (whole, first, second string) {
 	testbed.RequirePrograms(t, "loop", "losetup", "addpart", "delpart")
 	require.NoError(t, unix.Mount("", filepath.Dir(r.dir), "", unix.MS_REMOUNT|unix.MS_BIND, "")) // with devices
 	testbed.Image(t, r.dir+"/image", 64<<20)
-	out, err := exec.Command("losetup", "--find", "--partscan", "--show", r.dir+"/image").CombinedOutput()
-	if err != nil {
-		mounttest.SkipWithout(t, "loop", string(out))
-	}
-	disk := strings.TrimSpace(string(out))
-	t.Cleanup(func() { run(t, "losetup", "--detach", disk) })
+	disk := testbed.Loop(t, r.dir+"/image", "--partscan")
 	node := func(name, dir string) string {
 		text, err := os.ReadFile(dir + "/dev")
 		require.NoError(t, err)

@@ -28,6 +28,7 @@ import (
 // volumes from many goroutines, on every tier, some with contexts that end at any
 // moment. Every third volume has no source.
 func TestStress(t *testing.T) {
+	testbed.Attacks(t)
 	for _, tier := range mount.Tiers() {
 		t.Run(tier.String(), func(t *testing.T) {
 			if mounttest.Namespace(t) {
@@ -42,8 +43,7 @@ func testStress(t *testing.T, tier mount.Tier) {
 	if testbed.Long() {
 		duration = 15 * time.Second
 	}
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := testbed.Seed(t)
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
 	m := mount.New(mount.Config{Tier: tier, StagingDir: dir + "/staging"})

@@ -77,8 +77,11 @@ func (n *realNode) addDisk(p mounttest.Process, i int) {
 func TestCallsOfOneMorePod(t *testing.T) {
 	// More pods than volumes, so that the calls for these, which vary, count little.
 	few, many, sizes := 10, 410, []int{50, 200}
-	if testbed.Long() {
+	switch {
+	case testbed.Long():
 		many, sizes = 1010, []int{100, 1_000, 10_000}
+	case testing.Short():
+		many, sizes = 210, []int{50}
 	}
 	runOnPinnedKernel(t, func() {
 		for _, there := range sizes {
@@ -153,7 +156,10 @@ func TestCallsOfForeignMount(t *testing.T) {
 //	openat2 statx statmount SetUp: the mount shows the volume, with its flags
 //	openat2 statx close     which mount it is, before and after SetUp: no other has come
 func TestCallsOfRestart(t *testing.T) {
-	const few, many = 100, 1_000
+	few, many := 100, 1_000
+	if testing.Short() {
+		few, many = 50, 350
+	}
 	runOnPinnedKernel(t, func() {
 		count := func(volumes int) map[string]int {
 			args := []string{newDiskDir(t, volumes), strconv.Itoa(volumes), "0"}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/internal/strace"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	v1 "k8s.io/api/core/v1"
 )
@@ -76,6 +77,7 @@ func idlePods(n *realNode, from, to int) (pods []*v1.Pod) {
 // than 50 MB. The calls of the Go runtime's monitor thread are counted apart. The garbage collection
 // of every second minute does not fall into the measured one.
 func TestIdleVolumes(t *testing.T) {
+	testbed.RealTime(t)
 	if os.Getenv("VOLUMEKIT_LONG") == "" {
 		t.Skip("it takes minutes: VOLUMEKIT_LONG=1")
 	}

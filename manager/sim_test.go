@@ -4,11 +4,9 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"runtime"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -91,9 +89,7 @@ import (
 // VOLUMEKIT_SEEDS is the number of seeds to run, or their range (as 100000-200000);
 // VOLUMEKIT_SEED is a seed to replay with its trace.
 func TestSimulation(t *testing.T) {
-	if text := os.Getenv("VOLUMEKIT_SEED"); text != "" {
-		seed, err := strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err)
+	if seed, ok := testbed.ReplayedSeed(t); ok {
 		s := simulate(seed)
 		t.Log(strings.Join(s.trace, "\n"))
 		require.Empty(t, s.failures)

@@ -85,5 +85,5 @@ func TestPublishCostIsConstant(t *testing.T) {
 			m.unlock()
 		})
 	}
-	require.LessOrEqual(t, cost(100_000), cost(100)+40, "allocations")
+	require.LessOrEqual(t, cost(10_000), cost(100)+40, "allocations")
 }

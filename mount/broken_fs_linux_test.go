@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"golang.org/x/sys/unix"
@@ -341,6 +342,7 @@ func TestBusySlowMountStays(t *testing.T) {
 // TestGraceSpansCalls: calls that end before the grace period is over, and are repeated, do not
 // restart the grace period; they share one probe of the file system.
 func TestGraceSpansCalls(t *testing.T) {
+	testbed.RealTime(t)
 	if !mounttest.RootNamespace(t) {
 		return
 	}

@@ -131,6 +131,7 @@ func TestMountsFrom(t *testing.T) {
 			m := newMounterWithFeed(t, feed)
 			dir := mkdirs(t, "a", "b", "c", "links/deep")
 			device := newExt4Device(t, dir+"/image")
+			t.Cleanup(func() { require.NoError(t, errors.Join(unix.Unmount(dir+"/b", 0), unix.Unmount(dir+"/a", 0))) })
 			require.NoError(t, m.Mount(t.Context(), mount.Request{Source: device, Target: dir + "/a", FSType: "ext4"}))
 			require.NoError(t, m.Mount(t.Context(), mount.Request{Source: dir + "/a", Target: dir + "/b"}))
 			require.NoError(t, m.Mount(t.Context(), mount.Request{Source: "x", Target: dir + "/c", FSType: "tmpfs"}))
@@ -193,6 +194,7 @@ func TestMountsFromBtrfs(t *testing.T) {
 			if err != nil {
 				mounttest.SkipWithout(t, "btrfs", err)
 			}
+			t.Cleanup(func() { require.NoError(t, errors.Join(unix.Unmount(dir+"/b", 0), unix.Unmount(dir+"/a", 0))) })
 			if out, err := exec.Command("btrfs", "subvolume", "create", dir+"/a/sub").CombinedOutput(); err != nil {
 				mounttest.SkipWithout(t, "btrfs", string(out)+err.Error())
 			}

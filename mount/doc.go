@@ -13,7 +13,7 @@
 // overloaded, even if a file system on its way does not answer; [Interface] states the
 // condition of the mount then. This prints the times of your machine, call by call:
 //
-//	go test -v -run TestReturnLatency ./mount
+//	VOLUMEKIT_REQUIRE=timing go test -v -run TestReturnLatency ./mount
 //
 // Errors are of type [*Error] or [*InputError].
 //

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"golang.org/x/sys/unix"
@@ -26,8 +27,9 @@ const maxLatency = 100 * time.Millisecond
 // machine delays some runs, a wait in the code delays each of them. With -v the test
 // logs all runs:
 //
-//	go test -v -run TestReturnLatency ./mount
+//	VOLUMEKIT_REQUIRE=timing go test -v -run TestReturnLatency ./mount
 func TestReturnLatency(t *testing.T) {
+	testbed.RealTime(t)
 	for name, measure := range map[string]func(t *testing.T) []latencies{
 		"hung":         measureHung,
 		"busy":         measureBusy,

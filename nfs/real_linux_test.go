@@ -2,7 +2,6 @@ package nfs_test
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,17 +13,16 @@ import (
 )
 
 // TestNFSContract is the contract of plugins with a real server. A short test has each
-// kind of volume with one of the two ways to mount it, another one each time.
+// kind of volume with one of the two ways to mount it.
 func TestNFSContract(t *testing.T) {
 	n := newNode(t, nfs.Config{})
 	var dirs atomic.Int32
-	some := rand.IntN(2) == 0
 	for name, newSpec := range map[string]func(path string) *volume.Spec{
 		"pv":     func(path string) *volume.Spec { return n.pv(path) },
 		"inline": n.inline,
 	} {
 		for _, one := range []bool{false, true} {
-			if testing.Short() && one != (some == (name == "pv")) {
+			if testing.Short() && one != (name == "pv") {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s/%t", name, one), func(t *testing.T) {

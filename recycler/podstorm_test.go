@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -20,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/recycler"
 	"github.com/volumekit/volumekit/recycler/recyclertest"
 	"github.com/volumekit/volumekit/volume"
@@ -30,10 +29,10 @@ const (
 	stormRuns    = 17 // of each volume
 )
 
-// TestPodStorm replays one sequence of faults with VOLUMEKIT_SEED=N. The faults of a run
+// TestPodStorm runs one sequence of faults, see testbed.Seed. The faults of a run
 // depend on its seed, volume and number alone, not on the other runs.
 func TestPodStorm(t *testing.T) {
-	seed := stormSeed(t)
+	seed := testbed.Seed(t)
 	synctest.Test(t, func(t *testing.T) {
 		s := newStorm(t, seed)
 		var all sync.WaitGroup
@@ -50,20 +49,6 @@ func TestPodStorm(t *testing.T) {
 			require.Positive(t, s.faults[op], op)
 		}
 	})
-}
-
-func stormSeed(t *testing.T) uint64 {
-	t.Helper()
-	switch text := os.Getenv("VOLUMEKIT_SEED"); text {
-	case "":
-		return 1
-	case "random":
-		return rand.Uint64()
-	default:
-		seed, err := strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err)
-		return seed
-	}
 }
 
 type storm struct {

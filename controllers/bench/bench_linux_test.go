@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/internal/apicalls"
 	"github.com/volumekit/volumekit/internal/kubeserver"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
@@ -115,6 +116,7 @@ func TestReaction(t *testing.T) {
 
 // TestMemory: the memory of an agent does not grow with the pods of other nodes.
 func TestMemory(t *testing.T) {
+	testbed.RealTime(t)
 	const own, few, many = 3, 100, 3000
 	var out strings.Builder
 	small, err := measureMemory(t.Context(), memoryCluster{own: own, pods: few, nodes: 50}, &out)

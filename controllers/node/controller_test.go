@@ -211,11 +211,7 @@ func (n *managedNode) setAttached(i int, attached bool) {
 // volume that is mounted; after the faults, the volumes of pods are up, and no other one is attached.
 // VOLUMEKIT_LONG=1 runs 300 histories.
 func TestManagerWithController(t *testing.T) {
-	seeds := uint64(20)
-	if testbed.Long() {
-		seeds = 300
-	}
-	for seed := range seeds {
+	for seed := range uint64(testbed.UpTo(20, 300)) {
 		ok := t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			inAttachWorld(t, func(w *attachWorld) { newManagedNode(w, seed).history() })
 		})

@@ -56,7 +56,7 @@ import (
 // The order of goroutines and the random part of pauses are not part of a seed: a failure may take
 // several runs (-count) to appear again.
 //
-// VOLUMEKIT_SEEDS is the number of seeds to run, or their range (as 1000-2000), which is 1,000 in CI;
+// VOLUMEKIT_SEEDS is the number of seeds to run, or their range (as 1000-2000), which is 1,000 in make nightly;
 // VOLUMEKIT_SEED is a seed to replay with its trace.
 func TestSimulation(t *testing.T) {
 	testbed.Simulation{

@@ -211,8 +211,9 @@ func TestServedDriver(t *testing.T) {
 
 	var disturbing sync.WaitGroup
 	disturbing.Go(func() {
+		random := rand.New(rand.NewPCG(1, 2))
 		for n := range restarts {
-			time.Sleep(time.Duration(rand.IntN(40)) * time.Millisecond)
+			time.Sleep(time.Duration(random.IntN(40)) * time.Millisecond)
 			if n%4 == 3 {
 				served.restart()
 			} else {

@@ -67,12 +67,7 @@ func TestProgramOnDevice(t *testing.T) {
 	image := images + "/image"
 	require.NoError(t, os.WriteFile(image, nil, 0o600))
 	require.NoError(t, os.Truncate(image, 16<<20))
-	device, err := exec.Command("losetup", "--find", "--show", image).Output()
-	if err != nil {
-		mounttest.SkipWithout(t, "loop", err)
-	}
-	name := strings.TrimSpace(string(device))
-	t.Cleanup(func() { require.NoError(t, exec.Command("losetup", "--detach", name).Run()) })
+	name := testbed.Loop(t, image)
 	for range 2 { // it is formatted once
 		stdout, stderr, err := program(tmp, "-device", name)
 		require.NoError(t, err, stderr)

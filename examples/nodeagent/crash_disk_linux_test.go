@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/internal/testbed"
@@ -51,9 +50,7 @@ func TestCrashWithDisk(t *testing.T) {
 	if _, err := exec.LookPath("mkfs.ext4"); err != nil {
 		mounttest.SkipWithout(t, "ext4", err)
 	}
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	c := crash{newUser(t, 0), rand.New(rand.NewPCG(seed, 0)), map[string]int{}, diskPod}
+	c := crash{newUser(t, 0), rand.New(rand.NewPCG(testbed.Seed(t), 0)), map[string]int{}, diskPod}
 	c.disk("disk")
 	c.put("rest.yaml", diskRest)
 	kills := 10

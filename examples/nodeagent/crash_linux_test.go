@@ -83,12 +83,11 @@ func TestCrash(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
 	}
-	kills, seed := 15, uint64(time.Now().UnixNano())
+	kills := 15
 	if testbed.Long() {
 		kills = 200
 	}
-	t.Logf("seed %d", seed)
-	c := crash{newUser(t, 0), rand.New(rand.NewPCG(seed, 0)), map[string]int{}, churnPod}
+	c := crash{newUser(t, 0), rand.New(rand.NewPCG(testbed.Seed(t), 0)), map[string]int{}, churnPod}
 	c.makeOwnDir(c.dir + "/disks/seen")
 	for _, disk := range []string{"one", "seen"} {
 		require.NoError(t, os.WriteFile(filepath.Join(c.dir, "disks", disk, "sentinel"), []byte(sentinel), 0o600))

@@ -31,6 +31,7 @@ func idlePod(name string, volumes int) string {
 // volumes, lasts a minute, in which a thread of Go's runtime wakes up, and limits the
 // memory.
 func TestIdle(t *testing.T) {
+	testbed.RealTime(t)
 	if !mounttest.Namespace(t) {
 		return
 	}

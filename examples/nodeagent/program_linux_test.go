@@ -196,6 +196,7 @@ func isEnded(p *process) bool {
 // ordinary user is the tests' own, or 65534 if root runs the tests.
 func asEachUser(t *testing.T, test func(user)) {
 	t.Run("ordinary user", func(t *testing.T) {
+		t.Parallel()
 		uid := os.Geteuid()
 		if uid == 0 {
 			uid = 65534
@@ -203,6 +204,7 @@ func asEachUser(t *testing.T, test func(user)) {
 		test(newUser(t, uid))
 	})
 	t.Run("root", func(t *testing.T) {
+		t.Parallel()
 		if mounttest.Namespace(t) {
 			test(newUser(t, 0))
 		}

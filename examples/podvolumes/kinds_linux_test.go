@@ -144,12 +144,7 @@ func TestBlockVolume(t *testing.T) {
 	image, disks := s.dir+"/image", s.mkdir("disks")
 	require.NoError(t, os.WriteFile(image, nil, 0o600))
 	require.NoError(t, os.Truncate(image, 1<<20))
-	out, err := exec.Command("losetup", "--find", "--show", image).Output()
-	if err != nil {
-		mounttest.SkipWithout(t, "loop", err)
-	}
-	device := strings.TrimSpace(string(out))
-	t.Cleanup(func() { require.NoError(t, exec.Command("losetup", "--detach", device).Run()) })
+	device := testbed.Loop(t, image)
 	require.NoError(t, exec.Command("cp", "-a", device, disks+"/disk").Run())
 
 	manifest := strings.Replace(podWith("template", "raw"), "{spec: {volumeName: raw}", "{spec: {volumeName: raw, volumeMode: Block}", 1) +

@@ -2,11 +2,10 @@ package kubeserver
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 	"strings"
 	"time"
 
+	"github.com/volumekit/volumekit/internal/testflag"
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
@@ -19,17 +18,17 @@ const prefix = "TestKube"
 
 // Start starts a server that ends with the test, and returns once the server is ready. It fails the
 // test if the name of the test does not begin with TestKube, or if the server is not ready within
-// two minutes. If the cache lacks the programs (see [Fetch]), Start skips the test, or fails it if
-// VOLUMEKIT_REQUIRE names kube.
+// two minutes. Unless VOLUMEKIT_REQUIRE names kube, Start skips the test; otherwise it fails the test if the
+// cache lacks the programs (see [Fetch]).
 func Start(t mounttest.T) *Server {
 	t.Helper()
 	if !strings.HasPrefix(t.Name(), prefix) {
 		t.Fatalf("a test that uses an API server has a name that begins with %s, got %s", prefix, t.Name())
 	}
-	programs, err := Find()
-	if errors.Is(err, fs.ErrNotExist) {
-		mounttest.SkipWithout(t, "kube", err)
+	if !testflag.Required("kube") {
+		mounttest.SkipWithout(t, "kube", "the test starts an API server: make test-cluster")
 	}
+	programs, err := Find()
 	if err != nil {
 		t.Fatalf("find the programs of Kubernetes: %v", err)
 	}

@@ -61,6 +61,7 @@ const (
 // within 100 ms after the end of its context, and the repetitions leave no further requests
 // behind. The file system receives a request of each function that withoutRequest does not list.
 func TestNeverStuck(t *testing.T) {
+	testbed.RealTime(t)
 	if !mounttest.RootNamespace(t) {
 		return
 	}
@@ -87,6 +88,7 @@ func TestNeverStuck(t *testing.T) {
 // TestNeverStuckLoop is TestNeverStuck for loop devices, which all tests of the machine share:
 // a list queries those of other tests, too, so requests are not counted.
 func TestNeverStuckLoop(t *testing.T) {
+	testbed.RealTime(t)
 	if !mounttest.RootNamespace(t) {
 		return
 	}
@@ -288,7 +290,7 @@ func (r *report) silent(all map[string]row) map[string]row {
 	return silent
 }
 
-// A report is for the reader of: go test -v -run TestNeverStuck ./internal/neverstuck
+// A report is for the reader of: VOLUMEKIT_REQUIRE=timing go test -v -run TestNeverStuck ./internal/neverstuck
 type report struct {
 	mu    sync.Mutex
 	late  map[string][]time.Duration

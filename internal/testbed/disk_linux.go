@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/mount/mounttest"
@@ -21,16 +22,38 @@ func Tmpfs(t testing.TB, dir string) string {
 	return dir
 }
 
-// Loop attaches a file to a loop device, until the test ends.
-func Loop(t testing.TB, image string) (device string) {
+// Loop attaches a file to a loop device with further flags of losetup, until the test ends: also if the process
+// is killed. A device that is in use after the test fails the test.
+func Loop(t testing.TB, image string, flags ...string) (device string) {
 	t.Helper()
-	out, err := exec.Command("losetup", "--find", "--show", image).CombinedOutput()
+	out, err := exec.Command("losetup", append(flags, "--find", "--show", image)...).CombinedOutput()
 	if err != nil {
 		mounttest.SkipWithout(t, "loop", string(out)+err.Error())
 	}
 	device = strings.TrimSpace(string(out))
-	t.Cleanup(func() { require.NoError(t, exec.Command("losetup", "--detach", device).Run()) })
+	f, err := os.OpenFile(device, os.O_RDWR, 0)
+	require.NoError(t, err)
+	info, err := unix.IoctlLoopGetStatus64(int(f.Fd()))
+	require.NoError(t, err)
+	info.Flags |= unix.LO_FLAGS_AUTOCLEAR // the kernel detaches the file when nothing has the device open
+	require.NoError(t, unix.IoctlLoopSetStatus64(int(f.Fd()), info))
+	t.Cleanup(func() {
+		require.NoError(t, f.Close())
+		require.Eventually(t, func() bool { return !isAttached(device, info) }, 10*time.Second, 10*time.Millisecond,
+			"the test leaves %s in use", device)
+	})
 	return device
+}
+
+// isAttached reports whether a loop device has the file that it had.
+func isAttached(device string, had *unix.LoopInfo64) bool {
+	f, err := os.Open(device)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }()
+	info, err := unix.IoctlLoopGetStatus64(int(f.Fd()))
+	return err == nil && info.Device == had.Device && info.Inode == had.Inode
 }
 
 // Image creates an empty file of a size.

@@ -28,9 +28,7 @@ type Simulation struct {
 // Test runs the seeds until one fails.
 func (s Simulation) Test(t *testing.T) {
 	t.Helper()
-	if text := os.Getenv("VOLUMEKIT_SEED"); text != "" {
-		seed, err := strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err)
+	if seed, ok := ReplayedSeed(t); ok {
 		trace, failures := s.Run(t, seed)
 		t.Log(strings.Join(trace, "\n"))
 		require.Empty(t, failures)

@@ -16,19 +16,19 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
 // TestFakeMatchesKernel: the Fake and the kernel return the same results for sequences of random
-// calls, and have the same mount table after each call. Seeds are fixed, or random with
-// VOLUMEKIT_SEED=random. A failure names its seed; VOLUMEKIT_SEED=seed replays that sequence.
+// calls, and have the same mount table after each call. A failure names its seed; VOLUMEKIT_SEED=seed
+// replays that sequence, and more after it.
 func TestFakeMatchesKernel(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
 	}
-	seed, sequences := seedRange(t)
-	t.Logf("seeds %d to %d", seed, seed+sequences-1)
+	seed, sequences := testbed.Seed(t), testbed.UpTo(400, 2000)
 	for range sequences {
 		of := seed
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -36,24 +36,6 @@ func TestFakeMatchesKernel(t *testing.T) {
 			newComparison(t, of).run(40)
 		})
 		seed++
-	}
-}
-
-func seedRange(t *testing.T) (first, count uint64) {
-	t.Helper()
-	some := uint64(200)
-	if testing.Short() {
-		some = 40
-	}
-	switch text := os.Getenv("VOLUMEKIT_SEED"); text {
-	case "":
-		return 1, some
-	case "random":
-		return rand.Uint64N(1_000_000_000), some
-	default:
-		seed, err := strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err)
-		return seed, 1
 	}
 }
 

@@ -3,7 +3,7 @@ package mounttest
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	"hash/fnv"
 	"os/exec"
 	"runtime"
 	"syscall"
@@ -48,7 +48,7 @@ var changingCalls = map[uint64]string{
 // changes something, after it, before the second, and so on, until the program ends by
 // itself, which must be a success. After each run, also the last, it calls check with the
 // place of death. It returns the number of kills. A short test (-short) skips two of three
-// places, and begins with a random one.
+// places; the name of the test decides which.
 //
 // The program has to start in a known state each time, which command establishes. It is
 // traced (ptrace(2)); where that is forbidden the test is skipped. No other child of this
@@ -60,7 +60,7 @@ func KillAtEachCall(t T, command func() *exec.Cmd, check func(place string)) int
 	defer runtime.UnlockOSThread()
 	first, step := 1, 1
 	if testflag.Short() {
-		first, step = 1+rand.IntN(3), 3
+		first, step = firstOf(t.Name(), 3), 3
 	}
 	kills := 0
 	for n := first; ; n += step {
@@ -77,6 +77,13 @@ func KillAtEachCall(t T, command func() *exec.Cmd, check func(place string)) int
 		}
 		kills++
 	}
+}
+
+// firstOf returns a number from 1 to n, always the same one for a name.
+func firstOf(name string, n uint32) int {
+	sum := fnv.New32a()
+	_, _ = sum.Write([]byte(name))
+	return 1 + int(sum.Sum32()%n)
 }
 
 // A tracee is a traced program with the states of its threads.

@@ -84,10 +84,15 @@ func reexec(t T, thing string, flags uintptr) (inside bool) {
 		recordRun(t)
 		return true
 	}
+	args, ok := testArgs(t)
+	if !ok {
+		t.Fatalf("the time of go test is up (-timeout)")
+		return false
+	}
 	// The child dies with the thread that created it, so the thread must not end.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	c := command(flags, "/proc/self/exe", testArgs(t)...)
+	c := command(flags, "/proc/self/exe", args...)
 	// Without atexit_sleep_ms a test with the race detector sleeps a second at its end.
 	c.Env = append(os.Environ(), insideVar+"=1", "GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0")
 	output, err := c.CombinedOutput()
@@ -98,20 +103,23 @@ func reexec(t T, thing string, flags uintptr) (inside bool) {
 	return false
 }
 
-// testArgs are the arguments that make the test binary run this test alone.
-func testArgs(t T) []string {
+// testArgs are the arguments that make the test binary run this test alone. They are not ok if go test leaves
+// no time for the copy: copies that are killed at their start would hide the test that took the time.
+func testArgs(t T) (args []string, ok bool) {
 	parts := strings.Split(t.Name(), "/")
 	for i, part := range parts {
 		parts[i] = "^" + regexp.QuoteMeta(part) + "$"
 	}
-	args := []string{"-test.v", "-test.count=1", "-test.run=" + strings.Join(parts, "/")}
+	args = []string{"-test.v", "-test.count=1", "-test.run=" + strings.Join(parts, "/")}
 	if testflag.Short() {
 		args = append(args, "-test.short")
 	}
-	if end, ok := deadline(t); ok {
-		args = append(args, "-test.timeout="+max(time.Second, time.Until(end)-reportTime).String())
+	end, limited := deadline(t)
+	if !limited {
+		return args, true
 	}
-	return args
+	left := time.Until(end) - reportTime
+	return append(args, "-test.timeout="+left.String()), left > 0
 }
 
 // reportTime is the time that a copy that hangs has to print its stacks before its test ends.

@@ -2,9 +2,8 @@ package mounttest
 
 import (
 	"context"
-	"os"
-	"slices"
-	"strings"
+
+	"github.com/volumekit/volumekit/internal/testflag"
 )
 
 // T has the methods of a test that this package uses: a *testing.T, *testing.B or testing.TB.
@@ -24,10 +23,6 @@ type T interface {
 	TempDir() string
 }
 
-// requireVar lists the capabilities of this machine. A test that needs one of them and does
-// not get it fails instead of being skipped.
-const requireVar = "VOLUMEKIT_REQUIRE"
-
 // SkipWithout ends a test that needs a capability which this machine lacks: "userns" (user
 // namespaces), "root", "loop" (loop devices), "fuse", "ptrace", "seccomp", "statmount",
 // "mountevents" (of fanotify), "idmap" (of tmpfs), or one of the caller's own. It skips the
@@ -35,8 +30,8 @@ const requireVar = "VOLUMEKIT_REQUIRE"
 // the capability: so a machine that should run the test cannot lose it silently.
 func SkipWithout(t T, thing string, why any) {
 	t.Helper()
-	if slices.Contains(strings.Split(os.Getenv(requireVar), ","), thing) {
-		t.Fatalf("this machine should have %s (%s): %v", thing, requireVar, why)
+	if testflag.Required(thing) {
+		t.Fatalf("this machine should have %s (%s): %v", thing, testflag.RequireVariable, why)
 	}
 	t.Skipf("needs %s: %v", thing, why)
 }

@@ -25,6 +25,7 @@ import (
 // is read, created, changed or lost. TestAttackDefeatsPaths shows that the same attacks succeed
 // against a writer by paths.
 func TestAttack(t *testing.T) {
+	testbed.Attacks(t)
 	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
 		a := newAttack(t, dir)
 		stop := a.start()
@@ -57,6 +58,7 @@ func TestAttack(t *testing.T) {
 
 // TestAttackDefeatsPaths is the control: the attacks succeed against a writer by paths.
 func TestAttackDefeatsPaths(t *testing.T) {
+	testbed.Attacks(t)
 	if !mounttest.Namespace(t) {
 		return
 	}

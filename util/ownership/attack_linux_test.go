@@ -20,6 +20,7 @@ import (
 // over directories. Nothing outside and nothing mounted is changed. TestAttackDefeatsPathWalk shows
 // that the same attacks succeed against a walk by path.
 func TestAttack(t *testing.T) {
+	testbed.Attacks(t)
 	onEachKernel(t, func(t *testing.T, dir string) {
 		a := newAttack(t, dir)
 		stop := testbed.Attack(t, a.swapDirectory, a.swapFile, a.mount)
@@ -39,6 +40,7 @@ func TestAttack(t *testing.T) {
 // TestAttackDefeatsPathWalk is the control: each attack, done once between the check and the change
 // of a walk by path, changes a canary.
 func TestAttackDefeatsPathWalk(t *testing.T) {
+	testbed.Attacks(t)
 	for name, test := range map[string]struct {
 		at     string
 		strike func(t *testing.T, a *attack)

@@ -21,6 +21,7 @@ import (
 // Nothing outside and nothing mounted is lost. TestAttackDefeatsRemoveAll shows that the same
 // attacks succeed against os.RemoveAll.
 func TestAttack(t *testing.T) {
+	testbed.Attacks(t)
 	beneathtest.OnEachKernel(t, func(t *testing.T, dir string) {
 		a := newAttack(t, dir)
 		r := open(t, a.root)
@@ -40,6 +41,7 @@ func TestAttack(t *testing.T) {
 
 // TestAttackDefeatsRemoveAll is the control: os.RemoveAll loses canaries to each attack.
 func TestAttackDefeatsRemoveAll(t *testing.T) {
+	testbed.Attacks(t)
 	if !mounttest.Namespace(t) {
 		return
 	}

@@ -22,6 +22,7 @@ import (
 // is bound or created. TestAttackDefeatsPaths shows that the same swaps succeed against
 // resolving, checking and mounting by path.
 func TestAttack(t *testing.T) {
+	testbed.Attacks(t)
 	onEachTier(t, func(s *site) {
 		a := newAttack(s)
 		stop := a.start()
@@ -47,6 +48,7 @@ func TestAttack(t *testing.T) {
 // TestAttackDefeatsPaths is the control: each swap, done once between the check and the use of
 // the paths, leads out of the volume, except the swap to a directory in the volume.
 func TestAttackDefeatsPaths(t *testing.T) {
+	testbed.Attacks(t)
 	for i, path := range []string{"a/b/new/dir", "a/b/new/dir", "a/b/new/dir", "a/b/new/dir", "a/b/c"} {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			if !mounttest.Namespace(t) {

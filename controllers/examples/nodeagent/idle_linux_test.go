@@ -13,6 +13,7 @@ import (
 	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/controllers/apitest"
 	"github.com/volumekit/volumekit/internal/screen"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/manager"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
@@ -42,6 +43,7 @@ func createObjects(t *testing.T, cluster api.Cluster) {
 
 // TestIdle: an agent makes no call apart from watches while nothing changes.
 func TestIdle(t *testing.T) {
+	testbed.RealTime(t)
 	synctest.Test(t, func(t *testing.T) {
 		server := apitest.NewServer(apitest.Config{})
 		createObjects(t, server.Direct())

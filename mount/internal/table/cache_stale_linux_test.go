@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -63,16 +62,13 @@ func requireSources(t *testing.T, c *Cache) {
 // several threads mount, stack, bind, move, hide and unmount, and rename directories. One of
 // them is in another mount namespace, which shares mounts with this one.
 func TestCacheIsNeverStale(t *testing.T) {
+	attacks(t)
 	onEachFeed(t, func(t *testing.T, c *Cache) {
 		comparisons := 2_000
 		if long() {
 			comparisons = 100_000
 		}
-		seed, err := strconv.ParseUint(os.Getenv("VOLUMEKIT_SEED"), 10, 64)
-		if err != nil {
-			seed = uint64(time.Now().UnixNano())
-		}
-		t.Logf("seed %d", seed)
+		seed := seedOf(t)
 		w := newChangingMounts(t, seed)
 		stop := w.startChanges(4)
 		defer stop()

@@ -9,16 +9,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inNamespace and skipWithout are helpers of package mounttest, which imports this package: the
-// tests of package table_test set them.
+// Helpers of packages mounttest and testbed, which import this package: the tests of package table_test set them.
 var (
 	inNamespace func(t *testing.T) bool
 	skipWithout func(t testing.TB, thing string, why any)
+	attacks     func(t testing.TB)
+	seedOf      func(t testing.TB) uint64
 )
 
-// SetHelpers sets inNamespace and skipWithout.
-func SetHelpers(namespace func(t *testing.T) bool, skip func(t testing.TB, thing string, why any)) {
-	inNamespace, skipWithout = namespace, skip
+// SetHelpers sets the helpers.
+func SetHelpers(namespace func(t *testing.T) bool, skip func(t testing.TB, thing string, why any), mark func(t testing.TB), seed func(t testing.TB) uint64) {
+	inNamespace, skipWithout, attacks, seedOf = namespace, skip, mark, seed
 }
 
 // namedFeeds are the feeds of a kernel.

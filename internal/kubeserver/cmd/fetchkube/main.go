@@ -1,11 +1,13 @@
 // Fetchkube builds kube-apiserver and downloads etcd into the cache if it lacks them:
 //
 //	fetchkube [-node] [-manager] [-sidecars DIRECTORY] internal/kubeserver/build
+//	fetchkube -check
 //
 // The argument is the directory of the module that requires Kubernetes. With -node it also
 // builds the kubelet and downloads a container runtime, with -manager it also builds
 // kube-controller-manager, with -sidecars the companions of CSI drivers of the module in
-// another directory, internal/kubeserver/buildsidecars. See package kubeserver.
+// another directory, internal/kubeserver/buildsidecars. With -check it fetches nothing, and fails if the
+// cache lacks kube-apiserver or etcd. See package kubeserver.
 package main
 
 import (
@@ -20,10 +22,18 @@ import (
 )
 
 func main() {
+	check := flag.Bool("check", false, "fetch nothing: fail if the cache lacks kube-apiserver or etcd")
 	node := flag.Bool("node", false, "also fetch the programs of a node")
 	manager := flag.Bool("manager", false, "also build kube-controller-manager")
 	sidecars := flag.String("sidecars", "", "also build the companions of CSI drivers of the module in a `DIRECTORY`")
 	flag.Parse()
+	if *check {
+		if _, err := kubeserver.Find(); err != nil {
+			fmt.Fprintln(os.Stderr, "fetchkube:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if flag.NArg() != 1 {
 		fmt.Fprintln(os.Stderr, "usage: fetchkube [-node] [-manager] [-sidecars DIRECTORY] DIRECTORY")
 		os.Exit(2)
