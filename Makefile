@@ -1,4 +1,4 @@
-# "make" is what a change has to pass. "make help" lists the rest.
+# "make" is what a change has to pass: the gate. "make help" lists the rest.
 
 GO        ?= go
 FUZZTIME  ?= 5s
@@ -20,12 +20,17 @@ ALONE = GOWORK=off $(GO)
 # The tools have a module of their own, so that ours does not require them.
 TOOLS = honnef.co/go/tools/cmd/staticcheck github.com/polyfloyd/go-errorlint
 
-.PHONY: all help fmt-check vet lint test race sim mutants long kernels guests test-kernels test-nfs kube test-cluster node test-kubelet manager test-manager sidecars test-sidecars test-sanity on-kernel cross bench bench-cluster bench-companions bench-csi numbers fuzz
+.PHONY: all help gate nightly weekly timing attack fmt-check vet lint test race sim mutants mutant-packages long kernels guests test-kernels test-nfs kube test-cluster node test-kubelet manager test-manager sidecars test-sidecars test-sanity on-kernel cross bench bench-cluster bench-companions bench-csi numbers fuzz
 
-all: fmt-check vet lint race cross
+all: gate
 
 help:
-	@echo "make            fmt-check, vet, lint, race, cross"
+	@echo "make, make gate what each change has to pass, as root: at most 15 minutes on two cores, and 7 with a"
+	@echo "                warm build cache"
+	@echo "make nightly    the suites that search for rare defects, and a table of their results: hours"
+	@echo "make weekly     the same, and those with a kubelet, programs of Kubernetes and longer searches"
+	@echo "make timing     the tests that measure real time or an idle program, which load disturbs"
+	@echo "make attack     the tests that search for races by chance"
 	@echo "make fmt-check  no file differs from gofmt's"
 	@echo "make vet        go vet"
 	@echo "make lint       staticcheck and errorlint"
@@ -60,6 +65,29 @@ help:
 	@echo "make numbers    make bench on an idle and a busy machine, for the README: half an hour"
 	@echo "make fuzz       each fuzz test for $(FUZZTIME)"
 
+gate:
+	@.ci/gate
+
+nightly weekly:
+	@.ci/suites $@
+
+# The packages with tests that carry a mark of internal/testbed, $(1), each with a pattern of these tests.
+MARKED = grep -rlE --include='*_test.go' '^.(testbed[.])?$(1)[(]t[)]$$' . | xargs awk \
+	'/^func Test/ {split($$2, name, "(")} /^.(testbed[.])?$(1)[(]t[)]$$/ {dir = FILENAME; sub("/[^/]*$$", "", dir); tests[dir] = tests[dir] "|" name[1]} \
+	END {for (dir in tests) print dir, substr(tests[dir], 2)}' | sort
+
+# Runs the tests with the mark $(1), one package at a time.
+RUN_MARKED = $(call MARKED,$(1)) | { status=1; while read -r package tests; do [ "$$ran" ] || status=0; ran=yes; \
+	$(GO) test -vet=off -count=1 -timeout 30m -run "^($$tests)$$" "$$package" </dev/null || status=1; done; exit $$status; }
+
+timing: export VOLUMEKIT_REQUIRE = userns,root,loop,fuse,timing
+timing:
+	@$(call RUN_MARKED,RealTime)
+
+attack: export VOLUMEKIT_REQUIRE = userns,root,loop,attack
+attack:
+	@$(call RUN_MARKED,[aA]ttacks)
+
 fmt-check:
 	@files=$$(gofmt -l .) || exit 1; \
 	if [ -n "$$files" ]; then echo "gofmt -w would change:"; echo "$$files"; exit 1; fi
@@ -90,6 +118,9 @@ sim:
 # The tests of packages that list their guards, without each of these: one that survives
 # is a guard that no test misses. MUTANTS is a part of the names of those to remove.
 MUTANTPACKAGES ?= ./manager ./controllers/node ./controllers/bind ./controllers/provision ./controllers/protect ./controllers/expand ./controllers/modify ./controllers/attach ./controllers/attachment ./csi ./csi/sidecar
+mutant-packages:
+	@echo $(MUTANTPACKAGES)
+
 mutants: export MUTANTS ?=
 mutants:
 	VOLUMEKIT_LONG=1 $(GO) test -count=1 -timeout 2h -v -run 'Finds?MissingGuards$$' $(MUTANTPACKAGES)
@@ -123,7 +154,7 @@ GUESTLENGTH ?= -short
 GUESTLEAVE = ^TestNFS|^TestContract(Fake|Filtered|OnEachFeed|Without)
 
 # What a guest has, and from Linux 6.12 on.
-GUESTHAS = userns,root,loop,ptrace,fuse,seccomp,nfs,ipv6,mount.nfs,growext4,projectquota
+GUESTHAS = userns,root,loop,ptrace,fuse,seccomp,attack,nfs,ipv6,mount.nfs,growext4,projectquota
 GUESTHAS612 = $(GUESTHAS),statmount
 
 # No race detector: its programs do not start in these kernels.

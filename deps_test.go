@@ -191,7 +191,7 @@ var house = []room{
 	{"internal/publicapi", nil, []string{testify}},
 	{"internal/strace", []string{"mount/mounttest"}, nil},
 	{"internal/fuseserver", nil, []string{sys}},
-	{"internal/testbed", []string{"mount/mounttest", "internal/fuseserver"}, []string{sys, testify}},
+	{"internal/testbed", []string{"mount/mounttest", "internal/fuseserver", "internal/testflag"}, []string{sys, testify}},
 	{"internal/cachedir", nil, nil},
 	// Parts of the examples of all modules.
 	{"internal/cli", []string{"internal/tasks"}, []string{sys}},
@@ -202,7 +202,7 @@ var house = []room{
 	{"internal/screen", []string{"internal/cli", "manager"}, []string{api, apimachinery, sys}},
 	{"internal/command", nil, nil},
 	{"internal/debian", []string{"internal/command"}, nil},
-	{"internal/kubeserver", []string{"internal/cachedir", "internal/debian", "mount/mounttest"}, nil},
+	{"internal/kubeserver", []string{"internal/cachedir", "internal/debian", "internal/testflag", "mount/mounttest"}, nil},
 	{"internal/apicalls", nil, nil},
 	{"internal/endstates", nil, []string{testify}},
 	{"internal/rightstest", []string{"internal/apicalls"}, []string{api, apimachinery, testify}},

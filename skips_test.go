@@ -58,9 +58,9 @@ func TestEachSkipIsRequired(t *testing.T) {
 // variables that these lists are built from.
 func requiredThings(t *testing.T) []string {
 	t.Helper()
-	lists := regexp.MustCompile(`(?m)(?:^things|VOLUMEKIT_REQUIRE|^GUESTHAS\d*) ?= ?"?([\w.,$()-]+)`)
+	lists := regexp.MustCompile(`(?m)(?:^readonly things|VOLUMEKIT_REQUIRE|^GUESTHAS\d*) ?= ?"?([\w.,$()-]+)`)
 	var things []string
-	for _, name := range []string{".ci/run", "Makefile"} {
+	for _, name := range []string{".ci/gate", ".ci/suites", "Makefile"} {
 		text, err := os.ReadFile(name)
 		require.NoError(t, err)
 		found := lists.FindAllStringSubmatch(string(text), -1)

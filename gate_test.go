@@ -1,0 +1,183 @@
+package volumekit_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/volumekit/volumekit/mount/mounttest"
+)
+
+// steps runs a script with the functions of .ci/steps, and returns its output.
+func steps(t *testing.T, script string) (output string, err error) {
+	t.Helper()
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		mounttest.SkipWithout(t, "shell", err)
+	}
+	text, err := exec.CommandContext(t.Context(), bash, "-c", "set -eu -o pipefail; base="+t.TempDir()+"; . .ci/steps; "+script).CombinedOutput()
+	return string(text), err
+}
+
+// TestFailedTestsAreRepeated: the gate repeats a failed test once, alone, and lists it if it passes then. A package
+// that failed in another way is not repeated.
+func TestFailedTestsAreRepeated(t *testing.T) {
+	const oneFails = "ok  \\tx/a\\t0.1s\\n--- FAIL: TestOne (0.00s)\\n    --- FAIL: TestOne/sub (0.00s)\\n--- FAIL: TestTwo (0.00s)\\nFAIL\\nFAIL\\tx/b\\t0.2s\\nFAIL\\n"
+	for name, test := range map[string]struct {
+		first, second string // what the command does
+		passes        bool
+		flaky         string
+	}{
+		"pass":        {"printf 'ok  \\tx/a\\t0.1s\\n'", "false", true, ""},
+		"flaky":       {"printf '" + oneFails + "'; false", "true", true, "TestOne TestTwo of x/b\n"},
+		"fail":        {"printf '" + oneFails + "'; false", "false", false, ""},
+		"build":       {"printf 'FAIL\\tx/b [build failed]\\n'; false", "true", false, ""},
+		"panic":       {"printf -- '--- FAIL: TestOne (0.00s)\\npanic: oh\\nFAIL\\tx/b\\t0.1s\\n'; false", "true", false, ""},
+		"exit":        {"printf -- '--- FAIL: TestOne (0.00s)\\nFAIL\\tx/b\\t0.1s\\n'; false", "true", false, ""},
+		"signal":      {"printf -- '--- FAIL: TestOne (0.00s)\\nFAIL\\nsignal: killed\\nFAIL\\tx/b\\t0.1s\\n'; false", "true", false, ""},
+		"timed out":   {"printf 'panic: test timed out after 1s\\nFAIL\\tx/b\\t1s\\n'; false", "true", false, ""},
+		"no output":   {"false", "true", false, ""},
+		"killed":      {"printf 'FAIL\\tx/b\\t0.1s\\n'; false", "true", false, ""},
+		"two of them": {"printf '" + oneFails + strings.ReplaceAll(oneFails, "x/b", "x/c") + "'; false", "[ $1 = x/b ]", false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			output, err := steps(t, `
+				command() { if [ $# -eq 0 ]; then `+test.first+`; else echo "repeat $*" >>$base/repeats; `+test.second+`; fi; }
+				: >$base/flaky.txt
+				status=0; tests $base/log command || status=$?
+				echo flaky:; cat $base/flaky.txt
+				[ ! -e $base/repeats ] || cat $base/repeats
+				exit $status`)
+			require.Equal(t, test.passes, err == nil, output)
+			_, rest, _ := strings.Cut(output, "flaky:\n")
+			if test.flaky != "" {
+				require.Equal(t, test.flaky+"repeat x/b -run ^(TestOne|TestTwo)$\n", rest)
+			} else if test.passes {
+				require.Empty(t, rest)
+			}
+		})
+	}
+}
+
+// TestFailedStepEndsTheGate: a step that fails anywhere ends the script.
+func TestFailedStepEndsTheGate(t *testing.T) {
+	output, err := steps(t, "work() { false; echo went on; }; step one work; echo went on")
+	require.Error(t, err)
+	require.NotContains(t, output, "went on")
+	require.Contains(t, output, "=== one: FAILED")
+	output, err = steps(t, "step one true; step two true; table")
+	require.NoError(t, err, output)
+	require.Regexp(t, `(?m)^one +\d+ +\d+$`, output)
+}
+
+// TestFailedSuite: a suite ends at its first failure, and the others run.
+func TestFailedSuite(t *testing.T) {
+	text, err := os.ReadFile(".ci/suites")
+	require.NoError(t, err)
+	_, run, _ := strings.Cut(string(text), "# run_suite ")
+	run, _, _ = strings.Cut(run, "suite_preparations()")
+	output, err := steps(t, "cd $base; mkdir -p bin/suites; failed=; #"+run+`
+		suite_one() { echo "--- FAIL: TestOne (0.00s)"; false; echo went on; }
+		suite_two() { true; }
+		run_suite one; run_suite two; [ "$failed" = yes ]; ! grep "went on" bin/suites/one.txt`)
+	require.NoError(t, err, output)
+	require.Regexp(t, `(?m)^one +FAILED +\d+ +\d+  TestOne `, output)
+	require.Regexp(t, `(?m)^two +passed `, output)
+}
+
+// TestGateFetchesNothing: the gate takes nothing from outside but the modules of go.sum and packages of Debian.
+func TestGateFetchesNothing(t *testing.T) {
+	for _, name := range []string{".ci/run", ".ci/gate", ".ci/steps"} {
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		require.NotRegexp(t, `@latest|go get|go install|curl|wget|go clean`, string(text), name)
+	}
+}
+
+// TestMarksBeginTests: make finds a marked test by its source: the mark is the first statement of a function Test*.
+func TestMarksBeginTests(t *testing.T) {
+	marked := 0
+	mark := regexp.MustCompile(`(?m)^func (\w+)\(.*\n\t(testbed\.RealTime|testbed\.Attacks|attacks)\(t\)$`)
+	call := regexp.MustCompile(`\b(RealTime|[aA]ttacks)\(t\)`)
+	for _, name := range goFiles(t) {
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		marks := mark.FindAllStringSubmatch(string(text), -1)
+		require.Len(t, call.FindAllString(string(text), -1), len(marks), name)
+		for _, m := range marks {
+			require.True(t, strings.HasPrefix(m[1], "Test"), "%s: %s", name, m[1])
+		}
+		marked += len(marks)
+	}
+	require.Greater(t, marked, 20)
+}
+
+// chanceAllowed lists the tests that choose at random, without a seed, with the reason.
+var chanceAllowed = map[string]string{
+	"internal/testbed/seed.go":                           "VOLUMEKIT_SEED=random",
+	"controllers/bind/kube_linux_test.go":                "make test-cluster",
+	"controllers/provision/kube_linux_test.go":           "make test-cluster",
+	"controllers/provision/kubeprogram_linux_test.go":    "make test-cluster",
+	"controllers/provision/kubeuser_linux_test.go":       "make test-cluster",
+	"csi/examples/sidecar/endtoendcluster_linux_test.go": "make test-cluster",
+	"util/atomicdir/attack_linux_test.go":                "make attack",
+}
+
+// TestChoicesHaveSeeds: a test that chooses has a seed: it is the same on each run.
+func TestChoicesHaveSeeds(t *testing.T) {
+	clock := regexp.MustCompile(`(?i)(seed|PCG).*Unix(?:Nano|Milli|Micro)`)
+	seeded := []string{"New", "NewPCG", "NewSource", "NewZipf", "NewChaCha8"}
+	found := map[string]bool{}
+	for _, name := range goFiles(t) {
+		if !strings.HasSuffix(name, "_test.go") && !strings.Contains(path.Dir(name), "test") {
+			continue
+		}
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		require.False(t, clock.Match(text), "%s: the clock is no seed: testbed.Seed", name)
+		for _, function := range callsOfRand(t, name) {
+			if slices.Contains(seeded, function) {
+				continue
+			}
+			found[name] = true
+			require.Contains(t, chanceAllowed, name, "rand.%s has no seed", function)
+		}
+	}
+	for name := range chanceAllowed {
+		require.True(t, found[name], "%s makes no unseeded choice", name)
+	}
+}
+
+// callsOfRand returns the functions of math/rand that a file uses.
+func callsOfRand(t *testing.T, name string) (functions []string) {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	require.NoError(t, err)
+	if !strings.Contains(string(text), `"math/rand`) {
+		return nil
+	}
+	file, err := parser.ParseFile(token.NewFileSet(), name, text, parser.SkipObjectResolution)
+	require.NoError(t, err)
+	ast.Inspect(file, func(node ast.Node) bool {
+		call, ok := node.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		if selector, ok := call.Fun.(*ast.SelectorExpr); ok {
+			if of, ok := selector.X.(*ast.Ident); ok && of.Name == "rand" {
+				functions = append(functions, selector.Sel.Name)
+			}
+		}
+		return true
+	})
+	return functions
+}
