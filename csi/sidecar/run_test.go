@@ -51,6 +51,7 @@ func TestRun(t *testing.T) {
 		w.createSecret("storage", "login")
 		w.createClass(parameters, nil)
 		w.createNode("a", "north")
+		w.settle() // a volume has a topology only if the sidecar knows a node of the driver
 		create(w, w.cluster.PersistentVolumeClaims(namespace), newClaim("data"))
 		w.settle()
 		pv := w.volumeOf("data")
