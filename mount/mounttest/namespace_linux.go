@@ -19,6 +19,8 @@ import (
 const (
 	// insideVar marks the copy of the test in the namespace.
 	insideVar = "VOLUMEKIT_IN_NAMESPACE"
+	// memoryVar names the directory on which the copy mounts a tmpfs for its files.
+	memoryVar = "VOLUMEKIT_TEST_MEMORY"
 	// countVar names a file that gets a line for each test that ran in one.
 	countVar = "VOLUMEKIT_COUNT_FILE"
 )
@@ -36,7 +38,8 @@ const (
 //
 // It needs no privilege, and works for root as well. The copy's failures are the test's.
 // Where user namespaces are not available the test is skipped, see [SkipWithout]. Mounts
-// that the test leaves end with the copy.
+// that the test leaves end with the copy. With -short the copy's TMPDIR, and with it T.TempDir,
+// is a tmpfs: the test does not wait for a disk.
 func Namespace(t T) (inside bool) {
 	t.Helper()
 	return reexec(t, "userns", syscall.CLONE_NEWUSER|syscall.CLONE_NEWNS)
@@ -78,10 +81,7 @@ func Privatize() error {
 func reexec(t T, thing string, flags uintptr) (inside bool) {
 	t.Helper()
 	if os.Getenv(insideVar) != "" {
-		if err := Privatize(); err != nil {
-			SkipWithout(t, thing, err)
-		}
-		recordRun(t)
+		begin(t, thing)
 		return true
 	}
 	args, ok := testArgs(t)
@@ -95,12 +95,44 @@ func reexec(t T, thing string, flags uintptr) (inside bool) {
 	c := command(flags, "/proc/self/exe", args...)
 	// Without atexit_sleep_ms a test with the race detector sleeps a second at its end.
 	c.Env = append(os.Environ(), insideVar+"=1", "GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0")
+	if testflag.Short() {
+		dir, err := os.MkdirTemp("", "memory")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = os.Remove(dir) }()
+		c.Env = append(c.Env, memoryVar+"="+dir)
+	}
 	output, err := c.CombinedOutput()
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 		SkipWithout(t, thing, err)
 	}
 	reportResult(t, string(output), err)
 	return false
+}
+
+// begin prepares the namespace of the copy.
+func begin(t T, thing string) {
+	t.Helper()
+	if err := Privatize(); err != nil {
+		SkipWithout(t, thing, err)
+	}
+	if err := keepInMemory(); err != nil {
+		t.Fatal(err)
+	}
+	recordRun(t)
+}
+
+// keepInMemory makes a tmpfs TMPDIR, if the parent has made a directory for it. Processes of the test share it.
+func keepInMemory() error {
+	dir := os.Getenv(memoryVar)
+	if dir == "" {
+		return nil
+	}
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "mode=1777"); err != nil {
+		return &os.PathError{Op: "mount tmpfs", Path: dir, Err: err}
+	}
+	return errors.Join(os.Setenv("TMPDIR", dir), os.Unsetenv(memoryVar))
 }
 
 // testArgs are the arguments that make the test binary run this test alone. They are not ok if go test leaves

@@ -2,10 +2,12 @@ package mounttest_test
 
 import (
 	"fmt"
+	"os"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
@@ -36,4 +38,29 @@ func TestNoTimeForCopy(t *testing.T) {
 	l := &limited{T: t, left: 9 * time.Second}
 	require.False(t, mounttest.Namespace(l))
 	require.Equal(t, "the time of go test is up (-timeout)", l.failure)
+}
+
+// TestFilesInMemory: with -short the temporary files of a copy are in a file system of its own, in memory, which leaves no
+// directory.
+func TestFilesInMemory(t *testing.T) {
+	outside := t.TempDir()
+	t.Setenv("TMPDIR", outside)
+	if mounttest.Namespace(t) {
+		require.Equal(t, testing.Short(), isOwnTmpfs(t, os.TempDir()))
+		return
+	}
+	left, err := os.ReadDir(outside)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+// isOwnTmpfs reports whether a directory is the root of a tmpfs.
+func isOwnTmpfs(t *testing.T, dir string) bool {
+	t.Helper()
+	var fs unix.Statfs_t
+	require.NoError(t, unix.Statfs(dir, &fs))
+	var at, above unix.Stat_t
+	require.NoError(t, unix.Stat(dir, &at))
+	require.NoError(t, unix.Stat(dir+"/..", &above))
+	return fs.Type == unix.TMPFS_MAGIC && at.Dev != above.Dev
 }
