@@ -33,9 +33,9 @@ func steps(t *testing.T, script string) (output string, err error) {
 func TestFailedTestsAreRepeated(t *testing.T) {
 	const oneFails = "ok  \\tx/a\\t0.1s\\n--- FAIL: TestOne (0.00s)\\n    --- FAIL: TestOne/sub (0.00s)\\n--- FAIL: TestTwo (0.00s)\\nFAIL\\nFAIL\\tx/b\\t0.2s\\nFAIL\\n"
 	for name, test := range map[string]struct {
-		first, second string // what the command does
-		passes        bool
-		flaky         string
+		first, again string // scripts: what the command does, and what it does when it repeats tests
+		passes       bool
+		flaky        string
 	}{
 		"pass":        {"printf 'ok  \\tx/a\\t0.1s\\n'", "false", true, ""},
 		"flaky":       {"printf '" + oneFails + "'; false", "true", true, "TestOne TestTwo of x/b\n"},
@@ -51,7 +51,7 @@ func TestFailedTestsAreRepeated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			output, err := steps(t, `
-				command() { if [ $# -eq 0 ]; then `+test.first+`; else echo "repeat $*" >>$base/repeats; `+test.second+`; fi; }
+				command() { if [ $# -eq 0 ]; then `+test.first+`; else echo "repeat $*" >>$base/repeats; `+test.again+`; fi; }
 				: >$base/flaky.txt
 				status=0; tests $base/log command || status=$?
 				echo flaky:; cat $base/flaky.txt
@@ -86,11 +86,16 @@ func TestFailedSuite(t *testing.T) {
 	_, run, _ := strings.Cut(string(text), "# run_suite ")
 	run, _, _ = strings.Cut(run, "suite_preparations()")
 	output, err := steps(t, "cd $base; mkdir -p bin/suites; failed=; #"+run+`
-		suite_one() { echo "--- FAIL: TestOne (0.00s)"; false; echo went on; }
+		suite_one() {
+			printf -- '--- FAIL: TestOne (0.00s)\n--- FAIL: TestTwo (0.00s)\nFAIL\nFAIL\tgithub.com/volumekit/volumekit/x/a\t0.1s\n'
+			printf 'FAIL\tx/b [build failed]\npanic: test timed out after 1s\nFAIL\tx/c\t1s\nFAIL\tx/d\t1s\n'
+			false
+			echo went on
+		}
 		suite_two() { true; }
 		run_suite one; run_suite two; [ "$failed" = yes ]; ! grep "went on" bin/suites/one.txt`)
 	require.NoError(t, err, output)
-	require.Regexp(t, `(?m)^one +FAILED +\d+ +\d+  TestOne `, output)
+	require.Regexp(t, `(?m)^one +FAILED +\d+ +\d+  x/a: TestOne TestTwo; x/b: \(build failed\); x/c: \(timed out\); x/d: \(no failed test\)$`, output)
 	require.Regexp(t, `(?m)^two +passed `, output)
 }
 
