@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/volumekit/volumekit/content"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/volume"
@@ -45,6 +46,7 @@ func TestContract(t *testing.T) {
 }
 
 func TestContractFake(t *testing.T) {
+	t.Setenv("TMPDIR", testbed.Memory())
 	for name := range kinds {
 		t.Run(name, func(t *testing.T) { volumetest.TestPlugin(t, contractConfig(name)) })
 	}

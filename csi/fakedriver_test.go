@@ -15,6 +15,7 @@ import (
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/util/keylock"
@@ -60,7 +61,7 @@ type fakeDriver struct {
 
 func newFakeDriver(t testing.TB, mounter mount.Interface, caps ...rpc) *fakeDriver {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "csi") // a short path
+	dir, err := os.MkdirTemp(testbed.Memory(), "csi") // a short path
 	require.NoError(t, err)
 	dir, err = filepath.EvalSymlinks(dir)
 	require.NoError(t, err)

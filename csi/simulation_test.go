@@ -124,14 +124,9 @@ func simulate(t *testing.T, seed uint64) (s *simulation) {
 	return s
 }
 
-// simRoot returns a new directory, in memory if the system has a file system for that: the plugin syncs
-// its files.
+// simRoot returns a new directory, in memory if possible.
 func simRoot(t *testing.T) string {
-	parent := "/dev/shm"
-	if probe, err := os.MkdirTemp(parent, "csi"); err == nil {
-		return probe
-	}
-	root, err := os.MkdirTemp("", "csi")
+	root, err := os.MkdirTemp(testbed.Memory(), "csi")
 	require.NoError(t, err)
 	root, err = filepath.EvalSymlinks(root)
 	require.NoError(t, err)

@@ -34,9 +34,7 @@ import (
 // calls are in flight. In the end the driver works: then the volume is taken from the pods and unstaged, if
 // necessary after it has been brought up once more, and neither a mount nor a file is left.
 func TestSteps(t *testing.T) {
-	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
-		t.Setenv("TMPDIR", "/dev/shm") // the plugin syncs its files
-	}
+	t.Setenv("TMPDIR", testbed.Memory())
 	testbed.Simulation{
 		Run: func(t *testing.T, seed uint64) (trace, failures []string) {
 			t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/volumekit/volumekit/emptydir"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/volume"
@@ -22,7 +23,10 @@ func TestContract(t *testing.T) {
 	for name, medium := range map[string]v1.StorageMedium{"disk": "", "memory": "Memory", "pages": "HugePages-2Mi"} {
 		t.Run(name, func(t *testing.T) {
 			if name != "pages" { // the fake kernel has no huge pages
-				t.Run("fake", func(t *testing.T) { volumetest.TestPlugin(t, contractConfig(medium)) })
+				t.Run("fake", func(t *testing.T) {
+					t.Setenv("TMPDIR", testbed.Memory())
+					volumetest.TestPlugin(t, contractConfig(medium))
+				})
 			}
 			t.Run("real", func(t *testing.T) {
 				if mayMount(t, medium) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/hostpath"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/volume"
@@ -25,6 +26,7 @@ func TestContract(t *testing.T) {
 	}{{"pod", inPod}, {"persistent", persistent}} {
 		t.Run(form.name, func(t *testing.T) {
 			t.Run("fake", func(t *testing.T) {
+				t.Setenv("TMPDIR", testbed.Memory())
 				config := contractConfig(t, form.spec, nil, hostpath.Config{})
 				config.NoMetrics = true
 				volumetest.TestPlugin(t, config)

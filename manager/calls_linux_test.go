@@ -133,8 +133,11 @@ func TestCallsOfForeignMount(t *testing.T) {
 	const few = 10
 	runOnPinnedKernel(t, func() {
 		sizes := []int{200}
-		if testbed.Long() {
+		switch {
+		case testbed.Long():
 			sizes = []int{500, 10_000}
+		case testing.Short():
+			sizes = []int{100}
 		}
 		for _, present := range sizes {
 			many := few + present // so that the calls of the set-up, which vary, count little

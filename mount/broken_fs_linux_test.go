@@ -91,8 +91,10 @@ func mkdir(t *testing.T, path string) string {
 
 // onEachBrokenFS runs a test with each kind of broken file system, in a namespace of its own.
 func onEachBrokenFS(t *testing.T, test func(t *testing.T, s brokenFS)) {
+	t.Parallel()
 	for name, mountKind := range brokenKinds {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			if !mounttest.RootNamespace(t) {
 				return
 			}
@@ -235,6 +237,7 @@ func holdBusy(t *testing.T, path string) (leave func()) {
 
 // TestUnmountPolicies: the unmount policy decides whether a busy mount is unmounted.
 func TestUnmountPolicies(t *testing.T) {
+	t.Parallel()
 	const grace = 200 * time.Millisecond
 	policies := map[string]mount.UnmountPolicy{
 		"plain":      {Last: mount.UnmountPlain, Grace: grace},
@@ -249,8 +252,10 @@ func TestUnmountPolicies(t *testing.T) {
 	}
 	for name, policy := range policies {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			for kind, mountKind := range brokenKinds {
 				t.Run(kind, func(t *testing.T) {
+					t.Parallel()
 					if !mounttest.RootNamespace(t) {
 						return
 					}
@@ -312,6 +317,7 @@ func TestForceWakesWaitingCalls(t *testing.T) {
 
 // TestBusySlowMountStays: a busy mount stays mounted if its file system answers, however late.
 func TestBusySlowMountStays(t *testing.T) {
+	t.Parallel()
 	if !mounttest.RootNamespace(t) {
 		return
 	}

@@ -58,6 +58,7 @@ func TestFollowLinks(t *testing.T) {
 // TestHungLinksShareThreads: queries of the adapter about many paths of a dead server do not
 // block one thread each.
 func TestHungLinksShareThreads(t *testing.T) {
+	t.Parallel()
 	if !mounttest.RootNamespace(t) {
 		return
 	}

@@ -41,6 +41,7 @@ func unmountEventually(t *testing.T, m *mount.Mounter, path string) {
 // context, waits for the file system. The calls that waited in the kernel have no effect
 // when the answer comes.
 func TestCallsOnHungMount(t *testing.T) {
+	t.Parallel()
 	onEachTier(t, mounttest.RootNamespace, func(t *testing.T, m *mount.Mounter) {
 		dir := mkdirs(t, "hung", "bound", "source", "target")
 		hung := mountHungFS(t, dir+"/hung")

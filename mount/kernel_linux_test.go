@@ -19,6 +19,7 @@ import (
 
 func TestMain(m *testing.M) {
 	serveFUSE()
+	testbed.WaitTogether()
 	mount.SetHelpers(
 		func(t *testing.T) bool { return mounttest.Namespace(t) },
 		func(t testing.TB, thing string, why any) { mounttest.SkipWithout(t, thing, why) },

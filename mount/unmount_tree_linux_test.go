@@ -117,8 +117,10 @@ func TestUnmountTreeBusy(t *testing.T) {
 // TestUnmountTreeWithBrokenFS: UnmountTree unmounts a tree with a broken file system in the
 // middle, busy or idle.
 func TestUnmountTreeWithBrokenFS(t *testing.T) {
+	t.Parallel()
 	for name, mountKind := range brokenKinds {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			if !mounttest.RootNamespace(t) {
 				return
 			}

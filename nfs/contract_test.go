@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/nfs"
 	"github.com/volumekit/volumekit/volume"
@@ -17,6 +18,7 @@ import (
 
 // TestContractFake is of mounts that only the fake has: servers are for TestNFSContract.
 func TestContractFake(t *testing.T) {
+	t.Setenv("TMPDIR", testbed.Memory())
 	for name, one := range map[string]bool{"each": false, "one": true} {
 		t.Run(name, func(t *testing.T) {
 			for name, newSpec := range map[string]func(nfsPath string, readOnly bool, options ...string) *volume.Spec{

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/nfs"
@@ -143,6 +144,7 @@ func filesBelow(t *provisioning, dir string) []string {
 // TestContractFakeProvision is the contract with a fake kernel: the volumes are mounted by it, their
 // directories are real.
 func TestContractFakeProvision(t *testing.T) {
+	t.Setenv("TMPDIR", testbed.Memory())
 	for name, parameters := range map[string]map[string]string{
 		"archived": {}, "deleted": {"onDelete": "delete"}, "retained": {"onDelete": "retain"},
 		"pattern": {"pathPattern": "${.PVC.namespace}/${.PVC.name}"},

@@ -119,7 +119,7 @@ type simulation struct {
 
 // simulate runs a seed in a bubble of its own.
 func simulate(t *testing.T, seed uint64) (s *simulation) {
-	dir, err := os.MkdirTemp(simTemp(), "simulation")
+	dir, err := os.MkdirTemp(testbed.Memory(), "simulation")
 	require.NoError(t, err)
 	defer func() { require.NoError(t, os.RemoveAll(dir)) }()
 	dir, err = filepath.EvalSymlinks(dir)
@@ -140,17 +140,6 @@ func simulate(t *testing.T, seed uint64) (s *simulation) {
 		}
 	})
 	return s
-}
-
-// simTemp returns a directory in memory, in which syncing a file costs nothing, or "".
-func simTemp() string {
-	const shm = "/dev/shm"
-	dir, err := os.MkdirTemp(shm, "simulation")
-	if err != nil {
-		return ""
-	}
-	_ = os.Remove(dir)
-	return shm
 }
 
 func newSimulation(ctx context.Context, seed uint64, cluster api.Cluster, dir string) *simulation {

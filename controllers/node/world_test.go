@@ -16,6 +16,7 @@ import (
 	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/controllers/apitest"
 	"github.com/volumekit/volumekit/controllers/node"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/manager"
 	certificatesv1alpha1 "k8s.io/api/certificates/v1alpha1"
 	v1 "k8s.io/api/core/v1"
@@ -48,6 +49,7 @@ type world struct {
 
 // inWorld runs test with a source that runs from start.
 func inWorld(t *testing.T, test func(*world)) {
+	t.Setenv("TMPDIR", testbed.Memory())
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		test(w)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/csi"
 	"github.com/volumekit/volumekit/csi/driver"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/local"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
@@ -35,6 +36,7 @@ var exceptions = map[string]string{
 // kubernetes.io/csi. The driver is restarted whenever the plugin is.
 func TestContractThroughCSI(t *testing.T) {
 	t.Run("fake", func(t *testing.T) {
+		t.Setenv("TMPDIR", testbed.Memory())
 		config := throughCSI(t, nil)
 		config.NoMetrics = true
 		testContract(t, config, map[string]string{"FsGroup": "the group is changed through the mount, which a fake kernel does not show"})

@@ -44,6 +44,7 @@ spec: {local: {path: $DISKS/disk, fsType: ext4}}
 // mounted once for all pods. Nothing of the disk is left on the node without pods, and each
 // pod reads the files of the pod before it.
 func TestCrashWithDisk(t *testing.T) {
+	t.Parallel()
 	if !mounttest.RootNamespace(t) {
 		return
 	}

@@ -80,6 +80,7 @@ type crash struct {
 // the files of the pods are complete: on disks, and in the volume of a pod that existed all
 // the time.
 func TestCrash(t *testing.T) {
+	t.Parallel()
 	if !mounttest.Namespace(t) {
 		return
 	}

@@ -62,6 +62,7 @@ func (u linkedUser) startWithout(missing, timeout string) *process {
 // TestLinksAndDevices: with -links a host path leads through a link, with -devices to a device, and
 // with -device-links a local volume to a disk. Without one of the flags its volume is refused.
 func TestLinksAndDevices(t *testing.T) {
+	t.Parallel()
 	if !mounttest.RootNamespace(t) {
 		return
 	}

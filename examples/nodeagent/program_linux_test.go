@@ -195,6 +195,7 @@ func isEnded(p *process) bool {
 // asEachUser runs a test as an ordinary user, and as root in a namespace of its own. The
 // ordinary user is the tests' own, or 65534 if root runs the tests.
 func asEachUser(t *testing.T, test func(user)) {
+	t.Parallel()
 	t.Run("ordinary user", func(t *testing.T) {
 		t.Parallel()
 		uid := os.Geteuid()

@@ -75,9 +75,16 @@ func (u user) runTo(stdout io.Writer, args ...string) result {
 
 // asEachUser runs a test as the current user, and for root a second time as an ordinary user.
 func asEachUser(t *testing.T, test func(user)) {
-	t.Run("as we are", func(t *testing.T) { test(user{t, os.Geteuid()}) })
+	t.Parallel()
+	t.Run("as we are", func(t *testing.T) {
+		t.Parallel()
+		test(user{t, os.Geteuid()})
+	})
 	if os.Geteuid() == 0 {
-		t.Run("ordinary user", func(t *testing.T) { test(user{t, 65534}) })
+		t.Run("ordinary user", func(t *testing.T) {
+			t.Parallel()
+			test(user{t, 65534})
+		})
 	}
 }
 

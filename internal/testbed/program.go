@@ -1,6 +1,7 @@
 package testbed
 
 import (
+	"flag"
 	"os"
 	"testing"
 )
@@ -15,5 +16,14 @@ func Main(m *testing.M, start func() (status int)) {
 	if os.Getenv(ProgramVariable) != "" {
 		os.Exit(start())
 	}
+	WaitTogether()
 	os.Exit(m.Run())
+}
+
+// WaitTogether lets more parallel tests run at once than there are processors, unless -parallel says how many: in
+// packages with tests that wait for most of their time, for programs or for the end of a context.
+func WaitTogether() {
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		panic(err)
+	}
 }

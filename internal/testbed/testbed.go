@@ -33,6 +33,18 @@ func Dir(t testing.TB) string {
 	return dir
 }
 
+// Memory returns a directory of the machine whose files are in memory, for tests that need no certain file system and
+// sync their files, or "", which stands for TMPDIR. It allows no devices on some machines.
+var Memory = sync.OnceValue(func() string {
+	const shm = "/dev/shm"
+	dir, err := os.MkdirTemp(shm, "probe")
+	if err != nil {
+		return ""
+	}
+	_ = os.Remove(dir)
+	return shm
+})
+
 // Fill creates files of mode 0640 and directories (names that end in a slash) of mode 0755,
 // and their parents.
 func Fill(t testing.TB, dir string, names ...string) {

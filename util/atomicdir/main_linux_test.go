@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/util/internal/beneath"
 )
@@ -23,6 +24,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	testbed.WaitTogether()
 	if work := os.Getenv(workVar); work != "" {
 		if err := runWork(work, os.Getenv(setsVar)); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -38,8 +38,15 @@ func mustRecord(t *testing.T, dir string, files map[string]File) *record {
 
 // onDiskAndInMemory runs a test on an ext4 and on a tmpfs.
 func onDiskAndInMemory(t *testing.T, test func(t *testing.T, dir string)) {
-	t.Run("disk", func(t *testing.T) { testbed.Disk{FSType: "ext4", Size: 64 << 20}.Run(t, test) })
-	t.Run("memory", func(t *testing.T) { beneathtest.OnEachKernel(t, test) })
+	t.Parallel()
+	t.Run("disk", func(t *testing.T) {
+		t.Parallel()
+		testbed.Disk{FSType: "ext4", Size: 64 << 20}.Run(t, test)
+	})
+	t.Run("memory", func(t *testing.T) {
+		t.Parallel()
+		beneathtest.OnEachKernel(t, test)
+	})
 }
 
 // TestRecorded: changes of a recorded set, and of the directory around it, are repaired by the
