@@ -198,7 +198,12 @@ func (s *simulation) checkDeletions() {
 	}
 	for _, pv := range s.Volumes() {
 		ref := pv.Spec.ClaimRef
-		isUsed := ref != nil && slices.ContainsFunc(claims, func(c v1.PersistentVolumeClaim) bool { return c.UID == ref.UID && c.Spec.VolumeName != "" })
+		isUsed := slices.ContainsFunc(claims, func(c v1.PersistentVolumeClaim) bool {
+			if ref == nil { // a user has removed it, and the claim may be in deletion as well, and in use
+				return c.Spec.VolumeName == pv.Name
+			}
+			return c.UID == ref.UID && c.Spec.VolumeName != ""
+		})
 		isUsed = isUsed || ref != nil && slices.ContainsFunc(pods, func(pod v1.Pod) bool { return claimOf(pod) == ref.Name })
 		if pv.DeletionTimestamp != nil && !isUsed {
 			s.Fail("volume %s is in deletion, %s, of %v, with the finalizers %s", pv.Name, pv.Status.Phase, ref, pv.Finalizers)
