@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os/exec"
 	"runtime"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -12,8 +13,9 @@ import (
 
 // CountCalls runs the program to its end, which must be a success, and returns how many
 // system calls of each name its threads made. It leaves out the calls that the Go runtime
-// makes for itself, whose numbers vary: for memory, threads, timers, clocks and signals. A call
-// without a name here is counted by its number.
+// makes for itself, whose numbers vary: for memory, threads, timers, clocks and signals. It sets
+// updatemaxprocs=0 in the program's GODEBUG, so that a Go program does not read the limits of its
+// cgroup from time to time. A call without a name here is counted by its number.
 //
 // The difference between a run with n and one with 2n repetitions is the cost of n. The
 // program is traced (ptrace(2)); where that is forbidden the test is skipped. No other
@@ -24,6 +26,7 @@ func CountCalls(t T, c *exec.Cmd) map[string]int {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	traced := &tracee{counts: map[uint64]int{}}
+	c.Env = keepLimits(c.Environ())
 	if _, err := traced.run(c); err != nil {
 		if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSYS) {
 			SkipWithout(t, "ptrace", err)
@@ -37,6 +40,18 @@ func CountCalls(t T, c *exec.Cmd) map[string]int {
 		}
 	}
 	return counts
+}
+
+// keepLimits returns an environment in which the Go runtime does not update GOMAXPROCS.
+func keepLimits(env []string) []string {
+	const name = "GODEBUG="
+	settings := "updatemaxprocs=0"
+	for _, variable := range env {
+		if before, ok := strings.CutPrefix(variable, name); ok {
+			settings = before + "," + settings
+		}
+	}
+	return append(env, name+settings)
 }
 
 // runtimeCalls are the calls that the Go runtime makes for itself.
