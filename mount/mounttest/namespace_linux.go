@@ -96,7 +96,7 @@ func reexec(t T, thing string, flags uintptr) (inside bool) {
 	// Without atexit_sleep_ms a test with the race detector sleeps a second at its end.
 	c.Env = append(os.Environ(), insideVar+"=1", "GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0")
 	if testflag.Short() {
-		dir, err := os.MkdirTemp("", "memory")
+		dir, err := os.MkdirTemp("", "m") // short: tests have sockets
 		if err != nil {
 			t.Fatal(err)
 		}
