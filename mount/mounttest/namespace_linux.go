@@ -132,7 +132,8 @@ func keepInMemory() error {
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "mode=1777"); err != nil {
 		return &os.PathError{Op: "mount tmpfs", Path: dir, Err: err}
 	}
-	return errors.Join(os.Setenv("TMPDIR", dir), os.Unsetenv(memoryVar))
+	// T.TempDir goes by GOTMPDIR, if it is set.
+	return errors.Join(os.Setenv("TMPDIR", dir), os.Unsetenv("GOTMPDIR"), os.Unsetenv(memoryVar))
 }
 
 // testArgs are the arguments that make the test binary run this test alone. They are not ok if go test leaves

@@ -3,6 +3,7 @@ package mounttest_test
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -43,10 +44,14 @@ func TestNoTimeForCopy(t *testing.T) {
 // TestFilesInMemory: with -short the temporary files of a copy are in a file system of its own, in memory, which leaves no
 // directory.
 func TestFilesInMemory(t *testing.T) {
-	outside := t.TempDir()
-	t.Setenv("TMPDIR", outside)
+	if os.Getenv("VOLUMEKIT_IN_NAMESPACE") == "" {
+		t.Setenv("TMPDIR", t.TempDir())
+		t.Setenv("GOTMPDIR", os.TempDir())
+	}
+	outside := os.TempDir()
 	if mounttest.Namespace(t) {
 		require.Equal(t, testing.Short(), isOwnTmpfs(t, os.TempDir()))
+		require.Equal(t, testing.Short(), isOwnTmpfs(t, filepath.Dir(filepath.Dir(t.TempDir()))))
 		return
 	}
 	left, err := os.ReadDir(outside)
