@@ -80,7 +80,7 @@ MARKED = grep -rlE --include='*_test.go' '^.(testbed[.])?$(1)[(]t[)]$$' . | xarg
 RUN_MARKED = $(call MARKED,$(1)) | { status=1; while read -r package tests; do [ "$$ran" ] || status=0; ran=yes; \
 	$(GO) test -vet=off -count=1 -timeout 30m -run "^($$tests)$$" "$$package" </dev/null || status=1; done; exit $$status; }
 
-timing: export VOLUMEKIT_REQUIRE = userns,root,loop,fuse,timing
+timing: export VOLUMEKIT_REQUIRE = userns,root,loop,fuse,strace,timing
 timing:
 	@$(call RUN_MARKED,RealTime)
 

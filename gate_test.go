@@ -37,17 +37,19 @@ func TestFailedTestsAreRepeated(t *testing.T) {
 		passes       bool
 		flaky        string
 	}{
-		"pass":        {"printf 'ok  \\tx/a\\t0.1s\\n'", "false", true, ""},
-		"flaky":       {"printf '" + oneFails + "'; false", "true", true, "TestOne TestTwo of x/b\n"},
-		"fail":        {"printf '" + oneFails + "'; false", "false", false, ""},
-		"build":       {"printf 'FAIL\\tx/b [build failed]\\n'; false", "true", false, ""},
-		"panic":       {"printf -- '--- FAIL: TestOne (0.00s)\\npanic: oh\\nFAIL\\tx/b\\t0.1s\\n'; false", "true", false, ""},
-		"exit":        {"printf -- '--- FAIL: TestOne (0.00s)\\nFAIL\\tx/b\\t0.1s\\n'; false", "true", false, ""},
-		"signal":      {"printf -- '--- FAIL: TestOne (0.00s)\\nFAIL\\nsignal: killed\\nFAIL\\tx/b\\t0.1s\\n'; false", "true", false, ""},
-		"timed out":   {"printf 'panic: test timed out after 1s\\nFAIL\\tx/b\\t1s\\n'; false", "true", false, ""},
-		"no output":   {"false", "true", false, ""},
-		"killed":      {"printf 'FAIL\\tx/b\\t0.1s\\n'; false", "true", false, ""},
-		"two of them": {"printf '" + oneFails + strings.ReplaceAll(oneFails, "x/b", "x/c") + "'; false", "[ $1 = x/b ]", false, ""},
+		"pass":          {"printf 'ok  \\tx/a\\t0.1s\\n'", "false", true, ""},
+		"flaky":         {"printf '" + oneFails + "'; false", "true", true, "TestOne TestTwo of x/b\n"},
+		"fail":          {"printf '" + oneFails + "'; false", "false", false, ""},
+		"build":         {"printf 'FAIL\\tx/b [build failed]\\n'; false", "true", false, ""},
+		"panic":         {"printf -- '--- FAIL: TestOne (0.00s)\\npanic: oh\\nFAIL\\tx/b\\t0.1s\\n'; false", "true", false, ""},
+		"exit":          {"printf -- '--- FAIL: TestOne (0.00s)\\nFAIL\\tx/b\\t0.1s\\n'; false", "true", false, ""},
+		"signal":        {"printf -- '--- FAIL: TestOne (0.00s)\\nFAIL\\nsignal: killed\\nFAIL\\tx/b\\t0.1s\\n'; false", "true", false, ""},
+		"timed out":     {"printf 'panic: test timed out after 1s\\nFAIL\\tx/b\\t1s\\n'; false", "true", false, ""},
+		"behind output": {"printf -- '--- FAIL: TestOne (0.00s)\nworking... --- FAIL: TestTwo (0.00s)\nFAIL\nFAIL\tx/b\t0.1s\n'; false", "true", false, ""},
+		"no tests":      {"printf 'ok  \tx/a\t0.1s [no tests to run]\n'", "true", false, ""},
+		"no output":     {"false", "true", false, ""},
+		"killed":        {"printf 'FAIL\\tx/b\\t0.1s\\n'; false", "true", false, ""},
+		"two of them":   {"printf '" + oneFails + strings.ReplaceAll(oneFails, "x/b", "x/c") + "'; false", "[ $1 = x/b ]", false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			output, err := steps(t, `
