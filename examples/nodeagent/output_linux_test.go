@@ -77,7 +77,7 @@ func TestListOfPods(t *testing.T) {
 	asEachUser(t, func(u user) {
 		u.put("list.yaml", listOfPods)
 		require.NoError(u, os.WriteFile(u.dir+"/token", []byte("sesame\n"), 0o644))
-		p, code := u.run(u.flags("-once", "-timeout", "1s", "-node", "node-1")...)
+		p, code := u.run(u.flags("-once", "-timeout", "3s", "-node", "node-1")...)
 		require.Equal(u, 1, code)
 		require.Contains(u, p.stderr.String(), "node-1", "it has no zone")
 

@@ -3,6 +3,8 @@ package testbed
 import (
 	"flag"
 	"os"
+	"runtime"
+	"strconv"
 	"testing"
 )
 
@@ -23,7 +25,7 @@ func Main(m *testing.M, start func() (status int)) {
 // WaitTogether lets more parallel tests run at once than there are processors, unless -parallel says how many: in
 // packages with tests that wait for most of their time, for programs or for the end of a context.
 func WaitTogether() {
-	if err := flag.Set("test.parallel", "6"); err != nil {
+	if err := flag.Set("test.parallel", strconv.Itoa(max(6, runtime.GOMAXPROCS(0)))); err != nil {
 		panic(err)
 	}
 }

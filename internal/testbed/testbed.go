@@ -34,12 +34,12 @@ func Dir(t testing.TB) string {
 }
 
 // Memory returns a directory of the machine whose files are in memory, for tests that need no certain file system and
-// sync their files, or "", which stands for TMPDIR. It allows no devices on some machines.
+// sync their files, or TMPDIR. It allows no devices on some machines.
 var Memory = sync.OnceValue(func() string {
 	const shm = "/dev/shm"
 	dir, err := os.MkdirTemp(shm, "probe")
 	if err != nil {
-		return ""
+		return os.TempDir()
 	}
 	_ = os.Remove(dir)
 	return shm

@@ -133,35 +133,37 @@ func TestRecordedUnderMounts(t *testing.T) {
 // TestMappedFiles: Write repairs files that another process changes through memory mappings,
 // for which the kernel need not advance the time of the last change: mappings from before the
 // set was recorded, and from afterwards.
-func TestMappedFiles(t *testing.T) {
-	onDiskAndInMemory(t, func(t *testing.T, dir string) {
-		recordFromTick(t)
-		files := texts("a", "1", "b", "2")
-		mustWrite(t, dir, files, Options{})
-		before := mapFile(t, dir+"/a")
-		before[0] = '1'
-		for range 2 {
-			time.Sleep(2 * tick)
-			require.False(t, mustWrite(t, dir, files, Options{}))
-		}
-		before[0] = 'x'
-		require.True(t, mustWrite(t, dir, files, Options{}))
+func TestMappedFiles(t *testing.T) { onDiskAndInMemory(t, testMappedFiles) }
 
-		mustRecord(t, dir, files)
-		after := mapFile(t, dir+"/b")
-		require.Equal(t, byte('2'), after[0], "the page is mapped by reading it")
+func testMappedFiles(t *testing.T, dir string) {
+	recordFromTick(t)
+	files := texts("a", "1", "b", "2")
+	mustWrite(t, dir, files, Options{})
+	before := mapFile(t, dir+"/a")
+	before[0] = '1'
+	for range 2 {
 		time.Sleep(2 * tick)
-		after[0] = 'x'
-		require.True(t, mustWrite(t, dir, files, Options{}))
-	})
+		require.False(t, mustWrite(t, dir, files, Options{}))
+	}
+	before[0] = 'x'
+	require.True(t, mustWrite(t, dir, files, Options{}))
+
+	mustRecord(t, dir, files)
+	after := mapFile(t, dir+"/b")
+	require.Equal(t, byte('2'), after[0], "the page is mapped by reading it")
+	time.Sleep(2 * tick)
+	after[0] = 'x'
+	require.True(t, mustWrite(t, dir, files, Options{}))
 }
 
 // TestMappedFilesWithoutHandles is TestMappedFiles for a process that may not open files by
 // handle.
 func TestMappedFilesWithoutHandles(t *testing.T) {
-	openByHandle = func(int, unix.FileHandle, int) (int, error) { return -1, unix.EPERM }
-	t.Cleanup(func() { openByHandle = unix.OpenByHandleAt })
-	TestMappedFiles(t)
+	onDiskAndInMemory(t, func(t *testing.T, dir string) {
+		openByHandle = func(int, unix.FileHandle, int) (int, error) { return -1, unix.EPERM }
+		t.Cleanup(func() { openByHandle = unix.OpenByHandleAt })
+		testMappedFiles(t, dir)
+	})
 }
 
 // mapFile maps a file for writing until the end of the test.

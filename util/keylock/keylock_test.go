@@ -179,7 +179,7 @@ func TestMapOutlivesBubbles(t *testing.T) {
 }
 
 func ExampleAwait() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	var asking keylock.Map // a path that hangs costs one goroutine for any number of calls
 	for range 3 {
