@@ -345,6 +345,7 @@ func TestInUseByLoop(t *testing.T) {
 	on, err := loop.Attach(t.Context(), loop.Config{File: f, Name: "disk test", ReadOnly: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = loop.Detach(context.Background(), on) })
+	testbed.DetachAtEnd(t, on.Path)
 	require.ErrorIs(t, r.disks.FormatAndMount(t.Context(), r.request(d.device, "ext4")), disk.ErrInUse)
 	inUse := func(ignore string) (used bool) {
 		require.NoError(t, r.disks.Use(t.Context(), d.device, func(ctx context.Context, d *disk.Device) error {

@@ -130,6 +130,7 @@ func (r *rig) attach(t *testing.T, name string, size int64, config loop.Config) 
 	}
 	d.device = made.Path
 	t.Cleanup(func() { require.NoError(t, loop.Detach(context.Background(), made)) })
+	testbed.DetachAtEnd(t, d.device)
 	return d
 }
 

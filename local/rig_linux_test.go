@@ -146,6 +146,7 @@ func (r *rig) attach(name string, size int64, config loop.Config) testDisk {
 		}
 		require.NoError(r.t, loop.Detach(context.Background(), made))
 	})
+	testbed.DetachAtEnd(r.t, d.device)
 	return d
 }
 

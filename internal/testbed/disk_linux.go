@@ -2,8 +2,10 @@ package testbed
 
 import (
 	"errors"
+	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -43,6 +45,27 @@ func Loop(t testing.TB, image string, flags ...string) (device string) {
 			"the test leaves %s in use", device)
 	})
 	return device
+}
+
+// DetachAtEnd detaches a loop device when this process ends before the test: a process that is killed, or whose
+// time is up, runs no cleanup. Call it after the cleanup that detaches the device is registered.
+//
+// Unlike [Loop] it leaves the device closed, for tests of what has it open.
+func DetachAtEnd(t testing.TB, device string) {
+	t.Helper()
+	name := "/sys/block/" + filepath.Base(device) + "/loop/backing_file"
+	file, err := os.ReadFile(name)
+	require.NoError(t, err)
+	const script = `read -r line || [ "$(cat "$1")" != "$2" ] || losetup --detach "$0"`
+	waiting := exec.Command("sh", "-c", script, device, name, strings.TrimSuffix(string(file), "\n"))
+	waiting.SysProcAttr = &unix.SysProcAttr{Setsid: true} // a signal to the test's group is not for it
+	input, err := waiting.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, waiting.Start())
+	t.Cleanup(func() {
+		_, err := io.WriteString(input, "the test detaches it\n")
+		require.NoError(t, errors.Join(err, waiting.Wait()))
+	})
 }
 
 // isAttached reports whether a loop device has the file that it had.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -27,6 +28,7 @@ func attach(t *testing.T, c loop.Config) loop.Device {
 		mounttest.SkipWithout(t, "loop", err)
 	}
 	t.Cleanup(func() { require.NoError(t, loop.Detach(context.Background(), d)) })
+	testbed.DetachAtEnd(t, d.Path)
 	return d
 }
 
@@ -111,6 +113,27 @@ func TestListWithoutDescriptors(t *testing.T) {
 	restore()
 	require.ErrorIs(t, listed, unix.EMFILE)
 	require.ErrorIs(t, named, unix.EMFILE)
+}
+
+// TestKilledTest: a test that is killed leaves no device.
+func TestKilledTest(t *testing.T) {
+	const variable = "VOLUMEKIT_TEST_KILLED"
+	if name := os.Getenv(variable); name != "" {
+		f, err := os.OpenFile(name, os.O_RDWR, 0)
+		require.NoError(t, err)
+		attach(t, loop.Config{File: f, Name: "volumekit killed test"})
+		fmt.Println("attached")
+		require.NoError(t, unix.Kill(os.Getpid(), unix.SIGKILL))
+		select {}
+	}
+	f := image(t)
+	attach(t, loop.Config{File: f}) // or the test is skipped
+	killed := exec.Command("/proc/self/exe", "-test.run=^TestKilledTest$")
+	killed.Env = append(os.Environ(), variable+"="+f.Name())
+	output, err := killed.Output()
+	require.Error(t, err)
+	require.Equal(t, "attached\n", string(output))
+	require.Eventually(t, func() bool { return len(attachedTo(t, f.Name())) == 1 }, time.Minute, 10*time.Millisecond)
 }
 
 // TestDetachedWhileOpen: a device that was detached while it is open is not found any more.

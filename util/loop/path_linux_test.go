@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/util/loop"
 	"golang.org/x/sys/unix"
@@ -29,6 +30,7 @@ func attachPath(t *testing.T, path string, c loop.Config) loop.Device {
 		mounttest.SkipWithout(t, "loop", err)
 	}
 	t.Cleanup(func() { _ = loop.Detach(context.Background(), d) })
+	testbed.DetachAtEnd(t, d.Path)
 	return d
 }
 
