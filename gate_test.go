@@ -33,9 +33,9 @@ func steps(t *testing.T, script string) (output string, err error) {
 func TestFailedTestsAreRepeated(t *testing.T) {
 	const oneFails = "ok  \\tx/a\\t0.1s\\n--- FAIL: TestOne (0.00s)\\n    --- FAIL: TestOne/sub (0.00s)\\n--- FAIL: TestTwo (0.00s)\\nFAIL\\nFAIL\\tx/b\\t0.2s\\nFAIL\\n"
 	for name, test := range map[string]struct {
-		first, again string // scripts: what the command does, and what it does when it repeats tests
-		passes       bool
-		flaky        string
+		command, repeated string // scripts: what the command does, and what it does when it repeats tests
+		passes            bool
+		flaky             string
 	}{
 		"pass":          {"printf 'ok  \\tx/a\\t0.1s\\n'", "false", true, ""},
 		"flaky":         {"printf '" + oneFails + "'; false", "true", true, "TestOne TestTwo of x/b\n"},
@@ -45,15 +45,15 @@ func TestFailedTestsAreRepeated(t *testing.T) {
 		"exit":          {"printf -- '--- FAIL: TestOne (0.00s)\\nFAIL\\tx/b\\t0.1s\\n'; false", "true", false, ""},
 		"signal":        {"printf -- '--- FAIL: TestOne (0.00s)\\nFAIL\\nsignal: killed\\nFAIL\\tx/b\\t0.1s\\n'; false", "true", false, ""},
 		"timed out":     {"printf 'panic: test timed out after 1s\\nFAIL\\tx/b\\t1s\\n'; false", "true", false, ""},
-		"behind output": {"printf -- '--- FAIL: TestOne (0.00s)\nworking... --- FAIL: TestTwo (0.00s)\nFAIL\nFAIL\tx/b\t0.1s\n'; false", "true", false, ""},
-		"no tests":      {"printf 'ok  \tx/a\t0.1s [no tests to run]\n'", "true", false, ""},
+		"behind output": {"printf -- '--- FAIL: TestOne (0.00s)\\nworking... --- FAIL: TestTwo (0.00s)\\nFAIL\\nFAIL\\tx/b\\t0.1s\\n'; false", "true", false, ""},
+		"no tests":      {"printf 'ok  \\tx/a\\t0.1s [no tests to run]\\n'", "true", false, ""},
 		"no output":     {"false", "true", false, ""},
 		"killed":        {"printf 'FAIL\\tx/b\\t0.1s\\n'; false", "true", false, ""},
 		"two of them":   {"printf '" + oneFails + strings.ReplaceAll(oneFails, "x/b", "x/c") + "'; false", "[ $1 = x/b ]", false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			output, err := steps(t, `
-				command() { if [ $# -eq 0 ]; then `+test.first+`; else echo "repeat $*" >>$base/repeats; `+test.again+`; fi; }
+				command() { if [ $# -eq 0 ]; then `+test.command+`; else echo "repeat $*" >>$base/repeats; `+test.repeated+`; fi; }
 				: >$base/flaky.txt
 				status=0; tests $base/log command || status=$?
 				echo flaky:; cat $base/flaky.txt
@@ -111,6 +111,7 @@ func TestGateFetchesNothing(t *testing.T) {
 }
 
 // TestMarksBeginTests: make finds a marked test by its source: the mark is the first statement of a function Test*.
+// A file that attacks has a mark.
 func TestMarksBeginTests(t *testing.T) {
 	marked := 0
 	mark := regexp.MustCompile(`(?m)^func (\w+)\(.*\n\t(testbed\.RealTime|testbed\.Attacks|attacks)\(t\)$`)
@@ -119,6 +120,7 @@ func TestMarksBeginTests(t *testing.T) {
 		text, err := os.ReadFile(name)
 		require.NoError(t, err)
 		marks := mark.FindAllStringSubmatch(string(text), -1)
+		require.False(t, len(marks) == 0 && strings.Contains(string(text), "testbed."+"Attack("), "%s: testbed.Attacks", name)
 		require.Len(t, call.FindAllString(string(text), -1), len(marks), name)
 		for _, m := range marks {
 			require.True(t, strings.HasPrefix(m[1], "Test"), "%s: %s", name, m[1])
@@ -130,6 +132,7 @@ func TestMarksBeginTests(t *testing.T) {
 
 // chanceAllowed lists the tests that choose at random, without a seed, with the reason.
 var chanceAllowed = map[string]string{
+	"internal/kubeserver/server_linux.go":                "an address that no other server has",
 	"internal/testbed/seed.go":                           "VOLUMEKIT_SEED=random",
 	"controllers/bind/kube_linux_test.go":                "make test-cluster",
 	"controllers/provision/kube_linux_test.go":           "make test-cluster",
@@ -145,7 +148,7 @@ func TestChoicesHaveSeeds(t *testing.T) {
 	seeded := []string{"New", "NewPCG", "NewSource", "NewZipf", "NewChaCha8"}
 	found := map[string]bool{}
 	for _, name := range goFiles(t) {
-		if !strings.HasSuffix(name, "_test.go") && !strings.Contains(path.Dir(name), "test") {
+		if !strings.HasSuffix(name, "_test.go") && !strings.Contains(path.Dir(name), "test") && !strings.HasPrefix(name, "internal/") {
 			continue
 		}
 		text, err := os.ReadFile(name)

@@ -423,9 +423,12 @@ func TestProvisionReverts(t *testing.T) {
 	}
 }
 
-// TestProvisionConcurrently: calls for one volume return the same one, also while the space on the roots changes;
-// those for others do not meet.
-func TestProvisionConcurrently(t *testing.T) {
+// TestProvisionConcurrently: calls for one volume return the same one; those for others do not meet.
+func TestProvisionConcurrently(t *testing.T) { newProvisioningNode(t).provisionConcurrently(t) }
+
+// TestProvisionBesideWriter is TestProvisionConcurrently while the space on the roots changes.
+func TestProvisionBesideWriter(t *testing.T) {
+	testbed.Attacks(t)
 	n := newProvisioningNode(t)
 	f, err := os.Create(filepath.Dir(n.claims) + "/file")
 	require.NoError(t, err)
@@ -434,6 +437,11 @@ func TestProvisionConcurrently(t *testing.T) {
 		_, _ = f.WriteAt(make([]byte, 64<<10), 0)
 		_ = f.Truncate(0)
 	})()
+	n.provisionConcurrently(t)
+}
+
+func (n *provisioningNode) provisionConcurrently(t *testing.T) {
+	t.Helper()
 	for range testbed.UpTo(50, 500) {
 		const calls = 8
 		var volumes [2 * calls]*v1.PersistentVolume

@@ -6,14 +6,16 @@
 // The argument is the directory of the module that requires Kubernetes. With -node it also
 // builds the kubelet and downloads a container runtime, with -manager it also builds
 // kube-controller-manager, with -sidecars the companions of CSI drivers of the module in
-// another directory, internal/kubeserver/buildsidecars. With -check it fetches nothing, and fails if the
+// another directory, internal/kubeserver/buildsidecars. With -check it fetches nothing, and its status is 3 if the
 // cache lacks kube-apiserver or etcd. See package kubeserver.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/signal"
 	"syscall"
@@ -22,7 +24,7 @@ import (
 )
 
 func main() {
-	check := flag.Bool("check", false, "fetch nothing: fail if the cache lacks kube-apiserver or etcd")
+	check := flag.Bool("check", false, "fetch nothing: status 3 if the cache lacks kube-apiserver or etcd")
 	node := flag.Bool("node", false, "also fetch the programs of a node")
 	manager := flag.Bool("manager", false, "also build kube-controller-manager")
 	sidecars := flag.String("sidecars", "", "also build the companions of CSI drivers of the module in a `DIRECTORY`")
@@ -30,6 +32,9 @@ func main() {
 	if *check {
 		if _, err := kubeserver.Find(); err != nil {
 			fmt.Fprintln(os.Stderr, "fetchkube:", err)
+			if errors.Is(err, fs.ErrNotExist) {
+				os.Exit(3)
+			}
 			os.Exit(1)
 		}
 		return
