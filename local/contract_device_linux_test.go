@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/local"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
@@ -51,6 +52,7 @@ func TestDeviceContract(t *testing.T) {
 		if r == nil {
 			return
 		}
+		testbed.StartDetacher(t)
 		disks := map[string]testDisk{}
 		config := deviceContract(r.links, func(t *testing.T) string {
 			of := &rig{t: t, dir: t.TempDir()}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/manager"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/util/loop"
@@ -29,6 +30,7 @@ func loopDevice(t *testing.T, dir string) string {
 		mounttest.SkipWithout(t, "loop", err)
 	}
 	t.Cleanup(func() { _ = loop.Detach(context.Background(), d) })
+	testbed.DetachAtEnd(t, d.Path)
 	return d.Path
 }
 
@@ -60,14 +62,14 @@ func TestBusySubpathIsDetached(t *testing.T) {
 	file, err := os.Create(part + "/file")
 	require.NoError(t, err)
 
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	require.NoError(t, n.down(ctx, pod))
 	require.NoDirExists(t, podDir)
 	require.Eventually(t, func() bool {
 		v := n.manager.State().Volumes
 		return len(v) == 1 && v[0].Err != nil && strings.Contains(v[0].Err.Error(), "still in use")
-	}, 20*time.Second, 10*time.Millisecond, "the disk is not free")
+	}, time.Minute, 10*time.Millisecond, "the disk is not free")
 	_, err = os.OpenFile(device, os.O_RDONLY|os.O_EXCL, 0)
 	require.ErrorIs(t, err, syscall.EBUSY)
 
@@ -79,7 +81,7 @@ func TestBusySubpathIsDetached(t *testing.T) {
 	require.Equal(t, "late", string(text))
 	require.NoError(t, n.down(t.Context(), next))
 	require.NoError(t, file.Close())
-	require.Eventually(t, func() bool { return len(n.manager.State().Volumes) == 0 }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(n.manager.State().Volumes) == 0 }, time.Minute, 10*time.Millisecond)
 	requireFree(t, device)
 	require.NoError(t, stop())
 }
@@ -127,10 +129,10 @@ func TestDeviceInUseIsNotDetached(t *testing.T) {
 	require.Eventually(t, func() bool {
 		v := m.State().Volumes
 		return len(v) == 1 && v[0].Err != nil && strings.Contains(v[0].Err.Error(), "still in use")
-	}, 20*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	require.Len(t, m.GetVolumesInUse(), 1)
 	require.True(t, m.VolumeIsAttached(m.State().Volumes[0].Unique))
 	require.NoError(t, f.Close())
-	require.Eventually(t, func() bool { return len(m.State().Volumes) == 0 }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(m.State().Volumes) == 0 }, time.Minute, 10*time.Millisecond)
 	stop()
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/volumekit/volumekit/hostpath"
 	"github.com/volumekit/volumekit/internal/kubeserver"
 	"github.com/volumekit/volumekit/internal/kubeserver/nodesteps"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/local"
 	"github.com/volumekit/volumekit/manager"
 	"github.com/volumekit/volumekit/mount"
@@ -138,6 +139,7 @@ func (n *kubeletNode) attachDisk() {
 		mounttest.SkipWithout(n.T, "loop", err)
 	}
 	n.Cleanup(func() { require.NoError(n, loop.Detach(context.Background(), device)) })
+	testbed.DetachAtEnd(n.T, device.Path)
 	require.NoError(n, exec.Command(mkfs, "-q", device.Path).Run())
 	require.NoError(n, os.Symlink(device.Path, n.links+"/disk"))
 }

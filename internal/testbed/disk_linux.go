@@ -2,12 +2,14 @@ package testbed
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -41,31 +43,46 @@ func Loop(t testing.TB, image string, flags ...string) (device string) {
 	require.NoError(t, unix.IoctlLoopSetStatus64(int(f.Fd()), info))
 	t.Cleanup(func() {
 		require.NoError(t, f.Close())
-		require.Eventually(t, func() bool { return !isAttached(device, info) }, 10*time.Second, 10*time.Millisecond,
+		require.Eventually(t, func() bool { return !isAttached(device, info) }, time.Minute, 10*time.Millisecond,
 			"the test leaves %s in use", device)
 	})
 	return device
 }
 
-// DetachAtEnd detaches a loop device when this process ends before the test: a process that is killed, or whose
-// time is up, runs no cleanup. Call it after the cleanup that detaches the device is registered.
+// DetachAtEnd detaches a loop device when this process ends, if it still has the file: a process that is killed, or
+// whose time is up, runs no cleanup.
 //
 // Unlike [Loop] it leaves the device closed, for tests of what has it open.
 func DetachAtEnd(t testing.TB, device string) {
 	t.Helper()
-	name := "/sys/block/" + filepath.Base(device) + "/loop/backing_file"
-	file, err := os.ReadFile(name)
+	file, err := os.ReadFile(backingFile(device))
 	require.NoError(t, err)
-	const script = `read -r line || [ "$(cat "$1")" != "$2" ] || losetup --detach "$0"`
-	waiting := exec.Command("sh", "-c", script, device, name, strings.TrimSuffix(string(file), "\n"))
-	waiting.SysProcAttr = &unix.SysProcAttr{Setsid: true} // a signal to the test's group is not for it
-	input, err := waiting.StdinPipe()
+	_, err = fmt.Fprintf(StartDetacher(t), "%s %s %s", device, backingFile(device), file)
 	require.NoError(t, err)
-	require.NoError(t, waiting.Start())
-	t.Cleanup(func() {
-		_, err := io.WriteString(input, "the test detaches it\n")
-		require.NoError(t, errors.Join(err, waiting.Wait()))
-	})
+}
+
+// StartDetacher starts the process of [DetachAtEnd], for tests that count descriptors later.
+func StartDetacher(t testing.TB) io.Writer {
+	t.Helper()
+	input, err := detacher()
+	require.NoError(t, err)
+	return input
+}
+
+// detacher starts a shell that reads lines until this process has ended.
+var detacher = sync.OnceValues(func() (io.Writer, error) {
+	const script = `lines=$(cat); printf '%s\n' "$lines" | while read -r device backing file; do
+		case $(cat "$backing") in "$file"|"$file (deleted)") losetup --detach "$device";; esac; done`
+	c := exec.Command("/bin/sh", "-c", script)
+	c.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
+	c.SysProcAttr = &unix.SysProcAttr{Setsid: true} // a signal to the group of the tests is not for it
+	input, err := c.StdinPipe()
+	return input, errors.Join(err, c.Start())
+})
+
+// backingFile returns the file in which the kernel shows what a loop device has.
+func backingFile(device string) string {
+	return "/sys/block/" + filepath.Base(device) + "/loop/backing_file"
 }
 
 // isAttached reports whether a loop device has the file that it had.

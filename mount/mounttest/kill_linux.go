@@ -108,7 +108,13 @@ func (tr *tracee) run(c *exec.Cmd) (place string, err error) {
 		return "", err
 	}
 	tr.pid, tr.inCall = c.Process.Pid, map[int]string{}
-	defer func() { _ = c.Process.Release() }()
+	defer func() {
+		if err != nil {
+			_ = c.Process.Kill()
+		}
+		_ = c.Wait() // for the copies of its output: the process is waited for below
+		_ = c.Process.Release()
+	}()
 	var status unix.WaitStatus
 	if _, err := unix.Wait4(tr.pid, &status, 0, nil); err != nil {
 		return "", err
