@@ -110,10 +110,11 @@ race:
 # The manager on 100,000 simulated nodes, and with a source on 10,000 simulated API servers; the
 # controllers and the plugin of CSI drivers on 100,000.
 sim:
-	VOLUMEKIT_SEEDS=100000 $(GO) test -count=1 -timeout 3h -run '^TestSimulation' ./manager
-	VOLUMEKIT_SEEDS=10000 $(GO) test -count=1 -timeout 3h -run '^TestSimulation' ./controllers/node
-	VOLUMEKIT_SEEDS=100000 $(GO) test -count=1 -timeout 3h -run '^TestSimulation$$' ./controllers/bind ./controllers/provision ./controllers/protect ./controllers/expand ./controllers/modify ./controllers/attach ./controllers/attachment
-	VOLUMEKIT_SEEDS=100000 $(GO) test -count=1 -timeout 3h -run '^TestSimulation$$' ./csi
+	@status=0; simulate() { VOLUMEKIT_SEEDS=$$1 $(GO) test -count=1 -timeout 3h -run "$$2" $$3 || status=1; }; \
+	simulate 100000 '^TestSimulation' ./manager; \
+	simulate 10000 '^TestSimulation' ./controllers/node; \
+	simulate 100000 '^TestSimulation$$' "./controllers/bind ./controllers/provision ./controllers/protect ./controllers/expand ./controllers/modify ./controllers/attach ./controllers/attachment ./csi"; \
+	exit $$status
 
 # The tests of packages that list their guards, without each of these: one that survives
 # is a guard that no test misses. MUTANTS is a part of the names of those to remove.
@@ -271,7 +272,8 @@ numbers:
 
 # go test fuzzes one function of one package at a time.
 fuzz:
-	@set -e; grep -rHoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sort | \
+	@grep -rHoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sort | { status=1; \
 	while IFS=: read -r file function; do \
-		$(GO) test -run '^$$' -fuzz "^$${function#func }\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" || exit 1; \
-	done
+		[ "$$ran" ] || status=0; ran=yes; \
+		$(GO) test -run '^$$' -fuzz "^$${function#func }\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" </dev/null || status=1; \
+	done; exit $$status; }

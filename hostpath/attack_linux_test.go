@@ -35,6 +35,7 @@ func TestSwappingAttackers(t *testing.T) {
 // TestSwappingAttackersOfLinks is the same where links are followed: those of the
 // attackers are root's, but lead out of the roots.
 func TestSwappingAttackersOfLinks(t *testing.T) {
+	testbed.Attacks(t)
 	for _, kind := range []v1.HostPathType{v1.HostPathDirectoryOrCreate, v1.HostPathFileOrCreate} {
 		t.Run(string(kind), func(t *testing.T) {
 			if mounttest.RootNamespace(t) {

@@ -77,16 +77,14 @@ func TestListOfPods(t *testing.T) {
 	asEachUser(t, func(u user) {
 		u.put("list.yaml", listOfPods)
 		require.NoError(u, os.WriteFile(u.dir+"/token", []byte("sesame\n"), 0o644))
-		p, code := u.run(u.flags("-once", "-timeout", "3s", "-node", "node-1")...)
-		require.Equal(u, 1, code)
-		require.Contains(u, p.stderr.String(), "node-1", "it has no zone")
+		u.timeOut("node-1", u.flags("-node", "node-1")...) // which has no zone
 
-		p = u.start(u.flags("-node", "node-1", "-node-labels", "zone=a", "-token-file", u.dir+"/token")...)
+		p := u.start(u.flags("-node", "node-1", "-node-labels", "zone=a", "-token-file", u.dir+"/token")...)
 		u.waitForOutput(p, "All is as desired: 2 volumes of 1 pod are up.\n")
 		require.NotContains(u, p.stdout.String()+p.stderr.String(), "sesame")
 		u.kill(p)
 
-		p, code = u.run(u.flags("-once", "-token-file", u.dir+"/none")...)
+		p, code := u.run(u.flags("-once", "-token-file", u.dir+"/none")...)
 		require.Equal(u, 1, code)
 		require.Contains(u, p.stderr.String(), "-token-file: ")
 	})

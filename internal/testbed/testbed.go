@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testflag"
 )
 
 // Long reports whether tests run at full length.
@@ -70,8 +71,12 @@ func Descriptors(t testing.TB) int {
 
 // Attack calls each function repeatedly, in a goroutine of its own, with the numbers from 0
 // on. Stop ends the calls and waits for their end; so does the end of the test, before it
-// closes descriptors that were opened earlier, whose numbers would be reused.
+// closes descriptors that were opened earlier, whose numbers would be reused. The test must have the mark of [Attacks].
 func Attack(t testing.TB, attacks ...func(n int)) (stop func()) {
+	t.Helper()
+	if !testflag.Required("attack") {
+		t.Fatal("the test attacks, and its mark is missing: testbed.Attacks")
+	}
 	done := make(chan struct{})
 	var attackers sync.WaitGroup
 	for _, attack := range attacks {
