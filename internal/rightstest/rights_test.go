@@ -44,7 +44,7 @@ func TestRequireRights(t *testing.T) {
 		reviews[*a]++
 		return reviews[*a] > 3 && !denied[a.Verb+" "+a.Resource+" "+a.Namespace], nil
 	}}
-	program.RequireRights(nil, func(missing string) Rights {
+	exercise := func(missing string) Rights {
 		require.Len(t, reviews, 4)
 		for attributes, n := range reviews {
 			require.Greater(t, n, 3, "%v", attributes)
@@ -54,7 +54,9 @@ func TestRequireRights(t *testing.T) {
 			rights[missing] = false
 		}
 		return rights
-	})
+	}
+	program.requireExact(nil, exercise)
+	program.requireEach(exercise)
 }
 
 // TestRoles: one right alone is taken from a role.
