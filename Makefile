@@ -124,7 +124,7 @@ mutant-packages:
 
 mutants: export MUTANTS ?=
 mutants:
-	VOLUMEKIT_LONG=1 $(GO) test -count=1 -timeout 2h -v -run 'Finds?MissingGuards$$' $(MUTANTPACKAGES)
+	VOLUMEKIT_LONG=1 $(GO) test -count=1 -p 1 -timeout 2h -v -run 'Finds?MissingGuards$$' $(MUTANTPACKAGES)
 
 # One package at a time: each makes as much load as it can.
 long:

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -49,41 +48,41 @@ func Loop(t testing.TB, image string, flags ...string) (device string) {
 	return device
 }
 
-// DetachAtEnd detaches a loop device when this process ends, if it still has the file: a process that is killed, or
-// whose time is up, runs no cleanup.
+// DetachAtEnd detaches a loop device when this process ends, if it still has the file, and the devices on it: a process
+// that is killed, or whose time is up, runs no cleanup.
 //
 // Unlike [Loop] it leaves the device closed, for tests of what has it open.
 func DetachAtEnd(t testing.TB, device string) {
 	t.Helper()
-	file, err := os.ReadFile(backingFile(device))
+	f, err := os.Open(device)
 	require.NoError(t, err)
-	_, err = fmt.Fprintf(StartDetacher(t), "%s %s %s", device, backingFile(device), file)
+	has, err := unix.IoctlLoopGetStatus64(int(f.Fd()))
+	require.NoError(t, errors.Join(err, f.Close()))
+	StartDetacher(t)
+	input, _ := detacher()
+	_, err = fmt.Fprintf(input, "%s %d:%d %d\n", device, unix.Major(has.Device), unix.Minor(has.Device), has.Inode)
 	require.NoError(t, err)
 }
 
-// StartDetacher starts the process of [DetachAtEnd], for tests that count descriptors later.
-func StartDetacher(t testing.TB) io.Writer {
+// StartDetacher starts the process of [DetachAtEnd]. A test that counts descriptors calls it before.
+func StartDetacher(t testing.TB) {
 	t.Helper()
-	input, err := detacher()
+	_, err := detacher()
 	require.NoError(t, err)
-	return input
 }
 
 // detacher starts a shell that reads lines until this process has ended.
 var detacher = sync.OnceValues(func() (io.Writer, error) {
-	const script = `lines=$(cat); printf '%s\n' "$lines" | while read -r device backing file; do
-		case $(cat "$backing") in "$file"|"$file (deleted)") losetup --detach "$device";; esac; done`
+	const script = `lines=$(cat); [ "$lines" ] || exit; echo "$lines" | while read -r device number inode; do
+		set -- $(losetup --noheadings --output BACK-MAJ:MIN,BACK-INO "$device"); [ "$1 $2" = "$number $inode" ] || continue
+		for name in $(losetup --noheadings --output NAME --associated "$device") "$device"; do losetup --detach "$name"; done
+	done`
 	c := exec.Command("/bin/sh", "-c", script)
-	c.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
+	c.Env, c.Dir = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}, "/"
 	c.SysProcAttr = &unix.SysProcAttr{Setsid: true} // a signal to the group of the tests is not for it
 	input, err := c.StdinPipe()
 	return input, errors.Join(err, c.Start())
 })
-
-// backingFile returns the file in which the kernel shows what a loop device has.
-func backingFile(device string) string {
-	return "/sys/block/" + filepath.Base(device) + "/loop/backing_file"
-}
 
 // isAttached reports whether a loop device has the file that it had.
 func isAttached(device string, had *unix.LoopInfo64) bool {

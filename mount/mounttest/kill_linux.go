@@ -109,10 +109,9 @@ func (tr *tracee) run(c *exec.Cmd) (place string, err error) {
 	}
 	tr.pid, tr.inCall = c.Process.Pid, map[int]string{}
 	defer func() {
-		if err != nil {
-			_ = c.Process.Kill()
+		if err == nil {
+			_ = c.Wait() // for the copies of its output: trace has seen the end of the process
 		}
-		_ = c.Wait() // for the copies of its output: the process is waited for below
 		_ = c.Process.Release()
 	}()
 	var status unix.WaitStatus
