@@ -160,7 +160,7 @@ func (u user) timeOut(says string, args ...string) {
 	u.Helper()
 	stderr := ""
 	for _, limit := range []string{"3s", "1m"} {
-		p, code := u.run(append(slices.Clone(args), "-once", "-timeout", limit)...)
+		p, code := u.run(append(args, "-once", "-timeout", limit)...)
 		require.Equal(u, 1, code)
 		stderr = p.stderr.String()
 		if strings.Contains(stderr, says) {

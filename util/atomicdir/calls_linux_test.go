@@ -28,7 +28,7 @@ const (
 const filesOfSet = 20
 
 func runWork(work, dir string) error {
-	settling = time.Hour // a set that changes is not recorded, as slow as the machine may be
+	settling = time.Hour // no set is old enough to be recorded, which takes calls, however slow the machine is
 	if work == "none change" {
 		settling = tick
 	}
