@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -54,13 +55,11 @@ func Loop(t testing.TB, image string, flags ...string) (device string) {
 // Unlike [Loop] it leaves the device closed, for tests of what has it open.
 func DetachAtEnd(t testing.TB, device string) {
 	t.Helper()
-	f, err := os.Open(device)
+	file, err := os.ReadFile("/sys/block/" + filepath.Base(device) + "/loop/backing_file")
 	require.NoError(t, err)
-	has, err := unix.IoctlLoopGetStatus64(int(f.Fd()))
-	require.NoError(t, errors.Join(err, f.Close()))
 	StartDetacher(t)
 	input, _ := detacher()
-	_, err = fmt.Fprintf(input, "%s %d:%d %d\n", device, unix.Major(has.Device), unix.Minor(has.Device), has.Inode)
+	_, err = fmt.Fprintf(input, "%s %s", device, file)
 	require.NoError(t, err)
 }
 
@@ -71,10 +70,12 @@ func StartDetacher(t testing.TB) {
 	require.NoError(t, err)
 }
 
-// detacher starts a shell that reads lines until this process has ended.
+// detacher starts a shell that reads lines until this process has ended. It knows a file by its name alone: file
+// systems in memory share numbers with earlier ones. The name is shorter by the file system's place once that is gone.
 var detacher = sync.OnceValues(func() (io.Writer, error) {
-	const script = `lines=$(cat); [ "$lines" ] || exit; echo "$lines" | while read -r device number inode; do
-		set -- $(losetup --noheadings --output BACK-MAJ:MIN,BACK-INO "$device"); [ "$1 $2" = "$number $inode" ] || continue
+	const script = `lines=$(cat); printf '%s\n' "$lines" | while read -r device file; do
+		now=$(cat "/sys/block/${device#/dev/}/loop/backing_file") || continue
+		case $file in *"${now% (deleted)}") ;; *) continue ;; esac
 		for name in $(losetup --noheadings --output NAME --associated "$device") "$device"; do losetup --detach "$name"; done
 	done`
 	c := exec.Command("/bin/sh", "-c", script)
