@@ -51,7 +51,7 @@ help:
 	@echo "                the end states of controllers against those of kube-controller-manager"
 	@echo "make test-sidecars"
 	@echo "                the end states of expansions and attachments against those of"
-	@echo "                external-resizer and external-attacher"
+	@echo "                external-resizer and external-attacher, and the names of their flags"
 	@echo "make test-sanity"
 	@echo "                csi-sanity on the drivers that csi/driver serves"
 	@echo "make cross      build and vet for $(PLATFORMS)"
@@ -205,7 +205,7 @@ sidecars:
 	$(GO) run ./internal/kubeserver/cmd/fetchkube -sidecars internal/kubeserver/buildsidecars internal/kubeserver/build
 
 test-sidecars: sidecars
-	VOLUMEKIT_LONG=1 VOLUMEKIT_REQUIRE=kube,resizer,attacher $(GO) test -count=1 -timeout 40m -run '^TestKube(Expand|Attach|Drift)Situations$$' ./csi/examples/sidecar
+	VOLUMEKIT_LONG=1 VOLUMEKIT_REQUIRE=kube,resizer,attacher,provisioner $(GO) test -count=1 -timeout 40m -run '^Test(Kube(Expand|Attach|Drift)Situations|TheirHelp)$$' ./csi/examples/sidecar
 
 # A module of its own, with newer versions of the specification and of gRPC.
 test-sanity:

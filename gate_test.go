@@ -33,9 +33,10 @@ func steps(t *testing.T, script string) (output string, err error) {
 func TestFailedTestsAreRepeated(t *testing.T) {
 	const oneFails = "ok  \\tx/a\\t0.1s\\n--- FAIL: TestOne (0.00s)\\n    --- FAIL: TestOne/sub (0.00s)\\n--- FAIL: TestTwo (0.00s)\\nFAIL\\nFAIL\\tx/b\\t0.2s\\nFAIL\\n"
 	for name, test := range map[string]struct {
-		command, repeated string // scripts: what the command does, and what it does when it repeats tests
-		passes            bool
-		flaky             string
+		command  string // the script of the command in place of go test
+		repeated string // the one in its place when tests are repeated
+		passes   bool
+		flaky    string
 	}{
 		"pass":          {"printf 'ok  \\tx/a\\t0.1s\\n'", "false", true, ""},
 		"flaky":         {"printf '" + oneFails + "'; false", "true", true, "TestOne TestTwo of x/b\n"},
@@ -147,8 +148,8 @@ var chanceAllowed = map[string]string{
 	"util/atomicdir/attack_linux_test.go":                "make attack",
 }
 
-// TestChoicesHaveSeeds: a test that chooses has a seed: it is the same on each run. What the code under test chooses
-// by chance, a delay or the name of a file, is its own: a test that depends on it has a defect.
+// TestChoicesHaveSeeds: a test that makes random choices makes the same ones on each run, from a seed. The code under
+// test may make others, such as the length of a pause: no test may depend on them.
 func TestChoicesHaveSeeds(t *testing.T) {
 	clock := regexp.MustCompile(`(?i)(seed|PCG).*Unix(?:Nano|Milli|Micro)`)
 	seeded := []string{"New", "NewPCG", "NewSource", "NewZipf", "NewChaCha8"}

@@ -72,6 +72,20 @@ func TestNote(t *testing.T) {
 	})
 }
 
+// TestCallsOfUnguardedClaim: without the guard, a claim costs one call to the API server.
+func TestCallsOfUnguardedClaim(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.config.UnguardedClaims = true
+		w.createClass(newClass("c"))
+		w.start()
+		w.wait(time.Second)
+		w.server.ForgetCalls()
+		name := "pvc-" + string(w.createClaim(newClaim("a", "c")).UID)
+		w.wait(time.Hour)
+		require.Equal(w, []string{"create persistentvolumes " + name}, callsOf(w))
+	})
+}
+
 // TestCallsOfAClaim: the calls to the API server for one claim, from its creation to the deletion of
 // its volume, apart from the watches.
 func TestCallsOfAClaim(t *testing.T) {

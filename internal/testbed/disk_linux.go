@@ -52,7 +52,7 @@ func Loop(t testing.TB, image string, flags ...string) (device string) {
 // DetachAtEnd detaches a loop device when this process ends, if it still has the file, and the devices on it: a process
 // that is killed, or whose time is up, runs no cleanup.
 //
-// Unlike [Loop] it leaves the device closed, for tests of what has it open.
+// A device of [Loop] stays open until the end. DetachAtEnd is for tests that ask which program has the device open.
 func DetachAtEnd(t testing.TB, device string) {
 	t.Helper()
 	file, err := os.ReadFile("/sys/block/" + filepath.Base(device) + "/loop/backing_file")

@@ -66,6 +66,7 @@ type plane struct {
 	logger     *slog.Logger
 	leadership *service.Leadership // nil: without leader election
 	recyclers  recyclers           // of the binder
+	plugins    *volume.VolumePluginMgr
 }
 
 func newPlane(o options, c parts, log io.Writer) (p *plane, err error) {
@@ -74,6 +75,9 @@ func newPlane(o options, c parts, log io.Writer) (p *plane, err error) {
 		return nil, err
 	}
 	if p.recyclers, err = p.newRecyclers(); err != nil {
+		return nil, err
+	}
+	if p.plugins, err = p.recyclers.register(context.Background()); err != nil {
 		return nil, err
 	}
 	if o.election {
@@ -145,12 +149,8 @@ func (p *plane) binding(c *caches) (run func(context.Context) error, err error) 
 	if !p.controllers.has(binder) {
 		return nil, nil
 	}
-	plugins, err := p.recyclers.register(context.Background())
-	if err != nil {
-		return nil, err
-	}
 	controller, err := bind.New(bind.Config{
-		Cluster: p.cluster, Claims: c.ofClaims(), Volumes: c.ofVolumes(), Classes: c.ofClasses(), Pods: c.ofPods(), Plugins: plugins,
+		Cluster: p.cluster, Claims: c.ofClaims(), Volumes: c.ofVolumes(), Classes: c.ofClasses(), Pods: c.ofPods(), Plugins: p.plugins,
 		Events: p.announce, Metrics: p.collector, Logger: p.logger,
 	})
 	if err != nil {
@@ -163,14 +163,14 @@ func (p *plane) binding(c *caches) (run func(context.Context) error, err error) 
 	}, nil
 }
 
-// expansion returns the Run of the controller of package expand, nil if it is not selected. It has no
-// plugin, and reports the claims that other programs expand.
+// expansion returns the Run of the controller of package expand, nil if it is not selected. No plugin of the program
+// expands volumes: the controller reports the claims that other programs expand.
 func (p *plane) expansion(c *caches) (run func(context.Context) error, err error) {
 	if !p.controllers.has(expander) {
 		return nil, nil
 	}
 	controller, err := expand.New(expand.Config{
-		Cluster: p.cluster, Expander: otherPrograms{}, ReportExternal: true,
+		Cluster: p.cluster, Expander: expand.FromPlugins(p.plugins), ReportExternal: true,
 		Claims: c.ofClaims(), Volumes: c.ofVolumes(),
 		Events: p.announce, Metrics: p.collector, Logger: p.logger,
 	})
@@ -196,13 +196,4 @@ func (p *plane) attachment(c *caches) (run func(context.Context) error, err erro
 		defer p.collector.Export(controller.Gauges)()
 		return controller.Run(ctx)
 	}, nil
-}
-
-// otherPrograms is the Expander of volumes that other programs expand.
-type otherPrograms struct{}
-
-func (otherPrograms) Name(*v1.PersistentVolume) string { return "" }
-
-func (otherPrograms) Expand(context.Context, volume.ExpandRequest) (volume.ExpandResult, error) {
-	return volume.ExpandResult{}, volume.ErrNotSupported
 }

@@ -22,6 +22,8 @@ type options struct {
 	master     string // the address of the API server; empty: that of kubeconfig
 	nodeOnly   bool
 	logFormat  string
+	mode       string // of node-driver-registrar
+	version    bool   // print it, and end
 	warnings   []warning
 
 	listen         string // empty: nothing is served
@@ -59,12 +61,29 @@ type podName struct{ namespace, name string }
 
 // parseOptions returns the flags of a command line. The error is flag.ErrHelp if the program has nothing to do.
 func parseOptions(args []string, getenv func(string) string, help io.Writer) (o options, err error) {
+	set := o.newFlagSet()
+	o.pod = podName{getenv("NAMESPACE"), getenv("POD_NAME")}
+	if err := cli.Parse(set, args, help, "sidecar runs the companions of a CSI driver."); err != nil {
+		return o, err
+	}
+	switch {
+	case o.version:
+		return o, printVersion(help)
+	case o.mode == probeMode:
+		return o, flag.ErrHelp
+	}
+	o.warnings = warningsOf(set)
+	return o, o.complete()
+}
+
+// newFlagSet returns all flags of the program, which set the fields.
+func (o *options) newFlagSet() *flag.FlagSet {
 	set := flag.NewFlagSet("sidecar", flag.ContinueOnError)
 	set.StringVar(&o.address, "csi-address", "/run/csi/socket", "the `SOCKET` of the driver")
 	set.BoolVar(&o.nodeOnly, "node-only", false, "only register the driver and serve its health; use no API server")
 	set.StringVar(&o.logFormat, "logging-format", "text", "the `FORMAT` of the log: text or json")
-	version := set.Bool("version", false, "print the version and exit")
-	mode := set.String("mode", "registration", "with the `MODE` "+probeMode+" exit with status 0, as node-driver-registrar does")
+	set.BoolVar(&o.version, "version", false, "print the version and exit")
+	set.StringVar(&o.mode, "mode", "registration", "with the `MODE` "+probeMode+" exit with status 0, as node-driver-registrar does")
 	set.Var(&o.gates, "feature-gates", "`LIST` of NAME=BOOL: Topology can be switched off")
 	o.addClusterFlags(set)
 	o.addEndpointFlags(set)
@@ -76,18 +95,7 @@ func parseOptions(args []string, getenv func(string) string, help io.Writer) (o 
 	set.StringVar(&o.registrationPath, "kubelet-registration-path", "", "register the driver with the kubelet, which sees the socket at this `PATH`")
 	set.StringVar(&o.registrationDir, "plugin-registration-path", "/registration", "the `DIR` with the kubelet's sockets for registration")
 	addOtherFlags(set)
-	o.pod = podName{getenv("NAMESPACE"), getenv("POD_NAME")}
-	if err := cli.Parse(set, args, help, "sidecar runs the companions of a CSI driver."); err != nil {
-		return o, err
-	}
-	switch {
-	case *version:
-		return o, printVersion(help)
-	case *mode == probeMode:
-		return o, flag.ErrHelp
-	}
-	o.warnings = warningsOf(set)
-	return o, o.complete()
+	return set
 }
 
 // probeMode is the mode in which node-driver-registrar, in earlier versions, was the probe of its container.
@@ -149,7 +157,7 @@ func (o *options) addProvisionFlags(set *flag.FlagSet) {
 	set.StringVar(&o.provision.DefaultFSType, "default-fstype", "", "the `TYPE` of the file system of volumes whose class has none")
 	set.BoolVar(&o.provision.ExtraCreateMetadata, "extra-create-metadata", false, "pass the names of claim and volume to the driver")
 	set.BoolVar(&o.provision.StrictTopology, "strict-topology", false, "pass the topology of the selected node alone to the driver")
-	set.BoolVar(&o.provision.UnguardedClaims, "unguarded-claims", false, "create volumes without a finalizer on their claims: half the calls, and a volume can be lost if its claim is deleted meanwhile and this program ends")
+	set.BoolVar(&o.provision.UnguardedClaims, "unguarded-claims", false, "create volumes without a finalizer on their claims: one call to the API server for a claim instead of three, and a volume can be lost if its claim is deleted meanwhile and this program ends")
 	set.BoolVar(&o.provision.ReadOnlyVolumes, "controller-publish-readonly", false, "create read-only volumes for claims whose only access mode is ReadOnlyMany")
 	set.BoolVar(&o.immediateTopology, "immediate-topology", true, "pass the topologies of all nodes to the driver if no node is selected")
 }

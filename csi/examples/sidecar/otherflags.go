@@ -23,7 +23,7 @@ type otherFlag struct {
 var otherFlags = []otherFlag{
 	// Refused.
 	{names: "node-deployment", isBool: true, same: "false", refused: true, reason: "one run serves all nodes: the runs on several nodes would all create the volume of a claim"},
-	{names: "metrics-path", same: "/metrics", refused: true, reason: "the metrics are at /metrics: no metrics would be at another path"},
+	{names: "metrics-path", same: "/metrics", refused: true, reason: "nothing would be at another path"},
 
 	// Without effect: the API server.
 	{names: "kube-api-qps kube-api-burst kube-api-capacity-qps kube-api-capacity-burst", reason: "the API server limits the calls of its clients"},

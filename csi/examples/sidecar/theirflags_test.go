@@ -5,7 +5,11 @@ import (
 	"errors"
 	"flag"
 	"io"
+	"io/fs"
 	"log/slog"
+	"os/exec"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +22,9 @@ import (
 
 	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/csi/sidecar"
+	"github.com/volumekit/volumekit/internal/kubeserver"
 	"github.com/volumekit/volumekit/internal/testbed"
+	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
 // Flags that several of the programs have: those of csi-lib-utils, of the log of component-base, and of klog.
@@ -47,6 +53,29 @@ var theirFlags = map[string]string{
 	"node-driver-registrar v2": logFlags + klogFlags + "connection-timeout timeout csi-address plugin-registration-path " +
 		"kubelet-registration-path health-port http-endpoint version mode enable-pprof automaxprocs",
 	"livenessprobe v2": logFlags + klogFlags + "probe-timeout csi-address health-port metrics-address http-endpoint metrics-path automaxprocs",
+}
+
+// TestTheirHelp: theirFlags are the flags that the programs print. It needs the programs ("make sidecars").
+func TestTheirHelp(t *testing.T) {
+	printed := regexp.MustCompile(`(?m)^ +(?:-\w, )?--?([\w-]+)`)
+	for _, program := range kubeserver.Sidecars() {
+		name := strings.TrimPrefix(program.Name, "csi-")
+		path, err := program.Find()
+		if errors.Is(err, fs.ErrNotExist) {
+			mounttest.SkipWithout(t, name, err)
+		}
+		require.NoError(t, err)
+		help, err := exec.CommandContext(t.Context(), path, "--help").CombinedOutput()
+		require.NotEmpty(t, help, err)
+		var flags []string
+		for _, match := range printed.FindAllSubmatch(help, -1) {
+			flags = append(flags, string(match[1]))
+		}
+		known := strings.Fields(theirFlags["external-"+name+" "+program.Version])
+		slices.Sort(known)
+		slices.Sort(flags)
+		require.Equal(t, known, flags, program.Name)
+	}
 }
 
 // A group is the effect of a flag of the five programs on this program.
