@@ -3,7 +3,10 @@ package driver
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util"
@@ -57,11 +60,7 @@ func (d *driver) publishDevice(ctx context.Context, spec *volume.Spec, p targetR
 	if err == nil || volume.KindOf(err) == volume.Uncertain {
 		return err
 	}
-	undo, failed := d.block.NewBlockVolumeUnmapper(spec.Name(), podAt(p.Path).UID)
-	if failed == nil {
-		failed = undo.UnmapPodDevice(ctx)
-	}
-	if failed != nil {
+	if failed := d.unmapDevice(ctx, spec.Name(), p.Path); failed != nil {
 		return volume.AsUncertain(errors.Join(err, failed))
 	}
 	return err
@@ -75,16 +74,34 @@ func (d *driver) unpublishDevice(ctx context.Context, id volumeID, target string
 	if err != nil {
 		return err
 	}
-	return d.unmapDevice(ctx, id, target)
+	return d.unmapDevice(ctx, id.name, target)
 }
 
-// unmapDevice undoes MapPodDevice for a target path.
-func (d *driver) unmapDevice(ctx context.Context, id volumeID, target string) error {
-	unmapper, err := d.block.NewBlockVolumeUnmapper(id.name, podAt(target).UID)
+// unmapDevice undoes MapPodDevice for a target path. It removes the directories of the plugin's pod, as each target path
+// has another pod.
+func (d *driver) unmapDevice(ctx context.Context, name, target string) error {
+	pod := podAt(target).UID
+	unmapper, err := d.block.NewBlockVolumeUnmapper(name, pod)
 	if err != nil {
 		return err
 	}
-	return unmapper.UnmapPodDevice(ctx)
+	if err := unmapper.UnmapPodDevice(ctx); err != nil {
+		return err
+	}
+	dir, err := d.config.Host.PodVolumeDeviceDir(pod, d.config.Plugin.GetPluginName())
+	if err != nil {
+		return err
+	}
+	for range 3 { // below the directory of all pods: that of the pod, volumeDevices, and that of the plugin
+		switch err := os.Remove(dir); {
+		case errors.Is(err, syscall.ENOTEMPTY):
+			return nil
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return volume.AsUncertain(err)
+		}
+		dir = filepath.Dir(dir)
+	}
+	return nil
 }
 
 // tearDownDevice undoes setUpDevice.

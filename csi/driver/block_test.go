@@ -3,6 +3,7 @@ package driver_test
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"testing"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
@@ -70,6 +71,14 @@ func (r *rig) publishDevice(v *csipb.Volume, target string) error {
 	return err
 }
 
+// requireNoPods requires that no directory of a pod of the plugin is left: each target path has another one.
+func (r *rig) requireNoPods() {
+	r.t.Helper()
+	left, err := filepath.Glob(r.root + "/pods/*")
+	require.NoError(r.t, err)
+	require.Empty(r.t, left)
+}
+
 // TestBlock: a raw device is bound at a file at the target path, across restarts, and nothing is left.
 func TestBlock(t *testing.T) {
 	r, v := newDeviceRig(t)
@@ -88,6 +97,7 @@ func TestBlock(t *testing.T) {
 	_, err = r.node.NodePublishVolume(t.Context(), publish)
 	require.Error(t, err)
 	require.NoFileExists(t, r.target("a"))
+	r.requireNoPods()
 	for range 2 {
 		_, err = r.node.NodePublishVolume(t.Context(), publish)
 		require.NoError(t, err)
@@ -118,6 +128,7 @@ func TestBlock(t *testing.T) {
 		r.restart()
 	}
 	require.NoFileExists(t, r.target("a"))
+	r.requireNoPods()
 	require.NoError(t, r.unstage(v))
 	require.NoError(t, r.delete(v.VolumeId))
 	r.requireNoRecords()

@@ -213,7 +213,7 @@ func (d *driver) undoTarget(ctx context.Context, id volumeID, rec *nodeRecord, p
 	case holder == id.text:
 		err = d.unmountTarget(ctx, id, p)
 	case p.Usage.Block:
-		err = d.unmapDevice(ctx, id, p.Path)
+		err = d.unmapDevice(ctx, id.name, p.Path)
 	}
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/volumekit/volumekit/internal/testbed"
@@ -45,6 +46,11 @@ func TestContract(t *testing.T) {
 				fsType, size = "xfs", 320<<20 // mkfs.xfs needs 300 MiB
 			}
 			return newDisk(t, disks, fsType, size)
+		},
+		BlockSpec: func(t *testing.T) *volume.Spec {
+			spec, isBlock := newDisk(t, disks, "", smallest), v1.PersistentVolumeBlock
+			spec.PersistentVolume.Spec.VolumeMode = &isBlock
+			return spec
 		},
 		Enlarge: func(t *testing.T, s *volume.Spec) resource.Quantity {
 			before, err := disks.grow(t.Context(), s.Name(), 0)
@@ -113,6 +119,108 @@ func (m attachingMounter) UnmountDevice(ctx context.Context, deviceMountPath str
 		return err
 	}
 	return m.store.detach(ctx, filepath.Base(deviceMountPath), m.node)
+}
+
+// NewBlockVolumeMapper implements [volume.BlockVolumePlugin].
+func (p attachingPlugin) NewBlockVolumeMapper(spec *volume.Spec, pod *v1.Pod) (volume.BlockVolumeMapper, error) {
+	m, err := p.plugin.NewBlockVolumeMapper(spec, pod)
+	if err != nil {
+		return nil, err
+	}
+	return attachingDisk{m.(rawDisk)}, nil
+}
+
+// NewBlockVolumeUnmapper implements [volume.BlockVolumePlugin].
+func (p attachingPlugin) NewBlockVolumeUnmapper(volumeName string, podUID types.UID) (volume.BlockVolumeUnmapper, error) {
+	d, err := p.rawDisk(volumeName, podUID)
+	return attachingDisk{d}, err
+}
+
+type attachingDisk struct{ rawDisk }
+
+func (d attachingDisk) attach(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return d.plugin.store.attach(ctx, d.name, d.plugin.node)
+}
+
+// SetUpDevice implements [volume.BlockVolumeMapper].
+func (d attachingDisk) SetUpDevice(ctx context.Context, paths volume.BlockVolumePaths) (string, error) {
+	if err := d.attach(ctx); err != nil {
+		return "", err
+	}
+	return d.rawDisk.SetUpDevice(ctx, paths)
+}
+
+// MapPodDevice implements [volume.BlockVolumeMapper].
+func (d attachingDisk) MapPodDevice(ctx context.Context, paths volume.BlockVolumePaths) (string, error) {
+	if err := d.attach(ctx); err != nil {
+		return "", err
+	}
+	return d.rawDisk.MapPodDevice(ctx, paths)
+}
+
+// TearDownDevice implements [volume.BlockVolumeUnmapper].
+func (d attachingDisk) TearDownDevice(ctx context.Context, paths volume.BlockVolumePaths) error {
+	if err := d.rawDisk.TearDownDevice(ctx, paths); err != nil {
+		return err
+	}
+	return d.plugin.store.detach(ctx, d.name, d.plugin.node)
+}
+
+// TestRawDisk: a program that has the device of a raw disk open keeps the disk used, and attached. Its content and its
+// growth reach the next node.
+func TestRawDisk(t *testing.T) {
+	n := newNode(t)
+	if n == nil {
+		return
+	}
+	require.NoError(t, n.unmount())
+	spec, isBlock := newDisk(t, n.store, "", smallest), v1.PersistentVolumeBlock
+	spec.PersistentVolume.Spec.VolumeMode = &isBlock
+	require.NoError(t, n.store.attach(t.Context(), spec.Name(), "node-1"))
+	raw, err := n.rawDisk(spec.Name(), "pod")
+	require.NoError(t, err)
+	device, err := raw.MapPodDevice(t.Context(), volume.BlockVolumePaths{})
+	require.NoError(t, err)
+	program, err := os.OpenFile(device, os.O_RDWR, 0)
+	require.NoError(t, err)
+	defer program.Close()
+	_, err = program.WriteString("written")
+	require.NoError(t, err)
+
+	size, err := n.store.grow(t.Context(), spec.Name(), 2*smallest)
+	require.NoError(t, err)
+	has, err := n.NodeExpand(t.Context(), volume.NodeResizeOptions{Spec: spec, NewSize: *resource.NewQuantity(size, resource.BinarySI)})
+	require.NoError(t, err)
+	require.True(t, has)
+	metrics, err := raw.GetMetrics(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, size, metrics.Capacity.Value())
+
+	require.NoError(t, raw.UnmapPodDevice(t.Context()))
+	for range 2 {
+		require.ErrorIs(t, raw.TearDownDevice(t.Context(), volume.BlockVolumePaths{}), volume.ErrFailedPrecondition)
+		require.NoError(t, n.plugin.releaseUnused(t.Context()), "at the next start of the driver")
+		require.ErrorIs(t, n.store.detach(t.Context(), spec.Name(), "node-1"), errUsed)
+	}
+	_, err = raw.SetUpDevice(t.Context(), volume.BlockVolumePaths{})
+	require.ErrorIs(t, err, volume.ErrFailedPrecondition, "its last device ends first")
+	require.NoError(t, program.Close())
+	require.NoError(t, raw.TearDownDevice(t.Context(), volume.BlockVolumePaths{}))
+	require.NoError(t, n.store.detach(t.Context(), spec.Name(), "node-1"))
+	image, err := os.ReadFile(n.store.image(spec.Name()))
+	require.NoError(t, err)
+	require.Equal(t, "written", string(image[:7]))
+
+	_, err = raw.SetUpDevice(t.Context(), volume.BlockVolumePaths{})
+	require.ErrorIs(t, err, volume.ErrFailedPrecondition, "it is not attached")
+	require.NoError(t, n.store.attach(t.Context(), spec.Name(), "node-2"))
+	require.NoError(t, n.store.use(t.Context(), spec.Name(), "node-2"), "the node of the last attach has left no use")
+	spec.ReadOnly = true
+	_, err = n.NewBlockVolumeMapper(spec, &v1.Pod{})
+	require.ErrorIs(t, err, volume.ErrNotSupported)
 }
 
 // TestUsedDevice: a disk whose file system is mounted elsewhere stays used, and attached.

@@ -7,14 +7,14 @@
 //	go run ./csi/examples/disk -node-id NAME -disks /srv/disks -controller -kubelet-dir /run/csi
 //
 // A disk has an ext4, or the ext3, xfs or btrfs of the class parameter csi.storage.k8s.io/fstype. The programs that make,
-// check and grow it have to be in the driver's image. The files are sparse: together disks may be larger than the
-// directory has space.
+// check and grow it have to be in the driver's image. A claim with the volume mode Block has the loop device itself. The
+// files are sparse: together disks may be larger than the directory has space.
 //
 // Each disk is a directory below -disks with its image and the names of the nodes to which it is attached and which
 // use it. Two processes with -controller at the same time could attach a disk to two nodes. The file system has to show
 // a node that changes a directory the changes of others in it, as NFS does.
 //
-// A disk that a node uses is not detached. A node ends the use of disks that are not mounted when the driver
+// A disk that a node uses is not detached. A node ends the use of disks that have no loop device when the driver
 // starts; for a node that does not start any more an administrator makes sure that it is off, and removes the file
 // "used" of the disk.
 //

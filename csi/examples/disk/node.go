@@ -19,6 +19,7 @@ import (
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/util/ctxend"
+	"github.com/volumekit/volumekit/util/fsusage"
 	"github.com/volumekit/volumekit/util/loop"
 	"github.com/volumekit/volumekit/util/podvolume"
 	"github.com/volumekit/volumekit/volume"
@@ -95,12 +96,9 @@ func (m deviceMounter) MountDevice(ctx context.Context, spec *volume.Spec, devic
 
 // mountDisk mounts a disk at dir. After an error the disk may have a device, and the node may use it.
 func (m deviceMounter) mountDisk(ctx context.Context, name, dir string, spec *volume.Spec) error {
-	if err := m.store.use(ctx, name, m.node); err != nil {
-		return err
-	}
-	device, err := loop.AttachFileDevice(ctx, m.store.image(name), loop.Config{Name: m.deviceName(name)})
+	device, err := m.attachDevice(ctx, name)
 	if err != nil {
-		return util.Transient(err)
+		return err
 	}
 	if _, err := ctxend.Await(ctx, ctxend.Kernel, func() (any, error) { return nil, os.MkdirAll(dir, 0o750) }, nil); err != nil {
 		return util.Transient(err)
@@ -121,21 +119,39 @@ func (m deviceMounter) mountDisk(ctx context.Context, name, dir string, spec *vo
 	return util.Transient(err)
 }
 
+// attachDevice begins the use of a disk on this node, and returns its loop device, a new one if it has none. After an
+// error the node may use the disk.
+func (p *plugin) attachDevice(ctx context.Context, name string) (loop.Device, error) {
+	if err := p.store.use(ctx, name, p.node); err != nil {
+		return loop.Device{}, err
+	}
+	device, err := loop.AttachFileDevice(ctx, p.store.image(name), loop.Config{Name: p.deviceName(name)})
+	return device, util.Transient(err)
+}
+
 // deviceName returns the name that the kernel keeps with the loop device of a disk on this node.
 func (p *plugin) deviceName(disk string) string {
 	return fmt.Sprintf("disk-%x", sha256.Sum224([]byte(p.node+"/"+disk)))
 }
 
-// device returns the loop device of a disk on this node, or loop.ErrNotAttached.
+// device returns the loop device of a disk on this node, or loop.ErrNotAttached. A device that has been detached, and that
+// a program has open, is errDeviceUsed.
 func (p *plugin) device(ctx context.Context, disk string) (loop.Device, error) {
-	found, err := loop.Named(ctx, p.deviceName(disk))
-	if err == nil && len(found) == 0 {
-		err = loop.ErrNotAttached
-	}
+	all, err := loop.List(ctx)
 	if err != nil {
 		return loop.Device{}, err
 	}
-	return found[0], nil
+	err = loop.ErrNotAttached
+	for _, d := range all {
+		switch {
+		case d.Name != p.deviceName(disk):
+		case !d.Ending:
+			return d, nil
+		default:
+			err = errDeviceUsed
+		}
+	}
+	return loop.Device{}, err
 }
 
 // UnmountDevice implements [volume.DeviceUnmounter].
@@ -149,18 +165,24 @@ func (m deviceMounter) UnmountDevice(ctx context.Context, deviceMountPath string
 	})
 }
 
-// errDeviceUsed is the error of UnmountDevice for a device with another mount, such as one of another mount namespace.
+// errDeviceUsed is the error for a device with another mount, such as one of another mount namespace, and for one that a
+// program has open.
 var errDeviceUsed = fmt.Errorf("%w: the kernel uses the loop device", volume.ErrFailedPrecondition)
 
-// takeDown unmounts a disk, detaches its device, and ends its use on this node. It continues what an earlier call has
-// begun. The node uses the disk until the kernel does not and has written all.
+// takeDown unmounts a disk, and detaches its device. It continues what an earlier call has begun.
 func (m deviceMounter) takeDown(ctx context.Context, name, dir string) error {
 	if err := m.mounts.Unmount(ctx, dir); err != nil {
 		return err
 	}
-	device, err := m.device(ctx, name)
+	return m.detachDevice(ctx, name)
+}
+
+// detachDevice detaches the loop device of a disk, and ends its use on this node. It continues what an earlier call has
+// begun. The node uses the disk until no program has the device open and the kernel has written all.
+func (p *plugin) detachDevice(ctx context.Context, name string) error {
+	device, err := p.device(ctx, name)
 	if err == nil {
-		err = m.disks.Use(ctx, device.Path, func(ctx context.Context, d *disk.Device) error {
+		err = p.disks.Use(ctx, device.Path, func(ctx context.Context, d *disk.Device) error {
 			isUsed, err := d.InUse(ctx, "")
 			if err == nil && isUsed {
 				err = errDeviceUsed
@@ -170,14 +192,25 @@ func (m deviceMounter) takeDown(ctx context.Context, name, dir string) error {
 		if err == nil {
 			err = loop.Detach(ctx, device)
 		}
+		if err == nil {
+			err = p.checkDetached(ctx, name)
+		}
 	}
-	if err != nil && !errors.Is(err, loop.ErrNotAttached) {
+	if !errors.Is(err, loop.ErrNotAttached) {
 		return util.Transient(err)
 	}
-	if err := m.store.flush(ctx, name); err != nil {
+	if err := p.store.flush(ctx, name); err != nil {
 		return err
 	}
-	return m.store.release(ctx, name, m.node)
+	return p.store.release(ctx, name, p.node)
+}
+
+// checkDetached returns loop.ErrNotAttached for a disk without a device, and errDeviceUsed for another one.
+func (p *plugin) checkDetached(ctx context.Context, name string) error {
+	if _, err := p.device(ctx, name); err != nil {
+		return err
+	}
+	return errDeviceUsed
 }
 
 // releaseUnused ends the use of disks that have no device on this node: after a start of the system no caller
@@ -192,8 +225,9 @@ func (p *plugin) releaseUnused(ctx context.Context) error {
 	return err
 }
 
-// NodeExpand implements [volume.NodeExpandableVolumePlugin]: it returns true if the disk has the size, and its file
-// system has the size of the disk. A disk that is not mounted, or mounted read-only, cannot be grown yet.
+// NodeExpand implements [volume.NodeExpandableVolumePlugin]: it returns true if the disk has the size, and its device,
+// and its file system unless it is raw, have the size of the disk. A disk that is not mounted or raw, or mounted
+// read-only, cannot be grown yet.
 func (p *plugin) NodeExpand(ctx context.Context, req volume.NodeResizeOptions) (bool, error) {
 	path, err := deviceMounter{p}.GetDeviceMountPath(req.Spec)
 	if err != nil {
@@ -205,7 +239,7 @@ func (p *plugin) NodeExpand(ctx context.Context, req volume.NodeResizeOptions) (
 	}
 	result := make(chan int64, 1)
 	err = p.mounts.Exclusively(ctx, path, func(ctx context.Context, dir string) error {
-		size, err := p.growMounted(ctx, req.Spec.Name(), dir)
+		size, err := p.growUsed(ctx, req.Spec, dir)
 		result <- size
 		return err
 	})
@@ -218,12 +252,16 @@ func (p *plugin) NodeExpand(ctx context.Context, req volume.NodeResizeOptions) (
 	return <-result >= wanted, nil
 }
 
-// growMounted grows the device and the file system of a disk that is mounted at dir to the size of its image, and
-// returns the size.
-func (p *plugin) growMounted(ctx context.Context, name, dir string) (int64, error) {
-	device, err := p.device(ctx, name)
+// growUsed grows the device of a disk to the size of its image, and the file system that is mounted at dir unless the
+// disk is raw. It returns the size.
+func (p *plugin) growUsed(ctx context.Context, spec *volume.Spec, dir string) (int64, error) {
+	device, err := p.device(ctx, spec.Name())
 	if err == nil {
 		err = loop.Resize(ctx, device)
+	}
+	if err == nil && spec.IsBlock() {
+		size, err := fsusage.BlockSize(ctx, device.Path)
+		return size, util.Transient(err)
 	}
 	if err != nil {
 		return 0, util.Transient(err)

@@ -46,6 +46,8 @@ var (
 	_ volume.DeviceUseVolumePlugin      = (*plugin)(nil)
 	_ volume.ExpandableVolumePlugin     = (*plugin)(nil)
 	_ volume.NodeExpandableVolumePlugin = (*plugin)(nil)
+	_ volume.BlockVolumePlugin          = (*plugin)(nil)
+	_ volume.BlockProvisioner           = (*plugin)(nil)
 )
 
 func newPlugin(provisioner, node, dir string, mounter mount.Interface) *plugin {
@@ -96,6 +98,9 @@ func (p *plugin) GetAccessModes() []v1.PersistentVolumeAccessMode {
 // SupportsMountOption implements [volume.MountOptionsVolumePlugin].
 func (p *plugin) SupportsMountOption() bool { return true }
 
+// SupportsBlock implements [volume.BlockProvisioner].
+func (p *plugin) SupportsBlock(context.Context) bool { return true }
+
 // A provisioner creates a disk.
 type provisioner struct {
 	plugin  *plugin
@@ -122,9 +127,6 @@ func (p *plugin) NewProvisioner(options volume.VolumeOptions) (volume.Provisione
 	}
 	size := int64(smallest)
 	if options.PVC != nil {
-		if mode := options.PVC.Spec.VolumeMode; mode != nil && *mode == v1.PersistentVolumeBlock {
-			return nil, fmt.Errorf("a raw disk: %w", volume.ErrNotSupported)
-		}
 		request, err := imageSize(options.PVC.Spec.Resources.Requests[v1.ResourceStorage])
 		if err != nil {
 			return nil, err
@@ -163,6 +165,9 @@ func (p *provisioner) Provision(ctx context.Context) (*v1.PersistentVolume, erro
 	pv.Spec.Capacity = v1.ResourceList{v1.ResourceStorage: *resource.NewQuantity(size, resource.BinarySI)}
 	pv.Spec.AccessModes = p.plugin.GetAccessModes()
 	pv.Spec.MountOptions = p.options.StorageClass.MountOptions
+	if p.options.PVC != nil {
+		pv.Spec.VolumeMode = p.options.PVC.Spec.VolumeMode
+	}
 	if policy := p.options.StorageClass.ReclaimPolicy; policy != nil {
 		pv.Spec.PersistentVolumeReclaimPolicy = *policy
 	}

@@ -106,8 +106,8 @@ const firstSize, secondSize = 320 << 20, 640 << 20 // mkfs.xfs needs 300 MiB
 func (u *diskUser) useDisk(class string) {
 	u.Helper()
 	data, scratch := "data-"+u.name, "scratch-"+u.name
-	u.createClaim(data, class)
-	u.createClaim(scratch, localClass)
+	u.createClaim(data, claimSpec(class))
+	u.createClaim(scratch, claimSpec(localClass))
 	time.Sleep(time.Duration(u.random.Int64N(int64(200 * time.Millisecond)))) // the control plane may be killed
 	u.killer.attached.RLock()
 	defer u.killer.attached.RUnlock()
@@ -145,16 +145,18 @@ func (u *diskUser) inAnyOrder(calls ...func()) {
 	}
 }
 
-// createClaim creates a claim.
-func (u *diskUser) createClaim(name, class string) {
-	u.Helper()
-	claim := &v1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: v1.PersistentVolumeClaimSpec{
-			StorageClassName: &class, AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
-			Resources: v1.VolumeResourceRequirements{Requests: v1.ResourceList{v1.ResourceStorage: *resource.NewQuantity(firstSize, resource.BinarySI)}},
-		},
+// claimSpec returns the specification of a claim of a class.
+func claimSpec(class string) v1.PersistentVolumeClaimSpec {
+	return v1.PersistentVolumeClaimSpec{
+		StorageClassName: &class, AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
+		Resources: v1.VolumeResourceRequirements{Requests: v1.ResourceList{v1.ResourceStorage: *resource.NewQuantity(firstSize, resource.BinarySI)}},
 	}
+}
+
+// createClaim creates a claim.
+func (u *diskUser) createClaim(name string, spec v1.PersistentVolumeClaimSpec) {
+	u.Helper()
+	claim := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
 	_, err := u.cluster.admin.CoreV1().PersistentVolumeClaims(v1.NamespaceDefault).Create(u.Context(), claim, metav1.CreateOptions{})
 	require.NoError(u, err)
 }
@@ -175,14 +177,19 @@ func (u *diskUser) deleteClaim(name string) {
 // createPod creates a pod on a node, with a volume for each claim.
 func (u *diskUser) createPod(name, node string, claims ...string) *v1.Pod {
 	u.Helper()
-	container := v1.Container{Name: "c", Image: "i"}
-	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.PodSpec{NodeName: node}}
+	spec := v1.PodSpec{NodeName: node, Containers: []v1.Container{{Name: "c", Image: "i"}}}
 	for _, claim := range claims {
 		source := v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}
-		pod.Spec.Volumes = append(pod.Spec.Volumes, v1.Volume{Name: claim, VolumeSource: source})
-		container.VolumeMounts = append(container.VolumeMounts, v1.VolumeMount{Name: claim, MountPath: "/" + claim})
+		spec.Volumes = append(spec.Volumes, v1.Volume{Name: claim, VolumeSource: source})
+		spec.Containers[0].VolumeMounts = append(spec.Containers[0].VolumeMounts, v1.VolumeMount{Name: claim, MountPath: "/" + claim})
 	}
-	pod.Spec.Containers = []v1.Container{container}
+	return u.createPodOf(name, spec)
+}
+
+// createPodOf creates a pod.
+func (u *diskUser) createPodOf(name string, spec v1.PodSpec) *v1.Pod {
+	u.Helper()
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
 	pod, err := u.cluster.admin.CoreV1().Pods(v1.NamespaceDefault).Create(u.Context(), pod, metav1.CreateOptions{})
 	require.NoError(u, err)
 	return pod

@@ -70,7 +70,9 @@ func (c *processCluster) leftMounts() (string, error) {
 // rooms match the entries of directories that are empty without pods and volumes.
 var rooms = []string{
 	"claims/[^.]*", "claims/.volumekit/*/*", "disks/[^.]*", "node-*/root/plugins/*/plugins/*/*/mounts/*",
-	"node-*/root/pods/*", "node-*/root/plugins/kubernetes.io/csi/*/*", "node-*/root/plugins/volumekit.io/manager/*/*",
+	"node-*/root/pods/*", "node-*/root/plugins/*/pods/*", "node-*/root/plugins/volumekit.io/manager/*/*",
+	"node-*/root/plugins/kubernetes.io/csi/*.*/*", "node-*/root/plugins/kubernetes.io/csi/volumeDevices/*-*",
+	"node-*/root/plugins/kubernetes.io/csi/volumeDevices/*/*",
 }
 
 // leftDirs returns the directories of pods and volumes, or "".
