@@ -280,6 +280,7 @@ var house = []room{
 	{"csi/bench", []string{"*", "*/*", "csi/bench/internal/*"}, []string{""}},
 	{"csi/bench/internal/*", nil, []string{api, apimachinery}},
 	{"csi/bench/companions", []string{"*", "*/*", "csi/internal/oldnode"}, []string{""}},
+	{"csi/examples/internal/clustertest", []string{"csi/examples/internal/manifest", "internal/apicalls", "internal/kubeserver", "internal/rightstest"}, []string{api, apimachinery, clientGo, testify}},
 	{"csi/examples/internal/manifest", nil, []string{api, apimachinery}},
 	{"csi/examples/internal/driverprogram", []string{"csi/driver", "csi/registration", "internal/cli", "mount", "volume"}, []string{apimachinery}},
 	{"csi/examples/nfs", []string{"*", "*/*", "csi/examples/internal/*", "internal/kerneltest/nfsserver"}, []string{""}},

@@ -39,8 +39,8 @@
 //     [github.com/volumekit/volumekit/controllers/service]
 //   - examples/embed: the smallest agent for a node of a cluster, which the README shows.
 //     [github.com/volumekit/volumekit/controllers/examples/embed]
-//   - examples/nodeagent: a whole one, with its rights.
-//     [github.com/volumekit/volumekit/controllers/examples/nodeagent]
+//   - csi/examples/nodeagent: a whole one, with its rights, in module csi.
+//     [github.com/volumekit/volumekit/csi/examples/nodeagent]
 //   - examples/provisioner: a provisioner in 40 lines, with an API server in memory, a binder and a
 //     node.
 //     [github.com/volumekit/volumekit/controllers/examples/provisioner]

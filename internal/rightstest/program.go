@@ -95,13 +95,21 @@ func (p *Program) Exercise(missing string, program func(context.Context) error, 
 // remove takes a right from the program until restore is called.
 func (p *Program) remove(right string) (restore func()) {
 	p.Helper()
-	role := p.Roles.with(right)
-	require.NoError(p, role.Store(role.without(right)))
-	p.await(role, right, false)
-	return func() {
-		require.NoError(p, role.Store(role.Rules))
-		p.await(role, right, true)
+	roles := p.Roles.with(right)
+	store := func(isAllowed bool) {
+		for _, role := range roles {
+			rules := role.Rules
+			if !isAllowed {
+				rules = role.without(right)
+			}
+			require.NoError(p, role.Store(rules))
+		}
+		for _, role := range roles {
+			p.await(role, right, isAllowed)
+		}
 	}
+	store(false)
+	return func() { store(true) }
 }
 
 // await waits until the API server applies a change of a role.

@@ -101,7 +101,7 @@ func (all Roles) Granted() Rights {
 	return granted
 }
 
-// with returns the first role that has a right.
-func (all Roles) with(right string) *Role {
-	return all[slices.IndexFunc(all, func(role *Role) bool { return role.rights()[right] })]
+// with returns the roles that have a right.
+func (all Roles) with(right string) Roles {
+	return slices.DeleteFunc(slices.Clone(all), func(role *Role) bool { return !role.rights()[right] })
 }

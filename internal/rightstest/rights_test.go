@@ -69,7 +69,7 @@ func TestRoles(t *testing.T) {
 	roles := Roles{ofCluster, ofNamespace}
 	all := Rights{"get pods": true, "list pods": true, "get events": true, "list events": true, "patch volumeattachments/status": true, "watch pods": true}
 	require.Equal(t, all, roles.Granted())
-	require.Equal(t, ofNamespace, roles.with("watch pods"))
+	require.Equal(t, Roles{ofNamespace}, roles.with("watch pods"))
 	rest := &Role{Rules: ofCluster.without("list pods")}
 	require.Equal(t, Rights{"get pods": true, "get events": true, "list events": true, "patch volumeattachments/status": true}, rest.rights())
 	require.Equal(t, []string{"storage.k8s.io"}, rest.Rules[len(rest.Rules)-1].APIGroups)

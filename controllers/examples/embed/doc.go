@@ -1,5 +1,5 @@
 // Package embed is an example: the smallest agent that keeps the volumes of a node of a cluster.
 // A program passes kubeclient.New(clientset), with a rest.Config whose QPS is -1, and
-// mount.New(mount.Config{}). The README of the root module has this agent; examples/nodeagent of
-// this module is a whole one, with the rights that it needs.
+// mount.New(mount.Config{}). The README of the root module has this agent; csi/examples/nodeagent
+// is a whole one, with CSI drivers and the rights that it needs.
 package embed

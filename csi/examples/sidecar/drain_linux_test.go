@@ -105,7 +105,7 @@ func podWithRaw(node, claim string) v1.PodSpec {
 // drain does what kubectl drain does: it makes a node unschedulable, and evicts its pods, which then end.
 func (u *drainedUser) drain(node string, pods []*v1.Pod) {
 	u.Helper()
-	core := u.cluster.admin.CoreV1()
+	core := u.cluster.Admin.CoreV1()
 	_, err := core.Nodes().Patch(u.Context(), node, types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`), metav1.PatchOptions{})
 	require.NoError(u, err)
 	for _, pod := range pods {
@@ -150,7 +150,7 @@ func (u *drainedUser) awaitDevice(pod *v1.Pod, claim string) (device string) {
 
 // withoutEvent returns "" once a pod has an event.
 func (u *drainedUser) withoutEvent(pod *v1.Pod, reason string) string {
-	events, err := u.cluster.admin.CoreV1().Events(pod.Namespace).List(u.Context(), metav1.ListOptions{})
+	events, err := u.cluster.Admin.CoreV1().Events(pod.Namespace).List(u.Context(), metav1.ListOptions{})
 	if err == nil && slices.ContainsFunc(events.Items, func(e v1.Event) bool { return e.InvolvedObject.UID == pod.UID && e.Reason == reason }) {
 		return ""
 	}
@@ -159,7 +159,7 @@ func (u *drainedUser) withoutEvent(pod *v1.Pod, reason string) string {
 
 // leftOn returns what a node still has of its pods' volumes, or "".
 func (u *drainedUser) leftOn(node string) string {
-	object, err := u.cluster.admin.CoreV1().Nodes().Get(u.Context(), node, metav1.GetOptions{})
+	object, err := u.cluster.Admin.CoreV1().Nodes().Get(u.Context(), node, metav1.GetOptions{})
 	require.NoError(u, err)
 	if n := len(object.Status.VolumesAttached) + len(object.Status.VolumesInUse); n > 0 {
 		return fmt.Sprintf("%d volumes are attached or in use", n)

@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) {
 	mounttest.Main(m, map[string]func(mounttest.Process){
-		"sidecar": func(mounttest.Process) { main() }, "agent": runAgent,
+		"sidecar": func(mounttest.Process) { main() },
 	})
 }
 
@@ -157,21 +157,21 @@ func claimSpec(class string) v1.PersistentVolumeClaimSpec {
 func (u *diskUser) createClaim(name string, spec v1.PersistentVolumeClaimSpec) {
 	u.Helper()
 	claim := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
-	_, err := u.cluster.admin.CoreV1().PersistentVolumeClaims(v1.NamespaceDefault).Create(u.Context(), claim, metav1.CreateOptions{})
+	_, err := u.cluster.Admin.CoreV1().PersistentVolumeClaims(v1.NamespaceDefault).Create(u.Context(), claim, metav1.CreateOptions{})
 	require.NoError(u, err)
 }
 
 // claim returns a claim.
 func (u *diskUser) claim(name string) *v1.PersistentVolumeClaim {
 	u.Helper()
-	claim, err := u.cluster.admin.CoreV1().PersistentVolumeClaims(v1.NamespaceDefault).Get(u.Context(), name, metav1.GetOptions{})
+	claim, err := u.cluster.Admin.CoreV1().PersistentVolumeClaims(v1.NamespaceDefault).Get(u.Context(), name, metav1.GetOptions{})
 	require.NoError(u, err)
 	return claim
 }
 
 func (u *diskUser) deleteClaim(name string) {
 	u.Helper()
-	require.NoError(u, u.cluster.admin.CoreV1().PersistentVolumeClaims(v1.NamespaceDefault).Delete(u.Context(), name, metav1.DeleteOptions{}))
+	require.NoError(u, u.cluster.Admin.CoreV1().PersistentVolumeClaims(v1.NamespaceDefault).Delete(u.Context(), name, metav1.DeleteOptions{}))
 }
 
 // createPod creates a pod on a node, with a volume for each claim.
@@ -190,7 +190,7 @@ func (u *diskUser) createPod(name, node string, claims ...string) *v1.Pod {
 func (u *diskUser) createPodOf(name string, spec v1.PodSpec) *v1.Pod {
 	u.Helper()
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
-	pod, err := u.cluster.admin.CoreV1().Pods(v1.NamespaceDefault).Create(u.Context(), pod, metav1.CreateOptions{})
+	pod, err := u.cluster.Admin.CoreV1().Pods(v1.NamespaceDefault).Create(u.Context(), pod, metav1.CreateOptions{})
 	require.NoError(u, err)
 	return pod
 }
@@ -198,7 +198,7 @@ func (u *diskUser) createPodOf(name string, spec v1.PodSpec) *v1.Pod {
 // deletePod deletes a pod, whose containers have ended.
 func (u *diskUser) deletePod(pod *v1.Pod) {
 	u.Helper()
-	require.NoError(u, u.cluster.admin.CoreV1().Pods(v1.NamespaceDefault).Delete(u.Context(), pod.Name, *metav1.NewDeleteOptions(0)))
+	require.NoError(u, u.cluster.Admin.CoreV1().Pods(v1.NamespaceDefault).Delete(u.Context(), pod.Name, *metav1.NewDeleteOptions(0)))
 }
 
 // awaitMount waits until a pod has the volume of a claim, and returns the mount.
@@ -229,7 +229,7 @@ func (u *diskUser) selectNode(claim *v1.PersistentVolumeClaim, node string) {
 		return
 	}
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, provision.SelectedNodeAnnotation, node)
-	_, err := u.cluster.admin.CoreV1().PersistentVolumeClaims(v1.NamespaceDefault).Patch(u.Context(), claim.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err := u.cluster.Admin.CoreV1().PersistentVolumeClaims(v1.NamespaceDefault).Patch(u.Context(), claim.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	require.NoError(u, err)
 }
 
@@ -259,7 +259,7 @@ func (u *diskUser) requireMounted(mounts ...mount.Info) {
 func (u *diskUser) expand(claim, disk string, at mount.Info) {
 	u.Helper()
 	patch := fmt.Appendf(nil, `{"spec":{"resources":{"requests":{"storage":"%d"}}}}`, secondSize)
-	_, err := u.cluster.admin.CoreV1().PersistentVolumeClaims(v1.NamespaceDefault).Patch(u.Context(), claim, types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err := u.cluster.Admin.CoreV1().PersistentVolumeClaims(v1.NamespaceDefault).Patch(u.Context(), claim, types.MergePatchType, patch, metav1.PatchOptions{})
 	require.NoError(u, err)
 	u.await(claim+" is expanded", func() string {
 		status := u.claim(claim).Status
@@ -282,7 +282,7 @@ func (u *diskUser) expand(claim, disk string, at mount.Info) {
 // leftoverOf returns the first remnant of a disk, or "".
 func (u *diskUser) leftoverOf(disk string) string {
 	u.Helper()
-	volumes, err := u.cluster.admin.CoreV1().PersistentVolumes().List(u.Context(), metav1.ListOptions{})
+	volumes, err := u.cluster.Admin.CoreV1().PersistentVolumes().List(u.Context(), metav1.ListOptions{})
 	require.NoError(u, err)
 	for _, pv := range volumes.Items {
 		if pv.Name == disk {

@@ -8,28 +8,18 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	v1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/volumekit/volumekit/controllers/attach"
+	"github.com/volumekit/volumekit/csi/examples/internal/clustertest"
 	"github.com/volumekit/volumekit/csi/internal/oldnode"
-	"github.com/volumekit/volumekit/internal/kubeserver"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/util/loop"
 )
@@ -43,11 +33,8 @@ const (
 
 // A processCluster is a real API server with two nodes, and with programs in processes of their own.
 type processCluster struct {
-	*testing.T
+	*clustertest.Server
 	places
-	server    *kubeserver.Server
-	config    *rest.Config // of the administrator
-	admin     *kubernetes.Clientset
 	plane     *process // one of processes
 	processes []*process
 	seed      uint64 // of all random numbers
@@ -59,14 +46,9 @@ type processCluster struct {
 func newProcessCluster(t *testing.T) *processCluster {
 	t.Helper()
 	programs := buildPrograms(t, "github.com/volumekit/volumekit/controllers/examples/controlplane", "github.com/volumekit/volumekit/csi/examples/local",
-		"github.com/volumekit/volumekit/csi/examples/disk")
-	server := kubeserver.Start(t)
-	config := &rest.Config{Host: server.URL, BearerToken: server.Token, QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAData: server.CA}}
-	admin, err := kubernetes.NewForConfig(config)
-	require.NoError(t, err)
-	c := &processCluster{T: t, places: places{shortDir(t)}, server: server, config: config, admin: admin, seed: rand.Uint64(), started: time.Now()}
+		"github.com/volumekit/volumekit/csi/examples/disk", "github.com/volumekit/volumekit/csi/examples/nodeagent")
+	c := &processCluster{Server: clustertest.Start(t), places: places{shortDir(t)}, seed: rand.Uint64(), started: time.Now()}
 	c.makeDirs()
-	c.createNodes()
 	c.createStorage()
 	c.startProcesses(programs())
 	t.Cleanup(c.report)
@@ -90,29 +72,10 @@ func (c *processCluster) makeDirs() {
 	}
 }
 
-// createNodes creates the nodes.
-func (c *processCluster) createNodes() {
-	c.Helper()
-	for _, name := range []string{nodeA, nodeB} {
-		node, err := c.admin.CoreV1().Nodes().Create(c.Context(), &v1.Node{ObjectMeta: metav1.ObjectMeta{
-			Name: name, Labels: map[string]string{v1.LabelHostname: name}, Annotations: map[string]string{attach.ManagedAnnotation: "true"},
-		}}, metav1.CreateOptions{})
-		require.NoError(c, err)
-		node.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue}}
-		_, err = c.admin.CoreV1().Nodes().UpdateStatus(c.Context(), node, metav1.UpdateOptions{})
-		require.NoError(c, err)
-		require.NoError(c, c.server.Rewrite(c.Context(), oldnode.Key(name), oldnode.Age))
-	}
-}
-
-// createStorage creates the namespace of the claims, the classes, and the CSIDriver objects.
+// createStorage creates the classes and the CSIDriver objects.
 func (c *processCluster) createStorage() {
 	c.Helper()
-	c.await(c.T, "the namespace exists", func() string {
-		_, err := c.admin.CoreV1().Namespaces().Get(c.Context(), v1.NamespaceDefault, metav1.GetOptions{})
-		return errorText(err)
-	})
-	storage, isLate, grows := c.admin.StorageV1(), storagev1.VolumeBindingWaitForFirstConsumer, true
+	storage, isLate, grows := c.Admin.StorageV1(), storagev1.VolumeBindingWaitForFirstConsumer, true
 	onDisk := map[string]string{"csi.storage.k8s.io/fstype": diskFSType}
 	for _, class := range []*storagev1.StorageClass{
 		{ObjectMeta: metav1.ObjectMeta{Name: diskClass}, Provisioner: diskDriver, Parameters: onDisk, AllowVolumeExpansion: &grows},
@@ -130,15 +93,25 @@ func (c *processCluster) createStorage() {
 	}
 }
 
-// startProcesses starts all processes. The built programs are in a directory.
+// startProcesses starts all processes, and the control plane once the agents have created their nodes. The built programs
+// are in a directory.
 func (c *processCluster) startProcesses(programs string) {
 	c.Helper()
-	admin := c.writeKubeconfig(c.config.BearerToken)
-	plane := c.createAccount("../../../controllers/examples/controlplane/rbac.yaml")
+	agents := c.NewAccount("../nodeagent/rbac.yaml", "../nodeagent/rbac-register.yaml", "../nodeagent/rbac-csi.yaml").Kubeconfig()
+	for _, node := range []string{nodeA, nodeB} {
+		c.startProcess("agent of "+node, func() *exec.Cmd {
+			return exec.Command(filepath.Join(programs, "nodeagent"), "-kubeconfig", agents, "-node", node, "-root", c.root(node), "-register", "-csi")
+		})
+	}
+	for _, node := range []string{nodeA, nodeB} {
+		c.await(c.T, node+" is ready", func() string { return c.unready(node) })
+		require.NoError(c, c.Store.Rewrite(c.Context(), oldnode.Key(node), oldnode.Age))
+	}
+	plane := c.NewAccount("../../../controllers/examples/controlplane/rbac.yaml").Kubeconfig()
 	c.plane = c.startProcess("control plane", func() *exec.Cmd {
 		return exec.Command(filepath.Join(programs, "controlplane"), "-kubeconfig", plane, "-leader-election=false")
 	})
-	companions := c.createAccount("rbac.yaml")
+	companions := c.NewAccount("rbac.yaml").Kubeconfig()
 	sidecar := func(socket string) func() *exec.Cmd {
 		return func() *exec.Cmd {
 			return mounttest.Program("sidecar", "--csi-address="+socket, "--kubeconfig="+companions)
@@ -154,7 +127,6 @@ func (c *processCluster) startProcesses(programs string) {
 	c.startProcess("driver of disks beside the sidecar", disk("controller", "-controller", "-kubelet-dir="+c.controller(), "-endpoint="+c.controllerSocket())).servesDisks = true
 	for _, node := range []string{nodeA, nodeB} {
 		c.startProcess("driver of disks on "+node, disk(node, "-kubelet-dir="+c.root(node))).servesDisks = true
-		c.startProcess("agent of "+node, func() *exec.Cmd { return mounttest.Program("agent", c.dir, node, admin) })
 	}
 	c.startProcess("driver of directories on "+nodeA, func() *exec.Cmd {
 		return exec.Command(filepath.Join(programs, "local"), "-node-id="+nodeA, "-kubelet-dir="+c.root(nodeA), "-claims="+c.claims())
@@ -171,65 +143,24 @@ func (c *processCluster) startProcess(name string, command func() *exec.Cmd) *pr
 	return p
 }
 
-// createAccount creates the objects of a manifest, and returns the file with the configuration of a client of
-// its service account.
-func (c *processCluster) createAccount(manifest string) (kubeconfig string) {
-	c.Helper()
-	text, err := os.ReadFile(manifest)
-	require.NoError(c, err)
-	var account *v1.ServiceAccount
-	for document := range strings.SplitSeq(string(text), "\n---\n") {
-		object, _, err := scheme.Codecs.UniversalDeserializer().Decode([]byte(document), nil, nil)
-		require.NoError(c, err)
-		require.NoError(c, c.create(object))
-		if found, ok := object.(*v1.ServiceAccount); ok {
-			account = found
+// unready returns why a node is not ready, or "".
+func (c *processCluster) unready(name string) string {
+	node, err := c.Admin.CoreV1().Nodes().Get(c.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		return err.Error()
+	}
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == v1.NodeReady && condition.Status == v1.ConditionTrue {
+			return ""
 		}
 	}
-	token, err := c.admin.CoreV1().ServiceAccounts(account.Namespace).CreateToken(c.Context(), account.Name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	require.NoError(c, err)
-	return c.writeKubeconfig(token.Status.Token)
-}
-
-// create creates an object of a manifest.
-func (c *processCluster) create(object runtime.Object) (err error) {
-	ctx, rbac, core, options := c.Context(), c.admin.RbacV1(), c.admin.CoreV1(), metav1.CreateOptions{}
-	switch o := object.(type) {
-	case *v1.Namespace:
-		_, err = core.Namespaces().Create(ctx, o, options)
-	case *v1.ServiceAccount:
-		_, err = core.ServiceAccounts(o.Namespace).Create(ctx, o, options)
-	case *rbacv1.ClusterRole:
-		_, err = rbac.ClusterRoles().Create(ctx, o, options)
-	case *rbacv1.ClusterRoleBinding:
-		_, err = rbac.ClusterRoleBindings().Create(ctx, o, options)
-	case *rbacv1.Role:
-		_, err = rbac.Roles(o.Namespace).Create(ctx, o, options)
-	case *rbacv1.RoleBinding:
-		_, err = rbac.RoleBindings(o.Namespace).Create(ctx, o, options)
-	default:
-		err = fmt.Errorf("%T: not expected", object)
-	}
-	return err
-}
-
-// writeKubeconfig writes a file with the configuration of a client with a token.
-func (c *processCluster) writeKubeconfig(token string) (file string) {
-	c.Helper()
-	config := clientcmdapi.NewConfig()
-	config.Clusters["test"] = &clientcmdapi.Cluster{Server: c.config.Host, CertificateAuthorityData: c.config.CAData}
-	config.AuthInfos["program"] = &clientcmdapi.AuthInfo{Token: token}
-	config.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", AuthInfo: "program"}
-	config.CurrentContext = "test"
-	file = filepath.Join(c.TempDir(), "kubeconfig")
-	require.NoError(c, clientcmd.WriteToFile(*config, file))
-	return file
+	return fmt.Sprintf("conditions %v", node.Status.Conditions)
 }
 
 // unregistered returns the first node without all its drivers, or "".
 func (c *processCluster) unregistered() string {
 	for _, node := range []string{nodeA, nodeB} {
-		object, err := c.admin.StorageV1().CSINodes().Get(c.Context(), node, metav1.GetOptions{})
+		object, err := c.Admin.StorageV1().CSINodes().Get(c.Context(), node, metav1.GetOptions{})
 		if err != nil {
 			return err.Error()
 		}

@@ -14,17 +14,11 @@ import (
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/stretchr/testify/require"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	v1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/volumekit/volumekit/controllers/bind"
 	"github.com/volumekit/volumekit/controllers/kubeclient"
@@ -32,8 +26,7 @@ import (
 	"github.com/volumekit/volumekit/controllers/service"
 	"github.com/volumekit/volumekit/csi/csitest"
 	"github.com/volumekit/volumekit/csi/driver"
-	"github.com/volumekit/volumekit/csi/examples/internal/manifest"
-	"github.com/volumekit/volumekit/internal/kubeserver"
+	"github.com/volumekit/volumekit/csi/examples/internal/clustertest"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/nfs"
@@ -44,72 +37,23 @@ const driverName = "d.example.com"
 
 // A cluster is a real API server with a binder, and with the service account of the program.
 type cluster struct {
-	*testing.T
-	admin      *kubernetes.Clientset
-	kubeconfig string // of the service account
+	*clustertest.Server
+	account    *clustertest.Account
+	kubeconfig string // of the account
 }
 
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	server := kubeserver.Start(t)
-	config := &rest.Config{Host: server.URL, BearerToken: server.Token, QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAData: server.CA}}
-	admin, err := kubernetes.NewForConfig(config)
+	c := &cluster{Server: clustertest.Start(t)}
+	c.account = c.NewAccount("rbac.yaml")
+	c.kubeconfig = c.account.Kubeconfig()
+	binder, err := bind.New(bind.Config{Cluster: kubeclient.New(c.Admin)})
 	require.NoError(t, err)
-	c := &cluster{T: t, admin: admin}
-	for _, name := range []string{metav1.NamespaceSystem, v1.NamespaceDefault} {
-		c.Eventually("namespace "+name, func() bool {
-			_, err := admin.CoreV1().Namespaces().Get(t.Context(), name, metav1.GetOptions{})
-			return err == nil
-		})
-	}
-	c.createAccount(config)
-	binder, err := bind.New(bind.Config{Cluster: kubeclient.New(admin)})
+	c.Start(binder.Run)
+	protection, err := protect.New(protect.Config{Cluster: kubeclient.New(c.Admin)})
 	require.NoError(t, err)
-	c.start(binder.Run)
-	protection, err := protect.New(protect.Config{Cluster: kubeclient.New(admin)})
-	require.NoError(t, err)
-	c.start(protection.Run)
+	c.Start(protection.Run)
 	return c
-}
-
-// createAccount creates the objects of rbac.yaml, and the configuration of a client with the token of its account. The API
-// server grants the rights of the account then.
-func (c *cluster) createAccount(config *rest.Config) {
-	c.Helper()
-	ctx, rbac, options := c.Context(), c.admin.RbacV1(), metav1.CreateOptions{}
-	account := manifest.Read[*v1.ServiceAccount](c.T, "rbac.yaml")
-	_, err := c.admin.CoreV1().ServiceAccounts(account.Namespace).Create(ctx, account, options)
-	require.NoError(c, err)
-	_, err = rbac.ClusterRoles().Create(ctx, manifest.Read[*rbacv1.ClusterRole](c.T, "rbac.yaml"), options)
-	require.NoError(c, err)
-	_, err = rbac.ClusterRoleBindings().Create(ctx, manifest.Read[*rbacv1.ClusterRoleBinding](c.T, "rbac.yaml"), options)
-	require.NoError(c, err)
-	_, err = rbac.Roles(account.Namespace).Create(ctx, manifest.Read[*rbacv1.Role](c.T, "rbac.yaml"), options)
-	require.NoError(c, err)
-	_, err = rbac.RoleBindings(account.Namespace).Create(ctx, manifest.Read[*rbacv1.RoleBinding](c.T, "rbac.yaml"), options)
-	require.NoError(c, err)
-	token, err := c.admin.CoreV1().ServiceAccounts(account.Namespace).CreateToken(ctx, account.Name, &authenticationv1.TokenRequest{}, options)
-	require.NoError(c, err)
-	file := clientcmdapi.NewConfig()
-	file.Clusters["test"] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
-	file.AuthInfos["program"] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
-	file.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", AuthInfo: "program"}
-	file.CurrentContext = "test"
-	c.kubeconfig = filepath.Join(c.TempDir(), "kubeconfig")
-	require.NoError(c, clientcmd.WriteToFile(*file, c.kubeconfig))
-	program, _ := c.rights()
-	program.AwaitGranted()
-}
-
-// start runs a part of the cluster until the end of the test.
-func (c *cluster) start(run func(context.Context) error) {
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- run(ctx) }()
-	c.Cleanup(func() {
-		cancel()
-		require.NoError(c, <-ended)
-	})
 }
 
 // Eventually requires that a condition holds within a minute.
@@ -121,7 +65,7 @@ func (c *cluster) Eventually(what string, condition func() bool) {
 func (c *cluster) createClass(parameters map[string]string) {
 	c.Helper()
 	grows := true
-	_, err := c.admin.StorageV1().StorageClasses().Create(c.Context(), &storagev1.StorageClass{
+	_, err := c.Admin.StorageV1().StorageClasses().Create(c.Context(), &storagev1.StorageClass{
 		ObjectMeta: metav1.ObjectMeta{Name: "class"}, Provisioner: driverName, Parameters: parameters, AllowVolumeExpansion: &grows,
 	}, metav1.CreateOptions{})
 	require.NoError(c, err)
@@ -130,7 +74,7 @@ func (c *cluster) createClass(parameters map[string]string) {
 func (c *cluster) createClaim(name string) {
 	c.Helper()
 	class := "class"
-	_, err := c.admin.CoreV1().PersistentVolumeClaims(v1.NamespaceDefault).Create(c.Context(), &v1.PersistentVolumeClaim{
+	_, err := c.Admin.CoreV1().PersistentVolumeClaims(v1.NamespaceDefault).Create(c.Context(), &v1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: v1.PersistentVolumeClaimSpec{
 			StorageClassName: &class, AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteMany},
@@ -144,11 +88,11 @@ func (c *cluster) createClaim(name string) {
 func (c *cluster) volumeOf(name string) (pv *v1.PersistentVolume) {
 	c.Helper()
 	c.Eventually("claim "+name+" is bound", func() bool {
-		claim, err := c.admin.CoreV1().PersistentVolumeClaims(v1.NamespaceDefault).Get(c.Context(), name, metav1.GetOptions{})
+		claim, err := c.Admin.CoreV1().PersistentVolumeClaims(v1.NamespaceDefault).Get(c.Context(), name, metav1.GetOptions{})
 		if err != nil || claim.Status.Phase != v1.ClaimBound {
 			return false
 		}
-		pv, err = c.admin.CoreV1().PersistentVolumes().Get(c.Context(), claim.Spec.VolumeName, metav1.GetOptions{})
+		pv, err = c.Admin.CoreV1().PersistentVolumes().Get(c.Context(), claim.Spec.VolumeName, metav1.GetOptions{})
 		return err == nil
 	})
 	return pv
@@ -157,9 +101,9 @@ func (c *cluster) volumeOf(name string) (pv *v1.PersistentVolume) {
 // deleteClaim deletes a claim, and waits for the end of its volume.
 func (c *cluster) deleteClaim(name string, pv *v1.PersistentVolume) {
 	c.Helper()
-	require.NoError(c, c.admin.CoreV1().PersistentVolumeClaims(v1.NamespaceDefault).Delete(c.Context(), name, metav1.DeleteOptions{}))
+	require.NoError(c, c.Admin.CoreV1().PersistentVolumeClaims(v1.NamespaceDefault).Delete(c.Context(), name, metav1.DeleteOptions{}))
 	c.Eventually("volume "+pv.Name+" is deleted", func() bool {
-		_, err := c.admin.CoreV1().PersistentVolumes().Get(c.Context(), pv.Name, metav1.GetOptions{})
+		_, err := c.Admin.CoreV1().PersistentVolumes().Get(c.Context(), pv.Name, metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
 	})
 }
@@ -213,9 +157,9 @@ func startDriver(t *testing.T, socket string) *csitest.Driver {
 // createNode creates a node with the driver, in a zone.
 func (c *cluster) createNode(name string) {
 	c.Helper()
-	_, err := c.admin.CoreV1().Nodes().Create(c.Context(), &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"zone": "north"}}}, metav1.CreateOptions{})
+	_, err := c.Admin.CoreV1().Nodes().Create(c.Context(), &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"zone": "north"}}}, metav1.CreateOptions{})
 	require.NoError(c, err)
-	_, err = c.admin.StorageV1().CSINodes().Create(c.Context(), &storagev1.CSINode{
+	_, err = c.Admin.StorageV1().CSINodes().Create(c.Context(), &storagev1.CSINode{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec:       storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: driverName, NodeID: "id", TopologyKeys: []string{"zone"}}}},
 	}, metav1.CreateOptions{})
@@ -225,7 +169,7 @@ func (c *cluster) createNode(name string) {
 // createSecret creates the Secret of the classes.
 func (c *cluster) createSecret() {
 	c.Helper()
-	_, err := c.admin.CoreV1().Secrets(metav1.NamespaceSystem).Create(c.Context(), &v1.Secret{
+	_, err := c.Admin.CoreV1().Secrets(metav1.NamespaceSystem).Create(c.Context(), &v1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "login"}, StringData: map[string]string{"password": "hunter2-hunter2"},
 	}, metav1.CreateOptions{})
 	require.NoError(c, err)
@@ -244,16 +188,16 @@ func TestKubeProgram(t *testing.T) {
 	c.createClaim("data")
 	pv := c.volumeOf("data")
 	require.Equal(t, "north", pv.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Values[0])
-	attachment, err := c.admin.StorageV1().VolumeAttachments().Create(t.Context(), &storagev1.VolumeAttachment{
+	attachment, err := c.Admin.StorageV1().VolumeAttachments().Create(t.Context(), &storagev1.VolumeAttachment{
 		ObjectMeta: metav1.ObjectMeta{Name: "attachment"},
 		Spec:       storagev1.VolumeAttachmentSpec{Attacher: driverName, NodeName: "node", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &pv.Name}},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	c.Eventually("the volume is attached", func() bool {
-		attachment, err = c.admin.StorageV1().VolumeAttachments().Get(t.Context(), attachment.Name, metav1.GetOptions{})
+		attachment, err = c.Admin.StorageV1().VolumeAttachments().Get(t.Context(), attachment.Name, metav1.GetOptions{})
 		return err == nil && attachment.Status.Attached
 	})
-	claims := c.admin.CoreV1().PersistentVolumeClaims(v1.NamespaceDefault)
+	claims := c.Admin.CoreV1().PersistentVolumeClaims(v1.NamespaceDefault)
 	c.Eventually("the request is changed", func() bool {
 		claim, err := claims.Get(t.Context(), "data", metav1.GetOptions{})
 		require.NoError(t, err)
@@ -266,12 +210,12 @@ func TestKubeProgram(t *testing.T) {
 		return err == nil && claim.Status.Capacity.Storage().String() == "2Gi"
 	})
 	c.Eventually("the capacity is published", func() bool {
-		list, err := c.admin.StorageV1().CSIStorageCapacities(metav1.NamespaceSystem).List(t.Context(), metav1.ListOptions{})
+		list, err := c.Admin.StorageV1().CSIStorageCapacities(metav1.NamespaceSystem).List(t.Context(), metav1.ListOptions{})
 		return err == nil && len(list.Items) == 1 && list.Items[0].Capacity.String() == "1Ti"
 	})
-	require.NoError(t, c.admin.StorageV1().VolumeAttachments().Delete(t.Context(), attachment.Name, metav1.DeleteOptions{}))
+	require.NoError(t, c.Admin.StorageV1().VolumeAttachments().Delete(t.Context(), attachment.Name, metav1.DeleteOptions{}))
 	c.Eventually("the volume is detached", func() bool {
-		_, err := c.admin.StorageV1().VolumeAttachments().Get(t.Context(), attachment.Name, metav1.GetOptions{})
+		_, err := c.Admin.StorageV1().VolumeAttachments().Get(t.Context(), attachment.Name, metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
 	})
 	c.deleteClaim("data", pv)
@@ -298,7 +242,7 @@ func TestKubeServedDriver(t *testing.T) {
 	require.NoError(t, err)
 	listener, err := driver.Listen(t.Context(), dir+"/csi.sock")
 	require.NoError(t, err)
-	c.start(func(ctx context.Context) error {
+	c.Start(func(ctx context.Context) error {
 		return driver.Serve(ctx, listener, driver.Config{
 			Name: driverName, Version: "1", NodeID: "node", Host: host, ControllerDir: records, Logger: slog.New(slog.DiscardHandler),
 			Plugin: nfs.NewProvisioning(nfs.ProvisioningConfig{

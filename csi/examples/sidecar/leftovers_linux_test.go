@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volumekit/volumekit/internal/rootlock"
 )
 
 // leftovers returns the objects, mounts, directories and files of pods and volumes, or "".
@@ -24,19 +26,19 @@ func (c *processCluster) leftovers() string {
 // leftObjects returns the numbers of pods, claims, volumes and attachments, or "".
 func (c *processCluster) leftObjects() (string, error) {
 	ctx, options := c.Context(), metav1.ListOptions{}
-	pods, err := c.admin.CoreV1().Pods("").List(ctx, options)
+	pods, err := c.Admin.CoreV1().Pods("").List(ctx, options)
 	if err != nil {
 		return "", err
 	}
-	claims, err := c.admin.CoreV1().PersistentVolumeClaims("").List(ctx, options)
+	claims, err := c.Admin.CoreV1().PersistentVolumeClaims("").List(ctx, options)
 	if err != nil {
 		return "", err
 	}
-	volumes, err := c.admin.CoreV1().PersistentVolumes().List(ctx, options)
+	volumes, err := c.Admin.CoreV1().PersistentVolumes().List(ctx, options)
 	if err != nil {
 		return "", err
 	}
-	attachments, err := c.admin.StorageV1().VolumeAttachments().List(ctx, options)
+	attachments, err := c.Admin.StorageV1().VolumeAttachments().List(ctx, options)
 	if n := []int{len(pods.Items), len(claims.Items), len(volumes.Items), len(attachments.Items)}; err == nil && slices.Max(n) > 0 {
 		return fmt.Sprintf("pods, claims, volumes, attachments: %d", n), nil
 	}
@@ -45,7 +47,7 @@ func (c *processCluster) leftObjects() (string, error) {
 
 // leftOnNodes returns a node that has volumes attached or in use, or "".
 func (c *processCluster) leftOnNodes() (string, error) {
-	nodes, err := c.admin.CoreV1().Nodes().List(c.Context(), metav1.ListOptions{})
+	nodes, err := c.Admin.CoreV1().Nodes().List(c.Context(), metav1.ListOptions{})
 	if err != nil {
 		return "", err
 	}
@@ -88,11 +90,12 @@ func (c *processCluster) leftDirs() (string, error) {
 	return joinPaths("directories", all), nil
 }
 
-// leftFiles returns the files, or "". A killed program leaves files that it has not completed.
+// leftFiles returns the files apart from the locks of agents, or "". A killed program leaves files that it has not
+// completed.
 func (c *processCluster) leftFiles() (string, error) {
 	var all []string
 	err := filepath.WalkDir(c.dir, func(name string, entry fs.DirEntry, err error) error {
-		if err == nil && entry.Type().IsRegular() && !strings.HasSuffix(name, ".new") {
+		if err == nil && entry.Type().IsRegular() && !strings.HasSuffix(name, ".new") && entry.Name() != rootlock.Name {
 			all = append(all, name)
 		}
 		return ignoreMissing(err)
@@ -111,32 +114,32 @@ func joinPaths(kind string, paths []string) string {
 // logObjects logs the objects and the events of the cluster.
 func (c *processCluster) logObjects() {
 	ctx, options := context.Background(), metav1.ListOptions{}
-	if list, err := c.admin.CoreV1().Pods("").List(ctx, options); err == nil {
+	if list, err := c.Admin.CoreV1().Pods("").List(ctx, options); err == nil {
 		for _, o := range list.Items {
 			c.Logf("pod %s on %s", o.Name, o.Spec.NodeName)
 		}
 	}
-	if list, err := c.admin.CoreV1().PersistentVolumeClaims("").List(ctx, options); err == nil {
+	if list, err := c.Admin.CoreV1().PersistentVolumeClaims("").List(ctx, options); err == nil {
 		for _, o := range list.Items {
 			c.Logf("claim %s: deleted %v, %s %v, volume %q, status %+v", o.Name, o.DeletionTimestamp, o.Finalizers, o.Annotations, o.Spec.VolumeName, o.Status)
 		}
 	}
-	if list, err := c.admin.CoreV1().PersistentVolumes().List(ctx, options); err == nil {
+	if list, err := c.Admin.CoreV1().PersistentVolumes().List(ctx, options); err == nil {
 		for _, o := range list.Items {
 			c.Logf("volume %s: deleted %v, %s %v, claim %+v, status %+v", o.Name, o.DeletionTimestamp, o.Finalizers, o.Annotations, o.Spec.ClaimRef, o.Status)
 		}
 	}
-	if list, err := c.admin.StorageV1().VolumeAttachments().List(ctx, options); err == nil {
+	if list, err := c.Admin.StorageV1().VolumeAttachments().List(ctx, options); err == nil {
 		for _, o := range list.Items {
 			c.Logf("attachment %s: deleted %v, %s %v, volume %s, node %s, status %+v", o.Name, o.DeletionTimestamp, o.Finalizers, o.Annotations, *o.Spec.Source.PersistentVolumeName, o.Spec.NodeName, o.Status)
 		}
 	}
-	if list, err := c.admin.CoreV1().Nodes().List(ctx, options); err == nil {
+	if list, err := c.Admin.CoreV1().Nodes().List(ctx, options); err == nil {
 		for _, o := range list.Items {
 			c.Logf("node %s: attached %v, in use %v", o.Name, o.Status.VolumesAttached, o.Status.VolumesInUse)
 		}
 	}
-	if list, err := c.admin.CoreV1().Events("").List(ctx, options); err == nil {
+	if list, err := c.Admin.CoreV1().Events("").List(ctx, options); err == nil {
 		for _, o := range list.Items {
 			c.Logf("event %s %s %s %d times: %s", o.LastTimestamp.Format("15:04:05"), o.InvolvedObject.Name, o.Reason, o.Count, o.Message)
 		}

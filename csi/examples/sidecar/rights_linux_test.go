@@ -8,22 +8,18 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	v1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	storagev1beta1 "k8s.io/api/storage/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/volumekit/volumekit/controllers/kubeclient"
 	"github.com/volumekit/volumekit/controllers/provision"
 	"github.com/volumekit/volumekit/controllers/service"
 	"github.com/volumekit/volumekit/csi/examples/internal/manifest"
-	"github.com/volumekit/volumekit/internal/apicalls"
 	"github.com/volumekit/volumekit/internal/rightstest"
 )
 
@@ -35,16 +31,18 @@ func TestKubeRights(t *testing.T) {
 	c.createNode("node")
 	c.createSecret()
 	c.createOwner()
-	_, err := c.admin.CoreV1().Nodes().Create(t.Context(), &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "bare"}}, metav1.CreateOptions{})
+	_, err := c.Admin.CoreV1().Nodes().Create(t.Context(), &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "bare"}}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	c.createAttributes("gold")
 	o := parse(t, "--csi-address="+dir+"/csi.sock --leader-election --leader-election-namespace=kube-system --enable-capacity "+
 		"--capacity-for-immediate-binding --capacity-poll-interval=200ms --capacity-ownerref-level=0 --retry-interval-start=100ms")
-	program, clientset := c.rights()
+	program := c.account.Program
+	clientset, err := service.Connect(c.account.Config)
+	require.NoError(t, err)
 	s := &rightsSteps{cluster: c}
 	s.createClaimOf("flipping", "flipping")
 	program.RequireRights(nil, func(missing string) rightstest.Rights {
-		leases := c.admin.CoordinationV1().Leases(o.namespace)
+		leases := c.Admin.CoordinationV1().Leases(o.namespace)
 		require.NoError(t, leases.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{})) // of the last turn
 		s.endDiscard()
 		return program.Exercise(missing, func(ctx context.Context) error {
@@ -66,7 +64,7 @@ func TestKubeRights(t *testing.T) {
 func (c *cluster) createOwner() {
 	c.Helper()
 	account := manifest.Read[*v1.ServiceAccount](c.T, "rbac.yaml")
-	_, err := c.admin.CoreV1().Pods(account.Namespace).Create(c.Context(), &v1.Pod{
+	_, err := c.Admin.CoreV1().Pods(account.Namespace).Create(c.Context(), &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: environment("POD_NAME")},
 		Spec:       v1.PodSpec{ServiceAccountName: account.Name, Containers: []v1.Container{{Name: "sidecar", Image: "sidecar"}}},
 	}, metav1.CreateOptions{})
@@ -75,33 +73,10 @@ func (c *cluster) createOwner() {
 
 func (c *cluster) createAttributes(name string) {
 	c.Helper()
-	_, err := kubeclient.New(c.admin).VolumeAttributesClasses().Create(c.Context(), &storagev1beta1.VolumeAttributesClass{
+	_, err := kubeclient.New(c.Admin).VolumeAttributesClasses().Create(c.Context(), &storagev1beta1.VolumeAttributesClass{
 		ObjectMeta: metav1.ObjectMeta{Name: name}, DriverName: driverName, Parameters: map[string]string{"iops": "100"},
 	}, metav1.CreateOptions{})
 	require.NoError(c, err)
-}
-
-// rights returns the service account of the program, and a client with its token.
-func (c *cluster) rights() (*rightstest.Program, *kubernetes.Clientset) {
-	c.Helper()
-	config, err := service.ClientConfig(c.kubeconfig)
-	require.NoError(c, err)
-	account, calls := manifest.Read[*v1.ServiceAccount](c.T, "rbac.yaml"), &apicalls.Recorder{}
-	config.Wrap(calls.Wrap)
-	clientset, err := service.Connect(config)
-	require.NoError(c, err)
-	ofCluster, ofNamespace := manifest.Read[*rbacv1.ClusterRole](c.T, "rbac.yaml"), manifest.Read[*rbacv1.Role](c.T, "rbac.yaml")
-	user := "system:serviceaccount:" + account.Namespace + ":" + account.Name
-	return &rightstest.Program{
-		T: c.T, Calls: calls,
-		Roles: rightstest.Roles{
-			rightstest.OfClusterRole(c.Context(), c.admin.RbacV1().ClusterRoles(), ofCluster),
-			rightstest.OfRole(c.Context(), c.admin.RbacV1().Roles(ofNamespace.Namespace), ofNamespace),
-		},
-		Review: func(attributes *authorizationv1.ResourceAttributes) (bool, error) {
-			return rightstest.Review(c.Context(), c.admin.AuthorizationV1().SubjectAccessReviews(), user, attributes)
-		},
-	}, clientset
 }
 
 // rightsSteps are the steps of users by which the program exercises its rights.
@@ -136,7 +111,7 @@ func (s *rightsSteps) begin(turn int) {
 	for kind, mode := range map[string]*storagev1.VolumeBindingMode{"now": nil, "later": &forConsumer} {
 		class := newRightsClass(s.name(kind, turn), "login")
 		class.AllowVolumeExpansion, class.VolumeBindingMode = &grows, mode
-		_, err := s.admin.StorageV1().StorageClasses().Create(s.Context(), class, options)
+		_, err := s.Admin.StorageV1().StorageClasses().Create(s.Context(), class, options)
 		require.NoError(s, err)
 		s.createClaimOf(kind, class.Name)
 	}
@@ -149,7 +124,7 @@ func (s *rightsSteps) begin(turn int) {
 			PersistentVolumeSource: v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{Driver: driverName, VolumeHandle: s.name("old", turn)}},
 		},
 	}
-	_, err := s.admin.CoreV1().PersistentVolumes().Create(s.Context(), pv, options)
+	_, err := s.Admin.CoreV1().PersistentVolumes().Create(s.Context(), pv, options)
 	require.NoError(s, err)
 }
 
@@ -157,7 +132,7 @@ func (s *rightsSteps) begin(turn int) {
 // program patches an earlier event.
 func (s *rightsSteps) flip() {
 	s.Helper()
-	classes, class := s.admin.StorageV1().StorageClasses(), newRightsClass("flipping", s.name("missing", s.turn%2))
+	classes, class := s.Admin.StorageV1().StorageClasses(), newRightsClass("flipping", s.name("missing", s.turn%2))
 	_ = classes.Delete(s.Context(), class.Name, metav1.DeleteOptions{}) // none in the first turn
 	_, err := classes.Create(s.Context(), class, metav1.CreateOptions{})
 	require.NoError(s, err)
@@ -168,7 +143,7 @@ func (s *rightsSteps) flip() {
 func (s *rightsSteps) endDiscard() {
 	s.Helper()
 	mark := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, provision.DiscardAnnotation)
-	_, err := s.admin.CoreV1().PersistentVolumeClaims(v1.NamespaceDefault).Patch(s.Context(), "flipping", types.MergePatchType, mark, metav1.PatchOptions{})
+	_, err := s.Admin.CoreV1().PersistentVolumeClaims(v1.NamespaceDefault).Patch(s.Context(), "flipping", types.MergePatchType, mark, metav1.PatchOptions{})
 	require.NoError(s, err)
 }
 
@@ -193,14 +168,14 @@ func (s *rightsSteps) createClaimOf(kind, name string) {
 	if kind == "later" {
 		claim.Annotations[provision.SelectedNodeAnnotation] = "bare"
 	}
-	_, err := s.admin.CoreV1().PersistentVolumeClaims(v1.NamespaceDefault).Create(s.Context(), claim, metav1.CreateOptions{})
+	_, err := s.Admin.CoreV1().PersistentVolumeClaims(v1.NamespaceDefault).Create(s.Context(), claim, metav1.CreateOptions{})
 	require.NoError(s, err)
 }
 
 // end attaches and expands the volume of the claim of a turn, if it has one, and deletes the objects of the turn before.
 func (s *rightsSteps) end(turn int) {
 	s.Helper()
-	claims, attachments := s.admin.CoreV1().PersistentVolumeClaims(v1.NamespaceDefault), s.admin.StorageV1().VolumeAttachments()
+	claims, attachments := s.Admin.CoreV1().PersistentVolumeClaims(v1.NamespaceDefault), s.Admin.StorageV1().VolumeAttachments()
 	if claim, err := claims.Get(s.Context(), s.name("now", turn), metav1.GetOptions{}); err == nil && claim.Spec.VolumeName != "" {
 		_, _ = attachments.Create(s.Context(), &storagev1.VolumeAttachment{
 			ObjectMeta: metav1.ObjectMeta{Name: claim.Name},
@@ -213,14 +188,14 @@ func (s *rightsSteps) end(turn int) {
 		name := s.name(kind, turn-1)
 		_ = attachments.Delete(s.Context(), name, metav1.DeleteOptions{})
 		_ = claims.Delete(s.Context(), name, metav1.DeleteOptions{})
-		_ = s.admin.StorageV1().StorageClasses().Delete(s.Context(), name, metav1.DeleteOptions{})
+		_ = s.Admin.StorageV1().StorageClasses().Delete(s.Context(), name, metav1.DeleteOptions{})
 	}
 }
 
 // changeCapacities writes other numbers to the objects of the program, also while it writes them.
 func (s *rightsSteps) changeCapacities() {
 	s.Helper()
-	capacities := s.admin.StorageV1().CSIStorageCapacities(metav1.NamespaceSystem)
+	capacities := s.Admin.StorageV1().CSIStorageCapacities(metav1.NamespaceSystem)
 	list, err := capacities.List(s.Context(), metav1.ListOptions{})
 	require.NoError(s, err)
 	for _, object := range list.Items {

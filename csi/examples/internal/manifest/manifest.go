@@ -18,16 +18,8 @@ import (
 // Read returns the only object of type T of a file. An unknown kind and an unknown field fail the test.
 func Read[T runtime.Object](t testing.TB, file string) (one T) {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	objects, err := parse(string(text))
-	if err != nil {
-		t.Fatalf("%s: %v", file, err)
-	}
 	found := 0
-	for _, object := range objects {
+	for _, object := range Objects(t, file) {
 		if is, ok := object.(T); ok {
 			one, found = is, found+1
 		}
@@ -38,7 +30,21 @@ func Read[T runtime.Object](t testing.TB, file string) (one T) {
 	return one
 }
 
-// parse returns the objects of a file.
+// Objects returns the objects of a file, in their order. An unknown kind and an unknown field fail the test.
+func Objects(t testing.TB, file string) []runtime.Object {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := parse(string(text))
+	if err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	return objects
+}
+
+// parse returns the objects of a text.
 func parse(text string) (objects []runtime.Object, err error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{v1.AddToScheme, appsv1.AddToScheme, rbacv1.AddToScheme, storagev1.AddToScheme} {

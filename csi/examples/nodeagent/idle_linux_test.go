@@ -138,7 +138,7 @@ func TestKubeIdle(t *testing.T) {
 	var last string
 	since := time.Now() // the time of the last call
 	err := c.runAgent(mounttest.NewFake(mount.Config{}), t.TempDir(), func(*agent) []string {
-		for _, call := range c.Calls.Take() {
+		for _, call := range c.account.Calls.Take() {
 			if call.Resource != "leases" && call.Verb != "watch" {
 				since, last = time.Now(), call.Right()+" "+call.Namespace+" "+call.Name
 			}

@@ -12,12 +12,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/controllers/apitest"
+	"github.com/volumekit/volumekit/controllers/attach"
 	"github.com/volumekit/volumekit/internal/screen"
 	"github.com/volumekit/volumekit/internal/testbed"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	ktesting "k8s.io/client-go/testing"
 )
@@ -84,6 +87,64 @@ func TestJoin(t *testing.T) {
 	clientset.ClearActions()
 	require.NoError(t, a.heartbeat.renew(t.Context()))
 	require.Equal(t, []string{"get", "update"}, verbsOf(clientset.Actions()))
+}
+
+// TestReady: the Node reports Ready from the first heartbeat on, and again after a failed one and after some minutes.
+// The condition keeps the time of its transition. With -csi a controller attaches the volumes of the node. No pod is
+// scheduled to a node that the agent has created.
+func TestReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := apitest.NewServer(apitest.Config{})
+		clientset := fake.NewClientset()
+		a := &agent{
+			options: options{node: "node-1", register: true, csi: true}, screen: screen.New(io.Discard),
+			parts: parts{cluster: server.Connect("agent"), leases: clientset.CoordinationV1().Leases(v1.NamespaceNodeLease)},
+		}
+		node := func() *v1.Node {
+			node, err := server.Direct().Nodes().Get(t.Context(), "node-1", metav1.GetOptions{})
+			require.NoError(t, err)
+			return node
+		}
+		requireReady := func(transition time.Time, beat time.Duration) {
+			t.Helper()
+			conditions := node().Status.Conditions
+			require.Len(t, conditions, 1)
+			require.Equal(t, v1.ConditionTrue, conditions[0].Status)
+			require.WithinDuration(t, transition, conditions[0].LastTransitionTime.Time, time.Second)
+			require.WithinDuration(t, time.Now().Add(-beat), conditions[0].LastHeartbeatTime.Time, time.Second)
+		}
+		for range 2 {
+			_, err := a.join(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, "true", node().Annotations[attach.ManagedAnnotation])
+		}
+		require.Equal(t, noContainers, node().Spec.Taints[0].Key)
+		require.Len(t, server.Calls(apitest.Call{Verb: apitest.Patch}), 1)
+
+		began := time.Now()
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- a.heartbeat.run(ctx) }()
+		time.Sleep(time.Second)
+		requireReady(began, time.Second)
+		server.ForgetCalls()
+		time.Sleep(reportPeriod - 2*time.Second)
+		require.Empty(t, server.Calls(apitest.Call{}))
+		time.Sleep(renewPeriod)
+		requireReady(began, renewPeriod-time.Second)
+
+		lost := errors.New("lost")
+		clientset.PrependReactor("update", "leases", func(ktesting.Action) (bool, runtime.Object, error) { return lost != nil, nil, lost })
+		time.Sleep(renewPeriod)
+		_, err := server.Direct().Nodes().Patch(t.Context(), "node-1", types.StrategicMergePatchType, // as the cluster does
+			[]byte(`{"status":{"conditions":[{"type":"Ready","status":"Unknown"}]}}`), metav1.PatchOptions{}, "status")
+		require.NoError(t, err)
+		lost = nil
+		time.Sleep(renewPeriod)
+		requireReady(time.Now().Add(-renewPeriod+time.Second), renewPeriod-time.Second)
+		cancel()
+		require.ErrorIs(t, <-ended, context.Canceled)
+	})
 }
 
 // TestStartDuringOutage: an agent that starts during an outage of the API server waits, and says why.

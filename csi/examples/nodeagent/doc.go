@@ -1,37 +1,46 @@
 // Nodeagent is a volume agent for one node of a cluster: it sets up the volumes of the pods that
 // are bound to the node, and tears them down when the pods have gone.
 //
-//	kubectl apply -f rbac.yaml
-//	go run ./controllers/examples/nodeagent -kubeconfig FILE -node NAME -root DIR -disks /mnt/disks
+//	kubectl apply -f rbac.yaml -f rbac-csi.yaml
+//	go run ./csi/examples/nodeagent -kubeconfig FILE -node NAME -root DIR -disks /mnt/disks -csi
 //
 // It watches the pods of its node, and by name each claim, volume, ConfigMap and Secret that these
 // pods use. It writes events of failures. While nothing changes it makes no call apart from
-// watches and renewals of tokens, and of the Lease with -register. It needs the rights of rbac.yaml,
-// with -register also those of rbac-register.yaml, and no others.
+// watches and renewals of tokens, and of the Lease and the Node with -register. It needs the rights of rbac.yaml,
+// with -csi also those of rbac-csi.yaml, with -register those of rbac-register.yaml, and no others.
 //
 // An agent that starts during an outage of the API server waits for the end of the outage, and says
 // so with each attempt to read its Node, at most every 30 seconds. It ends if the API server refuses
 // its credentials. Outages of any length take no volume down.
 //
-// The labels of the Node are read at the start: restart the agent after they have changed. While
-// its Node is missing, because it was deleted, the agent keeps the volumes of its pods, sets up those
+// While its Node is missing, because it was deleted, the agent keeps the volumes of its pods, sets up those
 // of further pods, and tears down those of deleted pods; the cluster deletes the pods of a missing
-// node after some time. With -register the agent then says at each period of the Lease that the Node
-// was deleted. A restart creates another Node.
+// node after some time. With -register the agent then says every 10 seconds that the Node was deleted. A restart
+// creates another Node.
 //
 // The agent starts no containers: run it beside the program that does, which calls
 // manager.Manager.WaitForAttachAndMount if it embeds the library as this program does. A pod keeps
 // its volumes until the API server no longer has it, or shows it as finished; to delete a pod of a
 // node without a kubelet, use --grace-period=0 --force.
 //
-// No plugin of the agent attaches volumes, so that it reports none in use and needs no right to write
-// the status of its Node: an agent with plugins that attach sets manager.Config.Attacher to a
-// node.Attacher with the Source of the agent, and needs a Node that reports Ready, see package node.
+// # CSI drivers
 //
-// The Node object of -node must exist. For a node without a kubelet, -register creates it and
-// renews its Lease every 10 seconds, so that the cluster keeps the pods of the node. The Node never
-// reports Ready, because nothing runs containers: the scheduler selects it for no pod, and users set
-// spec.nodeName.
+// With -csi drivers register by sockets in plugins_registry below -root, as with a kubelet, and the agent writes the
+// drivers to the CSINode of its node. It gives the node the annotation
+// volumes.kubernetes.io/controller-managed-attach-detach: a controller, such as controllers/examples/controlplane,
+// attaches the volumes of drivers that attach, and the agent reports those in use in the status of the Node.
+//
+// The controller takes a node for dead that has not been Ready for 6 minutes, and detaches its volumes while they are
+// mounted. Another program that reports Ready, or -register, has to keep the Node Ready while the agent runs.
+//
+// # The Node
+//
+// The Node object of -node must exist. For a node without a kubelet, -register creates it, renews its Lease every 10
+// seconds, so that the cluster keeps the pods of the node, and reports Ready every 5 minutes, and after a failed
+// renewal. A Node that the agent creates has the taint volumekit.io/no-containers: the scheduler binds no pod to it, as
+// nothing runs containers. Users set spec.nodeName, or remove the taint if another program runs the containers.
+//
+// # Limits
 //
 // Local volumes are accepted below the directories of -disks, host paths at or below those of
 // -host-paths, and nowhere else. On a terminal the agent shows a table, elsewhere it prints a line

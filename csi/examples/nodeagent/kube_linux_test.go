@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"github.com/volumekit/volumekit/controllers/examples/internal/clustertest"
+	"github.com/volumekit/volumekit/csi/examples/internal/clustertest"
 	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount"
 	v1 "k8s.io/api/core/v1"
@@ -26,11 +26,13 @@ const nodeName = "node-1"
 // and no Node.
 type cluster struct {
 	*clustertest.Server
-	disks string
+	account *clustertest.Account // of the agent
+	disks   string
 }
 
 func newCluster(t *testing.T) *cluster {
-	return &cluster{clustertest.Start(t, "rbac.yaml", "rbac-register.yaml"), testbed.Dir(t)}
+	server := clustertest.Start(t)
+	return &cluster{server, server.NewAccount("rbac.yaml", "rbac-register.yaml", "rbac-csi.yaml"), testbed.Dir(t)}
 }
 
 // createPods creates the pod "web", whose volumes are of each kind, with their objects, and the pod
@@ -46,13 +48,13 @@ func (c *cluster) createPods() {
 	} {
 		require.NoError(c, c.Create(object))
 	}
-	c.bind("web", filepath.Join(c.disks, "data"))
+	c.bind("web", v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: filepath.Join(c.disks, "data")}})
 	require.NoError(c, c.Create(newPod("web", webVolumes()...)))
 	require.NoError(c, c.Create(newPod("broken", v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: "missing"}}})))
 }
 
-// bind creates a claim with a volume at a path of the node, and binds them as the binder does.
-func (c *cluster) bind(name, path string) {
+// bind creates a claim with a volume that the node reaches, and binds them as the binder does.
+func (c *cluster) bind(name string, source v1.PersistentVolumeSource) {
 	c.Helper()
 	size := v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}
 	modes, class := []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}, ""
@@ -66,7 +68,7 @@ func (c *cluster) bind(name, path string) {
 	_, err = c.Admin.CoreV1().PersistentVolumes().Create(c.Context(), &v1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: v1.PersistentVolumeSpec{AccessModes: modes, Capacity: size,
-			PersistentVolumeSource: v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: path}},
+			PersistentVolumeSource: source,
 			ClaimRef:               &v1.ObjectReference{Namespace: v1.NamespaceDefault, Name: name, UID: claim.UID},
 			NodeAffinity: &v1.VolumeNodeAffinity{Required: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{
 				MatchExpressions: []v1.NodeSelectorRequirement{{Key: v1.LabelHostname, Operator: v1.NodeSelectorOpIn, Values: []string{nodeName}}}}}}},
@@ -104,15 +106,15 @@ func newPod(name string, volumes ...v1.VolumeSource) *v1.Pod {
 	return pod
 }
 
-// runAgent runs an agent with -register until missing returns nothing, or the agent ends by itself.
+// runAgent runs an agent with -register and -csi until missing returns nothing, or the agent ends by itself.
 func (c *cluster) runAgent(mounter mount.Interface, root string, missing func(*agent) []string) error {
 	c.Helper()
 	ctx, cancel := context.WithCancel(c.Context())
 	defer cancel()
-	p, err := connect(ctx, c.Account, nodeName)
+	p, err := connect(ctx, c.account.Config, nodeName)
 	require.NoError(c, err)
 	p.mounter = mounter
-	a, err := newAgent(ctx, options{node: nodeName, root: root, disks: []string{c.disks}, register: true}, io.Discard, p)
+	a, err := newAgent(ctx, options{node: nodeName, root: root, disks: []string{c.disks}, register: true, csi: true}, io.Discard, p)
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ func TestKubeAgent(t *testing.T) {
 	c := newCluster(t)
 	c.createPods()
 	root := filepath.Join(c.disks, "root")
-	args := []string{"-kubeconfig", c.Kubeconfig(), "-node", nodeName, "-root", root, "-disks", c.disks, "-register"}
+	args := []string{"-kubeconfig", c.account.Kubeconfig(), "-node", nodeName, "-root", root, "-disks", c.disks, "-register"}
 	start := func() (out *output, stop func() int) {
 		ctx, cancel := context.WithCancel(t.Context())
 		out = &output{}

@@ -26,7 +26,7 @@ func TestKubeOutputFails(t *testing.T) {
 		return
 	}
 	c := newCluster(t)
-	args := []string{"-kubeconfig", c.Kubeconfig(), "-node", nodeName, "-root", filepath.Join(c.disks, "root"), "-register"}
+	args := []string{"-kubeconfig", c.account.Kubeconfig(), "-node", nodeName, "-root", filepath.Join(c.disks, "root"), "-register"}
 	testbed.EachFailingOutput(t, func(out *os.File, says string) {
 		var stderr bytes.Buffer
 		require.Equal(t, 1, run(t.Context(), args, out, &stderr))

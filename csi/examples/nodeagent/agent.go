@@ -91,6 +91,7 @@ type agent struct {
 	collector *metrics.Collector
 	manager   *manager.Manager
 	heartbeat *heartbeat // nil: without -register
+	drivers   *drivers   // nil: without -csi
 }
 
 // newAgent locks the root, reads or creates the Node, and builds the manager.
@@ -133,22 +134,31 @@ func (a *agent) build(ctx context.Context, this *v1.Node) error {
 	}
 	files := content.Config{Mounter: a.mounter, ConfigMaps: a.source, Secrets: a.source, Tokens: a.source,
 		TrustBundles: a.source, Node: a.source}
-	a.plugins, err = volume.NewVolumePluginMgr(ctx, host,
+	plugins := []volume.VolumePlugin{
 		local.New(local.Config{Mounter: a.mounter, Roots: a.disks}),
 		hostpath.New(hostpath.Config{Mounter: a.mounter, Roots: a.hostPaths}),
 		nfs.New(nfs.Config{Mounter: a.mounter}),
 		emptydir.New(emptydir.Config{Mounter: a.mounter}),
 		content.NewConfigMap(files), content.NewSecret(files),
 		content.NewDownwardAPI(files), content.NewProjected(files),
-	)
-	if err != nil {
-		return err
 	}
-	a.manager, err = manager.New(manager.Config{
-		Plugins: a.plugins, Mounter: a.mounter, Pods: a.source, Claims: a.source,
+	config := manager.Config{
+		Mounter: a.mounter, Pods: a.source, Claims: a.source,
 		NodeLabels: this.Labels, Events: a.event, Metrics: a.collector,
 		ControllerExpands: true, Expansions: a.claims.Report,
-	})
+	}
+	if a.csi {
+		if a.drivers, err = a.newDrivers(logger); err != nil {
+			return err
+		}
+		plugins = append(plugins, a.drivers.newPlugin(a.mounter, a.source))
+		config.Attacher, config.ReportFirst = a.drivers.attacher, true
+	}
+	if a.plugins, err = volume.NewVolumePluginMgr(ctx, host, plugins...); err != nil {
+		return err
+	}
+	config.Plugins = a.plugins
+	a.manager, err = manager.New(config)
 	return err
 }
 
@@ -182,7 +192,12 @@ func (a *agent) run(ctx context.Context) error {
 		return fmt.Errorf("-metrics: %w", err)
 	}
 	tasks := []func(context.Context) error{a.source.Run, a.claims.Run, a.manager.Run,
-		func(ctx context.Context) error { return service.Serve(ctx, listener, a.collector, nil) }}
+		func(ctx context.Context) error { return service.Serve(ctx, listener, a.collector, nil) },
+		func(ctx context.Context) error { return a.source.FollowLabels(ctx, a.manager.SetNodeLabels) },
+	}
+	if a.drivers != nil {
+		tasks = append(tasks, a.drivers.tasks(a.manager)...)
+	}
 	if a.heartbeat != nil {
 		tasks = append(tasks, a.heartbeat.run)
 	}
