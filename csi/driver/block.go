@@ -3,10 +3,7 @@ package driver
 import (
 	"context"
 	"errors"
-	"io/fs"
-	"os"
 	"path/filepath"
-	"syscall"
 
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util"
@@ -44,7 +41,7 @@ func (d *driver) publishDevice(ctx context.Context, spec *volume.Spec, p targetR
 	}
 	device, err := m.MapPodDevice(ctx, paths)
 	if err != nil {
-		return err
+		return d.afterFailedMap(ctx, p.Path, err)
 	}
 	for _, fallback := range []string{paths.StagingPath, paths.DevicePath} {
 		if device == "" {
@@ -63,6 +60,18 @@ func (d *driver) publishDevice(ctx context.Context, spec *volume.Spec, p targetR
 	if failed := d.unmapDevice(ctx, spec.Name(), p.Path); failed != nil {
 		return volume.AsUncertain(errors.Join(err, failed))
 	}
+	return d.afterFailedMap(ctx, p.Path, err)
+}
+
+// afterFailedMap returns the error of a device that is not mapped, after it has removed the directories that the plugin
+// may have made.
+func (d *driver) afterFailedMap(ctx context.Context, target string, err error) error {
+	if volume.KindOf(err) == volume.Uncertain {
+		return err
+	}
+	if failed := d.removePodDirs(ctx, target); failed != nil {
+		return volume.AsUncertain(errors.Join(err, failed))
+	}
 	return err
 }
 
@@ -74,34 +83,29 @@ func (d *driver) unpublishDevice(ctx context.Context, id volumeID, target string
 	if err != nil {
 		return err
 	}
-	return d.unmapDevice(ctx, id.name, target)
+	if err := d.unmapDevice(ctx, id.name, target); err != nil {
+		return err
+	}
+	return d.removePodDirs(ctx, target)
 }
 
-// unmapDevice undoes MapPodDevice for a target path. It removes the directories of the plugin's pod, as each target path
-// has another pod.
+// unmapDevice undoes MapPodDevice for a target path.
 func (d *driver) unmapDevice(ctx context.Context, name, target string) error {
-	pod := podAt(target).UID
-	unmapper, err := d.block.NewBlockVolumeUnmapper(name, pod)
+	unmapper, err := d.block.NewBlockVolumeUnmapper(name, podAt(target).UID)
 	if err != nil {
 		return err
 	}
-	if err := unmapper.UnmapPodDevice(ctx); err != nil {
-		return err
-	}
-	dir, err := d.config.Host.PodVolumeDeviceDir(pod, d.config.Plugin.GetPluginName())
+	return unmapper.UnmapPodDevice(ctx)
+}
+
+// removePodDirs removes the empty directories of the plugin's pod for a target path: each path has another pod.
+func (d *driver) removePodDirs(ctx context.Context, target string) error {
+	host := d.config.Host
+	dir, err := host.PodVolumeDeviceDir(podAt(target).UID, d.config.Plugin.GetPluginName())
 	if err != nil {
 		return err
 	}
-	for range 3 { // below the directory of all pods: that of the pod, volumeDevices, and that of the plugin
-		switch err := os.Remove(dir); {
-		case errors.Is(err, syscall.ENOTEMPTY):
-			return nil
-		case err != nil && !errors.Is(err, fs.ErrNotExist):
-			return volume.AsUncertain(err)
-		}
-		dir = filepath.Dir(dir)
-	}
-	return nil
+	return volume.AsTransient(util.RemoveEmptyParents(ctx, filepath.Join(host.Root(), "pods"), filepath.Join(dir, "device")))
 }
 
 // tearDownDevice undoes setUpDevice.

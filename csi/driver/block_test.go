@@ -2,6 +2,7 @@ package driver_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -20,20 +21,25 @@ import (
 // A devicePlugin maps volumes to a file in place of a device.
 type devicePlugin struct {
 	*volumetest.FakePlugin
-	device string
+	device  string
+	failure *error // of a map, after the directory of the pod has been made
 }
 
 func (p devicePlugin) NewBlockVolumeMapper(spec *volume.Spec, pod *v1.Pod) (volume.BlockVolumeMapper, error) {
 	m, err := p.FakePlugin.NewBlockVolumeMapper(spec, pod)
-	return deviceMapper{m, p.device}, err
+	return deviceMapper{m, p}, err
 }
 
 type deviceMapper struct {
 	volume.BlockVolumeMapper
-	device string
+	devicePlugin
 }
 
 func (m deviceMapper) MapPodDevice(ctx context.Context, paths volume.BlockVolumePaths) (string, error) {
+	if *m.failure != nil {
+		dir, _ := m.GetPodDeviceMapPath()
+		return "", errors.Join(os.MkdirAll(dir, 0o750), *m.failure)
+	}
 	_, err := m.BlockVolumeMapper.MapPodDevice(ctx, paths)
 	return m.device, err
 }
@@ -47,7 +53,7 @@ func newDeviceRig(t *testing.T) (r *rig, v *csipb.Volume) {
 	r.mounter = kernel
 	device := r.root + "/device"
 	require.NoError(t, os.WriteFile(device, []byte("content"), 0o600))
-	r.change = func(c *driver.Config) { c.Plugin, c.Mounter = devicePlugin{r.plugin, device}, kernel }
+	r.change = func(c *driver.Config) { c.Plugin, c.Mounter = devicePlugin{r.plugin, device, &r.failure}, kernel }
 	r.start()
 	req := createRequest("pvc-1")
 	req.VolumeCapabilities = []*csipb.VolumeCapability{block(manyWriters)}
@@ -93,6 +99,11 @@ func TestBlock(t *testing.T) {
 	requireCode(t, codes.FailedPrecondition, err) // staged as a device
 	publish.VolumeCapability = block(manyWriters)
 
+	r.failure = os.ErrPermission
+	_, err = r.node.NodePublishVolume(t.Context(), publish)
+	require.Error(t, err)
+	r.requireNoPods()
+	r.failure = nil
 	kernel.Inject(mounttest.Fault{Op: mounttest.OpMount, Times: 1, Err: os.ErrPermission})
 	_, err = r.node.NodePublishVolume(t.Context(), publish)
 	require.Error(t, err)

@@ -29,6 +29,7 @@ type rig struct {
 	mounter mount.Interface
 	fake    volumetest.FakeConfig
 	change  func(*driver.Config)
+	failure error // of the map of a raw device
 
 	plugin     *volumetest.FakePlugin
 	identity   csipb.IdentityClient

@@ -65,11 +65,12 @@ func TestRoles(t *testing.T) {
 		{APIGroups: []string{""}, Resources: []string{"pods", "events"}, Verbs: []string{"get", "list"}},
 		{APIGroups: []string{"storage.k8s.io"}, Resources: []string{"volumeattachments/status"}, Verbs: []string{"patch"}},
 	}}
-	ofNamespace := &Role{Namespace: "ns", Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"watch"}}}}
+	ofNamespace := &Role{Namespace: "ns", Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list", "watch"}}}}
 	roles := Roles{ofCluster, ofNamespace}
 	all := Rights{"get pods": true, "list pods": true, "get events": true, "list events": true, "patch volumeattachments/status": true, "watch pods": true}
 	require.Equal(t, all, roles.Granted())
 	require.Equal(t, Roles{ofNamespace}, roles.with("watch pods"))
+	require.Equal(t, Roles{ofCluster, ofNamespace}, roles.with("list pods"))
 	rest := &Role{Rules: ofCluster.without("list pods")}
 	require.Equal(t, Rights{"get pods": true, "get events": true, "list events": true, "patch volumeattachments/status": true}, rest.rights())
 	require.Equal(t, []string{"storage.k8s.io"}, rest.Rules[len(rest.Rules)-1].APIGroups)

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -30,7 +31,7 @@ type rawDisk struct {
 	global string // where the disk would be mounted: calls for one disk exclude each other by this path
 }
 
-func (p *plugin) rawDisk(name string, pod types.UID) (d rawDisk, err error) {
+func (p *plugin) newRawDisk(name string, pod types.UID) (d rawDisk, err error) {
 	if err = volume.ValidatePathComponent(field.NewPath("volumeName"), name); err != nil {
 		return d, err
 	}
@@ -55,15 +56,16 @@ func (p *plugin) NewBlockVolumeMapper(spec *volume.Spec, pod *v1.Pod) (volume.Bl
 	case spec.IsReadOnly():
 		return nil, fmt.Errorf("map disk %s read-only: %w", input.Quote(name), volume.ErrNotSupported)
 	}
-	return p.rawDisk(name, pod.UID)
+	return p.newRawDisk(name, pod.UID)
 }
 
 // NewBlockVolumeUnmapper implements [volume.BlockVolumePlugin].
 func (p *plugin) NewBlockVolumeUnmapper(volumeName string, podUID types.UID) (volume.BlockVolumeUnmapper, error) {
-	return p.rawDisk(volumeName, podUID)
+	return p.newRawDisk(volumeName, podUID)
 }
 
-// GetGlobalMapPath implements [volume.BlockVolume].
+// GetGlobalMapPath implements [volume.BlockVolume]. The directory has no entries of pods, and need not exist: the driver
+// records the pods.
 func (d rawDisk) GetGlobalMapPath(spec *volume.Spec) (string, error) {
 	return deviceMounter{d.plugin}.GetDeviceMountPath(spec)
 }
@@ -75,19 +77,26 @@ func (d rawDisk) link() string { return filepath.Join(d.podDir, d.name) }
 
 // GetMetrics implements [volume.MetricsProvider]: it returns the size of the device.
 func (d rawDisk) GetMetrics(ctx context.Context) (*volume.Metrics, error) {
-	device, err := readLink(ctx, d.link())
-	if err != nil {
+	if err := checkLink(ctx, d.link()); err != nil {
 		return nil, err
 	}
-	size, err := fsusage.BlockSize(ctx, device)
-	return &volume.Metrics{Time: metav1.Now(), Capacity: resource.NewQuantity(size, resource.BinarySI)}, util.Transient(err)
+	device, err := d.plugin.device(ctx, d.name)
+	if err != nil {
+		return nil, util.Transient(err)
+	}
+	size, err := fsusage.BlockSize(ctx, device.Path)
+	if err != nil {
+		return nil, util.Transient(err)
+	}
+	return &volume.Metrics{Time: metav1.Now(), Capacity: resource.NewQuantity(size, resource.BinarySI)}, nil
 }
 
-// exclusively runs work as the only call for the disk.
-func (d rawDisk) exclusively(ctx context.Context, do string, work func(context.Context) error) error {
+// exclusively runs work as the only call for the disk. It returns soon after ctx ends; the next call waits for the end of
+// the work then. The operation is for errors.
+func (d rawDisk) exclusively(ctx context.Context, operation string, work func(context.Context) error) error {
 	return d.plugin.mounts.Exclusively(ctx, d.global, func(ctx context.Context, _ string) error {
 		if err := work(ctx); err != nil {
-			return fmt.Errorf("%s disk %s: %w", do, input.Quote(d.name), err)
+			return fmt.Errorf("%s disk %s: %w", operation, input.Quote(d.name), err)
 		}
 		return nil
 	})
@@ -103,10 +112,10 @@ func (d rawDisk) SetUpDevice(ctx context.Context, _ volume.BlockVolumePaths) (st
 
 // setUp returns the disk's device. If it fails it takes the device down, unless the disk had one before.
 func (d rawDisk) setUp(ctx context.Context) (loop.Device, error) {
-	_, before := d.plugin.device(ctx, d.name)
-	isNew := errors.Is(before, loop.ErrNotAttached)
-	if before != nil && !isNew {
-		return loop.Device{}, util.Transient(before)
+	_, missing := d.plugin.device(ctx, d.name)
+	isNew := errors.Is(missing, loop.ErrNotAttached)
+	if missing != nil && !isNew {
+		return loop.Device{}, util.Transient(missing)
 	}
 	device, err := d.plugin.attachDevice(ctx, d.name)
 	if err != nil && isNew && volume.KindOf(err) != volume.Uncertain {
@@ -126,7 +135,7 @@ func (d rawDisk) MapPodDevice(ctx context.Context, _ volume.BlockVolumePaths) (s
 			return err
 		}
 		mapped <- device.Path
-		return inTime(ctx, func() error { return makeLink(device.Path, d.link()) })
+		return setLink(device.Path, d.link())
 	})
 	if err != nil {
 		return "", err
@@ -134,52 +143,59 @@ func (d rawDisk) MapPodDevice(ctx context.Context, _ volume.BlockVolumePaths) (s
 	return <-mapped, nil
 }
 
-// inTime runs work, and waits for its end until ctx ends.
-func inTime(ctx context.Context, work func() error) error {
-	_, err := ctxend.Await(ctx, ctxend.Kernel, func() (none struct{}, err error) { return none, work() }, nil)
-	if err != nil && ctx.Err() != nil {
-		err = volume.AsUncertain(err)
+// setLink makes a link and its directory. It replaces a link to another device: those of an earlier start of the system
+// have other names.
+func setLink(target, link string) error {
+	switch there, err := os.Readlink(link); {
+	case err == nil && there == target:
+		return nil
+	case err == nil:
+		err = os.Remove(link)
+		if err != nil {
+			return volume.AsTransient(err)
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return errNoLink(err)
 	}
-	return err
-}
-
-// makeLink makes a link, which may exist, and its directory.
-func makeLink(target, link string) error {
 	if err := os.MkdirAll(filepath.Dir(link), 0o750); err != nil {
 		return volume.AsTransient(err)
 	}
-	err := os.Symlink(target, link)
-	if !errors.Is(err, fs.ErrExist) {
-		return volume.AsTransient(err)
-	}
-	if there, failed := os.Readlink(link); failed != nil || there != target {
-		return errors.Join(volume.ErrAlreadyMounted, err)
-	}
-	return nil
+	return volume.AsTransient(os.Symlink(target, link))
 }
 
-// readLink returns the target of a link, volume.ErrNotMounted if there is none.
-func readLink(ctx context.Context, link string) (string, error) {
+// checkLink returns volume.ErrNotMounted if there is no link.
+func checkLink(ctx context.Context, link string) error {
 	if ctx.Err() != nil {
-		return "", volume.AsTransient(ctxend.Error(ctx))
+		return volume.AsTransient(ctxend.Error(ctx))
 	}
-	target, err := ctxend.Await(ctx, ctxend.Kernel, func() (string, error) { return os.Readlink(link) }, nil)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("%w: %w", volume.ErrNotMounted, err)
+	_, err := ctxend.Await(ctx, ctxend.Kernel, func() (string, error) { return os.Readlink(link) }, nil)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w: %w", volume.ErrNotMounted, err)
+	case err != nil && ctx.Err() != nil:
+		return volume.AsTransient(err)
 	}
-	return target, util.Transient(err)
+	return errNoLink(err)
+}
+
+// errNoLink returns the error of a read of a link: a file in its place is not of the plugin.
+func errNoLink(err error) error {
+	if errors.Is(err, syscall.EINVAL) {
+		return volume.AsUncertain(fmt.Errorf("another file is in the place of the link: %w", err))
+	}
+	return volume.AsTransient(err)
 }
 
 // UnmapPodDevice implements [volume.BlockVolumeUnmapper].
 func (d rawDisk) UnmapPodDevice(ctx context.Context) error {
 	return d.exclusively(ctx, "unmap", func(ctx context.Context) error {
-		switch _, err := readLink(ctx, d.link()); {
+		switch err := checkLink(ctx, d.link()); {
 		case errors.Is(err, volume.ErrNotMounted):
 			return nil
 		case err != nil:
-			return err // not a link of the plugin
+			return err
 		}
-		return inTime(ctx, func() error { return volume.AsTransient(os.Remove(d.link())) })
+		return volume.AsTransient(os.Remove(d.link()))
 	})
 }
 
@@ -190,12 +206,12 @@ func (d rawDisk) TearDownDevice(ctx context.Context, _ volume.BlockVolumePaths) 
 
 // ConstructBlockVolumeSpec implements [volume.BlockVolumePlugin].
 func (p *plugin) ConstructBlockVolumeSpec(ctx context.Context, podUID types.UID, volumeName, mapPath string) (found volume.ReconstructedVolume, err error) {
-	if _, err = p.rawDisk(volumeName, podUID); err != nil {
+	if _, err = p.newRawDisk(volumeName, podUID); err != nil {
 		return found, err
 	}
 	at, err := p.mounts.Below(field.NewPath("mapPath"), mapPath)
 	if err == nil {
-		_, err = readLink(ctx, at)
+		err = checkLink(ctx, at)
 	}
 	if err != nil {
 		return found, err

@@ -132,7 +132,7 @@ func (p attachingPlugin) NewBlockVolumeMapper(spec *volume.Spec, pod *v1.Pod) (v
 
 // NewBlockVolumeUnmapper implements [volume.BlockVolumePlugin].
 func (p attachingPlugin) NewBlockVolumeUnmapper(volumeName string, podUID types.UID) (volume.BlockVolumeUnmapper, error) {
-	d, err := p.rawDisk(volumeName, podUID)
+	d, err := p.newRawDisk(volumeName, podUID)
 	return attachingDisk{d}, err
 }
 
@@ -180,7 +180,7 @@ func TestRawDisk(t *testing.T) {
 	spec, isBlock := newDisk(t, n.store, "", smallest), v1.PersistentVolumeBlock
 	spec.PersistentVolume.Spec.VolumeMode = &isBlock
 	require.NoError(t, n.store.attach(t.Context(), spec.Name(), "node-1"))
-	raw, err := n.rawDisk(spec.Name(), "pod")
+	raw, err := n.newRawDisk(spec.Name(), "pod")
 	require.NoError(t, err)
 	device, err := raw.MapPodDevice(t.Context(), volume.BlockVolumePaths{})
 	require.NoError(t, err)
@@ -221,6 +221,45 @@ func TestRawDisk(t *testing.T) {
 	spec.ReadOnly = true
 	_, err = n.NewBlockVolumeMapper(spec, &v1.Pod{})
 	require.ErrorIs(t, err, volume.ErrNotSupported)
+}
+
+// TestRawDisksAfterRestart: after a start of the system the links to devices of before are left, and the devices have
+// other names. Disks are measured by their own devices, and mapped again.
+func TestRawDisksAfterRestart(t *testing.T) {
+	n := newNode(t)
+	if n == nil {
+		return
+	}
+	require.NoError(t, n.unmount())
+	var raws []rawDisk
+	for _, size := range []int64{smallest, 2 * smallest} {
+		disk := newDisk(t, n.store, "", size).Name()
+		require.NoError(t, n.store.attach(t.Context(), disk, "node-1"))
+		raw, err := n.newRawDisk(disk, "pod")
+		require.NoError(t, err)
+		_, err = raw.MapPodDevice(t.Context(), volume.BlockVolumePaths{})
+		require.NoError(t, err)
+		raws = append(raws, raw)
+	}
+	for _, raw := range raws {
+		require.NoError(t, n.detachDevice(t.Context(), raw.name)) // as the end of the system does
+	}
+	for i := range raws { // in the other order
+		_, err := raws[1-i].SetUpDevice(t.Context(), volume.BlockVolumePaths{})
+		require.NoError(t, err)
+	}
+	for i, raw := range raws {
+		metrics, err := raw.GetMetrics(t.Context())
+		require.NoError(t, err)
+		require.EqualValues(t, (i+1)*smallest, metrics.Capacity.Value())
+		device, err := raw.MapPodDevice(t.Context(), volume.BlockVolumePaths{})
+		require.NoError(t, err)
+		there, err := os.Readlink(raw.link())
+		require.NoError(t, err)
+		require.Equal(t, device, there)
+		require.NoError(t, raw.UnmapPodDevice(t.Context()))
+		require.NoError(t, raw.TearDownDevice(t.Context(), volume.BlockVolumePaths{}))
+	}
 }
 
 // TestUsedDevice: a disk whose file system is mounted elsewhere stays used, and attached.

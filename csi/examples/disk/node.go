@@ -18,7 +18,6 @@ import (
 	"github.com/volumekit/volumekit/internal/input"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util"
-	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/util/fsusage"
 	"github.com/volumekit/volumekit/util/loop"
 	"github.com/volumekit/volumekit/util/podvolume"
@@ -100,7 +99,7 @@ func (m deviceMounter) mountDisk(ctx context.Context, name, dir string, spec *vo
 	if err != nil {
 		return err
 	}
-	if _, err := ctxend.Await(ctx, ctxend.Kernel, func() (any, error) { return nil, os.MkdirAll(dir, 0o750) }, nil); err != nil {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return util.Transient(err)
 	}
 	options := spec.MountOptions()
@@ -182,21 +181,12 @@ func (m deviceMounter) takeDown(ctx context.Context, name, dir string) error {
 func (p *plugin) detachDevice(ctx context.Context, name string) error {
 	device, err := p.device(ctx, name)
 	if err == nil {
-		err = p.disks.Use(ctx, device.Path, func(ctx context.Context, d *disk.Device) error {
-			isUsed, err := d.InUse(ctx, "")
-			if err == nil && isUsed {
-				err = errDeviceUsed
-			}
-			return err
-		})
-		if err == nil {
-			err = loop.Detach(ctx, device)
-		}
-		if err == nil {
-			err = p.checkDetached(ctx, name)
-		}
+		err = p.detach(ctx, device)
 	}
-	if !errors.Is(err, loop.ErrNotAttached) {
+	if err == nil {
+		err = p.checkDetached(ctx, name)
+	}
+	if err != nil && !errors.Is(err, loop.ErrNotAttached) {
 		return util.Transient(err)
 	}
 	if err := p.store.flush(ctx, name); err != nil {
@@ -205,12 +195,31 @@ func (p *plugin) detachDevice(ctx context.Context, name string) error {
 	return p.store.release(ctx, name, p.node)
 }
 
-// checkDetached returns loop.ErrNotAttached for a disk without a device, and errDeviceUsed for another one.
-func (p *plugin) checkDetached(ctx context.Context, name string) error {
-	if _, err := p.device(ctx, name); err != nil {
+// detach detaches a loop device that the kernel does not use.
+func (p *plugin) detach(ctx context.Context, device loop.Device) error {
+	err := p.disks.Use(ctx, device.Path, func(ctx context.Context, d *disk.Device) error {
+		isUsed, err := d.InUse(ctx, "")
+		if err == nil && isUsed {
+			err = errDeviceUsed
+		}
+		return err
+	})
+	if err != nil {
 		return err
 	}
-	return errDeviceUsed
+	return loop.Detach(ctx, device)
+}
+
+// checkDetached returns errDeviceUsed for a disk that still has a device.
+func (p *plugin) checkDetached(ctx context.Context, name string) error {
+	_, err := p.device(ctx, name)
+	switch {
+	case err == nil:
+		return errDeviceUsed
+	case errors.Is(err, loop.ErrNotAttached):
+		return nil
+	}
+	return err
 }
 
 // releaseUnused ends the use of disks that have no device on this node: after a start of the system no caller

@@ -194,7 +194,7 @@ func (d *deleter) Delete(ctx context.Context) error {
 	return nil
 }
 
-// ExpandVolumeDevice implements [volume.ExpandableVolumePlugin]. The node has to grow the file system.
+// ExpandVolumeDevice implements [volume.ExpandableVolumePlugin]. The node has to grow the device, and its file system.
 func (p *plugin) ExpandVolumeDevice(ctx context.Context, req volume.ExpandRequest) (volume.ExpandResult, error) {
 	name, err := p.GetVolumeName(req.Spec)
 	if err != nil {

@@ -6,8 +6,8 @@
 //
 // It watches the pods of its node, and by name each claim, volume, ConfigMap and Secret that these
 // pods use. It writes events of failures. While nothing changes it makes no call apart from
-// watches and renewals of tokens, and of the Lease and the Node with -register. It needs the rights of rbac.yaml,
-// with -csi also those of rbac-csi.yaml, with -register those of rbac-register.yaml, and no others.
+// watches and renewals of tokens, and with -register those for its Lease and its Node. It needs the rights of
+// rbac.yaml, with -csi also those of rbac-csi.yaml, with -register those of rbac-register.yaml, and no others.
 //
 // An agent that starts during an outage of the API server waits for the end of the outage, and says
 // so with each attempt to read its Node, at most every 30 seconds. It ends if the API server refuses
@@ -15,8 +15,9 @@
 //
 // While its Node is missing, because it was deleted, the agent keeps the volumes of its pods, sets up those
 // of further pods, and tears down those of deleted pods; the cluster deletes the pods of a missing
-// node after some time. With -register the agent then says every 10 seconds that the Node was deleted. A restart
-// creates another Node.
+// node after some time. Volumes that a controller attaches are set up only with a Node, and the controller detaches them
+// from a missing one after 6 minutes, while they are mounted. With -register the agent says every 10 seconds that the
+// Node was deleted. Restart the agent then: it creates another Node, and registers its drivers there.
 //
 // The agent starts no containers: run it beside the program that does, which calls
 // manager.Manager.WaitForAttachAndMount if it embeds the library as this program does. A pod keeps
@@ -31,14 +32,18 @@
 // attaches the volumes of drivers that attach, and the agent reports those in use in the status of the Node.
 //
 // The controller takes a node for dead that has not been Ready for 6 minutes, and detaches its volumes while they are
-// mounted. Another program that reports Ready, or -register, has to keep the Node Ready while the agent runs.
+// mounted. Another program, or the agent with -register, has to keep the Node Ready while volumes are mounted: if the
+// agent with -register is stopped, the cluster takes the node for unreachable after 40 seconds. Delete the pods of the
+// node before you stop its agent for minutes.
 //
 // # The Node
 //
 // The Node object of -node must exist. For a node without a kubelet, -register creates it, renews its Lease every 10
-// seconds, so that the cluster keeps the pods of the node, and reports Ready every 5 minutes, and after a failed
-// renewal. A Node that the agent creates has the taint volumekit.io/no-containers: the scheduler binds no pod to it, as
-// nothing runs containers. Users set spec.nodeName, or remove the taint if another program runs the containers.
+// seconds, so that the cluster keeps the pods of the node, reads it as often, and reports Ready every 5 minutes and when
+// the cluster has marked it otherwise. A Node that the agent creates has the taint volumekit.io/no-containers:NoSchedule,
+// so that the scheduler binds only pods to it that tolerate each taint, as those of some DaemonSets: the agent starts no
+// containers. Users set spec.nodeName, or remove the taint if another program starts the containers. A Node that exists
+// keeps its taints: give one to a Node on which nothing starts containers.
 //
 // # Limits
 //

@@ -32,7 +32,7 @@ type heartbeat struct {
 	node     *v1.Node
 	say      func(string)
 	last     *coordinationv1.Lease // as the API server returned it; nil: it has to be read
-	reported time.Time             // the last report of Ready; zero: it has to be reported
+	reported time.Time             // the last report of Ready
 }
 
 // Times of the kubelet.
@@ -58,61 +58,67 @@ func (h *heartbeat) run(ctx context.Context) error {
 	}
 }
 
-// beat renews the Lease, and reports Ready if the period is over. After a failure it reports again, as the cluster may
-// have marked the node unreachable.
+// beat renews the Lease, and reports Ready if the period is over or the cluster has marked the node as not Ready.
 func (h *heartbeat) beat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, renewPeriod)
 	defer cancel()
 	if err := h.renew(ctx); err != nil {
-		h.last, h.reported = nil, time.Time{} // another version of the Lease may exist
+		h.last = nil // another version may exist
 		return fmt.Errorf("renew the Lease: %w", err)
 	}
-	if time.Since(h.reported) < reportPeriod {
-		return nil
-	}
-	err := h.reportReady(ctx)
-	if err == nil {
-		h.reported = time.Now()
-	}
-	return err
-}
-
-// reportReady reports the condition Ready of the Node.
-func (h *heartbeat) reportReady(ctx context.Context) error {
-	current, err := h.currentNode(ctx)
+	current, err := h.currentNode(ctx, metav1.GetOptions{ResourceVersion: "0"}) // from the API server's cache
 	if err != nil {
 		return err
 	}
+	ready := readyOf(current)
+	if ready.Status == v1.ConditionTrue && time.Since(h.reported) < reportPeriod {
+		return nil
+	}
+	if err := h.reportReady(ctx, ready); err != nil {
+		return fmt.Errorf("report Ready: %w", err)
+	}
+	h.reported = time.Now()
+	return nil
+}
+
+// readyOf returns the condition Ready of a node, and its zero value if there is none.
+func readyOf(node *v1.Node) v1.NodeCondition {
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == v1.NodeReady {
+			return condition
+		}
+	}
+	return v1.NodeCondition{}
+}
+
+// reportReady reports the condition Ready of the Node. Last is the condition before.
+func (h *heartbeat) reportReady(ctx context.Context, last v1.NodeCondition) error {
 	now := metav1.Now()
 	ready := v1.NodeCondition{
 		Type: v1.NodeReady, Status: v1.ConditionTrue, Reason: "VolumeAgentReady", Message: "the agent keeps the volumes of the pods of this node",
 		LastHeartbeatTime: now, LastTransitionTime: now,
 	}
-	for _, last := range current.Status.Conditions {
-		if last.Type == ready.Type && last.Status == ready.Status {
-			ready.LastTransitionTime = last.LastTransitionTime
-		}
+	if last.Status == ready.Status {
+		ready.LastTransitionTime = last.LastTransitionTime
 	}
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": h.node.UID},
 		"status":   map[string]any{"conditions": []v1.NodeCondition{ready}},
 	})
-	if err == nil {
-		_, err = h.nodes.Patch(ctx, h.node.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
-	}
 	if err != nil {
-		return fmt.Errorf("report Ready: %w", err)
+		return err
 	}
-	return nil
+	_, err = h.nodes.Patch(ctx, h.node.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	return err
 }
 
-// renew sets the time of the Lease, and creates a missing one. Without its Node it writes none: the
-// garbage collector deletes the Lease of a deleted Node, and another Node of the name may have one.
+// renew sets the time of the Lease, and creates a missing one. A Lease that is missing, or that another Node of the name
+// has, is written only while the Node exists: the garbage collector deletes the Lease with the Node.
 func (h *heartbeat) renew(ctx context.Context) (err error) {
 	if h.last == nil {
 		h.last, err = h.leases.Get(ctx, h.node.Name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) || err == nil && !h.isOwner(h.last) {
-			if _, err := h.currentNode(ctx); err != nil {
+			if _, err := h.currentNode(ctx, metav1.GetOptions{}); err != nil {
 				return err
 			}
 		}
@@ -132,8 +138,8 @@ func (h *heartbeat) isOwner(lease *coordinationv1.Lease) bool {
 }
 
 // currentNode returns the Node of the start of the agent, as it is now. It is an error if that does not exist.
-func (h *heartbeat) currentNode(ctx context.Context) (*v1.Node, error) {
-	current, err := h.nodes.Get(ctx, h.node.Name, metav1.GetOptions{})
+func (h *heartbeat) currentNode(ctx context.Context, options metav1.GetOptions) (*v1.Node, error) {
+	current, err := h.nodes.Get(ctx, h.node.Name, options)
 	if apierrors.IsNotFound(err) || err == nil && current.UID != h.node.UID {
 		return nil, errors.New("the Node was deleted: restart the agent to create another one")
 	}

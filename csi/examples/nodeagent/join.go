@@ -41,8 +41,8 @@ func isOutage(err error) bool {
 	return code < 400 || code >= 500 || code == http.StatusRequestTimeout || code == http.StatusTooManyRequests
 }
 
-// join returns the Node object of this node, and creates it first if -register permits. Its labels
-// decide which volumes fit the node. With -csi a controller attaches the volumes of the node.
+// join returns the Node object of this node, and creates it first if -register permits, which also sets the heartbeat.
+// The labels decide which volumes fit the node. With -csi the annotation lets a controller attach the node's volumes.
 func (a *agent) join(ctx context.Context) (*v1.Node, error) {
 	nodes := a.cluster.Nodes()
 	this, err := nodes.Get(ctx, a.node, metav1.GetOptions{})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/csi/examples/internal/clustertest"
+	"github.com/volumekit/volumekit/internal/screen"
 	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount"
 	v1 "k8s.io/api/core/v1"
@@ -26,13 +27,29 @@ const nodeName = "node-1"
 // and no Node.
 type cluster struct {
 	*clustertest.Server
+	mode    mode
 	account *clustertest.Account // of the agent
 	disks   string
 }
 
-func newCluster(t *testing.T) *cluster {
+// A mode is the set of flags that need manifests of their own.
+type mode struct{ register, csi bool }
+
+// newCluster returns a cluster for an agent with all flags.
+func newCluster(t *testing.T) *cluster { return newClusterOf(t, mode{register: true, csi: true}) }
+
+// newClusterOf returns a cluster with the manifests of a mode.
+func newClusterOf(t *testing.T, m mode) *cluster {
+	t.Helper()
+	manifests := []string{"rbac.yaml"}
+	if m.register {
+		manifests = append(manifests, "rbac-register.yaml")
+	}
+	if m.csi {
+		manifests = append(manifests, "rbac-csi.yaml")
+	}
 	server := clustertest.Start(t)
-	return &cluster{server, server.NewAccount("rbac.yaml", "rbac-register.yaml", "rbac-csi.yaml"), testbed.Dir(t)}
+	return &cluster{server, m, server.NewAccount(manifests...), testbed.Dir(t)}
 }
 
 // createPods creates the pod "web", whose volumes are of each kind, with their objects, and the pod
@@ -106,7 +123,7 @@ func newPod(name string, volumes ...v1.VolumeSource) *v1.Pod {
 	return pod
 }
 
-// runAgent runs an agent with -register and -csi until missing returns nothing, or the agent ends by itself.
+// runAgent runs an agent until missing returns nothing, or the agent ends by itself.
 func (c *cluster) runAgent(mounter mount.Interface, root string, missing func(*agent) []string) error {
 	c.Helper()
 	ctx, cancel := context.WithCancel(c.Context())
@@ -114,7 +131,7 @@ func (c *cluster) runAgent(mounter mount.Interface, root string, missing func(*a
 	p, err := connect(ctx, c.account.Config, nodeName)
 	require.NoError(c, err)
 	p.mounter = mounter
-	a, err := newAgent(ctx, options{node: nodeName, root: root, disks: []string{c.disks}, register: true, csi: true}, io.Discard, p)
+	a, err := newAgent(ctx, options{node: nodeName, root: root, disks: []string{c.disks}, register: c.mode.register, csi: c.mode.csi}, io.Discard, p)
 	if err != nil {
 		return err
 	}
@@ -125,7 +142,7 @@ func (c *cluster) runAgent(mounter mount.Interface, root string, missing func(*a
 		if len(left) == 0 {
 			break
 		}
-		require.True(c, time.Now().Before(deadline), "the agent has not done in time: %q", left)
+		require.True(c, time.Now().Before(deadline), "the agent has not done in time: %q, %v", left, screen.WithCauses(errors.New("its volumes"), a.manager.State()))
 		select {
 		case err := <-ended:
 			return err

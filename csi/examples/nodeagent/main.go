@@ -53,7 +53,7 @@ func parseOptions(args []string, help io.Writer) (o options, err error) {
 	set.StringVar(&o.root, "root", "", "the `DIR` below which the volumes are set up; required")
 	set.Var(&o.disks, "disks", "`DIR`s, with commas, below which local volumes may be, and block devices right in them (default: none)")
 	set.Var(&o.hostPaths, "host-paths", "`PATH`s, with commas, at or below which host paths may be (default: none)")
-	set.BoolVar(&o.register, "register", false, "create the Node object if there is none, keep it Ready, and renew its Lease")
+	set.BoolVar(&o.register, "register", false, "create the Node object if there is none, report it as Ready, and renew its Lease")
 	set.BoolVar(&o.csi, "csi", false, "set up the volumes of CSI drivers, which register in plugins_registry below -root")
 	set.StringVar(&o.metrics, "metrics", "", "serve metrics to Prometheus at `HOST:PORT` (default: no)")
 	if err := cli.Parse(set, args, help, "nodeagent keeps the volumes of the pods of a node set up."); err != nil {

@@ -48,6 +48,10 @@ func TestKubeDrain(t *testing.T) {
 	writeDevice(t, raws, "written on "+nodeA)
 	disks := []string{u.claim("first-ephemeral-scratch").Spec.VolumeName, u.claim("raw").Spec.VolumeName, u.claim("single").Spec.VolumeName}
 
+	pv, err := c.Admin.CoreV1().PersistentVolumes().Get(t.Context(), disks[2], metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Equal(t, single.AccessModes, pv.Spec.AccessModes)
+
 	u.drain(nodeA, pods)
 	// A Deployment creates the successors at once. The scheduler waits with a pod for the end of another one that has
 	// the claim alone.
@@ -56,7 +60,7 @@ func TestKubeDrain(t *testing.T) {
 		u.createPodOf("second-raw", podWithRaw(nodeB, "raw")),
 	}
 	ofSecond := u.awaitMount(successors[0], "second-ephemeral-scratch")
-	u.await("the disk of an ending pod is attached to no other node", func() string { return u.withoutEvent(successors[1], "FailedAttachVolume") })
+	u.await("the disk of an ending pod is attached to no other node", func() string { return u.missingEvent(successors[1], "FailedAttachVolume") })
 	u.requireMounted(ofFirst, ofSingle)
 	require.Equal(t, "written on "+nodeA, readDevice(t, raws))
 
@@ -148,8 +152,8 @@ func (u *drainedUser) awaitDevice(pod *v1.Pod, claim string) (device string) {
 	return device
 }
 
-// withoutEvent returns "" once a pod has an event.
-func (u *drainedUser) withoutEvent(pod *v1.Pod, reason string) string {
+// missingEvent returns "" once a pod has an event.
+func (u *drainedUser) missingEvent(pod *v1.Pod, reason string) string {
 	events, err := u.cluster.Admin.CoreV1().Events(pod.Namespace).List(u.Context(), metav1.ListOptions{})
 	if err == nil && slices.ContainsFunc(events.Items, func(e v1.Event) bool { return e.InvolvedObject.UID == pod.UID && e.Reason == reason }) {
 		return ""

@@ -55,7 +55,8 @@ var theirFlags = map[string]string{
 	"livenessprobe v2": logFlags + klogFlags + "probe-timeout csi-address health-port metrics-address http-endpoint metrics-path automaxprocs",
 }
 
-// TestTheirHelp: theirFlags are the flags that the programs print. It needs the programs ("make sidecars").
+// TestTheirHelp: theirFlags of external-provisioner, external-attacher and external-resizer are the flags that these
+// programs print. It needs the programs ("make sidecars").
 func TestTheirHelp(t *testing.T) {
 	printed := regexp.MustCompile(`(?m)^ +(?:-\w, )?--?([\w-]+)`)
 	for _, program := range kubeserver.Sidecars() {
