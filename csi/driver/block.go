@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"path/filepath"
@@ -43,24 +44,23 @@ func (d *driver) publishDevice(ctx context.Context, spec *volume.Spec, p targetR
 	if err != nil {
 		return d.afterFailedMap(ctx, p.Path, err)
 	}
-	for _, fallback := range []string{paths.StagingPath, paths.DevicePath} {
-		if device == "" {
-			device = fallback
-		}
-	}
-	if device == "" {
-		return errNoDevice
-	}
-	err = d.mounts.Exclusively(ctx, p.Path, func(ctx context.Context, target string) error {
-		return d.mounts.MountFile(ctx, target, mount.Request{Source: device, Options: []string{"dev"}})
-	})
-	if err == nil || volume.KindOf(err) == volume.Uncertain {
+	if err = d.bindDevice(ctx, cmp.Or(device, paths.StagingPath, paths.DevicePath), p.Path); err == nil || volume.KindOf(err) == volume.Uncertain {
 		return err
 	}
 	if failed := d.unmapDevice(ctx, spec.Name(), p.Path); failed != nil {
 		return volume.AsUncertain(errors.Join(err, failed))
 	}
 	return d.afterFailedMap(ctx, p.Path, err)
+}
+
+// bindDevice binds a mapped device on a file at the target path.
+func (d *driver) bindDevice(ctx context.Context, device, target string) error {
+	if device == "" {
+		return errNoDevice
+	}
+	return d.mounts.Exclusively(ctx, target, func(ctx context.Context, target string) error {
+		return d.mounts.MountFile(ctx, target, mount.Request{Source: device, Options: []string{"dev"}})
+	})
 }
 
 // afterFailedMap returns the error of a device that is not mapped, after it has removed the directories that the plugin

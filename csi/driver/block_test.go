@@ -21,7 +21,7 @@ import (
 // A devicePlugin maps volumes to a file in place of a device.
 type devicePlugin struct {
 	*volumetest.FakePlugin
-	device  string
+	device  *string
 	failure *error // of a map, after the directory of the pod has been made
 }
 
@@ -41,7 +41,7 @@ func (m deviceMapper) MapPodDevice(ctx context.Context, paths volume.BlockVolume
 		return "", errors.Join(os.MkdirAll(dir, 0o750), *m.failure)
 	}
 	_, err := m.BlockVolumeMapper.MapPodDevice(ctx, paths)
-	return m.device, err
+	return *m.device, err
 }
 
 // newDeviceRig returns a driver of raw devices, and one that is staged.
@@ -51,9 +51,9 @@ func newDeviceRig(t *testing.T) (r *rig, v *csipb.Volume) {
 	r = newRig(t, volumetest.FakeConfig{NoAttach: true}, nil)
 	r.stop()
 	r.mounter = kernel
-	device := r.root + "/device"
-	require.NoError(t, os.WriteFile(device, []byte("content"), 0o600))
-	r.change = func(c *driver.Config) { c.Plugin, c.Mounter = devicePlugin{r.plugin, device, &r.failure}, kernel }
+	r.device = r.root + "/device"
+	require.NoError(t, os.WriteFile(r.device, []byte("content"), 0o600))
+	r.change = func(c *driver.Config) { c.Plugin, c.Mounter = devicePlugin{r.plugin, &r.device, &r.failure}, kernel }
 	r.start()
 	req := createRequest("pvc-1")
 	req.VolumeCapabilities = []*csipb.VolumeCapability{block(manyWriters)}
@@ -104,6 +104,11 @@ func TestBlock(t *testing.T) {
 	require.Error(t, err)
 	r.requireNoPods()
 	r.failure = nil
+	r.device = "" // and no other path of it is known
+	_, err = r.node.NodePublishVolume(t.Context(), publish)
+	require.ErrorContains(t, err, "no path of a device")
+	r.requireNoPods()
+	r.device = device
 	kernel.Inject(mounttest.Fault{Op: mounttest.OpMount, Times: 1, Err: os.ErrPermission})
 	_, err = r.node.NodePublishVolume(t.Context(), publish)
 	require.Error(t, err)

@@ -29,7 +29,8 @@ type rig struct {
 	mounter mount.Interface
 	fake    volumetest.FakeConfig
 	change  func(*driver.Config)
-	failure error // of the map of a raw device
+	device  string // a raw device, as its map returns it
+	failure error  // of that map
 
 	plugin     *volumetest.FakePlugin
 	identity   csipb.IdentityClient

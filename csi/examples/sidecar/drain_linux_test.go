@@ -161,7 +161,7 @@ func (u *drainedUser) missingEvent(pod *v1.Pod, reason string) string {
 	return "no event " + reason + errorText(err)
 }
 
-// leftOn returns what a node still has of its pods' volumes, or "".
+// leftOn lists the attachments, mounts and pods' directories that a node still has; "" means none.
 func (u *drainedUser) leftOn(node string) string {
 	object, err := u.cluster.Admin.CoreV1().Nodes().Get(u.Context(), node, metav1.GetOptions{})
 	require.NoError(u, err)
