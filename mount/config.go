@@ -114,7 +114,7 @@ func (p UnmountPolicy) grace() time.Duration {
 // Allow permits options beyond the safe ones. Without it mounts are nosuid and nodev.
 type Allow struct {
 	SUID    bool // honour set-user-ID files: accept "suid", do not add "nosuid"
-	Dev     bool // honour device files: accept "dev", do not add "nodev"
+	Dev     bool // honour all device files: accept "dev", do not add "nodev"; see Request.DeviceFile
 	Context bool // accept the SELinux options "context=", "fscontext=", ...
 }
 

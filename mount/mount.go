@@ -55,6 +55,11 @@ type Request struct {
 	// value [Config.Helpers] and the type decide.
 	Helper HelperUse
 
+	// DeviceFile lets a bind mount show a device file that can be opened: a raw block volume.
+	// Such a mount gets no "nodev" unless Options have it, whatever [Config.Allow] says. A
+	// source of another kind is mounted as without DeviceFile.
+	DeviceFile bool
+
 	// Remount changes the flags of the existing mount at Target to those that Options name.
 	// Flags that Options do not name stay, and no option is added. Only the mount changes,
 	// not its file system. All fields but Target and Options must be empty.
@@ -142,7 +147,9 @@ type Interface interface {
 	//
 	// Mount is idempotent: it returns nil without a change if the top mount at req.Target is
 	// the requested one, with the same flags. (For a bind mount it compares the directory or
-	// file; for a file system the type and the source, not the options for the file system.)
+	// file; for a file system the type and the source, not the options for the file system; for a
+	// block device its number, not its name.)
+	// If it is a FUSE mount whose daemon has gone, the error wraps [ErrCorrupted].
 	// If the top mount is another one the error wraps [ErrMounted], and is a [*FlagsError] if
 	// only the flags differ. After an error nothing of the request is mounted, unless the error
 	// wraps [ErrUncertain].
@@ -154,8 +161,9 @@ type Interface interface {
 	// With req.Remount the flags of the mount at req.Target change. If req.Target is no mount
 	// point the error wraps [ErrNotMounted].
 	//
-	// A bind mount of a device file is an [*InputError] unless [Allow].Dev is granted or the
-	// request has "nodev": the device could not be opened through the mount.
+	// A bind mount of a device file is an [*InputError] unless [Request].DeviceFile or
+	// [Allow].Dev is set, or the request has "nodev": the device could not be opened through
+	// the mount.
 	//
 	// The error of a missing source or target wraps fs.ErrNotExist, of a symbolic link on the
 	// way unix.ELOOP, of a bind mount of a file on a directory (or the other way round)

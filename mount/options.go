@@ -60,14 +60,16 @@ func (r Request) Parse(allow Allow) (Options, error) {
 	return publicOptions(s.Options), publicInputError("", err)
 }
 
-// CheckDevice returns an [*InputError] for a bind mount whose source is a device file, if
-// the mount would get "nodev", with which the device cannot be opened, because [Allow].Dev is
-// missing. A request with the option "nodev" is accepted. Mount calls CheckDevice in all
-// implementations of [Interface].
-func (r Request) CheckDevice(o Options) error {
+// DeviceOptions returns the options for a bind mount whose source is a device file: those that
+// Parse has returned, without "nodev" if Parse has added it and DeviceFile is set. It returns an
+// [*InputError] if the device could not be opened: neither DeviceFile nor [Allow].Dev is set. A
+// request with the option "nodev" is accepted. Mount calls DeviceOptions in all implementations
+// of [Interface].
+func (r Request) DeviceOptions(o Options) (Options, error) {
 	s := r.spec()
 	s.Options = o.internal()
-	return publicInputError("", s.CheckDevice())
+	err := s.AdmitDevice()
+	return publicOptions(s.Options), publicInputError("", err)
 }
 
 // spec returns the request as the rooms below have it.
@@ -76,7 +78,7 @@ func (r Request) spec() spec.Spec {
 		Source: r.Source, SourceFile: r.SourceFile, Target: r.Target, FSType: r.FSType,
 		List: r.Options, Secrets: internalSecrets(r.Secrets), Stack: r.Stack,
 		Submounts: spec.Submounts(r.Submounts), Propagation: spec.Propagation(r.Propagation),
-		IDMap: r.IDMap.internal(), Helper: spec.HelperUse(r.Helper), Remount: r.Remount,
+		IDMap: r.IDMap.internal(), Helper: spec.HelperUse(r.Helper), DeviceFile: r.DeviceFile, Remount: r.Remount,
 	}
 }
 

@@ -59,7 +59,7 @@ func (d *driver) bindDevice(ctx context.Context, device, target string) error {
 		return errNoDevice
 	}
 	return d.mounts.Exclusively(ctx, target, func(ctx context.Context, target string) error {
-		return d.mounts.MountFile(ctx, target, mount.Request{Source: device, Options: []string{"dev"}})
+		return d.mounts.MountFile(ctx, target, mount.Request{Source: device, DeviceFile: true})
 	})
 }
 

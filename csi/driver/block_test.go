@@ -47,7 +47,7 @@ func (m deviceMapper) MapPodDevice(ctx context.Context, paths volume.BlockVolume
 // newDeviceRig returns a driver of raw devices, and one that is staged.
 func newDeviceRig(t *testing.T) (r *rig, v *csipb.Volume) {
 	t.Helper()
-	kernel := mounttest.NewFake(mount.Config{Allow: mount.Allow{Dev: true}})
+	kernel := mounttest.NewFake(mount.Config{})
 	r = newRig(t, volumetest.FakeConfig{NoAttach: true}, nil)
 	r.stop()
 	r.mounter = kernel

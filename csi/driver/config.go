@@ -34,8 +34,7 @@ type Config struct {
 	// hide files of the driver are refused: below the root, only pods and plugins/kubernetes.io/csi have
 	// target paths.
 	Host volume.VolumeHost
-	// Mounter binds raw devices at their target paths. Nil: the driver serves no raw devices. A
-	// *mount.Mounter needs mount.Allow.Dev for them.
+	// Mounter binds raw devices at their target paths. Nil: the driver serves no raw devices.
 	Mounter mount.Interface
 
 	// ControllerDir is an existing directory for the records of created and attached volumes. All

@@ -147,7 +147,7 @@ func TestTargetOfDeviceAfterReboot(t *testing.T) {
 	require.NoError(t, err)
 	second := created.Volume
 	require.NoError(t, r.publishDevice(first, r.target("a")))
-	kernel := mounttest.NewFake(mount.Config{Allow: mount.Allow{Dev: true}})
+	kernel := mounttest.NewFake(mount.Config{})
 	change := r.change
 	r.change = func(c *driver.Config) {
 		change(c)
@@ -188,7 +188,7 @@ func TestDeleteDeviceAfterReboot(t *testing.T) {
 	r, v := newDeviceRig(t)
 	require.NoError(t, r.publishDevice(v, r.target("a")))
 	requireCode(t, codes.FailedPrecondition, r.delete(v.VolumeId))
-	kernel := mounttest.NewFake(mount.Config{Allow: mount.Allow{Dev: true}})
+	kernel := mounttest.NewFake(mount.Config{})
 	change := r.change
 	r.change = func(c *driver.Config) {
 		change(c)

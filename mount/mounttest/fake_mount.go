@@ -107,7 +107,7 @@ func (f *Fake) requestedMount(req mount.Request, options mount.Options) (from sp
 		return spot{}, nil, syscall.ENOTDIR
 	}
 	if at.mode&fs.ModeDevice != 0 {
-		if err := req.CheckDevice(options); err != nil {
+		if options, err = req.DeviceOptions(options); err != nil {
 			return spot{}, nil, err
 		}
 	}
@@ -151,11 +151,11 @@ func newFileSystem(req mount.Request, options mount.Options) *fakeMount {
 }
 
 // checkExisting returns nil if the mount that exists is the wanted one. File systems are compared
-// by their sources.
+// by their types and sources.
 func (k *kernel) checkExisting(existing, wanted *fakeMount, req mount.Request) error {
 	same := k.showSame(existing, wanted)
 	if req.FSType != "" {
-		same = existing.FSType == wanted.FSType && existing.Source == wanted.Source && existing.Root == wanted.Root
+		same = existing.FSType == wanted.FSType && existing.Root == wanted.Root && k.isSameSource(existing.Source, wanted.Source)
 	}
 	switch {
 	case !same:
@@ -166,6 +166,12 @@ func (k *kernel) checkExisting(existing, wanted *fakeMount, req mount.Request) e
 		return &mount.FlagsError{Have: existing.Flags, Want: wanted.Flags}
 	}
 	return nil
+}
+
+// isSameSource reports whether two sources are equal, or names of one block device.
+func (k *kernel) isSameSource(a, b string) bool {
+	name := k.deviceName(a)
+	return a == b || isDevice(name) && name == k.deviceName(b)
 }
 
 // remount changes the flags of the mount at the spot, and of no other.

@@ -206,6 +206,18 @@ func TestFakeIsIdempotent(t *testing.T) {
 	}
 }
 
+// TestFakeOneDeviceTwoNames: a device is compared without the links that name it.
+func TestFakeOneDeviceTwoNames(t *testing.T) {
+	s := newFakeTest(t)
+	link := s.path("by-id")
+	require.NoError(t, os.Symlink("/dev/null", link))
+	for _, source := range []string{link, "/dev/null", link} {
+		require.NoError(t, s.mount("ext4", source, "target"))
+	}
+	require.ErrorIs(t, s.mount("ext4", "/dev/zero", "target"), mount.ErrMounted)
+	require.Len(t, s.table(), len(newFakeTest(t).table())+1)
+}
+
 func TestFakeStacksMounts(t *testing.T) {
 	s := newFakeTest(t)
 	for _, source := range []string{"source", "other"} {

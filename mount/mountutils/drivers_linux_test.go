@@ -120,8 +120,6 @@ func TestDocumentedDifferences(t *testing.T) {
 		require.ErrorAs(t, err, new(*mount.InputError), option)
 		require.ErrorContains(t, err, knob)
 	}
-	require.NoError(t, os.WriteFile(dir+"/device", nil, 0o600))
-	require.ErrorContains(t, m.Mount("/dev/null", dir+"/device", "", []string{"bind"}), "Allow.Dev")
 }
 
 // TestCredentialsFile: the helper receives the content of a credentials file that a sensitive

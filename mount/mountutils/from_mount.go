@@ -21,7 +21,8 @@ func (f *Peer) mount(c *claim, req mount.Request, o mount.Options) error {
 	if len(req.IDMap.UIDs) > 0 || len(req.IDMap.GIDs) > 0 {
 		return fmt.Errorf("IDMap: not supported by mount-utils: %w", errors.ErrUnsupported)
 	}
-	if err := checkNodes(req, o); err != nil {
+	o, err := checkNodes(req, o)
+	if err != nil {
 		return err
 	}
 	before, err := f.table()
@@ -81,31 +82,31 @@ func (f *Peer) verify(req mount.Request, o mount.Options) error {
 }
 
 // checkNodes requires the paths to exist, to be of matching kinds, and to have no symbolic
-// links.
-func checkNodes(req mount.Request, o mount.Options) error {
+// links. It returns the options for the source.
+func checkNodes(req mount.Request, o mount.Options) (mount.Options, error) {
 	target, err := lstatWithoutLinks(req.Target)
 	if err != nil {
-		return fmt.Errorf("target: %w", err)
+		return o, fmt.Errorf("target: %w", err)
 	}
 	if req.FSType != "" && !target.IsDir() {
-		return fmt.Errorf("target: a file system requires a directory: %w", syscall.ENOTDIR)
+		return o, fmt.Errorf("target: a file system requires a directory: %w", syscall.ENOTDIR)
 	}
 	if req.FSType != "" || req.Remount {
-		return nil
+		return o, nil
 	}
 	source, err := lstatWithoutLinks(req.Source)
 	if err != nil {
-		return fmt.Errorf("source: %w", err)
+		return o, fmt.Errorf("source: %w", err)
 	}
 	if source.Mode()&fs.ModeDevice != 0 {
-		if err := req.CheckDevice(o); err != nil {
-			return err
+		if o, err = req.DeviceOptions(o); err != nil {
+			return o, err
 		}
 	}
 	if source.IsDir() != target.IsDir() {
-		return fmt.Errorf("one of source and target is a directory, the other is not: %w", syscall.ENOTDIR)
+		return o, fmt.Errorf("one of source and target is a directory, the other is not: %w", syscall.ENOTDIR)
 	}
-	return nil
+	return o, nil
 }
 
 // lstatWithoutLinks returns the attributes of a path, and refuses symbolic links in it.
@@ -162,7 +163,7 @@ func (f *Peer) checkMounted(table mount.Table, existing mount.Info, req mount.Re
 		}
 		in, _ := table.Containing(req.Source)
 		flags = in.Flags
-	} else if existing.FSType != req.FSType || existing.Source != req.Source {
+	} else if existing.FSType != req.FSType || !isSameSource(existing.Source, req.Source) {
 		return mount.ErrMounted
 	}
 	want := o.Apply(flags)
@@ -170,6 +171,18 @@ func (f *Peer) checkMounted(table mount.Table, existing mount.Info, req mount.Re
 		return &mount.FlagsError{Have: existing.Flags, Want: want&^atimeFlags | existing.Flags&atimeFlags}
 	}
 	return nil
+}
+
+// isSameSource reports whether two sources are equal, or links to one device: the peer does not
+// report device numbers.
+func isSameSource(a, b string) bool {
+	const devices = "/dev/"
+	if a == b || !strings.HasPrefix(a, devices) || !strings.HasPrefix(b, devices) {
+		return a == b
+	}
+	atA, errA := followLinks(a)
+	atB, errB := followLinks(b)
+	return errA == nil && errB == nil && atA == atB
 }
 
 // checkSubmounts refuses a source with mounts below it, unless the request permits them.

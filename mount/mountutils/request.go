@@ -63,7 +63,7 @@ func (o mountArgs) request() (mount.Request, error) {
 		}
 	case r.bind, r.rbind:
 		req.FSType, req.Options, req.Secrets = "", flagsAmong(req.Options), nil
-		req.Submounts = mount.HideSubmounts
+		req.DeviceFile, req.Submounts = true, mount.HideSubmounts
 		if r.rbind {
 			req.Submounts = mount.IncludeSubmounts
 		}

@@ -26,19 +26,19 @@ func TestRequest(t *testing.T) {
 		},
 		"bind": {
 			mountArgs{source: "/s", target: "/t", options: []string{"bind"}},
-			mount.Request{Source: "/s", Target: "/t", Submounts: hide},
+			mount.Request{Source: "/s", Target: "/t", Submounts: hide, DeviceFile: true},
 		},
 		"bind with a type, flags and options of the volume": {
 			mountArgs{source: "/s", target: "/t", fsType: "ext4", options: []string{"bind", "ro", "nfsvers=4.1", "discard", "_netdev"}},
-			mount.Request{Source: "/s", Target: "/t", Options: []string{"ro", "_netdev"}, Submounts: hide},
+			mount.Request{Source: "/s", Target: "/t", Options: []string{"ro", "_netdev"}, Submounts: hide, DeviceFile: true},
 		},
 		"rbind": {
 			mountArgs{source: "/s", target: "/t", fsType: "none", options: []string{"rbind,rslave"}},
-			mount.Request{Source: "/s", Target: "/t", Submounts: include, Propagation: mount.PropagationSlave},
+			mount.Request{Source: "/s", Target: "/t", Submounts: include, DeviceFile: true, Propagation: mount.PropagationSlave},
 		},
 		"bind, shared": {
 			mountArgs{source: "/s", target: "/t", options: []string{"bind", "rshared"}},
-			mount.Request{Source: "/s", Target: "/t", Submounts: hide, Propagation: mount.PropagationShared},
+			mount.Request{Source: "/s", Target: "/t", Submounts: hide, DeviceFile: true, Propagation: mount.PropagationShared},
 		},
 		"remount of a bind": {
 			mountArgs{source: "/s", target: "/t", fsType: "x", options: []string{"bind", "remount", "ro", "size=1"}},
@@ -54,11 +54,11 @@ func TestRequest(t *testing.T) {
 		},
 		"flags of mount(8)": {
 			mountArgs{source: "/s", target: "/t", flags: []string{"--no-mtab", "-B", "--read-only", "--make-rshared"}},
-			mount.Request{Source: "/s", Target: "/t", Options: []string{"ro"}, Submounts: hide, Propagation: mount.PropagationShared},
+			mount.Request{Source: "/s", Target: "/t", Options: []string{"ro"}, Submounts: hide, DeviceFile: true, Propagation: mount.PropagationShared},
 		},
 		"flags among sensitive options": {
 			mountArgs{source: "/s", target: "/t", options: []string{"ro"}, sensitive: []string{"bind,ro", "noexec"}},
-			mount.Request{Source: "/s", Target: "/t", Options: []string{"ro", "noexec"}, Submounts: hide},
+			mount.Request{Source: "/s", Target: "/t", Options: []string{"ro", "noexec"}, Submounts: hide, DeviceFile: true},
 		},
 		"quotes": {
 			mountArgs{source: "x", target: "/t", fsType: "tmpfs", options: []string{`a="b,c",d`}},

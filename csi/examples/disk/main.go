@@ -51,7 +51,7 @@ func serve(ctx context.Context, o options, mounter mount.Interface, log *slog.Lo
 		return err
 	}
 	plugin := newPlugin(o.Driver, o.Node, o.disks, mounter)
-	config.Plugin, config.Mounter = plugin, mount.New(mount.Config{Allow: mount.Allow{Dev: true}}) // only for raw disks
+	config.Plugin, config.Mounter = plugin, mounter
 	if !o.isController {
 		if err := plugin.releaseUnused(ctx); err != nil {
 			return errors.Join(err, listener.Close())

@@ -46,7 +46,7 @@ func OpenSource(ctx context.Context, l lookup.Lookup, s *spec.Spec) (*Source, er
 		return nil, fmt.Errorf("source: %w", err)
 	}
 	if source.ID.Device {
-		if err := s.CheckDevice(); err != nil {
+		if err := s.AdmitDevice(); err != nil {
 			source.Close()
 			return nil, err
 		}

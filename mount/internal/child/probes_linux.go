@@ -55,6 +55,29 @@ func (p *Probes) Responds(ctx context.Context, mount kernel.MountID, fd int, gra
 	}
 }
 
+// Death returns the error of a file system without its daemon or export, with the descriptor fd in a
+// mount of it. It returns nil for a file system that answers, for one that does not answer within
+// grace, and if the answer is unknown. The mount stays idle meanwhile: the child has a hold.
+func (p *Probes) Death(ctx context.Context, mount kernel.MountID, fd int, grace time.Duration) error {
+	hold, err := HoldSuperblock(fd)
+	if err != nil {
+		return nil //nolint:nilerr // unknown
+	}
+	defer kernel.Close(hold)
+	probe, err := p.join(mount, hold)
+	if err != nil {
+		return nil //nolint:nilerr // unknown
+	}
+	done, err := probe.await(ctx, time.Until(probe.since.Add(grace)))
+	switch {
+	case err != nil:
+		return err
+	case done && isDead(probe.err):
+		return probe.err
+	}
+	return nil
+}
+
 // join returns the probe in flight for a mount, or starts one.
 func (p *Probes) join(mount kernel.MountID, fd int) (*probe, error) {
 	p.mu.Lock()

@@ -30,6 +30,11 @@ type Entry struct {
 // IDMapped reports whether the mount shows other owners than the file system stores.
 func (e *Entry) IDMapped() bool { return slices.Contains(e.Options, "idmapped") }
 
+// HasDaemon reports whether a daemon serves the file system: FUSE without a block device.
+func (e *Entry) HasDaemon() bool {
+	return e.Major == 0 && (e.FSType == "fuse" || e.FSType == "virtiofs" || strings.HasPrefix(e.FSType, "fuse."))
+}
+
 // A Content is a directory or file of a file system. Mounts with equal contents show the
 // same.
 type Content struct {

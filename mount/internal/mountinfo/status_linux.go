@@ -25,6 +25,7 @@ func StatusOf(fd int) (record.Basic, error) {
 		Attrs:         entry.Flags.Attributes(),
 		IDMapped:      entry.IDMapped(),
 		SuperReadOnly: slices.Contains(entry.SuperOptions, "ro"),
+		Daemon:        entry.HasDaemon(),
 	}, nil
 }
 

@@ -64,7 +64,7 @@ func (a *arrival) attempt(ctx context.Context) error {
 		}
 	}
 	if a.target.mounted && !a.spec.Stack {
-		return a.checkExisting()
+		return a.checkExisting(ctx)
 	}
 	if a.source != nil {
 		if err := a.checkSubmounts(ctx); err != nil {

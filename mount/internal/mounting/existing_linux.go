@@ -1,10 +1,12 @@
 package mounting
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
+	"time"
 
 	"github.com/volumekit/volumekit/mount/internal/failure"
 	"github.com/volumekit/volumekit/mount/internal/helper"
@@ -13,13 +15,14 @@ import (
 	"github.com/volumekit/volumekit/mount/internal/options"
 	"github.com/volumekit/volumekit/mount/internal/record"
 	"github.com/volumekit/volumekit/mount/internal/spec"
+	"github.com/volumekit/volumekit/mount/internal/table"
 	"github.com/volumekit/volumekit/mount/internal/text"
 )
 
 // checkExisting returns nil if the existing mount is the requested one.
-func (a *arrival) checkExisting() error {
+func (a *arrival) checkExisting(ctx context.Context) error {
 	if a.source == nil {
-		return a.checkExistingFileSystem()
+		return a.checkExistingFileSystem(ctx)
 	}
 	existing, err := kernel.Identify(a.target.fd)
 	if err != nil {
@@ -42,13 +45,17 @@ func (a *arrival) checkExisting() error {
 	if err := a.checkIDMap(status.IDMapped, source.IDMapped); err != nil {
 		return err
 	}
-	return compareFlags(a.spec.Options.Apply(options.FlagsOf(source.Attrs)), options.FlagsOf(status.Attrs))
+	if err := compareFlags(a.spec.Options.Apply(options.FlagsOf(source.Attrs)), options.FlagsOf(status.Attrs)); err != nil {
+		return err
+	}
+	return a.requireDaemon(ctx, status.Daemon)
 }
 
 // checkExistingFileSystem compares type and source in the mount table: the file system may not
-// answer, and each new tmpfs is another one. It does not compare options, which the table
-// shows as the file system prints them, if at all.
-func (a *arrival) checkExistingFileSystem() error {
+// answer, and each new tmpfs is another one. Block devices have several names: their numbers
+// count. It does not compare options, which the table shows as the file system prints them, if
+// at all.
+func (a *arrival) checkExistingFileSystem(ctx context.Context) error {
 	entry, err := mountinfo.EntryOf(a.target.fd)
 	if errors.Is(err, fs.ErrNotExist) {
 		return errOvertaken
@@ -57,14 +64,36 @@ func (a *arrival) checkExistingFileSystem() error {
 		return err
 	}
 	existing := helper.Mount{FSType: entry.FSType, Source: entry.Source}
-	if entry.Root != "/" || !a.maker.Builder.Helpers.IsMountOf(existing, a.spec) {
+	is, known := table.IsOfDevice(ctx, a.maker.Resolver, entry, a.spec.Source)
+	if is {
+		existing.Source = a.spec.Source
+	}
+	if entry.Root != "/" || known && !is || !a.maker.Builder.Helpers.IsMountOf(existing, a.spec) {
 		return fmt.Errorf("%w: %s %s", failure.ErrMounted, text.Quote(entry.FSType), text.Quote(entry.Source))
 	}
 	const sourceMapped = false // a file system has no source mount
 	if err := a.checkIDMap(entry.IDMapped(), sourceMapped); err != nil {
 		return err
 	}
-	return compareFlags(a.spec.Options.Apply(0), entry.Flags)
+	if err := compareFlags(a.spec.Options.Apply(0), entry.Flags); err != nil {
+		return err
+	}
+	return a.requireDaemon(ctx, entry.HasDaemon())
+}
+
+// daemonGrace limits the wait for a daemon. A dead one answers at once.
+const daemonGrace = time.Second
+
+// requireDaemon fails if the daemon of the existing mount has gone. One that does not answer may
+// still do so.
+func (a *arrival) requireDaemon(ctx context.Context, has bool) error {
+	if !has {
+		return nil
+	}
+	if err := a.maker.probes.Death(ctx, a.target.mount, a.target.fd, daemonGrace); err != nil {
+		return fmt.Errorf("the existing mount: %w", err)
+	}
+	return nil
 }
 
 // checkIDMap fails if the existing mount has another ID map than the requested one: the map of

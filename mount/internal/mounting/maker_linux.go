@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/volumekit/volumekit/mount/internal/building"
+	"github.com/volumekit/volumekit/mount/internal/child"
 	"github.com/volumekit/volumekit/mount/internal/inflight"
 	"github.com/volumekit/volumekit/mount/internal/lookup"
 	"github.com/volumekit/volumekit/mount/internal/record"
@@ -32,6 +33,7 @@ type Maker struct {
 	// inFlight has the target of each arrival in flight, also if its caller has given up. It
 	// is locked before Locks.
 	inFlight keylock.Map
+	probes   child.Probes // of daemons
 	// TableLength is the length of the mount table at its last reading.
 	TableLength atomic.Int64
 }

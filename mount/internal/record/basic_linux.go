@@ -15,6 +15,7 @@ type Basic struct {
 	Propagation    uint64 // MS_SHARED, MS_SLAVE, ...
 	IDMapped       bool
 	SuperReadOnly  bool // the file system is read-only, for any reason
+	Daemon         bool // a daemon serves the file system: FUSE without a block device
 }
 
 const (
@@ -44,5 +45,6 @@ func ReadBasic(unique uint64) (Basic, error) {
 		Propagation:    answer.propagation,
 		IDMapped:       answer.Attrs&unix.MOUNT_ATTR_IDMAP != 0,
 		SuperReadOnly:  answer.superFlags&superReadOnly != 0,
+		Daemon:         answer.Magic == unix.FUSE_SUPER_MAGIC && answer.Major == 0,
 	}, nil
 }

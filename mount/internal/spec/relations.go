@@ -47,6 +47,8 @@ func (s *Spec) checkRelations() error {
 		return refuseNumber("Propagation", s.Propagation, "must be PropagationPrivate, PropagationSlave or PropagationShared")
 	case s.Helper < HelperIfFound || s.Helper > HelperAlways:
 		return refuseNumber("Helper", s.Helper, "must be HelperIfFound, HelperNever or HelperAlways")
+	case s.DeviceFile && !s.IsBind():
+		return failure.NewInputError("DeviceFile", "true", "applies to bind mounts only")
 	case s.Helper != HelperIfFound && s.IsBind():
 		return refuseNumber("Helper", s.Helper, "applies to file systems only, not to bind mounts")
 	}

@@ -23,6 +23,7 @@ type Spec struct {
 	Propagation Propagation
 	IDMap       IDMap
 	Helper      HelperUse
+	DeviceFile  bool // a device file as the source gets no "nodev"
 	Remount     bool
 }
 
@@ -86,15 +87,19 @@ func (s *Spec) refuseData() error {
 	return failure.NewInputError(options.FieldOf("Options", slices.Index(s.List, option)), option, reason)
 }
 
-// CheckDevice refuses a bind mount of a device file that cannot be opened, since options add
-// "nodev". It accepts a spec that has "nodev" by name.
-func (s *Spec) CheckDevice() error {
+// AdmitDevice removes the added "nodev" from the options of a bind mount of a device file, which
+// could not be opened otherwise, or refuses the mount. A spec that has "nodev" by name is accepted.
+func (s *Spec) AdmitDevice() error {
 	if !s.IsBind() || s.Options.Set&options.NoDev == 0 || slices.Contains(s.List, "nodev") {
+		return nil
+	}
+	if s.DeviceFile {
+		s.Options.Set &^= options.NoDev
 		return nil
 	}
 	field, name := "Source", s.Source
 	if s.SourceFile != nil && name == "" {
 		field, name = "SourceFile", s.SourceFile.Name()
 	}
-	return failure.NewInputError(field, name, "device files are not allowed here: mount.Config.Allow.Dev allows them")
+	return failure.NewInputError(field, name, "device files are not allowed here: mount.Config.Allow.Dev or Request.DeviceFile allows them")
 }

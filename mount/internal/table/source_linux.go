@@ -38,15 +38,31 @@ func (s source) selectEntries(ctx context.Context, entries []mountinfo.Entry) (f
 	return from, nil
 }
 
-// matches compares device numbers. A file system of type btrfs has device numbers of its own;
-// its mounts show the path of one of its devices.
+// matches compares device numbers.
 func (s source) matches(ctx context.Context, e mountinfo.Entry) (bool, error) {
-	switch {
-	case !s.block:
+	if !s.block {
 		return e.Source == s.text, nil
-	case e.FSType != "btrfs":
-		return kernel.Device{Major: e.Major, Minor: e.Minor} == s.device, nil
 	}
-	d, block, err := s.paths.FollowingLinks().FindBlockDevice(ctx, e.Source)
+	d, block, err := s.deviceOf(ctx, e)
 	return block && d == s.device, err
+}
+
+// deviceOf returns the device of a mount. A file system of type btrfs has device numbers of its own;
+// its mounts show the path of one of its devices.
+func (s source) deviceOf(ctx context.Context, e mountinfo.Entry) (d kernel.Device, block bool, err error) {
+	if e.FSType == "btrfs" {
+		return s.paths.FollowingLinks().FindBlockDevice(ctx, e.Source)
+	}
+	return kernel.Device{Major: e.Major, Minor: e.Minor}, e.Major != 0, nil
+}
+
+// IsOfDevice reports whether a mount is of the block device at a path. Known is false if numbers do
+// not tell: the path is that of no block device, or the mount's device is not known.
+func IsOfDevice(ctx context.Context, paths *lookup.Resolver, e mountinfo.Entry, path string) (is, known bool) {
+	s, err := findSource(ctx, paths, path)
+	if err != nil || !s.block {
+		return false, false
+	}
+	d, known, err := s.deviceOf(ctx, e)
+	return d == s.device, known && err == nil
 }

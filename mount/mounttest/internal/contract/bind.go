@@ -52,26 +52,40 @@ func (c *contract) bindDevice() {
 	c.Cleanup(func() { c.unmountAll(target) })
 	req := mount.Request{Source: device, Target: target}
 	c.requireRefused("Source", req)
-	require.ErrorContains(c, c.m.Mount(c.Context(), req), "Allow.Dev")
+	require.ErrorContains(c, c.m.Mount(c.Context(), req), "Allow.Dev or Request.DeviceFile")
 	nodev := req
 	nodev.Options = []string{"nodev"}
 	c.mount(nodev) // as requested
 	c.unmount(target)
-	c.mountAllowingDevices(req)
-	c.requireRefused("Source", req) // also if the device is mounted already
-	c.unmount(target)
+	allowed := req
+	allowed.DeviceFile = true
+	for m, req := range map[mount.Interface]mount.Request{c.m: allowed, c.new(mount.Config{Allow: mount.Allow{Dev: true}}): req} {
+		for range 2 { // the second call changes nothing
+			require.NoError(c, m.Mount(c.Context(), req))
+			c.requireReadable(target)
+		}
+		c.requireRefused("Source", mount.Request{Source: device, Target: target}) // also if the device is mounted already
+		c.unmount(target)
+	}
 	c.requireNoMountPoint(target)
 }
 
-// mountAllowingDevices mounts a device file, and opens it.
-func (c *contract) mountAllowingDevices(req mount.Request) {
+// requireReadable requires that a device file on the kernel can be opened.
+func (c *contract) requireReadable(path string) {
 	c.Helper()
-	allowing := c.new(mount.Config{Allow: mount.Allow{Dev: true}})
-	require.NoError(c, allowing.Mount(c.Context(), req))
 	if c.fake == nil {
-		_, err := os.ReadFile(req.Target)
+		_, err := os.ReadFile(path)
 		require.NoError(c, err)
 	}
+}
+
+// deviceFileAlone: DeviceFile permits a device file as the source, and no device files of a file system.
+func (c *contract) deviceFileAlone() {
+	source, target := c.makeDir("source"), c.makeDir("target")
+	c.mount(mount.Request{Source: source, Target: target, DeviceFile: true})
+	require.NotZero(c, c.entriesAt(target)[0].Flags&mount.NoDev)
+	c.unmount(target)
+	c.requireRefused("DeviceFile", mount.Request{Source: "x", FSType: "tmpfs", Target: target, DeviceFile: true})
 }
 
 // readOnly: a read-only mount refuses writes, and its source stays writable.

@@ -61,6 +61,7 @@ var tests = map[string]func(*contract){
 	"Bind":                    (*contract).bind,
 	"BindFile":                (*contract).bindFile,
 	"BindDevice":              (*contract).bindDevice,
+	"DeviceFileAlone":         (*contract).deviceFileAlone,
 	"SourceFile":              (*contract).sourceFile,
 	"SourceFileIsResolved":    (*contract).sourceFileIsResolved,
 	"BadSourceFile":           (*contract).badSourceFile,
