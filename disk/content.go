@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -38,6 +39,18 @@ func (c Content) FileSystem() (diskprobe.Found, bool) {
 		return diskprobe.Found{}, false
 	}
 	return diskprobe.Only(c.Found)
+}
+
+// supported returns the file system if it is one of Types, and the wanted one, unless that is empty.
+func (c Content) supported(want string) (diskprobe.Found, bool) {
+	there, ok := c.FileSystem()
+	return there, ok && slices.Contains(types, there.Name) && (want == "" || want == there.Name)
+}
+
+// isUnknown reports whether the device carries bytes without a known signature, and nothing else.
+func (c Content) isUnknown() bool {
+	known := func(f diskprobe.Found) bool { return f.Kind != diskprobe.Data || f.UUID != "" }
+	return len(c.Found) > 0 && c.Marker == "" && !slices.ContainsFunc(c.Found, known)
 }
 
 // IsRemains reports whether the content is blank, or left by the interrupted format of the
@@ -111,22 +124,26 @@ type step struct {
 	replace string // the UUID of the interrupted format whose remains are replaced
 }
 
-// plan derives the step before a mount as fsType from the content. Nothing but a blank device,
-// or one with the remains of an interrupted format, is formatted.
-func plan(c Content, fsType string, readOnly bool) (step, error) {
+// A wish is a file system to mount.
+type wish struct {
+	fsType   string // empty: any
+	readOnly bool
+	isNew    bool // unknown bytes on the device have no value
+}
+
+// plan derives the step before a mount from the content. Nothing is formatted but a blank device, one with
+// the remains of an interrupted format, and a new one.
+func plan(c Content, w wish) (step, error) {
 	interrupted := c.Interrupted()
-	if c.IsBlank() || interrupted != "" {
-		if readOnly {
+	if c.IsBlank() || interrupted != "" || w.isNew && c.isUnknown() {
+		if w.readOnly {
 			return step{}, ErrNotFormatted
 		}
-		if fsType == "" {
-			fsType = DefaultType
-		}
-		return step{fsType: fsType, format: true, replace: interrupted}, nil
+		return step{fsType: cmp.Or(w.fsType, DefaultType), format: true, replace: interrupted}, nil
 	}
-	there, ok := c.FileSystem()
-	if !ok || !slices.Contains(types, there.Name) || fsType != "" && fsType != there.Name {
-		return step{}, &ContentError{Found: c.all(), Want: fsType}
+	there, ok := c.supported(w.fsType)
+	if !ok {
+		return step{}, &ContentError{Found: c.all(), Want: w.fsType}
 	}
 	if err := checkSize(there, c.Size); err != nil {
 		return step{}, err
@@ -136,8 +153,7 @@ func plan(c Content, fsType string, readOnly bool) (step, error) {
 
 // fileSystemOf returns the type of the file system, which the device must carry.
 func fileSystemOf(c Content) (fsType string, err error) {
-	const readOnly = true // nothing is formatted
-	s, err := plan(c, "", readOnly)
+	s, err := plan(c, wish{readOnly: true}) // nothing is formatted
 	return s.fsType, err
 }
 

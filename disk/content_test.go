@@ -64,7 +64,7 @@ func TestPlan(t *testing.T) {
 		"unfinished xfs, of others": {foreign, "xfs", false, step{}, content},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := plan(test.content, test.fsType, test.readOnly)
+			got, err := plan(test.content, wish{fsType: test.fsType, readOnly: test.readOnly})
 			require.Equal(t, test.want, got)
 			switch {
 			case test.err == nil:

@@ -95,7 +95,8 @@ const operation input.Operation = "disk"
 type InputError = input.Error
 
 // A ContentError is a device with other content than the file system that the call needs.
-// Such a device is never formatted: wipefs(8) or blkdiscard(8) erase a device on purpose.
+// Such a device is not formatted. Wipefs(8) removes known content on purpose; unknown bytes are
+// formatted over if the caller has made the device itself, see MountRequest.New.
 type ContentError struct {
 	Found []diskprobe.Found // all that was found, not empty
 	Want  string            // the type of file system; empty if any would do

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,15 +22,17 @@ type FormatRequest struct {
 	// Options are arguments of mkfs, such as "-m", "1". They must be trusted: mkfs.ext4 -d
 	// copies files of the node. The UUID is not for them to set.
 	Options []string
+	// New is as in MountRequest.
+	New bool
 }
 
-// Format makes a file system on a blank device, or on one with the remains of an
-// interrupted format. Other content is a [*ContentError]; a file system of the requested
+// Format makes a file system on a blank device, on one with the remains of an interrupted
+// format, or on a new one. Other content is a [*ContentError]; a file system of the requested
 // type, too: use FormatAndMount for a call that may be repeated. After an error that does
 // not wrap mount.ErrUncertain the device is unchanged, or blank again; after one that does
 // the same call formats again.
 func (d *Disks) Format(ctx context.Context, r FormatRequest) error {
-	f := Format{FSType: r.FSType, Options: r.Options}
+	f := Format{FSType: r.FSType, Options: r.Options, New: r.New}
 	if err := f.check(); err != nil {
 		return err
 	}
@@ -55,6 +58,8 @@ type Format struct {
 	// Replace is the UUID of the interrupted format whose remains are erased first. Empty:
 	// the device must be blank.
 	Replace string
+	// New is as in MountRequest.
+	New bool
 	// Begin, if it is not nil, runs when the device is blank, before the marker is written:
 	// a caller that keeps records writes them here. After its error the device is blank.
 	Begin func() error
@@ -105,7 +110,7 @@ func (d *Device) Format(ctx context.Context, f Format) error {
 
 // format: each step before mkfs leaves the device blank, or with the marker.
 //
-//	remains -> blank -> Begin -> marker -> mkfs -> verified -> without marker
+//	remains, or unknown bytes of a new device -> marker -> blank -> Begin -> marker -> mkfs -> verified -> without marker
 func (d *Device) format(ctx context.Context, f Format) error {
 	mkfs := "mkfs." + f.FSType
 	if d.Info().ReadOnly {
@@ -123,11 +128,12 @@ func (d *Device) format(ctx context.Context, f Format) error {
 	if err != nil {
 		return err
 	}
-	if !c.IsBlank() && (f.Replace == "" || !c.IsRemains(f.Replace)) {
+	isRemains := f.Replace != "" && c.IsRemains(f.Replace)
+	if !c.IsBlank() && !isRemains && !(f.New && c.isUnknown()) {
 		return &ContentError{Found: c.all(), Want: f.FSType}
 	}
 	if !c.IsBlank() {
-		if err := wipe(ctx, d.handle, markerOf(f.Replace)); err != nil {
+		if err := wipe(ctx, d.handle, markerOf(cmp.Or(f.Replace, f.UUID))); err != nil {
 			return uncertain(err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/volumekit/volumekit/mount"
 )
@@ -34,7 +35,8 @@ type Sizes struct {
 // sound, and has one size or the other. The same call continues.
 func (d *Disks) Grow(ctx context.Context, r GrowRequest) (Sizes, error) {
 	result := make(chan Sizes, 1)
-	err := d.useForGrow(ctx, "grow", r, func(ctx context.Context, dev *Device, fsType string) error {
+	readOnly := func() error { return ErrReadOnly }
+	err := d.useForGrow(ctx, "grow", r, readOnly, func(ctx context.Context, dev *Device, fsType string) error {
 		if err := dev.Grow(ctx, fsType, r.Target); err != nil {
 			return err
 		}
@@ -49,10 +51,11 @@ func (d *Disks) Grow(ctx context.Context, r GrowRequest) (Sizes, error) {
 }
 
 // NeedsGrow reports whether the device has room for more than one block beyond the end of
-// the file system. It changes nothing.
+// the file system. It is false if the device or the mount is read-only. It changes nothing.
 func (d *Disks) NeedsGrow(ctx context.Context, r GrowRequest) (bool, error) {
 	result := make(chan bool, 1)
-	err := d.useForGrow(ctx, "size", r, func(ctx context.Context, dev *Device, fsType string) error {
+	readOnly := func() error { result <- false; return nil }
+	err := d.useForGrow(ctx, "size", r, readOnly, func(ctx context.Context, dev *Device, fsType string) error {
 		needed, err := dev.NeedsGrow(ctx, fsType, r.Target)
 		result <- needed
 		return err
@@ -64,8 +67,9 @@ func (d *Disks) NeedsGrow(ctx context.Context, r GrowRequest) (bool, error) {
 }
 
 // useForGrow runs work with the device and its file system type, once the device has passed the
-// checks: without a Target it is not in use, with one it is mounted there, and writable for "grow".
-func (d *Disks) useForGrow(ctx context.Context, op string, r GrowRequest, work func(context.Context, *Device, string) error) error {
+// checks: without a Target it is not in use, with one it is mounted there. OnReadOnly runs instead if
+// the mount is read-only.
+func (d *Disks) useForGrow(ctx context.Context, op string, r GrowRequest, onReadOnly func() error, work func(context.Context, *Device, string) error) error {
 	if r.Target == "" {
 		return d.use(ctx, op, r.Device, func(ctx context.Context, dev *Device) error {
 			fsType, err := dev.unmountedType(ctx)
@@ -95,8 +99,8 @@ func (d *Disks) useForGrow(ctx context.Context, op string, r GrowRequest, work f
 		if err := dev.checkMount(at); err != nil {
 			return err
 		}
-		if op == "grow" && at.Flags&mount.ReadOnly != 0 {
-			return ErrReadOnly
+		if at.Flags&mount.ReadOnly != 0 || slices.Contains(at.SuperOptions, "ro") {
+			return onReadOnly()
 		}
 		return work(ctx, dev, at.FSType)
 	})
@@ -159,8 +163,11 @@ func (d *Device) runGrow(ctx context.Context, fsType, target string) error {
 }
 
 // NeedsGrow is [Disks.NeedsGrow] for an open device. The target is where the file system is
-// mounted, or "".
+// mounted, not read-only, or "".
 func (d *Device) NeedsGrow(ctx context.Context, fsType, target string) (bool, error) {
+	if d.Info().ReadOnly {
+		return false, nil
+	}
 	sizes, err := d.Sizes(ctx, fsType, target)
 	if err != nil {
 		return false, err

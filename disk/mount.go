@@ -1,9 +1,11 @@
 package disk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"syscall"
 
@@ -27,6 +29,12 @@ type MountRequest struct {
 	Secrets []mount.Secret
 	// FormatOptions are as in FormatRequest.
 	FormatOptions []string
+	// New says that the caller has just made the device and not used it yet: a logical volume,
+	// an encrypted mapping. Whatever bytes it has are of no value. It is the only way to format
+	// a device with unknown bytes; known content, such as a file system or a partition table, is
+	// a *ContentError all the same. A caller that cannot know, such as a driver that is asked to
+	// mount a volume, leaves it false.
+	New bool
 	// Grow grows the file system to the size of the device after the mount, if it is
 	// smaller: for a volume that was cloned, or enlarged while it was not mounted.
 	Grow bool
@@ -40,10 +48,14 @@ type MountRequest struct {
 // nothing is done then but Grow. With other flags, or of another device, it is
 // mount.ErrMounted.
 //
+// A device whose file system is mounted already, at another target or in another mount
+// namespace, is mounted once more: only its type is read then. A device with another user, or
+// another type, is ErrInUse.
+//
 // After an error that does not wrap mount.ErrUncertain nothing is mounted at the target; the
 // device may be formatted or repaired. After one that does the same call continues.
 func (d *Disks) FormatAndMount(ctx context.Context, r MountRequest) error {
-	f := Format{FSType: r.FSType, Options: r.FormatOptions}
+	f := Format{FSType: r.FSType, Options: r.FormatOptions, New: r.New}
 	err := f.check()
 	if err == nil {
 		err = checkPath("Target", r.Target)
@@ -116,9 +128,6 @@ func (d *Device) formatAndMount(ctx context.Context, r MountRequest, f Format, r
 // prepare formats or checks the device, and returns its file system.
 func (d *Device) prepare(ctx context.Context, f Format, readOnly bool) (fsType string, err error) {
 	used, err := d.InUse(ctx, "")
-	if err == nil && used {
-		err = ErrInUse
-	}
 	if err != nil {
 		return "", err
 	}
@@ -126,7 +135,10 @@ func (d *Device) prepare(ctx context.Context, f Format, readOnly bool) (fsType s
 	if err != nil {
 		return "", err
 	}
-	s, err := plan(c, f.FSType, readOnly)
+	if used {
+		return d.typeInUse(ctx, c, f.FSType)
+	}
+	s, err := plan(c, wish{fsType: f.FSType, readOnly: readOnly, isNew: f.New})
 	switch {
 	case err != nil:
 		return "", err
@@ -140,18 +152,33 @@ func (d *Device) prepare(ctx context.Context, f Format, readOnly bool) (fsType s
 	return s.fsType, IgnoreToolFailure(err)
 }
 
+// typeInUse returns the file system of a device in use that may be mounted once more. The kernel shares a file
+// system that is mounted in any namespace, and refuses a device with another user; but it would also mount a
+// device that a loop device shows to others.
+func (d *Device) typeInUse(ctx context.Context, c Content, want string) (fsType string, err error) {
+	there, ok := c.supported(want)
+	if !ok {
+		return "", ErrInUse
+	}
+	if below, err := d.IsBelowLoop(ctx); err != nil || below {
+		return "", cmp.Or(err, ErrInUse)
+	}
+	return there.Name, nil
+}
+
 // A Preparation is a device to format or to check before a mount that is not made by
 // [Device.Mount].
 type Preparation struct {
 	FSType   string   // as in MountRequest
 	Options  []string // of mkfs, as in FormatRequest
 	ReadOnly bool     // the mount is read-only: nothing is written to the device
+	New      bool     // as in MountRequest
 }
 
 // Prepare claims the device, formats it if it is blank, and checks its file system
-// otherwise, as FormatAndMount does. It returns the type of the file system.
+// otherwise, unless that is mounted, as FormatAndMount does. It returns the type of the file system.
 func (d *Device) Prepare(ctx context.Context, p Preparation) (fsType string, err error) {
-	f := Format{FSType: p.FSType, Options: p.Options}
+	f := Format{FSType: p.FSType, Options: p.Options, New: p.New}
 	if err := f.check(); err != nil {
 		return "", err
 	}
@@ -190,7 +217,7 @@ func (d *Device) Mount(ctx context.Context, r mount.Request) error {
 			return err
 		}
 		if err := d.disks.mounter.Mount(ctx, r); err != nil {
-			return d.explain(ctx, r.FSType, err)
+			return d.Explain(ctx, r.FSType, d.disks.mounter.List, err)
 		}
 		return d.verifyMount(context.WithoutCancel(ctx), r.Target)
 	})
@@ -223,12 +250,25 @@ func (d *Device) checkMount(at mount.Info) error {
 	is := d.Info()
 	same := at.Major == is.Major && at.Minor == is.Minor
 	if is.Number == 0 || at.Major == 0 {
-		same = at.Source == is.Path
+		same = at.Source == is.Path || d.hasName(at.Source)
 	}
 	if !same {
 		return fmt.Errorf("%w: %s is mounted at %s", ErrSwapped, at.Source, at.Mountpoint)
 	}
 	return nil
+}
+
+// hasName reports whether a path leads to the device.
+func (d *Device) hasName(p string) bool {
+	if d.Info().Number == 0 || !path.IsAbs(p) {
+		return false
+	}
+	at, err := d.disks.resolve(p)
+	if err != nil {
+		return false
+	}
+	is, err := d.disks.devices.Identify(at)
+	return err == nil && is.Number == d.Info().Number
 }
 
 // mountAt returns the mount at a path.
@@ -237,14 +277,17 @@ func (d *Disks) mountAt(ctx context.Context, target string) (mount.Info, bool, e
 	if err != nil {
 		return mount.Info{}, false, err
 	}
-	at, ok := mount.Table(mounts).At(target)
+	at, ok := mount.Table(mounts).At(path.Clean(target))
 	return at, ok, nil
 }
 
-// explain adds the cause to the error of a mount.
-func (d *Device) explain(ctx context.Context, fsType string, err error) error {
+// Explain adds the cause to the error of a mount of the device as fsType that the work has made by
+// itself instead of [Device.Mount]: ErrInUse, ErrDirty or ErrDuplicate. Mounts lists the mount table.
+func (d *Device) Explain(ctx context.Context, fsType string, mounts func(context.Context) ([]mount.Info, error), err error) error {
 	switch {
-	case errors.Is(err, syscall.EINVAL) && fsType == "xfs" && d.isCopyOfMounted(ctx):
+	case errors.Is(err, syscall.EBUSY) && !errors.Is(err, ErrInUse):
+		return fmt.Errorf("%w: %w", ErrInUse, err)
+	case errors.Is(err, syscall.EINVAL) && fsType == "xfs" && d.isCopyOfMounted(ctx, mounts):
 		return fmt.Errorf("%w: %w", ErrDuplicate, err)
 	case d.Info().ReadOnly && d.needsRecovery(fsType, err):
 		return fmt.Errorf("%w: %w", ErrDirty, err)
@@ -265,13 +308,13 @@ func (d *Device) needsRecovery(fsType string, err error) bool {
 }
 
 // isCopyOfMounted reports whether another device with an xfs of the same UUID is mounted.
-func (d *Device) isCopyOfMounted(ctx context.Context) bool {
+func (d *Device) isCopyOfMounted(ctx context.Context, list func(context.Context) ([]mount.Info, error)) bool {
 	c, err := probe(d.handle)
 	there, ok := diskprobe.Only(c.Found)
 	if err != nil || !ok {
 		return false
 	}
-	mounts, err := d.disks.mounter.List(ctx)
+	mounts, err := list(ctx)
 	return err == nil && slices.ContainsFunc(mounts, func(at mount.Info) bool {
 		return at.FSType == "xfs" && d.disks.hasUUID(at, there.UUID)
 	})
@@ -284,6 +327,7 @@ func (d *Disks) hasUUID(at mount.Info, uuid string) bool {
 	}
 	defer func() { _ = h.Close() }()
 	c, err := probe(h)
-	return err == nil && c.Major == at.Major && c.Minor == at.Minor &&
+	isSource := at.Major == 0 || c.Major == at.Major && c.Minor == at.Minor // a table of mount-utils has no numbers
+	return err == nil && isSource &&
 		slices.ContainsFunc(c.Found, func(f diskprobe.Found) bool { return f.UUID == uuid })
 }

@@ -1,6 +1,7 @@
 package mountutils
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/volumekit/volumekit/disk"
 	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/util/diskprobe"
 	peer "k8s.io/mount-utils"
 )
 
@@ -21,6 +23,7 @@ type SafeFormatAndMount struct {
 	peer.Interface
 	disks *disk.Disks
 	ctx   context.Context
+	isNew bool
 }
 
 // NewSafeFormatAndMount returns a SafeFormatAndMount that mounts with mounter. Disks takes
@@ -31,6 +34,14 @@ func NewSafeFormatAndMount(mounter peer.Interface, disks *disk.Disks) *SafeForma
 	return &SafeFormatAndMount{Interface: mounter, disks: disks, ctx: contextOf(mounter)}
 }
 
+// ForNewDevice returns a SafeFormatAndMount for devices that the caller has just made, such as an
+// encrypted mapping or a logical volume: it formats over unknown bytes, as disk.MountRequest.New says.
+func (s *SafeFormatAndMount) ForNewDevice() *SafeFormatAndMount {
+	forNew := *s
+	forNew.isNew = true
+	return &forNew
+}
+
 func contextOf(mounter any) context.Context {
 	if m, ok := mounter.(*Mounter); ok {
 		return m.ctx
@@ -39,8 +50,9 @@ func contextOf(mounter any) context.Context {
 }
 
 // FormatAndMount formats a device if it is blank, checks its file system otherwise, and
-// mounts it. A device that is in use elsewhere is refused with disk.ErrInUse; other content
-// than the file system, with a *disk.ContentError.
+// mounts it. A device whose file system is mounted already is mounted once more, at the same
+// target without a change. A device with another user is refused with disk.ErrInUse; other
+// content than the file system, with a *disk.ContentError.
 func (s *SafeFormatAndMount) FormatAndMount(source, target, fsType string, options []string) error {
 	return s.FormatAndMountSensitiveWithFormatOptions(source, target, fsType, options, nil, nil)
 }
@@ -53,20 +65,13 @@ func (s *SafeFormatAndMount) FormatAndMountSensitive(source, target, fsType stri
 // FormatAndMountSensitiveWithFormatOptions is FormatAndMountSensitive with arguments for
 // mkfs.
 func (s *SafeFormatAndMount) FormatAndMountSensitiveWithFormatOptions(source, target, fsType string, options, sensitiveOptions, formatOptions []string) error {
-	mounted, err := s.isMounted(source, target)
-	if err != nil {
-		return withType(err)
-	}
-	if mounted {
-		return withType(s.MountSensitive(source, target, typeOrDefault(fsType), options, sensitiveOptions))
-	}
 	isReadOnly := func(option string) bool { return option == "ro" }
 	p := disk.Preparation{
-		FSType: fsType, Options: formatOptions,
+		FSType: fsType, Options: formatOptions, New: s.isNew,
 		ReadOnly: slices.ContainsFunc(splitOptions(options), isReadOnly) || slices.ContainsFunc(splitOptions(sensitiveOptions), isReadOnly),
 	}
 	var mounting atomic.Bool
-	err = s.disks.Use(s.ctx, source, func(ctx context.Context, d *disk.Device) error {
+	err := s.disks.Use(s.ctx, source, func(ctx context.Context, d *disk.Device) error {
 		fsType, err := d.Prepare(ctx, p)
 		if err != nil {
 			return err
@@ -78,7 +83,10 @@ func (s *SafeFormatAndMount) FormatAndMountSensitiveWithFormatOptions(source, ta
 			return err
 		}
 		mounting.Store(true)
-		return s.MountSensitive(d.Info().Path, target, fsType, options, sensitiveOptions)
+		if err := s.MountSensitive(d.Info().Path, target, fsType, options, sensitiveOptions); err != nil {
+			return d.Explain(ctx, fsType, s.table, err)
+		}
+		return nil
 	})
 	if err != nil && s.ctx.Err() != nil && mounting.Load() {
 		err = mount.AsUncertain(err)
@@ -86,41 +94,57 @@ func (s *SafeFormatAndMount) FormatAndMountSensitiveWithFormatOptions(source, ta
 	return withType(err)
 }
 
-func typeOrDefault(fsType string) string {
-	if fsType == "" {
-		return disk.DefaultType
+// table returns the mounts, as far as the interface of mount-utils reports them.
+func (s *SafeFormatAndMount) table(ctx context.Context) (mounts []mount.Info, err error) {
+	if m, ok := s.Interface.(*Mounter); ok {
+		return m.mounter.List(ctx)
 	}
-	return fsType
-}
-
-// requireMounted reports whether the device is mounted at the target.
-func (s *SafeFormatAndMount) isMounted(source, target string) (bool, error) {
 	points, err := s.List()
-	if err != nil {
-		return false, err
+	for _, p := range points {
+		mounts = append(mounts, mount.Info{Source: p.Device, Mountpoint: p.Path, FSType: p.Type})
 	}
-	at := slices.IndexFunc(points, func(p peer.MountPoint) bool { return p.Path == target })
-	if at < 0 {
-		return false, nil
-	}
-	is, err := s.disks.Identify(s.ctx, source)
-	return err == nil && (points[at].Device == source || points[at].Device == is.Path), err
+	return mounts, err
 }
 
-// GetDiskFormat returns the type of the file system on a device, "" if the device is blank
-// or has the remains of an interrupted format, and a text for other content, as that of
-// k8s.io/mount-utils.
+// GetDiskFormat returns the type of a device's content as blkid(8) names it, such as "ext4",
+// "crypto_LUKS" or "LVM2_member": "" if the device is blank or has the remains of an interrupted
+// format, "unknown data, probably partitions" for a partition table, "unknown data" for bytes
+// without a signature, and a disk.ContentError for several types at once.
 func (s *SafeFormatAndMount) GetDiskFormat(device string) (string, error) {
 	c, err := s.disks.Probe(s.ctx, device)
-	switch fileSystem, ok := c.FileSystem(); {
-	case err != nil:
+	if err != nil {
 		return "", withType(err)
-	case ok:
-		return fileSystem.Name, nil
+	}
+	isTable := func(f diskprobe.Found) bool { return f.Kind == diskprobe.Table }
+	switch {
 	case c.IsBlank(), c.Interrupted() != "":
 		return "", nil
+	case slices.ContainsFunc(c.Found, isTable):
+		return "unknown data, probably partitions", nil
 	}
-	return "unknown data, probably partitions", nil
+	name := nameOf(c.Found[0])
+	for _, other := range c.Found[1:] {
+		if nameOf(other) != name {
+			return "", withType(&disk.ContentError{Found: c.Found})
+		}
+	}
+	return name, nil
+}
+
+// nameOf returns the name of a content as blkid(8) prints it.
+func nameOf(f diskprobe.Found) string {
+	if f.Kind == diskprobe.Data {
+		return "unknown data"
+	}
+	return cmp.Or(blkidNames[f.Name], f.Name)
+}
+
+// blkidNames are the names that differ from those of package diskprobe.
+var blkidNames = map[string]string{
+	"lvm1": "LVM1_member", "lvm2": "LVM2_member", "luks": "crypto_LUKS", "bitlocker": "BitLocker",
+	"linux_raid": "linux_raid_member", "ddf_raid": "ddf_raid_member", "isw_raid": "isw_raid_member",
+	"vmfs": "VMFS_volume_member", "bluestore": "ceph_bluestore",
+	"dm_integrity": "DM_integrity", "dm_verity": "DM_verity_hash", "dm_snapshot": "DM_snapshot_cow",
 }
 
 // A mountError is an error that is a peer.MountError, too.

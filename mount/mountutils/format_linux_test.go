@@ -32,11 +32,13 @@ func TestGrowMounted(t *testing.T) { onEachType(t, testDisk.testGrow) }
 
 func onEachType(t *testing.T, test func(testDisk)) {
 	for _, fsType := range []string{"ext4", "xfs", "btrfs"} {
-		t.Run(fsType, func(t *testing.T) {
-			if mounttest.RootNamespace(t) {
-				test(newDisk(t, fsType))
-			}
-		})
+		t.Run(fsType, func(t *testing.T) { onType(t, fsType, test) })
+	}
+}
+
+func onType(t *testing.T, fsType string, test func(testDisk)) {
+	if mounttest.RootNamespace(t) {
+		test(newDisk(t, fsType))
 	}
 }
 

@@ -25,7 +25,10 @@ func TestSafeFormatAndMount(t *testing.T) {
 	}{
 		"blank":            {func(*disktest.Machine) {}, nil, "", "", nil},
 		"blank, read-only": {func(*disktest.Machine) {}, []string{"noatime,ro"}, "", peer.UnformattedReadOnly, disk.ErrNotFormatted},
-		"a member":         {func(m *disktest.Machine) { m.Write(vdb, 512, "LABELONE") }, nil, "unknown data, probably partitions", peer.FilesystemMismatch, nil},
+		"a member":         {func(m *disktest.Machine) { m.Write(vdb, 512, "LABELONE") }, nil, "LVM2_member", peer.FilesystemMismatch, nil},
+		"encrypted":        {func(m *disktest.Machine) { m.Write(vdb, 0, "LUKS\xba\xbe") }, nil, "crypto_LUKS", peer.FilesystemMismatch, nil},
+		"a table":          {func(m *disktest.Machine) { m.Write(vdb, 512, "EFI PART") }, nil, "unknown data, probably partitions", peer.FilesystemMismatch, nil},
+		"unknown bytes":    {func(m *disktest.Machine) { m.Write(vdb, 5000, "text") }, nil, "unknown data", peer.FilesystemMismatch, nil},
 		"another type":     {func(m *disktest.Machine) { m.Write(vdb, 0, "XFSB") }, nil, "xfs", peer.FilesystemMismatch, nil},
 		"mkfs fails":       {func(m *disktest.Machine) { m.Fail("mkfs.ext4", 1) }, nil, "", peer.FormatFailed, nil},
 		"no mkfs":          {func(m *disktest.Machine) { m.Uninstall("mkfs.ext4") }, nil, "", peer.FormatFailed, disk.ErrToolMissing},

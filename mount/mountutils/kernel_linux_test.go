@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/mount/mountutils"
@@ -96,24 +97,38 @@ func TestBindHidesSubmounts(t *testing.T) {
 	require.NoFileExists(t, dir+"/target/sub/inside")
 }
 
-// TestDeviceFile: a block volume is a device file that is bound to a file.
+// TestDeviceFile: a block volume is a device file that is bound to a file, and usable there without
+// mount.Config.Allow; device files of a file system are not.
 func TestDeviceFile(t *testing.T) {
 	if !mounttest.RootNamespace(t) {
 		return
 	}
-	m, dir := newKernelMounter(t, mount.Allow{Dev: true})
-	require.NoError(t, m.Mount("x", dir+"/source", "tmpfs", []string{"dev"}))
+	m, dir := newKernelMounter(t, mount.Allow{})
+	testbed.Image(t, dir+"/image", 1<<20)
+	device := testbed.Loop(t, dir+"/image")
+	require.NoError(t, os.Symlink(device, dir+"/by-id"))
+	for range 2 { // a call may be repeated
+		require.NoError(t, m.Mount(dir+"/by-id", dir+"/target-file", "", []string{"bind", "noatime"}))
+		require.NoError(t, m.Mount(device, dir+"/target-file", "", []string{"bind", "noatime"}))
+	}
+	require.NoError(t, os.WriteFile(dir+"/target-file", []byte("text"), 0o600))
+	got, err := os.ReadFile(device)
+	require.NoError(t, err)
+	require.Equal(t, "text", string(got[:4]))
+	require.NoError(t, m.Unmount(dir+"/target-file"))
+	require.NoError(t, m.Mount(device, dir+"/target-file", "", []string{"bind", "nodev"}))
+	_, err = os.ReadFile(dir + "/target-file")
+	require.ErrorIs(t, err, unix.EACCES, "as requested")
+	require.NoError(t, m.Unmount(dir+"/target-file"))
+
+	require.NoError(t, m.Mount("x", dir+"/source", "tmpfs", nil))
 	const zero = 1<<8 | 5
 	require.NoError(t, unix.Mknod(dir+"/source/zero", unix.S_IFCHR|0o600, zero))
-	require.NoError(t, os.Symlink(dir+"/source/zero", dir+"/by-id"))
-	require.NoError(t, m.Mount(dir+"/by-id", dir+"/target-file", "", []string{"bind"}))
-	f, err := os.Open(dir + "/target-file")
-	require.NoError(t, err)
-	n, err := f.Read(make([]byte, 8))
-	require.NoError(t, err)
-	require.Equal(t, 8, n)
-	require.NoError(t, f.Close())
-	require.NoError(t, m.Unmount(dir+"/target-file"))
+	require.NoError(t, m.Mount(dir+"/source", dir+"/target", "", []string{"bind"}))
+	for _, at := range []string{"/source", "/target"} {
+		_, err := os.Open(dir + at + "/zero")
+		require.ErrorIs(t, err, unix.EACCES, at)
+	}
 }
 
 // TestCallsOnDeadServer: no call waits for a file system that does not answer.
@@ -154,4 +169,23 @@ func TestCallsOnDeadServer(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("a call waits for the server")
 	}
+}
+
+// TestMountAgainOnDeadDaemon: a driver that repeats a mount whose FUSE daemon has died learns that it is corrupted.
+func TestMountAgainOnDeadDaemon(t *testing.T) {
+	if !mounttest.RootNamespace(t) {
+		return
+	}
+	m, dir := newKernelMounter(t, mount.Allow{SUID: true, Dev: true})
+	dev, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		mounttest.SkipWithout(t, "fuse", err)
+	}
+	options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", dev)
+	require.NoError(t, unix.Mount("s3", dir+"/target", "fuse.s3fs", 0, options))
+	require.NoError(t, unix.Close(dev))
+	err = m.Mount("s3", dir+"/target", "fuse.s3fs", nil)
+	require.ErrorIs(t, err, mount.ErrCorrupted)
+	require.True(t, peer.IsCorruptedMnt(err))
+	require.NoError(t, m.Unmount(dir+"/target"))
 }

@@ -4,6 +4,8 @@
 package peertest
 
 import (
+	"encoding/binary"
+	"hash/crc32"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/disk"
 	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
@@ -162,6 +165,81 @@ func (d testDisk) size() uint64 {
 	var stat unix.Statfs_t
 	require.NoError(d, unix.Statfs(d.staging, &stat))
 	return stat.Blocks * uint64(stat.Bsize)
+}
+
+// TestGetDiskFormat: contents have the names that blkid gives them.
+func TestGetDiskFormat(t *testing.T) {
+	if !mounttest.RootNamespace(t) {
+		return
+	}
+	dir := t.TempDir()
+	theirs := peer.NewSafeFormatAndMount(peer.New(""), utilexec.New())
+	ours := mountutils.NewSafeFormatAndMount(mountutils.New(mount.New(mount.Config{})), disk.New(disk.Config{}))
+	for name, content := range map[string]struct {
+		command []string         // with the path of the image
+		bytes   map[int64]string // where they stand in the image
+		want    string
+	}{
+		"blank": {nil, nil, ""},
+		"swap":  {[]string{"mkswap"}, nil, "swap"},
+		"ext4":  {[]string{"mkfs.ext4", "-q"}, nil, "ext4"},
+		"xfs":   {[]string{"mkfs.xfs", "-q"}, nil, "xfs"},
+		"btrfs": {[]string{"mkfs.btrfs", "-q"}, nil, "btrfs"},
+		"luks1": {nil, map[int64]string{0: "LUKS\xba\xbe\x00\x01"}, "crypto_LUKS"},
+		"lvm2":  {nil, map[int64]string{512: lvmLabel()}, "LVM2_member"},
+		"raid":  {nil, map[int64]string{4096: raidSuperblock()}, "linux_raid_member"},
+		"table": {nil, map[int64]string{446: "\x00\x00\x02\x00\x83\xff\xff\xff\x00\x08\x00\x00\x00\x80\x00\x00", 510: "\x55\xaa"}, "unknown data, probably partitions"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			image := filepath.Join(dir, name)
+			testbed.Image(t, image, small)
+			if len(content.command) > 0 {
+				if _, err := exec.LookPath(content.command[0]); err != nil {
+					mounttest.SkipWithout(t, name, err)
+				}
+				out, err := exec.Command(content.command[0], append(content.command[1:], image)...).CombinedOutput()
+				require.NoError(t, err, string(out))
+			}
+			f, err := os.OpenFile(image, os.O_RDWR, 0)
+			require.NoError(t, err)
+			defer func() { _ = f.Close() }()
+			for at, text := range content.bytes {
+				_, err := f.WriteAt([]byte(text), at)
+				require.NoError(t, err)
+			}
+			device := testbed.Loop(t, image)
+			for who, format := range map[string]func(string) (string, error){"theirs": theirs.GetDiskFormat, "ours": ours.GetDiskFormat} {
+				got, err := format(device)
+				require.NoError(t, err, who)
+				require.Equal(t, content.want, got, who)
+			}
+		})
+	}
+}
+
+// lvmLabel is the label sector of a physical volume, with its checksum.
+func lvmLabel() string {
+	b := make([]byte, 512)
+	copy(b, "LABELONE")
+	binary.LittleEndian.PutUint64(b[8:], 1)
+	binary.LittleEndian.PutUint32(b[20:], 32)
+	copy(b[24:], "LVM2 001")
+	sum := crc32.Update(^uint32(0xf597a6cf), crc32.IEEETable, b[20:]) // lvm2 starts with a number of its own
+	binary.LittleEndian.PutUint32(b[16:], ^sum)
+	return string(b)
+}
+
+// raidSuperblock is the start of a superblock of version 1.2, of 4 KiB after the start of the device.
+func raidSuperblock() string {
+	b := make([]byte, 256)
+	copy(b, "\xfc\x4e\x2b\xa9\x01\x00\x00\x00")
+	binary.LittleEndian.PutUint64(b[144:], 8)
+	var sum uint64 // of the words with no checksum yet, folded
+	for i := 0; i < len(b); i += 4 {
+		sum += uint64(binary.LittleEndian.Uint32(b[i:]))
+	}
+	binary.LittleEndian.PutUint32(b[216:], uint32(sum)+uint32(sum>>32))
+	return string(b)
 }
 
 func TestMain(m *testing.M) { mounttest.Main(m, nil) }

@@ -1,0 +1,67 @@
+package disk_test
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/disk"
+	"github.com/volumekit/volumekit/mount"
+)
+
+// garbage are bytes without a signature, as those of a fresh encrypted mapping.
+var garbage = strings.Repeat("\x8f\x41\xe2\x17 not zero ", 100)
+
+// TestNewDevice: a device with unknown bytes is formatted only for a caller that has made it, and one with
+// known content not even then.
+func TestNewDevice(t *testing.T) {
+	for name, test := range map[string]struct {
+		at      int64
+		content string
+		refused bool
+	}{
+		"garbage at the start": {0, garbage, false}, "garbage at the end": {size - 4096, garbage, false},
+		"partition table": {size - 512, "EFI PART", true}, "encrypted": {0, "LUKS\xba\xbe", true},
+		"another file system": {0, "XFSB", true}, "file system and garbage": {0, "XFSB" + garbage, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			n.Write(vdb, test.at, test.content)
+			before := n.content(t)
+			require.ErrorAs(t, n.disks.FormatAndMount(t.Context(), n.request("ext4")), new(*disk.ContentError))
+			request := n.request("ext4", "ro")
+			request.New = true
+			require.Error(t, n.disks.FormatAndMount(t.Context(), request), "nothing is written for a read-only mount")
+			request.Options = nil
+			if test.refused {
+				require.ErrorAs(t, n.disks.FormatAndMount(t.Context(), request), new(*disk.ContentError))
+				require.ErrorAs(t, n.disks.Format(t.Context(), disk.FormatRequest{Device: vdb, New: true}), new(*disk.ContentError))
+				require.Equal(t, before, n.content(t))
+				return
+			}
+			require.Equal(t, before, n.content(t))
+			for _, isNew := range []bool{true, true, false} { // a caller that forgets what it made
+				request.New = isNew
+				require.NoError(t, n.disks.FormatAndMount(t.Context(), request))
+				require.NoError(t, n.mounter.Unmount(t.Context(), n.target))
+			}
+			require.Len(t, strings.Split(strings.Join(n.Commands(), "\n"), "mkfs."), 2, "it is formatted once")
+		})
+	}
+}
+
+// TestNewDeviceInterrupted: an interrupted format of a new device continues, also for a caller that does not say
+// that it is new.
+func TestNewDeviceInterrupted(t *testing.T) {
+	n := newNode(t)
+	n.Write(vdb, 0, garbage)
+	n.Write(vdb, 1<<20, garbage)
+	broken := disk.New(disk.Config{Mounter: n.mounter, Devices: tornWriteDevices{n.Devices(), 1 << 19}, Programs: n.Programs()})
+	request := n.request("ext4")
+	request.New = true
+	err := broken.FormatAndMount(t.Context(), request)
+	require.ErrorIs(t, err, syscall.EIO)
+	require.ErrorIs(t, err, mount.ErrUncertain)
+	require.NoError(t, n.disks.FormatAndMount(t.Context(), n.request("ext4")))
+}
