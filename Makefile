@@ -54,7 +54,7 @@ help:
 	@echo "                external-resizer and external-attacher, and the names of the flags of these and"
 	@echo "                of external-provisioner"
 	@echo "make test-sanity"
-	@echo "                csi-sanity on the drivers that csi/driver serves"
+	@echo "                csi-sanity on the drivers that csi/driver serves, and on one on mount/mountutils"
 	@echo "make cross      build and vet for $(PLATFORMS)"
 	@echo "make bench      measure against k8s.io/mount-utils"
 	@echo "make bench-cluster"
@@ -211,7 +211,7 @@ test-sidecars: sidecars
 # A module of its own, with newer versions of the specification and of gRPC.
 test-sanity:
 	GOWORK=off $(GO) -C csi/sanitytest vet ./...
-	VOLUMEKIT_REQUIRE=userns GOWORK=off $(GO) -C csi/sanitytest test -vet=off -count=1 ./...
+	VOLUMEKIT_REQUIRE=userns,root GOWORK=off $(GO) -C csi/sanitytest test -vet=off -count=1 ./...
 
 guests: kernels
 	$(GO) build -o bin/ ./internal/kerneltest/cmd/umlrun ./internal/kerneltest/cmd/oneach

@@ -62,7 +62,7 @@ var house = []room{
 	// Resolves paths in time, also on hung file systems.
 	{"mount/internal/lookup", []string{"mount/internal/kernel", "mount/internal/text", "util/ctxend", "util/keylock", "util/safepath"}, []string{sys}},
 	// Attaches built mounts to their targets.
-	{"mount/internal/mounting", []string{"mount/internal/building", "mount/internal/table", "mount/internal/unmounting", "mount/internal/inflight", "mount/internal/mountinfo", "mount/internal/lookup", "mount/internal/record", "mount/internal/kernel", "mount/internal/helper", "mount/internal/spec", "mount/internal/options", "mount/internal/failure", "mount/internal/text", "util/ctxend", "util/keylock"}, []string{sys}},
+	{"mount/internal/mounting", []string{"mount/internal/building", "mount/internal/table", "mount/internal/unmounting", "mount/internal/child", "mount/internal/inflight", "mount/internal/mountinfo", "mount/internal/lookup", "mount/internal/record", "mount/internal/kernel", "mount/internal/helper", "mount/internal/spec", "mount/internal/options", "mount/internal/failure", "mount/internal/text", "util/ctxend", "util/keylock"}, []string{sys}},
 	// Builds mounts that are not visible yet.
 	{"mount/internal/building", []string{"mount/internal/helper", "mount/internal/nfs", "mount/internal/staging", "mount/internal/mountinfo", "mount/internal/lookup", "mount/internal/record", "mount/internal/kernel", "mount/internal/spec", "mount/internal/options", "mount/internal/failure", "mount/internal/text"}, []string{sys}},
 	// Runs the programs mount.TYPE.

@@ -74,6 +74,7 @@ var withoutLongValues = map[string]string{
 	"content.unmounter.TearDown":           checked,
 	"disk.Device.CheckNode":                checked,
 	"disk.Device.Claim":                    checked,
+	"disk.Device.Explain":                  "is a step of disk.Disks.FormatAndMount",
 	"disk.Device.Format":                   "is a step of disk.Disks.Format",
 	"disk.Device.Grow":                     "is a step of disk.Disks.Grow",
 	"disk.Device.InUse":                    checked,

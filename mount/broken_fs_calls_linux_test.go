@@ -18,6 +18,7 @@ type fsCall struct {
 	// want if they have enough time.
 	needsAnswer bool
 	want        error
+	again       error // of the call after a successful one
 	// undo reverts the changes of a successful call.
 	undo func(ctx context.Context) error
 }
@@ -29,9 +30,9 @@ func (c fsCall) mayHaveChanged(err error) bool {
 
 // requireCompletion makes the call with the context of the test, requires the error want, and
 // reverts the changes of the call.
-func (c fsCall) requireCompletion(t *testing.T, name string) {
+func (c fsCall) requireCompletion(t *testing.T, name string, want error) {
 	t.Helper()
-	requireReturns(t, func() { require.ErrorIs(t, c.call(t.Context()), c.want, name) })
+	requireReturns(t, func() { require.ErrorIs(t, c.call(t.Context()), want, name) })
 	c.undoChange(t)
 }
 
@@ -115,6 +116,9 @@ func addMountCalls(t *testing.T, m *mount.Mounter, s brokenFS, inside, around st
 			req.Target = mkdir(t, dir+"/"+name)
 		}
 		c := fsCall{needsAnswer: test.needsAnswer, want: test.want, call: func(ctx context.Context) error { return m.Mount(ctx, req) }}
+		if s.isDead && req.Source == s.path {
+			c.again = mount.ErrCorrupted
+		}
 		if !test.needsAnswer && test.want == nil {
 			c.undo = func(ctx context.Context) error {
 				require.True(t, isMountPoint(t, req.Target), name)

@@ -24,6 +24,7 @@ type brokenFS struct {
 	path         string
 	source       string
 	unmountWaits bool // an unmount waits for the end of the file system
+	isDead       bool // the file system refuses all requests
 	isDisk       bool // the file system answers statfs(2): a busy mount of it stays
 	repair       func()
 }
@@ -62,7 +63,7 @@ func hungFuseblk(t *testing.T, path, dir string) brokenFS {
 // deadDaemon mounts a FUSE file system without a daemon: the kernel refuses all requests.
 func deadDaemon(t *testing.T, path, _ string) brokenFS {
 	mountFUSE(t, path, nil).kill()
-	return brokenFS{path: path, source: "hung", repair: func() {}}
+	return brokenFS{path: path, source: "hung", isDead: true, repair: func() {}}
 }
 
 // deadDisk mounts a file system with unwritten data on a device that does not answer.
@@ -129,10 +130,13 @@ func TestCallsEndWithContext(t *testing.T) {
 			for name, call := range calls {
 				err := callBriefly(t, call.call)
 				require.NotErrorAs(t, err, new(*mount.InputError), "%s: invalid request", name)
-				if call.mayHaveChanged(err) {
-					call.requireCompletion(t, name)
-				} else {
+				switch {
+				case !call.mayHaveChanged(err):
 					requireCertain(t, err, name)
+				case err == nil:
+					call.requireCompletion(t, name, call.again)
+				default:
+					call.requireCompletion(t, name, call.want)
 				}
 				require.Equal(t, before, listMounts(t), "%s: %v", name, err)
 			}
@@ -141,7 +145,7 @@ func TestCallsEndWithContext(t *testing.T) {
 		require.Eventually(t, few, time.Minute, 10*time.Millisecond, "goroutines of repeated calls accumulate")
 		for name, call := range calls {
 			if !call.needsAnswer {
-				call.requireCompletion(t, name)
+				call.requireCompletion(t, name, call.want)
 			}
 		}
 		for range 4 {

@@ -29,6 +29,8 @@ type served struct {
 	sanity func(c *sanity.TestConfig)
 	skips  map[string]string // explanations, by the reason in the report
 	files  []string          // further directories that have no file at the end
+	// serve serves a driver that has no plugin, until the test ends.
+	serve func(t *testing.T, dir string) *sanity.TestConfig
 }
 
 const nodeName = "node-1"
@@ -146,6 +148,9 @@ func (s served) start(t *testing.T) *sanity.TestConfig {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	for _, sub := range []string{"/claims", "/root", "/kubelet"} {
 		require.NoError(t, os.Mkdir(dir+sub, 0o755))
+	}
+	if s.serve != nil {
+		return s.serve(t, dir)
 	}
 	host, err := volume.NewHost(t.Context(), dir+"/root", volume.WithTargetDirs(dir+"/kubelet"), volume.WithNodeName(nodeName))
 	require.NoError(t, err)

@@ -12,8 +12,8 @@
 //
 //	go run ./examples/dropin -device /dev/sdx
 //
-// does the same with the file system on a block device; a blank device is formatted. That
-// needs root and mkfs.ext4, and uses fsck.ext4 if it is installed.
+// does the same with the file system on a block device, after it has published the raw device; a
+// blank device is formatted. That needs root and mkfs.ext4, and uses fsck.ext4 if it is installed.
 //
 // The exit status is 0 if everything was as it should be, 2 if the command line was wrong,
 // and 1 otherwise, also after an interrupt or when the output cannot be written. The

@@ -111,7 +111,7 @@ func runLifecycle(ctx context.Context, v volume, out *cli.Output) (err error) {
 			return err
 		}
 	}
-	for _, step := range []func() error{d.stageAndPublish, d.listMounts, d.shareFile, d.unpublishAndUnstage} {
+	for _, step := range []func() error{d.publishRaw, d.stageAndPublish, d.listMounts, d.shareFile, d.unpublishAndUnstage} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -134,6 +134,29 @@ func (d demo) path(name string) string { return filepath.Join(d.base, name) }
 
 // pods maps each pod to whether it reads only.
 var pods = map[string]bool{"pod-a": false, "pod-b": true}
+
+// publishRaw publishes a device as a raw block volume, before it has a file system.
+func (d demo) publishRaw() error {
+	if d.volume.fsType == "" {
+		return nil
+	}
+	raw := d.path("raw")
+	for range 2 {
+		if err := d.node.publishDevice(d.volume.source, raw, true); err != nil {
+			return fmt.Errorf("publish the raw device: %w", err)
+		}
+	}
+	f, err := os.Open(raw)
+	if err != nil {
+		return err
+	}
+	size, err := f.Seek(0, io.SeekEnd)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	fmt.Fprintf(d.out, "raw      a device of %d bytes\n", size)
+	return d.node.remove(raw)
+}
 
 func (d demo) stageAndPublish() error {
 	for range 2 { // a call may be repeated
@@ -209,7 +232,7 @@ func (d demo) unpublishAndUnstage() error {
 // nothing through a mount: a directory that is still a mount point is busy or not empty.
 func (d demo) removeAll() error {
 	var errs []error
-	for _, name := range []string{"pod-a", "pod-b", "staging"} {
+	for _, name := range []string{"raw", "pod-a", "pod-b", "staging"} {
 		errs = append(errs, d.node.remove(d.path(name)))
 	}
 	if err := errors.Join(errs...); err != nil {

@@ -49,7 +49,24 @@ func (n *node) publish(v volume, staging, target string, readOnly bool) error {
 	return n.mounter.Mount(staging, target, v.fsType, options)
 }
 
-// remove undoes stage, or publish.
+// publishDevice makes a raw block volume visible for one pod: the device file is bound to a file. The
+// mounter permits it without mount.Config.Allow, which is about device files in file systems.
+func (n *node) publishDevice(device, target string, readOnly bool) error {
+	notMounted, err := n.mounter.IsLikelyNotMountPoint(target)
+	if os.IsNotExist(err) {
+		notMounted, err = true, os.WriteFile(target, nil, 0o640)
+	}
+	if err != nil || !notMounted {
+		return err
+	}
+	options := []string{"bind"}
+	if readOnly {
+		options = append(options, "ro")
+	}
+	return n.mounter.Mount(device, target, "", options)
+}
+
+// remove undoes stage, publish, or publishDevice.
 func (n *node) remove(target string) error {
 	if _, err := os.Lstat(target); os.IsNotExist(err) {
 		return nil

@@ -69,6 +69,19 @@ func TestDevice(t *testing.T) {
 	require.Contains(t, machine.Commands()[1], "fsck.ext4 ", "checked, and not formatted")
 }
 
+// TestRawDevice: a block volume is a file to which the device is bound.
+func TestRawDevice(t *testing.T) {
+	f := newFixture(t, disktest.NewMachine())
+	for range 2 {
+		require.NoError(t, f.publishDevice("/dev/sdz", f.target, true))
+	}
+	require.Equal(t, []mount.MountPoint{{Device: "/dev/sdz", Path: f.target, Opts: []string{"bind", "ro"}}}, f.fake.MountPoints)
+	for range 2 {
+		require.NoError(t, f.remove(f.target))
+		require.NoFileExists(t, f.target)
+	}
+}
+
 // TestCorrupted: staging replaces a mount of a server that has gone.
 func TestCorrupted(t *testing.T) {
 	f := newFixture(t, disktest.NewMachine())

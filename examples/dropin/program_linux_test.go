@@ -72,6 +72,7 @@ func TestProgramOnDevice(t *testing.T) {
 		stdout, stderr, err := program(tmp, "-device", name)
 		require.NoError(t, err, stderr)
 		require.Empty(t, stderr, "what mount-utils logs is not shown")
+		require.Contains(t, stdout, "raw      a device of 16777216 bytes\n")
 		require.Contains(t, stdout, "ext4 on "+name+", rw\n")
 		require.Contains(t, stdout, "ext4 on "+name+", ro\n")
 		require.Contains(t, stdout, "Took down 3 mounts.")

@@ -18,6 +18,11 @@
 //	                      k8s.io/mount-utils        here
 //	Mount again           stacks                    the same request: no change; another one:
 //	                                                mount.ErrMounted; see WithStacking
+//	  on a mount that     stacks                    *mount.FlagsError: it lacks nosuid, nodev;
+//	  mount(8) has made                             none with Allow.SUID and Allow.Dev
+//	  on dead FUSE        fails                     mount.ErrCorrupted, IsCorruptedMnt
+//	  by another name     stacks                    no change: devices are compared by number,
+//	    of the device                               links of the target are followed
 //	Mount, type missing   is guessed                refused
 //	Mount -o bind         then remount for flags    one step
 //	Mount -o rbind,ro     read-only at the top      read-only, and all mounts below it
@@ -27,8 +32,10 @@
 //	-o remount            may change file systems   changes flags of this mount alone
 //	-o remount,bind where binds first               mount.ErrNotMounted
 //	  nothing is mounted
-//	set-user-ID, devices  honoured                  only with mount.Config.Allow: the mount of
-//	                                                a device file is refused without Allow.Dev
+//	set-user-ID, devices  honoured                  only with mount.Config.Allow: mounts get
+//	                                                nosuid and nodev
+//	Mount -o bind of a    works                     works, without Allow: a raw block volume
+//	  device file
 //	a path "file/"        is refused                is the path "file"
 //	mount.TYPE            mounts any type           the type itself, or those that
 //	                                                mount.Config.HelperTypes names
@@ -41,6 +48,20 @@
 //	GetMountRefs          none of a dead mount      all of it, without those that are hidden
 //	IsMountPoint          queries the file system   reads the mount table: true for a dead mount
 //	errors                text                      *mount.Error, *mount.InputError
+//
+// FormatAndMount and ResizeFs, by package disk:
+//
+//	                      k8s.io/mount-utils        here
+//	unknown bytes         are formatted over        disk.ContentError; see ForNewDevice
+//	a regular file        is formatted, mounted by  refused: attach a loop device first
+//	                      a loop device             (package util/loop)
+//	a mounted device      fsck -a, then mounted     mounted once more; one with another user is
+//	                                                disk.ErrInUse
+//	GetDiskFormat         "" for unknown bytes      "unknown data"
+//	Resize of a path that ext: by the device alone  mount.ErrNotMounted; "" as the path means a
+//	  is no mount point                             device that is not mounted
+//	MountError            a value: by assertion     by errors.As; errors.Is finds the causes of
+//	                      err.(MountError), too     package disk
 //
 // Options for the file system ("nfsvers=4.1") are dropped from bind mounts, which have none,
 // as by mount(8); so are options for readers of fstab ("_netdev", "x-systemd.automount") from

@@ -113,6 +113,12 @@ func TestDocumentedDifferences(t *testing.T) {
 	for _, options := range []string{"remount,ro", "remount,bind,ro"} {
 		require.ErrorIs(t, m.Mount(dir+"/source", dir+"/target", "", []string{options}), mount.ErrNotMounted)
 	}
+	require.NoError(t, unix.Mount("x", dir+"/target", "tmpfs", 0, "")) // as mount(8) does
+	require.ErrorAs(t, m.Mount("x", dir+"/target", "tmpfs", nil), new(*mount.FlagsError))
+	lenient, _ := newKernelMounter(t, mount.Allow{SUID: true, Dev: true})
+	require.NoError(t, lenient.Mount("x", dir+"/target", "tmpfs", nil))
+	require.NoError(t, m.Unmount(dir+"/target"))
+	require.ErrorAs(t, m.Mount("x", dir+"/target", "tmpfs", []string{"ro", "rw"}), new(*mount.InputError))
 	for option, knob := range map[string]string{
 		"suid": "Allow.SUID", "dev": "Allow.Dev", "context=x": "Allow.Context", "user": "noexec", "loop": "util/loop",
 	} {

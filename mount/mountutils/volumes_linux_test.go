@@ -1,6 +1,7 @@
 package mountutils_test
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/disk"
 	"github.com/volumekit/volumekit/internal/testbed"
+	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mountutils"
 	"golang.org/x/sys/unix"
 	peer "k8s.io/mount-utils"
@@ -102,6 +104,21 @@ func (d testDisk) copied() (image string) {
 	out, err := exec.Command("cp", "--sparse=always", d.image, image).CombinedOutput()
 	require.NoError(d, err, string(out))
 	return image
+}
+
+// TestDocumentedRefusals: a regular file is no device, and a path that is no mount point does not grow.
+func TestDocumentedRefusals(t *testing.T) {
+	onType(t, "ext4", func(d testDisk) {
+		before, err := os.ReadFile(d.image)
+		require.NoError(d, err)
+		err = d.mounter.FormatAndMount(d.image, d.staging, "ext4", nil)
+		require.ErrorIs(d, err, unix.ENOTBLK)
+		after, err := os.ReadFile(d.image)
+		require.NoError(d, err)
+		require.True(d, bytes.Equal(before, after))
+		_, err = mountutils.NewResizeFs(d.Context(), d.disks).Resize(d.device, d.staging)
+		require.ErrorIs(d, err, mount.ErrNotMounted)
+	})
 }
 
 // TestForNewDevice: only a driver that says so formats over unknown bytes.

@@ -1,5 +1,8 @@
 // Package fsusage measures file systems, block devices and directories, and returns by the
 // end of the context even if a file system does not answer.
+//
+// On Windows file systems alone are measured; on other systems than Linux and Windows nothing is:
+// the error wraps errors.ErrUnsupported.
 package fsusage
 
 import (
@@ -18,8 +21,8 @@ type Usage struct {
 	Inodes, InodesUsed, InodesFree int64
 }
 
-// Stat returns the usage of the file system at path, statfs(2). It returns when ctx ends,
-// with ctx's cause. The system call may then still wait for its server: until it returns,
+// Stat returns the usage of the file system at path: statfs(2), or GetDiskFreeSpaceEx on
+// Windows, which knows no inodes. It returns when ctx ends, with ctx's cause. The system call may then still wait for its server: until it returns,
 // further calls for the same path wait for it, so that at most one call for each mount is
 // stuck. A new mount at path gets a call of its own (Linux 5.12).
 func Stat(ctx context.Context, path string) (_ Usage, err error) {

@@ -12,8 +12,6 @@ func unsupported(what, path string) error {
 	return fmt.Errorf("%s %s on %s: requires Linux: %w", what, path, runtime.GOOS, errors.ErrUnsupported)
 }
 
-var statfs = func(path string) (Usage, error) { return Usage{}, unsupported("statfs", path) }
-
 var mountAt = func(string) uint64 { return 0 }
 
 var nodeAt = func(string) uint64 { return 0 }

@@ -14,11 +14,16 @@ import (
 )
 
 func TestStat(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("statfs is for Linux")
+	if runtime.GOOS != "linux" && runtime.GOOS != "windows" {
+		t.Skip("Stat is for Linux and Windows")
 	}
-	usage, err := Stat(t.Context(), t.TempDir())
+	dir := t.TempDir()
+	usage, err := Stat(t.Context(), dir)
 	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(dir+"/file", nil, 0o600))
+	ofFile, err := Stat(t.Context(), dir+"/file")
+	require.NoError(t, err)
+	require.Equal(t, usage.Capacity, ofFile.Capacity)
 	require.Positive(t, usage.Capacity)
 	require.LessOrEqual(t, usage.Used+usage.Available, usage.Capacity)
 	require.LessOrEqual(t, usage.InodesUsed, usage.Inodes)

@@ -7,6 +7,9 @@
 // The names are those of k8s.io/kubernetes/pkg/volume. In contrast to that package each
 // call has a context, and returns soon after its end, also if a server does not answer.
 //
+// On Windows the numbers of a mounted volume have no inodes, and directories and devices are not
+// measured.
+//
 // The package links golang.org/x/sys and the quantity of apimachinery, nothing else.
 // Package util/fsusage measures the same numbers and does without the quantity.
 package metrics

@@ -1,0 +1,5 @@
+//go:build !linux && !windows
+
+package fsusage
+
+var statfs = func(path string) (Usage, error) { return Usage{}, unsupported("statfs", path) }
