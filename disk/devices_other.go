@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+
+	"github.com/volumekit/volumekit/util/diskprobe"
 )
 
 // kernelDevices: block devices are used on Linux alone.
@@ -19,6 +21,8 @@ func (kernelDevices) Open(string) (Handle, error)   { return nil, errNotLinux }
 func (kernelDevices) Identify(string) (Info, error) { return Info{}, errNotLinux }
 
 func isBelowLoop(context.Context, Info, string) (bool, error) { return false, errNotLinux }
+
+func isMountedAnywhere(Info, diskprobe.Found) bool { return false }
 
 func openLocked(*os.File) (*os.File, error) { return nil, errNotLinux }
 

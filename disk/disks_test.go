@@ -281,6 +281,9 @@ func TestFsck(t *testing.T) {
 	require.ErrorIs(t, err, disk.ErrToolMissing)
 	require.NoError(t, n.disks.FormatAndMount(t.Context(), n.request("ext4")), "it is not needed for a mount")
 	_, err = n.disks.Check(t.Context(), disk.CheckRequest{Device: vdb})
+	require.ErrorIs(t, err, disk.ErrInUse)
+	require.NoError(t, n.mounter.Unmount(t.Context(), n.target))
+	_, err = n.disks.Check(t.Context(), disk.CheckRequest{Device: vdb})
 	require.ErrorIs(t, err, disk.ErrToolMissing)
 }
 

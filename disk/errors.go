@@ -12,7 +12,7 @@ import (
 )
 
 // The causes of an [*Error]. Unless the error wraps mount.ErrUncertain, too, the device is
-// unchanged.
+// unchanged, or a new one (MountRequest.New) is blank.
 var (
 	// ErrInUse: the device is mounted elsewhere, swap, a part of a RAID or a volume group,
 	// or below a loop device; or its disk or one of its partitions is; or another call, of
@@ -22,8 +22,9 @@ var (
 	// ErrReadOnly: the device is read-only, and the call needs to write.
 	ErrReadOnly = errors.New("the device is read-only")
 
-	// ErrNotFormatted: the device is blank, and the mount or the device is read-only.
-	ErrNotFormatted = errors.New("the device is not formatted, and the device or the mount is read-only")
+	// ErrNotFormatted: the device is blank, and the call does not format: the mount or the device
+	// is read-only, or a file system is needed, to check or to grow it.
+	ErrNotFormatted = errors.New("the device is not formatted, and is not to be written to")
 
 	// ErrTooSmall: the device is smaller than the file system on it, or too small for mkfs.
 	// In the second case the device is blank again.

@@ -128,13 +128,12 @@ func (d *Device) format(ctx context.Context, f Format) error {
 	if err != nil {
 		return err
 	}
-	isRemains := f.Replace != "" && c.IsRemains(f.Replace)
-	if !c.IsBlank() && !isRemains && !(f.New && c.isUnknown()) {
+	if !f.mayErase(c) {
 		return &ContentError{Found: c.all(), Want: f.FSType}
 	}
 	if !c.IsBlank() {
-		if err := wipe(ctx, d.handle, markerOf(cmp.Or(f.Replace, f.UUID))); err != nil {
-			return uncertain(err)
+		if err := d.erase(ctx, f); err != nil {
+			return err
 		}
 	}
 	if ctx.Err() != nil { // the caller has left
@@ -169,21 +168,41 @@ func (d *Device) lockFormat() (unlock func(), err error) {
 	return func() { _ = locked.Close() }, nil
 }
 
-// mark writes the marker on a blank device. The exclusive open keeps other programs from
-// writing between the probe and the marker.
+// mayErase reports whether the content has no value: nothing, the remains that f replaces, or
+// unknown bytes of a new device.
+func (f *Format) mayErase(c Content) bool {
+	return c.IsBlank() || f.Replace != "" && c.IsRemains(f.Replace) || f.New && c.isUnknown()
+}
+
+// erase makes the device blank.
+func (d *Device) erase(ctx context.Context, f Format) error {
+	return d.overwrite(f.FSType, f.mayErase, func(w io.WriterAt) error {
+		return wipe(ctx, w, d.Info().Size, markerOf(cmp.Or(f.Replace, f.UUID)))
+	})
+}
+
+// mark writes the marker on a blank device.
 func (d *Device) mark(f Format) error {
+	return d.overwrite(f.FSType, Content.IsBlank, func(w io.WriterAt) error {
+		_, err := w.WriteAt(markerOf(f.UUID), 0)
+		return err
+	})
+}
+
+// overwrite writes to the device if may accepts its content. The exclusive open keeps other programs
+// from writing between the probe and the write.
+func (d *Device) overwrite(want string, may func(Content) bool, write func(io.WriterAt) error) error {
 	begun := false
 	err := d.handle.Write(func(w io.WriterAt) error {
 		c, err := probe(d.handle)
-		if err == nil && !c.IsBlank() {
-			err = &ContentError{Found: c.all(), Want: f.FSType}
+		if err == nil && !may(c) {
+			err = &ContentError{Found: c.all(), Want: want}
 		}
 		if err != nil {
 			return err
 		}
 		begun = true
-		_, err = w.WriteAt(markerOf(f.UUID), 0)
-		return err
+		return write(w)
 	})
 	if begun { // the write or its sync has failed
 		err = uncertain(err)

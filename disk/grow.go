@@ -68,10 +68,13 @@ func (d *Disks) NeedsGrow(ctx context.Context, r GrowRequest) (bool, error) {
 
 // useForGrow runs work with the device and its file system type, once the device has passed the
 // checks: without a Target it is not in use, with one it is mounted there. OnReadOnly runs instead if
-// the mount is read-only.
+// the device or the mount is read-only.
 func (d *Disks) useForGrow(ctx context.Context, op string, r GrowRequest, onReadOnly func() error, work func(context.Context, *Device, string) error) error {
 	if r.Target == "" {
 		return d.use(ctx, op, r.Device, func(ctx context.Context, dev *Device) error {
+			if dev.Info().ReadOnly {
+				return onReadOnly()
+			}
 			fsType, err := dev.unmountedType(ctx)
 			if err != nil {
 				return err
@@ -99,7 +102,7 @@ func (d *Disks) useForGrow(ctx context.Context, op string, r GrowRequest, onRead
 		if err := dev.checkMount(at); err != nil {
 			return err
 		}
-		if at.Flags&mount.ReadOnly != 0 || slices.Contains(at.SuperOptions, "ro") {
+		if dev.Info().ReadOnly || at.Flags&mount.ReadOnly != 0 || slices.Contains(at.SuperOptions, "ro") {
 			return onReadOnly()
 		}
 		return work(ctx, dev, at.FSType)

@@ -93,15 +93,27 @@ func isOwnUUID(uuid string) bool {
 }
 
 // wipe overwrites the areas that diskprobe reads with zeros, the first sector last: until
-// then it is the marker.
-func wipe(ctx context.Context, h Handle, marker []byte) error {
-	if err := writeSector(h, marker); err != nil {
+// then it is the marker. The steps are durable one after the other.
+func wipe(ctx context.Context, w io.WriterAt, size int64, marker []byte) error {
+	writeFirst := func(sector []byte) error {
+		_, err := w.WriteAt(sector, 0)
 		return err
 	}
-	if err := h.Write(func(w io.WriterAt) error { return clearAreas(ctx, w, h.Info().Size) }); err != nil {
-		return err
+	for _, step := range []func() error{
+		func() error { return writeFirst(marker) },
+		func() error { return clearAreas(ctx, w, size) },
+		func() error { return writeFirst(make([]byte, markerSize)) },
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+		if file, ok := w.(interface{ Sync() error }); ok {
+			if err := file.Sync(); err != nil {
+				return err
+			}
+		}
 	}
-	return writeSector(h, make([]byte, markerSize))
+	return nil
 }
 
 // writeSector overwrites the first sector of the device.

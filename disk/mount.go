@@ -29,11 +29,12 @@ type MountRequest struct {
 	Secrets []mount.Secret
 	// FormatOptions are as in FormatRequest.
 	FormatOptions []string
-	// New says that the caller has just made the device and not used it yet: a logical volume,
-	// an encrypted mapping. Whatever bytes it has are of no value. It is the only way to format
-	// a device with unknown bytes; known content, such as a file system or a partition table, is
-	// a *ContentError all the same. A caller that cannot know, such as a driver that is asked to
-	// mount a volume, leaves it false.
+	// New says that the device has never carried data: the caller has made it, by lvcreate or
+	// luksFormat, and has a record that it was not formatted since. It is the only way to format
+	// a device with unknown bytes, which are lost; content that package util/diskprobe knows,
+	// such as a file system or a partition table, is a *ContentError all the same. Opening an
+	// encrypted mapping makes no new device: with a wrong key, data looks like unknown bytes.
+	// Of some thousand random devices one has bytes that look like known content.
 	New bool
 	// Grow grows the file system to the size of the device after the mount, if it is
 	// smaller: for a volume that was cloned, or enlarged while it was not mounted.
@@ -50,7 +51,9 @@ type MountRequest struct {
 //
 // A device whose file system is mounted already, at another target or in another mount
 // namespace, is mounted once more: only its type is read then. A device with another user, or
-// another type, is ErrInUse.
+// another type, is ErrInUse, and so is an ext or xfs that is to be mounted read-only and writable
+// at once, which the kernel refuses. A btrfs of several devices is mounted by the one that its
+// mount shows.
 //
 // After an error that does not wrap mount.ErrUncertain nothing is mounted at the target; the
 // device may be formatted or repaired. After one that does the same call continues.
@@ -163,7 +166,24 @@ func (d *Device) typeInUse(ctx context.Context, c Content, want string) (fsType 
 	if below, err := d.IsBelowLoop(ctx); err != nil || below {
 		return "", cmp.Or(err, ErrInUse)
 	}
+	mounted, err := d.isMounted(ctx, there)
+	if err != nil || !mounted {
+		return "", cmp.Or(err, ErrInUse)
+	}
 	return there.Name, nil
+}
+
+// isMounted reports whether the file system of the device is mounted: in this mount namespace, or as sysfs
+// shows for ext4, xfs and btrfs, in any. A program that has opened the device exclusively is no mount.
+func (d *Device) isMounted(ctx context.Context, there diskprobe.Found) (bool, error) {
+	if isMountedAnywhere(d.Info(), there) {
+		return true, nil
+	}
+	if d.disks.mounter == nil {
+		return false, nil
+	}
+	mounts, err := d.disks.mounter.MountsFrom(ctx, d.Info().Path)
+	return len(mounts) > 0, err
 }
 
 // A Preparation is a device to format or to check before a mount that is not made by

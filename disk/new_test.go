@@ -1,6 +1,7 @@
 package disk_test
 
 import (
+	"io"
 	"strings"
 	"syscall"
 	"testing"
@@ -64,4 +65,49 @@ func TestNewDeviceInterrupted(t *testing.T) {
 	require.ErrorIs(t, err, syscall.EIO)
 	require.ErrorIs(t, err, mount.ErrUncertain)
 	require.NoError(t, n.disks.FormatAndMount(t.Context(), n.request("ext4")))
+}
+
+// TestNewDeviceWrittenMeanwhile: content that another program writes between the probe and an exclusive open
+// of a new device stays.
+func TestNewDeviceWrittenMeanwhile(t *testing.T) {
+	for _, before := range []int{1, 2} { // which exclusive open
+		n := newNode(t)
+		n.Write(vdb, 4096, garbage)
+		opens := 0
+		devices := beforeWriteDevices{n.Devices(), func() {
+			if opens++; opens == before {
+				n.Write(vdb, 0, "XFSB")
+			}
+		}}
+		disks := disk.New(disk.Config{Mounter: n.mounter, Devices: devices, Programs: n.Programs()})
+		request := n.request("ext4")
+		request.New = true
+		err := disks.FormatAndMount(t.Context(), request)
+		require.ErrorAs(t, err, new(*disk.ContentError), before)
+		require.NotErrorIs(t, err, mount.ErrUncertain)
+		require.Equal(t, "xfs", n.content(t).Found[0].Name)
+	}
+}
+
+// beforeWriteDevices do something before each exclusive open.
+type beforeWriteDevices struct {
+	disk.Devices
+	do func()
+}
+
+// Open implements disk.Devices.
+func (d beforeWriteDevices) Open(path string) (disk.Handle, error) {
+	h, err := d.Devices.Open(path)
+	return beforeWriteHandle{h, d.do}, err
+}
+
+type beforeWriteHandle struct {
+	disk.Handle
+	do func()
+}
+
+// Write implements disk.Handle.
+func (h beforeWriteHandle) Write(write func(io.WriterAt) error) error {
+	h.do()
+	return h.Handle.Write(write)
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/volumekit/volumekit/util/diskprobe"
 	"golang.org/x/sys/unix"
 )
 
@@ -32,6 +33,25 @@ func identityOf(number uint64) (Identity, error) {
 		}
 	}
 	return i, r.err
+}
+
+// isMountedAnywhere reports whether sysfs has the file system of a device, which is mounted then in some
+// mount namespace. Ext2 and ext3 are mounted by the driver of ext4.
+func isMountedAnywhere(device Info, there diskprobe.Found) bool {
+	if device.Number == 0 {
+		return false
+	}
+	node, err := os.Readlink(fmt.Sprintf("/sys/dev/block/%d:%d", device.Major, device.Minor))
+	if err != nil {
+		return false
+	}
+	name := path.Base(node)
+	dir := map[string]string{"xfs": "xfs/" + name, "btrfs": "btrfs/" + there.UUID + "/devices/" + name}[there.Name]
+	if isExt(there.Name) {
+		dir = "ext4/" + name
+	}
+	_, err = os.Stat("/sys/fs/" + dir)
+	return dir != "" && err == nil
 }
 
 // A reader reads small files that may be missing.

@@ -56,8 +56,9 @@ type Request struct {
 	Helper HelperUse
 
 	// DeviceFile lets a bind mount show a device file that can be opened: a raw block volume.
-	// Such a mount gets no "nodev" unless Options have it, whatever [Config.Allow] says. A
-	// source of another kind is mounted as without DeviceFile.
+	// No "nodev" is added to such a mount, whatever [Config.Allow] says; that of the source's
+	// mount stays. A source of another kind is mounted as without DeviceFile. Set it only for
+	// a source that no pod can replace: a container may make device files.
 	DeviceFile bool
 
 	// Remount changes the flags of the existing mount at Target to those that Options name.
@@ -149,7 +150,9 @@ type Interface interface {
 	// the requested one, with the same flags. (For a bind mount it compares the directory or
 	// file; for a file system the type and the source, not the options for the file system; for a
 	// block device its number, not its name.)
-	// If it is a FUSE mount whose daemon has gone, the error wraps [ErrCorrupted].
+	// If it is a FUSE mount whose daemon has gone, the error wraps [ErrCorrupted]. A daemon
+	// that does not answer within a second is taken as alive; the question keeps its file
+	// system, not the mount, in use until the answer.
 	// If the top mount is another one the error wraps [ErrMounted], and is a [*FlagsError] if
 	// only the flags differ. After an error nothing of the request is mounted, unless the error
 	// wraps [ErrUncertain].

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 
 	"github.com/volumekit/volumekit/mount/internal/building"
+	"github.com/volumekit/volumekit/mount/internal/child"
 	"github.com/volumekit/volumekit/mount/internal/mounting"
 	"github.com/volumekit/volumekit/mount/internal/record"
 	"github.com/volumekit/volumekit/mount/internal/spec"
@@ -15,6 +16,7 @@ import (
 // parts are the parts of a Mounter that only Linux has.
 type parts struct {
 	kinds     record.Kinds
+	probes    child.Probes
 	builder   building.Builder
 	maker     *mounting.Maker
 	unmounter *unmounting.Unmounter
@@ -31,12 +33,14 @@ func (m *Mounter) connect() {
 		Kinds:    &m.kinds,
 		Locks:    &m.changing,
 		Cache:    &m.cache,
+		Probes:   &m.probes,
 	})
 	m.unmounter = unmounting.New(unmounting.Config{
 		Policy:         m.config.Unmount.steps(),
 		Resolver:       &m.resolver,
 		Locks:          &m.changing,
 		Kinds:          &m.kinds,
+		Probes:         &m.probes,
 		BeginDeparture: m.cache.BeginDeparture,
 		ForgetAnchor:   m.builder.Anchors.Forget,
 	})

@@ -32,13 +32,13 @@ func NewMachine() *Machine {
 }
 
 // Disks returns the disks of the machine. Its mounts are in mounter, such as a
-// mounttest.Fake.
+// mounttest.Fake: a disk that is mounted there is in use.
 func (m *Machine) Disks(mounter mount.Interface) *disk.Disks {
-	return disk.New(disk.Config{Mounter: mounter, Devices: m.Devices(), Programs: m.Programs()})
+	return disk.New(disk.Config{Mounter: mounter, Devices: devices{m, mounter}, Programs: m.Programs()})
 }
 
 // Devices returns the disks, for a test that wraps them.
-func (m *Machine) Devices() disk.Devices { return devices{m} }
+func (m *Machine) Devices() disk.Devices { return devices{m, nil} }
 
 // Programs returns the programs, for a test that wraps them.
 func (m *Machine) Programs() disk.Programs { return programs{m} }
@@ -118,7 +118,10 @@ func (m *Machine) Commands() []string {
 }
 
 // devices implements disk.Devices.
-type devices struct{ *Machine }
+type devices struct {
+	*Machine
+	mounter mount.Interface // nil: nothing is mounted
+}
 
 // Open implements disk.Devices.
 func (m devices) Open(path string) (disk.Handle, error) {
@@ -131,7 +134,7 @@ func (m devices) Open(path string) (disk.Handle, error) {
 	case d.info.Size == 0:
 		return nil, disk.ErrNoMedium
 	}
-	return &handle{m.Machine, d, d.info}, nil
+	return &handle{m.Machine, m.mounter, d, d.info}, nil
 }
 
 // Identify implements disk.Devices.
@@ -181,6 +184,7 @@ func (d *memory) read(into []byte, at int64) {
 // A handle implements disk.Handle.
 type handle struct {
 	machine *Machine
+	mounter mount.Interface
 	disk    *memory
 	info    disk.Info
 }
@@ -195,10 +199,15 @@ func (h *handle) File() *os.File { return nil }
 func (h *handle) Close() error { return nil }
 
 // InUse implements disk.Handle.
-func (h *handle) InUse(context.Context, string) (bool, error) {
+func (h *handle) InUse(ctx context.Context, _ string) (bool, error) {
 	h.machine.mu.Lock()
-	defer h.machine.mu.Unlock()
-	return h.disk.inUse, nil
+	inUse := h.disk.inUse
+	h.machine.mu.Unlock()
+	if inUse || h.mounter == nil {
+		return inUse, nil
+	}
+	mounts, err := h.mounter.MountsFrom(ctx, h.info.Path)
+	return len(mounts) > 0, err
 }
 
 // ReadAt implements io.ReaderAt.

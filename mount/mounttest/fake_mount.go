@@ -155,7 +155,7 @@ func newFileSystem(req mount.Request, options mount.Options) *fakeMount {
 func (k *kernel) checkExisting(existing, wanted *fakeMount, req mount.Request) error {
 	same := k.showSame(existing, wanted)
 	if req.FSType != "" {
-		same = existing.FSType == wanted.FSType && existing.Root == wanted.Root && k.isSameSource(existing.Source, wanted.Source)
+		same = existing.FSType == wanted.FSType && existing.Root == wanted.Root && k.isFrom(existing, wanted.Source)
 	}
 	switch {
 	case !same:
@@ -168,10 +168,14 @@ func (k *kernel) checkExisting(existing, wanted *fakeMount, req mount.Request) e
 	return nil
 }
 
-// isSameSource reports whether two sources are equal, or names of one block device.
-func (k *kernel) isSameSource(a, b string) bool {
-	name := k.deviceName(a)
-	return a == b || isDevice(name) && name == k.deviceName(b)
+// isFrom reports whether a mount is of a source: of a block device by its number.
+func (k *kernel) isFrom(existing *fakeMount, source string) bool {
+	name := k.deviceName(source)
+	if existing.Major != deviceMajor || !isDevice(name) {
+		return existing.Source == source
+	}
+	minor, known := k.devices[name]
+	return known && minor == existing.Minor
 }
 
 // remount changes the flags of the mount at the spot, and of no other.

@@ -215,6 +215,10 @@ func TestFakeOneDeviceTwoNames(t *testing.T) {
 		require.NoError(t, s.mount("ext4", source, "target"))
 	}
 	require.ErrorIs(t, s.mount("ext4", "/dev/zero", "target"), mount.ErrMounted)
+	require.NoError(t, os.Remove(link))
+	require.NoError(t, os.Symlink("/dev/zero", link))
+	require.ErrorIs(t, s.mount("ext4", link, "target"), mount.ErrMounted, "the link leads to another device")
+	require.NoError(t, s.mount("ext4", "/dev/null", "target"))
 	require.Len(t, s.table(), len(newFakeTest(t).table())+1)
 }
 

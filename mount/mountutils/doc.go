@@ -16,12 +16,12 @@
 // # Differences
 //
 //	                      k8s.io/mount-utils        here
-//	Mount again           stacks                    the same request: no change; another one:
+//	Mount again           stacks tmpfs and binds    the same request: no change; another one:
 //	                                                mount.ErrMounted; see WithStacking
-//	  on a mount that     stacks                    *mount.FlagsError: it lacks nosuid, nodev;
+//	  on a mount that     the same                  *mount.FlagsError: it lacks nosuid, nodev;
 //	  mount(8) has made                             none with Allow.SUID and Allow.Dev
 //	  on dead FUSE        fails                     mount.ErrCorrupted, IsCorruptedMnt
-//	  by another name     stacks                    no change: devices are compared by number,
+//	  by another name     is refused, or stacks     no change: devices are compared by number,
 //	    of the device                               links of the target are followed
 //	Mount, type missing   is guessed                refused
 //	Mount -o bind         then remount for flags    one step
@@ -35,7 +35,7 @@
 //	set-user-ID, devices  honoured                  only with mount.Config.Allow: mounts get
 //	                                                nosuid and nodev
 //	Mount -o bind of a    works                     works, without Allow: a raw block volume
-//	  device file
+//	  device file                                   see WithoutDeviceFiles
 //	a path "file/"        is refused                is the path "file"
 //	mount.TYPE            mounts any type           the type itself, or those that
 //	                                                mount.Config.HelperTypes names
@@ -53,13 +53,19 @@
 //
 //	                      k8s.io/mount-utils        here
 //	unknown bytes         are formatted over        disk.ContentError; see ForNewDevice
+//	types                 those with a mkfs.TYPE    ext2, ext3, ext4, xfs, btrfs
+//	ext3 wanted as ext4   is mounted                disk.ContentError
 //	a regular file        is formatted, mounted by  refused: attach a loop device first
 //	                      a loop device             (package util/loop)
 //	a mounted device      fsck -a, then mounted     mounted once more; one with another user is
 //	                                                disk.ErrInUse
+//	  read-only and       ext, xfs: is refused      the same: disk.ErrInUse
+//	  writable at once
 //	GetDiskFormat         "" for unknown bytes      "unknown data"
 //	Resize of a path that ext: by the device alone  mount.ErrNotMounted; "" as the path means a
 //	  is no mount point                             device that is not mounted
+//	NeedResize of a       false                     disk.ErrNotFormatted
+//	  blank device
 //	MountError            a value: by assertion     by errors.As; errors.Is finds the causes of
 //	                      err.(MountError), too     package disk
 //

@@ -28,14 +28,16 @@ type SafeFormatAndMount struct {
 
 // NewSafeFormatAndMount returns a SafeFormatAndMount that mounts with mounter. Disks takes
 // the place of the exec.Interface: disk.New(disk.Config{}), or those of a
-// disktest.Machine in a test. A format takes as long as mkfs; it ends with the context of
+// disktest.Machine in a test. With a mounter of another kind than that of [New], a call of it is
+// repeated as it does itself, and its errors of a mount have no causes of package disk. A format takes as long as mkfs; it ends with the context of
 // [WithContext], if New returned the mounter.
 func NewSafeFormatAndMount(mounter peer.Interface, disks *disk.Disks) *SafeFormatAndMount {
 	return &SafeFormatAndMount{Interface: mounter, disks: disks, ctx: contextOf(mounter)}
 }
 
-// ForNewDevice returns a SafeFormatAndMount for devices that the caller has just made, such as an
-// encrypted mapping or a logical volume: it formats over unknown bytes, as disk.MountRequest.New says.
+// ForNewDevice returns a SafeFormatAndMount that formats over unknown bytes, for a device that has
+// never carried a file system: right after luksFormat or lvcreate, not after each luksOpen, as
+// disk.MountRequest.New says.
 func (s *SafeFormatAndMount) ForNewDevice() *SafeFormatAndMount {
 	forNew := *s
 	forNew.isNew = true
@@ -143,7 +145,7 @@ func nameOf(f diskprobe.Found) string {
 var blkidNames = map[string]string{
 	"lvm1": "LVM1_member", "lvm2": "LVM2_member", "luks": "crypto_LUKS", "bitlocker": "BitLocker",
 	"linux_raid": "linux_raid_member", "ddf_raid": "ddf_raid_member", "isw_raid": "isw_raid_member",
-	"vmfs": "VMFS_volume_member", "bluestore": "ceph_bluestore",
+	"vmfs": "VMFS_volume_member", "bluestore": "ceph_bluestore", "ufs2": "ufs",
 	"dm_integrity": "DM_integrity", "dm_verity": "DM_verity_hash", "dm_snapshot": "DM_snapshot_cow",
 }
 
@@ -172,7 +174,7 @@ func withType(err error) error {
 		kind = peer.FilesystemMismatch
 	case errors.As(err, &tool), errors.Is(err, disk.ErrTooSmall):
 		kind = peer.FormatFailed
-	case errors.As(err, new(*disk.Error)):
+	case errors.Is(err, disk.ErrInUse), errors.As(err, new(*disk.Error)):
 		kind = peer.GetDiskFormatFailed
 	}
 	return &mountError{err, peer.MountError{Type: kind, Message: err.Error()}}
@@ -182,6 +184,7 @@ func withType(err error) error {
 type ResizeFs struct {
 	disks *disk.Disks
 	ctx   context.Context
+	links links
 }
 
 // NewResizeFs returns a ResizeFs. Disks needs a mounter: disk.New(disk.Config{Mounter: m}).
@@ -193,12 +196,19 @@ func NewResizeFs(ctx context.Context, disks *disk.Disks) *ResizeFs {
 // Resize grows the file system that is mounted at deviceMountPath to the size of the
 // device. An empty deviceMountPath means a device that is not mounted.
 func (r *ResizeFs) Resize(devicePath, deviceMountPath string) (bool, error) {
-	_, err := r.disks.Grow(r.ctx, disk.GrowRequest{Device: devicePath, Target: deviceMountPath})
+	target, err := r.links.follow(r.ctx, nil, deviceMountPath)
+	if err == nil {
+		_, err = r.disks.Grow(r.ctx, disk.GrowRequest{Device: devicePath, Target: target})
+	}
 	return err == nil, err
 }
 
 // NeedResize reports whether the device has room for the file system to grow. It is false
 // for a read-only mount or device.
 func (r *ResizeFs) NeedResize(devicePath, deviceMountPath string) (bool, error) {
-	return r.disks.NeedsGrow(r.ctx, disk.GrowRequest{Device: devicePath, Target: deviceMountPath})
+	target, err := r.links.follow(r.ctx, nil, deviceMountPath)
+	if err != nil {
+		return false, err
+	}
+	return r.disks.NeedsGrow(r.ctx, disk.GrowRequest{Device: devicePath, Target: target})
 }

@@ -121,6 +121,9 @@ func TestDeviceFile(t *testing.T) {
 	require.ErrorIs(t, err, unix.EACCES, "as requested")
 	require.NoError(t, m.Unmount(dir+"/target-file"))
 
+	strict, _ := newKernelMounter(t, mount.Allow{}, mountutils.WithoutDeviceFiles())
+	require.ErrorAs(t, strict.Mount(device, dir+"/target-file", "", []string{"bind"}), new(*mount.InputError))
+
 	require.NoError(t, m.Mount("x", dir+"/source", "tmpfs", nil))
 	const zero = 1<<8 | 5
 	require.NoError(t, unix.Mknod(dir+"/source/zero", unix.S_IFCHR|0o600, zero))

@@ -48,6 +48,7 @@ func (m *Mounter) mount(o mountArgs) error {
 			return changeError("mount", o.target, err)
 		}
 	}
+	req.DeviceFile = req.DeviceFile && !m.noDeviceFiles
 	req.Stack = m.stack && !req.Remount
 	return changeError("mount", o.target, m.mounter.Mount(ctx, req))
 }

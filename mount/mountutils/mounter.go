@@ -21,6 +21,7 @@ type Mounter struct {
 	timeout            time.Duration
 	stack              bool
 	inheritPropagation bool
+	noDeviceFiles      bool
 	links              links
 }
 
@@ -65,6 +66,13 @@ func WithStacking() Option {
 // of whatever type, unless an option of the mount says otherwise ("shared", "slave").
 func WithPropagation() Option {
 	return func(m *Mounter) { m.inheritPropagation = true }
+}
+
+// WithoutDeviceFiles refuses bind mounts of device files, unless mount.Config.Allow of the mounter
+// permits them: for a program that binds paths which a pod can write, where a container may make a
+// device file. Without it such a mount works, as with mount(8): it is a raw block volume.
+func WithoutDeviceFiles() Option {
+	return func(m *Mounter) { m.noDeviceFiles = true }
 }
 
 // callContext returns the context of one call.

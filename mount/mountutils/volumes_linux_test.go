@@ -58,9 +58,12 @@ func TestReadOnlyClone(t *testing.T) {
 		require.NoError(d, os.Truncate(d.image, large))
 		require.NoError(d, exec.Command("losetup", "--set-capacity", d.device).Run())
 		require.NoError(d, d.mounter.FormatAndMount(d.device, d.staging, d.fsType, []string{"ro"}))
-		needed, err := mountutils.NewResizeFs(d.Context(), d.disks).NeedResize(d.device, d.staging)
-		require.NoError(d, err)
-		require.False(d, needed)
+		require.NoError(d, os.Symlink(filepath.Dir(d.image), d.image+"-dir"))
+		for _, target := range []string{d.staging, d.staging + "/", d.image + "-dir/target"} {
+			needed, err := mountutils.NewResizeFs(d.Context(), d.disks).NeedResize(d.device, target)
+			require.NoError(d, err, target)
+			require.False(d, needed)
+		}
 		require.NoError(d, d.mounter.Unmount(d.staging))
 	})
 }

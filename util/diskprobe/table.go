@@ -89,9 +89,36 @@ var marks = []mark{
 // page, for each page size.
 var beforePages = offsets(4096-10, 8192-10, 16384-10, 32768-10, 65536-10)
 
-// weak are signatures so short that fields of other content may equal them: they count only
-// if nothing else is detected.
+// firstSectors are the sectors among which the first record of an xfs log is.
+var firstSectors = func() (all []int64) {
+	for at := int64(0); at < 256<<10; at += 512 {
+		all = append(all, at)
+	}
+	return all
+}()
+
+// promiseEnds are where the Promise RAIDs have their signature.
+var promiseEnds = offsets(-63*512, -255*512, -256*512, -16*512, -399*512, -591*512, -675*512, -735*512, -911*512, -974*512, -991*512, -951*512)
+
+// weak are signatures so short, or in such places, that other content may equal or contain
+// them: they count only if nothing else is detected.
 var weak = []mark{
+	{"xfs_external_log", members, firstSectors, bytesOf("feedbabe")},
+	{"refs", fs, offsets(0), "\x00\x00\x00ReFS\x00"},
+	{"zonefs", fs, offsets(0), "SFOZ"},
+	{"ubi", members, offsets(0), "UBI#"},
+	{"ubifs", fs, offsets(0), bytesOf("31181006")},
+	{"bfs", fs, offsets(0), bytesOf("cefaad1b")},
+	{"befs", fs, offsets(32, 544), "BFS1"},
+	{"befs", fs, offsets(32, 544), "1SFB"},
+	{"hpfs", fs, offsets(8192), bytesOf("49e895f9")},
+	{"nss", fs, offsets(4096), "SPB5"},
+	{"exfs", fs, offsets(0), "EXFS"},
+	{"ocfs", fs, offsets(8192), "OracleCFS"},
+	{"vxfs", fs, offsets(8192), bytesOf("a501fcf5")},
+	{"lsi_mega_raid", members, offsets(-512), "$XIDE$"},
+	{"nvidia_raid", members, offsets(-1024), "NVIDIA"},
+	{"promise_fasttrack_raid", members, promiseEnds, "Promise Technology, Inc."},
 	{"hfs", fs, offsets(1024), "BD"},
 	{"nilfs2", fs, offsets(1024 + 6), bytesOf("3434")},
 	{"minix", fs, offsets(1024 + 16), bytesOf("7f13")},

@@ -10,6 +10,10 @@ import (
 
 // statfs asks for the directory of a file: GetDiskFreeSpaceEx accepts directories alone.
 var statfs = func(path string) (Usage, error) {
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return Usage{}, err
+	}
 	info, err := os.Stat(path)
 	if err != nil {
 		return Usage{}, err

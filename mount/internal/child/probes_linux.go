@@ -57,14 +57,15 @@ func (p *Probes) Responds(ctx context.Context, mount kernel.MountID, fd int, gra
 
 // Death returns the error of a file system without its daemon or export, with the descriptor fd in a
 // mount of it. It returns nil for a file system that answers, for one that does not answer within
-// grace, and if the answer is unknown. The mount stays idle meanwhile: the child has a hold.
+// grace, and if the answer is unknown. The mount stays idle meanwhile: the child has a hold, by
+// which the file system outlives its mounts until it answers.
 func (p *Probes) Death(ctx context.Context, mount kernel.MountID, fd int, grace time.Duration) error {
 	hold, err := HoldSuperblock(fd)
 	if err != nil {
 		return nil //nolint:nilerr // unknown
 	}
-	defer kernel.Close(hold)
 	probe, err := p.join(mount, hold)
+	kernel.Close(hold) // the child has its own; fd keeps the file system alive
 	if err != nil {
 		return nil //nolint:nilerr // unknown
 	}

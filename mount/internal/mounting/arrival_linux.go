@@ -8,6 +8,7 @@ import (
 	"github.com/volumekit/volumekit/mount/internal/building"
 	"github.com/volumekit/volumekit/mount/internal/failure"
 	"github.com/volumekit/volumekit/mount/internal/inflight"
+	"github.com/volumekit/volumekit/mount/internal/options"
 	"github.com/volumekit/volumekit/mount/internal/spec"
 	"github.com/volumekit/volumekit/mount/internal/unmounting"
 	"github.com/volumekit/volumekit/util/ctxend"
@@ -18,6 +19,7 @@ import (
 type arrival struct {
 	maker *Maker
 	spec  *spec.Spec
+	given options.Options // of the spec; an attempt may change them for its source
 	claim *inflight.Claim
 	lease *inflight.Lease // of the target, also held by calls in flight
 
@@ -28,7 +30,7 @@ type arrival struct {
 
 // newArrival returns an arrival without descriptors.
 func (m *Maker) newArrival(s *spec.Spec) arrival {
-	return arrival{maker: m, spec: s, target: noTarget}
+	return arrival{maker: m, spec: s, given: s.Options, target: noTarget}
 }
 
 // run mounts, or changes flags. An arrival that was overtaken finds the other mount in its
@@ -49,6 +51,7 @@ func (a *arrival) run(ctx context.Context) error {
 // attempt resolves source and target, builds the tree and attaches it.
 func (a *arrival) attempt(ctx context.Context) error {
 	defer a.close()
+	a.spec.Options = a.given
 	if err := a.openTarget(ctx); err != nil {
 		return err
 	}

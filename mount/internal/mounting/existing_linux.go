@@ -45,10 +45,10 @@ func (a *arrival) checkExisting(ctx context.Context) error {
 	if err := a.checkIDMap(status.IDMapped, source.IDMapped); err != nil {
 		return err
 	}
-	if err := compareFlags(a.spec.Options.Apply(options.FlagsOf(source.Attrs)), options.FlagsOf(status.Attrs)); err != nil {
+	if err := a.requireDaemon(ctx, status.Daemon); err != nil {
 		return err
 	}
-	return a.requireDaemon(ctx, status.Daemon)
+	return compareFlags(a.spec.Options.Apply(options.FlagsOf(source.Attrs)), options.FlagsOf(status.Attrs))
 }
 
 // checkExistingFileSystem compares type and source in the mount table: the file system may not
@@ -75,10 +75,10 @@ func (a *arrival) checkExistingFileSystem(ctx context.Context) error {
 	if err := a.checkIDMap(entry.IDMapped(), sourceMapped); err != nil {
 		return err
 	}
-	if err := compareFlags(a.spec.Options.Apply(0), entry.Flags); err != nil {
+	if err := a.requireDaemon(ctx, entry.HasDaemon()); err != nil {
 		return err
 	}
-	return a.requireDaemon(ctx, entry.HasDaemon())
+	return compareFlags(a.spec.Options.Apply(0), entry.Flags)
 }
 
 // daemonGrace limits the wait for a daemon. A dead one answers at once.
@@ -90,7 +90,7 @@ func (a *arrival) requireDaemon(ctx context.Context, has bool) error {
 	if !has {
 		return nil
 	}
-	if err := a.maker.probes.Death(ctx, a.target.mount, a.target.fd, daemonGrace); err != nil {
+	if err := a.maker.Probes.Death(ctx, a.target.mount, a.target.fd, daemonGrace); err != nil {
 		return fmt.Errorf("the existing mount: %w", err)
 	}
 	return nil

@@ -25,6 +25,8 @@ type Config struct {
 	Locks *keylock.Map
 	// Cache is of a concrete type: by an interface each bind mount would allocate a closure.
 	Cache *table.Cache
+	// Probes ask daemons whether they live.
+	Probes *child.Probes
 }
 
 // A Maker mounts. Its methods are safe for concurrent use.
@@ -33,7 +35,6 @@ type Maker struct {
 	// inFlight has the target of each arrival in flight, also if its caller has given up. It
 	// is locked before Locks.
 	inFlight keylock.Map
-	probes   child.Probes // of daemons
 	// TableLength is the length of the mount table at its last reading.
 	TableLength atomic.Int64
 }

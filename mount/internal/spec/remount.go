@@ -20,6 +20,8 @@ func (s *Spec) checkRemount(allow options.Allow) (err error) {
 		return failure.NewInputError("FSType", s.FSType, reason)
 	case len(s.Secrets) > 0:
 		return failure.NewInputError("Secrets[0]", options.Redacted, reason)
+	case s.DeviceFile:
+		return failure.NewInputError("DeviceFile", "true", reason)
 	case s.Stack:
 		return failure.NewInputError("Stack", "true", reason)
 	case s.Submounts != RefuseSubmounts:

@@ -57,8 +57,12 @@ func (s source) deviceOf(ctx context.Context, e mountinfo.Entry) (d kernel.Devic
 }
 
 // IsOfDevice reports whether a mount is of the block device at a path. Known is false if numbers do
-// not tell: the path is that of no block device, or the mount's device is not known.
+// not tell: the path is that of no block device, or the mount's device is not known. A btrfs of several
+// devices is of the one that its mount shows.
 func IsOfDevice(ctx context.Context, paths *lookup.Resolver, e mountinfo.Entry, path string) (is, known bool) {
+	if e.Major == 0 && e.FSType != "btrfs" {
+		return false, false // not of one device, and the path may be on a file system that does not answer
+	}
 	s, err := findSource(ctx, paths, path)
 	if err != nil || !s.block {
 		return false, false

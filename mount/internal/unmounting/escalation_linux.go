@@ -54,7 +54,7 @@ func (d *departure) probeFileSystem(ctx context.Context) (answers bool, err erro
 		}
 		defer kernel.Close(fd)
 	}
-	return d.u.probes.Responds(ctx, d.mount.ID, fd, d.u.Policy.Grace)
+	return d.u.Probes.Responds(ctx, d.mount.ID, fd, d.u.Policy.Grace)
 }
 
 // force aborts the calls that wait for the file system, and unmounts as soon as their

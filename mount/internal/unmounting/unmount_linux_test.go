@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/mount/internal/child"
 	"github.com/volumekit/volumekit/mount/internal/failure"
 	"github.com/volumekit/volumekit/mount/internal/kernel"
 	"github.com/volumekit/volumekit/mount/internal/lookup"
@@ -25,6 +26,7 @@ func newUnmounter() *unmounting.Unmounter {
 		Resolver: new(lookup.Resolver),
 		Locks:    new(keylock.Map),
 		Kinds:    new(record.Kinds),
+		Probes:   new(child.Probes),
 		BeginDeparture: func(context.Context, kernel.Location) (end func(), outlived bool, err error) {
 			return func() {}, false, nil
 		},

@@ -17,6 +17,8 @@ type Config struct {
 	// Locks has the paths at which a call may change the mount table.
 	Locks *keylock.Map
 	Kinds *record.Kinds
+	// Probes ask file systems whether they answer.
+	Probes *child.Probes
 	// BeginDeparture registers a mount that is about to be unmounted, until end is called,
 	// and reports whether its superblock is outlived by a mount that is not registered.
 	BeginDeparture func(ctx context.Context, mount kernel.Location) (end func(), outlived bool, err error)
@@ -28,7 +30,6 @@ type Config struct {
 type Unmounter struct {
 	Config
 	ends   superblockEnds
-	probes child.Probes
 	forced firstForces
 }
 

@@ -86,6 +86,7 @@ func (c *contract) deviceFileAlone() {
 	require.NotZero(c, c.entriesAt(target)[0].Flags&mount.NoDev)
 	c.unmount(target)
 	c.requireRefused("DeviceFile", mount.Request{Source: "x", FSType: "tmpfs", Target: target, DeviceFile: true})
+	c.requireRefused("DeviceFile", mount.Request{Target: target, Remount: true, DeviceFile: true})
 }
 
 // readOnly: a read-only mount refuses writes, and its source stays writable.
