@@ -237,7 +237,7 @@ func (d *Device) Mount(ctx context.Context, r mount.Request) error {
 			return err
 		}
 		if err := d.disks.mounter.Mount(ctx, r); err != nil {
-			return d.Explain(ctx, r.FSType, d.disks.mounter.List, err)
+			return d.explain(ctx, r.FSType, d.disks.mounter.List, err)
 		}
 		return d.verifyMount(context.WithoutCancel(ctx), r.Target)
 	})
@@ -302,8 +302,17 @@ func (d *Disks) mountAt(ctx context.Context, target string) (mount.Info, bool, e
 }
 
 // Explain adds the cause to the error of a mount of the device as fsType that the work has made by
-// itself instead of [Device.Mount]: ErrInUse, ErrDirty or ErrDuplicate. Mounts lists the mount table.
+// itself instead of [Device.Mount]: ErrInUse, ErrDirty or ErrDuplicate. Mounts lists the mount table. If
+// ctx ends first, the cause stays unknown.
 func (d *Device) Explain(ctx context.Context, fsType string, mounts func(context.Context) ([]mount.Info, error), err error) error {
+	explained, unknown := await(ctx, d, "explain", func() (error, error) { return d.explain(ctx, fsType, mounts, err), nil })
+	if unknown != nil {
+		return fmt.Errorf("%w (%w)", err, unknown)
+	}
+	return explained
+}
+
+func (d *Device) explain(ctx context.Context, fsType string, mounts func(context.Context) ([]mount.Info, error), err error) error {
 	switch {
 	case errors.Is(err, syscall.EBUSY) && !errors.Is(err, ErrInUse):
 		return fmt.Errorf("%w: %w", ErrInUse, err)

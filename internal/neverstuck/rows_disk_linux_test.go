@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"syscall"
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/disk"
@@ -66,6 +67,9 @@ func rowsOfDisk() map[string]row {
 		"Prepare": func(ctx context.Context, d *disk.Device, _ string) error {
 			_, err := d.Prepare(ctx, disk.Preparation{})
 			return err
+		},
+		"Explain": func(ctx context.Context, d *disk.Device, _ string) error {
+			return d.Explain(ctx, "xfs", mount.New(mount.Config{}).List, syscall.EINVAL)
 		},
 		"Format": func(ctx context.Context, d *disk.Device, _ string) error { return d.Format(ctx, disk.Format{}) },
 		"Repair": func(ctx context.Context, d *disk.Device, _ string) error { _, err := d.Repair(ctx, "ext4"); return err },
