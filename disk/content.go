@@ -29,8 +29,7 @@ type Content struct {
 	inProgress bool
 }
 
-// IsBlank reports whether the device carries nothing: only then it is formatted. A marker
-// is content.
+// IsBlank reports whether the device carries nothing. A marker is content.
 func (c Content) IsBlank() bool { return len(c.Found) == 0 && c.Marker == "" }
 
 // FileSystem returns the file system, if the device carries nothing else.
@@ -132,7 +131,7 @@ type wish struct {
 }
 
 // plan derives the step before a mount from the content. Nothing is formatted but a blank device, one with
-// the remains of an interrupted format, and a new one.
+// the remains of an interrupted format, and a new one with unknown bytes.
 func plan(c Content, w wish) (step, error) {
 	interrupted := c.Interrupted()
 	if c.IsBlank() || interrupted != "" || w.isNew && c.isUnknown() {

@@ -27,7 +27,7 @@ type FormatRequest struct {
 }
 
 // Format makes a file system on a blank device, on one with the remains of an interrupted
-// format, or on a new one. Other content is a [*ContentError]; a file system of the requested
+// format, or on a new one with unknown bytes. Other content is a [*ContentError]; a file system of the requested
 // type, too: use FormatAndMount for a call that may be repeated. After an error that does
 // not wrap mount.ErrUncertain the device is unchanged, or blank again; after one that does
 // the same call formats again.
@@ -168,7 +168,7 @@ func (d *Device) lockFormat() (unlock func(), err error) {
 	return func() { _ = locked.Close() }, nil
 }
 
-// mayErase reports whether the content has no value: nothing, the remains that f replaces, or
+// mayErase reports whether the content may be lost: nothing, the remains that f replaces, or
 // unknown bytes of a new device.
 func (f *Format) mayErase(c Content) bool {
 	return c.IsBlank() || f.Replace != "" && c.IsRemains(f.Replace) || f.New && c.isUnknown()
@@ -189,13 +189,13 @@ func (d *Device) mark(f Format) error {
 	})
 }
 
-// overwrite writes to the device if may accepts its content. The exclusive open keeps other programs
-// from writing between the probe and the write.
-func (d *Device) overwrite(want string, may func(Content) bool, write func(io.WriterAt) error) error {
+// overwrite writes to the device if accept returns true for its content. The exclusive open keeps out
+// mounts, and programs that open the device exclusively, between the probe and the write.
+func (d *Device) overwrite(want string, accept func(Content) bool, write func(io.WriterAt) error) error {
 	begun := false
 	err := d.handle.Write(func(w io.WriterAt) error {
 		c, err := probe(d.handle)
-		if err == nil && !may(c) {
+		if err == nil && !accept(c) {
 			err = &ContentError{Found: c.all(), Want: want}
 		}
 		if err != nil {

@@ -29,12 +29,13 @@ type MountRequest struct {
 	Secrets []mount.Secret
 	// FormatOptions are as in FormatRequest.
 	FormatOptions []string
-	// New says that the device has never carried data: the caller has made it, by lvcreate or
-	// luksFormat, and has a record that it was not formatted since. It is the only way to format
-	// a device with unknown bytes, which are lost; content that package util/diskprobe knows,
-	// such as a file system or a partition table, is a *ContentError all the same. Opening an
-	// encrypted mapping makes no new device: with a wrong key, data looks like unknown bytes.
-	// Of some thousand random devices one has bytes that look like known content.
+	// New says that the device has never carried data: the caller has just made it, by lvcreate
+	// or luksFormat. It is the only way to format a device with unknown bytes, which are lost;
+	// content that package util/diskprobe knows, such as a file system or a partition table, is
+	// a *ContentError all the same, also if random bytes happen to look like it: wipefs(8)
+	// removes it. Repeat a failed call with New; once a call has succeeded, never set it again
+	// for the device: a damaged file system, and data behind a wrong key of plain dm-crypt, look
+	// like unknown bytes.
 	New bool
 	// Grow grows the file system to the size of the device after the mount, if it is
 	// smaller: for a volume that was cloned, or enlarged while it was not mounted.
@@ -52,8 +53,8 @@ type MountRequest struct {
 // A device whose file system is mounted already, at another target or in another mount
 // namespace, is mounted once more: only its type is read then. A device with another user, or
 // another type, is ErrInUse, and so is an ext or xfs that is to be mounted read-only and writable
-// at once, which the kernel refuses. A btrfs of several devices is mounted by the one that its
-// mount shows.
+// at once, which the kernel refuses. A btrfs of several devices is recognized by the one that the
+// mount table shows.
 //
 // After an error that does not wrap mount.ErrUncertain nothing is mounted at the target; the
 // device may be formatted or repaired. After one that does the same call continues.
@@ -155,9 +156,8 @@ func (d *Device) prepare(ctx context.Context, f Format, readOnly bool) (fsType s
 	return s.fsType, IgnoreToolFailure(err)
 }
 
-// typeInUse returns the file system of a device in use that may be mounted once more. The kernel shares a file
-// system that is mounted in any namespace, and refuses a device with another user; but it would also mount a
-// device that a loop device shows to others.
+// typeInUse returns the type of a mounted file system that can be mounted once more. It returns ErrInUse for
+// any other use and any other content, and if a loop device is on the device, which the kernel would not refuse.
 func (d *Device) typeInUse(ctx context.Context, c Content, want string) (fsType string, err error) {
 	there, ok := c.supported(want)
 	if !ok {
@@ -173,8 +173,8 @@ func (d *Device) typeInUse(ctx context.Context, c Content, want string) (fsType 
 	return there.Name, nil
 }
 
-// isMounted reports whether the file system of the device is mounted: in this mount namespace, or as sysfs
-// shows for ext4, xfs and btrfs, in any. A program that has opened the device exclusively is no mount.
+// isMounted reports whether the file system of the device is mounted, by sysfs and by the mount table. An
+// exclusive open by a program is no mount. It may miss a mount in another mount namespace without sysfs.
 func (d *Device) isMounted(ctx context.Context, there diskprobe.Found) (bool, error) {
 	if isMountedAnywhere(d.Info(), there) {
 		return true, nil
@@ -301,10 +301,14 @@ func (d *Disks) mountAt(ctx context.Context, target string) (mount.Info, bool, e
 	return at, ok, nil
 }
 
-// Explain adds the cause to the error of a mount of the device as fsType that the work has made by
-// itself instead of [Device.Mount]: ErrInUse, ErrDirty or ErrDuplicate. Mounts lists the mount table. If
-// ctx ends first, the cause stays unknown.
+// Explain adds ErrInUse, ErrDirty or ErrDuplicate to err, the error of a mount of the device as fsType
+// that the caller has made without [Device.Mount]. It recognizes the cause by the errno that err wraps;
+// without a known cause, or if ctx ends first, err stays. Nil stays nil. Mounts, which returns the mount
+// table, may still run after Explain has returned then.
 func (d *Device) Explain(ctx context.Context, fsType string, mounts func(context.Context) ([]mount.Info, error), err error) error {
+	if err == nil {
+		return nil
+	}
 	explained, unknown := await(ctx, d, "explain", func() (error, error) { return d.explain(ctx, fsType, mounts, err), nil })
 	if unknown != nil {
 		return fmt.Errorf("%w (%w)", err, unknown)

@@ -35,8 +35,9 @@ func identityOf(number uint64) (Identity, error) {
 	return i, r.err
 }
 
-// isMountedAnywhere reports whether sysfs has the file system of a device, which is mounted then in some
-// mount namespace. Ext2 and ext3 are mounted by the driver of ext4.
+// isMountedAnywhere reports whether sysfs shows that the kernel has the file system of a device active:
+// mounted in any mount namespace, or detached and still used. Ext2 and ext3 are mounted by the driver of
+// ext4. False proves nothing.
 func isMountedAnywhere(device Info, there diskprobe.Found) bool {
 	if device.Number == 0 {
 		return false

@@ -55,10 +55,11 @@ type Request struct {
 	// value [Config.Helpers] and the type decide.
 	Helper HelperUse
 
-	// DeviceFile lets a bind mount show a device file that can be opened: a raw block volume.
-	// No "nodev" is added to such a mount, whatever [Config.Allow] says; that of the source's
-	// mount stays. A source of another kind is mounted as without DeviceFile. Set it only for
-	// a source that no pod can replace: a container may make device files.
+	// DeviceFile permits a device file as the source of a bind mount: a raw block volume. Unlike
+	// [Allow].Dev, it does not permit device files in directories and file systems. No "nodev"
+	// is added to the mount; one in Options, or of the source's mount, stays, and the device
+	// cannot be opened then. A source of another kind is mounted as without DeviceFile. Set it
+	// only for a source that no pod can replace, since a container may make device files.
 	DeviceFile bool
 
 	// Remount changes the flags of the existing mount at Target to those that Options name.

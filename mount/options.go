@@ -60,11 +60,10 @@ func (r Request) Parse(allow Allow) (Options, error) {
 	return publicOptions(s.Options), publicInputError("", err)
 }
 
-// DeviceOptions returns the options for a bind mount whose source is a device file: those that
-// Parse has returned, without "nodev" if Parse has added it and DeviceFile is set. It returns an
-// [*InputError] if the device could not be opened: neither DeviceFile nor [Allow].Dev is set. A
-// request with the option "nodev" is accepted. Mount calls DeviceOptions in all implementations
-// of [Interface].
+// DeviceOptions is for implementations of [Interface], which call it in Mount for a bind mount whose
+// source is a device file, with the options that Parse has returned. If Parse has added "nodev",
+// the result is without it if DeviceFile is set, and otherwise an [*InputError]. A "nodev" in
+// Options stays.
 func (r Request) DeviceOptions(o Options) (Options, error) {
 	s := r.spec()
 	s.Options = o.internal()

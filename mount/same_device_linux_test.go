@@ -2,6 +2,7 @@ package mount_test
 
 import (
 	"os"
+	"os/exec"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -40,6 +41,7 @@ func TestOneDeviceTwoNames(t *testing.T) {
 				require.Empty(t, mountpointsFrom(t, m, device))
 			}
 			if fsType == "btrfs" { // its mount shows a path, not a number
+				requireSubvolumes(t, m, device, dir)
 				return
 			}
 			require.NoError(t, m.Mount(t.Context(), mount.Request{Source: node, Target: dir + "/target", FSType: fsType}))
@@ -49,5 +51,31 @@ func TestOneDeviceTwoNames(t *testing.T) {
 			require.ErrorIs(t, m.Mount(t.Context(), mount.Request{Source: node, Target: dir + "/target", FSType: fsType}), mount.ErrMounted)
 			require.NoError(t, m.Unmount(t.Context(), dir+"/target"))
 		})
+	}
+}
+
+// requireSubvolumes requires that a repeated Mount of a subvolume changes nothing, and that another one is another
+// mount.
+func requireSubvolumes(t *testing.T, m *mount.Mounter, device, dir string) {
+	t.Helper()
+	request := func(options ...string) mount.Request {
+		return mount.Request{Source: device, Target: dir + "/target", FSType: "btrfs", Options: options}
+	}
+	require.NoError(t, m.Mount(t.Context(), request()))
+	for _, name := range []string{"one", "other"} {
+		if out, err := exec.Command("btrfs", "subvolume", "create", dir+"/target/"+name).CombinedOutput(); err != nil {
+			mounttest.SkipWithout(t, "btrfs", string(out)+err.Error())
+		}
+	}
+	require.ErrorIs(t, m.Mount(t.Context(), request("subvol=one")), mount.ErrMounted)
+	require.NoError(t, m.Unmount(t.Context(), dir+"/target"))
+	for _, option := range []string{"subvol=one", "subvol=/one", "subvolid=256"} {
+		for range 2 {
+			require.NoError(t, m.Mount(t.Context(), request(option)), option)
+		}
+		for _, other := range []mount.Request{request("subvol=other"), request("subvolid=257"), request()} {
+			require.ErrorIs(t, m.Mount(t.Context(), other), mount.ErrMounted, option)
+		}
+		require.NoError(t, m.Unmount(t.Context(), dir+"/target"))
 	}
 }

@@ -18,11 +18,12 @@
 //	                      k8s.io/mount-utils        here
 //	Mount again           stacks tmpfs and binds    the same request: no change; another one:
 //	                                                mount.ErrMounted; see WithStacking
-//	  on a mount that     the same                  *mount.FlagsError: it lacks nosuid, nodev;
-//	  mount(8) has made                             none with Allow.SUID and Allow.Dev
+//	  on a mount that     the same                  *mount.FlagsError, since it lacks nosuid and
+//	  mount(8) has made                             nodev: unmount it, remount it with them, or
+//	                                                set Allow.SUID and Allow.Dev
 //	  on dead FUSE        fails                     mount.ErrCorrupted, IsCorruptedMnt
-//	  by another name     is refused, or stacks     no change: devices are compared by number,
-//	    of the device                               links of the target are followed
+//	  by another name     is refused, or stacks     no change: device numbers are compared, and
+//	  of device, target                             links followed
 //	Mount, type missing   is guessed                refused
 //	Mount -o bind         then remount for flags    one step
 //	Mount -o rbind,ro     read-only at the top      read-only, and all mounts below it
@@ -32,9 +33,9 @@
 //	-o remount            may change file systems   changes flags of this mount alone
 //	-o remount,bind where binds first               mount.ErrNotMounted
 //	  nothing is mounted
-//	set-user-ID, devices  honoured                  only with mount.Config.Allow: mounts get
-//	                                                nosuid and nodev
-//	Mount -o bind of a    works                     works, without Allow: a raw block volume
+//	set-user-ID, devices  honoured                  only with mount.Config.Allow: file systems and
+//	                                                directories get nosuid and nodev
+//	Mount -o bind of a    works                     works without Allow, as a raw block volume;
 //	  device file                                   see WithoutDeviceFiles
 //	a path "file/"        is refused                is the path "file"
 //	mount.TYPE            mounts any type           the type itself, or those that

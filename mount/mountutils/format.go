@@ -28,16 +28,16 @@ type SafeFormatAndMount struct {
 
 // NewSafeFormatAndMount returns a SafeFormatAndMount that mounts with mounter. Disks takes
 // the place of the exec.Interface: disk.New(disk.Config{}), or those of a
-// disktest.Machine in a test. With a mounter of another kind than that of [New], a call of it is
-// repeated as it does itself, and its errors of a mount have no causes of package disk. A format takes as long as mkfs; it ends with the context of
+// disktest.Machine in a test. Only with a mounter of [New] does a repeated call change nothing,
+// and do errors of a mount have the causes of package disk. A format takes as long as mkfs; it ends with the context of
 // [WithContext], if New returned the mounter.
 func NewSafeFormatAndMount(mounter peer.Interface, disks *disk.Disks) *SafeFormatAndMount {
 	return &SafeFormatAndMount{Interface: mounter, disks: disks, ctx: contextOf(mounter)}
 }
 
-// ForNewDevice returns a SafeFormatAndMount that formats over unknown bytes, for a device that has
-// never carried a file system: right after luksFormat or lvcreate, not after each luksOpen, as
-// disk.MountRequest.New says.
+// ForNewDevice returns a SafeFormatAndMount that formats over unknown bytes, but not over known
+// content: for a device that has never carried data, such as one right after luksFormat. It is not
+// for each later stage of the device: see disk.MountRequest.New.
 func (s *SafeFormatAndMount) ForNewDevice() *SafeFormatAndMount {
 	forNew := *s
 	forNew.isNew = true
@@ -109,9 +109,12 @@ func (s *SafeFormatAndMount) table(ctx context.Context) (mounts []mount.Info, er
 }
 
 // GetDiskFormat returns the type of a device's content as blkid(8) names it, such as "ext4",
-// "crypto_LUKS" or "LVM2_member": "" if the device is blank or has the remains of an interrupted
-// format, "unknown data, probably partitions" for a partition table, "unknown data" for bytes
-// without a signature, and a disk.ContentError for several types at once.
+// "crypto_LUKS" or "LVM2_member", and
+//   - "" for a blank device, and for the remains of an interrupted format, which FormatAndMount
+//     replaces;
+//   - "unknown data, probably partitions" for a partition table, also beside other content;
+//   - "unknown data" for bytes without a signature;
+//   - an error that wraps a *disk.ContentError for several types.
 func (s *SafeFormatAndMount) GetDiskFormat(device string) (string, error) {
 	c, err := s.disks.Probe(s.ctx, device)
 	if err != nil {

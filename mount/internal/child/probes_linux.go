@@ -55,11 +55,12 @@ func (p *Probes) Responds(ctx context.Context, mount kernel.MountID, fd int, gra
 	}
 }
 
-// Death returns the error of a file system without its daemon or export, with the descriptor fd in a
-// mount of it. It returns nil for a file system that answers, for one that does not answer within
-// grace, and if the answer is unknown. The mount stays idle meanwhile: the child has a hold, by
-// which the file system outlives its mounts until it answers.
-func (p *Probes) Death(ctx context.Context, mount kernel.MountID, fd int, grace time.Duration) error {
+// CheckDaemon returns the error of a file system whose daemon or export has gone, with the descriptor fd
+// in a mount of it, and the error of ctx if that ends first. It returns nil for a file system that
+// answers, for one that does not answer within grace of the first probe, and if the answer is unknown.
+// The child has a hold, so that the probe does not make the mount busy; a file system that never
+// answers stays in use by it, also after an unmount.
+func (p *Probes) CheckDaemon(ctx context.Context, mount kernel.MountID, fd int, grace time.Duration) error {
 	hold, err := HoldSuperblock(fd)
 	if err != nil {
 		return nil //nolint:nilerr // unknown

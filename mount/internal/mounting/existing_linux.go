@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/volumekit/volumekit/mount/internal/failure"
@@ -51,10 +53,11 @@ func (a *arrival) checkExisting(ctx context.Context) error {
 	return compareFlags(a.spec.Options.Apply(options.FlagsOf(source.Attrs)), options.FlagsOf(status.Attrs))
 }
 
-// checkExistingFileSystem compares type and source in the mount table: the file system may not
-// answer, and each new tmpfs is another one. Block devices have several names: their numbers
-// count. It does not compare options, which the table shows as the file system prints them, if
-// at all.
+// checkExistingFileSystem returns nil if the existing mount has the type, the source, the subvolume, the
+// ID map and the flags of the spec. It reads the mount table: the file system may not answer, and
+// a second tmpfs would have another identity. Block devices have several names, so their numbers are
+// compared. Options of the file system are not, since the table shows them as the file system
+// prints them, if at all.
 func (a *arrival) checkExistingFileSystem(ctx context.Context) error {
 	entry, err := mountinfo.EntryOf(a.target.fd)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -68,7 +71,7 @@ func (a *arrival) checkExistingFileSystem(ctx context.Context) error {
 	if is {
 		existing.Source = a.spec.Source
 	}
-	if entry.Root != "/" || known && !is || !a.maker.Builder.Helpers.IsMountOf(existing, a.spec) {
+	if !a.showsRoot(entry) || known && !is || !a.maker.Builder.Helpers.IsMountOf(existing, a.spec) {
 		return fmt.Errorf("%w: %s %s", failure.ErrMounted, text.Quote(entry.FSType), text.Quote(entry.Source))
 	}
 	const sourceMapped = false // a file system has no source mount
@@ -81,16 +84,31 @@ func (a *arrival) checkExistingFileSystem(ctx context.Context) error {
 	return compareFlags(a.spec.Options.Apply(0), entry.Flags)
 }
 
+// showsRoot reports whether a mount shows what a mount of the spec shows of its file system: all of it, or
+// a subvolume of btrfs.
+func (a *arrival) showsRoot(entry mountinfo.Entry) bool {
+	for _, option := range a.spec.Options.Data {
+		name, is := strings.CutPrefix(option, "subvol=")
+		if is && entry.FSType == "btrfs" {
+			return entry.Root == path.Join("/", name)
+		}
+		if strings.HasPrefix(option, "subvolid=") && entry.FSType == "btrfs" {
+			return slices.Contains(entry.SuperOptions, option)
+		}
+	}
+	return entry.Root == "/"
+}
+
 // daemonGrace limits the wait for a daemon. A dead one answers at once.
 const daemonGrace = time.Second
 
-// requireDaemon fails if the daemon of the existing mount has gone. One that does not answer may
-// still do so.
+// requireDaemon fails if the existing mount has a daemon that has gone. One that does not answer in time
+// is taken as alive.
 func (a *arrival) requireDaemon(ctx context.Context, has bool) error {
 	if !has {
 		return nil
 	}
-	if err := a.maker.Probes.Death(ctx, a.target.mount, a.target.fd, daemonGrace); err != nil {
+	if err := a.maker.Probes.CheckDaemon(ctx, a.target.mount, a.target.fd, daemonGrace); err != nil {
 		return fmt.Errorf("the existing mount: %w", err)
 	}
 	return nil

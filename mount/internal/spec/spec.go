@@ -87,8 +87,9 @@ func (s *Spec) refuseData() error {
 	return failure.NewInputError(options.FieldOf("Options", slices.Index(s.List, option)), option, reason)
 }
 
-// AdmitDevice removes the added "nodev" from the options of a bind mount of a device file, which
-// could not be opened otherwise, or refuses the mount. A spec that has "nodev" by name is accepted.
+// AdmitDevice is called for a bind mount of a device file, which cannot be opened with "nodev". It
+// removes the "nodev" that Check has added, if DeviceFile is set, and refuses the mount otherwise. A spec
+// that lists "nodev" itself is accepted unchanged.
 func (s *Spec) AdmitDevice() error {
 	if !s.IsBind() || s.Options.Set&options.NoDev == 0 || slices.Contains(s.List, "nodev") {
 		return nil

@@ -56,9 +56,9 @@ func (s source) deviceOf(ctx context.Context, e mountinfo.Entry) (d kernel.Devic
 	return kernel.Device{Major: e.Major, Minor: e.Minor}, e.Major != 0, nil
 }
 
-// IsOfDevice reports whether a mount is of the block device at a path. Known is false if numbers do
-// not tell: the path is that of no block device, or the mount's device is not known. A btrfs of several
-// devices is of the one that its mount shows.
+// IsOfDevice reports whether a mount is one of the block device at a path, whose links are followed.
+// Known is false if the device of either is unknown, also by an error. A btrfs of several devices is
+// one of the device that the mount table shows.
 func IsOfDevice(ctx context.Context, paths *lookup.Resolver, e mountinfo.Entry, path string) (is, known bool) {
 	if e.Major == 0 && e.FSType != "btrfs" {
 		return false, false // not of one device, and the path may be on a file system that does not answer
