@@ -185,7 +185,7 @@ func TestGetDiskFormat(t *testing.T) {
 		"ext4":  {[]string{"mkfs.ext4", "-q"}, nil, "ext4"},
 		"xfs":   {[]string{"mkfs.xfs", "-q"}, nil, "xfs"},
 		"btrfs": {[]string{"mkfs.btrfs", "-q"}, nil, "btrfs"},
-		"log":   {[]string{"sh", "-c", `truncate -s 320M "$0-data" && mkfs.xfs -q -l logdev="$0" "$0-data"`}, nil, "xfs_external_log"},
+		"log":   {nil, map[int64]string{0: "\xfe\xed\xba\xbe\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x02\x00", 300: "\x00\x00\x00\x01"}, "xfs_external_log"},
 		"luks1": {nil, map[int64]string{0: "LUKS\xba\xbe\x00\x01"}, "crypto_LUKS"},
 		"lvm2":  {nil, map[int64]string{512: lvmLabel()}, "LVM2_member"},
 		"raid":  {nil, map[int64]string{4096: raidSuperblock()}, "linux_raid_member"},
