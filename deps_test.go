@@ -98,7 +98,7 @@ var house = []room{
 	{"volume", []string{"util/keylock", "util/ctxend"}, []string{api, apimachinery}},
 	{"volume/volumetest", []string{"volume", "mount", "mount/mounttest", "util/keylock", "util/ctxend", "volume/volumetest/internal/contract", "internal/tablepath"}, []string{api, apimachinery}},
 	{"volume/volumetest/internal/contract", []string{"volume", "mount", "mount/mounttest", "util", "util/podvolume", "internal/require", "internal/tablepath", "internal/testflag"}, []string{api, apimachinery}},
-	{"local", []string{"volume", "mount", "disk", "util", leaves, "local/internal/*"}, []string{api, apimachinery, sys}},
+	{"local", []string{"volume", "mount", "disk", "util", leaves, "local/internal/*", "internal/recordstore"}, []string{api, apimachinery, sys}},
 	// Limits the size of a directory.
 	{"local/internal/projectquota", []string{"util/safepath"}, []string{sys}},
 	{"content", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery}},
@@ -133,7 +133,7 @@ var house = []room{
 	// Checks whether mounts have vanished, and says when to check which mounts.
 	{"manager/internal/mountcheck", []string{"manager/internal/actual", "manager/internal/mountstate", "manager/internal/naming", "manager/internal/operation", "manager/internal/retry", "mount", "internal/persistent"}, []string{api}},
 	// Describes volumes in files for a later run.
-	{"manager/internal/record", []string{"manager/internal/actual", "manager/internal/naming", "volume", "internal/brief", "util/quantity", "util/safepath"}, []string{api, apimachinery}},
+	{"manager/internal/record", []string{"manager/internal/actual", "manager/internal/naming", "volume", "internal/brief", "internal/recordstore", "util/quantity"}, []string{api, apimachinery}},
 	// Reads and tidies the directories of pods.
 	{"manager/internal/poddirs", []string{"manager/internal/naming", "volume"}, []string{apimachinery}},
 	// Reads and writes the host's root for the manager.
@@ -152,7 +152,7 @@ var house = []room{
 	{"manager/internal/planning", []string{"manager/internal/actual", "manager/internal/desired", "manager/internal/naming", "manager/internal/operation", "manager/internal/retry", "internal/persistent", "volume", "util/podvolume"}, []string{api, apimachinery}},
 	// Holds the calls that wait for volumes.
 	{"manager/internal/waiters", nil, []string{apimachinery}},
-	{"manager/manifests", []string{"manager", "volume", "mount", "util", "util/podvolume", "util/keylock", "util/ctxend", "internal/dirwatch", "internal/yamldoc", "internal/oneline", "internal/apidefaults"}, []string{api, apimachinery, sys}},
+	{"manager/manifests", []string{"manager", "volume", "mount", "util", "util/podvolume", "util/keylock", "util/ctxend", "internal/dirwatch", "internal/recordstore", "internal/yamldoc", "internal/oneline", "internal/apidefaults"}, []string{api, apimachinery, sys}},
 	{"recycler", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery, sys}},
 	{"recycler/recyclertest", []string{"recycler", "volume"}, []string{api, apimachinery}},
 	{"util", []string{"mount", "volume", leaves, "util/internal/beneath", "util/internal/intime", "util/internal/unmounting"}, []string{api, apimachinery, sys}},
@@ -181,6 +181,8 @@ var house = []room{
 	{"internal/oneline", nil, nil},
 	{"internal/tasks", nil, nil},
 	{"internal/brief", nil, nil},
+	// Keeps small files in a directory, for plugins, the manager and drivers.
+	{"internal/recordstore", nil, nil},
 	{"internal/input", nil, nil},
 	{"internal/persistent", nil, nil},
 	{"internal/require", nil, nil},
@@ -268,7 +270,7 @@ var house = []room{
 	// Finds drivers by their sockets, and registers a driver.
 	{"csi/registration", []string{"csi", "csi/internal/*", "volume", leaves, "internal/dirwatch", "internal/oneline"}, []string{api, apimachinery, csiSpec, grpc, "k8s.io/kubelet/pkg/apis/pluginregistration/", sys}},
 	// Serves plugins as a driver.
-	{"csi/driver", []string{"csi/internal/*", "volume", "mount", "util", leaves, "internal/oneline"}, []string{api, apimachinery, csiSpec, grpc, protobuf, sys}},
+	{"csi/driver", []string{"csi/internal/*", "volume", "mount", "util", leaves, "internal/oneline", "internal/recordstore"}, []string{api, apimachinery, csiSpec, grpc, protobuf, sys}},
 	// The companions of a driver, by the controllers of its cluster.
 	{"csi/sidecar", []string{"controllers/api", "controllers/attachment", "controllers/expand", "controllers/modify", "controllers/provision", "csi/internal/*", "csi/registration", "manager", "volume", "util/ctxend", "util/keylock", "util/quantity", "internal/tasks"}, []string{api, apimachinery, csiSpec, grpc, protobuf}},
 	// A driver in memory: only tests import it.

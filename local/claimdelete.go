@@ -9,6 +9,7 @@ import (
 	"path"
 
 	"github.com/volumekit/volumekit/internal/input"
+	"github.com/volumekit/volumekit/internal/recordstore"
 	"github.com/volumekit/volumekit/util/safepath"
 	"github.com/volumekit/volumekit/util/scrub"
 	"github.com/volumekit/volumekit/volume"
@@ -80,7 +81,7 @@ func (d *claimDeleter) checkDeleted() error {
 		return &volume.IgnoredError{Reason: d.store.dir(d.name) + " was not made by " + d.plugin.provisioner}
 	}
 	if err == nil {
-		err = d.store.withRoot(func(root *os.Root) error {
+		err = recordstore.Within(d.store.root.resolved, func(root *os.Root) error {
 			_, err := root.Stat(claimRecordsDir)
 			return err
 		})

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/volumekit/volumekit/internal/input"
+	"github.com/volumekit/volumekit/internal/recordstore"
 	"github.com/volumekit/volumekit/local/internal/projectquota"
 	"github.com/volumekit/volumekit/util/fsusage"
 	"github.com/volumekit/volumekit/util/safepath"
@@ -189,8 +190,8 @@ func (c *claimProvisioner) fill(s *claimStore, rec, have *claimRecord) error {
 			return err
 		}
 	}
-	err := s.withRoot(func(root *os.Root) error {
-		return errors.Join(root.Chmod(name, fs.FileMode(rec.Mode)), syncDir(root, "."))
+	err := recordstore.Within(s.root.resolved, func(root *os.Root) error {
+		return errors.Join(root.Chmod(name, fs.FileMode(rec.Mode)), recordstore.SyncDir(root, "."))
 	})
 	if err != nil {
 		return err

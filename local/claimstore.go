@@ -5,22 +5,22 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
 
 	"github.com/volumekit/volumekit/internal/input"
+	"github.com/volumekit/volumekit/internal/recordstore"
 	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/util/keylock"
 	"github.com/volumekit/volumekit/volume"
 )
 
-// The directories of a claim root with the records of its directories, and with records that are being
-// written. Names of volumes do not begin with a dot.
+// The directory of a claim root with the records of its directories, and the files that are being written,
+// below it. Names of volumes do not begin with a dot.
 const (
-	claimRecordsDir    = ".volumekit/claims"
-	newClaimRecordsDir = ".volumekit/claims.new"
+	claimRecordsDir      = ".volumekit/claims"
+	temporaryClaimRecord = "../claims.new/*"
 )
 
 // A claimRecord says that a directory was made by the provisioner. It is written before the directory is
@@ -69,29 +69,19 @@ func (s *claimStore) exclusively(ctx context.Context, name string, work func() e
 	return err
 }
 
-// withRoot runs work on the claim root, and cannot leave it.
-func (s *claimStore) withRoot(work func(*os.Root) error) error {
-	return records{root: s.root.resolved}.withRoot(work)
+// files returns the directory of the records.
+func (s *claimStore) files() recordstore.Dir {
+	return newRecordFiles(s.root.resolved, claimRecordsDir, temporaryClaimRecord)
 }
 
 // read returns the record of a directory, or nil if none exists. An unreadable record is an error.
 func (s *claimStore) read(name string) (rec *claimRecord, err error) {
-	err = s.withRoot(func(root *os.Root) error {
-		f, err := root.Open(path.Join(claimRecordsDir, name))
-		if err != nil {
-			return err
-		}
-		defer func() { _ = f.Close() }()
-		const most = 1 << 16
-		text, err := io.ReadAll(io.LimitReader(f, most))
-		if err != nil {
-			return err
-		}
-		rec, err = parseClaimRecord(text)
-		return err
-	})
+	text, err := s.files().Read(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
+	}
+	if err == nil {
+		rec, err = parseClaimRecord(text)
 	}
 	if err != nil {
 		return nil, &RecordError{File: path.Join(s.root.resolved, claimRecordsDir, name), Err: err}
@@ -117,26 +107,15 @@ func (s *claimStore) write(name string, rec claimRecord) error {
 	if err != nil {
 		return err
 	}
-	return s.withRoot(func(root *os.Root) error {
-		return replaceFile(root, path.Join(newClaimRecordsDir, name), path.Join(claimRecordsDir, name), text)
-	})
+	return s.files().Write(name, text)
 }
 
 // forget removes the record of a directory. It is idempotent.
-func (s *claimStore) forget(name string) error {
-	return s.withRoot(func(root *os.Root) error {
-		for _, dir := range []string{newClaimRecordsDir, claimRecordsDir} {
-			if err := root.Remove(path.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return err
-			}
-		}
-		return nil
-	})
-}
+func (s *claimStore) forget(name string) error { return s.files().Remove(name) }
 
 // exists reports whether an entry of that name exists in the root.
 func (s *claimStore) exists(name string) (bool, error) {
-	err := s.withRoot(func(root *os.Root) error {
+	err := recordstore.Within(s.root.resolved, func(root *os.Root) error {
 		_, err := root.Lstat(name)
 		return err
 	})

@@ -112,3 +112,14 @@ func ConfigOf(p *Plugin, m mount.Interface) Config {
 
 // IsRoomier decides between two roots.
 var IsRoomier = isRoomier
+
+// ReadRecord reads the record of a volume.
+func (p *Plugin) ReadRecord(volumeName string) error {
+	_, err := p.records.read(volumeName)
+	return err
+}
+
+// WriteBlockRecord writes the record of a raw device.
+func (p *Plugin) WriteBlockRecord(volumeName, device string) error {
+	return p.records.write(volumeName, record{State: stateBlock, Path: device})
+}

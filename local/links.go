@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 
+	"github.com/volumekit/volumekit/internal/recordstore"
 	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/util/safepath"
 	"github.com/volumekit/volumekit/volume"
@@ -22,7 +23,7 @@ func (p *Plugin) inHost(name string, work func(root *os.Root, name string) error
 	if !ok {
 		return fmt.Errorf("%s is not below %s", name, p.host.Root())
 	}
-	return records{root: p.host.Root()}.withRoot(func(root *os.Root) error { return work(root, rest) })
+	return recordstore.Within(p.host.Root(), func(root *os.Root) error { return work(root, rest) })
 }
 
 // link creates a symbolic link to the path, and replaces a link with another target.

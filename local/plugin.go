@@ -100,7 +100,7 @@ func (p *Plugin) Init(ctx context.Context, host volume.VolumeHost) error {
 	if err != nil {
 		return fmt.Errorf("local: %w", err)
 	}
-	if p.records, err = newRecords(host); err != nil {
+	if p.records, err = openRecords(host); err != nil {
 		return fmt.Errorf("local: %w", err)
 	}
 	p.disks = disk.New(disk.Config{Mounter: p.config.Mounter, Devices: p.devices, Programs: p.programs, RefuseLinks: true})

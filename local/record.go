@@ -4,9 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path"
 	"reflect"
 	"slices"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/volumekit/volumekit/disk"
 	"github.com/volumekit/volumekit/internal/input"
+	"github.com/volumekit/volumekit/internal/recordstore"
 	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/volume"
 	"k8s.io/apimachinery/pkg/types"
@@ -76,38 +75,33 @@ func (e *RecordError) Unwrap() error { return e.Err }
 
 // records stores one file for each volume.
 type records struct {
-	root, dir string
-	changing  *sync.Mutex
+	files    recordstore.Dir
+	changing *sync.Mutex
 }
 
-// The directories of the records, and of records that are being written.
+// The directory of the records, and the files that are being written, below it.
 const (
-	recordsDir    = "devices"
-	newRecordsDir = "devices.new"
+	recordsDir      = "devices"
+	temporaryRecord = "../devices.new/*"
 )
 
-func newRecords(host volume.VolumeHost) (records, error) {
+// maxRecord is the largest size of a record in bytes.
+const maxRecord = 1 << 16
+
+func openRecords(host volume.VolumeHost) (records, error) {
 	dir, err := host.PluginDir(PluginName)
 	if err != nil {
 		return records{}, err
 	}
-	rest, ok := below(host.Root(), dir)
-	if !ok {
-		return records{}, fmt.Errorf("directory of plugin %s: %s is not below %s", PluginName, dir, host.Root())
+	rest, err := recordstore.Below(host.Root(), dir)
+	if err != nil {
+		return records{}, fmt.Errorf("directory of plugin %s: %w", PluginName, err)
 	}
-	return records{root: host.Root(), dir: rest, changing: &sync.Mutex{}}, nil
+	return records{newRecordFiles(host.Root(), path.Join(rest, recordsDir), temporaryRecord), &sync.Mutex{}}, nil
 }
 
-func (r records) file(name string) string { return path.Join(r.dir, recordsDir, name) }
-
-// withRoot runs work on the host's directory tree, and cannot leave it.
-func (r records) withRoot(work func(*os.Root) error) (err error) {
-	root, err := os.OpenRoot(r.root)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, root.Close()) }()
-	return work(root)
+func newRecordFiles(root, dir, temporary string) recordstore.Dir {
+	return recordstore.Dir{Root: root, Path: dir, Temporary: temporary, Mode: 0o750, Limit: maxRecord}
 }
 
 func checkRecordName(name string) error {
@@ -119,26 +113,19 @@ func (r records) read(name string) (*record, error) {
 	if err := checkRecordName(name); err != nil {
 		return nil, err
 	}
-	var text []byte
-	err := r.withRoot(func(root *os.Root) error {
-		f, err := root.Open(r.file(name))
-		if err != nil {
-			return err
-		}
-		defer func() { _ = f.Close() }()
-		const most = 1 << 16
-		text, err = io.ReadAll(io.LimitReader(f, most))
-		return err
-	})
-	if errors.Is(err, fs.ErrNotExist) {
+	text, err := r.files.Read(name)
+	var tooLarge *recordstore.TooLargeError
+	var found *record
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
-	}
-	if err != nil {
+	case err == nil:
+		found, err = parseRecord(text)
+	case !errors.Is(err, recordstore.ErrNotRegular) && !errors.As(err, &tooLarge):
 		return nil, util.Transient(err) // the content is unknown
 	}
-	found, err := parseRecord(text)
 	if err != nil {
-		return nil, &RecordError{File: path.Join(r.root, r.file(name)), Err: err}
+		return nil, &RecordError{File: path.Join(r.files.Root, r.files.Path, name), Err: err}
 	}
 	return found, nil
 }
@@ -171,64 +158,7 @@ func (r records) write(name string, rec record) error {
 	}
 	r.changing.Lock()
 	defer r.changing.Unlock()
-	return r.withRoot(func(root *os.Root) error {
-		return replaceFile(root, path.Join(r.dir, newRecordsDir, name), r.file(name), text)
-	})
-}
-
-// replaceFile replaces a file atomically and durably, by way of an unfinished one.
-func replaceFile(root *os.Root, unfinished, file string, text []byte) error {
-	for _, name := range []string{unfinished, file} {
-		if err := makeDir(root, path.Dir(name)); err != nil {
-			return err
-		}
-	}
-	if err := writeSynced(root, unfinished, text); err != nil {
-		return err
-	}
-	if err := root.Rename(unfinished, file); err != nil {
-		return err
-	}
-	return syncDir(root, path.Dir(file))
-}
-
-// makeDir creates a directory and its parents, and syncs each new one, so that it survives a
-// crash of the machine.
-func makeDir(root *os.Root, name string) error {
-	err := root.Mkdir(name, 0o750)
-	if errors.Is(err, fs.ErrNotExist) && name != "." {
-		if err := makeDir(root, path.Dir(name)); err != nil {
-			return err
-		}
-		err = root.Mkdir(name, 0o750)
-	}
-	if errors.Is(err, fs.ErrExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return syncDir(root, path.Dir(name))
-}
-
-func writeSynced(root *os.Root, name string, text []byte) (err error) {
-	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	if _, err := f.Write(text); err != nil {
-		return err
-	}
-	return f.Sync()
-}
-
-func syncDir(root *os.Root, name string) error {
-	dir, err := root.Open(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return r.files.Write(name, text)
 }
 
 // remove removes the record of a volume. It is idempotent.
@@ -238,35 +168,7 @@ func (r records) remove(name string) error {
 	}
 	r.changing.Lock()
 	defer r.changing.Unlock()
-	return r.removeLocked(name)
-}
-
-func (r records) removeLocked(name string) error {
-	return r.withRoot(func(root *os.Root) error {
-		for _, file := range []string{path.Join(r.dir, newRecordsDir, name), r.file(name)} {
-			if err := root.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-// names returns the volumes that have records.
-func (r records) names() (names []string, err error) {
-	err = r.withRoot(func(root *os.Root) error {
-		dir, err := root.Open(r.file("."))
-		if err != nil {
-			return err
-		}
-		defer func() { _ = dir.Close() }()
-		names, err = dir.Readdirnames(-1)
-		return err
-	})
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	return names, err
+	return r.files.Remove(name)
 }
 
 // disown removes the records of other volumes' unfinished formats of a disk that the volume
@@ -274,21 +176,14 @@ func (r records) names() (names []string, err error) {
 func (r records) disown(volumeName string, device disk.Identity) error {
 	r.changing.Lock()
 	defer r.changing.Unlock()
-	names, err := r.names()
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		rec, err := r.read(name)
-		if name == volumeName || err != nil || rec == nil { // an unreadable record permits no wipe
-			continue
+	var failed error
+	err := r.files.Each(func(name string, text []byte, err error) {
+		if name == volumeName || err != nil || failed != nil { // an unreadable record permits no wipe
+			return
 		}
-		if rec.State != stateFormatting || !rec.Disk.MayOverlap(device) {
-			continue
+		if rec, err := parseRecord(text); err == nil && rec.State == stateFormatting && rec.Disk.MayOverlap(device) {
+			failed = r.files.Remove(name)
 		}
-		if err := r.removeLocked(name); err != nil {
-			return err
-		}
-	}
-	return nil
+	})
+	return errors.Join(err, failed)
 }

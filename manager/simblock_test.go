@@ -3,8 +3,8 @@ package manager
 import (
 	"context"
 
+	"github.com/volumekit/volumekit/internal/recordstore"
 	"github.com/volumekit/volumekit/manager/internal/naming"
-	"github.com/volumekit/volumekit/manager/internal/record"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -101,7 +101,7 @@ func (b simBlock) MapPodDevice(ctx context.Context, paths volume.BlockVolumePath
 
 func (b simBlock) UnmapPodDevice(ctx context.Context) error {
 	return b.call(ctx, func() error {
-		return simError(record.IgnoreMissing(b.unlink(simMapPath(b.dir))))
+		return simError(recordstore.IgnoreMissing(b.unlink(simMapPath(b.dir))))
 	})
 }
 
@@ -113,9 +113,9 @@ func (b simBlock) TearDownDevice(ctx context.Context, paths volume.BlockVolumePa
 		if users := b.usersAt(b.place(), true); len(users) > 0 {
 			b.reportViolation("the device of %s is torn down while %v use it", b.dir.Name, users)
 		}
-		err := record.IgnoreMissing(b.unlink(paths.GlobalMapPath + "/staged"))
+		err := recordstore.IgnoreMissing(b.unlink(paths.GlobalMapPath + "/staged"))
 		if err == nil {
-			err = record.IgnoreMissing(b.rmdir(paths.GlobalMapPath))
+			err = recordstore.IgnoreMissing(b.rmdir(paths.GlobalMapPath))
 		}
 		return simError(err)
 	})

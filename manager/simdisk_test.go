@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/volumekit/volumekit/internal/recordstore"
 	"github.com/volumekit/volumekit/manager/internal/poddirs"
 	"github.com/volumekit/volumekit/manager/internal/record"
 	v1 "k8s.io/api/core/v1"
@@ -54,7 +55,7 @@ func (d simDisk) Remove(name v1.UniqueVolumeName) error {
 	if err == nil && d.consumeFault(failRecordAfter) {
 		err = syscall.EIO
 	}
-	return record.IgnoreMissing(err)
+	return recordstore.IgnoreMissing(err)
 }
 
 func (d simDisk) Read() (all []record.Record, broken map[string]record.Broken) {

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/volumekit/volumekit/internal/recordstore"
 	"github.com/volumekit/volumekit/manager/internal/naming"
-	"github.com/volumekit/volumekit/manager/internal/record"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util/podvolume"
 	"github.com/volumekit/volumekit/volume"
@@ -122,8 +122,8 @@ func (w *simWorld) mountAt(ctx context.Context, dir string, req mount.Request) e
 // unmountAt is idempotent.
 func (w *simWorld) unmountAt(ctx context.Context, dir string) error {
 	err := w.unmount(ctx, dir)
-	if err = record.IgnoreMissing(err); err == nil {
-		err = record.IgnoreMissing(w.rmdir(dir))
+	if err = recordstore.IgnoreMissing(err); err == nil {
+		err = recordstore.IgnoreMissing(w.rmdir(dir))
 	}
 	return simError(err)
 }

@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/volumekit/volumekit/internal/recordstore"
 	"github.com/volumekit/volumekit/manager/internal/hostdisk"
 	"github.com/volumekit/volumekit/manager/internal/naming"
 	"github.com/volumekit/volumekit/manager/internal/poddirs"
 	"github.com/volumekit/volumekit/manager/internal/podspec"
-	"github.com/volumekit/volumekit/manager/internal/record"
 	"github.com/volumekit/volumekit/mount"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -77,10 +77,10 @@ func (d simDisk) DeviceUse(context.Context, string) (hostdisk.DeviceUse, error) 
 // removeSubpaths unmounts and removes a directory and all directories in it, the innermost first.
 func (d simDisk) removeSubpaths(ctx context.Context, dir string) error {
 	for _, name := range slices.Backward(append([]string{dir}, d.tree.below(dir)...)) {
-		if err := d.unmount(ctx, name); record.IgnoreMissing(err) != nil {
+		if err := d.unmount(ctx, name); recordstore.IgnoreMissing(err) != nil {
 			return err
 		}
-		if err := record.IgnoreMissing(d.rmdir(name)); err != nil {
+		if err := recordstore.IgnoreMissing(d.rmdir(name)); err != nil {
 			return err
 		}
 	}

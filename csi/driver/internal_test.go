@@ -10,6 +10,7 @@ import (
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/recordstore"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/volume"
 	"google.golang.org/grpc/codes"
@@ -25,11 +26,11 @@ func TestCodes(t *testing.T) {
 		codes.InvalidArgument:    {field.Required(field.NewPath("a"), ""), &mount.InputError{}, volume.ErrNotSupported, volume.ErrInfeasible},
 		codes.OutOfRange:         {fmt.Errorf("%w: %w", size, volume.ErrInfeasible)},
 		codes.ResourceExhausted:  {volume.ErrReschedule, volume.ErrMaxVolumeCountExceeded},
-		codes.NotFound:           {volume.ErrNotMounted, os.ErrNotExist, coded(codes.NotFound, errNotRegular)},
+		codes.NotFound:           {volume.ErrNotMounted, os.ErrNotExist, coded(codes.NotFound, recordstore.ErrNotRegular)},
 		codes.AlreadyExists:      {volume.ErrAlreadyMounted},
 		codes.FailedPrecondition: {volume.ErrFailedPrecondition, &volume.DanglingAttachError{}, &volume.IgnoredError{}},
 		codes.Unavailable:        {volume.ErrTransient, volume.AsTransient(volume.ErrInfeasible)},
-		codes.Aborted:            {volume.ErrUncertain, volume.AsUncertain(volume.ErrTransient), volume.AsUncertain(coded(codes.OutOfRange, errNotRegular))},
+		codes.Aborted:            {volume.ErrUncertain, volume.AsUncertain(volume.ErrTransient), volume.AsUncertain(coded(codes.OutOfRange, recordstore.ErrNotRegular))},
 		codes.DeadlineExceeded:   {context.DeadlineExceeded, volume.AsUncertain(context.DeadlineExceeded)},
 		codes.Canceled:           {context.Canceled, volume.AsTransient(context.Canceled)},
 		codes.Internal:           {errors.New("final")},
@@ -82,7 +83,7 @@ func TestMessageHidesSecrets(t *testing.T) {
 // TestStore: a record is replaced as a whole, and an invalid file is an error that costs no other record.
 func TestStore(t *testing.T) {
 	dir := t.TempDir()
-	s := store[map[string]string]{dir, "a/b"}
+	s := newStore[map[string]string](dir, "a/b")
 	require.NoError(t, s.open())
 	require.NoError(t, s.open())
 	none, err := s.read("key")
@@ -122,7 +123,7 @@ func TestStore(t *testing.T) {
 	require.NoError(t, os.Remove(file))
 	require.NoError(t, os.Mkdir(file, 0o700))
 	_, err = s.read("key")
-	require.ErrorIs(t, err, errNotRegular)
+	require.ErrorIs(t, err, recordstore.ErrNotRegular)
 	require.NoError(t, os.Remove(file))
 	require.NoError(t, s.remove("key"))
 	require.Error(t, s.write("large", map[string]string{"v": strings.Repeat("a", maxRecord)}))

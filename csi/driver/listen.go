@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/volumekit/volumekit/internal/brief"
+	"github.com/volumekit/volumekit/internal/recordstore"
 	"github.com/volumekit/volumekit/volume"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -88,5 +89,5 @@ func removeSocket(ctx context.Context, socket string) error {
 	if ctx.Err() != nil {
 		return err
 	}
-	return ignoreMissing(os.Remove(socket))
+	return recordstore.IgnoreMissing(os.Remove(socket))
 }

@@ -2,11 +2,11 @@ package driver
 
 import (
 	"fmt"
-	"path/filepath"
 	"sync"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/volumekit/volumekit/csi/internal/bootid"
+	"github.com/volumekit/volumekit/internal/recordstore"
 	v1 "k8s.io/api/core/v1"
 )
 
@@ -115,18 +115,17 @@ func (d *driver) openStores() error {
 		return err
 	}
 	root := d.config.Host.Root()
-	rel, err := filepath.Rel(root, own)
-	if err != nil || !filepath.IsLocal(rel) {
-		return fmt.Errorf("directory of the records %s: not below %s", own, root)
+	rel, err := recordstore.Below(root, own)
+	if err != nil {
+		return fmt.Errorf("directory of the records: %w", err)
 	}
-	rel = filepath.ToSlash(rel)
-	d.onNode = store[nodeRecord]{root, rel + "/node"}
+	d.onNode = newStore[nodeRecord](root, rel+"/node")
 	controllerRoot, dir := root, rel+"/controller"
 	if d.config.ControllerDir != "" {
 		controllerRoot, dir = d.config.ControllerDir, d.config.Name
 	}
-	d.volumes = store[volumeRecord]{controllerRoot, dir + "/volumes"}
-	d.attached = store[attachRecord]{controllerRoot, dir + "/attached"}
+	d.volumes = newStore[volumeRecord](controllerRoot, dir+"/volumes")
+	d.attached = newStore[attachRecord](controllerRoot, dir+"/attached")
 	if err := d.onNode.open(); err != nil {
 		return fmt.Errorf("open the records of the node: %w", err)
 	}

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/volumekit/volumekit/internal/recordstore"
 )
 
 // copyStore is the directory with the last valid content of files. An empty copyStore stores
@@ -20,8 +22,16 @@ func (k copyStore) read(name string) ([]byte, error) {
 	if k == "" {
 		return nil, fs.ErrNotExist
 	}
-	text, _, err := readFile(k.path(name))
-	return text, err
+	return k.filesBelow(string(k)).Read(name + copySuffix)
+}
+
+// filesBelow returns the directory of the copies, below an existing directory.
+func (k copyStore) filesBelow(root string) recordstore.Dir {
+	rest, err := filepath.Rel(root, string(k))
+	if err != nil {
+		rest = "." // impossible: root is the directory or one of its parents
+	}
+	return recordstore.Dir{Root: root, Path: filepath.ToSlash(rest), Temporary: ".new-1" + copySuffix, Mode: 0o700, Limit: maxFile}
 }
 
 func (k copyStore) path(name string) string { return filepath.Join(string(k), name+copySuffix) }
@@ -35,51 +45,16 @@ func (k copyStore) write(name string, text []byte) error {
 	if kept, err := k.read(name); err == nil && bytes.Equal(kept, text) {
 		return nil
 	}
-	if err := k.createDir(); err != nil {
-		return err
+	root := string(k)
+	for parent := filepath.Dir(root); parent != root && isMissing(root); parent = filepath.Dir(root) {
+		root = parent
 	}
-	if err := k.writeRenamed(name, text); err != nil {
-		return err
-	}
-	return syncDir(string(k))
+	return k.filesBelow(root).Write(name+copySuffix, text)
 }
 
-// createDir creates the directory durably.
-func (k copyStore) createDir() error {
-	if _, err := os.Stat(string(k)); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if err := os.MkdirAll(string(k), 0o700); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(string(k)))
-}
-
-// writeRenamed writes and syncs a temporary file and renames it to the name, so that a crash leaves no
-// incomplete file of that name.
-func (k copyStore) writeRenamed(name string, text []byte) error {
-	f, err := os.CreateTemp(string(k), ".new-*"+copySuffix)
-	if err != nil {
-		return err
-	}
-	if _, err = f.Write(text); err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), k.path(name))
-	}
-	if err != nil {
-		err = errors.Join(err, os.Remove(f.Name()))
-	}
-	return err
-}
-
-func syncDir(name string) error {
-	d, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+func isMissing(name string) bool {
+	_, err := os.Stat(name)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // removeStale removes the copies of other files, and unfinished ones.

@@ -1,5 +1,0 @@
-//go:build !unix
-
-package record
-
-const openRegular = 0
