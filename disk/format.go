@@ -26,11 +26,11 @@ type FormatRequest struct {
 	New bool
 }
 
-// Format makes a file system on a blank device, on one with the remains of an interrupted
-// format, or on a new one with unknown bytes. Other content is a [*ContentError]; a file system of the requested
-// type, too: use FormatAndMount for a call that may be repeated. After an error that does
-// not wrap mount.ErrUncertain the device is unchanged, or blank again; after one that does
-// the same call formats again.
+// Format makes a file system on a blank device, on one with the remains of an interrupted format, or
+// on a new one with unknown bytes. Other content is a [*ContentError]; a file system of the requested
+// type, too: use FormatAndMount for a call that may be repeated. After an error that does not wrap
+// mount.ErrUncertain the device is unchanged, or blank again; after one that does the same call
+// formats again.
 func (d *Disks) Format(ctx context.Context, r FormatRequest) error {
 	f := Format{FSType: r.FSType, Options: r.Options, New: r.New}
 	if err := f.check(); err != nil {

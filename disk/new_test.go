@@ -42,7 +42,7 @@ func TestNewDevice(t *testing.T) {
 				return
 			}
 			require.Equal(t, before, n.content(t))
-			for _, isNew := range []bool{true, true, false} { // a caller that forgets what it made
+			for _, isNew := range []bool{true, true, false} { // the last caller does not say that the device is new
 				request.New = isNew
 				require.NoError(t, n.disks.FormatAndMount(t.Context(), request))
 				require.NoError(t, n.mounter.Unmount(t.Context(), n.target))

@@ -23,7 +23,7 @@ func (o Options) Apply(flags Flags) Flags {
 	return Flags(o.internal().Apply(options.Flags(flags)))
 }
 
-// internal returns the options as the rooms below have them.
+// internal returns the options as the internal packages have them.
 func (o Options) internal() options.Options {
 	return options.Options{Set: options.Flags(o.Set), Clear: options.Flags(o.Clear), Data: o.Data}
 }
@@ -71,7 +71,7 @@ func (r Request) DeviceOptions(o Options) (Options, error) {
 	return publicOptions(s.Options), publicInputError("", err)
 }
 
-// spec returns the request as the rooms below have it.
+// spec returns the request as the internal packages have it.
 func (r Request) spec() spec.Spec {
 	return spec.Spec{
 		Source: r.Source, SourceFile: r.SourceFile, Target: r.Target, FSType: r.FSType,
@@ -81,7 +81,7 @@ func (r Request) spec() spec.Spec {
 	}
 }
 
-// internal returns the map as the rooms below have it.
+// internal returns the map as the internal packages have it.
 func (m IDMap) internal() spec.IDMap {
 	return spec.IDMap{UIDs: internalRanges(m.UIDs), GIDs: internalRanges(m.GIDs)}
 }

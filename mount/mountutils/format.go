@@ -26,11 +26,11 @@ type SafeFormatAndMount struct {
 	isNew bool
 }
 
-// NewSafeFormatAndMount returns a SafeFormatAndMount that mounts with mounter. Disks takes
-// the place of the exec.Interface: disk.New(disk.Config{}), or those of a
-// disktest.Machine in a test. Only with a mounter of [New] does a repeated call change nothing,
-// and do errors of a mount have the causes of package disk. A format takes as long as mkfs; it ends with the context of
-// [WithContext], if New returned the mounter.
+// NewSafeFormatAndMount returns a SafeFormatAndMount that mounts with mounter. Disks takes the place
+// of the exec.Interface: disk.New(disk.Config{}), or those of a disktest.Machine in a test. Only with
+// a mounter of [New] does a repeated call change nothing, and do errors of a mount have the causes of
+// package disk. A format takes as long as mkfs; it ends with the context of [WithContext], if New
+// returned the mounter.
 func NewSafeFormatAndMount(mounter peer.Interface, disks *disk.Disks) *SafeFormatAndMount {
 	return &SafeFormatAndMount{Interface: mounter, disks: disks, ctx: contextOf(mounter)}
 }

@@ -49,7 +49,7 @@ func (d testDisk) mounts() int {
 	return len(list)
 }
 
-// TestReadOnlyClone: a driver that grows what needs it leaves a read-only clone on a larger device alone.
+// TestReadOnlyClone: NeedResize returns false for a read-only mount, although the device is larger than its file system.
 func TestReadOnlyClone(t *testing.T) {
 	onEachType(t, func(d testDisk) {
 		d.requireFormat()

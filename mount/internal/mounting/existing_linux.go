@@ -84,8 +84,8 @@ func (a *arrival) checkExistingFileSystem(ctx context.Context) error {
 	return compareFlags(a.spec.Options.Apply(0), entry.Flags)
 }
 
-// showsRoot reports whether a mount shows what a mount of the spec shows of its file system: all of it, or
-// a subvolume of btrfs.
+// showsRoot reports whether the root of a mount is the directory that a mount of the spec would have as its root:
+// the root of the file system, or the btrfs subvolume that the options name.
 func (a *arrival) showsRoot(entry mountinfo.Entry) bool {
 	for _, option := range a.spec.Options.Data {
 		name, is := strings.CutPrefix(option, "subvol=")
