@@ -3,7 +3,6 @@ package disk
 import (
 	"cmp"
 	"context"
-	"errors"
 	"path"
 	"path/filepath"
 	"strings"
@@ -30,7 +29,7 @@ type Config struct {
 // Disks formats, checks, mounts and grows devices. It is safe for concurrent use. Make one
 // per process: its locks keep two calls from one device. Other processes with a Disks cannot
 // format a device at the same time, if both have the same /dev; other programs are kept away
-// by exclusive opens alone.
+// by exclusive opens alone. The zero Disks refuses every call with an [*InputError].
 type Disks struct {
 	mounter     mount.Interface
 	devices     Devices
@@ -68,7 +67,7 @@ func (d *Disks) Use(ctx context.Context, device string, work func(ctx context.Co
 // use implements Use. op is the operation that errors name; empty: the error of work is returned
 // unchanged.
 func (d *Disks) use(ctx context.Context, op, device string, work func(context.Context, *Device) error) error {
-	if err := checkPath("Device", device); err != nil {
+	if err := d.check(device); err != nil {
 		return err
 	}
 	var changed atomic.Bool
@@ -117,6 +116,14 @@ func (d *Disks) resolve(device string) (string, error) {
 	return filepath.EvalSymlinks(device)
 }
 
+// check fails with an *InputError if d is nil or the zero value, or the path of a device is not absolute.
+func (d *Disks) check(device string) error {
+	if d == nil || d.devices == nil {
+		return operation.Refuse("Disks", "", "must be made by New")
+	}
+	return checkPath("Device", device)
+}
+
 // checkPath fails with an *InputError if p is not an absolute path.
 func checkPath(field, p string) error {
 	switch {
@@ -133,7 +140,7 @@ func checkPath(field, p string) error {
 // Identify returns which device is at a path, without its size. It does not open the
 // device.
 func (d *Disks) Identify(ctx context.Context, device string) (Info, error) {
-	if err := checkPath("Device", device); err != nil {
+	if err := d.check(device); err != nil {
 		return Info{}, err
 	}
 	info, began, err := keylock.Await(ctx, d.using.Key("identify\x00"+device), ctxend.Kernel, func() (Info, error) {
@@ -164,4 +171,10 @@ func (d *Disks) Probe(ctx context.Context, device string) (Content, error) {
 	return <-result, nil
 }
 
-var errNoMounter = errors.New("disk: Config.Mounter is missing")
+// checkMounter fails with an *InputError if there is no mounter.
+func (d *Disks) checkMounter() error {
+	if d == nil || d.mounter == nil {
+		return operation.Refuse("Config.Mounter", "", "must not be nil")
+	}
+	return nil
+}

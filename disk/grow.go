@@ -85,8 +85,8 @@ func (d *Disks) useForGrow(ctx context.Context, op string, r GrowRequest, onRead
 	if err := checkPath("Target", r.Target); err != nil {
 		return err
 	}
-	if d.mounter == nil {
-		return errNoMounter
+	if err := d.checkMounter(); err != nil {
+		return err
 	}
 	at, mounted, err := d.mountAt(ctx, r.Target)
 	if err == nil && !mounted {

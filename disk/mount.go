@@ -64,8 +64,8 @@ func (d *Disks) FormatAndMount(ctx context.Context, r MountRequest) error {
 	if err == nil {
 		err = checkPath("Target", r.Target)
 	}
-	if err == nil && d.mounter == nil {
-		err = errNoMounter
+	if err == nil {
+		err = d.checkMounter()
 	}
 	if err != nil {
 		return err
@@ -227,8 +227,8 @@ func IgnoreToolFailure(err error) error {
 // Mount mounts the device: the source of the request is set to its path. If the path leads
 // to another device at that moment, the mount is undone, and the error is ErrSwapped.
 func (d *Device) Mount(ctx context.Context, r mount.Request) error {
-	if d.disks.mounter == nil {
-		return errNoMounter
+	if err := d.disks.checkMounter(); err != nil {
+		return err
 	}
 	// Not the open file, as the programs: its path would stand in the mount table.
 	r.Source = d.Info().Path

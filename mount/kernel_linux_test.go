@@ -205,12 +205,14 @@ func TestErrorHasKernelMessage(t *testing.T) {
 		require.ErrorIs(t, err, unix.EINVAL)
 		require.NotContains(t, err.Error(), "hunter2")
 
-		req.Secrets, req.FSType = nil, "nosuchfs"
-		err = m.Mount(t.Context(), req)
-		require.ErrorIs(t, err, unix.ENODEV)
-		require.ErrorIs(t, err, mount.ErrUnknownFSType)
-		require.ErrorContains(t, err, "nosuchfs")
-		require.False(t, isMountPoint(t, req.Target))
+		for _, fsType := range []string{"nosuchfs", "bind", "rbind", "none", "auto"} {
+			req.Secrets, req.FSType = nil, fsType
+			err = m.Mount(t.Context(), req)
+			require.ErrorIs(t, err, unix.ENODEV)
+			require.ErrorIs(t, err, mount.ErrUnknownFSType)
+			require.ErrorContains(t, err, fsType)
+			require.False(t, isMountPoint(t, req.Target))
+		}
 	})
 }
 

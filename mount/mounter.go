@@ -15,7 +15,8 @@ import (
 )
 
 // A Mounter is the [Interface] to the running kernel, by system call. It works in the mount
-// namespace of the process. [Mounter.Close] releases its descriptors and memory.
+// namespace of the process. [Mounter.Close] releases its descriptors and memory. The zero Mounter refuses
+// every call with an [*InputError].
 //
 // At its first query about some mounts of many (MountRefs, MountsFrom, Resolve), and at the
 // first bind mount or unmount, it opens a descriptor by which the kernel reports changes of
@@ -28,6 +29,7 @@ type Mounter struct {
 	changing keylock.Map
 	resolver lookup.Resolver
 	cache    table.Cache
+	made     bool // by New
 	closed   atomic.Bool
 	sweep    staging.Sweep // of the staging areas of killed processes
 	parts
@@ -37,7 +39,7 @@ var _ Interface = (*Mounter)(nil)
 
 // New returns a Mounter. It makes no system call.
 func New(config Config) *Mounter {
-	m := &Mounter{config: config}
+	m := &Mounter{config: config, made: true}
 	m.connect()
 	return m
 }
@@ -52,9 +54,15 @@ func (m *Mounter) Close() error {
 	return nil
 }
 
-// begin returns an error if the Mounter is closed or ctx has ended. The first call removes the
-// staging areas of killed processes.
+// errNotMade refuses the zero Mounter, which has no parts.
+var errNotMade = inputError("Mounter", "", "must be made by New")
+
+// begin returns an error if the Mounter is the zero value or closed, or ctx has ended. The first call removes
+// the staging areas of killed processes.
 func (m *Mounter) begin(ctx context.Context) error {
+	if !m.made {
+		return errNotMade
+	}
 	if m.closed.Load() {
 		return ErrClosed
 	}

@@ -26,6 +26,10 @@ const (
 	OpList         = "list"
 )
 
+var operations = []string{
+	OpMount, OpUnmount, OpUnmountTree, OpIsolate, OpIsMountPoint, OpMountRefs, OpMountsFrom, OpResolve, OpList,
+}
+
 // A Fake is a kernel in memory that keeps the promises of [mount.Interface]. [NewFake]
 // returns one. It is safe for concurrent use; a call that is delayed by a [Fault] holds up
 // calls of Mount and Unmount for the same target only.
@@ -35,11 +39,14 @@ const (
 // than Linux the links that lead to os.TempDir() are followed (on a Mac that
 // directory is always behind one).
 //
-// The Fake accepts any file system type with any options.
+// The Fake accepts any file system type with any options. It refuses the kinds of mount of mount(8)
+// that are no type: "bind", "rbind", "none" and "auto".
 //
 // A bind mount whose source is removed or replaced (by another directory or file of its
 // name) shows the removed one, and mount.Info.Deleted is true. The Fake notices that with
 // the next call about the mount, and remembers it.
+//
+// The zero Fake is one of [NewFake] with the zero mount.Config.
 type Fake struct {
 	allow   mount.Allow
 	policy  mount.UnmountPolicy
@@ -63,14 +70,24 @@ var _ mount.Interface = (*Fake)(nil)
 // NewFake returns a Fake in which only "/" is mounted: the real file system. Of the
 // configuration it uses Allow, and Unmount.Last where a [Fault] hangs.
 func NewFake(config mount.Config) *Fake {
-	return &Fake{
-		allow:   config.Allow,
-		policy:  config.Unmount,
-		trusted: trustedLinks(),
-		kernel:  newKernel(),
+	f := &Fake{allow: config.Allow, policy: config.Unmount}
+	f.begin()
+	return f
+}
 
-		watchers:      map[chan struct{}]bool{},
-		tableWatchers: map[*tableWatcher]bool{},
+// begin mounts "/".
+func (f *Fake) begin() {
+	f.trusted = trustedLinks()
+	f.kernel = newKernel()
+	f.watchers = map[chan struct{}]bool{}
+	f.tableWatchers = map[*tableWatcher]bool{}
+}
+
+// lock locks the Fake. The zero Fake begins then.
+func (f *Fake) lock() {
+	f.mu.Lock()
+	if f.kernel.mounts == nil {
+		f.begin()
 	}
 }
 
@@ -231,7 +248,7 @@ func (f *Fake) runQuery(ctx context.Context, action Action, work func() error) e
 
 // withLock runs work under the lock.
 func (f *Fake) withLock(work func() error) error {
-	f.mu.Lock()
+	f.lock()
 	defer f.mu.Unlock()
 	return work()
 }

@@ -2,6 +2,7 @@ package mounttest
 
 import (
 	"context"
+	"fmt"
 	"path"
 	"slices"
 	"time"
@@ -49,22 +50,37 @@ type Fault struct {
 
 // Inject adds a fault. A call is affected by the first matching fault that is not used up.
 // Refused requests (mount.InputError), and calls whose context has ended, do not count.
+//
+// Inject panics if the fault can match no call, since the test would pass without the fault: Op is none of
+// the constants; Path is not absolute, or not empty for OpList or OpMountsFrom.
 func (f *Fake) Inject(fault Fault) {
+	fault.check()
 	if fault.Path != "" {
 		fault.Path = path.Clean(tablepath.Of(fault.Path))
 	}
 	if fault.Times == 0 {
 		fault.Times = -1
 	}
-	f.mu.Lock()
+	f.lock()
 	defer f.mu.Unlock()
 	f.faults = append(f.faults, &fault)
+}
+
+func (fault *Fault) check() {
+	switch {
+	case fault.Op != "" && !slices.Contains(operations, fault.Op):
+		panic(fmt.Sprintf("mounttest: Fault.Op %q: must be a constant, such as OpMount", fault.Op))
+	case fault.Path != "" && !path.IsAbs(tablepath.Of(fault.Path)):
+		panic(fmt.Sprintf("mounttest: Fault.Path %q: must be absolute", fault.Path))
+	case fault.Path != "" && (fault.Op == OpList || fault.Op == OpMountsFrom):
+		panic(fmt.Sprintf("mounttest: Fault.Path %q: must be empty, as Fault.Op %q has no path", fault.Path, fault.Op))
+	}
 }
 
 // ClearFaults removes all faults. Calls that wait for a hanging file system continue; delayed
 // calls finish their delay.
 func (f *Fake) ClearFaults() {
-	f.mu.Lock()
+	f.lock()
 	defer f.mu.Unlock()
 	f.faults = nil
 	for _, waiter := range f.waiters {
@@ -94,7 +110,7 @@ func (f *Fake) runWithFaults(ctx context.Context, action Action, work func() err
 
 // nextFault returns the fault for a call, or the zero Fault, and counts it.
 func (f *Fake) nextFault(op, target string) Fault {
-	f.mu.Lock()
+	f.lock()
 	defer f.mu.Unlock()
 	for _, fault := range f.faults {
 		if fault.affects(op, target) {

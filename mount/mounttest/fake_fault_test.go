@@ -133,3 +133,60 @@ func TestFakeDelayBlocksOneTarget(t *testing.T) {
 	})
 	require.Len(t, s.table(), 2)
 }
+
+// TestFaultWithoutMatch: a fault that can match no call fails the test that injects it.
+func TestFaultWithoutMatch(t *testing.T) {
+	s := newFakeTest(t)
+	for message, fault := range map[string]mounttest.Fault{
+		`mounttest: Fault.Op "Mount": must be a constant, such as OpMount`:               {Op: "Mount", Err: syscall.EIO},
+		`mounttest: Fault.Path "target": must be absolute`:                               {Path: "target", Err: syscall.EIO},
+		`mounttest: Fault.Path "/target": must be empty, as Fault.Op "list" has no path`: {Op: mounttest.OpList, Path: "/target", Err: syscall.EIO},
+	} {
+		require.PanicsWithValue(t, message, func() { s.Inject(fault) })
+	}
+	require.NoError(t, s.bind("source", "target"))
+}
+
+// TestKindsOfMount: the kinds of mount of mount(8) are no types, as for the kernel.
+func TestKindsOfMount(t *testing.T) {
+	s := newFakeTest(t)
+	for _, fsType := range []string{"bind", "rbind", "none", "auto"} {
+		err := s.Mount(t.Context(), mount.Request{Source: s.path("source"), Target: s.path("target"), FSType: fsType})
+		require.ErrorIs(t, err, mount.ErrUnknownFSType, fsType)
+		require.ErrorIs(t, err, syscall.ENODEV, fsType)
+		require.ErrorContains(t, err, "file system type "+fsType)
+	}
+	require.Len(t, s.table(), 1)
+}
+
+// TestZeroFake: the zero Fake is one of NewFake with the zero configuration.
+func TestZeroFake(t *testing.T) {
+	source, target := t.TempDir(), t.TempDir()
+	for name, call := range map[string]func(f *mounttest.Fake) error{
+		"Mount": func(f *mounttest.Fake) error {
+			return f.Mount(t.Context(), mount.Request{Source: source, Target: target})
+		},
+		"Unmount": func(f *mounttest.Fake) error { return f.Unmount(t.Context(), target) },
+		"Resolve": func(f *mounttest.Fake) error { _, err := f.Resolve(t.Context(), target); return err },
+		"Inject": func(f *mounttest.Fake) error {
+			f.Inject(mounttest.Fault{Err: syscall.EIO})
+			return f.Mount(t.Context(), mount.Request{Source: source, Target: target})
+		},
+		"Watch": func(f *mounttest.Fake) error {
+			ctx, cancel := context.WithCancel(t.Context())
+			return f.Watch(ctx, cancel)
+		},
+		"WatchMounts": func(f *mounttest.Fake) error {
+			ctx, cancel := context.WithCancel(t.Context())
+			return f.WatchMounts(ctx, func(mount.TableChange) { cancel() })
+		},
+	} {
+		zero, made := new(mounttest.Fake), mounttest.NewFake(mount.Config{})
+		require.Equal(t, call(made), call(zero), name)
+		want, err := made.List(t.Context())
+		table, zeroErr := zero.List(t.Context())
+		require.Equal(t, err, zeroErr, name)
+		require.Equal(t, want, table, name)
+		require.Equal(t, made.Log(), zero.Log(), name)
+	}
+}

@@ -29,7 +29,7 @@ func (f *Fake) runAnswered(ctx context.Context, op string, work func() error) er
 }
 
 func (f *Fake) stopWaiting(waiter <-chan struct{}) {
-	f.mu.Lock()
+	f.lock()
 	defer f.mu.Unlock()
 	f.waiters = slices.DeleteFunc(f.waiters, func(w chan struct{}) bool { return w == waiter })
 }
@@ -37,7 +37,7 @@ func (f *Fake) stopWaiting(waiter <-chan struct{}) {
 // tryWork runs work with the file systems that hang for op. If work needs one of them,
 // tryWork returns a channel that is closed when the faults are cleared.
 func (f *Fake) tryWork(op string, work func() error) (cleared <-chan struct{}, err error) {
-	f.mu.Lock()
+	f.lock()
 	defer f.mu.Unlock()
 	f.op = op
 	defer func() { f.op = "" }()

@@ -80,20 +80,20 @@ func (a Action) details() (details []string) {
 // Log returns the answered calls since the Fake was made or [Fake.ResetLog] was called, in
 // the order of their answers.
 func (f *Fake) Log() []Action {
-	f.mu.Lock()
+	f.lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.log)
 }
 
 // ResetLog empties the log.
 func (f *Fake) ResetLog() {
-	f.mu.Lock()
+	f.lock()
 	defer f.mu.Unlock()
 	f.log = nil
 }
 
 func (f *Fake) record(action Action) {
-	f.mu.Lock()
+	f.lock()
 	defer f.mu.Unlock()
 	f.log = append(f.log, action)
 }

@@ -57,6 +57,8 @@ func (f *Fake) checkMountable(at, from spot, wanted *fakeMount, req mount.Reques
 		return syscall.ENOENT // as Linux: a removed directory is neither source nor target
 	case isMapped(req.IDMap) && from.in != nil && from.in.isIDMapped():
 		return fmt.Errorf("ID map of a source with an ID map: %w", errors.ErrUnsupported)
+	case slices.Contains([]string{"bind", "rbind", "none", "auto"}, req.FSType):
+		return fmt.Errorf("file system type %s: %w: %w", req.FSType, mount.ErrUnknownFSType, syscall.ENODEV)
 	case options.Clear&mount.ReadOnly != 0 && isReadOnly(wanted):
 		return mount.ErrNotAsRequested // the file system itself is read-only
 	case req.FSType != "" && f.hangs(req.FSType, req.Target):

@@ -96,7 +96,7 @@ func (w *tableWatcher) recordChanges(k *kernel) {
 
 // notifyWatchers wakes the watchers.
 func (f *Fake) notifyWatchers() {
-	f.mu.Lock()
+	f.lock()
 	defer f.mu.Unlock()
 	for w := range f.tableWatchers {
 		w.recordChanges(&f.kernel)

@@ -90,7 +90,7 @@ func (s *SafeFormatAndMount) FormatAndMountSensitiveWithFormatOptions(source, ta
 		}
 		return nil
 	})
-	if err != nil && s.ctx.Err() != nil && mounting.Load() {
+	if err != nil && mounting.Load() && s.ctx.Err() != nil {
 		err = mount.AsUncertain(err)
 	}
 	return withType(err)
@@ -99,7 +99,7 @@ func (s *SafeFormatAndMount) FormatAndMountSensitiveWithFormatOptions(source, ta
 // table returns the mounts, as far as the interface of mount-utils reports them.
 func (s *SafeFormatAndMount) table(ctx context.Context) (mounts []mount.Info, err error) {
 	if m, ok := s.Interface.(*Mounter); ok {
-		return m.mounter.List(ctx)
+		return m.kernel().List(ctx)
 	}
 	points, err := s.List()
 	for _, p := range points {
@@ -199,17 +199,22 @@ func NewResizeFs(ctx context.Context, disks *disk.Disks) *ResizeFs {
 // Resize grows the file system that is mounted at deviceMountPath to the size of the
 // device. An empty deviceMountPath means a device that is not mounted.
 func (r *ResizeFs) Resize(devicePath, deviceMountPath string) (bool, error) {
-	target, err := r.links.follow(r.ctx, nil, deviceMountPath)
+	target, err := r.followLinks(deviceMountPath)
 	if err == nil {
 		_, err = r.disks.Grow(r.ctx, disk.GrowRequest{Device: devicePath, Target: target})
 	}
 	return err == nil, err
 }
 
+// followLinks returns a path without symbolic links.
+func (r *ResizeFs) followLinks(p string) (string, error) {
+	return r.links.follow(cmp.Or(r.ctx, context.Background()), nil, p)
+}
+
 // NeedResize reports whether the device has room for the file system to grow. It is false
 // for a read-only mount or device.
 func (r *ResizeFs) NeedResize(devicePath, deviceMountPath string) (bool, error) {
-	target, err := r.links.follow(r.ctx, nil, deviceMountPath)
+	target, err := r.followLinks(deviceMountPath)
 	if err != nil {
 		return false, err
 	}

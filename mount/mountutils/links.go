@@ -134,11 +134,11 @@ func (m *Mounter) source(ctx context.Context, req mount.Request) (string, error)
 	case req.Remount:
 		return req.Source, nil
 	case req.FSType == "":
-		return m.links.follow(ctx, m.mounter, req.Source)
+		return m.links.follow(ctx, m.kernel(), req.Source)
 	case !strings.HasPrefix(req.Source, "/dev/"), strings.HasPrefix(req.Source, "/dev/mapper/"):
 		return req.Source, nil
 	}
-	device, err := m.links.follow(ctx, m.mounter, req.Source)
+	device, err := m.links.follow(ctx, m.kernel(), req.Source)
 	if err != nil {
 		return "", err
 	}

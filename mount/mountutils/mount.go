@@ -37,7 +37,7 @@ func (m *Mounter) mount(o mountArgs) error {
 	}
 	ctx, cancel := m.callContext(m.timeout)
 	defer cancel()
-	if req.Target, err = m.links.follow(ctx, m.mounter, req.Target); err != nil {
+	if req.Target, err = m.links.follow(ctx, m.kernel(), req.Target); err != nil {
 		return changeError("mount", o.target, err)
 	}
 	if req.Source, err = m.source(ctx, req); err != nil {
@@ -50,7 +50,7 @@ func (m *Mounter) mount(o mountArgs) error {
 	}
 	req.DeviceFile = req.DeviceFile && !m.noDeviceFiles
 	req.Stack = m.stack && !req.Remount
-	return changeError("mount", o.target, m.mounter.Mount(ctx, req))
+	return changeError("mount", o.target, m.kernel().Mount(ctx, req))
 }
 
 // Unmount implements Interface of mount-utils. A target that is no mount point is
@@ -70,9 +70,9 @@ func (m *Mounter) UnmountWithForce(target string, umountTimeout time.Duration) e
 func (m *Mounter) unmount(target string, timeout time.Duration) error {
 	ctx, cancel := m.callContext(timeout)
 	defer cancel()
-	resolved, err := m.links.follow(ctx, m.mounter, target)
+	resolved, err := m.links.follow(ctx, m.kernel(), target)
 	if err == nil {
-		err = m.mounter.Unmount(ctx, resolved)
+		err = m.kernel().Unmount(ctx, resolved)
 	}
 	return changeError("unmount", target, err)
 }

@@ -1,6 +1,7 @@
 package mountutils
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 const DefaultTimeout = 2 * time.Minute
 
 // A Mounter is the Interface of k8s.io/mount-utils to a [mount.Interface]. It is
-// safe for concurrent use.
+// safe for concurrent use. The zero Mounter refuses every call.
 type Mounter struct {
 	mounter            mount.Interface
 	ctx                context.Context
@@ -78,7 +79,18 @@ func WithoutDeviceFiles() Option {
 // callContext returns the context of one call.
 func (m *Mounter) callContext(timeout time.Duration) (context.Context, context.CancelFunc) {
 	if timeout <= 0 {
-		return context.WithCancel(m.ctx)
+		return context.WithCancel(m.context())
 	}
-	return context.WithTimeout(m.ctx, timeout)
+	return context.WithTimeout(m.context(), timeout)
 }
+
+// kernel returns the mounter; that of the zero Mounter refuses every call.
+func (m *Mounter) kernel() mount.Interface {
+	if m.mounter == nil {
+		return new(mount.Mounter)
+	}
+	return m.mounter
+}
+
+// context is not nil.
+func (m *Mounter) context() context.Context { return cmp.Or(m.ctx, context.Background()) }

@@ -10,7 +10,7 @@ import (
 // propagation returns the kernel's default: a mount on a shared mount is shared, and a bind
 // mount has the propagation of its source's mount.
 func (m *Mounter) propagation(ctx context.Context, req mount.Request) (mount.Propagation, error) {
-	on, err := m.mounter.Resolve(ctx, req.Target)
+	on, err := m.kernel().Resolve(ctx, req.Target)
 	if err != nil {
 		return 0, err
 	}
@@ -20,7 +20,7 @@ func (m *Mounter) propagation(ctx context.Context, req mount.Request) (mount.Pro
 	if req.FSType != "" {
 		return mount.PropagationPrivate, nil
 	}
-	from, err := m.mounter.Resolve(ctx, req.Source)
+	from, err := m.kernel().Resolve(ctx, req.Source)
 	switch {
 	case err != nil:
 		return 0, err

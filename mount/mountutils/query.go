@@ -14,7 +14,7 @@ import (
 func (m *Mounter) List() ([]peer.MountPoint, error) {
 	ctx, cancel := m.callContext(m.timeout)
 	defer cancel()
-	table, err := m.mounter.List(ctx)
+	table, err := m.kernel().List(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -57,11 +57,11 @@ func (m *Mounter) IsMountPoint(file string) (bool, error) {
 	}
 	ctx, cancel := m.callContext(m.timeout)
 	defer cancel()
-	path, err := m.links.follow(ctx, m.mounter, file)
+	path, err := m.links.follow(ctx, m.kernel(), file)
 	if err != nil {
 		return false, queryError(op, file, err)
 	}
-	is, err := m.mounter.IsMountPoint(ctx, path)
+	is, err := m.kernel().IsMountPoint(ctx, path)
 	return is && err == nil, queryError(op, file, err)
 }
 
@@ -74,11 +74,11 @@ func (m *Mounter) GetMountRefs(pathname string) ([]string, error) {
 	}
 	ctx, cancel := m.callContext(m.timeout)
 	defer cancel()
-	path, err := m.links.follow(ctx, m.mounter, pathname)
+	path, err := m.links.follow(ctx, m.kernel(), pathname)
 	if err != nil {
 		return nil, queryError("mount refs", pathname, err)
 	}
-	refs, err := m.mounter.MountRefs(ctx, path)
+	refs, err := m.kernel().MountRefs(ctx, path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return []string{}, nil
 	}
