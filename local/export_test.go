@@ -123,3 +123,13 @@ func (p *Plugin) ReadRecord(volumeName string) error {
 func (p *Plugin) WriteBlockRecord(volumeName, device string) error {
 	return p.records.write(volumeName, record{State: stateBlock, Path: device})
 }
+
+// WriteFormatRecord writes the record of an unfinished format of a disk.
+func (p *Plugin) WriteFormatRecord(volumeName string, of disk.Identity) error {
+	return p.records.write(volumeName, record{State: stateFormatting, Path: "/dev/x", FSType: "ext4", FSUUID: "u", Disk: of})
+}
+
+// DisownRecords removes the records of other volumes' unfinished formats of a disk.
+func (p *Plugin) DisownRecords(volumeName string, of disk.Identity) error {
+	return p.records.disown(volumeName, of)
+}

@@ -114,15 +114,15 @@ func (r records) read(name string) (*record, error) {
 		return nil, err
 	}
 	text, err := r.files.Read(name)
-	var tooLarge *recordstore.TooLargeError
-	var found *record
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
-	case err == nil:
-		found, err = parseRecord(text)
-	case !errors.Is(err, recordstore.ErrNotRegular) && !errors.As(err, &tooLarge):
+	case err != nil && !recordstore.IsUnfit(err):
 		return nil, util.Transient(err) // the content is unknown
+	}
+	var found *record
+	if err == nil {
+		found, err = parseRecord(text)
 	}
 	if err != nil {
 		return nil, &RecordError{File: path.Join(r.files.Root, r.files.Path, name), Err: err}
@@ -178,12 +178,16 @@ func (r records) disown(volumeName string, device disk.Identity) error {
 	defer r.changing.Unlock()
 	var failed error
 	err := r.files.Each(func(name string, text []byte, err error) {
-		if name == volumeName || err != nil || failed != nil { // an unreadable record permits no wipe
+		switch {
+		case name == volumeName, failed != nil, recordstore.IsUnfit(err): // an unfit record permits no wipe
+			return
+		case err != nil: // the content is unknown
+			failed = err
 			return
 		}
 		if rec, err := parseRecord(text); err == nil && rec.State == stateFormatting && rec.Disk.MayOverlap(device) {
 			failed = r.files.Remove(name)
 		}
 	})
-	return errors.Join(err, failed)
+	return errors.Join(recordstore.IgnoreMissing(err), failed)
 }

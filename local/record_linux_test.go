@@ -9,10 +9,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/disk"
 	"github.com/volumekit/volumekit/local"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/volume"
+	"golang.org/x/sys/unix"
 )
 
 // recordRig is a plugin with a directory of records, in which no record is valid.
@@ -96,4 +98,22 @@ func TestLinkAtTemporaryRecord(t *testing.T) {
 	info, err := os.Lstat(r.record())
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode())
+}
+
+// TestUnreadRecord: a disk is not used while the record of another volume, which may permit a wipe of that disk,
+// cannot be read.
+func TestUnreadRecord(t *testing.T) {
+	r := newRecordRig(t)
+	device := disk.Identity{ID: "wwid:1"}
+	require.NoError(t, r.WriteFormatRecord("pv", device))
+	f, err := os.OpenFile(r.record(), os.O_RDWR, 0)
+	require.NoError(t, err)
+	_, err = unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_WRLCK) // other opens that do not wait fail
+	require.NoError(t, err)
+	require.ErrorIs(t, r.DisownRecords("other", device), syscall.EWOULDBLOCK)
+	require.ErrorIs(t, r.read(t), volume.ErrTransient)
+	require.NoError(t, f.Close())
+	require.NoError(t, r.read(t))
+	require.NoError(t, r.DisownRecords("other", device))
+	require.NoFileExists(t, r.record())
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"testing"
@@ -81,6 +82,22 @@ func TestMessageHidesSecrets(t *testing.T) {
 }
 
 // TestStore: a record is replaced as a whole, and an invalid file is an error that costs no other record.
+// TestMissingStore: a directory that is missing, as when its file system is not mounted, is no empty one.
+func TestMissingStore(t *testing.T) {
+	dir := t.TempDir()
+	s := newStore[string](dir, "a/b")
+	require.NoError(t, s.open())
+	require.NoError(t, s.write("key", "v"))
+	require.NoError(t, os.Rename(dir+"/a", dir+"/away"))
+	_, _, err := s.all()
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	_, err = s.hasBroken("key")
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.ErrorIs(t, s.write("key", "w"), fs.ErrNotExist)
+	require.ErrorIs(t, s.remove("key"), fs.ErrNotExist)
+	require.NoDirExists(t, dir+"/a")
+}
+
 func TestStore(t *testing.T) {
 	dir := t.TempDir()
 	s := newStore[map[string]string](dir, "a/b")

@@ -19,7 +19,7 @@ type store[T any] struct{ files recordstore.Dir }
 
 func newStore[T any](root, dir string) store[T] {
 	return store[T]{recordstore.Dir{
-		Root: root, Path: dir, Temporary: "*" + newSuffix, Suffix: recordSuffix, Mode: 0o700, Limit: maxRecord,
+		Root: root, Path: dir, Temporary: "*" + newSuffix, Suffix: recordSuffix, Mode: 0o700, Limit: maxRecord, MustExist: true,
 	}}
 }
 

@@ -19,10 +19,14 @@ func (d Dir) Read(name string) (text []byte, err error) {
 	return text, err
 }
 
-// within runs work on the directory. The slash makes the open of a pipe fail, which would wait otherwise.
+// inside is the end of a path of a directory: the open of a pipe fails then, instead of waiting. With a slash
+// alone older versions of os.Root would follow a symbolic link out of the root.
+const inside = "/."
+
+// within runs work on the directory.
 func (d Dir) within(work func(dir *os.Root) error) error {
 	return Within(d.Root, func(root *os.Root) (err error) {
-		dir, err := root.OpenRoot(d.Path + "/")
+		dir, err := root.OpenRoot(d.Path + inside)
 		if err != nil {
 			return err
 		}
@@ -49,32 +53,43 @@ const readOnly = os.O_RDONLY | syscall.O_NONBLOCK
 
 var errLink = fmt.Errorf("symbolic link: %w", ErrNotRegular)
 
-// openRegular opens a regular file. An os.Root follows symbolic links below the root, also with
-// O_NOFOLLOW, so that the open file is compared with the entry. The entry is inspected first, since the
-// open of a device may have an effect. openRegular begins again if the entry was replaced in between.
+// attempts limits the opens of an entry. More than a few replacements in a row come from no writer: the inode
+// numbers of a file system may change with each call.
+const attempts = 1000
+
+// openRegular opens a regular file. It begins again if the entry was replaced in between.
 func openRegular(dir *os.Root, name string) (*os.File, error) {
-	for {
-		entry, err := dir.Lstat(name)
-		switch {
-		case err != nil:
-			return nil, err
-		case entry.Mode().Type() == fs.ModeSymlink:
-			return nil, &fs.PathError{Op: "open", Path: name, Err: errLink}
-		case !entry.Mode().IsRegular():
-			return nil, ErrNotRegular
-		}
-		f, err := dir.OpenFile(name, readOnly, 0)
-		if err != nil {
-			return nil, err
-		}
-		info, err := f.Stat()
-		if err == nil && isSameRegular(entry, info) {
-			return f, nil
-		}
-		if err = errors.Join(err, f.Close()); err != nil {
-			return nil, err
+	for range attempts {
+		f, isSame, err := tryOpenRegular(dir, name)
+		if err != nil || isSame {
+			return f, err
 		}
 	}
+	return nil, &fs.PathError{Op: "open", Path: name, Err: errors.New("another file at each call")}
+}
+
+// tryOpenRegular opens a regular file. An os.Root follows symbolic links below the root, also with
+// O_NOFOLLOW, so that the open file is compared with the entry; it is closed if it is another one. The entry
+// is inspected first, since the open of a device may have an effect.
+func tryOpenRegular(dir *os.Root, name string) (f *os.File, isSame bool, err error) {
+	entry, err := dir.Lstat(name)
+	switch {
+	case err != nil:
+		return nil, false, err
+	case entry.Mode().Type() == fs.ModeSymlink:
+		return nil, false, &fs.PathError{Op: "open", Path: name, Err: errLink}
+	case !entry.Mode().IsRegular():
+		return nil, false, ErrNotRegular
+	}
+	f, err = dir.OpenFile(name, readOnly, 0)
+	if err != nil {
+		return nil, false, err
+	}
+	info, err := f.Stat()
+	if err == nil && isSameRegular(entry, info) {
+		return f, true, nil
+	}
+	return nil, false, errors.Join(err, f.Close())
 }
 
 // isSameRegular reports whether the entry was opened, and is a regular file. A pipe may reuse the inode

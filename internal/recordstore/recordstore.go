@@ -21,6 +21,9 @@ type Dir struct {
 	Suffix    string      // of records; Each ignores other files
 	Mode      fs.FileMode // of created directories
 	Limit     int64       // the largest size of a record in bytes
+	// MustExist makes Write and Remove fail without the directory, which Create has made: its file system may
+	// be missing.
+	MustExist bool
 }
 
 // ErrNotRegular is wrapped by the error for an entry that is not a regular file, such as a symbolic link.
@@ -28,6 +31,13 @@ var ErrNotRegular = errors.New("not a regular file")
 
 // A TooLargeError is the error for a record above the limit.
 type TooLargeError struct{ Limit int64 }
+
+// IsUnfit reports whether an error of [Dir.Read] is about the entry, and lasts: [ErrNotRegular] or a
+// [*TooLargeError].
+func IsUnfit(err error) bool {
+	var tooLarge *TooLargeError
+	return errors.Is(err, ErrNotRegular) || errors.As(err, &tooLarge)
+}
 
 // Error returns the limit.
 func (e *TooLargeError) Error() string {
@@ -45,7 +55,7 @@ func Below(root, dir string) (string, error) {
 
 // Within runs work on a directory tree, and cannot leave the tree.
 func Within(dir string, work func(*os.Root) error) (err error) {
-	root, err := os.OpenRoot(dir)
+	root, err := os.OpenRoot(dir + inside)
 	if err != nil {
 		return err
 	}
@@ -57,44 +67,45 @@ func Within(dir string, work func(*os.Root) error) (err error) {
 // process may have been killed between the write of a record and its sync.
 func (d Dir) Create() error {
 	return Within(d.Root, func(root *os.Root) error {
-		if err := root.MkdirAll(d.Path, d.Mode); err != nil {
+		if err := d.makeDir(root, d.Path); err != nil {
 			return err
 		}
-		for dir := d.Path; dir != "."; dir = path.Dir(dir) {
-			if err := SyncDir(root, dir); err != nil {
-				return err
-			}
-		}
-		return SyncDir(root, ".")
+		return SyncDir(root, d.Path)
 	})
 }
 
-// Remove removes a record durably, and its temporary file. Remove is idempotent: it syncs the directory
-// also if the record is missing, as an earlier call may have been interrupted before its sync.
+// Remove removes a record durably, and then its temporary file. Remove is idempotent: it syncs the directory
+// also if the record is missing, as an earlier call may have been interrupted before its sync. A missing
+// directory contains no record, except with MustExist; a missing root is an error.
 func (d Dir) Remove(name string) error {
-	return IgnoreMissing(Within(d.Root, func(root *os.Root) error {
-		for _, file := range []string{d.temporary(name), d.file(name)} {
-			if err := IgnoreMissing(root.Remove(file)); err != nil {
-				return err
-			}
+	return Within(d.Root, func(root *os.Root) error {
+		err := IgnoreMissing(root.Remove(d.file(name)))
+		if err == nil {
+			err = SyncDir(root, d.Path)
 		}
-		return SyncDir(root, d.Path)
-	}))
+		if !d.MustExist {
+			err = IgnoreMissing(err)
+		}
+		return errors.Join(err, IgnoreMissing(root.Remove(d.temporary(name))))
+	})
 }
 
 // Each calls visit for each record in the order of their names, with its content or with the error of
-// [Dir.Read]. A missing directory contains no records. visit may write and remove records.
+// [Dir.Read]. The error for a missing directory wraps fs.ErrNotExist. visit may write and remove records.
 func (d Dir) Each(visit func(name string, text []byte, err error)) error {
-	return IgnoreMissing(d.within(func(dir *os.Root) error {
+	return d.within(func(dir *os.Root) error {
 		names, err := d.names(dir)
+		if err != nil {
+			return err
+		}
 		for _, name := range names {
 			text, err := d.read(dir, name)
 			if !errors.Is(err, fs.ErrNotExist) { // removed meanwhile
 				visit(name, text, err)
 			}
 		}
-		return err
-	}))
+		return nil
+	})
 }
 
 func (d Dir) names(root *os.Root) ([]string, error) {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -16,8 +15,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/internal/recordstore"
-	"github.com/volumekit/volumekit/internal/testbed"
-	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
 const limit = 1000
@@ -138,19 +135,28 @@ func TestEntryAtTemporary(t *testing.T) {
 	}
 }
 
-// TestPipeAtDirectory: no call waits for a pipe in place of the directory.
-func TestPipeAtDirectory(t *testing.T) {
-	d, at := newDir(t)
-	require.NoError(t, os.Mkdir(filepath.Dir(at), 0o700))
-	require.NoError(t, syscall.Mkfifo(at, 0o600))
-	for name, call := range map[string]func() error{
+// calls are the calls on a directory, except Remove on a missing one.
+func calls(d recordstore.Dir) map[string]func() error {
+	return map[string]func() error{
 		"read":   func() error { _, err := d.Read("r.json"); return err },
 		"write":  func() error { return d.Write("r.json", nil) },
 		"remove": func() error { return d.Remove("r.json") },
-		"each":   func() error { return d.Each(func(string, []byte, error) { t.Error("a record") }) },
+		"each":   func() error { return d.Each(func(string, []byte, error) {}) },
 		"create": d.Create,
-	} {
-		require.Error(t, inTime(t, call), name)
+	}
+}
+
+// TestPipeAtDirectory: no call waits for a pipe in place of the directory, its parent or the root.
+func TestPipeAtDirectory(t *testing.T) {
+	for _, pipe := range []string{"a/records", "a", "."} {
+		d, _ := newDir(t)
+		d.Root = filepath.Join(d.Root, "root")
+		at := filepath.Join(d.Root, pipe)
+		require.NoError(t, os.MkdirAll(filepath.Dir(at), 0o700))
+		require.NoError(t, syscall.Mkfifo(at, 0o600))
+		for name, call := range calls(d) {
+			require.Error(t, inTime(t, call), "%s %s", pipe, name)
+		}
 	}
 }
 
@@ -161,10 +167,9 @@ func TestLinkOutOfRoot(t *testing.T) {
 	require.NoError(t, os.WriteFile(outside+"/r.json", []byte("precious"), 0o600))
 	require.NoError(t, os.Mkdir(filepath.Dir(at), 0o700))
 	require.NoError(t, os.Symlink(outside, at))
-	_, err := d.Read("r.json")
-	require.Error(t, err)
-	require.Error(t, d.Write("r.json", []byte("text")))
-	require.Error(t, d.Remove("r.json"))
+	for name, call := range calls(d) {
+		require.Error(t, call(), name)
+	}
 	requireContent(t, "precious", outside+"/r.json")
 }
 
@@ -194,22 +199,34 @@ func TestSize(t *testing.T) {
 	require.ErrorAs(t, err, &tooLarge)
 }
 
-// TestMissing: a missing directory contains no records, and the removal of one succeeds. A write creates it.
+// TestMissing: Read and Each report a missing directory, and the removal of a record succeeds there. A write
+// creates it, except with MustExist. A missing root is an error for each call.
 func TestMissing(t *testing.T) {
 	d, at := newDir(t)
 	_, err := d.Read("r.json")
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	require.NoError(t, d.Remove("r.json"))
-	require.Empty(t, all(t, d))
+	require.ErrorIs(t, d.Each(nil), fs.ErrNotExist)
+	strict := d
+	strict.MustExist = true
+	require.ErrorIs(t, strict.Write("r.json", nil), fs.ErrNotExist)
+	require.ErrorIs(t, strict.Remove("r.json"), fs.ErrNotExist)
+	require.NoDirExists(t, filepath.Dir(at))
 	for _, missing := range []string{"", "../new", ".."} {
 		require.NoError(t, os.RemoveAll(filepath.Join(at, missing)))
 		require.NoError(t, d.Write("r.json", []byte("text")))
 		require.NoError(t, os.WriteFile(filepath.Join(at, "notes"), []byte("no record"), 0o600))
 		require.Equal(t, map[string]string{"r.json": "text"}, all(t, d))
 	}
+	require.NoError(t, strict.Write("r.json", nil))
 	info, err := os.Stat(at)
 	require.NoError(t, err)
 	require.Equal(t, fs.FileMode(0o700), info.Mode().Perm())
+
+	d.Root = filepath.Join(d.Root, "missing")
+	for name, call := range calls(d) {
+		require.ErrorIs(t, call(), fs.ErrNotExist, name)
+	}
 }
 
 // TestOrder: Each visits records by name, also if visit removes and writes records.
@@ -235,47 +252,48 @@ func TestOrder(t *testing.T) {
 	require.Equal(t, slices.Concat(names[:3], names[4:]), visited)
 }
 
-// syncsProgram changes records as often as an argument says.
-func syncsProgram(p mounttest.Process) {
-	rounds, err := strconv.Atoi(p.Args[2])
-	require.NoError(p, err)
-	for i := range rounds {
-		name := strconv.Itoa(i)
-		d := recordstore.Dir{Root: p.Args[1], Path: "same/records", Temporary: "../new/*", Mode: 0o700, Limit: limit}
-		if p.Args[0] == "new" || p.Args[0] == "create" {
-			d.Path = name + "/records"
+// TestSyncs pins what each change syncs, in which order, and the entries of the directory of the records then.
+func TestSyncs(t *testing.T) {
+	d, at := newDir(t)
+	d.Path, at = "a/b/records", filepath.Join(d.Root, "a/b/records")
+	var synced []string
+	recordstore.SetSync(t, func(f *os.File) error {
+		name, err := filepath.Rel(d.Root, f.Name())
+		require.NoError(t, err)
+		entries, _ := filepath.Glob(at + "/*")
+		for i := range entries {
+			entries[i] = filepath.Base(entries[i])
 		}
-		switch p.Args[0] {
-		case "create":
-			require.NoError(p, d.Create())
-		case "remove":
-			require.NoError(p, d.Remove(name))
-		default:
-			require.NoError(p, d.Write(name, nil))
-		}
+		synced = append(synced, strings.Join(append([]string{name}, entries...), " "))
+		return f.Sync()
+	})
+	for _, change := range []struct {
+		what, syncs string
+		call        func() error
+	}{
+		{"new", "., a, a/b, ., a, a/b, a/b/new/r.json.new, a/b/records r.json", func() error { return d.Write("r.json", nil) }},
+		{"write", "a/b/new/s.json.new r.json, a/b/records r.json s.json", func() error { return d.Write("s.json", nil) }},
+		{"remove", "a/b/records s.json", func() error { return d.Remove("r.json") }},
+		{"remove again", "a/b/records s.json", func() error { return d.Remove("r.json") }},
+		{"create", ". s.json, a s.json, a/b s.json, a/b/records s.json", d.Create},
+	} {
+		synced = nil
+		require.NoError(t, change.call(), change.what)
+		require.Equal(t, change.syncs, strings.Join(synced, ", "), change.what)
 	}
 }
 
-func TestMain(m *testing.M) {
-	mounttest.Main(m, map[string]func(mounttest.Process){"syncs": syncsProgram})
-}
-
-// TestSyncs pins the syncs of a change:
-//
-//	write   the content, the directory of the record
-//	new     before these the name of each directory: of both, and of the one that contains both
-//	remove  the directory of the record, also if the record is missing
-//	create  the directory, and each of those that contain it up to the root
-func TestSyncs(t *testing.T) {
-	const few, many = 2, 12
-	for verb, want := range map[string]int{"write": 2, "new": 5, "remove": 1, "create": 3} {
-		count := func(rounds int) map[string]int {
-			dir := t.TempDir()
-			require.NoError(t, os.MkdirAll(dir+"/same/records", 0o700))
-			return mounttest.CountCalls(t, mounttest.Program("syncs", verb, dir, strconv.Itoa(rounds)))
-		}
-		calls, _ := testbed.CallsPerRound(count(few), count(many), many-few)
-		require.Equal(t, want, calls["fsync"], "%s: %v", verb, calls)
+// TestFailedSync: a change is not reported as durable if a sync has failed.
+func TestFailedSync(t *testing.T) {
+	d, _ := newDir(t)
+	require.NoError(t, d.Write("r.json", nil))
+	recordstore.SetSync(t, func(*os.File) error { return syscall.EIO })
+	for name, call := range map[string]func() error{
+		"create": d.Create,
+		"write":  func() error { return d.Write("r.json", nil) },
+		"remove": func() error { return d.Remove("r.json") },
+	} {
+		require.ErrorIs(t, call(), syscall.EIO, name)
 	}
 }
 
@@ -289,6 +307,15 @@ func TestFailedWrite(t *testing.T) {
 	left, err := os.ReadDir(filepath.Join(at, "../new"))
 	require.NoError(t, err)
 	require.Empty(t, left)
+}
+
+// TestRemovalBesideObstacle: a record is removed although its temporary file cannot be.
+func TestRemovalBesideObstacle(t *testing.T) {
+	d, at := newDir(t)
+	require.NoError(t, d.Write("r.json", nil))
+	require.NoError(t, os.MkdirAll(filepath.Join(at, "../new/r.json.new/full"), 0o700))
+	require.ErrorIs(t, d.Remove("r.json"), syscall.ENOTEMPTY)
+	require.Empty(t, all(t, d))
 }
 
 // TestBelow returns paths below a root, and refuses others.

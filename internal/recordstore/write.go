@@ -7,14 +7,14 @@ import (
 	"path"
 )
 
-// Write replaces a record atomically and durably. It creates missing directories.
+// Write replaces a record atomically and durably. It creates missing directories, except with MustExist.
 func (d Dir) Write(name string, text []byte) error {
 	if int64(len(text)) > d.Limit {
 		return &TooLargeError{d.Limit}
 	}
 	return Within(d.Root, func(root *os.Root) error {
 		err := d.replace(root, name, text)
-		if !errors.Is(err, fs.ErrNotExist) {
+		if d.MustExist || !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		for _, dir := range []string{path.Dir(d.temporary(name)), d.Path} {
@@ -50,28 +50,29 @@ func writeNew(root *os.Root, name string, text []byte) error {
 	}
 	_, err = f.Write(text)
 	if err == nil {
-		err = f.Sync()
+		err = syncFile(f)
 	}
 	return errors.Join(err, f.Close())
 }
 
-// makeDir creates a directory and its parents, and syncs the name of each new one.
+// makeDir creates a directory and its parents, and syncs their names, also of an existing one: another caller
+// may not have done so yet.
 func (d Dir) makeDir(root *os.Root, name string) error {
-	err := root.Mkdir(name, d.Mode)
-	if errors.Is(err, fs.ErrNotExist) && name != "." {
-		if err := d.makeDir(root, path.Dir(name)); err != nil {
-			return err
-		}
-		err = root.Mkdir(name, d.Mode)
-	}
-	if errors.Is(err, fs.ErrExist) {
+	if name == "." {
 		return nil
 	}
-	if err != nil {
+	parent := path.Dir(name)
+	if err := d.makeDir(root, parent); err != nil {
 		return err
 	}
-	return SyncDir(root, path.Dir(name))
+	if err := root.Mkdir(name, d.Mode); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return SyncDir(root, parent)
 }
+
+// syncFile is replaced by tests.
+var syncFile = (*os.File).Sync
 
 // SyncDir makes the names in a directory durable.
 func SyncDir(root *os.Root, name string) error {
@@ -79,5 +80,5 @@ func SyncDir(root *os.Root, name string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return errors.Join(syncFile(dir), dir.Close())
 }

@@ -80,7 +80,7 @@ func (r Directory) Read() (all []Record, broken map[string]Broken) {
 		}
 		all = append(all, rec)
 	})
-	if err != nil {
+	if err = recordstore.IgnoreMissing(err); err != nil {
 		broken[""] = Broken{Err: err}
 	}
 	return all, broken
