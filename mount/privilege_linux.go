@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/volumekit/volumekit/mount/internal/kernel"
 	"golang.org/x/sys/unix"
 )
 
@@ -13,25 +14,16 @@ import (
 func missingPrivilege(err error) string {
 	mounting := errors.Is(err, unix.EPERM)
 	switch {
-	case mounting && !hasCapability(unix.CAP_SYS_ADMIN):
+	case mounting && !kernel.HasCapability(unix.CAP_SYS_ADMIN):
 		return "CAP_SYS_ADMIN, as root or in a user namespace"
 	case mounting && inUserNamespace():
 		return "CAP_SYS_ADMIN in the initial user namespace"
 	case mounting:
 		return "a system call filter, security module or server that permits it"
-	case !hasCapability(unix.CAP_DAC_READ_SEARCH) && !hasCapability(unix.CAP_DAC_OVERRIDE):
+	case !kernel.HasCapability(unix.CAP_DAC_READ_SEARCH) && !kernel.HasCapability(unix.CAP_DAC_OVERRIDE):
 		return "root, or permission for the path"
 	}
 	return ""
-}
-
-func hasCapability(capability uint) bool {
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var data [2]unix.CapUserData
-	if err := unix.Capget(&header, &data[0]); err != nil {
-		return false
-	}
-	return data[capability/32].Effective&(1<<(capability%32)) != 0
 }
 
 // inUserNamespace: the initial user namespace maps each ID to itself.

@@ -45,6 +45,31 @@ func TestErrorNamesPrivilege(t *testing.T) {
 	}
 }
 
+// TestNoStagingWithoutPrivilege: without CAP_SYS_ADMIN the first EPERM is final, also that of a call which a
+// system call filter may forbid: no staging directory is created.
+func TestNoStagingWithoutPrivilege(t *testing.T) {
+	if !mounttest.Namespace(t) {
+		return
+	}
+	dir := mkdirs(t, "target", "source")
+	for _, tier := range append(mount.Tiers(), mount.TierAuto) {
+		m := mount.New(mount.Config{Tier: tier, StagingDir: filepath.Join(dir, "staging")})
+		for _, req := range []mount.Request{
+			{Source: "x", Target: dir + "/target", FSType: "tmpfs"},
+			{Source: dir + "/source", Target: dir + "/target"},
+		} {
+			runWithoutCapabilities(t, func() {
+				err := m.Mount(context.Background(), req)
+				require.ErrorIs(t, err, unix.EPERM)
+				if tier != mount.TierClassic {
+					require.NotContains(t, err.Error(), "staging")
+				}
+			})
+			require.NoDirExists(t, dir+"/staging")
+		}
+	}
+}
+
 // runWithoutCapabilities runs work on a thread without capabilities. The thread ends afterwards.
 func runWithoutCapabilities(t *testing.T, work func()) {
 	t.Helper()

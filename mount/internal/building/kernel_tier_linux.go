@@ -42,9 +42,10 @@ func (b *Builder) SelectTier() (Tier, error) {
 }
 
 // mayFallBack reports whether an error of a newer tier leads to the classic one: a system call
-// filter forbids the call.
+// filter forbids the call. Without CAP_SYS_ADMIN mount(2) would fail, too.
 func (b *Builder) mayFallBack(err error) bool {
-	return b.Tier == TierAuto && (errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS))
+	isFiltered := errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) && kernel.HasCapability(unix.CAP_SYS_ADMIN)
+	return b.Tier == TierAuto && isFiltered
 }
 
 // mountSetattrSized calls mount_setattr(2) with a structure of size bytes. A kernel with the

@@ -18,7 +18,7 @@ type Area struct {
 
 // Open creates an area in the configured parent, or in the default one.
 func Open(configured string) (*Area, error) {
-	parent, err := openParent(configured)
+	parent, created, err := openParent(configured)
 	if err != nil {
 		return nil, err
 	}
@@ -30,6 +30,9 @@ func Open(configured string) (*Area, error) {
 	area := &Area{dir: strings.TrimSuffix(lock.Name(), lockSuffix), lock: lock}
 	if err := area.mount(); err != nil {
 		area.Release()
+		if created { // this process may mount nothing, as in a user namespace without a mount namespace
+			_ = unix.Rmdir(parent)
+		}
 		return nil, err
 	}
 	return area, nil

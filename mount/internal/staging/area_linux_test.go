@@ -1,9 +1,13 @@
 package staging_test
 
 import (
+	"errors"
+	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -43,6 +47,35 @@ func TestSweepRemovesLeftArea(t *testing.T) {
 	left, err := os.ReadDir(parent)
 	require.NoError(t, err)
 	require.Empty(t, left)
+}
+
+// TestParentWithoutMount: where nothing can be mounted, as in a user namespace without a mount namespace of its own, the
+// parent that the call has created is removed.
+func TestParentWithoutMount(t *testing.T) {
+	const inside = "VOLUMEKIT_STAGING"
+	if dir := os.Getenv(inside); dir != "" {
+		for name, stays := range map[string]bool{"new": false, "old": true} {
+			_, err := staging.Open(filepath.Join(dir, name))
+			require.ErrorIs(t, err, unix.EPERM)
+			_, err = os.Lstat(filepath.Join(dir, name))
+			require.Equal(t, stays, err == nil, name)
+		}
+		return
+	}
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "old"), 0o700))
+	run := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestParentWithoutMount$", "-test.v")
+	run.Env = append(os.Environ(), inside+"="+dir)
+	run.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+	}
+	out, err := run.CombinedOutput()
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EINVAL) {
+		mounttest.SkipWithout(t, "userns", err)
+	}
+	require.NoError(t, err, string(out))
+	require.Contains(t, string(out), "--- PASS: TestParentWithoutMount")
 }
 
 // TestSweepKeepsAreaInUse: a sweep leaves the areas of processes that run.

@@ -34,9 +34,15 @@ func TestParentOfAnotherUser(t *testing.T) {
 		return // only root can give a directory away
 	}
 	dir := t.TempDir() + "/staging"
-	require.NoError(t, createParent(dir))
+	for _, isNew := range []bool{true, false} {
+		created, err := createParent(dir)
+		require.NoError(t, err)
+		require.Equal(t, isNew, created)
+	}
 	require.NoError(t, os.Chown(dir, 65534, -1))
-	require.ErrorIs(t, createParent(dir), unix.EPERM)
+	_, err := createParent(dir)
+	require.ErrorIs(t, err, unix.EPERM)
 	var input *failure.InputError
-	require.ErrorAs(t, createParent("relative"), &input)
+	_, err = createParent("relative")
+	require.ErrorAs(t, err, &input)
 }

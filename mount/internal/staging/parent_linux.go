@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/volumekit/volumekit/mount/internal/failure"
+	"github.com/volumekit/volumekit/mount/internal/kernel"
 	"golang.org/x/sys/unix"
 )
 
@@ -20,26 +21,35 @@ func userParent() string {
 }
 
 // openParent returns the configured or the default parent, and creates it if it is missing.
-func openParent(configured string) (string, error) {
+func openParent(configured string) (dir string, created bool, err error) {
 	if configured != "" {
-		return configured, createParent(configured)
+		created, err = createParent(configured)
+		return configured, created, err
 	}
-	if err := createParent(systemParent); err == nil {
-		return systemParent, nil
+	if created, err = createParent(systemParent); err == nil {
+		return systemParent, created, nil
 	}
 	own := userParent()
-	return own, createParent(own)
+	created, err = createParent(own)
+	return own, created, err
 }
 
-// createParent creates a directory, or checks an existing one.
-func createParent(dir string) error {
+// createParent creates a directory, or checks an existing one. It creates none that no mount could follow.
+func createParent(dir string) (created bool, err error) {
 	if !filepath.IsAbs(dir) {
-		return failure.NewInputError("Config.StagingDir", dir, "the path must be absolute")
+		return false, failure.NewInputError("Config.StagingDir", dir, "the path must be absolute")
 	}
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
+	if err := checkOwner(dir); !errors.Is(err, fs.ErrNotExist) {
+		return false, err
 	}
-	return checkOwner(dir)
+	if !kernel.HasCapability(unix.CAP_SYS_ADMIN) {
+		return false, unix.EPERM
+	}
+	err = os.Mkdir(dir, 0o700)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return false, err
+	}
+	return err == nil, checkOwner(dir)
 }
 
 // checkOwner accepts a directory that belongs to this user and that no other user can write.
