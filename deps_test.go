@@ -70,7 +70,7 @@ var house = []room{
 	// Chooses address and version for mounts of NFS.
 	{"mount/internal/nfs", []string{"mount/internal/spec", "mount/internal/options", "mount/internal/failure", "mount/internal/text", "util/ctxend"}, nil},
 	// Provides private mounts for mounts in the making.
-	{"mount/internal/staging", []string{"mount/internal/failure", "util/ctxend"}, []string{sys}},
+	{"mount/internal/staging", []string{"mount/internal/failure", "mount/internal/kernel", "util/ctxend"}, []string{sys}},
 	// Describes mounts, and checks the descriptions.
 	{"mount/internal/spec", []string{"mount/internal/options", "mount/internal/failure"}, nil},
 	// Parses mount options.
@@ -181,6 +181,7 @@ var house = []room{
 	{"internal/oneline", nil, nil},
 	{"internal/tasks", nil, nil},
 	{"internal/brief", nil, nil},
+	{"internal/notfound", nil, []string{apimachinery}},
 	// Keeps small files in a directory, for plugins, the manager and drivers.
 	{"internal/recordstore", nil, nil},
 	{"internal/input", nil, nil},
@@ -584,7 +585,7 @@ func find(name string) (room, bool) {
 }
 
 // forAll are rooms that every other one may import: all rooms shorten errors and the values in them.
-var forAll = []string{"internal/brief", "internal/input"}
+var forAll = []string{"internal/brief", "internal/input", "internal/notfound"}
 
 func (r room) mayImport(imported string) bool {
 	first, _, _ := strings.Cut(imported, "/")

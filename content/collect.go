@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 
+	"github.com/volumekit/volumekit/internal/notfound"
 	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/util/atomicdir"
 	"github.com/volumekit/volumekit/volume"
@@ -104,7 +105,7 @@ func (c *collector) configMap(ctx context.Context, source *v1.ConfigMapProjectio
 		err = errNil
 	}
 	if err != nil {
-		return ignoreOptional(source.Optional, fmt.Errorf("configMap %s/%s: %w", c.pod.Namespace, source.Name, err))
+		return ignoreOptional(source.Optional, notfound.Named("configMap "+c.pod.Namespace+"/"+source.Name, err))
 	}
 	data := maps.Clone(object.BinaryData)
 	if data == nil {
@@ -124,7 +125,7 @@ func (c *collector) secret(ctx context.Context, source *v1.SecretProjection) err
 		err = errNil
 	}
 	if err != nil {
-		return ignoreOptional(source.Optional, fmt.Errorf("secret %s/%s: %w", c.pod.Namespace, source.Name, err))
+		return ignoreOptional(source.Optional, notfound.Named("secret "+c.pod.Namespace+"/"+source.Name, err))
 	}
 	return c.keys("secret "+c.pod.Namespace+"/"+source.Name, object.Data, source.Items, source.Optional)
 }
@@ -154,7 +155,7 @@ func (c *collector) token(ctx context.Context, source *v1.ServiceAccountTokenPro
 		err = errNil
 	}
 	if err != nil {
-		return fmt.Errorf("token of service account %s/%s: %w", c.pod.Namespace, c.pod.Spec.ServiceAccountName, err)
+		return notfound.Named("token of service account "+c.pod.Namespace+"/"+c.pod.Spec.ServiceAccountName, err)
 	}
 	c.putPrivate(source.Path, token)
 	return nil
@@ -166,7 +167,7 @@ func (c *collector) trustBundle(ctx context.Context, source *v1.ClusterTrustBund
 		err = errNil
 	}
 	if err = ignoreOptional(source.Optional, err); err != nil {
-		return fmt.Errorf("trust bundle for %q: %w", source.Path, err)
+		return notfound.Named(fmt.Sprintf("trust bundle for %q", source.Path), err)
 	}
 	c.putPrivate(source.Path, bundle)
 	return nil

@@ -127,10 +127,11 @@ func TestMissingObjects(t *testing.T) {
 	n := newNode(t)
 	n.DeleteSecret("ns", "login")
 	n.DeleteConfigMap("ns", "config")
-	for _, source := range []v1.VolumeSource{secret(), configMap()} {
+	for object, source := range map[string]v1.VolumeSource{"secret ns/login": secret(), "configMap ns/config": configMap()} {
 		m := n.mounter(t, source)
 		err := m.SetUp(t.Context(), args{})
-		require.ErrorContains(t, err, "not found")
+		require.ErrorContains(t, err, object+" not found")
+		require.Equal(t, 1, strings.Count(err.Error(), object), "%v", err)
 		require.Equal(t, volume.Transient, volume.KindOf(err), "it may come")
 		require.NoDirExists(t, m.GetPath())
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/volumekit/volumekit/csi/internal/secretdata"
+	"github.com/volumekit/volumekit/internal/notfound"
 	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/volume"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -74,7 +75,7 @@ func (p *Plugin) secretsOf(ctx context.Context, ref *v1.SecretReference) (map[st
 	}
 	secret, err := p.config.Secrets.GetSecret(ctx, ref.Namespace, ref.Name)
 	if err != nil {
-		return nil, util.Transient(fmt.Errorf("read secret %s/%s: %w", ref.Namespace, ref.Name, err))
+		return nil, util.Transient(notfound.Named("secret "+ref.Namespace+"/"+ref.Name, err))
 	}
 	return secretdata.Of(secret)
 }

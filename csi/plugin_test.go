@@ -363,6 +363,17 @@ func TestGroupOfRecordedCall(t *testing.T) {
 	require.Equal(t, os.ModeDir|os.ModeSetgid|0o770, n.publishedMode("data"))
 }
 
+// TestMissingSecret: a call for a volume names the Secret that it lacks, once, and may succeed later.
+func TestMissingSecret(t *testing.T) {
+	n := newFakeNode(t, capStage)
+	spec := n.pv("data")
+	spec.PersistentVolume.Spec.CSI.NodeStageSecretRef = &v1.SecretReference{Namespace: "ns", Name: "none"}
+	err := n.stage(spec, volume.DeviceMounterArgs{})
+	require.ErrorContains(t, err, "secret ns/none not found")
+	require.Equal(t, 1, strings.Count(err.Error(), "none"), "%v", err)
+	require.Equal(t, volume.Transient, volume.KindOf(err))
+}
+
 // TestSecretsStayHidden: no file and no error has a secret or a token.
 func TestSecretsStayHidden(t *testing.T) {
 	const hidden = "sw0rdfish"

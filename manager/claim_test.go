@@ -30,7 +30,7 @@ func TestUnusableClaim(t *testing.T) {
 			b := v1.PersistentVolumeBlock
 			c.Spec.VolumeMode = &b
 		}, "spec.volumeMode: \"Filesystem\""},
-		"missing volume":  {func(c *v1.PersistentVolumeClaim, _ *v1.PersistentVolume) { c.Spec.VolumeName = "none" }, "does not exist"},
+		"missing volume":  {func(c *v1.PersistentVolumeClaim, _ *v1.PersistentVolume) { c.Spec.VolumeName = "none" }, `claim default/bad: persistent volume "none" not found`},
 		"no plugin of it": {func(_ *v1.PersistentVolumeClaim, pv *v1.PersistentVolume) { pv.Spec.CSI.Driver = "x" }, "no volume plugin matched"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -422,7 +422,7 @@ func ExampleVolumeError() {
 	for _, failed := range n.manager.State().Failed {
 		fmt.Println(failed.Pod, failed.Name, failed.Err)
 	}
-	// Output: uid-1 files claim default/missing: claim default/missing: file does not exist
+	// Output: uid-1 files claim default/missing not found
 }
 
 // A reporter prints each attach and detach, and passes the request to another attacher.

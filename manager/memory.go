@@ -2,8 +2,6 @@ package manager
 
 import (
 	"context"
-	"fmt"
-	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -13,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/volumekit/volumekit/internal/brief"
+	"github.com/volumekit/volumekit/internal/notfound"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -151,7 +149,7 @@ func (s *MemorySource) Pod(_ context.Context, uid types.UID) (*v1.Pod, error) {
 	if pod, ok := s.pods[uid]; ok {
 		return pod, nil
 	}
-	return nil, brief.Of(fmt.Errorf("pod %s: %w", uid, fs.ErrNotExist))
+	return nil, notfound.Object("pod " + string(uid))
 }
 
 // Subscribe implements [ChangeNotifier]. After unsubscribe has returned changed is not
@@ -175,7 +173,7 @@ func (s *MemorySource) GetPersistentVolumeClaim(_ context.Context, namespace, na
 	if claim, ok := s.claims[types.NamespacedName{Namespace: namespace, Name: name}]; ok {
 		return claim, nil
 	}
-	return nil, brief.Of(fmt.Errorf("claim %s/%s: %w", namespace, name, fs.ErrNotExist))
+	return nil, notfound.Object("claim " + namespace + "/" + name)
 }
 
 // GetPersistentVolume implements [volume.ClaimReader].
@@ -185,7 +183,7 @@ func (s *MemorySource) GetPersistentVolume(_ context.Context, name string) (*v1.
 	if pv, ok := s.volumes[name]; ok {
 		return pv, nil
 	}
-	return nil, brief.Of(fmt.Errorf("persistent volume %s: %w", name, fs.ErrNotExist))
+	return nil, notfound.Object("persistent volume " + name)
 }
 
 // Changed implements [PodSource].

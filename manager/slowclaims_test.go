@@ -177,6 +177,6 @@ func TestLateClaimDoesNotHideChange(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		require.ErrorContains(t, m.WaitForUnmount(endedContext(t), pod), "still has")
 		require.Len(t, m.State().Failed, 1)
-		require.ErrorContains(t, m.State().Failed[0].Err, "does not exist")
+		require.ErrorContains(t, m.State().Failed[0].Err, "not found")
 	})
 }

@@ -2,7 +2,6 @@ package manager
 
 import (
 	"context"
-	"fmt"
 	"io/fs"
 	"reflect"
 
@@ -64,7 +63,14 @@ func (noClaims) GetPersistentVolume(context.Context, string) (*v1.PersistentVolu
 	return nil, errNoClaims
 }
 
-var errNoClaims = fmt.Errorf("manager: Config.Claims is nil: %w", fs.ErrNotExist)
+var errNoClaims error = noClaimsError{}
+
+// A noClaimsError is the error of a missing object, as no other one exists.
+type noClaimsError struct{}
+
+func (noClaimsError) Error() string { return "manager: Config.Claims is nil" }
+
+func (noClaimsError) Unwrap() error { return fs.ErrNotExist }
 
 // set returns the change as a set of refs.
 func (c Change) set() (changes reading.ChangeSet) {

@@ -2,11 +2,10 @@ package volume
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 
 	v1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/volumekit/volumekit/internal/notfound"
 )
 
 // A ClaimReader returns claims and the persistent volumes to which they are bound, from an API
@@ -25,4 +24,4 @@ type ClaimReader interface {
 // IsNotFound reports whether an error of a reader says that the object is missing: it wraps
 // fs.ErrNotExist, or satisfies apierrors.IsNotFound of k8s.io/apimachinery/pkg/api/errors, as
 // the errors of clients and listers do.
-func IsNotFound(err error) bool { return errors.Is(err, fs.ErrNotExist) || apierrors.IsNotFound(err) }
+func IsNotFound(err error) bool { return notfound.Is(err) }

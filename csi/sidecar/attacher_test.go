@@ -87,7 +87,7 @@ func TestPublishCalls(t *testing.T) {
 		}, call: call + " secrets={password}"},
 		{name: "missing secret", change: func(pv *v1.PersistentVolume) {
 			pv.Spec.CSI.ControllerPublishSecretRef = &v1.SecretReference{Namespace: "storage", Name: "none"}
-		}, err: "read secret storage/none"},
+		}, err: "secret storage/none not found"},
 		{name: "another driver", change: func(pv *v1.PersistentVolume) { pv.Spec.CSI.Driver = "other" }, err: "not one of driver"},
 		{name: "no handle", change: func(pv *v1.PersistentVolume) { pv.Spec.CSI.VolumeHandle = "" }, err: "no handle"},
 		{name: "another source", change: func(pv *v1.PersistentVolume) { pv.Spec.CSI = nil }, err: "not one of driver"},
@@ -136,7 +136,7 @@ func TestDetachWithoutSecret(t *testing.T) {
 			pv.Spec.CSI.ControllerPublishSecretRef = &v1.SecretReference{Namespace: "storage", Name: "gone"}
 		}), Node: "a", NodeID: "id-a"}
 		w.server.Inject(apitest.Fault{Call: apitest.Call{Identity: "detacher"}, Failure: apitest.InternalError, Times: 1})
-		require.ErrorContains(w, a.Detach(w.Context(), request), "read secret storage/gone")
+		require.ErrorContains(w, a.Detach(w.Context(), request), "secret storage/gone: ")
 		require.Empty(w, w.texts(csitest.ControllerUnpublishVolume))
 		require.NoError(w, a.Detach(w.Context(), request))
 		require.Equal(w, []string{"ControllerUnpublishVolume volume_id=v node_id=id-a"}, w.texts(csitest.ControllerUnpublishVolume))

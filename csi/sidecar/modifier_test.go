@@ -74,7 +74,7 @@ func TestModifySecret(t *testing.T) {
 				}
 				err = m.Modify(w.Context(), modify.Request{Volume: pv, Parameters: map[string]string{"iops": "9"}})
 				if c.call == "" {
-					require.ErrorContains(w, err, "read secret storage/missing")
+					require.ErrorContains(w, err, "secret storage/missing not found")
 					require.Equal(w, volume.Transient, volume.KindOf(err))
 					require.Empty(w, w.texts(csitest.ControllerModifyVolume))
 					return

@@ -92,7 +92,7 @@ var createCases = []createCase{
 	{name: "secret of the volume", parameters: map[string]string{parameterKey + "provisioner-secret-name": "${pv.name}", parameterKey + "provisioner-secret-namespace": "storage"},
 		before: func(w *world) { w.createSecret("storage", "pvc-c") }, call: createWriter + " secrets={password}"},
 	{name: "missing secret", parameters: map[string]string{parameterKey + "provisioner-secret-name": "login", parameterKey + "provisioner-secret-namespace": "storage"},
-		err: "read secret storage/login"},
+		err: "secret storage/login not found"},
 	{name: "name without a namespace", parameters: map[string]string{parameterKey + "node-stage-secret-name": "login"}, err: "node-stage: the class must have both", kind: volume.ErrInfeasible},
 	{name: "tenants choose no namespace", parameters: map[string]string{parameterKey + "provisioner-secret-name": "login", parameterKey + "provisioner-secret-namespace": "${pvc.name}"},
 		err: "${pvc.name} has no value", kind: volume.ErrInfeasible},

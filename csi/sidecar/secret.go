@@ -2,11 +2,10 @@ package sidecar
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/csi/internal/secretdata"
-	"github.com/volumekit/volumekit/internal/input"
+	"github.com/volumekit/volumekit/internal/notfound"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -37,7 +36,7 @@ func secretsOf(ctx context.Context, cluster api.SecretsGetter, ref *v1.SecretRef
 	}
 	secret, err := cluster.Secrets(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	if err != nil {
-		return nil, volume.AsTransient(fmt.Errorf("read secret %s/%s: %w", input.Shorten(ref.Namespace), input.Shorten(ref.Name), err))
+		return nil, volume.AsTransient(notfound.Named("secret "+ref.Namespace+"/"+ref.Name, err))
 	}
 	return secretdata.Of(secret)
 }

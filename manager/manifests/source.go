@@ -4,15 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/internal/dirwatch"
+	"github.com/volumekit/volumekit/internal/notfound"
 	"github.com/volumekit/volumekit/manager"
 	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/util/keylock"
@@ -172,7 +173,7 @@ func (s *Source) Pod(ctx context.Context, uid types.UID) (*v1.Pod, error) {
 	}
 	pod := current.byUID[uid]
 	if pod == nil {
-		return nil, fmt.Errorf("pod %q: %w", brief.Name(string(uid)), fs.ErrNotExist)
+		return nil, notfound.Object("pod " + strconv.Quote(brief.Name(string(uid))))
 	}
 	return pod, nil
 }
@@ -218,7 +219,7 @@ func (s *Source) GetSecret(ctx context.Context, namespace, name string) (*v1.Sec
 func objectNamed[T any](all map[types.NamespacedName]T, kind, namespace, name string) (T, error) {
 	object, ok := all[types.NamespacedName{Namespace: namespace, Name: name}]
 	if !ok {
-		return object, fmt.Errorf("%s %q: %w", kind, brief.Name(types.NamespacedName{Namespace: namespace, Name: name}.String()), fs.ErrNotExist)
+		return object, notfound.Object(kind + " " + strconv.Quote(brief.Name(types.NamespacedName{Namespace: namespace, Name: name}.String())))
 	}
 	return object, nil
 }

@@ -394,3 +394,14 @@ func TestInvalidConfigIsRefused(t *testing.T) {
 	_, err = New(t.Context(), Config{Dir: "x", Poll: -1})
 	require.ErrorContains(t, err, "Poll")
 }
+
+// TestMissingObjects: the error of a missing object names its kind and its name, and is that of a missing file.
+func TestMissingObjects(t *testing.T) {
+	d := newDir(t)
+	_, pod := d.source.Pod(t.Context(), "none")
+	_, claim := d.source.GetPersistentVolumeClaim(t.Context(), "default", "none")
+	for want, err := range map[string]error{`pod "none" not found`: pod, `PersistentVolumeClaim "default/none" not found`: claim} {
+		require.EqualError(t, err, want)
+		require.ErrorIs(t, err, fs.ErrNotExist)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/volumekit/volumekit/internal/brief"
+	"github.com/volumekit/volumekit/internal/notfound"
 	"github.com/volumekit/volumekit/manager/internal/podspec"
 	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/volume"
@@ -19,28 +20,29 @@ func (p *Populator) specOf(ctx context.Context, pod *v1.Pod, v *v1.Volume) (*vol
 	if name == "" {
 		return volume.NewSpecFromVolume(v), nil, nil
 	}
+	named := "claim " + pod.Namespace + "/" + name
 	claim, err := p.Claims.GetPersistentVolumeClaim(ctx, pod.Namespace, name)
-	if err == nil {
-		err = checkClaim(pod, v, claim)
+	if err != nil {
+		return nil, nil, notfound.Named(named, err)
 	}
+	err = checkClaim(pod, v, claim)
 	if err == nil {
 		err = p.checkDeletion(pod, v, claim)
 	}
 	if err != nil {
-		return nil, nil, brief.Of(fmt.Errorf("claim %s/%s: %w", pod.Namespace, name, err))
+		return nil, nil, brief.Of(fmt.Errorf("%s: %w", named, err))
 	}
 	pv, err := p.Claims.GetPersistentVolume(ctx, claim.Spec.VolumeName)
-	if err == nil {
-		err = checkBinding(claim, pv)
-	} else {
-		err = &unreadVolume{claim.Spec.VolumeName, err}
+	if err != nil {
+		return nil, nil, brief.Of(fmt.Errorf("%s: %w", named, &unreadVolume{claim.Spec.VolumeName, err}))
 	}
+	err = checkBinding(claim, pv)
 	if err == nil {
 		// The path of a volume for other nodes may have another owner on this node.
 		err = notBound(util.CheckNodeAffinity(pv, p.Node))
 	}
 	if err != nil {
-		return nil, nil, brief.Of(fmt.Errorf("claim %s/%s: persistent volume %q: %w", pod.Namespace, name, claim.Spec.VolumeName, err))
+		return nil, nil, brief.Of(fmt.Errorf("%s: persistent volume %q: %w", named, claim.Spec.VolumeName, err))
 	}
 	return volume.NewSpecFromPersistentVolume(pv, readOnly), claim, nil
 }
@@ -51,8 +53,10 @@ type unreadVolume struct {
 	err  error
 }
 
-// Error returns the text of the read's error.
-func (e *unreadVolume) Error() string { return e.err.Error() }
+// Error names the volume.
+func (e *unreadVolume) Error() string {
+	return notfound.Named(fmt.Sprintf("persistent volume %q", e.name), e.err).Error()
+}
 
 // Unwrap returns the read's error.
 func (e *unreadVolume) Unwrap() error { return e.err }
