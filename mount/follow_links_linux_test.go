@@ -55,6 +55,43 @@ func TestFollowLinks(t *testing.T) {
 	require.Equal(t, "/", have)
 }
 
+// TestRefusedLink: each operation that follows no link says so, and names what resolves it.
+func TestRefusedLink(t *testing.T) {
+	m := mount.New(mount.Config{})
+	dir := mkdirs(t, "real/source", "real/target")
+	for name, to := range map[string]string{"way": "real", "source": "real/source", "target": "real/target"} {
+		require.NoError(t, os.Symlink(dir+"/"+to, filepath.Join(dir, name)))
+	}
+	for name, call := range map[string]func(ctx context.Context) error{
+		"target": func(ctx context.Context) error {
+			return m.Mount(ctx, mount.Request{Source: dir + "/real/source", Target: dir + "/target"})
+		},
+		"way": func(ctx context.Context) error {
+			return m.Mount(ctx, mount.Request{Source: "x", FSType: "tmpfs", Target: dir + "/way/target"})
+		},
+		"source": func(ctx context.Context) error {
+			return m.Mount(ctx, mount.Request{Source: dir + "/source", Target: dir + "/real/target"})
+		},
+		"source file": func(ctx context.Context) error {
+			fd, err := unix.Open(dir+"/source", unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+			if err != nil {
+				return err
+			}
+			source := os.NewFile(uintptr(fd), "source")
+			return errors.Join(m.Mount(ctx, mount.Request{SourceFile: source, Target: dir + "/real/target"}), source.Close())
+		},
+		"unmount": func(ctx context.Context) error { return m.Unmount(ctx, dir+"/way/target") },
+		"tree":    func(ctx context.Context) error { return m.UnmountTree(ctx, dir+"/way/target") },
+		"isolate": func(ctx context.Context) error { return m.Isolate(ctx, dir+"/way/target") },
+	} {
+		for _, ctx := range []context.Context{context.Background(), t.Context()} {
+			err := call(ctx)
+			require.ErrorIs(t, err, unix.ELOOP, name)
+			require.ErrorContains(t, err, "a symbolic link on the way: FollowLinks resolves it", name)
+		}
+	}
+}
+
 // TestHungLinksShareThreads: queries of the adapter about many paths of a dead server do not
 // block one thread each.
 func TestHungLinksShareThreads(t *testing.T) {

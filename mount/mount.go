@@ -170,8 +170,8 @@ type Interface interface {
 	// the mount.
 	//
 	// The error of a missing source or target wraps fs.ErrNotExist, of a symbolic link on the
-	// way unix.ELOOP, of a bind mount of a file on a directory (or the other way round)
-	// unix.ENOTDIR.
+	// way unix.ELOOP (FollowLinks of [Mounter] resolves it), of a bind mount of a file on a
+	// directory (or the other way round) unix.ENOTDIR.
 	Mount(ctx context.Context, req Request) error
 
 	// Unmount unmounts the top mount at target. A target that is no mount point, or is a

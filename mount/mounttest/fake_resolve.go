@@ -60,7 +60,7 @@ func (f *Fake) follow(p string) (at spot, rest string, err error) {
 		}
 		p = path.Join(target, rest)
 	}
-	return at, rest, errLink
+	return at, rest, syscall.ELOOP
 }
 
 // spotToCreate turns a walk that failed for want of the last component into the spot of a file

@@ -1,9 +1,11 @@
 package mounttest_test
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -99,6 +101,7 @@ func TestFakeRefusals(t *testing.T) {
 			var mountError *mount.Error
 			require.ErrorAs(t, err, &mountError)
 			require.Equal(t, mounttest.OpMount, mountError.Op)
+			require.Equal(t, errors.Is(err, syscall.ELOOP), strings.Contains(err.Error(), "a symbolic link on the way: FollowLinks"))
 			require.Len(t, s.table(), 1)
 		})
 	}

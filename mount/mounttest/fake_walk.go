@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/volumekit/volumekit/internal/tablepath"
+	"github.com/volumekit/volumekit/mount/internal/failure"
 )
 
 // A spot is the end of a path.
@@ -25,7 +26,7 @@ func (s spot) isMountPoint() bool { return s.path == s.in.Mountpoint }
 func (s spot) isLink() bool { return s.mode&fs.ModeSymlink != 0 }
 
 // errLink ends a walk at a symbolic link before the end of the path.
-var errLink error = syscall.ELOOP
+var errLink = failure.ErrLink
 
 // lookup returns the spot of a clean path. A symbolic link on the way is refused; the spot
 // itself may be one.

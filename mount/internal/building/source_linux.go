@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/volumekit/volumekit/mount/internal/failure"
 	"github.com/volumekit/volumekit/mount/internal/kernel"
 	"github.com/volumekit/volumekit/mount/internal/lookup"
 	"github.com/volumekit/volumekit/mount/internal/mountinfo"
@@ -82,7 +83,7 @@ func copyDescriptor(open int) (int, error) {
 		return -1, err
 	}
 	if x.Mode&unix.S_IFMT == unix.S_IFLNK {
-		return -1, unix.ELOOP
+		return -1, failure.ErrLink
 	}
 	return unix.FcntlInt(uintptr(open), unix.F_DUPFD_CLOEXEC, 0)
 }

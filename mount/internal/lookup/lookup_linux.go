@@ -2,8 +2,10 @@ package lookup
 
 import (
 	"context"
+	"errors"
 	"path"
 
+	"github.com/volumekit/volumekit/mount/internal/failure"
 	"github.com/volumekit/volumekit/mount/internal/kernel"
 	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/util/safepath"
@@ -21,7 +23,7 @@ type Lookup struct {
 // in the last component.
 func (r *Resolver) FollowingLinks() Lookup { return Lookup{resolver: r, follow: true} }
 
-// WithoutLinks returns a lookup to which each symbolic link is ELOOP.
+// WithoutLinks returns a lookup to which each symbolic link is [failure.ErrLink].
 func (r *Resolver) WithoutLinks() Lookup { return Lookup{resolver: r} }
 
 // OpenParent opens the parent directory of p, an absolute path, and returns it with the
@@ -46,9 +48,17 @@ func (l Lookup) Open(ctx context.Context, p string, flags int) (int, error) {
 	}
 	fd, err := kernel.OpenCached(unix.AT_FDCWD, p, flags, l.resolve())
 	if !kernel.IsUncached(err) {
-		return fd, err
+		return fd, l.explain(err)
 	}
 	return l.openStepwise(ctx, p, flags)
+}
+
+// explain returns ELOOP of a lookup without links as [failure.ErrLink].
+func (l Lookup) explain(err error) error {
+	if !l.follow && errors.Is(err, unix.ELOOP) {
+		return failure.ErrLink
+	}
+	return err
 }
 
 func (l Lookup) resolve() uint64 {
@@ -61,7 +71,8 @@ func (l Lookup) resolve() uint64 {
 // openWaiting is for a context without an end.
 func (l Lookup) openWaiting(p string, flags int) (int, error) {
 	if !l.follow {
-		return safepath.Open(context.Background(), unix.AT_FDCWD, p, flags)
+		fd, err := safepath.Open(context.Background(), unix.AT_FDCWD, p, flags)
+		return fd, l.explain(err)
 	}
 	return kernel.RetryOpen(func() (int, error) {
 		return unix.Open(p, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC|flags, 0)
@@ -69,14 +80,14 @@ func (l Lookup) openWaiting(p string, flags int) (int, error) {
 }
 
 // OpenChild opens a name in a directory: the root of the top mount there, or the file
-// itself. It never follows a link. To a lookup without links one is ELOOP.
+// itself. It never follows a link. To a lookup without links one is [failure.ErrLink].
 func (l Lookup) OpenChild(ctx context.Context, parent int, name string) (int, error) {
 	if ctx.Done() == nil {
 		return l.openChildWaiting(parent, name)
 	}
 	fd, err := kernel.OpenCached(parent, name, 0, l.resolve())
 	if !kernel.IsUncached(err) {
-		return fd, err
+		return fd, l.explain(err)
 	}
 	dir, err := unix.FcntlInt(uintptr(parent), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -89,14 +100,15 @@ func (l Lookup) OpenChild(ctx context.Context, parent int, name string) (int, er
 	kernel.Close(found.dir)
 	if found.link != "" && !l.follow {
 		kernel.Close(found.fd)
-		return -1, unix.ELOOP
+		return -1, failure.ErrLink
 	}
 	return found.fd, nil
 }
 
 func (l Lookup) openChildWaiting(parent int, name string) (int, error) {
 	if !l.follow {
-		return safepath.Open(context.Background(), parent, name, 0)
+		fd, err := safepath.Open(context.Background(), parent, name, 0)
+		return fd, l.explain(err)
 	}
 	return kernel.RetryOpen(func() (int, error) {
 		return unix.Openat(parent, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)

@@ -2,11 +2,13 @@ package lookup
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/mount/internal/failure"
 	"github.com/volumekit/volumekit/mount/internal/kernel"
 	"github.com/volumekit/volumekit/util/safepath"
 	"golang.org/x/sys/unix"
@@ -49,6 +51,9 @@ func TestLookupStepwise(t *testing.T) {
 					}
 					return unix.Open(dir+p, unix.O_PATH|unix.O_CLOEXEC|noFollow|flags, 0)
 				})
+				if errors.Is(wantErr, unix.ELOOP) && !follow {
+					wantErr = failure.ErrLink
+				}
 				require.Equal(t, wantErr, gotErr, "%s %x follow=%t", p, flags, follow)
 				if wantErr == nil {
 					wantID, err := kernel.Identify(want)
@@ -70,6 +75,22 @@ func openFiles(t *testing.T) int {
 	entries, err := os.ReadDir("/proc/self/fd")
 	require.NoError(t, err)
 	return len(entries)
+}
+
+// TestChildIsLink: a lookup without links names the refusal of a link, whether it is in the kernel's cache or not.
+func TestChildIsLink(t *testing.T) {
+	dir, err := os.Open(t.TempDir())
+	require.NoError(t, err)
+	defer func() { _ = dir.Close() }()
+	require.NoError(t, os.Symlink("target", dir.Name()+"/link"))
+	defer func() { kernel.WithoutCachedLookups = false }()
+	for _, cached := range []bool{true, false} {
+		kernel.WithoutCachedLookups = !cached
+		for _, ctx := range []context.Context{context.Background(), t.Context()} {
+			_, err = new(Resolver).WithoutLinks().OpenChild(ctx, int(dir.Fd()), "link")
+			require.Equal(t, failure.ErrLink, err)
+		}
+	}
 }
 
 // TestLookupEndedContext: an ended context makes no system call.

@@ -44,7 +44,7 @@ func (l Lookup) openStepwise(ctx context.Context, p string, flags int) (int, err
 		}
 		if links++; !l.follow || links > maxLinks {
 			kernel.Close(found.fd, found.dir)
-			return -1, unix.ELOOP
+			return -1, l.explain(unix.ELOOP)
 		}
 		kernel.Close(found.fd)
 		at, rest = found.dir, strings.TrimLeft(found.link+"/"+rest, "/")
