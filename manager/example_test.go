@@ -367,12 +367,11 @@ func ExampleEvent() {
 	defer n.stop()
 	n.mustUp(examplePod("uid-1", "data"))
 	for range 2 {
-		e := <-events
-		fmt.Println(e.Type, e.Reason, e.PodUID, e.Volume)
+		fmt.Println(<-events)
 	}
 	// Output:
-	// Normal SuccessfulAttachVolume uid-1 files
-	// Normal SuccessfulMountVolume uid-1 files
+	// Normal SuccessfulAttachVolume default/web files: attach: volume "data"
+	// Normal SuccessfulMountVolume default/web files: set up: volume "data"
 }
 
 // The volume has grown, and its claim does not say so yet. An agent writes the new size into
