@@ -98,7 +98,7 @@ var withoutLongValues = map[string]string{
 	"local.formatting.Mount":               "is a step of local.deviceMounter.MountDevice",
 	"local.unmounter.TearDown":             checked,
 
-	"manager.Manager.Run":                       "logs errors, and returns that of ctx",
+	"manager.Manager.Run":                       "logs errors, and returns that of its start",
 	"manager.Manager.WaitForAllPodsUnmount":     "names up to three pods, as WaitForAttachAndMount names volumes",
 	"manager.Manager.WaitForUnmount":            "returns the errors of tear-downs",
 	"manager.MemorySource.Pods":                 noText,
@@ -109,7 +109,7 @@ var withoutLongValues = map[string]string{
 	"manager.pluginAttacher.Attach":             inRun,
 	"manager.pluginAttacher.Detach":             inRun,
 	"manager.pluginAttacher.VolumesAreAttached": inRun,
-	"manager/manifests.Source.Run":              "logs errors, and returns that of ctx",
+	"manager/manifests.Source.Run":              "logs errors, and returns none",
 
 	"mount.KnowsOption":           noError,
 	"mount.Mounter.List":          noText,

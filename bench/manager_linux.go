@@ -143,10 +143,7 @@ func (n *podNode) start(ctx context.Context) error {
 	go func() { ended <- n.manager.Run(running) }()
 	n.stop = func() error {
 		cancel()
-		if err := <-ended; !errors.Is(err, context.Canceled) {
-			return err
-		}
-		return nil
+		return <-ended
 	}
 	return nil
 }

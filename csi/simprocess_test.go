@@ -2,7 +2,6 @@ package csi_test
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -127,7 +126,7 @@ func (p *simProcess) kill() {
 
 // reap waits for the end of a killed process, and restores the files.
 func (p *simProcess) reap() {
-	if err := <-p.ended; err != nil && !errors.Is(err, context.Canceled) {
+	if err := <-p.ended; err != nil {
 		p.s.fail("the manager ended: %v", err)
 	}
 	p.s.must(p.plugin.Close())

@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -22,9 +23,8 @@ import (
 // Run reconciles the volumes of the node until ctx ends. First it reconstructs the volumes
 // of an earlier run; it tears nothing down before the source has returned all pods once.
 // When ctx ends Run cancels the in-flight operations, waits for them for less than 100 ms,
-// and returns an error that wraps ctx's cause. Mounted volumes stay mounted for the next
-// run. The manager counts as running until its last in-flight operation has ended, which a
-// hung file system can delay.
+// and returns nil. Mounted volumes stay mounted for the next run. The manager counts as
+// running until its last in-flight operation has ended, which a hung file system can delay.
 //
 // While the manager does not run, [Manager.State] and the other lookups return the last
 // known state, and waits continue with [ErrNotRunning] as the cause.
@@ -51,6 +51,9 @@ func (m *Manager) Run(ctx context.Context) error {
 		defer unsubscribe()
 		return struct{}{}, l.run(ctx)
 	}, nil)
+	if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
+		return nil
+	}
 	return err
 }
 
@@ -144,7 +147,7 @@ func (l *loop) run(ctx context.Context) error {
 		}
 	}
 	l.helpers.Wait()
-	return context.Cause(ctx)
+	return nil
 }
 
 // timeAfter returns the end of a period; zero, which means never, for a negative period.

@@ -85,7 +85,7 @@ func (n *node) runManager(m *manager.Manager) (stop func()) {
 	go func() { ended <- m.Run(ctx) }()
 	return func() {
 		cancel()
-		require.ErrorIs(n, <-ended, context.Canceled)
+		require.NoError(n, <-ended)
 	}
 }
 

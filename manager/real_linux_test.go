@@ -141,10 +141,7 @@ func (n *realNode) run(ctx context.Context) (stop func() error) {
 	go func() { ended <- n.manager.Run(running) }()
 	return func() error {
 		cancel()
-		if err := <-ended; !errors.Is(err, context.Canceled) {
-			return err
-		}
-		return nil
+		return <-ended
 	}
 }
 

@@ -67,9 +67,7 @@ func startAgent(ctx context.Context, c agentConfig) (*agent, error) {
 		unsubscribe()
 		var all error
 		for range cap(ended) {
-			if err := <-ended; !errors.Is(err, context.Canceled) {
-				all = errors.Join(all, err)
-			}
+			all = errors.Join(all, <-ended)
 		}
 		return all
 	}}

@@ -49,7 +49,7 @@ func (w *world) runManager(configure ...func(*manager.Config)) (m *manager.Manag
 	}
 	return m, newVolume, func() {
 		cancel()
-		require.ErrorIs(w, <-ended, context.Canceled)
+		require.NoError(w, <-ended)
 	}
 }
 

@@ -142,7 +142,7 @@ func (a *agent) runLocked(ctx context.Context, last func(context.Context) error)
 	}
 	stop()
 	for range 2 {
-		if failed := <-ended; !errors.Is(failed, context.Canceled) && !errors.Is(err, failed) {
+		if failed := <-ended; !errors.Is(err, failed) {
 			err = errors.Join(err, failed)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/volumekit/volumekit/util/keylock"
 )
 
-// Run reads the directory after each change in it, until ctx ends, and returns ctx's cause.
+// Run reads the directory after each change in it, until ctx ends, and returns nil.
 // It never gives up: a directory that is missing, or cannot be watched, is read at each
 // [Config.Poll]. While nothing changes it does nothing. Dir may be a symbolic link, or
 // contain some: Run notices their replacement. A file that is a symbolic link to another
@@ -31,7 +31,7 @@ func (s *Source) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return nil
 		case <-wake:
 		}
 		// The error was reported; the next change or poll retries.

@@ -59,7 +59,7 @@ func Example() {
 	fmt.Println(err)
 	// Output:
 	// blue <nil> <nil>
-	// context canceled
+	// <nil>
 }
 
 func createPod(ctx context.Context, server *apitest.Server) (*v1.Pod, error) {
