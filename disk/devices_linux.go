@@ -92,11 +92,16 @@ func (h *kernelHandle) readFacts() error {
 	if err := ioctl(fd, unix.BLKGETSIZE64, unsafe.Pointer(&size)); err != nil {
 		return fmt.Errorf("size of %s: %w", h.info.Path, err)
 	}
+	block, err := unix.IoctlGetInt(fd, unix.BLKSSZGET)
+	if err != nil {
+		return fmt.Errorf("block size of %s: %w", h.info.Path, err)
+	}
 	readOnly, err := unix.IoctlGetInt(fd, unix.BLKROGET)
 	if err != nil {
 		return fmt.Errorf("read-only flag of %s: %w", h.info.Path, err)
 	}
-	if size == 0 { // a medium may come at any moment
+	size -= size % uint64(block) // a loop device may end within a block, which cannot be read
+	if size == 0 {               // a medium may come at any moment
 		return ErrNoMedium
 	}
 	h.info.Size, h.info.ReadOnly = int64(size), readOnly != 0

@@ -128,6 +128,55 @@ func TestGrowUnmounted(t *testing.T) {
 	}
 }
 
+// TestGrowWithoutCapability: the error names the capability that ext4 requires to grow while it is mounted.
+func TestGrowWithoutCapability(t *testing.T) {
+	r := newRig(t, "ext4")
+	if r == nil {
+		return
+	}
+	testbed.RequirePrograms(t, "ext4", "resize2fs", "setpriv")
+	has, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, unix.CAP_SYS_RESOURCE, 0, 0, 0)
+	require.NoError(t, err)
+	if has != 0 {
+		self, err := os.Executable() // os.Args[0] is /proc/self/exe, which is another program to setpriv
+		require.NoError(t, err)
+		out, err := exec.Command("setpriv", "--bounding-set=-sys_resource", self, "-test.run=^TestGrowWithoutCapability$", "-test.v").CombinedOutput()
+		require.NoError(t, err, string(out))
+		require.Contains(t, string(out), "--- PASS: TestGrowWithoutCapability")
+		return
+	}
+	d := r.disk(t, "disk", sizeFor["ext4"])
+	r.mount(t, d.device, "ext4")
+	d.resize(t, 2*sizeFor["ext4"])
+	_, err = r.disks.Grow(t.Context(), disk.GrowRequest{Target: r.target()})
+	require.ErrorContains(t, err, "requires CAP_SYS_RESOURCE in the initial user namespace: resize2fs: ")
+	r.unmount(t)
+	sizes, err := r.disks.Grow(t.Context(), disk.GrowRequest{Device: d.device})
+	require.NoError(t, err, "a file system that is not mounted grows without it")
+	require.Equal(t, sizes.Device, sizes.FileSystem)
+}
+
+// TestPartialBlock: a device may end within a logical block, which cannot be read.
+func TestPartialBlock(t *testing.T) {
+	onEachType(t, func(t *testing.T, r *rig, fsType string) {
+		if fsType == "btrfs" {
+			return // mkfs.btrfs refuses such a device
+		}
+		d := r.disk(t, "disk", sizeFor[fsType]+512)
+		device, err := os.Open(d.device)
+		require.NoError(t, err)
+		const setBlockSize = 0x4c09 // LOOP_SET_BLOCK_SIZE of linux/loop.h
+		require.NoError(t, errors.Join(unix.IoctlSetInt(int(device.Fd()), setBlockSize, 4096), device.Close()))
+		for range 2 {
+			require.NoError(t, r.disks.FormatAndMount(t.Context(), r.request(d.device, fsType)))
+		}
+		needed, err := r.disks.NeedsGrow(t.Context(), disk.GrowRequest{Target: r.target()})
+		require.NoError(t, err)
+		require.False(t, needed)
+		r.unmount(t)
+	})
+}
+
 // TestNodeSwapped: a path that leads to another device during the call does not lead a
 // program to that device, and a mount of it is undone.
 func TestNodeSwapped(t *testing.T) {

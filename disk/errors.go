@@ -124,16 +124,24 @@ type ToolError struct {
 	Err      error  // an *exec.ExitError, ErrToolMissing, ...
 }
 
-// Error returns "program: cause: output".
+// Error returns "program: cause: output", without the list of options that may end the output.
 func (e *ToolError) Error() string {
 	text := fmt.Sprintf("%s: %v", e.Tool, e.Err)
 	if e.Err == nil {
 		text = fmt.Sprintf("%s: exit status %d", e.Tool, e.ExitCode)
 	}
 	if e.Output != "" {
-		text += ": " + brief.Text(strings.Join(strings.Fields(e.Output), " "))
+		text += ": " + brief.Text(strings.Join(strings.Fields(withoutUsage(e.Output)), " "))
 	}
 	return text
+}
+
+// withoutUsage returns the output before the list of options that some programs print after a complaint.
+func withoutUsage(output string) string {
+	if at := strings.Index(strings.ToLower(output), "\nusage: "); at >= 0 {
+		return output[:min(at, len(output))]
+	}
+	return output
 }
 
 // Unwrap returns the cause.

@@ -162,7 +162,21 @@ func (d *Device) runGrow(ctx context.Context, fsType, target string) error {
 			return err
 		}
 	}
-	return d.run(ctx, "resize2fs", inherited)
+	err := d.run(ctx, "resize2fs", inherited)
+	if target != "" {
+		err = nameCapability(err, mayGrowMounted())
+	}
+	return err
+}
+
+// nameCapability names the capability that a failed growth of a mounted file system lacked, which resize2fs
+// does not.
+func nameCapability(err error, has bool) error {
+	var failure *ToolError
+	if !errors.As(err, &failure) || failure.ExitCode <= 0 || has {
+		return err
+	}
+	return fmt.Errorf("requires CAP_SYS_RESOURCE in the initial user namespace: %w", err)
 }
 
 // NeedsGrow is [Disks.NeedsGrow] for an open device. The target is where the file system is

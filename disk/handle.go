@@ -37,7 +37,7 @@ type Info struct {
 	Number uint64 // as stat(2) returns it; 0: a disk in memory
 	Major  uint32
 	Minor  uint32
-	Size   int64 // in bytes
+	Size   int64 // in bytes, of whole logical blocks
 	// ReadOnly: the kernel refuses writes to the device.
 	ReadOnly bool
 	Identity Identity
