@@ -69,9 +69,12 @@ func longValues(dir string) map[string]string {
 	}
 }
 
-// TestErrorsAreShort passes long values to every function with a text. No error is long.
+// TestErrorsAreShort passes long values to every function with a text. No error is long, also if the context has
+// ended.
 func TestErrorsAreShort(t *testing.T) {
 	dir := t.TempDir()
+	ended, end := context.WithCancel(t.Context())
+	end()
 	for kind, long := range longValues(dir) {
 		for name, call := range callsWith(t, dir, long) {
 			isEndless := name == ofManager || name == ofManagerVolumes
@@ -85,8 +88,10 @@ func TestErrorsAreShort(t *testing.T) {
 			if errors.Is(err, context.DeadlineExceeded) && !isEndless && !testing.Short() {
 				t.Errorf("%s with a long %s takes long", name, kind)
 			}
-			if err != nil && len(err.Error()) > longest {
-				t.Errorf("%s with a long %s: %d bytes: %.200s", name, kind, len(err.Error()), err)
+			for _, err := range []error{err, call(ended)} {
+				if err != nil && len(err.Error()) > longest {
+					t.Errorf("%s with a long %s: %d bytes: %.200s", name, kind, len(err.Error()), err)
+				}
 			}
 		}
 	}
@@ -445,10 +450,10 @@ func addControllers(t *testing.T, calls map[string]func(context.Context) error, 
 
 // waitFor sets up a claim of a pod with long texts by a manager.
 func waitFor(ctx context.Context, t *testing.T, dir, long string, wait func(*manager.Manager, context.Context, *v1.Pod) error) error {
-	host, err := volume.NewHost(ctx, dir)
+	host, err := volume.NewHost(t.Context(), dir)
 	require.NoError(t, err)
 	m := mounttest.NewFake(mount.Config{})
-	plugins, err := volume.NewVolumePluginMgr(ctx, host, emptydir.New(emptydir.Config{Mounter: m}))
+	plugins, err := volume.NewVolumePluginMgr(t.Context(), host, emptydir.New(emptydir.Config{Mounter: m}))
 	require.NoError(t, err)
 	source := manager.NewMemorySource()
 	volumes, err := manager.New(manager.Config{Plugins: plugins, Mounter: m, Pods: source, Claims: source})

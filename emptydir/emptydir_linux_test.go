@@ -421,6 +421,7 @@ func testTearDownLeavesMounts(t *testing.T, medium v1.StorageMedium) {
 		require.Equal(t, volume.Uncertain, volume.KindOf(err))
 	} else {
 		require.ErrorIs(t, err, mount.ErrBusy)
+		require.ErrorContains(t, err, "a mount is inside, at \""+inside+"\"")
 		require.Equal(t, volume.Transient, volume.KindOf(err))
 	}
 	require.NoError(t, n.Unmount(t.Context(), inside))

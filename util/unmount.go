@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/volumekit/volumekit/internal/brief"
+	"github.com/volumekit/volumekit/internal/input"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/util/internal/intime"
@@ -67,9 +69,9 @@ var ErrPartlyUnmounted = errors.New("unmounted in part")
 // one directory, by rmdir(2): if the directory has content, or is mounted on in the same
 // instant, it stays, with an error (ENOTEMPTY, EBUSY). If a check fails, it removes
 // nothing and returns the error. A path that is a symbolic link, or contains one, is
-// refused. Mounts below path are not unmounted and make it busy; see [WithSubmounts]. For
-// a file that is a mount point use [KeepDirectory] or [AlsoFile]: without them the file
-// stays, with an error (ENOTDIR).
+// refused. Mounts below path are not unmounted and make it busy, see [WithSubmounts]; the error
+// names the first one. For a file that is a mount point use [KeepDirectory] or [AlsoFile]:
+// without them the file stays, with an error (ENOTDIR).
 //
 // A busy mount is retried for about 30 ms: a reader of its file system, or of the mount
 // table, holds it for an instant.
@@ -82,7 +84,8 @@ var ErrPartlyUnmounted = errors.New("unmounted in part")
 //
 // When ctx ends, UnmountMountPoint returns soon, with an error that wraps the cause of ctx.
 // The removal of the directory may continue then, if its file system does not answer.
-func UnmountMountPoint(ctx context.Context, mounter mount.Interface, path string, options ...UnmountOption) error {
+func UnmountMountPoint(ctx context.Context, mounter mount.Interface, path string, options ...UnmountOption) (err error) {
+	defer brief.Shorten(&err)
 	if unmounting.IsNil(mounter) {
 		return errNoMounter
 	}
@@ -136,10 +139,14 @@ func (o unmountOptions) removePlace(path string) error {
 }
 
 func removeMountPoint(path string) error {
-	if err := safepath.Rmdir(context.Background(), path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove mount point: %w", err)
+	err := safepath.Rmdir(context.Background(), path)
+	switch {
+	case err == nil || errors.Is(err, fs.ErrNotExist):
+		return nil
+	case errors.Is(err, syscall.ELOOP):
+		err = fmt.Errorf("a symbolic link on the way: %w", err)
 	}
-	return nil
+	return fmt.Errorf("remove mount point: %w", err)
 }
 
 var errMissing = errors.New("the path is missing")
@@ -209,12 +216,27 @@ func (o unmountOptions) unmountBusy(ctx context.Context, mounter mount.Interface
 			return mounter.UnmountTree(ctx, path)
 		}
 		if wait > 16*time.Millisecond {
-			return err
+			return nameInside(ctx, mounter, path, err)
 		}
 		if ended := ctxend.Sleep(ctx, wait); ended != nil {
 			return fmt.Errorf("%w: %w", ended, err)
 		}
 	}
+}
+
+// nameInside adds to the error of a busy mount the first mount inside, if there is one.
+func nameInside(ctx context.Context, mounter mount.Interface, path string, busy error) error {
+	table, err := mounter.List(ctx)
+	at := slices.IndexFunc(table, func(info mount.Info) bool { return isInside(info, path) })
+	if err != nil || at < 0 {
+		return busy
+	}
+	return fmt.Errorf("a mount is inside, at %s: %w", input.Quote(table[at].Mountpoint), busy)
+}
+
+// isInside reports whether a mount is below path.
+func isInside(info mount.Info, path string) bool {
+	return strings.HasPrefix(info.Mountpoint, strings.TrimRight(path, "/")+"/")
 }
 
 // submounts returns the mounts at and below path, if there are mounts below it and all may
@@ -230,9 +252,9 @@ func (o unmountOptions) submounts(ctx context.Context, mounter mount.Interface, 
 	found := false
 	for _, info := range table {
 		switch {
-		case info.Mountpoint == path:
+		case info.Mountpoint == strings.TrimRight(path, "/"):
 			tree = append(tree, info)
-		case !strings.HasPrefix(info.Mountpoint, path+"/"):
+		case !isInside(info, path):
 		case !o.Inside(info):
 			return nil
 		default:

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"syscall"
 	"testing"
 
@@ -120,7 +121,11 @@ func TestUnmountBusy(t *testing.T) {
 		mkdir(t, source, "inner")
 		bind(t, m, source, target)
 		bind(t, m, source, target+"/inner")
-		require.ErrorIs(t, util.UnmountPath(t.Context(), m, target), syscall.EBUSY)
+		for _, path := range []string{target, target + "/"} {
+			err := util.UnmountPath(t.Context(), m, path)
+			require.ErrorIs(t, err, syscall.EBUSY)
+			require.ErrorContains(t, err, "a mount is inside, at "+strconv.Quote(target+"/inner"))
+		}
 		require.DirExists(t, source+"/inner")
 	})
 }
@@ -351,7 +356,7 @@ func TestUnmountWithSubmounts(t *testing.T) {
 		require.ErrorIs(t, util.UnmountMountPoint(t.Context(), m, target), mount.ErrBusy)
 		require.ErrorIs(t, util.UnmountMountPoint(t.Context(), m, target, only("one")), mount.ErrBusy)
 		require.ErrorIs(t, util.UnmountMountPoint(t.Context(), m, target, only("two")), mount.ErrBusy)
-		require.NoError(t, util.UnmountMountPoint(t.Context(), m, target, only("one", "two")))
+		require.NoError(t, util.UnmountMountPoint(t.Context(), m, target+"/", only("one", "two")))
 		require.NoDirExists(t, target)
 	})
 }

@@ -18,6 +18,9 @@ func RemoveEmptyDirs(root string, namesIn func(dir string) []string, rmdir func(
 	s := sweeper{namesIn, rmdir}
 	pods := filepath.Join(root, "pods")
 	for _, pod := range namesIn(pods) {
+		if pod == "lost+found" {
+			continue // fsck needs it, in a file system that is mounted for the pods
+		}
 		dir := filepath.Join(pods, pod)
 		s.remove(dir, func(kind string) bool {
 			dir := filepath.Join(dir, kind)

@@ -21,6 +21,7 @@ func TestRemoveEmptyDirs(t *testing.T) {
 		"a part of a volume":  {[]string{"a/volume-subpaths/vol/0/c"}, nil, []string{"a/volume-subpaths/vol/0/c"}},
 		"containers":          {[]string{"a/containers", "a/volumes/p"}, []string{"a/volumes"}, []string{"a/containers"}},
 		"another pod":         {[]string{"a/volumes/p/vol", "b/volumes"}, []string{"b"}, []string{"a/volumes/p/vol"}},
+		"of the file system":  {[]string{"lost+found", "a"}, []string{"a"}, []string{"lost+found"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
