@@ -55,3 +55,15 @@ func TestReadmePrograms(t *testing.T) {
 	}
 	require.Equal(t, files, texts)
 }
+
+// TestOtherPackages: the doc of package volume names the packages to use instead of it, and they exist.
+func TestOtherPackages(t *testing.T) {
+	doc, err := os.ReadFile("volume/doc.go")
+	require.NoError(t, err)
+	_, section, ok := strings.Cut(string(doc), "// # When not to use it\n")
+	require.True(t, ok)
+	for _, other := range []string{"mount", "csi/driver", "controllers/provision"} {
+		require.Regexp(t, `\b`+other+`\b`, section)
+		require.FileExists(t, other+"/doc.go")
+	}
+}

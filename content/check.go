@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/volumekit/volumekit/internal/input"
 	"github.com/volumekit/volumekit/util/atomicdir"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
@@ -97,10 +98,10 @@ func (k *checker) configured(at *field.Path, name string, getter any) error {
 
 // object validates the name of an API object: a getter may make it part of a path.
 func (k *checker) object(at *field.Path, name string) error {
-	if in := k.pod.Namespace; in != "" && len(validation.IsDNS1123Label(in)) > 0 {
+	if in := k.pod.Namespace; in != "" && len(input.Problems(validation.IsDNS1123Label, in)) > 0 {
 		return volume.Invalid(field.NewPath("pod", "metadata", "namespace"), in, "not a namespace")
 	}
-	if reasons := validation.IsDNS1123Subdomain(name); len(reasons) > 0 {
+	if reasons := input.Problems(validation.IsDNS1123Subdomain, name); len(reasons) > 0 {
 		return volume.Invalid(at, name, strings.Join(reasons, "; "))
 	}
 	return nil

@@ -1,12 +1,15 @@
 package content
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/volumekit/volumekit/internal/brief"
+	"github.com/volumekit/volumekit/internal/input"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
@@ -83,6 +86,7 @@ func (k *checker) trustBundle(at *field.Path, s *v1.ClusterTrustBundleProjection
 	}
 	selector := metav1validation.LabelSelectorValidationOptions{}
 	if bad := metav1validation.ValidateLabelSelector(s.LabelSelector, selector, at.Child("labelSelector")); len(bad) > 0 {
+		bad[0].BadValue, bad[0].Detail = brief.Name(fmt.Sprint(bad[0].BadValue)), brief.Name(bad[0].Detail)
 		return bad[0]
 	}
 	return k.path(at.Child("path"), s.Path)
@@ -107,7 +111,9 @@ func badSigner(name string) bool {
 		slices.ContainsFunc(strings.Split(rest, "."), badSubdomain)
 }
 
-func badSubdomain(name string) bool { return len(validation.IsDNS1123Subdomain(name)) > 0 }
+func badSubdomain(name string) bool {
+	return len(input.Problems(validation.IsDNS1123Subdomain, name)) > 0
+}
 
 func (k *checker) certificate(at *field.Path, s *PodCertificateProjection) error {
 	seconds := s.MaxExpirationSeconds
@@ -142,7 +148,7 @@ func (k *checker) certificate(at *field.Path, s *PodCertificateProjection) error
 // userAnnotations validates annotations for the signer.
 func userAnnotations(at *field.Path, annotations map[string]string) error {
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
-		reasons := validation.IsQualifiedName(strings.ToLower(key))
+		reasons := input.Problems(validation.IsQualifiedName, strings.ToLower(key))
 		if len(reasons) == 0 && !strings.Contains(key, "/") {
 			reasons = []string{"without a domain: such as example.com/key"}
 		}

@@ -77,7 +77,7 @@ func badFieldPath(fieldPath string) string {
 		if of == "metadata.annotations" {
 			key = strings.ToLower(key)
 		}
-		return strings.Join(validation.IsQualifiedName(key), "; ")
+		return strings.Join(input.Problems(validation.IsQualifiedName, key), "; ")
 	}
 	if _, err := podField(&v1.Pod{}, fieldPath); err != nil {
 		return "a volume has metadata.name, metadata.namespace, metadata.uid, metadata.labels and " +

@@ -61,8 +61,10 @@
 // # When not to use it
 //
 //   - To mount a file system at a path, without pods and plugins: package mount.
-//   - To write a CSI driver's gRPC services: a driver implements another
-//     interface. It can use plugins from inside, as it can use package mount.
-//   - To provision storage for a cluster: the abilities are the operations, but
-//     the controllers that call them need an API client, which this module lacks.
+//   - To write the gRPC services of a CSI driver: csi/driver serves a plugin of
+//     this package as a driver.
+//   - To provision storage for a cluster: the abilities of a plugin are the
+//     operations, and controllers/provision calls them for the claims of an API
+//     server. Other packages of the module controllers bind, protect, expand and
+//     attach.
 package volume

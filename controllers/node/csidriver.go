@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/internal/input"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -68,7 +69,7 @@ func (d *CSIDrivers) Run(ctx context.Context) error {
 // invalid name; for no other one.
 func (d *CSIDrivers) GetCSIDriver(ctx context.Context, name string) (*storagev1.CSIDriver, error) {
 	notFound := apierrors.NewNotFound(storagev1.Resource("csidrivers"), name)
-	if len(validation.IsDNS1123Subdomain(strings.ToLower(name))) > 0 {
+	if len(input.Problems(validation.IsDNS1123Subdomain, strings.ToLower(name))) > 0 {
 		return nil, notFound
 	}
 	object, err := d.read(ctx, name)

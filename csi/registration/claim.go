@@ -106,7 +106,7 @@ func checkNodeInfo(answer *csipb.NodeGetInfoResponse) (nodeInfo, error) {
 		return nodeInfo{}, fmt.Errorf("topology: must have at most %d segments, got %d", maxSegments, len(topology))
 	}
 	for key, value := range topology {
-		if len(validation.IsQualifiedName(key)) > 0 || len(validation.IsValidLabelValue(value)) > 0 {
+		if len(input.Problems(validation.IsQualifiedName, key)) > 0 || len(input.Problems(validation.IsValidLabelValue, value)) > 0 {
 			return nodeInfo{}, fmt.Errorf("topology %s=%s: must be a valid label", input.Quote(key), input.Quote(value))
 		}
 	}

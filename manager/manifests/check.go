@@ -5,6 +5,7 @@ import (
 
 	"github.com/volumekit/volumekit/internal/apidefaults"
 	"github.com/volumekit/volumekit/internal/brief"
+	"github.com/volumekit/volumekit/internal/input"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,10 +44,10 @@ func checkMeta(object metav1.Object) error {
 	if name == "" {
 		return field.Required(metadataPath.Child("name"), "every object has a name")
 	}
-	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
+	if problems := input.Problems(validation.IsDNS1123Subdomain, name); len(problems) > 0 {
 		return field.Invalid(metadataPath.Child("name"), brief.Name(name), problems[0])
 	}
-	if problems := validation.IsDNS1123Label(namespace); namespace != "" && len(problems) > 0 {
+	if problems := input.Problems(validation.IsDNS1123Label, namespace); namespace != "" && len(problems) > 0 {
 		return field.Invalid(metadataPath.Child("namespace"), brief.Name(namespace), problems[0])
 	}
 	if uid := string(object.GetUID()); uid != "" {
@@ -82,7 +83,7 @@ func completeSecret(secret *v1.Secret) error {
 	}
 	secret.StringData = nil
 	for key, value := range secret.Data {
-		if validation.IsConfigMapKey(key) != nil { // the key may be a misplaced value: it is not shown
+		if input.Problems(validation.IsConfigMapKey, key) != nil { // the key may be a misplaced value: it is not shown
 			return field.Invalid(field.NewPath("data"), field.OmitValueType{}, "a key is not valid")
 		}
 		size += len(value)
@@ -114,7 +115,7 @@ func checkConfigMap(config *v1.ConfigMap) error {
 }
 
 func checkKey(in, key string) error {
-	if problems := validation.IsConfigMapKey(key); len(problems) > 0 {
+	if problems := input.Problems(validation.IsConfigMapKey, key); len(problems) > 0 {
 		return field.Invalid(field.NewPath(in), brief.Name(key), problems[0])
 	}
 	return nil
@@ -135,7 +136,7 @@ func checkPod(pod *v1.Pod) error {
 	seen := map[string]bool{}
 	for i, v := range pod.Spec.Volumes {
 		path := field.NewPath("spec", "volumes").Index(i).Child("name")
-		if problems := validation.IsDNS1123Label(v.Name); len(problems) > 0 {
+		if problems := input.Problems(validation.IsDNS1123Label, v.Name); len(problems) > 0 {
 			return field.Invalid(path, brief.Name(v.Name), problems[0])
 		}
 		if seen[v.Name] {
@@ -161,7 +162,7 @@ func checkEphemeral(pod *v1.Pod, i int) error {
 		return field.Required(path.Child("volumeClaimTemplate"), "an ephemeral volume has a claim")
 	}
 	name := pod.Name + "-" + v.Name
-	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
+	if problems := input.Problems(validation.IsDNS1123Subdomain, name); len(problems) > 0 {
 		return field.Invalid(path, brief.Name(name), "the name of the claim: "+problems[0])
 	}
 	return nil
