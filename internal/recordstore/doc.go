@@ -1,8 +1,8 @@
 // Package recordstore keeps small files in a directory, each of which is replaced as a whole and durably.
 //
-// A read returns at once, whatever the directory contains, since only regular files are read. The path of
-// the directory cannot lead out of its root. The content of a record, its version and the rules for its
-// name belong to the caller.
+// Only regular files are read: a pipe or a device in the directory does not block a read. No symbolic link
+// makes the directory lie outside its root. The caller defines the content of a record, its version and its
+// name.
 //
 // # Glossary
 //

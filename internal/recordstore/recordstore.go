@@ -32,16 +32,16 @@ var ErrNotRegular = errors.New("not a regular file")
 // A TooLargeError is the error for a record above the limit.
 type TooLargeError struct{ Limit int64 }
 
+// Error returns the limit.
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("a record must have at most %d bytes", e.Limit)
+}
+
 // IsUnfit reports whether an error of [Dir.Read] is about the entry, and lasts: [ErrNotRegular] or a
 // [*TooLargeError].
 func IsUnfit(err error) bool {
 	var tooLarge *TooLargeError
 	return errors.Is(err, ErrNotRegular) || errors.As(err, &tooLarge)
-}
-
-// Error returns the limit.
-func (e *TooLargeError) Error() string {
-	return fmt.Sprintf("a record must have at most %d bytes", e.Limit)
 }
 
 // Below returns the path of a directory below root with slashes, or an error if it is elsewhere.

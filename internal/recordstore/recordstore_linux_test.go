@@ -66,7 +66,7 @@ func relative(from, to string) string {
 }
 
 // TestEntryAtRecord: an entry that is not a regular file is refused at once, by each way to read it, and a
-// removal removes it. What a link leads to stays.
+// removal removes it: of a symbolic link the link alone, its target stays.
 func TestEntryAtRecord(t *testing.T) {
 	for kind, plant := range entries {
 		if kind == "hard link" || kind == "left over" {
