@@ -9,6 +9,7 @@ import (
 
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/util/atomicdir"
 	"github.com/volumekit/volumekit/util/podvolume"
 	"github.com/volumekit/volumekit/volume"
 )
@@ -43,7 +44,9 @@ func ExampleMounts() {
 	// gone: true
 }
 
-// A plugin whose volume in a pod is a directory that is removed with the pod.
+// A plugin whose volume in a pod is a directory that is removed with the pod. Package atomicdir writes the files:
+// the pod can replace them by links, which os.WriteFile would follow at the next SetUp. The example
+// DirectoryPlugin of package volumetest is a whole plugin.
 func ExampleDirs() {
 	host, err := exampleHost()
 	if err != nil {
@@ -61,8 +64,10 @@ func ExampleDirs() {
 	err = dirs.SetUp(ctx, dir, podvolume.Dir{
 		Mode:   0o755,
 		Record: json.RawMessage(`{"language":"en"}`),
-		Fill: func(_ context.Context, dir string) error {
-			return os.WriteFile(filepath.Join(dir, "greeting"), []byte("hello"), 0o600)
+		Fill: func(ctx context.Context, dir string) error {
+			files := map[string]atomicdir.File{"greeting": {Data: []byte("hello")}}
+			_, err := atomicdir.Write(ctx, dir, files, atomicdir.Options{})
+			return err
 		},
 	})
 	text, _ := os.ReadFile(filepath.Join(dir, "greeting"))
