@@ -79,13 +79,13 @@ type Dir struct {
 	// Fill, if it is not nil, writes the content of the directory, at each call of SetUp, also
 	// for a volume that is set up already.
 	//
-	// The pod can write into dir after the first call. It can replace each file and directory in dir by a
+	// The pod can write into dir after the first SetUp. It can replace each file and directory in dir by a
 	// symbolic link, a hard link or a FIFO: os.WriteFile(filepath.Join(dir, name), ...) then overwrites a file
 	// of the node that the link leads to, often as root, or waits for the FIFO forever. Write by util/atomicdir,
 	// which replaces such entries. Other code must open dir, open each directory on the way to an entry below
 	// the descriptor with O_NOFOLLOW (or the whole way by openat2(2) with RESOLVE_NO_SYMLINKS), and write only
-	// into a file that it has just created with O_EXCL. It must open with O_NONBLOCK what it reads, and change
-	// modes and owners by such a descriptor, of a file with one link only.
+	// into a file that it has just created with O_EXCL. It must open what it reads with O_NOFOLLOW and O_NONBLOCK, use
+	// regular files only, and change modes and owners by the descriptor, if the file has no other link.
 	Fill func(ctx context.Context, dir string) error
 }
 

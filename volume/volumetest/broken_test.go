@@ -30,19 +30,26 @@ type broken struct {
 
 // TestBrokenPluginsAreCaught runs the tests that must fail in processes of their own.
 func TestBrokenPluginsAreCaught(t *testing.T) {
-	const inside = "VOLUMETEST_BROKEN"
-	for _, plugins := range []map[string]broken{
+	requireCaught(t,
 		brokenConfigs(), otherWays(), brokenLeaks(), brokenArguments(), brokenBlocks(), brokenExpansions(), brokenAttachers(),
 		brokenProvisioners(), brokenRemounts(), brokenTargets(),
-	} {
+	)
+}
+
+// requireCaught runs the contract on each plugin in a process of its own, which repeats the calling test.
+func requireCaught(t *testing.T, all ...map[string]broken) {
+	t.Helper()
+	const inside = "VOLUMETEST_BROKEN"
+	for _, plugins := range all {
 		for name, b := range plugins {
 			t.Run(name, func(t *testing.T) {
 				if os.Getenv(inside) != "" {
 					volumetest.TestPlugin(t, b.config())
 					return
 				}
-				run := exec.CommandContext(t.Context(), os.Args[0],
-					"-test.run=^TestBrokenPluginsAreCaught$/^"+name+"$/^"+b.test+"$", "-test.v")
+				t.Parallel()
+				test, _, _ := strings.Cut(t.Name(), "/")
+				run := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+test+"$/^"+name+"$/^"+b.test+"$", "-test.v")
 				run.Env = append(os.Environ(), inside+"=1")
 				out, err := run.CombinedOutput()
 				require.Contains(t, string(out), "/"+strings.TrimSuffix(b.test, ".*"), "the test of the contract did not run")
@@ -198,7 +205,7 @@ func brokenArguments() map[string]broken {
 			return plugin
 		}
 		return config
-	}, "DesiredSize", "the volume is larger than asked"}
+	}, "DesiredSize", "the volume is larger than asked; if the plugin refuses or ignores DesiredSize"}
 	return plugins
 }
 

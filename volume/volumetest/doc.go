@@ -15,6 +15,8 @@
 //		})
 //	}
 //
+// The example DirectoryPlugin is a whole plugin whose volumes are directories with files.
+//
 // The package imports neither testing nor testify: a program that uses a FakePlugin links
 // neither. Config has the type parameter for that reason alone.
 package volumetest

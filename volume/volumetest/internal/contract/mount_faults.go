@@ -21,7 +21,7 @@ func (c *contract) mountFails() {
 	fake.Inject(mounttest.Fault{Op: mounttest.OpMount, Err: syscall.EIO})
 	for range 2 {
 		err := mounter.SetUp(c.Context(), volume.MounterArgs{})
-		require.ErrorIs(c, err, syscall.EIO)
+		require.ErrorIs(c, err, syscall.EIO, "the mount has failed"+hintIf(err == nil, hintPlain))
 		require.NotErrorIs(c, err, volume.ErrUncertain)
 		c.requireGone(mounter.GetPath())
 	}
@@ -38,7 +38,7 @@ func (c *contract) mountHangs() {
 	ctx, cancel := context.WithTimeout(c.Context(), 20*time.Millisecond)
 	defer cancel()
 	err := mounter.SetUp(ctx, volume.MounterArgs{})
-	require.ErrorIs(c, err, context.DeadlineExceeded)
+	require.ErrorIs(c, err, context.DeadlineExceeded, "the mount hangs"+hintIf(err == nil, hintPlain))
 	require.Empty(c, c.mounts(), "it was mounted after all")
 	if !errors.Is(err, volume.ErrUncertain) {
 		c.requireGone(mounter.GetPath())
@@ -56,7 +56,7 @@ func (c *contract) mountUncertain() {
 	fake.Inject(mounttest.Fault{Op: mounttest.OpMount, Err: syscall.EIO, After: true})
 	err := mounter.SetUp(c.Context(), volume.MounterArgs{})
 	fake.ClearFaults()
-	require.Error(c, err)
+	require.Error(c, err, "the mount is uncertain"+hintPlain)
 	if len(c.mounts()) > 0 {
 		require.Equal(c, volume.Uncertain, volume.KindOf(err), "something is mounted, and the error does not say so")
 	}
@@ -85,7 +85,7 @@ func (c *contract) tearDownFails(fake *mounttest.Fake, fault mounttest.Fault) {
 	ctx, cancel := context.WithTimeout(c.Context(), time.Minute)
 	err := unmounter.TearDown(ctx)
 	cancel()
-	require.ErrorIs(c, err, fault.Err)
+	require.ErrorIs(c, err, fault.Err, "%s has failed%s", fault.Op, hintIf(err == nil && fault.Op == mounttest.OpUnmount, hintPlain))
 	require.Equal(c, volume.Transient, volume.KindOf(err), "nothing was unmounted: %v", err)
 	c.requireUp(mounter.GetPath())
 	require.DirExists(c, mounter.GetPath())
@@ -101,7 +101,7 @@ func (c *contract) unmountUncertain() {
 	spec, _ := c.mustSetUp()
 	fake.Inject(mounttest.Fault{Op: mounttest.OpUnmount, Err: syscall.EIO, After: true})
 	err := c.newUnmounter(spec).TearDown(c.Context())
-	require.Equal(c, volume.Uncertain, volume.KindOf(err), "it is not known what is mounted: %v", err)
+	require.Equal(c, volume.Uncertain, volume.KindOf(err), "it is not known what is mounted: %v%s", err, hintIf(err == nil, hintPlain))
 	fake.ClearFaults()
 	c.mustTearDown(spec)
 	if c.Ephemeral {
@@ -111,7 +111,7 @@ func (c *contract) unmountUncertain() {
 	file := filepath.Join(mounter.GetPath(), "stray")
 	require.NoError(c, os.WriteFile(file, nil, 0o600)) // under the mount, as the fake's mounts are in memory
 	err = c.newUnmounter(spec).TearDown(c.Context())
-	require.Equal(c, volume.Uncertain, volume.KindOf(err), "it was unmounted: %v", err)
+	require.Equal(c, volume.Uncertain, volume.KindOf(err), "it was unmounted, and a file is under the mount: %v%s", err, hintIf(err == nil, hintEphemeral))
 	require.NoError(c, os.Remove(file))
 	c.mustTearDown(spec)
 }

@@ -111,7 +111,7 @@ func (c *contract) requireAttributes(mounter volume.Mounter, spec *volume.Spec) 
 	c.Helper()
 	is := mounter.GetAttributes().ReadOnly
 	require.True(c, is == spec.IsReadOnly() || is && c.RuntimeReadOnly,
-		"read-only by its attributes: %t, by its specification: %t", is, spec.IsReadOnly())
+		"read-only by its attributes: %t, by its specification: %t%s", is, spec.IsReadOnly(), hintIf(is, hintNeverWritable))
 }
 
 // badNames: invalid names must not become part of a path.

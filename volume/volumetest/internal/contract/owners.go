@@ -55,23 +55,23 @@ func (c *contract) contents(spec *volume.Spec, mounter volume.Mounter) string {
 	return ""
 }
 
-func (c *contract) requireUser(id int64, spec *volume.Spec, mounter volume.Mounter) {
+func (c *contract) requireUser(a argument, spec *volume.Spec, mounter volume.Mounter) {
 	c.Helper()
 	for name, is := range c.owners(spec, mounter) {
-		mayRead := is.uid == id || is.readsOnly && is.mode&0o004 != 0
-		require.True(c, mayRead, "%q is not of user %d: %+v", name, id, is)
+		mayRead := is.uid == *a.args.FsUser || is.readsOnly && is.mode&0o004 != 0
+		require.True(c, mayRead, "%q is not of user %d: %+v%s", name, *a.args.FsUser, is, a.hint())
 	}
 }
 
-func (c *contract) requireGroup(id int64, spec *volume.Spec, mounter volume.Mounter) {
+func (c *contract) requireGroup(a argument, spec *volume.Spec, mounter volume.Mounter) {
 	c.Helper()
 	for name, is := range c.owners(spec, mounter) {
 		if is.readsOnly && is.mode.IsDir() && is.mode&0o005 == 0o005 {
 			continue // all users may enter the directories above the files
 		}
-		require.Equal(c, id, is.gid, "the group of %q", name)
+		require.Equal(c, *a.args.FsGroup, is.gid, "the group of %q%s", name, a.hint())
 		want := is.groupMode()
-		require.Equal(c, want, is.mode&want, "%q is not for the group: %v", name, is.mode)
+		require.Equal(c, want, is.mode&want, "%q is not for the group: %v%s", name, is.mode, a.hint())
 	}
 }
 
@@ -99,13 +99,15 @@ func (c *contract) ownedByThePod() {
 	}
 	spec := c.filledVolume()
 	var args volume.MounterArgs
+	hint := ""
 	if c.Arguments.FsGroup == Honoured {
 		group := c.otherGroup()
 		args.FsGroup = &group
+		hint = argument{name: "FsGroup", handling: Honoured}.hint()
 	}
 	mounter := c.newMounter(spec)
 	for range 2 {
-		require.NoError(c, mounter.SetUp(c.Context(), args))
+		require.NoError(c, mounter.SetUp(c.Context(), args), "SetUp%s", hint)
 		_ = os.Chown(mounter.GetPath(), 999, 999) // the namespace may not map these IDs
 		require.NoError(c, os.Chmod(mounter.GetPath(), 0o700))
 		up, owners := c.requireUp(mounter.GetPath()), c.owners(spec, mounter)
@@ -128,6 +130,12 @@ func (c *contract) ownedByThePod() {
 func (c *contract) otherGroup() int64 {
 	c.Helper()
 	return c.otherID(os.Getgid(), func(file string, id int) error { return os.Chown(file, -1, id) })
+}
+
+// otherUser returns a user other than the test's own, if there is one.
+func (c *contract) otherUser() int64 {
+	c.Helper()
+	return c.otherID(os.Getuid(), func(file string, id int) error { return os.Chown(file, id, -1) })
 }
 
 // otherID returns a user or group other than the test's own, if the test may give files to it.

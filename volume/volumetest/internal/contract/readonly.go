@@ -35,7 +35,7 @@ func (c *contract) requireReadOnly(spec *volume.Spec, args volume.MounterArgs) {
 		require.NoError(c, mounter.SetUp(c.Context(), args))
 		at := c.requireUp(mounter.GetPath())
 		if !c.RuntimeReadOnly {
-			require.NotZero(c, at.Flags&mount.ReadOnly, "a read-only volume is writable")
+			require.NotZero(c, at.Flags&mount.ReadOnly, "a read-only volume is writable"+hintRuntimeReadOnly)
 		}
 	}
 	c.mustTearDown(spec)
@@ -49,11 +49,11 @@ func (c *contract) readOnlyLater() {
 	require.Zero(c, at.Flags&mount.ReadOnly, "a writable volume is read-only")
 	err := mounter.SetUp(c.Context(), volume.MounterArgs{ReadOnly: true})
 	if c.RuntimeReadOnly {
-		require.NoError(c, err)
+		require.NoError(c, err, "a volume that is up was not set up to be read"+hintReadOnly)
 		c.mustTearDown(spec)
 		return
 	}
-	require.ErrorIs(c, err, volume.ErrAlreadyMounted)
+	require.ErrorIs(c, err, volume.ErrAlreadyMounted, "a writable volume was set up to be read"+hintIf(err == nil, hintRuntimeReadOnly))
 	require.Equal(c, volume.Final, volume.KindOf(err))
 	require.Equal(c, at, c.requireUp(mounter.GetPath()), "a refused SetUp changed what was up")
 	c.mustTearDown(spec)

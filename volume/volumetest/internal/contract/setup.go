@@ -151,7 +151,7 @@ func (c *contract) keepsData() {
 		c.mustTearDown(spec)
 	}
 	data, err := os.ReadFile(file)
-	require.NoError(c, err)
+	require.NoError(c, err, "TearDown has deleted a file"+hintEphemeral)
 	require.Equal(c, "precious", string(data))
 }
 
@@ -166,7 +166,7 @@ func (c *contract) keepsStrayData() {
 	file := filepath.Join(unmounter.GetPath(), "deep", "file")
 	require.NoError(c, os.MkdirAll(filepath.Dir(file), 0o750))
 	require.NoError(c, os.WriteFile(file, []byte("precious"), 0o600))
-	require.Error(c, unmounter.TearDown(c.Context()), "the directory cannot have been removed")
+	require.Error(c, unmounter.TearDown(c.Context()), "the directory cannot have been removed"+hintEphemeral)
 	data, err := os.ReadFile(file)
 	require.NoError(c, err)
 	require.Equal(c, "precious", string(data))
@@ -182,13 +182,14 @@ func (c *contract) forgetsData() {
 	for range 3 {
 		require.NoError(c, mounter.SetUp(c.Context(), volume.MounterArgs{}))
 		dir := filepath.Join(mounter.GetPath(), "left")
-		require.NoDirExists(c, dir)
+		require.NoDirExists(c, dir, "the last pod has left the directory"+hintPersistent)
 		require.NoError(c, os.MkdirAll(filepath.Join(dir, "deep"), 0o700))
 		file, err := os.OpenFile(filepath.Join(dir, "file"), os.O_CREATE|os.O_RDONLY, 0o400)
 		require.NoError(c, err) // nothing is written: hugetlbfs does not support it
 		require.NoError(c, file.Close())
 		_ = os.Symlink(c.tempDir(), filepath.Join(dir, "link")) // hugetlbfs may refuse links, too
-		c.mustTearDown(spec)
+		require.NoError(c, c.newUnmounter(spec).TearDown(c.Context()), "the pod has left files"+hintPersistent)
+		c.requireGone(mounter.GetPath())
 	}
 }
 

@@ -36,11 +36,11 @@ func (c *contract) requireUp(path string) mount.Info {
 	c.Helper()
 	mounts := c.podMounts()
 	if c.Plain {
-		require.Empty(c, mounts, "a plain volume is no mount")
+		require.Empty(c, mounts, "a plain volume is no mount"+hintMount)
 		require.DirExists(c, path)
 		return mount.Info{}
 	}
-	require.Len(c, mounts, 1, "one mount for one volume")
+	require.Len(c, mounts, 1, "one mount for one volume"+hintIf(len(mounts) == 0, hintPlain))
 	require.Equal(c, tablepath.Of(path), mounts[0].Mountpoint)
 	return mounts[0]
 }

@@ -73,7 +73,7 @@ func (c *contract) requireMountedAt(path string) {
 			n++
 		}
 	}
-	require.Equal(c, 1, n, "one mount for one volume")
+	require.Equal(c, 1, n, "one mount for one volume"+hintIf(n == 0, hintPlain))
 }
 
 // targetBad: paths at which no volume may be set up.
