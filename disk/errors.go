@@ -138,10 +138,15 @@ func (e *ToolError) Error() string {
 
 // withoutUsage returns the output before the list of options that some programs print after a complaint.
 func withoutUsage(output string) string {
-	if at := strings.Index(strings.ToLower(output), "\nusage: "); at >= 0 {
-		return output[:min(at, len(output))]
+	var kept []string
+	for line := range strings.Lines(output) {
+		const usage = "usage: "
+		if len(kept) > 0 && len(line) >= len(usage) && strings.EqualFold(line[:len(usage)], usage) {
+			break
+		}
+		kept = append(kept, line)
 	}
-	return output
+	return strings.Join(kept, "")
 }
 
 // Unwrap returns the cause.

@@ -25,10 +25,11 @@ func TestPermissionErrors(t *testing.T) {
 func TestToolErrorText(t *testing.T) {
 	for output, want := range map[string]string{
 		"": "mkfs.xfs: exit status 1",
-		"too small\nUsage: mkfs.xfs\n[-b size]\n": "mkfs.xfs: exit status 1: too small",
-		"Nothing\nusage: mkfs.btrfs":              "mkfs.xfs: exit status 1: Nothing",
-		"Usage: mkfs.xfs\n":                       "mkfs.xfs: exit status 1: Usage: mkfs.xfs",
-		" two\n  lines ":                          "mkfs.xfs: exit status 1: two lines",
+		"too small\nUsage: mkfs.xfs\n[-b size]\n":       "mkfs.xfs: exit status 1: too small",
+		"Nothing\nusage: mkfs.btrfs":                    "mkfs.xfs: exit status 1: Nothing",
+		"Usage: mkfs.xfs\n":                             "mkfs.xfs: exit status 1: Usage: mkfs.xfs",
+		"\u212a\u212a\u212a too small\nUSAGE: mkfs.xfs": "mkfs.xfs: exit status 1: \u212a\u212a\u212a too small",
+		" two\n  lines ":                                "mkfs.xfs: exit status 1: two lines",
 	} {
 		require.EqualError(t, &ToolError{Tool: "mkfs.xfs", ExitCode: 1, Output: output}, want)
 	}

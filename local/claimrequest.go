@@ -53,7 +53,7 @@ func checkClaimName(name string) error {
 	if err := volume.ValidatePathComponent(at, name); err != nil {
 		return err
 	}
-	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
+	if problems := input.Problems(validation.IsDNS1123Subdomain, name); len(problems) > 0 {
 		return volume.Invalid(at, name, problems[0])
 	}
 	return nil

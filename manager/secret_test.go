@@ -95,7 +95,7 @@ func TestSecretsAreNotDisclosed(t *testing.T) {
 	require.Eventually(t, func() bool { return strings.Contains(h.String(), manager.FailedMount) }, time.Minute, time.Millisecond)
 	state, err := json.Marshal(m.State())
 	require.NoError(t, err)
-	errors := fmt.Sprintf("%+v", m.State())
+	errors := fmt.Sprintf("%#v", m.State())
 	at := m.GetMountedVolumesForPod("1")["v0"].Path
 	cancel()
 	require.NoError(t, <-ended)

@@ -44,7 +44,7 @@ func (l Leftover) String() string {
 	return describe(why, l.Path, string(l.Pod), l.Plugin)
 }
 
-// describe returns the known names, shortened, and what there is to say about them, in one line.
+// describe returns one line: the names that are not empty, shortened, and what it says about them.
 func describe(says string, names ...string) string {
 	var known []string
 	for _, name := range names {

@@ -55,7 +55,8 @@ func TestFollowLinks(t *testing.T) {
 	require.Equal(t, "/", have)
 }
 
-// TestRefusedLink: each operation that follows no link says so, and names what resolves it.
+// TestRefusedLink: the error of each operation that follows no link says that a link is on the way, and names
+// FollowLinks, which resolves it.
 func TestRefusedLink(t *testing.T) {
 	m := mount.New(mount.Config{})
 	dir := mkdirs(t, "real/source", "real/target")

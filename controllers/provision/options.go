@@ -8,13 +8,14 @@ import (
 
 	"github.com/volumekit/volumekit/controllers/internal/storageclass"
 	"github.com/volumekit/volumekit/internal/brief"
+	"github.com/volumekit/volumekit/internal/input"
 	"github.com/volumekit/volumekit/util/quantity"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -89,7 +90,7 @@ func (c *Controller) mayHaveData(claim *v1.PersistentVolumeClaim) bool {
 // fields do not change before the claim is bound.
 func (c *Controller) checkClaim(claim *v1.PersistentVolumeClaim) error {
 	name := c.config.VolumeName(claim)
-	if problems := validation.NameIsDNSSubdomain(name, false); len(problems) > 0 {
+	if problems := input.Problems(validation.IsDNS1123Subdomain, name); len(problems) > 0 {
 		return fmt.Errorf("volume name %.128q: %s: %w", name, problems[0], volume.ErrInfeasible)
 	}
 	if err := checkAttributesName(claim); err != nil {
@@ -104,7 +105,7 @@ func checkAttributesName(claim *v1.PersistentVolumeClaim) error {
 	if name == nil || *name == "" {
 		return nil
 	}
-	if problems := validation.NameIsDNSSubdomain(*name, false); len(problems) > 0 {
+	if problems := input.Problems(validation.IsDNS1123Subdomain, *name); len(problems) > 0 {
 		return invalid(field.NewPath("spec", "volumeAttributesClassName"), *name, problems[0], volume.ErrInfeasible)
 	}
 	return nil
@@ -169,7 +170,7 @@ func (c *Controller) readNode(ctx context.Context, claim *v1.PersistentVolumeCla
 		return nil, nil, nil
 	}
 	node = &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	if problems := validation.NameIsDNSSubdomain(name, false); len(problems) > 0 {
+	if problems := input.Problems(validation.IsDNS1123Subdomain, name); len(problems) > 0 {
 		path := field.NewPath("metadata", "annotations").Key(SelectedNodeAnnotation)
 		return node, invalid(path, name, problems[0], volume.ErrReschedule), nil
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/volumekit/volumekit/internal/input"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -67,7 +68,7 @@ func (d *driver) checkSegments(at *field.Path, segments map[string]string) error
 		if !slices.ContainsFunc(d.config.Topology, func(s Segment) bool { return s.Key == key }) {
 			return volume.Invalid(at, key, "not a topology of the driver")
 		}
-		if problems := validation.IsValidLabelValue(segments[key]); len(problems) > 0 || segments[key] == "" {
+		if problems := input.Problems(validation.IsValidLabelValue, segments[key]); len(problems) > 0 || segments[key] == "" {
 			return volume.Invalid(at.Key(key), segments[key], "must be the value of a label, and not empty")
 		}
 	}

@@ -37,7 +37,7 @@ func (t secretTemplate) resolve(volumeName string, claim *v1.PersistentVolumeCla
 		return "", false
 	}
 	namespace, err := expandTemplate(t.namespace, inNamespace)
-	if err == nil && len(validation.IsDNS1123Label(namespace)) > 0 {
+	if err == nil && len(input.Problems(validation.IsDNS1123Label, namespace)) > 0 {
 		err = errNotName(namespace)
 	}
 	if err != nil {
@@ -49,7 +49,7 @@ func (t secretTemplate) resolve(volumeName string, claim *v1.PersistentVolumeCla
 		}
 		return tenantValue(token, claim)
 	})
-	if err == nil && len(validation.IsDNS1123Subdomain(name)) > 0 {
+	if err == nil && len(input.Problems(validation.IsDNS1123Subdomain, name)) > 0 {
 		err = errNotName(name)
 	}
 	if err != nil {

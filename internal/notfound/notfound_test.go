@@ -16,7 +16,7 @@ import (
 	"github.com/volumekit/volumekit/internal/notfound"
 )
 
-// TestNamed: the text of a missing object has its name once, whatever the error of the reader is, and wraps it.
+// TestNamed: an error for a missing object names the object once, whatever error the reader returns, and wraps it.
 func TestNamed(t *testing.T) {
 	claims := schema.GroupResource{Resource: "persistentvolumeclaims"}
 	for _, test := range []struct {
