@@ -194,7 +194,7 @@ var house = []room{
 	{"internal/publicapi", nil, []string{testify}},
 	{"internal/strace", []string{"mount/mounttest"}, nil},
 	{"internal/fuseserver", nil, []string{sys}},
-	{"internal/testbed", []string{"mount/mounttest", "internal/fuseserver", "internal/testflag"}, []string{sys, testify}},
+	{"internal/testbed", []string{"mount", "mount/mounttest", "internal/fuseserver", "internal/testflag"}, []string{sys, testify}},
 	{"internal/cachedir", nil, nil},
 	// Parts of the examples of all modules.
 	{"internal/cli", []string{"internal/tasks"}, []string{sys}},

@@ -138,7 +138,7 @@ func addMounter(calls map[string]func(context.Context) error, kind string, m mou
 	ask("MountRefs", func(ctx context.Context) error { _, err := m.MountRefs(ctx, long); return err })
 	ask("MountsFrom", func(ctx context.Context) error { _, err := m.MountsFrom(ctx, long); return err })
 	ask("Resolve", func(ctx context.Context) error { _, err := m.Resolve(ctx, long); return err })
-	if isolator, ok := m.(mount.Isolator); ok {
+	if isolator, ok := mount.As[mount.Isolator](m); ok {
 		ask("Isolate", func(ctx context.Context) error { return isolator.Isolate(ctx, long) })
 	}
 	below("util.UnmountMountPoint", func(ctx context.Context) error { return util.UnmountMountPoint(ctx, m, long) })

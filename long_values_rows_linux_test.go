@@ -152,7 +152,7 @@ func addPods(t *testing.T, calls map[string]func(context.Context) error, dir, lo
 	for where, at := range map[string]string{"": long, " below": dir + "/" + long} {
 		for name, call := range map[string]func(context.Context) error{
 			"Mounts.SetUp":        func(ctx context.Context) error { return mounts.SetUp(ctx, at, req) },
-			"Mounts.SetUpNew":     func(ctx context.Context) error { _, err := mounts.SetUpNew(ctx, at, req); return err },
+			"Mounts.SetUpNew":     func(ctx context.Context) error { _, err := mounts.SetUpNew(ctx, at, req, func() {}); return err },
 			"Mounts.Mount":        func(ctx context.Context) error { return mounts.Mount(ctx, at, req) },
 			"Mounts.MountFile":    func(ctx context.Context) error { return mounts.MountFile(ctx, at, req) },
 			"Mounts.Unmount":      func(ctx context.Context) error { return mounts.Unmount(ctx, at) },
@@ -215,7 +215,7 @@ func addOthers(t *testing.T, calls map[string]func(context.Context) error, dir, 
 		"mount.Mounter.FollowLinks": func(ctx context.Context) error { _, err := m.FollowLinks(ctx, long); return err },
 		"mount.Mounter.MountID":     func(ctx context.Context) error { _, err := m.MountID(ctx, long); return err },
 		"mount.Mounter.MountNew": func(ctx context.Context) error {
-			_, err := m.MountNew(ctx, mount.Request{Source: long, Target: long}, 0o700, mount.NoWait)
+			_, err := m.MountNew(ctx, mount.Request{Source: long, Target: long}, mount.NewDirectory{Perm: 0o700})
 			return err
 		},
 		"util/fsusage.Walker.Walk": func(ctx context.Context) error { _, err := (&fsusage.Walker{}).Walk(ctx, long); return err },

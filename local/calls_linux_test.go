@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,16 +17,22 @@ import (
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/volume"
+	"k8s.io/apimachinery/pkg/types"
 )
 
-// volumeProgram sets a volume up and tears it down as often as its argument says.
+// volumeProgram sets a volume up and tears it down as often as its argument says: for the same
+// pod, or for a new one each time.
 func volumeProgram(p mounttest.Process) {
 	ctx, rounds, cancel := testbed.Rounds(p, 1)
 	defer cancel()
-	n := nodeIn(p, mount.New(mount.Config{}), p.Args[0])
-	for range rounds {
-		require.NoError(p, n.mounter(p, spec(n.disks+"/disk", "ro"), "1").SetUp(ctx, volume.MounterArgs{}))
-		require.NoError(p, n.unmounter(p, "1").TearDown(ctx))
+	n := nodeIn(p, testbed.Wrapped{Interface: mount.New(mount.Config{})}, p.Args[0])
+	uid := types.UID("1")
+	for i := range rounds {
+		if p.Args[3] == "new" {
+			uid = types.UID(strings.Join(append(p.Args[1:], strconv.Itoa(i)), "-"))
+		}
+		require.NoError(p, n.mounter(p, spec(n.disks+"/disk", "ro"), uid).SetUp(ctx, volume.MounterArgs{}))
+		require.NoError(p, n.unmounter(p, uid).TearDown(ctx))
 	}
 }
 
@@ -48,6 +55,13 @@ func volumeProgram(p mounttest.Process) {
 //	umount2
 //	unlinkat                nothing is mounted there any more, and the directory is empty
 //	close
+//
+// A new pod's directories are missing, with those of its plugins. Each costs one openat2 more,
+// from the kernel's memory, then
+//
+//	mkdirat openat2 close
+//
+// The mounter is wrapped: its abilities are those of the kernel's mounter.
 func TestCallsOfVolume(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
@@ -64,16 +78,58 @@ func TestCallsOfVolume(t *testing.T) {
 		require.NoError(t, m.Mount(t.Context(), mount.Request{Target: at, FSType: "tmpfs"}))
 		defer func() { require.NoError(t, m.Unmount(t.Context(), at)) }()
 	}
-	for _, context := range []string{"ends", "stays"} {
+	for _, test := range []struct {
+		context, pod  string
+		total, mkdirs int
+	}{
+		{"ends", "same", 20, 1},
+		{"stays", "same", 20, 1},
+		{"ends", "new", 32, 4},
+		{"stays", "new", 32, 4},
+	} {
 		count := func(rounds int) map[string]int {
-			return mounttest.CountCalls(t, mounttest.Program("volume", dir, strconv.Itoa(rounds), context))
+			return mounttest.CountCalls(t, mounttest.Program("volume", dir, strconv.Itoa(rounds), test.context, test.pod))
 		}
 		calls, total := testbed.CallsPerRound(count(few), count(many), many-few)
-		assert.LessOrEqual(t, total, 20, "context %s: %v", context, calls)
-		for _, name := range []string{"mkdirat", "open_tree_attr", "move_mount", "umount2", "unlinkat"} {
+		assert.LessOrEqual(t, total, test.total, "%+v: %v", test, calls)
+		assert.Equal(t, test.mkdirs, calls["mkdirat"], "%+v", test)
+		for _, name := range []string{"open_tree_attr", "move_mount", "umount2", "unlinkat"} {
 			assert.Equal(t, 1, calls[name], name)
 		}
 	}
+}
+
+// A stuckMounter is one on a disk that does not answer until a channel is closed.
+type stuckMounter struct {
+	*mounttest.Fake
+	answer chan struct{}
+}
+
+func (s stuckMounter) MountNew(_ context.Context, _ mount.Request, dir mount.NewDirectory) (bool, error) {
+	if dir.Wait == mount.NoWait {
+		return false, mount.ErrWouldWait
+	}
+	<-s.answer
+	return false, nil
+}
+
+// TestStuckSetUpKeepsOwners: while a SetUp is stuck, no other one changes the group of the directory.
+func TestStuckSetUpKeepsOwners(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	m := stuckMounter{mounttest.NewFake(mount.Config{}), make(chan struct{})}
+	n := nodeIn(t, m, dir)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, n.mounter(t, spec(n.disks+"/disk"), "1").SetUp(ctx, volume.MounterArgs{}), volume.ErrUncertain)
+	ctx, cancel = context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	_, err = n.plugin.LockExclusively(ctx, n.disks+"/disk")
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	close(m.answer)
+	done, err := n.plugin.LockExclusively(t.Context(), n.disks+"/disk")
+	require.NoError(t, err)
+	done()
 }
 
 // TestSetUpWaitsForOwners checks that SetUp waits while another SetUp changes the group of the

@@ -94,8 +94,7 @@ func (m *mounter) setUpNew(ctx context.Context, dir string, args volume.MounterA
 	if !ok {
 		return false, nil
 	}
-	defer release()
-	return m.plugin.mounts.SetUpNew(ctx, dir, m.request(m.at.path, dir, args))
+	return m.plugin.mounts.SetUpNew(ctx, dir, m.request(m.at.path, dir, args), release)
 }
 
 // setUpDevice binds the mount of MountDevice.

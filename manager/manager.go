@@ -63,10 +63,10 @@ func New(config Config) (*Manager, error) {
 	if m.attacher == nil {
 		m.attacher = pluginAttacher{}
 	}
-	if w, ok := config.Mounter.(mount.TableWatcher); ok {
+	if w, ok := mount.As[mount.TableWatcher](config.Mounter); ok {
 		m.watches = append(m.watches, func(ctx context.Context) error { return w.WatchMounts(ctx, m.recordTableChange) })
 	}
-	if w, ok := config.Mounter.(mount.Watcher); ok {
+	if w, ok := mount.As[mount.Watcher](config.Mounter); ok {
 		everything := func() { m.recordTableChange(mount.TableChange{Everything: true}) }
 		m.watches = append(m.watches, func(ctx context.Context) error { return w.Watch(ctx, everything) })
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
@@ -64,6 +65,34 @@ func TestFailedWatchIsRestarted(t *testing.T) {
 		})
 	}
 }
+
+// TestWatchOfWrappedMounter: the manager hears of changes of the mount table through a mounter that
+// wraps another one, from both kinds of watch.
+func TestWatchOfWrappedMounter(t *testing.T) {
+	for name, wrap := range map[string]func(*mounttest.Fake) mount.Interface{
+		"WatchMounts": func(f *mounttest.Fake) mount.Interface { return tableWatcher{f} },
+		"Watch":       func(f *mounttest.Fake) mount.Interface { return &failingWatcher{Fake: f} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNode(t, perPod)
+				n.config.Resync = -1
+				n.config.Mounter = testbed.Wrapped{Interface: wrap(n.kernel)}
+				n.claim("a")
+				_, stop := n.runUp(podWith("1", "a"))
+				defer stop()
+				n.unmountVolumeOf("1")
+				time.Sleep(time.Minute)
+				require.Len(t, n.mountsBelow("/1/"), 1)
+			})
+		})
+	}
+}
+
+// A tableWatcher has WatchMounts alone.
+type tableWatcher struct{ *mounttest.Fake }
+
+func (tableWatcher) Watch(context.Context, func()) error { return errors.ErrUnsupported }
 
 // WatchMounts is not there.
 func (w *failingWatcher) WatchMounts(context.Context, func(mount.TableChange)) error {

@@ -142,6 +142,8 @@ type Place struct {
 // more, unless the error wraps [ErrUncertain]: then the change was already in progress. Each
 // mount that does not answer has at most one such call: later calls wait for it until their
 // own contexts end.
+//
+// Further abilities, which not every mounter has, are interfaces of their own: [As] finds them.
 type Interface interface {
 	// Mount makes req.Source visible at req.Target. The mount appears complete (read-only
 	// from the first instant, if requested) or not at all, and is verified before Mount

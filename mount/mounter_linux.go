@@ -2,7 +2,6 @@ package mount
 
 import (
 	"context"
-	"io/fs"
 
 	"github.com/volumekit/volumekit/mount/internal/building"
 	"github.com/volumekit/volumekit/mount/internal/child"
@@ -72,8 +71,8 @@ func Tiers() []Tier {
 
 func (m *Mounter) mount(ctx context.Context, s *spec.Spec) error { return m.maker.Mount(ctx, s) }
 
-func (m *Mounter) mountNew(ctx context.Context, s *spec.Spec, perm fs.FileMode, wait Patience) (bool, error) {
-	return m.maker.MountNew(ctx, s, mounting.NewDirectory{Perm: perm, MayWait: wait == MayWait})
+func (m *Mounter) mountNew(ctx context.Context, s *spec.Spec, dir NewDirectory) (bool, error) {
+	return m.maker.MountNew(ctx, s, mounting.NewDirectory{Perm: dir.Perm, Below: dir.Below, MayWait: dir.Wait == MayWait})
 }
 
 func (m *Mounter) unmount(ctx context.Context, target string) error {

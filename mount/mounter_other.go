@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"runtime"
 
 	"github.com/volumekit/volumekit/mount/internal/spec"
@@ -41,6 +40,6 @@ func (*parts) close() {}
 // Tiers returns the tiers that the running kernel offers: none.
 func Tiers() []Tier { return nil }
 
-func (m *Mounter) mountNew(context.Context, *spec.Spec, fs.FileMode, Patience) (bool, error) {
+func (m *Mounter) mountNew(context.Context, *spec.Spec, NewDirectory) (bool, error) {
 	return false, nil
 }

@@ -60,7 +60,7 @@ func TestMountNew(t *testing.T) {
 		return
 	}
 	for _, wait := range []Patience{NoWait, MayWait} {
-		mounted, err := d.m.MountNew(t.Context(), d.request(), 0o750, wait)
+		mounted, err := d.m.MountNew(t.Context(), d.request(), NewDirectory{Perm: 0o750, Wait: wait})
 		require.NoError(t, err)
 		require.True(t, mounted)
 		require.FileExists(t, d.target+"/file")
@@ -106,7 +106,7 @@ func TestMountNewDeclines(t *testing.T) {
 		req := d.request()
 		change(&req)
 		for _, wait := range []Patience{NoWait, MayWait} {
-			mounted, err := d.m.MountNew(t.Context(), req, 0o750, wait)
+			mounted, err := d.m.MountNew(t.Context(), req, NewDirectory{Perm: 0o750, Wait: wait})
 			require.NoError(t, err, name)
 			require.False(t, mounted, name)
 			require.Equal(t, before, d.entries(), name)
@@ -114,14 +114,14 @@ func TestMountNewDeclines(t *testing.T) {
 	}
 	unlock, err := d.m.changing.Lock(t.Context(), d.target)
 	require.NoError(t, err)
-	mounted, err := d.m.MountNew(t.Context(), d.request(), 0o750, MayWait)
+	mounted, err := d.m.MountNew(t.Context(), d.request(), NewDirectory{Perm: 0o750, Wait: MayWait})
 	require.NoError(t, err)
 	require.False(t, mounted, "the target is locked")
 	require.Equal(t, [2]bool{}, d.remove(MayWait), "the target is locked")
 	unlock()
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	mounted, err = d.m.MountNew(ended, d.request(), 0o750, MayWait)
+	mounted, err = d.m.MountNew(ended, d.request(), NewDirectory{Perm: 0o750, Wait: MayWait})
 	require.NoError(t, err)
 	require.False(t, mounted)
 	require.Equal(t, before, d.entries())
@@ -143,6 +143,27 @@ func (d newDirs) entries() (names []string) {
 	return names
 }
 
+// TestMountNewParents: the missing parents get the permissions of the target, and stay when it is
+// removed.
+func TestMountNewParents(t *testing.T) {
+	d, ok := newDirsInNamespace(t)
+	if !ok {
+		return
+	}
+	pods := filepath.Dir(d.target)
+	d.target = pods + "/one/two/target"
+	mounted, err := d.m.MountNew(t.Context(), d.request(), NewDirectory{Perm: 0o710, Below: pods})
+	require.NoError(t, err)
+	require.True(t, mounted)
+	require.FileExists(t, d.target+"/file")
+	require.Equal(t, [2]bool{true, true}, d.remove(NoWait))
+	for _, name := range []string{"/one", "/one/two"} {
+		info, err := os.Stat(pods + name)
+		require.NoError(t, err)
+		require.Equal(t, fs.ModeDir|0o710, info.Mode())
+	}
+}
+
 // TestNoWaitOnDisk: with NoWait the calls decline a target on a disk.
 func TestNoWaitOnDisk(t *testing.T) {
 	d, ok := newDirsInNamespace(t)
@@ -151,11 +172,11 @@ func TestNoWaitOnDisk(t *testing.T) {
 	}
 	delete(record.MemoryKinds, unix.TMPFS_MAGIC)
 	defer func() { record.MemoryKinds[unix.TMPFS_MAGIC] = true }()
-	mounted, err := d.m.MountNew(t.Context(), d.request(), 0o750, NoWait)
-	require.NoError(t, err)
+	mounted, err := d.m.MountNew(t.Context(), d.request(), NewDirectory{Perm: 0o750})
+	require.ErrorIs(t, err, ErrWouldWait)
 	require.False(t, mounted)
 	require.NoDirExists(t, d.target)
-	mounted, err = d.m.MountNew(t.Context(), d.request(), 0o750, MayWait)
+	mounted, err = d.m.MountNew(t.Context(), d.request(), NewDirectory{Perm: 0o750, Wait: MayWait})
 	require.NoError(t, err)
 	require.True(t, mounted)
 	require.Equal(t, [2]bool{}, d.remove(NoWait))

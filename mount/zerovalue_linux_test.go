@@ -34,7 +34,7 @@ func TestZeroMounter(t *testing.T) {
 			require.Equal(t, "Mounter", input.Field, name)
 			require.ErrorContains(t, err, "must be made by New", name)
 		}
-		mounted, err := m.MountNew(ctx, req, 0o700, mount.MayWait)
+		mounted, err := m.MountNew(ctx, req, mount.NewDirectory{Perm: 0o700, Wait: mount.MayWait})
 		require.NoError(t, err)
 		require.False(t, mounted)
 		unmounted, removed := m.UnmountRemove(ctx, dir, mount.MayWait)

@@ -274,7 +274,7 @@ func (o unmountOptions) separate(ctx context.Context, mounter mount.Interface, p
 	if !o.Isolate {
 		return nil
 	}
-	if isolator, ok := mounter.(mount.Isolator); ok {
+	if isolator, ok := mount.As[mount.Isolator](mounter); ok {
 		return isolator.Isolate(ctx, path)
 	}
 	for _, info := range tree {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/util"
@@ -391,7 +392,8 @@ func TestUnmountIsolated(t *testing.T) {
 		require.ErrorIs(t, err, errors.ErrUnsupported)
 		requireMounted(target+"/inner", true)
 
-		require.NoError(t, util.UnmountMountPoint(t.Context(), m, target, all, util.Isolated(), util.KeepDirectory()))
+		wrapped := testbed.Wrapped{Interface: m}
+		require.NoError(t, util.UnmountMountPoint(t.Context(), wrapped, target, all, util.Isolated(), util.KeepDirectory()))
 		requireMounted(target, false)
 		requireMounted(source+"/inner", true)
 

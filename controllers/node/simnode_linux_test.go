@@ -105,6 +105,15 @@ func (k simKernel) UnmountTree(ctx context.Context, target string) error {
 	return k.Fake.UnmountTree(ctx, target)
 }
 
+// MountNew and UnmountRemove decline: each mount and unmount passes the methods above.
+func (simKernel) MountNew(context.Context, mount.Request, mount.NewDirectory) (bool, error) {
+	return false, nil
+}
+
+func (simKernel) UnmountRemove(context.Context, string, mount.Patience) (unmounted, removed bool) {
+	return false, false
+}
+
 func newSimNode(s *simulation, dir string) *simNode {
 	n := &simNode{
 		sim: s, root: dir + "/root", disks: dir + "/disks", kernel: mounttest.NewFake(mount.Config{}),

@@ -226,11 +226,11 @@ func TestInterruptWhileMounting(t *testing.T) {
 }
 
 // writable is a kernel that takes read-only for a suggestion.
-type writable struct{ *mounttest.Fake }
+type writable struct{ mount.Interface }
 
 func (w writable) Mount(ctx context.Context, req mount.Request) error {
 	req.Options = nil
-	return w.Fake.Mount(ctx, req)
+	return w.Interface.Mount(ctx, req)
 }
 
 func TestReadOnlyIsChecked(t *testing.T) {

@@ -24,6 +24,9 @@ type Kernel struct {
 	RealPath func(path string) (string, error)
 }
 
+// Unwrap returns the mounter of the kernel, see [mount.As].
+func (k Kernel) Unwrap() mount.Interface { return k.Interface }
+
 // A Program is an example program without arguments.
 type Program struct {
 	Name namespace.Program

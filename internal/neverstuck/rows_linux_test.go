@@ -457,7 +457,7 @@ func rowsOfMount() map[string]row {
 		"mount.Mounter.MountNew": func(r *rig) func(context.Context) error {
 			target := r.target()
 			return func(ctx context.Context) error {
-				_, err := r.mounter.MountNew(ctx, mount.Request{Source: r.disks + "/disk", Target: target + "/sub"}, 0o750, mount.NoWait)
+				_, err := r.mounter.MountNew(ctx, mount.Request{Source: r.disks + "/disk", Target: target + "/sub"}, mount.NewDirectory{Perm: 0o750})
 				return errors.Join(err, ctx.Err())
 			}
 		},
@@ -633,7 +633,7 @@ func rowsOfPods() map[string]row {
 			return p.SetUp(ctx, dir+"-2/in/it", req)
 		}),
 		"util/podvolume.Mounts.SetUpNew": mounts(func(ctx context.Context, _ *rig, p *podvolume.Mounts, dir string, req mount.Request) error {
-			_, err := p.SetUpNew(ctx, dir+"/sub", req)
+			_, err := p.SetUpNew(ctx, dir+"/sub", req, func() {})
 			return errors.Join(err, ctx.Err())
 		}),
 		"util/podvolume.Mounts.TearDown": mounts(func(ctx context.Context, _ *rig, p *podvolume.Mounts, dir string, _ mount.Request) error {

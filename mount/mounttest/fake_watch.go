@@ -12,7 +12,7 @@ var (
 )
 
 // Watch implements [mount.Watcher]: changed is called after each Mount, Unmount and
-// UnmountTree, also after a failed one.
+// UnmountTree, also after a failed one, and after each change of MountNew and UnmountRemove.
 func (f *Fake) Watch(ctx context.Context, changed func()) error {
 	wakeUp := make(chan struct{}, 1)
 	_ = f.withLock(func() error {

@@ -37,7 +37,7 @@ func Except(name, reason string) TestOption {
 // newMounter once. The returned mounter must not have mounts below a new temporary
 // directory.
 //
-// A mounter that is no [Fake] counts as a real one: the tests write through its mounts, and
+// A mounter that is no [Fake], and wraps none (mount.As), counts as a real one: the tests write through its mounts, and
 // must run where they may mount, see [Namespace]. [Except] leaves out tests that a mounter
 // cannot pass.
 func TestInterface[R Runner[R]](t R, newMounter func(t R, config mount.Config) mount.Interface, options ...TestOption) {
@@ -60,7 +60,7 @@ func TestInterface[R Runner[R]](t R, newMounter func(t R, config mount.Config) m
 type faultyFake struct{ *Fake }
 
 func fakeOf(m mount.Interface) contract.Fake {
-	if fake, ok := m.(*Fake); ok {
+	if fake, ok := mount.As[*Fake](m); ok {
 		return faultyFake{fake}
 	}
 	return nil

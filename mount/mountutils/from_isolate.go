@@ -34,7 +34,7 @@ func (f *Peer) isolate(ctx context.Context, c *claim, target string) error {
 
 // isolate isolates a target for a Peer over this Mounter.
 func (m *Mounter) isolate(ctx context.Context, target string) error {
-	isolator, ok := m.mounter.(mount.Isolator)
+	isolator, ok := mount.As[mount.Isolator](m.mounter)
 	if !ok {
 		return fmt.Errorf("isolate: the mounter is no mount.Isolator: %w", errors.ErrUnsupported)
 	}

@@ -30,7 +30,7 @@ func (l *links) follow(ctx context.Context, m mount.Interface, p string) (string
 	if p == "" {
 		return "", nil
 	}
-	if f, ok := m.(follower); ok && filepath.IsAbs(p) && !hasDotDot(p) {
+	if f, ok := mount.As[follower](m); ok && filepath.IsAbs(p) && !hasDotDot(p) {
 		path, err := f.FollowLinks(ctx, p)
 		if !errors.Is(err, errors.ErrUnsupported) {
 			return path, err

@@ -1,12 +1,17 @@
 package mountutils
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
+	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
 func TestFollowLinks(t *testing.T) {
@@ -37,6 +42,25 @@ func TestFollowLinks(t *testing.T) {
 	got, err := followLinks("rel/deep")
 	require.NoError(t, err)
 	require.Equal(t, at("real/deep"), got)
+}
+
+// following resolves links in its own way.
+type following struct{ mount.Interface }
+
+func (following) FollowLinks(context.Context, string) (string, error) { return "/followed", nil }
+
+// TestWrappedAbilities: the abilities of a mounter inside another are found.
+func TestWrappedAbilities(t *testing.T) {
+	fake := mounttest.NewFake(mount.Config{})
+	got, err := new(links).follow(t.Context(), testbed.Wrapped{Interface: following{fake}}, t.TempDir())
+	require.NoError(t, err)
+	require.Equal(t, "/followed", got)
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	m := &Mounter{mounter: testbed.Wrapped{Interface: fake}}
+	require.NoError(t, m.isolate(t.Context(), dir))
+	m.mounter = struct{ mount.Interface }{fake}
+	require.ErrorIs(t, m.isolate(t.Context(), dir), errors.ErrUnsupported)
 }
 
 func TestMapperName(t *testing.T) {

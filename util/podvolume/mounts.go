@@ -72,33 +72,63 @@ func (p *Mounts) SetUp(ctx context.Context, dir string, req mount.Request) error
 	})
 }
 
-// SetUpNew is SetUp of a bind mount at a directory that is missing, if that needs no
-// waiting; else it has changed nothing and returns false. See [mount.Mounter.MountNew]:
-// with another mounter it does nothing.
-func (p *Mounts) SetUpNew(ctx context.Context, dir string, req mount.Request) (done bool, err error) {
+// SetUpNew is SetUp of a bind mount at a directory that is missing, with a
+// [mount.DirectoryMounter]. With another mounter, and in the cases that one declines, it has
+// changed nothing and returns false, as it does while another operation has the path. It calls end
+// once, if it is not nil, when the work is over: that is after its return if ctx has ended and a
+// file system does not answer.
+func (p *Mounts) SetUpNew(ctx context.Context, dir string, req mount.Request, end func()) (done bool, err error) {
 	defer brief.Shorten(&err)
+	if end == nil {
+		end = func() {}
+	}
 	dir, err = p.Below(field.NewPath("dir"), dir)
 	if err != nil {
+		end()
 		return false, err
 	}
 	unlock, ok := p.locks.TryLock(dir)
 	if !ok {
+		end()
 		return false, nil
 	}
-	defer unlock()
-	return p.mountNew(ctx, dir, req, mount.NoWait)
+	done, err = p.mountNew(ctx, dir, req, mount.NoWait)
+	if !errors.Is(err, mount.ErrWouldWait) {
+		unlock()
+		end()
+		return done && err == nil, err
+	}
+	err = intime.Run(ctx, volume.ErrUncertain, func(ctx context.Context) error {
+		defer end()
+		defer unlock()
+		done, err := p.mountNew(ctx, dir, req, mount.MayWait)
+		if !done && err == nil || errors.Is(err, mount.ErrWouldWait) {
+			err = errDeclined
+		}
+		return err
+	})
+	if errors.Is(err, errDeclined) {
+		return false, nil
+	}
+	return err == nil, err
 }
+
+// errDeclined ends a SetUpNew that has changed nothing.
+var errDeclined = errors.New("left to the general calls")
 
 // newMode is the mode of new directories, before umask.
 const newMode = 0o750
 
 func (p *Mounts) mountNew(ctx context.Context, dir string, req mount.Request, wait mount.Patience) (done bool, err error) {
-	m, ok := p.mounter.(*mount.Mounter)
+	m, ok := mount.As[mount.DirectoryMounter](p.mounter)
 	if !ok {
 		return false, nil
 	}
 	req.Target = dir
-	done, err = m.MountNew(ctx, req, newMode, wait)
+	done, err = m.MountNew(ctx, req, mount.NewDirectory{Perm: newMode, Below: p.rootOf(dir), Wait: wait})
+	if errors.Is(err, mount.ErrWouldWait) {
+		return false, err
+	}
 	return done || err != nil, classifyMount(err)
 }
 

@@ -2,11 +2,13 @@ package podvolume
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/volume"
@@ -32,7 +34,50 @@ func TestPodMountsInOneCall(t *testing.T) {
 		host, err := volume.NewHost(t.Context(), root)
 		require.NoError(t, err)
 		testAtOnce(t, NewMounts(host, m), root+"/volume", mount.Request{Source: dir + "/source"})
+		testSetUpNew(t, NewMounts(host, m), root+"/pods/1", mount.Request{Source: dir + "/source"})
 	}
+}
+
+// testSetUpNew: the parents are created up to the root, in memory and on disk, for a mounter and for
+// one that wraps it.
+func testSetUpNew(t *testing.T, p *Mounts, pod string, req mount.Request) {
+	wrapped := NewMounts(p.host, testbed.Wrapped{Interface: p.mounter})
+	identifier, ok := mount.As[mount.Identifier](wrapped.mounter)
+	require.True(t, ok)
+	_, err := identifier.MountID(t.Context(), "/")
+	supported := !errors.Is(err, errors.ErrUnsupported) // since Linux 6.8
+	for _, ctx := range []context.Context{t.Context(), context.Background()} {
+		for _, p := range []*Mounts{p, wrapped} {
+			at := pod + "/volumes/plugin/volume"
+			done, err := p.SetUpNew(ctx, at, req, nil)
+			require.NoError(t, err)
+			require.Equal(t, supported, done)
+			if !done {
+				require.NoDirExists(t, pod)
+				return
+			}
+			require.FileExists(t, at+"/file")
+			done, err = p.SetUpNew(ctx, at, req, nil)
+			require.NoError(t, err)
+			require.False(t, done, "it exists")
+			require.NoError(t, p.TearDown(ctx, at))
+			require.NoDirExists(t, at)
+			require.NoError(t, os.RemoveAll(filepath.Dir(pod)))
+
+			broken := req
+			broken.Source += "/none"
+			done, err = p.SetUpNew(ctx, at, broken, nil)
+			require.NoError(t, err)
+			require.False(t, done)
+			require.NoDirExists(t, filepath.Dir(pod), "the new parents are removed")
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	done, err := p.SetUpNew(ended, pod, req, nil)
+	require.NoError(t, err)
+	require.False(t, done)
+	require.NoDirExists(t, pod)
 }
 
 func testAtOnce(t *testing.T, p *Mounts, at string, req mount.Request) {
@@ -54,11 +99,15 @@ func testAtOnce(t *testing.T, p *Mounts, at string, req mount.Request) {
 		require.NoError(t, os.RemoveAll(at))
 
 		var refused *field.Error
-		_, err := p.SetUpNew(ctx, filepath.Dir(filepath.Dir(at))+"/outside", req)
+		ends := 0
+		end := func() { ends++ }
+		_, err := p.SetUpNew(ctx, filepath.Dir(filepath.Dir(at))+"/outside", req, end)
 		require.ErrorAs(t, err, &refused)
+		require.Equal(t, 1, ends)
 		require.NoError(t, p.Exclusively(ctx, at, func(ctx context.Context, at string) error {
-			done, err := p.SetUpNew(ctx, at, req)
+			done, err := p.SetUpNew(ctx, at, req, end)
 			require.False(t, done, "another operation is at work")
+			require.Equal(t, 2, ends)
 			return err
 		}))
 		require.NoDirExists(t, at)

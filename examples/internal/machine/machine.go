@@ -54,6 +54,9 @@ type Kernel struct {
 	RealPath func(path string) (real string, readOnly bool, err error)
 }
 
+// Unwrap returns the mounter of the kernel, see [mount.As].
+func (k Kernel) Unwrap() mount.Interface { return k.Interface }
+
 // ErrElsewhere is the error of Choose if [Machine.Rerun] has to run the program.
 var ErrElsewhere = errors.New("to be done in a namespace")
 

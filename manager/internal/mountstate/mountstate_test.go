@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
@@ -36,6 +37,9 @@ func TestStateHasMountID(t *testing.T) {
 	require.NoError(t, err)
 	require.NotZero(t, mounted.Mount)
 	require.Equal(t, State{Path: dir + "/mounted", Mounted: true, Mount: mounted.Mount}, mounted)
+	wrapped, err := At(t.Context(), testbed.Wrapped{Interface: kernel}, dir+"/mounted")
+	require.NoError(t, err)
+	require.Equal(t, mounted, wrapped)
 	for _, name := range []string{"/plain", "/missing"} {
 		state, err := At(t.Context(), kernel, dir+name)
 		require.NoError(t, err)

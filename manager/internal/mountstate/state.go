@@ -19,15 +19,10 @@ type State struct {
 	Below uint64
 }
 
-// identifier is mount.Identifier.
-type identifier interface {
-	MountID(ctx context.Context, path string) (uint64, error)
-}
-
 // Query reports whether a path is a mount point, and the mount ID; 0 if the Mounter has no
 // IDs.
 func Query(ctx context.Context, mounter mount.Interface, path string) (mounted bool, id uint64, err error) {
-	if identifier, ok := mounter.(identifier); ok {
+	if identifier, ok := mount.As[mount.Identifier](mounter); ok {
 		if id, err = identifier.MountID(ctx, path); !errors.Is(err, errors.ErrUnsupported) {
 			return id != 0, id, err
 		}

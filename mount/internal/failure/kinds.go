@@ -5,6 +5,9 @@ import "errors"
 // ErrUncertain is wrapped by errors after which the mount table may have changed.
 var ErrUncertain = errors.New("the outcome is uncertain")
 
+// ErrWouldWait is the error of a call that may not wait, and might have to.
+var ErrWouldWait = errors.New("the call might wait for a file system")
+
 // Errors of unmounting.
 var (
 	ErrStillMounted = errors.New("still mounted")

@@ -18,19 +18,24 @@ const cachedTries = 2
 // OpenCached opens a path from the kernel's memory, with O_PATH. [IsUncached] recognizes
 // the errors of a path that needs its file system.
 func OpenCached(dirfd int, p string, flags int, resolve uint64) (int, error) {
+	fd, err := OpenCachedOnce(dirfd, p, flags, resolve)
+	for tries := 1; errors.Is(err, unix.EAGAIN) && tries < cachedTries; tries++ {
+		fd, err = OpenCachedOnce(dirfd, p, flags, resolve)
+	}
+	return fd, err
+}
+
+// OpenCachedOnce is OpenCached in one attempt, for callers to which it is no loss if a path in
+// the kernel's memory is taken as one outside.
+func OpenCachedOnce(dirfd int, p string, flags int, resolve uint64) (int, error) {
 	if WithoutCachedLookups {
 		return -1, unix.EAGAIN
 	}
 	if resolve&unix.RESOLVE_NO_SYMLINKS == 0 {
-		flags |= unix.O_NOFOLLOW // or else a link at the end is ELOOP
+		flags |= unix.O_NOFOLLOW // without RESOLVE_NO_SYMLINKS a link at the end is opened itself
 	}
 	how := unix.OpenHow{Flags: uint64(unix.O_PATH | unix.O_CLOEXEC | flags), Resolve: resolve | resolveCached}
-	open := func() (int, error) { return unix.Openat2(dirfd, p, &how) }
-	fd, err := RetryOpen(open)
-	for tries := 1; errors.Is(err, unix.EAGAIN) && tries < cachedTries; tries++ {
-		fd, err = RetryOpen(open)
-	}
-	return fd, err
+	return RetryOpen(func() (int, error) { return unix.Openat2(dirfd, p, &how) })
 }
 
 // IsUncached reports whether a cached lookup failed for want of the file system, or of the

@@ -3,40 +3,46 @@ package mounting
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 
 	"github.com/volumekit/volumekit/mount/internal/failure"
 	"github.com/volumekit/volumekit/mount/internal/kernel"
 	"github.com/volumekit/volumekit/mount/internal/spec"
 	"github.com/volumekit/volumekit/util/ctxend"
-	"golang.org/x/sys/unix"
 )
 
 // A NewDirectory describes the creation of a target.
 type NewDirectory struct {
-	Perm fs.FileMode
+	Perm  fs.FileMode
+	Below string // missing parents below it are created; empty: none are
 	// MayWait permits calls that wait for the file system of the parent directory.
 	MayWait bool
 }
 
-// MountNew creates the target and makes a bind mount there. It returns false without a change
-// outside of the common case: if the target exists or is locked, or if a step may wait.
+// MountNew creates the target and makes a bind mount there. Outside of the common case, for example
+// if the target exists or is locked, it returns false without a change. It returns ErrWouldWait
+// without a change if the file system of the parent directory may not answer.
 func (m *Maker) MountNew(ctx context.Context, s *spec.Spec, dir NewDirectory) (mounted bool, err error) {
 	unlock, ok := m.tryLock(s.Target)
 	if !ok {
 		return false, nil
 	}
 	defer unlock()
+	made := newDirectoriesAt(-1, dir.MayWait || ctx.Done() == nil)
+	defer made.close()
 	a := m.newArrival(s)
-	defer a.close()
-	if !a.createTarget(ctx, dir) {
-		return false, nil
+	defer func() { a.target = noTarget; a.close() }() // made closes the target's descriptor
+	if err = m.createTarget(made, s.Target, dir); err == nil {
+		a.target = made.target()
+		err = a.bindNew(ctx)
 	}
-	if err := a.bindNew(ctx); err != nil {
-		return false, a.target.removeMade(err)
+	if err == nil {
+		return true, nil
 	}
-	return true, nil
+	if failed := made.remove(err); failed != nil || !errors.Is(err, failure.ErrWouldWait) {
+		return false, failed
+	}
+	return false, err
 }
 
 // tryLock locks a target, unless another operation has locked it.
@@ -53,23 +59,23 @@ func (m *Maker) tryLock(target string) (unlock func(), ok bool) {
 	return func() { unlockChange(); unlockInFlight() }, true
 }
 
-// createTarget creates the target in its parent, if the parent's mount has a unique mount ID
-// (Linux 6.8).
-func (a *arrival) createTarget(ctx context.Context, dir NewDirectory) bool {
-	parent, name, err := a.maker.Resolver.WithoutLinks().OpenParent(ctx, a.spec.Target)
-	if err != nil {
-		return false
+// createTarget creates the target, and missing parents of it, below a directory that is in the
+// kernel's memory and whose mount has a unique mount ID (Linux 6.8).
+func (m *Maker) createTarget(made *newDirectories, name string, dir NewDirectory) error {
+	if err := made.openExisting(name, dir.Below); err != nil {
+		return err
 	}
-	a.target = target{fd: parent, made: name, dir: true, parent: -1}
-	above, err := kernel.LocationOf(parent)
-	if err != nil || !above.ID.Unique {
-		return false
+	at, err := kernel.LocationOf(made.existing)
+	switch {
+	case err != nil:
+		return err
+	case !at.ID.Unique:
+		return errors.ErrUnsupported
+	case !made.mayWait && !m.Kinds.IsInMemory(at.ID):
+		return failure.ErrWouldWait
 	}
-	a.target.mount = above.ID
-	if !dir.MayWait && ctx.Done() != nil && !a.maker.Kinds.IsInMemory(above.ID) {
-		return false
-	}
-	return unix.Mkdirat(parent, name, uint32(dir.Perm.Perm())) == nil
+	made.mount = at.ID
+	return made.create(uint32(dir.Perm.Perm()))
 }
 
 // bindNew builds the bind mount and attaches it at the new directory. The steps are those of
@@ -97,20 +103,4 @@ func (a *arrival) attachNew(ctx context.Context) error {
 		return ctxend.Error(ctx)
 	}
 	return a.attachAndVerify(ctx)
-}
-
-// removeMade removes the new directory after an error, and returns an error only if the
-// directory may still have the mount. A directory that another process uses or has removed
-// stays.
-func (t *target) removeMade(err error) error {
-	if errors.Is(err, failure.ErrUncertain) {
-		return err
-	}
-	switch remove := unix.Unlinkat(t.fd, t.made, unix.AT_REMOVEDIR); {
-	case remove == nil, errors.Is(remove, unix.ENOENT), errors.Is(remove, unix.EBUSY),
-		errors.Is(remove, unix.ENOTEMPTY), errors.Is(remove, unix.ENOTDIR):
-		return nil
-	default:
-		return failure.AsUncertain(fmt.Errorf("%w (removing the directory: %w)", err, remove))
-	}
 }

@@ -39,23 +39,25 @@ func newTmpfs(t *testing.T, names ...string) (dir string) {
 
 // newBind returns an arrival of a bind mount at a new directory, in a tmpfs. It is not ok on
 // kernels without unique mount IDs.
-func newBind(t *testing.T) (a *arrival, ok bool) {
+func newBind(t *testing.T) (a *arrival, made *newDirectories, ok bool) {
 	t.Helper()
 	if !inNamespace(t) || !record.ReportsParents() {
-		return nil, false
+		return nil, nil, false
 	}
 	dir := newTmpfs(t, "source", "pods")
 	require.NoError(t, os.WriteFile(dir+"/source/file", nil, 0o600))
 	a = &arrival{maker: newMaker(), target: noTarget, spec: &spec.Spec{Source: dir + "/source", Target: dir + "/pods/target"}}
 	t.Cleanup(a.close)
-	require.True(t, a.createTarget(t.Context(), NewDirectory{Perm: 0o750}))
-	return a, true
+	made = newDirectoriesAt(-1, false)
+	require.NoError(t, a.maker.createTarget(made, a.spec.Target, NewDirectory{Perm: 0o750}))
+	a.target = made.target()
+	return a, made, true
 }
 
 // TestBindNewRevertsForOtherMount: if another process mounts at the new directory in the same
 // instant, the arrival is reverted, and the other mount and the directory stay.
 func TestBindNewRevertsForOtherMount(t *testing.T) {
-	a, ok := newBind(t)
+	a, made, ok := newBind(t)
 	if !ok {
 		return
 	}
@@ -63,7 +65,7 @@ func TestBindNewRevertsForOtherMount(t *testing.T) {
 	require.NoError(t, unix.Mount("other", at, "tmpfs", 0, ""))
 	err := a.bindNew(t.Context())
 	require.ErrorIs(t, err, errOvertaken)
-	require.NoError(t, a.target.removeMade(err))
+	require.NoError(t, made.remove(err))
 	require.NoFileExists(t, at+"/file")
 	require.NoError(t, unix.Unmount(at, 0))
 	require.ErrorIs(t, unix.Unmount(at, 0), unix.EINVAL, "no other mount is left")
@@ -73,20 +75,20 @@ func TestBindNewRevertsForOtherMount(t *testing.T) {
 // TestBindNewInRemovedDirectory: a new directory that another process removes is no error of
 // the removal.
 func TestBindNewInRemovedDirectory(t *testing.T) {
-	a, ok := newBind(t)
+	a, made, ok := newBind(t)
 	if !ok {
 		return
 	}
 	require.NoError(t, os.Remove(a.spec.Target))
 	err := a.bindNew(t.Context())
 	require.ErrorIs(t, err, unix.ENOENT)
-	require.NoError(t, a.target.removeMade(err))
+	require.NoError(t, made.remove(err))
 }
 
 // TestAttachNewEndsWithContext: if ctx has ended when the directory was created, nothing is
 // attached.
 func TestAttachNewEndsWithContext(t *testing.T) {
-	a, ok := newBind(t)
+	a, _, ok := newBind(t)
 	if !ok {
 		return
 	}

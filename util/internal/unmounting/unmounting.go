@@ -16,10 +16,10 @@ type Options struct {
 	Inside                        func(mount.Info) bool
 }
 
-// Remove unmounts and removes a directory in one step, see [mount.Mounter.UnmountRemove];
-// with another mounter it does nothing.
+// Remove unmounts and removes a directory in one step, with a
+// [mount.DirectoryMounter]; with another mounter it does nothing.
 func Remove(ctx context.Context, mounter mount.Interface, path string, wait mount.Patience) (undone, removed bool) {
-	m, ok := mounter.(*mount.Mounter)
+	m, ok := mount.As[mount.DirectoryMounter](mounter)
 	if !ok || ctx.Err() != nil {
 		return false, false
 	}

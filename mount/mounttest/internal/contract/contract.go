@@ -86,6 +86,8 @@ var tests = map[string]func(*contract){
 	"PropagationOfSubmounts":  (*contract).propagationOfSubmounts,
 	"PropagationOfFileSystem": (*contract).propagationOfFileSystem,
 	"Isolate":                 (*contract).isolate,
+	"Directory":               (*contract).directory,
+	"DirectoryDeclined":       (*contract).directoryDeclined,
 	"IDMap":                   (*contract).idMap,
 	"Remount":                 (*contract).remount,
 	"RemountOneMount":         (*contract).remountOneMount,

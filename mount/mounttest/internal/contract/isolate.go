@@ -11,7 +11,7 @@ import (
 // isolate: mounts propagate no longer, and those that have propagated stay, also when the
 // tree of an isolated mount is unmounted.
 func (c *contract) isolate() {
-	isolator, ok := c.m.(mount.Isolator)
+	isolator, ok := mount.As[mount.Isolator](c.m)
 	if !ok {
 		return
 	}

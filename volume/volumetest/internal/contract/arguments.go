@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/volumekit/volumekit/internal/require"
-	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -192,7 +191,7 @@ func (c *contract) readOnlyKeepsOwners(args volume.MounterArgs) {
 
 func (c *contract) requireSize(a argument, mounter volume.Mounter) {
 	c.Helper()
-	if _, fake := c.mounter.(*mounttest.Fake); fake || c.NoMetrics {
+	if c.fake() != nil || c.NoMetrics {
 		return
 	}
 	metrics, err := mounter.GetMetrics(c.Context())
@@ -206,7 +205,7 @@ func (c *contract) requireSize(a argument, mounter volume.Mounter) {
 func (c *contract) filledVolume() *volume.Spec {
 	c.Helper()
 	spec := c.spec()
-	_, fake := c.mounter.(*mounttest.Fake)
+	fake := c.fake() != nil
 	switch {
 	case c.Backing != nil:
 		c.fill(c.Backing(spec))

@@ -205,10 +205,16 @@ func (c *contract) requireMounts() {
 	}
 }
 
+// fake returns the fake kernel, or nil with a real one.
+func (c *contract) fake() *mounttest.Fake {
+	fake, _ := mount.As[*mounttest.Fake](c.mounter)
+	return fake
+}
+
 // requireFake returns the fake kernel, and skips the test with a real one.
 func (c *contract) requireFake() *mounttest.Fake {
-	fake, ok := c.mounter.(*mounttest.Fake)
-	if !ok {
+	fake := c.fake()
+	if fake == nil {
 		c.Skip("the kernel is real: it cannot be made to fail")
 	}
 	return fake

@@ -11,7 +11,6 @@ import (
 	"github.com/volumekit/volumekit/internal/require"
 	"github.com/volumekit/volumekit/internal/tablepath"
 	"github.com/volumekit/volumekit/internal/testflag"
-	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -77,7 +76,7 @@ func (c *contract) hostileStringsIn(
 // sampleRate returns n to try one of n values: real mounts are slow, and specifications have many
 // strings besides the volume's own.
 func (c *contract) sampleRate(field stringField) int {
-	_, fake := c.mounter.(*mounttest.Fake)
+	fake := c.fake() != nil
 	switch {
 	case os.Getenv("VOLUMEKIT_LONG") != "":
 		return 1
@@ -92,7 +91,7 @@ func (c *contract) sampleRate(field stringField) int {
 // sampleRateOfBlock is sampleRate for raw devices, which are slower still.
 func (c *contract) sampleRateOfBlock(field stringField) int {
 	one := c.sampleRate(field)
-	if _, fake := c.mounter.(*mounttest.Fake); !fake && one > 1 {
+	if c.fake() == nil && one > 1 {
 		return 8 * one
 	}
 	return one

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 
 	"github.com/volumekit/volumekit/internal/require"
-	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -45,7 +44,7 @@ func (c *contract) owners(spec *volume.Spec, mounter volume.Mounter) map[string]
 
 // contents returns the directory with a volume's files, or "".
 func (c *contract) contents(spec *volume.Spec, mounter volume.Mounter) string {
-	_, fake := c.mounter.(*mounttest.Fake)
+	fake := c.fake() != nil
 	switch {
 	case !fake, c.Plain:
 		return mounter.GetPath()
@@ -94,7 +93,7 @@ func (o owned) groupMode() fs.FileMode {
 // owner databases change. No later call, also after a restart, changes them. In a volume that
 // the pod only reads the plugin may restore them.
 func (c *contract) ownedByThePod() {
-	if _, fake := c.mounter.(*mounttest.Fake); fake {
+	if c.fake() != nil {
 		c.Skip("the kernel is a fake: a pod sees nothing of the volume")
 	}
 	spec := c.filledVolume()

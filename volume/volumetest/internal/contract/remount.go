@@ -35,8 +35,8 @@ func (c *contract) remount() {
 
 // failedRemount: the pod keeps its volume if a repetition fails.
 func (c *contract) failedRemount(spec *volume.Spec, args volume.MounterArgs) {
-	fake, ok := c.mounter.(*mounttest.Fake)
-	if !ok {
+	fake := c.fake()
+	if fake == nil {
 		return
 	}
 	c.Helper()
