@@ -29,6 +29,15 @@ func newNode(dir string) (*node, error) { return newNodeWith(dir, "pods") }
 
 // newNodeWith returns a node with its crowd in one of the two file systems.
 func newNodeWith(dir, crowdIn string) (*node, error) {
+	return newNodeOn(dir, crowdIn, func(at string) error { return unix.Mount("bench", at, "tmpfs", 0, "") })
+}
+
+// newDiskNode returns a node on the file system of dir.
+func newDiskNode(dir string) (*node, error) {
+	return newNodeOn(dir, "pods", func(at string) error { return unix.Mount(at, at, "", unix.MS_BIND, "") })
+}
+
+func newNodeOn(dir, crowdIn string, mountAt func(string) error) (*node, error) {
 	n := &node{
 		disk: filepath.Join(dir, "disk"), pods: filepath.Join(dir, "pods"),
 		ours: mount.New(mount.Config{}), peer: peer.NewWithoutSystemd(""),
@@ -38,7 +47,7 @@ func newNodeWith(dir, crowdIn string) (*node, error) {
 		if err := os.MkdirAll(fs, 0o755); err != nil {
 			return nil, err
 		}
-		if err := unix.Mount("bench", fs, "tmpfs", 0, ""); err != nil {
+		if err := mountAt(fs); err != nil {
 			return nil, err
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"path/filepath"
 	"strings"
 
@@ -71,6 +72,10 @@ func rawRefs(dir string) error {
 	if _, err := rawIsMountPoint(dir); err != nil {
 		return err
 	}
-	_, err := unix.Poll([]unix.PollFd{{Fd: 0, Events: unix.POLLPRI}}, 0)
-	return err
+	for { // a signal of the Go runtime interrupts poll(2), also one that does not wait
+		_, err := unix.Poll([]unix.PollFd{{Fd: 0, Events: unix.POLLPRI}}, 0)
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
 }

@@ -13,7 +13,7 @@ var subjects = []subject{
 	{name: "mountpoint", measure: measureMountPoint},
 	{name: "list", measure: measureList},
 	{name: "refs", measure: measureRefs},
-	{name: "local", measure: measureLocal},
+	{name: "local", measure: measureLocal, disk: true},
 	{name: "concurrency", measure: measureConcurrency},
 	{name: "subpath", measure: measureSubpath},
 	{name: "emptydir", measure: measureEmptyDir, disk: true},
