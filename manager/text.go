@@ -44,7 +44,7 @@ func (l Leftover) String() string {
 	return describe(why, l.Path, string(l.Pod), l.Plugin)
 }
 
-// describe returns one line: the names that are not empty, shortened, and what it says about them.
+// describe returns one line of text about the names that are not empty. Long names are shortened.
 func describe(says string, names ...string) string {
 	var known []string
 	for _, name := range names {

@@ -17,8 +17,8 @@ const (
 )
 
 // mustReturn calls work and returns its error. The test fails if the call waits until another process opens
-// the FIFO at path, which only a pod would do. If there is no FIFO, only the time counts. A slow call that keeps
-// the FIFO open looks as if it waited: the plugin must close at once what is no regular file.
+// the FIFO at path, which only a pod would do. If there is no FIFO, it fails only if the call takes too long.
+// A slow call that keeps the FIFO open looks as if it waited, so a plugin must close it at once.
 func (c *contract) mustReturn(path, what string, work func(context.Context) error) error {
 	c.Helper()
 	ctx, cancel := context.WithTimeout(c.Context(), callTimeout)

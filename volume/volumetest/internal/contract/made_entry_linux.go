@@ -29,43 +29,42 @@ func (e madeEntry) isNotDir() bool { return e.kind != fs.ModeDir }
 // A plantedVolume is a volume that is set up, in which a pod replaces entries.
 type plantedVolume struct {
 	*contract
-	spec    *volume.Spec
-	mounter volume.Mounter
-	dir     string // of the volume, without links
-	store   string // the directory that the volume shows, without links; empty: none
-	earlier map[string]bool
-	covered []string // paths in the store below which there can be other entries of a user
+	spec       *volume.Spec
+	podMounter volume.Mounter
+	dir        string // of the volume, without links
+	store      string // the directory that the volume shows, without links; empty: none
+	earlier    map[string]bool
+	covered    []string // paths in the store below which there can be other entries of a user
 }
 
-// newPlanted sets a new volume up. What is in Config.Backing before is a user's.
+// newPlanted sets a new volume up. The entries that Config.Backing has before are a user's.
 func (c *contract) newPlanted() *plantedVolume {
 	c.Helper()
 	spec := c.spec()
-	v := &plantedVolume{contract: c, spec: spec, mounter: c.newMounter(spec), earlier: map[string]bool{}}
+	v := &plantedVolume{contract: c, spec: spec, podMounter: c.newMounter(spec), earlier: map[string]bool{}}
 	if c.Backing != nil {
 		v.setStore(c.Backing(spec))
 	}
 	args, hint := c.callersArgs(spec, volume.MounterArgs{})
 	c.Cleanup(v.tearDownAtEnd)
-	require.NoError(c, v.mounter.SetUp(c.Context(), args), "SetUp%s", hint)
-	v.dir = withoutLinks(v.mounter.GetPath())
+	require.NoError(c, v.podMounter.SetUp(c.Context(), args), "SetUp%s", hint)
+	v.dir = withoutLinks(v.podMounter.GetPath())
 	return v
 }
 
-// setStore remembers a user's entries in the directory that the volume shows. It returns false if the directory is
-// missing: SetUp may create it.
-func (v *plantedVolume) setStore(dir string) bool {
+// setStore remembers a user's entries in the directory that the volume shows. A missing
+// directory has none: SetUp may create it.
+func (v *plantedVolume) setStore(dir string) {
 	v.Helper()
 	v.store = withoutLinks(dir)
 	if _, err := os.Lstat(v.store); errors.Is(err, fs.ErrNotExist) {
-		return false
+		return
 	}
 	all, hidden := v.entriesBelow(v.store)
 	for name := range all {
 		v.earlier[name] = true
 	}
 	v.covered = hidden
-	return true
 }
 
 // verifyStore fails the test if the volume does not show the directory Config.Backing: which entries are a user's
@@ -160,7 +159,7 @@ func (v *plantedVolume) entriesBelow(dir string) (all map[string]fs.FileMode, hi
 
 // entriesIn returns the entries below a directory, by their paths in it, with their types. A mount is no entry. Hidden
 // are the paths below which there can be other entries: mount points, and directories that the caller may not read.
-// What is removed meanwhile is no error.
+// An entry that is removed during the walk is no error.
 func entriesIn(dir fs.FS, isMountPoint func(name string) bool) (all map[string]fs.FileMode, hidden []string, _ error) {
 	all = map[string]fs.FileMode{}
 	err := fs.WalkDir(dir, ".", func(name string, entry fs.DirEntry, err error) error {

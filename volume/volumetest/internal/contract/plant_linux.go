@@ -11,7 +11,6 @@ import (
 	"syscall"
 
 	"github.com/volumekit/volumekit/internal/require"
-	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -50,8 +49,8 @@ func (c *contract) plantedFIFO() {
 	}})
 }
 
-// plantedDirectoryLink: one directory has entries of the same names, which shows what is changed or deleted; the
-// other one is empty, which shows what is created.
+// plantedDirectoryLink: a link leads to a directory whose entries have the same names, to see what is changed or
+// deleted there, or to an empty one, to see what is created there.
 func (c *contract) plantedDirectoryLink() {
 	each := func(madeEntry) bool { return true }
 	c.plantOverEach(
@@ -95,7 +94,7 @@ func (c *contract) sequences() []sequence {
 // a new volume, as SetUp may mend the volume.
 func (c *contract) plantOverEach(plants ...plant) {
 	c.Helper()
-	_, fake := c.mounter.(*mounttest.Fake)
+	fake := c.fake() != nil
 	switch {
 	case fake && !c.Plain:
 		c.Skip("the kernel is a fake: a pod sees nothing of the volume")
@@ -135,7 +134,7 @@ func (c *contract) verifyEphemeral() bool {
 	require.NoError(c, stray.Close())
 	require.NoError(c, c.newUnmounter(v.spec).TearDown(c.Context()), "a pod has left a file"+hintPersistent)
 	args, hint := c.callersArgs(v.spec, volume.MounterArgs{})
-	require.NoError(c, v.mounter.SetUp(c.Context(), args), "SetUp%s", hint)
+	require.NoError(c, v.podMounter.SetUp(c.Context(), args), "SetUp%s", hint)
 	if err := os.Remove(stray.Name()); err == nil {
 		c.Fatal("a file has outlived TearDown" + hintPersistent)
 	}
@@ -208,7 +207,7 @@ func (c *contract) callOver(v *plantedVolume, made []madeEntry, e madeEntry, p p
 	v.removeAtEnd(e.name)
 	o.remember(p.hardLink)
 	calls := &plantedCalls{
-		contract: c, spec: v.spec, plugin: c.plugin, args: seq.args, outside: o,
+		contract: c, spec: v.spec, current: c.plugin, args: seq.args, outside: o,
 		path: path, after: fmt.Sprintf("after the pod has put %s at %q", p.name, e.name),
 	}
 	if seq.restart {
