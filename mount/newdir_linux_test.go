@@ -176,6 +176,12 @@ func TestNoWaitOnDisk(t *testing.T) {
 	require.ErrorIs(t, err, ErrWouldWait)
 	require.False(t, mounted)
 	require.NoDirExists(t, d.target)
+	exists := d.request()
+	exists.Target = filepath.Dir(d.target) + "/existing"
+	require.NoError(t, os.Mkdir(exists.Target, 0o750))
+	mounted, err = d.m.MountNew(t.Context(), exists, NewDirectory{Perm: 0o750})
+	require.NoError(t, err, "declined at once")
+	require.False(t, mounted)
 	mounted, err = d.m.MountNew(t.Context(), d.request(), NewDirectory{Perm: 0o750, Wait: MayWait})
 	require.NoError(t, err)
 	require.True(t, mounted)

@@ -66,6 +66,19 @@ func (d *newDirectories) openExisting(name, below string) (err error) {
 	}
 }
 
+// targetIsCached reports whether the directory exists, as far as the kernel has cached it.
+func (d *newDirectories) targetIsCached() bool {
+	if len(d.names) > 1 {
+		return false
+	}
+	fd, err := kernel.OpenCachedOnce(d.existing, d.names[0], 0, 0)
+	if err != nil {
+		return false
+	}
+	kernel.Close(fd)
+	return true
+}
+
 // isBelow reports whether a clean absolute path is strictly below a directory.
 func isBelow(name, dir string) bool {
 	dir = strings.TrimSuffix(path.Clean(dir), "/")

@@ -142,7 +142,7 @@ func TestRemoveWithoutDescriptors(t *testing.T) {
 	}
 }
 
-// TestRemoveBesideOthers: the new directories are removed as far as nobody else uses them.
+// TestRemoveBesideOthers: the new directories are removed, except those that another process uses.
 func TestRemoveBesideOthers(t *testing.T) {
 	if !inNamespace(t) {
 		return

@@ -72,6 +72,9 @@ func (m *Maker) createTarget(made *newDirectories, name string, dir NewDirectory
 	case !at.ID.Unique:
 		return errors.ErrUnsupported
 	case !made.mayWait && !m.Kinds.IsInMemory(at.ID):
+		if made.targetIsCached() {
+			return fs.ErrExist // the caller need not wait for this answer
+		}
 		return failure.ErrWouldWait
 	}
 	made.mount = at.ID
