@@ -84,8 +84,8 @@ type Dir struct {
 	// of the node that the link leads to, often as root, or waits for the FIFO forever. Write by util/atomicdir,
 	// which replaces such entries. Other code must open dir, open each directory on the way to an entry below
 	// the descriptor with O_NOFOLLOW (or the whole way by openat2(2) with RESOLVE_NO_SYMLINKS), and write only
-	// into a file that it has just created with O_EXCL. It must open what it reads with O_NOFOLLOW and O_NONBLOCK, use
-	// regular files only, and change modes and owners by the descriptor, if the file has no other link.
+	// into a file that it has just created with O_EXCL. It must open a file to read with O_NOFOLLOW and O_NONBLOCK,
+	// refuse all but regular files, and change modes and owners by the descriptor, if the file has no other link.
 	Fill func(ctx context.Context, dir string) error
 }
 

@@ -65,7 +65,7 @@ func TestSetUpNewAtDisk(t *testing.T) {
 	}
 }
 
-// TestSetUpNewStuck: SetUpNew returns soon after ctx ends; what it holds is free when the work has
+// TestSetUpNewStuck: SetUpNew returns soon after ctx ends. It releases its locks when the work has
 // ended.
 func TestSetUpNewStuck(t *testing.T) {
 	answer := make(chan struct{})

@@ -130,7 +130,7 @@ func giveByOwnership(file string, group int64) error {
 	return errors.Join(ignoreMissing(err), given)
 }
 
-// createBelow creates what is missing, and changes nothing that exists.
+// createBelow creates a file and its parents. It does not change existing ones.
 func createBelow(file string) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err

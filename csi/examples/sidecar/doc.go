@@ -16,8 +16,8 @@
 // # Flags
 //
 // The program takes each flag of external-provisioner v6.4.0 (p), external-attacher v4.13.0 (a), external-resizer v2.3.0
-// (r), node-driver-registrar v2 (n) and livenessprobe v2 (l), and a few flags of its own. If a flag
-// without effect is set, the log says so and why, except if the program does what its value asks for. --help
+// (r), node-driver-registrar v2 (n) and livenessprobe v2 (l), and a few flags of its own. The log
+// names each flag without effect that is set, with the reason, unless the program does what the flag asks. --help
 // prints the defaults. A feature gate that has one state here refuses the other one.
 //
 //	--add_dir_header                    nl     without effect: the lines of the log have no such headers

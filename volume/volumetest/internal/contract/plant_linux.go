@@ -49,8 +49,8 @@ func (c *contract) plantedFIFO() {
 	}})
 }
 
-// plantedDirectoryLink: a link leads to a directory whose entries have the same names, to see what is changed or
-// deleted there, or to an empty one, to see what is created there.
+// plantedDirectoryLink: a directory is replaced by a link to another one. If that has entries of the same names, the
+// test finds changed and deleted entries there. If it is empty, the test finds new entries.
 func (c *contract) plantedDirectoryLink() {
 	each := func(madeEntry) bool { return true }
 	c.plantOverEach(

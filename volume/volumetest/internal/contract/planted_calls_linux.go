@@ -19,7 +19,7 @@ type plantedCalls struct {
 	args         volume.MounterArgs
 	outside      outside
 	path         string // of the entry
-	after        string // what the pod has done
+	after        string // "after the pod has ...", for messages
 }
 
 func (p *plantedCalls) restart() {
