@@ -165,6 +165,7 @@ test-kernels test-nfs: export CGO_ENABLED = 0
 test-kernels: guests
 	VOLUMEKIT_REQUIRE=kernels VOLUMEKIT_KERNEL=$(firstword $(KERNELS)) $(GO) test -count=1 ./internal/kerneltest/boot ./examples/nfs
 	@packages=$$($(GUESTPACKAGES)) && $(call ON_KERNELS,-skip '$(GUESTLEAVE)')
+	@packages=./mount && $(call ON_KERNELS,-run '^TestSELinux') PARAMETERS=security=selinux HAS=selinux
 
 # All tests that need an NFS server are called so: nfsserver sees to it.
 test-nfs: export VOLUMEKIT_COUNT_FILE = $(CURDIR)/bin/nfs.count
@@ -224,9 +225,9 @@ ON_KERNELS = [ -n "$$packages" ] && \
 
 on-kernel:
 	@echo "Linux $(KERNEL)"
-	@VOLUMEKIT_REQUIRE=$(if $(filter 6.1,$(KERNEL)),$(GUESTHAS),$(GUESTHAS612)) \
+	@VOLUMEKIT_REQUIRE=$(if $(filter 6.1,$(KERNEL)),$(GUESTHAS),$(GUESTHAS612)),$(HAS) \
 		$(GO) test $(GUESTLENGTH) -count=1 -vet=off -p 1 -timeout $(GUESTTIME) $(FLAGS) $(KERNELFLAGS) \
-		-exec "'$(CURDIR)/bin/umlrun' -kernel $(KERNEL)" $(PACKAGES)
+		-exec "'$(CURDIR)/bin/umlrun' -kernel $(KERNEL) -parameters '$(PARAMETERS)'" $(PACKAGES)
 
 LEAFPACKAGES = $(GO) list ./mount/... ./util/... | grep -vE '/(util|[a-z]+test)$$'
 

@@ -181,6 +181,7 @@ var house = []room{
 	{"internal/oneline", nil, nil},
 	{"internal/tasks", nil, nil},
 	{"internal/brief", nil, nil},
+	{"internal/optionlist", nil, nil},
 	{"internal/notfound", nil, []string{apimachinery}},
 	// Keeps small files in a directory, for plugins, the manager and drivers.
 	{"internal/recordstore", nil, nil},
@@ -584,8 +585,8 @@ func find(name string) (room, bool) {
 	return house[i], true
 }
 
-// forAll are rooms that every other one may import: all rooms shorten errors and the values in them.
-var forAll = []string{"internal/brief", "internal/input", "internal/notfound"}
+// forAll are rooms that every other one may import: all rooms shorten errors and the values in them, and read options alike.
+var forAll = []string{"internal/brief", "internal/input", "internal/notfound", "internal/optionlist"}
 
 func (r room) mayImport(imported string) bool {
 	first, _, _ := strings.Cut(imported, "/")

@@ -145,6 +145,6 @@ func (p *ProvisioningPlugin) checkMountOptions(o volume.VolumeOptions) error {
 	if err != nil {
 		return err
 	}
-	m := &mounter{podVolume: ofAnyPod, at: at, spec: spec, options: spec.MountOptions()}
-	return m.checkBindOptions()
+	m := &mounter{podVolume: ofAnyPod, at: at, spec: spec}
+	return m.parseOptions()
 }

@@ -200,15 +200,3 @@ func (v *deviceVolume) mountOptions(deviceRO bool) []string {
 	}
 	return options
 }
-
-// bindOptions drops the options of the file system.
-func bindOptions(options []string) []string {
-	var flags []string
-	for _, option := range options {
-		req := mount.Request{Source: "/source", Target: "/target", Options: []string{option}}
-		if _, err := req.Parse(mount.Allow{SUID: true, Dev: true}); err == nil {
-			flags = append(flags, option)
-		}
-	}
-	return flags
-}

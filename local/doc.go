@@ -13,8 +13,10 @@
 // the pod require it. SetUp and TearDown create and remove nothing in it. A directory with
 // mounts below it is refused (mount.ErrSubmounts): the volume would not show them.
 //
-// The options of a volume are those of mount(8) that are flags of a bind mount: ro, noexec,
-// noatime, ... It is mounted nosuid and nodev unless the mounter allows otherwise.
+// Of the mount options of a volume those that are flags of a bind mount apply: ro, noexec,
+// noatime, ... Those that only a file system has (discard, prjquota) and those for the readers of
+// fstab (nofail, x-systemd.requires=...) have no effect, as in mount(8), and are in a debug line of
+// Config.Logger. The volume is mounted nosuid and nodev unless the mounter allows otherwise.
 //
 // # Disks
 //
@@ -23,7 +25,7 @@
 //
 //	<root>/plugins/kubernetes.io/local-volume/mounts/<volume>
 //
-// and bind mounted from there for each pod. Options of its file system are permitted, too.
+// and bind mounted from there for each pod. There the options of its file system apply, too.
 //
 // MountDevice formats a blank device: ext4, or ext2, ext3, xfs or btrfs by the volume's
 // fsType. Package disk decides whether a device is blank. A device with any other content

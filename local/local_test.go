@@ -124,7 +124,7 @@ func TestNewMounterRefuses(t *testing.T) {
 		"another kind":     {volume.NewSpecFromVolume(&v1.Volume{Name: "v"}), "local"},
 		"bind option":      {spec(n.disks+"/disk", "bind"), `Options[0] "bind"`},
 		"contradiction":    {spec(n.disks+"/disk", "exec", "noexec"), `contradicts "exec"`},
-		"second in one":    {spec(n.disks+"/disk", "noexec,rbind"), `"rbind"`},
+		"second in one":    {spec(n.disks+"/disk", "noexec,discard,rbind"), `Options[2] "rbind"`},
 		"rw of read-only":  {readOnly, `contradicts "rw"`},
 		"hostile":          {spec("/" + strings.Repeat("x", 1<<20)), "..."},
 	} {

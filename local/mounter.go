@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
+	"github.com/volumekit/volumekit/internal/brief"
+	"github.com/volumekit/volumekit/internal/input"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util/podvolume"
 	"github.com/volumekit/volumekit/volume"
@@ -30,7 +33,8 @@ type mounter struct {
 	podVolume
 	at       location
 	spec     *volume.Spec
-	options  []string
+	flags    []string // the mount options that are flags of a bind mount
+	rest     []string // the others, of a file system and for the readers of fstab
 	readOnly bool
 }
 
@@ -60,25 +64,29 @@ func (m *mounter) SetUpAt(ctx context.Context, dir string, args volume.MounterAr
 	if err := checkArgs(args); err != nil {
 		return err
 	}
-	if done, err := m.setUpNew(ctx, dir, args); done || err != nil {
-		return err
-	}
-	if !m.at.mayBeDevice {
-		return m.setUp(ctx, dir, m.at.path, args)
-	}
-	v, err := m.plugin.deviceVolume(m.spec)
+	done, err := m.setUpNew(ctx, dir, args)
 	if err != nil {
 		return err
 	}
-	node, is, err := v.findNodeInTime(ctx)
-	if err != nil {
-		return err
+	if m.at.mayBeDevice && !done {
+		v, err := m.plugin.deviceVolume(m.spec)
+		if err != nil {
+			return err
+		}
+		node, is, err := v.findNodeInTime(ctx)
+		if err != nil {
+			return err
+		}
+		if is {
+			return m.setUpDevice(ctx, dir, v, node, args)
+		}
 	}
-	if is {
-		return m.setUpDevice(ctx, dir, v, node, args)
+	if len(m.rest) > 0 {
+		m.plugin.config.Logger.Debug("mount options without effect on a directory dropped",
+			"volume", brief.Name(m.spec.Name()), "options", input.Shorten(strings.Join(m.rest, ",")))
 	}
-	if err := m.checkBindOptions(); err != nil {
-		return err
+	if done {
+		return nil
 	}
 	return m.setUp(ctx, dir, m.at.path, args)
 }
@@ -200,36 +208,35 @@ func checkArgs(args volume.MounterArgs) error {
 
 // request returns the volume's mount request.
 func (m *mounter) request(source, dir string, args volume.MounterArgs) mount.Request {
-	options := m.options
-	if source != m.at.path {
-		options = bindOptions(options)
-	}
-	options = slices.Clone(options)
+	options := slices.Clone(m.flags)
 	if m.readOnly || args.ReadOnly {
 		options = append(options, "ro")
 	}
 	return mount.Request{Source: source, Target: dir, Options: options}
 }
 
-// checkOptions refuses options that no mounter accepts: for a directory all but those of a
-// bind mount; a path that may be a device can also have options of its file system. SetUp
-// refuses options that the mounter's own configuration forbids.
-func (m *mounter) checkOptions() error {
-	err := m.checkBindOptions()
-	if err == nil || !m.at.mayBeDevice {
-		return err
-	}
-	req := m.request(m.at.path, m.path, volume.MounterArgs{})
-	req.FSType = defaultFSType
-	if _, wrong := req.Parse(mount.Allow{SUID: true, Dev: true, Context: true}); wrong != nil {
-		return err
-	}
-	return nil // SetUp refuses them if the path is a directory
-}
+// allowAll permits all options: SetUp refuses those that the mounter's own configuration forbids.
+var allowAll = mount.Allow{SUID: true, Dev: true, Context: true}
 
-func (m *mounter) checkBindOptions() error {
-	req := m.request(m.at.path, m.path, volume.MounterArgs{})
-	_, err := req.Parse(mount.Allow{SUID: true, Dev: true, Context: true})
+// parseOptions sorts the options of the volume into flags and rest. It refuses options that no
+// mounter accepts, and flags that contradict each other or a read-only volume. MountDevice checks
+// contradictions between options of a file system, and "errors=panic", which a directory ignores.
+func (m *mounter) parseOptions() error {
+	all := m.spec.MountOptions()
+	for i, option := range all {
+		o, err := mount.ParseOptions([]string{option}, allowAll)
+		switch {
+		case err == nil && o.Set|o.Clear != 0:
+			m.flags = append(m.flags, option)
+		case err == nil || strings.HasPrefix(option, "errors="):
+			m.rest = append(m.rest, option)
+			all[i] = "defaults" // so that an error names the others by their places
+		}
+	}
+	if m.readOnly {
+		all = append(all, "ro")
+	}
+	_, err := mount.ParseOptions(all, allowAll)
 	return err
 }
 

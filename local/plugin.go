@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"github.com/volumekit/volumekit/disk"
 	"github.com/volumekit/volumekit/mount"
@@ -47,6 +48,9 @@ type Config struct {
 	// SetUp fails with the error. Nil: SetUp fails with the conflict. It may be called
 	// concurrently.
 	OnOwnerConflict func(ctx context.Context, conflict *OwnerConflict) error
+	// Logger receives a debug line for each SetUp of a directory with mount options that it drops.
+	// Nil: discarded.
+	Logger *slog.Logger
 	// MapGroups mounts a volume with the pod's FsGroup by an ID-mapped bind mount
 	// (mount_setattr(2), Linux 5.12), instead of changing the group of each file: at once for
 	// any number of files, and for this pod alone, so that pods with different groups can use
@@ -95,6 +99,9 @@ func New(config Config) *Plugin { return &Plugin{config: config, nodes: kernelNo
 func (p *Plugin) Init(ctx context.Context, host volume.VolumeHost) error {
 	if p.config.Mounter == nil {
 		return errors.New("local: Config.Mounter is missing")
+	}
+	if p.config.Logger == nil {
+		p.config.Logger = slog.New(slog.DiscardHandler)
 	}
 	roots, err := p.config.roots(ctx, host)
 	if err != nil {
@@ -161,8 +168,8 @@ func (p *Plugin) GetAccessModes() []v1.PersistentVolumeAccessMode {
 // SupportsMountOption returns true.
 func (p *Plugin) SupportsMountOption() bool { return true }
 
-// NewMounter validates the specification: a path strictly below one of the roots, options of
-// a bind mount that do not contradict read-only. The error is a [*field.Error] or a
+// NewMounter validates the specification: a path strictly below one of the roots, options
+// that do not contradict each other or read-only. The error is a [*field.Error] or a
 // [*mount.InputError]; that of a block volume wraps [volume.ErrNotSupported].
 func (p *Plugin) NewMounter(spec *volume.Spec, pod *v1.Pod) (volume.Mounter, error) {
 	if err := p.checkMounted(spec); err != nil {
@@ -179,8 +186,8 @@ func (p *Plugin) NewMounter(spec *volume.Spec, pod *v1.Pod) (volume.Mounter, err
 	if err != nil {
 		return nil, err
 	}
-	m := &mounter{podVolume: v, at: at, spec: spec, options: spec.MountOptions(), readOnly: spec.IsReadOnly()}
-	return m, m.checkOptions()
+	m := &mounter{podVolume: v, at: at, spec: spec, readOnly: spec.IsReadOnly()}
+	return m, m.parseOptions()
 }
 
 // NewUnmounter validates the names.

@@ -196,7 +196,7 @@ func TestProvisionRefused(t *testing.T) {
 		"mode text":      {func(o *volume.VolumeOptions) { o.StorageClass.Parameters["mode"] = "rwx" }, volume.ErrInfeasible, `parameters[mode]: Invalid value: "rwx"`},
 		"quota":          {func(o *volume.VolumeOptions) { o.StorageClass.Parameters["quota"] = "1" }, volume.ErrInfeasible, `parameters[quota]: Invalid value: "1"`},
 		"quota lacking":  {func(o *volume.VolumeOptions) { o.StorageClass.Parameters["quota"] = "require" }, volume.ErrReschedule, `parameters[quota]: Invalid value: "require"`},
-		"mount options":  {func(o *volume.VolumeOptions) { o.StorageClass.MountOptions = []string{"data=journal"} }, volume.ErrInfeasible, "data=journal"},
+		"mount options":  {func(o *volume.VolumeOptions) { o.StorageClass.MountOptions = []string{"loop=/dev/loop0"} }, volume.ErrInfeasible, "loop=/dev/loop0"},
 		"data source": {func(o *volume.VolumeOptions) {
 			o.PVC.Spec.DataSource = &v1.TypedLocalObjectReference{Name: "snapshot"}
 		}, volume.ErrInfeasible, `dataSource: Invalid value: "snapshot"`},

@@ -115,7 +115,7 @@ func (p UnmountPolicy) grace() time.Duration {
 type Allow struct {
 	SUID    bool // honour set-user-ID files: accept "suid", do not add "nosuid"
 	Dev     bool // honour all device files: accept "dev", do not add "nodev"; see Request.DeviceFile
-	Context bool // accept the SELinux options "context=", "fscontext=", ...
+	Context bool // accept the SELinux options "context=", "fscontext=", "defcontext=", "rootcontext="
 }
 
 // A Tier names the system calls that a [Mounter] mounts with. All keep the same

@@ -28,8 +28,9 @@ type Request struct {
 	// FSType is the file system type, as in mount(8) -t. Empty: a bind mount.
 	FSType string
 
-	// Options are mount(8) options, one per element, without commas. [Request.Parse] lists
-	// the accepted ones.
+	// Options are mount(8) options, one per element; [Request.Parse] lists the accepted ones.
+	// As by mount(8), quotes around a value are for mount(2) and programs: fsconfig(2) receives
+	// the value without them.
 	Options []string
 
 	// Secrets are further options for the file system. They appear in no error, log or

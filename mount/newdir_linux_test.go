@@ -97,7 +97,7 @@ func TestMountNewDeclines(t *testing.T) {
 		"source is a file":     func(r *Request) { r.Source = d.disk + "/source/file" },
 		"source is a link":     func(r *Request) { r.Source = d.disk + "/link" },
 		"mounts below":         func(r *Request) { r.Source = d.disk + "/crowded" },
-		"invalid option":       func(r *Request) { r.Options = []string{"x-none"} },
+		"invalid option":       func(r *Request) { r.Options = []string{"X-none"} },
 		"a file system":        func(r *Request) { r.FSType = "tmpfs" },
 		"stacked":              func(r *Request) { r.Stack = true },
 		"remount":              func(r *Request) { r.Remount, r.Source = true, "" },

@@ -11,7 +11,7 @@ type Options struct {
 	// nodev. A bind mount inherits its other flags from the source's mount; on a mount of a
 	// file system they are clear.
 	Set, Clear Flags
-	// Data are the options for the file system, in the given order.
+	// Data are the options for the file system, in the given order and with their quotes.
 	Data []string
 }
 
@@ -34,12 +34,13 @@ func publicOptions(o options.Options) Options {
 
 // ParseOptions parses mount(8) options. An option that is a flag of the mount becomes a
 // flag; the others are for the file system. Options for the readers of fstab ("defaults",
-// "_netdev", "nofail", ...) have no effect. "nosuid" and "nodev" are added unless allow
-// grants the opposite.
+// "_netdev", "nofail", "x-systemd.automount", "comment=x", ...) have no effect. "nosuid" and
+// "nodev" are added unless allow grants the opposite.
 //
 // It refuses, with an [*InputError] that names the option:
-//   - an option that is empty, or contains a comma, NUL or newline;
-//   - an option that asks for another kind of mount ("bind", "remount", "loop", "x-...", ...);
+//   - an option that is empty, or contains NUL, newline, a quote without an end, or a comma; only
+//     an SELinux label may have commas, in quotes: context="a:b:c:s0:c127,c456";
+//   - an option that asks for another kind of mount ("bind", "remount", "loop", "X-mount.mkdir", ...);
 //   - an option that allow does not grant;
 //   - an option that contradicts another one.
 func ParseOptions(list []string, allow Allow) (Options, error) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/volumekit/volumekit/internal/optionlist"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
@@ -79,15 +80,15 @@ func flagsOf(flags mount.Flags) []string {
 	return options
 }
 
-// optionsOf returns the printed options without those that the kernel adds by itself and
-// those that repeat the server's address.
+// optionsOf returns the printed options without those that the kernel adds by itself, those
+// that repeat the server's address, and SELinux labels, which the mounter may not allow.
 func optionsOf(printed []string) []string {
 	var options []string
 	for _, option := range printed {
 		if option == "sec=null" { // the kernel's name of sec=none
 			option = "sec=none"
 		}
-		if check(option) == "" {
+		if check(option) == "" && !optionlist.IsLabel(keyOf(option)) {
 			options = append(options, option)
 		}
 	}

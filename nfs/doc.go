@@ -18,8 +18,10 @@
 //
 // A server is a DNS name, an IPv4 or an IPv6 address, with brackets or without. A path is
 // absolute, without ".." and control characters. An option is one of nfs(5) that concerns
-// the connection or the client's behaviour, with a value of its kind; options that change
-// the server's identity are refused. NewMounter refuses everything else with a
+// the connection or the client's behaviour, with a value of its kind, or an SELinux label, which
+// the mounter has to allow; options that change the server's identity are refused. Those for the
+// readers of fstab ("nofail", "x-systemd.automount", ...) have no effect, nor has "bg": a set-up that
+// fails ends with an error, and the caller tries again. NewMounter refuses everything else with a
 // *field.Error that names the field, before anything has changed. Volumes are mounted
 // nosuid and nodev, unless the mounter allows otherwise.
 //

@@ -7,6 +7,7 @@ import (
 	"unicode"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/optionlist"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/volume"
@@ -64,7 +65,7 @@ func requireRules(t *testing.T, s source) {
 func FuzzOptions(f *testing.F) {
 	for _, seed := range [][2]string{
 		{"hard\ntimeo=600", ""}, {"vers=4.1", "proto=tcp,soft"}, {"ro\nrw", ""}, {"bind", "addr=1.2.3.4"},
-		{"nfsvers=4\nminorversion=2", "noexec, _netdev"}, {"sec=krb5:sys\nnconnect=16", ""}, {"", "x-a=b"},
+		{"nfsvers=4\nminorversion=2", "noexec, _netdev"}, {"sec=krb5:sys\nnconnect=16", ""}, {"", "x-a=b"}, {"bg", `context="a:s0:c1,c2",hard`}, {"fscontext=\"\ncontext=\"a:s0,bg,sloppy,x\"", "hard"},
 	} {
 		f.Add(seed[0], seed[1])
 	}
@@ -78,12 +79,13 @@ func FuzzOptions(f *testing.F) {
 		}
 		for _, options := range [][]string{w.forKernel(), w.forProgram()} {
 			req := mount.Request{Source: "nas:/x", Target: "/target", FSType: "nfs", Options: options}
-			parsed, err := req.Parse(mount.Allow{SUID: true, Dev: true})
+			parsed, err := req.Parse(mount.Allow{SUID: true, Dev: true, Context: true})
 			require.NoError(t, err)
+			require.ElementsMatch(t, parsed.Data, optionlist.Split(strings.Join(parsed.Data, ",")), "as a program reads them")
 			for _, option := range parsed.Data {
 				require.Empty(t, check(option), option)
-				require.NotContains(t, option, ",")
-				require.NotContains(t, []string{"addr", "clientaddr", "mounthost", "source", "context", "bg"}, keyOf(option))
+				require.Equal(t, []string{option}, optionlist.Split(option))
+				require.NotContains(t, []string{"addr", "clientaddr", "mounthost", "source", "bg"}, keyOf(option))
 			}
 			again, err := parseOptions(pvWith(options...))
 			require.NoError(t, err)

@@ -12,7 +12,8 @@ type value struct {
 	least, most uint64   // a number
 	words       []string // or one of these words
 	list        bool     // several words, with colons between
-	none        bool     // the value may be left out
+	none        bool     // or no value: for a flag always
+	any         bool     // or any text
 }
 
 var (
@@ -20,6 +21,7 @@ var (
 	count  = value{most: math.MaxInt32}
 	period = count                     // of time, in the unit of the man page
 	port   = number1to(math.MaxUint16) // 0 would query the server's rpcbind
+	label  = value{any: true}          // a label, which the mounter checks
 )
 
 func number1to(most uint64) value      { return value{least: 1, most: most} }
@@ -27,13 +29,13 @@ func oneOfWords(words ...string) value { return value{words: words} }
 
 // allowed are the options that a volume may have besides the mount flags of every file
 // system. Excluded are options that name another server than the volume's source (addr,
-// mounthost, ...), that outlive the call (bg), or that hide mistakes (sloppy).
+// mounthost, ...), or that hide mistakes (sloppy).
 var allowed = map[string]value{
 	"sync": flag, "async": flag, "dirsync": flag,
 
 	"hard": flag, "soft": flag, "softerr": flag,
 	"softreval": flag, "nosoftreval": flag,
-	"intr": flag, "nointr": flag, "fg": flag,
+	"intr": flag, "nointr": flag, "fg": flag, "bg": flag,
 	"timeo": number1to(math.MaxInt32), "retrans": count, "retry": count,
 	"fatal_neterrors": {words: []string{"default", "none", "ENETDOWN", "ENETUNREACH"}, list: true},
 
@@ -63,6 +65,8 @@ var allowed = map[string]value{
 	"lock": flag, "nolock": flag, "local_lock": oneOfWords("all", "flock", "posix", "none"),
 	"sec": {words: []string{"none", "sys", "krb5", "krb5i", "krb5p"}, list: true},
 	"acl": flag, "noacl": flag, "migration": flag, "nomigration": flag, "posix": flag,
+
+	"context": label, "fscontext": label, "defcontext": label, "rootcontext": label,
 }
 
 // subjects groups options with different names that concern one subject: two options of
@@ -92,7 +96,10 @@ func check(option string) string {
 }
 
 func (v value) check(text string) string {
-	if v.words == nil {
+	switch {
+	case v.any:
+		return ""
+	case v.words == nil:
 		return v.checkNumber(text)
 	}
 	words := []string{text}

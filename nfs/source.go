@@ -102,8 +102,8 @@ func parseIPv6(at *field.Path, text string) (string, error) {
 }
 
 var (
-	label  = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?$`)
-	number = regexp.MustCompile(`^([0-9]+|0[xX][0-9a-fA-F]*)$`)
+	hostLabel = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?$`)
+	number    = regexp.MustCompile(`^([0-9]+|0[xX][0-9a-fA-F]*)$`)
 )
 
 // longestName is the maximum length of a DNS name.
@@ -116,7 +116,7 @@ func parseName(at *field.Path, text string) (string, error) {
 	switch {
 	case len(text) > longestName:
 		return "", volume.Invalid(at, text, "must be at most 253 bytes")
-	case slices.ContainsFunc(labels, func(l string) bool { return !label.MatchString(l) }):
+	case slices.ContainsFunc(labels, func(l string) bool { return !hostLabel.MatchString(l) }):
 		return "", volume.Invalid(at, text, "must be the name or the address of a server")
 	case number.MatchString(labels[len(labels)-1]):
 		return "", volume.Invalid(at, text, "must be an IPv4 address, as a name does not end with a number")

@@ -14,7 +14,7 @@ import (
 
 // A wish holds the parsed mount options of a volume.
 type wish struct {
-	generic []string // flags that every mount has
+	generic []string // flags of mounts, and options for the readers of fstab
 	data    []string // the options of the file system, but for the version
 	version string   // the fixed version: "", "3", "4", "4.0", "4.1", "4.2"
 	minor   string   // the version's second number, where it is an option of its own
@@ -56,10 +56,10 @@ func optionField(spec *volume.Spec, i int) *field.Path {
 	return at.Child("metadata", "annotations").Key(v1.MountOptionAnnotation)
 }
 
-// add records an option, or returns its fault given the options before it.
+// add records an option, or returns its fault given the options before it. It drops "bg".
 func (w *wish) add(before []string, option string) string {
 	// The mounter itself refuses options that it does not allow.
-	granted := mount.Allow{SUID: true, Dev: true}
+	granted := mount.Allow{SUID: true, Dev: true, Context: true}
 	parsed, err := mount.ParseOptions(slices.Concat(before, []string{option}), granted)
 	if refused := (*mount.InputError)(nil); errors.As(err, &refused) {
 		return refused.Reason
@@ -68,8 +68,8 @@ func (w *wish) add(before []string, option string) string {
 		w.generic = append(w.generic, option)
 		return ""
 	}
-	if reason := check(option); reason != "" {
-		return reason
+	if reason := check(option); reason != "" || option == "bg" {
+		return reason // "bg" asks for more attempts after a failure: they are the caller's
 	}
 	return w.addData(option)
 }

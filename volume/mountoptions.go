@@ -2,8 +2,8 @@ package volume
 
 import (
 	"slices"
-	"strings"
 
+	"github.com/volumekit/volumekit/internal/optionlist"
 	v1 "k8s.io/api/core/v1"
 )
 
@@ -11,27 +11,16 @@ import (
 // of spec.mountOptions and then those of its predecessor, the annotation
 // [v1.MountOptionAnnotation]. Kubernetes reads the annotation alone if it exists; here
 // neither hides the other. An element with several options, such as "nfsvers=4.1,hard", is
-// split at its commas, as Kubernetes does with the annotation: quotes do not keep an option
-// together. Blanks around options and empty options are dropped. The options are not
-// validated. The slice is the caller's.
+// split at its commas, except those in double quotes, as mount(8) does. Blanks around options
+// and empty options are dropped. The options are not validated. The slice is the caller's.
 func (s *Spec) MountOptions() (options []string) {
 	if s == nil || s.PersistentVolume == nil {
 		return nil
 	}
 	for _, written := range s.PersistentVolume.Spec.MountOptions {
-		options = append(options, splitOptions(written)...)
+		options = append(options, optionlist.Split(written)...)
 	}
-	return append(options, splitOptions(s.PersistentVolume.Annotations[v1.MountOptionAnnotation])...)
-}
-
-// splitOptions splits at commas and drops blanks around options and empty ones.
-func splitOptions(list string) (options []string) {
-	for option := range strings.SplitSeq(list, ",") {
-		if option = strings.TrimSpace(option); option != "" {
-			options = append(options, option)
-		}
-	}
-	return options
+	return append(options, optionlist.Split(s.PersistentVolume.Annotations[v1.MountOptionAnnotation])...)
 }
 
 func (s *Spec) hasReadOnlyOption() bool { return slices.Contains(s.MountOptions(), "ro") }

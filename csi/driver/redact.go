@@ -7,6 +7,7 @@ import (
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/internal/oneline"
+	"github.com/volumekit/volumekit/internal/optionlist"
 )
 
 // tokensKey is the entry of a volume context in which a kubelet passes tokens.
@@ -45,13 +46,22 @@ func isSensitive(name string) bool {
 	return slices.ContainsFunc(sensitive, func(part string) bool { return strings.Contains(strings.ToLower(name), part) })
 }
 
-// secretFlags returns the values of mount options such as "password=...".
+// secretFlags returns the values of mount options such as "password=...": to the next comma, to
+// the next one outside of quotes, and to the end of the flag, since a value may contain commas.
 func secretFlags(c *csipb.VolumeCapability) (values []string) {
 	for _, flag := range c.GetMount().GetMountFlags() {
-		for option := range strings.SplitSeq(flag, ",") {
-			if name, value, _ := strings.Cut(option, "="); value != "" && isSensitive(name) {
-				values = append(values, value)
+		for _, option := range optionlist.Split(flag) {
+			if name, value, _ := strings.Cut(option, "="); isSensitive(name) {
+				values = append(values, strings.Trim(value, `"`))
 			}
+		}
+		for rest := flag; rest != ""; {
+			option, later, _ := strings.Cut(rest, ",")
+			if name, value, _ := strings.Cut(option, "="); isSensitive(name) {
+				_, all, _ := strings.Cut(rest, "=")
+				values = append(values, value, all)
+			}
+			rest = later
 		}
 	}
 	return values

@@ -18,7 +18,7 @@ type options struct {
 	server       string
 	path         string
 	readOnly     bool
-	mountOptions cli.List
+	mountOptions cli.Options
 	timeout      time.Duration
 
 	demo   bool

@@ -40,7 +40,7 @@ func TestOptions(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, options{
 		server: "nas", path: "/x", readOnly: true,
-		mountOptions: cli.List{"vers=4.1", "soft", "noatime"}, timeout: 5 * time.Second,
+		mountOptions: cli.Options{"vers=4.1", "soft", "noatime"}, timeout: 5 * time.Second,
 	}, o)
 	spec := o.spec()
 	require.NoError(t, spec.Validate())
@@ -59,7 +59,7 @@ func TestOptions(t *testing.T) {
 func TestBadCommandLines(t *testing.T) {
 	dir := tempDir(t)
 	for _, args := range []string{
-		"", "-no-such-flag", "-server nas", "-path /x", "-server nas -path /x argument", "-server nas -path /x -o soft,",
+		"", "-no-such-flag", "-server nas", "-path /x", "-server nas -path /x argument",
 		"-server nas -path /x -timeout 0s", "-server nas -path /x -kernel 6.1", "-demo -server nas", "-demo -ro",
 		"-demo -o soft", "-demo -path /x", "-demo -timeout 1s", "-demo argument",
 	} {

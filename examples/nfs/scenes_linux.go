@@ -41,7 +41,7 @@ func (s *stage) share(ctx context.Context) (err error) {
 	if s.writer, err = s.mountForPod(ctx, "writer", options{}); err != nil {
 		return err
 	}
-	if s.reader, err = s.mountForPod(ctx, "reader", options{mountOptions: cli.List{"vers=4.2", "noatime"}}); err != nil {
+	if s.reader, err = s.mountForPod(ctx, "reader", options{mountOptions: cli.Options{"vers=4.2", "noatime"}}); err != nil {
 		return err
 	}
 	for _, step := range []func(context.Context) error{

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/volumekit/volumekit/internal/optionlist"
 )
 
 // Context returns a context that ends on SIGINT and SIGTERM. A closed pipe (SIGPIPE) does
@@ -79,6 +81,18 @@ func (l *List) Set(list string) error {
 		}
 		*l = append(*l, item)
 	}
+	return nil
+}
+
+// Options are mount options, as mount(8) takes them after -o.
+type Options []string
+
+// String returns the options as one value of the flag.
+func (o *Options) String() string { return strings.Join(*o, ",") }
+
+// Set adds to the options. Commas in double quotes are a part of an option.
+func (o *Options) Set(list string) error {
+	*o = append(*o, optionlist.Split(list)...)
 	return nil
 }
 

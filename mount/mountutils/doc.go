@@ -41,6 +41,8 @@
 //	mount.TYPE            mounts any type           the type itself, or those that
 //	                                                mount.Config.HelperTypes names
 //	ro and rw             the last one counts       refused
+//	context=, and others  applied; dropped from     only with mount.Config.Allow.Context; a kernel
+//	  of SELinux          a kernel without SELinux  without SELinux refuses it
 //	loop=, move, helper=  work                      refused
 //	sensitive options     in argv                   shown to the file system alone
 //	Unmount               of a path or device       of a path; escalates by mount.UnmountPolicy
@@ -72,5 +74,7 @@
 //
 // Options for the file system ("nfsvers=4.1") are dropped from bind mounts, which have none,
 // as by mount(8); so are options for readers of fstab ("_netdev", "x-systemd.automount") from
-// all. Symbolic links in paths are resolved first, and the mount then follows none.
+// all. Commas in double quotes split no option, as of an SELinux label with categories,
+// context="system_u:object_r:container_file_t:s0:c1,c2". Symbolic links in paths are resolved
+// first, and the mount then follows none.
 package mountutils

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/volumekit/volumekit/internal/optionlist"
 	"github.com/volumekit/volumekit/mount"
 	peer "k8s.io/mount-utils"
 )
@@ -44,7 +45,7 @@ func (b *tableBuilder) info(point peer.MountPoint) mount.Info {
 		ID: b.lastID, Parent: b.parent(at),
 		Minor: b.minor(point), Root: "/", Mountpoint: at,
 		Flags: flagsOf(point.Opts), Options: slices.Clone(point.Opts),
-		FSType: point.Type, Source: point.Device, SuperOptions: slices.Clone(point.Opts),
+		FSType: point.Type, Source: point.Device, SuperOptions: optionlist.JoinLabels(slices.Clone(point.Opts)),
 	}
 	b.top[at] = info.ID
 	return info

@@ -3,9 +3,9 @@ package mountutils
 import (
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/volumekit/volumekit/internal/input"
+	"github.com/volumekit/volumekit/internal/optionlist"
 	"github.com/volumekit/volumekit/mount"
 )
 
@@ -85,11 +85,7 @@ var propagations = map[string]mount.Propagation{
 
 // add records an option by its kind.
 func (r *parsedOptions) add(option string) {
-	if r.addKind(option) {
-		return
-	}
-	// Options for systemd and other readers of fstab.
-	if !strings.HasPrefix(option, "x-") && !strings.HasPrefix(option, "comment=") {
+	if !r.addKind(option) {
 		r.options = append(r.options, option)
 	}
 }
@@ -112,8 +108,7 @@ func (r *parsedOptions) addKind(option string) bool {
 	return true
 }
 
-// addSensitive records a secret option of the file system. Flags of a mount are no secrets:
-// the mount table shows them.
+// addSensitive records a secret option of the file system. Flags of a mount are no secrets.
 func (r *parsedOptions) addSensitive(option string) {
 	if r.addKind(option) {
 		return
@@ -122,7 +117,8 @@ func (r *parsedOptions) addSensitive(option string) {
 		r.secrets = append(r.secrets, mount.NewSecret(option))
 		return
 	}
-	if !slices.Contains(r.options, option) {
+	// The mount table shows flags; comments are for nobody.
+	if o, err := mount.ParseOptions([]string{option}, allowAll); err == nil && o.Set|o.Clear != 0 && !slices.Contains(r.options, option) {
 		r.options = append(r.options, option)
 	}
 }
@@ -145,17 +141,10 @@ func flagsAmong(options []string) []string {
 	})
 }
 
-// splitOptions splits elements at commas outside of double quotes, as mount(8) does.
-func splitOptions(options []string) []string {
-	var all []string
+// splitOptions splits each element as mount(8) does.
+func splitOptions(options []string) (all []string) {
 	for _, element := range options {
-		quoted := false
-		all = append(all, strings.FieldsFunc(element, func(r rune) bool {
-			if r == '"' {
-				quoted = !quoted
-			}
-			return r == ',' && !quoted
-		})...)
+		all = append(all, optionlist.Split(element)...)
 	}
 	return all
 }

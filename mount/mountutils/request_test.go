@@ -50,7 +50,7 @@ func TestRequest(t *testing.T) {
 		},
 		"for the readers of fstab": {
 			mountArgs{source: "x", target: "/t", fsType: "tmpfs", options: []string{"x-systemd.automount", "comment=a b", "noexec"}},
-			mount.Request{Source: "x", Target: "/t", FSType: "tmpfs", Options: []string{"noexec"}},
+			mount.Request{Source: "x", Target: "/t", FSType: "tmpfs", Options: []string{"x-systemd.automount", "comment=a b", "noexec"}},
 		},
 		"flags of mount(8)": {
 			mountArgs{source: "/s", target: "/t", flags: []string{"--no-mtab", "-B", "--read-only", "--make-rshared"}},
@@ -59,6 +59,14 @@ func TestRequest(t *testing.T) {
 		"flags among sensitive options": {
 			mountArgs{source: "/s", target: "/t", options: []string{"ro"}, sensitive: []string{"bind,ro", "noexec"}},
 			mount.Request{Source: "/s", Target: "/t", Options: []string{"ro", "noexec"}, Submounts: hide, DeviceFile: true},
+		},
+		"label": {
+			mountArgs{source: "x", target: "/t", fsType: "tmpfs", options: []string{`ro,context="a:b:c:s0:c1,c2",noexec`}},
+			mount.Request{Source: "x", Target: "/t", FSType: "tmpfs", Options: []string{"ro", `context="a:b:c:s0:c1,c2"`, "noexec"}},
+		},
+		"label of a bind": {
+			mountArgs{source: "/s", target: "/t", options: []string{"bind", `context="a:b:c:s0:c1,c2"`, "ro"}},
+			mount.Request{Source: "/s", Target: "/t", Options: []string{"ro"}, Submounts: hide, DeviceFile: true},
 		},
 		"quotes": {
 			mountArgs{source: "x", target: "/t", fsType: "tmpfs", options: []string{`a="b,c",d`}},
@@ -84,6 +92,11 @@ func TestRequestSecrets(t *testing.T) {
 	text, err := json.Marshal(req)
 	require.NoError(t, err)
 	require.NotContains(t, fmt.Sprintf("%s %+v %#v", text, req, req), "hunter2")
+
+	req, err = mountArgs{source: "x", target: "/t", fsType: "tmpfs", sensitive: []string{"comment=hunter2,x-token=hunter2,_netdev,ro"}}.request()
+	require.NoError(t, err)
+	require.Equal(t, []string{"ro"}, req.Options)
+	require.Empty(t, req.Secrets)
 }
 
 func TestRequestRefuses(t *testing.T) {

@@ -29,7 +29,7 @@ type options struct {
 	provisioner string
 	server      string
 	path        string
-	mountWith   cli.List
+	mountWith   cli.Options
 	dir         string // empty: the program mounts
 	root        string
 	election    bool

@@ -26,6 +26,8 @@ type Test struct {
 	BootTime time.Duration
 	// Memory is the size of the kernel's memory, such as "2G". Empty: 512M.
 	Memory string
+	// Parameters are more parameters of the kernel, such as "security=selinux".
+	Parameters []string
 }
 
 // Run runs a test in a kernel of its own, in the directory and environment of this process,

@@ -44,7 +44,7 @@ func (t Test) start(ctx context.Context, work, image string) (r report, err erro
 
 // commandLine returns the kernel's command line.
 func (t Test) commandLine(work, image string) []string {
-	return []string{
+	return append([]string{
 		"mem=" + cmp.Or(t.Memory, "512M"),
 		"initrd=" + image, "rdinit=/init",
 		"con=null", "con0=null,fd:1",
@@ -52,5 +52,5 @@ func (t Test) commandLine(work, image string) []string {
 		"umid=" + filepath.Base(work), "uml_dir=" + work,
 		"quiet", "loglevel=3",
 		narrowGo, narrowC,
-	}
+	}, t.Parameters...)
 }

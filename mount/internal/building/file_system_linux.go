@@ -73,7 +73,7 @@ func isTooLong(s *spec.Spec) bool {
 
 func hasLongValue(option string) bool {
 	_, value, _ := strings.Cut(option, "=")
-	return len(value) > maxValue
+	return len(options.Unquote(value)) > maxValue
 }
 
 // configure sets the source and the options of a file system context, and creates the
@@ -94,23 +94,31 @@ func configure(context int, s *spec.Spec) error {
 		}
 	}
 	for _, option := range s.Options.Data {
-		if err := setOption(context, option); err != nil {
+		if err := setUnquoted(context, option); err != nil {
 			return fmt.Errorf("option %s: %w", text.Quote(option), err)
 		}
 	}
 	for i, secret := range s.Secrets {
-		if err := setOption(context, secret.Reveal()); err != nil {
+		key, value, hasValue := strings.Cut(secret.Reveal(), "=") // quotes belong to a password
+		if err := setOption(context, key, value, hasValue); err != nil {
 			return fmt.Errorf("secret option %d: %w", i, err)
 		}
 	}
 	return unix.FsconfigCreate(context)
 }
 
-func setOption(context int, option string) error {
-	if key, value, ok := strings.Cut(option, "="); ok {
+// setUnquoted sets an option. Quotes around its value, which fsconfig(2) does not know, are
+// removed, as by mount(8).
+func setUnquoted(context int, option string) error {
+	key, value, hasValue := strings.Cut(option, "=")
+	return setOption(context, key, options.Unquote(value), hasValue)
+}
+
+func setOption(context int, key, value string, hasValue bool) error {
+	if hasValue {
 		return unix.FsconfigSetString(context, key, value)
 	}
-	return unix.FsconfigSetFlag(context, option)
+	return unix.FsconfigSetFlag(context, key)
 }
 
 // withKernelLog adds the error messages of a file system context, a line each: "e " stands

@@ -22,9 +22,9 @@ func TestError(t *testing.T) {
 }
 
 func TestOptionsFor(t *testing.T) {
-	o, err := options.Parse([]string{"ro", "vers=3.0", "noatime", "_netdev"}, options.Allow{})
+	o, err := options.Parse([]string{"ro", "vers=3.0", "noatime", "_netdev", `context="a:s0:c1,c2"`}, options.Allow{Context: true, Dev: true})
 	require.NoError(t, err)
-	require.Equal(t, []string{"ro", "nosuid", "nodev", "vers=3.0"}, optionsFor(o))
+	require.Equal(t, []string{"ro", "nosuid", "vers=3.0", `context="a:s0:c1,c2"`}, optionsFor(o))
 }
 
 func TestSecretFile(t *testing.T) {

@@ -3,6 +3,7 @@ package mountinfo
 import (
 	"strings"
 
+	"github.com/volumekit/volumekit/internal/optionlist"
 	"github.com/volumekit/volumekit/mount/internal/options"
 	"github.com/volumekit/volumekit/mount/internal/record"
 )
@@ -20,6 +21,6 @@ func EntryFrom(r record.Record) Entry {
 		Tags:         r.PropagationTags(),
 		FSType:       r.FSType(),
 		Source:       string(r.Bytes(record.WantSource, r.SourceAt)),
-		SuperOptions: r.SuperOptions(),
+		SuperOptions: optionlist.JoinLabels(r.SuperOptions()),
 	}
 }

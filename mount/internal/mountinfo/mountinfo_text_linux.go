@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/volumekit/volumekit/internal/optionlist"
 	"github.com/volumekit/volumekit/mount/internal/options"
 	"github.com/volumekit/volumekit/mount/internal/record"
 	"github.com/volumekit/volumekit/mount/internal/text"
@@ -112,7 +113,7 @@ func (p *lineParser) parseOptions(text string) mountOptions {
 func (p *lineParser) parseSuperOptions(text string) []string {
 	list, known := p.superOptions[text]
 	if !known {
-		list = strings.Split(text, ",")
+		list = optionlist.JoinLabels(strings.Split(text, ","))
 		for i, option := range list {
 			list[i] = unescapeOctal(option)
 		}

@@ -49,6 +49,12 @@ func TestParseMountinfo(t *testing.T) {
 				Tags: []string{}, FSType: "tmpfs", Source: "-", SuperOptions: []string{"rw"},
 			},
 		}, {
+			"label", `1 1 0:1 / /x rw,relatime - tmpfs t rw,context="a:b:c:s0:c1,c2",size=1k`,
+			Entry{
+				ID: 1, Parent: 1, Minor: 1, Root: "/", Mountpoint: "/x", Options: []string{"rw", "relatime"},
+				Tags: []string{}, FSType: "tmpfs", Source: "t", SuperOptions: []string{"rw", `context="a:b:c:s0:c1,c2"`, "size=1k"},
+			},
+		}, {
 			"removed source", `1 1 0:1 /a//deleted /x rw,relatime - tmpfs t rw`,
 			Entry{
 				ID: 1, Parent: 1, Minor: 1, Root: "/a", Deleted: true, Mountpoint: "/x",

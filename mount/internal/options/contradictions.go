@@ -36,6 +36,9 @@ func (c *contradictions) record(option string) (earlier string) {
 		}
 		return ""
 	}
+	if isIgnored(option) {
+		return ""
+	}
 	if c.data == nil {
 		c.data = map[string]string{}
 	}

@@ -3,11 +3,13 @@
 //
 // # Glossary
 //
-//   - Option: one word, "noexec" or "size=1m", without commas.
+//   - Option: one word, "noexec" or "size=1m", without commas but for those of a label.
 //   - Flag: a property of a mount apart from its file system, such as read-only. Each flag
 //     has two options, one that sets it and one that clears it.
 //   - Data: the options that only the file system understands.
 //   - Super option: an option for all mounts of a file system, such as "sync".
+//   - Label: the text by which SELinux knows a file, such as
+//     system_u:object_r:container_file_t:s0:c127,c456. Quotes around it keep its commas together.
 //   - Subject: the setting that an option is about. Two different options on one subject
 //     contradict each other.
 //   - Secret: an option whose value no text may show.

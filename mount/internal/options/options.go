@@ -30,7 +30,7 @@ func (o *Options) add(option string) {
 		o.Clear |= change.clear
 		return
 	}
-	if !ignored[option] {
+	if !isIgnored(option) {
 		o.Data = append(o.Data, option)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/volumekit/volumekit/internal/optionlist"
 	"github.com/volumekit/volumekit/mount/internal/failure"
 )
 
@@ -23,6 +24,10 @@ func Parse(list []string, allow Allow) (Options, error) {
 		field := FieldOf("Options", i)
 		if err := checkOption(field, option, allow); err != nil {
 			return Options{}, err
+		}
+		// Readers of a list of options, such as mount.nfs, would see the next ones in the quotes.
+		if strings.Count(option, `"`)%2 != 0 {
+			return Options{}, failure.NewInputError(field, option, "a quote has no end")
 		}
 		if err := seen.add(field, option); err != nil {
 			return Options{}, err
@@ -56,13 +61,17 @@ func checkOption(field, option string, allow Allow) error {
 	switch {
 	case key == "":
 		return failure.NewInputError(field, option, "an option must have a name")
-	case strings.ContainsAny(option, ",\x00\n"):
-		return failure.NewInputError(field, option, "an option must not contain comma, NUL or newline")
-	case strings.HasPrefix(key, "x-"), strings.HasPrefix(key, "X-"), strings.HasPrefix(key, "smackfs"):
+	case strings.ContainsAny(option, "\x00\n"):
+		return failure.NewInputError(field, option, "an option must not contain NUL or newline")
+	case strings.Contains(option, ",") && !isQuotedLabel(option) && !isQuotedComment(option):
+		return failure.NewInputError(field, option, "an option must not contain commas, but for those of an SELinux label in quotes")
+	case strings.HasPrefix(key, "X-"), strings.HasPrefix(key, "smackfs"):
 		return failure.NewInputError(field, option, notForUsers)
 	case allow.SUID && option == "suid", allow.Dev && option == "dev":
 		return nil
-	case allow.Context && forbidden[key] == notGranted:
+	case allow.Context && optionlist.IsLabel(key):
+		return nil
+	case isComment(key):
 		return nil
 	}
 	reason, refused := forbidden[key]

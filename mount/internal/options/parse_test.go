@@ -2,10 +2,10 @@ package options
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/optionlist"
 	"github.com/volumekit/volumekit/mount/internal/failure"
 )
 
@@ -21,6 +21,7 @@ func TestParse(t *testing.T) {
 		{"", Allow{}, Options{Set: safe}},
 		{"", allowAll, Options{}},
 		{"defaults,_netdev,nofail,noauto,nouser", Allow{}, Options{Set: safe}},
+		{`x-systemd.requires=a,x-systemd.requires=b,x-gvfs-hide,comment=a b,x-b="c,d",x-mount.mkdir=0700,nousers`, Allow{}, Options{Set: safe}},
 		{"ro", Allow{}, Options{Set: safe | ReadOnly}},
 		{"ro,ro", Allow{}, Options{Set: safe | ReadOnly}},
 		{"rw,exec,symfollow,diratime", Allow{}, Options{
@@ -44,7 +45,7 @@ func TestParse(t *testing.T) {
 	} {
 		var options []string
 		if test.options != "" {
-			options = strings.Split(test.options, ",")
+			options = optionlist.Split(test.options)
 		}
 		got, err := Parse(options, test.allow)
 		require.NoError(t, err, test.options)
@@ -56,12 +57,12 @@ func TestParseRefuses(t *testing.T) {
 	for _, option := range []string{
 		"", "=", "=x", "a,b", "a\x00", "a\nb",
 		"bind", "rbind", "move", "remount", "loop", "loop=/dev/loop0", "offset=1", "sizelimit=1",
-		"helper=x", "uhelper=x", "x-systemd.automount", "X-mkdir", "x-", "X-mkdir=0700",
+		"helper=x", "uhelper=x", "X-mkdir", "X-mount.mkdir=0700", "x-systemd.automount\n", "x-a=b,c", `x-a="b,c`, `x-a="b","c"`, `x-a="`, `size="1m`, `a="b"c"`,
 		"user", "users", "owner", "group", "user=me", "shared", "rshared", "slave", "private", "unbindable",
 		"addr=1.2.3.4", "clientaddr=1.2.3.4", "mountaddr=1.2.3.4", "source=/dev/sda",
 		"suid", "dev", "context=a", "fscontext=a", "defcontext=a", "rootcontext=a",
 		"ro=1", "nosuid=", "suid=1", "noexec=no", "nofail=x", "defaults=",
-		"errors=panic", "comment=x", "smackfsroot=x", "mounthost=x", "subtype=x",
+		"errors=panic", "smackfsroot=x", "mounthost=x", "subtype=x",
 	} {
 		_, err := Parse([]string{"noatime", option}, Allow{})
 		var input *failure.InputError

@@ -1,9 +1,24 @@
 package options
 
+import "strings"
+
 // ignored are options for the readers of fstab. The kernel never receives them.
 var ignored = map[string]bool{
 	"defaults": true, "_netdev": true, "nofail": true, "auto": true,
-	"noauto": true, "nouser": true, "silent": true, "loud": true,
+	"noauto": true, "nouser": true, "nousers": true, "noowner": true, "nogroup": true,
+	"silent": true, "loud": true,
+}
+
+// isIgnored reports whether a checked option is for the readers of fstab.
+func isIgnored(option string) bool {
+	key, _, _ := strings.Cut(option, "=")
+	return ignored[option] || isComment(key)
+}
+
+// isComment reports whether options with this name are for one reader of fstab alone, such as
+// systemd.
+func isComment(key string) bool {
+	return key == "comment" || strings.HasPrefix(key, "x-")
 }
 
 // forbidden are options that turn a mount into another kind of mount, or that only an
@@ -17,7 +32,7 @@ var forbidden = map[string]string{
 	"private": propagation, "rprivate": propagation, "slave": propagation, "rslave": propagation,
 	"shared": propagation, "rshared": propagation, "unbindable": notForUsers, "runbindable": notForUsers,
 	"addr": fromSource, "clientaddr": fromSource, "mountaddr": fromSource, "mounthost": fromSource,
-	"source": "Request.Source is the source", "comment": notForUsers,
+	"source":  "Request.Source is the source",
 	"subtype": `Request.FSType has it, after a dot ("fuse.sshfs")`,
 	"suid":    "set-user-ID files are not allowed here: mount.Config.Allow.SUID allows them",
 	"dev":     "device files are not allowed here: mount.Config.Allow.Dev allows them",

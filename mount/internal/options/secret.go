@@ -45,7 +45,7 @@ func CheckSecrets(secrets []Secret, list []string, allow Allow) error {
 		if checkOption(field, option, allow) != nil {
 			return failure.NewInputError(field, Redacted, "requests must not have this option")
 		}
-		if _, isFlag := flagOptions[option]; isFlag || ignored[option] {
+		if _, isFlag := flagOptions[option]; isFlag || isIgnored(option) {
 			return failure.NewInputError(field, Redacted, "must be an option of the file system")
 		}
 		if seen.add(field, option) != nil {

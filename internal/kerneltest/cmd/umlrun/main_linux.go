@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/volumekit/volumekit/internal/kerneltest/boot"
@@ -26,8 +27,9 @@ func main() {
 	}
 	kernel := flag.String("kernel", "6.1", "name of the kernel")
 	memory := flag.String("memory", "", "size of its memory (default 512M)")
+	parameters := flag.String("parameters", "", "more parameters of the kernel, with blanks between")
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: umlrun [-kernel NAME] [-memory SIZE] TEST [ARGUMENT]...")
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: umlrun [-kernel NAME] [-memory SIZE] [-parameters LIST] TEST [ARGUMENT]...")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -35,7 +37,7 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	code, err := run(*kernel, boot.Test{Program: flag.Arg(0), Args: flag.Args()[1:], Memory: *memory, Output: os.Stdout})
+	code, err := run(*kernel, boot.Test{Program: flag.Arg(0), Args: flag.Args()[1:], Memory: *memory, Parameters: strings.Fields(*parameters), Output: os.Stdout})
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "umlrun: kernel %s: %v\n", *kernel, err)
 	}

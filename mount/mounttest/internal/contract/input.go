@@ -32,7 +32,7 @@ func (c *contract) badInput() {
 	for _, source := range []string{"", "relative", dir + "/../dir", dir + "\x00"} {
 		c.requireRefused("Source", mount.Request{Source: source, Target: dir})
 	}
-	for _, option := range []string{"", "=", "a,b", "a\x00", "bind", "remount", "loop=/dev/loop0", "x-y", "size=1", "sync"} {
+	for _, option := range []string{"", "=", "a,b", "a\x00", "bind", "remount", "loop=/dev/loop0", "X-y", "context=a", "size=1", "sync"} {
 		c.requireRefused("Options[1]", mount.Request{Source: dir, Target: dir, Options: []string{"ro", option}})
 	}
 	c.requireRefused("Options[1]", mount.Request{Source: dir, Target: dir, Options: []string{"ro", "rw"}})
