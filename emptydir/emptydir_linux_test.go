@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/emptydir"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/util/scrub"
@@ -390,6 +391,24 @@ func TestReboot(t *testing.T) {
 	require.NoError(t, n.Unmount(t.Context(), m.GetPath()))
 	require.NoError(t, n.unmounter(t).TearDown(t.Context()))
 	require.NoDirExists(t, m.GetPath())
+}
+
+// TestSubvolumes: subvolumes of btrfs, which the pod may create, are a part of the volume.
+func TestSubvolumes(t *testing.T) {
+	testbed.Disk{FSType: "btrfs", Size: 256 << 20, Options: []string{"-q"}}.Run(t, func(t *testing.T, dir string) {
+		n := nodeIn(t, mount.New(mount.Config{}), dir)
+		m, u := n.mounter(t, onMedium("")), n.unmounter(t)
+		require.NoError(t, m.SetUp(t.Context(), volume.MounterArgs{}))
+		testbed.Subvolume(t, m.GetPath(), "sub")
+		testbed.Fill(t, m.GetPath(), "sub/a/b")
+		testbed.Subvolume(t, m.GetPath()+"/sub/a", "nested")
+		testbed.Snapshot(t, m.GetPath()+"/sub", m.GetPath(), "snapshot")
+		used, err := m.GetMetrics(t.Context())
+		require.NoError(t, err)
+		require.EqualValues(t, 9, used.InodesUsed.Value())
+		require.NoError(t, u.TearDown(t.Context()))
+		require.NoDirExists(t, m.GetPath())
+	})
 }
 
 // TestTearDownLeavesMounts: mounts in a volume stay, with their files.

@@ -87,6 +87,22 @@ func TestProvisionQuota(t *testing.T) {
 	}
 }
 
+// TestDeleteSubvolumes: subvolumes of btrfs, which pods may create, are deleted with the volume.
+func TestDeleteSubvolumes(t *testing.T) {
+	testbed.Disk{FSType: "btrfs", Size: 256 << 20, Options: []string{"-q"}}.Run(t, func(t *testing.T, dir string) {
+		n := provisioningIn(t, dir, mount.New(mount.Config{}))
+		pv, err := n.provision(claimOptions("pvc-1", "8Mi"))
+		require.NoError(t, err)
+		for _, name := range []string{"sub", "lost+found"} {
+			testbed.Subvolume(t, pv.Spec.Local.Path, name)
+			testbed.Fill(t, pv.Spec.Local.Path, name+"/a/b")
+		}
+		testbed.Snapshot(t, pv.Spec.Local.Path+"/sub", pv.Spec.Local.Path, "snapshot")
+		require.NoError(t, n.delete(pv))
+		n.requireEmpty(t)
+	})
+}
+
 func testProvisionQuota(t *testing.T, dir string) {
 	n := provisioningIn(t, dir, mount.New(mount.Config{}))
 	o := claimOptions("pvc-1", "8Mi")

@@ -26,12 +26,12 @@ type Tree struct {
 // A Walker measures directories, for volumes that have no file system of their own. The zero
 // value is ready for use, and safe for concurrent use; it must not be copied.
 //
-// A walk follows no symbolic link and leaves out mounts inside the directory and other btrfs
-// subvolumes. (Before Linux 5.8 it does not recognise bind mounts from the same file
-// system.) It goes by descriptor: a concurrent rename can make it count a directory twice
-// or not at all, but never leave the file system. Memory and descriptors do not grow with
-// the number of files, except for the names of the directories on the path down and for
-// files with several names, of which the first million count once.
+// A walk follows no symbolic link and leaves out mounts inside the directory. Subvolumes of
+// btrfs are part of it. (Before Linux 5.8 it does not recognise bind mounts from the same file
+// system, and leaves out subvolumes.) It goes by descriptor: a concurrent rename can make it
+// count a directory twice or not at all, but never leave the mount. Memory and descriptors do
+// not grow with the number of files, except for the names of the directories on the path down
+// and for files with several names, of which the first million count once.
 type Walker struct {
 	// MaxAge is the time for which a result is returned again. Zero: results are not kept.
 	MaxAge time.Duration

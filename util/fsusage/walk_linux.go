@@ -88,12 +88,12 @@ func openBelow(dir int, name string, home identity) (int, identity, error) {
 	return fd, f.identity, nil
 }
 
-// isIn reports whether the entry is in the file system and the mount of home. On an overlay
-// with several layers files, but not directories, have devices of their own: there the mount
-// ID decides, where it is known.
+// isIn reports whether the entry is in the mount of home. An older kernel does not tell mounts:
+// then the device is compared, which is too strict for a subvolume of btrfs, and for a file on an
+// overlay with several layers.
 func (f found) isIn(home identity) bool {
-	if !f.isDir && f.mount != 0 {
+	if f.mount != 0 {
 		return f.mount == home.mount
 	}
-	return f.device == home.device && f.mount == home.mount
+	return f.device == home.device
 }

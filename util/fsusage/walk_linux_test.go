@@ -115,6 +115,37 @@ func TestWalkStaysInside(t *testing.T) {
 	require.EqualValues(t, 3, got.Inodes, "a mount is no obstacle where it is the top")
 }
 
+// TestWalkSubvolumes: a subvolume of btrfs is a part of the directory, one that is mounted is not.
+func TestWalkSubvolumes(t *testing.T) {
+	testbed.Disk{FSType: "btrfs", Size: 256 << 20, Options: []string{"-q"}}.Run(t, func(t *testing.T, dir string) {
+		require.NoError(t, os.Mkdir(dir+"/in", 0o755))
+		before, err := Walk(t.Context(), dir+"/in")
+		require.NoError(t, err)
+		testbed.Subvolume(t, dir+"/in", "sub")
+		require.NoError(t, os.MkdirAll(dir+"/in/sub/a", 0o755))
+		require.NoError(t, os.WriteFile(dir+"/in/sub/a/file", make([]byte, 1<<20), 0o600))
+		testbed.Snapshot(t, dir+"/in/sub", dir+"/in/sub/a", "snapshot") // with two directories
+		require.NoError(t, os.Mkdir(dir+"/in/mounted", 0o755))
+		require.NoError(t, unix.Mount(dir+"/in/sub", dir+"/in/mounted", "", unix.MS_BIND, ""))
+		defer func() { require.NoError(t, unix.Unmount(dir+"/in/mounted", 0)) }()
+		require.NoError(t, syncFileSystem(dir))
+		got, err := Walk(t.Context(), dir+"/in")
+		require.NoError(t, err)
+		require.EqualValues(t, before.Inodes+6, got.Inodes)
+		require.GreaterOrEqual(t, got.Bytes, before.Bytes+2<<20)
+	})
+}
+
+// syncFileSystem makes a file system allocate what was written: until then it has no blocks.
+func syncFileSystem(dir string) error {
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(fd) }()
+	return unix.Syncfs(fd)
+}
+
 // TestWalkOverlay checks that files in a lower layer count, and that two files of two file
 // systems with the same inode number count twice.
 func TestWalkOverlay(t *testing.T) {

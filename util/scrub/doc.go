@@ -13,9 +13,12 @@
 //     symbolic link is removed, never followed. A hard link loses its name; the
 //     file remains under its other names.
 //   - No mount below is touched, whenever it was mounted. Nothing is deleted in a
-//     directory whose device or mount differs from the root's. Mount points and the
-//     directories above them stay, and the error names them. The same holds for other
-//     subvolumes of btrfs.
+//     directory whose mount differs from the root's. Mount points and the
+//     directories above them stay, and the error names them.
+//   - A subvolume of btrfs, which any user may create, is part of the directory: its
+//     content is deleted, and it is removed by rmdir(2), since Linux 4.18. A read-only one,
+//     such as a snapshot, is made writable first, and stays so if a mount in it keeps it; only its
+//     owner and CAP_FOWNER may do so.
 //   - Entries created meanwhile are deleted, too. A process that creates entries without
 //     end causes an error after a bounded number of passes, not an endless loop.
 //   - Memory and descriptors are bounded by the number of workers, except for the

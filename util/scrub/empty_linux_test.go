@@ -109,31 +109,89 @@ func TestEmptyOnExt4(t *testing.T) {
 	})
 }
 
-// TestSubvolumesStay: subvolumes of btrfs stay, also nested ones and snapshots. They are in
-// the root's mount, so the device alone distinguishes them.
-func TestSubvolumesStay(t *testing.T) {
+// TestSubvolumes: subvolumes of btrfs are a part of the directory, also nested ones, deep ones and
+// read-only snapshots. What is mounted in one stays, as do the subvolumes outside.
+func TestSubvolumes(t *testing.T) {
 	onBtrfs(t, func(t *testing.T, dir string) {
-		testbed.Fill(t, dir, "root/a/b/c", "root/d")
-		subvolume(t, dir+"/root/a", "sub")
-		testbed.Fill(t, dir, "root/a/sub/canary", "root/a/sub/e/canary")
+		defer func() { beneath.WithoutOpenat2, beneath.WithoutHandles = false, false }()
+		testbed.Subvolume(t, dir, "outside")
+		testbed.Fill(t, dir, "outside/canary")
 		for _, without := range []bool{false, true} {
-			beneath.WithoutOpenat2 = without
+			beneath.WithoutOpenat2, beneath.WithoutHandles = without, without
+			testbed.Fill(t, dir, "root/a/b/c", "root/d")
+			testbed.Subvolume(t, dir+"/root/a", "sub")
+			testbed.Fill(t, dir, "root/a/sub/x", "root/a/sub/e/x")
+			testbed.Subvolume(t, dir+"/root/a/sub/e", "nested")
+			testbed.Deepen(t, dir+"/root/a/sub/e/nested", "n", 3*beneath.Window)
+			testbed.Subvolume(t, dir+"/root", "empty")
+			testbed.Snapshot(t, dir+"/root/a/sub", dir+"/root", "snapshot")
+			testbed.Snapshot(t, dir+"/root/empty", dir+"/root/a/sub/e", "empty snapshot")
 			r := open(t, dir+"/root")
 			_, err := r.Empty(t.Context(), Options{})
-			require.ErrorIs(t, err, unix.EXDEV)
-			require.Equal(t, []string{"a/sub"}, paths(t, err))
-			require.ElementsMatch(t, []string{"a", "a/sub", "a/sub/canary", "a/sub/e", "a/sub/e/canary"}, list(t, dir+"/root"))
+			require.NoError(t, err)
+			require.NoError(t, r.Check(t.Context(), Options{}))
+			require.Empty(t, list(t, dir+"/root"))
 			require.NoError(t, r.Close())
 		}
-		beneath.WithoutOpenat2 = false
 
-		// A subvolume that is the root itself is emptied like any other.
-		r := open(t, dir+"/root/a/sub")
+		testbed.Subvolume(t, dir+"/root", "sub")
+		testbed.Fill(t, dir, "root/sub/mounted/", "root/sub/x")
+		require.NoError(t, unix.Mount(dir+"/outside", dir+"/root/sub/mounted", "", unix.MS_BIND, ""))
+		defer func() { _ = unix.Unmount(dir+"/root/sub/mounted", unix.MNT_DETACH) }()
+		r := open(t, dir+"/root")
 		_, err := r.Empty(t.Context(), Options{})
-		require.NoError(t, err)
-		require.NoError(t, r.Check(t.Context(), Options{}))
+		require.ErrorIs(t, err, unix.EXDEV)
+		require.Equal(t, []string{"sub/mounted"}, paths(t, err))
 		require.NoError(t, r.Close())
-		require.DirExists(t, dir+"/root/a/sub")
+		require.FileExists(t, dir+"/outside/canary")
+	})
+}
+
+// TestReadOnlySubvolume: a read-only subvolume that the caller may not make writable stays whole,
+// and is removed if it is empty.
+func TestReadOnlySubvolume(t *testing.T) {
+	onBtrfs(t, func(t *testing.T, dir string) {
+		testbed.Fill(t, dir, "root/x")
+		testbed.Subvolume(t, dir, "sub")
+		testbed.Fill(t, dir, "sub/a", "sub/b/c")
+		testbed.Subvolume(t, dir, "none")
+		testbed.Snapshot(t, dir+"/sub", dir+"/root", "snapshot")
+		testbed.Snapshot(t, dir+"/none", dir+"/root", "empty")
+		setSubvolumeFlags = func(int, uint64) error { return unix.EPERM }
+		defer func() { setSubvolumeFlags = setFlags }()
+		r := open(t, dir+"/root")
+		defer func() { require.NoError(t, r.Close()) }()
+		_, err := r.Empty(t.Context(), Options{})
+		require.ErrorIs(t, err, unix.EPERM)
+		require.Equal(t, []string{"snapshot"}, paths(t, err))
+		require.ElementsMatch(t, []string{"snapshot", "snapshot/a", "snapshot/b", "snapshot/b/c"}, list(t, dir+"/root"))
+	})
+}
+
+// TestSubvolumesAsTrash: subvolumes are moved into the trash whole. One in the place of the trash
+// is refused, and one in the place of lost+found is moved.
+func TestSubvolumesAsTrash(t *testing.T) {
+	onBtrfs(t, func(t *testing.T, dir string) {
+		o := Options{Trash: ".trash"}
+		testbed.Fill(t, dir, "root/x")
+		for _, name := range []string{"sub", "lost+found"} {
+			testbed.Subvolume(t, dir+"/root", name)
+			testbed.Fill(t, dir, "root/"+name+"/x")
+		}
+		testbed.Snapshot(t, dir+"/root/sub", dir+"/root", "snapshot")
+		r := open(t, dir+"/root")
+		defer func() { require.NoError(t, r.Close()) }()
+		_, err := r.Empty(t.Context(), o)
+		require.NoError(t, err)
+		_, err = r.DeleteTrash(t.Context(), o)
+		require.NoError(t, err)
+		require.Empty(t, list(t, dir+"/root"))
+
+		testbed.Subvolume(t, dir+"/root", ".trash")
+		testbed.Fill(t, dir, "root/x")
+		_, err = r.Empty(t.Context(), o)
+		require.ErrorContains(t, err, "subvolume")
+		require.FileExists(t, dir+"/root/x")
 	})
 }
 

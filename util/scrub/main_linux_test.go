@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"unsafe"
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/internal/testbed"
@@ -94,23 +93,6 @@ func replaceUnlinkat(t *testing.T, call func(dir int, name string, flags int) er
 	t.Helper()
 	unlinkat = call
 	t.Cleanup(func() { unlinkat = unix.Unlinkat })
-}
-
-// subvolume creates a subvolume of btrfs by the ioctl of btrfs(8): struct
-// btrfs_ioctl_vol_args of linux/btrfs.h has a descriptor and the name.
-func subvolume(t *testing.T, dir, name string) {
-	t.Helper()
-	const subvolCreate = 0x5000940e
-	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	require.NoError(t, err)
-	defer func() { _ = unix.Close(fd) }()
-	var args struct {
-		fd   int64
-		name [4088]byte
-	}
-	copy(args.name[:], name)
-	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), subvolCreate, uintptr(unsafe.Pointer(&args)))
-	require.Zero(t, errno)
 }
 
 func inode(t *testing.T, name string) uint64 {

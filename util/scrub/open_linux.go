@@ -15,9 +15,8 @@ func openRoot(name string) (int, Identity, error) {
 	return fd, Identity{Device: at.Device, Inode: at.Inode, Mount: at.Mount}, err
 }
 
-// openIn opens an entry of an open directory, to list it. The entry must be a directory on
-// the given device and mount: a mount point is EXDEV, an entry that is not a directory
-// ENOTDIR or ELOOP.
+// openIn opens an entry of an open directory, to list it. The entry must be a directory in
+// home's mount: a mount point is EXDEV, an entry that is not a directory ENOTDIR or ELOOP.
 func openIn(dir int, name string, home Identity) (int, beneath.Place, error) {
 	fd, err := beneath.Open(dir, name, beneath.ToList, home.Mount)
 	if errors.Is(err, unix.EXDEV) {
@@ -30,12 +29,11 @@ func openIn(dir int, name string, home Identity) (int, beneath.Place, error) {
 	return fd, at, err
 }
 
-// confirm returns the place of a descriptor, or closes the descriptor if its device or
-// mount differs from home's. The device distinguishes subvolumes of btrfs, which are in the
-// same mount.
+// confirm returns the place of a descriptor, or closes the descriptor if its mount differs from
+// home's. Devices may differ in one mount: each subvolume of btrfs has one of its own.
 func confirm(fd int, home Identity) (beneath.Place, error) {
 	at, err := beneath.Identify(fd)
-	if err == nil && (at.Device != home.Device || at.Mount != home.Mount) {
+	if err == nil && at.Mount != home.Mount {
 		err = errMounted
 	}
 	if err != nil {

@@ -56,7 +56,7 @@ func newSweep(ctx context.Context, r *Root, o Options, t *tally) *sweep {
 	return s
 }
 
-// emptyRoot makes passes until the root is emptyRoot, or passes remove nothing more.
+// emptyRoot makes passes until the root is empty, or passes remove nothing more.
 func (s *sweep) emptyRoot(fate func(string) fate) error {
 	s.fate = fate
 	for pass, idle := 1, 0; ; pass++ {
@@ -100,7 +100,7 @@ func (s *sweep) walkOnce() error {
 	return s.Err()
 }
 
-// openForListing opens the root anew, to openForListing it, and verifies its identity.
+// openForListing opens the root anew, to list it, and verifies its identity.
 func (r *Root) openForListing(ctx context.Context) (*frame, error) {
 	if ctx.Err() != nil {
 		return nil, ctxend.Error(ctx)
@@ -110,7 +110,7 @@ func (r *Root) openForListing(ctx context.Context) (*frame, error) {
 		return nil, err
 	}
 	at, err := confirm(fd, r.id)
-	if err == nil && at.Inode != r.id.Inode {
+	if err == nil && (at.Device != r.id.Device || at.Inode != r.id.Inode) {
 		_ = unix.Close(fd)
 		err = unix.ESTALE
 	}

@@ -3,8 +3,10 @@ package scrub
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 
+	"github.com/volumekit/volumekit/internal/input"
 	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/util/internal/beneath"
 	"golang.org/x/sys/unix"
@@ -38,7 +40,11 @@ func (r *Root) makeDir(dir int, name string) (int, error) {
 	if err := unix.Mkdirat(dir, name, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
 		return -1, err
 	}
-	fd, _, err := openIn(dir, name, r.id)
+	fd, at, err := openIn(dir, name, r.id)
+	if err == nil && at.Device != r.id.Device { // rename(2) does not enter a subvolume
+		_ = unix.Close(fd)
+		return -1, fmt.Errorf("%s: a subvolume in the place of the trash, which DeleteTrash deletes: %w", input.Quote(name), unix.EXDEV)
+	}
 	return fd, err
 }
 
@@ -92,7 +98,8 @@ func (s *sweep) moveOnce(top *frame, batch int, o Options) error {
 	})
 }
 
-// moveContent moves the entries of lost+found.
+// moveContent moves the entries of lost+found. A subvolume of this name, which no file system
+// needs, is moved itself, since rename(2) does not leave a subvolume.
 func (s *sweep) moveContent(top *frame, batch int, e beneath.Entry) error {
 	fd, at, err := openIn(top.FD, e.Name, s.root.id)
 	switch {
@@ -106,6 +113,9 @@ func (s *sweep) moveContent(top *frame, batch int, e beneath.Entry) error {
 	}
 	sub := &frame{Place: at, Above: top, Name: e.Name, FD: fd}
 	defer sub.Close()
+	if at.Device != top.Device {
+		return s.move(top, batch, e)
+	}
 	into := -1
 	defer func() { _ = unix.Close(into) }()
 	return eachEntry(s.ctx, sub, func(in beneath.Entry) error {
@@ -118,6 +128,7 @@ func (s *sweep) moveContent(top *frame, batch int, e beneath.Entry) error {
 	})
 }
 
+// move moves an entry into the batch, at the limited rate, or records its failure.
 func (s *sweep) move(dir *frame, batch int, e beneath.Entry) error {
 	if err := s.limit.wait(s.ctx); err != nil {
 		return err
@@ -126,6 +137,9 @@ func (s *sweep) move(dir *frame, batch int, e beneath.Entry) error {
 		return s.Err()
 	}
 	err := unix.Renameat2(dir.FD, e.Name, batch, e.Name, 0)
+	if errors.Is(err, unix.EROFS) && s.makeEntryWritable(dir.FD, e.Name) == nil { // a read-only subvolume
+		err = unix.Renameat2(dir.FD, e.Name, batch, e.Name, 0)
+	}
 	switch {
 	case errors.Is(err, unix.ENOENT):
 	case err != nil:

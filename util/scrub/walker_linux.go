@@ -165,6 +165,11 @@ func (w *walker) enterDirectory(f *frame, name string, will fate) (isNone bool) 
 		return false
 	}
 	fd, at, err := openIn(f.FD, name, w.root.id)
+	if err == nil && at.Device != f.Device { // a subvolume
+		if err = makeWritable(fd); err != nil {
+			_ = unix.Close(fd)
+		}
+	}
 	switch {
 	case err == nil:
 		sub := &frame{Place: at, Above: f, Name: name, FD: fd, Note: progress{fate: will}}
