@@ -35,6 +35,12 @@ type Config struct {
 	// Tokens returns the tokens that CSIDriver objects request. Nil: volumes of a driver that
 	// requests tokens are refused.
 	Tokens TokenGetter
+	// OnUnchanged is called for each file, or directory, of a volume that cannot be given to a pod's
+	// FsGroup, such as an immutable file, or one of a file system that ignores changes of owner
+	// (ErrIgnored of package ownership). If it returns nil the file stays as it is and SetUp goes
+	// on, as a kubelet does; otherwise SetUp fails. Nil: SetUp fails. It may be called concurrently.
+	// A volume that is read-only as a whole keeps its owners without a call.
+	OnUnchanged func(ctx context.Context, file string, err error) error
 }
 
 // Plugin is the volume plugin. [New] returns one. Its methods are safe for concurrent use.

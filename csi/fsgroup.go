@@ -2,7 +2,9 @@ package csi
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"path"
 	"slices"
 
 	"github.com/volumekit/volumekit/util/ownership"
@@ -37,9 +39,9 @@ func onRootMismatch(args volume.MounterArgs) volume.MounterArgs {
 	return args
 }
 
-// applyGroup gives the files of a published volume to the group. An error is uncertain: the volume is
-// published.
-func applyGroup(ctx context.Context, dir string, args volume.MounterArgs) error {
+// applyGroup gives the files of a published volume to the group, unless all of it is read-only. An
+// error is uncertain: the volume is published.
+func (p *Plugin) applyGroup(ctx context.Context, dir string, args volume.MounterArgs) error {
 	o := ownership.Options{Group: args.FsGroup}
 	if policy := args.FSGroupChangePolicy; policy != nil && *policy == v1.FSGroupChangeOnRootMismatch {
 		o.Policy = ownership.OnRootMismatch
@@ -47,7 +49,10 @@ func applyGroup(ctx context.Context, dir string, args volume.MounterArgs) error 
 	if report := args.OwnershipProgress; report != nil {
 		o.Progress = func(c ownership.Counts) { report(volume.OwnershipProgress{Seen: c.Seen, Changed: c.Changed}) }
 	}
-	if _, err := ownership.Apply(ctx, dir, o); err != nil {
+	if decide := p.config.OnUnchanged; decide != nil {
+		o.OnUnchanged = func(entry string, err error) error { return decide(ctx, path.Join(dir, entry), err) }
+	}
+	if _, err := ownership.Apply(ctx, dir, o); err != nil && !errors.Is(err, ownership.ErrReadOnly) {
 		return volume.AsUncertain(fmt.Errorf("give the published volume to group %d: %w", *args.FsGroup, err))
 	}
 	return nil

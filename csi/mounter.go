@@ -149,8 +149,8 @@ func (m *mounter) newCall(ctx context.Context, t target, args volume.MounterArgs
 		toKubelet: func(request *csipb.NodePublishVolumeRequest) { request.Readonly = s.isReadOnlyForKubelet() },
 	}
 	if s.appliesGroup(args.FsGroup, policy.fsGroup) {
-		call.finish = func(ctx context.Context) error { return applyGroup(ctx, t.path, args) }
-		call.resume = func(ctx context.Context) error { return applyGroup(ctx, t.path, onRootMismatch(args)) }
+		call.finish = func(ctx context.Context) error { return p.applyGroup(ctx, t.path, args) }
+		call.resume = func(ctx context.Context) error { return p.applyGroup(ctx, t.path, onRootMismatch(args)) }
 	}
 	return call, nil
 }

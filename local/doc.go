@@ -60,9 +60,10 @@
 //
 // With FsGroup all files of a volume change their group before the volume is mounted, see
 // util/ownership. While pods use the volume it keeps its group: a pod that requests another
-// one is an [OwnerConflict]. FsUser has no effect, as in Kubernetes. With [Config.MapGroups]
-// a volume that has been prepared for a group is shown with the pod's group instead, and not
-// changed.
+// one is an [OwnerConflict]. A file that cannot change its group is an error, unless
+// [Config.OnUnchanged] accepts it; a file system that is read-only as a whole keeps its owners.
+// FsUser has no effect, as in Kubernetes. With [Config.MapGroups] a volume that has been
+// prepared for a group is shown with the pod's group instead, and not changed.
 //
 // # Volumes of a kubelet
 //

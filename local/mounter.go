@@ -56,8 +56,9 @@ func (m *mounter) SetUp(ctx context.Context, args volume.MounterArgs) error {
 // [volume.ErrNotMounted].
 //
 // With FsGroup the files of the volume change owners before the volume is mounted, also for
-// a pod that only reads it (MounterArgs.ReadOnly), unless the specification is read-only, or
-// pods use the volume already: see [Config.OnOwnerConflict] and [Config.MapGroups]. A failed
+// a pod that only reads it (MounterArgs.ReadOnly), unless the specification is
+// read-only, or the whole file system without the option "rw", or pods use the volume already: see [Config.OnOwnerConflict],
+// [Config.OnUnchanged] and [Config.MapGroups]. A failed
 // mount does not change the owners back. While the volume is mounted owners are not
 // inspected: they are the pod's to change. FsUser has no effect, as in Kubernetes.
 func (m *mounter) SetUpAt(ctx context.Context, dir string, args volume.MounterArgs) error {

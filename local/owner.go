@@ -34,13 +34,18 @@ func (e *OwnerConflict) Error() string {
 	return text
 }
 
-// owners are the group and the mode of a directory.
+// owners are the group and the mode of a directory, and whether its file system or its mount is
+// read-only.
 type owners struct {
-	group int64
-	mode  uint32
+	group    int64
+	mode     uint32
+	readOnly bool
 }
 
-// changeGroup changes the group of all files in source to the requested one.
+// changeGroup gives all files in source to the requested group. While pods use the volume, or one
+// around it, nothing changes: the volume has the group, or OnOwnerConflict decides; the same holds
+// for a volume inside it that has another group. It returns nil, too, if the file system keeps its
+// owners since it is read-only as a whole.
 func (m *mounter) changeGroup(ctx context.Context, dir, source string, at place, args volume.MounterArgs) error {
 	used, err := m.plugin.usedBy(ctx, source)
 	if err != nil {
@@ -68,9 +73,19 @@ func (m *mounter) changeGroup(ctx context.Context, dir, source string, at place,
 	if report := args.OwnershipProgress; report != nil {
 		o.Progress = func(c ownership.Counts) { report(volume.OwnershipProgress{Seen: c.Seen, Changed: c.Changed}) }
 	}
+	if decide := m.plugin.config.OnUnchanged; decide != nil {
+		o.OnUnchanged = func(entry string, err error) error { return decide(ctx, path.Join(source, entry), err) }
+	}
 	_, err = ownership.Apply(ctx, source, o)
+	if errors.Is(err, ownership.ErrReadOnly) && m.inheritsReadOnly() {
+		return nil
+	}
 	return ownersFailed(err)
 }
+
+// inheritsReadOnly reports whether the pod's mount is read-only if that of its source is, as without
+// the option "rw".
+func (m *mounter) inheritsReadOnly() bool { return !slices.Contains(m.flags, "rw") }
 
 // ownersFailed returns a transient error: a partial change is harmless, since the volume is
 // not mounted.
@@ -176,13 +191,14 @@ func (p *Plugin) queryOwners(ctx context.Context, dir string, fileSystem place) 
 }
 
 // compareOwners accepts a volume that other pods use with its current owners, and reports
-// whether the volume's root, or that of an enclosed volume, has the requested group.
+// whether the volume's root, or that of an enclosed volume, has the requested group, or cannot
+// have another one.
 func (m *mounter) compareOwners(ctx context.Context, root string, fileSystem place, conflict OwnerConflict) (same bool, err error) {
 	have, err := m.plugin.queryOwners(ctx, root, fileSystem)
 	if err != nil {
 		return false, err
 	}
-	if have.group == conflict.WantGroup {
+	if have.group == conflict.WantGroup || have.readOnly && m.inheritsReadOnly() {
 		return true, nil
 	}
 	conflict.HaveGroup = have.group

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownersOf returns the group and the mode of a directory.
+// ownersOf returns the owners of a directory.
 func ownersOf(dir string) (owners, error) {
 	fd, err := safepath.Open(context.Background(), unix.AT_FDCWD, dir, unix.O_DIRECTORY)
 	if err != nil {
@@ -19,5 +19,9 @@ func ownersOf(dir string) (owners, error) {
 	if err := unix.Fstat(fd, &stat); err != nil {
 		return owners{}, &fs.PathError{Op: "stat", Path: dir, Err: err}
 	}
-	return owners{int64(stat.Gid), stat.Mode}, nil
+	var fileSystem unix.Statfs_t
+	if err := unix.Fstatfs(fd, &fileSystem); err != nil {
+		return owners{}, &fs.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	return owners{int64(stat.Gid), stat.Mode, fileSystem.Flags&unix.ST_RDONLY != 0}, nil
 }

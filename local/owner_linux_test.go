@@ -3,13 +3,18 @@ package local_test
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/local"
+	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/volume"
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 func groupOf(t *testing.T, path string) int {
@@ -154,4 +159,52 @@ func TestOwnersOfNested(t *testing.T) {
 	require.NoError(t, err, "nobody else is in it now")
 	require.Equal(t, 3000, groupOf(t, r.disks+"/disk/inner/file"))
 	r.tearDown("1")
+}
+
+// TestUnchangeableOwners: a volume that is read-only as a whole keeps its owners, and the embedder
+// decides about single files that do.
+func TestUnchangeableOwners(t *testing.T) {
+	testbed.Disk{FSType: "ext4", Size: 64 << 20, Options: []string{"-q"}}.Run(t, func(t *testing.T, disk string) {
+		dir, err := filepath.EvalSymlinks(t.TempDir())
+		require.NoError(t, err)
+		m := mount.New(mount.Config{})
+		require.NoError(t, os.MkdirAll(dir+"/disks/disk", 0o755))
+		require.NoError(t, m.Mount(t.Context(), mount.Request{Source: disk, Target: dir + "/disks/disk"}))
+		defer func() { _ = unix.Unmount(dir+"/disks/disk", unix.MNT_DETACH) }()
+		testbed.Fill(t, disk, "immutable")
+		testbed.Protect(t, disk+"/immutable", testbed.Immutable)
+		defer testbed.Protect(t, disk+"/immutable", 0)
+		group := int64(2000)
+		args := volume.MounterArgs{FsGroup: &group}
+		var config local.Config
+		setUp := func(options ...string) error {
+			config.Mounter = m
+			n := diskNode(t, dir, config)
+			mounter := n.mounter(t, spec(n.disks+"/disk", options...), "1")
+			if err := mounter.SetUp(t.Context(), args); err != nil {
+				return err
+			}
+			return n.unmounter(t, "1").TearDown(t.Context())
+		}
+		require.NoError(t, unix.Mount("", disk, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+		require.NoError(t, setUp())
+		n := diskNode(t, dir, config)
+		for _, pod := range []types.UID{"2", "3"} {
+			require.NoError(t, n.mounter(t, spec(n.disks+"/disk"), pod).SetUp(t.Context(), args), "pod %s", pod)
+		}
+		for _, pod := range []types.UID{"2", "3"} {
+			require.NoError(t, n.unmounter(t, pod).TearDown(t.Context()))
+		}
+		require.ErrorIs(t, setUp("rw"), unix.EROFS, "the volume says that it is written to")
+		require.NoError(t, unix.Mount("", disk, "", unix.MS_REMOUNT, ""))
+
+		require.ErrorIs(t, setUp(), unix.EPERM)
+		config.OnUnchanged = func(_ context.Context, file string, err error) error {
+			require.Equal(t, dir+"/disks/disk/immutable", file)
+			require.ErrorIs(t, err, unix.EPERM)
+			return nil
+		}
+		require.NoError(t, setUp())
+		require.Equal(t, 2000, groupOf(t, disk))
+	})
 }

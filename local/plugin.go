@@ -51,6 +51,13 @@ type Config struct {
 	// Logger receives a debug line for each SetUp of a directory with mount options that it drops.
 	// Nil: discarded.
 	Logger *slog.Logger
+	// OnUnchanged is called for each file, or directory, of a volume that cannot be given to a pod's
+	// FsGroup, such as an immutable file, or one of a file system that ignores changes of owner
+	// (ErrIgnored of package ownership). If it returns nil the file stays as it is and SetUp goes on, as a
+	// kubelet does; otherwise SetUp fails. Nil: SetUp fails. It may be called concurrently. A
+	// volume that is read-only as a whole keeps its owners without a call. If the volume's own
+	// directory keeps its group, the next pod is an [OwnerConflict].
+	OnUnchanged func(ctx context.Context, file string, err error) error
 	// MapGroups mounts a volume with the pod's FsGroup by an ID-mapped bind mount
 	// (mount_setattr(2), Linux 5.12), instead of changing the group of each file: at once for
 	// any number of files, and for this pod alone, so that pods with different groups can use

@@ -55,6 +55,8 @@ import (
 //     emptydir.Config.NoteFiles.
 //   - read-only views of a claim that the pod also writes to (podvolume.ViewName): a kubelet
 //     unmounts them, since no pod has a volume of such a name, and containers keep theirs.
+//   - groups: a kubelet starts a pod when files of its volumes cannot be given to the fsGroup, such
+//     as an immutable one. Bridge: local.Config.OnUnchanged, csi.Config.OnUnchanged
 //   - raw block devices: a kubelet maps those of package local below
 //     <root>/plugins/kubernetes.io~local-volume/volumeDevices, holds them by a loop device,
 //     and is the only one to release them there. Bridge: none, drain these pods.

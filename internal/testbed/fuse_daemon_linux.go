@@ -11,8 +11,11 @@ import (
 // ServeFUSE is the program of a [FUSE]'s process, see [FUSEProgram].
 func ServeFUSE(p mounttest.Process) {
 	d := &fuseDaemon{nodes: map[uint64]*fuseNode{fuseRoot: {mode: unix.S_IFDIR | 0o755, entries: map[string]uint64{}}}, last: fuseRoot}
-	if len(p.Args) > 0 && p.Args[0] == Warm {
+	switch p.Args[0] {
+	case Warm:
 		d.valid = 3600
+	case Ignoring:
+		d.keepsOwners = true
 	}
 	fuseserver.Serve(d.handle)
 }
@@ -22,6 +25,8 @@ type fuseDaemon struct {
 	nodes map[uint64]*fuseNode
 	last  uint64 // the number of the newest node
 	valid uint64 // the seconds for which the kernel may cache names and attributes
+
+	keepsOwners bool // it ignores changes of owner
 }
 
 const fuseRoot = 1
@@ -50,7 +55,10 @@ func (d *fuseDaemon) reply(r fuseserver.Request, node *fuseNode) ([]byte, unix.E
 	case fuseserver.Getattr:
 		return d.attr(r.Node()).Out(d.valid), 0
 	case fuseserver.Setattr:
-		node.set(body)
+		uid, gid := node.uid, node.gid
+		if node.set(body); d.keepsOwners {
+			node.uid, node.gid = uid, gid
+		}
 		return d.attr(r.Node()).Out(d.valid), 0
 	case fuseserver.Readlink:
 		return node.data, 0

@@ -38,7 +38,8 @@ func cloneWithoutSubmounts(dir int, home beneath.Place) (int, beneath.Place, boo
 	return fd, at, true
 }
 
-var errNoMode = errors.New("more than the owner must change")
+// errByDescriptor: an entry has to be changed by its descriptor.
+var errByDescriptor = errors.New("not by name")
 
 // changeByName changes the owner of an entry that is not a directory, by name, in a clone
 // without submounts. If the name is replaced concurrently, the new entry is in the
@@ -51,7 +52,7 @@ func (w *walker) changeByName(f *frame, name string) error {
 	}
 	c := w.change(s)
 	if c.chmod {
-		return errNoMode
+		return errByDescriptor
 	}
 	w.tally.seen.Add(1)
 	if c.none() {
@@ -61,7 +62,11 @@ func (w *walker) changeByName(f *frame, name string) error {
 		return nil
 	}
 	if err := fchownat(f.FD, name, int(c.uid), int(c.gid), unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return err
+		return beneath.NameUnmapped(err, c.uid, c.gid)
+	}
+	if w.ignores(f.FD, name, 0, change.changesOwner) { // or another entry by now
+		w.tally.seen.Add(-1) // it is counted by its descriptor
+		return errByDescriptor
 	}
 	w.tally.changed.Add(1)
 	return nil

@@ -25,8 +25,8 @@ import (
 //     and also [ErrBusy] if the work had not begun,
 //   - an *InputError, before anything was changed,
 //   - the system's error if the directory itself could not be opened, read or
-//     changed, such as fs.ErrPermission. On a read-only file system: EROFS at the first
-//     change.
+//     changed, such as fs.ErrPermission. On a read-only file system: [ErrReadOnly] at the
+//     first change.
 //
 // When ctx ends Apply returns soon; a worker on a file system that does not answer finishes
 // its current system call and does nothing more.

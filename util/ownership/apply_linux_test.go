@@ -254,6 +254,7 @@ func TestReadOnlyFileSystem(t *testing.T) {
 		remount(unix.MS_RDONLY)
 		_, err := Apply(t.Context(), dir, o)
 		require.ErrorIs(t, err, unix.EROFS)
+		require.ErrorIs(t, err, ErrReadOnly)
 		var unchanged *UnchangedError
 		require.False(t, errors.As(err, &unchanged), "no list of all files")
 		remount(0)

@@ -59,17 +59,51 @@ func stateAndPlace(fd int) (state, beneath.Place, error) {
 	return stateIn(&x), at, err
 }
 
-// applyChange applies a change to a descriptor's file, while goOn permits it.
-func applyChange(fd int, c change, goOn func() bool) error {
-	if c.chown && goOn() {
+// applyChange changes the owner and then the mode of a descriptor's file, while the work goes on.
+// Where the file system may ignore changes it reads each one back. After an ignored change of
+// owner the mode stays: it would give access to the wrong group.
+func (w *work) applyChange(fd int, c change) error {
+	if c.chown && w.GoOn() {
 		if err := fchownat(fd, "", int(c.uid), int(c.gid), unix.AT_EMPTY_PATH); err != nil {
 			return beneath.NameUnmapped(err, c.uid, c.gid)
 		}
+		if w.ignores(fd, "", unix.AT_EMPTY_PATH, change.changesOwner) {
+			return ErrIgnored
+		}
 	}
-	if c.chmod && goOn() {
-		return chmod(fd, c.mode)
+	if c.chmod && w.GoOn() {
+		if err := chmod(fd, c.mode); err != nil {
+			return err
+		}
+		if w.ignores(fd, "", unix.AT_EMPTY_PATH, change.changesAccess) {
+			return ErrIgnored
+		}
 	}
 	return nil
+}
+
+// ignores reports whether an entry needs a change that was made before, in a file system that may
+// ignore changes. An answer of the server is not awaited: the kernel has kept that to the change.
+func (w *work) ignores(dir int, name string, flags int, needs func(change, state) bool) bool {
+	if !w.mayIgnore || !w.GoOn() {
+		return false
+	}
+	s, _, err := stateOf(dir, name, flags|unix.AT_STATX_DONT_SYNC)
+	return err == nil && needs(w.change(s), s)
+}
+
+// mayIgnore reports whether a directory's file system may report a change as done that it does
+// not make. Those below are known to make it; reading back costs a system call for each change.
+func mayIgnore(dir int) bool {
+	var s unix.Statfs_t
+	if unix.Fstatfs(dir, &s) != nil {
+		return true
+	}
+	switch s.Type {
+	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC:
+		return false
+	}
+	return true
 }
 
 // chmod is [beneath.Chmod] with the system call that tests replace.

@@ -5,7 +5,9 @@
 // group. With a group, each entry but symbolic links has mode 0660 (0440 if read-only)
 // besides its own bits, and each directory 0770 (0550) and set-group-ID, so that files
 // created in it later belong to the group, too. Entries that are right already are not
-// touched. Concurrent changes by other processes cannot break these guarantees:
+// touched. What was changed is read back, except on ext4, XFS, Btrfs and tmpfs: other file
+// systems may ignore changes ([ErrIgnored]). Concurrent changes by other processes cannot
+// break these guarantees:
 //
 //   - Nothing outside is changed. Every step goes from one open directory to an
 //     entry of it, by openat2(2) with RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS,
@@ -20,7 +22,8 @@
 //     names of the directories on the way to each worker.
 //   - The end of a context ends a call, also while a file system does not answer.
 //
-// The directory itself is changed last, and only if everything in it is right, so a call
+// The directory itself is changed last, and only if everything in it is right, or accepted by
+// Options.OnUnchanged, so a call
 // that was interrupted or failed can be repeated. Before the first change for a group the
 // directory loses set-group-ID until the end. So [OnRootMismatch] never mistakes a
 // half-done directory for a done one, for any previous and any requested group. A User without a Group leaves no such mark: after an interrupted change of

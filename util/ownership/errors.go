@@ -1,6 +1,10 @@
 package ownership
 
 import (
+	"errors"
+	"fmt"
+	"syscall"
+
 	"github.com/volumekit/volumekit/internal/input"
 	"github.com/volumekit/volumekit/util/internal/beneath"
 )
@@ -19,6 +23,17 @@ type UnchangedError struct{ beneath.Failures }
 func (e *UnchangedError) Error() string {
 	return e.Describe("ownership of", "could not be changed", beneath.ToChownAndChange)
 }
+
+// ErrIgnored is wrapped by the error of an entry whose file system reports a change as done and
+// does not make it: vfat with the option quiet, CIFS without owners, some FUSE file systems, and
+// servers that map all users to one. If the owner was ignored the mode stays, too. A file system
+// without set-group-ID is no error.
+var ErrIgnored = errors.New("the file system ignores changes of owner or mode")
+
+// ErrReadOnly is the error of a directory in which nothing can be changed, since its file system
+// is read-only, here or on its server, or its mount is. It wraps EROFS. A part that is read-only,
+// such as a snapshot, is an [UnchangedError].
+var ErrReadOnly = fmt.Errorf("all of it is read-only: %w", syscall.EROFS)
 
 // ErrBusy is the error of a call whose context ends while an earlier call works on the same
 // directory, perhaps stuck on a file system that does not answer.

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	mounttest.Main(m, map[string]func(mounttest.Process){testbed.FUSEProgram: testbed.ServeFUSE})
 }
 
 const (

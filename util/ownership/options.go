@@ -14,6 +14,12 @@ type Options struct {
 	ReadOnly bool
 	// Policy selects the entries to check. The zero value checks all.
 	Policy Policy
+	// OnUnchanged is called for each entry that cannot be changed or read, such as an immutable
+	// file, with its path in the directory ("." is the directory itself) and the error. If it
+	// returns nil the entry stays as it is, with all in a directory that cannot be read, and
+	// Apply goes on as if it were right: later calls with OnRootMismatch do not see it again. It
+	// is called by several workers at once. Nil: such an entry is an error.
+	OnUnchanged func(entry string, err error) error
 	// Workers is the number of parallel workers. 0 chooses by the file system: few on a
 	// disk, more on a network file system.
 	Workers int

@@ -67,7 +67,7 @@ func (w *walker) giveUp(f *frame, err error) {
 		w.Stop(err)
 		return
 	}
-	w.recordFailure(f.Above, f.Name, err)
+	w.handleFailure(f.Above, f.Name, err)
 	w.leaveDirectory()
 }
 
@@ -75,7 +75,7 @@ func (w *walker) giveUp(f *frame, err error) {
 // entry turns from a file into a directory or back meanwhile.
 func (w *walker) changeEntry(f *frame, e beneath.Entry) {
 	if beneath.BadName(e.Name) {
-		w.recordFailure(f, e.Name, unix.EINVAL)
+		w.handleFailure(f, e.Name, unix.EINVAL)
 		return
 	}
 	isDirectory := e.Kind == unix.DT_DIR
@@ -98,7 +98,7 @@ func (w *walker) changeEntry(f *frame, e beneath.Entry) {
 	case errors.Is(err, unix.EXDEV):
 		w.tally.mounts.Add(1)
 	case err != nil:
-		w.recordFailure(f, e.Name, err)
+		w.handleFailure(f, e.Name, err)
 	}
 }
 
@@ -126,7 +126,7 @@ func (w *walker) enterDirectory(f *frame, name string) error {
 	}
 	err = w.changeOpened(fd, s)
 	if err != nil {
-		w.recordFailure(f, name, err) // its entries may still be changed
+		w.handleFailure(f, name, err) // its entries may still be changed
 	}
 	w.stack.Push(&frame{Place: at, Above: f, Name: name, FD: fd})
 	w.shareEntries()
@@ -137,7 +137,7 @@ func (w *walker) enterDirectory(f *frame, name string) error {
 func (w *walker) changeFile(f *frame, name string) error {
 	if w.hasNoSubmounts && !w.changing {
 		err := w.changeByName(f, name)
-		if !errors.Is(err, errNoMode) {
+		if !errors.Is(err, errByDescriptor) {
 			return err
 		}
 	} else if !w.changing {
@@ -173,7 +173,7 @@ func (w *walker) changeOpened(fd int, s state) error {
 	if !c.none() {
 		w.first()
 	}
-	if err := applyChange(fd, c, w.GoOn); err != nil {
+	if err := w.applyChange(fd, c); err != nil {
 		return err
 	}
 	if !c.none() && w.GoOn() {
@@ -224,7 +224,7 @@ func (w *walker) shareableFrame() *frame {
 // leaveDirectory returns to the directory above, and reopens it if necessary.
 func (w *walker) leaveDirectory() {
 	if err := w.stack.OpenAbove(); err != nil {
-		w.recordFailure(w.stack.Top().Above, ".", err)
+		w.recordFailure(w.stack.Top().Above, ".", err) // nobody knows what has not been seen
 		w.stack.Drop()
 		return
 	}

@@ -35,6 +35,15 @@ type change struct {
 
 func (c change) none() bool { return !c.chown && !c.chmod }
 
+// changesOwner reports whether the user or the group changes.
+func (c change) changesOwner(state) bool { return c.chown }
+
+// changesAccess reports whether the mode changes in more than set-group-ID, which some file systems do not have, and
+// which the kernel may drop for a process without CAP_FSETID.
+func (c change) changesAccess(s state) bool {
+	return c.chmod && (c.mode^s.mode)&^setGroupID != 0
+}
+
 // change returns the change that an entry needs. A changed file loses set-user-ID and
 // set-group-ID: otherwise a program of its previous owner would run as the new one.
 // Restoring these bits after chown(2) has cleared them would trust an outdated read.

@@ -15,11 +15,15 @@ type work struct {
 	*beneath.Gate
 	home           beneath.Place
 	hasNoSubmounts bool // home is in a clone without submounts
+	mayIgnore      bool // the file system may ignore changes
 	tally          *tally
 	spare          chan struct{} // holds a token for each additional worker
 	all            sync.WaitGroup
 	// first is called before each change below the root, and acts once.
 	first func()
+	// isAllReadOnly reports, after an EROFS, whether nothing in the directory can be changed. Otherwise
+	// a part of it is read-only, such as a snapshot.
+	isAllReadOnly func() bool
 
 	mu        sync.Mutex
 	unchanged UnchangedError
@@ -49,16 +53,34 @@ func apply(ctx context.Context, dir string, o Options, t *tally, opened func()) 
 	if o.Policy == OnRootMismatch && o.change(s).none() {
 		return nil
 	}
+	w.mayIgnore = mayIgnore(fd)
+	w.isAllReadOnly = sync.OnceValue(func() bool { return isAllReadOnly(fd) })
 	w.first = sync.OnceFunc(func() { w.clearDoneMark(fd) })
-	if err := w.changeContent(fd); err != nil {
-		return err
+	err = w.changeContent(fd)
+	if err == nil {
+		err = w.changeRoot(fd)
 	}
-	return w.changeRoot(fd)
+	if errors.Is(err, unix.EROFS) && w.isAllReadOnly() {
+		err = ErrReadOnly
+	}
+	return err
+}
+
+// isAllReadOnly reports whether the directory's mount or file system is read-only, here or on its
+// server: if they say that they are writable it sets the present mode of the directory once more,
+// which a read-only server refuses.
+func isAllReadOnly(dir int) bool {
+	var fs unix.Statfs_t
+	if unix.Fstatfs(dir, &fs) == nil && fs.Flags&unix.ST_RDONLY != 0 {
+		return true
+	}
+	s, _, err := stateOf(dir, "", unix.AT_EMPTY_PATH)
+	return err == nil && errors.Is(chmod(dir, s.mode), unix.EROFS)
 }
 
 // clearDoneMark clears set-group-ID of a root that has it, so that OnRootMismatch does not
-// mistake it for done, neither for the new group nor for the old one. root restores it at
-// the end. If clearing fails on a root that is right already, the work continues: that
+// mistake it for done, neither for the new group nor for the old one. changeRoot sets it again
+// at the end. If clearing fails on a root that is right already, the work continues: that
 // root counted as done before.
 func (w *work) clearDoneMark(fd int) {
 	s, _, err := stateOf(fd, "", unix.AT_EMPTY_PATH)
@@ -67,6 +89,9 @@ func (w *work) clearDoneMark(fd int) {
 		if w.change(s).none() {
 			return
 		}
+	}
+	if err != nil && w.OnUnchanged != nil && !w.endsWork(err) {
+		err = w.OnUnchanged(".", err)
 	}
 	if err != nil {
 		w.Stop(err)
@@ -102,31 +127,54 @@ func (w *work) changeContent(dir int) error {
 }
 
 // changeRoot changes the root last: a root that is right shows that everything in it is
-// right.
+// right, or was accepted by OnUnchanged.
 func (w *work) changeRoot(fd int) error {
 	s, _, err := stateOf(fd, "", unix.AT_EMPTY_PATH)
 	if err != nil {
 		return err
 	}
 	c := w.change(s)
-	err = applyChange(fd, c, w.GoOn)
-	if err == nil && w.Err() == nil && !c.none() {
+	err = w.applyChange(fd, c)
+	switch {
+	case w.Err() != nil || w.endsWork(err):
+	case err != nil && w.OnUnchanged != nil:
+		err = w.OnUnchanged(".", err)
+	case err == nil && !c.none():
 		w.tally.changed.Add(1)
 	}
 	return errors.Join(err, w.Err())
 }
 
-// recordFailure records an entry that could not be changed. An error that would repeat for every
-// entry ends the work.
-func (w *work) recordFailure(dir *frame, name string, err error) {
+// handleFailure handles an error of an entry: it forgets one that was removed, ends the work, asks
+// OnUnchanged, or records the entry.
+func (w *work) handleFailure(dir *frame, name string, err error) {
 	switch {
 	case errors.Is(err, unix.ENOENT): // removed meanwhile
 		return
-	case errors.Is(err, unix.EROFS), errors.Is(err, beneath.ErrUnmapped), beneath.IsShortage(err):
+	case w.endsWork(err):
 		w.Stop(err)
 		return
 	}
+	if w.OnUnchanged != nil {
+		if !w.GoOn() {
+			return
+		}
+		if err = w.OnUnchanged(dir.PathOf(name), err); err == nil {
+			return
+		}
+	}
+	w.recordFailure(dir, name, err)
+}
+
+// recordFailure records an entry that could not be changed, and asks nobody.
+func (w *work) recordFailure(dir *frame, name string, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.unchanged.Add(dir.PathOf(name), err)
+}
+
+// endsWork reports whether the work ends with an error: all is read-only, the owner is not mapped,
+// or the process or the machine is short of descriptors or memory.
+func (w *work) endsWork(err error) bool {
+	return errors.Is(err, unix.EROFS) && w.isAllReadOnly() || errors.Is(err, beneath.ErrUnmapped) || beneath.IsShortage(err)
 }

@@ -8,14 +8,14 @@ import (
 	"syscall"
 )
 
-// ErrUnmapped is wrapped by the error of a change to a user or group that the user namespace
-// does not map. The same change always fails in this namespace.
+// ErrUnmapped is wrapped by the error of a change to a user or group that the user namespace, or
+// the ID map of the mount, does not map. The same change always fails there.
 var ErrUnmapped = errors.New("not mapped in this user namespace")
 
-// NameUnmapped adds [ErrUnmapped] to the EINVAL of a chown(2) to a user and a group, of which
-// -1 stays. It returns other errors unchanged.
+// NameUnmapped adds [ErrUnmapped] to the EINVAL, or the EOVERFLOW of a mount with an ID map, of a
+// chown(2) to a user and a group, of which -1 stays. It returns other errors unchanged.
 func NameUnmapped(err error, uid, gid int64) error {
-	if !errors.Is(err, syscall.EINVAL) {
+	if !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.EOVERFLOW) {
 		return err
 	}
 	ids := fmt.Sprintf("user %d or group %d", uid, gid)
