@@ -80,7 +80,10 @@ func (d simDisk) FindVolumes() (poddirs.Layout, error) {
 	return poddirs.FindVolumes("/", func(dir string) ([]string, error) { return d.tree.names(dir), nil })
 }
 
-func (d simDisk) RemoveEmptyDirs() { poddirs.RemoveEmptyDirs("/", d.tree.names, d.rmdir) }
+func (d simDisk) RemoveEmptyDirs() {
+	nothing := func(string) error { return errors.ErrUnsupported }
+	poddirs.RemoveEmptyDirs("/", poddirs.Disk{NamesIn: d.tree.names, Rmdir: d.rmdir, RemoveMountPoint: nothing})
+}
 
 // RemoveEmptyParents removes directories as hostdisk.Disk does.
 func (d simDisk) RemoveEmptyParents(_ context.Context, name string) error {

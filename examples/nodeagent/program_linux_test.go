@@ -337,8 +337,23 @@ func TestAgent(t *testing.T) {
 		require.Zero(u, code, p.stderr.String())
 		require.Contains(u, p.stdout.String(), "All is as desired: 3 volumes of 1 pod are up.\n")
 		require.NoError(u, os.Remove(u.dir+"/manifests/one.yaml"))
+		pods := u.dir + "/manifests/.nodeagent/pods"
+		for _, dir := range []string{"/gone", "/gone/volume-subpaths", "/gone/volume-subpaths/logs", "/gone/volume-subpaths/logs/container", "/gone/volume-subpaths/logs/container/0"} {
+			u.makeOwnDir(pods + dir)
+		}
+		require.NoError(u, os.WriteFile(pods+"/gone/volume-subpaths/logs/container/1", []byte("x"), 0o644))
 		p, code = u.run(u.flags("-once")...)
 		require.Zero(u, code, p.stderr.String())
+		require.Regexp(u, "All is as desired: 0 volumes of 0 pods are up.\nLeft alone: .*/gone/volume-subpaths/logs gone: subpath mount without", p.stdout.String())
+		p, code = u.run(u.flags("-status")...)
+		require.Zero(u, code, p.stderr.String())
+		require.Regexp(u, "gone +logs +volume-subpaths +left alone: the pod has no volume", p.stdout.String())
+		require.NoError(u, os.Truncate(pods+"/gone/volume-subpaths/logs/container/1", 0))
+		require.NoError(u, os.Mkdir(pods+"/gone/volume-subpaths/logs/container/0", 0o755))
+		require.NoError(u, os.Chown(pods+"/gone/volume-subpaths/logs/container/0", u.uid, -1))
+		p, code = u.run(u.flags("-once")...)
+		require.Zero(u, code, p.stderr.String())
+		require.Regexp(u, "All is as desired: 0 volumes of 0 pods are up.\n$", p.stdout.String())
 		u.requireEmpty("manifests/.nodeagent/pods")
 		u.requireEmpty("disks/one")
 	})

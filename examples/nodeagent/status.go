@@ -93,10 +93,12 @@ func printMounts(out io.Writer, root string, mounts map[string]string, names map
 		return err
 	}
 	var rows []string
+	hasVolume := map[string]bool{}
 	dirs, err := volumeDirs(root)
 	for _, dir := range dirs {
 		parts := strings.Split(filepath.ToSlash(dir), "/")
 		pod, plugin := parts[1], parts[3]
+		hasVolume[pod] = true
 		if name, err := volume.UnescapeQualifiedName(plugin); err == nil {
 			plugin = name
 		}
@@ -112,6 +114,15 @@ func printMounts(out io.Writer, root string, mounts map[string]string, names map
 		}
 		pod = cmp.Or(names[types.UID(pod)], pod)
 		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\n", cli.OneLine(pod), cli.OneLine(parts[4]), cli.OneLine(plugin), cli.OneLine(what)))
+	}
+	rests, failed := fs.Glob(os.DirFS(root), "pods/*/volume-subpaths/*")
+	err = errors.Join(err, failed)
+	for _, dir := range rests {
+		parts := strings.Split(dir, "/")
+		if pod := parts[1]; !hasVolume[pod] {
+			pod = cmp.Or(names[types.UID(pod)], pod)
+			rows = append(rows, fmt.Sprintf("%s\t%s\t%s\tleft alone: the pod has no volume\n", cli.OneLine(pod), cli.OneLine(parts[3]), parts[2]))
+		}
 	}
 	slices.Sort(rows)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)

@@ -48,7 +48,8 @@ func (s *Screen) drawLast(ctx context.Context, volumes *manager.Manager, pods ma
 	s.draw(ctx, volumes.State(), pods)
 }
 
-// draw shows the state: the table on a terminal; elsewhere only that all is as desired.
+// draw shows the state: the table on a terminal; elsewhere only that all is as desired, and the
+// leftovers, when that changes.
 func (s *Screen) draw(ctx context.Context, state manager.State, source manager.PodSource) {
 	said := ""
 	if IsSettled(state) {
@@ -59,6 +60,9 @@ func (s *Screen) draw(ctx context.Context, state manager.State, source manager.P
 			verb = "is"
 		}
 		said = fmt.Sprintf("All is as desired: %s of %s %s up.", Count(up, "volume"), Count(len(pods), "pod"), verb)
+		if s.terminal == nil { // on a terminal the table has them
+			said += leftoverLines(state)
+		}
 	}
 	if s.terminal != nil {
 		s.paint(picture{head: append(slices.Clone(s.title), cmp.Or(said, "Not all is as desired yet.")), rows: table(state, &s.names), recent: s.recent})
@@ -66,6 +70,14 @@ func (s *Screen) draw(ctx context.Context, state manager.State, source manager.P
 		s.printf("%s\n", said)
 	}
 	s.said = said
+}
+
+// leftoverLines returns a line for each leftover, each after a newline.
+func leftoverLines(state manager.State) (text string) {
+	for _, left := range state.Leftovers {
+		text += "\nLeft alone: " + left.String()
+	}
+	return text
 }
 
 func countUp(state manager.State) (n int) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
+	"syscall"
 
 	"github.com/volumekit/volumekit/manager/internal/poddirs"
 	"github.com/volumekit/volumekit/manager/internal/record"
@@ -32,10 +33,28 @@ func New(host volume.VolumeHost, mounter mount.Interface) (Disk, error) {
 // RecordDir returns the directory of the records.
 func (d Disk) RecordDir() string { return d.Path }
 
-// RemoveEmptyDirs removes all empty directories of pods. The caller ensures that no operation
-// is in flight.
+// RemoveEmptyDirs removes all empty directories of pods, and what is left of subpaths. The caller
+// ensures that no operation is in flight.
 func (d Disk) RemoveEmptyDirs() {
-	poddirs.RemoveEmptyDirs(d.host.Root(), poddirs.NamesOrNone, func(dir string) error { return safepath.Rmdir(context.Background(), dir) })
+	ctx := context.Background()
+	rmdir := func(dir string) error { return safepath.Rmdir(ctx, dir) }
+	poddirs.RemoveEmptyDirs(d.host.Root(), poddirs.Disk{NamesIn: poddirs.NamesOrNone, Rmdir: rmdir, RemoveMountPoint: func(name string) error { return d.removeMountPoint(ctx, name) }})
+}
+
+// removeMountPoint removes an empty directory, or an empty file. It returns mount.ErrBusy if
+// something is mounted there.
+func (d Disk) removeMountPoint(ctx context.Context, name string) error {
+	mounted, err := d.mounter.IsMountPoint(ctx, name)
+	switch {
+	case err != nil:
+		return err
+	case mounted:
+		return mount.ErrBusy
+	}
+	if err := safepath.Rmdir(ctx, name); !errors.Is(err, syscall.ENOTDIR) {
+		return err
+	}
+	return safepath.RemoveEmptyFile(ctx, name)
 }
 
 // FindVolumes returns the directories of pods' volumes.

@@ -1,14 +1,20 @@
 package poddirs
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/util/safepath"
 )
 
 // TestRemoveEmptyDirs: empty directories of volumes go, with those above them; all others stay.
+// Names that end with "+" are files with a byte, others with "-" are empty files.
 func TestRemoveEmptyDirs(t *testing.T) {
 	for name, test := range map[string]struct{ dirs, gone, stay []string }{
 		"a pod":               {[]string{"a"}, []string{"a"}, nil},
@@ -18,22 +24,49 @@ func TestRemoveEmptyDirs(t *testing.T) {
 		"of parts of volumes": {[]string{"a/volume-subpaths/vol/0"}, []string{"a"}, nil},
 		"a volume":            {[]string{"a/volumes/p/vol", "a/volumes/q"}, []string{"a/volumes/q"}, []string{"a/volumes/p/vol"}},
 		"a device":            {[]string{"a/volumeDevices/p/vol"}, nil, []string{"a/volumeDevices/p/vol"}},
-		"a part of a volume":  {[]string{"a/volume-subpaths/vol/0/c"}, nil, []string{"a/volume-subpaths/vol/0/c"}},
+		"rest of a part":      {[]string{"a/volume-subpaths/vol/c/0"}, []string{"a"}, nil},
+		"rests of parts":      {[]string{"a/volume-subpaths/vol/c/0-", "a/volume-subpaths/v2/c/1", "a/volumes/p"}, []string{"a"}, nil},
+		"a file of a part":    {[]string{"a/volume-subpaths/vol/c/0+", "a/volume-subpaths/vol/c/1-"}, []string{"a/volume-subpaths/vol/c/1-"}, []string{"a/volume-subpaths/vol/c/0+"}},
+		"deep in a part":      {[]string{"a/volume-subpaths/vol/c/0/d", "a/volume-subpaths/vol/d/0/-"}, nil, []string{"a/volume-subpaths/vol/c/0/d", "a/volume-subpaths/vol/d/0/-"}},
+		"of a known volume":   {[]string{"a/volumes/p/vol", "a/volume-subpaths/vol/c/0", "a/volume-subpaths/vol/d/1-"}, nil, []string{"a/volume-subpaths/vol/c/0", "a/volume-subpaths/vol/d/1-"}},
+		"of a known device":   {[]string{"a/volumeDevices/p/vol", "a/volume-subpaths/vol/c/0"}, nil, []string{"a/volume-subpaths/vol/c/0"}},
+		"no part":             {[]string{"a/volume-subpaths/-", "a/volume-subpaths/v/-"}, nil, []string{"a/volume-subpaths/-", "a/volume-subpaths/v/-"}},
 		"containers":          {[]string{"a/containers", "a/volumes/p"}, []string{"a/volumes"}, []string{"a/containers"}},
 		"another pod":         {[]string{"a/volumes/p/vol", "b/volumes"}, []string{"b"}, []string{"a/volumes/p/vol"}},
 		"of the file system":  {[]string{"lost+found", "a"}, []string{"a"}, []string{"lost+found"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
-			for _, dir := range test.dirs {
-				require.NoError(t, os.MkdirAll(filepath.Join(root, "pods", dir), 0o755))
+			for _, name := range test.dirs {
+				name := filepath.Join(root, "pods", name)
+				require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
+				switch {
+				case strings.HasSuffix(name, "+"):
+					require.NoError(t, os.WriteFile(name, []byte("x"), 0o600))
+				case strings.HasSuffix(name, "-"):
+					require.NoError(t, os.WriteFile(name, nil, 0o600))
+				default:
+					require.NoError(t, os.MkdirAll(name, 0o755))
+				}
 			}
-			RemoveEmptyDirs(root, NamesOrNone, os.Remove)
-			for _, dir := range test.gone {
-				require.NoDirExists(t, filepath.Join(root, "pods", dir))
+			RemoveEmptyDirs(root, Disk{
+				NamesIn: NamesOrNone,
+				Rmdir:   func(dir string) error { return safepath.Rmdir(t.Context(), dir) },
+				RemoveMountPoint: func(name string) error {
+					err := safepath.Rmdir(t.Context(), name)
+					if errors.Is(err, syscall.ENOTDIR) {
+						err = safepath.RemoveEmptyFile(t.Context(), name)
+					}
+					return err
+				},
+			})
+			for _, name := range test.gone {
+				_, err := os.Lstat(filepath.Join(root, "pods", name))
+				require.ErrorIs(t, err, fs.ErrNotExist, name)
 			}
-			for _, dir := range test.stay {
-				require.DirExists(t, filepath.Join(root, "pods", dir))
+			for _, name := range test.stay {
+				_, err := os.Lstat(filepath.Join(root, "pods", name))
+				require.NoError(t, err, name)
 			}
 		})
 	}
