@@ -103,7 +103,7 @@ var house = []room{
 	{"local/internal/projectquota", []string{"util/safepath"}, []string{sys}},
 	{"content", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery}},
 	{"emptydir", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery, sys}},
-	{"hostpath", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery, sys}},
+	{"hostpath", []string{"volume", "mount", "util", leaves, "internal/bootid"}, []string{api, apimachinery, sys}},
 	{"nfs", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery, sys}},
 	{"manager", []string{"manager/internal/*", "volume", "mount", "util", leaves, "internal/input", "internal/oneline", "internal/persistent"}, []string{api, apimachinery}},
 	// Names the volumes of a node: the lowest layer of manager.
@@ -179,6 +179,7 @@ var house = []room{
 	{"internal/yamldoc", nil, []string{apimachinery}},
 	{"internal/dirwatch", nil, []string{sys}},
 	{"internal/oneline", nil, nil},
+	{"internal/bootid", nil, nil},
 	{"internal/tasks", nil, nil},
 	{"internal/brief", nil, nil},
 	{"internal/optionlist", nil, nil},
@@ -266,13 +267,13 @@ var house = []room{
 	{"controllers/examples/internal/minicluster", []string{"controllers/api", "controllers/node", "controllers/provision", "manager", "mount", "volume", "internal/cli"}, []string{api, apimachinery}},
 	{"controllers/examples/*", []string{"*", "*/*", "controllers/examples/internal/*"}, []string{""}},
 	// The plugin kubernetes.io/csi.
-	{"csi", []string{"csi/internal/*", "volume", "mount", "util", leaves, "internal/oneline"}, []string{api, apimachinery, csiSpec, grpc, protobuf, sys}},
+	{"csi", []string{"csi/internal/*", "volume", "mount", "util", leaves, "internal/bootid", "internal/oneline"}, []string{api, apimachinery, csiSpec, grpc, protobuf, sys}},
 	// Connects to drivers, and calls them: the lowest layer of csi.
 	{"csi/internal/connection", []string{"volume", leaves, "internal/oneline"}, []string{csiSpec, grpc, protobuf, sys}},
 	// Finds drivers by their sockets, and registers a driver.
 	{"csi/registration", []string{"csi", "csi/internal/*", "volume", leaves, "internal/dirwatch", "internal/oneline"}, []string{api, apimachinery, csiSpec, grpc, "k8s.io/kubelet/pkg/apis/pluginregistration/", sys}},
 	// Serves plugins as a driver.
-	{"csi/driver", []string{"csi/internal/*", "volume", "mount", "util", leaves, "internal/oneline", "internal/recordstore"}, []string{api, apimachinery, csiSpec, grpc, protobuf, sys}},
+	{"csi/driver", []string{"csi/internal/*", "volume", "mount", "util", leaves, "internal/bootid", "internal/oneline", "internal/recordstore"}, []string{api, apimachinery, csiSpec, grpc, protobuf, sys}},
 	// The companions of a driver, by the controllers of its cluster.
 	{"csi/sidecar", []string{"controllers/api", "controllers/attachment", "controllers/expand", "controllers/modify", "controllers/provision", "csi/internal/*", "csi/registration", "manager", "volume", "util/ctxend", "util/keylock", "util/quantity", "internal/tasks"}, []string{api, apimachinery, csiSpec, grpc, protobuf}},
 	// A driver in memory: only tests import it.

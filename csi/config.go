@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/volumekit/volumekit/csi/internal/bootid"
 	"github.com/volumekit/volumekit/csi/internal/hostfile"
 	"github.com/volumekit/volumekit/csi/internal/stageuse"
+	"github.com/volumekit/volumekit/internal/bootid"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util/keylock"
 	"github.com/volumekit/volumekit/util/podvolume"

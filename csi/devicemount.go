@@ -7,10 +7,10 @@ import (
 	"io/fs"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
-	"github.com/volumekit/volumekit/csi/internal/bootid"
 	"github.com/volumekit/volumekit/csi/internal/hostfile"
 	"github.com/volumekit/volumekit/csi/internal/stageuse"
 	"github.com/volumekit/volumekit/csi/internal/voldata"
+	"github.com/volumekit/volumekit/internal/bootid"
 	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/internal/input"
 	"github.com/volumekit/volumekit/util"

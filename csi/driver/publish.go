@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
-	"github.com/volumekit/volumekit/csi/internal/bootid"
+	"github.com/volumekit/volumekit/internal/bootid"
 	"github.com/volumekit/volumekit/internal/input"
 	"github.com/volumekit/volumekit/volume"
 	"google.golang.org/grpc/codes"

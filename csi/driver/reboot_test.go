@@ -9,7 +9,7 @@ import (
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/csi/driver"
-	"github.com/volumekit/volumekit/csi/internal/bootid"
+	"github.com/volumekit/volumekit/internal/bootid"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/volume/volumetest"

@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
-	"github.com/volumekit/volumekit/csi/internal/bootid"
+	"github.com/volumekit/volumekit/internal/bootid"
 	"github.com/volumekit/volumekit/internal/recordstore"
 	v1 "k8s.io/api/core/v1"
 )

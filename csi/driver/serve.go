@@ -11,7 +11,7 @@ import (
 	"time"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
-	"github.com/volumekit/volumekit/csi/internal/bootid"
+	"github.com/volumekit/volumekit/internal/bootid"
 	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/util/podvolume"
 	"github.com/volumekit/volumekit/volume"
