@@ -213,7 +213,11 @@ func (o unmountOptions) unmountBusy(ctx context.Context, mounter mount.Interface
 			if failed := o.separate(ctx, mounter, path, inside); failed != nil {
 				return fmt.Errorf("%w: %w", err, failed)
 			}
-			return mounter.UnmountTree(ctx, path)
+			err = mounter.UnmountTree(ctx, path)
+			if err != nil && len(o.submounts(context.WithoutCancel(ctx), mounter, path)) != len(inside) {
+				err = fmt.Errorf("%w: %w", ErrPartlyUnmounted, err)
+			}
+			return err
 		}
 		if wait > 16*time.Millisecond {
 			return nameInside(ctx, mounter, path, err)

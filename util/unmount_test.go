@@ -362,6 +362,39 @@ func TestUnmountWithSubmounts(t *testing.T) {
 	})
 }
 
+// A stoppingMounter fails in UnmountTree, after it has unmounted a mount inside or before.
+type stoppingMounter struct {
+	mount.Interface
+	unmounts string // a path
+}
+
+func (m stoppingMounter) UnmountTree(ctx context.Context, _ string) error {
+	if m.unmounts != "" {
+		if err := m.Unmount(ctx, m.unmounts); err != nil {
+			return err
+		}
+	}
+	return mount.ErrBusy
+}
+
+// TestUnmountStopsAmongSubmounts: the error says whether a mount inside was unmounted.
+func TestUnmountStopsAmongSubmounts(t *testing.T) {
+	onEach(t, func(t *testing.T, m mount.Interface) {
+		dir := tempDir(t)
+		source, target := mkdir(t, dir, "source"), mkdir(t, dir, "target")
+		mkdir(t, dir, "source/one")
+		bind(t, m, source, target)
+		bind(t, m, source, target+"/one")
+		all := util.WithSubmounts(func(mount.Info) bool { return true })
+		for _, unmounts := range []string{"", target + "/one"} {
+			err := util.UnmountMountPoint(t.Context(), stoppingMounter{m, unmounts}, target, all)
+			require.ErrorIs(t, err, mount.ErrBusy)
+			require.Equal(t, unmounts != "", errors.Is(err, util.ErrPartlyUnmounted))
+		}
+		require.NoError(t, util.UnmountMountPoint(t.Context(), m, target))
+	})
+}
+
 // TestUnmountIsolated: peers of the mounts inside stay, or the path stays busy.
 func TestUnmountIsolated(t *testing.T) {
 	onEach(t, func(t *testing.T, m mount.Interface) {
