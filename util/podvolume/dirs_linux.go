@@ -128,10 +128,7 @@ func openIn(dir int, name string, flags int) (int, error) {
 	return fd, nil
 }
 
-// fsync is the one call that waits for a disk. Tests count it.
-var fsync = unix.Fsync
-
-// writeNote writes a file under another name, syncs it if it is durable, and renames it.
+// writeNote writes a file under another name, and renames it.
 func writeNote(n writtenNote) error {
 	dir, err := openDir(n.name)
 	if err != nil {
@@ -142,11 +139,7 @@ func writeNote(n writtenNote) error {
 	if err != nil {
 		return err
 	}
-	err = writeAll(fd, n.text)
-	if err == nil && n.durable {
-		err = fsync(fd)
-	}
-	if err = errors.Join(err, unix.Close(fd)); err != nil {
+	if err := errors.Join(writeAll(fd, n.text), unix.Close(fd)); err != nil {
 		return &fs.PathError{Op: "write", Path: n.temporary, Err: err}
 	}
 	if err := unix.Renameat2(dir, path.Base(n.temporary), dir, path.Base(n.name), 0); err != nil {

@@ -103,25 +103,6 @@ func TestPodDirsManyMarks(t *testing.T) {
 	n.requireGone(t)
 }
 
-// Notes that the next SetUp can write again are not synced; all others are.
-func TestPodDirsSyncs(t *testing.T) {
-	syncs := 0
-	fsync = func(fd int) error { syncs++; return unix.Fsync(fd) }
-	t.Cleanup(func() { fsync = unix.Fsync })
-	n := newDirsNode(t, mounttest.NewFake(mount.Config{}))
-	for _, long := range []int{1, longestMark} { // an attribute where that is possible, a file
-		record, err := json.Marshal(strings.Repeat("x", long))
-		require.NoError(t, err)
-		require.NoError(t, n.SetUp(t.Context(), n.dir, Dir{Mode: 0o777, Record: record}))
-		require.NoError(t, n.TearDown(t.Context(), n.dir))
-	}
-	require.Zero(t, syncs)
-	notes := NewNotes(n.mounts, dirsPlugin)
-	require.NoError(t, notes.Write(t.Context(), n.dir, json.RawMessage(`{}`)))
-	require.Equal(t, 1, syncs)
-	require.NoError(t, notes.Remove(t.Context(), n.dir))
-}
-
 // A volume whose mount or directory has gone is not up. An interrupted SetUp of it
 // leaves it so, in spite of an earlier note.
 func TestPodDirsOldNote(t *testing.T) {

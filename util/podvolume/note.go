@@ -172,7 +172,7 @@ func (n notes) mark(what note, parent int) error {
 	if n.marks && !n.files && setMark(parent, n.volume, text) {
 		return nil
 	}
-	return n.writeFile(writtenNote{text: text})
+	return n.writeFile(text)
 }
 
 // addFile writes the note of a volume that has only an attribute to a file, if notes are files.
@@ -187,13 +187,22 @@ func (n notes) addFile(what note) error {
 	return n.mark(what, -1)
 }
 
-// write replaces the note by a synced file.
-func (n notes) write(what note) error {
+// replace writes the note about a volume that is a mount, in the place of an earlier mark or file.
+func (n notes) replace(what note) error {
 	text, err := what.text()
 	if err != nil {
 		return err
 	}
-	return n.writeFile(writtenNote{text: text, durable: true})
+	if n.marks && setMark(-1, n.volume, text) {
+		if err := removeNotes(n.dir, newName, readyName); err != nil {
+			return err
+		}
+		return n.removeDirs()
+	}
+	if err := n.writeFile(text); err != nil || !n.marks {
+		return err
+	}
+	return removeMark(n.volume)
 }
 
 func (what note) text() ([]byte, error) {
@@ -208,16 +217,14 @@ func (what note) text() ([]byte, error) {
 type writtenNote struct {
 	temporary, name string // paths
 	text            []byte
-	durable         bool // synced before it has its name
 }
 
 // writeFile writes the note as a file, and creates the directory for it.
-func (n notes) writeFile(w writtenNote) error {
+func (n notes) writeFile(text []byte) error {
 	if _, err := safepath.MkdirAll(context.Background(), n.root, n.dir, 0o750); err != nil {
 		return err
 	}
-	w.temporary, w.name = path.Join(n.dir, newName), path.Join(n.dir, readyName)
-	return writeNote(w)
+	return writeNote(writtenNote{temporary: path.Join(n.dir, newName), name: path.Join(n.dir, readyName), text: text})
 }
 
 // removeNote removes an unfinished note, and then the note: if that fails the volume is as

@@ -10,10 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Notes are files about volumes that are mounts in pods, for data that the mount
-// table does not hold after a restart. The file of a volume is in the directory that the plugin has
-// for the pod ([volume.VolumeHost], PodPluginDir), and elsewhere for a volume that is in
-// no pod. Paths of volumes must be strictly below the host's root; others are refused
+// Notes are records about volumes that are mounts in pods, for data that the mount table does not
+// hold after a restart of the process. The note about a volume is an extended attribute of the
+// parent of the volume's directory, or else a file: in the directory that the plugin has for the pod
+// ([volume.VolumeHost], PodPluginDir), and elsewhere for a volume that is in no pod. No call
+// waits for a disk: a loss of power may lose the note, and ends the mount that it is about.
+//
+// Paths of volumes must be strictly below the host's root; others are refused
 // with a [*field.Error]. Methods for different volumes are safe for concurrent use.
 //
 // Methods return soon after ctx ends. If the file system does not answer, work may continue
@@ -29,10 +32,10 @@ func NewNotes(mounts *Mounts, pluginName string) *Notes {
 	return &Notes{mounts: mounts, plugin: pluginName}
 }
 
-// Write replaces the note about the volume at dir with a record: JSON, without secrets.
-// It is written to another name, synced, and renamed.
+// Write writes the note about the volume at dir, or replaces it: record is JSON, without secrets. A
+// process that dies meanwhile leaves the old note or the new one.
 func (p *Notes) Write(ctx context.Context, dir string, record json.RawMessage) error {
-	return p.do(ctx, dir, func(n notes) error { return n.write(note{Record: record}) })
+	return p.do(ctx, dir, func(n notes) error { return n.replace(note{Record: record}) })
 }
 
 // Read returns the record about the volume at dir. The error wraps fs.ErrNotExist if
@@ -50,7 +53,7 @@ func (p *Notes) Read(ctx context.Context, dir string) (json.RawMessage, error) {
 	return <-found, nil
 }
 
-// Remove removes the note about the volume at dir, and directories that are empty then.
+// Remove removes the note about the volume at dir, and directories of notes that are empty then.
 // A missing note is no error.
 func (p *Notes) Remove(ctx context.Context, dir string) error {
 	return p.do(ctx, dir, notes.removeNoteAndDirs)
@@ -70,6 +73,7 @@ func (p *Notes) do(ctx context.Context, dir string, work func(notes) error) erro
 	if err != nil {
 		return err
 	}
+	n.marks = n.inPod
 	if intime.IsInside(ctx) {
 		return work(n)
 	}
