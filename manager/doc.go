@@ -6,6 +6,8 @@
 //	go m.Run(ctx)
 //	err = m.WaitForAttachAndMount(ctx, pod) // before the pod's containers start
 //	...
+//	err = m.WaitForVolumes(ctx, pod, manager.WaitOptions{NewContainer: true}) // before one starts again
+//	...
 //	err = m.WaitForUnmount(ctx, pod) // after the source has removed the pod
 //
 // # How it works
@@ -90,6 +92,8 @@
 //     is retried at once. (This requires the kernel's unique mount IDs: before Linux 6.8 only
 //     missing mount points are detected. After a restart no ID is known, and all volumes are
 //     set up again anyway.)
+//   - A hostPath volume whose file was replaced on the node stays up as it is, also after a restart,
+//     until a container starts (WaitOptions.NewContainer).
 //   - A volume that another program detaches is attached again, and its plugin mounts it and
 //     sets it up again.
 //   - A volume of ReadWriteOncePod is in one pod at a time.

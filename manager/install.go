@@ -230,12 +230,44 @@ func (w *world) remountAll() {
 	}
 }
 
-// remountAt gives a remount volume a new revision. The caller holds mu.
+// remountAt requests another set-up of a remount volume. The caller holds mu.
 func (w *world) remountAt(at naming.Place) {
 	if w.want.Volumes.Get(at.Volume).Traits.Remount {
-		w.schedule.Revisions = w.schedule.Revisions.With(at.Key, w.schedule.Revisions.Get(at.Key)+1)
-		w.dirty[at.Volume] = true
+		w.requestSetUp(at)
 	}
+}
+
+// requestSetUp requests another set-up of a volume in a pod, by a new revision, which it returns. The
+// caller holds mu.
+func (w *world) requestSetUp(at naming.Place) int64 {
+	revision := w.schedule.Revisions.Get(at.Key) + 1
+	w.schedule.Revisions = w.schedule.Revisions.With(at.Key, revision)
+	w.dirty[at.Volume] = true
+	return revision
+}
+
+// A renewal is a requested set-up of a renewable volume.
+type renewal struct {
+	at       naming.Place
+	name     string // of the volume in the pod
+	revision int64
+}
+
+// renew requests another set-up of the pod's renewable volumes, and forgets that an earlier one failed.
+func (m *Manager) renew(pod types.UID) (requested []renewal) {
+	m.update(func(w *world) {
+		for _, v := range w.want.Demands.Get(pod).VolumesOrNone() {
+			at := v.Place
+			if !w.want.Volumes.Get(at.Volume).Traits.Renewable {
+				continue
+			}
+			requested = append(requested, renewal{at, v.Pod.OuterName, w.requestSetUp(at)})
+			w.failures = w.failures.Without(failureKey{at.Volume, at.Key})
+			w.schedule.Retry = w.schedule.Retry.Without(operation.Operation{Verb: operation.SetUp, Volume: at.Volume, Pod: at.Key})
+		}
+		m.wakeLoop()
+	})
+	return requested
 }
 
 // hasRemounts reports whether a remount volume is desired.

@@ -74,16 +74,26 @@ func (m *Manager) WaitForAttachAndMount(ctx context.Context, pod *v1.Pod) error 
 	return m.WaitForVolumes(ctx, pod, WaitOptions{})
 }
 
-// WaitForVolumes is WaitForAttachAndMount with options.
+// WaitForVolumes is WaitForAttachAndMount with options, of which NewContainer also requests work.
 func (m *Manager) WaitForVolumes(ctx context.Context, pod *v1.Pod, options WaitOptions) error {
 	if err := checkPod(field.NewPath("pod"), pod); err != nil {
 		return err
 	}
-	return m.waitFor(ctx, pod.UID, options, func(s *snapshot) []VolumeError { return s.missingVolumes(pod) })
+	up := func(s *snapshot) []VolumeError { return s.missingVolumes(pod) }
+	if err := m.waitFor(ctx, pod.UID, options, up); err != nil || !options.NewContainer {
+		return err
+	}
+	renewals := m.renew(pod.UID)
+	return m.waitFor(ctx, pod.UID, options, func(s *snapshot) []VolumeError {
+		if missing := up(s); len(missing) > 0 {
+			return missing
+		}
+		return s.unfinished(renewals)
+	})
 }
 
-// WaitOptions set when a wait ends. The zero value waits for success or the end of the
-// context.
+// WaitOptions set what a wait is for, and when it ends. The zero value waits for success or the end of
+// the context.
 type WaitOptions struct {
 	// EndOnFinalError ends the wait with [ErrFinal] when a volume fails for good, see
 	// [VolumeError].Final: its specification is invalid, no plugin supports it, or the plugin's
@@ -91,6 +101,14 @@ type WaitOptions struct {
 	// waiting. Steps that the cluster has yet to do, such as binding a claim, are not final, nor
 	// are errors of the source.
 	EndOnFinalError bool
+	// NewContainer says that the caller is about to start a container of the pod. When the volumes are
+	// up, it requests another SetUp of all volumes of the pod whose files other programs may have
+	// replaced on the node (volume.RenewableVolumePlugin, such as a hostPath), and waits for that,
+	// so that the container gets what is at the path now. If the plugin cannot mount that, because it is
+	// missing or of another type, the wait continues, as for a new pod, while the volume stays up
+	// as it was for the other containers. The manager repeats the SetUp until it succeeds, also
+	// after the end of the wait.
+	NewContainer bool
 }
 
 // ErrFinal ends waits with [WaitOptions].EndOnFinalError.
@@ -196,6 +214,20 @@ func isFinal(err error) bool {
 func (s *snapshot) isUp(at naming.Place) bool {
 	have := s.have.Volumes.Get(at.Volume)
 	return have != nil && have.StateOf(at.Key) == actual.Present && !s.isRecreated(at.Volume)
+}
+
+// unfinished returns the volumes that have not been set up again as requested.
+func (s *snapshot) unfinished(renewals []renewal) (left []VolumeError) {
+	for _, r := range renewals {
+		have := s.have.Volumes.Get(r.at.Volume)
+		if have == nil || s.schedule.Revisions.Get(r.at.Key) < r.revision {
+			continue // the request went with the pod; if the pod has returned its volumes are new
+		}
+		if pod := have.Pods.Get(r.at.Key); pod == nil || pod.Revision < r.revision {
+			left = append(left, s.causeOf(r.at, r.name))
+		}
+	}
+	return left
 }
 
 // causeOf returns why a volume has not reached its desired state.

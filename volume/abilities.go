@@ -33,6 +33,17 @@ type RemountVolumePlugin interface {
 	RequiresRemount(spec *Spec) bool
 }
 
+// A RenewableVolumePlugin has volumes that are files or directories of the node. Other programs may
+// replace those, as a daemon does its socket; a mount stays with the earlier one.
+type RenewableVolumePlugin interface {
+	// IsRenewable reports whether the volume needs another SetUp, without [MounterArgs].IsRemount,
+	// before a container starts in a pod for which the volume is set up already. That SetUp
+	// mounts what is at the path by then; running containers keep their own mounts of the
+	// earlier file. If the plugin cannot mount it, the earlier mount stays, unless the error wraps
+	// [ErrUncertain].
+	IsRenewable(spec *Spec) bool
+}
+
 // A SELinuxVolumePlugin can mount with one SELinux label for all files.
 type SELinuxVolumePlugin interface {
 	// SupportsSELinuxContextMount reports whether SELinuxLabel of [MounterArgs] and

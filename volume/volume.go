@@ -82,7 +82,9 @@ type MounterArgs struct {
 	// IsRemount says that the volume is set up for the pod already, or may be: the call
 	// brings its content up to date, or repeats a call after a restart or an uncertain error.
 	// A plugin whose driver does not report whether a failed call changed the volume keeps the
-	// directory and its state on disk then, since the pod may be using them.
+	// directory and its state on disk then, since the pod may be using them. If a file of
+	// the node was replaced since, a [RenewableVolumePlugin] keeps the mount of the earlier one with
+	// IsRemount, and mounts the new one without.
 	IsRemount bool
 	// OwnershipProgress receives the progress of a change of ownership, if the plugin manages
 	// ownership: about each second, and at its end. It is called before SetUp returns and must

@@ -98,7 +98,7 @@ func setUpInPod(ctx context.Context, r *Runner, j Job, out *Outcome) (err error)
 	}
 	out.path, out.attributes = mounter.GetPath(), mounter.GetAttributes()
 	j.Args.OwnershipProgress = r.OwnershipProgress(j)
-	j.Args.DevicePath, j.Args.IsRemount = j.DevicePath, j.Before.StateOf(j.Operation.Pod) != actual.Absent
+	j.Args.DevicePath, j.Args.IsRemount = j.DevicePath, j.isRemount()
 	if j.Traits.DeviceMountable {
 		j.Args.DeviceMountPath = j.DeviceMountPath
 	}
@@ -119,6 +119,16 @@ func setUpInPod(ctx context.Context, r *Runner, j Job, out *Outcome) (err error)
 		return mounter.SetUp(ctx, j.Args)
 	}
 	return nil
+}
+
+// isRemount reports whether the set-up is to keep what is there: the volume is up in the pod, or may be,
+// and nobody has requested to renew it.
+func (j *Job) isRemount() bool {
+	pod := j.Before.Pods.Get(j.Operation.Pod)
+	if pod == nil || pod.State == actual.Absent {
+		return false
+	}
+	return !j.Traits.Renewable || pod.Revision == j.Revision
 }
 
 // checkOptions refuses mount options for a plugin that ignores them.

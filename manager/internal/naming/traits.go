@@ -15,6 +15,7 @@ type Traits struct {
 	DeviceMountable bool   // mounted once for all pods
 	Block           bool   // a device: mapped instead of mounted, after one set-up for all pods
 	OnePod          bool   // in one pod at a time
+	Renewable       bool   // set up again before a container starts: it may have been replaced on the node
 	Remount         bool   // set up again periodically: its content follows an object of the API
 	Backend         string // the server or device that it shares with other volumes; empty: none
 }
@@ -50,6 +51,9 @@ func TraitsOf(ctx context.Context, plugin volume.VolumePlugin, spec *volume.Spec
 	}
 	if p, ok := volume.As[volume.RemountVolumePlugin](plugin); ok {
 		t.Remount = p.RequiresRemount(spec)
+	}
+	if p, ok := volume.As[volume.RenewableVolumePlugin](plugin); ok {
+		t.Renewable = p.IsRenewable(spec)
 	}
 	if p, ok := volume.As[volume.BackendVolumePlugin](plugin); ok {
 		if t.Backend, err = p.GetBackendName(spec); err != nil {
