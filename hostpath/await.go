@@ -3,7 +3,6 @@ package hostpath
 import (
 	"context"
 	"errors"
-	"io/fs"
 
 	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/util/ctxend"
@@ -15,10 +14,10 @@ func (m *mounter) prepare(ctx context.Context, s source) (found, error) {
 	return queryInTime(ctx, m.plugin, s.path, work, found.close)
 }
 
-// queryType returns the type of the file at a path, by ctx's end.
-func (p *Plugin) queryType(ctx context.Context, name string) (fs.FileMode, error) {
-	work := func() (fs.FileMode, error) { return modeOf(name) }
-	return queryInTime(ctx, p, name, work, func(fs.FileMode) {})
+// lookInTime returns the file at a path, closed, by ctx's end.
+func (p *Plugin) lookInTime(ctx context.Context, name string) (found, error) {
+	work := func() (found, error) { return look(name) }
+	return queryInTime(ctx, p, name, work, func(found) {})
 }
 
 // queryInTime runs work, and returns when ctx ends. Until work that it leaves behind has ended, later
@@ -32,10 +31,12 @@ func queryInTime[T any](ctx context.Context, p *Plugin, path string, work func()
 	return await(ctx, work, late, unlock)
 }
 
-func modeOf(name string) (fs.FileMode, error) {
-	file, mode, err := open(name)
-	found{file: file}.close()
-	return mode, err
+// look returns the file at a path, closed.
+func look(name string) (found, error) {
+	there, err := open(name)
+	there.close()
+	there.file = nil
+	return there, err
 }
 
 // await waits for work until ctx ends. A result that comes later goes to late. end is called

@@ -16,14 +16,14 @@ import (
 // errNoOrigin reports a mount whose content is not found below the roots.
 var errNoOrigin = errors.New("the mounted path is not below one of the plugin's roots")
 
-// ConstructVolumeSpec recovers the path of the mount at mountPath from the mount table, or
-// from a note if symbolic links led there: as a pod's own volume, or, if the mount has other
-// flags than such a volume, as a persistent one with mount options. Of the type only a
-// device type is recovered.
+// ConstructVolumeSpec recovers the path of the mount at mountPath from the record of SetUp, also if
+// the file was renamed or removed since, or from the mount table: as a pod's own volume, or, if the
+// mount has other flags than such a volume, as a persistent one with mount options. Of the type only
+// a device type is recovered.
 //
 // A path that is not below the host's root is a [*field.Error]. If nothing is mounted there
 // the error wraps [volume.ErrNotMounted]; if the mounted file cannot be found below the
-// roots (it may have been removed), [volume.ErrUncertain].
+// roots, and there is no such record, [volume.ErrUncertain].
 func (p *Plugin) ConstructVolumeSpec(ctx context.Context, volumeName, mountPath string) (volume.ReconstructedVolume, error) {
 	spec, err := p.constructSpec(ctx, volumeName, mountPath)
 	return volume.ReconstructedVolume{Spec: spec}, err
@@ -44,19 +44,43 @@ func (p *Plugin) constructSpec(ctx context.Context, volumeName, mountPath string
 	if err != nil && ctx.Err() != nil {
 		return nil, noAnswerError(ctx)
 	}
-	for origin := range view.Origins(at.Mountpoint) {
-		written, ok := p.writtenFor(origin, noted)
-		if !ok {
-			continue
-		}
-		in, _ := view.Containing(origin)
-		source, err := p.hostPath(ctx, written, at)
-		if err != nil {
-			return nil, err
-		}
-		return specFor(volumeName, source, at.Flags, in.Flags), nil
+	written, origin, err := p.origin(ctx, at, view, noted)
+	if err != nil {
+		return nil, err
 	}
-	return nil, volume.AsUncertain(fmt.Errorf("%s: %w", mountPath, errNoOrigin))
+	in, _ := view.Containing(origin)
+	source, err := p.hostPath(ctx, written, at)
+	if err != nil {
+		return nil, err
+	}
+	return specFor(volumeName, source, at.Flags, in.Flags), nil
+}
+
+// origin returns the path in the specification of the mounted volume, and the path that was mounted.
+// A note counts if the mount table has its path for the mount, or if it is certainly about that mount.
+func (p *Plugin) origin(ctx context.Context, at mount.Info, view *mount.View, noted note) (written, origin string, err error) {
+	byNote, hasNote := p.writtenFor(noted)
+	byTable := ""
+	for candidate := range view.Origins(at.Mountpoint) {
+		if hasNote && candidate == noted.Source {
+			return byNote, candidate, nil
+		}
+		if found, ok := p.roots.Written(candidate); ok && byTable == "" {
+			byTable, origin = found, candidate
+		}
+		if byTable != "" && !hasNote {
+			break
+		}
+	}
+	if hasNote {
+		if now, is, err := p.existingNote(ctx, at.Mountpoint, noted); is || err != nil {
+			return byNote, now.Source, err
+		}
+	}
+	if byTable == "" {
+		return "", "", volume.AsUncertain(fmt.Errorf("%s: %w", at.Mountpoint, errNoOrigin))
+	}
+	return byTable, origin, nil
 }
 
 // hostPath returns the source, with a type if the file is a device, for which the mount has
@@ -67,12 +91,12 @@ func (p *Plugin) hostPath(ctx context.Context, written string, at mount.Info) (*
 	if at.Flags&mount.NoDev != 0 {
 		return source, nil
 	}
-	mode, err := p.queryType(ctx, at.Mountpoint)
+	there, err := p.lookInTime(ctx, at.Mountpoint)
 	if errors.Is(err, errNoAnswer) {
 		return nil, err
 	}
 	for _, kind := range []v1.HostPathType{v1.HostPathCharDev, v1.HostPathBlockDev} {
-		if err == nil && typeChecks[kind](mode) {
+		if err == nil && typeChecks[kind](there.mode) {
 			source.Type = &kind
 		}
 	}

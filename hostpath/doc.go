@@ -16,9 +16,7 @@
 // directories of [Config.Links], if root owns the link and only root can write to its
 // directory and those above it, and if the path ends at or below a root. Each component is
 // opened once, and the last one opened is mounted. Any other link on the way is a
-// [*LinkError]. A volume that is set up keeps its mount if a link changes later. Since the
-// mount table does not tell which links led to a volume, SetUp writes a note in the
-// plugin's directory for the pod; TearDown removes it.
+// [*LinkError].
 //
 // The kubelet hands the path to the container runtime, see below; this plugin bind mounts it
 // in the pod's volume directory, read-only if the claim, the mount options or the pod require it.
@@ -26,16 +24,37 @@
 // meanwhile (a mounter over k8s.io/mount-utils, which takes paths alone, mounts the
 // replacement).
 //
+// # Replaced files
+//
+// A mount shows the file or directory that it was made of. Daemons replace their sockets, editors
+// and package managers their files: a running container keeps the earlier one, as with the
+// kubelet. The volume's mount for the pod keeps it, too, so that further containers would also get
+// it, until a SetUp without MounterArgs.IsRemount, which is for a container that is about to start (see
+// [volume.RenewableVolumePlugin]; with package manager, WaitOptions.NewContainer). That follows
+// the path and its links anew, makes a missing file if the type says so, and mounts what it finds. If
+// that is missing, or of another type, or cannot be mounted, SetUp fails, and the earlier mount
+// stays; so it does while a process of the node has a file open in it, or while another mount is
+// inside or beneath it that is not the volume's. (Of a volume with mounts of its own inside, some of
+// those may be gone, or have lost their propagation, until a SetUp succeeds.)
+//
+// A SetUp with IsRemount, as after a restart of the agent, keeps the volume's own mount, without a look
+// at the path. To know it SetUp records the path, the options and the unique ID of the mount, see
+// podvolume.Notes; the record counts until the next boot. (Before Linux 6.8 mounts have no such
+// IDs: then device and inode of the file are compared, which a later file may have again.) It also recovers the path after a restart if the file was replaced, renamed or
+// removed. A mount at the pod's path without such a record is compared with the file at the path,
+// and never renewed: if it is another one the error wraps [volume.ErrAlreadyMounted].
+//
 // # In place
 //
 // With [Config.InPlace] nothing is mounted: the path of the volume is the host path itself,
 // and the container runtime resolves it once more. SetUp makes the same checks, of the path,
 // its links and its type, but a process that may write there can replace a directory before
-// the runtime opens it. The runtime also has to keep read-only volumes (Attributes.ReadOnly)
+// the runtime opens it. A replaced file needs no new SetUp: each container gets what is at the path
+// when the runtime starts it. The runtime also has to keep read-only volumes (Attributes.ReadOnly)
 // and nosuid, nodev and propagation. Persistent volumes with mount options are refused. A
 // read-only view of a claim that the pod also writes to (podvolume.ViewName) is a bind mount
-// in any case. TearDown and a SetUp in place remove the bind mounts that the plugin has made
-// before.
+// in any case. TearDown and a SetUp in place unmount what is mounted in the pod's directory for the
+// volume, as by an earlier SetUp with mounts.
 //
 // # Types
 //

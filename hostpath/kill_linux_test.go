@@ -5,7 +5,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -48,7 +50,7 @@ func killProgram(verb, dir string, tier mount.Tier, kind v1.HostPathType, how mo
 func killSpec(n *node, kind v1.HostPathType) *volume.Spec { return inPod(n.paths+"/new", kind) }
 
 // TestKilled: after SIGKILL at any place in SetUp or TearDown of a read-only volume that
-// was created, there is one mount or none, it is read-only, and the same again gives the
+// was created, or in a SetUp that mounts a replacement, there is one mount or none, it is read-only, and the same again gives the
 // right state and leaves nothing over.
 func TestKilled(t *testing.T) {
 	tiers := mount.Tiers()
@@ -59,7 +61,10 @@ func TestKilled(t *testing.T) {
 	}
 	for _, kind := range kinds {
 		for _, tier := range tiers {
-			for _, verb := range []string{"up", "down"} {
+			for _, verb := range []string{"up", "renew", "down"} {
+				if verb == "renew" && (tier != tiers[len(tiers)-1] || kind != kinds[0]) {
+					continue // it unmounts and mounts as the others
+				}
 				t.Run(string(kind)+"/"+tier.String()+"/"+verb, func(t *testing.T) {
 					if mounttest.Namespace(t) {
 						testKilled(t, kind, tier, verb)
@@ -79,23 +84,33 @@ func testKilled(t *testing.T, kind v1.HostPathType, tier mount.Tier, verb string
 		require.NoError(t, os.RemoveAll(dir+"/root/pods")) // nothing is mounted below it
 		require.NoError(t, os.RemoveAll(n.paths+"/new"))
 		require.NoError(t, os.WriteFile(n.paths+"/precious", []byte("precious"), 0o600))
-		if verb == "down" {
+		if verb != "up" {
 			require.NoError(t, n.mounterOf(t, killSpec(n, kind)).SetUp(t.Context(), volume.MounterArgs{ReadOnly: true}))
+		}
+		if verb == "renew" {
+			require.NoError(t, os.RemoveAll(n.paths+"/new"))
+			return killProgram("up", dir, tier, kind, mount.PropagationPrivate)
 		}
 		return killProgram(verb, dir, tier, kind, mount.PropagationPrivate)
 	}
 	kills := mounttest.KillAtEachCall(t, program, func(place string) {
-		mounts := n.mounts(t)
+		mounts := slices.DeleteFunc(n.mounts(t), func(info mount.Info) bool { // of an unfinished renewal
+			return strings.Contains(info.Mountpoint, "/renewals/")
+		})
 		require.LessOrEqual(t, len(mounts), 1, place)
 		for _, info := range mounts {
 			require.NotZero(t, info.Flags&mount.ReadOnly, place)
 		}
 		next := killNode(t, dir, tier, mount.PropagationPrivate) // the process that comes after
-		if verb == "up" {
+		if verb != "down" {
 			require.NoError(t, next.mounterOf(t, killSpec(n, kind)).SetUp(t.Context(), volume.MounterArgs{ReadOnly: true}), place)
-			mounts := n.mounts(t)
-			require.Len(t, mounts, 1, place)
-			require.NotZero(t, mounts[0].Flags&mount.ReadOnly, place)
+			at := n.unmounter(t).GetPath()
+			table, err := n.mounter.List(t.Context())
+			require.NoError(t, err)
+			info, ok := mount.Table(table).At(at)
+			require.True(t, ok, place)
+			require.NotZero(t, info.Flags&mount.ReadOnly, place)
+			require.Equal(t, inode(t, n.paths+"/new"), inode(t, at), place)
 		}
 		next.tearDown(t)
 		requireSwept(t, dir, place)

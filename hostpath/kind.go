@@ -55,9 +55,18 @@ func (e *TypeError) Unwrap() []error {
 // A found is the file at a path.
 type found struct {
 	file *os.File // the checked file, to be mounted; nil on systems without O_PATH
+	id   fileID   // zero on systems without O_PATH
 	mode fs.FileMode
-	path string     // without symbolic links; also of a missing file
-	last *LinkError // the last link on the way, ready as an error in case it leads out
+	// mount is the unique ID of the mount that the file is in; 0: not known, as before Linux 6.8.
+	mount uint64
+	path  string     // without symbolic links; also of a missing file
+	last  *LinkError // the last link on the way, ready as an error in case it leads out
+}
+
+// A fileID identifies a file as long as it is mounted, also under another name or without one.
+type fileID struct {
+	Device uint64 `json:"device"`
+	Inode  uint64 `json:"inode"`
 }
 
 func (f found) close() {
@@ -138,6 +147,5 @@ func (p *Plugin) create(s source, missing string) (found, error) {
 	if err != nil {
 		return found{}, err
 	}
-	file, mode, err := open(missing)
-	return found{file: file, mode: mode, path: missing}, err
+	return open(missing)
 }

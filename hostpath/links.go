@@ -35,9 +35,9 @@ const (
 // follow opens the file at a path, and follows symbolic links on the way as [Config.Links]
 // permits.
 func (p *Plugin) follow(name string) (found, error) {
-	file, mode, err := open(name)
+	there, err := open(name)
 	if errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENOTDIR) {
 		return p.walk(name)
 	}
-	return found{file: file, mode: mode, path: name}, err
+	return there, err
 }

@@ -77,7 +77,8 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestLinkChanges checks that a mounted volume keeps its source when the link to it changes.
+// TestLinkChanges checks that a mounted volume keeps its source when the link to it changes, until a
+// container starts.
 func TestLinkChanges(t *testing.T) {
 	if !mounttest.RootNamespace(t) {
 		return
@@ -90,7 +91,7 @@ func TestLinkChanges(t *testing.T) {
 	require.NoError(t, os.Remove(n.paths+"/etc/localtime"))
 	n.link(t, "etc/localtime", "../zone/GMT")
 	for range 2 {
-		_, err = n.setUp(spec)
+		_, err = n.setUp(spec, keep)
 		require.NoError(t, err)
 		text, err := os.ReadFile(target)
 		require.NoError(t, err)
@@ -103,12 +104,12 @@ func TestLinkChanges(t *testing.T) {
 	require.Error(t, err)
 	_, err = n.setUp(inPod(n.paths+"/zone/GMT", v1.HostPathUnset))
 	require.ErrorIs(t, err, volume.ErrAlreadyMounted)
-	n.tearDown(t)
 	_, err = n.setUp(spec)
 	require.NoError(t, err)
 	text, err := os.ReadFile(target)
 	require.NoError(t, err)
 	require.Equal(t, "zone/GMT", string(text))
+	require.Len(t, n.mounts(t), 1)
 	n.tearDown(t)
 }
 

@@ -9,20 +9,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// open opens the file at an absolute path without symbolic links (O_PATH), and returns its
-// type. It uses cached attributes.
-func open(name string) (*os.File, fs.FileMode, error) {
+// open opens the file at an absolute path without symbolic links (O_PATH). It uses cached
+// attributes.
+func open(name string) (found, error) {
 	fd, err := safepath.Open(context.Background(), unix.AT_FDCWD, name, 0)
 	if err != nil {
-		return nil, 0, &os.PathError{Op: "open", Path: name, Err: err}
+		return found{path: name}, &os.PathError{Op: "open", Path: name, Err: err}
 	}
 	var x unix.Statx_t
 	const quiet = unix.AT_EMPTY_PATH | unix.AT_NO_AUTOMOUNT | unix.AT_STATX_DONT_SYNC
-	if err := unix.Statx(fd, "", quiet, unix.STATX_TYPE, &x); err != nil {
+	if err := unix.Statx(fd, "", quiet, unix.STATX_TYPE|unix.STATX_INO|unix.STATX_MNT_ID_UNIQUE, &x); err != nil {
 		_ = unix.Close(fd)
-		return nil, 0, &os.PathError{Op: "statx", Path: name, Err: err}
+		return found{path: name}, &os.PathError{Op: "statx", Path: name, Err: err}
 	}
-	return os.NewFile(uintptr(fd), name), kinds[x.Mode&unix.S_IFMT], nil
+	return foundAt(name, os.NewFile(uintptr(fd), name), x), nil
+}
+
+// foundAt returns an open file with its attributes.
+func foundAt(name string, file *os.File, x unix.Statx_t) found {
+	there := found{
+		path: name, file: file, mode: kinds[x.Mode&unix.S_IFMT],
+		id: fileID{unix.Mkdev(x.Dev_major, x.Dev_minor), x.Ino},
+	}
+	if x.Mask&unix.STATX_MNT_ID_UNIQUE != 0 {
+		there.mount = x.Mnt_id
+	}
+	return there
 }
 
 var kinds = map[uint16]fs.FileMode{

@@ -10,13 +10,13 @@ import (
 )
 
 // open is for dry runs: it inspects the file and opens nothing.
-func open(name string) (*os.File, fs.FileMode, error) {
+func open(name string) (found, error) {
 	info, err := os.Lstat(filepath.FromSlash(name))
 	if err != nil {
-		return nil, 0, err
+		return found{path: name}, err
 	}
 	if info.Mode()&fs.ModeSymlink != 0 {
-		return nil, 0, &os.PathError{Op: "open", Path: name, Err: syscall.ELOOP}
+		return found{path: name}, &os.PathError{Op: "open", Path: name, Err: syscall.ELOOP}
 	}
-	return nil, info.Mode().Type(), nil
+	return found{path: name, mode: info.Mode().Type()}, nil
 }

@@ -53,8 +53,13 @@ func (m *mounter) SetUp(ctx context.Context, args volume.MounterArgs) error {
 // SetUpAt implements [volume.Mounter]. dir must be below the host's root or a target
 // directory. If the host path is not of the volume's type the error is a [*TypeError]; if it is
 // a device, and the mounter allows no devices, it is a *field.Error that names the type, or the
-// path if there is no type, and mount.Config.Allow. If dir has another mount, or the volume's with other flags, the error wraps
-// [volume.ErrAlreadyMounted] and [mount.ErrMounted].
+// path if there is no type, and mount.Config.Allow. If dir has another mount, or the volume's with
+// other flags, the error wraps [volume.ErrAlreadyMounted] and [mount.ErrMounted].
+//
+// With IsRemount a volume that the plugin's record proves to be set up with the same arguments stays as
+// it is, without a look at the path. Without it, if the file at the path was replaced since, the new
+// one is mounted instead; if that cannot be mounted the earlier one stays. If the call ends
+// between the two, the error wraps [volume.ErrUncertain], and the next call continues.
 func (m *mounter) SetUpAt(ctx context.Context, dir string, args volume.MounterArgs) error {
 	if err := podvolume.RefuseSizeAndLabel("a path of the host", args); err != nil {
 		return err
@@ -68,41 +73,68 @@ func (m *mounter) setUp(ctx context.Context, dir string, args volume.MounterArgs
 	if err := context.Cause(ctx); err != nil {
 		return util.Transient(err)
 	}
-	up, err := m.linkedTo(ctx, dir)
+	have, err := m.existing(ctx, dir)
 	if err != nil {
 		return err
 	}
-	there, err := m.prepare(ctx, m.source.withPath(up))
+	isAsked := have.isOwn && slices.Equal(have.note.Options, m.optionsFor(args.ReadOnly))
+	if args.IsRemount && isAsked && have.note.Next == nil {
+		return nil // whatever is at the path by now
+	}
+	if have.mounted {
+		if err := m.plugin.endTrial(ctx, dir); err != nil {
+			return err
+		}
+	}
+	from := m.source
+	if have.note.File == (fileID{}) { // then the note has the only path that is known to be mounted
+		from = from.withPath(have.note.Source)
+	}
+	there, err := m.prepare(ctx, from)
 	if err != nil {
 		return err
 	}
 	defer there.close()
-	if up != "" || there.path == m.source.path {
-		return m.bind(ctx, dir, args, there)
-	}
-	return m.bindLinked(ctx, dir, args, there)
-}
-
-// bindLinked writes the note of a path with symbolic links, and calls bind.
-func (m *mounter) bindLinked(ctx context.Context, dir string, args volume.MounterArgs, there found) error {
-	mounted, err := m.isMounted(ctx, dir)
-	if err != nil {
-		return err
-	}
-	if mounted { // through another path, and maybe for another volume
-		return m.bind(ctx, dir, args, there)
-	}
-	if err := m.plugin.writeNote(ctx, dir, linkNote{m.source.path, there.path}); err != nil {
-		return util.Transient(err)
+	switch isOld := have.isOwn && (there.id != have.note.File || have.note.Next != nil); {
+	case !have.mounted:
+		return m.bindNew(ctx, dir, args, there)
+	case isOld && isAsked:
+		return m.renew(ctx, dir, args, have.note, there)
+	case isOld:
+		return fmt.Errorf("%s: %w: %w: with the options %q", dir, volume.ErrAlreadyMounted, mount.ErrMounted, have.note.Options)
 	}
 	err = m.bind(ctx, dir, args, there)
-	if err == nil || volume.KindOf(err) == volume.Uncertain {
+	switch {
+	case isAsked && errors.Is(err, volume.ErrAlreadyMounted): // the mount of the path has other flags by now
+		return m.renew(ctx, dir, args, have.note, there)
+	case err != nil || isAsked && have.note.Mount != 0:
 		return err
 	}
-	if undo := m.plugin.notes.Remove(ctx, dir); undo != nil {
-		return volume.AsUncertain(fmt.Errorf("%w (cleaning up: %w)", err, undo))
+	return m.noteMount(ctx, dir, there, args.ReadOnly)
+}
+
+// bindNew mounts the volume, and notes it: a path with symbolic links before the mount, since the mount
+// table will not have them.
+func (m *mounter) bindNew(ctx context.Context, dir string, args volume.MounterArgs, there found) error {
+	hasLinks := there.path != m.source.path
+	if hasLinks {
+		if err := m.plugin.writeNote(ctx, dir, m.noteFor(there, args.ReadOnly)); err != nil {
+			return err
+		}
 	}
-	return err
+	if err := m.bind(ctx, dir, args, there); err != nil {
+		if !hasLinks || volume.KindOf(err) == volume.Uncertain {
+			return err
+		}
+		if undo := m.plugin.removeNote(ctx, dir); undo != nil {
+			return volume.AsUncertain(fmt.Errorf("%w (cleaning up: %w)", err, undo))
+		}
+		return err
+	}
+	if err := m.noteMount(ctx, dir, there, args.ReadOnly); err != nil {
+		return volume.AsUncertain(err)
+	}
+	return nil
 }
 
 // bind mounts the checked file, even if its path has another file by now; a mounter that
@@ -133,14 +165,11 @@ func (m *mounter) mountOn(ctx context.Context, dir string, req mount.Request, is
 // request returns the volume's mount request for a file of a mode. It allows devices if the file
 // is one, or by an option of a persistent volume, independent of the mounter's default.
 func (m *mounter) request(dir string, args volume.MounterArgs, mode fs.FileMode) mount.Request {
-	options := slices.Clone(m.options)
+	options := m.optionsFor(args.ReadOnly)
 	if m.source.isDevice(mode) && (m.source.kind != v1.HostPathUnset || !slices.Contains(options, "nodev")) {
 		options = append(options, "dev")
 	} else if !slices.Contains(options, "dev") {
 		options = append(options, "nodev")
-	}
-	if m.readOnly || args.ReadOnly {
-		options = append(options, "ro")
 	}
 	config := m.plugin.config
 	return mount.Request{
@@ -169,14 +198,15 @@ func (u *unmounter) TearDown(ctx context.Context) error { return u.TearDownAt(ct
 // the mounter is no [mount.Isolator] such a volume stays set up, with an error.) A volume in
 // use stays, but private and without some of the mounts in it.
 func (u *unmounter) TearDownAt(ctx context.Context, dir string) error {
-	return u.plugin.mounts.Exclusively(ctx, dir, func(ctx context.Context, dir string) error {
-		inside := util.WithSubmounts(func(mount.Info) bool { return true })
-		if err := u.plugin.mounts.Unmount(ctx, dir, util.AlsoFile(), inside, util.Isolated()); err != nil {
-			return err
-		}
-		if err := u.plugin.notes.Remove(ctx, dir); err != nil {
-			return util.Transient(err)
-		}
-		return nil
-	})
+	return u.plugin.mounts.Exclusively(ctx, dir, u.tearDown)
+}
+
+func (u *unmounter) tearDown(ctx context.Context, dir string) error {
+	if err := u.plugin.endTrial(ctx, dir); err != nil {
+		return err
+	}
+	if err := u.plugin.mounts.Unmount(ctx, dir, util.AlsoFile(), allInside, util.Isolated()); err != nil {
+		return err
+	}
+	return u.plugin.removeNote(ctx, dir)
 }

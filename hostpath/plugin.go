@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/volumekit/volumekit/internal/bootid"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util/fsusage"
 	"github.com/volumekit/volumekit/util/keylock"
@@ -77,6 +78,7 @@ type Plugin struct {
 	mounts        *podvolume.Mounts
 	walker        *fsusage.Walker
 	notes         *podvolume.Notes
+	boot          string // ID of the running system; empty: it has none
 	roots, spoils *podvolume.HostRoots
 	links         *podvolume.HostRoots
 	asking        keylock.Map // by path on the host; locked after those of mounts
@@ -87,15 +89,16 @@ var (
 	_ volume.PersistentVolumePlugin   = (*Plugin)(nil)
 	_ volume.MountOptionsVolumePlugin = (*Plugin)(nil)
 	_ volume.RecyclableVolumePlugin   = (*Plugin)(nil)
+	_ volume.RenewableVolumePlugin    = (*Plugin)(nil)
 	_ volume.PathVolumePlugin         = (*Plugin)(nil)
 )
 
 // New returns the plugin. Init returns an error if the configuration is invalid.
 func New(config Config) *Plugin { return &Plugin{config: config} }
 
-// Init resolves Config.Roots, RecycleRoots and Links. A configuration without a mounter is an
-// error, and so is a path among these that is missing, not absolute, or in one of the host's
-// own directories.
+// Init resolves Config.Roots, RecycleRoots and Links, and removes what a process that died in a SetUp
+// has left in the plugin's directory. A configuration without a mounter is an error, and so is a
+// path among these that is missing, not absolute, or in one of the host's own directories.
 func (p *Plugin) Init(ctx context.Context, host volume.VolumeHost) error {
 	if p.config.Mounter == nil {
 		return errors.New("hostpath: Config.Mounter is missing")
@@ -118,10 +121,13 @@ func (p *Plugin) Init(ctx context.Context, host volume.VolumeHost) error {
 	if err != nil {
 		return fmt.Errorf("hostpath: Config.Links: %w", err)
 	}
+	if p.boot, err = bootid.Read(); err != nil {
+		return fmt.Errorf("hostpath: %w", err)
+	}
 	p.host, p.roots, p.spoils, p.links = host, roots, spoils, links
 	p.mounts, p.walker = podvolume.NewMounts(host, p.config.Mounter), podvolume.NewWalker()
 	p.notes = podvolume.NewNotes(p.mounts, PluginName)
-	return nil
+	return p.endTrials(ctx)
 }
 
 // GetPluginName returns [PluginName].
@@ -151,6 +157,9 @@ func (p *Plugin) GetAccessModes() []v1.PersistentVolumeAccessMode {
 // SupportsMountOption returns true unless volumes are in place ([Config.InPlace]): a
 // persistent volume may have the options of a bind mount, such as ro and noexec.
 func (p *Plugin) SupportsMountOption() bool { return !p.config.InPlace }
+
+// IsRenewable returns true: the file at the path may be replaced. In place SetUp checks it again.
+func (p *Plugin) IsRenewable(*volume.Spec) bool { return true }
 
 // NewMounter validates the specification: a path at or below one of the roots, an existing
 // type, options of a bind mount that contradict neither read-only nor the type. The error

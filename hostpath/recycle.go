@@ -25,11 +25,11 @@ func (p *Plugin) Recycle(ctx context.Context, name string, spec *volume.Spec) er
 	if err := p.checkSpoils(spec, s); err != nil {
 		return err
 	}
-	mode, err := p.queryType(ctx, s.path)
+	there, err := p.lookInTime(ctx, s.path)
 	if err != nil {
 		return &TypeError{Path: s.path, Want: s.kind, Err: err}
 	}
-	if !mode.IsDir() {
+	if !there.mode.IsDir() {
 		return fmt.Errorf("recycle %q: not a directory: %w", s.path, volume.ErrNotSupported)
 	}
 	return p.config.Recycler.Recycle(ctx, name, spec)

@@ -25,7 +25,7 @@ type walk struct {
 type step struct {
 	name string
 	file *os.File
-	mode uint16
+	stat unix.Statx_t
 	safe bool // only root can write to it and to all above it
 }
 
@@ -33,13 +33,12 @@ type step struct {
 func (p *Plugin) walk(name string) (found, error) {
 	w := &walk{links: p.links, rest: strings.Split(name, "/")}
 	defer w.close()
-	err := w.run()
-	there := found{path: w.path(), last: w.last}
-	if err != nil {
-		return there, err
+	if err := w.run(); err != nil {
+		return found{path: w.path(), last: w.last}, err
 	}
 	end := &w.steps[len(w.steps)-1]
-	there.file, there.mode = end.file, kinds[end.mode&unix.S_IFMT]
+	there := foundAt(w.path(), end.file, end.stat)
+	there.last = w.last
 	end.file = nil // the caller's
 	return there, nil
 }
@@ -93,7 +92,7 @@ func (w *walk) run() error {
 func (w *walk) openRoot() error {
 	root, stat, err := openStep(unix.AT_FDCWD, "/")
 	if err == nil {
-		w.steps = append(w.steps, step{file: root, mode: stat.Mode, safe: isRoots(stat)})
+		w.steps = append(w.steps, step{file: root, stat: stat, safe: isRoots(stat)})
 	}
 	return err
 }
@@ -110,7 +109,7 @@ func (w *walk) enter(name string) error {
 		defer func() { _ = file.Close() }()
 		return w.follow(name, file, in.safe && stat.Uid == 0)
 	}
-	w.steps = append(w.steps, step{name, file, stat.Mode, in.safe && isRoots(stat)})
+	w.steps = append(w.steps, step{name, file, stat, in.safe && isRoots(stat)})
 	return nil
 }
 
@@ -154,7 +153,7 @@ func openStep(dir int, name string) (*os.File, unix.Statx_t, error) {
 		return nil, stat, err
 	}
 	const quiet = unix.AT_EMPTY_PATH | unix.AT_NO_AUTOMOUNT | unix.AT_STATX_DONT_SYNC
-	if err := unix.Statx(fd, "", quiet, unix.STATX_TYPE|unix.STATX_MODE|unix.STATX_UID, &stat); err != nil {
+	if err := unix.Statx(fd, "", quiet, unix.STATX_TYPE|unix.STATX_MODE|unix.STATX_UID|unix.STATX_INO, &stat); err != nil {
 		_ = unix.Close(fd)
 		return nil, stat, err
 	}

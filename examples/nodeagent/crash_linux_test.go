@@ -191,7 +191,7 @@ func (c crash) check(pods int) {
 		require.Len(c, entries, 1)
 	}
 	require.Len(c, c.foreignMounts(), pods*4, "%s", strings.Join(c.foreignMounts(), "\n"))
-	for kind, n := range map[string]int{"pods/*": pods, "pods/*/volumes/*/*": pods * 6, "pods/*/plugins/*/*/*": pods * 4} {
+	for kind, n := range map[string]int{"pods/*": pods, "pods/*/volumes/*/*": pods * 6, "pods/*/plugins/*/*/*": pods * 5} {
 		found, err := filepath.Glob(filepath.Join(c.dir, "root", kind))
 		require.NoError(c, err)
 		if len(found) != n {
