@@ -77,6 +77,8 @@ func TestMapGroupsChangedByThePod(t *testing.T) {
 		readOnly.ReadOnly = true
 		_, err = r.setUp(spec(disk), "1", readOnly)
 		require.ErrorIs(t, err, volume.ErrAlreadyMounted, name)
+		_, err = r.setUp(spec(disk), "1", volume.MounterArgs{IsRemount: true})
+		require.ErrorIs(t, err, volume.ErrAlreadyMounted, "without its group")
 		require.NoError(t, os.MkdirAll(r.disks+"/other", 0o755))
 		_, err = r.setUp(spec(r.disks+"/other"), "1", args)
 		require.ErrorIs(t, err, volume.ErrAlreadyMounted, name)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"path"
 	"strings"
@@ -25,8 +26,8 @@ var errNoOrigin = errors.New("the mounted path is not below one of the plugin's 
 //
 // A path that is not below the host's root is a [*field.Error]. If nothing is mounted there
 // the error wraps [volume.ErrNotMounted]; if the mounted directory cannot be found below the
-// roots (it may have been removed), or its path does not lead to it as written,
-// [volume.ErrUncertain].
+// roots, or its path does not lead to it as written, [volume.ErrUncertain]. Of a directory that
+// was removed on the node it is the last path.
 func (p *Plugin) ConstructVolumeSpec(ctx context.Context, volumeName, mountPath string) (volume.ReconstructedVolume, error) {
 	spec, err := p.constructSpec(ctx, volumeName, mountPath)
 	return volume.ReconstructedVolume{Spec: spec}, err
@@ -47,6 +48,9 @@ func (p *Plugin) constructSpec(ctx context.Context, volumeName, mountPath string
 		return queryInTime(ctx, p, at.Mountpoint, func() (*volume.Spec, error) { return p.deviceSpec(volumeName, name, at, shared) })
 	}
 	source, there, ok := p.origin(view, at.Mountpoint)
+	if !ok && at.Deleted {
+		source, there, ok = p.removedOrigin(view, at)
+	}
 	if !ok {
 		return nil, volume.AsUncertain(fmt.Errorf("%s: %w", mountPath, errNoOrigin))
 	}
@@ -65,6 +69,33 @@ func (p *Plugin) origin(view *mount.View, mountPath string) (path string, flags 
 		}
 	}
 	return "", 0, false
+}
+
+// removedOrigin is origin for a mount whose directory was removed, by a last path of the directory.
+func (p *Plugin) removedOrigin(view *mount.View, at mount.Info) (path string, flags mount.Flags, ok bool) {
+	for last, in := range lastPaths(view, at) {
+		if path, ok := p.writtenPath(last); ok {
+			return path, in.Flags, true
+		}
+	}
+	return "", 0, false
+}
+
+// lastPaths returns the paths at which the removed directory of a mount was visible, each with the
+// mount that it was in. Something else may be at a path by now.
+func lastPaths(view *mount.View, at mount.Info) iter.Seq2[string, mount.Info] {
+	return func(yield func(string, mount.Info) bool) {
+		for _, in := range view.Table() {
+			rest, is := below(in.Root, at.Root)
+			if !is || in.Deleted || in.Major != at.Major || in.Minor != at.Minor {
+				continue
+			}
+			last := path.Join(in.Mountpoint, rest)
+			if holds, ok := view.Containing(path.Dir(last)); ok && holds.ID == in.ID && !yield(last, in) {
+				return
+			}
+		}
+	}
 }
 
 // deviceOrigin returns the mount of the device from which the mount at mountPath is bound,

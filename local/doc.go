@@ -11,7 +11,10 @@
 //
 // A directory is bind mounted at the pod's path, read-only if its claim, its mount options or
 // the pod require it. SetUp and TearDown create and remove nothing in it. A directory with
-// mounts below it is refused (mount.ErrSubmounts): the volume would not show them.
+// mounts below it is refused (mount.ErrSubmounts): the volume would not show them. If the directory
+// is removed on the node, whatever takes its place, the volume of a running pod stays as it is (SetUp
+// with IsRemount), and TearDown works as ever. A directory that was moved is no longer the volume's: SetUp
+// fails until TearDown.
 //
 // Of the mount options of a volume those that are flags of a bind mount apply: ro, noexec,
 // noatime, ... Those that only a file system has (discard, prjquota) and those for the readers of

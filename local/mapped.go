@@ -36,15 +36,19 @@ func (m *mounter) isMapped(ctx context.Context, dir string, req mount.Request) (
 	if err != nil || !slices.Contains(at.Options, "idmapped") {
 		return false, err
 	}
-	options, err := req.Parse(mount.Allow{SUID: true, Dev: true, Context: true})
+	options, err := req.Parse(allowAll)
 	if err != nil {
 		return false, err
 	}
-	as := options.Apply(at.Flags) == at.Flags && options.ReadOnly() == (at.Flags&mount.ReadOnly != 0)
-	if !as || at.Deleted || (place{at.Major, at.Minor, at.Root}) != placeIn(view, req.Source) {
+	if at.Deleted || !hasOptions(at, options) || (place{at.Major, at.Minor, at.Root}) != placeIn(view, req.Source) {
 		return false, fmt.Errorf("%s: %w: %w", dir, volume.ErrAlreadyMounted, mount.ErrMounted)
 	}
 	return true, nil
+}
+
+// hasOptions reports whether a mount has the flags that the options ask for.
+func hasOptions(at mount.Info, options mount.Options) bool {
+	return options.Apply(at.Flags) == at.Flags && options.ReadOnly() == (at.Flags&mount.ReadOnly != 0)
 }
 
 // isForAGroup reports whether a volume has been prepared for a group: the group has all

@@ -61,10 +61,42 @@ func (m *mounter) SetUp(ctx context.Context, args volume.MounterArgs) error {
 // [Config.OnUnchanged] and [Config.MapGroups]. A failed
 // mount does not change the owners back. While the volume is mounted owners are not
 // inspected: they are the pod's to change. FsUser has no effect, as in Kubernetes.
+//
+// With IsRemount a volume stays set up whose directory was removed on the node, whatever is at its
+// path by now: its pod keeps the removed one, and the plugin logs a warning.
 func (m *mounter) SetUpAt(ctx context.Context, dir string, args volume.MounterArgs) error {
 	if err := checkArgs(args); err != nil {
 		return err
 	}
+	err := m.setUpAt(ctx, dir, args)
+	if err == nil || !args.IsRemount || volume.KindOf(err) == volume.Uncertain || !m.isUpOnRemoved(ctx, dir, args) {
+		return err
+	}
+	m.plugin.config.Logger.Warn("the directory of a volume was removed on the node; the pod keeps the removed one",
+		"volume", brief.Name(m.spec.Name()), "path", input.Shorten(m.at.path))
+	return nil
+}
+
+// isUpOnRemoved reports whether the mount at dir is of a removed directory that was at the volume's
+// path, with the requested flags.
+func (m *mounter) isUpOnRemoved(ctx context.Context, dir string, args volume.MounterArgs) bool {
+	options, err := m.request(m.at.path, dir, args).Parse(allowAll)
+	if err != nil {
+		return false
+	}
+	at, view, err := m.plugin.mounts.At(ctx, dir)
+	if err != nil || !at.Deleted || !hasOptions(at, options) {
+		return false
+	}
+	for last := range lastPaths(view, at) {
+		if last == m.at.path {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *mounter) setUpAt(ctx context.Context, dir string, args volume.MounterArgs) error {
 	done, err := m.setUpNew(ctx, dir, args)
 	if err != nil {
 		return err
