@@ -68,12 +68,15 @@ func NewObjects[C Client[O, L], O Object, L List](client func(namespace string) 
 func (o *Objects[O]) Cache() *Cache[O] { return o.cache }
 
 // Run follows the cache until ctx ends, and drops the own states that the cache has reached; then
-// it returns nil. It fails at once if the informer of the cache has ended. Run does not run the
+// it returns nil. It fails at once if the informer of the cache has ended before ctx. Run does not run the
 // cache. Without Run, reads and writes are correct, but a deletion by another program during a
 // write of these Objects can stay unnoticed for half a minute.
 func (o *Objects[O]) Run(ctx context.Context) error {
 	_, stop, err := o.cache.Subscribe(o.follow)
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil // the cache ends with the same context
+	case err != nil:
 		return fmt.Errorf("follow the cache: %w", err)
 	}
 	defer stop()

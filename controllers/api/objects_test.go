@@ -577,6 +577,20 @@ func TestFollowedEnd(t *testing.T) {
 	})
 }
 
+// TestRunWithEndedCache: a cache that has ended is an error, unless it has ended together with Run.
+func TestRunWithEndedCache(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		informer := sharedInformer(t, s)
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		informer.Run(ended.Done())
+		objects := api.NewObjects(s.claimsOf, api.CacheOf[*v1.PersistentVolumeClaim](informer, nil))
+		require.ErrorContains(t, objects.Run(t.Context()), "follow the cache")
+		require.NoError(t, objects.Run(ended))
+	})
+}
+
 // TestGetAllocations: a read of a namespaced object allocates the key of the cache.
 func TestGetAllocations(t *testing.T) {
 	inWorld(t, stored, func(w world) {
