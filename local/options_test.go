@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
+	"os"
 	"strings"
 	"testing"
 
@@ -22,7 +23,7 @@ func TestOptionsOfFileSystems(t *testing.T) {
 		logger := slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		n.plugin = local.New(local.Config{Mounter: m, Roots: []string{n.disks}, Logger: logger})
 		require.NoError(t, n.plugin.Init(t.Context(), n.host))
-		group := int64(0)
+		group := int64(os.Getegid())
 		for _, test := range []struct {
 			options []string
 			flags   mount.Flags
