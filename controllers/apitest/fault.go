@@ -82,6 +82,12 @@ func Unavailable(Call) error { return errors.NewServiceUnavailable("injected") }
 // Unauthorized returns the error 401, such as for an expired client certificate or token.
 func Unauthorized(Call) error { return errors.NewUnauthorized("injected") }
 
+// Forbidden returns the error 403, such as of missing rights. The error of an admission webhook that denies an object
+// has another text and the same reason.
+func Forbidden(call Call) error {
+	return errors.NewForbidden(call.groupResource(), call.Name, errInjected)
+}
+
 // CertificateExpired returns the error of a client that refuses the server's certificate. It wraps
 // an x509.CertificateInvalidError with the reason x509.Expired.
 func CertificateExpired(call Call) error {

@@ -38,7 +38,7 @@
 // volumes of these pods use: their claims, the persistent volumes that the claims name, ConfigMaps
 // and Secrets, also those of a persistent volume for its CSI driver on the node; ClusterTrustBundles
 // by name, or by signer and labels; and the node itself as long as a volume of the downward API shows
-// a resource, or an [Attacher] of the source runs. An object of several pods is watched once, as long
+// a resource, the node has a mirror pod, or an [Attacher] of the source runs. An object of several pods is watched once, as long
 // as at least one present pod uses it. The memory of a source depends on the pods of its node, not on
 // the cluster. Without changes a source calls the API
 // server only to renew its watches, and the tokens that are read.
@@ -50,7 +50,7 @@
 //
 //	pods, persistentvolumeclaims, persistentvolumes, configmaps, secrets   list, watch
 //	serviceaccounts/token                                                  create
-//	nodes                                     list, watch   for resources in the downward API
+//	nodes                                     list, watch   for resources in the downward API, and for mirror pods
 //	nodes                                     get           for the labels of manager.Config.NodeLabels
 //	nodes                                     list, watch   for Source.FollowLabels
 //	clustertrustbundles.certificates.k8s.io   list, watch   for volumes with trust bundles
@@ -81,13 +81,26 @@
 // containers do.
 //
 // Anybody who can delete the mirror pod ends the static pod for a source without HasContainers, while
-// its containers run: set HasContainers on a node with static pods, and LocalPods if a mirror pod can
-// have been deleted while no program ran. A static pod whose mirror pod was never created needs both,
-// too.
+// its containers run: set HasContainers on a node with static pods, and [Config].StaticPods or LocalPods
+// if a mirror pod can have been deleted while no program ran. A static pod whose mirror pod was never
+// created needs LocalPods.
 //
-// The annotation is the input of users. The source ignores a mirror pod if the annotation is invalid
-// as the name of a directory, or is the UID of another pod; of two mirror pods with one UID the older
-// one has it. A program that starts containers starts none for a mirror pod, unless the static pod is
+// The API server accepts a mirror pod from anybody who may create pods, with any UID in the
+// annotation. The source decides who has the UID:
+//   - The pod that is known to have it keeps it until it is deleted and its containers have ended: an
+//     ordinary pod with the UID, a pod of LocalPods, a static pod by its record in StaticPods, or the
+//     mirror pod that the source has returned.
+//   - A new mirror pod of the namespace and name of such a static pod, and any mirror pod with a UID that is
+//     not known, has to look like one that a kubelet of this node has created: its controller is the present
+//     Node object, by name and UID (KEP 1314). Tenants without a pod on the node do not know the UID; others
+//     read it in their tokens. So a node with static pods and tenants needs StaticPods or LocalPods.
+//   - If there are two of these when the source begins, or if the Node object cannot be read, the source
+//     returns neither. It returns a pod with one unusable volume for the UID, so that a manager sets up no
+//     volume of either and tears none down. If one of them is deleted before this is decided, while containers of
+//     the UID run, it remains so until they have ended.
+//
+// Other mirror pods are ignored, with a warning, as are those whose annotation is invalid as the name of a
+// directory. A program that starts containers starts none for a mirror pod, unless the static pod is
 // its own.
 //
 // # Outages

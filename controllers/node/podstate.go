@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -24,10 +25,14 @@ import (
 //	  without     absent ───────────────────────────────────────┘
 //	  containers
 //
-// A pod that is finished or deleted and has containers is present.
+// A pod that is finished or deleted and has containers is present. So is a held one.
 type podState struct {
-	last    *v1.Pod // the last state on the API server
+	last    *v1.Pod // the last state on the API server, or a heldPod
 	deleted bool
+	object  types.UID // of the mirror pod whose state last is
+	hold    error     // why last is a heldPod; nil: it is none
+	owner   *identity // of a heldPod; nil: not known
+	lost    bool      // see noteLost
 	// present is the pod as the source returns it; nil: the source does not return it.
 	present *v1.Pod
 }
@@ -56,22 +61,43 @@ func (s *Source) updatePod(change api.Change[*v1.Pod]) {
 	if change.Replay && change.Old != nil {
 		return // a new list delivers the same state
 	}
-	delete(s.shadowed, change.Key())
 	before, _ := s.podOfNode(change.Old)
 	now, err := s.podOfNode(change.New)
-	if before != nil && !(now != nil && now.UID == before.UID) && s.ownsUID(before) {
-		s.setPod(&podState{last: before, deleted: true})
+	if err != nil {
+		s.config.Logger.Warn("mirror pod ignored", "namespace", change.New.Namespace, "pod", change.New.Name, "err", err)
+	}
+	isSameObject := change.Old != nil && change.New != nil && change.Old.UID == change.New.UID
+	var warned error
+	if before != nil && isMirror(before) {
+		if warned = s.removeMirror(before); !isSameObject {
+			s.noteLost(before)
+			warned = nil
+		}
+	}
+	if now != nil && isMirror(now) {
+		s.addMirror(now, change.New.UID, warned)
+	}
+	s.followNodeForMirrors()
+	if before != nil && !(now != nil && now.UID == before.UID && isMirror(now) == isMirror(before)) {
+		s.endPod(before)
 	}
 	switch {
-	case err != nil:
-		s.config.Logger.Warn("mirror pod ignored", "namespace", change.New.Namespace, "pod", change.New.Name, "err", err)
 	case now == nil:
-	case s.ownsUID(now):
+	case !isMirror(now):
 		s.setPod(&podState{last: now})
 	default:
-		s.shadowed[change.Key()] = now
-		s.config.Logger.Warn("mirror pod ignored: another pod has the UID of its static pod", "namespace", now.Namespace, "pod", now.Name, "uid", now.UID)
+		s.settle(now.UID)
+		s.warnIfIgnored(s.mirrors[now.UID][change.Key()])
 	}
+}
+
+// endPod applies the deletion of a pod.
+func (s *Source) endPod(pod *v1.Pod) {
+	if isMirror(pod) {
+		s.settle(pod.UID)
+		return
+	}
+	s.setPod(&podState{last: pod, deleted: true})
 }
 
 // ContainersEnded calls Config.HasContainers again for the finished and deleted ones among these
@@ -82,7 +108,9 @@ func (s *Source) ContainersEnded(pods ...types.UID) {
 	defer s.updating.Unlock()
 	for _, uid := range pods {
 		if state := s.podState(uid); state != nil {
-			s.setPod(&podState{last: state.last, deleted: state.deleted})
+			again := *state
+			s.setPod(&again)
+			s.settle(uid)
 		}
 	}
 }
@@ -96,6 +124,9 @@ func (s *Source) podState(uid types.UID) *podState {
 // setPod replaces the state of a pod and reports the change. The caller holds updating.
 func (s *Source) setPod(state *podState) {
 	uid := state.last.UID
+	if isMirror(state.last) && state.hold == nil {
+		s.staticPods.put(uid, identity{api.KeyOf(state.last), state.object, true})
+	}
 	before := s.storePod(state)
 	if state.present == nil {
 		s.tokens.forget(uid)
@@ -104,22 +135,10 @@ func (s *Source) setPod(state *podState) {
 		s.subscribers.report(manager.Change{Pods: []types.UID{uid}})
 	}
 	if state.deleted && state.present == nil {
-		s.addShadowed(uid)
-	}
-}
-
-// addShadowed gives a UID that has become free to the oldest mirror pod that waits for it. The caller holds
-// updating.
-func (s *Source) addShadowed(uid types.UID) {
-	var oldest *v1.Pod
-	for _, pod := range s.shadowed {
-		if pod.UID == uid && (oldest == nil || pod.CreationTimestamp.Before(&oldest.CreationTimestamp)) {
-			oldest = pod
+		s.staticPods.remove(uid)
+		if isMirror(state.last) { // that of an ordinary pod is no static pod's
+			s.settle(uid)
 		}
-	}
-	if oldest != nil {
-		delete(s.shadowed, api.KeyOf(oldest))
-		s.setPod(&podState{last: oldest})
 	}
 }
 
@@ -149,8 +168,8 @@ func (s *Source) storePod(state *podState) (before *v1.Pod) {
 // not report this moment.
 const syncPoll = 10 * time.Millisecond
 
-// waitForPods waits for the first list of pods, adds the local pods that are not in the list as
-// deleted pods, and makes the source ready. It returns early if ctx ends, and an error if the cache has
+// waitForPods waits for the first list of pods and, with mirror pods, for the node. It adds the local pods and the recorded static pods that are not in
+// the list as deleted pods, and makes the source ready. It returns early if ctx ends, and an error if the cache has
 // objects of another type.
 func (s *Source) waitForPods(ctx context.Context, pods *api.Cache[*v1.Pod], synced func() bool) error {
 	// An informer of another type would make a node without pods, whose volumes are torn down.
@@ -166,13 +185,23 @@ func (s *Source) waitForPods(ctx context.Context, pods *api.Cache[*v1.Pod], sync
 		case <-ticker.C:
 		}
 	}
+	s.waitForNode(ctx)
 	s.updating.Lock()
 	defer s.updating.Unlock()
+	known := s.known
+	s.known, s.isListed = nil, true // from now on each UID that is known has a state
 	for _, pod := range s.config.LocalPods {
 		if s.podState(pod.UID) == nil {
-			s.setPod(&podState{last: pod, deleted: true})
+			s.setPod(&podState{last: pod, object: known[pod.UID].object, deleted: true})
 		}
 	}
+	for _, uid := range slices.Sorted(maps.Keys(known)) {
+		if s.podState(uid) == nil {
+			owner := known[uid]
+			s.setPod(&podState{last: s.heldPod(owner.name, uid), owner: &owner, hold: errNoMirror, deleted: true})
+		}
+	}
+	s.settleMirrors()
 	close(s.ready)
 	s.subscribers.report(manager.Change{Everything: true})
 	return nil

@@ -13,8 +13,8 @@ var simGuards = []testbed.Guard{
 	{"a finished or deleted pod with containers is present", "podstate.go", "case !hasContainers(p.last.UID):", "case true:"},
 	{"the manager sees a finished pod with containers as running", "podstate.go", "running.Status.Phase = v1.PodRunning", "running.Status.Phase = p.last.Status.Phase"},
 	{"a local pod that was deleted during a restart is present", "podstate.go", "if s.podState(pod.UID) == nil {", "if false {"},
-	{"a pod ends when another pod has its name", "podstate.go", "if before != nil && !(now != nil && now.UID == before.UID) && s.ownsUID(before) {", "if before != nil && now == nil {"},
-	{"a deleted pod without containers is forgotten", "podstate.go", "s.setPod(&podState{last: state.last, deleted: state.deleted})", "s.setPod(&podState{last: state.last})"},
+	{"a pod ends when another pod has its name", "podstate.go", "if before != nil && !(now != nil && now.UID == before.UID && isMirror(now) == isMirror(before)) {", "if before != nil && now == nil {"},
+	{"a deleted pod without containers is forgotten", "podstate.go", "again := *state\n\t\t\ts.setPod(&again)", "again := *state\n\t\t\tagain.deleted = false\n\t\t\ts.setPod(&again)"},
 	{"changed content is reported", "content.go", "s.subscribers.reportContent(pods)", "_ = pods"},
 	{"the watch of an unused object ends", "objectset.go", "\tobject.stop()\n", ""},
 	{"the watch of the volume of an unused claim ends", "objectset.go", `s.setVolumeOf(key, "")`, "_ = key"},
@@ -56,8 +56,24 @@ var tableGuards = []testbed.Guard{
 	{"an unread object is not missing", "objectset.go", "case err != nil:", "case false:"},
 	{"a mirror pod has the UID of its static pod", "mirrorpod.go", "static.UID = types.UID(pod.Annotations[v1.MirrorPodAnnotationKey])", "static.UID = types.UID(pod.UID)"},
 	{"the UID of a static pod is the name of a directory", "mirrorpod.go", "string(static.UID)); err != nil {", "string(static.UID)); err != nil && false {"},
-	{"a mirror pod replaces no other pod", "podstate.go", "case s.ownsUID(now):", "case true:"},
-	{"a deleted mirror pod ends no other pod", "podstate.go", " && s.ownsUID(before)", ""},
+	{"a mirror pod takes no UID that is known", "mirrorpod.go", "if owner, ok := s.ownerOf(uid); ok {\n\t\tpod, ok", "if owner, ok := s.ownerOf(uid); ok && false {\n\t\tpod, ok"},
+	{"a mirror pod takes no UID of an ordinary pod", "mirrorpod.go", "case !ok, !owner.isStatic:", "case !ok:"},
+	{"a new mirror pod of the name has the node as its controller", "mirrorpod.go", "case !s.namesNode(pod, node):", "case false:"},
+	{"the same mirror pod needs no present Node object", "mirrorpod.go", "case pod.object == owner.object:", "case false:"},
+	{"a new mirror pod of the name waits for the node", "mirrorpod.go", "case node == nil:\n\t\t\treturn none, errNodeUnread\n\t\t}\n\t\treturn pod, nil", "}\n\t\treturn pod, nil"},
+	{"a mirror pod has the node as its controller", "mirrorpod.go", "if s.namesNode(pod, node) {\n\t\t\tofKubelet", "if true {\n\t\t\tofKubelet"},
+	{"the controller of a mirror pod has the UID of the node", "mirrorpod.go", "(node == nil || owner.UID == node.UID)", "true"},
+	{"no mirror pod is chosen before all are listed", "mirrorpod.go", "case !s.isListed:\n\t\treturn none, errNotListed", "case false:\n\t\treturn none, errNotListed"},
+	{"no mirror pod is chosen before the node was read", "mirrorpod.go", "case node == nil:\n\t\treturn none, errNodeUnread\n\tcase len", "case false:\n\t\treturn none, errNodeUnread\n\tcase len"},
+	{"of two mirror pods none is chosen", "mirrorpod.go", "case len(ofKubelet) > 1:", "case false:"},
+	{"the last one of two mirror pods waits for the containers", "mirrorpod.go", "case state != nil && state.lost && s.config.HasContainers(uid):", "case state != nil && false:"},
+	{"a mirror pod that goes undecided is noted", "mirrorpod.go", "\t\tstate.lost = true\n", ""},
+	{"an undecided UID is held", "mirrorpod.go", "if state != nil || !s.isListed {\n", "if state != nil {\n"},
+	{"the first state of a new watch of the node decides again", "mirrorpod.go", "\ts.nodeUID = \"\" // the first", "\t// the first"},
+	{"the known pod of a held UID stays known", "mirrorpod.go", "key, state.owner = owner.name, &owner", "key = owner.name"},
+	{"a changed node decides again", "mirrorpod.go", "if uid != s.nodeUID {", "if false {"},
+	{"a static pod is recorded", "podstate.go", "s.staticPods.put(uid, identity{api.KeyOf(state.last), state.object, true})", "_ = uid"},
+	{"a recorded static pod without its mirror pod is held", "podstate.go", "owner: &owner, hold: errNoMirror, deleted: true", "hold: errDisputed, deleted: true"},
 	{"an older state of the node is ignored", "nodestatus.go", "if s.node == nil || versionOf(node) >= versionOf(s.node) {", "if true {"},
 	{"a refusal ends no open outcome", "nodestatus.go", "if isRefused && !s.write.isOpen {", "if isRefused {"},
 	{"an attach waits for the report", "nodestatus.go", "case !s.isReported(name):", "case false:"},
@@ -72,7 +88,7 @@ var tableGuards = []testbed.Guard{
 }
 
 const tableTests = "^(TestFirstListIsConsistent|TestFirstListIsAwaited|TestContainersStartDuringDeletion|TestUnread|" +
-	"TestMirrorPods|TestMirrorPodsShareNoUID|" +
+	"TestMirrorPods|TestForgedMirrorPod|TestMirrorPodOfOrdinaryPod|TestNewMirrorPodOfTheName|TestOrdinaryPodBecomesMirrorPod|TestKnownPodsWithoutNode|TestMirrorPodGoesBeforeTheNodeIsRead|TestRecordOfLocalPod|TestOwnersOfMirrorPods|TestTwoMirrorPods|TestMirrorPodsWithoutNode|TestRecordsOfStaticPods|" +
 	"TestNewestNode|TestAttachAfterOpenRemoval|TestAttachWaits|TestConflictWithKubelet|TestNotAttached|" +
 	"TestDecideStatus|TestClaimStatusOfRecreatedClaim|TestGrowthsAddUp|TestClaimStatus|TestClaimStatusConflicts|TestResultDuringWrite)$"
 

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"sync"
 
 	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/manager"
 	"github.com/volumekit/volumekit/util/keylock"
 	"github.com/volumekit/volumekit/volume"
@@ -42,7 +44,8 @@ type Config struct {
 	Pods *api.Cache[*v1.Pod]
 
 	// HasContainers reports whether containers of a pod run, or may still be started. As long as
-	// it returns true the pod keeps its volumes. It is called for finished and deleted pods; call
+	// it returns true the pod keeps its volumes. It is called for finished and deleted pods, and for a UID
+	// that is in the annotations of several mirror pods; call
 	// Source.ContainersEnded when the result changes to false. It must neither block nor call the
 	// source, nor wait for a lock that is held during a call of the source. Nil: finished and
 	// deleted pods have no containers.
@@ -52,8 +55,14 @@ type Config struct {
 	HasContainers func(pod types.UID) bool
 	// LocalPods are the pods that the program has started in an earlier run, by its own records.
 	// A local pod that is not in the first list, because it was deleted while the program was down,
-	// is a deleted pod. LocalPods requires HasContainers, and a UID of each pod.
+	// is a deleted pod. LocalPods requires HasContainers, and a UID of each pod. A static pod has the annotation
+	// kubernetes.io/config.mirror or kubernetes.io/config.source, which the kubelet adds; to another one no mirror
+	// pod belongs.
 	LocalPods []*v1.Pod
+	// StaticPods is a directory of the source alone, in which it records which static pod has which UID: after a
+	// restart no other mirror pod gets the UID. An absolute path without a slash at its end; Run creates it in an
+	// existing parent, and fails if it cannot read it. Only this program may write to both. Empty: after a restart only LocalPods are known.
+	StaticPods string
 
 	// Logger receives failures of lists and watches, which are retried. Nil: discarded.
 	Logger *slog.Logger
@@ -66,6 +75,8 @@ func (c *Config) check() error {
 		return field.Required(at.Child("Cluster"), "a source reads from a cluster")
 	case c.Node == "":
 		return field.Required(at.Child("Node"), "a source has the pods of one node")
+	case c.StaticPods != "" && (!filepath.IsAbs(c.StaticPods) || filepath.Clean(c.StaticPods) != c.StaticPods):
+		return field.Invalid(at.Child("StaticPods"), brief.Name(c.StaticPods), "must be an absolute and clean path")
 	case len(c.LocalPods) > 0 && c.HasContainers == nil:
 		return field.Required(at.Child("HasContainers"), "LocalPods requires HasContainers")
 	}
@@ -95,13 +106,17 @@ type Source struct {
 	// updating is held during a change of the pods, so that each is complete before the next one
 	// begins. It is locked before mu.
 	updating sync.Mutex
+	// updating guards these:
+	mirrors    map[types.UID]map[api.Key]mirrorPod // all mirror pods of the node, by the UID in their annotation
+	known      map[types.UID]identity              // by LocalPods and the records, until the pods are listed
+	isListed   bool
+	nodeUID    types.UID // of the state of the node by which all mirror pods were decided last
+	staticPods staticPodRecords
 
-	// mu guards all below. It is held during calls of Config.HasContainers, and of no other code of
-	// the embedder.
+	// mu guards all below. It may be held during calls of Config.HasContainers, and is held during no
+	// other call of the embedder.
 	mu   sync.Mutex
 	pods map[types.UID]*podState
-	// shadowed are the mirror pods that are ignored while another pod has their UID. updating guards it.
-	shadowed map[api.Key]*v1.Pod
 
 	claims     objectSet[*v1.PersistentVolumeClaim]
 	volumes    objectSet[*v1.PersistentVolume]
@@ -127,7 +142,7 @@ func NewSource(config Config) (*Source, error) {
 	}
 	s := &Source{
 		config: config, watches: newWatchGroup(), ready: make(chan struct{}),
-		pods: map[types.UID]*podState{}, shadowed: map[api.Key]*v1.Pod{}, volumeOf: map[api.Key]string{}, secretsOf: map[string]map[api.Key]bool{}, followers: map[*nodeFollower]bool{},
+		pods: map[types.UID]*podState{}, mirrors: map[types.UID]map[api.Key]mirrorPod{}, known: map[types.UID]identity{}, volumeOf: map[api.Key]string{}, secretsOf: map[string]map[api.Key]bool{}, followers: map[*nodeFollower]bool{},
 	}
 	s.subscribers.poked = make(chan struct{}, 1)
 	s.tokens = tokens{
@@ -144,6 +159,9 @@ func NewSource(config Config) (*Source, error) {
 func (s *Source) Run(ctx context.Context) error {
 	if !s.watches.begin() {
 		return errors.New("node: a source runs once")
+	}
+	if err := s.readKnown(); err != nil {
+		return fmt.Errorf("node: Config.StaticPods: %w", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	pods, run := s.config.Pods, func(context.Context) error { return nil }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -317,102 +316,6 @@ func TestLocalPods(t *testing.T) {
 	})
 }
 
-// mirror returns the mirror pod of a static pod.
-func mirror(name, uid string, volumes ...v1.VolumeSource) *v1.Pod {
-	p := pod(name, volumes...)
-	p.Annotations = map[string]string{v1.MirrorPodAnnotationKey: uid}
-	return p
-}
-
-// TestMirrorPods: the source returns a mirror pod with the UID of its static pod, under which the
-// containers run, and keeps it when the mirror pod is deleted or created again.
-func TestMirrorPods(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.put(mirror("static", "0123", bySecret("key")), mirror("other", "4567"))
-		for _, bad := range []string{"", ".", "..", "../a", "a/b", "a\x00b", strings.Repeat("a", 256)} {
-			w.put(mirror(fmt.Sprintf("bad-%x", len(bad)), bad))
-		}
-		w.config.LocalPods = []*v1.Pod{mirror("static", "0123"), mirror("gone", "89ab")}
-		for i, uid := range []types.UID{"0123", "89ab"} {
-			w.config.LocalPods[i].UID, w.running[uid] = uid, true
-		}
-		w.start()
-		require.Equal(t, []string{"0123 Running", "4567 Running", "89ab Running"}, w.pods())
-		require.Equal(t, []string{"pods spec.nodeName=node-1", "secrets ns/key"}, w.watched())
-		w.takeChanges()
-
-		w.put(inPhase(mirror("static", "0123", bySecret("key")), v1.PodFailed))
-		w.remove(pod("other"))
-		require.Equal(t, []string{"0123 Running", "89ab Running"}, w.pods(), "one without containers is deleted")
-		w.remove(pod("static"))
-		require.Equal(t, []string{"0123 Running", "89ab Running"}, w.pods(), "the containers run")
-		require.Contains(t, w.watched(), "secrets ns/key")
-		w.put(mirror("static", "0123", bySecret("new")))
-		require.Equal(t, []string{"0123 Running", "89ab Running"}, w.pods())
-		require.Equal(t, []string{"pods spec.nodeName=node-1", "secrets ns/new"}, w.watched())
-
-		w.fail(errDown) // the mirror pod is replaced while no watch runs
-		w.remove(pod("static"))
-		w.put(mirror("static", "0123", bySecret("key")))
-		w.fail(nil)
-		time.Sleep(2 * time.Minute)
-		require.Equal(t, []string{"0123 Running", "89ab Running"}, w.pods())
-		require.Equal(t, []string{"pods spec.nodeName=node-1", "secrets ns/key"}, w.watched())
-
-		w.remove(pod("static"))
-		synctest.Wait()
-		delete(w.running, "0123")
-		delete(w.running, "89ab")
-		w.ContainersEnded("0123", "89ab")
-		require.Empty(t, w.pods())
-		require.Equal(t, []string{"pods spec.nodeName=node-1"}, w.watched())
-	})
-}
-
-// TestMirrorPodsShareNoUID: users can write the annotation of a mirror pod. One with the UID of
-// another pod neither changes nor ends the other pod.
-func TestMirrorPodsShareNoUID(t *testing.T) {
-	for name, first := range map[string]func(w *world) (*v1.Pod, types.UID){
-		"ordinary pod": func(w *world) (*v1.Pod, types.UID) {
-			w.put(pod("victim", bySecret("key")))
-			return pod("victim", bySecret("key")), w.uid("victim")
-		},
-		"mirror pod": func(w *world) (*v1.Pod, types.UID) {
-			victim := mirror("victim", "0123", bySecret("key"))
-			w.put(victim)
-			return victim, "0123"
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
-				victim, uid := first(w)
-				time.Sleep(time.Hour)
-				thief := mirror("a-thief", string(uid), bySecret("other")) // lists begin with it
-				w.put(thief)
-				w.running[victim.UID], w.running[uid] = true, true
-				w.start()
-				requireVictim := func() {
-					t.Helper()
-					require.Len(t, w.pods(), 1)
-					p, err := w.Pod(w.Context(), uid)
-					require.NoError(t, err)
-					require.Equal(t, "victim", p.Name)
-					require.Equal(t, []string{"pods spec.nodeName=node-1", "secrets ns/key"}, w.watched())
-				}
-				requireVictim()
-				w.put(thief)
-				requireVictim()
-				w.remove(thief)
-				requireVictim()
-				w.put(thief)
-				w.remove(victim)
-				w.put(thief)
-				requireVictim()
-			})
-		})
-	}
-}
-
 // TestSharedCache: a cache of the embedder may have pods of other nodes.
 func TestSharedCache(t *testing.T) {
 	inWorld(t, func(w *world) {
@@ -475,6 +378,7 @@ func TestConfig(t *testing.T) {
 		"no cluster":      {node.Config{Node: "n"}, "Config.Cluster"},
 		"no node":         {node.Config{Cluster: s}, "Config.Node"},
 		"unknown end":     {node.Config{Cluster: s, Node: "n", LocalPods: []*v1.Pod{pod("a")}}, "Config.HasContainers"},
+		"relative path":   {node.Config{Cluster: s, Node: "n", StaticPods: "pods"}, "Config.StaticPods"},
 		"nil pod":         {node.Config{Cluster: s, Node: "n", LocalPods: []*v1.Pod{nil}, HasContainers: ended}, "Config.LocalPods[0].metadata.uid"},
 		"pod without UID": {node.Config{Cluster: s, Node: "n", LocalPods: []*v1.Pod{{}}, HasContainers: ended}, "Config.LocalPods[0].metadata.uid"},
 	} {

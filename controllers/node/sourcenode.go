@@ -13,7 +13,7 @@ import (
 
 // GetNodeAllocatable implements content.NodeGetter. It returns the allocatable resources of the
 // node, which the source watches as long as a volume of a present pod has a resource of a container,
-// or an [Attacher] of the source runs.
+// the node has a mirror pod, or an [Attacher] of the source runs.
 // It waits and fails as GetPersistentVolumeClaim does.
 func (s *Source) GetNodeAllocatable(ctx context.Context) (v1.ResourceList, error) {
 	node, err := read(ctx, s, &s.nodes, s.nodeKey())
@@ -82,6 +82,7 @@ func (s *Source) lastNode() *v1.Node {
 // nodeChanged passes a change of the node to the followers, and reports changed allocatable
 // resources for the pods that use them.
 func (s *Source) nodeChanged(node *watchedObject[*v1.Node], change api.Change[*v1.Node], missed bool) {
+	s.checkNode()
 	s.mu.Lock()
 	followers := slices.Collect(maps.Keys(s.followers))
 	s.mu.Unlock()

@@ -10,24 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// TestMirrorPodAfterOwner: a mirror pod with the UID of another pod takes the UID over after the end of that pod.
-func TestMirrorPodAfterOwner(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.put(mirror("old", "0123", bySecret("key")))
-		w.start()
-		time.Sleep(time.Minute)
-		w.put(mirror("new", "0123", bySecret("other")))
-		time.Sleep(time.Minute)
-		require.Equal(t, []string{"0123 Running"}, w.pods())
-		w.remove(mirror("old", "0123"))
-		time.Sleep(time.Hour)
-		require.Equal(t, []string{"0123 Running"}, w.pods())
-		p, err := w.Pod(w.Context(), "0123")
-		require.NoError(t, err)
-		require.Equal(t, "new", p.Name)
-	})
-}
-
 // TestProxyDoesNotKnowTheNode: a 404 of a proxy is no end of the node.
 func TestProxyDoesNotKnowTheNode(t *testing.T) {
 	inAttachWorld(t, func(w *attachWorld) {

@@ -45,6 +45,7 @@ type world struct {
 	remounts   []types.UID
 	ended      sync.WaitGroup
 	cancelThis context.CancelFunc
+	started    func(*node.Source) // before Run; nil: nothing
 }
 
 // inWorld runs test with a source that runs from start.
@@ -117,6 +118,9 @@ func (w *world) start() {
 		defer w.news.Unlock()
 		w.remounts = append(w.remounts, pod)
 	})
+	if w.started != nil {
+		w.started(w.Source)
+	}
 	var ctx context.Context
 	ctx, w.cancelThis = context.WithCancel(w.Context())
 	w.ended.Go(func() { require.NoError(w, w.Source.Run(ctx)) })
@@ -231,6 +235,9 @@ func (w *world) putOne(object api.Object) {
 func (w *world) putPod(p *v1.Pod) {
 	w.Helper()
 	w.puts++
+	for i := range p.OwnerReferences {
+		p.OwnerReferences[i].UID = w.uid(p.OwnerReferences[i].UID)
+	}
 	pods := w.server.Direct().Pods(p.Namespace)
 	if last, err := pods.Get(w.Context(), p.Name, metav1.GetOptions{}); err == nil && last.Spec.NodeName == "" && p.Spec.NodeName != "" {
 		require.NoError(w, w.server.BindPod(p.Namespace, p.Name, p.Spec.NodeName))
