@@ -64,7 +64,7 @@ type DeletableVolumePlugin interface {
 }
 
 // A ProvisionableVolumePlugin can create storage for a claim. For raw block devices see
-// [BlockProvisioner].
+// [BlockProvisioner], for copies and snapshots [SourceProvisioner].
 type ProvisionableVolumePlugin interface {
 	// NewProvisioner returns the provisioner of one volume. Options that the plugin cannot
 	// fulfil are an error as of Provision, here or there.

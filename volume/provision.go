@@ -7,6 +7,7 @@ import (
 	"github.com/volumekit/volumekit/internal/input"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // A BlockProvisioner is a [ProvisionableVolumePlugin] that may provision raw block devices.
@@ -15,6 +16,17 @@ type BlockProvisioner interface {
 	// SupportsBlock reports whether the plugin provisions raw block devices. If ctx ends
 	// first it returns false.
 	SupportsBlock(ctx context.Context) bool
+}
+
+// A SourceProvisioner is a [ProvisionableVolumePlugin] that may fill new volumes with the content of the data source
+// of their claim (dataSource and dataSourceRef). A claim with a data source is never passed to a plugin without this
+// ability: its volume would be empty.
+type SourceProvisioner interface {
+	// SupportsSource reports whether the plugin fills volumes from sources of a kind, such as PersistentVolumeClaim of
+	// the core group "". A kind that is neither that nor a VolumeSnapshot of snapshot.storage.k8s.io is served by a
+	// volume populator if the plugin does not support it: claims with such a source are not the plugin's. If ctx ends
+	// first it returns false.
+	SupportsSource(ctx context.Context, kind schema.GroupKind) bool
 }
 
 // A Provisioner creates the storage of one volume.

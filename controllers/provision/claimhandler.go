@@ -67,7 +67,7 @@ func (c *Controller) viewClaim(ctx context.Context, key claimKey, a *claimAttemp
 		return v, nil
 	}
 	v.class = c.classOf(a.claim)
-	if v.role = c.rules.roleFor(v.claim, v.class); v.role != foreign && !c.config.Qualifier(ctx, v.claim) {
+	if v.role = c.rules.roleFor(v.claim, v.class); v.role != foreign && !c.qualifies(ctx, v) {
 		v.role = foreign
 	}
 	v.volume, err = c.volumes.Get(ctx, c.volumeKey(a.claim))
@@ -78,6 +78,15 @@ func (c *Controller) viewClaim(ctx context.Context, key claimKey, a *claimAttemp
 		a.policy = v.volume.Spec.PersistentVolumeReclaimPolicy
 	}
 	return v, nil
+}
+
+// qualifies reports whether the controller has a role for a claim. It discards what an earlier version has made for a
+// claim of a volume populator.
+func (c *Controller) qualifies(ctx context.Context, v claimView) bool {
+	if c.isOfPopulator(ctx, v.claim) && (!v.hasGuard() || v.attempt.storage == storageAbsent) {
+		return false
+	}
+	return c.config.Qualifier(ctx, v.claim)
 }
 
 // volumeKey returns the key of the volume that is provisioned for a claim.

@@ -125,7 +125,7 @@ func (c *Controller) checkOptions(ctx context.Context, o Options) error {
 			return fmt.Errorf("%s does not provision raw block devices: %w", c.config.Name, volume.ErrInfeasible)
 		}
 	}
-	return nil
+	return cmp.Or(c.checkSource(ctx, o.PVC), c.checkMountOptions(o))
 }
 
 // checkNode returns an error for a node that the class does not allow, and for a class that waits for a

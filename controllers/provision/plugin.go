@@ -7,11 +7,13 @@ import (
 	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // FromPlugin returns the Provisioner of a volume plugin. The plugin must be a
 // [volume.ProvisionableVolumePlugin] and a [volume.DeletableVolumePlugin]; otherwise the error wraps
-// [volume.ErrNotSupported]. The result provisions raw block devices if the plugin does. Of volumes of
+// [volume.ErrNotSupported]. The result provisions raw block devices, and volumes from data sources, if the
+// plugin does. Classes with mount options require a [volume.MountOptionsVolumePlugin]. Of volumes of
 // a plugin that attaches, the controller also reads the nodes before it deletes storage.
 func FromPlugin(plugin volume.VolumePlugin) (Provisioner, error) {
 	p := &pluginProvisioner{plugin: plugin}
@@ -76,6 +78,18 @@ func (p *pluginProvisioner) Delete(ctx context.Context, pv *v1.PersistentVolume)
 func (p *pluginProvisioner) SupportsBlock(ctx context.Context) bool {
 	blocks, ok := volume.As[volume.BlockProvisioner](p.plugin)
 	return ok && blocks.SupportsBlock(ctx)
+}
+
+// SupportsSource implements [volume.SourceProvisioner].
+func (p *pluginProvisioner) SupportsSource(ctx context.Context, kind schema.GroupKind) bool {
+	sources, ok := volume.As[volume.SourceProvisioner](p.plugin)
+	return ok && sources.SupportsSource(ctx, kind)
+}
+
+// supportsMountOptions implements mountOptioner.
+func (p *pluginProvisioner) supportsMountOptions() bool {
+	able, ok := volume.As[volume.MountOptionsVolumePlugin](p.plugin)
+	return ok && able.SupportsMountOption()
 }
 
 // uniqueName implements uniqueNamer.

@@ -19,7 +19,9 @@ type Options = volume.VolumeOptions
 // different volumes, and return soon after ctx ends. A panic counts as an uncertain error.
 //
 // A Provisioner for raw block devices also implements [volume.BlockProvisioner]; claims with
-// volumeMode Block are refused otherwise.
+// volumeMode Block are refused otherwise. A Provisioner that fills volumes from a data source also implements
+// [volume.SourceProvisioner]; otherwise claims with a snapshot or another claim as their source are refused, and those
+// with an object of another kind are left to its volume populator.
 type Provisioner interface {
 	// Provision creates the storage of a volume and returns the persistent volume that describes
 	// it. The source is required. The controller sets the name, the claim reference, the class, the

@@ -18,6 +18,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	storagev1beta1 "k8s.io/api/storage/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 var (
@@ -43,6 +44,34 @@ func (w *world) createAttributes(name, driver string) {
 type blocks struct{ *storage }
 
 func (blocks) SupportsBlock(context.Context) bool { return true }
+
+// A copier is a storage that fills volumes from sources of one kind.
+type copier struct {
+	*storage
+	kind string
+}
+
+func (c copier) SupportsSource(_ context.Context, kind schema.GroupKind) bool {
+	return kind.String() == c.kind
+}
+
+// from returns the change of a claim whose volume is to be filled from an object.
+func from(group, kind string) func(*v1.PersistentVolumeClaim) {
+	return func(c *v1.PersistentVolumeClaim) {
+		c.Spec.DataSourceRef = &v1.TypedObjectReference{Kind: kind, Name: "source"}
+		if group != "" {
+			c.Spec.DataSourceRef.APIGroup = &group
+		}
+	}
+}
+
+func hasSource(t *testing.T, o provision.Options, _ *v1.PersistentVolume) {
+	require.Equal(t, "source", o.PVC.Spec.DataSourceRef.Name)
+}
+
+func copying(kind string) func(*world) {
+	return func(w *world) { w.config.Provisioner = copier{w.storage, kind} }
+}
 
 // TestProvisioned: which claims are provisioned, with which options and volumes.
 func TestProvisioned(t *testing.T) {
@@ -98,7 +127,14 @@ func TestProvisioned(t *testing.T) {
 			check: func(t *testing.T, _ provision.Options, pv *v1.PersistentVolume) {
 				require.Equal(t, block, *pv.Spec.VolumeMode)
 			}},
-		"block, not supported": {claim: func(c *v1.PersistentVolumeClaim) { c.Spec.VolumeMode = &block }, event: "does not provision raw block devices"},
+		"block, not supported":        {claim: func(c *v1.PersistentVolumeClaim) { c.Spec.VolumeMode = &block }, event: "does not provision raw block devices"},
+		"a copy":                      {prepare: copying("PersistentVolumeClaim"), claim: from("", "PersistentVolumeClaim"), check: hasSource},
+		"a copy, not supported":       {prepare: copying("VolumeSnapshot.snapshot.storage.k8s.io"), claim: from("", "PersistentVolumeClaim"), event: "does not fill volumes from a PersistentVolumeClaim"},
+		"a snapshot":                  {prepare: copying("VolumeSnapshot.snapshot.storage.k8s.io"), claim: from("snapshot.storage.k8s.io", "VolumeSnapshot"), check: hasSource},
+		"a snapshot, not supported":   {claim: from("snapshot.storage.k8s.io", "VolumeSnapshot"), event: "does not fill volumes from a VolumeSnapshot.snapshot.storage.k8s.io"},
+		"of a populator":              {prepare: copying("PersistentVolumeClaim"), claim: from("example.com", "Backup")},
+		"of a populator's name alone": {claim: from("example.com", "VolumeSnapshot")},
+		"an own kind of source":       {prepare: copying("Backup.example.com"), claim: from("example.com", "Backup"), check: hasSource},
 		"attributes class": {prepare: func(w *world) { w.createAttributes("gold", driver) }, claim: func(c *v1.PersistentVolumeClaim) {
 			name := "gold"
 			c.Spec.VolumeAttributesClassName = &name

@@ -25,6 +25,9 @@ func (s *simulation) check() {
 	}
 	guarded := map[string]bool{}
 	for _, claim := range s.Claims() {
+		if claim.Spec.DataSourceRef != nil && (claim.Spec.VolumeName != "" || s.storage.has("pvc-"+string(claim.UID))) {
+			s.Fail("the claim %s has an empty volume instead of its source", claim.Name)
+		}
 		if slices.Contains(claim.Finalizers, provision.ClaimFinalizer) {
 			guarded["pvc-"+string(claim.UID)] = true
 		}
@@ -119,7 +122,7 @@ func (s *simulation) changeClasses() {
 // checkBound checks that each claim is bound.
 func (s *simulation) checkBound() {
 	for _, claim := range s.Claims() {
-		if claim.DeletionTimestamp == nil && claim.Spec.VolumeName == "" {
+		if claim.DeletionTimestamp == nil && claim.Spec.VolumeName == "" && claim.Spec.DataSourceRef == nil {
 			s.Fail("claim %s, UID %s, is not bound", claim.Name, claim.UID)
 		}
 	}

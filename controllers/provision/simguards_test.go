@@ -18,6 +18,7 @@ var simGuards = []testbed.Guard{
 	{"the volume is read from the API server before a deletion", "volumehandler.go", "live, err := c.volumes.Live(ctx, api.KeyOf(pv))", "live, err := c.volumes.Get(ctx, api.KeyOf(pv))"},
 	{"users are read before a deletion", "volumehandler.go", "return c.users.check(ctx, pv, claim)", "return nil"},
 	{"storage without an object is discarded until its deletion succeeds", "storage.go", "if err == nil || isIgnored(err) {", "if true {"},
+	{"a claim with a source gets no empty volume", "options.go", "c.checkSource(ctx, o.PVC)", "error(nil)"},
 	{"only the policy Delete deletes", "volume.go", "case pv.Spec.PersistentVolumeReclaimPolicy != v1.PersistentVolumeReclaimDelete:", "case false:"},
 }
 

@@ -83,15 +83,20 @@ func (s *simulation) step() {
 // createClaim creates a claim of one of few names.
 func (s *simulation) createClaim() {
 	claim := newClaim(fmt.Sprint("claim-", s.IntN(6)), simClassNames[s.IntN(len(simClassNames))])
-	if s.IntN(8) == 0 {
+	switch s.IntN(16) {
+	case 0, 1:
 		claim.Spec.StorageClassName = nil
+	case 2: // without support
+		from("", "PersistentVolumeClaim")(claim)
+	case 3: // of a populator
+		from("example.com", "Backup")(claim)
 	}
 	created, err := s.Cluster.PersistentVolumeClaims(namespace).Create(s.Context, claim, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		return
 	}
 	s.Must(err)
-	s.Log("create %s, UID %s, class %s", created.Name, created.UID, *created.Spec.StorageClassName)
+	s.Log("create %s, UID %s, class %s, source %v", created.Name, created.UID, *created.Spec.StorageClassName, created.Spec.DataSourceRef)
 }
 
 // deleteClaim deletes a claim. At times a user takes the finalizer of protection while a pod runs.

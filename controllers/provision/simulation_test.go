@@ -24,7 +24,7 @@ import (
 // server and watches fail in each way of package apitest, and crash the process. The API server refuses
 // objects for good.
 //
-// Forbidden states: a claim has two volumes; storage exists that no volume and no claim with the
+// Forbidden states: a claim has two volumes; a claim with a source has an empty one; storage exists that no volume and no claim with the
 // finalizer leads to; storage is deleted while the API server shows a user of its volume or another
 // policy; a bound claim has lost its storage.
 //

@@ -172,11 +172,6 @@ func (c *ProvisionConfig) volumeName(claim *v1.PersistentVolumeClaim) string {
 	return cmp.Or(c.VolumeNamePrefix, defaultPrefix) + "-" + uid
 }
 
-// qualifies reports whether the driver provisions the volume of a claim: a volume populator fills it otherwise.
-func qualifies(_ context.Context, claim *v1.PersistentVolumeClaim) bool {
-	return claim == nil || !dataSourceOf(claim).isForeign()
-}
-
 // setDefaults sets the fields that are zero.
 func (c *Config) setDefaults() {
 	c.Workers = cmp.Or(c.Workers, defaultWorkers)

@@ -13,6 +13,7 @@ import (
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -67,7 +68,7 @@ type ProvisionerConfig struct {
 }
 
 // NewProvisioner returns the [provision.Provisioner] of a driver, for a [provision.Controller] whose Name is
-// that of the driver. It is a [volume.BlockProvisioner].
+// that of the driver. It is a [volume.BlockProvisioner] and a [volume.SourceProvisioner].
 //
 // The error wraps [volume.ErrNotSupported] if the driver does not declare CREATE_DELETE_VOLUME.
 //
@@ -89,7 +90,10 @@ func NewProvisioner(d *Driver, config ProvisionerConfig) (provision.Provisioner,
 	return p, nil
 }
 
-var _ volume.BlockProvisioner = (*provisioner)(nil)
+var (
+	_ volume.BlockProvisioner  = (*provisioner)(nil)
+	_ volume.SourceProvisioner = (*provisioner)(nil)
+)
 
 // A provisioner provisions by a driver.
 type provisioner struct {
@@ -102,6 +106,11 @@ type provisioner struct {
 
 // SupportsBlock implements [volume.BlockProvisioner]: the driver refuses block volumes that it does not have.
 func (p *provisioner) SupportsBlock(context.Context) bool { return true }
+
+// SupportsSource implements [volume.SourceProvisioner]: Provision copies volumes, and refuses snapshots.
+func (p *provisioner) SupportsSource(_ context.Context, kind schema.GroupKind) bool {
+	return !(dataSource{group: kind.Group, kind: kind.Kind}).isForeign()
+}
 
 // Provision implements [provision.Provisioner] by CreateVolume. While the outcome of a call is open, it repeats the
 // call with equal arguments, also if the cluster has changed; the Secret alone is read again.

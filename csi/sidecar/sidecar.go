@@ -130,7 +130,7 @@ func (c *companions) addProvisioner() error {
 		return err
 	}
 	controller, err := provision.New(provision.Config{
-		Name: c.driver.name, Provisioner: p, Cluster: config.Cluster, Qualifier: qualifies, VolumeName: config.Provision.volumeName,
+		Name: c.driver.name, Provisioner: p, Cluster: config.Cluster, VolumeName: config.Provision.volumeName,
 		Claims: c.caches.claims(), Volumes: c.caches.volumes(), Classes: c.caches.classes(),
 		Calls: config.Workers, Timeout: config.stepTimeout(0), Backoff: config.Backoff, MaxBackoff: config.MaxBackoff,
 		UnguardedClaims: config.Provision.UnguardedClaims,
