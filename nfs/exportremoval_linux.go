@@ -14,21 +14,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// delete deletes the directory of a volume with its content, and then its records.
+// delete deletes the directory of a volume with its content, and then its records. Once the deletion has begun all
+// errors are uncertain.
 func (t *exportTree) delete(ctx context.Context, rel, pvName string) error {
 	return t.dispose(ctx, rel, pvName, func(dir int) error {
 		if err := t.empty(ctx, rel, dir); err != nil {
 			return err
 		}
-		if ctx.Err() != nil {
-			return ctxend.Error(ctx)
-		}
-		// The scrub keeps a lost+found.
-		if err := t.rmdir(rel + "/lost+found"); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		return t.rmdir(rel)
+		return volume.AsUncertain(t.removeEmptied(ctx, rel))
 	})
+}
+
+// removeEmptied removes a directory whose content was deleted. The scrub keeps a directory lost+found, and a pod that
+// still runs creates what it likes.
+func (t *exportTree) removeEmptied(ctx context.Context, rel string) error {
+	if ctx.Err() != nil {
+		return ctxend.Error(ctx)
+	}
+	if err := t.rmdir(rel + "/lost+found"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return t.rmdir(rel)
 }
 
 // archive renames the directory of a volume, and then deletes its records.
@@ -66,6 +72,7 @@ func (t *exportTree) dispose(ctx context.Context, rel, pvName string, do func(di
 		if err = t.disown(rel, pvName); err == nil {
 			err = t.forget(pvName)
 		}
+		return volume.AsUncertain(err) // the directory is gone
 	}
 	return outcome(err)
 }

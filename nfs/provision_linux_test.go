@@ -692,6 +692,28 @@ func TestDeleteEnds(t *testing.T) {
 	}
 }
 
+// TestDeleteIsUncertain: once files are deleted an error is uncertain, whatever prevents the rest.
+func TestDeleteIsUncertain(t *testing.T) {
+	p := newProvisioning(t)
+	pv := p.mustProvision(optionsOf("pvc-1", map[string]string{"onDelete": "delete", "pathPattern": "x/${.PVC.name}"}))
+	p.write(pv, "a")
+	parent := filepath.Join(p.export, "x") // what refuses the removal of the emptied directory
+	refused, protect, unprotect := syscall.EACCES, func() error { return os.Chmod(parent, 0o555) }, func() error { return os.Chmod(parent, 0o755) }
+	if os.Geteuid() == 0 {
+		refused = syscall.EPERM
+		protect = func() error { testbed.Protect(t, parent, testbed.Immutable); return nil }
+		unprotect = func() error { testbed.Protect(t, parent, 0); return nil }
+	}
+	require.NoError(t, protect())
+	err := p.delete(pv)
+	require.NoError(t, unprotect())
+	require.ErrorIs(t, err, refused)
+	require.Equal(t, volume.Uncertain, volume.KindOf(err))
+	require.NoFileExists(t, filepath.Join(parent, "data/a"))
+	require.NoError(t, p.delete(pv))
+	p.requireFiles("x")
+}
+
 // TestArchiveContinues: an archive whose directory a call created before it was interrupted is used. A
 // file and a link of its name stay.
 func TestArchiveContinues(t *testing.T) {

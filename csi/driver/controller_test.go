@@ -177,14 +177,24 @@ func TestDelete(t *testing.T) {
 	r.plugin.Inject(volumetest.Fault{Method: volumetest.Delete, Err: volume.ErrTransient, Times: 1})
 	requireCode(t, codes.Unavailable, r.delete(v.VolumeId))
 	require.True(t, proto.Equal(v, r.create("pvc-1")), "nothing was deleted")
-	r.plugin.Inject(volumetest.Fault{Method: volumetest.Delete, Err: volume.ErrUncertain, Times: 1})
-	requireCode(t, codes.Aborted, r.delete(v.VolumeId))
-	r.restart()
-	_, err := r.controller.CreateVolume(t.Context(), createRequest("pvc-1"))
-	requireCode(t, codes.Aborted, err)
-	require.NoError(t, r.delete(v.VolumeId))
-	r.requireNoRecords()
-	require.NoDirExists(t, r.root+"/plugins/volumekit.io/fake/provisioned/pvc-1")
+	for _, fault := range []struct {
+		err  error
+		code codes.Code
+	}{{volume.ErrUncertain, codes.Aborted}, {errors.New("final"), codes.Internal}} {
+		v = r.create("pvc-1")
+		r.plugin.Inject(volumetest.Fault{Method: volumetest.Delete, Err: fault.err, Times: 1})
+		requireCode(t, fault.code, r.delete(v.VolumeId))
+		r.restart()
+		_, err := r.controller.CreateVolume(t.Context(), createRequest("pvc-1"))
+		requireCode(t, codes.Aborted, err)
+		r.plugin.Inject(volumetest.Fault{Method: volumetest.Delete, Err: volume.ErrTransient, Times: 1})
+		requireCode(t, codes.Unavailable, r.delete(v.VolumeId))
+		_, err = r.controller.CreateVolume(t.Context(), createRequest("pvc-1"))
+		requireCode(t, codes.Aborted, err)
+		require.NoError(t, r.delete(v.VolumeId))
+		r.requireNoRecords()
+		require.NoDirExists(t, r.root+"/plugins/volumekit.io/fake/provisioned/pvc-1")
+	}
 }
 
 // TestOneCallPerVolume: a second call for a volume is ABORTED, and other volumes do not wait.

@@ -30,8 +30,8 @@ func (d *driver) DeleteVolume(ctx context.Context, req *csipb.DeleteVolumeReques
 	})
 }
 
-// deleteVolume deletes a volume that is in no use. A volume of which a part may be deleted is not created
-// again before the rest is deleted.
+// deleteVolume deletes a volume that is in no use. A volume whose deletion has begun is not created again before it
+// is deleted: of the errors of the plugin volume.ErrTransient alone says that nothing was deleted.
 func (d *driver) deleteVolume(ctx context.Context, id volumeID, rec volumeRecord) error {
 	if err := d.checkUnused(ctx, id); err != nil {
 		return err
@@ -39,22 +39,26 @@ func (d *driver) deleteVolume(ctx context.Context, id volumeID, rec volumeRecord
 	if err := rec.checkSource(id); err != nil {
 		return err
 	}
+	deleter, err := d.deleter.NewDeleter(volume.NewSpecFromPersistentVolume(rec.Volume, false))
+	if err != nil {
+		return err
+	}
 	before := rec
 	rec.State = stateDeleting
 	if err := d.volumes.write(id.name, rec); err != nil {
 		return err
 	}
-	err := d.deleteStorage(ctx, rec.Volume)
+	err = deleter.Delete(ctx)
 	switch {
 	case err == nil:
 		return d.volumes.remove(id.name)
-	case volume.KindOf(err) != volume.Uncertain && before.State == stateReady: // the volume is whole
+	case volume.KindOf(err) == volume.Transient && before.State == stateReady:
 		return errors.Join(err, d.volumes.write(id.name, before))
 	}
 	return err
 }
 
-// deleteStorage deletes the storage of a created volume.
+// deleteStorage deletes the storage of a new volume that has no record.
 func (d *driver) deleteStorage(ctx context.Context, pv *v1.PersistentVolume) error {
 	deleter, err := d.deleter.NewDeleter(volume.NewSpecFromPersistentVolume(pv, false))
 	if err != nil {
