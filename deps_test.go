@@ -269,7 +269,7 @@ var house = []room{
 	// The plugin kubernetes.io/csi.
 	{"csi", []string{"csi/internal/*", "volume", "mount", "util", leaves, "internal/bootid", "internal/oneline"}, []string{api, apimachinery, csiSpec, grpc, protobuf, sys}},
 	// Connects to drivers, and calls them: the lowest layer of csi.
-	{"csi/internal/connection", []string{"volume", leaves, "internal/oneline"}, []string{csiSpec, grpc, protobuf, sys}},
+	{"csi/internal/connection", []string{"csi/internal/redact", "volume", leaves, "internal/oneline"}, []string{csiSpec, grpc, protobuf, sys}},
 	// Finds drivers by their sockets, and registers a driver.
 	{"csi/registration", []string{"csi", "csi/internal/*", "volume", leaves, "internal/dirwatch", "internal/oneline"}, []string{api, apimachinery, csiSpec, grpc, "k8s.io/kubelet/pkg/apis/pluginregistration/", sys}},
 	// Serves plugins as a driver.
@@ -281,13 +281,15 @@ var house = []room{
 	// Steps of tests with a real node: only tests import it.
 	{"csi/internal/kubenode", []string{"internal/kubeserver", "internal/kubeserver/nodesteps", "mount"}, []string{api, apimachinery, clientGo, csiSpec, grpc, testify}},
 	{"csi/internal/oldnode", nil, []string{api, apimachinery, clientGo}},
+	{"csi/internal/redact", []string{leaves, "internal/oneline"}, []string{csiSpec, protobuf}},
+	{"csi/internal/socketfile", []string{leaves, "internal/dirwatch", "internal/recordstore"}, []string{sys}},
 	{"csi/internal/*", []string{"csi/internal/*", "volume", "mount", "util", leaves}, []string{api, apimachinery, csiSpec, grpc, protobuf, sys}},
 	{"csi/bench", []string{"*", "*/*", "csi/bench/internal/*"}, []string{""}},
 	{"csi/bench/internal/*", nil, []string{api, apimachinery}},
 	{"csi/bench/companions", []string{"*", "*/*", "csi/internal/oldnode"}, []string{""}},
 	{"csi/examples/internal/clustertest", []string{"csi/examples/internal/manifest", "internal/apicalls", "internal/kubeserver", "internal/rightstest"}, []string{api, apimachinery, clientGo, testify}},
 	{"csi/examples/internal/manifest", nil, []string{api, apimachinery}},
-	{"csi/examples/internal/driverprogram", []string{"csi/driver", "csi/registration", "internal/cli", "mount", "volume"}, []string{apimachinery}},
+	{"csi/examples/internal/driverprogram", []string{"csi/driver", "csi/registration", "internal/cli", "mount", "volume"}, []string{apimachinery, csiSpec, grpc}},
 	{"csi/examples/nfs", []string{"*", "*/*", "csi/examples/internal/*", "internal/kerneltest/nfsserver"}, []string{""}},
 	{"csi/examples/*", []string{"*", "*/*", "csi/examples/internal/*", "csi/internal/oldnode"}, []string{""}},
 }

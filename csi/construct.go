@@ -8,7 +8,7 @@ import (
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/volumekit/volumekit/csi/internal/accessmode"
-	"github.com/volumekit/volumekit/csi/internal/connection"
+	"github.com/volumekit/volumekit/csi/internal/redact"
 	"github.com/volumekit/volumekit/csi/internal/voldata"
 	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/internal/input"
@@ -131,7 +131,7 @@ func recordedUse(call *voldata.Call) (is use) {
 	}
 	capability := request.GetVolumeCapability()
 	is.fsType, is.readOnly = capability.GetMount().GetFsType(), request.GetReadonly()
-	is.options = slices.DeleteFunc(mountFlags(withoutSecrets(request)), connection.IsStripped)
+	is.options = slices.DeleteFunc(mountFlags(withoutSecrets(request)), redact.IsRedacted)
 	if checkText(nil, is.fsType, maxText) != nil || checkOptions(nil, is.options) != nil {
 		return use{}
 	}

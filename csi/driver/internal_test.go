@@ -2,19 +2,25 @@ package driver
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/csi/internal/redact"
 	"github.com/volumekit/volumekit/internal/recordstore"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/volume"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -46,47 +52,60 @@ func TestCodes(t *testing.T) {
 	}
 }
 
-// TestWithoutSecrets: a mount flag ends with the name of its first secret.
-func TestWithoutSecrets(t *testing.T) {
-	for flag, want := range map[string]string{
-		"":                               "",
-		"hard":                           "hard",
-		"nfsvers=4.1,hard":               "nfsvers=4.1,hard",
-		"password=p":                     "password",
-		"password=":                      "password",
-		"username=u,Password=a,b,c=d":    "username=u,Password",
-		"username=u,,token=t,password=p": "username=u,,token",
-		"nokey":                          "nokey",
-	} {
-		require.Equal(t, want, withoutSecrets(flag), flag)
-	}
-}
-
 // TestMessageHidesSecrets: neither a secret nor its beginning or its end is in a text.
 func TestMessageHidesSecrets(t *testing.T) {
 	const secret, token = "correct-horse-battery", "eyJhbGciOiJSUzI1NiJ9"
 	flags := &csipb.VolumeCapability{AccessType: &csipb.VolumeCapability_Mount{Mount: &csipb.VolumeCapability_MountVolume{
 		MountFlags: []string{"hard", "username=me,Password=hunter2", "nfsvers=4.1"},
 	}}}
-	req := &csipb.NodePublishVolumeRequest{Secrets: map[string]string{"a": secret, "b": "", "c": "horse"}, VolumeContext: map[string]string{tokensKey: token}, VolumeCapability: flags}
-	secrets := secretsOf(req)
+	req := &csipb.NodePublishVolumeRequest{Secrets: map[string]string{"a": secret, "b": "", "c": "horse"}, VolumeContext: map[string]string{"csi.storage.k8s.io/serviceAccount.tokens": token}, VolumeCapability: flags}
+	secrets := redact.Secrets(req)
 	for _, text := range []string{secret, token, "hunter2", "horse", secret[:12] + "...", "..." + secret[10:], token[:9]} {
 		message := messageOf(fmt.Errorf("mount -o %q,nfsvers=4.1 as me: failed", text), secrets)
 		require.NotContains(t, message, strings.Trim(text, "."))
 		require.Contains(t, message, "nfsvers=4.1 as me: failed")
 	}
 	more := &csipb.CreateVolumeRequest{VolumeCapabilities: []*csipb.VolumeCapability{flags}}
-	require.Subset(t, []string{"hunter2"}, secretsOf(more))
+	require.Subset(t, []string{"hunter2"}, redact.Secrets(more))
 	flags.GetMount().MountFlags = []string{`user=me,password="hunter2,swordfish-two",hard`}
 	_, err := mount.ParseOptions([]string{`password="hunter2,swordfish-two"`}, mount.Allow{})
-	message := messageOf(err, secretsOf(more))
+	message := messageOf(err, redact.Secrets(more))
 	require.NotContains(t, message, "hunter2")
 	require.NotContains(t, message, "swordfish")
 	flags.GetMount().MountFlags = []string{"user=me,password=hunter2,swordfish-two"}
-	message = messageOf(errors.New(`option "password=hunter2,swordfish-two": failed`), secretsOf(more))
+	message = messageOf(errors.New(`option "password=hunter2,swordfish-two": failed`), redact.Secrets(more))
 	require.NotContains(t, message, "swordfish")
 	require.Equal(t, "a b ?", messageOf(errors.New("a\nb\x1b\xff"[:3]+" \xff"), nil))
 	require.LessOrEqual(t, len(messageOf(errors.New(strings.Repeat("ä", 1<<16)), nil)), 1024)
+}
+
+// TestMessageHidesQuotedSecrets: nor is a secret whose quoted form has other characters.
+func TestMessageHidesQuotedSecrets(t *testing.T) {
+	for name, secret := range map[string]string{
+		"quote": `pa"ss-word`, "backslash": `pa\ss-word`, "line break": "pass-\nword-two", "control character": "pass\x1b[2Kword",
+		"not ASCII": "päss-wörd", "HTML": "pass<&>word", "not UTF-8": "pass\xffword", "all": "p\"a\\s\ns\x00w\xffö<",
+	} {
+		t.Run(name, func(t *testing.T) {
+			req := &csipb.NodePublishVolumeRequest{Secrets: map[string]string{"a": secret}}
+			quoted := strconv.Quote(secret)
+			encoded, err := json.Marshal(secret)
+			require.NoError(t, err)
+			forms := []string{secret, quoted, strconv.Quote(quoted), strconv.Quote(strconv.Quote(quoted)), string(encoded), fmt.Sprintf("%+q", secret), strconv.Quote("user:" + secret), quoted[:10] + "...", "..." + quoted[len(quoted)-9:]}
+			for _, form := range forms {
+				for _, err := range []error{fmt.Errorf("login with %s failed", form), status.Error(codes.Internal, "login with "+form+" failed")} {
+					var log strings.Builder
+					d := &driver{config: Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}}
+					_, answer := d.intercept(t.Context(), req, &grpc.UnaryServerInfo{}, func(context.Context, any) (any, error) { return nil, err })
+					for _, text := range []string{status.Convert(answer).Message(), log.String()} {
+						require.Regexp(t, `login with [^ ]*\*\*\*stripped\*\*\*[^ ]* failed`, text)
+						for _, part := range []string{"pa", "ss", "word", "wörd", "w\\u00f6rd"} {
+							require.NotContains(t, strings.ReplaceAll(text, "***stripped***", ""), part, form)
+						}
+					}
+				}
+			}
+		})
+	}
 }
 
 // TestStore: a record is replaced as a whole, and an invalid file is an error that costs no other record.

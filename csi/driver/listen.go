@@ -11,19 +11,20 @@ import (
 	"strings"
 	"time"
 
+	"github.com/volumekit/volumekit/csi/internal/socketfile"
 	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/internal/recordstore"
 	"github.com/volumekit/volumekit/volume"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// longestSocket is the longest path of a Unix socket on Linux.
-const longestSocket = 107
-
 // Listen returns a listener for Serve at a Unix socket, "/csi/csi.sock" or "unix:///csi/csi.sock", that
-// only this user may connect to. It removes the socket of an earlier process, and fails if that process
-// still serves, or if the path is another file. The error of an invalid endpoint is a *field.Error. It
+// only this user may connect to, from its first moment. It removes the socket of an earlier process, and fails if that
+// process still serves, or if the path is another file. The error of an invalid endpoint is a *field.Error. It
 // returns soon after ctx ends.
+//
+// If the socket is removed before Close, such as with its directory, the listener soon puts a new one in its place: after
+// 100 ms, or up to 10 seconds after the directory exists again. It leaves what another process puts there.
 func Listen(ctx context.Context, endpoint string) (_ net.Listener, err error) {
 	defer brief.Shorten(&err)
 	socket, err := socketOf(endpoint)
@@ -33,12 +34,9 @@ func Listen(ctx context.Context, endpoint string) (_ net.Listener, err error) {
 	if err := removeSocket(ctx, socket); err != nil {
 		return nil, fmt.Errorf("listen at %s: %w", socket, err)
 	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "unix", socket)
+	listener, err := socketfile.Listen(socket, false)
 	if err != nil {
-		return nil, err
-	}
-	if err := os.Chmod(socket, 0o600); err != nil {
-		return nil, errors.Join(err, listener.Close())
+		return nil, fmt.Errorf("listen at %s: %w", socket, err)
 	}
 	return listener, nil
 }
@@ -53,8 +51,8 @@ func socketOf(endpoint string) (string, error) {
 	switch {
 	case !path.IsAbs(socket):
 		return "", volume.Invalid(at, endpoint, "must be the absolute path of a Unix socket")
-	case len(socket) > longestSocket:
-		return "", volume.Invalid(at, endpoint, fmt.Sprintf("must be at most %d bytes", longestSocket))
+	case len(socket) > socketfile.Longest:
+		return "", volume.Invalid(at, endpoint, fmt.Sprintf("must be at most %d bytes", socketfile.Longest))
 	case strings.ContainsRune(socket, 0):
 		return "", volume.Invalid(at, endpoint, "must not contain NUL")
 	}

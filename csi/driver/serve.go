@@ -11,6 +11,8 @@ import (
 	"time"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/volumekit/volumekit/csi/internal/redact"
+	"github.com/volumekit/volumekit/csi/internal/socketfile"
 	"github.com/volumekit/volumekit/internal/bootid"
 	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/util/podvolume"
@@ -51,6 +53,9 @@ func Serve(ctx context.Context, listener net.Listener, config Config) (err error
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("serve driver %s: %w", brief.Name(config.Name), err), listener.Close())
+	}
+	if l, ok := listener.(*socketfile.Listener); ok {
+		l.LogTo(d.config.Logger)
 	}
 	server := grpc.NewServer(grpc.UnaryInterceptor(d.intercept))
 	csipb.RegisterIdentityServer(server, d)
@@ -126,10 +131,11 @@ func (d *driver) intercept(ctx context.Context, req any, info *grpc.UnaryServerI
 	if err == nil {
 		return resp, nil
 	}
-	code, message := codeOf(err), messageOf(err, secretsOf(req))
-	if s, ok := status.FromError(err); ok { // of the Unimplemented servers
-		code, message = s.Code(), s.Message()
+	code := codeOf(err)
+	if s, ok := status.FromError(err); ok { // of the Unimplemented servers, or of a driver that the plugin calls
+		code, err = s.Code(), errors.New(s.Message())
 	}
+	message := messageOf(err, redact.Secrets(req))
 	d.config.Logger.Warn("call failed", "call", path.Base(info.FullMethod), "code", code.String(), "error", message)
 	return nil, status.Error(code, message)
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/stretchr/testify/require"
@@ -22,7 +23,9 @@ import (
 	"github.com/volumekit/volumekit/nfs"
 	"github.com/volumekit/volumekit/volume"
 	"github.com/volumekit/volumekit/volume/volumetest"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -272,8 +275,12 @@ func TestListen(t *testing.T) {
 	_, err = driver.Listen(t.Context(), "unix://"+socket)
 	require.ErrorContains(t, err, "another process serves")
 
-	first.(*net.UnixListener).SetUnlinkOnClose(false)
 	require.NoError(t, first.Close())
+	require.NoFileExists(t, socket)
+	stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
+	require.NoError(t, err)
+	stale.SetUnlinkOnClose(false)
+	require.NoError(t, stale.Close())
 	second, err := driver.Listen(t.Context(), "unix:"+socket)
 	require.NoError(t, err, "a socket that no process serves")
 	require.NoError(t, second.Close())
@@ -286,6 +293,22 @@ func TestListen(t *testing.T) {
 		_, err = driver.Listen(t.Context(), invalid)
 		require.ErrorAs(t, err, new(*field.Error), invalid)
 	}
+}
+
+// TestRemovedSocketComesBack: new connections reach a driver whose socket another process has removed.
+func TestRemovedSocketComesBack(t *testing.T) {
+	r := newRig(t, volumetest.FakeConfig{}, nil)
+	socket := filepath.Dir(r.root) + "/csi.sock"
+	require.NoError(t, os.Remove(socket))
+	connection, err := grpc.NewClient("unix:"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	defer func() { _ = connection.Close() }()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, err = csipb.NewIdentityClient(connection).GetPluginInfo(ctx, &csipb.GetPluginInfoRequest{}, grpc.WaitForReady(true))
+	require.NoError(t, err)
+	r.stop()
+	require.NoFileExists(t, socket)
 }
 
 // TestControllerDir: the records of the controller are in their own directory, for the next process.

@@ -3,13 +3,9 @@ package registration
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -19,6 +15,7 @@ import (
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"github.com/volumekit/volumekit/csi/internal/connection"
+	"github.com/volumekit/volumekit/csi/internal/socketfile"
 	"github.com/volumekit/volumekit/internal/input"
 	"github.com/volumekit/volumekit/internal/oneline"
 	"github.com/volumekit/volumekit/util/ctxend"
@@ -61,7 +58,8 @@ func (e *RefusedError) Error() string {
 // ctx ends; then it removes the socket, by which the agent unregisters the driver, and returns nil.
 // When the agent reports a failure Serve removes the socket and returns a [*RefusedError]; call it
 // again after a pause. The socket appears when it accepts connections already, and is accessible to
-// its owner only.
+// its owner only. If another process removes it, Serve puts a new one in its place, by which the agent registers the
+// driver again: after 100 ms, or up to 10 seconds after Dir exists again.
 //
 // An invalid configuration is an *input.Error, and changes nothing. Serve does not remove a socket
 // that another process has put in place of its own.
@@ -78,12 +76,11 @@ func Serve(ctx context.Context, config ServerConfig) error {
 	if ctx.Err() != nil {
 		return nil
 	}
-	path := filepath.Join(config.Dir, config.Driver+"-reg.sock")
-	listener, err := listen(path)
+	listener, err := socketfile.Listen(filepath.Join(config.Dir, config.Driver+"-reg.sock"), true)
 	if err != nil {
 		return fmt.Errorf("registration of driver %s: %w", config.Driver, err)
 	}
-	defer listener.remove()
+	listener.LogTo(config.Logger)
 	return serveOn(ctx, listener, config)
 }
 
@@ -149,62 +146,6 @@ func askName(ctx context.Context, config ServerConfig) (string, error) {
 		_ = ctxend.Sleep(ctx, askPause)
 	}
 	return "", nil
-}
-
-// A listener listens on a socket that it has put in its place.
-type listener struct {
-	net.Listener
-	path string
-	id   fileID
-}
-
-// listen creates a socket and moves it to path when it listens.
-func listen(path string) (_ *listener, err error) {
-	if info, err := os.Lstat(path); err == nil && info.Mode().Type() != fs.ModeSocket {
-		return nil, &fs.PathError{Op: "replace", Path: path, Err: errors.New("not a socket")}
-	}
-	hidden := hiddenBeside(path)
-	unix, err := net.ListenUnix("unix", &net.UnixAddr{Name: hidden, Net: "unix"})
-	if err != nil {
-		return nil, err
-	}
-	unix.SetUnlinkOnClose(false) // it is at path then
-	l := &listener{Listener: unix, path: path}
-	defer func() {
-		if err != nil {
-			_ = unix.Close()
-			_ = os.Remove(hidden)
-		}
-	}()
-	if err := os.Chmod(hidden, 0o600); err != nil {
-		return nil, err
-	}
-	if l.id, err = identify(hidden); err != nil {
-		return nil, err
-	}
-	return l, os.Rename(hidden, path)
-}
-
-// remove removes the socket, unless another one has its place. It moves the socket aside before it looks
-// a second time: a process that puts its own in place meanwhile gets it back.
-func (l *listener) remove() {
-	_ = l.Close()
-	if id, err := identify(l.path); err != nil || !id.isSame(l.id) {
-		return
-	}
-	aside := hiddenBeside(l.path)
-	if err := os.Rename(l.path, aside); err != nil {
-		return
-	}
-	if id, err := identify(aside); err == nil && !id.isSame(l.id) {
-		_ = os.Link(aside, l.path) // fails if a third process has put its own in place
-	}
-	_ = os.Remove(aside)
-}
-
-// hiddenBeside returns a new name in the directory of path, which a kubelet ignores.
-func hiddenBeside(path string) string {
-	return filepath.Join(filepath.Dir(path), "."+rand.Text()[:12])
 }
 
 // A server serves the registration API for one driver.

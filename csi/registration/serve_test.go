@@ -167,3 +167,21 @@ func TestServeLeavesTheSocketOfAnother(t *testing.T) {
 	_, err = os.Lstat(path)
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
+
+// TestRemovedSocketComesBack: a driver whose socket another process removes, alone or with the directory, is registered
+// again.
+func TestRemovedSocketComesBack(t *testing.T) {
+	w := newWorld(t)
+	watcher, _ := w.watch()
+	w.serve(w.driver("node-1"))
+	w.waitFor(watcher, driverName)
+	for name, remove := range map[string]func() error{
+		"socket":    func() error { return os.Remove(filepath.Join(w.sockets, driverName+"-reg.sock")) },
+		"directory": func() error { return os.RemoveAll(w.sockets) }, // the watcher makes it again
+	} {
+		before := w.cluster.count()
+		require.NoError(t, remove(), name)
+		w.waitUntil(func() bool { return w.cluster.count() >= before+2 && w.cluster.nodeID(driverName) == "node-1" })
+		w.waitFor(watcher, driverName)
+	}
+}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/volumekit/volumekit/csi/internal/socketfile"
 )
 
 // Limits of the search for sockets.
@@ -19,28 +21,7 @@ const (
 // A found is a socket in the directory.
 type found struct {
 	path string
-	id   fileID
-}
-
-// A fileID identifies a file.
-type fileID struct {
-	info os.FileInfo
-	// handle is the file handle, which no later file has. Empty: the file system has none.
-	handle string
-}
-
-// identify returns the identity of a file, and does not follow a symbolic link. If another file takes
-// the place of the file meanwhile, the identity is that of neither.
-func identify(path string) (fileID, error) {
-	info, err := os.Lstat(path)
-	return fileID{info, handleOf(path)}, err
-}
-
-// isSame reports whether two files are one. Without a handle that is a guess: a file system gives the
-// number of a removed file to a later one, and both may have one time of creation, which a socket shows
-// as its time of modification.
-func (id fileID) isSame(other fileID) bool {
-	return os.SameFile(id.info, other.info) && id.info.ModTime().Equal(other.info.ModTime()) && id.handle == other.handle
+	id   socketfile.Identity
 }
 
 // A listing is the state of the directory.
@@ -61,7 +42,7 @@ func list(dir string) (listing, error) {
 	}
 	l.add(dir, entries, 1)
 	slices.SortFunc(l.sockets, func(a, b found) int {
-		return cmp.Or(a.id.info.ModTime().Compare(b.id.info.ModTime()), strings.Compare(a.path, b.path))
+		return cmp.Or(a.id.Info.ModTime().Compare(b.id.Info.ModTime()), strings.Compare(a.path, b.path))
 	})
 	if l.dropped = max(0, len(l.sockets)-maxSockets); l.dropped > 0 {
 		l.sockets = l.sockets[:maxSockets]
@@ -80,7 +61,7 @@ func (l *listing) add(dir string, entries []fs.DirEntry, depth int) {
 				l.add(path, below, depth+1)
 			}
 		case entry.Type() == fs.ModeSocket:
-			if id, err := identify(path); err == nil && id.info.Mode().Type() == fs.ModeSocket {
+			if id, err := socketfile.Identify(path); err == nil && id.Info.Mode().Type() == fs.ModeSocket {
 				l.sockets = append(l.sockets, found{path, id})
 			}
 		}

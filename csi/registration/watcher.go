@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/volumekit/volumekit/csi"
+	"github.com/volumekit/volumekit/csi/internal/socketfile"
 	"github.com/volumekit/volumekit/internal/dirwatch"
 	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/util/keylock"
@@ -36,7 +37,7 @@ type Watcher struct {
 
 // A socket is a socket with its attempts.
 type socket struct {
-	id  fileID
+	id  socketfile.Identity
 	end context.CancelFunc
 }
 
@@ -137,7 +138,7 @@ func (w *Watcher) updateSockets(ctx context.Context, all []found, removed map[st
 		present[f.path] = f
 	}
 	for path, s := range w.sockets {
-		if f, ok := present[path]; !ok || !f.id.isSame(s.id) || removed[path] {
+		if f, ok := present[path]; !ok || !f.id.IsSame(s.id) || removed[path] {
 			s.end()
 			delete(w.sockets, path)
 		}

@@ -29,6 +29,7 @@ func TestManifests(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "node-7", node.Node)
 	require.False(t, node.isController)
+	manifest.RequireProbe(t, onNode.Containers[0], node.Health)
 	require.Equal(t, node.disks, mountPath(onNode.Containers[0], "disks"))
 	require.Equal(t, node.Kubelet, mountPath(onNode.Containers[0], "kubelet"))
 	require.Equal(t, "/dev", mountPath(onNode.Containers[0], "dev"))

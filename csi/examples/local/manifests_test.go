@@ -32,6 +32,7 @@ func TestManifests(t *testing.T) {
 	o, err := parse(driver.Args, io.Discard)
 	require.NoError(t, err)
 	require.Equal(t, "node-7", o.Node)
+	manifest.RequireProbe(t, driver, o.Health)
 	object := manifest.Read[*storagev1.CSIDriver](t, "csidriver.yaml")
 	require.Equal(t, o.Driver, object.Name)
 	require.Equal(t, []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecyclePersistent}, object.Spec.VolumeLifecycleModes)

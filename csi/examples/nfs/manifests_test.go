@@ -28,6 +28,7 @@ func TestManifests(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "node-7", node.Node)
 	require.Empty(t, node.server)
+	manifest.RequireProbe(t, set.Spec.Template.Spec.Containers[0], node.Health)
 	driver := manifest.Read[*storagev1.CSIDriver](t, "csidriver.yaml")
 	require.Equal(t, node.Driver, driver.Name)
 	require.Equal(t, []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecyclePersistent}, driver.Spec.VolumeLifecycleModes)
@@ -41,6 +42,7 @@ func TestManifests(t *testing.T) {
 	o, err := parse(pod.Containers[0].Args, io.Discard)
 	require.NoError(t, err)
 	require.Equal(t, node.Driver, o.Driver)
+	manifest.RequireProbe(t, pod.Containers[0], o.Health)
 	export := pod.Volumes[0]
 	require.Equal(t, []string{export.NFS.Server, export.NFS.Path}, []string{o.server, o.path})
 	require.Equal(t, export.Name, pod.Containers[0].VolumeMounts[0].Name)

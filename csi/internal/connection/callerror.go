@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/volumekit/volumekit/csi/internal/redact"
 	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/internal/oneline"
 	"github.com/volumekit/volumekit/util/ctxend"
@@ -36,9 +37,6 @@ type CallError struct {
 	causes []error // the kind, and the causes of an unsent call or an ended context
 }
 
-// stripped replaces secrets, as in the logs of other programs.
-const stripped = "***stripped***"
-
 func (c *call) newError(err error) *CallError {
 	// An error of gRPC that is no status has code Unknown.
 	s := status.Convert(err)
@@ -47,7 +45,7 @@ func (c *call) newError(err error) *CallError {
 		Driver:  brief.Name(oneline.Of(strings.ToValidUTF8(c.driver, "\uFFFD"))),
 		Method:  path.Base(c.method),
 		Code:    s.Code(),
-		Message: brief.Text(strip(text, secretsOf(c.request))),
+		Message: brief.Text(redact.Text(text, redact.Secrets(c.request))),
 	}
 }
 

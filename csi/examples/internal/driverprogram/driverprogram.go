@@ -21,7 +21,7 @@ import (
 )
 
 // Options are the flags of all drivers.
-type Options struct{ Driver, Node, Endpoint, Kubelet string }
+type Options struct{ Driver, Node, Endpoint, Kubelet, Health string }
 
 // NewFlags returns the flags of a program, whose driver has a name by default. Parse stores their values in o.
 func (o *Options) NewFlags(program, driver string) *flag.FlagSet {
@@ -29,6 +29,7 @@ func (o *Options) NewFlags(program, driver string) *flag.FlagSet {
 	set.StringVar(&o.Driver, "name", driver, "the `NAME` of the driver")
 	set.StringVar(&o.Node, "node-id", os.Getenv("NODE_NAME"), "the `NAME` of this node, or the variable NODE_NAME")
 	set.StringVar(&o.Kubelet, "kubelet-dir", "/var/lib/kubelet", "the kubelet's `DIR`, without symbolic links")
+	set.StringVar(&o.Health, "health", "", "answer the liveness probes of a kubelet at /healthz of this `ADDRESS`, such as :9808")
 	set.StringVar(&o.Endpoint, "endpoint", "", "the `SOCKET` of the driver (default: csi.sock in plugins/NAME of -kubelet-dir)")
 	return set
 }
@@ -48,7 +49,8 @@ func (o *Options) Parse(set *flag.FlagSet, args []string, help io.Writer, about 
 // Root returns the driver's own directory.
 func (o Options) Root() string { return path.Join(o.Kubelet, "plugins", o.Driver) }
 
-// Listen makes the driver's own directory and its socket, and returns a configuration without a plugin.
+// Listen makes the driver's own directory and its socket, and returns a configuration without a plugin. It answers
+// liveness probes until ctx ends.
 func (o Options) Listen(ctx context.Context, log *slog.Logger) (net.Listener, driver.Config, error) {
 	config := driver.Config{Name: o.Driver, Version: "0.1.0", NodeID: o.Node, Logger: log}
 	if err := os.MkdirAll(o.Root(), 0o750); err != nil {
@@ -60,6 +62,11 @@ func (o Options) Listen(ctx context.Context, log *slog.Logger) (net.Listener, dr
 		return nil, config, err
 	}
 	listener, err := driver.Listen(ctx, o.Endpoint)
+	if err == nil && o.Health != "" {
+		if err = (health{o.Endpoint}).serve(ctx, o.Health, log); err != nil {
+			err = errors.Join(err, listener.Close())
+		}
+	}
 	return listener, config, err
 }
 

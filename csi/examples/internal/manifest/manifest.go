@@ -3,6 +3,7 @@ package manifest
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"strings"
 	"testing"
@@ -28,6 +29,18 @@ func Read[T runtime.Object](t testing.TB, file string) (one T) {
 		t.Fatalf("%s: %d objects of type %T: must be one", file, found, one)
 	}
 	return one
+}
+
+// RequireProbe requires that the liveness probe of a container reaches the address at which its program answers.
+func RequireProbe(t testing.TB, c v1.Container, address string) {
+	t.Helper()
+	host, port, err := net.SplitHostPort(address)
+	if err != nil || c.LivenessProbe == nil {
+		t.Fatalf("container %s: probe %v of address %q", c.Name, c.LivenessProbe, address)
+	}
+	if get := c.LivenessProbe.HTTPGet; get.Host != host || get.Port.String() != port || get.Path != "/healthz" {
+		t.Fatalf("container %s: probe %v of address %q", c.Name, get, address)
+	}
 }
 
 // Objects returns the objects of a file, in their order. An unknown kind and an unknown field fail the test.

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package registration
+package socketfile
 
 // handleOf returns "": there are no file handles.
 func handleOf(string) string { return "" }
