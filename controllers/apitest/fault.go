@@ -3,6 +3,7 @@ package apitest
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"net"
 	"net/url"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/volumekit/volumekit/controllers/api"
 	"k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 )
@@ -82,10 +84,19 @@ func Unavailable(Call) error { return errors.NewServiceUnavailable("injected") }
 // Unauthorized returns the error 401, such as for an expired client certificate or token.
 func Unauthorized(Call) error { return errors.NewUnauthorized("injected") }
 
-// Forbidden returns the error 403, such as of missing rights. The error of an admission webhook that denies an object
-// has another text and the same reason.
+// Forbidden returns the error 403 of a missing right.
 func Forbidden(call Call) error {
-	return errors.NewForbidden(call.groupResource(), call.Name, errInjected)
+	return errors.NewForbidden(call.groupResource(), call.Name, injected(fmt.Sprintf(`User "injected" cannot %s resource %q in API group ""`, call.Verb, call.Resource)))
+}
+
+// Denied returns a Failure with the error of an admission webhook that denies an object. The webhook chooses the code,
+// such as 403.
+func Denied(code int) Failure {
+	return func(Call) error {
+		return &errors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: int32(code), Message: `admission webhook "injected.example.com" denied the request: injected`,
+		}}
+	}
 }
 
 // CertificateExpired returns the error of a client that refuses the server's certificate. It wraps

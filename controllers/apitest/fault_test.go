@@ -47,6 +47,7 @@ func TestFailures(t *testing.T) {
 		"too many requests": {apitest.TooManyRequests(3 * time.Second), apierrors.IsTooManyRequests},
 		"expired":           {apitest.Expired, apierrors.IsResourceExpired},
 		"forbidden":         {apitest.Forbidden, apierrors.IsForbidden},
+		"denied":            {apitest.Denied(403), apierrors.IsForbidden},
 		"unauthorized":      {apitest.Unauthorized, apierrors.IsUnauthorized},
 		"expired certificate": {apitest.CertificateExpired, func(err error) bool {
 			var invalid x509.CertificateInvalidError

@@ -12,6 +12,7 @@ import (
 	"github.com/volumekit/volumekit/controllers/bind/internal/fit"
 	"github.com/volumekit/volumekit/controllers/internal/claimindex"
 	"github.com/volumekit/volumekit/controllers/internal/sharedlist"
+	"github.com/volumekit/volumekit/controllers/internal/telemetry"
 	"github.com/volumekit/volumekit/controllers/internal/workers"
 	"github.com/volumekit/volumekit/util/keylock"
 	v1 "k8s.io/api/core/v1"
@@ -99,17 +100,18 @@ func (c *Controller) openCaches() {
 }
 
 func (c *Controller) openPools() (err error) {
-	open := func(name string, count int, handle func(context.Context, api.Key) (workers.Result, error)) *workers.Pool[api.Key] {
+	open := func(name string, count int, handle func(context.Context, api.Key) (workers.Result, error), denied func(api.Key, error)) *workers.Pool[api.Key] {
 		pool, poolErr := workers.New(workers.Config[api.Key]{
-			Name: "bind " + name, Handle: handle, Workers: count,
+			Name: "bind " + name, Handle: handle, Denied: denied, Workers: count,
 			Backoff: c.config.Backoff, MaxBackoff: c.config.MaxBackoff, Logger: c.config.Logger,
 		})
 		err = errors.Join(err, poolErr)
 		return pool
 	}
-	c.claimPool = open("claims", c.config.Workers, c.handleClaim)
-	c.volumePool = open("volumes", c.config.Workers, c.handleVolume)
-	c.recyclePool = open("recycling", c.config.Calls, c.handleRecycle)
+	ofClaim, ofVolume := telemetry.Denied(c.config.Claims, c.config.Events), telemetry.Denied(c.config.Volumes, c.config.Events)
+	c.claimPool = open("claims", c.config.Workers, c.handleClaim, ofClaim)
+	c.volumePool = open("volumes", c.config.Workers, c.handleVolume, ofVolume)
+	c.recyclePool = open("recycling", c.config.Calls, c.handleRecycle, ofVolume)
 	return err
 }
 

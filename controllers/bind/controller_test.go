@@ -91,6 +91,33 @@ func TestFewestWrites(t *testing.T) {
 	})
 }
 
+// TestDeniedWrites: each write that the API server denies is an event, once, and the binding goes on when it is allowed.
+func TestDeniedWrites(t *testing.T) {
+	for _, call := range []apitest.Call{
+		{Verb: apitest.Patch, Resource: "persistentvolumes"}, {Verb: apitest.Patch, Resource: "persistentvolumeclaims"},
+		{Verb: apitest.Patch, Resource: "persistentvolumes", Subresource: "status"}, {Verb: apitest.Patch, Resource: "persistentvolumeclaims", Subresource: "status"},
+	} {
+		for _, failure := range []apitest.Failure{apitest.Forbidden, apitest.Denied(403), apitest.Denied(406)} {
+			inWorld(t, func(w *world) {
+				w.createVolume(newVolume("pv", "1Gi"))
+				w.createClaim(newClaim("a", "1Gi"))
+				allow := w.server.Inject(apitest.Fault{Call: call, Failure: failure})
+				w.start()
+				w.wait(time.Hour)
+				require.NotEqual(w, "Bound pv <- Bound a", w.state("a", "pv"))
+				require.Contains(w, w.reasons(), "RequestDenied", "%s", call)
+				w.writes()
+				w.wait(time.Hour)
+				require.Empty(w, w.reasons())
+				require.Less(w, len(w.writes()), 40, "each object has its backoff")
+				allow()
+				w.wait(time.Hour)
+				require.Equal(w, "Bound pv <- Bound a", w.state("a", "pv"))
+			})
+		}
+	}
+}
+
 // TestManyPairs: workers in parallel bind all claims with four writes for each, and no conflict.
 func TestManyPairs(t *testing.T) {
 	const pairs = 300

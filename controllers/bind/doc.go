@@ -98,6 +98,8 @@
 //   - A claim that waits for its first consumer has the event WaitForPodScheduled only with Config.Pods. The event
 //     names at most ten pods.
 //   - Events are sent once, not with each resync.
+//   - A request that the API server denies, for a missing right or by admission, is the event RequestDenied of its claim
+//     or volume.
 //   - Static volumes with the policy Delete of a plugin of this program have the PluginFinalizer, too.
 //
 // # Rights

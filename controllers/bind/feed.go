@@ -82,6 +82,9 @@ func (c *Controller) addVolume(change api.Change[*v1.PersistentVolume]) {
 	if old := change.Old; old != nil && (change.New == nil || change.New.UID != old.UID) {
 		c.postponed.forget(old.UID)
 	}
+	if pv := change.New; pv != nil && !isPending(pv) {
+		c.postponed.forget(pv.UID)
+	}
 	add(c.volumePool, key, change.Replay)
 	if isAvailable {
 		c.offer(key.Name)

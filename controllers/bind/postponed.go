@@ -28,7 +28,7 @@ type postponed struct {
 // postponeAvailable returns the time until a new volume becomes available, unless all work on claims ends
 // before. 0: now.
 func (c *Controller) postponeAvailable(key api.Key, pv *v1.PersistentVolume) time.Duration {
-	if pv.Status.Phase != v1.VolumePending && pv.Status.Phase != "" {
+	if !isPending(pv) {
 		return 0
 	}
 	now := time.Now()
@@ -37,8 +37,7 @@ func (c *Controller) postponeAvailable(key api.Key, pv *v1.PersistentVolume) tim
 	switch {
 	case isNew:
 		return availablePause
-	case rest <= 0 || !c.isBusy():
-		c.postponed.forget(pv.UID)
+	case rest <= 0 || !c.isBusy(): // it stays known until its phase changes: a failed write has its backoff
 		return 0
 	}
 	c.postponed.add(key)
@@ -46,6 +45,11 @@ func (c *Controller) postponeAvailable(key api.Key, pv *v1.PersistentVolume) tim
 		c.resumePostponed()
 	}
 	return rest
+}
+
+// isPending reports whether a volume was never available.
+func isPending(pv *v1.PersistentVolume) bool {
+	return pv.Status.Phase == v1.VolumePending || pv.Status.Phase == ""
 }
 
 // resumePostponed queues the volumes that wait for the end of all work.

@@ -45,7 +45,7 @@ type Config struct {
 	// again. Another request ends the pause. 0: 5 minutes.
 	RetryInfeasible time.Duration
 
-	// Events receives events about claims. Nil: discarded.
+	// Events receives events about claims, also RequestDenied if the API server denies a request. Nil: discarded.
 	Events func(api.Event)
 	// Metrics receives manager.OperationDuration with the operation "expand_volume". Nil: discarded.
 	Metrics manager.Metrics

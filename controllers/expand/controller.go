@@ -28,7 +28,7 @@ func New(config Config) (*Controller, error) {
 	var err error
 	c.pool, err = claimpool.New(claimpool.Config{
 		Controller: "expand", Task: "expansion of claims", Cluster: config.Cluster, Claims: config.Claims, Volumes: config.Volumes,
-		Handle: c.handle, ClaimChanged: c.addClaim, VolumeChanged: c.addVolume,
+		Handle: c.handle, ClaimChanged: c.addClaim, VolumeChanged: c.addVolume, Events: config.Events,
 		Workers: config.Workers, Backoff: config.Backoff, MaxBackoff: config.MaxBackoff, Logger: config.Logger,
 	})
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,6 +41,23 @@ func TestExpand(t *testing.T) {
 		}, w.Announced())
 		w.Wait(24 * time.Hour)
 		require.Empty(t, w.Took(), "an idle controller")
+	})
+}
+
+// TestDeniedPatch: a claim whose expansion may not be written has an event, once.
+func TestDeniedPatch(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.addPair()
+		w.start()
+		allow := w.Server.Inject(apitest.Fault{Call: apitest.Call{Verb: apitest.Patch, Resource: "persistentvolumes"}, Failure: apitest.Forbidden})
+		w.request("2Gi")
+		w.Wait(time.Hour)
+		announced := strings.Join(w.Announced(), "\n")
+		require.Equal(t, 1, strings.Count(announced, "RequestDenied"))
+		require.Contains(t, announced, `cannot patch resource "persistentvolumes"`)
+		allow()
+		w.Wait(time.Hour)
+		require.Equal(t, "capacity 2Gi, volume 2Gi, node-expansion-not-required=true", w.state())
 	})
 }
 

@@ -38,6 +38,24 @@ func TestUsedClaim(t *testing.T) {
 	})
 }
 
+// TestDeniedPatch: a claim whose finalizer may not be removed has an event, once.
+func TestDeniedPatch(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.createClaim("a")
+		w.start()
+		allow := w.server.Inject(apitest.Fault{Call: apitest.Call{Verb: apitest.Patch}, Failure: apitest.Denied(403)})
+		w.deleteClaim("a")
+		w.wait(time.Hour)
+		require.NotNil(w, w.claim("a"))
+		require.Len(w, w.events, 1)
+		require.Contains(w, w.events[0], `a Warning RequestDenied: `)
+		require.Contains(w, w.events[0], `admission webhook "injected.example.com" denied the request`)
+		allow()
+		w.wait(time.Hour)
+		require.Nil(w, w.claim("a"))
+	})
+}
+
 // TestUnscheduledPod: a pod without a node keeps no claim.
 func TestUnscheduledPod(t *testing.T) {
 	inWorld(t, func(w *world) {

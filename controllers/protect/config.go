@@ -50,7 +50,8 @@ type Config struct {
 	// cache uses. 0: 10 seconds.
 	Recheck time.Duration
 
-	// Events receives events about pods whose claims are missing. Nil: discarded.
+	// Events receives events about pods whose claims are missing, and about claims and volumes for which a request
+	// is denied (RequestDenied). Nil: discarded.
 	Events func(api.Event)
 	// Metrics receives the metrics whose names this package has. Nil: discarded.
 	Metrics manager.Metrics

@@ -9,6 +9,7 @@ import (
 	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/controllers/internal/claimindex"
 	"github.com/volumekit/volumekit/controllers/internal/sharedlist"
+	"github.com/volumekit/volumekit/controllers/internal/telemetry"
 	"github.com/volumekit/volumekit/controllers/internal/workers"
 	"github.com/volumekit/volumekit/internal/tasks"
 	v1 "k8s.io/api/core/v1"
@@ -102,22 +103,27 @@ func (c *Controller) openCaches() error {
 }
 
 func (c *Controller) openPools() (err error) {
+	ofClaim, ofVolume := telemetry.Denied(c.claims.Cache(), c.config.Events), func(api.Key, error) {}
+	if c.volumes != nil {
+		ofVolume = telemetry.Denied(c.volumes.Cache(), c.config.Events)
+	}
 	for _, part := range []struct {
 		isOff   bool
 		pool    **workers.Pool[api.Key]
 		name    string
 		handle  func(context.Context, api.Key) (workers.Result, error)
+		denied  func(api.Key, error)
 		workers int
 	}{
-		{c.config.WithoutClaims, &c.claimPool, "protection of claims", c.handleClaim, max(c.config.Workers, leastReaders)},
-		{c.config.WithoutVolumes, &c.volumePool, "protection of volumes", c.ofVolumes.handle, c.config.Workers},
-		{c.config.WithoutEphemeral, &c.podPool, "claims of ephemeral volumes", c.handlePod, c.config.Workers},
+		{c.config.WithoutClaims, &c.claimPool, "protection of claims", c.handleClaim, ofClaim, max(c.config.Workers, leastReaders)},
+		{c.config.WithoutVolumes, &c.volumePool, "protection of volumes", c.ofVolumes.handle, ofVolume, c.config.Workers},
+		{c.config.WithoutEphemeral, &c.podPool, "claims of ephemeral volumes", c.handlePod, nil, c.config.Workers}, // it has its own event
 	} {
 		if part.isOff {
 			continue
 		}
 		*part.pool, err = workers.New(workers.Config[api.Key]{
-			Name: part.name, Handle: part.handle, Workers: part.workers,
+			Name: part.name, Handle: part.handle, Denied: part.denied, Workers: part.workers,
 			Backoff: c.config.Backoff, MaxBackoff: c.config.MaxBackoff, Logger: c.config.Logger,
 		})
 		if err != nil {

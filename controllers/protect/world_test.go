@@ -48,7 +48,7 @@ func inWorld(t *testing.T, test func(*world)) {
 		w.config = protect.Config{Metrics: w, Events: func(e api.Event) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			w.events = append(w.events, fmt.Sprintf("%s %s %s: %s", e.Object.(*v1.Pod).Name, e.Type, e.Reason, e.Message))
+			w.events = append(w.events, fmt.Sprintf("%s %s %s: %s", e.Object.(api.Object).GetName(), e.Type, e.Reason, e.Message))
 		}}
 		defer func() {
 			for _, end := range w.ends {

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/controllers/internal/telemetry"
 	"github.com/volumekit/volumekit/controllers/internal/workers"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -108,15 +109,16 @@ func (c *Controller) openCaches() {
 }
 
 func (c *Controller) openPools() (err error) {
+	ofClaim := telemetry.Denied(c.claims.Cache(), c.config.Events)
 	c.claimPool, err = workers.New(workers.Config[claimKey]{
-		Name: c.config.Name + " claims", Handle: c.handleClaim, Workers: c.config.Calls + apiWorkers,
+		Name: c.config.Name + " claims", Handle: c.handleClaim, Denied: func(key claimKey, err error) { ofClaim(key.Key, err) }, Workers: c.config.Calls + apiWorkers,
 		Backoff: c.config.Backoff, MaxBackoff: c.config.MaxBackoff, Logger: c.config.Logger,
 	})
 	if err != nil {
 		return fmt.Errorf("provision: %w", err)
 	}
 	c.volumePool, err = workers.New(workers.Config[api.Key]{
-		Name: c.config.Name + " volumes", Handle: c.handleVolume, Workers: max(c.config.Calls, leastReaders) + apiWorkers,
+		Name: c.config.Name + " volumes", Handle: c.handleVolume, Denied: telemetry.Denied(c.volumes.Cache(), c.config.Events), Workers: max(c.config.Calls, leastReaders) + apiWorkers,
 		Backoff: c.config.Backoff, MaxBackoff: c.config.MaxBackoff, Logger: c.config.Logger,
 	})
 	if err != nil {

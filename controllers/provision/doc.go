@@ -90,7 +90,9 @@
 //
 // Events of claims: Provisioning, ProvisioningSucceeded, ProvisioningFailed. The event of a success shows
 // the [volume.ProvisioningNoteAnnotation] that the Provisioner has set. Events of volumes:
-// VolumeDelete while the volume is in use, VolumeFailedDelete. The metrics are [ProvisionTotal] and
+// VolumeDelete while the volume is in use, VolumeFailedDelete. Events of both: RequestDenied, if the API server
+// denies a request of the controller for a missing right or by admission. A volume whose object admission denies is
+// refused: its storage is deleted, and its claim can go; a missing right is awaited. The metrics are [ProvisionTotal] and
 // the constants beside it.
 //
 // # Pauses

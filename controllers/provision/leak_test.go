@@ -300,10 +300,7 @@ func (c changing) Provision(ctx context.Context, o provision.Options) (*v1.Persi
 // TestObjectIsStoredLater: while the API server does not answer, no other volume is provisioned.
 func TestObjectIsStoredLater(t *testing.T) {
 	for name, failure := range map[string]apitest.Failure{
-		"unavailable": apitest.Unavailable, "internal error": apitest.InternalError, "unauthorized": apitest.Unauthorized,
-		"forbidden": func(call apitest.Call) error {
-			return apierrors.NewForbidden(schema.GroupResource{Resource: call.Resource}, call.Name, errors.New("no right"))
-		},
+		"unavailable": apitest.Unavailable, "internal error": apitest.InternalError, "unauthorized": apitest.Unauthorized, "forbidden": apitest.Forbidden,
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {

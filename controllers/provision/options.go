@@ -41,12 +41,15 @@ func (c *Controller) optionsFor(ctx context.Context, v claimView) (options Optio
 		return options, nil, volume.AsTransient(fmt.Errorf("storage class %q does not exist", name))
 	}
 	options.StorageClass = *v.class.DeepCopy()
+	refusal = cmp.Or(c.checkClaim(a.claim), c.checkSource(ctx, a.claim))
+	if refusal != nil && !options.MayExist { // the claim does not change: it costs no reads
+		return options, nil, refusal
+	}
 	missing, err := c.readOptions(ctx, v, &options)
 	if err != nil {
 		return options, nil, err
 	}
-	refusal = cmp.Or(c.checkClaim(a.claim), missing)
-	if refusal == nil {
+	if refusal = cmp.Or(refusal, missing); refusal == nil {
 		refusal = c.checkOptions(ctx, options)
 	}
 	if v.isStored() { // the checks are those of new storage
@@ -125,7 +128,7 @@ func (c *Controller) checkOptions(ctx context.Context, o Options) error {
 			return fmt.Errorf("%s does not provision raw block devices: %w", c.config.Name, volume.ErrInfeasible)
 		}
 	}
-	return cmp.Or(c.checkSource(ctx, o.PVC), c.checkMountOptions(o))
+	return c.checkMountOptions(o)
 }
 
 // checkNode returns an error for a node that the class does not allow, and for a class that waits for a

@@ -18,7 +18,7 @@ var simGuards = []testbed.Guard{
 	{"the volume is read from the API server before a deletion", "volumehandler.go", "live, err := c.volumes.Live(ctx, api.KeyOf(pv))", "live, err := c.volumes.Get(ctx, api.KeyOf(pv))"},
 	{"users are read before a deletion", "volumehandler.go", "return c.users.check(ctx, pv, claim)", "return nil"},
 	{"storage without an object is discarded until its deletion succeeds", "storage.go", "if err == nil || isIgnored(err) {", "if true {"},
-	{"a claim with a source gets no empty volume", "options.go", "c.checkSource(ctx, o.PVC)", "error(nil)"},
+	{"a claim with a source gets no empty volume", "options.go", "c.checkSource(ctx, a.claim)", "error(nil)"},
 	{"only the policy Delete deletes", "volume.go", "case pv.Spec.PersistentVolumeReclaimPolicy != v1.PersistentVolumeReclaimDelete:", "case false:"},
 }
 
@@ -50,7 +50,7 @@ var tableGuards = []testbed.Guard{
 	{"the object is read with the permission of the discard", "storage.go", "if stored != nil || isBound {", "if isBound {"},
 	{"the claim is read with the permission of the discard", "storage.go", "if stored != nil || isBound {", "if stored != nil {"},
 	{"refused storage of a claim that was bound stays", "storage.go", "if a.refusal != nil && c.mayHaveData(a.claim) && !v.isStored() {", "if false {"},
-	{"storage of a bound claim whose object is refused stays", "storage.go", "case isRefusal(err) && c.mayHaveData(a.claim):", "case false:"},
+	{"storage of a bound claim whose object is refused stays", "storage.go", "case isRefused(err) && c.mayHaveData(a.claim):", "case false:"},
 	{"a mark without work of a controller is one of a tenant", "claim.go", "case !v.isProvisioning():", "case false:"},
 	{"a discard adds the finalizer with its mark", "discard.go", "p = p.WithFinalizer(ClaimFinalizer)", "_ = ClaimFinalizer"},
 	{"the finalizer of a mark that was not read stays", "claimhandler.go", "if v.isStored() { // the version", "if false { // the version"},

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/volumekit/volumekit/controllers/internal/denial"
 	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
@@ -110,10 +111,10 @@ func (c *Controller) storeVolume(ctx context.Context, v claimView, a *claimAttem
 		a.object = objectCovers
 		c.reportProvisioned(a)
 		return nil
-	case isRefusal(err) && c.mayHaveData(a.claim): // the storage may have data
+	case isRefused(err) && c.mayHaveData(a.claim): // the storage may have data
 		c.failStore(v, a, fmt.Errorf("store volume %q: %w", a.described.Name, brief.Of(err)))
 		return nil
-	case isRefusal(err):
+	case isRefused(err):
 		a.refusal = fmt.Errorf("store volume %q: %w", a.described.Name, brief.Of(err))
 		return nil
 	case !apierrors.IsAlreadyExists(err):
@@ -142,6 +143,10 @@ func (c *Controller) failStore(v claimView, a *claimAttempt, err error) {
 func isRefusal(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
 }
+
+// isRefused reports whether the API server refuses an object because of its content, also by admission. A missing right
+// is no refusal: an administrator will grant it.
+func isRefused(err error) bool { return isRefusal(err) || denial.IsByAdmission(err) }
 
 // discardStorage deletes storage for which no object can be stored. With the permission for the call,
 // directly before the call, it marks the claim and then confirms that no object exists and that the claim is not

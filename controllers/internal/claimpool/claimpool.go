@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/controllers/internal/telemetry"
 	"github.com/volumekit/volumekit/controllers/internal/workers"
 	"github.com/volumekit/volumekit/internal/tasks"
 	v1 "k8s.io/api/core/v1"
@@ -32,6 +33,9 @@ type Config struct {
 	// ClaimChanged and VolumeChanged add the claims that a change may be the cause of a step for.
 	ClaimChanged  func(api.Change[*v1.PersistentVolumeClaim])
 	VolumeChanged func(api.Change[*v1.PersistentVolume])
+
+	// Events receives the denials of requests.
+	Events func(api.Event)
 
 	Workers             int
 	Backoff, MaxBackoff time.Duration
@@ -55,7 +59,7 @@ func New(config Config) (*Pool, error) {
 	p.openCaches()
 	var err error
 	p.Pool, err = workers.New(workers.Config[api.Key]{
-		Name: config.Task, Handle: config.Handle, Workers: config.Workers,
+		Name: config.Task, Handle: config.Handle, Denied: telemetry.Denied(p.Claims.Cache(), config.Events), Workers: config.Workers,
 		Backoff: config.Backoff, MaxBackoff: config.MaxBackoff, Logger: config.Logger,
 	})
 	if err != nil {

@@ -38,6 +38,9 @@ func OfServer() []Fault {
 		{"timeouts after the effect", Injected(apitest.Fault{Share: 0.5, Failure: apitest.ServerTimeout, AfterEffect: true})},
 		{"429", Injected(apitest.Fault{Share: 0.5, Failure: apitest.TooManyRequests(time.Second)})},
 		{"conflicts", Injected(apitest.Fault{Call: apitest.Call{Verb: apitest.Patch}, Share: 0.5, Failure: apitest.Conflict})},
+		{"missing rights", Injected(apitest.Fault{When: isWrite, Share: 0.5, Failure: apitest.Forbidden})},
+		{"denied writes", Injected(apitest.Fault{When: isWrite, Share: 0.5, Failure: apitest.Denied(403)})},
+		{"writes denied with 406", Injected(apitest.Fault{When: isWrite, Share: 0.5, Failure: apitest.Denied(406)})},
 		{"401", Injected(apitest.Fault{Failure: apitest.Unauthorized})},
 		{"an outage", func(s *Faults) func() { return s.Server.StartOutage("") }},
 		{"held events", func(s *Faults) func() { return s.Server.HoldEvents("") }},
@@ -50,12 +53,16 @@ func OfServer() []Fault {
 	}
 }
 
+func isWrite(c apitest.Call) bool {
+	return c.Verb != apitest.Watch && c.Verb != apitest.List && c.Verb != apitest.Get
+}
+
 // Crashes returns the faults that crash a process at one of its next writes.
 func Crashes() []Fault {
 	crash := func(late bool) func(*Faults) func() {
 		return func(s *Faults) func() {
 			return s.Server.Inject(apitest.Fault{
-				When: func(c apitest.Call) bool { return c.Verb != apitest.Watch && c.Verb != apitest.List },
+				When: func(c apitest.Call) bool { return c.Verb == apitest.Get || isWrite(c) },
 				Skip: s.IntN(6), Times: 1, Crash: true, AfterEffect: late,
 			})
 		}

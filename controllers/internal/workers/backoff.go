@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/volumekit/volumekit/controllers/internal/denial"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
@@ -15,14 +16,19 @@ const freeConflicts = 5
 type tries struct {
 	failures  int
 	conflicts int // in a row
+	denial    string
 }
 
 // after returns the counts after an error, and whether the error is a failure.
 func (t tries) after(err error) (next tries, failed bool) {
 	if apierrors.IsConflict(err) && t.conflicts < freeConflicts {
-		return tries{t.failures, t.conflicts + 1}, false
+		return tries{t.failures, t.conflicts + 1, t.denial}, false
 	}
-	return tries{failures: t.failures + 1}, true
+	next = tries{failures: t.failures + 1, denial: t.denial}
+	if denial.Is(err) {
+		next.denial = err.Error()
+	}
+	return next, true
 }
 
 // pause returns the pause after a number of failures: doubled with each one, from first to most.
@@ -45,9 +51,13 @@ func (p *Pool[K]) plan(key K, result Result, err error) {
 		return
 	}
 	p.mu.Lock()
-	next, failed := p.tries[key].after(err)
+	before := p.tries[key]
+	next, failed := before.after(err)
 	p.tries[key] = next
 	p.mu.Unlock()
+	if next.denial != before.denial && p.config.Denied != nil {
+		p.config.Denied(key, err)
+	}
 	if !failed {
 		p.Add(key)
 		return

@@ -27,6 +27,9 @@ type Config[K comparable] struct {
 	// Handle reconciles a key: it moves the actual state towards the desired state. Workers call it
 	// concurrently, for different keys. It returns soon after ctx, the context of Run, ends.
 	Handle func(ctx context.Context, key K) (Result, error)
+	// Denied is called for a failure that is a denial by the API server, once for each text in a row, from
+	// the worker of the key. Nil: not called.
+	Denied func(key K, err error)
 	// Workers is the number of keys that are handled at the same time. 0: 4.
 	Workers int
 	// Backoff is the pause after the first failure of a key; the pause doubles with each further

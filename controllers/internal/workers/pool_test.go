@@ -314,3 +314,25 @@ func TestAddAllocations(t *testing.T) {
 	pool.Add("a")
 	require.Zero(t, testing.AllocsPerRun(100, func() { pool.Add("a"); pool.AddReplay("a") }))
 }
+
+// TestDenied: a denial is reported once for each text in a row, and again after a success.
+func TestDenied(t *testing.T) {
+	right := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "a", errors.New("no"))
+	other := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "b", errors.New("no"))
+	results := []error{right, errors.New("an outage"), conflict, right, other, other, nil, other}
+	var denied []string
+	config := workers.Config[string]{Backoff: time.Second, Denied: func(key string, err error) { denied = append(denied, key+" "+err.Error()) }}
+	inPool(t, config, none, func(r *recorder, p *workers.Pool[string]) {
+		r.next = func(string) (workers.Result, error) {
+			next := results[0]
+			results = append(results[1:], nil)
+			return workers.Result{}, next
+		}
+		p.Add("k")
+		time.Sleep(time.Hour)
+		require.Equal(t, []string{"k " + right.Error(), "k " + other.Error()}, denied)
+		p.Add("k")
+		time.Sleep(time.Hour)
+		require.Equal(t, []string{"k " + right.Error(), "k " + other.Error(), "k " + other.Error()}, denied)
+	})
+}
