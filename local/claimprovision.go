@@ -57,12 +57,12 @@ func (c *claimProvisioner) provision(ctx context.Context) (*v1.PersistentVolume,
 	return c.describe(s, rec), nil
 }
 
-// chooseStore returns the store that has the directory, or the one with the most space whose file
+// chooseStore returns the store that has the directory of an earlier call, or the one with the most space whose file
 // system is not smaller than the request: the first, unless a later one is roomier.
 func (c *claimProvisioner) chooseStore(ctx context.Context) (chosen *claimStore, err error) {
 	var room fsusage.Usage // of chosen
 	var largest int64
-	for _, s := range c.plugin.stores {
+	for _, s := range c.plugin.allStores() {
 		var rec *claimRecord
 		err := s.exclusively(ctx, c.request.name, func() (err error) {
 			rec, err = s.read(c.request.name)
@@ -87,6 +87,10 @@ func (c *claimProvisioner) chooseStore(ctx context.Context) (chosen *claimStore,
 		if use.Capacity >= c.request.bytes && (chosen == nil || isRoomier(use, room, c.request.bytes)) {
 			chosen, room = s, use
 		}
+	}
+	isRoot := func(s *claimStore) bool { return s.root.declared == c.request.root }
+	if chosen == nil && c.request.root != "" && !slices.ContainsFunc(c.plugin.stores, isRoot) {
+		return nil, fmt.Errorf("%w: %w", errNoRoot(c.request.root), volume.ErrInfeasible)
 	}
 	if chosen == nil {
 		size := resource.NewQuantity(c.request.bytes, resource.BinarySI).String()

@@ -106,14 +106,20 @@ func requestedBytes(claim *v1.PersistentVolumeClaim) (int64, error) {
 	return bytes, nil
 }
 
+// errNoRoot returns the error of a class whose root receives no volumes.
+func errNoRoot(root string) error {
+	at := field.NewPath("storageClass", "parameters").Key(RootParameter)
+	return volume.Invalid(at, root, "must be one of the provisioner's directories")
+}
+
 // setParameter applies a parameter of the class.
 func (p *ProvisioningPlugin) setParameter(r *claimRequest, name, value string) error {
 	at := field.NewPath("storageClass", "parameters").Key(input.Shorten(name))
 	switch name {
 	case RootParameter:
-		is := func(s *claimStore) bool { return s.root.declared == value }
-		if !slices.ContainsFunc(p.stores, is) {
-			return volume.Invalid(at, value, "must be one of the provisioner's directories")
+		// A former one may have the directory of an earlier call.
+		if !slices.ContainsFunc(p.allStores(), func(s *claimStore) bool { return s.root.declared == value }) {
+			return errNoRoot(value)
 		}
 		r.root = value
 	case ModeParameter:

@@ -42,6 +42,9 @@ type ProvisioningConfig struct {
 	// Config.Roots they must exist, and only root may be able to write to them. Files that are no
 	// volumes are in their subdirectory .volumekit. Required.
 	ClaimRoots []string
+	// FormerClaimRoots are ClaimRoots of earlier times, in which Provision creates nothing any more, and from which Delete
+	// deletes. Like ClaimRoots they must exist.
+	FormerClaimRoots []string
 	// Hostname is the label kubernetes.io/hostname of this node, to which the volumes are bound. It
 	// must never change. Empty: VolumeHost.NodeName.
 	Hostname string
@@ -80,9 +83,11 @@ type ProvisioningPlugin struct {
 	*Plugin
 	provisioner string
 	claimRoots  []string
+	formerRoots []string
 	hostname    string
 	stores      []*claimStore
-	choosing    keylock.Map // of names: one call chooses the root of a directory
+	former      []*claimStore // of FormerClaimRoots
+	choosing    keylock.Map   // of names: one call chooses the root of a directory
 }
 
 var (
@@ -92,10 +97,10 @@ var (
 
 // NewProvisioning returns the plugin. Init returns an error if the configuration is invalid.
 func NewProvisioning(config ProvisioningConfig) *ProvisioningPlugin {
-	config.Roots = slices.Concat(config.Roots, config.ClaimRoots)
+	config.Roots = slices.Concat(config.Roots, config.ClaimRoots, config.FormerClaimRoots)
 	return &ProvisioningPlugin{
 		Plugin: New(config.Config), provisioner: config.Provisioner,
-		claimRoots: config.ClaimRoots, hostname: config.Hostname,
+		claimRoots: config.ClaimRoots, formerRoots: config.FormerClaimRoots, hostname: config.Hostname,
 	}
 }
 
@@ -117,15 +122,24 @@ func (p *ProvisioningPlugin) Init(ctx context.Context, host volume.VolumeHost) e
 	if err := p.Plugin.Init(ctx, host); err != nil {
 		return err
 	}
-	roots, err := resolveRoots(ctx, "ProvisioningConfig.ClaimRoots", p.claimRoots)
+	former, err := openClaimStores(ctx, "ProvisioningConfig.FormerClaimRoots", p.formerRoots)
 	if err != nil {
 		return fmt.Errorf("local: %w", err)
 	}
-	p.stores = nil
-	for _, r := range roots {
-		p.stores = append(p.stores, &claimStore{root: r})
+	stores, err := openClaimStores(ctx, "ProvisioningConfig.ClaimRoots", p.claimRoots)
+	if err != nil {
+		return fmt.Errorf("local: %w", err)
 	}
+	p.stores, p.former = stores, former
 	return nil
+}
+
+func openClaimStores(ctx context.Context, field string, dirs []string) (stores []*claimStore, err error) {
+	roots, err := resolveRoots(ctx, field, dirs)
+	for _, r := range roots {
+		stores = append(stores, &claimStore{root: r})
+	}
+	return stores, err
 }
 
 // NewProvisioner checks the options and returns the provisioner of a directory.
@@ -167,13 +181,16 @@ func (p *ProvisioningPlugin) NewDeleter(spec *volume.Spec) (volume.Deleter, erro
 	if host, ok := ProvisionedFor(spec.PersistentVolume); !ok || host != p.hostname {
 		return nil, &volume.IgnoredError{Reason: fmt.Sprintf("the volume has no affinity to %s=%s alone", v1.LabelHostname, p.hostname)}
 	}
-	for _, s := range p.stores {
+	for _, s := range p.allStores() {
 		if s.pathOf(spec.Name()) == spec.PersistentVolume.Spec.Local.Path && checkClaimName(spec.Name()) == nil {
 			return &claimDeleter{plugin: p, store: s, name: spec.Name()}, nil
 		}
 	}
-	return nil, &volume.IgnoredError{Reason: "the volume was not provisioned by " + p.provisioner}
+	return nil, &volume.IgnoredError{Reason: input.Quote(spec.PersistentVolume.Spec.Local.Path) + " is no directory of a volume in a claim root, present or former"}
 }
+
+// allStores returns the stores in which directories may exist.
+func (p *ProvisioningPlugin) allStores() []*claimStore { return slices.Concat(p.stores, p.former) }
 
 // affinityTo returns the affinity to the node with a hostname.
 func affinityTo(hostname string) *v1.VolumeNodeAffinity {

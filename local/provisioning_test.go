@@ -44,16 +44,20 @@ func newProvisioningNode(t *testing.T) *provisioningNode {
 }
 
 // provisioningIn is the node that lives in dir, also after a restart.
-func provisioningIn(t require.TestingT, dir string, m mount.Interface) *provisioningNode {
+func provisioningIn(t require.TestingT, dir string, m mount.Interface, changes ...func(*local.ProvisioningConfig)) *provisioningNode {
 	n := &provisioningNode{claims: dir + "/claims", more: dir + "/more", mounter: m}
 	for _, d := range []string{n.claims, n.more, dir + "/root"} {
 		require.NoError(t, os.MkdirAll(d, 0o755))
 	}
 	host, err := volume.NewHost(context.Background(), dir+"/root", volume.WithNodeName(thisNode))
 	require.NoError(t, err)
-	n.plugin = local.NewProvisioning(local.ProvisioningConfig{
+	config := local.ProvisioningConfig{
 		Config: local.Config{Mounter: m}, Provisioner: provisionerName, ClaimRoots: []string{n.claims, n.more},
-	})
+	}
+	for _, change := range changes {
+		change(&config)
+	}
+	n.plugin = local.NewProvisioning(config)
 	_, err = volume.NewVolumePluginMgr(context.Background(), host, n.plugin)
 	require.NoError(t, err)
 	return n
@@ -291,6 +295,44 @@ func TestProvisioningOfOthers(t *testing.T) {
 
 func affinityValues(pv *v1.PersistentVolume) []string {
 	return pv.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Values
+}
+
+// TestFormerClaimRoots: in a former root no directory is created, and those that exist are found and deleted.
+func TestFormerClaimRoots(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	kernel := mounttest.NewFake(mount.Config{})
+	n := provisioningIn(t, dir, kernel, func(c *local.ProvisioningConfig) { c.ClaimRoots = c.ClaimRoots[:1] })
+	pv, err := n.provision(claimOptions("pvc-1", "1Ki"))
+	require.NoError(t, err)
+
+	n = provisioningIn(t, dir, kernel, func(c *local.ProvisioningConfig) { c.ClaimRoots = c.ClaimRoots[1:] })
+	err = n.delete(pv)
+	require.ErrorAs(t, err, new(*volume.IgnoredError))
+	require.ErrorContains(t, err, n.claims+"/pvc-1")
+	require.DirExists(t, n.claims+"/pvc-1")
+
+	n = provisioningIn(t, dir, kernel, func(c *local.ProvisioningConfig) {
+		c.ClaimRoots, c.FormerClaimRoots = c.ClaimRoots[1:], c.ClaimRoots[:1]
+	})
+	again, err := n.provision(claimOptions("pvc-1", "1Ki"))
+	require.NoError(t, err)
+	require.Equal(t, pv.Spec.Local, again.Spec.Local, "an earlier call is continued")
+	other, err := n.provision(claimOptions("pvc-2", "1Ki"))
+	require.NoError(t, err)
+	require.Equal(t, n.more+"/pvc-2", other.Spec.Local.Path)
+	inFormer := claimOptions("pvc-1", "1Ki")
+	inFormer.StorageClass.Parameters[local.RootParameter] = n.claims
+	again, err = n.provision(inFormer)
+	require.NoError(t, err)
+	require.Equal(t, pv.Spec.Local, again.Spec.Local, "the class names the former root")
+	inFormer.PVName = "pvc-3"
+	_, err = n.provision(inFormer)
+	require.ErrorIs(t, err, volume.ErrInfeasible)
+	require.ErrorContains(t, err, "must be one of the provisioner's directories")
+	require.NoError(t, n.delete(pv))
+	require.NoError(t, n.delete(other))
+	n.requireEmpty(t)
 }
 
 // TestProvisionForeignEntry: an entry without a record is neither used nor deleted.

@@ -21,6 +21,7 @@ import (
 type exportAccess struct {
 	plugin    *Plugin
 	export    source
+	names     []source     // of the export: its own one, and the aliases
 	spec      *volume.Spec // of the whole export
 	mountedAt string       // ProvisioningConfig.Dir
 	own       string       // the directory of the mount points

@@ -714,6 +714,45 @@ func TestDeleteIsUncertain(t *testing.T) {
 	p.requireFiles("x")
 }
 
+// TestAliases: the directories of volumes from before a move of the export are deleted by its alias, and by nothing else.
+func TestAliases(t *testing.T) {
+	for name, test := range map[string]struct {
+		aliases   []nfs.ExportName
+		isIgnored bool
+	}{
+		"the server has moved": {[]nfs.ExportName{{Server: "other", Path: "/k8s"}, {Server: "old", Path: "/k8s"}}, false},
+		"the path has moved":   {[]nfs.ExportName{{Server: server, Path: "/former"}}, false},
+		"no alias":             {nil, true},
+		"another alias":        {[]nfs.ExportName{{Server: "old", Path: "/other"}}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newProvisioning(t, func(c *nfs.ProvisioningConfig) { c.Aliases = test.aliases })
+			pv := p.mustProvision(optionsOf("pvc-1", map[string]string{"onDelete": "delete"}))
+			p.write(pv, "a")
+			if name == "the path has moved" {
+				pv.Spec.NFS.Path = "/former/ns-data-pvc-1"
+			} else {
+				pv.Spec.NFS.Server = "old"
+			}
+			err := p.delete(pv)
+			if test.isIgnored {
+				require.ErrorAs(t, err, new(*volume.IgnoredError))
+				require.ErrorContains(t, err, "nor below an alias of it")
+				p.requireFiles("ns-data-pvc-1", "ns-data-pvc-1/a")
+				return
+			}
+			require.NoError(t, err)
+			p.requireFiles()
+			require.Equal(t, server, p.mustProvision(optionsOf("pvc-2", nil)).Spec.NFS.Server)
+		})
+	}
+	config := provisioningConfig(mounttest.NewFake(mount.Config{}), "")
+	config.Aliases = []nfs.ExportName{{Server: "old", Path: "k8s"}}
+	host, err := volume.NewHost(t.Context(), t.TempDir())
+	require.NoError(t, err)
+	require.ErrorContains(t, nfs.NewProvisioning(config).Init(t.Context(), host), "config.aliases[0].path")
+}
+
 // TestArchiveContinues: an archive whose directory a call created before it was interrupted is used. A
 // file and a link of its name stay.
 func TestArchiveContinues(t *testing.T) {

@@ -25,6 +25,9 @@ type ProvisioningConfig struct {
 	Provisioner string
 	// Server and Path are the export in which the directories of volumes are created.
 	Server, Path string
+	// Aliases are other servers and paths of the same export, such as those before the server moved. Delete deletes the
+	// directories of volumes with an alias. New volumes have Server and Path.
+	Aliases []ExportName
 	// MountOptions are the options with which the plugin itself mounts the export. The volumes
 	// have the options of their class.
 	MountOptions []string
@@ -38,6 +41,9 @@ type ProvisioningConfig struct {
 	// error of [volume.IsNotFound]: their directories are archived.
 	Class func(ctx context.Context, name string) (*storagev1.StorageClass, error)
 }
+
+// An ExportName is a server with the path of an export.
+type ExportName struct{ Server, Path string }
 
 // A ProvisioningPlugin is a [Plugin] that also provisions volumes, each a directory of one export,
 // and deletes them. Make one with [NewProvisioning]. The package documentation lists the
@@ -83,6 +89,14 @@ func (p *ProvisioningPlugin) initAccess(host volume.VolumeHost) error {
 	if err != nil {
 		return err
 	}
+	names := []source{export}
+	for i, alias := range p.config.Aliases {
+		name, err := parseSource(at.Child("aliases").Index(i), &v1.NFSVolumeSource{Server: alias.Server, Path: alias.Path})
+		if err != nil {
+			return err
+		}
+		names = append(names, name)
+	}
 	if dir := p.config.Dir; dir != "" && !path.IsAbs(dir) {
 		return volume.Invalid(at.Child("dir"), dir, "must be absolute")
 	}
@@ -94,7 +108,7 @@ func (p *ProvisioningPlugin) initAccess(host volume.VolumeHost) error {
 	if err != nil {
 		return err
 	}
-	p.access = exportAccess{plugin: p.Plugin, export: export, spec: spec, mountedAt: p.config.Dir, own: path.Join(own, "provision")}
+	p.access = exportAccess{plugin: p.Plugin, export: export, names: names, spec: spec, mountedAt: p.config.Dir, own: path.Join(own, "provision")}
 	return nil
 }
 
@@ -167,9 +181,9 @@ func (p *ProvisioningPlugin) NewDeleter(spec *volume.Spec) (_ volume.Deleter, er
 	if err := p.checkProvisionedHere(pv); err != nil {
 		return nil, err
 	}
-	dir, below := p.access.export.below(source)
+	dir, below := p.access.dirOf(source)
 	if !below {
-		return nil, &volume.IgnoredError{Reason: fmt.Sprintf("%s is not a directory below the export %s", source, p.access.export)}
+		return nil, &volume.IgnoredError{Reason: fmt.Sprintf("%s is not a directory below the export %s, nor below an alias of it", source, p.access.export)}
 	}
 	if err := checkReserved(field.NewPath("spec", "persistentVolume", "spec", "nfs", "path"), dir); err != nil {
 		return nil, err
@@ -192,6 +206,16 @@ func (p *ProvisioningPlugin) checkProvisionedHere(pv *v1.PersistentVolume) error
 		return &volume.IgnoredError{Reason: "the volume was not provisioned by " + p.config.Provisioner}
 	}
 	return nil
+}
+
+// dirOf returns the path of a directory relative to the export, by one of its names.
+func (a *exportAccess) dirOf(dir source) (rel string, ok bool) {
+	for _, name := range a.names {
+		if rel, ok = name.below(dir); ok {
+			return rel, true
+		}
+	}
+	return "", false
 }
 
 // below returns the path of a directory relative to the export, and whether it is strictly below.

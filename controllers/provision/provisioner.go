@@ -48,7 +48,8 @@ type Provisioner interface {
 	Provision(ctx context.Context, options Options) (*v1.PersistentVolume, error)
 	// Delete deletes the storage of a volume with all its files, and returns nil if the storage does
 	// not exist. The controller retries after each error other than an *[volume.IgnoredError], which
-	// leaves the volume to another provisioner. Storage in use is an error that wraps
+	// leaves the volume to another provisioner; if none has deleted it after five minutes, the volume has an event.
+	// Storage in use is an error that wraps
 	// [volume.ErrTransient].
 	Delete(ctx context.Context, pv *v1.PersistentVolume) error
 }

@@ -5,16 +5,27 @@ import "time"
 // A retry is the pause after failures of one object.
 type retry struct {
 	failures int
+	kind     failureKind // of the failures
 	until    time.Time
 	gaveUp   bool   // until the inputs change
 	inputs   string // of the attempt that failed: other inputs end the pause
 	text     string // of the last failure that was announced
 }
 
+// A failureKind tells failures apart whose numbers do not add up.
+type failureKind int
+
+const (
+	hasFailed  failureKind = iota
+	wasInUse               // the storage
+	wasIgnored             // by this provisioner
+)
+
 // A pauseRule determines the pauses after failures.
 type pauseRule struct {
 	first, most time.Duration
 	threshold   int // failures before the retries end; 0: they never end
+	kind        failureKind
 }
 
 // pause returns whether the next attempt has to wait, and for how long. 0: until news.
@@ -40,7 +51,9 @@ func (r *retry) begin(inputs string) {
 // fail counts a failure. isNew reports whether the text of the failure was not announced yet.
 func (r *retry) fail(now time.Time, inputs, text string, rule pauseRule) (isNew bool) {
 	r.begin(inputs)
-	isNew = r.text != text
+	if isNew = r.text != text; r.kind != rule.kind {
+		r.failures, r.kind = 0, rule.kind
+	}
 	r.failures++
 	r.text = text
 	r.until = now.Add(rule.pauseAfter(r.failures))

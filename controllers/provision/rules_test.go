@@ -553,13 +553,18 @@ func TestDeleteThreshold(t *testing.T) {
 	})
 }
 
-// TestIgnoredVolume: the volume of another provisioner stays.
+// TestIgnoredVolume: the volume of another provisioner stays. If none deletes it, as after the server has moved, the volume
+// has an event.
 func TestIgnoredVolume(t *testing.T) {
 	inWorld(t, func(w *world) {
 		name := w.released(&volume.IgnoredError{Reason: "another server"})
+		w.storage.on("delete", failing(1000, &volume.IgnoredError{Reason: "another server"}, false))
+		w.wait(4 * time.Minute)
+		require.Empty(w, w.eventsOf("VolumeFailedDelete"), "another provisioner has time")
 		w.wait(24 * time.Hour)
-		require.Equal(w, 1, w.storage.callsOf("delete"))
-		require.Empty(w, w.eventsOf("VolumeFailedDelete"))
+		require.Equal(w, 2, w.storage.callsOf("delete"))
+		require.Len(w, w.eventsOf("VolumeFailedDelete"), 1)
+		require.Contains(w, w.eventsOf("VolumeFailedDelete")[0], "no provisioner has deleted the storage: ignored because another server")
 		require.NotNil(w, w.volume(name))
 	})
 }

@@ -188,18 +188,26 @@ func (c *Controller) confirmReleased(ctx context.Context, pv *v1.PersistentVolum
 	return live, nil
 }
 
+// ignoredFor is the time that another provisioner of the name has for a volume that this one ignores. Then an event says
+// that nobody deletes its storage.
+const ignoredFor = 5 * time.Minute
+
 // recordFailedDelete records and reports that the storage was not deleted.
 func (c *Controller) recordFailedDelete(v volumeView, a *volumeAttempt, err error) {
 	pauses := c.rules.deletePauses
 	switch {
 	case isIgnored(err):
-		pauses.threshold = 1
+		// The second call announces, and ends the calls.
+		pauses = pauseRule{first: ignoredFor, most: ignoredFor, threshold: 2, kind: wasIgnored}
 	case errors.As(err, new(*inUseError)):
-		pauses.threshold = 0
+		pauses.threshold, pauses.kind = 0, wasInUse
 	}
 	isNews := a.retry.fail(time.Now(), v.inputs(), err.Error(), pauses)
-	if !isIgnored(err) {
+	switch {
+	case !isIgnored(err):
 		c.reportFailedDelete(v.volume, err, isNews)
+	case a.retry.gaveUp:
+		c.announce(v.volume, v1.EventTypeWarning, reasonFailedDelete, fmt.Sprintf("no provisioner has deleted the storage: %v", err))
 	}
 }
 

@@ -10,8 +10,9 @@
 // the quota, which needs a file system with project quotas and CAP_SYS_ADMIN. The event of a claim whose
 // size no quota enforces names the reason.
 //
-// The directories of -claims have the same paths in the pod of the provisioner as on the node. They and
-// -name must not change while volumes exist. -root is the kubelet's directory: a volume that is still
+// The directories of -claims have the same paths in the pod of the provisioner as on the node. -name must not change while
+// volumes exist. A directory that is removed from -claims becomes one of -former-claims as long as it has volumes: else
+// they are never deleted, and each has the event VolumeFailedDelete when it is released. -root is the kubelet's directory: a volume that is still
 // mounted below it is not deleted.
 //
 // -listen serves metrics to Prometheus at /metrics, and the health at /healthz: 200 if the

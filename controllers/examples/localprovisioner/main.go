@@ -30,6 +30,7 @@ type options struct {
 	node       string
 	root       string
 	claims     cli.Paths
+	former     cli.Paths
 	listen     string // empty: nothing is served
 }
 
@@ -45,6 +46,7 @@ func parseOptions(args []string, help io.Writer) (o options, err error) {
 	set.StringVar(&o.node, "node", o.node, "the `NAME` of this node, or the variable NODE_NAME")
 	set.StringVar(&o.root, "root", "/var/lib/kubelet", "the kubelet's `DIR`")
 	set.Var(&o.claims, "claims", "`DIR`s, with commas, for the directories of the claims; required")
+	set.Var(&o.former, "former-claims", "`DIR`s, with commas, that were in -claims: their directories are deleted, and none is created")
 	set.StringVar(&o.listen, "listen", "", "serve metrics and health at `HOST:PORT` (default: no)")
 	if err := cli.Parse(set, args, help, "localprovisioner provisions directories of a node for claims."); err != nil {
 		return o, err

@@ -101,7 +101,7 @@ func (p *program) controller(ctx context.Context, node *v1.Node) (*provision.Con
 	}
 	hostname := node.Labels[v1.LabelHostname]
 	plugin := local.NewProvisioning(local.ProvisioningConfig{
-		Config: local.Config{Mounter: p.mounter}, Provisioner: p.name, ClaimRoots: p.claims, Hostname: hostname,
+		Config: local.Config{Mounter: p.mounter}, Provisioner: p.name, ClaimRoots: p.claims, FormerClaimRoots: p.former, Hostname: hostname,
 	})
 	if err := plugin.Init(ctx, host); err != nil {
 		return nil, err

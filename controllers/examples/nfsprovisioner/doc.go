@@ -24,6 +24,10 @@
 // the export by itself for each call, below -root, which needs CAP_SYS_ADMIN. Then a server that
 // does not answer costs the calls that wait for it, until -timeout, and nothing else.
 //
+// Volumes keep the server and the path of the time when they were created. After the export has moved, name the former
+// ones by -alias SERVER:PATH, once for each: without it their directories are never deleted, and each such volume has the
+// event VolumeFailedDelete when it is released. Pods still mount these volumes as they were created.
+//
 // # One of several
 //
 // With leader election one of several replicas provisions, namely the holder of the Lease that is

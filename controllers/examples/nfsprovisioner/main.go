@@ -2,15 +2,18 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/volumekit/volumekit/controllers/service"
 	"github.com/volumekit/volumekit/internal/cli"
+	"github.com/volumekit/volumekit/nfs"
 )
 
 func main() { os.Exit(cli.Start(run)) }
@@ -29,6 +32,7 @@ type options struct {
 	provisioner string
 	server      string
 	path        string
+	aliases     aliases
 	mountWith   cli.Options
 	dir         string // empty: the program mounts
 	root        string
@@ -49,6 +53,7 @@ func parseOptions(args []string, getenv func(string) string, help io.Writer) (o 
 	set.StringVar(&o.provisioner, "provisioner", getenv("PROVISIONER_NAME"), "the `NAME` of the provisioner in classes ($PROVISIONER_NAME)")
 	set.StringVar(&o.server, "server", getenv("NFS_SERVER"), "the NFS server, a name or an `ADDRESS` ($NFS_SERVER)")
 	set.StringVar(&o.path, "path", getenv("NFS_PATH"), "the `PATH` of the export ($NFS_PATH)")
+	set.Var(&o.aliases, "alias", "another `SERVER:PATH` of the export, such as that of before a move; may be repeated")
 	set.Var(&o.mountWith, "mount-options", "`OPTIONS`, with commas, with which the program mounts the export")
 	set.StringVar(&o.dir, "dir", "", "the `DIR` at which the export is mounted (default: "+usualDir+" if NFS is mounted there; else the program mounts)")
 	set.StringVar(&o.root, "root", "/run/volumekit/nfsprovisioner", "the `DIR` below which the program mounts the export")
@@ -72,6 +77,27 @@ func parseOptions(args []string, getenv func(string) string, help io.Writer) (o 
 		o.namespace, err = service.Namespace(service.NamespaceFile)
 	}
 	return o, err
+}
+
+// aliases are the values of -alias. It implements [flag.Value].
+type aliases []nfs.ExportName
+
+func (a *aliases) String() string {
+	texts := make([]string, len(*a))
+	for i, name := range *a {
+		texts[i] = name.Server + ":" + name.Path
+	}
+	return strings.Join(texts, " ")
+}
+
+// Set adds an alias.
+func (a *aliases) Set(text string) error {
+	at := strings.Index(text, ":/") // an address of IPv6 has colons
+	if at <= 0 {
+		return errors.New("must be SERVER:PATH")
+	}
+	*a = append(*a, nfs.ExportName{Server: text[:at], Path: text[at+1:]})
+	return nil
 }
 
 func parseElection(text string) (bool, error) {

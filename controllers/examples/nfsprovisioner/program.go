@@ -108,7 +108,7 @@ func (p *program) build(ctx context.Context) error {
 	}
 	plugin := nfs.NewProvisioning(nfs.ProvisioningConfig{
 		Config:      nfs.Config{Mounter: p.mounter},
-		Provisioner: p.options.provisioner, Server: p.server, Path: p.path, MountOptions: p.mountWith, Dir: p.dir,
+		Provisioner: p.options.provisioner, Server: p.server, Path: p.path, Aliases: p.aliases, MountOptions: p.mountWith, Dir: p.dir,
 		Class: func(ctx context.Context, name string) (*storagev1.StorageClass, error) {
 			return p.cluster.StorageClasses().Get(ctx, name, metav1.GetOptions{})
 		},

@@ -37,6 +37,10 @@ func TestOptions(t *testing.T) {
 		"flags": {"-provisioner a -server b -path /c -namespace d -leader-election=false -timeout 1s", usual, func(o *options) {
 			*o = options{provisioner: "a", server: "b", path: "/c", namespace: "d", root: o.root, timeout: time.Second}
 		}, ""},
+		"aliases": {"-alias old:/k8s -alias=fd00::1:/a:/b", usual, func(o *options) {
+			o.aliases = aliases{{Server: "old", Path: "/k8s"}, {Server: "fd00::1", Path: "/a:/b"}}
+		}, ""},
+		"bad alias":    {"-alias /k8s", usual, nil, "must be SERVER:PATH"},
 		"no election":  {"", with(usual, "ENABLE_LEADER_ELECTION", "false"), func(o *options) { o.election = false }, ""},
 		"kubeconfig":   {"", with(usual, "KUBECONFIG", "/k"), func(o *options) { o.kubeconfig = "/k" }, ""},
 		"bad election": {"", with(usual, "ENABLE_LEADER_ELECTION", "maybe"), nil, `ENABLE_LEADER_ELECTION must be true or false, got "maybe"`},
