@@ -102,15 +102,15 @@ func (v claimView) decideBound() (claimStep, note) {
 	switch {
 	case claim.Spec.VolumeName == "":
 		return v.lose(reasonClaimLost, "Bound claim has lost reference to PersistentVolume. Data on the volume is lost!")
-	case !v.isFresh && (pv == nil || pv.Spec.ClaimRef != nil && !isReservedFor(pv, claim) || pv.Spec.ClaimRef == nil && v.rival != nil):
+	case !v.isFresh && (pv == nil || !isOpenFor(pv, claim) && !isReservedFor(pv, claim) || pv.Spec.ClaimRef == nil && v.rival != nil):
 		return claimConfirm, note{} // the cache may be late
 	case pv == nil:
 		return v.lose(reasonClaimLost, "Bound claim has lost its PersistentVolume. Data on the volume is lost!")
 	case pv.Spec.ClaimRef == nil && v.rival != nil:
 		return v.lose(reasonClaimMisbound, misbound)
-	case isMarked(pv) && (pv.Spec.ClaimRef == nil || isReservedFor(pv, claim)):
+	case isMarked(pv) && (isOpenFor(pv, claim) || isReservedFor(pv, claim)):
 		return claimHold, note{}
-	case pv.Spec.ClaimRef == nil:
+	case isOpenFor(pv, claim):
 		return claimReserve, note{}
 	case !isReservedFor(pv, claim):
 		return v.lose(reasonClaimMisbound, misbound)

@@ -236,6 +236,34 @@ func TestLost(t *testing.T) {
 	})
 }
 
+// TestReferenceWithoutUID: a bound volume whose manifest is applied again, without the UID, keeps its claim, by one write.
+func TestReferenceWithoutUID(t *testing.T) {
+	for _, policy := range []v1.PersistentVolumeReclaimPolicy{v1.PersistentVolumeReclaimRetain, v1.PersistentVolumeReclaimDelete} {
+		inWorld(t, func(w *world) {
+			pv := newVolume("pv", "1Gi")
+			pv.Spec.PersistentVolumeReclaimPolicy = policy
+			w.createVolume(pv)
+			w.createClaim(newClaim("a", "1Gi"))
+			w.start()
+			w.wait(time.Minute)
+			w.writes()
+			w.reasons()
+			for range 3 {
+				w.updateVolume("pv", func(pv *v1.PersistentVolume) { pv.Spec.ClaimRef.UID, pv.Spec.ClaimRef.ResourceVersion = "", "" })
+				w.wait(time.Minute)
+				require.Equal(w, "Bound pv <- Bound a", w.state("a", "pv"))
+				require.Equal(w, w.claim("a").UID, w.volume("pv").Spec.ClaimRef.UID)
+				require.Equal(w, []string{"patch s pv"}, w.writes())
+			}
+			require.Empty(w, w.reasons())
+
+			w.updateVolume("pv", func(pv *v1.PersistentVolume) { pv.Spec.ClaimRef.Name, pv.Spec.ClaimRef.UID = "b", "" })
+			w.wait(time.Minute)
+			require.Equal(w, v1.ClaimLost, w.claim("a").Status.Phase, "the claim of another name")
+		})
+	}
+}
+
 // TestClasses: the default class also later, external provisioners, and claims that wait for a consumer.
 func TestClasses(t *testing.T) {
 	inWorld(t, func(w *world) {

@@ -92,6 +92,8 @@
 //     again.
 //   - A volume without a reference that a claim has been bound to is reserved for this claim again, also for
 //     a Lost one, and is not Available: the volume has the data of the claim.
+//   - A volume whose reference has lost its UID, as when a manifest or a backup is applied, is reserved again for the
+//     claim that it names, if that claim was bound to it: nothing is lost. kube-controller-manager makes the claim Lost.
 //   - Names of provisioners that were replaced by CSI drivers are not translated: the class names the driver.
 //   - A volume that is being recycled receives no claim, whatever happens to its reference, see above.
 //   - Storage that a plugin fails to delete is an event VolumeFailedDelete, and the volume stays Released.

@@ -37,6 +37,12 @@ func isReservedFor(pv *v1.PersistentVolume, claim *v1.PersistentVolumeClaim) boo
 	return refersTo(pv, claim) && pv.Spec.ClaimRef.UID != ""
 }
 
+// isOpenFor reports whether a volume may be reserved again for a claim that has been bound to it: its reference is gone,
+// or has lost its UID, as when a manifest or a backup is applied.
+func isOpenFor(pv *v1.PersistentVolume, claim *v1.PersistentVolumeClaim) bool {
+	return pv.Spec.ClaimRef == nil || refersTo(pv, claim) && pv.Spec.ClaimRef.UID == ""
+}
+
 // checkMatch returns an error if a claim must not be bound to a volume. For a volume that refers to the
 // claim the class and the labels do not count: a user, the scheduler or a provisioner has chosen the
 // volume.

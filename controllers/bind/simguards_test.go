@@ -39,7 +39,7 @@ var guards = []testbed.Guard{
 	{"a rejected volume wakes no claim", "claimhandler.go", "if !turn.rejected[volume] {", "if true {"},
 	{"a volume without news wakes no claim", "claimhandler.go", "c.index.Set(pv) && pv.ResourceVersion != version {", "c.index.Set(pv) && version != \"\" {"},
 	{"a late state does not hide a bound claim", "claimants.go", "if fit.IsOlder(claim.ResourceVersion, c.states[key].version) {", "if false && fit.IsOlder(\"\", \"\") {"},
-	{"a bound claim leaves a volume that is recycled alone", "claim.go", "case isMarked(pv) && (pv.Spec.ClaimRef == nil || isReservedFor(pv, claim)):", "case false:"},
+	{"a bound claim leaves a volume that is recycled alone", "claim.go", "case isMarked(pv) && (isOpenFor(pv, claim) || isReservedFor(pv, claim)):", "case false:"},
 	{"a claim that names a volume which is recycled waits", "claim.go", "case isMarked(pv):\n\t\treturn v.wait(", "case false:\n\t\treturn v.wait("},
 	{"a volume that is recycled is not chosen", "match.go", "if isMarked(pv) {", "if false {"},
 	{"a claim that names the volume of a rival waits", "claim.go", "case v.rival != nil:\n\t\treturn v.wait(", "case false:\n\t\treturn v.wait("},

@@ -71,6 +71,8 @@ func decideVolume(v volumeView) (volumeStep, note) {
 	switch ref := pv.Spec.ClaimRef; {
 	case ref == nil && v.owner != nil:
 		return volumeClaim, note{} // the volume has the data of the claim
+	case ref != nil && ref.UID == "" && v.claim != nil && has(v.claim, BindCompletedAnnotation) && v.claim.Spec.VolumeName == pv.Name:
+		return volumeClaim, note{} // a user has removed the UID
 	case ref == nil && pv.Status.Phase == v1.VolumeBound && !v.isRead: // a user has removed the reference of a claim
 		return volumeFindOwner, note{}
 	case ref == nil || ref.UID == "":
