@@ -111,7 +111,7 @@ func (u *users) check(ctx context.Context, pv *v1.PersistentVolume, claim *v1.Pe
 		return err
 	}
 	for i := range pods {
-		if usesClaim(&pods[i], pv.Spec.ClaimRef.Name) && !isYounger(&pods[i], claim) {
+		if usesVolume(&pods[i], pv, claim) {
 			return &inUseError{fmt.Sprintf("pod %s/%s", pods[i].Namespace, pods[i].Name)}
 		}
 	}
@@ -125,7 +125,8 @@ func (u *users) check(ctx context.Context, pv *v1.PersistentVolume, claim *v1.Pe
 // CheckUnused returns an error if the API server shows a user of a released volume: a pod on a node with the
 // claim of the volume's reference, a VolumeAttachment or, for a volume of a plugin that attaches, a node. It
 // is for programs that reclaim volumes in another way than a Controller does. claim is the present claim of
-// the name in the reference, or nil: the pods that are younger than it use it, and not the volume. The
+// the name in the reference, or nil: the pods that are younger than it use it, and not the volume, as does the pod that
+// owns it and is younger than the volume. The
 // caller has confirmed that no claim with the UID of the reference exists. CheckUnused changes nothing, and
 // returns the error of the API server or of ctx as well.
 func CheckUnused(ctx context.Context, cluster Cluster, plugin volume.VolumePlugin, pv *v1.PersistentVolume, claim *v1.PersistentVolumeClaim) error {
@@ -224,9 +225,21 @@ func (u *users) checkAttachments(ctx context.Context, volume string) error {
 	return nil
 }
 
-// usesClaim reports whether a volume of a pod names a claim.
-func usesClaim(pod *v1.Pod, claim string) bool {
-	return claim != "" && slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool { return claimindex.NameOf(pod, &v) == claim })
+// usesVolume reports whether a pod may use a released volume by the name of its claim. claim is the present claim of
+// the name, or nil.
+func usesVolume(pod *v1.Pod, pv *v1.PersistentVolume, claim *v1.PersistentVolumeClaim) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool {
+		name := claimindex.NameOf(pod, &v)
+		return name != "" && name == pv.Spec.ClaimRef.Name && !isYounger(pod, claim) && !(v.Ephemeral != nil && ownsPresentClaim(pod, pv, claim))
+	})
+}
+
+// ownsPresentClaim reports whether a pod with an ephemeral volume, which is older than its claim, uses the present
+// claim alone: the claim is the pod's, and the pod is younger than the volume, which was provisioned for an earlier
+// claim, and so for an earlier pod.
+func ownsPresentClaim(pod *v1.Pod, pv *v1.PersistentVolume, claim *v1.PersistentVolumeClaim) bool {
+	_, isProvisioned := pv.Annotations[ProvisionedByAnnotation]
+	return claim != nil && metav1.IsControlledBy(claim, pod) && isProvisioned && pv.CreationTimestamp.Before(&pod.CreationTimestamp)
 }
 
 // isYounger reports whether a pod is younger than a claim: it uses this claim, and not an earlier one
