@@ -2,8 +2,10 @@ package csi
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -235,6 +237,41 @@ func TestBrokenFileOfUnmountedStaging(t *testing.T) {
 			require.Equal(t, "NodeUnstageVolume", methodOf(last(n.driver.transcript())))
 			require.NoDirExists(t, filepath.Dir(staging))
 		})
+	}
+}
+
+// TestLostFileOfStaging: a staging path whose file is lost or broken is unstaged after its last pod is gone, in any order
+// of the calls.
+func TestLostFileOfStaging(t *testing.T) {
+	for name, damage := range map[string]func(file string) error{
+		"missing": os.Remove,
+		"empty":   func(file string) error { return os.Truncate(file, 0) },
+		"of another volume": func(file string) error {
+			return os.WriteFile(file, []byte(`{"driverName":"one.example.com","volumeHandle":"another"}`), 0o600)
+		},
+	} {
+		for _, unstagesFirst := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, " ", unstagesFirst), func(t *testing.T) {
+				n := newFakeNode(t, capStage)
+				spec := n.pv("data")
+				staging := n.stagePath(spec)
+				require.NoError(t, n.stage(spec, volume.DeviceMounterArgs{}))
+				require.NoError(t, n.setUp(spec, volume.MounterArgs{}))
+				n.restart()
+				require.NoError(t, damage(filepath.Dir(staging)+"/vol_data.json"))
+				n.driver.transcript()
+				want := []string{"NodeUnpublishVolume", "NodeUnstageVolume"}
+				if unstagesFirst {
+					require.NoError(t, n.unstage(staging))
+					slices.Reverse(want)
+				}
+				require.NoError(t, n.tearDown("data"))
+				n.restart()
+				require.NoError(t, n.unstage(staging))
+				require.Equal(t, want, n.driver.methods())
+				require.NoDirExists(t, filepath.Dir(staging))
+			})
+		}
 	}
 }
 

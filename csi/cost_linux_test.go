@@ -71,7 +71,8 @@ func volumesProgram(p mounttest.Process) {
 //	renameat
 //	fsync      the directory, with the name of the file
 //
-// NodeUnpublishVolume and NodeUnstageVolume need no durable write: their state is one byte.
+// NodeUnpublishVolume and NodeUnstageVolume need no durable write: their state is one byte. Three calls before
+// NodeUnpublishVolume read the file of the staging path.
 func TestCallsOfPodVolume(t *testing.T) {
 	const few, many = 10, 40
 	dir := testbed.Dir(t)
@@ -90,7 +91,7 @@ func TestCallsOfPodVolume(t *testing.T) {
 	} {
 		assert.Equal(t, want, calls[name], name)
 	}
-	assert.LessOrEqual(t, total, 80, "%v", calls)
+	assert.LessOrEqual(t, total, 82, "%v", calls)
 }
 
 // repeatsProgram brings a volume up, and again in as many further runs of the plugin as an argument says.

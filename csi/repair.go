@@ -132,6 +132,30 @@ func (p *Plugin) stagedDataOf(ctx context.Context, t target, driver string) (vol
 	return data, nil
 }
 
+// repairStaged repairs the file of the staging path of a volume that is about to be unpublished: afterwards no file of a
+// pod names the volume. The caller holds the lock of the pod's target.
+func (p *Plugin) repairStaged(ctx context.Context, published voldata.Data) error {
+	own, err := p.ownDir()
+	if err != nil {
+		return err
+	}
+	t := stagingIn(path.Join(own, published.DriverName, hash(published.VolumeHandle)))
+	_, err = p.readStaged(t, published.DriverName)
+	if err == nil {
+		return nil
+	}
+	if _, missing := os.Lstat(t.path); errors.Is(err, fs.ErrNotExist) && errors.Is(missing, fs.ErrNotExist) {
+		return nil // not staged, as by a driver that only publishes
+	}
+	return p.mounts.Exclusively(ctx, t.path, func(ctx context.Context, _ string) error {
+		_, err := p.stagedDataOf(ctx, t, published.DriverName)
+		if errors.Is(err, volume.ErrNotMounted) {
+			return nil
+		}
+		return err
+	})
+}
+
 // publishedDataOf returns the data in any file of a published volume that is staged in a directory.
 func (p *Plugin) publishedDataOf(driver, sum string) (voldata.Data, bool) {
 	for data, err := range p.publishedData() {

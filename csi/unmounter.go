@@ -22,7 +22,8 @@ type unmounter struct{ podVolume }
 func (u *unmounter) TearDown(ctx context.Context) error { return u.tearDown(ctx, u.target) }
 
 // TearDownAt implements [volume.Unmounter]: it calls NodeUnpublishVolume, by the data in the file of the
-// volume. A volume without a file is not published. If the file is broken, or missing from a mounted
+// volume. It repairs the file of the staging path first, which this file may be the last one to describe. A volume
+// without a file is not published. If the file is broken, or missing from a mounted
 // volume, the volume is found by the mount table; otherwise the error is uncertain and wraps
 // [ErrUnknownVolume], and nothing is removed.
 //
@@ -49,6 +50,9 @@ func (u *unmounter) tearDown(ctx context.Context, t target) (err error) {
 		defer closeFile(file)
 		if errors.Is(err, volume.ErrNotMounted) {
 			return nil
+		}
+		if err == nil {
+			err = p.repairStaged(ctx, data)
 		}
 		if err != nil {
 			return err
