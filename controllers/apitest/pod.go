@@ -1,10 +1,12 @@
 package apitest
 
 import (
+	"fmt"
 	"strconv"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -137,6 +139,11 @@ func validatePod(p *v1.Pod) (errs field.ErrorList) {
 			errs = append(errs, field.Duplicate(specPath.Child("volumes").Index(i).Child("name"), v.Name))
 		}
 		names[v.Name] = true
+		if claim := p.Name + "-" + v.Name; v.Ephemeral != nil && p.Name != "" {
+			for _, problem := range validation.NameIsDNSSubdomain(claim, false) {
+				errs = append(errs, field.Invalid(specPath.Child("volumes").Index(i).Child("name"), v.Name, fmt.Sprintf("PVC name %q: %v", claim, problem)))
+			}
+		}
 	}
 	for i, c := range p.Spec.Containers {
 		for j, m := range c.VolumeMounts {

@@ -12,6 +12,9 @@ import (
 // each other's writes for ever would occupy a worker otherwise.
 const freeConflicts = 5
 
+// mostDelay is the longest pause that the API server can ask for.
+const mostDelay = time.Hour
+
 // tries counts the failures and conflicts of a key since its last success.
 type tries struct {
 	failures  int
@@ -63,6 +66,9 @@ func (p *Pool[K]) plan(key K, result Result, err error) {
 		return
 	}
 	length := pause(next.failures, p.config.Backoff, p.config.MaxBackoff)
+	if seconds, ok := apierrors.SuggestsClientDelay(err); ok { // Retry-After of the API server
+		length = max(length, min(time.Duration(seconds)*time.Second, mostDelay))
+	}
 	p.log(key, err, length)
 	p.addAfter(key, length)
 }

@@ -12,6 +12,7 @@
 //     failure, and at once when it is added as news; a replay does not end the pause. A conflict
 //     with another writer is no failure: the key is handled again at once, on a new read. After
 //     five conflicts in a row the next conflict is a failure.
+//   - Retry-After: the pause after a failure is not shorter than the API server asks for, up to an hour.
 //   - Panics of handle are failures.
 //
 // [Pool.Run] returns after ctx has ended and all workers have stopped. An idle pool has no timer

@@ -3,6 +3,7 @@ package workers_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"sync"
@@ -335,4 +336,21 @@ func TestDenied(t *testing.T) {
 		time.Sleep(time.Hour)
 		require.Equal(t, []string{"k " + right.Error(), "k " + other.Error(), "k " + other.Error()}, denied)
 	})
+}
+
+// TestRetryAfter: a key is not handled again before the time that the API server asks for.
+func TestRetryAfter(t *testing.T) {
+	for seconds, want := range map[int]time.Duration{0: time.Second, 30: 30 * time.Second, 1 << 30: time.Hour} {
+		inPool(t, workers.Config[string]{Backoff: time.Second}, none, func(r *recorder, p *workers.Pool[string]) {
+			results := []error{fmt.Errorf("patch: %w", apierrors.NewTooManyRequests("later", seconds)), nil}
+			r.next = func(string) (workers.Result, error) {
+				next := results[0]
+				results = results[1:]
+				return workers.Result{}, next
+			}
+			p.Add("k")
+			time.Sleep(2 * time.Hour)
+			require.Equal(t, []time.Duration{0, want}, r.at)
+		})
+	}
 }

@@ -1,6 +1,8 @@
 package contract
 
 import (
+	"strings"
+
 	"github.com/volumekit/volumekit/internal/require"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -57,6 +59,12 @@ var podTests = map[string]func(*contract){
 			"no container":      func(pod *v1.Pod) { pod.Spec.Containers = nil },
 			"no image":          func(pod *v1.Pod) { pod.Spec.Containers[0].Image = "" },
 			"duplicate volumes": func(pod *v1.Pod) { pod.Spec.Volumes = []v1.Volume{{Name: "v"}, {Name: "v"}} },
+			"long claim of an ephemeral volume": func(pod *v1.Pod) {
+				pod.Name = strings.Repeat("p", 252)
+				pod.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{
+					VolumeClaimTemplate: &v1.PersistentVolumeClaimTemplate{Spec: c.newClaim("a").Spec},
+				}}}}
+			},
 			"missing volume": func(pod *v1.Pod) {
 				pod.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/v"}}
 			},
