@@ -1,7 +1,6 @@
 package manager_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,12 +9,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/content"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/manager"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
@@ -27,27 +26,8 @@ import (
 
 const secretValue = "correct-horse-battery-staple"
 
-// logBuffer collects the text of a manager's log and events.
-type logBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (h *logBuffer) Write(p []byte) (int, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.text.Write(p)
-}
-
-func (h *logBuffer) String() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.text.String()
-}
-
 // secretNode returns a manager for secrets whose log and events are written to h.
-func secretNode(t *testing.T, h *logBuffer) (*manager.Manager, *manager.MemorySource, *volume.Host) {
+func secretNode(t *testing.T, h *testbed.Buffer) (*manager.Manager, *manager.MemorySource, *volume.Host) {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
@@ -84,7 +64,7 @@ func podWithSecret(uid types.UID, key string) *v1.Pod {
 // TestSecretsAreNotDisclosed: the value of a secret is in no log, event or state, and in no file
 // outside its volume, also if its set-up fails.
 func TestSecretsAreNotDisclosed(t *testing.T) {
-	var h logBuffer
+	var h testbed.Buffer
 	m, source, host := secretNode(t, &h)
 	good, bad := podWithSecret("1", "password"), podWithSecret("2", "no-such-key")
 	source.SetPod(good, bad)

@@ -1,14 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -27,6 +25,7 @@ import (
 	"github.com/volumekit/volumekit/csi/csitest"
 	"github.com/volumekit/volumekit/csi/driver"
 	"github.com/volumekit/volumekit/csi/examples/internal/clustertest"
+	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/nfs"
@@ -108,30 +107,12 @@ func (c *cluster) deleteClaim(name string, pv *v1.PersistentVolume) {
 	})
 }
 
-// A safeBuffer is the output of a program.
-type safeBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *safeBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *safeBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
-}
-
 // startProgram runs the program as its service account, and returns the address of its endpoints.
 func (c *cluster) startProgram(socket, args string) (address string) {
 	c.Helper()
 	listener, err := service.Listen(c.Context(), "127.0.0.1:0")
 	require.NoError(c, err)
-	log := &safeBuffer{}
+	log := &testbed.Buffer{}
 	c.Cleanup(func() { require.NotContains(c, log.String(), "forbidden") })
 	return startOn(c.T, parse(c.T, "--csi-address="+socket+" --kubeconfig="+c.kubeconfig+" "+args), listener, log)
 }
