@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -25,20 +24,25 @@ func serve(t *testing.T, path string, replace bool, text string) *Listener {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = io.WriteString(conn, text)
-			_ = conn.Close()
-		}
+		answerWith(l, text)
 	}()
 	t.Cleanup(func() {
 		_ = l.Close()
 		<-ended
 	})
 	return l
+}
+
+// answerWith answers each connection with the text until the listener is closed.
+func answerWith(l *Listener, text string) {
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		_, _ = io.WriteString(conn, text)
+		_ = conn.Close()
+	}
 }
 
 // answer returns the answer of the process that serves a socket, or "".
@@ -138,7 +142,7 @@ func TestRestoreFails(t *testing.T) {
 	require.NoError(t, os.Mkdir(dir, 0o755))
 	path := filepath.Join(dir, "s")
 	l := serve(t, path, false, "text")
-	var log lockedBuffer
+	var log testbed.Buffer
 	l.LogTo(slog.New(slog.NewTextHandler(&log, nil)))
 	protect := func(on bool) { require.NoError(t, os.Chmod(dir, map[bool]os.FileMode{true: 0o555, false: 0o755}[on])) }
 	if os.Geteuid() == 0 {
@@ -152,24 +156,6 @@ func TestRestoreFails(t *testing.T) {
 	require.Less(t, failures(), 10)
 	protect(false)
 	requireAnswer(t, path, "text")
-}
-
-// A lockedBuffer is a buffer for several goroutines.
-type lockedBuffer struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }
 
 // TestFirstMoment: at no moment the socket is accessible to others.
