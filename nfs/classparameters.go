@@ -14,12 +14,14 @@ const (
 	pathPattern     = "pathPattern"
 	onDelete        = "onDelete"
 	archiveOnDelete = "archiveOnDelete"
+	adopt           = "adopt"
+	overcommit      = "overcommit"
 	modeParameter   = "mode"
 	uidParameter    = "uid"
 	gidParameter    = "gid"
 )
 
-var parameterNames = []string{pathPattern, onDelete, archiveOnDelete, modeParameter, uidParameter, gidParameter}
+var parameterNames = []string{pathPattern, onDelete, archiveOnDelete, adopt, overcommit, modeParameter, uidParameter, gidParameter}
 
 // A disposal is the end of a directory whose volume is deleted.
 type disposal string
@@ -37,10 +39,12 @@ const OnDeleteAnnotation = "volumekit.io/nfs-on-delete"
 
 // parameters are the parsed parameters of a class.
 type parameters struct {
-	pattern  string
-	disposal disposal
-	mode     uint32
-	uid, gid int // -1: the server's choice
+	pattern    string
+	disposal   disposal
+	adopt      bool // directories that exist without a record
+	overcommit bool
+	mode       uint32
+	uid, gid   int // -1: the server's choice
 }
 
 // parseParameters returns a *field.Error for an unknown parameter or an invalid value.
@@ -55,6 +59,14 @@ func parseParameters(written map[string]string) (parameters, error) {
 	var err error
 	if p.disposal, err = parseDisposal(at, written); err != nil {
 		return p, err
+	}
+	for name, value := range map[string]*bool{adopt: &p.adopt, overcommit: &p.overcommit} {
+		if *value, err = parseBool(at, written, name, false); err != nil {
+			return p, err
+		}
+	}
+	if p.adopt && (p.pattern == "" || p.disposal != retaining) {
+		return p, volume.Invalid(at.Key(adopt), written[adopt], "requires a pathPattern, and onDelete retain")
 	}
 	if text, ok := written[modeParameter]; ok {
 		if p.mode, err = parseMode(at.Key(modeParameter), text); err != nil {
@@ -83,12 +95,9 @@ func shortKey(name string) string {
 // parseDisposal returns onDelete, and without it the meaning of archiveOnDelete, which is true by
 // default.
 func parseDisposal(at *field.Path, written map[string]string) (disposal, error) {
-	archive := true
-	if text, ok := written[archiveOnDelete]; ok {
-		var err error
-		if archive, err = strconv.ParseBool(text); err != nil {
-			return "", volume.Invalid(at.Key(archiveOnDelete), text, "must be true or false")
-		}
+	archive, err := parseBool(at, written, archiveOnDelete, true)
+	if err != nil {
+		return "", err
 	}
 	switch text := written[onDelete]; {
 	case text == string(deleting), text == string(retaining):
@@ -99,6 +108,19 @@ func parseDisposal(at *field.Path, written map[string]string) (disposal, error) 
 		return archiving, nil
 	}
 	return deleting, nil
+}
+
+// parseBool returns the value of a parameter, or its default.
+func parseBool(at *field.Path, written map[string]string, name string, value bool) (bool, error) {
+	text, ok := written[name]
+	if !ok {
+		return value, nil
+	}
+	value, err := strconv.ParseBool(text)
+	if err != nil {
+		return false, volume.Invalid(at.Key(name), text, "must be true or false")
+	}
+	return value, nil
 }
 
 // parseMode accepts permissions with the sticky and the setgid bit.

@@ -22,7 +22,7 @@ type deleter struct {
 // Delete archives the directory, deletes it with its content, or retains it, as the class requires.
 // An archive is "archived-DIRECTORY" in the export, with the name of the volume appended unless
 // DIRECTORY contains the name, and with a number appended if that exists. Parents of the directory
-// stay.
+// stay. An empty directory of a volume without a UID, for which no object was stored, is deleted instead.
 //
 // Delete returns nil if the directory does not exist, or is another volume's by now, or is shared. If part of the content could not be
 // deleted, the error wraps a *scrub.UnremovableError.
@@ -44,11 +44,14 @@ func (d *deleter) delete(ctx context.Context) error {
 	}
 	return d.access.within(ctx, d.pv.Name, func(ctx context.Context, t *exportTree) error {
 		if end == archiving {
-			return t.archive(ctx, d.dir, d.pv.Name)
+			return t.archive(ctx, d.dir, d.pv.Name, d.isStored())
 		}
 		return t.delete(ctx, d.dir, d.pv.Name)
 	})
 }
+
+// isStored reports whether the volume is an object of the API server. No pod has had one that is not.
+func (d *deleter) isStored() bool { return d.pv.UID != "" }
 
 // disposal returns the end of the directory: by the annotation, by the class of the volume, or the
 // default of classes.

@@ -2,6 +2,8 @@ package nfs
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -48,8 +50,9 @@ func defaultDirectory(namespace, claim, pvName string) (string, error) {
 	return name, checkDirectory(at, name)
 }
 
-// expandPattern returns the path by a pattern of a class. The pattern alone decides on the
-// components of the path: a value of the claim is a part of one component.
+// expandPattern returns the path by a pattern of a class, and the number of leading components that no tenant chooses,
+// without the last one. The pattern alone decides on the components of the path: a value of the claim is a part of one
+// component.
 func expandPattern(claim *v1.PersistentVolumeClaim, pattern string) (dir string, given int, err error) {
 	at := field.NewPath("storageClass", "parameters").Key(pathPattern)
 	switch {
@@ -69,9 +72,23 @@ func expandPattern(claim *v1.PersistentVolumeClaim, pattern string) (dir string,
 	case strings.HasPrefix(dir, archivePrefix):
 		return "", 0, volume.Invalid(at, dir, "must not begin as the names of archives do")
 	}
-	parents := len(componentsOf(expanded[:strings.LastIndexByte(expanded[:chosen], '/')+1]))
-	return dir, min(parents, strings.Count(dir, "/")), checkDirectory(at, dir)
+	parents := componentsOf(expanded[:strings.LastIndexByte(expanded[:chosen], '/')+1])
+	if n := strings.Count(dir, "/"); len(parents) > n {
+		parents = parents[:n]
+	}
+	given = len(parents)
+	if i := slices.IndexFunc(parents, isForeignName); i >= 0 { // a namespace has the name of a volume's directory
+		given = i
+	}
+	return dir, given, checkDirectory(at, dir)
 }
+
+// defaultName matches the names of directories of nfs-subdir-external-provisioner without a pathPattern.
+var defaultName = regexp.MustCompile("-pvc-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
+
+// isForeignName reports whether a directory without a record belongs to somebody else by its name: it is a default
+// directory, or lost+found.
+func isForeignName(name string) bool { return name == "lost+found" || defaultName.MatchString(name) }
 
 func componentsOf(dir string) []string {
 	return strings.FieldsFunc(dir, func(r rune) bool { return r == '/' })

@@ -48,30 +48,43 @@
 //   - archiveOnDelete: true (the default) renames the directory of a deleted volume to
 //     archived-DIRECTORY at the top of the export; false deletes it. The name of an archive contains
 //     the volume's name, and never replaces another archive.
-//   - mode: the permissions of the directory, octal. The default is 0777.
-//   - uid, gid: the owner of the directory. The default is the server's choice for this client.
+//   - mode: the permissions of a new or empty directory, octal. The default is 0777.
+//   - uid, gid: the owner of a new or empty directory. The default is the server's choice for this client.
+//   - adopt: true takes a directory of the pathPattern that exists without a record, with its files. It
+//     requires onDelete retain. Default: false.
+//   - overcommit: true accepts claims that request more than the file system of the export has. Default: false.
 //
-// Any other parameter is an error. The directory ".volumekit" of the export has a record for each
-// directory, with the owner, and one for each volume, with the directory. The call after an interrupted
-// one continues with the same directory, also if the claim or the class has changed. A pathPattern can
-// give two claims one directory: the second claim is refused, unless the class has onDelete retain. Then
-// all claims for which the same pathPattern gives the same directory share it, one after the other or at
-// the same time. A pathPattern that is to separate namespaces must have ${.PVC.namespace} as a whole
-// component: "a-b" and "c" joined are also "a" and "b-c".
+// Any other parameter is an error. A pathPattern can give two claims one directory: the second claim is refused, unless
+// the class has onDelete retain. Then all claims for which the same pathPattern gives the same directory share it, one
+// after the other or at the same time. A pathPattern that is to separate namespaces must have ${.PVC.namespace} as a
+// whole component: "a-b" and "c" joined are also "a" and "b-c".
 //
-// No claim gets a directory of a volume that it does not share, or a directory in or above one. A
+// The directory ".volumekit" of the export has these records:
+//
+//   - the owner of each directory;
+//   - the directory of each volume: a call after an interrupted one continues with it, also if the claim or the class
+//     has changed;
+//   - "export", the name of the export, which new volumes have as their [volume.StorageAnnotation]. Two exports must not
+//     share it: remove the record from a copy of an export before its first use.
+//
+// The directory of a claim is never that of another volume, unless they share it, nor is it in or above one. A
 // directory that exists without a record, such as one of nfs-subdir-external-provisioner, is refused
 // as the directory of a pathPattern, and as a parent if a name, label or annotation of the claim
 // chooses the parent. Parents of directories stay.
 //
+// With adopt, a claim finds data that was retained at its path, also by another program. Only the path says whose it
+// is: begin the pathPattern with ${.PVC.namespace}/, or tenants adopt each other's directories. Not adopted are
+// directories below one that a name, label or annotation of a claim chooses, lost+found, and default directories of
+// nfs-subdir-external-provisioner, whose names end with "-pvc-" and a UUID.
+//
 // NFS does not enforce the size of a directory. A claim that requests more than the file system of
-// the export has is refused.
+// the export has is refused, unless the class has overcommit.
 //
 // Delete deletes directories below the export only, and only of volumes that name the provisioner in
 // the annotation pv.kubernetes.io/provisioned-by, or that have [OnDeleteAnnotation]. Volumes of
 // nfs-subdir-external-provisioner have the first one: [ProvisioningConfig].Class supplies their
-// class. That program lets claims share a directory of a pathPattern: Delete of one of these volumes
-// archives or deletes the directory of all, unless their reclaim policy is Retain. Deletion never leaves the mount of the export, so that a directory in an export of its own
+// class. Volumes of that program may share a directory: deleting one archives or deletes it for all. Set their reclaim
+// policy to Retain. Deletion never leaves the mount of the export, so that a directory in an export of its own
 // below the export is refused.
 //
 // # When a server is dead

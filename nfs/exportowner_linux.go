@@ -1,6 +1,8 @@
 package nfs
 
 import (
+	"cmp"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -40,7 +42,7 @@ func (t *exportTree) own(d directory) error {
 }
 
 // checkFree refuses a directory with another owner, and one that exists without a record unless it
-// is given.
+// is given or adopted.
 func (t *exportTree) checkFree(d ownedDirectory) error {
 	recorded, err := t.ownerOf(d.rel)
 	switch {
@@ -54,6 +56,9 @@ func (t *exportTree) checkFree(d ownedDirectory) error {
 	fd, err := t.open(d.rel)
 	if err == nil {
 		_ = unix.Close(fd)
+		if d.adopted {
+			return nil
+		}
 		return &fs.PathError{Op: "mkdir", Path: d.rel, Err: errOccupied}
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -93,6 +98,21 @@ func (t *exportTree) disown(rel, owner string) error {
 		return err
 	}
 	return t.removeRecord(ownerName(rel))
+}
+
+// exportName is the name of the record with the name of the export.
+const exportName = "export"
+
+// name returns the name of the export, which is a random number. If it is missing, a new volume writes one. For a volume
+// that an earlier call began the result is "": its name could have been another one, which is lost.
+func (t *exportTree) name(isNew bool) (string, error) {
+	name, err := t.recorded(exportName)
+	if err != nil || name != "" || !isNew {
+		return name, err
+	}
+	name = rand.Text()
+	other, err := t.record(exportName, name)
+	return cmp.Or(other, name), err
 }
 
 // record writes a record, and returns the content of the record that exists if that is another.

@@ -37,9 +37,15 @@ func (t *exportTree) removeEmptied(ctx context.Context, rel string) error {
 	return t.rmdir(rel)
 }
 
-// archive renames the directory of a volume, and then deletes its records.
-func (t *exportTree) archive(ctx context.Context, rel, pvName string) error {
+// archive renames the directory of a volume, and then deletes its records. Without keepsEmpty it deletes an empty
+// directory instead.
+func (t *exportTree) archive(ctx context.Context, rel, pvName string, keepsEmpty bool) error {
 	return t.dispose(ctx, rel, pvName, func(int) error {
+		if !keepsEmpty {
+			if err := t.rmdir(rel); !isOccupied(err) {
+				return err
+			}
+		}
 		parent, err := t.open(path.Dir(rel))
 		if err != nil {
 			return err
@@ -126,12 +132,15 @@ func (t *exportTree) rename(ctx context.Context, parent int, base, name string) 
 		if created {
 			_ = unix.Unlinkat(t.fd, free, unix.AT_REMOVEDIR)
 		}
-		if !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, unix.EEXIST) {
+		if !isOccupied(err) {
 			return &fs.PathError{Op: "archive", Path: base, Err: err}
 		}
 	}
 	return ctxend.Error(ctx)
 }
+
+// isOccupied reports whether an error is of a directory that is not empty.
+func isOccupied(err error) bool { return errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) }
 
 // isEntry reports whether an error of enter is of an entry that is not a directory of the export.
 func isEntry(err error) bool {

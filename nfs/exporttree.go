@@ -16,6 +16,7 @@ type directory struct {
 	uid, gid int    // -1: the server's choice
 	owner    string // the volume, or the result of sharedOwner
 	given    int    // the number of leading components that may exist without a record
+	adopts   bool   // so may the last one, if no tenant chooses a parent
 }
 
 // shared reports whether further volumes have the directory.
@@ -96,9 +97,10 @@ func parseBegun(pvName, record string) (*directory, error) {
 func (d directory) owners() (all []ownedDirectory) {
 	parts := strings.Split(d.rel, "/")
 	for i := range parts {
-		all = append(all, ownedDirectory{strings.Join(parts[:i+1], "/"), parentOwner, i < d.given})
+		all = append(all, ownedDirectory{strings.Join(parts[:i+1], "/"), parentOwner, i < d.given, false})
 	}
-	all[len(parts)-1].owner = d.owner
+	last := &all[len(parts)-1]
+	last.owner, last.adopted = d.owner, d.adopts && d.given == len(parts)-1 && !isForeignName(parts[len(parts)-1])
 	return all
 }
 
@@ -106,4 +108,5 @@ func (d directory) owners() (all []ownedDirectory) {
 type ownedDirectory struct {
 	rel, owner string
 	given      bool // may exist without a record
+	adopted    bool // so, too, if it is a directory
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -121,7 +123,8 @@ func outcome(err error) error {
 func isCertain(err error) bool { return volume.KindOf(outcome(err)) != volume.Uncertain }
 
 // mkdirAll creates the missing parents and the directory, with its owner and its mode, and returns
-// the paths that it created.
+// the paths that it created. A directory that is not empty keeps its uid, gid and mode, which a
+// program may rely on; an empty one could be that of an interrupted call.
 func (t *exportTree) mkdirAll(ctx context.Context, d directory) (made []string, err error) {
 	at, err := t.open(".")
 	for i, part := range strings.Split(d.rel, "/") {
@@ -143,7 +146,13 @@ func (t *exportTree) mkdirAll(ctx context.Context, d directory) (made []string, 
 		case err != nil:
 			err = &fs.PathError{Op: "mkdir", Path: rel, Err: err}
 		case rel == d.rel:
-			err = setAttributes(next, d)
+			hasNoFiles := created
+			if !created {
+				hasNoFiles, err = isEmpty(next)
+			}
+			if hasNoFiles {
+				err = setAttributes(next, d)
+			}
 			_ = unix.Close(next)
 			return made, err
 		case created:
@@ -191,6 +200,20 @@ func (t *exportTree) openIn(dir int, rel string) (int, error) {
 		return -1, err
 	}
 	return fd, nil
+}
+
+// isEmpty reports whether an open directory is empty.
+func isEmpty(dir int) (bool, error) {
+	fd, err := unix.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false, &fs.PathError{Op: "open", Path: ".", Err: err}
+	}
+	f := os.NewFile(uintptr(fd), ".")
+	defer func() { _ = f.Close() }()
+	if _, err = f.Readdirnames(1); errors.Is(err, io.EOF) {
+		return true, nil
+	}
+	return false, err
 }
 
 // setAttributes sets owner and mode of an open directory, in this order: a change of the owner

@@ -22,4 +22,6 @@ func (t *exportTree) begun(string) (*directory, error)              { return nil
 func (t *exportTree) revert(directory) error                        { return errNeedsLinux }
 func (t *exportTree) create(context.Context, directory, bool) error { return errNeedsLinux }
 func (t *exportTree) delete(context.Context, string, string) error  { return errNeedsLinux }
-func (t *exportTree) archive(context.Context, string, string) error { return errNeedsLinux }
+func (t *exportTree) name(bool) (string, error)                     { return "", errNeedsLinux }
+
+func (t *exportTree) archive(context.Context, string, string, bool) error { return errNeedsLinux }

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -96,7 +97,15 @@ func (p *provisioning) mustProvision(o volume.VolumeOptions) *v1.PersistentVolum
 	return pv
 }
 
+// delete deletes a volume as one that the API server has.
 func (p *provisioning) delete(pv *v1.PersistentVolume) error {
+	p.Helper()
+	pv = pv.DeepCopy()
+	pv.UID = "uid"
+	return p.deleteUnstored(pv)
+}
+
+func (p *provisioning) deleteUnstored(pv *v1.PersistentVolume) error {
 	p.Helper()
 	deleter, err := p.plugin.NewDeleter(volume.NewSpecFromPersistentVolume(pv, false))
 	if err != nil {
@@ -203,6 +212,10 @@ func badOptions() map[string]badOption {
 		"open variable":     {map[string]string{"pathPattern": "${.PVC.name"}, []string{"parameters[pathPattern]", "${.PVC.name"}},
 		"unknown variable":  {map[string]string{"pathPattern": "${.PVC.uid}"}, []string{"parameters[pathPattern]", "${.PVC.uid}"}},
 		"missing label":     {map[string]string{"pathPattern": "a/${.PVC.labels.none}"}, []string{"claim.metadata.labels[none]"}},
+		"adopt":             {map[string]string{"adopt": "maybe"}, []string{"parameters[adopt]", "maybe"}},
+		"adopt and archive": {map[string]string{"adopt": "true", "pathPattern": "a"}, []string{"parameters[adopt]", "onDelete retain"}},
+		"adopt, no pattern": {map[string]string{"adopt": "true", "onDelete": "retain"}, []string{"parameters[adopt]", "requires a pathPattern"}},
+		"overcommit":        {map[string]string{"overcommit": "maybe"}, []string{"parameters[overcommit]", "maybe"}},
 		"archive":           {map[string]string{"pathPattern": "archived-${.PVC.name}"}, []string{"parameters[pathPattern]", "archived-data"}},
 		"reserved":          {map[string]string{"pathPattern": ".volumekit/a"}, []string{"parameters[pathPattern]", ".volumekit"}},
 	} {
@@ -464,6 +477,142 @@ func TestProvisionOccupied(t *testing.T) {
 	})
 }
 
+// TestProvisionAdopts: a class with adopt takes the directories of its pattern that exist without a record, as they are.
+func TestProvisionAdopts(t *testing.T) {
+	parameters := func(pattern, adopt string) map[string]string {
+		return map[string]string{"pathPattern": pattern, "onDelete": "retain", "adopt": adopt, "mode": "0770"}
+	}
+	const pattern = "${.PVC.namespace}/${.PVC.name}"
+	modeOf := func(t *testing.T, dir string) os.FileMode {
+		info, err := os.Stat(dir)
+		require.NoError(t, err)
+		return info.Mode().Perm()
+	}
+	retained := func(t *testing.T) *provisioning {
+		p := newProvisioning(t)
+		require.NoError(t, os.MkdirAll(p.export+"/ns/data", 0o755))
+		require.NoError(t, os.WriteFile(p.export+"/ns/data/file", nil, 0o600))
+		require.NoError(t, os.Chmod(p.export+"/ns/data", 0o700))
+		return p
+	}
+	t.Run("adopted", func(t *testing.T) {
+		p := retained(t)
+		pv := p.mustProvision(optionsOf("pvc-1", parameters(pattern, "true")))
+		require.Equal(t, "/k8s/ns/data", pv.Spec.NFS.Path)
+		require.Equal(t, os.FileMode(0o700), modeOf(t, p.dirOf(pv)))
+		p.mustProvision(optionsOf("pvc-1", parameters(pattern, "true"))) // the call is repeated
+		require.Equal(t, os.FileMode(0o700), modeOf(t, p.dirOf(pv)))
+		require.NoError(t, p.delete(pv))
+		p.requireFiles("ns", "ns/data", "ns/data/file")
+		p.mustProvision(optionsOf("pvc-2", parameters(pattern, "false")))
+		_, err := p.provision(optionsOf("pvc-3", map[string]string{"pathPattern": pattern}))
+		require.ErrorContains(t, err, "is shared by volumes of another pathPattern")
+	})
+	t.Run("new and empty", func(t *testing.T) {
+		p := newProvisioning(t)
+		require.NoError(t, os.MkdirAll(p.export+"/ns/data", 0o755))
+		o := optionsOf("pvc-1", parameters(pattern, "true"))
+		require.Equal(t, os.FileMode(0o770), modeOf(t, p.dirOf(p.mustProvision(o))))
+		o.PVName, o.PVC.Name = "pvc-2", "new"
+		require.Equal(t, os.FileMode(0o770), modeOf(t, p.dirOf(p.mustProvision(o))))
+	})
+	t.Run("not adopted", func(t *testing.T) {
+		for _, adopt := range []string{"false", "0"} {
+			p := retained(t)
+			_, err := p.provision(optionsOf("pvc-1", parameters(pattern, adopt)))
+			require.ErrorContains(t, err, "was not created for this volume")
+			p.requireFiles("ns", "ns/data", "ns/data/file")
+		}
+	})
+	annotated := func(pvName, pattern, path string) volume.VolumeOptions {
+		o := optionsOf(pvName, parameters(pattern, "true"))
+		o.PVC.Annotations = map[string]string{"path": path}
+		return o
+	}
+	const uuidName = "ns-data-pvc-0b7f2a44-21b9-4b0c-8f3c-9d2b0a6f1c5e"
+	for name, test := range map[string]struct {
+		make    func(p *provisioning) error
+		options volume.VolumeOptions
+	}{
+		"of a volume": {func(p *provisioning) error { p.mustProvision(optionsOf("pvc-1", nil)); return nil }, annotated("pvc-2", "${.PVC.annotations.path}", "ns-data-pvc-1")},
+		"below a volume": {func(p *provisioning) error {
+			return os.Mkdir(p.dirOf(p.mustProvision(optionsOf("pvc-1", nil)))+"/data", 0o755)
+		}, annotated("pvc-2", "${.PVC.annotations.path}/data", "ns-data-pvc-1")},
+		"above a volume": {func(p *provisioning) error {
+			p.mustProvision(optionsOf("pvc-1", parameters(pattern, "false")))
+			return nil
+		}, annotated("pvc-2", "${.PVC.annotations.path}", "ns")},
+		"below a directory of a tenant":   {func(p *provisioning) error { return os.MkdirAll(p.export+"/other/data", 0o755) }, annotated("pvc-2", "${.PVC.annotations.path}/data", "other")},
+		"the name of a default directory": {func(p *provisioning) error { return os.Mkdir(p.export+"/"+uuidName, 0o755) }, annotated("pvc-2", "${.PVC.annotations.path}", uuidName)},
+		"lost+found":                      {func(p *provisioning) error { return os.Mkdir(p.export+"/lost+found", 0o755) }, annotated("pvc-2", "${.PVC.annotations.path}", "lost+found")},
+		"a link":                          {func(p *provisioning) error { return os.Symlink("/etc", p.export+"/link") }, annotated("pvc-2", "${.PVC.annotations.path}", "link")},
+		"a file":                          {func(p *provisioning) error { return os.WriteFile(p.export+"/file", nil, 0o600) }, annotated("pvc-2", "${.PVC.annotations.path}", "file")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newProvisioning(t)
+			require.NoError(t, test.make(p))
+			before := filesBelow(p, p.export)
+			_, err := p.provision(test.options)
+			require.Error(t, err)
+			require.Equal(t, volume.Final, volume.KindOf(err), err)
+			p.requireFiles(before...)
+		})
+	}
+}
+
+// TestProvisionAdoptsNothingElse: no namespace and no pattern of another class leads below the directory of a volume.
+func TestProvisionAdoptsNothingElse(t *testing.T) {
+	adopting := func(pvName, pattern, namespace, claim string) volume.VolumeOptions {
+		o := optionsOf(pvName, map[string]string{"pathPattern": pattern, "onDelete": "retain", "adopt": "true"})
+		o.PVC.Namespace, o.PVC.Name = namespace, claim
+		return o
+	}
+	t.Run("a namespace with the name of a directory", func(t *testing.T) {
+		const victim = "a-b-pvc-0b7f2a44-21b9-4b0c-8f3c-9d2b0a6f1c5e"
+		p := newProvisioning(t)
+		require.NoError(t, os.MkdirAll(p.export+"/"+victim+"/data", 0o755))
+		for _, claim := range []string{"data", "new"} {
+			o := adopting("pvc-1", "${.PVC.namespace}/${.PVC.name}", victim, claim)
+			_, err := p.provision(o)
+			require.ErrorContains(t, err, "was not created for this volume", claim)
+			delete(o.StorageClass.Parameters, "adopt")
+			_, err = p.provision(o)
+			require.ErrorContains(t, err, "was not created for this volume", claim)
+		}
+		p.requireFiles(victim, victim+"/data")
+	})
+	t.Run("a parent that a tenant chooses", func(t *testing.T) {
+		p := newProvisioning(t)
+		require.NoError(t, os.MkdirAll(p.export+"/prod/data", 0o755))
+		p.mustProvision(adopting("pvc-1", "${.PVC.namespace}/${.PVC.name}", "prod", "other"))
+		_, err := p.provision(adopting("pvc-2", "${.PVC.name}/${.PVC.namespace}", "data", "prod"))
+		require.ErrorContains(t, err, "was not created for this volume")
+	})
+	t.Run("a file that becomes a directory", func(t *testing.T) {
+		p := newProvisioning(t)
+		require.NoError(t, os.MkdirAll(p.export+"/ns", 0o755))
+		require.NoError(t, os.WriteFile(p.export+"/ns/data", nil, 0o600))
+		o := adopting("pvc-1", "${.PVC.namespace}/${.PVC.name}", "ns", "data")
+		_, err := p.provision(o)
+		require.Equal(t, volume.Final, volume.KindOf(err), err)
+		require.NoError(t, os.Remove(p.export+"/ns/data"))
+		require.NoError(t, os.Mkdir(p.export+"/ns/data", 0o700))
+		delete(o.StorageClass.Parameters, "adopt")
+		_, err = p.provision(o)
+		require.ErrorContains(t, err, "was not created for this volume")
+	})
+}
+
+// TestProvisionOvercommits: a class with overcommit accepts more than the export has.
+func TestProvisionOvercommits(t *testing.T) {
+	p := newProvisioning(t)
+	o := optionsOf("pvc-1", map[string]string{"overcommit": "true"})
+	o.PVC.Spec.Resources.Requests[v1.ResourceStorage] = resource.MustParse("7Ei")
+	pv := p.mustProvision(o)
+	size := pv.Spec.Capacity[v1.ResourceStorage]
+	require.Equal(t, "7Ei", size.String())
+}
+
 // TestProvisionAttacks: no pattern reaches the directory of a volume, or a directory in or above it: a
 // default directory, a shared one, or one of nfs-subdir-external-provisioner. The control is a name
 // that no directory has.
@@ -567,11 +716,12 @@ func TestProvisionContinues(t *testing.T) {
 	}
 }
 
-// requireRecords verifies the number of records in the export.
+// requireRecords verifies the number of records in the export, apart from the name of the export.
 func (p *provisioning) requireRecords(want int) {
 	p.Helper()
 	entries, err := os.ReadDir(p.export + "/.volumekit")
 	require.NoError(p, err)
+	entries = slices.DeleteFunc(entries, func(entry fs.DirEntry) bool { return entry.Name() == "export" })
 	require.Len(p, entries, want)
 }
 
@@ -879,4 +1029,34 @@ func TestProvisioningConfig(t *testing.T) {
 		_, err = plugin.NewDeleter(volume.NewSpecFromPersistentVolume(otherProgramVolume("/k8s/dir"), false))
 		require.Error(t, err)
 	}
+}
+
+// TestDeleteUnstored: no archive is left of a volume for which no object was stored, unless its directory has files.
+func TestDeleteUnstored(t *testing.T) {
+	p := newProvisioning(t)
+	require.NoError(t, p.deleteUnstored(p.mustProvision(optionsOf("pvc-1", nil))))
+	p.requireFiles()
+	p.requireRecords(0)
+	used := p.mustProvision(optionsOf("pvc-2", nil))
+	p.write(used, "file")
+	require.NoError(t, p.deleteUnstored(used))
+	p.requireFiles("archived-ns-data-pvc-2", "archived-ns-data-pvc-2/file")
+	p.requireRecords(0)
+}
+
+// TestExportName: the volumes of an export have its name, which belongs to no other export.
+func TestExportName(t *testing.T) {
+	one, other := newProvisioning(t), newProvisioning(t)
+	name := func(p *provisioning, pvName string) string {
+		return p.mustProvision(optionsOf(pvName, nil)).Annotations[volume.StorageAnnotation]
+	}
+	first := name(one, "pvc-1")
+	require.NotEmpty(t, first)
+	require.Equal(t, first, name(one, "pvc-1"))
+	require.Equal(t, first, name(one, "pvc-2"))
+	require.NotEqual(t, first, name(other, "pvc-1"))
+
+	require.NoError(t, os.Remove(one.export+"/.volumekit/export"))
+	require.Empty(t, name(one, "pvc-1"), "the volume has had a name that is lost")
+	require.NotEqual(t, first, name(one, "pvc-3"))
 }

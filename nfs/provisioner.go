@@ -57,17 +57,19 @@ type provisioner struct {
 }
 
 // Provision creates the directory with the mode and the owner of the class, and returns the volume.
-// A request larger than the file system of the export is infeasible; smaller ones are not enforced.
+// A request larger than the file system of the export is infeasible, unless the class has overcommit; smaller ones are
+// not enforced.
 //
 // A directory that exists already is an error, unless it was created for this volume, or for a
-// volume of the same pathPattern by a class that retains directories: these share it.
+// volume of the same pathPattern by a class that retains directories: these share it. A class with adopt also takes one
+// without a record. A directory that is not empty keeps its mode and its owner.
 //
 // If an earlier call for the volume began, Provision continues with the directory of that call, also
 // if the claim or the class give another path by now. If they are invalid by now, the error is
 // infeasible, and the directory is removed; if it is not empty, the error is uncertain.
 func (p *provisioner) Provision(ctx context.Context) (_ *v1.PersistentVolume, err error) {
 	defer brief.Shorten(&err)
-	dir := p.dir
+	dir, name := p.dir, ""
 	err = p.access.within(ctx, p.options.PVName, func(ctx context.Context, t *exportTree) error {
 		begun, err := t.begun(p.options.PVName)
 		if err != nil {
@@ -83,11 +85,19 @@ func (p *provisioner) Provision(ctx context.Context) (_ *v1.PersistentVolume, er
 		} else if err := p.checkSize(t); err != nil {
 			return err
 		}
-		return t.create(ctx, d, begun != nil)
+		if err := t.create(ctx, d, begun != nil); err != nil {
+			return err
+		}
+		name, err = t.name(begun == nil)
+		return volume.AsUncertain(err)
 	})
 	switch {
 	case err == nil:
-		return p.describe(dir), nil
+		pv := p.describe(dir)
+		if name != "" {
+			pv.Annotations[volume.StorageAnnotation] = name
+		}
+		return pv, nil
 	case p.invalid == nil:
 		return nil, fmt.Errorf("provision %s in %s: %w", p.dir, p.access.export, err)
 	case errors.Is(err, p.invalid):
@@ -110,7 +120,7 @@ func (p *provisioner) refuse(t *exportTree, begun *directory) error {
 
 // checkSize refuses a request that is larger than the export's file system.
 func (p *provisioner) checkSize(t *exportTree) error {
-	if p.options.PVC == nil {
+	if p.options.PVC == nil || p.parameters.overcommit {
 		return nil
 	}
 	size, err := t.size()
@@ -130,7 +140,7 @@ func (p *provisioner) directory() directory {
 		owner = sharedOwner(p.parameters.pattern)
 	}
 	return directory{
-		volume: p.options.PVName, rel: p.dir, mode: p.parameters.mode, uid: p.parameters.uid, gid: p.parameters.gid, owner: owner, given: p.given,
+		volume: p.options.PVName, rel: p.dir, mode: p.parameters.mode, uid: p.parameters.uid, gid: p.parameters.gid, owner: owner, given: p.given, adopts: p.parameters.adopt,
 	}
 }
 

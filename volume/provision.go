@@ -35,7 +35,7 @@ type Provisioner interface {
 	// describes it: name, source, capacity, access modes, volume mode, mount options, reclaim
 	// policy, attributes class and, for storage that not every node reaches, node affinity.
 	// The caller adds claimRef, storage class, annotations and finalizers, and stores the
-	// object. The volume may have a [ProvisioningNoteAnnotation].
+	// object. The volume may have a [ProvisioningNoteAnnotation] and a [StorageAnnotation].
 	//
 	// Provision is idempotent for one VolumeOptions.PVName, also after a restart.
 	//
@@ -55,6 +55,13 @@ type Provisioner interface {
 // ProvisioningNoteAnnotation is an annotation of a new volume with a fact for the user of the claim, such as a
 // size that no quota enforces. The event of the claim's success shows the text.
 const ProvisioningNoteAnnotation = "volumekit.io/provisioning-note"
+
+// StorageAnnotation is an annotation of a new volume with the name of the storage system that has it. The name is
+// unique, and survives a change of the system's address. If two programs provision for one claim, each in a system of
+// its own, the later one sees by the annotations of both volumes that it deletes its own one, and not the other's: two
+// systems must not have one name, and one system must not have two. A Provisioner that has one system for all
+// programs of its name needs no annotation.
+const StorageAnnotation = "volumekit.io/storage"
 
 // VolumeOptions describes a volume to be created. The zero value of each field but PVName
 // requests nothing.
