@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/volumekit/volumekit/controllers/internal/storageclass"
+	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 )
@@ -94,12 +95,17 @@ func (v claimView) isStored() bool {
 	return v.volume != nil && v.attempt.claim != nil && belongsTo(v.volume, v.attempt.claim)
 }
 
-// endStored returns the step for a claim whose volume's object exists. If the object is late, the
+// endStored returns the step for a claim whose volume's object exists. That of another storage is not its own: storage
+// that it has, or may have, besides is a second one, and deleted. If the object is late, the
 // controller waits for its end, to call again. If another controller may have discarded the storage, it
 // is provisioned again; a claim in deletion does not wait for a call that fails.
 func (v claimView) endStored(now time.Time) (step claimStep, wait time.Duration) {
 	a := v.attempt
 	switch {
+	case a.hasDiscarded: // the controller of the other storage removes the finalizer and the mark
+		return claimWait, 0
+	case v.mayHaveSecond():
+		return v.unlessPaused(claimProvision, now)
 	case a.storage == storagePossible && a.object == objectUnknown:
 		return claimFind, 0
 	case a.storage == storagePossible && a.object == objectIsLate:
@@ -112,6 +118,13 @@ func (v claimView) endStored(now time.Time) (step claimStep, wait time.Duration)
 		return claimWait, v.awaitDiscard(now)
 	}
 	return v.unlessPaused(claimProvision, now)
+}
+
+// mayHaveSecond reports whether an uncertain call may have created storage in another system than that of the stored
+// volume: the next call shows it.
+func (v claimView) mayHaveSecond() bool {
+	a := v.attempt
+	return a.storage == storagePossible && a.isOpen && v.volume.Annotations[volume.StorageAnnotation] != ""
 }
 
 // isProvisioning reports whether this run or an earlier one has not ended its work for the claim: a discard adds the

@@ -43,6 +43,8 @@ type claimAttempt struct {
 	described      *v1.PersistentVolume // the object to store
 	refusal        error                // why the object is not stored, and the storage is discarded
 	object         objectState
+	isOpen         bool                             // the last call of Provision, or of Delete for a second storage, was uncertain
+	hasDiscarded   bool                             // a second storage, besides that of the stored volume
 	policy         v1.PersistentVolumeReclaimPolicy // of a late object, and of the next one; "": that of the class
 	mark           string                           // of the claim before the last successful Provision
 	ownMark        string                           // of the last discard
@@ -84,7 +86,7 @@ func (o outcome) checked() *checkedOptions {
 func (a *claimAttempt) record(o outcome, now time.Time, r rules) (isNews bool) {
 	a.object = objectUnknown
 	if o.err == nil {
-		a.storage, a.described, a.mark = storagePossible, o.described, o.mark
+		a.storage, a.described, a.mark, a.isOpen = storagePossible, o.described, o.mark, false
 		a.retry.begin(o.inputs) // the failures stay: the API server may refuse the object
 		return true
 	}
@@ -112,9 +114,9 @@ func (a *claimAttempt) recordStorage(o outcome) {
 	}
 	switch kindOf(o.err) {
 	case volume.Final:
-		a.storage, a.options = storageAbsent, nil
+		a.storage, a.options, a.isOpen = storageAbsent, nil, false
 	case volume.Uncertain:
-		a.storage, a.options, a.optionsRefusal = storagePossible, &o.options, o.refusal
+		a.storage, a.options, a.optionsRefusal, a.isOpen = storagePossible, &o.options, o.refusal, true
 	case volume.Transient: // as before the call
 	}
 }

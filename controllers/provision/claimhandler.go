@@ -29,6 +29,10 @@ func (c *Controller) handleClaim(ctx context.Context, key claimKey) (workers.Res
 		if err != nil {
 			return workers.Result{}, err
 		}
+		if c.isForGoneNodes() {
+			c.ofClaims.forget(key)
+			return workers.Result{}, c.leaveGoneNode(ctx, v)
+		}
 		now := time.Now()
 		step, wait := decideClaim(v, now)
 		if step == claimRelease {
@@ -120,7 +124,7 @@ func (c *Controller) takeClaimStep(ctx context.Context, step claimStep, v claimV
 	case claimMark:
 		return c.endDiscard(ctx, v, a)
 	case claimFind:
-		return c.findVolume(ctx, a)
+		return c.findVolume(ctx, v, a)
 	case claimReschedule:
 		p := objectpatch.Of(v.claim).OfVersion(v.claim).WithoutAnnotation(SelectedNodeAnnotation).WithoutFinalizer(ClaimFinalizer)
 		return c.patchClaim(ctx, v.claim, p)
@@ -159,7 +163,7 @@ func (c *Controller) confirmClaim(ctx context.Context, a *claimAttempt) error {
 
 // findVolume reads the object of a claim's volume that this run does not know to have created: its own
 // creation may have taken effect and failed, or another controller has stored the object.
-func (c *Controller) findVolume(ctx context.Context, a *claimAttempt) error {
+func (c *Controller) findVolume(ctx context.Context, v claimView, a *claimAttempt) error {
 	stored, err := c.volumes.Live(ctx, c.volumeKey(a.claim))
 	if err != nil {
 		return fmt.Errorf("read the volume of claim %s/%s: %w", a.claim.Namespace, a.claim.Name, err)
@@ -170,6 +174,9 @@ func (c *Controller) findVolume(ctx context.Context, a *claimAttempt) error {
 	state, err := c.stateOf(ctx, stored, a.claim)
 	if err != nil {
 		return err
+	}
+	if isOtherStorage(stored, a.described) {
+		return c.discardSecond(ctx, v, a)
 	}
 	a.object = state
 	if a.described != nil {

@@ -98,7 +98,7 @@ type Config struct {
 	Events func(api.Event)
 	// Metrics receives the metrics whose names this package has. Nil: discarded.
 	Metrics manager.Metrics
-	// Logger receives failures. Nil: discarded.
+	// Logger receives failures, and on the level Debug the calls of the Provisioner. Nil: discarded.
 	Logger *slog.Logger
 }
 
@@ -128,6 +128,11 @@ func (c *Config) check() error {
 	for i, name := range c.AdditionalNames {
 		if name == "" || name == noProvisioner {
 			return fmt.Errorf("provision: %w", field.Invalid(at.Child("AdditionalNames").Index(i), name, "must be the name of a provisioner"))
+		}
+	}
+	if gone, ok := c.Provisioner.(goneNodes); ok {
+		if err := gone.check(); err != nil {
+			return err
 		}
 	}
 	return c.checkNumbers(at)

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/volumekit/volumekit/controllers/internal/objectpatch"
+	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
@@ -90,5 +92,46 @@ func (c *Controller) endDiscard(ctx context.Context, v claimView, a *claimAttemp
 		return err
 	}
 	a.endsDiscard = false
+	return nil
+}
+
+// isOtherStorage reports whether the annotations show that the stored volume of a claim is in another storage than the
+// provisioned one, as of two controllers with one name and a storage each. A volume with the same source is the same
+// one, whatever the names of the storage.
+func isOtherStorage(stored, provisioned *v1.PersistentVolume) bool {
+	if provisioned == nil || equality.Semantic.DeepEqual(stored.Spec.PersistentVolumeSource, provisioned.Spec.PersistentVolumeSource) {
+		return false
+	}
+	theirs, ours := stored.Annotations[volume.StorageAnnotation], provisioned.Annotations[volume.StorageAnnotation]
+	return theirs != "" && ours != "" && theirs != ours
+}
+
+// discardSecond deletes the storage that was provisioned for a claim whose stored volume is in another storage. It reads
+// the stored volume with the permission for the call, directly before the call. After a failure the storage may exist
+// in part: Provision is called again before it is stored or deleted.
+func (c *Controller) discardSecond(ctx context.Context, v claimView, a *claimAttempt) error {
+	isOther := false
+	err := c.call(ctx, func(ctx context.Context) error {
+		stored, err := c.volumes.Live(ctx, c.volumeKey(a.claim))
+		if err != nil {
+			return volume.AsTransient(fmt.Errorf("read volume %q: %w", a.described.Name, err))
+		}
+		if isOther = stored != nil && isOtherStorage(stored, a.described); !isOther {
+			return nil // the next view shows the same
+		}
+		return c.delete(ctx, a.described)
+	})
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err == nil && !isOther:
+		return nil
+	case err == nil, isIgnored(err):
+		a.storage, a.described, a.refusal, a.options, a.hasDiscarded = storageAbsent, nil, nil, nil, true
+		return nil
+	}
+	a.described, a.isOpen = nil, true
+	failure := fmt.Errorf("delete the second storage, besides that of the stored volume: %w", err)
+	c.reportFailedProvision(a, failure, a.retry.fail(time.Now(), v.inputs(), failure.Error(), pauseRule{first: c.config.Backoff, most: c.config.MaxBackoff}))
 	return nil
 }

@@ -20,6 +20,9 @@
 // finalizer. A node that does not exist, or that the class does not allow, is removed from the claim;
 // the scheduler then selects another one.
 //
+// Where each node has a provisioner of its own, Config.Qualifier and Config.DeletionGuard divide the claims and volumes,
+// and one controller by [ForGoneNodes] serves the nodes that do not exist any more.
+//
 // Provision is not called for a claim without a size, with a size of 0 or less or of more than an
 // int64, and with an attributes class whose name is none. The event of such a claim, as that of each
 // failure, names the field and the beginning of its value.
@@ -48,6 +51,10 @@
 //     refuses the second object. A controller that finds the released object of the other one after the
 //     end of the claim calls again after the end of the object, in case its late call has created the
 //     storage once more. The next object has the policy of the first one.
+//   - Two controllers of one name have a storage system each, such as two NFS servers, and both provision for one
+//     claim: the one that finds the other's object stored deletes its own storage. Both volumes must have a
+//     [volume.StorageAnnotation]. The storage leaks if the process ends before it is deleted. If a call stays
+//     uncertain, it is repeated until it is certain, also after the claim and the volume have ended.
 //   - One of two controllers alone finds the selected node missing, or its object alone is refused: it sets
 //     [DiscardAnnotation] on the claim, with the finalizer, before it confirms that no object exists and calls
 //     Delete, and again afterwards. The other controller stores no object while it sees the first mark. If it has

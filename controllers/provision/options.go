@@ -172,6 +172,11 @@ func (c *Controller) readNode(ctx context.Context, claim *v1.PersistentVolumeCla
 	if name == "" || !storageclass.WaitsForConsumer(class) {
 		return nil, nil, nil
 	}
+	return c.readNamedNode(ctx, name)
+}
+
+// readNamedNode is readNode for a node of any name.
+func (c *Controller) readNamedNode(ctx context.Context, name string) (node *v1.Node, refusal, err error) {
 	node = &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if problems := input.Problems(validation.IsDNS1123Subdomain, name); len(problems) > 0 {
 		path := field.NewPath("metadata", "annotations").Key(SelectedNodeAnnotation)

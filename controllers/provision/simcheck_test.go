@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/volumekit/volumekit/controllers/provision"
+	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -15,9 +16,9 @@ import (
 // each storage.
 func (s *simulation) check() {
 	owners := map[types.UID]string{}
-	objects := map[string]bool{}
+	objects := map[string]string{} // the storages of the volumes
 	for _, pv := range s.Volumes() {
-		objects[pv.Name] = true
+		objects[pv.Name] = pv.Annotations[volume.StorageAnnotation]
 		if other, ok := owners[pv.Spec.ClaimRef.UID]; ok {
 			s.Fail("the claim %s has the volumes %s and %s", pv.Spec.ClaimRef.Name, pv.Name, other)
 		}
@@ -25,24 +26,31 @@ func (s *simulation) check() {
 	}
 	guarded := map[string]bool{}
 	for _, claim := range s.Claims() {
-		if claim.Spec.DataSourceRef != nil && (claim.Spec.VolumeName != "" || s.storage.has("pvc-"+string(claim.UID))) {
+		if claim.Spec.DataSourceRef != nil && (claim.Spec.VolumeName != "" || s.hasStorage("pvc-"+string(claim.UID), "")) {
 			s.Fail("the claim %s has an empty volume instead of its source", claim.Name)
 		}
 		if slices.Contains(claim.Finalizers, provision.ClaimFinalizer) {
 			guarded["pvc-"+string(claim.UID)] = true
 		}
-		if name := claim.Spec.VolumeName; name != "" && objects[name] && !s.storage.has(name) && !s.isDiscarded(&claim) {
+		if name := claim.Spec.VolumeName; name != "" && objects[name] != "" && !s.hasStorage(name, objects[name]) && !s.isDiscarded(&claim) {
 			s.Fail("the storage %s of the claim %s is lost", name, claim.Name)
 		}
 	}
 	if s.hasTwins && !s.isCalm { // a twin releases what the other one remembers
 		return
 	}
-	for name := range s.storage.all() {
-		if !objects[name] && !guarded[name] && !s.storage.isAbandoned(name) {
-			s.Fail("no object leads to the storage %s", name)
+	for _, storage := range s.storages {
+		for name := range storage.all() {
+			if objects[name] != storage.name() && !guarded[name] && !storage.isAbandoned(name) {
+				s.Fail("no object leads to the volume %s of %s", name, storage.name())
+			}
 		}
 	}
+}
+
+// hasStorage reports whether a volume has storage, in the system with a name or, if the name is "", in any.
+func (s *simulation) hasStorage(volume, name string) bool {
+	return slices.ContainsFunc(s.storages, func(f *simStorage) bool { return (name == "" || f.name() == name) && f.has(volume) })
 }
 
 // isDiscarded reports whether a twin discards the storage of a claim: a twin provisions it again.
@@ -51,8 +59,12 @@ func (s *simulation) isDiscarded(claim *v1.PersistentVolumeClaim) bool {
 }
 
 // checkDeletion checks that the storage of a volume may be deleted by the present state of the API
-// server.
-func (s *simulation) checkDeletion(pv *v1.PersistentVolume) {
+// server. The stored volume may be in another storage.
+func (s *simulation) checkDeletion(pv *v1.PersistentVolume, f *simStorage) {
+	stored, err := s.Cluster.PersistentVolumes().Get(s.Context, pv.Name, metav1.GetOptions{})
+	if err == nil && stored.Annotations[volume.StorageAnnotation] != f.name() {
+		return
+	}
 	if err := mayDelete(s.Context, s.Cluster, pv.Name); err != nil {
 		s.Fail("deletion of %s: %v", pv.Name, err)
 	}
@@ -66,16 +78,22 @@ func (s *simulation) checkDeletion(pv *v1.PersistentVolume) {
 // calmDown ends the faults and checks the end of all work.
 func (s *simulation) calmDown() {
 	s.RecoverAll()
-	s.storage.heal()
+	for _, storage := range s.storages {
+		storage.heal()
+	}
 	for n := range 2 {
 		_, _ = s.Cluster.Nodes().Create(s.Context, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-" + string(rune('0'+n))}}, metav1.CreateOptions{})
 	}
 	s.Log("calm")
+	if !s.hasTwins { // with the addresses of the storage in its configuration
+		s.Restart()
+	}
 	s.changeClasses()
 	s.work(12)
 	s.isCalm = true
 	s.check()
 	s.checkBound()
+	s.checkWebVolumes()
 	s.checkIdle()
 	if s.HasFailed() {
 		return

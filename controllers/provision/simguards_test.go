@@ -19,6 +19,9 @@ var simGuards = []testbed.Guard{
 	{"users are read before a deletion", "volumehandler.go", "return c.users.check(ctx, pv, claim)", "return nil"},
 	{"storage without an object is discarded until its deletion succeeds", "storage.go", "if err == nil || isIgnored(err) {", "if true {"},
 	{"a claim with a source gets no empty volume", "options.go", "c.checkSource(ctx, a.claim)", "error(nil)"},
+	{"the pod that replaces another one is no user of its ephemeral volume", "users.go", " && !(v.Ephemeral != nil && ownsPresentClaim(pod, pv, claim))", ""},
+	{"storage of a system with another address is not a second one", "discard.go", ` && ours != "" && theirs != ours`, ` && ours != ""`},
+	{"refused storage beside a stored one is deleted", "storage.go", "if !isOtherStorage(stored, a.described) {\n\t\t\ta.described", "if true {\n\t\t\ta.described"},
 	{"only the policy Delete deletes", "volume.go", "case pv.Spec.PersistentVolumeReclaimPolicy != v1.PersistentVolumeReclaimDelete:", "case false:"},
 }
 
@@ -76,10 +79,23 @@ var tableGuards = []testbed.Guard{
 	{"a volume is guarded in its version", "volumehandler.go", "OfVersion(pv).WithFinalizer(", "WithFinalizer("},
 	{"a reference without a name confirms nothing", "volumehandler.go", "if ref.Namespace == \"\" || ref.Name == \"\" {", "if false {"},
 	{"an unseen claim of a released volume is read again", "volumehandler.go", "return workers.Result{After: v.pause}, nil", "return workers.Result{}, nil"},
+	{"the later one of two storages is deleted", "claimhandler.go", "if isOtherStorage(stored, a.described) {", "if false {"},
+	{"storage without a name is not deleted", "discard.go", `theirs != "" && ours != "" && theirs`, `theirs`},
+	{"an uncertain call may have created a second storage", "claim.go", "case v.mayHaveSecond():", "case false:"},
+	{"nodes that were not read are not gone", "gonenodes.go", `name == "" || !g.nodes.HasSynced()`, `name == ""`},
+	{"a node that exists again keeps its claims", "gonenodes.go", "err != nil || missing == nil {", "err != nil || false {"},
+	{"a bound claim keeps its node", "gonenodes.go", `hasVolume := v.claim.Spec.VolumeName != "" || v.isStored()`, "hasVolume := false"},
+	{"a node without a hostname may have each volume", "gonenodes.go", "!ok || label == hostname", "ok && label == hostname"},
+	{"the second storage is read with the permission of the discard", "discard.go", "isOther = stored != nil && isOtherStorage(stored, a.described); !isOther", "isOther = true; stored == nil && false"},
+	{"a second storage that was half deleted is not stored", "discard.go", "a.described, a.isOpen = nil, true", "a.isOpen = true"},
+	{"the mark of another storage stays", "claim.go", "case a.hasDiscarded: //", "case false: //"},
+	{"one source by two names is one storage", "discard.go", "provisioned == nil || equality.Semantic.DeepEqual(stored.Spec.PersistentVolumeSource, provisioned.Spec.PersistentVolumeSource)", "provisioned == nil || !equality.Semantic.DeepEqual(0, 0)"},
+	{"a node that exists again keeps its volumes", "gonenodes.go", "case len(found.Items) > 0:", "case len(found.Items) > 0 && false:"},
+	{"the volume of a node that is gone stays until a user deletes it", "gonenodes.go", "case pv.DeletionTimestamp == nil:", "case false:"},
 	{"a volume that the binder would refuse is not stored", "object.go", "return pv, util.MatchVolume(o.PVC, pv, node)", "_ = util.MatchVolume(o.PVC, pv, node)\n\treturn pv, nil"},
 }
 
-const tableTests = "^(TestOutcomes|TestClaimLivesAgain|TestLifeOfAClaim|TestClaimOfTheSameName|TestVolumeInUse|TestDecideClaim|TestDecideVolume|TestObjectIsRefused|TestProvisioned|TestGuardedWithoutNode|TestDataIsNotDiscarded|TestRefusedAndStored|TestRefusedThreshold|TestDeletionsShareLists|TestOldConfirmation|TestReadsBeforeADeletionTimeOut|TestStoredWithTimeout|TestLateObject|TestVolumeIsReadLast|TestDiscardBesideAnother|TestFailedDiscardBesideAnother|TestStorerCrashes|TestMarkOfATenant|TestStorageMayExist|TestRefusedStorage|TestRefusedDataStays|TestBoundDuringDiscard|TestPanicInRead|TestUnseenClaimOfReleasedVolume|TestVolumeChangesUnseen|TestTwoControllersGuardVolume|TestReferenceToNoName)$"
+const tableTests = "^(TestOutcomes|TestClaimLivesAgain|TestLifeOfAClaim|TestClaimOfTheSameName|TestVolumeInUse|TestDecideClaim|TestDecideVolume|TestObjectIsRefused|TestProvisioned|TestGuardedWithoutNode|TestDataIsNotDiscarded|TestRefusedAndStored|TestRefusedThreshold|TestDeletionsShareLists|TestOldConfirmation|TestReadsBeforeADeletionTimeOut|TestStoredWithTimeout|TestLateObject|TestVolumeIsReadLast|TestDiscardBesideAnother|TestFailedDiscardBesideAnother|TestMarkOfATenant|TestStorageMayExist|TestRefusedStorage|TestRefusedDataStays|TestBoundDuringDiscard|TestPanicInRead|TestUnseenClaimOfReleasedVolume|TestVolumeChangesUnseen|TestTwoControllersGuardVolume|TestReferenceToNoName|TestTwoStorages|TestClaimsOfGoneNode|TestVolumesOfGoneNode|TestNodesAreNotSeen|TestBegunClaimsOfGoneNode|TestNodeComesBack|TestNodeWithoutHostname|TestStorerCrashes|TestUsesVolume|TestHalfDeletedSecond|TestSecondStorageIsReadLast|TestMarkOfAnotherStorage|TestLostStorageName)$"
 
 // TestGuardsAreThere: a guard that has been written in another way is still in the lists.
 func TestGuardsAreThere(t *testing.T) {

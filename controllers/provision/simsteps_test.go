@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 
 	"github.com/volumekit/volumekit/controllers/apitest"
+	"github.com/volumekit/volumekit/controllers/internal/claimindex"
 	"github.com/volumekit/volumekit/controllers/internal/simtest"
 	"github.com/volumekit/volumekit/controllers/provision"
 	v1 "k8s.io/api/core/v1"
@@ -59,8 +60,12 @@ func (s *simulation) step() {
 		s.schedule()
 	case n < 56:
 		s.createPod()
-	case n < 60:
+	case n < 58:
 		s.deletePod()
+	case n < 59:
+		s.createWebPod()
+	case n < 61:
+		s.replaceWebPod()
 	case n < 65:
 		s.changePolicy()
 	case n < 67:
@@ -69,7 +74,9 @@ func (s *simulation) step() {
 		s.replaceNode()
 	case n < 71:
 		s.releaseVolume()
-	case n < 75 && !s.hasTwins:
+	case n < 73 && !s.hasTwins:
+		s.moveStorage()
+	case n < 76 && !s.hasTwins:
 		s.Restart()
 	case n < 80:
 		s.Disturb()
@@ -128,9 +135,10 @@ func (s *simulation) unprotectClaim(name string) {
 func (s *simulation) bindVolumes() {
 	s.Log("bind")
 	s.Tolerate(bindAll(s.Context, s.Cluster))
+	s.claimWebPods()
 	pods := s.Pods()
 	for _, claim := range s.Claims() {
-		isUsed := slices.ContainsFunc(pods, func(pod v1.Pod) bool { return claimOf(pod) == claim.Name })
+		isUsed := slices.ContainsFunc(pods, func(pod v1.Pod) bool { return uses(pod, &claim) })
 		if !isUsed && claim.DeletionTimestamp != nil {
 			s.unprotectClaim(claim.Name)
 		}
@@ -162,13 +170,13 @@ func (s *simulation) replaceNode() {
 	}
 }
 
-// claimOf returns the claim that a pod uses.
-func claimOf(pod v1.Pod) string { return pod.Spec.Volumes[0].PersistentVolumeClaim.ClaimName }
+// claimOf returns the name of the claim that a pod uses.
+func claimOf(pod v1.Pod) string { return claimindex.NameOf(&pod, &pod.Spec.Volumes[0]) }
 
 // createPod creates a pod that uses a bound claim.
 func (s *simulation) createPod() {
 	claim, ok := simtest.One(s.Rand, s.Claims())
-	if !ok || claim.Status.Phase != v1.ClaimBound || claim.DeletionTimestamp != nil {
+	if !ok || claim.Status.Phase != v1.ClaimBound || claim.DeletionTimestamp != nil || len(claim.OwnerReferences) > 0 {
 		return
 	}
 	s.number++
@@ -203,7 +211,7 @@ func (s *simulation) changePolicy() {
 		pv.Spec.PersistentVolumeReclaimPolicy = v1.PersistentVolumeReclaimDelete
 	}
 	if pv.DeletionTimestamp != nil { // the finalizer goes and does not come again
-		s.storage.abandon(pv.Name)
+		s.abandon(pv.Name)
 	}
 	s.Log("policy of %s: %s", pv.Name, pv.Spec.PersistentVolumeReclaimPolicy)
 	_, err := s.Cluster.PersistentVolumes().Update(s.Context, &pv, metav1.UpdateOptions{})
@@ -217,10 +225,24 @@ func (s *simulation) deleteVolume() {
 		return
 	}
 	if !slices.Contains(pv.Finalizers, provision.VolumeFinalizer) || pv.Spec.PersistentVolumeReclaimPolicy != v1.PersistentVolumeReclaimDelete {
-		s.storage.abandon(pv.Name)
+		s.abandon(pv.Name)
 	}
 	s.Log("delete the object %s", pv.Name)
 	s.Tolerate(s.Cluster.PersistentVolumes().Delete(s.Context, pv.Name, metav1.DeleteOptions{}))
+}
+
+// moveStorage moves the storage to another address.
+func (s *simulation) moveStorage() {
+	s.storages[0].move()
+	s.Log("move to %s", s.storages[0].address())
+	s.Restart()
+}
+
+// abandon records that users have left the storage of a volume.
+func (s *simulation) abandon(name string) {
+	for _, storage := range s.storages {
+		storage.abandon(name)
+	}
 }
 
 // releaseVolume releases a volume whose claim lives: a binder has taken the claim for gone.

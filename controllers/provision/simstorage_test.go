@@ -21,6 +21,7 @@ type simStorage struct {
 	seed uint64
 
 	mu        sync.Mutex
+	moves     int                  // of its address
 	volumes   map[string]types.UID // the claims of the volumes
 	pending   map[string]*simtest.Late
 	abandoned map[string]bool // by users: no object has to lead to them
@@ -132,11 +133,38 @@ func (f *simStorage) Provision(ctx context.Context, o provision.Options) (*v1.Pe
 		return nil, c.late
 	}
 	pv := &v1.PersistentVolume{}
-	pv.Spec.NFS = &v1.NFSVolumeSource{Server: "server", Path: "/" + o.PVName}
+	pv.Annotations = map[string]string{volume.StorageAnnotation: f.name()}
+	pv.Spec.NFS = &v1.NFSVolumeSource{Server: f.address(), Path: "/" + o.PVName}
 	if c.isRefused {
 		return pv, &provision.RefusalError{Err: errSim}
 	}
 	return pv, nil
+}
+
+// name returns the name of the storage, which a move does not change.
+func (f *simStorage) name() string { return fmt.Sprint("storage-", f.seed) }
+
+// address returns the present address.
+func (f *simStorage) address() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return fmt.Sprintf("%s-%d", f.name(), f.moves)
+}
+
+// move moves the storage to another address. Its volumes are unknown until it heals, which stands for the aliases that an
+// administrator configures.
+func (f *simStorage) move() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.moves++
+}
+
+// serves reports whether a volume has an address of the storage.
+func (f *simStorage) serves(pv *v1.PersistentVolume) bool {
+	present := f.address()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return pv.Spec.NFS.Server == present || f.isHealthy && pv.Annotations[volume.StorageAnnotation] == f.name()
 }
 
 // create creates the storage of a volume.
@@ -178,9 +206,12 @@ func (f *simStorage) cancel(name string) {
 }
 
 func (f *simStorage) Delete(ctx context.Context, pv *v1.PersistentVolume) error {
+	if !f.serves(pv) {
+		return &volume.IgnoredError{Reason: "another server"}
+	}
 	c := f.course("delete", pv.Name)
-	f.s.Log("  delete %s: %+v", pv.Name, c)
-	f.s.checkDeletion(pv)
+	f.s.Log("  delete %s of %s: %+v", pv.Name, f.name(), c)
+	f.s.checkDeletion(pv, f)
 	if err := sleep(ctx, c.delay); err != nil {
 		return err
 	}

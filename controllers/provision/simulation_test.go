@@ -17,7 +17,9 @@ import (
 // Steps: claims come, with classes of each policy and binding mode or without a class, and go, also
 // with their finalizer of protection taken by force while a pod runs, and come again with the name;
 // users change policies and delete volumes; volumes whose claim lives are released; the scheduler
-// selects nodes, nodes go; pods come and go; time passes; the controller crashes and starts again; in a tenth of the seeds two controllers run.
+// selects nodes, nodes go; pods come and go, also with ephemeral volumes, and are replaced by pods
+// of their names; time passes; the storage moves to another address; the controller crashes and
+// starts again; in a tenth of the seeds two controllers run, in a half of these a third one with another storage.
 //
 // Faults: calls of the storage fail with each kind of error, before and after their effect, hang
 // until their context ends, panic, take effect minutes after they have failed, or refuse their storage. Calls to the API
@@ -41,8 +43,8 @@ func TestSimulation(t *testing.T) {
 // A simulation is a cluster as a test changes it.
 type simulation struct {
 	*simtest.World
-	storage  *simStorage
-	hasTwins bool // two controllers run, and none crashes
+	storages []*simStorage // one for each controller, or one for all
+	hasTwins bool          // two controllers run, and none crashes
 	number   int
 	isCalm   bool
 }
@@ -54,27 +56,35 @@ func simulate(w *simtest.World, seed uint64) {
 		s.All = simtest.OfServer()
 	}
 	s.All = append(s.All, refusedObjects)
-	s.storage = newSimStorage(s, seed)
-	s.AtEnd(s.storage.wait)
+	s.storages = []*simStorage{newSimStorage(s, seed)}
+	if seed%20 == 19 {
+		s.storages = append(s.storages, newSimStorage(s, seed+1))
+	}
+	for _, storage := range s.storages {
+		s.AtEnd(storage.wait)
+	}
 	s.createClasses()
 	s.run()
 }
 
 // run runs the steps, and ends the faults.
 func (s *simulation) run() {
-	s.Start(s.controller())
+	s.Start(s.controller(s.storages[0]))
 	if s.hasTwins {
-		s.Start(s.controller())
+		s.Start(s.controller(s.storages[0]))
+	}
+	for _, other := range s.storages[1:] {
+		s.Start(s.controller(other))
 	}
 	if s.Play(30+s.IntN(50), s.step, s.check) {
 		s.calmDown()
 	}
 }
 
-func (s *simulation) controller() simtest.Program {
+func (s *simulation) controller(storage *simStorage) simtest.Program {
 	return simtest.Program{Identity: "provisioner", Prepare: func() simtest.Main {
 		config := provision.Config{
-			Name: driver, Provisioner: s.storage, Timeout: 10 * time.Minute, Calls: 1 + s.IntN(8), ProvisionThreshold: s.IntN(2) * 3,
+			Name: driver, Provisioner: storage, Timeout: 10 * time.Minute, Calls: 1 + s.IntN(8), ProvisionThreshold: s.IntN(2) * 3,
 			Events: func(e api.Event) { s.Log("  event %s %s", e.Reason, e.Message) },
 		}
 		return func(ctx context.Context, cluster *apitest.Cluster) error {

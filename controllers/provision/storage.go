@@ -8,6 +8,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/controllers/internal/denial"
 	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/volume"
@@ -23,7 +24,7 @@ func (c *Controller) provision(ctx context.Context, v claimView, a *claimAttempt
 			fmt.Sprintf("%s provisions a volume for claim %s/%s", c.config.Name, a.claim.Namespace, a.claim.Name))
 	}
 	o := outcome{inputs: v.inputs(), mark: markOf(v.claim)}
-	a.described = nil // the storage that it describes may be discarded
+	a.described, a.hasDiscarded = nil, false // the storage that it describes may be discarded
 	o.options, o.refusal, o.err = c.optionsFor(ctx, v)
 	if o.err == nil {
 		a.isOurs, o.called = true, true
@@ -32,11 +33,20 @@ func (c *Controller) provision(ctx context.Context, v claimView, a *claimAttempt
 	if err := c.recordOutcome(ctx, a, o); err != nil {
 		return err
 	}
-	if v.isStored() { // the object describes the storage
-		c.reportRefusedAgain(a)
-		a.described, a.refusal = nil, nil
+	if v.isStored() && o.err == nil {
+		c.endRepeatedCall(v, a)
 	}
 	return nil
+}
+
+// endRepeatedCall ends a successful call of Provision for a stored volume, which describes the storage, unless it is in
+// another one.
+func (c *Controller) endRepeatedCall(v claimView, a *claimAttempt) {
+	c.reportRefusedAgain(a)
+	a.refusal = nil
+	if !isOtherStorage(v.volume, a.described) {
+		a.described = nil
+	}
 }
 
 // callProvisioner calls Provision with the options of an outcome, and completes the outcome. A refusal of storage
@@ -44,6 +54,7 @@ func (c *Controller) provision(ctx context.Context, v claimView, a *claimAttempt
 func (c *Controller) callProvisioner(ctx context.Context, v claimView, a *claimAttempt, o *outcome) {
 	var pv *v1.PersistentVolume
 	var refused error
+	c.config.Logger.Debug("calling Provision", "claim", api.KeyOf(a.claim), "volume", o.options.PVName, "mayExist", o.options.MayExist)
 	o.err = c.call(ctx, func(ctx context.Context) (err error) {
 		pv, refused, err = callProvision(ctx, c.config.Provisioner, copyOf(o.options))
 		return err
@@ -92,6 +103,12 @@ func (c *Controller) call(ctx context.Context, f func(context.Context) error) er
 	kind := kindOf(err)
 	hasFailed = kind == volume.Transient || kind == volume.Uncertain
 	return err
+}
+
+// delete calls Delete.
+func (c *Controller) delete(ctx context.Context, pv *v1.PersistentVolume) error {
+	c.config.Logger.Debug("calling Delete", "volume", pv.Name)
+	return callDelete(ctx, c.config.Provisioner, pv)
 }
 
 // withTimeout returns a context that ends after Config.Timeout.
@@ -165,13 +182,16 @@ func (c *Controller) discardStorage(ctx context.Context, v claimView, a *claimAt
 			return nil
 		}
 		a.endsDiscard = true // also after a failure: the call may have had its effect
-		return callDelete(ctx, c.config.Provisioner, a.described)
+		return c.delete(ctx, a.described)
 	})
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case stored != nil: // by another controller: the storage is in use
-		a.described, a.refusal, a.endsDiscard = nil, nil, true
+	case stored != nil: // by another controller: the storage is in use, unless it is a second one
+		a.refusal, a.endsDiscard = nil, true
+		if !isOtherStorage(stored, a.described) {
+			a.described = nil
+		}
 		return nil
 	case err == nil && isBound: // the storage may have data
 		a.endsDiscard = true

@@ -1,6 +1,8 @@
 package provision_test
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -9,6 +11,7 @@ import (
 	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/controllers/apitest"
 	"github.com/volumekit/volumekit/controllers/provision"
+	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
@@ -81,5 +84,173 @@ func TestTwoControllersGuardClaim(t *testing.T) {
 		w.deleteClaim("a")
 		w.finish()
 		w.checkNothingLeft()
+	})
+}
+
+// TestTwoStorages: of two controllers with a storage each the later one deletes its own storage. A controller that
+// knows the storage by another address deletes none.
+func TestTwoStorages(t *testing.T) {
+	uncertain := volume.AsUncertain(errors.New("the answer is lost"))
+	for name, test := range map[string]struct {
+		first, second string // the names of the systems
+		calls         fault  // of the second one
+		left          int    // volumes of the second one
+	}{
+		"two systems":                             {"one", "two", failing(0, nil, false), 0},
+		"two systems, an uncertain call":          {"one", "two", failing(3, uncertain, true), 0},
+		"two systems, an uncertain call, refused": {"one", "two", failing(1, &provision.RefusalError{Err: uncertain}, true), 0},
+		"one system of two addresses":             {"one", "one", failing(0, nil, false), 1},
+		"systems without names":                   {"", "", failing(0, nil, false), 1},
+		"one without a name":                      {"one", "", failing(0, nil, false), 1},
+		"the other one without a name":            {"", "two", failing(0, nil, false), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.createClass(newClass("c"))
+				first, second := w.storage, newStorage()
+				first.system, second.system, second.server = test.first, test.second, "other"
+				first.on("provision", slowly(30*time.Second))
+				second.on("provision", func(ctx context.Context, name string) (early, late error) {
+					time.Sleep(time.Minute)
+					return test.calls(ctx, name)
+				})
+				second.on("delete", failing(1, uncertain, false))
+				w.startAs("first")
+				w.config.Provisioner = second
+				w.startAs("second")
+				w.wait(time.Second)
+				name := "pvc-" + string(w.createClaim(newClaim("a", "c")).UID)
+				w.finish()
+				require.Equal(w, v1.ClaimBound, w.claim("a").Status.Phase)
+				require.Equal(w, "server", w.volume(name).Spec.NFS.Server)
+				require.Equal(w, []string{name}, first.names())
+				require.Zero(w, first.callsOf("delete"))
+				require.Len(w, second.names(), test.left)
+				require.NotContains(w, w.claim("a").Finalizers, provision.ClaimFinalizer)
+				calls := second.callsOf("provision")
+				require.NotZero(w, calls)
+				w.wait(24 * time.Hour)
+				require.Equal(w, calls, second.callsOf("provision"))
+			})
+		})
+	}
+}
+
+// inTwoSystems runs a test with two controllers, each with a storage of its own, which provision for a claim at the same
+// time. The first one stores its volume.
+func inTwoSystems(t *testing.T, test func(w *world, first, second *storage, name string)) {
+	t.Helper()
+	inWorld(t, func(w *world) {
+		w.createClass(newClass("c"))
+		first, second := w.storage, newStorage()
+		first.system, second.system, second.server = "one", "two", "other"
+		first.on("provision", slowly(30*time.Second))
+		second.on("provision", slowly(time.Minute))
+		w.startAs("first")
+		w.config.Provisioner = second
+		w.startAs("second")
+		w.wait(time.Second)
+		test(w, first, second, "pvc-"+string(w.createClaim(newClaim("a", "c")).UID))
+	})
+}
+
+// TestHalfDeletedSecond: a second storage whose deletion has failed is provisioned again before it is stored.
+func TestHalfDeletedSecond(t *testing.T) {
+	inTwoSystems(t, func(w *world, _, second *storage, name string) {
+		second.on("delete", failing(3, volume.AsUncertain(errors.New("the answer is lost")), true))
+		w.wait(time.Minute + 100*time.Millisecond) // in the pause after the failure
+		require.Equal(w, 1, second.callsOf("delete"))
+		require.NoError(w, w.cluster.PersistentVolumes().Delete(w.Context(), name, metav1.DeleteOptions{}))
+		w.updateVolume(name, func(pv *v1.PersistentVolume) { pv.Finalizers = nil })
+		w.finish()
+		require.Equal(w, v1.ClaimBound, w.claim("a").Status.Phase)
+		if w.volume(name).Spec.NFS.Server == second.server {
+			require.Equal(w, []string{name}, second.names())
+		}
+	})
+}
+
+// TestSecondStorageIsReadLast: storage that waits for its deletion as a second one stays if its volume is stored meanwhile.
+func TestSecondStorageIsReadLast(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.createClass(newClass("c"))
+		second := newStorage()
+		w.storage.system, second.system, second.server = "one", "two", "other"
+		w.storage.on("provision", slowly(30*time.Second))
+		second.on("provision", slowly(time.Minute))
+		_, end := w.startAs("first")
+		w.config.Provisioner, w.config.Calls = second, 1
+		w.startAs("second")
+		w.wait(time.Second)
+		name := "pvc-" + string(w.createClaim(newClaim("a", "c")).UID)
+		w.wait(40 * time.Second)
+		end()
+		w.createClaim(newClaim("b", "c")) // its call has the permission next
+		w.wait(30 * time.Second)
+		pv := w.volume(name)
+		require.Equal(w, w.storage.server, pv.Spec.NFS.Server)
+		require.NoError(w, w.cluster.PersistentVolumes().Delete(w.Context(), name, metav1.DeleteOptions{}))
+		w.updateVolume(name, func(pv *v1.PersistentVolume) { pv.Finalizers = nil })
+		pv.ObjectMeta = metav1.ObjectMeta{Name: name, Annotations: map[string]string{volume.StorageAnnotation: second.system}}
+		pv.Spec.NFS.Server = second.server
+		_, err := w.cluster.PersistentVolumes().Create(w.Context(), pv, metav1.CreateOptions{})
+		require.NoError(w, err)
+		w.finish()
+		require.Contains(w, second.names(), name)
+	})
+}
+
+// TestMarkOfAnotherStorage: a controller does not remove the mark by which one of another storage provisions again.
+func TestMarkOfAnotherStorage(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.storage.system = "one"
+		w.createClass(newClass("c"))
+		name := "pvc-" + string(w.createClaim(newClaim("a", "c")).UID)
+		discards := w.startTwin("discards", twin{provision: 10 * time.Second, delete: 10 * time.Second, isRefused: true})
+		w.startTwin("stores", twin{provision: 25 * time.Second})
+		w.wait(time.Second)
+		w.server.HoldEvents("stores")
+		w.server.Inject(apitest.Fault{When: func(call apitest.Call) bool {
+			return call.Identity == "stores" && call.Verb == apitest.Create && w.storage.callsOf("delete") > 0
+		}, Times: 1, Crash: true, AfterEffect: true})
+		w.wait(26 * time.Second)
+		require.NotNil(w, w.volume(name))
+		discards.Crash()
+		w.bind()
+		require.Empty(w, w.storage.names(), "the volume is stored, and its storage is discarded")
+
+		config := w.config
+		second := newStorage()
+		second.system, second.server = "two", "other"
+		w.config.Provisioner = second
+		w.startAs("second")
+		w.finish()
+		require.Empty(w, second.names())
+		w.config = config
+		w.startTwin("later", twin{})
+		w.finish()
+		require.Equal(w, []string{name}, w.storage.names())
+		require.NotContains(w, w.claim("a").Finalizers, provision.ClaimFinalizer)
+	})
+}
+
+// TestLostStorageName: storage whose name has changed is not taken for a second one.
+func TestLostStorageName(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.createClass(newClass("c"))
+		w.storage.system = "one"
+		name := "pvc-" + string(w.createClaim(newClaim("a", "c")).UID)
+		w.start()
+		w.wait(time.Second)
+		w.bind()
+		w.wait(time.Minute)
+		w.storage.system = "a new name"
+		w.updateClaim("a", func(claim *v1.PersistentVolumeClaim) {
+			claim.Annotations[provision.DiscardAnnotation] = "ended x"
+			claim.Finalizers = append(claim.Finalizers, provision.ClaimFinalizer)
+		})
+		w.finish()
+		require.Equal(w, []string{name}, w.storage.names())
+		require.Equal(w, 2, w.storage.callsOf("provision"))
 	})
 }

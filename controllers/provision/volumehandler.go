@@ -127,7 +127,7 @@ func (c *Controller) reclaim(ctx context.Context, v volumeView, a *volumeAttempt
 			if err != nil {
 				return err
 			}
-			return callDelete(ctx, c.config.Provisioner, pv)
+			return c.delete(ctx, pv)
 		})
 	}
 	switch {
@@ -207,6 +207,7 @@ func (c *Controller) recordFailedDelete(v volumeView, a *volumeAttempt, err erro
 	case !isIgnored(err):
 		c.reportFailedDelete(v.volume, err, isNews)
 	case a.retry.gaveUp:
+		c.config.Logger.Warn("no provisioner has deleted the storage", "volume", v.volume.Name, "err", err)
 		c.announce(v.volume, v1.EventTypeWarning, reasonFailedDelete, fmt.Sprintf("no provisioner has deleted the storage: %v", err))
 	}
 }

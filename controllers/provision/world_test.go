@@ -14,6 +14,7 @@ import (
 	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/controllers/apitest"
 	"github.com/volumekit/volumekit/controllers/provision"
+	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -37,13 +38,15 @@ type storage struct {
 	// check is called at the begin of each deletion.
 	check func(name string)
 	made  []provision.Options // of the calls that had an effect
+	// server and system are in the descriptions of volumes.
+	server, system string
 }
 
 // A fault returns the errors of a call: early ones come before the effect, late ones after it.
 type fault func(ctx context.Context, name string) (early, late error)
 
 func newStorage() *storage {
-	return &storage{volumes: map[string]types.UID{}, faults: map[string]fault{}}
+	return &storage{volumes: map[string]types.UID{}, faults: map[string]fault{}, server: "server"}
 }
 
 // on sets the fault of the calls of a verb from now on. Nil: none.
@@ -82,8 +85,8 @@ func (s *storage) Provision(ctx context.Context, o provision.Options) (pv *v1.Pe
 	if err != nil && !errors.As(err, new(*provision.RefusalError)) {
 		return nil, err
 	}
-	pv = &v1.PersistentVolume{}
-	pv.Spec.NFS = &v1.NFSVolumeSource{Server: "server", Path: "/" + o.PVName}
+	pv = &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{volume.StorageAnnotation: s.system}}}
+	pv.Spec.NFS = &v1.NFSVolumeSource{Server: s.server, Path: "/" + o.PVName}
 	return pv, err
 }
 
