@@ -314,6 +314,7 @@ var direct = map[string][]string{
 		"k8s.io/apimachinery",
 		"github.com/stretchr/testify",
 		"k8s.io/client-go",
+		"k8s.io/klog/v2", // client-go logs by it; by controllers/examples/nfsprovisioner alone, for its flag -v
 	},
 	"csi/go.mod": {
 		"github.com/container-storage-interface/spec",

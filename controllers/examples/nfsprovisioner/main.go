@@ -41,6 +41,7 @@ type options struct {
 	kubeconfig  string // empty: the service account of the pod
 	listen      string // empty: nothing is served
 	timeout     time.Duration
+	verbosity   uint
 }
 
 // parseOptions returns the flags; the default of a flag is its environment variable.
@@ -61,6 +62,8 @@ func parseOptions(args []string, getenv func(string) string, help io.Writer) (o 
 	set.StringVar(&o.namespace, "namespace", getenv("POD_NAMESPACE"), "the `NAMESPACE` of the Lease ($POD_NAMESPACE; default: that of the service account)")
 	set.StringVar(&o.kubeconfig, "kubeconfig", getenv("KUBECONFIG"), "the `FILE` with the address of the API server and the credentials ($KUBECONFIG; default: the service account)")
 	set.StringVar(&o.listen, "listen", "", "serve /metrics and /healthz at `HOST:PORT` (default: no)")
+	set.UintVar(&o.verbosity, "v", 0, "the verbosity `NUMBER` of the log: from 4 it has the calls of the storage, from 6 the requests to the API server")
+	set.Bool("logtostderr", true, "has no effect: the program logs nowhere else")
 	set.DurationVar(&o.timeout, "timeout", 2*time.Minute, "the `TIME` that one call of the storage may take")
 	if err := cli.Parse(set, args, help, "nfsprovisioner provisions directories of an NFS export."); err != nil {
 		return o, err

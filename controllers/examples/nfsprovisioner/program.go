@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -23,6 +24,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 )
 
 // usualDir is the mount point of the export in manifests of nfs-subdir-external-provisioner.
@@ -43,6 +45,9 @@ func work(ctx context.Context, o options, log io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("-kubeconfig: %w", err)
 	}
+	if err := setVerbosity(o.verbosity); err != nil {
+		return fmt.Errorf("-v: %w", err)
+	}
 	recording, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	c, err := connect(recording, config, o.provisioner)
@@ -56,6 +61,16 @@ func work(ctx context.Context, o options, log io.Writer) error {
 		return errors.Join(err, mounter.Close())
 	}
 	return errors.Join(p.runLocked(ctx), mounter.Close())
+}
+
+// levelOf returns the level of the log for a verbosity: 4 is that of debugging.
+func levelOf(verbosity uint) slog.Level { return -slog.Level(min(verbosity, 4)) }
+
+// setVerbosity sets the verbosity of the client of the API server.
+func setVerbosity(n uint) error {
+	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
+	klog.InitFlags(flags)
+	return flags.Set("v", fmt.Sprint(n))
 }
 
 // connect returns the connections to the API server. Events are written until ctx ends.
@@ -94,7 +109,7 @@ func newProgram(ctx context.Context, o options, p parts, log io.Writer) (*progra
 	if err != nil {
 		return nil, err
 	}
-	made := &program{options: o, parts: p, lock: lock, logger: slog.New(slog.NewTextHandler(log, nil))}
+	made := &program{options: o, parts: p, lock: lock, logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: levelOf(o.verbosity)}))}
 	if err := made.build(ctx); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/volumekit/volumekit/mount/mounttest"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/klog/v2"
 )
 
 // nfsSubdir is the name of the provisioner in most manifests of that program.
@@ -40,6 +41,9 @@ func TestOptions(t *testing.T) {
 		"aliases": {"-alias old:/k8s -alias=fd00::1:/a:/b", usual, func(o *options) {
 			o.aliases = aliases{{Server: "old", Path: "/k8s"}, {Server: "fd00::1", Path: "/a:/b"}}
 		}, ""},
+		"glog":         {"-v=7 -logtostderr", usual, func(o *options) { o.verbosity = 7 }, ""},
+		"glog's files": {"-logtostderr=false", usual, func(*options) {}, ""},
+		"bad glog":     {"-v=many", usual, nil, "-v"},
 		"bad alias":    {"-alias /k8s", usual, nil, "must be SERVER:PATH"},
 		"no election":  {"", with(usual, "ENABLE_LEADER_ELECTION", "false"), func(o *options) { o.election = false }, ""},
 		"kubeconfig":   {"", with(usual, "KUBECONFIG", "/k"), func(o *options) { o.kubeconfig = "/k" }, ""},
@@ -207,4 +211,13 @@ func TestDir(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, test.want, got)
 	}
+}
+
+// TestVerbosity: -v is the verbosity of the client of the API server.
+func TestVerbosity(t *testing.T) {
+	t.Cleanup(func() { _ = setVerbosity(0) })
+	require.False(t, klog.V(6).Enabled())
+	require.NoError(t, setVerbosity(6))
+	require.True(t, klog.V(6).Enabled())
+	require.False(t, klog.V(7).Enabled())
 }
