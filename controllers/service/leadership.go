@@ -11,8 +11,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/volumekit/volumekit/internal/brief"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/tools/leaderelection"
@@ -34,8 +36,12 @@ type Leadership struct {
 }
 
 // NewLeadership returns the leadership by the Lease of a namespace and a name, in which a slash becomes a
-// dash and letters become small. It makes no call.
+// dash and letters become small. It makes no call. The error for a result that is no name of an object wraps a
+// *field.Error.
 func NewLeadership(leases coordinationv1.LeasesGetter, namespace, name string) (*Leadership, error) {
+	if problems := validation.IsDNS1123Subdomain(leaseName(name)); len(problems) > 0 {
+		return nil, fmt.Errorf("service: %w", field.Invalid(field.NewPath("lease"), brief.Name(leaseName(name)), problems[0]))
+	}
 	host, err := os.Hostname()
 	if err != nil {
 		return nil, err

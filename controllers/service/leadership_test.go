@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -295,4 +296,15 @@ func TestWorkFails(t *testing.T) {
 	require.NoError(t, err)
 	cause := errors.New("failed")
 	require.ErrorIs(t, l.Lead(t.Context(), func(context.Context) error { return cause }), cause)
+}
+
+// TestInvalidLease: a name that no Lease can have is an error before any call.
+func TestInvalidLease(t *testing.T) {
+	for _, name := range []string{"", "a_b", "example.com/local_disk", strings.Repeat("x", 300)} {
+		_, err := NewLeadership(fake.NewClientset().CoordinationV1(), "ns", name)
+		require.ErrorContains(t, err, "lease: Invalid value: ", name)
+		require.Less(t, len(err.Error()), 500)
+	}
+	_, err := NewLeadership(fake.NewClientset().CoordinationV1(), "ns", "Example.com/nfs")
+	require.NoError(t, err)
 }

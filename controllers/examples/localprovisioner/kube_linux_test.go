@@ -11,12 +11,15 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/controllers/examples/internal/clustertest"
 	"github.com/volumekit/volumekit/controllers/kubeclient"
+	"github.com/volumekit/volumekit/controllers/provision"
 	"github.com/volumekit/volumekit/internal/cli"
 	"github.com/volumekit/volumekit/internal/rightstest"
 	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
+	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -65,4 +68,73 @@ func TestKubeRights(t *testing.T) {
 			return p.run(ctx)
 		}, c.ProvisionerSteps(o.name, o.node))
 	})
+}
+
+// TestKubeGoneNodesRights is TestKubeRights for the program with -gone-nodes.
+func TestKubeGoneNodesRights(t *testing.T) {
+	s := clustertest.Start(t, "gonenodes-rbac.yaml")
+	c := clustertest.New(t, kubeclient.New(s.Admin))
+	class := c.CreateClass(clustertest.Object[*storagev1.StorageClass](t, "class.yaml"))
+	o := options{name: class.Provisioner, goneNodes: true, namespace: metav1.NamespaceSystem}
+	turn := 0
+	s.RequireRights(nil, func(missing string) rightstest.Rights {
+		turn++
+		claim := c.CreateClaim(fmt.Sprint("data-", turn), "1Ki", class, func(claim *v1.PersistentVolumeClaim) {
+			clustertest.OnNode("gone")(claim)
+			claim.Finalizers = []string{provision.ClaimFinalizer}
+		})
+		createDeletedVolume(c, fmt.Sprint("old-", turn), o.name)
+		leases := s.Admin.CoordinationV1().Leases(o.namespace)
+		require.NoError(t, leases.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{})) // of the last turn
+		return s.Exercise(missing, func(ctx context.Context) error {
+			p, err := connect(ctx, s.Account, o)
+			if err != nil {
+				return err
+			}
+			p.logger = slog.New(slog.DiscardHandler)
+			return p.run(ctx)
+		}, func() { selectAgain(c, claim) })
+	})
+}
+
+// selectAgain selects the node that is gone for a claim that has none.
+func selectAgain(c *clustertest.Cluster, claim *v1.PersistentVolumeClaim) {
+	c.Helper()
+	claims := c.API.PersistentVolumeClaims(claim.Namespace)
+	current, err := claims.Get(c.Context(), claim.Name, metav1.GetOptions{})
+	require.NoError(c, err)
+	if current.Annotations[provision.SelectedNodeAnnotation] != "" {
+		return
+	}
+	clustertest.OnNode("gone")(current)
+	_, err = claims.Update(c.Context(), current, metav1.UpdateOptions{})
+	require.NoError(c, err)
+}
+
+// createDeletedVolume creates a released volume of a node that is gone, and deletes it as a user.
+func createDeletedVolume(c *clustertest.Cluster, name, provisioner string) {
+	c.Helper()
+	onHost := v1.NodeSelectorRequirement{Key: v1.LabelHostname, Operator: v1.NodeSelectorOpIn, Values: []string{"gone"}}
+	_, err := c.API.PersistentVolumes().Create(c.Context(), &v1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Finalizers: []string{provision.VolumeFinalizer},
+			Annotations: map[string]string{provision.ProvisionedByAnnotation: provisioner},
+		},
+		Spec: v1.PersistentVolumeSpec{
+			PersistentVolumeSource:        v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: "/mnt/" + name}},
+			PersistentVolumeReclaimPolicy: v1.PersistentVolumeReclaimDelete,
+			AccessModes:                   []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
+			Capacity:                      v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Ki")},
+			ClaimRef:                      &v1.ObjectReference{Namespace: v1.NamespaceDefault, Name: "gone", UID: "gone"},
+			NodeAffinity: &v1.VolumeNodeAffinity{Required: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{
+				{MatchExpressions: []v1.NodeSelectorRequirement{onHost}},
+			}}},
+		},
+	}, metav1.CreateOptions{})
+	require.NoError(c, err)
+	c.Eventually("the volume is not released", func() bool {
+		pv, err := c.API.PersistentVolumes().Get(c.Context(), name, metav1.GetOptions{})
+		return err == nil && pv.Status.Phase == v1.VolumeReleased
+	})
+	require.NoError(c, c.API.PersistentVolumes().Delete(c.Context(), name, metav1.DeleteOptions{}))
 }

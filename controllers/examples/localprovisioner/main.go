@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/volumekit/volumekit/controllers/service"
 	"github.com/volumekit/volumekit/internal/cli"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
@@ -31,6 +32,8 @@ type options struct {
 	root       string
 	claims     cli.Paths
 	former     cli.Paths
+	goneNodes  bool
+	namespace  string // of the Lease
 	listen     string // empty: nothing is served
 }
 
@@ -47,18 +50,25 @@ func parseOptions(args []string, help io.Writer) (o options, err error) {
 	set.StringVar(&o.root, "root", "/var/lib/kubelet", "the kubelet's `DIR`")
 	set.Var(&o.claims, "claims", "`DIR`s, with commas, for the directories of the claims; required")
 	set.Var(&o.former, "former-claims", "`DIR`s, with commas, that were in -claims: their directories are deleted, and none is created")
+	set.BoolVar(&o.goneNodes, "gone-nodes", false, "work for the nodes that do not exist any more, once in the cluster, instead of for this node")
+	set.StringVar(&o.namespace, "namespace", os.Getenv("POD_NAMESPACE"), "the `NAMESPACE` of the Lease of -gone-nodes ($POD_NAMESPACE; default: that of the service account)")
 	set.StringVar(&o.listen, "listen", "", "serve metrics and health at `HOST:PORT` (default: no)")
 	if err := cli.Parse(set, args, help, "localprovisioner provisions directories of a node for claims."); err != nil {
 		return o, err
 	}
-	if problems := validation.IsDNS1123Subdomain(o.node); len(problems) > 0 {
+	if problems := validation.IsDNS1123Subdomain(o.node); len(problems) > 0 && !o.goneNodes {
 		return o, fmt.Errorf("-node %q: %s", o.node, problems[0])
 	}
 	if problems := validation.IsQualifiedName(o.name); len(problems) > 0 {
 		return o, fmt.Errorf("-name %q: %s", o.name, problems[0])
 	}
-	if len(o.claims) == 0 {
+	switch {
+	case o.goneNodes && len(o.claims)+len(o.former) > 0:
+		return o, errors.New("-claims and -former-claims have no meaning with -gone-nodes")
+	case !o.goneNodes && len(o.claims) == 0:
 		return o, errors.New("-claims: required")
+	case o.goneNodes && o.namespace == "":
+		o.namespace, err = service.Namespace(service.NamespaceFile)
 	}
-	return o, nil
+	return o, err
 }

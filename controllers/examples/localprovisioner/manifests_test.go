@@ -53,3 +53,20 @@ func TestDaemonSet(t *testing.T) {
 		require.True(t, slices.ContainsFunc(container.VolumeMounts, is), dir)
 	}
 }
+
+// TestGoneNodesDeployment: the program accepts the arguments, and runs in the namespace of its Role.
+func TestGoneNodesDeployment(t *testing.T) {
+	deployment := clustertest.Object[*appsv1.Deployment](t, "gonenodes.yaml")
+	account := clustertest.Object[*v1.ServiceAccount](t, "gonenodes-rbac.yaml")
+	role := clustertest.Object[*rbacv1.Role](t, "gonenodes-rbac.yaml")
+	pod := deployment.Spec.Template.Spec
+	require.Equal(t, account.Namespace+"/"+account.Name, deployment.Namespace+"/"+pod.ServiceAccountName)
+	require.Equal(t, deployment.Namespace, role.Namespace)
+	require.Equal(t, deployment.Spec.Selector.MatchLabels, deployment.Spec.Template.Labels)
+	t.Setenv(pod.Containers[0].Env[0].Name, deployment.Namespace)
+	o, err := parseOptions(pod.Containers[0].Args, &bytes.Buffer{})
+	require.NoError(t, err)
+	require.True(t, o.goneNodes)
+	require.Equal(t, deployment.Namespace, o.namespace)
+	require.Equal(t, ":8080", o.listen)
+}

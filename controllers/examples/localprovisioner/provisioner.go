@@ -20,6 +20,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
 )
 
@@ -46,25 +47,33 @@ func connect(ctx context.Context, config *rest.Config, o options) (*program, err
 	if err != nil {
 		return nil, err
 	}
-	recorder := kubeclient.NewRecorder(ctx, clientset, v1.EventSource{Component: o.name, Host: o.node})
-	return &program{options: o, cluster: kubeclient.New(clientset), events: kubeclient.Events(recorder)}, nil
+	source := v1.EventSource{Component: o.name, Host: o.node}
+	if o.goneNodes {
+		source.Host = ""
+	}
+	recorder := kubeclient.NewRecorder(ctx, clientset, source)
+	return &program{options: o, cluster: kubeclient.New(clientset), leases: clientset.CoordinationV1(), events: kubeclient.Events(recorder)}, nil
 }
 
-// A program is the provisioner of one node.
+// A program is the provisioner of one node, or works for the nodes that are gone.
 type program struct {
 	options
 	cluster   api.Cluster
+	leases    coordinationv1.LeasesGetter // of -gone-nodes
 	events    func(api.Event)
 	mounter   mount.Interface
 	logger    *slog.Logger
 	collector *metrics.Collector
 }
 
-// run provisions until ctx ends, and then returns nil.
+// run works until ctx ends, and then returns nil.
 func (p *program) run(ctx context.Context) error {
 	listener, err := service.Listen(ctx, p.listen)
 	if err != nil {
 		return fmt.Errorf("-listen: %w", err)
+	}
+	if p.goneNodes {
+		return p.runForGoneNodes(ctx, listener)
 	}
 	return p.runWith(ctx, listener)
 }

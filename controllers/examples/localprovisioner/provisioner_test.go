@@ -22,12 +22,15 @@ import (
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
 )
 
 func TestOptions(t *testing.T) {
 	testbed.RequireCommandLines(t, run,
 		testbed.CommandLine{Args: "-help", Prints: "-claims DIR"},
 		testbed.CommandLine{Args: "", Status: 2, Prints: "-claims: required"},
+		testbed.CommandLine{Args: "-claims c -gone-nodes", Status: 2, Prints: "have no meaning with -gone-nodes"},
+		testbed.CommandLine{Args: "-gone-nodes -node A_B -namespace n -kubeconfig /no", Status: 1, Prints: "localprovisioner: -kubeconfig: "},
 		testbed.CommandLine{Args: "-claims c -node A_B", Status: 2, Prints: `-node "A_B": `},
 		testbed.CommandLine{Args: "-claims c -name a/b/c", Status: 2, Prints: `-name "a/b/c": `},
 		testbed.CommandLine{Args: "-claims c more", Status: 2, Prints: `unexpected argument "more"; see -help`},
@@ -185,4 +188,32 @@ func TestHealth(t *testing.T) {
 	require.NoError(t, p.health(t.Context()))
 	p.claims = append(p.claims, "/missing/directory")
 	require.ErrorIs(t, p.health(t.Context()), fs.ErrNotExist)
+}
+
+// TestGoneNodes: a claim leaves a node that is gone, and a user can end a volume of it. The volume of another node stays.
+func TestGoneNodes(t *testing.T) {
+	c := newTestCluster(t)
+	c.start("node-2")
+	c.CreateNode("node-1", "host-of-node-1")
+	stop := c.Start(c.program("node-1", testbed.Dir(t)).run)
+	first, second := c.claim("first", "node-1", "1Mi"), c.claim("second", "node-2", "1Mi")
+	pv := c.WaitUntilBound(first)
+	c.WaitUntilBound(second)
+	stop()
+	require.NoError(t, c.API.Nodes().Delete(t.Context(), "node-1", metav1.DeleteOptions{}))
+	c.Release(first)
+	waiting := c.claim("waiting", "node-1", "1Mi")
+	require.NoError(t, c.API.PersistentVolumes().Delete(t.Context(), pv.Name, metav1.DeleteOptions{}))
+
+	p := c.program("", "")
+	p.options = options{name: c.class.Provisioner, goneNodes: true, namespace: "kube-system"}
+	p.leases = fake.NewClientset().CoordinationV1()
+	c.Start(p.run)
+	c.WaitUntilDeleted(first)
+	c.Eventually("the claim keeps its node", func() bool {
+		current, err := c.API.PersistentVolumeClaims(waiting.Namespace).Get(t.Context(), waiting.Name, metav1.GetOptions{})
+		return err == nil && current.Annotations[provision.SelectedNodeAnnotation] == ""
+	})
+	c.RequireEvent("ProvisioningFailed", `node "node-1" does not exist`)
+	c.WaitUntilBound(second)
 }
