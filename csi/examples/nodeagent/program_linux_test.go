@@ -44,7 +44,7 @@ func TestKubeAgent(t *testing.T) {
 	}
 
 	out, stop := start()
-	says(out, `FailedMount default/broken: .*"default/missing" not found`)
+	says(out, `FailedMount default/broken: .*configMap default/missing not found`)
 	require.Eventually(t, func() bool {
 		events, err := c.Admin.CoreV1().Events(v1.NamespaceDefault).List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=broken"})
 		return err == nil && slices.ContainsFunc(events.Items, func(e v1.Event) bool { return e.Reason == "FailedMount" && e.Source.Host == nodeName })
