@@ -66,7 +66,7 @@ var house = []room{
 	// Builds mounts that are not visible yet.
 	{"mount/internal/building", []string{"mount/internal/helper", "mount/internal/nfs", "mount/internal/staging", "mount/internal/mountinfo", "mount/internal/lookup", "mount/internal/record", "mount/internal/kernel", "mount/internal/spec", "mount/internal/options", "mount/internal/failure", "mount/internal/text"}, []string{sys}},
 	// Runs the programs mount.TYPE.
-	{"mount/internal/helper", []string{"mount/internal/spec", "mount/internal/options", "mount/internal/failure", "mount/internal/text", "util/ctxend"}, []string{sys}},
+	{"mount/internal/helper", []string{"internal/processgroup", "mount/internal/spec", "mount/internal/options", "mount/internal/failure", "mount/internal/text", "util/ctxend"}, []string{sys}},
 	// Chooses address and version for mounts of NFS.
 	{"mount/internal/nfs", []string{"mount/internal/spec", "mount/internal/options", "mount/internal/failure", "mount/internal/text", "util/ctxend"}, nil},
 	// Provides private mounts for mounts in the making.
@@ -93,7 +93,7 @@ var house = []room{
 	{"mount/mountutils/peertest", nil, nil}, // only tests
 	{"mount/mounttest", []string{"mount", "mount/internal/failure", leaves, "mount/mounttest/internal/*", "internal/tablepath", "internal/testflag"}, []string{sys}},
 	{"mount/mounttest/internal/contract", []string{"mount", "internal/require"}, nil},
-	{"disk", []string{"mount", leaves}, []string{sys}},
+	{"disk", []string{"internal/processgroup", "mount", leaves}, []string{sys}},
 	{"disk/disktest", []string{"disk", "mount"}, nil},
 	{"volume", []string{"util/keylock", "util/ctxend"}, []string{api, apimachinery}},
 	{"volume/volumetest", []string{"volume", "mount", "mount/mounttest", "util/keylock", "util/ctxend", "volume/volumetest/internal/contract", "internal/tablepath"}, []string{api, apimachinery}},
@@ -180,6 +180,8 @@ var house = []room{
 	{"internal/dirwatch", nil, []string{sys}},
 	{"internal/oneline", nil, nil},
 	{"internal/bootid", nil, nil},
+	// Runs programs that end with their contexts.
+	{"internal/processgroup", []string{"util/ctxend"}, []string{sys}},
 	{"internal/tasks", nil, nil},
 	{"internal/brief", nil, nil},
 	{"internal/optionlist", nil, nil},

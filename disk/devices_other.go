@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 
 	"github.com/volumekit/volumekit/util/diskprobe"
 )
@@ -25,8 +24,6 @@ func isBelowLoop(context.Context, Info, string) (bool, error) { return false, er
 func isMountedAnywhere(Info, diskprobe.Found) bool { return false }
 
 func openLocked(*os.File) (*os.File, error) { return nil, errNotLinux }
-
-func separate(*exec.Cmd) {}
 
 func mayGrowMounted() bool { return true }
 

@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"time"
+
+	"github.com/volumekit/volumekit/internal/processgroup"
 )
 
 // Programs runs the programs that make, check and grow file systems: those of the system,
@@ -54,18 +55,14 @@ const killDelay = 10 * time.Second
 // Run implements [Programs]. The program has a process group of its own, and ends with
 // this process.
 func (systemPrograms) Run(ctx context.Context, c Command) error {
-	command := exec.CommandContext(ctx, c.Name, c.Args...)
-	separate(command)
+	command := exec.Command(c.Name, c.Args...)
 	command.WaitDelay = killDelay
 	output := &lastBytes{}
 	command.Stdout, command.Stderr = output, output
 	if c.Device != nil {
 		command.ExtraFiles = []*os.File{c.Device}
 	}
-	// The program ends with the thread that started it.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	return toolError(c.Name, command.Run(), output)
+	return toolError(c.Name, processgroup.Run(ctx, command, nil), output)
 }
 
 func toolError(name string, err error, output *lastBytes) error {

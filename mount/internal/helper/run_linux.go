@@ -2,18 +2,13 @@ package helper
 
 import (
 	"context"
-	"errors"
 	"os"
 	"os/exec"
-	"runtime"
 	"slices"
-	"syscall"
-	"unsafe"
 
+	"github.com/volumekit/volumekit/internal/processgroup"
 	"github.com/volumekit/volumekit/mount/internal/options"
 	"github.com/volumekit/volumekit/mount/internal/spec"
-	"github.com/volumekit/volumekit/util/ctxend"
-	"golang.org/x/sys/unix"
 )
 
 // A Run is one execution of a helper, in a process group of its own.
@@ -38,8 +33,7 @@ func NewRun(helper, place string, s *spec.Spec) (*Run, error) {
 		secrets: append(slices.Clip(rest), splitCredentials(credentials)...),
 		cmd: &exec.Cmd{
 			Path: helper, Dir: "/",
-			Env:         []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"},
-			SysProcAttr: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
+			Env: []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"},
 		},
 	}
 	if r.output, err = newMemoryFile("said", make([]byte, maxOutput)); err != nil {
@@ -67,66 +61,10 @@ func (r *Run) Close() {
 	}
 }
 
-// Execute starts the helper and waits for its end. If ctx ends earlier, it kills the process
-// group and calls abandon, which must make the place useless for a mount that is under way.
-// Pdeathsig kills the helper with the thread that has started it, so Execute keeps its thread.
+// Execute runs the helper until its end. If ctx ends earlier, it kills the process group and calls abandon, which
+// must make the place useless for a mount that is under way. The daemon of a mounted file system lives on.
 func (r *Run) Execute(ctx context.Context, abandon func()) error {
-	if ctx.Err() != nil {
-		return ctxend.Error(ctx)
-	}
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	if err := r.cmd.Start(); err != nil {
-		return r.Fail(err)
-	}
-	exited := make(chan bool, 1)
-	go func() { exited <- waitUnreaped(r.cmd.Process.Pid) }()
-	succeeded := false
-	select {
-	case succeeded = <-exited:
-	case <-ctx.Done():
-		r.killGroup()
-		abandon()
-		<-exited
-	}
-	if !succeeded {
-		r.killGroup() // the daemon of a mounted file system lives on
-	}
-	return r.reap(ctx)
-}
-
-// waitUnreaped waits for the exit of a child and leaves it unreaped, so that the kernel does
-// not reuse its process ID and process group ID. It reports whether the exit status is 0.
-func waitUnreaped(pid int) (succeeded bool) {
-	var info unix.Siginfo
-	for {
-		err := unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOWAIT, nil)
-		if !errors.Is(err, unix.EINTR) {
-			const exited = 1 // CLD_EXITED
-			return err == nil && info.Code == exited && exitStatus(&info) == 0
-		}
-	}
-}
-
-// exitStatus returns si_status. It follows three numbers, aligned to a pointer, and the
-// child's process and user IDs.
-func exitStatus(info *unix.Siginfo) int32 {
-	const word = unsafe.Sizeof(uintptr(0))
-	const pid = (3*4 + word - 1) / word * word
-	return *(*int32)(unsafe.Add(unsafe.Pointer(info), pid+2*4))
-}
-
-// killGroup kills the process group of the helper.
-func (r *Run) killGroup() { _ = unix.Kill(-r.cmd.Process.Pid, unix.SIGKILL) }
-
-// reap releases the process of a helper that has exited. It returns an error if ctx has ended, or
-// if the helper failed.
-func (r *Run) reap(ctx context.Context) error {
-	err := r.cmd.Wait()
-	switch {
-	case ctx.Err() != nil:
-		return r.Fail(ctxend.Error(ctx))
-	case err != nil:
+	if err := processgroup.Run(ctx, r.cmd, abandon); err != nil {
 		return r.Fail(err)
 	}
 	return nil
