@@ -180,6 +180,7 @@ var house = []room{
 	{"internal/dirwatch", nil, []string{sys}},
 	{"internal/oneline", nil, nil},
 	{"internal/bootid", nil, nil},
+	{"internal/redaction", []string{"internal/oneline"}, nil},
 	// Runs programs that end with their contexts.
 	{"internal/processgroup", []string{"util/ctxend"}, []string{sys}},
 	{"internal/tasks", nil, nil},
@@ -272,11 +273,11 @@ var house = []room{
 	// The plugin kubernetes.io/csi.
 	{"csi", []string{"csi/internal/*", "volume", "mount", "util", leaves, "internal/bootid", "internal/oneline"}, []string{api, apimachinery, csiSpec, grpc, protobuf, sys}},
 	// Connects to drivers, and calls them: the lowest layer of csi.
-	{"csi/internal/connection", []string{"csi/internal/redact", "volume", leaves, "internal/oneline"}, []string{csiSpec, grpc, protobuf, sys}},
+	{"csi/internal/connection", []string{"csi/internal/redact", "volume", leaves, "internal/oneline", "internal/redaction"}, []string{csiSpec, grpc, protobuf, sys}},
 	// Finds drivers by their sockets, and registers a driver.
 	{"csi/registration", []string{"csi", "csi/internal/*", "volume", leaves, "internal/dirwatch", "internal/oneline"}, []string{api, apimachinery, csiSpec, grpc, "k8s.io/kubelet/pkg/apis/pluginregistration/", sys}},
 	// Serves plugins as a driver.
-	{"csi/driver", []string{"csi/internal/*", "volume", "mount", "util", leaves, "internal/bootid", "internal/oneline", "internal/recordstore"}, []string{api, apimachinery, csiSpec, grpc, protobuf, sys}},
+	{"csi/driver", []string{"csi/internal/*", "volume", "mount", "util", leaves, "internal/bootid", "internal/oneline", "internal/recordstore", "internal/redaction"}, []string{api, apimachinery, csiSpec, grpc, protobuf, sys}},
 	// The companions of a driver, by the controllers of its cluster.
 	{"csi/sidecar", []string{"controllers/api", "controllers/attachment", "controllers/expand", "controllers/modify", "controllers/provision", "csi/internal/*", "csi/registration", "manager", "volume", "util/ctxend", "util/keylock", "util/quantity", "internal/tasks"}, []string{api, apimachinery, csiSpec, grpc, protobuf}},
 	// A driver in memory: only tests import it.
@@ -284,7 +285,7 @@ var house = []room{
 	// Steps of tests with a real node: only tests import it.
 	{"csi/internal/kubenode", []string{"internal/kubeserver", "internal/kubeserver/nodesteps", "mount"}, []string{api, apimachinery, clientGo, csiSpec, grpc, testify}},
 	{"csi/internal/oldnode", nil, []string{api, apimachinery, clientGo}},
-	{"csi/internal/redact", []string{leaves, "internal/oneline"}, []string{csiSpec, protobuf}},
+	{"csi/internal/redact", []string{"internal/redaction"}, []string{csiSpec, protobuf}},
 	{"csi/internal/socketfile", []string{leaves, "internal/dirwatch", "internal/recordstore"}, []string{sys}},
 	{"csi/internal/*", []string{"csi/internal/*", "volume", "mount", "util", leaves}, []string{api, apimachinery, csiSpec, grpc, protobuf, sys}},
 	{"csi/bench", []string{"*", "*/*", "csi/bench/internal/*"}, []string{""}},

@@ -10,6 +10,7 @@ import (
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/volumekit/volumekit/csi/internal/redact"
+	"github.com/volumekit/volumekit/internal/redaction"
 	"github.com/volumekit/volumekit/volume"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -55,7 +56,7 @@ func (d *driver) ValidateVolumeCapabilities(ctx context.Context, req *csipb.Vali
 		return nil, err
 	}
 	if err := d.validate(v, rec, req); err != nil {
-		return &csipb.ValidateVolumeCapabilitiesResponse{Message: messageOf(err, redact.Secrets(req))}, nil
+		return &csipb.ValidateVolumeCapabilitiesResponse{Message: redaction.Message(err.Error(), redact.Secrets(req))}, nil
 	}
 	return &csipb.ValidateVolumeCapabilitiesResponse{Confirmed: &csipb.ValidateVolumeCapabilitiesResponse_Confirmed{
 		VolumeContext: req.GetVolumeContext(), VolumeCapabilities: req.GetVolumeCapabilities(), Parameters: req.GetParameters(),

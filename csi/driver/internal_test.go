@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/csi/internal/redact"
 	"github.com/volumekit/volumekit/internal/recordstore"
+	"github.com/volumekit/volumekit/internal/redaction"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/volume"
 	"google.golang.org/grpc"
@@ -61,7 +62,7 @@ func TestMessageHidesSecrets(t *testing.T) {
 	req := &csipb.NodePublishVolumeRequest{Secrets: map[string]string{"a": secret, "b": "", "c": "horse"}, VolumeContext: map[string]string{"csi.storage.k8s.io/serviceAccount.tokens": token}, VolumeCapability: flags}
 	secrets := redact.Secrets(req)
 	for _, text := range []string{secret, token, "hunter2", "horse", secret[:12] + "...", "..." + secret[10:], token[:9]} {
-		message := messageOf(fmt.Errorf("mount -o %q,nfsvers=4.1 as me: failed", text), secrets)
+		message := redaction.Message(fmt.Sprintf("mount -o %q,nfsvers=4.1 as me: failed", text), secrets)
 		require.NotContains(t, message, strings.Trim(text, "."))
 		require.Contains(t, message, "nfsvers=4.1 as me: failed")
 	}
@@ -69,14 +70,14 @@ func TestMessageHidesSecrets(t *testing.T) {
 	require.Subset(t, []string{"hunter2"}, redact.Secrets(more))
 	flags.GetMount().MountFlags = []string{`user=me,password="hunter2,swordfish-two",hard`}
 	_, err := mount.ParseOptions([]string{`password="hunter2,swordfish-two"`}, mount.Allow{})
-	message := messageOf(err, redact.Secrets(more))
+	message := redaction.Message(err.Error(), redact.Secrets(more))
 	require.NotContains(t, message, "hunter2")
 	require.NotContains(t, message, "swordfish")
 	flags.GetMount().MountFlags = []string{"user=me,password=hunter2,swordfish-two"}
-	message = messageOf(errors.New(`option "password=hunter2,swordfish-two": failed`), redact.Secrets(more))
+	message = redaction.Message(`option "password=hunter2,swordfish-two": failed`, redact.Secrets(more))
 	require.NotContains(t, message, "swordfish")
-	require.Equal(t, "a b ?", messageOf(errors.New("a\nb\x1b\xff"[:3]+" \xff"), nil))
-	require.LessOrEqual(t, len(messageOf(errors.New(strings.Repeat("ä", 1<<16)), nil)), 1024)
+	require.Equal(t, "a b ?", redaction.Message("a\nb\x1b\xff"[:3]+" \xff", nil))
+	require.LessOrEqual(t, len(redaction.Message(strings.Repeat("ä", 1<<16), nil)), 1024)
 }
 
 // TestMessageHidesQuotedSecrets: nor is a secret whose quoted form has other characters.

@@ -15,6 +15,7 @@ import (
 	"github.com/volumekit/volumekit/csi/internal/socketfile"
 	"github.com/volumekit/volumekit/internal/bootid"
 	"github.com/volumekit/volumekit/internal/brief"
+	"github.com/volumekit/volumekit/internal/redaction"
 	"github.com/volumekit/volumekit/util/podvolume"
 	"github.com/volumekit/volumekit/volume"
 	"google.golang.org/grpc"
@@ -135,7 +136,7 @@ func (d *driver) intercept(ctx context.Context, req any, info *grpc.UnaryServerI
 	if s, ok := status.FromError(err); ok { // of the Unimplemented servers, or of a driver that the plugin calls
 		code, err = s.Code(), errors.New(s.Message())
 	}
-	message := messageOf(err, redact.Secrets(req))
+	message := redaction.Message(err.Error(), redact.Secrets(req))
 	d.config.Logger.Warn("call failed", "call", path.Base(info.FullMethod), "code", code.String(), "error", message)
 	return nil, status.Error(code, message)
 }

@@ -10,6 +10,7 @@ import (
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/volumekit/volumekit/csi/internal/condition"
 	"github.com/volumekit/volumekit/internal/input"
+	"github.com/volumekit/volumekit/internal/redaction"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/util/keylock"
@@ -49,7 +50,7 @@ func conditionOf(m *volume.Metrics) (c condition.Condition) {
 	c.Abnormal = m.Abnormal != nil && *m.Abnormal
 	switch {
 	case m.Message != nil:
-		c.Message = messageOf(errors.New(*m.Message), nil)
+		c.Message = redaction.Message(*m.Message, nil)
 	case c.Abnormal:
 		c.Message = "the plugin reports a fault"
 	default:

@@ -14,6 +14,7 @@ import (
 	"github.com/volumekit/volumekit/csi/internal/redact"
 	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/internal/oneline"
+	"github.com/volumekit/volumekit/internal/redaction"
 	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/volume"
 )
@@ -45,7 +46,7 @@ func (c *call) newError(err error) *CallError {
 		Driver:  brief.Name(oneline.Of(strings.ToValidUTF8(c.driver, "\uFFFD"))),
 		Method:  path.Base(c.method),
 		Code:    s.Code(),
-		Message: brief.Text(redact.Text(text, redact.Secrets(c.request))),
+		Message: brief.Text(redaction.Text(text, redact.Secrets(c.request))),
 	}
 }
 

@@ -19,8 +19,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
-	"github.com/volumekit/volumekit/csi/internal/redact"
 	"github.com/volumekit/volumekit/internal/brief"
+	"github.com/volumekit/volumekit/internal/redaction"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -116,7 +116,7 @@ func TestAllSecretFieldsAreStripped(t *testing.T) {
 			require.True(t, field.IsMap(), "%s", field.FullName())
 			request.Mutable(field).Map().Set(protoreflect.ValueOfString("key").MapKey(), protoreflect.ValueOfString(secret))
 			failed := (&call{request: request.Interface()}).newError(status.Error(codes.Internal, "no "+secret))
-			require.Equal(t, "no "+redact.Marker, failed.Message, "%s", field.FullName())
+			require.Equal(t, "no "+redaction.Marker, failed.Message, "%s", field.FullName())
 		}
 	}
 	require.GreaterOrEqual(t, found, 10)
