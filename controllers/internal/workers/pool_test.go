@@ -154,6 +154,7 @@ func TestBackoff(t *testing.T) {
 		p.Add("a")
 		require.Len(t, r.keys(), 8)
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		require.Len(t, r.keys(), 8, "a success ends the pause")
 		r.next = func(string) (workers.Result, error) { return workers.Result{}, errors.New("fails") }
 		p.Add("a")
@@ -179,6 +180,7 @@ func TestReplaysKeepTheBackoff(t *testing.T) {
 		p.AddReplay("a")
 		require.Len(t, r.keys(), 1)
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		require.Len(t, r.keys(), 2)
 		p.AddReplay("a")
 		require.Len(t, r.keys(), 3)
@@ -202,6 +204,7 @@ func TestReplayDuringATurn(t *testing.T) {
 		p.Add("a")
 		require.Len(t, r.keys(), 1)
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		require.Len(t, r.keys(), 4)
 	})
 }
@@ -223,6 +226,7 @@ func TestConflictsAreNoFailures(t *testing.T) {
 		p.Add("a")
 		require.Len(t, r.keys(), 12, "the sixth conflict in a row is a failure")
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		require.Len(t, r.keys(), 18)
 	})
 }
@@ -331,9 +335,11 @@ func TestDenied(t *testing.T) {
 		}
 		p.Add("k")
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		require.Equal(t, []string{"k " + right.Error(), "k " + other.Error()}, denied)
 		p.Add("k")
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		require.Equal(t, []string{"k " + right.Error(), "k " + other.Error(), "k " + other.Error()}, denied)
 	})
 }
@@ -350,6 +356,7 @@ func TestRetryAfter(t *testing.T) {
 			}
 			p.Add("k")
 			time.Sleep(2 * time.Hour)
+			synctest.Wait()
 			require.Equal(t, []time.Duration{0, want}, r.at)
 		})
 	}
