@@ -185,9 +185,9 @@ func (f *Fake) remount(at spot, options mount.Options) error {
 	if !at.isMountPoint() {
 		return mount.ErrNotMounted
 	}
-	at.in.setFlags(options.Apply(at.in.Flags), at.in.isIDMapped())
-	if options.Clear&mount.ReadOnly != 0 && isReadOnly(at.in) {
-		return mount.ErrNotAsRequested // the file system itself is read-only
+	if options.Clear&mount.ReadOnly != 0 && slices.Contains(at.in.SuperOptions, "ro") {
+		return mount.ErrNotAsRequested // the file system itself is read-only: the flags are reverted
 	}
+	at.in.setFlags(options.Apply(at.in.Flags), at.in.isIDMapped())
 	return nil
 }

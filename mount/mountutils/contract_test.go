@@ -26,6 +26,7 @@ var notInPeer = map[string]string{
 	"PropagationOfSubmounts":  "the table does not report propagation",
 	"PropagationOfFileSystem": "the table does not report propagation",
 	"Remount":                 "the table does not separate options of the mount from those of the file system",
+	"RemountReadOnly":         "remount,bind makes the mount writable, and the file system stays read-only",
 	"UnmountTreeOfStack":      "the table does not report parents",
 	"TreesBesideNeighbours":   "the table does not report parents",
 }

@@ -92,6 +92,7 @@ var tests = map[string]func(*contract){
 	"Remount":                 (*contract).remount,
 	"RemountOneMount":         (*contract).remountOneMount,
 	"RemountNothing":          (*contract).remountNothing,
+	"RemountReadOnly":         (*contract).remountReadOnly,
 	"UnmountNothing":          (*contract).unmountNothing,
 	"UnmountBusy":             (*contract).unmountBusy,
 	"UnmountTree":             (*contract).unmountTree,

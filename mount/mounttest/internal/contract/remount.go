@@ -68,6 +68,16 @@ func (c *contract) remountOneMount() {
 	require.NoError(c, c.writeFile(filepath.Join(source, "file")))
 }
 
+// remountReadOnly: a read-only file system does not become writable, and the mount keeps its flags.
+func (c *contract) remountReadOnly() {
+	target := c.makeDir("target")
+	c.mount(mount.Request{Source: "tmpfs", Target: target, FSType: "tmpfs", Options: []string{"ro"}})
+	err := c.requireFails(mount.ErrNotAsRequested, func() error {
+		return c.m.Mount(c.Context(), mount.Request{Target: target, Options: []string{"rw", "noexec"}, Remount: true})
+	})
+	c.requireError(err, opMount, target)
+}
+
 // remountNothing: a remount of a path that is no mount point is ErrNotMounted.
 func (c *contract) remountNothing() {
 	dir, link := c.makeDir("dir"), c.path("link")
