@@ -105,6 +105,7 @@ var house = []room{
 	{"emptydir", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery, sys}},
 	{"hostpath", []string{"volume", "mount", "util", leaves, "internal/bootid"}, []string{api, apimachinery, sys}},
 	{"nfs", []string{"volume", "mount", "util", leaves}, []string{api, apimachinery, sys}},
+	{"flexvolume", []string{"volume", "mount", "disk", "util", leaves, "internal/bootid", "internal/dirwatch", "internal/processgroup", "internal/redaction"}, []string{api, apimachinery, sys}},
 	{"manager", []string{"manager/internal/*", "volume", "mount", "util", leaves, "internal/input", "internal/oneline", "internal/persistent"}, []string{api, apimachinery}},
 	// Names the volumes of a node: the lowest layer of manager.
 	{"manager/internal/naming", []string{"volume", "util", "util/podvolume", "internal/persistent"}, []string{api, apimachinery}},

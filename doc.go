@@ -32,6 +32,8 @@
 //     [github.com/volumekit/volumekit/content]
 //   - nfs: the plugin kubernetes.io/nfs.
 //     [github.com/volumekit/volumekit/nfs]
+//   - flexvolume: the plugin of Flexvolume drivers.
+//     [github.com/volumekit/volumekit/flexvolume]
 //   - recycler: empties released volumes, by a pod or in process; recyclertest is a
 //     cluster in memory. [github.com/volumekit/volumekit/recycler]
 //   - util: unmounts and removes mount points; mount options, access modes, unique names.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/volumekit/volumekit/content"
 	"github.com/volumekit/volumekit/emptydir"
+	"github.com/volumekit/volumekit/flexvolume"
 	"github.com/volumekit/volumekit/hostpath"
 	"github.com/volumekit/volumekit/local"
 	"github.com/volumekit/volumekit/manager"
@@ -114,6 +115,7 @@ func callsWith(t *testing.T, dir, long string) map[string]func(context.Context) 
 	addLeaves(calls, dir, long)
 	addNames(calls, long)
 	addPlugins(t, calls, long)
+	addFlexvolume(t, calls, dir, long)
 	addProvisioners(t, calls, long)
 	addControllers(t, calls, dir, long)
 	return calls
@@ -284,6 +286,7 @@ func addPlugins(t *testing.T, calls map[string]func(context.Context) error, long
 		"local": local.New(local.Config{Mounter: m, Roots: []string{data}}), "nfs": nfs.New(nfs.Config{Mounter: m}),
 		"emptydir": emptydir.New(emptydir.Config{Mounter: m}), "hostpath": hostpath.New(hostpath.Config{Mounter: m, Roots: []string{data}}),
 		"content configmap": content.NewConfigMap(getter), "content secret": content.NewSecret(getter),
+		"flexvolume":       flexvolume.New(flexConfig(t, m)),
 		"content downward": content.NewDownwardAPI(getter), "content projected": content.NewProjected(getter),
 	} {
 		_, err := volume.NewVolumePluginMgr(t.Context(), host, plugin)
@@ -374,6 +377,11 @@ func specsOf(data, long string) map[string]*volume.Spec {
 	add("a trust bundle", v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{{ClusterTrustBundle: &v1.ClusterTrustBundleProjection{Path: "a", Name: &long}}}}})
 	add("an nfs", v1.VolumeSource{NFS: &v1.NFSVolumeSource{Server: long, Path: "/"}})
 	add("an nfs path", v1.VolumeSource{NFS: &v1.NFSVolumeSource{Server: "s", Path: long}})
+	add("a Flexvolume", v1.VolumeSource{FlexVolume: &v1.FlexVolumeSource{Driver: longDriver, Options: map[string]string{"a": long}}})
+	add("a Flexvolume with a key", v1.VolumeSource{FlexVolume: &v1.FlexVolumeSource{Driver: longDriver, Options: map[string]string{long: "a"}}})
+	add("a Flexvolume with a type", v1.VolumeSource{FlexVolume: &v1.FlexVolumeSource{Driver: longDriver, FSType: long}})
+	add("a Flexvolume with a Secret", v1.VolumeSource{FlexVolume: &v1.FlexVolumeSource{Driver: longDriver, SecretRef: &object}})
+	addPV("a Flexvolume with mount options", v1.PersistentVolumeSource{FlexVolume: &v1.FlexPersistentVolumeSource{Driver: longDriver}}, long)
 	addPV("a local", v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: long}})
 	addPV("a local below a root", v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: data + "/" + long, FSType: &long}})
 	addPV("a local with options", v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: data}}, long)

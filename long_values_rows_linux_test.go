@@ -89,6 +89,8 @@ var withoutLongValues = map[string]string{
 	"disk.systemPrograms.Run":              "is a step of disk.Disks",
 	"emptydir.Plugin.Init":                 ofHost,
 	"emptydir.unmounter.TearDown":          checked,
+	"flexvolume.Plugin.Init":               ofHost,
+	"flexvolume.unmounter.TearDown":        checked,
 	"hostpath.Plugin.Init":                 "passes its roots to podvolume.NewHostRoots",
 	"hostpath.unmounter.TearDown":          checked,
 	"local.Plugin.Init":                    "passes its roots to podvolume.NewHostRoots",
@@ -151,9 +153,12 @@ func addPods(t *testing.T, calls map[string]func(context.Context) error, dir, lo
 	req := mount.Request{Source: dir}
 	for where, at := range map[string]string{"": long, " below": dir + "/" + long} {
 		for name, call := range map[string]func(context.Context) error{
-			"Mounts.SetUp":        func(ctx context.Context) error { return mounts.SetUp(ctx, at, req) },
-			"Mounts.SetUpNew":     func(ctx context.Context) error { _, err := mounts.SetUpNew(ctx, at, req, func() {}); return err },
-			"Mounts.Mount":        func(ctx context.Context) error { return mounts.Mount(ctx, at, req) },
+			"Mounts.SetUp":    func(ctx context.Context) error { return mounts.SetUp(ctx, at, req) },
+			"Mounts.SetUpNew": func(ctx context.Context) error { _, err := mounts.SetUpNew(ctx, at, req, func() {}); return err },
+			"Mounts.Mount":    func(ctx context.Context) error { return mounts.Mount(ctx, at, req) },
+			"Mounts.MountWith": func(ctx context.Context) error {
+				return mounts.MountWith(ctx, at, func(context.Context) error { _, err := os.Stat(at); return err })
+			},
 			"Mounts.MountFile":    func(ctx context.Context) error { return mounts.MountFile(ctx, at, req) },
 			"Mounts.Unmount":      func(ctx context.Context) error { return mounts.Unmount(ctx, at) },
 			"Mounts.TearDown":     func(ctx context.Context) error { return mounts.TearDown(ctx, at) },

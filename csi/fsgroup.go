@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/volumekit/volumekit/util/ownership"
+	"github.com/volumekit/volumekit/util/podvolume"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -42,13 +43,7 @@ func onRootMismatch(args volume.MounterArgs) volume.MounterArgs {
 // applyGroup gives the files of a published volume to the group, unless all of it is read-only. An
 // error is uncertain: the volume is published.
 func (p *Plugin) applyGroup(ctx context.Context, dir string, args volume.MounterArgs) error {
-	o := ownership.Options{Group: args.FsGroup}
-	if policy := args.FSGroupChangePolicy; policy != nil && *policy == v1.FSGroupChangeOnRootMismatch {
-		o.Policy = ownership.OnRootMismatch
-	}
-	if report := args.OwnershipProgress; report != nil {
-		o.Progress = func(c ownership.Counts) { report(volume.OwnershipProgress{Seen: c.Seen, Changed: c.Changed}) }
-	}
+	o := podvolume.OwnershipOptions(args)
 	if decide := p.config.OnUnchanged; decide != nil {
 		o.OnUnchanged = func(entry string, err error) error { return decide(ctx, path.Join(dir, entry), err) }
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/util/ownership"
+	"github.com/volumekit/volumekit/util/podvolume"
 	"github.com/volumekit/volumekit/volume"
-	v1 "k8s.io/api/core/v1"
 )
 
 // An OwnerConflict is the request of a pod for another group of a volume than the volume has
@@ -66,13 +66,7 @@ func (m *mounter) changeGroup(ctx context.Context, dir, source string, at place,
 			return err
 		}
 	}
-	o := ownership.Options{Group: args.FsGroup}
-	if p := args.FSGroupChangePolicy; p != nil && *p == v1.FSGroupChangeOnRootMismatch {
-		o.Policy = ownership.OnRootMismatch
-	}
-	if report := args.OwnershipProgress; report != nil {
-		o.Progress = func(c ownership.Counts) { report(volume.OwnershipProgress{Seen: c.Seen, Changed: c.Changed}) }
-	}
+	o := podvolume.OwnershipOptions(args)
 	if decide := m.plugin.config.OnUnchanged; decide != nil {
 		o.OnUnchanged = func(entry string, err error) error { return decide(ctx, path.Join(source, entry), err) }
 	}

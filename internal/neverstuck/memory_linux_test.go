@@ -256,6 +256,7 @@ var waits = map[string]string{
 	"util/metrics.NewMetricsDu": "returns what takes the context",
 	"manager.New":               "returns what takes the context",
 	"mount.New":                 "returns what takes the context",
+	"flexvolume.New":            "returns what takes the context",
 
 	"(*mount/mountutils.Mounter).GetMountRefs":                                        ofPeer,
 	"(*mount/mountutils.Mounter).IsLikelyNotMountPoint":                               ofPeer,

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/content"
 	"github.com/volumekit/volumekit/emptydir"
+	"github.com/volumekit/volumekit/flexvolume"
 	"github.com/volumekit/volumekit/hostpath"
 	"github.com/volumekit/volumekit/local"
 	"github.com/volumekit/volumekit/mount"
@@ -70,7 +71,7 @@ func (r *rig) plugins() {
 		hostpath.New(hostpath.Config{Mounter: r.mounter, Roots: []string{r.disks}, RecycleRoots: []string{r.disks}, Recycler: r.recycler}),
 		emptydir.New(emptydir.Config{Mounter: r.mounter}),
 		content.NewConfigMap(written),
-		nfs.New(nfs.Config{Mounter: r.mounter, Recycler: r.recycler}))
+		nfs.New(nfs.Config{Mounter: r.mounter, Recycler: r.recycler}), flexvolume.New(r.flexConfig()))
 	require.NoError(r, err)
 }
 
@@ -91,11 +92,12 @@ func (r *rig) pod() *v1.Pod {
 // specs returns a volume of each plugin, by its package.
 func (r *rig) specs() map[string]*volume.Spec {
 	return map[string]*volume.Spec{
-		"local":    localSpec(r.disks + "/disk"),
-		"hostpath": volumeSpec(v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: r.disks + "/disk"}}),
-		"emptydir": volumeSpec(v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}),
-		"content":  volumeSpec(v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: "config"}}}),
-		"nfs":      volumeSpec(v1.VolumeSource{NFS: &v1.NFSVolumeSource{Server: "127.0.0.1", Path: "/export"}}),
+		"local":      localSpec(r.disks + "/disk"),
+		"hostpath":   volumeSpec(v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: r.disks + "/disk"}}),
+		"emptydir":   volumeSpec(v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}),
+		"content":    volumeSpec(v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: "config"}}}),
+		"flexvolume": volumeSpec(v1.VolumeSource{FlexVolume: &v1.FlexVolumeSource{Driver: flexDriver}}),
+		"nfs":        volumeSpec(v1.VolumeSource{NFS: &v1.NFSVolumeSource{Server: "127.0.0.1", Path: "/export"}}),
 	}
 }
 

@@ -63,7 +63,7 @@ func rows() map[string]row {
 	for _, some := range []map[string]row{
 		rowsOfPlugins(), rowsOfDevices(), rowsOfManager(), rowsOfMount(), rowsOfPeer(), rowsOfRecycler(),
 		rowsOfUtil(), rowsOfPods(), rowsOfLeaves(), rowsOfSafepath(), rowsOfLoop(), rowsOfVolume(), rowsOfDisk(),
-		rowsOfLocalClaims(),
+		rowsOfLocalClaims(), rowsOfFlexvolume(),
 	} {
 		maps.Copy(all, some)
 	}
@@ -80,7 +80,7 @@ func none(call func(ctx context.Context, r *rig) error) row {
 // rowsOfPlugins returns the rows of each plugin.
 func rowsOfPlugins() map[string]row {
 	all := map[string]row{}
-	for _, plugin := range []string{"local", "hostpath", "emptydir", "content", "nfs"} {
+	for _, plugin := range []string{"local", "hostpath", "emptydir", "content", "nfs", "flexvolume"} {
 		all[plugin+".Plugin.Init"] = none(func(ctx context.Context, r *rig) error {
 			p, err := r.mgr.FindPluginBySpec(r.specs()[plugin])
 			require.NoError(r, err)
@@ -624,6 +624,10 @@ func rowsOfPods() map[string]row {
 		}),
 		"util/podvolume.Mounts.Mount": mounts(func(ctx context.Context, _ *rig, p *podvolume.Mounts, dir string, req mount.Request) error {
 			return p.Mount(ctx, dir+"-2", req)
+		}),
+		"util/podvolume.Mounts.MountWith": mounts(func(ctx context.Context, r *rig, p *podvolume.Mounts, dir string, req mount.Request) error {
+			req.Target = dir + "-3"
+			return p.MountWith(ctx, req.Target, func(ctx context.Context) error { return r.mounter.Mount(ctx, req) })
 		}),
 		"util/podvolume.Mounts.MountFile": mounts(func(ctx context.Context, r *rig, p *podvolume.Mounts, dir string, req mount.Request) error {
 			req.Source += "/file"

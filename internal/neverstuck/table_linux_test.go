@@ -224,14 +224,16 @@ var withoutRequest = map[string]string{
 	"content.MapGetter.GetTrustBundle":         inMemory,
 	"content.Plugin.Init":                      inMemory,
 	"emptydir.Plugin.Init":                     inMemory,
+	"flexvolume.Plugin.Init":                   inMemory,
 	"nfs.Plugin.Init":                          inMemory,
 	"nfs.ProvisioningPlugin.Init":              inMemory,
 
 	"disk.Device.Claim":       "acquires a lock of the process",
 	"disk.Device.IsBelowLoop": "reads sysfs",
 
-	"hostpath.inPlace.GetMetrics":      "measures nothing",
-	"local.Plugin.ConstructVolumeSpec": "reads the mount table alone",
+	"hostpath.inPlace.GetMetrics":           "measures nothing",
+	"local.Plugin.ConstructVolumeSpec":      "reads the mount table alone",
+	"flexvolume.Plugin.ConstructVolumeSpec": "reads the mount table alone",
 
 	"manager.Manager.WaitForAllPodsUnmount":         waitsForRun,
 	"manager.Manager.WaitForAttachAndMount":         waitsForRun,

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/volumekit/volumekit/util/ownership"
 	"github.com/volumekit/volumekit/util/quantity"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
@@ -54,6 +55,19 @@ func RefuseSizeAndLabel(kind string, args volume.MounterArgs) error {
 		return nil
 	}
 	return fmt.Errorf("MounterArgs.%s for %s: %w", refused, kind, volume.ErrNotSupported)
+}
+
+// OwnershipOptions returns the options to give the files of a volume to the pod's FsGroup, with its
+// policy and its receiver of progress.
+func OwnershipOptions(args volume.MounterArgs) ownership.Options {
+	o := ownership.Options{Group: args.FsGroup}
+	if policy := args.FSGroupChangePolicy; policy != nil && *policy == v1.FSGroupChangeOnRootMismatch {
+		o.Policy = ownership.OnRootMismatch
+	}
+	if report := args.OwnershipProgress; report != nil {
+		o.Progress = func(c ownership.Counts) { report(volume.OwnershipProgress{Seen: c.Seen, Changed: c.Changed}) }
+	}
+	return o
 }
 
 func copyOf[T any](p *T) *T {

@@ -227,6 +227,42 @@ func (p *Mounts) mountOn(ctx context.Context, dir string, req mount.Request) err
 	return classifyMount(p.mountOrTighten(ctx, req))
 }
 
+// MountWith is Mount with a function that mounts at dir, such as a call of a program, for work that runs
+// exclusively. The kind of the function's error is the condition of the mount; without an error dir must be a
+// mount point. If it is none, or the error is not uncertain, MountWith removes the directories that it made.
+func (p *Mounts) MountWith(ctx context.Context, dir string, mountAt func(ctx context.Context) error) (err error) {
+	defer brief.Shorten(&err)
+	if err := p.check(); err != nil {
+		return err
+	}
+	return intime.Run(ctx, volume.ErrUncertain, func(ctx context.Context) error { return p.mountWith(ctx, dir, mountAt) })
+}
+
+func (p *Mounts) mountWith(ctx context.Context, dir string, mountAt func(ctx context.Context) error) error {
+	if ctx.Err() != nil {
+		return util.Transient(ctxend.Error(ctx))
+	}
+	made, err := safepath.MkdirAll(context.Background(), p.rootOf(dir), dir, newMode)
+	if err != nil {
+		err = util.Transient(err)
+	} else if err = mountAt(ctx); err == nil {
+		err = p.CheckMounted(ctx, dir)
+		switch {
+		case errors.Is(err, volume.ErrNotMounted):
+			err = volume.AsTransient(err)
+		case err != nil:
+			err = volume.AsUncertain(err)
+		}
+	}
+	if err == nil || errors.Is(err, volume.ErrUncertain) {
+		return err
+	}
+	if undo := safepath.RemoveMade(context.Background(), made, dir); undo != nil {
+		return volume.AsUncertain(fmt.Errorf("%w (cleaning up: %w)", err, undo))
+	}
+	return err
+}
+
 // MountFile is Mount for a source that is no directory: it makes the parents, and an
 // empty file in which the source appears. An empty directory in that place, of a volume
 // that was one, goes. [util.AlsoFile] is for Unmount.
