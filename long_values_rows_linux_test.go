@@ -159,12 +159,13 @@ func addPods(t *testing.T, calls map[string]func(context.Context) error, dir, lo
 			"Mounts.MountWith": func(ctx context.Context) error {
 				return mounts.MountWith(ctx, at, func(context.Context) error { _, err := os.Stat(at); return err })
 			},
-			"Mounts.MountFile":    func(ctx context.Context) error { return mounts.MountFile(ctx, at, req) },
-			"Mounts.Unmount":      func(ctx context.Context) error { return mounts.Unmount(ctx, at) },
-			"Mounts.TearDown":     func(ctx context.Context) error { return mounts.TearDown(ctx, at) },
-			"Mounts.CheckMounted": func(ctx context.Context) error { return mounts.CheckMounted(ctx, at) },
-			"Mounts.At":           func(ctx context.Context) error { _, _, err := mounts.At(ctx, at); return err },
-			"Mounts.GetMetrics":   func(ctx context.Context) error { _, err := mounts.GetMetrics(ctx, at); return err },
+			"Mounts.MountFile":       func(ctx context.Context) error { return mounts.MountFile(ctx, at, req) },
+			"Mounts.Unmount":         func(ctx context.Context) error { return mounts.Unmount(ctx, at) },
+			"Mounts.TearDown":        func(ctx context.Context) error { return mounts.TearDown(ctx, at) },
+			"Mounts.CheckMounted":    func(ctx context.Context) error { return mounts.CheckMounted(ctx, at) },
+			"Mounts.At":              func(ctx context.Context) error { _, _, err := mounts.At(ctx, at); return err },
+			"Mounts.DeviceMountRefs": func(ctx context.Context) error { _, err := mounts.DeviceMountRefs(ctx, at); return err },
+			"Mounts.GetMetrics":      func(ctx context.Context) error { _, err := mounts.GetMetrics(ctx, at); return err },
 			"Mounts.GetCounted": func(ctx context.Context) error {
 				_, err := mounts.GetCounted(ctx, at, podvolume.NewWalker())
 				return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/volumekit/volumekit/csi/internal/hostfile"
@@ -40,18 +39,7 @@ func (p *Plugin) GetDeviceMountRefs(ctx context.Context, deviceMountPath string)
 	if p.host == nil {
 		return nil, errNotInitialised
 	}
-	dir, err := p.mounts.Below(field.NewPath("deviceMountPath"), deviceMountPath)
-	if err != nil {
-		return nil, err
-	}
-	refs, err := p.config.Mounter.MountRefs(ctx, dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, util.Transient(err)
-	}
-	return refs, nil
+	return p.mounts.DeviceMountRefs(ctx, deviceMountPath)
 }
 
 type deviceMounter struct{ plugin *Plugin }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 
 	"github.com/volumekit/volumekit/disk"
@@ -48,15 +47,7 @@ func (p *Plugin) GetDeviceMountRefs(ctx context.Context, deviceMountPath string)
 	if p.host == nil {
 		return nil, errNotInitialised
 	}
-	dir, err := p.mounts.Below(field.NewPath("deviceMountPath"), deviceMountPath)
-	if err != nil {
-		return nil, err
-	}
-	refs, err := p.config.Mounter.MountRefs(ctx, dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	return refs, util.Transient(err)
+	return p.mounts.DeviceMountRefs(ctx, deviceMountPath)
 }
 
 func (p *Plugin) deviceMountPath(s source) string { return path.Join(p.mountsDir, s.name) }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"slices"
 
@@ -52,18 +51,7 @@ func (p *Plugin) GetDeviceMountRefs(ctx context.Context, deviceMountPath string)
 	if p.host == nil {
 		return nil, errNotInitialised
 	}
-	dir, err := p.mounts.Below(field.NewPath("deviceMountPath"), deviceMountPath)
-	if err != nil {
-		return nil, err
-	}
-	refs, err := p.config.Mounter.MountRefs(ctx, dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // left by a process that was killed before it mounted, or after it unmounted
-	}
-	if err != nil {
-		return nil, util.Transient(err)
-	}
-	return refs, nil
+	return p.mounts.DeviceMountRefs(ctx, deviceMountPath)
 }
 
 // pluginPath returns a path in the plugin's directory.

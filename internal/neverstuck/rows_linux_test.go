@@ -625,6 +625,10 @@ func rowsOfPods() map[string]row {
 		"util/podvolume.Mounts.Mount": mounts(func(ctx context.Context, _ *rig, p *podvolume.Mounts, dir string, req mount.Request) error {
 			return p.Mount(ctx, dir+"-2", req)
 		}),
+		"util/podvolume.Mounts.DeviceMountRefs": mounts(func(ctx context.Context, _ *rig, p *podvolume.Mounts, dir string, _ mount.Request) error {
+			_, err := p.DeviceMountRefs(ctx, dir)
+			return err
+		}),
 		"util/podvolume.Mounts.MountWith": mounts(func(ctx context.Context, r *rig, p *podvolume.Mounts, dir string, req mount.Request) error {
 			req.Target = dir + "-3"
 			return p.MountWith(ctx, req.Target, func(ctx context.Context) error { return r.mounter.Mount(ctx, req) })

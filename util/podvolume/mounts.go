@@ -375,6 +375,25 @@ func (p *Mounts) At(ctx context.Context, dir string) (_ mount.Info, _ *mount.Vie
 	return mount.Info{}, nil, volume.AsUncertain(fmt.Errorf("%s: %w", dir, errNotInTable))
 }
 
+// DeviceMountRefs returns the other mount points of the mount at deviceMountPath, as GetDeviceMountRefs of
+// [volume.DeviceMountableVolumePlugin] does. For a missing path, which a process leaves that is killed before it mounts or
+// after it unmounts, the list is empty.
+func (p *Mounts) DeviceMountRefs(ctx context.Context, deviceMountPath string) (refs []string, err error) {
+	defer brief.Shorten(&err)
+	dir, err := p.Below(field.NewPath("deviceMountPath"), deviceMountPath)
+	if err != nil {
+		return nil, err
+	}
+	refs, err = p.mounter.MountRefs(ctx, dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, util.Transient(err)
+	}
+	return refs, nil
+}
+
 // Below returns the shortest spelling of a path that is strictly below the host's root or
 // one of its target directories. Its error is a [*field.Error] at the field.
 func (p *Mounts) Below(at *field.Path, written string) (string, error) {
