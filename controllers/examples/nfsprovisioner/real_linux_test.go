@@ -275,7 +275,8 @@ func (c *realCluster) requireEnd(claim *v1.PersistentVolumeClaim, end string) {
 	require.Equal(c, claim.Name, string(text))
 }
 
-// requireNothingLeft requires that no volume, no mount, no record and no directory exists but the archives.
+// requireNothingLeft requires that no volume, no mount, no record and no directory exists but the archives and the name of
+// the export.
 func (c *realCluster) requireNothingLeft(archives int) {
 	c.Helper()
 	volumes, err := c.API.PersistentVolumes().List(c.Context(), metav1.ListOptions{})
@@ -290,7 +291,7 @@ func (c *realCluster) requireNothingLeft(archives int) {
 			switch name := entry.Name(); {
 			case strings.HasPrefix(name, "archived-"):
 				archives--
-			case !slices.Contains([]string{"/.volumekit", "/default", "/.volumekit/" + parent}, dir+"/"+name):
+			case !slices.Contains([]string{"/.volumekit", "/default", "/.volumekit/export", "/.volumekit/" + parent}, dir+"/"+name):
 				assert.Fail(c, "a file is left over", "%s/%s", dir, name)
 			}
 		}

@@ -81,9 +81,8 @@ func (v *plantedVolume) verifyStore() bool {
 	require.NoError(v, err, "Config.Backing of a volume that is set up")
 	defer func() { _ = os.Remove(probe.Name()) }()
 	defer func() { _ = probe.Close() }()
-	is, err := probe.Stat()
-	require.NoError(v, err)
-	if shown, err := os.Lstat(filepath.Join(v.dir, filepath.Base(probe.Name()))); err != nil || !os.SameFile(is, shown) {
+	// The random name shows it: a network file system has other device numbers than its server.
+	if _, err := os.Lstat(filepath.Join(v.dir, filepath.Base(probe.Name()))); err != nil {
 		v.Fatalf("Config.Backing returns %q, which is not the directory that the volume shows", v.store)
 	}
 	return true
