@@ -148,7 +148,7 @@ func checkNode(node types.NodeName) error {
 	return nil
 }
 
-// checkDevice accepts an empty name, and what the answer of a driver may have.
+// checkDevice accepts an empty name, and each name that an answer can have.
 func checkDevice(at *field.Path, device string) error {
 	if len(device) > maxDevice || strings.ContainsRune(device, 0) {
 		return volume.Invalid(at, device, "must be a path")

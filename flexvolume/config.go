@@ -30,7 +30,7 @@ type Config struct {
 	// Dir is the directory of drivers. It need not exist, but its parents must be writable for root alone:
 	// they are not checked. Empty: [DefaultDir].
 	Dir string
-	// Mounter reads the mount table, and mounts and unmounts what the driver does not.
+	// Mounter reads the mount table, and mounts and unmounts where the driver does not.
 	Mounter mount.Interface
 	// Disks formats, mounts and grows the devices of a driver that does not. Nil: new Disks on Mounter.
 	Disks *disk.Disks

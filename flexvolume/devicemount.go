@@ -125,8 +125,8 @@ func (p *Plugin) formatAndMount(ctx context.Context, s source, device, dir strin
 	return util.Transient(err)
 }
 
-// UnmountDevice implements [volume.DeviceUnmounter]: it calls unmountdevice if the directory exists, and unmounts
-// what remains. The caller has unmounted the volume of all pods.
+// UnmountDevice implements [volume.DeviceUnmounter]: it calls unmountdevice if the directory exists, and then
+// removes the mounts that are left. The caller has unmounted the volume of all pods.
 func (m *deviceMounter) UnmountDevice(ctx context.Context, deviceMountPath string) (err error) {
 	defer brief.Shorten(&err)
 	return m.placementAt(deviceMountPath).ensureUnmounted(ctx)

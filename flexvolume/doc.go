@@ -33,8 +33,8 @@
 //
 // The protocol passes Secrets to the call mount in an argument, base64 encoded. Each user of the node can read
 // the arguments of a running process, unless /proc is mounted with hidepid (proc(5)). The errors of mount contain no
-// Secret value, and those of unmount no output of a driver that has received one. Prefer a CSI driver for volumes with
-// Secrets.
+// Secret value, and those of unmount no output of a driver that has received one from this package. Whether a driver has received
+// one from a kubelet is not known: its output is shown. Prefer a CSI driver for volumes with Secrets.
 //
 // # Guarantees
 //

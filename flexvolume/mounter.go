@@ -149,7 +149,7 @@ type unmounter struct{ podVolume }
 // TearDown implements [volume.Unmounter].
 func (u *unmounter) TearDown(ctx context.Context) error { return u.TearDownAt(ctx, u.path) }
 
-// TearDownAt implements [volume.Unmounter]: it calls unmount if the directory exists, and unmounts what remains.
+// TearDownAt implements [volume.Unmounter]: it calls unmount if the directory exists, and then removes the mounts that are left.
 // The directory must be below the host's root or a target directory.
 func (u *unmounter) TearDownAt(ctx context.Context, dir string) (err error) {
 	defer brief.Shorten(&err)

@@ -131,7 +131,7 @@ func (t placement) makeReadOnly(ctx context.Context, w mounting) error {
 	return nil
 }
 
-// undoFailed unmounts what a failed set-up has mounted. A CallError gets its kind; other errors keep theirs, unless the
+// undoFailed unmounts after a failed set-up. A CallError gets its kind; other errors keep theirs, unless the
 // undo fails. If the cause is uncertain, or the driver was killed, it undoes nothing, and the error is uncertain: another
 // process of the driver may still mount.
 func (t placement) undoFailed(ctx context.Context, d *installed, secrets []string, cause error) error {
@@ -180,7 +180,7 @@ func isReported(ctx context.Context, err error) bool {
 	return errors.As(err, &failed) && !failed.notStarted && ctx.Err() == nil && !errors.Is(err, ErrTimeout)
 }
 
-// undo unmounts by the driver, and then by the mounter what remains. The directory stays.
+// undo unmounts by the driver, and then removes the mounts that are left. The directory stays.
 func (t placement) undo(ctx context.Context, d *installed, c call) error {
 	if err := t.callUnmount(ctx, d, c); err != nil {
 		return err
@@ -233,7 +233,8 @@ func (t placement) ensureUnmounted(ctx context.Context) error {
 }
 
 // unmountByDriver calls the driver to unmount, and reports whether it succeeded. During the call the note says that the
-// volume is changing; the note stays if the driver succeeded, if it was killed, or if the mount is gone.
+// volume is changing; the note stays if the driver succeeded, if it was killed, or if the mount is gone. A note that cannot
+// be written, as on a full disk, does not keep the volume mounted.
 func (t placement) unmountByDriver(ctx context.Context, mounted bool) (succeeded bool, err error) {
 	p := t.plugin
 	d, err := p.current(ctx)
@@ -249,33 +250,45 @@ func (t placement) unmountByDriver(ctx context.Context, mounted bool) (succeeded
 	}
 	changing := before
 	changing.Changing = true
-	if err := p.writeNote(ctx, t.dir, changing); err != nil {
-		return false, err
-	}
+	isWritten := p.writeNote(ctx, t.dir, changing) == nil
 	err = t.callUnmount(ctx, d, t.unmountCall(nil, before.Secret))
-	var failed *CallError
-	switch {
-	case err == nil && !d.isUnsupported(t.down):
+	if err == nil && !d.isUnsupported(t.down) {
 		return true, nil
-	case errors.As(err, &failed) && !failed.notStarted && !isReported(ctx, err):
+	}
+	if t.mayHaveChanged(ctx, err, mounted) {
 		return false, volume.AsUncertain(err)
-	case isReported(ctx, err) && mounted:
-		if still, failed := t.isMounted(ctx); failed != nil || !still {
-			return false, volume.AsUncertain(err)
+	}
+	if isWritten {
+		if failed := t.restoreNote(ctx, before, noted); failed != nil {
+			return false, volume.AsUncertain(errors.Join(err, failed))
 		}
-	}
-	// The driver has changed nothing.
-	restore := p.removeNote
-	if noted {
-		restore = func(ctx context.Context, dir string) error { return p.writeNote(ctx, dir, before) }
-	}
-	if failed := restore(ctx, t.dir); failed != nil {
-		return false, volume.AsUncertain(errors.Join(err, failed))
 	}
 	if !mounted && isReported(ctx, err) {
 		return false, nil
 	}
 	return false, volume.AsTransient(err)
+}
+
+// mayHaveChanged reports whether the driver may have changed something in a call that unmounts and failed: it was killed, or
+// the mount is gone.
+func (t placement) mayHaveChanged(ctx context.Context, err error, mounted bool) bool {
+	var failed *CallError
+	switch {
+	case isReported(ctx, err) && mounted:
+		still, err := t.isMounted(ctx)
+		return err != nil || !still
+	case errors.As(err, &failed):
+		return !failed.notStarted && !isReported(ctx, err)
+	}
+	return false
+}
+
+// restoreNote writes the note as it was before a call, or removes it if there was none.
+func (t placement) restoreNote(ctx context.Context, before note, noted bool) error {
+	if noted {
+		return t.plugin.writeNote(ctx, t.dir, before)
+	}
+	return t.plugin.removeNote(ctx, t.dir)
 }
 
 // isMounted reports whether a mount is at the directory.

@@ -420,3 +420,29 @@ func TestLinkOnPath(t *testing.T) {
 	}
 	require.DirExists(t, filepath.Join(outside, spec.Name()))
 }
+
+// TestFullDisk: a full disk, on which no note can be written, keeps no volume mounted.
+func TestFullDisk(t *testing.T) {
+	if !mounttest.Namespace(t) {
+		return
+	}
+	n := newScriptNode(t, script(true, ""))
+	spec := n.newVolume(t)
+	disk := n.root + "/plugins"
+	require.NoError(t, os.MkdirAll(disk, 0o755))
+	require.NoError(t, unix.Mount("disk", disk, "tmpfs", 0, "size=64k"))
+	defer func() { require.NoError(t, unix.Unmount(disk, unix.MNT_DETACH)) }()
+	m, err := n.plugin.NewDeviceMounter()
+	require.NoError(t, err)
+	path, err := m.GetDeviceMountPath(spec)
+	require.NoError(t, err)
+	require.NoError(t, m.MountDevice(t.Context(), spec, path, volume.DeviceMounterArgs{}))
+	require.ErrorIs(t, os.WriteFile(disk+"/file", make([]byte, 1<<20), 0o600), unix.ENOSPC)
+
+	u, err := n.plugin.NewDeviceUnmounter()
+	require.NoError(t, err)
+	require.NoError(t, u.UnmountDevice(t.Context(), path))
+	require.Equal(t, []string{disk}, n.mounts(t))
+	require.NoDirExists(t, path)
+	require.Contains(t, n.calls(t), "unmountdevice "+path)
+}

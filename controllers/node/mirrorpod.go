@@ -101,7 +101,7 @@ func (s *Source) followNodeForMirrors() {
 	s.nodeUID = "" // the first state of the next watch is news
 }
 
-// An identity is what is known of the pod that has a UID.
+// An identity is the knowledge about the pod that has a UID.
 type identity struct {
 	name     api.Key
 	object   types.UID // of the mirror pod that had the UID last; "": not known
@@ -171,8 +171,8 @@ func (s *Source) namesNode(pod mirrorPod, node *v1.Node) bool {
 		(node == nil || owner.UID == node.UID)
 }
 
-// settle decides which mirror pod has a UID that is not an ordinary pod's, after a change of its mirror pods or of what is known of it. The caller
-// holds updating.
+// settle decides which mirror pod has a UID that is not an ordinary pod's, after a change of its mirror pods or of the
+// knowledge about it. The caller holds updating.
 func (s *Source) settle(uid types.UID) {
 	state := s.podState(uid)
 	pod, undecided := s.claimantOf(uid)
@@ -209,10 +209,14 @@ func (s *Source) hold(uid types.UID, undecided error) {
 	s.setPod(state)
 }
 
-// noteLost notes that a mirror pod has gone while its UID was undecided: containers that run can be its own, so that the
-// pods that are left wait for their end.
+// noteLost notes that a mirror pod has gone while its UID was undecided: containers that run can be its own, so that
+// the pods that are left wait for their end.
 func (s *Source) noteLost(pod *v1.Pod) {
-	if state := s.podState(pod.UID); state != nil && state.hold != nil && state.owner == nil && s.namesNode(mirrorPod{Pod: pod}, s.lastNode()) {
+	state := s.podState(pod.UID)
+	if state == nil || state.hold == nil || state.owner != nil {
+		return
+	}
+	if s.namesNode(mirrorPod{Pod: pod}, s.lastNode()) {
 		state.lost = true
 	}
 }

@@ -97,7 +97,7 @@ func (c *Controller) endDiscard(ctx context.Context, v claimView, a *claimAttemp
 
 // isOtherStorage reports whether the annotations show that the stored volume of a claim is in another storage than the
 // provisioned one, as of two controllers with one name and a storage each. A volume with the same source is the same
-// one, whatever the names of the storage.
+// one, also if the names of the storage differ.
 func isOtherStorage(stored, provisioned *v1.PersistentVolume) bool {
 	if provisioned == nil || equality.Semantic.DeepEqual(stored.Spec.PersistentVolumeSource, provisioned.Spec.PersistentVolumeSource) {
 		return false

@@ -152,6 +152,26 @@ func (w *world) hasBegunMark(name string) bool {
 	return state == "begun"
 }
 
+// storeWithoutStorage has one controller discard the storage of claim "a" in class "c", and another one store its object
+// meanwhile and end at a request with the verb. It returns the name of the volume, which is bound then and has no storage.
+func (w *world) storeWithoutStorage(verb apitest.Verb) (name string) {
+	w.Helper()
+	name = "pvc-" + string(w.createClaim(newClaim("a", "c")).UID)
+	discards := w.startTwin("discards", twin{provision: 10 * time.Second, delete: 10 * time.Second, isRefused: true})
+	w.startTwin("stores", twin{provision: 25 * time.Second})
+	w.wait(time.Second)
+	w.server.HoldEvents("stores")
+	w.server.Inject(apitest.Fault{When: func(call apitest.Call) bool {
+		return call.Identity == "stores" && call.Verb == verb && w.storage.callsOf("delete") > 0
+	}, Times: 1, Crash: true, AfterEffect: true})
+	w.wait(26 * time.Second)
+	require.NotNil(w, w.volume(name))
+	discards.Crash()
+	w.bind()
+	require.Empty(w, w.storage.names(), "the volume is stored, and its storage is discarded")
+	return name
+}
+
 // TestStorerCrashes: the controller that stores the object ends before it reads the mark of the discard.
 // A later run provisions the storage again.
 func TestStorerCrashes(t *testing.T) {
@@ -163,19 +183,7 @@ func TestStorerCrashes(t *testing.T) {
 			inWorld(t, func(w *world) {
 				w.config.UnguardedClaims = test.isUnguarded
 				w.createClass(newClass("c"))
-				name := "pvc-" + string(w.createClaim(newClaim("a", "c")).UID)
-				discards := w.startTwin("discards", twin{provision: 10 * time.Second, delete: 10 * time.Second, isRefused: true})
-				w.startTwin("stores", twin{provision: 25 * time.Second})
-				w.wait(time.Second)
-				w.server.HoldEvents("stores")
-				w.server.Inject(apitest.Fault{When: func(call apitest.Call) bool {
-					return call.Identity == "stores" && call.Verb == test.verb && w.storage.callsOf("delete") > 0
-				}, Times: 1, Crash: true, AfterEffect: true})
-				w.wait(26 * time.Second)
-				require.NotNil(w, w.volume(name))
-				discards.Crash()
-				w.bind()
-				require.Empty(w, w.storage.names())
+				name := w.storeWithoutStorage(test.verb)
 				w.startTwin("later", twin{})
 				w.finish()
 				require.Equal(w, []string{name}, w.storage.names())

@@ -219,7 +219,7 @@ func (w *world) begin(claim func(string) *v1.PersistentVolumeClaim, name string)
 	require.Contains(w, w.claim(name).Finalizers, provision.ClaimFinalizer)
 }
 
-// TestBegunClaimsOfGoneNode: the claim of an unfinished call can end, whatever has become of it.
+// TestBegunClaimsOfGoneNode: the claim of an unfinished call can end, also after it or its class has changed.
 func TestBegunClaimsOfGoneNode(t *testing.T) {
 	deleteClass := func(w *world) {
 		require.NoError(w, w.cluster.StorageClasses().Delete(w.Context(), "c", metav1.DeleteOptions{}))

@@ -205,20 +205,7 @@ func TestMarkOfAnotherStorage(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.storage.system = "one"
 		w.createClass(newClass("c"))
-		name := "pvc-" + string(w.createClaim(newClaim("a", "c")).UID)
-		discards := w.startTwin("discards", twin{provision: 10 * time.Second, delete: 10 * time.Second, isRefused: true})
-		w.startTwin("stores", twin{provision: 25 * time.Second})
-		w.wait(time.Second)
-		w.server.HoldEvents("stores")
-		w.server.Inject(apitest.Fault{When: func(call apitest.Call) bool {
-			return call.Identity == "stores" && call.Verb == apitest.Create && w.storage.callsOf("delete") > 0
-		}, Times: 1, Crash: true, AfterEffect: true})
-		w.wait(26 * time.Second)
-		require.NotNil(w, w.volume(name))
-		discards.Crash()
-		w.bind()
-		require.Empty(w, w.storage.names(), "the volume is stored, and its storage is discarded")
-
+		name := w.storeWithoutStorage(apitest.Create)
 		config := w.config
 		second := newStorage()
 		second.system, second.server = "two", "other"

@@ -31,7 +31,7 @@
 //	go run ./controllers/examples/localprovisioner -kubeconfig FILE -gone-nodes -namespace kube-system
 //
 // It removes the selected node from claims, so that the scheduler selects another one. A released volume has the event
-// VolumeFailedDelete once, within 10 minutes: nobody can delete its directory. "kubectl delete pv" removes it. A bound
+// VolumeFailedDelete once, within 10 minutes: no instance can delete its directory. "kubectl delete pv" removes it. A bound
 // claim keeps its volume, in case the node comes back: delete the claim to give up its data.
 //
 // The node of a claim is gone if no Node has its name. The node of a volume is gone if no Node has its hostname as the

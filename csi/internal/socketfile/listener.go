@@ -24,8 +24,8 @@ import (
 const Longest = 107
 
 // A Listener listens on a socket that it has put in its place. If the socket is removed, such as with its directory,
-// the listener puts a new one there, within 10 seconds after the directory exists. It leaves a file that another process has put in
-// the place of the socket. Its methods are safe for concurrent use.
+// the listener puts a new one there, within 10 seconds after the directory exists. It leaves a file of another process
+// in the place of the socket. Its methods are safe for concurrent use.
 type Listener struct {
 	path     string
 	accepted chan net.Conn
