@@ -114,7 +114,7 @@ sim:
 	@status=0; simulate() { VOLUMEKIT_SEEDS=$$1 $(GO) test -count=1 -timeout 3h -run "$$2" $$3 || status=1; }; \
 	simulate 100000 '^TestSimulation' ./manager; \
 	simulate 10000 '^TestSimulation' ./controllers/node; \
-	simulate 1000 '^TestSimulation' ./csi/internal/socketfile; \
+	simulate 1000 '^TestSimulation' ./internal/socketfile; \
 	simulate 100000 '^TestSimulation$$' "./controllers/bind ./controllers/provision ./controllers/protect ./controllers/expand ./controllers/modify ./controllers/attach ./controllers/attachment ./csi"; \
 	exit $$status
 

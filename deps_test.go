@@ -190,6 +190,7 @@ var house = []room{
 	{"internal/notfound", nil, []string{apimachinery}},
 	// Keeps small files in a directory, for plugins, the manager and drivers.
 	{"internal/recordstore", nil, nil},
+	{"internal/socketfile", []string{leaves, "internal/dirwatch", "internal/recordstore"}, []string{sys}},
 	{"internal/input", nil, nil},
 	{"internal/persistent", nil, nil},
 	{"internal/require", nil, nil},
@@ -276,9 +277,9 @@ var house = []room{
 	// Connects to drivers, and calls them: the lowest layer of csi.
 	{"csi/internal/connection", []string{"csi/internal/redact", "volume", leaves, "internal/oneline", "internal/redaction"}, []string{csiSpec, grpc, protobuf, sys}},
 	// Finds drivers by their sockets, and registers a driver.
-	{"csi/registration", []string{"csi", "csi/internal/*", "volume", leaves, "internal/dirwatch", "internal/oneline"}, []string{api, apimachinery, csiSpec, grpc, "k8s.io/kubelet/pkg/apis/pluginregistration/", sys}},
+	{"csi/registration", []string{"csi", "csi/internal/*", "volume", leaves, "internal/dirwatch", "internal/oneline", "internal/socketfile"}, []string{api, apimachinery, csiSpec, grpc, "k8s.io/kubelet/pkg/apis/pluginregistration/", sys}},
 	// Serves plugins as a driver.
-	{"csi/driver", []string{"csi/internal/*", "volume", "mount", "util", leaves, "internal/bootid", "internal/oneline", "internal/recordstore", "internal/redaction"}, []string{api, apimachinery, csiSpec, grpc, protobuf, sys}},
+	{"csi/driver", []string{"csi/internal/*", "volume", "mount", "util", leaves, "internal/bootid", "internal/oneline", "internal/recordstore", "internal/redaction", "internal/socketfile"}, []string{api, apimachinery, csiSpec, grpc, protobuf, sys}},
 	// The companions of a driver, by the controllers of its cluster.
 	{"csi/sidecar", []string{"controllers/api", "controllers/attachment", "controllers/expand", "controllers/modify", "controllers/provision", "csi/internal/*", "csi/registration", "manager", "volume", "util/ctxend", "util/keylock", "util/quantity", "internal/tasks"}, []string{api, apimachinery, csiSpec, grpc, protobuf}},
 	// A driver in memory: only tests import it.
@@ -287,7 +288,6 @@ var house = []room{
 	{"csi/internal/kubenode", []string{"internal/kubeserver", "internal/kubeserver/nodesteps", "mount"}, []string{api, apimachinery, clientGo, csiSpec, grpc, testify}},
 	{"csi/internal/oldnode", nil, []string{api, apimachinery, clientGo}},
 	{"csi/internal/redact", []string{"internal/redaction"}, []string{csiSpec, protobuf}},
-	{"csi/internal/socketfile", []string{leaves, "internal/dirwatch", "internal/recordstore"}, []string{sys}},
 	{"csi/internal/*", []string{"csi/internal/*", "volume", "mount", "util", leaves}, []string{api, apimachinery, csiSpec, grpc, protobuf, sys}},
 	{"csi/bench", []string{"*", "*/*", "csi/bench/internal/*"}, []string{""}},
 	{"csi/bench/internal/*", nil, []string{api, apimachinery}},

@@ -2,18 +2,13 @@ package driver
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"net"
-	"os"
 	"path"
 	"strings"
-	"time"
 
-	"github.com/volumekit/volumekit/csi/internal/socketfile"
 	"github.com/volumekit/volumekit/internal/brief"
-	"github.com/volumekit/volumekit/internal/recordstore"
+	"github.com/volumekit/volumekit/internal/socketfile"
 	"github.com/volumekit/volumekit/volume"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -31,10 +26,7 @@ func Listen(ctx context.Context, endpoint string) (_ net.Listener, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := removeSocket(ctx, socket); err != nil {
-		return nil, fmt.Errorf("listen at %s: %w", socket, err)
-	}
-	listener, err := socketfile.Listen(socket, false)
+	listener, err := socketfile.ListenAlone(ctx, socket)
 	if err != nil {
 		return nil, fmt.Errorf("listen at %s: %w", socket, err)
 	}
@@ -57,35 +49,4 @@ func socketOf(endpoint string) (string, error) {
 		return "", volume.Invalid(at, endpoint, "must not contain NUL")
 	}
 	return path.Clean(socket), nil
-}
-
-var (
-	errServed    = errors.New("another process serves this socket")
-	errNotSocket = errors.New("the file is not a socket")
-)
-
-// removeSocket removes a socket that no process serves.
-func removeSocket(ctx context.Context, socket string) error {
-	info, err := os.Lstat(socket)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return err
-	case info.Mode().Type() != fs.ModeSocket:
-		return errNotSocket
-	}
-	const patience = time.Second // a process that is stopped does not accept, and still serves
-	dialer := net.Dialer{Timeout: patience}
-	connection, err := dialer.DialContext(ctx, "unix", socket)
-	if err == nil {
-		return errors.Join(errServed, connection.Close())
-	}
-	if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() {
-		return errServed
-	}
-	if ctx.Err() != nil {
-		return err
-	}
-	return recordstore.IgnoreMissing(os.Remove(socket))
 }

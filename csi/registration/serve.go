@@ -15,9 +15,9 @@ import (
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"github.com/volumekit/volumekit/csi/internal/connection"
-	"github.com/volumekit/volumekit/csi/internal/socketfile"
 	"github.com/volumekit/volumekit/internal/input"
 	"github.com/volumekit/volumekit/internal/oneline"
+	"github.com/volumekit/volumekit/internal/socketfile"
 	"github.com/volumekit/volumekit/util/ctxend"
 )
 

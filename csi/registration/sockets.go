@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/volumekit/volumekit/csi/internal/socketfile"
+	"github.com/volumekit/volumekit/internal/socketfile"
 )
 
 // Limits of the search for sockets.

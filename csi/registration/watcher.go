@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/volumekit/volumekit/csi"
-	"github.com/volumekit/volumekit/csi/internal/socketfile"
 	"github.com/volumekit/volumekit/internal/dirwatch"
+	"github.com/volumekit/volumekit/internal/socketfile"
 	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/util/keylock"
 )
