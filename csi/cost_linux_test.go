@@ -147,7 +147,7 @@ func TestCostOfPodVolume(t *testing.T) {
 		"NodeUnpublishVolume": rounds + 1, "NodeUnstageVolume": rounds + 1,
 	}, d.calls)
 	t.Log(allocations)
-	require.LessOrEqual(t, allocations, 700.0) // measured: 620
+	require.LessOrEqual(t, allocations, 800.0) // measured: 666, and up to 702 with the race detector
 }
 
 // TestIdleVolumes: volumes that are up have no goroutines and no calls.

@@ -82,7 +82,7 @@ func (d simDisk) FindVolumes() (poddirs.Layout, error) {
 
 func (d simDisk) RemoveEmptyDirs() {
 	nothing := func(string) error { return errors.ErrUnsupported }
-	poddirs.RemoveEmptyDirs("/", poddirs.Disk{NamesIn: d.tree.names, Rmdir: d.rmdir, RemoveMountPoint: nothing})
+	poddirs.RemoveEmptyDirs("/", poddirs.Disk{NamesIn: func(dir string) ([]string, error) { return d.tree.names(dir), nil }, Rmdir: d.rmdir, RemoveMountPoint: nothing, RemoveNote: nothing})
 }
 
 // RemoveEmptyParents removes directories as hostdisk.Disk does.

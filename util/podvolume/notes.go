@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/volumekit/volumekit/internal/brief"
+	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/util/internal/intime"
 	"github.com/volumekit/volumekit/util/keylock"
 	"github.com/volumekit/volumekit/volume"
@@ -58,6 +60,21 @@ func (p *Notes) Read(ctx context.Context, dir string) (json.RawMessage, error) {
 func (p *Notes) Remove(ctx context.Context, dir string) error {
 	return p.do(ctx, dir, notes.removeNoteAndDirs)
 }
+
+// RemoveNoteFiles removes the files of a note from a directory, in which a [volume.VolumeHost] has them for
+// a volume of a pod: <PodPluginDir>/<volume>. It is for volumes that have no directory any more, whose
+// plugin was killed before it removed the note. Missing files are no error; the directory stays. It returns soon after
+// ctx ends.
+func RemoveNoteFiles(ctx context.Context, dir string) (err error) {
+	defer brief.Shorten(&err)
+	_, _, err = keylock.Await(ctx, removals.Key(dir), ctxend.Kernel, func() (struct{}, error) {
+		return struct{}{}, removeNotes(dir, newName, readyName)
+	}, nil)
+	return err
+}
+
+// removals has the directories of the calls in flight: a file system that does not answer costs one for each.
+var removals keylock.Map
 
 // do runs work on the note, within the work of [Mounts.Exclusively] without a lock of its
 // own.

@@ -12,6 +12,7 @@ import (
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util"
 	"github.com/volumekit/volumekit/util/keylock"
+	"github.com/volumekit/volumekit/util/podvolume"
 	"github.com/volumekit/volumekit/util/safepath"
 	"github.com/volumekit/volumekit/volume"
 )
@@ -38,7 +39,10 @@ func (d Disk) RecordDir() string { return d.Path }
 func (d Disk) RemoveEmptyDirs() {
 	ctx := context.Background()
 	rmdir := func(dir string) error { return safepath.Rmdir(ctx, dir) }
-	poddirs.RemoveEmptyDirs(d.host.Root(), poddirs.Disk{NamesIn: poddirs.NamesOrNone, Rmdir: rmdir, RemoveMountPoint: func(name string) error { return d.removeMountPoint(ctx, name) }})
+	poddirs.RemoveEmptyDirs(d.host.Root(), poddirs.Disk{
+		NamesIn: poddirs.Names, Rmdir: rmdir, RemoveNote: func(dir string) error { return podvolume.RemoveNoteFiles(ctx, dir) },
+		RemoveMountPoint: func(name string) error { return d.removeMountPoint(ctx, name) },
+	})
 }
 
 // removeMountPoint removes an empty directory, or an empty file. It returns mount.ErrBusy if

@@ -4,23 +4,28 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
+	"slices"
+	"strings"
 )
 
 // A Disk reads and removes directories, and removes files.
 type Disk struct {
-	NamesIn func(dir string) []string
+	// NamesIn returns no names for a missing directory.
+	NamesIn func(dir string) ([]string, error)
 	Rmdir   func(dir string) error
 	// RemoveMountPoint removes what a subpath was mounted on: an empty directory or an empty regular
 	// file, on which nothing is mounted.
 	RemoveMountPoint func(name string) error
+	// RemoveNote removes the files of the note about a volume from a directory, see package podvolume.
+	RemoveNote func(dir string) error
 }
 
-// RemoveEmptyDirs removes the empty directories of pods, as a killed operation leaves them, and in
-// a pod without volumes the empty files where parts of its volumes were mounted. All else stays:
-// the functions of the disk decide what is empty.
+// RemoveEmptyDirs removes the empty directories of pods, as a killed operation leaves them, the notes
+// about volumes without a directory, and in a pod without volumes the empty files where parts of its
+// volumes were mounted. All else stays: the functions of the disk decide what is empty.
 func RemoveEmptyDirs(root string, s Disk) {
 	pods := filepath.Join(root, "pods")
-	for _, pod := range s.NamesIn(pods) {
+	for _, pod := range s.names(pods) {
 		if pod == "lost+found" {
 			continue // fsck needs it, in a file system that is mounted for the pods
 		}
@@ -31,12 +36,21 @@ func RemoveEmptyDirs(root string, s Disk) {
 			case "volumes", "volumeDevices":
 				return s.remove(dir, func(plugin string) bool { return s.isRemoved(filepath.Join(dir, plugin)) })
 			case "plugins":
+				volumes, err := s.volumeNames(filepath.Dir(dir))
 				return s.remove(dir, func(plugin string) bool {
 					dir := filepath.Join(dir, plugin)
-					return s.remove(dir, func(name string) bool { return s.isRemoved(filepath.Join(dir, name)) })
+					return s.remove(dir, func(name string) bool {
+						dir := filepath.Join(dir, name)
+						// The tear-down of a volume removes its note. A kubelet notes a volume of files as an emptyDir.
+						if err != nil || slices.Contains(volumes, name) || slices.Contains(volumes, strings.TrimPrefix(name, "wrapped_")) {
+							return s.isRemoved(dir)
+						}
+						return s.RemoveNote(dir) == nil && s.isRemoved(dir)
+					})
 				})
 			case Subpaths:
-				hasVolumes := s.hasVolumes(filepath.Dir(dir))
+				volumes, err := s.volumeNames(filepath.Dir(dir))
+				hasVolumes := err != nil || len(volumes) > 0
 				return s.remove(dir, func(volume string) bool {
 					dir := filepath.Join(dir, volume)
 					return s.remove(dir, func(container string) bool {
@@ -55,26 +69,33 @@ func RemoveEmptyDirs(root string, s Disk) {
 	}
 }
 
-// hasVolumes reports whether the directory of a pod has a directory or a device of a volume.
-func (s Disk) hasVolumes(dir string) bool {
+// volumeNames returns the names of the volumes that have a directory or a device in the directory of a pod.
+func (s Disk) volumeNames(dir string) (names []string, err error) {
 	for _, kind := range []string{"volumes", "volumeDevices"} {
-		for _, plugin := range s.NamesIn(filepath.Join(dir, kind)) {
-			if len(s.NamesIn(filepath.Join(dir, kind, plugin))) > 0 {
-				return true
-			}
+		plugins, failed := s.NamesIn(filepath.Join(dir, kind))
+		err = errors.Join(err, failed)
+		for _, plugin := range plugins {
+			volumes, failed := s.NamesIn(filepath.Join(dir, kind, plugin))
+			names, err = append(names, volumes...), errors.Join(err, failed)
 		}
 	}
-	return false
+	return names, err
 }
 
 // remove removes a directory after its entries, of which each reports whether it is gone. A
 // directory in which an entry stays is not empty: removing it would fail.
 func (s Disk) remove(dir string, entry func(name string) bool) bool {
 	all := true
-	for _, name := range s.NamesIn(dir) {
+	for _, name := range s.names(dir) {
 		all = entry(name) && all
 	}
 	return all && s.isRemoved(dir)
+}
+
+// names returns the names in a directory; none if it is unreadable: such a directory is not empty, and removing it fails.
+func (s Disk) names(dir string) []string {
+	names, _ := s.NamesIn(dir)
+	return names
 }
 
 // isRemoved removes a directory, and reports whether it is gone.

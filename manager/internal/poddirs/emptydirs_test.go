@@ -10,17 +10,23 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/util/podvolume"
 	"github.com/volumekit/volumekit/util/safepath"
 )
 
 // TestRemoveEmptyDirs: empty directories of volumes go, with those above them; all others stay.
-// Names that end with "+" are files with a byte, others with "-" are empty files.
+// Names that end with "+", and notes, are files with a byte, others with "-" are empty files.
 func TestRemoveEmptyDirs(t *testing.T) {
 	for name, test := range map[string]struct{ dirs, gone, stay []string }{
 		"a pod":               {[]string{"a"}, []string{"a"}, nil},
 		"of a volume":         {[]string{"a/volumes/p"}, []string{"a"}, nil},
 		"of a device":         {[]string{"a/volumeDevices/p"}, []string{"a"}, nil},
 		"of an old plugin":    {[]string{"a/plugins/p/vol"}, []string{"a"}, nil},
+		"a note":              {[]string{"a/plugins/p/vol/ready", "a/plugins/p/vol/ready.new"}, []string{"a"}, nil},
+		"another file":        {[]string{"a/plugins/p/vol/ready", "a/plugins/p/vol/data+"}, []string{"a/plugins/p/vol/ready"}, []string{"a/plugins/p/vol/data+"}},
+		"a note of a volume":  {[]string{"a/plugins/p/vol/ready", "a/volumes/p/vol"}, nil, []string{"a/plugins/p/vol/ready", "a/volumes/p/vol"}},
+		"a kubelet's note":    {[]string{"a/plugins/p/wrapped_vol/ready", "a/volumes/q/vol"}, nil, []string{"a/plugins/p/wrapped_vol/ready", "a/volumes/q/vol"}},
+		"of another volume":   {[]string{"a/plugins/p/vol/ready", "a/volumes/p/v2"}, []string{"a/plugins"}, []string{"a/volumes/p/v2"}},
 		"of parts of volumes": {[]string{"a/volume-subpaths/vol/0"}, []string{"a"}, nil},
 		"a volume":            {[]string{"a/volumes/p/vol", "a/volumes/q"}, []string{"a/volumes/q"}, []string{"a/volumes/p/vol"}},
 		"a device":            {[]string{"a/volumeDevices/p/vol"}, nil, []string{"a/volumeDevices/p/vol"}},
@@ -41,7 +47,7 @@ func TestRemoveEmptyDirs(t *testing.T) {
 				name := filepath.Join(root, "pods", name)
 				require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
 				switch {
-				case strings.HasSuffix(name, "+"):
+				case strings.HasSuffix(name, "+"), strings.HasPrefix(filepath.Base(name), "ready"):
 					require.NoError(t, os.WriteFile(name, []byte("x"), 0o600))
 				case strings.HasSuffix(name, "-"):
 					require.NoError(t, os.WriteFile(name, nil, 0o600))
@@ -50,7 +56,7 @@ func TestRemoveEmptyDirs(t *testing.T) {
 				}
 			}
 			RemoveEmptyDirs(root, Disk{
-				NamesIn: NamesOrNone,
+				NamesIn: Names,
 				Rmdir:   func(dir string) error { return safepath.Rmdir(t.Context(), dir) },
 				RemoveMountPoint: func(name string) error {
 					err := safepath.Rmdir(t.Context(), name)
@@ -59,6 +65,7 @@ func TestRemoveEmptyDirs(t *testing.T) {
 					}
 					return err
 				},
+				RemoveNote: func(dir string) error { return podvolume.RemoveNoteFiles(t.Context(), dir) },
 			})
 			for _, name := range test.gone {
 				_, err := os.Lstat(filepath.Join(root, "pods", name))

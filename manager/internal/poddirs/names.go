@@ -7,13 +7,6 @@ import (
 	"slices"
 )
 
-// NamesOrNone returns the names in a directory; none if it is unreadable: such a directory is
-// not empty, and removing it fails.
-func NamesOrNone(dir string) []string {
-	names, _ := NamesIn(dir)
-	return names
-}
-
 // Names returns the names in a directory, sorted; none for a missing directory. For
 // another kind of file it returns errNoDirectory.
 func Names(dir string) ([]string, error) {
