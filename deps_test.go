@@ -181,7 +181,7 @@ var house = []room{
 	{"internal/dirwatch", nil, []string{sys}},
 	{"internal/oneline", nil, nil},
 	{"internal/bootid", nil, nil},
-	{"internal/redaction", []string{"internal/oneline"}, nil},
+	{"internal/redaction", []string{"internal/oneline", "internal/optionlist"}, nil},
 	// Runs programs that end with their contexts.
 	{"internal/processgroup", []string{"util/ctxend"}, []string{sys}},
 	{"internal/tasks", nil, nil},
@@ -273,7 +273,7 @@ var house = []room{
 	{"controllers/examples/internal/minicluster", []string{"controllers/api", "controllers/node", "controllers/provision", "manager", "mount", "volume", "internal/cli"}, []string{api, apimachinery}},
 	{"controllers/examples/*", []string{"*", "*/*", "controllers/examples/internal/*"}, []string{""}},
 	// The plugin kubernetes.io/csi.
-	{"csi", []string{"csi/internal/*", "volume", "mount", "util", leaves, "internal/bootid", "internal/oneline"}, []string{api, apimachinery, csiSpec, grpc, protobuf, sys}},
+	{"csi", []string{"csi/internal/*", "volume", "mount", "util", leaves, "internal/bootid", "internal/oneline", "internal/redaction"}, []string{api, apimachinery, csiSpec, grpc, protobuf, sys}},
 	// Connects to drivers, and calls them: the lowest layer of csi.
 	{"csi/internal/connection", []string{"csi/internal/redact", "volume", leaves, "internal/oneline", "internal/redaction"}, []string{csiSpec, grpc, protobuf, sys}},
 	// Finds drivers by their sockets, and registers a driver.

@@ -8,10 +8,10 @@ import (
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/volumekit/volumekit/csi/internal/accessmode"
-	"github.com/volumekit/volumekit/csi/internal/redact"
 	"github.com/volumekit/volumekit/csi/internal/voldata"
 	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/internal/input"
+	"github.com/volumekit/volumekit/internal/redaction"
 	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/volume"
 	"google.golang.org/protobuf/proto"
@@ -131,7 +131,7 @@ func recordedUse(call *voldata.Call) (is use) {
 	}
 	capability := request.GetVolumeCapability()
 	is.fsType, is.readOnly = capability.GetMount().GetFsType(), request.GetReadonly()
-	is.options = slices.DeleteFunc(mountFlags(withoutSecrets(request)), redact.IsRedacted)
+	is.options = slices.DeleteFunc(mountFlags(withoutSecrets(request)), redaction.IsRedacted)
 	if checkText(nil, is.fsType, maxText) != nil || checkOptions(nil, is.options) != nil {
 		return use{}
 	}

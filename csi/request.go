@@ -8,7 +8,7 @@ import (
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/volumekit/volumekit/csi/internal/accessmode"
-	"github.com/volumekit/volumekit/csi/internal/redact"
+	"github.com/volumekit/volumekit/internal/redaction"
 	"github.com/volumekit/volumekit/volume"
 	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -69,7 +69,7 @@ func withoutSecrets[R upRequest](request R) R {
 	bare := proto.Clone(request).(R)
 	setSecrets(bare, nil)
 	for flags, i := mountFlags(bare), 0; i < len(flags); i++ {
-		flags[i] = redact.Option(flags[i])
+		flags[i] = redaction.Option(flags[i])
 	}
 	delete(bare.GetVolumeContext(), tokensKey)
 	return bare
@@ -98,13 +98,13 @@ func mountFlags(request upRequest) []string {
 func withFlagSecrets(recorded, from []string) []string {
 	known := make(map[string]string, len(from))
 	for _, flag := range from {
-		known[redact.Option(flag)] = flag
+		known[redaction.Option(flag)] = flag
 	}
 	flags := slices.Clone(recorded)
 	for i, flag := range recorded {
 		if whole, ok := known[flag]; ok {
 			flags[i] = whole
-		} else if redact.IsRedacted(flag) {
+		} else if redaction.IsRedacted(flag) {
 			return slices.Clone(from)
 		}
 	}

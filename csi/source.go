@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/volumekit/volumekit/csi/internal/accessmode"
-	"github.com/volumekit/volumekit/csi/internal/redact"
+	"github.com/volumekit/volumekit/internal/redaction"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -176,7 +176,7 @@ func checkOptions(at *field.Path, options []string) error {
 	total := 0
 	for i, option := range options {
 		if reason := faultOf(option, maxOptions); reason != "" {
-			return volume.Invalid(at.Index(i), redact.Option(option), reason)
+			return volume.Invalid(at.Index(i), redaction.Option(option), reason)
 		}
 		total += len(option)
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
-	"github.com/volumekit/volumekit/csi/internal/redact"
+	"github.com/volumekit/volumekit/internal/redaction"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -103,7 +103,7 @@ func (u usage) record() usageRecord {
 	if len(u.flags) > 0 {
 		bare := make([]string, len(u.flags))
 		for i, flag := range u.flags {
-			bare[i] = redact.BareOption(flag)
+			bare[i] = redaction.BareOption(flag)
 		}
 		flags = hexSum(strings.Join(bare, "\x00"))
 	}

@@ -3,14 +3,11 @@ package redact
 
 import (
 	"encoding/json"
-	"slices"
-	"strings"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/volumekit/volumekit/internal/optionlist"
 	"github.com/volumekit/volumekit/internal/redaction"
 )
 
@@ -48,7 +45,7 @@ func (c *collector) addMessage(m protoreflect.Message) {
 			for i := range value.List().Len() {
 				c.addValue(field, value.List().Get(i), isSecret)
 				if field.Name() == mountFlags {
-					c.secrets = append(c.secrets, optionSecrets(value.List().Get(i).String())...)
+					c.secrets = append(c.secrets, redaction.OptionSecrets(value.List().Get(i).String())...)
 				}
 			}
 		default:
@@ -75,51 +72,6 @@ func (c *collector) addValue(field protoreflect.FieldDescriptor, value protorefl
 
 // mountFlags is a field that may have secrets by the specification, without the option csi_secret.
 const mountFlags = "mount_flags"
-
-// sensitiveNames are parts of the names of mount options whose values are secrets.
-var sensitiveNames = []string{"pass", "secret", "token", "cred", "key"}
-
-func isSensitive(option string) bool {
-	return slices.ContainsFunc(sensitiveNames, func(part string) bool { return strings.Contains(strings.ToLower(option), part) })
-}
-
-// optionSecrets returns the secrets in a mount flag such as "username=u,password=p": a value to the next comma, to the
-// next one outside of quotes, and to the end of the flag, since a value may contain commas.
-func optionSecrets(flag string) (secrets []string) {
-	for _, option := range optionlist.Split(flag) {
-		if name, value, _ := strings.Cut(option, "="); isSensitive(name) {
-			secrets = append(secrets, strings.Trim(value, `"`))
-		}
-	}
-	for rest := flag; rest != ""; {
-		option, later, _ := strings.Cut(rest, ",")
-		if name, value, _ := strings.Cut(option, "="); value != "" && isSensitive(name) {
-			_, all, _ := strings.Cut(rest, "=")
-			secrets = append(secrets, value, all)
-		}
-		rest = later
-	}
-	return secrets
-}
-
-// BareOption returns a mount flag to the name of its first secret: the value may contain commas, so that its end is
-// not known.
-func BareOption(flag string) string {
-	for rest := flag; rest != ""; {
-		option, later, _ := strings.Cut(rest, ",")
-		if name, _, ok := strings.Cut(option, "="); ok && isSensitive(name) {
-			return flag[:len(flag)-len(rest)] + name
-		}
-		rest = later
-	}
-	return flag
-}
-
-// Option returns a mount flag without its secrets, for errors.
-func Option(flag string) string { return redaction.Text(flag, optionSecrets(flag)) }
-
-// IsRedacted reports whether a mount flag has lost secrets.
-func IsRedacted(flag string) bool { return strings.Contains(flag, redaction.Marker) }
 
 // addTokens adds the tokens of a JSON object from audience to token, and the text of the object.
 func (c *collector) addTokens(text string) {
