@@ -24,6 +24,8 @@ type Dir struct {
 	// MustExist makes Write and Remove fail without the directory, which Create has made: its file system may
 	// be missing.
 	MustExist bool
+	// Volatile records may be lost, or unreadable, after a loss of power: nothing is synced. A kill of the process loses none.
+	Volatile bool
 }
 
 // ErrNotRegular is wrapped by the error for an entry that is not a regular file, such as a symbolic link.
@@ -70,7 +72,7 @@ func (d Dir) Create() error {
 		if err := d.makeDir(root, d.Path); err != nil {
 			return err
 		}
-		return SyncDir(root, d.Path)
+		return d.syncDir(root, d.Path)
 	})
 }
 
@@ -79,9 +81,14 @@ func (d Dir) Create() error {
 // directory contains no record, except with MustExist; a missing root is an error.
 func (d Dir) Remove(name string) error {
 	return Within(d.Root, func(root *os.Root) error {
+		if d.MustExist && d.Volatile { // no sync opens the directory
+			if _, err := root.Stat(d.Path); err != nil {
+				return err
+			}
+		}
 		err := IgnoreMissing(root.Remove(d.file(name)))
 		if err == nil {
-			err = SyncDir(root, d.Path)
+			err = d.syncDir(root, d.Path)
 		}
 		if !d.MustExist {
 			err = IgnoreMissing(err)

@@ -283,6 +283,24 @@ func TestSyncs(t *testing.T) {
 	}
 }
 
+// TestVolatile: volatile records need no sync.
+func TestVolatile(t *testing.T) {
+	d, at := newDir(t)
+	d.Path, d.Volatile = "a/volatile", true
+	recordstore.SetSync(t, func(*os.File) error { return syscall.EIO })
+	require.NoError(t, d.Create())
+	require.NoError(t, d.Write("r.json", []byte("1")))
+	require.NoError(t, d.Write("r.json", []byte("2")))
+	text, err := d.Read("r.json")
+	require.NoError(t, err)
+	require.Equal(t, "2", string(text))
+	require.NoError(t, d.Remove("r.json"))
+	require.NoFileExists(t, at+"/r.json")
+	d.Path, d.MustExist = "a/missing", true
+	require.ErrorIs(t, d.Write("r.json", nil), fs.ErrNotExist)
+	require.ErrorIs(t, d.Remove("r.json"), fs.ErrNotExist)
+}
+
 // TestFailedSync: a change is not reported as durable if a sync has failed.
 func TestFailedSync(t *testing.T) {
 	d, _ := newDir(t)

@@ -7,7 +7,7 @@ import (
 	"path"
 )
 
-// Write replaces a record atomically and durably. It creates missing directories, except with MustExist.
+// Write replaces a record atomically and durably, or without a sync if it is volatile. It creates missing directories, except with MustExist.
 func (d Dir) Write(name string, text []byte) error {
 	if int64(len(text)) > d.Limit {
 		return &TooLargeError{d.Limit}
@@ -28,19 +28,19 @@ func (d Dir) Write(name string, text []byte) error {
 
 func (d Dir) replace(root *os.Root, name string, text []byte) error {
 	temporary := d.temporary(name)
-	err := writeNew(root, temporary, text)
+	err := d.writeNew(root, temporary, text)
 	if err == nil {
 		err = root.Rename(temporary, d.file(name))
 	}
 	if err != nil {
 		return errors.Join(err, IgnoreMissing(root.Remove(temporary)))
 	}
-	return SyncDir(root, d.Path)
+	return d.syncDir(root, d.Path)
 }
 
-// writeNew creates a file with its content on disk. It removes an existing entry, such as a pipe or a
+// writeNew creates a file with its content, on disk unless the records are volatile. It removes an existing entry, such as a pipe or a
 // symbolic link, and never writes to it.
-func writeNew(root *os.Root, name string, text []byte) error {
+func (d Dir) writeNew(root *os.Root, name string, text []byte) error {
 	if err := IgnoreMissing(root.Remove(name)); err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func writeNew(root *os.Root, name string, text []byte) error {
 		return err
 	}
 	_, err = f.Write(text)
-	if err == nil {
+	if err == nil && !d.Volatile {
 		err = syncFile(f)
 	}
 	return errors.Join(err, f.Close())
@@ -68,7 +68,14 @@ func (d Dir) makeDir(root *os.Root, name string) error {
 	if err := root.Mkdir(name, d.Mode); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return SyncDir(root, parent)
+	return d.syncDir(root, parent)
+}
+
+func (d Dir) syncDir(root *os.Root, name string) error {
+	if d.Volatile {
+		return nil
+	}
+	return SyncDir(root, name)
 }
 
 // syncFile is replaced by tests.
