@@ -11,8 +11,8 @@ import (
 // Image is the name of the only container image of a node: busybox, as /busybox, which sleeps.
 const Image = "docker.io/local/sleep:1"
 
-// writeImage writes the image as a docker archive of one static program.
-func writeImage(name, program string) error {
+// WriteImage writes the image as a docker archive of one static program.
+func WriteImage(name, program string) error {
 	text, err := os.ReadFile(program)
 	if err != nil {
 		return err

@@ -28,8 +28,8 @@ type Node struct {
 
 	dir        string
 	programs   NodePrograms
-	containerd *process
-	kubelet    *process
+	containerd *Process
+	kubelet    *Process
 }
 
 // StartNode starts a node that ends with the test, in the namespaces of [Isolate]. It returns when
@@ -151,7 +151,7 @@ func (n *Node) writeFiles(s *Server) error {
 	}
 	return errors.Join(
 		os.Mkdir(n.Root, 0o750), os.Mkdir(filepath.Join(n.dir, "cni"), 0o755), os.MkdirAll("/run/containerd", 0o755),
-		writeImage(filepath.Join(n.dir, "image.tar"), n.programs.Busybox))
+		WriteImage(filepath.Join(n.dir, "image.tar"), n.programs.Busybox))
 }
 
 // startContainerd starts containerd and imports the image. containerd finds its shim and runc
@@ -161,7 +161,7 @@ func (n *Node) startContainerd(ctx context.Context) (err error) {
 	if err := os.Setenv("PATH", path+":"+os.Getenv("PATH")); err != nil {
 		return err
 	}
-	n.containerd, err = startProcess(n.dir, n.programs.Containerd, "-c", filepath.Join(n.dir, "containerd.toml"))
+	n.containerd, err = StartProcess(n.dir, n.programs.Containerd, "-c", filepath.Join(n.dir, "containerd.toml"))
 	if err != nil {
 		return err
 	}
@@ -174,9 +174,9 @@ func (n *Node) startContainerd(ctx context.Context) (err error) {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("import the image: %w: %s: %s", err, output, n.containerd.lastMessages())
-		case <-n.containerd.ended:
-			return fmt.Errorf("containerd has ended: %s", n.containerd.lastMessages())
+			return fmt.Errorf("import the image: %w: %s: %s", err, output, n.containerd.LastMessages())
+		case <-n.containerd.Ended:
+			return fmt.Errorf("containerd has ended: %s", n.containerd.LastMessages())
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
@@ -187,22 +187,22 @@ func (n *Node) StartKubelet() (err error) {
 	if n.kubelet != nil {
 		return nil
 	}
-	n.kubelet, err = startProcess(n.dir, n.programs.Kubelet, "--config=kubelet.yaml", "--kubeconfig=kubeconfig",
+	n.kubelet, err = StartProcess(n.dir, n.programs.Kubelet, "--config=kubelet.yaml", "--kubeconfig=kubeconfig",
 		"--root-dir="+n.Root, "--hostname-override="+n.Name, "--node-ip="+nodeAddress)
 	return err
 }
 
 // StopKubelet kills the kubelet if it runs. Containers and mounts stay.
 func (n *Node) StopKubelet() {
-	n.kubelet.kill()
+	n.kubelet.Kill()
 	n.kubelet = nil
 }
 
 // Messages returns the last messages of the kubelet and of containerd, for failures.
 func (n *Node) Messages() string {
-	text := "containerd: " + n.containerd.lastMessages()
+	text := "containerd: " + n.containerd.LastMessages()
 	if n.kubelet != nil {
-		text += "\nkubelet: " + n.kubelet.lastMessages()
+		text += "\nkubelet: " + n.kubelet.LastMessages()
 	}
 	return text
 }
@@ -213,12 +213,18 @@ func (n *Node) Messages() string {
 // returns an error if a process or a mount remains.
 func (n *Node) stop() error {
 	n.StopKubelet()
-	n.containerd.kill()
+	n.containerd.Kill()
 	n.containerd = nil
+	return EndNamespaces(n.dir)
+}
+
+// EndNamespaces kills all other processes of the PID namespace of [Isolate], and unmounts all below a directory. It
+// returns an error if a process or a mount remains. Outside of the namespaces it does nothing.
+func EndNamespaces(dir string) error {
 	if os.Getpid() != 1 {
-		return nil // start has refused to start the node
+		return nil
 	}
-	return errors.Join(killOthers(), unmountBelow(n.dir))
+	return errors.Join(killOthers(), unmountBelow(dir))
 }
 
 // killOthers kills all processes of the PID namespace but the own one, its first process, and

@@ -9,19 +9,19 @@ import (
 	"syscall"
 )
 
-// A process is a running program.
-type process struct {
+// A Process is a running program.
+type Process struct {
 	name string
 	log  string // the file of its messages
 	cmd  *exec.Cmd
 	// ended is closed once the process has ended and is reaped.
-	ended chan struct{}
+	Ended chan struct{}
 }
 
-// startProcess starts a program in dir and appends its output to a log file there. The kernel kills
+// StartProcess starts a program in dir and appends its output to a log file there. The kernel kills
 // the process when the calling process ends.
-func startProcess(dir, program string, args ...string) (*process, error) {
-	p := &process{name: filepath.Base(program), ended: make(chan struct{})}
+func StartProcess(dir, program string, args ...string) (*Process, error) {
+	p := &Process{name: filepath.Base(program), Ended: make(chan struct{})}
 	p.log = filepath.Join(dir, p.name+".log")
 	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -42,7 +42,7 @@ func startProcess(dir, program string, args ...string) (*process, error) {
 		if err == nil {
 			_ = p.cmd.Wait() // the log has the reason
 		}
-		close(p.ended)
+		close(p.Ended)
 	}()
 	if err := <-started; err != nil {
 		return nil, fmt.Errorf("start %s: %w", p.name, err)
@@ -50,17 +50,26 @@ func startProcess(dir, program string, args ...string) (*process, error) {
 	return p, nil
 }
 
-// kill ends the process with SIGKILL and waits until it is reaped. A nil process has no effect.
-func (p *process) kill() {
+// Kill ends the process with SIGKILL and waits until it is reaped. A nil Process has no effect.
+func (p *Process) Kill() {
 	if p == nil {
 		return
 	}
 	_ = p.cmd.Process.Kill()
-	<-p.ended
+	<-p.Ended
 }
 
-// lastMessages returns the last 2000 bytes of the process's log, or the error of reading it.
-func (p *process) lastMessages() string {
+// Terminate ends the process with SIGTERM and waits until it is reaped. A nil Process has no effect.
+func (p *Process) Terminate() {
+	if p == nil {
+		return
+	}
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	<-p.Ended
+}
+
+// LastMessages returns the last 2000 bytes of the process's log, or the error of reading it.
+func (p *Process) LastMessages() string {
 	const limit = 2000
 	text, err := os.ReadFile(p.log)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // A Program is a process that uses a server with all rights. It ends with the calling process.
-type Program struct{ process *process }
+type Program struct{ process *Process }
 
 // StartProgram starts a program with the flag --kubeconfig and more arguments. It waits for nothing.
 func (s *Server) StartProgram(program string, args ...string) (*Program, error) {
@@ -23,7 +23,7 @@ func (s *Server) StartProgram(program string, args ...string) (*Program, error) 
 	if err != nil {
 		return nil, err
 	}
-	p, err := startProcess(dir, program, append([]string{"--kubeconfig=" + kubeconfig}, args...)...)
+	p, err := StartProcess(dir, program, append([]string{"--kubeconfig=" + kubeconfig}, args...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -48,13 +48,13 @@ func (s *Server) StartSidecar(program, socket string, args ...string) (*Program,
 
 // Stop kills the program, and returns its processor time.
 func (p *Program) Stop() time.Duration {
-	p.process.kill()
+	p.process.Kill()
 	state := p.process.cmd.ProcessState
 	return state.UserTime() + state.SystemTime()
 }
 
 // Messages returns the last messages of the program, for failures.
-func (p *Program) Messages() string { return p.process.lastMessages() }
+func (p *Program) Messages() string { return p.process.LastMessages() }
 
 // A ProgramUsage has the resources that a program has used.
 type ProgramUsage struct {
@@ -69,7 +69,7 @@ const ticksPerSecond = 100
 // messages.
 func (p *Program) Usage() (ProgramUsage, error) {
 	select {
-	case <-p.process.ended:
+	case <-p.process.Ended:
 		return ProgramUsage{}, fmt.Errorf("%s has ended: %v: %s", p.process.name, p.process.cmd.ProcessState, p.Messages())
 	default:
 	}

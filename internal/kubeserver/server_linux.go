@@ -32,8 +32,8 @@ type Server struct {
 	authority *authority
 	client    *http.Client
 	etcdURL   string
-	etcd      *process
-	api       *process
+	etcd      *Process
+	api       *Process
 }
 
 // adminToken is no secret: the server listens on loopback for the time of a test.
@@ -73,7 +73,7 @@ func run(ctx context.Context, programs Programs, dir string) (*Server, error) {
 		return nil, err
 	}
 	peer := "http://" + hosts[2]
-	s.etcd, err = startProcess(dir, programs.Etcd, "--data-dir", filepath.Join(dir, "etcd"),
+	s.etcd, err = StartProcess(dir, programs.Etcd, "--data-dir", filepath.Join(dir, "etcd"),
 		"--listen-client-urls", s.etcdURL, "--advertise-client-urls", s.etcdURL,
 		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default="+peer,
 		"--unsafe-no-fsync") // the machine's crash would end the test, too
@@ -109,7 +109,7 @@ func (s *Server) IssueCertificate(from, until time.Time) error {
 }
 
 // Kill ends the API server by SIGKILL and waits for its end. etcd runs on and keeps the objects.
-func (s *Server) Kill() { s.api.kill() }
+func (s *Server) Kill() { s.api.Kill() }
 
 // Restart kills the API server if it runs, starts it, and returns once it is ready. It fails if the
 // server ends, or ctx ends, before the server is ready. The end of ctx does not end the server.
@@ -120,7 +120,7 @@ func (s *Server) Restart(ctx context.Context) (err error) {
 		return err
 	}
 	file := func(name string) string { return filepath.Join(s.dir, name) }
-	s.api, err = startProcess(s.dir, s.programs.APIServer,
+	s.api, err = StartProcess(s.dir, s.programs.APIServer,
 		"--etcd-servers="+s.etcdURL, "--bind-address="+s.address.String(), "--secure-port="+port, "--advertise-address="+s.address.String(),
 		"--tls-cert-file="+file(servingCertificateFile), "--tls-private-key-file="+file(servingKeyFile),
 		"--service-account-issuer=https://kubernetes.default.svc",
@@ -182,16 +182,16 @@ func (s *Server) post(ctx context.Context, path string, request, answer any) err
 
 // await returns nil once a GET of the URL succeeds. It returns an error with the end of the
 // process's log if the process ends, or ctx ends, first.
-func (s *Server) await(ctx context.Context, p *process, url string) error {
+func (s *Server) await(ctx context.Context, p *Process, url string) error {
 	for {
 		if s.succeeds(ctx, url) {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%s is not ready: %w: %s", p.name, ctx.Err(), p.lastMessages())
-		case <-p.ended:
-			return fmt.Errorf("%s has ended: %v: %s", p.name, p.cmd.ProcessState, p.lastMessages())
+			return fmt.Errorf("%s is not ready: %w: %s", p.name, ctx.Err(), p.LastMessages())
+		case <-p.Ended:
+			return fmt.Errorf("%s has ended: %v: %s", p.name, p.cmd.ProcessState, p.LastMessages())
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
@@ -216,8 +216,8 @@ func (s *Server) succeeds(ctx context.Context, url string) bool {
 
 // Stop ends both processes.
 func (s *Server) Stop() {
-	s.api.kill()
-	s.etcd.kill()
+	s.api.Kill()
+	s.etcd.Kill()
 	s.client.CloseIdleConnections()
 }
 
