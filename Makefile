@@ -20,7 +20,7 @@ ALONE = GOWORK=off $(GO)
 # The tools have a module of their own, so that ours does not require them.
 TOOLS = honnef.co/go/tools/cmd/staticcheck github.com/polyfloyd/go-errorlint
 
-.PHONY: all help gate nightly weekly timing attack fmt-check vet lint test race sim mutants mutant-packages long kernels guests test-kernels test-nfs kube test-cluster node test-kubelet manager test-manager sidecars test-sidecars test-sanity on-kernel cross bench bench-cluster bench-companions bench-csi numbers fuzz
+.PHONY: all help gate nightly weekly timing attack fmt-check vet lint test race sim mutants mutant-packages long kernels guests test-kernels test-nfs kube test-cluster node test-kubelet manager test-manager sidecars test-sidecars test-sanity docker test-docker on-kernel cross bench bench-cluster bench-companions bench-csi numbers fuzz
 
 all: gate
 
@@ -55,6 +55,8 @@ help:
 	@echo "                of external-provisioner"
 	@echo "make test-sanity"
 	@echo "                csi-sanity on the drivers that csi/driver serves, and on one on mount/mountutils"
+	@echo "make test-docker"
+	@echo "                the volumes of a Docker daemon, as root"
 	@echo "make cross      build and vet for $(PLATFORMS)"
 	@echo "make bench      measure against k8s.io/mount-utils"
 	@echo "make bench-cluster"
@@ -195,6 +197,13 @@ test-kubelet: node guests
 	VOLUMEKIT_LONG=1 VOLUMEKIT_REQUIRE=root,loop,ext4,kube,kubelet $(GO) test -count=1 -timeout 20m -run '^TestKubelet' ./controllers/node ./csi ./csi/examples/...
 	CGO_ENABLED=0 VOLUMEKIT_LONG=1 VOLUMEKIT_REQUIRE=root,kube,kubelet,nfs $(GO) test -count=1 -timeout 20m -run '^TestKubeletUsesNFS$$' \
 		-exec "'$(CURDIR)/bin/umlrun' -kernel $(lastword $(KERNELS)) -memory 2G" ./csi/examples/nfs
+
+# Debian's packages, which are unpacked and not installed.
+docker:
+	$(GO) run ./internal/dockerserver/cmd/fetchdocker
+
+test-docker: docker
+	CGO_ENABLED=0 VOLUMEKIT_REQUIRE=root,docker $(GO) test -count=1 -timeout 20m -run '^TestDocker' ./docker
 
 # kube-controller-manager takes minutes to build, and less if kube-apiserver was built before.
 manager:

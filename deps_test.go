@@ -177,6 +177,8 @@ var house = []room{
 	{"util/metrics", []string{"util/fsusage"}, []string{quantities, sys}},
 	{"util/quantity", nil, []string{quantities}},
 	{leaves, nil, []string{sys}},
+	// Serves plugins as a volume driver of Docker.
+	{"docker", []string{"volume", "mount", "util", leaves, "internal/bootid", "internal/optionlist", "internal/recordstore", "internal/redaction", "internal/socketfile"}, []string{api, apimachinery, sys}},
 	{"internal/yamldoc", nil, []string{apimachinery}},
 	{"internal/dirwatch", nil, []string{sys}},
 	{"internal/oneline", nil, nil},
@@ -216,6 +218,8 @@ var house = []room{
 	{"internal/apicalls", nil, nil},
 	{"internal/endstates", nil, []string{testify}},
 	{"internal/rightstest", []string{"internal/apicalls"}, []string{api, apimachinery, testify}},
+	{"internal/dockerserver", []string{"internal/cachedir", "internal/debian", "internal/kubeserver", "internal/testflag", "mount/mounttest"}, nil},
+	{"internal/dockerserver/cmd/fetchdocker", []string{"internal/dockerserver"}, nil},
 	{"internal/kubeserver/nodesteps", []string{"internal/kubeserver", "mount"}, []string{api, apimachinery, testify}},
 	{"internal/kubeserver/cmd/fetchkube", []string{"internal/kubeserver"}, nil},
 	{"internal/kerneltest", nil, nil},

@@ -2,8 +2,10 @@ package volumekit_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path"
 	"strings"
@@ -18,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/volumekit/volumekit/content"
+	"github.com/volumekit/volumekit/docker"
 	"github.com/volumekit/volumekit/emptydir"
 	"github.com/volumekit/volumekit/flexvolume"
 	"github.com/volumekit/volumekit/hostpath"
@@ -229,6 +232,15 @@ func addLeaves(calls map[string]func(context.Context) error, dir, long string) {
 		"util/atomicdir.CheckMountPoint": func(context.Context) error { return atomicdir.CheckMountPoint(long) },
 		"util/quantity.CheckOf": func(context.Context) error {
 			return quantity.CheckOf("size", &resource.Quantity{Format: resource.Format(long)})
+		},
+		"util/podvolume.RemoveNoteFiles": func(ctx context.Context) error { return podvolume.RemoveNoteFiles(ctx, long) },
+		"docker.Listen":                  func(ctx context.Context) error { _, err := docker.Listen(ctx, long); return err },
+		"docker.Serve": func(ctx context.Context) error {
+			listener, err := net.Listen("unix", "@"+rand.Text())
+			if err != nil {
+				return err
+			}
+			return docker.Serve(ctx, listener, docker.Config{Name: long})
 		},
 		"util.RemoveEmptyParents":     func(ctx context.Context) error { return util.RemoveEmptyParents(ctx, dir, long) },
 		"util/podvolume.ResolveLinks": func(ctx context.Context) error { _, err := podvolume.ResolveLinks(ctx, long); return err },

@@ -2,14 +2,17 @@ package neverstuck
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/docker"
 	"github.com/volumekit/volumekit/hostpath"
 	"github.com/volumekit/volumekit/manager"
 	"github.com/volumekit/volumekit/manager/manifests"
@@ -547,6 +550,22 @@ func rowsOfUtil() map[string]row {
 		}),
 		"mount.KnowsOption":    none(func(ctx context.Context, _ *rig) error { mount.KnowsOption(ctx, "tmpfs", "noswap"); return nil }),
 		"util/podvolume.Tmpfs": none(func(ctx context.Context, _ *rig) error { podvolume.Tmpfs(ctx); return nil }),
+		"util/podvolume.RemoveNoteFiles": none(func(ctx context.Context, r *rig) error {
+			return podvolume.RemoveNoteFiles(ctx, r.hung+"/empty/in")
+		}),
+		"docker.Listen": none(func(ctx context.Context, r *rig) error {
+			listener, err := docker.Listen(ctx, r.hung+"/empty/s")
+			if err == nil {
+				_ = listener.Close()
+			}
+			return err
+		}),
+		"docker.Serve": none(func(ctx context.Context, r *rig) error {
+			listener, err := net.Listen("unix", "@"+rand.Text()) // in no file system
+			require.NoError(r, err)
+			plugin := nfs.New(nfs.Config{Mounter: r.mounter})
+			return docker.Serve(ctx, listener, docker.Config{Name: "d", Plugin: plugin, Host: r.host, Mounter: r.mounter, Share: docker.NFSShare})
+		}),
 		"util/podvolume.ResolveLinks": none(func(ctx context.Context, r *rig) error {
 			_, err := podvolume.ResolveLinks(ctx, r.hung+"/empty")
 			return err
