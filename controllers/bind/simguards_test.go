@@ -12,7 +12,7 @@ var guards = []testbed.Guard{
 	{"the reference is written to the version of the decision", "status.go", "\"uid\": claim.UID, \"resourceVersion\": claim.ResourceVersion,\n\t}}).ofVersion(pv)", "\"uid\": claim.UID, \"resourceVersion\": claim.ResourceVersion,\n\t}})"},
 	{"a claim that has been bound is not bound anew", "claim.go", "case has(claim, BindCompletedAnnotation):", "case false:"},
 	{"a volume of another claim is not bound", "claim.go", "case pv.Spec.ClaimRef != nil && !refersTo(pv, claim):", "case false:"},
-	{"a reference of another UID is no reference", "claim.go", "case !isReservedFor(pv, claim):", "case !refersTo(pv, claim):"},
+	{"a reference of another UID is no reference", "claim.go", "case !isReservedFor(pv, claim):", "case false:"},
 	{"the absence of a volume is confirmed", "claim.go", "case !v.isFresh && (pv == nil ||", "case !v.isFresh && (false ||"},
 	{"the absence of a claim is confirmed", "volume.go", "case !v.isConfirmed:", "case false:"},
 	{"a volume with a rival is not bound", "claim.go", "case pv != nil && v.rival != nil:", "case false:"},
