@@ -20,7 +20,7 @@ ALONE = GOWORK=off $(GO)
 # The tools have a module of their own, so that ours does not require them.
 TOOLS = honnef.co/go/tools/cmd/staticcheck github.com/polyfloyd/go-errorlint
 
-.PHONY: all help gate nightly weekly timing attack fmt-check vet lint test race sim mutants mutant-packages long kernels guests test-kernels test-nfs kube test-cluster node test-kubelet manager test-manager sidecars test-sidecars test-sanity docker test-docker on-kernel cross bench bench-cluster bench-companions bench-csi numbers fuzz
+.PHONY: all help gate nightly weekly timing attack fmt-check vet lint test race sim mutants mutant-packages long kernels guests test-kernels test-nfs kube test-cluster node test-kubelet manager test-manager sidecars test-sidecars test-sanity docker test-docker on-kernel cross bench bench-cluster bench-companions bench-csi bench-docker numbers fuzz
 
 all: gate
 
@@ -65,6 +65,8 @@ help:
 	@echo "make bench-companions"
 	@echo "                measure attaching and the companions of a CSI driver against those of Kubernetes"
 	@echo "make bench-csi  measure a client of CSI drivers against the kubelet's"
+	@echo "make bench-docker"
+	@echo "                measure containers with volumes beside those of Docker's own driver"
 	@echo "make numbers    make bench on an idle and a busy machine, for the README: half an hour"
 	@echo "make fuzz       each fuzz test for $(FUZZTIME)"
 
@@ -204,6 +206,9 @@ docker:
 
 test-docker: docker
 	CGO_ENABLED=0 VOLUMEKIT_REQUIRE=root,docker $(GO) test -count=1 -timeout 20m -run '^TestDocker' ./docker
+
+bench-docker: docker
+	CGO_ENABLED=0 VOLUMEKIT_LONG=1 VOLUMEKIT_REQUIRE=root,docker $(GO) test -v -count=1 -timeout 20m -run '^TestDockerCosts$$' ./docker
 
 # kube-controller-manager takes minutes to build, and less if kube-apiserver was built before.
 manager:
