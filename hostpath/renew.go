@@ -12,6 +12,8 @@ import (
 
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util"
+	"github.com/volumekit/volumekit/util/ctxend"
+	"github.com/volumekit/volumekit/util/keylock"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -121,12 +123,17 @@ func (p *Plugin) endTrials(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	left, err := os.ReadDir(path.Join(own, trials))
+	dir := path.Join(own, trials)
+	read := func() ([]fs.DirEntry, error) { return os.ReadDir(dir) }
+	left, _, err := keylock.Await(ctx, reading.Key(dir), ctxend.Kernel, read, nil)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	for _, entry := range left {
-		_ = p.removeTrial(ctx, path.Join(own, trials, entry.Name()))
+		_ = p.removeTrial(ctx, path.Join(dir, entry.Name()))
 	}
 	return err
 }
+
+// reading has the directories that are being read: a file system that does not answer costs one call for each.
+var reading keylock.Map
