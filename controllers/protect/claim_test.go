@@ -67,12 +67,13 @@ func TestUnscheduledPod(t *testing.T) {
 	})
 }
 
-// TestPodOutsideOfTheCache: a pod that the cache lacks keeps the claim. If the cache never shows the pod,
-// the claim goes all the same.
+// TestPodOutsideOfTheCache: a pod that the cache lacks keeps the claim, also if the API server's own cache
+// lacks it. If the cache never shows the pod, the claim goes all the same.
 func TestPodOutsideOfTheCache(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.createClaim("a")
 		w.start()
+		defer w.server.StaleLists(identity)()
 		release := w.server.InjectEvents(apitest.EventFault{Resource: "pods", Drop: true})
 		w.createPod(onNode(newPod("pod", "a")))
 		w.deleteClaim("a")

@@ -10,7 +10,6 @@ import (
 // each with the code without it. The simulation fails without any one of them.
 var simGuards = []testbed.Guard{
 	{"pods are listed before a release", "protectionhandler.go", "used, err := onServer(ctx, object)", "used, err := false, error(nil)"},
-	{"a list shows the present state", "claim.go", "options := metav1.ListOptions{FieldSelector: scheduled}", `options := metav1.ListOptions{FieldSelector: scheduled, ResourceVersion: "0"}`},
 	{"a finished pod keeps its claims", "pod.go", `return pod.Spec.NodeName != "" && slices`, `return !claimindex.IsFinished(pod) && pod.Spec.NodeName != "" && slices`},
 	{"pods keep the claims of their ephemeral volumes", "pod.go", "(v.Ephemeral == nil || ownsClaim(pod, claim) && !isShutDown(pod))", "v.Ephemeral == nil"},
 	{"a pod that was shut down keeps no owned claim", "pod.go", " && !isShutDown(pod))", ")"},
@@ -26,6 +25,7 @@ var tableGuards = []testbed.Guard{
 	{"only the claim of the UID is released", "../internal/objectpatch/objectpatch.go", `map[string]any{"uid": object.GetUID()}`, "map[string]any{}"},
 	{"bound volumes are used", "volume.go", "if pv.Status.Phase == v1.VolumeBound {", "if false {"},
 	{"the claim of another owner is not used", "ephemeral.go", "case !ownsClaim(pod, claim):", "case false:"},
+	{"a list shows the present state", "claim.go", "options := metav1.ListOptions{FieldSelector: scheduled}", `options := metav1.ListOptions{FieldSelector: scheduled, ResourceVersion: "0"}`},
 	{"a pod that the cache lacks is listed again", "protectionhandler.go", "return workers.Result{After: p.recheck}, nil", "return workers.Result{}, nil"},
 	{"a volume is released at the version that was unused", "protectionhandler.go", "if p.isExact {", "if false {"},
 	{"a pod without a node keeps no claim", "pod.go", `return pod.Spec.NodeName != "" && slices`, "return slices"},
