@@ -72,10 +72,12 @@ func Serve(ctx context.Context, listener net.Listener, config Config) (err error
 	select {
 	case err = <-served:
 		err = fmt.Errorf("serve driver %s: %w", config.Name, err)
+		close(served)
 	case <-ctx.Done():
 	}
 	cancel()
 	d.shutDown(server)
+	<-served // the listener is closed
 	return err
 }
 

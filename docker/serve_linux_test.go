@@ -233,6 +233,15 @@ func TestDeadline(t *testing.T) {
 	require.NoError(t, connection.Close())
 }
 
+// TestQuickRestarts: the socket is free when Serve returns, at whatever moment of its start the context ends.
+func TestQuickRestarts(t *testing.T) {
+	r := newFakeRig(t)
+	for n := range 200 {
+		time.Sleep(time.Duration(n) * 5 * time.Microsecond)
+		r.restart()
+	}
+}
+
 // TestGrace: Serve waits for calls in flight, and then ends them.
 func TestGrace(t *testing.T) {
 	r := newFakeRig(t, func(c *Config) { c.GracePeriod = 50 * time.Millisecond })
