@@ -136,10 +136,11 @@ func (d *driver) provision(ctx context.Context, rec record, p provisioning) (rec
 	return rec, err
 }
 
-// volumeOptions returns the request for the storage of a volume.
+// volumeOptions returns the request for the storage of a volume. The claim has the volume's own name, which a parameter of
+// the plugin may use, such as pathPattern of package nfs.
 func (d *driver) volumeOptions(rec record, o options, hasBegun bool) volume.VolumeOptions {
 	mode := v1.PersistentVolumeFilesystem
-	claim := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "docker", Name: rec.Storage}}
+	claim := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "docker", Name: rec.Name}}
 	claim.Spec.VolumeMode = &mode
 	claim.Spec.AccessModes = d.accessModes()
 	claim.Spec.Resources.Requests = v1.ResourceList{v1.ResourceStorage: *resource.NewQuantity(rec.Bytes, resource.BinarySI)}
