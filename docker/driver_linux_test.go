@@ -23,9 +23,10 @@ import (
 
 func TestMain(m *testing.M) {
 	mounttest.Main(m, map[string]func(mounttest.Process){
-		"up":    func(p mounttest.Process) { require.NoError(p, newCaller(p, p.Args[0]).up()) },
-		"down":  func(p mounttest.Process) { require.NoError(p, newCaller(p, p.Args[0]).down()) },
-		"serve": serveDirectories,
+		"up":         func(p mounttest.Process) { require.NoError(p, newCaller(p, p.Args[0]).up()) },
+		"down":       func(p mounttest.Process) { require.NoError(p, newCaller(p, p.Args[0]).down()) },
+		"serve":      serveDirectories,
+		"containers": runContainers,
 		// binds a directory in a mount namespace of its own, says so, and waits for the end of its input
 		"container": func(p mounttest.Process) {
 			require.NoError(p, unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
