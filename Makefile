@@ -205,7 +205,7 @@ docker:
 	$(GO) run ./internal/dockerserver/cmd/fetchdocker
 
 test-docker: docker
-	CGO_ENABLED=0 VOLUMEKIT_REQUIRE=root,docker $(GO) test -count=1 -timeout 20m -run '^TestDocker' ./docker
+	CGO_ENABLED=0 VOLUMEKIT_REQUIRE=root,docker $(GO) test -count=1 -timeout 20m -p 1 -run '^TestDocker' ./docker ./examples/dockervolumes
 
 bench-docker: docker
 	CGO_ENABLED=0 VOLUMEKIT_LONG=1 VOLUMEKIT_REQUIRE=root,docker $(GO) test -v -count=1 -timeout 20m -run '^TestDockerCosts$$' ./docker
