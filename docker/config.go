@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"reflect"
 	"regexp"
 	"slices"
 	"time"
 
+	"github.com/volumekit/volumekit/internal/input"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
@@ -72,11 +72,11 @@ func (c *Config) check() error {
 	switch {
 	case len(c.Name) > longestDriver || !nameOf.MatchString(c.Name):
 		return volume.Invalid(at.Child("name"), c.Name, "must begin with a letter or digit, and have at most 63 letters, digits and _.-")
-	case isNil(c.Plugin):
+	case input.IsNil(c.Plugin):
 		return field.Required(at.Child("plugin"), "the driver serves it")
-	case isNil(c.Host):
+	case input.IsNil(c.Host):
 		return field.Required(at.Child("host"), "plugins need a host")
-	case isNil(c.Mounter):
+	case input.IsNil(c.Mounter):
 		return field.Required(at.Child("mounter"), "it reads the mount table")
 	case !slices.Contains([]Scope{"", ScopeLocal, ScopeGlobal}, c.Scope):
 		return volume.Invalid(at.Child("scope"), string(c.Scope), `must be "local" or "global"`)
@@ -133,13 +133,4 @@ func abilitiesOf(c Config) (a abilities, err error) {
 		return a, field.Required(field.NewPath("config", "share"), fmt.Sprintf("plugin %s creates no volumes", c.Plugin.GetPluginName()))
 	}
 	return a, nil
-}
-
-// isNil also finds a nil pointer in an interface.
-func isNil(v any) bool {
-	if v == nil {
-		return true
-	}
-	r := reflect.ValueOf(v)
-	return r.Kind() == reflect.Pointer && r.IsNil()
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"path"
-	"strings"
 
 	"github.com/volumekit/volumekit/internal/brief"
 	"github.com/volumekit/volumekit/internal/socketfile"
@@ -25,14 +24,8 @@ const SocketDir = "/run/docker/plugins"
 // 100 ms, or up to 10 seconds after the directory exists again. It leaves what another process puts there.
 func Listen(ctx context.Context, socket string) (_ net.Listener, err error) {
 	defer brief.Shorten(&err)
-	at := field.NewPath("socket")
-	switch {
-	case !path.IsAbs(socket):
-		return nil, volume.Invalid(at, socket, "must be the absolute path of a Unix socket")
-	case len(socket) > socketfile.Longest:
-		return nil, volume.Invalid(at, socket, fmt.Sprintf("must be at most %d bytes", socketfile.Longest))
-	case strings.ContainsRune(socket, 0):
-		return nil, volume.Invalid(at, socket, "must not contain NUL")
+	if problem := socketfile.Problem(socket); problem != "" {
+		return nil, volume.Invalid(field.NewPath("socket"), socket, problem)
 	}
 	listener, err := socketfile.ListenAlone(ctx, path.Clean(socket))
 	if err != nil {

@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
-	"reflect"
 	"time"
 
+	"github.com/volumekit/volumekit/internal/input"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/volume"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -139,12 +139,12 @@ func (c *Config) checkParts() error {
 		value any
 	}
 	for _, p := range []part{{"Plugins", c.Plugins}, {"Mounter", c.Mounter}, {"Pods", c.Pods}} {
-		if isNil(p.value) {
+		if input.IsNil(p.value) {
 			return field.Required(configPath.Child(p.name), "a manager has no default for this field")
 		}
 	}
 	for _, p := range []part{{"Claims", c.Claims}, {"Attacher", c.Attacher}, {"Metrics", c.Metrics}} {
-		if p.value != nil && isNil(p.value) {
+		if p.value != nil && input.IsNil(p.value) {
 			return field.Invalid(configPath.Child(p.name), fmt.Sprintf("%T", p.value), "must not be a nil pointer in an interface")
 		}
 	}
@@ -173,15 +173,6 @@ func (c *Config) checkNumbers() error {
 		return field.Invalid(configPath.Child("MaxBackoff"), c.MaxBackoff.String(), "must be at least Backoff, "+c.Backoff.String())
 	}
 	return nil
-}
-
-// isNil reports whether v is nil, or a nil pointer in an interface.
-func isNil(v any) bool {
-	if v == nil {
-		return true
-	}
-	r := reflect.ValueOf(v)
-	return r.Kind() == reflect.Pointer && r.IsNil()
 }
 
 func orElse(d, otherwise time.Duration) time.Duration {

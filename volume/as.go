@@ -1,5 +1,7 @@
 package volume
 
+import "github.com/volumekit/volumekit/internal/input"
+
 // maxWrappers bounds how deep [As] looks, so that wrappers in a circle end.
 const maxWrappers = 64
 
@@ -12,7 +14,7 @@ const maxWrappers = 64
 // A plugin without the ability, and a nil one, is no A; nothing is wrong with it.
 func As[A any](plugin VolumePlugin) (A, bool) {
 	for range maxWrappers {
-		if isNil(plugin) {
+		if input.IsNil(plugin) {
 			break
 		}
 		if ability, ok := plugin.(A); ok {

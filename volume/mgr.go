@@ -5,11 +5,11 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
 
+	"github.com/volumekit/volumekit/internal/input"
 	"github.com/volumekit/volumekit/util/keylock"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -40,7 +40,7 @@ type registered struct {
 // NewVolumePluginMgr returns a register with the plugins in it, which are given
 // the host. The errors are those of [VolumePluginMgr.Register].
 func NewVolumePluginMgr(ctx context.Context, host VolumeHost, plugins ...VolumePlugin) (*VolumePluginMgr, error) {
-	if isNil(host) {
+	if input.IsNil(host) {
 		return nil, errNoHost
 	}
 	m := &VolumePluginMgr{host: host}
@@ -127,7 +127,7 @@ func addPlugins(byName map[string]VolumePlugin, plugins []VolumePlugin) ([]regis
 	added := make([]registered, 0, len(plugins))
 	for i, plugin := range plugins {
 		path := field.NewPath("plugins").Index(i)
-		if isNil(plugin) {
+		if input.IsNil(plugin) {
 			return nil, field.Required(path, "must not be nil")
 		}
 		name := plugin.GetPluginName()
@@ -152,13 +152,4 @@ func validatePluginName(path *field.Path, name string) error {
 	}
 	_, err := escapeQualifiedName(path, name)
 	return err
-}
-
-// isNil also finds a nil pointer in an interface that is not nil.
-func isNil(v any) bool {
-	if v == nil {
-		return true
-	}
-	r := reflect.ValueOf(v)
-	return r.Kind() == reflect.Pointer && r.IsNil()
 }

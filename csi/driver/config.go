@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"time"
 
+	"github.com/volumekit/volumekit/internal/input"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
@@ -105,9 +106,9 @@ func (c *Config) check() error {
 		return field.Required(at.Child("nodeID"), "the controller names the node by it")
 	case checkText(c.NodeID, longestField) != "":
 		return volume.Invalid(at.Child("nodeID"), c.NodeID, checkText(c.NodeID, longestField))
-	case isNil(c.Plugin):
+	case input.IsNil(c.Plugin):
 		return field.Required(at.Child("plugin"), "the driver serves it")
-	case isNil(c.Host):
+	case input.IsNil(c.Host):
 		return field.Required(at.Child("host"), "plugins need a host")
 	case c.MaxVolumes < 0:
 		return field.Invalid(at.Child("maxVolumes"), c.MaxVolumes, "must be at least 0")

@@ -35,18 +35,12 @@ func Listen(ctx context.Context, endpoint string) (_ net.Listener, err error) {
 
 // socketOf returns the path in an endpoint.
 func socketOf(endpoint string) (string, error) {
-	at := field.NewPath("endpoint")
 	socket, isURL := strings.CutPrefix(endpoint, "unix://")
 	if !isURL {
 		socket = strings.TrimPrefix(endpoint, "unix:")
 	}
-	switch {
-	case !path.IsAbs(socket):
-		return "", volume.Invalid(at, endpoint, "must be the absolute path of a Unix socket")
-	case len(socket) > socketfile.Longest:
-		return "", volume.Invalid(at, endpoint, fmt.Sprintf("must be at most %d bytes", socketfile.Longest))
-	case strings.ContainsRune(socket, 0):
-		return "", volume.Invalid(at, endpoint, "must not contain NUL")
+	if problem := socketfile.Problem(socket); problem != "" {
+		return "", volume.Invalid(field.NewPath("endpoint"), endpoint, problem)
 	}
 	return path.Clean(socket), nil
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"path"
-	"reflect"
 	"runtime/debug"
 	"time"
 
@@ -139,13 +138,4 @@ func (d *driver) intercept(ctx context.Context, req any, info *grpc.UnaryServerI
 	message := redaction.Message(err.Error(), redact.Secrets(req))
 	d.config.Logger.Warn("call failed", "call", path.Base(info.FullMethod), "code", code.String(), "error", message)
 	return nil, status.Error(code, message)
-}
-
-// isNil also finds a nil pointer in an interface.
-func isNil(v any) bool {
-	if v == nil {
-		return true
-	}
-	r := reflect.ValueOf(v)
-	return r.Kind() == reflect.Pointer && r.IsNil()
 }

@@ -4,6 +4,7 @@ package input
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 )
 
@@ -25,6 +26,15 @@ type Operation string
 // Refuse returns an [*Error] with the value as fmt.Sprint prints it.
 func (o Operation) Refuse(field string, value any, reason string) *Error {
 	return &Error{Operation: string(o), Field: field, Value: fmt.Sprint(value), Reason: reason}
+}
+
+// IsNil reports whether a value is nil, or a nil pointer in an interface.
+func IsNil(v any) bool {
+	if v == nil {
+		return true
+	}
+	r := reflect.ValueOf(v)
+	return r.Kind() == reflect.Pointer && r.IsNil()
 }
 
 // MaxName is the longest name of a directory entry, in bytes.

@@ -51,3 +51,13 @@ func TestShorten(t *testing.T) {
 	require.True(t, strings.HasPrefix(long, "heads") && strings.HasSuffix(long, "tail!"))
 	require.True(t, utf8.ValidString(long))
 }
+
+func TestIsNil(t *testing.T) {
+	var none *int
+	for _, v := range []any{nil, none, (*input.Error)(nil)} {
+		require.True(t, input.IsNil(v))
+	}
+	for _, v := range []any{new(int), 0, "", struct{}{}, []int(nil)} {
+		require.False(t, input.IsNil(v))
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,6 +23,19 @@ import (
 
 // Longest is the length of the longest path of a socket on Linux.
 const Longest = 107
+
+// Problem returns why a path is none for ListenAlone, or "".
+func Problem(path string) string {
+	switch {
+	case !filepath.IsAbs(path):
+		return "must be the absolute path of a Unix socket"
+	case len(path) > Longest:
+		return fmt.Sprintf("must be at most %d bytes", Longest)
+	case strings.ContainsRune(path, 0):
+		return "must not contain NUL"
+	}
+	return ""
+}
 
 // A Listener listens on a socket that it has put in its place. If the socket is removed, such as with its directory,
 // the listener puts a new one there, within 10 seconds after the directory exists. It leaves a file of another process
