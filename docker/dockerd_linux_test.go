@@ -230,7 +230,7 @@ func (m *machine) waitFor(name string) {
 
 // TestDockerDriverKilled: containers do not notice that the driver was killed, and calls wait for the next one. (A daemon
 // does not repeat a call of which it has read a part of the answer: that container does not start.) The volume can be
-// used and removed afterwards, whatever the daemon has forgotten.
+// used and removed afterwards, also if the daemon has forgotten a user of it.
 func TestDockerDriverKilled(t *testing.T) {
 	if !dockerserver.Isolate(t) {
 		return

@@ -14,8 +14,8 @@ import (
 	"github.com/volumekit/volumekit/internal/testbed"
 )
 
-// TestDockerCosts logs what a container with one volume costs beside one with a volume of Docker's own driver, the memory
-// of the driver, and the time for many containers at once. See "make bench-docker".
+// TestDockerCosts logs the time from the start to the exit of a container with a volume of this driver, and of one with a
+// volume of Docker's own, the memory of this driver, and the time of many containers at once. See "make bench-docker".
 func TestDockerCosts(t *testing.T) {
 	if !testbed.Long() {
 		t.Skip("it measures for minutes: VOLUMEKIT_LONG=1")

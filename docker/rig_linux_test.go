@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/mount"
@@ -183,4 +184,56 @@ func (r *rig) records() []string {
 	files, err := filepath.Glob(r.dir + "/root/plugins/volumekit.io/docker/driver/volumes/*")
 	require.NoError(r.t, err)
 	return files
+}
+
+// age makes a user older, and restarts the driver.
+func (r *rig) age(name, id string, by time.Duration) {
+	r.t.Helper()
+	r.stop()
+	d := r.direct()
+	_, use, _, err := d.store.get(name)
+	require.NoError(r.t, err)
+	is := use.Users[id]
+	is.Since = is.Since.Add(-by)
+	require.NoError(r.t, d.store.writeUsage(use.with(id, is)))
+	r.start()
+}
+
+// direct returns another driver on the records of a rig.
+func (r *rig) direct() *driver {
+	r.t.Helper()
+	d, err := newDriver(r.t.Context(), r.config)
+	require.NoError(r.t, err)
+	return d
+}
+
+// newTestDriver returns a driver without a socket.
+func newTestDriver(t testing.TB, c Config) *driver {
+	t.Helper()
+	dir := t.TempDir()
+	host, err := volume.NewHost(t.Context(), dir, volume.WithNodeName("node-1"))
+	require.NoError(t, err)
+	c.Name, c.Host = "driver", host
+	d, err := newDriver(t.Context(), c)
+	require.NoError(t, err)
+	return d
+}
+
+// uses returns the names of files with usages.
+func (r *rig) uses() []string {
+	r.t.Helper()
+	files, err := filepath.Glob(r.dir + "/root/plugins/volumekit.io/docker/driver/uses/*/*")
+	require.NoError(r.t, err)
+	return files
+}
+
+// content returns the content of the records.
+func (r *rig) content() (all string) {
+	r.t.Helper()
+	for _, name := range append(r.records(), r.uses()...) {
+		text, err := os.ReadFile(name)
+		require.NoError(r.t, err)
+		all += string(text)
+	}
+	return all
 }

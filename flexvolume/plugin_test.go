@@ -97,7 +97,8 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// TestDefaults: the plugin does what the driver does not support, and asks once for each version of the driver.
+// TestDefaults: for an operation that the driver does not have, the plugin formats, mounts or binds itself. It calls the
+// operation once for each version of the driver.
 func TestDefaults(t *testing.T) {
 	d := newFakeDriver(t, mounttest.NewFake(mount.Config{}))
 	d.attach = true
@@ -182,8 +183,8 @@ func TestGrow(t *testing.T) {
 	require.ErrorIs(t, err, volume.ErrNotSupported)
 }
 
-// TestInit: omitted capabilities have the kubelet's defaults; a failed init is shared by those who wait for it, and
-// repeated by later calls.
+// TestInit: omitted capabilities have the kubelet's defaults. The error of init is that of all calls that wait for it, and
+// a later call repeats init.
 func TestInit(t *testing.T) {
 	d := newFakeDriver(t, nil)
 	n := newFakeNode(t, d)
@@ -575,7 +576,7 @@ func TestBadAnswers(t *testing.T) {
 	}
 }
 
-// TestNoDriver: a driver that is gone keeps what is mounted, and does not keep a directory without a mount.
+// TestNoDriver: without the driver a volume that is mounted stays mounted, and a directory without a mount is removed.
 func TestNoDriver(t *testing.T) {
 	d := newFakeDriver(t, nil)
 	n := newFakeNode(t, d)

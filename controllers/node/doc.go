@@ -85,7 +85,7 @@
 // if a mirror pod can have been deleted while no program ran. A static pod whose mirror pod was never
 // created needs LocalPods.
 //
-// The API server accepts a mirror pod from each user who may create pods, with any UID in the
+// The API server accepts a mirror pod from every user who may create pods, with any UID in the
 // annotation. The source decides who has the UID:
 //   - The pod that is known to have it keeps it until it is deleted and its containers have ended: an
 //     ordinary pod with the UID, a pod of LocalPods, a static pod by its record in StaticPods, or the

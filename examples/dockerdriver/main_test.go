@@ -14,7 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRun: the driver serves until a signal, here the end of its context, and the exit status shows what was wrong.
+// TestRun: the driver serves until its context ends, as after a signal, and the exit status tells a wrong command line from
+// other errors.
 func TestRun(t *testing.T) {
 	dir, err := os.MkdirTemp("", "d") // short enough for sockets
 	require.NoError(t, err)
