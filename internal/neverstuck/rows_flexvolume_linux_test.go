@@ -3,7 +3,9 @@ package neverstuck
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/flexvolume"
@@ -23,13 +25,16 @@ unmount) umount "$2" >&2 && echo '{"status": "Success"}' ;;
 esac
 `
 
-// flexConfig installs the driver in the directory with the sources of volumes.
+// flexConfig installs the driver in the directory with the sources of volumes. Another process writes the executable: one
+// that this process starts meanwhile would keep it open for writing, and it would not run.
 func (r *rig) flexConfig() flexvolume.Config {
 	dir := r.disks + "/drivers"
 	executable := filepath.Join(dir, "example.com~bind", "bind")
 	if _, err := os.Lstat(executable); err != nil {
 		require.NoError(r, os.MkdirAll(filepath.Dir(executable), 0o755))
-		require.NoError(r, os.WriteFile(executable, []byte(flexScript), 0o755))
+		install := exec.Command("sh", "-c", `cat >"$0" && chmod 755 "$0"`, executable)
+		install.Stdin = strings.NewReader(flexScript)
+		require.NoError(r, install.Run())
 	}
 	return flexvolume.Config{Driver: flexDriver, Dir: dir, Mounter: r.mounter, Env: []string{"DISKS=" + r.disks}}
 }
