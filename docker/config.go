@@ -50,7 +50,8 @@ type Scope string
 
 // The scopes of the protocol.
 const (
-	// ScopeLocal: each machine has volumes of its own. The name of the node is a part of the name of a volume's storage.
+	// ScopeLocal: each machine has volumes of its own, also beside another one with its name: their storage is named by the
+	// node and by a random name that the driver keeps beside its records.
 	ScopeLocal Scope = "local"
 	// ScopeGlobal: a name denotes the same storage on all machines. The plugin finds it by the name, or the volume
 	// is a share. Each machine has records of its own: Remove on one of them deletes the storage, and does not see users

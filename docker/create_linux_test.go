@@ -169,15 +169,15 @@ func (refusing) NewProvisioner(volume.VolumeOptions) (volume.Provisioner, error)
 
 // TestStorageName: names of storage are components of paths and names of objects, and differ where volumes do.
 func TestStorageName(t *testing.T) {
-	host := func(node string) *driver {
+	host := func(node, identity string) *driver {
 		host, err := volume.NewHost(t.Context(), t.TempDir(), volume.WithNodeName(types.NodeName(node)))
 		require.NoError(t, err)
-		return &driver{config: Config{Host: host, Scope: ScopeLocal}}
+		return &driver{config: Config{Host: host, Scope: ScopeLocal}, store: &store{identity: identity}}
 	}
-	a, b := host("a"), host("b")
+	a, b, other := host("a", "1"), host("b", "1"), host("a", "2")
 	seen := map[string]string{}
 	for _, name := range []string{"data", "Data", "da_ta", "da-ta", "da.ta", strings.Repeat("a", 128), strings.Repeat("a", 127), "0"} {
-		for node, d := range map[string]*driver{"a": a, "b": b} {
+		for node, d := range map[string]*driver{"a": a, "b": b, "another a": other} {
 			storage := d.storageName(name)
 			require.Regexp(t, `^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`, storage)
 			require.LessOrEqual(t, len(storage), 63)

@@ -68,8 +68,8 @@
 //
 // # Differences between plugins
 //
-// The storage of a volume is named by a readable part of its name and a digest of its name, the driver's and the node's,
-// or, with [ScopeGlobal], of the first two: drivers that share a server have names of their own. For plugins that
+// The storage of a volume is named by a readable part of its name and a digest: of its name, the driver's, the node's and
+// that of the records' directory, or, with [ScopeGlobal], of the first two: drivers that share a server have names of their own. For plugins that
 // name storage after claims, its claim has the namespace "docker" and the name of the volume. Ownership by mode, uid and gid is set at the first mount, on the root directory alone.
 //
 // # Glossary

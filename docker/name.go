@@ -39,13 +39,14 @@ func checkID(id string) error {
 const longestReadable = 40
 
 // storageName returns the name of the persistent volume for a name, which the plugin may have on a server beside those of
-// other machines: a readable part, and a digest of the names of the driver, the volume and, with ScopeLocal, the node.
+// other machines: a readable part, and a digest of the names of the driver, the volume and, with ScopeLocal, the node and
+// the directory of the records: two machines may have one name.
 func (d *driver) storageName(name string) string {
-	node := ""
+	owner := ""
 	if d.config.Scope == ScopeLocal {
-		node = string(d.config.Host.NodeName())
+		owner = string(d.config.Host.NodeName()) + "\x00" + d.store.identity
 	}
-	sum := sha256.Sum256([]byte(node + "\x00" + d.config.Name + "\x00" + name))
+	sum := sha256.Sum256([]byte(owner + "\x00" + d.config.Name + "\x00" + name))
 	readable := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
 			return r

@@ -47,10 +47,15 @@ type driver struct {
 // the plugin and reads the records. After the end of ctx, calls in flight have the grace period to end, and then up to 10
 // seconds to undo their work, and Serve returns nil. Volumes stay mounted: containers use them. An invalid configuration is a *field.Error.
 //
-// Only one process at a time may serve a driver with the same name and Host.
+// A driver that another process serves, with the same name and Host, is an error.
 func Serve(ctx context.Context, listener net.Listener, config Config) (err error) {
 	defer brief.Shorten(&err)
-	d, err := newDriver(ctx, config)
+	release, err := lockRecords(ctx, config)
+	var d *driver
+	if err == nil {
+		defer release()
+		d, err = newDriver(ctx, config)
+	}
 	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return listener.Close()
 	}
@@ -128,17 +133,12 @@ func newDriver(ctx context.Context, config Config) (*driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	own, err := config.Host.PluginDir("volumekit.io/docker")
+	root, rel, err := config.recordsDir()
 	if err != nil {
-		return nil, fmt.Errorf("directory of the records: %w", err)
-	}
-	root := config.Host.Root()
-	rel, err := recordstore.Below(root, filepath.Join(own, config.Name))
-	if err != nil {
-		return nil, fmt.Errorf("directory of the records: %w", err)
+		return nil, err
 	}
 	open := func() (*store, error) { return openStore(root, rel, boot) }
-	if d.store, _, err = keylock.Await(ctx, opening.Key(own+"/"+config.Name), ctxend.Kernel, open, nil); err != nil {
+	if d.store, _, err = keylock.Await(ctx, opening.Key(filepath.Join(root, rel)), ctxend.Kernel, open, nil); err != nil {
 		return nil, fmt.Errorf("open the records: %w", err)
 	}
 	d.mounts = filepath.Join(root, rel, "mounts")
@@ -149,6 +149,50 @@ func newDriver(ctx context.Context, config Config) (*driver, error) {
 		d.config.Logger.Error("the volume cannot be used", "error", brief.Of(err))
 	}
 	return d, nil
+}
+
+// recordsDir returns the directory of the driver's records, below the root of the host.
+func (c *Config) recordsDir() (root, dir string, err error) {
+	root = c.Host.Root()
+	own, err := c.Host.PluginDir("volumekit.io/docker")
+	if err == nil {
+		dir, err = recordstore.Below(root, filepath.Join(own, c.Name))
+	}
+	if err != nil {
+		err = fmt.Errorf("directory of the records: %w", err)
+	}
+	return root, dir, err
+}
+
+var errServed = errors.New("another process serves this driver")
+
+// lockRecords locks the records of a driver for this process, until release or the end of the process. A process that has
+// been killed may hold the lock for an instant.
+func lockRecords(ctx context.Context, c Config) (release func(), err error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	root, dir, err := c.recordsDir()
+	if err != nil {
+		return nil, err
+	}
+	const tries, pause = 20, 50 * time.Millisecond
+	lock := func() (func(), error) {
+		if err := (recordstore.Dir{Root: root, Path: dir, Mode: 0o700}).Create(); err != nil {
+			return nil, err
+		}
+		return lockFile(filepath.Join(root, dir, "lock"))
+	}
+	for try := 1; ; try++ {
+		release, _, err = keylock.Await(ctx, opening.Key(filepath.Join(root, dir)), ctxend.Kernel, lock, func(release func(), err error) {
+			if err == nil {
+				release()
+			}
+		})
+		if !errors.Is(err, errServed) || try == tries || ctxend.Sleep(ctx, pause) != nil {
+			return release, err
+		}
+	}
 }
 
 // opening has the directories of the stores that are being opened: a file system that does not answer costs one call for

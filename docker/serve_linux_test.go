@@ -115,6 +115,26 @@ func TestQuickRestarts(t *testing.T) {
 	}
 }
 
+// TestSecondProcess: a driver that is served is not served a second time, and can be served after its end.
+func TestSecondProcess(t *testing.T) {
+	r := newFakeRig(t)
+	serve := func(ctx context.Context) error {
+		listener, err := Listen(ctx, r.dir+"/other")
+		require.NoError(t, err)
+		return Serve(ctx, listener, r.config)
+	}
+	require.NoError(t, r.create("data", nil)) // it serves
+	require.ErrorIs(t, serve(t.Context()), errServed)
+	ended, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, serve(ended), errServed)
+	require.Equal(t, []string{"data"}, r.names())
+	r.stop()
+	ended, cancel = context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	require.NoError(t, serve(ended))
+}
+
 // TestGrace: Serve waits for calls in flight, and then ends them.
 func TestGrace(t *testing.T) {
 	r := newFakeRig(t, func(c *Config) { c.GracePeriod = 50 * time.Millisecond })

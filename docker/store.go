@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,8 +20,9 @@ import (
 // A store keeps the records and the usages in files, and in memory: reads wait for no disk. One caller at a time writes
 // those of a name.
 type store struct {
-	volumes recordstore.Dir // durable
-	uses    recordstore.Dir // since the start of the system
+	volumes  recordstore.Dir // durable
+	uses     recordstore.Dir // since the start of the system
+	identity string          // a random name of the directory with both
 
 	mu      sync.Mutex // guards the rest
 	records map[string]record
@@ -50,9 +52,27 @@ func openStore(root, dir, boot string) (*store, error) {
 			return nil, err
 		}
 	}
+	own := files
+	own.Path, own.Suffix = dir, ""
+	var err error
+	if s.identity, err = identify(own); err != nil {
+		return nil, err
+	}
 	removeEarlierUsages(s.uses)
-	err := read(s, s.volumes, s.records)
+	err = read(s, s.volumes, s.records)
 	return s, errors.Join(err, read(s, s.uses, s.usages))
+}
+
+const identityFile = "identity"
+
+// identify returns the random name of a directory, which it gets at the first call.
+func identify(d recordstore.Dir) (string, error) {
+	text, err := d.Read(identityFile)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return string(text), err
+	}
+	identity := rand.Text()
+	return identity, d.Write(identityFile, []byte(identity))
 }
 
 // read reads the files of a directory.
