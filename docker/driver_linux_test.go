@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 // localConfig configures a driver of directories in dir.
 func localConfig(dir string, mounter mount.Interface) Config {
 	return Config{
-		Mounter: mounter, Share: LocalShare,
+		Mounter: mounter, Share: LocalShare, Size: 8 << 20, // also on a small disk
 		Plugin: local.NewProvisioning(local.ProvisioningConfig{
 			Config: local.Config{Mounter: mounter, Roots: []string{dir + "/shares"}}, Provisioner: "local", ClaimRoots: []string{dir + "/claims"},
 		}),
