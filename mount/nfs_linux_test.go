@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -71,6 +72,44 @@ func TestNFS(t *testing.T) {
 			require.NoError(c, c.Unmount(c.longContext(), c.target))
 			require.False(c, isMountPoint(c.T, c.target))
 		}
+	})
+}
+
+// TestNFSRemovedDirectory: a directory that is mounted is removed by another mount of this machine. No lookup enters the mount
+// then, but the calls that need the mount table alone work as before.
+func TestNFSRemovedDirectory(t *testing.T) {
+	dir := t.TempDir()
+	server := nfsserver.Start(t, dir)
+	onEachTierNFS(t, func(c nfsClient) {
+		parent := c.target + "-of-parent"
+		require.NoError(c, os.Mkdir(parent, 0o755))
+		require.NoError(c, c.Mount(c.longContext(), mount.Request{Source: server.Source(dir), Target: parent, FSType: "nfs"}))
+		for _, unmount := range []func(context.Context, string) error{c.Unmount, c.UnmountTree} {
+			require.NoError(c, os.Mkdir(dir+"/removed", 0o755))
+			require.NoError(c, c.Mount(c.longContext(), c.request(server.Source(dir+"/removed"))))
+			file, err := os.Open(c.target)
+			require.NoError(c, err)
+			require.NoError(c, os.Remove(parent+"/removed"))
+			_, err = os.Lstat(c.target)
+			require.ErrorIs(c, err, syscall.ESTALE)
+
+			require.True(c, isMountPoint(c.T, c.target))
+			is, err := c.IsMountPoint(context.Background(), c.target) // without an end
+			require.NoError(c, err)
+			require.True(c, is)
+			refs, err := c.MountRefs(c.Context(), c.target)
+			require.NoError(c, err)
+			require.Empty(c, refs)
+			place, err := c.Resolve(c.Context(), c.target)
+			require.NoError(c, err)
+			require.Equal(c, c.target, place.Mount.Mountpoint)
+			require.Equal(c, server.Source(dir+"/removed"), place.Mount.Source)
+			require.ErrorIs(c, unmount(c.longContext(), c.target), mount.ErrBusy)
+			require.NoError(c, file.Close())
+			require.NoError(c, unmount(c.longContext(), c.target))
+			require.False(c, isMountPoint(c.T, c.target))
+		}
+		require.NoError(c, c.Unmount(c.longContext(), parent))
 	})
 }
 

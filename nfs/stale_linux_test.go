@@ -101,3 +101,42 @@ func (n *node) forMany(volumes int, work func(spec *volume.Spec, uid string) err
 	}
 	all.Wait()
 }
+
+// TestNFSGoneDirectory: a volume whose directory was removed, on the server or by this machine, comes down: each lookup of
+// the mounted path fails then. If the directory is made again SetUp mounts it.
+func TestNFSGoneDirectory(t *testing.T) {
+	for name, c := range map[string]nfs.Config{"each": {}, "one": {OneMountPerExport: true}} {
+		for _, here := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/here=%t", name, here), func(t *testing.T) {
+				n := newNode(t, c)
+				pv := func(path string) *volume.Spec { return n.pv(path, "noac") } // the client asks at once
+				path := n.exported("a")
+				for _, pod := range []string{"1", "2", "3"} {
+					n.setUp(pv(path), pod)
+				}
+				removed := path
+				if here {
+					removed = n.setUp(pv(n.export), "parent").Mountpoint + "/a"
+				}
+				at := n.mounter(pv(path), "1").GetPath()
+				require.NoError(t, os.RemoveAll(removed))
+				require.Eventually(t, func() bool {
+					_, err := os.Lstat(at)
+					return errors.Is(err, unix.ESTALE)
+				}, time.Minute, time.Millisecond)
+				n.tearDown(pv(path), "1")
+				require.ErrorIs(t, n.mounter(pv(path), "2").SetUp(n.patientContext(), volume.MounterArgs{}), unix.ENOENT)
+				n.exported("a")
+				n.requireShows(n.setUp(pv(path), "2"), path)
+				n.requireShows(n.setUp(pv(path), "3"), path)
+				for _, pod := range []string{"2", "3"} {
+					n.tearDown(pv(path), pod)
+				}
+				if here {
+					n.tearDown(pv(n.export), "parent")
+				}
+				require.Empty(t, n.mountsBelowRoot())
+			})
+		}
+	}
+}

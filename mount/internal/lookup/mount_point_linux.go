@@ -2,15 +2,36 @@ package lookup
 
 import (
 	"context"
+	"errors"
 	"path"
 
 	"github.com/volumekit/volumekit/mount/internal/kernel"
+	"github.com/volumekit/volumekit/mount/internal/mountinfo"
 	"golang.org/x/sys/unix"
 )
 
 // IsMountPoint reports whether p, an absolute path, is a mount point. Links on the way are
 // followed; a link itself is no mount point. The mounted file system is not queried.
 func (r *Resolver) IsMountPoint(ctx context.Context, p string) (bool, error) {
+	is, err := r.isMountPoint(ctx, p)
+	if errors.Is(err, unix.ESTALE) && r.isInTable(ctx, p) {
+		return true, nil
+	}
+	return is, err
+}
+
+// isInTable reports whether the mount table has a mount at p, which no lookup enters.
+func (r *Resolver) isInTable(ctx context.Context, p string) bool {
+	parent, name, err := r.FollowingLinks().OpenParent(ctx, p)
+	if err != nil {
+		return false
+	}
+	defer kernel.Close(parent)
+	_, err = mountinfo.TopAt(ctx, parent, name)
+	return err == nil
+}
+
+func (r *Resolver) isMountPoint(ctx context.Context, p string) (bool, error) {
 	if ctx.Done() == nil {
 		return IsMountPoint(p)
 	}

@@ -2,19 +2,22 @@ package table
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
 
 	"github.com/volumekit/volumekit/mount/internal/kernel"
 	"github.com/volumekit/volumekit/mount/internal/lookup"
+	"github.com/volumekit/volumekit/mount/internal/mountinfo"
+	"golang.org/x/sys/unix"
 )
 
 // A spot is a resolved path.
 type spot struct {
 	mount  uint64 // mount ID of the mount that contains the path
 	unique uint64 // its unique mount ID; 0: unknown
-	inode  uint64
+	inode  uint64 // 0, with unique: no lookup enters the mount at path
 	path   string // without symbolic links
 }
 
@@ -27,6 +30,11 @@ func findSpot(ctx context.Context, paths *lookup.Resolver, p string) (spot, erro
 	}
 	defer kernel.Close(parent)
 	fd, err := l.OpenChild(ctx, parent, name)
+	if errors.Is(err, unix.ESTALE) {
+		if top, failed := mountinfo.TopAt(ctx, parent, name); failed == nil {
+			return spot{mount: uint64(top.ID), path: top.Mountpoint}, nil
+		}
+	}
 	if err != nil {
 		return spot{}, err
 	}

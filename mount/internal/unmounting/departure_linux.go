@@ -11,6 +11,7 @@ import (
 	"github.com/volumekit/volumekit/mount/internal/failure"
 	"github.com/volumekit/volumekit/mount/internal/inflight"
 	"github.com/volumekit/volumekit/mount/internal/kernel"
+	"github.com/volumekit/volumekit/mount/internal/mountinfo"
 	"github.com/volumekit/volumekit/mount/internal/record"
 	"github.com/volumekit/volumekit/util/ctxend"
 	"golang.org/x/sys/unix"
@@ -31,6 +32,8 @@ type departure struct {
 	// brief: the superblock ends within umount2(2), which waits for nothing.
 	brief bool
 	hold  int
+	// stale: no lookup enters the mount any more, since its directory was removed on the server. The mount table has it.
+	stale bool
 	// end unregisters the departure; nil: it is not registered.
 	end func()
 	// lock keeps the path locked and the descriptors open until the last call returns.
@@ -73,6 +76,20 @@ func (u *Unmounter) removeFromTable(ctx context.Context, path string, id uint64)
 // that is 0. It registers the departure of the mount, and holds the superblock if no other
 // mount outlives it.
 func (d *departure) findMount(ctx context.Context, id uint64) (mounted bool, err error) {
+	mounted, err = d.enterMount(ctx, id)
+	if !errors.Is(err, unix.ESTALE) {
+		return mounted, err
+	}
+	top, failed := mountinfo.TopAt(ctx, d.parent, d.name)
+	if failed != nil {
+		return false, err
+	}
+	d.stale, d.mount = true, kernel.Location{ID: kernel.MountID{Number: uint64(top.ID)}}
+	return id == 0 || id == d.mount.ID.Number, nil
+}
+
+// enterMount is findMount for a mount that is not stale.
+func (d *departure) enterMount(ctx context.Context, id uint64) (mounted bool, err error) {
 	if d.parent, d.name, err = d.u.Resolver.WithoutLinks().OpenParent(ctx, d.path); err != nil {
 		return false, err
 	}
@@ -234,6 +251,10 @@ func (d *departure) verify(ctx context.Context, err error) error {
 // isMounted reports whether the mount is in the mount table. Another mount at the path does
 // not count.
 func (d *departure) isMounted(ctx context.Context) (bool, error) {
+	if d.stale {
+		top, err := mountinfo.TopAt(ctx, d.parent, d.name)
+		return err == nil && uint64(top.ID) == d.mount.ID.Number, ignoreError(err, mountinfo.ErrNotInTable)
+	}
 	if d.mount.ID.Unique {
 		_, err := record.ReadBasic(d.mount.ID.Number)
 		if !errors.Is(err, errors.ErrUnsupported) {

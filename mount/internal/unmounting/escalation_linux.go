@@ -17,11 +17,14 @@ import (
 
 // escalate unmounts a busy mount by force, as far as the policy permits, if its file system
 // does not answer. It returns busy, the error of the plain unmount, if the file system
-// answers, or if other mounts are inside, which may be in use on their own.
+// answers, as it does for a stale mount, or if other mounts are inside, which may be in use on their own.
 func (d *departure) escalate(ctx context.Context, busy error) error {
 	policy := d.u.Policy
 	if ctx.Err() != nil {
 		return fmt.Errorf("%w: %w", ctxend.Error(ctx), busy)
+	}
+	if d.stale {
+		return busy
 	}
 	if has, err := d.hasMountsInside(ctx); has || err != nil {
 		return errors.Join(busy, err)

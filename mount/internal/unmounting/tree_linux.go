@@ -11,6 +11,7 @@ import (
 	"github.com/volumekit/volumekit/mount/internal/kernel"
 	"github.com/volumekit/volumekit/mount/internal/mountinfo"
 	"github.com/volumekit/volumekit/mount/internal/text"
+	"golang.org/x/sys/unix"
 )
 
 // UnmountTree unmounts the top mount at target with the mounts inside it, in an order in which
@@ -65,6 +66,11 @@ func (u *Unmounter) findTree(ctx context.Context, target string) (id uint64, whe
 	}
 	defer kernel.Close(parent)
 	fd, err := u.Resolver.FollowingLinks().OpenChild(ctx, parent, name)
+	if errors.Is(err, unix.ESTALE) {
+		if top, failed := mountinfo.TopAt(ctx, parent, name); failed == nil {
+			return uint64(top.ID), top.Mountpoint, nil
+		}
+	}
 	if err != nil {
 		return 0, "", err
 	}
