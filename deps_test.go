@@ -60,7 +60,7 @@ var house = []room{
 	// Answers questions about the current mount table, from a cache that events keep current.
 	{"mount/internal/table", []string{"mount/internal/kernel", "mount/internal/lookup", "mount/internal/mountinfo", "mount/internal/record", "util/ctxend", "util/keylock"}, []string{sys}},
 	// Resolves paths in time, also on hung file systems.
-	{"mount/internal/lookup", []string{"mount/internal/failure", "mount/internal/kernel", "mount/internal/mountinfo", "mount/internal/text", "util/ctxend", "util/keylock", "util/safepath"}, []string{sys}},
+	{"mount/internal/lookup", []string{"mount/internal/failure", "mount/internal/kernel", "mount/internal/mountinfo", "mount/internal/record", "mount/internal/text", "util/ctxend", "util/keylock", "util/safepath"}, []string{sys}},
 	// Attaches built mounts to their targets.
 	{"mount/internal/mounting", []string{"mount/internal/building", "mount/internal/table", "mount/internal/unmounting", "mount/internal/child", "mount/internal/inflight", "mount/internal/mountinfo", "mount/internal/lookup", "mount/internal/record", "mount/internal/kernel", "mount/internal/helper", "mount/internal/spec", "mount/internal/options", "mount/internal/failure", "mount/internal/text", "util/ctxend", "util/keylock"}, []string{sys}},
 	// Builds mounts that are not visible yet.

@@ -64,8 +64,9 @@ type HelperType struct {
 // An UnmountPolicy limits the escalation of Unmount for a busy mount whose file system does
 // not answer: a dead server, a FUSE daemon that hangs or has died. A busy mount of a file
 // system that answers is never unmounted: that is [ErrBusy]. Nor is one with other mounts
-// inside, nor one of a disk, dead or not: only a write would show that a disk is dead. An
-// idle mount is unmounted under every policy.
+// inside, nor one of a disk, dead or not: only a write would show that a disk is dead. A mount
+// whose directory was removed on the server counts as one that does not answer. An idle mount is
+// unmounted under every policy.
 //
 // Calls that may have to wait for a dead file system, the query whether it answers and the
 // release of its last mount, are made by child processes, which share the memory of this

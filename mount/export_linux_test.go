@@ -31,7 +31,7 @@ func WithoutMountRoot(without bool) { kernel.WithoutMountRoot = without }
 
 // WithoutCachedLookups makes the package look up each component of a path, as on kernels
 // before 5.12.
-func WithoutCachedLookups(without bool) { kernel.WithoutCachedLookups = without }
+func WithoutCachedLookups() { kernel.CachedLookupError = unix.EINVAL }
 
 // WithoutUniqueIDs makes the package prove that a clone has no submounts as on kernels before
 // 6.8 with a long mount table, until restore is called.

@@ -15,7 +15,8 @@ type Isolator interface {
 	// which would also unmount the mounts inside its peers.
 	//
 	// It is idempotent. A target that is no mount point, or is a symbolic link, is no error,
-	// and nothing changes; a missing target is an error that wraps fs.ErrNotExist. Isolate
+	// and nothing changes; a missing target is an error that wraps fs.ErrNotExist. A mount
+	// whose directory was removed on its NFS server stays as it is: the error wraps unix.ESTALE. Isolate
 	// returns soon after ctx ends, like the methods of [Interface].
 	Isolate(ctx context.Context, target string) error
 }

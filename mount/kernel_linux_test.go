@@ -86,7 +86,7 @@ func TestContractWithoutCachedLookups(t *testing.T) {
 	if !mounttest.Namespace(t) {
 		return
 	}
-	mount.WithoutCachedLookups(true)
+	mount.WithoutCachedLookups()
 	mounttest.TestInterface(t, func(t *testing.T, config mount.Config) mount.Interface {
 		config.StagingDir = filepath.Join(t.TempDir(), "staging")
 		return mount.New(config)

@@ -2,6 +2,8 @@ package mount_test
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"strings"
 	"syscall"
@@ -18,6 +20,7 @@ import (
 type nfsClient struct {
 	*testing.T
 	*mount.Mounter
+	tier   mount.Tier
 	target string
 }
 
@@ -28,7 +31,7 @@ func onEachTierNFS(t *testing.T, test func(c nfsClient)) {
 		t.Run(tier.String(), func(t *testing.T) {
 			dir := mkdirs(t, "target")
 			m := mount.New(mount.Config{Tier: tier, StagingDir: dir + "/staging", Helpers: []string{}})
-			test(nfsClient{t, m, dir + "/target"})
+			test(nfsClient{t, m, tier, dir + "/target"})
 		})
 	}
 }
@@ -76,7 +79,7 @@ func TestNFS(t *testing.T) {
 }
 
 // TestNFSRemovedDirectory: a directory that is mounted is removed by another mount of this machine. No lookup enters the mount
-// then, but the calls that need the mount table alone work as before.
+// then, but the calls that need the mount table alone work as before, also while the server does not answer.
 func TestNFSRemovedDirectory(t *testing.T) {
 	dir := t.TempDir()
 	server := nfsserver.Start(t, dir)
@@ -84,32 +87,104 @@ func TestNFSRemovedDirectory(t *testing.T) {
 		parent := c.target + "-of-parent"
 		require.NoError(c, os.Mkdir(parent, 0o755))
 		require.NoError(c, c.Mount(c.longContext(), mount.Request{Source: server.Source(dir), Target: parent, FSType: "nfs"}))
-		for _, unmount := range []func(context.Context, string) error{c.Unmount, c.UnmountTree} {
-			require.NoError(c, os.Mkdir(dir+"/removed", 0o755))
-			require.NoError(c, c.Mount(c.longContext(), c.request(server.Source(dir+"/removed"))))
-			file, err := os.Open(c.target)
-			require.NoError(c, err)
-			require.NoError(c, os.Remove(parent+"/removed"))
-			_, err = os.Lstat(c.target)
-			require.ErrorIs(c, err, syscall.ESTALE)
-
-			require.True(c, isMountPoint(c.T, c.target))
-			is, err := c.IsMountPoint(context.Background(), c.target) // without an end
-			require.NoError(c, err)
-			require.True(c, is)
-			refs, err := c.MountRefs(c.Context(), c.target)
-			require.NoError(c, err)
-			require.Empty(c, refs)
-			place, err := c.Resolve(c.Context(), c.target)
-			require.NoError(c, err)
-			require.Equal(c, c.target, place.Mount.Mountpoint)
-			require.Equal(c, server.Source(dir+"/removed"), place.Mount.Source)
-			require.ErrorIs(c, unmount(c.longContext(), c.target), mount.ErrBusy)
-			require.NoError(c, file.Close())
-			require.NoError(c, unmount(c.longContext(), c.target))
-			require.False(c, isMountPoint(c.T, c.target))
+		with := func(last mount.UnmountStep) *mount.Mounter {
+			return mount.New(mount.Config{Tier: c.tier, Unmount: mount.UnmountPolicy{Last: last, Grace: time.Millisecond}})
+		}
+		plain, quarantine := with(mount.UnmountPlain), with(mount.UnmountQuarantine)
+		for _, unmount := range []func(*mount.Mounter, context.Context, string) error{(*mount.Mounter).Unmount, (*mount.Mounter).UnmountTree} {
+			for _, answers := range []bool{true, false} {
+				for _, inUse := range []bool{true, false} {
+					file := c.mountRemoved(server.Source(dir), parent)
+					if !answers {
+						require.NoError(c, server.LinkDown())
+					}
+					c.requireRemoved(server.Source(dir + "/removed"))
+					require.ErrorIs(c, unmount(plain, c.longContext(), c.target), mount.ErrNotAnswering)
+					if inUse {
+						require.NoError(c, unmount(quarantine, c.longContext(), c.target))
+					} else {
+						require.NoError(c, file.Close())
+						require.NoError(c, unmount(plain, c.longContext(), c.target))
+					}
+					require.False(c, isMountPoint(c.T, c.target))
+					require.NoError(c, server.LinkUp())
+					file.Close()
+				}
+			}
 		}
 		require.NoError(c, c.Unmount(c.longContext(), parent))
+	})
+}
+
+// mountRemoved mounts a directory, opens it, and removes it through the mount of its parent.
+func (c nfsClient) mountRemoved(source, parent string) *os.File {
+	require.NoError(c, os.Mkdir(parent+"/removed", 0o755))
+	require.NoError(c, c.Mount(c.longContext(), c.request(source+"/removed")))
+	file, err := os.Open(c.target)
+	require.NoError(c, err)
+	require.NoError(c, os.Remove(parent+"/removed"))
+	_, err = os.Lstat(c.target)
+	require.ErrorIs(c, err, syscall.ESTALE)
+	is, err := c.IsMountPoint(context.Background(), c.target) // without an end
+	require.NoError(c, err)
+	require.True(c, is)
+	return file
+}
+
+// requireRemoved requires the answers of calls about the target, whose directory was removed, within seconds.
+func (c nfsClient) requireRemoved(source string) {
+	c.Helper()
+	ctx, cancel := context.WithTimeout(c.Context(), 5*time.Second)
+	defer cancel()
+	below, err := c.IsMountPoint(ctx, c.target+"/below")
+	require.False(c, below)
+	require.ErrorIs(c, err, syscall.ESTALE)
+	for _, p := range []string{c.target, c.target + "/below"} {
+		resolved, err := c.FollowLinks(ctx, p)
+		require.NoError(c, err)
+		require.Equal(c, p, resolved)
+	}
+	_, err = c.IsMountPoint(ctx, c.target+"-missing")
+	require.ErrorIs(c, err, fs.ErrNotExist)
+	is, err := c.IsMountPoint(ctx, c.target)
+	require.NoError(c, err)
+	require.True(c, is)
+	refs, err := c.MountRefs(ctx, c.target)
+	require.NoError(c, err)
+	require.Empty(c, refs)
+	place, err := c.Resolve(ctx, c.target)
+	require.NoError(c, err)
+	require.Equal(c, c.target, place.Mount.Mountpoint)
+	require.Equal(c, source, place.Mount.Source)
+	id, err := c.MountID(ctx, c.target)
+	if !errors.Is(err, errors.ErrUnsupported) {
+		require.NoError(c, err)
+		require.NotZero(c, id)
+	}
+	require.ErrorIs(c, c.Isolate(ctx, c.target), syscall.ESTALE)
+}
+
+// TestNFSRevokedParent: a mount inside a mount of NFS whose export is revoked is not stale.
+func TestNFSRevokedParent(t *testing.T) {
+	dir := t.TempDir()
+	server := nfsserver.Start(t, dir, t.TempDir())
+	require.NoError(t, os.Mkdir(dir+"/inside", 0o755))
+	onEachTierNFS(t, func(c nfsClient) {
+		require.NoError(c, c.Mount(c.longContext(), c.request(server.Source(dir), "actimeo=0")))
+		require.NoError(c, c.Mount(c.longContext(), mount.Request{Target: c.target + "/inside", FSType: "tmpfs"}))
+		require.NoError(c, server.Revoke(dir))
+		require.Eventually(c, func() bool {
+			_, err := os.Lstat(c.target + "/inside")
+			return errors.Is(err, syscall.ESTALE)
+		}, time.Minute, time.Millisecond)
+		for _, ctx := range []context.Context{context.Background(), c.longContext()} {
+			_, err := c.IsMountPoint(ctx, c.target+"/inside")
+			require.ErrorIs(c, err, syscall.ESTALE)
+			require.ErrorIs(c, c.Unmount(ctx, c.target+"/inside"), syscall.ESTALE)
+		}
+		require.NoError(c, server.Export(nfsserver.Export{Dir: dir}))
+		require.NoError(c, c.Unmount(c.longContext(), c.target+"/inside"))
+		require.NoError(c, c.Unmount(c.longContext(), c.target))
 	})
 }
 

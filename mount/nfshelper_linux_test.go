@@ -23,7 +23,7 @@ func TestNFSHelper(t *testing.T) {
 		t.Run(tier.String(), func(t *testing.T) {
 			base := mkdirs(t, "target")
 			m := mount.New(mount.Config{Tier: tier, StagingDir: base + "/staging", Helpers: helpers})
-			c := nfsClient{t, m, base + "/target"}
+			c := nfsClient{t, m, mount.TierAuto, base + "/target"}
 			t.Run("mounts", func(t *testing.T) { c.testHelperMount(t, server, dir) })
 			t.Run("fails", func(t *testing.T) { c.testHelperFailure(t, server.Source(dir+"/none")) })
 			t.Run("hangs", func(t *testing.T) { c.testHelperHang(t, dir) })

@@ -8,8 +8,9 @@ import (
 
 const resolveCached = 0x20 // RESOLVE_CACHED of linux/openat2.h
 
-// WithoutCachedLookups makes each cached lookup fail, as before Linux 5.12. Tests set it.
-var WithoutCachedLookups bool
+// CachedLookupError is the error of each cached lookup, for tests: unix.EINVAL as before Linux 5.12,
+// unix.EAGAIN as if no path were in the kernel's memory.
+var CachedLookupError error
 
 // cachedTries bounds the attempts of one cached lookup. A concurrent mount or rename makes
 // the kernel return EAGAIN, the same error as for a path outside its memory.
@@ -28,8 +29,8 @@ func OpenCached(dirfd int, p string, flags int, resolve uint64) (int, error) {
 // OpenCachedOnce is OpenCached in one attempt, for callers to which it is no loss if a path in
 // the kernel's memory is taken as one outside.
 func OpenCachedOnce(dirfd int, p string, flags int, resolve uint64) (int, error) {
-	if WithoutCachedLookups {
-		return -1, unix.EAGAIN
+	if CachedLookupError != nil {
+		return -1, CachedLookupError
 	}
 	if resolve&unix.RESOLVE_NO_SYMLINKS == 0 {
 		flags |= unix.O_NOFOLLOW // without RESOLVE_NO_SYMLINKS a link at the end is opened itself

@@ -1,6 +1,6 @@
 // Package kernel reads the identity of files and mounts from the kernel's memory. No
-// function here waits for a file system or its server, with the exception of [LocationAt]
-// and [TopMountID], which look up a name.
+// function here waits for a file system or its server, with the exception of [TopMountID], which
+// looks up a name.
 //
 // # Glossary
 //

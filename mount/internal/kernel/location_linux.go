@@ -37,17 +37,8 @@ func LocationOf(fd int) (Location, error) {
 	return l, err
 }
 
-// LocationAt returns the location of a name in a directory (Linux 5.8). It enters the top
-// mount and follows no symbolic link. The file system of the directory looks up a name
-// outside the kernel's memory, so the call may wait.
-func LocationAt(parent int, name string) (Location, error) {
-	var x unix.Statx_t
-	err := unix.Statx(parent, name, Quiet, locationMask, &x)
-	return locationFrom(&x), err
-}
-
 // TopMountID returns the mount ID of the top mount at a name in a directory, or of a symbolic
-// link itself. Like [LocationAt] it may wait.
+// link itself. The file system of the directory looks up a name outside the kernel's memory, so the call may wait.
 func TopMountID(parent int, name string) (uint64, error) {
 	fd, err := unix.Openat(parent, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -41,7 +41,7 @@ func (r *Resolver) resolveParent(ctx context.Context, p string) (at, link string
 	}
 	l := r.FollowingLinks()
 	parent, name, err := l.OpenParent(ctx, p)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.As(err, new(*StaleError)) {
 		dir, err := r.Resolve(ctx, path.Dir(p))
 		return path.Join(dir, path.Base(p)), "", err
 	}
@@ -53,8 +53,8 @@ func (r *Resolver) resolveParent(ctx context.Context, p string) (at, link string
 		kernel.Close(parent)
 		return "", "", err
 	}
-	found, err := l.step(ctx, parent, name, 0) // it closes parent
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+	found, err := l.step(ctx, parent, component{name: name}) // it closes parent
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.As(err, new(*StaleError)) {
 		return path.Join(where, name), "", nil
 	}
 	if err != nil {

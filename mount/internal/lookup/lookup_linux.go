@@ -80,10 +80,15 @@ func (l Lookup) openWaiting(p string, flags int) (int, error) {
 }
 
 // OpenChild opens a name in a directory: the root of the top mount there, or the file
-// itself. It never follows a link. To a lookup without links one is [failure.ErrLink].
+// itself. It never follows a link. To a lookup without links one is [failure.ErrLink]. A mount whose
+// directory was removed is a [*StaleError], before Linux 5.12 only after the answer of its server.
 func (l Lookup) OpenChild(ctx context.Context, parent int, name string) (int, error) {
 	if ctx.Done() == nil {
-		return l.openChildWaiting(parent, name)
+		fd, err := l.openChildWaiting(parent, name)
+		if errors.Is(err, unix.ESTALE) {
+			return reopen(ctx, parent, name)
+		}
+		return fd, err
 	}
 	fd, err := kernel.OpenCached(parent, name, 0, l.resolve())
 	if !kernel.IsUncached(err) {
@@ -93,7 +98,7 @@ func (l Lookup) OpenChild(ctx context.Context, parent int, name string) (int, er
 	if err != nil {
 		return -1, err
 	}
-	found, err := l.stepWaiting(ctx, dir, name, 0)
+	found, err := l.stepUncached(ctx, dir, component{name: name})
 	if err != nil {
 		return -1, err
 	}

@@ -28,8 +28,8 @@ func TestLookupStepwise(t *testing.T) {
 	} {
 		require.NoError(t, os.Symlink(to, dir+"/"+name))
 	}
-	kernel.WithoutCachedLookups = true
-	t.Cleanup(func() { kernel.WithoutCachedLookups = false })
+	kernel.CachedLookupError = unix.EINVAL
+	t.Cleanup(func() { kernel.CachedLookupError = nil })
 	resolver := new(Resolver)
 	before := openFiles(t)
 	for _, p := range []string{
@@ -77,15 +77,52 @@ func openFiles(t *testing.T) int {
 	return len(entries)
 }
 
+// cachedLookupErrors are the errors of cached lookups: none, of an old kernel, and outside the kernel's memory.
+var cachedLookupErrors = []error{nil, unix.EINVAL, unix.EAGAIN}
+
+// TestUncachedMountPoint: a mount point is found, and entered, also if no cached lookup enters it.
+func TestUncachedMountPoint(t *testing.T) {
+	root, err := os.Open("/")
+	require.NoError(t, err)
+	defer func() { _ = root.Close() }()
+	want, err := unix.Open("/proc", unix.O_PATH|unix.O_CLOEXEC, 0)
+	require.NoError(t, err)
+	defer kernel.Close(want)
+	wantID, err := kernel.Identify(want)
+	require.NoError(t, err)
+	defer func() { kernel.CachedLookupError = nil }()
+	resolver := new(Resolver)
+	before := openFiles(t)
+	for _, kernel.CachedLookupError = range cachedLookupErrors {
+		for p, want := range map[string]bool{"/proc": true, "/": true, "/proc/self": false} {
+			is, err := resolver.IsMountPoint(t.Context(), p)
+			require.NoError(t, err)
+			require.Equal(t, want, is, p)
+		}
+		fd, err := resolver.FollowingLinks().OpenChild(t.Context(), int(root.Fd()), "proc")
+		require.NoError(t, err)
+		gotID, err := kernel.Identify(fd)
+		require.NoError(t, err)
+		require.Equal(t, wantID, gotID)
+		kernel.Close(fd)
+		_, err = resolver.FollowingLinks().OpenChild(t.Context(), int(root.Fd()), "missing")
+		require.ErrorIs(t, err, unix.ENOENT)
+		wantUnique, wantErr := kernel.RootMountID(want)
+		unique, err := resolver.MountIDAt(t.Context(), "/proc")
+		require.Equal(t, wantErr, err)
+		require.Equal(t, wantUnique, unique)
+	}
+	require.Equal(t, before, openFiles(t), "descriptors remain open")
+}
+
 // TestChildIsLink: a lookup without links names the refusal of a link, whether it is in the kernel's cache or not.
 func TestChildIsLink(t *testing.T) {
 	dir, err := os.Open(t.TempDir())
 	require.NoError(t, err)
 	defer func() { _ = dir.Close() }()
 	require.NoError(t, os.Symlink("target", dir.Name()+"/link"))
-	defer func() { kernel.WithoutCachedLookups = false }()
-	for _, cached := range []bool{true, false} {
-		kernel.WithoutCachedLookups = !cached
+	defer func() { kernel.CachedLookupError = nil }()
+	for _, kernel.CachedLookupError = range cachedLookupErrors {
 		for _, ctx := range []context.Context{context.Background(), t.Context()} {
 			_, err = new(Resolver).WithoutLinks().OpenChild(ctx, int(dir.Fd()), "link")
 			require.Equal(t, failure.ErrLink, err)
@@ -109,13 +146,12 @@ func TestLookupInProc(t *testing.T) {
 	require.NoError(t, os.Mkdir(dir.Name()+"/sub", 0o755))
 	require.NoError(t, os.Rename(dir.Name(), dir.Name()+"-moved"))
 	require.NoError(t, os.Mkdir(dir.Name(), 0o755))
-	for _, cached := range []bool{true, false} {
-		kernel.WithoutCachedLookups = !cached
+	defer func() { kernel.CachedLookupError = nil }()
+	for _, kernel.CachedLookupError = range cachedLookupErrors {
 		for _, p := range []string{kernel.DescriptorPath(int(dir.Fd())) + "/sub", "/proc/self/root/proc/self/cwd/."} {
 			fd, err := new(Resolver).FollowingLinks().Open(t.Context(), p, 0)
 			require.NoError(t, err, p)
 			kernel.Close(fd)
 		}
 	}
-	kernel.WithoutCachedLookups = false
 }

@@ -7,33 +7,19 @@ import (
 
 	"github.com/volumekit/volumekit/mount/internal/kernel"
 	"github.com/volumekit/volumekit/mount/internal/mountinfo"
+	"github.com/volumekit/volumekit/mount/internal/record"
 	"golang.org/x/sys/unix"
 )
 
 // IsMountPoint reports whether p, an absolute path, is a mount point. Links on the way are
 // followed; a link itself is no mount point. The mounted file system is not queried.
 func (r *Resolver) IsMountPoint(ctx context.Context, p string) (bool, error) {
-	is, err := r.isMountPoint(ctx, p)
-	if errors.Is(err, unix.ESTALE) && r.isInTable(ctx, p) {
-		return true, nil
-	}
-	return is, err
-}
-
-// isInTable reports whether the mount table has a mount at p, which no lookup enters.
-func (r *Resolver) isInTable(ctx context.Context, p string) bool {
-	parent, name, err := r.FollowingLinks().OpenParent(ctx, p)
-	if err != nil {
-		return false
-	}
-	defer kernel.Close(parent)
-	_, err = mountinfo.TopAt(ctx, parent, name)
-	return err == nil
-}
-
-func (r *Resolver) isMountPoint(ctx context.Context, p string) (bool, error) {
 	if ctx.Done() == nil {
-		return IsMountPoint(p)
+		is, err := IsMountPoint(p)
+		if errors.Is(err, unix.ESTALE) {
+			return r.isMountPointStepwise(ctx, p)
+		}
+		return is, err
 	}
 	fd, err := kernel.OpenCached(unix.AT_FDCWD, p, 0, 0)
 	if kernel.IsUncached(err) {
@@ -62,6 +48,9 @@ func (r *Resolver) isMountPointStepwise(ctx context.Context, p string) (bool, er
 	}
 	defer kernel.Close(parent)
 	fd, err := l.OpenChild(ctx, parent, name)
+	if errors.As(err, new(*StaleError)) {
+		return true, nil
+	}
 	if err != nil {
 		return false, err
 	}
@@ -102,7 +91,7 @@ func IsMountPoint(p string) (bool, error) {
 func (r *Resolver) MountIDAt(ctx context.Context, p string) (uint64, error) {
 	fd, err := kernel.OpenCached(unix.AT_FDCWD, p, 0, 0)
 	if kernel.IsUncached(err) {
-		fd, err = r.openStepwise(ctx, p)
+		return r.mountIDStepwise(ctx, p)
 	}
 	if err != nil {
 		return 0, err
@@ -111,13 +100,43 @@ func (r *Resolver) MountIDAt(ctx context.Context, p string) (uint64, error) {
 	return kernel.RootMountID(fd)
 }
 
-// openStepwise opens p with O_PATH. It does not follow a link at p.
-func (r *Resolver) openStepwise(ctx context.Context, p string) (int, error) {
+// mountIDStepwise is MountIDAt for a path that the kernel does not have in memory.
+func (r *Resolver) mountIDStepwise(ctx context.Context, p string) (uint64, error) {
 	l := r.FollowingLinks()
 	parent, name, err := l.OpenParent(ctx, p)
 	if err != nil {
-		return -1, err
+		return 0, err
 	}
 	defer kernel.Close(parent)
-	return l.OpenChild(ctx, parent, name)
+	fd, err := l.OpenChild(ctx, parent, name)
+	var stale *StaleError
+	if errors.As(err, &stale) {
+		return findUniqueID(parent, stale.Mount)
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer kernel.Close(fd)
+	return kernel.RootMountID(fd)
+}
+
+// findUniqueID returns the unique mount ID of a mount in the mount of the directory parent, or 0 if
+// it has just been unmounted.
+func findUniqueID(parent int, mount mountinfo.Entry) (uint64, error) {
+	above, err := kernel.UniqueMountID(parent)
+	if err != nil {
+		return 0, err
+	}
+	inside, err := record.ListIn(above)
+	if err != nil {
+		return 0, err
+	}
+	var reader record.Reader
+	for _, id := range inside {
+		r, err := reader.Read(id, record.WantMount)
+		if err == nil && int(r.TableID) == mount.ID {
+			return id, nil
+		}
+	}
+	return 0, nil
 }

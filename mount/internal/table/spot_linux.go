@@ -9,8 +9,6 @@ import (
 
 	"github.com/volumekit/volumekit/mount/internal/kernel"
 	"github.com/volumekit/volumekit/mount/internal/lookup"
-	"github.com/volumekit/volumekit/mount/internal/mountinfo"
-	"golang.org/x/sys/unix"
 )
 
 // A spot is a resolved path.
@@ -30,10 +28,9 @@ func findSpot(ctx context.Context, paths *lookup.Resolver, p string) (spot, erro
 	}
 	defer kernel.Close(parent)
 	fd, err := l.OpenChild(ctx, parent, name)
-	if errors.Is(err, unix.ESTALE) {
-		if top, failed := mountinfo.TopAt(ctx, parent, name); failed == nil {
-			return spot{mount: uint64(top.ID), path: top.Mountpoint}, nil
-		}
+	var stale *lookup.StaleError
+	if errors.As(err, &stale) {
+		return spot{mount: uint64(stale.Mount.ID), path: stale.Mount.Mountpoint}, nil
 	}
 	if err != nil {
 		return spot{}, err

@@ -11,7 +11,7 @@ import (
 	"github.com/volumekit/volumekit/mount/internal/failure"
 	"github.com/volumekit/volumekit/mount/internal/inflight"
 	"github.com/volumekit/volumekit/mount/internal/kernel"
-	"github.com/volumekit/volumekit/mount/internal/mountinfo"
+	"github.com/volumekit/volumekit/mount/internal/lookup"
 	"github.com/volumekit/volumekit/mount/internal/record"
 	"github.com/volumekit/volumekit/util/ctxend"
 	"golang.org/x/sys/unix"
@@ -32,8 +32,7 @@ type departure struct {
 	// brief: the superblock ends within umount2(2), which waits for nothing.
 	brief bool
 	hold  int
-	// stale: no lookup enters the mount any more, since its directory was removed on the server. The mount table has it.
-	stale bool
+	stale bool // a mount of [lookup.StaleError], which cannot be held
 	// end unregisters the departure; nil: it is not registered.
 	end func()
 	// lock keeps the path locked and the descriptors open until the last call returns.
@@ -77,14 +76,11 @@ func (u *Unmounter) removeFromTable(ctx context.Context, path string, id uint64)
 // mount outlives it.
 func (d *departure) findMount(ctx context.Context, id uint64) (mounted bool, err error) {
 	mounted, err = d.enterMount(ctx, id)
-	if !errors.Is(err, unix.ESTALE) {
+	var stale *lookup.StaleError
+	if !errors.As(err, &stale) {
 		return mounted, err
 	}
-	top, failed := mountinfo.TopAt(ctx, d.parent, d.name)
-	if failed != nil {
-		return false, err
-	}
-	d.stale, d.mount = true, kernel.Location{ID: kernel.MountID{Number: uint64(top.ID)}}
+	d.stale, d.mount = true, kernel.Location{ID: kernel.MountID{Number: uint64(stale.Mount.ID)}}
 	return id == 0 || id == d.mount.ID.Number, nil
 }
 
@@ -98,21 +94,11 @@ func (d *departure) enterMount(ctx context.Context, id uint64) (mounted bool, er
 		return false, err
 	}
 	d.local = ctx.Done() == nil || d.u.Kinds.IsLocal(above.ID)
-	if id == 0 && d.u.Kinds.IsInMemory(above.ID) {
-		if d.mount, err = kernel.LocationAt(d.parent, d.name); err != nil || !d.mount.IsMountIn(above) {
-			return false, err
-		}
-		d.u.ForgetAnchor(d.mount.ID)
-		if outlived, err := d.register(ctx, above); outlived || err != nil {
-			return true, err
-		}
-	}
 	fd, err := d.openMount(ctx)
 	if err != nil {
 		return false, err
 	}
 	defer kernel.Close(fd) // before the first umount2(2): an open descriptor keeps the mount busy
-	registered := d.mount.ID
 	if d.mount, err = kernel.LocationOf(fd); err != nil || !d.mount.IsMountIn(above) {
 		return false, err
 	}
@@ -121,11 +107,9 @@ func (d *departure) enterMount(ctx context.Context, id uint64) (mounted bool, er
 			return false, err
 		}
 	}
-	if d.end == nil || d.mount.ID != registered {
-		d.u.ForgetAnchor(d.mount.ID)
-		if outlived, err := d.register(ctx, above); outlived || err != nil {
-			return true, err
-		}
+	d.u.ForgetAnchor(d.mount.ID)
+	if outlived, err := d.register(ctx, above); outlived || err != nil {
+		return true, err
 	}
 	if d.brief = d.endsBriefly(fd); !d.brief {
 		d.holdSuperblock(fd)
@@ -144,9 +128,6 @@ func (d *departure) register(ctx context.Context, above kernel.Location) (bool, 
 	if d.mount.SameFileSystem(above) {
 		d.outlived = true
 		return true, nil
-	}
-	if d.end != nil { // of another mount at the path, a moment ago
-		d.end()
 	}
 	var err error
 	d.end, d.outlived, err = d.u.BeginDeparture(ctx, d.mount)
@@ -251,10 +232,6 @@ func (d *departure) verify(ctx context.Context, err error) error {
 // isMounted reports whether the mount is in the mount table. Another mount at the path does
 // not count.
 func (d *departure) isMounted(ctx context.Context) (bool, error) {
-	if d.stale {
-		top, err := mountinfo.TopAt(ctx, d.parent, d.name)
-		return err == nil && uint64(top.ID) == d.mount.ID.Number, ignoreError(err, mountinfo.ErrNotInTable)
-	}
 	if d.mount.ID.Unique {
 		_, err := record.ReadBasic(d.mount.ID.Number)
 		if !errors.Is(err, errors.ErrUnsupported) {
@@ -262,6 +239,10 @@ func (d *departure) isMounted(ctx context.Context) (bool, error) {
 		}
 	}
 	fd, err := d.openMount(ctx)
+	var stale *lookup.StaleError
+	if errors.As(err, &stale) { // with a unique ID it may be the mount, which has become stale
+		return d.mount.ID.Unique || uint64(stale.Mount.ID) == d.mount.ID.Number, nil
+	}
 	if err != nil {
 		return false, ignoreError(err, fs.ErrNotExist)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/volumekit/volumekit/mount/internal/failure"
 	"github.com/volumekit/volumekit/mount/internal/kernel"
+	"github.com/volumekit/volumekit/mount/internal/lookup"
 	"github.com/volumekit/volumekit/mount/internal/mountinfo"
 	"github.com/volumekit/volumekit/mount/internal/record"
 	"github.com/volumekit/volumekit/util/ctxend"
@@ -17,14 +18,11 @@ import (
 
 // escalate unmounts a busy mount by force, as far as the policy permits, if its file system
 // does not answer. It returns busy, the error of the plain unmount, if the file system
-// answers, as it does for a stale mount, or if other mounts are inside, which may be in use on their own.
+// answers, or if other mounts are inside, which may be in use on their own.
 func (d *departure) escalate(ctx context.Context, busy error) error {
 	policy := d.u.Policy
 	if ctx.Err() != nil {
 		return fmt.Errorf("%w: %w", ctxend.Error(ctx), busy)
-	}
-	if d.stale {
-		return busy
 	}
 	if has, err := d.hasMountsInside(ctx); has || err != nil {
 		return errors.Join(busy, err)
@@ -48,8 +46,14 @@ func (d *departure) escalate(ctx context.Context, busy error) error {
 }
 
 // probeFileSystem reports whether the file system answers within the grace. The probe uses
-// the hold; without a hold it opens the mount, which stays busy until the answer.
+// the hold; without a hold it opens the mount, which stays busy until the answer. A mount that is
+// still stale counts as one that does not answer, like a removed export.
 func (d *departure) probeFileSystem(ctx context.Context) (answers bool, err error) {
+	if d.stale {
+		fd, err := d.openMount(ctx)
+		kernel.Close(fd)
+		return !errors.As(err, new(*lookup.StaleError)), ctx.Err()
+	}
 	fd := d.hold
 	if fd < 0 {
 		if fd, err = d.openMount(ctx); err != nil {
@@ -103,16 +107,25 @@ func (d *departure) hasMountsInside(ctx context.Context) (bool, error) {
 			return inside, err
 		}
 	}
-	fd, err := d.openMount(ctx)
-	if err != nil {
-		return false, err
-	}
-	id, err := kernel.Identify(fd)
-	kernel.Close(fd)
+	id, err := d.tableID(ctx)
 	if err != nil {
 		return false, err
 	}
 	table, err := mountinfo.Read(ctx)
-	isInside := func(e mountinfo.Entry) bool { return uint64(e.Parent) == id.Mount }
+	isInside := func(e mountinfo.Entry) bool { return uint64(e.Parent) == id }
 	return slices.ContainsFunc(table, isInside), err
+}
+
+// tableID returns the mount's ID in the mount table.
+func (d *departure) tableID(ctx context.Context) (uint64, error) {
+	if !d.mount.ID.Unique {
+		return d.mount.ID.Number, nil
+	}
+	fd, err := d.openMount(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer kernel.Close(fd)
+	id, err := kernel.Identify(fd)
+	return id.Mount, err
 }

@@ -59,9 +59,13 @@ func (d *departure) findRemovable(ctx context.Context, r Removal) (mounted, ok b
 	if !r.MayWait && ctx.Done() != nil && !d.u.Kinds.IsInMemory(above.ID) {
 		return false, false
 	}
-	d.mount, err = kernel.LocationAt(d.parent, d.name)
+	fd, err := kernel.OpenCached(d.parent, d.name, 0, 0) // it waits for no mounted file system
+	if err == nil {
+		d.mount, err = kernel.LocationOf(fd)
+		kernel.Close(fd)
+	}
 	if err != nil || !d.mount.IsMountIn(above) {
-		return false, ctx.Err() == nil // rmdir(2) reports the same error
+		return false, ctx.Err() == nil // rmdir(2) reports the error, also of a mount that cannot be entered
 	}
 	d.u.ForgetAnchor(d.mount.ID)
 	outlived, err := d.register(ctx, above)

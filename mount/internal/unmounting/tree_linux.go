@@ -9,9 +9,9 @@ import (
 	"slices"
 
 	"github.com/volumekit/volumekit/mount/internal/kernel"
+	"github.com/volumekit/volumekit/mount/internal/lookup"
 	"github.com/volumekit/volumekit/mount/internal/mountinfo"
 	"github.com/volumekit/volumekit/mount/internal/text"
-	"golang.org/x/sys/unix"
 )
 
 // UnmountTree unmounts the top mount at target with the mounts inside it, in an order in which
@@ -26,10 +26,11 @@ func (u *Unmounter) UnmountTree(ctx context.Context, target string) error {
 		return u.ends.awaitTree(ctx, target)
 	}
 	mounts, err := u.readTree(ctx, id)
-	if err != nil {
+	isGone := errors.Is(err, mountinfo.ErrNotInTable)
+	if err != nil && !isGone {
 		return err
 	}
-	if mounts[len(mounts)-1].Mountpoint != where { // another process has unmounted it meanwhile
+	if isGone || mounts[len(mounts)-1].Mountpoint != where { // another process has unmounted it meanwhile
 		return u.ends.awaitTree(ctx, target)
 	}
 	for {
@@ -66,10 +67,9 @@ func (u *Unmounter) findTree(ctx context.Context, target string) (id uint64, whe
 	}
 	defer kernel.Close(parent)
 	fd, err := u.Resolver.FollowingLinks().OpenChild(ctx, parent, name)
-	if errors.Is(err, unix.ESTALE) {
-		if top, failed := mountinfo.TopAt(ctx, parent, name); failed == nil {
-			return uint64(top.ID), top.Mountpoint, nil
-		}
+	var stale *lookup.StaleError
+	if errors.As(err, &stale) {
+		return uint64(stale.Mount.ID), stale.Mount.Mountpoint, nil
 	}
 	if err != nil {
 		return 0, "", err
