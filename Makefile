@@ -196,16 +196,16 @@ node:
 	$(GO) run ./internal/kubeserver/cmd/fetchkube -node internal/kubeserver/build
 
 test-kubelet: node guests
-	VOLUMEKIT_LONG=1 VOLUMEKIT_REQUIRE=root,loop,ext4,kube,kubelet $(GO) test -count=1 -timeout 20m -run '^TestKubelet' ./controllers/node ./csi ./csi/examples/...
+	VOLUMEKIT_LONG=1 VOLUMEKIT_REQUIRE=root,loop,ext4,kube,kubelet $(GO) test -count=1 -timeout 20m -run '^TestKubelet' ./controllers/node ./csi ./agents/cmd/...
 	CGO_ENABLED=0 VOLUMEKIT_LONG=1 VOLUMEKIT_REQUIRE=root,kube,kubelet,nfs $(GO) test -count=1 -timeout 20m -run '^TestKubeletUsesNFS$$' \
-		-exec "'$(CURDIR)/bin/umlrun' -kernel $(lastword $(KERNELS)) -memory 2G" ./csi/examples/nfs
+		-exec "'$(CURDIR)/bin/umlrun' -kernel $(lastword $(KERNELS)) -memory 2G" ./agents/cmd/nfsdriver
 
 # Debian's packages, which are unpacked and not installed.
 docker:
 	$(GO) run ./internal/dockerserver/cmd/fetchdocker
 
 test-docker: docker
-	CGO_ENABLED=0 VOLUMEKIT_REQUIRE=root,docker $(GO) test -count=1 -timeout 20m -p 1 -run '^TestDocker' ./docker ./examples/dockervolumes
+	CGO_ENABLED=0 VOLUMEKIT_REQUIRE=root,docker $(GO) test -count=1 -timeout 20m -p 1 -run '^TestDocker' ./docker ./agents/cmd/dockervolumes
 
 bench-docker: docker
 	CGO_ENABLED=0 VOLUMEKIT_LONG=1 VOLUMEKIT_REQUIRE=root,docker $(GO) test -v -count=1 -timeout 20m -run '^TestDockerCosts$$' ./docker
@@ -215,14 +215,14 @@ manager:
 	$(GO) run ./internal/kubeserver/cmd/fetchkube -manager internal/kubeserver/build
 
 test-manager: manager
-	VOLUMEKIT_LONG=1 VOLUMEKIT_REQUIRE=kube,manager $(GO) test -count=1 -timeout 40m -run '^TestKubeSituations' ./controllers/examples/controlplane
+	VOLUMEKIT_LONG=1 VOLUMEKIT_REQUIRE=kube,manager $(GO) test -count=1 -timeout 40m -run '^TestKubeSituations' ./agents/cmd/controlplane
 
 # The companions of CSI drivers of the Kubernetes project.
 sidecars:
 	$(GO) run ./internal/kubeserver/cmd/fetchkube -sidecars internal/kubeserver/buildsidecars internal/kubeserver/build
 
 test-sidecars: sidecars
-	VOLUMEKIT_LONG=1 VOLUMEKIT_REQUIRE=kube,resizer,attacher,provisioner $(GO) test -count=1 -timeout 40m -run '^Test(Kube(Expand|Attach|Drift)Situations|TheirHelp)$$' ./csi/examples/sidecar
+	VOLUMEKIT_LONG=1 VOLUMEKIT_REQUIRE=kube,resizer,attacher,provisioner $(GO) test -count=1 -timeout 40m -run '^Test(Kube(Expand|Attach|Drift)Situations|TheirHelp)$$' ./agents/cmd/sidecar
 
 # A module of its own, with newer versions of the specification and of gRPC.
 test-sanity:
@@ -273,8 +273,8 @@ bench-cluster: kube manager
 
 # The controller that attaches and the companions of a CSI driver, beside those of the Kubernetes project.
 bench-companions: kube manager sidecars
-	$(GO) build -o bin/ ./controllers/examples/controlplane ./csi/examples/sidecar
-	$(GO) run ./csi/bench/companions
+	$(GO) build -o bin/ ./agents/cmd/controlplane ./agents/cmd/sidecar
+	$(GO) run ./agents/bench/companions
 
 # The client of CSI drivers, beside that of a kubelet, which is in a module file of its own.
 bench-csi:

@@ -273,9 +273,7 @@ var house = []room{
 	{"controllers/service", []string{"internal/tasks", "util/ctxend"}, []string{api, apimachinery, clientGo, "github.com/prometheus/client_golang/"}},
 	{"controllers/bench", []string{"*", "*/*", "controllers/bench/internal/*", "internal/apicalls"}, []string{""}},
 	{"controllers/bench/internal/*", []string{"internal/apicalls"}, []string{api, apimachinery, clientGo}},
-	{"controllers/examples/internal/clustertest", []string{"controllers/api", "controllers/examples/internal/minicluster", "controllers/provision", "internal/apicalls", "internal/kubeserver", "internal/rightstest"}, []string{api, apimachinery, clientGo, testify}},
-	{"controllers/examples/internal/minicluster", []string{"controllers/api", "controllers/node", "controllers/provision", "manager", "mount", "volume", "internal/cli"}, []string{api, apimachinery}},
-	{"controllers/examples/*", []string{"*", "*/*", "controllers/examples/internal/*"}, []string{""}},
+	{"controllers/examples/*", []string{"*", "*/*"}, []string{""}},
 	// The plugin kubernetes.io/csi.
 	{"csi", []string{"csi/internal/*", "volume", "mount", "util", leaves, "internal/bootid", "internal/oneline", "internal/redaction"}, []string{api, apimachinery, csiSpec, grpc, protobuf, sys}},
 	// Connects to drivers, and calls them: the lowest layer of csi.
@@ -289,22 +287,25 @@ var house = []room{
 	// A driver in memory: only tests import it.
 	{"csi/csitest", []string{"csi/internal/*", "volume", "mount", "mount/mounttest", leaves}, []string{api, apimachinery, csiSpec, grpc, protobuf, sys}},
 	// Steps of tests with a real node: only tests import it.
-	{"csi/internal/kubenode", []string{"internal/kubeserver", "internal/kubeserver/nodesteps", "mount"}, []string{api, apimachinery, clientGo, csiSpec, grpc, testify}},
-	{"csi/internal/oldnode", nil, []string{api, apimachinery, clientGo}},
+	{"csi/csitest/kubenode", []string{"internal/kubeserver", "internal/kubeserver/nodesteps", "mount"}, []string{api, apimachinery, clientGo, csiSpec, grpc, testify}},
 	{"csi/internal/redact", []string{"internal/redaction"}, []string{csiSpec, protobuf}},
 	{"csi/internal/*", []string{"csi/internal/*", "volume", "mount", "util", leaves}, []string{api, apimachinery, csiSpec, grpc, protobuf, sys}},
 	{"csi/bench", []string{"*", "*/*", "csi/bench/internal/*"}, []string{""}},
 	{"csi/bench/internal/*", nil, []string{api, apimachinery}},
-	{"csi/bench/companions", []string{"*", "*/*", "csi/internal/oldnode"}, []string{""}},
-	{"csi/examples/internal/clustertest", []string{"csi/examples/internal/manifest", "internal/apicalls", "internal/kubeserver", "internal/rightstest"}, []string{api, apimachinery, clientGo, testify}},
-	{"csi/examples/internal/manifest", nil, []string{api, apimachinery}},
-	{"csi/examples/internal/driverprogram", []string{"csi/driver", "csi/registration", "internal/cli", "mount", "volume"}, []string{apimachinery, csiSpec, grpc}},
-	{"csi/examples/nfs", []string{"*", "*/*", "csi/examples/internal/*", "internal/kerneltest/nfsserver"}, []string{""}},
-	{"csi/examples/*", []string{"*", "*/*", "csi/examples/internal/*", "csi/internal/oldnode"}, []string{""}},
+	{"csi/examples/*", []string{"*", "*/*"}, []string{""}},
+	// Programs that are installed.
+	{"agents/cmd/nfsdriver", []string{"*", "*/*", "agents/internal/*", "internal/kerneltest/nfsserver"}, []string{""}},
+	{"agents/cmd/*", []string{"*", "*/*", "agents/internal/*"}, []string{""}},
+	{"agents/internal/driverprogram", []string{"csi/driver", "csi/registration", "internal/cli", "mount", "volume"}, []string{apimachinery, csiSpec, grpc}},
+	// Parts of their tests.
+	{"agents/internal/clustertest", []string{"agents/internal/manifest", "controllers/api", "controllers/bind", "controllers/node", "controllers/protect", "controllers/provision", "manager", "mount", "volume", "internal/apicalls", "internal/cli", "internal/kubeserver", "internal/rightstest"}, []string{api, apimachinery, clientGo, testify}},
+	{"agents/internal/manifest", nil, []string{api, apimachinery}},
+	{"agents/internal/oldnode", nil, []string{api, apimachinery, clientGo}},
+	{"agents/bench/companions", []string{"*", "*/*", "agents/internal/oldnode"}, []string{""}},
 }
 
 // closed are the rooms that no package imports, tests included.
-var closed = []string{"examples", "bench", "internal/kerneltest/cmd", "controllers/bench", "controllers/examples", "csi/bench", "csi/examples"}
+var closed = []string{"examples", "bench", "internal/kerneltest/cmd", "controllers/bench", "controllers/examples", "csi/bench", "csi/examples", "agents"}
 
 // direct are the modules that each go.mod may require directly.
 var direct = map[string][]string{
@@ -322,7 +323,6 @@ var direct = map[string][]string{
 		"k8s.io/apimachinery",
 		"github.com/stretchr/testify",
 		"k8s.io/client-go",
-		"k8s.io/klog/v2", // client-go logs by it; by controllers/examples/nfsprovisioner alone, for its flag -v
 	},
 	"csi/go.mod": {
 		"github.com/container-storage-interface/spec",
@@ -334,8 +334,22 @@ var direct = map[string][]string{
 		"google.golang.org/protobuf",
 		"k8s.io/api",
 		"k8s.io/apimachinery",
-		"k8s.io/client-go", // by csi/examples/sidecar, and by tests on an API server
+		"k8s.io/client-go", // by tests on an API server
 		"k8s.io/kubelet",   // its registration API, by csi/registration alone
+	},
+	"agents/go.mod": {
+		"github.com/container-storage-interface/spec",
+		"github.com/stretchr/testify",
+		module,
+		module + "/controllers",
+		module + "/csi",
+		"golang.org/x/sys",
+		"google.golang.org/grpc",
+		"google.golang.org/protobuf",
+		"k8s.io/api",
+		"k8s.io/apimachinery",
+		"k8s.io/client-go",
+		"k8s.io/klog/v2", // client-go logs by it; for the flag -v of agents/cmd/nfsprovisioner
 	},
 	"mount/mountutils/peertest/go.mod": {
 		module,
@@ -444,7 +458,7 @@ func TestForbiddenPackagesAreNotLinked(t *testing.T) {
 	heavy := []string{"k8s.io/client-go/", "k8s.io/kubernetes/", "google.golang.org/grpc/", "github.com/prometheus/"}
 	kubernetes := []string{"k8s.io/", "sigs.k8s.io/"}
 	for _, p := range list(t, "linux") {
-		if matches(p.room(), "examples/*", "bench", "controllers/bench", "controllers/bench/internal/*", "controllers/examples/*", "controllers/examples/internal/*", "csi/bench", "csi/bench/companions", "csi/examples/*", "csi/examples/internal/*", "csi/internal/kubenode", "csi/internal/oldnode") {
+		if matches(p.room(), "examples/*", "bench", "controllers/bench", "controllers/bench/internal/*", "controllers/examples/*", "csi/bench", "csi/examples/*", "csi/csitest/kubenode", "agents/*", "agents/cmd/*", "agents/internal/*", "agents/bench/*") {
 			continue
 		}
 		t.Logf("%s links %d packages", p.room(), len(p.Deps))

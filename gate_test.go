@@ -138,14 +138,14 @@ func TestMarksBeginTests(t *testing.T) {
 
 // chanceAllowed lists the tests that choose at random, without a seed, with the reason.
 var chanceAllowed = map[string]string{
-	"internal/kubeserver/server_linux.go":                "an address that no other server has",
-	"internal/testbed/seed.go":                           "VOLUMEKIT_SEED=random",
-	"controllers/bind/kube_linux_test.go":                "make test-cluster",
-	"controllers/provision/kube_linux_test.go":           "make test-cluster",
-	"controllers/provision/kubeprogram_linux_test.go":    "make test-cluster",
-	"controllers/provision/kubeuser_linux_test.go":       "make test-cluster",
-	"csi/examples/sidecar/endtoendcluster_linux_test.go": "make test-cluster",
-	"util/atomicdir/attack_linux_test.go":                "make attack",
+	"internal/kubeserver/server_linux.go":              "an address that no other server has",
+	"internal/testbed/seed.go":                         "VOLUMEKIT_SEED=random",
+	"controllers/bind/kube_linux_test.go":              "make test-cluster",
+	"controllers/provision/kube_linux_test.go":         "make test-cluster",
+	"controllers/provision/kubeprogram_linux_test.go":  "make test-cluster",
+	"controllers/provision/kubeuser_linux_test.go":     "make test-cluster",
+	"agents/cmd/sidecar/endtoendcluster_linux_test.go": "make test-cluster",
+	"util/atomicdir/attack_linux_test.go":              "make attack",
 }
 
 // TestChoicesHaveSeeds: a test that makes random choices makes the same ones on each run, from a seed. The code under

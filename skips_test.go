@@ -19,8 +19,8 @@ import (
 // them in a literal.
 var computedThings = map[string][]string{
 	"disk/rig_linux_test.go":                         {"ext4", "xfs", "btrfs", "strace"},
-	"csi/examples/sidecar/arena_linux_test.go":       {"resizer", "attacher"},
-	"csi/examples/sidecar/theirflags_test.go":        {"resizer", "attacher", "provisioner"},
+	"agents/cmd/sidecar/arena_linux_test.go":         {"resizer", "attacher"},
+	"agents/cmd/sidecar/theirflags_test.go":          {"resizer", "attacher", "provisioner"},
 	"local/rig_linux_test.go":                        {"ext4", "xfs", "btrfs", "strace", "loop"},
 	"util/diskprobe/probe_test.go":                   {"ext2", "ext3", "ext4", "xfs", "btrfs", "swap"},
 	"internal/testbed/requireprograms.go":            {"ext4", "xfs", "btrfs", "strace", "loop"},

@@ -39,18 +39,17 @@
 //     [github.com/volumekit/volumekit/controllers/service]
 //   - examples/embed: the smallest agent for a node of a cluster, which the README shows.
 //     [github.com/volumekit/volumekit/controllers/examples/embed]
-//   - csi/examples/nodeagent: a whole one, with its rights, in module csi.
-//     [github.com/volumekit/volumekit/csi/examples/nodeagent]
-//   - examples/provisioner: a provisioner in 40 lines, with an API server in memory, a binder and a
-//     node.
+//   - agents/cmd/nodeagent: a whole one, with its rights, in module agents.
+//     [github.com/volumekit/volumekit/agents/cmd/nodeagent]
+//   - examples/provisioner: a provisioner in 40 lines, with an API server in memory.
 //     [github.com/volumekit/volumekit/controllers/examples/provisioner]
-//   - examples/nfsprovisioner: a provisioner of directories of an NFS export, with its manifests.
-//     [github.com/volumekit/volumekit/controllers/examples/nfsprovisioner]
-//   - examples/localprovisioner: provisions directories of nodes for claims, with its manifests.
-//     [github.com/volumekit/volumekit/controllers/examples/localprovisioner]
-//   - examples/controlplane: the controllers of a cluster under the names of kube-controller-manager,
+//   - agents/cmd/nfsprovisioner: a provisioner of directories of an NFS export, with its manifests.
+//     [github.com/volumekit/volumekit/agents/cmd/nfsprovisioner]
+//   - agents/cmd/localprovisioner: provisions directories of nodes for claims, with its manifests.
+//     [github.com/volumekit/volumekit/agents/cmd/localprovisioner]
+//   - agents/cmd/controlplane: the controllers of a cluster under the names of kube-controller-manager,
 //     with its manifests.
-//     [github.com/volumekit/volumekit/controllers/examples/controlplane]
+//     [github.com/volumekit/volumekit/agents/cmd/controlplane]
 //   - examples/clientgo: the client with which package recycler runs its pods, over client-go.
 //     [github.com/volumekit/volumekit/controllers/examples/clientgo]
 //

@@ -22,8 +22,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volumekit/volumekit/csi"
+	"github.com/volumekit/volumekit/csi/csitest/kubenode"
 	"github.com/volumekit/volumekit/csi/driver"
-	"github.com/volumekit/volumekit/csi/internal/kubenode"
 	"github.com/volumekit/volumekit/local"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"

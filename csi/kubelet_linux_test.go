@@ -20,7 +20,7 @@ import (
 	"github.com/volumekit/volumekit/controllers/kubeclient"
 	"github.com/volumekit/volumekit/controllers/node"
 	"github.com/volumekit/volumekit/csi"
-	"github.com/volumekit/volumekit/csi/internal/kubenode"
+	"github.com/volumekit/volumekit/csi/csitest/kubenode"
 	"github.com/volumekit/volumekit/csi/registration"
 	"github.com/volumekit/volumekit/internal/kubeserver"
 	"github.com/volumekit/volumekit/internal/testbed"

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/csi/csitest/kubenode"
 	"github.com/volumekit/volumekit/csi/driver"
-	"github.com/volumekit/volumekit/csi/internal/kubenode"
 	"github.com/volumekit/volumekit/csi/registration"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/volume"

@@ -1,15 +1,7 @@
-// Provisioner shows storage on demand without a cluster: a claim becomes a directory that is mounted
-// for a pod, and goes away again.
+// Provisioner shows storage on demand: a claim becomes a directory, and the directory goes with the claim.
 //
 //	go run ./controllers/examples/provisioner
 //
-// The API server is in memory (package apitest). The binder and the node are parts of package
-// minicluster, which other examples share. In this package are:
-//
-//   - directories.go: the provisioner, as in a real cluster, where a program passes
-//     kubeclient.New(clientset) to provision.New.
-//   - demonstration.go: the steps of the user.
-//
-// The program mounts in a user and mount namespace of its own; no root is needed. Where the kernel
-// permits no such namespace, the program says so and uses a kernel in memory.
+// The file directories.go is the provisioner, as for a real cluster; main.go runs it on a cluster in memory (package
+// apitest), and takes the steps of a user. Copy both: they import public packages only.
 package main
