@@ -67,7 +67,7 @@ help:
 	@echo "make bench-csi  measure a client of CSI drivers against the kubelet's"
 	@echo "make bench-docker"
 	@echo "                measure containers with volumes beside those of Docker's own driver"
-	@echo "make numbers    make bench on an idle and a busy machine, for the README: half an hour"
+	@echo "make numbers    make bench on an idle and a busy machine, for bench/README.md: half an hour"
 	@echo "make fuzz       each fuzz test for $(FUZZTIME)"
 
 gate:
@@ -281,7 +281,7 @@ bench-csi:
 	cd csi && $(ALONE) build -modfile=bench/peer.mod -o ../bin/csipeer ./bench/testdata/peer
 	$(GO) run ./csi/bench -peer bin/csipeer
 
-# The README's table, for which the machine should have nothing else to do, and its picture.
+# The table of bench/README.md, for which the machine should have nothing else to do, and its picture.
 # bin/numbers.json keeps the rows: "go run ./bench -from" shows them again.
 numbers:
 	@mkdir -p bin

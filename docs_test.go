@@ -3,64 +3,130 @@ package volumekit_test
 import (
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-// TestReadmeRooms: the README names each package that programs may import.
-func TestReadmeRooms(t *testing.T) {
-	readme, err := os.ReadFile("README.md")
-	require.NoError(t, err)
+// TestDocsNameRooms: the list of packages names each one that programs may import.
+func TestDocsNameRooms(t *testing.T) {
+	list := readFile(t, "docs/architecture.md")
 	rooms := map[string]bool{}
-	require.NoError(t, filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
-		switch name := filepath.Base(path); {
-		case err != nil || path == ".":
+	require.NoError(t, filepath.WalkDir(".", func(p string, entry fs.DirEntry, err error) error {
+		switch name := filepath.Base(p); {
+		case err != nil || p == ".":
 			return err
 		case entry.IsDir():
 			if strings.HasPrefix(name, ".") || name == "internal" || name == "testdata" || name == "examples" || name == "bench" || name == "agents" {
 				return filepath.SkipDir
 			}
 		case strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go"):
-			rooms[filepath.ToSlash(filepath.Dir(path))] = true
+			rooms[filepath.ToSlash(filepath.Dir(p))] = true
 		}
 		return nil
 	}))
 	delete(rooms, ".")
 	require.Greater(t, len(rooms), 20)
 	for room := range rooms {
-		require.Contains(t, string(readme), "`"+room+"`")
+		require.Contains(t, list, "`"+room+"`")
 	}
 }
 
-// TestReadmePrograms: each Go text in the README is a whole file of an example, which is
-// compiled and run there. A file of package main alone would not link.
-func TestReadmePrograms(t *testing.T) {
-	readme, err := os.ReadFile("README.md")
+// TestReadmeIsShort: a newcomer reads the README in a few minutes.
+func TestReadmeIsShort(t *testing.T) { require.LessOrEqual(t, len(readFile(t, "README.md")), 6<<10) }
+
+func readFile(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
 	require.NoError(t, err)
-	var files []string
-	for _, name := range []string{"examples/embed/node/volume.go", "examples/embed/node/manager.go", "controllers/examples/embed/agent.go"} {
-		text, err := os.ReadFile(name)
-		require.NoError(t, err)
-		files = append(files, string(text))
+	return string(text)
+}
+
+// TestDocsPrograms: the Go texts of the documents are in examples, which are compiled and run there. A file of package main
+// alone would not link.
+func TestDocsPrograms(t *testing.T) {
+	for name, files := range map[string][]string{
+		"README.md":     {"examples/embed/node/volume.go"},
+		"docs/embed.md": {"examples/embed/node/manager.go", "controllers/examples/embed/agent.go"},
+	} {
+		blocks := strings.Split(readFile(t, name), "```go\n")[1:]
+		require.Len(t, blocks, len(files), name)
+		for i, block := range blocks {
+			text, _, ok := strings.Cut(block, "```")
+			require.True(t, ok)
+			require.NotContains(t, text, "package main\n")
+			require.Contains(t, readFile(t, files[i]), text)
+		}
 	}
-	var texts []string
-	for _, block := range strings.Split(string(readme), "```go\n")[1:] {
-		text, _, ok := strings.Cut(block, "```")
-		require.True(t, ok)
-		require.NotContains(t, text, "package main\n")
-		texts = append(texts, text)
+}
+
+// TestDocsLinks: each link between documents leads to a file, and to a heading in it.
+func TestDocsLinks(t *testing.T) {
+	link, notInAnchor := regexp.MustCompile(`\]\(([^)]*)\)`), regexp.MustCompile(`[^\w\- ]`)
+	anchors := func(text string) (anchors []string) {
+		for line := range strings.Lines(text) {
+			if heading := strings.TrimLeft(line, "#"); heading != line {
+				heading = notInAnchor.ReplaceAllString(strings.ToLower(strings.TrimSpace(heading)), "")
+				anchors = append(anchors, strings.ReplaceAll(heading, " ", "-"))
+			}
+		}
+		return anchors
 	}
-	require.Equal(t, files, texts)
+	links := 0
+	walk(t, func(name string) {
+		if path.Ext(name) != ".md" {
+			return
+		}
+		for _, found := range link.FindAllStringSubmatch(readFile(t, name), -1) {
+			if strings.Contains(found[1], "://") {
+				continue
+			}
+			links++
+			file, anchor, _ := strings.Cut(found[1], "#")
+			if file == "" {
+				file = name
+			} else {
+				file = path.Join(path.Dir(name), file)
+			}
+			_, err := os.Stat(file)
+			require.NoError(t, err, "%s: %s", name, found[0])
+			if anchor != "" {
+				require.Contains(t, anchors(readFile(t, file)), anchor, "%s: %s", name, found[0])
+			}
+		}
+	})
+	require.Greater(t, links, 20)
+}
+
+// TestGitHub: each module has its updates, and each suite of the night a job.
+func TestGitHub(t *testing.T) {
+	updates := regexp.MustCompile(`ecosystem: gomod, directory: /(\S*),`).FindAllStringSubmatch(readFile(t, ".github/dependabot.yml"), -1)
+	var updated, modules []string
+	for _, found := range updates {
+		updated = append(updated, path.Join(found[1], "go.mod"))
+	}
+	walk(t, func(name string) {
+		if path.Base(name) == "go.mod" {
+			modules = append(modules, name)
+		}
+	})
+	require.ElementsMatch(t, modules, updated)
+	list := func(file, pattern string) []string {
+		found := regexp.MustCompile(pattern).FindStringSubmatch(readFile(t, file))
+		require.NotNil(t, found, file)
+		return strings.Fields(strings.ReplaceAll(found[1], ",", " "))
+	}
+	require.ElementsMatch(t, list(".ci/suites", `(?m)^readonly nightly=\((.*)\)$`), list(".github/workflows/nightly.yml", `suite: \[(.*)\]`))
 }
 
 // TestOtherPackages: the doc of package volume names the packages to use instead of it, and they exist.
 func TestOtherPackages(t *testing.T) {
-	doc, err := os.ReadFile("volume/doc.go")
-	require.NoError(t, err)
-	_, section, ok := strings.Cut(string(doc), "// # When not to use it\n")
+	doc := readFile(t, "volume/doc.go")
+	_, section, ok := strings.Cut(doc, "// # When not to use it\n")
 	require.True(t, ok)
 	for _, other := range []string{"mount", "csi/driver", "controllers/provision"} {
 		require.Regexp(t, `\b`+other+`\b`, section)

@@ -46,7 +46,7 @@ func main() {
 	flag.DurationVar(&o.batch, "batch", time.Millisecond, "the `duration` for which short work is repeated in one round")
 	flag.IntVar(&o.runs, "runs", 1, "the `number` of runs of everything; with several, ratios have their smallest and largest value")
 	flag.IntVar(&o.load, "load", 0, "measure a second time while `N` processes keep the machine busy")
-	flag.BoolVar(&o.markdown, "markdown", false, "print the README's table: the worst ratios of each subject")
+	flag.BoolVar(&o.markdown, "markdown", false, "print the table of README.md: the worst ratios of each subject")
 	flag.StringVar(&o.svg, "svg", "", "draw the worst ratios of each subject into `FILE`")
 	flag.StringVar(&o.json, "json", "", "write all rows to `FILE`")
 	flag.StringVar(&o.from, "from", "", "measure nothing, and read rows from `FILE`")

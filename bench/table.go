@@ -55,7 +55,7 @@ func (l line) each(of func(Figures) string) []string {
 	return texts
 }
 
-// printShort prints the table of the README: the lines of each subject with the worst ratios,
+// printShort prints the table of README.md: the lines of each subject with the worst ratios,
 // with those of a busy machine beside them, if they were measured. Below are the lines without a
 // peer, which compare with nothing that users run today.
 func printShort(w io.Writer, lines []line) error {

@@ -24,7 +24,7 @@ import (
 )
 
 // TestPortedSanity runs csi-sanity on a driver that was written against k8s.io/mount-utils, with file systems and
-// with block volumes. Its mounter is made as README.md says, for both.
+// with block volumes. Its mounter is made as docs/migrate.md says, for both.
 func TestPortedSanity(t *testing.T) {
 	if !mounttest.RootNamespace(t) {
 		return
