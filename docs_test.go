@@ -1,11 +1,14 @@
 package volumekit_test
 
 import (
+	"encoding/json"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -121,6 +124,64 @@ func TestGitHub(t *testing.T) {
 		return strings.Fields(strings.ReplaceAll(found[1], ",", " "))
 	}
 	require.ElementsMatch(t, list(".ci/suites", `(?m)^readonly nightly=\((.*)\)$`), list(".github/workflows/nightly.yml", `suite: \[(.*)\]`))
+}
+
+// TestMetrics: the document, the dashboard and the alerts have each metric of the code, and no other one.
+func TestMetrics(t *testing.T) {
+	constant := regexp.MustCompile(`(?m)^(?:const |\t)[A-Z]\w* += "([a-z]+(?:_[a-z]+){2,})"`)
+	inCode := map[string]bool{}
+	walk(t, func(name string) {
+		if base := path.Base(name); base == "name.go" || base == "metrics.go" || base == "collector.go" {
+			for _, found := range constant.FindAllStringSubmatch(readFile(t, name), -1) {
+				inCode[found[1]] = true
+			}
+		}
+	})
+	require.Greater(t, len(inCode), 20)
+	document := readFile(t, "docs/metrics.md")
+	rows := regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| (counter|gauge|histogram) \\|.*\\| ([\\w, ]*) \\|$").FindAllStringSubmatch(document, -1)
+	types, alertsOf := map[string]string{}, map[string]string{}
+	for _, row := range rows {
+		types[row[1]], alertsOf[row[1]] = row[2], row[3]
+	}
+	require.ElementsMatch(t, slices.Collect(maps.Keys(inCode)), slices.Collect(maps.Keys(types)))
+
+	metric := regexp.MustCompile(`\b[a-z]+(?:_[a-z]+){2,}\b`)
+	// used returns the metrics of an expression of Prometheus.
+	used := func(expression string) (names []string) {
+		labels := regexp.MustCompile(`(by|on|without) \([^)]*\)|\{[^}]*\}|\[[^]]*\]`)
+		for _, name := range metric.FindAllString(labels.ReplaceAllString(expression, ""), -1) {
+			short := regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(name, "")
+			if types[short] == "histogram" {
+				require.NotEqual(t, short, name, expression)
+				name = short
+			}
+			require.True(t, inCode[name], "%s of %s", name, expression)
+			names = append(names, name)
+		}
+		return names
+	}
+	var dashboard struct {
+		Panels []struct{ Targets []struct{ Expr string } }
+	}
+	require.NoError(t, json.Unmarshal([]byte(readFile(t, "agents/dashboards/volumekit.json")), &dashboard))
+	shown := map[string]bool{}
+	for _, panel := range dashboard.Panels {
+		for _, target := range panel.Targets {
+			for _, name := range used(target.Expr) {
+				shown[name] = true
+			}
+		}
+	}
+	require.Equal(t, inCode, shown)
+	alerts := regexp.MustCompile(`(?m)^  - alert: (\w+)\n    expr: >-\n      (.*)$`).FindAllStringSubmatch(readFile(t, "agents/dashboards/alerts.yaml"), -1)
+	require.NotEmpty(t, alerts)
+	for _, alert := range alerts {
+		require.Regexp(t, `(?m)^\| `+alert[1]+` \|`, document)
+		for _, name := range used(alert[2]) {
+			require.Contains(t, alertsOf[name], alert[1], name)
+		}
+	}
 }
 
 // TestOtherPackages: the doc of package volume names the packages to use instead of it, and they exist.
