@@ -1,4 +1,4 @@
-// Package cli holds the common parts of the example programs: flags, lines, and interrupts.
+// Package cli holds the common parts of programs: flags, lines, and interrupts.
 // It does not depend on volumes.
 package cli
 

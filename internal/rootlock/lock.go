@@ -1,5 +1,5 @@
-// Package rootlock makes sure that one agent at a time works below a directory. It is part of
-// the examples.
+// Package rootlock makes sure that one agent at a time works below a directory. It is a part of
+// the agents.
 package rootlock
 
 import (
@@ -20,7 +20,7 @@ type Lock struct{ file *os.File }
 // ErrLocked is wrapped by the error of New if another agent holds the lock.
 var ErrLocked = errors.New("another agent is running")
 
-// Name is the name of the file in the root.
+// Name is the name of the file in the root. The agents share it, so that one of them at a time has the root.
 const Name = "nodeagent.lock"
 
 // New locks an existing root. If another process holds the lock, the error names it.

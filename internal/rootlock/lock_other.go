@@ -4,5 +4,5 @@ package rootlock
 
 import "os"
 
-// flock locks nothing: outside of Linux the examples mount nothing.
+// flock locks nothing: outside of Linux the agents mount nothing.
 func flock(*os.File) error { return nil }

@@ -1,4 +1,4 @@
-// Controlplane runs the controllers of this module for a cluster: it stands in for controllers of
+// Controlplane runs the controllers of module controllers for a cluster: it stands in for controllers of
 // kube-controller-manager, under their names.
 //
 //	kubectl apply -f rbac.yaml -f deployment.yaml

@@ -1,4 +1,4 @@
-// Disk is a CSI driver for disks that are files in a directory that all nodes share, such as an NFS export:
+// Diskdriver is a CSI driver for disks that are files in a directory that all nodes share, such as an NFS export:
 // CreateVolume makes a file for each claim, which grows with the claim, and which one node at a time mounts on a loop
 // device. One runs on each node, and one beside the sidecar, which calls it to create, attach and grow disks:
 //

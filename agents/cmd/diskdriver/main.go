@@ -30,10 +30,10 @@ type options struct {
 }
 
 func parse(args []string, help io.Writer) (o options, err error) {
-	set := o.NewFlags("disk", "disk.csi.volumekit.io")
+	set := o.NewFlags("diskdriver", "disk.csi.volumekit.io")
 	set.StringVar(&o.disks, "disks", "", "the `DIR` of the disks, which all nodes share; required")
 	set.BoolVar(&o.isController, "controller", false, "create, attach and grow disks (default: mount disks, and register)")
-	err = o.Parse(set, args, help, "disk is a CSI driver for disks that are files in a shared directory.")
+	err = o.Parse(set, args, help, "diskdriver is a CSI driver for disks that are files in a shared directory.")
 	switch {
 	case err != nil:
 	case o.disks == "":

@@ -1,4 +1,4 @@
-// Nodeagent is a small kubelet for volumes alone: it sets up the volumes of the pods in a
+// Fileagent is a small kubelet for volumes alone: it sets up the volumes of the pods in a
 // directory of manifests, and follows changes of the manifests.
 //
 //	go run ./agents/cmd/fileagent -manifests DIR -disks /mnt/disks

@@ -1,4 +1,4 @@
-// Local is a CSI driver for directories of nodes: CreateVolume makes a directory for each claim. One runs on
+// Localdriver is a CSI driver for directories of nodes: CreateVolume makes a directory for each claim. One runs on
 // each node, beside the usual programs of Kubernetes:
 //
 //	kubectl apply -f rbac.yaml -f csidriver.yaml -f daemonset.yaml

@@ -25,9 +25,9 @@ type options struct {
 }
 
 func parse(args []string, help io.Writer) (o options, err error) {
-	set := o.NewFlags("local", "local.csi.volumekit.io")
+	set := o.NewFlags("localdriver", "local.csi.volumekit.io")
 	set.StringVar(&o.claims, "claims", "", "the `DIR` for the directories of claims; required")
-	err = o.Parse(set, args, help, "local is a CSI driver for directories of nodes.")
+	err = o.Parse(set, args, help, "localdriver is a CSI driver for directories of nodes.")
 	if err == nil && o.claims == "" {
 		err = errors.New("-claims: required")
 	}

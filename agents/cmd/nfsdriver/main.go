@@ -28,11 +28,11 @@ type options struct {
 }
 
 func parse(args []string, help io.Writer) (o options, err error) {
-	set := o.NewFlags("nfs", "nfs.csi.volumekit.io")
+	set := o.NewFlags("nfsdriver", "nfs.csi.volumekit.io")
 	set.StringVar(&o.server, "server", "", "create volumes on this NFS `SERVER` (default: mount volumes, and register)")
 	set.StringVar(&o.path, "path", "", "create volumes in this `EXPORT` of -server")
 	set.StringVar(&o.export, "export", "", "the `DIR` at which the export is mounted")
-	err = o.Parse(set, args, help, "nfs is a CSI driver for NFS.")
+	err = o.Parse(set, args, help, "nfsdriver is a CSI driver for NFS.")
 	if err == nil && ((o.server == "") != (o.path == "") || (o.server == "") != (o.export == "")) {
 		err = errors.New("-server, -path and -export require each other")
 	}

@@ -6,7 +6,7 @@
 //	go run ./agents/cmd/sidecar --csi-address=SOCKET --node-only --kubelet-registration-path=SOCKET
 //
 // The first one runs once for a cluster, or in several replicas with --leader-election: it runs those companions
-// that the capabilities of the driver allow, see package sidecar. The second one runs on each node, and needs no API
+// that the capabilities of the driver allow, see package csi/sidecar. The second one runs on each node, and needs no API
 // server. At --http-endpoint both serve /metrics; /healthz, which calls the driver, for the liveness probe of the
 // driver's container; and /healthz/leader-election for that of the sidecar's.
 //
@@ -139,7 +139,7 @@
 // has no condition ControllerResizeError, and each growth on a node has its annotation. The annotation
 // volume.kubernetes.io/storage-resizer is this program's alone. Two more tests do the same with external-attacher, in 125
 // situations, and in 11 with a driver that lists its volumes: 30 and 2 differ, for the reasons in
-// packages attachment and sidecar.
+// packages controllers/attachment and csi/sidecar.
 //
 // The exit status is 0 if a signal ended the program, 2 if the command line is wrong, and 1 otherwise.
 package main
