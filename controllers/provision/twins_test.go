@@ -170,6 +170,25 @@ func TestHalfDeletedSecond(t *testing.T) {
 	})
 }
 
+// TestRefusedSecond: a second storage that is refused is deleted, also by a controller that has not seen the object of the
+// first one.
+func TestRefusedSecond(t *testing.T) {
+	inTwoSystems(t, func(w *world, first, second *storage, name string) {
+		w.server.InjectEvents(apitest.EventFault{Identity: "second", Resource: "persistentvolumes", Delay: time.Hour})
+		refuse := failing(1, unfit, true)
+		second.on("provision", func(ctx context.Context, name string) (early, late error) {
+			time.Sleep(time.Minute)
+			return refuse(ctx, name)
+		})
+		w.finish()
+		require.Equal(w, []string{name}, first.names())
+		require.Empty(w, second.names())
+		require.Equal(w, 1, second.callsOf("provision"), "it is deleted without another call")
+		require.Equal(w, v1.ClaimBound, w.claim("a").Status.Phase)
+		require.NotContains(w, w.claim("a").Finalizers, provision.ClaimFinalizer)
+	})
+}
+
 // TestSecondStorageIsReadLast: storage that waits for its deletion as a second one stays if its volume is stored meanwhile.
 func TestSecondStorageIsReadLast(t *testing.T) {
 	inWorld(t, func(w *world) {
