@@ -61,6 +61,7 @@ func TestReplacedOnNode(t *testing.T) {
 		require.NoError(t, stop())
 		n, err = newRealNode(dir) // makes missing directories
 		require.NoError(t, err)
+		n.source.SetPod(pod) // before the manager compares the volumes with the pods
 		stop = n.run(t.Context())
 	}
 	requireKept := func(replace func() error) {
