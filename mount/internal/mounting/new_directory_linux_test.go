@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/mount/internal/building"
+	"github.com/volumekit/volumekit/mount/internal/kernel"
 	"github.com/volumekit/volumekit/mount/internal/lookup"
 	"github.com/volumekit/volumekit/mount/internal/record"
 	"github.com/volumekit/volumekit/mount/internal/spec"
@@ -48,8 +49,12 @@ func newBind(t *testing.T) (a *arrival, made *newDirectories, ok bool) {
 	require.NoError(t, os.WriteFile(dir+"/source/file", nil, 0o600))
 	a = &arrival{maker: newMaker(), target: noTarget, spec: &spec.Spec{Source: dir + "/source", Target: dir + "/pods/target"}}
 	t.Cleanup(a.close)
-	made = newDirectoriesAt(-1, false)
-	require.NoError(t, a.maker.createTarget(made, a.spec.Target, NewDirectory{Perm: 0o750}))
+	err := error(unix.EAGAIN)
+	for tries := 0; kernel.IsUncached(err) && tries < 1000; tries++ { // mounts of other processes make a cached lookup fail
+		made = newDirectoriesAt(-1, false)
+		err = a.maker.createTarget(made, a.spec.Target, NewDirectory{Perm: 0o750})
+	}
+	require.NoError(t, err)
 	a.target = made.target()
 	return a, made, true
 }
