@@ -16,7 +16,9 @@ import (
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -422,9 +424,13 @@ func (e *killedEnds) finish(place string) {
 	}
 	require.Empty(e, e.mounts(), place)
 	require.Empty(e, leftFiles(e.T, e.dir+"/root"), place)
-	_, err := e.create() // as a provisioner repeats the call until its outcome is known
-	require.NoError(e, err, place)
-	require.NoError(e, e.remove(e.created), place)
+	// As a provisioner repeats the calls until their outcome is known. The relay may still end a connection
+	// to the driver that was killed.
+	require.NoError(e, repeatUnavailable(func() error {
+		_, err := e.create()
+		return err
+	}), place)
+	require.NoError(e, repeatUnavailable(func() error { return e.remove(e.created) }), place)
 	require.NoDirExists(e, e.storage(), place)
 	require.Empty(e, e.relay.violations(), place)
 	require.Empty(e, e.relay.model.Volumes(), place)
@@ -433,6 +439,15 @@ func (e *killedEnds) finish(place string) {
 		require.True(e, entry.IsDir() || strings.HasSuffix(name, ".new"), "%s: left: %s", place, name)
 		return nil
 	}))
+}
+
+// repeatUnavailable repeats a call while the driver is not available, for one minute.
+func repeatUnavailable(call func() error) error {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		if err := call(); status.Code(err) != codes.Unavailable || time.Now().After(end) {
+			return err
+		}
+	}
 }
 
 // requireUp requires that the volume is staged once and published twice, and that only one pod writes.
