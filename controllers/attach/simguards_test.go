@@ -14,13 +14,13 @@ var simGuards = []testbed.Guard{
 	{"an exclusive volume has one node", "plan.go", "case p.isExclusive && n != next:", "case false:"},
 	{"a holder makes a volume uncertain", "volumeview.go", "if !isKnown || !state", "if isKnown && !state"},
 	{"a plugin attaches a held volume", "holder.go", "written, err := c.hold(ctx, v, pv, nodes, left)", "written, err := c.hold(ctx, v, pv, nodes[:0], left)"},
-	{"an uncertain detach is not put back", "plugin.go", "case volume.KindOf(err) != volume.Uncertain:", "case true:"},
 	{"an uncertain attach stays uncertain", "plugin.go", "case volume.KindOf(err) == volume.Uncertain:\n\t\treturn\n", "case false:\n\t\treturn\n"},
 	{"a detached volume is released", "plan.go", "n.isHeld && !p.keepsHolder &&", "false && n.isHeld &&"},
 }
 
 // tableGuards are those that tests of few steps find missing, see tableTests.
 var tableGuards = []testbed.Guard{
+	{"an uncertain detach is not put back", "plugin.go", "case volume.KindOf(err) != volume.Uncertain:", "case true:"},
 	{"an entry that the cache does not show is withdrawn, too", "plan.go", "case n.exists && !n.isWithdrawn:", "case n.exists && n.isReported:"},
 	{"the list of a new node does not count", "plan.go", "!n.reportsFrom.IsZero() && !p.isBefore(n.reportsFrom)", "!n.reportsFrom.IsZero()"},
 	{"nor that of a silent one", "plan.go", "!n.reportsFrom.IsZero() && !p.isBefore(n.reportsFrom)", "!p.isBefore(n.reportsFrom)"},
