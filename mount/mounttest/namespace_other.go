@@ -34,3 +34,6 @@ func Command(name string, args ...string) *exec.Cmd {
 
 // Privatize fails: it needs Linux.
 func Privatize() error { return errOnlyLinux }
+
+// Sandbox fails: it needs Linux.
+func Sandbox() (dir string, err error) { return "", errOnlyLinux }
