@@ -14,45 +14,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// A podVolume is the directory of a volume for a pod.
-type podVolume struct {
-	plugin *Plugin
-	path   string
-}
-
-// GetPath returns the path of the volume for the pod.
-func (v podVolume) GetPath() string { return v.path }
-
-// GetMetrics measures the volume's own tmpfs. A ConfigMap's volume has none: Used counts its
-// files, see fsusage.Walker, at most every ten seconds; Capacity and Available are those of
-// the node's file system.
-func (v podVolume) GetMetrics(ctx context.Context) (*volume.Metrics, error) {
-	return v.plugin.dirs.GetMetrics(ctx, v.path)
-}
-
+// A mounter is a volume for a pod.
 type mounter struct {
-	podVolume
+	plugin  *Plugin
 	written v1.VolumeSource // as written in the pod
 	source  *v1.ProjectedVolumeSource
 	pod     *v1.Pod
 	points  []atomicdir.MountPoint // of the pod's mounts in the volume
 }
 
-// GetAttributes returns ReadOnly and Managed: the volume is read-only for a pod, and its
-// files belong to the pod's group.
-func (m *mounter) GetAttributes() volume.Attributes {
-	return volume.Attributes{ReadOnly: true, Managed: true, SELinuxRelabel: true}
-}
-
-// SetUp implements [volume.Mounter].
-func (m *mounter) SetUp(ctx context.Context, args volume.MounterArgs) error {
-	return m.SetUpAt(ctx, m.path, args)
-}
-
-// SetUpAt implements [volume.Mounter], and updates a volume that is set up already. The
-// directory must be below the host's root or a target directory. If an object is missing, or a
-// getter fails, the error is transient and the volume is unchanged.
-func (m *mounter) SetUpAt(ctx context.Context, dir string, args volume.MounterArgs) error {
+// setUp sets the volume up, or updates a volume that is set up already. If an object is missing, or a getter
+// fails, the error is transient and the volume is unchanged.
+func (m *mounter) setUp(ctx context.Context, dir string, args volume.MounterArgs) error {
 	if err := checkArgs(args); err != nil {
 		return err
 	}
@@ -106,15 +79,4 @@ func number(id *int64) *int {
 	}
 	n := int(*id)
 	return &n
-}
-
-type unmounter struct{ podVolume }
-
-// TearDown implements [volume.Unmounter].
-func (u *unmounter) TearDown(ctx context.Context) error { return u.TearDownAt(ctx, u.path) }
-
-// TearDownAt implements [volume.Unmounter]; it removes the volume's files. The directory must
-// be below the host's root or a target directory. Its parents, which belong to the pod, stay.
-func (u *unmounter) TearDownAt(ctx context.Context, dir string) error {
-	return u.plugin.dirs.TearDown(ctx, dir)
 }

@@ -95,6 +95,9 @@ func (p *Plugin) RequiresRemount(*volume.Spec) bool { return true }
 // API allows, paths that stay in the volume and do not collide, and the mount points of
 // other volumes in this one. The error is a [*field.Error] that names the field of the
 // volume or the pod; for a missing getter it also wraps [volume.ErrNotSupported].
+//
+// GetMetrics of the volume measures its own tmpfs. A ConfigMap's volume has none: Used counts its files, see
+// fsusage.Walker, at most every ten seconds; Capacity and Available are those of the node's file system.
 func (p *Plugin) NewMounter(spec *volume.Spec, pod *v1.Pod) (volume.Mounter, error) {
 	source, err := p.source(spec)
 	if err != nil {
@@ -111,21 +114,23 @@ func (p *Plugin) NewMounter(spec *volume.Spec, pod *v1.Pod) (volume.Mounter, err
 	if err != nil {
 		return nil, err
 	}
-	v, err := p.volume(spec.Name(), pod.UID)
+	dir, err := p.dir(spec.Name(), pod.UID)
 	if err != nil {
 		return nil, err
 	}
 	only := p.kind.only(spec.Volume)
-	return &mounter{v, *only.DeepCopy(), source, pod.DeepCopy(), points}, nil
+	m := &mounter{p, *only.DeepCopy(), source, pod.DeepCopy(), points}
+	attributes := volume.Attributes{ReadOnly: true, Managed: true, SELinuxRelabel: true} // the files belong to the pod's group
+	return podvolume.NewMounter(p.dirs, dir, attributes, m.setUp), nil
 }
 
-// NewUnmounter validates the names.
+// NewUnmounter validates the names. The unmounter removes the volume's files.
 func (p *Plugin) NewUnmounter(volumeName string, podUID types.UID) (volume.Unmounter, error) {
-	v, err := p.volume(volumeName, podUID)
+	dir, err := p.dir(volumeName, podUID)
 	if err != nil {
 		return nil, err
 	}
-	return &unmounter{v}, nil
+	return podvolume.NewUnmounter(p.dirs, dir), nil
 }
 
 // NewUnmounterAt implements [volume.PathVolumePlugin].
@@ -134,7 +139,7 @@ func (p *Plugin) NewUnmounterAt(path string) (volume.Unmounter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &unmounter{podVolume{plugin: p, path: at}}, nil
+	return podvolume.NewUnmounter(p.dirs, at), nil
 }
 
 // source requires a specification of the plugin's kind.
@@ -150,11 +155,10 @@ func (p *Plugin) source(spec *volume.Spec) (*v1.ProjectedVolumeSource, error) {
 
 var errNotInitialised = errors.New("content: the plugin is not initialised")
 
-// volume returns the volume's directory for the pod after validating both names.
-func (p *Plugin) volume(name string, podUID types.UID) (podVolume, error) {
+// dir returns the volume's directory for the pod after validating both names.
+func (p *Plugin) dir(name string, podUID types.UID) (string, error) {
 	if p.host == nil {
-		return podVolume{}, errNotInitialised
+		return "", errNotInitialised
 	}
-	dir, err := p.host.PodVolumeDir(podUID, p.kind.plugin, name)
-	return podVolume{plugin: p, path: dir}, err
+	return p.host.PodVolumeDir(podUID, p.kind.plugin, name)
 }

@@ -14,45 +14,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// A podVolume is a volume of a pod, at its path.
-type podVolume struct {
-	plugin *Plugin
-	path   string
-}
-
-// GetPath returns the path of the volume for the pod.
-func (v podVolume) GetPath() string { return v.path }
-
-// GetMetrics counts the files of a volume on disk, at most every ten seconds; capacity and
-// free space are those of the file system, which other directories share. For a volume in
-// memory it measures the file system.
-func (v podVolume) GetMetrics(ctx context.Context) (*volume.Metrics, error) {
-	return v.plugin.dirs.GetMetrics(ctx, v.path)
-}
-
+// A mounter is a volume for a pod.
 type mounter struct {
-	podVolume
-	source   v1.EmptyDirVolumeSource
-	medium   medium
-	memory   int64 // the largest size of a tmpfs; 0: no limit
-	limit    int64 // of the specification; 0: none
-	readOnly bool
+	plugin *Plugin
+	source v1.EmptyDirVolumeSource
+	medium medium
+	memory int64 // the largest size of a tmpfs; 0: no limit
+	limit  int64 // of the specification; 0: none
 }
 
-// GetAttributes reports that the plugin manages ownership.
-func (m *mounter) GetAttributes() volume.Attributes {
-	return volume.Attributes{ReadOnly: m.readOnly, Managed: true, SELinuxRelabel: true}
-}
-
-// SetUp implements [volume.Mounter].
-func (m *mounter) SetUp(ctx context.Context, args volume.MounterArgs) error {
-	return m.SetUpAt(ctx, m.path, args)
-}
-
-// SetUpAt implements [volume.Mounter]. The directory must be below the host's root or a target
-// directory. FsUser has no effect, as in Kubernetes: all users may write to the volume. The
+// setUp sets the volume up. FsUser has no effect, as in Kubernetes: all users may write to the volume. The
 // size of a volume that is set up already does not change.
-func (m *mounter) SetUpAt(ctx context.Context, dir string, args volume.MounterArgs) error {
+func (m *mounter) setUp(ctx context.Context, dir string, args volume.MounterArgs) error {
 	want, err := m.describeDir(ctx, args)
 	if err != nil {
 		return err
@@ -114,19 +87,4 @@ func (m *mounter) request(ctx context.Context, asked int64) (*mount.Request, err
 		return &mount.Request{Source: hugetlbfs, FSType: hugetlbfs, Options: options}, nil
 	}
 	return nil, nil
-}
-
-type unmounter struct{ podVolume }
-
-// TearDown implements [volume.Unmounter].
-func (u *unmounter) TearDown(ctx context.Context) error { return u.TearDownAt(ctx, u.path) }
-
-// TearDownAt implements [volume.Unmounter], and removes the volume's files. The directory must
-// be below the host's root or a target directory. Its parents stay: they belong to the pod.
-// Mounts in a volume on disk stay as well, with the directories that lead to them: the error
-// wraps a [*scrub.UnremovableError], and the same call continues after they are unmounted. A
-// volume in memory with a mount in it is busy. A directory at another path than GetPath that
-// SetUpAt has not set up stays, unless it is empty.
-func (u *unmounter) TearDownAt(ctx context.Context, dir string) error {
-	return u.plugin.dirs.TearDown(ctx, dir)
 }

@@ -106,6 +106,9 @@ func sourceOf(spec *volume.Spec) *v1.EmptyDirVolumeSource {
 
 // NewMounter validates the specification: a known medium, huge pages that the pod requests,
 // and a size that is not negative. The error is a [*field.Error].
+//
+// GetMetrics of the volume counts the files of a volume on disk, at most every ten seconds; capacity and free space are
+// those of the file system, which other directories share. For a volume in memory it measures the file system.
 func (p *Plugin) NewMounter(spec *volume.Spec, pod *v1.Pod) (volume.Mounter, error) {
 	if err := p.check(spec); err != nil {
 		return nil, err
@@ -122,20 +125,26 @@ func (p *Plugin) NewMounter(spec *volume.Spec, pod *v1.Pod) (volume.Mounter, err
 	if err != nil {
 		return nil, err
 	}
-	v, err := p.volume(spec.Name(), pod.UID)
+	dir, err := p.dir(spec.Name(), pod.UID)
 	if err != nil {
 		return nil, err
 	}
-	return &mounter{v, *source, medium, smallest(limit, podvolume.Memory(pod)), limit, spec.IsReadOnly()}, nil
+	m := &mounter{p, *source, medium, smallest(limit, podvolume.Memory(pod)), limit}
+	attributes := volume.Attributes{ReadOnly: spec.IsReadOnly(), Managed: true, SELinuxRelabel: true}
+	return podvolume.NewMounter(p.dirs, dir, attributes, m.setUp), nil
 }
 
-// NewUnmounter returns an unmounter. It requires the names alone.
+// NewUnmounter returns an unmounter, which removes the volume's files. It requires the names alone.
+//
+// Mounts in a volume on disk stay, with the directories that lead to them: the error of TearDown wraps a
+// [*scrub.UnremovableError], and the same call continues after they are unmounted. A volume in memory with a mount in it
+// is busy. A directory at another path than GetPath that SetUpAt has not set up stays, unless it is empty.
 func (p *Plugin) NewUnmounter(volumeName string, podUID types.UID) (volume.Unmounter, error) {
-	v, err := p.volume(volumeName, podUID)
+	dir, err := p.dir(volumeName, podUID)
 	if err != nil {
 		return nil, err
 	}
-	return &unmounter{v}, nil
+	return podvolume.NewUnmounter(p.dirs, dir), nil
 }
 
 // NewUnmounterAt implements [volume.PathVolumePlugin].
@@ -144,7 +153,7 @@ func (p *Plugin) NewUnmounterAt(path string) (volume.Unmounter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &unmounter{podVolume{plugin: p, path: at}}, nil
+	return podvolume.NewUnmounter(p.dirs, at), nil
 }
 
 // check returns an error unless the specification is of an emptyDir.
@@ -160,11 +169,10 @@ func (p *Plugin) check(spec *volume.Spec) error {
 
 var errNotInitialised = errors.New("emptydir: the plugin is not initialised")
 
-// volume validates the names and returns the volume at its path for the pod.
-func (p *Plugin) volume(name string, podUID types.UID) (podVolume, error) {
+// dir validates the names and returns the volume's path for the pod.
+func (p *Plugin) dir(name string, podUID types.UID) (string, error) {
 	if p.host == nil {
-		return podVolume{}, errNotInitialised
+		return "", errNotInitialised
 	}
-	dir, err := p.host.PodVolumeDir(podUID, PluginName, name)
-	return podVolume{plugin: p, path: dir}, err
+	return p.host.PodVolumeDir(podUID, PluginName, name)
 }

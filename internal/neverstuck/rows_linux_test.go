@@ -98,7 +98,7 @@ func rowsOfPlugins() map[string]row {
 				return err
 			}
 		}
-		all[plugin+".podVolume.GetMetrics"] = func(r *rig) func(context.Context) error {
+		all[ofVolume(plugin, "podVolume.GetMetrics")] = func(r *rig) func(context.Context) error {
 			mounter := r.up(plugin)
 			return func(ctx context.Context) error {
 				_, err := mounter.(volume.MetricsProvider).GetMetrics(ctx)
@@ -108,6 +108,14 @@ func rowsOfPlugins() map[string]row {
 		maps.Copy(all, rowsOfMounter(plugin))
 	}
 	return all
+}
+
+// ofVolume returns the name of a row about a method of a plugin's volume. Some plugins have the frame of package podvolume.
+func ofVolume(plugin, method string) string {
+	if plugin != "content" && plugin != "emptydir" {
+		return plugin + "." + method
+	}
+	return "util/podvolume." + strings.Replace(method, "podVolume", "frame", 1) + " of " + plugin
 }
 
 func rowsOfMounter(plugin string) map[string]row {
@@ -133,19 +141,19 @@ func rowsOfMounter(plugin string) map[string]row {
 		return u
 	}
 	return map[string]row{
-		plugin + ".mounter.SetUp": func(r *rig) func(context.Context) error {
+		ofVolume(plugin, "mounter.SetUp"): func(r *rig) func(context.Context) error {
 			m := mounter(r)
 			return func(ctx context.Context) error { return m.SetUp(ctx, args) }
 		},
-		plugin + ".mounter.SetUpAt": func(r *rig) func(context.Context) error {
+		ofVolume(plugin, "mounter.SetUpAt"): func(r *rig) func(context.Context) error {
 			m := r.up(plugin)
 			return func(ctx context.Context) error { return m.SetUpAt(ctx, m.GetPath(), volume.MounterArgs{}) }
 		},
-		plugin + ".unmounter.TearDown": func(r *rig) func(context.Context) error {
+		ofVolume(plugin, "unmounter.TearDown"): func(r *rig) func(context.Context) error {
 			u := unmounter(r)
 			return u.TearDown
 		},
-		plugin + ".unmounter.TearDownAt": func(r *rig) func(context.Context) error {
+		ofVolume(plugin, "unmounter.TearDownAt"): func(r *rig) func(context.Context) error {
 			u := unmounter(r)
 			return func(ctx context.Context) error { return u.TearDownAt(ctx, u.GetPath()) }
 		},

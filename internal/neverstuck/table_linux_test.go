@@ -31,8 +31,11 @@ type row func(r *rig) (call func(ctx context.Context) error)
 // TestEachFunctionHasARow: each function with a context has a row, or a line in inner.
 func TestEachFunctionHasARow(t *testing.T) {
 	covered := append(slices.Collect(maps.Keys(rows())), slices.Collect(maps.Keys(inner))...)
+	for i, name := range covered {
+		covered[i], _, _ = strings.Cut(name, " of ")
+	}
 	slices.Sort(covered)
-	require.Equal(t, slices.Compact(publicapi.WithContext(t, repository)), covered)
+	require.Equal(t, slices.Compact(publicapi.WithContext(t, repository)), slices.Compact(covered))
 	for name := range withoutRequest {
 		require.Contains(t, rows(), name)
 	}
