@@ -148,7 +148,7 @@ TESTSOF = $(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{.
 # tests mount for real. Neverstuck is left out: it requires times that a guest cannot keep.
 # GUESTSKIP in the environment matches further packages to leave out.
 GUESTPACKAGES = $(call TESTSOF,[ \[](golang.org\/x\/sys\/unix|[^ ]*\/mount\/mounttest)[] ]) | \
-	grep -vE 'volumekit$$|/(bench|examples|internal/(cli|screen|rootlock|kubeserver|neverstuck)|kerneltest/(abreast|boot|guest|nfsserver))(/|$$)' | \
+	grep -vE 'volumekit$$|/(bench|examples|internal/(rootlock|kubeserver|neverstuck)|kerneltest/(abreast|boot|guest|nfsserver))(/|$$)' | \
 	grep -vE "$${GUESTSKIP:-^$$}"
 
 # The guests run packages one by one, for as long as GUESTTIME each, and, with -short,
@@ -168,7 +168,7 @@ GUESTHAS612 = $(GUESTHAS),statmount
 test-kernels test-nfs: export CGO_ENABLED = 0
 
 test-kernels: guests
-	VOLUMEKIT_REQUIRE=kernels VOLUMEKIT_KERNEL=$(firstword $(KERNELS)) $(GO) test -count=1 ./internal/kerneltest/boot ./examples/nfs
+	VOLUMEKIT_REQUIRE=kernels VOLUMEKIT_KERNEL=$(firstword $(KERNELS)) $(GO) test -count=1 ./internal/kerneltest/boot ./agents/cmd/nfs
 	@packages=$$($(GUESTPACKAGES)) && $(call ON_KERNELS,-skip '$(GUESTLEAVE)')
 	@packages=./mount && $(call ON_KERNELS,-run '^TestSELinux') PARAMETERS=security=selinux HAS=selinux
 

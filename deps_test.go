@@ -206,13 +206,7 @@ var house = []room{
 	{"internal/fuseserver", nil, []string{sys}},
 	{"internal/testbed", []string{"mount", "mount/mounttest", "internal/fuseserver", "internal/testflag"}, []string{sys, testify}},
 	{"internal/cachedir", nil, nil},
-	// Parts of the examples of all modules.
-	{"internal/cli", []string{"internal/tasks"}, []string{sys}},
 	{"internal/rootlock", nil, nil},
-	{"internal/namespace", []string{"mount", "mount/mounttest", "util"}, nil},
-	{"internal/demonstration", []string{"internal/cli", "internal/namespace", "mount", "mount/mounttest"}, nil},
-	{"internal/demonstration/demonstrationtest", []string{"internal/cli", "internal/demonstration", "internal/namespace", "internal/testbed", "mount/mounttest"}, []string{testify}},
-	{"internal/screen", []string{"internal/cli", "manager"}, []string{api, apimachinery, sys}},
 	{"internal/command", nil, nil},
 	{"internal/debian", []string{"internal/command"}, nil},
 	{"internal/kubeserver", []string{"internal/cachedir", "internal/debian", "internal/testflag", "mount/mounttest"}, nil},
@@ -227,14 +221,10 @@ var house = []room{
 	{"internal/kerneltest/cmd/*", []string{"internal/kerneltest/*"}, nil},
 	{"internal/kerneltest/nfsserver", []string{"internal/kerneltest/kernels", "internal/kerneltest/link", "mount/mounttest"}, []string{sys}},
 	{"internal/kerneltest/*", []string{"internal/kerneltest/*", "internal/cachedir", "internal/command", "internal/debian"}, []string{sys}},
-	{"examples/customplugin", []string{"volume", "mount", "util", "util/podvolume", "util/keylock", "util/ownership"}, []string{api, apimachinery}}, // as outside
-	{"examples/nfs", []string{"*", "*/*", "internal/kerneltest/*", "internal/cli"}, []string{""}},
-	{"examples/embed/node", []string{"*"}, []string{api}},
-	{"examples/internal/machine", []string{"mount", "mount/mounttest", "internal/cli", "internal/namespace"}, []string{api, apimachinery}},
-	{"examples/internal/workdir", []string{"util/safepath"}, nil},
-	{"examples/internal/container", []string{"mount", "volume", "internal/cli"}, []string{api}},
-	{"examples/internal/remnants", []string{"mount", "volume", "util", "util/podvolume", "internal/cli", "examples/internal/*"}, []string{apimachinery}},
-	{"examples/*", []string{"*", "*/*", "examples/internal/*", "examples/embed/node"}, []string{""}},
+	// Examples are copied: they import public packages only.
+	{"examples/*", []string{"*", "*/*"}, []string{""}},
+	{"controllers/examples/*", []string{"*", "*/*"}, []string{""}},
+	{"csi/examples/*", []string{"*", "*/*"}, []string{""}},
 	{"bench", []string{"*", "*/*"}, []string{""}},
 	{"controllers", nil, nil},
 	{"controllers/api", nil, []string{api, apimachinery, clientGo + "tools/cache/"}},
@@ -274,7 +264,6 @@ var house = []room{
 	{"controllers/service", []string{"internal/tasks", "util/ctxend"}, []string{api, apimachinery, clientGo, "github.com/prometheus/client_golang/"}},
 	{"controllers/bench", []string{"*", "*/*", "controllers/bench/internal/*", "internal/apicalls"}, []string{""}},
 	{"controllers/bench/internal/*", []string{"internal/apicalls"}, []string{api, apimachinery, clientGo}},
-	{"controllers/examples/*", []string{"*", "*/*"}, []string{""}},
 	// The plugin kubernetes.io/csi.
 	{"csi", []string{"csi/internal/*", "volume", "mount", "util", leaves, "internal/bootid", "internal/oneline", "internal/redaction"}, []string{api, apimachinery, csiSpec, grpc, protobuf, sys}},
 	// Connects to drivers, and calls them: the lowest layer of csi.
@@ -293,13 +282,16 @@ var house = []room{
 	{"csi/internal/*", []string{"csi/internal/*", "volume", "mount", "util", leaves}, []string{api, apimachinery, csiSpec, grpc, protobuf, sys}},
 	{"csi/bench", []string{"*", "*/*", "csi/bench/internal/*"}, []string{""}},
 	{"csi/bench/internal/*", nil, []string{api, apimachinery}},
-	{"csi/examples/*", []string{"*", "*/*"}, []string{""}},
 	// Programs that are installed.
+	{"agents/cmd/nfs", []string{"*", "*/*", "agents/internal/*", "internal/kerneltest/*"}, []string{""}},
 	{"agents/cmd/nfsdriver", []string{"*", "*/*", "agents/internal/*", "internal/kerneltest/nfsserver"}, []string{""}},
 	{"agents/cmd/*", []string{"*", "*/*", "agents/internal/*"}, []string{""}},
-	{"agents/internal/driverprogram", []string{"csi/driver", "csi/registration", "internal/cli", "mount", "volume"}, []string{apimachinery, csiSpec, grpc}},
+	{"agents/internal/cli", []string{"internal/tasks"}, []string{sys}},
+	{"agents/internal/namespace", []string{"mount", "mount/mounttest", "util"}, nil},
+	{"agents/internal/screen", []string{"agents/internal/cli", "manager"}, []string{api, apimachinery, sys}},
+	{"agents/internal/driverprogram", []string{"agents/internal/cli", "csi/driver", "csi/registration", "mount", "volume"}, []string{apimachinery, csiSpec, grpc}},
 	// Parts of their tests.
-	{"agents/internal/clustertest", []string{"agents/internal/manifest", "controllers/api", "controllers/bind", "controllers/node", "controllers/protect", "controllers/provision", "manager", "mount", "volume", "internal/apicalls", "internal/cli", "internal/kubeserver", "internal/rightstest"}, []string{api, apimachinery, clientGo, testify}},
+	{"agents/internal/clustertest", []string{"agents/internal/cli", "agents/internal/manifest", "controllers/api", "controllers/bind", "controllers/node", "controllers/protect", "controllers/provision", "manager", "mount", "volume", "internal/apicalls", "internal/kubeserver", "internal/rightstest"}, []string{api, apimachinery, clientGo, testify}},
 	{"agents/internal/manifest", nil, []string{api, apimachinery}},
 	{"agents/internal/oldnode", nil, []string{api, apimachinery, clientGo}},
 	{"agents/bench/companions", []string{"*", "*/*", "agents/internal/oldnode"}, []string{""}},
@@ -423,6 +415,8 @@ func TestForbiddenImportsAreReported(t *testing.T) {
 		{"volume", "k8s.io/apimachinery-more/pkg"},
 		{"nfs", "k8s.io/mount-utils"},
 		{"local", module + "/examples/podvolumes"},
+		{"examples/podvolumes", module + "/internal/oneline"},
+		{"csi/examples/node", module + "/csi/internal/redact"},
 		{"util", "github.com/stretchr/testify/require"},
 		{"util/safepath", module + "/util/scrub"},
 		{"util/safepath", module},
@@ -623,6 +617,8 @@ func (r room) mayImport(imported string) bool {
 		return true
 	case !strings.Contains(first, "."): // the standard library
 		return true
+	case strings.HasSuffix(r.pattern, "examples/*") && slices.Contains(strings.Split(imported, "/"), "internal"):
+		return false
 	case isIn(imported, "."):
 		return matches(inHouse(imported), r.ours...)
 	}

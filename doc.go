@@ -53,7 +53,7 @@
 //     symbolic links, deleting a directory's content without its mounts, locks by name,
 //     usage of file systems, ends of contexts. These packages import no package of this
 //     module outside of util and internal.
-//   - examples: one program per folder. No package imports them.
+//   - examples: one program or package per folder, to be copied. No package imports them.
 //
 // The cluster side is a module of its own, which requires client-go; its doc.go is its map:
 // github.com/volumekit/volumekit/controllers.

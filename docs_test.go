@@ -53,8 +53,8 @@ func readFile(t *testing.T, name string) string {
 // alone would not link.
 func TestDocsPrograms(t *testing.T) {
 	for name, files := range map[string][]string{
-		"README.md":        {"examples/embed/node/volume.go"},
-		"docs/embed.md":    {"examples/embed/node/manager.go", "controllers/examples/embed/agent.go"},
+		"README.md":        {"examples/onevolume/main.go"},
+		"docs/embed.md":    {"examples/podvolumes/main.go", "controllers/examples/agent/agent.go"},
 		"docs/cookbook.md": slices.Repeat([]string{"docs/cookbook_test.go"}, 9),
 	} {
 		blocks := strings.Split(readFile(t, name), "```go\n")[1:]

@@ -311,7 +311,11 @@ func addPlugins(t *testing.T, calls map[string]func(context.Context) error, long
 func addPlugin(calls map[string]func(context.Context) error, name string, plugin volume.VolumePlugin, data, long string) {
 	room, kind, _ := strings.Cut(name, " ")
 	add := func(method, what string, call func(ctx context.Context) error) {
-		calls[strings.TrimSpace(room+"."+method+" "+kind+" "+what)] = call
+		ofRoom := room
+		if (room == "content" || room == "emptydir") && !strings.HasPrefix(method, "Plugin.") { // the frame of podvolume
+			ofRoom, method, kind = "util/podvolume", strings.Replace(method, "podVolume", "frame", 1), name
+		}
+		calls[strings.TrimSpace(ofRoom+"."+method+" "+kind+" "+what)] = call
 	}
 	for what, spec := range specsOf(data, long) {
 		if !plugin.CanSupport(spec) {

@@ -37,8 +37,8 @@
 //     [github.com/volumekit/volumekit/controllers/metrics]
 //   - service: leader election, and endpoints for metrics and health, for programs.
 //     [github.com/volumekit/volumekit/controllers/service]
-//   - examples/embed: the smallest agent for a node of a cluster, which docs/embed.md shows.
-//     [github.com/volumekit/volumekit/controllers/examples/embed]
+//   - examples/agent: the smallest agent for a node of a cluster, which docs/embed.md shows.
+//     [github.com/volumekit/volumekit/controllers/examples/agent]
 //   - agents/cmd/nodeagent: a whole one, with its rights, in module agents.
 //     [github.com/volumekit/volumekit/agents/cmd/nodeagent]
 //   - examples/provisioner: a provisioner in 40 lines, with an API server in memory.

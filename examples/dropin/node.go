@@ -5,73 +5,45 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/volumekit/volumekit/disk"
+	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mountutils"
-	mount "k8s.io/mount-utils"
+	peer "k8s.io/mount-utils"
 )
 
-// A volume is the volume that the driver's controller has published to the node.
-type volume struct {
-	source string   // a directory, or a block device
-	fsType string   // of a block device
-	flags  []string // mount options from the storage class
+// newMounter was: return mount.NewSafeFormatAndMount(mount.New(""), exec.New())
+func newMounter() *mountutils.SafeFormatAndMount {
+	return mountutils.NewSafeFormatAndMount(mountutils.New(mount.New(mount.Config{})), disk.New(disk.Config{}))
 }
 
-// A node is the node service of the driver: NodeStageVolume, NodePublishVolume, and their
-// reverses. Each call may be repeated.
-//
-// The type was *mount.SafeFormatAndMount.
+// A node is the node service of the driver. Each call may be repeated.
 type node struct {
-	mounter *mountutils.SafeFormatAndMount
+	mounter *mountutils.SafeFormatAndMount // was *mount.SafeFormatAndMount
 }
 
-// stage makes the volume visible once for the whole node.
-func (n *node) stage(v volume, staging string) error {
+// stage makes the volume visible once for the whole node: a directory, or with a type of file system a block device.
+func (n *node) stage(source, staging, fsType string, flags []string) error {
 	mounted, err := n.prepare(staging)
 	if err != nil || mounted {
 		return err
 	}
-	if v.fsType == "" {
-		return n.mounter.Mount(v.source, staging, "", append([]string{"bind"}, v.flags...))
+	if fsType == "" {
+		return n.mounter.Mount(source, staging, "", append([]string{"bind"}, flags...))
 	}
-	return n.mounter.FormatAndMount(v.source, staging, v.fsType, v.flags)
+	return n.mounter.FormatAndMount(source, staging, fsType, flags)
 }
 
 // publish makes the staged volume visible for one pod.
-func (n *node) publish(v volume, staging, target string, readOnly bool) error {
+func (n *node) publish(staging, target string, readOnly bool) error {
 	mounted, err := n.prepare(target)
 	if err != nil || mounted {
-		return err
-	}
-	options := append([]string{"bind"}, v.flags...)
-	if readOnly {
-		options = append(options, "ro")
-	}
-	return n.mounter.Mount(staging, target, v.fsType, options)
-}
-
-// publishDevice makes a raw block volume visible for one pod: the device file is bound to a file. The
-// mounter permits it without mount.Config.Allow, which is about device files in file systems.
-func (n *node) publishDevice(device, target string, readOnly bool) error {
-	notMounted, err := n.mounter.IsLikelyNotMountPoint(target)
-	if os.IsNotExist(err) {
-		notMounted, err = true, os.WriteFile(target, nil, 0o640)
-	}
-	if err != nil || !notMounted {
 		return err
 	}
 	options := []string{"bind"}
 	if readOnly {
 		options = append(options, "ro")
 	}
-	return n.mounter.Mount(device, target, "", options)
-}
-
-// remove undoes stage, publish, or publishDevice.
-func (n *node) remove(target string) error {
-	if _, err := os.Lstat(target); os.IsNotExist(err) {
-		return nil
-	}
-	return mount.CleanupMountPoint(target, n.mounter, true)
+	return n.mounter.Mount(staging, target, "", options)
 }
 
 // prepare creates the mount point, and reports whether the volume is mounted there already.
@@ -80,31 +52,25 @@ func (n *node) prepare(target string) (mounted bool, err error) {
 	switch {
 	case os.IsNotExist(err):
 		return false, os.MkdirAll(target, 0o750)
-	case mount.IsCorruptedMnt(err):
+	case peer.IsCorruptedMnt(err):
 		return false, n.mounter.Unmount(target)
 	}
 	return !notMounted && err == nil, err
 }
 
-// publishedAt returns the pods' paths at which a staged volume is published.
-func (n *node) publishedAt(staging string) ([]string, error) {
-	refs, err := n.mounter.GetMountRefs(staging)
-	if err != nil {
-		return nil, fmt.Errorf("list the pods of %s: %w", staging, err)
-	}
-	return refs, nil
-}
+// unpublish undoes publish.
+func (n *node) unpublish(target string) error { return peer.CleanupMountPoint(target, n.mounter, true) }
 
 var errInUse = errors.New("the volume is still published")
 
 // unstage undoes stage, after the last pod's unpublish.
 func (n *node) unstage(staging string) error {
-	pods, err := n.publishedAt(staging)
+	pods, err := n.mounter.GetMountRefs(staging)
+	if err == nil && len(pods) > 0 {
+		err = fmt.Errorf("%w: %v", errInUse, pods)
+	}
 	if err != nil {
 		return err
 	}
-	if len(pods) > 0 {
-		return fmt.Errorf("%w: %v", errInUse, pods)
-	}
-	return n.remove(staging)
+	return peer.CleanupMountPoint(staging, n.mounter, true)
 }

@@ -9,14 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/disk/disktest"
 	"github.com/volumekit/volumekit/mount/mountutils"
-	mount "k8s.io/mount-utils"
+	peer "k8s.io/mount-utils"
 )
 
-// fixture is the driver as its tests had it before: on the FakeMounter. Disks in memory
-// have replaced the FakeExec.
+// A fixture is the driver as its tests had it before: on the FakeMounter. Disks in memory have replaced the FakeExec.
 type fixture struct {
 	*node
-	fake                  *mount.FakeMounter
+	fake                  *peer.FakeMounter
 	disk, staging, target string
 }
 
@@ -24,7 +23,7 @@ func newFixture(t *testing.T, machine *disktest.Machine) fixture {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
-	fake := mount.NewFakeMounter(nil)
+	fake := peer.NewFakeMounter(nil)
 	mounter := mountutils.NewSafeFormatAndMount(fake, machine.Disks(nil))
 	f := fixture{&node{mounter}, fake, filepath.Join(dir, "disk"), filepath.Join(dir, "staging"), filepath.Join(dir, "target")}
 	require.NoError(t, os.Mkdir(f.disk, 0o755))
@@ -34,20 +33,17 @@ func newFixture(t *testing.T, machine *disktest.Machine) fixture {
 // TestDirectory: a directory is staged and published by bind mounts; all calls can be repeated.
 func TestDirectory(t *testing.T) {
 	f := newFixture(t, disktest.NewMachine())
-	v := volume{source: f.disk, flags: []string{"noexec"}}
 	for range 2 {
-		require.NoError(t, f.stage(v, f.staging))
-		require.NoError(t, f.publish(v, f.staging, f.target, true))
+		require.NoError(t, f.stage(f.disk, f.staging, "", []string{"noexec"}))
+		require.NoError(t, f.publish(f.staging, f.target, true))
 	}
-	require.Equal(t, []mount.MountPoint{
+	require.Equal(t, []peer.MountPoint{
 		{Device: f.disk, Path: f.staging, Opts: []string{"bind", "noexec"}},
-		{Device: f.disk, Path: f.target, Opts: []string{"bind", "noexec", "ro"}},
+		{Device: f.disk, Path: f.target, Opts: []string{"bind", "ro"}},
 	}, f.fake.MountPoints)
 	require.ErrorIs(t, f.unstage(f.staging), errInUse)
-	for range 2 {
-		require.NoError(t, f.remove(f.target))
-		require.NoDirExists(t, f.target)
-	}
+	require.NoError(t, f.unpublish(f.target))
+	require.NoDirExists(t, f.target)
 	require.NoError(t, f.unstage(f.staging))
 	require.Empty(t, f.fake.MountPoints)
 	require.DirExists(t, f.disk)
@@ -59,27 +55,14 @@ func TestDevice(t *testing.T) {
 	machine.AddDisk("/dev/sdz", 1<<30)
 	f := newFixture(t, machine)
 	for range 2 {
-		require.NoError(t, f.stage(volume{source: "/dev/sdz", fsType: "ext4"}, f.staging))
+		require.NoError(t, f.stage("/dev/sdz", f.staging, "ext4", nil))
 	}
 	require.Len(t, machine.Commands(), 1)
 	require.Contains(t, machine.Commands()[0], "mkfs.ext4 ")
-	require.Equal(t, []mount.MountPoint{{Device: "/dev/sdz", Path: f.staging, Type: "ext4", Opts: []string{}}}, f.fake.MountPoints)
+	require.Equal(t, []peer.MountPoint{{Device: "/dev/sdz", Path: f.staging, Type: "ext4", Opts: []string{}}}, f.fake.MountPoints)
 	require.NoError(t, f.unstage(f.staging))
-	require.NoError(t, f.stage(volume{source: "/dev/sdz", fsType: "ext4"}, f.staging))
+	require.NoError(t, f.stage("/dev/sdz", f.staging, "ext4", nil))
 	require.Contains(t, machine.Commands()[1], "fsck.ext4 ", "checked, and not formatted")
-}
-
-// TestRawDevice: a block volume is a file to which the device is bound.
-func TestRawDevice(t *testing.T) {
-	f := newFixture(t, disktest.NewMachine())
-	for range 2 {
-		require.NoError(t, f.publishDevice("/dev/sdz", f.target, true))
-	}
-	require.Equal(t, []mount.MountPoint{{Device: "/dev/sdz", Path: f.target, Opts: []string{"bind", "ro"}}}, f.fake.MountPoints)
-	for range 2 {
-		require.NoError(t, f.remove(f.target))
-		require.NoFileExists(t, f.target)
-	}
 }
 
 // TestCorrupted: staging replaces a mount of a server that has gone.
@@ -87,6 +70,6 @@ func TestCorrupted(t *testing.T) {
 	f := newFixture(t, disktest.NewMachine())
 	require.NoError(t, os.Mkdir(f.staging, 0o755))
 	f.fake.MountCheckErrors = map[string]error{f.staging: &os.PathError{Op: "stat", Path: f.staging, Err: syscall.ESTALE}}
-	require.NoError(t, f.stage(volume{source: f.disk}, f.staging))
+	require.NoError(t, f.stage(f.disk, f.staging, "", nil))
 	require.Len(t, f.fake.MountPoints, 1)
 }

@@ -1,13 +1,13 @@
 package mounttest_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 )
 
@@ -35,9 +36,15 @@ func sandboxProgram(p mounttest.Process) {
 	left, err := os.ReadDir(dir)
 	require.NoError(p, err)
 	require.Empty(p, left)
+	require.True(p, filepath.IsAbs(dir))
 	require.NoError(p, os.WriteFile(dir+"/file", nil, 0o600))
 	require.NoError(p, os.Mkdir(dir+"/on", 0o700))
 	require.NoError(p, unix.Mount("tmpfs", dir+"/on", "tmpfs", 0, ""))
+	again, err := mounttest.Sandbox()
+	require.NoError(p, err)
+	require.Equal(p, dir, again)
+	require.FileExists(p, again+"/file")
+	require.Empty(p, os.Getenv("MOUNTTEST_SANDBOX"))
 	input, err := io.ReadAll(os.Stdin)
 	require.NoError(p, err)
 	_, err = unix.FcntlInt(3, unix.F_GETFD, 0)
@@ -46,11 +53,10 @@ func sandboxProgram(p mounttest.Process) {
 	case "kill":
 		require.NoError(p, unix.Kill(os.Getpid(), unix.SIGKILL))
 	case "wait":
-		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-		defer stop()
+		signals := make(chan os.Signal, 1)
+		signal.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM)
 		fmt.Println("waits")
-		<-ctx.Done()
-		fmt.Println("stopped")
+		fmt.Println(<-signals)
 	}
 	os.Exit(len(p.Args[0]))
 }
@@ -95,20 +101,72 @@ func TestSandboxKilled(t *testing.T) {
 // TestSandboxSignal: the copy receives a signal of the program.
 func TestSandboxSignal(t *testing.T) {
 	t.Parallel()
-	cmd := sandbox(t, "wait")
-	out, err := cmd.StdoutPipe()
+	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM} {
+		cmd := sandbox(t, "wait")
+		out, err := cmd.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		text := make([]byte, len(" by 0, descriptor 3: bad file descriptor\nwaits\n"))
+		_, err = io.ReadFull(out, text)
+		require.NoError(t, err)
+		require.NoError(t, cmd.Process.Signal(s))
+		rest, err := io.ReadAll(out)
+		require.NoError(t, err)
+		require.Equal(t, s.String()+"\n", string(rest))
+		var exit *exec.ExitError
+		require.ErrorAs(t, cmd.Wait(), &exit)
+		require.Equal(t, len("wait"), exit.ExitCode())
+	}
+}
+
+// TestSandboxTemporaryDirectory: the path is absolute if TMPDIR is not, and a missing one is named.
+func TestSandboxTemporaryDirectory(t *testing.T) {
+	cmd := sandbox(t, "exit")
+	cmd.Dir = t.TempDir()
+	require.NoError(t, os.Mkdir(cmd.Dir+"/tmp", 0o700))
+	cmd.Env = append(cmd.Env, "TMPDIR=tmp")
+	output, err := cmd.Output()
+	require.Error(t, err)
+	require.Equal(t, " by 0, descriptor 3: bad file descriptor\n", string(output))
+	left, err := os.ReadDir(cmd.Dir + "/tmp")
 	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	text := make([]byte, len(" by 0, descriptor 3: bad file descriptor\nwaits\n"))
-	_, err = io.ReadFull(out, text)
+	require.Empty(t, left)
+
+	cmd = sandbox(t, "exit")
+	cmd.Env = append(cmd.Env, "TMPDIR=/missing")
+	output, err = cmd.Output()
+	require.Error(t, err)
+	require.Regexp(t, "^directory for a sandbox: .*/missing.*: no such file or directory\n$", string(output))
+}
+
+// TestSandboxMarked: a program that has the mark of a copy, but is none, mounts nothing outside of its sandbox.
+func TestSandboxMarked(t *testing.T) {
+	if !mounttest.Namespace(t) {
+		return
+	}
+	here, err := os.Readlink("/proc/self/ns/mnt")
 	require.NoError(t, err)
-	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
-	rest, err := io.ReadAll(out)
+	r, w, err := os.Pipe()
 	require.NoError(t, err)
-	require.Equal(t, "stopped\n", string(rest))
-	var exit *exec.ExitError
-	require.ErrorAs(t, cmd.Wait(), &exit)
-	require.Equal(t, len("wait"), exit.ExitCode())
+	defer r.Close()
+	for name, mark := range map[string]struct {
+		namespace string
+		file      *os.File
+	}{"in this namespace": {here, w}, "without a pipe": {"mnt:[1]", nil}} {
+		victim := t.TempDir()
+		cmd := mounttest.Program("sandbox", "exit")
+		cmd.Env = append(cmd.Env, "MOUNTTEST_SANDBOX="+mark.namespace+" "+victim, "TMPDIR="+t.TempDir())
+		if mark.file != nil {
+			cmd.ExtraFiles = []*os.File{mark.file}
+		}
+		output, err := cmd.Output()
+		require.Error(t, err, name)
+		require.Contains(t, string(output), " by 0", name)
+		mounted, err := mount.New(mount.Config{}).IsMountPoint(t.Context(), victim)
+		require.NoError(t, err)
+		require.False(t, mounted, name)
+	}
+	require.NoError(t, w.Close())
 }
 
 // TestNoSandbox: where no namespace can be made the program goes on, and nothing is left.
@@ -135,7 +193,7 @@ func TestSandboxRefused(t *testing.T) {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
 	cmd := mounttest.Program("sandbox", "exit")
-	cmd.Env = append(cmd.Env, fmt.Sprintf("MOUNTTEST_SANDBOX_OF=%d:/missing", os.Getpid()))
+	cmd.Env = append(cmd.Env, "MOUNTTEST_SANDBOX=mnt:[1] /missing")
 	cmd.ExtraFiles = []*os.File{w}
 	output, err := cmd.Output()
 	require.Error(t, errors.Join(err, w.Close()))

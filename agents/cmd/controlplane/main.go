@@ -8,8 +8,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/volumekit/volumekit/agents/internal/cli"
 	"github.com/volumekit/volumekit/controllers/service"
-	"github.com/volumekit/volumekit/internal/cli"
 )
 
 func main() { os.Exit(cli.Start(run)) }

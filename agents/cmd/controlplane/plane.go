@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 
+	"github.com/volumekit/volumekit/agents/internal/cli"
 	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/controllers/attach"
 	"github.com/volumekit/volumekit/controllers/bind"
@@ -15,7 +16,6 @@ import (
 	"github.com/volumekit/volumekit/controllers/metrics"
 	"github.com/volumekit/volumekit/controllers/protect"
 	"github.com/volumekit/volumekit/controllers/service"
-	"github.com/volumekit/volumekit/internal/cli"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"

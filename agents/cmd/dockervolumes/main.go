@@ -10,8 +10,8 @@ import (
 	"path"
 	"slices"
 
+	"github.com/volumekit/volumekit/agents/internal/cli"
 	"github.com/volumekit/volumekit/docker"
-	"github.com/volumekit/volumekit/internal/cli"
 	"github.com/volumekit/volumekit/local"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/nfs"

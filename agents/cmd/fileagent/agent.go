@@ -8,11 +8,11 @@ import (
 	"os"
 	"runtime/debug"
 
+	"github.com/volumekit/volumekit/agents/internal/screen"
 	"github.com/volumekit/volumekit/content"
 	"github.com/volumekit/volumekit/emptydir"
 	"github.com/volumekit/volumekit/hostpath"
 	"github.com/volumekit/volumekit/internal/rootlock"
-	"github.com/volumekit/volumekit/internal/screen"
 	"github.com/volumekit/volumekit/local"
 	"github.com/volumekit/volumekit/manager"
 	"github.com/volumekit/volumekit/manager/manifests"

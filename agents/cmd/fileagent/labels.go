@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/volumekit/volumekit/internal/cli"
+	"github.com/volumekit/volumekit/agents/internal/cli"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"

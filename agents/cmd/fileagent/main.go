@@ -6,8 +6,8 @@ import (
 	"io"
 	"os"
 
-	"github.com/volumekit/volumekit/internal/cli"
-	"github.com/volumekit/volumekit/internal/namespace"
+	"github.com/volumekit/volumekit/agents/internal/cli"
+	"github.com/volumekit/volumekit/agents/internal/namespace"
 )
 
 func main() { os.Exit(cli.Start(run)) }

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/volumekit/volumekit/internal/cli"
+	"github.com/volumekit/volumekit/agents/internal/cli"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"github.com/volumekit/volumekit/internal/cli"
-	"github.com/volumekit/volumekit/internal/namespace"
+	"github.com/volumekit/volumekit/agents/internal/cli"
+	"github.com/volumekit/volumekit/agents/internal/namespace"
 	"github.com/volumekit/volumekit/internal/rootlock"
 	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount/mounttest"

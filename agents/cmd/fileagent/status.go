@@ -15,10 +15,10 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/volumekit/volumekit/agents/internal/cli"
+	"github.com/volumekit/volumekit/agents/internal/screen"
 	"github.com/volumekit/volumekit/content"
-	"github.com/volumekit/volumekit/internal/cli"
 	"github.com/volumekit/volumekit/internal/rootlock"
-	"github.com/volumekit/volumekit/internal/screen"
 	"github.com/volumekit/volumekit/manager/manifests"
 	"github.com/volumekit/volumekit/volume"
 	"k8s.io/apimachinery/pkg/types"

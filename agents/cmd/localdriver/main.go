@@ -7,9 +7,9 @@ import (
 	"log/slog"
 	"os"
 
+	"github.com/volumekit/volumekit/agents/internal/cli"
 	"github.com/volumekit/volumekit/agents/internal/driverprogram"
 	"github.com/volumekit/volumekit/csi/driver"
-	"github.com/volumekit/volumekit/internal/cli"
 	"github.com/volumekit/volumekit/local"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util/fsusage"

@@ -9,11 +9,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/agents/internal/cli"
 	"github.com/volumekit/volumekit/agents/internal/clustertest"
 	"github.com/volumekit/volumekit/agents/internal/manifest"
 	"github.com/volumekit/volumekit/controllers/kubeclient"
 	"github.com/volumekit/volumekit/controllers/provision"
-	"github.com/volumekit/volumekit/internal/cli"
 	"github.com/volumekit/volumekit/internal/rightstest"
 	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount"

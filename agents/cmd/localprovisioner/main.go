@@ -8,8 +8,8 @@ import (
 	"io"
 	"os"
 
+	"github.com/volumekit/volumekit/agents/internal/cli"
 	"github.com/volumekit/volumekit/controllers/service"
-	"github.com/volumekit/volumekit/internal/cli"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 

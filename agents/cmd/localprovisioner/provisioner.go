@@ -8,12 +8,12 @@ import (
 	"log/slog"
 	"net"
 
+	"github.com/volumekit/volumekit/agents/internal/cli"
 	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/controllers/kubeclient"
 	"github.com/volumekit/volumekit/controllers/metrics"
 	"github.com/volumekit/volumekit/controllers/provision"
 	"github.com/volumekit/volumekit/controllers/service"
-	"github.com/volumekit/volumekit/internal/cli"
 	"github.com/volumekit/volumekit/local"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/volume"

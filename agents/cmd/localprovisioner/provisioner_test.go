@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/agents/internal/cli"
 	"github.com/volumekit/volumekit/agents/internal/clustertest"
 	"github.com/volumekit/volumekit/agents/internal/manifest"
 	"github.com/volumekit/volumekit/controllers/apitest"
 	"github.com/volumekit/volumekit/controllers/provision"
 	"github.com/volumekit/volumekit/controllers/service"
-	"github.com/volumekit/volumekit/internal/cli"
 	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"

@@ -9,9 +9,9 @@ import (
 	"os"
 	"path"
 
+	"github.com/volumekit/volumekit/agents/internal/cli"
 	"github.com/volumekit/volumekit/agents/internal/driverprogram"
 	"github.com/volumekit/volumekit/csi/driver"
-	"github.com/volumekit/volumekit/internal/cli"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/nfs"
 	"github.com/volumekit/volumekit/util/ctxend"

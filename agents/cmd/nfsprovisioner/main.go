@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/volumekit/volumekit/agents/internal/cli"
 	"github.com/volumekit/volumekit/controllers/service"
-	"github.com/volumekit/volumekit/internal/cli"
 	"github.com/volumekit/volumekit/nfs"
 )
 

@@ -9,6 +9,8 @@ import (
 	"os"
 	"runtime/debug"
 
+	"github.com/volumekit/volumekit/agents/internal/cli"
+	"github.com/volumekit/volumekit/agents/internal/screen"
 	"github.com/volumekit/volumekit/content"
 	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/controllers/kubeclient"
@@ -17,9 +19,7 @@ import (
 	"github.com/volumekit/volumekit/controllers/service"
 	"github.com/volumekit/volumekit/emptydir"
 	"github.com/volumekit/volumekit/hostpath"
-	"github.com/volumekit/volumekit/internal/cli"
 	"github.com/volumekit/volumekit/internal/rootlock"
-	"github.com/volumekit/volumekit/internal/screen"
 	"github.com/volumekit/volumekit/local"
 	"github.com/volumekit/volumekit/manager"
 	"github.com/volumekit/volumekit/mount"

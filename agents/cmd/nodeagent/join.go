@@ -8,9 +8,9 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/volumekit/volumekit/agents/internal/cli"
 	"github.com/volumekit/volumekit/controllers/attach"
 	"github.com/volumekit/volumekit/controllers/service"
-	"github.com/volumekit/volumekit/internal/cli"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/agents/internal/clustertest"
-	"github.com/volumekit/volumekit/internal/screen"
+	"github.com/volumekit/volumekit/agents/internal/screen"
 	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount"
 	v1 "k8s.io/api/core/v1"

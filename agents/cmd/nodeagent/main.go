@@ -9,7 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/volumekit/volumekit/internal/cli"
+	"github.com/volumekit/volumekit/agents/internal/cli"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 

@@ -5,7 +5,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/volumekit/volumekit/internal/cli"
+	"github.com/volumekit/volumekit/agents/internal/cli"
 )
 
 func main() { os.Exit(cli.Start(run)) }

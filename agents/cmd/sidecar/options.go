@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/volumekit/volumekit/agents/internal/cli"
 	"github.com/volumekit/volumekit/controllers/service"
 	"github.com/volumekit/volumekit/csi/sidecar"
-	"github.com/volumekit/volumekit/internal/cli"
 )
 
 // options are the program's flags.

@@ -3,9 +3,9 @@ package clustertest
 import (
 	"context"
 
+	"github.com/volumekit/volumekit/agents/internal/cli"
 	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/controllers/node"
-	"github.com/volumekit/volumekit/internal/cli"
 	"github.com/volumekit/volumekit/manager"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/volume"

@@ -12,9 +12,9 @@ import (
 	"os"
 	"path"
 
+	"github.com/volumekit/volumekit/agents/internal/cli"
 	"github.com/volumekit/volumekit/csi/driver"
 	"github.com/volumekit/volumekit/csi/registration"
-	"github.com/volumekit/volumekit/internal/cli"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/volume"
 	"k8s.io/apimachinery/pkg/types"

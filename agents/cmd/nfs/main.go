@@ -1,0 +1,18 @@
+package main
+
+import (
+	"os"
+
+	"github.com/volumekit/volumekit/agents/internal/cli"
+)
+
+func main() { os.Exit(start()) }
+
+func start() int {
+	if status, ok := inGuest(os.Args[1:]); ok {
+		return status
+	}
+	ctx, stop := cli.Context()
+	defer stop()
+	return run(ctx, os.Args[1:], os.Stdout, os.Stderr, machine())
+}
