@@ -12,12 +12,15 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/disk"
 	"github.com/volumekit/volumekit/disk/disktest"
+	"github.com/volumekit/volumekit/emptydir"
 	"github.com/volumekit/volumekit/manager"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/util/ownership"
 	"github.com/volumekit/volumekit/util/scrub"
+	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func bindReadOnly(ctx context.Context, mounter mount.Interface) error {
@@ -101,4 +104,19 @@ func TestCookbook(t *testing.T) {
 	require.NoError(t, giveToGroup(t.Context(), dir, int64(os.Getgid())))
 	require.NoError(t, empty(t.Context(), dir))
 	require.NoFileExists(t, filepath.Join(dir, "file"))
+
+	host, err := volume.NewHost(t.Context(), dir)
+	require.NoError(t, err)
+	plugins, err := volume.NewVolumePluginMgr(t.Context(), host, emptydir.New(emptydir.Config{Mounter: kernel}))
+	require.NoError(t, err)
+	source := manager.NewMemorySource()
+	volumes, err := manager.New(manager.Config{Plugins: plugins, Mounter: kernel, Pods: source, Claims: source})
+	require.NoError(t, err)
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "uid-1"}}
+	pod.Spec.Volumes = []v1.Volume{{Name: "cache", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}}
+	pod.Spec.Containers = []v1.Container{{Name: "web", VolumeMounts: []v1.VolumeMount{{Name: "cache", MountPath: "/cache"}}}}
+	require.NoError(t, source.SetPod(pod))
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, waitForVolumes(ended, volumes, pod), manager.ErrNotRunning)
 }
