@@ -229,7 +229,8 @@ var house = []room{
 	{"controllers", nil, nil},
 	{"controllers/api", nil, []string{api, apimachinery, clientGo + "tools/cache/"}},
 	// An API server in memory, and its contract: only tests import them.
-	{"controllers/apitest", []string{"controllers/api", "controllers/apitest/internal/contract"}, []string{api, apimachinery}},
+	{"controllers/apitest", []string{"controllers/api", "controllers/apitest/internal/*"}, []string{api, apimachinery}},
+	{"controllers/apitest/internal/httpapi", []string{"controllers/api"}, []string{api, apimachinery}},
 	{"controllers/apitest/internal/contract", []string{"controllers/api", "internal/require"}, []string{api, apimachinery}},
 	// Finds the pods of claims.
 	{"controllers/internal/claimindex", []string{"controllers/api"}, []string{api}},

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync/atomic"
 	"time"
 
 	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/controllers/apitest/internal/httpapi"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -101,6 +103,18 @@ func (c *Cluster) call(ctx context.Context, call Call, effect func() (any, error
 	}
 	return result, nil
 }
+
+// Handler returns a handler that serves the clients of the process by HTTP, for reconcilers whose clients are those
+// of client-go or controller-runtime:
+//
+//	web := httptest.NewServer(server.Connect("reconciler").Handler())
+//	clientset, err := kubernetes.NewForConfig(&rest.Config{Host: web.URL, QPS: -1})
+//
+// It serves the kinds of [api.Cluster] in the versions that these have, with discovery, JSON and protobuf,
+// metadata of objects alone, and deletions of collections; a client needs no credentials. Faults, records and Crash
+// are those of the process; a fault that is no error of the API, such as [Refused], aborts the response. A watch
+// keeps its connection: end the watches, or call CloseClientConnections, before Close of the httptest.Server.
+func (c *Cluster) Handler() http.Handler { return httpapi.New(c) }
 
 // lock locks Server.mu for the effect of a call. If the process has crashed it returns ErrCrashed
 // and does not lock.

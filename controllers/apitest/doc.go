@@ -23,6 +23,8 @@
 //     that [Server.Compact] or the limit of the history has dropped
 //   - tokens of service accounts, in form and claims
 //
+// [Cluster.Handler] serves the same by HTTP, for clients of client-go and controller-runtime.
+//
 // [TestCluster] is the contract. The tests of this package run it on this server and on a real
 // kube-apiserver.
 //

@@ -3,6 +3,7 @@ package apitest_test
 import (
 	"context"
 	"fmt"
+	"net/http/httptest"
 	"time"
 
 	"github.com/volumekit/volumekit/controllers/api"
@@ -10,6 +11,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 )
 
 func newConfigMap(name string) *v1.ConfigMap {
@@ -37,6 +40,28 @@ func Example() {
 	// create configmaps default/a
 	// update configmaps default/a
 	// update configmaps default/a
+}
+
+// A reconciler whose client is a clientset, or a client of controller-runtime, talks to the server by HTTP.
+func ExampleCluster_Handler() {
+	server := apitest.NewServer(apitest.Config{})
+	web := httptest.NewServer(server.Connect("reconciler").Handler())
+	defer web.Close()
+
+	// The code under test.
+	clientset, err := kubernetes.NewForConfig(&rest.Config{Host: web.URL, QPS: -1})
+	if err != nil {
+		panic(err) // an example has no test to fail
+	}
+	_, err = clientset.CoreV1().ConfigMaps("default").Get(context.Background(), "a", metav1.GetOptions{})
+
+	fmt.Println(err)
+	for _, call := range server.Calls(apitest.Call{Identity: "reconciler"}) {
+		fmt.Println(call)
+	}
+	// Output:
+	// configmaps "a" not found
+	// get configmaps default/a
 }
 
 // A timeout after the write took effect: the controller does not know that the object exists.
