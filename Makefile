@@ -158,7 +158,7 @@ GUESTLENGTH ?= -short
 
 # They leave out tests of the NFS server, which test-nfs runs, and the contract on fakes
 # and on emulated older kernels.
-GUESTLEAVE = ^TestNFS|^TestContract(Fake|Filtered|OnEachFeed|Without)
+GUESTLEAVE = ^TestNFS|^TestContract(Fake|Filtered|OnEachFeed|Without)|^TestContract/fake
 
 # What a guest has, and from Linux 6.12 on.
 GUESTHAS = userns,root,loop,ptrace,fuse,seccomp,attack,nfs,ipv6,mount.nfs,growext4,projectquota
