@@ -153,12 +153,12 @@ GUESTPACKAGES = $(call TESTSOF,[ \[](golang.org\/x\/sys\/unix|[^ ]*\/mount\/moun
 
 # The guests run packages one by one, for as long as GUESTTIME each, and, with -short,
 # less of what repeats: they are slow.
-GUESTTIME ?= 8m
+GUESTTIME ?= 16m
 GUESTLENGTH ?= -short
 
 # They leave out tests of the NFS server, which test-nfs runs, and the contract on fakes
 # and on emulated older kernels.
-GUESTLEAVE = ^TestNFS|^TestContract(Fake|Filtered|OnEachFeed|Without)|^TestContract/fake
+GUESTLEAVE = ^TestNFS|^TestContract(Fake|Filtered|OnEachFeed|Without)|Contract/fake
 
 # What a guest has, and from Linux 6.12 on.
 GUESTHAS = userns,root,loop,ptrace,fuse,seccomp,attack,nfs,ipv6,mount.nfs,growext4,projectquota

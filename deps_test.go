@@ -246,23 +246,25 @@ var house = []room{
 	{"controllers/internal/panics", []string{"volume", "internal/brief"}, nil},
 	{"controllers/internal/unseen", []string{"controllers/api"}, nil},
 	// The shell of the controllers for claims and their volumes.
-	{"controllers/internal/claimpool", []string{"controllers/api", "controllers/internal/telemetry", "controllers/internal/workers", "internal/tasks"}, []string{api}},
+	{"controllers/internal/claimpool", []string{"controllers/api", "controllers/internal/caches", "controllers/internal/telemetry", "controllers/internal/workers"}, []string{api}},
+	{"controllers/internal/caches", []string{"controllers/api", "internal/tasks"}, nil},
 	{"controllers/internal/workers", []string{"controllers/internal/denial"}, []string{apimachinery, clientGo + "util/workqueue/"}},
 	{"controllers/metrics", []string{"manager"}, []string{apimachinery, "github.com/prometheus/client_golang/"}},
-	{"controllers/attachment", []string{"controllers/api", "controllers/internal/objectpatch", "controllers/internal/panics", "controllers/internal/settings", "controllers/internal/unseen", "controllers/internal/telemetry", "controllers/internal/workers", "manager", "volume", "util/keylock", "internal/tasks"}, []string{api, apimachinery}},
-	{"controllers/attach", []string{"controllers/api", "controllers/internal/claimstatus", "controllers/internal/objectpatch", "controllers/internal/settings", "controllers/internal/unseen", "controllers/internal/telemetry", "controllers/internal/workers", "manager", "volume", "util", "util/keylock", "internal/tasks"}, []string{api, apimachinery}},
+	{"controllers/attachment", []string{"controllers/api", "controllers/internal/caches", "controllers/internal/objectpatch", "controllers/internal/panics", "controllers/internal/settings", "controllers/internal/unseen", "controllers/internal/telemetry", "controllers/internal/workers", "manager", "volume", "util/keylock", "internal/tasks"}, []string{api, apimachinery}},
+	{"controllers/attach", []string{"controllers/api", "controllers/internal/caches", "controllers/internal/claimstatus", "controllers/internal/objectpatch", "controllers/internal/settings", "controllers/internal/unseen", "controllers/internal/telemetry", "controllers/internal/workers", "manager", "volume", "util", "util/keylock", "internal/tasks"}, []string{api, apimachinery}},
 	{"controllers/expand", []string{"controllers/api", "controllers/internal/attempts", "controllers/internal/claimpool", "controllers/internal/claimstatus", "controllers/internal/objectpatch", "controllers/internal/panics", "controllers/internal/settings", "controllers/internal/unseen", "controllers/internal/telemetry", "controllers/internal/workers", "manager", "volume", "util/quantity"}, []string{api, apimachinery}},
 	{"controllers/modify", []string{"controllers/api", "controllers/internal/attempts", "controllers/internal/claimpool", "controllers/internal/claimstatus", "controllers/internal/objectpatch", "controllers/internal/panics", "controllers/internal/settings", "controllers/internal/unseen", "controllers/internal/telemetry", "controllers/internal/workers", "manager", "volume"}, []string{api, apimachinery}},
 	{"controllers/node", []string{"controllers/api", "controllers/internal/claimstatus", "controllers/internal/telemetry", "controllers/internal/workers", "manager", "volume", "util/ctxend", "util/keylock", "util/quantity", "internal/oneline"}, []string{api, apimachinery}},
-	{"controllers/protect", []string{"controllers/api", "controllers/internal/claimindex", "controllers/internal/objectpatch", "controllers/internal/settings", "controllers/internal/sharedlist", "controllers/internal/telemetry", "controllers/internal/unseen", "controllers/internal/workers", "manager", "internal/brief", "internal/oneline", "internal/tasks"}, []string{api, apimachinery}},
+	{"controllers/protect", []string{"controllers/api", "controllers/internal/caches", "controllers/internal/claimindex", "controllers/internal/objectpatch", "controllers/internal/settings", "controllers/internal/sharedlist", "controllers/internal/telemetry", "controllers/internal/unseen", "controllers/internal/workers", "manager", "internal/brief", "internal/oneline", "internal/tasks"}, []string{api, apimachinery}},
 	// The plugins of the binder's program provision by package provision, whose rules against leaks exist once.
-	{"controllers/bind", []string{"controllers/api", "controllers/bind/internal/*", "controllers/internal/claimindex", "controllers/internal/settings", "controllers/internal/sharedlist", "controllers/internal/storageclass", "controllers/internal/unseen", "controllers/internal/telemetry", "controllers/internal/workers", "controllers/provision", "manager", "recycler", "volume", "util", "util/keylock"}, []string{api, apimachinery}},
+	{"controllers/bind", []string{"controllers/api", "controllers/internal/caches", "controllers/bind/internal/*", "controllers/internal/claimindex", "controllers/internal/settings", "controllers/internal/sharedlist", "controllers/internal/storageclass", "controllers/internal/unseen", "controllers/internal/telemetry", "controllers/internal/workers", "controllers/provision", "manager", "recycler", "volume", "util", "util/keylock"}, []string{api, apimachinery}},
 	{"controllers/bind/internal/fit", []string{"util/quantity"}, []string{api, apimachinery}},
 	{"controllers/internal/storageclass", nil, []string{api}},
-	{"controllers/provision", []string{"controllers/api", "controllers/internal/claimindex", "controllers/internal/denial", "controllers/internal/objectpatch", "controllers/internal/panics", "controllers/internal/settings", "controllers/internal/sharedlist", "controllers/internal/storageclass", "controllers/internal/unseen", "controllers/internal/telemetry", "controllers/internal/workers", "manager", "volume", "util", "util/quantity"}, []string{api, apimachinery}},
+	{"controllers/provision", []string{"controllers/api", "controllers/internal/caches", "controllers/internal/claimindex", "controllers/internal/denial", "controllers/internal/objectpatch", "controllers/internal/panics", "controllers/internal/settings", "controllers/internal/sharedlist", "controllers/internal/storageclass", "controllers/internal/unseen", "controllers/internal/telemetry", "controllers/internal/workers", "manager", "volume", "util", "util/quantity"}, []string{api, apimachinery}},
 	{"controllers/kubeclient", []string{"controllers/api", "manager"}, []string{api, apimachinery, clientGo}},
 	// Parts of programs beside an API server.
 	{"controllers/service", []string{"internal/tasks", "util/ctxend"}, []string{api, apimachinery, clientGo, "github.com/prometheus/client_golang/"}},
+	{"controllers/ctrlruntime", []string{"controllers/api", "controllers/kubeclient", "controllers/metrics"}, []string{api, apimachinery, clientGo, "github.com/go-logr/logr", "github.com/prometheus/client_golang/", "sigs.k8s.io/controller-runtime/"}},
 	{"controllers/bench", []string{"*", "*/*", "controllers/bench/internal/*", "internal/apicalls"}, []string{""}},
 	{"controllers/bench/internal/*", []string{"internal/apicalls"}, []string{api, apimachinery, clientGo}},
 	// The plugin kubernetes.io/csi.
@@ -317,6 +319,16 @@ var direct = map[string][]string{
 		"k8s.io/apimachinery",
 		"github.com/stretchr/testify",
 		"k8s.io/client-go",
+	},
+	"controllers/ctrlruntime/go.mod": {
+		"github.com/go-logr/logr",
+		"github.com/stretchr/testify",
+		module,
+		module + "/controllers",
+		"k8s.io/api",
+		"k8s.io/apimachinery",
+		"k8s.io/client-go",
+		"sigs.k8s.io/controller-runtime",
 	},
 	"csi/go.mod": {
 		"github.com/container-storage-interface/spec",
@@ -480,7 +492,7 @@ func TestForbiddenPackagesAreNotLinked(t *testing.T) {
 		if matches(p.room(), "controllers/kubeclient") {
 			forbidden = []string{"k8s.io/kubernetes/", "google.golang.org/grpc/", "github.com/prometheus/"}
 		}
-		if matches(p.room(), "controllers/service") { // for programs
+		if matches(p.room(), "controllers/service", "controllers/ctrlruntime") { // for programs
 			forbidden = []string{"k8s.io/kubernetes/", "google.golang.org/grpc/"}
 		}
 		for _, dep := range p.Deps {
@@ -574,7 +586,7 @@ const kubernetesFloor = "v0.32.0"
 
 func TestKubernetesFloor(t *testing.T) {
 	versioned := []string{"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/mount-utils", "k8s.io/kubelet"}
-	for _, file := range []string{"go.mod", "controllers/go.mod", "csi/go.mod"} {
+	for _, file := range []string{"go.mod", "controllers/go.mod", "controllers/ctrlruntime/go.mod", "csi/go.mod"} {
 		var found int
 		for _, r := range required(t, file) {
 			if slices.Contains(versioned, r.Path) {

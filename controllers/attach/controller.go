@@ -5,11 +5,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/controllers/internal/caches"
 	"github.com/volumekit/volumekit/controllers/internal/workers"
-	"github.com/volumekit/volumekit/internal/tasks"
 	"github.com/volumekit/volumekit/util/keylock"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -43,9 +42,7 @@ type Controller struct {
 	// rooms lock nodes with a limit while a volume is attached to them.
 	rooms keylock.Map
 
-	caches []func(context.Context) error // those of the controller
-	waits  []func(context.Context) error // for the first lists
-	ran    atomic.Bool
+	caches *caches.Set
 }
 
 // New returns a controller. The error for an invalid configuration wraps a *field.Error. New fails if a
@@ -63,28 +60,25 @@ func New(config Config) (*Controller, error) {
 	return c, nil
 }
 
-// openCaches sets the caches: those of the embedder, or new ones. Their first lists are consistent: the
-// controller must not act on a state of before an earlier run.
+// openCaches opens and follows the caches.
 func (c *Controller) openCaches() {
 	cluster, given := c.config.Cluster, c.config.Caches
-	c.pods = open(c, given.Pods, cluster.Pods(""))
-	c.claims = open(c, given.Claims, cluster.PersistentVolumeClaims(""))
-	c.drivers = open(c, given.Drivers, cluster.CSIDrivers())
-	c.csiNodes = open(c, given.CSINodes, cluster.CSINodes())
-	c.volumes = api.NewObjects(api.ClusterScoped(cluster.PersistentVolumes()), open(c, given.Volumes, cluster.PersistentVolumes()))
-	c.nodes = api.NewObjects(api.ClusterScoped(cluster.Nodes()), open(c, given.Nodes, cluster.Nodes()))
-	c.attachments = api.NewObjects(api.ClusterScoped(cluster.VolumeAttachments()), open(c, given.Attachments, cluster.VolumeAttachments()))
-	c.caches = append(c.caches, c.volumes.Run, c.nodes.Run, c.attachments.Run)
-}
+	c.caches = caches.New("attach", 0, c.config.Logger)
+	c.pods = caches.Open(c.caches, given.Pods, cluster.Pods(""))
+	c.claims = caches.Open(c.caches, given.Claims, cluster.PersistentVolumeClaims(""))
+	c.drivers = caches.Open(c.caches, given.Drivers, cluster.CSIDrivers())
+	c.csiNodes = caches.Open(c.caches, given.CSINodes, cluster.CSINodes())
+	c.volumes = caches.OpenObjects(c.caches, given.Volumes, api.ClusterScoped(cluster.PersistentVolumes()))
+	c.nodes = caches.OpenObjects(c.caches, given.Nodes, api.ClusterScoped(cluster.Nodes()))
+	c.attachments = caches.OpenObjects(c.caches, given.Attachments, api.ClusterScoped(cluster.VolumeAttachments()))
 
-// open returns the cache of the embedder, or a new one that the controller runs.
-func open[O api.Object, L api.List](c *Controller, given *api.Cache[O], reader api.Reader[O, L]) *api.Cache[O] {
-	if given == nil {
-		given = api.NewCache(reader, api.CacheConfig{Consistent: true, Logger: c.config.Logger})
-		c.caches = append(c.caches, given.Run)
-	}
-	c.waits = append(c.waits, given.WaitForSync)
-	return given
+	caches.Follow(c.caches, c.nodes.Cache(), c.nodeChanged)
+	caches.Follow(c.caches, c.attachments.Cache(), c.attachmentChanged)
+	caches.Follow(c.caches, c.volumes.Cache(), c.volumeChanged)
+	caches.Follow(c.caches, c.claims, c.claimChanged)
+	caches.Follow(c.caches, c.pods, c.podChanged)
+	caches.Follow(c.caches, c.drivers, c.driverChanged)
+	caches.Follow(c.caches, c.csiNodes, c.csiNodeChanged)
 }
 
 func (c *Controller) openPools() (err error) {
@@ -110,27 +104,9 @@ const nodeWriters = 2
 // returned. A later run, with empty memory, continues the work. Run fails at once if a cache of the
 // embedder has objects of another kind. A second call returns an error.
 func (c *Controller) Run(ctx context.Context) error {
-	if c.ran.Swap(true) {
-		return errors.New("attach: a controller runs once")
-	}
-	err := tasks.RunAll(ctx, append(c.caches, c.work)...)
-	if ctx.Err() != nil || err == nil {
-		return nil
-	}
-	return fmt.Errorf("attach: %w", err)
+	return c.caches.Run(ctx, c.observeCaches, c.volumePool.Run, c.nodePool.Run)
 }
 
-// work waits for the caches and runs the pools.
-func (c *Controller) work(ctx context.Context) error {
-	for _, wait := range c.waits {
-		if err := wait(ctx); err != nil {
-			return err
-		}
-	}
-	stop, err := c.subscribe()
-	defer stop()
-	if err != nil {
-		return err
-	}
-	return tasks.RunAll(ctx, c.volumePool.Run, c.nodePool.Run)
-}
+// Synced reports whether the caches of the controller have listed their objects once, for checks of readiness: those
+// that it opens list during Run, those of the embedder when the embedder runs them.
+func (c *Controller) Synced() bool { return c.caches.Synced() }

@@ -104,39 +104,14 @@ func reportedBy(node *v1.Node) (ids []v1.UniqueVolumeName) {
 	return ids
 }
 
-// subscribe feeds the changes of the caches to the pools. The records of the nodes that exist precede it: they
-// date from the nodes' creation. So do the orphans, which may be attached to a node.
-func (c *Controller) subscribe() (stop func(), err error) {
+// observeCaches records the nodes of the first list, which date from their creation, and the VolumeAttachments, which
+// may be orphans on a node: a turn may come before the replay of both.
+func (c *Controller) observeCaches() {
 	for _, node := range c.nodes.Cache().List() {
 		c.records.observe(types.NodeName(node.Name), node, time.Now(), true)
 	}
 	for _, va := range c.attachments.Cache().List() {
-		c.classify(va) // a turn may come before the replay
-	}
-	var stops []func()
-	stop = func() {
-		for _, stop := range stops {
-			stop()
-		}
-	}
-	for _, begin := range []func() (func(), error){
-		subscription(c.nodes.Cache(), c.nodeChanged), subscription(c.attachments.Cache(), c.attachmentChanged),
-		subscription(c.volumes.Cache(), c.volumeChanged), subscription(c.claims, c.claimChanged),
-		subscription(c.pods, c.podChanged), subscription(c.drivers, c.driverChanged), subscription(c.csiNodes, c.csiNodeChanged),
-	} {
-		end, err := begin()
-		if err != nil {
-			return stop, err
-		}
-		stops = append(stops, end)
-	}
-	return stop, nil
-}
-
-func subscription[O api.Object](cache *api.Cache[O], handle func(api.Change[O])) func() (func(), error) {
-	return func() (func(), error) {
-		_, stop, err := cache.Subscribe(handle)
-		return stop, err
+		c.classify(va)
 	}
 }
 

@@ -2,13 +2,11 @@ package attachment
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/controllers/internal/caches"
 	"github.com/volumekit/volumekit/controllers/internal/workers"
-	"github.com/volumekit/volumekit/internal/tasks"
 	"github.com/volumekit/volumekit/util/keylock"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -30,8 +28,7 @@ type Controller struct {
 	attempts   attempts
 	unexpected unexpected
 
-	caches []func(context.Context) error // those of the controller
-	ran    atomic.Bool
+	caches *caches.Set
 }
 
 // New returns a controller. The error for an invalid configuration wraps a *field.Error.
@@ -49,26 +46,17 @@ func New(config Config) (*Controller, error) {
 	return c, nil
 }
 
-// openCaches sets the caches: those of the embedder, or new ones.
+// openCaches opens and follows the caches.
 func (c *Controller) openCaches() {
-	config := api.CacheConfig{Consistent: true, Logger: c.config.Logger}
 	cluster := c.config.Cluster
-	attachments, volumes := c.config.Attachments, c.config.Volumes
-	if attachments == nil {
-		attachments = api.NewCache(cluster.VolumeAttachments(), config)
-		c.caches = append(c.caches, attachments.Run)
-	}
-	if volumes == nil {
-		volumes = api.NewCache(cluster.PersistentVolumes(), config)
-		c.caches = append(c.caches, volumes.Run)
-	}
-	if c.nodes = c.config.Nodes; c.nodes == nil {
-		c.nodes = api.NewCache(cluster.CSINodes(), config)
-		c.caches = append(c.caches, c.nodes.Run)
-	}
-	c.attachments = api.NewObjects(api.ClusterScoped(cluster.VolumeAttachments()), attachments)
-	c.volumes = api.NewObjects(api.ClusterScoped(cluster.PersistentVolumes()), volumes)
-	c.caches = append(c.caches, c.attachments.Run, c.volumes.Run)
+	c.caches = caches.New("attachment", 0, c.config.Logger)
+	c.attachments = caches.OpenObjects(c.caches, c.config.Attachments, api.ClusterScoped(cluster.VolumeAttachments()))
+	c.volumes = caches.OpenObjects(c.caches, c.config.Volumes, api.ClusterScoped(cluster.PersistentVolumes()))
+	c.nodes = caches.Open(c.caches, c.config.Nodes, cluster.CSINodes())
+
+	caches.Follow(c.caches, c.attachments.Cache(), c.addAttachment)
+	caches.Follow(c.caches, c.volumes.Cache(), c.addVolume)
+	caches.Follow(c.caches, c.nodes, c.addNode)
 }
 
 func (c *Controller) openPools() (err error) {
@@ -88,37 +76,23 @@ func (c *Controller) openPools() (err error) {
 // returned. A later run, with empty memory, continues the work. Run fails at once if a cache of the embedder
 // has objects of another kind. A second call returns an error.
 func (c *Controller) Run(ctx context.Context) error {
-	if c.ran.Swap(true) {
-		return errors.New("attachment: a controller runs once")
+	work := []func(context.Context) error{c.attachmentPool.Run, c.volumePool.Run}
+	if lister, ok := c.config.Attacher.(Lister); ok && !c.config.NoPublish {
+		work = append(work, func(ctx context.Context) error { return c.runList(ctx, lister) })
 	}
-	err := tasks.RunAll(ctx, append(c.caches, c.work)...)
-	if ctx.Err() != nil || err == nil {
-		return nil
-	}
-	return fmt.Errorf("attachment: %w", err)
+	return c.caches.Run(ctx, c.indexCache, work...)
 }
 
-// work waits for the caches and runs the pools. The index has all VolumeAttachments before the first one is
-// handled: a volume has no VolumeAttachment left only if the index has none.
-func (c *Controller) work(ctx context.Context) error {
-	for _, wait := range []func(context.Context) error{c.attachments.Cache().WaitForSync, c.volumes.Cache().WaitForSync, c.nodes.WaitForSync} {
-		if err := wait(ctx); err != nil {
-			return err
-		}
-	}
+// Synced reports whether the caches of the controller have listed their objects once, for checks of readiness: those
+// that it opens list during Run, those of the embedder when the embedder runs them.
+func (c *Controller) Synced() bool { return c.caches.Synced() }
+
+// indexCache fills the index before the first VolumeAttachment is handled: a volume has no VolumeAttachment left only
+// if the index has none.
+func (c *Controller) indexCache() {
 	for _, attachment := range c.attachments.Cache().List() {
 		if c.own(attachment) != nil {
 			c.index.set(attachment)
 		}
 	}
-	unsubscribe, err := c.subscribe()
-	defer unsubscribe()
-	if err != nil {
-		return err
-	}
-	running := []func(context.Context) error{c.attachmentPool.Run, c.volumePool.Run}
-	if lister, ok := c.config.Attacher.(Lister); ok && !c.config.NoPublish {
-		running = append(running, func(ctx context.Context) error { return c.runList(ctx, lister) })
-	}
-	return tasks.RunAll(ctx, running...)
 }

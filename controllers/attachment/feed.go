@@ -6,30 +6,6 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 )
 
-// subscribe feeds the changes of the caches to the pools until unsubscribe, which is not nil.
-func (c *Controller) subscribe() (unsubscribe func(), err error) {
-	var stops []func()
-	unsubscribe = func() {
-		for _, stop := range stops {
-			stop()
-		}
-	}
-	_, stop, err := c.attachments.Cache().Subscribe(c.addAttachment)
-	if err != nil {
-		return unsubscribe, err
-	}
-	stops = append(stops, stop)
-	if _, stop, err = c.volumes.Cache().Subscribe(c.addVolume); err != nil {
-		return unsubscribe, err
-	}
-	stops = append(stops, stop)
-	if _, stop, err = c.nodes.Subscribe(c.addNode); err != nil {
-		return unsubscribe, err
-	}
-	stops = append(stops, stop)
-	return unsubscribe, nil
-}
-
 // addAttachment queues a VolumeAttachment that is new, is being deleted, or has lost a part that the controller has
 // written. The writes of the controller are no reason: a failure would have no pause.
 func (c *Controller) addAttachment(change api.Change[*storagev1.VolumeAttachment]) {

@@ -5,11 +5,11 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 
 	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/controllers/bind/internal/fit"
+	"github.com/volumekit/volumekit/controllers/internal/caches"
 	"github.com/volumekit/volumekit/controllers/internal/claimindex"
 	"github.com/volumekit/volumekit/controllers/internal/sharedlist"
 	"github.com/volumekit/volumekit/controllers/internal/telemetry"
@@ -26,7 +26,7 @@ type Controller struct {
 	claims     *api.Objects[*v1.PersistentVolumeClaim]
 	volumes    *api.Objects[*v1.PersistentVolume]
 	classes    *api.Cache[*storagev1.StorageClass]
-	caches     []runnable // those of the controller
+	caches     *caches.Set
 	claimPool  *workers.Pool[api.Key]
 	volumePool *workers.Pool[api.Key]
 	// recyclePool has the volumes to be recycled. Recycling takes long: it occupies no other worker.
@@ -46,12 +46,8 @@ type Controller struct {
 	// locks lock volumes for writes, by their names: a claim and a volume have different workers.
 	locks keylock.Map
 	// busy is the number of claims that workers handle.
-	busy        atomic.Int64
-	ran         atomic.Bool
-	unsubscribe []func()
+	busy atomic.Int64
 }
-
-type runnable interface{ Run(context.Context) error }
 
 // New returns a controller. The error for an invalid configuration wraps a *field.Error. New fails if it cannot add
 // an index to Config.Pods, such as one that has ended.
@@ -77,26 +73,21 @@ func New(config Config) (*Controller, error) {
 	return c, nil
 }
 
-// openCaches sets the caches: those of the embedder, or new ones. Their first lists are consistent:
-// the controller must not act on claims of before an earlier run.
+// openCaches opens and follows the caches, and stores them for the plugins, which share them.
 func (c *Controller) openCaches() {
-	config := api.CacheConfig{Consistent: true, Resync: c.config.Resync, Logger: c.config.Logger}
-	if c.config.Claims == nil {
-		c.config.Claims = api.NewCache(c.config.Cluster.PersistentVolumeClaims(""), config)
-		c.caches = append(c.caches, c.config.Claims)
+	cluster := c.config.Cluster
+	c.caches = caches.New("bind", c.config.Resync, c.config.Logger)
+	c.claims = caches.OpenObjects(c.caches, c.config.Claims, cluster.PersistentVolumeClaims)
+	c.volumes = caches.OpenObjects(c.caches, c.config.Volumes, api.ClusterScoped(cluster.PersistentVolumes()))
+	c.classes = caches.Open(c.caches, c.config.Classes, cluster.StorageClasses())
+	c.config.Claims, c.config.Volumes, c.config.Classes = c.claims.Cache(), c.volumes.Cache(), c.classes
+
+	caches.Follow(c.caches, c.volumes.Cache(), c.addVolume)
+	caches.Follow(c.caches, c.claims.Cache(), c.addClaim)
+	caches.Follow(c.caches, c.classes, c.addClass)
+	if c.config.Pods != nil {
+		caches.Follow(c.caches, caches.Open[*v1.Pod, *v1.PodList](c.caches, c.config.Pods, nil), c.addPod)
 	}
-	if c.config.Volumes == nil {
-		c.config.Volumes = api.NewCache(c.config.Cluster.PersistentVolumes(), config)
-		c.caches = append(c.caches, c.config.Volumes)
-	}
-	if c.config.Classes == nil {
-		c.config.Classes = api.NewCache(c.config.Cluster.StorageClasses(), config)
-		c.caches = append(c.caches, c.config.Classes)
-	}
-	c.classes = c.config.Classes
-	c.claims = api.NewObjects(c.config.Cluster.PersistentVolumeClaims, c.config.Claims)
-	c.volumes = api.NewObjects(api.ClusterScoped(c.config.Cluster.PersistentVolumes()), c.config.Volumes)
-	c.caches = append(c.caches, c.claims, c.volumes)
 }
 
 func (c *Controller) openPools() (err error) {
@@ -119,80 +110,24 @@ func (c *Controller) openPools() (err error) {
 // ended. A later run, with empty memory, continues the work. Run fails at once if a cache of the
 // embedder has objects of another kind. A second call returns an error.
 func (c *Controller) Run(ctx context.Context) error {
-	if c.ran.Swap(true) {
-		return errors.New("bind: a controller runs once")
+	work := []func(context.Context) error{c.claimPool.Run, c.volumePool.Run, c.recyclePool.Run}
+	for _, plugin := range c.plugins {
+		work = append(work, plugin.Run)
 	}
-	caller := ctx
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	r := &running{ctx: ctx, cancel: cancel}
-	if err := c.start(r); err != nil {
-		r.fail(err)
-	}
-	<-ctx.Done()
-	for _, stop := range c.unsubscribe {
-		stop()
-	}
-	r.tasks.Wait()
-	if r.err == nil || caller.Err() != nil {
-		return nil
-	}
-	return fmt.Errorf("bind: %w", r.err)
+	return c.caches.Run(ctx, c.indexCaches, work...)
 }
 
-// running are the tasks of a run. The first failure ends all of them.
-type running struct {
-	ctx    context.Context
-	cancel context.CancelFunc
-	tasks  sync.WaitGroup
-	mu     sync.Mutex
-	err    error
-}
+// Synced reports whether the caches of the controller have listed their objects once, for checks of readiness: those
+// that it opens list during Run, those of the embedder when the embedder runs them.
+func (c *Controller) Synced() bool { return c.caches.Synced() }
 
-func (r *running) start(task runnable) {
-	r.tasks.Go(func() {
-		if err := task.Run(r.ctx); err != nil {
-			r.fail(err)
-		}
-	})
-}
-
-func (r *running) fail(err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.err = errors.Join(r.err, err)
-	r.cancel()
-}
-
-// start starts the caches and, once these have synced, the workers. The index has all volumes before the
-// first claim is handled: otherwise the first claims would receive larger volumes than necessary.
-func (c *Controller) start(r *running) error {
-	for _, cache := range c.caches {
-		r.start(cache)
-	}
-	waits := []func(context.Context) error{c.claims.Cache().WaitForSync, c.volumes.Cache().WaitForSync, c.classes.WaitForSync}
-	if c.config.Pods != nil {
-		waits = append(waits, c.config.Pods.WaitForSync)
-	}
-	for _, wait := range waits {
-		if err := wait(r.ctx); err != nil {
-			return err
-		}
-	}
+// indexCaches indexes all volumes before the first claim is handled: otherwise the first claims would receive larger
+// volumes than necessary.
+func (c *Controller) indexCaches() {
 	for _, pv := range c.volumes.Cache().List() {
 		c.index.Set(pv)
 	}
 	for _, claim := range c.claims.Cache().List() {
 		c.claimants.set(claim)
 	}
-	if err := c.subscribe(); err != nil {
-		return err
-	}
-	for _, pool := range []runnable{c.claimPool, c.volumePool, c.recyclePool} {
-		r.start(pool)
-	}
-	for _, plugin := range c.plugins {
-		r.start(plugin)
-	}
-	return nil
 }

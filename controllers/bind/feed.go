@@ -8,31 +8,6 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 )
 
-// subscribe feeds the changes of the caches to the pools.
-func (c *Controller) subscribe() error {
-	_, stop, err := c.volumes.Cache().Subscribe(c.addVolume)
-	if err != nil {
-		return err
-	}
-	c.unsubscribe = append(c.unsubscribe, stop)
-	if _, stop, err = c.claims.Cache().Subscribe(c.addClaim); err != nil {
-		return err
-	}
-	c.unsubscribe = append(c.unsubscribe, stop)
-	if _, stop, err = c.classes.Subscribe(c.addClass); err != nil {
-		return err
-	}
-	c.unsubscribe = append(c.unsubscribe, stop)
-	if c.config.Pods == nil {
-		return nil
-	}
-	_, stop, err = c.config.Pods.Subscribe(c.addPod)
-	if err == nil {
-		c.unsubscribe = append(c.unsubscribe, stop)
-	}
-	return err
-}
-
 // addClaim queues a changed claim, and the volumes that it concerned before.
 func (c *Controller) addClaim(change api.Change[*v1.PersistentVolumeClaim]) {
 	key := change.Key()

@@ -42,3 +42,7 @@ func New(config Config) (*Controller, error) {
 // have returned. A later run, with empty memory, continues the work. Run fails at once if a cache of the
 // embedder has objects of another kind. A second call returns an error.
 func (c *Controller) Run(ctx context.Context) error { return c.pool.Run(ctx) }
+
+// Synced reports whether the caches of the controller have listed their objects once, for checks of readiness: those
+// that it opens list during Run, those of the embedder when the embedder runs them.
+func (c *Controller) Synced() bool { return c.pool.Synced() }

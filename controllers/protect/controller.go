@@ -2,16 +2,14 @@ package protect
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/controllers/internal/caches"
 	"github.com/volumekit/volumekit/controllers/internal/claimindex"
 	"github.com/volumekit/volumekit/controllers/internal/sharedlist"
 	"github.com/volumekit/volumekit/controllers/internal/telemetry"
 	"github.com/volumekit/volumekit/controllers/internal/workers"
-	"github.com/volumekit/volumekit/internal/tasks"
 	v1 "k8s.io/api/core/v1"
 )
 
@@ -31,8 +29,7 @@ type Controller struct {
 	// The pools are nil for parts that are switched off.
 	claimPool, volumePool, podPool *workers.Pool[api.Key]
 
-	caches []func(context.Context) error // those of the controller
-	ran    atomic.Bool
+	caches *caches.Set
 }
 
 // leastReaders is the least number of claims whose workers may wait for a list of pods: a list serves all
@@ -65,37 +62,24 @@ func New(config Config) (*Controller, error) {
 	return c, nil
 }
 
-// openCaches sets the caches of the parts that run: those of the embedder, or new ones.
+// openCaches opens, indexes and follows the caches of the parts that run.
 func (c *Controller) openCaches() error {
-	config := api.CacheConfig{Consistent: true, Logger: c.config.Logger}
 	cluster := c.config.Cluster
-	claims := c.config.Claims
-	if claims == nil {
-		claims = api.NewCache(cluster.PersistentVolumeClaims(""), config)
-		c.caches = append(c.caches, claims.Run)
-	}
-	c.claims = api.NewObjects(cluster.PersistentVolumeClaims, claims)
-	c.caches = append(c.caches, c.claims.Run)
+	c.caches = caches.New("protect", 0, c.config.Logger)
+	c.claims = caches.OpenObjects(c.caches, c.config.Claims, cluster.PersistentVolumeClaims)
+	caches.Follow(c.caches, c.claims.Cache(), c.addClaim)
 	if !c.config.WithoutVolumes {
-		volumes := c.config.Volumes
-		if volumes == nil {
-			volumes = api.NewCache(cluster.PersistentVolumes(), config)
-			c.caches = append(c.caches, volumes.Run)
-		}
-		c.volumes = api.NewObjects(api.ClusterScoped(cluster.PersistentVolumes()), volumes)
-		c.caches = append(c.caches, c.volumes.Run)
-		if err := claimindex.Add(volumes, volumesByClaim, claimKeysOfVolume); err != nil {
+		c.volumes = caches.OpenObjects(c.caches, c.config.Volumes, api.ClusterScoped(cluster.PersistentVolumes()))
+		caches.Follow(c.caches, c.volumes.Cache(), c.addVolume)
+		if err := claimindex.Add(c.volumes.Cache(), volumesByClaim, claimKeysOfVolume); err != nil {
 			return fmt.Errorf("index the volumes: %w", err)
 		}
 	}
 	if c.config.WithoutClaims && c.config.WithoutEphemeral {
 		return nil
 	}
-	c.pods = c.config.Pods
-	if c.pods == nil {
-		c.pods = api.NewCache(cluster.Pods(""), config)
-		c.caches = append(c.caches, c.pods.Run)
-	}
+	c.pods = caches.Open(c.caches, c.config.Pods, cluster.Pods(""))
+	caches.Follow(c.caches, c.pods, c.addPod)
 	if err := claimindex.AddPods(c.pods); err != nil {
 		return fmt.Errorf("index the pods: %w", err)
 	}
@@ -137,40 +121,15 @@ func (c *Controller) openPools() (err error) {
 // later run, with empty memory, continues the work. Run fails at once if a cache of the embedder has
 // objects of another kind. A second call returns an error.
 func (c *Controller) Run(ctx context.Context) error {
-	if c.ran.Swap(true) {
-		return errors.New("protect: a controller runs once")
-	}
-	err := tasks.RunAll(ctx, append(c.caches, c.work)...)
-	if ctx.Err() != nil || err == nil {
-		return nil
-	}
-	return fmt.Errorf("protect: %w", err)
-}
-
-// work waits for the caches and runs the pools.
-func (c *Controller) work(ctx context.Context) error {
-	waits := []func(context.Context) error{c.claims.Cache().WaitForSync}
-	if c.volumes != nil {
-		waits = append(waits, c.volumes.Cache().WaitForSync)
-	}
-	if c.pods != nil {
-		waits = append(waits, c.pods.WaitForSync)
-	}
-	for _, wait := range waits {
-		if err := wait(ctx); err != nil {
-			return err
-		}
-	}
-	stop, err := c.subscribe()
-	defer stop()
-	if err != nil {
-		return err
-	}
 	var pools []func(context.Context) error
 	for _, pool := range []*workers.Pool[api.Key]{c.claimPool, c.volumePool, c.podPool} {
 		if pool != nil {
 			pools = append(pools, pool.Run)
 		}
 	}
-	return tasks.RunAll(ctx, pools...)
+	return c.caches.Run(ctx, nil, pools...)
 }
+
+// Synced reports whether the caches of the controller have listed their objects once, for checks of readiness: those
+// that it opens list during Run, those of the embedder when the embedder runs them.
+func (c *Controller) Synced() bool { return c.caches.Synced() }

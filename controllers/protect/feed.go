@@ -20,36 +20,6 @@ func claimKeysOfVolume(pv *v1.PersistentVolume) []string {
 	return nil
 }
 
-// subscribe passes the changes of the caches to the pools, until stop is called.
-func (c *Controller) subscribe() (stop func(), err error) {
-	var stops []func()
-	stop = func() {
-		for _, stop := range stops {
-			stop()
-		}
-	}
-	_, stopClaims, err := c.claims.Cache().Subscribe(c.addClaim)
-	if err != nil {
-		return stop, err
-	}
-	stops = append(stops, stopClaims)
-	if c.volumes != nil {
-		_, stopVolumes, err := c.volumes.Cache().Subscribe(c.addVolume)
-		if err != nil {
-			return stop, err
-		}
-		stops = append(stops, stopVolumes)
-	}
-	if c.pods != nil {
-		_, stopPods, err := c.pods.Subscribe(c.addPod)
-		if err != nil {
-			return stop, err
-		}
-		stops = append(stops, stopPods)
-	}
-	return stop, nil
-}
-
 // endsOld reports whether a change has ended the object before it.
 func endsOld[O object](change api.Change[O]) bool {
 	var none O

@@ -2,12 +2,10 @@ package provision
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 
 	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/controllers/internal/caches"
 	"github.com/volumekit/volumekit/controllers/internal/telemetry"
 	"github.com/volumekit/volumekit/controllers/internal/workers"
 	v1 "k8s.io/api/core/v1"
@@ -26,16 +24,14 @@ type Controller struct {
 	postponed postponed
 	awaited   awaited
 
-	claims      *api.Objects[*v1.PersistentVolumeClaim]
-	volumes     *api.Objects[*v1.PersistentVolume]
-	classes     *api.Cache[*storagev1.StorageClass]
-	caches      []runnable // those of the controller
-	claimPool   *workers.Pool[claimKey]
-	volumePool  *workers.Pool[api.Key]
-	ran         atomic.Bool
-	ofClaims    claimAttempts
-	ofVolumes   volumeAttempts
-	unsubscribe []func()
+	claims     *api.Objects[*v1.PersistentVolumeClaim]
+	volumes    *api.Objects[*v1.PersistentVolume]
+	classes    *api.Cache[*storagev1.StorageClass]
+	caches     *caches.Set
+	claimPool  *workers.Pool[claimKey]
+	volumePool *workers.Pool[api.Key]
+	ofClaims   claimAttempts
+	ofVolumes  volumeAttempts
 }
 
 // A claimKey names a claim. A claim that is deleted and created again with its name is another
@@ -52,8 +48,6 @@ func keyOfClaim(claim *v1.PersistentVolumeClaim) claimKey {
 func keyOfReference(ref *v1.ObjectReference) claimKey {
 	return claimKey{api.Key{Namespace: ref.Namespace, Name: ref.Name}, ref.UID}
 }
-
-type runnable interface{ Run(context.Context) error }
 
 const (
 	// apiWorkers is the number of workers besides those that wait for calls of the Provisioner.
@@ -85,27 +79,17 @@ func New(config Config) (*Controller, error) {
 	return c, c.openPools()
 }
 
-// openCaches sets the caches: those of the embedder, or new ones. Their first lists are consistent:
-// the controller must not act on claims of before an earlier run.
+// openCaches opens and follows the caches.
 func (c *Controller) openCaches() {
-	config := api.CacheConfig{Consistent: true, Resync: c.config.Resync, Logger: c.config.Logger}
-	claims, volumes := c.config.Claims, c.config.Volumes
-	c.classes = c.config.Classes
-	if claims == nil {
-		claims = api.NewCache(c.config.Cluster.PersistentVolumeClaims(""), config)
-		c.caches = append(c.caches, claims)
-	}
-	if volumes == nil {
-		volumes = api.NewCache(c.config.Cluster.PersistentVolumes(), config)
-		c.caches = append(c.caches, volumes)
-	}
-	if c.classes == nil {
-		c.classes = api.NewCache(c.config.Cluster.StorageClasses(), config)
-		c.caches = append(c.caches, c.classes)
-	}
-	c.claims = api.NewObjects(c.config.Cluster.PersistentVolumeClaims, claims)
-	c.volumes = api.NewObjects(api.ClusterScoped(c.config.Cluster.PersistentVolumes()), volumes)
-	c.caches = append(c.caches, c.claims, c.volumes)
+	cluster := c.config.Cluster
+	c.caches = caches.New("provision", c.config.Resync, c.config.Logger)
+	c.claims = caches.OpenObjects(c.caches, c.config.Claims, cluster.PersistentVolumeClaims)
+	c.volumes = caches.OpenObjects(c.caches, c.config.Volumes, api.ClusterScoped(cluster.PersistentVolumes()))
+	c.classes = caches.Open(c.caches, c.config.Classes, cluster.StorageClasses())
+
+	caches.Follow(c.caches, c.claims.Cache(), c.addClaim)
+	caches.Follow(c.caches, c.volumes.Cache(), c.addVolume)
+	caches.Follow(c.caches, c.classes, c.addClass)
 }
 
 func (c *Controller) openPools() (err error) {
@@ -131,51 +115,9 @@ func (c *Controller) openPools() (err error) {
 // have returned. A later run, with empty memory, continues the work. Run fails at once if a cache of
 // the embedder has objects of another kind. A second call returns an error.
 func (c *Controller) Run(ctx context.Context) error {
-	if c.ran.Swap(true) {
-		return errors.New("provision: a controller runs once")
-	}
-	caller := ctx
-	ctx, cancel := context.WithCancel(ctx)
-	var running sync.WaitGroup
-	failures := make(chan error, len(c.caches)+2)
-	err := c.start(ctx, func(r runnable) {
-		running.Go(func() {
-			if err := r.Run(ctx); err != nil {
-				failures <- err
-				cancel()
-			}
-		})
-	})
-	if err == nil {
-		<-ctx.Done()
-	}
-	cancel()
-	c.stopSubscriptions()
-	running.Wait()
-	close(failures)
-	for failure := range failures {
-		err = errors.Join(err, failure)
-	}
-	if err == nil || caller.Err() != nil {
-		return nil
-	}
-	return fmt.Errorf("provision: %w", err)
+	return c.caches.Run(ctx, nil, c.claimPool.Run, c.volumePool.Run)
 }
 
-// start starts the caches and, once these have synced, the workers.
-func (c *Controller) start(ctx context.Context, run func(runnable)) error {
-	for _, cache := range c.caches {
-		run(cache)
-	}
-	for _, wait := range []func(context.Context) error{c.claims.Cache().WaitForSync, c.volumes.Cache().WaitForSync, c.classes.WaitForSync} {
-		if err := wait(ctx); err != nil {
-			return err
-		}
-	}
-	if err := c.subscribe(); err != nil {
-		return err
-	}
-	run(c.claimPool)
-	run(c.volumePool)
-	return nil
-}
+// Synced reports whether the caches of the controller have listed their objects once, for checks of readiness: those
+// that it opens list during Run, those of the embedder when the embedder runs them.
+func (c *Controller) Synced() bool { return c.caches.Synced() }

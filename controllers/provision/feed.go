@@ -9,32 +9,6 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 )
 
-// subscribe feeds the changes of the caches to the pools.
-func (c *Controller) subscribe() error {
-	_, stop, err := c.claims.Cache().Subscribe(c.addClaim)
-	if err != nil {
-		return err
-	}
-	c.unsubscribe = append(c.unsubscribe, stop)
-	_, stop, err = c.volumes.Cache().Subscribe(c.addVolume)
-	if err != nil {
-		return err
-	}
-	c.unsubscribe = append(c.unsubscribe, stop)
-	_, stop, err = c.classes.Subscribe(c.addClass)
-	if err != nil {
-		return err
-	}
-	c.unsubscribe = append(c.unsubscribe, stop)
-	return nil
-}
-
-func (c *Controller) stopSubscriptions() {
-	for _, stop := range c.unsubscribe {
-		stop()
-	}
-}
-
 // concerns reports whether the controller may have a step for a claim. One with a mark has the finalizer, too.
 func (c *Controller) concerns(claim *v1.PersistentVolumeClaim) bool {
 	return c.rules.has(provisionerOf(claim)) && claim.Spec.VolumeName == "" ||

@@ -4,16 +4,14 @@ package claimpool
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/controllers/internal/caches"
 	"github.com/volumekit/volumekit/controllers/internal/telemetry"
 	"github.com/volumekit/volumekit/controllers/internal/workers"
-	"github.com/volumekit/volumekit/internal/tasks"
 	v1 "k8s.io/api/core/v1"
 )
 
@@ -49,8 +47,7 @@ type Pool struct {
 	Volumes *api.Objects[*v1.PersistentVolume]
 
 	config Config
-	caches []func(context.Context) error // those of the pool
-	ran    atomic.Bool
+	caches *caches.Set
 }
 
 // New returns a pool.
@@ -68,52 +65,18 @@ func New(config Config) (*Pool, error) {
 	return p, nil
 }
 
-// openCaches sets the caches: those of the embedder, or new ones.
+// openCaches opens and follows the caches.
 func (p *Pool) openCaches() {
-	config := api.CacheConfig{Consistent: true, Logger: p.config.Logger}
-	cluster, claims, volumes := p.config.Cluster, p.config.Claims, p.config.Volumes
-	if claims == nil {
-		claims = api.NewCache(cluster.PersistentVolumeClaims(""), config)
-		p.caches = append(p.caches, claims.Run)
-	}
-	if volumes == nil {
-		volumes = api.NewCache(cluster.PersistentVolumes(), config)
-		p.caches = append(p.caches, volumes.Run)
-	}
-	p.Claims = api.NewObjects(cluster.PersistentVolumeClaims, claims)
-	p.Volumes = api.NewObjects(api.ClusterScoped(cluster.PersistentVolumes()), volumes)
-	p.caches = append(p.caches, p.Claims.Run, p.Volumes.Run)
+	p.caches = caches.New(p.config.Controller, 0, p.config.Logger)
+	p.Claims = caches.OpenObjects(p.caches, p.config.Claims, p.config.Cluster.PersistentVolumeClaims)
+	p.Volumes = caches.OpenObjects(p.caches, p.config.Volumes, api.ClusterScoped(p.config.Cluster.PersistentVolumes()))
+	caches.Follow(p.caches, p.Claims.Cache(), p.config.ClaimChanged)
+	caches.Follow(p.caches, p.Volumes.Cache(), p.config.VolumeChanged)
 }
 
 // Run works until ctx ends; then it returns nil, after all calls of the handler have returned. It fails at once if a
 // cache of the embedder has objects of another kind. A second call returns an error.
-func (p *Pool) Run(ctx context.Context) error {
-	if p.ran.Swap(true) {
-		return errors.New(p.config.Controller + ": a controller runs once")
-	}
-	err := tasks.RunAll(ctx, append(p.caches, p.work)...)
-	if ctx.Err() != nil || err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", p.config.Controller, err)
-}
+func (p *Pool) Run(ctx context.Context) error { return p.caches.Run(ctx, nil, p.Pool.Run) }
 
-// work waits for the caches and calls the handler.
-func (p *Pool) work(ctx context.Context) error {
-	for _, wait := range []func(context.Context) error{p.Claims.Cache().WaitForSync, p.Volumes.Cache().WaitForSync} {
-		if err := wait(ctx); err != nil {
-			return err
-		}
-	}
-	_, stopClaims, err := p.Claims.Cache().Subscribe(p.config.ClaimChanged)
-	if err != nil {
-		return err
-	}
-	defer stopClaims()
-	_, stopVolumes, err := p.Volumes.Cache().Subscribe(p.config.VolumeChanged)
-	if err != nil {
-		return err
-	}
-	defer stopVolumes()
-	return p.Pool.Run(ctx)
-}
+// Synced reports whether the caches have listed their objects once.
+func (p *Pool) Synced() bool { return p.caches.Synced() }

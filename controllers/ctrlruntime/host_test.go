@@ -1,0 +1,188 @@
+package ctrlruntime_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/controllers/api"
+	"github.com/volumekit/volumekit/controllers/apitest"
+	"github.com/volumekit/volumekit/controllers/ctrlruntime"
+	"github.com/volumekit/volumekit/controllers/protect"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+)
+
+// serve serves a process by HTTP until the end of the test.
+func serve(t *testing.T, cluster *apitest.Cluster) *rest.Config {
+	t.Helper()
+	web := httptest.NewServer(cluster.Handler())
+	t.Cleanup(web.Close)
+	t.Cleanup(web.CloseClientConnections)
+	return &rest.Config{Host: web.URL}
+}
+
+// A checked manager records its checks of readiness.
+type checked struct {
+	manager.Manager
+	checks map[string]healthz.Checker
+}
+
+func (c checked) AddReadyzCheck(name string, check healthz.Checker) error {
+	c.checks[name] = check
+	return c.Manager.AddReadyzCheck(name, check)
+}
+
+func newManager(t *testing.T, config *rest.Config, options ctrl.Options) checked {
+	t.Helper()
+	options.Metrics = server.Options{BindAddress: "0"}
+	mgr, err := ctrl.NewManager(config, options)
+	require.NoError(t, err)
+	return checked{mgr, map[string]healthz.Checker{}}
+}
+
+func isReady(mgr checked, name string) bool {
+	return mgr.checks[name](&http.Request{}) == nil
+}
+
+// TestHost: the controllers use what their manager has.
+func TestHost(t *testing.T) {
+	server := apitest.NewServer(apitest.Config{})
+	mgr := newManager(t, serve(t, server.Connect("operator")), ctrl.Options{})
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	require.NoError(t, addStorage(ctx, mgr, "shares.example.com", shares{"nfs"}))
+	require.False(t, isReady(mgr, "provision"))
+	require.False(t, isReady(mgr, "bind"))
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	test := server.Direct()
+	pv, err := claim(ctx, test, "shares.example.com", "data")
+	require.NoError(t, err)
+	require.True(t, isReady(mgr, "provision"))
+	require.True(t, isReady(mgr, "bind"))
+
+	// One watch of each kind: the controllers and the manager share the caches.
+	watched := map[string]int{}
+	for _, w := range server.OpenWatches("operator") {
+		watched[w.Resource]++
+	}
+	require.Equal(t, map[string]int{"persistentvolumeclaims": 1, "persistentvolumes": 1, "storageclasses": 1}, watched)
+
+	require.Eventually(t, func() bool {
+		events, err := test.Events(v1.NamespaceDefault).List(ctx, metav1.ListOptions{})
+		return err == nil && slices.ContainsFunc(events.Items, func(e v1.Event) bool {
+			return e.Source.Component == "shares.example.com" && strings.Contains(e.Message, pv.Name)
+		})
+	}, time.Minute, time.Millisecond)
+
+	families, err := ctrlmetrics.Registry.Gather()
+	require.NoError(t, err)
+	names := []string{}
+	for _, family := range families {
+		names = append(names, family.GetName())
+	}
+	require.Contains(t, names, "controller_persistentvolumeclaim_provision_total", "%s", names)
+	require.Contains(t, names, "certwatcher_read_certificate_total", "the registry is the manager's")
+
+	stop()
+	require.NoError(t, <-ended)
+}
+
+// TestHostsShareMetrics: a process may have several managers, such as in tests.
+func TestHostsShareMetrics(t *testing.T) {
+	config := serve(t, apitest.NewServer(apitest.Config{}).Connect("operator"))
+	first, err := ctrlruntime.New(t.Context(), newManager(t, config, ctrl.Options{}), "a")
+	require.NoError(t, err)
+	second, err := ctrlruntime.New(t.Context(), newManager(t, config, ctrl.Options{}), "b")
+	require.NoError(t, err)
+	require.Same(t, first.Metrics, second.Metrics)
+}
+
+// TestHostLimitsNoCalls: the limit of the manager's clients is none of the controllers.
+func TestHostLimitsNoCalls(t *testing.T) {
+	server := apitest.NewServer(apitest.Config{})
+	config := serve(t, server.Connect("operator"))
+	config.QPS, config.Burst = 0.001, 1
+	host, err := ctrlruntime.New(t.Context(), newManager(t, config, ctrl.Options{}), "a")
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for range 5 {
+		_, err := host.Cluster.Nodes().List(ctx, metav1.ListOptions{})
+		require.NoError(t, err)
+	}
+}
+
+// TestCacheOfNamespaces: controllers need the claims of all namespaces, and a manager may have those of some.
+func TestCacheOfNamespaces(t *testing.T) {
+	config := serve(t, apitest.NewServer(apitest.Config{}).Connect("operator"))
+	mgr := newManager(t, config, ctrl.Options{Cache: cache.Options{DefaultNamespaces: map[string]cache.Config{"default": {}, "kube-system": {}}}})
+	_, err := ctrlruntime.New(t.Context(), mgr, "a")
+	require.ErrorContains(t, err, "*v1.PersistentVolumeClaim")
+	require.ErrorContains(t, err, "all namespaces")
+	_, err = ctrlruntime.CacheOf[*v1.PersistentVolume](t.Context(), mgr)
+	require.NoError(t, err, "volumes are in no namespace")
+}
+
+// TestOwnCaches: a controller with caches of its own is ready once it leads and has listed.
+func TestOwnCaches(t *testing.T) {
+	server := apitest.NewServer(apitest.Config{})
+	mgr := newManager(t, serve(t, server.Connect("operator")), ctrl.Options{})
+	host, err := ctrlruntime.New(t.Context(), mgr, "a")
+	require.NoError(t, err)
+	controller, err := protect.New(protect.Config{Cluster: host.Cluster})
+	require.NoError(t, err)
+	require.NoError(t, host.Add("protect", controller))
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	require.Eventually(t, func() bool { return isReady(mgr, "protect") }, time.Minute, time.Millisecond)
+	stop()
+	require.NoError(t, <-ended)
+}
+
+// TestContractOfCluster: a client of controller-runtime is a Cluster.
+func TestContractOfCluster(t *testing.T) {
+	var server *apitest.Server
+	apitest.TestCluster(t, apitest.ContractConfig[*testing.T]{
+		New: func(t *testing.T) api.Cluster {
+			server = apitest.NewServer(apitest.Config{})
+			config := serve(t, server.Connect("test"))
+			config.QPS = -1
+			config.Wrap(withoutRetries)
+			c, err := client.NewWithWatch(config, client.Options{})
+			require.NoError(t, err)
+			return ctrlruntime.NewCluster(c)
+		},
+		Compact: func(*testing.T) { server.Compact() },
+	})
+}
+
+// withoutRetries removes what makes client-go repeat a request, ten times after a second each.
+func withoutRetries(transport http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		response, err := transport.RoundTrip(r)
+		if err == nil {
+			response.Header.Del("Retry-After")
+		}
+		return response, err
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
