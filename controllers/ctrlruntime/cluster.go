@@ -26,8 +26,8 @@ import (
 // of a connection, such as one with the fake client. The client reads from the API server and not from a cache, as
 // client.NewWithWatch returns it, and its scheme has the kinds of Kubernetes. [Host].Cluster needs no such client.
 //
-// Classes of volume attributes are those of storage.k8s.io/v1beta1, trust bundles those of
-// certificates.k8s.io/v1alpha1; on an API server without these versions their calls fail.
+// Classes of volume attributes and trust bundles are read and written in the newest version that the client's
+// RESTMapper knows.
 func NewCluster(c client.WithWatch) api.Cluster { return cluster{c} }
 
 type cluster struct{ client client.WithWatch }
@@ -89,11 +89,11 @@ func (c cluster) CSIStorageCapacities(namespace string) api.CSIStorageCapacities
 }
 
 func (c cluster) VolumeAttributesClasses() api.VolumeAttributesClasses {
-	return clientOf[*storagev1beta1.VolumeAttributesClass, *storagev1beta1.VolumeAttributesClassList](c, "")
+	return versionClient[*storagev1beta1.VolumeAttributesClass, *storagev1beta1.VolumeAttributesClassList]{c.client, storagev1beta1.SchemeGroupVersion.WithKind("VolumeAttributesClass").GroupKind()}
 }
 
 func (c cluster) ClusterTrustBundles() api.ClusterTrustBundles {
-	return clientOf[*certificatesv1alpha1.ClusterTrustBundle, *certificatesv1alpha1.ClusterTrustBundleList](c, "")
+	return versionClient[*certificatesv1alpha1.ClusterTrustBundle, *certificatesv1alpha1.ClusterTrustBundleList]{c.client, certificatesv1alpha1.SchemeGroupVersion.WithKind("ClusterTrustBundle").GroupKind()}
 }
 
 // A list is a pointer to a list of objects.
@@ -106,10 +106,12 @@ type list interface {
 type kindClient[O client.Object, L list] struct {
 	client    client.WithWatch
 	namespace string
+	newObject func() O
+	newList   func() L
 }
 
 func clientOf[O client.Object, L list](c cluster, namespace string) kindClient[O, L] {
-	return kindClient[O, L]{c.client, namespace}
+	return kindClient[O, L]{c.client, namespace, newOf[O], newOf[L]}
 }
 
 // newOf returns an empty value of a pointer type.
@@ -117,7 +119,7 @@ func newOf[P any]() P { return reflect.New(reflect.TypeFor[P]().Elem()).Interfac
 
 // named returns an empty object with a name, and the error of client-go's clients for an empty name.
 func (k kindClient[O, L]) named(name string) (O, error) {
-	object := newOf[O]()
+	object := k.newObject()
 	if name == "" {
 		return object, fmt.Errorf("resource name may not be empty")
 	}
@@ -172,13 +174,13 @@ func (k kindClient[O, L]) listOptions(options metav1.ListOptions) *client.ListOp
 }
 
 func (k kindClient[O, L]) List(ctx context.Context, options metav1.ListOptions) (L, error) {
-	objects := newOf[L]()
+	objects := k.newList()
 	return result(objects, k.client.List(ctx, objects, k.listOptions(options)))
 }
 
 func (k kindClient[O, L]) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	options.Watch = true // keeps the limit of the options
-	return k.client.Watch(ctx, newOf[L](), k.listOptions(options))
+	return k.client.Watch(ctx, k.newList(), k.listOptions(options))
 }
 
 func (k kindClient[O, L]) Create(ctx context.Context, object O, options metav1.CreateOptions) (O, error) {

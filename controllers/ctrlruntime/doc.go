@@ -15,9 +15,8 @@
 // # Requirements
 //
 // The scheme of the manager has the kinds of Kubernetes, as client-go's scheme has. Its cache holds all objects of the
-// kinds that a controller reads: [CacheOf] refuses one of some namespaces, but no cache tells of the selectors or
-// transformations in cache.Options.ByObject and DefaultTransform. A transformation may drop managed fields, and
-// nothing else.
+// kinds that a controller reads, with all fields: no cache tells of the selectors and transformations in
+// cache.Options.ByObject and DefaultTransform. A transformation may drop managed fields, and nothing else.
 //
 // The program ends when Start of the manager returns: it has lost its Lease, or was asked to stop. With
 // LeaderElectionReleaseOnCancel the manager releases the Lease after the controllers have returned, as long as

@@ -33,7 +33,8 @@ type Host struct {
 	// Cluster has clients of the manager's HTTP client, without a limit of calls: the API server limits its
 	// clients by itself, and the default of a manager is too few for a provisioner.
 	Cluster api.Cluster
-	// Claims, Volumes and Classes are the manager's caches; [CacheOf] returns those of other kinds.
+	// Claims, Volumes and Classes are the manager's caches; [CacheOf] returns those of other kinds. They are nil for a
+	// manager whose cache is that of some namespaces: then controllers open caches of their own.
 	Claims  *api.Cache[*v1.PersistentVolumeClaim]
 	Volumes *api.Cache[*v1.PersistentVolume]
 	Classes *api.Cache[*storagev1.StorageClass]
@@ -67,7 +68,12 @@ func New(ctx context.Context, mgr manager.Manager, component string) (*Host, err
 	h.Claims, failed[0] = CacheOf[*v1.PersistentVolumeClaim](ctx, mgr)
 	h.Volumes, failed[1] = CacheOf[*v1.PersistentVolume](ctx, mgr)
 	h.Classes, failed[2] = CacheOf[*storagev1.StorageClass](ctx, mgr)
-	return h, errors.Join(failed[:]...)
+	for _, err := range failed {
+		if err != nil && !errors.Is(err, ErrNamespaces) {
+			return nil, err
+		}
+	}
+	return h, nil
 }
 
 // newClientset returns a clientset with the connections of a manager.
@@ -86,9 +92,12 @@ var newCollector = sync.OnceValues(func() (*metrics.Collector, error) {
 	return collector, ctrlmetrics.Registry.Register(collector)
 })
 
+// ErrNamespaces is wrapped by the error of CacheOf for a manager whose cache is that of some namespaces.
+var ErrNamespaces = errors.New("the manager's cache is not of all namespaces")
+
 // CacheOf returns the cache of a kind by the manager's informer, which the manager runs. Its Run and WaitForSync end
-// with the manager. It returns an error for a kind that the manager's scheme or the API server does not have, and for
-// a manager whose cache is that of some namespaces.
+// with the manager. It returns an error for a kind that the manager's scheme or the API server does not have, and one
+// that wraps [ErrNamespaces].
 func CacheOf[O client.Object](ctx context.Context, mgr manager.Manager) (*api.Cache[O], error) {
 	object := newOf[O]()
 	informer, err := mgr.GetCache().GetInformer(ctx, object)
@@ -97,7 +106,7 @@ func CacheOf[O client.Object](ctx context.Context, mgr manager.Manager) (*api.Ca
 	}
 	shared, ok := informer.(toolscache.SharedIndexInformer)
 	if !ok {
-		return nil, fmt.Errorf("ctrlruntime: informer of %T: a %T: the manager's cache is not of all namespaces", object, informer)
+		return nil, fmt.Errorf("ctrlruntime: informer of %T: a %T: %w", object, informer, ErrNamespaces)
 	}
 	return api.CacheOf[O](shared, slog.New(logr.ToSlogHandler(mgr.GetLogger()))), nil
 }

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -112,30 +114,48 @@ func TestHostsShareMetrics(t *testing.T) {
 	require.Same(t, first.Metrics, second.Metrics)
 }
 
-// TestHostLimitsNoCalls: the limit of the manager's clients is none of the controllers.
-func TestHostLimitsNoCalls(t *testing.T) {
-	server := apitest.NewServer(apitest.Config{})
-	config := serve(t, server.Connect("operator"))
-	config.QPS, config.Burst = 0.001, 1
-	host, err := ctrlruntime.New(t.Context(), newManager(t, config, ctrl.Options{}), "a")
-	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for range 5 {
-		_, err := host.Cluster.Nodes().List(ctx, metav1.ListOptions{})
-		require.NoError(t, err)
-	}
+// A countedLimit counts the calls that it lets pass.
+type countedLimit struct {
+	flowcontrol.RateLimiter
+	calls atomic.Int64
 }
 
-// TestCacheOfNamespaces: controllers need the claims of all namespaces, and a manager may have those of some.
-func TestCacheOfNamespaces(t *testing.T) {
+func (c *countedLimit) Wait(context.Context) error {
+	c.calls.Add(1)
+	return nil
+}
+
+// TestHostLimitsNoCalls: the limit of the manager's clients is none of the controllers.
+func TestHostLimitsNoCalls(t *testing.T) {
 	config := serve(t, apitest.NewServer(apitest.Config{}).Connect("operator"))
-	mgr := newManager(t, config, ctrl.Options{Cache: cache.Options{DefaultNamespaces: map[string]cache.Config{"default": {}, "kube-system": {}}}})
-	_, err := ctrlruntime.New(t.Context(), mgr, "a")
-	require.ErrorContains(t, err, "*v1.PersistentVolumeClaim")
-	require.ErrorContains(t, err, "all namespaces")
-	_, err = ctrlruntime.CacheOf[*v1.PersistentVolume](t.Context(), mgr)
-	require.NoError(t, err, "volumes are in no namespace")
+	limit := &countedLimit{RateLimiter: flowcontrol.NewFakeAlwaysRateLimiter()}
+	config.RateLimiter = limit
+	host, err := ctrlruntime.New(t.Context(), newManager(t, config, ctrl.Options{}), "a")
+	require.NoError(t, err)
+	before := limit.calls.Load()
+	require.Positive(t, before, "the manager's calls are limited")
+	_, err = host.Cluster.Nodes().List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	require.Equal(t, before, limit.calls.Load())
+}
+
+// TestNamespaces: a manager has a cache of some namespaces. The controllers need the claims of all, and open caches of
+// their own.
+func TestNamespaces(t *testing.T) {
+	server := apitest.NewServer(apitest.Config{})
+	mgr := newManager(t, serve(t, server.Connect("operator")), ctrl.Options{
+		Cache: cache.Options{DefaultNamespaces: map[string]cache.Config{"kube-system": {}, "kube-public": {}}}})
+	_, err := ctrlruntime.CacheOf[*v1.PersistentVolumeClaim](t.Context(), mgr)
+	require.ErrorIs(t, err, ctrlruntime.ErrNamespaces)
+	ctx, stop := context.WithCancel(t.Context())
+	require.NoError(t, addStorage(ctx, mgr, "shares.example.com", shares{"nfs"}))
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	_, err = claim(ctx, server.Direct(), "shares.example.com", "data")
+	require.NoError(t, err)
+	require.True(t, isReady(mgr, "provision"))
+	stop()
+	require.NoError(t, <-ended)
 }
 
 // TestOwnCaches: a controller with caches of its own is ready once it leads and has listed.
