@@ -43,7 +43,7 @@ type claimAttempt struct {
 	described      *v1.PersistentVolume // the object to store
 	refusal        error                // why the object is not stored, and the storage is discarded
 	object         objectState
-	isOpen         bool                             // the last call of Provision, or of Delete for a second storage, was uncertain
+	isOpen         bool                             // storage may exist that described does not describe, and the next call shows
 	hasDiscarded   bool                             // a second storage, besides that of the stored volume
 	policy         v1.PersistentVolumeReclaimPolicy // of a late object, and of the next one; "": that of the class
 	mark           string                           // of the claim before the last successful Provision
@@ -105,6 +105,13 @@ func (a *claimAttempt) record(o outcome, now time.Time, r rules) (isNews bool) {
 		pauses.first, pauses.most = r.infeasible.first, r.infeasible.most
 	}
 	return a.retry.fail(now, o.inputs, o.err.Error(), pauses) && !a.isIgnored
+}
+
+// dropDescription drops the description of storage that may exist on: the next call of Provision describes it again.
+func (a *claimAttempt) dropDescription() {
+	if a.described != nil {
+		a.described, a.isOpen = nil, true
+	}
 }
 
 // recordStorage sets the state of the storage after a failed attempt.

@@ -130,7 +130,7 @@ func (c *Controller) discardSecond(ctx context.Context, v claimView, a *claimAtt
 		a.storage, a.described, a.refusal, a.options, a.hasDiscarded = storageAbsent, nil, nil, nil, true
 		return nil
 	}
-	a.described, a.isOpen = nil, true
+	a.dropDescription()
 	failure := fmt.Errorf("delete the second storage, besides that of the stored volume: %w", err)
 	c.reportFailedProvision(a, failure, a.retry.fail(time.Now(), v.inputs(), failure.Error(), pauseRule{first: c.config.Backoff, most: c.config.MaxBackoff}))
 	return nil

@@ -24,7 +24,8 @@ func (c *Controller) provision(ctx context.Context, v claimView, a *claimAttempt
 			fmt.Sprintf("%s provisions a volume for claim %s/%s", c.config.Name, a.claim.Namespace, a.claim.Name))
 	}
 	o := outcome{inputs: v.inputs(), mark: markOf(v.claim)}
-	a.described, a.hasDiscarded = nil, false // the storage that it describes may be discarded
+	a.dropDescription() // the storage may be discarded
+	a.hasDiscarded = false
 	o.options, o.refusal, o.err = c.optionsFor(ctx, v)
 	if o.err == nil {
 		a.isOurs, o.called = true, true
@@ -151,7 +152,8 @@ func (c *Controller) storeVolume(ctx context.Context, v claimView, a *claimAttem
 // failStore records that the object is not stored, and keeps the storage: Provision is called again after a pause.
 func (c *Controller) failStore(v claimView, a *claimAttempt, err error) {
 	pauses := c.rules.provisionPauses
-	a.described, pauses.threshold = nil, 0
+	pauses.threshold = 0
+	a.dropDescription()
 	c.reportFailedProvision(a, err, a.retry.fail(time.Now(), v.inputs(), err.Error(), pauses))
 }
 

@@ -189,6 +189,31 @@ func TestRefusedSecond(t *testing.T) {
 	})
 }
 
+// TestUndescribedSecond: a second storage is deleted although the call that was to describe it again, after a discard of
+// the first one, has failed.
+func TestUndescribedSecond(t *testing.T) {
+	inTwoSystems(t, func(w *world, first, second *storage, name string) {
+		first.on("provision", failing(1, unfit, true))
+		first.on("delete", slowly(2*time.Minute))
+		fails := failing(1, volume.AsTransient(errors.New("busy")), false)
+		second.on("provision", func(ctx context.Context, name string) (early, late error) {
+			if second.callsOf("provision") == 1 {
+				return slowly(time.Minute)(ctx, name)
+			}
+			time.Sleep(10 * time.Minute) // the first one stores its volume
+			return fails(ctx, name)
+		})
+		w.wait(90 * time.Second)
+		require.Equal(w, []string{name}, second.names())
+		w.finish()
+		require.Equal(w, first.server, w.volume(name).Spec.NFS.Server)
+		require.Equal(w, []string{name}, first.names())
+		require.Empty(w, second.names())
+		require.Equal(w, v1.ClaimBound, w.claim("a").Status.Phase)
+		require.NotContains(w, w.claim("a").Finalizers, provision.ClaimFinalizer)
+	})
+}
+
 // TestSecondStorageIsReadLast: storage that waits for its deletion as a second one stays if its volume is stored meanwhile.
 func TestSecondStorageIsReadLast(t *testing.T) {
 	inWorld(t, func(w *world) {
