@@ -1,9 +1,7 @@
 package apitest_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -184,6 +182,9 @@ func TestHTTPMetadata(t *testing.T) {
 // TestHTTPDiscovery: clients find all resources, with their scopes and subresources.
 func TestHTTPDiscovery(t *testing.T) {
 	discovery := newClientset(t, serve(t, apitest.NewServer(apitest.Config{}).Connect("reconciler"))).Discovery()
+	version, err := discovery.ServerVersion()
+	require.NoError(t, err)
+	require.Equal(t, "v1.32.0", version.GitVersion)
 	groups, lists, err := discovery.ServerGroupsAndResources()
 	require.NoError(t, err)
 	names := []string{}
@@ -250,7 +251,18 @@ func TestHTTPRequests(t *testing.T) {
 		{name: "another name", method: "PUT", path: inDefault + "configmaps/b", body: configMap, code: 400, answer: "the name in the path"},
 		{name: "another namespace", method: "PUT", path: "/api/v1/namespaces/kube-system/configmaps/a", body: `{"metadata":{"name":"a","namespace":"default"}}`, code: 400, answer: "namespace"},
 		{name: "a patch of an unknown type", method: "PATCH", path: inDefault + "configmaps/a", contentType: "text/plain", body: "{}", code: 415, answer: `"reason":"UnsupportedMediaType"`},
-		{name: "a patch without a type", method: "PATCH", path: inDefault + "configmaps/a", contentType: "/", body: "{}", code: 400, answer: "Content-Type"},
+		{name: "a patch without a type", method: "PATCH", path: inDefault + "configmaps/a", contentType: "/", body: "{}", code: 415, answer: `"reason":"UnsupportedMediaType"`},
+		{name: "an unknown field", method: "POST", path: inDefault + "configmaps?fieldValidation=Strict", body: `{"metadata":{"name":"b"},"dat":{}}`, code: 400, answer: `unknown field \"dat\"`},
+		{name: "an unknown field, unnoticed", method: "POST", path: inDefault + "configmaps?dryRun=All", body: `{"metadata":{"name":"b"},"dat":{}}`, code: 201, answer: `"name":"b"`},
+		{name: "a watch in YAML", method: "GET", path: inDefault + "configmaps?watch=true", accept: "application/yaml", code: 406, answer: "reason: NotAcceptable"},
+		{name: "metadata of another version", method: "GET", path: inDefault + "configmaps/a", accept: "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v2", code: 406, answer: `"reason":"NotAcceptable"`},
+		{name: "metadata of no object", method: "GET", path: "/api/v1/nodes", accept: "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", code: 200, answer: `"items":[]`},
+		{name: "metadata of a list", method: "GET", path: inDefault + "configmaps", accept: "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", code: 200, answer: `"kind":"PartialObjectMetadata",`},
+		{name: "a head", method: "HEAD", path: inDefault + "configmaps/a", code: 200},
+		{name: "a document by POST", method: "POST", path: "/api", code: 404, answer: "404 page not found"},
+		{name: "a forged page", method: "GET", path: inDefault + "configmaps?continue=eyJydiI6OTk5OTksInN0YXJ0Ijp7fX0", code: 504, answer: `"reason":"Timeout"`},
+		{name: "a watch that ends", method: "GET", path: inDefault + "configmaps?watch=true&timeoutSeconds=1&resourceVersion=0", code: 200, answer: `"type":"ADDED"`},
+		{name: "a token", method: "POST", path: "/api/v1/namespaces/kube-system/serviceaccounts/default/token", body: "{}", code: 404, answer: `"reason":"NotFound"`},
 		{name: "a token by GET", method: "GET", path: inDefault + "serviceaccounts/default/token", code: 405, answer: `"reason":"MethodNotAllowed"`},
 		{name: "deletion with options of another kind", method: "DELETE", path: inDefault + "configmaps/a", body: configMap, code: 400, answer: "v1.ConfigMap"},
 		{name: "deletion of all in all namespaces", method: "DELETE", path: "/api/v1/configmaps", code: 405, answer: `"reason":"MethodNotAllowed"`},
@@ -271,9 +283,6 @@ func TestHTTPRequests(t *testing.T) {
 			require.NoError(t, errors.Join(err, response.Body.Close()))
 			require.Equal(t, test.code, response.StatusCode, "%s", answer)
 			require.Contains(t, string(answer), test.answer)
-			if bytes.HasPrefix(answer, []byte("{")) {
-				require.True(t, json.Valid(answer))
-			}
 		})
 	}
 	_, err = server.Direct().ConfigMaps("default").Get(t.Context(), "a", metav1.GetOptions{})

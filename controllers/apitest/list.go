@@ -70,7 +70,7 @@ func (c *Cluster) list(k *kind, namespace string, options metav1.ListOptions) (p
 		return page{}, err
 	}
 	defer s.mu.Unlock()
-	if err := s.checkReached(version); err != nil {
+	if err := s.checkReached(max(version, from.Version)); err != nil {
 		return page{}, err
 	}
 	at := s.version

@@ -12,6 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
+// mostTimeout is a time in seconds that no test waits for, and that a time.Duration holds.
+const mostTimeout = 1 << 32
+
 // eventBuffer is the number of events that a watch delivers without a goroutine.
 const eventBuffer = 4
 
@@ -121,7 +124,7 @@ func (c *Cluster) watch(ctx context.Context, k *kind, namespace string, options 
 	t.addWatcher(w)
 	w.release = append(w.release, stopper(context.AfterFunc(ctx, w.Stop)))
 	if seconds := options.TimeoutSeconds; seconds != nil && *seconds > 0 {
-		timer := time.AfterFunc(time.Duration(*seconds)*time.Second, w.timeOut)
+		timer := time.AfterFunc(time.Duration(min(*seconds, mostTimeout))*time.Second, w.timeOut)
 		w.release = append(w.release, stopper(timer.Stop))
 	}
 	return w, nil

@@ -27,7 +27,8 @@ import (
 // client.NewWithWatch returns it, and its scheme has the kinds of Kubernetes. [Host].Cluster needs no such client.
 //
 // Classes of volume attributes and trust bundles are read and written in the newest version that the client's
-// RESTMapper knows.
+// RESTMapper knows; if it knows none, as that of the fake client, in storage.k8s.io/v1beta1 and
+// certificates.k8s.io/v1alpha1. The fake client heeds no preconditions of deletions.
 func NewCluster(c client.WithWatch) api.Cluster { return cluster{c} }
 
 type cluster struct{ client client.WithWatch }
@@ -89,11 +90,11 @@ func (c cluster) CSIStorageCapacities(namespace string) api.CSIStorageCapacities
 }
 
 func (c cluster) VolumeAttributesClasses() api.VolumeAttributesClasses {
-	return versionClient[*storagev1beta1.VolumeAttributesClass, *storagev1beta1.VolumeAttributesClassList]{c.client, storagev1beta1.SchemeGroupVersion.WithKind("VolumeAttributesClass").GroupKind()}
+	return versionClient[*storagev1beta1.VolumeAttributesClass, *storagev1beta1.VolumeAttributesClassList]{c.client, storagev1beta1.SchemeGroupVersion.WithKind("VolumeAttributesClass")}
 }
 
 func (c cluster) ClusterTrustBundles() api.ClusterTrustBundles {
-	return versionClient[*certificatesv1alpha1.ClusterTrustBundle, *certificatesv1alpha1.ClusterTrustBundleList]{c.client, certificatesv1alpha1.SchemeGroupVersion.WithKind("ClusterTrustBundle").GroupKind()}
+	return versionClient[*certificatesv1alpha1.ClusterTrustBundle, *certificatesv1alpha1.ClusterTrustBundleList]{c.client, certificatesv1alpha1.SchemeGroupVersion.WithKind("ClusterTrustBundle")}
 }
 
 // A list is a pointer to a list of objects.
@@ -160,27 +161,48 @@ func (k kindClient[O, L]) Get(ctx context.Context, name string, options metav1.G
 	return result(object, err)
 }
 
-// listOptions returns options with those of client-go's clients. A selector that does not parse stays a text, which the
-// API server refuses.
-func (k kindClient[O, L]) listOptions(options metav1.ListOptions) *client.ListOptions {
-	o := &client.ListOptions{Namespace: k.namespace, Limit: options.Limit, Continue: options.Continue, Raw: &options}
-	if selector, err := labels.Parse(options.LabelSelector); err == nil {
-		o.LabelSelector = selector
+// listOptions returns options with those of client-go's clients. It refuses a selector that does not parse: the fake
+// client would select all objects.
+func (k kindClient[O, L]) listOptions(options metav1.ListOptions) (o *client.ListOptions, err error) {
+	o = &client.ListOptions{Namespace: k.namespace, Limit: options.Limit, Continue: options.Continue, Raw: &options}
+	if text := options.LabelSelector; text != "" {
+		if o.LabelSelector, err = labels.Parse(text); err != nil {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("label selector %q: %v", text, err))
+		}
 	}
-	if selector, err := fields.ParseSelector(options.FieldSelector); err == nil {
-		o.FieldSelector = selector
+	if text := options.FieldSelector; text != "" { // the fake client refuses an empty one
+		if o.FieldSelector, err = fields.ParseSelector(text); err != nil {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("field selector %q: %v", text, err))
+		}
 	}
-	return o
+	return o, nil
 }
 
 func (k kindClient[O, L]) List(ctx context.Context, options metav1.ListOptions) (L, error) {
 	objects := k.newList()
-	return result(objects, k.client.List(ctx, objects, k.listOptions(options)))
+	o, err := k.listOptions(options)
+	if err == nil {
+		err = k.client.List(ctx, objects, o)
+	}
+	return result(objects, err)
 }
 
 func (k kindClient[O, L]) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	options.Watch = true // keeps the limit of the options
-	return k.client.Watch(ctx, k.newList(), k.listOptions(options))
+	o, err := k.listOptions(options)
+	if err != nil {
+		return nil, err
+	}
+	return k.client.Watch(ctx, k.newList(), o)
+}
+
+// IsWatchListSemanticsUnSupported reports whether caches have to list before they watch: as the client does, such as a
+// fake one.
+func (k kindClient[O, L]) IsWatchListSemanticsUnSupported() bool { return listsFirst(k.client) }
+
+func listsFirst(c client.WithWatch) bool {
+	says, ok := c.(interface{ IsWatchListSemanticsUnSupported() bool })
+	return ok && says.IsWatchListSemanticsUnSupported()
 }
 
 func (k kindClient[O, L]) Create(ctx context.Context, object O, options metav1.CreateOptions) (O, error) {

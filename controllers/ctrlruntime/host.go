@@ -14,6 +14,7 @@ import (
 	"github.com/volumekit/volumekit/controllers/metrics"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -45,16 +46,19 @@ type Host struct {
 	// Logger logs by the manager's logger.
 	Logger *slog.Logger
 
-	mgr manager.Manager
+	mgr    manager.Manager
+	checks map[string]bool // the names of checks
 }
 
 // New returns a host of controllers in a manager. component is the source of their events. New makes informers of
-// claims, volumes and classes; of a manager that has started it waits until they have synced, or ctx ends.
+// claims, volumes and classes, or of claims alone for a manager of some namespaces; of a manager that has started it waits
+// until they have synced, or ctx ends.
 func New(ctx context.Context, mgr manager.Manager, component string) (*Host, error) {
 	h := &Host{
 		Events: kubeclient.Events(mgr.GetEventRecorderFor(component)),
 		Logger: slog.New(logr.ToSlogHandler(mgr.GetLogger())),
 		mgr:    mgr,
+		checks: map[string]bool{},
 	}
 	clientset, err := newClientset(mgr)
 	if err != nil {
@@ -64,16 +68,25 @@ func New(ctx context.Context, mgr manager.Manager, component string) (*Host, err
 	if h.Metrics, err = newCollector(); err != nil {
 		return nil, fmt.Errorf("ctrlruntime: %w", err)
 	}
-	var failed [3]error
-	h.Claims, failed[0] = CacheOf[*v1.PersistentVolumeClaim](ctx, mgr)
-	h.Volumes, failed[1] = CacheOf[*v1.PersistentVolume](ctx, mgr)
-	h.Classes, failed[2] = CacheOf[*storagev1.StorageClass](ctx, mgr)
-	for _, err := range failed {
-		if err != nil && !errors.Is(err, ErrNamespaces) {
-			return nil, err
-		}
+	h.Claims, err = CacheOf[*v1.PersistentVolumeClaim](ctx, mgr)
+	if errors.Is(err, ErrNamespaces) {
+		return h, nil
+	}
+	if err == nil {
+		h.Volumes, err = CacheOf[*v1.PersistentVolume](ctx, mgr)
+	}
+	if err == nil {
+		h.Classes, err = CacheOf[*storagev1.StorageClass](ctx, mgr)
+	}
+	if err != nil {
+		return nil, err
 	}
 	return h, nil
+}
+
+// synced reports whether the host's caches have synced.
+func (h *Host) synced() bool {
+	return h.Claims == nil || h.Claims.HasSynced() && h.Volumes.HasSynced() && h.Classes.HasSynced()
 }
 
 // newClientset returns a clientset with the connections of a manager.
@@ -83,20 +96,34 @@ func newClientset(mgr manager.Manager) (*kubernetes.Clientset, error) {
 	return kubernetes.NewForConfigAndClient(config, mgr.GetHTTPClient())
 }
 
-// newCollector returns the collector of the process, which all hosts share, as their managers share the registry.
-var newCollector = sync.OnceValues(func() (*metrics.Collector, error) {
+// collectors has the collector of the process, which all hosts share, as their managers share the registry. A collector
+// has no description by which the registry could find it.
+var collectors struct {
+	mu     sync.Mutex
+	shared *metrics.Collector
+}
+
+func newCollector() (*metrics.Collector, error) {
+	collectors.mu.Lock()
+	defer collectors.mu.Unlock()
+	if collectors.shared != nil {
+		return collectors.shared, nil
+	}
 	collector, err := metrics.NewCollector(metrics.Config{})
+	if err == nil {
+		err = ctrlmetrics.Registry.Register(collector)
+	}
 	if err != nil {
 		return nil, err
 	}
-	return collector, ctrlmetrics.Registry.Register(collector)
-})
+	collectors.shared = collector
+	return collector, nil
+}
 
 // ErrNamespaces is wrapped by the error of CacheOf for a manager whose cache is that of some namespaces.
 var ErrNamespaces = errors.New("the manager's cache is not of all namespaces")
 
-// CacheOf returns the cache of a kind by the manager's informer, which the manager runs. Its Run and WaitForSync end
-// with the manager. It returns an error for a kind that the manager's scheme or the API server does not have, and one
+// CacheOf returns the cache of a kind by the manager's informer, which the manager runs and ends. It returns an error for a kind that the manager's scheme or the API server does not have, and one
 // that wraps [ErrNamespaces].
 func CacheOf[O client.Object](ctx context.Context, mgr manager.Manager) (*api.Cache[O], error) {
 	object := newOf[O]()
@@ -111,13 +138,24 @@ func CacheOf[O client.Object](ctx context.Context, mgr manager.Manager) (*api.Ca
 	return api.CacheOf[O](shared, slog.New(logr.ToSlogHandler(mgr.GetLogger()))), nil
 }
 
-// Add adds a controller to the manager: it runs while the manager leads, and the manager is ready, with and without
-// the lead, once the caches of the controller have synced. Caches that the controller has opened itself sync only
-// while it leads. name is that of the check. Add returns the error of the manager, such as for one whose endpoint of
-// health has started.
+// Add adds a controller to the manager: it runs while the manager leads. The manager is ready once the caches of the
+// controller have synced; without the lead, once those of the host have, as a controller opens others when it runs. So a
+// replica that waits for the lead does not delay the end of the one that has it. name is that of the check, and one name
+// for each controller of a manager: the manager replaces an earlier check of the name, and Add refuses one of this host.
+// Add returns the error of the manager, such as for one whose endpoint of health has started. It is not safe for
+// concurrent use.
 func (h *Host) Add(name string, controller Controller) error {
+	if h.checks[name] {
+		return fmt.Errorf("ctrlruntime: %w", field.Duplicate(field.NewPath("name"), name))
+	}
 	isReady := func(*http.Request) error {
-		if !controller.Synced() {
+		synced := h.synced()
+		select {
+		case <-h.mgr.Elected():
+			synced = controller.Synced()
+		default:
+		}
+		if !synced {
 			return errors.New("the caches have not synced")
 		}
 		return nil
@@ -125,7 +163,11 @@ func (h *Host) Add(name string, controller Controller) error {
 	if err := h.mgr.AddReadyzCheck(name, isReady); err != nil {
 		return fmt.Errorf("ctrlruntime: %w", err)
 	}
-	return h.mgr.Add(leading{controller})
+	if err := h.mgr.Add(leading{controller}); err != nil {
+		return fmt.Errorf("ctrlruntime: %w", err)
+	}
+	h.checks[name] = true
+	return nil
 }
 
 // leading is a controller that runs while its manager leads.

@@ -167,10 +167,35 @@ func TestOwnCaches(t *testing.T) {
 	controller, err := protect.New(protect.Config{Cluster: host.Cluster})
 	require.NoError(t, err)
 	require.NoError(t, host.Add("protect", controller))
+	require.ErrorContains(t, host.Add("protect", controller), `name: Duplicate value: "protect"`)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
 	require.Eventually(t, func() bool { return isReady(mgr, "protect") }, time.Minute, time.Millisecond)
+	stop()
+	require.NoError(t, <-ended)
+}
+
+// A standby manager has started and does not lead.
+type standby struct{ checked }
+
+func (standby) Elected() <-chan struct{} { return nil }
+
+// TestStandby: a replica without the lead is ready with a controller that opens caches when it runs. Otherwise a new
+// replica would wait for the lead of an old one, which waits for the new one to be ready.
+func TestStandby(t *testing.T) {
+	mgr := newManager(t, serve(t, apitest.NewServer(apitest.Config{}).Connect("operator")), ctrl.Options{})
+	host, err := ctrlruntime.New(t.Context(), standby{mgr}, "a")
+	require.NoError(t, err)
+	controller, err := protect.New(protect.Config{Cluster: host.Cluster})
+	require.NoError(t, err)
+	require.NoError(t, host.Add("protect", controller))
+	require.False(t, isReady(mgr, "protect"))
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.GetCache().Start(ctx) }()
+	require.Eventually(t, func() bool { return isReady(mgr, "protect") }, time.Minute, time.Millisecond)
+	require.False(t, controller.Synced())
 	stop()
 	require.NoError(t, <-ended)
 }

@@ -21,16 +21,22 @@ type anyClient = kindClient[*unstructured.Unstructured, *unstructured.Unstructur
 // uses the newest one that the API server has, by objects without a type.
 type versionClient[O client.Object, L list] struct {
 	client client.WithWatch
-	kind   schema.GroupKind
+	kind   schema.GroupVersionKind // of O
 }
+
+// IsWatchListSemanticsUnSupported is that of a kindClient.
+func (v versionClient[O, L]) IsWatchListSemanticsUnSupported() bool { return listsFirst(v.client) }
 
 // of returns the client of the newest version.
 func (v versionClient[O, L]) of() (anyClient, error) {
-	mapping, err := v.client.RESTMapper().RESTMapping(v.kind, "v1", "v1beta1", "v1alpha1")
-	if err != nil {
+	gvk := v.kind
+	mapping, err := v.client.RESTMapper().RESTMapping(gvk.GroupKind(), "v1", "v1beta1", "v1alpha1")
+	switch {
+	case err == nil:
+		gvk = mapping.GroupVersionKind
+	case !meta.IsNoMatchError(err):
 		return anyClient{}, err
 	}
-	gvk := mapping.GroupVersionKind
 	return anyClient{
 		client: v.client,
 		newObject: func() *unstructured.Unstructured {

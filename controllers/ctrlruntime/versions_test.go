@@ -1,11 +1,16 @@
 package ctrlruntime_test
 
 import (
+	"context"
+	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/controllers/apitest"
 	"github.com/volumekit/volumekit/controllers/ctrlruntime"
+	v1 "k8s.io/api/core/v1"
 	storagev1beta1 "k8s.io/api/storage/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -66,4 +71,24 @@ func TestFakeClient(t *testing.T) {
 	node, err := cluster.Nodes().Get(t.Context(), "node-1", metav1.GetOptions{})
 	require.True(t, apierrors.IsNotFound(err))
 	require.Nil(t, node)
+	_, err = cluster.Nodes().List(t.Context(), metav1.ListOptions{LabelSelector: "a=b=c"})
+	require.True(t, apierrors.IsBadRequest(err), "%v", err)
+	_, err = cluster.Nodes().List(t.Context(), metav1.ListOptions{FieldSelector: "a"})
+	require.True(t, apierrors.IsBadRequest(err), "%v", err)
+
+	nodes := api.NewCache(cluster.Nodes(), api.CacheConfig{})
+	classes := api.NewCache(cluster.VolumeAttributesClasses(), api.CacheConfig{})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 2)
+	go func() { ended <- nodes.Run(ctx) }()
+	go func() { ended <- classes.Run(ctx) }()
+	require.NoError(t, nodes.WaitForSync(ctx))
+	require.NoError(t, classes.WaitForSync(ctx))
+	_, err = cluster.Nodes().Create(ctx, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	_, err = cluster.VolumeAttributesClasses().Create(ctx, &storagev1beta1.VolumeAttributesClass{ObjectMeta: metav1.ObjectMeta{Name: "gold"}, DriverName: "csi.example.com"}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return len(nodes.List()) == 1 && len(classes.List()) == 1 }, time.Minute, time.Millisecond)
+	stop()
+	require.NoError(t, errors.Join(<-ended, <-ended))
 }

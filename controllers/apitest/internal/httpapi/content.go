@@ -34,6 +34,7 @@ var newCodec = sync.OnceValue(func() codec {
 	builder := runtime.NewSchemeBuilder(v1.AddToScheme, storagev1.AddToScheme, storagev1beta1.AddToScheme,
 		certificatesv1alpha1.AddToScheme, authenticationv1.AddToScheme, metav1.AddMetaToScheme)
 	utilruntime.Must(builder.AddToScheme(scheme)) // fails for defects of this function alone
+	scheme.AddKnownTypes(metav1.SchemeGroupVersion, &metav1.DeleteOptions{})
 	return codec{serializer.NewCodecFactory(scheme).WithoutConversion(), runtime.NewParameterCodec(scheme)}
 })
 
@@ -43,9 +44,10 @@ type format struct {
 	partial bool // the metadata of objects alone
 }
 
-// formatOf returns the first encoding of a header Accept that the server has. A clause for a table or for an
-// object of a later version is no encoding that it has.
-func (c codec) formatOf(accept string) (format, error) {
+// formatOf returns the first encoding of the header Accept that the server has, and has for streams if the answer is
+// one. A clause for a table is no encoding that it has.
+func (c codec) formatOf(header http.Header, isStream bool) (format, error) {
+	accept := strings.Join(header.Values("Accept"), ",")
 	if accept == "" {
 		accept = runtime.ContentTypeJSON
 	}
@@ -58,8 +60,10 @@ func (c codec) formatOf(accept string) (format, error) {
 			mediaType = runtime.ContentTypeJSON
 		}
 		as := parameters["as"]
-		partial := strings.HasPrefix(as, "PartialObjectMetadata")
-		if info, ok := runtime.SerializerInfoForMediaType(c.SupportedMediaTypes(), mediaType); ok && (as == "" || partial) {
+		partial := (as == "PartialObjectMetadata" || as == "PartialObjectMetadataList") &&
+			parameters["g"] == metav1.GroupName && parameters["v"] == metav1.SchemeGroupVersion.Version
+		info, ok := runtime.SerializerInfoForMediaType(c.SupportedMediaTypes(), mediaType)
+		if ok && (as == "" || partial) && (!isStream || info.StreamSerializer != nil) {
 			return format{info, partial}, nil
 		}
 	}
@@ -67,8 +71,9 @@ func (c codec) formatOf(accept string) (format, error) {
 		"the server has no encoding of the header Accept", 0, true)
 }
 
-// decode decodes the body of a request. An object without a kind is of the kind that the path means.
-func (c codec) decode(body []byte, contentType string, gvk schema.GroupVersionKind) (runtime.Object, error) {
+// decode decodes the body of a request. An object without a kind is of the kind that the path means. A strict decoding
+// refuses unknown and repeated fields.
+func (c codec) decode(body []byte, contentType string, gvk schema.GroupVersionKind, isStrict bool) (runtime.Object, error) {
 	mediaType, _, err := mime.ParseMediaType(contentType)
 	if err != nil {
 		mediaType = runtime.ContentTypeJSON
@@ -78,7 +83,11 @@ func (c codec) decode(body []byte, contentType string, gvk schema.GroupVersionKi
 		return nil, apierrors.NewGenericServerResponse(http.StatusUnsupportedMediaType, "", schema.GroupResource{}, "",
 			fmt.Sprintf("the content type %q is not supported", mediaType), 0, true)
 	}
-	object, _, err := info.Serializer.Decode(body, &gvk, nil)
+	decoder := info.Serializer
+	if isStrict && info.StrictSerializer != nil { // protobuf has no such fields
+		decoder = info.StrictSerializer
+	}
+	object, _, err := decoder.Decode(body, &gvk, nil)
 	if err != nil {
 		return nil, apierrors.NewBadRequest("decode the body: " + err.Error())
 	}
@@ -103,20 +112,26 @@ func (c codec) encode(object runtime.Object, f format, version schema.GroupVersi
 // neither, such as a status.
 func metadataOf(object runtime.Object) runtime.Object {
 	if o, ok := object.(metav1.ObjectMetaAccessor); ok {
-		return meta.AsPartialObjectMetadata(o.GetObjectMeta())
+		return partOf(o)
 	}
 	if !meta.IsListType(object) {
 		return nil
 	}
-	parts := &metav1.PartialObjectMetadataList{}
+	parts := &metav1.PartialObjectMetadataList{Items: []metav1.PartialObjectMetadata{}}
 	if list, err := meta.ListAccessor(object); err == nil {
 		parts.ListMeta = metav1.ListMeta{ResourceVersion: list.GetResourceVersion(), Continue: list.GetContinue(), RemainingItemCount: list.GetRemainingItemCount()}
 	}
 	_ = meta.EachListItem(object, func(item runtime.Object) error { // the function returns no error
 		if o, ok := item.(metav1.ObjectMetaAccessor); ok {
-			parts.Items = append(parts.Items, *meta.AsPartialObjectMetadata(o.GetObjectMeta()))
+			parts.Items = append(parts.Items, *partOf(o))
 		}
 		return nil
 	})
 	return parts
+}
+
+func partOf(object metav1.ObjectMetaAccessor) *metav1.PartialObjectMetadata {
+	part := meta.AsPartialObjectMetadata(object.GetObjectMeta())
+	part.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata"))
+	return part
 }

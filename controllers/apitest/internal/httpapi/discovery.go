@@ -1,32 +1,47 @@
 package httpapi
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
 )
 
+// textOf returns what the server says of itself at a path: its health, and its version, which is that of the API with
+// the kinds that it serves.
+func textOf(path string) (text []byte, ok bool) {
+	switch path {
+	case "/healthz", "/livez", "/readyz":
+		return []byte("ok"), true
+	case "/version":
+		text, err := json.Marshal(version.Info{Major: "1", Minor: "32", GitVersion: "v1.32.0", Platform: "memory/any"})
+		return text, err == nil
+	}
+	return nil, false
+}
+
 // document returns the discovery document at a path.
-func (h *handler) document(path string) (document runtime.Object, version schema.GroupVersion, ok bool) {
+func (h *handler) document(path string) (document runtime.Object, ok bool) {
 	switch path = strings.TrimSuffix(path, "/"); path {
 	case "/api":
-		return &metav1.APIVersions{Versions: []string{"v1"}}, metav1.Unversioned, true
+		return &metav1.APIVersions{Versions: []string{"v1"}}, true
 	case "/apis":
-		return &metav1.APIGroupList{Groups: h.groups()}, metav1.Unversioned, true
+		return &metav1.APIGroupList{Groups: h.groups()}, true
 	}
 	for _, group := range h.groups() {
 		if path == "/apis/"+group.Name {
-			return &group, metav1.Unversioned, true
+			return &group, true
 		}
 	}
 	if t, parsed := parseTarget(path); parsed && t.resource == "" {
 		list := h.resourceList(t.GroupVersion)
-		return list, metav1.Unversioned, len(list.APIResources) > 0
+		return list, len(list.APIResources) > 0
 	}
-	return nil, version, false
+	return nil, false
 }
 
 // groups returns the groups with their versions, newest first, without the core.

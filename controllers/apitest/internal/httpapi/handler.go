@@ -32,14 +32,16 @@ func New(cluster api.Cluster) http.Handler { return &handler{newCodec(), resourc
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer := response{h.codec, w, r}
-	if document, version, ok := h.document(r.URL.Path); ok {
-		answer.object(http.StatusOK, document, version)
-		return
-	}
-	switch r.URL.Path {
-	case "/healthz", "/livez", "/readyz":
-		_, _ = io.WriteString(w, "ok") // a client that is gone reads nothing
-		return
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		if document, ok := h.document(r.URL.Path); ok {
+			answer.object(http.StatusOK, document, metav1.Unversioned)
+			return
+		}
+		if text, ok := textOf(r.URL.Path); ok {
+			w.Header().Set("Content-Type", http.DetectContentType(text))
+			_, _ = w.Write(text) // a client that is gone reads nothing
+			return
+		}
 	}
 	t, ok := parseTarget(r.URL.Path)
 	i := slices.IndexFunc(h.resources, func(k resource) bool {
@@ -61,29 +63,33 @@ type request struct {
 
 // serve makes the call that the method and the path mean, and answers.
 func (r request) serve() {
-	ctx, t := r.r.Context(), r.target
+	ctx, t, method := r.r.Context(), r.target, r.r.Method
+	if method == http.MethodHead { // net/http drops the body
+		method = http.MethodGet
+	}
 	isObject := t.name != ""
 	switch {
 	case t.subresource != "" && !slices.Contains(r.resource.subresources(), t.subresource), isObject && r.resource.namespaced && t.namespace == "":
 		http.NotFound(r.w, r.r)
-	case t.subresource == token && r.r.Method == http.MethodPost:
-		r.result(r.createToken(ctx))
+	case t.subresource == token && method == http.MethodPost:
+		answer, err := r.createToken(ctx)
+		r.resultWith(http.StatusCreated, answer, err)
 	case t.subresource == token:
 		r.refuse()
-	case isObject && r.r.Method == http.MethodGet:
+	case isObject && method == http.MethodGet:
 		r.result(r.get(ctx))
-	case isObject && r.r.Method == http.MethodPut:
+	case isObject && method == http.MethodPut:
 		r.result(r.update(ctx))
-	case isObject && r.r.Method == http.MethodPatch:
+	case isObject && method == http.MethodPatch:
 		r.result(r.patch(ctx))
-	case isObject && t.subresource == "" && r.r.Method == http.MethodDelete:
+	case isObject && t.subresource == "" && method == http.MethodDelete:
 		r.result(r.delete(ctx))
-	case !isObject && r.r.Method == http.MethodGet:
+	case !isObject && method == http.MethodGet:
 		r.list(ctx)
-	case !isObject && r.r.Method == http.MethodPost && (t.namespace != "" || !r.resource.namespaced):
+	case !isObject && method == http.MethodPost && (t.namespace != "" || !r.resource.namespaced):
 		object, err := r.create(ctx)
 		r.resultWith(http.StatusCreated, object, err)
-	case !isObject && r.r.Method == http.MethodDelete && (t.namespace != "" || !r.resource.namespaced):
+	case !isObject && method == http.MethodDelete && (t.namespace != "" || !r.resource.namespaced):
 		r.result(r.deleteAll(ctx))
 	default:
 		r.refuse()
@@ -138,7 +144,8 @@ func (r request) read(options runtime.Object, gvk schema.GroupVersionKind) (runt
 	if err != nil {
 		return nil, err
 	}
-	return r.codec.decode(body, r.r.Header.Get("Content-Type"), gvk)
+	isStrict := r.r.URL.Query().Get("fieldValidation") == metav1.FieldValidationStrict
+	return r.codec.decode(body, r.r.Header.Get("Content-Type"), gvk, isStrict)
 }
 
 func (r request) get(ctx context.Context) (runtime.Object, error) {
@@ -160,7 +167,7 @@ func (r request) list(ctx context.Context) {
 		r.result(r.resource.list(ctx, r.target.namespace, options))
 		return
 	}
-	f, err := r.codec.formatOf(r.r.Header.Get("Accept"))
+	f, err := r.codec.formatOf(r.r.Header, true)
 	if err != nil {
 		r.failure(err)
 		return
@@ -219,7 +226,7 @@ func (r request) patch(ctx context.Context) (runtime.Object, error) {
 	}
 	patchType, _, err := mime.ParseMediaType(r.r.Header.Get("Content-Type"))
 	if err != nil {
-		return nil, apierrors.NewBadRequest("the header Content-Type: " + err.Error())
+		patchType = "" // no type that the server has
 	}
 	var subresources []string
 	if r.target.subresource != "" {
@@ -237,7 +244,7 @@ func (r request) deleteOptions() (options metav1.DeleteOptions, err error) {
 	if len(body) == 0 {
 		return options, r.options(&options)
 	}
-	object, err := r.codec.decode(body, r.r.Header.Get("Content-Type"), r.resource.gvk.GroupVersion().WithKind("DeleteOptions"))
+	object, err := r.codec.decode(body, r.r.Header.Get("Content-Type"), r.resource.gvk.GroupVersion().WithKind("DeleteOptions"), false)
 	if err != nil {
 		return options, err
 	}
@@ -248,6 +255,7 @@ func (r request) deleteOptions() (options metav1.DeleteOptions, err error) {
 	return *decoded, nil
 }
 
+// delete answers with a status, also for an object that its finalizers keep: an api.Cluster returns no deleted object.
 func (r request) delete(ctx context.Context) (runtime.Object, error) {
 	options, err := r.deleteOptions()
 	if err != nil {
@@ -295,7 +303,7 @@ type response struct {
 
 // object answers with an object.
 func (r response) object(code int, object runtime.Object, version schema.GroupVersion) {
-	f, err := r.codec.formatOf(r.r.Header.Get("Accept"))
+	f, err := r.codec.formatOf(r.r.Header, false)
 	if err != nil {
 		r.failure(err)
 		return
@@ -316,9 +324,9 @@ func (r response) failure(err error) {
 	if status.Details != nil && status.Details.RetryAfterSeconds > 0 {
 		r.w.Header().Set("Retry-After", strconv.Itoa(int(status.Details.RetryAfterSeconds)))
 	}
-	f, err := r.codec.formatOf(r.r.Header.Get("Accept"))
+	f, err := r.codec.formatOf(r.r.Header, false)
 	if err != nil { // the client understands no answer: it gets one in JSON
-		f, _ = r.codec.formatOf(runtime.ContentTypeJSON)
+		f, _ = r.codec.formatOf(nil, false)
 	}
 	r.write(int(status.Code), &status, f, metav1.Unversioned)
 }
