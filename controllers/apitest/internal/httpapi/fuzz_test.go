@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -33,7 +34,8 @@ func FuzzHandler(f *testing.F) {
 			Body: io.NopCloser(bytes.NewReader(body)),
 		}).WithContext(ctx)
 		defer func() {
-			if p := recover(); p != nil && (p != http.ErrAbortHandler || ctx.Err() == nil) {
+			p := recover()
+			if err, ok := p.(error); p != nil && (!ok || !errors.Is(err, http.ErrAbortHandler) || ctx.Err() == nil) {
 				panic(p)
 			}
 		}()
