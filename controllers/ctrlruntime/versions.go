@@ -24,8 +24,8 @@ type versionClient[O client.Object, L list] struct {
 	kind   schema.GroupVersionKind // of O
 }
 
-// IsWatchListSemanticsUnSupported is that of a kindClient.
-func (v versionClient[O, L]) IsWatchListSemanticsUnSupported() bool { return listsFirst(v.client) }
+// IsWatchListSemanticsUnSupported makes caches list before they watch, as that of a kindClient.
+func (v versionClient[O, L]) IsWatchListSemanticsUnSupported() bool { return true }
 
 // of returns the client of the newest version.
 func (v versionClient[O, L]) of() (anyClient, error) {
