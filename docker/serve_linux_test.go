@@ -91,12 +91,12 @@ func TestDeadline(t *testing.T) {
 		require.Less(t, time.Since(start), 2*time.Minute)
 		require.GreaterOrEqual(t, time.Since(start), mountTime)
 	})
+	limit := bodyTime
+	bodyTime = 50 * time.Millisecond
+	t.Cleanup(func() { bodyTime = limit }) // after that of the rig
 	r := newFakeRig(t)
 	connection, err := net.Dial("unix", r.dir+"/s")
 	require.NoError(t, err)
-	limit := bodyTime
-	bodyTime = 50 * time.Millisecond
-	defer func() { bodyTime = limit }()
 	_, err = connection.Write([]byte("POST /VolumeDriver.List HTTP/1.1\r\nHost: d\r\nContent-Length: 10\r\n\r\n{"))
 	require.NoError(t, err)
 	require.NoError(t, connection.SetReadDeadline(time.Now().Add(10*time.Second)))
