@@ -28,7 +28,8 @@ import (
 //
 // Classes of volume attributes and trust bundles are read and written in the newest version that the client's
 // RESTMapper knows; if it knows none, as that of the fake client, in storage.k8s.io/v1beta1 and
-// certificates.k8s.io/v1alpha1. The fake client heeds no preconditions of deletions.
+// certificates.k8s.io/v1alpha1. The fake client heeds no preconditions of deletions, and a cache on it misses what is
+// written between its list and its watch.
 func NewCluster(c client.WithWatch) api.Cluster { return cluster{c} }
 
 type cluster struct{ client client.WithWatch }

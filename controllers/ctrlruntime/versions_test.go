@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
 // TestVersions: a kind with several versions has the calls of any other, and the errors of its watches.
@@ -65,7 +66,14 @@ func TestVersions(t *testing.T) {
 
 // TestFakeClient: the fake client of controller-runtime is a Cluster, too.
 func TestFakeClient(t *testing.T) {
-	cluster := ctrlruntime.NewCluster(fake.NewClientBuilder().Build())
+	watching := make(chan struct{}, 100)
+	cluster := ctrlruntime.NewCluster(interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
+		Watch: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) (watch.Interface, error) {
+			events, err := c.Watch(ctx, list, options...)
+			watching <- struct{}{}
+			return events, err
+		},
+	}))
 	_, err := cluster.Nodes().Get(t.Context(), "", metav1.GetOptions{})
 	require.ErrorContains(t, err, "name may not be empty")
 	node, err := cluster.Nodes().Get(t.Context(), "node-1", metav1.GetOptions{})
@@ -84,6 +92,9 @@ func TestFakeClient(t *testing.T) {
 	go func() { ended <- classes.Run(ctx) }()
 	require.NoError(t, nodes.WaitForSync(ctx))
 	require.NoError(t, classes.WaitForSync(ctx))
+	for range 2 { // the fake client has no history
+		<-watching
+	}
 	_, err = cluster.Nodes().Create(ctx, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	_, err = cluster.VolumeAttributesClasses().Create(ctx, &storagev1beta1.VolumeAttributesClass{ObjectMeta: metav1.ObjectMeta{Name: "gold"}, DriverName: "csi.example.com"}, metav1.CreateOptions{})
