@@ -188,6 +188,7 @@ var house = []room{
 	// Runs programs that end with their contexts.
 	{"internal/processgroup", []string{"util/ctxend"}, []string{sys}},
 	{"internal/tasks", nil, nil},
+	{"internal/metricstest", []string{"manager"}, nil},
 	{"internal/brief", nil, nil},
 	{"internal/optionlist", nil, nil},
 	{"internal/notfound", nil, []string{apimachinery}},

@@ -11,8 +11,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/metricstest"
 )
 
 // TestDocsNameRooms: the list of packages names each one that programs may import.
@@ -140,25 +142,25 @@ func TestMetrics(t *testing.T) {
 	})
 	require.Greater(t, len(inCode), 20)
 	document := readFile(t, "docs/metrics.md")
-	rows := regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| (counter|gauge|histogram) \\|.*\\| ([\\w, ]*) \\|$").FindAllStringSubmatch(document, -1)
-	types, alertsOf := map[string]string{}, map[string]string{}
-	for _, row := range rows {
-		types[row[1]], alertsOf[row[1]] = row[2], row[3]
-	}
-	require.ElementsMatch(t, slices.Collect(maps.Keys(inCode)), slices.Collect(maps.Keys(types)))
+	metrics := metricstest.Parse(document)
+	require.ElementsMatch(t, slices.Collect(maps.Keys(inCode)), slices.Collect(maps.Keys(metrics)))
+	require.Equal(t, len(metrics), strings.Count(document, "\n| `"), "each metric has one row")
 
 	metric := regexp.MustCompile(`\b[a-z]+(?:_[a-z]+){2,}\b`)
-	// used returns the metrics of an expression of Prometheus.
+	// used returns the metrics of an expression of Prometheus. The test fails on a label that none of them has.
 	used := func(expression string) (names []string) {
-		labels := regexp.MustCompile(`(by|on|without) \([^)]*\)|\{[^}]*\}|\[[^]]*\]`)
-		for _, name := range metric.FindAllString(labels.ReplaceAllString(expression, ""), -1) {
+		var labels []string
+		for _, name := range metric.FindAllString(ofLabels.ReplaceAllString(expression, ""), -1) {
 			short := regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(name, "")
-			if types[short] == "histogram" {
+			if metrics[short].Type == "histogram" {
 				require.NotEqual(t, short, name, expression)
 				name = short
 			}
 			require.True(t, inCode[name], "%s of %s", name, expression)
-			names = append(names, name)
+			names, labels = append(names, name), append(labels, metrics[name].Labels...)
+		}
+		for _, label := range labelsOf(expression) {
+			require.Contains(t, append(labels, "le"), label, expression)
 		}
 		return names
 	}
@@ -175,13 +177,52 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	require.Equal(t, inCode, shown)
-	alerts := regexp.MustCompile(`(?m)^  - alert: (\w+)\n    expr: >-\n      (.*)$`).FindAllStringSubmatch(readFile(t, "agents/dashboards/alerts.yaml"), -1)
-	require.NotEmpty(t, alerts)
+	alerts := regexp.MustCompile(`(?m)^  - alert: (\w+)\n    expr: >-\n      (.*)\n    for: (\w+)$`).FindAllStringSubmatch(readFile(t, "agents/dashboards/alerts.yaml"), -1)
+	alertsOf := map[string][]string{}
+	var rows []string
 	for _, alert := range alerts {
-		require.Regexp(t, `(?m)^\| `+alert[1]+` \|`, document)
+		rows = append(rows, alert[1]+" after "+alert[3])
 		for _, name := range used(alert[2]) {
-			require.Contains(t, alertsOf[name], alert[1], name)
+			if !slices.Contains(alertsOf[name], alert[1]) {
+				alertsOf[name] = append(alertsOf[name], alert[1])
+			}
 		}
+	}
+	for name, metric := range metrics {
+		require.ElementsMatch(t, alertsOf[name], metric.Alerts, name)
+	}
+	var documented []string
+	for _, row := range regexp.MustCompile(`(?m)^\| ([A-Z]\w+) \| (\w+) \|`).FindAllStringSubmatch(document, -1) {
+		documented = append(documented, row[1]+" after "+row[2])
+	}
+	require.ElementsMatch(t, rows, documented)
+}
+
+// ofLabels matches the parts of an expression of Prometheus that have labels or times.
+var ofLabels = regexp.MustCompile(`(by|on|without|ignoring|group_left|group_right) ?\([^)]*\)|\{[^}]*\}|\[[^]]*\]`)
+
+// labelsOf returns the labels that an expression of Prometheus selects by or groups by.
+func labelsOf(expression string) (labels []string) {
+	for _, part := range ofLabels.FindAllString(expression, -1) {
+		switch part[0] {
+		case '[': // a time
+		case '{':
+			for _, matcher := range regexp.MustCompile(`(\w+) ?(=|!)`).FindAllStringSubmatch(part, -1) {
+				labels = append(labels, matcher[1])
+			}
+		default:
+			_, list, _ := strings.Cut(part, "(")
+			labels = append(labels, strings.FieldsFunc(list, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) })...)
+		}
+	}
+	return labels
+}
+
+func TestLabelsOf(t *testing.T) {
+	for expression, want := range map[string][]string{
+		"rate(a_b_total[5m])": nil, `sum by (le, x) (rate(a{y="1", z!~"by (q)"}[5m])) / on(v) b`: {"le", "x", "y", "z", "v"},
+	} {
+		require.Equal(t, want, labelsOf(expression), expression)
 	}
 }
 

@@ -5,40 +5,17 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/metricstest"
 	"github.com/volumekit/volumekit/manager"
 	"github.com/volumekit/volumekit/volume/volumetest"
 	v1 "k8s.io/api/core/v1"
 )
-
-// operationCounts counts how often an operation was measured, by name.
-type operationCounts struct {
-	*testing.T
-	mu     sync.Mutex
-	byName map[string]int
-}
-
-func (o *operationCounts) Observe(name string, _ time.Duration, labels ...manager.Label) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	values := map[string]string{}
-	for _, l := range labels {
-		values[l.Name] = l.Value
-	}
-	o.byName[values["operation_name"]]++
-	delete(values, "operation_name")
-	if name != manager.OperationDuration || !maps.Equal(values, map[string]string{
-		"volume_plugin": "volumekit.io/fake", "status": "success", "migrated": "false"}) {
-		o.Errorf("%s with %v", name, values)
-	}
-}
-
-func (o *operationCounts) Add(string, int, ...manager.Label) {}
 
 // TestOperationMetricNames: metrics have the kubelet's names of operations, which differ for block
 // volumes.
@@ -51,8 +28,8 @@ func TestOperationMetricNames(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := newNode(t, volumetest.FakeConfig{})
 				n.claim("a", ofMode(mode))
-				o := &operationCounts{T: t, byName: map[string]int{}}
-				n.config.Metrics = o
+				recorder := metricstest.New(t)
+				n.config.Metrics = recorder
 				pod := podWith("1", "a")
 				if mode == v1.PersistentVolumeBlock {
 					withDevices(pod)
@@ -62,24 +39,14 @@ func TestOperationMetricNames(t *testing.T) {
 				n.down(m, pod)
 				synctest.Wait()
 				stop()
-				require.Equal(t, names, slices.Sorted(maps.Keys(o.byName)))
+				var want []string
+				for _, name := range names {
+					want = append(want, manager.OperationDuration+" volume_plugin=volumekit.io/fake operation_name="+name+" status=success migrated=false")
+				}
+				require.Equal(t, want, slices.Sorted(maps.Keys(recorder.Take())))
 			})
 		})
 	}
-}
-
-// counterSums is a manager.Metrics that sums the counters by name and plugin.
-type counterSums struct {
-	mu  sync.Mutex
-	all map[string]int
-}
-
-func (c *counterSums) Observe(string, time.Duration, ...manager.Label) {}
-
-func (c *counterSums) Add(name string, n int, labels ...manager.Label) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.all[name+" "+labels[0].Value] += n
 }
 
 // TestReconstructMetrics: each volume found at a start is counted once, even if rescans
@@ -95,17 +62,18 @@ func TestReconstructMetrics(t *testing.T) {
 			require.NoError(t, os.MkdirAll(filepath.Join(n.host.Root(), "pods/2/volumes", dir), 0o755))
 			require.NoError(t, os.WriteFile(filepath.Join(n.host.Root(), "pods/2/volumes", dir, "vol_data.json"), nil, 0o644))
 		}
-		c := &counterSums{all: map[string]int{}}
-		n.config.Metrics = c
+		recorder := metricstest.New(t)
+		n.config.Metrics = recorder
 		m, stop := n.run()
 		n.up(m, pod)
 		time.Sleep(24 * time.Hour) // and so many resyncs
 		require.Len(t, m.State().Leftovers, 3)
 		stop()
+		counters := recorder.Take()
+		maps.DeleteFunc(counters, func(series string, _ int) bool { return strings.HasPrefix(series, manager.OperationDuration) })
+		const total, failed = manager.ReconstructTotal + " volume_plugin=", manager.ReconstructErrors + " volume_plugin="
 		require.Equal(t, map[string]int{
-			manager.ReconstructTotal + " volumekit.io/fake": 1,
-			manager.ReconstructTotal + " kubernetes.io/csi": 2, manager.ReconstructErrors + " kubernetes.io/csi": 2,
-			manager.ReconstructTotal + " ": 1, manager.ReconstructErrors + " ": 1,
-		}, c.all)
+			total + "volumekit.io/fake": 1, total + "kubernetes.io/csi": 2, failed + "kubernetes.io/csi": 2, total: 1, failed: 1,
+		}, counters)
 	})
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/volumekit/volumekit/controllers/apitest"
 	"github.com/volumekit/volumekit/controllers/attach"
 	"github.com/volumekit/volumekit/controllers/internal/simtest"
-	"github.com/volumekit/volumekit/manager"
+	"github.com/volumekit/volumekit/internal/metricstest"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -40,13 +40,13 @@ var (
 // A world is a cluster with two nodes in a bubble of testing/synctest.
 type world struct {
 	*simtest.Bed
-	driver *csiDriver
-	config attach.Config
+	driver  *csiDriver
+	config  attach.Config
+	metrics *metricstest.Recorder
 
-	mu      sync.Mutex
-	events  []string
-	metrics []string
-	calls   []string // of the plugin
+	mu     sync.Mutex
+	events []string
+	calls  []string // of the plugin
 	// failure is the error of a call of the plugin.
 	failure func(call string) error
 	// canAttach is the error of CanAttach.
@@ -58,13 +58,13 @@ type world struct {
 func inWorld(t *testing.T, test func(*world)) {
 	t.Helper()
 	simtest.InBed(t, identity, func(bed *simtest.Bed) {
-		w := &world{Bed: bed}
+		w := &world{Bed: bed, metrics: metricstest.New(t)}
 		w.driver = &csiDriver{
 			cluster: w.Cluster,
 			attach:  func(*storagev1.VolumeAttachment) error { return nil },
 			detach:  func(*storagev1.VolumeAttachment) error { return nil },
 		}
-		w.config = attach.Config{Metrics: w, Events: func(e api.Event) {
+		w.config = attach.Config{Metrics: w.metrics, Events: func(e api.Event) {
 			object, err := nameOf(e)
 			require.NoError(t, err)
 			w.mu.Lock()
@@ -86,14 +86,6 @@ func nameOf(e api.Event) (string, error) {
 		return "", fmt.Errorf("event of %T", e.Object)
 	}
 	return object.GetName(), nil
-}
-
-func (w *world) Observe(string, time.Duration, ...manager.Label) {}
-
-func (w *world) Add(name string, n int, labels ...manager.Label) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.metrics = append(w.metrics, fmt.Sprint(name, labels, n))
 }
 
 // start starts a controller. end crashes its process.
@@ -173,13 +165,15 @@ func (w *world) announced() []string {
 	return events
 }
 
-// counted returns the counters since the last time.
-func (w *world) counted() []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	metrics := w.metrics
-	w.metrics = nil
-	return metrics
+// forcedDetaches returns the counters of forced detaches since the last time, by reason.
+func (w *world) forcedDetaches() map[string]int {
+	counts := map[string]int{}
+	for series, n := range w.metrics.Take() {
+		if reason, ok := strings.CutPrefix(series, attach.ForcedDetaches+" reason="); ok {
+			counts[reason] = n
+		}
+	}
+	return counts
 }
 
 // asked returns the calls of the plugin since the last time.
@@ -336,7 +330,7 @@ func TestMove(t *testing.T) {
 		w.deletePod("two")
 		w.settle()
 		require.Empty(t, w.state())
-		require.Empty(t, w.counted())
+		require.Empty(t, w.forcedDetaches())
 	})
 }
 
@@ -459,7 +453,7 @@ func TestForcedDetach(t *testing.T) {
 			w.Wait(time.Second)
 			w.settle()
 			require.Empty(t, w.state())
-			require.Equal(t, []string{"attachdetach_controller_forced_detaches[{reason timeout}] 1"}, w.counted())
+			require.Equal(t, map[string]int{"timeout": 1}, w.forcedDetaches())
 		})
 	}
 }
@@ -494,7 +488,7 @@ func TestOutOfService(t *testing.T) {
 		})
 		w.settle()
 		require.Empty(t, w.state())
-		require.Equal(t, []string{"attachdetach_controller_forced_detaches[{reason out-of-service}] 1"}, w.counted())
+		require.Equal(t, map[string]int{"out-of-service": 1}, w.forcedDetaches())
 	})
 }
 
@@ -515,7 +509,7 @@ func TestGoneNode(t *testing.T) {
 		w.settle()
 		require.Empty(t, w.state())
 		require.Equal(t, []string{"detach plugged from a"}, w.asked())
-		require.Len(t, w.counted(), 2)
+		require.Equal(t, map[string]int{"timeout": 2}, w.forcedDetaches())
 	})
 }
 
@@ -1279,7 +1273,7 @@ func TestEarlierVolume(t *testing.T) {
 			w.taintA()
 			w.settle()
 			require.Equal(w, "other on b, single attached to b", w.state())
-			require.Len(w, w.counted(), 1)
+			require.Len(w, w.forcedDetaches(), 1)
 		},
 		"a pod of the same node": func(w *world) {
 			w.deletePod("two")

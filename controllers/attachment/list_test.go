@@ -2,11 +2,11 @@ package attachment_test
 
 import (
 	"errors"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/metricstest"
 	"github.com/volumekit/volumekit/manager"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
@@ -227,40 +227,21 @@ func TestUnexpected(t *testing.T) {
 func TestMetrics(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.listing()
-		metrics := &metrics{}
+		metrics := metricstest.New(t)
 		w.config.Metrics = metrics
 		w.storage.failures = []error{errors.New("no room")}
 		w.start()
 		w.add("a", "node")
 		w.Wait(time.Minute)
 		w.delete("a")
-		metrics.mu.Lock()
-		defer metrics.mu.Unlock()
+		line := func(operation, status string) string {
+			return manager.OperationDuration + " volume_plugin=" + driver + " operation_name=" + operation + " status=" + status + " migrated=false"
+		}
 		require.Equal(t, []string{
-			"volume_attach fail-unknown", "volume_attach success", "volume_list_attached success", "volume_detach success",
-		}, metrics.calls)
+			line("volume_attach", "fail-unknown"), line("volume_attach", "success"), line("volume_list_attached", "success"), line("volume_detach", "success"),
+		}, metrics.Order())
 	})
 }
-
-// metrics records the calls that are measured.
-type metrics struct {
-	mu    sync.Mutex
-	calls []string
-}
-
-func (m *metrics) Observe(name string, _ time.Duration, labels ...manager.Label) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	values := map[string]string{}
-	for _, label := range labels {
-		values[label.Name] = label.Value
-	}
-	if name == manager.OperationDuration && values["volume_plugin"] == driver {
-		m.calls = append(m.calls, values["operation_name"]+" "+values["status"])
-	}
-}
-
-func (*metrics) Add(string, int, ...manager.Label) {}
 
 // TestNoPublishLists: a driver without PUBLISH_UNPUBLISH_VOLUME has no list.
 func TestNoPublishLists(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"github.com/volumekit/volumekit/controllers/apitest"
 	"github.com/volumekit/volumekit/controllers/bind"
 	"github.com/volumekit/volumekit/controllers/provision"
-	"github.com/volumekit/volumekit/manager"
+	"github.com/volumekit/volumekit/internal/metricstest"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -410,18 +410,13 @@ func TestGauges(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- controller.Run(ctx) }()
 		w.wait(time.Minute)
-		got := map[string]int{}
-		controller.Gauges(func(name string, value int, labels ...manager.Label) {
-			for _, label := range labels {
-				name += " " + label.Name + "=" + label.Value
-			}
-			got[name] = value
-		})
+		metrics := metricstest.New(t)
+		controller.Gauges(metrics.Gauge)
 		require.Equal(w, map[string]int{
 			"pv_collector_total_pv_count plugin_name=N/A volume_mode=Filesystem": 2,
 			"pv_collector_bound_pv_count storage_class=":                         1, "pv_collector_unbound_pv_count storage_class=": 1,
 			"pv_collector_bound_pvc_count namespace=default storage_class= volume_attributes_class=": 1,
-		}, got)
+		}, metrics.Take())
 		cancel()
 		require.NoError(w, <-ended)
 	})

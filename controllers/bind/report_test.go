@@ -3,7 +3,6 @@ package bind_test
 import (
 	"context"
 	"errors"
-	"sync"
 	"testing"
 	"time"
 
@@ -11,37 +10,11 @@ import (
 	"github.com/volumekit/volumekit/controllers/apitest"
 	"github.com/volumekit/volumekit/controllers/bind"
 	"github.com/volumekit/volumekit/controllers/provision"
-	"github.com/volumekit/volumekit/manager"
+	"github.com/volumekit/volumekit/internal/metricstest"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
-
-// counters are the counters of a controller by their names and labels.
-type counters struct {
-	mu     sync.Mutex
-	values map[string]int
-}
-
-func (*counters) Observe(string, time.Duration, ...manager.Label) {}
-
-func (c *counters) Add(name string, n int, labels ...manager.Label) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, label := range labels {
-		name += " " + label.Name + "=" + label.Value
-	}
-	if c.values == nil {
-		c.values = map[string]int{}
-	}
-	c.values[name] += n
-}
-
-func (c *counters) of(name string) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.values[name]
-}
 
 // A limitedPlugin deletes and names the volumes that it supports.
 type limitedPlugin struct {
@@ -77,9 +50,9 @@ func (w *world) usePlugin(plugin volume.VolumePlugin) {
 // is provisioned for.
 func TestPluginThatOnlyDeletes(t *testing.T) {
 	inWorld(t, func(w *world) {
-		var counted counters
+		metrics := metricstest.New(t)
 		var deleted []string
-		w.config.Metrics = &counted
+		w.config.Metrics = metrics
 		w.usePlugin(limitedPlugin{
 			name: pluginName, supports: func(pv *v1.PersistentVolume) bool { return pv.Spec.NFS != nil },
 			deletes: func(name string) error {
@@ -108,7 +81,7 @@ func TestPluginThatOnlyDeletes(t *testing.T) {
 		w.unprotectVolumes()
 		w.wait(time.Minute)
 		require.Equal(w, []string{"pv", "pv"}, deleted)
-		require.Equal(w, 1, counted.of(bind.OperationErrorsTotal+" plugin_name="+pluginName+" operation_name=delete"))
+		require.Equal(w, 1, metrics.Take()[bind.OperationErrorsTotal+" plugin_name="+pluginName+" operation_name=delete"])
 	})
 }
 
@@ -126,9 +99,9 @@ func TestLabelOfCSI(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- controller.Run(ctx) }()
 		w.wait(time.Minute)
-		var counted counters
-		controller.Gauges(func(name string, value int, labels ...manager.Label) { counted.Add(name, value, labels...) })
-		require.Equal(w, 1, counted.of(bind.TotalVolumes+" plugin_name=kubernetes.io/csi:csi.example.com volume_mode=Filesystem"))
+		metrics := metricstest.New(t)
+		controller.Gauges(metrics.Gauge)
+		require.Equal(w, 1, metrics.Take()[bind.TotalVolumes+" plugin_name=kubernetes.io/csi:csi.example.com volume_mode=Filesystem"])
 		cancel()
 		require.NoError(w, <-ended)
 	})
@@ -137,8 +110,8 @@ func TestLabelOfCSI(t *testing.T) {
 // TestCountedDefaultClass: each write of the default class is counted, and a refused one as a failure.
 func TestCountedDefaultClass(t *testing.T) {
 	inWorld(t, func(w *world) {
-		var counted counters
-		w.config.Metrics = &counted
+		metrics := metricstest.New(t)
+		w.config.Metrics = metrics
 		bare := newClaim("bare", "1Gi")
 		bare.Spec.StorageClassName = nil
 		w.createClaim(bare)
@@ -149,8 +122,9 @@ func TestCountedDefaultClass(t *testing.T) {
 		w.start()
 		w.wait(time.Minute)
 		require.Equal(w, "late", *w.claim("bare").Spec.StorageClassName)
-		require.Equal(w, 2, counted.of(bind.RetroactiveClassTotal))
-		require.Equal(w, 1, counted.of(bind.RetroactiveClassErrorsTotal))
+		counted := metrics.Take()
+		require.Equal(w, 2, counted[bind.RetroactiveClassTotal])
+		require.Equal(w, 1, counted[bind.RetroactiveClassErrorsTotal])
 	})
 }
 

@@ -27,7 +27,7 @@ func TestEphemeral(t *testing.T) {
 		require.NotNil(w, w.claim("pod-b"))
 		require.Nil(w, w.claim("named"))
 		require.Equal(w, []string{"create persistentvolumeclaims default/pod-a", "create persistentvolumeclaims default/pod-b"}, w.calls())
-		require.Equal(w, map[string]int{protect.EphemeralCreateTotal: 2}, w.metrics)
+		require.Equal(w, map[string]int{protect.EphemeralCreateTotal: 2}, w.metrics.Take())
 		w.ends[0]()
 		w.start()
 		w.wait(time.Hour)
@@ -127,7 +127,7 @@ func TestFailedCreation(t *testing.T) {
 		require.NotNil(w, w.claim("pod-a"))
 		require.Len(w, w.events, 1)
 		require.Contains(w, w.events[0], "pod Warning FailedBinding: ephemeral volume a: create claim default/pod-a: Internal error")
-		require.Equal(w, map[string]int{protect.EphemeralCreateTotal: 2, protect.EphemeralCreateFailuresTotal: 1}, w.metrics)
+		require.Equal(w, map[string]int{protect.EphemeralCreateTotal: 2, protect.EphemeralCreateFailuresTotal: 1}, w.metrics.Take())
 	})
 	inWorld(t, func(w *world) {
 		w.start()

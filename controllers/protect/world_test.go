@@ -14,7 +14,7 @@ import (
 	"github.com/volumekit/volumekit/controllers/apitest"
 	"github.com/volumekit/volumekit/controllers/internal/simtest"
 	"github.com/volumekit/volumekit/controllers/protect"
-	"github.com/volumekit/volumekit/manager"
+	"github.com/volumekit/volumekit/internal/metricstest"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -32,11 +32,11 @@ type world struct {
 	server  *apitest.Server
 	cluster api.Cluster // of the test
 	config  protect.Config
+	metrics *metricstest.Recorder
 
-	mu      sync.Mutex
-	events  []string
-	metrics map[string]int
-	ends    []func()
+	mu     sync.Mutex
+	events []string
+	ends   []func()
 }
 
 // inWorld runs a test in a bubble.
@@ -44,8 +44,8 @@ func inWorld(t *testing.T, test func(*world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		server := apitest.NewServer(apitest.Config{Seed: 1})
-		w := &world{T: t, server: server, cluster: server.Direct(), metrics: map[string]int{}}
-		w.config = protect.Config{Metrics: w, Events: func(e api.Event) {
+		w := &world{T: t, server: server, cluster: server.Direct(), metrics: metricstest.New(t)}
+		w.config = protect.Config{Metrics: w.metrics, Events: func(e api.Event) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.events = append(w.events, fmt.Sprintf("%s %s %s: %s", e.Object.(api.Object).GetName(), e.Type, e.Reason, e.Message))
@@ -57,14 +57,6 @@ func inWorld(t *testing.T, test func(*world)) {
 		}()
 		test(w)
 	})
-}
-
-func (w *world) Observe(string, time.Duration, ...manager.Label) {}
-
-func (w *world) Add(name string, n int, _ ...manager.Label) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.metrics[name] += n
 }
 
 // start starts a controller. end crashes its process.

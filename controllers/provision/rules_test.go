@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/controllers/apitest"
 	"github.com/volumekit/volumekit/controllers/provision"
-	"github.com/volumekit/volumekit/manager"
+	"github.com/volumekit/volumekit/internal/metricstest"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -661,29 +661,10 @@ func TestStaticVolume(t *testing.T) {
 	}
 }
 
-// counts is a manager.Metrics.
-type counts struct {
-	mu  sync.Mutex
-	all map[string]int
-}
-
-func (c *counts) Add(name string, n int, labels ...manager.Label) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, l := range labels {
-		name += " " + l.Name + "=" + l.Value
-	}
-	c.all[name] += n
-}
-
-func (c *counts) Observe(name string, took time.Duration, labels ...manager.Label) {
-	c.Add(name, int(took/time.Second), labels...)
-}
-
 func TestMetrics(t *testing.T) {
 	inWorld(t, func(w *world) {
-		c := &counts{all: map[string]int{}}
-		w.config.Metrics, w.config.Backoff = c, 5*time.Second
+		metrics := metricstest.New(t)
+		w.config.Metrics, w.config.Backoff = metrics, 5*time.Second
 		w.storage.on("provision", failing(1, errors.New("fails"), false))
 		w.storage.on("delete", failing(1, errors.New("fails"), false))
 		w.createClass(newClass("c"))
@@ -695,11 +676,13 @@ func TestMetrics(t *testing.T) {
 		require.Equal(w, map[string]int{
 			"controller_persistentvolumeclaim_provision_total class=c source=":            1,
 			"controller_persistentvolumeclaim_provision_failed_total class=c source=":     1,
-			"controller_persistentvolumeclaim_provision_duration_seconds class=c source=": 5,
+			"controller_persistentvolumeclaim_provision_duration_seconds class=c source=": 1,
 			"controller_persistentvolume_delete_total class=c":                            1,
 			"controller_persistentvolume_delete_failed_total class=c":                     1,
-			"controller_persistentvolume_delete_duration_seconds class=c":                 0,
-		}, c.all)
+			"controller_persistentvolume_delete_duration_seconds class=c":                 1,
+		}, metrics.Take())
+		took := metrics.Time("controller_persistentvolumeclaim_provision_duration_seconds class=c source=")
+		require.Equal(w, 5*time.Second, took.Truncate(time.Second))
 	})
 }
 
