@@ -97,7 +97,7 @@ var house = []room{
 	{"disk", []string{"internal/processgroup", "mount", leaves}, []string{sys}},
 	{"disk/disktest", []string{"disk", "mount"}, nil},
 	{"volume", []string{"util/keylock", "util/ctxend"}, []string{api, apimachinery}},
-	{"volume/volumetest", []string{"volume", "mount", "mount/mounttest", "util/keylock", "util/ctxend", "volume/volumetest/internal/contract", "internal/tablepath"}, []string{api, apimachinery}},
+	{"volume/volumetest", []string{"volume", "mount", "mount/mounttest", "util/keylock", "util/ctxend", "util/progress", "volume/volumetest/internal/contract", "internal/tablepath"}, []string{api, apimachinery}},
 	{"volume/volumetest/internal/contract", []string{"volume", "mount", "mount/mounttest", "util", "util/podvolume", "internal/require", "internal/tablepath", "internal/testflag"}, []string{api, apimachinery}},
 	{"local", []string{"volume", "mount", "disk", "util", leaves, "local/internal/*", "internal/recordstore"}, []string{api, apimachinery, sys}},
 	// Limits the size of a directory.
@@ -146,7 +146,7 @@ var house = []room{
 	{"manager/internal/execution", []string{
 		"manager/internal/ability", "manager/internal/actual", "manager/internal/hostdisk", "manager/internal/mountcheck",
 		"manager/internal/mountstate", "manager/internal/naming", "manager/internal/operation", "manager/internal/plugincall",
-		"manager/internal/record", "mount", "volume", "util", "util/podvolume", "util/subpath", "internal/input",
+		"manager/internal/record", "mount", "volume", "util", "util/podvolume", "util/progress", "util/subpath", "internal/input",
 	}, []string{api, apimachinery}},
 	// Asks plugins for the volumes of an earlier run.
 	{"manager/internal/reconstruction", []string{"manager/internal/ability", "manager/internal/actual", "manager/internal/naming", "manager/internal/plugincall", "manager/internal/poddirs", "volume", "util/podvolume"}, []string{api}},
@@ -167,8 +167,8 @@ var house = []room{
 	// Waits for file systems that may not answer.
 	{"util/keylock", []string{"util/ctxend"}, nil},
 	{"util/safepath", []string{"util/keylock", "util/ctxend"}, []string{sys}},
-	{"util/scrub", []string{"util/internal/beneath", "util/keylock", "util/ctxend"}, []string{sys}},
-	{"util/ownership", []string{"util/internal/beneath", "util/keylock", "util/ctxend"}, []string{sys}},
+	{"util/scrub", []string{"util/internal/beneath", "util/keylock", "util/ctxend", "util/progress"}, []string{sys}},
+	{"util/ownership", []string{"util/internal/beneath", "util/keylock", "util/ctxend", "util/progress"}, []string{sys}},
 	{"util/fsusage", []string{"util/internal/beneath", "util/keylock"}, []string{sys}},
 	{"util/loop", []string{"util/keylock", "util/ctxend"}, []string{sys}},
 	// Removes old sets by scrub, the only package that deletes recursively.
@@ -177,6 +177,7 @@ var house = []room{
 	// Returns quantities, as drivers do; programs that need only numbers use fsusage.
 	{"util/metrics", []string{"util/fsusage"}, []string{quantities, sys}},
 	{"util/quantity", nil, []string{quantities}},
+	{"util/progress", []string{"internal/oneline"}, nil},
 	{leaves, nil, []string{sys}},
 	// Serves plugins as a volume driver of Docker.
 	{"docker", []string{"volume", "mount", "util", leaves, "internal/bootid", "internal/optionlist", "internal/recordstore", "internal/redaction", "internal/socketfile"}, []string{api, apimachinery, sys}},
@@ -209,7 +210,7 @@ var house = []room{
 	{"internal/cachedir", nil, nil},
 	{"internal/rootlock", nil, nil},
 	{"internal/command", nil, nil},
-	{"internal/debian", []string{"internal/command"}, nil},
+	{"internal/debian", []string{"internal/command", "util/progress"}, nil},
 	{"internal/kubeserver", []string{"internal/cachedir", "internal/debian", "internal/testflag", "mount/mounttest"}, nil},
 	{"internal/apicalls", nil, nil},
 	{"internal/endstates", nil, []string{testify}},
@@ -261,7 +262,7 @@ var house = []room{
 	{"controllers/bind", []string{"controllers/api", "controllers/internal/caches", "controllers/bind/internal/*", "controllers/internal/claimindex", "controllers/internal/settings", "controllers/internal/sharedlist", "controllers/internal/storageclass", "controllers/internal/unseen", "controllers/internal/telemetry", "controllers/internal/workers", "controllers/provision", "manager", "recycler", "volume", "util", "util/keylock"}, []string{api, apimachinery}},
 	{"controllers/bind/internal/fit", []string{"util/quantity"}, []string{api, apimachinery}},
 	{"controllers/internal/storageclass", nil, []string{api}},
-	{"controllers/provision", []string{"controllers/api", "controllers/internal/caches", "controllers/internal/claimindex", "controllers/internal/denial", "controllers/internal/objectpatch", "controllers/internal/panics", "controllers/internal/settings", "controllers/internal/sharedlist", "controllers/internal/storageclass", "controllers/internal/unseen", "controllers/internal/telemetry", "controllers/internal/workers", "manager", "volume", "util", "util/quantity"}, []string{api, apimachinery}},
+	{"controllers/provision", []string{"controllers/api", "controllers/internal/caches", "controllers/internal/claimindex", "controllers/internal/denial", "controllers/internal/objectpatch", "controllers/internal/panics", "controllers/internal/settings", "controllers/internal/sharedlist", "controllers/internal/storageclass", "controllers/internal/unseen", "controllers/internal/telemetry", "controllers/internal/workers", "manager", "volume", "util", "util/progress", "util/quantity"}, []string{api, apimachinery}},
 	{"controllers/kubeclient", []string{"controllers/api", "manager"}, []string{api, apimachinery, clientGo}},
 	// Parts of programs beside an API server.
 	{"controllers/service", []string{"internal/tasks", "util/ctxend"}, []string{api, apimachinery, clientGo, "github.com/prometheus/client_golang/"}},
@@ -290,9 +291,9 @@ var house = []room{
 	{"agents/cmd/nfs", []string{"*", "*/*", "agents/internal/*", "internal/kerneltest/*"}, []string{""}},
 	{"agents/cmd/nfsdriver", []string{"*", "*/*", "agents/internal/*", "internal/kerneltest/nfsserver"}, []string{""}},
 	{"agents/cmd/*", []string{"*", "*/*", "agents/internal/*"}, []string{""}},
-	{"agents/internal/cli", []string{"internal/tasks"}, []string{sys}},
+	{"agents/internal/cli", []string{"internal/tasks", "util/progress"}, []string{sys}},
 	{"agents/internal/namespace", []string{"mount", "mount/mounttest", "util"}, nil},
-	{"agents/internal/screen", []string{"agents/internal/cli", "manager"}, []string{api, apimachinery, sys}},
+	{"agents/internal/screen", []string{"agents/internal/cli", "manager", "util/progress"}, []string{api, apimachinery, sys}},
 	{"agents/internal/driverprogram", []string{"agents/internal/cli", "csi/driver", "csi/registration", "mount", "volume"}, []string{apimachinery, csiSpec, grpc}},
 	// Parts of their tests.
 	{"agents/internal/clustertest", []string{"agents/internal/cli", "agents/internal/manifest", "controllers/api", "controllers/bind", "controllers/node", "controllers/protect", "controllers/provision", "manager", "mount", "volume", "internal/apicalls", "internal/kubeserver", "internal/rightstest"}, []string{api, apimachinery, clientGo, testify}},

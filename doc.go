@@ -49,10 +49,10 @@
 //     devices. [github.com/volumekit/volumekit/util/metrics]
 //   - util/quantity: checks of quantities from untrusted sources.
 //     [github.com/volumekit/volumekit/util/quantity]
-//   - util/safepath, util/scrub, util/keylock, util/fsusage, util/ctxend: paths safe from
-//     symbolic links, deleting a directory's content without its mounts, locks by name,
-//     usage of file systems, ends of contexts. These packages import no package of this
-//     module outside of util and internal.
+//   - util/safepath, util/scrub, util/keylock, util/fsusage, util/ctxend, util/progress: paths
+//     safe from symbolic links, deleting a directory's content without its mounts, locks by
+//     name, usage of file systems, ends of contexts, reports of long steps. These packages
+//     import no package of this module outside of util and internal.
 //   - examples: one program or package per folder, to be copied. No package imports them.
 //
 // The cluster side is a module of its own, which requires client-go; its doc.go is its map:

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/volumekit/volumekit/util/progress"
 )
 
 // A CheckRequest is a file system to check while it is not mounted.
@@ -80,7 +82,7 @@ func (d *Device) Repair(ctx context.Context, fsType string) (repaired bool, err 
 		return false, nil
 	}
 	outcome := make(chan bool, 1)
-	err = d.change(ctx, "check", func() error {
+	err = d.change(ctx, progress.Check, func() error {
 		is, err := d.repair(ctx, fsType)
 		outcome <- is
 		return err
@@ -121,7 +123,8 @@ var inspectors = map[string][]string{
 var damaged = map[string]int{"ext2": fsckUnrepaired, "ext3": fsckUnrepaired, "ext4": fsckUnrepaired, "xfs": 1, "btrfs": 1}
 
 func (d *Device) inspect(ctx context.Context, fsType string) error {
-	_, err := await(ctx, d, "check", func() (struct{}, error) {
+	_, err := await(ctx, d, progress.Check, func() (struct{}, error) {
+		defer d.beginStep(ctx, progress.Check)()
 		command := inspectors[fsType]
 		err := d.run(ctx, command[0], append([]string(nil), command[1:]...)...)
 		var failure *ToolError

@@ -9,6 +9,7 @@ import (
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/util/keylock"
+	"github.com/volumekit/volumekit/util/progress"
 )
 
 // A Device is an open device, for the work of [Disks.Use]. The work calls its methods one
@@ -54,8 +55,8 @@ func await[T any](ctx context.Context, d *Device, op string, work func() (T, err
 	return value, d.failed(op, err)
 }
 
-// change is await for a call that may change the device. If ctx ends first, the error
-// wraps mount.ErrUncertain.
+// change is await for a call that may change the device, and reports it as a step named op. If ctx ends first,
+// the error wraps mount.ErrUncertain.
 func (d *Device) change(ctx context.Context, op string, work func() error) error {
 	if ctx.Err() != nil {
 		return d.failed(op, ctxend.Error(ctx))
@@ -64,6 +65,7 @@ func (d *Device) change(ctx context.Context, op string, work func() error) error
 	// finds it set, or ctx has ended before the call begins, and it does not begin.
 	d.changed.Store(true)
 	ended, began, err := keylock.Await(ctx, d.calls.Key(oneCall), ctxend.Plugin, func() (ended bool, err error) {
+		defer d.beginStep(ctx, op)()
 		return true, work()
 	}, nil)
 	switch {
@@ -73,6 +75,11 @@ func (d *Device) change(ctx context.Context, op string, work func() error) error
 		err = uncertain(err)
 	}
 	return d.failed(op, err)
+}
+
+// beginStep begins a step of package progress, named op, for the device.
+func (d *Device) beginStep(ctx context.Context, op string) (end func()) {
+	return progress.Begin(ctx, progress.Step{Name: op, Object: d.Info().Path})
 }
 
 func (d *Device) failed(op string, err error) error {

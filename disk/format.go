@@ -11,6 +11,7 @@ import (
 
 	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/util/diskprobe"
+	"github.com/volumekit/volumekit/util/progress"
 )
 
 // A FormatRequest is a file system to make.
@@ -99,7 +100,7 @@ func (d *Device) Format(ctx context.Context, f Format) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	return d.change(ctx, "format", func() error {
+	return d.change(ctx, progress.Format, func() error {
 		err := d.format(ctx, f)
 		if err != nil && ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
 			err = fmt.Errorf("%w: %w", ctxend.Error(ctx), err)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/volumekit/volumekit/mount"
+	"github.com/volumekit/volumekit/util/progress"
 )
 
 // A GrowRequest is a file system to grow to the size of its device.
@@ -137,7 +138,7 @@ func (d *Device) Grow(ctx context.Context, fsType, target string) error {
 	if d.Info().ReadOnly {
 		return d.failed("grow", ErrReadOnly)
 	}
-	return d.change(ctx, "grow", func() error {
+	return d.change(ctx, progress.Grow, func() error {
 		err := d.runGrow(ctx, fsType, target)
 		if err != nil && ctx.Err() != nil {
 			err = uncertain(fmt.Errorf("%w: %w", context.Cause(ctx), err))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util/diskprobe"
+	"github.com/volumekit/volumekit/util/progress"
 )
 
 // A MountRequest is a device to format, if it is blank, and to mount.
@@ -232,7 +233,7 @@ func (d *Device) Mount(ctx context.Context, r mount.Request) error {
 	}
 	// Not the open file, as the programs: its path would stand in the mount table.
 	r.Source = d.Info().Path
-	return d.change(ctx, "mount", func() error {
+	return d.change(ctx, progress.Mount, func() error {
 		if err := d.checkNode(); err != nil {
 			return err
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/util/progress"
 	"github.com/volumekit/volumekit/volume"
 	"github.com/volumekit/volumekit/volume/volumetest"
 )
@@ -25,6 +26,7 @@ type rig struct {
 	t      testing.TB
 	dir    string
 	config Config
+	steps  func(progress.Report)  // receives the steps, or nil
 	plugin *volumetest.FakePlugin // of newFakeRig
 	client *http.Client
 	end    context.CancelFunc
@@ -70,7 +72,7 @@ func (r *rig) start() {
 	socket := r.dir + "/s"
 	listener, err := Listen(r.t.Context(), socket)
 	require.NoError(r.t, err)
-	ctx, end := context.WithCancel(context.Background())
+	ctx, end := context.WithCancel(progress.With(context.Background(), r.steps))
 	r.end, r.ended = end, make(chan error, 1)
 	go func() { r.ended <- Serve(ctx, listener, r.config) }()
 	r.client = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {

@@ -20,6 +20,7 @@ import (
 	"github.com/volumekit/volumekit/internal/socketfile"
 	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/util/keylock"
+	"github.com/volumekit/volumekit/util/progress"
 	"github.com/volumekit/volumekit/util/safepath"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
@@ -45,7 +46,8 @@ type driver struct {
 
 // Serve serves the plugin on the listener until ctx ends, and closes the listener. It first initialises
 // the plugin and reads the records. After the end of ctx, calls in flight have the grace period to end, and then up to 10
-// seconds to undo their work, and Serve returns nil. Volumes stay mounted: containers use them. An invalid configuration is a *field.Error.
+// seconds to undo their work, and Serve returns nil. Volumes stay mounted: containers use them. Steps of the calls are
+// reported to the receivers of ctx, see package util/progress. An invalid configuration is a *field.Error.
 //
 // A driver that another process serves, with the same name and Host, is an error.
 func Serve(ctx context.Context, listener net.Listener, config Config) (err error) {
@@ -67,6 +69,7 @@ func Serve(ctx context.Context, listener net.Listener, config Config) (err error
 	}
 	server := &http.Server{
 		Handler: d.handler(), ConnContext: withPeer,
+		BaseContext:       func(net.Listener) context.Context { return progress.Inherit(context.Background(), ctx) },
 		ReadHeaderTimeout: bodyTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
 	}
 	ctx, cancel := context.WithCancel(ctx)

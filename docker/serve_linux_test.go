@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/util/progress"
 	"github.com/volumekit/volumekit/volume"
 	"github.com/volumekit/volumekit/volume/volumetest"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -104,6 +105,31 @@ func TestDeadline(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(text), "400 Bad Request")
 	require.NoError(t, connection.Close())
+}
+
+// TestProgress: a receiver in the context of Serve gets the steps of calls.
+func TestProgress(t *testing.T) {
+	r := newFakeRig(t)
+	require.NoError(t, r.create("data", nil))
+	r.stop()
+	reports := make(chan string, 1)
+	r.steps = func(report progress.Report) {
+		select {
+		case reports <- report.Step + " " + report.Object:
+		default:
+		}
+	}
+	r.start()
+	r.plugin.Inject(volumetest.Fault{Method: volumetest.SetUp, Delay: time.Hour, Times: 1})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := r.call(ctx, "VolumeDriver.Mount", request{Name: "data", ID: "a"})
+		ended <- err
+	}()
+	require.Equal(t, "delay SetUp", <-reports)
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
 }
 
 // TestQuickRestarts: the socket is free when Serve returns, at whatever moment of its start the context ends.

@@ -14,6 +14,7 @@ import (
 	"github.com/volumekit/volumekit/manager/internal/operation"
 
 	"github.com/volumekit/volumekit/manager/internal/execution"
+	"github.com/volumekit/volumekit/util/progress"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -76,25 +77,28 @@ func serializeEvents(report func(Event)) func(Event) {
 	}
 }
 
-// ownershipPauses are the times before the first progress event of a change of ownership and
-// between further ones, as in the kubelet. Tests change them.
-var ownershipPauses = struct{ first, each time.Duration }{30 * time.Second, time.Minute}
-
-// ownershipEvents returns a function that reports the progress of a change of ownership as
-// events.
-func (m *Manager) ownershipEvents(j execution.Job) func(volume.OwnershipProgress) {
-	next := time.Now().Add(ownershipPauses.first)
-	return func(p volume.OwnershipProgress) {
-		if time.Now().Before(next) {
+// reportSteps returns a receiver of the steps of a set-up. It reports a change of ownership as the kubelet does: in an
+// event after 30 seconds, and then each minute. After stop it reports nothing: the event of the set-up is its last one.
+func (m *Manager) reportSteps(j execution.Job) (receive func(progress.Report), stop func()) {
+	var mu sync.Mutex
+	stopped := false
+	stop = func() {
+		mu.Lock()
+		defer mu.Unlock()
+		stopped = true
+	}
+	return func(r progress.Report) {
+		mu.Lock()
+		defer mu.Unlock()
+		if stopped || r.Step != progress.Ownership || r.Ended || !r.IsDue(30*time.Second, time.Minute) {
 			return
 		}
-		next = time.Now().Add(ownershipPauses.each)
 		m.config.Events(Event{
 			Type: v1.EventTypeNormal, Reason: VolumePermissionChangeInProgress,
-			Message: fmt.Sprintf("setting the ownership of volume %q%s: %d files seen, %d changed", brief.Name(j.Spec.Name()), viewNote(j.Operation.Pod), p.Seen, p.Changed),
+			Message: fmt.Sprintf("setting the ownership of volume %q%s: %d files so far", brief.Name(j.Spec.Name()), viewNote(j.Operation.Pod), r.Done),
 			Pod:     j.ForPod, PodUID: j.Operation.Pod.Pod, Volume: j.OuterName, Unique: j.Volume, Spec: j.Spec, Plugin: j.PluginName,
 		})
-	}
+	}, stop
 }
 
 // eventOf returns the event of an operation: its first failure, a failure other than the

@@ -13,11 +13,3 @@ func (m *Manager) PlanCount() int {
 	defer m.mu.Unlock()
 	return m.planned
 }
-
-// ReportOwnershipAtOnce makes each progress of a change of ownership an event, until restore is
-// called.
-func ReportOwnershipAtOnce() (restore func()) {
-	before := ownershipPauses
-	ownershipPauses.first, ownershipPauses.each = 0, 0
-	return func() { ownershipPauses = before }
-}

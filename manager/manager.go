@@ -127,6 +127,6 @@ func (m *Manager) runner() *execution.Runner {
 	host := m.config.Plugins.Host()
 	return &execution.Runner{
 		Disk: m.disk, Mounter: m.config.Mounter, Attacher: configuredAttacher{m.attacher},
-		Node: host.NodeName(), Dirs: host, Timeout: m.config.Timeout, OwnershipProgress: m.ownershipEvents,
+		Node: host.NodeName(), Dirs: host, Timeout: m.config.Timeout, Progress: m.reportSteps,
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/volumekit/volumekit/internal/brief"
+	"github.com/volumekit/volumekit/util/progress"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -41,6 +42,9 @@ func (d *deleter) delete(ctx context.Context) error {
 	}
 	if end == retaining {
 		return ctx.Err()
+	}
+	if end == archiving {
+		defer progress.Begin(ctx, progress.Step{Name: progress.Archive, Object: fmt.Sprintf("%s/%s", d.access.export, d.dir)})()
 	}
 	return d.access.within(ctx, d.pv.Name, func(ctx context.Context, t *exportTree) error {
 		if end == archiving {

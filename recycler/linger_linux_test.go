@@ -7,12 +7,12 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
 	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/util/progress"
 	"github.com/volumekit/volumekit/util/scrub"
 )
 
@@ -59,9 +59,7 @@ func TestVolumeIsLockedByWorker(t *testing.T) {
 func startSlowly(ctx context.Context, root *scrub.Root) {
 	begun := make(chan struct{})
 	var once sync.Once
-	slow := scrub.Options{PerSecond: 1, Every: time.Millisecond, Progress: func(scrub.Counts) {
-		once.Do(func() { close(begun) })
-	}}
-	go func() { _, _ = root.Empty(ctx, slow) }()
+	ctx = progress.With(ctx, func(progress.Report) { once.Do(func() { close(begun) }) })
+	go func() { _, _ = root.Empty(ctx, scrub.Options{PerSecond: 1}) }()
 	<-begun
 }

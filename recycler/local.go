@@ -33,11 +33,6 @@ type LocalConfig struct {
 	Keep []string
 	// Workers and PerSecond limit the work on one volume, see [scrub.Options].
 	Workers, PerSecond int
-	// Progress receives the progress of scrubbing, from one goroutine for each volume.
-	// Nil: no reports.
-	Progress func(volumeName string, counts scrub.Counts)
-	// Every is the interval of Progress. Zero: a second.
-	Every time.Duration
 }
 
 // LocalName is the name of the plugin directory that [Local] uses on the host.
@@ -79,7 +74,8 @@ func NewLocal(config LocalConfig) (*Local, error) {
 // directory alone, and leaves nothing there unless the error wraps [volume.ErrUncertain]:
 // then the volume may still be mounted there, and the next call unmounts it first.
 //
-// When ctx ends, Recycle returns soon, with an error that wraps the cause of ctx; the next
+// Receivers in ctx, see package util/progress, get the number of entries removed so far, with a directory below
+// that of LocalConfig.Host that has the volume's name. When ctx ends, Recycle returns soon, with an error that wraps the cause of ctx; the next
 // call removes the remaining files. Before it returns Recycle unmounts the volume. If that
 // takes longer, because a file system does not answer, it continues without the caller,
 // and the error wraps [volume.ErrUncertain]; the next call for the volume waits for its end.
@@ -196,13 +192,7 @@ func (w *work) unmounter(purpose string) (volume.Unmounter, error) {
 }
 
 func (w *work) options() scrub.Options {
-	o := scrub.Options{
-		Keep: w.config.Keep, Workers: w.config.Workers, PerSecond: w.config.PerSecond, Every: w.config.Every,
-	}
-	if w.config.Progress != nil {
-		o.Progress = func(counts scrub.Counts) { w.config.Progress(w.name, counts) }
-	}
-	return o
+	return scrub.Options{Keep: w.config.Keep, Workers: w.config.Workers, PerSecond: w.config.PerSecond}
 }
 
 // whileMounted calls do with the volume mounted.

@@ -19,6 +19,7 @@ import (
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/recycler"
+	"github.com/volumekit/volumekit/util/progress"
 	"github.com/volumekit/volumekit/util/scrub"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
@@ -116,11 +117,6 @@ func TestLocal(t *testing.T) {
 	}
 	spec, dir := n.disk("one")
 	other, otherDir := n.disk("other")
-	var counts scrub.Counts
-	n.config.Progress = func(name string, c scrub.Counts) {
-		require.Equal(t, "one", name)
-		counts = c
-	}
 	for range 2 {
 		require.NoError(t, n.recycle(t.Context(), spec))
 		requireEmpty(t, dir)
@@ -128,11 +124,33 @@ func TestLocal(t *testing.T) {
 	require.FileExists(t, otherDir+"/0/deep/er/file")
 	n.requireNothingLeft()
 
-	n.config.Progress = func(_ string, c scrub.Counts) { counts = c }
 	n.config.Keep = []string{"0"}
 	require.NoError(t, n.recycle(t.Context(), other))
-	require.EqualValues(t, 29*2, counts.Files)
 	require.FileExists(t, otherDir+"/0/deep/er/file")
+	n.requireNothingLeft()
+}
+
+// TestLocalProgress: the receiver of the caller's context gets the progress, with the name of the volume in the path.
+func TestLocalProgress(t *testing.T) {
+	n := newLocalNode(t)
+	if n == nil {
+		return
+	}
+	spec, dir := n.disk("one")
+	n.config.PerSecond = 1
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	scrubbed := make(chan string, 100)
+	_ = n.recycle(progress.With(ctx, func(r progress.Report) {
+		if r.Step == progress.Scrub {
+			scrubbed <- r.Object
+			cancel()
+		}
+	}), spec)
+	require.Contains(t, <-scrubbed, "/one/")
+	n.config.PerSecond = 0
+	require.NoError(t, n.recycle(t.Context(), spec))
+	requireEmpty(t, dir)
 	n.requireNothingLeft()
 }
 

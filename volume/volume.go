@@ -86,16 +86,6 @@ type MounterArgs struct {
 	// the node was replaced since, a [RenewableVolumePlugin] keeps the mount of the earlier one with
 	// IsRemount, and mounts the new one without.
 	IsRemount bool
-	// OwnershipProgress receives the progress of a change of ownership, if the plugin manages
-	// ownership: about each second, and at its end. It is called before SetUp returns and must
-	// not block. Nil: no reports.
-	OwnershipProgress func(OwnershipProgress)
-}
-
-// OwnershipProgress is the progress of a change of ownership.
-type OwnershipProgress struct {
-	Seen    int64 // inspected files and directories
-	Changed int64 // of those
 }
 
 // Attributes of a volume.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/volumekit/volumekit/controllers/internal/panics"
 	"github.com/volumekit/volumekit/internal/brief"
+	"github.com/volumekit/volumekit/util/progress"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 )
@@ -86,6 +87,7 @@ func isIgnored(err error) bool { return errors.As(err, new(*volume.IgnoredError)
 // are.
 func callProvision(ctx context.Context, p Provisioner, options Options) (pv *v1.PersistentVolume, refusal, err error) {
 	defer panics.AsUncertain(&err, nil)
+	defer progress.Begin(ctx, progress.Step{Name: progress.Provision, Object: options.PVName})()
 	pv, err = p.Provision(ctx, options)
 	isRefused := errors.As(err, new(*RefusalError))
 	switch {
@@ -104,5 +106,6 @@ func callProvision(ctx context.Context, p Provisioner, options Options) (pv *v1.
 // callDelete calls Delete. A panic is an uncertain error. The text of an error is short.
 func callDelete(ctx context.Context, p Provisioner, pv *v1.PersistentVolume) (err error) {
 	defer panics.AsUncertain(&err, nil)
+	defer progress.Begin(ctx, progress.Step{Name: progress.Delete, Object: pv.Name})()
 	return brief.Of(p.Delete(ctx, pv.DeepCopy()))
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/volumekit/volumekit/controllers/apitest"
 	"github.com/volumekit/volumekit/controllers/provision"
 	"github.com/volumekit/volumekit/internal/metricstest"
+	"github.com/volumekit/volumekit/util/progress"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -683,6 +684,26 @@ func TestMetrics(t *testing.T) {
 		}, metrics.Take())
 		took := metrics.Time("controller_persistentvolumeclaim_provision_duration_seconds class=c source=")
 		require.Equal(w, 5*time.Second, took.Truncate(time.Second))
+	})
+}
+
+// TestProgress: a receiver in the context of Run gets the calls that take long.
+func TestProgress(t *testing.T) {
+	inWorld(t, func(w *world) {
+		var reports []string
+		w.steps = progress.Sparse(func(r progress.Report) { reports = append(reports, r.String()) })
+		w.storage.on("provision", slowly(5*time.Second))
+		w.storage.on("delete", slowly(5*time.Second))
+		w.createClass(newClass("c"))
+		name := "pvc-" + string(w.createClaim(newClaim("a", "c")).UID)
+		w.start()
+		w.finish()
+		w.deleteClaim("a")
+		w.finish()
+		require.Equal(w, []string{
+			"provision " + name + ": 1s", "provision " + name + ": ended after 5s",
+			"delete " + name + ": 1s", "delete " + name + ": ended after 5s",
+		}, reports)
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/volumekit/volumekit/controllers/api"
 	"github.com/volumekit/volumekit/controllers/apitest"
 	"github.com/volumekit/volumekit/controllers/provision"
+	"github.com/volumekit/volumekit/util/progress"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -127,6 +128,7 @@ type world struct {
 	cluster api.Cluster // of the test
 	storage *storage
 	config  provision.Config
+	steps   func(progress.Report) // receives the steps of controllers, or nil
 
 	mu     sync.Mutex
 	events []string
@@ -195,7 +197,7 @@ func (w *world) startAs(identity string) (cluster *apitest.Cluster, end func()) 
 	controller, err := provision.New(config)
 	require.NoError(w, err)
 	w.last = controller
-	ctx, cancel := context.WithCancel(w.Context())
+	ctx, cancel := context.WithCancel(progress.With(w.Context(), w.steps))
 	ended := make(chan error, 1)
 	go func() { ended <- controller.Run(ctx) }()
 	context.AfterFunc(ctx, cluster.Crash)

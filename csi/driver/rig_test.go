@@ -12,6 +12,7 @@ import (
 	"github.com/volumekit/volumekit/csi/driver"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/util/progress"
 	"github.com/volumekit/volumekit/volume"
 	"github.com/volumekit/volumekit/volume/volumetest"
 	"google.golang.org/grpc"
@@ -29,8 +30,9 @@ type rig struct {
 	mounter mount.Interface
 	fake    volumetest.FakeConfig
 	change  func(*driver.Config)
-	device  string // a raw device, as its map returns it
-	failure error  // of that map
+	device  string                // a raw device, as its map returns it
+	failure error                 // of that map
+	steps   func(progress.Report) // receives the steps, or nil
 
 	plugin     *volumetest.FakePlugin
 	identity   csipb.IdentityClient
@@ -71,7 +73,7 @@ func (r *rig) start() {
 	endpoint := filepath.Dir(r.root) + "/csi.sock"
 	listener, err := driver.Listen(t.Context(), "unix://"+endpoint)
 	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(progress.With(context.Background(), r.steps))
 	served := make(chan error, 1)
 	go func() { served <- driver.Serve(ctx, listener, config) }()
 	connection, err := grpc.NewClient("unix:"+endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()))

@@ -16,6 +16,7 @@ import (
 	"github.com/volumekit/volumekit/internal/redaction"
 	"github.com/volumekit/volumekit/internal/socketfile"
 	"github.com/volumekit/volumekit/util/podvolume"
+	"github.com/volumekit/volumekit/util/progress"
 	"github.com/volumekit/volumekit/volume"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -42,7 +43,8 @@ type driver struct {
 
 // Serve serves the plugin on the listener until ctx ends, and closes the listener. It first
 // initialises the plugin and reads the records of the node. After the end of ctx, calls in flight have
-// the grace period to end, and Serve returns nil. An invalid configuration is a *field.Error.
+// the grace period to end, and Serve returns nil. Steps of the calls are reported to the receivers of ctx, see package
+// util/progress. An invalid configuration is a *field.Error.
 //
 // Only one process at a time may serve a driver with the same Host or the same ControllerDir.
 func Serve(ctx context.Context, listener net.Listener, config Config) (err error) {
@@ -57,7 +59,7 @@ func Serve(ctx context.Context, listener net.Listener, config Config) (err error
 	if l, ok := listener.(*socketfile.Listener); ok {
 		l.LogTo(d.config.Logger)
 	}
-	server := grpc.NewServer(grpc.UnaryInterceptor(d.intercept))
+	server := grpc.NewServer(grpc.ChainUnaryInterceptor(inheritProgress(ctx), d.intercept))
 	csipb.RegisterIdentityServer(server, d)
 	csipb.RegisterNodeServer(server, d)
 	if d.controls() {
@@ -73,6 +75,13 @@ func Serve(ctx context.Context, listener net.Listener, config Config) (err error
 	stopInTime(server, d.config.GracePeriod)
 	<-served
 	return nil
+}
+
+// inheritProgress returns an interceptor that adds the receivers of progress of a context to those of each call.
+func inheritProgress(from context.Context) grpc.UnaryServerInterceptor {
+	return func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+		return handler(progress.Inherit(ctx, from), req)
+	}
 }
 
 // stopInTime waits for the calls in flight for a time, and then cuts their connections.

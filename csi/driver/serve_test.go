@@ -21,11 +21,13 @@ import (
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/nfs"
+	"github.com/volumekit/volumekit/util/progress"
 	"github.com/volumekit/volumekit/volume"
 	"github.com/volumekit/volumekit/volume/volumetest"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -324,4 +326,29 @@ func TestControllerDir(t *testing.T) {
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.True(t, slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == "fake.example.com" }))
+}
+
+// TestProgress: a receiver in the context of Serve gets the steps of calls.
+func TestProgress(t *testing.T) {
+	r := newRig(t, volumetest.FakeConfig{}, nil)
+	v := r.ready("v", writer)
+	r.stop()
+	reports := make(chan string, 1)
+	r.steps = func(report progress.Report) {
+		select {
+		case reports <- report.Step + " " + report.Object:
+		default:
+		}
+	}
+	r.start()
+	r.plugin.Inject(volumetest.Fault{Method: volumetest.SetUp, Delay: time.Hour, Times: 1})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := r.node.NodePublishVolume(ctx, r.publishRequest(v, r.target("a"), writer))
+		ended <- err
+	}()
+	require.Equal(t, "delay SetUp", <-reports)
+	cancel()
+	require.Equal(t, codes.Canceled, status.Code(<-ended))
 }

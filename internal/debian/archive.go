@@ -6,12 +6,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 
 	"github.com/volumekit/volumekit/internal/command"
+	"github.com/volumekit/volumekit/util/progress"
 )
 
 const (
@@ -50,6 +52,7 @@ func Open(ctx context.Context, dir, suite string) (*Archive, error) {
 		return nil, err
 	}
 	a := &Archive{dir: dir, options: aptOptions(dir, sources)}
+	defer a.beginDownload(ctx, "list of packages of "+suite)()
 	_, err := command.Output(a.apt(ctx, "update"))
 	return a, err
 }
@@ -78,7 +81,10 @@ func (a *Archive) apt(ctx context.Context, args ...string) *exec.Cmd {
 
 // Unpack downloads packages, whose signatures apt-get checks, and unpacks them into dir.
 func (a *Archive) Unpack(ctx context.Context, dir string, packages ...string) error {
-	if _, err := command.Output(a.apt(ctx, append([]string{"download"}, packages...)...)); err != nil {
+	end := a.beginDownload(ctx, strings.Join(packages, " "))
+	_, err := command.Output(a.apt(ctx, append([]string{"download"}, packages...)...))
+	end()
+	if err != nil {
 		return err
 	}
 	for _, name := range packages {
@@ -91,6 +97,30 @@ func (a *Archive) Unpack(ctx context.Context, dir string, packages ...string) er
 		}
 	}
 	return nil
+}
+
+// beginDownload begins a step of package progress, which measures the growth of the downloaded files.
+func (a *Archive) beginDownload(ctx context.Context, what string) (end func()) {
+	before := sizeOf(a.dir)
+	return progress.Begin(ctx, progress.Step{
+		Name: progress.Download, Object: what, Unit: progress.Bytes,
+		Count: func() (done, total int64) { return max(0, sizeOf(a.dir)-before), 0 },
+	})
+}
+
+// sizeOf returns the size of the files in a directory in bytes, without those that vanish meanwhile, and without
+// apt-get's index of them.
+func sizeOf(dir string) (size int64) {
+	_ = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() || filepath.Ext(entry.Name()) == ".bin" {
+			return nil
+		}
+		if info, err := entry.Info(); err == nil {
+			size += info.Size()
+		}
+		return nil
+	})
+	return size
 }
 
 // findPackage returns the file of a downloaded package.

@@ -30,6 +30,7 @@ import (
 	"github.com/volumekit/volumekit/util/metrics"
 	"github.com/volumekit/volumekit/util/ownership"
 	"github.com/volumekit/volumekit/util/podvolume"
+	"github.com/volumekit/volumekit/util/progress"
 	"github.com/volumekit/volumekit/util/safepath"
 	"github.com/volumekit/volumekit/util/scrub"
 	"github.com/volumekit/volumekit/util/subpath"
@@ -717,6 +718,21 @@ func rowsOfLeaves() map[string]row {
 		"util/ctxend.Receive": none(func(ctx context.Context, _ *rig) error {
 			ctxend.Receive(ctx, make(chan int), ctxend.Kernel)
 			return nil
+		}),
+		"util/progress.Begin": none(func(ctx context.Context, _ *rig) error {
+			defer progress.Begin(progress.With(ctx, func(progress.Report) {}), progress.Step{Name: progress.Format})()
+			<-ctx.Done()
+			return ctx.Err()
+		}),
+		"util/progress.Inherit": none(func(ctx context.Context, _ *rig) error {
+			ctx = progress.Inherit(ctx, ctx)
+			<-ctx.Done()
+			return ctx.Err()
+		}),
+		"util/progress.With": none(func(ctx context.Context, _ *rig) error {
+			ctx = progress.With(ctx, func(progress.Report) {})
+			<-ctx.Done()
+			return ctx.Err()
 		}),
 		"util/keylock.Await": func(r *rig) func(context.Context) error {
 			var locks keylock.Map

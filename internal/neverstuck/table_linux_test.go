@@ -262,6 +262,9 @@ var withoutRequest = map[string]string{
 	"util/ctxend.Error":                                 inMemory,
 	"util/ctxend.Receive":                               inMemory,
 	"util/ctxend.Sleep":                                 inMemory,
+	"util/progress.Begin":                               inMemory,
+	"util/progress.Inherit":                             inMemory,
+	"util/progress.With":                                inMemory,
 	"util/keylock.Map.Lock":                             "the row holds the lock after its first call",
 	"volume.VolumePluginMgr.FindAttachablePluginBySpec": "the row's plugin has no attacher",
 }

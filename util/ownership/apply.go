@@ -11,6 +11,7 @@ import (
 	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/util/internal/beneath"
 	"github.com/volumekit/volumekit/util/keylock"
+	"github.com/volumekit/volumekit/util/progress"
 )
 
 // Apply gives the directory at dir and everything in it to the user and the group in o.
@@ -28,7 +29,7 @@ import (
 //     changed, such as fs.ErrPermission. On a read-only file system: [ErrReadOnly] at the
 //     first change.
 //
-// When ctx ends Apply returns soon; a worker on a file system that does not answer finishes
+// Receivers in ctx, see [progress.With], get the number of entries checked so far. When ctx ends Apply returns soon; a worker on a file system that does not answer finishes
 // its current system call and does nothing more.
 func Apply(ctx context.Context, dir string, o Options) (Counts, error) {
 	if reason := beneath.BadRoot(dir); reason != "" {
@@ -43,11 +44,7 @@ func Apply(ctx context.Context, dir string, o Options) (Counts, error) {
 	dir = path.Clean(dir)
 	var t tally
 	err := o.run(ctx, dir, &t)
-	counts := t.counts()
-	if o.Progress != nil {
-		o.Progress(counts)
-	}
-	return counts, wrap(dir, err)
+	return t.counts(), wrap(dir, err)
 }
 
 // wrap adds the directory to an error that does not name it.
@@ -75,13 +72,16 @@ func (o Options) run(ctx context.Context, dir string, t *tally) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrBusy, ctxend.Error(ctx))
 	}
+	step := progress.Step{
+		Name: progress.Ownership, Object: dir, Unit: progress.Entries,
+		Count: func() (done, total int64) { return t.seen.Load(), 0 },
+	}
 	done := make(chan error, 1)
-	go func() { done <- apply(ctx, dir, o, t, opened) }()
-	return beneath.Await(ctx, done, o.Every, func() {
-		if o.Progress != nil {
-			o.Progress(t.counts())
-		}
-	})
+	go func() {
+		defer progress.Begin(ctx, step)()
+		done <- apply(ctx, dir, o, t, opened)
+	}()
+	return beneath.Await(ctx, done)
 }
 
 // A tally holds the Counts while workers add to them.

@@ -16,6 +16,7 @@ import (
 	"github.com/volumekit/volumekit/internal/testbed"
 	"github.com/volumekit/volumekit/mount/mounttest"
 	"github.com/volumekit/volumekit/util/internal/beneath"
+	"github.com/volumekit/volumekit/util/progress"
 	"golang.org/x/sys/unix"
 )
 
@@ -395,13 +396,19 @@ func TestConcurrentCallsAreSerialized(t *testing.T) {
 	})
 }
 
+// TestProgress: the entries checked so far are reported. The first change waits for the report.
 func TestProgress(t *testing.T) {
 	onEachKernel(t, func(t *testing.T, dir string) {
-		testbed.Fill(t, dir, "a/b/c")
-		var told []Counts
-		counts, err := Apply(t.Context(), dir, Options{Group: id(7), Every: time.Nanosecond, Progress: func(c Counts) { told = append(told, c) }})
+		testbed.Fill(t, dir, "a")
+		reported := make(chan struct{})
+		replaceCalls(t, func(int) error { <-reported; return nil })
+		var first progress.Report
+		var once sync.Once
+		ctx := progress.With(t.Context(), func(r progress.Report) { once.Do(func() { first = r; close(reported) }) })
+		_, err := Apply(ctx, dir, Options{Group: id(7), Workers: 1})
 		require.NoError(t, err)
-		require.Equal(t, counts, told[len(told)-1])
+		require.Equal(t, []string{progress.Ownership, dir, progress.Entries}, []string{first.Step, first.Object, first.Unit})
+		require.Positive(t, first.Done)
 	})
 }
 

@@ -2,7 +2,6 @@ package ownership
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -28,7 +27,6 @@ func TestBadInput(t *testing.T) {
 		{"/a", Options{Group: group, Policy: -1}, "Policy"},
 		{"/a", Options{Group: group, Workers: -1}, "Workers"},
 		{"/a", Options{Group: group, Workers: 1000}, "Workers"},
-		{"/a", Options{Group: group, Every: -time.Second}, "Every"},
 	} {
 		counts, err := Apply(t.Context(), test.dir, test.o)
 		var input *InputError

@@ -1,9 +1,6 @@
 package ownership
 
-import (
-	"fmt"
-	"time"
-)
+import "fmt"
 
 // Options select the new owners. Options with neither User nor Group change nothing.
 type Options struct {
@@ -23,11 +20,6 @@ type Options struct {
 	// Workers is the number of parallel workers. 0 chooses by the file system: few on a
 	// disk, more on a network file system.
 	Workers int
-	// Progress receives the counts: every Every (0: each second), and once at the end.
-	// It is called in the caller's goroutine, so a slow Progress delays the return of the
-	// call.
-	Progress func(Counts)
-	Every    time.Duration
 }
 
 // A Policy selects the entries to check. Its values are those of a pod's
@@ -71,8 +63,6 @@ func (o Options) check() error {
 		return operation.Refuse("Policy", int(o.Policy), "unknown policy")
 	case o.Workers < 0 || o.Workers > maxWorkers:
 		return operation.Refuse("Workers", o.Workers, fmt.Sprintf("must be from 0 to %d", maxWorkers))
-	case o.Every < 0:
-		return operation.Refuse("Every", o.Every, "must be at least 0")
 	}
 	return nil
 }

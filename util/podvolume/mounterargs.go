@@ -58,14 +58,11 @@ func RefuseSizeAndLabel(kind string, args volume.MounterArgs) error {
 }
 
 // OwnershipOptions returns the options to give the files of a volume to the pod's FsGroup, with its
-// policy and its receiver of progress.
+// policy.
 func OwnershipOptions(args volume.MounterArgs) ownership.Options {
 	o := ownership.Options{Group: args.FsGroup}
 	if policy := args.FSGroupChangePolicy; policy != nil && *policy == v1.FSGroupChangeOnRootMismatch {
 		o.Policy = ownership.OnRootMismatch
-	}
-	if report := args.OwnershipProgress; report != nil {
-		o.Progress = func(c ownership.Counts) { report(volume.OwnershipProgress{Seen: c.Seen, Changed: c.Changed}) }
 	}
 	return o
 }

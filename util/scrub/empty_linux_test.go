@@ -207,18 +207,11 @@ func TestLinkTargetsStay(t *testing.T) {
 		require.NoError(t, os.Symlink("/proc/self/root", dir+"/root/magic"))
 		require.NoError(t, os.Symlink(dir+"/outside", dir+"/root/lost+found"))
 		require.NoError(t, unix.Mkfifo(dir+"/root/fifo", 0o600))
-		var seen Counts
-		counts, err := open(t, dir+"/root").Empty(t.Context(), Options{Progress: func(c Counts) { seen = c }})
+		counts, err := open(t, dir+"/root").Empty(t.Context(), Options{})
 		require.NoError(t, err)
-		require.Equal(t, Counts{Files: 7, Directories: 1}, counts, "the bytes of the hard link are there still")
-		require.Equal(t, counts, seen)
+		require.Equal(t, Counts{Files: 7, Directories: 1}, counts)
 		require.Equal(t, before, list(t, dir+"/outside"))
 		require.Empty(t, list(t, dir+"/root"))
-
-		testbed.Fill(t, dir+"/root", "file", "sub/other")
-		counts, err = open(t, dir+"/root").Empty(t.Context(), Options{Progress: func(Counts) {}})
-		require.NoError(t, err)
-		require.Equal(t, int64(len("file")+len("sub/other")), counts.Bytes)
 	})
 }
 

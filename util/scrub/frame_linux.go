@@ -8,11 +8,11 @@ import (
 )
 
 // A frame is a directory on the way from the root to a worker.
-type frame = beneath.Frame[progress]
+type frame = beneath.Frame[results]
 
-// A progress records the results of a walk in a directory. It is kept while the directory's
-// descriptor is closed to save descriptors.
-type progress struct {
+// The results of a walk in a directory are kept while the directory's descriptor is closed to save
+// descriptors.
+type results struct {
 	fate fate
 
 	stuck    atomic.Bool // an entry in it stays, so the directory stays, too
@@ -38,7 +38,7 @@ func rewind(f *frame) bool {
 }
 
 // merge adds the results of another worker in the same directory.
-func (l *progress) merge(other *progress) {
+func (l *results) merge(other *results) {
 	if other.stuck.Load() {
 		l.stuck.Store(true)
 	}

@@ -3,7 +3,6 @@ package scrub
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/volumekit/volumekit/internal/input"
 )
@@ -17,11 +16,6 @@ type Options struct {
 	Workers int
 	// PerSecond limits the entries removed per second. 0: no limit.
 	PerSecond int
-	// Progress receives the counts: every Every (0: each second), and once at the end.
-	// It is called in the caller's goroutine, so a slow Progress delays the return of the
-	// call.
-	Progress func(Counts)
-	Every    time.Duration
 	// Trash, if not empty, is a name at the top of the root: all other entries are moved
 	// into a directory of that name, which is quick, to be deleted later by DeleteTrash,
 	// or by Empty without Trash. Mounts below a moved directory move along.
@@ -32,9 +26,6 @@ type Options struct {
 type Counts struct {
 	Files       int64 // all entries other than directories
 	Directories int64
-	// Bytes is the size of the removed files that had no other name. It is counted only
-	// with Options.Progress: it costs a system call for each file.
-	Bytes int64
 }
 
 const (
@@ -53,8 +44,6 @@ func (o Options) check() error {
 		return operation.Refuse("Workers", o.Workers, fmt.Sprintf("must be from 0 to %d", maxWorkers))
 	case o.PerSecond < 0:
 		return operation.Refuse("PerSecond", o.PerSecond, "must be at least 0")
-	case o.Every < 0:
-		return operation.Refuse("Every", o.Every, "must be at least 0")
 	case o.Trash == "":
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/volumekit/volumekit/util/ctxend"
 	"github.com/volumekit/volumekit/util/internal/beneath"
 	"github.com/volumekit/volumekit/util/keylock"
+	"github.com/volumekit/volumekit/util/progress"
 )
 
 // An Identity identifies a directory.
@@ -109,13 +110,13 @@ func (r *Root) closeDir() error {
 //   - an *InputError, fs.ErrClosed after Close, or the system's error if the root itself
 //     could not be read.
 //
-// When ctx ends Empty returns soon; a worker on a file system that does not answer finishes
+// Receivers in ctx, see [progress.With], get the number of entries removed so far. When ctx ends Empty returns soon; a worker on a file system that does not answer finishes
 // its current system call and does nothing more.
 func (r *Root) Empty(ctx context.Context, o Options) (Counts, error) {
 	if o.Trash != "" {
-		return r.runJob(ctx, o, moveAside)
+		return r.runRemoval(ctx, o, moveAside)
 	}
-	return r.runJob(ctx, o, deleteAll)
+	return r.runRemoval(ctx, o, deleteAll)
 }
 
 // DeleteTrash deletes the directory o.Trash, into which Empty has moved entries, and
@@ -124,7 +125,7 @@ func (r *Root) DeleteTrash(ctx context.Context, o Options) (Counts, error) {
 	if o.Trash == "" {
 		return Counts{}, operation.Refuse("Trash", "", "empty")
 	}
-	return r.runJob(ctx, o, deleteTrash)
+	return r.runRemoval(ctx, o, deleteTrash)
 }
 
 // Check reads the root anew and returns a *NotEmptyError unless it is empty. Entries in
@@ -140,6 +141,17 @@ func (r *Root) Check(ctx context.Context, o Options) error {
 // wait for a file system.
 type job func(ctx context.Context, r *Root, o Options, t *tally) error
 
+// runRemoval runs a job that removes or moves entries, and reports its progress.
+func (r *Root) runRemoval(ctx context.Context, o Options, work job) (Counts, error) {
+	return r.runJob(ctx, o, func(ctx context.Context, r *Root, o Options, t *tally) error {
+		defer progress.Begin(ctx, progress.Step{
+			Name: progress.Scrub, Object: r.path, Unit: progress.Entries,
+			Count: func() (done, total int64) { return t.entries(), 0 },
+		})()
+		return work(ctx, r, o, t)
+	})
+}
+
 func (r *Root) runJob(ctx context.Context, o Options, work job) (Counts, error) {
 	if err := o.check(); err != nil {
 		return Counts{}, err
@@ -154,16 +166,8 @@ func (r *Root) runJob(ctx context.Context, o Options, work job) (Counts, error) 
 		r.end()
 		done <- err
 	}()
-	err := beneath.Await(ctx, done, o.Every, func() {
-		if o.Progress != nil {
-			o.Progress(t.counts())
-		}
-	})
-	counts := t.counts()
-	if o.Progress != nil {
-		o.Progress(counts)
-	}
-	return counts, r.wrap(err)
+	err := beneath.Await(ctx, done)
+	return t.counts(), r.wrap(err)
 }
 
 // begin acquires the root for one call. It waits until no other call works on the root; the

@@ -3,7 +3,6 @@ package scrub
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"runtime"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/volumekit/volumekit/util/internal/beneath"
+	"github.com/volumekit/volumekit/util/progress"
 )
 
 func TestOptionsAreRefused(t *testing.T) {
@@ -29,7 +29,6 @@ func TestOptionsAreRefused(t *testing.T) {
 		{"Workers", Options{Workers: -1}},
 		{"Workers", Options{Workers: 1 << 20}},
 		{"PerSecond", Options{PerSecond: -1}},
-		{"Every", Options{Every: -time.Second}},
 		{"Trash", Options{Trash: "../trash"}},
 		{"Trash", Options{Trash: "lost+found"}},
 		{"Trash", Options{Trash: "kept", Keep: []string{"kept"}}},
@@ -40,7 +39,7 @@ func TestOptionsAreRefused(t *testing.T) {
 		_, err := (&Root{}).Empty(t.Context(), test.options)
 		require.ErrorAs(t, err, &input, "before anything is done")
 	}
-	require.NoError(t, Options{Keep: []string{"\xff", "..."}, Trash: ".trash", Workers: 3, PerSecond: 1, Every: 1}.check())
+	require.NoError(t, Options{Keep: []string{"\xff", "..."}, Trash: ".trash", Workers: 3, PerSecond: 1}.check())
 }
 
 func TestRootsAreRefused(t *testing.T) {
@@ -112,23 +111,22 @@ func waitOften(ctx context.Context, l *limiter) (err error) {
 // fakeRoot returns a Root without a directory, for tests of turns.
 func fakeRoot() *Root { return &Root{path: "/vol", dir: -1, turn: make(chan struct{}, 1)} }
 
-// TestProgress: Progress is called at the configured interval, and once at the end.
+// TestProgress: the entries removed so far are reported.
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen []string
-		begin := time.Now()
-		o := Options{Every: 3 * time.Second, Progress: func(c Counts) {
-			seen = append(seen, fmt.Sprint(time.Since(begin), " ", c.Files))
-		}}
-		_, err := fakeRoot().runJob(t.Context(), o, func(_ context.Context, _ *Root, _ Options, tally *tally) error {
-			for range 10 {
+		ctx := progress.With(t.Context(), func(r progress.Report) { seen = append(seen, r.String()) })
+		_, err := fakeRoot().runRemoval(ctx, Options{}, func(_ context.Context, _ *Root, _ Options, tally *tally) error {
+			for range 2 {
 				tally.files.Add(1)
-				time.Sleep(time.Second - time.Millisecond)
+				tally.directories.Add(1)
+				time.Sleep(time.Second + time.Millisecond)
 			}
 			return nil
 		})
 		require.NoError(t, err)
-		require.Equal(t, []string{"3s 4", "6s 7", "9s 10", "9.99s 10"}, seen)
+		synctest.Wait()
+		require.Equal(t, []string{"scrub /vol: 2 entries, 1s", "scrub /vol: 4 entries, 2s", "scrub /vol: 4 entries, ended after 2s"}, seen)
 	})
 }
 
@@ -147,25 +145,25 @@ func TestHungWork(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		begin := time.Now()
-		_, err := r.runJob(ctx, Options{}, hung)
+		_, err := r.runRemoval(ctx, Options{}, hung)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.NotErrorIs(t, err, ErrBusy)
 		require.Less(t, time.Since(begin), 61*time.Second)
 
 		ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		_, err = r.runJob(ctx, Options{}, fine)
+		_, err = r.runRemoval(ctx, Options{}, fine)
 		require.ErrorIs(t, err, ErrBusy)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		_, err = r.runJob(ctx, Options{}, fine)
+		_, err = r.runRemoval(ctx, Options{}, fine)
 		require.ErrorIs(t, err, context.DeadlineExceeded, "a context that has ended begins nothing")
 
 		close(answer)
-		_, err = r.runJob(t.Context(), Options{}, fine)
+		_, err = r.runRemoval(t.Context(), Options{}, fine)
 		require.NoError(t, err)
 		_ = r.Close()
 		require.NoError(t, r.Close(), "twice")
-		_, err = r.runJob(t.Context(), Options{}, fine)
+		_, err = r.runRemoval(t.Context(), Options{}, fine)
 		require.ErrorIs(t, err, fs.ErrClosed)
 	})
 }

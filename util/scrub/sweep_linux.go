@@ -29,7 +29,6 @@ type sweep struct {
 	root  *Root
 	fate  func(name string) fate
 	limit *limiter
-	weigh bool // count bytes
 	tally *tally
 	spare chan struct{} // holds a token for each additional worker
 
@@ -47,7 +46,7 @@ func deleteTrash(ctx context.Context, r *Root, o Options, t *tally) error {
 }
 
 func newSweep(ctx context.Context, r *Root, o Options, t *tally) *sweep {
-	s := &sweep{Gate: beneath.NewGate(ctx), ctx: ctx, root: r, limit: newLimiter(o.PerSecond), weigh: o.Progress != nil, tally: t}
+	s := &sweep{Gate: beneath.NewGate(ctx), ctx: ctx, root: r, limit: newLimiter(o.PerSecond), tally: t}
 	workers := o.Workers
 	if workers == 0 {
 		workers = beneath.Workers(r.dir)

@@ -11,7 +11,7 @@ import (
 // A walker is the position of one worker in the tree.
 type walker struct {
 	*sweep
-	stack beneath.Stack[progress]
+	stack beneath.Stack[results]
 	lent  bool // the first frame belongs to another worker; this worker closes its descriptor only
 }
 
@@ -99,14 +99,12 @@ func (w *walker) removeEntry(f *frame, e beneath.Entry) {
 
 // removeFile unlinks an entry. It returns true if the entry is a directory.
 func (w *walker) removeFile(f *frame, name string) (isDirectory bool) {
-	size := w.freedBytes(f, name)
 	err, ok := w.remove(f, name, 0)
 	switch {
 	case !ok || errors.Is(err, unix.ENOENT):
 	case err == nil:
 		f.Note.removing.Store(true)
 		w.tally.files.Add(1)
-		w.tally.bytes.Add(size)
 	case errors.Is(err, unix.EISDIR):
 		return true
 	default:
@@ -114,19 +112,6 @@ func (w *walker) removeFile(f *frame, name string) (isDirectory bool) {
 		w.skipSnapshots(err)
 	}
 	return false
-}
-
-// freedBytes returns the size of a regular file if the given name is its last one, and 0
-// otherwise.
-func (w *walker) freedBytes(f *frame, name string) int64 {
-	var x unix.Statx_t
-	if !w.weigh || unix.Statx(f.FD, name, beneath.Quiet, unix.STATX_TYPE|unix.STATX_NLINK|unix.STATX_SIZE, &x) != nil {
-		return 0
-	}
-	if x.Mode&unix.S_IFMT != unix.S_IFREG || x.Nlink > 1 {
-		return 0
-	}
-	return int64(x.Size)
 }
 
 // skipSnapshots leaves a .snapshot directory at its first EROFS, which shows that it is a
@@ -172,7 +157,7 @@ func (w *walker) enterDirectory(f *frame, name string, will fate) (isNone bool) 
 	}
 	switch {
 	case err == nil:
-		sub := &frame{Place: at, Above: f, Name: name, FD: fd, Note: progress{fate: will}}
+		sub := &frame{Place: at, Above: f, Name: name, FD: fd, Note: results{fate: will}}
 		if !w.startWorker(f, sub) {
 			w.stack.Push(sub)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/volumekit/volumekit/util/ctxend"
+	"github.com/volumekit/volumekit/util/progress"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -21,7 +22,8 @@ type Fault struct {
 	// is uncertain.
 	Err error
 	// Delay is the time for which the call hangs. It ends early, with an error, when the
-	// context of the call does.
+	// context of the call does. The receivers of package util/progress get it as a step
+	// "delay" of the method.
 	Delay time.Duration
 	// After lets the call do its work before it hangs and fails. The error wraps
 	// volume.ErrUncertain. Without After a failed call has changed nothing.
@@ -109,6 +111,7 @@ func (c *calls) countCall(method Method) Fault {
 
 func (fault Fault) strike(ctx context.Context) error {
 	if fault.Delay > 0 {
+		defer progress.Begin(ctx, progress.Step{Name: "delay", Object: string(fault.Method)})()
 		if err := ctxend.Sleep(ctx, fault.Delay); err != nil {
 			return err
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/volumekit/volumekit/controllers/service"
 )
 
-func main() { os.Exit(cli.Start(run)) }
+func main() { os.Exit(cli.Start(cli.PrintSteps("controlplane", run))) }
 
 // run is the program. It returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {

@@ -21,7 +21,7 @@ import (
 
 var program = driverprogram.Program[options]{Name: "diskdriver", Parse: parse, Serve: serve}
 
-func main() { os.Exit(cli.Start(program.Run)) }
+func main() { os.Exit(cli.Start(cli.PrintSteps("diskdriver", program.Run))) }
 
 type options struct {
 	driverprogram.Options

@@ -22,7 +22,7 @@ import (
 
 const programName = "dockervolumes"
 
-func main() { os.Exit(cli.Start(run)) }
+func main() { os.Exit(cli.Start(cli.PrintSteps("dockervolumes", run))) }
 
 // run is the program. It returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {

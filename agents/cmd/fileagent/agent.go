@@ -122,7 +122,7 @@ func (a *agent) plugins(ctx context.Context, host volume.VolumeHost, mounter mou
 // last, if that is not nil, before it unlocks the root.
 func (a *agent) runLocked(ctx context.Context, last func(context.Context) error) error {
 	debug.SetGCPercent(25) // a node's memory is for its pods
-	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	running, stop := context.WithCancel(a.screen.WithProgress(context.WithoutCancel(ctx)))
 	defer stop()
 	watched, fail := context.WithCancelCause(ctx)
 	defer fail(nil)

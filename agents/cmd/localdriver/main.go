@@ -17,7 +17,7 @@ import (
 
 var program = driverprogram.Program[options]{Name: "localdriver", Parse: parse, Serve: serve}
 
-func main() { os.Exit(cli.Start(program.Run)) }
+func main() { os.Exit(cli.Start(cli.PrintSteps("localdriver", program.Run))) }
 
 type options struct {
 	driverprogram.Options

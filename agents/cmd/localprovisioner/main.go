@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-func main() { os.Exit(cli.Start(run)) }
+func main() { os.Exit(cli.Start(cli.PrintSteps("localprovisioner", run))) }
 
 // run is the program. It returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {

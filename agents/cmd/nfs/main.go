@@ -14,5 +14,6 @@ func start() int {
 	}
 	ctx, stop := cli.Context()
 	defer stop()
+	ctx = cli.WithSteps(ctx, "nfs", os.Stderr)
 	return run(ctx, os.Args[1:], os.Stdout, os.Stderr, machine())
 }

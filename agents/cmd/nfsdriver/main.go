@@ -20,7 +20,7 @@ import (
 
 var program = driverprogram.Program[options]{Name: "nfsdriver", Parse: parse, Serve: serve}
 
-func main() { os.Exit(cli.Start(program.Run)) }
+func main() { os.Exit(cli.Start(cli.PrintSteps("nfsdriver", program.Run))) }
 
 type options struct {
 	driverprogram.Options

@@ -16,7 +16,7 @@ import (
 	"github.com/volumekit/volumekit/nfs"
 )
 
-func main() { os.Exit(cli.Start(run)) }
+func main() { os.Exit(cli.Start(cli.PrintSteps("nfsprovisioner", run))) }
 
 // run is the program. It returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {

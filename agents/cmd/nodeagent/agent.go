@@ -209,5 +209,5 @@ func (a *agent) run(ctx context.Context) error {
 			return false
 		})
 	})
-	return cli.RunAll(ctx, tasks...)
+	return cli.RunAll(a.screen.WithProgress(ctx), tasks...)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/volumekit/volumekit/agents/internal/cli"
 )
 
-func main() { os.Exit(cli.Start(run)) }
+func main() { os.Exit(cli.Start(cli.PrintSteps("sidecar", run))) }
 
 // run is the program. It returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -11,7 +10,7 @@ import (
 
 // Start runs a program with the arguments and the outputs of the process, until a signal ends its
 // context, and returns the exit status.
-func Start(run func(ctx context.Context, args []string, stdout, stderr io.Writer) (status int)) (status int) {
+func Start(run Run) (status int) {
 	ctx, stop := Context()
 	defer stop()
 	return run(ctx, os.Args[1:], os.Stdout, os.Stderr)

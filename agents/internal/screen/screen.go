@@ -1,6 +1,7 @@
 package screen
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/volumekit/volumekit/agents/internal/cli"
 	"github.com/volumekit/volumekit/manager"
+	"github.com/volumekit/volumekit/util/progress"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -70,6 +72,11 @@ func (s *Screen) Say(text string) {
 	case s.lines <- time.Now().Format(time.TimeOnly) + " " + cli.OneLine(text):
 	default:
 	}
+}
+
+// WithProgress returns a context whose long steps are shown, each in a few lines.
+func (s *Screen) WithProgress(ctx context.Context) context.Context {
+	return progress.With(ctx, progress.Sparse(func(r progress.Report) { s.Say(r.String()) }))
 }
 
 // show prints a line.

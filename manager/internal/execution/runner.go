@@ -16,6 +16,7 @@ import (
 	"github.com/volumekit/volumekit/manager/internal/record"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/util"
+	"github.com/volumekit/volumekit/util/progress"
 	"github.com/volumekit/volumekit/volume"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -29,8 +30,8 @@ type Runner struct {
 	Node     types.NodeName
 	Dirs     PodDirs
 	Timeout  time.Duration // of one operation
-	// OwnershipProgress returns a function that reports the progress of a change of ownership.
-	OwnershipProgress func(Job) func(volume.OwnershipProgress)
+	// Progress returns a receiver of the steps of a set-up, and a function that is called at its end.
+	Progress func(Job) (receive func(progress.Report), stop func())
 }
 
 // A Disk is the part of the host's root that operations write.

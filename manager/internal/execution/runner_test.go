@@ -17,6 +17,7 @@ import (
 	"github.com/volumekit/volumekit/manager/internal/record"
 	"github.com/volumekit/volumekit/mount"
 	"github.com/volumekit/volumekit/mount/mounttest"
+	"github.com/volumekit/volumekit/util/progress"
 	"github.com/volumekit/volumekit/volume"
 	"github.com/volumekit/volumekit/volume/volumetest"
 	v1 "k8s.io/api/core/v1"
@@ -98,7 +99,7 @@ func newFixture(t *testing.T) *fixture {
 	b := &fixture{disk: &memoryDisk{records: map[v1.UniqueVolumeName]record.Record{}}, attacher: &fakeAttacher{}, plugin: plugin, kernel: kernel, pod: &v1.Pod{}}
 	b.pod.UID, b.spec = podA.Pod, plugin.NewSpec("vol", dir+"/disk")
 	b.Runner = Runner{Disk: b.disk, Mounter: kernel, Attacher: b.attacher, Node: "node", Dirs: host, Timeout: time.Minute,
-		OwnershipProgress: func(Job) func(volume.OwnershipProgress) { return nil }}
+		Progress: func(Job) (func(progress.Report), func()) { return nil, func() {} }}
 	b.state = &actual.Volume{Plugin: plugin.GetPluginName(), Name: dir + "/disk", Spec: b.spec, Traits: naming.Traits{Attachable: true, DeviceMountable: true}}
 	return b
 }

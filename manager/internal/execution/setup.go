@@ -9,6 +9,7 @@ import (
 	"github.com/volumekit/volumekit/manager/internal/mountcheck"
 	"github.com/volumekit/volumekit/manager/internal/mountstate"
 	"github.com/volumekit/volumekit/util/podvolume"
+	"github.com/volumekit/volumekit/util/progress"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -97,7 +98,9 @@ func setUpInPod(ctx context.Context, r *Runner, j Job, out *Outcome) (err error)
 		mounter = podvolume.MounterAt(mounter, path)
 	}
 	out.path, out.attributes = mounter.GetPath(), mounter.GetAttributes()
-	j.Args.OwnershipProgress = r.OwnershipProgress(j)
+	receive, stop := r.Progress(j)
+	defer stop()
+	ctx = progress.With(ctx, receive)
 	j.Args.DevicePath, j.Args.IsRemount = j.DevicePath, j.isRemount()
 	if j.Traits.DeviceMountable {
 		j.Args.DeviceMountPath = j.DeviceMountPath

@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/volumekit/volumekit/util/ctxend"
 )
@@ -46,26 +45,11 @@ func (g *Gate) Err() error {
 	return g.err
 }
 
-// Await waits for the end of the work and calls tick at the interval every; 0 is a second.
-// When ctx ends it gives workers that are not stuck a grace period: half of the time
-// within which a call must return then, so that the caller has the other half.
-func Await(ctx context.Context, done <-chan error, every time.Duration, tick func()) error {
-	if every == 0 {
-		every = time.Second
+// Await waits for the end of the work. When ctx ends it gives workers that are not stuck a grace
+// period: half of the time within which a call must return then, so that the caller has the other half.
+func Await(ctx context.Context, done <-chan error) error {
+	if err, ok := ctxend.Receive(ctx, done, ctxend.Kernel); ok {
+		return err
 	}
-	ticker := time.NewTicker(every)
-	defer ticker.Stop()
-	for {
-		select {
-		case err := <-done:
-			return err
-		case <-ticker.C:
-			tick()
-		case <-ctx.Done():
-			if err, ok := ctxend.Receive(ctx, done, ctxend.Kernel); ok {
-				return err
-			}
-			return ctxend.Error(ctx)
-		}
-	}
+	return ctxend.Error(ctx)
 }

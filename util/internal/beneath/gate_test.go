@@ -32,7 +32,7 @@ func TestAwaitReturnsDuringWork(t *testing.T) {
 					time.AfterFunc(test.after, func() { done <- errWork })
 				}
 				begin := time.Now()
-				require.ErrorIs(t, Await(ctx, done, time.Hour, func() {}), test.want)
+				require.ErrorIs(t, Await(ctx, done), test.want)
 				require.Equal(t, test.took, time.Since(begin))
 			})
 		})
