@@ -18,9 +18,9 @@ ALL = work
 ALONE = GOWORK=off $(GO)
 
 # The tools have a module of their own, so that ours does not require them.
-TOOLS = honnef.co/go/tools/cmd/staticcheck github.com/polyfloyd/go-errorlint
+TOOLS = honnef.co/go/tools/cmd/staticcheck github.com/polyfloyd/go-errorlint golang.org/x/exp/cmd/apidiff
 
-.PHONY: all help gate nightly weekly timing attack fmt-check vet lint test race sim mutants mutant-packages long kernels guests test-kernels test-nfs kube test-cluster node test-kubelet manager test-manager sidecars test-sidecars test-sanity docker test-docker on-kernel cross bench bench-cluster bench-companions bench-csi bench-docker numbers fuzz
+.PHONY: all help gate nightly weekly timing attack fmt-check vet tools lint api test race sim mutants mutant-packages long kernels guests test-kernels test-nfs kube test-cluster node test-kubelet manager test-manager sidecars test-sidecars test-sanity docker test-docker on-kernel cross bench bench-cluster bench-companions bench-csi bench-docker numbers fuzz
 
 all: gate
 
@@ -34,6 +34,7 @@ help:
 	@echo "make fmt-check  no file differs from gofmt's"
 	@echo "make vet        go vet"
 	@echo "make lint       staticcheck and errorlint"
+	@echo "make api        the exported API against the last release: each break needs a line in CHANGELOG.md"
 	@echo "make test       the tests"
 	@echo "make race       the tests with the race detector"
 	@echo "make sim        the simulations of the volume manager, the controllers and the plugin"
@@ -100,11 +101,17 @@ fmt-check:
 vet:
 	$(GO) vet $(ALL)
 
-lint:
+tools:
 	@mkdir -p bin
 	$(ALONE) build -modfile=tools/go.mod -o bin/ $(TOOLS)
+
+lint: tools
 	bin/staticcheck $(ALL)
 	bin/go-errorlint $(ALL)
+
+# The exported API of each module against that of its last release.
+api: tools
+	@.ci/api
 
 test:
 	$(GO) test $(ALL)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -197,4 +198,68 @@ func callsOfRand(t *testing.T, name string) (functions []string) {
 		return true
 	})
 	return functions
+}
+
+// TestUnlistedBreaks: an incompatible change needs its name in an entry [Breaking] above the section of the release.
+func TestUnlistedBreaks(t *testing.T) {
+	const log = "# Changes\n\n## v0.2.0, not tagged yet\n\n- [Breaking] `util/scrub.Options.Every`, `volume.Spec.(*Host).Root`:\n" +
+		"  use others. `volume.Next` goes.\n- [New API] `volume.Other`, see [Breaking]\n- [Breaking] `controllers/bind.New` `util/gone`\n\n" +
+		"## v0.1.0, 2026-01-01\n\n- [Breaking] `volume.Old`\n"
+	for name, test := range map[string]struct {
+		module, release, change string
+		isListed                bool
+	}{
+		"listed":     {".", "v0.1.0", "- ./util/scrub.Options.Every: removed", true},
+		"method":     {".", "v0.1.0", "- ./volume.Spec.(*Host).Root: removed", true},
+		"next line":  {".", "v0.1.0", "- ./volume.Next: removed", true},
+		"nested":     {"controllers", "v0.1.0", "- ./bind.New: changed from func() to func(int)", true},
+		"package":    {".", "v0.1.0", "- package github.com/volumekit/volumekit/util/gone: removed", true},
+		"longer":     {".", "v0.1.0", "- ./util/scrub.Options.EveryOther: removed", false},
+		"shorter":    {".", "v0.1.0", "- ./util/scrub.Options: old is comparable, new is not", false},
+		"old":        {".", "v0.1.0", "- ./volume.Old: removed", false},
+		"another":    {".", "v0.1.0", "- ./volume.Other: removed", false},
+		"top module": {".", "v0.1.0", "- ./bind.New: removed", false},
+		"no section": {".", "v0x1.0", "- ./volume.Next: removed", false},
+	} {
+		dir := t.TempDir()
+		require.NoError(t, os.WriteFile(dir+"/changes", []byte("Incompatible changes:\n"+test.change+"\n"), 0o600))
+		require.NoError(t, os.WriteFile(dir+"/log", []byte(log), 0o600))
+		output, err := steps(t, ".ci/api unlisted "+test.module+" "+test.release+" "+dir+"/changes "+dir+"/log")
+		require.NoError(t, err, output)
+		require.Equal(t, test.isListed, output == "", "%s: %s", name, output)
+	}
+}
+
+// TestComparedAPI: the comparison fails if a command of it does, and if there is nothing to compare with and should be.
+func TestComparedAPI(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		mounttest.SkipWithout(t, "shell", err)
+	}
+	const tool = "#!/bin/sh\ncase $* in *-w*) [ ! -e exportfails ] ;; *) [ ! -e ../comparisonfails ] && cat changes ;; esac\n"
+	for name, test := range map[string]struct{ script, says string }{
+		"no release":   {"echo '## v0.1.0, not tagged yet' >CHANGELOG.md", ".: no release to compare with"},
+		"no tags":      {"echo '## v0.1.0, 2026-01-01' >CHANGELOG.md", "FAILED"},
+		"same":         {"git tag v0.1.0; git tag v0.2.0-rc.1; git tag controllers/v0.3.0", ".: compared with v0.1.0; its incompatible changes are listed: 0"},
+		"break":        {"git tag v0.1.0; echo '- ./a.B: removed' >changes", "FAILED"},
+		"listed":       {"git tag v0.1.0; echo '- ./a.B: removed' >changes; printf '%s\n' '- [Breaking] `a.B`' '## v0.1.0' >CHANGELOG.md", ".: compared with v0.1.0; its incompatible changes are listed: 1"},
+		"export fails": {"git tag v0.1.0; touch exportfails", "FAILED"},
+		"old fails":    {"touch exportfails; git add .; git commit -qm 2; git tag v0.1.0; rm exportfails", "FAILED"},
+		"no tool":      {"git tag v0.1.0; rm bin/apidiff", "FAILED"},
+		"difference":   {"git tag v0.1.0; touch ../comparisonfails", "FAILED"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "clone")
+			require.NoError(t, os.MkdirAll(dir+"/bin", 0o755))
+			require.NoError(t, os.WriteFile(dir+"/bin/apidiff", []byte(tool), 0o755))
+			require.NoError(t, os.WriteFile(dir+"/go.mod", []byte("module example.com/m\n"), 0o600))
+			output, err := steps(t, "cp -r .ci "+dir+"; cd "+dir+"; "+`
+				printf 'v0.2.0\n## v0.2.0\n## v0.1.0\n' >CHANGELOG.md; touch changes; unset GIT_DIR
+				export GIT_CONFIG_GLOBAL=/dev/null GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a
+				git init -q; git add .; git commit -qm 1
+				`+test.script+"; .ci/api compare . || echo FAILED")
+			require.NoError(t, err, output)
+			require.Contains(t, output, test.says)
+			require.Equal(t, test.says == "FAILED", strings.Contains(output, "FAILED"), output)
+		})
+	}
 }
