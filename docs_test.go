@@ -56,7 +56,8 @@ func readFile(t *testing.T, name string) string {
 func TestDocsPrograms(t *testing.T) {
 	for name, files := range map[string][]string{
 		"README.md":        {"examples/onevolume/main.go"},
-		"docs/embed.md":    {"examples/podvolumes/main.go", "controllers/examples/agent/agent.go", "controllers/ctrlruntime/example_test.go"},
+		"docs/embed.md":    {"examples/podvolumes/main.go"},
+		"docs/cluster.md":  {"controllers/examples/agent/agent.go", "controllers/ctrlruntime/example_test.go"},
 		"docs/cookbook.md": slices.Repeat([]string{"docs/cookbook_test.go"}, 9),
 	} {
 		blocks := strings.Split(readFile(t, name), "```go\n")[1:]

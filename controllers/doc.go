@@ -37,7 +37,7 @@
 //     [github.com/volumekit/volumekit/controllers/metrics]
 //   - service: leader election, and endpoints for metrics and health, for programs.
 //     [github.com/volumekit/volumekit/controllers/service]
-//   - examples/agent: the smallest agent for a node of a cluster, which docs/embed.md shows.
+//   - examples/agent: the smallest agent for a node of a cluster, which docs/cluster.md shows.
 //     [github.com/volumekit/volumekit/controllers/examples/agent]
 //   - agents/cmd/nodeagent: a whole one, with its rights, in module agents.
 //     [github.com/volumekit/volumekit/agents/cmd/nodeagent]

@@ -18,7 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestLength: docs/embed.md promises 30 lines.
+// TestLength: docs/cluster.md promises 30 lines.
 func TestLength(t *testing.T) {
 	text, err := os.ReadFile("agent.go")
 	require.NoError(t, err)
